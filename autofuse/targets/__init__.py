@@ -1,8 +1,11 @@
-"""Chips as data: one TOML file each, every figure with its status and its source."""
+"""Targets as data: one TOML file each, every figure with its status and its source."""
 
 from autofuse.targets.architecture import Architecture
 from autofuse.targets.cost_table import CostTable
+from autofuse.targets.cpu import CpuTarget, cpu_names, load_cpu
 from autofuse.targets.figures import Figure
+from autofuse.targets.finding import PlannedTarget, Target, ascend_chip, find_target
+from autofuse.targets.gpu import GpuTarget, from_driver, gpu_names, load_gpu
 from autofuse.targets.spec import (
     TargetSpec,
     VectorCost,
@@ -16,11 +19,22 @@ from autofuse.targets.spec import (
 __all__ = [
     "Architecture",
     "CostTable",
+    "CpuTarget",
     "Figure",
+    "GpuTarget",
+    "PlannedTarget",
+    "Target",
     "TargetSpec",
     "VectorCost",
+    "ascend_chip",
     "chip_names",
+    "cpu_names",
+    "find_target",
+    "from_driver",
+    "gpu_names",
     "load_chip",
+    "load_cpu",
+    "load_gpu",
     "load_target",
     "read_chip",
     "target_names",

@@ -5,6 +5,8 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, fields
+from functools import lru_cache
+from importlib import resources
 from typing import Any, TypeVar
 
 if sys.version_info >= (3, 11):
@@ -12,7 +14,16 @@ if sys.version_info >= (3, 11):
 else:
     import tomli as tomllib
 
-__all__ = ["STATUSES", "Figure", "figure", "made", "parsed", "read_dtypes", "read_figures"]
+__all__ = [
+    "STATUSES",
+    "Figure",
+    "figure",
+    "made",
+    "parsed",
+    "read_dtypes",
+    "read_figures",
+    "target_files",
+]
 
 _T = TypeVar("_T")
 
@@ -59,6 +70,16 @@ def figure(name: str, value: float | str, unit: str, row: Mapping[str, Any]) -> 
     if row["status"] not in STATUSES or not row["source"]:
         raise ValueError(f"figure {name} needs a status in {STATUSES} and a source")
     return Figure(name, value, unit, row["status"], row["source"])
+
+
+@lru_cache(maxsize=8)
+def target_files(package: str) -> Mapping[str, str]:
+    """The texts of the target files in the folder of a package, by name."""
+    return {
+        f.name.removesuffix(".toml"): f.read_text(encoding="utf-8")
+        for f in resources.files(package).iterdir()
+        if f.name.endswith(".toml")
+    }
 
 
 def parsed(text: str) -> dict[str, Any]:

@@ -10,14 +10,13 @@ import difflib
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, fields, replace
 from functools import cache
-from importlib import resources
 from types import MappingProxyType
 from typing import Any, SupportsIndex
 
 from autofuse.base.diagnostics import AutofuseError, Diagnostic, Where
 from autofuse.targets.architecture import Architecture, read_architecture
 from autofuse.targets.cost_table import UNITS, CostTable
-from autofuse.targets.figures import Figure, figure, made, parsed, read_figures
+from autofuse.targets.figures import Figure, figure, made, parsed, read_figures, target_files
 
 __all__ = [
     "TargetSpec",
@@ -27,6 +26,7 @@ __all__ = [
     "load_target",
     "read_chip",
     "target_names",
+    "unknown_target",
 ]
 
 
@@ -147,7 +147,7 @@ class TargetSpec:
 
 def chip_names() -> tuple[str, ...]:
     """Names of all chips, sorted, with those that only the cost model knows."""
-    return tuple(sorted(n for n in _files() if not n.startswith("dav-")))
+    return tuple(sorted(n for n in target_files("autofuse.targets") if not n.startswith("dav-")))
 
 
 @cache
@@ -168,7 +168,7 @@ def load_target(name: str) -> TargetSpec:
             f"a target is the name of a chip or a TargetSpec, not {type(name).__name__}"
         )
     if name not in chip_names():
-        raise _unknown(name, target_names())
+        raise unknown_target(name, target_names())
     chip = load_chip(name)
     if chip.model_only:
         raise AutofuseError.of(
@@ -187,25 +187,16 @@ def load_chip(name: str) -> TargetSpec:
         AutofuseError: AF5006 if there is none.
     """
     if name not in chip_names():
-        raise _unknown(name, chip_names())
-    return read_chip(name, _files())
+        raise unknown_target(name, chip_names())
+    return read_chip(name, target_files("autofuse.targets"))
 
 
-def _unknown(name: str, names: tuple[str, ...]) -> AutofuseError:
+def unknown_target(name: str, names: tuple[str, ...]) -> AutofuseError:
+    """AF5006 for a name that is none of ``names``, with the one that is meant."""
     close = difflib.get_close_matches(name.lower(), names, n=1)
     hint = f"did you mean {close[0]!r}? " if close else ""
     hint += f"known targets: {', '.join(names)}"
     return AutofuseError((Diagnostic("AF5006", f"unknown target {name!r}", Where(), hint),))
-
-
-@cache
-def _files() -> dict[str, str]:
-    folder = resources.files("autofuse.targets")
-    return {
-        f.name.removesuffix(".toml"): f.read_text(encoding="utf-8")
-        for f in folder.iterdir()
-        if f.name.endswith(".toml")
-    }
 
 
 def _restored(values: dict[str, Any]) -> TargetSpec:

@@ -1,5 +1,7 @@
 """What a backend is: it gets the schedule of a graph, and owns every stage from there to the files.
 
+A backend that plans its kernels itself (``Capabilities.plans``) gets the simplified HintGraph instead, and no schedule.
+
 A backend is a folder beside this file whose module ``backend`` has an object ``BACKEND``; the data of a target name it
 (``backend = "ascendc"``).  Any other object with these members can be given to :func:`autofuse.compiler.compile`.
 
@@ -19,9 +21,10 @@ from autofuse.base.diagnostics import AutofuseError
 from autofuse.base.observing import Observer
 from autofuse.implgraph.cutting.cut import Split
 from autofuse.implgraph.ir.fusion import FusionGraph
+from autofuse.implgraph.ir.graph import HintGraph
 from autofuse.schedule.axes.result import ScheduleResult
 from autofuse.schedule.search.costs import Costs
-from autofuse.targets import TargetSpec
+from autofuse.targets import GpuTarget, PlannedTarget, Target, TargetSpec, ascend_chip
 
 __all__ = [
     "Backend",
@@ -34,8 +37,8 @@ __all__ = [
     "prepared",
 ]
 
-#: A stage by name: from the output of the one before it to its own.  The first one takes the schedule, the last one
-#: returns the files, relative path -> text.
+#: A stage by name: from the output of the one before it to its own.  The first one takes the schedule, or the
+#: HintGraph; the last one returns the files, relative path -> text.
 Stage: TypeAlias = tuple[str, Callable[[Any], Any]]
 #: Calls a stage by name: ``run(name, function, value)``.
 StageRunner: TypeAlias = Callable[[str, Callable[[Any], Any], Any], Any]
@@ -52,33 +55,51 @@ class Capabilities:
             otherwise it takes targets whose local memory is plain arrays.
         families: the template families that it can write; None: all of them.
         split_entries: the entries with which it can write the host code that runs several kernels as one.
+        plans: it takes the HintGraph, in which no reduction is divided and no axes are merged, for targets of this
+            class, and plans as many kernels as the graph needs; None: it takes the schedule for a
+            :class:`~autofuse.targets.TargetSpec`.
+        masks: of a backend that plans: it reads with a mask what may lie outside of a tensor's memory
+            (:func:`~autofuse.implgraph.lowering.lowering.lower_undivided`).
     """
 
     entries: tuple[str, ...]
     queues: bool
     families: frozenset[str] | None = None
     split_entries: tuple[str, ...] = ()
+    plans: type[PlannedTarget] | None = None
+    masks: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class Job:
-    """One kernel to write.
+    """One graph to write kernels for.
 
     Attributes:
         graph: the graph as it was read.
-        target: the chip.
-        costs: of the templates, as the scheduler found them.
+        target: what the kernels are for.
+        costs: of the templates, as the scheduler found them; None for a backend that plans.
         entry: how the kernel is entered, one of ``Capabilities.entries``.
         check: prove what can be proved before it is written.
         observe: told about every pass inside a stage; None: nobody listens.
     """
 
     graph: FusionGraph
-    target: TargetSpec
-    costs: Costs
+    target: Target
+    costs: Costs | None
     entry: str = "launch"
     check: bool = False
     observe: Observer | None = None
+
+    @property
+    def chip(self) -> TargetSpec:
+        """The target of a backend that takes the schedule."""
+        return ascend_chip(self.target)
+
+    @property
+    def gpu(self) -> GpuTarget:
+        """The target of a backend that plans for GPUs."""
+        assert isinstance(self.target, GpuTarget)
+        return self.target
 
 
 class Backend(Protocol):
@@ -93,7 +114,7 @@ class Backend(Protocol):
         """What it can do."""
 
     def stages(self, job: Job) -> Sequence[Stage]:
-        """The stages from ``tuple[ScheduleResult, ...]`` to the files.
+        """The stages from ``tuple[ScheduleResult, ...]``, or from a HintGraph if it plans, to the files.
 
         Raises:
             AutofuseError: by a stage, for what cannot be written, or AF4001 for what is proved to be wrong.
@@ -114,7 +135,7 @@ class Backend(Protocol):
         raise AutofuseError.of("AF5007", f"the backend {self.name} writes one kernel at a time")
 
 
-def prepared(backend: Backend, entry: str, target: TargetSpec) -> TargetSpec:
+def prepared(backend: Backend, entry: str, target: Target) -> Target:
     """The target as the scheduler is to see it: with the template families that the backend can write.
 
     Raises:
@@ -124,6 +145,11 @@ def prepared(backend: Backend, entry: str, target: TargetSpec) -> TargetSpec:
     if entry not in can.entries:
         hint = f"known entries: {', '.join(can.entries)}"
         raise AutofuseError.of("AF5007", f"unknown entry {entry!r}", hint=hint)
+    if not isinstance(target, can.plans or TargetSpec):
+        text = f"the backend {backend.name} writes no kernels for {target.name}"
+        raise AutofuseError.of("AF5007", text)
+    if not isinstance(target, TargetSpec):
+        return target
     if can.queues != target.queues:
         needs = "queues" if can.queues else "plain arrays"
         text = f"the backend {backend.name} writes {needs}, which {target.name} does not have"
@@ -147,14 +173,17 @@ def load_backend(name: str) -> Backend:
 
 
 def generate(
-    backend: Backend, job: Job, schedule: tuple[ScheduleResult, ...], run: StageRunner | None = None
+    backend: Backend,
+    job: Job,
+    schedule: tuple[ScheduleResult, ...] | HintGraph,
+    run: StageRunner | None = None,
 ) -> dict[str, str]:
     """The files of a kernel: the stages of a backend, one after another.
 
     Args:
         backend: whose stages.
         job: what to write.
-        schedule: the schedule of the graph.
+        schedule: the schedule of the graph; for a backend that plans, its HintGraph.
         run: calls a stage, as ``run(name, function, value)``; None: nothing is to be known about them.
     """
     value: Any = schedule

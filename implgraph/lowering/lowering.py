@@ -37,13 +37,23 @@ from autofuse.implgraph.lowering.walk import RELOAD, SCALAR, STORE, SUM, Inst, P
 from autofuse.implgraph.ops.registry import lookup
 from autofuse.implgraph.ops.requirements import may_overlap
 from autofuse.implgraph.rewrites.decompose import decompose
+from autofuse.implgraph.rewrites.early_gathers import with_early_gathers
+from autofuse.implgraph.rewrites.frames import reaches_out
 from autofuse.implgraph.rewrites.narrowing import narrowed
 from autofuse.implgraph.rewrites.nested_pads import with_nested_pads_joined
 from autofuse.implgraph.rewrites.recognise import recognise
 from autofuse.implgraph.rewrites.zero_strides import without_zero_strides
 from autofuse.targets import TargetSpec
 
-__all__ = ["group_order_hazards", "groups", "in_place_pairs", "lower", "lower_all", "lower_written"]
+__all__ = [
+    "group_order_hazards",
+    "groups",
+    "in_place_pairs",
+    "lower",
+    "lower_all",
+    "lower_undivided",
+    "lower_written",
+]
 
 
 def lower_all(
@@ -123,6 +133,27 @@ def _rewritten(
     yield from (other for other in others if other != written)
 
 
+def lower_undivided(
+    graph: FusionGraph, watch: Watch | None = None, *, masks: bool = False
+) -> HintGraph:
+    """The HintGraph for a backend that plans its kernels itself: no integer is narrowed, no reduction divided.
+
+    Args:
+        graph: as for :func:`lower`.
+        watch: told of every step.
+        masks: a Load may have the attribute ``inside``, the elements of the tensor that it reads: of its places those
+            that are below 0, or not below that, are outside, and nothing uses their values.
+
+    Raises:
+        AutofuseError: as :func:`lower`.
+    """
+    graph = told(watch, "zero-strides", graph, without_zero_strides(graph))
+    graph = told(watch, "nested-pads", graph, with_nested_pads_joined(graph))
+    written = decompose(with_early_gathers(recognise(graph)), native_integers=True, masks=masks)
+    graph = told(watch, "decompose", graph, written)
+    return told(watch, "loops", graph, _lowered(graph, True, masks=masks)[0])
+
+
 def lower(graph: FusionGraph) -> HintGraph:
     """The HintGraph of a FusionGraph, for one core or many: no reduction is divided.
 
@@ -148,9 +179,9 @@ def lower_written(graph: FusionGraph) -> HintGraph:
     return _lowered(graph, True)[0]
 
 
-def _lowered(graph: FusionGraph, columns: bool) -> tuple[HintGraph, bool]:
+def _lowered(graph: FusionGraph, columns: bool, *, masks: bool = False) -> tuple[HintGraph, bool]:
     """The HintGraph, and whether pieces of short rows are computed together in it, which takes ``columns``."""
-    program = Program(graph)
+    program = Program(graph, masks=masks)
     ordered = partition(program, columns=columns)
     return _Builder(program, ordered).graph(), any(g.columns for g in ordered)
 
@@ -397,10 +428,12 @@ class _Builder:
             y = views.memory(dtype, inst.axes, step.tensor)
             if may_overlap(step.tensor, self.program.graph.symbol_ranges()):
                 attrs = {"overlap": True}
+            attrs |= self._inside(views, inst)
         elif inst.kind == RELOAD:
             name, op = self.names.number("gather"), "Load"
             inputs = (f"Workspace_{self.workspace[inst.tensor]}",)
             y = views.memory(dtype, inst.axes)
+            attrs = self._inside(views, inst)
         elif inst.places is not None:
             assert step.node is not None
             name, op = self.names.user(step.node.name), "Load"
@@ -437,6 +470,12 @@ class _Builder:
             name, op = self.names.user(step.node.name), lookup(step.node.op).name
             attrs = _attrs(step.node) if inst.kind != REDUCE else {}
         return Node(name, op, inputs, y, attrs, axis=views.ids, origin=inst.origin)
+
+    def _inside(self, views: _Views, inst: Inst) -> dict[str, Attr]:
+        """How many elements there are, where some of the places are outside."""
+        if not self.program.masks or not reaches_out(views.space, inst.axes):
+            return {}
+        return {"inside": _number(self.program.counts[inst.tensor])}
 
     def _memory_of(self, places: Places) -> str:
         """The node that stands for the memory of what is indexed."""

@@ -95,8 +95,10 @@ class Step:
 class Program:
     """The normalised FusionGraph: steps, views resolved, and the classes of linked tensors."""
 
-    def __init__(self, graph: FusionGraph) -> None:
+    def __init__(self, graph: FusionGraph, *, masks: bool = False) -> None:
         self.graph = graph
+        #: What is outside of a tensor's memory is not read, wherever a window lies.
+        self.masks = masks
         self.steps: list[Step] = []
         self.index: dict[str, int] = {}
         self.counts: list[Expr] = []

@@ -458,7 +458,7 @@ class Walk:
         if at_least(const(-1), far) or at_least(near, size):
             return None
         inside = at_least(near, ZERO) and at_least(size - 1, far)
-        if not inside and (stride != 1 or size == 1):
+        if not inside and (size == 1 or (stride != 1 and not self.program.masks)):
             behind = at_least(offset, ZERO) if stride > 0 else not at_least(size - 1, offset)
             end = size if behind else ZERO
             cut = _elements_before(offset, stride, end)
@@ -470,12 +470,14 @@ class Walk:
         return use.tensor, out
 
     def _reads(self, tensor: int, axes: Axes, *, dense: bool = True) -> None:
-        """Nothing is read outside of a tensor's memory.
+        """Nothing is read outside of a tensor's memory, where no mask keeps from it.
 
         Raises:
             BlockedError: a running sum would have to be cut for that.
             StraddleError: a piece has to be.
         """
+        if self.program.masks and dense:
+            return
         found = cut_to_inside(self.space, axes, dense=dense)
         if found is not None:
             raise self._straddles(tensor, *found)

@@ -47,6 +47,8 @@ def decompose(
     gather_rows: bool = False,
     frames: bool = False,
     compare_places: bool = False,
+    native_integers: bool = False,
+    masks: bool = False,
 ) -> FusionGraph:
     """The graph without compositions; the graph itself if there are none.  Names of outputs stay.
 
@@ -56,10 +58,13 @@ def decompose(
         frames: constants around a tensor along the innermost dimension are a mask
             (:mod:`autofuse.implgraph.rewrites.frames`).
         compare_places: of a line of elements GatherElements takes one as the sum of those whose place is the named one.
+        native_integers: every integer type has reductions and running sums of its own.
+        masks: as ``frames`` along any dimension, for kernels that read with masks.
     """
     if not any(n.op in _RULES for n in graph.nodes):
         return graph
-    made = _Rewriter(graph, gather_rows, frames, compare_places)
+    indirect = frozenset() if native_integers else INDIRECT
+    made = _Rewriter(graph, gather_rows, frames or masks, compare_places, indirect, masks)
     for n in graph.nodes:
         rule = _RULES.get(n.op)
         if rule is None:
@@ -73,12 +78,21 @@ class _Rewriter:
     """The new graph under construction."""
 
     def __init__(
-        self, graph: FusionGraph, gather_rows: bool, frames: bool, compare_places: bool
+        self,
+        graph: FusionGraph,
+        gather_rows: bool,
+        frames: bool,
+        compare_places: bool,
+        indirect: frozenset[str],
+        masked: bool,
     ) -> None:
         self.graph = graph
         self.compare_places = compare_places
+        #: Integer types whose reductions are written out.
+        self.indirect = indirect
         self.gather_rows = gather_rows
         self.frames = frames
+        self.masked = masked
         self.masks: dict[tuple[Any, ...], str] = {}
         self.tensors: dict[str, Tensor] = dict(graph.tensors)
         self.nodes: list[FusionNode] = []
@@ -172,7 +186,7 @@ def _reduction(r: _Rewriter, op: str, x: str, axes: tuple[int, ...], result: Ten
         return r.last("Broadcast", [_value(dtype, neutral(op, dtype))], shape=result.shape)
     if all(t.shape[a] == 1 for a in axes):
         return r.last("Reshape", [x], shape=result.shape)
-    if dtype.name in INDIRECT:
+    if dtype.name in r.indirect:
         whole = integer_reduction(
             r, op, x, axes, lambda kind, y, over: _total(r, kind, y, over, True)
         )
@@ -299,7 +313,7 @@ def _cumsum(r: _Rewriter, n: FusionNode) -> FusionNode:
     if t.dtype.name in HALVES:
         total = r.emit("CumSum", [r.cast(x, F32)], **attrs)
         return r.last("Cast", [total], dtype=t.dtype.name)
-    if t.dtype.name not in INDIRECT:
+    if t.dtype.name not in r.indirect:
         return r.last("CumSum", [x], **attrs)
 
     def native(op: str, y: str, axes: Sequence[int]) -> str:
@@ -372,7 +386,7 @@ def _concat(r: _Rewriter, n: FusionNode) -> FusionNode:
 
 def _joined(r: _Rewriter, pieces: Sequence[str], axis: int) -> FusionNode:
     """The last node of what joins pieces with some elements each."""
-    frame = framed(r, pieces, axis) if r.frames else None
+    frame = framed(r, pieces, axis, masked=r.masked) if r.frames else None
     return frame or r.last("Concat", pieces, axis=axis)
 
 

@@ -17,8 +17,9 @@ from autofuse.implgraph.ir.dtypes import BY_NAME, DType
 from autofuse.implgraph.ir.frozen import frozen
 from autofuse.implgraph.ir.fusion import Constant, FusionNode, Operand, Tensor
 from autofuse.implgraph.ir.iteration_space import Axes, IterationSpace, Window, contiguous_strides
+from autofuse.implgraph.ops.registry import lookup
 
-__all__ = ["cut_to_inside", "framed", "same_everywhere"]
+__all__ = ["cut_to_inside", "framed", "reaches_out", "same_everywhere"]
 
 #: Places in a row at most: float32 counts so far, and tells neighbours apart when it is doubled.
 MAX_ROW = 1 << 22
@@ -27,6 +28,8 @@ TYPES = frozenset({"float32", "float16", "bfloat16", "int32"})
 #: Of so few rows the columns of the frame are cut off rather than rows.
 FEW_ROWS = 128
 
+#: Kinds of ops of which any part can be computed again.
+_COMPUTED_AGAIN = frozenset({"elewise", "broadcast", "view", "transpose", "slice", "frame", "iota"})
 #: Ops that give the elements of their operand.
 _MOVES = ("Broadcast", "Reshape", "Transpose", "Slice", "Identity")
 
@@ -51,18 +54,21 @@ class Builder(Makers, Protocol):
         """The node that gives the result."""
 
 
-def framed(r: Builder, pieces: Sequence[str], axis: int) -> FusionNode | None:
+def framed(
+    r: Builder, pieces: Sequence[str], axis: int, *, masked: bool = False
+) -> FusionNode | None:
     """The last node of a Concat of one tensor and equal constants around it; None where it is something else.
 
     Args:
         r: where nodes are added; none are if this gives None.
         pieces: what is joined, with some elements each.
         axis: the dimension along which it is.
+        masked: reads have masks: the dimension and the type may be any, but all has to be computed element by element.
     """
     shapes = [r.tensors[p].shape for p in pieces]
     dtype = r.tensors[pieces[0]].dtype
     inner = product(shapes[0][axis + 1 :]) == ONE
-    if not inner or dtype.name not in TYPES or not all(s[axis].is_const for s in shapes):
+    if not (masked or (inner and dtype.name in TYPES)) or not all(s[axis].is_const for s in shapes):
         return None
     constants = [same_everywhere(r, p) for p in pieces]
     inside = [k for k, c in enumerate(constants) if c is None]
@@ -72,12 +78,27 @@ def framed(r: Builder, pieces: Sequence[str], axis: int) -> FusionNode | None:
     (k,), (value,) = inside, values.values()
     sizes = [s[axis].value for s in shapes]
     low, size, row = sum(sizes[:k]), sizes[k], sum(sizes)
-    if row > MAX_ROW or size < 2:
+    if row > MAX_ROW or size < 2 or (masked and not _is_elementwise(r, pieces[k])):
         return None
     frame = r.emit("Frame", [pieces[k]], axis=axis, low=low, high=row - size - low)
     wide = tuple(const(row) if d == axis else ONE for d in range(len(shapes[0])))
     mask = _mask(r, wide, axis, low, size)
     return r.last("Select", [mask, frame, Constant(value.value, dtype)])
+
+
+def _is_elementwise(r: Makers, x: str) -> bool:
+    """Whether a tensor comes from inputs by element-wise work and movement alone: computed again where it is read."""
+    seen, left = {x}, [x]
+    while left:
+        maker = r.makers.get(left.pop())
+        if maker is None:
+            continue
+        if lookup(maker.op).compute_type not in _COMPUTED_AGAIN:
+            return False
+        fresh = {i for i in maker.inputs if isinstance(i, str)} - seen
+        seen |= fresh
+        left += fresh
+    return True
 
 
 def same_everywhere(r: Makers, x: Operand) -> Constant | None:
@@ -166,8 +187,7 @@ def cut_to_inside(
     Returns:
         The axes to cut, and after how many of their elements; None if all that is read is inside.
     """
-    windows = (w for a in axes if (w := space.window_of(a)) is not None)
-    if not any(_is_over(space, w) for w in windows):
+    if not reaches_out(space, axes):
         return None
     lines = [_line(space, a) for a in axes]
     wide = next((v for v in lines if v.span > v.extent), None)
@@ -188,6 +208,12 @@ def cut_to_inside(
             return v.base, const(1 if before == (v.step > 0) else v.count - 1)
     v = next(v for v in lines if v.is_over)
     return v.base, const(v.ends())
+
+
+def reaches_out(space: IterationSpace, axes: Axes) -> bool:
+    """Whether a window is over an end of its dimension."""
+    windows = (w for a in axes if (w := space.window_of(a)) is not None)
+    return any(_is_over(space, w) for w in windows)
 
 
 def _is_over(space: IterationSpace, w: Window) -> bool:

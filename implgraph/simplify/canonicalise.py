@@ -32,6 +32,7 @@ from autofuse.implgraph.simplify.integer_limits import IntegerLimits
 
 __all__ = [
     "PIPELINE",
+    "UNMERGED",
     "CommonSubexpressions",
     "ConstantFolding",
     "DeadCode",
@@ -599,14 +600,20 @@ PIPELINE: tuple[Pass, ...] = (
 )
 
 
-def canonicalise(hint: HintGraph, watch: Watch | None = None) -> HintGraph:
-    """Run :data:`PIPELINE` until nothing changes; doing it twice is doing it once.  ``watch`` is told of every pass."""
+#: The same for backends that look at the axes of several groups before they merge them.
+UNMERGED: tuple[Pass, ...] = tuple(p for p in PIPELINE if not isinstance(p, MergeAxes))
+
+
+def canonicalise(
+    hint: HintGraph, watch: Watch | None = None, passes: tuple[Pass, ...] = PIPELINE
+) -> HintGraph:
+    """Run ``passes`` until nothing changes; doing it twice is doing it once.  ``watch`` is told of every pass."""
     settled = 0
-    for step in PIPELINE * MAX_ROUNDS:
+    for step in passes * MAX_ROUNDS:
         before, hint = hint, step(hint)
         told(watch, step.name, before, hint)
         settled = settled + 1 if hint is before else 0
-        if settled == len(PIPELINE):
+        if settled == len(passes):
             return hint
     raise RuntimeError(f"the passes do not settle on {hint.name} within {MAX_ROUNDS} rounds")
 

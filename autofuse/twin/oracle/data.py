@@ -26,6 +26,7 @@ __all__ = [
     "poisoned",
     "positive_inputs",
     "random_inputs",
+    "strided_buffer",
     "strided_copy",
 ]
 
@@ -173,6 +174,11 @@ def buffer_extent(tensor: Tensor, symbols: Mapping[str, int]) -> tuple[int, tupl
 
 def strided_copy(data: Array, tensor: Tensor, symbols: Mapping[str, int]) -> Array:
     """``data`` with the tensor's strides and offset, in a buffer that is poison elsewhere."""
+    return strided_buffer(data, tensor, symbols)[1]
+
+
+def strided_buffer(data: Array, tensor: Tensor, symbols: Mapping[str, int]) -> tuple[Array, Array]:
+    """The same as the whole buffer, flat, and the view of it that holds ``data``."""
     offset, strides, extent = buffer_extent(tensor, symbols)
     base = poisoned((extent,), data.dtype)
     byte_strides = tuple(s * data.itemsize for s in strides)
@@ -180,7 +186,7 @@ def strided_copy(data: Array, tensor: Tensor, symbols: Mapping[str, int]) -> Arr
         base[offset:], shape=data.shape, strides=byte_strides, writeable=True
     )
     view[...] = data
-    return view
+    return base, view
 
 
 # domains --------------------------------------------------------------------------------------

@@ -11,7 +11,7 @@ from autofuse.implgraph.ir.fusion import FusionGraph, Symbol
 from autofuse.implgraph.ops.requirements import Requirement, requirements
 from autofuse.twin.oracle.oracle import shape_of
 
-__all__ = ["MAX_ELEMENTS", "largest_tensor", "shapes_for", "sizes_with"]
+__all__ = ["MAX_ELEMENTS", "fitted", "largest_tensor", "shapes_for", "sizes_with"]
 
 MAX_ELEMENTS = 1 << 20
 #: Requirements that are mended one after another.
@@ -120,6 +120,20 @@ def largest_tensor(
             n *= size
         largest = max(largest, n)
     return largest
+
+
+def fitted(
+    graph: FusionGraph, sizes: Mapping[str, int], *, max_elements: int = MAX_ELEMENTS
+) -> dict[str, int] | None:
+    """Sizes near these, within the ranges of the symbols, with which the graph has a meaning; None: none were found.
+
+    Args:
+        graph: whose symbols.
+        sizes: a size for each of them.
+        max_elements: as for :func:`shapes_for`.
+    """
+    within = {s.name: max(s.min, min(sizes[s.name], s.max)) for s in graph.symbols}
+    return _fit(graph, within, max_elements, requirements(graph))
 
 
 def _typical(s: Symbol) -> int:

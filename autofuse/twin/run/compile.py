@@ -13,10 +13,7 @@ import hashlib
 import importlib.util
 import os
 import re
-import shlex
 import shutil
-import signal
-import subprocess
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
@@ -24,8 +21,18 @@ from functools import lru_cache
 from pathlib import Path, PurePosixPath
 
 from autofuse.base import cache as cache_folder
-from autofuse.base import knobs, programs
-from autofuse.base.diagnostics import AutofuseError, Where
+from autofuse.base import knobs
+from autofuse.base.diagnostics import AutofuseError
+from autofuse.twin.run.compiler import (
+    CompilerFailedError,
+    Toolchain,
+    although_emptied,
+    key_of,
+    made,
+    run_compiler,
+    toolchain,
+    write_files,
+)
 
 __all__ = [
     "FLAGS",
@@ -68,7 +75,6 @@ _TWIN_HEADERS = ("kernel_operator.h", "autofuse_twin/launch.h")
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,199}")
 _PART = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.+-]{0,240}")
 _OPT = re.compile(r"-O[0-3sg]|-Ofast")
-_SHOWN_ERRORS = 5
 #: Lines of a kernel file from which on g++ does not inline, nor do what looks across calls.
 _LONG_KERNEL = 1_500
 #: A call that fails leaves a kernel for good: nothing in it catches or has to be cleaned up, but frames must be found.
@@ -83,7 +89,6 @@ _ONLY_CALLS = (
     "-fno-schedule-insns2",
     "-fno-tree-slp-vectorize",
 )
-_GPP_HINT = "install a C++ compiler, such as g++ (apt-get install g++, dnf install gcc-c++)"
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,19 +98,6 @@ class TwinFiles:
     include: tuple[Path, ...]
     library: Path
     digest: str
-
-
-@dataclass(frozen=True, slots=True)
-class Toolchain:
-    """A compiler: its path and what it says about itself."""
-
-    path: str
-    version: str
-
-    @property
-    def is_gcc(self) -> bool:
-        """True for GCC, under whatever name."""
-        return re.match(r"\S*(g\+\+|gcc|c\+\+)\S* \(", self.version) is not None
 
 
 @lru_cache(maxsize=1)
@@ -157,52 +149,6 @@ def _package_folders() -> list[Path]:
     return out
 
 
-@lru_cache(maxsize=4)
-def _compiler_at(name: str) -> Toolchain:
-    path = programs.program(name)
-    if path is None:
-        raise AutofuseError.of(
-            "AF5001",
-            f"there is no C++ compiler called {name!r}",
-            hint=f"{_GPP_HINT}, or name one with {knobs.CXX.name}",
-        )
-    try:
-        got = subprocess.run(
-            [path, "--version"],
-            capture_output=True,
-            text=True,
-            timeout=30,
-            check=True,
-            cwd=Path(path).parent,
-            env=_environment(),
-        )
-    except (OSError, subprocess.SubprocessError) as e:
-        raise AutofuseError.of(
-            "AF5001",
-            f"{path} --version fails: {e}",
-            hint=f"{_GPP_HINT}, or name one with {knobs.CXX.name}",
-        ) from e
-    return Toolchain(path, got.stdout.strip().splitlines()[0] if got.stdout.strip() else "unknown")
-
-
-def toolchain() -> Toolchain:
-    """The compiler named by the knobs.
-
-    Raises:
-        AutofuseError: AF5001, there is none, or it cannot be executed.
-    """
-    return _compiler_at(knobs.CXX.get())
-
-
-def _environment(folder: Path | None = None) -> dict[str, str]:
-    """Messages of the compiler in English, so that they can be read for positions.
-
-    Its own files between two passes go into ``folder``, with which they leave where it is ended in between.
-    """
-    own = {} if folder is None else {"TMPDIR": str(folder)}
-    return programs.environment(**own, LC_ALL="C")
-
-
 def compile_kernel(
     files: Mapping[str, str],
     name: str,
@@ -238,15 +184,20 @@ def compile_kernel(
     texts = {**_code(files), UNIT: _unit(files)}
     library = f"{name}.so"
     cmd = _in_time(command(library, cxx, twin, _flags(opt, checked)), texts, opt, cxx)
-    key = _key(texts, cmd, cxx, twin)
+    key = key_of(texts, cmd, cxx, twin.digest)
     if not cache:
         path = cache_folder.root() / "kernels" / key
         with cache_folder.lock(key):
             shutil.rmtree(path, ignore_errors=True)
-    if cache_folder.lookup("kernels", key, library, _read_later(texts)) is None:
+
+    def make() -> Path:
+        if (known := cache_folder.lookup("kernels", key, library, _read_later(texts))) is not None:
+            return known / library
         call, linked = _in_common(cmd, texts, cxx, twin)
-        cmd = [*call, *linked]
-    return _made(texts, cmd, key, library, name, _few_libraries(cxx))
+        few, later = _few_libraries(cxx), _read_later(texts)
+        return made(texts, [*call, *linked], key, library, name, few, later)
+
+    return although_emptied(make)
 
 
 def compile_split(
@@ -283,54 +234,28 @@ def compile_split(
         _check(own, unit, opt)
         texts = {**_code(own), UNIT: text}
         cmd = _in_time(plain, texts, opt, cxx)
-        jobs.append((unit, texts, cmd, _key(texts, cmd, cxx, twin)))
+        jobs.append((unit, texts, cmd, key_of(texts, cmd, cxx, twin.digest)))
 
     library = f"{name}.so"
     link, libraries = [cxx.path, "-shared", "-o", library], _libraries(twin)
     # Of the units' keys, not of where their objects are: these say what is in them.
-    key = _key({}, [*link, *libraries, *(j[-1] for j in jobs)], cxx, twin)
+    key = key_of({}, [*link, *libraries, *(j[-1] for j in jobs)], cxx, twin.digest)
     known = cache_folder.lookup("kernels", key, library)
     if known is not None:
         return known / library
 
-    def make(job: tuple[str, dict[str, str], list[str], str]) -> tuple[str, list[str]]:
+    def compiled(job: tuple[str, dict[str, str], list[str], str]) -> tuple[str, list[str]]:
         unit, texts, cmd, key = job
         cmd, linked = _in_common(cmd, texts, cxx, twin)
-        return str(_made(texts, cmd, key, OBJECT, unit)), linked
+        return str(made(texts, cmd, key, OBJECT, unit, later=_read_later(texts))), linked
 
-    with ThreadPoolExecutor(max_workers=min(len(jobs), os.cpu_count() or 1)) as pool:
-        made = list(pool.map(make, jobs))
-    objects = dict.fromkeys(path for own, linked in made for path in (own, *linked))
-    return _made({}, [*link, *objects, *libraries], key, library, name, _few_libraries(cxx))
+    def make() -> Path:
+        with ThreadPoolExecutor(max_workers=min(len(jobs), os.cpu_count() or 1)) as pool:
+            units_made = list(pool.map(compiled, jobs))
+        objects = dict.fromkeys(path for own, linked in units_made for path in (own, *linked))
+        return made({}, [*link, *objects, *libraries], key, library, name, _few_libraries(cxx))
 
-
-def _made(
-    texts: Mapping[str, str],
-    cmd: Sequence[str],
-    key: str,
-    result: str,
-    name: str,
-    few_libraries: Sequence[str] = (),
-) -> Path:
-    """What a compiler call makes of sources, from the cache if it is there.
-
-    With ``few_libraries``, words of the compiler for less than its usual libraries, those are tried first.
-    """
-
-    def make(folder: Path) -> None:
-        _write(texts, folder)
-        if few_libraries:
-            try:
-                return _run([*cmd, *few_libraries], folder, name, result)
-            except _CompilerFailedError as e:
-                if "undefined reference" not in e.text:
-                    raise
-        return _run(list(cmd), folder, name, result)
-
-    try:
-        return cache_folder.entry("kernels", key, result, make, _read_later(texts)) / result
-    except _CompilerFailedError as e:
-        raise _failure(e, texts, key, name) from None
+    return although_emptied(make)
 
 
 def _read_later(texts: Mapping[str, str]) -> tuple[str, ...]:
@@ -379,7 +304,7 @@ def _in_common(
     try:
         linked = _shared_search(headers, cxx, twin)
         prelude = _prelude(cmd, headers, cxx, twin, apart=bool(linked))
-    except _CompilerFailedError:
+    except CompilerFailedError:
         # Headers that need what a kernel includes before them; the kernel itself says what is wrong, if anything is.
         return cmd, []
     return [cmd[0], "-include", str(prelude), *cmd[1:]], linked
@@ -430,10 +355,12 @@ def _entry_in_common(
     """What a compiler call makes for many kernels, from the cache if it is there."""
 
     def fill(folder: Path) -> None:
-        _write(files, folder)
-        _run(cmd, folder, result, result)
+        write_files(files, folder)
+        run_compiler(cmd, folder, result, result)
 
-    return cache_folder.entry("headers", _key(files, cmd, cxx, twin), result, fill) / result
+    return (
+        cache_folder.entry("headers", key_of(files, cmd, cxx, twin.digest), result, fill) / result
+    )
 
 
 def _flags(opt: str, checked: bool) -> tuple[str, ...]:
@@ -505,132 +432,3 @@ def _sources(files: Mapping[str, str]) -> list[str]:
 
 def _unit(files: Mapping[str, str]) -> str:
     return "".join(f'#include "{p}"\n' for p in _sources(files))
-
-
-def _key(files: Mapping[str, str], cmd: Sequence[str], cxx: Toolchain, twin: TwinFiles) -> str:
-    """Digest of everything that the library depends on."""
-    h = hashlib.sha256()
-    for part in (
-        cxx.version,
-        twin.digest,
-        *cmd,
-        *(x for p in sorted(files) for x in (p, files[p])),
-    ):
-        raw = part.encode()
-        h.update(len(raw).to_bytes(8, "little") + raw)
-    return h.hexdigest()
-
-
-def _write(files: Mapping[str, str], folder: Path) -> None:
-    for p, text in files.items():
-        path = folder / p
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(text, encoding="utf-8")
-
-
-class _CompilerFailedError(Exception):
-    """The compiler's exit status is not 0."""
-
-    def __init__(self, cmd: Sequence[str], text: str, status: int) -> None:
-        super().__init__(text)
-        self.cmd = cmd
-        self.text = text
-        self.status = status
-
-
-def _run(cmd: list[str], folder: Path, name: str, result: str) -> None:
-    limit = knobs.COMPILE_TIMEOUT.get()
-    with subprocess.Popen(
-        cmd,
-        cwd=folder,
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-        errors="replace",
-        env=_environment(folder),
-        start_new_session=True,
-    ) as p:
-        try:
-            text, _ = p.communicate(timeout=limit)
-        except BaseException as e:
-            # g++ is a driver: its children must end too.
-            os.killpg(p.pid, signal.SIGKILL)
-            p.wait()
-            if isinstance(e, subprocess.TimeoutExpired):
-                raise AutofuseError.of(
-                    "AF5002",
-                    f"compiling {name} takes more than {limit} s",
-                    hint=f"raise {knobs.COMPILE_TIMEOUT.name}",
-                ) from None
-            raise
-    if p.returncode != 0:
-        raise _CompilerFailedError(cmd, text, p.returncode)
-    if not (folder / result).is_file():
-        raise AutofuseError.of(
-            "AF5001",
-            f"{cmd[0]} says that it compiled {name}, but it wrote no file",
-            hint=f"{_GPP_HINT}, or name one with {knobs.CXX.name}",
-            notes=text.strip().splitlines()[-_SHOWN_ERRORS:],
-        )
-
-
-#: What a compiler says where the machine is at its end and not the code.
-_NO_ROOM = re.compile(r"No space left on device|Disk quota exceeded|Read-only file system")
-_NO_MEMORY = re.compile(
-    r"^.*(?:Killed signal terminated|out of memory|virtual memory exhausted|bad_alloc|Cannot allocate memory).*$",
-    re.M,
-)
-_MESSAGE = re.compile(
-    r"^(?P<file>[^\s:][^:\n]*):(?P<line>\d+):(?:(?P<col>\d+):)? (?:fatal )?error: (?P<text>.*)$",
-    re.M,
-)
-
-
-def _failure(
-    failed: _CompilerFailedError, files: Mapping[str, str], key: str, name: str
-) -> AutofuseError:
-    """AF5002 with the first errors, and a folder where the command can be repeated; or what the machine lacks."""
-    text = failed.text
-    if m := _NO_ROOM.search(text):
-        return cache_folder.unusable(m[0])
-    if m := _NO_MEMORY.search(text):
-        return AutofuseError.of(
-            "AF5002",
-            f"there is no memory to compile {name}, or something ended the compiler",
-            hint="compile fewer kernels at a time",
-            notes=[m[0]],
-        )
-    log = f"$ {shlex.join(failed.cmd)}\n{text}"
-
-    def keep(folder: Path) -> None:
-        _write(files, folder)
-        (folder / "compiler.log").write_text(log, encoding="utf-8")
-
-    kept = cache_folder.entry("failed", key, "compiler.log", keep)
-    errors = list(_MESSAGE.finditer(text))
-    notes = []
-    for m in errors[:_SHOWN_ERRORS]:
-        notes.append(f"{m['file']}:{m['line']}: {m['text']}")
-        lines = files.get(m["file"], "").splitlines()
-        if 0 < int(m["line"]) <= len(lines):
-            notes.append(f"    {lines[int(m['line']) - 1].strip()}")
-    if len(errors) > _SHOWN_ERRORS:
-        notes.append(f"and {len(errors) - _SHOWN_ERRORS} more errors")
-    if not errors:
-        notes += text.strip().splitlines()[-_SHOWN_ERRORS:]
-    notes.append(f"sources and compiler.log: {kept}")
-    first = errors[0] if errors else None
-    count = f"{len(errors)} error(s)" if errors else f"exit status {failed.status}"
-    hint = "generated code should always compile: please report this, with the folder above"
-    if knobs.CXXFLAGS.get():
-        hint = f"{knobs.CXXFLAGS.name} is set; if it does not compile without either, please report this"
-    return AutofuseError.of(
-        "AF5002",
-        f"the code generated for {name} does not compile: {count}",
-        where=Where(path=first["file"], line=int(first["line"]), column=int(first["col"] or 1))
-        if first
-        else None,
-        hint=hint,
-        notes=notes,
-    )

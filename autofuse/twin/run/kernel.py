@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import numbers
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,19 +11,20 @@ from typing import Any, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from autofuse.base.arguments import integer, symbol_sizes
-from autofuse.base.diagnostics import AutofuseError, Diagnostic
+from autofuse.base.arguments import integer
+from autofuse.base.diagnostics import AutofuseError
 from autofuse.implgraph.expr.expression import Expr
 from autofuse.implgraph.ir.dtypes import numpy_dtype
 from autofuse.implgraph.ir.fusion import FusionGraph, GraphOutput, Tensor
 from autofuse.targets import TargetSpec, load_target
 from autofuse.twin.oracle.data import POISON, buffer_extent, poisoned, strided_copy
 from autofuse.twin.oracle.oracle import shape_of
+from autofuse.twin.run.arguments import checked_inputs, misfit, named_inputs
 from autofuse.twin.run.findings import KernelText, diagnostics_of
 from autofuse.twin.run.native import CHECKS, KernelLibrary, Region, Tiling
 from autofuse.twin.run.record import Recording, core_bytes, read_records
 
-__all__ = ["MAX_SEED", "Run", "TwinKernel", "chip_of", "solve_symbols", "wrong_dtype"]
+__all__ = ["MAX_SEED", "Run", "TwinKernel", "chip_of"]
 
 Array: TypeAlias = npt.NDArray[Any]
 
@@ -33,8 +33,6 @@ MAX_SEED = (1 << 64) - 1
 
 _ALIGN = 64
 _MAX_CORES = (1 << 32) - 1
-#: Where the range of a symbol is not known.
-_MAX_SIZE = 1 << 40
 
 
 def chip_of(files: Mapping[str, str], name: str) -> TargetSpec | None:
@@ -67,6 +65,12 @@ class Run:
     key: int
     block_dim: int
     workspace: int
+
+    @property
+    def result(self) -> Any:
+        """The output, or a tuple of them if there are several, in the order of the graph."""
+        found = tuple(self.outputs.values())
+        return found[0] if len(found) == 1 else found
 
 
 class TwinKernel:
@@ -112,6 +116,14 @@ class TwinKernel:
         """Number of tiling keys: templates that the kernel can choose from."""
         return self.library.key_count
 
+    def choose(self, sizes: Mapping[str, int]) -> None:
+        """Let the tiling function choose a template for sizes by symbol.
+
+        Raises:
+            StatusError: it finds none that is legal.
+        """
+        self.library.tiling([sizes[s.name] for s in self.graph.symbols])
+
     def __call__(
         self,
         *arrays: Any,
@@ -137,23 +149,8 @@ class TwinKernel:
                 the twin found a broken rule.
             TypeError: a size or the key is no integer.
         """
-        names = self.graph.inputs
-        if len(arrays) > len(names):
-            raise _misfit(
-                f"{self.graph.label} takes {len(names)} input(s), {len(arrays)} were given"
-            )
-        given = dict(zip(names, arrays, strict=False))
-        for name, value in named.items():
-            if name in given or name not in names:
-                why = (
-                    "is given twice"
-                    if name in given
-                    else f"is not an input; these are: {', '.join(names)}"
-                )
-                raise _misfit(f"{name} {why}")
-            given[name] = value
-        outputs = tuple(self.run(given, symbols=symbols, key=key).outputs.values())
-        return outputs[0] if len(outputs) == 1 else outputs
+        given = named_inputs(self.graph, arrays, named)
+        return self.run(given, symbols=symbols, key=key).result
 
     def run(
         self,
@@ -287,34 +284,17 @@ class TwinKernel:
             return integer("key", key, 0, self.key_count - 1), cores
         except ValueError:
             text = f"there is no tiling key {key}: {self.graph.label} has {self.key_count}"
-            raise _misfit(text, hint=f"keys: 0 to {self.key_count - 1}") from None
+            raise misfit(text, hint=f"keys: 0 to {self.key_count - 1}") from None
 
     def _arguments(
         self, inputs: Mapping[str, Any], symbols: Mapping[str, int]
     ) -> tuple[dict[str, Array], dict[str, int]]:
         """Arrays with the right dtype, shape and layout, and the sizes."""
-        if not isinstance(inputs, Mapping):
-            raise TypeError(f"inputs are given by name, in a dict, not {type(inputs).__name__}")
-        problems: list[Diagnostic] = []
-        arrays: dict[str, Array] = {}
-        for name in self.graph.inputs:
-            if name not in inputs:
-                problems += _misfit(f"input {name} is missing").diagnostics
-                continue
-            arrays[name] = _as_array(self.graph.tensors[name], inputs[name])
-            problems += wrong_dtype(self.graph.tensors[name], arrays[name])
-        for name in inputs:
-            if name not in self.graph.inputs:
-                problems += _misfit(f"{name} is not an input of {self.graph.label}").diagnostics
-        if problems:
-            raise AutofuseError(problems)
-        sizes = solve_symbols(self.graph, {n: a.shape for n, a in arrays.items()}, symbols)
+        arrays, sizes = checked_inputs(self.graph, inputs, symbols)
         written = {o.inout for o in self.graph.outputs if o.inout is not None}
         for name, array in arrays.items():
             arrays[name] = self._laid_out(name, array, sizes, name in written)
         for name in written:
-            if not inputs[name].flags.writeable:
-                raise _misfit(f"{name} is overwritten by the kernel, but the array is read-only")
             for other, array in arrays.items():
                 if other != name and np.may_share_memory(array, arrays[name]):
                     arrays[other] = array.copy()
@@ -412,125 +392,9 @@ def _memory_before(array: Array) -> int:
     return array.ctypes.data - owner.ctypes.data
 
 
-def _as_array(tensor: Tensor, value: Any) -> Array:
-    if isinstance(value, np.ndarray):
-        if tensor.scalar and value.size == 1:
-            return value.reshape(tuple(1 for _ in tensor.shape))
-        return value
-    if not isinstance(value, (numbers.Number, np.generic)):
-        raise _misfit(f"input {tensor.name} must be a NumPy array, not {type(value).__name__}")
-    if tensor.shape and not tensor.scalar:
-        raise _misfit(f"input {tensor.name} is a tensor of rank {len(tensor.shape)}, not a number")
-    number: Any = value
-    np_type = numpy_dtype(tensor.dtype)
-    fits = tensor.dtype.kind == "f" or int(number) == number
-    if tensor.dtype.kind in "iu" and fits:
-        limits = np.iinfo(np_type)
-        fits = limits.min <= int(number) <= limits.max
-    if not fits:
-        raise _misfit(f"input {tensor.name}: {value} is not a value of {tensor.dtype}")
-    return np.full(tuple(1 for _ in tensor.shape), number, dtype=np_type)
-
-
 def _write_back(target: Array, value: Array) -> None:
     if not np.may_share_memory(target, value):
         target[...] = value
-
-
-def wrong_dtype(tensor: Tensor, array: Array) -> tuple[Diagnostic, ...]:
-    """AF5007, if the elements of an array are not those of the input; a kernel converts nothing."""
-    if array.dtype == numpy_dtype(tensor.dtype):
-        return ()
-    text = f"input {tensor.name} is {array.dtype}, the kernel takes {tensor.dtype}"
-    hint = f"{tensor.name}.astype({str(tensor.dtype)!r})"
-    return _misfit(text, hint=hint).diagnostics
-
-
-def _misfit(message: str, hint: str = "") -> AutofuseError:
-    return AutofuseError.of("AF5007", message, hint=hint)
-
-
-# symbols --------------------------------------------------------------------------------------
-
-
-def solve_symbols(
-    graph: FusionGraph, shapes: Mapping[str, tuple[int, ...]], given: Mapping[str, int]
-) -> dict[str, int]:
-    """Sizes of all symbols, exactly, from the shapes of the inputs.
-
-    Args:
-        graph: whose symbols.
-        shapes: shape of every input.
-        given: symbols that the caller sets; they must agree with the shapes.
-
-    Raises:
-        AutofuseError: AF5007: a rank or size that does not fit, a symbol out of range or not
-            determined.
-    """
-    labels = graph.symbol_labels()
-    sizes = symbol_sizes(graph.label, labels, given)
-    equations: list[tuple[Expr, int, str]] = []
-    problems: list[Diagnostic] = []
-    for name, shape in shapes.items():
-        want = graph.tensors[name].shape
-        if len(want) != len(shape):
-            text = f"input {name} has rank {len(shape)}, the kernel takes [{', '.join(map(graph.in_words, want))}]"
-            problems += _misfit(text).diagnostics
-            continue
-        equations += [
-            (e, n, f"dimension {i} of {name}")
-            for i, (e, n) in enumerate(zip(want, shape, strict=True))
-        ]
-    if problems:
-        raise AutofuseError(problems)
-    ranges = graph.symbol_ranges()
-    progress = True
-    while progress:
-        progress = False
-        for e, n, _ in equations:
-            unknown = e.symbols() - sizes.keys()
-            if len(unknown) == 1:
-                (name,) = unknown
-                value = _solve(e.substitute(sizes), name, n, ranges.get(name, (0, _MAX_SIZE)))
-                if value is not None:
-                    sizes[name] = value
-                    progress = True
-    for e, n, where in equations:
-        if e.symbols() <= sizes.keys() and e.evaluate(sizes) != n:
-            at = ", ".join(f"{labels[s]}={sizes[s]}" for s in sorted(e.symbols()))
-            text = f"{where} is {n}, the kernel needs {graph.in_words(e)} = {e.evaluate(sizes)}" + (
-                f" ({at})" if at else ""
-            )
-            problems += _misfit(text).diagnostics
-    for s in graph.symbols:
-        if s.name not in sizes and (value := _unbounded(s.name, equations, sizes)) is not None:
-            text = f"{s.label} = {value} is outside of [{s.min}, {s.max}]"
-            problems += _misfit(text).diagnostics
-        elif s.name not in sizes:
-            text = f"the size {s.label} does not follow from the shapes of the inputs"
-            problems += _misfit(text, hint=f"pass symbols={{{s.label!r}: ...}}").diagnostics
-        elif not s.min <= sizes[s.name] <= s.max:
-            text = f"{s.label} = {sizes[s.name]} is outside of [{s.min}, {s.max}]"
-            problems += _misfit(text).diagnostics
-    if problems:
-        raise AutofuseError(problems)
-    return {s.name: sizes[s.name] for s in graph.symbols}
-
-
-def _unbounded(
-    name: str, equations: Sequence[tuple[Expr, int, str]], sizes: Mapping[str, int]
-) -> int | None:
-    """The size that follows from the shapes where the range of the symbol is left aside."""
-    for e, n, _ in equations:
-        if e.symbols() - sizes.keys() == {name}:
-            value = _solve(e.substitute(sizes), name, n, (0, _MAX_SIZE))
-            if value is not None:
-                return value
-    return None
-
-
-def _text(shape: Sequence[Expr]) -> str:
-    return "[" + ", ".join(map(str, shape)) + "]"
 
 
 def _linear(e: Expr) -> bool:
@@ -538,27 +402,3 @@ def _linear(e: Expr) -> bool:
     return (
         all(len(m) <= 1 and all(p == 1 for _, p in m) for m, _ in e.terms) and len(e.symbols()) <= 1
     )
-
-
-def _solve(e: Expr, symbol: str, n: int, bounds: tuple[int, int]) -> int | None:
-    """The only value of the symbol with e == n; None if there is none, or several.
-
-    Shapes grow with their symbols, so the solution is found by bisection.
-    """
-    low, high = max(bounds[0], 0), max(bounds[1], 0)
-    first = _first_reaching(e, symbol, n, low, high)
-    if e.evaluate({symbol: first}) != n:
-        return None
-    if first < high and e.evaluate({symbol: first + 1}) == n:
-        return None
-    return first
-
-
-def _first_reaching(e: Expr, symbol: str, n: int, low: int, high: int) -> int:
-    while low < high:
-        middle = (low + high) // 2
-        if e.evaluate({symbol: middle}) >= n:
-            high = middle
-        else:
-            low = middle + 1
-    return low

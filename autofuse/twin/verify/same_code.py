@@ -21,13 +21,15 @@ from autofuse.implgraph.ir.fusion import FusionGraph, Operand
 
 __all__ = ["claim", "digest"]
 
-_CODE = (".cpp", ".h", ".inc")
+_CODE = (".cpp", ".h", ".inc", ".py")
 #: Of known sizes the host files hold what was chosen for them.
 _HOST = "host/"
 #: Comments quote names, cut to a width; a digest of the graph file stands in one.  Blank space follows from the widths
 #: of names.  Strings stay as they are: none of the generated ones holds two slashes.
 _QUOTED = re.compile(r'"[^"\n]*"')
 _NO_CODE = re.compile(r"//[^\n]*|\s+")
+#: In Python blank space is code, and two slashes divide.
+_NO_PYTHON = re.compile(r"#[^\n]*")
 #: A number, not one inside of a name; with a sign, as where the next one is what a sum has.
 _NUMBER = re.compile(r"-?(?<![\w@.])\d(?:[eE][-+]\d|[\w.])*")
 
@@ -44,14 +46,15 @@ def digest(files: Mapping[str, str], graph: FusionGraph, *, sizes: bool = True) 
     in_code, in_texts = _places(graph)
     names, quoted = _pattern(in_code), _pattern(in_texts)
 
-    def plain(text: str) -> str:
+    def plain(path: str, text: str) -> str:
         text = names.sub(lambda m: in_code[m[1]], text)
         text = _QUOTED.sub(lambda m: quoted.sub(lambda t: in_texts[t[1]], m[0]), text)
-        return _NO_CODE.sub("", text if sizes else _NUMBER.sub("0", text))
+        blank = _NO_PYTHON if path.endswith(".py") else _NO_CODE
+        return blank.sub("", text if sizes else _NUMBER.sub("0", text))
 
     # The headers are those of this version, and names of the graph may occur in them by chance.
     code = sorted(
-        (p, _NO_CODE.sub("", t)) if p.startswith("include/") else (plain(p), plain(t))
+        (p, _NO_CODE.sub("", t)) if p.startswith("include/") else (plain("", p), plain(p, t))
         for p, t in files.items()
         if p.endswith(_CODE) and (sizes or not p.startswith(_HOST))
     )

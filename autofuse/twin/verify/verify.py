@@ -5,10 +5,10 @@ from __future__ import annotations
 import base64
 import pickle
 import time
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import Any, Protocol, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -29,7 +29,9 @@ from autofuse.twin.run.worker import Outcome, WorkerPool, diagnostic_from_json
 __all__ = [
     "VERIFY_JOB",
     "Case",
+    "Verifiable",
     "VerifyReport",
+    "pack",
     "unpack",
     "verify_in_subprocess",
     "verify_job",
@@ -55,9 +57,9 @@ class Case:
         key: the tiling key; -1 for the choice of the tiling function.
         status: ``passed``, ``failed`` or ``not applicable``.
         reason: why it is not applicable.
-        block_dim: number of cores.
+        block_dim: number of cores; 0 for a module of Triton kernels.
         outputs: a comparison per output.
-        seconds: wall-clock time of the run on the twin, which says nothing about the chip.
+        seconds: wall-clock time of the run; that of the twin or an interpreter says nothing about the device.
     """
 
     symbols: Mapping[str, int]
@@ -144,6 +146,31 @@ class VerifyReport:
         return cls(d["name"], d["seed"], cases, found, d["compile_seconds"], d["seconds"])
 
 
+class Verifiable(Protocol):
+    """What can be compared with the reference: a kernel that is loaded."""
+
+    @property
+    def graph(self) -> FusionGraph:
+        """What it computes."""
+
+    @property
+    def key_count(self) -> int:
+        """Number of tiling keys."""
+
+    def choose(self, sizes: Mapping[str, int]) -> None:
+        """Raises StatusError where its host chooses no template for these sizes."""
+
+    def run(
+        self,
+        inputs: Mapping[str, Array],
+        *,
+        symbols: Mapping[str, int],
+        key: int | None,
+        poison: int,
+    ) -> Run:
+        """As :meth:`TwinKernel.run <autofuse.twin.run.kernel.TwinKernel.run>`."""
+
+
 def verify_kernel(
     files: Mapping[str, str],
     graph: FusionGraph,
@@ -195,14 +222,8 @@ def verify_kernel(
         check_seed=check_seed,
         chip=chip_of(files, graph.name),
     )
-    return VerifyReport(
-        graph.name,
-        seed,
-        report.cases,
-        report.diagnostics,
-        compiled,
-        time.perf_counter() - start,
-    )
+    seconds = time.perf_counter() - start
+    return replace(report, name=graph.name, compile_seconds=compiled, seconds=seconds)
 
 
 def verify_loaded(
@@ -226,7 +247,7 @@ def verify_loaded(
 
 
 def verify_with(
-    kernel: TwinKernel,
+    kernel: Verifiable,
     *,
     bindings: Sequence[Mapping[str, int]] | None = None,
     count: int = 6,
@@ -245,6 +266,15 @@ def verify_with(
     return VerifyReport(
         graph.label, seed, tuple(verdict.cases), found, 0.0, time.perf_counter() - start
     )
+
+
+def verify_made(make: Callable[[], Verifiable], **options: Any) -> VerifyReport:
+    """:func:`verify_with` of what ``make`` compiles and loads, and how long that took."""
+    start = time.perf_counter()
+    kernel = make()
+    made = time.perf_counter() - start
+    found = verify_with(kernel, **options)
+    return replace(found, compile_seconds=made, seconds=time.perf_counter() - start)
 
 
 @dataclass(frozen=True, slots=True)
@@ -273,7 +303,7 @@ class _Check:
 
     def sizes(
         self,
-        kernel: TwinKernel,
+        kernel: Verifiable,
         symbols: Mapping[str, int],
         seed: int,
         special: bool,
@@ -296,12 +326,12 @@ class _Check:
             return
         # The template that the tiling function chooses itself must be a legal one.
         try:
-            kernel.library.tiling([symbols[s.name] for s in self.graph.symbols])
+            kernel.choose(symbols)
         except StatusError as e:
             self._add(_at(e.diagnostics[0], symbols, -1, data[0]), "", -1)
 
     def _case(
-        self, kernel: TwinKernel, symbols: Mapping[str, int], key: int, data: Sequence[_Data]
+        self, kernel: Verifiable, symbols: Mapping[str, int], key: int, data: Sequence[_Data]
     ) -> Case:
         """One tiling key: the case of the first data, or of the first that fail."""
         first = self._tried(kernel, symbols, key, data[0])
@@ -310,7 +340,7 @@ class _Check:
         others = (self._tried(kernel, symbols, key, d) for d in data[1:])
         return next((c for c in others if c.status != PASSED), first)
 
-    def _tried(self, kernel: TwinKernel, symbols: Mapping[str, int], key: int, data: _Data) -> Case:
+    def _tried(self, kernel: Verifiable, symbols: Mapping[str, int], key: int, data: _Data) -> Case:
         start = time.perf_counter()
         inputs = data.inputs
         try:
@@ -337,7 +367,7 @@ class _Check:
 
     def _run(
         self,
-        kernel: TwinKernel,
+        kernel: Verifiable,
         symbols: Mapping[str, int],
         key: int,
         inputs: Mapping[str, Array],
@@ -350,7 +380,7 @@ class _Check:
 
     def _unwritten(
         self,
-        kernel: TwinKernel,
+        kernel: Verifiable,
         symbols: Mapping[str, int],
         key: int,
         inputs: Mapping[str, Array],
@@ -457,7 +487,8 @@ def _at(d: Diagnostic, symbols: Mapping[str, int], key: int, data: _Data) -> Dia
 # in another process ---------------------------------------------------------------------------
 
 
-def _pack(value: object) -> str:
+def pack(value: tuple[Mapping[str, str], FusionGraph, Mapping[str, Any]]) -> str:
+    """Files, graph and options as a job for a worker has them."""
     return base64.b64encode(pickle.dumps(value)).decode()
 
 
@@ -468,7 +499,7 @@ def verify_job(payload: str) -> dict[str, Any]:
 
 
 def unpack(payload: str) -> tuple[dict[str, str], FusionGraph, dict[str, Any]]:
-    """Files, graph and options that :func:`verify_in_subprocess` sends to a worker; nobody else writes these."""
+    """The inverse of :func:`pack`, for what this process's parent packed: it runs what it reads."""
     found: tuple[dict[str, str], FusionGraph, dict[str, Any]] = pickle.loads(
         base64.b64decode(payload)
     )
@@ -495,7 +526,7 @@ def verify_in_subprocess(
     Raises:
         AutofuseError: AF5001, AF5002.  A worker that dies is a finding AF5003 in the report.
     """
-    payload = _pack((dict(files), graph, options))
+    payload = pack((dict(files), graph, options))
     if pool is not None:
         outcome = pool.run(payload)
     else:

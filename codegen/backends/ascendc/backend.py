@@ -92,16 +92,16 @@ BACKEND = AscendC()
 
 def _lowered(job: Job, schedule: tuple[ScheduleResult, ...]) -> Kernel:
     """Raises AF5006 for an architecture that the headers are not written for."""
-    arch = job.target.arch
+    arch = job.chip.arch
     for name, value in _HEADERS.items():
         if (found := getattr(arch, name)) != value:
             text = f"{name} of architecture {arch.name} is {found}"
             raise AutofuseError.of(
                 "AF5006",
-                f"no Ascend C can be generated for {job.target.name}: {text}",
+                f"no Ascend C can be generated for {job.chip.name}: {text}",
                 hint=f"the device functions are written for {value}",
             )
-    return Kernel(schedule, lower_templates(job.graph, schedule, job.target))
+    return Kernel(schedule, lower_templates(job.graph, schedule, job.chip))
 
 
 def _passed(job: Job, kernel: Kernel) -> Kernel:
@@ -116,15 +116,16 @@ def _passed(job: Job, kernel: Kernel) -> Kernel:
 def _checked(job: Job, kernel: Kernel) -> Kernel:
     from autofuse.codegen.verification import check_schedule
 
-    check_schedule(job.graph, kernel.schedule, job.target, kernel.functions)
+    check_schedule(job.graph, kernel.schedule, job.chip, kernel.functions)
     return kernel
 
 
 def _emitted(job: Job, kernel: Kernel) -> dict[str, str]:
     """An op package is launched and built by its own project, so the launcher and the CMake project are left out."""
-    graph, schedule, target = job.graph, kernel.schedule, job.target
+    graph, schedule, target = job.graph, kernel.schedule, job.chip
     text = kernel_file(graph, schedule, kernel.functions, target, job.entry)
     files = {f"device/{graph.name}_kernel.cpp": text}
+    assert job.costs is not None
     files |= host_files(graph, schedule, job.costs)
     functions = function_headers(schedule, target.arch)
     needs = releases_of(text, shared_headers(target.arch, functions), target.arch)

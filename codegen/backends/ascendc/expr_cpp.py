@@ -11,7 +11,7 @@ from functools import lru_cache
 
 from autofuse.implgraph.expr.expression import Atom, Expr, ExprError, Func, IntLike, Sym
 
-__all__ = ["check_identifier", "int_literal", "to_cpp"]
+__all__ = ["CPP_KEYWORDS", "check_identifier", "int_literal", "to_cpp"]
 
 _IDENTIFIER = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _PLACE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*(?:(?:\.|->|::)[A-Za-z_][A-Za-z0-9_]*)*")
@@ -25,7 +25,7 @@ _KEYWORD_TEXT = """
     switch template this thread_local throw true try typedef typeid typename union unsigned
     using virtual void volatile wchar_t while xor xor_eq
 """
-_KEYWORDS = frozenset(_KEYWORD_TEXT.split())
+CPP_KEYWORDS = frozenset(_KEYWORD_TEXT.split())
 _NAMED = ("CeilDiv", "FloorDiv", "Mod")
 _FOLDED = ("Min", "Max")
 
@@ -71,7 +71,7 @@ def check_identifier(name: str) -> str:
     Raises:
         ExprError: it is not.
     """
-    if not _IDENTIFIER.fullmatch(name) or name in _KEYWORDS:
+    if not _IDENTIFIER.fullmatch(name) or name in CPP_KEYWORDS:
         raise ExprError(f"{name!r} is not an identifier in C++")
     return name
 

@@ -234,6 +234,12 @@ ROWS: tuple[OpDef, ...] = (
                 ),
                 Attr("beyond", "int", 0, doc="elements that a run goes on behind its last one"),
                 Attr("overlap", "bool", False, doc="rows in GM lie on each other for some sizes"),
+                Attr(
+                    "inside",
+                    "size",
+                    "",
+                    doc="elements of the tensor, where some places are outside and nothing uses their values",
+                ),
             ),
         ),
         arity=(0, 2),

@@ -76,8 +76,10 @@ def _both(a: Vec, x: Vec, upper: bool) -> Vec:
         z, correction, added = -z, -correction, -added
     value = normal_below(z) - correction + added
     value = value.maximum(0.0).minimum(1.0)
-    low = raw_x.equals(0.0) & (raw_a > 0.0)
-    high = raw_a.equals(0.0) & (raw_x > 0.0)
+    # What is cut has lost which of the two is larger, and then that is all that matters.
+    cut = raw_a.maximum(raw_x) > MOST
+    low = (raw_x.equals(0.0) & (raw_a > 0.0)) | (cut & (raw_x < raw_a))
+    high = (raw_a.equals(0.0) & (raw_x > 0.0)) | (cut & (raw_a < raw_x))
     value = low.choose(1.0 if upper else 0.0, value)
     value = high.choose(0.0 if upper else 1.0, value)
     known = (raw_a >= 0.0) & (raw_x >= 0.0) & ((raw_a + raw_x) > 0.0)

@@ -1,0 +1,52 @@
+"""Targets of every kind by their names."""
+
+from __future__ import annotations
+
+from typing import TypeAlias
+
+from autofuse.base.diagnostics import AutofuseError
+from autofuse.targets.cpu import CpuTarget, cpu_names, load_cpu
+from autofuse.targets.gpu import GpuTarget, gpu_names, load_gpu
+from autofuse.targets.spec import (
+    TargetSpec,
+    chip_names,
+    load_target,
+    target_names,
+    unknown_target,
+)
+
+__all__ = ["PlannedTarget", "Target", "ascend_chip", "find_target"]
+
+#: What has no templates: the backend plans its kernels.
+PlannedTarget: TypeAlias = GpuTarget | CpuTarget
+#: What kernels are generated for.
+Target: TypeAlias = TargetSpec | PlannedTarget
+
+
+def find_target(name: str) -> Target:
+    """The Ascend chip, the target of Triton kernels or the CPU called ``name``.
+
+    Raises:
+        AutofuseError: AF5006 if there is none, or only the cost model knows it.
+        TypeError: the name is no text.
+    """
+    if isinstance(name, str) and name in gpu_names():
+        return load_gpu(name)
+    if isinstance(name, str) and name in cpu_names():
+        return load_cpu(name)
+    if isinstance(name, str) and name not in chip_names():
+        raise unknown_target(name, (*target_names(), *gpu_names(), *cpu_names()))
+    return load_target(name)
+
+
+def ascend_chip(target: Target) -> TargetSpec:
+    """The target, for what there is of Ascend C only.
+
+    Raises:
+        AutofuseError: AF5007, it is another one.
+    """
+    if isinstance(target, TargetSpec):
+        return target
+    text = f"{target.name} has no templates, no modelled times and no CPU twin"
+    hint = f"targets that have: {', '.join(target_names())}"
+    raise AutofuseError.of("AF5007", text, hint=hint)

@@ -1,0 +1,1 @@
+"""Plain C++ loops over fused nests, with OpenMP."""

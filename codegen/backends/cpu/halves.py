@@ -1,0 +1,146 @@
+"""Floats of 16 bits along the lanes: whole runs of them become float and back, which processors have instructions for.
+
+A compiler finds none of these in a loop over single elements, for which it would take a dozen instructions instead.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+
+from autofuse.codegen.backends.cpu.writer import Writer
+from autofuse.codegen.nests.nest import varies
+from autofuse.implgraph.expr.expression import ONE
+from autofuse.implgraph.ir.graph import Node
+
+__all__ = ["Halves"]
+
+#: Lanes of a run, where the loop has no blocks of its own.
+_RUN = 256
+
+
+class Halves:
+    """The Loads and Stores of float16 in one innermost loop that are contiguous along the lanes.
+
+    Args:
+        w: who writes the loop.
+        stores: the Stores in it.
+        others: what else is needed in it, by name.
+        able: whether the loop goes forwards, and its iterations may be taken together.
+        rows: buffers of whole rows, by the name of the value that they keep.
+    """
+
+    def __init__(
+        self,
+        w: Writer,
+        stores: Sequence[Node],
+        others: Sequence[str] = (),
+        *,
+        able: bool = True,
+        rows: Mapping[str, str] | None = None,
+    ) -> None:
+        self.w, self.lanes, self._rows = w, w.loops.lanes, rows or {}
+        able = able and bool(w.long([self.lanes]))
+        self._narrowed = {s.name: s for s in stores if able and self._narrows(s)}
+        #: What the loop has to compute.
+        self.targets = [
+            *others,
+            *(
+                w.named[s.inputs[0]].inputs[0] if s.name in self._narrowed else s.name
+                for s in stores
+            ),
+        ]
+        self._widened = [n for n in w.needed(self.targets) if able and self._widens(n)]
+        self._out: dict[str, str] = {}
+
+    def __bool__(self) -> bool:
+        return bool(self._narrowed or self._widened)
+
+    @contextmanager
+    def runs(self, directive: str) -> Iterator[None]:
+        """The loop along the lanes, run by run."""
+        w = self.w
+        w.include("algorithm")
+        size = w.size(w.nest.sizes[self.lanes])
+        with w.names.block():
+            first, count = w.names.take("first"), w.names.take("count")
+            stack = w.inside(f"for (int64_t {first} = 0; {first} < {size}; {first} += {_RUN})")
+        with stack:
+            w.say(f"const int64_t {count} = std::min<int64_t>({_RUN}, {size} - {first});")
+            with self.over(first, count, w.names.take("k"), _RUN, directive):
+                yield
+
+    @contextmanager
+    def over(
+        self, first: str, count: str, k: str, most: int, directive: str = "#pragma omp simd"
+    ) -> Iterator[None]:
+        """The loop over one run.
+
+        Args:
+            first: index of its first lane.
+            count: how many there are, ``most`` at most.
+            k: the variable of the loop.
+            most: a number.
+            directive: of OpenMP, for the loop.
+        """
+        w = self.w
+        w.index[self.lanes] = first
+        wide: dict[str, str] = {}
+        for n in self._widened:
+            load = w.named[n.inputs[0]]
+            m = w.buffers[load.inputs[0]]
+            if n.name in self._rows:
+                place = f"&{self._rows[n.name]}[{first}]"
+                wide[n.name] = f"{self._rows[n.name]}[{w.variables[self.lanes]}]"
+            else:
+                place = self._declared(f"{m.name}_wide", most)
+                wide[n.name] = f"{place}[{k}]"
+            w.use(("widen",))
+            w.say(f"simd::widen(&{m.name}[{w.offset(load)}], {place}, {count});")
+        for s in self._narrowed.values():
+            self._out[s.name] = self._declared(f"{w.targets[s.name].name}_wide", most)
+        if directive:
+            w.say(directive)
+        with w.inside(f"for (int64_t {k} = 0; {k} < {count}; ++{k})"):
+            i = w.variables[self.lanes]
+            w.say(f"const int64_t {i} = {first} + {k};")
+            w.index[self.lanes] = i
+            w.values |= wide
+            self._k = k
+            yield
+        for s in self._narrowed.values():
+            w.use(("narrow",))
+            place = f"&{w.targets[s.name].name}[{w.offset(s)}]"
+            w.say(f"simd::narrow({self._out[s.name]}, {place}, {count});")
+
+    def store(self, n: Node) -> None:
+        """Writes a value, or lays it where the run is written from."""
+        if n.name in self._narrowed:
+            value = self.w.values[self.w.named[n.inputs[0]].inputs[0]]
+            self.w.say(f"{self._out[n.name]}[{self._k}] = {value};")
+        else:
+            self.w.store(n)
+
+    def _declared(self, name: str, count: int) -> str:
+        taken = self.w.names.take(name)
+        self.w.say(f"alignas(64) float {taken}[{count}];")
+        return taken
+
+    def _widens(self, n: Node) -> bool:
+        if n.op != "Cast" or n.y.dtype.name != "float32":
+            return False
+        source = self.w.named[n.inputs[0]]
+        return source.op == "Load" and self._contiguous(source)
+
+    def _narrows(self, s: Node) -> bool:
+        value = self.w.named[s.inputs[0]]
+        single = value.op == "Cast" and self.w.named[value.inputs[0]].y.dtype.name == "float32"
+        return single and self._contiguous(s)
+
+    def _contiguous(self, n: Node) -> bool:
+        """Whether neighbours of float16 in memory are neighbouring lanes."""
+        if n.y.dtype.name != "float16" or self.lanes not in varies(n):
+            return False
+        if "extent" in n.attrs and self.lanes in varies(self.w.named[n.inputs[1]]):
+            return False
+        return n.y.strides[n.y.axis.index(self.lanes)] == ONE

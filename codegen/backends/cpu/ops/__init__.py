@@ -1,0 +1,1 @@
+"""Ops of the backend for CPUs: how they are written, and the functions that they call."""

@@ -1,0 +1,78 @@
+"""How results are accumulated in C++: the type of an accumulator, a step of it, and its name for OpenMP."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from autofuse.codegen.backends.cpu.ops.spelling import literal
+from autofuse.implgraph.ir.dtypes import BY_NAME, DType
+from autofuse.implgraph.ops.rows.reductions import neutral
+
+__all__ = ["DECLARED", "Reduction", "accumulator", "first", "reduction"]
+
+
+@dataclass(frozen=True, slots=True)
+class Reduction:
+    """One reduction of a kind of element types.
+
+    Attributes:
+        step: statement that takes the value ``{x}`` into the accumulator ``{a}``.
+        clause: what OpenMP calls it.
+        uses: names of the functions in ``step``.
+    """
+
+    step: str
+    clause: str
+    uses: tuple[str, ...] = ()
+
+
+_SUM, _PRODUCT = Reduction("{a} += {x};", "+"), Reduction("{a} *= {x};", "*")
+
+
+def _extreme(name: str, declared: str) -> dict[tuple[str, bool], Reduction]:
+    op = f"Reduce{name.capitalize()}"
+    floats = Reduction(f"{{a}} = simd::{name}({{a}}, {{x}});", declared, ("extremes", declared))
+    step = f"{{a}} = simd::{name}_int({{a}}, {{x}});"
+    return {(op, True): floats, (op, False): Reduction(step, name, ("integer_extremes",))}
+
+
+_TABLE: Mapping[tuple[str, bool], Reduction] = {
+    **{("ReduceSum", kind): _SUM for kind in (True, False)},
+    **{("ReduceProd", kind): _PRODUCT for kind in (True, False)},
+    **_extreme("max", "largest"),
+    **_extreme("min", "smallest"),
+}
+
+#: Reductions that OpenMP does not have: how they are declared, behind the functions that they call.
+DECLARED: Mapping[str, str] = {
+    name: f"#pragma omp declare reduction({name} : float : omp_out = simd::{f}(omp_out, omp_in))"
+    f" initializer(omp_priv = {start})\n"
+    for name, f, start in (("largest", "max", "-INFINITY"), ("smallest", "min", "INFINITY"))
+}
+
+
+def reduction(op: str, dtype: DType) -> Reduction:
+    """How an op of ``REDUCES`` is written for elements of a type."""
+    return _TABLE[op, dtype.kind == "f"]
+
+
+def accumulator(op: str, dtype: DType) -> DType:
+    """The type in which elements are accumulated: of sums of integers an unsigned one of 32 bits at least, which wraps.
+
+    Args:
+        op: of ``REDUCES``, or Scan.
+        dtype: of the elements.
+    """
+    if dtype.kind == "f" or op in ("ReduceMax", "ReduceMin"):
+        return dtype
+    return BY_NAME[f"uint{max(dtype.bits, 32)}"]
+
+
+def first(op: str, dtype: DType) -> str:
+    """What an accumulator holds before the first element; ``dtype`` is that of the elements."""
+    held = accumulator(op, dtype)
+    if op == "Scan":
+        return literal(0, held)
+    value = neutral(op, dtype)
+    return literal(value if held.kind != "u" else int(value) % (1 << held.bits), held)

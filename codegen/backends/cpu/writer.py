@@ -1,0 +1,294 @@
+"""The parts of a function's text that all forms share: loops, loads and stores, and a statement per node."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, nullcontext
+from dataclasses import dataclass, field
+
+from autofuse.codegen.backends.cpu.cpp_text import CppNames, size_text
+from autofuse.codegen.backends.cpu.loops import Loops
+from autofuse.codegen.backends.cpu.ops.reductions import accumulator, first, reduction
+from autofuse.codegen.backends.cpu.ops.spelling import (
+    TYPES,
+    functions_of,
+    literal,
+    spell,
+    stored,
+)
+from autofuse.codegen.nests.memory import Memory
+from autofuse.codegen.nests.nest import varies, walk
+from autofuse.implgraph.expr.expression import ONE, ZERO, Expr, Func
+from autofuse.implgraph.ir.graph import Node
+
+__all__ = ["Writer"]
+
+#: Elements from which threads are worth their start.
+_SHARED = 1 << 15
+
+
+@dataclass
+class Writer:
+    """Writes one function, statement by statement."""
+
+    loops: Loops
+    symbols: Mapping[str, str]
+    buffers: Mapping[str, Memory]
+    targets: Mapping[str, Memory]
+    lines: list[str] = field(default_factory=list)
+    indent: int = 1
+    memory: dict[str, Memory] = field(default_factory=dict)
+    written: set[str] = field(default_factory=set)
+    sizes: dict[str, None] = field(default_factory=dict)
+    functions: dict[str, None] = field(default_factory=dict)
+    headers: dict[str, None] = field(default_factory=dict)
+    #: Node -> the text of its value here.
+    values: dict[str, str] = field(default_factory=dict)
+    #: Axis -> its index.
+    index: dict[int, str] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        nest = self.nest = self.loops.nest
+        self.names = CppNames(self.symbols.values())
+        self.named = nest.by_name()
+        self.stores = [n for n in nest.nodes if n.op == "Store"]
+        found = {}
+        for n in nest.nodes:
+            if n.op == "Load":
+                found[self.buffers[n.inputs[0]].name] = self.buffers[n.inputs[0]]
+            elif n.op == "Store":
+                found[self.targets[n.name].name] = self.targets[n.name]
+                self.written.add(self.targets[n.name].name)
+        self.memory = found
+        for name in found:
+            self.names.take(name)
+        #: Axis -> the variable of its loops.
+        self.variables = {a: self.names.take(f"i{k}") for k, a in enumerate(nest.axes)}
+
+    # pieces of text ---------------------------------------------------------------------------
+    def say(self, text: str) -> None:
+        """One line."""
+        self.lines.append("    " * self.indent + text)
+
+    @contextmanager
+    def inside(self, head: str) -> Iterator[None]:
+        """Lines of a block; what they compute is unknown behind it."""
+        self.say(f"{head} {{" if head else "{")
+        self.indent += 1
+        values, index = dict(self.values), dict(self.index)
+        with self.names.block():
+            yield
+        self.values, self.index = values, index
+        self.indent -= 1
+        self.say("}")
+
+    def size(self, e: Expr, *, atomic: bool = False) -> str:
+        """A size, of whose symbols the function is told."""
+        for name in self.symbols:
+            if name in e.symbols():
+                self.sizes[name] = None
+        if any(isinstance(a, Func) for a in e.atoms()):
+            self.functions["sizes"] = None
+        return size_text(e, self.symbols, atomic=atomic)
+
+    @contextmanager
+    def loop(self, axis: int, *, backwards: bool = False) -> Iterator[None]:
+        """A loop along an axis; of size 1 none."""
+        size = self.nest.sizes[axis]
+        if size == ONE:
+            with nullcontext():
+                yield
+            return
+        i = self.variables[axis]
+        head = f"for (int64_t {i} = 0; {i} < {self.size(size)}; ++{i})"
+        if backwards:
+            head = f"for (int64_t {i} = {self.size(size)} - 1; {i} >= 0; --{i})"
+        with self.inside(head):
+            self.index[axis] = i
+            yield
+
+    @contextmanager
+    def nested(self, axes: Sequence[int], *, backwards: bool = False) -> Iterator[None]:
+        """Loops along axes, the outermost first."""
+        if not axes:
+            yield
+            return
+        with self.loop(axes[0], backwards=backwards), self.nested(axes[1:], backwards=backwards):
+            yield
+
+    def long(self, axes: Iterable[int]) -> list[int]:
+        """The axes that have a loop."""
+        return [a for a in axes if self.nest.sizes[a] != ONE]
+
+    def share(self, directive: str, loops: int, clauses: str = "") -> bool:
+        """A directive of OpenMP for loops that threads share; False: there is too little for them.
+
+        Args:
+            directive: ``parallel for``, or one with more words.
+            loops: how many nested loops it is about.
+            clauses: further ones.
+        """
+        work = self.nest.count(self.nest.axes)
+        if loops == 0 or (work.is_const and work.value < _SHARED):
+            return False
+        text = f"#pragma omp {directive}"
+        text += f" collapse({loops})" if loops > 1 else ""
+        text += clauses + " schedule(static)"
+        if not work.is_const:
+            text += f" if ({self.size(work, atomic=True)} >= {_SHARED})"
+        self.say(text)
+        return True
+
+    # nodes ------------------------------------------------------------------------------------
+    def needed(self, targets: Sequence[str]) -> list[Node]:
+        """What targets need and is not known here, in execution order; no Stores."""
+        found = walk(self.nest.nodes, targets, frozenset(self.values))
+        return [n for n in found if n.op != "Store"]
+
+    def emit(self, nodes: Iterable[Node]) -> None:
+        """The statements of nodes."""
+        for n in nodes:
+            if n.name not in self.values:
+                self.node(n)
+
+    def node(self, n: Node) -> None:
+        """The statement of one node, if it takes one."""
+        if n.op == "Scalar":
+            self.values[n.name] = self._scalar(n)
+        elif n.op == "Broadcast":
+            self.values[n.name] = self.values[n.inputs[0]]
+        elif n.op == "Load":
+            m = self.buffers[n.inputs[0]]
+            self.define(n, self.read(m, f"{m.name}[{self.offset(n)}]"), base=f"{m.name}_value")
+        elif n.op == "Iota":
+            self._iota(n)
+        else:
+            dtypes = [self.named[i].y.dtype for i in n.inputs]
+            self.use(functions_of(n.op, dtypes, n.y.dtype))
+            self.define(n, spell(n.op, [self.values[i] for i in n.inputs], dtypes, n.y.dtype))
+
+    def use(self, functions: Sequence[str]) -> None:
+        """The file needs these functions."""
+        self.functions.update(dict.fromkeys(functions))
+
+    def define(self, n: Node, text: str, base: str = "") -> None:
+        """A constant with the value of a node."""
+        name = self.names.take(base or n.name)
+        if text.startswith("(") and text.endswith(")") and _closes_at_end(text):
+            text = text[1:-1]
+        self.say(f"const {TYPES[n.y.dtype.name]} {name} = {text};")
+        self.values[n.name] = name
+
+    def _scalar(self, n: Node) -> str:
+        if "expr" in n.attrs:
+            return f"static_cast<{TYPES[n.y.dtype.name]}>({self.size(n.size('expr'))})"
+        value = n.attrs["value"]
+        assert isinstance(value, int | float)
+        return literal(value, n.y.dtype)
+
+    def _iota(self, n: Node) -> None:
+        (a,) = varies(n) or (None,)
+        start, step = n.size("start"), n.size("step")
+        text = self.size(start)
+        if a is not None and a in self.index:
+            i = self.index[a]
+            text = i if step == ONE else f"{i} * {self.size(step, atomic=True)}"
+            text = text if start == ZERO else f"{self.size(start)} + {text}"
+        self.define(n, f"static_cast<{TYPES[n.y.dtype.name]}>({text})")
+
+    def offset(self, n: Node) -> str:
+        """Where the element of a Load or Store is."""
+        terms: list[str] = []
+        for a, stride, repeat in zip(n.y.axis, n.y.strides, n.y.repeats, strict=True):
+            if repeat == ONE or stride == ZERO:
+                continue
+            i = self.index[a]
+            terms.append(i if stride == ONE else f"{i} * {self.size(stride, atomic=True)}")
+        if n.y.offset != ZERO:
+            terms.append(self.size(n.y.offset, atomic=True))
+        if "extent" in n.attrs:
+            terms.append(self._place(n))
+        return " + ".join(terms) or "0"
+
+    def _place(self, n: Node) -> str:
+        """The part of the offset that an index tensor gives: from the end where it is negative, and inside."""
+        extent = self.size(n.size("extent"), atomic=True)
+        at, place = self.names.take("at"), self.names.take("place")
+        self.include("algorithm")
+        self.say(f"const int64_t {at} = static_cast<int64_t>({self.values[n.inputs[1]]});")
+        self.say(
+            f"const int64_t {place} = "
+            f"std::clamp<int64_t>({at} < 0 ? {at} + {extent} : {at}, 0, {extent} - 1);"
+        )
+        stride = n.size("stride")
+        return place if stride == ONE else f"{place} * {self.size(stride, atomic=True)}"
+
+    def read(self, m: Memory, element: str) -> str:
+        """The value of an element of memory."""
+        return f"{element} != 0" if m.dtype.kind == "b" else element
+
+    def store(self, n: Node) -> None:
+        """Writes a value."""
+        self.say(f"{self.targets[n.name].name}[{self.offset(n)}] = {self.values[n.inputs[0]]};")
+
+    def include(self, header: str) -> None:
+        """The file needs a header of the C++ library that not all files have."""
+        self.headers[header] = None
+
+    # reductions -------------------------------------------------------------------------------
+    def accumulate(self, n: Node, into: str) -> None:
+        """A step of a reduction."""
+        how = reduction(n.op, self.named[n.inputs[0]].y.dtype)
+        self.use(how.uses)
+        self.say(how.step.format(a=into, x=self.values[n.inputs[0]]))
+
+    def scan(self, n: Node, total: str) -> None:
+        """A step of a running sum, and its value."""
+        x = self.values[n.inputs[0]]
+        held = TYPES[n.y.dtype.name]
+        if not n.attrs["exclusive"]:
+            self.say(f"{total} += {x};")
+        self.define(n, f"static_cast<{held}>({total})" if n.y.dtype.kind != "f" else total)
+        if n.attrs["exclusive"]:
+            self.say(f"{total} += {x};")
+
+    def result(self, n: Node, text: str) -> str:
+        """The value of a reduction, in its own type, from an accumulator."""
+        if self.accumulated(n) == TYPES[n.y.dtype.name]:
+            return text
+        return f"static_cast<{TYPES[n.y.dtype.name]}>({text})"
+
+    def accumulated(self, n: Node) -> str:
+        """The type of the accumulator of a reduction or running sum."""
+        return TYPES[accumulator(n.op, self.named[n.inputs[0]].y.dtype).name]
+
+    def start(self, n: Node) -> str:
+        """What that accumulator holds at first."""
+        return first(n.op, self.named[n.inputs[0]].y.dtype)
+
+    def clauses(self, accumulators: Mapping[str, Node]) -> str:
+        """The reduction clauses for accumulators by name."""
+        found: dict[str, list[str]] = {}
+        for name, n in accumulators.items():
+            how = reduction(n.op, self.named[n.inputs[0]].y.dtype)
+            self.use(how.uses)
+            found.setdefault(how.clause, []).append(name)
+        return "".join(f" reduction({how} : {', '.join(names)})" for how, names in found.items())
+
+    def parameters(self) -> list[str]:
+        """The parameters of the function: pointers, then sizes."""
+        pointers = [
+            f"{'' if name in self.written else 'const '}{stored(m.dtype)}* __restrict {name}"
+            for name, m in self.memory.items()
+        ]
+        return [*pointers, *(f"int64_t {self.symbols[s]}" for s in self.sizes)]
+
+
+def _closes_at_end(text: str) -> bool:
+    """Whether the parenthesis that a text begins with is the one that it ends with."""
+    depth = 0
+    for k, c in enumerate(text):
+        depth += (c == "(") - (c == ")")
+        if depth == 0:
+            return k == len(text) - 1
+    return False

@@ -1,0 +1,1 @@
+"""The Triton backend: kernels in Triton, with a function that checks, allocates and launches."""

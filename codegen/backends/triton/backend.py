@@ -1,0 +1,56 @@
+"""The Triton backend: its stages, from a HintGraph to the file of its kernels.
+
+====== ============================================ ===================================================
+stage  what                                         module
+====== ============================================ ===================================================
+plan   kernels, their blocks, scratch between them  autofuse.codegen.backends.triton.plan
+emit   the text of the file                         autofuse.codegen.backends.triton.text.wrapper
+====== ============================================ ===================================================
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from autofuse.codegen.backends.interface import Backend, Capabilities, Job, Stage
+from autofuse.codegen.backends.triton.kernels import Program
+from autofuse.codegen.backends.triton.plan import plan
+from autofuse.codegen.backends.triton.signature import entry_point
+from autofuse.codegen.backends.triton.text.wrapper import file_text
+from autofuse.codegen.backends.triton.tuning import Tuning
+from autofuse.targets import GpuTarget
+
+__all__ = ["BACKEND", "Triton", "entry_point"]
+
+#: Of the entries, ``plain`` has kernels that Triton itself launches: the form of the operators of FlagGems.
+_CAN = Capabilities(("launch", "plain"), queues=False, plans=GpuTarget, masks=True)
+
+
+@dataclass(frozen=True, slots=True)
+class Triton(Backend):
+    """Kernels in Triton, with a function that is called with tensors of PyTorch.
+
+    Attributes:
+        tuning: blocks of its kernels; None: those that the rules choose.
+    """
+
+    name: str = "triton"
+    capabilities: Capabilities = _CAN
+    tuning: Tuning | None = None
+
+    def stages(self, job: Job) -> Sequence[Stage]:
+        """The table above."""
+        target = job.target
+        assert isinstance(target, GpuTarget)
+        return (
+            ("plan", lambda hint: plan(job.graph, hint, target, self.tuning)),
+            ("emit", lambda program: {f"{job.graph.name}_triton.py": self._text(job, program)}),
+        )
+
+    @staticmethod
+    def _text(job: Job, program: Program) -> str:
+        return file_text(program, plain=job.entry == "plain")
+
+
+BACKEND = Triton()

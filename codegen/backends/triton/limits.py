@@ -1,0 +1,147 @@
+"""What a vector core of an Ascend chip sets to kernels that triton-ascend compiles.
+
+Its programs are the cores: a grid of more programs runs in turns, and one of more than 65,535 not at all, so a program
+goes over blocks in a loop, and waits for no other.  The values of a block lie in UB, where the compiler keeps the loads
+of two turns; what does not fit is an error of the compiler.  Sources: the migration guide and the tables of element
+types in the reference of triton-ascend 3.2.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from autofuse.base.diagnostics import AutofuseError, Where
+from autofuse.codegen.backends.triton.blocks import power, rows_of_core
+from autofuse.codegen.backends.triton.kernels import Blocks, Form
+from autofuse.codegen.backends.triton.ops.spelling import functions_of, spelled
+from autofuse.codegen.nests.nest import Nest
+from autofuse.implgraph.expr.expression import Expr
+from autofuse.implgraph.ir.frozen import frozen, replace
+from autofuse.implgraph.ir.graph import HintGraph, Node
+from autofuse.implgraph.ops.rows.reductions import REDUCES
+from autofuse.targets.gpu import GpuTarget
+
+__all__ = ["Core", "core_of"]
+
+#: Bytes of an element that a device function holds beside its operands: eight values of 32 bits.
+_IN_FUNCTIONS = 8 * 4
+#: Bytes of an element of a reduction in a loop: its partial results, and what one block adds to them.
+_IN_REDUCTION = 2 * 4
+#: Bytes of an element of a row with sums over rows beside it, but for those: the gradient of a norm holds fewer.
+_BESIDE_SUMS = 40 * 4
+#: Ops whose text takes float64.
+_IN_FLOAT64 = frozenset({"Pow", "Fma"})
+_SHIFTS = frozenset({"Shl", "Shr", "LShift", "RShift"})
+
+
+def core_of(target: GpuTarget) -> Core | None:
+    """The limits of a target; None for CUDA, which has others."""
+    if target.dialect != "ascend":
+        return None
+    return Core(target.multiprocessors, target.ub_bytes // 2)
+
+
+@frozen
+class Core:
+    """One of the cores of a target.
+
+    Attributes:
+        cores: how many there are; programs of a grid at most.
+        room: bytes of UB for the values of a block; the other half is for the loads of the next one.
+    """
+
+    cores: int
+    room: int
+
+    def check(self, hint: HintGraph) -> None:
+        """Ops and element types that the compiler has.  Raises AF3001 for all others.
+
+        Args:
+            hint: a legalised graph.
+        """
+        named = hint.by_name()
+        for n in hint.nodes:
+            what = next(_lacking(n, named), None)
+            if what is not None:
+                text = f"triton-ascend has no {what}"
+                raise AutofuseError.of("AF3001", text, where=Where(pointer=n.origin))
+
+    def elements(self, nest: Nest) -> int:
+        """Elements of a block that fit, a power of 2."""
+        return 1 << (max(self.room // _bytes(nest), 1).bit_length() - 1)
+
+    def has_room_for_sums(self, cols: Expr, sums: int) -> bool:
+        """Whether rows of so many elements can have sums over rows beside them."""
+        each = _BESIDE_SUMS + sums * _IN_REDUCTION
+        return cols.is_const and power(cols.value) * each <= self.room
+
+    def whole_rows(self, b: Blocks | None, nest: Nest, rows: int) -> Blocks | None:
+        """As ``fitted``, of blocks whose programs would wait for no other; None where a row does not fit."""
+        if b is None or b.parts > 1 or b.cols > self.elements(nest):
+            return None
+        return self.fitted(b, Form.ROWS, nest, rows)
+
+    def fitted(self, b: Blocks, form: Form, nest: Nest, rows: int) -> Blocks:
+        """Blocks as large as UB allows, but so many that all cores have one.
+
+        Args:
+            b: those for a card of NVIDIA.
+            form: of the kernel.
+            nest: of the kernel.
+            rows: of all its blocks.
+
+        Raises:
+            AutofuseError: AF3003, a row must fit as a whole and does not.
+        """
+        most = self.elements(nest)
+        side, cols = b.rows, b.cols
+        while side * cols > most and (side > 1 or form is not Form.ROWS):
+            if side > 1 and (side >= cols or form is Form.ROWS):
+                side //= 2
+            else:
+                cols //= 2
+        if side * cols > most:
+            raise AutofuseError.of("AF3003", f"a row of {cols} elements does not fit UB")
+        if form is not Form.TILES:
+            side = max(side, rows_of_core(rows, cols, most, self.cores)[0])
+        programs = min(b.programs, self.cores, -(-rows // side))
+        return replace(b, rows=side, cols=cols, programs=programs, stages=1)
+
+
+def _bytes(nest: Nest) -> int:
+    """Bytes of UB per element of a block, where most values are used later."""
+    named = nest.by_name()
+    last = {i: k for k, n in enumerate(nest.nodes) for i in n.inputs}
+    held = [n for n in nest.nodes if n.op not in ("Scalar", "Store")]
+    place = {n.name: k for k, n in enumerate(nest.nodes)}
+    most = 4
+    for n in held:
+        k = place[n.name]
+        alive = (m for m in held if m is n or place[m.name] < k <= last.get(m.name, -1))
+        total = sum(m.y.dtype.itemsize for m in alive)
+        most = max(most, total + (_IN_FUNCTIONS if _calls(n, named) else 0))
+    return most + _IN_REDUCTION * sum(n.op in REDUCES or n.op == "Scan" for n in nest.nodes)
+
+
+def _calls(n: Node, named: dict[str, Node]) -> bool:
+    """Whether the text of a node calls a device function."""
+    if not spelled(n.op):
+        return False
+    return bool(functions_of(n.op, n.attrs, [named[i].y.dtype for i in n.inputs], n.y.dtype))
+
+
+def _lacking(n: Node, named: dict[str, Node]) -> Iterator[str]:
+    """What a node needs and the compiler lacks, by its documents.
+
+    Its front end takes all of this; loads of unsigned numbers and float64 are missing in hardware.
+    """
+    dtype = n.y.dtype
+    if dtype.kind == "u":
+        yield f"values of {dtype.name}"
+    if n.op in _IN_FLOAT64 and dtype.kind == "f":
+        yield f"float64, in which {n.op} of floats is computed"
+    if n.op in _SHIFTS and named[n.inputs[1]].op != "Scalar":
+        yield f"{n.op} by a count per element"
+    # It would need loads without a mask.
+    if n.op == "Scan" and n.attrs["reverse"]:
+        yield "running sum from the end"

@@ -1,0 +1,100 @@
+"""How blocks are reduced and summed up in Triton, and how partial results are joined.
+
+A block is reduced in the type of its accumulator (:func:`accumulator`), elements outside of the data hold
+:func:`identity`, and the last partial result is cast to the type of the node.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from autofuse.codegen.backends.triton.ops.functions import with_called
+from autofuse.codegen.backends.triton.ops.spelling import literal
+from autofuse.implgraph.ir.dtypes import BY_NAME, DType
+from autofuse.implgraph.ops.rows.reductions import neutral
+
+__all__ = ["Reduction", "accumulator", "identity", "reduction", "running_sum"]
+
+_FLOAT, _INTEGER = "f", "iu"
+
+
+@dataclass(frozen=True, slots=True)
+class Reduction:
+    """One reduction of a kind of element types.
+
+    Attributes:
+        block: expression that reduces the block ``{x}`` along ``{axis}``.
+        combine: expression of two partial results ``{a}`` and ``{b}``, also element by element of two blocks.
+        uses: names of the device functions in them.
+    """
+
+    block: str
+    combine: str
+    uses: tuple[str, ...] = ()
+
+    def of(self, x: str, axis: int, *, keep_dims: bool = False) -> str:
+        """The block ``x`` reduced along an axis, which stays with size 1 where ``keep_dims``."""
+        text = self.block.format(x=x, axis=axis)
+        return f"{text[:-1]}, keep_dims=True)" if keep_dims else text
+
+    def joined(self, a: str, b: str) -> str:
+        """Two partial results as one."""
+        return self.combine.format(a=a, b=b)
+
+
+_SUM = Reduction("tl.sum({x}, {axis})", "{a} + {b}")
+_PRODUCT = Reduction("tl.reduce({x}, {axis}, _product)", "{a} * {b}", ("_product",))
+
+
+def _extremes(name: str, function: str) -> dict[tuple[str, str], Reduction]:
+    op = f"Reduce{name.capitalize()}"
+    # Triton's own maximum of a block leaves NaN out; this is one instruction as well.
+    floats = Reduction(
+        f"tl.reduce({{x}}, {{axis}}, {function})", f"{function}({{a}}, {{b}})", (function,)
+    )
+    integers = Reduction(f"tl.{name}({{x}}, {{axis}})", f"tl.{name}imum({{a}}, {{b}})")
+    return {(op, _FLOAT): floats, (op, _INTEGER): integers}
+
+
+_TABLE: Mapping[tuple[str, str], Reduction] = {
+    ("ReduceSum", _FLOAT): _SUM,
+    ("ReduceSum", _INTEGER): _SUM,
+    ("ReduceProd", _FLOAT): _PRODUCT,
+    ("ReduceProd", _INTEGER): _PRODUCT,
+    **_extremes("max", "_max"),
+    **_extremes("min", "_min"),
+}
+
+
+def reduction(op: str, dtype: DType) -> Reduction:
+    """How an op of ``REDUCES`` is written for elements of a type."""
+    return _TABLE[op, _FLOAT if dtype.kind == "f" else _INTEGER]
+
+
+def accumulator(dtype: DType) -> DType:
+    """The type in which elements of a type are reduced or summed up: 32 bits at least."""
+    if dtype.bits >= 32:
+        return dtype
+    return BY_NAME[{"f": "float32", "i": "int32", "u": "uint32"}[dtype.kind]]
+
+
+def identity(op: str, dtype: DType) -> str:
+    """What an element outside of the data holds; a Scan sums up.
+
+    Args:
+        op: of ``REDUCES``, or Scan.
+        dtype: of the node, not of its accumulator: the result of a reduction of nothing is this too.
+    """
+    return literal(neutral("ReduceSum" if op == "Scan" else op, dtype), dtype)
+
+
+def running_sum(x: str, *, exclusive: bool, reverse: bool) -> tuple[str, tuple[str, ...]]:
+    """The sums of a block ``[rows, columns]`` up to each element of a row, and the device functions in it.
+
+    Args:
+        x: the block, in the type of the accumulator.
+        exclusive: the element itself is left out; not by taking it away again, which rounds.
+        reverse: sums from the end.
+    """
+    return f"_running_sum({x}, {exclusive}, {reverse})", with_called(("_running_sum",))

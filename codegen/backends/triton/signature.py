@@ -1,0 +1,170 @@
+"""What the function of a graph is called with, and how it looks at that: its names, sizes and checks as Python."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+from autofuse.codegen.backends.triton.python_text import Names, to_python
+from autofuse.implgraph.expr.expression import Expr
+from autofuse.implgraph.ir.dtypes import DType
+from autofuse.implgraph.ir.fusion import FusionGraph, Tensor
+
+__all__ = ["Signature", "entry_point", "new_tensor", "torch_dtype"]
+
+
+def entry_point(graph: FusionGraph) -> str:
+    """The name of the public function of a graph's file."""
+    return Names().take(graph.name)
+
+
+def torch_dtype(d: DType) -> str:
+    """A dtype as PyTorch spells it."""
+    return f"torch.{d.name}"
+
+
+def new_tensor(name: str, shape: str, dtype: DType, device: str) -> str:
+    """The line that allocates a tensor."""
+    return f"{name} = torch.empty({shape}, dtype={torch_dtype(dtype)}, device={device})"
+
+
+@dataclass(frozen=True)
+class Signature:
+    """The names of a function of a graph; every one is an identifier of its own.
+
+    Attributes:
+        graph: as it was read.
+        symbols: its symbols -> what they are called.
+        inputs, outputs: names of these, in the order of the graph; an output that overwrites an input has its name.
+    """
+
+    graph: FusionGraph
+    symbols: Mapping[str, str]
+    inputs: tuple[str, ...]
+    outputs: tuple[str, ...]
+
+    @classmethod
+    def of(cls, graph: FusionGraph, names: Names) -> Signature:
+        """The names of a graph, taken from ``names``."""
+        symbols = {s.name: names.take(s.name) for s in graph.symbols}
+        inputs = {x: names.take(x) for x in graph.inputs}
+        outputs = tuple(
+            names.take(o.name) if o.inout is None else inputs[o.inout] for o in graph.outputs
+        )
+        return cls(graph, symbols, tuple(inputs.values()), outputs)
+
+    def tensors(self) -> list[tuple[str, Tensor]]:
+        """Every input with its name."""
+        return [
+            (n, self.graph.tensors[x]) for n, x in zip(self.inputs, self.graph.inputs, strict=True)
+        ]
+
+    def overwritten(self) -> frozenset[str]:
+        """Names of the inputs that an output overwrites."""
+        return frozenset(
+            n for n, o in zip(self.outputs, self.graph.outputs, strict=True) if o.inout is not None
+        )
+
+    def free(self) -> list[str]:
+        """Symbols that are no dimension of an input, so that a call has to say them."""
+        return [s.name for s in self.graph.symbols if self.bound(s.name) is None]
+
+    def bound(self, symbol: str) -> tuple[str, int] | None:
+        """An input and its dimension that is exactly a symbol."""
+        for name, t in self.tensors():
+            for d, e in enumerate(t.shape):
+                if str(e) == symbol and not t.scalar:
+                    return name, d
+        return None
+
+    def python(self, e: Expr, *, atomic: bool = False) -> str:
+        """A size, as the function knows it."""
+        return to_python(e, self.symbols, atomic=atomic)
+
+    def shape(self, shape: tuple[Expr, ...]) -> str:
+        """A shape or strides, as a tuple."""
+        sizes = ", ".join(self.python(e) for e in shape)
+        return f"({sizes},)" if len(shape) == 1 else f"({sizes})"
+
+    # lines of the function --------------------------------------------------------------------
+    def head(self, name: str, *, annotated: bool) -> list[str]:
+        """The line of ``def``, and a docstring that says what the function takes."""
+        tensor = ": torch.Tensor" if annotated else ""
+        keywords = [f"{self.symbols[s]}: int" for s in self.free()]
+        if not self.inputs:
+            keywords.append(
+                "device: torch.device | str | None = None" if annotated else "device=None"
+            )
+        given = [f"{n}{tensor}" for n in self.inputs] + (["*", *keywords] if keywords else [])
+        result = ", ".join(["torch.Tensor"] * len(self.outputs))
+        result = f"tuple[{result}]" if len(self.outputs) > 1 else result
+        returns = f" -> {result}" if annotated else ""
+        takes = ", ".join(
+            f"{n} {t.dtype.name}[{', '.join(self.python(e) for e in t.shape)}]"
+            for n, t in self.tensors()
+        )
+        return [
+            f"def {name}({', '.join(given)}){returns}:",
+            f'    """Takes {takes or "nothing"}."""',
+        ]
+
+    def sizes(self) -> Iterator[str]:
+        """Lines that read the symbols off the shapes of inputs."""
+        for s in self.graph.symbols:
+            found = self.bound(s.name)
+            if found is not None:
+                yield f"{self.symbols[s.name]} = {found[0]}.shape[{found[1]}]"
+
+    def checks(self, *, any_layout: bool) -> Iterator[str]:
+        """Lines that raise ValueError for arguments that do not fit the graph.
+
+        Args:
+            any_layout: of inputs with other strides copies are made.
+        """
+        overwritten = self.overwritten()
+        for name, t in self.tensors():
+            yield from self._fits(t, name)
+            if not t.scalar:
+                yield from self._laid_out(t, name, any_layout and name not in overwritten)
+
+    def _fits(self, t: Tensor, name: str) -> Iterator[str]:
+        """Its shape, its dtype, and that it is where the first one is."""
+        first, other, on, place = self.inputs[0], f"{name}.dtype != {torch_dtype(t.dtype)}", "", ""
+        if name != first:
+            other += f" or {name}.device != {first}.device"
+            on, place = f" on {{{first}.device}}", f" on {{{name}.device}}"
+        have = f"{name} is {{{name}.dtype}}{{tuple({name}.shape)}}{place}"
+        if t.scalar:
+            yield f"if {name}.numel() != 1 or {other}:"
+            yield f'    raise ValueError(f"{have}, not one element of {t.dtype.name}{on}")'
+            return
+        shape = self.shape(t.shape)
+        yield f"if {name}.shape != {shape} or {other}:"
+        yield f'    raise ValueError(f"{have}, not {t.dtype.name}{{{shape}}}{on}")'
+
+    def _laid_out(self, t: Tensor, name: str, copied: bool) -> Iterator[str]:
+        """That a tensor has the strides of the graph: a copy that has them, or an error."""
+        if t.strides is None:
+            if copied:
+                yield f"{name} = {name}.contiguous()"
+                return
+            yield f"if not {name}.is_contiguous():"
+        else:
+            strides = self.shape(t.strides)
+            yield f"if {name}.numel() > 0 and {name}.stride() != {strides}:"
+            if copied:
+                made = f"torch.empty_strided({name}.shape, {strides}, dtype={name}.dtype, device={name}.device)"
+                yield f"    {name} = {made}.copy_({name})"
+                return
+        yield f'    raise ValueError(f"{name} has strides {{{name}.stride()}}")'
+
+    def allocated(self, device: str) -> Iterator[str]:
+        """Lines that allocate the results, but for those that overwrite an input."""
+        for name, o in zip(self.outputs, self.graph.outputs, strict=True):
+            if o.inout is None:
+                t = self.graph.tensors[o.tensor]
+                yield new_tensor(name, self.shape(t.shape), t.dtype, device)
+
+    def returned(self) -> str:
+        """The last line."""
+        return f"return {', '.join(self.outputs)}"

@@ -1,0 +1,467 @@
+"""The text of kernels with reductions: rows in registers, loops over columns, clusters, and sums beside rows."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+
+from autofuse.codegen.backends.triton.kernels import Form
+from autofuse.codegen.backends.triton.ops.reductions import accumulator, identity, running_sum
+from autofuse.codegen.backends.triton.ops.spelling import TYPES
+from autofuse.codegen.backends.triton.text.writer import COL, PART, ROW, Value, Writer
+from autofuse.codegen.nests.levels import Item, Join
+from autofuse.codegen.nests.memory import Memory
+from autofuse.codegen.nests.nest import varies, walk
+from autofuse.implgraph.ir.graph import Node
+from autofuse.implgraph.ops.rows.reductions import REDUCES
+
+__all__ = ["RowWriter"]
+
+
+@dataclass
+class RowWriter(Writer):
+    """Writes a kernel whose programs have rows and columns.
+
+    Attributes:
+        meets: results that the blocks of a cluster tell each other.
+        exponentials: of a part of a row, by the sum of them: the node, and its value about the largest of the part.
+        part_values: result of a reduction -> its value of a part of a row.
+        carries: running sum -> its value before a block of columns, and what that lost; integers lose nothing.
+        losses: sum in a loop -> what it and that of squares have lost by rounding.
+    """
+
+    meets: int = 0
+    exponentials: dict[str, tuple[Node, str]] = field(default_factory=dict)
+    part_values: dict[str, str] = field(default_factory=dict)
+    carries: dict[str, tuple[str, str]] = field(default_factory=dict)
+    losses: dict[str, tuple[str, str]] = field(default_factory=dict)
+
+    def body(self) -> None:
+        """All statements behind the index of the program."""
+        if self.goes_over_rows:
+            self._rows_with_sums()
+        else:
+            self._rows()
+
+    # whole rows and loops over columns --------------------------------------------------------
+    def _rows(self) -> None:
+        k = self.kernel
+        if k.form is Form.ROWS:
+            self._columns("")
+        if k.partials:
+            self._parts_of_columns()
+            return
+        for items in k.passes:
+            self._pass(items)
+        self._rest()
+
+    def _columns(self, start: str) -> None:
+        """The index along columns of a block that starts at ``start``."""
+        line = f"tl.arange(0, COLS){self.across(COL)}"
+        if PART in self.dims:
+            line = f"tl.arange(0, PARTS){self.across(PART)} * COLS + {line}"
+        self.say(f"col = {start} + {line}" if start else f"col = {line}")
+        self.index_along(COL)
+
+    @contextmanager
+    def _blocks(self, *, backwards: bool = False) -> Iterator[None]:
+        """A loop over the columns, where the form has one."""
+        if self.kernel.form is Form.ROWS:
+            yield
+            return
+        count = self.size(self.count(COL))
+        if self.kernel.partials:
+            span = self.names.take("span")
+            self.say(f"{span} = tl.cdiv(tl.cdiv({count}, tl.num_programs(1)), COLS) * COLS")
+            self.say(f"first = tl.program_id(1) * {span}")
+            last = f"min(first + {span}, {count})"
+            with self.inside(f"for start in {self._range('first', last, 'COLS')}:"):
+                self._columns("start")
+                yield
+            return
+        head = f"for start in {self._range('0', count, 'COLS')}:"
+        if backwards:
+            head = f"for start in range((tl.cdiv({count}, COLS) - 1) * COLS, -1, -COLS):"
+        with self.inside(head):
+            self._columns("start")
+            yield
+
+    def _range(self, first: str, last: str, step: str) -> str:
+        stages = self.kernel.blocks.stages if self.kernel.blocks else 1
+        if stages == 1:
+            return f"range({first}, {last}, {step})"
+        return f"tl.range({first}, {last}, {step}, num_stages={stages})"
+
+    def _outside(self, targets: Sequence[str]) -> None:
+        """What targets need of what does not vary along columns, and waits for no reduction that is not known."""
+        if self.kernel.form is Form.ROWS:
+            return
+        needed = list(walk(self.kernel.nest.nodes, targets, frozenset(self.values)))
+        blocked: set[str] = set()
+        cols = frozenset(self.kernel.cols)
+        for n in needed:
+            waits = n.op in REDUCES or n.op == "Scan" or any(i in blocked for i in n.inputs)
+            if waits or (n.op != "Scalar" and varies(n) & cols):
+                blocked.add(n.name)
+            elif n.op != "Store":
+                self.node(n)
+
+    def _pass(self, items: Sequence[Item]) -> None:
+        targets = [i.first.inputs[0] for i in items]
+        self._outside(targets)
+        if self.kernel.form is Form.ROWS:
+            for item in items:
+                self._item_of_block(item)
+        else:
+            self._looped(items)
+        if PART in self.dims:
+            self._meet(items)
+
+    def _item_of_block(self, item: Item) -> None:
+        """An item of what is in registers."""
+        self.need([item.first.inputs[0]])
+        if item.join is Join.PLAIN:
+            self.node(item.first)
+            return
+        assert item.second is not None
+        x = self.values[item.first.inputs[0]]
+        if item.join is Join.EXPONENTIALS:
+            self.node(item.first)
+            largest = self.values[item.first.name]
+            near, shift = self.names.take("exponentials"), self.names.take("shift")
+            # A part of nothing but -inf adds nothing.
+            self.say(f'{shift} = tl.where({largest.text} == float("-inf"), 0.0, {largest.text})')
+            self.say(f"{near} = tl.exp({x.text} - {shift})")
+            text = self.reduced(item.second, Value(near, x.dims))
+            self.define(item.second, text, largest.dims)
+            self.exponentials[item.second.name] = self._behind(item.second), near
+            return
+        self.node(item.first)
+        total = self.values[item.first.name]
+        number = self._elements()
+        centred = self.names.take("centred")
+        self.say(f"{centred} = {x.text} - {total.text} / {number}")
+        text = self.reduced(item.second, Value(f"{centred} * {centred}", x.dims))
+        self.define(item.second, text, total.dims)
+
+    def _behind(self, n: Node) -> Node:
+        """What a reduction reduces, before any broadcast."""
+        x = self.named[n.inputs[0]]
+        while x.op == "Broadcast":
+            x = self.named[x.inputs[0]]
+        return x
+
+    def _elements(self) -> str:
+        """How many columns a block of a cluster has, at least 1."""
+        count = self.size(self.count(COL), atomic=True)
+        if PART not in self.dims:
+            return count
+        if COL not in self.partial:
+            return "COLS"
+        name = self.names.take("elements")
+        part = f"tl.arange(0, PARTS){self.across(PART)}"
+        self.say(f"{name} = tl.minimum(tl.maximum({count} - {part} * COLS, 1), COLS)")
+        return name
+
+    def _looped(self, items: Sequence[Item]) -> None:
+        """One loop over the columns that makes all items."""
+        rows = [d for d in self.dims if d != COL]
+        state: dict[str, tuple[str, ...]] = {}
+        for i in items:
+            dtype = self.named[i.first.inputs[0]].y.dtype
+            kind = TYPES[accumulator(dtype).name]
+            base = i.first.name
+            if i.join is Join.PLAIN:
+                name = self.names.take(base)
+                first = identity(i.first.op, dtype)
+                self.say(f"{name} = tl.full({self.shape(self.dims)}, {first}, {kind})")
+                state[base] = (name,)
+            else:
+                assert i.second is not None
+                a, b = self.names.take(base), self.names.take(i.second.name)
+                first = 'float("-inf")' if i.join is Join.EXPONENTIALS else "0.0"
+                self.say(f"{a} = tl.full({self.shape(rows)}, {first}, tl.float32)")
+                self.say(f"{b} = tl.zeros({self.shape(rows)}, tl.float32)")
+                state[base] = (a, b)
+                if i.join is Join.MOMENTS:
+                    lost = self.losses[base] = self.names.take("lost"), self.names.take("lost")
+                    for name in lost:
+                        self.say(f"{name} = tl.zeros({self.shape(rows)}, tl.float32)")
+        with self._blocks():
+            for i in items:
+                self.need([i.first.inputs[0]])
+                x = self.values[i.first.inputs[0]]
+                self._step(i, x, state[i.first.name])
+        for i in items:
+            self._after_loop(i, state[i.first.name])
+
+    def _step(self, i: Item, x: Value, state: tuple[str, ...]) -> None:
+        """Takes one block of columns into the state of an item."""
+        dtype = self.named[i.first.inputs[0]].y.dtype
+        op = i.first.op
+        if i.join is Join.PLAIN:
+            self.say(
+                f"{state[0]} = {self.combine(op, state[0], self.neutral(op, x, dtype), dtype)}"
+            )
+            return
+        a, b = state
+        if i.join is Join.EXPONENTIALS:
+            masked, largest, shift = (self.names.take(s) for s in ("masked", "largest", "shift"))
+            self.say(f"{masked} = {self.neutral(op, x, dtype)}")
+            block = self.reduce(op, masked, dtype)
+            self.say(f"{largest} = {self.combine(op, a, block, dtype)}")
+            self.say(f'{shift} = tl.where({largest} == float("-inf"), 0.0, {largest})')
+            add = f"tl.sum(tl.exp({masked} - {shift}), {self.axis_of(COL)}, keep_dims=True)"
+            self.say(f"{b} = {b} * tl.exp({a} - {shift}) + {add}")
+            self.say(f"{a} = {largest}")
+            return
+        lost = self.losses[i.first.name]
+        count, total, mean, centred, apart = (
+            self.names.take(s) for s in ("count", "total", "mean", "centred", "apart")
+        )
+        cols = self.size(self.count(COL), atomic=True)
+        self.say(f"{count} = tl.minimum({cols} - start, COLS)")
+        since = "(start - first)" if self.kernel.partials else "start"
+        axis = self.axis_of(COL)
+        self.say(f"{total} = tl.sum({self.neutral(op, x, dtype)}, {axis}, keep_dims=True)")
+        self.say(f"{mean} = {total} / {count}")
+        self.say(f"{centred} = {self._masked(f'{x.text} - {mean}')}")
+        self.say(f"{apart} = {mean} - {a} / tl.maximum({since}, 1)")
+        weight = f"({since} * ({count} / ({since} + {count})))"
+        squares = f"tl.sum({centred} * {centred}, {axis}, keep_dims=True)"
+        self._add(b, f"{squares} + {apart} * {apart} * {weight}", lost[1])
+        self._add(a, total, lost[0])
+
+    def _add(self, total: str, step: str, lost: str) -> None:
+        """Adds to a sum of thousands of blocks: what it loses by rounding is added to the next one.
+
+        A sum that is infinite has lost NaN by this account.
+        """
+        exact, grown = self.names.take("step"), self.names.take("grown")
+        self.say(f"{exact} = {step} - {lost}")
+        self.say(f"{grown} = {total} + {exact}")
+        self.say(f"{lost} = ({grown} - {total}) - {exact}")
+        self.say(f"{lost} = tl.where({lost} == {lost}, {lost}, 0.0)")
+        self.say(f"{total} = {grown}")
+
+    def _masked(self, text: str) -> str:
+        live = self.live(frozenset({COL}), among=(COL,))
+        return f"tl.where({live}, {text}, 0.0)" if live else text
+
+    def _after_loop(self, i: Item, state: tuple[str, ...]) -> None:
+        dims = frozenset(d for d in self.dims if d != COL)
+        if i.join is Join.PLAIN:
+            self.define(i.first, self.result(i.first, state[0]), dims)
+            return
+        assert i.second is not None
+        a, b = state
+        if i.join is Join.EXPONENTIALS and not self.kernel.partials:
+            self._undefined(a, b)
+        self.values[i.first.name] = Value(a, dims)
+        self.values[i.second.name] = Value(b, dims)
+
+    def _undefined(self, largest: str, total: str) -> None:
+        """Of a row of nothing but -inf, the difference from the largest element is NaN."""
+        self.say(f'{total} = tl.where({largest} == float("-inf"), float("nan"), {total})')
+
+    def _rest(self) -> None:
+        """What is stored."""
+        cols = frozenset(self.kernel.cols)
+        wide = [n for n in self.stored if varies(n) & cols]
+        narrow = [n for n in self.stored if n not in wide]
+        if self.kernel.form is Form.ROWS:
+            self.store_all()
+            return
+        if narrow:
+            self.need([n.name for n in narrow])
+            for n in narrow:
+                self.store(n)
+        if wide:
+            scans = [n for n in self.kernel.nest.nodes if n.op == "Scan"]
+            self._outside([n.name for n in wide])
+            self.carries = {n.name: self._carry(n) for n in scans}
+            backwards = any(n.attrs["reverse"] for n in scans)
+            with self._blocks(backwards=backwards):
+                self.need([n.name for n in wide])
+                for n in wide:
+                    self.store(n)
+
+    # running sums -----------------------------------------------------------------------------
+    def _carry(self, n: Node) -> tuple[str, str]:
+        kind = TYPES[accumulator(n.y.dtype).name]
+        rows = [d for d in self.dims if d != COL]
+        before = self.names.take(f"{n.name}_before")
+        lost = self.names.take("lost") if n.y.dtype.kind == "f" else ""
+        for name in filter(None, (before, lost)):
+            self.say(f"{name} = tl.zeros({self.shape(rows)}, {kind})")
+        return before, lost
+
+    def scan(self, n: Node) -> None:
+        """A running sum of the block; of a loop, behind what came before it."""
+        x = self.values[n.inputs[0]]
+        dtype = n.y.dtype
+        value = self.names.take(f"{n.name}_of")
+        self.say(f"{value} = {self.neutral('ReduceSum', x, dtype)}")
+        text, functions = running_sum(
+            value, exclusive=bool(n.attrs["exclusive"]), reverse=bool(n.attrs["reverse"])
+        )
+        self.calls(functions)
+        name = self.define(n, text, x.dims | {COL})
+        if self.kernel.form is Form.LOOP:
+            before, lost = self.carries[n.name]
+            total = f"tl.sum({value}, {self.axis_of(COL)}, keep_dims=True)"
+            self.say(f"{name} += {before}")
+            if lost:
+                self._add(before, total, lost)
+            else:
+                self.say(f"{before} += {total}")
+        if accumulator(dtype) != dtype:
+            self.define(n, f"{name}.to({TYPES[dtype.name]})", x.dims | {COL})
+
+    # clusters ---------------------------------------------------------------------------------
+    def _meet(self, items: Sequence[Item]) -> None:
+        """The blocks of a cluster tell each other their partial results, and join them."""
+        line, rows = self._line()
+        if not self.meets:
+            self.say(f"line = {line}")
+            self.say(f"part = tl.arange(0, PARTS){self.across(PART)}")
+        mask = ", mask=row_live" if ROW in self.partial else ""
+        self.part_values = {}
+        places: dict[str, str] = {}
+        for i in items:
+            for r in i.results:
+                base = f"({self.meets} * {rows} + line)" if self.meets else "line"
+                places[r.name] = f"meeting_ptr + {base} * PARTS"
+                self.part_values[r.name] = self.values[r.name].text
+                self.say(f"tl.store({places[r.name]} + part, {self.values[r.name].text}{mask})")
+                self.meets += 1
+        self.say("meet_cluster(PARTS)")
+        self.calls(["meet_cluster"])
+        for i in items:
+            self._joined(i, {name: self._part(place) for name, place in places.items()})
+
+    def _line(self) -> tuple[str, str]:
+        """The number of a row among all rows, and how many there are."""
+        k = self.kernel
+        rows = self.size(k.nest.count((*k.grid, *k.rows)), atomic=True)
+        if not k.grid:
+            return "row", rows
+        return f"outer * {self.size(self.count(ROW), atomic=True)} + row", rows
+
+    def _part(self, place: str) -> str:
+        """What a block of the cluster has stored: its number is ``other``."""
+        mask = ", mask=row_live, other=0.0" if ROW in self.partial else ""
+        return f'tl.load({place} + other{mask}, cache_modifier=".cg")'
+
+    def _joined(self, i: Item, parts: Mapping[str, str]) -> None:
+        """The result of an item from those of all blocks of the cluster, one after another."""
+        dtype = self.named[i.first.inputs[0]].y.dtype
+        dims = frozenset({ROW}) & set(self.dims)
+        kind = TYPES[accumulator(dtype).name]
+        first = self._start(i.first, identity(i.first.op, dtype), kind, dims)
+        self.values[i.first.name] = Value(first, dims)
+        if i.join is Join.EXPONENTIALS:
+            self._joined_exponentials(i, first, parts, dims)
+            return
+        with self.inside("for other in tl.static_range(PARTS):"):
+            self.say(f"{first} = {self.combine(i.first.op, first, parts[i.first.name], dtype)}")
+        if i.second is None:
+            return
+        second = self._start(i.second, "0.0", "tl.float32", dims)
+        self.values[i.second.name] = Value(second, dims)
+        a, b = parts[i.first.name], parts[i.second.name]
+        count = self.size(self.count(COL), atomic=True)
+        apart, number = self.names.take("apart"), "COLS"
+        with self.inside("for other in tl.static_range(PARTS):"):
+            if COL in self.partial:
+                number = self.names.take("elements")
+                self.say(f"{number} = tl.minimum(tl.maximum({count} - other * COLS, 0), COLS)")
+            each = f"tl.maximum({number}, 1)" if COL in self.partial else number
+            self.say(f"{apart} = {a} / {each} - {first} / {count}")
+            self.say(f"{second} += {b} + {apart} * {apart} * {number}")
+
+    def _joined_exponentials(
+        self, i: Item, first: str, parts: Mapping[str, str], dims: frozenset[str]
+    ) -> None:
+        assert i.second is not None
+        dtype = self.named[i.first.inputs[0]].y.dtype
+        total = self._start(i.second, "0.0", "tl.float32", dims)
+        self.values[i.second.name] = Value(total, dims)
+        part, largest, shift = (self.names.take(s) for s in ("part_largest", "largest", "shift"))
+        with self.inside("for other in tl.static_range(PARTS):"):
+            self.say(f"{part} = {parts[i.first.name]}")
+            self.say(f"{largest} = {self.combine(i.first.op, first, part, dtype)}")
+            self.say(f'{shift} = tl.where({largest} == float("-inf"), 0.0, {largest})')
+            again = f"{total} * tl.exp({first} - {shift})"
+            self.say(f"{total} = {again} + {parts[i.second.name]} * tl.exp({part} - {shift})")
+            self.say(f"{first} = {largest}")
+        self._undefined(first, total)
+        if i.second.name in self.exponentials:
+            node, near = self.exponentials[i.second.name]
+            scale = self.names.take("scale")
+            self.say(f"{scale} = tl.exp({self.part_values[i.first.name]} - {first})")
+            self.define(node, f"{near} * {scale}", frozenset({PART, ROW, COL}) & set(self.dims))
+
+    def _start(self, n: Node, value: str, kind: str, dims: frozenset[str]) -> str:
+        """What a reduction begins with."""
+        name = self.names.take(n.name)
+        shape = self.shape(sorted(dims)) if dims else "()"
+        self.say(f"{name} = tl.full({shape}, {value}, {kind})")
+        return name
+
+    # sums beside rows, and parts of reductions ------------------------------------------------
+    def _rows_with_sums(self) -> None:
+        """A loop over the blocks of rows that this program has, beside which sums over rows add up."""
+        k = self.kernel
+        self._columns("")
+        self._beside_rows()
+        state: dict[str, str] = {}
+        for p in k.partials:
+            name = self.names.take(p.node.name)
+            self.say(f"{name} = tl.zeros({self.shape(self.dims)}, tl.float32)")
+            state[p.node.name] = name
+        blocks = f"tl.cdiv({self.size(self.count(ROW))}, ROWS)"
+        with self.inside(
+            f"for block in {self._range('tl.program_id(0)', blocks, 'tl.num_programs(0)')}:"
+        ):
+            self.index_rows(self.widened("block"))
+            for items in k.passes:
+                self._pass(items)
+            self.store_all()
+            for p in k.partials:
+                self.need([p.node.inputs[0]])
+                dtype = self.named[p.node.inputs[0]].y.dtype
+                full = self.full(self.values[p.node.inputs[0]], frozenset({ROW, COL}), dtype)
+                text = f"tl.where(row_live, {full}, 0.0)" if ROW in self.partial else full
+                self.say(f"{state[p.node.name]} += {text}")
+        count = self.size(self.count(COL), atomic=True)
+        mask = ", mask=col_live" if COL in self.partial else ""
+        for p in k.partials:
+            total = f"tl.sum({state[p.node.name]}, {self.axis_of(ROW)}, keep_dims=True)"
+            self._leave(p.memory, f"tl.program_id(0) * {count} + col", total, mask)
+
+    def _beside_rows(self) -> None:
+        """What does not vary along rows is computed once, before the loop over them."""
+        rows = frozenset(self.kernel.rows)
+        moving: set[str] = set()
+        for n in self.kernel.nest.nodes:
+            if n.op in REDUCES or varies(n) & rows or any(i in moving for i in n.inputs):
+                moving.add(n.name)
+            elif n.op not in ("Store", "Scalar"):
+                self.need([n.name])
+
+    def _parts_of_columns(self) -> None:
+        """Every program reduces a part of the columns of its rows."""
+        (items,) = self.kernel.passes
+        self._pass(items)
+        line, rows = self._line()
+        mask = ", mask=row_live" if ROW in self.partial else ""
+        for p in self.kernel.partials:
+            self._leave(
+                p.memory, f"tl.program_id(1) * {rows} + {line}", self.values[p.node.name].text, mask
+            )
+
+    def _leave(self, m: Memory, place: str, value: str, mask: str) -> None:
+        self.memory[m.name] = m
+        self.say(f"tl.store({self.pointer(m)} + {place}, {value}{mask})")

@@ -1,0 +1,254 @@
+"""Prints the file of a graph: its kernels, and the function that checks, allocates and launches."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+from autofuse.codegen.backends.triton.blocks import row_blocks, rows_of_core
+from autofuse.codegen.backends.triton.kernels import Blocks, Form, Kernel, Program
+from autofuse.codegen.backends.triton.ops.functions import DEVICE_FUNCTIONS
+from autofuse.codegen.backends.triton.signature import entry_point, new_tensor
+from autofuse.codegen.backends.triton.text.launching import LAUNCHER, MEET
+from autofuse.codegen.backends.triton.text.rows import RowWriter
+from autofuse.codegen.backends.triton.text.writer import BLOCK, Writer
+from autofuse.codegen.nests.memory import Memory
+from autofuse.implgraph.expr.expression import Expr
+
+__all__ = ["file_text"]
+
+
+@dataclass(frozen=True)
+class KernelText:
+    """A function, and what it takes: pointers, then sizes, then constants.
+
+    Attributes:
+        lines: of the function.
+        memory: what the pointers point to.
+        sizes: symbols.
+        constants: names of the constants of its blocks.
+        functions: the device functions that it calls.
+        meets: results that the blocks of a cluster tell each other through scratch, a float of each for every row.
+        takes_blocks: the number of blocks follows the sizes.
+        reaches: offsets that decide whether the constant ``WIDE`` is true; empty if there is none.
+    """
+
+    lines: tuple[str, ...]
+    memory: tuple[Memory, ...]
+    sizes: tuple[str, ...]
+    constants: tuple[str, ...]
+    functions: tuple[str, ...]
+    meets: int
+    takes_blocks: bool
+    reaches: tuple[Expr, ...]
+
+
+def kernel_text(
+    kernel: Kernel,
+    symbols: Mapping[str, str],
+    ranges: Mapping[str, tuple[int, int]],
+    *,
+    on_cores: bool = False,
+    launcher: bool = True,
+) -> KernelText:
+    """The text of a kernel.
+
+    Args:
+        kernel: what to print.
+        symbols: what the sizes of the graph are called.
+        ranges: of the sizes.
+        on_cores: a program goes over blocks in a loop.
+        launcher: launched by ``Launcher``, not by Triton itself.
+    """
+    meets = 0
+    if kernel.form in (Form.ITEMS, Form.TILES):
+        writer = Writer(kernel, symbols, ranges, on_cores)
+        with writer.place():
+            writer.store_all()
+    else:
+        writer = rows = RowWriter(kernel, symbols, ranges, on_cores)
+        with rows.place():
+            rows.body()
+        meets = rows.meets
+    pointers = [writer.pointer(m) for m in writer.memory.values()]
+    pointers += ["meeting_ptr"] if meets else []
+    constants = [BLOCK[d] for d in writer.dims] + (["WIDE"] if writer.asks_width else [])
+    names = [*pointers, *(symbols[s] for s in writer.sizes)]
+    names += ["blocks"] if writer.takes_blocks else []
+    parameters = ", ".join([*names, *(f"{c}: tl.constexpr" for c in constants)])
+    return KernelText(
+        (
+            *(["@Launcher"] if launcher else []),
+            "@triton.jit",
+            f"def {kernel.name}({parameters}):",
+            *writer.lines,
+        ),
+        tuple(writer.memory.values()),
+        tuple(writer.sizes),
+        tuple(constants),
+        tuple(writer.functions),
+        meets,
+        writer.takes_blocks,
+        writer.reaches if writer.asks_width else (),
+    )
+
+
+def file_text(program: Program, *, plain: bool = False) -> str:
+    """The text of the module.
+
+    Args:
+        program: its kernels.
+        plain: kernels are launched by ``kernel[grid](...)``, and the function has annotations and takes tensors
+            whose strides are others, of which it makes copies; the form of the operators of FlagGems.
+    """
+    return _File(program, plain).text()
+
+
+class _File:
+    """The text of one program.
+
+    Attributes:
+        texts: of its kernels.
+        device: where results are allocated, as the function knows it.
+    """
+
+    def __init__(self, program: Program, plain: bool) -> None:
+        self.program, self.graph, self.plain = program, program.graph, plain
+        self.signature = program.signature
+        self.launcher = not plain and program.cores == 0
+        ranges = self.graph.symbol_ranges()
+        self.texts = [
+            kernel_text(
+                k, program.symbols, ranges, on_cores=program.cores > 0, launcher=self.launcher
+            )
+            for k in program.kernels
+        ]
+        self.device = f"{program.inputs[0].name}.device" if program.inputs else "device"
+
+    def text(self) -> str:
+        """Everything."""
+        used = {f for t in self.texts for f in t.functions}
+        parts = [LAUNCHER] if self.launcher else []
+        parts += [text for name, text in DEVICE_FUNCTIONS.items() if name in used]
+        parts += [MEET] if any(t.meets for t in self.texts) else []
+        parts += ["\n".join(t.lines) + "\n" for t in self.texts]
+        if any(k.blocks is None for k in self.program.kernels):
+            choose = rows_of_core if self.program.cores else row_blocks
+            parts.append(inspect.getsource(choose))
+        head = [f'"""{entry_point(self.graph)}: kernels in Triton."""', ""]
+        head += ["import torch", "import triton", "import triton.language as tl", "", ""]
+        return "\n".join(head) + "\n" + "\n\n".join([*parts, self._function()])
+
+    # the function -----------------------------------------------------------------------------
+    def _function(self) -> str:
+        lines = self.signature.head(entry_point(self.graph), annotated=self.plain)
+        lines += [f"    {line}" for line in self._body()]
+        return "\n".join(lines) + "\n"
+
+    def _body(self) -> Iterator[str]:
+        if not self.program.inputs:
+            here = '"cpu" if triton.knobs.runtime.interpret else "cuda"'
+            # Not every version of triton-ascend has knobs; torch_npu makes the other one.
+            here = '"npu" if hasattr(torch, "npu") else "cpu"' if self.program.cores else here
+            yield f"device = device or ({here})"
+        yield from self.signature.sizes()
+        yield from self.signature.checks(any_layout=self.plain)
+        yield from self.signature.allocated(self.device)
+        for m in self.program.scratch:
+            assert m.size is not None
+            yield new_tensor(m.name, self.python(m.size), m.dtype, self.device)
+        pairs = list(zip(self.program.kernels, self.texts, strict=True))
+        for i, (k, written) in enumerate(pairs):
+            guard = self._guard(k, pairs[i - 1][0] if i else None)
+            call = list(self._launch(k, written))
+            yield from ([guard, *(f"    {line}" for line in call)] if guard else call)
+        yield self.signature.returned()
+
+    def python(self, e: Expr, *, atomic: bool = False) -> str:
+        """A size, as the function knows it."""
+        return self.signature.python(e, atomic=atomic)
+
+    # launches ---------------------------------------------------------------------------------
+    def _guard(self, k: Kernel, before: Kernel | None) -> str:
+        """Under which condition a kernel is launched; empty for always."""
+        count = k.nest.count((*k.grid, *k.rows))
+        if k.form in (Form.ITEMS, Form.TILES):
+            count = k.nest.count(k.nest.axes)
+        # Sums over no rows are 0, which programs without rows leave.
+        always = k.blocks is not None and k.blocks.programs > 0
+        always = always or (count.is_const and count.value > 0)
+        found = [] if always else [f"{self.python(count)} > 0"]
+        if k.most_cols:
+            found.append(f"{self.python(k.nest.count(k.cols), atomic=True)} <= {k.most_cols}")
+        if before is not None and before.most_cols and before.nest.axes == k.nest.axes:
+            found.append(f"{self.python(k.nest.count(k.cols), atomic=True)} > {before.most_cols}")
+        return f"if {' and '.join(found)}:" if found else ""
+
+    def _launch(self, k: Kernel, t: KernelText) -> Iterator[str]:
+        counts = f"{self.python(k.nest.count(k.rows))}, {self.python(k.nest.count(k.cols))}"
+        if k.blocks is None and self.program.cores:
+            yield f"ROWS, COLS = rows_of_core({counts}, {k.most_cols}, {self.program.cores})"
+            b, named = Blocks(), {"ROWS": "ROWS", "COLS": "COLS"}
+        elif k.blocks is None:
+            yield f"ROWS, COLS, warps = row_blocks({counts})"
+            b, named = Blocks(), {"ROWS": "ROWS", "COLS": "COLS", "num_warps": "warps"}
+        else:
+            b = k.blocks
+            named = {n: str(v) for n, v in b.constants().items()} | {"num_warps": str(b.warps)}
+        if t.reaches:
+            reach = [self.python(e) for e in t.reaches]
+            most = f"max({', '.join(reach)})" if len(reach) > 1 else reach[0]
+            named["WIDE"] = f"{most} >= 2**31"
+        blocks = self._blocks(k, named)
+        tensors = [m.name for m in t.memory]
+        if self.program.cores:
+            yield from self._launch_on_cores(k, t, b, blocks, named)
+            return
+        if t.meets:
+            size = self.python(k.lines() * (t.meets * b.parts))
+            yield f"meeting = torch.empty({size}, dtype=torch.float32, device={self.device})"
+            tensors.append("meeting")
+        args = [self.program.symbols[s] for s in t.sizes]
+        args += [f"{c}={named[c]}" for c in t.constants]
+        args.append(f"num_warps={named['num_warps']}")
+        args += [f"num_ctas={b.parts}"] if b.parts > 1 else []
+        sizes = [str(b.programs) if b.programs else blocks, str(b.chunks), "1"]
+        if self.plain:
+            args += ["enable_fp_fusion=False"] if k.exact else []
+            while len(sizes) > 1 and sizes[-1] == "1":
+                sizes.pop()
+            grid = f"({', '.join(sizes)}{',' if len(sizes) == 1 else ''})"
+            yield f"{k.name}[{grid}]({', '.join([*tensors, *args])})"
+        else:
+            args += ["fusion=False"] if k.exact else []
+            listed = ", ".join(tensors) + ("," if len(tensors) == 1 else "")
+            first = f"({', '.join(sizes)}), ({listed})"
+            yield f"{k.name}({', '.join([first, *args])})"
+
+    def _blocks(self, k: Kernel, named: Mapping[str, str]) -> str:
+        """The number of programs, if each has a block; ``named``: what the constants of its blocks are."""
+        extents = k.extents()
+        found = []
+        for count, part in extents:
+            side = named[part] if part else "1"
+            whole = self.python(count, atomic=side == "1" and len(extents) > 1)
+            found.append(whole if side == "1" else f"triton.cdiv({whole}, {side})")
+        return " * ".join(found)
+
+    def _launch_on_cores(
+        self, k: Kernel, t: KernelText, b: Blocks, blocks: str, named: Mapping[str, str]
+    ) -> Iterator[str]:
+        """A launch by Triton itself, of no more programs than cores.
+
+        Nothing forbids to fuse products and sums: triton-ascend takes that option, and does not read it.
+        """
+        programs = str(b.programs)
+        if t.takes_blocks:
+            yield f"blocks = {blocks}"
+            programs = f"min(blocks, {max(1, self.program.cores // b.chunks)})"
+        grid = f"({programs}, {b.chunks})" if b.chunks > 1 else f"({programs},)"
+        args = [*(m.name for m in t.memory), *(self.program.symbols[s] for s in t.sizes)]
+        args += ["blocks"] if t.takes_blocks else []
+        args += [f"{c}={named[c]}" for c in t.constants]
+        yield f"{k.name}[{grid}]({', '.join(args)})"

@@ -1,0 +1,431 @@
+"""The parts of a kernel's text that all forms share: indices, masks, loads and stores, and a statement per node.
+
+Every value is a block with the dimensions of its kernel, of size 1 along those where it does not vary, so that blocks
+of different values need no reshaping: a reduction keeps its dimension, and a broadcast is no statement at all.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+
+from autofuse.codegen.backends.triton.kernels import Form, Kernel
+from autofuse.codegen.backends.triton.ops.reductions import accumulator, identity, reduction
+from autofuse.codegen.backends.triton.ops.spelling import TYPES, functions_of, literal, spell
+from autofuse.codegen.backends.triton.python_text import Names, to_python
+from autofuse.codegen.nests.memory import Memory
+from autofuse.codegen.nests.nest import varies, walk
+from autofuse.implgraph.expr.expression import ONE, ZERO, Expr
+from autofuse.implgraph.expr.remainders import tight_bounds
+from autofuse.implgraph.ir.dtypes import DType
+from autofuse.implgraph.ir.graph import Node
+from autofuse.implgraph.ops.rows.reductions import REDUCES
+
+__all__ = ["BLOCK", "COL", "ITEM", "PART", "ROW", "Value", "Writer"]
+
+ITEM, PART, ROW, COL = "item", "part", "row", "col"
+#: The constant of a kernel that says how long its blocks are along a dimension.
+BLOCK = {ITEM: "BLOCK", PART: "PARTS", ROW: "ROWS", COL: "COLS"}
+#: Elements from which offsets take 64 bits.
+_WIDE = 1 << 31
+
+
+@dataclass(frozen=True)
+class Value:
+    """A value in registers: its text, and the dimensions along which its block is longer than 1."""
+
+    text: str
+    dims: frozenset[str]
+
+
+@dataclass
+class Writer:
+    """Writes one kernel, statement by statement."""
+
+    kernel: Kernel
+    symbols: Mapping[str, str]
+    ranges: Mapping[str, tuple[int, int]]
+    #: A program goes over many of the ``blocks``, whose number the kernel is told.
+    on_cores: bool = False
+    lines: list[str] = field(default_factory=list)
+    indent: int = 1
+    memory: dict[str, Memory] = field(default_factory=dict)
+    sizes: dict[str, None] = field(default_factory=dict)
+    functions: dict[str, None] = field(default_factory=dict)
+    values: dict[str, Value] = field(default_factory=dict)
+    #: Axis -> its index.
+    index: dict[int, Value] = field(default_factory=dict)
+    #: What rows are divided by -> its reciprocal.
+    inverses: dict[str, str] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        k = self.kernel
+        self.names = Names(self.symbols.values())
+        self.memory |= {m.name: m for m in k.takes}
+        memory = {m.name: m for m in (*k.takes, *k.buffers.values(), *k.targets.values())}
+        self.pointers = {name: self.names.take(f"{name}_ptr") for name in memory}
+        self.named = k.nest.by_name()
+        if k.form is Form.ITEMS:
+            self.dims: tuple[str, ...] = (ITEM,)
+        else:
+            shared = k.blocks is not None and k.blocks.parts > 1
+            one = shared and k.blocks is not None and k.blocks.rows == 1
+            self.dims = (PART, COL) if one else (PART, ROW, COL) if shared else (ROW, COL)
+        #: Dimensions whose last block is not full.
+        self.partial = {d for d in self.dims if d != PART and not self._exact(d)}
+        self.stored = [n for n in k.nest.nodes if n.op == "Store"]
+        #: Offsets that may not fit 32 bits; of short rows and single elements the caller says whether they do.
+        self.reaches = self._reaches()
+        known = any(e.is_const for e in self.reaches)
+        self.asks_width = bool(self.reaches) and not known and k.form in (Form.ITEMS, Form.TILES)
+
+    # pieces of text ---------------------------------------------------------------------------
+    def say(self, text: str = "") -> None:
+        """One line."""
+        self.lines.append("    " * self.indent + text if text else "")
+
+    @contextmanager
+    def inside(self, head: str) -> Iterator[None]:
+        """Lines of a loop; what they compute is unknown behind it."""
+        self.say(head)
+        self.indent += 1
+        known, index, inverses = dict(self.values), dict(self.index), dict(self.inverses)
+        yield
+        self.values, self.index, self.inverses = known, index, inverses
+        self.indent -= 1
+
+    def size(self, e: Expr, *, atomic: bool = False) -> str:
+        """A size, of whose symbols the kernel is told."""
+        for name in self.symbols:
+            if name in e.symbols():
+                self.sizes[name] = None
+        return to_python(e, self.symbols, atomic=atomic)
+
+    def across(self, dim: str) -> str:
+        """The subscript that puts a line along a dimension."""
+        if len(self.dims) == 1:
+            return ""
+        return "[" + ", ".join(":" if d == dim else "None" for d in self.dims) + "]"
+
+    def axis_of(self, dim: str) -> int:
+        """The position of a dimension in blocks."""
+        return self.dims.index(dim)
+
+    def shape(self, dims: Sequence[str]) -> str:
+        """The shape of a block that is longer than 1 along ``dims``."""
+        return "[" + ", ".join(BLOCK[d] if d in dims else "1" for d in self.dims) + "]"
+
+    def live(self, dims: frozenset[str], *, among: Sequence[str] = (ITEM, ROW, COL)) -> str:
+        """Which elements of a block exist; empty if all do."""
+        found = [d for d in self.dims if d in dims and d in self.partial and d in among]
+        if PART in dims and COL in self.partial and COL not in found:
+            found.append(COL)
+        return " & ".join(f"{d}_live" for d in found)
+
+    def count(self, dim: str) -> Expr:
+        """Elements of the nest along a dimension."""
+        k = self.kernel
+        axes = {ITEM: k.rows, ROW: k.rows, COL: k.cols}[dim]
+        return k.nest.count(axes)
+
+    def _exact(self, dim: str) -> bool:
+        b, count = self.kernel.blocks, self.count(dim)
+        if b is None or not count.is_const:
+            return False
+        if dim in (ITEM, ROW):
+            return count.value % b.rows == 0
+        if self.kernel.form is Form.ROWS:
+            return count.value == b.cols * b.parts
+        return count.value % (b.cols * b.parts * b.chunks) == 0
+
+    def widened(self, index: str) -> str:
+        """An index, of 64 bits where offsets may need these."""
+        if not self.reaches:
+            return index
+        # Not a method of the index: in the interpreter that of a loop is a number of Python.
+        return f"tl.cast({index}, {'tl.int64 if WIDE else tl.int32' if self.asks_width else 'tl.int64'})"
+
+    def _reaches(self) -> tuple[Expr, ...]:
+        """Offsets and numbers of elements that may not fit 32 bits."""
+        nest = self.kernel.nest
+        found: dict[Expr, None] = {nest.count(nest.axes): None}
+        for n in nest.nodes:
+            if n.op in ("Load", "Store"):
+                last = n.y.offset
+                for a, stride in zip(n.y.axis, n.y.strides, strict=True):
+                    last = last + (nest.sizes[a] - 1) * stride
+                if "extent" in n.attrs:
+                    last = last + n.size("extent") * n.size("stride")
+                found[last] = None
+        return tuple(e for e in found if tight_bounds(e, self.ranges)[1] >= _WIDE)
+
+    # where a program is ----------------------------------------------------------------------
+    def pointer(self, m: Memory) -> str:
+        """The parameter for a tensor."""
+        return self.pointers[m.name]
+
+    @property
+    def goes_over_rows(self) -> bool:
+        """Whether the kernel has a loop over rows of its own, beside which sums add up."""
+        return self.kernel.blocks is not None and self.kernel.blocks.programs > 0
+
+    @property
+    def takes_blocks(self) -> bool:
+        """Whether the kernel has a loop over its blocks."""
+        return self.on_cores and not self.goes_over_rows
+
+    @contextmanager
+    def place(self) -> Iterator[None]:
+        """Statements for one block: indices along the grid and along rows are known in them."""
+        if not self.takes_blocks:
+            self._place("tl.program_id(0)")
+            yield
+            return
+        turn = self.names.take("turn")
+        with self.inside(f"for {turn} in range(tl.program_id(0), blocks, tl.num_programs(0)):"):
+            self._place(turn)
+            yield
+
+    def _place(self, number: str) -> None:
+        """Where block ``number`` is."""
+        k = self.kernel
+        block = self.widened(number)
+        main = ITEM if k.form is Form.ITEMS else ROW
+        if k.form is Form.TILES:
+            self.say(f"block = {block}")
+            col_blocks = f"tl.cdiv({self.size(self.count(COL))}, COLS)"
+            self.say(f"col = (block % {col_blocks} * COLS + tl.arange(0, COLS)){self.across(COL)}")
+            self.say(f"block = block // {col_blocks}")
+            self.index_along(COL)
+            block = "block"
+        if k.grid:
+            if block != "block":
+                self.say(f"block = {block}")
+            row_blocks = self.size(self.count(main), atomic=True)
+            if main in self.dims:
+                row_blocks = f"tl.cdiv({row_blocks}, {BLOCK[main]})"
+            self.say(f"outer = block // {row_blocks}")
+            self._decode("outer", k.grid, frozenset())
+            block = f"block % {row_blocks}"
+        if not self.goes_over_rows:
+            self.index_rows(block)
+
+    def index_rows(self, block: str) -> None:
+        """The index along rows, or of items."""
+        main = ITEM if self.kernel.form is Form.ITEMS else ROW
+        name = BLOCK[main]
+        if main in self.dims:
+            line = f"tl.arange(0, {name}){self.across(main)}"
+            self.say(f"{main} = {block} * {name} + {line}")
+        else:
+            self.say(f"{main} = {block}")
+        self.index_along(main)
+
+    def index_along(self, dim: str) -> None:
+        """Which elements along a dimension exist, and the indices of its axes."""
+        k = self.kernel
+        if dim in self.partial:
+            self.say(f"{dim}_live = {dim} < {self.size(self.count(dim))}")
+        axes = {ITEM: k.rows, ROW: k.rows, COL: k.cols}[dim]
+        dims = frozenset({dim, PART} if dim == COL else {dim}) & set(self.dims)
+        self._decode(dim, axes, dims)
+
+    def _decode(self, flat: str, axes: Sequence[int], dims: frozenset[str]) -> None:
+        """The index of every axis from a number row-major over them."""
+        used = {a for n in self.kernel.nest.nodes for a in self._indexed(n)}
+        inner = ONE
+        for k, a in reversed(list(enumerate(axes))):
+            size = self.kernel.nest.sizes[a]
+            if len(axes) == 1:
+                self.index[a] = Value(flat, dims)
+                return
+            text = flat if inner == ONE else f"{flat} // {self.size(inner, atomic=True)}"
+            if k:
+                text = f"{text} % {self.size(size, atomic=True)}"
+            inner = inner * size
+            if a in used:
+                name = self.names.take(f"i{self.kernel.nest.axes.index(a)}")
+                self.say(f"{name} = {text}")
+                self.index[a] = Value(name, dims)
+
+    def _indexed(self, n: Node) -> frozenset[int]:
+        return varies(n) if n.op in ("Load", "Store", "Iota") else frozenset()
+
+    # nodes ------------------------------------------------------------------------------------
+    def store_all(self) -> None:
+        """A kernel without reductions."""
+        self.need([n.name for n in self.stored])
+        for n in self.stored:
+            self.store(n)
+
+    def need(self, targets: Sequence[str]) -> None:
+        """Statements for what targets need and is not known yet."""
+        for n in walk(self.kernel.nest.nodes, targets, frozenset(self.values)):
+            if n.op != "Store":
+                self.node(n)
+
+    def node(self, n: Node) -> None:
+        """The statement of one node."""
+        if n.op == "Scalar":
+            self.values[n.name] = Value(self._scalar(n), frozenset())
+        elif n.op == "Broadcast":
+            self.values[n.name] = self.values[n.inputs[0]]
+        elif n.op == "Load":
+            self._load(n)
+        elif n.op in REDUCES:
+            x = self.values[n.inputs[0]]
+            self.define(n, self.reduced(n, x), x.dims - {COL})
+        elif n.op == "Scan":
+            self.scan(n)
+        elif n.op == "Iota":
+            self._iota(n)
+        else:
+            xs = [self.values[i] for i in n.inputs]
+            dtypes = [self.named[i].y.dtype for i in n.inputs]
+            dims = frozenset().union(*(x.dims for x in xs))
+            narrower = COL in xs[0].dims - xs[-1].dims and bool(xs[-1].dims)
+            if n.op == "Div" and n.y.dtype.kind == "f" and narrower and "accuracy" not in n.attrs:
+                self._scaled(n, xs[0], xs[1])
+                return
+            text = spell(n.op, [x.text for x in xs], n.attrs, dtypes, n.y.dtype)
+            self.calls(functions_of(n.op, n.attrs, dtypes, n.y.dtype))
+            self.define(n, text, dims)
+
+    def scan(self, n: Node) -> None:
+        """The statements of a running sum; forms without columns have none."""
+        raise NotImplementedError
+
+    def _scaled(self, n: Node, x: Value, by: Value) -> None:
+        """A row divided by one number is a row times its reciprocal."""
+        inverse = self.inverses.get(by.text)
+        if inverse is None:
+            inverse = self.inverses[by.text] = self.names.take("inverse")
+            self.say(f"{inverse} = 1.0 / {by.text}")
+        self.define(n, f"{x.text} * {inverse}", x.dims | by.dims)
+
+    def calls(self, functions: Sequence[str]) -> None:
+        """The kernel needs these device functions."""
+        self.functions.update(dict.fromkeys(functions))
+
+    def define(self, n: Node, text: str, dims: frozenset[str], base: str = "") -> str:
+        """An assignment; the name of the node in this scope."""
+        name = self.names.take(base or n.name)
+        self.say(f"{name} = {text}")
+        self.values[n.name] = Value(name, dims)
+        return name
+
+    def _scalar(self, n: Node) -> str:
+        if "expr" in n.attrs:
+            return f"tl.cast({self.size(n.size('expr'))}, {TYPES[n.y.dtype.name]})"
+        value = n.attrs["value"]
+        assert isinstance(value, int | float)
+        return literal(value, n.y.dtype)
+
+    def _iota(self, n: Node) -> None:
+        (a,) = varies(n) or (None,)
+        start, step = n.size("start"), n.size("step")
+        kind = TYPES[n.y.dtype.name]
+        if a is None:
+            self.values[n.name] = Value(f"tl.cast({self.size(start)}, {kind})", frozenset())
+            return
+        at = self.index[a]
+        text = at.text if step == ONE else f"{at.text} * {self.size(step, atomic=True)}"
+        text = text if start == ZERO else f"{self.size(start)} + {text}"
+        self.define(n, f"({text}).to({kind})", at.dims)
+
+    def _offset(self, n: Node) -> tuple[str, frozenset[str]]:
+        """Where the elements of a Load or Store are, and along which dimensions they differ."""
+        terms: list[str] = []
+        dims: frozenset[str] = frozenset()
+        for a, stride, repeat in zip(n.y.axis, n.y.strides, n.y.repeats, strict=True):
+            if repeat == ONE or stride == ZERO:
+                continue
+            at = self.index[a]
+            dims |= at.dims
+            terms.append(
+                at.text if stride == ONE else f"{at.text} * {self.size(stride, atomic=True)}"
+            )
+        if n.y.offset != ZERO:
+            terms.append(self.size(n.y.offset, atomic=True))
+        if "extent" in n.attrs:
+            index = self.values[n.inputs[1]]
+            place = self.names.take("place")
+            extent = self.size(n.size("extent"), atomic=True)
+            self.say(f"{place} = tl.where({index.text} < 0, {index.text} + {extent}, {index.text})")
+            self.say(f"{place} = tl.minimum(tl.maximum({place}, 0), {extent} - 1).to(tl.int64)")
+            stride = n.size("stride")
+            terms.append(place if stride == ONE else f"{place} * {self.size(stride, atomic=True)}")
+            dims |= index.dims
+        return " + ".join(terms), dims
+
+    def _load(self, n: Node) -> None:
+        m = self.kernel.buffers[n.inputs[0]]
+        self.memory[m.name] = m
+        offset, dims = self._offset(n)
+        live = self.live(dims)
+        if "inside" in n.attrs:
+            place = self.names.take("place")
+            self.say(f"{place} = {offset}")
+            inside = f"({place} >= 0) & ({place} < {self.size(n.size('inside'), atomic=True)})"
+            offset, live = place, f"{live} & {inside}" if live else inside
+        place = f"{self.pointer(m)} + {offset}" if offset else self.pointer(m)
+        mask = f", mask={live}, other={literal(0, n.y.dtype)}" if live else ""
+        self.define(n, f"tl.load({place}{mask})", dims, base=m.name)
+
+    def store(self, n: Node) -> None:
+        """Writes a value."""
+        m = self.kernel.targets[n.name]
+        self.memory[m.name] = m
+        offset, dims = self._offset(n)
+        x = self.values[n.inputs[0]]
+        main = ITEM if self.kernel.form is Form.ITEMS else ROW
+        if not dims and main in self.dims:
+            # One element, which the value is a block of; its index along rows is 0.
+            offset, dims = f"{main} + {offset}" if offset else main, frozenset({main})
+        if PART in x.dims - dims:
+            # Every block of the cluster knows the value, and writes it.
+            offset = f"{offset} + 0 * part" if offset else "0 * part"
+        place = f"{self.pointer(m)} + {offset}" if offset else self.pointer(m)
+        live = self.live(dims)
+        self.say(f"tl.store({place}, {x.text}{f', mask={live}' if live else ''})")
+
+    def full(self, x: Value, dims: frozenset[str], dtype: DType) -> str:
+        """A value that has an element of its own along every one of ``dims``."""
+        if dims <= x.dims:
+            return x.text
+        shape = self.shape(sorted(dims))
+        if not x.dims and not x.text.isidentifier():
+            return f"tl.full({shape}, {x.text}, {TYPES[dtype.name]})"
+        return f"tl.broadcast_to({x.text}, {shape})"
+
+    def neutral(self, op: str, x: Value, dtype: DType) -> str:
+        """A value along columns, with what does not change the result of a reduction where there is no element."""
+        dims = x.dims | ({COL, PART} & set(self.dims))
+        live = self.live(frozenset({COL, *({PART} & set(self.dims))}), among=(COL,))
+        text = self.full(x, frozenset(dims), dtype)
+        held = accumulator(dtype)
+        text = text if held == dtype else f"{text}.to({TYPES[held.name]})"
+        return f"tl.where({live}, {text}, {identity(op, dtype)})" if live else text
+
+    def reduced(self, n: Node, x: Value) -> str:
+        """The expression of a reduction over the columns of a block."""
+        return self.result(n, self.neutral(n.op, x, self.named[n.inputs[0]].y.dtype))
+
+    def result(self, n: Node, block: str) -> str:
+        """A block of accumulated values reduced along columns, in the type of the reduction."""
+        dtype = self.named[n.inputs[0]].y.dtype
+        text = self.reduce(n.op, block, dtype)
+        return text if accumulator(dtype) == n.y.dtype else f"{text}.to({TYPES[n.y.dtype.name]})"
+
+    def reduce(self, op: str, block: str, dtype: DType) -> str:
+        """A block reduced along columns."""
+        how = reduction(op, dtype)
+        self.calls(how.uses)
+        return how.of(block, self.axis_of(COL), keep_dims=True)
+
+    def combine(self, op: str, a: str, b: str, dtype: DType) -> str:
+        """Two partial results of a reduction as one."""
+        how = reduction(op, dtype)
+        self.calls(how.uses)
+        return how.joined(a, b)

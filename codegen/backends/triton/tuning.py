@@ -1,0 +1,281 @@
+"""Blocks that a tuning file gives, in place of those that the rules choose.
+
+A file gives sizes only: which kernels there are, and their forms, follow from the graph.  What is given holds wherever
+blocks are used: in the grid, in the text, and in the scratch between kernels.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+
+from autofuse.base.artifacts import digest
+from autofuse.base.diagnostics import AutofuseError, Diagnostic, Where
+from autofuse.codegen.backends.triton.blocks import (
+    MOST_PARTS,
+    MOST_REGISTERS,
+    MOST_WARPS,
+    WARP,
+    power,
+)
+from autofuse.codegen.backends.triton.kernels import Blocks, Form, Program
+from autofuse.implgraph.ir.frozen import frozen, replace
+from autofuse.implgraph.ir.fusion import FusionGraph
+from autofuse.implgraph.ir.serialise import json_text, to_json
+from autofuse.targets import GpuTarget
+
+__all__ = [
+    "KEYS",
+    "SCHEMA",
+    "KernelTuning",
+    "Room",
+    "Tuning",
+    "check_kernels",
+    "check_tuning",
+    "graph_digest",
+    "tuned",
+]
+
+SCHEMA = "autofuse.tuning/1"
+#: Sizes that a file may give, as :class:`Blocks` has them.
+KEYS = ("rows", "cols", "parts", "warps", "programs", "chunks", "stages")
+_POWERS = frozenset(("rows", "cols", "parts", "warps"))
+#: Stages whose loads are under way before a loop begins: each is a copy of them in the text that Triton makes.
+_MOST_STAGES = 8
+#: What kernels of a form have, and what they have in addition where they leave partial results.
+_HAS: Mapping[Form, tuple[str, ...]] = {
+    Form.ITEMS: ("rows", "warps"),
+    Form.TILES: ("rows", "cols", "warps"),
+    Form.ROWS: ("rows", "cols", "parts", "warps"),
+    Form.LOOP: ("rows", "cols", "warps", "stages"),
+}
+_HAS_LEAVING: Mapping[Form, tuple[str, ...]] = {
+    Form.ROWS: ("rows", "cols", "warps", "programs", "stages"),
+    Form.LOOP: ("rows", "cols", "warps", "chunks", "stages"),
+}
+
+
+def graph_digest(graph: FusionGraph) -> str:
+    """The digest of everything that a graph is, by which a tuning file knows its own."""
+    return digest(json_text(to_json(graph), indent=1))
+
+
+@frozen
+class Room:
+    """What a kernel and a card set to blocks.
+
+    Attributes:
+        form: of the kernel.
+        leaves: whether it leaves partial results for the next kernel.
+        rows, cols: elements along the rows and columns of blocks; a program of ROWS holds all columns of a row.
+        held: values of each element that are in registers at once.
+        loaded: bytes of an element of a block that loads of a loop bring.
+        shares: whether the blocks of a cluster may share a row.
+        target: the card.
+    """
+
+    form: Form
+    leaves: bool
+    rows: int
+    cols: int
+    held: int
+    loaded: int
+    shares: bool
+    target: GpuTarget
+
+    @property
+    def keys(self) -> tuple[str, ...]:
+        """The sizes that such a kernel has."""
+        return _keys(self.form, self.leaves)
+
+    def wrong(self, b: Blocks) -> Iterator[tuple[str, str]]:
+        """The sizes of blocks that cannot be, each with what is wrong."""
+        for key in self.keys:
+            value = getattr(b, key)
+            if value < 1:
+                yield key, f"is {value}, and at least 1"
+            elif key in _POWERS and value != power(value):
+                yield key, f"is {value}, and no power of 2"
+        for key, have in (("rows", self.rows), ("cols", self.cols)):
+            if getattr(b, key) > power(have):
+                yield key, f"is {getattr(b, key)}, and the kernel has {have} {key}"
+        if b.warps > MOST_WARPS:
+            yield "warps", f"is {b.warps}; a block has at most {MOST_WARPS}"
+        if b.parts > MOST_PARTS:
+            yield "parts", f"is {b.parts}; a cluster has at most {MOST_PARTS} blocks"
+        if b.parts > 1 and not self.shares:
+            yield "parts", f"is {b.parts}, but no cluster can share the rows of this kernel"
+        values = b.rows * b.cols * self.held
+        if values > self.target.registers:
+            text = f"{values} values of a block do not fit {self.target.registers} registers"
+            yield "cols" if b.cols > b.rows else "rows", f"is too large: {text}"
+        elif values > MOST_REGISTERS * WARP * b.warps:
+            text = f"{values} values of a block do not fit {MOST_REGISTERS} registers of a thread"
+            yield "warps", f"is {b.warps}: {text}"
+        if self.form is Form.ROWS and b.cols * b.parts < self.cols:
+            yield "cols", f"is {b.cols}: {b.parts} x {b.cols} is less than a row of {self.cols}"
+        most = max(self.cols, 1)
+        if b.chunks > most:
+            yield "chunks", f"is {b.chunks}, and there are {most} columns to divide"
+        most = self.target.multiprocessors * self.target.threads // (WARP * max(b.warps, 1))
+        if b.programs > most:
+            yield "programs", f"is {b.programs}; the card has room for {most} at once"
+        if b.stages > _MOST_STAGES:
+            yield "stages", f"is {b.stages}, and at most {_MOST_STAGES}"
+        need = b.stages * b.rows * b.cols * self.loaded
+        if b.stages > 1 and need > self.target.shared_bytes:
+            text = f"{need} bytes do not fit {self.target.shared_bytes} of shared memory"
+            yield "stages", f"is {b.stages}: {text}"
+
+
+@dataclass(frozen=True, slots=True)
+class KernelTuning:
+    """Sizes of the blocks of one kernel.
+
+    Attributes:
+        name: of its function, as ``autofuse explain`` lists it.
+        sizes: some of :data:`KEYS`.
+        places: where a file says so, by key; under ``name`` that of the kernel.
+    """
+
+    name: str
+    sizes: Mapping[str, int]
+    places: Mapping[str, Where] = field(default_factory=dict, compare=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Tuning:
+    """What a tuning file says.
+
+    Attributes:
+        graph: name of the graph that it is for.
+        digest: of that graph, see :func:`graph_digest`.
+        target: name of the card that it is for.
+        kernels: sizes of blocks, a kernel each.
+        places: where a file says so, of ``graph``, ``digest`` and ``target``.
+    """
+
+    graph: str
+    digest: str
+    target: str
+    kernels: tuple[KernelTuning, ...]
+    places: Mapping[str, Where] = field(default_factory=dict, compare=False)
+
+    @classmethod
+    def of(cls, program: Program, target: GpuTarget) -> Tuning:
+        """The blocks that the plan of a graph has; kernels that choose theirs at the call are left out."""
+        kernels = tuple(
+            KernelTuning(
+                k.name,
+                {key: getattr(k.blocks, key) for key in _keys(k.form, bool(k.partials))},
+            )
+            for k in program.kernels
+            if k.blocks is not None
+        )
+        return cls(program.graph.label, graph_digest(program.graph), target.name, kernels)
+
+    def to_json(self) -> dict[str, object]:
+        """What the file has, ready for JSON."""
+        return {
+            "schema": SCHEMA,
+            "graph": self.graph,
+            "digest": self.digest,
+            "target": self.target,
+            "kernels": [{"name": k.name, **k.sizes} for k in self.kernels],
+        }
+
+    def text(self) -> str:
+        """The file."""
+        return json_text(self.to_json(), indent=2) + "\n"
+
+
+def check_tuning(tuning: Tuning, graph: FusionGraph, target: GpuTarget) -> None:
+    """Whether a tuning is for this graph and this card.
+
+    Raises:
+        AutofuseError: AF3007, it is for another one; AF5007, the target takes no tuning.
+    """
+    if target.dialect != "cuda":
+        text = f"a tuning file is for cards of NVIDIA, not for {target.name}"
+        raise AutofuseError.of("AF5007", text)
+    texts = {
+        "graph": f"graph {tuning.graph!r}, not for {graph.label!r}",
+        "digest": f"another state of the graph {graph.label!r}",
+        "target": f"target {tuning.target!r}, not for {target.name!r}",
+    }
+    own = {"graph": graph.label, "digest": graph_digest(graph), "target": target.name}
+    hint = "autofuse explain GRAPH -t TARGET --tuning-out FILE writes a new one"
+    found = [
+        Diagnostic(
+            "AF3007", f"the tuning file is for {text}", tuning.places.get(key, Where()), hint
+        )
+        for key, text in texts.items()
+        if getattr(tuning, key) != own[key]
+    ]
+    if found:
+        raise AutofuseError(found[:1])
+
+
+def tuned(tuning: Tuning, name: str, b: Blocks, room: Room) -> Blocks:
+    """The blocks of a kernel: with the sizes that are given for it.
+
+    Where ``parts`` are given without ``cols``, a row is divided among them.
+
+    Args:
+        tuning: what is given.
+        name: of the kernel.
+        b: as the rules choose them.
+        room: what the kernel and the card set to them.
+
+    Raises:
+        AutofuseError: AF3007, the kernel does not have such a size, or not of this value.
+    """
+    found = [k for k in tuning.kernels if k.name == name]
+    return _applied(found[0], b, room) if found else b
+
+
+def check_kernels(tuning: Tuning, program: Program) -> None:
+    """Whether all kernels of a tuning are there, and have blocks that a file may give.
+
+    Raises:
+        AutofuseError: AF3007, some are not.
+    """
+    known = {k.name: k.blocks for k in program.kernels}
+    hint = f"kernels: {', '.join(k for k, b in known.items() if b is not None) or 'none'}"
+    out = []
+    for k in tuning.kernels:
+        where = k.places.get("name", Where())
+        if k.name not in known:
+            out.append(Diagnostic("AF3007", f"there is no kernel {k.name!r}", where, hint))
+        elif known[k.name] is None:
+            text = f"kernel {k.name} chooses its blocks at the call, as its rows are a symbol"
+            out.append(Diagnostic("AF3007", text, where, "give the graph a fixed size"))
+    if out:
+        raise AutofuseError(out)
+
+
+def _applied(k: KernelTuning, b: Blocks, room: Room) -> Blocks:
+    """Blocks with the sizes given; raises AF3007."""
+    lacks = [key for key in k.sizes if key not in room.keys]
+    if lacks:
+        hint = f"it has {', '.join(room.keys)}"
+        text = f"of the form {room.form.value}, has no"
+        raise AutofuseError(_finding(k, key, f"{text} {key}", hint) for key in lacks)
+    given = dict(k.sizes)
+    if given.get("parts", b.parts) != b.parts:
+        given.setdefault("cols", max(1, power(room.cols) // max(given["parts"], 1)))
+    made = replace(b, **given)
+    found = list(room.wrong(made))
+    if found:
+        raise AutofuseError(_finding(k, key, f"{key} {text}") for key, text in found)
+    return made
+
+
+def _finding(k: KernelTuning, key: str, text: str, hint: str = "") -> Diagnostic:
+    # Of what the file leaves to the rules, the kernel is the place.
+    where = k.places.get(key, k.places.get("name", Where()))
+    return Diagnostic("AF3007", f"kernel {k.name}: {text}", where, hint)
+
+
+def _keys(form: Form, leaves: bool) -> tuple[str, ...]:
+    return _HAS_LEAVING[form] if leaves else _HAS[form]

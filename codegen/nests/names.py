@@ -1,0 +1,41 @@
+"""Identifiers of generated text: names of tensors may have anything in them, an identifier may not."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+
+__all__ = ["Names"]
+
+#: What an identifier may not have.
+_FOREIGN = re.compile(r"[^A-Za-z0-9_]")
+
+
+class Names:
+    """Gives every thing of one scope an identifier of its own.
+
+    Args:
+        taken: what may not be given: words of the language, and what else the text refers to.
+    """
+
+    def __init__(self, taken: Iterable[str]) -> None:
+        self._taken = set(taken)
+
+    def take(self, wanted: str) -> str:
+        """An identifier like ``wanted``, with a number where it is taken."""
+        base = _FOREIGN.sub("_", wanted).lstrip("_") or "v"
+        base = base if base[0].isalpha() else f"v{base}"
+        name, number = base, 0
+        while name in self._taken:
+            number += 1
+            name = f"{base}_{number}"
+        self._taken.add(name)
+        return name
+
+    @contextmanager
+    def block(self) -> Iterator[None]:
+        """What is taken in a block may be taken again behind it."""
+        before = set(self._taken)
+        yield
+        self._taken = before

@@ -1,0 +1,26 @@
+"""Coefficients of functions that languages of such backends do not have, lowest power first; fitted."""
+
+from __future__ import annotations
+
+__all__ = ["LOG1P", "TANH_NEAR"]
+
+#: (ln(1 + e) - e) / e^2 in e from 0 to 1; 5e-09 of ln(1 + e)
+LOG1P = (
+    -0.4999993145465851,
+    0.33330512046813965,
+    -0.24958586692810059,
+    0.19695398211479187,
+    -0.15355390310287476,
+    0.10680545121431351,
+    -0.05766434594988823,
+    0.020204531028866768,
+    -0.0033184606581926346,
+)
+#: (tanh(x) - x) / x^3 in x^2 for x to 0.6; 3e-09 of tanh(x)
+TANH_NEAR = (
+    -0.33333298563957214,
+    0.13331924378871918,
+    -0.05378382280468941,
+    0.020795952528715134,
+    -0.0058951363898813725,
+)

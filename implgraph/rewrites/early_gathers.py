@@ -1,0 +1,97 @@
+"""Gathers before element-wise work: a few elements are taken of what is there, not of what is computed for all.
+
+``GatherElements(f(x, r), i)`` along an axis is ``f(GatherElements(x, i), r)`` where ``r`` does not vary along it: the
+loss of a class needs one logit of a row and two numbers of the row, no row of logarithms in memory.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from autofuse.implgraph.expr.expression import ONE
+from autofuse.implgraph.ir.fusion import FusionGraph, FusionNode, Operand, Tensor
+from autofuse.implgraph.ops.registry import lookup
+
+__all__ = ["with_early_gathers"]
+
+
+def with_early_gathers(graph: FusionGraph) -> FusionGraph:
+    """The graph with GatherElements of one element of a line in front of the element-wise ops that they are behind."""
+    makers = {t: n for n in graph.nodes for t in n.outputs}
+    moved = _Moved(graph, makers)
+    nodes: list[FusionNode] = []
+    for n in graph.nodes:
+        nodes += moved.before(n) if n.op == "GatherElements" else [n]
+    if len(moved.tensors) == len(graph.tensors):
+        return graph
+    used = {o.tensor for o in graph.outputs}
+    kept: list[FusionNode] = []
+    for n in reversed(nodes):
+        if not used.isdisjoint(n.outputs):
+            kept.append(n)
+            used.update(x for x in n.inputs if isinstance(x, str))
+    tensors = {name: t for name, t in moved.tensors.items() if name in used or name in graph.inputs}
+    return replace(graph, nodes=tuple(reversed(kept)), tensors=tensors)
+
+
+class _Moved:
+    """Gathers that moved, and the tensors that they take with them."""
+
+    def __init__(self, graph: FusionGraph, makers: dict[str, FusionNode]) -> None:
+        self.makers = makers
+        self.tensors: dict[str, Tensor] = dict(graph.tensors)
+
+    def before(self, gather: FusionNode) -> list[FusionNode]:
+        """The nodes in the place of a gather: the gathers of operands, and the op on what they give."""
+        source, index = gather.inputs
+        assert isinstance(source, str)
+        assert isinstance(index, str)
+        shape, wanted = self.tensors[source].shape, self.tensors[index].shape
+        axis = int(str(gather.attrs["axis"])) % len(shape)
+        maker = self.makers.get(source)
+        one = (
+            wanted[axis] == ONE
+            and wanted[:axis] == shape[:axis]
+            and wanted[axis + 1 :] == shape[axis + 1 :]
+        )
+        if maker is None or not one or not self._is_elementwise(maker):
+            return [gather]
+        made: list[FusionNode] = []
+        inputs: list[Operand] = []
+        for k, x in enumerate(maker.inputs):
+            if not isinstance(x, str):
+                inputs.append(x)
+                continue
+            t = self.tensors[x]
+            if t.shape == wanted or t.shape == ():
+                inputs.append(x)
+            elif t.shape == shape:
+                name = self._fresh(f"{gather.name}_{k}")
+                self.tensors[name] = replace(t, name=name, shape=wanted, strides=None, offset=None)
+                made += self.before(
+                    FusionNode(name, gather.op, (x, index), (name,), gather.attrs, gather.origin)
+                )
+                inputs.append(name)
+            else:
+                return [gather]
+        last = FusionNode(
+            gather.name,
+            maker.op,
+            tuple(inputs),
+            gather.outputs,
+            maker.attrs,
+            gather.origin,
+            gather.called,
+        )
+        return [*made, last]
+
+    def _is_elementwise(self, n: FusionNode) -> bool:
+        row = lookup(n.op)
+        return row.compute_type == "elewise" and len(n.outputs) == 1
+
+    def _fresh(self, name: str) -> str:
+        new, k = name, 0
+        while new in self.tensors:
+            k += 1
+            new = f"{name}_{k}"
+        return new
