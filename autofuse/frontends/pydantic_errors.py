@@ -5,14 +5,16 @@ from __future__ import annotations
 import difflib
 import types
 from collections.abc import Iterable, Mapping
-from typing import Annotated, Any, Union, get_args, get_origin
+from typing import Annotated, Any, TypeVar, Union, get_args, get_origin
 
 from pydantic import BaseModel, ValidationError
 
 from autofuse.frontends.builder import describe
 from autofuse.frontends.json_positions import Findings, escape, quote
 
-__all__ = ["did_you_mean", "note_errors"]
+__all__ = ["did_you_mean", "note_errors", "validated"]
+
+_Model = TypeVar("_Model", bound=BaseModel)
 
 # A search among more names takes longer than its result is worth.
 _MAX_NAMES = 1000
@@ -37,6 +39,20 @@ def did_you_mean(name: str, known: Iterable[str]) -> str:
     if hits:
         return f"did you mean {quote(lower[hits[0]])}?"
     return f"known: {', '.join(names)}" if 0 < len(names) <= 16 else ""
+
+
+def validated(model: type[_Model], data: Any, findings: Findings) -> _Model:
+    """``data``, the whole document, as ``model``.
+
+    Raises:
+        AutofuseError: AF1101 to AF1104, all fields that are not in order.
+    """
+    try:
+        return model.model_validate(data)
+    except ValidationError as e:
+        note_errors(e, model, data, findings)
+        findings.raise_if_any()
+        raise
 
 
 def note_errors(

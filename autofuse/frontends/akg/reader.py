@@ -25,8 +25,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any, TypeAlias
 
-from pydantic import ValidationError
-
 from autofuse.base.diagnostics import AutofuseError
 from autofuse.frontends.akg.attributes import (
     cast_agrees,
@@ -40,7 +38,7 @@ from autofuse.frontends.akg.model import Desc, Info, Op
 from autofuse.frontends.akg.symbols import Sizes
 from autofuse.frontends.builder import GraphBuilder, check_counts, shape_text
 from autofuse.frontends.json_positions import Document, Findings, quote
-from autofuse.frontends.pydantic_errors import note_errors
+from autofuse.frontends.pydantic_errors import validated
 from autofuse.implgraph.expr.expression import Expr, const, divide_exact
 from autofuse.implgraph.ir.dtypes import FOREIGN, DType, dtype
 from autofuse.implgraph.ir.fusion import AttrValue, Constant, FusionGraph, GraphOutput, Tensor
@@ -70,12 +68,7 @@ def read_akg(document: Document) -> FusionGraph:
     if single:
         data = _as_composite(document)
     check_counts(data, ("op_desc", "input_desc", "output_desc", "symbol_calc_expr"), findings)
-    try:
-        info = Info.model_validate(data)
-    except ValidationError as e:
-        note_errors(e, Info, data, findings)
-        findings.raise_if_any()
-        raise
+    info = validated(Info, data, findings)
     return _Reader(info, findings, "" if single else None).read()
 
 

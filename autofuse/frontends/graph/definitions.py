@@ -25,7 +25,7 @@ from autofuse.implgraph.ir.names import (
     tensor_name,
 )
 
-__all__ = ["Definitions", "Shape", "valid"]
+__all__ = ["Definitions", "Shape", "is_symbol", "valid"]
 
 Shape: TypeAlias = tuple[Expr, ...]
 #: Characters of all expressions of a file that differ.
@@ -46,6 +46,11 @@ def valid(model: type[BaseModel], raw: Any) -> Any:
             return None
         extra = {x["loc"][0] for x in errors}
         return model.model_validate({k: v for k, v in raw.items() if k not in extra})
+
+
+def is_symbol(text: str) -> bool:
+    """True if a file may use ``text`` as the name of a symbol."""
+    return len(text) <= MAX_NAME and _SYMBOL.match(text) is not None
 
 
 class Definitions:
@@ -166,7 +171,7 @@ class Definitions:
             pointer = f"/symbols/{escape(name)}"
             self.symbols[name] = None
             model: SymbolModel | None = valid(SymbolModel, fields)
-            if not _SYMBOL.match(name) or len(name) > MAX_NAME:
+            if not is_symbol(name):
                 hint = (
                     f"letters, digits and _, no digit first; for instance {quote(identifier(name))}"
                 )

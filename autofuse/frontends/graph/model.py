@@ -18,6 +18,7 @@ from pydantic_core import PydanticCustomError
 from autofuse.frontends.builder import MAX_SIZE
 
 __all__ = [
+    "NOT_FINITE",
     "SCHEMA",
     "AttrModel",
     "ConstModel",
@@ -31,6 +32,8 @@ __all__ = [
 ]
 
 SCHEMA = "autofuse.graph/1"
+#: Texts for floats that JSON has no number for.
+NOT_FINITE = ("inf", "-inf", "nan")
 
 _NAME_SCHEMA: dict[str, Any] = {"pattern": r"^\S(.*\S)?$", "maxLength": 256}
 
@@ -50,7 +53,7 @@ def _dim(v: Any) -> int | str:
 
 
 def _value(v: Any) -> int | float | bool | str:
-    if isinstance(v, (int, float)) or v in ("inf", "-inf", "nan"):
+    if isinstance(v, (int, float)) or v in NOT_FINITE:
         return v  # type: ignore[no-any-return]
     raise _wanted('a number, true, false, "inf", "-inf" or "nan"')
 
@@ -83,7 +86,7 @@ Dim: TypeAlias = Annotated[
 ConstValue: TypeAlias = Annotated[
     int | float | bool | str,
     PlainValidator(_value),
-    WithJsonSchema({"anyOf": [{"type": ["number", "boolean"]}, {"enum": ["inf", "-inf", "nan"]}]}),
+    WithJsonSchema({"anyOf": [{"type": ["number", "boolean"]}, {"enum": list(NOT_FINITE)}]}),
 ]
 _SCALAR = {"type": ["number", "string", "boolean"]}
 AttrModel: TypeAlias = Annotated[

@@ -24,6 +24,7 @@ from autofuse.frontends.builder import (
 )
 from autofuse.frontends.graph.definitions import Definitions, Shape, valid
 from autofuse.frontends.graph.model import (
+    NOT_FINITE,
     SCHEMA,
     ConstModel,
     GraphModel,
@@ -310,6 +311,8 @@ class _Reader(Definitions):
             return None if d is None else d.name
         if kind == "ints" and isinstance(raw, list) and all(is_int(v) for v in raw):
             return tuple(raw)
+        if kind == "float" and raw in NOT_FINITE:
+            return float(raw)
         scalar = {
             "bool": isinstance(raw, bool),
             "int": is_int(raw),

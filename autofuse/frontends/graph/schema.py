@@ -11,7 +11,7 @@ from autofuse.implgraph.ir.dtypes import BY_NAME
 from autofuse.implgraph.ir.names import identifier, legal_name
 from autofuse.implgraph.ops import registry
 
-__all__ = ["SCHEMA_FILE", "graph_schema", "starter"]
+__all__ = ["SCHEMA_FILE", "drop_titles", "graph_schema", "starter"]
 
 #: Name of the schema file that a starter file refers to; it lies beside it.
 SCHEMA_FILE = "graph.schema.json"
@@ -25,7 +25,7 @@ def graph_schema() -> dict[str, Any]:
     The fields come from the models that check a file, the ops and attributes from the registry.
     """
     schema = GraphModel.model_json_schema(by_alias=True)
-    _drop_titles(schema)
+    drop_titles(schema)
     definitions: dict[str, Any] = schema["$defs"]
     for part in (schema, *definitions.values()):
         part["properties"]["$comment"] = _COMMENT
@@ -54,16 +54,16 @@ def graph_schema() -> dict[str, Any]:
     return head | schema
 
 
-def _drop_titles(value: Any) -> None:
-    """Pydantic repeats every field's name as a title; a field may itself be called ``title``."""
+def drop_titles(value: Any) -> None:
+    """Pydantic repeats every field's name as a title, taken out here; a field may itself be called ``title``."""
     if isinstance(value, dict):
         if isinstance(value.get("title"), str):
             del value["title"]
         for v in value.values():
-            _drop_titles(v)
+            drop_titles(v)
     elif isinstance(value, list):
         for v in value:
-            _drop_titles(v)
+            drop_titles(v)
 
 
 def _op_names() -> dict[str, Any]:
