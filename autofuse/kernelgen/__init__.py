@@ -1,0 +1,1 @@
+"""The five stages of KernelGen: definition, generation, checks, tuning, log (``docs/kernelgen.md``)."""

@@ -1,0 +1,1 @@
+"""Lines of restricted English about operators."""

@@ -1,0 +1,46 @@
+"""Text from files as Markdown that means nothing but that text."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+
+from autofuse.base.visible import visible
+
+__all__ = ["bullets", "code", "plain", "table"]
+
+#: What may stand between backquotes in a cell of a table: nothing of it ends either.
+_CODE = re.compile(r"(?:[A-Za-z0-9_.,:;/()\[\]=+*%'\" -]|[<>]=)*[A-Za-z0-9_\]\)]\Z", re.A)
+#: Characters that are markup, of Markdown or of HTML, wherever they stand.
+_MARKUP = {c: f"\\{c}" for c in "\\`*[]{}|"} | {c: f"&#{ord(c)};" for c in "&<>~@$"}
+#: What is markup in some places: links that renderers find by themselves, emphasis, and the first word of a line.
+_PLACES = re.compile(
+    r":(?=//)|(?<=\bwww)\.|(?<![A-Za-z0-9])_|_(?![A-Za-z0-9])|(?<=^)[-+#.)=:!]", re.I
+)
+_NUMBERED = re.compile(r"^(\d+)([.)])")
+
+
+def plain(text: str) -> str:
+    """Any text on one line, every character as itself."""
+    shown = _PLACES.sub(lambda m: f"\0{ord(m[0])};", visible(text).strip())
+    shown = _NUMBERED.sub(lambda m: f"{m[1]}\0{ord(m[2])};", shown)
+    return "".join(_MARKUP.get(c, c) for c in shown).replace("\0", "&#")
+
+
+def code(text: str) -> str:
+    """A name or an expression: between backquotes where it can be, else as :func:`plain` has it."""
+    shown = visible(text)
+    if _CODE.match(shown) and not shown.startswith(" "):
+        return f"`{shown}`"
+    return plain(shown)
+
+
+def table(header: Sequence[str], rows: Iterable[Sequence[str]]) -> list[str]:
+    """The lines of a table; cells are Markdown, on one line, without bars of their own."""
+    out = [f"| {' | '.join(header)} |", f"|{'---|' * len(header)}"]
+    return [*out, *(f"| {' | '.join(row)} |" for row in rows), ""]
+
+
+def bullets(items: Iterable[str]) -> list[str]:
+    """The lines of a list; items are Markdown on one line."""
+    return [*(f"- {i}" for i in items), ""]

@@ -1,0 +1,24 @@
+"""Names of the files that the first stage writes."""
+
+from __future__ import annotations
+
+from autofuse.implgraph.ir.names import identifier
+
+__all__ = ["DEFINITION_DOCUMENT", "DEFINITION_JSON", "definition_files"]
+
+#: The definition for people and for programs.
+DEFINITION_DOCUMENT, DEFINITION_JSON = "definition.md", "definition.json"
+
+
+def definition_files(name: str, *, seed_names: bool = False) -> tuple[str, str]:
+    """The file names of the document and of its JSON.
+
+    Args:
+        name: of the operator.
+        seed_names: as the write-up of the flow calls its document, after the operator; the JSON, which it does not
+            name, is called likewise.
+    """
+    if not seed_names:
+        return DEFINITION_DOCUMENT, DEFINITION_JSON
+    word = identifier(name)
+    return f"{word}算子定义文档.md", f"{word}算子定义文档.json"

@@ -1,0 +1,1 @@
+"""The graph of an operator as a function of plain PyTorch, with a row per op."""

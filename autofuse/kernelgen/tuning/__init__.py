@@ -1,0 +1,1 @@
+"""Rounds of tuning, what they are chosen by, what helped, and the log of them."""

@@ -1,0 +1,132 @@
+"""All five stages of ``autofuse kernelgen`` over the gallery, on a card; the states of the folders are kept here.
+
+    python benchmarks/kernelgen/gallery.py --device cuda
+    python benchmarks/kernelgen/gallery.py --device cuda --seconds 500 --only layer_norm,swiglu
+    python benchmarks/kernelgen/gallery.py --report > report.md
+
+Each operator gets a folder under ``--out``, and its state goes to ``raw/NAME.json``.  What is up to date is passed
+over, so that the same call goes on where an earlier one was stopped; ``--seconds`` starts no operator after that time.
+The speedup that is asked for is out of reach by default: tuning goes on until no family of settings is left, and every
+section of the log has what was recorded.  On ``cpu`` times are those of the model, and nothing is kept in ``raw``.
+Needs autofuse, torch and triton.
+"""
+
+from __future__ import annotations
+
+import argparse
+import math
+import sys
+import time
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+from autofuse import api
+from autofuse.base.diagnostics import AutofuseError
+from autofuse.frontends.operator_state import State, read_state
+from autofuse.kernelgen import stages
+from autofuse.kernelgen import state as states
+from autofuse.kernelgen.defining.sources import describe
+from autofuse.kernelgen.tuning.log import value
+from autofuse.targets import load_gpu
+
+HERE = Path(__file__).resolve().parent
+GALLERY = HERE.parents[1] / "examples" / "gallery"
+RAW = HERE / "raw"
+#: More than any kernel reaches over its baseline.
+OUT_OF_REACH = 1000.0
+
+
+def main(words: Sequence[str] | None = None) -> int:
+    """Run what the command line asks for; returns the number of operators that failed."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
+    parser.add_argument("--device", default="cuda", help="cuda, cuda:N, or cpu for the model")
+    parser.add_argument("--target", default="nvidia-h100", help="what the kernels are for")
+    parser.add_argument("--out", type=Path, default=Path("build/kernelgen"), help="of the folders")
+    parser.add_argument("--raw", type=Path, default=RAW, help="where states are kept")
+    parser.add_argument("--only", default="", help="names of operators, with commas")
+    parser.add_argument("--seconds", type=float, default=math.inf, help="start none after this")
+    parser.add_argument("--speedup", type=float, default=OUT_OF_REACH, help="that is asked for")
+    parser.add_argument("--rounds", type=int, default=5, help="of tuning, at most")
+    parser.add_argument("--report", action="store_true", help="print a table of what is kept")
+    args = parser.parse_args(words)
+    if args.report:
+        print("\n".join(report(args.raw)))
+        return 0
+    load_gpu(args.target)
+    names = args.only.split(",") if args.only else [p.stem for p in sorted(GALLERY.glob("*.json"))]
+    began, failed = time.monotonic(), 0
+    for name in names:
+        if time.monotonic() - began > args.seconds:
+            print(f"{name}: not begun, the time is over")
+            continue
+        try:
+            state = operator(name, args)
+        except AutofuseError as e:
+            print(f"{name}: {e}", file=sys.stderr)
+            failed += 1
+            continue
+        wrong = [c for c in state.accuracy if not c.ok]
+        failed += bool(wrong)
+        verdict = wrong[0].reason if wrong else f"{len(state.rounds)} rounds, {state.ended}"
+        print(f"{name}: {verdict}; speedup {value(state.speedup)}", flush=True)
+        if args.device != "cpu":
+            states.save_as(args.raw / f"{name}.json", state)
+    return failed
+
+
+def operator(name: str, args: argparse.Namespace) -> State:
+    """The stages of one operator, as far as they go."""
+    graph = api.read(GALLERY / f"{name}.json")
+    found = describe(graph, target=args.target, rounds=args.rounds, target_speedup=args.speedup)
+    options = stages.Options(
+        args.out / name,
+        device=args.device,
+        watch=lambda text: print(f"  {name}: {text}", file=sys.stderr),
+    )
+    results = [stages.describe(found, options)]
+    for stage in (stages.generate, stages.check, stages.tune, stages.log):
+        if results[-1].ok:
+            results.append(stage(options))
+    state = states.load(options.folder)
+    assert state is not None
+    return state
+
+
+def report(raw: Path) -> Iterator[str]:
+    """A table of the states that are kept, every number with its status."""
+    yield "| operator | accuracy | speedup before | after | rounds | bandwidth used | not recorded |"
+    yield "|---|---|---|---|---|---|---|"
+    for path in sorted(raw.glob("*.json")):
+        state = read_state(path)
+        passed = sum(c.ok for c in state.accuracy)
+        first = state.rounds[0].speedup if state.rounds else state.speedup
+        bandwidth = state.speeds[-1].bandwidth if state.speeds else None
+        cells = (
+            state.operator,
+            f"{passed} of {len(state.accuracy)}",
+            value(first),
+            value(state.speedup),
+            str(len(state.rounds)),
+            value(bandwidth),
+            ", ".join(missing(state)) or "nothing",
+        )
+        yield f"| {' | '.join(cells)} |"
+
+
+def missing(state: State) -> list[str]:
+    """What the sections of the log lack; rates of the cache and of units are a profiler's."""
+    lacks = {
+        "rounds": not state.rounds,
+        "bandwidth": any(s.bandwidth is None for r in state.rounds for s in r.speeds),
+        "parallelism": any(s.parallelism is None for r in state.rounds for s in r.speeds),
+        "bottleneck": any(not r.bottleneck for r in state.rounds),
+        "speedup": any(r.speedup is None or r.result is None for r in state.rounds),
+        "gain": any(r.gain is None for r in state.rounds),
+        "cache hits": any(r.profile.cache_hit is None for r in state.rounds),
+        "use of units": any(r.profile.core_use is None for r in state.rounds),
+    }
+    return [name for name, lacking in lacks.items() if lacking]
+
+
+if __name__ == "__main__":
+    sys.exit(main())
