@@ -9,7 +9,8 @@ The backend is found by its name where autofuse is installed; ``import autofuse.
     fast(x)
     print(autofuse.torch.report())
 
-Tensors on ``cpu`` are computed by the CPU twin, tensors on ``npu`` by the chip.  ``docs/torch.md`` has the details.
+Tensors on ``cpu`` are computed by the CPU twin, tensors on ``npu`` by the chip, tensors on ``cuda`` by Triton kernels.
+``docs/torch.md`` has the details.
 """
 
 from __future__ import annotations

@@ -16,12 +16,14 @@ from autofuse.torch.options import Options
 
 __all__ = ["autofuse", "decompositions"]
 
-#: Not opened as Inductor opens them: the first into float64, which kernels do not hold, the next three into steps that
+#: Not opened as Inductor opens them: the first into float64, which kernels do not hold, the next five into steps that
 #: round otherwise than eager where floats have 16 bits, index_select into an index that may count from the end, which
-#: eager refuses (the table of ops has these five), the others into primitives of its own, by functions of a module that
-#: is loaded only where Inductor itself compiles.
+#: eager refuses (the table of ops has these seven), the others into primitives of its own, by functions of a module
+#: that is loaded only where Inductor itself compiles.
 _KEPT = (
     torch.ops.aten.softplus,
+    torch.ops.aten.addcdiv,
+    torch.ops.aten.addcmul,
     torch.ops.aten.lerp,
     torch.ops.aten.xlogy,
     torch.ops.aten.special_xlog1py,

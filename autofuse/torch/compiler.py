@@ -7,18 +7,22 @@ import operator
 import sys
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
 import torch
 
+from autofuse import api
 from autofuse.base import knobs
 from autofuse.base.diagnostics import AutofuseError, Diagnostic
 from autofuse.failures import cut_around, internal_error, is_internal
 from autofuse.frontends.builder import topological_order
+from autofuse.targets import GpuTarget
 from autofuse.torch import report as reports
-from autofuse.torch.kernels import Built, built_for, traffic
-from autofuse.torch.lower import Lowered, lower, refusal
+from autofuse.torch.cuda import TritonKernel, TritonRegion, with_gaps
+from autofuse.torch.kernels import Built, built_for, target_for, traffic
+from autofuse.torch.lower import DEVICES, Lowered, lower, needs_masks, refusal, refusal_by
 from autofuse.torch.ops.row import Kind
 from autofuse.torch.options import Options
 from autofuse.torch.partition import (
@@ -30,7 +34,7 @@ from autofuse.torch.partition import (
     views_kept_for_strides,
 )
 from autofuse.torch.refusal import RefusedError
-from autofuse.torch.region import Place, Region, places_of
+from autofuse.torch.region import Place, PointerRegion, places_of
 from autofuse.torch.sizes import hint_of
 
 __all__ = ["compile_graph"]
@@ -83,7 +87,7 @@ def compile_graph(
     for n in gm.graph.nodes:
         if n.op != "call_function" or not _holds_tensor(n):
             continue
-        if n.target is operator.getitem or (why := _refusal(n)) is None:
+        if n.target is operator.getitem or (why := _refusal(n, options)) is None:
             fusible.append(n)
         else:
             refused[n] = why
@@ -93,7 +97,10 @@ def compile_graph(
     made.sort(key=lambda m: place[m.candidate.nodes[0]])
     fused = [_summary(m) for m in made]
     found = reports.record(
-        kind, options.target, fused, _left_out(gm, made, refused, options.min_ops)
+        kind,
+        _targets(gm.graph.nodes, options),
+        fused,
+        _left_out(gm, made, refused, options.min_ops),
     )
     out = _assembled(gm, made, options, found)
     if options.report or knobs.REPORT.get():
@@ -101,10 +108,15 @@ def compile_graph(
     return out
 
 
-def _refusal(n: torch.fx.Node) -> str | None:
+def _refusal(n: torch.fx.Node, options: Options) -> str | None:
     """Why a node cannot be in a kernel; also where that cannot be found out."""
     try:
-        return refusal(n)
+        why = refusal(n)
+        if why is None or needs_masks(n):
+            why = refusal_by(target_for(options, _device(n)), n) or why
+        return why
+    except RefusedError as e:
+        return str(e.args[0])
     except (AutofuseError, MemoryError):
         raise
     except Exception as e:
@@ -184,7 +196,11 @@ def _kernel_of(c: Candidate, options: Options, numbers: Mapping[str, torch.fx.No
     lowered = lower(c.nodes, c.outputs)
     arguments = _arguments(c, lowered)
     places = places_of(lowered, arguments, numbers)
-    built = built_for(lowered.graph, options, _device(c))
+    # That of any tensor: nodes of a region are connected, and none moves data elsewhere.
+    device = _device(c.outputs[0])
+    if isinstance(target_for(options, device), GpuTarget):
+        lowered = with_gaps(lowered)
+    built = built_for(lowered.graph, options, device)
     hints = _hints(c, numbers)
     sizes = {
         s.name: min(max(hints.get(name, 1024), s.min), s.max)
@@ -193,11 +209,21 @@ def _kernel_of(c: Candidate, options: Options, numbers: Mapping[str, torch.fx.No
     return _Made(c, lowered, built, arguments, places, traffic(built.result, sizes))
 
 
-def _device(c: Candidate) -> str:
-    """The device of a region: that of any tensor, since its nodes are connected and none moves data elsewhere."""
-    return next(
-        t.device.type for n in c.outputs for t in (n.meta["val"],) if isinstance(t, torch.Tensor)
-    )
+def _device(n: torch.fx.Node) -> torch.device:
+    """The device of what a node makes."""
+    val = n.meta["val"]
+    tensors = val if isinstance(val, list | tuple) else (val,)
+    return next(t.device for t in tensors if isinstance(t, torch.Tensor))
+
+
+def _targets(nodes: Iterable[torch.fx.Node], options: Options) -> str:
+    """The names of the targets that a graph would have kernels for, as the report says it."""
+    found: dict[str, None] = {}
+    for n in nodes:
+        if _holds_tensor(n) and _device(n).type in DEVICES:
+            with suppress(RefusedError):
+                found[target_for(options, _device(n)).name] = None
+    return ", ".join(found) or options.target or api.DEFAULT_TARGET
 
 
 def _hints(c: Candidate, numbers: Mapping[str, torch.fx.Node]) -> dict[str, int]:
@@ -323,14 +349,18 @@ def _assembled(
             env[step] = copy
             continue
         name = f"region_{len(root._modules)}"
-        region = Region(
+        how = (
             step.lowered,
-            step.built.kernel,
             step.arguments,
             step.places,
             _eager(step.candidate, step.arguments),
             functools.partial(_refused_call, found, options),
-            options.threads,
+        )
+        kernel = step.built.kernel
+        region = (
+            TritonRegion(*how, kernel)
+            if isinstance(kernel, TritonKernel)
+            else PointerRegion(*how, kernel, options.threads)
         )
         root.add_module(name, region)
         call = graph.call_module(name, tuple(env[n] for n in step.arguments))
@@ -347,6 +377,8 @@ def _assembled(
     graph.eliminate_dead_code(is_impure_node=_impure)
     graph.lint()
     out = torch.fx.GraphModule(root, graph)
+    # Where Python looks first: the search for submodules takes longer than a call of a region should.
+    vars(out).update(out.named_children())
     out.meta = dict(getattr(gm, "meta", {}))
     return out
 
@@ -358,11 +390,11 @@ def _impure(n: torch.fx.Node) -> bool:
     return n.op == "call_function" and kind_of(n) is None and n.is_impure()
 
 
-def _refused_call(found: reports.GraphReport, options: Options, why: str, is_broken: bool) -> None:
-    """A kernel does not take the sizes of a call, or broke a rule of the chip."""
+def _refused_call(found: reports.GraphReport, options: Options, why: str, wrong: str) -> None:
+    """A kernel does not take the sizes of a call, or autofuse is wrong: the code says how."""
     found.at_run_time.append(why)
-    if is_broken:
-        cut_around(AutofuseError.of("AF5004", why), "PyTorch")
+    if wrong:
+        cut_around(AutofuseError.of(wrong, why), "PyTorch")
     if options.fallback == "error":
         raise AutofuseError.of("AF5003", why)
 

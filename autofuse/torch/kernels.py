@@ -5,10 +5,12 @@ from __future__ import annotations
 import json
 import threading
 from collections import OrderedDict
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
+
+import torch
 
 from autofuse import api
 from autofuse.base import knobs
@@ -16,37 +18,18 @@ from autofuse.base.diagnostics import AutofuseError
 from autofuse.implgraph.expr.expression import ExprError
 from autofuse.implgraph.ir.fusion import FusionGraph
 from autofuse.implgraph.ir.serialise import json_text, to_json
+from autofuse.targets import CpuTarget, GpuTarget, Target, TargetSpec, find_target, load_target
+from autofuse.torch.cuda import TritonKernel, card, check_triton
 from autofuse.torch.options import Options
+from autofuse.torch.refusal import RefusedError
+from autofuse.torch.region import Runnable
 
-__all__ = ["Built", "Runnable", "built_for", "traffic"]
+__all__ = ["Built", "built_for", "target_for", "traffic"]
 
+#: Dialect of Triton, or the twin's kernels -> types of the devices that they run on.
+_DEVICES = {"twin": ("cpu", "npu"), "cuda": ("cpu", "cuda"), "ascend": ("cpu", "npu")}
 #: Kernels that a process keeps at hand; others are found in the cache folder.
 _KEPT = 1024
-
-
-class Runnable(Protocol):
-    """A kernel that can be called."""
-
-    def run(
-        self,
-        symbols: Sequence[int],
-        pointers: Sequence[int],
-        threads: int,
-        sizes: Sequence[int],
-        inputs: int,
-    ) -> tuple[int, str]:
-        """Tiling and launch.
-
-        Args:
-            symbols: sizes in the order of the graph.
-            pointers: addresses of inputs and outputs in the order of the graph.
-            threads: that the twin may use; 0 for one per CPU.
-            sizes: bytes that each pointer may be followed by; the twin checks every access.
-            inputs: how many of the pointers are only read; they come first.
-
-        Returns:
-            (0, ""), or a status and a text: words, or what the twin found, as JSON.
-        """
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,13 +38,11 @@ class Built:
 
     Attributes:
         result: what the library made of the graph.
-        kernel: the loaded kernel.
-        device: ``cpu`` for the twin, or ``npu``.
+        kernel: the loaded kernel: one that is called with addresses, or one that is called with tensors.
     """
 
     result: api.SplitResult
-    kernel: Runnable
-    device: str
+    kernel: Runnable | TritonKernel
 
 
 class _Cache:
@@ -96,24 +77,47 @@ class _Cache:
 _CACHE = _Cache()
 
 
-def built_for(graph: FusionGraph, options: Options, device: str) -> Built:
+def target_for(options: Options, device: torch.device) -> Target:
+    """The target whose kernels compute tensors of a device.
+
+    Raises:
+        RefusedError: the target of the options has no kernels for that device.
+    """
+    if not options.target:
+        if device.type == "cuda":
+            return card(device)
+        return load_target(api.DEFAULT_TARGET)
+    target = find_target(options.target)
+    able = _DEVICES[target.dialect if isinstance(target, GpuTarget) else "twin"]
+    if device.type not in able or isinstance(target, CpuTarget):
+        raise RefusedError(f"{target.name} has no kernels for tensors on {device.type}")
+    return target
+
+
+def built_for(graph: FusionGraph, options: Options, device: torch.device) -> Built:
     """The kernel of a graph.
 
     Raises:
-        AutofuseError: the library refuses the graph, or it cannot be compiled.
+        AutofuseError: the library refuses the graph, it cannot be compiled, or something that it needs is missing.
+        RefusedError: as :func:`target_for`.
     """
+    target = target_for(options, device)
     # The name of a compiler may change while a process runs, as in tests.
-    around = [options.target, options.opt, device, *(str(k.get()) for k in knobs.KNOBS)]
+    around = [target.name, options.opt, device.type, *(str(k.get()) for k in knobs.KNOBS)]
     key = json.dumps([json_text(to_json(graph), indent=0), around])
-    return _CACHE.get(key, lambda: _built(graph, options, device))
+    return _CACHE.get(key, lambda: _built(graph, target, options, device))
 
 
-def _built(graph: FusionGraph, options: Options, device: str) -> Built:
-    result = api.build_split(graph, target=options.target)
-    if device == "npu":
+def _built(graph: FusionGraph, target: Target, options: Options, device: torch.device) -> Built:
+    if isinstance(target, GpuTarget):
+        check_triton(target.name, device)
+    result = api.build_split(graph, target=target)
+    if isinstance(target, GpuTarget):
+        return Built(result, TritonKernel(result))
+    if device.type == "npu":
         from autofuse.torch.npu import NpuKernel
 
-        return Built(result, NpuKernel(result), device)
+        return Built(result, NpuKernel(result))
     import importlib
 
     path = _library(result, options)
@@ -122,7 +126,7 @@ def _built(graph: FusionGraph, options: Options, device: str) -> Built:
         kernel: Runnable = importlib.import_module("autofuse._twin").Kernel(str(path))
     except (ImportError, RuntimeError) as e:
         raise AutofuseError.of("AF5003", f"the library cannot be loaded: {e}") from e
-    return Built(result, kernel, device)
+    return Built(result, kernel)
 
 
 def _library(result: api.SplitResult, options: Options) -> Path:
@@ -137,7 +141,7 @@ def _library(result: api.SplitResult, options: Options) -> Path:
 
 
 def traffic(result: api.SplitResult, sizes: Mapping[str, int]) -> int | None:
-    """Bytes that the kernel moves between GM and UB by the model; None where no template is legal.
+    """Bytes that the kernel moves between GM and UB by the model; None where no template is legal, or there are none.
 
     Args:
         result: what was built.
@@ -145,6 +149,8 @@ def traffic(result: api.SplitResult, sizes: Mapping[str, int]) -> int | None:
     """
     from autofuse.schedule.search.costs import Costs
 
+    if not isinstance(result.target, TargetSpec):
+        return None
     total = 0
     for part in result.parts:
         own = {s.name: sizes[s.name] for s in part.graph.symbols}

@@ -9,11 +9,13 @@ from typing import Any
 
 import torch
 
+from autofuse.codegen.backends.interface import load_backend
 from autofuse.implgraph.cutting.cut import expressions
 from autofuse.implgraph.expr.expression import Expr
 from autofuse.implgraph.ir.dtypes import DType
 from autofuse.implgraph.ir.fusion import FusionGraph, FusionNode, GraphOutput, Symbol, Tensor
 from autofuse.implgraph.ir.names import identifier
+from autofuse.targets import Target
 from autofuse.torch.emit import Emitter, Value
 from autofuse.torch.ops.row import Call, Kind, dtype_of
 from autofuse.torch.ops.table import find
@@ -21,6 +23,7 @@ from autofuse.torch.refusal import RefusedError, reason_for_kind
 from autofuse.torch.sizes import Shape, Sizes, hint_of
 
 __all__ = [
+    "DEVICES",
     "IndexInput",
     "Lowered",
     "Output",
@@ -28,9 +31,13 @@ __all__ = [
     "TensorInput",
     "layout_of",
     "lower",
+    "needs_masks",
     "refusal",
+    "refusal_by",
 ]
 
+#: Types of devices with kernels.
+DEVICES = ("cpu", "cuda", "npu")
 #: Ops that leave elements as they are.
 _ORDERS = frozenset({"Reshape", "Transpose", "Broadcast", "Slice"})
 #: Ops in the name of a kernel.
@@ -163,8 +170,7 @@ def refusal(node: torch.fx.Node) -> str | None:
     """Why a node cannot be in a kernel, looked at alone; None if nothing speaks against it."""
     row = find(node.target)
     if row is None:
-        name = str(node.target)
-        return reason_for_kind(name.split(".")[1] if name.count(".") > 1 else name)
+        return _usual_reason(node)
     try:
         devices: set[str] = set()
         for n in (*node.all_input_nodes, node):
@@ -175,6 +181,23 @@ def refusal(node: torch.fx.Node) -> str | None:
     except RefusedError as e:
         return str(e.args[0])
     return None
+
+
+def refusal_by(target: Target, node: torch.fx.Node) -> str | None:
+    """Why the kernels of a target leave a node to PyTorch, whatever it is; None if nothing speaks against it."""
+    taken = not needs_masks(node) or load_backend(target.backend).capabilities.masks
+    return None if taken else _usual_reason(node)
+
+
+def needs_masks(node: torch.fx.Node) -> bool:
+    """Whether only kernels that read with masks take a node."""
+    row = find(node.target)
+    return row is not None and row.masks
+
+
+def _usual_reason(node: torch.fx.Node) -> str:
+    name = str(node.target)
+    return reason_for_kind(name.split(".")[1] if name.count(".") > 1 else name)
 
 
 def _checked_devices(val: Any) -> set[str]:
@@ -188,8 +211,8 @@ def _checked_devices(val: Any) -> set[str]:
         dtype_of(t.dtype)
         if t.is_neg() or t.is_conj():
             raise RefusedError("a tensor with a pending sign or conjugate")
-        if t.device.type not in ("cpu", "npu"):
-            raise RefusedError(f"the device {t.device.type}: kernels run on npu, and on cpu (twin)")
+        if t.device.type not in DEVICES:
+            raise RefusedError(f"the device {t.device.type}: kernels run on {', '.join(DEVICES)}")
         found.add(t.device.type)
     return found
 

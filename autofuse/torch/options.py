@@ -7,7 +7,7 @@ from dataclasses import dataclass, fields
 from typing import Any
 
 from autofuse.base.diagnostics import AutofuseError
-from autofuse.targets import load_target
+from autofuse.targets import find_target
 
 __all__ = ["FALLBACKS", "Options"]
 
@@ -19,7 +19,8 @@ class Options:
     """Options of the backend.
 
     Attributes:
-        target: the chip whose kernels are made; see ``autofuse targets``.
+        target: the chip or the GPU whose kernels are made, see ``autofuse targets``; empty: the card that tensors on
+            ``cuda`` are on, ``ascend910b1`` for others.
         fallback: ``eager``: what the library refuses is run by PyTorch, with the reason in the report; ``error``: it
             raises AutofuseError.  An op that is not in the table of ops always stays with PyTorch.
         min_ops: ops that compute, at least, in a kernel; smaller regions stay with PyTorch.
@@ -29,7 +30,7 @@ class Options:
         report: print the report of every graph when it has been compiled, as AUTOFUSE_REPORT=1 does.
     """
 
-    target: str = "ascend910b1"
+    target: str = ""
     fallback: str = "eager"
     min_ops: int = 2
     max_ops: int = 64
@@ -61,7 +62,8 @@ class Options:
         return found
 
     def _check(self) -> None:
-        load_target(self.target)
+        if self.target:
+            find_target(self.target)
         if self.fallback not in FALLBACKS:
             raise AutofuseError.of(
                 "AF5007",

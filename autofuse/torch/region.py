@@ -1,4 +1,4 @@
-"""A region at run time: addresses and sizes in, tensors out."""
+"""A region at run time: tensors in, tensors out."""
 
 from __future__ import annotations
 
@@ -6,18 +6,17 @@ import json
 import math
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from typing import Any
+from typing import Any, Protocol
 
 import torch
 
 from autofuse.base import knobs
 from autofuse.implgraph.expr.expression import Expr, Sym, sym
-from autofuse.torch.kernels import Runnable
 from autofuse.torch.lower import Lowered, Output, ScalarInput, TensorInput
 from autofuse.torch.refusal import RefusedError
 from autofuse.torch.sizes import Sizes
 
-__all__ = ["Place", "Region", "as_line", "places_of"]
+__all__ = ["Place", "PointerRegion", "Region", "Runnable", "as_line", "places_of"]
 
 #: Integers that a number of Python may be too large for.
 _NARROW = (torch.uint8, torch.int8, torch.int16, torch.int32)
@@ -25,6 +24,31 @@ _NARROW = (torch.uint8, torch.int8, torch.int16, torch.int32)
 _KEPT = 64
 #: Bytes of outputs up to which one thread runs all cores: waking others takes longer.
 _ONE_THREAD = 1 << 16
+
+
+class Runnable(Protocol):
+    """A kernel that can be called."""
+
+    def run(
+        self,
+        symbols: Sequence[int],
+        pointers: Sequence[int],
+        threads: int,
+        sizes: Sequence[int],
+        inputs: int,
+    ) -> tuple[int, str]:
+        """Tiling and launch.
+
+        Args:
+            symbols: sizes in the order of the graph.
+            pointers: addresses of inputs and outputs in the order of the graph.
+            threads: that the twin may use; 0 for one per CPU.
+            sizes: bytes that each pointer may be followed by; the twin checks every access.
+            inputs: how many of the pointers are only read; they come first.
+
+        Returns:
+            (0, ""), or a status and a text: words, or what the twin found, as JSON.
+        """
 
 
 class Place:
@@ -181,16 +205,15 @@ def as_line(e: Expr) -> tuple[str, int, int] | None:
 
 
 class Region(torch.nn.Module):
-    """A kernel in place of some nodes of a graph.
+    """A kernel in place of some nodes of a graph; a subclass says how the kernel is called.
 
     Args:
         lowered: what the kernel computes.
-        kernel: the kernel.
         arguments: nodes whose results the region is called with, in order.
         places: for every symbol where it is found among them.
         eager: the same nodes, run by PyTorch: for sizes that the kernel refuses.
-        refused: called with the reason, once, when that happens, and whether the kernel broke a rule; may raise.
-        threads: that the twin may use.
+        refused: called with the reason, once, when that happens, and with the code of the error where autofuse is
+            wrong, else with an empty text; may raise.
 
     May be called by several threads at once.
     """
@@ -198,12 +221,10 @@ class Region(torch.nn.Module):
     def __init__(
         self,
         lowered: Lowered,
-        kernel: Runnable,
         arguments: Sequence[torch.fx.Node],
         places: Sequence[Place],
         eager: torch.fx.GraphModule,
-        refused: Callable[[str, bool], None],
-        threads: int = 0,
+        refused: Callable[[str, str], None],
     ) -> None:
         super().__init__()
         at = {n: i for i, n in enumerate(arguments)}
@@ -217,8 +238,6 @@ class Region(torch.nn.Module):
         )
         self._name = lowered.graph.name
         self._device = device
-        self._kernel = kernel
-        self._run = kernel.run
         # (position, permutation) of tensors; (None, how to make it) of numbers.
         self._inputs: list[tuple[int | None, Any]] = [_source(i, at) for i in lowered.inputs]
         # Elsewhere a look at the elements would wait for the device.
@@ -228,51 +247,14 @@ class Region(torch.nn.Module):
         self._symbols = tuple(s.name for s in lowered.graph.symbols)
         self._outputs = lowered.outputs
         self._plain = all(o.perm is None for o in lowered.outputs)
-        self._shapes: dict[tuple[int, ...], _Shapes] = {}
-        self._threads = threads or knobs.THREADS.get()
         self._refused = refused
         self._told: set[str] = set()
         # Not a submodule: it holds no parameters, and printing it helps nobody.
         self._eager = [eager]
 
-    def __call__(self, *args: Any) -> Any:
-        """The results of the nodes that are needed outside: a tensor, or a tuple of several."""
-        keep: list[torch.Tensor] = []
-        pointers: list[int] = []
-        bytes_: list[int] = []
-        sizes = tuple([p.read(args) for p in self._places])
-        if self._indices and self._is_outside(args, sizes):
-            return self._eager[0](*args)
-        for at, how in self._inputs:
-            if at is None:
-                t = self._number(how, args, sizes)
-            else:
-                t = args[at]
-                if how is not None:
-                    t = t.permute(how)
-                if not t.is_contiguous():
-                    t = t.contiguous()
-            keep.append(t)
-            pointers.append(t.data_ptr())
-            bytes_.append(t.nbytes)
-        shapes = self._shapes.get(sizes) or self._shapes_of(sizes)
-        outputs = [
-            torch.empty(s, dtype=o.dtype, device=self._device)
-            for s, o in zip(shapes.shapes, self._outputs, strict=True)
-        ]
-        if not shapes.empty:
-            pointers.extend([t.data_ptr() for t in outputs])
-            bytes_.extend(shapes.bytes)
-            threads = 1 if shapes.small else self._threads
-            status, text = self._run(sizes, pointers, threads, bytes_, len(keep))
-            if status:
-                return self._run_eager(status, text, args)
-        if not self._plain:
-            outputs = [
-                t if o.perm is None else t.permute(o.perm)
-                for t, o in zip(outputs, self._outputs, strict=True)
-            ]
-        return outputs[0] if len(outputs) == 1 else tuple(outputs)
+    def _sizes(self, args: Sequence[Any]) -> tuple[int, ...]:
+        """The symbols, in the order of the graph."""
+        return tuple([p.read(args) for p in self._places])
 
     def _is_outside(self, args: Sequence[Any], sizes: Sequence[int]) -> bool:
         """Whether a place is outside of its dimension: PyTorch says which one."""
@@ -285,6 +267,16 @@ class Region(torch.nn.Module):
                     return True
         return False
 
+    def _tensors(self, args: Sequence[Any], sizes: Sequence[int]) -> list[torch.Tensor]:
+        """The inputs of the graph, with the axes in the order in which they lie in memory."""
+        found = []
+        for at, how in self._inputs:
+            if at is None:
+                found.append(self._number(how, args, sizes))
+            else:
+                found.append(args[at] if how is None else args[at].permute(how))
+        return found
+
     def _number(self, how: ScalarInput, args: Sequence[Any], sizes: Sequence[int]) -> torch.Tensor:
         if how.expr is None:
             assert isinstance(how.node, int)
@@ -293,8 +285,93 @@ class Region(torch.nn.Module):
             value = how.expr.evaluate(dict(zip(self._symbols, sizes, strict=True)))
         if isinstance(value, int) and how.dtype in _NARROW:
             # In arithmetic, a number that is too large wraps.
-            return torch.tensor(value, dtype=torch.int64, device=self._device).to(how.dtype)
-        return torch.tensor(value, dtype=how.dtype, device=self._device)
+            made = torch.tensor(value, dtype=torch.int64).to(how.dtype)
+        else:
+            made = torch.tensor(value, dtype=how.dtype)
+        if self._device.type == "cpu":
+            return made
+        # Not copied: that would wait for the device, and cannot be recorded in a CUDA graph.
+        return torch.full((), made.item(), dtype=how.dtype, device=self._device)
+
+    def _results(self, outputs: Sequence[torch.Tensor]) -> Any:
+        """A tensor, or a tuple of several, with the axes as eager has them."""
+        if not self._plain:
+            outputs = [
+                t if o.perm is None else t.permute(o.perm)
+                for t, o in zip(outputs, self._outputs, strict=True)
+            ]
+        return outputs[0] if len(outputs) == 1 else tuple(outputs)
+
+    def _by_pytorch(self, why: str, wrong: str, args: Sequence[Any]) -> Any:
+        """What PyTorch computes in place of the kernel.
+
+        Args:
+            why: the kernel does not.
+            wrong: the code of the error, where autofuse is wrong.
+            args: of the region.
+        """
+        why = f"{self._name} {why}"
+        if why not in self._told:
+            self._told.add(why)
+            self._refused(why, wrong)
+        return self._eager[0](*args)
+
+    def extra_repr(self) -> str:
+        """The name of the kernel."""
+        return self._name
+
+
+class PointerRegion(Region):
+    """A region whose kernel is called with addresses and sizes.
+
+    Args:
+        lowered: as for :class:`Region`, like what follows.
+        arguments: nodes whose results the region is called with.
+        places: of its symbols.
+        eager: the same nodes, run by PyTorch.
+        refused: called when the kernel refuses a call.
+        kernel: the kernel.
+        threads: that the twin may use.
+    """
+
+    def __init__(
+        self,
+        lowered: Lowered,
+        arguments: Sequence[torch.fx.Node],
+        places: Sequence[Place],
+        eager: torch.fx.GraphModule,
+        refused: Callable[[str, str], None],
+        kernel: Runnable,
+        threads: int = 0,
+    ) -> None:
+        super().__init__(lowered, arguments, places, eager, refused)
+        self._kernel = kernel
+        self._run = kernel.run
+        self._shapes: dict[tuple[int, ...], _Shapes] = {}
+        self._threads = threads or knobs.THREADS.get()
+
+    def __call__(self, *args: Any) -> Any:
+        """The results of the nodes that are needed outside: a tensor, or a tuple of several."""
+        sizes = self._sizes(args)
+        if self._indices and self._is_outside(args, sizes):
+            return self._eager[0](*args)
+        keep = [t.contiguous() for t in self._tensors(args, sizes)]
+        shapes = self._shapes.get(sizes) or self._shapes_of(sizes)
+        outputs = [
+            torch.empty(s, dtype=o.dtype, device=self._device)
+            for s, o in zip(shapes.shapes, self._outputs, strict=True)
+        ]
+        if not shapes.empty:
+            pointers = [t.data_ptr() for t in (*keep, *outputs)]
+            bytes_ = [t.nbytes for t in keep]
+            bytes_.extend(shapes.bytes)
+            threads = 1 if shapes.small else self._threads
+            status, text = self._run(sizes, pointers, threads, bytes_, len(keep))
+            if status:
+                # What breaks a rule was proved not to: an error of autofuse.
+                wrong = "AF5004" if text.startswith("[") else ""
+                return self._by_pytorch(_why(status, text), wrong, args)
+        return self._results(outputs)
 
     def _shapes_of(self, sizes: tuple[int, ...]) -> _Shapes:
         env = dict(zip(self._symbols, sizes, strict=True))
@@ -303,18 +380,6 @@ class Region(torch.nn.Module):
             self._shapes = {}
         self._shapes[sizes] = found
         return found
-
-    def _run_eager(self, status: int, text: str, args: Sequence[Any]) -> Any:
-        why = f"{self._name} {_why(status, text)}"
-        if why not in self._told:
-            self._told.add(why)
-            # What breaks a rule was proved not to: an error of autofuse.
-            self._refused(why, text.startswith("["))
-        return self._eager[0](*args)
-
-    def extra_repr(self) -> str:
-        """The name of the kernel."""
-        return self._name
 
 
 def _why(status: int, text: str) -> str:

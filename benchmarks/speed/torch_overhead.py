@@ -18,7 +18,7 @@ from typing import Any
 
 import torch
 
-from autofuse.torch.region import Region
+from autofuse.torch.region import PointerRegion
 
 
 def per_call(call: Callable[[], Any], calls: int, rounds: int) -> dict[str, float]:
@@ -39,26 +39,26 @@ def per_call(call: Callable[[], Any], calls: int, rounds: int) -> dict[str, floa
 
 def region_of(
     function: Callable[..., Any], *inputs: torch.Tensor, **how: Any
-) -> tuple[Region, Any]:
+) -> tuple[PointerRegion, Any]:
     """The only region that a function becomes, and the compiled function."""
     import autofuse.torch.compiler as compiler
 
-    found: list[Region] = []
+    found: list[PointerRegion] = []
 
-    class Seen(Region):
+    class Seen(PointerRegion):
         def __init__(self, *args: Any, **kwargs: Any) -> None:
             super().__init__(*args, **kwargs)
             found.append(self)
 
-    original = compiler.Region
-    compiler.Region = Seen  # type: ignore[misc]
+    original = compiler.PointerRegion
+    compiler.PointerRegion = Seen  # type: ignore[misc]
     try:
         torch._dynamo.reset()
         compiled = torch.compile(function, backend="autofuse", **how)
         with torch.no_grad():
             compiled(*inputs)
     finally:
-        compiler.Region = original  # type: ignore[misc]
+        compiler.PointerRegion = original  # type: ignore[misc]
     (region,) = found
     return region, compiled
 

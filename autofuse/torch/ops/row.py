@@ -59,12 +59,14 @@ class Row:
         kind: what it does to memory.
         numbers: how it takes a number beside tensors of 16 bits.
         convert: adds its nodes; raises RefusedError.
+        masks: only kernels that read with masks are faster than PyTorch.
     """
 
     name: str
     kind: Kind
     numbers: Numbers
     convert: Callable[[Call], Result]
+    masks: bool = False
 
 
 @dataclass(slots=True)
@@ -230,7 +232,10 @@ ROWS: dict[str, Row] = {}
 
 
 def row(
-    *names: str, kind: Kind = Kind.COMPUTE, numbers: Numbers = Numbers.ROUNDED
+    *names: str,
+    kind: Kind = Kind.COMPUTE,
+    numbers: Numbers = Numbers.ROUNDED,
+    masks: bool = False,
 ) -> Callable[[Any], Any]:
     """Register a converter under one or more ops."""
 
@@ -238,7 +243,7 @@ def row(
         for name in names:
             if name in ROWS:
                 raise ValueError(f"{name} has two rows")
-            ROWS[name] = Row(name, kind, numbers, convert)
+            ROWS[name] = Row(name, kind, numbers, convert, masks)
         return convert
 
     return register
