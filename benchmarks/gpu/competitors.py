@@ -1,0 +1,179 @@
+"""Who computes a row: eager PyTorch, Inductor and autofuse in two ways each, and libraries of kernels."""
+
+from __future__ import annotations
+
+import importlib
+import importlib.util
+import operator
+import sys
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import torch
+from rows import Case, Function, Row, Tensors
+
+_Options = dict[str, str | int | bool | Callable[..., Any]]
+
+MAX_AUTOTUNE: _Options = {
+    "max_autotune": True,
+    "max_autotune_pointwise": True,
+    "coordinate_descent_tuning": True,
+}
+
+
+class NotOfferedError(Exception):
+    """The competitor has no such operator, or is not installed."""
+
+
+def eager(row: Row, case: Case, target: str) -> Function:
+    """PyTorch's own kernels, one op after the other."""
+    return case.function
+
+
+def inductor(row: Row, case: Case, target: str) -> Function:
+    """``torch.compile`` as it is."""
+    return torch.compile(case.function, dynamic=False)
+
+
+def inductor_max(row: Row, case: Case, target: str) -> Function:
+    """Inductor with all of its tuning for vector work."""
+    return torch.compile(case.function, dynamic=False, options=MAX_AUTOTUNE)
+
+
+def autofuse(row: Row, case: Case, target: str) -> Function:
+    """``torch.compile`` with autofuse; single ops have kernels as well, so that no row measures PyTorch's."""
+    backend = importlib.import_module("autofuse.torch").autofuse
+    options: _Options = {"target": target, "min_ops": 1}
+    return torch.compile(case.function, dynamic=False, backend=backend, options=options)
+
+
+def generated(row: Row, case: Case, target: str) -> Function:
+    """The generated module of the row's graph, called as a user would who has only this file."""
+    if row.backward:
+        raise NotOfferedError("the generated module is called for forward passes only")
+    from torch.func import functionalize
+    from torch.fx.experimental.proxy_tensor import make_fx
+
+    from autofuse.api import build
+    from autofuse.torch.backend import decompositions
+    from autofuse.torch.lower import lower
+    from autofuse.torch.ops.table import find
+
+    with torch.no_grad():
+        opened = make_fx(case.function, decompositions(), tracing_mode="fake")(*case.inputs)
+        # Decompositions write in place here and there.
+        graph = make_fx(functionalize(opened), tracing_mode="fake")(*case.inputs).graph
+    graph.eliminate_dead_code()
+    nodes = list(graph.nodes)
+    inputs = [n for n in nodes if n.op == "placeholder"]
+    computed = [n for n in nodes if n.op == "call_function"]
+    unknown = [n for n in computed if n.target is not operator.getitem and not find(n.target)]
+    if unknown:
+        raise NotOfferedError(f"{unknown[0].target} has no kernel")
+    result = nodes[-1].args[0]
+    lowered = lower(computed, [result] if isinstance(result, torch.fx.Node) else list(result))
+    order = [inputs.index(i.node) for i in lowered.inputs]
+    built = build(lowered.graph, target=target)
+    module = _module(f"{built.name}_triton", built.files[f"{built.name}_triton.py"])
+    kernel = getattr(module, built.name)
+    return lambda *given: kernel(*(given[k] for k in order))
+
+
+def quack(row: Row, case: Case, target: str) -> Function:
+    """QuACK, kernels in CuTe DSL whose long rows lie over a cluster."""
+    if row.peer == "layer_norm":
+        return _quack_layer_norm()
+    return _from_library("quack", row.peer, _QUACK)
+
+
+def liger(row: Row, case: Case, target: str) -> Function:
+    """Liger, kernels in Triton."""
+    return _from_library("liger_kernel", row.peer, _LIGER)
+
+
+#: Each takes a row, its case and the target of generated kernels, and gives what is called in place of the function.
+COMPETITORS: dict[str, Callable[[Row, Case, str], Function]] = {
+    "eager": eager,
+    "inductor": inductor,
+    "max": inductor_max,
+    "autofuse": autofuse,
+    "generated": generated,
+    "quack": quack,
+    "liger": liger,
+}
+
+#: What the libraries have: operator -> module, name, and how the row's inputs are passed.
+_Passed = tuple[str, str, Callable[[Function], Function]]
+_QUACK: dict[str, _Passed] = {
+    "softmax": ("quack.softmax", "softmax", lambda f: f),
+    "rms_norm": ("quack.rmsnorm", "rmsnorm", lambda f: lambda x, w: f(x, w, eps=1e-5)),
+    "cross_entropy": ("quack.cross_entropy", "cross_entropy", lambda f: f),
+}
+_LIGER_FUNCTIONS = "liger_kernel.transformers.functional"
+_LIGER: dict[str, _Passed] = {
+    "softmax": (_LIGER_FUNCTIONS, "liger_softmax", lambda f: f),
+    "layer_norm": (
+        _LIGER_FUNCTIONS,
+        "liger_layer_norm",
+        lambda f: lambda x, w, b: f(x, w, b, 1e-5),
+    ),
+    # In place it would write its gradient over that of the output, which the next call needs.
+    "rms_norm": (
+        _LIGER_FUNCTIONS,
+        "liger_rms_norm",
+        lambda f: lambda x, w: f(x, w, 1e-5, in_place=False),
+    ),
+}
+
+
+def _from_library(library: str, operator: str, known: dict[str, _Passed]) -> Function:
+    if operator not in known:
+        raise NotOfferedError(f"{library} has no such operator")
+    module, name, passed = known[operator]
+    return passed(getattr(_imported(module), name))
+
+
+def _imported(name: str) -> Any:
+    library = name.partition(".")[0]
+    if importlib.util.find_spec(library) is None:
+        raise NotOfferedError(f"{library} is not installed")
+    return importlib.import_module(name)
+
+
+def _quack_layer_norm() -> Function:
+    """QuACK's layer norm has two functions and no autograd, and takes parameters in float32 only."""
+    norm = _imported("quack.rmsnorm")
+
+    class LayerNorm(torch.autograd.Function):
+        @staticmethod
+        def forward(
+            ctx: Any, x: torch.Tensor, weight: torch.Tensor, bias: torch.Tensor
+        ) -> torch.Tensor:
+            wide = weight.float()
+            out, rstd, mean = norm.layernorm_fwd(x, wide, bias.float(), 1e-5, True, True)
+            ctx.save_for_backward(x, wide, rstd, mean)
+            ctx.dtype = weight.dtype
+            return out  # type: ignore[no-any-return]
+
+        @staticmethod
+        def backward(ctx: Any, *dy: torch.Tensor) -> Tensors:
+            x, weight, rstd, mean = ctx.saved_tensors
+            dx, dw, db = norm.layernorm_bwd(x, weight, dy[0], rstd, mean)
+            return dx, dw.to(ctx.dtype), db.to(ctx.dtype)
+
+    return LayerNorm.apply  # type: ignore[no-any-return]
+
+
+def _module(name: str, text: str) -> Any:
+    """A module from its text; Triton reads the source of kernels from the file."""
+    path = Path(tempfile.mkdtemp()) / f"{name}.py"
+    path.write_text(text, encoding="utf-8")
+    spec = importlib.util.spec_from_file_location(name, path)
+    if spec is None or spec.loader is None:
+        raise ImportError(f"{path} is no module")
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[name] = module
+    spec.loader.exec_module(module)
+    return module
