@@ -1,4 +1,4 @@
-"""autofuse: fused Ascend C kernels from operator graphs.
+"""autofuse: fused Ascend C and Triton kernels from operator graphs.
 
 What this module exports is the stable Python interface, described in ``docs/api.md``.  ``import autofuse`` is light: an
 exported name is loaded on first use (PEP 562), so ``autofuse --help`` does not pay for sympy, networkx or pydantic.
@@ -11,18 +11,33 @@ if TYPE_CHECKING:
     from autofuse.api import (
         DEFAULT_TARGET,
         GraphLike,
+        TuningLike,
         build,
         build_split,
         load,
         read,
+        read_tuning,
         timed,
         verify,
     )
     from autofuse.base.artifacts import Written
     from autofuse.base.diagnostics import AutofuseError, Diagnostic, Where
+    from autofuse.codegen.backends.triton.tuning import KernelTuning, Tuning
+    from autofuse.cpu.kernel import CpuKernel
+    from autofuse.gpu.kernel import TritonKernel
     from autofuse.implgraph.ir.fusion import FusionGraph
     from autofuse.results import BuildResult, SplitResult, TimedRun
-    from autofuse.targets import TargetSpec, load_target, target_names
+    from autofuse.targets import (
+        CpuTarget,
+        GpuTarget,
+        TargetSpec,
+        cpu_names,
+        gpu_names,
+        load_cpu,
+        load_gpu,
+        load_target,
+        target_names,
+    )
     from autofuse.twin.oracle.compare import Comparison
     from autofuse.twin.run.kernel import Run, TwinKernel
     from autofuse.twin.verify.verify import Case, VerifyReport
@@ -35,13 +50,20 @@ __all__ = [
     "BuildResult",
     "Case",
     "Comparison",
+    "CpuKernel",
+    "CpuTarget",
     "Diagnostic",
     "FusionGraph",
+    "GpuTarget",
     "GraphLike",
+    "KernelTuning",
     "Run",
     "SplitResult",
     "TargetSpec",
     "TimedRun",
+    "TritonKernel",
+    "Tuning",
+    "TuningLike",
     "TwinKernel",
     "VerifyReport",
     "Where",
@@ -49,9 +71,14 @@ __all__ = [
     "__version__",
     "build",
     "build_split",
+    "cpu_names",
+    "gpu_names",
     "load",
+    "load_cpu",
+    "load_gpu",
     "load_target",
     "read",
+    "read_tuning",
     "target_names",
     "timed",
     "verify",
@@ -63,22 +90,34 @@ _HOME_OF = {
     "BuildResult": "autofuse.results",
     "Case": "autofuse.twin.verify.verify",
     "Comparison": "autofuse.twin.oracle.compare",
+    "CpuKernel": "autofuse.cpu.kernel",
+    "CpuTarget": "autofuse.targets",
     "Diagnostic": "autofuse.base.diagnostics",
     "FusionGraph": "autofuse.implgraph.ir.fusion",
+    "GpuTarget": "autofuse.targets",
     "GraphLike": "autofuse.api",
+    "KernelTuning": "autofuse.codegen.backends.triton.tuning",
     "Run": "autofuse.twin.run.kernel",
     "SplitResult": "autofuse.results",
     "TargetSpec": "autofuse.targets",
     "TimedRun": "autofuse.results",
+    "TritonKernel": "autofuse.gpu.kernel",
+    "Tuning": "autofuse.codegen.backends.triton.tuning",
+    "TuningLike": "autofuse.api",
     "TwinKernel": "autofuse.twin.run.kernel",
     "VerifyReport": "autofuse.twin.verify.verify",
     "Where": "autofuse.base.diagnostics",
     "Written": "autofuse.base.artifacts",
     "build": "autofuse.api",
     "build_split": "autofuse.api",
+    "cpu_names": "autofuse.targets",
+    "gpu_names": "autofuse.targets",
     "load": "autofuse.api",
+    "load_cpu": "autofuse.targets",
+    "load_gpu": "autofuse.targets",
     "load_target": "autofuse.targets",
     "read": "autofuse.api",
+    "read_tuning": "autofuse.api",
     "target_names": "autofuse.targets",
     "timed": "autofuse.api",
     "verify": "autofuse.api",

@@ -18,12 +18,24 @@ from autofuse.base.diagnostics import AutofuseError, Where
 from autofuse.failures import internal_error, reporting_bugs
 from autofuse.implgraph.ir.fusion import FusionGraph
 from autofuse.results import BuildResult, SplitResult, TimedRun
-from autofuse.targets import TargetSpec, load_target
+from autofuse.targets import (
+    CpuTarget,
+    GpuTarget,
+    Target,
+    TargetSpec,
+    ascend_chip,
+    find_target,
+    load_target,
+)
 from autofuse.tracing import tracing
 
 if TYPE_CHECKING:
     from autofuse.base.observing import Observer
+    from autofuse.codegen.backends.interface import Backend
+    from autofuse.codegen.backends.triton.tuning import Tuning
     from autofuse.compiler import Stages
+    from autofuse.cpu.kernel import CpuKernel
+    from autofuse.gpu.kernel import TritonKernel
     from autofuse.implgraph.ir.graph import HintGraph
     from autofuse.twin.run.kernel import TwinKernel
     from autofuse.twin.verify.verify import VerifyReport
@@ -34,6 +46,7 @@ __all__ = [
     "GraphLike",
     "SplitResult",
     "TimedRun",
+    "TuningLike",
     "build",
     "build_split",
     "graph_of",
@@ -43,6 +56,7 @@ __all__ = [
     "observed",
     "observed_split",
     "read",
+    "read_tuning",
     "reporting_bugs",
     "timed",
     "verify",
@@ -52,15 +66,18 @@ DEFAULT_TARGET = "ascend910b1"
 
 #: A graph, the path of a graph file, its text, or its text as a dict.
 GraphLike: TypeAlias = "FusionGraph | Path | str | Mapping[str, Any]"
+#: The path of a tuning file, or what it says.
+TuningLike: TypeAlias = "Tuning | Path | str"
 
 
 def build(
     graph: GraphLike,
     *,
-    target: str | TargetSpec = DEFAULT_TARGET,
+    target: str | TargetSpec | GpuTarget | CpuTarget = DEFAULT_TARGET,
     entry: str = "launch",
     ub_bytes: int | None = None,
     verify_ir: bool | None = None,
+    tuning: TuningLike | None = None,
 ) -> BuildResult:
     """Generate the kernel of a graph: the text of all files, nothing is compiled or written.
 
@@ -68,16 +85,19 @@ def build(
 
     Args:
         graph: a FusionGraph, the path of a graph file, or the text of one (as text or as a dict).
-        target: the chip, by name (``autofuse.target_names()``) or as ``autofuse.load_target`` gives it.
+        target: the chip, by name (``autofuse.target_names()``) or as ``autofuse.load_target`` gives it, or the GPU
+            (``autofuse.gpu_names()``, ``autofuse.load_gpu``).
         entry: how the kernel gets its tiling data: ``launch``, by value (``<<<>>>``); ``op-package``, in GM, with
             ``TILING_KEY_IS``, for a custom-op project, which brings its own launcher and build.
         ub_bytes: bytes of UB that the kernel may use, at most what the chip has for it; None: all of it.
         verify_ir: check the IR after every stage; by default only if AUTOFUSE_DEBUG is set.
+        tuning: blocks of the kernels for a card, in place of those that the rules choose: a tuning file, or what
+            :func:`read_tuning` made of one; None: no other blocks.
 
     Raises:
         AutofuseError: everything that is wrong with the graph (AF1xxx reading, AF2xxx lowering, AF3xxx scheduling);
-            AF5006 the target is not known; AF5007 an option is out of range; AF9001 if autofuse itself failed.  Where
-            cutting the graph would help, ``cut_after`` of the diagnostic says where.
+            AF3007 the tuning does not fit; AF5006 the target is not known; AF5007 an option is out of range; AF9001 if
+            autofuse itself failed.  Where cutting the graph would help, ``cut_after`` of the diagnostic says where.
     """
     with tracing(target) as trace:
         return observed(
@@ -87,6 +107,7 @@ def build(
             entry=entry,
             ub_bytes=ub_bytes,
             verify_ir=verify_ir,
+            tuning=tuning,
         )
 
 
@@ -94,10 +115,11 @@ def observed(
     graph: GraphLike,
     observe: Observer | None,
     *,
-    target: str | TargetSpec = DEFAULT_TARGET,
+    target: str | TargetSpec | GpuTarget | CpuTarget = DEFAULT_TARGET,
     entry: str = "launch",
     ub_bytes: int | None = None,
     verify_ir: bool | None = None,
+    tuning: TuningLike | None = None,
 ) -> BuildResult:
     """As :func:`build`, with someone who is shown the input and output of every stage and of passes.
 
@@ -108,6 +130,7 @@ def observed(
         entry: how the kernel gets its tiling data.
         ub_bytes: bytes of UB that the kernel may use.
         verify_ir: check the IR after every stage.
+        tuning: blocks of the kernels for a card.
 
     Raises:
         AutofuseError: as :func:`build`.
@@ -116,7 +139,8 @@ def observed(
 
     spec, run = _machine(target, ub_bytes, verify_ir, observe)
     with reporting_bugs(graph, {"target": spec.name, "entry": entry, "ub_bytes": ub_bytes}):
-        backend, spec = compiler.prepare(spec, entry, None)
+        tuned = None if tuning is None else _tuned(tuning, spec)
+        backend, spec = compiler.prepare(spec, entry, tuned)
         fusion = run("read", read, graph)
         try:
             return compiler.compile(fusion, spec, entry=entry, backend=backend, run=run)
@@ -129,7 +153,7 @@ def observed(
 def build_split(
     graph: GraphLike,
     *,
-    target: str | TargetSpec = DEFAULT_TARGET,
+    target: str | TargetSpec | GpuTarget | CpuTarget = DEFAULT_TARGET,
     entry: str = "launch",
     ub_bytes: int | None = None,
     verify_ir: bool | None = None,
@@ -169,7 +193,7 @@ def observed_split(
     graph: GraphLike,
     observe: Observer | None,
     *,
-    target: str | TargetSpec = DEFAULT_TARGET,
+    target: str | TargetSpec | GpuTarget | CpuTarget = DEFAULT_TARGET,
     entry: str = "launch",
     ub_bytes: int | None = None,
     verify_ir: bool | None = None,
@@ -193,18 +217,51 @@ def observed_split(
 
 
 def _machine(
-    target: str | TargetSpec,
+    target: str | TargetSpec | GpuTarget | CpuTarget,
     ub_bytes: int | None,
     verify_ir: bool | None,
     observe: Observer | None,
-) -> tuple[TargetSpec, Stages]:
-    """The chip, and what runs the stages."""
+) -> tuple[Target, Stages]:
+    """The target, and what runs the stages."""
     from autofuse.compiler import Stages
 
-    spec = target if isinstance(target, TargetSpec) else load_target(target)
+    spec = _target(target)
     if ub_bytes is not None:
+        if not isinstance(spec, TargetSpec):
+            text = f"bytes of UB are for the kernels of Ascend C, not for {spec.name}"
+            raise AutofuseError.of("AF5007", text)
         spec = spec.with_ub(ub_bytes)
     return spec, Stages(observe, check_ir=knobs.DEBUG.get() if verify_ir is None else verify_ir)
+
+
+def _target(target: str | Target) -> Target:
+    if isinstance(target, TargetSpec | GpuTarget | CpuTarget):
+        return target
+    return find_target(target)
+
+
+def _tuned(tuning: TuningLike, target: Target) -> Backend:
+    """The backend with the blocks of a tuning file."""
+    if not isinstance(target, GpuTarget):
+        text = f"a tuning file is for the kernels of a GPU, not for {target.name}"
+        raise AutofuseError.of("AF5007", text, hint="-t nvidia-h100 writes kernels for a card")
+    from autofuse.codegen.backends.triton.backend import Triton
+
+    return Triton(tuning=read_tuning(tuning) if isinstance(tuning, str | Path) else tuning)
+
+
+def read_tuning(path: str | Path) -> Tuning:
+    """What a tuning file says, for :func:`build`.
+
+    Args:
+        path: of a file of the schema ``autofuse.tuning/1``.
+
+    Raises:
+        AutofuseError: AF1xxx, everything that is wrong with the text at once, with line, column and JSON pointer.
+    """
+    from autofuse.frontends.tuning import read_tuning as read_file
+
+    return read_file(Path(path))
 
 
 def read(graph: GraphLike) -> FusionGraph:
@@ -223,9 +280,16 @@ def read(graph: GraphLike) -> FusionGraph:
 
 
 def load(
-    built: BuildResult | SplitResult | str | Path, *, check: str = "fast", check_seed: int = 0
-) -> TwinKernel:
-    """The kernel, or the kernels and their driver, as a function on NumPy arrays, running on the CPU twin.
+    built: BuildResult | SplitResult | str | Path,
+    *,
+    check: str = "fast",
+    check_seed: int = 0,
+    device: str = "cpu",
+) -> TwinKernel | TritonKernel | CpuKernel:
+    """The kernel, or the kernels and their driver, as a function on NumPy arrays.
+
+    Kernels of Ascend C run on the CPU twin, kernels of Triton in its interpreter or on a card, C++ loops on this
+    machine.
 
     Args:
         built: what :func:`build` or :func:`build_split` returned, or a folder that it was written to.
@@ -233,18 +297,23 @@ def load(
             which takes several times as long; ``fast`` does not.
         check_seed: with ``all``, 0 executes instructions in program order, any other number in an
             order that a chip may choose, as unfavourable as the number makes it.
+        device: ``cpu``; for kernels of Triton also ``cuda`` or ``cuda:N``.
 
     Returns:
         A callable: arrays in the order of the graph's inputs, or by name; it returns the output, or
-        a tuple of them.  The kernel runs in this process, and several threads may call it at once.  Compiling
-        takes g++ seconds the first time; the library stays in the cache folder (``AUTOFUSE_CACHE_DIR``).  It is
-        unmapped when nothing refers to the callable any more.
+        a tuple of them.  Several threads may call it at once.  A kernel of Ascend C and C++ loops run in this
+        process.  Compiling takes g++ seconds the first time; the library stays in the cache folder
+        (``AUTOFUSE_CACHE_DIR``).  That of Ascend C is unmapped when nothing refers to the callable any more.
+        Kernels of Triton run in another process, which takes seconds to start.
 
     Raises:
-        AutofuseError: AF5001 no compiler, AF5002 the code does not compile, AF5009 the cache folder cannot be used,
-            AF1001 the folder does not hold a kernel.
+        AutofuseError: AF5001 no compiler, or no Triton, AF5002 the code does not compile, AF5009 the cache folder
+            cannot be used, AF1001 the folder does not hold a kernel, AF5007 the kernel does not run on this device,
+            or is not checked like this.
         ValueError: ``check`` is none of the two.
     """
+    from autofuse.cpu.library import compile_library, source_file
+    from autofuse.gpu.loading import module_file, no_twin_options, only_on_cpu
     from autofuse.twin.run.compile import compile_kernel
     from autofuse.twin.run.kernel import TwinKernel, chip_of
     from autofuse.twin.verify.split import load_split, read_parts
@@ -253,6 +322,18 @@ def load(
         graph, files = built.graph, built.files
     else:
         graph, files = _read_folder(Path(built))
+    twin_only = {"check": check != "fast", "check_seed": check_seed}
+    if module_file(graph) in files:
+        from autofuse.gpu.kernel import TritonKernel
+
+        no_twin_options(twin_only)
+        return TritonKernel(files, graph, device)
+    only_on_cpu(device)
+    if source_file(graph) in files:
+        from autofuse.cpu.kernel import CpuKernel
+
+        no_twin_options(twin_only)
+        return CpuKernel(compile_library(files, graph), graph)
     parts = read_parts(files, graph.name)
     if parts:
         return load_split(files, graph, parts, check=check, check_seed=check_seed)
@@ -286,16 +367,21 @@ def timed(
     Raises:
         AutofuseError: as for :func:`load`, and for a call of what it returns; AF5007 several kernels.
     """
+    from autofuse.cpu.library import source_file
+    from autofuse.gpu.loading import module_file
     from autofuse.twin.run.compile import compile_kernel
     from autofuse.twin.run.kernel import TwinKernel
     from autofuse.twin.timed.timed import timed_run
     from autofuse.twin.verify.split import read_parts
 
     if isinstance(built, BuildResult | SplitResult):
-        graph, files, chip = built.graph, built.files, built.target
+        graph, files, chip = built.graph, built.files, ascend_chip(built.target)
     else:
         graph, files = _read_folder(Path(built))
         chip = None
+        if module_file(graph) in files or source_file(graph) in files:
+            text = f"no model gives the times of {graph.label}, which is not written in Ascend C"
+            raise AutofuseError.of("AF5007", text)
     if read_parts(files, graph.name):
         raise AutofuseError.of(
             "AF5007",
@@ -314,32 +400,36 @@ def verify(
     *,
     shapes: int | Sequence[Mapping[str, int]] = 6,
     seed: int = 0,
-    target: str | TargetSpec = DEFAULT_TARGET,
+    target: str | TargetSpec | GpuTarget | CpuTarget = DEFAULT_TARGET,
     check: str = "all",
     check_seed: int = 0,
+    device: str = "cpu",
 ) -> VerifyReport:
     """Compile for the CPU twin, run every tiling key on random data, compare with NumPy.
 
-    The kernel runs in another process, which may take ``AUTOFUSE_VERIFY_TIMEOUT`` seconds and
-    ``AUTOFUSE_VERIFY_MEMORY_MB`` MiB, so that a kernel that hangs or crashes is a finding as well.
+    Kernels of Triton run in its interpreter, or on a card.  In any case they run in another process, which may take
+    ``AUTOFUSE_VERIFY_TIMEOUT`` seconds and ``AUTOFUSE_VERIFY_MEMORY_MB`` MiB, so that a kernel that hangs or crashes
+    is a finding as well.
 
     Args:
         graph: what :func:`build` or :func:`build_split` returned, or what they take.
         shapes: sizes of the symbols to try (one dict per shape, symbol -> elements), or how many to choose.
         seed: of sizes and data.
-        target: the chip, if the graph is not built yet.
+        target: the chip or the GPU, if the graph is not built yet.
         check: as for :func:`load`, but ``all`` unless said otherwise.
         check_seed: as for :func:`load`.
+        device: as for :func:`load`.
 
     Returns:
         The report; a wrong kernel is a finding in it, not an exception.
 
     Raises:
         AutofuseError: the graph cannot be built (as :func:`build`), or the kernel not be compiled (as :func:`load`);
-            AF5007 sizes are not those of the symbols.
+            AF5007 sizes are not those of the symbols, or the kernel does not run on this device.
         ValueError: no shape, a seed that is negative, or ``check`` is none of the two.
         TypeError: a seed or a size is no integer.
     """
+    from autofuse.gpu.loading import no_twin_options, only_on_cpu
     from autofuse.twin.run.kernel import MAX_SEED
     from autofuse.twin.run.native import CHECKS
     from autofuse.twin.verify import split
@@ -357,6 +447,17 @@ def verify(
             raise ValueError("no shape is given")
     else:
         wanted["count"] = integer("shapes", shapes, 1, 1 << 20)
+    if isinstance(built.target, GpuTarget):
+        from autofuse.gpu.verify import verify_triton
+
+        no_twin_options({"check": check != "all", "check_seed": check_seed})
+        return verify_triton(built.files, built.graph, device=device, seed=seed, **wanted)
+    only_on_cpu(device)
+    if isinstance(built.target, CpuTarget):
+        from autofuse.cpu.verify import verify_cpu
+
+        no_twin_options({"check": check != "all", "check_seed": check_seed})
+        return verify_cpu(built.files, built.graph, seed=seed, **wanted)
     several = isinstance(built, SplitResult) and built.split is not None
     return verify_in_subprocess(
         built.files,
@@ -413,7 +514,9 @@ def _read_folder(folder: Path) -> tuple[FusionGraph, dict[str, str]]:
     return from_json_as(FusionGraph, json.loads(files[names[0]])), files
 
 
-def hint_of(graph: GraphLike, *, target: str | TargetSpec = DEFAULT_TARGET) -> HintGraph:
+def hint_of(
+    graph: GraphLike, *, target: str | TargetSpec | GpuTarget | CpuTarget = DEFAULT_TARGET
+) -> HintGraph:
     """The loop-level graph before scheduling: the first three stages of :func:`build`.
 
     Where there are several forms, it is the first one, in which no reduction of unknown size is divided.
@@ -421,9 +524,13 @@ def hint_of(graph: GraphLike, *, target: str | TargetSpec = DEFAULT_TARGET) -> H
     Raises:
         AutofuseError: as :func:`build`.
     """
-    spec = target if isinstance(target, TargetSpec) else load_target(target)
+    spec = _target(target)
     with tracing(spec) as trace, reporting_bugs(graph, {"stage": "hint", "target": spec.name}):
         from autofuse import compiler
 
         run = compiler.Stages(trace.observe)
-        return compiler.lower(run("read", read, graph), spec, run)[0]
+        fusion = run("read", read, graph)
+        if not isinstance(spec, TargetSpec):
+            backend, _ = compiler.prepare(spec, "launch", None)
+            return compiler.lower_to_plan(fusion, run, masks=backend.capabilities.masks)
+        return compiler.lower(fusion, spec, run)[0]

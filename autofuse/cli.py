@@ -17,8 +17,24 @@ import typer
 
 from autofuse import __version__
 from autofuse.base.collecting import collect_rarely
-from autofuse.base.diagnostics import Diagnostic
+from autofuse.base.diagnostics import AutofuseError, Diagnostic
 from autofuse.base.ending import EndedError, end_cleanly
+from autofuse.commands import chip, kernelgen
+from autofuse.commands.options import (
+    DEFAULT_TARGET,
+    CheckMode,
+    CheckSeed,
+    Device,
+    Graph,
+    Json,
+    Partition,
+    Seed,
+    Split,
+    Target,
+    Tuning,
+)
+from autofuse.commands.options import examples as _examples
+from autofuse.commands.options import path as _path
 from autofuse.commands.outcome import (
     FAILED,
     OK,
@@ -36,8 +52,6 @@ if TYPE_CHECKING:
 
 __all__ = ["app", "main"]
 
-DEFAULT_TARGET = "ascend910b1"
-
 app = typer.Typer(
     name="autofuse",
     no_args_is_help=True,
@@ -48,59 +62,21 @@ app = typer.Typer(
 )
 
 
-def _examples(*lines: str) -> str:
-    # \b keeps the help formatter from joining the lines.
-    return "\b\nExamples:\n" + "\n".join(f"  {line}" for line in lines)
+class Flow(str, Enum):
+    """Whose files a build makes, where they are not its own."""
+
+    akg = "akg"
 
 
-def _path(text: str) -> Path:
-    """A path of the command line; an empty one, as a script's unset variable leaves, is not the current folder."""
-    if not str(text):
-        raise typer.BadParameter("the path is empty; write . for the current folder")
-    return Path(text)
+class KernelJson(str, Enum):
+    """Keys of the JSON beside a binary."""
+
+    upstream = "upstream"
+    document = "document"
 
 
-Graph = Annotated[
-    Path, typer.Argument(parser=_path, metavar="GRAPH", help="The graph file (JSON or ONNX).")
-]
-Json = Annotated[bool, typer.Option("--json", help="Print one JSON object on stdout.")]
-Target = Annotated[str, typer.Option("--target", "-t", help="The chip; see: autofuse targets.")]
-Seed = Annotated[int, typer.Option("--seed", min=0, help="Seed of the random data.")]
-
-
-class Check(str, Enum):
-    """What the twin looks at."""
-
-    all = "all"
-    fast = "fast"
-
-
-Split = Annotated[
-    bool,
-    typer.Option(
-        "--split", help="Several kernels and a driver, if the graph is too large for one."
-    ),
-]
-Partition = Annotated[
-    bool | None,
-    typer.Option(
-        "--partition/--no-partition",
-        help="An ONNX model as several regions, or as one kernel.  [default: one if it can be]",
-        show_default=False,
-    ),
-]
-CheckMode = Annotated[
-    Check, typer.Option("--check", help="all: also races, uninitialised data, double stores.")
-]
-CheckSeed = Annotated[
-    int,
-    typer.Option(
-        "--check-seed",
-        min=0,
-        max=(1 << 64) - 1,
-        help="Order of instructions; 0: program order, else adversarial.",
-    ),
-]
+app.add_typer(kernelgen.app, name="kernelgen")
+chip.register(app)
 
 
 def _version(wanted: bool) -> None:
@@ -122,17 +98,21 @@ def _root(
         typer.Option("--version", callback=_version, is_eager=True, help="Print the version."),
     ] = False,
 ) -> None:
-    """Fuse operator graphs into Ascend C kernels, and run them on a CPU twin of the device."""
+    """Fuse operator graphs into Ascend C or Triton kernels; run them on a CPU twin, or on a card."""
 
 
 @app.command(
     epilog=_examples(
         "autofuse build first.json",
         "autofuse build first.json -o out --target ascend910b2",
+        "autofuse build first.json -t nvidia-h100    a module of Triton kernels",
+        "autofuse build first.json -t nvidia-h100 --tuning blocks.json",
+        "autofuse build first.json -t cpu            C++ loops with OpenMP",
         "autofuse build first.json --entry op-package --ub 65536",
         "autofuse build large.json --split -o out",
         "autofuse build graphs/ -o out --jobs 2",
         "autofuse build model.onnx -o out         one kernel, or those of a network",
+        "autofuse build fused.info --flow akg -t gpu    PTX and JSON as of AKG",
         "autofuse build first.json --json | jq .result.templates",
     )
 )
@@ -160,7 +140,8 @@ def build(
         str,
         typer.Option(
             "--entry",
-            help="launch: tiling data by value, <<<>>>; op-package: in GM, for a custom-op project.",
+            help="launch: tiling data by value, <<<>>>; op-package: in GM, for a custom-op project. "
+            "Of Triton: launch; plain: kernel[grid](...), the form of the operators of FlagGems.",
         ),
     ] = "launch",
     ub: Annotated[
@@ -168,7 +149,24 @@ def build(
         typer.Option("--ub", metavar="BYTES", help="UB that the kernel may use.  [default: all]"),
     ] = None,
     split: Split = False,
+    tuning: Tuning = None,
     partition: Partition = None,
+    flow: Annotated[
+        Flow | None,
+        typer.Option(
+            "--flow",
+            help="Make what MindSpore AKG makes; -t also takes gpu, ascend.",
+            show_default=False,
+        ),
+    ] = None,
+    kernel_json: Annotated[
+        KernelJson | None,
+        typer.Option(
+            "--kernel-json",
+            help="Keys of the flow's JSON: AKG's own, or its description's.  [default: upstream]",
+            show_default=False,
+        ),
+    ] = None,
     force: Annotated[
         bool, typer.Option("--force", help="Overwrite files that were edited or are not ours.")
     ] = False,
@@ -180,18 +178,44 @@ def build(
     ] = False,
     json: Json = False,
 ) -> None:
-    """Generate the Ascend C project of a graph.
+    """Generate kernels of a graph: an Ascend C project, or Triton.
 
+    For a GPU (-t nvidia-h100) it is a module of Triton kernels, as many as the graph needs.
     Of a folder, every graph in it gets a project of its own, at the same place inside DIR. Where
     CANN is installed (ASCEND_HOME_PATH), it is compiled for the chip too. A graph that is too much
     for one kernel is refused, and the message says where to cut it; --split cuts it there. Of an
-    ONNX model that is more than one kernel, every region that can be fused gets one.
+    ONNX model that is more than one kernel, every region that can be fused gets one. With
+    --flow akg a graph becomes what AKG's command makes of it: for a GPU, PTX and its JSON.
     """
 
     def action() -> Outcome:
-        from autofuse.commands.build import build, build_many
+        if flow is not None:
+            from autofuse.commands.akg import build_akg
 
+            return build_akg(
+                graph,
+                output,
+                target=target,
+                keys=kernel_json.value if kernel_json is not None else None,
+                ub_bytes=ub,
+                tuning=tuning,
+                refused={
+                    "--split": split,
+                    "--partition": partition,
+                    "--entry": None if entry == "launch" else entry,
+                },
+                force=force,
+                jobs=jobs,
+                quiet=json,
+                verbose=verbose,
+            )
+        from autofuse.commands.build import build, build_many, only_of_flows
+
+        only_of_flows({"--kernel-json": kernel_json})
         if graph.is_dir() and not partition:
+            if tuning is not None:
+                text = "a tuning file is for one graph"
+                raise AutofuseError.of("AF5007", text, hint="--tuning goes with one graph file")
             return build_many(
                 graph,
                 output,
@@ -210,6 +234,7 @@ def build(
             entry=entry,
             ub_bytes=ub,
             split=split,
+            tuning=tuning,
             partition=partition,
             force=force,
             quiet=json,
@@ -225,6 +250,8 @@ def build(
         "autofuse run first.json --shape rows=1000 --seed 7",
         "autofuse run first.json --input x=x.npy --save out",
         "autofuse run first.json --key 1",
+        "autofuse run first.json -t nvidia-h100      in Triton's interpreter",
+        "autofuse run first.json -t cpu              C++ loops on this machine",
         "autofuse run first.json --trace trace.json   times of a model, Perfetto",
         "autofuse run first.json --html times.html    the same as a page",
         "autofuse run out                             a folder, edited or not",
@@ -293,17 +320,20 @@ def run(
             help="Of a model: tolerance relative to the largest element.  [default: 0.00001]",
         ),
     ] = None,
-    check: CheckMode = Check.fast,
+    check: CheckMode = None,
     check_seed: CheckSeed = 0,
+    device: Device = "cpu",
     target: Target = DEFAULT_TARGET,
     json: Json = False,
 ) -> None:
-    """Run the kernel once on the CPU twin and compare it with NumPy.
+    """Run the kernel once and compare it with NumPy.
 
-    GRAPH may be a folder that build wrote. Of an ONNX model that is more than one kernel, the regions
-    that can be fused run on the twin and the rest by onnx.reference, which all of it is compared
-    with. With --trace or --html the run is timed by a model of the chip: clocks of every pipe, what
-    each waits for, and the critical path. No time is measured.
+    Kernels of Ascend C run on the CPU twin. Those of Triton (-t nvidia-h100) run in its interpreter,
+    or with --device on a card. GRAPH may be a folder that build wrote. Of an ONNX model that is
+    more than one kernel, the regions that can be fused run on the twin and the rest by
+    onnx.reference, which all of it is compared with. With --trace or --html the run is timed by a
+    model of the chip: clocks of every pipe, what each waits for, and the critical path. No time is
+    measured.
     """
 
     def action() -> Outcome:
@@ -318,8 +348,9 @@ def run(
             save=save,
             split=split,
             target=target,
-            check=check.value,
+            check=None if check is None else check.value,
             check_seed=check_seed,
+            device=device,
             against=against,
             trace=trace,
             page=html,
@@ -339,6 +370,10 @@ def run(
         "autofuse verify graphs/ --jobs 4",
         "autofuse verify graphs/ --json > report.json",
         "autofuse verify large.json --split",
+        "autofuse verify first.json -t nvidia-h100  in Triton's interpreter",
+        "autofuse verify first.json -t nvidia-h100 --tuning blocks.json",
+        "autofuse verify first.json -t cpu          C++ loops on this machine",
+        "autofuse verify first.json -t nvidia-h100 --device cuda  on a card",
     )
 )
 def verify(
@@ -359,16 +394,20 @@ def verify(
         bool, typer.Option("--symbolic", help="Make fixed sizes symbols first, to try others.")
     ] = False,
     split: Split = False,
-    check: CheckMode = Check.all,
+    tuning: Tuning = None,
+    check: CheckMode = None,
     check_seed: CheckSeed = 0,
+    device: Device = "cpu",
     target: Target = DEFAULT_TARGET,
     json: Json = False,
 ) -> None:
-    """Run on the CPU twin with random data, compare with NumPy.
+    """Run with random data, compare with NumPy.
 
-    Every element of every output is compared, at several shapes of a symbolic graph. A graph with a
-    tensor of more than 2^20 elements is built, and shrunk before it runs. Exit code 1 if a graph
-    fails, or none passes; graphs with an op that autofuse does not know are counted apart.
+    Kernels of Ascend C run on the CPU twin. Those of Triton (-t nvidia-h100) run in its interpreter,
+    with --device on a card. Every element of every output is compared, at several shapes of a
+    symbolic graph. A graph with a tensor of more than 2^20 elements (2^16 for the interpreter) is
+    built, and shrunk before it runs. Exit code 1 if a graph fails, or none passes; graphs with an op
+    that autofuse does not know are counted apart.
     """
 
     def action() -> Outcome:
@@ -382,9 +421,11 @@ def verify(
             target=target,
             symbolic=symbolic,
             split=split,
-            check=check.value,
+            check=None if check is None else check.value,
             check_seed=check_seed,
+            device=device,
             quiet=json,
+            tuning=tuning,
         )
 
     _finish("verify", action, json)
@@ -396,13 +437,19 @@ def verify(
         "autofuse dump first.json --stage hint",
         "autofuse dump first.json --stage impl --template 1",
         "autofuse dump first.json --stage files",
+        "autofuse dump first.json -t nvidia-h100    its Triton kernels",
     )
 )
 def dump(
     graph: Graph,
     stage: Annotated[
-        str, typer.Option("--stage", help="fusion, hint, impl, kernel or files.")
-    ] = "impl",
+        str | None,
+        typer.Option(
+            "--stage",
+            help="fusion, hint, impl, kernel or files.  [default: impl; files for a GPU]",
+            show_default=False,
+        ),
+    ] = None,
     template: Annotated[
         int | None, typer.Option("--template", metavar="KEY", help="Only this tiling key.")
     ] = None,
@@ -424,6 +471,7 @@ def dump(
         "autofuse explain first.json",
         "autofuse explain first.json --shape rows=4096 --target ascend910b4",
         "autofuse explain first.json --html explained.html",
+        "autofuse explain first.json -t nvidia-h100 --tuning-out blocks.json",
         "autofuse explain first.json --json | jq .result.total_us",
     )
 )
@@ -439,19 +487,37 @@ def explain(
             "--html", parser=_path, metavar="FILE", help="Write the same as one HTML page."
         ),
     ] = None,
+    tuning: Tuning = None,
+    tuning_out: Annotated[
+        Path | None,
+        typer.Option(
+            "--tuning-out",
+            parser=_path,
+            metavar="FILE",
+            help="For a GPU: write the blocks that were taken, to change and give to --tuning.",
+        ),
+    ] = None,
     target: Target = DEFAULT_TARGET,
     json: Json = False,
 ) -> None:
     """Show the templates of a graph, with modelled times.
 
     What limits each template, why some are not taken, and what is where in UB. All times are those
-    of a model of the chip, none is measured.
+    of a model of the chip, none is measured. For a GPU it lists the kernels with their blocks, the
+    bytes that they have to move, and the time of each by a model of the card.
     """
 
     def action() -> Outcome:
         from autofuse.commands.explain import explain
 
-        return explain(graph, shapes=shape or [], target=target, page=html)
+        return explain(
+            graph,
+            shapes=shape or [],
+            target=target,
+            page=html,
+            tuning=tuning,
+            tuning_out=tuning_out,
+        )
 
     _finish("explain", action, json)
 
@@ -465,7 +531,7 @@ def show(
     ] = None,
     json: Json = False,
 ) -> None:
-    """Summarise a graph: inputs, outputs, ops, sizes; draw it with -o."""
+    """Summarise a graph: inputs, outputs, ops, sizes; or draw it."""
 
     def action() -> Outcome:
         from autofuse.commands.inspect import show
@@ -475,18 +541,33 @@ def show(
     _finish("show", action, json)
 
 
-@app.command(epilog=_examples("autofuse schema > graph.schema.json"))
+@app.command(
+    epilog=_examples(
+        "autofuse schema > graph.schema.json",
+        "autofuse schema --tuning > tuning.schema.json",
+        "autofuse schema --kernel-json upstream   of what build --flow akg writes",
+    )
+)
 def schema(
+    tuning: Annotated[
+        bool, typer.Option("--tuning", help="Of tuning files, with blocks of kernels for a GPU.")
+    ] = False,
+    kernel_json: Annotated[
+        KernelJson | None,
+        typer.Option(
+            "--kernel-json", help="Of a flow's JSON, with these keys.", show_default=False
+        ),
+    ] = None,
     json: Annotated[
         bool, typer.Option("--json", help="Wrap it in the object that the other verbs print.")
     ] = False,
 ) -> None:
-    """Print the JSON Schema of graph files."""
+    """Print the JSON Schema of graph files, or of what options name."""
 
     def action() -> Outcome:
         from autofuse.commands.author import schema
 
-        return schema()
+        return schema(tuning=tuning, kernel_json=None if kernel_json is None else kernel_json.value)
 
     _finish("schema", action, json)
 
@@ -542,14 +623,18 @@ def ops(
     _finish("ops", action, json)
 
 
-@app.command(epilog=_examples("autofuse targets", "autofuse targets ascend910b2"))
+@app.command(
+    epilog=_examples(
+        "autofuse targets", "autofuse targets ascend910b2", "autofuse targets nvidia-h100"
+    )
+)
 def targets(
     name: Annotated[
         str | None, typer.Argument(metavar="[NAME]", help="Every figure of this one.")
     ] = None,
     json: Json = False,
 ) -> None:
-    """List the chips, or all figures of one.
+    """List the chips and GPUs, or all figures of one.
 
     Every figure has a status (measured, vendor, fitted, modelled, assumed) and a source.
     """
@@ -571,7 +656,7 @@ def doctor(
     ] = False,
     json: Json = False,
 ) -> None:
-    """Check what this machine has: compiler, twin, CANN, cache."""
+    """Check this machine: compiler, twin, CANN, Triton, cache."""
 
     def action() -> Outcome:
         from autofuse.commands.machine import doctor, twin_folder

@@ -18,6 +18,9 @@ check    KernelIR                the same, proved      autofuse.codegen.verifica
 emit     KernelIR                files: path -> text   autofuse.codegen.backends.ascendc
 ======== ======================= ===================== ==============================================
 
+A backend that plans its kernels itself gets one HintGraph from the simplification (:func:`lower_to_plan`), and no
+schedule.
+
 The output of a stage is the input of the next one: what is proved is what is emitted.  :class:`Stages` times every
 stage, and shows its input and output to an observer.  There is no global state: threads may build at once.
 """
@@ -38,15 +41,15 @@ from autofuse.frontends import read
 from autofuse.implgraph.check.verify import check
 from autofuse.implgraph.ir.fusion import FusionGraph
 from autofuse.implgraph.ir.graph import HintGraph, ImplGraph
-from autofuse.implgraph.lowering.lowering import lower_all
-from autofuse.implgraph.simplify.canonicalise import canonicalise_all
+from autofuse.implgraph.lowering.lowering import lower_all, lower_undivided
+from autofuse.implgraph.simplify.canonicalise import UNMERGED, canonicalise, canonicalise_all
 from autofuse.results import BuildResult, graph_file
 from autofuse.schedule.axes.result import ScheduleResult
 from autofuse.schedule.scheduler import schedule_all
 from autofuse.schedule.search.costs import Costs
-from autofuse.targets import TargetSpec
+from autofuse.targets import Target, TargetSpec
 
-__all__ = ["Stages", "compile", "lower", "prepare", "read", "schedule"]
+__all__ = ["Stages", "compile", "lower", "lower_to_plan", "prepare", "read", "schedule"]
 
 T = TypeVar("T")
 U = TypeVar("U")
@@ -85,7 +88,7 @@ class Stages:
                 check(g)
 
 
-def prepare(target: TargetSpec, entry: str, backend: Backend | None) -> tuple[Backend, TargetSpec]:
+def prepare(target: Target, entry: str, backend: Backend | None) -> tuple[Backend, Target]:
     """The backend, that of the target unless one is given, and the target as it schedules for it.
 
     Raises AF5007: there is no such backend, or it cannot do what is asked for.
@@ -96,7 +99,7 @@ def prepare(target: TargetSpec, entry: str, backend: Backend | None) -> tuple[Ba
 
 def compile(
     fusion: FusionGraph,
-    target: TargetSpec,
+    target: Target,
     *,
     entry: str = "launch",
     backend: Backend | None = None,
@@ -106,7 +109,7 @@ def compile(
 
     Args:
         fusion: the graph, as ``read`` gives it.
-        target: the chip.
+        target: the chip, the GPU or the CPU.
         entry: how the kernel gets its tiling data, one of the entries of the backend.
         backend: what writes the kernel; None: the one that the target names.
         run: who times and observes the stages.
@@ -115,12 +118,18 @@ def compile(
     """
     run = run or Stages()
     backend, target = prepare(target, entry, backend)
-    costs = Costs(target)
-    results = schedule(fusion, target, run, costs)
-    job = Job(fusion, target, costs, entry, run.check_ir, run.observe)
+    results: tuple[ScheduleResult, ...] = ()
+    if not isinstance(target, TargetSpec):
+        hint = lower_to_plan(fusion, run, masks=backend.capabilities.masks)
+        job = Job(fusion, target, None, entry, run.check_ir, run.observe)
+    else:
+        costs = Costs(target)
+        results = schedule(fusion, target, run, costs)
+        hint = results[0].hint
+        job = Job(fusion, target, costs, entry, run.check_ir, run.observe)
     with _in_words_of(fusion):
-        files = generate(backend, job, results, run) | graph_file(fusion)
-    return BuildResult(fusion, target, results[0].hint, results, files, run.seconds)
+        files = generate(backend, job, results or hint, run) | graph_file(fusion)
+    return BuildResult(fusion, target, hint, results, files, run.seconds)
 
 
 def schedule(
@@ -154,6 +163,19 @@ def lower(
         hints = run("simplify", lambda hs: canonicalise_all(hs, run.watch("simplify")), hints)
         run.check(hints)
     return hints
+
+
+def lower_to_plan(fusion: FusionGraph, run: Stages, *, masks: bool = False) -> HintGraph:
+    """The form of a graph for a backend that plans its kernels: no reduction divided, no axes merged.
+
+    ``masks``: as ``Capabilities.masks``.
+    """
+    with _in_words_of(fusion):
+        hint = run("lower", lambda g: lower_undivided(g, run.watch("lower"), masks=masks), fusion)
+        run.check((hint,))
+        hint = run("simplify", lambda h: canonicalise(h, run.watch("simplify"), UNMERGED), hint)
+        run.check((hint,))
+    return hint
 
 
 @contextmanager

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from autofuse.base import artifacts
 from autofuse.implgraph.ir.fusion import FusionGraph
 from autofuse.implgraph.ir.serialise import json_text, to_json
-from autofuse.targets import TargetSpec
+from autofuse.targets import Target
 
 if TYPE_CHECKING:
     from autofuse.implgraph.cutting.cut import Split
@@ -28,16 +28,16 @@ class BuildResult:
 
     Attributes:
         graph: the graph as it was read.
-        target: the chip.
+        target: the chip, or the GPU.
         hint: the loop-level graph before scheduling, the first one where there are several forms.
-        schedule: the ways to realise it, with the templates of each.
+        schedule: the ways to realise it, with the templates of each; none where the backend plans its kernels.
         files: path inside the output folder -> text.
-        timings: stage (``read``, ``lower``, ``simplify``, ``schedule``, then those of the backend: ``kernel``,
-            ``passes``, ``emit``) -> seconds of the clock.
+        timings: stage (``read``, ``lower``, ``simplify``, ``schedule``, then those of the backend, of Ascend C
+            ``kernel``, ``passes``, ``emit``) -> seconds of the clock.
     """
 
     graph: FusionGraph
-    target: TargetSpec
+    target: Target
     hint: HintGraph
     schedule: tuple[ScheduleResult, ...]
     files: Mapping[str, str]
@@ -100,7 +100,7 @@ class SplitResult:
     """
 
     graph: FusionGraph
-    target: TargetSpec
+    target: Target
     split: Split | None
     parts: tuple[BuildResult, ...]
     files: Mapping[str, str]

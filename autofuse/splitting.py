@@ -15,7 +15,7 @@ from autofuse.implgraph.cutting.split import Uncut, find_split
 from autofuse.implgraph.cutting.split import cut_after as cut_at
 from autofuse.implgraph.ir.fusion import FusionGraph
 from autofuse.results import SplitResult, graph_file
-from autofuse.targets import TargetSpec
+from autofuse.targets import Target, TargetSpec
 
 __all__ = ["compile_split", "with_cuts"]
 
@@ -31,7 +31,7 @@ _SEARCHED = 200
 
 def compile_split(
     fusion: FusionGraph,
-    target: TargetSpec,
+    target: Target,
     *,
     entry: str,
     cut_after: Sequence[str] | None,
@@ -45,6 +45,14 @@ def compile_split(
     """
     backend, target = compiler.prepare(target, entry, backend)
     found: Split | Uncut
+    if not isinstance(target, TargetSpec):
+        # Its backend plans as many kernels as the graph needs.
+        if cut_after:
+            text = f"a graph is not cut for {target.name}"
+            hint = "leave out the cuts: its file has as many kernels as the graph needs"
+            raise AutofuseError.of("AF5007", text, hint=hint)
+        whole = compiler.compile(fusion, target, entry=entry, backend=backend, run=run)
+        return SplitResult(fusion, target, None, (whole,), whole.files, run.seconds)
     if cut_after:
         found = cut_at(fusion, cut_after)
     else:
@@ -109,9 +117,9 @@ def _perhaps_too_much(error: AutofuseError, graph: FusionGraph) -> bool:
     return several and all(d.code in _PERHAPS_TOO_MUCH for d in error.diagnostics)
 
 
-def with_cuts(error: AutofuseError, graph: FusionGraph, target: TargetSpec) -> AutofuseError:
-    """The same error, with the smallest split that would work where there is one."""
-    if not _perhaps_too_much(error, graph):
+def with_cuts(error: AutofuseError, graph: FusionGraph, target: Target) -> AutofuseError:
+    """The same error, with the smallest split that would work where there is one; none where a backend plans."""
+    if not isinstance(target, TargetSpec) or not _perhaps_too_much(error, graph):
         return error
     # A search in a graph of so many nodes or calls would take far longer than its refusal.
     if any(d.code == "AF2104" for d in error.diagnostics):

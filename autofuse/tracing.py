@@ -14,7 +14,7 @@ from autofuse.base import cache, knobs
 from autofuse.base.artifacts import digest
 from autofuse.base.diagnostics import AutofuseError
 from autofuse.base.observing import Observer
-from autofuse.targets import TargetSpec
+from autofuse.targets import Target
 
 if TYPE_CHECKING:
     from autofuse.report.text.build_trace import BuildTrace
@@ -36,7 +36,7 @@ class Tracing:
 
 
 @contextmanager
-def tracing(target: str | TargetSpec) -> Iterator[Tracing]:
+def tracing(target: str | Target) -> Iterator[Tracing]:
     """Trace the build inside, if ``AUTOFUSE_TRACE`` asks for it.  The page of one that fails is in the cache folder.
 
     Raises:

@@ -47,6 +47,8 @@ MANIFEST = "manifest.json"
 STAGE = ".autofuse-"
 SCHEMA = "autofuse.manifest/1"
 
+#: How the name of a file ends that is no text.
+_LIBRARY = ".so"
 _KEPT_REPRODUCERS = 20
 #: A folder of ours beside an output folder that is not in use and older than this was left by a killed process.
 _STALE_S = 60.0
@@ -88,8 +90,10 @@ def digest(data: str | bytes) -> str:
     return hashlib.sha256(data.encode() if isinstance(data, str) else data).hexdigest()
 
 
-def write_files(files: Mapping[str, str], folder: str | Path, *, force: bool = False) -> Written:
-    """Write ``files`` (relative POSIX path -> text) and a manifest into ``folder``.
+def write_files(
+    files: Mapping[str, str | bytes], folder: str | Path, *, force: bool = False
+) -> Written:
+    """Write ``files`` (relative POSIX path -> text, or bytes) and a manifest into ``folder``.
 
     Args:
         files: what to write.
@@ -108,7 +112,7 @@ def write_files(files: Mapping[str, str], folder: str | Path, *, force: bool = F
         raise _unwritable(root, e.strerror or str(e)) from e
 
 
-def _write(texts: dict[str, str], root: Path, force: bool) -> Written:
+def _write(texts: dict[str, str | bytes], root: Path, force: bool) -> Written:
     """Write a new folder in one step; change one that is there while nobody else does."""
     parents = _make_parents(root.absolute().parent)
     try:
@@ -135,7 +139,7 @@ def _write(texts: dict[str, str], root: Path, force: bool) -> Written:
         raise
 
 
-def _update(texts: dict[str, str], root: Path, stage: Path, force: bool) -> Written:
+def _update(texts: dict[str, str | bytes], root: Path, stage: Path, force: bool) -> Written:
     """Bring a folder that is there up to date; the caller holds its lock."""
     old = _read_manifest(root)
     manifest = manifest_text(texts)
@@ -198,7 +202,7 @@ def _stage(root: Path) -> Iterator[Path]:
 
 
 def read_files(folder: str | Path) -> dict[str, str]:
-    """The files of an earlier write, as they are now: path -> text; empty without a manifest.
+    """The files of an earlier write but libraries, as they are now: path -> text; empty without a manifest.
 
     Raises:
         AutofuseError: AF1001, one of them is gone.
@@ -209,7 +213,8 @@ def read_files(folder: str | Path) -> dict[str, str]:
             with _locked(root):
                 if _is_unfinished(root):
                     raise ValueError("the folder was not written to the end")
-                return {name: reading.text(root / name) for name in _read_manifest(root)}
+                names = (n for n in _read_manifest(root) if not n.endswith(_LIBRARY))
+                return {name: reading.text(root / name) for name in names}
         return {}
     except (OSError, ValueError) as e:
         raise AutofuseError.of(
@@ -220,7 +225,7 @@ def read_files(folder: str | Path) -> dict[str, str]:
         ) from e
 
 
-def _check_paths(files: Mapping[str, str]) -> None:
+def _check_paths(files: Mapping[str, str | bytes]) -> None:
     for name in files:
         if not _is_inside(name):
             raise ValueError(f"{name!r} is not a path inside the output folder")
@@ -231,13 +236,13 @@ def _is_inside(name: str) -> bool:
     return not path.is_absolute() and ".." not in path.parts and str(path) == name != MANIFEST
 
 
-def manifest_text(texts: Mapping[str, str]) -> str:
+def manifest_text(texts: Mapping[str, str | bytes]) -> str:
     """The text of the manifest of a folder with these files."""
     content = {"schema": SCHEMA, "files": {name: digest(text) for name, text in texts.items()}}
     return json.dumps(content, indent=2) + "\n"
 
 
-def _becoming_text(texts: Mapping[str, str], old: Mapping[str, set[str]]) -> str:
+def _becoming_text(texts: Mapping[str, str | bytes], old: Mapping[str, set[str]]) -> str:
     """A manifest of a folder that is being changed: every digest that a file of ours may have."""
     digests = {name: set(found) for name, found in old.items()}
     for name, text in texts.items():
@@ -269,7 +274,7 @@ def _is_unfinished(root: Path) -> bool:
         return False
 
 
-def _compare(texts: Mapping[str, str], root: Path, old: Mapping[str, set[str]]) -> _Plan:
+def _compare(texts: Mapping[str, str | bytes], root: Path, old: Mapping[str, set[str]]) -> _Plan:
     plan = _Plan()
     for name, text in texts.items():
         present = _digest_of(root / name)
@@ -313,11 +318,11 @@ def _refuse_foreign(plan: _Plan, root: Path) -> None:
         raise AutofuseError(findings)
 
 
-def _write_all(texts: Mapping[str, str], folder: Path) -> None:
+def _write_all(texts: Mapping[str, str | bytes], folder: Path) -> None:
     for name, text in texts.items():
         path = folder / name
         path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(text, encoding="utf-8", newline="\n")
+        path.write_bytes(text.encode() if isinstance(text, str) else text)
 
 
 def _merge(names: list[str], stage: Path, root: Path, removed: list[str]) -> None:

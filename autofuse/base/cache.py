@@ -42,7 +42,7 @@ _GRACE_S = 600.0
 #: Unfinished folders older than this are left over from a killed process.
 _STALE_S = 3600.0
 _PRUNE_EVERY_S = 600.0
-_KINDS = ("kernels", "headers", "failed", "traces")
+_KINDS = ("kernels", "headers", "failed", "traces", "triton")
 #: A file of every entry: the digest of the file that makes the entry complete, and of others that are read.
 _DIGEST = "sha256"
 
@@ -183,7 +183,7 @@ def entry(
 
     Args:
         kind: ``kernels`` (compiled), ``headers`` (precompiled), ``failed`` (sources kept for the
-            user to look at) or ``traces`` (pages of AUTOFUSE_TRACE).
+            user to look at), ``traces`` (pages of AUTOFUSE_TRACE) or ``triton`` (modules to import).
         key: hex digest of everything the content depends on.
         done: a file that a complete entry holds; its digest is kept, and compared at every use.
         make: fills the folder it is given; what it raises is passed on, and no entry is made.  It

@@ -9,10 +9,12 @@ import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from autofuse.akg.models import kernel_schema
 from autofuse.base.diagnostics import AutofuseError, Where
 from autofuse.commands import writing
 from autofuse.commands.outcome import Outcome
 from autofuse.frontends.graph.schema import SCHEMA_FILE, graph_schema, starter
+from autofuse.frontends.tuning import tuning_schema
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -20,9 +22,18 @@ if TYPE_CHECKING:
 __all__ = ["new", "schema"]
 
 
-def schema() -> Outcome:
-    """The JSON Schema of graph files."""
-    found = graph_schema()
+def schema(*, tuning: bool = False, kernel_json: str | None = None) -> Outcome:
+    """The JSON Schema of graph files, of tuning files, or of the JSON of a flow with a set of keys.
+
+    Raises:
+        AutofuseError: AF5007, both others are asked for.
+    """
+    if tuning and kernel_json is not None:
+        text = "one schema is printed at a time"
+        raise AutofuseError.of("AF5007", text, hint="leave out --tuning or --kernel-json")
+    found = tuning_schema() if tuning else graph_schema()
+    if kernel_json is not None:
+        found = kernel_schema(kernel_json)
 
     def show(screen: Console) -> None:
         sys.stdout.write(_text(found))

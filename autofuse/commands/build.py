@@ -6,6 +6,7 @@ import os
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -17,7 +18,7 @@ from autofuse.commands.graph_files import UNSUPPORTED, graph_files
 from autofuse.commands.machine import bisheng
 from autofuse.commands.outcome import Outcome
 from autofuse.commands.words import target_option
-from autofuse.targets import load_target
+from autofuse.targets import CpuTarget, GpuTarget, find_target
 from autofuse.tracing import tracing
 
 if TYPE_CHECKING:
@@ -25,7 +26,15 @@ if TYPE_CHECKING:
 
     from autofuse.twin.run.worker import Outcome as JobOutcome
 
-__all__ = ["build", "build_job", "build_many"]
+__all__ = [
+    "DEFAULT_FOLDER",
+    "build",
+    "build_job",
+    "build_many",
+    "build_rows",
+    "compile_project",
+    "only_of_flows",
+]
 
 DEFAULT_FOLDER = Path("autofuse-out")
 #: The preset of the generated CMake project that compiles for the chip.
@@ -45,6 +54,7 @@ def build(
     entry: str = "launch",
     ub_bytes: int | None = None,
     split: bool = False,
+    tuning: Path | None = None,
     partition: bool | None = None,
     force: bool,
     quiet: bool = False,
@@ -59,7 +69,7 @@ def build(
     """
     from autofuse.commands import models
 
-    if models.is_model(graph, partition, refused={"--split": split}):
+    if models.is_model(graph, partition, refused={"--split": split, "--tuning": tuning}):
         return models.build_model(
             graph,
             output if output is not None else DEFAULT_FOLDER / graph.stem,
@@ -69,12 +79,16 @@ def build(
             force=force,
             quiet=quiet,
             verbose=verbose,
-            compiled=_compile,
+            compiled=partial(compile_project, target=target),
         )
-    folder, found = _built(graph, output, target, entry, ub_bytes, split, force)
+    if split and tuning is not None:
+        text = "--tuning is for the kernels of a GPU, which --split does not divide"
+        raise AutofuseError.of("AF5007", text, hint="leave out --split")
+    folder, found = _built(graph, output, target, entry, ub_bytes, split, force, tuning)
+    tuned = "" if tuning is None else f" --tuning {tuning}"
     found |= {
-        "compiled": _compile(folder, entry),
-        "next": f"autofuse verify {graph}{target_option(target)}{' --split' if split else ''}",
+        "compiled": compile_project(folder, entry, target),
+        "next": f"autofuse verify {graph}{target_option(target)}{' --split' if split else ''}{tuned}",
     }
 
     def show(screen: Console) -> None:
@@ -94,6 +108,7 @@ def _built(
     ub_bytes: int | None,
     split: bool,
     force: bool,
+    tuning: Path | None = None,
 ) -> tuple[Path, dict[str, Any]]:
     """The folder with the files of a graph, and what was made."""
     result: api.BuildResult | api.SplitResult
@@ -103,7 +118,7 @@ def _built(
             whole = api.observed_split(graph, trace.observe, **options)
             result = whole if whole.split is not None else whole.parts[0]
         else:
-            result = api.observed(graph, trace.observe, **options)
+            result = api.observed(graph, trace.observe, **options, tuning=tuning)
         folder = output if output is not None else DEFAULT_FOLDER / result.name
         written = result.write(folder, force=force)
         trace.folder = folder
@@ -115,6 +130,14 @@ def _built(
         },
     }
     return folder, found
+
+
+def only_of_flows(given: Mapping[str, object]) -> None:
+    """Raises AF5007 for the first option that is given: only flows have these."""
+    for option, value in given.items():
+        if value is not None:
+            text = f"{option} is for the JSON of a flow, and no flow is named"
+            raise AutofuseError.of("AF5007", text, hint="--flow akg names one")
 
 
 def build_many(
@@ -136,11 +159,7 @@ def build_many(
     Raises:
         AutofuseError: AF1001 no graph is there, AF5006 no such target.
     """
-    from autofuse.report.text.console import progress
-    from autofuse.twin.run.worker import WorkerPool
-
-    load_target(target)
-    paths = list(graph_files([graphs]))
+    find_target(target)
     options = {
         "target": target,
         "entry": entry,
@@ -148,6 +167,38 @@ def build_many(
         "split": split,
         "force": force,
     }
+    return build_rows(graphs, output, _JOB, options, target=target, jobs=jobs, quiet=quiet)
+
+
+def build_rows(
+    graphs: Path,
+    output: Path | None,
+    job: str,
+    options: Mapping[str, Any],
+    *,
+    target: str,
+    jobs: int,
+    quiet: bool,
+) -> Outcome:
+    """Build every graph file of a folder by a job, in worker processes.
+
+    Args:
+        graphs: the folder.
+        output: where to write.
+        job: ``package.module:function``, which takes ``path``, ``output`` and the options, and returns what
+            :func:`build_job` does.
+        options: the same for all graphs.
+        target: its name.
+        jobs: graphs at a time; 0: one per core.
+        quiet: show no progress.
+
+    Raises:
+        AutofuseError: AF1001 no graph is there.
+    """
+    from autofuse.report.text.console import progress
+    from autofuse.twin.run.worker import WorkerPool
+
+    paths = list(graph_files([graphs]))
     items = [
         {"path": str(p), "output": str(o), **options}
         for p, o in zip(paths, _folders(paths, graphs, output or DEFAULT_FOLDER), strict=True)
@@ -156,7 +207,7 @@ def build_many(
     findings: list[Diagnostic] = []
     with (
         WorkerPool(
-            _JOB,
+            job,
             workers=min(jobs or os.cpu_count() or 1, len(items)),
             timeout_s=_GRAPH_TIMEOUT_S,
             jobs_per_worker=_GRAPHS_PER_WORKER,
@@ -213,7 +264,7 @@ def build_job(job: Mapping[str, Any]) -> dict[str, Any]:
         "keys": sum(len({t["key"] for t in p["templates"]}) for p in parts),
         "parts": len(parts),
         "written": {k: len(names) for k, names in found["written"].items()},
-        "compiled": _compile(folder, job["entry"])["done"],
+        "compiled": compile_project(folder, job["entry"], job["target"])["done"],
         "seconds": sum(found["seconds"].values()),
     }
 
@@ -239,8 +290,16 @@ def _placed(d: Diagnostic, path: str) -> Diagnostic:
     return d if where.path else replace(d, where=replace(where, path=path))
 
 
-def _compile(folder: Path, entry: str) -> Mapping[str, Any]:
-    """Compile for the chip; without CANN, say that nothing was compiled."""
+def compile_project(folder: Path, entry: str, target: str) -> Mapping[str, Any]:
+    """Compile for the chip; without CANN, for Triton or for a CPU, say that nothing was compiled."""
+    spec = find_target(target)
+    if isinstance(spec, CpuTarget):
+        return {
+            "done": False,
+            "why": "generated: the first lines of the file say how it is compiled",
+        }
+    if isinstance(spec, GpuTarget):
+        return {"done": False, "why": "generated: Triton compiles each kernel at its first call"}
     if entry == "op-package":
         return {"done": False, "why": "generated, not compiled: the op package's project builds it"}
     compiler = bisheng()

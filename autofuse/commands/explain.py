@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -12,24 +12,40 @@ from autofuse.commands import words, writing
 from autofuse.commands.outcome import Outcome
 from autofuse.commands.writing import keep_inputs
 from autofuse.implgraph.ops.requirements import requirements
+from autofuse.targets import GpuTarget, ascend_chip, find_target
 
 if TYPE_CHECKING:
     from rich.console import Console
+
+    from autofuse.codegen.backends.triton.tuning import Tuning
 
 __all__ = ["explain"]
 
 
 def explain(
-    graph: Path, *, shapes: Sequence[str], target: str, page: Path | None = None
+    graph: Path,
+    *,
+    shapes: Sequence[str],
+    target: str,
+    page: Path | None = None,
+    tuning: Path | None = None,
+    tuning_out: Path | None = None,
 ) -> Outcome:
     """Schedule a graph and evaluate every template that is kept, at sizes of the user's choice.
 
-    ``page`` is a file that gets the same as HTML.
+    ``page`` is a file that gets the same as HTML.  Kernels for a GPU have no templates: what the plan says of each is
+    printed, with blocks of the file ``tuning``; ``tuning_out`` is a file that gets those that were taken.
     """
     from autofuse.report import explanation
 
     if page is not None:
+        ascend_chip(find_target(target))
+    if page is not None:
         keep_inputs(page, {"the graph": graph})
+    if tuning_out is not None:
+        _needs_gpu(target)
+        read = {"the graph": graph} | ({} if tuning is None else {"the tuning file": tuning})
+        keep_inputs(tuning_out, read)
     given = words.sizes(shapes, "--shape")
     asked = api.read(graph)
     sizes = explanation.sizes_of(asked.symbols, given)
@@ -37,10 +53,16 @@ def explain(
         if not r.holds(sizes):
             hint = "a kernel refuses these sizes as well"
             raise AutofuseError.of("AF5007", r.text, hint=hint)
-    built = api.build(graph, target=target)
-    found = explanation.explain(built.graph.label, built.schedule, built.target, sizes, built.graph)
+    tuned = None if tuning is None else api.read_tuning(tuning)
+    built = api.build(graph, target=target, tuning=tuned)
     labels = built.graph.symbol_labels()
-    found["sizes"] = {labels[n]: size for n, size in sizes.items()}
+    called = {labels[n]: size for n, size in sizes.items()}
+    if isinstance(built.target, GpuTarget):
+        return _kernels(built, built.target, sizes, called, tuned, tuning_out)
+    found = explanation.explain(
+        built.graph.label, built.schedule, ascend_chip(built.target), sizes, built.graph
+    )
+    found["sizes"] = called
 
     if page is not None:
         from autofuse.report.pages.explain_page import explain_page
@@ -53,5 +75,58 @@ def explain(
         print_explanation(screen, found)
         if page is not None:
             screen.print(f"wrote {page}", soft_wrap=True)
+
+    return Outcome(found, show)
+
+
+def _needs_gpu(target: str) -> None:
+    """Raises AF5007 for a target whose kernels have no blocks."""
+    found = find_target(target)
+    if not isinstance(found, GpuTarget) or found.dialect != "cuda":
+        text = f"a tuning file is for cards of NVIDIA, not for {target}"
+        raise AutofuseError.of("AF5007", text, hint="-t nvidia-h100 writes kernels for a card")
+
+
+def _kernels(
+    built: api.BuildResult,
+    target: GpuTarget,
+    sizes: Mapping[str, int],
+    called: Mapping[str, int],
+    tuning: Tuning | None,
+    tuning_out: Path | None,
+) -> Outcome:
+    """The kernels for a GPU; ``called``: the sizes by the names of the graph file."""
+    from autofuse.codegen.backends.triton.cost import modelled
+    from autofuse.codegen.backends.triton.plan import plan
+    from autofuse.codegen.backends.triton.summary import plan_summary
+    from autofuse.codegen.backends.triton.tuning import Tuning
+
+    program = plan(built.graph, built.hint, target, tuning)
+    if tuning_out is not None:
+        writing.write_all({tuning_out: writing.text(Tuning.of(program, target).text())}, None)
+    times = {}
+    if target.dialect == "cuda":
+        times = {t.name: t for t in modelled(program, target, sizes)}
+    kernels = plan_summary(program, sizes)
+    for row in kernels:
+        t = times.get(row["name"])
+        row["modelled_us"] = None if t is None else t.us
+        row["bottleneck"] = None if t is None else t.bottleneck
+    found = {
+        "name": built.graph.label,
+        "target": target.name,
+        "sizes": dict(called),
+        "kernels": kernels,
+        "modelled_us": None if not times else sum(t.us for t in times.values()),
+        "tuned": {} if tuning is None else {k.name: dict(k.sizes) for k in tuning.kernels},
+        "files": sorted(n for n in built.files if n.endswith(".py")),
+    }
+
+    def show(screen: Console) -> None:
+        from autofuse.report.text.explain import print_kernels
+
+        print_kernels(screen, found)
+        if tuning_out is not None:
+            screen.print(f"wrote {tuning_out}", soft_wrap=True)
 
     return Outcome(found, show)

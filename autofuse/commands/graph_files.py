@@ -17,7 +17,7 @@ _LIKE_SCHEMAS = ".schema.json"
 
 
 def graph_files(words: Sequence[Path]) -> Iterator[Path]:
-    """Files as they are; in folders every .json that may be a graph, and every .onnx.
+    """Files as they are; in folders every .json that may be a graph, every .info and every .onnx.
 
     Raises:
         AutofuseError: AF1001, a word names nothing, or a folder without graphs.
@@ -29,7 +29,7 @@ def graph_files(words: Sequence[Path]) -> Iterator[Path]:
             read_graph(word)  # raises, and says what to do with a generated folder
         if not found or not found[0].exists():
             why = (
-                "no graph file (*.json, *.onnx) is in it"
+                "no graph file (*.json, *.info, *.onnx) is in it"
                 if found == []
                 else "there is no such file"
             )
@@ -45,7 +45,7 @@ def _graphs_in(folder: Path) -> list[Path]:
     found = (
         p
         for p in folder.rglob("*")
-        if p.suffix in (".json", ".onnx") and (p.is_file() or not p.exists())
+        if p.suffix in (".json", ".info", ".onnx") and (p.is_file() or not p.exists())
     )
     return [p for p in sorted(found) if _may_be_graph(p, folder)]
 

@@ -16,6 +16,7 @@ from autofuse.commands.outcome import Outcome
 from autofuse.implgraph.ir.printer import print_graph
 from autofuse.implgraph.ir.serialise import to_json
 from autofuse.report.text.graph import fusion_text
+from autofuse.targets import TargetSpec, find_target
 from autofuse.tracing import tracing
 
 if TYPE_CHECKING:
@@ -29,14 +30,23 @@ __all__ = ["STAGES", "dump", "show"]
 STAGES = ("fusion", "hint", "impl", "kernel", "files")
 
 
-def dump(graph: Path, *, stage: str, template: int | None, target: str) -> Outcome:
-    """What the compiler holds after ``stage``, as text and as JSON."""
+def dump(graph: Path, *, stage: str | None, template: int | None, target: str) -> Outcome:
+    """What the compiler holds after ``stage``, as text and as JSON.
+
+    None is ``impl``, or ``files`` for a target without templates.
+    """
+    planned = not isinstance(find_target(target), TargetSpec)
+    if stage is None:
+        stage = "files" if planned else "impl"
     if stage not in STAGES:
         near = difflib.get_close_matches(stage, STAGES, n=1)
         hint = f"did you mean {near[0]}? " if near else ""
         raise AutofuseError.of(
             "AF1005", f"there is no stage {stage!r}", hint=f"{hint}stages: {', '.join(STAGES)}"
         )
+    if planned and (template is not None or stage in ("impl", "kernel")):
+        text = f"kernels for {target} have no templates, so there is no stage impl or kernel"
+        raise AutofuseError.of("AF5007", text, hint="stages: fusion, hint, files")
     if template is not None and stage not in ("impl", "kernel"):
         raise AutofuseError.of(
             "AF1005",
@@ -47,7 +57,7 @@ def dump(graph: Path, *, stage: str, template: int | None, target: str) -> Outco
         fusion = api.read(graph)
         return _texts(stage, [(fusion.name, fusion_text(fusion), to_json(fusion))])
     if stage == "hint":
-        loops = api.hint_of(graph)
+        loops = api.hint_of(graph, target=target)
         return _texts(stage, [(loops.name, print_graph(loops), to_json(loops))])
     made: dict[str, Any] = {}
 

@@ -15,17 +15,25 @@ import numpy as np
 
 from autofuse import api
 from autofuse.base.arguments import spelled, symbol_sizes
-from autofuse.base.diagnostics import AutofuseError, Diagnostic
+from autofuse.base.diagnostics import AutofuseError, Diagnostic, Where
 from autofuse.commands import words, writing
+from autofuse.cpu.kernel import CpuKernel
+from autofuse.cpu.library import source_file
+from autofuse.cpu.verify import verify_here as verify_loops
+from autofuse.gpu.kernel import TritonKernel
+from autofuse.gpu.loading import CPU, module_file, no_twin_options
+from autofuse.gpu.verify import verify_here
 from autofuse.implgraph.cutting.dimensions import shrink, symbolize
 from autofuse.implgraph.ir.dtypes import numpy_dtype
 from autofuse.implgraph.ir.fusion import FusionGraph
 from autofuse.schedule.axes.result import tiling_keys
+from autofuse.targets import CpuTarget, GpuTarget, TargetSpec, find_target
 from autofuse.twin.oracle.compare import compare
 from autofuse.twin.oracle.data import random_inputs
 from autofuse.twin.oracle.oracle import evaluate
 from autofuse.twin.oracle.sizes import largest_tensor, sizes_with
-from autofuse.twin.run.kernel import TwinKernel, solve_symbols, wrong_dtype
+from autofuse.twin.run.arguments import solve_symbols, wrong_dtype
+from autofuse.twin.run.kernel import TwinKernel
 from autofuse.twin.verify.same_code import claim, digest
 from autofuse.twin.verify.split import SplitKernel, read_parts, verify_split
 from autofuse.twin.verify.verify import verify_kernel
@@ -52,7 +60,9 @@ def _verify(job: Mapping[str, Any]) -> dict[str, Any]:
             fixed sizes become symbols first; ``split``: several kernels where one is not enough;
             ``check`` and ``check_seed`` (or nothing, for ``all`` and 0): see
             ``autofuse.twin.run.kernel.TwinKernel``; ``opt`` (or nothing): see
-            ``autofuse.twin.verify.verify.verify_kernel``; ``claims`` (or nothing): a folder for this
+            ``autofuse.twin.verify.verify.verify_kernel``; ``device`` (or nothing, for ``cpu``): of kernels of Triton;
+            ``tuning`` (or nothing): a tuning file, for the graph as it is;
+            ``claims`` (or nothing): a folder for this
             verification, and a kernel that another job of it has claimed is built and not run;
             ``sizes`` (or nothing, for True): kernels of other sizes are others.
 
@@ -65,6 +75,9 @@ def _verify(job: Mapping[str, Any]) -> dict[str, Any]:
     graph = api.read(Path(job["path"]))
     small, shrunk = _shrunk(graph, job["max_elements"])
     make = api.build_split if job.get("split", False) else api.build
+    tuning = job.get("tuning")
+    if shrunk is not None and tuning is not None:
+        raise _too_large_for(tuning, shrunk["from"], job)
     if shrunk is not None:
         # What is refused, or fails, with the sizes of the file does not pass with smaller ones.
         make(graph, target=job["target"])
@@ -79,13 +92,20 @@ def _verify(job: Mapping[str, Any]) -> dict[str, Any]:
     if job.get("split", False):
         built = api.build_split(graph, target=job["target"])
     else:
-        one = api.build(graph, target=job["target"])
+        one = api.build(graph, target=job["target"], tuning=tuning)
         built = api.SplitResult(graph, one.target, None, (one,), one.files, one.timings)
     claims, code = job.get("claims"), None
     if claims is not None:
         code = digest(built.files, built.graph, sizes=job.get("sizes", True))
     if claims is not None and code is not None and not claim(Path(claims), code, job["path"]):
         report = None
+    elif isinstance(built.target, GpuTarget):
+        few = {k: options[k] for k in ("count", "seed")}
+        report = verify_here(built.files, built.graph, device=job.get("device", CPU), **few)
+    elif isinstance(built.target, CpuTarget):
+        report = verify_loops(
+            built.files, built.graph, count=options["count"], seed=options["seed"]
+        )
     elif built.split is None:
         report = verify_kernel(built.files, built.graph, **options)
     else:
@@ -100,6 +120,16 @@ def _verify(job: Mapping[str, Any]) -> dict[str, Any]:
         "seconds": sum(built.timings.values()),
         "parts": len(built.parts),
     }
+
+
+def _too_large_for(tuning: str, elements: int, job: Mapping[str, Any]) -> AutofuseError:
+    """Blocks for a graph's own sizes say nothing of the smaller ones that would run."""
+    text = f"{tuning} is for the graph as it is, whose largest tensor has {elements} elements"
+    hint = (
+        f"verify runs at most {job['max_elements']}; build with --tuning -o DIR, then run DIR, which "
+        "takes the graph's own sizes"
+    )
+    return AutofuseError.of("AF5007", text, where=Where(job["path"]), hint=hint)
 
 
 def _shrunk(graph: FusionGraph, limit: int) -> tuple[FusionGraph, dict[str, int] | None]:
@@ -123,12 +153,13 @@ def _run(job: Mapping[str, Any]) -> dict[str, Any]:
     Args:
         job: ``path`` (a graph file or a generated folder); ``target``, ``seed``, ``key`` (or
             None), ``symbols`` (sizes), ``inputs`` (name -> .npy file), ``save`` (folder for the
-            outputs, or None), ``split``, ``check``, ``check_seed``; ``against`` (or nothing): the
+            outputs, or None), ``split``, ``check`` (or None, for ``fast``), ``check_seed``, ``device``; ``against``
+            (or nothing): the
             graph file that says what the outputs are to be; ``traces`` and ``pages`` (or nothing):
             files that timed mode writes.
 
     Returns:
-        Sizes, tiling key, number of cores, a comparison per output, and the files that were saved;
+        Sizes, what it ran on, tiling key, number of cores, a comparison per output, and the files that were saved;
         ``timed``: modelled times without the single instructions, or None.
     """
     path = Path(job["path"])
@@ -137,28 +168,38 @@ def _run(job: Mapping[str, Any]) -> dict[str, Any]:
     expected = _expected(asked, path, job.get("against"))
     given = _given_arrays(asked, job["inputs"])
     sizes = _sizes(asked, given, job["symbols"])
+    if not _is_ascend(path, asked, job["target"]):
+        no_twin_options(
+            {
+                "--key": job["key"] is not None,
+                "--check": job["check"],
+                "--check-seed": job["check_seed"],
+                "--trace": job.get("traces"),
+                "--html": job.get("pages"),
+            }
+        )
     make = api.build_split if job.get("split", False) else api.build
     source = path if path.is_dir() else make(path, target=job["target"])
     timed_wanted = bool(job.get("traces") or job.get("pages"))
-    kernel: TwinKernel = api.load(
+    check = job["check"] or "fast"
+    kernel = api.load(
         source,
         # Timed mode compiles it like this anyway.
-        check="all" if timed_wanted else job["check"],
+        check="all" if timed_wanted else check,
         check_seed=job["check_seed"],
+        device=job["device"],
     )
     graph = kernel.graph
     inputs = {**random_inputs(graph, sizes, job["seed"]), **given}
-    options = {k: job[k] for k in ("key", "check", "check_seed")}
-    timed = (
-        api.timed(source, _copies(graph, inputs), symbols=sizes, **options)
-        if timed_wanted
-        else None
-    )
+    options: dict[str, Any] = {"key": job["key"]} if isinstance(kernel, TwinKernel) else {}
+    timed = None
+    if timed_wanted:
+        checks = {"check": check, "check_seed": job["check_seed"]}
+        timed = api.timed(source, _copies(graph, inputs), symbols=sizes, **options, **checks)
     start = time.perf_counter()
-    run = timed.run if timed else kernel.run(_copies(graph, inputs), symbols=sizes, key=job["key"])
+    run = timed.run if timed else kernel.run(_copies(graph, inputs), symbols=sizes, **options)
     seconds = time.perf_counter() - start
     used = {s.name: run.symbols[s.label] for s in graph.symbols}
-    chosen = kernel.library.tiling(list(used.values()), job["key"])
     if expected is None:
         references = evaluate(graph, inputs, used)
     else:
@@ -174,8 +215,9 @@ def _run(job: Mapping[str, Any]) -> dict[str, Any]:
     return {
         "name": graph.label,
         "symbols": dict(run.symbols),
-        "key": chosen.key,
-        "keys": kernel.key_count,
+        "runs_on": _runs_on(kernel),
+        "key": run.key,
+        "keys": kernel.key_count if isinstance(kernel, TwinKernel) else 0,
         "parts": len(kernel.parts) if isinstance(kernel, SplitKernel) else 1,
         "block_dim": run.block_dim,
         "workspace": run.workspace,
@@ -184,6 +226,21 @@ def _run(job: Mapping[str, Any]) -> dict[str, Any]:
         "seconds": seconds,
         "timed": None if timed is None else _without_slices(timed.report),
     }
+
+
+def _is_ascend(path: Path, graph: FusionGraph, target: str) -> bool:
+    """Whether the kernels of a folder, or of a graph file, are written in Ascend C."""
+    if path.is_dir():
+        return not any((path / f(graph)).is_file() for f in (module_file, source_file))
+    return isinstance(find_target(target), TargetSpec)
+
+
+def _runs_on(kernel: TwinKernel | TritonKernel | CpuKernel) -> str:
+    if isinstance(kernel, TwinKernel):
+        return "the CPU twin"
+    if isinstance(kernel, CpuKernel):
+        return "the CPU"
+    return "Triton's interpreter" if kernel.device == CPU else kernel.device
 
 
 def _expected(kernel: FusionGraph, path: Path, file: str | None) -> FusionGraph | None:

@@ -5,6 +5,8 @@ from __future__ import annotations
 import importlib.util
 import os
 import platform
+from dataclasses import asdict
+from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -12,8 +14,20 @@ from autofuse import __version__
 from autofuse.base import cache, knobs
 from autofuse.base.diagnostics import AutofuseError
 from autofuse.commands.outcome import Outcome
-from autofuse.targets import TargetSpec, chip_names, load_chip
-from autofuse.twin.run.compile import toolchain, twin_files
+from autofuse.targets import (
+    CpuTarget,
+    GpuTarget,
+    Target,
+    chip_names,
+    cpu_names,
+    find_target,
+    gpu_names,
+    load_chip,
+    load_cpu,
+    load_gpu,
+)
+from autofuse.twin.run.compile import twin_files
+from autofuse.twin.run.compiler import toolchain
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -21,31 +35,43 @@ if TYPE_CHECKING:
 __all__ = ["bisheng", "doctor", "show_knobs", "targets", "twin_folder"]
 
 _SHOWN = ("aiv_cores", "ub_bytes", "clock_mhz", "l2_bytes", "gm_bandwidth_gbs", "l2_bandwidth_gbs")
+_SHOWN_OF_GPU = ("multiprocessors", "clock_mhz", "l2_bytes", "copy_gbs", "ub_bytes")
+_SHOWN_OF_CPU = ("cores", "simd_bytes", "cache_bytes")
 
 
 def targets(name: str | None) -> Outcome:
-    """All chips, also those that only the cost model knows, or every figure of one."""
+    """All targets, also chips that only the cost model knows, or every figure of one."""
     from autofuse.report.text import tables
 
     if name is not None:
-        spec = load_chip(name)
-        figures = [
-            {
-                "name": f.name,
-                "value": f.value,
-                "unit": f.unit,
-                "status": f.status,
-                "source": f.source,
-            }
-            for f in spec.figures()
-        ]
-        row = {**_target_row(spec), "figures": figures}
+        spec = load_chip(name) if name in chip_names() else find_target(name)
+        row = {**_target_row(spec), "figures": [asdict(f) for f in spec.figures()]}
         return Outcome(row, lambda screen: tables.print_target(screen, row))
-    rows = [_target_row(load_chip(n)) for n in chip_names()]
-    return Outcome({"targets": rows}, lambda screen: tables.print_targets(screen, rows))
+    chips = [_target_row(load_chip(n)) for n in chip_names()]
+    gpus = [_target_row(load_gpu(n)) for n in gpu_names()]
+    cpus = [_target_row(load_cpu(n)) for n in cpu_names()]
+
+    def show(screen: Console) -> None:
+        tables.print_targets(screen, chips)
+        tables.print_gpus(screen, gpus)
+        tables.print_cpus(screen, cpus)
+        screen.print("Every figure of one with its source: autofuse targets NAME", style="dim")
+
+    return Outcome({"targets": chips, "gpus": gpus, "cpus": cpus}, show)
 
 
-def _target_row(spec: TargetSpec) -> dict[str, object]:
+def _target_row(spec: Target) -> dict[str, object]:
+    if isinstance(spec, CpuTarget):
+        about = {"name": spec.name, "backend": spec.backend, "experimental": spec.experimental}
+        return {**about, **{k: getattr(spec, k) for k in _SHOWN_OF_CPU}}
+    if isinstance(spec, GpuTarget):
+        return {
+            "name": spec.name,
+            "backend": spec.backend,
+            "dialect": spec.dialect,
+            "experimental": spec.experimental,
+            **{k: getattr(spec, k) for k in _SHOWN_OF_GPU},
+        }
     return {
         "name": spec.name,
         "soc": spec.soc,
@@ -65,6 +91,7 @@ def doctor() -> Outcome:
         _compiler(),
         _twin(),
         _cann(),
+        _triton(),
         _cache(),
     ]
     ok = all(r["status"] != "missing" for r in rows)
@@ -152,6 +179,15 @@ def _cann() -> dict[str, object]:
     return _row(
         "CANN", "optional", f"no bisheng in {home}" if home else "ASCEND_HOME_PATH is not set", hint
     )
+
+
+def _triton() -> dict[str, object]:
+    try:
+        found = ", ".join(f"{name} {version(name)}" for name in ("triton", "torch"))
+    except PackageNotFoundError as e:
+        hint = "only needed to run kernels for GPUs: pip install 'ascend-autofuse[gpu]'"
+        return _row("Triton", "optional", f"{e.name} is not installed", hint)
+    return _row("Triton", "ok", found)
 
 
 def _cache() -> dict[str, object]:

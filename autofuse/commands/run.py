@@ -10,6 +10,7 @@ from autofuse.base.diagnostics import AutofuseError, Diagnostic
 from autofuse.commands import models, words
 from autofuse.commands.outcome import Outcome
 from autofuse.commands.writing import keep_inputs
+from autofuse.gpu.loading import CPU, memory_limit, only_on_cpu
 from autofuse.twin.run.worker import WorkerPool
 
 if TYPE_CHECKING:
@@ -38,8 +39,9 @@ def run(
     save: Path | None,
     split: bool,
     target: str,
-    check: str,
+    check: str | None,
     check_seed: int,
+    device: str = CPU,
     against: Path | None = None,
     trace: Path | None = None,
     page: Path | None = None,
@@ -54,6 +56,7 @@ def run(
     True.  It is compared with ``onnx.reference`` by the tolerances ``rtol`` and ``atol``.
 
     ``against`` is a graph file that says what the outputs are to be, for a kernel that was edited by hand.
+    ``check`` None is ``fast``, where there is a twin.
     ``trace`` and ``page`` are files that timed mode writes; a trace whose name ends in .html is a page.
     """
     one_kernel = {
@@ -64,6 +67,7 @@ def run(
         "--split": split,
     }
     if models.is_model(graph, partition, refused=one_kernel):
+        only_on_cpu(device)
         return models.run_model(
             graph,
             shapes=shapes,
@@ -71,7 +75,7 @@ def run(
             inputs=inputs,
             save=save,
             target=target,
-            check=check,
+            check=check or "fast",
             check_seed=check_seed,
             rtol=models.RTOL if rtol is None else rtol,
             atol=models.ATOL if atol is None else atol,
@@ -98,11 +102,12 @@ def run(
         "save": None if save is None else str(save),
         "check": check,
         "check_seed": check_seed,
+        "device": device,
         "against": None if against is None else str(against),
         "traces": [str(p) for p in traces],
         "pages": [str(p) for p in pages],
     }
-    with WorkerPool(JOB, workers=1) as pool:
+    with WorkerPool(JOB, workers=1, memory_mb=memory_limit(device)) as pool:
         outcome = pool.run(job)
     if not outcome.ok:
         raise AutofuseError(outcome.diagnostics)

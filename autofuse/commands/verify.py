@@ -10,12 +10,21 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from autofuse.base import cache
-from autofuse.base.diagnostics import Diagnostic
+from autofuse.base.diagnostics import AutofuseError, Diagnostic
 from autofuse.commands.graph_files import UNSUPPORTED, graph_files
 from autofuse.commands.outcome import Outcome
+from autofuse.gpu.loading import (
+    CPU,
+    INTERPRETED_ELEMENTS,
+    checked_device,
+    memory_limit,
+    no_twin_options,
+    only_on_cpu,
+)
 from autofuse.report.text.console import progress
-from autofuse.targets import load_target
-from autofuse.twin.run.compile import toolchain, twin_files
+from autofuse.targets import GpuTarget, TargetSpec, find_target
+from autofuse.twin.run.compile import twin_files
+from autofuse.twin.run.compiler import toolchain
 from autofuse.twin.run.worker import Outcome as JobOutcome
 from autofuse.twin.run.worker import WorkerPool
 
@@ -39,30 +48,46 @@ def verify(
     target: str,
     symbolic: bool,
     split: bool,
-    check: str,
+    check: str | None,
     check_seed: int,
+    device: str,
     quiet: bool,
+    tuning: Path | None = None,
 ) -> Outcome:
-    """Build, run, compare; one row per graph."""
-    load_target(target)
-    toolchain()
-    twin_files()
+    """Build, run, compare; one row per graph.  ``check`` None: ``all``, where there is a twin."""
+    if tuning is not None:
+        _only_tuned(graphs, {"--split": split, "--symbolic": symbolic})
+    most, on_card = MAX_ELEMENTS, device != CPU
+    spec = find_target(target)
+    if not isinstance(spec, TargetSpec):
+        no_twin_options({"--check": check, "--check-seed": check_seed})
+    if isinstance(spec, GpuTarget):
+        checked_device(device)
+        most = most if on_card else INTERPRETED_ELEMENTS
+    else:
+        only_on_cpu(device)
+        toolchain()
+    if isinstance(spec, TargetSpec):
+        twin_files()
     paths = list(graph_files(graphs))
     options = {
         "target": target,
         "shapes": shapes,
         "seed": seed,
-        "max_elements": MAX_ELEMENTS,
+        "max_elements": most,
         "symbolic": symbolic,
         "split": split,
-        "check": check,
+        "check": check or "all",
         "check_seed": check_seed,
+        "device": device,
+        "tuning": None if tuning is None else str(tuning),
     }
     items = [{"path": str(p), **options} for p in paths]
-    workers = min(jobs or os.cpu_count() or 1, len(items))
+    # One process has the card to itself.
+    workers = min(jobs or (1 if on_card else os.cpu_count()) or 1, len(items))
     with (
         cache.scratch() as claims,
-        WorkerPool(JOB, workers=workers) as pool,
+        WorkerPool(JOB, workers=workers, memory_mb=memory_limit(device)) as pool,
         progress("verify", len(items), show=not quiet and len(items) > 1) as tick,
     ):
         rows = _rows(verified_once(pool, items, claims, tick))
@@ -72,8 +97,9 @@ def verify(
         "counts": {s: counts[s] for s in STATES},
         "codes": dict(sorted(Counter(c for r in rows for c in r["codes"]).items())),
         "target": target,
+        "device": device,
         "seed": seed,
-        "max_elements": MAX_ELEMENTS,
+        "max_elements": most,
     }
 
     def show(screen: Console) -> None:
@@ -83,6 +109,17 @@ def verify(
 
     ok = counts["failed"] == 0 and counts["passed"] > 0
     return Outcome(found, show, _findings(rows), ok)
+
+
+def _only_tuned(graphs: Sequence[Path], changed: Mapping[str, bool]) -> None:
+    """Raises AF5007 where a tuning file, which is for one graph as it is, cannot be meant."""
+    if len(graphs) != 1 or graphs[0].is_dir():
+        text = "a tuning file is for one graph"
+        raise AutofuseError.of("AF5007", text, hint="--tuning goes with one graph file")
+    for option, given in changed.items():
+        if given:
+            text = f"{option} makes another graph than the tuning file is for"
+            raise AutofuseError.of("AF5007", text, hint=f"leave out {option}")
 
 
 def verified_once(

@@ -30,7 +30,7 @@ from autofuse.implgraph.ir.serialise import to_json
 from autofuse.models.manifest import manifest_of
 from autofuse.models.result import Fallback, ModelRegion, ModelResult, Step, kernel_folder
 from autofuse.models.traffic import modelled_bytes
-from autofuse.targets import TargetSpec, load_target
+from autofuse.targets import TargetSpec, find_target
 
 if TYPE_CHECKING:
     import onnx
@@ -120,7 +120,10 @@ def build(
             AF1106, AF1107 the model is no legal graph; AF5006 the target is not known, AF5007 an option is out of
             range.
     """
-    spec = target if isinstance(target, TargetSpec) else load_target(target)
+    spec = target if isinstance(target, TargetSpec) else find_target(target)
+    if not isinstance(spec, TargetSpec):
+        text = f"a model is partitioned for the kernels of Ascend C, not for {spec.name}"
+        raise AutofuseError.of("AF5007", text, hint="--no-partition makes one graph of it")
     if ub_bytes is not None:
         spec = spec.with_ub(ub_bytes)
     start = time.perf_counter()

@@ -10,6 +10,7 @@ from autofuse.schedule.axes.result import Group, ScheduleResult
 from autofuse.schedule.search.costs import Costs
 from autofuse.schedule.search.solver import best_tiling, comparable
 from autofuse.schedule.search.workload import workload
+from autofuse.targets import ascend_chip
 
 __all__ = ["modelled_bytes"]
 
@@ -27,7 +28,7 @@ def modelled_bytes(built: BuildResult | SplitResult, sizes: Mapping[str, int]) -
     parts = built.parts if isinstance(built, SplitResult) else (built,)
     total = 0
     for p in parts:
-        forms = [_form(r, Costs(p.target), sizes) for r in p.schedule]
+        forms = [_form(r, Costs(ascend_chip(p.target)), sizes) for r in p.schedule]
         legal = [f for f in forms if f is not None]
         if not legal:
             return None

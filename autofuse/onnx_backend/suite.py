@@ -17,6 +17,7 @@ from typing import Any, ClassVar
 
 import onnx
 
+from autofuse.api import DEFAULT_TARGET
 from autofuse.base.diagnostics import CODES, AutofuseError
 from autofuse.frontends.onnx.converters.refused import REFUSED
 from autofuse.onnx_backend.backend import AutofuseBackend, PreparedModel
@@ -60,14 +61,16 @@ class Verdict:
 
 
 class _Noted(AutofuseBackend):
-    """The backend, with the models of the present case noted."""
+    """The backend for a target, with the models of the present case noted."""
 
     models: ClassVar[list[PreparedModel]] = []
+    target: ClassVar[str] = DEFAULT_TARGET
 
     @classmethod
     def prepare(cls, model: onnx.ModelProto, device: str = "CPU", **kwargs: Any) -> PreparedModel:
         """As in the base class."""
-        cls.models.append(found := super().prepare(model, device, **kwargs))
+        found = super().prepare(model, device, target=cls.target, **kwargs)
+        cls.models.append(found)
         return found
 
 
@@ -126,16 +129,19 @@ def by_op(words: Mapping[str, str]) -> dict[str, dict[str, list[str]]]:
     return out
 
 
-def run_cases(names: Sequence[str], *, workers: int = 1) -> Iterator[Verdict]:
+def run_cases(
+    names: Sequence[str], *, workers: int = 1, target: str = DEFAULT_TARGET
+) -> Iterator[Verdict]:
     """Verdicts in the order of the names; a case that kills its process has failed."""
-    batches = [list(names[i : i + _BATCH]) for i in range(0, len(names), _BATCH)]
+    starts = range(0, len(names), _BATCH)
+    batches = [{"names": list(names[i : i + _BATCH]), "target": target} for i in starts]
     with WorkerPool(JOB, workers=workers, timeout_s=600) as pool:
         for outcome in pool.map(batches):
             if outcome.ok:
                 yield from (Verdict(**v) for v in outcome.value)
                 continue
-            for name in outcome.item:
-                again = pool.run([name])
+            for name in outcome.item["names"]:
+                again = pool.run({"names": [name], "target": target})
                 if again.ok:
                     yield Verdict(**again.value[0])
                 else:
@@ -143,9 +149,10 @@ def run_cases(names: Sequence[str], *, workers: int = 1) -> Iterator[Verdict]:
                     yield Verdict(name, "failed", "the process of the kernel ended", True, text)
 
 
-def run_job(names: Sequence[str]) -> list[dict[str, Any]]:
-    """The verdicts of some cases, in a worker."""
-    return [_verdict(name) for name in names]
+def run_job(job: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """The verdicts of some cases, in a worker: ``names``, and the ``target`` of their kernels."""
+    _Noted.target = job["target"]
+    return [_verdict(name) for name in job["names"]]
 
 
 def _verdict(name: str) -> dict[str, Any]:

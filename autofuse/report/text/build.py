@@ -11,21 +11,23 @@ from autofuse.report.text.console import printable
 from autofuse.report.text.fitting import Fitted
 from autofuse.report.text.tables import bytes_text, number, print_reasons, table
 
-__all__ = ["print_build", "print_builds", "print_graph_summary", "print_split"]
+__all__ = ["print_build", "print_builds", "print_files", "print_graph_summary", "print_split"]
 
 
 def print_build(screen: Console, found: Mapping[str, Any], *, verbose: bool) -> None:
-    """Kernel, templates with tiling keys and UB, files (each by name if ``verbose``), next command."""
+    """Kernel, templates with tiling keys and UB, files (each by name if ``verbose``), next command.
+
+    A module of Triton kernels has no templates.
+    """
     keys = {r["key"] for r in found["templates"]}
-    count = f"{len(keys)} tiling key{'s' if len(keys) != 1 else ''}"
+    count = f"{len(keys)} tiling key{'s' if len(keys) != 1 else ''}, " if keys else ""
     took = sum(found["seconds"].values())
-    screen.print(
-        f"kernel {found['name']} for {found['target']}: {count}, {took:.2f} s", style="bold"
-    )
+    screen.print(f"kernel {found['name']} for {found['target']}: {count}{took:.2f} s", style="bold")
     if found["experimental"]:
         screen.print("this target is experimental: nothing was checked for it", style="yellow")
-    _print_templates(screen, found, verbose)
-    _print_files(screen, found, verbose)
+    if keys:
+        _print_templates(screen, found, verbose)
+    print_files(screen, found, verbose)
 
 
 def print_split(screen: Console, found: Mapping[str, Any], *, verbose: bool) -> None:
@@ -47,7 +49,7 @@ def print_split(screen: Console, found: Mapping[str, Any], *, verbose: bool) -> 
             style="bold",
         )
         _print_templates(screen, part, verbose)
-    _print_files(screen, found, verbose)
+    print_files(screen, found, verbose)
 
 
 def print_builds(screen: Console, found: Mapping[str, Any]) -> None:
@@ -67,8 +69,9 @@ def print_builds(screen: Console, found: Mapping[str, Any]) -> None:
     took = sum(r["seconds"] for r in built)
     compiled = sum(r["compiled"] for r in built)
     how = f"{compiled} compiled for the chip" if compiled else "generated, not compiled"
+    count = f" with {keys} tiling keys" if keys else ""
     screen.print(
-        f"{parts} kernels with {keys} tiling keys in {printable(found['folder'])}, {took:.2f} s: {how}",
+        f"{parts} kernels{count} in {printable(found['folder'])}, {took:.2f} s: {how}",
         soft_wrap=True,
     )
 
@@ -80,7 +83,8 @@ def _print_templates(screen: Console, found: Mapping[str, Any], verbose: bool) -
     print_reasons(screen, "rejected", [(r["title"], r["reason"]) for r in found["rejected"]])
 
 
-def _print_files(screen: Console, found: Mapping[str, Any], verbose: bool) -> None:
+def print_files(screen: Console, found: Mapping[str, Any], verbose: bool) -> None:
+    """What was written (each file by name if ``verbose``) and compiled, and the next command."""
     written = found["written"]
     changes = ", ".join(f"{len(written[k])} {k}" for k in written if written[k])
     screen.print(f"files in {found['folder']}: {changes}", soft_wrap=True)

@@ -66,7 +66,8 @@ class BuildTrace:
         """Keep what a step did."""
         if not self.name and isinstance(after, FusionGraph):
             self.name = printable(after.label)
-        if not name and isinstance(after, tuple) and isinstance(after[0], HintGraph):
+        first = after[0] if isinstance(after, tuple) and after else after
+        if not name and isinstance(first, HintGraph):
             return  # the passes of this stage have shown it
         title = printable(f"{stage}: {name}" if name else stage)
         if isinstance(after, tuple) and after and isinstance(after[0], Verdict):

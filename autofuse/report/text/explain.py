@@ -9,7 +9,7 @@ from rich.console import Console
 
 from autofuse.report.text.tables import bytes_text, print_reasons, table
 
-__all__ = ["PARTS", "facts", "head", "held", "print_explanation"]
+__all__ = ["PARTS", "facts", "head", "held", "print_explanation", "print_kernels"]
 
 Row = Mapping[str, Any]
 
@@ -22,6 +22,8 @@ PARTS = {
     "scalar": "scalar",
     "gm": "GM",
 }
+#: What a kernel of a GPU moves -> its key in JSON.
+_MOVED = {"inputs": "input_bytes", "outputs": "output_bytes", "scratch": "scratch_bytes"}
 
 
 def head(found: Row) -> str:
@@ -49,6 +51,47 @@ def print_explanation(screen: Console, found: Row) -> None:
                 screen.print(f"not taken: form {r['result']}: {r['lost']}", style="dim")
         for g in r["groups"]:
             _print_group(screen, g, found["inputs"] if r["chosen"] else None)
+
+
+def print_kernels(screen: Console, found: Row) -> None:
+    """The kernels of a GPU: what each goes over, its blocks, and the bytes that it has to move."""
+    sizes = ", ".join(f"{k}={v}" for k, v in found["sizes"].items())
+    at = f" at {sizes}" if sizes else ""
+    screen.print(f"{found['name']} for {found['target']}{at}", style="bold")
+    out = table("kernel", "form", "rows x cols", "block", "grid", "warps", right=("grid", "warps"))
+    for k in found["kernels"]:
+        size, block = [k["rows"], k["cols"]], [*k["block"]]
+        if k["form"] == "items":
+            size, block = size[:1], block[:1]
+        if k["cluster"] > 1:
+            block = [k["cluster"], *block]
+        out.add_row(
+            k["name"],
+            k["form"],
+            "x".join(map(str, size)),
+            "x".join(map(str, block)),
+            str(k["programs"]) if k["launched"] else "none",
+            str(k["warps"]),
+        )
+    screen.print(out)
+    out = table("moved by", "passes", *_MOVED, right=("passes", *_MOVED))
+    for k in found["kernels"]:
+        if k["launched"]:
+            moved = (bytes_text(k[key]) if k[key] else "-" for key in _MOVED.values())
+            out.add_row(k["name"], str(k["passes"]), *moved)
+    if out.rows:
+        screen.print(out)
+    times = [k for k in found["kernels"] if k["modelled_us"] is not None]
+    if times:
+        out = table("modelled", "us (model)", "most in", right=("us (model)",))
+        for k in times:
+            out.add_row(k["name"], f"{k['modelled_us']:.1f}", k["bottleneck"])
+        screen.print(out)
+    for name, sizes_of in found["tuned"].items():
+        given = ", ".join(f"{k} {v}" for k, v in sizes_of.items()) or "nothing"
+        screen.print(f"{name}: the tuning file gives {given}", soft_wrap=True)
+    total = f"{found['modelled_us']:.1f} us in all (model)" if times else "no times are modelled"
+    screen.print(f"the kernels are in {', '.join(found['files'])}; {total}")
 
 
 def _print_group(screen: Console, group: Row, inputs: Sequence[str] | None) -> None:

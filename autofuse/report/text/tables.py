@@ -14,6 +14,7 @@ __all__ = [
     "bytes_text",
     "number",
     "print_doctor",
+    "print_gpus",
     "print_knobs",
     "print_reasons",
     "print_target",
@@ -74,12 +75,43 @@ def print_targets(screen: Console, rows: Sequence[Row]) -> None:
             _state(r),
         )
     screen.print(out)
-    screen.print("No kernel was run on silicon yet.", style="dim")
+    screen.print("No kernel of Ascend C was run on silicon yet.", style="dim")
     if any(r["experimental"] for r in rows):
         screen.print("experimental: nothing was checked for it", style="dim")
     if any(r["model_only"] for r in rows):
         screen.print("no kernels: only the cost model knows it", style="dim")
-    screen.print("Every figure of one with its source: autofuse targets NAME", style="dim")
+
+
+def print_gpus(screen: Console, rows: Sequence[Row]) -> None:
+    """The targets of Triton kernels, one a line."""
+    out = table(
+        "Triton target", "dialect", "cores", "clock", "L2", "copy", "status",
+        right=("cores", "clock", "L2", "copy"),
+    )  # fmt: skip
+    for r in rows:
+        out.add_row(
+            str(r["name"]),
+            str(r["dialect"]),
+            number(r["multiprocessors"]),
+            f"{r['clock_mhz']} MHz",
+            bytes_text(int(r["l2_bytes"])),
+            f"{r['copy_gbs']:g} GB/s",
+            "experimental" if r["experimental"] else "",
+        )
+    screen.print(out)
+
+
+def print_cpus(screen: Console, rows: Sequence[Row]) -> None:
+    """The targets of C++ loops, one a line."""
+    out = table(
+        "CPU target", "cores", "vector", "cache of a core", right=("vector", "cache of a core")
+    )
+    for r in rows:
+        cores = number(r["cores"]) if r["cores"] else "all"
+        out.add_row(
+            str(r["name"]), cores, f"{r['simd_bytes']} B", bytes_text(int(r["cache_bytes"]))
+        )
+    screen.print(out)
 
 
 def _state(row: Row) -> str:
@@ -90,8 +122,12 @@ def _state(row: Row) -> str:
 
 
 def print_target(screen: Console, row: Row) -> None:
-    """Every figure of one chip."""
-    screen.print(f"{row['name']} ({row['soc']}, {row['npu_arch']})", style="bold")
+    """Every figure of one chip, of one target of Triton kernels, or of a CPU."""
+    if "soc" in row:
+        kind = f"{row['soc']}, {row['npu_arch']}"
+    else:
+        kind = f"Triton, {row['dialect']}" if "dialect" in row else "C++"
+    screen.print(f"{row['name']} ({kind})", style="bold")
     out = table("figure", "value", "status", "source")
     for f in row["figures"]:
         value = f["value"] if isinstance(f["value"], str) else f"{f['value']:,.10g}"

@@ -22,12 +22,14 @@ Row = Mapping[str, Any]
 
 
 def print_run(screen: Console, found: Row) -> None:
-    """One run: sizes, tiling key, cores, errors."""
+    """One run: sizes, tiling key and cores where there are any, errors."""
     sizes = ", ".join(f"{k}={v}" for k, v in found["symbols"].items()) or "fixed sizes"
-    where = f"tiling key {found['key']} of {found['keys']}, {found['block_dim']} cores"
+    where = ""
+    if found["keys"]:
+        where = f", tiling key {found['key']} of {found['keys']}, {found['block_dim']} cores"
     if found["parts"] > 1:
-        where = f"{found['parts']} kernels, {where}"
-    screen.print(f"{found['name']} on the CPU twin: {sizes}, {where}", style="bold")
+        where = f", {found['parts']} kernels{where}"
+    screen.print(f"{found['name']} on {found['runs_on']}: {sizes}{where}", style="bold")
     places = _places(found["outputs"])
     out = table("output", "dtype", "shape", *_ERRORS, *places, "", right=_ERRORS)
     for r in found["outputs"]:
@@ -77,10 +79,10 @@ def _print_graph(screen: Console, r: Row) -> None:
     head = Text(f"{name}: ", style="bold")
     head.append(r["state"], style=_STYLES[r["state"]])
     if r["cases"]:
-        keys = f"{r['keys']} tiling key{'s' if r['keys'] != 1 else ''}"
+        keys = f" over {r['keys']} tiling key{'s' if r['keys'] != 1 else ''}" if r["keys"] else ""
         if r["parts"] > 1:
             keys += f" of {r['parts']} kernels"
-        head.append(f", {r['cases']} runs over {keys}, {r['seconds']:.1f} s", style="")
+        head.append(f", {r['cases']} runs{keys}, {r['seconds']:.1f} s", style="")
     screen.print(head)
     if any(r["shapes"]):
         sizes = (" ".join(f"{k}={n}" for k, n in s.items()) for s in r["shapes"])

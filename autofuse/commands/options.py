@@ -1,0 +1,109 @@
+"""Options and arguments that several verbs have, and the examples in their help."""
+
+from __future__ import annotations
+
+from enum import Enum
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+__all__ = [
+    "DEFAULT_TARGET",
+    "Check",
+    "CheckMode",
+    "CheckSeed",
+    "Device",
+    "Graph",
+    "Json",
+    "Partition",
+    "Seed",
+    "Split",
+    "Target",
+    "Tuning",
+    "examples",
+    "path",
+]
+
+DEFAULT_TARGET = "ascend910b1"
+
+
+def examples(*lines: str) -> str:
+    """The examples of a verb, a line each."""
+    # \b keeps the help formatter from joining the lines.
+    return "\b\nExamples:\n" + "\n".join(f"  {line}" for line in lines)
+
+
+def path(text: str) -> Path:
+    """A path of the command line; an empty one, as a script's unset variable leaves, is not the current folder."""
+    if not str(text):
+        raise typer.BadParameter("the path is empty; write . for the current folder")
+    return Path(text)
+
+
+Json = Annotated[bool, typer.Option("--json", help="Print one JSON object on stdout.")]
+Device = Annotated[
+    str,
+    typer.Option(
+        "--device",
+        metavar="cpu|cuda[:N]",
+        help="Where kernels run: on a CPU (the twin, Triton's interpreter), or on a card.",
+    ),
+]
+Graph = Annotated[
+    Path, typer.Argument(parser=path, metavar="GRAPH", help="The graph file (JSON or ONNX).")
+]
+Target = Annotated[
+    str, typer.Option("--target", "-t", help="The chip or GPU; see: autofuse targets.")
+]
+Seed = Annotated[int, typer.Option("--seed", min=0, help="Seed of the random data.")]
+
+
+class Check(str, Enum):
+    """What the twin looks at."""
+
+    all = "all"
+    fast = "fast"
+
+
+Split = Annotated[
+    bool,
+    typer.Option(
+        "--split", help="Several kernels and a driver, if the graph is too large for one."
+    ),
+]
+Partition = Annotated[
+    bool | None,
+    typer.Option(
+        "--partition/--no-partition",
+        help="An ONNX model as several regions, or as one kernel.  [default: one if it can be]",
+        show_default=False,
+    ),
+]
+Tuning = Annotated[
+    Path | None,
+    typer.Option(
+        "--tuning",
+        parser=path,
+        metavar="FILE",
+        help="For a GPU: blocks of the kernels, in place of those that the rules choose.",
+    ),
+]
+CheckMode = Annotated[
+    Check | None,
+    typer.Option(
+        "--check",
+        help="Of the twin; all: also races, uninitialised data, double stores.  "
+        "[default: all for verify, else fast]",
+        show_default=False,
+    ),
+]
+CheckSeed = Annotated[
+    int,
+    typer.Option(
+        "--check-seed",
+        min=0,
+        max=(1 << 64) - 1,
+        help="Of the twin: order of instructions; 0: program order, else adversarial.",
+    ),
+]
