@@ -8,6 +8,8 @@ from pathlib import Path
 import corpus_sample
 import pytest
 
+from autofuse.twin.run.worker import WorkerPool
+
 REPO = Path(__file__).resolve().parent.parent
 
 
@@ -45,6 +47,22 @@ def _knobs(kernel_cache: Path) -> Iterator[None]:
         m.setenv("AUTOFUSE_CACHE_DIR", str(kernel_cache))
         m.setenv("AUTOFUSE_OPT", "0")
         yield
+
+
+@pytest.fixture(scope="session")
+def interpreter() -> Iterator[WorkerPool]:
+    """A process in which Triton interprets the kernels that it verifies; PyTorch is imported once for all tests."""
+    if any(importlib.util.find_spec(name) is None for name in ("torch", "triton")):
+        pytest.skip("PyTorch or Triton is not installed")
+    with WorkerPool("autofuse.gpu.verify:verify_job", workers=1, jobs_per_worker=5000) as pool:
+        yield pool
+
+
+@pytest.fixture(scope="session")
+def loops() -> Iterator[WorkerPool]:
+    """A process that compiles, runs and verifies C++ loops."""
+    with WorkerPool("autofuse.cpu.verify:verify_job", workers=1, jobs_per_worker=1000) as pool:
+        yield pool
 
 
 @pytest.fixture(scope="session")

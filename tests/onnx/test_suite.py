@@ -4,6 +4,7 @@ By default a sample runs, another one for another commit: one of sixteen cases t
 ``pytest tests/onnx --onnx-full`` runs all of them; ``benchmarks/clients/onnx_suite.py --write`` records new verdicts.
 """
 
+import importlib.util
 import json
 from collections import Counter
 from pathlib import Path
@@ -73,6 +74,20 @@ def test_every_case_ends_as_recorded(
         "\n".join(changed)
         + "\n\nif it is meant so: python benchmarks/clients/onnx_suite.py --write"
     )
+
+
+@pytest.mark.triton
+def test_cases_end_the_same_as_triton_kernels(
+    recorded: dict[str, str], request: pytest.FixtureRequest
+) -> None:
+    if any(importlib.util.find_spec(name) is None for name in ("torch", "triton")):
+        pytest.skip("PyTorch or Triton is not installed")
+    full = request.config.getoption("--onnx-full", default=False)
+    known = set(suite.case_names())
+    names = [n for n in chosen(recorded, full) if n in known]
+    verdicts = suite.run_cases(names, target="nvidia-h100")
+    changed = [f"{v.name}: {v.words} ({v.detail})" for v in verdicts if v.words != recorded[v.name]]
+    assert not changed, "\n".join(changed)
 
 
 def test_no_case_is_missing(outcomes: Any, recorded: dict[str, str]) -> None:

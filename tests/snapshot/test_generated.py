@@ -11,13 +11,11 @@ import hashlib
 import re
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 from pages.templates_page import FAMILIES
 from syrupy.assertion import SnapshotAssertion
-from syrupy.extensions.single_file import SingleFileSnapshotExtension, WriteMode
-from syrupy.location import PyTestLocation
+from text_snapshots import check
 
 from autofuse import api
 from autofuse.implgraph.ir.graph import ImplGraph
@@ -84,23 +82,6 @@ pytestmark = pytest.mark.filterwarnings("ignore:\\s*Can not relate snapshot")
 each_graph = pytest.mark.parametrize("name", NAMES)
 
 
-class _TextFile(SingleFileSnapshotExtension):
-    """A file of its own, with the name that the assertion gives: ``abs_test.kernel.cpp``."""
-
-    _write_mode = WriteMode.TEXT
-
-    @classmethod
-    def get_snapshot_name(cls, *, test_location: PyTestLocation, index: Any = 0) -> str:
-        return str(index)
-
-
-# One class per ending: syrupy finds snapshots that no test uses by their ending.
-_KINDS = {
-    ending: type(f"_{ending.capitalize()}File", (_TextFile,), {"file_extension": ending})
-    for ending in ("cpp", "h", "json", "txt")
-}
-
-
 @functools.cache
 def built(name: str, entry: str = "launch") -> api.BuildResult:
     """The graph, built once per process, with the IR checked after every stage."""
@@ -109,14 +90,6 @@ def built(name: str, entry: str = "launch") -> api.BuildResult:
 
 def impls_of(name: str) -> list[ImplGraph]:
     return [i for r in built(name).schedule for g in r.groups for i in g.impls]
-
-
-def check(snapshot: SnapshotAssertion, file: str, text: str, hint: str = "") -> None:
-    """``text`` is what the snapshot ``file`` holds."""
-    base, _, ending = file.rpartition(".")
-    expected = snapshot(name=base, extension_class=_KINDS[ending])
-    hint = hint and f"; {hint}"
-    assert text == expected, f"{file} differs{hint}; if that is on purpose: make snapshots"
 
 
 def test_the_graphs_reach_every_kind_of_template() -> None:

@@ -5,16 +5,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
-from storm_strategies import FLOATS, Maker
+from storm_strategies import DTYPES, FLOATS, Maker
 
+from autofuse import api
 from autofuse.implgraph.ir.dtypes import BY_NAME
+from autofuse.implgraph.ir.fusion import FusionGraph
 from autofuse.implgraph.ops.definition import OpDef, OpError
 from autofuse.implgraph.ops.registry import all_ops
 
-__all__ = ["OPS", "add_op"]
+__all__ = ["OPS", "add_op", "of_one_op"]
 
 #: Adds a node of an op to a tensor, perhaps with another one of its type and shape; None where it does not take it.
 Step = Callable[[Maker, OpDef, str, str], "str | None"]
@@ -268,3 +270,16 @@ def add_op(m: Maker, op: str, x: str, other: str | None = None) -> str | None:
         The name of the new tensor; None where the op does not take the tensor.
     """
     return STEPS.get(op, _plain)(m, OPS[op], x, other or x)
+
+
+def of_one_op(rng: Any, op: str) -> Iterator[FusionGraph]:
+    """Two graphs of one op, of two dtypes, with known sizes or with symbols."""
+    left = 2
+    for dtype in rng.sample(DTYPES, len(DTYPES)):
+        m = Maker(rng, symbolic=rng.random() < 0.5)
+        shape = m.shape(budget=500)
+        made = add_op(m, op, m.input(dtype, shape), m.input(dtype, shape))
+        if made is not None and left:
+            left -= 1
+            m.outputs = [made]
+            yield api.read(m.case(op).document)

@@ -1,16 +1,21 @@
-"""Modules of real networks, with inputs for every batch size: for tests that compile them."""
+"""Modules of real networks, with inputs for every batch size, and what tests that compile them look at."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import torch
 from torch import nn
 from torch.nn import functional as F  # noqa: N812 - PyTorch's own name for it
 
-__all__ = ["CASES", "Case"]
+import autofuse.torch
+
+__all__ = ["CASES", "CLOSE", "Case", "check_report", "same", "step"]
+
+CLOSE = {"rtol": 2e-5, "atol": 2e-5}
 
 
 @dataclass(frozen=True)
@@ -61,7 +66,7 @@ def _attention(scores: torch.Tensor, mask: torch.Tensor) -> torch.Tensor:
 
 def _causal(scores: torch.Tensor) -> torch.Tensor:
     n = scores.shape[-1]
-    allowed = torch.ones(n, n, dtype=torch.bool).tril()
+    allowed = torch.ones(n, n, dtype=torch.bool, device=scores.device).tril()
     return torch.softmax(torch.where(allowed, scores, -1e9), dim=-1)
 
 
@@ -99,7 +104,7 @@ def _pooling(x: torch.Tensor, mask: torch.Tensor) -> torch.Tensor:
 
 
 def _positions(x: torch.Tensor, table: torch.Tensor) -> torch.Tensor:
-    places = torch.arange(x.shape[1])
+    places = torch.arange(x.shape[1], device=x.device)
     return x + F.embedding(places, table)
 
 
@@ -165,7 +170,8 @@ CASES: tuple[Case, ...] = (
         "positional_embedding",
         lambda: Function(_positions, table=(12, 8)),
         _tokens(5, 8),
-        frozenset({"aten._unsafe_masked_index_put_accumulate"}),
+        # Its name changes from one release to another.
+        frozenset({"aten._unsafe_masked_index_put_accumulate", "aten.index_put"}),
     ),
     Case(
         "mean_pooling",
@@ -196,3 +202,37 @@ CASES: tuple[Case, ...] = (
     ),
     Case("softplus_elu", lambda: nn.Sequential(nn.Softplus(), nn.ELU()), _tokens(13)),
 )
+
+
+def step(
+    module: nn.Module, call: Callable[..., Any], inputs: Sequence[torch.Tensor]
+) -> list[torch.Tensor]:
+    """The result, and the gradients of inputs and parameters."""
+    for x in inputs:
+        x.requires_grad_(x.is_floating_point())
+        x.grad = None
+    module.zero_grad()
+    out = call(*inputs)
+    torch.manual_seed(7)
+    out.backward(torch.randn_like(out))
+    grads = [x.grad for x in (*inputs, *module.parameters()) if x.requires_grad]
+    return [out.detach(), *(g for g in grads if g is not None)]
+
+
+def same(module: nn.Module, compiled: Callable[..., Any], inputs: Sequence[torch.Tensor]) -> None:
+    """Result and gradients of a compiled module are those of the module, strides too."""
+    have, want = step(module, compiled, inputs), step(module, module, inputs)
+    assert len(have) == len(want)
+    for a, b in zip(have, want, strict=True):
+        assert a.stride() == b.stride() or a.numel() == 0
+        torch.testing.assert_close(a, b, **CLOSE)
+
+
+def check_report(case: Case, *reasons: str) -> None:
+    """Kernels took the module, but for ops that the case names, and reasons with one of these words in it."""
+    graphs = autofuse.torch.report().graphs
+    assert any(g.fused for g in graphs)
+    excused = ("min_ops", *reasons)
+    left = {op for g in graphs for op, why in g.not_fused if not any(w in why for w in excused)}
+    assert left <= case.eager
+    assert not [why for g in graphs for why in g.at_run_time]

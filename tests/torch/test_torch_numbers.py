@@ -133,11 +133,20 @@ Case = tuple[str, Op, Any]
 def cases(
     ops: dict[str, Op], numbers: Sequence[Any], x: torch.Tensor, y: torch.Tensor
 ) -> list[Case]:
-    """Ops with numbers, without those that eager refuses: too large for the type, or not in a range."""
+    """Ops with numbers, without those that eager refuses: too large for the type, or not in a range.
+
+    Nor those that a release of PyTorch has otherwise: before 2.13 Dynamo opens two into ops of which each rounds, and
+    eager's softshrink rounds once; before 2.14 a bound that is no number is passed on by some of eager's instructions.
+    """
+    old = ("addcmul_", "addcdiv_", "softshrink") if torch.__version__ < (2, 13) else ()
     out = []
     for (name, op), c in itertools.product(ops.items(), numbers):
+        if name in old:
+            continue
         with contextlib.suppress(RuntimeError, ValueError):
-            op(x, y, c)
+            found = op(x, y, c)
+            if name.startswith("clamp") and c != c and not found.isnan().all():
+                continue
             out.append((name, op, c))
     return out
 

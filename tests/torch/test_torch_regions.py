@@ -7,6 +7,7 @@ import subprocess
 import sys
 import threading
 from collections.abc import Callable
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -25,6 +26,8 @@ from autofuse.torch.region import Region
 
 CLOSE = {"rtol": 2e-5, "atol": 2e-5}
 QUICK = {"opt": "-O0"}
+#: What torch_npu calls its device.
+NPU: Any = SimpleNamespace(type="npu", index=0)
 
 
 def traced(function: Callable[..., Any], *inputs: torch.Tensor) -> torch.fx.GraphModule:
@@ -189,7 +192,7 @@ def test_a_kernel_that_refuses_a_call(fallback: str, monkeypatch: pytest.MonkeyP
 
     def refusing(*args: Any) -> kernels.Built:
         found = built(*args)
-        return kernels.Built(found.result, _Refuses(), found.device)
+        return kernels.Built(found.result, _Refuses())
 
     monkeypatch.setattr(kernels, "_built", refusing)
     monkeypatch.setattr(kernels, "_CACHE", kernels._Cache())
@@ -271,7 +274,7 @@ def test_npu_says_what_is_missing(monkeypatch: pytest.MonkeyPatch) -> None:
     from autofuse.torch.lower import lower
 
     with pytest.raises(AutofuseError, match="torch_npu and CANN"):
-        kernels.built_for(lower(c.nodes, c.outputs).graph, Options(), "npu")
+        kernels.built_for(lower(c.nodes, c.outputs).graph, Options(), NPU)
     assert len(npu.requirements()) >= 2
 
 

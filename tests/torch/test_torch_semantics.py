@@ -250,7 +250,7 @@ def test_a_refused_call_with_unknown_sizes(monkeypatch: pytest.MonkeyPatch) -> N
 
     def refusing(*args: Any) -> kernels.Built:
         found = built(*args)
-        return kernels.Built(found.result, _Refuses(), found.device)
+        return kernels.Built(found.result, _Refuses())
 
     monkeypatch.setattr(kernels, "_built", refusing)
     monkeypatch.setattr(kernels, "_CACHE", kernels._Cache())

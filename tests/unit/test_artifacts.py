@@ -143,7 +143,7 @@ def test_a_failure_leaves_no_new_folder(tmp_path: Path, monkeypatch: pytest.Monk
     def failing(self: Path, *args: object, **kwargs: object) -> int:
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(Path, "write_text", failing)
+    monkeypatch.setattr(Path, "write_bytes", failing)
     with pytest.raises(AutofuseError, match="No space left"):
         write_files(FILES, tmp_path / "deep" / "out")
     assert list(tmp_path.iterdir()) == []

@@ -66,7 +66,7 @@ def test_backends_are_found_by_name() -> None:
     assert load_backend("ascendc").name == CHIP.backend == "ascendc"
     with pytest.raises(AutofuseError, match="there is no backend 'x'") as e:
         load_backend("x")
-    assert e.value.diagnostics[0].hint == "backends: ascendc"
+    assert "ascendc" in e.value.diagnostics[0].hint.removeprefix("backends: ").split(", ")
 
 
 def test_the_backend_of_the_target_is_the_usual_one() -> None:

@@ -26,7 +26,12 @@ from autofuse.base.diagnostics import AutofuseError
 
 CONTAINERS = (dict, list, set, deque)
 #: Caches without a limit: by the chips that there are, and by the templates.
-FINITE = {"autofuse.targets.spec.load_chip", "autofuse.codegen.render._template"}
+FINITE = {
+    "autofuse.targets.cpu.spec.load_cpu",
+    "autofuse.targets.gpu.spec.load_gpu",
+    "autofuse.targets.spec.load_chip",
+    "autofuse.codegen.render._template",
+}
 
 
 @pytest.fixture(scope="module")

@@ -81,6 +81,20 @@ def test_import_is_light(tmp_path: Path) -> None:
     assert result.stdout.strip() == "[]"
 
 
+def test_kernels_of_triton_are_written_without_it(repo: Path, tmp_path: Path) -> None:
+    """Neither it nor PyTorch is imported, nor could be."""
+    graph = str(repo / "examples" / "gallery" / "swiglu.json")
+    code = f"""
+import runpy, sys
+sys.modules.update(torch=None, triton=None)
+sys.argv = ["autofuse", "build", {graph!r}, "-t", "nvidia-h100", "-o", "out"]
+runpy.run_module("autofuse", run_name="__main__")
+"""
+    result = run_python(code, cwd=tmp_path)
+    assert result.returncode == 0, result.stderr
+    assert "import triton" in (tmp_path / "out" / "swiglu_triton.py").read_text(encoding="utf-8")
+
+
 @pytest.mark.parametrize("name", autofuse.__all__)
 def test_export_resolves(name: str) -> None:
     assert getattr(autofuse, name) is not None

@@ -11,7 +11,7 @@ from autofuse import api
 from autofuse.commands.explain import explain
 from autofuse.report.text.build import print_build
 from autofuse.report.text.console import Screen
-from autofuse.report.text.explain import print_explanation
+from autofuse.report.text.explain import print_explanation, print_kernels
 from autofuse.report.text.fitting import folded
 from autofuse.report.text.tables import table
 
@@ -54,6 +54,14 @@ def test_explain_and_build_fit(path):
     }
     text = shown(lambda screen: print_build(screen, summary, verbose=False))
     assert max(cell_len(line.rstrip()) for line in text.splitlines()) <= 80
+
+
+@pytest.mark.parametrize("path", GRAPHS, ids=lambda p: p.stem)
+def test_kernels_of_a_gpu_fit(path):
+    found = explain(path, shapes=[], target="nvidia-h100").result
+    text = shown(lambda screen: print_kernels(screen, found))
+    assert max(cell_len(line.rstrip()) for line in text.splitlines()) <= 80
+    assert all(f"\n{k['name']} " in text for k in found["kernels"])
 
 
 def test_a_column_shrinks_at_words_first():

@@ -153,7 +153,7 @@ def test_an_internal_error_leaves_a_reproducer(
 def test_a_bug_in_a_verb_is_an_internal_error_too(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    def broken() -> None:
+    def broken(**options: object) -> None:
         raise KeyError("schema")
 
     monkeypatch.setenv("AUTOFUSE_CACHE_DIR", str(tmp_path))
@@ -165,7 +165,7 @@ def test_a_bug_in_a_verb_is_an_internal_error_too(
 def test_too_little_memory_is_no_internal_error(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    def broken() -> None:
+    def broken(**options: object) -> None:
         raise MemoryError("Unable to allocate 37.3 GiB")
 
     monkeypatch.setenv("AUTOFUSE_CACHE_DIR", str(tmp_path))

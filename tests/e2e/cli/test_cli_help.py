@@ -15,6 +15,8 @@ VERBS = (
     "build", "run", "verify", "dump", "explain", "show", "schema", "new", "ops", "targets", "doctor", "cache",
     "knobs",
 )  # fmt: skip
+#: Verbs that have verbs of their own.
+GROUPS = ("kernelgen",)
 
 
 def test_help_lists_every_verb(autofuse: Callable) -> None:
@@ -22,7 +24,8 @@ def test_help_lists_every_verb(autofuse: Callable) -> None:
     assert done.code == 0
     assert done.err == ""
     listed = re.findall(r"^  (\w+)  ", done.out.partition("Commands:")[2], re.M)
-    assert tuple(listed) == VERBS
+    assert tuple(listed) == (*VERBS, *GROUPS)
+    assert tuple(g.name for g in app.registered_groups) == GROUPS
     assert tuple(c.name or c.callback.__name__ for c in app.registered_commands) == VERBS
     assert "..." not in done.out.partition("Commands:")[2].partition("Examples:")[0]
 

@@ -15,7 +15,7 @@ def test_targets_lists_every_chip(autofuse: Callable) -> None:
     for name in chip_names():
         assert name in done.out
     assert "no kernels: only the cost model knows it" in done.out
-    assert "No kernel was run on silicon yet." in done.out
+    assert "No kernel of Ascend C was run on silicon yet." in done.out
 
 
 def test_targets_as_json(autofuse: Callable) -> None:
@@ -46,7 +46,7 @@ def test_doctor_says_what_is_missing_and_what_to_do(autofuse: Callable) -> None:
     done = autofuse("doctor", "--json", AUTOFUSE_CXX="no-such-compiler")
     assert done.code == 1
     checks = {r["what"]: r for r in done.json()["result"]["checks"]}
-    assert set(checks) == {"autofuse", "C++ compiler", "CPU twin", "CANN", "cache"}
+    assert set(checks) == {"autofuse", "C++ compiler", "CPU twin", "CANN", "Triton", "cache"}
     assert checks["C++ compiler"]["status"] == "missing"
     assert "AUTOFUSE_CXX" in checks["C++ compiler"]["hint"]
     assert checks["CANN"]["status"] == "optional"

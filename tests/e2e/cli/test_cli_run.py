@@ -1,5 +1,6 @@
 """``run``: one run on the twin, beside NumPy."""
 
+import importlib.util
 import json
 from collections.abc import Callable
 from pathlib import Path
@@ -172,7 +173,10 @@ def test_the_examples_of_the_help_work_on_the_graph_that_new_writes(
     assert autofuse("build", "first.json", "-o", "out").code == 0
     ran = [e for e in examples if e[2] in ("first.json", "out")]
     assert len(ran) == len(examples) - 1
+    without_triton = importlib.util.find_spec("triton") is None
     for example in ran:
+        if without_triton and "nvidia-h100" in example:
+            continue
         done = autofuse(*example[1:])
         assert done.code == 0, (example, done.err)
 

@@ -6,13 +6,15 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 GENERATE = """
 import sys
 from pathlib import Path
 from autofuse import api
 
-for name in sys.argv[1:]:
-    api.build(Path("graphs") / name).write(Path("out") / Path(name).stem)
+for name in sys.argv[2:]:
+    api.build(Path("graphs") / name, target=sys.argv[1]).write(Path("out") / Path(name).stem)
 """
 
 
@@ -22,13 +24,15 @@ def graphs(repo: Path) -> list[Path]:
     return sorted(found, key=lambda p: p.name)
 
 
-def start(folder: Path, paths: list[Path], seed: str, **env: str) -> "subprocess.Popen[str]":
+def start(
+    folder: Path, target: str, paths: list[Path], seed: str, **env: str
+) -> "subprocess.Popen[str]":
     """Generate everything from copies of the graphs in ``folder``."""
     (folder / "graphs").mkdir(parents=True)
     for p in paths:
         shutil.copy(p, folder / "graphs")
     return subprocess.Popen(
-        [sys.executable, "-c", GENERATE, *(p.name for p in paths)],
+        [sys.executable, "-c", GENERATE, target, *(p.name for p in paths)],
         cwd=folder,
         env={**os.environ, "PYTHONHASHSEED": seed, **env},
         stdin=subprocess.DEVNULL,
@@ -42,12 +46,13 @@ def tree(folder: Path) -> dict[str, bytes]:
     return {str(p.relative_to(folder)): p.read_bytes() for p in folder.rglob("*") if p.is_file()}
 
 
-def test_two_processes_write_the_same_bytes(repo: Path, tmp_path: Path) -> None:
+@pytest.mark.parametrize("target", ["ascend910b1", "nvidia-h100"])
+def test_two_processes_write_the_same_bytes(target: str, repo: Path, tmp_path: Path) -> None:
     paths = graphs(repo)
     one, two = tmp_path / "one", tmp_path / "another" / "place"
     runs = [
-        start(one, paths, "0"),
-        start(two, paths[::-1], "4242", TZ="Asia/Tokyo", LC_ALL="C", COLUMNS="40"),
+        start(one, target, paths, "0"),
+        start(two, target, paths[::-1], "4242", TZ="Asia/Tokyo", LC_ALL="C", COLUMNS="40"),
     ]
     for run in runs:
         text, _ = run.communicate(timeout=300)

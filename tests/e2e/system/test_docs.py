@@ -1,7 +1,7 @@
 """Every command and every piece of Python in the documentation works, in the order of the page.
 
-On the pages of docs/guides, a block of text is lines of what the commands above it print, one of C++ is lines of
-what they wrote, and a diff is applied.
+On the pages of docs/guides, of Triton and of AKG, a block of text is lines of what the commands above it print, one of
+C++ (``cpp``) or Python (``py``) is lines of what they wrote, and a diff is applied.
 """
 
 import importlib.util
@@ -41,6 +41,10 @@ def blocks(page: Path) -> list[tuple[str, str]]:
         "split.md",
         "api.md",
         "clients.md",
+        "cpu.md",
+        pytest.param("kernelgen.md", marks=[needs("torch"), needs("triton")]),
+        pytest.param("triton.md", marks=[needs("torch"), needs("triton")]),
+        pytest.param("akg.md", marks=[needs("torch"), needs("triton")]),
         "guides/from_json.md",
         pytest.param("guides/from_onnx.md", marks=needs("onnx")),
         pytest.param("guides/from_pytorch.md", marks=needs("torch")),
@@ -54,19 +58,23 @@ def test_page(name: str, repo: Path, tmp_path: Path, cache_dir: Path) -> None:
     environ = {k: v for k, v in os.environ.items() if not k.startswith(("AUTOFUSE_", "ASCEND_"))}
     scripts = str(Path(sys.executable).parent)
     environ |= {
-        "AUTOFUSE_CACHE_DIR": str(cache_dir),
+        # A page may empty the cache.
+        "AUTOFUSE_CACHE_DIR": str(tmp_path / "cache" if name == "cli.md" else cache_dir),
         "PATH": f"{scripts}{os.pathsep}{environ['PATH']}",
     }
     folder = tmp_path / "work"
     folder.mkdir()
+    excerpts = name.startswith("guides/") or name in ("triton.md", "akg.md")
+    if "examples/gallery/" in (repo / "docs" / name).read_text(encoding="utf-8"):
+        (folder / "examples").symlink_to(repo / "examples")
     ran, printed = 0, ""
     for language, text in blocks(repo / "docs" / name):
         if language == "json" and '"autofuse.graph/1"' in text:
             graph = json.loads(text)["name"]
             (folder / f"{graph}.json").write_text(text, encoding="utf-8")
             continue
-        if name.startswith("guides/") and language in ("text", "cpp"):
-            shown = printed if language == "text" else written(folder)
+        if excerpts and language in ("text", "cpp", "py"):
+            shown = printed if language == "text" else written(folder, language)
             for line in text.splitlines():
                 assert plain(line) in plain(shown), f"{line}\n{printed}"
             continue
@@ -95,9 +103,9 @@ def plain(text: str) -> str:
     return " ".join(text.split())
 
 
-def written(folder: Path) -> str:
-    """All C++ in the folder that is not of a header."""
-    return "\n".join(p.read_text(encoding="utf-8") for p in sorted(folder.rglob("*.cpp")))
+def written(folder: Path, suffix: str) -> str:
+    """All C++ in the folder that is not of a header, or all Python."""
+    return "\n".join(p.read_text(encoding="utf-8") for p in sorted(folder.rglob(f"*.{suffix}")))
 
 
 def test_the_readme_names_targets_of_the_makefile(repo: Path) -> None:
@@ -113,7 +121,8 @@ def test_the_readme_names_targets_of_the_makefile(repo: Path) -> None:
 def test_links_lead_somewhere(page: str, repo: Path) -> None:
     path = repo / page
     for file in [path] if path.is_file() else sorted(path.rglob("*.md")):
-        for link in re.findall(r"\]\(([^)#:]+)[^):]*\)", file.read_text(encoding="utf-8")):
+        text = re.sub(r"`[^`\n]+`", "", FENCE.sub("", file.read_text(encoding="utf-8")))
+        for link in re.findall(r"\]\(([^)#:]+)[^):]*\)", text):
             assert (file.parent / link).exists(), f"{file.name}: {link}"
 
 

@@ -20,8 +20,9 @@ from autofuse.implgraph.ir.fusion import (
     Tensor,
 )
 from autofuse.twin.oracle.data import random_inputs
+from autofuse.twin.run.arguments import solve_symbols
 from autofuse.twin.run.compile import compile_kernel
-from autofuse.twin.run.kernel import TwinKernel, solve_symbols
+from autofuse.twin.run.kernel import TwinKernel
 from autofuse.twin.run.worker import WorkerPool
 from autofuse.twin.verify.verify import VerifyReport, verify_in_subprocess, verify_kernel
 

@@ -7,6 +7,7 @@ from autofuse import api
 from autofuse.base import cache, knobs
 from autofuse.base.diagnostics import AutofuseError
 from autofuse.twin.run import compile as compiling
+from autofuse.twin.run import compiler
 from autofuse.twin.run.compile import (
     DEFAULT,
     OBJECT,
@@ -129,6 +130,34 @@ def test_code_that_is_damaged_is_made_again(cache_dir, repo):
     made.write_bytes(b"nonsense")
     compile_kernel(files, graph.name, opt=QUICK, cache=False)
     assert made.stat().st_size > 1000
+
+
+@gcc_only
+@pytest.mark.parametrize("split", [False, True])
+def test_a_cache_that_others_empty_is_filled_again(cache_dir, repo, monkeypatch, split):
+    graph = api.read(repo / "examples" / "demo.json")
+    built = api.build(graph)
+    run, emptied = compiler.run_compiler, []
+
+    def run_late(cmd, folder, name, result):
+        if name == graph.name and len(emptied) < times:
+            emptied.append(cache.clear().entries)
+        run(cmd, folder, name, result)
+
+    def compiled(opt):
+        if split:
+            return compiling.compile_split(built.files, graph.name, {}, opt=opt)
+        return compile_kernel(built.files, graph.name, opt=opt)
+
+    monkeypatch.setattr(compiler, "run_compiler", run_late)
+    times = 1
+    library = compiled(QUICK)
+    assert emptied[0] >= 2
+    assert KernelLibrary(library).tiling([7], None, 0)
+    times = 20
+    with pytest.raises(AutofuseError, match="others empty it") as e:
+        compiled("-O1")
+    assert e.value.diagnostics[0].code == "AF5009"
 
 
 @gcc_only

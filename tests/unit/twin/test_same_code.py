@@ -25,8 +25,8 @@ def graph(
     }
 
 
-def code(sizes=True, **changes):
-    built = api.build(graph(**changes))
+def code(sizes=True, target=api.DEFAULT_TARGET, **changes):
+    built = api.build(graph(**changes), target=target)
     return digest(built.files, built.graph, sizes=sizes)
 
 
@@ -48,6 +48,24 @@ def test_names_do_not_count(names):
 @pytest.mark.parametrize("change", [{"op": "Sub"}, {"dtype": "float16"}, {"size": 301}])
 def test_all_else_does(change):
     assert code(**change) != code()
+
+
+def test_kernels_of_triton_are_equal_but_for_names_as_well():
+    first = code(target="nvidia-h100")
+    names = {"name": "h", "a": "left", "b": "right", "mid": "between", "out": "last"}
+    assert code(target="nvidia-h100", **names) == first != code()
+    assert code(target="nvidia-h100", op="Sub") != first
+
+
+def test_blank_space_and_division_count_in_python():
+    made = api.read(graph())
+
+    def of(text):
+        return digest({"g_triton.py": text}, made)
+
+    assert of("q = p // 2  # x") == of("q = p // 2  # y")
+    assert of("q = p // 2") != of("q = p // 3")
+    assert of("if q:\n    f()\nh()") != of("if q:\n    f()\n    h()")
 
 
 @pytest.mark.parametrize(
