@@ -30,6 +30,7 @@ _AREAS = {
     "AF11": "Fields of a graph file",
     "AF12": "Ops, dtypes and shapes",
     "AF13": "Clients of CANN's Python package",
+    "AF14": "Definitions of operators",
     "AF20": "IR",
     "AF21": "One kernel from one graph",
     "AF30": "Scheduling",
@@ -170,6 +171,17 @@ ADVICE: dict[str, Advice] = {
         "A call of a class or function that autofuse has only in part.",
         "[clients.md](clients.md) says what is there; the hint names the way that works.",
     ),
+    "AF1401": Advice(
+        "`autofuse kernelgen describe` takes a line of English, and never guesses: a dtype, a shape or an axis is not "
+        "said, a word has several meanings, or is not known. There is one diagnostic for each question.",
+        "Say it in the line; the hint has the choices ([kernelgen.md](kernelgen.md#one-line-of-english)).",
+    ),
+    "AF1402": Advice(
+        "A part of the function or module is no kernel: a matrix product, a loop that depends on data, an op that "
+        "autofuse does not know. Or the file or the name in it is wrong, or the example inputs do not fit.",
+        'Describe the part in between as a function of its own; `torch.compile(model, backend="autofuse")` takes '
+        "whole models ([torch.md](torch.md)).",
+    ),
     "AF2001": Advice(
         "The text is not what `autofuse dump --stage hint` or `impl` prints; it was edited, or "
         "is of another version.",
@@ -231,14 +243,21 @@ ADVICE: dict[str, Advice] = {
         "Lower the `max` of the symbols, or make graphs of the parts, with tensors that the "
         "caller allocates.",
     ),
+    "AF3007": Advice(
+        "The tuning file is for another graph or an earlier state of it, for another card, names a kernel that "
+        "is not there, or gives a size that the kernel does not have, or the card no room for.",
+        "`autofuse explain GRAPH -t nvidia-h100 --tuning-out FILE` writes the present blocks to start from; "
+        "[triton.md](triton.md#blocks-from-a-file) says which sizes a kernel has.",
+    ),
     "AF4001": Advice(
         "A proof about the generated code fails. The code is not written.",
         _REPORT,
     ),
     "AF5001": Advice(
-        "There is no g++, or the library of the twin is not where it was installed.",
+        "There is no g++, or the library of the twin is not where it was installed; for kernels of Triton, "
+        "PyTorch, Triton or the card of `--device`.",
         "`autofuse doctor` says which; install g++ or name a compiler with `AUTOFUSE_CXX`; else "
-        "install autofuse again.",
+        "install autofuse again. Triton comes with `pip install 'ascend-autofuse[gpu]'`.",
     ),
     "AF5002": Advice(
         "A kernel that was edited has an error in C++; the compiler took too long, or had no "
@@ -281,6 +300,11 @@ ADVICE: dict[str, Advice] = {
     "AF5009": Advice(
         "The cache folder cannot be made or written.",
         "`AUTOFUSE_CACHE_DIR` names another one.",
+    ),
+    "AF5010": Advice(
+        "A stage of `autofuse kernelgen` was called before the one that it builds on, files of the folder were edited, "
+        "or another version of autofuse wrote them.",
+        "Run the stage that the hint names; `--force` writes the files again.",
     ),
     "AF6001": Advice(
         "Elements differ from NumPy by more than the ops allow. Of a kernel that was edited: it "
