@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from autofuse.npu.cann import FAKE
+from autofuse.npu.cann import FAKE, VARIABLES
 from autofuse.targets import TargetSpec, load_target
 from autofuse.twin.run.compile import TwinFiles, twin_files
 from autofuse.twin.run.compiler import Toolchain, key_of, made, toolchain
@@ -98,10 +98,12 @@ def make(folder: Path, options: Options | None = None) -> Path:
     )
     for header in sorted((HERE / "include").rglob("*.h")):
         _write(folder / header.relative_to(HERE), header.read_text(encoding="utf-8"))
+    for file in sorted((HERE / "cmake").iterdir()):
+        _write(folder / "lib/cmake/ASC" / file.name, file.read_text(encoding="utf-8"))
     for name, script in (("bisheng", "bisheng"), ("msprof", "msprof"), ("npu-smi", "npu_smi")):
         _program(folder / "bin" / name, HERE / f"{script}.py", folder)
     _library(folder, cxx, twin)
-    _write(folder / "set_env.sh", f'export ASCEND_HOME_PATH="{folder}"\n')
+    _write(folder / "set_env.sh", _environment(folder))
     return folder
 
 
@@ -160,6 +162,17 @@ def _library(folder: Path, cxx: Toolchain, twin: TwinFiles) -> None:
     # Under a new inode: a process may have the old one mapped.
     shutil.copyfile(made_, to.with_suffix(".new"))
     to.with_suffix(".new").replace(to)
+
+
+def _environment(folder: Path) -> str:
+    """What a shell sources: the variables that CANN's own set_env.sh sets, as far as anything here reads them."""
+    lists = {"PATH": "bin", "LD_LIBRARY_PATH": "lib64"}
+    lines = [f"export {name}={_quoted(str(folder))}" for name in VARIABLES]
+    for name, part in lists.items():
+        lines.append(f'export {name}={_quoted(str(folder / part))}"${{{name}:+:${name}}}"')
+    prefix = "CMAKE_PREFIX_PATH"
+    lines.append(f'export {prefix}={_quoted(str(folder))}"${{{prefix}:+:${prefix}}}"')
+    return "\n".join(lines) + "\n"
 
 
 def _program(path: Path, script: Path, root: Path) -> None:
