@@ -1,5 +1,8 @@
 """Kernels on the fake CANN: compiled by its bisheng, run through its runtime, and what goes wrong on purpose."""
 
+import json
+import subprocess
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -121,6 +124,17 @@ def test_counters_of_the_pipes(fake_cann: FakeCann, built: BuildResult) -> None:
     kernel = NpuKernel.load(built, timeout=0.1)
     with pytest.raises(AutofuseError, match=r"AF5012.*did not come to its end under msprof"):
         counters(kernel, _inputs(), repeats=1)
+
+
+def test_run_takes_a_chip(fake_cann: FakeCann, built: BuildResult, tmp_path: Path) -> None:
+    built.write(tmp_path / "out")
+    with pytest.raises(AutofuseError, match="AF5007: check is for the CPU twin"):
+        autofuse.load(built, device="npu:0", check="all")
+    words = ["run", str(tmp_path / "out"), "--device", "npu:0", "--json"]
+    command = [sys.executable, "-m", "autofuse", *words]
+    found = json.loads(subprocess.run(command, capture_output=True, check=True).stdout)["result"]
+    assert found["runs_on"] == "npu:0 (Ascend910B2, a fake)"
+    assert [row["ok"] for row in found["outputs"]] == [True]
 
 
 def test_several_kernels_run_by_their_driver(fake_cann: FakeCann) -> None:
