@@ -28,6 +28,7 @@ from autofuse.commands.options import (
     Graph,
     Json,
     Partition,
+    Scheduler,
     Seed,
     Split,
     Target,
@@ -374,6 +375,7 @@ def run(
         "autofuse verify first.json -t nvidia-h100 --tuning blocks.json",
         "autofuse verify first.json -t cpu          C++ loops on this machine",
         "autofuse verify first.json -t nvidia-h100 --device cuda  on a card",
+        "autofuse verify graphs/ --scheduler tcp://host:8786  on workers of Dask",
     )
 )
 def verify(
@@ -398,6 +400,7 @@ def verify(
     check: CheckMode = None,
     check_seed: CheckSeed = 0,
     device: Device = "cpu",
+    scheduler: Scheduler = None,
     target: Target = DEFAULT_TARGET,
     json: Json = False,
 ) -> None:
@@ -426,6 +429,7 @@ def verify(
             device=device,
             quiet=json,
             tuning=tuning,
+            scheduler=scheduler,
         )
 
     _finish("verify", action, json)

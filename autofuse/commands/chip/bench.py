@@ -11,6 +11,7 @@ import typer
 from autofuse.commands.options import (
     DEFAULT_TARGET,
     Json,
+    Scheduler,
     Seed,
     Target,
     Tuning,
@@ -99,14 +100,7 @@ def bench(
             help="Seconds for a kernel at one set of sizes, with compiling and NumPy.",
         ),
     ] = 600,
-    scheduler: Annotated[
-        str | None,
-        typer.Option(
-            "--scheduler",
-            metavar="ADDRESS",
-            help="Measure on the workers of this Dask scheduler, as tcp://host:8786.",
-        ),
-    ] = None,
+    scheduler: Scheduler = None,
     out: Annotated[
         Path | None,
         typer.Option(
