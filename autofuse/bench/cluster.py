@@ -19,6 +19,7 @@ from typing import Any
 from autofuse import __version__
 from autofuse.base.diagnostics import CODES, AutofuseError, Diagnostic
 from autofuse.base.visible import visible
+from autofuse.bench.pools import BROKEN
 from autofuse.frontends.json_positions import load
 from autofuse.twin.run.worker import Outcome, WorkerPool, diagnostic_from_json
 
@@ -136,7 +137,10 @@ def answer(job: str, text: str, version: str, timeout_s: float, memory_mb: int) 
         hint = "install the same version on all hosts"
         found = Diagnostic("AF5007", text, hint=hint)
         return json.dumps({"value": None, "diagnostics": [found.to_json()], "seconds": 0.0})
-    outcome = _pool(job, timeout_s, memory_mb).run(json.loads(text))
+    pool = _pool(job, timeout_s, memory_mb)
+    outcome = pool.run(json.loads(text))
+    if any(d.code in BROKEN for d in outcome.diagnostics):
+        pool.close()
     return json.dumps(
         {
             "value": outcome.value,

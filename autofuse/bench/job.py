@@ -69,7 +69,8 @@ def measurement_of(
             "l2": plan.l2,
             "method": found.samples.method,
             "warm_up": plan.warm_up,
-            "times_us": list(found.samples.us),
+            # A tenth of a nanosecond; no clock of a device is finer.
+            "times_us": [round(us, 4) for us in found.samples.us],
             "compared": found.compared,
             "counters": dict(found.samples.counters),
         }

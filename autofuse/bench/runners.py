@@ -6,7 +6,7 @@ import json
 import re
 from collections.abc import Mapping
 from functools import lru_cache
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from autofuse.base.diagnostics import AutofuseError
 from autofuse.bench.measure import Plan, Runner, Samples
@@ -16,7 +16,10 @@ from autofuse.implgraph.ir.fusion import FusionGraph
 from autofuse.implgraph.ir.serialise import from_json_as
 from autofuse.twin.run.kernel import Run
 
-__all__ = ["CudaRunner", "cuda_facts", "runner_of", "version_text"]
+if TYPE_CHECKING:
+    from autofuse.npu.device import Chip
+
+__all__ = ["CudaRunner", "NpuRunner", "chip_facts", "cuda_facts", "runner_of", "version_text"]
 
 #: Kernels that a worker keeps loaded.
 _KERNELS = 8
@@ -43,13 +46,51 @@ def runner_of(kernel: str, device: str, timeout_s: float) -> Runner:
             text = f"{graph.label} is not written in Triton, which {device} runs"
             raise AutofuseError.of("AF5007", text, hint="-t nvidia-h100 writes kernels for a card")
         return CudaRunner(files, graph, device)
-    raise AutofuseError.of("AF5007", f"no kernel runs on {device}")
+    return NpuRunner(files, graph, device, timeout_s)
 
 
 def version_text(text: object) -> str | None:
     """A text of a driver as files of results take it: other characters are replaced, of nothing there is None."""
     word = re.sub(r"[^A-Za-z0-9 ._+()-]", "_", str(text or "")).strip(" ._+-")[:80]
     return word if re.match("[A-Za-z0-9]", word) else None
+
+
+class NpuRunner:
+    """A kernel of Ascend C on a chip."""
+
+    def __init__(
+        self, files: Mapping[str, str], graph: FusionGraph, device: str, timeout_s: float
+    ) -> None:
+        from autofuse.npu.kernel import NpuKernel
+
+        self.graph = graph
+        self._kernel = NpuKernel(files, graph, device, timeout=timeout_s)
+
+    def facts(self) -> DeviceFacts:
+        """As :class:`~autofuse.bench.measure.Runner`, like what follows."""
+        return chip_facts(self._kernel.chip)
+
+    def run(self, inputs: Mapping[str, Any], sizes: Mapping[str, int], poison: int) -> Run:
+        """One launch."""
+        return self._kernel.run(inputs, symbols=sizes, poison=poison)
+
+    def time(self, inputs: Mapping[str, Any], sizes: Mapping[str, int], plan: Plan) -> Samples:
+        """Times of launches by events of the stream."""
+        us = self._kernel.time(inputs, plan.warm_up, plan.repeats, plan.l2, symbols=sizes)
+        return Samples(us, "events")
+
+
+def chip_facts(chip: Chip) -> DeviceFacts:
+    """What runtime and driver say of a chip."""
+    clock = chip.clock_mhz
+    return DeviceFacts(
+        kind="npu",
+        chip=version_text(chip.soc) or "unknown",
+        fake=chip.is_fake,
+        driver=version_text(chip.driver),
+        cann=version_text(chip.cann),
+        clocks_mhz={} if clock is None else {"aicore": float(clock)},
+    )
 
 
 class CudaRunner:

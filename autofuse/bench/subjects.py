@@ -19,7 +19,7 @@ from autofuse.implgraph.ir.fusion import FusionGraph
 from autofuse.implgraph.ir.serialise import to_json
 from autofuse.implgraph.ops.requirements import requirements
 from autofuse.report.explanation import explain, sizes_of
-from autofuse.results import BuildResult
+from autofuse.results import BuildResult, read_folder
 from autofuse.targets import GpuTarget, Target, TargetSpec, find_target
 
 __all__ = ["Choice", "Subject", "chosen", "is_kernel", "points", "subject_of"]
@@ -105,7 +105,7 @@ def subject_of(path: Path, target: str, tuning: Tuning | None = None) -> Subject
     if tuning is not None:
         text = "a tuning file is for a graph file: the kernel of a folder has its blocks"
         raise AutofuseError.of("AF5007", text, hint="leave out --tuning")
-    graph, files = api._read_folder(path)
+    graph, files = read_folder(path)
     name = target
     if module_file(graph) not in files:
         name = _target_in(files, graph)
