@@ -179,7 +179,7 @@ def build(
     ] = False,
     json: Json = False,
 ) -> None:
-    """Generate kernels of a graph: an Ascend C project, or Triton.
+    """Generate kernels of a graph: Ascend C, or Triton.
 
     For a GPU (-t nvidia-h100) it is a module of Triton kernels, as many as the graph needs.
     Of a folder, every graph in it gets a project of its own, at the same place inside DIR. Where

@@ -61,7 +61,7 @@ def import_msprof(
     ] = None,
     json: Json = False,
 ) -> None:
-    """Take times of kernels from a profile of your own into a file of results.
+    """Take times of kernels from your own profile.
 
     Kernels are recognised by their names; rows of other operators are counted and left. With the
     graphs, sizes follow from the shapes in the table, and the time of the cost model stands beside.

@@ -143,7 +143,7 @@ def test_a_measurement_that_is_none_is_a_finding(tmp_path: Path) -> None:
     file = tmp_path / "a.json"
     file.write_text(json.dumps(graph))
     case = Case(subject_of(file, "ascend910b1"), {})
-    for value in (None, {}, {"times_us": [1]}, "text"):
+    for value in (None, {}, {"record": {"times_us": [1]}, "notes": []}, {"record": 1}, "text"):
         row = _row(case, Outcome({"device": "npu:0"}, value), Choice())
         assert (row.state, row.record) == ("failed", None)
         assert row.diagnostics[0].code == "AF1403"
