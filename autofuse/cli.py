@@ -570,7 +570,7 @@ def schema(
         bool, typer.Option("--json", help="Wrap it in the object that the other verbs print.")
     ] = False,
 ) -> None:
-    """Print the JSON Schema of graph files, or of what options name."""
+    """Print the JSON Schema of graph or other files."""
 
     def action() -> Outcome:
         from autofuse.commands.author import schema

@@ -19,7 +19,7 @@ def register(app: typer.Typer) -> None:
         "import-msprof",
         epilog=examples(
             "autofuse import-msprof op_summary_1.csv -t ascend910b2 --graphs graphs/",
-            "autofuse import-msprof kernel_details.csv -t ascend910b2 -g out --out results.json",
+            "autofuse import-msprof kernel_details.csv -t ascend910b2 -g out -o all.json",
         ),
     )(import_msprof)
 
