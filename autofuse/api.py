@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 from autofuse.base import artifacts, knobs
 from autofuse.base.arguments import integer, symbol_sizes
 from autofuse.base.diagnostics import AutofuseError, Where
+from autofuse.base.edits import blamed
 from autofuse.failures import internal_error, reporting_bugs
 from autofuse.implgraph.ir.fusion import FusionGraph
 from autofuse.results import BuildResult, SplitResult, TimedRun
@@ -49,6 +50,7 @@ __all__ = [
     "TuningLike",
     "build",
     "build_split",
+    "folder_files",
     "graph_of",
     "hint_of",
     "internal_error",
@@ -307,21 +309,28 @@ def load(
         Kernels of Triton run in another process, which takes seconds to start.
 
     Raises:
-        AutofuseError: AF5001 no compiler, or no Triton, AF5002 the code does not compile, AF5009 the cache folder
-            cannot be used, AF1001 the folder does not hold a kernel, AF5007 the kernel does not run on this device,
-            or is not checked like this.
+        AutofuseError: AF5001 no compiler, or no Triton, AF5002 the code does not compile, AF5015 what was edited does
+            not, AF5009 the cache folder cannot be used, AF1001 the folder does not hold a kernel, AF5007 the kernel
+            does not run on this device, or is not checked like this.
         ValueError: ``check`` is none of the two.
     """
+    if not isinstance(built, BuildResult | SplitResult):
+        graph, files = folder_files(Path(built))
+        with blamed(Path(built)):
+            return _loaded(graph, files, check, check_seed, device)
+    return _loaded(built.graph, built.files, check, check_seed, device)
+
+
+def _loaded(
+    graph: FusionGraph, files: Mapping[str, str], check: str, check_seed: int, device: str
+) -> TwinKernel | TritonKernel | CpuKernel:
+    """The kernel in files, as a function."""
     from autofuse.cpu.library import compile_library, source_file
     from autofuse.gpu.loading import module_file, no_twin_options, only_on_cpu
     from autofuse.twin.run.compile import compile_kernel
     from autofuse.twin.run.kernel import TwinKernel, chip_of
     from autofuse.twin.verify.split import load_split, read_parts
 
-    if isinstance(built, BuildResult | SplitResult):
-        graph, files = built.graph, built.files
-    else:
-        graph, files = _read_folder(Path(built))
     twin_only = {"check": check != "fast", "check_seed": check_seed}
     if module_file(graph) in files:
         from autofuse.gpu.kernel import TritonKernel
@@ -377,7 +386,7 @@ def timed(
     if isinstance(built, BuildResult | SplitResult):
         graph, files, chip = built.graph, built.files, ascend_chip(built.target)
     else:
-        graph, files = _read_folder(Path(built))
+        graph, files = folder_files(Path(built))
         chip = None
         if module_file(graph) in files or source_file(graph) in files:
             text = f"no model gives the times of {graph.label}, which is not written in Ascend C"
@@ -390,7 +399,8 @@ def timed(
         )
     # The name comes with the files; load_target accepts names of chips only.
     chip = chip or load_target(str(json.loads(files[f"{graph.name}.json"])["target"]))
-    library = compile_kernel(files, graph.name, checked=True)
+    with blamed(None if isinstance(built, BuildResult | SplitResult) else Path(built)):
+        library = compile_kernel(files, graph.name, checked=True)
     kernel = TwinKernel(library, graph, check=check, check_seed=check_seed, chip=chip)
     return TimedRun(*timed_run(kernel, inputs, chip, symbols=symbols, key=key))
 
@@ -495,11 +505,15 @@ def graph_of(path: Path) -> FusionGraph:
     Raises:
         AutofuseError: AF1xxx, as :func:`read`.
     """
-    return _read_folder(path)[0] if path.is_dir() else read(path)
+    return folder_files(path)[0] if path.is_dir() else read(path)
 
 
-def _read_folder(folder: Path) -> tuple[FusionGraph, dict[str, str]]:
-    """The graph and the files of a folder that :meth:`BuildResult.write` made."""
+def folder_files(folder: Path) -> tuple[FusionGraph, dict[str, str]]:
+    """The graph and the files of a folder that :meth:`BuildResult.write` made, with what was edited since.
+
+    Raises:
+        AutofuseError: AF1001, the folder does not hold a kernel, or one that cannot be read.
+    """
     from autofuse.implgraph.ir.serialise import from_json_as
 
     files = artifacts.read_files(folder)
@@ -511,7 +525,18 @@ def _read_folder(folder: Path) -> tuple[FusionGraph, dict[str, str]]:
             where=Where(path=str(folder)),
             hint=f"autofuse build GRAPH -o {folder}",
         )
-    return from_json_as(FusionGraph, json.loads(files[names[0]])), files
+    try:
+        content = json.loads(files[names[0]])
+    except (ValueError, RecursionError) as e:
+        where = Where(path=str(folder / names[0]))
+        raise AutofuseError.of(
+            "AF1001", f"the graph of a folder is no JSON: {e}", where=where
+        ) from e
+    graph = from_json_as(FusionGraph, content)
+    if names[0] != f"{graph.name}.graph.json" or not graph.name.isidentifier():
+        text = f"{names[0]} is the graph of another kernel, {graph.name}"
+        raise AutofuseError.of("AF1001", text, where=Where(path=str(folder)))
+    return graph, files
 
 
 def hint_of(

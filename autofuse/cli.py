@@ -22,6 +22,7 @@ from autofuse.base.ending import EndedError, end_cleanly
 from autofuse.commands import chip, kernelgen
 from autofuse.commands.options import (
     DEFAULT_TARGET,
+    Against,
     CheckMode,
     CheckSeed,
     Device,
@@ -297,15 +298,7 @@ def run(
             "--html", parser=_path, metavar="FILE", help="Write modelled times as one HTML page."
         ),
     ] = None,
-    against: Annotated[
-        Path | None,
-        typer.Option(
-            "--against",
-            parser=_path,
-            metavar="GRAPH_FILE",
-            help="Compare with what this graph computes, after an edit of the kernel.",
-        ),
-    ] = None,
+    against: Against = None,
     split: Split = False,
     partition: Partition = None,
     rtol: Annotated[
@@ -370,6 +363,7 @@ def run(
         "autofuse verify graphs/ --jobs 4",
         "autofuse verify graphs/ --json > report.json",
         "autofuse verify large.json --split",
+        "autofuse verify out                        a folder that build wrote",
         "autofuse verify first.json -t nvidia-h100  in Triton's interpreter",
         "autofuse verify first.json -t nvidia-h100 --tuning blocks.json",
         "autofuse verify first.json -t cpu          C++ loops on this machine",
@@ -380,7 +374,9 @@ def verify(
     graphs: Annotated[
         list[Path],
         typer.Argument(
-            parser=_path, metavar="GRAPH_OR_DIR...", help="Graph files, or folders of them."
+            parser=_path,
+            metavar="GRAPH_OR_DIR...",
+            help="Graph files, folders of them, or folders that build wrote.",
         ),
     ],
     shapes: Annotated[
@@ -395,6 +391,7 @@ def verify(
     ] = False,
     split: Split = False,
     tuning: Tuning = None,
+    against: Against = None,
     check: CheckMode = None,
     check_seed: CheckSeed = 0,
     device: Device = "cpu",
@@ -426,6 +423,7 @@ def verify(
             device=device,
             quiet=json,
             tuning=tuning,
+            against=against,
         )
 
     _finish("verify", action, json)
@@ -471,6 +469,7 @@ def dump(
         "autofuse explain first.json",
         "autofuse explain first.json --shape rows=4096 --target ascend910b4",
         "autofuse explain first.json --html explained.html",
+        "autofuse explain out                       a folder that build wrote",
         "autofuse explain first.json -t nvidia-h100 --tuning-out blocks.json",
         "autofuse explain first.json --json | jq .result.total_us",
     )

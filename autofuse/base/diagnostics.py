@@ -201,6 +201,8 @@ CODES: dict[str, str] = {
     "AF5008": "an AUTOFUSE_* variable is not known, or its value is not allowed",
     "AF5009": "the cache folder cannot be used",
     "AF5010": "the folder is not as a stage of kernelgen needs it",
+    "AF5015": "a file that was edited does not compile",
+    "AF5016": "what is generated under an edited file changed",
     "AF6001": "an output differs from the reference",
     "AF6002": "an output element was not written, or an input was changed",
     "AF6003": "the verification says nothing: the reference is ill-conditioned",

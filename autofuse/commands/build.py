@@ -14,6 +14,7 @@ from autofuse import api
 from autofuse.base.cann import COMMAND_SECONDS, PRESET, PRESET_COMMANDS, first_failure
 from autofuse.base.collecting import collect_rarely
 from autofuse.base.diagnostics import AutofuseError, Diagnostic, Where
+from autofuse.base.edits import blamed, stale_findings
 from autofuse.commands.graph_files import UNSUPPORTED, graph_files
 from autofuse.commands.machine import bisheng
 from autofuse.commands.outcome import Outcome
@@ -97,7 +98,7 @@ def build(
         show_one = print_split if "parts" in found else print_build
         show_one(screen, found, verbose=verbose)
 
-    return Outcome(found, show)
+    return Outcome(found, show, stale_findings(folder, found["stale"]))
 
 
 def _built(
@@ -126,8 +127,10 @@ def _built(
         **result.summary(),
         "folder": str(folder),
         "written": {
-            k: list(getattr(written, k)) for k in ("created", "updated", "unchanged", "removed")
+            k: list(getattr(written, k))
+            for k in ("created", "updated", "unchanged", "removed", "kept")
         },
+        "stale": list(written.stale),
     }
     return folder, found
 
@@ -217,6 +220,8 @@ def build_rows(
         for outcome in pool.map(items):
             row = _row(outcome)
             rows.append(row)
+            if outcome.ok:
+                findings += stale_findings(Path(row["folder"]), outcome.value.get("stale", ()))
             if row["state"] == "failed":
                 findings += (_placed(d, row["graph"]) for d in outcome.diagnostics)
             tick()
@@ -253,7 +258,7 @@ def build_job(job: Mapping[str, Any]) -> dict[str, Any]:
 
     Returns:
         ``name``, ``keys`` (number of tiling keys, over all kernels), ``parts`` (number of kernels), ``written``
-        (how many files, by what became of them), ``compiled``, ``seconds``.
+        (how many files, by what became of them), ``stale`` (see ``artifacts.Written``), ``compiled``, ``seconds``.
     """
     collect_rarely()
     options = (job["target"], job["entry"], job["ub_bytes"], job["split"], job["force"])
@@ -264,6 +269,7 @@ def build_job(job: Mapping[str, Any]) -> dict[str, Any]:
         "keys": sum(len({t["key"] for t in p["templates"]}) for p in parts),
         "parts": len(parts),
         "written": {k: len(names) for k, names in found["written"].items()},
+        "stale": found["stale"],
         "compiled": compile_project(folder, job["entry"], job["target"])["done"],
         "seconds": sum(found["seconds"].values()),
     }
@@ -310,11 +316,12 @@ def compile_project(folder: Path, entry: str, target: str) -> Mapping[str, Any]:
         }
     failure = first_failure(PRESET_COMMANDS, folder)
     if failure is not None:
-        raise AutofuseError.of(
-            "AF5002",
-            f"the files were generated, but `{failure.command}` failed: {failure.why}",
-            where=Where(path=str(folder)),
-            hint="repeat the command in that folder; unset ASCEND_HOME_PATH to generate only",
-            notes=failure.lines,
-        )
+        with blamed(folder):
+            raise AutofuseError.of(
+                "AF5002",
+                f"the files were generated, but `{failure.command}` failed: {failure.why}",
+                where=Where(path=str(folder)),
+                hint="repeat the command in that folder; unset ASCEND_HOME_PATH to generate only",
+                notes=failure.lines,
+            )
     return {"done": True, "compiler": str(compiler), "folder": str(folder / "build" / PRESET)}

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from autofuse import api
-from autofuse.base.diagnostics import AutofuseError
+from autofuse.base.diagnostics import AutofuseError, Where
+from autofuse.base.edits import edited_files
 from autofuse.commands import words, writing
+from autofuse.commands.graph_files import is_built
 from autofuse.commands.outcome import Outcome
 from autofuse.commands.writing import keep_inputs
 from autofuse.implgraph.ops.requirements import requirements
@@ -18,8 +21,14 @@ if TYPE_CHECKING:
     from rich.console import Console
 
     from autofuse.codegen.backends.triton.tuning import Tuning
+    from autofuse.implgraph.ir.fusion import FusionGraph
 
 __all__ = ["explain"]
+
+#: What an edit means for what is printed.
+UNEDITED = (
+    "the figures are those of the generated kernel (model); run DIR --html FILE times the edit"
+)
 
 
 def explain(
@@ -47,14 +56,21 @@ def explain(
         read = {"the graph": graph} | ({} if tuning is None else {"the tuning file": tuning})
         keep_inputs(tuning_out, read)
     given = words.sizes(shapes, "--shape")
-    asked = api.read(graph)
+    edited: tuple[str, ...] = ()
+    asked: FusionGraph
+    if is_built(graph):
+        asked, files = api.folder_files(graph)
+        target = target_of(files, asked, graph)
+        edited = tuple(f.name for f in edited_files(graph))
+    else:
+        asked = api.read(graph)
     sizes = explanation.sizes_of(asked.symbols, given)
     for r in requirements(asked):
         if not r.holds(sizes):
             hint = "a kernel refuses these sizes as well"
             raise AutofuseError.of("AF5007", r.text, hint=hint)
     tuned = None if tuning is None else api.read_tuning(tuning)
-    built = api.build(graph, target=target, tuning=tuned)
+    built = api.build(asked if is_built(graph) else graph, target=target, tuning=tuned)
     labels = built.graph.symbol_labels()
     called = {labels[n]: size for n, size in sizes.items()}
     if isinstance(built.target, GpuTarget):
@@ -62,7 +78,7 @@ def explain(
     found = explanation.explain(
         built.graph.label, built.schedule, ascend_chip(built.target), sizes, built.graph
     )
-    found["sizes"] = called
+    found |= {"sizes": called, "edited": list(edited)}
 
     if page is not None:
         from autofuse.report.pages.explain_page import explain_page
@@ -70,13 +86,29 @@ def explain(
         writing.write_all({page: writing.text(explain_page(found))}, None)
 
     def show(screen: Console) -> None:
+        from autofuse.report.text.edits import print_edited
         from autofuse.report.text.explain import print_explanation
 
         print_explanation(screen, found)
+        print_edited(screen, edited, UNEDITED)
         if page is not None:
             screen.print(f"wrote {page}", soft_wrap=True)
 
     return Outcome(found, show)
+
+
+def target_of(files: Mapping[str, str], graph: FusionGraph, folder: Path) -> str:
+    """The chip that the kernel in a folder was generated for.
+
+    Raises:
+        AutofuseError: AF1001, its metadata does not say.
+    """
+    try:
+        facts = json.loads(files[f"{graph.name}.json"])
+        return str(facts["target"])
+    except (KeyError, ValueError, TypeError, RecursionError) as e:
+        text = f"{graph.name}.json does not say for which chip the kernel is"
+        raise AutofuseError.of("AF1001", text, where=Where(path=str(folder))) from e
 
 
 def _needs_gpu(target: str) -> None:

@@ -5,6 +5,7 @@ A kernel that crashes or loops takes its worker with it, not the command (``auto
 
 from __future__ import annotations
 
+import json
 import time
 from collections.abc import Mapping
 from dataclasses import replace
@@ -16,6 +17,7 @@ import numpy as np
 from autofuse import api
 from autofuse.base.arguments import spelled, symbol_sizes
 from autofuse.base.diagnostics import AutofuseError, Diagnostic, Where
+from autofuse.base.edits import blamed
 from autofuse.commands import words, writing
 from autofuse.cpu.kernel import CpuKernel
 from autofuse.cpu.library import source_file
@@ -36,7 +38,7 @@ from autofuse.twin.run.arguments import solve_symbols, wrong_dtype
 from autofuse.twin.run.kernel import TwinKernel
 from autofuse.twin.verify.same_code import claim, digest
 from autofuse.twin.verify.split import SplitKernel, read_parts, verify_split
-from autofuse.twin.verify.verify import verify_kernel
+from autofuse.twin.verify.verify import VerifyReport, verify_kernel
 
 __all__ = ["run_job", "verify_job"]
 
@@ -62,7 +64,8 @@ def _verify(job: Mapping[str, Any]) -> dict[str, Any]:
             ``autofuse.twin.run.kernel.TwinKernel``; ``opt`` (or nothing): see
             ``autofuse.twin.verify.verify.verify_kernel``; ``device`` (or nothing, for ``cpu``): of kernels of Triton;
             ``tuning`` (or nothing): a tuning file, for the graph as it is;
-            ``claims`` (or nothing): a folder for this
+            ``against`` (or nothing): the graph file that says what a generated folder, which ``path`` may be, is to
+            compute; ``claims`` (or nothing): a folder for this
             verification, and a kernel that another job of it has claimed is built and not run;
             ``sizes`` (or nothing, for True): kernels of other sizes are others.
 
@@ -72,6 +75,8 @@ def _verify(job: Mapping[str, Any]) -> dict[str, Any]:
         ``shrunk`` (elements of the largest tensor before and after, or None), ``seconds`` (of the
         build), ``parts`` (number of kernels).
     """
+    if Path(job["path"]).is_dir():
+        return _verify_folder(job)
     graph = api.read(Path(job["path"]))
     small, shrunk = _shrunk(graph, job["max_elements"])
     make = api.build_split if job.get("split", False) else api.build
@@ -120,6 +125,46 @@ def _verify(job: Mapping[str, Any]) -> dict[str, Any]:
         "seconds": sum(built.timings.values()),
         "parts": len(built.parts),
     }
+
+
+def _verify_folder(job: Mapping[str, Any]) -> dict[str, Any]:
+    """Verify the kernel in a folder as it is, edited or not, at the sizes of its graph.  As :func:`_verify`."""
+    folder = Path(job["path"])
+    graph, files = api.folder_files(folder)
+    expected = _expected(graph, folder, job.get("against")) or graph
+    # Names of kernels and symbols are those of the folder.
+    expected = replace(expected, name=graph.name)
+    options = {"count": job["shapes"], "seed": job["seed"]}
+    on_twin = {"check": job.get("check", "all"), "check_seed": job.get("check_seed", 0)}
+    parts = read_parts(files, graph.name)
+    report: VerifyReport
+    with blamed(folder):
+        if module_file(graph) in files:
+            report = verify_here(files, expected, device=job.get("device", CPU), **options)
+        elif source_file(graph) in files:
+            report = verify_loops(files, expected, **options)
+        elif parts:
+            report = verify_split(files, expected, parts, **options, **on_twin)
+        else:
+            report = verify_kernel(files, expected, opt=job.get("opt"), **options, **on_twin)
+    return {
+        "report": report.to_json(),
+        "code": None,
+        "keys": sum(_keys(text) for name, text in files.items() if name.endswith(".json")),
+        "shrunk": None,
+        "seconds": 0.0,
+        "parts": max(len(parts), 1),
+    }
+
+
+def _keys(text: str) -> int:
+    """How many tiling keys a file of metadata has; 0 for another file."""
+    try:
+        found = json.loads(text)
+    except (ValueError, RecursionError):
+        return 0
+    keys = found.get("tilingKeys") if isinstance(found, dict) else None
+    return len(keys) if isinstance(keys, list) else 0
 
 
 def _too_large_for(tuning: str, elements: int, job: Mapping[str, Any]) -> AutofuseError:

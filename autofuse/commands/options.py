@@ -10,6 +10,7 @@ import typer
 
 __all__ = [
     "DEFAULT_TARGET",
+    "Against",
     "Check",
     "CheckMode",
     "CheckSeed",
@@ -87,6 +88,15 @@ Tuning = Annotated[
         parser=path,
         metavar="FILE",
         help="For a GPU: blocks of the kernels, in place of those that the rules choose.",
+    ),
+]
+Against = Annotated[
+    Path | None,
+    typer.Option(
+        "--against",
+        parser=path,
+        metavar="GRAPH_FILE",
+        help="Compare with what this graph computes, after an edit of the kernel.",
     ),
 ]
 CheckMode = Annotated[

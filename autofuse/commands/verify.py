@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Any
 
 from autofuse.base import cache
 from autofuse.base.diagnostics import AutofuseError, Diagnostic
-from autofuse.commands.graph_files import UNSUPPORTED, graph_files
+from autofuse.base.edits import edited_files
+from autofuse.commands.graph_files import UNSUPPORTED, graph_files, is_built
 from autofuse.commands.outcome import Outcome
 from autofuse.gpu.loading import (
     CPU,
@@ -53,8 +54,13 @@ def verify(
     device: str,
     quiet: bool,
     tuning: Path | None = None,
+    against: Path | None = None,
 ) -> Outcome:
-    """Build, run, compare; one row per graph.  ``check`` None: ``all``, where there is a twin."""
+    """Build, run, compare; one row per graph.  ``check`` None: ``all``, where there is a twin.
+
+    A folder that a build wrote is taken as it is, with what was edited in it; ``against`` is a graph file that says
+    what it is to compute.
+    """
     if tuning is not None:
         _only_tuned(graphs, {"--split": split, "--symbolic": symbolic})
     most, on_card = MAX_ELEMENTS, device != CPU
@@ -69,7 +75,13 @@ def verify(
         toolchain()
     if isinstance(spec, TargetSpec):
         twin_files()
-    paths = list(graph_files(graphs))
+    paths = list(graph_files(graphs, built=True))
+    edited = {str(p): [f.name for f in edited_files(p)] for p in paths if is_built(p)}
+    if edited:
+        _only_graphs(next(iter(edited)), {"--split": split, "--symbolic": symbolic})
+    if against is not None and not (len(paths) == 1 and edited):
+        text = "--against is for one folder, with a kernel that was edited"
+        raise AutofuseError.of("AF5007", text, hint="a graph file says itself what it computes")
     options = {
         "target": target,
         "shapes": shapes,
@@ -81,6 +93,7 @@ def verify(
         "check_seed": check_seed,
         "device": device,
         "tuning": None if tuning is None else str(tuning),
+        "against": None if against is None else str(against),
     }
     items = [{"path": str(p), **options} for p in paths]
     # One process has the card to itself.
@@ -90,7 +103,10 @@ def verify(
         WorkerPool(JOB, workers=workers, memory_mb=memory_limit(device)) as pool,
         progress("verify", len(items), show=not quiet and len(items) > 1) as tick,
     ):
-        rows = _rows(verified_once(pool, items, claims, tick))
+        rows = [
+            {**row, "edited": edited.get(row["graph"], [])}
+            for row in _rows(verified_once(pool, items, claims, tick))
+        ]
     counts = Counter(r["state"] for r in rows)
     found = {
         "graphs": rows,
@@ -120,6 +136,14 @@ def _only_tuned(graphs: Sequence[Path], changed: Mapping[str, bool]) -> None:
         if given:
             text = f"{option} makes another graph than the tuning file is for"
             raise AutofuseError.of("AF5007", text, hint=f"leave out {option}")
+
+
+def _only_graphs(folder: str, changed: Mapping[str, bool]) -> None:
+    """Raises AF5007 where a kernel would have to be built again, and the folder is taken as it is."""
+    for option, given in changed.items():
+        if given:
+            text = f"{option} makes another kernel than that in {folder}"
+            raise AutofuseError.of("AF5007", text, hint=f"leave out {option}, or name the graph")
 
 
 def verified_once(

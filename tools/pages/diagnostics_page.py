@@ -306,6 +306,16 @@ ADVICE: dict[str, Advice] = {
         "or another version of autofuse wrote them.",
         "Run the stage that the hint names; `--force` writes the files again.",
     ),
+    "AF5015": Advice(
+        "A file of the folder was edited after autofuse wrote it, and what was edited does not compile.",
+        "Correct the line that is named, or take the generated text again: `autofuse adopt DIR --drop FILE`. "
+        "[guides/edited_kernels.md](guides/edited_kernels.md) has more.",
+    ),
+    "AF5016": Advice(
+        "A build left a file alone that was edited and adopted, and generates another text for it than the one that "
+        "was edited.",
+        "`autofuse adopt DIR --diff` shows both. `--accept FILE` keeps the edit, `--drop FILE` takes the generated text.",
+    ),
     "AF6001": Advice(
         "Elements differ from NumPy by more than the ops allow. Of a kernel that was edited: it "
         "does not compute what its graph says.",

@@ -12,7 +12,7 @@ import autofuse as package
 from autofuse.cli import app, main
 
 VERBS = (
-    "build", "run", "verify", "dump", "explain", "show", "schema", "new", "ops", "targets", "doctor", "cache",
+    "adopt", "build", "run", "verify", "dump", "explain", "show", "schema", "new", "ops", "targets", "doctor", "cache",
     "knobs",
 )  # fmt: skip
 #: Verbs that have verbs of their own.
