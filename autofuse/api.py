@@ -79,6 +79,7 @@ def build(
     entry: str = "launch",
     ub_bytes: int | None = None,
     verify_ir: bool | None = None,
+    invariant: bool = False,
     tuning: TuningLike | None = None,
 ) -> BuildResult:
     """Generate the kernel of a graph: the text of all files, nothing is compiled or written.
@@ -93,13 +94,16 @@ def build(
             ``TILING_KEY_IS``, for a custom-op project, which brings its own launcher and build.
         ub_bytes: bytes of UB that the kernel may use, at most what the chip has for it; None: all of it.
         verify_ir: check the IR after every stage; by default only if AUTOFUSE_DEBUG is set.
+        invariant: no size but those of what is reduced may change the bits of a result: neither how many rows there
+            are, nor the cores, the template or the tile (``docs/certificate.md``).
         tuning: blocks of the kernels for a card, in place of those that the rules choose: a tuning file, or what
             :func:`read_tuning` made of one; None: no other blocks.
 
     Raises:
         AutofuseError: everything that is wrong with the graph (AF1xxx reading, AF2xxx lowering, AF3xxx scheduling);
-            AF3007 the tuning does not fit; AF5006 the target is not known; AF5007 an option is out of range; AF9001 if
-            autofuse itself failed.  Where cutting the graph would help, ``cut_after`` of the diagnostic says where.
+            AF3007 the tuning does not fit; AF3008 no kernel can be invariant; AF5006 the target is not known; AF5007 an
+            option is out of range; AF9001 if autofuse itself failed.  Where cutting the graph would help, ``cut_after``
+            of the diagnostic says where.
     """
     with tracing(target) as trace:
         return observed(
@@ -109,6 +113,7 @@ def build(
             entry=entry,
             ub_bytes=ub_bytes,
             verify_ir=verify_ir,
+            invariant=invariant,
             tuning=tuning,
         )
 
@@ -121,6 +126,7 @@ def observed(
     entry: str = "launch",
     ub_bytes: int | None = None,
     verify_ir: bool | None = None,
+    invariant: bool = False,
     tuning: TuningLike | None = None,
 ) -> BuildResult:
     """As :func:`build`, with someone who is shown the input and output of every stage and of passes.
@@ -132,6 +138,7 @@ def observed(
         entry: how the kernel gets its tiling data.
         ub_bytes: bytes of UB that the kernel may use.
         verify_ir: check the IR after every stage.
+        invariant: only what is reduced may change bits.
         tuning: blocks of the kernels for a card.
 
     Raises:
@@ -139,7 +146,7 @@ def observed(
     """
     from autofuse import compiler
 
-    spec, run = _machine(target, ub_bytes, verify_ir, observe)
+    spec, run = _machine(target, ub_bytes, verify_ir, observe, invariant)
     with reporting_bugs(graph, {"target": spec.name, "entry": entry, "ub_bytes": ub_bytes}):
         tuned = None if tuning is None else _tuned(tuning, spec)
         backend, spec = compiler.prepare(spec, entry, tuned)
@@ -159,6 +166,7 @@ def build_split(
     entry: str = "launch",
     ub_bytes: int | None = None,
     verify_ir: bool | None = None,
+    invariant: bool = False,
     cut_after: Sequence[str] | None = None,
 ) -> SplitResult:
     """Generate the kernels of a graph: one if that is enough, else as few as possible, and a driver.
@@ -172,6 +180,7 @@ def build_split(
         entry: as there; more than one kernel is possible with ``launch`` only.
         ub_bytes: as there, for every kernel.
         verify_ir: as there.
+        invariant: as there.
         cut_after: names of nodes after which to cut, rather than where autofuse finds it best.
 
     Raises:
@@ -187,6 +196,7 @@ def build_split(
             entry=entry,
             ub_bytes=ub_bytes,
             verify_ir=verify_ir,
+            invariant=invariant,
             cut_after=cut_after,
         )
 
@@ -199,6 +209,7 @@ def observed_split(
     entry: str = "launch",
     ub_bytes: int | None = None,
     verify_ir: bool | None = None,
+    invariant: bool = False,
     cut_after: Sequence[str] | None = None,
 ) -> SplitResult:
     """As :func:`build_split`, with an observer as for :func:`observed`.
@@ -211,7 +222,7 @@ def observed_split(
         raise TypeError("cut_after is a sequence of names, not one text")
     from autofuse import compiler, splitting
 
-    spec, run = _machine(target, ub_bytes, verify_ir, observe)
+    spec, run = _machine(target, ub_bytes, verify_ir, observe, invariant)
     with reporting_bugs(graph, {"target": spec.name, "ub_bytes": ub_bytes, "split": True}):
         compiler.prepare(spec, entry, None)
         fusion = run("read", read, graph)
@@ -223,6 +234,7 @@ def _machine(
     ub_bytes: int | None,
     verify_ir: bool | None,
     observe: Observer | None,
+    invariant: bool,
 ) -> tuple[Target, Stages]:
     """The target, and what runs the stages."""
     from autofuse.compiler import Stages
@@ -233,6 +245,12 @@ def _machine(
             text = f"bytes of UB are for the kernels of Ascend C, not for {spec.name}"
             raise AutofuseError.of("AF5007", text)
         spec = spec.with_ub(ub_bytes)
+    if invariant:
+        if not isinstance(spec, TargetSpec):
+            text = f"--invariant is for the kernels of Ascend C, not for {spec.name}"
+            hint = "-t ascend910b1 writes them; of others nothing is promised across sizes"
+            raise AutofuseError.of("AF5007", text, hint=hint)
+        spec = spec.in_fixed_order()
     return spec, Stages(observe, check_ir=knobs.DEBUG.get() if verify_ir is None else verify_ir)
 
 

@@ -190,6 +190,7 @@ CODES: dict[str, str] = {
     "AF3005": "a node cannot be scheduled",
     "AF3006": "what passes between kernels does not fit a workspace",
     "AF3007": "a tuning file does not fit the graph, the card or a kernel",
+    "AF3008": "no kernel can sum up in an order that other sizes do not change",
     "AF4001": "KernelIR breaks an invariant",
     "AF5001": "what compiles or runs kernels is missing",
     "AF5002": "the generated code does not compile",
