@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
 
@@ -50,6 +51,7 @@ __all__ = [
     "TuningLike",
     "build",
     "build_split",
+    "built_again",
     "folder_files",
     "graph_of",
     "hint_of",
@@ -346,7 +348,7 @@ def _loaded(
     from autofuse.cpu.library import compile_library, source_file
     from autofuse.gpu.loading import module_file, no_twin_options, only_on_cpu
     from autofuse.twin.run.compile import compile_kernel
-    from autofuse.twin.run.kernel import TwinKernel, chip_of
+    from autofuse.twin.run.kernel import TwinKernel, chip_of, needs_launcher
     from autofuse.twin.verify.split import load_split, read_parts
 
     twin_only = {"check": check != "fast", "check_seed": check_seed}
@@ -362,6 +364,7 @@ def _loaded(
         no_twin_options(twin_only)
         return CpuKernel(compile_library(files, graph), graph)
     parts = read_parts(files, graph.name)
+    needs_launcher(graph, files)
     if parts:
         return load_split(files, graph, parts, check=check, check_seed=check_seed)
     library = compile_kernel(files, graph.name, checked=check == "all")
@@ -555,6 +558,43 @@ def folder_files(folder: Path) -> tuple[FusionGraph, dict[str, str]]:
         text = f"{names[0]} is the graph of another kernel, {graph.name}"
         raise AutofuseError.of("AF1001", text, where=Where(path=str(folder)))
     return graph, files
+
+
+def built_again(graph: FusionGraph, files: Mapping[str, str]) -> BuildResult | SplitResult:
+    """The build of the graph of a folder, for the target and with the options that the folder's files show.
+
+    Args:
+        graph: as :func:`folder_files` gives it.
+        files: likewise; they may have been edited, or be of another version: what they show is taken where it fits.
+
+    Raises:
+        AutofuseError: as :func:`build`; AF1001, the metadata do not say for which target the kernel is.
+    """
+    several = any(n.startswith("parts/") for n in files)
+    names = [n for n in sorted(files) if n.startswith("parts/") and n.count("/") == 2]
+    texts = [
+        t for n in (f"{graph.name}.json", *names) if (t := files.get(n)) and n.endswith(".json")
+    ]
+    facts: dict[str, Any] = {}
+    for text in texts:
+        with suppress(ValueError, RecursionError):
+            found = json.loads(text)
+            if isinstance(found, dict):
+                facts = found | facts
+    target = facts.get("target")
+    if not isinstance(target, str):
+        text = f"{graph.name}.json does not say for which target the kernel is"
+        raise AutofuseError.of("AF1001", text, hint="build the graph again")
+    spec = find_target(target)
+    options: dict[str, Any] = {"invariant": facts.get("invariant") is True}
+    templates = facts.get("templates")
+    first = templates[0] if isinstance(templates, list) and templates else None
+    ub = first.get("ubLimit") if isinstance(first, dict) else None
+    if isinstance(spec, TargetSpec) and type(ub) is int and 0 < ub < spec.ub_usable:
+        options["ub_bytes"] = ub
+    if isinstance(spec, TargetSpec) and not any(n.endswith("_launch.cpp") for n in files):
+        options["entry"] = "op-package"
+    return (build_split if several else build)(graph, target=spec, **options)
 
 
 def hint_of(

@@ -27,6 +27,7 @@ from autofuse.commands.options import (
     CheckSeed,
     Device,
     Graph,
+    Invariant,
     Json,
     Partition,
     Seed,
@@ -111,6 +112,7 @@ def _root(
         "autofuse build first.json -t cpu            C++ loops with OpenMP",
         "autofuse build first.json --entry op-package --ub 65536",
         "autofuse build large.json --split -o out",
+        "autofuse build first.json --invariant       bits of a row whatever the batch",
         "autofuse build graphs/ -o out --jobs 2",
         "autofuse build model.onnx -o out         one kernel, or those of a network",
         "autofuse build fused.info --flow akg -t gpu    PTX and JSON as of AKG",
@@ -150,6 +152,7 @@ def build(
         typer.Option("--ub", metavar="BYTES", help="UB that the kernel may use.  [default: all]"),
     ] = None,
     split: Split = False,
+    invariant: Invariant = False,
     tuning: Tuning = None,
     partition: Partition = None,
     flow: Annotated[
@@ -204,6 +207,7 @@ def build(
                     "--split": split,
                     "--partition": partition,
                     "--entry": None if entry == "launch" else entry,
+                    "--invariant": invariant,
                 },
                 force=force,
                 jobs=jobs,
@@ -224,6 +228,7 @@ def build(
                 entry=entry,
                 ub_bytes=ub,
                 split=split,
+                invariant=invariant,
                 force=force,
                 jobs=jobs,
                 quiet=json,
@@ -235,6 +240,7 @@ def build(
             entry=entry,
             ub_bytes=ub,
             split=split,
+            invariant=invariant,
             tuning=tuning,
             partition=partition,
             force=force,
@@ -300,6 +306,7 @@ def run(
     ] = None,
     against: Against = None,
     split: Split = False,
+    invariant: Invariant = False,
     partition: Partition = None,
     rtol: Annotated[
         float | None,
@@ -340,6 +347,7 @@ def run(
             inputs=input or [],
             save=save,
             split=split,
+            invariant=invariant,
             target=target,
             check=None if check is None else check.value,
             check_seed=check_seed,
@@ -390,6 +398,7 @@ def verify(
         bool, typer.Option("--symbolic", help="Make fixed sizes symbols first, to try others.")
     ] = False,
     split: Split = False,
+    invariant: Invariant = False,
     tuning: Tuning = None,
     against: Against = None,
     check: CheckMode = None,
@@ -418,6 +427,7 @@ def verify(
             target=target,
             symbolic=symbolic,
             split=split,
+            invariant=invariant,
             check=None if check is None else check.value,
             check_seed=check_seed,
             device=device,
@@ -544,12 +554,16 @@ def show(
     epilog=_examples(
         "autofuse schema > graph.schema.json",
         "autofuse schema --tuning > tuning.schema.json",
+        "autofuse schema --certificate            of what certify writes",
         "autofuse schema --kernel-json upstream   of what build --flow akg writes",
     )
 )
 def schema(
     tuning: Annotated[
         bool, typer.Option("--tuning", help="Of tuning files, with blocks of kernels for a GPU.")
+    ] = False,
+    certificate: Annotated[
+        bool, typer.Option("--certificate", help="Of the certificate of a kernel.")
     ] = False,
     kernel_json: Annotated[
         KernelJson | None,
@@ -566,7 +580,11 @@ def schema(
     def action() -> Outcome:
         from autofuse.commands.author import schema
 
-        return schema(tuning=tuning, kernel_json=None if kernel_json is None else kernel_json.value)
+        return schema(
+            tuning=tuning,
+            kernel_json=None if kernel_json is None else kernel_json.value,
+            certificate=certificate,
+        )
 
     _finish("schema", action, json)
 

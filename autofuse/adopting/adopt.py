@@ -8,7 +8,6 @@ An adopted edit is an entry of the folder's manifest.  Builds leave the file alo
 from __future__ import annotations
 
 import difflib
-import json
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
@@ -261,24 +260,13 @@ def _generated(folder: Path, names: Sequence[str]) -> dict[str, str]:
 
 
 def _made_again(folder: Path, wanted: Mapping[str, set[str]]) -> dict[str, str]:
-    """Texts of files by digest, from a build of the folder's own graph with the options that it may have had."""
+    """Texts of files by digest, from a build of the folder's own graph with the options that it shows."""
     try:
-        graph = api.graph_of(folder)
-        facts = json.loads(reading.text(folder / f"{graph.name}.json"))
-        target = str(facts["target"])
-    except (AutofuseError, OSError, ValueError, KeyError, TypeError):
+        built = api.built_again(*api.folder_files(folder))
+    except AutofuseError:
         return {}
-    out: dict[str, str] = {}
-    for entry in ("launch", "op-package"):
-        with suppress(AutofuseError):
-            built = (api.build_split if (folder / "parts").is_dir() else api.build)(
-                graph, target=target, entry=entry
-            )
-            out |= {
-                n: text
-                for n, known in wanted.items()
-                if (text := built.files.get(n)) is not None and digest(text) in known
-            }
-        if out.keys() >= wanted.keys():
-            break
-    return out
+    return {
+        n: text
+        for n, known in wanted.items()
+        if (text := built.files.get(n)) is not None and digest(text) in known
+    }

@@ -22,18 +22,25 @@ if TYPE_CHECKING:
 __all__ = ["new", "schema"]
 
 
-def schema(*, tuning: bool = False, kernel_json: str | None = None) -> Outcome:
-    """The JSON Schema of graph files, of tuning files, or of the JSON of a flow with a set of keys.
+def schema(
+    *, tuning: bool = False, kernel_json: str | None = None, certificate: bool = False
+) -> Outcome:
+    """The JSON Schema of graph files, of tuning files, of certificates, or of a flow's JSON with a set of keys.
 
     Raises:
-        AutofuseError: AF5007, both others are asked for.
+        AutofuseError: AF5007, several others are asked for.
     """
-    if tuning and kernel_json is not None:
+    if sum((tuning, certificate, kernel_json is not None)) > 1:
         text = "one schema is printed at a time"
-        raise AutofuseError.of("AF5007", text, hint="leave out --tuning or --kernel-json")
+        hint = "leave out all but one of --tuning, --certificate and --kernel-json"
+        raise AutofuseError.of("AF5007", text, hint=hint)
     found = tuning_schema() if tuning else graph_schema()
     if kernel_json is not None:
         found = kernel_schema(kernel_json)
+    if certificate:
+        from autofuse.certificate.schema import certificate_schema
+
+        found = certificate_schema()
 
     def show(screen: Console) -> None:
         sys.stdout.write(_text(found))

@@ -55,6 +55,7 @@ def build(
     entry: str = "launch",
     ub_bytes: int | None = None,
     split: bool = False,
+    invariant: bool = False,
     tuning: Path | None = None,
     partition: bool | None = None,
     force: bool,
@@ -70,7 +71,9 @@ def build(
     """
     from autofuse.commands import models
 
-    if models.is_model(graph, partition, refused={"--split": split, "--tuning": tuning}):
+    if models.is_model(
+        graph, partition, refused={"--split": split, "--tuning": tuning, "--invariant": invariant}
+    ):
         return models.build_model(
             graph,
             output if output is not None else DEFAULT_FOLDER / graph.stem,
@@ -85,11 +88,12 @@ def build(
     if split and tuning is not None:
         text = "--tuning is for the kernels of a GPU, which --split does not divide"
         raise AutofuseError.of("AF5007", text, hint="leave out --split")
-    folder, found = _built(graph, output, target, entry, ub_bytes, split, force, tuning)
+    folder, found = _built(graph, output, target, entry, ub_bytes, split, force, invariant, tuning)
+    fixed = " --invariant" if invariant else ""
     tuned = "" if tuning is None else f" --tuning {tuning}"
     found |= {
         "compiled": compile_project(folder, entry, target),
-        "next": f"autofuse verify {graph}{target_option(target)}{' --split' if split else ''}{tuned}",
+        "next": f"autofuse verify {graph}{target_option(target)}{' --split' if split else ''}{fixed}{tuned}",
     }
 
     def show(screen: Console) -> None:
@@ -109,11 +113,17 @@ def _built(
     ub_bytes: int | None,
     split: bool,
     force: bool,
+    invariant: bool,
     tuning: Path | None = None,
 ) -> tuple[Path, dict[str, Any]]:
     """The folder with the files of a graph, and what was made."""
     result: api.BuildResult | api.SplitResult
-    options: dict[str, Any] = {"target": target, "entry": entry, "ub_bytes": ub_bytes}
+    options: dict[str, Any] = {
+        "target": target,
+        "entry": entry,
+        "ub_bytes": ub_bytes,
+        "invariant": invariant,
+    }
     with tracing(target) as trace:
         if split:
             whole = api.observed_split(graph, trace.observe, **options)
@@ -151,6 +161,7 @@ def build_many(
     entry: str = "launch",
     ub_bytes: int | None = None,
     split: bool = False,
+    invariant: bool = False,
     force: bool,
     jobs: int,
     quiet: bool,
@@ -168,6 +179,7 @@ def build_many(
         "entry": entry,
         "ub_bytes": ub_bytes,
         "split": split,
+        "invariant": invariant,
         "force": force,
     }
     return build_rows(graphs, output, _JOB, options, target=target, jobs=jobs, quiet=quiet)
@@ -261,7 +273,8 @@ def build_job(job: Mapping[str, Any]) -> dict[str, Any]:
         (how many files, by what became of them), ``stale`` (see ``artifacts.Written``), ``compiled``, ``seconds``.
     """
     collect_rarely()
-    options = (job["target"], job["entry"], job["ub_bytes"], job["split"], job["force"])
+    names = ("target", "entry", "ub_bytes", "split", "force", "invariant")
+    options = [job[name] for name in names]
     folder, found = _built(Path(job["path"]), Path(job["output"]), *options)
     parts = found.get("parts", [found])
     return {

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from autofuse import api
-from autofuse.base.diagnostics import AutofuseError, Where
+from autofuse.base.diagnostics import AutofuseError
 from autofuse.base.edits import edited_files
 from autofuse.commands import words, writing
 from autofuse.commands.graph_files import is_built
@@ -57,10 +56,19 @@ def explain(
         keep_inputs(tuning_out, read)
     given = words.sizes(shapes, "--shape")
     edited: tuple[str, ...] = ()
+    remade: api.BuildResult | None = None
     asked: FusionGraph
     if is_built(graph):
+        if tuning is not None:
+            text = f"--tuning makes another kernel than that in {graph}"
+            raise AutofuseError.of("AF5007", text, hint="leave out --tuning, or name the graph")
         asked, files = api.folder_files(graph)
-        target = target_of(files, asked, graph)
+        whole = api.built_again(asked, files)
+        if isinstance(whole, api.SplitResult) and whole.split is not None:
+            text = f"{asked.label} is several kernels, and each is explained alone"
+            raise AutofuseError.of("AF5007", text, hint="name one of the folders under parts/")
+        remade = whole if isinstance(whole, api.BuildResult) else whole.parts[0]
+        target = remade.target.name
         edited = tuple(f.name for f in edited_files(graph))
     else:
         asked = api.read(graph)
@@ -70,7 +78,7 @@ def explain(
             hint = "a kernel refuses these sizes as well"
             raise AutofuseError.of("AF5007", r.text, hint=hint)
     tuned = None if tuning is None else api.read_tuning(tuning)
-    built = api.build(asked if is_built(graph) else graph, target=target, tuning=tuned)
+    built = remade or api.build(graph, target=target, tuning=tuned)
     labels = built.graph.symbol_labels()
     called = {labels[n]: size for n, size in sizes.items()}
     if isinstance(built.target, GpuTarget):
@@ -95,20 +103,6 @@ def explain(
             screen.print(f"wrote {page}", soft_wrap=True)
 
     return Outcome(found, show)
-
-
-def target_of(files: Mapping[str, str], graph: FusionGraph, folder: Path) -> str:
-    """The chip that the kernel in a folder was generated for.
-
-    Raises:
-        AutofuseError: AF1001, its metadata does not say.
-    """
-    try:
-        facts = json.loads(files[f"{graph.name}.json"])
-        return str(facts["target"])
-    except (KeyError, ValueError, TypeError, RecursionError) as e:
-        text = f"{graph.name}.json does not say for which chip the kernel is"
-        raise AutofuseError.of("AF1001", text, where=Where(path=str(folder))) from e
 
 
 def _needs_gpu(target: str) -> None:

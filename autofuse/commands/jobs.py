@@ -35,7 +35,7 @@ from autofuse.twin.oracle.data import random_inputs
 from autofuse.twin.oracle.oracle import evaluate
 from autofuse.twin.oracle.sizes import largest_tensor, sizes_with
 from autofuse.twin.run.arguments import solve_symbols, wrong_dtype
-from autofuse.twin.run.kernel import TwinKernel
+from autofuse.twin.run.kernel import TwinKernel, needs_launcher
 from autofuse.twin.verify.same_code import claim, digest
 from autofuse.twin.verify.split import SplitKernel, read_parts, verify_split
 from autofuse.twin.verify.verify import VerifyReport, verify_kernel
@@ -63,6 +63,7 @@ def _verify(job: Mapping[str, Any]) -> dict[str, Any]:
             ``check`` and ``check_seed`` (or nothing, for ``all`` and 0): see
             ``autofuse.twin.run.kernel.TwinKernel``; ``opt`` (or nothing): see
             ``autofuse.twin.verify.verify.verify_kernel``; ``device`` (or nothing, for ``cpu``): of kernels of Triton;
+            ``invariant`` (or nothing, for False): as for ``autofuse.build``;
             ``tuning`` (or nothing): a tuning file, for the graph as it is;
             ``against`` (or nothing): the graph file that says what a generated folder, which ``path`` may be, is to
             compute; ``claims`` (or nothing): a folder for this
@@ -80,12 +81,13 @@ def _verify(job: Mapping[str, Any]) -> dict[str, Any]:
     graph = api.read(Path(job["path"]))
     small, shrunk = _shrunk(graph, job["max_elements"])
     make = api.build_split if job.get("split", False) else api.build
+    how = {"target": job["target"], "invariant": job.get("invariant", False)}
     tuning = job.get("tuning")
     if shrunk is not None and tuning is not None:
         raise _too_large_for(tuning, shrunk["from"], job)
     if shrunk is not None:
         # What is refused, or fails, with the sizes of the file does not pass with smaller ones.
-        make(graph, target=job["target"])
+        make(graph, **how)
     graph = symbolize(small) if job["symbolic"] else small
     options = {
         "count": job["shapes"],
@@ -95,9 +97,9 @@ def _verify(job: Mapping[str, Any]) -> dict[str, Any]:
         "opt": job.get("opt"),
     }
     if job.get("split", False):
-        built = api.build_split(graph, target=job["target"])
+        built = api.build_split(graph, **how)
     else:
-        one = api.build(graph, target=job["target"], tuning=tuning)
+        one = api.build(graph, **how, tuning=tuning)
         built = api.SplitResult(graph, one.target, None, (one,), one.files, one.timings)
     claims, code = job.get("claims"), None
     if claims is not None:
@@ -137,6 +139,7 @@ def _verify_folder(job: Mapping[str, Any]) -> dict[str, Any]:
     options = {"count": job["shapes"], "seed": job["seed"]}
     on_twin = {"check": job.get("check", "all"), "check_seed": job.get("check_seed", 0)}
     parts = read_parts(files, graph.name)
+    needs_launcher(graph, files)
     report: VerifyReport
     with blamed(folder):
         if module_file(graph) in files:
@@ -197,8 +200,8 @@ def _run(job: Mapping[str, Any]) -> dict[str, Any]:
 
     Args:
         job: ``path`` (a graph file or a generated folder); ``target``, ``seed``, ``key`` (or
-            None), ``symbols`` (sizes), ``inputs`` (name -> .npy file), ``save`` (folder for the
-            outputs, or None), ``split``, ``check`` (or None, for ``fast``), ``check_seed``, ``device``; ``against``
+            None), ``invariant`` (or nothing), ``symbols`` (sizes), ``inputs`` (name -> .npy file), ``save`` (folder for
+            the outputs, or None), ``split``, ``check`` (or None, for ``fast``), ``check_seed``, ``device``; ``against``
             (or nothing): the
             graph file that says what the outputs are to be; ``traces`` and ``pages`` (or nothing):
             files that timed mode writes.
@@ -224,7 +227,11 @@ def _run(job: Mapping[str, Any]) -> dict[str, Any]:
             }
         )
     make = api.build_split if job.get("split", False) else api.build
-    source = path if path.is_dir() else make(path, target=job["target"])
+    source = (
+        path
+        if path.is_dir()
+        else make(path, target=job["target"], invariant=job.get("invariant", False))
+    )
     timed_wanted = bool(job.get("traces") or job.get("pages"))
     check = job["check"] or "fast"
     kernel = api.load(

@@ -16,6 +16,7 @@ __all__ = [
     "CheckSeed",
     "Device",
     "Graph",
+    "Invariant",
     "Json",
     "Partition",
     "Seed",
@@ -79,6 +80,13 @@ Partition = Annotated[
         "--partition/--no-partition",
         help="An ONNX model as several regions, or as one kernel.  [default: one if it can be]",
         show_default=False,
+    ),
+]
+Invariant = Annotated[
+    bool,
+    typer.Option(
+        "--invariant",
+        help="Let no size but those of what is reduced change the bits of a row.",
     ),
 ]
 Tuning = Annotated[

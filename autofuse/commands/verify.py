@@ -55,6 +55,7 @@ def verify(
     quiet: bool,
     tuning: Path | None = None,
     against: Path | None = None,
+    invariant: bool = False,
 ) -> Outcome:
     """Build, run, compare; one row per graph.  ``check`` None: ``all``, where there is a twin.
 
@@ -78,7 +79,8 @@ def verify(
     paths = list(graph_files(graphs, built=True))
     edited = {str(p): [f.name for f in edited_files(p)] for p in paths if is_built(p)}
     if edited:
-        _only_graphs(next(iter(edited)), {"--split": split, "--symbolic": symbolic})
+        remade = {"--split": split, "--symbolic": symbolic, "--invariant": invariant}
+        _only_graphs(next(iter(edited)), remade)
     if against is not None and not (len(paths) == 1 and edited):
         text = "--against is for one folder, with a kernel that was edited"
         raise AutofuseError.of("AF5007", text, hint="a graph file says itself what it computes")
@@ -89,6 +91,7 @@ def verify(
         "max_elements": most,
         "symbolic": symbolic,
         "split": split,
+        "invariant": invariant,
         "check": check or "all",
         "check_seed": check_seed,
         "device": device,

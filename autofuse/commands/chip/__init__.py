@@ -6,12 +6,12 @@ from types import ModuleType
 
 import typer
 
-from autofuse.commands.chip import adopt
+from autofuse.commands.chip import adopt, certify
 
 __all__ = ["register"]
 
 #: Modules with a function ``register(app)``, in the order in which help lists their verbs.
-_VERBS: tuple[ModuleType, ...] = (adopt,)
+_VERBS: tuple[ModuleType, ...] = (adopt, certify)
 
 
 def register(app: typer.Typer) -> None:

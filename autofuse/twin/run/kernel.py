@@ -48,6 +48,15 @@ def chip_of(files: Mapping[str, str], name: str) -> TargetSpec | None:
         return None
 
 
+def needs_launcher(graph: FusionGraph, files: Mapping[str, str]) -> None:
+    """Raises AF5007 for a kernel of Ascend C without the function that launches it, which the twin calls."""
+    is_kernel = f"device/{graph.name}_kernel.cpp" in files
+    if is_kernel and f"host/{graph.name}_launch.cpp" not in files:
+        text = f"{graph.label} was built for a custom-op project, which brings its own launcher"
+        hint = "the twin runs what build writes with --entry launch"
+        raise AutofuseError.of("AF5007", text, hint=hint)
+
+
 @dataclass(frozen=True, slots=True)
 class Run:
     """One run of a kernel.

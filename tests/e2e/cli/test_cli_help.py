@@ -12,7 +12,7 @@ import autofuse as package
 from autofuse.cli import app, main
 
 VERBS = (
-    "adopt", "build", "run", "verify", "dump", "explain", "show", "schema", "new", "ops", "targets", "doctor", "cache",
+    "adopt", "certify", "build", "run", "verify", "dump", "explain", "show", "schema", "new", "ops", "targets", "doctor", "cache",
     "knobs",
 )  # fmt: skip
 #: Verbs that have verbs of their own.
