@@ -11,6 +11,7 @@ import numpy.typing as npt
 
 from autofuse.base.diagnostics import AutofuseError
 from autofuse.certificate.grid import GRIDS, grid_inputs, grid_values
+from autofuse.implgraph.ir.dtypes import DType
 from autofuse.implgraph.ir.fusion import FusionGraph
 from autofuse.twin.oracle.compare import compare
 from autofuse.twin.oracle.data import random_inputs
@@ -104,6 +105,7 @@ def _accuracy(
                     "dtype": dtype.name,
                     "values": values,
                     "elements": c.elements,
+                    "finite": _finite(expected[o.name].value, dtype),
                     "wrong": c.wrong,
                     "ill_conditioned": c.ill_conditioned,
                     "max_ulp": _rounded(c.max_ulp),
@@ -111,6 +113,11 @@ def _accuracy(
                 }
             )
     return rows
+
+
+def _finite(a: Array, dtype: DType) -> int:
+    """How many elements are numbers: of the others there is no accuracy."""
+    return int(np.isfinite(a.astype(np.float64)).sum()) if dtype.kind == "f" else a.size
 
 
 def _rounded(x: float) -> float:

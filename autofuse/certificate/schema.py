@@ -55,6 +55,7 @@ def certificate_schema() -> dict[str, Any]:
         dtype=_TEXT,
         values=sizes,
         elements=_COUNT,
+        finite=_COUNT,
         wrong=_COUNT,
         ill_conditioned=_COUNT,
         max_ulp=_NUMBER,

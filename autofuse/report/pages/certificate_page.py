@@ -160,7 +160,17 @@ def _checked(found: Row) -> Iterator[str]:
 def _accuracy(found: Row) -> Iterator[str]:
     yield _head("Accuracy on a grid of values", found["accuracy"]["status"])
     yield from _table(
-        ("grid", "output", "dtype", "elements", "wrong", "max ulp", "max rel", "without reference"),
+        (
+            "grid",
+            "output",
+            "dtype",
+            "elements",
+            "finite",
+            "wrong",
+            "max ulp",
+            "max rel",
+            "without reference",
+        ),
         [
             (r["grid"], r["refused"])
             if "refused" in r
@@ -169,6 +179,7 @@ def _accuracy(found: Row) -> Iterator[str]:
                 r["output"],
                 r["dtype"],
                 r["elements"],
+                r["finite"],
                 r["wrong"],
                 r["max_ulp"],
                 r["max_rel"],

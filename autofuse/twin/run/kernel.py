@@ -24,7 +24,7 @@ from autofuse.twin.run.findings import KernelText, diagnostics_of
 from autofuse.twin.run.native import CHECKS, KernelLibrary, Region, Tiling
 from autofuse.twin.run.record import Recording, core_bytes, read_records
 
-__all__ = ["MAX_SEED", "Run", "TwinKernel", "chip_of"]
+__all__ = ["MAX_SEED", "Run", "TwinKernel", "chip_of", "needs_launcher"]
 
 Array: TypeAlias = npt.NDArray[Any]
 

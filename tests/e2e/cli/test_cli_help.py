@@ -12,8 +12,8 @@ import autofuse as package
 from autofuse.cli import app, main
 
 VERBS = (
-    "adopt", "certify", "build", "run", "verify", "dump", "explain", "show", "schema", "new", "ops", "targets", "doctor", "cache",
-    "knobs",
+    "adopt", "certify", "build", "run", "verify", "dump", "explain", "show", "schema", "new", "ops", "targets",
+    "doctor", "cache", "knobs",
 )  # fmt: skip
 #: Verbs that have verbs of their own.
 GROUPS = ("kernelgen",)
