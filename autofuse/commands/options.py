@@ -10,11 +10,13 @@ import typer
 
 __all__ = [
     "DEFAULT_TARGET",
+    "Against",
     "Check",
     "CheckMode",
     "CheckSeed",
     "Device",
     "Graph",
+    "Invariant",
     "Json",
     "Partition",
     "Scheduler",
@@ -81,6 +83,13 @@ Partition = Annotated[
         show_default=False,
     ),
 ]
+Invariant = Annotated[
+    bool,
+    typer.Option(
+        "--invariant",
+        help="Let no size but those of what is reduced change the bits of a row.",
+    ),
+]
 Tuning = Annotated[
     Path | None,
     typer.Option(
@@ -88,6 +97,15 @@ Tuning = Annotated[
         parser=path,
         metavar="FILE",
         help="For a GPU: blocks of the kernels, in place of those that the rules choose.",
+    ),
+]
+Against = Annotated[
+    Path | None,
+    typer.Option(
+        "--against",
+        parser=path,
+        metavar="GRAPH_FILE",
+        help="Compare with what this graph computes, after an edit of the kernel.",
     ),
 ]
 CheckMode = Annotated[
