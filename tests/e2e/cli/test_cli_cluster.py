@@ -45,10 +45,10 @@ def test_jobs_run_on_the_workers_of_a_scheduler(
     folder = tmp_path / "graphs"
     folder.mkdir()
     graph.rename(folder / "a.json")
-    autofuse.build(folder / "a.json").write(folder / "out")
+    autofuse.build(folder / "a.json").write(tmp_path / "out")
     broken = folder / "b.json"
     broken.write_text("{")
-    code, found = run("verify", folder, "--shapes", 1)
+    code, found = run("verify", folder, tmp_path / "out", "--shapes", 1)
     rows = {Path(r["graph"]).name: r for r in found["result"]["graphs"]}
     assert (code, found["result"]["counts"]["passed"]) == (1, 2)
     for name in ("a.json", "out"):
