@@ -1,7 +1,7 @@
 """Every command and every piece of Python in the documentation works, in the order of the page.
 
-On the pages of docs/guides, of Triton, of AKG and of certificates, a block of text is lines of what the commands above it print, one of
-C++ (``cpp``) or Python (``py``) is lines of what they wrote, and a diff is applied.
+On the pages of docs/guides, of Triton, of AKG and of certificates, a block of text is lines of what the commands above
+it print, one of C++ (``cpp``) or Python (``py``) is lines of what they wrote, and a diff is applied.
 """
 
 import importlib.util
