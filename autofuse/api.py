@@ -345,7 +345,7 @@ def load(
 
 def _loaded(
     graph: FusionGraph, files: Mapping[str, str], check: str, check_seed: int, device: str
-) -> TwinKernel | TritonKernel | CpuKernel:
+) -> TwinKernel | NpuKernel | TritonKernel | CpuKernel:
     """The kernel in files, as a function."""
     from autofuse.cpu.library import compile_library, source_file
     from autofuse.gpu.loading import module_file, no_twin_options, only_on_cpu
