@@ -10,14 +10,17 @@ import typer
 
 __all__ = [
     "DEFAULT_TARGET",
+    "Against",
     "Check",
     "CheckMode",
     "CheckSeed",
     "ChipDevice",
     "Device",
     "Graph",
+    "Invariant",
     "Json",
     "Partition",
+    "Scheduler",
     "Seed",
     "Split",
     "Target",
@@ -89,6 +92,13 @@ Partition = Annotated[
         show_default=False,
     ),
 ]
+Invariant = Annotated[
+    bool,
+    typer.Option(
+        "--invariant",
+        help="Let no size but those of what is reduced change the bits of a row.",
+    ),
+]
 Tuning = Annotated[
     Path | None,
     typer.Option(
@@ -96,6 +106,15 @@ Tuning = Annotated[
         parser=path,
         metavar="FILE",
         help="For a GPU: blocks of the kernels, in place of those that the rules choose.",
+    ),
+]
+Against = Annotated[
+    Path | None,
+    typer.Option(
+        "--against",
+        parser=path,
+        metavar="GRAPH_FILE",
+        help="Compare with what this graph computes, after an edit of the kernel.",
     ),
 ]
 CheckMode = Annotated[
@@ -114,5 +133,13 @@ CheckSeed = Annotated[
         min=0,
         max=(1 << 64) - 1,
         help="Of the twin: order of instructions; 0: program order, else adversarial.",
+    ),
+]
+Scheduler = Annotated[
+    str | None,
+    typer.Option(
+        "--scheduler",
+        metavar="ADDRESS",
+        help="Run on the workers of this Dask scheduler, as tcp://host:8786.",
     ),
 ]

@@ -182,6 +182,11 @@ ADVICE: dict[str, Advice] = {
         'Describe the part in between as a function of its own; `torch.compile(model, backend="autofuse")` takes '
         "whole models ([torch.md](torch.md)).",
     ),
+    "AF1403": Advice(
+        "A number of the file is none that a device gives: a negative time, a clock of no chip, more samples than a "
+        "measurement has. The file was edited, or is damaged.",
+        "Measure again, or take the record out. `autofuse schema --results` has the ranges of results.",
+    ),
     "AF2001": Advice(
         "The text is not what `autofuse dump --stage hint` or `impl` prints; it was edited, or "
         "is of another version.",
@@ -248,6 +253,12 @@ ADVICE: dict[str, Advice] = {
         "is not there, or gives a size that the kernel does not have, or the card no room for.",
         "`autofuse explain GRAPH -t nvidia-h100 --tuning-out FILE` writes the present blocks to start from; "
         "[triton.md](triton.md#blocks-from-a-file) says which sizes a kernel has.",
+    ),
+    "AF3008": Advice(
+        "With `--invariant` a group that sums up floats has one template, whose order follows from what is reduced "
+        "alone. None of them fits UB whatever the other sizes are.",
+        "Cut the graph at its reductions, or build it without `--invariant`. [certificate.md](certificate.md) has the "
+        "rule.",
     ),
     "AF4001": Advice(
         "A proof about the generated code fails. The code is not written.",
@@ -322,6 +333,17 @@ ADVICE: dict[str, Advice] = {
         "bisheng, or the C++ compiler for the code of the host, refuses a file. Of a kernel that was edited: the place "
         "in the message is in the edited file.",
         "Of generated code: report it, with the folder that the message names.",
+    ),
+    "AF5015": Advice(
+        "A file of the folder was edited after autofuse wrote it, and what was edited does not compile.",
+        "Correct the line that is named, or take the generated text again: `autofuse adopt DIR --drop FILE`. "
+        "[guides/edited_kernels.md](guides/edited_kernels.md) has more.",
+    ),
+    "AF5016": Advice(
+        "A build left a file alone that was edited and adopted, and generates another text for it than the one that "
+        "was edited.",
+        "`autofuse adopt DIR --diff` shows both. `--accept FILE` keeps the edit, `--drop FILE` takes the generated "
+        "text.",
     ),
     "AF6001": Advice(
         "Elements differ from NumPy by more than the ops allow. Of a kernel that was edited: it "
