@@ -96,7 +96,10 @@ CORNERS: tuple[Corner, ...] = (
         (0.0, -0.0, _INF, -_INF, _NAN, 4.0, 3.0, -1.0),
     ),
     *_floats(
-        "ln_edge", "Ln of 0 is -inf, below 0 NaN", "Ln", (0.0, -0.0, -1.0, _INF, _NAN, 1.0, 2.0, 0.5)
+        "ln_edge",
+        "Ln of 0 is -inf, below 0 NaN",
+        "Ln",
+        (0.0, -0.0, -1.0, _INF, _NAN, 1.0, 2.0, 0.5),
     ),
     *_floats(
         "exp_edge",
@@ -112,9 +115,7 @@ CORNERS: tuple[Corner, ...] = (
     ),
     *_floats("equal_nan", "NaN equals nothing, 0 equals -0", "Equal", *_PAIRS),
     *_floats("not_equal_nan", "NaN differs from everything", "NotEqual", *_PAIRS),
-    *_floats(
-        "reduce_max_nan", "a maximum over NaN is NaN", "ReduceMax", _PAIRS[0], axes=[0]
-    ),
+    *_floats("reduce_max_nan", "a maximum over NaN is NaN", "ReduceMax", _PAIRS[0], axes=[0]),
     *_floats(
         "reduce_sum_infinity", "a sum of inf and -inf is NaN", "ReduceSum", _PAIRS[1], axes=[0]
     ),
@@ -125,9 +126,7 @@ CORNERS: tuple[Corner, ...] = (
         (1.0, 3.0, 3.0, -0.0, 0.0, 3.0, 2.0, 1.0),
         axis=0,
     ),
-    Corner(
-        "add_subnormal_float32", "subnormal sums are kept", "Add", "float32", (_SMALL, _SMALL)
-    ),
+    Corner("add_subnormal_float32", "subnormal sums are kept", "Add", "float32", (_SMALL, _SMALL)),
     Corner(
         "add_subnormal_float16", "subnormal sums are kept", "Add", "float16", (_SMALL16, _SMALL16)
     ),
@@ -179,9 +178,7 @@ CORNERS: tuple[Corner, ...] = (
     _cast("int32", "float32", "rounds to even", 16777217, 16777219, -16777217, 2147483647),
     _cast("int64", "float32", "rounds to even", 16777217, 16777219, -16777217, 2147483647),
     _cast("int32", "int16", "wraps", 40000, -40000, 65536, 70000),
-    Corner(
-        "round_half_float32", "Round takes ties to the even one", "Round", "float32", (_TIES,)
-    ),
+    Corner("round_half_float32", "Round takes ties to the even one", "Round", "float32", (_TIES,)),
     Corner(
         "add_wrap_int32",
         "sums of integers wrap",

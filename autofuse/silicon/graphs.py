@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Any, TypeAlias
 
@@ -23,6 +23,7 @@ from autofuse.twin.oracle.data import random_inputs
 __all__ = ["FAMILIES", "FamilyGraph", "Subject", "subjects"]
 
 Array: TypeAlias = npt.NDArray[Any]
+_NO_SIZES: Mapping[str, int] = MappingProxyType({})
 Node: TypeAlias = "tuple[str, tuple[str, ...], dict[str, object]]"
 
 
@@ -43,7 +44,7 @@ class FamilyGraph:
     families: tuple[str, ...]
     shapes: tuple[tuple[int | str, ...], ...]
     nodes: tuple[Node, ...]
-    sizes: Mapping[str, int] = MappingProxyType({})
+    sizes: Mapping[str, int] = field(default_factory=lambda: _NO_SIZES)
     meets: bool = False
 
 
@@ -58,14 +59,10 @@ FAMILIES: tuple[FamilyGraph, ...] = (
         (("Add", _BOTH, {}), ("Exp", ("t0",), {})),
     ),
     FamilyGraph("packed", ("general_unaligned",), ((300, 77),), (("Exp", _X, {}),)),
-    FamilyGraph(
-        "common_rows", ("general_rows",), ((256, 1500), (1, 1500)), (("Add", _BOTH, {}),)
-    ),
+    FamilyGraph("common_rows", ("general_rows",), ((256, 1500), (1, 1500)), (("Add", _BOTH, {}),)),
     FamilyGraph("rows", ("row",), ((512, 64), (64,)), (("Add", _BOTH, {}),)),
     FamilyGraph("odd_rows", ("row_unaligned",), ((512, 77), (77,)), (("Add", _BOTH, {}),)),
-    FamilyGraph(
-        "softmax", ("reduce_all",), ((512, 77),), (("Softmax", _X, {"axis": -1}),)
-    ),
+    FamilyGraph("softmax", ("reduce_all",), ((512, 77),), (("Softmax", _X, {"axis": -1}),)),
     FamilyGraph(
         "any_softmax",
         ("reduce_all_tight",),
@@ -80,9 +77,7 @@ FAMILIES: tuple[FamilyGraph, ...] = (
         ((64, 24000), (1, 24000)),
         (("Mul", _BOTH, {}), _SUM),
     ),
-    FamilyGraph(
-        "columns", ("reduce_block",), ((500, 1000),), (("ReduceSum", _X, {"axes": [0]}),)
-    ),
+    FamilyGraph("columns", ("reduce_block",), ((500, 1000),), (("ReduceSum", _X, {"axes": [0]}),)),
     FamilyGraph(
         "transposed", ("transpose",), ((128, 192),), (("Transpose", _X, {"perm": [1, 0]}),)
     ),
@@ -93,13 +88,9 @@ FAMILIES: tuple[FamilyGraph, ...] = (
         ((200, 3, 64),),
         (("Transpose", _X, {"perm": [0, 2, 1]}),),
     ),
-    FamilyGraph(
-        "pairs", ("narrow_rows",), ((64, 8192, 2), (8192, 1)), (("Mul", _BOTH, {}),)
-    ),
+    FamilyGraph("pairs", ("narrow_rows",), ((64, 8192, 2), (8192, 1)), (("Mul", _BOTH, {}),)),
     FamilyGraph("sums", ("scan_all",), ((256, 200),), (("CumSum", _X, {"axis": 1}),)),
-    FamilyGraph(
-        "few_sums", ("scan_all_few",), ((16, 4000),), (("CumSum", _X, {"axis": 1}),)
-    ),
+    FamilyGraph("few_sums", ("scan_all_few",), ((16, 4000),), (("CumSum", _X, {"axis": 1}),)),
     FamilyGraph("long_sums", ("scan",), ((5, 30000),), (("CumSum", _X, {"axis": 1}),)),
     FamilyGraph(
         "divided_sum",
