@@ -47,6 +47,7 @@ class Kit:
 
     Attributes:
         target: what kernels are generated for.
+        named: the same as users name it, for workers to find it.
         device: the chip.
         limit: seconds of one launch.
         repeats: timed launches of a calibration kernel.
@@ -58,6 +59,7 @@ class Kit:
     """
 
     target: TargetSpec
+    named: str
     device: str
     limit: float
     repeats: int
@@ -94,7 +96,7 @@ class Kit:
     @contextmanager
     def _ahead(self, groups: Sequence[Sequence[Unit]]) -> Iterator[Iterator[Outcome]]:
         """Compiles the kernels of groups side by side, some of them ahead of the chip."""
-        items = ({"unit": g[0].name, "target": self.target.name} for g in groups)
+        items = ({"unit": g[0].name, "target": self.named} for g in groups)
         workers = self.jobs or max(1, (os.cpu_count() or 2) - 1)
         with WorkerPool(self.names[1], workers, timeout_s=_COMPILE_S, memory_mb=0) as pool:
             compiled = pool.map(items)
@@ -139,7 +141,7 @@ class Kit:
         outcome = pool.run(
             {
                 "unit": unit.name,
-                "target": self.target.name,
+                "target": self.named,
                 "device": self.device,
                 "limit": self.limit,
                 "seed": self.seed,
