@@ -28,6 +28,7 @@ from autofuse.commands.options import (
     Graph,
     Json,
     Partition,
+    Scheduler,
     Seed,
     Split,
     Target,
@@ -178,7 +179,7 @@ def build(
     ] = False,
     json: Json = False,
 ) -> None:
-    """Generate kernels of a graph: an Ascend C project, or Triton.
+    """Generate kernels of a graph: Ascend C, or Triton.
 
     For a GPU (-t nvidia-h100) it is a module of Triton kernels, as many as the graph needs.
     Of a folder, every graph in it gets a project of its own, at the same place inside DIR. Where
@@ -374,6 +375,7 @@ def run(
         "autofuse verify first.json -t nvidia-h100 --tuning blocks.json",
         "autofuse verify first.json -t cpu          C++ loops on this machine",
         "autofuse verify first.json -t nvidia-h100 --device cuda  on a card",
+        "autofuse verify graphs/ --scheduler tcp://host:8786  on workers of Dask",
     )
 )
 def verify(
@@ -398,6 +400,7 @@ def verify(
     check: CheckMode = None,
     check_seed: CheckSeed = 0,
     device: Device = "cpu",
+    scheduler: Scheduler = None,
     target: Target = DEFAULT_TARGET,
     json: Json = False,
 ) -> None:
@@ -426,6 +429,7 @@ def verify(
             device=device,
             quiet=json,
             tuning=tuning,
+            scheduler=scheduler,
         )
 
     _finish("verify", action, json)
@@ -545,12 +549,20 @@ def show(
     epilog=_examples(
         "autofuse schema > graph.schema.json",
         "autofuse schema --tuning > tuning.schema.json",
+        "autofuse schema --results               of what bench --out writes",
+        "autofuse schema --bundle                of what silicon writes",
         "autofuse schema --kernel-json upstream   of what build --flow akg writes",
     )
 )
 def schema(
     tuning: Annotated[
         bool, typer.Option("--tuning", help="Of tuning files, with blocks of kernels for a GPU.")
+    ] = False,
+    results: Annotated[
+        bool, typer.Option("--results", help="Of files of results, with measured times.")
+    ] = False,
+    bundle: Annotated[
+        bool, typer.Option("--bundle", help="Of bundles, with what the kit found on a chip.")
     ] = False,
     kernel_json: Annotated[
         KernelJson | None,
@@ -562,12 +574,13 @@ def schema(
         bool, typer.Option("--json", help="Wrap it in the object that the other verbs print.")
     ] = False,
 ) -> None:
-    """Print the JSON Schema of graph files, or of what options name."""
+    """Print the JSON Schema of graph or other files."""
 
     def action() -> Outcome:
         from autofuse.commands.author import schema
 
-        return schema(tuning=tuning, kernel_json=None if kernel_json is None else kernel_json.value)
+        keys = None if kernel_json is None else kernel_json.value
+        return schema(tuning=tuning, results=results, bundle=bundle, kernel_json=keys)
 
     _finish("schema", action, json)
 

@@ -6,12 +6,12 @@ from types import ModuleType
 
 import typer
 
-from autofuse.commands.chip import silicon
+from autofuse.commands.chip import bench, import_msprof, silicon
 
 __all__ = ["register"]
 
 #: Modules with a function ``register(app)``, in the order in which help lists their verbs.
-_VERBS: tuple[ModuleType, ...] = (silicon,)
+_VERBS: tuple[ModuleType, ...] = (bench, import_msprof, silicon)
 
 
 def register(app: typer.Typer) -> None:

@@ -97,12 +97,12 @@ def silicon(
     ] = False,
     json: Json = False,
 ) -> None:
-    """Run the whole kit on an Ascend chip, and write one file to keep or send.
+    """Run the kit on a chip, and write a bundle.
 
     Conformance: every op and dtype that the target claims, every template family, and what we had
     to assume of the chip, compared with NumPy. Calibration: kernels whose times tell the figures of
     the cost model. Every kernel has a process and a time limit; those that may hang come last. What
-    the file holds is shown before it is written: no host, user, path or serial number is in it.
+    the bundle holds is shown before it is written: no host, user, path or serial number is in it.
     """
 
     def action() -> Outcome:
