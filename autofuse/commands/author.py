@@ -32,7 +32,7 @@ def schema(
     bundle: bool = False,
     kernel_json: str | None = None,
 ) -> Outcome:
-    """The JSON Schema of graph files, tuning files, files of results, bundles, or the JSON of a flow with a set of keys.
+    """The JSON Schema of graph files, tuning files, results, bundles, or the JSON of a flow with a set of keys.
 
     Raises:
         AutofuseError: AF5007, several others are asked for.

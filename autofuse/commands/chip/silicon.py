@@ -29,8 +29,8 @@ def register(app: typer.Typer) -> None:
         epilog=examples(
             "autofuse silicon --list",
             "autofuse silicon --device npu:0",
-            "autofuse silicon --device npu:0 --resume        goes on after Ctrl-C or a crash",
-            "autofuse silicon --device npu:0 --only calibration --out chip.json.gz --yes",
+            "autofuse silicon --device npu:0 --resume   goes on after Ctrl-C or a crash",
+            "autofuse silicon --only calibration --out chip.json.gz --yes",
             "autofuse silicon --device npu:0 --filter op.Exp --filter corner",
         )
     )(silicon)
