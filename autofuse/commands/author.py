@@ -30,9 +30,10 @@ def schema(
     tuning: bool = False,
     results: bool = False,
     bundle: bool = False,
+    certificate: bool = False,
     kernel_json: str | None = None,
 ) -> Outcome:
-    """The JSON Schema of graph files, tuning files, results, bundles, or the JSON of a flow with a set of keys.
+    """The JSON Schema of graph files, or of the one kind of file that is asked for.
 
     Raises:
         AutofuseError: AF5007, several others are asked for.
@@ -44,6 +45,10 @@ def schema(
         asked["--results"] = results_schema
     if bundle:
         asked["--bundle"] = bundle_schema
+    if certificate:
+        from autofuse.certificate.schema import certificate_schema
+
+        asked["--certificate"] = certificate_schema
     if kernel_json is not None:
         asked["--kernel-json"] = lambda: kernel_schema(kernel_json)
     if len(asked) > 1:

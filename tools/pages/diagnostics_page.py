@@ -256,6 +256,12 @@ ADVICE: dict[str, Advice] = {
         "`autofuse explain GRAPH -t nvidia-h100 --tuning-out FILE` writes the present blocks to start from; "
         "[triton.md](triton.md#blocks-from-a-file) says which sizes a kernel has.",
     ),
+    "AF3008": Advice(
+        "With `--invariant` a group that sums up floats has one template, whose order follows from what is reduced "
+        "alone. None of them fits UB whatever the other sizes are.",
+        "Cut the graph at its reductions, or build it without `--invariant`. [certificate.md](certificate.md) has the "
+        "rule.",
+    ),
     "AF4001": Advice(
         "A proof about the generated code fails. The code is not written.",
         _REPORT,
@@ -329,6 +335,17 @@ ADVICE: dict[str, Advice] = {
         "bisheng, or the C++ compiler for the code of the host, refuses a file. Of a kernel that was edited: the place "
         "in the message is in the edited file.",
         "Of generated code: report it, with the folder that the message names.",
+    ),
+    "AF5015": Advice(
+        "A file of the folder was edited after autofuse wrote it, and what was edited does not compile.",
+        "Correct the line that is named, or take the generated text again: `autofuse adopt DIR --drop FILE`. "
+        "[guides/edited_kernels.md](guides/edited_kernels.md) has more.",
+    ),
+    "AF5016": Advice(
+        "A build left a file alone that was edited and adopted, and generates another text for it than the one that "
+        "was edited.",
+        "`autofuse adopt DIR --diff` shows both. `--accept FILE` keeps the edit, `--drop FILE` takes the generated "
+        "text.",
     ),
     "AF6001": Advice(
         "Elements differ from NumPy by more than the ops allow. Of a kernel that was edited: it "

@@ -24,7 +24,16 @@ from autofuse.twin.run.findings import KernelText, diagnostics_of
 from autofuse.twin.run.native import CHECKS, KernelLibrary, Region, Tiling
 from autofuse.twin.run.record import Recording, core_bytes, read_records
 
-__all__ = ["MAX_SEED", "Frame", "Run", "TwinKernel", "chip_of", "frame_of", "hand_back"]
+__all__ = [
+    "MAX_SEED",
+    "Frame",
+    "Run",
+    "TwinKernel",
+    "chip_of",
+    "frame_of",
+    "hand_back",
+    "needs_launcher",
+]
 
 Array: TypeAlias = npt.NDArray[Any]
 
@@ -46,6 +55,15 @@ def chip_of(files: Mapping[str, str], name: str) -> TargetSpec | None:
         return load_target(str(json.loads(files[f"{name}.json"])["target"]))
     except (AutofuseError, KeyError, TypeError, ValueError):
         return None
+
+
+def needs_launcher(graph: FusionGraph, files: Mapping[str, str]) -> None:
+    """Raises AF5007 for a kernel of Ascend C without the function that launches it, which the twin calls."""
+    is_kernel = f"device/{graph.name}_kernel.cpp" in files
+    if is_kernel and f"host/{graph.name}_launch.cpp" not in files:
+        text = f"{graph.label} was built for a custom-op project, which brings its own launcher"
+        hint = "the twin runs what build writes with --entry launch"
+        raise AutofuseError.of("AF5007", text, hint=hint)
 
 
 @dataclass(frozen=True, slots=True)
