@@ -70,7 +70,7 @@ def told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 def _kit(limit: float = 20.0) -> Kit:
     names = ("kit_jobs:run", "kit_jobs:compile", "kit_jobs:probe")
-    return Kit(CHIP, CHIP.name, "npu:0", limit, 3, 0, 1, (0.0, 0.0), 1.0, names)
+    return Kit(CHIP, "npu:0", limit, 3, 0, 1, (0.0, 0.0), 1.0, names)
 
 
 def _units() -> tuple[Unit, ...]:
