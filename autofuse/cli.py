@@ -561,6 +561,7 @@ def show(
         "autofuse schema > graph.schema.json",
         "autofuse schema --tuning > tuning.schema.json",
         "autofuse schema --results               of what bench --out writes",
+        "autofuse schema --bundle                of what silicon writes",
         "autofuse schema --certificate            of what certify writes",
         "autofuse schema --kernel-json upstream   of what build --flow akg writes",
     )
@@ -571,6 +572,9 @@ def schema(
     ] = False,
     results: Annotated[
         bool, typer.Option("--results", help="Of files of results, with measured times.")
+    ] = False,
+    bundle: Annotated[
+        bool, typer.Option("--bundle", help="Of bundles, with what the kit found on a chip.")
     ] = False,
     certificate: Annotated[
         bool, typer.Option("--certificate", help="Of the certificate of a kernel.")
@@ -591,7 +595,13 @@ def schema(
         from autofuse.commands.author import schema
 
         keys = None if kernel_json is None else kernel_json.value
-        return schema(tuning=tuning, results=results, certificate=certificate, kernel_json=keys)
+        return schema(
+            tuning=tuning,
+            results=results,
+            bundle=bundle,
+            certificate=certificate,
+            kernel_json=keys,
+        )
 
     _finish("schema", action, json)
 

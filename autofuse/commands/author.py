@@ -14,6 +14,7 @@ from autofuse.akg.models import kernel_schema
 from autofuse.base.diagnostics import AutofuseError, Where
 from autofuse.commands import writing
 from autofuse.commands.outcome import Outcome
+from autofuse.frontends.bundle import bundle_schema
 from autofuse.frontends.graph.schema import SCHEMA_FILE, graph_schema, starter
 from autofuse.frontends.results import results_schema
 from autofuse.frontends.tuning import tuning_schema
@@ -28,6 +29,7 @@ def schema(
     *,
     tuning: bool = False,
     results: bool = False,
+    bundle: bool = False,
     certificate: bool = False,
     kernel_json: str | None = None,
 ) -> Outcome:
@@ -41,6 +43,8 @@ def schema(
         asked["--tuning"] = tuning_schema
     if results:
         asked["--results"] = results_schema
+    if bundle:
+        asked["--bundle"] = bundle_schema
     if certificate:
         from autofuse.certificate.schema import certificate_schema
 

@@ -184,8 +184,10 @@ ADVICE: dict[str, Advice] = {
     ),
     "AF1403": Advice(
         "A number of the file is none that a device gives: a negative time, a clock of no chip, more samples than a "
-        "measurement has. The file was edited, or is damaged.",
-        "Measure again, or take the record out. `autofuse schema --results` has the ranges of results.",
+        "measurement has. Or what it says does not fit together: a kernel that failed and has times. The file was "
+        "edited, is damaged, or is of another version.",
+        "Measure again, or take the record out. `autofuse schema --results` has the ranges of results, `--bundle` "
+        "those of bundles.",
     ),
     "AF2001": Advice(
         "The text is not what `autofuse dump --stage hint` or `impl` prints; it was edited, or "

@@ -6,12 +6,12 @@ from types import ModuleType
 
 import typer
 
-from autofuse.commands.chip import adopt, bench, certify, import_msprof
+from autofuse.commands.chip import adopt, bench, certify, import_msprof, silicon
 
 __all__ = ["register"]
 
 #: Modules with a function ``register(app)``, in the order in which help lists their verbs.
-_VERBS: tuple[ModuleType, ...] = (bench, import_msprof, adopt, certify)
+_VERBS: tuple[ModuleType, ...] = (bench, import_msprof, silicon, adopt, certify)
 
 
 def register(app: typer.Typer) -> None:
