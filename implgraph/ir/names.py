@@ -99,7 +99,8 @@ WholeReduceMax WholeReduceMin WholeReduceSum Xor
 
 # Names that generated code, its C ABI and its host side use themselves.
 _GENERATED = """
-AutofuseLaunch AutofuseTiling AutofuseTilingData AutofuseIsStaticShape GetTilingDataSize
+AutofuseAbiVersion AutofuseErrorText AutofuseLaunch AutofuseLaunchArray AutofuseLogger AutofuseSetLogger
+AutofuseTiling AutofuseTilingData AutofuseTilingForKey AutofuseIsStaticShape GetTilingDataSize
 GetTilingKeyCount GetKernelBin InferShape ResLimit autofuse tiling tiling_data tiling_key
 tiling_func workspace workspace_size block_dim block_idx stream limit res_limit pipe pointers t tmp tpipe
 """
