@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 
 from autofuse.codegen.backends.ascendc.emit_cpp import emit_function, wrap_call
+from autofuse.codegen.backends.ascendc.op_package.naming import operator_names
 from autofuse.codegen.backends.ascendc.provenance import banner
 from autofuse.codegen.functions import FUNCTIONS
 from autofuse.codegen.ir.kernel_ir import KernelFn
@@ -17,11 +18,12 @@ from autofuse.implgraph.ops.registry import find_call
 from autofuse.schedule.axes.result import ScheduleResult, tiling_keys
 from autofuse.targets import Architecture, TargetSpec
 
-__all__ = ["ENTRIES", "kernel_file"]
+__all__ = ["ENTRIES", "OP_PACKAGE", "function_headers", "kernel_file"]
 
 
 #: Ways to enter the kernel, and the last parameter of each.
-_TILING_PARAMETER = {"launch": "AutofuseTilingData t", "op-package": "GM_ADDR tiling"}
+OP_PACKAGE = "op-package"
+_TILING_PARAMETER = {"launch": "AutofuseTilingData t", OP_PACKAGE: "GM_ADDR tiling"}
 ENTRIES = tuple(_TILING_PARAMETER)
 
 
@@ -50,7 +52,8 @@ def kernel_file(
     tensors = parameter_names(graph)
     parameters = [f"GM_ADDR {t}" for t in tensors.names]
     parameters += ["GM_ADDR workspace", _TILING_PARAMETER[entry]]
-    head = wrap_call(f'extern "C" __global__ __aicore__ void {graph.name}', parameters, " {")
+    name = operator_names(graph).function if entry == OP_PACKAGE else graph.name
+    head = wrap_call(f'extern "C" __global__ __aicore__ void {name}', parameters, " {")
     synced = frozenset((r.index, g.index) for r in results for g in r.groups if g.sync_before)
     keys = tiling_keys(results)
     view = _KernelView(
@@ -77,17 +80,23 @@ def _dispatch(
     synced: frozenset[tuple[int, int]],
     entry: str,
 ) -> tuple[str, ...]:
-    arguments = [*tensors, "workspace", "t"]
+    place = "autofuse_workspace" if entry == OP_PACKAGE else "workspace"
+    arguments = [*tensors, place, "t"]
     out: list[str] = []
     if synced:
         # Cores wait for each other, which needs the hardware scheduler.
         out.append("KERNEL_TASK_TYPE_DEFAULT(KERNEL_TYPE_MIX_AIV_1_0);")
     else:
         out.append("KERNEL_TASK_TYPE_DEFAULT(KERNEL_TYPE_AIV_ONLY);")
-    if entry == "op-package":
-        out += ["REGISTER_TILING_DEFAULT(AutofuseTilingData);", "GET_TILING_DATA(t, tiling);"]
+    if entry == OP_PACKAGE:
+        # CANN's own part of the workspace comes first.
+        out += [
+            "REGISTER_TILING_DEFAULT(AutofuseTilingData);",
+            "GET_TILING_DATA(t, tiling);",
+            "GM_ADDR autofuse_workspace = GetUserWorkspace(workspace);",
+        ]
     for key, choice in enumerate(keys):
-        chosen = f"TILING_KEY_IS({key})" if entry == "op-package" else f"t.tiling_key == {key}"
+        chosen = f"TILING_KEY_IS({key})" if entry == OP_PACKAGE else f"t.tiling_key == {key}"
         out.append(f"{'if' if key == 0 else '} else if'} ({chosen}) {{")
         for impl in choice:
             if (impl.result, impl.group) in synced:
