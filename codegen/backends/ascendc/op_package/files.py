@@ -148,7 +148,6 @@ class _TestView:
     banner: str
     op_type: str
     function: str
-    graph_file: str
     input_files: str
     output_files: str
     cases: int
@@ -379,7 +378,6 @@ def _test_view(graph: FusionGraph, names: OpNames, head: str) -> _TestView:
         head,
         names.type,
         names.function,
-        json.dumps(f"{graph.name}.graph.json"),
         files(names.inputs),
         files(names.outputs),
         _CASES,
