@@ -15,6 +15,7 @@ from autofuse.targets import TargetSpec, load_target
 from autofuse.twin.run.compile import TwinFiles, twin_files
 from autofuse.twin.run.compiler import Toolchain, key_of, made, toolchain
 from fake_cann.figures import changed, perturbed, read_figures, text_of
+from fake_cann.operators import add_operators
 
 __all__ = ["FAILURES", "Options", "make"]
 
@@ -101,7 +102,15 @@ def make(folder: Path, options: Options | None = None) -> Path:
     for name, script in (("bisheng", "bisheng"), ("msprof", "msprof"), ("npu-smi", "npu_smi")):
         _program(folder / "bin" / name, HERE / f"{script}.py", folder)
     _library(folder, cxx, twin)
-    _write(folder / "set_env.sh", f'export ASCEND_HOME_PATH="{folder}"\n')
+    add_operators(folder, cxx.path, [str(p) for p in twin.include])
+    _write(
+        folder / "set_env.sh",
+        (
+            f'export ASCEND_HOME_PATH="{folder}"\n'
+            f'export ASCEND_OPP_PATH="{folder}/opp"\n'
+            f'export LD_LIBRARY_PATH="{folder}/lib64:${{LD_LIBRARY_PATH:-}}"\n'
+        ),
+    )
     return folder
 
 

@@ -29,6 +29,7 @@ from autofuse.codegen.backends.ascendc.host.driver import driver_files, part_fol
 from autofuse.codegen.backends.ascendc.host.host import host_files
 from autofuse.codegen.backends.ascendc.host.metadata import metadata_text
 from autofuse.codegen.backends.ascendc.op_package.files import check_operator, op_files
+from autofuse.codegen.backends.ascendc.op_package.naming import operator_names
 from autofuse.codegen.backends.ascendc.project import project_files, shared_headers
 from autofuse.codegen.backends.ascendc.releases import all_releases, releases_of
 from autofuse.codegen.backends.interface import Capabilities, Files, Job, Stage
@@ -129,9 +130,11 @@ def _checked(job: Job, kernel: Kernel) -> Kernel:
 def _emitted(job: Job, kernel: Kernel) -> dict[str, str]:
     """An operator package is a project of CANN, with files of other names."""
     graph, schedule, target = job.graph, kernel.schedule, job.chip
+    name = graph.name
     if job.entry == OP_PACKAGE:
         check_operator(graph)
-    text = kernel_file(graph, schedule, kernel.functions, target, job.entry)
+        name = operator_names(graph).function
+    text = kernel_file(graph, schedule, kernel.functions, target, job.entry, name)
     assert job.costs is not None
     functions = function_headers(schedule, target.arch)
     needs = releases_of(text, shared_headers(target.arch, functions), target.arch)

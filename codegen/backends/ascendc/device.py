@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 
 from autofuse.codegen.backends.ascendc.emit_cpp import emit_function, wrap_call
-from autofuse.codegen.backends.ascendc.op_package.naming import operator_names
 from autofuse.codegen.backends.ascendc.provenance import banner
 from autofuse.codegen.functions import FUNCTIONS
 from autofuse.codegen.ir.kernel_ir import KernelFn
@@ -42,18 +41,21 @@ def kernel_file(
     functions: Mapping[str, KernelFn],
     target: TargetSpec,
     entry: str = "launch",
+    name: str = "",
 ) -> str:
     """Text of ``device/<g>_kernel.cpp``.
 
     ``functions``: those of all templates after the passes, by name.
     ``entry``: ``launch``, the tiling data come by value (``<<<>>>``); ``op-package``, they come in GM and every tiling
     key becomes a binary of its own.
+    ``name``: of the kernel's function; empty for that of the graph.
     """
     tensors = parameter_names(graph)
     parameters = [f"GM_ADDR {t}" for t in tensors.names]
     parameters += ["GM_ADDR workspace", _TILING_PARAMETER[entry]]
-    name = operator_names(graph).function if entry == OP_PACKAGE else graph.name
-    head = wrap_call(f'extern "C" __global__ __aicore__ void {name}', parameters, " {")
+    head = wrap_call(
+        f'extern "C" __global__ __aicore__ void {name or graph.name}', parameters, " {"
+    )
     synced = frozenset((r.index, g.index) for r in results for g in r.groups if g.sync_before)
     keys = tiling_keys(results)
     view = _KernelView(

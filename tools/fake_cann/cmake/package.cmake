@@ -1,3 +1,5 @@
+cmake_minimum_required(VERSION 3.19)
+
 # A script that unpacks itself: its head, and what is installed as a tar behind it.
 execute_process(COMMAND "${CMAKE_COMMAND}" -E tar cf "${OUTPUT}.tar" . WORKING_DIRECTORY "${STAGE}" COMMAND_ERROR_IS_FATAL ANY)
 file(READ "${HEAD}" head)

@@ -68,11 +68,16 @@ def _operator_type(name: str) -> str:
 
 
 def _apart(name: str, suffix: str, taken: set[str]) -> str:
-    """A name in lower case whose aclnn parameter nothing else has; that is added to ``taken``."""
+    """A name in lower case that nothing else has, nor its aclnn parameter; both are added to ``taken``."""
     word = identifier(name.lower())
     found, number = word, 1
-    while (key := (found + suffix).replace("_", "")) in taken:
+    while not taken.isdisjoint(keys := {_key(found), _key(found + suffix)}):
         number += 1
         found = f"{word}_n{number}"
-    taken.add(key)
+    taken |= keys
     return found
+
+
+def _key(name: str) -> str:
+    """Equal where two names come down to one."""
+    return name.replace("_", "")
