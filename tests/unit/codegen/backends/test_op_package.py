@@ -1,4 +1,4 @@
-"""Operator packages: names that CANN can tell apart, what cannot be one, and the host side against the interfaces of CANN."""
+"""Operator packages: names that CANN tells apart, what cannot be one, and the host side on the interfaces of CANN."""
 
 import re
 import shutil
