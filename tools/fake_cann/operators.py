@@ -10,12 +10,12 @@ from pathlib import Path
 __all__ = ["add_operators"]
 
 HERE = Path(__file__).resolve().parent
-#: Where CANN has its CMake functions.
-_MODULES = "compiler/tikcpp/ascendc_kernel_cmake"
+#: Where the fake has its CMake modules, and where projects of operators look for them.
+_MODULES, _HINT = "lib/cmake/ASC", "compiler/tikcpp/ascendc_kernel_cmake"
 
 
 def add_operators(folder: Path, cxx: str, include: Sequence[str]) -> None:
-    """Add them to a fake that has its headers and ``libascendcl.so``.
+    """Add them to a fake that has its headers, its CMake modules and ``libascendcl.so``.
 
     Args:
         folder: of the fake.
@@ -25,10 +25,12 @@ def add_operators(folder: Path, cxx: str, include: Sequence[str]) -> None:
     Raises:
         ValueError: the library does not compile.
     """
-    modules = folder / _MODULES
-    modules.mkdir(parents=True, exist_ok=True)
-    for file in (*sorted((HERE / "cmake").iterdir()), HERE / "src" / "op_build.cpp"):
-        shutil.copyfile(file, modules / file.name)
+    hint = folder / _HINT / "ASCConfig.cmake"
+    hint.parent.mkdir(parents=True, exist_ok=True)
+    up = "../" * (_HINT.count("/") + 1)
+    text = f'include("${{CMAKE_CURRENT_LIST_DIR}}/{up}{_MODULES}/ASCConfig.cmake")\n'
+    hint.write_text(text, encoding="utf-8")
+    shutil.copyfile(HERE / "src" / "op_build.cpp", folder / _MODULES / "op_build.cpp")
     library, source = folder / "lib64" / "libnnopbase.so", HERE / "src" / "nnopbase.cpp"
     headers = sorted((HERE / "include").rglob("*.h"))
     if library.is_file() and all(
