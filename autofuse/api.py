@@ -78,6 +78,7 @@ def build(
     ub_bytes: int | None = None,
     verify_ir: bool | None = None,
     tuning: TuningLike | None = None,
+    backward: GraphLike | None = None,
 ) -> BuildResult:
     """Generate the kernel of a graph: the text of all files, nothing is compiled or written.
 
@@ -88,11 +89,14 @@ def build(
         target: the chip, by name (``autofuse.target_names()``) or as ``autofuse.load_target`` gives it, or the GPU
             (``autofuse.gpu_names()``, ``autofuse.load_gpu``).
         entry: how the kernel gets its tiling data: ``launch``, by value (``<<<>>>``); ``op-package``, in GM, with
-            ``TILING_KEY_IS``, for a custom-op project, which brings its own launcher and build.
+            ``TILING_KEY_IS``, for a custom-op project, which brings its own launcher and build; ``torch``, by value,
+            with a torch library extension around it.
         ub_bytes: bytes of UB that the kernel may use, at most what the chip has for it; None: all of it.
         verify_ir: check the IR after every stage; by default only if AUTOFUSE_DEBUG is set.
         tuning: blocks of the kernels for a card, in place of those that the rules choose: a tuning file, or what
             :func:`read_tuning` made of one; None: no other blocks.
+        backward: for the entry ``torch``, a graph of the gradient, whose inputs and outputs are called after those of
+            ``graph`` (``docs/torch_extension.md``); None: the operator has no gradient.
 
     Raises:
         AutofuseError: everything that is wrong with the graph (AF1xxx reading, AF2xxx lowering, AF3xxx scheduling);
@@ -108,6 +112,7 @@ def build(
             ub_bytes=ub_bytes,
             verify_ir=verify_ir,
             tuning=tuning,
+            backward=backward,
         )
 
 
@@ -120,6 +125,7 @@ def observed(
     ub_bytes: int | None = None,
     verify_ir: bool | None = None,
     tuning: TuningLike | None = None,
+    backward: GraphLike | None = None,
 ) -> BuildResult:
     """As :func:`build`, with someone who is shown the input and output of every stage and of passes.
 
@@ -131,6 +137,7 @@ def observed(
         ub_bytes: bytes of UB that the kernel may use.
         verify_ir: check the IR after every stage.
         tuning: blocks of the kernels for a card.
+        backward: a graph of the gradient.
 
     Raises:
         AutofuseError: as :func:`build`.
@@ -141,9 +148,14 @@ def observed(
     with reporting_bugs(graph, {"target": spec.name, "entry": entry, "ub_bytes": ub_bytes}):
         tuned = None if tuning is None else _tuned(tuning, spec)
         backend, spec = compiler.prepare(spec, entry, tuned)
+        if backward is not None:
+            compiler.check_gradient(backend, entry)
         fusion = run("read", read, graph)
+        gradient = None if backward is None else run("read", read, backward)
         try:
-            return compiler.compile(fusion, spec, entry=entry, backend=backend, run=run)
+            return compiler.compile(
+                fusion, spec, entry=entry, backend=backend, backward=gradient, run=run
+            )
         except AutofuseError as e:
             from autofuse.splitting import with_cuts
 

@@ -109,6 +109,8 @@ def _root(
         "autofuse build first.json -t nvidia-h100 --tuning blocks.json",
         "autofuse build first.json -t cpu            C++ loops with OpenMP",
         "autofuse build first.json --entry op-package --ub 65536",
+        "autofuse build first.json --entry torch     an operator of PyTorch",
+        "autofuse build y.json --entry torch --backward grad.json",
         "autofuse build large.json --split -o out",
         "autofuse build graphs/ -o out --jobs 2",
         "autofuse build model.onnx -o out         one kernel, or those of a network",
@@ -140,13 +142,23 @@ def build(
         str,
         typer.Option(
             "--entry",
-            help="launch: tiling data by value, <<<>>>; op-package: in GM, for a custom-op project. "
+            help="launch: tiling data by value, <<<>>>; op-package: in GM, for a custom-op project; "
+            "torch: launch, with a library of PyTorch around it. "
             "Of Triton: launch; plain: kernel[grid](...), the form of the operators of FlagGems.",
         ),
     ] = "launch",
     ub: Annotated[
         int | None,
         typer.Option("--ub", metavar="BYTES", help="UB that the kernel may use.  [default: all]"),
+    ] = None,
+    backward: Annotated[
+        Path | None,
+        typer.Option(
+            "--backward",
+            parser=_path,
+            metavar="GRAPH",
+            help="For --entry torch: the graph of the gradient.",
+        ),
     ] = None,
     split: Split = False,
     tuning: Tuning = None,
@@ -203,6 +215,7 @@ def build(
                     "--split": split,
                     "--partition": partition,
                     "--entry": None if entry == "launch" else entry,
+                    "--backward": backward,
                 },
                 force=force,
                 jobs=jobs,
@@ -216,6 +229,9 @@ def build(
             if tuning is not None:
                 text = "a tuning file is for one graph"
                 raise AutofuseError.of("AF5007", text, hint="--tuning goes with one graph file")
+            if backward is not None:
+                text = "a graph of a gradient is for one graph"
+                raise AutofuseError.of("AF5007", text, hint="--backward goes with one graph file")
             return build_many(
                 graph,
                 output,
@@ -235,6 +251,7 @@ def build(
             ub_bytes=ub,
             split=split,
             tuning=tuning,
+            backward=backward,
             partition=partition,
             force=force,
             quiet=json,

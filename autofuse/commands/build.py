@@ -55,6 +55,7 @@ def build(
     ub_bytes: int | None = None,
     split: bool = False,
     tuning: Path | None = None,
+    backward: Path | None = None,
     partition: bool | None = None,
     force: bool,
     quiet: bool = False,
@@ -69,7 +70,9 @@ def build(
     """
     from autofuse.commands import models
 
-    if models.is_model(graph, partition, refused={"--split": split, "--tuning": tuning}):
+    if models.is_model(
+        graph, partition, refused={"--split": split, "--tuning": tuning, "--backward": backward}
+    ):
         return models.build_model(
             graph,
             output if output is not None else DEFAULT_FOLDER / graph.stem,
@@ -84,7 +87,10 @@ def build(
     if split and tuning is not None:
         text = "--tuning is for the kernels of a GPU, which --split does not divide"
         raise AutofuseError.of("AF5007", text, hint="leave out --split")
-    folder, found = _built(graph, output, target, entry, ub_bytes, split, force, tuning)
+    if split and backward is not None:
+        text = "--backward is for one kernel, and --split may make several"
+        raise AutofuseError.of("AF5007", text, hint="leave out --split")
+    folder, found = _built(graph, output, target, entry, ub_bytes, split, force, tuning, backward)
     tuned = "" if tuning is None else f" --tuning {tuning}"
     found |= {
         "compiled": compile_project(folder, entry, target),
@@ -109,6 +115,7 @@ def _built(
     split: bool,
     force: bool,
     tuning: Path | None = None,
+    backward: Path | None = None,
 ) -> tuple[Path, dict[str, Any]]:
     """The folder with the files of a graph, and what was made."""
     result: api.BuildResult | api.SplitResult
@@ -118,7 +125,7 @@ def _built(
             whole = api.observed_split(graph, trace.observe, **options)
             result = whole if whole.split is not None else whole.parts[0]
         else:
-            result = api.observed(graph, trace.observe, **options, tuning=tuning)
+            result = api.observed(graph, trace.observe, **options, tuning=tuning, backward=backward)
         folder = output if output is not None else DEFAULT_FOLDER / result.name
         written = result.write(folder, force=force)
         trace.folder = folder
@@ -302,6 +309,11 @@ def compile_project(folder: Path, entry: str, target: str) -> Mapping[str, Any]:
         return {"done": False, "why": "generated: Triton compiles each kernel at its first call"}
     if entry == "op-package":
         return {"done": False, "why": "generated, not compiled: the op package's project builds it"}
+    if entry == "torch":
+        return {
+            "done": False,
+            "why": f"generated, not compiled: pip install --no-build-isolation {folder}",
+        }
     compiler = bisheng()
     if compiler is None:
         return {

@@ -25,6 +25,7 @@ from autofuse.codegen.backends.ascendc.host.host import host_files
 from autofuse.codegen.backends.ascendc.host.metadata import metadata_text
 from autofuse.codegen.backends.ascendc.project import project_files, shared_headers
 from autofuse.codegen.backends.ascendc.releases import all_releases, releases_of
+from autofuse.codegen.backends.ascendc.torchext.files import torch_files
 from autofuse.codegen.backends.interface import Capabilities, Files, Job, Stage
 from autofuse.codegen.ir.kernel_ir import KernelFn
 from autofuse.codegen.lower.kernel import lower_templates
@@ -49,7 +50,7 @@ class Kernel:
 
 #: What ``device_templates`` and ``host_templates`` are written for.
 _HEADERS = {"block_bytes": BLOCK_BYTES, "vector_bytes": 256, "repeats_max": 255}
-_CAN = Capabilities(ENTRIES, queues=True, split_entries=("launch",))
+_CAN = Capabilities(ENTRIES, queues=True, split_entries=("launch",), gradients=("torch",))
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,7 +122,10 @@ def _checked(job: Job, kernel: Kernel) -> Kernel:
 
 
 def _emitted(job: Job, kernel: Kernel) -> dict[str, str]:
-    """An op package is launched and built by its own project, so the launcher and the CMake project are left out."""
+    """An op package is launched and built by its own project, so the launcher and the CMake project are left out.
+
+    An extension of PyTorch is a project around that of the kernel.
+    """
     graph, schedule, target = job.graph, kernel.schedule, job.chip
     text = kernel_file(graph, schedule, kernel.functions, target, job.entry)
     files = {f"device/{graph.name}_kernel.cpp": text}
@@ -134,6 +138,8 @@ def _emitted(job: Job, kernel: Kernel) -> dict[str, str]:
     if job.entry == "op-package":
         for path in (f"host/{graph.name}_launch.cpp", "CMakeLists.txt", "CMakePresets.json"):
             del files[path]
+    if job.entry == "torch":
+        files |= torch_files(graph, target, job.backward)
     return dict(sorted(files.items()))
 
 

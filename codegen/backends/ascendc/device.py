@@ -21,7 +21,11 @@ __all__ = ["ENTRIES", "kernel_file"]
 
 
 #: Ways to enter the kernel, and the last parameter of each.
-_TILING_PARAMETER = {"launch": "AutofuseTilingData t", "op-package": "GM_ADDR tiling"}
+_TILING_PARAMETER = {
+    "launch": "AutofuseTilingData t",
+    "op-package": "GM_ADDR tiling",
+    "torch": "AutofuseTilingData t",
+}
 ENTRIES = tuple(_TILING_PARAMETER)
 
 
@@ -45,7 +49,7 @@ def kernel_file(
 
     ``functions``: those of all templates after the passes, by name.
     ``entry``: ``launch``, the tiling data come by value (``<<<>>>``); ``op-package``, they come in GM and every tiling
-    key becomes a binary of its own.
+    key becomes a binary of its own; ``torch`` is entered as ``launch``.
     """
     tensors = parameter_names(graph)
     parameters = [f"GM_ADDR {t}" for t in tensors.names]
