@@ -16,6 +16,7 @@
 #include <ATen/EmptyTensor.h>
 #include <ATen/core/Tensor.h>
 #include <ATen/ops/empty.h>
+#include <ATen/ops/empty_strided.h>
 #include <ATen/ops/full.h>
 #include <c10/core/DeviceGuard.h>
 #include <c10/core/Scalar.h>
@@ -95,15 +96,6 @@ constexpr size_t kWorkspaceAlign = 512;
                       " is ", t.sym_size(dim), "; the graph says ", text, ", which is ", size, " here");
 }
 
-// Strides that the graph fixes, in elements; they do not matter where there is one element.
-[[maybe_unused]] void CheckStride(const char* op, const char* name, const at::Tensor& t, int64_t dim, const c10::SymInt& stride)
-{
-    if (t.numel() != 0 && t.size(dim) > 1) {
-        TORCH_CHECK_VALUE(t.stride(dim) == stride.expect_int(), op, ": the stride of dimension ", dim, " of ", name, " is ",
-                          t.stride(dim), "; the graph says ", stride.expect_int());
-    }
-}
-
 // (size - plus) / factor: the symbol of which a dimension is factor * symbol + plus.
 [[maybe_unused]] c10::SymInt Solved(const at::Tensor& t, int64_t dim, int64_t factor, int64_t plus)
 {
@@ -119,16 +111,25 @@ struct Buffer {
     bool written = false;
     int64_t offset = 0;
 
-    void* Data() const { return tensor.data_ptr(); }
-    void* Pointer() const
-    {
-        return static_cast<char*>(tensor.data_ptr()) - offset * static_cast<int64_t>(tensor.element_size());
-    }
+    void* Pointer() const { return static_cast<char*>(tensor.data_ptr()) - Before(); }
+    // From the pointer to the end of the last element.
     uint64_t Bytes() const
     {
-        return at::detail::computeStorageNbytes(tensor.sizes(), tensor.strides(), tensor.element_size());
+        return Before() + at::detail::computeStorageNbytes(tensor.sizes(), tensor.strides(), tensor.element_size());
     }
+    int64_t Before() const { return offset * static_cast<int64_t>(tensor.element_size()); }
 };
+
+// The tensor with strides that the graph fixes, in elements: as it lies, or a copy. They do not matter where there is one
+// element.
+[[maybe_unused]] at::Tensor Laid(const at::Tensor& t, const std::vector<int64_t>& strides)
+{
+    bool fits = true;
+    for (int64_t d = 0; d < t.dim() && t.numel() != 0; ++d) {
+        fits = fits && (t.size(d) <= 1 || t.stride(d) == strides[static_cast<size_t>(d)]);
+    }
+    return fits ? t : at::empty_strided(t.sizes(), strides, t.options()).copy_(t);
+}
 
 // A number in memory of the device.
 [[maybe_unused]] at::Tensor Number(const at::Scalar& value, at::ScalarType dtype, const at::Tensor& like)

@@ -33,11 +33,11 @@ struct Cpu {
         for (size_t i = 0; i < buffers.size(); ++i) {
             // Of an input that is overwritten the twin knows the output, which comes behind.
             const bool again = std::any_of(buffers.begin() + i + 1, buffers.end(), [&](const Buffer& b) {
-                return b.written && b.Data() == buffers[i].Data();
+                return b.written && b.Pointer() == pointers[i];
             });
             if (!again) {
-                add(buffers[i].Data(), buffers[i].Bytes(), ("argument " + std::to_string(i)).c_str(),
-                    buffers[i].written ? kWritable : 0);
+                const std::string name = "argument " + std::to_string(i);
+                add(pointers[i], buffers[i].Bytes(), name.c_str(), buffers[i].written ? kWritable : 0);
             }
         }
         add(pointers.back(), plan.workspace, "workspace", kWritable | kScratch);

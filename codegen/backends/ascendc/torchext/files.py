@@ -65,7 +65,7 @@ class _Given:
 
 @frozen
 class _Dim:
-    """``size``: what the dimension, or its stride, is; ``text``: in the words of the graph, as a C string."""
+    """``size``: what the dimension is; ``text``: in the words of the graph, as a C string."""
 
     variable: str
     label: str
@@ -111,7 +111,6 @@ class _OperatorView:
     given: tuple[_Given, ...]
     dims: tuple[_Dim, ...]
     unused: tuple[str, ...]
-    strides: tuple[_Dim, ...]
     results: tuple[_Made, ...]
     result_type: str
     returned: str
@@ -178,7 +177,6 @@ class _TestView:
     function: str
     arguments: tuple[str, ...]
     written: str
-    fixed: str
     first: int
 
 
@@ -293,7 +291,6 @@ def _operator_view(operator: Operator, kernel: str, target: TargetSpec) -> _Oper
         given=tuple(_Given(members[a.symbol], a.variable) for a in operator.arguments if a.symbol),
         dims=tuple(_dims(operator, sizes)),
         unused=tuple(a.variable for a in operator.arguments if a.variable not in used),
-        strides=tuple(_strides(operator, sizes)),
         results=tuple(
             _Made(
                 ", ".join(f"c10::SymInt({to_cpp(d, sizes)})" for d in r.shape),
@@ -335,12 +332,6 @@ def _dims(operator: Operator, sizes: Mapping[str, str]) -> Iterator[_Dim]:
                 yield _Dim(a.variable, c_string(a.name), d, to_cpp(size, sizes), text)
 
 
-def _strides(operator: Operator, sizes: Mapping[str, str]) -> Iterator[_Dim]:
-    for a in operator.tensors:
-        for d, stride in enumerate(operator.graph.tensors[a.tensor].strides or ()):
-            yield _Dim(a.variable, c_string(a.name), d, to_cpp(stride, sizes), "")
-
-
 def _buffers(
     operator: Operator, sizes: Mapping[str, str], first: str
 ) -> tuple[list[_Buffer], list[_Written]]:
@@ -358,9 +349,12 @@ def _buffers(
             made = f"autofuse_torch::Number({a.variable}, at::{dtype}, {first})"
             buffers.append(_Buffer(made, "false", "0"))
         else:
-            # Strides that the graph fixes are looked at before.
-            laid = a.variable if t.strides is not None else f"{a.variable}.contiguous()"
-            buffers.append(_Buffer(laid, "false", _offset(t.offset, sizes)))
+            laid = f"{a.variable}.contiguous()"
+            if t.strides is not None:
+                fixed = ", ".join(_integer(s, sizes) for s in t.strides)
+                laid = f"autofuse_torch::Laid({a.variable}, {{{fixed}}})"
+            offset = "0" if t.offset is None else _integer(t.offset, sizes)
+            buffers.append(_Buffer(laid, "false", offset))
     written = []
     returned = 0
     variables = {a.tensor: a.variable for a in operator.tensors}
@@ -375,8 +369,12 @@ def _buffers(
     return buffers, written
 
 
-def _offset(offset: Expr | None, sizes: Mapping[str, str]) -> str:
-    return "0" if offset is None else f"c10::SymInt({to_cpp(offset, sizes)}).expect_int()"
+def _integer(e: Expr, sizes: Mapping[str, str]) -> str:
+    """A size of a call, where no size is a symbol of PyTorch."""
+    number = e.as_int()
+    return (
+        f"c10::SymInt({to_cpp(e, sizes)}).expect_int()" if number is None else int_literal(number)
+    )
 
 
 # the generated test ---------------------------------------------------------------------------
@@ -386,16 +384,9 @@ def _test_view(operator: Operator, head: str, package: str) -> _TestView:
     graph = operator.graph
     env = {s.name: _tested_size(s) for s in graph.symbols}
     arguments = [_test_argument(operator, a, env) for a in operator.arguments]
-    fixed = [
-        i
-        for i, a in enumerate(operator.arguments)
-        if a.tensor and graph.tensors[a.tensor].strides is not None
-    ]
     written = [i for i, a in enumerate(operator.arguments) if a.written]
     first = next(i for i, a in enumerate(operator.arguments) if a.kind == "Tensor")
-    return _TestView(
-        head, package, operator.name, tuple(arguments), _members(written), _members(fixed), first
-    )
+    return _TestView(head, package, operator.name, tuple(arguments), _members(written), first)
 
 
 def _members(numbers: Sequence[int]) -> str:
