@@ -1,4 +1,4 @@
-"""Torch library extensions: built, loaded, and called on CPU tensors through the twin, and through a stand-in for torch_npu."""
+"""Torch library extensions, called on CPU tensors through the twin, and through a stand-in for torch_npu."""
 
 import os
 import shutil

@@ -9,6 +9,7 @@ from autofuse.codegen import render
 from autofuse.codegen.backends.ascendc import device, project, releases
 from autofuse.codegen.backends.ascendc.host import client_launch, driver, host
 from autofuse.codegen.backends.ascendc.host import tiling as host_tiling
+from autofuse.codegen.backends.ascendc.torchext import files as torch_files
 
 VIEWS = {
     "CMakeLists.txt.jinja": project._CMakeView,
@@ -22,6 +23,13 @@ VIEWS = {
     "launch.cpp.jinja": host._LaunchView,
     "tiling.cpp.jinja": host_tiling._TilingView,
     "tiling_data.h.jinja": host._DataView,
+    "torch_init.py.jinja": torch_files._PackageView,
+    "torch_npu.cpp.jinja": torch_files._OperatorsView,
+    "torch_op.h.jinja": torch_files._OperatorView,
+    "torch_ops.cpp.jinja": torch_files._OperatorsView,
+    "torch_pyproject.toml.jinja": torch_files._ProjectView,
+    "torch_setup.py.jinja": torch_files._SetupView,
+    "torch_test.py.jinja": torch_files._TestView,
 }
 
 
