@@ -182,6 +182,10 @@ ADVICE: dict[str, Advice] = {
         'Describe the part in between as a function of its own; `torch.compile(model, backend="autofuse")` takes '
         "whole models ([torch.md](torch.md)).",
     ),
+    "AF1404": Advice(
+        "`--backward` names a graph of the gradient whose inputs and outputs are called otherwise, or have other dtypes or shapes, than those of the forward graph. Sizes are compared by the names of their symbols.",
+        "Rename: `grad_<output>` and names of the forward graph for inputs, `grad_<input>` for outputs ([torch_extension.md](torch_extension.md#the-gradient)).",
+    ),
     "AF2001": Advice(
         "The text is not what `autofuse dump --stage hint` or `impl` prints; it was edited, or "
         "is of another version.",

@@ -177,6 +177,9 @@ class _TestView:
     function: str
     arguments: tuple[str, ...]
     written: str
+    inputs: str
+    symbols: str
+    order: str
     first: int
 
 
@@ -384,9 +387,23 @@ def _test_view(operator: Operator, head: str, package: str) -> _TestView:
     graph = operator.graph
     env = {s.name: _tested_size(s) for s in graph.symbols}
     arguments = [_test_argument(operator, a, env) for a in operator.arguments]
-    written = [i for i, a in enumerate(operator.arguments) if a.written]
+    place = {a.tensor: i for i, a in enumerate(operator.arguments) if a.written}
+    written = list(place.values())
     first = next(i for i, a in enumerate(operator.arguments) if a.kind == "Tensor")
-    return _TestView(head, package, operator.name, tuple(arguments), _members(written), first)
+    # Outputs of the graph in the order of ``results``: what is returned, then what is overwritten, by argument.
+    returned = [k for k, o in enumerate(graph.outputs) if o.inout is None]
+    overwriting = {place[o.inout]: k for k, o in enumerate(graph.outputs) if o.inout is not None}
+    return _TestView(
+        banner=head,
+        package=package,
+        function=operator.name,
+        arguments=tuple(arguments),
+        written=_members(written),
+        inputs=_members([i for i, a in enumerate(operator.arguments) if a.tensor]),
+        symbols=", ".join(f'"{a.symbol}": {env[a.symbol]}' for a in operator.arguments if a.symbol),
+        order=str([*returned, *(overwriting[i] for i in written)]),
+        first=first,
+    )
 
 
 def _members(numbers: Sequence[int]) -> str:
