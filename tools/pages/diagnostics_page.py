@@ -183,8 +183,10 @@ ADVICE: dict[str, Advice] = {
         "whole models ([torch.md](torch.md)).",
     ),
     "AF1404": Advice(
-        "`--backward` names a graph of the gradient whose inputs and outputs are called otherwise, or have other dtypes or shapes, than those of the forward graph. Sizes are compared by the names of their symbols.",
-        "Rename: `grad_<output>` and names of the forward graph for inputs, `grad_<input>` for outputs ([torch_extension.md](torch_extension.md#the-gradient)).",
+        "`--backward` names a graph of the gradient whose inputs and outputs have other names, or other dtypes "
+        "or shapes, than those of the forward graph. Sizes are compared by the names of their symbols.",
+        "Rename: `grad_<output>` and names of the forward graph for inputs, `grad_<input>` for outputs "
+        "([torch_extension.md](torch_extension.md#the-gradient)).",
     ),
     "AF2001": Advice(
         "The text is not what `autofuse dump --stage hint` or `impl` prints; it was edited, or "
