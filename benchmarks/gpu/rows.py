@@ -1,6 +1,6 @@
 """Rows of the benchmark: what is computed, on which inputs, how many bytes it has to move, and what it should reach.
 
-The sets are in ``kernelbench.py``, ``operators.py`` and ``sweep.py``; :func:`rows` has them all.
+The sets are in ``kernelbench.py``, ``operators.py``, ``sweep.py`` and ``level2.py``; :func:`rows` has them all.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ Function = Callable[..., Any]
 #: Largest extents of a tiny run: of the first dimension, and of the others, where an odd extent stays odd.
 _TINY = (5, 32)
 
-SETS = ("kernelbench", "operators", "sweep")
+SETS = ("kernelbench", "operators", "sweep", "level2")
 
 
 class Maker:
@@ -85,6 +85,8 @@ class Row:
         counted: whether it is part of the geometric means.
         read_again: times that the inputs have to be read once more.
         peer: what libraries of kernels call it (``softmax``, ``rms_norm``, ...); empty if they do not have it.
+        terms: products that the library sums for an element; errors are in units of the square root of as many
+            roundings.
         sweep: the operator, if the row belongs to a sweep over lengths; ``shape[1]`` is the length.
     """
 
@@ -98,6 +100,7 @@ class Row:
     counted: bool = True
     read_again: int = 0
     peer: str = ""
+    terms: int = 1
     sweep: str = ""
 
     def case(self, device: str, seed: int, tiny: bool) -> Case:
@@ -167,10 +170,11 @@ def backward_aim(dtype: torch.dtype, norm: bool) -> float:
 def rows(sets: Sequence[str] = SETS, patterns: Sequence[str] = ()) -> list[Row]:
     """Rows of some sets in order; with patterns (``fnmatch``, or a part of the name) only those."""
     from kernelbench import KERNELBENCH
+    from level2 import LEVEL2
     from operators import OPERATORS
     from sweep import SWEEP
 
-    found = [r for r in (*KERNELBENCH, *OPERATORS, *SWEEP) if r.set in sets]
+    found = [r for r in (*KERNELBENCH, *OPERATORS, *SWEEP, *LEVEL2) if r.set in sets]
     if not patterns:
         return found
     return [r for r in found if any(p in r.name or fnmatch(r.name, p) for p in patterns)]
