@@ -240,11 +240,11 @@ def test_no_name_reaches_code(name: str) -> None:
     for word in (op.name, *(a.name for a in op.arguments)):
         assert word.isidentifier()
         ast.parse(f"{word} = 1")
-    plain = api.build(absolute(name, name, f"{name}2"))
+    of_the_kernel = ("device/", "host/", "include/", "autofuse_tiling_data.h", "CMake", inside)
     for path, text in result.files.items():
         assert path.isascii()
         # Files of the kernel have names in comments.
-        assert path in plain.files or "system(" not in text
+        assert path.startswith(of_the_kernel) or "system(" not in text
         if path.endswith(".py"):
             tree = ast.parse(text)
             assert len(tree.body) > 3
