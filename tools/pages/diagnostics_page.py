@@ -189,6 +189,12 @@ ADVICE: dict[str, Advice] = {
         "Measure again, or take the record out. `autofuse schema --results` has the ranges of results, `--bundle` "
         "those of bundles.",
     ),
+    "AF1404": Advice(
+        "`--backward` names a graph of the gradient whose inputs and outputs have other names, or other dtypes "
+        "or shapes, than those of the forward graph. Sizes are compared by the names of their symbols.",
+        "Rename: `grad_<output>` and names of the forward graph for inputs, `grad_<input>` for outputs "
+        "([torch_extension.md](torch_extension.md#the-gradient)).",
+    ),
     "AF2001": Advice(
         "The text is not what `autofuse dump --stage hint` or `impl` prints; it was edited, or "
         "is of another version.",
