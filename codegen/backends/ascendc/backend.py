@@ -129,7 +129,7 @@ def _checked(job: Job, kernel: Kernel) -> Kernel:
 
 
 def _emitted(job: Job, kernel: Kernel) -> dict[str, str]:
-    """An operator package is a project of CANN, with files of other names; an extension of PyTorch has one around it."""
+    """An operator package is a project of CANN, with files of other names; one of PyTorch has more around it."""
     graph, schedule, target = job.graph, kernel.schedule, job.chip
     name = graph.name
     if job.entry == OP_PACKAGE:
