@@ -9,7 +9,8 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from autofuse.base.diagnostics import AutofuseError, Where
 from autofuse.base.reading import named
-from autofuse.codegen.backends.triton.tuning import KEYS, SCHEMA, KernelTuning, Tuning
+from autofuse.codegen.backends.triton.tuning import KEYS, KernelTuning, Tuning
+from autofuse.codegen.backends.tuning_file import SCHEMA, Times
 from autofuse.frontends.graph.schema import drop_titles
 from autofuse.frontends.json_positions import Findings, load, quote
 from autofuse.frontends.pydantic_errors import validated
@@ -21,6 +22,8 @@ _MAX_BYTES = 1 << 20
 _ID = "https://autofuse.dev/schema/tuning-1.json"
 _Size: TypeAlias = Annotated[int | None, Field(ge=1, le=1 << 16)]
 _Name: TypeAlias = Annotated[str, Field(min_length=1, max_length=512)]
+_Us: TypeAlias = Annotated[float, Field(ge=0, le=1e12, allow_inf_nan=False)]
+_Sizes: TypeAlias = dict[_Name, Annotated[int, Field(ge=0, le=1 << 62)]]
 
 
 class _Model(BaseModel):
@@ -40,6 +43,20 @@ class KernelModel(_Model):
     stages: _Size = Field(None, description="Turns of a loop whose loads are under way at once.")
 
 
+class TimesModel(_Model):
+    """What speaks for a tuning: a time with it, and one of what the compiler chooses."""
+
+    sizes: _Sizes = Field(description="Of the symbols of the graph.", max_length=64)
+    us: _Us = Field(description="The time with the tuning, in microseconds.")
+    default_us: _Us = Field(description="The time of what the compiler chooses.")
+    noise: float = Field(
+        description="Share of a time by which two runs of one kernel may differ.", ge=0, le=10
+    )
+    status: Literal["measured", "modelled"] = Field(description="Where the times are from.")
+    on: str = Field(description="The device or the model.", max_length=200)
+    fake: bool = Field(False, description="The device is a stand-in for tests.")
+
+
 class TuningModel(_Model):
     """Blocks of the kernels of one graph, for one card."""
 
@@ -53,6 +70,11 @@ class TuningModel(_Model):
     digest: str = Field(description="Digest of the graph.", pattern="^[0-9a-f]{64}$")
     target: _Name = Field(description="Name of the card.")
     kernels: list[KernelModel] = Field(description="A kernel each, in any order.", max_length=4096)
+    times: list[TimesModel] = Field(
+        [],
+        description="What speaks for it; nothing of it reaches generated files.",
+        max_length=4096,
+    )
 
 
 def read_tuning(path: Path) -> Tuning:
@@ -95,7 +117,12 @@ def read_tuning(path: Path) -> Tuning:
         for i, o in enumerate(value["kernels"])
     )
     places = {p[1:]: document.where(p) for p in own}
-    return Tuning(value["graph"], value["digest"], value["target"], kernels, places)
+    head = value["graph"], value["digest"], value["target"]
+    return Tuning(*head, kernels, places, _times(value.get("times", [])))
+
+
+def _times(rows: list[dict[str, Any]]) -> tuple[Times, ...]:
+    return tuple(Times(**{**row, "fake": row.get("fake", False)}) for row in rows)
 
 
 def tuning_schema() -> dict[str, Any]:

@@ -18,7 +18,16 @@ from autofuse.implgraph.ir.fusion import FusionGraph, Tensor
 from autofuse.twin.oracle.data import buffer_extent, divisors, indexing_inputs, positive_inputs
 from autofuse.twin.oracle.oracle import shape_of
 
-__all__ = ["Timing", "card_at", "card_facts", "memory_bytes", "spans", "timed", "timing_inputs"]
+__all__ = [
+    "Timing",
+    "busy",
+    "card_at",
+    "card_facts",
+    "memory_bytes",
+    "spans",
+    "timed",
+    "timing_inputs",
+]
 
 #: Calls before the first that is timed, and calls that are timed at least.
 WARM_UPS, ITERATIONS = 10, 100
@@ -64,7 +73,7 @@ def timed(call: Callable[[], object], device: torch.device) -> Timing:
         with torch.cuda.stream(stream):
             for _ in range(WARM_UPS):
                 call()
-            _busy(3)
+            busy(3)
             estimate = spans(lambda: _repeat(call, 3), 1)[0] / 3
         torch.cuda.synchronize()
         per_graph = max(1, min(ITERATIONS, round(_GRAPH_US / max(estimate, 1.0))))
@@ -90,7 +99,7 @@ def _queued(
     with torch.cuda.stream(stream):
         taken = []
         for _ in range(samples):
-            _busy(calls)
+            busy(calls)
             taken += spans(lambda: _repeat(call, calls), 1)
     torch.cuda.synchronize()
     return _timing(taken, calls, "queue")
@@ -106,7 +115,7 @@ def _repeat(call: Callable[[], object], calls: int) -> None:
         call()
 
 
-def _busy(calls: int) -> None:
+def busy(calls: int) -> None:
     """Keep the card busy while the host puts some calls into the queue."""
     torch.cuda._sleep(_CYCLES_PER_CALL * calls)  # type: ignore[no-untyped-call]
 

@@ -1,0 +1,105 @@
+"""The verb ``tune``."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from autofuse.commands.options import DEFAULT_TARGET, Graph, Json, Seed, Target, examples, path
+from autofuse.commands.outcome import execute
+
+__all__ = ["register"]
+
+
+def register(app: typer.Typer) -> None:
+    """Add the verb to the command line."""
+    app.command(
+        epilog=examples(
+            "autofuse tune first.json -t nvidia-h100 --device cuda:0 -o first.tuning.json",
+            "autofuse tune first.json -t nvidia-h100 --device cuda:0 --budget 120 --store tried.jsonl",
+            "autofuse build first.json -t nvidia-h100 --tuning first.tuning.json",
+        )
+    )(tune)
+
+
+def tune(
+    graph: Graph,
+    shapes: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--shapes",
+            "-s",
+            metavar="SYMBOL=N,...",
+            help="Sizes to tune for. Repeatable.  [default: the typical ones]",
+        ),
+    ] = None,
+    output: Annotated[
+        Path | None,
+        typer.Option(
+            "--output",
+            "-o",
+            parser=path,
+            metavar="FILE",
+            help="The tuning file.  [default: NAME.tuning.json]",
+        ),
+    ] = None,
+    device: Annotated[
+        str,
+        typer.Option(
+            "--device",
+            metavar="cpu|cuda:N",
+            help="Where to measure; cpu: times are predicted by the model.",
+        ),
+    ] = "cpu",
+    budget: Annotated[
+        float | None,
+        typer.Option("--budget", min=1, metavar="S", help="Seconds.  [default: no limit]"),
+    ] = None,
+    top: Annotated[
+        int, typer.Option("--top", min=1, max=200, help="Candidates of each kernel in a turn.")
+    ] = 12,
+    rounds: Annotated[
+        int, typer.Option("--rounds", min=3, max=1000, help="Samples of each candidate.")
+    ] = 15,
+    store: Annotated[
+        Path | None,
+        typer.Option(
+            "--store",
+            parser=path,
+            metavar="FILE",
+            help="Keep what is measured, and go on from what is there.",
+        ),
+    ] = None,
+    seed: Seed = 0,
+    target: Target = DEFAULT_TARGET,
+    json: Json = False,
+) -> None:
+    """Find what is faster than the compiler's choice, and write it into a tuning file.
+
+    Candidates are compared with NumPy, then timed in turns with the default. The best one is kept
+    if it is better by more than the noise. build, run, verify and explain take the file with
+    --tuning. On a card, blocks of Triton kernels are tuned.
+    """
+    from autofuse.commands.tune import tune as run
+
+    raise typer.Exit(
+        execute(
+            "tune",
+            lambda: run(
+                graph,
+                output,
+                shapes=shapes or [],
+                target=target,
+                device=device,
+                budget=budget,
+                top=top,
+                rounds=rounds,
+                seed=seed,
+                store=store,
+                quiet=json,
+            ),
+            as_json=json,
+        )
+    )
