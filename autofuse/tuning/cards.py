@@ -139,9 +139,9 @@ class Blocks:
     def __post_init__(self) -> None:
         self._hint = api.hint_of(self.graph, target=self.target)
         self._start = planned(self.graph, self._hint, self.target, self.shapes)
-        if not self._start.tuning.kernels:
-            text = f"all kernels of {self.graph.label} choose their blocks at the call"
-            hint = "give the graph fixed sizes: rows and columns that are symbols have no blocks of a file"
+        if not self._slowest_first():
+            text = f"what runs of {self.graph.label} at these sizes chooses its blocks at the call"
+            hint = "give the graph fixed sizes, at least for what is reduced"
             raise AutofuseError.of("AF5007", text, hint=hint)
 
     @property
@@ -163,13 +163,13 @@ class Blocks:
                 return
 
     def _slowest_first(self) -> list[str]:
-        """Kernels whose blocks a file may give."""
+        """Kernels that run, and whose blocks a file may give."""
         us: dict[str, float] = {}
         for s in self.shapes:
             for k in modelled(self._start.program, self.target, s):
                 us[k.name] = us.get(k.name, 0.0) + k.us
-        names = [k.name for k in self._start.tuning.kernels]
-        return sorted(names, key=lambda n: -us.get(n, 0.0))
+        names = [k.name for k in self._start.tuning.kernels if k.name in us]
+        return sorted(names, key=lambda n: -us[n])
 
     def _proposed(self, start: Planned, kernel: str) -> Iterator[Candidate]:
         """Two thirds of them are the best by the model, the others what is nearest: the model is not always right."""
