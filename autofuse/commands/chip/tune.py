@@ -76,7 +76,7 @@ def tune(
     target: Target = DEFAULT_TARGET,
     json: Json = False,
 ) -> None:
-    """Find what is faster than the compiler's choice, and write it into a tuning file.
+    """Find faster tilings or blocks, and write a tuning file.
 
     Candidates are compared with NumPy, then timed in turns with the default. The best one is kept
     if it is better by more than the noise. build, run, verify and explain take the file with
