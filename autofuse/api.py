@@ -31,6 +31,7 @@ from autofuse.tracing import tracing
 
 if TYPE_CHECKING:
     from autofuse.base.observing import Observer
+    from autofuse.codegen.backends.ascendc.tuning import Tilings
     from autofuse.codegen.backends.interface import Backend
     from autofuse.codegen.backends.triton.tuning import Tuning
     from autofuse.compiler import Stages
@@ -67,7 +68,7 @@ DEFAULT_TARGET = "ascend910b1"
 #: A graph, the path of a graph file, its text, or its text as a dict.
 GraphLike: TypeAlias = "FusionGraph | Path | str | Mapping[str, Any]"
 #: The path of a tuning file, or what it says.
-TuningLike: TypeAlias = "Tuning | Path | str"
+TuningLike: TypeAlias = "Tuning | Tilings | Path | str"
 
 
 def build(
@@ -91,8 +92,9 @@ def build(
             ``TILING_KEY_IS``, for a custom-op project, which brings its own launcher and build.
         ub_bytes: bytes of UB that the kernel may use, at most what the chip has for it; None: all of it.
         verify_ir: check the IR after every stage; by default only if AUTOFUSE_DEBUG is set.
-        tuning: blocks of the kernels for a card, in place of those that the rules choose: a tuning file, or what
-            :func:`read_tuning` made of one; None: no other blocks.
+        tuning: tilings of the kernel for a chip, which the host function takes before it searches, or blocks of the
+            kernels for a card, in place of those that the rules choose: a tuning file, or what :func:`read_tuning`
+            made of one; None: nothing is given.
 
     Raises:
         AutofuseError: everything that is wrong with the graph (AF1xxx reading, AF2xxx lowering, AF3xxx scheduling);
@@ -130,7 +132,7 @@ def observed(
         entry: how the kernel gets its tiling data.
         ub_bytes: bytes of UB that the kernel may use.
         verify_ir: check the IR after every stage.
-        tuning: blocks of the kernels for a card.
+        tuning: tilings, or blocks of the kernels for a card.
 
     Raises:
         AutofuseError: as :func:`build`.
@@ -241,20 +243,32 @@ def _target(target: str | Target) -> Target:
 
 
 def _tuned(tuning: TuningLike, target: Target) -> Backend:
-    """The backend with the blocks of a tuning file."""
-    if not isinstance(target, GpuTarget):
-        text = f"a tuning file is for the kernels of a GPU, not for {target.name}"
-        raise AutofuseError.of("AF5007", text, hint="-t nvidia-h100 writes kernels for a card")
+    """The backend with what a tuning file gives."""
+    from autofuse.codegen.backends.ascendc.backend import AscendC
+    from autofuse.codegen.backends.ascendc.tuning import Tilings
     from autofuse.codegen.backends.triton.backend import Triton
 
-    return Triton(tuning=read_tuning(tuning) if isinstance(tuning, str | Path) else tuning)
+    ascend = isinstance(target, TargetSpec) and target.backend == AscendC().name
+    if not (ascend or isinstance(target, GpuTarget)):
+        text = f"a tuning file is for an Ascend chip or a card, not for {target.name}"
+        raise AutofuseError.of("AF5007", text, hint="-t nvidia-h100 writes kernels for a card")
+    given = read_tuning(tuning) if isinstance(tuning, str | Path) else tuning
+    if ascend != isinstance(given, Tilings):
+        text = f"the tuning file is for target {given.target!r}, not for {target.name!r}"
+        where = given.places.get("target", Where())
+        hint = f"autofuse tune GRAPH -t {target.name} writes one"
+        raise AutofuseError.of("AF3007", text, where=where, hint=hint)
+    return AscendC(tuning=given) if isinstance(given, Tilings) else Triton(tuning=given)
 
 
-def read_tuning(path: str | Path) -> Tuning:
+def read_tuning(path: str | Path) -> Tuning | Tilings:
     """What a tuning file says, for :func:`build`.
 
     Args:
         path: of a file of the schema ``autofuse.tuning/1``.
+
+    Returns:
+        Tilings for an Ascend chip, or blocks for a card.
 
     Raises:
         AutofuseError: AF1xxx, everything that is wrong with the text at once, with line, column and JSON pointer.

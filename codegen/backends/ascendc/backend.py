@@ -23,8 +23,10 @@ from autofuse.codegen.backends.ascendc.emit_cpp import BLOCK_BYTES
 from autofuse.codegen.backends.ascendc.host.driver import driver_files, part_folder
 from autofuse.codegen.backends.ascendc.host.host import host_files
 from autofuse.codegen.backends.ascendc.host.metadata import metadata_text
+from autofuse.codegen.backends.ascendc.host.tuned import TUNED_HEADER
 from autofuse.codegen.backends.ascendc.project import project_files, shared_headers
 from autofuse.codegen.backends.ascendc.releases import all_releases, releases_of
+from autofuse.codegen.backends.ascendc.tuning import Tilings, check_tilings
 from autofuse.codegen.backends.interface import Capabilities, Files, Job, Stage
 from autofuse.codegen.ir.kernel_ir import KernelFn
 from autofuse.codegen.lower.kernel import lower_templates
@@ -54,10 +56,15 @@ _CAN = Capabilities(ENTRIES, queues=True, split_entries=("launch",))
 
 @dataclass(frozen=True, slots=True)
 class AscendC:
-    """Kernels in Ascend C, with host code in C++ and a CMake project."""
+    """Kernels in Ascend C, with host code in C++ and a CMake project.
+
+    Attributes:
+        tuning: tilings that come before the search; None: there are none.
+    """
 
     name: str = "ascendc"
     capabilities: Capabilities = _CAN
+    tuning: Tilings | None = None
 
     def stages(self, job: Job) -> Sequence[Stage]:
         """The table above."""
@@ -67,7 +74,7 @@ class AscendC:
         ]
         if job.check:
             table.append(("check", lambda kernel: _checked(job, kernel)))
-        return [*table, ("emit", lambda kernel: _emitted(job, kernel))]
+        return [*table, ("emit", lambda kernel: _emitted(job, kernel, self.tuning))]
 
     def join(
         self,
@@ -120,17 +127,19 @@ def _checked(job: Job, kernel: Kernel) -> Kernel:
     return kernel
 
 
-def _emitted(job: Job, kernel: Kernel) -> dict[str, str]:
+def _emitted(job: Job, kernel: Kernel, tuning: Tilings | None) -> dict[str, str]:
     """An op package is launched and built by its own project, so the launcher and the CMake project are left out."""
     graph, schedule, target = job.graph, kernel.schedule, job.chip
     text = kernel_file(graph, schedule, kernel.functions, target, job.entry)
     files = {f"device/{graph.name}_kernel.cpp": text}
     assert job.costs is not None
-    files |= host_files(graph, schedule, job.costs)
+    given = () if tuning is None else check_tilings(tuning, graph, schedule, job.costs)
+    files |= host_files(graph, schedule, job.costs, given)
     functions = function_headers(schedule, target.arch)
     needs = releases_of(text, shared_headers(target.arch, functions), target.arch)
-    files |= project_files(graph, target, functions, needs)
-    files[f"{graph.name}.json"] = metadata_text(graph, schedule, target, text, needs)
+    files |= project_files(graph, target, [*functions, TUNED_HEADER] if given else functions, needs)
+    rows = [r.to_json() for r in tuning.rows] if tuning is not None else ()
+    files[f"{graph.name}.json"] = metadata_text(graph, schedule, target, text, needs, rows)
     if job.entry == "op-package":
         for path in (f"host/{graph.name}_launch.cpp", "CMakeLists.txt", "CMakePresets.json"):
             del files[path]

@@ -37,10 +37,12 @@ def metadata_text(
     target: TargetSpec,
     kernel_text: str,
     needs: Releases | None = None,
+    tuned: Sequence[Json] = (),
 ) -> str:
     """The text of ``<g>.json``.
 
-    ``needs``: what the kernel calls, with the releases of CANN that have it.
+    ``needs``: what the kernel calls, with the releases of CANN that have it; ``tuned``: rows of a tuning file, which
+    the tiling function asks first: keys behind those of ``tilingKeys`` take one each.
 
     ``blockDim`` is the number of cores of the target: how many run is decided by the tiling
     function.  Sizes are numbers where they are known and expressions in the symbols elsewhere.
@@ -83,6 +85,7 @@ def metadata_text(
             {"key": key, "functions": [impl.name for impl in choice]}
             for key, choice in enumerate(tiling_keys(results))
         ],
+        **({"tuned": list(tuned)} if tuned else {}),
         "templates": [_template(impl) for impl in all_impls(results)],
         "rejected": [
             {"result": r.index, "group": x.group, "template": x.template, "reason": x.whole_reason}
