@@ -24,7 +24,7 @@ from autofuse.twin.run.findings import KernelText, diagnostics_of
 from autofuse.twin.run.native import CHECKS, KernelLibrary, Region, Tiling
 from autofuse.twin.run.record import Recording, core_bytes, read_records
 
-__all__ = ["MAX_SEED", "Run", "TwinKernel", "chip_of"]
+__all__ = ["MAX_SEED", "Frame", "Run", "TwinKernel", "chip_of"]
 
 Array: TypeAlias = npt.NDArray[Any]
 
@@ -179,9 +179,9 @@ class TwinKernel:
             TypeError: as there; ``cores`` is no integer, or ``inputs`` is not by name.
             ValueError: ``cores`` is negative, or more than 32 bits.
         """
-        frame = self._frame(inputs, symbols or {}, key, cores, poison)
+        frame = self.frame(inputs, symbols or {}, key, cores, poison)
         self._launch(frame, key)
-        self._hand_back(frame.outputs, inputs)
+        self.hand_back(frame.outputs, inputs)
         return frame.run(self.graph)
 
     def record(
@@ -209,7 +209,7 @@ class TwinKernel:
         Raises:
             AutofuseError: as for :meth:`run`.
         """
-        frame = self._frame(inputs, symbols or {}, key, cores, POISON[0])
+        frame = self.frame(inputs, symbols or {}, key, cores, POISON[0])
         self._launch(frame, key)
         moved = core_bytes()
         # What the others wrote has to be there for those that are recorded, which write theirs once more.
@@ -218,25 +218,29 @@ class TwinKernel:
         records = read_records()
         for name, array in kept.items():
             frame.outputs[name][...] = array
-        self._hand_back(frame.outputs, inputs)
+        self.hand_back(frame.outputs, inputs)
         run = frame.run(self.graph)
         return run, Recording(run.block_dim, records, moved, tuple(frame.regions))
 
-    def _frame(
+    def frame(
         self,
         inputs: Mapping[str, Any],
         symbols: Mapping[str, int],
         key: int | None,
         cores: int,
         poison: int,
-    ) -> _Frame:
-        """Everything that a launch needs."""
+    ) -> Frame:
+        """Everything that a launch needs; the arguments are those of :meth:`run`, with the byte to fill outputs with.
+
+        Raises:
+            AutofuseError: as :meth:`run`, but AF5004.
+        """
         arrays, sizes = self._arguments(inputs, symbols)
         key, cores = self._choice(key, cores)
         self._check_shapes(sizes)
         tiling = self.library.tiling([sizes[s.name] for s in self.graph.symbols], key, cores)
         outputs = {o.name: self._output(o, arrays, sizes, poison) for o in self.graph.outputs}
-        frame = _Frame(sizes, tiling, outputs)
+        frame = Frame(sizes, tiling, outputs)
         for name in self.graph.inputs:
             frame.add(self.graph.tensors[name], name, arrays[name], sizes, writable=False)
         for o in self.graph.outputs:
@@ -248,7 +252,7 @@ class TwinKernel:
         return frame
 
     def _launch(
-        self, frame: _Frame, key: int | None, record: Sequence[int] = (), limit: int = 0
+        self, frame: Frame, key: int | None, record: Sequence[int] = (), limit: int = 0
     ) -> None:
         """Raises AF5004 for what the twin found."""
         recorded: dict[str, Any] = {"record": record, "record_limit": limit} if record else {}
@@ -266,8 +270,13 @@ class TwinKernel:
             text = KernelText.of(self.path)
             raise AutofuseError(diagnostics_of(self.graph, text, found, frame.sizes, key))
 
-    def _hand_back(self, outputs: dict[str, Array], inputs: Mapping[str, Any]) -> None:
-        """Put in-out results into the arrays that were given."""
+    def hand_back(self, outputs: dict[str, Array], inputs: Mapping[str, Any]) -> None:
+        """Put in-out results into the arrays that were given.
+
+        Args:
+            outputs: by name, as in a :class:`Frame`; in-out ones are replaced by what was given.
+            inputs: what the caller gave.
+        """
         for o in self.graph.outputs:
             if o.inout is not None and outputs[o.name] is not inputs[o.inout]:
                 _write_back(inputs[o.inout], outputs[o.name])
@@ -338,8 +347,16 @@ class TwinKernel:
         return any(s.name not in seen for s in self.graph.symbols)
 
 
-class _Frame:
-    """Sizes, tiling, outputs, pointers and regions of one launch."""
+class Frame:
+    """One launch: its sizes, tiling and outputs, and the memory that it is given.
+
+    Attributes:
+        sizes: by symbol.
+        tiling: what the tiling function decided.
+        outputs: by name; arrays that the launch fills.
+        pointers: addresses of inputs, outputs and workspace, in the order of the launcher.
+        regions: the memory that each of them points to, in the same order.
+    """
 
     def __init__(self, sizes: Mapping[str, int], tiling: Tiling, outputs: dict[str, Array]) -> None:
         self.sizes, self.tiling, self.outputs = sizes, tiling, outputs

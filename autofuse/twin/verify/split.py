@@ -197,7 +197,7 @@ class SplitKernel(TwinKernel):
             for o, at in zip(p.graph.outputs, p.targets, strict=True):
                 values[at] = ran.outputs[o.name]
         outputs = {o.name: values[OUTPUT, k] for k, o in enumerate(self.graph.outputs)}
-        self._hand_back(outputs, inputs)
+        self.hand_back(outputs, inputs)
         return Run(outputs, dict(sizes), tiling.key, tiling.block_dim, tiling.workspace)
 
 
