@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 from autofuse.base import knobs
 from autofuse.base.arguments import integer, symbol_sizes
-from autofuse.base.diagnostics import AutofuseError
+from autofuse.base.diagnostics import AutofuseError, Where
 from autofuse.failures import internal_error, reporting_bugs
 from autofuse.implgraph.ir.fusion import FusionGraph
 from autofuse.results import BuildResult, SplitResult, TimedRun, read_folder

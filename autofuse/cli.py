@@ -28,6 +28,7 @@ from autofuse.commands.options import (
     Graph,
     Json,
     Partition,
+    Scheduler,
     Seed,
     Split,
     Target,
@@ -373,6 +374,7 @@ def run(
         "autofuse verify first.json -t nvidia-h100 --tuning blocks.json",
         "autofuse verify first.json -t cpu          C++ loops on this machine",
         "autofuse verify first.json -t nvidia-h100 --device cuda  on a card",
+        "autofuse verify graphs/ --scheduler tcp://host:8786  on workers of Dask",
     )
 )
 def verify(
@@ -397,6 +399,7 @@ def verify(
     check: CheckMode = None,
     check_seed: CheckSeed = 0,
     device: Device = "cpu",
+    scheduler: Scheduler = None,
     target: Target = DEFAULT_TARGET,
     json: Json = False,
 ) -> None:
@@ -425,6 +428,7 @@ def verify(
             device=device,
             quiet=json,
             tuning=tuning,
+            scheduler=scheduler,
         )
 
     _finish("verify", action, json)
@@ -544,12 +548,16 @@ def show(
     epilog=_examples(
         "autofuse schema > graph.schema.json",
         "autofuse schema --tuning > tuning.schema.json",
+        "autofuse schema --results               of what bench --out writes",
         "autofuse schema --kernel-json upstream   of what build --flow akg writes",
     )
 )
 def schema(
     tuning: Annotated[
         bool, typer.Option("--tuning", help="Of tuning files, with blocks of kernels for a GPU.")
+    ] = False,
+    results: Annotated[
+        bool, typer.Option("--results", help="Of files of results, with measured times.")
     ] = False,
     kernel_json: Annotated[
         KernelJson | None,
@@ -566,7 +574,8 @@ def schema(
     def action() -> Outcome:
         from autofuse.commands.author import schema
 
-        return schema(tuning=tuning, kernel_json=None if kernel_json is None else kernel_json.value)
+        keys = None if kernel_json is None else kernel_json.value
+        return schema(tuning=tuning, results=results, kernel_json=keys)
 
     _finish("schema", action, json)
 

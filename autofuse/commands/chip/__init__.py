@@ -6,12 +6,12 @@ from types import ModuleType
 
 import typer
 
-from autofuse.commands.chip import tune
+from autofuse.commands.chip import bench, import_msprof, tune
 
 __all__ = ["register"]
 
 #: Modules with a function ``register(app)``, in the order in which help lists their verbs.
-_VERBS: tuple[ModuleType, ...] = (tune,)
+_VERBS: tuple[ModuleType, ...] = (bench, import_msprof, tune)
 
 
 def register(app: typer.Typer) -> None:

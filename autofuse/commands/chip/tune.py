@@ -17,9 +17,11 @@ def register(app: typer.Typer) -> None:
     """Add the verb to the command line."""
     app.command(
         epilog=examples(
-            "autofuse tune first.json -t nvidia-h100 --device cuda:0 -o first.tuning.json",
-            "autofuse tune first.json -t nvidia-h100 --device cuda:0 --budget 120 --store tried.jsonl",
-            "autofuse build first.json -t nvidia-h100 --tuning first.tuning.json",
+            "autofuse tune first.json --shapes rows=4096 --device npu:0 -o t.json",
+            "autofuse tune first.json --shapes rows=1024..4096 --device npu:0,1",
+            "autofuse tune first.json --shapes rows=4096      predicted by the model",
+            "autofuse tune first.json -t nvidia-h100 --device cuda:0 --budget 120",
+            "autofuse build first.json --tuning t.json",
         )
     )(tune)
 

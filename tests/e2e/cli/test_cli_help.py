@@ -13,7 +13,7 @@ from autofuse.cli import app, main
 
 VERBS = (
     "build", "run", "verify", "dump", "explain", "show", "schema", "new", "ops", "targets", "doctor", "cache",
-    "knobs", "tune",
+    "knobs", "bench", "import-msprof", "tune",
 )  # fmt: skip
 #: Verbs that have verbs of their own.
 GROUPS = ("kernelgen",)
@@ -23,7 +23,7 @@ def test_help_lists_every_verb(autofuse: Callable) -> None:
     done = autofuse("--help")
     assert done.code == 0
     assert done.err == ""
-    listed = re.findall(r"^  (\w+)  ", done.out.partition("Commands:")[2], re.M)
+    listed = re.findall(r"^  ([\w-]+)  ", done.out.partition("Commands:")[2], re.M)
     assert tuple(listed) == (*VERBS, *GROUPS)
     assert tuple(g.name for g in app.registered_groups) == GROUPS
     assert tuple(c.name or c.callback.__name__ for c in app.registered_commands) == VERBS
