@@ -2,31 +2,29 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from autofuse import api
 from autofuse.base.diagnostics import AutofuseError
+from autofuse.bench.devices import parse_devices
+from autofuse.bench.subjects import points
 from autofuse.commands import words, writing
 from autofuse.commands.outcome import Outcome
 from autofuse.commands.writing import keep_inputs
 from autofuse.implgraph.ir.fusion import FusionGraph
-from autofuse.implgraph.ops.requirements import requirements
-from autofuse.report.explanation import sizes_of
 from autofuse.report.text.console import ticker
-from autofuse.targets import GpuTarget, find_target
-from autofuse.tuning.contest import Sizes
+from autofuse.targets import CpuTarget, GpuTarget, Target, ascend_chip, find_target
+from autofuse.tuning.chips import Range
+from autofuse.tuning.contest import Clock, Sizes
 from autofuse.tuning.store import Record, Store
-from autofuse.tuning.tune import CPU, Options, tune_card
+from autofuse.tuning.tune import CPU, Options, tune_card, tune_chip
 
 if TYPE_CHECKING:
     from rich.console import Console
 
 __all__ = ["devices_of", "tune"]
-
-#: Devices of one run, at most.
-_MOST_DEVICES = 64
 
 
 def tune(
@@ -41,6 +39,7 @@ def tune(
     rounds: int,
     seed: int,
     store: Path | None,
+    scheduler: str | None = None,
     quiet: bool = False,
 ) -> Outcome:
     """Tune a graph and write the tuning file.
@@ -48,35 +47,44 @@ def tune(
     Args:
         graph: the graph file.
         output: the tuning file; None: ``NAME.tuning.json`` in the current folder.
-        shapes: a text ``SYMBOL=N,SYMBOL=N`` for each shape; none: the typical one of the graph.
+        shapes: a text ``SYMBOL=N,SYMBOL=N..M`` for each shape or range; none: the typical one of the graph.
         target: the chip or the card.
-        device: ``cpu``, ``cuda:N``, or several as ``cuda:0,1``.
+        device: ``cpu``, ``cuda:N``, or several as ``npu:0,1``.
         budget: seconds; None: no limit.
         top: candidates of each template or kernel.
         rounds: samples of each.
         seed: of the data.
         store: a file of what was measured, to go on from.
+        scheduler: address of a Dask scheduler, whose workers have the devices.
         quiet: show no progress.
     """
     asked = api.read(graph)
     path = output or Path(f"{asked.name}.tuning.json")
     read = {"the graph": graph} | ({} if store is None else {"the store": store})
     keep_inputs(path, read)
-    found_target = find_target(target)
-    points = [_point(asked, text) for text in shapes] or [sizes_of(asked.symbols, {})]
+    spec = find_target(target)
+    devices = devices_of(device)
+    _fits(devices, spec, scheduler)
+    ranges = [_range(asked, text) for text in shapes] or [_range(asked, "")]
+    kept = _store(store)
     with ticker("tune", show=not quiet) as tell:
-        options = Options(devices_of(device), budget, top, rounds, seed, _store(store), tell)
-        if not isinstance(found_target, GpuTarget):
-            text = f"no tilings are tuned for {found_target.name}"
-            raise AutofuseError.of("AF5007", text)
-        found = tune_card(asked, found_target, points, options)
+        options = Options(
+            devices,
+            Clock(budget),
+            top,
+            rounds,
+            seed,
+            kept,
+            scheduler,
+            tell=tell,
+        )
+        if isinstance(spec, GpuTarget):
+            shapes_of = [p for r in ranges for p in r.points]
+            found = tune_card(asked, spec, shapes_of, options)
+        else:
+            found = tune_chip(asked, ascend_chip(spec), ranges, options, priced=target)
     writing.write_all({path: writing.text(found.text)}, None)
-    result = {
-        "name": asked.label,
-        "target": found_target.name,
-        "file": str(path),
-        **found.to_json(),
-    }
+    result = {"name": asked.label, "target": spec.name, "file": str(path), **found.to_json()}
 
     def show(screen: Console) -> None:
         from autofuse.report.text.tuning import print_tuning
@@ -86,34 +94,58 @@ def tune(
     return Outcome(result, show)
 
 
-def devices_of(text: str) -> list[str]:
+def _fits(devices: Sequence[str], spec: Target, scheduler: str | None) -> None:
+    """Raises AF5007 where kernels for the target do not run on the devices."""
+    if isinstance(spec, CpuTarget):
+        text = f"no tilings are chosen for {spec.name}"
+        raise AutofuseError.of("AF5007", text, hint="Ascend chips and cards of NVIDIA are tuned")
+    kind = devices[0].partition(":")[0]
+    wanted = "cuda" if isinstance(spec, GpuTarget) else "npu"
+    if kind not in (CPU, wanted):
+        text = f"kernels for {spec.name} do not run on {devices[0]}"
+        raise AutofuseError.of(
+            "AF5007", text, hint=f"--device {wanted}:0, or -t for another target"
+        )
+    if scheduler is not None and kind == CPU:
+        text = "--scheduler is for devices, and a model needs none"
+        raise AutofuseError.of("AF5007", text, hint=f"--device {wanted}:0")
+
+
+def devices_of(text: str) -> tuple[str, ...]:
     """The devices that an option names: ``cpu``, ``cuda:1``, ``npu:0,1``.
 
     Raises:
         AutofuseError: AF5007, it names none, or one twice.
     """
-    kind, colon, numbers = text.partition(":")
-    found = [f"{kind}:{n}" for n in numbers.split(",")] if colon else [kind]
-    numbered = all(n.isascii() and n.isdigit() and len(n) < 3 for n in numbers.split(","))
-    known = kind in ("cuda", "npu") and (numbered or not colon)
-    if not (known or text == CPU) or len(found) > _MOST_DEVICES or len({*found}) < len(found):
-        hint = "cpu, cuda:0, npu:0 or npu:0,1"
-        raise AutofuseError.of("AF5007", f"--device {text}: no such devices", hint=hint)
-    return found
+    return (CPU,) if text == CPU else tuple(map(str, parse_devices(text)))
 
 
-def _point(graph: FusionGraph, text: str) -> Sizes:
-    """The sizes of a shape of the command line.
+def _range(graph: FusionGraph, text: str) -> Range:
+    """A shape of the command line, or a range of shapes.
 
     Raises:
-        AutofuseError: AF1005, AF5007, it is no shape of the graph.
+        AutofuseError: AF1005, AF5007, it is none of the graph.
     """
-    sizes = sizes_of(graph.symbols, words.sizes(text.split(","), "--shapes"))
-    for r in requirements(graph):
-        if not r.holds(sizes):
-            hint = "a kernel refuses these sizes as well"
-            raise AutofuseError.of("AF5007", r.text, hint=hint)
-    return sizes
+    parts = [p for p in text.split(",") if p]
+    ends = [[_end(p, at) for p in parts] for at in (0, -1)]
+    low, high = (_sizes(graph, words.sizes(e, "--shapes")) for e in ends)
+    for n in low:
+        if low[n] > high[n]:
+            label = graph.symbol_labels()[n]
+            text = f"--shapes {label}={low[n]}..{high[n]}: the first size is the least"
+            raise AutofuseError.of("AF1005", text)
+    return Range({n: (low[n], high[n]) for n in low})
+
+
+def _end(word: str, at: int) -> str:
+    """``rows=8..64`` at one of its ends; a size has one."""
+    name, equals, value = word.partition("=")
+    return f"{name}{equals}{value.split('..')[at] if value.count('..') == 1 else value}"
+
+
+def _sizes(graph: FusionGraph, given: Mapping[str, int]) -> Sizes:
+    (found,) = points(graph, [given])
+    return found
 
 
 def _store(path: Path | None) -> Store:

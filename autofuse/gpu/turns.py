@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Mapping, Sequence
 from functools import lru_cache
 from typing import Any, TypeAlias
@@ -13,10 +14,10 @@ from autofuse.gpu.loading import function_here
 from autofuse.gpu.module import TritonModule
 from autofuse.gpu.timing import busy, card_at, card_facts, spans, timing_inputs
 from autofuse.implgraph.ir.fusion import FusionGraph
+from autofuse.implgraph.ir.serialise import from_json_as
 from autofuse.twin.oracle.compare import compare
 from autofuse.twin.oracle.data import POISON, random_inputs
 from autofuse.twin.oracle.oracle import Reference, evaluate
-from autofuse.twin.verify.verify import unpack
 
 __all__ = ["facts_job", "in_turns", "measured", "turns_job"]
 
@@ -38,7 +39,7 @@ def turns_job(job: Mapping[str, Any]) -> list[dict[str, Any]]:
     """Check and time modules, in a worker.
 
     Args:
-        job: ``graph``: packed with nothing; ``modules``: their texts; ``entry``: the name of their function;
+        job: ``graph`` as JSON; ``modules``: their texts; ``entry``: the name of their function;
             ``device``; ``sizes`` by symbol; ``seed`` of the data; ``rounds``: samples of each; ``check``: compare with
             NumPy.
 
@@ -106,16 +107,16 @@ def _wrong_in(module: TritonModule, job: Mapping[str, Any]) -> str:
 
 
 @lru_cache(maxsize=1)
-def _graph(packed: str) -> FusionGraph:
-    return unpack(packed)[1]
+def _graph(text: str) -> FusionGraph:
+    return from_json_as(FusionGraph, json.loads(text))
 
 
 @lru_cache(maxsize=1)
 def _data(
-    packed: str, sizes: tuple[tuple[str, int], ...], seed: int
+    text: str, sizes: tuple[tuple[str, int], ...], seed: int
 ) -> tuple[Mapping[str, Any], Mapping[str, Reference]]:
     """Random inputs, and what NumPy makes of them: the same for all modules of a graph."""
-    graph, symbols = _graph(packed), dict(sizes)
+    graph, symbols = _graph(text), dict(sizes)
     inputs = random_inputs(graph, symbols, seed)
     return inputs, evaluate(graph, inputs, symbols)
 

@@ -1,9 +1,11 @@
-"""Blocks of Triton kernels, measured on a card in a worker process, or predicted by the model of one."""
+"""Blocks of Triton kernels: candidates, what is measured of them on a card, and what the model of one says."""
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 from autofuse import api
 from autofuse.base.diagnostics import AutofuseError
@@ -12,88 +14,47 @@ from autofuse.codegen.backends.triton.candidates import Planned, neighbours, pla
 from autofuse.codegen.backends.triton.cost import modelled
 from autofuse.codegen.backends.triton.text.wrapper import file_text
 from autofuse.codegen.backends.triton.tuning import KernelTuning
-from autofuse.gpu.loading import checked_device
 from autofuse.implgraph.ir.fusion import FusionGraph
 from autofuse.implgraph.ir.graph import HintGraph
+from autofuse.implgraph.ir.serialise import to_json
 from autofuse.targets import GpuTarget
 from autofuse.tuning.contest import Candidate, Contest, Samples, Sizes
-from autofuse.twin.run.worker import WorkerPool
-from autofuse.twin.verify.verify import pack
+from autofuse.tuning.jobs import CARD_JOB
 
-__all__ = ["Blocks", "Card", "CardModel"]
+__all__ = ["Blocks", "CardModel", "CardWork"]
 
-_JOB, _FACTS = "autofuse.gpu.turns:turns_job", "autofuse.gpu.turns:facts_job"
 #: Times that all kernels are gone through, at most: the best blocks of one depend on those of others only a little.
 _TURNS = 3
 
 
-class Card:
-    """A card; its kernels are compiled, checked and timed in a worker, which a broken kernel may take along.
+class CardWork:
+    """What a worker with a card gets: modules of Triton kernels.
 
     Args:
         graph: what the kernels compute.
-        device: ``cuda`` or ``cuda:N``.
         seed: of the data.
-
-    Attributes:
-        facts: name, driver, clocks and versions.
-
-    Raises:
-        AutofuseError: AF5001, PyTorch, Triton or the card are missing; AF5007, there is no such device.
     """
 
-    measures = True
+    job = CARD_JOB
 
-    def __init__(self, graph: FusionGraph, device: str, seed: int) -> None:
-        self.device, self._seed = checked_device(device), seed
-        self._entry, self._graph = entry_point(graph), pack(({}, graph, {}))
-        with WorkerPool(_FACTS, workers=1, memory_mb=0) as pool:
-            outcome = pool.run(self.device)
-        if not outcome.ok:
-            raise AutofuseError(outcome.diagnostics)
-        self.facts: Mapping[str, str] = outcome.value
-        # The driver of a card reserves more addresses than there is memory.
-        self._pool = WorkerPool(_JOB, workers=1, memory_mb=0)
+    def __init__(self, graph: FusionGraph, seed: int) -> None:
+        self._seed, self._entry = seed, entry_point(graph)
+        self._graph = json.dumps(to_json(graph))
 
-    def close(self) -> None:
-        """End the worker."""
-        self._pool.close()
-
-    def run(self, candidates: Sequence[Candidate], sizes: Sizes, rounds: int) -> list[Samples]:
-        """As :meth:`~autofuse.tuning.contest.Runner.run`; the payloads are plans."""
-        job = {
+    def item(
+        self, device: str, candidates: Sequence[Candidate], sizes: Sizes, rounds: int
+    ) -> dict[str, Any]:
+        """As :class:`~autofuse.tuning.devices.Work`; the payloads are plans."""
+        return {
             "graph": self._graph,
             "modules": [file_text(c.payload.program) for c in candidates],
             "entry": self._entry,
-            "device": self.device,
+            "device": device,
             "sizes": dict(sizes),
             "seed": self._seed,
             "rounds": rounds,
             "check": True,
         }
-        outcome = self._pool.run(job)
-        if outcome.ok:
-            return [Samples(tuple(f.get("us", ())), f.get("why", "")) for f in outcome.value]
-        missing = any(d.code == "AF5001" for d in outcome.diagnostics)
-        if missing or len(candidates) == 1:
-            raise AutofuseError(outcome.diagnostics)
-        if len(candidates) == 2:
-            # Whether the first of them fails alone is found out by what comes next.
-            alone = self.run(candidates[:1], sizes, rounds)
-            return [*alone, Samples(why=outcome.diagnostics[0].message)]
-        # One of them ended the worker; each beside the first says which.
-        pairs = [self.run((candidates[0], c), sizes, rounds) for c in candidates[1:]]
-        return _joined(pairs)
-
-
-def _joined(pairs: Sequence[Sequence[Samples]]) -> list[Samples]:
-    """Samples that were taken pair by pair, on the scale of the first pair."""
-    first = pairs[0][0]
-    found = [first]
-    for base, one in pairs:
-        scaled = [u * f / b for u, f, b in zip(one.us, first.us, base.us, strict=False)]
-        found.append(Samples(tuple(scaled), one.why))
-    return found
 
 
 class CardModel:

@@ -8,21 +8,28 @@ from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from autofuse import __version__
+from autofuse import __version__, api
 from autofuse.base.artifacts import digest
 from autofuse.base.diagnostics import AutofuseError
+from autofuse.codegen.backends.ascendc.tuning import Tiling, Tilings
 from autofuse.codegen.backends.triton.tuning import Tuning
 from autofuse.codegen.backends.tuning_file import MEASURED, MODELLED, Times, graph_digest
+from autofuse.gpu.loading import checked_device
 from autofuse.implgraph.ir.fusion import FusionGraph
-from autofuse.targets import GpuTarget
-from autofuse.tuning.contest import Clock, Contest, Runner, Sizes, Tell, Verdict
+from autofuse.targets import GpuTarget, TargetSpec
+from autofuse.tuning.chips import Range
+from autofuse.tuning.contest import Candidate, Clock, Contest, Runner, Sizes, Tell, Verdict
+from autofuse.tuning.devices import DeviceRunner, Work, here, on_scheduler
+from autofuse.tuning.jobs import CHIP_JOB, TWIN_JOB
 from autofuse.tuning.store import Store
 
-__all__ = ["CPU", "Found", "Options", "tune_card"]
+__all__ = ["CPU", "Found", "Options", "tune_card", "tune_chip"]
 
 #: What a card says of itself that changes while nothing else does.
 _PASSING = ("when", "clocks.sm", "clocks.mem")
 CPU = "cpu"
+#: Jobs for each device that a scheduler has at once: so many hosts take part, at most.
+_AT_ONCE = 4
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,20 +38,24 @@ class Options:
 
     Attributes:
         devices: where to measure; ``cpu``: nowhere, times are those of a model.
-        budget: seconds; None: no limit.
+        clock: when to stop.
         top: candidates of each template, or of each kernel in a turn.
         rounds: samples of each candidate.
         seed: of the data.
         store: where what is measured is kept for the next run.
+        scheduler: address of a Dask scheduler, whose workers have the devices; None: this host.
+        timeout_s: seconds for a job of the scheduler.
         tell: who is told of progress.
     """
 
-    devices: Sequence[str] = (CPU,)
-    budget: float | None = None
+    devices: tuple[str, ...] = (CPU,)
+    clock: Clock = field(default_factory=lambda: Clock(None))
     top: int = 12
     rounds: int = 15
     seed: int = 0
     store: Store = field(default_factory=lambda: Store(None))
+    scheduler: str | None = None
+    timeout_s: float = 600.0
     tell: Tell = lambda _: None
 
 
@@ -93,38 +104,129 @@ def tune_card(
         AutofuseError: AF5007, no kernel has blocks that a file may give, or there is no such device; AF5001, a package
             or the card is missing; AF5003, what the compiler chooses is wrong or fails.
     """
-    from autofuse.tuning.cards import Blocks, Card, CardModel
+    from autofuse.tuning.cards import Blocks, CardModel, CardWork
 
     if target.dialect != "cuda":
         text = f"there are no blocks to choose for {target.name}"
         raise AutofuseError.of("AF5007", text, hint="cards of NVIDIA and Ascend chips are tuned")
     blocks = Blocks(graph, target, shapes, options.top)
+    default = blocks.default
     with ExitStack() as stack:
-        if runners is None:
-            made: list[Card | CardModel] = []
-            for d in options.devices:
-                made.append(CardModel(target) if d == CPU else Card(graph, d, options.seed))
-                stack.callback(made[-1].close)
-            runners = made
-        same_kind(runners)
-        contest = Contest(
-            runners,
-            blocks.default,
-            shapes,
-            clock=Clock(options.budget),
-            store=options.store,
-            context=context_of(graph, target.name, runners[0], options),
-            rounds=options.rounds,
-            tell=options.tell,
-        )
+        if runners is None and options.devices == (CPU,):
+            runners = [CardModel(target)]
+        elif runners is None:
+            for d in options.devices if options.scheduler is None else ():
+                checked_device(d)
+            work = CardWork(graph, options.seed)
+            runners = _met(work, options, default, shapes[0], stack)
+        contest = _contest(runners, default, shapes, graph, target.name, options)
         blocks.tune(contest)
         verdict = contest.judge()
     times = times_of(graph, shapes, verdict, runners[0])
-    default: Tuning = blocks.default.payload.tuning
+    start: Tuning = default.payload.tuning
     kept = () if verdict.winner is None else verdict.winner.payload.tuning.kernels
-    tuning = replace(default, kernels=kept, times=times)
+    tuning = replace(start, kernels=kept, times=times)
     row = row_of(graph, shapes, verdict)
     return Found(tuning.text(), (row,), [r.facts for r in runners], status_of(runners[0]))
+
+
+def tune_chip(
+    graph: FusionGraph,
+    target: TargetSpec,
+    ranges: Sequence[Range],
+    options: Options,
+    *,
+    priced: str | None = None,
+    runners: Sequence[Runner] | None = None,
+) -> Found:
+    """Tilings for the kernel of a graph: a row of the table for each shape, or range of shapes, at which one wins.
+
+    Args:
+        graph: as it was read.
+        target: the chip.
+        ranges: shapes, each with a contest of its own.
+        options: how.
+        priced: name or file of the target whose model gives times where nothing is measured; None: ``target``.
+        runners: in place of those of the devices.
+
+    Raises:
+        AutofuseError: as :func:`autofuse.build`; AF5007, no template is legal, or there is no such device; AF5011,
+            AF5012, AF5013 of a chip; AF5003, what the compiler chooses is wrong or fails.
+    """
+    from autofuse.tuning.chips import ChipWork, TilingCandidates
+
+    built = api.build(graph, target=target)
+    rows: list[Tiling] = []
+    times: list[Times] = []
+    found: list[dict[str, Any]] = []
+    with ExitStack() as stack:
+        for r in ranges:
+            tilings = TilingCandidates(built, target, r, options.top)
+            default = tilings.default
+            if runners is None:
+                on_twin = options.devices == (CPU,)
+                job = TWIN_JOB if on_twin else CHIP_JOB
+                work = ChipWork(job, graph, options.seed, priced or target.name)
+                runners = _met(work, options, default, r.points[0], stack)
+            contest = _contest(runners, default, r.points, graph, target.name, options)
+            tilings.tune(contest)
+            verdict = contest.judge()
+            found.append(row_of(graph, r.points, verdict))
+            if verdict.winner is not None:
+                rows.append(tilings.row(verdict.winner))
+                times += times_of(graph, r.points, verdict, runners[0])
+    assert runners is not None
+    text = Tilings.of(graph, target.name, rows, times).text()
+    return Found(text, found, [r.facts for r in runners], status_of(runners[0]))
+
+
+def _met(
+    work: Work, options: Options, default: Candidate, sizes: Sizes, stack: ExitStack
+) -> Sequence[DeviceRunner]:
+    """The devices, each of which has run the default."""
+    if options.scheduler is not None:
+        made = [
+            on_scheduler(work, d, options.scheduler, options.timeout_s)
+            for d in options.devices * _AT_ONCE
+        ]
+    elif options.devices == (CPU,):
+        made = [here(work, CPU, measures=False, memory_mb=None)]
+    else:
+        made = [here(work, d) for d in options.devices]
+    for r in made:
+        stack.callback(r.close)
+    options.tell("the compiler's choice")
+    if options.scheduler is None:
+        for r in made:
+            r.meet(default, sizes)
+    else:
+        # Any worker of a scheduler answers for all of them.
+        made[0].meet(default, sizes)
+        for r in made[1:]:
+            r.facts = made[0].facts
+    return made
+
+
+def _contest(
+    runners: Sequence[Runner],
+    default: Candidate,
+    shapes: Sequence[Sizes],
+    graph: FusionGraph,
+    target: str,
+    options: Options,
+) -> Contest:
+    same_kind(runners)
+    return Contest(
+        runners,
+        default,
+        shapes,
+        clock=options.clock,
+        store=options.store,
+        context=context_of(graph, target, runners[0], options),
+        # A model says the same every time.
+        rounds=options.rounds if runners[0].measures else 1,
+        tell=options.tell,
+    )
 
 
 def same_kind(runners: Sequence[Runner]) -> None:

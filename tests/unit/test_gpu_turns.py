@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
@@ -14,7 +15,7 @@ pytest.importorskip("triton")
 
 from autofuse import api  # noqa: E402 - these need PyTorch
 from autofuse.gpu import turns  # noqa: E402
-from autofuse.twin.verify.verify import pack  # noqa: E402
+from autofuse.implgraph.ir.serialise import to_json  # noqa: E402
 
 pytestmark = pytest.mark.triton
 
@@ -45,7 +46,7 @@ def test_only_what_agrees_with_numpy_is_timed(monkeypatch: pytest.MonkeyPatch) -
         return [[float(k + 1)] * 3 for k in range(len(calls))]
 
     job = {
-        "graph": pack(({}, GRAPH, {})),
+        "graph": json.dumps(to_json(GRAPH)),
         "modules": [_module("pass"), _module("y[0, 0] = 9"), _module("y = y.clone()"), _module("y /= None")],
         "entry": "soft",
         "device": "cpu",

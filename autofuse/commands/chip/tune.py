@@ -7,7 +7,16 @@ from typing import Annotated
 
 import typer
 
-from autofuse.commands.options import DEFAULT_TARGET, Graph, Json, Seed, Target, examples, path
+from autofuse.commands.options import (
+    DEFAULT_TARGET,
+    Graph,
+    Json,
+    Scheduler,
+    Seed,
+    Target,
+    examples,
+    path,
+)
 from autofuse.commands.outcome import execute
 
 __all__ = ["register"]
@@ -34,7 +43,7 @@ def tune(
             "--shapes",
             "-s",
             metavar="SYMBOL=N,...",
-            help="Sizes to tune for. Repeatable.  [default: the typical ones]",
+            help="Sizes to tune for; N..M is a range. Repeatable.  [default: the typical ones]",
         ),
     ] = None,
     output: Annotated[
@@ -51,7 +60,7 @@ def tune(
         str,
         typer.Option(
             "--device",
-            metavar="cpu|cuda:N",
+            metavar="cpu|npu:N[,N]|cuda:N[,N]",
             help="Where to measure; cpu: times are predicted by the model.",
         ),
     ] = "cpu",
@@ -60,7 +69,7 @@ def tune(
         typer.Option("--budget", min=1, metavar="S", help="Seconds.  [default: no limit]"),
     ] = None,
     top: Annotated[
-        int, typer.Option("--top", min=1, max=200, help="Candidates of each kernel in a turn.")
+        int, typer.Option("--top", min=1, max=200, help="Candidates of each template, or kernel.")
     ] = 12,
     rounds: Annotated[
         int, typer.Option("--rounds", min=3, max=1000, help="Samples of each candidate.")
@@ -74,15 +83,18 @@ def tune(
             help="Keep what is measured, and go on from what is there.",
         ),
     ] = None,
+    scheduler: Scheduler = None,
     seed: Seed = 0,
     target: Target = DEFAULT_TARGET,
     json: Json = False,
 ) -> None:
     """Find faster tilings or blocks, and write a tuning file.
 
-    Candidates are compared with NumPy, then timed in turns with the default. The best one is kept
-    if it is better by more than the noise. build, run, verify and explain take the file with
-    --tuning. On a card, blocks of Triton kernels are tuned.
+    Candidates are compared with NumPy, then timed in turns with the compiler's choice. The best is
+    kept if it is better by more than the noise. For a chip they are templates, tiles and cores, at
+    each of the sizes; for a card blocks of Triton kernels, for all sizes together. Without a device
+    times are predicted: those of a chip by timed mode of the twin. build, run, verify, bench and
+    explain take the file with --tuning.
     """
     from autofuse.commands.tune import tune as run
 
@@ -100,6 +112,7 @@ def tune(
                 rounds=rounds,
                 seed=seed,
                 store=store,
+                scheduler=scheduler,
                 quiet=json,
             ),
             as_json=json,

@@ -114,7 +114,7 @@ class TwinKernel:
     @property
     def key_count(self) -> int:
         """Number of tiling keys: templates that the kernel can choose from."""
-        return self.library.key_count
+        return self.library.key_count + self.library.row_count
 
     def choose(self, sizes: Mapping[str, int]) -> None:
         """Let the tiling function choose a template for sizes by symbol.
