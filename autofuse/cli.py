@@ -77,6 +77,7 @@ class KernelJson(str, Enum):
 
 
 app.add_typer(kernelgen.app, name="kernelgen")
+chip.register(app)
 
 
 def _version(wanted: bool) -> None:
@@ -178,7 +179,7 @@ def build(
     ] = False,
     json: Json = False,
 ) -> None:
-    """Generate kernels of a graph: an Ascend C project, or Triton.
+    """Generate kernels of a graph: Ascend C, or Triton.
 
     For a GPU (-t nvidia-h100) it is a module of Triton kernels, as many as the graph needs.
     Of a folder, every graph in it gets a project of its own, at the same place inside DIR. Where
@@ -569,7 +570,7 @@ def schema(
         bool, typer.Option("--json", help="Wrap it in the object that the other verbs print.")
     ] = False,
 ) -> None:
-    """Print the JSON Schema of graph files, or of what options name."""
+    """Print the JSON Schema of graph or other files."""
 
     def action() -> Outcome:
         from autofuse.commands.author import schema
@@ -708,10 +709,6 @@ def knobs(json: Json = False) -> None:
         return show_knobs()
 
     _finish("knobs", action, json)
-
-
-# After the verbs about graphs: help lists them in this order.
-chip.register(app)
 
 
 def _finish(verb: str, action: Callable[[], Outcome], as_json: bool) -> None:

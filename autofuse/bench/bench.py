@@ -9,7 +9,7 @@ from typing import Any
 from autofuse import __version__
 from autofuse.base.diagnostics import Diagnostic
 from autofuse.base.visible import visible
-from autofuse.bench.cluster import on_cluster
+from autofuse.bench.cluster import checked_finding, on_cluster
 from autofuse.bench.devices import BenchDevice
 from autofuse.bench.job import JOB
 from autofuse.bench.measure import Plan
@@ -26,6 +26,8 @@ __all__ = ["LAUNCH_S", "Case", "Row", "bench"]
 LAUNCH_S = 60.0
 #: Findings that say that a kernel is wrong.
 _WRONG = frozenset(("AF6001", "AF6002"))
+#: Findings beside a measurement that are shown.
+_MOST_NOTES = 8
 _COMPILES = frozenset(("AF5002", "AF5013"))
 
 
@@ -57,7 +59,7 @@ class Row:
         device: that took it.
         record: the measurement; None where there is none.
         choice: what the model says.
-        diagnostics: why there is no measurement.
+        diagnostics: why there is no measurement, or what went wrong beside it.
     """
 
     case: Case
@@ -160,13 +162,14 @@ def _row(case: Case, outcome: Outcome, choice: Choice) -> Row:
         found = tuple(_told(d, case.subject) for d in outcome.diagnostics)
         return Row(case, "wrong" if wrong else "failed", device, None, choice, found)
     try:
-        record = _completed(outcome.value, case, choice)
-    except ValueError as e:
+        record = _completed(outcome.value["record"], case, choice)
+        notes = tuple(checked_finding(d) for d in outcome.value["notes"][:_MOST_NOTES])
+    except (ValueError, TypeError, KeyError, AttributeError) as e:
         text = f"the answer of the worker for {case.subject.graph.label} is no measurement"
         why = visible(str(e).splitlines()[0] if str(e) else type(e).__name__)[:200]
         finding = Diagnostic("AF1403", text, notes=(why,))
         return Row(case, "failed", device, None, choice, (finding,))
-    return Row(case, "measured", device, record, choice)
+    return Row(case, "measured", device, record, choice, notes)
 
 
 def _completed(value: Any, case: Case, choice: Choice) -> Measurement:

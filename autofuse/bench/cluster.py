@@ -19,10 +19,11 @@ from typing import Any
 from autofuse import __version__
 from autofuse.base.diagnostics import CODES, AutofuseError, Diagnostic
 from autofuse.base.visible import visible
+from autofuse.bench.pools import BROKEN
 from autofuse.frontends.json_positions import load
 from autofuse.twin.run.worker import Outcome, WorkerPool, diagnostic_from_json
 
-__all__ = ["answer", "on_cluster", "read_answer"]
+__all__ = ["answer", "checked_finding", "on_cluster", "read_answer"]
 
 _ADDRESS = re.compile(
     r"(?:(?:tcp|tls|ws|wss)://)?(?:[A-Za-z0-9](?:[A-Za-z0-9.-]{0,251}[A-Za-z0-9])?|\[[0-9A-Fa-f:.]{2,45}\])"
@@ -136,7 +137,10 @@ def answer(job: str, text: str, version: str, timeout_s: float, memory_mb: int) 
         hint = "install the same version on all hosts"
         found = Diagnostic("AF5007", text, hint=hint)
         return json.dumps({"value": None, "diagnostics": [found.to_json()], "seconds": 0.0})
-    outcome = _pool(job, timeout_s, memory_mb).run(json.loads(text))
+    pool = _pool(job, timeout_s, memory_mb)
+    outcome = pool.run(json.loads(text))
+    if any(d.code in BROKEN for d in outcome.diagnostics):
+        pool.close()
     return json.dumps(
         {
             "value": outcome.value,
@@ -165,7 +169,7 @@ def read_answer(text: object, item: Mapping[str, Any]) -> Outcome:
         if not isinstance(text, str):
             raise TypeError("it is no text")
         value = load(text, "the answer of a worker").value
-        found = [_finding(d) for d in value["diagnostics"][:_MOST_FINDINGS]]
+        found = [checked_finding(d) for d in value["diagnostics"][:_MOST_FINDINGS]]
         seconds = float(value["seconds"])
         if not found and value["value"] is None:
             raise ValueError("it has neither a value nor a finding")
@@ -174,8 +178,12 @@ def read_answer(text: object, item: Mapping[str, Any]) -> Outcome:
     return Outcome(item, None if found else value["value"], tuple(found), seconds)
 
 
-def _finding(d: Mapping[str, Any]) -> Diagnostic:
-    """A finding of an answer; every member has the type that it must have."""
+def checked_finding(d: Mapping[str, Any]) -> Diagnostic:
+    """A finding of an answer; every member has the type that it must have.
+
+    Raises:
+        KeyError, TypeError, ValueError, AttributeError: it is none.
+    """
     texts = [d["code"], d["message"], d.get("hint", ""), *d.get("notes", ())]
     texts += [d.get("severity", "error"), *d.get("cut_after", ())]
     where = d.get("where", {})

@@ -30,7 +30,8 @@ def bench_job(job: Mapping[str, Any]) -> dict[str, Any]:
             members of :class:`~autofuse.frontends.results.KernelFacts`; ``version`` of autofuse.
 
     Returns:
-        The members of a :class:`~autofuse.frontends.results.Measurement`.
+        ``record``: the members of a :class:`~autofuse.frontends.results.Measurement`; ``notes``: findings that left
+        the times as they are.
 
     Raises:
         AutofuseError: AF5001, AF5011 something is missing; AF5002, AF5013 the kernel does not compile; AF5003, AF5012
@@ -45,7 +46,10 @@ def bench_job(job: Mapping[str, Any]) -> dict[str, Any]:
         found = measure(runner, sizes, plan)
     called = {s.label: sizes[s.name] for s in runner.graph.symbols}
     made = measurement_of(found, runner.facts(), KernelFacts(**job["kernel"]), called, plan)
-    return made.model_dump()
+    return {
+        "record": made.model_dump(),
+        "notes": [d.to_json() for d in found.samples.notes],
+    }
 
 
 def measurement_of(
@@ -69,7 +73,8 @@ def measurement_of(
             "l2": plan.l2,
             "method": found.samples.method,
             "warm_up": plan.warm_up,
-            "times_us": list(found.samples.us),
+            # A tenth of a nanosecond; no clock of a device is finer.
+            "times_us": [round(us, 4) for us in found.samples.us],
             "compared": found.compared,
             "counters": dict(found.samples.counters),
         }

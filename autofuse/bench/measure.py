@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
-from autofuse.base.diagnostics import AutofuseError
+from autofuse.base.diagnostics import AutofuseError, Diagnostic
 from autofuse.frontends.results import Compared, DeviceFacts
 from autofuse.implgraph.ir.fusion import FusionGraph
 from autofuse.twin.oracle.compare import Comparison, compare, unwritten
@@ -47,11 +47,13 @@ class Samples:
         us: microseconds of one call, every sample.
         method: how, a word of :class:`~autofuse.frontends.results.Measurement`.
         counters: of the profiler, by name.
+        notes: what went wrong beside the times.
     """
 
     us: Sequence[float]
     method: str
     counters: Mapping[str, float] = field(default_factory=dict)
+    notes: tuple[Diagnostic, ...] = ()
 
 
 class Runner(Protocol):

@@ -11,7 +11,10 @@ from autofuse.base.ending import EndedError
 from autofuse.bench.devices import BenchDevice
 from autofuse.twin.run.worker import Outcome, WorkerPool
 
-__all__ = ["on_devices"]
+__all__ = ["BROKEN", "on_devices"]
+
+#: Findings after which the process of a device is replaced.
+BROKEN = frozenset(("AF5003", "AF5012"))
 
 #: Jobs after which a worker is replaced.
 _JOBS_PER_WORKER = 500
@@ -57,7 +60,11 @@ def on_devices(
             except queue.Empty:
                 return
             try:
-                done.put((i, pool.run({**items[i], "device": str(device)})))
+                outcome = pool.run({**items[i], "device": str(device)})
+                if any(d.code in BROKEN for d in outcome.diagnostics):
+                    # A process in which a device failed gets nothing more from it.
+                    pool.close()
+                done.put((i, outcome))
             except BaseException as e:
                 done.put((i, e))
                 return

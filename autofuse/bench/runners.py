@@ -6,9 +6,9 @@ import json
 import re
 from collections.abc import Mapping
 from functools import lru_cache
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from autofuse.base.diagnostics import AutofuseError
+from autofuse.base.diagnostics import AutofuseError, Diagnostic
 from autofuse.bench.measure import Plan, Runner, Samples
 from autofuse.frontends.results import DeviceFacts
 from autofuse.gpu.loading import module_file
@@ -16,7 +16,10 @@ from autofuse.implgraph.ir.fusion import FusionGraph
 from autofuse.implgraph.ir.serialise import from_json_as
 from autofuse.twin.run.kernel import Run
 
-__all__ = ["CudaRunner", "cuda_facts", "runner_of", "version_text"]
+if TYPE_CHECKING:
+    from autofuse.npu.device import Chip
+
+__all__ = ["CudaRunner", "NpuRunner", "chip_facts", "cuda_facts", "runner_of", "version_text"]
 
 #: Kernels that a worker keeps loaded.
 _KERNELS = 8
@@ -43,13 +46,66 @@ def runner_of(kernel: str, device: str, timeout_s: float) -> Runner:
             text = f"{graph.label} is not written in Triton, which {device} runs"
             raise AutofuseError.of("AF5007", text, hint="-t nvidia-h100 writes kernels for a card")
         return CudaRunner(files, graph, device)
-    raise AutofuseError.of("AF5007", f"no kernel runs on {device}")
+    return NpuRunner(files, graph, device, timeout_s)
 
 
 def version_text(text: object) -> str | None:
     """A text of a driver as files of results take it: other characters are replaced, of nothing there is None."""
     word = re.sub(r"[^A-Za-z0-9 ._+()-]", "_", str(text or "")).strip(" ._+-")[:80]
     return word if re.match("[A-Za-z0-9]", word) else None
+
+
+class NpuRunner:
+    """A kernel of Ascend C on a chip."""
+
+    def __init__(
+        self, files: Mapping[str, str], graph: FusionGraph, device: str, timeout_s: float
+    ) -> None:
+        from autofuse.npu.kernel import NpuKernel
+
+        self.graph = graph
+        self._kernel = NpuKernel(files, graph, device, timeout=timeout_s)
+
+    def facts(self) -> DeviceFacts:
+        """As :class:`~autofuse.bench.measure.Runner`, like what follows."""
+        return chip_facts(self._kernel.chip)
+
+    def run(self, inputs: Mapping[str, Any], sizes: Mapping[str, int], poison: int) -> Run:
+        """One launch."""
+        return self._kernel.run(inputs, symbols=sizes, poison=poison)
+
+    def time(self, inputs: Mapping[str, Any], sizes: Mapping[str, int], plan: Plan) -> Samples:
+        """Times of launches by events of the stream."""
+        us = self._kernel.time(inputs, plan.warm_up, plan.repeats, plan.l2, symbols=sizes)
+        if not plan.counters:
+            return Samples(us, "events")
+        from autofuse.npu.counters import PIPES, counters
+
+        try:
+            found = counters(self._kernel, inputs, symbols=sizes)
+        except AutofuseError as e:
+            # The times are there, and do not depend on the profiler.
+            d = e.diagnostics[0]
+            note = Diagnostic(d.code, d.message, d.where, d.hint, d.notes, severity="warning")
+            return Samples(us, "events", notes=(note,))
+        if found is None:
+            return Samples(us, "events")
+        # The names that the profiler has for them, as import-msprof takes them.
+        named = {f"aiv_{c}_time(us)": found.pipes_us[p] for p, c in PIPES.items()}
+        return Samples(us, "events", {"task_time(us)": found.us, **named})
+
+
+def chip_facts(chip: Chip) -> DeviceFacts:
+    """What runtime and driver say of a chip."""
+    clock = chip.clock_mhz
+    return DeviceFacts(
+        kind="npu",
+        chip=version_text(chip.soc) or "unknown",
+        fake=chip.is_fake,
+        driver=version_text(chip.driver),
+        cann=version_text(chip.cann),
+        clocks_mhz={} if clock is None else {"aicore": float(clock)},
+    )
 
 
 class CudaRunner:

@@ -21,7 +21,7 @@ from autofuse.results import BuildResult, SplitResult, read_folder
 from autofuse.targets import load_chip
 from autofuse.twin.oracle.data import POISON
 from autofuse.twin.run.arguments import named_inputs
-from autofuse.twin.run.kernel import Frame, Run, TwinKernel
+from autofuse.twin.run.kernel import Frame, Run, TwinKernel, frame_of, hand_back
 from autofuse.twin.verify.split import read_parts
 
 __all__ = ["L2_STATES", "NpuKernel"]
@@ -76,7 +76,7 @@ class NpuKernel:
             raise AutofuseError.of("AF5007", f"a kernel runs on one chip, not on {device}")
         self.cann = cann or find_cann(about.release, about.calls)
         needs_release(self.cann, about.release, about.calls)
-        self.graph, self.timeout = graph, timeout
+        self.files, self.graph, self.timeout = dict(files), graph, timeout
         #: The chip that it runs on.
         self.chip: Chip = chip_at(self.cann, indices[0])
         _check_architecture(about, self.chip, graph)
@@ -173,14 +173,14 @@ class NpuKernel:
             AutofuseError: AF5007 the arguments do not fit, AF5003 a host function refused, AF5012 the chip failed: an
                 :class:`~autofuse.npu.codes.AclError` with its code and kind.
         """
-        frame = self._host.frame(inputs, symbols or {}, key, self._cores(cores), poison)
+        frame = self._frame(inputs, symbols, key, cores, poison)
         with self._on_chip(frame) as (device, pointers):
             self._host.library.launch_on(device.stream, frame.tiling, list(pointers))
             device.wait(self.timeout)
             for region, at in zip(frame.regions, pointers, strict=True):
                 if region.writable and not region.scratch:
                     device.to_host(region.address, at, region.bytes)
-        self._host.hand_back(frame.outputs, inputs)
+        hand_back(self.graph, frame.outputs, inputs)
         return frame.run(self.graph)
 
     def time(
@@ -220,7 +220,7 @@ class NpuKernel:
         repeats = integer("repeats", repeats, 1, _MAX_LAUNCHES)
         if l2 not in L2_STATES:
             raise ValueError(f"l2 is one of {', '.join(L2_STATES)}, not {l2!r}")
-        frame = self._host.frame(inputs, symbols or {}, key, self._cores(cores), POISON[0])
+        frame = self._frame(inputs, symbols, key, cores, POISON[0])
         times: list[float] = []
         with self._on_chip(frame) as (device, pointers):
             size = 2 * (self.chip.l2_bytes or _USUAL_L2)
@@ -248,6 +248,19 @@ class NpuKernel:
                 device.wait(self.timeout)
                 times += [device.elapsed_us(start, end) for start, end in batch]
         return times
+
+    def _frame(
+        self,
+        inputs: Mapping[str, Any],
+        symbols: Mapping[str, int] | None,
+        key: int | None,
+        cores: int,
+        poison: int,
+    ) -> Frame:
+        limit = self._cores(cores)
+        return frame_of(
+            self._host, inputs, symbols=symbols or {}, key=key, cores=limit, poison=poison
+        )
 
     @contextmanager
     def _on_chip(self, frame: Frame) -> Iterator[tuple[Device, tuple[int, ...]]]:

@@ -115,11 +115,12 @@ def bench(
     target: Target = DEFAULT_TARGET,
     json: Json = False,
 ) -> None:
-    """Measure kernels on an Ascend chip, or Triton kernels on a card.
+    """Measure kernels on a chip or a card.
 
-    Every output is compared with NumPy first: a wrong kernel has no time. Then calls are timed by
-    events of the device, and the median is printed beside the time of the cost model, which is no
-    measurement. A device measures one kernel at a time, in a process of its own.
+    Ascend C runs on an Ascend chip, Triton (-t nvidia-h100) on a card. Every output is
+    compared with NumPy first: a wrong kernel has no time. Then calls are timed by events of the
+    device, and the median is printed beside the time of the cost model, which is no measurement. A
+    device measures one kernel at a time, in a process of its own.
     """
     from autofuse.bench.measure import Plan
     from autofuse.commands.bench import bench_graphs

@@ -19,7 +19,7 @@ def register(app: typer.Typer) -> None:
         "import-msprof",
         epilog=examples(
             "autofuse import-msprof op_summary_1.csv -t ascend910b2 --graphs graphs/",
-            "autofuse import-msprof kernel_details.csv -t ascend910b2 -g out --out results.json",
+            "autofuse import-msprof kernel_details.csv -t ascend910b2 -g out -o all.json",
         ),
     )(import_msprof)
 
@@ -61,7 +61,7 @@ def import_msprof(
     ] = None,
     json: Json = False,
 ) -> None:
-    """Take times of kernels from a profile of your own into a file of results.
+    """Take times of kernels from your own profile.
 
     Kernels are recognised by their names; rows of other operators are counted and left. With the
     graphs, sizes follow from the shapes in the table, and the time of the cost model stands beside.

@@ -52,8 +52,8 @@ def print_bench(screen: Console, found: Mapping[str, Any]) -> None:
     if found["chips"]:
         l2 = "cleared before each call" if found["l2"] == "clear" else "as the call before left it"
         screen.print(
-            f"measured: median of {found['repeats']} samples, after {found['warm_up']} calls; L2 {l2}; "
-            "spread: between the quartiles",
+            f"{'fake' if found['fake'] else 'measured'}: median of {found['repeats']} samples, after "
+            f"{found['warm_up']} calls; L2 {l2}; spread: between the quartiles",
             style="dim",
         )
         screen.print("model: time by the cost model, no measurement", style="dim")

@@ -24,7 +24,7 @@ from autofuse.twin.run.findings import KernelText, diagnostics_of
 from autofuse.twin.run.native import CHECKS, KernelLibrary, Region, Tiling
 from autofuse.twin.run.record import Recording, core_bytes, read_records
 
-__all__ = ["MAX_SEED", "Frame", "Run", "TwinKernel", "chip_of"]
+__all__ = ["MAX_SEED", "Frame", "Run", "TwinKernel", "chip_of", "frame_of", "hand_back"]
 
 Array: TypeAlias = npt.NDArray[Any]
 
@@ -179,9 +179,9 @@ class TwinKernel:
             TypeError: as there; ``cores`` is no integer, or ``inputs`` is not by name.
             ValueError: ``cores`` is negative, or more than 32 bits.
         """
-        frame = self.frame(inputs, symbols or {}, key, cores, poison)
+        frame = self._frame(inputs, symbols or {}, key, cores, poison)
         self._launch(frame, key)
-        self.hand_back(frame.outputs, inputs)
+        hand_back(self.graph, frame.outputs, inputs)
         return frame.run(self.graph)
 
     def record(
@@ -209,7 +209,7 @@ class TwinKernel:
         Raises:
             AutofuseError: as for :meth:`run`.
         """
-        frame = self.frame(inputs, symbols or {}, key, cores, POISON[0])
+        frame = self._frame(inputs, symbols or {}, key, cores, POISON[0])
         self._launch(frame, key)
         moved = core_bytes()
         # What the others wrote has to be there for those that are recorded, which write theirs once more.
@@ -218,11 +218,11 @@ class TwinKernel:
         records = read_records()
         for name, array in kept.items():
             frame.outputs[name][...] = array
-        self.hand_back(frame.outputs, inputs)
+        hand_back(self.graph, frame.outputs, inputs)
         run = frame.run(self.graph)
         return run, Recording(run.block_dim, records, moved, tuple(frame.regions))
 
-    def frame(
+    def _frame(
         self,
         inputs: Mapping[str, Any],
         symbols: Mapping[str, int],
@@ -230,11 +230,7 @@ class TwinKernel:
         cores: int,
         poison: int,
     ) -> Frame:
-        """Everything that a launch needs; the arguments are those of :meth:`run`, with the byte to fill outputs with.
-
-        Raises:
-            AutofuseError: as :meth:`run`, but AF5004.
-        """
+        """See :func:`frame_of`."""
         arrays, sizes = self._arguments(inputs, symbols)
         key, cores = self._choice(key, cores)
         self._check_shapes(sizes)
@@ -269,18 +265,6 @@ class TwinKernel:
         if found:
             text = KernelText.of(self.path)
             raise AutofuseError(diagnostics_of(self.graph, text, found, frame.sizes, key))
-
-    def hand_back(self, outputs: dict[str, Array], inputs: Mapping[str, Any]) -> None:
-        """Put in-out results into the arrays that were given.
-
-        Args:
-            outputs: by name, as in a :class:`Frame`; in-out ones are replaced by what was given.
-            inputs: what the caller gave.
-        """
-        for o in self.graph.outputs:
-            if o.inout is not None and outputs[o.name] is not inputs[o.inout]:
-                _write_back(inputs[o.inout], outputs[o.name])
-                outputs[o.name] = inputs[o.inout]
 
     # arguments --------------------------------------------------------------------------------
 
@@ -345,6 +329,45 @@ class TwinKernel:
         shapes = [e for n in self.graph.inputs for e in self.graph.tensors[n].shape]
         seen = {s for e in shapes if _linear(e) for s in e.symbols()}
         return any(s.name not in seen for s in self.graph.symbols)
+
+
+def frame_of(
+    kernel: TwinKernel,
+    inputs: Mapping[str, Any],
+    *,
+    symbols: Mapping[str, int],
+    key: int | None,
+    cores: int,
+    poison: int,
+) -> Frame:
+    """Everything that a launch needs, for who launches a kernel elsewhere.
+
+    Args:
+        kernel: whose tiling function is asked.
+        inputs: as for :meth:`TwinKernel.run`; so are the others.
+        symbols: as there.
+        key: as there.
+        cores: as there.
+        poison: as there.
+
+    Raises:
+        AutofuseError: AF5007 the arguments do not fit, AF5003 a host function refused.
+    """
+    return kernel._frame(inputs, symbols, key, cores, poison)
+
+
+def hand_back(graph: FusionGraph, outputs: dict[str, Array], inputs: Mapping[str, Any]) -> None:
+    """Put in-out results into the arrays that were given.
+
+    Args:
+        graph: of the kernel.
+        outputs: by name, as in a :class:`Frame`; in-out ones are replaced by what was given.
+        inputs: what the caller gave.
+    """
+    for o in graph.outputs:
+        if o.inout is not None and outputs[o.name] is not inputs[o.inout]:
+            _write_back(inputs[o.inout], outputs[o.name])
+            outputs[o.name] = inputs[o.inout]
 
 
 class Frame:

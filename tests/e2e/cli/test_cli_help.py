@@ -12,8 +12,9 @@ import autofuse as package
 from autofuse.cli import app, main
 
 VERBS = (
+    "bench", "import-msprof", "tune",
     "build", "run", "verify", "dump", "explain", "show", "schema", "new", "ops", "targets", "doctor", "cache",
-    "knobs", "bench", "import-msprof", "tune",
+    "knobs",
 )  # fmt: skip
 #: Verbs that have verbs of their own.
 GROUPS = ("kernelgen",)
