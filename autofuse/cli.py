@@ -545,12 +545,16 @@ def show(
     epilog=_examples(
         "autofuse schema > graph.schema.json",
         "autofuse schema --tuning > tuning.schema.json",
+        "autofuse schema --results               of what bench --out writes",
         "autofuse schema --kernel-json upstream   of what build --flow akg writes",
     )
 )
 def schema(
     tuning: Annotated[
         bool, typer.Option("--tuning", help="Of tuning files, with blocks of kernels for a GPU.")
+    ] = False,
+    results: Annotated[
+        bool, typer.Option("--results", help="Of files of results, with measured times.")
     ] = False,
     kernel_json: Annotated[
         KernelJson | None,
@@ -567,7 +571,8 @@ def schema(
     def action() -> Outcome:
         from autofuse.commands.author import schema
 
-        return schema(tuning=tuning, kernel_json=None if kernel_json is None else kernel_json.value)
+        keys = None if kernel_json is None else kernel_json.value
+        return schema(tuning=tuning, results=results, kernel_json=keys)
 
     _finish("schema", action, json)
 

@@ -6,14 +6,16 @@ import json
 import os
 import sys
 import tempfile
+from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from autofuse.akg.models import kernel_schema
 from autofuse.base.diagnostics import AutofuseError, Where
 from autofuse.commands import writing
 from autofuse.commands.outcome import Outcome
 from autofuse.frontends.graph.schema import SCHEMA_FILE, graph_schema, starter
+from autofuse.frontends.results import results_schema
 from autofuse.frontends.tuning import tuning_schema
 
 if TYPE_CHECKING:
@@ -22,18 +24,25 @@ if TYPE_CHECKING:
 __all__ = ["new", "schema"]
 
 
-def schema(*, tuning: bool = False, kernel_json: str | None = None) -> Outcome:
-    """The JSON Schema of graph files, of tuning files, or of the JSON of a flow with a set of keys.
+def schema(
+    *, tuning: bool = False, results: bool = False, kernel_json: str | None = None
+) -> Outcome:
+    """The JSON Schema of graph files, tuning files, files of results, or the JSON of a flow with a set of keys.
 
     Raises:
-        AutofuseError: AF5007, both others are asked for.
+        AutofuseError: AF5007, several others are asked for.
     """
-    if tuning and kernel_json is not None:
-        text = "one schema is printed at a time"
-        raise AutofuseError.of("AF5007", text, hint="leave out --tuning or --kernel-json")
-    found = tuning_schema() if tuning else graph_schema()
+    asked: dict[str, Callable[[], dict[str, Any]]] = {}
+    if tuning:
+        asked["--tuning"] = tuning_schema
+    if results:
+        asked["--results"] = results_schema
     if kernel_json is not None:
-        found = kernel_schema(kernel_json)
+        asked["--kernel-json"] = lambda: kernel_schema(kernel_json)
+    if len(asked) > 1:
+        text = "one schema is printed at a time"
+        raise AutofuseError.of("AF5007", text, hint=f"leave out {' or '.join(asked)}")
+    found = next(iter(asked.values()), graph_schema)()
 
     def show(screen: Console) -> None:
         sys.stdout.write(_text(found))

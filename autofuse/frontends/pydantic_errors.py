@@ -30,6 +30,18 @@ _WANTED = {
     "model_attributes_type": "an object",
 }
 
+#: Kinds of errors of numbers and lengths that are too small or too large.
+_RANGES = frozenset(
+    (
+        "greater_than",
+        "greater_than_equal",
+        "less_than",
+        "less_than_equal",
+        "too_long",
+        "too_short",
+    )
+)
+
 
 def did_you_mean(name: str, known: Iterable[str]) -> str:
     """A hint that names the closest known name, or lists all if they are few; else empty."""
@@ -41,22 +53,29 @@ def did_you_mean(name: str, known: Iterable[str]) -> str:
     return f"known: {', '.join(names)}" if 0 < len(names) <= 16 else ""
 
 
-def validated(model: type[_Model], data: Any, findings: Findings) -> _Model:
-    """``data``, the whole document, as ``model``.
+def validated(
+    model: type[_Model], data: Any, findings: Findings, *, out_of_range: str = "AF1104"
+) -> _Model:
+    """``data``, the whole document, as ``model``; ``out_of_range`` is the code for numbers and lengths that are.
 
     Raises:
-        AutofuseError: AF1101 to AF1104, all fields that are not in order.
+        AutofuseError: AF1101 to AF1104 and ``out_of_range``, all fields that are not in order.
     """
     try:
         return model.model_validate(data)
     except ValidationError as e:
-        note_errors(e, model, data, findings)
+        note_errors(e, model, data, findings, out_of_range=out_of_range)
         findings.raise_if_any()
         raise
 
 
 def note_errors(
-    error: ValidationError, model: type[BaseModel], data: Any, findings: Findings
+    error: ValidationError,
+    model: type[BaseModel],
+    data: Any,
+    findings: Findings,
+    *,
+    out_of_range: str = "AF1104",
 ) -> None:
     """Translate every error of a validation of ``data`` (the whole document) against ``model``."""
     for e in error.errors(include_url=False):
@@ -93,7 +112,7 @@ def note_errors(
             findings.add("AF1103", text, pointer, hint=str(context.get("hint", "")))
         else:
             findings.add(
-                "AF1104",
+                out_of_range if kind in _RANGES else "AF1104",
                 f"{e['msg'][:1].lower()}{e['msg'][1:]} (found {describe(e['input'])})",
                 pointer,
             )

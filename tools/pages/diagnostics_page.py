@@ -182,6 +182,11 @@ ADVICE: dict[str, Advice] = {
         'Describe the part in between as a function of its own; `torch.compile(model, backend="autofuse")` takes '
         "whole models ([torch.md](torch.md)).",
     ),
+    "AF1403": Advice(
+        "A number of the file is none that a device gives: a negative time, a clock of no chip, more samples than a "
+        "measurement has. The file was edited, or is damaged.",
+        "Measure again, or take the record out. `autofuse schema --results` has the ranges of results.",
+    ),
     "AF2001": Advice(
         "The text is not what `autofuse dump --stage hint` or `impl` prints; it was edited, or "
         "is of another version.",
