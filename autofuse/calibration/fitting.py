@@ -1,8 +1,8 @@
 """Fits figures of the cost model to measured times, by robust least squares.
 
-Unknown are the logarithms of the figures; a kernel's residual is ``ln(model / measured)``, in units of its noise.  Both
-what is measured and what the model lacks give outliers: weights go from Huber's to Tukey's (iteratively reweighted least
-squares), steps are those of Gauss and Newton with derivatives by differences.  A weak prior holds figures near
+Unknown are the logarithms of the figures; a kernel's residual is ``ln(model / measured)``, in units of its noise.
+Measuring gives outliers, and so does what the model lacks: weights go from Huber's to Tukey's (iteratively reweighted
+least squares).  Steps are those of Gauss and Newton, with derivatives by differences.  A weak prior holds figures near
 their values where nothing else does.  What the kernels then do not determine is not reported as fitted: its figure
 stays as it was, and :class:`Estimate` says why.
 
@@ -26,7 +26,7 @@ __all__ = ["LIMIT", "Estimate", "Fit", "Observation", "Undetermined", "fit"]
 Floats: TypeAlias = npt.NDArray[np.float64]
 
 #: The largest standard error of a figure that counts as fitted, as a part of its value.
-LIMIT = 0.04
+LIMIT = 0.03
 #: Standard deviation of the prior on the logarithm of a figure: a factor of about 3.
 _PRIOR = 1.1
 #: Noise that every time has at least, as a part of it.
@@ -37,6 +37,10 @@ _STEP, _LONGEST, _CLOSE = 0.004, 0.8, 2e-4
 _HUBER_ROUNDS, _TUKEY_ROUNDS, _MOVED = 12, 8, 0.05
 #: Where the weights begin to fall, or reach 0, in standard deviations.
 _HUBER, _TUKEY = 1.345, 4.685
+#: Errors by residuals that are so many times those by noise are no accident.
+_CONTRADICTS = 2.5
+#: Of the change of a figure, the part by which the time of a kernel changes that depends on it.
+_DEPENDS = 0.01
 #: A figure rests on kernels that it moves by this part of what it moves any by; so many of these have to agree.
 _RESTS, _AGREE = 0.3, 0.6
 #: Parts that kernels are divided into to be held out.
@@ -355,9 +359,11 @@ def _determined(problem: _Problem, state: _State, rows: Any = slice(None)) -> _D
     whole = information + np.eye(len(information)) / _PRIOR**2
     covariance = np.linalg.inv(whole)
     smooth = np.sqrt(np.diag(covariance))
-    errors = np.maximum(smooth, _by_residuals(problem, state, covariance, rows))
+    # Residuals of few kernels scatter themselves: what they say counts where it is no accident.
+    seen = _by_residuals(problem, state, covariance, rows)
+    errors = np.where(seen > _CONTRADICTS * smooth, seen, smooth)
     alone = 1.0 / np.sqrt(np.diag(whole))
-    used = (np.abs(state.slopes[rows]) > 1e-6) & (state.weights[rows, None] > 0)
+    used = (np.abs(state.slopes[rows]) > _DEPENDS) & (state.weights[rows, None] > 0)
     # Where most kernels that a figure decides are outliers, what is left is no majority.
     size = np.abs(state.slopes[rows])
     size *= size >= _RESTS * size.max(axis=0, initial=0.0)
@@ -376,13 +382,13 @@ def _determined(problem: _Problem, state: _State, rows: Any = slice(None)) -> _D
     )
 
 
-def _by_residuals(problem: _Problem, state: _State, covariance: Floats, rows: Any) -> Floats:
-    """Standard errors by the residuals of the kernels that a figure rests on: larger where these contradict each other."""
+def _by_residuals(problem: _Problem, state: _State, covariance: Any, rows: Any) -> Floats:
+    """Standard errors by the residuals of the kernels that a figure rests on: large where these disagree."""
     scaled = state.slopes[rows] / problem.noise[rows, None]
     weights = state.weights[rows] / state.scale**2
     # How much a kernel decides its own residual.
     leverage = weights * np.einsum("ij,jk,ik->i", scaled, covariance, scaled)
-    residuals = state.errors[rows] / problem.noise[rows] / np.maximum(1.0 - leverage, 0.1)
+    residuals = state.errors[rows] / problem.noise[rows] / np.sqrt(np.maximum(1.0 - leverage, 0.05))
     pull = scaled * (weights * residuals)[:, None]
     found: Floats = np.sqrt(np.diag(covariance @ (pull.T @ pull) @ covariance))
     return found

@@ -24,7 +24,9 @@ def fitting_figures(target: TargetSpec, keep: Collection[str] = ()) -> tuple[Fig
         target: the chip.
         keep: statuses whose figures stay as they are, such as ``vendor``.
     """
-    costs = (f for f in target.figures() if f.name.startswith(("model.", "vector.")) or f.name in _PLAIN)
+    costs = (
+        f for f in target.figures() if f.name.startswith(("model.", "vector.")) or f.name in _PLAIN
+    )
     return tuple(
         f for f in costs if f.name not in _STRUCTURE and f.status not in keep and float(f.value) > 0
     )

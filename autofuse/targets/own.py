@@ -1,7 +1,7 @@
 """Target files of one's own (``autofuse.target/1``): a chip of ours with other values of some figures.
 
-Such a file comes from ``autofuse calibrate``, from a colleague or from an editor: it is read as one that nobody checked.
-It gives numbers alone.  What reaches generated text is its ``name`` and the ``soc`` of its chip, both identifiers.
+Such a file comes from ``autofuse calibrate``, from a colleague or from an editor: it is read as one that nobody
+checked.  It gives numbers alone.  What reaches generated text is its ``name`` and the ``soc`` of its chip, identifiers.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _FACTOR = 1000.0
 _MOST_CYCLES = 1e6
 #: Buffers are laid out in UB as a whole: no chip has some times as much.
 _UB_FACTOR = 4.0
-_NAME = re.compile(r"[A-Za-z][A-Za-z0-9_.-]{0,63}", re.ASCII)
+_NAME = re.compile(r"[A-Za-z][A-Za-z0-9_.]{0,63}", re.ASCII)
 _SOC = re.compile(r"[A-Za-z][A-Za-z0-9_]{0,39}", re.ASCII)
 _PRINTED = re.compile(r"[^\x00-\x1f\x7f-\x9f]{6,400}")
 _TABLES = ("figures", "model", "vector")
@@ -49,9 +49,8 @@ def is_file(name: str) -> bool:
 def read_target(path: str | Path) -> TargetSpec:
     """The chip that a file describes.
 
-    Its ``base`` is a chip of ours (``autofuse.target_names()``); ``figures``, ``model`` and ``vector`` replace figures of
-    that, each with value, status and source.  ``[chip]`` may name another ``soc``.  What ``calibration`` says is
-    for readers.
+    Its ``base`` is a chip of ours; ``figures``, ``model`` and ``vector`` replace figures of that, each with value,
+    status and source.  ``[chip]`` may name another ``soc``.  What ``calibration`` says is for readers.
 
     Args:
         path: of the file.
@@ -60,8 +59,8 @@ def read_target(path: str | Path) -> TargetSpec:
         The chip, with the ``name`` of the file and the base in ``base``.
 
     Raises:
-        AutofuseError: AF1001, AF1003, it cannot be read; AF1404 with all that is wrong in it, each with its line; AF5006
-            there is no such base.
+        AutofuseError: AF1001, AF1003, it cannot be read; AF1404 with all that is wrong in it, each with its line;
+            AF5006, there is no such base.
     """
     where = Where(str(path))
     try:
@@ -149,18 +148,18 @@ class _Reader:
 
         name = self.doc.get("name")
         if not isinstance(name, str) or not _NAME.fullmatch(name) or is_file(name):
-            text = "name has to be letters, digits, '_', '-' and '.', a letter first, 64 at most"
-            self.wrong(text, "name", hint='name = "my-910b2": generated files name it')
+            text = "name has to be letters, digits, '_' and '.', a letter first, 64 at most"
+            self.wrong(text, "name", hint='name = "my_910b2": generated files name it')
             return ""
         if name in (*chip_names(), *gpu_names(), *cpu_names()) or name.startswith("dav-"):
             text = f"{name} is the name of a target of autofuse"
-            self.wrong(text, "name", hint=f"another one: my-{name}")
+            self.wrong(text, "name", hint=f"another one: my_{name}")
         fake = self.doc.get("fake", False)
         if not isinstance(fake, bool):
             self.wrong("fake has to be true or false", "fake")
         elif fake and "fake" not in name:
             text = f"the figures are those of a fake CANN, and the name {name} does not say so"
-            self.wrong(text, "name", hint=f"a name with the word fake: {name[:59]}-fake")
+            self.wrong(text, "name", hint=f"a name with the word fake: {name[:59]}_fake")
         return name
 
     def _soc(self, base: TargetSpec) -> str:

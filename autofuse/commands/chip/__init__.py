@@ -6,10 +6,12 @@ from types import ModuleType
 
 import typer
 
+from autofuse.commands.chip import calibrate
+
 __all__ = ["register"]
 
 #: Modules with a function ``register(app)``, in the order in which help lists their verbs.
-_VERBS: tuple[ModuleType, ...] = ()
+_VERBS: tuple[ModuleType, ...] = (calibrate,)
 
 
 def register(app: typer.Typer) -> None:

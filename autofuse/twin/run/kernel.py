@@ -44,7 +44,7 @@ def chip_of(files: Mapping[str, str], name: str) -> TargetSpec | None:
 
 
 def chip_named(files: Mapping[str, str], name: str) -> TargetSpec:
-    """The chip that the files of a kernel were generated for; of a target file of one's own, the chip that this builds on.
+    """The chip that the files of a kernel were generated for; of a target file of one's own, its base.
 
     Args:
         files: path inside the output folder -> text.
