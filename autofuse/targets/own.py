@@ -111,7 +111,8 @@ class _Reader:
                 self.wrong(f"there is no key {_said(key)}", key, hint=f"keys: {', '.join(_TOP)}")
         name = self._name()
         soc = self._soc(base)
-        known = {f.name: f for f in base.figures()}
+        # Limits, calls and casts are those of the architecture.
+        known = {f.name: f for f in base.figures() if f not in base.arch.figures}
         rows = dict(self._figures(known))
         self.finish()
         chip = base.with_figures(rows.values())
