@@ -1,1 +1,1 @@
-"""Calibration of the cost model: kernels that tell its figures apart, and the fit of figures to their times."""
+"""Kernels whose times tell the figures of the cost model, and what these times say."""
