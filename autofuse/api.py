@@ -12,12 +12,12 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from autofuse.base import artifacts, knobs
+from autofuse.base import knobs
 from autofuse.base.arguments import integer, symbol_sizes
-from autofuse.base.diagnostics import AutofuseError, Where
+from autofuse.base.diagnostics import AutofuseError
 from autofuse.failures import internal_error, reporting_bugs
 from autofuse.implgraph.ir.fusion import FusionGraph
-from autofuse.results import BuildResult, SplitResult, TimedRun
+from autofuse.results import BuildResult, SplitResult, TimedRun, read_folder
 from autofuse.targets import (
     CpuTarget,
     GpuTarget,
@@ -320,7 +320,7 @@ def load(
     if isinstance(built, BuildResult | SplitResult):
         graph, files = built.graph, built.files
     else:
-        graph, files = _read_folder(Path(built))
+        graph, files = read_folder(Path(built))
     twin_only = {"check": check != "fast", "check_seed": check_seed}
     if module_file(graph) in files:
         from autofuse.gpu.kernel import TritonKernel
@@ -376,7 +376,7 @@ def timed(
     if isinstance(built, BuildResult | SplitResult):
         graph, files, chip = built.graph, built.files, ascend_chip(built.target)
     else:
-        graph, files = _read_folder(Path(built))
+        graph, files = read_folder(Path(built))
         chip = None
         if module_file(graph) in files or source_file(graph) in files:
             text = f"no model gives the times of {graph.label}, which is not written in Ascend C"
@@ -494,23 +494,7 @@ def graph_of(path: Path) -> FusionGraph:
     Raises:
         AutofuseError: AF1xxx, as :func:`read`.
     """
-    return _read_folder(path)[0] if path.is_dir() else read(path)
-
-
-def _read_folder(folder: Path) -> tuple[FusionGraph, dict[str, str]]:
-    """The graph and the files of a folder that :meth:`BuildResult.write` made."""
-    from autofuse.implgraph.ir.serialise import from_json_as
-
-    files = artifacts.read_files(folder)
-    names = [n for n in files if n.endswith(".graph.json") and "/" not in n]
-    if len(names) != 1:
-        raise AutofuseError.of(
-            "AF1001",
-            f"{folder} does not hold a kernel that autofuse wrote",
-            where=Where(path=str(folder)),
-            hint=f"autofuse build GRAPH -o {folder}",
-        )
-    return from_json_as(FusionGraph, json.loads(files[names[0]])), files
+    return read_folder(path)[0] if path.is_dir() else read(path)
 
 
 def hint_of(

@@ -9,8 +9,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from autofuse.base import artifacts
+from autofuse.base.diagnostics import AutofuseError, Where
 from autofuse.implgraph.ir.fusion import FusionGraph
-from autofuse.implgraph.ir.serialise import json_text, to_json
+from autofuse.implgraph.ir.serialise import from_json_as, json_text, to_json
 from autofuse.targets import Target
 
 if TYPE_CHECKING:
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
     from autofuse.schedule.axes.result import ScheduleResult
     from autofuse.twin.run.kernel import Run
 
-__all__ = ["BuildResult", "SplitResult", "TimedRun", "graph_file"]
+__all__ = ["BuildResult", "SplitResult", "TimedRun", "graph_file", "read_folder"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -173,3 +174,21 @@ class TimedRun:
 def graph_file(graph: FusionGraph) -> dict[str, str]:
     """The graph itself, so that a folder of generated files is enough to load and verify the kernel."""
     return {f"{graph.name}.graph.json": json_text(to_json(graph), indent=1) + "\n"}
+
+
+def read_folder(folder: Path) -> tuple[FusionGraph, dict[str, str]]:
+    """The graph and the files of a folder that :meth:`BuildResult.write` made.
+
+    Raises:
+        AutofuseError: AF1001, the folder does not hold a kernel.
+    """
+    files = artifacts.read_files(folder)
+    names = [n for n in files if n.endswith(".graph.json") and "/" not in n]
+    if len(names) != 1:
+        raise AutofuseError.of(
+            "AF1001",
+            f"{folder} does not hold a kernel that autofuse wrote",
+            where=Where(path=str(folder)),
+            hint=f"autofuse build GRAPH -o {folder}",
+        )
+    return from_json_as(FusionGraph, json.loads(files[names[0]])), files

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import corpus_sample
 import pytest
+from fake_canns import FakeCann
 
 from autofuse.twin.run.worker import WorkerPool
 
@@ -63,6 +64,20 @@ def loops() -> Iterator[WorkerPool]:
     """A process that compiles, runs and verifies C++ loops."""
     with WorkerPool("autofuse.cpu.verify:verify_job", workers=1, jobs_per_worker=1000) as pool:
         yield pool
+
+
+@pytest.fixture(scope="session")
+def _one_fake_cann(tmp_path_factory: pytest.TempPathFactory) -> FakeCann:
+    # A process can load the runtime of one CANN.
+    return FakeCann(tmp_path_factory.mktemp("cann") / "cann")
+
+
+@pytest.fixture
+def fake_cann(_one_fake_cann: FakeCann, monkeypatch: pytest.MonkeyPatch) -> FakeCann:
+    """A CANN with one fake chip that works, as ASCEND_HOME_PATH names it; ``fake_cann.make`` changes it."""
+    _one_fake_cann.make()
+    monkeypatch.setenv("ASCEND_HOME_PATH", str(_one_fake_cann.root))
+    return _one_fake_cann
 
 
 @pytest.fixture(scope="session")

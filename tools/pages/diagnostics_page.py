@@ -311,6 +311,23 @@ ADVICE: dict[str, Advice] = {
         "or another version of autofuse wrote them.",
         "Run the stage that the hint names; `--force` writes the files again.",
     ),
+    "AF5011": Advice(
+        "`ASCEND_HOME_PATH` and `ASCEND_TOOLKIT_HOME` lead to no CANN toolkit, a part of it cannot be loaded, its "
+        "release lacks a function that the kernel calls, or the process uses another CANN already.",
+        "Install the CANN toolkit that the message asks for and source its `set_env.sh`, then that of the driver. "
+        "`autofuse doctor` shows what is found. Without a chip: [guides/fake_cann.md](guides/fake_cann.md).",
+    ),
+    "AF5012": Advice(
+        "A call of AscendCL returned the code in the message: the kernel did not end in time, the chip does not "
+        "answer, its memory is used up, or a kernel broke a rule of the chip.",
+        "The hint says what to do about this kind. After a timeout or a lost chip start again in a new process. A "
+        "kernel that stops with an exception of a core: run it on the CPU twin with `--check all`.",
+    ),
+    "AF5013": Advice(
+        "bisheng, or the C++ compiler for the code of the host, refuses a file. Of a kernel that was edited: the place "
+        "in the message is in the edited file.",
+        "Of generated code: report it, with the folder that the message names.",
+    ),
     "AF6001": Advice(
         "Elements differ from NumPy by more than the ops allow. Of a kernel that was edited: it "
         "does not compute what its graph says.",

@@ -24,7 +24,16 @@ from autofuse.twin.run.findings import KernelText, diagnostics_of
 from autofuse.twin.run.native import CHECKS, KernelLibrary, Region, Tiling
 from autofuse.twin.run.record import Recording, core_bytes, read_records
 
-__all__ = ["MAX_SEED", "Run", "TwinKernel", "chip_named", "chip_of"]
+__all__ = [
+    "MAX_SEED",
+    "Frame",
+    "Run",
+    "TwinKernel",
+    "chip_named",
+    "chip_of",
+    "frame_of",
+    "hand_back",
+]
 
 Array: TypeAlias = npt.NDArray[Any]
 
@@ -191,7 +200,7 @@ class TwinKernel:
         """
         frame = self._frame(inputs, symbols or {}, key, cores, poison)
         self._launch(frame, key)
-        self._hand_back(frame.outputs, inputs)
+        hand_back(self.graph, frame.outputs, inputs)
         return frame.run(self.graph)
 
     def record(
@@ -228,7 +237,7 @@ class TwinKernel:
         records = read_records()
         for name, array in kept.items():
             frame.outputs[name][...] = array
-        self._hand_back(frame.outputs, inputs)
+        hand_back(self.graph, frame.outputs, inputs)
         run = frame.run(self.graph)
         return run, Recording(run.block_dim, records, moved, tuple(frame.regions))
 
@@ -239,14 +248,14 @@ class TwinKernel:
         key: int | None,
         cores: int,
         poison: int,
-    ) -> _Frame:
-        """Everything that a launch needs."""
+    ) -> Frame:
+        """See :func:`frame_of`."""
         arrays, sizes = self._arguments(inputs, symbols)
         key, cores = self._choice(key, cores)
         self._check_shapes(sizes)
         tiling = self.library.tiling([sizes[s.name] for s in self.graph.symbols], key, cores)
         outputs = {o.name: self._output(o, arrays, sizes, poison) for o in self.graph.outputs}
-        frame = _Frame(sizes, tiling, outputs)
+        frame = Frame(sizes, tiling, outputs)
         for name in self.graph.inputs:
             frame.add(self.graph.tensors[name], name, arrays[name], sizes, writable=False)
         for o in self.graph.outputs:
@@ -258,7 +267,7 @@ class TwinKernel:
         return frame
 
     def _launch(
-        self, frame: _Frame, key: int | None, record: Sequence[int] = (), limit: int = 0
+        self, frame: Frame, key: int | None, record: Sequence[int] = (), limit: int = 0
     ) -> None:
         """Raises AF5004 for what the twin found."""
         recorded: dict[str, Any] = {"record": record, "record_limit": limit} if record else {}
@@ -275,13 +284,6 @@ class TwinKernel:
         if found:
             text = KernelText.of(self.path)
             raise AutofuseError(diagnostics_of(self.graph, text, found, frame.sizes, key))
-
-    def _hand_back(self, outputs: dict[str, Array], inputs: Mapping[str, Any]) -> None:
-        """Put in-out results into the arrays that were given."""
-        for o in self.graph.outputs:
-            if o.inout is not None and outputs[o.name] is not inputs[o.inout]:
-                _write_back(inputs[o.inout], outputs[o.name])
-                outputs[o.name] = inputs[o.inout]
 
     # arguments --------------------------------------------------------------------------------
 
@@ -348,8 +350,55 @@ class TwinKernel:
         return any(s.name not in seen for s in self.graph.symbols)
 
 
-class _Frame:
-    """Sizes, tiling, outputs, pointers and regions of one launch."""
+def frame_of(
+    kernel: TwinKernel,
+    inputs: Mapping[str, Any],
+    *,
+    symbols: Mapping[str, int],
+    key: int | None,
+    cores: int,
+    poison: int,
+) -> Frame:
+    """Everything that a launch needs, for who launches a kernel elsewhere.
+
+    Args:
+        kernel: whose tiling function is asked.
+        inputs: as for :meth:`TwinKernel.run`; so are the others.
+        symbols: as there.
+        key: as there.
+        cores: as there.
+        poison: as there.
+
+    Raises:
+        AutofuseError: AF5007 the arguments do not fit, AF5003 a host function refused.
+    """
+    return kernel._frame(inputs, symbols, key, cores, poison)
+
+
+def hand_back(graph: FusionGraph, outputs: dict[str, Array], inputs: Mapping[str, Any]) -> None:
+    """Put in-out results into the arrays that were given.
+
+    Args:
+        graph: of the kernel.
+        outputs: by name, as in a :class:`Frame`; in-out ones are replaced by what was given.
+        inputs: what the caller gave.
+    """
+    for o in graph.outputs:
+        if o.inout is not None and outputs[o.name] is not inputs[o.inout]:
+            _write_back(inputs[o.inout], outputs[o.name])
+            outputs[o.name] = inputs[o.inout]
+
+
+class Frame:
+    """One launch: its sizes, tiling and outputs, and the memory that it is given.
+
+    Attributes:
+        sizes: by symbol.
+        tiling: what the tiling function decided.
+        outputs: by name; arrays that the launch fills.
+        pointers: addresses of inputs, outputs and workspace, in the order of the launcher.
+        regions: the memory that each of them points to, in the same order.
+    """
 
     def __init__(self, sizes: Mapping[str, int], tiling: Tiling, outputs: dict[str, Array]) -> None:
         self.sizes, self.tiling, self.outputs = sizes, tiling, outputs

@@ -263,6 +263,24 @@ class KernelLibrary:
         )
         return [Finding(**{**f, "other": f["other"] and Access(**f["other"])}) for f in found]
 
+    def launch_on(self, stream: int, tiling: Tiling, pointers: Sequence[int]) -> None:
+        """Queue the kernel on a stream of a chip; the library must have been compiled for that.
+
+        Args:
+            stream: its handle.
+            tiling: from :meth:`tiling`.
+            pointers: addresses in the memory of the chip.
+
+        Raises:
+            StatusError: the launcher refused.
+        """
+        given = (ctypes.c_void_p * (len(pointers) + 1))(*pointers)
+        # In units of 8 bytes, so that any member is aligned.
+        data = (ctypes.c_uint64 * (len(tiling.data) // 8 + 1))()
+        ctypes.memmove(data, tiling.data, len(tiling.data))
+        places = [tiling.block_dim, stream, ctypes.addressof(given), ctypes.addressof(data)]
+        self._check("AutofuseLaunchArray", self._kernel.call_int("AutofuseLaunchArray", places))
+
     def _check(self, function: str, rc: int) -> None:
         if rc:
             raise StatusError(function, rc, self._kernel.tiling_error_text(rc) or "unknown error")

@@ -21,7 +21,7 @@ from autofuse.targets import TargetSpec
 from autofuse.twin.oracle.compare import Comparison
 from autofuse.twin.oracle.data import POISON
 from autofuse.twin.run.compile import QUICK, compile_kernel, compile_split, level
-from autofuse.twin.run.kernel import Array, Run, TwinKernel, chip_of
+from autofuse.twin.run.kernel import Array, Run, TwinKernel, chip_of, hand_back
 from autofuse.twin.verify.verify import Case, VerifyReport, unpack, verify_kernel, verify_with
 
 __all__ = [
@@ -197,7 +197,7 @@ class SplitKernel(TwinKernel):
             for o, at in zip(p.graph.outputs, p.targets, strict=True):
                 values[at] = ran.outputs[o.name]
         outputs = {o.name: values[OUTPUT, k] for k, o in enumerate(self.graph.outputs)}
-        self._hand_back(outputs, inputs)
+        hand_back(self.graph, outputs, inputs)
         return Run(outputs, dict(sizes), tiling.key, tiling.block_dim, tiling.workspace)
 
 

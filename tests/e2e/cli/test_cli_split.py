@@ -411,7 +411,7 @@ import ctypes, numpy as np
 from autofuse import api
 from autofuse.twin.run.kernel import TwinKernel
 from pathlib import Path
-graph = api._read_folder(Path({str(tmp_path / "out")!r}))[0]
+graph = api.read_folder(Path({str(tmp_path / "out")!r}))[0]
 kernel = TwinKernel(Path({str(library)!r}), graph)
 x = np.arange(12, dtype=np.float32).reshape(4, 3)
 np.testing.assert_array_equal(kernel(x), x + 2)

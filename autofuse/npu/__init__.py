@@ -1,0 +1,1 @@
+"""Kernels of Ascend C on Ascend chips, through the runtime of CANN alone."""

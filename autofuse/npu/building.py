@@ -1,0 +1,173 @@
+"""Generated files to a shared library for a chip: host code with the C++ compiler, the kernel with bisheng.
+
+A library is kept in the cache under the digest of all that it depends on: files, commands, both compilers.
+"""
+
+from __future__ import annotations
+
+import re
+import shlex
+import subprocess
+from collections.abc import Mapping
+from functools import lru_cache
+from pathlib import Path, PurePosixPath
+
+from autofuse.base import cache, programs
+from autofuse.base.diagnostics import AutofuseError, Where
+from autofuse.base.visible import visible
+from autofuse.npu.cann import Cann
+from autofuse.twin.run.compiler import (
+    CompilerFailedError,
+    key_of,
+    run_compiler,
+    toolchain,
+    write_files,
+)
+
+__all__ = ["bisheng_version", "compile_for_chip"]
+
+_HOST_UNIT = "host_unit.cpp"
+_HOST = "host_unit.o"
+_HOST_FLAGS = ("-std=c++17", "-O2", "-fPIC", "-ffp-contract=off", "-w")
+_DEVICE_FLAGS = ("-std=c++17", "-O2", "-fPIC")
+_FOLDERS = ("-I.", "-Iinclude", "-Idevice", "-Ihost")
+_LAUNCH = re.compile(r"host/(?P<name>[A-Za-z_][A-Za-z0-9_]*)_launch\.cpp")
+_PART = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.+-]{0,240}")
+_ARCH = re.compile(r"dav-[0-9a-z]{1,16}")
+_CODE = (".cpp", ".h", ".inc")
+_ERROR = re.compile(
+    r"^(?P<file>[^\s:][^:\n]*):(?P<line>\d+):(?:(?P<column>\d+):)? (?:fatal )?error: ", re.M
+)
+_SHOWN = 8
+
+
+def compile_for_chip(files: Mapping[str, str], name: str, npu_arch: str, cann: Cann) -> Path:
+    """Compile generated files into a shared library for a chip.
+
+    Args:
+        files: path inside the output folder -> text; the launcher of the kernel, ``host/<name>_launch.cpp``, includes
+            it; the other ``.cpp`` files under ``host/`` are code of the host alone.
+        name: of the graph.
+        npu_arch: architecture of the cores, such as ``dav-2201``.
+        cann: whose compiler.
+
+    Returns:
+        The library; it lies in a cache entry together with its sources.
+
+    Raises:
+        AutofuseError: AF5001 no C++ compiler, AF5013 a compiler refuses the files, or takes too long, AF5009 the
+            cache folder cannot be used.
+        ValueError: a path that may not become one, an unknown architecture, or no launcher.
+    """
+    texts = {p: t for p, t in files.items() if _is_code(p)}
+    launcher = f"host/{name}_launch.cpp"
+    if launcher not in texts or not _LAUNCH.fullmatch(launcher):
+        raise ValueError(f"there is no {launcher!r}")
+    if not _ARCH.fullmatch(npu_arch):
+        raise ValueError(f"{npu_arch!r} is no architecture")
+    host = sorted(
+        p for p in texts if p.startswith("host/") and p.endswith(".cpp") and p != launcher
+    )
+    texts[_HOST_UNIT] = "".join(f'#include "{p}"\n' for p in host)
+    cxx, library = toolchain(), f"{name}.so"
+    commands = (
+        [cxx.path, *_HOST_FLAGS, *_FOLDERS, "-c", "-o", _HOST, _HOST_UNIT],
+        [
+            str(cann.bisheng),
+            *_DEVICE_FLAGS,
+            f"--npu-arch={npu_arch}",
+            "-DAUTOFUSE_KERNEL_IN_LAUNCH",
+            *_FOLDERS,
+            "-shared",
+            _HOST,
+            *("-x", "asc", launcher),
+            *("-o", library),
+        ],
+    )
+    words = [w for command in commands for w in command]
+    digest = f"{bisheng_version(cann.bisheng)}\n{cann.root}\n{cann.release}"
+    key = key_of(texts, words, cxx, digest)
+
+    def make(folder: Path) -> None:
+        write_files(texts, folder)
+        for command, result in zip(commands, (_HOST, library), strict=True):
+            run_compiler(command, folder, name, result)
+
+    try:
+        return cache.entry("kernels", key, library, make) / library
+    except CompilerFailedError as e:
+        raise _refused(e, texts, key, name) from None
+    except AutofuseError as e:
+        first = e.diagnostics[0]
+        if first.code not in ("AF5001", "AF5002"):
+            raise
+        raise AutofuseError.of("AF5013", first.message, hint=first.hint, notes=first.notes) from e
+
+
+@lru_cache(maxsize=4)
+def bisheng_version(path: Path) -> str:
+    """The first line that the compiler says about itself.
+
+    Raises:
+        AutofuseError: AF5011, it cannot be executed.
+    """
+    try:
+        done = subprocess.run(
+            [str(path), "--version"],
+            capture_output=True,
+            text=True,
+            errors="replace",
+            timeout=60,
+            check=True,
+            cwd=path.parent,
+            env=programs.environment(LC_ALL="C"),
+        )
+    except (OSError, subprocess.SubprocessError) as e:
+        raise AutofuseError.of(
+            "AF5011",
+            f"bisheng --version fails: {visible(str(e))}",
+            where=Where(path=str(path)),
+            hint="source set_env.sh of CANN, or install its toolkit again",
+        ) from e
+    return (done.stdout.strip().splitlines() or ["unknown"])[0]
+
+
+def _is_code(path: str) -> bool:
+    """Whether a compiler may read a file; parts of a graph are kernels of their own."""
+    if PurePosixPath(path).suffix not in _CODE or path.startswith("parts/"):
+        return False
+    if not all(_PART.fullmatch(p) for p in path.split("/")):
+        raise ValueError(f"{path!r} is not a path inside the output folder")
+    return True
+
+
+def _refused(
+    failed: CompilerFailedError, texts: Mapping[str, str], key: str, name: str
+) -> AutofuseError:
+    """AF5013 with the first errors, and a folder where the command can be repeated."""
+    log = f"$ {shlex.join(failed.cmd)}\n{failed.text}"
+
+    def keep(folder: Path) -> None:
+        write_files(texts, folder)
+        (folder / "compiler.log").write_text(log, encoding="utf-8")
+
+    kept = cache.entry("failed", key, "compiler.log", keep)
+    lines = [visible(x) for x in failed.text.splitlines() if x.strip()]
+    first = _ERROR.search(failed.text)
+    start = next((i for i, x in enumerate(lines) if "error" in x), 0)
+    where = (
+        Where(
+            path=visible(first["file"]), line=int(first["line"]), column=int(first["column"] or 1)
+        )
+        if first
+        else Where()
+    )
+    program = Path(failed.cmd[0]).name
+    hint = "generated code should always compile: please report this, with the folder above"
+    return AutofuseError.of(
+        "AF5013",
+        f"{program} refuses {name} (exit status {failed.status})",
+        where=where,
+        hint=hint,
+        notes=[*lines[start : start + _SHOWN], f"sources and compiler.log: {kept}"],
+    )

@@ -1,0 +1,59 @@
+"""Write a folder that is laid out like CANN, for tests and for following the documentation without a chip.
+
+    python tools/fake_cann DIR
+    export ASCEND_HOME_PATH=DIR
+
+Kernels compile and run on the CPU twin; what they are said to take is made up: a cost model with figures that are moved
+by up to a quarter, noise, outliers, and a cost that the model lacks.  No time of it is a measurement of a chip, and
+results say so (``fake``).  It compiles with g++ and needs autofuse installed.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
+
+from autofuse.base.diagnostics import AutofuseError
+from fake_cann.layout import FAILURES, Options, make
+
+
+def main(argv: list[str]) -> int:
+    """The command."""
+    parser = argparse.ArgumentParser(
+        prog="python tools/fake_cann",
+        description=__doc__,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument("folder", metavar="DIR", type=Path, help="is made, or written again")
+    usual = Options()
+    parser.add_argument("--target", default=usual.target, help=f"the chip; {usual.target}")
+    parser.add_argument("--chips", type=int, default=usual.chips, help="how many of them; 1")
+    parser.add_argument("--seed", type=int, default=usual.seed, help="of hidden figures and noise")
+    parser.add_argument("--figures", type=Path, help="a TOML file of figures, none hidden")
+    parser.add_argument("--noise", type=float, default=usual.noise, help="share of a time; 0.05")
+    parser.add_argument(
+        "--fail",
+        action="append",
+        default=[],
+        metavar="KIND[:PART]",
+        help=f"{', '.join(FAILURES)}; the first three for kernels with PART in their names",
+    )
+    given = parser.parse_args(argv)
+    try:
+        figures = given.figures.read_text(encoding="utf-8") if given.figures else None
+        made = Options(
+            given.target, given.chips, given.seed, figures, given.noise, tuple(given.fail)
+        )
+        folder = make(given.folder, made)
+    except (ValueError, OSError, AutofuseError) as e:
+        print(f"error: {e}", file=sys.stderr)
+        return 1
+    print(f"a fake CANN, no chip: export ASCEND_HOME_PATH={folder}")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

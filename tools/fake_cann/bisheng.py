@@ -1,0 +1,195 @@
+"""The compiler of the fake CANN: Ascend C on the headers of the CPU twin, by g++.
+
+It takes the words of bisheng that its documentation has for kernels: ``-x asc``, ``--npu-arch``, ``-c``, ``-shared``,
+``-o``, ``-I``, ``-D``, ``-O``, ``-std``, ``-L``, ``-l``.  ``kernel<<<...>>>(...)`` is rewritten after the preprocessor,
+so that what is compiled is the text for a chip.
+
+``bisheng.py ROOT WORDS...``; nothing of autofuse is imported, since this starts once per kernel.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import subprocess
+import sys
+import tempfile
+from dataclasses import dataclass, field
+from pathlib import Path
+
+ARCHITECTURES = ("dav-2002", "dav-2201", "dav-3510")
+_LAUNCH = re.compile(r"(?P<kernel>[A-Za-z_][A-Za-z0-9_:]*(?:\s*<[^<>;{}]*>)?)\s*<<<")
+_TAKES_WORD = (
+    "-o",
+    "-x",
+    "-I",
+    "-D",
+    "-L",
+    "-l",
+    "-isystem",
+    "-include",
+    "-U",
+    "-MF",
+    "-MT",
+    "-MQ",
+)
+_DROPPED = re.compile(r"--?(npu-arch|npu-soc|cce-|sanitizer|enable-simt|run-mode|target)")
+
+
+@dataclass
+class Call:
+    """What the words ask for."""
+
+    sources: list[tuple[str, str]] = field(default_factory=list)  # language, path
+    flags: list[str] = field(default_factory=list)
+    links: list[str] = field(default_factory=list)
+    output: str = ""
+    arch: str = ""
+    only_compile: bool = False
+
+
+def main(argv: list[str]) -> int:
+    """Be bisheng."""
+    root, words = Path(argv[0]), argv[1:]
+    about = json.loads((root / "fake_cann.json").read_text(encoding="utf-8"))
+    if "--version" in words:
+        print(f"bisheng of the fake CANN {about['release']} of autofuse, on g++")
+        return 0
+    try:
+        call = read_words(words)
+        return build(call, about, root)
+    except ValueError as e:
+        print(f"bisheng: error: {e}", file=sys.stderr)
+        return 1
+
+
+def read_words(words: list[str]) -> Call:
+    """The words as a call; ValueError for what bisheng refuses."""
+    call, language = Call(), ""
+    rest = iter(words)
+    for word in rest:
+        if word in _TAKES_WORD:
+            value = next(rest, None)
+            if value is None:
+                raise ValueError(f"argument to '{word}' is missing")
+        else:
+            value = ""
+        if word == "-o":
+            call.output = value
+        elif word == "-x":
+            language = "" if value == "none" else value
+        elif word.startswith("--npu-arch="):
+            call.arch = word.partition("=")[2]
+        elif word == "-c":
+            call.only_compile = True
+        elif word.startswith(("-L", "-l", "-Wl,")):
+            call.links += [word, value] if value else [word]
+        elif _DROPPED.match(word) or word == "-shared":
+            continue
+        elif word.startswith("-"):
+            call.flags += [word, value] if value else [word]
+        else:
+            call.sources.append((language or by_suffix(word), word))
+    if not call.sources:
+        raise ValueError("no input files")
+    return call
+
+
+def by_suffix(path: str) -> str:
+    """The language of a file by its name."""
+    suffix = Path(path).suffix
+    return {".asc": "asc", ".o": "object", ".a": "object", ".so": "object"}.get(suffix, "c++")
+
+
+def build(call: Call, about: dict[str, object], root: Path) -> int:
+    """Compile and link."""
+    if any(language == "asc" for language, _ in call.sources):
+        if about["fail_old"]:
+            raise ValueError("language not recognized: 'asc'")
+        if call.arch not in ARCHITECTURES:
+            raise ValueError(f"invalid value '{call.arch}' in '--npu-arch='")
+    cxx, twin = str(about["cxx"]), [str(p) for p in about["twin_include"]]  # type: ignore[attr-defined]
+    include = [f"-I{root / 'include'}", *(f"-isystem{p}" for p in twin)]
+    with tempfile.TemporaryDirectory() as scratch:
+        objects: list[str] = []
+        for i, (language, path) in enumerate(call.sources):
+            if language == "object":
+                objects.append(path)
+                continue
+            made = call.output if call.only_compile and call.output else f"{scratch}/{i}.o"
+            if call.only_compile and not call.output:
+                made = f"{Path(path).stem}.o"
+            unit, kind = path, ["-x", "c++"]
+            if language == "asc":
+                unit, kind = f"{scratch}/{i}.ii", ["-x", "c++-cpp-output"]
+                plain = ["-E", "-DAUTOFUSE_TWIN_CHECKED", *call.flags, *include, "-x", "c++", path]
+                status, text = run([cxx, *plain], output=True)
+                if status:
+                    return status
+                Path(unit).write_text(launches(text), encoding="utf-8")
+            # A kernel spends its time in the twin's library: compiling it fast is worth more.
+            flags = [*call.flags, "-fPIC", "-O0", "-w"]
+            status, _ = run([cxx, *flags, *include, "-c", "-o", made, *kind, unit])
+            if status:
+                return status
+            objects.append(made)
+        if call.only_compile:
+            return 0
+        libraries = [str(about["twin_library"]), str(root / "lib64" / "libascendcl.so")]
+        paths = [f"-Wl,-rpath,{Path(p).parent}" for p in libraries]
+        link = [cxx, "-shared", "-fPIC", "-Wl,-Bsymbolic", "-o", call.output or "a.out", *objects]
+        status, _ = run([*link, *call.links, *libraries, *paths])
+        return status
+
+
+def run(command: list[str], output: bool = False) -> tuple[int, str]:
+    """A command, with its messages passed on."""
+    done = subprocess.run(command, stdout=subprocess.PIPE if output else None, text=True)
+    return done.returncode, done.stdout or ""
+
+
+def launches(text: str) -> str:
+    """A preprocessed text with its launches as calls of the fake runtime."""
+    out, at = [], 0
+    for m in _LAUNCH.finditer(text):
+        if m.start() < at:
+            continue
+        end = text.find(">>>", m.end())
+        open_ = re.compile(r"\s*\(").match(text, end + 3) if end >= 0 else None
+        if open_ is None:
+            continue
+        close = closing(text, open_.end())
+        kernel, config = m["kernel"], text[m.end() : end]
+        arguments = text[open_.end() : close].strip()
+        # The names in the middle are those of the lambda; the arguments are evaluated once, by Run.
+        name = re.sub(r"\s*<.*", "", kernel, flags=re.S).rpartition("::")[2]
+        body = f"[](auto... a) {{ {kernel}(a...); }}"
+        passed = f", {arguments}" if arguments else ""
+        defaults = ", nullptr" * (2 - config_commas(config))
+        out += [text[at : m.start()], f'::autofuse_fake::Launch("{name}", {config}{defaults})']
+        out.append(f".Run({body}{passed})")
+        at = close + 1
+    return "".join([*out, text[at:]])
+
+
+def closing(text: str, at: int) -> int:
+    """Where the parenthesis ends that was opened before ``at``."""
+    depth = 1
+    for i in range(at, len(text)):
+        depth += {"(": 1, ")": -1}.get(text[i], 0)
+        if depth == 0:
+            return i
+    raise ValueError("expected ')' behind the arguments of a kernel")
+
+
+def config_commas(config: str) -> int:
+    """Commas between the parts of what stands in <<<>>>."""
+    depth = commas = 0
+    for c in config:
+        depth += {"(": 1, ")": -1, "[": 1, "]": -1, "{": 1, "}": -1}.get(c, 0)
+        commas += c == "," and depth == 0
+    return commas
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,99 @@
+"""Figures of a fake chip: those of a target, moved by some percent each, and one cost that the model does not have."""
+
+from __future__ import annotations
+
+import math
+import random
+from collections.abc import Mapping
+from dataclasses import fields, replace
+from types import MappingProxyType
+
+from autofuse.targets import TargetSpec
+
+__all__ = ["HIDDEN", "changed", "perturbed", "read_figures", "text_of"]
+
+#: The cost that the model lacks: microseconds for every tensor in GM that a launch touches beyond two.
+HIDDEN = "hidden.tensor_us"
+HIDDEN_US = 0.35
+#: What is moved at most, up or down.
+SPREAD = 0.25
+_PLAIN = ("kernel_head_us", "sync_all")
+#: Not times but how a chip works, or factors that are at least 1.
+_KEPT = frozenset({"vector_fused", "vector_issue", "short_row"})
+_AT_LEAST_1 = frozenset({"conflict_sources", "conflict_result"})
+
+
+def perturbed(target: TargetSpec, seed: int, spread: float = SPREAD) -> dict[str, float]:
+    """Figures of a fake chip by name, as ``autofuse targets`` names them; equal seeds give equal figures.
+
+    Args:
+        target: the chip that it is nearly.
+        seed: of the numbers.
+        spread: how far a figure is from that of the target at most, 0.25 for a quarter.
+    """
+    numbers = random.Random(f"{target.name}/{seed}")
+    out: dict[str, float] = {}
+    for name, value in _figures(target).items():
+        factor = math.exp(numbers.uniform(-1.0, 1.0) * math.log1p(spread))
+        moved = value * factor
+        if name.removeprefix("model.") in _AT_LEAST_1:
+            moved = max(1.0, moved)
+        out[name] = float(f"{moved:.5g}")
+    return {**out, HIDDEN: HIDDEN_US}
+
+
+def _figures(target: TargetSpec) -> dict[str, float]:
+    found = {name: float(getattr(target, name)) for name in _PLAIN}
+    for f in fields(target.model):
+        if f.name not in _KEPT:
+            found[f"model.{f.name}"] = float(getattr(target.model, f.name))
+    for row, cost in target.vector.items():
+        for part in ("head", "rate16", "rate32"):
+            found[f"vector.{row}.{part}"] = float(getattr(cost, part))
+    return {k: v for k, v in found.items() if v}
+
+
+def changed(target: TargetSpec, figures: Mapping[str, float]) -> TargetSpec:
+    """The target with other figures; ValueError for a name that it does not have."""
+    unknown = sorted(figures.keys() - _figures(target).keys() - {HIDDEN})
+    if unknown:
+        raise ValueError(f"{target.name} has no figure {', '.join(unknown)}")
+    plain = {n: figures[n] for n in _PLAIN if n in figures}
+    model = {n.removeprefix("model."): v for n, v in figures.items() if n.startswith("model.")}
+    vector = dict(target.vector)
+    for name, value in figures.items():
+        if name.startswith("vector."):
+            _, row, part = name.split(".")
+            vector[row] = replace(vector[row], **{part: value})
+    return replace(
+        target,
+        model=replace(target.model, **model),
+        vector=MappingProxyType(vector),
+        **plain,
+    )
+
+
+def text_of(figures: Mapping[str, float]) -> str:
+    """A file of figures."""
+    return "".join(f'"{name}" = {value!r}\n' for name, value in sorted(figures.items()))
+
+
+def read_figures(text: str) -> dict[str, float]:
+    """What :func:`text_of` wrote, or tables such as ``[model]``; ValueError for what is no number."""
+    try:
+        import tomllib
+    except ImportError:
+        import tomli as tomllib
+    out: dict[str, float] = {}
+
+    def walk(table: Mapping[str, object], prefix: str) -> None:
+        for name, value in table.items():
+            if isinstance(value, Mapping):
+                walk(value, f"{prefix}{name}.")
+            elif isinstance(value, int | float) and not isinstance(value, bool) and value >= 0:
+                out[f"{prefix}{name}".removeprefix("figures.")] = float(value)
+            else:
+                raise ValueError(f"{prefix}{name} is {value!r}, not a number")
+
+    walk(tomllib.loads(text), "")
+    return out

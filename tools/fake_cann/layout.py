@@ -1,0 +1,183 @@
+"""Writes the folder: compiler, runtime, profiler, ``npu-smi`` and what says which release and which chips."""
+
+from __future__ import annotations
+
+import json
+import secrets
+import shutil
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from autofuse.npu.cann import FAKE
+from autofuse.targets import TargetSpec, load_target
+from autofuse.twin.run.compile import TwinFiles, twin_files
+from autofuse.twin.run.compiler import Toolchain, key_of, made, toolchain
+from fake_cann.figures import changed, perturbed, read_figures, text_of
+
+__all__ = ["FAILURES", "Options", "make"]
+
+HERE = Path(__file__).resolve().parent
+SOURCE, LIBRARY = "src/ascendcl.cpp", "libascendcl.so"
+#: What can be made to fail; those that are about a kernel take a part of its name.
+FAILURES = ("timeout", "wrong", "lost", "oom", "old", "two-chips")
+_OF_KERNELS = ("timeout", "wrong", "lost")
+RELEASE, OLD_RELEASE = "8.5.0", "8.0.RC3"
+_MEMORY, _LITTLE_MEMORY = 64 << 30, 64 << 10
+_SECOND = "ascend310p"
+
+
+@dataclass(frozen=True)
+class Options:
+    """What a fake is like.
+
+    Attributes:
+        target: the chip that it has, nearly.
+        chips: how many of them.
+        seed: of the hidden figures and of the noise.
+        figures: figures of its own instead of hidden ones; None for hidden ones.
+        noise: of a time, as a share of it.
+        fail: kinds of FAILURES, with ``:PART`` for the kernels whose name has that part.
+    """
+
+    target: str = "ascend910b2"
+    chips: int = 1
+    seed: int = 1
+    figures: str | None = None
+    noise: float = 0.05
+    fail: tuple[str, ...] = ()
+
+
+def make(folder: Path, options: Options | None = None) -> Path:
+    """Write a fake CANN.
+
+    Args:
+        folder: is made; one that holds anything else than a fake is refused.
+        options: what it is like.
+
+    Returns:
+        The folder: what ASCEND_HOME_PATH is to be.
+
+    Raises:
+        ValueError: an option means nothing, or the folder is not empty.
+        AutofuseError: there is no such target, no compiler, or no twin.
+    """
+    options = options or Options()
+    failures = [_failure(text) for text in options.fail]
+    kinds = {kind for kind, _ in failures}
+    folder = folder.absolute()
+    if folder.exists() and any(folder.iterdir()) and not (folder / FAKE).is_file():
+        raise ValueError(f"{folder} holds something else")
+    targets = [load_target(options.target)] * max(1, options.chips)
+    if "two-chips" in kinds:
+        targets = [targets[0], load_target(_SECOND)]
+    for name in ("bin", "lib64", "figures", "include"):
+        (folder / name).mkdir(parents=True, exist_ok=True)
+    release = OLD_RELEASE if "old" in kinds else RELEASE
+    twin, cxx = twin_files(), toolchain()
+    about = {
+        "note": "the fake CANN of autofuse: no time of it is a measurement of a chip",
+        "release": release,
+        # Another one where a folder is written again: a process may still answer by the old figures.
+        "socket": f"autofuse-fake-cann-{secrets.token_hex(8)}",
+        "cxx": cxx.path,
+        "twin_include": [str(p) for p in twin.include],
+        "twin_library": str(twin.library),
+        "fail_old": "old" in kinds,
+        "chips": [
+            {"soc": t.soc, "clock_mhz": t.clock_mhz, "driver": "25.2.0.fake"} for t in targets
+        ],
+    }
+    _write(folder / FAKE, json.dumps(about, indent=1) + "\n")
+    _figures(folder, targets, options)
+    _configuration(folder, targets, options, failures, str(about["socket"]))
+    _write(
+        folder / f"{_machine()}/ascend_toolkit_install.info",
+        f"package_name=Ascend-cann-toolkit\nversion={release}\n",
+    )
+    for header in sorted((HERE / "include").rglob("*.h")):
+        _write(folder / header.relative_to(HERE), header.read_text(encoding="utf-8"))
+    for name, script in (("bisheng", "bisheng"), ("msprof", "msprof"), ("npu-smi", "npu_smi")):
+        _program(folder / "bin" / name, HERE / f"{script}.py", folder)
+    _library(folder, cxx, twin)
+    _write(folder / "set_env.sh", f'export ASCEND_HOME_PATH="{folder}"\n')
+    return folder
+
+
+def _failure(text: str) -> tuple[str, str]:
+    kind, _, part = text.partition(":")
+    if kind not in FAILURES or (part and kind not in _OF_KERNELS) or not part.isprintable():
+        raise ValueError(f"--fail takes {', '.join(FAILURES)}, not {text!r}")
+    return kind, part or "*"
+
+
+def _figures(folder: Path, targets: Sequence[TargetSpec], options: Options) -> None:
+    for target in targets:
+        if options.figures is None:
+            figures = perturbed(target, options.seed)
+        else:
+            figures = read_figures(options.figures)
+            changed(target, figures)
+        _write(folder / "figures" / f"{target.name}.toml", text_of(figures))
+
+
+def _configuration(
+    folder: Path,
+    targets: Sequence[TargetSpec],
+    options: Options,
+    failures: Sequence[tuple[str, str]],
+    socket: str,
+) -> None:
+    if not 0.0 <= options.noise < 0.5:
+        raise ValueError(f"the noise is a share below 0.5, not {options.noise}")
+    memory = _LITTLE_MEMORY if any(kind == "oom" for kind, _ in failures) else _MEMORY
+    lines = [
+        *(f"chip {t.soc} {t.aiv_cores} {t.l2_bytes} {memory} {t.ub_usable}" for t in targets),
+        *(f"fail {kind} {part}" for kind, part in failures if kind in _OF_KERNELS),
+        f"noise {options.noise!r}",
+        f"seed {options.seed}",
+        f"socket {socket}",
+        f"python {sys.executable}",
+        f"script {HERE / 'pricing.py'}",
+        f"root {folder}",
+    ]
+    _write(folder / "lib64" / "ascendcl.conf", "\n".join(lines) + "\n")
+
+
+def _library(folder: Path, cxx: Toolchain, twin: TwinFiles) -> None:
+    """The runtime, from the cache if it was compiled before."""
+    texts = {
+        p.relative_to(HERE).as_posix(): p.read_text(encoding="utf-8")
+        for p in (*sorted((HERE / "include").rglob("*.h")), HERE / SOURCE)
+    }
+    command = [cxx.path, "-std=c++17", "-O1", "-fPIC", "-shared", "-Wall", "-Wextra", "-Werror"]
+    command += ["-Iinclude", *(f"-isystem{p}" for p in twin.include), "-o", LIBRARY, SOURCE]
+    command += [f"-Wl,-soname,{LIBRARY}", "-Wl,-z,defs", str(twin.library)]
+    command += [f"-Wl,-rpath,{twin.library.parent}", "-ldl", "-lpthread"]
+    made_ = made(texts, command, key_of(texts, command, cxx, twin.digest), LIBRARY, "ascendcl")
+    to = folder / "lib64" / LIBRARY
+    # Under a new inode: a process may have the old one mapped.
+    shutil.copyfile(made_, to.with_suffix(".new"))
+    to.with_suffix(".new").replace(to)
+
+
+def _program(path: Path, script: Path, root: Path) -> None:
+    words = " ".join(_quoted(str(w)) for w in (sys.executable, script, root))
+    _write(path, f'#!/bin/sh\nexec {words.replace(" ", " -I ", 1)} "$@"\n')
+    path.chmod(0o755)
+
+
+def _quoted(text: str) -> str:
+    return "'" + text.replace("'", "'\\''") + "'"
+
+
+def _machine() -> str:
+    import platform
+
+    return f"{platform.machine()}-linux"
+
+
+def _write(path: Path, text: str) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(text, encoding="utf-8")
