@@ -54,11 +54,15 @@ def _print_figures(screen: Console, found: Row) -> None:
             str(e["kernels"]),
         )
     screen.print(out)
-    if found["unchanged"]:
+    some = [e for e in found["unchanged"] if e["kernels"]]
+    if some:
         out = table("unchanged", "value", "status", "why", right=("value",))
-        for e in found["unchanged"]:
+        for e in some:
             out.add_row(e["name"], number(float(e["value"])), e["status"], e["why"])
         screen.print(out)
+    none = [e["name"] for e in found["unchanged"] if not e["kernels"]]
+    if none:
+        screen.print(f"unchanged, since no kernel depends on them: {', '.join(none)}")
 
 
 def _print_kinds(screen: Console, found: Row) -> None:
