@@ -13,7 +13,7 @@ from autofuse.cli import app, main
 
 VERBS = (
     "build", "run", "verify", "dump", "explain", "show", "schema", "new", "ops", "targets", "doctor", "cache",
-    "knobs", "calibrate",
+    "knobs", "silicon", "calibrate",
 )  # fmt: skip
 #: Verbs that have verbs of their own.
 GROUPS = ("kernelgen",)
