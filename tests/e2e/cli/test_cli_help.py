@@ -12,8 +12,9 @@ import autofuse as package
 from autofuse.cli import app, main
 
 VERBS = (
+    "silicon", "calibrate",
     "build", "run", "verify", "dump", "explain", "show", "schema", "new", "ops", "targets", "doctor", "cache",
-    "knobs", "silicon", "calibrate",
+    "knobs",
 )  # fmt: skip
 #: Verbs that have verbs of their own.
 GROUPS = ("kernelgen",)
