@@ -7,7 +7,6 @@ CPU twin.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
@@ -25,7 +24,6 @@ from autofuse.targets import (
     TargetSpec,
     ascend_chip,
     find_target,
-    load_target,
 )
 from autofuse.tracing import tracing
 
@@ -384,7 +382,7 @@ def timed(
     from autofuse.cpu.library import source_file
     from autofuse.gpu.loading import module_file
     from autofuse.twin.run.compile import compile_kernel
-    from autofuse.twin.run.kernel import TwinKernel
+    from autofuse.twin.run.kernel import TwinKernel, chip_named
     from autofuse.twin.timed.timed import timed_run
     from autofuse.twin.verify.split import read_parts
 
@@ -402,8 +400,8 @@ def timed(
             f"{graph.label} is several kernels: timed mode takes one at a time",
             hint="autofuse build --split writes each into a folder under parts/, which run takes",
         )
-    # The name comes with the files; load_target accepts names of chips only.
-    chip = chip or load_target(str(json.loads(files[f"{graph.name}.json"])["target"]))
+    # The name comes with the files: it opens no other one.
+    chip = chip or chip_named(files, graph.name)
     library = compile_kernel(files, graph.name, checked=True)
     kernel = TwinKernel(library, graph, check=check, check_seed=check_seed, chip=chip)
     return TimedRun(*timed_run(kernel, inputs, chip, symbols=symbols, key=key))

@@ -634,12 +634,16 @@ def ops(
 
 @app.command(
     epilog=_examples(
-        "autofuse targets", "autofuse targets ascend910b2", "autofuse targets nvidia-h100"
+        "autofuse targets",
+        "autofuse targets ascend910b2",
+        "autofuse targets nvidia-h100",
+        "autofuse targets mine.toml              a target file of one's own",
     )
 )
 def targets(
     name: Annotated[
-        str | None, typer.Argument(metavar="[NAME]", help="Every figure of this one.")
+        str | None,
+        typer.Argument(metavar="[NAME|FILE.toml]", help="Every figure of this one."),
     ] = None,
     json: Json = False,
 ) -> None:

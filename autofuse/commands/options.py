@@ -55,7 +55,12 @@ Graph = Annotated[
     Path, typer.Argument(parser=path, metavar="GRAPH", help="The graph file (JSON or ONNX).")
 ]
 Target = Annotated[
-    str, typer.Option("--target", "-t", help="The chip or GPU; see: autofuse targets.")
+    str,
+    typer.Option(
+        "--target",
+        "-t",
+        help="The chip or GPU (see: autofuse targets), or a target file, FILE.toml.",
+    ),
 ]
 Seed = Annotated[int, typer.Option("--seed", min=0, help="Seed of the random data.")]
 

@@ -187,6 +187,12 @@ ADVICE: dict[str, Advice] = {
         "measurement has. The file was edited, or is damaged.",
         "Measure again, or take the record out. `autofuse schema --results` has the ranges of results.",
     ),
+    "AF1404": Advice(
+        "The target file is no TOML, has a key that such a file does not have, or a value that no chip has. Each "
+        "message has the line and the name of the figure.",
+        "See [target files](calibrate.md#target-files); `autofuse targets NAME` prints all figures of the base with "
+        "their units.",
+    ),
     "AF2001": Advice(
         "The text is not what `autofuse dump --stage hint` or `impl` prints; it was edited, or "
         "is of another version.",
@@ -327,6 +333,12 @@ ADVICE: dict[str, Advice] = {
         "bisheng, or the C++ compiler for the code of the host, refuses a file. Of a kernel that was edited: the place "
         "in the message is in the edited file.",
         "Of generated code: report it, with the folder that the message names.",
+    ),
+    "AF5014": Advice(
+        "The bundle has fewer kernels with times than a fit needs, or their times determine no figure: too few "
+        "repeats, or kernels that could not be used. The message counts these.",
+        "`autofuse silicon --only calibration --repeats 200` measures what a fit needs; `--resume` goes on with a run "
+        "that stopped ([calibrate.md](calibrate.md)).",
     ),
     "AF6001": Advice(
         "Elements differ from NumPy by more than the ops allow. Of a kernel that was edited: it "

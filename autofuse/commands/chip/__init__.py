@@ -6,12 +6,12 @@ from types import ModuleType
 
 import typer
 
-from autofuse.commands.chip import bench, import_msprof, tune
+from autofuse.commands.chip import bench, calibrate, import_msprof, silicon, tune
 
 __all__ = ["register"]
 
 #: Modules with a function ``register(app)``, in the order in which help lists their verbs.
-_VERBS: tuple[ModuleType, ...] = (bench, import_msprof, tune)
+_VERBS: tuple[ModuleType, ...] = (bench, import_msprof, silicon, calibrate, tune)
 
 
 def register(app: typer.Typer) -> None:

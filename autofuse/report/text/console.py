@@ -58,8 +58,10 @@ def printable(text: str) -> str:
 
 
 @contextmanager
-def progress(title: str, total: int, *, show: bool) -> Iterator[ProgressTick]:
-    """A progress bar on stderr, only if ``show`` and only on a terminal."""
+def progress(
+    title: str, total: int, *, show: bool, remaining: bool = False
+) -> Iterator[ProgressTick]:
+    """A progress bar on stderr, only if ``show`` and only on a terminal; ``remaining``: with the time that is left."""
     # Most commands show no bar, and rich takes long to load what draws one.
     from rich.progress import (
         BarColumn,
@@ -67,6 +69,7 @@ def progress(title: str, total: int, *, show: bool) -> Iterator[ProgressTick]:
         Progress,
         TextColumn,
         TimeElapsedColumn,
+        TimeRemainingColumn,
     )
 
     screen = console(sys.stderr)
@@ -75,6 +78,7 @@ def progress(title: str, total: int, *, show: bool) -> Iterator[ProgressTick]:
         BarColumn(),
         MofNCompleteColumn(),
         TimeElapsedColumn(),
+        *((TextColumn("left"), TimeRemainingColumn()) if remaining else ()),
         console=screen,
         transient=True,
         disable=not (show and screen.is_terminal),

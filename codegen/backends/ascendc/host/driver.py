@@ -356,6 +356,7 @@ def _manifest(
         "name": graph.name,
         **({"called": graph.called} if graph.called else {}),
         "target": target.name,
+        **({"targetBase": target.base} if target.base else {}),
         "cann": cann_json(needs),
         "dynamic": bool(graph.symbols),
         "graphSha256": graph_digest(graph),

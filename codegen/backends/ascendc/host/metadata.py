@@ -54,6 +54,7 @@ def metadata_text(
         "kernelName": graph.name,
         **({"called": graph.called} if graph.called else {}),
         "target": target.name,
+        **({"targetBase": target.base} if target.base else {}),
         "npuArch": target.npu_arch,
         "cann": cann_json(needs or {}),
         "blockDim": target.aiv_cores,

@@ -1,0 +1,1 @@
+"""Kernels whose times tell the figures of the cost model, and what these times say."""

@@ -1,0 +1,219 @@
+"""The files of a calibration kernel: those of a generated one, so that whatever runs these runs it too."""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import dataclass
+from functools import lru_cache
+from types import MappingProxyType
+
+from autofuse import __version__
+from autofuse.calibration.programs import Parameter, Program
+from autofuse.codegen.backends.ascendc.host.metadata import SCHEMA, tensor_json
+from autofuse.codegen.backends.ascendc.project import project_files
+from autofuse.codegen.backends.ascendc.provenance import graph_digest
+from autofuse.codegen.backends.ascendc.releases import Releases, cann_json, releases_of
+from autofuse.codegen.render import render
+from autofuse.implgraph.ir.dtypes import BY_NAME
+from autofuse.implgraph.ir.fusion import FusionGraph, GraphOutput, Symbol, Tensor
+from autofuse.implgraph.ir.serialise import json_text, to_json
+from autofuse.targets import TargetSpec
+
+__all__ = ["program_files", "program_graph"]
+
+
+@dataclass(frozen=True)
+class _Field:
+    name: str
+    ctype: str
+    default: int
+    meaning: str
+
+
+@dataclass(frozen=True)
+class _DataView:
+    banner: str
+    fields: tuple[_Field, ...]
+
+
+@dataclass(frozen=True)
+class _TilingView:
+    banner: str
+    symbols: tuple[Parameter, ...]
+
+
+@dataclass(frozen=True)
+class _LaunchView:
+    banner: str
+    graph: str
+    kernel_parameters: str
+    pointer_parameters: tuple[str, ...]
+    pointer_list: str
+    pointer_names: str
+    pointer_indices: tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class _PlainView:
+    """Of kernels that have nothing but sizes."""
+
+    banner: str
+    name: str
+
+
+@dataclass(frozen=True)
+class _StartView:
+    banner: str
+    name: str
+    barriers: bool
+
+
+@dataclass(frozen=True)
+class _LoadView:
+    banner: str
+    name: str
+    padded: bool
+    hint: bool
+    commands: int
+
+
+@dataclass(frozen=True)
+class _ScalarView:
+    banner: str
+    name: str
+    reads: int
+
+
+@dataclass(frozen=True)
+class _VectorView:
+    banner: str
+    name: str
+    operand: str
+    result: str
+    operand_bytes: int
+    result_bytes: int
+    shrink: int
+    more: int
+    block: int
+    prepare: tuple[str, ...]
+    calls: tuple[str, ...]
+    waits: bool
+
+
+def program_graph(program: Program) -> FusionGraph:
+    """The parameters, the input and the output of a kernel as those of a graph, which has no nodes."""
+    tensors = {"y": Tensor("y", BY_NAME[program.dtype], (program.results,))}
+    if program.length is not None:
+        tensors["x"] = Tensor("x", BY_NAME["float32"], (program.length,))
+    return FusionGraph(
+        program.kernel,
+        tuple(Symbol(p.name, p.low, p.high) for p in program.parameters),
+        () if program.length is None else ("x",),
+        (),
+        (GraphOutput("y", "y"),),
+        MappingProxyType(dict(sorted(tensors.items()))),
+    )
+
+
+@lru_cache(maxsize=128)
+def _texts(program: Program, target: TargetSpec) -> MappingProxyType[str, str]:
+    head = f"// Calibration kernel {program.name} of autofuse {__version__}, target {target.name}."
+    name = program.kernel
+    pointers = (*(("x",) if program.length is not None else ()), "y", "workspace")
+    fields = (
+        _Field("block_dim", "uint32_t", 1, "number of cores"),
+        *(_Field(p.name, "int64_t", p.low, p.meaning) for p in program.parameters),
+    )
+    launch = _LaunchView(
+        head,
+        name,
+        ", ".join([*(f"GM_ADDR {p}" for p in pointers), "AutofuseTilingData t"]),
+        pointers,
+        ", ".join(pointers),
+        ", ".join(pointers),
+        tuple(range(len(pointers))),
+    )
+    kernel = render(program.template, _view(program, head, target))
+    graph = program_graph(program)
+    files = project_files(graph, target)
+    needs = releases_of(kernel, files, target.arch)
+    files = project_files(graph, target, (), needs)
+    texts = {
+        "autofuse_tiling_data.h": render("tiling_data.h.jinja", _DataView(head, fields)),
+        f"device/{name}_kernel.cpp": kernel,
+        f"host/{name}_launch.cpp": render("launch.cpp.jinja", launch),
+        f"host/{name}_tiling.cpp": render(
+            "calibration_tiling.cpp.jinja", _TilingView(head, program.parameters)
+        ),
+        f"{name}.graph.json": json_text(to_json(graph), indent=1) + "\n",
+        f"{name}.json": _metadata(program, graph, target, kernel, needs),
+    }
+    return MappingProxyType(files | texts)
+
+
+def program_files(program: Program, target: TargetSpec) -> dict[str, str]:
+    """The files of a kernel by path, relative to the folder of one."""
+    return dict(_texts(program, target))
+
+
+def _view(program: Program, head: str, target: TargetSpec) -> object:
+    """The variables of the template of a kernel."""
+    name, call = program.kernel, program.instruction
+    if call is not None:
+        return _VectorView(
+            head,
+            name,
+            call.cpp(call.operand),
+            call.cpp(call.result),
+            call.bytes_of(call.operand),
+            call.bytes_of(call.result),
+            call.shrink,
+            call.more,
+            call.block,
+            call.prepare,
+            call.calls(),
+            call.waits,
+        )
+    if program.reads:
+        return _ScalarView(head, name, program.reads)
+    if program.template == "calibration_start.cpp.jinja":
+        return _StartView(head, name, program.barriers)
+    if program.template == "calibration_load.cpp.jinja":
+        return _LoadView(
+            head, name, target.arch.has_datacopypad, target.arch.has_l2_hint, program.commands
+        )
+    return _PlainView(head, name)
+
+
+def _metadata(
+    program: Program, graph: FusionGraph, target: TargetSpec, kernel: str, needs: Releases
+) -> str:
+    """The text of ``<kernel>.json``, with the keys that loaders read."""
+    found = {
+        "schema": SCHEMA,
+        "generator": f"autofuse {__version__}",
+        "kernelName": program.kernel,
+        "target": target.name,
+        "npuArch": target.npu_arch,
+        "cann": cann_json(needs),
+        "blockDim": target.aiv_cores,
+        "dynamic": True,
+        "sha256": hashlib.sha256(kernel.encode()).hexdigest(),
+        "graphSha256": graph_digest(graph),
+        "inputs": [
+            tensor_json(graph.tensors[n], n) | {"parameter": n, "scalar": False}
+            for n in graph.inputs
+        ],
+        "outputs": [
+            tensor_json(graph.tensors["y"], "y")
+            | {"parameter": "y", "scalar": False, "inout": None}
+        ],
+        "symbols": [
+            {"name": s.name, "min": s.min, "max": s.max, "hint": s.hint} for s in graph.symbols
+        ],
+        "workspace": {"bytes": 0},
+        "tilingKeys": [{"key": 0, "functions": [program.kernel]}],
+        "templates": [],
+        "rejected": [],
+    }
+    return json_text(found, indent=2) + "\n"

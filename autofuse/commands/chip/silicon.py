@@ -1,0 +1,137 @@
+"""The verb ``silicon``."""
+
+from __future__ import annotations
+
+import sys
+from enum import Enum
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from autofuse.base.diagnostics import AutofuseError
+from autofuse.commands.options import Json, Seed, examples, path
+from autofuse.commands.outcome import Outcome, execute
+
+__all__ = ["register"]
+
+
+class Part(str, Enum):
+    """A part of the kit."""
+
+    conformance = "conformance"
+    calibration = "calibration"
+
+
+def register(app: typer.Typer) -> None:
+    """Add the verb to the command line."""
+    app.command(
+        epilog=examples(
+            "autofuse silicon --list",
+            "autofuse silicon --device npu:0",
+            "autofuse silicon --device npu:0 --resume        goes on after Ctrl-C or a crash",
+            "autofuse silicon --device npu:0 --only calibration --out chip.json.gz --yes",
+            "autofuse silicon --device npu:0 --filter op.Exp --filter corner",
+        )
+    )(silicon)
+
+
+def silicon(
+    device: Annotated[str, typer.Option("--device", metavar="npu:N", help="The chip.")] = "npu:0",
+    target: Annotated[
+        str | None,
+        typer.Option(
+            "--target",
+            "-t",
+            help="What kernels are generated for.  [default: the target of the chip]",
+            show_default=False,
+        ),
+    ] = None,
+    out: Annotated[
+        Path | None,
+        typer.Option(
+            "--out",
+            parser=path,
+            metavar="BUNDLE",
+            help="The file to write: .json, or .json.gz.  [default: silicon-TARGET.json.gz]",
+            show_default=False,
+        ),
+    ] = None,
+    resume: Annotated[
+        bool, typer.Option("--resume", help="Go on with a run that was interrupted.")
+    ] = False,
+    only: Annotated[
+        Part | None,
+        typer.Option("--only", help="One part of the kit.  [default: both]", show_default=False),
+    ] = None,
+    words: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--filter",
+            metavar="TEXT",
+            help="Only what has this in its name. Repeatable.",
+        ),
+    ] = None,
+    list_only: Annotated[
+        bool, typer.Option("--list", help="Print what would run; needs no chip.")
+    ] = False,
+    limit: Annotated[
+        float,
+        typer.Option(
+            "--time-limit", min=0.5, max=3600, metavar="S", help="Seconds that one launch may take."
+        ),
+    ] = 20.0,
+    repeats: Annotated[
+        int,
+        typer.Option("--repeats", min=3, max=256, help="Timed launches of a calibration kernel."),
+    ] = 30,
+    seed: Seed = 0,
+    jobs: Annotated[
+        int,
+        typer.Option(
+            "--jobs", "-j", min=0, help="Kernels compiled at a time; 0: one per core, less one."
+        ),
+    ] = 0,
+    yes: Annotated[
+        bool, typer.Option("--yes", "-y", help="Write the bundle without asking.")
+    ] = False,
+    json: Json = False,
+) -> None:
+    """Run the whole kit on an Ascend chip, and write one file to keep or send.
+
+    Conformance: every op and dtype that the target claims, every template family, and what we had
+    to assume of the chip, compared with NumPy. Calibration: kernels whose times tell the figures of
+    the cost model. Every kernel has a process and a time limit; those that may hang come last. What
+    the file holds is shown before it is written: no host, user, path or serial number is in it.
+    """
+
+    def action() -> Outcome:
+        from autofuse.commands import silicon as verb
+
+        chosen = words or []
+        part = None if only is None else only.value
+        if list_only:
+            return verb.listed(target, part, chosen)
+        if not yes and (json or not sys.stdin.isatty()):
+            raise AutofuseError.of(
+                "AF5007",
+                "nobody can be asked here whether the bundle is to be written",
+                hint="--yes writes it without asking",
+            )
+        return verb.silicon(
+            device,
+            target=target,
+            out=out,
+            only=part,
+            words=chosen,
+            limit=limit,
+            repeats=repeats,
+            seed=seed,
+            jobs=jobs,
+            resume=resume,
+            agree=lambda: yes or typer.confirm("Write the bundle?", err=True),
+            quiet=json,
+        )
+
+    code = execute("silicon", action, as_json=json)
+    raise typer.Exit(code)
