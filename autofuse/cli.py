@@ -251,6 +251,7 @@ def build(
         "autofuse run first.json --shape rows=1000 --seed 7",
         "autofuse run first.json --input x=x.npy --save out",
         "autofuse run first.json --key 1",
+        "autofuse run first.json --tuning first.tuning.json",
         "autofuse run first.json -t nvidia-h100      in Triton's interpreter",
         "autofuse run first.json -t cpu              C++ loops on this machine",
         "autofuse run first.json --trace trace.json   times of a model, Perfetto",
@@ -308,6 +309,7 @@ def run(
         ),
     ] = None,
     split: Split = False,
+    tuning: Tuning = None,
     partition: Partition = None,
     rtol: Annotated[
         float | None,
@@ -348,6 +350,7 @@ def run(
             inputs=input or [],
             save=save,
             split=split,
+            tuning=tuning,
             target=target,
             check=None if check is None else check.value,
             check_seed=check_seed,
@@ -555,7 +558,7 @@ def show(
 )
 def schema(
     tuning: Annotated[
-        bool, typer.Option("--tuning", help="Of tuning files, with blocks of kernels for a GPU.")
+        bool, typer.Option("--tuning", help="Of tuning files, with tilings, or blocks for a GPU.")
     ] = False,
     results: Annotated[
         bool, typer.Option("--results", help="Of files of results, with measured times.")

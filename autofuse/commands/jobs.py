@@ -158,8 +158,8 @@ def _run(job: Mapping[str, Any]) -> dict[str, Any]:
     Args:
         job: ``path`` (a graph file or a generated folder); ``target``, ``seed``, ``key`` (or
             None), ``symbols`` (sizes), ``inputs`` (name -> .npy file), ``save`` (folder for the
-            outputs, or None), ``split``, ``check`` (or None, for ``fast``), ``check_seed``, ``device``; ``against``
-            (or nothing): the
+            outputs, or None), ``split``, ``tuning`` (a tuning file, or nothing), ``check`` (or None, for ``fast``),
+            ``check_seed``, ``device``; ``against`` (or nothing): the
             graph file that says what the outputs are to be; ``traces`` and ``pages`` (or nothing):
             files that timed mode writes.
 
@@ -183,8 +183,11 @@ def _run(job: Mapping[str, Any]) -> dict[str, Any]:
                 "--html": job.get("pages"),
             }
         )
-    make = api.build_split if job.get("split", False) else api.build
-    source = path if path.is_dir() else make(path, target=job["target"])
+    source: Path | api.BuildResult | api.SplitResult = path
+    if not path.is_dir() and job.get("split", False):
+        source = api.build_split(path, target=job["target"])
+    elif not path.is_dir():
+        source = api.build(path, target=job["target"], tuning=job.get("tuning"))
     timed_wanted = bool(job.get("traces") or job.get("pages"))
     check = job["check"] or "fast"
     kernel = api.load(

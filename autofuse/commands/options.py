@@ -92,7 +92,7 @@ Tuning = Annotated[
         "--tuning",
         parser=path,
         metavar="FILE",
-        help="For a GPU: blocks of the kernels, in place of those that the rules choose.",
+        help="A tuning file: tilings for a chip, or blocks for a card, that come first.",
     ),
 ]
 CheckMode = Annotated[

@@ -15,7 +15,15 @@ from autofuse.commands.outcome import Outcome
 from autofuse.commands.writing import keep_inputs
 from autofuse.implgraph.ir.fusion import FusionGraph
 from autofuse.report.text.console import ticker
-from autofuse.targets import CpuTarget, GpuTarget, Target, ascend_chip, find_target
+from autofuse.targets import (
+    CpuTarget,
+    GpuTarget,
+    Target,
+    TargetSpec,
+    ascend_chip,
+    find_known,
+    find_target,
+)
 from autofuse.tuning.chips import Range
 from autofuse.tuning.contest import Clock, Sizes
 from autofuse.tuning.store import Record, Store
@@ -40,6 +48,7 @@ def tune(
     seed: int,
     store: Path | None,
     scheduler: str | None = None,
+    bundle: Path | None = None,
     quiet: bool = False,
 ) -> Outcome:
     """Tune a graph and write the tuning file.
@@ -56,15 +65,19 @@ def tune(
         seed: of the data.
         store: a file of what was measured, to go on from.
         scheduler: address of a Dask scheduler, whose workers have the devices.
+        bundle: of ``autofuse silicon``: times are predicted by figures that are fitted to it.
         quiet: show no progress.
     """
     asked = api.read(graph)
     path = output or Path(f"{asked.name}.tuning.json")
-    read = {"the graph": graph} | ({} if store is None else {"the store": store})
-    keep_inputs(path, read)
+    others = {"the store": store, "the bundle": bundle}
+    keep_inputs(path, {"the graph": graph, **{n: p for n, p in others.items() if p is not None}})
     spec = find_target(target)
     devices = devices_of(device)
     _fits(devices, spec, scheduler)
+    if bundle is not None and (devices != (CPU,) or isinstance(spec, GpuTarget)):
+        text = "a bundle gives the model of a chip its figures, and no device is measured with it"
+        raise AutofuseError.of("AF5007", text, hint="leave out --bundle, or --device")
     ranges = [_range(asked, text) for text in shapes] or [_range(asked, "")]
     kept = _store(store)
     with ticker("tune", show=not quiet) as tell:
@@ -82,7 +95,9 @@ def tune(
             shapes_of = [p for r in ranges for p in r.points]
             found = tune_card(asked, spec, shapes_of, options)
         else:
-            found = tune_chip(asked, ascend_chip(spec), ranges, options, priced=target)
+            chip = ascend_chip(spec)
+            figures = "" if bundle is None else _figures(bundle, chip)
+            found = tune_chip(asked, chip, ranges, options, priced=target, figures=figures)
     writing.write_all({path: writing.text(found.text)}, None)
     result = {"name": asked.label, "target": spec.name, "file": str(path), **found.to_json()}
 
@@ -92,6 +107,22 @@ def tune(
         print_tuning(screen, result)
 
     return Outcome(result, show)
+
+
+def _figures(bundle: Path, chip: TargetSpec) -> str:
+    """The target file that a bundle gives.
+
+    Raises:
+        AutofuseError: AF1403, AF5007, the bundle is not plausible, or of another chip; AF5014, it has too little.
+    """
+    from autofuse.calibration.calibrating import calibrate
+    from autofuse.frontends.bundle import read_bundle
+
+    read = read_bundle(bundle)
+    if read.target not in (chip.name, chip.base):
+        text = f"the bundle is of {read.target}, not of {chip.name}"
+        raise AutofuseError.of("AF5007", text, hint=f"-t {find_known(read.target).name}")
+    return calibrate(read, chip).text
 
 
 def _fits(devices: Sequence[str], spec: Target, scheduler: str | None) -> None:

@@ -76,11 +76,14 @@ class ChipWork:
         job: one of :mod:`autofuse.tuning.jobs`.
         graph: what the kernel computes.
         seed: of the data.
-        target: whose model gives times, for the twin.
+        target: name or file of the chip whose model gives times, for the twin.
+        figures: text of a target file in place of that one; empty: none.
     """
 
-    def __init__(self, job: str, graph: FusionGraph, seed: int, target: str = "") -> None:
-        self.job, self._seed, self._target = job, seed, target
+    def __init__(
+        self, job: str, graph: FusionGraph, seed: int, *, target: str, figures: str = ""
+    ) -> None:
+        self.job, self._seed, self._target, self._figures = job, seed, target, figures
         self._graph = json.dumps(to_json(graph))
 
     def item(
@@ -97,6 +100,7 @@ class ChipWork:
             "seed": self._seed,
             "rounds": rounds,
             "target": self._target,
+            "figures": self._figures,
         }
 
 

@@ -11,6 +11,7 @@ from collections.abc import Callable, Mapping
 from functools import lru_cache, partial
 from typing import Any, TypeAlias
 
+from autofuse.base import cache
 from autofuse.base.diagnostics import AutofuseError
 from autofuse.bench.devices import alone
 from autofuse.implgraph.ir.fusion import FusionGraph
@@ -18,6 +19,7 @@ from autofuse.implgraph.ir.serialise import from_json_as
 from autofuse.npu.codes import AclError
 from autofuse.npu.kernel import NpuKernel
 from autofuse.targets import TargetSpec, ascend_chip, find_target
+from autofuse.targets.own import read_target
 from autofuse.twin.oracle.compare import compare
 from autofuse.twin.oracle.data import POISON, random_inputs
 from autofuse.twin.oracle.oracle import Reference, evaluate
@@ -80,19 +82,23 @@ def twin_job(job: Mapping[str, Any]) -> Answer:
     """Check tilings on the CPU twin, with the times that their instructions have by the model of a chip.
 
     Args:
-        job: as for :func:`chip_job`; ``target``: the chip whose figures are taken.
+        job: as for :func:`chip_job`; ``target``: the chip whose figures are taken; ``figures``: the text of a target
+            file in place of that, or nothing.
 
     Returns:
         As there; times are the same in every round, and modelled.
     """
-    chip = ascend_chip(find_target(job["target"]))
+    chip = _chip(job["target"], job["figures"])
     found: list[Answer] = []
     for index, key in job["items"]:
         kernel = _on_twin(job["texts"][index], job["graph"])
         times: list[float] = []
         why = _compared(partial(_timed, kernel, key, job["sizes"], chip, times), job)
         found.append({"why": why} if why else {"us": times * job["rounds"]})
-    facts = {"device": f"model of {chip.name}, in timed mode of the twin"}
+    facts = {
+        "device": f"model of {chip.name}, in timed mode of the twin",
+        "fake": "true" if any("fake" in f.source for f in chip.figures()) else "false",
+    }
     return {"facts": facts, "found": found}
 
 
@@ -138,6 +144,16 @@ def _compared(run: Callable[[Mapping[str, Any]], Run], job: Mapping[str, Any]) -
 
 def _frozen(sizes: Mapping[str, int]) -> tuple[tuple[str, int], ...]:
     return tuple(sorted(sizes.items()))
+
+
+@lru_cache(maxsize=_KERNELS)
+def _chip(target: str, figures: str) -> TargetSpec:
+    if not figures:
+        return ascend_chip(find_target(target))
+    with cache.scratch() as folder:
+        path = folder / "figures.toml"
+        path.write_text(figures, encoding="utf-8")
+        return read_target(path)
 
 
 @lru_cache(maxsize=_KERNELS)

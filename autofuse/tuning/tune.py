@@ -137,6 +137,7 @@ def tune_chip(
     options: Options,
     *,
     priced: str | None = None,
+    figures: str = "",
     runners: Sequence[Runner] | None = None,
 ) -> Found:
     """Tilings for the kernel of a graph: a row of the table for each shape, or range of shapes, at which one wins.
@@ -147,6 +148,7 @@ def tune_chip(
         ranges: shapes, each with a contest of its own.
         options: how.
         priced: name or file of the target whose model gives times where nothing is measured; None: ``target``.
+        figures: text of a target file in place of that one; empty: none.
         runners: in place of those of the devices.
 
     Raises:
@@ -166,7 +168,8 @@ def tune_chip(
             if runners is None:
                 on_twin = options.devices == (CPU,)
                 job = TWIN_JOB if on_twin else CHIP_JOB
-                work = ChipWork(job, graph, options.seed, priced or target.name)
+                named = priced or target.name
+                work = ChipWork(job, graph, options.seed, target=named, figures=figures)
                 runners = _met(work, options, default, r.points[0], stack)
             contest = _contest(runners, default, r.points, graph, target.name, options)
             tilings.tune(contest)

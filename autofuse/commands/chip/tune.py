@@ -29,6 +29,7 @@ def register(app: typer.Typer) -> None:
             "autofuse tune first.json --shapes rows=4096 --device npu:0 -o t.json",
             "autofuse tune first.json --shapes rows=1024..4096 --device npu:0,1",
             "autofuse tune first.json --shapes rows=4096      predicted by the model",
+            "autofuse tune first.json --bundle bundle.json    the same, as calibrated",
             "autofuse tune first.json -t nvidia-h100 --device cuda:0 --budget 120",
             "autofuse build first.json --tuning t.json",
         )
@@ -83,6 +84,15 @@ def tune(
             help="Keep what is measured, and go on from what is there.",
         ),
     ] = None,
+    bundle: Annotated[
+        Path | None,
+        typer.Option(
+            "--bundle",
+            parser=path,
+            metavar="FILE",
+            help="Of silicon: predict times by figures that are fitted to it.",
+        ),
+    ] = None,
     scheduler: Scheduler = None,
     seed: Seed = 0,
     target: Target = DEFAULT_TARGET,
@@ -113,6 +123,7 @@ def tune(
                 seed=seed,
                 store=store,
                 scheduler=scheduler,
+                bundle=bundle,
                 quiet=json,
             ),
             as_json=json,
