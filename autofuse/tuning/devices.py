@@ -97,17 +97,23 @@ class DeviceRunner:
 
 
 def here(
-    work: Work, device: str, *, measures: bool = True, memory_mb: int | None = 0
+    work: Work,
+    device: str,
+    *,
+    timeout_s: float,
+    measures: bool = True,
+    memory_mb: int | None = 0,
 ) -> DeviceRunner:
     """A device of this host.
 
     Args:
         work: what its worker gets.
         device: as ``npu:0``.
+        timeout_s: seconds for one job, with compiling and NumPy.
         measures: times are measured.
         memory_mb: as of a pool; the driver of a device reserves more addresses than there is memory.
     """
-    pool = WorkerPool(work.job, workers=1, memory_mb=memory_mb)
+    pool = WorkerPool(work.job, workers=1, timeout_s=timeout_s, memory_mb=memory_mb)
     return DeviceRunner(work, device, pool.run, measures=measures, close=pool.close)
 
 

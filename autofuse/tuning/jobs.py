@@ -97,7 +97,7 @@ def twin_job(job: Mapping[str, Any]) -> Answer:
         found.append({"why": why} if why else {"us": times * job["rounds"]})
     facts = {
         "device": f"model of {chip.name}, in timed mode of the twin",
-        "fake": "true" if any("fake" in f.source for f in chip.figures()) else "false",
+        "fake": "true" if any("a fake CANN" in f.source for f in chip.figures()) else "false",
     }
     return {"facts": facts, "found": found}
 

@@ -44,7 +44,7 @@ class Options:
         seed: of the data.
         store: where what is measured is kept for the next run.
         scheduler: address of a Dask scheduler, whose workers have the devices; None: this host.
-        timeout_s: seconds for a job of the scheduler.
+        timeout_s: seconds for a job, with compiling and NumPy.
         tell: who is told of progress.
     """
 
@@ -193,9 +193,10 @@ def _met(
             for d in options.devices * _AT_ONCE
         ]
     elif options.devices == (CPU,):
-        made = [here(work, CPU, measures=False, memory_mb=None)]
+        seconds = options.timeout_s
+        made = [here(work, CPU, timeout_s=seconds, measures=False, memory_mb=None)]
     else:
-        made = [here(work, d) for d in options.devices]
+        made = [here(work, d, timeout_s=options.timeout_s) for d in options.devices]
     for r in made:
         stack.callback(r.close)
     options.tell("the compiler's choice")
