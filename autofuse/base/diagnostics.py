@@ -191,7 +191,7 @@ CODES: dict[str, str] = {
     "AF3004": "the queue limits of the chip are exceeded",
     "AF3005": "a node cannot be scheduled",
     "AF3006": "what passes between kernels does not fit a workspace",
-    "AF3007": "a tuning file does not fit the graph, the card or a kernel",
+    "AF3007": "a tuning file does not fit the graph, the target or a kernel",
     "AF4001": "KernelIR breaks an invariant",
     "AF5001": "what compiles or runs kernels is missing",
     "AF5002": "the generated code does not compile",
