@@ -257,8 +257,8 @@ ADVICE: dict[str, Advice] = {
     "AF3007": Advice(
         "The tuning file is for another graph or an earlier state of it, for another target, names a kernel or a "
         "template that is not there, or gives a size that the kernel does not have, or the target no room for.",
-        "`autofuse tune GRAPH -t TARGET` writes a new file ([tune.md](tune.md)). For a card, `autofuse explain GRAPH -t "
-        "nvidia-h100 --tuning-out FILE` writes the present blocks to start from; "
+        "`autofuse tune GRAPH -t TARGET` writes a new file ([tune.md](tune.md)). For a card, `autofuse explain GRAPH "
+        "-t nvidia-h100 --tuning-out FILE` writes the present blocks to start from; "
         "[triton.md](triton.md#blocks-from-a-file) says which sizes a kernel has.",
     ),
     "AF4001": Advice(
