@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     from autofuse.cpu.kernel import CpuKernel
     from autofuse.gpu.kernel import TritonKernel
     from autofuse.implgraph.ir.graph import HintGraph
+    from autofuse.npu.kernel import NpuKernel
     from autofuse.twin.run.kernel import TwinKernel
     from autofuse.twin.verify.verify import VerifyReport
 
@@ -297,11 +298,11 @@ def load(
     check: str = "fast",
     check_seed: int = 0,
     device: str = "cpu",
-) -> TwinKernel | TritonKernel | CpuKernel:
+) -> TwinKernel | NpuKernel | TritonKernel | CpuKernel:
     """The kernel, or the kernels and their driver, as a function on NumPy arrays.
 
-    Kernels of Ascend C run on the CPU twin, kernels of Triton in its interpreter or on a card, C++ loops on this
-    machine.
+    Kernels of Ascend C run on the CPU twin or on a chip, kernels of Triton in its interpreter or on a card, C++ loops
+    on this machine.
 
     Args:
         built: what :func:`build` or :func:`build_split` returned, or a folder that it was written to.
@@ -309,23 +310,25 @@ def load(
             which takes several times as long; ``fast`` does not.
         check_seed: with ``all``, 0 executes instructions in program order, any other number in an
             order that a chip may choose, as unfavourable as the number makes it.
-        device: ``cpu``; for kernels of Triton also ``cuda`` or ``cuda:N``.
+        device: ``cpu``; for kernels of Triton also ``cuda`` or ``cuda:N``, for those of Ascend C ``npu`` or ``npu:N``.
 
     Returns:
         A callable: arrays in the order of the graph's inputs, or by name; it returns the output, or
         a tuple of them.  Several threads may call it at once.  A kernel of Ascend C and C++ loops run in this
         process.  Compiling takes g++ seconds the first time; the library stays in the cache folder
         (``AUTOFUSE_CACHE_DIR``).  That of Ascend C is unmapped when nothing refers to the callable any more.
-        Kernels of Triton run in another process, which takes seconds to start.
+        Kernels of Triton run in another process, which takes seconds to start.  A kernel on a chip needs CANN; it runs
+        in this process, too.
 
     Raises:
         AutofuseError: AF5001 no compiler, or no Triton, AF5002 the code does not compile, AF5009 the cache folder
             cannot be used, AF1001 the folder does not hold a kernel, AF5007 the kernel does not run on this device,
-            or is not checked like this.
+            or is not checked like this, AF5011 to AF5013 CANN is missing, fails, or refuses the kernel.
         ValueError: ``check`` is none of the two.
     """
     from autofuse.cpu.library import compile_library, source_file
     from autofuse.gpu.loading import module_file, no_twin_options, only_on_cpu
+    from autofuse.npu.device import PREFIX
     from autofuse.twin.run.compile import compile_kernel
     from autofuse.twin.run.kernel import TwinKernel, chip_of
     from autofuse.twin.verify.split import load_split, read_parts
@@ -340,6 +343,11 @@ def load(
 
         no_twin_options(twin_only)
         return TritonKernel(files, graph, device)
+    if device.partition(":")[0] == PREFIX:
+        from autofuse.npu.kernel import NpuKernel
+
+        no_twin_options(twin_only)
+        return NpuKernel(files, graph, device)
     only_on_cpu(device)
     if source_file(graph) in files:
         from autofuse.cpu.kernel import CpuKernel

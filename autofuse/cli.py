@@ -24,6 +24,7 @@ from autofuse.commands.options import (
     DEFAULT_TARGET,
     CheckMode,
     CheckSeed,
+    ChipDevice,
     Device,
     Graph,
     Json,
@@ -325,14 +326,14 @@ def run(
     ] = None,
     check: CheckMode = None,
     check_seed: CheckSeed = 0,
-    device: Device = "cpu",
+    device: ChipDevice = "cpu",
     target: Target = DEFAULT_TARGET,
     json: Json = False,
 ) -> None:
     """Run the kernel once and compare it with NumPy.
 
     Kernels of Ascend C run on the CPU twin. Those of Triton (-t nvidia-h100) run in its interpreter,
-    or with --device on a card. GRAPH may be a folder that build wrote. Of an ONNX model that is
+    or with --device on a card or an Ascend chip. GRAPH may be a folder that build wrote. Of an ONNX model that is
     more than one kernel, the regions that can be fused run on the twin and the rest by
     onnx.reference, which all of it is compared with. With --trace or --html the run is timed by a
     model of the chip: clocks of every pipe, what each waits for, and the critical path. No time is

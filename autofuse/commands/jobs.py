@@ -27,6 +27,7 @@ from autofuse.implgraph.cutting.dimensions import shrink, symbolize
 from autofuse.implgraph.ir.dtypes import numpy_dtype
 from autofuse.implgraph.ir.fusion import FusionGraph
 from autofuse.implgraph.ir.serialise import from_json_as
+from autofuse.npu.kernel import NpuKernel
 from autofuse.schedule.axes.result import tiling_keys
 from autofuse.targets import CpuTarget, GpuTarget, TargetSpec, find_target
 from autofuse.twin.oracle.compare import compare
@@ -225,7 +226,7 @@ def _run(job: Mapping[str, Any]) -> dict[str, Any]:
         "symbols": dict(run.symbols),
         "runs_on": _runs_on(kernel),
         "key": run.key,
-        "keys": kernel.key_count if isinstance(kernel, TwinKernel) else 0,
+        "keys": kernel.key_count if isinstance(kernel, TwinKernel | NpuKernel) else 0,
         "parts": len(kernel.parts) if isinstance(kernel, SplitKernel) else 1,
         "block_dim": run.block_dim,
         "workspace": run.workspace,
@@ -243,9 +244,11 @@ def _is_ascend(path: Path, graph: FusionGraph, target: str) -> bool:
     return isinstance(find_target(target), TargetSpec)
 
 
-def _runs_on(kernel: TwinKernel | TritonKernel | CpuKernel) -> str:
+def _runs_on(kernel: TwinKernel | NpuKernel | TritonKernel | CpuKernel) -> str:
     if isinstance(kernel, TwinKernel):
         return "the CPU twin"
+    if isinstance(kernel, NpuKernel):
+        return kernel.chip.label
     if isinstance(kernel, CpuKernel):
         return "the CPU"
     return "Triton's interpreter" if kernel.device == CPU else kernel.device

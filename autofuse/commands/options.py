@@ -13,6 +13,7 @@ __all__ = [
     "Check",
     "CheckMode",
     "CheckSeed",
+    "ChipDevice",
     "Device",
     "Graph",
     "Json",
@@ -49,6 +50,14 @@ Device = Annotated[
         "--device",
         metavar="cpu|cuda[:N]",
         help="Where kernels run: on a CPU (the twin, Triton's interpreter), or on a card.",
+    ),
+]
+ChipDevice = Annotated[
+    str,
+    typer.Option(
+        "--device",
+        metavar="cpu|cuda[:N]|npu[:N]",
+        help="Where kernels run: on a CPU (the twin, Triton's interpreter), on a card, or on an Ascend chip.",
     ),
 ]
 Graph = Annotated[

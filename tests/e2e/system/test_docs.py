@@ -52,6 +52,7 @@ def blocks(page: Path) -> list[tuple[str, str]]:
         "guides/changing_a_kernel.md",
         "guides/fast_graphs.md",
         "guides/reading_explain.md",
+        "guides/fake_cann.md",
     ],
 )
 def test_page(name: str, repo: Path, tmp_path: Path, cache_dir: Path) -> None:
@@ -65,7 +66,11 @@ def test_page(name: str, repo: Path, tmp_path: Path, cache_dir: Path) -> None:
     folder = tmp_path / "work"
     folder.mkdir()
     excerpts = name.startswith("guides/") or name in ("triton.md", "akg.md")
-    if "examples/gallery/" in (repo / "docs" / name).read_text(encoding="utf-8"):
+    page = (repo / "docs" / name).read_text(encoding="utf-8")
+    if "tools/fake_cann cann" in page:
+        (folder / "tools").symlink_to(repo / "tools")
+        environ["ASCEND_HOME_PATH"] = str(folder / "cann")
+    if re.search(r"examples/(gallery/|abs_test)", page):
         (folder / "examples").symlink_to(repo / "examples")
     ran, printed = 0, ""
     for language, text in blocks(repo / "docs" / name):
