@@ -57,6 +57,3 @@ def test_hidden_figures_of_the_fake_are_found(
     base = load_chip("ascend910b2")
     assert target.sync_all == pytest.approx(hidden["sync_all"], rel=0.05)
     assert target.vector["exp"] == base.vector["exp"]
-    shown = autofuse("targets", "mine.toml")
-    assert "autofuse calibrate" in shown.out.replace("\n", " ")
-    assert "fake CANN" in " ".join(shown.out.split())
