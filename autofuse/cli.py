@@ -28,6 +28,7 @@ from autofuse.commands.options import (
     Graph,
     Json,
     Partition,
+    Scheduler,
     Seed,
     Split,
     Target,
@@ -178,7 +179,7 @@ def build(
     ] = False,
     json: Json = False,
 ) -> None:
-    """Generate kernels of a graph: an Ascend C project, or Triton.
+    """Generate kernels of a graph: Ascend C, or Triton.
 
     For a GPU (-t nvidia-h100) it is a module of Triton kernels, as many as the graph needs.
     Of a folder, every graph in it gets a project of its own, at the same place inside DIR. Where
@@ -374,6 +375,7 @@ def run(
         "autofuse verify first.json -t nvidia-h100 --tuning blocks.json",
         "autofuse verify first.json -t cpu          C++ loops on this machine",
         "autofuse verify first.json -t nvidia-h100 --device cuda  on a card",
+        "autofuse verify graphs/ --scheduler tcp://host:8786  on workers of Dask",
     )
 )
 def verify(
@@ -398,6 +400,7 @@ def verify(
     check: CheckMode = None,
     check_seed: CheckSeed = 0,
     device: Device = "cpu",
+    scheduler: Scheduler = None,
     target: Target = DEFAULT_TARGET,
     json: Json = False,
 ) -> None:
@@ -426,6 +429,7 @@ def verify(
             device=device,
             quiet=json,
             tuning=tuning,
+            scheduler=scheduler,
         )
 
     _finish("verify", action, json)
@@ -566,7 +570,7 @@ def schema(
         bool, typer.Option("--json", help="Wrap it in the object that the other verbs print.")
     ] = False,
 ) -> None:
-    """Print the JSON Schema of graph files, or of what options name."""
+    """Print the JSON Schema of graph or other files."""
 
     def action() -> Outcome:
         from autofuse.commands.author import schema

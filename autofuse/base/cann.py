@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -17,6 +18,7 @@ PRESET_COMMANDS = (["cmake", "--preset", PRESET], ["cmake", "--build", "--preset
 #: How long one command may take.
 COMMAND_SECONDS = 900
 _LINES = 20
+_PREFIXES = "CMAKE_PREFIX_PATH"
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +46,7 @@ def first_failure(commands: Iterable[Sequence[str]], folder: Path) -> Failure | 
             done = subprocess.run(
                 [path, *command[1:]],
                 cwd=folder,
-                env=programs.environment(),
+                env=_environment(),
                 capture_output=True,
                 text=True,
                 errors="replace",
@@ -56,3 +58,11 @@ def first_failure(commands: Iterable[Sequence[str]], folder: Path) -> Failure | 
             lines = (done.stdout + done.stderr).strip().splitlines()[-_LINES:]
             return Failure(words, f"exit status {done.returncode}", tuple(lines))
     return None
+
+
+def _environment() -> dict[str, str]:
+    """The variables for CMake, which then finds CANN's package of the language without set_env.sh."""
+    home = os.environ.get("ASCEND_HOME_PATH", "")
+    given = programs.folders(os.environ.get(_PREFIXES, ""))
+    prefixes = os.pathsep.join([*given, *programs.folders(home)])
+    return programs.environment(**({_PREFIXES: prefixes} if prefixes else {}))

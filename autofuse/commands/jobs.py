@@ -26,6 +26,7 @@ from autofuse.gpu.verify import verify_here
 from autofuse.implgraph.cutting.dimensions import shrink, symbolize
 from autofuse.implgraph.ir.dtypes import numpy_dtype
 from autofuse.implgraph.ir.fusion import FusionGraph
+from autofuse.implgraph.ir.serialise import from_json_as
 from autofuse.schedule.axes.result import tiling_keys
 from autofuse.targets import CpuTarget, GpuTarget, TargetSpec, find_target
 from autofuse.twin.oracle.compare import compare
@@ -46,15 +47,18 @@ _FEW = 4
 
 def verify_job(job: Mapping[str, Any]) -> dict[str, Any]:
     """:func:`_verify`, with a reproducer of what should not happen."""
-    with api.reporting_bugs(Path(job["path"]), job):
-        return _verify(job)
+    sent = job.get("graph")
+    graph = Path(job["path"]) if sent is None else from_json_as(FusionGraph, sent)
+    with api.reporting_bugs(graph, {k: v for k, v in job.items() if k != "graph"}):
+        return _verify(job, graph)
 
 
-def _verify(job: Mapping[str, Any]) -> dict[str, Any]:
+def _verify(job: Mapping[str, Any], source: Path | FusionGraph) -> dict[str, Any]:
     """Read, build and verify one graph file.
 
     Args:
-        job: ``path``; ``target``, ``shapes`` (how many), ``seed``; ``max_elements``: a graph with a
+        job: ``path``; ``graph`` (or nothing): the JSON of a FusionGraph, of a file on another host;
+            ``target``, ``shapes`` (how many), ``seed``; ``max_elements``: a graph with a
             larger tensor is shrunk by the rule of ``implgraph.cutting.dimensions.shrink`` to be run, and
             generated with its own sizes as well; ``symbolic``:
             fixed sizes become symbols first; ``split``: several kernels where one is not enough;
@@ -65,6 +69,7 @@ def _verify(job: Mapping[str, Any]) -> dict[str, Any]:
             ``claims`` (or nothing): a folder for this
             verification, and a kernel that another job of it has claimed is built and not run;
             ``sizes`` (or nothing, for True): kernels of other sizes are others.
+        source: the file, or the graph.
 
     Returns:
         ``report`` (a VerifyReport as JSON; None: not run), ``code`` (with ``claims``, the digest of
@@ -72,7 +77,7 @@ def _verify(job: Mapping[str, Any]) -> dict[str, Any]:
         ``shrunk`` (elements of the largest tensor before and after, or None), ``seconds`` (of the
         build), ``parts`` (number of kernels).
     """
-    graph = api.read(Path(job["path"]))
+    graph = api.read(source)
     small, shrunk = _shrunk(graph, job["max_elements"])
     make = api.build_split if job.get("split", False) else api.build
     tuning = job.get("tuning")

@@ -14,6 +14,8 @@ from autofuse import __version__
 from autofuse.base import cache, knobs
 from autofuse.base.diagnostics import AutofuseError
 from autofuse.commands.outcome import Outcome
+from autofuse.npu.cann import bisheng_in, find_cann
+from autofuse.npu.device import CHIPS_JOB, Chip
 from autofuse.targets import (
     CpuTarget,
     GpuTarget,
@@ -29,6 +31,7 @@ from autofuse.targets import (
 )
 from autofuse.twin.run.compile import twin_files
 from autofuse.twin.run.compiler import toolchain
+from autofuse.twin.run.worker import WorkerPool
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -37,6 +40,7 @@ __all__ = ["bisheng", "doctor", "show_knobs", "targets", "twin_folder"]
 
 _SHOWN = ("aiv_cores", "ub_bytes", "clock_mhz", "l2_bytes", "gm_bandwidth_gbs", "l2_bandwidth_gbs")
 _SHOWN_OF_GPU = ("multiprocessors", "clock_mhz", "l2_bytes", "copy_gbs", "ub_bytes")
+_DRIVER_SECONDS = 60.0
 _SHOWN_OF_CPU = ("cores", "simd_bytes", "cache_bytes")
 
 
@@ -99,7 +103,7 @@ def doctor() -> Outcome:
         _row("autofuse", "ok", f"{__version__}, Python {platform.python_version()}"),
         _compiler(),
         _twin(),
-        _cann(),
+        *_cann(),
         _triton(),
         _cache(),
     ]
@@ -143,13 +147,7 @@ def show_knobs() -> Outcome:
 def bisheng() -> Path | None:
     """The compiler of CANN, if ASCEND_HOME_PATH leads to one."""
     home = os.environ.get("ASCEND_HOME_PATH")
-    if not home:
-        return None
-    for part in ("bin", "compiler/ccec_compiler/bin", "tools/bisheng_compiler/bin"):
-        path = Path(home) / part / "bisheng"
-        if os.access(path, os.X_OK):
-            return path
-    return None
+    return bisheng_in(Path(home)) if home else None
 
 
 def _row(what: str, status: str, found: str, hint: str = "") -> dict[str, object]:
@@ -179,15 +177,55 @@ def _missing(what: str, error: AutofuseError) -> dict[str, object]:
     return _row(what, "missing", first.message, first.hint)
 
 
-def _cann() -> dict[str, object]:
-    home = os.environ.get("ASCEND_HOME_PATH", "")
-    found = bisheng()
-    if found is not None:
-        return _row("CANN", "ok", str(found))
+def _cann() -> list[dict[str, object]]:
+    """CANN, the driver and the chips: three rows."""
     hint = "only needed to compile for the chip: install the CANN toolkit and source its set_env.sh"
-    return _row(
-        "CANN", "optional", f"no bisheng in {home}" if home else "ASCEND_HOME_PATH is not set", hint
-    )
+    try:
+        cann = find_cann()
+    except AutofuseError as e:
+        home = os.environ.get("ASCEND_HOME_PATH", "")
+        found = bisheng()
+        if found is None:
+            text = f"no bisheng in {home}" if home else "ASCEND_HOME_PATH is not set"
+            first, why = _row("CANN", "optional", text, hint), "needs CANN"
+        else:
+            first, why = _row("CANN", "ok", str(found)), e.diagnostics[0].message
+        return [first, *(_row(what, "optional", why) for what in ("driver", "chips"))]
+    release = " ".join(filter(None, [cann.release, "(a fake)" if cann.is_fake else ""]))
+    first = _row("CANN", "ok", ", ".join(filter(None, [release, str(cann.bisheng)])))
+    return [first, *_chips()]
+
+
+def _chips() -> list[dict[str, object]]:
+    """What runtime and driver say, asked in another process: a driver that hangs or crashes takes that one along."""
+    with WorkerPool(CHIPS_JOB, workers=1, timeout_s=_DRIVER_SECONDS) as pool:
+        outcome = pool.run(None)
+    if not outcome.ok:
+        first = outcome.diagnostics[0]
+        return [_row(w, "optional", first.message, first.hint) for w in ("driver", "chips")]
+    found = [Chip(**row) for row in outcome.value]
+    drivers = sorted({c.driver for c in found} - {""})
+    hint = "only needed to run kernels on a chip: `npu-smi info` shows whether the driver sees it"
+    texts = [
+        ", ".join(
+            [
+                c.label,
+                *([f"target {c.target}"] if c.target else ["no target of autofuse"]),
+                *([f"{c.cores} cores"] if c.cores else []),
+                *([f"{c.clock_mhz} MHz"] if c.clock_mhz else []),
+                f"{c.memory_bytes >> 30} GiB",
+            ]
+        )
+        for c in found
+    ]
+    return [
+        _row("driver", "ok", ", ".join(drivers))
+        if drivers
+        else _row("driver", "optional", "npu-smi does not tell its version"),
+        _row("chips", "ok", "; ".join(texts))
+        if found
+        else _row("chips", "optional", "the driver sees none", hint),
+    ]
 
 
 def _triton() -> dict[str, object]:

@@ -17,6 +17,7 @@ __all__ = [
     "Graph",
     "Json",
     "Partition",
+    "Scheduler",
     "Seed",
     "Split",
     "Target",
@@ -110,5 +111,13 @@ CheckSeed = Annotated[
         min=0,
         max=(1 << 64) - 1,
         help="Of the twin: order of instructions; 0: program order, else adversarial.",
+    ),
+]
+Scheduler = Annotated[
+    str | None,
+    typer.Option(
+        "--scheduler",
+        metavar="ADDRESS",
+        help="Run on the workers of this Dask scheduler, as tcp://host:8786.",
     ),
 ]

@@ -9,10 +9,13 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from autofuse.base import cache
+from autofuse.base import cache, knobs
 from autofuse.base.diagnostics import AutofuseError, Diagnostic
+from autofuse.bench.cluster import on_cluster
 from autofuse.commands.graph_files import UNSUPPORTED, graph_files
 from autofuse.commands.outcome import Outcome
+from autofuse.frontends import read_graph
+from autofuse.frontends.answers import checked_verification
 from autofuse.gpu.loading import (
     CPU,
     INTERPRETED_ELEMENTS,
@@ -21,8 +24,9 @@ from autofuse.gpu.loading import (
     no_twin_options,
     only_on_cpu,
 )
+from autofuse.implgraph.ir.serialise import to_json
 from autofuse.report.text.console import progress
-from autofuse.targets import GpuTarget, TargetSpec, find_target
+from autofuse.targets import GpuTarget, Target, TargetSpec, find_target
 from autofuse.twin.run.compile import twin_files
 from autofuse.twin.run.compiler import toolchain
 from autofuse.twin.run.worker import Outcome as JobOutcome
@@ -53,22 +57,24 @@ def verify(
     device: str,
     quiet: bool,
     tuning: Path | None = None,
+    scheduler: str | None = None,
 ) -> Outcome:
-    """Build, run, compare; one row per graph.  ``check`` None: ``all``, where there is a twin."""
+    """Build, run, compare; one row per graph.  ``check`` None: ``all``, where there is a twin.
+
+    ``scheduler`` is the address of a Dask scheduler, whose workers build and run.
+    """
     if tuning is not None:
-        _only_tuned(graphs, {"--split": split, "--symbolic": symbolic})
+        _only_tuned(graphs, {"--split": split, "--symbolic": symbolic, "--scheduler": scheduler})
     most, on_card = MAX_ELEMENTS, device != CPU
     spec = find_target(target)
     if not isinstance(spec, TargetSpec):
         no_twin_options({"--check": check, "--check-seed": check_seed})
     if isinstance(spec, GpuTarget):
-        checked_device(device)
         most = most if on_card else INTERPRETED_ELEMENTS
     else:
         only_on_cpu(device)
-        toolchain()
-    if isinstance(spec, TargetSpec):
-        twin_files()
+    if scheduler is None:
+        _needed_here(spec, device)
     paths = list(graph_files(graphs))
     options = {
         "target": target,
@@ -83,14 +89,13 @@ def verify(
         "tuning": None if tuning is None else str(tuning),
     }
     items = [{"path": str(p), **options} for p in paths]
-    # One process has the card to itself.
-    workers = min(jobs or (1 if on_card else os.cpu_count()) or 1, len(items))
-    with (
-        cache.scratch() as claims,
-        WorkerPool(JOB, workers=workers, memory_mb=memory_limit(device)) as pool,
-        progress("verify", len(items), show=not quiet and len(items) > 1) as tick,
-    ):
-        rows = _rows(verified_once(pool, items, claims, tick))
+    with progress("verify", len(items), show=not quiet and len(items) > 1) as tick:
+        outcomes = (
+            _verified_here(items, jobs, device, tick)
+            if scheduler is None
+            else _verified_there(scheduler, items, device, tick)
+        )
+    rows = _rows(outcomes)
     counts = Counter(r["state"] for r in rows)
     found = {
         "graphs": rows,
@@ -111,14 +116,72 @@ def verify(
     return Outcome(found, show, _findings(rows), ok)
 
 
-def _only_tuned(graphs: Sequence[Path], changed: Mapping[str, bool]) -> None:
+def _needed_here(spec: Target, device: str) -> None:
+    """Raises AF5001, AF5007 where this machine does not have what compiles and runs the kernels."""
+    if isinstance(spec, GpuTarget):
+        checked_device(device)
+    else:
+        toolchain()
+    if isinstance(spec, TargetSpec):
+        twin_files()
+
+
+def _verified_here(
+    items: Sequence[Mapping[str, Any]], jobs: int, device: str, tick: Callable[[], object]
+) -> list[JobOutcome]:
+    # One process has the card to itself.
+    workers = min(jobs or (1 if device != CPU else os.cpu_count()) or 1, len(items))
+    with (
+        cache.scratch() as claims,
+        WorkerPool(JOB, workers=workers, memory_mb=memory_limit(device)) as pool,
+    ):
+        return verified_once(pool, items, claims, tick)
+
+
+def _verified_there(
+    scheduler: str, items: Sequence[Mapping[str, Any]], device: str, tick: Callable[[], object]
+) -> list[JobOutcome]:
+    """On the workers of a scheduler, which get the graphs: they do not have the files."""
+    outcomes: dict[int, JobOutcome] = {}
+    sent: list[tuple[int, Mapping[str, Any]]] = []
+    for i, item in enumerate(items):
+        try:
+            sent.append((i, {**item, "graph": to_json(read_graph(Path(item["path"])))}))
+        except AutofuseError as e:  # noqa: PERF203 - reading takes far longer
+            outcomes[i] = JobOutcome(item, diagnostics=e.diagnostics)
+            tick()
+    limit = memory_limit(device)
+    done = on_cluster(
+        scheduler,
+        JOB,
+        [item for _, item in sent],
+        timeout_s=float(knobs.VERIFY_TIMEOUT.get()),
+        memory_mb=knobs.VERIFY_MEMORY_MB.get() if limit is None else limit,
+    )
+    for k, outcome in done:
+        outcomes[sent[k][0]] = _checked(outcome)
+        tick()
+    return [outcomes[i] for i in range(len(items))]
+
+
+def _checked(outcome: JobOutcome) -> JobOutcome:
+    """What a worker of another host answered, if it is an answer."""
+    if not outcome.ok:
+        return outcome
+    try:
+        return replace(outcome, value=checked_verification(outcome.value))
+    except AutofuseError as e:
+        return replace(outcome, value=None, diagnostics=e.diagnostics)
+
+
+def _only_tuned(graphs: Sequence[Path], changed: Mapping[str, object]) -> None:
     """Raises AF5007 where a tuning file, which is for one graph as it is, cannot be meant."""
     if len(graphs) != 1 or graphs[0].is_dir():
         text = "a tuning file is for one graph"
         raise AutofuseError.of("AF5007", text, hint="--tuning goes with one graph file")
     for option, given in changed.items():
         if given:
-            text = f"{option} makes another graph than the tuning file is for"
+            text = f"{option} does not go with a tuning file"
             raise AutofuseError.of("AF5007", text, hint=f"leave out {option}")
 
 

@@ -62,8 +62,8 @@ class DeviceFacts(_Model):
     kind: Literal["npu", "cuda", "cpu"] = Field(description="An Ascend chip, a card, or a CPU.")
     chip: _Version = Field(description="Name of the chip or card, as its driver says it.")
     fake: bool = Field(description="True for a device that stands in for a chip: no measurement.")
-    driver: _Version | None = Field(None, description="Version of the driver.")
-    cann: _Version | None = Field(None, description="Release of CANN.")
+    driver: _Version | None = Field(default=None, description="Version of the driver.")
+    cann: _Version | None = Field(default=None, description="Release of CANN.")
     clocks_mhz: dict[_Word, _MHz] = Field(
         default_factory=dict, description="Clocks by name, in MHz.", max_length=32
     )
@@ -81,7 +81,9 @@ class KernelFacts(_Model):
     kernel_sha256: _Digest | None = Field(
         description="Digest of the text of the kernel as it ran; null: not known."
     )
-    edited: bool = Field(False, description="The text of the kernel was changed by its user.")
+    edited: bool = Field(
+        default=False, description="The text of the kernel was changed by its user."
+    )
 
 
 class Part(_Model):
@@ -103,7 +105,8 @@ class Compared(_Model):
         description="Largest difference in units of the last place.", ge=0, le=1e300
     )
     inconclusive: bool = Field(
-        False, description="Too many elements have no meaningful reference: agreement says little."
+        default=False,
+        description="Too many elements have no meaningful reference: agreement says little.",
     )
 
 
@@ -112,7 +115,7 @@ class Measurement(_Model):
 
     origin: Literal["bench", "msprof", "silicon", "tune"] = Field(description="Who measured.")
     when: str | None = Field(
-        None,
+        default=None,
         description="When, in UTC.",
         pattern=r"^20[0-9]{2}-[01][0-9]-[0-3][0-9]T[0-2][0-9]:[0-5][0-9]:[0-6][0-9]Z$",
     )
@@ -123,10 +126,10 @@ class Measurement(_Model):
         description="Sizes of the symbols of the graph.", max_length=256
     )
     key: Annotated[int, Field(ge=0, le=1 << 31)] | None = Field(
-        None, description="Tiling key that ran; null: there is none, or it is not known."
+        default=None, description="Tiling key that ran; null: there is none, or it is not known."
     )
     cores: Annotated[int, Field(ge=1, le=1 << 20)] | None = Field(
-        None, description="Cores that ran; null: not known."
+        default=None, description="Cores that ran; null: not known."
     )
     parts: list[Part] = Field(
         default_factory=list, description="What was chosen, group by group.", max_length=4096
@@ -137,15 +140,15 @@ class Measurement(_Model):
     method: Literal["events", "graph", "queue", "profiler"] = Field(
         description="Events around a call; replays of a graph; events in a full queue; a profiler."
     )
-    warm_up: _Count = Field(0, description="Calls before the first that is timed.")
+    warm_up: _Count = Field(default=0, description="Calls before the first that is timed.")
     times_us: list[_Us] = Field(
         description="Microseconds of one call, every sample.", min_length=1, max_length=MAX_TIMES
     )
     modelled_us: _Us | None = Field(
-        None, description="Microseconds by the cost model; no measurement."
+        default=None, description="Microseconds by the cost model; no measurement."
     )
     compared: Compared | None = Field(
-        None, description="Comparison with NumPy; null: nobody compared."
+        default=None, description="Comparison with NumPy; null: nobody compared."
     )
     counters: dict[_Word, Annotated[float, Field(ge=0, le=1e18)]] = Field(
         default_factory=dict, description="Counters of the profiler, by name.", max_length=256
@@ -170,7 +173,7 @@ class _Results(_Model):
         alias="schema", description="Version of this format."
     )
     editor_schema: str | None = Field(
-        None, alias="$schema", description="Where editors find this schema."
+        default=None, alias="$schema", description="Where editors find this schema."
     )
     records: list[Measurement] = Field(
         description="A measurement each, in the order of the runs.", max_length=100_000

@@ -6,7 +6,7 @@ import inspect
 import os
 import sys
 import traceback
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from typing import Any, TypeAlias
 
@@ -115,15 +115,38 @@ class TritonModule:
         except AutofuseError:
             raise
         except torch.OutOfMemoryError as e:
-            hint = "take smaller sizes, or another device"
-            text = f"{self.device} has no memory for this call: {_first_line(e)}"
-            raise AutofuseError.of("AF5003", text, hint=hint) from e
+            raise self._no_memory(e) from e
         except Exception as e:
             self._end_if_broken()
             raise _raised(e, "AF5003", "a call of the module") from e
         outputs |= {o.name: inputs[o.inout] for o in self.graph.outputs if o.inout is not None}
         called = {s.label: sizes[s.name] for s in self.graph.symbols}
         return Run(outputs, called, key=-1, block_dim=0, workspace=0)
+
+    def prepared(self, inputs: Mapping[str, Any], sizes: Mapping[str, int]) -> Callable[[], object]:
+        """A call of the function on tensors that are on the device already, to be timed.
+
+        What it overwrites of them is overwritten by every call.
+
+        Args:
+            inputs: as for :meth:`run`.
+            sizes: of all symbols.
+
+        Raises:
+            AutofuseError: AF5007, the arguments do not fit the graph; AF5003, the device has no memory for them.
+        """
+        arrays, sizes = checked_inputs(self.graph, inputs, sizes)
+        try:
+            given = [self._tensor(n, a, sizes) for n, a in arrays.items()]
+        except torch.OutOfMemoryError as e:
+            raise self._no_memory(e) from e
+        keywords = self.keywords(sizes)
+        return lambda: self.function(*given, **keywords)
+
+    def _no_memory(self, e: Exception) -> AutofuseError:
+        hint = "take smaller sizes, or another device"
+        text = f"{self.device} has no memory for this call: {_first_line(e)}"
+        return AutofuseError.of("AF5003", text, hint=hint)
 
     def _current(self) -> AbstractContextManager[object]:
         """Triton launches on the current card, not on that of the tensors."""

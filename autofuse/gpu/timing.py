@@ -18,7 +18,16 @@ from autofuse.implgraph.ir.fusion import FusionGraph, Tensor
 from autofuse.twin.oracle.data import buffer_extent, divisors, indexing_inputs, positive_inputs
 from autofuse.twin.oracle.oracle import shape_of
 
-__all__ = ["Timing", "card_at", "card_facts", "memory_bytes", "spans", "timed", "timing_inputs"]
+__all__ = [
+    "Timing",
+    "card_at",
+    "card_facts",
+    "memory_bytes",
+    "sampled",
+    "spans",
+    "timed",
+    "timing_inputs",
+]
 
 #: Calls before the first that is timed, and calls that are timed at least.
 WARM_UPS, ITERATIONS = 10, 100
@@ -26,6 +35,10 @@ WARM_UPS, ITERATIONS = 10, 100
 _GRAPH_US, _REPLAYS = 1000.0, 10
 #: Cycles that keep the card busy while the host fills its queue, per call.
 _CYCLES_PER_CALL = 600_000
+#: Calls behind a cleared L2 that are in the queue at once: it holds about a thousand launches.
+_CLEARED_AT_ONCE = 32
+#: Bytes that are written to clear L2, in sizes of L2, and at least: what is written last stays in it.
+_CLEAR_TIMES, _LEAST_CLEARED = 4, 64 << 20
 _QUERIED = ("driver_version", "clocks.sm", "clocks.mem", "clocks.max.sm", "power.limit")
 
 
@@ -59,41 +72,111 @@ def timed(call: Callable[[], object], device: torch.device) -> Timing:
         device: a card.
     """
     with torch.cuda.device(device):
-        stream = torch.cuda.Stream()  # type: ignore[no-untyped-call]
-        stream.wait_stream(torch.cuda.current_stream())
-        with torch.cuda.stream(stream):
-            for _ in range(WARM_UPS):
+        stream = _warmed(call, WARM_UPS)
+        calls = _calls_of_a_sample(call, stream)
+        samples = max(_REPLAYS, -(-ITERATIONS // calls))
+        taken, method = _taken(call, calls, samples, stream)
+    return _timing(taken, calls, method)
+
+
+def sampled(
+    call: Callable[[], object], device: torch.device, *, warm_up: int, repeats: int, clear: bool
+) -> tuple[list[float], str]:
+    """Samples of the time of one call, in microseconds, in the order in which they were taken; and the method.
+
+    A sample of calls that leave L2 as it is is the mean over so many of them that it takes a millisecond; one behind a
+    cleared L2 is a single call.
+
+    Args:
+        call: starts work on the current stream.
+        device: a card.
+        warm_up: calls before the first that is timed.
+        repeats: samples.
+        clear: write a buffer that is larger than L2 before each call, outside of what is timed.
+
+    Returns:
+        The samples; ``graph`` or ``queue``, as of :class:`Timing`.
+    """
+    with torch.cuda.device(device):
+        stream = _warmed(call, warm_up)
+        if clear:
+            return _cleared(call, device, repeats, stream), "queue"
+        calls = _calls_of_a_sample(call, stream)
+        taken, method = _taken(call, calls, repeats, stream)
+    return [us / calls for us in taken], method
+
+
+def _warmed(call: Callable[[], object], warm_up: int) -> torch.cuda.Stream:
+    """A stream on which the call has run."""
+    stream = torch.cuda.Stream()  # type: ignore[no-untyped-call]
+    stream.wait_stream(torch.cuda.current_stream())
+    with torch.cuda.stream(stream):
+        _repeat(call, warm_up)
+    torch.cuda.synchronize()
+    return stream
+
+
+def _calls_of_a_sample(call: Callable[[], object], stream: torch.cuda.Stream) -> int:
+    """How many calls take long enough that the steps of the clock do not matter."""
+    with torch.cuda.stream(stream):
+        _busy(3)
+        estimate = spans(lambda: _repeat(call, 3), 1)[0] / 3
+    torch.cuda.synchronize()
+    return max(1, min(ITERATIONS, round(_GRAPH_US / max(estimate, 1.0))))
+
+
+def _taken(
+    call: Callable[[], object], calls: int, samples: int, stream: torch.cuda.Stream
+) -> tuple[list[float], str]:
+    """Microseconds of some samples of so many calls each, and the method."""
+    try:
+        graph = torch.cuda.CUDAGraph()
+        with torch.cuda.graph(graph, stream=stream):
+            _repeat(call, calls)
+    except RuntimeError:
+        torch.cuda.synchronize()
+        return _queued(call, calls, samples, stream), "queue"
+    with torch.cuda.stream(stream):
+        graph.replay()
+        taken = spans(graph.replay, samples)
+    torch.cuda.synchronize()
+    return taken, "graph"
+
+
+def _cleared(
+    call: Callable[[], object], device: torch.device, samples: int, stream: torch.cuda.Stream
+) -> list[float]:
+    """Microseconds of single calls, before each of which a buffer went through L2."""
+    held = int(torch.cuda.get_device_properties(device).L2_cache_size)
+    buffer = torch.empty(max(_CLEAR_TIMES * held, _LEAST_CLEARED), dtype=torch.uint8, device=device)
+    taken: list[float] = []
+    with torch.cuda.stream(stream):
+        while len(taken) < samples:
+            count = min(_CLEARED_AT_ONCE, samples - len(taken))
+            _busy(count)
+            marks = [(_event(), _event()) for _ in range(count)]
+            for start, end in marks:
+                buffer.zero_()
+                start.record()
                 call()
-            _busy(3)
-            estimate = spans(lambda: _repeat(call, 3), 1)[0] / 3
-        torch.cuda.synchronize()
-        per_graph = max(1, min(ITERATIONS, round(_GRAPH_US / max(estimate, 1.0))))
-        samples = max(_REPLAYS, -(-ITERATIONS // per_graph))
-        try:
-            graph = torch.cuda.CUDAGraph()
-            with torch.cuda.graph(graph, stream=stream):
-                _repeat(call, per_graph)
-        except RuntimeError:
-            torch.cuda.synchronize()
-            return _queued(call, per_graph, samples, stream)
-        with torch.cuda.stream(stream):
-            graph.replay()
-            taken = spans(graph.replay, samples)
-        torch.cuda.synchronize()
-    return _timing(taken, per_graph, "graph")
+                end.record()
+            marks[-1][1].synchronize()
+            taken += [1e3 * start.elapsed_time(end) for start, end in marks]
+    torch.cuda.synchronize()
+    return taken
 
 
 def _queued(
     call: Callable[[], object], calls: int, samples: int, stream: torch.cuda.Stream
-) -> Timing:
-    """Of calls that cannot be captured."""
+) -> list[float]:
+    """The same of calls that cannot be captured."""
     with torch.cuda.stream(stream):
         taken = []
         for _ in range(samples):
             _busy(calls)
             taken += spans(lambda: _repeat(call, calls), 1)
     torch.cuda.synchronize()
-    return _timing(taken, calls, "queue")
+    return taken
 
 
 def _timing(samples: Sequence[float], calls: int, method: str) -> Timing:

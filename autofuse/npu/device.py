@@ -13,11 +13,21 @@ from autofuse.base import programs
 from autofuse.base.diagnostics import AutofuseError
 from autofuse.base.visible import visible
 from autofuse.npu.acl import Acl, open_acl
-from autofuse.npu.cann import Cann
+from autofuse.npu.cann import Cann, find_cann
 from autofuse.targets import TargetSpec, chip_names, load_chip
 
-__all__ = ["PREFIX", "Chip", "chip_at", "chips", "parse_devices", "target_of"]
+__all__ = [
+    "CHIPS_JOB",
+    "PREFIX",
+    "Chip",
+    "chip_at",
+    "chips",
+    "chips_job",
+    "parse_devices",
+    "target_of",
+]
 
+CHIPS_JOB = "autofuse.npu.device:chips_job"
 #: What names of chips begin with.
 PREFIX = "npu"
 _DEVICES = re.compile(r"npu(?::(?P<list>\d{1,4}(?:,\d{1,4}){0,63}))?")
@@ -91,6 +101,11 @@ def chips(cann: Cann) -> tuple[Chip, ...]:
     """
     acl = open_acl(cann.library)
     return tuple(_chip(acl, cann, i) for i in range(acl.device_count()))
+
+
+def chips_job(_: object) -> list[dict[str, Any]]:
+    """:func:`chips` of the CANN that is found, in a worker: all attributes of each by name."""
+    return [c.to_json() for c in chips(find_cann())]
 
 
 def chip_at(cann: Cann, index: int) -> Chip:

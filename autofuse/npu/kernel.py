@@ -76,7 +76,7 @@ class NpuKernel:
             raise AutofuseError.of("AF5007", f"a kernel runs on one chip, not on {device}")
         self.cann = cann or find_cann(about.release, about.calls)
         needs_release(self.cann, about.release, about.calls)
-        self.graph, self.timeout = graph, timeout
+        self.files, self.graph, self.timeout = dict(files), graph, timeout
         #: The chip that it runs on.
         self.chip: Chip = chip_at(self.cann, indices[0])
         _check_architecture(about, self.chip, graph)

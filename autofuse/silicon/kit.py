@@ -113,7 +113,9 @@ class Kit:
             return True
         most = 2 * self.limit + self.around
         # The runtime reserves more addresses than any limit on memory allows.
-        with WorkerPool(self.names[0], 1, timeout_s=most, memory_mb=0, jobs_per_worker=1 << 30) as pool:
+        with WorkerPool(
+            self.names[0], 1, timeout_s=most, memory_mb=0, jobs_per_worker=1 << 30
+        ) as pool:
             left = list(group)
             while left:
                 unit = left.pop(0)

@@ -130,8 +130,11 @@ def device_facts(device: str) -> dict[str, Any]:
     import triton
 
     facts |= {"triton": triton.__version__, "cuda": torch.version.cuda}
-    facts["l2_bytes"] = torch.cuda.get_device_properties(0).L2_cache_size
+    card = torch.cuda.get_device_properties(0)
+    facts["l2_bytes"] = card.L2_cache_size
     query = ["nvidia-smi", f"--query-gpu={','.join(_QUERIED)}", "--format=csv,noheader,nounits"]
+    # Of several cards this process may see another one first.
+    query.append(f"--id=GPU-{card.uuid}")
     try:
         line = subprocess.run(query, capture_output=True, text=True, check=True).stdout
         facts |= dict(

@@ -1,6 +1,6 @@
 """Rows of the benchmark: what is computed, on which inputs, how many bytes it has to move, and what it should reach.
 
-The sets are in ``kernelbench.py``, ``operators.py`` and ``sweep.py``; :func:`rows` has them all.
+The sets are in ``kernelbench.py``, ``operators.py``, ``sweep.py`` and ``level2.py``; :func:`rows` has them all.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ Function = Callable[..., Any]
 #: Largest extents of a tiny run: of the first dimension, and of the others, where an odd extent stays odd.
 _TINY = (5, 32)
 
-SETS = ("kernelbench", "operators", "sweep")
+SETS = ("kernelbench", "operators", "sweep", "level2")
 
 
 class Maker:
@@ -167,10 +167,11 @@ def backward_aim(dtype: torch.dtype, norm: bool) -> float:
 def rows(sets: Sequence[str] = SETS, patterns: Sequence[str] = ()) -> list[Row]:
     """Rows of some sets in order; with patterns (``fnmatch``, or a part of the name) only those."""
     from kernelbench import KERNELBENCH
+    from level2 import LEVEL2
     from operators import OPERATORS
     from sweep import SWEEP
 
-    found = [r for r in (*KERNELBENCH, *OPERATORS, *SWEEP) if r.set in sets]
+    found = [r for r in (*KERNELBENCH, *OPERATORS, *SWEEP, *LEVEL2) if r.set in sets]
     if not patterns:
         return found
     return [r for r in found if any(p in r.name or fnmatch(r.name, p) for p in patterns)]

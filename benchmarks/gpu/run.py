@@ -5,7 +5,8 @@
     python benchmarks/gpu/run.py --out /tmp/raw --device cpu --tiny --competitors eager
 
 The raw files in ``--out`` (one per set) have one line per row.  A row that has an answer from every competitor is not
-measured again, unless ``--again`` says so; thus a set can be spread over several runs.  All competitors of a row are
+measured again, unless ``--again`` says so; thus a set can be spread over several runs, and with ``--share K/N`` and a
+folder each over several cards (CUDA_VISIBLE_DEVICES).  All competitors of a row are
 measured in one process.  A process that dies, or that takes longer than ``--row-seconds`` for a competitor, is
 replaced: the row is noted as failed there.  ``--warm N`` compiles in N processes before anything is timed: 12 where
 inputs are small, 3 for KernelBench.  Compiled kernels can be kept from run to run by ``TORCHINDUCTOR_CACHE_DIR`` and
@@ -49,6 +50,7 @@ def main() -> int:
         *(f"--competitors={','.join(args.competitors)}", f"--out={args.out}"),
         *(f"--device={args.device}", f"--target={args.target}", f"--seed={args.seed}"),
         *(f"--since={since}", f"--until={min(args.until, began + args.seconds)}"),
+        f"--share={args.share[0]}/{args.share[1]}",
         *(["--tiny"] if args.tiny else []),
     ]
     if args.warm:

@@ -37,10 +37,13 @@ _LONGEST = 600
 def main() -> int:
     """Measure the rows that are not done yet, until the time is over."""
     options = parser()
-    options.add_argument("--part", help="K/N: compile only, every N-th row from row K on")
+    options.add_argument(
+        "--part", type=share, help="K/N: compile only, every N-th row from row K on"
+    )
     args = options.parse_args()
     known = done(read(args.out, args.since), args.competitors)
-    wanted = [r for r in rows(args.set, args.rows) if (r.set, r.name) not in known]
+    chosen = rows(args.set, args.rows)[args.share[0] :: args.share[1]]
+    wanted = [r for r in chosen if (r.set, r.name) not in known]
     if not wanted:
         return 0
     # A backward graph is called again and again, so that its inputs have to stay.
@@ -68,7 +71,7 @@ def compile_only(wanted: list[Row], args: argparse.Namespace) -> int:
 
     Inductor's tuning is left out: it times kernels, for which the device has to be free.
     """
-    part, parts = map(int, args.part.split("/"))
+    part, parts = args.part
     for row in wanted[part::parts]:
         case = row.case(args.device, args.seed, args.tiny)
         for name in set(args.competitors) & {"inductor", *OURS}:
@@ -94,10 +97,21 @@ def parser() -> argparse.ArgumentParser:
     out.add_argument("--device", choices=("cuda", "cpu"), default="cuda")
     out.add_argument("--target", default="nvidia-h100", help="of autofuse (default nvidia-h100)")
     out.add_argument("--tiny", action="store_true", help="small shapes; times mean nothing")
+    out.add_argument(
+        "--share", type=share, default=(0, 1), help="K/N: every N-th row from row K on"
+    )
     out.add_argument("--seed", type=int, default=int(time.time()), help="default: the time")
     out.add_argument("--since", type=float, default=0.0, help="older records do not count")
     out.add_argument("--until", type=float, default=float("inf"), help="start no row after this")
     return out
+
+
+def share(text: str) -> tuple[int, int]:
+    """``K/N``: one of N cards, each of which measures rows of its own."""
+    part, parts = map(int, text.split("/"))
+    if not 0 <= part < parts:
+        raise ValueError(text)
+    return part, parts
 
 
 class Measurement:

@@ -42,6 +42,7 @@ from autofuse.implgraph.rewrites.frames import reaches_out
 from autofuse.implgraph.rewrites.narrowing import narrowed
 from autofuse.implgraph.rewrites.nested_pads import with_nested_pads_joined
 from autofuse.implgraph.rewrites.recognise import recognise
+from autofuse.implgraph.rewrites.running_sums import with_whole_running_sums
 from autofuse.implgraph.rewrites.zero_strides import without_zero_strides
 from autofuse.targets import TargetSpec
 
@@ -149,6 +150,7 @@ def lower_undivided(
     """
     graph = told(watch, "zero-strides", graph, without_zero_strides(graph))
     graph = told(watch, "nested-pads", graph, with_nested_pads_joined(graph))
+    graph = told(watch, "running-sums", graph, with_whole_running_sums(graph))
     written = decompose(with_early_gathers(recognise(graph)), native_integers=True, masks=masks)
     graph = told(watch, "decompose", graph, written)
     return told(watch, "loops", graph, _lowered(graph, True, masks=masks)[0])

@@ -46,6 +46,7 @@ class Call:
     output: str = ""
     arch: str = ""
     only_compile: bool = False
+    shared: bool = False
 
 
 def main(argv: list[str]) -> int:
@@ -84,12 +85,15 @@ def read_words(words: list[str]) -> Call:
             call.only_compile = True
         elif word.startswith(("-L", "-l", "-Wl,")):
             call.links += [word, value] if value else [word]
-        elif _DROPPED.match(word) or word == "-shared":
+        elif word == "-shared":
+            call.shared = True
+        elif _DROPPED.match(word):
             continue
         elif word.startswith("-"):
             call.flags += [word, value] if value else [word]
         else:
-            call.sources.append((language or by_suffix(word), word))
+            suffix = by_suffix(word)
+            call.sources.append((suffix if suffix == "object" else language or suffix, word))
     if not call.sources:
         raise ValueError("no input files")
     return call
@@ -137,7 +141,8 @@ def build(call: Call, about: dict[str, object], root: Path) -> int:
             return 0
         libraries = [str(about["twin_library"]), str(root / "lib64" / "libascendcl.so")]
         paths = [f"-Wl,-rpath,{Path(p).parent}" for p in libraries]
-        link = [cxx, "-shared", "-fPIC", "-Wl,-Bsymbolic", "-o", call.output or "a.out", *objects]
+        kind = ["-shared", "-fPIC", "-Wl,-Bsymbolic"] if call.shared else []
+        link = [cxx, *kind, "-o", call.output or "a.out", *objects]
         status, _ = run([*link, *call.links, *libraries, *paths])
         return status
 

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from autofuse.npu.cann import FAKE
+from autofuse.npu.cann import FAKE, VARIABLES
 from autofuse.targets import TargetSpec, load_target
 from autofuse.twin.run.compile import TwinFiles, twin_files
 from autofuse.twin.run.compiler import Toolchain, key_of, made, toolchain
@@ -19,13 +19,19 @@ from fake_cann.figures import changed, perturbed, read_figures, text_of
 __all__ = ["FAILURES", "Options", "make"]
 
 HERE = Path(__file__).resolve().parent
-SOURCE, LIBRARY = "src/ascendcl.cpp", "libascendcl.so"
+LIBRARY = "libascendcl.so"
 #: What can be made to fail; those that are about a kernel take a part of its name.
 FAILURES = ("timeout", "wrong", "lost", "oom", "old", "two-chips")
 _OF_KERNELS = ("timeout", "wrong", "lost")
 RELEASE, OLD_RELEASE = "8.5.0", "8.0.RC3"
 _MEMORY, _LITTLE_MEMORY = 64 << 30, 64 << 10
 _SECOND = "ascend310p"
+#: The order of types and of round modes in the twin (``autofuse_twin/types.h``).
+_TYPES = (
+    *("uint8", "int8", "uint16", "int16", "float16", "bfloat16"),
+    *("uint32", "int32", "float32", "uint64", "int64", "float64"),
+)
+_MODES = ("NONE", "RINT", "FLOOR", "CEIL", "ROUND", "TRUNC", "ODD", "HYBRID")
 
 
 @dataclass(frozen=True)
@@ -79,8 +85,7 @@ def make(folder: Path, options: Options | None = None) -> Path:
     about = {
         "note": "the fake CANN of autofuse: no time of it is a measurement of a chip",
         "release": release,
-        # Another one where a folder is written again: a process may still answer by the old figures.
-        "socket": f"autofuse-fake-cann-{secrets.token_hex(8)}",
+        "socket": _socket(folder),
         "cxx": cxx.path,
         "twin_include": [str(p) for p in twin.include],
         "twin_library": str(twin.library),
@@ -98,10 +103,12 @@ def make(folder: Path, options: Options | None = None) -> Path:
     )
     for header in sorted((HERE / "include").rglob("*.h")):
         _write(folder / header.relative_to(HERE), header.read_text(encoding="utf-8"))
+    for file in sorted((HERE / "cmake").iterdir()):
+        _write(folder / "lib/cmake/ASC" / file.name, file.read_text(encoding="utf-8"))
     for name, script in (("bisheng", "bisheng"), ("msprof", "msprof"), ("npu-smi", "npu_smi")):
         _program(folder / "bin" / name, HERE / f"{script}.py", folder)
     _library(folder, cxx, twin)
-    _write(folder / "set_env.sh", f'export ASCEND_HOME_PATH="{folder}"\n')
+    _write(folder / "set_env.sh", _environment(folder))
     return folder
 
 
@@ -110,6 +117,15 @@ def _failure(text: str) -> tuple[str, str]:
     if kind not in FAILURES or (part and kind not in _OF_KERNELS) or not part.isprintable():
         raise ValueError(f"--fail takes {', '.join(FAILURES)}, not {text!r}")
     return kind, part or "*"
+
+
+def _socket(folder: Path) -> str:
+    """Where the process listens that prices launches: the same when a folder is written again."""
+    try:
+        known = json.loads((folder / FAKE).read_text(encoding="utf-8"))["socket"]
+        return str(known)
+    except (OSError, ValueError, KeyError):
+        return f"autofuse-fake-cann-{secrets.token_hex(8)}"
 
 
 def _figures(folder: Path, targets: Sequence[TargetSpec], options: Options) -> None:
@@ -133,7 +149,7 @@ def _configuration(
         raise ValueError(f"the noise is a share below 0.5, not {options.noise}")
     memory = _LITTLE_MEMORY if any(kind == "oom" for kind, _ in failures) else _MEMORY
     lines = [
-        *(f"chip {t.soc} {t.aiv_cores} {t.l2_bytes} {memory} {t.ub_usable}" for t in targets),
+        *(line for t in targets for line in _chip(t, memory)),
         *(f"fail {kind} {part}" for kind, part in failures if kind in _OF_KERNELS),
         f"noise {options.noise!r}",
         f"seed {options.seed}",
@@ -145,14 +161,30 @@ def _configuration(
     _write(folder / "lib64" / "ascendcl.conf", "\n".join(lines) + "\n")
 
 
+def _chip(target: TargetSpec, memory: int) -> tuple[str, ...]:
+    """A chip, the round modes of its casts as bits by the twin's numbers of types, and the calls that it lacks."""
+    modes = [[0] * len(_TYPES) for _ in _TYPES]
+    for source, result, mode in target.arch.modes:
+        row = modes[_TYPES.index("uint8" if source == "bool" else source)]
+        row[_TYPES.index("uint8" if result == "bool" else result)] |= 1 << _MODES.index(mode)
+    numbers = " ".join(str(bits) for row in modes for bits in row)
+    return (
+        f"chip {target.soc} {target.aiv_cores} {target.l2_bytes} {memory} {target.ub_usable}",
+        f"modes {target.arch.name} {numbers}",
+        f"lacks {' '.join(sorted(target.arch.lacks))}",
+    )
+
+
 def _library(folder: Path, cxx: Toolchain, twin: TwinFiles) -> None:
     """The runtime, from the cache if it was compiled before."""
     texts = {
         p.relative_to(HERE).as_posix(): p.read_text(encoding="utf-8")
-        for p in (*sorted((HERE / "include").rglob("*.h")), HERE / SOURCE)
+        for part in ("include", "src")
+        for p in sorted((HERE / part).rglob("*.*"))
     }
     command = [cxx.path, "-std=c++17", "-O1", "-fPIC", "-shared", "-Wall", "-Wextra", "-Werror"]
-    command += ["-Iinclude", *(f"-isystem{p}" for p in twin.include), "-o", LIBRARY, SOURCE]
+    command += ["-Iinclude", *(f"-isystem{p}" for p in twin.include), "-o", LIBRARY]
+    command += [p for p in texts if p.endswith(".cpp")]
     command += [f"-Wl,-soname,{LIBRARY}", "-Wl,-z,defs", str(twin.library)]
     command += [f"-Wl,-rpath,{twin.library.parent}", "-ldl", "-lpthread"]
     made_ = made(texts, command, key_of(texts, command, cxx, twin.digest), LIBRARY, "ascendcl")
@@ -160,6 +192,17 @@ def _library(folder: Path, cxx: Toolchain, twin: TwinFiles) -> None:
     # Under a new inode: a process may have the old one mapped.
     shutil.copyfile(made_, to.with_suffix(".new"))
     to.with_suffix(".new").replace(to)
+
+
+def _environment(folder: Path) -> str:
+    """What a shell sources: the variables that CANN's own set_env.sh sets, as far as anything here reads them."""
+    lists = {"PATH": "bin", "LD_LIBRARY_PATH": "lib64"}
+    lines = [f"export {name}={_quoted(str(folder))}" for name in VARIABLES]
+    for name, part in lists.items():
+        lines.append(f'export {name}={_quoted(str(folder / part))}"${{{name}:+:${name}}}"')
+    prefix = "CMAKE_PREFIX_PATH"
+    lines.append(f'export {prefix}={_quoted(str(folder))}"${{{prefix}:+:${prefix}}}"')
+    return "\n".join(lines) + "\n"
 
 
 def _program(path: Path, script: Path, root: Path) -> None:

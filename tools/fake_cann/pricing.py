@@ -14,6 +14,7 @@ import struct
 import sys
 import threading
 import time
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -37,28 +38,30 @@ _FREE_TENSORS = 2
 
 
 class Prices:
-    """The figures of the chips of a folder."""
+    """The figures of the chips of a folder, as they are when somebody asks."""
 
     def __init__(self, root: Path) -> None:
-        self.figures = {
-            path.stem: read_figures(path.read_text(encoding="utf-8"))
-            for path in sorted((root / "figures").glob("*.toml"))
-        }
+        self.root = root
+
+    def chip(self, soc: str) -> tuple[TargetSpec, float]:
+        """A chip with its own figures, and what a tensor costs that the model lets pass for nothing."""
+        target = target_of(soc)
+        assert target is not None
+        path = self.root / "figures" / f"{target.name}.toml"
+        figures = read_figures(path.read_text(encoding="utf-8"))
+        return changed(target, figures), figures.get(HIDDEN, 0.0)
 
     def answer(self, head: dict[str, Any], blob: bytes) -> str:
         """What is sent back for a request."""
         if "choose" in head:
             return " ".join(map(str, sampled_cores([tuple(m) for m in head["choose"]])))
-        target = target_of(head["soc"])
-        assert target is not None
-        figures = self.figures[target.name]
-        own = changed(target, figures)
+        own, of_tensor = self.chip(head["soc"])
         recording, tensors = _recording(head, blob)
         cold = self._report(recording, own)
-        model = own.model
-        warm_model = dataclass_replace(model, read_gbs=max(model.read_gbs, model.l2_read_gbs))
-        warm = self._report(recording, dataclass_replace(own, model=warm_model))
-        more = figures.get(HIDDEN, 0.0) * max(0, tensors - _FREE_TENSORS)
+        # What is in L2 comes as fast as from there.
+        near = replace(own.model, read_gbs=max(own.model.read_gbs, own.model.l2_read_gbs))
+        warm = self._report(recording, replace(own, model=near))
+        more = of_tensor * max(0, tensors - _FREE_TENSORS)
         slowest = next(r for r in cold["cores"] if r["core"] == cold["slowest"])
         pipes = [slowest["pipes"][p]["us"] for p in _PIPES]
         numbers = [cold["total_us"] + more, min(warm["total_us"], cold["total_us"]) + more, *pipes]
@@ -68,13 +71,6 @@ class Prices:
         # Nobody asks which node of a graph a call belongs to.
         source = SourceMap(KernelText(""), None)  # type: ignore[arg-type]
         return timed_report(recording, target, source)
-
-
-def dataclass_replace(value: Any, **changes: Any) -> Any:
-    """``dataclasses.replace``."""
-    from dataclasses import replace
-
-    return replace(value, **changes)
 
 
 def _recording(head: dict[str, Any], blob: bytes) -> tuple[Recording, int]:

@@ -6,12 +6,12 @@ from types import ModuleType
 
 import typer
 
-from autofuse.commands.chip import calibrate, silicon
+from autofuse.commands.chip import bench, calibrate, import_msprof, silicon
 
 __all__ = ["register"]
 
 #: Modules with a function ``register(app)``, in the order in which help lists their verbs.
-_VERBS: tuple[ModuleType, ...] = (silicon, calibrate)
+_VERBS: tuple[ModuleType, ...] = (bench, import_msprof, silicon, calibrate)
 
 
 def register(app: typer.Typer) -> None:

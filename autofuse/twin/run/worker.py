@@ -34,7 +34,7 @@ from autofuse.base import knobs, programs
 from autofuse.base.diagnostics import AutofuseError, Diagnostic, Where
 from autofuse.base.ending import EndedError, end_cleanly
 
-__all__ = ["Outcome", "WorkerPool", "diagnostic_from_json", "main"]
+__all__ = ["Outcome", "WorkerPool", "diagnostic_from_json", "main", "worker_command"]
 
 _JOB = re.compile(r"[A-Za-z_][\w.]*:[A-Za-z_]\w*")
 #: The program of a worker process.
@@ -243,7 +243,9 @@ class _Worker:
         self.lost = False
         self._log: IO[bytes] = tempfile.TemporaryFile()  # noqa: SIM115 - lives as long as this
         self._process = subprocess.Popen(
-            _command([job, str(memory_mb), str(math.ceil(timeout_s) + _GRACE_S), str(os.getpid())]),
+            worker_command(
+                [job, str(memory_mb), str(math.ceil(timeout_s) + _GRACE_S), str(os.getpid())]
+            ),
             env=programs.environment(),
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
@@ -364,8 +366,8 @@ class _Worker:
         self._log.close()
 
 
-def _command(words: list[str]) -> list[str]:
-    """The command that starts a worker with these words, and with the modules of this process.
+def worker_command(words: list[str]) -> list[str]:
+    """The command that starts a worker with these words, and with the modules of this process; see :func:`main`.
 
     An entry of ``sys.path`` that is the current folder is left out, unless PYTHONPATH names it in full: Python puts it
     there of its own accord. What was installed there is found all the same.
@@ -491,19 +493,21 @@ def main(argv: list[str]) -> int:
 
     Args:
         argv: the job; MiB of address space; seconds per job after which this process ends itself,
-            whatever it is doing; the id of its parent.
+            whatever it is doing; the id of its parent, 0 for one that ends its children itself; a file of jobs, which
+            takes the place of standard input.
     """
-    job, memory_mb, seconds, parent = argv
+    job, memory_mb, seconds, parent, *given = argv
     out = os.fdopen(os.dup(1), "wb")
     os.dup2(2, 1)
     _be_first_to_go()
-    _end_with(int(parent))
+    if int(parent):
+        _end_with(int(parent))
     _limit_memory(int(memory_mb))
     signal.signal(signal.SIGALRM, signal.SIG_DFL)
     end_cleanly()
     try:
         function = _resolve(job)
-        for line in sys.stdin.buffer:
+        for line in Path(given[0]).read_bytes().splitlines() if given else sys.stdin.buffer:
             signal.alarm(int(seconds))
             answer = json.dumps(_answer(function, line)).encode() + b"\n"
             signal.alarm(0)

@@ -122,7 +122,8 @@ def looped(rows: int, cols: int, outer: bool, least: int) -> Blocks:
         side = min(128, power(rows))
         while side > 32 and -(-rows // side) < least:
             side //= 2
-        block = Blocks(side, min(power(cols), max(1, 4096 // side)), warps=8)
+        across = min(power(cols), max(1, 4096 // side))
+        block = Blocks(side, across, warps=max(4, side * across // 256))
     else:
         across = min(power(cols), 4096)
         side = max(1, min(power(rows), 2048 // across))

@@ -59,6 +59,8 @@ F32 = BY_NAME["float32"]
 _MOVES = frozenset(("Load", "Store", "Scalar", "Broadcast", "Cast", "Iota"))
 #: Compute capability from which blocks form clusters, as ten times the major number.
 _CLUSTERS = 90
+#: Rows of a block, side by side in memory, below which a loop over columns is faster.
+_RUN = 32
 #: Sizes of symbols for which blocks are chosen where a graph says no typical one.
 _TYPICAL = 1024
 
@@ -270,7 +272,9 @@ class _Planner:
         if self.core is not None:
             in_registers = self.core.whole_rows(in_registers, nest, lines)
             loop = self.core.fitted(loop, Form.LOOP, nest, lines)
-        if not wide and len(found) == 1 and (in_registers is None or count > 4096):
+        # Runs of few neighbours in memory waste parts of what it moves.
+        narrow = outer and in_registers is not None and in_registers.rows < _RUN
+        if not wide and len(found) == 1 and (in_registers is None or count > 4096 or narrow):
             if loop.chunks > 1 and fixed and not whole:
                 self._chunked(nest, found[0], grid, rows, loop)
             else:

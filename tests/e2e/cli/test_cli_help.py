@@ -12,7 +12,7 @@ import autofuse as package
 from autofuse.cli import app, main
 
 VERBS = (
-    "silicon", "calibrate",
+    "bench", "import-msprof", "silicon", "calibrate",
     "build", "run", "verify", "dump", "explain", "show", "schema", "new", "ops", "targets", "doctor", "cache",
     "knobs",
 )  # fmt: skip
@@ -24,7 +24,7 @@ def test_help_lists_every_verb(autofuse: Callable) -> None:
     done = autofuse("--help")
     assert done.code == 0
     assert done.err == ""
-    listed = re.findall(r"^  (\w+)  ", done.out.partition("Commands:")[2], re.M)
+    listed = re.findall(r"^  ([\w-]+)  ", done.out.partition("Commands:")[2], re.M)
     assert tuple(listed) == (*VERBS, *GROUPS)
     assert tuple(g.name for g in app.registered_groups) == GROUPS
     assert tuple(c.name or c.callback.__name__ for c in app.registered_commands) == VERBS

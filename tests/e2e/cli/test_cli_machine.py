@@ -4,6 +4,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from fake_canns import FakeCann
 
 from autofuse.base.knobs import KNOBS
 from autofuse.targets import chip_names, load_target
@@ -46,7 +47,8 @@ def test_doctor_says_what_is_missing_and_what_to_do(autofuse: Callable) -> None:
     done = autofuse("doctor", "--json", AUTOFUSE_CXX="no-such-compiler")
     assert done.code == 1
     checks = {r["what"]: r for r in done.json()["result"]["checks"]}
-    assert set(checks) == {"autofuse", "C++ compiler", "CPU twin", "CANN", "Triton", "cache"}
+    chip = {"CANN", "driver", "chips"}
+    assert set(checks) == {"autofuse", "C++ compiler", "CPU twin", "Triton", "cache"} | chip
     assert checks["C++ compiler"]["status"] == "missing"
     assert "AUTOFUSE_CXX" in checks["C++ compiler"]["hint"]
     assert checks["CANN"]["status"] == "optional"
@@ -69,6 +71,20 @@ def test_doctor_finds_bisheng(autofuse: Callable, tmp_path: Path) -> None:
     done = autofuse("doctor", "--json", ASCEND_HOME_PATH=str(tmp_path / "cann"))
     checks = {r["what"]: r for r in done.json()["result"]["checks"]}
     assert checks["CANN"] == {"what": "CANN", "status": "ok", "found": str(compiler), "hint": ""}
+    assert checks["chips"]["status"] == "optional"
+    assert "lacks the library libascendcl.so" in checks["chips"]["found"]
+
+
+@pytest.mark.twin
+def test_doctor_says_that_a_chip_is_a_fake(autofuse: Callable, fake_cann: FakeCann) -> None:
+    fake_cann.make(fail=("two-chips",))
+    done = autofuse("doctor", "--json", ASCEND_HOME_PATH=str(fake_cann.root))
+    checks = {r["what"]: r["found"] for r in done.json()["result"]["checks"]}
+    assert checks["CANN"] == f"8.5.0 (a fake), {fake_cann.root}/bin/bisheng"
+    assert checks["driver"] == "25.2.0.fake"
+    first, second = checks["chips"].split("; ")
+    assert first.startswith("npu:0 (Ascend910B2, a fake), target ascend910b2, 48 cores, 1850 MHz")
+    assert second.startswith("npu:1 (Ascend310P3, a fake), target ascend310p")
 
 
 @pytest.mark.twin

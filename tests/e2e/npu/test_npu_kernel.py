@@ -9,6 +9,7 @@ from fake_canns import FakeCann
 import autofuse
 from autofuse.base.diagnostics import AutofuseError
 from autofuse.npu.codes import AclError, Kind
+from autofuse.npu.counters import counters
 from autofuse.npu.kernel import NpuKernel
 from autofuse.results import BuildResult
 
@@ -107,6 +108,19 @@ def test_a_wrong_chip_gives_wrong_elements(fake_cann: FakeCann, built: BuildResu
     found = NpuKernel.load(built)(given["x"], given["b"])
     wrong = ~np.isclose(found, _expected(given), rtol=2e-3)
     assert 1 <= wrong.sum() <= 4
+
+
+def test_counters_of_the_pipes(fake_cann: FakeCann, built: BuildResult) -> None:
+    kernel = NpuKernel.load(built)
+    found = counters(kernel, _inputs(4096), repeats=3)
+    assert found is not None
+    assert (found.launches, found.cores) == (3, kernel.run(_inputs(4096)).block_dim)
+    assert 0.0 < found.pipes_us["MTE2"] < found.us
+    assert found.to_json()["pipes_us"]["V"] > 0.0
+    fake_cann.make(fail=("timeout",))
+    kernel = NpuKernel.load(built, timeout=0.1)
+    with pytest.raises(AutofuseError, match=r"AF5012.*did not come to its end under msprof"):
+        counters(kernel, _inputs(), repeats=1)
 
 
 def test_an_old_cann_is_refused(fake_cann: FakeCann, built: BuildResult) -> None:

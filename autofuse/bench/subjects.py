@@ -1,0 +1,219 @@
+"""What is measured: the kernel of a graph file, or of a folder, as it is there."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from autofuse import api
+from autofuse.base import reading
+from autofuse.base.artifacts import MANIFEST, digest
+from autofuse.base.diagnostics import AutofuseError
+from autofuse.codegen.backends.triton.tuning import Tuning, graph_digest
+from autofuse.frontends.results import Part
+from autofuse.gpu.loading import module_file
+from autofuse.implgraph.ir.fusion import FusionGraph
+from autofuse.implgraph.ir.serialise import to_json
+from autofuse.implgraph.ops.requirements import requirements
+from autofuse.report.explanation import explain, sizes_of
+from autofuse.results import BuildResult, read_folder
+from autofuse.targets import GpuTarget, Target, TargetSpec, find_target
+
+__all__ = ["Choice", "Subject", "chosen", "is_kernel", "points", "subject_of"]
+
+
+@dataclass(frozen=True, slots=True)
+class Subject:
+    """A kernel to be measured.
+
+    Attributes:
+        path: the graph file, or the folder.
+        graph: what it computes.
+        files: path inside the output folder -> text, as it runs.
+        built: what is generated for the graph today, which the model knows; None where nothing is.
+        target: its name; empty where it is not known.
+        edited: the text of the kernel is not what was generated.
+    """
+
+    path: str
+    graph: FusionGraph
+    files: Mapping[str, str]
+    built: BuildResult | None
+    target: str
+    edited: bool = False
+
+    @property
+    def is_triton(self) -> bool:
+        """Written in Triton, else in Ascend C."""
+        return module_file(self.graph) in self.files
+
+    def text(self) -> str:
+        """Graph and files as one text, for a worker."""
+        return json.dumps({"graph": to_json(self.graph), "files": dict(self.files)})
+
+    def facts(self) -> dict[str, Any]:
+        """The members of :class:`~autofuse.frontends.results.KernelFacts`."""
+        own = module_file(self.graph) if self.is_triton else f"device/{self.graph.name}_kernel.cpp"
+        text = self.files.get(own)
+        return {
+            "name": self.graph.label,
+            "target": self.target or None,
+            "graph_sha256": graph_digest(self.graph),
+            "kernel_sha256": None if text is None else digest(text),
+            "edited": self.edited,
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """What the model says of a kernel at some sizes.
+
+    Attributes:
+        us: modelled microseconds; None where the model has none.
+        key: the tiling key that is taken; None where there is none.
+        parts: what is chosen for each group, or kernel of a module.
+    """
+
+    us: float | None = None
+    key: int | None = None
+    parts: tuple[Part, ...] = ()
+
+
+def is_kernel(path: Path) -> bool:
+    """Whether a path is a folder that ``autofuse build`` wrote."""
+    return path.is_dir() and (path / MANIFEST).is_file()
+
+
+def subject_of(path: Path, target: str, tuning: Tuning | None = None) -> Subject:
+    """The kernel of a graph file, or of a folder that ``autofuse build`` wrote.
+
+    Args:
+        path: the one or the other.
+        target: what the kernel of a graph file is generated for; of a folder of Triton kernels, whose model is asked.
+        tuning: blocks of the kernels of a graph file.
+
+    Raises:
+        AutofuseError: as :func:`autofuse.build`; AF1001, the folder holds no kernel; AF5007, a tuning file is given for
+            a folder.
+    """
+    if not is_kernel(path):
+        built = api.build(path, target=target, tuning=tuning)
+        return Subject(str(path), built.graph, built.files, built, built.target.name)
+    if tuning is not None:
+        text = "a tuning file is for a graph file: the kernel of a folder has its blocks"
+        raise AutofuseError.of("AF5007", text, hint="leave out --tuning")
+    graph, files = read_folder(path)
+    name = target
+    if module_file(graph) not in files:
+        name = _target_in(files, graph)
+    try:
+        spec = find_target(name)
+        fits = isinstance(spec, GpuTarget) is (module_file(graph) in files)
+        again = api.build(graph, target=spec) if fits else None
+    except AutofuseError:
+        # It runs as it is; only the model cannot say anything.
+        again = None
+    edited = _is_edited(path, files)
+    return Subject(str(path), graph, files, again, name if again else "", edited)
+
+
+def _target_in(files: Mapping[str, str], graph: FusionGraph) -> str:
+    """The target that the metadata of a kernel of Ascend C name."""
+    try:
+        return str(json.loads(files[f"{graph.name}.json"])["target"])
+    except (KeyError, TypeError, ValueError):
+        return ""
+
+
+def _is_edited(folder: Path, files: Mapping[str, str]) -> bool:
+    """Whether a file has another digest than it was written with."""
+    try:
+        written = json.loads(reading.text(folder / MANIFEST))["files"]
+        return any(digest(text) != written.get(name) for name, text in files.items())
+    except (OSError, ValueError, KeyError, TypeError, AttributeError):
+        return True
+
+
+def points(graph: FusionGraph, shapes: Sequence[Mapping[str, int]]) -> list[dict[str, int]]:
+    """Sizes by symbol, for each set of sizes that is asked for; the typical ones where none is.
+
+    Args:
+        graph: whose symbols.
+        shapes: sizes by the names that users know; what is left out is typical.
+
+    Raises:
+        AutofuseError: AF1005, AF5007, a name is no symbol, or the graph has no meaning for the sizes.
+    """
+    found: list[dict[str, int]] = []
+    for given in shapes or [{}]:
+        sizes = sizes_of(graph.symbols, given)
+        for r in requirements(graph):
+            if not r.holds(sizes):
+                hint = "a kernel refuses these sizes as well"
+                raise AutofuseError.of("AF5007", r.text, hint=hint)
+        if sizes not in found:
+            found.append(sizes)
+    return found
+
+
+def chosen(
+    built: BuildResult | None, sizes: Mapping[str, int], tuning: Tuning | None = None
+) -> Choice:
+    """What the model says of a kernel at sizes by symbol; it is no measurement."""
+    if built is None:
+        return Choice()
+    target: Target = built.target
+    if isinstance(target, TargetSpec):
+        return _templates(built, target, sizes)
+    if isinstance(target, GpuTarget):
+        return _kernels(built, target, sizes, tuning)
+    return Choice()
+
+
+def _templates(built: BuildResult, target: TargetSpec, sizes: Mapping[str, int]) -> Choice:
+    found = explain(built.graph.label, built.schedule, target, sizes, built.graph)
+    parts = [
+        Part(
+            name=t["function"],
+            template=t["template"],
+            tile={k: int(t[k]) for k in ("tile", "tiles_per_core", "cores")},
+        )
+        for r in found["results"]
+        if r["chosen"]
+        for g in r["groups"]
+        for t in g["templates"]
+        if t["chosen"] and t["legal"]
+    ]
+    return Choice(found["total_us"], found["key"], tuple(parts))
+
+
+def _kernels(
+    built: BuildResult, target: GpuTarget, sizes: Mapping[str, int], tuning: Tuning | None
+) -> Choice:
+    from autofuse.codegen.backends.triton.cost import modelled
+    from autofuse.codegen.backends.triton.plan import plan
+    from autofuse.codegen.backends.triton.summary import plan_summary
+
+    program = plan(built.graph, built.hint, target, tuning)
+    parts = [
+        Part(
+            name=k["name"],
+            template=k["form"],
+            tile={
+                "rows": k["block"][0],
+                "cols": k["block"][1],
+                "cluster": k["cluster"],
+                "warps": k["warps"],
+                "programs": k["programs"],
+            },
+        )
+        for k in plan_summary(program, sizes)
+        if k["launched"]
+    ]
+    us = None
+    if target.dialect == "cuda":
+        us = sum(t.us for t in modelled(program, target, sizes))
+    return Choice(us, None, tuple(parts))

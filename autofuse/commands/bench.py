@@ -1,0 +1,190 @@
+"""``bench``: kernels on a chip or a card, compared with NumPy and timed, beside the model."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from autofuse import api
+from autofuse.base.diagnostics import AutofuseError, Diagnostic
+from autofuse.bench.bench import Case, Row, bench
+from autofuse.bench.devices import BenchDevice, parse_devices
+from autofuse.bench.measure import Plan
+from autofuse.bench.store import append_results
+from autofuse.bench.subjects import is_kernel, points, subject_of
+from autofuse.commands import words
+from autofuse.commands.graph_files import graph_files
+from autofuse.commands.outcome import Outcome
+from autofuse.frontends.results import read_results
+from autofuse.report.text.console import progress
+from autofuse.targets import CpuTarget, GpuTarget, find_target
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from autofuse.codegen.backends.triton.tuning import Tuning
+
+__all__ = ["bench_graphs"]
+
+STATES = ("measured", "wrong", "failed")
+
+
+def bench_graphs(
+    graphs: Sequence[Path],
+    *,
+    device: str | None,
+    shapes: Sequence[str],
+    target: str,
+    plan: Plan,
+    timeout_s: float,
+    tuning: Path | None = None,
+    scheduler: str | None = None,
+    out: Path | None = None,
+    quiet: bool = False,
+) -> Outcome:
+    """Build, compare, time; a row for each graph and set of sizes.
+
+    ``shapes`` are texts ``SYMBOL=N,SYMBOL=N``.  ``out`` is a store that gets the measurements.
+
+    Raises:
+        AutofuseError: everything that is wrong before the first kernel runs.
+    """
+    if out is not None and out.exists():
+        # What is no store is not found out about after minutes of measuring.
+        read_results(out)
+    paths = [p for word in graphs for p in ([word] if is_kernel(word) else graph_files([word]))]
+    if tuning is not None and len(paths) != 1:
+        text = "a tuning file is for one graph"
+        raise AutofuseError.of("AF5007", text, hint="--tuning goes with one graph file")
+    tuned = None if tuning is None else api.read_tuning(tuning)
+    given = [words.sizes(text.split(","), "--shapes") for text in shapes]
+    devices = _devices(device, paths, target)
+    _fits(devices, paths, target)
+    cases, rows_of_unbuilt = _cases(paths, target, tuned, given)
+    with progress("bench", len(cases), show=not quiet and len(cases) > 1) as tick:
+        rows = bench(
+            cases,
+            devices,
+            plan,
+            timeout_s=timeout_s,
+            tuning=tuned,
+            scheduler=scheduler,
+            tick=tick,
+        )
+    records = [r.record for r in rows if r.record is not None]
+    written = append_results(out, records) if out is not None and records else None
+    found = _found(rows, rows_of_unbuilt, devices, plan, written)
+
+    def show(screen: Console) -> None:
+        from autofuse.report.text.bench import print_bench
+
+        print_bench(screen, found)
+
+    findings = [*(d for r in rows for d in r.diagnostics), *_mixed(rows)]
+    findings += [d for _, e in rows_of_unbuilt for d in e.diagnostics]
+    counts = found["counts"]
+    ok = counts["measured"] > 0 and counts["measured"] == sum(counts.values())
+    return Outcome(found, show, tuple(findings), ok)
+
+
+def _devices(device: str | None, paths: Sequence[Path], target: str) -> tuple[BenchDevice, ...]:
+    """What is asked for; without a word what the kernels are for."""
+    if device is not None:
+        return parse_devices(device)
+    on_card = isinstance(find_target(target), GpuTarget) and not all(map(is_kernel, paths))
+    return parse_devices("cuda:0" if on_card else "npu:0")
+
+
+def _fits(devices: Sequence[BenchDevice], paths: Sequence[Path], target: str) -> None:
+    """Raises AF5007 where the target is none for the device."""
+    if all(map(is_kernel, paths)):
+        return
+    spec = find_target(target)
+    if isinstance(spec, CpuTarget):
+        text = f"bench measures on chips and cards, and {target} is a CPU"
+        raise AutofuseError.of("AF5007", text, hint="autofuse run -t cpu runs the kernel here")
+    on_card = devices[0].kind == "cuda"
+    if on_card and not (isinstance(spec, GpuTarget) and spec.dialect == "cuda"):
+        text = f"kernels for {target} do not run on {devices[0]}"
+        raise AutofuseError.of("AF5007", text, hint="-t nvidia-h100 writes kernels for a card")
+    if not on_card and isinstance(spec, GpuTarget):
+        text = f"kernels for {target} do not run on {devices[0]}"
+        raise AutofuseError.of("AF5007", text, hint="--device cuda:0 is a card")
+
+
+def _cases(
+    paths: Sequence[Path],
+    target: str,
+    tuning: Tuning | None,
+    shapes: Sequence[dict[str, int]],
+) -> tuple[list[Case], list[tuple[Path, AutofuseError]]]:
+    """Kernels at sizes; of several graphs those that cannot be built are told beside the others."""
+    cases: list[Case] = []
+    failed: list[tuple[Path, AutofuseError]] = []
+    for path in paths:
+        found = _cases_of(path, target, tuning, shapes)
+        if not isinstance(found, AutofuseError):
+            cases += found
+        elif len(paths) == 1:
+            raise found
+        else:
+            failed.append((path, found))
+    return cases, failed
+
+
+def _cases_of(
+    path: Path, target: str, tuning: Tuning | None, shapes: Sequence[dict[str, int]]
+) -> list[Case] | AutofuseError:
+    try:
+        subject = subject_of(path, target, tuning)
+        return [Case(subject, sizes) for sizes in points(subject.graph, shapes)]
+    except AutofuseError as e:
+        return e
+
+
+def _found(
+    rows: Sequence[Row],
+    failed: Sequence[tuple[Path, AutofuseError]],
+    devices: Sequence[BenchDevice],
+    plan: Plan,
+    written: Path | None,
+) -> dict[str, Any]:
+    counts = Counter(r.state for r in rows)
+    counts["failed"] += len(failed)
+    records = [r.record for r in rows if r.record is not None]
+    return {
+        "rows": [r.to_json() for r in rows],
+        "not_built": [
+            {"graph": str(p), "diagnostics": [d.to_json() for d in e.diagnostics]}
+            for p, e in failed
+        ],
+        "counts": {s: counts[s] for s in STATES},
+        "devices": [str(d) for d in devices],
+        "chips": [d.model_dump() for d in _distinct(r.device for r in records)],
+        "fake": any(r.device.fake for r in records),
+        "l2": plan.l2,
+        "warm_up": plan.warm_up,
+        "repeats": plan.repeats,
+        "seed": plan.seed,
+        "out": None if written is None else str(written),
+    }
+
+
+def _distinct(items: Any) -> list[Any]:
+    found: list[Any] = []
+    for item in items:
+        if item not in found:
+            found.append(item)
+    return found
+
+
+def _mixed(rows: Sequence[Row]) -> list[Diagnostic]:
+    """A warning where times of different chips stand beside each other."""
+    names = _distinct(r.record.device.chip for r in rows if r.record is not None)
+    if len(names) < 2:
+        return []
+    text = f"the times are of different chips: {', '.join(names)}"
+    hint = "each row says of which; name devices of one kind to compare times"
+    return [Diagnostic("AF5007", text, hint=hint, severity="warning")]

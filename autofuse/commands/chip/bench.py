@@ -1,0 +1,146 @@
+"""The verb ``bench``."""
+
+from __future__ import annotations
+
+from enum import Enum
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from autofuse.commands.options import (
+    DEFAULT_TARGET,
+    Json,
+    Scheduler,
+    Seed,
+    Target,
+    Tuning,
+    examples,
+    path,
+)
+from autofuse.commands.outcome import execute
+
+__all__ = ["register"]
+
+
+class L2(str, Enum):
+    """What is in L2 before a call."""
+
+    warm = "warm"
+    clear = "clear"
+
+
+def register(app: typer.Typer) -> None:
+    """Add the verb to the command line."""
+    app.command(
+        epilog=examples(
+            "autofuse bench first.json --device npu:0",
+            "autofuse bench first.json --shapes rows=64 --shapes rows=4096 --l2 clear",
+            "autofuse bench out --device npu:0             a folder, edited or not",
+            "autofuse bench graphs/ --device npu:0,1 --out results/",
+            "autofuse bench first.json -t nvidia-h100 --device cuda:0 --out h100.json",
+            "autofuse bench graphs/ --scheduler tcp://host:8786",
+        )
+    )(bench)
+
+
+def bench(
+    graphs: Annotated[
+        list[Path],
+        typer.Argument(
+            parser=path,
+            metavar="GRAPH|DIR...",
+            help="Graph files, folders of them, or folders that build wrote.",
+        ),
+    ],
+    device: Annotated[
+        str | None,
+        typer.Option(
+            "--device",
+            metavar="npu:N[,N]|cuda[:N]",
+            help="Where kernels are measured.  [default: npu:0, or cuda:0 for -t nvidia-*]",
+            show_default=False,
+        ),
+    ] = None,
+    shapes: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--shapes",
+            "-s",
+            metavar="SYMBOL=N,...",
+            help="Sizes to measure at. Repeatable.  [default: the typical ones]",
+        ),
+    ] = None,
+    repeats: Annotated[
+        int, typer.Option("--repeats", min=1, max=10_000, help="Samples of each kernel.")
+    ] = 50,
+    warm_up: Annotated[
+        int,
+        typer.Option("--warm-up", min=0, max=10_000, help="Calls before the first that is timed."),
+    ] = 10,
+    l2: Annotated[
+        L2,
+        typer.Option("--l2", help="L2 before a call: as the call before left it, or cleared."),
+    ] = L2.warm,
+    counters: Annotated[
+        bool,
+        typer.Option(
+            "--counters/--no-counters",
+            help="On a chip: counters of the pipes, where msprof is installed.",
+        ),
+    ] = True,
+    tuning: Tuning = None,
+    timeout: Annotated[
+        float,
+        typer.Option(
+            "--timeout",
+            min=1,
+            max=86_400,
+            metavar="S",
+            help="Seconds for a kernel at one set of sizes, with compiling and NumPy.",
+        ),
+    ] = 600,
+    scheduler: Scheduler = None,
+    out: Annotated[
+        Path | None,
+        typer.Option(
+            "--out",
+            "-o",
+            parser=path,
+            metavar="FILE|DIR",
+            help="Add the results to this file, or to this folder.",
+        ),
+    ] = None,
+    seed: Seed = 0,
+    target: Target = DEFAULT_TARGET,
+    json: Json = False,
+) -> None:
+    """Measure kernels on a chip or a card.
+
+    Ascend C runs on an Ascend chip, Triton (-t nvidia-h100) on a card. Every output is
+    compared with NumPy first: a wrong kernel has no time. Then calls are timed by events of the
+    device, and the median is printed beside the time of the cost model, which is no measurement. A
+    device measures one kernel at a time, in a process of its own.
+    """
+    from autofuse.bench.measure import Plan
+    from autofuse.commands.bench import bench_graphs
+
+    plan = Plan(warm_up, repeats, l2.value, seed, counters)
+    raise typer.Exit(
+        execute(
+            "bench",
+            lambda: bench_graphs(
+                graphs,
+                device=device,
+                shapes=shapes or [],
+                target=target,
+                plan=plan,
+                timeout_s=timeout,
+                tuning=tuning,
+                scheduler=scheduler,
+                out=out,
+                quiet=json,
+            ),
+            as_json=json,
+        )
+    )

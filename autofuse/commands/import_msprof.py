@@ -1,0 +1,121 @@
+"""``import-msprof``: what a user's own profile says of kernels of autofuse, into the store of ``bench``."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from autofuse.base.artifacts import MANIFEST
+from autofuse.base.diagnostics import AutofuseError, Diagnostic, Where
+from autofuse.bench.importing import Imported, imported
+from autofuse.bench.store import append_results
+from autofuse.bench.subjects import Subject, is_kernel, subject_of
+from autofuse.commands.graph_files import graph_files
+from autofuse.commands.outcome import Outcome
+from autofuse.commands.writing import keep_inputs
+from autofuse.frontends.profiles import read_profile
+from autofuse.frontends.results import read_results
+from autofuse.targets import ascend_chip, find_target
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+__all__ = ["import_msprof"]
+
+
+def import_msprof(
+    tables: Sequence[Path], *, graphs: Sequence[Path], target: str, out: Path | None
+) -> Outcome:
+    """Read operator tables, recognise kernels by their names, and add their times to a store.
+
+    ``graphs`` are graph files, folders of them, and folders that ``build`` wrote.  ``target`` is the chip that was
+    profiled, which a table does not say.
+
+    Raises:
+        AutofuseError: a table, a graph or the store cannot be read; AF5005, the store cannot be written.
+    """
+    spec = ascend_chip(find_target(target))
+    if out is not None:
+        for table in tables:
+            keep_inputs(out, {"the table": table})
+        if out.exists():
+            read_results(out)
+    subjects, findings = _subjects(graphs, target)
+    found: list[Imported] = []
+    fake = False
+    for table in tables:
+        profile = read_profile(table)
+        fake = fake or profile.fake
+        found.append(imported(profile, subjects, chip=spec.soc, target=spec.name))
+    records = [m for f in found for m in f.records]
+    written = append_results(out, records) if out is not None and records else None
+    taken = sum(f.taken for f in found)
+    total = sum(f.total for f in found)
+    result = {
+        "rows": [
+            {
+                "name": m.kernel.name,
+                "graph": graph or None,
+                "sizes": dict(m.sizes),
+                "cores": m.cores,
+                "samples": len(m.times_us),
+                "measured_us": m.median_us,
+                "modelled_us": m.modelled_us,
+                "counters": dict(m.counters),
+            }
+            for f in found
+            for m, graph in zip(f.records, f.graphs, strict=True)
+        ],
+        "total": total,
+        "taken": taken,
+        "left": total - taken,
+        "chip": spec.soc,
+        "fake": fake,
+        "out": None if written is None else str(written),
+    }
+    if not records:
+        hint = "--graphs names the graph files, or the folders that build wrote, of the kernels"
+        where = Where(str(tables[0]))
+        text = f"none of the {total} rows is of a kernel of autofuse"
+        findings.append(Diagnostic("AF1403", text, where, hint))
+
+    def show(screen: Console) -> None:
+        from autofuse.report.text.bench import print_import
+
+        print_import(screen, result)
+
+    return Outcome(result, show, tuple(findings), bool(records))
+
+
+def _subjects(graphs: Sequence[Path], target: str) -> tuple[list[Subject], list[Diagnostic]]:
+    """Kernels of graphs; what cannot be built is a warning, since the kernel may be in the table all the same."""
+    found: list[Subject] = []
+    notes: list[Diagnostic] = []
+    for word in graphs:
+        for path in [word] if is_kernel(word) else [*_folders(word), *_files(word)]:
+            try:
+                found.append(subject_of(path, target))
+            except AutofuseError as e:  # noqa: PERF203 - building takes far longer
+                if path == word:
+                    raise
+                d = e.diagnostics[0]
+                where = Where(str(path))
+                notes.append(
+                    Diagnostic(d.code, d.message, where, "the graph is left out", severity="note")
+                )
+    return found, notes
+
+
+def _folders(word: Path) -> list[Path]:
+    """Folders of kernels in a folder."""
+    return sorted(p.parent for p in word.rglob(MANIFEST)) if word.is_dir() else []
+
+
+def _files(word: Path) -> list[Path]:
+    try:
+        return list(graph_files([word]))
+    except AutofuseError:
+        if word.is_dir() and _folders(word):
+            return []
+        raise

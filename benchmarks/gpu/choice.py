@@ -1,0 +1,216 @@
+"""What the choice of blocks costs on a card: that of the rules beside the fastest that a search finds.
+
+    python benchmarks/gpu/choice.py --out raw --seconds 400 --jobs 8
+    python benchmarks/gpu/choice.py --out raw --rows "4?_*" --jobs 4
+
+For every kernel of a row one size of its blocks after another is doubled and halved, as long as that is faster; two
+rounds at most.  Each candidate is what ``--tuning`` takes.  ``--jobs`` processes compile side by side, and take turns
+on the card.  Writes ``choice.json`` into ``--out``: for every row the time of the choice, that of the fastest, its
+sizes, and how many were tried.  Results are not compared with anything here: ``run.py`` compares those of the choice,
+the tests those of other blocks.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import itertools
+import json
+import math
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import torch
+from measure import device_facts
+from model import captured
+from rows import Row, rows
+from worker import parser, share
+
+from autofuse import api
+from autofuse.base.diagnostics import AutofuseError
+from autofuse.codegen.backends.triton.plan import plan
+from autofuse.codegen.backends.triton.tuning import KernelTuning, Tuning
+from autofuse.gpu.loading import load_here
+from autofuse.gpu.timing import spans, timing_inputs
+from autofuse.implgraph.ir.fusion import FusionGraph
+from autofuse.targets import GpuTarget, load_gpu
+
+FILE = "choice.json"
+#: A candidate is taken where it is faster by this part.
+_LEAST_GAIN = 0.01
+_ROUNDS = 2
+_SAMPLES = 9
+
+_Sizes = tuple[KernelTuning, ...]
+
+#: What is tried: sizes times factors.
+_STEPS: tuple[dict[str, float], ...] = (
+    *(
+        {key: f}
+        for key in ("rows", "cols", "warps", "parts", "chunks", "programs")
+        for f in (2, 0.5)
+    ),
+    {"stages": 2},
+    {"rows": 2, "cols": 0.5},
+    {"rows": 0.5, "cols": 2},
+    {"rows": 2, "warps": 2},
+    {"cols": 2, "warps": 2},
+)
+
+
+def main() -> int:
+    """Search for the rows that the command line asks for."""
+    options = parser()
+    options.description = (__doc__ or "").partition("\n")[0]
+    options.add_argument("--seconds", type=float, default=math.inf, help="start no row after this")
+    options.add_argument("--jobs", type=int, default=4, help="processes that compile")
+    options.add_argument("--part", type=share, help="K/N: one of these processes")
+    options.add_argument("--lock", type=Path, help="held while something is timed")
+    args = options.parse_args()
+    if args.part:
+        return search(args)
+    args.out.mkdir(parents=True, exist_ok=True)
+    until = min(args.until, time.time() + args.seconds)
+    with tempfile.TemporaryDirectory() as folder:
+        lock = Path(folder) / "lock"
+        lock.touch()
+        workers = [
+            subprocess.Popen(
+                [
+                    *(sys.executable, __file__, *sys.argv[1:], f"--part={k}/{args.jobs}"),
+                    *(f"--lock={lock}", f"--until={until}"),
+                ],
+                stdout=(Path(folder) / f"{k}.jsonl").open("w"),
+            )
+            for k in range(args.jobs)
+        ]
+        codes = [w.wait() for w in workers]
+        texts = [p.read_text(encoding="utf-8") for p in sorted(Path(folder).glob("*.jsonl"))]
+    found = [json.loads(line) for text in texts for line in text.splitlines()]
+    found.sort(key=lambda r: (r["set"], r["name"]))
+    document = {"run": device_facts(args.device) | {"time": time.time()}, "rows": found}
+    args.out.joinpath(FILE).write_text(json.dumps(document, indent=0) + "\n", encoding="utf-8")
+    print("\n".join(table(found)))
+    return max(codes, default=0)
+
+
+def search(args: Any) -> int:
+    """One of the processes: its rows, a line of JSON each on stdout."""
+    gpu, (part, parts) = load_gpu(args.target), args.part
+    for row in rows(args.set, args.rows)[part::parts]:
+        if time.time() > args.until:
+            break
+        try:
+            record = of_row(row, gpu, args)
+        except Exception as e:
+            print(f"{row.name}: {type(e).__name__}: {e}", file=sys.stderr)
+            continue
+        print(json.dumps(record), flush=True)
+        torch.cuda.empty_cache()
+    return 0
+
+
+def of_row(row: Row, gpu: GpuTarget, args: Any) -> dict[str, Any]:
+    """The search for all kernels of a row."""
+    kernels = [of_graph(g, gpu, args) for g in captured(row)]
+    return {
+        "set": row.set,
+        "name": row.name,
+        "us": sum(k["us"] for k in kernels),
+        "best_us": sum(k["best_us"] for k in kernels),
+        "graphs": kernels,
+    }
+
+
+def of_graph(graph: FusionGraph, gpu: GpuTarget, args: Any) -> dict[str, Any]:
+    """Coordinate descent over the sizes of the blocks of a graph's kernels."""
+    built = api.build(graph, target=gpu)
+    first = Tuning.of(plan(built.graph, built.hint, gpu), gpu)
+    inputs = timing_inputs(built.graph, {}, torch.device(args.device), args.seed)
+
+    def measured(sizes: _Sizes) -> float:
+        text = api.build(graph, target=gpu, tuning=replace(first, kernels=sizes)).files
+        function = load_here(text, built.graph, args.device).function
+        with held(args.lock):
+            return timed(lambda: function(*inputs))
+
+    tried: dict[str, float] = {}
+    now, chosen = first.kernels, 0.0
+    best = chosen = measured(now)
+    for _ in range(_ROUNDS):
+        before = best
+        for at, factors in itertools.product(range(len(now)), _STEPS):
+            sizes = scaled(now, at, factors)
+            name = json.dumps([k.sizes for k in sizes], sort_keys=True)
+            if name in tried or time.time() > args.until:
+                continue
+            try:
+                tried[name] = measured(sizes)
+            except AutofuseError:
+                tried[name] = math.inf  # blocks that cannot be
+            except Exception as e:
+                tried[name] = math.inf  # what Triton cannot compile
+                print(f"{graph.name} {name}: {type(e).__name__}", file=sys.stderr)
+            if tried[name] < best * (1 - _LEAST_GAIN):
+                best, now = tried[name], sizes
+        if best == before:
+            break
+    return {
+        "us": chosen,
+        "best_us": best,
+        "tried": sum(map(math.isfinite, tried.values())),
+        "chosen": {k.name: dict(k.sizes) for k in first.kernels},
+        "best": {k.name: dict(k.sizes) for k in now},
+    }
+
+
+def scaled(sizes: _Sizes, at: int, factors: Mapping[str, float]) -> _Sizes:
+    """The sizes of all kernels, some of those of one kernel times a factor."""
+    own = dict(sizes[at].sizes)
+    for key, factor in factors.items():
+        if key in own:
+            own[key] = max(1, int(own[key] * factor))
+    if "parts" in factors and "cols" in own and "cols" not in factors:
+        own["cols"] = max(1, int(own["cols"] / factors["parts"]))
+    return (*sizes[:at], replace(sizes[at], sizes=own), *sizes[at + 1 :])
+
+
+def timed(call: Callable[[], object]) -> float:
+    """Microseconds of a call, the median of some; the first ones compile."""
+    for _ in range(2):
+        call()
+    torch.cuda.synchronize()
+    torch.cuda._sleep(1_000_000)  # type: ignore[no-untyped-call]
+    return statistics.median(spans(call, _SAMPLES))
+
+
+@contextmanager
+def held(lock: Path | None) -> Iterator[None]:
+    """Alone on the card, where processes share it."""
+    if lock is None:
+        yield
+        return
+    with lock.open() as f:
+        fcntl.flock(f, fcntl.LOCK_EX)
+        yield
+
+
+def table(found: Sequence[dict[str, Any]]) -> Iterator[str]:
+    """The rows, the dearest choice first, and the mean."""
+    yield f"{'row':48} {'chosen us':>10} {'best us':>10} {'cost':>7}"
+    for r in sorted(found, key=lambda r: r["best_us"] / r["us"]):
+        yield f"{r['name'][:48]:48} {r['us']:10.1f} {r['best_us']:10.1f} {r['us'] / r['best_us'] - 1:7.1%}"
+    if found:
+        mean = sum(r["us"] / r["best_us"] - 1 for r in found) / len(found)
+        yield f"mean of {len(found)} rows: {mean:.1%}"
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,150 @@
+"""Bytes that kernels of rows move to and from DRAM, counted by Nsight Compute, beside the compulsory bytes.
+
+    python benchmarks/gpu/dram.py --out raw --set sweep,operators
+    python benchmarks/gpu/dram.py --out raw --rows softmax --seconds 300
+
+Writes ``dram.json`` into ``--out``: device, versions, and for every row the compulsory bytes, the kernels and what they
+read and wrote.  L2 is emptied before every kernel; what a kernel leaves there (50 MB on an H100) is not yet written.
+Needs ``ncu`` on PATH and the right to read the card's counters.
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import math
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import torch
+from competitors import COMPETITORS
+from measure import device_facts
+from oracle import call_of
+from rows import compulsory_bytes, rows
+from worker import parser
+
+FILE = "dram.json"
+_METRICS = ("dram__bytes_read.sum", "dram__bytes_write.sum")
+#: The kernel that stands between those of two rows.
+_BETWEEN = "spin_kernel"
+
+
+def main() -> int:
+    """Count what the command line asks for."""
+    options = parser()
+    options.description = (__doc__ or "").partition("\n")[0]
+    options.add_argument("--seconds", type=float, default=math.inf, help="start no row after this")
+    options.add_argument("--inside", type=Path, help="the file of rows: a process that ncu watches")
+    args = options.parse_args()
+    if args.inside:
+        return profiled(args)
+    args.out.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory() as folder:
+        listed = Path(folder) / "rows.jsonl"
+        until = min(args.until, time.time() + args.seconds)
+        command = [
+            *(
+                "ncu",
+                "--csv",
+                "--page=raw",
+                "--print-units=base",
+                f"--metrics={','.join(_METRICS)}",
+            ),
+            *("--profile-from-start=off", "--clock-control=none", "--target-processes=all"),
+            *(sys.executable, __file__, *sys.argv[1:], f"--inside={listed}", f"--until={until}"),
+        ]
+        ran = subprocess.run(command, stdout=subprocess.PIPE, text=True)
+        if ran.returncode or not listed.exists():
+            print(ran.stdout[-3000:], file=sys.stderr)
+            return 1
+        done = [json.loads(line) for line in listed.read_text(encoding="utf-8").splitlines()]
+    for row, kernels in zip(done, counted(ran.stdout), strict=True):
+        row["kernels"] = kernels
+    document = {"run": device_facts(args.device) | {"time": time.time()}, "rows": done}
+    text = json.dumps(document, indent=0) + "\n"
+    args.out.joinpath(FILE).write_text(text, encoding="utf-8")
+    print("\n".join(table(done)))
+    return 0
+
+
+def profiled(args: Any) -> int:
+    """Run one call of every row where ncu counts, after one where it does not."""
+    torch._functorch.config.donated_buffer = False
+    runtime = torch.cuda.cudart()
+    for row in rows(args.set, args.rows)[args.share[0] :: args.share[1]]:
+        if time.time() > args.until:
+            break
+        torch._dynamo.reset()
+        try:
+            case = row.case(args.device, args.seed, args.tiny)
+            call = call_of(COMPETITORS["autofuse"](row, case, args.target), case)
+            results = call()
+            torch.cuda.synchronize()
+        except Exception as e:
+            print(f"{row.name}: {type(e).__name__}: {e}", file=sys.stderr)
+            continue
+        entry = {
+            "set": row.set,
+            "name": row.name,
+            "bytes": compulsory_bytes(row, case, results),
+        }
+        del results
+        runtime.cudaProfilerStart()
+        torch.cuda._sleep(1)
+        call()
+        torch.cuda.synchronize()
+        runtime.cudaProfilerStop()
+        with args.inside.open("a", encoding="utf-8") as f:
+            f.write(json.dumps(entry) + "\n")
+        print(row.name, file=sys.stderr, flush=True)
+        del case, call
+        torch.cuda.empty_cache()
+    return 0
+
+
+def counted(text: str) -> Iterator[list[dict[str, Any]]]:
+    """The kernels of every row in order: name, bytes read, bytes written.
+
+    Args:
+        text: what ncu prints: lines of its own, then CSV with a line of units behind the head.
+    """
+    table = text[text.index('"ID"') :]
+    found = csv.DictReader(io.StringIO(table))
+    kernels: list[dict[str, Any]] | None = None
+    for line in found:
+        if not line["ID"].isdigit():
+            continue
+        name = line["Kernel Name"].partition("(")[0]
+        if _BETWEEN in name:
+            if kernels is not None:
+                yield kernels
+            kernels = []
+            continue
+        read, written = (int(float(line[m].replace(",", ""))) for m in _METRICS)
+        assert kernels is not None
+        kernels.append({"name": name, "read": read, "written": written})
+    if kernels is not None:
+        yield kernels
+
+
+def moved(row: dict[str, Any]) -> int:
+    """Bytes of all kernels of a row."""
+    return sum(k["read"] + k["written"] for k in row["kernels"])
+
+
+def table(found: Sequence[dict[str, Any]]) -> Iterator[str]:
+    """A line per row: compulsory MB, and what was moved over it."""
+    yield f"{'row':48} {'MB':>9} {'kernels':>8} {'moved/compulsory':>17}"
+    for r in found:
+        ratio = moved(r) / r["bytes"]
+        yield f"{r['name'][:48]:48} {r['bytes'] / 1e6:9.1f} {len(r['kernels']):8} {ratio:17.3f}"
+
+
+if __name__ == "__main__":
+    sys.exit(main())
