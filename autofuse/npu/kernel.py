@@ -298,7 +298,8 @@ def _metadata(files: Mapping[str, str], graph: FusionGraph) -> _Metadata:
         found = json.loads(files[f"{graph.name}.json"])
         cann = found["cann"]
         release, calls = cann["release"], tuple(map(str, cann["calls"]))
-        target, arch = str(found["target"]), str(found["npuArch"])
+        # Of a target file of one's own it is the chip that this builds on.
+        target, arch = str(found.get("targetBase", found["target"])), str(found["npuArch"])
         load_chip(target)
         if release is not None and not isinstance(release, str):
             raise TypeError(f"the release {release!r}")

@@ -55,6 +55,7 @@ class Kit:
         waits: seconds to wait, one after the other, for a chip that does not answer.
         around: seconds that a process may take beside its launches.
         names: of the jobs of workers: what runs a unit, compiles its kernel, asks the chip.
+        named: what workers find the target by, where that is not its name: the path of its file.
     """
 
     target: TargetSpec
@@ -66,6 +67,7 @@ class Kit:
     waits: Sequence[float] = _WAITS
     around: float = _AROUND_S
     names: tuple[str, str, str] = (RUN, COMPILE, PROBE)
+    named: str = ""
 
     def run(self, units: Sequence[Unit], journal: Journal, watch: Callable[[Seen], None]) -> bool:
         """Run the units that the journal has no rows of, in their order.
@@ -94,7 +96,7 @@ class Kit:
     @contextmanager
     def _ahead(self, groups: Sequence[Sequence[Unit]]) -> Iterator[Iterator[Outcome]]:
         """Compiles the kernels of groups side by side, some of them ahead of the chip."""
-        items = ({"unit": g[0].name, "target": self.target.name} for g in groups)
+        items = ({"unit": g[0].name, "target": self.named or self.target.name} for g in groups)
         workers = self.jobs or max(1, (os.cpu_count() or 2) - 1)
         with WorkerPool(self.names[1], workers, timeout_s=_COMPILE_S, memory_mb=0) as pool:
             compiled = pool.map(items)
@@ -141,7 +143,7 @@ class Kit:
         outcome = pool.run(
             {
                 "unit": unit.name,
-                "target": self.target.name,
+                "target": self.named or self.target.name,
                 "device": self.device,
                 "limit": self.limit,
                 "seed": self.seed,
