@@ -23,7 +23,7 @@ from autofuse.implgraph.ops.requirements import requirements
 from autofuse.report.explanation import explain, sizes_of
 from autofuse.report.tuned_choice import tuned_choice
 from autofuse.results import BuildResult, read_folder
-from autofuse.targets import GpuTarget, Target, TargetSpec, find_target
+from autofuse.targets import GpuTarget, Target, TargetSpec, find_known, find_target
 
 __all__ = ["Choice", "Subject", "chosen", "is_kernel", "points", "subject_of"]
 
@@ -110,10 +110,13 @@ def subject_of(path: Path, target: str, tuning: Tuning | Tilings | None = None) 
         raise AutofuseError.of("AF5007", text, hint="leave out --tuning")
     graph, files = read_folder(path)
     name = target
-    if module_file(graph) not in files:
-        name = _target_in(files, graph)
     try:
-        spec = find_target(name)
+        if module_file(graph) in files:
+            spec = find_target(name)
+        else:
+            # A name that comes with the files opens no other one.
+            name = _target_in(files, graph)
+            spec = find_known(name)
         fits = isinstance(spec, GpuTarget) is (module_file(graph) in files)
         again = api.build(graph, target=spec) if fits else None
     except AutofuseError:

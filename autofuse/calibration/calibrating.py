@@ -219,7 +219,7 @@ def _notes(bundle: Bundle, target: TargetSpec, clocked: TargetSpec) -> tuple[str
     if clocked.clock_mhz != target.clock_mhz:
         out.append(f"the chip reports {clocked.clock_mhz} MHz in place of {target.clock_mhz}")
     if not bundle.complete:
-        out.append("the bundle is not complete: autofuse silicon --resume goes on")
+        out.append("the bundle is of a part of the kit, or of a run that stopped")
     return tuple(out)
 
 

@@ -160,8 +160,8 @@ def _copies(target: TargetSpec) -> Iterator[Case]:
     both = ("model.read_gbs", "model.write_gbs")
     for cores, row, tiles in ((1, 2048, 64), (most, 1024, 64), (most, 4096, 48), (most, 4096, 96)):
         sizes = {"cores": cores, "tiles": tiles, "row": row}
-        figures = both if row == 4096 else ()
-        yield Case(f"copy.c{cores}.r{row}.t{tiles}", "copy", sizes, figures, "clear")
+        told = both if row == 4096 else ()
+        yield Case(f"copy.c{cores}.r{row}.t{tiles}", "copy", sizes, told, "clear")
 
 
 def _store(name: str, figures: tuple[str, ...], *, risk: int = 0, **sizes: int) -> Case:

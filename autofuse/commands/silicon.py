@@ -68,7 +68,8 @@ def silicon(
 ) -> Outcome:
     """Run the kit on a chip, show what it found, and write the bundle if ``agree`` says so."""
     chip = _chip_at(device)
-    spec = load_target(target or _target_of(chip))
+    word = target or _target_of(chip)
+    spec = load_target(word)
     units = _units(spec, only, words)
     path = out or Path(f"silicon-{spec.name}.json.gz")
     if not path.parent.is_dir():
@@ -76,7 +77,8 @@ def silicon(
     journal = Journal(path.with_name(f"{path.name}.journal"), _head(chip, spec, only, words, seed))
     journal.start(resume=resume)
     try:
-        kit = Kit(spec, device, limit, repeats, seed, jobs)
+        named = str(Path(word).absolute()) if spec.base else word
+        kit = Kit(spec, device, limit, repeats, seed, jobs, named=named)
         left = sum(u.name not in journal.rows for u in units)
         with _watched(left, quiet=quiet) as watch:
             there = kit.run(units, journal, watch)

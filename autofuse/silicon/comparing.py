@@ -8,14 +8,16 @@ from typing import Any, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from autofuse.frontends.bundle import MAX_DIFFERENCES
 from autofuse.implgraph.ir.dtypes import DType
 from autofuse.twin.oracle.compare import compare
 from autofuse.twin.oracle.oracle import Reference
 
-__all__ = ["compared"]
+__all__ = ["LISTED", "compared"]
 
 Array: TypeAlias = npt.NDArray[Any]
+
+#: Elements that are listed: what a bundle takes.
+LISTED = 16
 
 
 def compared(
@@ -77,7 +79,7 @@ def _farthest(at: Array, got: Array, reference: Reference) -> list[int]:
         if reference.tolerance is not None:
             off = off / np.maximum(reference.tolerance.reshape(-1)[at], 1e-300)
     off[~np.isfinite(off)] = np.inf
-    order = np.argsort(-off, kind="stable")[:MAX_DIFFERENCES]
+    order = np.argsort(-off, kind="stable")[:LISTED]
     return [int(i) for i in at[order]]
 
 

@@ -10,12 +10,14 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from types import MappingProxyType
 
+from autofuse.implgraph.ir.fusion import AttrValue
+
 __all__ = ["CORNERS", "Corner"]
 
 _NAN, _INF = math.nan, math.inf
 #: Subnormal numbers of float32 and of float16, and the least normal ones.
 _SMALL, _SMALL16 = (1e-40, -1e-40, 1e-45, 1.1754944e-38), (6e-8, -6e-8, 5.9e-5, 6.104e-5)
-_NOTHING: Mapping[str, str] = MappingProxyType({})
+_NOTHING: Mapping[str, AttrValue] = MappingProxyType({})
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,11 +38,11 @@ class Corner:
     op: str
     dtype: str
     inputs: tuple[tuple[float, ...], ...]
-    attrs: Mapping[str, object] = field(default_factory=lambda: _NOTHING)
+    attrs: Mapping[str, AttrValue] = field(default_factory=lambda: _NOTHING)
 
 
 def _floats(
-    name: str, says: str, op: str, *inputs: tuple[float, ...], **attrs: object
+    name: str, says: str, op: str, *inputs: tuple[float, ...], **attrs: AttrValue
 ) -> tuple[Corner, ...]:
     """The same for floats of 32 and of 16 bits."""
     return tuple(
@@ -115,9 +117,9 @@ CORNERS: tuple[Corner, ...] = (
     ),
     *_floats("equal_nan", "NaN equals nothing, 0 equals -0", "Equal", *_PAIRS),
     *_floats("not_equal_nan", "NaN differs from everything", "NotEqual", *_PAIRS),
-    *_floats("reduce_max_nan", "a maximum over NaN is NaN", "ReduceMax", _PAIRS[0], axes=[0]),
+    *_floats("reduce_max_nan", "a maximum over NaN is NaN", "ReduceMax", _PAIRS[0], axes=(0,)),
     *_floats(
-        "reduce_sum_infinity", "a sum of inf and -inf is NaN", "ReduceSum", _PAIRS[1], axes=[0]
+        "reduce_sum_infinity", "a sum of inf and -inf is NaN", "ReduceSum", _PAIRS[1], axes=(0,)
     ),
     *_floats(
         "arg_max_tie",

@@ -3,19 +3,27 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 from typing import Any, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 
-from autofuse.frontends import read
+from autofuse.implgraph.expr.expression import const, sym
 from autofuse.implgraph.ir.dtypes import BY_NAME, numpy_dtype
-from autofuse.implgraph.ir.fusion import FusionGraph
+from autofuse.implgraph.ir.fusion import (
+    AttrValue,
+    FusionGraph,
+    FusionNode,
+    GraphOutput,
+    Symbol,
+    Tensor,
+)
 from autofuse.implgraph.ops.definition import OpError
-from autofuse.implgraph.ops.registry import all_ops
-from autofuse.report.op_support import DTYPES, NONE, example, one_op_graph, realised
+from autofuse.implgraph.ops.infer import infer_node
+from autofuse.implgraph.ops.registry import all_ops, lookup
+from autofuse.report.op_support import DTYPES, NONE, one_op_graph, realised
 from autofuse.silicon.corners import CORNERS
 from autofuse.targets import TargetSpec
 from autofuse.twin.oracle.data import random_inputs
@@ -24,7 +32,7 @@ __all__ = ["FAMILIES", "FamilyGraph", "Subject", "subjects"]
 
 Array: TypeAlias = npt.NDArray[Any]
 _NO_SIZES: Mapping[str, int] = MappingProxyType({})
-Node: TypeAlias = "tuple[str, tuple[str, ...], dict[str, object]]"
+Node: TypeAlias = "tuple[str, tuple[str, ...], dict[str, AttrValue]]"
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +57,7 @@ class FamilyGraph:
 
 
 _X, _BOTH = ("x",), ("x", "y")
-_SUM: Node = ("ReduceSum", ("t0",), {"axes": [1]})
+_SUM: Node = ("ReduceSum", ("t0",), {"axes": (1,)})
 
 FAMILIES: tuple[FamilyGraph, ...] = (
     FamilyGraph(
@@ -77,16 +85,16 @@ FAMILIES: tuple[FamilyGraph, ...] = (
         ((64, 24000), (1, 24000)),
         (("Mul", _BOTH, {}), _SUM),
     ),
-    FamilyGraph("columns", ("reduce_block",), ((500, 1000),), (("ReduceSum", _X, {"axes": [0]}),)),
+    FamilyGraph("columns", ("reduce_block",), ((500, 1000),), (("ReduceSum", _X, {"axes": (0,)}),)),
     FamilyGraph(
-        "transposed", ("transpose",), ((128, 192),), (("Transpose", _X, {"perm": [1, 0]}),)
+        "transposed", ("transpose",), ((128, 192),), (("Transpose", _X, {"perm": (1, 0)}),)
     ),
     FamilyGraph("triples", ("narrow",), ((5000, 3), (5000, 1)), (("Mul", _BOTH, {}),)),
     FamilyGraph(
         "channels",
         ("narrow_outer",),
         ((200, 3, 64),),
-        (("Transpose", _X, {"perm": [0, 2, 1]}),),
+        (("Transpose", _X, {"perm": (0, 2, 1)}),),
     ),
     FamilyGraph("pairs", ("narrow_rows",), ((64, 8192, 2), (8192, 1)), (("Mul", _BOTH, {}),)),
     FamilyGraph("sums", ("scan_all",), ((256, 200),), (("CumSum", _X, {"axis": 1}),)),
@@ -96,7 +104,7 @@ FAMILIES: tuple[FamilyGraph, ...] = (
         "divided_sum",
         ("reduce",),
         ((100_000,),),
-        (("ReduceSum", _X, {"axes": [0]}),),
+        (("ReduceSum", _X, {"axes": (0,)}),),
         meets=True,
     ),
 )
@@ -129,8 +137,8 @@ class Subject:
     def graph(self) -> FusionGraph:
         """The graph of the kernel."""
         if self.kind == "op":
-            # As a graph file writes it, so that every attribute has its usual form.
-            return read(example(_ROWS[self.about], BY_NAME[self.dtype]))
+            graph = one_op_graph(_ROWS[self.about], BY_NAME[self.dtype])
+            return replace(graph, name=f"op_{self.about}_{self.dtype}")
         if self.kind == "template":
             return _family_graph(_FAMILIES[self.about])
         c = _CORNERS[self.about]
@@ -185,27 +193,24 @@ def _graph(
     nodes: Sequence[Node],
 ) -> FusionGraph:
     symbols = dict.fromkeys(d for s in shapes for d in s if isinstance(d, str))
-    document = {
-        "schema": "autofuse.graph/1",
-        "name": name,
-        **({"symbols": {s: {"min": 1, "max": 1 << 20} for s in symbols}} if symbols else {}),
-        "inputs": [
-            {"name": n, "dtype": dtype, "shape": list(s)}
-            for n, s in zip(inputs, shapes, strict=True)
-        ],
-        "nodes": [
-            {
-                "name": f"n{i}",
-                "op": op,
-                "inputs": list(operands),
-                "outputs": [f"t{i}"],
-                **({"attrs": attrs} if attrs else {}),
-            }
-            for i, (op, operands, attrs) in enumerate(nodes)
-        ],
-        "outputs": [f"t{len(nodes) - 1}"],
+    tensors = {
+        n: Tensor(n, BY_NAME[dtype], tuple(sym(d) if isinstance(d, str) else const(d) for d in s))
+        for n, s in zip(inputs, shapes, strict=True)
     }
-    return read(document)
+    made = []
+    for i, (op, operands, attrs) in enumerate(nodes):
+        kind, shape = infer_node(lookup(op), [tensors[n] for n in operands], attrs)
+        tensors[f"t{i}"] = Tensor(f"t{i}", kind, shape)
+        made.append(FusionNode(f"n{i}", op, operands, (f"t{i}",), attrs))
+    last = f"t{len(nodes) - 1}"
+    return FusionGraph(
+        name,
+        tuple(Symbol(s, 1, 1 << 20) for s in symbols),
+        tuple(inputs),
+        tuple(made),
+        (GraphOutput(last, last),),
+        tensors,
+    )
 
 
 _ROWS = {row.name: row for row in all_ops(user=True)}

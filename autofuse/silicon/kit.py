@@ -53,6 +53,9 @@ class Kit:
         seed: of random data.
         jobs: kernels that are compiled at a time; 0: one per core, less one.
         waits: seconds to wait, one after the other, for a chip that does not answer.
+        around: seconds that a process may take beside its launches.
+        names: of the jobs of workers: what runs a unit, compiles its kernel, asks the chip.
+        named: what workers find the target by, where that is not its name: the path of its file.
     """
 
     target: TargetSpec
@@ -62,6 +65,9 @@ class Kit:
     seed: int
     jobs: int = 0
     waits: Sequence[float] = _WAITS
+    around: float = _AROUND_S
+    names: tuple[str, str, str] = (RUN, COMPILE, PROBE)
+    named: str = ""
 
     def run(self, units: Sequence[Unit], journal: Journal, watch: Callable[[Seen], None]) -> bool:
         """Run the units that the journal has no rows of, in their order.
@@ -90,9 +96,9 @@ class Kit:
     @contextmanager
     def _ahead(self, groups: Sequence[Sequence[Unit]]) -> Iterator[Iterator[Outcome]]:
         """Compiles the kernels of groups side by side, some of them ahead of the chip."""
-        items = ({"unit": g[0].name, "target": self.target.name} for g in groups)
+        items = ({"unit": g[0].name, "target": self.named or self.target.name} for g in groups)
         workers = self.jobs or max(1, (os.cpu_count() or 2) - 1)
-        with WorkerPool(COMPILE, workers, timeout_s=_COMPILE_S, memory_mb=0) as pool:
+        with WorkerPool(self.names[1], workers, timeout_s=_COMPILE_S, memory_mb=0) as pool:
             compiled = pool.map(items)
             try:
                 yield compiled
@@ -107,9 +113,11 @@ class Kit:
         """The units of one kernel, in a process of their own; False if the chip was lost for good."""
         if not group:
             return True
-        most = 2 * self.limit + _AROUND_S
+        most = 2 * self.limit + self.around
         # The runtime reserves more addresses than any limit on memory allows.
-        with WorkerPool(RUN, 1, timeout_s=most, memory_mb=0, jobs_per_worker=1 << 30) as pool:
+        with WorkerPool(
+            self.names[0], 1, timeout_s=most, memory_mb=0, jobs_per_worker=1 << 30
+        ) as pool:
             left = list(group)
             while left:
                 unit = left.pop(0)
@@ -135,7 +143,7 @@ class Kit:
         outcome = pool.run(
             {
                 "unit": unit.name,
-                "target": self.target.name,
+                "target": self.named or self.target.name,
                 "device": self.device,
                 "limit": self.limit,
                 "seed": self.seed,
@@ -154,7 +162,7 @@ class Kit:
         """Whether the chip answers a new process, now or after some waiting."""
         for seconds in (0.0, *self.waits):
             time.sleep(seconds)
-            with WorkerPool(PROBE, 1, timeout_s=_PROBE_S, memory_mb=0) as pool:
+            with WorkerPool(self.names[2], 1, timeout_s=_PROBE_S, memory_mb=0) as pool:
                 if pool.run({"device": self.device}).ok:
                     return True
         return False

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from enum import Enum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -145,8 +146,15 @@ def _calibrate(
     from autofuse.targets import ascend_chip, find_known, find_target
 
     read = read_bundle(bundle)
-    # The name in the bundle opens no file.
-    chip = ascend_chip(find_known(read.target) if target is None else find_target(target))
+    try:
+        # The name in the bundle opens no file.
+        spec = find_known(read.target) if target is None else find_target(target)
+    except AutofuseError as e:
+        if target is not None:
+            raise
+        hint = "the bundle is of a target file: -t FILE.toml names it"
+        raise AutofuseError(tuple(replace(d, hint=hint) for d in e.diagnostics)) from None
+    chip = ascend_chip(spec)
     records = [m for p in results for m in read_results(p)]
     if records and not graphs:
         text = "results are of kernels, and the graphs that these compute are not named"

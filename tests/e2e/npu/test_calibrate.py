@@ -5,9 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from pathlib import Path
 
+import numpy as np
 import pytest
 from fake_canns import FakeCann
 
+import autofuse as package
+from autofuse.npu.kernel import NpuKernel
 from autofuse.targets import load_chip, read_target
 
 #: Four programs: a compiler takes seconds for each.
@@ -57,6 +60,23 @@ def test_hidden_figures_of_the_fake_are_found(
     base = load_chip("ascend910b2")
     assert target.sync_all == pytest.approx(hidden["sync_all"], rel=0.05)
     assert target.vector["exp"] == base.vector["exp"]
-    shown = autofuse("targets", "mine.toml")
-    assert "autofuse calibrate" in shown.out.replace("\n", " ")
-    assert "fake CANN" in " ".join(shown.out.split())
+
+
+@pytest.mark.twin
+def test_a_kernel_for_a_target_file_runs_on_the_chip(fake_cann: FakeCann, tmp_path: Path) -> None:
+    path = tmp_path / "mine.toml"
+    head = 'schema = "autofuse.target/1"\nname = "mine"\nbase = "ascend910b2"\n[figures]\n'
+    row = '{ value = 40, status = "assumed", source = "a chip with fewer cores" }'
+    path.write_text(f"{head}aiv_cores = {row}\n", encoding="utf-8")
+    graph = {
+        "schema": "autofuse.graph/1",
+        "name": "for_mine",
+        "inputs": [{"name": "x", "dtype": "float32", "shape": [3000, 64]}],
+        "nodes": [{"name": "n", "op": "Abs", "inputs": ["x"], "outputs": ["y"]}],
+        "outputs": ["y"],
+    }
+    kernel = NpuKernel.load(package.build(graph, target=str(path)))
+    x = np.random.default_rng(1).standard_normal((3000, 64)).astype(np.float32)
+    ran = kernel.run({"x": x})
+    np.testing.assert_array_equal(ran.outputs["y"], np.abs(x))
+    assert ran.block_dim <= 40

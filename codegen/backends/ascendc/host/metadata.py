@@ -24,7 +24,7 @@ from autofuse.schedule.axes.result import ScheduleResult, tiling_keys
 from autofuse.schedule.memory.workspace import workspace_bytes
 from autofuse.targets import TargetSpec
 
-__all__ = ["SCHEMA", "metadata_text", "size_json", "tensor_json"]
+__all__ = ["SCHEMA", "metadata_text", "size_json", "target_json", "tensor_json"]
 
 SCHEMA = "autofuse.kernel/1"
 
@@ -53,8 +53,7 @@ def metadata_text(
         "generator": f"autofuse {__version__}",
         "kernelName": graph.name,
         **({"called": graph.called} if graph.called else {}),
-        "target": target.name,
-        **({"targetBase": target.base} if target.base else {}),
+        **target_json(target),
         "npuArch": target.npu_arch,
         "cann": cann_json(needs or {}),
         "blockDim": target.aiv_cores,
@@ -151,6 +150,11 @@ def _template(impl: ImplGraph) -> Json:
 
 def _sizes(values: Sequence[Expr]) -> list[int | str]:
     return [size_json(v) for v in values]
+
+
+def target_json(target: TargetSpec) -> Json:
+    """What files say of the chip that they are for; of a target file of one's own, its base too."""
+    return {"target": target.name, **({"targetBase": target.base} if target.base else {})}
 
 
 def size_json(value: Expr) -> int | str:
