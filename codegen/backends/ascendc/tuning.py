@@ -76,7 +76,14 @@ class Tilings:
         rows: Sequence[Tiling],
         times: Sequence[Times] = (),
     ) -> Tilings:
-        """A tuning of a graph."""
+        """A tuning of a graph.
+
+        Args:
+            graph: what it is for.
+            target: name of the chip.
+            rows: the table.
+            times: what speaks for it.
+        """
         head = graph.label, graph_digest(graph), target
         return cls(*head, tuple(rows), times=tuple(times))
 
