@@ -10,11 +10,14 @@ import typer
 
 __all__ = [
     "DEFAULT_TARGET",
+    "Against",
     "Check",
     "CheckMode",
     "CheckSeed",
+    "ChipDevice",
     "Device",
     "Graph",
+    "Invariant",
     "Json",
     "Partition",
     "Scheduler",
@@ -49,6 +52,14 @@ Device = Annotated[
         "--device",
         metavar="cpu|cuda[:N]",
         help="Where kernels run: on a CPU (the twin, Triton's interpreter), or on a card.",
+    ),
+]
+ChipDevice = Annotated[
+    str,
+    typer.Option(
+        "--device",
+        metavar="cpu|cuda[:N]|npu[:N]",
+        help="Where kernels run: on a CPU (the twin, Triton's interpreter), on a card, or on an Ascend chip.",
     ),
 ]
 Graph = Annotated[
@@ -86,6 +97,13 @@ Partition = Annotated[
         show_default=False,
     ),
 ]
+Invariant = Annotated[
+    bool,
+    typer.Option(
+        "--invariant",
+        help="Let no size but those of what is reduced change the bits of a row.",
+    ),
+]
 Tuning = Annotated[
     Path | None,
     typer.Option(
@@ -93,6 +111,15 @@ Tuning = Annotated[
         parser=path,
         metavar="FILE",
         help="For a GPU: blocks of the kernels, in place of those that the rules choose.",
+    ),
+]
+Against = Annotated[
+    Path | None,
+    typer.Option(
+        "--against",
+        parser=path,
+        metavar="GRAPH_FILE",
+        help="Compare with what this graph computes, after an edit of the kernel.",
     ),
 ]
 CheckMode = Annotated[

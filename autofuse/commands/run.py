@@ -46,6 +46,7 @@ def run(
     trace: Path | None = None,
     page: Path | None = None,
     partition: bool | None = None,
+    invariant: bool = False,
     rtol: float | None = None,
     atol: float | None = None,
     quiet: bool = False,
@@ -65,7 +66,11 @@ def run(
         "--trace": trace,
         "--html": page,
         "--split": split,
+        "--invariant": invariant,
     }
+    if invariant and graph.is_dir():
+        text = f"--invariant makes another kernel than that in {graph}"
+        raise AutofuseError.of("AF5007", text, hint="build it with --invariant")
     if models.is_model(graph, partition, refused=one_kernel):
         only_on_cpu(device)
         return models.run_model(
@@ -95,6 +100,7 @@ def run(
         "path": str(graph),
         "target": target,
         "split": split,
+        "invariant": invariant,
         "seed": seed,
         "key": key,
         "symbols": words.sizes(shapes, "--shape"),

@@ -8,13 +8,16 @@ from __future__ import annotations
 import re
 import shlex
 import subprocess
-from collections.abc import Mapping
-from functools import lru_cache
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import lru_cache, partial
 from pathlib import Path, PurePosixPath
+from posixpath import normpath
 
 from autofuse.base import cache, programs
 from autofuse.base.diagnostics import AutofuseError, Where
 from autofuse.base.visible import visible
+from autofuse.codegen.backends.ascendc.host.driver import part_folder, part_unit
 from autofuse.npu.cann import Cann
 from autofuse.twin.run.compiler import (
     CompilerFailedError,
@@ -26,8 +29,8 @@ from autofuse.twin.run.compiler import (
 
 __all__ = ["bisheng_version", "compile_for_chip"]
 
-_HOST_UNIT = "host_unit.cpp"
-_HOST = "host_unit.o"
+#: Translation units of a kernel: its code for the host, and its launcher with the kernel.
+_HOST, _DEVICE = "host_unit", "device_unit"
 _HOST_FLAGS = ("-std=c++17", "-O2", "-fPIC", "-ffp-contract=off", "-w")
 _DEVICE_FLAGS = ("-std=c++17", "-O2", "-fPIC")
 _FOLDERS = ("-I.", "-Iinclude", "-Idevice", "-Ihost")
@@ -41,7 +44,18 @@ _ERROR = re.compile(
 _SHOWN = 8
 
 
-def compile_for_chip(files: Mapping[str, str], name: str, npu_arch: str, cann: Cann) -> Path:
+@dataclass(frozen=True, slots=True)
+class _Step:
+    """A command, the folder that it runs in, and the file that it has to leave there."""
+
+    folder: str
+    words: tuple[str, ...]
+    result: str
+
+
+def compile_for_chip(
+    files: Mapping[str, str], name: str, npu_arch: str, cann: Cann, parts: Sequence[str] = ()
+) -> Path:
     """Compile generated files into a shared library for a chip.
 
     Args:
@@ -50,6 +64,7 @@ def compile_for_chip(files: Mapping[str, str], name: str, npu_arch: str, cann: C
         name: of the graph.
         npu_arch: architecture of the cores, such as ``dav-2201``.
         cann: whose compiler.
+        parts: names of the kernels of a graph that runs as several, each with its files under ``parts/<name>``.
 
     Returns:
         The library; it lies in a cache entry together with its sources.
@@ -60,38 +75,41 @@ def compile_for_chip(files: Mapping[str, str], name: str, npu_arch: str, cann: C
         ValueError: a path that may not become one, an unknown architecture, or no launcher.
     """
     texts = {p: t for p, t in files.items() if _is_code(p)}
-    launcher = f"host/{name}_launch.cpp"
-    if launcher not in texts or not _LAUNCH.fullmatch(launcher):
-        raise ValueError(f"there is no {launcher!r}")
     if not _ARCH.fullmatch(npu_arch):
         raise ValueError(f"{npu_arch!r} is no architecture")
-    host = sorted(
-        p for p in texts if p.startswith("host/") and p.endswith(".cpp") and p != launcher
-    )
-    texts[_HOST_UNIT] = "".join(f'#include "{p}"\n' for p in host)
     cxx, library = toolchain(), f"{name}.so"
-    commands = (
-        [cxx.path, *_HOST_FLAGS, *_FOLDERS, "-c", "-o", _HOST, _HOST_UNIT],
-        [
-            str(cann.bisheng),
-            *_DEVICE_FLAGS,
-            f"--npu-arch={npu_arch}",
-            "-DAUTOFUSE_KERNEL_IN_LAUNCH",
-            *_FOLDERS,
-            "-shared",
-            _HOST,
-            *("-x", "asc", launcher),
-            *("-o", library),
-        ],
-    )
-    words = [w for command in commands for w in command]
+    device = (str(cann.bisheng), *_DEVICE_FLAGS, f"--npu-arch={npu_arch}")
+    steps: list[_Step] = []
+    objects: list[str] = []
+    for folder, part in (("", name), *((part_folder(p), p) for p in parts)):
+        prefix = f"{folder}/" if folder else ""
+        launcher = f"host/{part}_launch.cpp"
+        if not _LAUNCH.fullmatch(launcher) or (prefix + launcher not in texts and not parts):
+            raise ValueError(f"there is no {launcher!r}")
+        own = [p.removeprefix(prefix) for p in sorted(texts) if p.startswith(f"{prefix}host/")]
+        host = [p for p in own if p.endswith(".cpp") and p != launcher]
+        # What all kernels call alike has another name in each part.
+        unit = partial(part_unit, part) if folder else _unit
+        texts[f"{prefix}{_HOST}.cpp"] = unit(host)
+        call = (cxx.path, *_HOST_FLAGS, *_FOLDERS, "-c", "-o", f"{_HOST}.o", f"{_HOST}.cpp")
+        steps.append(_Step(folder, call, f"{_HOST}.o"))
+        objects.append(f"{prefix}{_HOST}.o")
+        if prefix + launcher in texts:
+            texts[f"{prefix}{_DEVICE}.cpp"] = unit([launcher])
+            flags = ("-DAUTOFUSE_KERNEL_IN_LAUNCH", *_FOLDERS, "-c", "-o", f"{_DEVICE}.o")
+            steps.append(
+                _Step(folder, (*device, *flags, "-x", "asc", f"{_DEVICE}.cpp"), f"{_DEVICE}.o")
+            )
+            objects.append(f"{prefix}{_DEVICE}.o")
+    steps.append(_Step("", (*device, "-shared", "-o", library, *objects), library))
+    words = tuple(w for s in steps for w in (s.folder, *s.words))
     digest = f"{bisheng_version(cann.bisheng)}\n{cann.root}\n{cann.release}"
     key = key_of(texts, words, cxx, digest)
 
     def make(folder: Path) -> None:
         write_files(texts, folder)
-        for command, result in zip(commands, (_HOST, library), strict=True):
-            run_compiler(command, folder, name, result)
+        for s in steps:
+            run_compiler(list(s.words), folder / s.folder, name, s.result)
 
     try:
         return cache.entry("kernels", key, library, make) / library
@@ -102,6 +120,10 @@ def compile_for_chip(files: Mapping[str, str], name: str, npu_arch: str, cann: C
         if first.code not in ("AF5001", "AF5002"):
             raise
         raise AutofuseError.of("AF5013", first.message, hint=first.hint, notes=first.notes) from e
+
+
+def _unit(sources: Sequence[str]) -> str:
+    return "".join(f'#include "{p}"\n' for p in sources)
 
 
 @lru_cache(maxsize=4)
@@ -133,8 +155,8 @@ def bisheng_version(path: Path) -> str:
 
 
 def _is_code(path: str) -> bool:
-    """Whether a compiler may read a file; parts of a graph are kernels of their own."""
-    if PurePosixPath(path).suffix not in _CODE or path.startswith("parts/"):
+    """Whether a compiler may read a file."""
+    if PurePosixPath(path).suffix not in _CODE:
         return False
     if not all(_PART.fullmatch(p) for p in path.split("/")):
         raise ValueError(f"{path!r} is not a path inside the output folder")
@@ -157,7 +179,9 @@ def _refused(
     start = next((i for i, x in enumerate(lines) if "error" in x), 0)
     where = (
         Where(
-            path=visible(first["file"]), line=int(first["line"]), column=int(first["column"] or 1)
+            path=visible(normpath(first["file"])),
+            line=int(first["line"]),
+            column=int(first["column"] or 1),
         )
         if first
         else Where()

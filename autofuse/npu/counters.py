@@ -9,6 +9,7 @@ import csv
 import io
 import math
 import os
+import re
 import signal
 import statistics
 import subprocess
@@ -44,7 +45,7 @@ _CORES = ("Block Dim", "Block Num")
 
 @dataclass(frozen=True, slots=True)
 class Counters:
-    """One kernel under the profiler; times are medians over its launches.
+    """A graph under the profiler; times are medians over its launches, of several kernels their sums.
 
     Attributes:
         launches: that were counted.
@@ -118,16 +119,20 @@ def counters(
                 notes=[visible(x) for x in said[-8:]],
             )
         rows = [r for path in _tables(output) for r in read_table(path)]
-    # Names of launches have more behind that of the kernel in some releases.
-    own = [r for r in rows if r[0] == kernel.graph.name or r[0].startswith(f"{kernel.graph.name}_")]
-    if not own:
+    own = [[r for r in rows if _is_of(r[0], name)] for name in kernel.launched]
+    if not all(own):
         return None
     return Counters(
-        len(own),
-        statistics.median(r[1] for r in own),
-        own[0][2],
-        {p: statistics.median(r[3][p] for r in own) for p in PIPES},
+        min(map(len, own)),
+        sum(statistics.median(r[1] for r in of) for of in own),
+        max(of[0][2] for of in own),
+        {p: sum(statistics.median(r[3][p] for r in of) for of in own) for p in PIPES},
     )
+
+
+def _is_of(launched: str, name: str) -> bool:
+    """Whether a name in the table is that of a kernel; in some releases it goes on, with a tiling key."""
+    return launched == name or re.fullmatch(rf"{re.escape(name)}_[0-9a-f_]+", launched) is not None
 
 
 def profiled_job(payload: str) -> None:

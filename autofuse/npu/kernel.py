@@ -6,7 +6,6 @@ import json
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
-from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +17,7 @@ from autofuse.npu.building import compile_for_chip
 from autofuse.npu.cann import Cann, find_cann, needs_release
 from autofuse.npu.device import Chip, chip_at, parse_devices
 from autofuse.results import BuildResult, SplitResult, read_folder
-from autofuse.targets import load_chip
+from autofuse.targets import TargetSpec, load_chip
 from autofuse.twin.oracle.data import POISON
 from autofuse.twin.run.arguments import named_inputs
 from autofuse.twin.run.kernel import Frame, Run, TwinKernel, frame_of, hand_back
@@ -40,10 +39,10 @@ _MAX_LAUNCHES = 1_000_000
 class _Metadata:
     """What ``<name>.json`` says about where a kernel runs."""
 
-    target: str
-    npu_arch: str
+    target: TargetSpec
     release: str | None
     calls: tuple[str, ...]
+    parts: tuple[str, ...]
 
 
 class NpuKernel:
@@ -59,6 +58,8 @@ class NpuKernel:
     Raises:
         AutofuseError: AF5011 CANN is missing or too old, AF5012 the runtime fails, AF5013 the kernel does not
             compile, AF5007 there is no such chip, or the kernel is for another architecture or not in Ascend C.
+
+    A graph of several kernels runs by its driver, one after another on one stream.
     """
 
     def __init__(
@@ -82,9 +83,13 @@ class NpuKernel:
         _check_architecture(about, self.chip, graph)
         self._acl = open_acl(self.cann.library)
         #: The compiled library.
-        self.path: Path = compile_for_chip(files, graph.name, about.npu_arch, self.cann)
+        self.path: Path = compile_for_chip(
+            files, graph.name, about.target.npu_arch, self.cann, about.parts
+        )
         self._host = TwinKernel(self.path, graph)
-        self._target = about.target
+        self._usual_cores = about.target.aiv_cores
+        #: Names of what is launched, in order.
+        self.launched: tuple[str, ...] = about.parts or (graph.name,)
 
     @classmethod
     def load(
@@ -281,26 +286,16 @@ class NpuKernel:
             return asked
         return here if here < self._usual_cores else 0
 
-    @cached_property
-    def _usual_cores(self) -> int:
-        return load_chip(self._target).aiv_cores
-
 
 def _metadata(files: Mapping[str, str], graph: FusionGraph) -> _Metadata:
-    """Raises AF5007 for a kernel that is not in Ascend C, or several of them."""
-    if read_parts(files, graph.name):
-        raise AutofuseError.of(
-            "AF5007",
-            f"{graph.label} is several kernels: a chip takes one at a time",
-            hint="each is a folder under parts/, which can be given by itself",
-        )
+    """Raises AF5007 for a kernel that is not in Ascend C."""
+    parts = tuple(p.graph.name for p in read_parts(files, graph.name))
     try:
-        found = json.loads(files[f"{graph.name}.json"])
+        found = json.loads(files[f"{graph.name}.{'split.' if parts else ''}json"])
         cann = found["cann"]
         release, calls = cann["release"], tuple(map(str, cann["calls"]))
         # Of a target file of one's own it is the chip that this builds on.
-        target, arch = str(found.get("targetBase", found["target"])), str(found["npuArch"])
-        load_chip(target)
+        target = load_chip(str(found.get("targetBase", found["target"])))
         if release is not None and not isinstance(release, str):
             raise TypeError(f"the release {release!r}")
     except (AutofuseError, KeyError, TypeError, ValueError, AttributeError) as e:
@@ -309,14 +304,14 @@ def _metadata(files: Mapping[str, str], graph: FusionGraph) -> _Metadata:
             f"{graph.label} is no kernel of Ascend C",
             hint="autofuse build -t ascend910b2 writes one; `autofuse targets` lists the chips",
         ) from e
-    return _Metadata(target, arch, release, calls)
+    return _Metadata(target, release, calls, parts)
 
 
 def _check_architecture(about: _Metadata, chip: Chip, graph: FusionGraph) -> None:
     """Raises AF5007 where the chip is known to have other cores than the kernel was written for."""
-    if chip.npu_arch and chip.npu_arch != about.npu_arch:
+    if chip.npu_arch and chip.npu_arch != about.target.npu_arch:
         raise AutofuseError.of(
             "AF5007",
-            f"{graph.label} is for {about.target} ({about.npu_arch}), {chip.label} has {chip.npu_arch}",
+            f"{graph.label} is for {about.target.name} ({about.target.npu_arch}), {chip.label} has {chip.npu_arch}",
             hint=f"autofuse build -t {chip.target} writes it for this chip",
         )

@@ -21,6 +21,7 @@ from autofuse.frontends.onnx.reader import OnnxGraph, convert
 if TYPE_CHECKING:
     from autofuse.cpu.kernel import CpuKernel
     from autofuse.gpu.kernel import TritonKernel
+    from autofuse.npu.kernel import NpuKernel
     from autofuse.twin.run.kernel import TwinKernel
 
 __all__ = ["MAX_KERNELS", "AutofuseBackend", "PreparedModel"]
@@ -36,7 +37,7 @@ class _Compiled:
     """A kernel for inputs of certain shapes, and certain elements of those that are bound."""
 
     found: OnnxGraph
-    kernel: TwinKernel | TritonKernel | CpuKernel | None
+    kernel: TwinKernel | NpuKernel | TritonKernel | CpuKernel | None
 
     def __call__(self, given: Mapping[str, Array]) -> tuple[Array, ...]:
         if self.kernel is None:

@@ -84,10 +84,13 @@ def compile_graph(
     """
     refused: dict[torch.fx.Node, str] = {}
     fusible: list[torch.fx.Node] = []
+    on_card = any(_holds_tensor(n) and _device(n).type != "cpu" for n in gm.graph.nodes)
     for n in gm.graph.nodes:
         if n.op != "call_function" or not _holds_tensor(n):
             continue
-        if n.target is operator.getitem or (why := _refusal(n, options)) is None:
+        if on_card and _device(n).type == "cpu":
+            refused[n] = "on the CPU, beside tensors on a card: PyTorch computes such numbers"
+        elif n.target is operator.getitem or (why := _refusal(n, options)) is None:
             fusible.append(n)
         else:
             refused[n] = why

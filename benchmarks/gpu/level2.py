@@ -40,7 +40,7 @@ def _task(name: str, sizes: Shape, tail: _Tail, parameters: _Parameters = lambda
         )
         return Case(lambda x, w, b, *more: tail(F.linear(x, w, b), *more), tensors)
 
-    return Row(name, "level2", sizes, make)
+    return Row(name, "level2", sizes, make, terms=sizes[1])
 
 
 def _two_layers(maker: Maker, shape: Shape, dtype: torch.dtype) -> Case:
@@ -119,7 +119,7 @@ LEVEL2: tuple[Row, ...] = (
         lambda x, w, b: torch.relu(F.gelu(_batch_norm(x, w, b))),
         _vectors(2),
     ),
-    Row("45_Gemm_Sigmoid_LogSumExp", "level2", (16384, 2048, 4096, 1024), _two_layers),
+    Row("45_Gemm_Sigmoid_LogSumExp", "level2", (16384, 2048, 4096, 1024), _two_layers, terms=4096),
     _task(
         "53_Gemm_Scaling_Hardtanh_GELU",
         (2048, 8192, 8192),

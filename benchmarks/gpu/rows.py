@@ -85,6 +85,8 @@ class Row:
         counted: whether it is part of the geometric means.
         read_again: times that the inputs have to be read once more.
         peer: what libraries of kernels call it (``softmax``, ``rms_norm``, ...); empty if they do not have it.
+        terms: products that the library sums for an element; errors are in units of the square root of as many
+            roundings.
         sweep: the operator, if the row belongs to a sweep over lengths; ``shape[1]`` is the length.
     """
 
@@ -98,6 +100,7 @@ class Row:
     counted: bool = True
     read_again: int = 0
     peer: str = ""
+    terms: int = 1
     sweep: str = ""
 
     def case(self, device: str, seed: int, tiny: bool) -> Case:

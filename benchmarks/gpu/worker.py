@@ -180,7 +180,7 @@ class Measurement:
         function = COMPETITORS[name](self.row, self.case, self.args.target)
         keep = (*self.case.inputs, *self.case.dys)
         timing = timed(lambda: call_of(function, self.case), keep, self.args.device)
-        errors = self.oracle.errors(timing.results)
+        errors = [e / self.row.terms**0.5 for e in self.oracle.errors(timing.results)]
         if [(r.shape, r.dtype) for r in timing.results] != self.specs:
             errors = [float("inf")] * len(self.specs)
         bounds = self._bounds() if name in OURS else [_PLAINLY_WRONG] * len(errors)

@@ -331,6 +331,9 @@ def test_few_elements(what: str, dynamic: bool) -> None:
         exact = [x.detach().double().requires_grad_() for x in given]
         try:
             want = differentiated(FEW[what], exact)
+            if ON_CARD and what == "group_norm" and not math.prod(shape):
+                # Its decomposition by PyTorch divides by the elements of a group.
+                continue
         except (ValueError, RuntimeError, IndexError):
             continue
         have = differentiated(compiled(FEW[what], dynamic=dynamic), given)
@@ -421,7 +424,8 @@ def test_pools_that_pytorch_computes() -> None:
     for pool, given, dynamic, why in (
         (lambda x: F.max_pool2d(x, 2), x.clone().requires_grad_(), False, "the places"),
         (lambda x: F.avg_pool2d(x, 6), x, False, "more than 32 elements"),
-        (lambda x: F.max_pool2d(x, 2), x.long(), False, "over int64"),
+        # PyTorch itself has no kernel for these on a card.
+        *(() if ON_CARD else ((lambda x: F.max_pool2d(x, 2), x.long(), False, "over int64"),)),
         (lambda x: F.max_pool2d(x, 2), x, True, "known at run time only"),
     ):
         torch._dynamo.reset()

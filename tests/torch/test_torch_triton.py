@@ -127,3 +127,28 @@ def test_targets_and_devices(target: str, device: str, words: str) -> None:
 def test_the_model_of_the_twin_is_not_asked_about_a_gpu() -> None:
     result: Any = SimpleNamespace(target=load_gpu("nvidia-h100"), parts=())
     assert kernels.traffic(result, {}) is None
+
+
+def test_numbers_on_a_cpu_beside_a_card_are_not_compiled(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A kernel of theirs would be one for the CPU."""
+    from torch._subclasses import FakeTensorMode
+    from torch.fx.experimental.proxy_tensor import make_fx
+
+    from autofuse.torch import compiler, report
+
+    devices = []
+
+    def built_for(graph: Any, options: Options, device: torch.device) -> Any:
+        devices.append(device.type)
+        raise RefusedError("no card")
+
+    monkeypatch.setattr(compiler, "built_for", built_for)
+    monkeypatch.setattr(compiler, "target_for", lambda options, device: load_gpu("nvidia-h100"))
+    with FakeTensorMode(allow_non_fake_inputs=True):
+        x = torch.empty(3, 4, device="cuda")
+        count = torch.empty((), device="cpu")
+        graph = make_fx(lambda x, n: (torch.relu(x) * 2, torch.exp(n + 1) * 2))(x, count)
+        compiler.compile_graph(graph, Options())
+    assert devices == ["cuda"]
+    (found,) = (g for g in report().graphs[-1:])
+    assert {why for _, why in found.not_fused if "CPU" in why}

@@ -1,7 +1,9 @@
 """Write a folder that is laid out like CANN, for tests and for following the documentation without a chip.
 
     python tools/fake_cann DIR
-    export ASCEND_HOME_PATH=DIR
+    source DIR/set_env.sh
+    python tools/fake_cann DIR --fail timeout:exp --fail oom    the same folder, with what goes wrong
+    python tools/fake_cann DIR --seed 7 --noise 0.1             another chip of the same kind
 
 Kernels compile and run on the CPU twin; what they are said to take is made up: a cost model with figures that are moved
 by up to a quarter, noise, outliers, and a cost that the model lacks.  No time of it is a measurement of a chip, and
@@ -51,7 +53,7 @@ def main(argv: list[str]) -> int:
     except (ValueError, OSError, AutofuseError) as e:
         print(f"error: {e}", file=sys.stderr)
         return 1
-    print(f"a fake CANN, no chip: export ASCEND_HOME_PATH={folder}")
+    print(f"a fake CANN, no chip: source {folder}/set_env.sh")
     return 0
 
 

@@ -54,7 +54,7 @@ def main(argv: list[str]) -> int:
     root, words = Path(argv[0]), argv[1:]
     about = json.loads((root / "fake_cann.json").read_text(encoding="utf-8"))
     if "--version" in words:
-        print(f"bisheng of the fake CANN {about['release']} of autofuse, on g++")
+        print(f"bisheng of the fake CANN {about['release']} of autofuse, {about.get('digest', '')}")
         return 0
     try:
         call = read_words(words)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import secrets
 import shutil
@@ -85,6 +86,8 @@ def make(folder: Path, options: Options | None = None) -> Path:
     about = {
         "note": "the fake CANN of autofuse: no time of it is a measurement of a chip",
         "release": release,
+        # What compiled kernels depend on besides their text.
+        "digest": _digest(twin),
         "socket": _socket(folder),
         "cxx": cxx.path,
         "twin_include": [str(p) for p in twin.include],
@@ -117,6 +120,13 @@ def _failure(text: str) -> tuple[str, str]:
     if kind not in FAILURES or (part and kind not in _OF_KERNELS) or not part.isprintable():
         raise ValueError(f"--fail takes {', '.join(FAILURES)}, not {text!r}")
     return kind, part or "*"
+
+
+def _digest(twin: TwinFiles) -> str:
+    found = hashlib.sha256(twin.digest.encode())
+    for path in (HERE / "bisheng.py", *sorted((HERE / "include").rglob("*.h"))):
+        found.update(path.read_bytes())
+    return found.hexdigest()[:16]
 
 
 def _socket(folder: Path) -> str:

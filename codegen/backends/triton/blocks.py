@@ -29,6 +29,8 @@ MOST_PARTS = 16
 MOST_REGISTERS = 255
 #: Elements of a row that one block holds at most; of more, several blocks of a cluster are faster.
 MOST_COLS = 32768
+#: Loads of an element from which on a kernel counts as one of windows.
+_WINDOW = 8
 #: Elements of a block of a cluster: as few as possible, since every one waits for all others, but at least these.
 _PART = 8192
 
@@ -38,15 +40,17 @@ def power(n: int) -> int:
     return 1 << max(n - 1, 0).bit_length()
 
 
-def items(count: int, width: int, computed: int) -> Blocks:
+def items(count: int, width: int, computed: int, loads: int) -> Blocks:
     """Blocks of a run of elements.
 
     Args:
         count: elements.
         width: bytes of the widest.
         computed: operations on each; of many a thread holds fewer elements, so that their values stay in registers.
+        loads: of each, as windows have; neighbours of a thread share no wide load there, and more threads are faster.
     """
-    block = min(power(max(count, 1)), 1024 if width >= 4 or computed > 8 else 2048)
+    most = 256 if loads >= _WINDOW else 1024 if width >= 4 or computed > 8 else 2048
+    block = min(power(max(count, 1)), most)
     return Blocks(rows=block, warps=max(1, min(4, block // WARP)))
 
 
@@ -71,7 +75,7 @@ def rows_in_registers(rows: int, cols: int, held: int, outer: bool, least: int) 
         outer: neighbours in memory lie along rows.
         least: programs that keep the card busy.
     """
-    side = min(32, power(rows)) if outer else 1
+    side = min(64 if cols <= 64 else 32, power(rows)) if outer else 1
     while side > 8 and power(cols) * side > MOST_COLS // held:
         side //= 2
     whole = power(cols) * side
@@ -79,14 +83,16 @@ def rows_in_registers(rows: int, cols: int, held: int, outer: bool, least: int) 
     # A block has 65,536 registers, of which half hold values; few warps are fastest where blocks wait for each other.
     most = MOST_COLS // held
     parts = 1
+    if outer and whole > most and side < power(rows):
+        # Blocks of a cluster have room for longer runs of neighbours in memory.
+        side, whole = 2 * side, 2 * whole
     if whole > most:
-        parts = min(MOST_PARTS, whole // ((2 if outer else 1) * _PART // power(held)))
+        parts = min(MOST_PARTS, whole // (most if outer else _PART // power(held)))
         if whole > most * parts or power(cols) < parts:
             return None
     while parts < MOST_PARTS and -(-rows // side) * parts < least and whole > 4096 * parts:
         parts *= 2
     if parts > 1:
-        each = 64 if outer else each
         return Blocks(side, power(cols) // parts, parts, max(4, _warps(whole // parts, each)))
     if not outer:
         side = max(1, min(power(rows), 2048 // whole))
@@ -132,6 +138,9 @@ def looped(rows: int, cols: int, outer: bool, least: int) -> Blocks:
     chunks = 1
     while programs * chunks < least and chunks * block.cols * 2 <= cols:
         chunks *= 2
+    if chunks > 1 and not outer and block.rows == 1:
+        # Few programs: more threads, so that more loads are under way.
+        block = Blocks(1, min(block.cols, 2048), warps=2 * block.warps)
     return Blocks(block.rows, block.cols, 1, block.warps, 0, chunks)
 
 

@@ -232,7 +232,8 @@ class _Planner:
         if last is None or other is None:
             width = max(n.y.dtype.itemsize for n in moved)
             computed = sum(n.op not in _MOVES for n in nest.nodes)
-            b = rules.items(self.value(nest.count(nest.axes)), width, computed)
+            loads = sum(n.op == "Load" and bool(varies(n)) for n in nest.nodes)
+            b = rules.items(self.value(nest.count(nest.axes)), width, computed, loads)
             b = self.fitted(b, Form.ITEMS, nest, nest.count(nest.axes))
             name, b = self.named(Form.ITEMS, nest, nest.count(nest.axes), ONE, b)
             self._add(name, nest, Form.ITEMS, (), nest.axes, (), (), b)

@@ -1,7 +1,7 @@
 """Every command and every piece of Python in the documentation works, in the order of the page.
 
-On the pages of docs/guides, of Triton and of AKG, a block of text is lines of what the commands above it print, one of
-C++ (``cpp``) or Python (``py``) is lines of what they wrote, and a diff is applied.
+On the pages of docs/guides, of Triton, of AKG and of certificates, a block of text is lines of what the commands above
+it print, one of C++ (``cpp``) or Python (``py``) is lines of what they wrote, and a diff is applied.
 """
 
 import importlib.util
@@ -42,6 +42,7 @@ def blocks(page: Path) -> list[tuple[str, str]]:
         "api.md",
         "clients.md",
         "cpu.md",
+        "certificate.md",
         pytest.param("kernelgen.md", marks=[needs("torch"), needs("triton")]),
         pytest.param("triton.md", marks=[needs("torch"), needs("triton")]),
         pytest.param("akg.md", marks=[needs("torch"), needs("triton")]),
@@ -50,8 +51,10 @@ def blocks(page: Path) -> list[tuple[str, str]]:
         pytest.param("guides/from_pytorch.md", marks=needs("torch")),
         "guides/reading_a_kernel.md",
         "guides/changing_a_kernel.md",
+        "guides/edited_kernels.md",
         "guides/fast_graphs.md",
         "guides/reading_explain.md",
+        "guides/fake_cann.md",
     ],
 )
 def test_page(name: str, repo: Path, tmp_path: Path, cache_dir: Path) -> None:
@@ -64,8 +67,12 @@ def test_page(name: str, repo: Path, tmp_path: Path, cache_dir: Path) -> None:
     }
     folder = tmp_path / "work"
     folder.mkdir()
-    excerpts = name.startswith("guides/") or name in ("triton.md", "akg.md")
-    if "examples/gallery/" in (repo / "docs" / name).read_text(encoding="utf-8"):
+    excerpts = name.startswith("guides/") or name in ("triton.md", "akg.md", "certificate.md")
+    page = (repo / "docs" / name).read_text(encoding="utf-8")
+    if "tools/fake_cann cann" in page:
+        (folder / "tools").symlink_to(repo / "tools")
+        environ["ASCEND_HOME_PATH"] = str(folder / "cann")
+    if re.search(r"examples/(gallery/|abs_test)", page):
         (folder / "examples").symlink_to(repo / "examples")
     ran, printed = 0, ""
     for language, text in blocks(repo / "docs" / name):

@@ -5,6 +5,7 @@ from dataclasses import dataclass, fields, is_dataclass
 
 import pytest
 
+from autofuse.calibration import folder
 from autofuse.codegen import render
 from autofuse.codegen.backends.ascendc import device, project, releases
 from autofuse.codegen.backends.ascendc.host import client_launch, driver, host
@@ -22,6 +23,13 @@ VIEWS = {
     "launch.cpp.jinja": host._LaunchView,
     "tiling.cpp.jinja": host_tiling._TilingView,
     "tiling_data.h.jinja": host._DataView,
+    "calibration_copy.cpp.jinja": folder._PlainView,
+    "calibration_load.cpp.jinja": folder._LoadView,
+    "calibration_scalar.cpp.jinja": folder._ScalarView,
+    "calibration_start.cpp.jinja": folder._StartView,
+    "calibration_store.cpp.jinja": folder._StoreView,
+    "calibration_tiling.cpp.jinja": folder._TilingView,
+    "calibration_vector.cpp.jinja": folder._VectorView,
 }
 
 
