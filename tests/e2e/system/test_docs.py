@@ -41,6 +41,7 @@ def blocks(page: Path) -> list[tuple[str, str]]:
         "split.md",
         "api.md",
         "clients.md",
+        "bench.md",
         "cpu.md",
         "certificate.md",
         pytest.param("kernelgen.md", marks=[needs("torch"), needs("triton")]),
