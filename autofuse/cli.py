@@ -330,8 +330,9 @@ def run(
 ) -> None:
     """Run the kernel once and compare it with NumPy.
 
-    Kernels of Ascend C run on the CPU twin. Those of Triton (-t nvidia-h100) run in its interpreter,
-    or with --device on a card or an Ascend chip. GRAPH may be a folder that build wrote. Of an ONNX model that is
+    Kernels of Ascend C run on the CPU twin, or with --device npu:0 on a chip. Those of Triton
+    (-t nvidia-h100) run in its interpreter, or with --device cuda on a card. GRAPH may be a folder
+    that build wrote. Of an ONNX model that is
     more than one kernel, the regions that can be fused run on the twin and the rest by
     onnx.reference, which all of it is compared with. With --trace or --html the run is timed by a
     model of the chip: clocks of every pipe, what each waits for, and the critical path. No time is
