@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from autofuse.cpu.kernel import CpuKernel
     from autofuse.gpu.kernel import TritonKernel
     from autofuse.implgraph.ir.fusion import FusionGraph
+    from autofuse.npu.kernel import NpuKernel
     from autofuse.results import BuildResult, SplitResult, TimedRun
     from autofuse.targets import (
         CpuTarget,
@@ -57,6 +58,7 @@ __all__ = [
     "GpuTarget",
     "GraphLike",
     "KernelTuning",
+    "NpuKernel",
     "Run",
     "SplitResult",
     "TargetSpec",
@@ -97,6 +99,7 @@ _HOME_OF = {
     "GpuTarget": "autofuse.targets",
     "GraphLike": "autofuse.api",
     "KernelTuning": "autofuse.codegen.backends.triton.tuning",
+    "NpuKernel": "autofuse.npu.kernel",
     "Run": "autofuse.twin.run.kernel",
     "SplitResult": "autofuse.results",
     "TargetSpec": "autofuse.targets",

@@ -91,8 +91,8 @@ def build(
         graph: a FusionGraph, the path of a graph file, or the text of one (as text or as a dict).
         target: the chip, by name (``autofuse.target_names()``) or as ``autofuse.load_target`` gives it, or the GPU
             (``autofuse.gpu_names()``, ``autofuse.load_gpu``).
-        entry: how the kernel gets its tiling data: ``launch``, by value (``<<<>>>``); ``op-package``, in GM, with
-            ``TILING_KEY_IS``, for a custom-op project, which brings its own launcher and build.
+        entry: ``launch``, a library with C functions that launch the kernel; ``op-package``, a custom operator project
+            of CANN, which calls it through aclnn (``docs/op_package.md``).
         ub_bytes: bytes of UB that the kernel may use, at most what the chip has for it; None: all of it.
         verify_ir: check the IR after every stage; by default only if AUTOFUSE_DEBUG is set.
         invariant: no size but those of what is reduced may change the bits of a result: neither how many rows there

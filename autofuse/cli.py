@@ -145,7 +145,7 @@ def build(
         str,
         typer.Option(
             "--entry",
-            help="launch: tiling data by value, <<<>>>; op-package: in GM, for a custom-op project. "
+            help="launch: a library with C functions; op-package: a custom operator project of CANN. "
             "Of Triton: launch; plain: kernel[grid](...), the form of the operators of FlagGems.",
         ),
     ] = "launch",

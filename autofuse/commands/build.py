@@ -320,7 +320,10 @@ def compile_project(folder: Path, entry: str, target: str) -> Mapping[str, Any]:
     if isinstance(spec, GpuTarget):
         return {"done": False, "why": "generated: Triton compiles each kernel at its first call"}
     if entry == "op-package":
-        return {"done": False, "why": "generated, not compiled: the op package's project builds it"}
+        return {
+            "done": False,
+            "why": "generated, not compiled: with CANN, build.sh there makes the package",
+        }
     compiler = bisheng()
     if compiler is None:
         return {
