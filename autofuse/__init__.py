@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from autofuse.cpu.kernel import CpuKernel
     from autofuse.gpu.kernel import TritonKernel
     from autofuse.implgraph.ir.fusion import FusionGraph
+    from autofuse.npu.kernel import NpuKernel
     from autofuse.results import BuildResult, SplitResult, TimedRun
     from autofuse.schedule.search.given import GivenTile
     from autofuse.targets import (
@@ -60,6 +61,7 @@ __all__ = [
     "GpuTarget",
     "GraphLike",
     "KernelTuning",
+    "NpuKernel",
     "Run",
     "SplitResult",
     "TargetSpec",
@@ -103,6 +105,7 @@ _HOME_OF = {
     "GpuTarget": "autofuse.targets",
     "GraphLike": "autofuse.api",
     "KernelTuning": "autofuse.codegen.backends.triton.tuning",
+    "NpuKernel": "autofuse.npu.kernel",
     "Run": "autofuse.twin.run.kernel",
     "SplitResult": "autofuse.results",
     "TargetSpec": "autofuse.targets",

@@ -7,13 +7,16 @@ CPU twin.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from autofuse.base import knobs
 from autofuse.base.arguments import integer, symbol_sizes
 from autofuse.base.diagnostics import AutofuseError, Where
+from autofuse.base.edits import blamed
 from autofuse.failures import internal_error, reporting_bugs
 from autofuse.implgraph.ir.fusion import FusionGraph
 from autofuse.results import BuildResult, SplitResult, TimedRun, read_folder
@@ -49,6 +52,7 @@ __all__ = [
     "TuningLike",
     "build",
     "build_split",
+    "built_again",
     "graph_of",
     "hint_of",
     "internal_error",
@@ -77,6 +81,7 @@ def build(
     entry: str = "launch",
     ub_bytes: int | None = None,
     verify_ir: bool | None = None,
+    invariant: bool = False,
     tuning: TuningLike | None = None,
 ) -> BuildResult:
     """Generate the kernel of a graph: the text of all files, nothing is compiled or written.
@@ -87,18 +92,21 @@ def build(
         graph: a FusionGraph, the path of a graph file, or the text of one (as text or as a dict).
         target: the chip, by name (``autofuse.target_names()``) or as ``autofuse.load_target`` gives it, or the GPU
             (``autofuse.gpu_names()``, ``autofuse.load_gpu``).
-        entry: how the kernel gets its tiling data: ``launch``, by value (``<<<>>>``); ``op-package``, in GM, with
-            ``TILING_KEY_IS``, for a custom-op project, which brings its own launcher and build.
+        entry: ``launch``, a library with C functions that launch the kernel; ``op-package``, a custom operator project
+            of CANN, which calls it through aclnn (``docs/op_package.md``).
         ub_bytes: bytes of UB that the kernel may use, at most what the chip has for it; None: all of it.
         verify_ir: check the IR after every stage; by default only if AUTOFUSE_DEBUG is set.
+        invariant: no size but those of what is reduced may change the bits of a result: neither how many rows there
+            are, nor the cores, the template or the tile (``docs/certificate.md``).
         tuning: tilings of the kernel for a chip, which the host function takes before it searches, or blocks of the
             kernels for a card, in place of those that the rules choose: a tuning file, or what :func:`read_tuning`
             made of one; None: nothing is given.
 
     Raises:
         AutofuseError: everything that is wrong with the graph (AF1xxx reading, AF2xxx lowering, AF3xxx scheduling);
-            AF3007 the tuning does not fit; AF5006 the target is not known; AF5007 an option is out of range; AF9001 if
-            autofuse itself failed.  Where cutting the graph would help, ``cut_after`` of the diagnostic says where.
+            AF3007 the tuning does not fit; AF3008 no kernel can be invariant; AF5006 the target is not known; AF5007 an
+            option is out of range; AF9001 if autofuse itself failed.  Where cutting the graph would help, ``cut_after``
+            of the diagnostic says where.
     """
     with tracing(target) as trace:
         return observed(
@@ -108,6 +116,7 @@ def build(
             entry=entry,
             ub_bytes=ub_bytes,
             verify_ir=verify_ir,
+            invariant=invariant,
             tuning=tuning,
         )
 
@@ -120,6 +129,7 @@ def observed(
     entry: str = "launch",
     ub_bytes: int | None = None,
     verify_ir: bool | None = None,
+    invariant: bool = False,
     tuning: TuningLike | None = None,
 ) -> BuildResult:
     """As :func:`build`, with someone who is shown the input and output of every stage and of passes.
@@ -131,6 +141,7 @@ def observed(
         entry: how the kernel gets its tiling data.
         ub_bytes: bytes of UB that the kernel may use.
         verify_ir: check the IR after every stage.
+        invariant: only what is reduced may change bits.
         tuning: tilings, or blocks of the kernels for a card.
 
     Raises:
@@ -138,7 +149,7 @@ def observed(
     """
     from autofuse import compiler
 
-    spec, run = _machine(target, ub_bytes, verify_ir, observe)
+    spec, run = _machine(target, ub_bytes, verify_ir, observe, invariant)
     with reporting_bugs(graph, {"target": spec.name, "entry": entry, "ub_bytes": ub_bytes}):
         tuned = None if tuning is None else _tuned(tuning, spec)
         backend, spec = compiler.prepare(spec, entry, tuned)
@@ -158,6 +169,7 @@ def build_split(
     entry: str = "launch",
     ub_bytes: int | None = None,
     verify_ir: bool | None = None,
+    invariant: bool = False,
     cut_after: Sequence[str] | None = None,
 ) -> SplitResult:
     """Generate the kernels of a graph: one if that is enough, else as few as possible, and a driver.
@@ -171,6 +183,7 @@ def build_split(
         entry: as there; more than one kernel is possible with ``launch`` only.
         ub_bytes: as there, for every kernel.
         verify_ir: as there.
+        invariant: as there.
         cut_after: names of nodes after which to cut, rather than where autofuse finds it best.
 
     Raises:
@@ -186,6 +199,7 @@ def build_split(
             entry=entry,
             ub_bytes=ub_bytes,
             verify_ir=verify_ir,
+            invariant=invariant,
             cut_after=cut_after,
         )
 
@@ -198,6 +212,7 @@ def observed_split(
     entry: str = "launch",
     ub_bytes: int | None = None,
     verify_ir: bool | None = None,
+    invariant: bool = False,
     cut_after: Sequence[str] | None = None,
 ) -> SplitResult:
     """As :func:`build_split`, with an observer as for :func:`observed`.
@@ -210,7 +225,7 @@ def observed_split(
         raise TypeError("cut_after is a sequence of names, not one text")
     from autofuse import compiler, splitting
 
-    spec, run = _machine(target, ub_bytes, verify_ir, observe)
+    spec, run = _machine(target, ub_bytes, verify_ir, observe, invariant)
     with reporting_bugs(graph, {"target": spec.name, "ub_bytes": ub_bytes, "split": True}):
         compiler.prepare(spec, entry, None)
         fusion = run("read", read, graph)
@@ -222,6 +237,7 @@ def _machine(
     ub_bytes: int | None,
     verify_ir: bool | None,
     observe: Observer | None,
+    invariant: bool,
 ) -> tuple[Target, Stages]:
     """The target, and what runs the stages."""
     from autofuse.compiler import Stages
@@ -232,6 +248,12 @@ def _machine(
             text = f"bytes of UB are for the kernels of Ascend C, not for {spec.name}"
             raise AutofuseError.of("AF5007", text)
         spec = spec.with_ub(ub_bytes)
+    if invariant:
+        if not isinstance(spec, TargetSpec):
+            text = f"--invariant is for the kernels of Ascend C, not for {spec.name}"
+            hint = "-t ascend910b1 writes them; of others nothing is promised across sizes"
+            raise AutofuseError.of("AF5007", text, hint=hint)
+        spec = spec.in_fixed_order()
     return spec, Stages(observe, check_ir=knobs.DEBUG.get() if verify_ir is None else verify_ir)
 
 
@@ -321,22 +343,30 @@ def load(
         in this process, too.
 
     Raises:
-        AutofuseError: AF5001 no compiler, or no Triton, AF5002 the code does not compile, AF5009 the cache folder
-            cannot be used, AF1001 the folder does not hold a kernel, AF5007 the kernel does not run on this device,
-            or is not checked like this, AF5011 to AF5013 CANN is missing, fails, or refuses the kernel.
+        AutofuseError: AF5001 no compiler, or no Triton, AF5002 the code does not compile, AF5015 what was edited does
+            not, AF5009 the cache folder cannot be used, AF1001 the folder does not hold a kernel, AF5007 the kernel
+            does not run on this device, or is not checked like this, AF5011 to AF5013 CANN is missing, fails, or
+            refuses the kernel.
         ValueError: ``check`` is none of the two.
     """
+    if not isinstance(built, BuildResult | SplitResult):
+        graph, files = read_folder(Path(built))
+        with blamed(Path(built)):
+            return _loaded(graph, files, check, check_seed, device)
+    return _loaded(built.graph, built.files, check, check_seed, device)
+
+
+def _loaded(
+    graph: FusionGraph, files: Mapping[str, str], check: str, check_seed: int, device: str
+) -> TwinKernel | NpuKernel | TritonKernel | CpuKernel:
+    """The kernel in files, as a function."""
     from autofuse.cpu.library import compile_library, source_file
     from autofuse.gpu.loading import module_file, no_twin_options, only_on_cpu
     from autofuse.npu.device import PREFIX
     from autofuse.twin.run.compile import compile_kernel
-    from autofuse.twin.run.kernel import TwinKernel, chip_of
+    from autofuse.twin.run.kernel import TwinKernel, chip_of, needs_launcher
     from autofuse.twin.verify.split import load_split, read_parts
 
-    if isinstance(built, BuildResult | SplitResult):
-        graph, files = built.graph, built.files
-    else:
-        graph, files = read_folder(Path(built))
     twin_only = {"check": check != "fast", "check_seed": check_seed}
     if module_file(graph) in files:
         from autofuse.gpu.kernel import TritonKernel
@@ -355,6 +385,7 @@ def load(
         no_twin_options(twin_only)
         return CpuKernel(compile_library(files, graph), graph)
     parts = read_parts(files, graph.name)
+    needs_launcher(graph, files)
     if parts:
         return load_split(files, graph, parts, check=check, check_seed=check_seed)
     library = compile_kernel(files, graph.name, checked=check == "all")
@@ -410,7 +441,8 @@ def timed(
         )
     # The name comes with the files: it opens no other one.
     chip = chip or chip_named(files, graph.name)
-    library = compile_kernel(files, graph.name, checked=True)
+    with blamed(None if isinstance(built, BuildResult | SplitResult) else Path(built)):
+        library = compile_kernel(files, graph.name, checked=True)
     kernel = TwinKernel(library, graph, check=check, check_seed=check_seed, chip=chip)
     return TimedRun(*timed_run(kernel, inputs, chip, symbols=symbols, key=key))
 
@@ -516,6 +548,43 @@ def graph_of(path: Path) -> FusionGraph:
         AutofuseError: AF1xxx, as :func:`read`.
     """
     return read_folder(path)[0] if path.is_dir() else read(path)
+
+
+def built_again(graph: FusionGraph, files: Mapping[str, str]) -> BuildResult | SplitResult:
+    """The build of the graph of a folder, for the target and with the options that the folder's files show.
+
+    Args:
+        graph: as :func:`folder_files` gives it.
+        files: likewise; they may have been edited, or be of another version: what they show is taken where it fits.
+
+    Raises:
+        AutofuseError: as :func:`build`; AF1001, the metadata do not say for which target the kernel is.
+    """
+    several = any(n.startswith("parts/") for n in files)
+    names = [n for n in sorted(files) if n.startswith("parts/") and n.count("/") == 2]
+    texts = [
+        t for n in (f"{graph.name}.json", *names) if (t := files.get(n)) and n.endswith(".json")
+    ]
+    facts: dict[str, Any] = {}
+    for text in texts:
+        with suppress(ValueError, RecursionError):
+            found = json.loads(text)
+            if isinstance(found, dict):
+                facts = found | facts
+    target = facts.get("target")
+    if not isinstance(target, str):
+        text = f"{graph.name}.json does not say for which target the kernel is"
+        raise AutofuseError.of("AF1001", text, hint="build the graph again")
+    spec = find_target(target)
+    options: dict[str, Any] = {"invariant": facts.get("invariant") is True}
+    templates = facts.get("templates")
+    first = templates[0] if isinstance(templates, list) and templates else None
+    ub = first.get("ubLimit") if isinstance(first, dict) else None
+    if isinstance(spec, TargetSpec) and type(ub) is int and 0 < ub < spec.ub_usable:
+        options["ub_bytes"] = ub
+    if isinstance(spec, TargetSpec) and not any(n.endswith("_launch.cpp") for n in files):
+        options["entry"] = "op-package"
+    return (build_split if several else build)(graph, target=spec, **options)
 
 
 def hint_of(

@@ -22,11 +22,13 @@ from autofuse.base.ending import EndedError, end_cleanly
 from autofuse.commands import chip, kernelgen
 from autofuse.commands.options import (
     DEFAULT_TARGET,
+    Against,
     CheckMode,
     CheckSeed,
     ChipDevice,
     Device,
     Graph,
+    Invariant,
     Json,
     Partition,
     Scheduler,
@@ -112,6 +114,7 @@ def _root(
         "autofuse build first.json -t cpu            C++ loops with OpenMP",
         "autofuse build first.json --entry op-package --ub 65536",
         "autofuse build large.json --split -o out",
+        "autofuse build first.json --invariant       bits of a row whatever the batch",
         "autofuse build graphs/ -o out --jobs 2",
         "autofuse build model.onnx -o out         one kernel, or those of a network",
         "autofuse build fused.info --flow akg -t gpu    PTX and JSON as of AKG",
@@ -142,7 +145,7 @@ def build(
         str,
         typer.Option(
             "--entry",
-            help="launch: tiling data by value, <<<>>>; op-package: in GM, for a custom-op project. "
+            help="launch: a library with C functions; op-package: a custom operator project of CANN. "
             "Of Triton: launch; plain: kernel[grid](...), the form of the operators of FlagGems.",
         ),
     ] = "launch",
@@ -151,6 +154,7 @@ def build(
         typer.Option("--ub", metavar="BYTES", help="UB that the kernel may use.  [default: all]"),
     ] = None,
     split: Split = False,
+    invariant: Invariant = False,
     tuning: Tuning = None,
     partition: Partition = None,
     flow: Annotated[
@@ -205,6 +209,7 @@ def build(
                     "--split": split,
                     "--partition": partition,
                     "--entry": None if entry == "launch" else entry,
+                    "--invariant": invariant,
                 },
                 force=force,
                 jobs=jobs,
@@ -225,6 +230,7 @@ def build(
                 entry=entry,
                 ub_bytes=ub,
                 split=split,
+                invariant=invariant,
                 force=force,
                 jobs=jobs,
                 quiet=json,
@@ -236,6 +242,7 @@ def build(
             entry=entry,
             ub_bytes=ub,
             split=split,
+            invariant=invariant,
             tuning=tuning,
             partition=partition,
             force=force,
@@ -300,16 +307,9 @@ def run(
             "--html", parser=_path, metavar="FILE", help="Write modelled times as one HTML page."
         ),
     ] = None,
-    against: Annotated[
-        Path | None,
-        typer.Option(
-            "--against",
-            parser=_path,
-            metavar="GRAPH_FILE",
-            help="Compare with what this graph computes, after an edit of the kernel.",
-        ),
-    ] = None,
+    against: Against = None,
     split: Split = False,
+    invariant: Invariant = False,
     tuning: Tuning = None,
     partition: Partition = None,
     rtol: Annotated[
@@ -332,8 +332,9 @@ def run(
 ) -> None:
     """Run the kernel once and compare it with NumPy.
 
-    Kernels of Ascend C run on the CPU twin. Those of Triton (-t nvidia-h100) run in its interpreter,
-    or with --device on a card or an Ascend chip. GRAPH may be a folder that build wrote. Of an ONNX model that is
+    Kernels of Ascend C run on the CPU twin, or with --device npu:0 on a chip. Those of Triton
+    (-t nvidia-h100) run in its interpreter, or with --device cuda on a card. GRAPH may be a folder
+    that build wrote. Of an ONNX model that is
     more than one kernel, the regions that can be fused run on the twin and the rest by
     onnx.reference, which all of it is compared with. With --trace or --html the run is timed by a
     model of the chip: clocks of every pipe, what each waits for, and the critical path. No time is
@@ -351,6 +352,7 @@ def run(
             inputs=input or [],
             save=save,
             split=split,
+            invariant=invariant,
             tuning=tuning,
             target=target,
             check=None if check is None else check.value,
@@ -375,6 +377,7 @@ def run(
         "autofuse verify graphs/ --jobs 4",
         "autofuse verify graphs/ --json > report.json",
         "autofuse verify large.json --split",
+        "autofuse verify out                        a folder that build wrote",
         "autofuse verify first.json -t nvidia-h100  in Triton's interpreter",
         "autofuse verify first.json -t nvidia-h100 --tuning blocks.json",
         "autofuse verify first.json -t cpu          C++ loops on this machine",
@@ -386,7 +389,9 @@ def verify(
     graphs: Annotated[
         list[Path],
         typer.Argument(
-            parser=_path, metavar="GRAPH_OR_DIR...", help="Graph files, or folders of them."
+            parser=_path,
+            metavar="GRAPH_OR_DIR...",
+            help="Graph files, folders of them, or folders that build wrote.",
         ),
     ],
     shapes: Annotated[
@@ -400,7 +405,9 @@ def verify(
         bool, typer.Option("--symbolic", help="Make fixed sizes symbols first, to try others.")
     ] = False,
     split: Split = False,
+    invariant: Invariant = False,
     tuning: Tuning = None,
+    against: Against = None,
     check: CheckMode = None,
     check_seed: CheckSeed = 0,
     device: Device = "cpu",
@@ -428,12 +435,14 @@ def verify(
             target=target,
             symbolic=symbolic,
             split=split,
+            invariant=invariant,
             check=None if check is None else check.value,
             check_seed=check_seed,
             device=device,
             quiet=json,
             tuning=tuning,
             scheduler=scheduler,
+            against=against,
         )
 
     _finish("verify", action, json)
@@ -479,6 +488,7 @@ def dump(
         "autofuse explain first.json",
         "autofuse explain first.json --shape rows=4096 --target ascend910b4",
         "autofuse explain first.json --html explained.html",
+        "autofuse explain out                       a folder that build wrote",
         "autofuse explain first.json -t nvidia-h100 --tuning-out blocks.json",
         "autofuse explain first.json --json | jq .result.total_us",
     )
@@ -554,6 +564,8 @@ def show(
         "autofuse schema > graph.schema.json",
         "autofuse schema --tuning > tuning.schema.json",
         "autofuse schema --results               of what bench --out writes",
+        "autofuse schema --bundle                of what silicon writes",
+        "autofuse schema --certificate            of what certify writes",
         "autofuse schema --kernel-json upstream   of what build --flow akg writes",
     )
 )
@@ -563,6 +575,12 @@ def schema(
     ] = False,
     results: Annotated[
         bool, typer.Option("--results", help="Of files of results, with measured times.")
+    ] = False,
+    bundle: Annotated[
+        bool, typer.Option("--bundle", help="Of bundles, with what the kit found on a chip.")
+    ] = False,
+    certificate: Annotated[
+        bool, typer.Option("--certificate", help="Of the certificate of a kernel.")
     ] = False,
     kernel_json: Annotated[
         KernelJson | None,
@@ -580,7 +598,13 @@ def schema(
         from autofuse.commands.author import schema
 
         keys = None if kernel_json is None else kernel_json.value
-        return schema(tuning=tuning, results=results, kernel_json=keys)
+        return schema(
+            tuning=tuning,
+            results=results,
+            bundle=bundle,
+            certificate=certificate,
+            kernel_json=keys,
+        )
 
     _finish("schema", action, json)
 

@@ -177,10 +177,10 @@ def graph_file(graph: FusionGraph) -> dict[str, str]:
 
 
 def read_folder(folder: Path) -> tuple[FusionGraph, dict[str, str]]:
-    """The graph and the files of a folder that :meth:`BuildResult.write` made.
+    """The graph and the files of a folder that :meth:`BuildResult.write` made, with what was edited since.
 
     Raises:
-        AutofuseError: AF1001, the folder does not hold a kernel.
+        AutofuseError: AF1001, the folder does not hold a kernel, or one that cannot be read.
     """
     files = artifacts.read_files(folder)
     names = [n for n in files if n.endswith(".graph.json") and "/" not in n]
@@ -191,4 +191,15 @@ def read_folder(folder: Path) -> tuple[FusionGraph, dict[str, str]]:
             where=Where(path=str(folder)),
             hint=f"autofuse build GRAPH -o {folder}",
         )
-    return from_json_as(FusionGraph, json.loads(files[names[0]])), files
+    try:
+        content = json.loads(files[names[0]])
+    except (ValueError, RecursionError) as e:
+        where = Where(path=str(folder / names[0]))
+        raise AutofuseError.of(
+            "AF1001", f"the graph of a folder is no JSON: {e}", where=where
+        ) from e
+    graph = from_json_as(FusionGraph, content)
+    if names[0] != f"{graph.name}.graph.json" or not graph.name.isidentifier():
+        text = f"{names[0]} is the graph of another kernel, {graph.name}"
+        raise AutofuseError.of("AF1001", text, where=Where(path=str(folder)))
+    return graph, files

@@ -25,7 +25,12 @@ __all__ = [
 ]
 
 #: Packages that hold templates (``*.jinja``) and constant files; a name is in one of them only.
-FOLDERS = ("host_templates", "host_templates/headers", "device_templates")
+FOLDERS = (
+    "host_templates",
+    "host_templates/headers",
+    "host_templates/op_package",
+    "device_templates",
+)
 SUFFIX = ".jinja"
 UNDEFINED = jinja2.UndefinedError
 

@@ -22,9 +22,10 @@ constexpr uint32_t kDumpBytes = kTransposed * kBlockBytes;  // `tmp` of Transpos
 
 // The operations. Count: the first `count` elements. Repeats: `mask` lanes of `repeat` repeats. Whole: the first `mask`
 // lanes of every repeat to one element; half and float only. Blocks: the lanes of every 32 bytes to one element, 8 of a
-// repeat side by side; steps are those of a repeat, in blocks.
+// repeat side by side; steps are those of a repeat, in blocks. kFewRows: fewer rows of float take Whole alone.
 struct SumOf {
   static constexpr bool kWhole = true;
+  static constexpr uint32_t kFewRows = kBlockRows;
   template <typename T>
   static __aicore__ inline void Count(const AscendC::LocalTensor<T>& dst, const AscendC::LocalTensor<T>& a,
                                       const AscendC::LocalTensor<T>& b, uint32_t count) {
@@ -49,8 +50,14 @@ struct SumOf {
   }
 };
 
+// The same calls for every number of rows: what a row sums up to does not depend on how many there are.
+struct SumInOrder : SumOf {
+  static constexpr uint32_t kFewRows = 1;
+};
+
 struct MaxOf {
   static constexpr bool kWhole = true;
+  static constexpr uint32_t kFewRows = kBlockRows;
   template <typename T>
   static __aicore__ inline void Count(const AscendC::LocalTensor<T>& dst, const AscendC::LocalTensor<T>& a,
                                       const AscendC::LocalTensor<T>& b, uint32_t count) {
@@ -77,6 +84,7 @@ struct MaxOf {
 
 struct MinOf {
   static constexpr bool kWhole = true;
+  static constexpr uint32_t kFewRows = kBlockRows;
   template <typename T>
   static __aicore__ inline void Count(const AscendC::LocalTensor<T>& dst, const AscendC::LocalTensor<T>& a,
                                       const AscendC::LocalTensor<T>& b, uint32_t count) {
@@ -293,7 +301,7 @@ __aicore__ inline void ReduceBlocks(const AscendC::LocalTensor<float>& dst, cons
     pitch = step;
     second = !second;
   }
-  if (rows < kBlockRows) {
+  if (rows < Op::kFewRows) {
     WholeRows<Op>(dst, from, rows, cols, pitch);
     return;
   }

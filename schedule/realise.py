@@ -282,7 +282,7 @@ class Template:
             block_size=str(split.b),
             extent=split.sizes[split.tiled],
             outer=product(split.sizes[a] for a in split.outer),
-            granule=math.lcm(_granule(g, placed), candidate.shortest),
+            granule=math.lcm(_granule(g, placed), candidate.shortest, candidate.fixed or 1),
             tile_max=smaller(smaller(tile_max, longest), _own_limit(candidate)),
             row_elements=row_elements,
             ub=ZERO,
@@ -295,7 +295,8 @@ class Template:
 
 
 def _own_limit(candidate: Candidate) -> Expr | None:
-    return None if candidate.longest is None else const(candidate.longest)
+    longest = candidate.fixed or candidate.longest
+    return None if longest is None else const(longest)
 
 
 def _conditions(g: GroupInput, placed: Placed, own: Sequence[Condition]) -> list[Condition]:

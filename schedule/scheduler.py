@@ -40,6 +40,11 @@ from autofuse.schedule.search.costs import Costs
 from autofuse.schedule.search.solver import result_cycles
 from autofuse.schedule.search.tile_cost import ChipTable
 from autofuse.schedule.templates.family import Family, Placing
+from autofuse.schedule.templates.invariant import (
+    invariant_families,
+    is_invariant,
+    with_fixed_order,
+)
 from autofuse.schedule.templates.table import FAMILIES
 from autofuse.targets import TargetSpec
 
@@ -229,7 +234,7 @@ def _group_inputs(
             hint.symbols,
             axes,
             order,
-            legal,
+            with_fixed_order(legal) if target.invariant else legal,
             target,
             inputs,
             _reduced_axes(legal, order),
@@ -332,6 +337,7 @@ def _schedule_group(
     made: list[Made] = []
     taken: set[str] = set()
     families = g.target.families
+    fixed = bool(invariant_families(g))
     for number, (family, placer, group, candidate) in enumerate(_tries(g)):
         if families is not None and candidate.template not in families:
             reason = "the backend does not write templates of this family"
@@ -345,6 +351,10 @@ def _schedule_group(
                 Rejected(g.group, _title(group, candidate), str(why), why.code, why.details)
             )
             continue
+        if fixed and not is_invariant(impl):
+            reason = "whether it fits depends on sizes of what is kept"
+            rejected.append(Rejected(g.group, _title(group, candidate), reason, "AF3008"))
+            continue
         if impl.name in taken:
             # Ids of axes are those of one template: another one may have the same for other axes.
             tiled = impl.axes[impl.tiling.tile_axis].name
@@ -354,9 +364,11 @@ def _schedule_group(
         # Where only one is kept it has to be legal for every size, and any such template is good enough.
         always = family.always_legal(impl) or (keep == 1 and fits_every_size(impl.tiling))
         made.append(Made(number, impl, always, bool(candidate.conditions)))
+        if fixed:
+            break  # the first one: what decides may be nothing but what is reduced
     if not made:
         told(watch, f"candidates of group {g.group}", g, _verdicts((), (), rejected, costs))
-        raise _nothing_fits(g, rejected)
+        raise _no_fixed_order(g, rejected) if fixed else _nothing_fits(g, rejected)
     order = rank(made, keep, costs)
     chosen = select(order, keep, symbolic=bool(g.symbols), alone=keep == MAX_SYMBOLIC)
     best, last = order[0], chosen[-1].impl.title
@@ -403,7 +415,7 @@ def _tries(g: GroupInput) -> list[_Try]:
     """What the template families propose."""
     out: list[_Try] = []
     kind = g.kind
-    for family in FAMILIES:
+    for family in invariant_families(g) or FAMILIES:
         if kind in family.kinds:
             placers: dict[int, Placing] = {}  # most groups are tried with several tilings
             for group, candidate in family.candidates(g):
@@ -443,6 +455,16 @@ _HINTS = {
     "AF3003": "split the graph into smaller groups, or cut it where the fewest tensors are alive",
     "AF3004": "split the graph into smaller groups, or cut it where the fewest tensors are alive",
 }
+
+
+def _no_fixed_order(g: GroupInput, rejected: Sequence[Rejected]) -> AutofuseError:
+    """No template sums up in an order that follows from what is reduced alone."""
+    return AutofuseError.of(
+        "AF3008",
+        f"no template of group {g.group} of {g.graph} sums up in one order whatever the other sizes are",
+        hint="cut the graph at its reductions, or build it without --invariant",
+        notes=[f"{r.template}: {r.whole_reason}" for r in rejected],
+    )
 
 
 def _nothing_fits(g: GroupInput, rejected: Sequence[Rejected]) -> AutofuseError:

@@ -1,9 +1,10 @@
 """Files on disk: written all or none, and never over what somebody else wrote.
 
-A folder of generated files holds ``manifest.json`` with the digest of each.  A later write replaces
-files whose digest still agrees, removes those that are no longer generated, and refuses to touch
-anything else unless told to.  While files move into place the manifest lists both what was there and
-what comes, so that a folder whose writer was killed is neither used nor taken for edited.
+A folder of generated files holds ``manifest.json`` with the digest of each (:mod:`autofuse.base.manifest`).  A later
+write replaces files whose digest still agrees, removes those that are no longer generated, and refuses to touch
+anything else unless told to.  A file that its user edited and adopted is left alone; its generated text goes beside
+it.  While files move into place the manifest lists both what was there and what comes, so that a folder whose writer
+was killed is neither used nor taken for edited.
 
 A *reproducer* is a folder in the cache with what is needed to look into an internal error.
 """
@@ -13,7 +14,6 @@ from __future__ import annotations
 import errno
 import fcntl
 import glob
-import hashlib
 import json
 import os
 import platform
@@ -21,19 +21,29 @@ import shutil
 import tempfile
 import time
 import traceback
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
-from pathlib import Path, PurePosixPath
+from pathlib import Path
 
 from autofuse import __version__
 from autofuse.base import cache, reading
 from autofuse.base.diagnostics import AutofuseError, Diagnostic, Where
+from autofuse.base.manifest import (
+    MANIFEST,
+    Manifest,
+    check_inside,
+    digest,
+    is_inside,
+    read_manifest,
+    underneath,
+)
 
 __all__ = [
     "MANIFEST",
     "STAGE",
     "Written",
+    "change_manifest",
     "digest",
     "manifest_text",
     "read_files",
@@ -42,10 +52,8 @@ __all__ = [
     "write_files",
 ]
 
-MANIFEST = "manifest.json"
 #: Part of the name of a folder in which files are collected before they move into place.
 STAGE = ".autofuse-"
-SCHEMA = "autofuse.manifest/1"
 
 #: How the name of a file ends that is no text.
 _LIBRARY = ".so"
@@ -66,6 +74,8 @@ class Written:
         updated: files with another content now.
         unchanged: files that had the content already.
         removed: files of an earlier write that are no part of this one.
+        kept: files that were edited and adopted: left as they are, what was generated is in ``generated/``.
+        stale: of these, those for which something else is generated than what was edited, or nothing any more.
     """
 
     folder: Path
@@ -73,6 +83,8 @@ class Written:
     updated: tuple[str, ...] = ()
     unchanged: tuple[str, ...] = ()
     removed: tuple[str, ...] = ()
+    kept: tuple[str, ...] = ()
+    stale: tuple[str, ...] = ()
 
 
 @dataclass(slots=True)
@@ -85,11 +97,6 @@ class _Plan:
     edited: list[str] = field(default_factory=list)
 
 
-def digest(data: str | bytes) -> str:
-    """The sha256 of a text (as UTF-8) or of bytes, in hex."""
-    return hashlib.sha256(data.encode() if isinstance(data, str) else data).hexdigest()
-
-
 def write_files(
     files: Mapping[str, str | bytes], folder: str | Path, *, force: bool = False
 ) -> Written:
@@ -98,7 +105,7 @@ def write_files(
     Args:
         files: what to write.
         folder: where to; made if it is not there.
-        force: replace files that were edited, or that autofuse did not write.
+        force: replace files that were edited, or that autofuse did not write; not those that were adopted.
 
     Raises:
         AutofuseError: AF5005; the folder is then as it was before the call.
@@ -141,12 +148,20 @@ def _write(texts: dict[str, str | bytes], root: Path, force: bool) -> Written:
 
 def _update(texts: dict[str, str | bytes], root: Path, stage: Path, force: bool) -> Written:
     """Bring a folder that is there up to date; the caller holds its lock."""
-    old = _read_manifest(root)
-    manifest = manifest_text(texts)
-    plan = _compare(texts, root, old)
+    old = read_manifest(root)
+    edits = {n: e for n, e in old.edits.items() if (root / n).is_file()}
+    check_inside(root, (*texts, *edits), "AF5005")
+    stale = tuple(n for n, e in edits.items() if n not in texts or digest(texts[n]) != e.generated)
+    edits = {n: e for n, e in edits.items() if n in texts}
+    texts = {underneath(n) if n in edits else n: text for n, text in texts.items()}
+    new = Manifest({n: {digest(text)} for n, text in texts.items()}, edits)
+    plan = _compare(texts, root, old.files)
+    # What nobody adopted any more is its user's: it is neither replaced nor removed.
+    plan.removed = [n for n in plan.removed if n not in old.edits]
     if not force:
         _refuse_foreign(plan, root)
     names = [n for n in texts if n not in plan.unchanged]
+    manifest = new.text()
     _write_all({n: texts[n] for n in names} | {MANIFEST: manifest}, stage / "new")
     if names or plan.removed:
         # Until the last file is in place the folder says what it is becoming, so that whoever comes after a
@@ -160,6 +175,51 @@ def _update(texts: dict[str, str | bytes], root: Path, stage: Path, force: bool)
         tuple(plan.updated),
         tuple(plan.unchanged),
         tuple(plan.removed),
+        tuple(edits),
+        stale,
+    )
+
+
+def change_manifest(
+    folder: Path, change: Callable[[Manifest], tuple[Manifest, Mapping[str, str]]]
+) -> None:
+    """Change what a folder's manifest says, and files with it, while nobody else writes there.
+
+    Args:
+        folder: with a manifest.
+        change: what becomes of the manifest, and the texts of files to write before it; called once.
+
+    Raises:
+        AutofuseError: AF1001, the folder has no whole manifest, or a file of it leads out of it; AF5005, it cannot be
+            written; what ``change`` raises.
+    """
+    if not (folder / MANIFEST).is_file():
+        raise _no_kernel(folder)
+    try:
+        with _locked(folder) as held:
+            old = read_manifest(folder)
+            if not held or not old.files or old.becoming:
+                raise _no_kernel(folder)
+            new, texts = change(old)
+            check_inside(folder, texts, "AF5005")
+            for name, text in texts.items():
+                (folder / name).parent.mkdir(parents=True, exist_ok=True)
+                cache.write_atomic(folder / name, text)
+            cache.write_atomic(folder / MANIFEST, new.text())
+            for name in set(old.files) - set(new.files) - set(new.edits):
+                if _digest_of(folder / name) in old.files[name]:
+                    (folder / name).unlink()
+                    _remove_empty([p for p in (folder / name).parents if folder in p.parents])
+    except OSError as e:
+        raise _unwritable(folder, e.strerror or str(e)) from e
+
+
+def _no_kernel(folder: Path) -> AutofuseError:
+    return AutofuseError.of(
+        "AF1001",
+        f"{folder} does not hold what autofuse wrote to the end",
+        where=Where(path=str(folder)),
+        hint=f"autofuse build GRAPH -o {folder}",
     )
 
 
@@ -211,9 +271,11 @@ def read_files(folder: str | Path) -> dict[str, str]:
     try:
         if root.is_dir():
             with _locked(root):
-                if _is_unfinished(root):
+                manifest = read_manifest(root)
+                if manifest.becoming:
                     raise ValueError("the folder was not written to the end")
-                names = (n for n in _read_manifest(root) if not n.endswith(_LIBRARY))
+                names = [n for n in manifest.names if not n.endswith(_LIBRARY)]
+                check_inside(root, names)
                 return {name: reading.text(root / name) for name in names}
         return {}
     except (OSError, ValueError) as e:
@@ -227,51 +289,21 @@ def read_files(folder: str | Path) -> dict[str, str]:
 
 def _check_paths(files: Mapping[str, str | bytes]) -> None:
     for name in files:
-        if not _is_inside(name):
+        if not is_inside(name):
             raise ValueError(f"{name!r} is not a path inside the output folder")
-
-
-def _is_inside(name: str) -> bool:
-    path = PurePosixPath(name)
-    return not path.is_absolute() and ".." not in path.parts and str(path) == name != MANIFEST
 
 
 def manifest_text(texts: Mapping[str, str | bytes]) -> str:
     """The text of the manifest of a folder with these files."""
-    content = {"schema": SCHEMA, "files": {name: digest(text) for name, text in texts.items()}}
-    return json.dumps(content, indent=2) + "\n"
+    return Manifest({name: {digest(text)} for name, text in texts.items()}).text()
 
 
-def _becoming_text(texts: Mapping[str, str | bytes], old: Mapping[str, set[str]]) -> str:
+def _becoming_text(texts: Mapping[str, str | bytes], old: Manifest) -> str:
     """A manifest of a folder that is being changed: every digest that a file of ours may have."""
-    digests = {name: set(found) for name, found in old.items()}
+    digests = {name: set(found) for name, found in old.files.items()}
     for name, text in texts.items():
         digests.setdefault(name, set()).add(digest(text))
-    content = {"schema": SCHEMA, "becoming": {n: sorted(d) for n, d in sorted(digests.items())}}
-    return json.dumps(content, indent=2) + "\n"
-
-
-def _read_manifest(root: Path) -> dict[str, set[str]]:
-    """Digests that files of ours may have; empty when there is no manifest to go by."""
-    try:
-        content = json.loads(reading.text(root / MANIFEST))
-        if content["schema"] == SCHEMA:
-            if "becoming" in content:
-                found = {str(k): set(map(str, v)) for k, v in content["becoming"].items()}
-            else:
-                found = {str(k): {str(v)} for k, v in content["files"].items()}
-            return {k: v for k, v in found.items() if _is_inside(k)}
-    except (OSError, ValueError, KeyError, TypeError, AttributeError):
-        pass
-    return {}
-
-
-def _is_unfinished(root: Path) -> bool:
-    """A process was killed while it wrote here."""
-    try:
-        return "becoming" in json.loads(reading.text(root / MANIFEST))
-    except (OSError, ValueError, TypeError):
-        return False
+    return Manifest(digests, old.edits, becoming=True).text()
 
 
 def _compare(texts: Mapping[str, str | bytes], root: Path, old: Mapping[str, set[str]]) -> _Plan:
@@ -304,16 +336,17 @@ def _digest_of(path: Path) -> str | None:
 
 
 def _refuse_foreign(plan: _Plan, root: Path) -> None:
-    def finding(name: str, why: str) -> Diagnostic:
+    def finding(name: str, why: str, more: str = "") -> Diagnostic:
         return Diagnostic(
             "AF5005",
             f"{name} {why}; it was not overwritten",
             Where(path=str(root / name)),
-            "choose another folder with -o, or overwrite it with --force",
+            "choose another folder with -o, or overwrite it with --force" + more,
         )
 
     findings = [finding(n, "was not written by autofuse") for n in plan.foreign]
-    findings += [finding(n, "was edited after it was generated") for n in plan.edited]
+    adopt = f"; autofuse adopt {root} keeps it as it is"
+    findings += [finding(n, "was edited after it was generated", adopt) for n in plan.edited]
     if findings:
         raise AutofuseError(findings)
 

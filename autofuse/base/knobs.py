@@ -23,6 +23,7 @@ __all__ = [
     "CXXFLAGS",
     "DEBUG",
     "KNOBS",
+    "LOG_LEVEL",
     "OPT",
     "STRICT",
     "THREADS",
@@ -177,6 +178,13 @@ STRICT = Knob(
     False,
     "an internal error in a part of a model or a torch.compile is raised; else others do that part, with a warning",
 )
+LOG_LEVEL = Knob(
+    "AUTOFUSE_LOG_LEVEL",
+    "off",
+    "what generated libraries print on stderr: error, calls that fail; info, also what the tiling function chose; "
+    "debug, also launches",
+    values=("off", "error", "info", "debug"),
+)
 TRACE = Knob(
     "AUTOFUSE_TRACE",
     "",
@@ -204,6 +212,7 @@ KNOBS: tuple[Knob[str] | Knob[int] | Knob[bool] | Knob[tuple[str, ...]], ...] = 
     VERIFY_MEMORY_MB,
     REPORT,
     STRICT,
+    LOG_LEVEL,
     TRACE,
     DEBUG,
 )

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
+from pathlib import Path
 from typing import Any
 
 from autofuse import __version__
-from autofuse.base.diagnostics import Diagnostic
+from autofuse.base.diagnostics import AutofuseError, Diagnostic
+from autofuse.base.edits import blamed
 from autofuse.base.visible import visible
 from autofuse.bench.cluster import checked_finding, on_cluster
 from autofuse.bench.devices import BenchDevice
@@ -28,7 +30,6 @@ LAUNCH_S = 60.0
 _WRONG = frozenset(("AF6001", "AF6002"))
 #: Findings beside a measurement that are shown.
 _MOST_NOTES = 8
-_COMPILES = frozenset(("AF5002", "AF5013"))
 
 
 @dataclass(frozen=True, slots=True)
@@ -159,7 +160,7 @@ def _row(case: Case, outcome: Outcome, choice: Choice) -> Row:
     device = str(outcome.item.get("device", ""))
     if not outcome.ok:
         wrong = any(d.code in _WRONG for d in outcome.diagnostics)
-        found = tuple(_told(d, case.subject) for d in outcome.diagnostics)
+        found = _told(outcome.diagnostics, case.subject)
         return Row(case, "wrong" if wrong else "failed", device, None, choice, found)
     try:
         record = _completed(outcome.value["record"], case, choice)
@@ -191,9 +192,10 @@ def _completed(value: Any, case: Case, choice: Choice) -> Measurement:
     )
 
 
-def _told(d: Diagnostic, subject: Subject) -> Diagnostic:
-    """A finding as it is, or, about an edited kernel that does not compile, to whom it belongs."""
-    if not subject.edited or d.code not in _COMPILES:
-        return d
-    hint = "the kernel was edited: correct it there, or build it again into another folder"
-    return Diagnostic(d.code, d.message, d.where, hint, d.notes)
+def _told(found: Sequence[Diagnostic], subject: Subject) -> tuple[Diagnostic, ...]:
+    """Findings about a kernel; of one that was edited, what does not compile is its user's."""
+    try:
+        with blamed(Path(subject.path) if subject.edited else None):
+            raise AutofuseError(found)
+    except AutofuseError as e:
+        return e.diagnostics

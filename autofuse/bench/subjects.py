@@ -9,9 +9,9 @@ from pathlib import Path
 from typing import Any
 
 from autofuse import api
-from autofuse.base import reading
-from autofuse.base.artifacts import MANIFEST, digest
+from autofuse.base.artifacts import digest
 from autofuse.base.diagnostics import AutofuseError
+from autofuse.base.edits import edited_files, is_code
 from autofuse.codegen.backends.ascendc.tuning import Tilings, given_tilings
 from autofuse.codegen.backends.triton.tuning import Tuning
 from autofuse.codegen.backends.tuning_file import graph_digest
@@ -25,7 +25,7 @@ from autofuse.report.tuned_choice import tuned_choice
 from autofuse.results import BuildResult, read_folder
 from autofuse.targets import GpuTarget, Target, TargetSpec, find_known, find_target
 
-__all__ = ["Choice", "Subject", "chosen", "is_kernel", "points", "subject_of"]
+__all__ = ["Choice", "Subject", "chosen", "points", "subject_of"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,11 +85,6 @@ class Choice:
     parts: tuple[Part, ...] = ()
 
 
-def is_kernel(path: Path) -> bool:
-    """Whether a path is a folder that ``autofuse build`` wrote."""
-    return path.is_dir() and (path / MANIFEST).is_file()
-
-
 def subject_of(path: Path, target: str, tuning: Tuning | Tilings | None = None) -> Subject:
     """The kernel of a graph file, or of a folder that ``autofuse build`` wrote.
 
@@ -102,7 +97,7 @@ def subject_of(path: Path, target: str, tuning: Tuning | Tilings | None = None) 
         AutofuseError: as :func:`autofuse.build`; AF1001, the folder holds no kernel; AF5007, a tuning file is given for
             a folder.
     """
-    if not is_kernel(path):
+    if not path.is_dir():
         built = api.build(path, target=target, tuning=tuning)
         return Subject(str(path), built.graph, built.files, built, built.target.name)
     if tuning is not None:
@@ -122,7 +117,7 @@ def subject_of(path: Path, target: str, tuning: Tuning | Tilings | None = None) 
     except AutofuseError:
         # It runs as it is; only the model cannot say anything.
         again = None
-    edited = _is_edited(path, files)
+    edited = any(is_code(f.name) for f in edited_files(path))
     return Subject(str(path), graph, files, again, name if again else "", edited)
 
 
@@ -132,15 +127,6 @@ def _target_in(files: Mapping[str, str], graph: FusionGraph) -> str:
         return str(json.loads(files[f"{graph.name}.json"])["target"])
     except (KeyError, TypeError, ValueError):
         return ""
-
-
-def _is_edited(folder: Path, files: Mapping[str, str]) -> bool:
-    """Whether a file has another digest than it was written with."""
-    try:
-        written = json.loads(reading.text(folder / MANIFEST))["files"]
-        return any(digest(text) != written.get(name) for name, text in files.items())
-    except (OSError, ValueError, KeyError, TypeError, AttributeError):
-        return True
 
 
 def points(graph: FusionGraph, shapes: Sequence[Mapping[str, int]]) -> list[dict[str, int]]:

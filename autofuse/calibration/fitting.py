@@ -33,6 +33,8 @@ _PRIOR = 1.1
 _NOISE = 0.005
 #: Step of the differences, the longest step of a round, and when rounds are over.
 _STEP, _LONGEST, _CLOSE = 0.004, 0.8, 2e-4
+#: How far a figure may go in its logarithm: no chip of the name is 100 times another.
+_FARTHEST = 4.6
 #: Rounds with Huber's weights and with Tukey's, and how far a figure moves before derivatives are taken again.
 _HUBER_ROUNDS, _TUKEY_ROUNDS, _MOVED = 12, 8, 0.05
 #: Where the weights begin to fall, or reach 0, in standard deviations.
@@ -275,7 +277,7 @@ def _shortened(
 
     least = loss(point, errors)
     for _ in range(4):
-        there = point + step
+        there = np.clip(point + step, problem.start - _FARTHEST, problem.start + _FARTHEST)
         found = problem.errors(there)
         if loss(there, found) <= least * (1 + 1e-9):
             return there, found

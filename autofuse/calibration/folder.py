@@ -8,9 +8,10 @@ from functools import lru_cache
 from types import MappingProxyType
 
 from autofuse import __version__
-from autofuse.calibration.programs import Parameter, Program
+from autofuse.calibration.instructions import CALLS
+from autofuse.calibration.programs import STORES, Parameter, Program
 from autofuse.codegen.backends.ascendc.host.metadata import SCHEMA, target_json, tensor_json
-from autofuse.codegen.backends.ascendc.project import project_files
+from autofuse.codegen.backends.ascendc.project import shared_headers
 from autofuse.codegen.backends.ascendc.provenance import graph_digest
 from autofuse.codegen.backends.ascendc.releases import Releases, cann_json, releases_of
 from autofuse.codegen.render import render
@@ -69,12 +70,36 @@ class _StartView:
 
 
 @dataclass(frozen=True)
+class _Command:
+    """Of a load: what stands behind the tensor in UB, and behind the place in GM."""
+
+    ub: str
+    gm: str
+
+
+@dataclass(frozen=True)
+class _StoreView:
+    banner: str
+    name: str
+    places: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class _Result:
+    """Of a vector call: its name, and its first byte in UB."""
+
+    name: str
+    at: str
+
+
+@dataclass(frozen=True)
 class _LoadView:
     banner: str
     name: str
     padded: bool
     hint: bool
-    commands: int
+    count: int
+    commands: tuple[_Command, ...]
 
 
 @dataclass(frozen=True)
@@ -82,6 +107,7 @@ class _ScalarView:
     banner: str
     name: str
     reads: int
+    places: tuple[int, ...]
 
 
 @dataclass(frozen=True)
@@ -95,6 +121,7 @@ class _VectorView:
     shrink: int
     more: int
     block: int
+    results: tuple[_Result, ...]
     prepare: tuple[str, ...]
     calls: tuple[str, ...]
     waits: bool
@@ -135,9 +162,8 @@ def _texts(program: Program, target: TargetSpec) -> MappingProxyType[str, str]:
     )
     kernel = render(program.template, _view(program, head, target))
     graph = program_graph(program)
-    files = project_files(graph, target)
+    files = shared_headers(target.arch, ())
     needs = releases_of(kernel, files, target.arch)
-    files = project_files(graph, target, (), needs)
     texts = {
         "autofuse_tiling_data.h": render("tiling_data.h.jinja", _DataView(head, fields)),
         f"device/{name}_kernel.cpp": kernel,
@@ -170,19 +196,31 @@ def _view(program: Program, head: str, target: TargetSpec) -> object:
             call.shrink,
             call.more,
             call.block,
+            tuple(_Result(f"c{k}", _behind("c_at", k, "step")) for k in range(CALLS)),
             call.prepare,
             call.calls(),
             call.waits,
         )
     if program.reads:
-        return _ScalarView(head, name, program.reads)
+        return _ScalarView(head, name, program.reads, tuple(range(program.reads)))
     if program.template == "calibration_start.cpp.jinja":
         return _StartView(head, name, program.barriers)
+    if program.template == "calibration_store.cpp.jinja":
+        places = tuple(f"first + i + {k}" for k in range(STORES))
+        return _StoreView(head, name, places)
     if program.template == "calibration_load.cpp.jinja":
-        return _LoadView(
-            head, name, target.arch.has_datacopypad, target.arch.has_l2_hint, program.commands
+        arch, count = target.arch, program.commands
+        commands = tuple(
+            _Command(f"[{k} * held / 4]" if k else "", f" + {k} * step" if k else "")
+            for k in range(count)
         )
+        return _LoadView(head, name, arch.has_datacopypad, arch.has_l2_hint, count, commands)
     return _PlainView(head, name)
+
+
+def _behind(first: str, number: int, step: str) -> str:
+    """The place of an element of a series."""
+    return f"{first} + {number} * {step}" if number else first
 
 
 def _metadata(

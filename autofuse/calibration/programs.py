@@ -22,7 +22,7 @@ from autofuse.implgraph.expr.expression import Expr, sym
 from autofuse.schedule.cost.cost import Body, Call, Copy, Loop, Reach, Traffic, Work
 from autofuse.targets import TargetSpec
 
-__all__ = ["PROGRAMS", "Parameter", "Program", "checked_parameters", "program_of"]
+__all__ = ["PROGRAMS", "STORES", "Parameter", "Program", "checked_parameters", "program_of"]
 
 Array: TypeAlias = npt.NDArray[Any]
 Sizes: TypeAlias = Mapping[str, int]
@@ -35,7 +35,7 @@ _PERIOD = 251
 _WIDTH = 4
 _BLOCK = 8
 #: Stores of a turn of the loop.
-_STORES = 8
+STORES = 8
 
 
 @dataclass(frozen=True, slots=True)
@@ -219,8 +219,8 @@ def _store(p: Sizes, _: TargetSpec) -> Work:
     row = _WIDTH * p["row"]
     once = Body(calls=(Call("duplicate", p["row"], 32),))
     written = p["cores"] * p["tiles"] * row
-    stored = Copy(_STORES, _STORES, row, _power_of_two(512, row))
-    loop = Loop(Body(stores=(stored,)), -(-p["tiles"] // _STORES))
+    stored = Copy(STORES, STORES, row, _power_of_two(512, row))
+    loop = Loop(Body(stores=(stored,)), -(-p["tiles"] // STORES))
     return Work(p["cores"], (loop,), Traffic(written=written, cached=written), once=once)
 
 

@@ -14,6 +14,7 @@ from autofuse.akg.models import kernel_schema
 from autofuse.base.diagnostics import AutofuseError, Where
 from autofuse.commands import writing
 from autofuse.commands.outcome import Outcome
+from autofuse.frontends.bundle import bundle_schema
 from autofuse.frontends.graph.schema import SCHEMA_FILE, graph_schema, starter
 from autofuse.frontends.results import results_schema
 from autofuse.frontends.tuning import tuning_schema
@@ -25,9 +26,14 @@ __all__ = ["new", "schema"]
 
 
 def schema(
-    *, tuning: bool = False, results: bool = False, kernel_json: str | None = None
+    *,
+    tuning: bool = False,
+    results: bool = False,
+    bundle: bool = False,
+    certificate: bool = False,
+    kernel_json: str | None = None,
 ) -> Outcome:
-    """The JSON Schema of graph files, tuning files, files of results, or the JSON of a flow with a set of keys.
+    """The JSON Schema of graph files, or of the one kind of file that is asked for.
 
     Raises:
         AutofuseError: AF5007, several others are asked for.
@@ -37,6 +43,12 @@ def schema(
         asked["--tuning"] = tuning_schema
     if results:
         asked["--results"] = results_schema
+    if bundle:
+        asked["--bundle"] = bundle_schema
+    if certificate:
+        from autofuse.certificate.schema import certificate_schema
+
+        asked["--certificate"] = certificate_schema
     if kernel_json is not None:
         asked["--kernel-json"] = lambda: kernel_schema(kernel_json)
     if len(asked) > 1:

@@ -13,9 +13,9 @@ from autofuse.bench.bench import Case, Row, bench
 from autofuse.bench.devices import BenchDevice, parse_devices
 from autofuse.bench.measure import Plan
 from autofuse.bench.store import append_results
-from autofuse.bench.subjects import is_kernel, points, subject_of
+from autofuse.bench.subjects import points, subject_of
 from autofuse.commands import words
-from autofuse.commands.graph_files import graph_files
+from autofuse.commands.graph_files import graph_files, is_built
 from autofuse.commands.outcome import Outcome
 from autofuse.frontends.results import read_results
 from autofuse.report.text.console import progress
@@ -55,7 +55,7 @@ def bench_graphs(
     if out is not None and out.exists():
         # What is no store is not found out about after minutes of measuring.
         read_results(out)
-    paths = [p for word in graphs for p in ([word] if is_kernel(word) else graph_files([word]))]
+    paths = list(graph_files(graphs, built=True))
     if tuning is not None and len(paths) != 1:
         text = "a tuning file is for one graph"
         raise AutofuseError.of("AF5007", text, hint="--tuning goes with one graph file")
@@ -94,13 +94,13 @@ def _devices(device: str | None, paths: Sequence[Path], target: str) -> tuple[Be
     """What is asked for; without a word what the kernels are for."""
     if device is not None:
         return parse_devices(device)
-    on_card = isinstance(find_target(target), GpuTarget) and not all(map(is_kernel, paths))
+    on_card = isinstance(find_target(target), GpuTarget) and not all(map(is_built, paths))
     return parse_devices("cuda:0" if on_card else "npu:0")
 
 
 def _fits(devices: Sequence[BenchDevice], paths: Sequence[Path], target: str) -> None:
     """Raises AF5007 where the target is none for the device."""
-    if all(map(is_kernel, paths)):
+    if all(map(is_built, paths)):
         return
     spec = find_target(target)
     if isinstance(spec, CpuTarget):

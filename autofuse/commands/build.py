@@ -14,6 +14,7 @@ from autofuse import api
 from autofuse.base.cann import COMMAND_SECONDS, PRESET, PRESET_COMMANDS, first_failure
 from autofuse.base.collecting import collect_rarely
 from autofuse.base.diagnostics import AutofuseError, Diagnostic, Where
+from autofuse.base.edits import blamed, stale_findings
 from autofuse.commands.graph_files import UNSUPPORTED, graph_files
 from autofuse.commands.machine import bisheng
 from autofuse.commands.outcome import Outcome
@@ -54,6 +55,7 @@ def build(
     entry: str = "launch",
     ub_bytes: int | None = None,
     split: bool = False,
+    invariant: bool = False,
     tuning: Path | None = None,
     partition: bool | None = None,
     force: bool,
@@ -69,7 +71,9 @@ def build(
     """
     from autofuse.commands import models
 
-    if models.is_model(graph, partition, refused={"--split": split, "--tuning": tuning}):
+    if models.is_model(
+        graph, partition, refused={"--split": split, "--tuning": tuning, "--invariant": invariant}
+    ):
         return models.build_model(
             graph,
             output if output is not None else DEFAULT_FOLDER / graph.stem,
@@ -84,11 +88,12 @@ def build(
     if split and tuning is not None:
         text = "--tuning is for the kernels of a GPU, which --split does not divide"
         raise AutofuseError.of("AF5007", text, hint="leave out --split")
-    folder, found = _built(graph, output, target, entry, ub_bytes, split, force, tuning)
+    folder, found = _built(graph, output, target, entry, ub_bytes, split, force, invariant, tuning)
+    fixed = " --invariant" if invariant else ""
     tuned = "" if tuning is None else f" --tuning {tuning}"
     found |= {
         "compiled": compile_project(folder, entry, target),
-        "next": f"autofuse verify {graph}{target_option(target)}{' --split' if split else ''}{tuned}",
+        "next": f"autofuse verify {graph}{target_option(target)}{' --split' if split else ''}{fixed}{tuned}",
     }
 
     def show(screen: Console) -> None:
@@ -97,7 +102,7 @@ def build(
         show_one = print_split if "parts" in found else print_build
         show_one(screen, found, verbose=verbose)
 
-    return Outcome(found, show)
+    return Outcome(found, show, stale_findings(folder, found["stale"]))
 
 
 def _built(
@@ -108,11 +113,17 @@ def _built(
     ub_bytes: int | None,
     split: bool,
     force: bool,
+    invariant: bool,
     tuning: Path | None = None,
 ) -> tuple[Path, dict[str, Any]]:
     """The folder with the files of a graph, and what was made."""
     result: api.BuildResult | api.SplitResult
-    options: dict[str, Any] = {"target": target, "entry": entry, "ub_bytes": ub_bytes}
+    options: dict[str, Any] = {
+        "target": target,
+        "entry": entry,
+        "ub_bytes": ub_bytes,
+        "invariant": invariant,
+    }
     with tracing(target) as trace:
         if split:
             whole = api.observed_split(graph, trace.observe, **options)
@@ -126,8 +137,10 @@ def _built(
         **result.summary(),
         "folder": str(folder),
         "written": {
-            k: list(getattr(written, k)) for k in ("created", "updated", "unchanged", "removed")
+            k: list(getattr(written, k))
+            for k in ("created", "updated", "unchanged", "removed", "kept")
         },
+        "stale": list(written.stale),
     }
     return folder, found
 
@@ -148,6 +161,7 @@ def build_many(
     entry: str = "launch",
     ub_bytes: int | None = None,
     split: bool = False,
+    invariant: bool = False,
     force: bool,
     jobs: int,
     quiet: bool,
@@ -165,6 +179,7 @@ def build_many(
         "entry": entry,
         "ub_bytes": ub_bytes,
         "split": split,
+        "invariant": invariant,
         "force": force,
     }
     return build_rows(graphs, output, _JOB, options, target=target, jobs=jobs, quiet=quiet)
@@ -217,6 +232,8 @@ def build_rows(
         for outcome in pool.map(items):
             row = _row(outcome)
             rows.append(row)
+            if outcome.ok:
+                findings += stale_findings(Path(row["folder"]), outcome.value.get("stale", ()))
             if row["state"] == "failed":
                 findings += (_placed(d, row["graph"]) for d in outcome.diagnostics)
             tick()
@@ -253,10 +270,11 @@ def build_job(job: Mapping[str, Any]) -> dict[str, Any]:
 
     Returns:
         ``name``, ``keys`` (number of tiling keys, over all kernels), ``parts`` (number of kernels), ``written``
-        (how many files, by what became of them), ``compiled``, ``seconds``.
+        (how many files, by what became of them), ``stale`` (see ``artifacts.Written``), ``compiled``, ``seconds``.
     """
     collect_rarely()
-    options = (job["target"], job["entry"], job["ub_bytes"], job["split"], job["force"])
+    names = ("target", "entry", "ub_bytes", "split", "force", "invariant")
+    options = [job[name] for name in names]
     folder, found = _built(Path(job["path"]), Path(job["output"]), *options)
     parts = found.get("parts", [found])
     return {
@@ -264,6 +282,7 @@ def build_job(job: Mapping[str, Any]) -> dict[str, Any]:
         "keys": sum(len({t["key"] for t in p["templates"]}) for p in parts),
         "parts": len(parts),
         "written": {k: len(names) for k, names in found["written"].items()},
+        "stale": found["stale"],
         "compiled": compile_project(folder, job["entry"], job["target"])["done"],
         "seconds": sum(found["seconds"].values()),
     }
@@ -301,7 +320,10 @@ def compile_project(folder: Path, entry: str, target: str) -> Mapping[str, Any]:
     if isinstance(spec, GpuTarget):
         return {"done": False, "why": "generated: Triton compiles each kernel at its first call"}
     if entry == "op-package":
-        return {"done": False, "why": "generated, not compiled: the op package's project builds it"}
+        return {
+            "done": False,
+            "why": "generated, not compiled: with CANN, build.sh there makes the package",
+        }
     compiler = bisheng()
     if compiler is None:
         return {
@@ -310,11 +332,12 @@ def compile_project(folder: Path, entry: str, target: str) -> Mapping[str, Any]:
         }
     failure = first_failure(PRESET_COMMANDS, folder)
     if failure is not None:
-        raise AutofuseError.of(
-            "AF5002",
-            f"the files were generated, but `{failure.command}` failed: {failure.why}",
-            where=Where(path=str(folder)),
-            hint="repeat the command in that folder; unset ASCEND_HOME_PATH to generate only",
-            notes=failure.lines,
-        )
+        with blamed(folder):
+            raise AutofuseError.of(
+                "AF5002",
+                f"the files were generated, but `{failure.command}` failed: {failure.why}",
+                where=Where(path=str(folder)),
+                hint="repeat the command in that folder; unset ASCEND_HOME_PATH to generate only",
+                notes=failure.lines,
+            )
     return {"done": True, "compiler": str(compiler), "folder": str(folder / "build" / PRESET)}

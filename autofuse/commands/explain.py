@@ -8,10 +8,13 @@ from typing import TYPE_CHECKING, Any, cast
 
 from autofuse import api
 from autofuse.base.diagnostics import AutofuseError
+from autofuse.base.edits import edited_files
 from autofuse.commands import words, writing
+from autofuse.commands.graph_files import is_built
 from autofuse.commands.outcome import Outcome
 from autofuse.commands.writing import keep_inputs
 from autofuse.implgraph.ops.requirements import requirements
+from autofuse.results import read_folder
 from autofuse.targets import GpuTarget, ascend_chip, find_target
 
 if TYPE_CHECKING:
@@ -19,8 +22,14 @@ if TYPE_CHECKING:
 
     from autofuse.codegen.backends.ascendc.tuning import Tilings
     from autofuse.codegen.backends.triton.tuning import Tuning
+    from autofuse.implgraph.ir.fusion import FusionGraph
 
 __all__ = ["explain"]
+
+#: What an edit means for what is printed.
+UNEDITED = (
+    "the figures are those of the generated kernel (model); run DIR --html FILE times the edit"
+)
 
 
 def explain(
@@ -49,14 +58,30 @@ def explain(
         read = {"the graph": graph} | ({} if tuning is None else {"the tuning file": tuning})
         keep_inputs(tuning_out, read)
     given = words.sizes(shapes, "--shape")
-    asked = api.read(graph)
+    edited: tuple[str, ...] = ()
+    remade: api.BuildResult | None = None
+    asked: FusionGraph
+    if is_built(graph):
+        if tuning is not None:
+            text = f"--tuning makes another kernel than that in {graph}"
+            raise AutofuseError.of("AF5007", text, hint="leave out --tuning, or name the graph")
+        asked, files = read_folder(graph)
+        whole = api.built_again(asked, files)
+        if isinstance(whole, api.SplitResult) and whole.split is not None:
+            text = f"{asked.label} is several kernels, and each is explained alone"
+            raise AutofuseError.of("AF5007", text, hint="name one of the folders under parts/")
+        remade = whole if isinstance(whole, api.BuildResult) else whole.parts[0]
+        target = remade.target.name
+        edited = tuple(f.name for f in edited_files(graph))
+    else:
+        asked = api.read(graph)
     sizes = explanation.sizes_of(asked.symbols, given)
     for r in requirements(asked):
         if not r.holds(sizes):
             hint = "a kernel refuses these sizes as well"
             raise AutofuseError.of("AF5007", r.text, hint=hint)
     tuned = None if tuning is None else api.read_tuning(tuning)
-    built = api.build(graph, target=target, tuning=tuned)
+    built = remade or api.build(graph, target=target, tuning=tuned)
     labels = built.graph.symbol_labels()
     called = {labels[n]: size for n, size in sizes.items()}
     if isinstance(built.target, GpuTarget):
@@ -65,7 +90,7 @@ def explain(
     found = explanation.explain(
         built.graph.label, built.schedule, ascend_chip(built.target), sizes, built.graph
     )
-    found["sizes"] = called
+    found |= {"sizes": called, "edited": list(edited)}
     found["tuned"] = None if tuned is None else _tuned(built, cast("Tilings", tuned), sizes)
     found["tuning"] = None if tuning is None else str(tuning)
 
@@ -75,9 +100,11 @@ def explain(
         writing.write_all({page: writing.text(explain_page(found))}, None)
 
     def show(screen: Console) -> None:
+        from autofuse.report.text.edits import print_edited
         from autofuse.report.text.explain import print_explanation
 
         print_explanation(screen, found)
+        print_edited(screen, edited, UNEDITED)
         if page is not None:
             screen.print(f"wrote {page}", soft_wrap=True)
 

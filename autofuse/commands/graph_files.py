@@ -7,24 +7,35 @@ from pathlib import Path
 
 from autofuse.base.artifacts import MANIFEST, STAGE
 from autofuse.base.diagnostics import AutofuseError, Where
+from autofuse.base.manifest import read_manifest
 from autofuse.frontends import read_graph
 
-__all__ = ["UNSUPPORTED", "graph_files"]
+__all__ = ["UNSUPPORTED", "graph_files", "is_built"]
 
 #: The op is not one of ours, or not compiled yet: the graph is beyond what autofuse does, not wrong.
 UNSUPPORTED = frozenset({"AF1201", "AF2103"})
 _LIKE_SCHEMAS = ".schema.json"
 
 
-def graph_files(words: Sequence[Path]) -> Iterator[Path]:
+def is_built(path: Path) -> bool:
+    """Whether a path is a folder that a build wrote, with the graph of its kernel."""
+    if not (path / MANIFEST).is_file():
+        return False
+    return any("/" not in n and n.endswith(".graph.json") for n in read_manifest(path).names)
+
+
+def graph_files(words: Sequence[Path], *, built: bool = False) -> Iterator[Path]:
     """Files as they are; in folders every .json that may be a graph, every .info and every .onnx.
+
+    With ``built``, a folder that a build wrote is taken as it is too.
 
     Raises:
         AutofuseError: AF1001, a word names nothing, or a folder without graphs.
     """
     seen: set[Path] = set()
     for word in words:
-        found = _graphs_in(word) if word.is_dir() else [word]
+        whole = not word.is_dir() or (built and is_built(word))
+        found = [word] if whole else _graphs_in(word)
         if not found and (word / MANIFEST).is_file():
             read_graph(word)  # raises, and says what to do with a generated folder
         if not found or not found[0].exists():

@@ -10,8 +10,8 @@ from autofuse.base.artifacts import MANIFEST
 from autofuse.base.diagnostics import AutofuseError, Diagnostic, Where
 from autofuse.bench.importing import Imported, imported
 from autofuse.bench.store import append_results
-from autofuse.bench.subjects import Subject, is_kernel, subject_of
-from autofuse.commands.graph_files import graph_files
+from autofuse.bench.subjects import Subject, subject_of
+from autofuse.commands.graph_files import graph_files, is_built
 from autofuse.commands.outcome import Outcome
 from autofuse.commands.writing import keep_inputs
 from autofuse.frontends.profiles import read_profile
@@ -93,7 +93,7 @@ def _subjects(graphs: Sequence[Path], target: str) -> tuple[list[Subject], list[
     found: list[Subject] = []
     notes: list[Diagnostic] = []
     for word in graphs:
-        for path in [word] if is_kernel(word) else [*_folders(word), *_files(word)]:
+        for path in [word] if is_built(word) else [*_folders(word), *_files(word)]:
             try:
                 found.append(subject_of(path, target))
             except AutofuseError as e:  # noqa: PERF203 - building takes far longer

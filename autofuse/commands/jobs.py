@@ -5,6 +5,7 @@ A kernel that crashes or loops takes its worker with it, not the command (``auto
 
 from __future__ import annotations
 
+import json
 import time
 from collections.abc import Mapping
 from dataclasses import replace
@@ -16,6 +17,7 @@ import numpy as np
 from autofuse import api
 from autofuse.base.arguments import spelled, symbol_sizes
 from autofuse.base.diagnostics import AutofuseError, Diagnostic, Where
+from autofuse.base.edits import blamed
 from autofuse.commands import words, writing
 from autofuse.cpu.kernel import CpuKernel
 from autofuse.cpu.library import source_file
@@ -28,6 +30,7 @@ from autofuse.implgraph.ir.dtypes import numpy_dtype
 from autofuse.implgraph.ir.fusion import FusionGraph
 from autofuse.implgraph.ir.serialise import from_json_as
 from autofuse.npu.kernel import NpuKernel
+from autofuse.results import read_folder
 from autofuse.schedule.axes.result import tiling_keys
 from autofuse.targets import CpuTarget, GpuTarget, TargetSpec, find_target
 from autofuse.twin.oracle.compare import compare
@@ -35,10 +38,10 @@ from autofuse.twin.oracle.data import random_inputs
 from autofuse.twin.oracle.oracle import evaluate
 from autofuse.twin.oracle.sizes import largest_tensor, sizes_with
 from autofuse.twin.run.arguments import solve_symbols, wrong_dtype
-from autofuse.twin.run.kernel import TwinKernel
+from autofuse.twin.run.kernel import TwinKernel, needs_launcher
 from autofuse.twin.verify.same_code import claim, digest
 from autofuse.twin.verify.split import SplitKernel, read_parts, verify_split
-from autofuse.twin.verify.verify import verify_kernel
+from autofuse.twin.verify.verify import VerifyReport, verify_kernel
 
 __all__ = ["run_job", "verify_job"]
 
@@ -59,6 +62,7 @@ def _verify(job: Mapping[str, Any], source: Path | FusionGraph) -> dict[str, Any
 
     Args:
         job: ``path``; ``graph`` (or nothing): the JSON of a FusionGraph, of a file on another host;
+            ``files`` (or nothing): of a folder there, ``expected`` (or nothing): the graph in place of ``against``;
             ``target``, ``shapes`` (how many), ``seed``; ``max_elements``: a graph with a
             larger tensor is shrunk by the rule of ``implgraph.cutting.dimensions.shrink`` to be run, and
             generated with its own sizes as well; ``symbolic``:
@@ -66,8 +70,10 @@ def _verify(job: Mapping[str, Any], source: Path | FusionGraph) -> dict[str, Any
             ``check`` and ``check_seed`` (or nothing, for ``all`` and 0): see
             ``autofuse.twin.run.kernel.TwinKernel``; ``opt`` (or nothing): see
             ``autofuse.twin.verify.verify.verify_kernel``; ``device`` (or nothing, for ``cpu``): of kernels of Triton;
+            ``invariant`` (or nothing, for False): as for ``autofuse.build``;
             ``tuning`` (or nothing): a tuning file, for the graph as it is;
-            ``claims`` (or nothing): a folder for this
+            ``against`` (or nothing): the graph file that says what a generated folder, which ``path`` may be, is to
+            compute; ``claims`` (or nothing): a folder for this
             verification, and a kernel that another job of it has claimed is built and not run;
             ``sizes`` (or nothing, for True): kernels of other sizes are others.
         source: the file, or the graph.
@@ -78,15 +84,18 @@ def _verify(job: Mapping[str, Any], source: Path | FusionGraph) -> dict[str, Any
         ``shrunk`` (elements of the largest tensor before and after, or None), ``seconds`` (of the
         build), ``parts`` (number of kernels).
     """
+    if "files" in job or (isinstance(source, Path) and source.is_dir()):
+        return _verify_folder(job)
     graph = api.read(source)
     small, shrunk = _shrunk(graph, job["max_elements"])
     make = api.build_split if job.get("split", False) else api.build
+    how = {"target": job["target"], "invariant": job.get("invariant", False)}
     tuning = job.get("tuning")
     if shrunk is not None and tuning is not None:
         raise _too_large_for(tuning, shrunk["from"], job)
     if shrunk is not None:
         # What is refused, or fails, with the sizes of the file does not pass with smaller ones.
-        make(graph, target=job["target"])
+        make(graph, **how)
     graph = symbolize(small) if job["symbolic"] else small
     options = {
         "count": job["shapes"],
@@ -96,9 +105,9 @@ def _verify(job: Mapping[str, Any], source: Path | FusionGraph) -> dict[str, Any
         "opt": job.get("opt"),
     }
     if job.get("split", False):
-        built = api.build_split(graph, target=job["target"])
+        built = api.build_split(graph, **how)
     else:
-        one = api.build(graph, target=job["target"], tuning=tuning)
+        one = api.build(graph, **how, tuning=tuning)
         built = api.SplitResult(graph, one.target, None, (one,), one.files, one.timings)
     claims, code = job.get("claims"), None
     if claims is not None:
@@ -126,6 +135,57 @@ def _verify(job: Mapping[str, Any], source: Path | FusionGraph) -> dict[str, Any
         "seconds": sum(built.timings.values()),
         "parts": len(built.parts),
     }
+
+
+def _verify_folder(job: Mapping[str, Any]) -> dict[str, Any]:
+    """Verify the kernel in a folder as it is, edited or not, at the sizes of its graph.  As :func:`_verify`."""
+    folder, sent = Path(job["path"]), job.get("files")
+    if sent is None:
+        graph, files = read_folder(folder)
+    else:
+        graph, files = from_json_as(FusionGraph, job["graph"]), dict(sent)
+    against = job.get("expected")
+    expected = _expected(
+        graph,
+        folder,
+        job.get("against") if against is None else from_json_as(FusionGraph, against),
+    )
+    expected = expected or graph
+    # Names of kernels and symbols are those of the folder.
+    expected = replace(expected, name=graph.name)
+    options = {"count": job["shapes"], "seed": job["seed"]}
+    on_twin = {"check": job.get("check", "all"), "check_seed": job.get("check_seed", 0)}
+    parts = read_parts(files, graph.name)
+    needs_launcher(graph, files)
+    report: VerifyReport
+    # A folder of another host is not here; whoever asked knows what was edited in it.
+    with blamed(folder if sent is None else None):
+        if module_file(graph) in files:
+            report = verify_here(files, expected, device=job.get("device", CPU), **options)
+        elif source_file(graph) in files:
+            report = verify_loops(files, expected, **options)
+        elif parts:
+            report = verify_split(files, expected, parts, **options, **on_twin)
+        else:
+            report = verify_kernel(files, expected, opt=job.get("opt"), **options, **on_twin)
+    return {
+        "report": report.to_json(),
+        "code": None,
+        "keys": sum(_keys(text) for name, text in files.items() if name.endswith(".json")),
+        "shrunk": None,
+        "seconds": 0.0,
+        "parts": max(len(parts), 1),
+    }
+
+
+def _keys(text: str) -> int:
+    """How many tiling keys a file of metadata has; 0 for another file."""
+    try:
+        found = json.loads(text)
+    except (ValueError, RecursionError):
+        return 0
+    keys = found.get("tilingKeys") if isinstance(found, dict) else None
+    return len(keys) if isinstance(keys, list) else 0
 
 
 def _too_large_for(tuning: str, elements: int, job: Mapping[str, Any]) -> AutofuseError:
@@ -158,8 +218,8 @@ def _run(job: Mapping[str, Any]) -> dict[str, Any]:
 
     Args:
         job: ``path`` (a graph file or a generated folder); ``target``, ``seed``, ``key`` (or
-            None), ``symbols`` (sizes), ``inputs`` (name -> .npy file), ``save`` (folder for the
-            outputs, or None), ``split``, ``tuning`` (a tuning file, or nothing), ``check`` (or None, for ``fast``),
+            None), ``invariant`` (or nothing), ``symbols`` (sizes), ``inputs`` (name -> .npy file), ``save`` (folder for
+            the outputs, or None), ``split``, ``tuning`` (a tuning file, or nothing), ``check`` (or None, for ``fast``),
             ``check_seed``, ``device``; ``against`` (or nothing): the
             graph file that says what the outputs are to be; ``traces`` and ``pages`` (or nothing):
             files that timed mode writes.
@@ -185,10 +245,12 @@ def _run(job: Mapping[str, Any]) -> dict[str, Any]:
             }
         )
     source: Path | api.BuildResult | api.SplitResult = path
+    invariant = bool(job.get("invariant", False))
     if not path.is_dir() and job.get("split", False):
-        source = api.build_split(path, target=job["target"])
+        source = api.build_split(path, target=job["target"], invariant=invariant)
     elif not path.is_dir():
-        source = api.build(path, target=job["target"], tuning=job.get("tuning"))
+        tuning = job.get("tuning")
+        source = api.build(path, target=job["target"], invariant=invariant, tuning=tuning)
     timed_wanted = bool(job.get("traces") or job.get("pages"))
     check = job["check"] or "fast"
     kernel = api.load(
@@ -254,7 +316,9 @@ def _runs_on(kernel: TwinKernel | NpuKernel | TritonKernel | CpuKernel) -> str:
     return "Triton's interpreter" if kernel.device == CPU else kernel.device
 
 
-def _expected(kernel: FusionGraph, path: Path, file: str | None) -> FusionGraph | None:
+def _expected(
+    kernel: FusionGraph, path: Path, file: str | FusionGraph | None
+) -> FusionGraph | None:
     """The graph that says what a kernel is to compute, where it is not the kernel's own.
 
     Raises:
@@ -262,16 +326,17 @@ def _expected(kernel: FusionGraph, path: Path, file: str | None) -> FusionGraph 
     """
     if file is None:
         return None
-    graph = api.read(Path(file))
+    graph = api.read(Path(file) if isinstance(file, str) else file)
+    named = file if isinstance(file, str) else graph.label
     own, other = _parameters(kernel), _parameters(graph)
     if own == other:
         return graph
     notes = tuple(
-        f"{name}: {own.get(name, 'not there')} in {path}, {other.get(name, 'not there')} in {file}"
+        f"{name}: {own.get(name, 'not there')} in {path}, {other.get(name, 'not there')} in {named}"
         for name in dict.fromkeys((*own, *other))
         if own.get(name) != other.get(name)
     )
-    text = f"{file} has other parameters than {path}"
+    text = f"{named} has other parameters than {path}"
     hint = "--against takes a graph with the same inputs, outputs and symbols"
     raise AutofuseError([Diagnostic("AF5007", text, hint=hint, notes=notes)])
 

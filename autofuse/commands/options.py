@@ -10,12 +10,14 @@ import typer
 
 __all__ = [
     "DEFAULT_TARGET",
+    "Against",
     "Check",
     "CheckMode",
     "CheckSeed",
     "ChipDevice",
     "Device",
     "Graph",
+    "Invariant",
     "Json",
     "Partition",
     "Scheduler",
@@ -95,6 +97,13 @@ Partition = Annotated[
         show_default=False,
     ),
 ]
+Invariant = Annotated[
+    bool,
+    typer.Option(
+        "--invariant",
+        help="Let no size but those of what is reduced change the bits of a row.",
+    ),
+]
 Tuning = Annotated[
     Path | None,
     typer.Option(
@@ -102,6 +111,15 @@ Tuning = Annotated[
         parser=path,
         metavar="FILE",
         help="A tuning file: tilings for a chip, or blocks for a card, that come first.",
+    ),
+]
+Against = Annotated[
+    Path | None,
+    typer.Option(
+        "--against",
+        parser=path,
+        metavar="GRAPH_FILE",
+        help="Compare with what this graph computes, after an edit of the kernel.",
     ),
 ]
 CheckMode = Annotated[

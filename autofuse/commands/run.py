@@ -46,6 +46,7 @@ def run(
     trace: Path | None = None,
     page: Path | None = None,
     partition: bool | None = None,
+    invariant: bool = False,
     tuning: Path | None = None,
     rtol: float | None = None,
     atol: float | None = None,
@@ -67,8 +68,12 @@ def run(
         "--trace": trace,
         "--html": page,
         "--split": split,
+        "--invariant": invariant,
         "--tuning": tuning,
     }
+    if invariant and graph.is_dir():
+        text = f"--invariant makes another kernel than that in {graph}"
+        raise AutofuseError.of("AF5007", text, hint="build it with --invariant")
     if models.is_model(graph, partition, refused=one_kernel):
         only_on_cpu(device)
         return models.run_model(
@@ -102,6 +107,7 @@ def run(
         "path": str(graph),
         "target": target,
         "split": split,
+        "invariant": invariant,
         "tuning": None if tuning is None else str(tuning),
         "seed": seed,
         "key": key,

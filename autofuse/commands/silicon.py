@@ -77,8 +77,7 @@ def silicon(
     journal = Journal(path.with_name(f"{path.name}.journal"), _head(chip, spec, only, words, seed))
     journal.start(resume=resume)
     try:
-        named = str(Path(word).absolute()) if spec.base else word
-        kit = Kit(spec, device, limit, repeats, seed, jobs, named=named)
+        kit = Kit(spec, device, limit, repeats, seed, jobs, named=word)
         left = sum(u.name not in journal.rows for u in units)
         with _watched(left, quiet=quiet) as watch:
             there = kit.run(units, journal, watch)

@@ -11,8 +11,9 @@ from typing import TYPE_CHECKING, Any
 
 from autofuse.base import cache, knobs
 from autofuse.base.diagnostics import AutofuseError, Diagnostic
+from autofuse.base.edits import edited_files
 from autofuse.bench.cluster import on_cluster
-from autofuse.commands.graph_files import UNSUPPORTED, graph_files
+from autofuse.commands.graph_files import UNSUPPORTED, graph_files, is_built
 from autofuse.commands.outcome import Outcome
 from autofuse.frontends import read_graph
 from autofuse.frontends.answers import checked_verification
@@ -26,6 +27,7 @@ from autofuse.gpu.loading import (
 )
 from autofuse.implgraph.ir.serialise import to_json
 from autofuse.report.text.console import progress
+from autofuse.results import read_folder
 from autofuse.targets import GpuTarget, Target, TargetSpec, find_target
 from autofuse.twin.run.compile import twin_files
 from autofuse.twin.run.compiler import toolchain
@@ -57,11 +59,14 @@ def verify(
     device: str,
     quiet: bool,
     tuning: Path | None = None,
+    against: Path | None = None,
+    invariant: bool = False,
     scheduler: str | None = None,
 ) -> Outcome:
     """Build, run, compare; one row per graph.  ``check`` None: ``all``, where there is a twin.
 
-    ``scheduler`` is the address of a Dask scheduler, whose workers build and run.
+    A folder that a build wrote is taken as it is, with what was edited in it; ``against`` is a graph file that says
+    what it is to compute.  ``scheduler`` is the address of a Dask scheduler, whose workers build and run.
     """
     if tuning is not None:
         _only_tuned(graphs, {"--split": split, "--symbolic": symbolic, "--scheduler": scheduler})
@@ -75,7 +80,14 @@ def verify(
         only_on_cpu(device)
     if scheduler is None:
         _needed_here(spec, device)
-    paths = list(graph_files(graphs))
+    paths = list(graph_files(graphs, built=True))
+    edited = {str(p): [f.name for f in edited_files(p)] for p in paths if is_built(p)}
+    if edited:
+        remade = {"--split": split, "--symbolic": symbolic, "--invariant": invariant}
+        _only_graphs(next(iter(edited)), remade)
+    if against is not None and not (len(paths) == 1 and edited):
+        text = "--against is for one folder, with a kernel that was edited"
+        raise AutofuseError.of("AF5007", text, hint="a graph file says itself what it computes")
     options = {
         "target": target,
         "shapes": shapes,
@@ -83,10 +95,12 @@ def verify(
         "max_elements": most,
         "symbolic": symbolic,
         "split": split,
+        "invariant": invariant,
         "check": check or "all",
         "check_seed": check_seed,
         "device": device,
         "tuning": None if tuning is None else str(tuning),
+        "against": None if against is None else str(against),
     }
     items = [{"path": str(p), **options} for p in paths]
     with progress("verify", len(items), show=not quiet and len(items) > 1) as tick:
@@ -95,7 +109,7 @@ def verify(
             if scheduler is None
             else _verified_there(scheduler, items, device, tick)
         )
-    rows = _rows(outcomes)
+    rows = [{**row, "edited": edited.get(row["graph"], [])} for row in _rows(outcomes)]
     counts = Counter(r["state"] for r in rows)
     found = {
         "graphs": rows,
@@ -146,7 +160,7 @@ def _verified_there(
     sent: list[tuple[int, Mapping[str, Any]]] = []
     for i, item in enumerate(items):
         try:
-            sent.append((i, {**item, "graph": to_json(read_graph(Path(item["path"])))}))
+            sent.append((i, {**item, **_sent(item)}))
         except AutofuseError as e:  # noqa: PERF203 - reading takes far longer
             outcomes[i] = JobOutcome(item, diagnostics=e.diagnostics)
             tick()
@@ -162,6 +176,18 @@ def _verified_there(
         outcomes[sent[k][0]] = _checked(outcome)
         tick()
     return [outcomes[i] for i in range(len(items))]
+
+
+def _sent(item: Mapping[str, Any]) -> dict[str, Any]:
+    """What a worker of another host gets in place of files."""
+    path, against = Path(item["path"]), item["against"]
+    if not is_built(path):
+        return {"graph": to_json(read_graph(path))}
+    graph, files = read_folder(path)
+    sent = {"graph": to_json(graph), "files": files, "against": None}
+    if against is not None:
+        sent["expected"] = to_json(read_graph(Path(against)))
+    return sent
 
 
 def _checked(outcome: JobOutcome) -> JobOutcome:
@@ -183,6 +209,14 @@ def _only_tuned(graphs: Sequence[Path], changed: Mapping[str, object]) -> None:
         if given:
             text = f"{option} does not go with a tuning file"
             raise AutofuseError.of("AF5007", text, hint=f"leave out {option}")
+
+
+def _only_graphs(folder: str, changed: Mapping[str, bool]) -> None:
+    """Raises AF5007 where a kernel would have to be built again, and the folder is taken as it is."""
+    for option, given in changed.items():
+        if given:
+            text = f"{option} makes another kernel than that in {folder}"
+            raise AutofuseError.of("AF5007", text, hint=f"leave out {option}, or name the graph")
 
 
 def verified_once(

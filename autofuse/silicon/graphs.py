@@ -56,6 +56,8 @@ class FamilyGraph:
     meets: bool = False
 
 
+#: Elements of an input of an assumption, whose numbers come again and again: whole blocks of every dtype.
+_LONG = 32
 _X, _BOTH = ("x",), ("x", "y")
 _SUM: Node = ("ReduceSum", ("t0",), {"axes": (1,)})
 
@@ -142,7 +144,7 @@ class Subject:
         if self.kind == "template":
             return _family_graph(_FAMILIES[self.about])
         c = _CORNERS[self.about]
-        shapes = [(len(v),) for v in c.inputs]
+        shapes = [(_LONG,)] * len(c.inputs)
         names = tuple("xyz"[: len(c.inputs)])
         return _graph(f"corner_{c.name}", names, shapes, c.dtype, [(c.op, names, dict(c.attrs))])
 
@@ -156,7 +158,7 @@ class Subject:
             c = _CORNERS[self.about]
             kind = numpy_dtype(BY_NAME[c.dtype])
             with np.errstate(all="ignore"):
-                arrays = [np.array(v).astype(kind) for v in c.inputs]
+                arrays = [np.resize(np.array(v), _LONG).astype(kind) for v in c.inputs]
             yield "", dict(zip(graph.inputs, arrays, strict=True))
             return
         sizes = self.sizes()

@@ -59,6 +59,7 @@ class TargetSpec:
         backend: the folder of ``codegen.backends`` that writes its kernels.
         queues: data cross between the pipes of a core in queues; false: local memory is plain arrays.
         families: the template families to try; None: all of them.
+        invariant: no size but those of what is reduced may change the bits of a result (:meth:`in_fixed_order`).
         experimental: nothing about the generated code was checked for this chip.
         model_only: known to the cost model; no kernel can be generated for it.
         base: of a target file of one's own, the chip that it builds on; else empty.
@@ -84,6 +85,7 @@ class TargetSpec:
     backend: str
     queues: bool
     families: frozenset[str] | None
+    invariant: bool
     experimental: bool
     model_only: bool
     base: str
@@ -176,6 +178,10 @@ class TargetSpec:
         chip = self.with_values({n: f.value for n, f in new.items()})  # type: ignore[misc]
         return replace(chip, _figures=tuple(new.get(f.name, f) for f in self._figures))
 
+    def in_fixed_order(self) -> TargetSpec:
+        """The same chip, for kernels in which no size but those of what is reduced changes the bits of a result."""
+        return replace(self, invariant=True)
+
     def figures(self) -> tuple[Figure, ...]:
         """Every number with unit, status and source, in the order of the files."""
         return (*self.arch.figures, *self._figures)
@@ -251,7 +257,14 @@ def _restored(values: dict[str, Any]) -> TargetSpec:
 
 
 #: What a file need not say.
-_USUAL = {"model_only": False, "base": "", "backend": "ascendc", "queues": True, "families": None}
+_USUAL = {
+    "model_only": False,
+    "base": "",
+    "backend": "ascendc",
+    "queues": True,
+    "families": None,
+    "invariant": False,
+}
 
 
 def read_chip(name: str, files: Mapping[str, str]) -> TargetSpec:

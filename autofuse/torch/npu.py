@@ -15,7 +15,7 @@ from typing import Any
 import torch
 
 from autofuse import api
-from autofuse.base import artifacts, cache, programs
+from autofuse.base import abi, artifacts, cache, programs
 from autofuse.base.cann import first_failure
 from autofuse.base.diagnostics import AutofuseError
 
@@ -44,7 +44,8 @@ class NpuKernel:
         result: what the library made of the graph.
 
     Raises:
-        AutofuseError: AF5001 CANN, torch_npu or cmake is missing, AF5002 the code does not compile.
+        AutofuseError: AF5001 CANN, torch_npu or cmake is missing, AF5002 the code does not compile,
+            AF5007 the library has another interface.
     """
 
     def __init__(self, result: api.SplitResult) -> None:
@@ -55,7 +56,9 @@ class NpuKernel:
                 f"kernels on an NPU need {' and '.join(missing)}",
                 hint="on this machine tensors on cpu run on the twin",
             )
-        library = ctypes.CDLL(str(_library(result)))
+        path = str(_library(result))
+        library = ctypes.CDLL(path)
+        abi.check_library(library, path)
         library.GetTilingDataSize.restype = _INT64
         self._bytes = int(library.GetTilingDataSize())
         self._tiling = library.AutofuseTiling

@@ -42,14 +42,6 @@ from autofuse.torch.refusal import RefusedError
 __all__ = ["Point", "captured", "error", "fit", "held_out", "operator", "points"]
 
 TARGET = "nvidia-h100"
-#: Rows that were measured with other kernels than those of this version.
-CHANGED = frozenset(
-    (
-        "cumsum of softmax 8192x8192 fp32",
-        "layer_norm bwd 1024x65536 fp32",
-        "pad+add 64x256x96x96 fp32",
-    )
-)
 FILE = "model.json"
 #: Figures of a target that are fitted.
 FITTED = ("launch_us", "late_us", "meet_us", "alone_gbs", "waste_bytes", "thread_registers")
@@ -113,7 +105,7 @@ def points(records: Iterable[Record], gpu: GpuTarget) -> tuple[list[Point], list
     for record in records:
         result = record["results"].get("autofuse", {})
         row = known.get((record["set"], record["name"]))
-        other = record["name"] in CHANGED or not result.get("right") or result.get("left")
+        other = record["set"] == "level2" or not result.get("right") or result.get("left")
         if row is None or other:
             left.append(record["name"])
             continue

@@ -7,6 +7,7 @@ from autofuse.codegen.ir.kernel_ir import Call, Count, Form
 from autofuse.implgraph.expr.expression import ONE, align_up, product
 from autofuse.implgraph.ir.graph import Node
 from autofuse.schedule.functions.scratch import reduce_inner_bytes, reduce_outer_bytes
+from autofuse.schedule.templates.invariant import IN_ORDER
 
 __all__ = ["FUNCTIONS"]
 
@@ -19,7 +20,8 @@ def _call(s: FunctionSite) -> Call:
 
 
 def _operation(n: Node, form: Form) -> tuple[str, ...]:
-    return (f"{n.op.removeprefix('Reduce')}Of",)
+    name = n.op.removeprefix("Reduce")
+    return ("SumInOrder" if n.attrs.get(IN_ORDER) and name == "Sum" else f"{name}Of",)
 
 
 def _covers(p: Proof) -> Findings:

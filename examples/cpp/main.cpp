@@ -30,6 +30,11 @@ struct Kernel {
         if (handle == nullptr) {
             throw std::runtime_error(dlerror());
         }
+        // First: a library with another version has other functions.
+        Find("AutofuseAbiVersion", &abi_version);
+        if (abi_version() != autofuse::kAbiVersion) {
+            throw std::runtime_error("the library has another C interface: build kernel and program with one autofuse");
+        }
         Find("InferShape", &infer_shape);
         Find("AutofuseTiling", &tiling);
         Find("AutofuseTilingForKey", &tiling_for_key);
@@ -53,6 +58,7 @@ struct Kernel {
     }
 
     std::unique_ptr<void, int (*)(void*)> handle;
+    uint32_t (*abi_version)() = nullptr;
     int64_t (*infer_shape)(uint32_t, const AutofuseShape*, uint32_t, AutofuseShape*) = nullptr;
     int64_t (*tiling)(int64_t rows, int64_t cols, AutofuseTilingData*, uint32_t*, uint32_t*, ResLimit*) = nullptr;
     int64_t (*tiling_for_key)(uint32_t key, int64_t rows, int64_t cols, AutofuseTilingData*, uint32_t*, uint32_t*,

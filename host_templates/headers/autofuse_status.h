@@ -28,6 +28,9 @@ enum Status : int64_t {
     kRelation = 15         // sizes do not fit each other: the kernel would read what is not there
 };
 
+// Of the C interface: one more where a function takes or means something else than before.  New functions leave it.
+constexpr uint32_t kAbiVersion = 1;
+
 constexpr int64_t kStatusStep = 100;
 
 // The return code for `kind` and the thing with index `index`.

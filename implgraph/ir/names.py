@@ -75,7 +75,7 @@ CacheMode CacheLine DcciDst MaskMode BlockMode Nd2NzParams BrcbRepeatParams Gath
 CopyRepeatParams SoftMaxTiling VECIN VECOUT VECCALC VECBUF GM UB A1 A2 B1 B2 C1 C2 CO1 CO2 LCM SPM
 SHM TSCM PIPE_S PIPE_V PIPE_M PIPE_MTE1 PIPE_MTE2 PIPE_MTE3 PIPE_FIX PIPE_ALL EVENT_ID0 EVENT_ID1
 EVENT_ID2 EVENT_ID3 ASCEND_IS_AIC ASCEND_IS_AIV KERNEL_TASK_TYPE_DEFAULT TILING_KEY_IS
-GET_TILING_DATA GET_TILING_DATA_WITH_STRUCT TILING_KEY_VAR REGISTER_TILING_DEFAULT
+GET_TILING_DATA GET_TILING_DATA_WITH_STRUCT GetUserWorkspace TILING_KEY_VAR REGISTER_TILING_DEFAULT
 REGISTER_TILING_FOR_TILINGKEY TILING_DATA_FIELD_DEF BEGIN_TILING_DATA_DEF END_TILING_DATA_DEF
 OP_ADD ONE_BLK_SIZE ONE_REPEAT_BYTE_SIZE DEFAULT_BLK_NUM DEFAULT_BLK_STRIDE DEFAULT_REPEAT_STRIDE
 aicore aiv aic cce bisheng acl aclrtStream rtStream_t platform_ascendc optiling gert ge Abs Add
@@ -99,7 +99,8 @@ WholeReduceMax WholeReduceMin WholeReduceSum Xor
 
 # Names that generated code, its C ABI and its host side use themselves.
 _GENERATED = """
-AutofuseLaunch AutofuseTiling AutofuseTilingData AutofuseIsStaticShape GetTilingDataSize
+AutofuseAbiVersion AutofuseErrorText AutofuseLaunch AutofuseLaunchArray AutofuseLogger AutofuseSetLogger
+AutofuseTiling AutofuseTilingData AutofuseTilingForKey AutofuseIsStaticShape GetTilingDataSize
 GetTilingKeyCount GetKernelBin InferShape ResLimit autofuse tiling tiling_data tiling_key
 tiling_func workspace workspace_size block_dim block_idx stream limit res_limit pipe pointers t tmp tpipe
 """
@@ -110,7 +111,7 @@ _MATH_NAMES = frozenset(
 _RESERVED = _MATH_NAMES.union(f"{_CPP} {_LIBRARY} {_ASCENDC} {_GENERATED}".split())
 # Axes and tile sizes of generated code (z0, z0z1T, z0t_size), its local variables, and macros of the toolchain.
 _RESERVED_FORM = re.compile(
-    r"(?:(?:z\d+)+\w*|(?:ACL|ASCENDC|AUTOFUSE|CANN|EVENT|GM|PIPE|TILING)_\w*|autofuse_\w*"
+    r"(?:(?:z\d+)+\w*|(?:ACL|ASCENDC|AUTOFUSE|CANN|DTYPE|EVENT|FORMAT|GM|ORIG|PIPE|TILING)_\w*|autofuse_\w*"
     r"|(?:block|offset|row)\d+|row_size|bank_gap|id)\Z",
     re.A,
 )

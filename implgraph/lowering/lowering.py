@@ -69,6 +69,8 @@ def lower_all(
     With symbols a call chooses, by its sizes; without, the scheduler does, also between the pieces of short rows
     together and each by itself, and between a Gather of rows and the Slices that it is where its index is known.
 
+    Where the order of sums is to be fixed (``target.invariant``), there is one form, in which nothing is divided.
+
     Args:
         graph: as for :func:`lower`.
         target: the chip.
@@ -83,6 +85,9 @@ def lower_all(
     graph = told(watch, "narrow", graph, narrowed(graph, target))
     graph = told(watch, "recognise", graph, recognise(graph))
     written = told(watch, "decompose", graph, decompose(graph))
+    if target.invariant:
+        # How a reduction is divided depends on the cores, and on how much is kept.
+        return (told(watch, "loops", written, _lowered(written, columns)[0]),)
     forms: list[HintGraph] = []
     refused: list[tuple[FusionGraph, AutofuseError]] = []
     for way in (written, *_rewritten(graph, written, target, watch)):

@@ -96,6 +96,7 @@ class Candidate:
         tight: for sizes for which the template does not fit UB with two buffers for each queue.
         rows: axes outside the tiled one, of constant size, that lie inside the tile.
         shortest, longest: limits of a tile, of which it is a multiple and which it does not exceed.
+        fixed: the one length of all tiles, but of an axis that is shorter, and of the rest of one.
         short: axes inside the tile that are short rows in GM; see :mod:`autofuse.schedule.placement.lacing`.
         conditions: for which sizes alone it is meant.  Such a template gets no place that another one needs for other
             sizes.
@@ -112,6 +113,7 @@ class Candidate:
     rows: tuple[int, ...] = ()
     shortest: int = 1
     longest: int | None = None
+    fixed: int | None = None
     short: tuple[int, ...] = ()
     conditions: tuple[Condition, ...] = ()
 

@@ -21,14 +21,16 @@ from autofuse.schedule.templates import family
 from autofuse.schedule.templates.family import Candidates, Placing
 from autofuse.schedule.templates.reduce import Reduce, tiled
 
-__all__ = ["ALL", "FEW", "SCAN"]
+__all__ = ["ALL", "FEW", "LOOP", "SCAN", "Scan"]
 
 ALL, LOOP = "scan_all", "scan"
 #: Suffix of *scan_all* with fewer rows than are summed side by side.
 FEW = "few"
 
 
-class _Scan(Reduce):
+class Scan(Reduce):
+    """Tiles with everything that a sum runs over, and loops over it."""
+
     kinds = family.SCAN
 
     def candidates(self, g: GroupInput) -> Candidates:
@@ -42,7 +44,7 @@ class _Scan(Reduce):
         return partial(place_scan, g)
 
 
-SCAN = _Scan()
+SCAN = Scan()
 
 
 def _variants(g: GroupInput, candidate: Candidate) -> list[Candidate]:

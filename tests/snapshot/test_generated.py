@@ -70,6 +70,22 @@ WITH_ALL_HOST_FILES = ("abs_test", "runtime_scalar", "symbolic_rows")
 SMALL_HOST_FILES = ("get_kernel", "infer_shape", "launch")
 #: Files of a build system, once: they differ in the graph's name only.
 PROJECT_FILES = ("CMakeLists.txt", "CMakePresets.json")
+#: The operator package that is kept: with a size that is a symbol, and an output in place of an input.
+PACKAGED = "in_out"
+#: Of its files, those that no other kernel has: suffix -> path.
+PACKAGE_FILES = {
+    "CMakeLists.txt": "CMakeLists.txt",
+    "CMakePresets.json": "CMakePresets.json",
+    "build.sh": "build.sh",
+    "install.sh": "install.sh",
+    "op_host.CMakeLists.txt": "op_host/CMakeLists.txt",
+    "op_host.cpp": "op_host/autofuse_in_out.cpp",
+    "op_kernel.CMakeLists.txt": "op_kernel/CMakeLists.txt",
+    "op_kernel.cpp": "op_kernel/autofuse_in_out.cpp",
+    "example.CMakeLists.txt": "example/CMakeLists.txt",
+    "example.cpp": "example/main.cpp",
+    "test.py": "test/test_autofuse_in_out.py",
+}
 #: Of ``split()``: suffix -> path.
 SPLIT_FILES = {
     "driver.cpp": "host/several_driver.cpp",
@@ -199,6 +215,25 @@ def test_project(snapshot: SnapshotAssertion) -> None:
         check(snapshot, f"abs_test.{file}", built("abs_test").files[file])
 
 
+def test_operator_package(snapshot: SnapshotAssertion) -> None:
+    files = built(PACKAGED, "op-package").files
+    for suffix, file in PACKAGE_FILES.items():
+        check(snapshot, f"{PACKAGED}.op_package.{suffix}", files[file])
+    kept = {*PACKAGE_FILES.values(), f"{PACKAGED}.json", f"{PACKAGED}.graph.json"}
+    # What else is there is as in the folder of the launcher.
+    launch = built(PACKAGED).files
+    assert sorted(files.keys() - kept) == sorted(
+        [
+            *(f"op_host/{PACKAGED}_{part}.inc" for part in ("infer_shape", "tiling")),
+            *(f"op_host/autofuse_{h}.h" for h in ("log", "math", "shape", "status", "tiling")),
+            "op_host/autofuse_tiling_data.h",
+            *(f"op_kernel/autofuse_{h}.h" for h in ("device", "math", "tiling_data")),
+        ]
+    )
+    for part in ("infer_shape", "tiling"):
+        assert files[f"op_host/{PACKAGED}_{part}.inc"] == launch[f"host/{PACKAGED}_{part}.cpp"]
+
+
 def test_no_file_is_left_over(request: pytest.FixtureRequest) -> None:
     expected = {f"{n}.impl.{i}.txt" for n, (i, _) in IMPL_GRAPHS.items()}
     expected |= {f"{n}.kernel.cpp" for n in NAMES} | {f"{n}.tiling.cpp" for n in TILINGS}
@@ -207,6 +242,7 @@ def test_no_file_is_left_over(request: pytest.FixtureRequest) -> None:
     expected |= {f"{n}.tiling_data.h" for n in WITH_ALL_HOST_FILES}
     expected |= {f"{n}.digests.txt" for n in NAMES if any(others(n))}
     expected |= {f"abs_test.{f}" for f in PROJECT_FILES} | {f"several.{f}" for f in SPLIT_FILES}
+    expected |= {f"{PACKAGED}.op_package.{f}" for f in PACKAGE_FILES}
     found = {p.name for p in SNAPSHOTS.iterdir()}
     if request.config.getoption("update_snapshots"):
         for file in found - expected:

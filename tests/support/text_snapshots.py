@@ -22,7 +22,7 @@ class _TextFile(SingleFileSnapshotExtension):
 # One class per ending: syrupy finds snapshots that no test uses by their ending.
 _KINDS = {
     ending: type(f"_{ending.capitalize()}File", (_TextFile,), {"file_extension": ending})
-    for ending in ("cpp", "h", "json", "py", "txt")
+    for ending in ("cpp", "h", "json", "py", "sh", "txt")
 }
 
 

@@ -16,6 +16,7 @@ from autofuse.targets import TargetSpec, load_target
 from autofuse.twin.run.compile import TwinFiles, twin_files
 from autofuse.twin.run.compiler import Toolchain, key_of, made, toolchain
 from fake_cann.figures import changed, perturbed, read_figures, text_of
+from fake_cann.operators import add_operators
 
 __all__ = ["FAILURES", "Options", "make"]
 
@@ -111,6 +112,7 @@ def make(folder: Path, options: Options | None = None) -> Path:
     for name, script in (("bisheng", "bisheng"), ("msprof", "msprof"), ("npu-smi", "npu_smi")):
         _program(folder / "bin" / name, HERE / f"{script}.py", folder)
     _library(folder, cxx, twin)
+    add_operators(folder, cxx.path, [str(p) for p in twin.include])
     _write(folder / "set_env.sh", _environment(folder))
     return folder
 
@@ -208,6 +210,7 @@ def _environment(folder: Path) -> str:
     """What a shell sources: the variables that CANN's own set_env.sh sets, as far as anything here reads them."""
     lists = {"PATH": "bin", "LD_LIBRARY_PATH": "lib64"}
     lines = [f"export {name}={_quoted(str(folder))}" for name in VARIABLES]
+    lines.append(f"export ASCEND_OPP_PATH={_quoted(str(folder / 'opp'))}")
     for name, part in lists.items():
         lines.append(f'export {name}={_quoted(str(folder / part))}"${{{name}:+:${name}}}"')
     prefix = "CMAKE_PREFIX_PATH"

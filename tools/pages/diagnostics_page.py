@@ -184,8 +184,10 @@ ADVICE: dict[str, Advice] = {
     ),
     "AF1403": Advice(
         "A number of the file is none that a device gives: a negative time, a clock of no chip, more samples than a "
-        "measurement has. The file was edited, or is damaged.",
-        "Measure again, or take the record out. `autofuse schema --results` has the ranges of results.",
+        "measurement has. Or what it says does not fit together: a kernel that failed and has times. The file was "
+        "edited, is damaged, or is of another version.",
+        "Measure again, or take the record out. `autofuse schema --results` has the ranges of results, `--bundle` "
+        "those of bundles.",
     ),
     "AF1404": Advice(
         "The target file is no TOML, has a key that such a file does not have, or a value that no chip has. Each "
@@ -260,6 +262,12 @@ ADVICE: dict[str, Advice] = {
         "`autofuse tune GRAPH -t TARGET` writes a new file ([tune.md](tune.md)). For a card, `autofuse explain GRAPH "
         "-t nvidia-h100 --tuning-out FILE` writes the present blocks to start from; "
         "[triton.md](triton.md#blocks-from-a-file) says which sizes a kernel has.",
+    ),
+    "AF3008": Advice(
+        "With `--invariant` a group that sums up floats has one template, whose order follows from what is reduced "
+        "alone. None of them fits UB whatever the other sizes are.",
+        "Cut the graph at its reductions, or build it without `--invariant`. [certificate.md](certificate.md) has the "
+        "rule.",
     ),
     "AF4001": Advice(
         "A proof about the generated code fails. The code is not written.",
@@ -340,6 +348,17 @@ ADVICE: dict[str, Advice] = {
         "repeats, or kernels that could not be used. The message counts these.",
         "`autofuse silicon --only calibration --repeats 200` measures what a fit needs; `--resume` goes on with a run "
         "that stopped ([calibrate.md](calibrate.md)).",
+    ),
+    "AF5015": Advice(
+        "A file of the folder was edited after autofuse wrote it, and what was edited does not compile.",
+        "Correct the line that is named, or take the generated text again: `autofuse adopt DIR --drop FILE`. "
+        "[guides/edited_kernels.md](guides/edited_kernels.md) has more.",
+    ),
+    "AF5016": Advice(
+        "A build left a file alone that was edited and adopted, and generates another text for it than the one that "
+        "was edited.",
+        "`autofuse adopt DIR --diff` shows both. `--accept FILE` keeps the edit, `--drop FILE` takes the generated "
+        "text.",
     ),
     "AF6001": Advice(
         "Elements differ from NumPy by more than the ops allow. Of a kernel that was edited: it "

@@ -29,8 +29,8 @@ def register(app: typer.Typer) -> None:
         epilog=examples(
             "autofuse silicon --list",
             "autofuse silicon --device npu:0",
-            "autofuse silicon --device npu:0 --resume        goes on after Ctrl-C or a crash",
-            "autofuse silicon --device npu:0 --only calibration --out chip.json.gz --yes",
+            "autofuse silicon --device npu:0 --resume   goes on after Ctrl-C or a crash",
+            "autofuse silicon --only calibration --out chip.json.gz --yes",
             "autofuse silicon --device npu:0 --filter op.Exp --filter corner",
         )
     )(silicon)
@@ -97,12 +97,12 @@ def silicon(
     ] = False,
     json: Json = False,
 ) -> None:
-    """Run the whole kit on an Ascend chip, and write one file to keep or send.
+    """Run the kit on a chip, and write a bundle.
 
     Conformance: every op and dtype that the target claims, every template family, and what we had
     to assume of the chip, compared with NumPy. Calibration: kernels whose times tell the figures of
     the cost model. Every kernel has a process and a time limit; those that may hang come last. What
-    the file holds is shown before it is written: no host, user, path or serial number is in it.
+    the bundle holds is shown before it is written: no host, user, path or serial number is in it.
     """
 
     def action() -> Outcome:

@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from autofuse import api
+from autofuse.base.abi import ABI_VERSION
 from autofuse.codegen.backends.triton.python_text import Names
 from autofuse.codegen.backends.triton.signature import Signature
 from autofuse.implgraph.ir.fusion import FusionGraph
@@ -49,6 +50,8 @@ def _library():
     if not path.is_file():
         raise FileNotFoundError(f"{{path}} is not built: the head of this file says how")
     found = _ctypes.CDLL(str(path))
+    if not hasattr(found, "AutofuseAbiVersion") or found.AutofuseAbiVersion() != {abi}:
+        raise ImportError(f"{{path}} has another C interface than version {abi}: build it again")
     found.GetTilingDataSize.restype = _ctypes.c_uint64
     found.AutofuseTiling.restype = _ctypes.c_int64
     found.AutofuseTiling.argtypes = [_ctypes.c_int64] * {symbols} + [_ctypes.c_void_p] * 4
@@ -105,7 +108,7 @@ def _chip(device: str) -> str:
 
 def _wrapper(graph: FusionGraph, name: str) -> str:
     signature = Signature.of(graph, Names())
-    head = _HEAD.format(name=name, library=graph.name, symbols=len(graph.symbols))
+    head = _HEAD.format(name=name, library=graph.name, symbols=len(graph.symbols), abi=ABI_VERSION)
     lines = signature.head(name, annotated=True)
     body = "\n".join(f"    {line}" for line in _body(signature))
     return head + "\n".join((*lines, body, ""))

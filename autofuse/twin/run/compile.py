@@ -173,11 +173,17 @@ def compile_kernel(
 
     Raises:
         AutofuseError: AF5001 no compiler, AF5002 the code does not compile (its notes name the kept
-            sources).
+            sources), AF5007 the files are an operator package.
         ValueError: a name that may not become a path, or an unknown optimisation level.
     """
     opt = opt or level()
     _check(files, name, opt)
+    if not _sources(files) and any(p.startswith("op_kernel/") for p in files):
+        raise AutofuseError.of(
+            "AF5007",
+            "this is an operator package, which its own project builds and CANN calls",
+            hint="build the graph with --entry launch to run it here",
+        )
     if not _sources(files):
         raise ValueError("there is no .cpp file under device/ or host/")
     twin, cxx = twin_files(), toolchain()

@@ -227,6 +227,10 @@ _MESSAGE = re.compile(
 )
 
 
+#: Where a template of a header is used that does not compile as it is used.
+_CALLED = re.compile(r"^(?P<file>[^\s:][^:\n]*):(?P<line>\d+):\d+:   required from", re.M)
+
+
 def _failure(
     failed: CompilerFailedError, files: Mapping[str, str], key: str, name: str
 ) -> AutofuseError:
@@ -259,6 +263,9 @@ def _failure(
         notes.append(f"and {len(errors) - _SHOWN_ERRORS} more errors")
     if not errors:
         notes += text.strip().splitlines()[-_SHOWN_ERRORS:]
+    for m in list(_CALLED.finditer(text))[:_SHOWN_ERRORS]:
+        if m["file"].startswith(("device/", "host/")):
+            notes.append(f"{m['file']}:{m['line']}: called from here")
     notes.append(f"sources and compiler.log: {kept}")
     first = errors[0] if errors else None
     count = f"{len(errors)} error(s)" if errors else f"exit status {failed.status}"

@@ -33,6 +33,7 @@ __all__ = [
     "chip_of",
     "frame_of",
     "hand_back",
+    "needs_launcher",
 ]
 
 Array: TypeAlias = npt.NDArray[Any]
@@ -65,6 +66,15 @@ def chip_named(files: Mapping[str, str], name: str) -> TargetSpec:
     """
     said = json.loads(files[f"{name}.json"])
     return known_target(str(said.get("targetBase", said["target"])))
+
+
+def needs_launcher(graph: FusionGraph, files: Mapping[str, str]) -> None:
+    """Raises AF5007 for a kernel of Ascend C without the function that launches it, which the twin calls."""
+    is_kernel = f"device/{graph.name}_kernel.cpp" in files
+    if is_kernel and f"host/{graph.name}_launch.cpp" not in files:
+        text = f"{graph.label} was built for a custom-op project, which brings its own launcher"
+        hint = "the twin runs what build writes with --entry launch"
+        raise AutofuseError.of("AF5007", text, hint=hint)
 
 
 @dataclass(frozen=True, slots=True)

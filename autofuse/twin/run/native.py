@@ -14,7 +14,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
-from autofuse.base import knobs
+from autofuse.base import abi, knobs
 from autofuse.base.diagnostics import AutofuseError, Diagnostic, Where
 from autofuse.targets import Architecture
 
@@ -160,13 +160,16 @@ class KernelLibrary:
         row_count: rows of a tuning file, which keys behind these take.
 
     Raises:
-        AutofuseError: AF5003, it cannot be loaded, or a function is missing.
+        AutofuseError: AF5003, it cannot be loaded, or a function is missing; AF5007, it has another interface.
     """
 
     def __init__(self, path: Path) -> None:
         try:
             # The extension module has no stub in the source tree.
             self._kernel: Any = importlib.import_module("autofuse._twin").Kernel(str(path))
+            known = self._kernel.has(abi.SYMBOL)
+            version = int(self._kernel.call_int(abi.SYMBOL)) & 0xFFFFFFFF if known else None
+            abi.check_abi(version, str(path))
             self._data_size = int(self._kernel.call_int("GetTilingDataSize"))
             self.key_count = int(self._kernel.call_int("GetTilingKeyCount")) & 0xFFFFFFFF
             tuned = bool(self._kernel.has("GetTunedRowCount"))

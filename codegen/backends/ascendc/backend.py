@@ -18,12 +18,19 @@ from typing import TYPE_CHECKING
 
 from autofuse.base import artifacts
 from autofuse.base.diagnostics import AutofuseError
-from autofuse.codegen.backends.ascendc.device import ENTRIES, function_headers, kernel_file
+from autofuse.codegen.backends.ascendc.device import (
+    ENTRIES,
+    OP_PACKAGE,
+    function_headers,
+    kernel_file,
+)
 from autofuse.codegen.backends.ascendc.emit_cpp import BLOCK_BYTES
 from autofuse.codegen.backends.ascendc.host.driver import driver_files, part_folder
 from autofuse.codegen.backends.ascendc.host.host import host_files
 from autofuse.codegen.backends.ascendc.host.metadata import metadata_text
 from autofuse.codegen.backends.ascendc.host.tuned import TUNED_HEADER
+from autofuse.codegen.backends.ascendc.op_package.files import check_operator, op_files
+from autofuse.codegen.backends.ascendc.op_package.naming import operator_names
 from autofuse.codegen.backends.ascendc.project import project_files, shared_headers
 from autofuse.codegen.backends.ascendc.releases import all_releases, releases_of
 from autofuse.codegen.backends.ascendc.tuning import Tilings, check_tilings
@@ -128,21 +135,26 @@ def _checked(job: Job, kernel: Kernel) -> Kernel:
 
 
 def _emitted(job: Job, kernel: Kernel, tuning: Tilings | None) -> dict[str, str]:
-    """An op package is launched and built by its own project, so the launcher and the CMake project are left out."""
+    """An operator package is a project of CANN, with files of other names."""
     graph, schedule, target = job.graph, kernel.schedule, job.chip
-    text = kernel_file(graph, schedule, kernel.functions, target, job.entry)
-    files = {f"device/{graph.name}_kernel.cpp": text}
+    name = graph.name
+    if job.entry == OP_PACKAGE:
+        check_operator(graph)
+        name = operator_names(graph).function
+    text = kernel_file(graph, schedule, kernel.functions, target, job.entry, name)
     assert job.costs is not None
     given = () if tuning is None else check_tilings(tuning, graph, schedule, job.costs)
-    files |= host_files(graph, schedule, job.costs, given)
     functions = function_headers(schedule, target.arch)
     needs = releases_of(text, shared_headers(target.arch, functions), target.arch)
-    files |= project_files(graph, target, [*functions, TUNED_HEADER] if given else functions, needs)
+    shared = [*functions, TUNED_HEADER] if given else functions
+    if job.entry == OP_PACKAGE:
+        files = op_files(graph, schedule, job.costs, text, shared, needs, given)
+    else:
+        files = {f"device/{graph.name}_kernel.cpp": text}
+        files |= host_files(graph, schedule, job.costs, given)
+        files |= project_files(graph, target, shared, needs)
     rows = [r.to_json() for r in tuning.rows] if tuning is not None else ()
     files[f"{graph.name}.json"] = metadata_text(graph, schedule, target, text, needs, rows)
-    if job.entry == "op-package":
-        for path in (f"host/{graph.name}_launch.cpp", "CMakeLists.txt", "CMakePresets.json"):
-            del files[path]
     return dict(sorted(files.items()))
 
 

@@ -17,11 +17,12 @@ from autofuse.implgraph.ops.registry import find_call
 from autofuse.schedule.axes.result import ScheduleResult, tiling_keys
 from autofuse.targets import Architecture, TargetSpec
 
-__all__ = ["ENTRIES", "kernel_file"]
+__all__ = ["ENTRIES", "OP_PACKAGE", "function_headers", "kernel_file"]
 
 
 #: Ways to enter the kernel, and the last parameter of each.
-_TILING_PARAMETER = {"launch": "AutofuseTilingData t", "op-package": "GM_ADDR tiling"}
+OP_PACKAGE = "op-package"
+_TILING_PARAMETER = {"launch": "AutofuseTilingData t", OP_PACKAGE: "GM_ADDR tiling"}
 ENTRIES = tuple(_TILING_PARAMETER)
 
 
@@ -40,17 +41,21 @@ def kernel_file(
     functions: Mapping[str, KernelFn],
     target: TargetSpec,
     entry: str = "launch",
+    name: str = "",
 ) -> str:
     """Text of ``device/<g>_kernel.cpp``.
 
     ``functions``: those of all templates after the passes, by name.
     ``entry``: ``launch``, the tiling data come by value (``<<<>>>``); ``op-package``, they come in GM and every tiling
     key becomes a binary of its own.
+    ``name``: of the kernel's function; empty for that of the graph.
     """
     tensors = parameter_names(graph)
     parameters = [f"GM_ADDR {t}" for t in tensors.names]
     parameters += ["GM_ADDR workspace", _TILING_PARAMETER[entry]]
-    head = wrap_call(f'extern "C" __global__ __aicore__ void {graph.name}', parameters, " {")
+    head = wrap_call(
+        f'extern "C" __global__ __aicore__ void {name or graph.name}', parameters, " {"
+    )
     synced = frozenset((r.index, g.index) for r in results for g in r.groups if g.sync_before)
     keys = tiling_keys(results)
     view = _KernelView(
@@ -77,17 +82,23 @@ def _dispatch(
     synced: frozenset[tuple[int, int]],
     entry: str,
 ) -> tuple[str, ...]:
-    arguments = [*tensors, "workspace", "t"]
+    place = "autofuse_workspace" if entry == OP_PACKAGE else "workspace"
+    arguments = [*tensors, place, "t"]
     out: list[str] = []
     if synced:
         # Cores wait for each other, which needs the hardware scheduler.
         out.append("KERNEL_TASK_TYPE_DEFAULT(KERNEL_TYPE_MIX_AIV_1_0);")
     else:
         out.append("KERNEL_TASK_TYPE_DEFAULT(KERNEL_TYPE_AIV_ONLY);")
-    if entry == "op-package":
-        out += ["REGISTER_TILING_DEFAULT(AutofuseTilingData);", "GET_TILING_DATA(t, tiling);"]
+    if entry == OP_PACKAGE:
+        # CANN's own part of the workspace comes first.
+        out += [
+            "REGISTER_TILING_DEFAULT(AutofuseTilingData);",
+            "GET_TILING_DATA(t, tiling);",
+            "GM_ADDR autofuse_workspace = GetUserWorkspace(workspace);",
+        ]
     for key, choice in enumerate(keys):
-        chosen = f"TILING_KEY_IS({key})" if entry == "op-package" else f"t.tiling_key == {key}"
+        chosen = f"TILING_KEY_IS({key})" if entry == OP_PACKAGE else f"t.tiling_key == {key}"
         out.append(f"{'if' if key == 0 else '} else if'} ({chosen}) {{")
         for impl in choice:
             if (impl.result, impl.group) in synced:

@@ -36,6 +36,7 @@ _TILING = (
 _ALWAYS = (
     "autofuse_device.h",
     "autofuse_launch.h",
+    "autofuse_log.h",
     "autofuse_math.h",
     "autofuse_shape.h",
     "autofuse_status.h",

@@ -10,6 +10,7 @@ __all__ = [
     "MOST_REGISTERS",
     "MOST_WARPS",
     "WARP",
+    "WINDOW",
     "beside_sums",
     "has_room_for_sums",
     "items",
@@ -30,7 +31,7 @@ MOST_REGISTERS = 255
 #: Elements of a row that one block holds at most; of more, several blocks of a cluster are faster.
 MOST_COLS = 32768
 #: Loads of an element from which on a kernel counts as one of windows.
-_WINDOW = 8
+WINDOW = 8
 #: Elements of a block of a cluster: as few as possible, since every one waits for all others, but at least these.
 _PART = 8192
 
@@ -49,7 +50,7 @@ def items(count: int, width: int, computed: int, loads: int) -> Blocks:
         computed: operations on each; of many a thread holds fewer elements, so that their values stay in registers.
         loads: of each, as windows have; neighbours of a thread share no wide load there, and more threads are faster.
     """
-    most = 256 if loads >= _WINDOW else 1024 if width >= 4 or computed > 8 else 2048
+    most = 256 if loads >= WINDOW else 1024 if width >= 4 or computed > 8 else 2048
     block = min(power(max(count, 1)), most)
     return Blocks(rows=block, warps=max(1, min(4, block // WARP)))
 
@@ -138,8 +139,8 @@ def looped(rows: int, cols: int, outer: bool, least: int) -> Blocks:
     chunks = 1
     while programs * chunks < least and chunks * block.cols * 2 <= cols:
         chunks *= 2
-    if chunks > 1 and not outer and block.rows == 1:
-        # Few programs: more threads, so that more loads are under way.
+    if chunks > 1 and rows == 1:
+        # Few programs, of which none waits for another row: more threads, so that more loads are under way.
         block = Blocks(1, min(block.cols, 2048), warps=2 * block.warps)
     return Blocks(block.rows, block.cols, 1, block.warps, 0, chunks)
 

@@ -8,11 +8,12 @@ memory, its operations, and the turns of a block by itself over the number of bl
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from math import prod
 
-from autofuse.codegen.backends.triton.blocks import MOST_REGISTERS, WARP
+from autofuse.codegen.backends.triton.blocks import MOST_REGISTERS, WARP, WINDOW
 from autofuse.codegen.backends.triton.kernels import Form, Kernel, Program
 from autofuse.codegen.backends.triton.summary import blocks_at, plan_summary
 from autofuse.codegen.nests.memory import Memory
@@ -32,6 +33,9 @@ _LANES = 128
 #: Operations that an op of a special function takes; any other takes one.  Assumed.
 _HEAVY = 4
 _SPECIAL = frozenset(("Exp", "Ln", "Tanh", "Erf", "Pow", "Div", "Sqrt", "Rsqrt", "Sin", "Cos"))
+#: Operations that a load of a window takes, whose elements the caches have: its place, and the load.  Fitted to the
+#: pools of docs/measured_gpu.md.
+_OF_WINDOW = 8
 #: Nodes that take no operation of their own; loads and stores are counted as such.
 _FREE = frozenset(("Load", "Store", "Scalar", "Broadcast"))
 #: Share of L2 that still holds what was read, while other data stream through.  Assumed.
@@ -171,6 +175,7 @@ class _Kernel:
         self.cols = frozenset(k.cols)
         self.blocks = blocks_at(k, self._count(k.rows), self._count(k.cols))
         self.passes = self._passes()
+        self.windows = self._windows()
 
     def _count(self, axes: Sequence[int]) -> int:
         return prod(self.size[a] for a in axes)
@@ -225,10 +230,15 @@ class _Kernel:
         k = self.kernel
         along = {a for a in (k.cols or k.rows) if self.size[a] > 1}
         moves = sum(n.op in ("Load", "Store") for n in nodes)
-        return moves + sum(
-            _HEAVY if n.op in _SPECIAL else 1
-            for n in nodes
-            if n.op not in _FREE and (n.op in REDUCES or varies(n) & along)
+        windows = sum(n.op == "Load" and self._memory(n).name in self.windows for n in nodes)
+        return (
+            moves
+            + windows * (_OF_WINDOW - 1)
+            + sum(
+                _HEAVY if n.op in _SPECIAL else 1
+                for n in nodes
+                if n.op not in _FREE and (n.op in REDUCES or varies(n) & along)
+            )
         )
 
     def _late(self) -> int:
@@ -244,15 +254,26 @@ class _Kernel:
         return k.buffers[n.inputs[0]] if n.op == "Load" else k.targets[n.name]
 
     # bytes ------------------------------------------------------------------------------------
+    def _windows(self) -> frozenset[str]:
+        """Memory of which elements read windows that overlap: memory serves each element once, caches the rest."""
+        loads = (n for n in self.kernel.nest.nodes if n.op == "Load" and varies(n))
+        read = Counter(self._memory(n).name for n in loads)
+        items = self.kernel.form is Form.ITEMS
+        return frozenset(m for m, count in read.items() if items and count >= WINDOW)
+
     def _runs(self, blocks: int) -> Iterator[tuple[int, int]]:
         """Bytes that are moved, and in runs of how many."""
         before: set[object] = set()
+        seen: set[str] = set()
         for nodes in self.passes:
             moves = {self._address(n): n for n in nodes if n.op in ("Load", "Store")}
             for address, n in moves.items():
                 held = not varies(n) & self.cols or self._kept(n, blocks)
-                if address not in before or not held:
+                memory = self._memory(n).name
+                again = memory in self.windows and n.op == "Load" and memory in seen
+                if (address not in before or not held) and not again:
                     yield self._bytes(n), self._run(n)
+                seen.add(memory)
             before |= moves.keys()
         for p in self.kernel.partials:
             assert p.memory.size is not None

@@ -6,6 +6,7 @@
 #include <cstring>
 
 #include "abi.h"
+#include "types.h"
 
 // The struct that GET_TILING_DATA reads; stands at the start of the kernel function.
 #define REGISTER_TILING_DEFAULT(type) using autofuse_twin_tiling_type = type
@@ -18,5 +19,21 @@
 
 // On a chip a constant of the binary; in the twin see autofuse_twin_set_tiling_key.
 #define TILING_KEY_IS(key) (::autofuse_twin::TilingKey() == (key))
+
+namespace autofuse_twin {
+
+// Bytes of the workspace that are not the kernel's; PlatformAscendC::GetLibApiWorkSpaceSize of the host side says the same.
+constexpr uint32_t kSystemWorkspace = 16 * 1024 * 1024;
+
+}  // namespace autofuse_twin
+
+namespace AscendC {
+
+// The kernel's part of the workspace.
+inline __aicore__ __gm__ uint8_t* GetUserWorkspace(__gm__ uint8_t* workspace) {
+  return workspace == nullptr ? nullptr : workspace + ::autofuse_twin::kSystemWorkspace;
+}
+
+}  // namespace AscendC
 
 #endif

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 from fake_canns import FakeCann
 
+import autofuse
 from autofuse.cli import main
 
 pytestmark = [
@@ -44,13 +45,15 @@ def test_jobs_run_on_the_workers_of_a_scheduler(
     folder = tmp_path / "graphs"
     folder.mkdir()
     graph.rename(folder / "a.json")
+    autofuse.build(folder / "a.json").write(tmp_path / "out")
     broken = folder / "b.json"
     broken.write_text("{")
-    code, found = run("verify", folder, "--shapes", 2)
+    code, found = run("verify", folder, tmp_path / "out", "--shapes", 1)
     rows = {Path(r["graph"]).name: r for r in found["result"]["graphs"]}
-    assert (code, found["result"]["counts"]["passed"]) == (1, 1)
-    assert rows["a.json"]["state"] == "passed"
-    assert rows["a.json"]["cases"] >= 2
+    assert (code, found["result"]["counts"]["passed"]) == (1, 2)
+    for name in ("a.json", "out"):
+        assert rows[name]["state"] == "passed"
+        assert rows[name]["cases"] >= 1
     assert rows["b.json"]["codes"] == ["AF1002"]
     shapes = ("--shapes", "n=64", "--shapes", "n=128")
     code, found = run(

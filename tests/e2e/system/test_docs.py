@@ -1,7 +1,7 @@
 """Every command and every piece of Python in the documentation works, in the order of the page.
 
-On the pages of docs/guides, of Triton and of AKG, a block of text is lines of what the commands above it print, one of
-C++ (``cpp``) or Python (``py``) is lines of what they wrote, and a diff is applied.
+On the pages of docs/guides, of Triton, of AKG and of certificates, a block of text is lines of what the commands above
+it print, one of C++ (``cpp``) or Python (``py``) is lines of what they wrote, and a diff is applied.
 """
 
 import importlib.util
@@ -41,7 +41,9 @@ def blocks(page: Path) -> list[tuple[str, str]]:
         "split.md",
         "api.md",
         "clients.md",
+        "bench.md",
         "cpu.md",
+        "certificate.md",
         pytest.param("kernelgen.md", marks=[needs("torch"), needs("triton")]),
         pytest.param("triton.md", marks=[needs("torch"), needs("triton")]),
         pytest.param("akg.md", marks=[needs("torch"), needs("triton")]),
@@ -50,6 +52,7 @@ def blocks(page: Path) -> list[tuple[str, str]]:
         pytest.param("guides/from_pytorch.md", marks=needs("torch")),
         "guides/reading_a_kernel.md",
         "guides/changing_a_kernel.md",
+        "guides/edited_kernels.md",
         "guides/fast_graphs.md",
         "guides/reading_explain.md",
         "guides/fake_cann.md",
@@ -65,7 +68,7 @@ def test_page(name: str, repo: Path, tmp_path: Path, cache_dir: Path) -> None:
     }
     folder = tmp_path / "work"
     folder.mkdir()
-    excerpts = name.startswith("guides/") or name in ("triton.md", "akg.md")
+    excerpts = name.startswith("guides/") or name in ("triton.md", "akg.md", "certificate.md")
     page = (repo / "docs" / name).read_text(encoding="utf-8")
     if "tools/fake_cann cann" in page:
         (folder / "tools").symlink_to(repo / "tools")

@@ -1,86 +1,129 @@
-"""The entry of op packages: tiling data in GM, dispatch on TILING_KEY_IS; built and run on the twin."""
+"""An operator package on the fake CANN, with the commands of docs/op_package.md: built, installed, called, compared."""
 
 from __future__ import annotations
 
-import shutil
+import json
+import os
 import subprocess
+import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
+from fake_canns import FakeCann
 
-from autofuse.codegen.backends.ascendc.backend import BACKEND
-from autofuse.codegen.backends.interface import Job, generate
-from autofuse.implgraph.lowering.lowering import lower
-from autofuse.implgraph.simplify.canonicalise import canonicalise
-from autofuse.schedule.scheduler import schedule
-from autofuse.schedule.search.costs import Costs
-from autofuse.targets import load_target
-from autofuse.twin.run.compile import twin_files
+from autofuse import api
+from autofuse.base import programs
 
-EXAMPLE = Path(__file__).parents[3] / "examples" / "abs_test.json"
+GRAPHS = Path(__file__).parents[3] / "tests" / "snapshot" / "graphs"
 
-DRIVER = r"""
-#include <cmath>
-#include <cstdio>
-#include <vector>
-
-#include "device/abs_test_kernel.cpp"
-#include "host/abs_test_tiling.cpp"
-#include "launch.h"
-
-int main() {
-  const int64_t n = 200 * 200;
-  std::vector<float> x(n), y(n);
-  for (int64_t i = 0; i < n; i++) {
-    x[i] = static_cast<float>((i * 7919) % 1013) - 500.5f;
-  }
-  for (uint32_t key = 0; key < GetTilingKeyCount(); key++) {
-    y.assign(n, NAN);
-    AutofuseTilingData tiling;
-    uint32_t workspace = 0, cores = 0;
-    if (AutofuseTilingForKey(key, &tiling, &workspace, &cores, nullptr) != 0) return 1;
-    autofuse_twin_set_tiling_key(tiling.tiling_key);
-    const int64_t rc = autofuse_twin::Launch(cores, [&] {
-      abs_test((GM_ADDR)x.data(), (GM_ADDR)y.data(), nullptr, (GM_ADDR)&tiling);
-    });
-    if (rc != 0) return 2;
-    for (int64_t i = 0; i < n; i++) {
-      if (!(y[i] == std::fabs(x[i]))) return 3;
-    }
-    std::printf("key %u on %u cores\n", key, cores);
-  }
-  return 0;
+# Names that mean something in C++, in CANN and in a shell; a size that no input tells; an output in place.
+HOSTILE: dict[str, Any] = {
+    "schema": "autofuse.graph/1",
+    "name": '2D "; int main(){} //\\',
+    "symbols": {
+        "device": {"min": 0, "max": 4096, "hint": 33},
+        "class": {"min": 16, "max": 4096, "hint": 40},
+        "rc": {"min": 1, "max": 16, "hint": 5},
+    },
+    "inputs": [
+        {"name": n, "dtype": "float32", "shape": ["class"] if n == "x_out" else ["device", "class"]}
+        for n in ("X", "x", "x_out", "executor", "DTYPE_X", 'a"; system("true"); //', "$(id)`id`")
+    ],
+    "nodes": [
+        {"name": "n1", "op": "Add", "inputs": ["X", "x"], "outputs": ["t1"]},
+        {"name": "n2", "op": "Add", "inputs": ["t1", "x_out"], "outputs": ["t2"]},
+        {"name": "n3", "op": "Mul", "inputs": ["executor", "DTYPE_X"], "outputs": ["t3"]},
+        {"name": "n4", "op": "Add", "inputs": ["t3", "$(id)`id`"], "outputs": ["workspace"]},
+        {
+            "name": "n5",
+            "op": "Sub",
+            "inputs": ["t2", 'a"; system("true"); //'],
+            "outputs": ["t5"],
+        },
+        {
+            "name": "n6",
+            "op": "Slice",
+            "inputs": ["t5"],
+            "outputs": ["int"],
+            "attrs": {"starts": [0, 0], "shape": ["device", "rc"]},
+        },
+    ],
+    "outputs": ["workspace", "int", {"name": "X_", "tensor": "t2", "inout": "X"}],
 }
-"""
+
+
+def environment(fake: FakeCann) -> dict[str, str]:
+    """That of the shell in which somebody follows the page."""
+    text = (fake.root / "set_env.sh").read_text(encoding="utf-8")
+    assert "ASCEND_HOME_PATH" in text
+    cmake = programs.program("cmake")
+    assert cmake is not None
+    return {
+        **os.environ,
+        "ASCEND_HOME_PATH": str(fake.root),
+        "LD_LIBRARY_PATH": str(fake.root / "lib64"),
+        "PATH": f"{Path(cmake).parent}:{os.environ['PATH']}",
+    }
+
+
+def ran(command: list[object], folder: Path, env: dict[str, str]) -> str:
+    done = subprocess.run(
+        [str(c) for c in command], cwd=folder, env=env, capture_output=True, text=True, timeout=500
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout
 
 
 @pytest.mark.twin
-def test_every_key_runs_from_tiling_data_in_gm(tmp_path: Path) -> None:
-    from autofuse.frontends import read_graph
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("graph", "passed"),
+    [
+        pytest.param(HOSTILE, 8, id="hostile names"),
+        pytest.param(GRAPHS / "reduce_twice.json", 1, id="workspace and barrier"),
+    ],
+)
+def test_the_page_from_build_to_test(
+    graph: Any, passed: int, tmp_path: Path, fake_cann: FakeCann
+) -> None:
+    built = api.build(graph, entry="op-package")
+    folder = tmp_path / "package"
+    built.write(folder)
+    env = environment(fake_cann)
+    # Compiling fast is worth more here than fast code.
+    said = ran(["bash", "build.sh", "-DCMAKE_CXX_FLAGS_RELEASE=-O0"], folder, env)
+    assert "made build_out/custom_opp_linux_" in said
+    opp = tmp_path / "opp"
+    said = ran(["bash", "install.sh", opp], folder, env)
+    (vendor,) = (opp / "vendors").iterdir()
+    assert f"next: source {vendor}/bin/set_env.bash" in said
+    ran(["cmake", "-S", "example", "-B", "build_example", f"-DOPP={opp}"], folder, env)
+    ran(["cmake", "--build", "build_example"], folder, env)
+    words = [sys.executable, "-m", "pytest", "-q", "-c", os.devnull, "--rootdir", ".", "test"]
+    assert f"{passed} passed" in ran(words, folder, env)
 
-    graph = read_graph(EXAMPLE)
-    target = load_target("ascend910b1")
-    results = schedule(canonicalise(lower(graph)), target)
-    files = generate(BACKEND, Job(graph, target, Costs(target), "op-package"), results)
-    assert not any("launch.cpp" in f or "CMake" in f for f in files)
-    kernel = files["device/abs_test_kernel.cpp"]
-    assert "GM_ADDR tiling)" in kernel
-    # Every branch has a TILING_KEY_IS of its own: the package builds one binary per key.
-    assert kernel.count("TILING_KEY_IS(") == 2
-    for path, text in files.items():
-        (tmp_path / path).parent.mkdir(parents=True, exist_ok=True)
-        (tmp_path / path).write_text(text, encoding="utf-8")
-    (tmp_path / "driver.cpp").write_text(DRIVER, encoding="utf-8")
-    twin = twin_files()
-    compiler = shutil.which("g++")
-    assert compiler is not None
-    includes = [f"-I{d}" for d in (tmp_path, tmp_path / "include", *twin.include)]
-    subprocess.run(
-        [compiler, "-std=c++17", "-Wall", "-Wextra", "-Werror", *includes, str(tmp_path / "driver.cpp"),
-         "-o", str(tmp_path / "driver"), f"-L{twin.library.parent}", "-lautofuse_twin",
-         f"-Wl,-rpath,{twin.library.parent}"],
-        check=True,
-    )  # fmt: skip
-    ran = subprocess.run([str(tmp_path / "driver")], check=True, capture_output=True, text=True)
-    assert ran.stdout.splitlines()[0].startswith("key 0 on ")
-    assert len(ran.stdout.splitlines()) == 2
+
+@pytest.mark.twin
+def test_a_package_that_was_not_built_is_not_installed(tmp_path: Path) -> None:
+    api.build(GRAPHS / "in_out.json", entry="op-package").write(tmp_path)
+    env = {"PATH": os.environ["PATH"]}
+    for script, says in (
+        ("install.sh", "run build.sh first"),
+        ("build.sh", "ASCEND_HOME_PATH does not name the folder of CANN"),
+    ):
+        done = subprocess.run(
+            ["bash", script], cwd=tmp_path, env=env, capture_output=True, text=True
+        )
+        assert done.returncode == 1
+        assert says in done.stderr
+
+
+def test_the_twin_does_not_take_an_operator_package(tmp_path: Path) -> None:
+    from autofuse.base.diagnostics import AutofuseError
+
+    api.build(GRAPHS / "in_out.json", entry="op-package").write(tmp_path)
+    assert json.loads((tmp_path / "in_out.json").read_text())["kernelName"] == "in_out"
+    with pytest.raises(AutofuseError, match="operator package") as e:
+        api.load(tmp_path)
+    assert "--entry launch" in e.value.diagnostics[0].hint

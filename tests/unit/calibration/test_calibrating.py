@@ -120,6 +120,21 @@ def test_what_cannot_be_used_is_counted() -> None:
     }
 
 
+def test_times_of_no_chip_are_refused_or_give_a_file_that_can_be_read(tmp_path: Path) -> None:
+    rows = [r.model_dump() for r in bundle().calibration]
+    with pytest.raises(AutofuseError, match="determine no figure"):
+        calibrate(bundle(calibration=[r | {"times_us": [9e7] * 5} for r in rows]), TARGET)
+    for factor in (1e-3, 300.0):
+        odd = [
+            r | {"times_us": [t * factor for t in r["times_us"]]} if r["case"][:4] == "sync" else r
+            for r in rows
+        ]
+        seen = calibrate(bundle(calibration=odd), TARGET)
+        path = tmp_path / "mine.toml"
+        path.write_text(seen.text, encoding="utf-8")
+        assert read_target(path) == seen.target
+
+
 def test_the_clock_of_the_chip_is_taken_and_checked() -> None:
     slow = calibrate(bundle(chip={"soc": "Ascend910B2", "clock_mhz": 1800}), TARGET)
     assert slow.target.clock_mhz == 1800

@@ -93,6 +93,7 @@ extern "C" const char* AutofuseErrorText(int64_t rc)
     return rc == 105 ? "s0 is not a multiple of 8" : "s0 is too large";
 }
 extern "C" uint64_t GetTilingDataSize() { return sizeof(AutofuseTilingData); }
+extern "C" uint32_t AutofuseAbiVersion() { return 1; }
 extern "C" uint32_t GetTilingKeyCount() { return 2; }
 """
 

@@ -13,6 +13,7 @@ import pytest
 from autofuse.base import cache, knobs
 from autofuse.base.diagnostics import AutofuseError
 from autofuse.twin.run.compile import compile_kernel, toolchain, twin_files
+from autofuse.twin.run.kernel import TwinKernel
 
 pytestmark = pytest.mark.twin
 
@@ -400,3 +401,13 @@ def test_an_entry_that_is_used_while_others_are_removed_stays(cache_dir, monkeyp
     assert cache.prune(0) == 1
     assert kept.exists()
     assert not gone.exists()
+
+
+@pytest.mark.parametrize("version", ["2", None])
+def test_a_library_with_another_interface_is_refused(abs_files, abs_graph, version):
+    own = 'extern "C" uint32_t AutofuseAbiVersion() { return 1; }'
+    other = own.replace("1;", f"{version};") if version else ""
+    library = compile_kernel(abs_files((own, other)), "absk")
+    with pytest.raises(AutofuseError, match="version 1") as e:
+        TwinKernel(library, abs_graph)
+    assert e.value.diagnostics[0].code == "AF5007"

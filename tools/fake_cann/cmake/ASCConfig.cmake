@@ -2,3 +2,4 @@
 get_filename_component(AUTOFUSE_FAKE_CANN "${CMAKE_CURRENT_LIST_DIR}/../../.." ABSOLUTE)
 list(APPEND CMAKE_MODULE_PATH "${CMAKE_CURRENT_LIST_DIR}")
 set(ASC_FOUND TRUE)
+include("${CMAKE_CURRENT_LIST_DIR}/operators.cmake")

@@ -20,6 +20,7 @@ __all__ = [
     "SymbolRow",
     "all_impls",
     "c_string",
+    "log_sizes",
     "overflow_guards",
     "pointer_parameters",
     "symbol_arguments",
@@ -130,6 +131,11 @@ def symbol_parameters(graph: FusionGraph) -> str:
 def symbol_arguments(graph: FusionGraph) -> str:
     """``s0, s1, `` with the comma at the end; empty without symbols."""
     return "".join(f"{_parameter(s.name)}, " for s in graph.symbols)
+
+
+def log_sizes(graph: FusionGraph) -> str:
+    """``{"s0", s0}, {"s1", s1}``: the sizes of a call with their names, for the log."""
+    return ", ".join(f'{{"{r.name}", {r.parameter}}}' for r in symbol_rows(graph))
 
 
 def _parameter(symbol: str) -> str:

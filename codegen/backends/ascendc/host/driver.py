@@ -18,6 +18,7 @@ from autofuse.codegen.backends.ascendc.host.abi import (
     Field,
     SymbolRow,
     c_string,
+    log_sizes,
     pointer_parameters,
     symbol_arguments,
     symbol_parameters,
@@ -42,9 +43,10 @@ __all__ = ["RENAMED", "SCHEMA", "driver_files", "part_folder", "part_unit"]
 SCHEMA = "autofuse.split/1"
 #: What a part calls by a name that every kernel has.
 RENAMED = (
-    *("AutofuseErrorText", "AutofuseIsStaticShape", "AutofuseLaunch", "AutofuseLaunchArray"),
-    *("AutofuseTiling", "AutofuseTilingForKey", "GetKernelBin", "GetTilingDataSize"),
-    *("GetTilingKeyCount", "InferShape", "InferShapeFromSymbols"),
+    *("AutofuseAbiVersion", "AutofuseErrorText", "AutofuseIsStaticShape", "AutofuseLaunch"),
+    *("AutofuseLaunchArray", "AutofuseSetLogger", "AutofuseTiling", "AutofuseTilingForKey"),
+    *("GetKernelBin", "GetTilingDataSize", "GetTilingKeyCount", "InferShape"),
+    "InferShapeFromSymbols",
 )
 #: Tiling keys have 32 bits, and so have sizes of workspaces.
 _MAX_KEYS = _MAX_WORKSPACE = (1 << 32) - 1
@@ -114,6 +116,7 @@ class _DriverView:
     symbols: tuple[SymbolRow, ...]
     symbol_parameters: str
     symbol_values: str
+    log_sizes: str
     parts: tuple[_DriverPart, ...]
     tiles: str
     errors: tuple[_Error, ...]
@@ -263,6 +266,7 @@ def _driver_view(split: Split, schedules: Schedules, slots: _Slots, head: str) -
         symbols=symbol_rows(graph),
         symbol_parameters=symbol_parameters(graph),
         symbol_values=symbol_arguments(graph).removesuffix(", "),
+        log_sizes=log_sizes(graph),
         parts=parts,
         tiles=", ".join(f"&Tile{p.index}" for p in parts),
         errors=tuple(_errors(graph)),

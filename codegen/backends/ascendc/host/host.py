@@ -28,7 +28,7 @@ from autofuse.schedule.search.costs import Costs
 from autofuse.schedule.search.given import GivenTiling
 from autofuse.targets import TargetSpec
 
-__all__ = ["host_files", "infer_shape_file"]
+__all__ = ["Solution", "host_files", "infer_shape_file", "solve"]
 
 MAX_RANK = 16
 
@@ -47,7 +47,7 @@ class _Shape:
 
 
 @frozen
-class _Solution:
+class Solution:
     """``inputs[input].dims[dim] == factor * symbol + plus``."""
 
     symbol: str
@@ -70,7 +70,7 @@ class _InferView:
     output_count: int
     made_count: int
     guards: tuple[str, ...]
-    solutions: tuple[_Solution, ...]
+    solutions: tuple[Solution, ...]
     unsolved: tuple[int, ...]
 
 
@@ -145,7 +145,7 @@ def _infer_view(graph: FusionGraph, head: str) -> _InferView:
             text = f"{tensor} has {len(shape)} dimensions, at most {MAX_RANK} are supported"
             raise AutofuseError.of("AF1109", text, where=Where(node=tensor))
     members = symbol_expr_names(graph, "s")
-    solutions = tuple(_solve(graph))
+    solutions = tuple(solve(graph))
     solved = {s.symbol for s in solutions}
     dims = (d for _, shape in (*inputs, *outputs) for d in shape)
     return _InferView(
@@ -174,16 +174,16 @@ def _shapes(
     )
 
 
-def _solve(graph: FusionGraph) -> Iterator[_Solution]:
+def solve(graph: FusionGraph) -> Iterator[Solution]:
     """For every symbol that has one, the simplest input dimension that gives it."""
     for s in graph.symbols:
-        best: _Solution | None = None
+        best: Solution | None = None
         for i, name in enumerate(graph.inputs):
             for d, dim in enumerate(graph.tensors[name].shape):
                 line = _linear(dim, s.name)
                 if line is None:
                     continue
-                found = _Solution(s.name, i, d, int_literal(line[0]), int_literal(line[1]))
+                found = Solution(s.name, i, d, int_literal(line[0]), int_literal(line[1]))
                 if best is None or (line == (1, 0) and (best.factor, best.plus) != ("1", "0")):
                     best = found
         if best is not None:

@@ -58,6 +58,7 @@ def metadata_text(
         "cann": cann_json(needs or {}),
         "blockDim": target.aiv_cores,
         "dynamic": bool(graph.symbols),
+        **({"invariant": True} if target.invariant else {}),
         "sha256": hashlib.sha256(kernel_text.encode()).hexdigest(),
         "graphSha256": graph_digest(graph),
         "inputs": [

@@ -13,6 +13,7 @@ from autofuse.codegen.backends.ascendc.host.abi import (
     SymbolRow,
     all_impls,
     c_string,
+    log_sizes,
     overflow_guards,
     symbol_arguments,
     symbol_expr_names,
@@ -114,6 +115,7 @@ class _TilingView:
     requirements: tuple[_Requirement, ...]
     symbol_parameters: str
     symbol_arguments: str
+    log_sizes: str
     templates: tuple[_Template, ...]
     groups: tuple[_Group, ...]
     results: tuple[_Result, ...]
@@ -159,6 +161,7 @@ def render_tiling(
         requirements=needed,
         symbol_parameters=symbol_parameters(graph),
         symbol_arguments=symbol_arguments(graph),
+        log_sizes=log_sizes(graph),
         templates=templates,
         groups=tuple(groups),
         results=tuple(rows),

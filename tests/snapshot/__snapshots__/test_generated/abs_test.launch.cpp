@@ -3,6 +3,7 @@
 #include "kernel_operator.h"
 
 #include "autofuse_launch.h"
+#include "autofuse_log.h"
 #include "autofuse_status.h"
 #include "autofuse_tiling_data.h"
 
@@ -21,11 +22,15 @@ extern "C" int64_t AutofuseLaunchArray(uint32_t block_dim, void* stream, void** 
         return autofuse::kNullArgument;
     }
     const AutofuseTilingData t = *tiling_data;
-    return AUTOFUSE_LAUNCH(abs_test, block_dim, stream,
-                           reinterpret_cast<GM_ADDR>(pointers[0]),
-                           reinterpret_cast<GM_ADDR>(pointers[1]),
-                           reinterpret_cast<GM_ADDR>(pointers[2]),
-                           t);
+    const int64_t rc = AUTOFUSE_LAUNCH(abs_test, block_dim, stream,
+                                       reinterpret_cast<GM_ADDR>(pointers[0]),
+                                       reinterpret_cast<GM_ADDR>(pointers[1]),
+                                       reinterpret_cast<GM_ADDR>(pointers[2]),
+                                       t);
+    if (autofuse::Logs(autofuse::kLogError)) {
+        autofuse::LogLaunch("abs_test", t.tiling_key, block_dim, rc);
+    }
+    return rc;
 }
 
 extern "C" int64_t AutofuseLaunch(uint32_t block_dim, void* stream,

@@ -20,6 +20,7 @@
 //   template 2     6    13,568     11     11    141      41    166     190    831   52  1,007
 //   template 2*    5    13,056     13     13    119      39    140     179    783   54    991
 //   template 2     4    10,496     16     16     98      37    114     167    736   58    992
+#include "autofuse_log.h"
 #include "autofuse_tiling_data.h"
 #include "autofuse_tiling.h"
 
@@ -332,20 +333,6 @@ int64_t Run(int64_t a, int64_t b, int64_t key, Data* tiling_data, uint32_t* work
 }  // namespace
 }  // namespace broadcast_leading_tiling
 
-// Chooses template and tile sizes; 0 = ok, AutofuseErrorText tells what anything else means.
-extern "C" int64_t AutofuseTiling(int64_t a, int64_t b, AutofuseTilingData* tiling_data, uint32_t* workspace_size,
-                                  uint32_t* block_dim, ResLimit* limit = nullptr)
-{
-    return broadcast_leading_tiling::Run(a, b, -1, tiling_data, workspace_size, block_dim, limit);
-}
-
-// The same with the template chosen by the caller.
-extern "C" int64_t AutofuseTilingForKey(uint32_t key, int64_t a, int64_t b, AutofuseTilingData* tiling_data,
-                                        uint32_t* workspace_size, uint32_t* block_dim, ResLimit* limit = nullptr)
-{
-    return broadcast_leading_tiling::Run(a, b, key, tiling_data, workspace_size, block_dim, limit);
-}
-
 extern "C" const char* AutofuseErrorText(int64_t rc)
 {
     for (const autofuse::ErrorRow& row : broadcast_leading_tiling::kErrors) {
@@ -354,6 +341,42 @@ extern "C" const char* AutofuseErrorText(int64_t rc)
         }
     }
     return autofuse::StatusText(rc);
+}
+
+// Chooses template and tile sizes; 0 = ok, AutofuseErrorText tells what anything else means.
+extern "C" int64_t AutofuseTiling(int64_t a, int64_t b, AutofuseTilingData* tiling_data, uint32_t* workspace_size,
+                                  uint32_t* block_dim, ResLimit* limit = nullptr)
+{
+    const int64_t rc = broadcast_leading_tiling::Run(a, b, -1, tiling_data, workspace_size, block_dim, limit);
+    if (autofuse::Logs(autofuse::kLogError)) {
+        autofuse::LogTiling("broadcast_leading", "AutofuseTiling", {{"a", a}, {"b", b}}, rc, AutofuseErrorText(rc),
+                            tiling_data, workspace_size);
+    }
+    return rc;
+}
+
+// The same with the template chosen by the caller.
+extern "C" int64_t AutofuseTilingForKey(uint32_t key, int64_t a, int64_t b, AutofuseTilingData* tiling_data,
+                                        uint32_t* workspace_size, uint32_t* block_dim, ResLimit* limit = nullptr)
+{
+    const int64_t rc = broadcast_leading_tiling::Run(a, b, key, tiling_data, workspace_size, block_dim, limit);
+    if (autofuse::Logs(autofuse::kLogError)) {
+        autofuse::LogTiling("broadcast_leading", "AutofuseTilingForKey", {{"a", a}, {"b", b}}, rc, AutofuseErrorText(rc),
+                            tiling_data, workspace_size);
+    }
+    return rc;
+}
+
+// Who gets the lines that say what the functions do, and from which level on (autofuse_log.h); null for stderr.
+extern "C" void AutofuseSetLogger(AutofuseLogger logger, void* user, int32_t level)
+{
+    autofuse::SetLogger(logger, user, level);
+}
+
+// The version of this C interface; a caller that knows another one calls nothing else.
+extern "C" uint32_t AutofuseAbiVersion()
+{
+    return autofuse::kAbiVersion;
 }
 
 extern "C" uint64_t GetTilingDataSize()

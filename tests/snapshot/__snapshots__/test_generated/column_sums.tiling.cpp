@@ -28,6 +28,7 @@
 //   template 9, again   64    11,008      5      5      91     312     21      312      622      7      704
 //
 // again: it loads data again, which L2 may no longer have, and has to be better by a quarter.
+#include "autofuse_log.h"
 #include "autofuse_tiling_data.h"
 #include "autofuse_tiling.h"
 
@@ -624,20 +625,6 @@ int64_t Run(int64_t n, int64_t key, Data* tiling_data, uint32_t* workspace_size,
 }  // namespace
 }  // namespace column_sums_tiling
 
-// Chooses template and tile sizes; 0 = ok, AutofuseErrorText tells what anything else means.
-extern "C" int64_t AutofuseTiling(int64_t n, AutofuseTilingData* tiling_data, uint32_t* workspace_size,
-                                  uint32_t* block_dim, ResLimit* limit = nullptr)
-{
-    return column_sums_tiling::Run(n, -1, tiling_data, workspace_size, block_dim, limit);
-}
-
-// The same with the template chosen by the caller.
-extern "C" int64_t AutofuseTilingForKey(uint32_t key, int64_t n, AutofuseTilingData* tiling_data,
-                                        uint32_t* workspace_size, uint32_t* block_dim, ResLimit* limit = nullptr)
-{
-    return column_sums_tiling::Run(n, key, tiling_data, workspace_size, block_dim, limit);
-}
-
 extern "C" const char* AutofuseErrorText(int64_t rc)
 {
     for (const autofuse::ErrorRow& row : column_sums_tiling::kErrors) {
@@ -646,6 +633,42 @@ extern "C" const char* AutofuseErrorText(int64_t rc)
         }
     }
     return autofuse::StatusText(rc);
+}
+
+// Chooses template and tile sizes; 0 = ok, AutofuseErrorText tells what anything else means.
+extern "C" int64_t AutofuseTiling(int64_t n, AutofuseTilingData* tiling_data, uint32_t* workspace_size,
+                                  uint32_t* block_dim, ResLimit* limit = nullptr)
+{
+    const int64_t rc = column_sums_tiling::Run(n, -1, tiling_data, workspace_size, block_dim, limit);
+    if (autofuse::Logs(autofuse::kLogError)) {
+        autofuse::LogTiling("column_sums", "AutofuseTiling", {{"n", n}}, rc, AutofuseErrorText(rc),
+                            tiling_data, workspace_size);
+    }
+    return rc;
+}
+
+// The same with the template chosen by the caller.
+extern "C" int64_t AutofuseTilingForKey(uint32_t key, int64_t n, AutofuseTilingData* tiling_data,
+                                        uint32_t* workspace_size, uint32_t* block_dim, ResLimit* limit = nullptr)
+{
+    const int64_t rc = column_sums_tiling::Run(n, key, tiling_data, workspace_size, block_dim, limit);
+    if (autofuse::Logs(autofuse::kLogError)) {
+        autofuse::LogTiling("column_sums", "AutofuseTilingForKey", {{"n", n}}, rc, AutofuseErrorText(rc),
+                            tiling_data, workspace_size);
+    }
+    return rc;
+}
+
+// Who gets the lines that say what the functions do, and from which level on (autofuse_log.h); null for stderr.
+extern "C" void AutofuseSetLogger(AutofuseLogger logger, void* user, int32_t level)
+{
+    autofuse::SetLogger(logger, user, level);
+}
+
+// The version of this C interface; a caller that knows another one calls nothing else.
+extern "C" uint32_t AutofuseAbiVersion()
+{
+    return autofuse::kAbiVersion;
 }
 
 extern "C" uint64_t GetTilingDataSize()

@@ -24,6 +24,7 @@
 //   template 3*, again    1     3,904      1      1     28      77     13     152    317    0    334
 //
 // again: it loads data again, which L2 may no longer have, and has to be better by a quarter.
+#include "autofuse_log.h"
 #include "autofuse_tiling_data.h"
 #include "autofuse_tiling.h"
 
@@ -282,20 +283,6 @@ int64_t Run(int64_t key, Data* tiling_data, uint32_t* workspace_size, uint32_t* 
 }  // namespace
 }  // namespace reduce_twice_tiling
 
-// Chooses template and tile sizes; 0 = ok, AutofuseErrorText tells what anything else means.
-extern "C" int64_t AutofuseTiling(AutofuseTilingData* tiling_data, uint32_t* workspace_size,
-                                  uint32_t* block_dim, ResLimit* limit = nullptr)
-{
-    return reduce_twice_tiling::Run(-1, tiling_data, workspace_size, block_dim, limit);
-}
-
-// The same with the template chosen by the caller.
-extern "C" int64_t AutofuseTilingForKey(uint32_t key, AutofuseTilingData* tiling_data,
-                                        uint32_t* workspace_size, uint32_t* block_dim, ResLimit* limit = nullptr)
-{
-    return reduce_twice_tiling::Run(key, tiling_data, workspace_size, block_dim, limit);
-}
-
 extern "C" const char* AutofuseErrorText(int64_t rc)
 {
     for (const autofuse::ErrorRow& row : reduce_twice_tiling::kErrors) {
@@ -304,6 +291,42 @@ extern "C" const char* AutofuseErrorText(int64_t rc)
         }
     }
     return autofuse::StatusText(rc);
+}
+
+// Chooses template and tile sizes; 0 = ok, AutofuseErrorText tells what anything else means.
+extern "C" int64_t AutofuseTiling(AutofuseTilingData* tiling_data, uint32_t* workspace_size,
+                                  uint32_t* block_dim, ResLimit* limit = nullptr)
+{
+    const int64_t rc = reduce_twice_tiling::Run(-1, tiling_data, workspace_size, block_dim, limit);
+    if (autofuse::Logs(autofuse::kLogError)) {
+        autofuse::LogTiling("reduce_twice", "AutofuseTiling", {}, rc, AutofuseErrorText(rc),
+                            tiling_data, workspace_size);
+    }
+    return rc;
+}
+
+// The same with the template chosen by the caller.
+extern "C" int64_t AutofuseTilingForKey(uint32_t key, AutofuseTilingData* tiling_data,
+                                        uint32_t* workspace_size, uint32_t* block_dim, ResLimit* limit = nullptr)
+{
+    const int64_t rc = reduce_twice_tiling::Run(key, tiling_data, workspace_size, block_dim, limit);
+    if (autofuse::Logs(autofuse::kLogError)) {
+        autofuse::LogTiling("reduce_twice", "AutofuseTilingForKey", {}, rc, AutofuseErrorText(rc),
+                            tiling_data, workspace_size);
+    }
+    return rc;
+}
+
+// Who gets the lines that say what the functions do, and from which level on (autofuse_log.h); null for stderr.
+extern "C" void AutofuseSetLogger(AutofuseLogger logger, void* user, int32_t level)
+{
+    autofuse::SetLogger(logger, user, level);
+}
+
+// The version of this C interface; a caller that knows another one calls nothing else.
+extern "C" uint32_t AutofuseAbiVersion()
+{
+    return autofuse::kAbiVersion;
 }
 
 extern "C" uint64_t GetTilingDataSize()

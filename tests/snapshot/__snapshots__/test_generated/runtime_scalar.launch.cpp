@@ -3,6 +3,7 @@
 #include "kernel_operator.h"
 
 #include "autofuse_launch.h"
+#include "autofuse_log.h"
 #include "autofuse_status.h"
 #include "autofuse_tiling_data.h"
 
@@ -21,12 +22,16 @@ extern "C" int64_t AutofuseLaunchArray(uint32_t block_dim, void* stream, void** 
         return autofuse::kNullArgument;
     }
     const AutofuseTilingData t = *tiling_data;
-    return AUTOFUSE_LAUNCH(runtime_scalar, block_dim, stream,
-                           reinterpret_cast<GM_ADDR>(pointers[0]),
-                           reinterpret_cast<GM_ADDR>(pointers[1]),
-                           reinterpret_cast<GM_ADDR>(pointers[2]),
-                           reinterpret_cast<GM_ADDR>(pointers[3]),
-                           t);
+    const int64_t rc = AUTOFUSE_LAUNCH(runtime_scalar, block_dim, stream,
+                                       reinterpret_cast<GM_ADDR>(pointers[0]),
+                                       reinterpret_cast<GM_ADDR>(pointers[1]),
+                                       reinterpret_cast<GM_ADDR>(pointers[2]),
+                                       reinterpret_cast<GM_ADDR>(pointers[3]),
+                                       t);
+    if (autofuse::Logs(autofuse::kLogError)) {
+        autofuse::LogLaunch("runtime_scalar", t.tiling_key, block_dim, rc);
+    }
+    return rc;
 }
 
 extern "C" int64_t AutofuseLaunch(uint32_t block_dim, void* stream,

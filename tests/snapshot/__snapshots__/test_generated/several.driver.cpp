@@ -2,6 +2,7 @@
 // graph several, sha256 c3d907e7c49d80f5, target ascend910b1
 // The host side of a graph that runs as 4 kernels, one after another on one stream, behind the functions of a
 // single kernel.  What passes from kernel to kernel lies in the workspace, and so does what a kernel needs for itself.
+#include "autofuse_log.h"
 #include "autofuse_math.h"
 #include "autofuse_shape.h"
 #include "autofuse_status.h"
@@ -202,19 +203,53 @@ int64_t Run(const Sizes& s, int64_t key, Data* tiling_data, uint32_t* workspace_
 }  // namespace
 }  // namespace several_driver
 
+extern "C" const char* AutofuseErrorText(int64_t rc)
+{
+    for (const autofuse::ErrorRow& row : several_driver::kErrors) {
+        if (row.rc == rc) {
+            return row.text;
+        }
+    }
+    const int64_t own = rc % several_driver::kPartStep;
+    switch (rc / several_driver::kPartStep) {
+        case 1:
+            return several_part0_AutofuseErrorText(own);
+        case 2:
+            return several_part1_AutofuseErrorText(own);
+        case 3:
+            return several_part2_AutofuseErrorText(own);
+        case 4:
+            return several_part3_AutofuseErrorText(own);
+        default:
+            return autofuse::StatusText(own);
+    }
+}
+
 // Chooses templates and tile sizes of all kernels, and lays out the workspace; 0 = ok, AutofuseErrorText tells what
 // anything else means.
 extern "C" int64_t AutofuseTiling(int64_t s0, AutofuseTilingData* tiling_data, uint32_t* workspace_size,
                                   uint32_t* block_dim, ResLimit* limit = nullptr)
 {
-    return several_driver::Run({s0}, -1, tiling_data, workspace_size, block_dim, limit);
+    const int64_t rc =
+        several_driver::Run({s0}, -1, tiling_data, workspace_size, block_dim, limit);
+    if (autofuse::Logs(autofuse::kLogError)) {
+        autofuse::LogTiling("several", "AutofuseTiling", {{"s0", s0}}, rc, AutofuseErrorText(rc),
+                            tiling_data, workspace_size);
+    }
+    return rc;
 }
 
 // The same with the templates chosen by the caller: a digit per kernel, that of the last one varies fastest.
 extern "C" int64_t AutofuseTilingForKey(uint32_t key, int64_t s0, AutofuseTilingData* tiling_data,
                                         uint32_t* workspace_size, uint32_t* block_dim, ResLimit* limit = nullptr)
 {
-    return several_driver::Run({s0}, key, tiling_data, workspace_size, block_dim, limit);
+    const int64_t rc =
+        several_driver::Run({s0}, key, tiling_data, workspace_size, block_dim, limit);
+    if (autofuse::Logs(autofuse::kLogError)) {
+        autofuse::LogTiling("several", "AutofuseTilingForKey", {{"s0", s0}}, rc, AutofuseErrorText(rc),
+                            tiling_data, workspace_size);
+    }
+    return rc;
 }
 
 // pointers: x, bias, c, d, f, workspace.
@@ -280,26 +315,17 @@ extern "C" int64_t AutofuseLaunch(uint32_t block_dim, void* stream,
     return AutofuseLaunchArray(block_dim, stream, pointers, tiling_data);
 }
 
-extern "C" const char* AutofuseErrorText(int64_t rc)
+// Who gets the lines that say what the functions do, and from which level on (autofuse_log.h); null for stderr.  The
+// kernels say what they do as well.
+extern "C" void AutofuseSetLogger(AutofuseLogger logger, void* user, int32_t level)
 {
-    for (const autofuse::ErrorRow& row : several_driver::kErrors) {
-        if (row.rc == rc) {
-            return row.text;
-        }
-    }
-    const int64_t own = rc % several_driver::kPartStep;
-    switch (rc / several_driver::kPartStep) {
-        case 1:
-            return several_part0_AutofuseErrorText(own);
-        case 2:
-            return several_part1_AutofuseErrorText(own);
-        case 3:
-            return several_part2_AutofuseErrorText(own);
-        case 4:
-            return several_part3_AutofuseErrorText(own);
-        default:
-            return autofuse::StatusText(own);
-    }
+    autofuse::SetLogger(logger, user, level);
+}
+
+// The version of this C interface; a caller that knows another one calls nothing else.
+extern "C" uint32_t AutofuseAbiVersion()
+{
+    return autofuse::kAbiVersion;
 }
 
 extern "C" uint64_t GetTilingDataSize()

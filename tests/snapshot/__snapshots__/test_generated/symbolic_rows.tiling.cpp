@@ -20,6 +20,7 @@
 //   template 1    32    26,112     32     16    173      51    206     212  1,117  257  1,373
 //   template 1*   25    20,992     41     21    141      47    167     194  1,018  259  1,354
 //   template 1    22    18,432     47     24    132      45    150     188    984  260  1,367
+#include "autofuse_log.h"
 #include "autofuse_tiling_data.h"
 #include "autofuse_tiling.h"
 
@@ -204,20 +205,6 @@ int64_t Run(int64_t rows, int64_t key, Data* tiling_data, uint32_t* workspace_si
 }  // namespace
 }  // namespace symbolic_rows_tiling
 
-// Chooses template and tile sizes; 0 = ok, AutofuseErrorText tells what anything else means.
-extern "C" int64_t AutofuseTiling(int64_t rows, AutofuseTilingData* tiling_data, uint32_t* workspace_size,
-                                  uint32_t* block_dim, ResLimit* limit = nullptr)
-{
-    return symbolic_rows_tiling::Run(rows, -1, tiling_data, workspace_size, block_dim, limit);
-}
-
-// The same with the template chosen by the caller.
-extern "C" int64_t AutofuseTilingForKey(uint32_t key, int64_t rows, AutofuseTilingData* tiling_data,
-                                        uint32_t* workspace_size, uint32_t* block_dim, ResLimit* limit = nullptr)
-{
-    return symbolic_rows_tiling::Run(rows, key, tiling_data, workspace_size, block_dim, limit);
-}
-
 extern "C" const char* AutofuseErrorText(int64_t rc)
 {
     for (const autofuse::ErrorRow& row : symbolic_rows_tiling::kErrors) {
@@ -226,6 +213,42 @@ extern "C" const char* AutofuseErrorText(int64_t rc)
         }
     }
     return autofuse::StatusText(rc);
+}
+
+// Chooses template and tile sizes; 0 = ok, AutofuseErrorText tells what anything else means.
+extern "C" int64_t AutofuseTiling(int64_t rows, AutofuseTilingData* tiling_data, uint32_t* workspace_size,
+                                  uint32_t* block_dim, ResLimit* limit = nullptr)
+{
+    const int64_t rc = symbolic_rows_tiling::Run(rows, -1, tiling_data, workspace_size, block_dim, limit);
+    if (autofuse::Logs(autofuse::kLogError)) {
+        autofuse::LogTiling("symbolic_rows", "AutofuseTiling", {{"rows", rows}}, rc, AutofuseErrorText(rc),
+                            tiling_data, workspace_size);
+    }
+    return rc;
+}
+
+// The same with the template chosen by the caller.
+extern "C" int64_t AutofuseTilingForKey(uint32_t key, int64_t rows, AutofuseTilingData* tiling_data,
+                                        uint32_t* workspace_size, uint32_t* block_dim, ResLimit* limit = nullptr)
+{
+    const int64_t rc = symbolic_rows_tiling::Run(rows, key, tiling_data, workspace_size, block_dim, limit);
+    if (autofuse::Logs(autofuse::kLogError)) {
+        autofuse::LogTiling("symbolic_rows", "AutofuseTilingForKey", {{"rows", rows}}, rc, AutofuseErrorText(rc),
+                            tiling_data, workspace_size);
+    }
+    return rc;
+}
+
+// Who gets the lines that say what the functions do, and from which level on (autofuse_log.h); null for stderr.
+extern "C" void AutofuseSetLogger(AutofuseLogger logger, void* user, int32_t level)
+{
+    autofuse::SetLogger(logger, user, level);
+}
+
+// The version of this C interface; a caller that knows another one calls nothing else.
+extern "C" uint32_t AutofuseAbiVersion()
+{
+    return autofuse::kAbiVersion;
 }
 
 extern "C" uint64_t GetTilingDataSize()

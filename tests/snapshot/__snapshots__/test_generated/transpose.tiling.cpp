@@ -20,6 +20,7 @@
 //   template 0*   40    26,112  2,530     48    406     171    255     406  22,120  19,270  22,959
 //   template 0    32    20,992  3,190     48    327     163    201     344  23,621  19,270  25,445
 //   template 1     1    20,992  3,190     48    327     111    201     327  22,416  19,869  23,258
+#include "autofuse_log.h"
 #include "autofuse_tiling_data.h"
 #include "autofuse_tiling.h"
 
@@ -194,20 +195,6 @@ int64_t Run(int64_t key, Data* tiling_data, uint32_t* workspace_size, uint32_t* 
 }  // namespace
 }  // namespace transpose_tiling
 
-// Chooses template and tile sizes; 0 = ok, AutofuseErrorText tells what anything else means.
-extern "C" int64_t AutofuseTiling(AutofuseTilingData* tiling_data, uint32_t* workspace_size,
-                                  uint32_t* block_dim, ResLimit* limit = nullptr)
-{
-    return transpose_tiling::Run(-1, tiling_data, workspace_size, block_dim, limit);
-}
-
-// The same with the template chosen by the caller.
-extern "C" int64_t AutofuseTilingForKey(uint32_t key, AutofuseTilingData* tiling_data,
-                                        uint32_t* workspace_size, uint32_t* block_dim, ResLimit* limit = nullptr)
-{
-    return transpose_tiling::Run(key, tiling_data, workspace_size, block_dim, limit);
-}
-
 extern "C" const char* AutofuseErrorText(int64_t rc)
 {
     for (const autofuse::ErrorRow& row : transpose_tiling::kErrors) {
@@ -216,6 +203,42 @@ extern "C" const char* AutofuseErrorText(int64_t rc)
         }
     }
     return autofuse::StatusText(rc);
+}
+
+// Chooses template and tile sizes; 0 = ok, AutofuseErrorText tells what anything else means.
+extern "C" int64_t AutofuseTiling(AutofuseTilingData* tiling_data, uint32_t* workspace_size,
+                                  uint32_t* block_dim, ResLimit* limit = nullptr)
+{
+    const int64_t rc = transpose_tiling::Run(-1, tiling_data, workspace_size, block_dim, limit);
+    if (autofuse::Logs(autofuse::kLogError)) {
+        autofuse::LogTiling("transpose", "AutofuseTiling", {}, rc, AutofuseErrorText(rc),
+                            tiling_data, workspace_size);
+    }
+    return rc;
+}
+
+// The same with the template chosen by the caller.
+extern "C" int64_t AutofuseTilingForKey(uint32_t key, AutofuseTilingData* tiling_data,
+                                        uint32_t* workspace_size, uint32_t* block_dim, ResLimit* limit = nullptr)
+{
+    const int64_t rc = transpose_tiling::Run(key, tiling_data, workspace_size, block_dim, limit);
+    if (autofuse::Logs(autofuse::kLogError)) {
+        autofuse::LogTiling("transpose", "AutofuseTilingForKey", {}, rc, AutofuseErrorText(rc),
+                            tiling_data, workspace_size);
+    }
+    return rc;
+}
+
+// Who gets the lines that say what the functions do, and from which level on (autofuse_log.h); null for stderr.
+extern "C" void AutofuseSetLogger(AutofuseLogger logger, void* user, int32_t level)
+{
+    autofuse::SetLogger(logger, user, level);
+}
+
+// The version of this C interface; a caller that knows another one calls nothing else.
+extern "C" uint32_t AutofuseAbiVersion()
+{
+    return autofuse::kAbiVersion;
 }
 
 extern "C" uint64_t GetTilingDataSize()

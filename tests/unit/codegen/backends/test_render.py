@@ -5,10 +5,12 @@ from dataclasses import dataclass, fields, is_dataclass
 
 import pytest
 
+from autofuse.calibration import folder
 from autofuse.codegen import render
 from autofuse.codegen.backends.ascendc import device, project, releases
 from autofuse.codegen.backends.ascendc.host import client_launch, driver, host
 from autofuse.codegen.backends.ascendc.host import tiling as host_tiling
+from autofuse.codegen.backends.ascendc.op_package import files as op_package
 
 VIEWS = {
     "CMakeLists.txt.jinja": project._CMakeView,
@@ -20,8 +22,24 @@ VIEWS = {
     "get_kernel.cpp.jinja": host._KernelView,
     "infer_shape.cpp.jinja": host._InferView,
     "launch.cpp.jinja": host._LaunchView,
+    "op_build.sh.jinja": op_package._BuildView,
+    "op_example.cmake.jinja": op_package._NamesView,
+    "op_example.cpp.jinja": op_package._ExampleView,
+    "op_host.cmake.jinja": op_package._FunctionView,
+    "op_host.cpp.jinja": op_package._HostView,
+    "op_install.sh.jinja": op_package._NamesView,
+    "op_kernel.cmake.jinja": op_package._NamesView,
+    "op_project.cmake.jinja": op_package._ProjectView,
+    "op_test.py.jinja": op_package._TestView,
     "tiling.cpp.jinja": host_tiling._TilingView,
     "tiling_data.h.jinja": host._DataView,
+    "calibration_copy.cpp.jinja": folder._PlainView,
+    "calibration_load.cpp.jinja": folder._LoadView,
+    "calibration_scalar.cpp.jinja": folder._ScalarView,
+    "calibration_start.cpp.jinja": folder._StartView,
+    "calibration_store.cpp.jinja": folder._StoreView,
+    "calibration_tiling.cpp.jinja": folder._TilingView,
+    "calibration_vector.cpp.jinja": folder._VectorView,
 }
 
 

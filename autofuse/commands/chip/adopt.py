@@ -1,0 +1,111 @@
+"""``adopt``: edits of generated files that their user keeps."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from autofuse.commands.options import Json, examples, path
+from autofuse.commands.outcome import Outcome, execute
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+__all__ = ["register"]
+
+
+def register(app: typer.Typer) -> None:
+    """Add the verb to the command line."""
+    app.command(
+        "adopt",
+        epilog=examples(
+            "autofuse adopt out               record every edit in the folder",
+            "autofuse adopt out --diff        what was edited; records nothing",
+            "autofuse adopt out device/add_kernel.cpp",
+            "autofuse adopt out --accept device/add_kernel.cpp",
+            "autofuse adopt out --drop device/add_kernel.cpp",
+        ),
+    )(_adopt)
+
+
+def _adopt(
+    folder: Annotated[
+        Path, typer.Argument(parser=path, metavar="DIR", help="A folder that build wrote.")
+    ],
+    files: Annotated[
+        list[str] | None,
+        typer.Argument(metavar="FILE", help="Edited files in it.  [default: all]"),
+    ] = None,
+    diff: Annotated[
+        bool, typer.Option("--diff", help="Show edits beside the generated text; change nothing.")
+    ] = False,
+    accept: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--accept",
+            metavar="FILE",
+            help="Keep the edit over what is generated now. Repeatable.",
+        ),
+    ] = None,
+    drop: Annotated[
+        list[str] | None,
+        typer.Option("--drop", metavar="FILE", help="Take the generated text instead. Repeatable."),
+    ] = None,
+    json: Json = False,
+) -> None:
+    """Keep generated files that you edited.
+
+    The next build into DIR leaves an adopted file as it is, and says when what is generated for it
+    changed (AF5016). The generated text is beside it, under generated/. verify, run and explain take
+    DIR with its edits, adopted or not.
+    """
+
+    def action() -> Outcome:
+        return adopt(folder, files or [], diff=diff, accept=accept or [], drop=drop or [])
+
+    raise typer.Exit(execute("adopt", action, as_json=json))
+
+
+def adopt(
+    folder: Path, files: list[str], *, diff: bool, accept: list[str], drop: list[str]
+) -> Outcome:
+    """Record, accept and drop edits, or show them."""
+    from autofuse import adopting
+    from autofuse.base.diagnostics import AutofuseError
+    from autofuse.base.edits import edited_files, stale_findings
+
+    if diff and (accept or drop):
+        text = "--diff changes nothing, --accept and --drop do"
+        raise AutofuseError.of("AF5007", text, hint="leave out --diff")
+    if files and (accept or drop):
+        text = "files are named after --accept or --drop, or alone to adopt them"
+        raise AutofuseError.of("AF5007", text, hint="--accept FILE --drop FILE")
+    adopted: tuple[str, ...] = ()
+    accepted: tuple[str, ...] = ()
+    dropped: tuple[str, ...] = ()
+    if accept:
+        accepted = adopting.accept(folder, accept)
+    if drop:
+        dropped = adopting.drop(folder, drop)
+    if not (diff or accept or drop):
+        adopted = adopting.adopt(folder, files)
+    shown = adopting.differences(folder, files) if diff else {}
+    left = edited_files(folder)
+    stale = tuple(f.name for f in left if f.stale)
+    found = {
+        "folder": str(folder),
+        "adopted": list(adopted),
+        "accepted": list(accepted),
+        "dropped": list(dropped),
+        "edited": [{"file": f.name, "adopted": f.adopted, "stale": f.stale} for f in left],
+        "differences": shown,
+    }
+
+    def show(screen: Console) -> None:
+        from autofuse.report.text.edits import print_edits
+
+        print_edits(screen, found)
+
+    return Outcome(found, show, stale_findings(folder, stale))

@@ -1,0 +1,1 @@
+"""A custom operator project of CANN around a kernel (docs/op_package.md)."""

@@ -1,0 +1,83 @@
+"""What an operator and its parameters are called in CANN, after rules of CANN's own.
+
+An operator type is CamelCase; the kernel's function, its file and the header of its aclnn functions have that name with
+underscores.  Parameters of the aclnn functions are those of the definition without underscores, outputs with ``Out``
+behind, and one that an output overwrites with ``Ref``.  Two names of a graph may come down to one by these rules, or by
+those for macros, which have no lower case; here they are kept apart.
+"""
+
+from __future__ import annotations
+
+import re
+
+from autofuse.codegen.backends.ascendc.host.host import solve
+from autofuse.implgraph.ir.frozen import frozen
+from autofuse.implgraph.ir.fusion import FusionGraph
+from autofuse.implgraph.ir.names import identifier
+
+__all__ = ["OpNames", "operator_names"]
+
+#: No operator of CANN begins so, and no name that C++ or Ascend C knows.
+PREFIX = "Autofuse"
+#: Parameters of the two aclnn functions themselves.
+_OWN = ("executor", "workspacesize", "workspace", "stream")
+
+
+@frozen
+class OpNames:
+    """Names of one operator.
+
+    Attributes:
+        type: the operator type, ``AutofuseAddBias``.
+        function: the kernel's function and the stem of its file, ``autofuse_add_bias``.
+        inputs: of the definition, by place.
+        outputs: of the definition, by place; one that overwrites an input has the name of that.
+        attributes: by name of the symbol: sizes that no input shape tells.
+    """
+
+    type: str
+    function: str
+    inputs: tuple[str, ...]
+    outputs: tuple[str, ...]
+    attributes: dict[str, str]
+
+
+def operator_names(graph: FusionGraph) -> OpNames:
+    """What the operator of a graph, its parameters and its attributes are called."""
+    taken = set(_OWN)
+    overwritten = {o.inout for o in graph.outputs}
+    inputs = {
+        n: _apart(n, "ref" if n in overwritten else "", taken) for n in dict.fromkeys(graph.inputs)
+    }
+    solved = {s.symbol for s in solve(graph)}
+    sizes = {s.name: _apart(s.name, "", taken) for s in graph.symbols if s.name not in solved}
+    outputs = tuple(
+        [inputs[o.inout] if o.inout else _apart(o.name, "out", taken) for o in graph.outputs]
+    )
+    kind = _operator_type(graph.name)
+    function = re.sub(r"(?<!^)([A-Z])", r"_\1", kind).lower()
+    return OpNames(kind, function, tuple([inputs[n] for n in graph.inputs]), outputs, sizes)
+
+
+def _operator_type(name: str) -> str:
+    """CamelCase without two capitals in a row, so that the way back is the same by every rule."""
+    out = PREFIX
+    for part in re.findall(r"[a-z0-9]+", name.lower()):
+        out += part if out[-1].isupper() else part[0].upper() + part[1:]
+    return out
+
+
+def _apart(name: str, suffix: str, taken: set[str]) -> str:
+    """A name in lower case that nothing else has, nor its aclnn parameter; both are added to ``taken``."""
+    word = identifier(name.lower())
+    found, number = word, 1
+    while not taken.isdisjoint(keys := {_key(found), _key(found + suffix)}):
+        number += 1
+        found = f"{word}_n{number}"
+    taken |= keys
+    return found
+
+
+def _key(name: str) -> str:
+    """Equal where two names come down to one."""
+    return name.replace("_", "")

@@ -1,0 +1,103 @@
+# The functions of CANN with which a project of operators is built, as its public documentation has them, on g++ and the twin.
+# What they leave in AUTOFUSE_FAKE_STAGE is the folder that the package installs.
+set(AUTOFUSE_FAKE_MODULES "${CMAKE_CURRENT_LIST_DIR}")
+set(AUTOFUSE_FAKE_STAGE "${CMAKE_BINARY_DIR}/stage")
+if(NOT ASCEND_AUTOGEN_PATH)
+  set(ASCEND_AUTOGEN_PATH "${CMAKE_BINARY_DIR}/autogen")
+endif()
+
+function(npu_op_package name)
+  cmake_parse_arguments(P "" "TYPE" "CONFIG" ${ARGN})
+  cmake_parse_arguments(C "" "ENABLE_SOURCE_PACKAGE;ENABLE_BINARY_PACKAGE;INSTALL_PATH" "" ${P_CONFIG})
+  if(NOT P_TYPE STREQUAL "RUN")
+    message(FATAL_ERROR "the fake CANN makes packages of TYPE RUN only")
+  endif()
+  if(NOT ASCEND_COMPUTE_UNIT OR NOT vendor_name MATCHES "^[A-Za-z0-9_]+$")
+    message(FATAL_ERROR "ASCEND_COMPUTE_UNIT and vendor_name have to be set")
+  endif()
+  set(run "${C_INSTALL_PATH}/custom_opp_linux_${CMAKE_HOST_SYSTEM_PROCESSOR}.run")
+  add_custom_target(binary)
+  add_custom_target(package
+    COMMAND "${CMAKE_COMMAND}" "-DSTAGE=${AUTOFUSE_FAKE_STAGE}" "-DHEAD=${AUTOFUSE_FAKE_MODULES}/package_head.sh"
+      "-DVENDOR=${vendor_name}" "-DOUTPUT=${run}" -P "${AUTOFUSE_FAKE_MODULES}/package.cmake"
+    VERBATIM)
+endfunction()
+
+function(npu_op_code_gen)
+  cmake_parse_arguments(G "" "PACKAGE;OUT_DIR" "SRC;COMPILE_OPTIONS" ${ARGN})
+  file(MAKE_DIRECTORY "${G_OUT_DIR}")
+  execute_process(
+    COMMAND "${CMAKE_CXX_COMPILER}" -std=c++17 ${G_COMPILE_OPTIONS} "-I${AUTOFUSE_FAKE_CANN}/include" ${G_SRC}
+      "${AUTOFUSE_FAKE_MODULES}/op_build.cpp" -o "${G_OUT_DIR}/op_build"
+    RESULT_VARIABLE status ERROR_VARIABLE why)
+  if(NOT status EQUAL 0)
+    message(FATAL_ERROR "the operator definition does not compile:\n${why}")
+  endif()
+  execute_process(COMMAND "${G_OUT_DIR}/op_build" "${G_OUT_DIR}" RESULT_VARIABLE status ERROR_VARIABLE why)
+  if(NOT status EQUAL 0)
+    message(FATAL_ERROR "${why}")
+  endif()
+  file(GLOB headers "${G_OUT_DIR}/aclnn_*.h")
+  file(COPY ${headers} DESTINATION "${AUTOFUSE_FAKE_STAGE}/op_api/include")
+endfunction()
+
+function(npu_op_library name type)
+  add_library(${name} SHARED ${ARGN})
+  target_compile_features(${name} PRIVATE cxx_std_17)
+  target_include_directories(${name} PRIVATE "${AUTOFUSE_FAKE_CANN}/include" "${ASCEND_AUTOGEN_PATH}")
+  if(type STREQUAL "ACLNN")
+    set(place "op_api/lib")
+    target_link_libraries(${name} PRIVATE "${AUTOFUSE_FAKE_CANN}/lib64/libnnopbase.so")
+  elseif(type STREQUAL "TILING")
+    set(place "op_impl/ai_core/tbe/op_tiling")
+    set_target_properties(${name} PROPERTIES OUTPUT_NAME optiling)
+  elseif(type STREQUAL "GRAPH")
+    set(place "op_proto/lib")
+  else()
+    message(FATAL_ERROR "npu_op_library takes ACLNN, TILING or GRAPH, not ${type}")
+  endif()
+  set_target_properties(${name} PROPERTIES LIBRARY_OUTPUT_DIRECTORY "${AUTOFUSE_FAKE_STAGE}/${place}")
+endfunction()
+
+function(npu_op_kernel_sources name)
+  cmake_parse_arguments(S "" "OP_TYPE;KERNEL_DIR;KERNEL_FILE" "" ${ARGN})
+  set_property(GLOBAL APPEND PROPERTY "FAKE_KERNELS_${name}" "${S_OP_TYPE}|${S_KERNEL_DIR}/${S_KERNEL_FILE}")
+endfunction()
+
+function(npu_op_kernel_library name)
+  cmake_parse_arguments(K "" "SRC_BASE;TILING_LIBRARY" "" ${ARGN})
+  if(NOT TARGET ${K_TILING_LIBRARY})
+    message(FATAL_ERROR "there is no tiling library ${K_TILING_LIBRARY}")
+  endif()
+  get_property(kernels GLOBAL PROPERTY "FAKE_KERNELS_${name}")
+  set(architectures ascend910b dav-2201 ascend910_93 dav-2201 ascend310p dav-2002 ascend950 dav-3510)
+  list(FIND architectures "${ASCEND_COMPUTE_UNIT}" at)
+  if(at LESS 0)
+    message(FATAL_ERROR "unknown ASCEND_COMPUTE_UNIT ${ASCEND_COMPUTE_UNIT}")
+  endif()
+  math(EXPR at "${at} + 1")
+  list(GET architectures ${at} arch)
+  set(made)
+  foreach(kernel IN LISTS kernels)
+    string(REPLACE "|" ";" parts "${kernel}")
+    list(GET parts 0 type)
+    list(GET parts 1 file)
+    set(output "${AUTOFUSE_FAKE_STAGE}/op_impl/ai_core/tbe/kernel/${ASCEND_COMPUTE_UNIT}/${type}.so")
+    set(launcher "${ASCEND_AUTOGEN_PATH}/${type}.launch.cpp")
+    get_filename_component(folder "${output}" DIRECTORY)
+    add_custom_command(OUTPUT "${output}"
+      COMMAND "${CMAKE_COMMAND}" -E make_directory "${folder}"
+      COMMAND "${AUTOFUSE_FAKE_CANN}/bin/bisheng" -x asc "--npu-arch=${arch}" -std=c++17 -O2 -shared -fPIC
+        "-DAUTOFUSE_FAKE_KERNEL_FILE=\"${K_SRC_BASE}${file}\"" "${launcher}" -o "${output}"
+      DEPENDS "${K_SRC_BASE}${file}" "${launcher}"
+      VERBATIM)
+    list(APPEND made "${output}")
+  endforeach()
+  add_custom_target(${name} DEPENDS ${made})
+endfunction()
+
+function(npu_op_package_add name)
+  cmake_parse_arguments(A "" "" "LIBRARY" ${ARGN})
+  add_dependencies(binary ${A_LIBRARY})
+  add_dependencies(package ${A_LIBRARY})
+endfunction()
