@@ -22,12 +22,14 @@ if TYPE_CHECKING:
     )
     from autofuse.base.artifacts import Written
     from autofuse.base.diagnostics import AutofuseError, Diagnostic, Where
+    from autofuse.codegen.backends.ascendc.tuning import Tiling, Tilings
     from autofuse.codegen.backends.triton.tuning import KernelTuning, Tuning
     from autofuse.cpu.kernel import CpuKernel
     from autofuse.gpu.kernel import TritonKernel
     from autofuse.implgraph.ir.fusion import FusionGraph
     from autofuse.npu.kernel import NpuKernel
     from autofuse.results import BuildResult, SplitResult, TimedRun
+    from autofuse.schedule.search.given import GivenTile
     from autofuse.targets import (
         CpuTarget,
         GpuTarget,
@@ -55,6 +57,7 @@ __all__ = [
     "CpuTarget",
     "Diagnostic",
     "FusionGraph",
+    "GivenTile",
     "GpuTarget",
     "GraphLike",
     "KernelTuning",
@@ -62,6 +65,8 @@ __all__ = [
     "Run",
     "SplitResult",
     "TargetSpec",
+    "Tiling",
+    "Tilings",
     "TimedRun",
     "TritonKernel",
     "Tuning",
@@ -96,6 +101,7 @@ _HOME_OF = {
     "CpuTarget": "autofuse.targets",
     "Diagnostic": "autofuse.base.diagnostics",
     "FusionGraph": "autofuse.implgraph.ir.fusion",
+    "GivenTile": "autofuse.schedule.search.given",
     "GpuTarget": "autofuse.targets",
     "GraphLike": "autofuse.api",
     "KernelTuning": "autofuse.codegen.backends.triton.tuning",
@@ -103,6 +109,8 @@ _HOME_OF = {
     "Run": "autofuse.twin.run.kernel",
     "SplitResult": "autofuse.results",
     "TargetSpec": "autofuse.targets",
+    "Tiling": "autofuse.codegen.backends.ascendc.tuning",
+    "Tilings": "autofuse.codegen.backends.ascendc.tuning",
     "TimedRun": "autofuse.results",
     "TritonKernel": "autofuse.gpu.kernel",
     "Tuning": "autofuse.codegen.backends.triton.tuning",

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 from autofuse.base import knobs
 from autofuse.base.arguments import integer, symbol_sizes
-from autofuse.base.diagnostics import AutofuseError
+from autofuse.base.diagnostics import AutofuseError, Where
 from autofuse.base.edits import blamed
 from autofuse.failures import internal_error, reporting_bugs
 from autofuse.implgraph.ir.fusion import FusionGraph
@@ -27,12 +27,12 @@ from autofuse.targets import (
     TargetSpec,
     ascend_chip,
     find_target,
-    load_target,
 )
 from autofuse.tracing import tracing
 
 if TYPE_CHECKING:
     from autofuse.base.observing import Observer
+    from autofuse.codegen.backends.ascendc.tuning import Tilings
     from autofuse.codegen.backends.interface import Backend
     from autofuse.codegen.backends.triton.tuning import Tuning
     from autofuse.compiler import Stages
@@ -71,7 +71,7 @@ DEFAULT_TARGET = "ascend910b1"
 #: A graph, the path of a graph file, its text, or its text as a dict.
 GraphLike: TypeAlias = "FusionGraph | Path | str | Mapping[str, Any]"
 #: The path of a tuning file, or what it says.
-TuningLike: TypeAlias = "Tuning | Path | str"
+TuningLike: TypeAlias = "Tuning | Tilings | Path | str"
 
 
 def build(
@@ -100,8 +100,9 @@ def build(
         verify_ir: check the IR after every stage; by default only if AUTOFUSE_DEBUG is set.
         invariant: no size but those of what is reduced may change the bits of a result: neither how many rows there
             are, nor the cores, the template or the tile (``docs/certificate.md``).
-        tuning: blocks of the kernels for a card, in place of those that the rules choose: a tuning file, or what
-            :func:`read_tuning` made of one; None: no other blocks.
+        tuning: tilings of the kernel for a chip, which the host function takes before it searches, or blocks of the
+            kernels for a card, in place of those that the rules choose: a tuning file, or what :func:`read_tuning`
+            made of one; None: nothing is given.
         backward: for the entry ``torch``, a graph of the gradient, whose inputs and outputs are called after those of
             ``graph`` (``docs/torch_extension.md``); None: the operator has no gradient.
 
@@ -147,7 +148,7 @@ def observed(
         ub_bytes: bytes of UB that the kernel may use.
         verify_ir: check the IR after every stage.
         invariant: only what is reduced may change bits.
-        tuning: blocks of the kernels for a card.
+        tuning: tilings, or blocks of the kernels for a card.
         backward: a graph of the gradient.
 
     Raises:
@@ -275,20 +276,32 @@ def _target(target: str | Target) -> Target:
 
 
 def _tuned(tuning: TuningLike, target: Target) -> Backend:
-    """The backend with the blocks of a tuning file."""
-    if not isinstance(target, GpuTarget):
-        text = f"a tuning file is for the kernels of a GPU, not for {target.name}"
-        raise AutofuseError.of("AF5007", text, hint="-t nvidia-h100 writes kernels for a card")
+    """The backend with what a tuning file gives."""
+    from autofuse.codegen.backends.ascendc.backend import AscendC
+    from autofuse.codegen.backends.ascendc.tuning import Tilings
     from autofuse.codegen.backends.triton.backend import Triton
 
-    return Triton(tuning=read_tuning(tuning) if isinstance(tuning, str | Path) else tuning)
+    ascend = isinstance(target, TargetSpec) and target.backend == AscendC().name
+    if not (ascend or isinstance(target, GpuTarget)):
+        text = f"a tuning file is for an Ascend chip or a card, not for {target.name}"
+        raise AutofuseError.of("AF5007", text, hint="-t nvidia-h100 writes kernels for a card")
+    given = read_tuning(tuning) if isinstance(tuning, str | Path) else tuning
+    if ascend != isinstance(given, Tilings):
+        text = f"the tuning file is for target {given.target!r}, not for {target.name!r}"
+        where = given.places.get("target", Where())
+        hint = f"autofuse tune GRAPH -t {target.name} writes one"
+        raise AutofuseError.of("AF3007", text, where=where, hint=hint)
+    return AscendC(tuning=given) if isinstance(given, Tilings) else Triton(tuning=given)
 
 
-def read_tuning(path: str | Path) -> Tuning:
+def read_tuning(path: str | Path) -> Tuning | Tilings:
     """What a tuning file says, for :func:`build`.
 
     Args:
         path: of a file of the schema ``autofuse.tuning/1``.
+
+    Returns:
+        Tilings for an Ascend chip, or blocks for a card.
 
     Raises:
         AutofuseError: AF1xxx, everything that is wrong with the text at once, with line, column and JSON pointer.
@@ -420,7 +433,7 @@ def timed(
     from autofuse.cpu.library import source_file
     from autofuse.gpu.loading import module_file
     from autofuse.twin.run.compile import compile_kernel
-    from autofuse.twin.run.kernel import TwinKernel
+    from autofuse.twin.run.kernel import TwinKernel, chip_named
     from autofuse.twin.timed.timed import timed_run
     from autofuse.twin.verify.split import read_parts
 
@@ -438,8 +451,8 @@ def timed(
             f"{graph.label} is several kernels: timed mode takes one at a time",
             hint="autofuse build --split writes each into a folder under parts/, which run takes",
         )
-    # The name comes with the files; load_target accepts names of chips only.
-    chip = chip or load_target(str(json.loads(files[f"{graph.name}.json"])["target"]))
+    # The name comes with the files: it opens no other one.
+    chip = chip or chip_named(files, graph.name)
     with blamed(None if isinstance(built, BuildResult | SplitResult) else Path(built)):
         library = compile_kernel(files, graph.name, checked=True)
     kernel = TwinKernel(library, graph, check=check, check_seed=check_seed, chip=chip)

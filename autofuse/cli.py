@@ -276,6 +276,7 @@ def build(
         "autofuse run first.json --shape rows=1000 --seed 7",
         "autofuse run first.json --input x=x.npy --save out",
         "autofuse run first.json --key 1",
+        "autofuse run first.json --tuning first.tuning.json",
         "autofuse run first.json -t nvidia-h100      in Triton's interpreter",
         "autofuse run first.json -t cpu              C++ loops on this machine",
         "autofuse run first.json --trace trace.json   times of a model, Perfetto",
@@ -326,6 +327,7 @@ def run(
     against: Against = None,
     split: Split = False,
     invariant: Invariant = False,
+    tuning: Tuning = None,
     partition: Partition = None,
     rtol: Annotated[
         float | None,
@@ -368,6 +370,7 @@ def run(
             save=save,
             split=split,
             invariant=invariant,
+            tuning=tuning,
             target=target,
             check=None if check is None else check.value,
             check_seed=check_seed,
@@ -585,7 +588,7 @@ def show(
 )
 def schema(
     tuning: Annotated[
-        bool, typer.Option("--tuning", help="Of tuning files, with blocks of kernels for a GPU.")
+        bool, typer.Option("--tuning", help="Of tuning files, with tilings, or blocks for a GPU.")
     ] = False,
     results: Annotated[
         bool, typer.Option("--results", help="Of files of results, with measured times.")
@@ -676,12 +679,16 @@ def ops(
 
 @app.command(
     epilog=_examples(
-        "autofuse targets", "autofuse targets ascend910b2", "autofuse targets nvidia-h100"
+        "autofuse targets",
+        "autofuse targets ascend910b2",
+        "autofuse targets nvidia-h100",
+        "autofuse targets mine.toml              a target file of one's own",
     )
 )
 def targets(
     name: Annotated[
-        str | None, typer.Argument(metavar="[NAME]", help="Every figure of this one.")
+        str | None,
+        typer.Argument(metavar="[NAME|FILE.toml]", help="Every figure of this one."),
     ] = None,
     json: Json = False,
 ) -> None:

@@ -17,6 +17,7 @@ from autofuse.bench.job import JOB
 from autofuse.bench.measure import Plan
 from autofuse.bench.pools import on_devices
 from autofuse.bench.subjects import Choice, Subject, chosen
+from autofuse.codegen.backends.ascendc.tuning import Tilings
 from autofuse.codegen.backends.triton.tuning import Tuning
 from autofuse.frontends.results import Measurement, Part
 from autofuse.twin.run.worker import Outcome
@@ -99,7 +100,7 @@ def bench(
     plan: Plan,
     *,
     timeout_s: float,
-    tuning: Tuning | None = None,
+    tuning: Tuning | Tilings | None = None,
     scheduler: str | None = None,
     tick: Callable[[], object] = lambda: None,
 ) -> list[Row]:
@@ -110,7 +111,7 @@ def bench(
         devices: of this host; with a scheduler, of each host of it.
         plan: how it is timed.
         timeout_s: seconds for a case, with compiling and NumPy.
-        tuning: blocks that the kernels were built with, for the model.
+        tuning: tilings or blocks that the kernels were built with, for the model.
         scheduler: address of a Dask scheduler, whose workers measure.
         tick: is called for each case that is done.
 

@@ -12,15 +12,18 @@ from autofuse import api
 from autofuse.base.artifacts import digest
 from autofuse.base.diagnostics import AutofuseError
 from autofuse.base.edits import edited_files, is_code
-from autofuse.codegen.backends.triton.tuning import Tuning, graph_digest
+from autofuse.codegen.backends.ascendc.tuning import Tilings, given_tilings
+from autofuse.codegen.backends.triton.tuning import Tuning
+from autofuse.codegen.backends.tuning_file import graph_digest
 from autofuse.frontends.results import Part
 from autofuse.gpu.loading import module_file
 from autofuse.implgraph.ir.fusion import FusionGraph
 from autofuse.implgraph.ir.serialise import to_json
 from autofuse.implgraph.ops.requirements import requirements
 from autofuse.report.explanation import explain, sizes_of
+from autofuse.report.tuned_choice import tuned_choice
 from autofuse.results import BuildResult, read_folder
-from autofuse.targets import GpuTarget, Target, TargetSpec, find_target
+from autofuse.targets import GpuTarget, Target, TargetSpec, find_known, find_target
 
 __all__ = ["Choice", "Subject", "chosen", "points", "subject_of"]
 
@@ -82,13 +85,13 @@ class Choice:
     parts: tuple[Part, ...] = ()
 
 
-def subject_of(path: Path, target: str, tuning: Tuning | None = None) -> Subject:
+def subject_of(path: Path, target: str, tuning: Tuning | Tilings | None = None) -> Subject:
     """The kernel of a graph file, or of a folder that ``autofuse build`` wrote.
 
     Args:
         path: the one or the other.
         target: what the kernel of a graph file is generated for; of a folder of Triton kernels, whose model is asked.
-        tuning: blocks of the kernels of a graph file.
+        tuning: tilings or blocks of the kernels of a graph file.
 
     Raises:
         AutofuseError: as :func:`autofuse.build`; AF1001, the folder holds no kernel; AF5007, a tuning file is given for
@@ -102,10 +105,13 @@ def subject_of(path: Path, target: str, tuning: Tuning | None = None) -> Subject
         raise AutofuseError.of("AF5007", text, hint="leave out --tuning")
     graph, files = read_folder(path)
     name = target
-    if module_file(graph) not in files:
-        name = _target_in(files, graph)
     try:
-        spec = find_target(name)
+        if module_file(graph) in files:
+            spec = find_target(name)
+        else:
+            # A name that comes with the files opens no other one.
+            name = _target_in(files, graph)
+            spec = find_known(name)
         fits = isinstance(spec, GpuTarget) is (module_file(graph) in files)
         again = api.build(graph, target=spec) if fits else None
     except AutofuseError:
@@ -146,17 +152,40 @@ def points(graph: FusionGraph, shapes: Sequence[Mapping[str, int]]) -> list[dict
 
 
 def chosen(
-    built: BuildResult | None, sizes: Mapping[str, int], tuning: Tuning | None = None
+    built: BuildResult | None, sizes: Mapping[str, int], tuning: Tuning | Tilings | None = None
 ) -> Choice:
     """What the model says of a kernel at sizes by symbol; it is no measurement."""
     if built is None:
         return Choice()
     target: Target = built.target
     if isinstance(target, TargetSpec):
-        return _templates(built, target, sizes)
+        given = tuning if isinstance(tuning, Tilings) else None
+        found = None if given is None else _given(built, target, sizes, given)
+        return found or _templates(built, target, sizes)
     if isinstance(target, GpuTarget):
-        return _kernels(built, target, sizes, tuning)
+        blocks = tuning if isinstance(tuning, Tuning) else None
+        return _kernels(built, target, sizes, blocks)
     return Choice()
+
+
+def _given(
+    built: BuildResult, target: TargetSpec, sizes: Mapping[str, int], tuning: Tilings
+) -> Choice | None:
+    """The choice of a tuning file; None where the search decides."""
+    rows = given_tilings(tuning, built.graph)
+    found = tuned_choice(rows, built.schedule, target, sizes)
+    if found is None:
+        return None
+    variants = {i.name: i.variant for r in built.schedule for g in r.groups for i in g.impls}
+    parts = [
+        Part(
+            name=g["template"],
+            template=variants[g["template"]],
+            tile={k: int(g[k]) for k in ("tile", "tiles_per_core", "cores")},
+        )
+        for g in found["groups"]
+    ]
+    return Choice(found["total_us"], found["key"], tuple(parts))
 
 
 def _templates(built: BuildResult, target: TargetSpec, sizes: Mapping[str, int]) -> Choice:

@@ -10,7 +10,7 @@ from types import MappingProxyType
 from autofuse import __version__
 from autofuse.calibration.instructions import CALLS
 from autofuse.calibration.programs import STORES, Parameter, Program
-from autofuse.codegen.backends.ascendc.host.metadata import SCHEMA, tensor_json
+from autofuse.codegen.backends.ascendc.host.metadata import SCHEMA, target_json, tensor_json
 from autofuse.codegen.backends.ascendc.project import shared_headers
 from autofuse.codegen.backends.ascendc.provenance import graph_digest
 from autofuse.codegen.backends.ascendc.releases import Releases, cann_json, releases_of
@@ -231,7 +231,7 @@ def _metadata(
         "schema": SCHEMA,
         "generator": f"autofuse {__version__}",
         "kernelName": program.kernel,
-        "target": target.name,
+        **target_json(target),
         "npuArch": target.npu_arch,
         "cann": cann_json(needs),
         "blockDim": target.aiv_cores,

@@ -24,6 +24,7 @@ from autofuse.targets import CpuTarget, GpuTarget, find_target
 if TYPE_CHECKING:
     from rich.console import Console
 
+    from autofuse.codegen.backends.ascendc.tuning import Tilings
     from autofuse.codegen.backends.triton.tuning import Tuning
 
 __all__ = ["bench_graphs"]
@@ -117,7 +118,7 @@ def _fits(devices: Sequence[BenchDevice], paths: Sequence[Path], target: str) ->
 def _cases(
     paths: Sequence[Path],
     target: str,
-    tuning: Tuning | None,
+    tuning: Tuning | Tilings | None,
     shapes: Sequence[dict[str, int]],
 ) -> tuple[list[Case], list[tuple[Path, AutofuseError]]]:
     """Kernels at sizes; of several graphs those that cannot be built are told beside the others."""
@@ -135,7 +136,7 @@ def _cases(
 
 
 def _cases_of(
-    path: Path, target: str, tuning: Tuning | None, shapes: Sequence[dict[str, int]]
+    path: Path, target: str, tuning: Tuning | Tilings | None, shapes: Sequence[dict[str, int]]
 ) -> list[Case] | AutofuseError:
     try:
         subject = subject_of(path, target, tuning)

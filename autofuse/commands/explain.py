@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, cast
 
 from autofuse import api
 from autofuse.base.diagnostics import AutofuseError
@@ -20,6 +20,7 @@ from autofuse.targets import GpuTarget, ascend_chip, find_target
 if TYPE_CHECKING:
     from rich.console import Console
 
+    from autofuse.codegen.backends.ascendc.tuning import Tilings
     from autofuse.codegen.backends.triton.tuning import Tuning
     from autofuse.implgraph.ir.fusion import FusionGraph
 
@@ -43,7 +44,8 @@ def explain(
     """Schedule a graph and evaluate every template that is kept, at sizes of the user's choice.
 
     ``page`` is a file that gets the same as HTML.  Kernels for a GPU have no templates: what the plan says of each is
-    printed, with blocks of the file ``tuning``; ``tuning_out`` is a file that gets those that were taken.
+    printed, with blocks of the file ``tuning``; ``tuning_out`` is a file that gets those that were taken.  For a chip,
+    ``tuning`` is a file of tilings: its choice is shown beside that of the search.
     """
     from autofuse.report import explanation
 
@@ -83,11 +85,14 @@ def explain(
     labels = built.graph.symbol_labels()
     called = {labels[n]: size for n, size in sizes.items()}
     if isinstance(built.target, GpuTarget):
-        return _kernels(built, built.target, sizes, called, tuned, tuning_out)
+        blocks = cast("Tuning | None", tuned)  # build takes no other for a GPU
+        return _kernels(built, built.target, sizes, called, blocks, tuning_out)
     found = explanation.explain(
         built.graph.label, built.schedule, ascend_chip(built.target), sizes, built.graph
     )
     found |= {"sizes": called, "edited": list(edited)}
+    found["tuned"] = None if tuned is None else _tuned(built, cast("Tilings", tuned), sizes)
+    found["tuning"] = None if tuning is None else str(tuning)
 
     if page is not None:
         from autofuse.report.pages.explain_page import explain_page
@@ -104,6 +109,17 @@ def explain(
             screen.print(f"wrote {page}", soft_wrap=True)
 
     return Outcome(found, show)
+
+
+def _tuned(
+    built: api.BuildResult, tuning: Tilings, sizes: Mapping[str, int]
+) -> dict[str, Any] | None:
+    """What the tuning file chooses at these sizes."""
+    from autofuse.codegen.backends.ascendc.tuning import given_tilings
+    from autofuse.report.tuned_choice import tuned_choice
+
+    rows = given_tilings(tuning, built.graph)
+    return tuned_choice(rows, built.schedule, ascend_chip(built.target), sizes)
 
 
 def _needs_gpu(target: str) -> None:

@@ -219,8 +219,8 @@ def _run(job: Mapping[str, Any]) -> dict[str, Any]:
     Args:
         job: ``path`` (a graph file or a generated folder); ``target``, ``seed``, ``key`` (or
             None), ``invariant`` (or nothing), ``symbols`` (sizes), ``inputs`` (name -> .npy file), ``save`` (folder for
-            the outputs, or None), ``split``, ``check`` (or None, for ``fast``), ``check_seed``, ``device``; ``against``
-            (or nothing): the
+            the outputs, or None), ``split``, ``tuning`` (a tuning file, or nothing), ``check`` (or None, for ``fast``),
+            ``check_seed``, ``device``; ``against`` (or nothing): the
             graph file that says what the outputs are to be; ``traces`` and ``pages`` (or nothing):
             files that timed mode writes.
 
@@ -244,12 +244,13 @@ def _run(job: Mapping[str, Any]) -> dict[str, Any]:
                 "--html": job.get("pages"),
             }
         )
-    make = api.build_split if job.get("split", False) else api.build
-    source = (
-        path
-        if path.is_dir()
-        else make(path, target=job["target"], invariant=job.get("invariant", False))
-    )
+    source: Path | api.BuildResult | api.SplitResult = path
+    invariant = bool(job.get("invariant", False))
+    if not path.is_dir() and job.get("split", False):
+        source = api.build_split(path, target=job["target"], invariant=invariant)
+    elif not path.is_dir():
+        tuning = job.get("tuning")
+        source = api.build(path, target=job["target"], invariant=invariant, tuning=tuning)
     timed_wanted = bool(job.get("traces") or job.get("pages"))
     check = job["check"] or "fast"
     kernel = api.load(

@@ -27,6 +27,7 @@ from autofuse.targets import (
     load_chip,
     load_cpu,
     load_gpu,
+    read_target,
 )
 from autofuse.twin.run.compile import twin_files
 from autofuse.twin.run.compiler import toolchain
@@ -44,11 +45,18 @@ _SHOWN_OF_CPU = ("cores", "simd_bytes", "cache_bytes")
 
 
 def targets(name: str | None) -> Outcome:
-    """All targets, also chips that only the cost model knows, or every figure of one."""
+    """All targets, also chips that only the cost model knows, or every figure of one: by its name or its file."""
     from autofuse.report.text import tables
 
     if name is not None:
-        spec = load_chip(name) if name in chip_names() else find_target(name)
+        # Also of what only the cost model knows.
+        spec: Target = (
+            read_target(name)
+            if name.endswith(".toml")
+            else load_chip(name)
+            if name in chip_names()
+            else find_target(name)
+        )
         row = {**_target_row(spec), "figures": [asdict(f) for f in spec.figures()]}
         return Outcome(row, lambda screen: tables.print_target(screen, row))
     chips = [_target_row(load_chip(n)) for n in chip_names()]
@@ -78,6 +86,7 @@ def _target_row(spec: Target) -> dict[str, object]:
         }
     return {
         "name": spec.name,
+        **({"base": spec.base} if spec.base else {}),
         "soc": spec.soc,
         "npu_arch": spec.npu_arch,
         "experimental": spec.experimental,

@@ -66,7 +66,12 @@ Graph = Annotated[
     Path, typer.Argument(parser=path, metavar="GRAPH", help="The graph file (JSON or ONNX).")
 ]
 Target = Annotated[
-    str, typer.Option("--target", "-t", help="The chip or GPU; see: autofuse targets.")
+    str,
+    typer.Option(
+        "--target",
+        "-t",
+        help="The chip or GPU (see: autofuse targets), or a target file, FILE.toml.",
+    ),
 ]
 Seed = Annotated[int, typer.Option("--seed", min=0, help="Seed of the random data.")]
 
@@ -105,7 +110,7 @@ Tuning = Annotated[
         "--tuning",
         parser=path,
         metavar="FILE",
-        help="For a GPU: blocks of the kernels, in place of those that the rules choose.",
+        help="A tuning file: tilings for a chip, or blocks for a card, that come first.",
     ),
 ]
 Against = Annotated[

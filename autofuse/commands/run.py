@@ -47,6 +47,7 @@ def run(
     page: Path | None = None,
     partition: bool | None = None,
     invariant: bool = False,
+    tuning: Path | None = None,
     rtol: float | None = None,
     atol: float | None = None,
     quiet: bool = False,
@@ -56,6 +57,7 @@ def run(
     An ONNX model that cannot be read as one kernel is partitioned, unless ``partition`` is False; all are if it is
     True.  It is compared with ``onnx.reference`` by the tolerances ``rtol`` and ``atol``.
 
+    ``tuning`` is a tuning file for the kernel.
     ``against`` is a graph file that says what the outputs are to be, for a kernel that was edited by hand.
     ``check`` None is ``fast``, where there is a twin.
     ``trace`` and ``page`` are files that timed mode writes; a trace whose name ends in .html is a page.
@@ -67,6 +69,7 @@ def run(
         "--html": page,
         "--split": split,
         "--invariant": invariant,
+        "--tuning": tuning,
     }
     if invariant and graph.is_dir():
         text = f"--invariant makes another kernel than that in {graph}"
@@ -90,6 +93,10 @@ def run(
         text = "--rtol and --atol are for ONNX models of several regions"
         hint = "a kernel is compared with NumPy, by bounds of the rounding errors of its ops"
         raise AutofuseError.of("AF5007", text, hint=hint)
+    if tuning is not None and (split or graph.is_dir()):
+        text = "a tuning file is for one kernel that is built from a graph file"
+        hint = "leave out --tuning: a folder has its tilings or blocks, and --split takes none"
+        raise AutofuseError.of("AF5007", text, hint=hint)
     data = words.pairs(inputs, "--input")
     traces, pages = _wanted(trace, page)
     for path in (*traces, *pages):
@@ -101,6 +108,7 @@ def run(
         "target": target,
         "split": split,
         "invariant": invariant,
+        "tuning": None if tuning is None else str(tuning),
         "seed": seed,
         "key": key,
         "symbols": words.sizes(shapes, "--shape"),

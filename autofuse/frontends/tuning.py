@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated, Any, Literal, TypeAlias
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, TypeAdapter
 
 from autofuse.base.diagnostics import AutofuseError, Where
 from autofuse.base.reading import named
-from autofuse.codegen.backends.triton.tuning import KEYS, SCHEMA, KernelTuning, Tuning
+from autofuse.codegen.backends.ascendc.tuning import Tiling, Tilings
+from autofuse.codegen.backends.triton.tuning import KEYS, KernelTuning, Tuning
+from autofuse.codegen.backends.tuning_file import SCHEMA, Times
 from autofuse.frontends.graph.schema import drop_titles
-from autofuse.frontends.json_positions import Findings, load, quote
+from autofuse.frontends.json_positions import Document, Findings, load, quote
 from autofuse.frontends.pydantic_errors import validated
+from autofuse.schedule.search.given import GivenTile
 
 __all__ = ["read_tuning", "tuning_schema"]
 
@@ -21,6 +25,12 @@ _MAX_BYTES = 1 << 20
 _ID = "https://autofuse.dev/schema/tuning-1.json"
 _Size: TypeAlias = Annotated[int | None, Field(ge=1, le=1 << 16)]
 _Name: TypeAlias = Annotated[str, Field(min_length=1, max_length=512)]
+#: Rows of a table, which the host function goes through one by one; no tile is longer than UB has bytes.
+_MOST_ROWS, _MOST_TILE = 256, 1 << 20
+_Extent: TypeAlias = Annotated[int, Field(ge=0, le=1 << 62)]
+_Range: TypeAlias = Annotated[list[_Extent], Field(min_length=2, max_length=2)]
+_Us: TypeAlias = Annotated[float, Field(ge=0, le=1e12, allow_inf_nan=False)]
+_Sizes: TypeAlias = dict[_Name, _Extent]
 
 
 class _Model(BaseModel):
@@ -40,8 +50,22 @@ class KernelModel(_Model):
     stages: _Size = Field(None, description="Turns of a loop whose loads are under way at once.")
 
 
-class TuningModel(_Model):
-    """Blocks of the kernels of one graph, for one card."""
+class TimesModel(_Model):
+    """What speaks for a tuning: a time with it, and one of what the compiler chooses."""
+
+    sizes: _Sizes = Field(description="Of the symbols of the graph.", max_length=64)
+    us: _Us = Field(description="The time with the tuning, in microseconds.")
+    default_us: _Us = Field(description="The time of what the compiler chooses.")
+    noise: float = Field(
+        description="Share of a time by which two runs of one kernel may differ.", ge=0, le=10
+    )
+    status: Literal["measured", "modelled"] = Field(description="Where the times are from.")
+    on: str = Field(description="The device or the model.", max_length=200)
+    fake: bool = Field(False, description="The device is a stand-in for tests.")
+
+
+class _Headed(_Model):
+    """What all tuning files have."""
 
     schema_: Literal["autofuse.tuning/1"] = Field(
         alias="schema", description="Version of this format."
@@ -52,11 +76,50 @@ class TuningModel(_Model):
     graph: _Name = Field(description="Name of the graph.")
     digest: str = Field(description="Digest of the graph.", pattern="^[0-9a-f]{64}$")
     target: _Name = Field(description="Name of the card.")
+    times: list[TimesModel] = Field(
+        [],
+        description="What speaks for it; nothing of it reaches generated files.",
+        max_length=4096,
+    )
+
+
+class TuningModel(_Headed):
+    """Blocks of the kernels of one graph, for one card."""
+
     kernels: list[KernelModel] = Field(description="A kernel each, in any order.", max_length=4096)
 
 
-def read_tuning(path: Path) -> Tuning:
-    """The tuning of a file.
+class GroupModel(_Model):
+    """The choice for one group of nodes."""
+
+    template: _Name = Field(description="Name of its function, as autofuse explain lists it.")
+    tile: int = Field(description="Length of a tile.", ge=1, le=_MOST_TILE)
+    cores: int = Field(description="Cores that share the tiles.", ge=1, le=1 << 12)
+
+
+class TilingModel(_Model):
+    """A choice for all groups, at one shape or a range of shapes."""
+
+    sizes: dict[_Name, _Extent | _Range] = Field(
+        {},
+        description="Of symbols: a size, or the least and the largest; without it any.",
+        max_length=64,
+    )
+    groups: list[GroupModel] = Field(
+        description="In the order of the kernel.", min_length=1, max_length=256
+    )
+
+
+class TilingsModel(_Headed):
+    """Tilings of the kernel of one graph, for one Ascend chip."""
+
+    tilings: list[TilingModel] = Field(
+        description="Of several for one shape the first counts.", max_length=_MOST_ROWS
+    )
+
+
+def read_tuning(path: Path) -> Tuning | Tilings:
+    """The tuning of a file: tilings for an Ascend chip, or blocks for a card.
 
     Raises:
         AutofuseError: AF1001, AF1002, AF1003, it cannot be read; AF110x, all that is wrong with its fields.
@@ -73,6 +136,28 @@ def read_tuning(path: Path) -> Tuning:
         hint = f'a tuning file is an object with "schema": "{SCHEMA}"'
         where = document.where("/schema")
         raise AutofuseError.of("AF1004", "this is no tuning file", where=where, hint=hint)
+    return _tilings(document) if "tilings" in value else _blocks(document)
+
+
+def _tilings(document: Document) -> Tilings:
+    value: Any = document.value
+    findings = Findings(document)
+    validated(TilingsModel, value, findings)
+    findings.raise_if_any()
+    head, places = _head(document, [f"/tilings/{i}" for i in range(len(value["tilings"]))])
+    rows = []
+    for i, row in enumerate(value["tilings"]):
+        ends = {
+            n: (s, s) if isinstance(s, int) else (s[0], s[1])
+            for n, s in row.get("sizes", {}).items()
+        }
+        groups = tuple(GivenTile(g["template"], g["tile"], g["cores"]) for g in row["groups"])
+        rows.append(Tiling(ends, groups, document.where(f"/tilings/{i}")))
+    return Tilings(*head, tuple(rows), places, _times(value.get("times", [])))
+
+
+def _blocks(document: Document) -> Tuning:
+    value: Any = document.value
     findings = Findings(document)
     validated(TuningModel, value, findings)
     names: set[str] = set()
@@ -82,10 +167,8 @@ def read_tuning(path: Path) -> Tuning:
             findings.add("AF1106", text, f"/kernels/{i}/name")
         names.add(kernel["name"])
     findings.raise_if_any()
-    own = [f"/{k}" for k in ("graph", "digest", "target")]
-    document.locate(
-        [*own, *(f"/kernels/{i}/{k}" for i, o in enumerate(value["kernels"]) for k in o)]
-    )
+    keys = [f"/kernels/{i}/{k}" for i, o in enumerate(value["kernels"]) for k in o]
+    head, places = _head(document, keys)
     kernels = tuple(
         KernelTuning(
             o["name"],
@@ -94,13 +177,27 @@ def read_tuning(path: Path) -> Tuning:
         )
         for i, o in enumerate(value["kernels"])
     )
-    places = {p[1:]: document.where(p) for p in own}
-    return Tuning(value["graph"], value["digest"], value["target"], kernels, places)
+    return Tuning(*head, kernels, places, _times(value.get("times", [])))
+
+
+def _head(
+    document: Document, others: Sequence[str]
+) -> tuple[tuple[str, str, str], dict[str, Where]]:
+    """Graph, digest and target, and where they are; ``others``: what else is to be found in the file."""
+    value: Any = document.value
+    keys = ("graph", "digest", "target")
+    document.locate([*(f"/{k}" for k in keys), *others])
+    head = value["graph"], value["digest"], value["target"]
+    return head, {k: document.where(f"/{k}") for k in keys}
+
+
+def _times(rows: list[dict[str, Any]]) -> tuple[Times, ...]:
+    return tuple(Times(**{**row, "fake": row.get("fake", False)}) for row in rows)
 
 
 def tuning_schema() -> dict[str, Any]:
     """The JSON Schema (draft 2020-12) of schema ``autofuse.tuning/1``."""
-    schema = TuningModel.model_json_schema(by_alias=True)
+    schema = TypeAdapter(TuningModel | TilingsModel).json_schema(by_alias=True)
     drop_titles(schema)
     head = {
         "$schema": "https://json-schema.org/draft/2020-12/schema",

@@ -20,6 +20,7 @@ from autofuse.twin.oracle.oracle import shape_of
 
 __all__ = [
     "Timing",
+    "busy",
     "card_at",
     "card_facts",
     "memory_bytes",
@@ -119,7 +120,7 @@ def _warmed(call: Callable[[], object], warm_up: int) -> torch.cuda.Stream:
 def _calls_of_a_sample(call: Callable[[], object], stream: torch.cuda.Stream) -> int:
     """How many calls take long enough that the steps of the clock do not matter."""
     with torch.cuda.stream(stream):
-        _busy(3)
+        busy(3)
         estimate = spans(lambda: _repeat(call, 3), 1)[0] / 3
     torch.cuda.synchronize()
     return max(1, min(ITERATIONS, round(_GRAPH_US / max(estimate, 1.0))))
@@ -153,7 +154,7 @@ def _cleared(
     with torch.cuda.stream(stream):
         while len(taken) < samples:
             count = min(_CLEARED_AT_ONCE, samples - len(taken))
-            _busy(count)
+            busy(count)
             marks = [(_event(), _event()) for _ in range(count)]
             for start, end in marks:
                 buffer.zero_()
@@ -173,7 +174,7 @@ def _queued(
     with torch.cuda.stream(stream):
         taken = []
         for _ in range(samples):
-            _busy(calls)
+            busy(calls)
             taken += spans(lambda: _repeat(call, calls), 1)
     torch.cuda.synchronize()
     return taken
@@ -189,7 +190,7 @@ def _repeat(call: Callable[[], object], calls: int) -> None:
         call()
 
 
-def _busy(calls: int) -> None:
+def busy(calls: int) -> None:
     """Keep the card busy while the host puts some calls into the queue."""
     torch.cuda._sleep(_CYCLES_PER_CALL * calls)  # type: ignore[no-untyped-call]
 

@@ -294,7 +294,8 @@ def _metadata(files: Mapping[str, str], graph: FusionGraph) -> _Metadata:
         found = json.loads(files[f"{graph.name}.{'split.' if parts else ''}json"])
         cann = found["cann"]
         release, calls = cann["release"], tuple(map(str, cann["calls"]))
-        target = load_chip(str(found["target"]))
+        # Of a target file of one's own it is the chip that this builds on.
+        target = load_chip(str(found.get("targetBase", found["target"])))
         if release is not None and not isinstance(release, str):
             raise TypeError(f"the release {release!r}")
     except (AutofuseError, KeyError, TypeError, ValueError, AttributeError) as e:

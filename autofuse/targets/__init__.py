@@ -4,14 +4,22 @@ from autofuse.targets.architecture import Architecture
 from autofuse.targets.cost_table import CostTable
 from autofuse.targets.cpu import CpuTarget, cpu_names, load_cpu
 from autofuse.targets.figures import Figure
-from autofuse.targets.finding import PlannedTarget, Target, ascend_chip, find_target
+from autofuse.targets.finding import (
+    PlannedTarget,
+    Target,
+    ascend_chip,
+    find_known,
+    find_target,
+    load_target,
+)
 from autofuse.targets.gpu import GpuTarget, from_driver, gpu_names, load_gpu
+from autofuse.targets.own import read_target
 from autofuse.targets.spec import (
     TargetSpec,
     VectorCost,
     chip_names,
+    known_target,
     load_chip,
-    load_target,
     read_chip,
     target_names,
 )
@@ -29,13 +37,16 @@ __all__ = [
     "ascend_chip",
     "chip_names",
     "cpu_names",
+    "find_known",
     "find_target",
     "from_driver",
     "gpu_names",
+    "known_target",
     "load_chip",
     "load_cpu",
     "load_gpu",
     "load_target",
     "read_chip",
+    "read_target",
     "target_names",
 ]

@@ -7,7 +7,7 @@ the chip's file replaces the one of the base.  Base files start with ``dav-`` an
 from __future__ import annotations
 
 import difflib
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, fields, replace
 from functools import cache
 from types import MappingProxyType
@@ -22,8 +22,9 @@ __all__ = [
     "TargetSpec",
     "VectorCost",
     "chip_names",
+    "generates",
+    "known_target",
     "load_chip",
-    "load_target",
     "read_chip",
     "target_names",
     "unknown_target",
@@ -52,7 +53,7 @@ class TargetSpec:
     """A chip.  Bandwidths are bytes per cycle and core unless the name says otherwise.
 
     Attributes:
-        name: as ``load_target`` takes it.
+        name: as ``load_target`` takes it, or as the target file of one's own says.
         soc: name of the chip in CANN.
         arch: architecture of its cores.
         backend: the folder of ``codegen.backends`` that writes its kernels.
@@ -61,6 +62,7 @@ class TargetSpec:
         invariant: no size but those of what is reduced may change the bits of a result (:meth:`in_fixed_order`).
         experimental: nothing about the generated code was checked for this chip.
         model_only: known to the cost model; no kernel can be generated for it.
+        base: of a target file of one's own, the chip that it builds on; else empty.
         aiv_cores: vector cores.
         ub_bytes: bytes of UB of a core, with what is reserved.
         ub_reserved: bytes of UB that the framework takes.
@@ -86,6 +88,7 @@ class TargetSpec:
     invariant: bool
     experimental: bool
     model_only: bool
+    base: str
     aiv_cores: int
     ub_bytes: int
     ub_reserved: int
@@ -139,6 +142,42 @@ class TargetSpec:
         taken = self.ub_bytes - self.ub_reserved_select - nbytes
         return replace(self, ub_reserved=taken)
 
+    def with_values(self, values: Mapping[str, float]) -> TargetSpec:
+        """The same chip with other values of some figures; what is said of their sources is left as it was.
+
+        Args:
+            values: by the names of :meth:`figures`, such as ``sync_all``, ``model.row``, ``vector.exp.head``.
+
+        Raises:
+            KeyError: there is no such row of vector calls.
+            TypeError: there is no such figure.
+        """
+        plain: dict[str, Any] = {}
+        model: dict[str, float] = {}
+        rows = dict(self.vector)
+        for name, value in values.items():
+            table, _, rest = name.partition(".")
+            if table == "model":
+                model[rest] = value
+            elif table == "vector":
+                kind, _, part = rest.partition(".")
+                rows[kind] = replace(rows[kind], **{part: value})
+            else:
+                plain[name] = value
+        if model:
+            plain["model"] = replace(self.model, **model)
+        return replace(self, vector=MappingProxyType(rows), **plain)
+
+    def with_figures(self, figures: Iterable[Figure]) -> TargetSpec:
+        """The same chip with other figures: their values, and what is said of them.
+
+        Raises:
+            KeyError, TypeError: as :meth:`with_values`.
+        """
+        new = {f.name: f for f in figures}
+        chip = self.with_values({n: f.value for n, f in new.items()})  # type: ignore[misc]
+        return replace(chip, _figures=tuple(new.get(f.name, f) for f in self._figures))
+
     def in_fixed_order(self) -> TargetSpec:
         """The same chip, for kernels in which no size but those of what is reduced changes the bits of a result."""
         return replace(self, invariant=True)
@@ -162,8 +201,8 @@ def target_names() -> tuple[str, ...]:
     return tuple(n for n in chip_names() if not load_chip(n).model_only)
 
 
-def load_target(name: str) -> TargetSpec:
-    """The chip called ``name``, to generate kernels for.
+def known_target(name: str) -> TargetSpec:
+    """The chip of autofuse called ``name``, to generate kernels for; no file is opened, so a name may come from one.
 
     Raises:
         AutofuseError: AF5006 if there is none, or only the cost model knows it.
@@ -175,11 +214,19 @@ def load_target(name: str) -> TargetSpec:
         )
     if name not in chip_names():
         raise unknown_target(name, target_names())
-    chip = load_chip(name)
+    return generates(load_chip(name))
+
+
+def generates(chip: TargetSpec) -> TargetSpec:
+    """The chip, if kernels can be generated for it.
+
+    Raises:
+        AutofuseError: AF5006, only the cost model knows it.
+    """
     if chip.model_only:
         raise AutofuseError.of(
             "AF5006",
-            f"no kernel can be generated for {name}: only the cost model knows it",
+            f"no kernel can be generated for {chip.name}: only the cost model knows it",
             hint=f"targets: {', '.join(target_names())}",
         )
     return chip
@@ -212,6 +259,7 @@ def _restored(values: dict[str, Any]) -> TargetSpec:
 #: What a file need not say.
 _USUAL = {
     "model_only": False,
+    "base": "",
     "backend": "ascendc",
     "queues": True,
     "families": None,

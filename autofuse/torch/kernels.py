@@ -103,7 +103,9 @@ def built_for(graph: FusionGraph, options: Options, device: torch.device) -> Bui
     """
     target = target_for(options, device)
     # The name of a compiler may change while a process runs, as in tests.
-    around = [target.name, options.opt, device.type, *(str(k.get()) for k in knobs.KNOBS)]
+    # A name may be that of two target files of one's own.
+    figures = [str(f.value) for f in target.figures()] if "." in options.target else []
+    around = [target.name, *figures, options.opt, device.type, *(str(k.get()) for k in knobs.KNOBS)]
     key = json.dumps([json_text(to_json(graph), indent=0), around])
     return _CACHE.get(key, lambda: _built(graph, target, options, device))
 

@@ -41,13 +41,10 @@ __all__ = [
     "predict",
     "roofline",
     "validate",
-    "with_values",
 ]
 
 #: Divisions into fifths that the spread is taken over.
 DIVISIONS = 10
-#: Names of Figure.name that are members of the cost table.
-_MODEL = "model."
 
 Values = Mapping[str, float]
 #: A model: values of its parameters -> a case's work -> microseconds.
@@ -59,18 +56,11 @@ def fitted_names(target: TargetSpec) -> tuple[str, ...]:
     return tuple(sorted(f.name for f in target.figures() if f.status == "fitted"))
 
 
-def with_values(target: TargetSpec, values: Values) -> TargetSpec:
-    """The chip with other values of some figures."""
-    model = {n.removeprefix(_MODEL): v for n, v in values.items() if n.startswith(_MODEL)}
-    plain: dict[str, Any] = {n: v for n, v in values.items() if not n.startswith(_MODEL)}
-    return replace(target, model=replace(target.model, **model), **plain)
-
-
 def predict(target: TargetSpec) -> Model:
     """The cost model of a chip."""
 
     def at(values: Values) -> Callable[[Work], float]:
-        chip = with_values(target, values)
+        chip = target.with_values(values)
         return lambda work: evaluate(work, chip).total
 
     return at

@@ -5,8 +5,7 @@ from __future__ import annotations
 import math
 import random
 from collections.abc import Mapping
-from dataclasses import fields, replace
-from types import MappingProxyType
+from dataclasses import fields
 
 from autofuse.targets import TargetSpec
 
@@ -58,19 +57,7 @@ def changed(target: TargetSpec, figures: Mapping[str, float]) -> TargetSpec:
     unknown = sorted(figures.keys() - _figures(target).keys() - {HIDDEN})
     if unknown:
         raise ValueError(f"{target.name} has no figure {', '.join(unknown)}")
-    plain = {n: figures[n] for n in _PLAIN if n in figures}
-    model = {n.removeprefix("model."): v for n, v in figures.items() if n.startswith("model.")}
-    vector = dict(target.vector)
-    for name, value in figures.items():
-        if name.startswith("vector."):
-            _, row, part = name.split(".")
-            vector[row] = replace(vector[row], **{part: value})
-    return replace(
-        target,
-        model=replace(target.model, **model),
-        vector=MappingProxyType(vector),
-        **plain,
-    )
+    return target.with_values({n: v for n, v in figures.items() if n != HIDDEN})
 
 
 def text_of(figures: Mapping[str, float]) -> str:

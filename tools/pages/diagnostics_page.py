@@ -190,6 +190,12 @@ ADVICE: dict[str, Advice] = {
         "those of bundles.",
     ),
     "AF1404": Advice(
+        "The target file is no TOML, has a key that such a file does not have, or a value that no chip has. Each "
+        "message has the line and the name of the figure.",
+        "See [target files](calibrate.md#target-files); `autofuse targets NAME` prints all figures of the base with "
+        "their units.",
+    ),
+    "AF1405": Advice(
         "`--backward` names a graph of the gradient whose inputs and outputs have other names, or other dtypes "
         "or shapes, than those of the forward graph. Sizes are compared by the names of their symbols.",
         "Rename: `grad_<output>` and names of the forward graph for inputs, `grad_<input>` for outputs "
@@ -257,9 +263,10 @@ ADVICE: dict[str, Advice] = {
         "caller allocates.",
     ),
     "AF3007": Advice(
-        "The tuning file is for another graph or an earlier state of it, for another card, names a kernel that "
-        "is not there, or gives a size that the kernel does not have, or the card no room for.",
-        "`autofuse explain GRAPH -t nvidia-h100 --tuning-out FILE` writes the present blocks to start from; "
+        "The tuning file is for another graph or an earlier state of it, for another target, names a kernel or a "
+        "template that is not there, or gives a size that the kernel does not have, or the target no room for.",
+        "`autofuse tune GRAPH -t TARGET` writes a new file ([tune.md](tune.md)). For a card, `autofuse explain GRAPH "
+        "-t nvidia-h100 --tuning-out FILE` writes the present blocks to start from; "
         "[triton.md](triton.md#blocks-from-a-file) says which sizes a kernel has.",
     ),
     "AF3008": Advice(
@@ -341,6 +348,12 @@ ADVICE: dict[str, Advice] = {
         "bisheng, or the C++ compiler for the code of the host, refuses a file. Of a kernel that was edited: the place "
         "in the message is in the edited file.",
         "Of generated code: report it, with the folder that the message names.",
+    ),
+    "AF5014": Advice(
+        "The bundle has fewer kernels with times than a fit needs, or their times determine no figure: too few "
+        "repeats, or kernels that could not be used. The message counts these.",
+        "`autofuse silicon --only calibration --repeats 200` measures what a fit needs; `--resume` goes on with a run "
+        "that stopped ([calibrate.md](calibrate.md)).",
     ),
     "AF5015": Advice(
         "A file of the folder was edited after autofuse wrote it, and what was edited does not compile.",

@@ -6,12 +6,20 @@ from types import ModuleType
 
 import typer
 
-from autofuse.commands.chip import adopt, bench, certify, import_msprof, silicon
+from autofuse.commands.chip import (
+    adopt,
+    bench,
+    calibrate,
+    certify,
+    import_msprof,
+    silicon,
+    tune,
+)
 
 __all__ = ["register"]
 
 #: Modules with a function ``register(app)``, in the order in which help lists their verbs.
-_VERBS: tuple[ModuleType, ...] = (bench, import_msprof, silicon, adopt, certify)
+_VERBS: tuple[ModuleType, ...] = (bench, import_msprof, silicon, calibrate, tune, adopt, certify)
 
 
 def register(app: typer.Typer) -> None:

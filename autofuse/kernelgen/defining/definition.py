@@ -33,7 +33,7 @@ from autofuse.kernelgen.defining.parameters import (
 )
 from autofuse.kernelgen.defining.shapes import ASSUMED_MEMORY
 from autofuse.kernelgen.defining.strategies import STRATEGIES, outlook
-from autofuse.targets import Target, find_target
+from autofuse.targets import Target, find_known
 
 __all__ = ["MAX_ROUNDS", "Definition", "Parameter", "canonical", "define", "read_definition"]
 
@@ -283,7 +283,7 @@ def _graph(document: Document, value: Any) -> FusionGraph:
 
 def _target(document: Document, name: str) -> Target:
     try:
-        return find_target(name)
+        return find_known(name)  # the name comes from a file: it opens no other one
     except AutofuseError as e:
         raise AutofuseError(
             [replace(d, where=document.where("/device")) for d in e.diagnostics]

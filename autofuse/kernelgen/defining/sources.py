@@ -15,7 +15,7 @@ from autofuse.implgraph.ir.fusion import FusionGraph
 from autofuse.kernelgen.defining.definition import MAX_ROUNDS, Definition, define
 from autofuse.kernelgen.defining.shapes import ASSUMED_MEMORY
 from autofuse.kernelgen.english.lines import read_line
-from autofuse.targets import Target, find_target
+from autofuse.targets import Target, find_known
 
 __all__ = ["describe"]
 
@@ -57,7 +57,7 @@ def describe(
             graph; AF1xxx, a file cannot be read; AF2xxx, AF3xxx, the target has no kernel for the graph; AF5006,
             AF5007, an option is wrong.
     """
-    to = find_target(target) if isinstance(target, str) else target
+    to = find_known(target) if isinstance(target, str) else target
     found = _found(source, inputs)
     return define(
         found.graph,

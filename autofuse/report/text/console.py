@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, TextIO
 
@@ -16,7 +16,7 @@ from autofuse.base.visible import visible
 if TYPE_CHECKING:
     from rich.progress import Progress
 
-__all__ = ["console", "printable", "progress"]
+__all__ = ["console", "printable", "progress", "ticker"]
 
 #: Width of tables that are not shown on a terminal, as a log or a message has them.
 PIPE_WIDTH = 80
@@ -85,6 +85,19 @@ def progress(
     )
     with bar:
         yield ProgressTick(bar, bar.add_task(title, total=total))
+
+
+@contextmanager
+def ticker(title: str, *, show: bool) -> Iterator[Callable[[str], None]]:
+    """What is done now, as a line on stderr, only if ``show`` and only on a terminal; called with words."""
+    screen = console(sys.stderr)
+    if not (show and screen.is_terminal):
+        yield lambda _: None
+        return
+    with screen.status(title) as status:
+        yield lambda text: status.update(
+            Text(printable(f"{title}: {text}"[: max(screen.width - 4, 8)]))
+        )
 
 
 class ProgressTick:

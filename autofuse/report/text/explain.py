@@ -38,7 +38,9 @@ def print_explanation(screen: Console, found: Row) -> None:
     """Templates per group with modelled times, what was rejected, and UB of those that were taken."""
     screen.print(head(found), style="bold")
     screen.print(found["note"], style="yellow")
-    if found["key"] is not None:
+    if found.get("tuned") is not None:
+        _print_tuned(screen, found)
+    elif found["key"] is not None:
         screen.print(f"the host function takes tiling key {found['key']} of {found['keys']}")
     several = len(found["results"]) > 1
     for r in found["results"]:
@@ -51,6 +53,23 @@ def print_explanation(screen: Console, found: Row) -> None:
                 screen.print(f"not taken: form {r['result']}: {r['lost']}", style="dim")
         for g in r["groups"]:
             _print_group(screen, g, found["inputs"] if r["chosen"] else None)
+
+
+def _print_tuned(screen: Console, found: Row) -> None:
+    """The choice of the tuning file beside that of the search, which what follows is about."""
+    t = found["tuned"]
+    what = "; ".join(
+        f"{g['template']}, tiles of {g['tile']}, {g['cores']} cores x {g['tiles_per_core']} tiles"
+        for g in t["groups"]
+    )
+    screen.print(
+        f"the tuning file {found['tuning']} has these sizes: the host function takes tiling key {t['key']}"
+        f" of {found['keys']}, {t['total_us']:.2f} us (model): {what}",
+        soft_wrap=True,
+    )
+    if found["key"] is not None:
+        text = f"without the file: tiling key {found['key']}, {found['total_us']:.2f} us (model)"
+        screen.print(text, soft_wrap=True)
 
 
 def print_kernels(screen: Console, found: Row) -> None:

@@ -16,7 +16,7 @@ from autofuse.base.diagnostics import AutofuseError
 from autofuse.implgraph.expr.expression import Expr
 from autofuse.implgraph.ir.dtypes import numpy_dtype
 from autofuse.implgraph.ir.fusion import FusionGraph, GraphOutput, Tensor
-from autofuse.targets import TargetSpec, load_target
+from autofuse.targets import TargetSpec, known_target
 from autofuse.twin.oracle.data import POISON, buffer_extent, poisoned, strided_copy
 from autofuse.twin.oracle.oracle import shape_of
 from autofuse.twin.run.arguments import checked_inputs, misfit, named_inputs
@@ -29,6 +29,7 @@ __all__ = [
     "Frame",
     "Run",
     "TwinKernel",
+    "chip_named",
     "chip_of",
     "frame_of",
     "hand_back",
@@ -45,16 +46,26 @@ _MAX_CORES = (1 << 32) - 1
 
 
 def chip_of(files: Mapping[str, str], name: str) -> TargetSpec | None:
-    """The chip that the files of a kernel were generated for; None where they do not say, or it is none of ours.
+    """:func:`chip_named`; None where the files do not say, or it is none of ours."""
+    try:
+        return chip_named(files, name)
+    except (AttributeError, AutofuseError, KeyError, TypeError, ValueError):
+        return None
+
+
+def chip_named(files: Mapping[str, str], name: str) -> TargetSpec:
+    """The chip that the files of a kernel were generated for; of a target file of one's own, its base.
 
     Args:
         files: path inside the output folder -> text.
         name: of the graph.
+
+    Raises:
+        AutofuseError: AF5006, it is none of ours.
+        KeyError, TypeError, ValueError: the metadata do not say.
     """
-    try:
-        return load_target(str(json.loads(files[f"{name}.json"])["target"]))
-    except (AutofuseError, KeyError, TypeError, ValueError):
-        return None
+    said = json.loads(files[f"{name}.json"])
+    return known_target(str(said.get("targetBase", said["target"])))
 
 
 def needs_launcher(graph: FusionGraph, files: Mapping[str, str]) -> None:
@@ -132,7 +143,7 @@ class TwinKernel:
     @property
     def key_count(self) -> int:
         """Number of tiling keys: templates that the kernel can choose from."""
-        return self.library.key_count
+        return self.library.key_count + self.library.row_count
 
     def choose(self, sizes: Mapping[str, int]) -> None:
         """Let the tiling function choose a template for sizes by symbol.

@@ -155,6 +155,10 @@ class KernelLibrary:
     Args:
         path: what ``compile_kernel`` made.
 
+    Attributes:
+        key_count: tiling keys.
+        row_count: rows of a tuning file, which keys behind these take.
+
     Raises:
         AutofuseError: AF5003, it cannot be loaded, or a function is missing; AF5007, it has another interface.
     """
@@ -168,6 +172,8 @@ class KernelLibrary:
             abi.check_abi(version, str(path))
             self._data_size = int(self._kernel.call_int("GetTilingDataSize"))
             self.key_count = int(self._kernel.call_int("GetTilingKeyCount")) & 0xFFFFFFFF
+            tuned = bool(self._kernel.has("GetTunedRowCount"))
+            self.row_count = int(self._kernel.call_int("GetTunedRowCount")) if tuned else 0
         except ImportError as e:
             raise AutofuseError.of(
                 "AF5001", f"the CPU twin is not installed: {e}", hint="reinstall autofuse"

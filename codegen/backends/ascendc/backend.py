@@ -28,11 +28,13 @@ from autofuse.codegen.backends.ascendc.emit_cpp import BLOCK_BYTES
 from autofuse.codegen.backends.ascendc.host.driver import driver_files, part_folder
 from autofuse.codegen.backends.ascendc.host.host import host_files
 from autofuse.codegen.backends.ascendc.host.metadata import metadata_text
+from autofuse.codegen.backends.ascendc.host.tuned import TUNED_HEADER
 from autofuse.codegen.backends.ascendc.op_package.files import check_operator, op_files
 from autofuse.codegen.backends.ascendc.op_package.naming import operator_names
 from autofuse.codegen.backends.ascendc.project import project_files, shared_headers
 from autofuse.codegen.backends.ascendc.releases import all_releases, releases_of
 from autofuse.codegen.backends.ascendc.torchext.files import torch_files
+from autofuse.codegen.backends.ascendc.tuning import Tilings, check_tilings
 from autofuse.codegen.backends.interface import Capabilities, Files, Job, Stage
 from autofuse.codegen.ir.kernel_ir import KernelFn
 from autofuse.codegen.lower.kernel import lower_templates
@@ -62,10 +64,15 @@ _CAN = Capabilities(ENTRIES, queues=True, split_entries=("launch",), gradients=(
 
 @dataclass(frozen=True, slots=True)
 class AscendC:
-    """Kernels in Ascend C, with host code in C++ and a CMake project."""
+    """Kernels in Ascend C, with host code in C++ and a CMake project.
+
+    Attributes:
+        tuning: tilings that come before the search; None: there are none.
+    """
 
     name: str = "ascendc"
     capabilities: Capabilities = _CAN
+    tuning: Tilings | None = None
 
     def stages(self, job: Job) -> Sequence[Stage]:
         """The table above."""
@@ -75,7 +82,7 @@ class AscendC:
         ]
         if job.check:
             table.append(("check", lambda kernel: _checked(job, kernel)))
-        return [*table, ("emit", lambda kernel: _emitted(job, kernel))]
+        return [*table, ("emit", lambda kernel: _emitted(job, kernel, self.tuning))]
 
     def join(
         self,
@@ -128,7 +135,7 @@ def _checked(job: Job, kernel: Kernel) -> Kernel:
     return kernel
 
 
-def _emitted(job: Job, kernel: Kernel) -> dict[str, str]:
+def _emitted(job: Job, kernel: Kernel, tuning: Tilings | None) -> dict[str, str]:
     """An operator package is a project of CANN, with files of other names; one of PyTorch has more around it."""
     graph, schedule, target = job.graph, kernel.schedule, job.chip
     name = graph.name
@@ -137,15 +144,18 @@ def _emitted(job: Job, kernel: Kernel) -> dict[str, str]:
         name = operator_names(graph).function
     text = kernel_file(graph, schedule, kernel.functions, target, job.entry, name)
     assert job.costs is not None
+    given = () if tuning is None else check_tilings(tuning, graph, schedule, job.costs)
     functions = function_headers(schedule, target.arch)
     needs = releases_of(text, shared_headers(target.arch, functions), target.arch)
+    shared = [*functions, TUNED_HEADER] if given else functions
     if job.entry == OP_PACKAGE:
-        files = op_files(graph, schedule, job.costs, text, functions, needs)
+        files = op_files(graph, schedule, job.costs, text, shared, needs, given)
     else:
         files = {f"device/{graph.name}_kernel.cpp": text}
-        files |= host_files(graph, schedule, job.costs)
-        files |= project_files(graph, target, functions, needs)
-    files[f"{graph.name}.json"] = metadata_text(graph, schedule, target, text, needs)
+        files |= host_files(graph, schedule, job.costs, given)
+        files |= project_files(graph, target, shared, needs)
+    rows = [r.to_json() for r in tuning.rows] if tuning is not None else ()
+    files[f"{graph.name}.json"] = metadata_text(graph, schedule, target, text, needs, rows)
     if job.entry == "torch":
         files |= torch_files(graph, target, job.backward)
     return dict(sorted(files.items()))

@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
-from autofuse.base.artifacts import digest
 from autofuse.base.diagnostics import AutofuseError, Diagnostic, Where
 from autofuse.codegen.backends.triton.blocks import (
     MOST_PARTS,
@@ -19,9 +18,10 @@ from autofuse.codegen.backends.triton.blocks import (
     power,
 )
 from autofuse.codegen.backends.triton.kernels import Blocks, Form, Program
+from autofuse.codegen.backends.tuning_file import SCHEMA, Times, check_head, graph_digest
 from autofuse.implgraph.ir.frozen import frozen, replace
 from autofuse.implgraph.ir.fusion import FusionGraph
-from autofuse.implgraph.ir.serialise import json_text, to_json
+from autofuse.implgraph.ir.serialise import json_text
 from autofuse.targets import GpuTarget
 
 __all__ = [
@@ -36,7 +36,6 @@ __all__ = [
     "tuned",
 ]
 
-SCHEMA = "autofuse.tuning/1"
 #: Sizes that a file may give, as :class:`Blocks` has them.
 KEYS = ("rows", "cols", "parts", "warps", "programs", "chunks", "stages")
 _POWERS = frozenset(("rows", "cols", "parts", "warps"))
@@ -53,11 +52,6 @@ _HAS_LEAVING: Mapping[Form, tuple[str, ...]] = {
     Form.ROWS: ("rows", "cols", "warps", "programs", "stages"),
     Form.LOOP: ("rows", "cols", "warps", "chunks", "stages"),
 }
-
-
-def graph_digest(graph: FusionGraph) -> str:
-    """The digest of everything that a graph is, by which a tuning file knows its own."""
-    return digest(json_text(to_json(graph), indent=1))
 
 
 @frozen
@@ -153,6 +147,7 @@ class Tuning:
         target: name of the card that it is for.
         kernels: sizes of blocks, a kernel each.
         places: where a file says so, of ``graph``, ``digest`` and ``target``.
+        times: what speaks for it.
     """
 
     graph: str
@@ -160,6 +155,7 @@ class Tuning:
     target: str
     kernels: tuple[KernelTuning, ...]
     places: Mapping[str, Where] = field(default_factory=dict, compare=False)
+    times: tuple[Times, ...] = field(default=(), compare=False)
 
     @classmethod
     def of(cls, program: Program, target: GpuTarget) -> Tuning:
@@ -182,6 +178,7 @@ class Tuning:
             "digest": self.digest,
             "target": self.target,
             "kernels": [{"name": k.name, **k.sizes} for k in self.kernels],
+            **({"times": [t.to_json() for t in self.times]} if self.times else {}),
         }
 
     def text(self) -> str:
@@ -198,22 +195,8 @@ def check_tuning(tuning: Tuning, graph: FusionGraph, target: GpuTarget) -> None:
     if target.dialect != "cuda":
         text = f"a tuning file is for cards of NVIDIA, not for {target.name}"
         raise AutofuseError.of("AF5007", text)
-    texts = {
-        "graph": f"graph {tuning.graph!r}, not for {graph.label!r}",
-        "digest": f"another state of the graph {graph.label!r}",
-        "target": f"target {tuning.target!r}, not for {target.name!r}",
-    }
-    own = {"graph": graph.label, "digest": graph_digest(graph), "target": target.name}
     hint = "autofuse explain GRAPH -t TARGET --tuning-out FILE writes a new one"
-    found = [
-        Diagnostic(
-            "AF3007", f"the tuning file is for {text}", tuning.places.get(key, Where()), hint
-        )
-        for key, text in texts.items()
-        if getattr(tuning, key) != own[key]
-    ]
-    if found:
-        raise AutofuseError(found[:1])
+    check_head(tuning, graph, target.name, hint)
 
 
 def tuned(tuning: Tuning, name: str, b: Blocks, room: Room) -> Blocks:

@@ -12,7 +12,7 @@ import autofuse as package
 from autofuse.cli import app, main
 
 VERBS = (
-    "bench", "import-msprof", "silicon", "adopt", "certify",
+    "bench", "import-msprof", "silicon", "calibrate", "tune", "adopt", "certify",
     "build", "run", "verify", "dump", "explain", "show", "schema", "new", "ops", "targets",
     "doctor", "cache", "knobs",
 )  # fmt: skip

@@ -26,7 +26,7 @@ from autofuse.codegen.backends.ascendc.host.abi import (
     tiling_fields,
 )
 from autofuse.codegen.backends.ascendc.host.host import infer_shape_file
-from autofuse.codegen.backends.ascendc.host.metadata import size_json, tensor_json
+from autofuse.codegen.backends.ascendc.host.metadata import size_json, target_json, tensor_json
 from autofuse.codegen.backends.ascendc.project import presets_text, shared_headers
 from autofuse.codegen.backends.ascendc.provenance import banner, graph_digest, in_comment
 from autofuse.codegen.backends.ascendc.releases import Releases, cann_check, cann_json
@@ -359,7 +359,7 @@ def _manifest(
         "generator": f"autofuse {__version__}",
         "name": graph.name,
         **({"called": graph.called} if graph.called else {}),
-        "target": target.name,
+        **target_json(target),
         "cann": cann_json(needs),
         "dynamic": bool(graph.symbols),
         "graphSha256": graph_digest(graph),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from autofuse.base.diagnostics import AutofuseError, Where
 from autofuse.codegen.backends.ascendc.expr_cpp import check_identifier, int_literal, to_cpp
@@ -25,6 +25,7 @@ from autofuse.implgraph.ir.frozen import frozen
 from autofuse.implgraph.ir.fusion import FusionGraph
 from autofuse.schedule.axes.result import ScheduleResult
 from autofuse.schedule.search.costs import Costs
+from autofuse.schedule.search.given import GivenTiling
 from autofuse.targets import TargetSpec
 
 __all__ = ["Solution", "host_files", "infer_shape_file", "solve"]
@@ -91,9 +92,12 @@ class _LaunchView:
 
 
 def host_files(
-    graph: FusionGraph, results: tuple[ScheduleResult, ...], costs: Costs
+    graph: FusionGraph,
+    results: tuple[ScheduleResult, ...],
+    costs: Costs,
+    given: Sequence[GivenTiling] = (),
 ) -> dict[str, str]:
-    """The files by path, relative to the output folder.
+    """The files by path, relative to the output folder; ``given``: tilings that come before the search.
 
     Raises:
         AutofuseError: a name is used twice, or a tensor has too many dimensions.
@@ -104,7 +108,7 @@ def host_files(
     data = _DataView(head, tiling_fields(graph, results))
     return {
         "autofuse_tiling_data.h": render("tiling_data.h.jinja", data),
-        f"host/{name}_tiling.cpp": render_tiling(graph, results, costs),
+        f"host/{name}_tiling.cpp": render_tiling(graph, results, costs, given),
         f"host/{name}_infer_shape.cpp": infer_shape_file(graph, target),
         f"host/{name}_get_kernel.cpp": render("get_kernel.cpp.jinja", _KernelView(head, name)),
         f"host/{name}_launch.cpp": render("launch.cpp.jinja", _launch_view(graph, head)),

@@ -24,7 +24,7 @@ from autofuse.schedule.axes.result import ScheduleResult, tiling_keys
 from autofuse.schedule.memory.workspace import workspace_bytes
 from autofuse.targets import TargetSpec
 
-__all__ = ["SCHEMA", "metadata_text", "size_json", "tensor_json"]
+__all__ = ["SCHEMA", "metadata_text", "size_json", "target_json", "tensor_json"]
 
 SCHEMA = "autofuse.kernel/1"
 
@@ -37,10 +37,12 @@ def metadata_text(
     target: TargetSpec,
     kernel_text: str,
     needs: Releases | None = None,
+    tuned: Sequence[Json] = (),
 ) -> str:
     """The text of ``<g>.json``.
 
-    ``needs``: what the kernel calls, with the releases of CANN that have it.
+    ``needs``: what the kernel calls, with the releases of CANN that have it; ``tuned``: rows of a tuning file, which
+    the tiling function asks first: keys behind those of ``tilingKeys`` take one each.
 
     ``blockDim`` is the number of cores of the target: how many run is decided by the tiling
     function.  Sizes are numbers where they are known and expressions in the symbols elsewhere.
@@ -51,7 +53,7 @@ def metadata_text(
         "generator": f"autofuse {__version__}",
         "kernelName": graph.name,
         **({"called": graph.called} if graph.called else {}),
-        "target": target.name,
+        **target_json(target),
         "npuArch": target.npu_arch,
         "cann": cann_json(needs or {}),
         "blockDim": target.aiv_cores,
@@ -84,6 +86,7 @@ def metadata_text(
             {"key": key, "functions": [impl.name for impl in choice]}
             for key, choice in enumerate(tiling_keys(results))
         ],
+        **({"tuned": list(tuned)} if tuned else {}),
         "templates": [_template(impl) for impl in all_impls(results)],
         "rejected": [
             {"result": r.index, "group": x.group, "template": x.template, "reason": x.whole_reason}
@@ -148,6 +151,11 @@ def _template(impl: ImplGraph) -> Json:
 
 def _sizes(values: Sequence[Expr]) -> list[int | str]:
     return [size_json(v) for v in values]
+
+
+def target_json(target: TargetSpec) -> Json:
+    """What files say of the chip that they are for; of a target file of one's own, its base too."""
+    return {"target": target.name, **({"targetBase": target.base} if target.base else {})}
 
 
 def size_json(value: Expr) -> int | str:

@@ -22,6 +22,7 @@ from autofuse.codegen.backends.ascendc.host.abi import (
 )
 from autofuse.codegen.backends.ascendc.host.shared_terms import shared_terms
 from autofuse.codegen.backends.ascendc.host.tiling_example import example_lines
+from autofuse.codegen.backends.ascendc.host.tuned import TunedView, tuned_view
 from autofuse.codegen.backends.ascendc.provenance import banner, in_comment
 from autofuse.codegen.lower.names import Names, parameter_names
 from autofuse.codegen.render import render
@@ -42,6 +43,7 @@ from autofuse.schedule.search.cost_form import (
     Route,
 )
 from autofuse.schedule.search.costs import Costs
+from autofuse.schedule.search.given import GivenTiling
 from autofuse.schedule.search.solver import choose
 from autofuse.schedule.search.tile_cost import ChipTable, chip_table
 from autofuse.targets import Architecture
@@ -126,10 +128,16 @@ class _TilingView:
     errors: tuple[_Error, ...]
     workspace_size: str
     is_static: str
+    tuned: TunedView | None
 
 
-def render_tiling(graph: FusionGraph, results: tuple[ScheduleResult, ...], costs: Costs) -> str:
-    """The text of ``host/<g>_tiling.cpp``."""
+def render_tiling(
+    graph: FusionGraph,
+    results: tuple[ScheduleResult, ...],
+    costs: Costs,
+    given: Sequence[GivenTiling] = (),
+) -> str:
+    """The text of ``host/<g>_tiling.cpp``; ``given``: tilings of a tuning file, which come before the search."""
     target = costs.target
     templates = tuple(_template(graph, i, impl, costs) for i, impl in enumerate(all_impls(results)))
     groups: list[_Group] = []
@@ -168,6 +176,7 @@ def render_tiling(graph: FusionGraph, results: tuple[ScheduleResult, ...], costs
         errors=tuple(_errors(graph, results, templates, needed)),
         workspace_size=workspace_text(graph, results, target.arch),
         is_static="false" if graph.symbols else "true",
+        tuned=tuned_view(graph, results, given, symbol_arguments(graph).removesuffix(", ")),
     )
     return render("tiling.cpp.jinja", view)
 

@@ -7,7 +7,7 @@ include lies beside the kernel, since its build copies that folder.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 
 from autofuse.base.diagnostics import AutofuseError, Where
 from autofuse.codegen.backends.ascendc.expr_cpp import to_cpp
@@ -18,6 +18,7 @@ from autofuse.codegen.backends.ascendc.host.abi import (
 )
 from autofuse.codegen.backends.ascendc.host.driver import RENAMED
 from autofuse.codegen.backends.ascendc.host.host import Solution, host_files, solve
+from autofuse.codegen.backends.ascendc.host.tuned import TUNED_HEADER
 from autofuse.codegen.backends.ascendc.op_package.naming import OpNames, operator_names
 from autofuse.codegen.backends.ascendc.project import shared_headers
 from autofuse.codegen.backends.ascendc.provenance import banner, in_comment
@@ -28,6 +29,7 @@ from autofuse.implgraph.ir.fusion import FusionGraph, Tensor
 from autofuse.implgraph.ir.serialise import json_text
 from autofuse.schedule.axes.result import ScheduleResult, tiling_keys
 from autofuse.schedule.search.costs import Costs
+from autofuse.schedule.search.given import GivenTiling
 from autofuse.targets import TargetSpec
 
 __all__ = ["check_operator", "op_files"]
@@ -49,7 +51,13 @@ _DTYPES = {
     "bool": ("DT_BOOL", "ACL_BOOL"),
 }
 #: Headers that the host side alone includes; the others are those of the kernel.
-_OF_HOST = ("autofuse_log.h", "autofuse_shape.h", "autofuse_status.h", "autofuse_tiling.h")
+_OF_HOST = (
+    "autofuse_log.h",
+    "autofuse_shape.h",
+    "autofuse_status.h",
+    "autofuse_tiling.h",
+    TUNED_HEADER,
+)
 #: What the launcher of a kernel includes, which an operator has none of.
 _NOT_OURS = ("autofuse_launch.h",)
 #: Shapes that the generated test tries.
@@ -180,6 +188,7 @@ def op_files(
     kernel: str,
     functions: Iterable[str],
     needs: Releases,
+    given: Sequence[GivenTiling] = (),
 ) -> dict[str, str]:
     """Relative path -> text of the project.
 
@@ -190,11 +199,12 @@ def op_files(
         kernel: the text of the kernel file, whose function has the name of :func:`operator_names`.
         functions: headers of the device functions that it calls.
         needs: what it calls, with the releases of CANN that have it.
+        given: tilings that come before the search.
     """
     target = costs.target
     names = operator_names(graph)
     head, hashed = banner(graph, target.name), banner(graph, target.name, "#")
-    host = host_files(graph, results, costs)
+    host = host_files(graph, results, costs, given)
     unit = _compute_unit(target)
     build = _BuildView(hashed, names.type)
     files = {

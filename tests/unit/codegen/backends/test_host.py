@@ -8,6 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from generated_host import FLAGS, Host, Shape
 
 from autofuse.base.diagnostics import AutofuseError
 from autofuse.codegen.backends.ascendc.host.abi import (
@@ -25,80 +26,8 @@ from autofuse.schedule.search.costs import Costs
 from autofuse.targets import load_target
 
 TARGET = load_target("ascend910b1")
-FLAGS = ["-std=c++17", "-Wall", "-Wextra", "-Werror", "-fPIC"]
 NEEDS_GPP = pytest.mark.skipif(shutil.which("g++") is None, reason="needs g++")
 Writer = Callable[[dict[str, str]], Path]
-
-
-class ResLimit(ctypes.Structure):
-    _fields_ = [
-        ("valid_num", ctypes.c_uint32),
-        ("aiv_num", ctypes.c_uint32),
-        ("aic_num", ctypes.c_uint32),
-        ("ub_size", ctypes.c_uint32),
-        ("resv", ctypes.c_uint32 * 10),
-    ]
-
-
-class Shape(ctypes.Structure):
-    _fields_ = [("rank", ctypes.c_uint32), ("dims", ctypes.c_int64 * 16)]
-
-
-class Host:
-    """The host functions of a case, compiled without kernel and launcher."""
-
-    def __init__(self, case, folder: Path) -> None:
-        self.fields = tiling_fields(case.graph, case.results)
-        sources = sorted(p for p in (folder / "host").glob("*.cpp") if "launch" not in p.name)
-        library = folder / "host.so"
-        flags = [
-            *FLAGS,
-            "-O1",
-            "-shared",
-            "-fsanitize=undefined",
-            "-fsanitize-undefined-trap-on-error",
-        ]
-        includes = [f"-I{folder}", f"-I{folder / 'include'}"]
-        subprocess.run(["g++", *flags, *includes, "-o", library, *sources], check=True, timeout=300)
-        self.lib = ctypes.CDLL(str(library))
-        self.lib.AutofuseErrorText.restype = ctypes.c_char_p
-        self.lib.AutofuseErrorText.argtypes = [ctypes.c_int64]
-        for name in ("AutofuseTiling", "AutofuseTilingForKey", "InferShape"):
-            getattr(self.lib, name).restype = ctypes.c_int64
-        self.lib.InferShapeFromSymbols.restype = ctypes.c_int64
-        self.lib.GetTilingDataSize.restype = ctypes.c_uint64
-
-    def tiling(self, *sizes: int, key: int | None = None, cores: int = 0, ub: int = 0):
-        members = [
-            (f.name, ctypes.c_uint32 if f.ctype == "uint32_t" else ctypes.c_int64)
-            for f in self.fields
-        ]
-        data = type("Data", (ctypes.Structure,), {"_fields_": members})()
-        assert self.lib.GetTilingDataSize() == ctypes.sizeof(data)
-        workspace, block_dim = ctypes.c_uint32(77), ctypes.c_uint32(77)
-        limit = ResLimit(aiv_num=cores, ub_size=ub)
-        rest = [ctypes.byref(x) for x in (data, workspace, block_dim, limit)]
-        given = [ctypes.c_int64(s) for s in sizes]
-        if key is None:
-            rc = self.lib.AutofuseTiling(*given, *rest)
-        else:
-            rc = self.lib.AutofuseTilingForKey(ctypes.c_uint32(key), *given, *rest)
-        if rc:
-            return self.lib.AutofuseErrorText(rc).decode()
-        assert workspace.value == 0
-        assert block_dim.value == data.block_dim
-        return data
-
-    def infer(self, *shapes: tuple[int, ...], outputs: int = 1) -> list[tuple[int, ...]] | str:
-        given = (Shape * max(len(shapes), 1))()
-        for s, dims in zip(given, shapes, strict=False):
-            s.rank = len(dims)
-            s.dims[: len(dims)] = list(dims)
-        made = (Shape * max(outputs, 1))()
-        rc = self.lib.InferShape(len(shapes), given, outputs, made)
-        if rc:
-            return self.lib.AutofuseErrorText(rc).decode()
-        return [tuple(s.dims[: s.rank]) for s in made]
 
 
 def renamed(case, **names: str):
@@ -126,7 +55,7 @@ def build(write: Writer) -> Callable[..., Host]:
         files = host_files(case.graph, case.results, Costs(TARGET)) | project_files(
             case.graph, TARGET
         )
-        return Host(case, write(files))
+        return Host(tiling_fields(case.graph, case.results), write(files))
 
     return do
 
@@ -451,7 +380,7 @@ def test_kernel_binary_that_the_build_made(abs_case, write: Writer) -> None:
     files = host_files(abs_case.graph, abs_case.results, Costs(TARGET))
     files |= project_files(abs_case.graph, TARGET)
     files["abs_test_kernel_bin.inc"] = "0x01,0x41,"
-    host = Host(abs_case, write(files))
+    host = Host(tiling_fields(abs_case.graph, abs_case.results), write(files))
     data, size = ctypes.POINTER(ctypes.c_uint8)(), ctypes.c_uint64()
     assert host.lib.GetKernelBin(ctypes.byref(data), ctypes.byref(size)) == 0
     assert bytes(data[: size.value]) == b"\x01A"

@@ -1,0 +1,131 @@
+"""The verb ``tune``."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from autofuse.commands.options import (
+    DEFAULT_TARGET,
+    Graph,
+    Json,
+    Scheduler,
+    Seed,
+    Target,
+    examples,
+    path,
+)
+from autofuse.commands.outcome import execute
+
+__all__ = ["register"]
+
+
+def register(app: typer.Typer) -> None:
+    """Add the verb to the command line."""
+    app.command(
+        epilog=examples(
+            "autofuse tune first.json --shapes rows=4096 --device npu:0 -o t.json",
+            "autofuse tune first.json --shapes rows=1024..4096 --device npu:0,1",
+            "autofuse tune first.json --shapes rows=4096      predicted by the model",
+            "autofuse tune first.json --bundle bundle.json    the same, as calibrated",
+            "autofuse tune first.json -t nvidia-h100 --device cuda:0 --budget 120",
+            "autofuse build first.json --tuning t.json",
+        )
+    )(tune)
+
+
+def tune(
+    graph: Graph,
+    shapes: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--shapes",
+            "-s",
+            metavar="SYMBOL=N,...",
+            help="Sizes to tune for; N..M is a range. Repeatable.  [default: the typical ones]",
+        ),
+    ] = None,
+    output: Annotated[
+        Path | None,
+        typer.Option(
+            "--output",
+            "-o",
+            parser=path,
+            metavar="FILE",
+            help="The tuning file.  [default: NAME.tuning.json]",
+        ),
+    ] = None,
+    device: Annotated[
+        str,
+        typer.Option(
+            "--device",
+            metavar="cpu|npu:N[,N]|cuda:N[,N]",
+            help="Where to measure; cpu: times are predicted by the model.",
+        ),
+    ] = "cpu",
+    budget: Annotated[
+        float | None,
+        typer.Option("--budget", min=1, metavar="S", help="Seconds.  [default: no limit]"),
+    ] = None,
+    top: Annotated[
+        int, typer.Option("--top", min=1, max=200, help="Candidates of each template, or kernel.")
+    ] = 12,
+    rounds: Annotated[
+        int, typer.Option("--rounds", min=3, max=1000, help="Samples of each candidate.")
+    ] = 15,
+    store: Annotated[
+        Path | None,
+        typer.Option(
+            "--store",
+            parser=path,
+            metavar="FILE",
+            help="Keep what is measured, and go on from what is there.",
+        ),
+    ] = None,
+    bundle: Annotated[
+        Path | None,
+        typer.Option(
+            "--bundle",
+            parser=path,
+            metavar="FILE",
+            help="Of silicon: predict times by figures that are fitted to it.",
+        ),
+    ] = None,
+    scheduler: Scheduler = None,
+    seed: Seed = 0,
+    target: Target = DEFAULT_TARGET,
+    json: Json = False,
+) -> None:
+    """Find faster tilings or blocks, and write a tuning file.
+
+    Candidates are compared with NumPy, then timed in turns with the compiler's choice. The best is
+    kept if it is better by more than the noise. For a chip they are templates, tiles and cores, at
+    each of the sizes; for a card blocks of Triton kernels, for all sizes together. Without a device
+    times are predicted: those of a chip by timed mode of the twin. build, run, verify, bench and
+    explain take the file with --tuning.
+    """
+    from autofuse.commands.tune import tune as run
+
+    raise typer.Exit(
+        execute(
+            "tune",
+            lambda: run(
+                graph,
+                output,
+                shapes=shapes or [],
+                target=target,
+                device=device,
+                budget=budget,
+                top=top,
+                rounds=rounds,
+                seed=seed,
+                store=store,
+                scheduler=scheduler,
+                bundle=bundle,
+                quiet=json,
+            ),
+            as_json=json,
+        )
+    )

@@ -1,0 +1,191 @@
+"""``tune``: a tuning file for a graph, from what is measured on devices or predicted by a model."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from autofuse import api
+from autofuse.base.diagnostics import AutofuseError
+from autofuse.bench.devices import parse_devices
+from autofuse.bench.subjects import points
+from autofuse.commands import words, writing
+from autofuse.commands.outcome import Outcome
+from autofuse.commands.writing import keep_inputs
+from autofuse.implgraph.ir.fusion import FusionGraph
+from autofuse.report.text.console import ticker
+from autofuse.targets import (
+    CpuTarget,
+    GpuTarget,
+    Target,
+    TargetSpec,
+    ascend_chip,
+    find_known,
+    find_target,
+)
+from autofuse.tuning.chips import Range
+from autofuse.tuning.contest import Clock, Sizes
+from autofuse.tuning.store import Record, Store
+from autofuse.tuning.tune import CPU, Options, tune_card, tune_chip
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+__all__ = ["devices_of", "tune"]
+
+
+def tune(
+    graph: Path,
+    output: Path | None,
+    *,
+    shapes: Sequence[str],
+    target: str,
+    device: str,
+    budget: float | None,
+    top: int,
+    rounds: int,
+    seed: int,
+    store: Path | None,
+    scheduler: str | None = None,
+    bundle: Path | None = None,
+    quiet: bool = False,
+) -> Outcome:
+    """Tune a graph and write the tuning file.
+
+    Args:
+        graph: the graph file.
+        output: the tuning file; None: ``NAME.tuning.json`` in the current folder.
+        shapes: a text ``SYMBOL=N,SYMBOL=N..M`` for each shape or range; none: the typical one of the graph.
+        target: the chip or the card.
+        device: ``cpu``, ``cuda:N``, or several as ``npu:0,1``.
+        budget: seconds; None: no limit.
+        top: candidates of each template or kernel.
+        rounds: samples of each.
+        seed: of the data.
+        store: a file of what was measured, to go on from.
+        scheduler: address of a Dask scheduler, whose workers have the devices.
+        bundle: of ``autofuse silicon``: times are predicted by figures that are fitted to it.
+        quiet: show no progress.
+    """
+    asked = api.read(graph)
+    path = output or Path(f"{asked.name}.tuning.json")
+    others = {"the store": store, "the bundle": bundle}
+    keep_inputs(path, {"the graph": graph, **{n: p for n, p in others.items() if p is not None}})
+    spec = find_target(target)
+    devices = devices_of(device)
+    _fits(devices, spec, scheduler)
+    if bundle is not None and (devices != (CPU,) or isinstance(spec, GpuTarget)):
+        text = "a bundle gives the model of a chip its figures, and no device is measured with it"
+        raise AutofuseError.of("AF5007", text, hint="leave out --bundle, or --device")
+    ranges = [_range(asked, text) for text in shapes] or [_range(asked, "")]
+    kept = _store(store)
+    with ticker("tune", show=not quiet) as tell:
+        options = Options(
+            devices,
+            Clock(budget),
+            top,
+            rounds,
+            seed,
+            kept,
+            scheduler,
+            tell=tell,
+        )
+        if isinstance(spec, GpuTarget):
+            shapes_of = [p for r in ranges for p in r.points]
+            found = tune_card(asked, spec, shapes_of, options)
+        else:
+            chip = ascend_chip(spec)
+            figures = "" if bundle is None else _figures(bundle, chip)
+            found = tune_chip(asked, chip, ranges, options, priced=target, figures=figures)
+    writing.write_all({path: writing.text(found.text)}, None)
+    result = {"name": asked.label, "target": spec.name, "file": str(path), **found.to_json()}
+
+    def show(screen: Console) -> None:
+        from autofuse.report.text.tuning import print_tuning
+
+        print_tuning(screen, result)
+
+    return Outcome(result, show)
+
+
+def _figures(bundle: Path, chip: TargetSpec) -> str:
+    """The target file that a bundle gives.
+
+    Raises:
+        AutofuseError: AF1403, AF5007, the bundle is not plausible, or of another chip; AF5014, it has too little.
+    """
+    from autofuse.calibration.calibrating import calibrate
+    from autofuse.frontends.bundle import read_bundle
+
+    read = read_bundle(bundle)
+    if read.target not in (chip.name, chip.base):
+        text = f"the bundle is of {read.target}, not of {chip.name}"
+        raise AutofuseError.of("AF5007", text, hint=f"-t {find_known(read.target).name}")
+    return calibrate(read, chip).text
+
+
+def _fits(devices: Sequence[str], spec: Target, scheduler: str | None) -> None:
+    """Raises AF5007 where kernels for the target do not run on the devices."""
+    if isinstance(spec, CpuTarget):
+        text = f"no tilings are chosen for {spec.name}"
+        raise AutofuseError.of("AF5007", text, hint="Ascend chips and cards of NVIDIA are tuned")
+    kind = devices[0].partition(":")[0]
+    wanted = "cuda" if isinstance(spec, GpuTarget) else "npu"
+    if kind not in (CPU, wanted):
+        text = f"kernels for {spec.name} do not run on {devices[0]}"
+        raise AutofuseError.of(
+            "AF5007", text, hint=f"--device {wanted}:0, or -t for another target"
+        )
+    if scheduler is not None and kind == CPU:
+        text = "--scheduler is for devices, and a model needs none"
+        raise AutofuseError.of("AF5007", text, hint=f"--device {wanted}:0")
+
+
+def devices_of(text: str) -> tuple[str, ...]:
+    """The devices that an option names: ``cpu``, ``cuda:1``, ``npu:0,1``.
+
+    Raises:
+        AutofuseError: AF5007, it names none, or one twice.
+    """
+    return (CPU,) if text == CPU else tuple(map(str, parse_devices(text)))
+
+
+def _range(graph: FusionGraph, text: str) -> Range:
+    """A shape of the command line, or a range of shapes.
+
+    Raises:
+        AutofuseError: AF1005, AF5007, it is none of the graph.
+    """
+    parts = [p for p in text.split(",") if p]
+    ends = [[_end(p, at) for p in parts] for at in (0, -1)]
+    low, high = (_sizes(graph, words.sizes(e, "--shapes")) for e in ends)
+    for n in low:
+        if low[n] > high[n]:
+            label = graph.symbol_labels()[n]
+            text = f"--shapes {label}={low[n]}..{high[n]}: the first size is the least"
+            raise AutofuseError.of("AF1005", text)
+    return Range({n: (low[n], high[n]) for n in low})
+
+
+def _end(word: str, at: int) -> str:
+    """``rows=8..64`` at one of its ends; a size has one."""
+    name, equals, value = word.partition("=")
+    return f"{name}{equals}{value.split('..')[at] if value.count('..') == 1 else value}"
+
+
+def _sizes(graph: FusionGraph, given: Mapping[str, int]) -> Sizes:
+    (found,) = points(graph, [given])
+    return found
+
+
+def _store(path: Path | None) -> Store:
+    if path is None:
+        return Store(None)
+    from autofuse.frontends.tuning_store import read_records
+
+    known = (
+        Record(r.context, r.sizes, r.key, r.us, r.default_us, r.ratio, r.why)
+        for r in read_records(path)
+    )
+    return Store(path, tuple(known))

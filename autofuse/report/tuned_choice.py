@@ -1,0 +1,92 @@
+"""What a tuning file chooses at some sizes, beside what the search of the host function would choose."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from autofuse.schedule.axes.result import ScheduleResult
+from autofuse.schedule.cost.cost import evaluate
+from autofuse.schedule.search.costs import Costs
+from autofuse.schedule.search.given import GivenTiling, placed, taken, templates_of
+from autofuse.schedule.search.workload import workload
+from autofuse.targets import TargetSpec
+
+__all__ = ["tuned_choice", "tuned_us"]
+
+
+def tuned_choice(
+    rows: Sequence[GivenTiling],
+    results: Sequence[ScheduleResult],
+    target: TargetSpec,
+    sizes: Mapping[str, int],
+) -> dict[str, Any] | None:
+    """The row that the host function takes at these sizes, ready for JSON; None where the search decides.
+
+    Args:
+        rows: of a tuning file.
+        results: the schedules of the graph.
+        target: the chip.
+        sizes: values of all symbols.
+
+    Returns:
+        ``row``: its index; ``key``: the tiling key; ``cores``; ``groups``: of each ``template``, ``tile``,
+        ``tiles_per_core`` and ``cores``; ``total_us``: modelled.
+    """
+    costs = Costs(target)
+    found = taken(rows, results, costs, sizes)
+    if found is None:
+        return None
+    index, choice = found
+    groups, us = _groups(rows[index], results, costs, sizes)
+    return {
+        "row": index,
+        "key": choice.key,
+        "cores": choice.cores,
+        "groups": groups,
+        "total_us": us,
+    }
+
+
+def tuned_us(
+    row: GivenTiling,
+    results: Sequence[ScheduleResult],
+    costs: Costs,
+    sizes: Mapping[str, int],
+) -> float:
+    """The modelled time of a tiling that is legal at these sizes, in microseconds."""
+    return _groups(row, results, costs, sizes)[1]
+
+
+def _groups(
+    row: GivenTiling,
+    results: Sequence[ScheduleResult],
+    costs: Costs,
+    sizes: Mapping[str, int],
+) -> tuple[list[dict[str, Any]], float]:
+    """The choice of each group, and the time of all: they are one kernel, which starts once."""
+    where = templates_of(row, results)
+    assert where is not None
+    index, choices = where
+    rows, total, start = [], 0.0, 0.0
+    for g, choice, given in zip(results[index].groups, choices, row.groups, strict=True):
+        impl = g.impls[choice]
+        tiled = placed(impl, costs, sizes, given)
+        assert not isinstance(tiled, str)
+        barriers = int(g.sync_before)
+        work = workload(
+            impl, costs.target, sizes, tiled.tile, per_core=tiled.per_core, barriers=barriers
+        )
+        cost = evaluate(work, costs.target)
+        total += cost.total - cost.start
+        start = max(start, cost.start)
+        rows.append(
+            {
+                "template": impl.name,
+                "tile": tiled.tile,
+                "tiles_per_core": tiled.per_core,
+                "cores": tiled.cores,
+                "us": cost.total,
+            }
+        )
+    return rows, total + start

@@ -1,0 +1,210 @@
+"""Tilings that are given, not searched: whether they are legal, and what they take by the model.
+
+The same rules as ``autofuse_tuned.h``; a test compiles that header and compares.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from autofuse.implgraph.expr.expression import ExprError
+from autofuse.implgraph.ir.frozen import frozen, replace
+from autofuse.implgraph.ir.graph import ImplGraph
+from autofuse.schedule.axes.result import ScheduleResult
+from autofuse.schedule.search.costs import Costs
+from autofuse.schedule.search.solver import Choice
+from autofuse.schedule.search.tile_cost import Tiled, tile_parts, tile_time
+
+__all__ = ["GivenTile", "GivenTiling", "given_cycles", "placed", "take", "taken", "templates_of"]
+
+
+@frozen
+class GivenTile:
+    """A choice for one group.
+
+    Attributes:
+        template: name of its function.
+        tile: length of a tile; of an axis that is shorter, all of it.
+        cores: that share the tiles, as evenly as whole tiles allow; fewer where fewer are granted.
+    """
+
+    template: str
+    tile: int
+    cores: int
+
+
+@frozen
+class GivenTiling:
+    """A choice for all groups of a schedule, at one shape or a range of them.
+
+    Attributes:
+        sizes: the least and the largest value of symbols; one that is left out has any.
+        groups: a choice for each group, in their order.
+    """
+
+    sizes: Mapping[str, tuple[int, int]]
+    groups: tuple[GivenTile, ...]
+
+    def covers(self, sizes: Mapping[str, int]) -> bool:
+        """Whether it is for these sizes."""
+        return all(least <= sizes[n] <= most for n, (least, most) in self.sizes.items())
+
+
+def templates_of(
+    given: GivenTiling, results: Sequence[ScheduleResult]
+) -> tuple[int, tuple[int, ...]] | None:
+    """The schedule that a tiling is of, and the index of the template of each group; None where there is none."""
+    names = [g.template for g in given.groups]
+    for i, r in enumerate(results):
+        known = [[impl.name for impl in g.impls] for g in r.groups]
+        if len(known) == len(names) and all(n in k for n, k in zip(names, known, strict=True)):
+            return i, tuple(k.index(n) for n, k in zip(names, known, strict=True))
+    return None
+
+
+def placed(
+    impl: ImplGraph,
+    costs: Costs,
+    sizes: Mapping[str, int],
+    given: GivenTile,
+    *,
+    ub: int | None = None,
+    cores: int | None = None,
+) -> Tiled | str:
+    """A template with a given tile, and its modelled cycles; in words why it cannot have it.
+
+    Args:
+        impl: the template.
+        costs: of templates on the chip.
+        sizes: values of all symbols of the graph.
+        given: tile and cores.
+        ub: bytes of UB that are granted, if fewer than the target has.
+        cores: cores that are granted, if fewer.
+    """
+    spec, chip = impl.tiling, costs.chip
+    if cores is not None and cores < chip.cores:
+        chip = replace(chip, cores=cores)
+    try:
+        broken = [c.text() for c in spec.conditions if not c.holds(sizes)]
+        if broken:
+            return f"it does not hold that {' and '.join(broken)}"
+        form, _ = costs.bound(impl, sizes, ub)
+        tile = min(given.tile, form.longest)
+        if tile % spec.granule and tile != form.longest:
+            return f"tiles are multiples of {spec.granule}, or all of {form.longest}"
+        if spec.tile_max is not None and tile > (most := spec.tile_max.evaluate(sizes)):
+            return f"a tile of this template is no longer than {most}"
+        need = spec.ub.evaluate({**sizes, spec.tile_size: tile})
+        limit = min(spec.ub_limit, chip.ub if ub is None else ub)
+        if need > limit:
+            return f"{need} bytes of UB are needed, and there are {limit}"
+        parts = tile_parts(form, chip, tile)
+        per_core = max(-(-parts.tiles // min(given.cores, chip.cores)), 1)
+        used = max(-(-parts.tiles // per_core), 1)
+        return Tiled(tile, per_core, used, tile_time(form, chip, parts, per_core))
+    except ExprError:
+        return "a size that it divides by is 0"
+
+
+def take(
+    given: GivenTiling,
+    results: Sequence[ScheduleResult],
+    costs: Costs,
+    sizes: Mapping[str, int],
+    *,
+    ub: int | None = None,
+    cores: int | None = None,
+) -> Choice | str:
+    """The tiling data that a given tiling makes, as the host function fills them; in words why it cannot be.
+
+    Args:
+        given: the tiling; whether it is for these sizes is not asked.
+        results: the schedules of the graph.
+        costs: of templates on the chip.
+        sizes: values of all symbols.
+        ub: bytes of UB that are granted, if fewer than the target has.
+        cores: cores that are granted, if fewer.
+    """
+    found = _tiled(given, results, costs, sizes, ub, cores)
+    if isinstance(found, str):
+        return found
+    index, choices, tiled = found
+    result = results[index]
+    target = costs.target
+    most = target.aiv_cores if cores is None else min(cores, target.aiv_cores)
+    key = sum(_keys(r) for r in results[:index])
+    digit, used, before = 1, 1, 0
+    fields: dict[str, int] = {}
+    for g, choice, t in reversed(list(zip(result.groups, choices, tiled, strict=True))):
+        spec = g.impls[choice].tiling
+        key += digit * choice
+        digit *= len(g.impls)
+        first_core = 0 if spec.first_core is None else before
+        before = first_core + t.cores
+        used = max(used, min(before, most))
+        fields |= {spec.tile_size: t.tile, spec.block_size: t.per_core}
+        if spec.first_core is not None:
+            fields[spec.first_core] = first_core
+    return Choice(key, used, fields)
+
+
+def taken(
+    rows: Sequence[GivenTiling],
+    results: Sequence[ScheduleResult],
+    costs: Costs,
+    sizes: Mapping[str, int],
+    *,
+    ub: int | None = None,
+    cores: int | None = None,
+) -> tuple[int, Choice] | None:
+    """The first of some given tilings that is for these sizes and legal, by its index; None: the search decides."""
+    for i, row in enumerate(rows):
+        if row.covers(sizes):
+            found = take(row, results, costs, sizes, ub=ub, cores=cores)
+            if not isinstance(found, str):
+                return i, found
+    return None
+
+
+def given_cycles(
+    given: GivenTiling,
+    results: Sequence[ScheduleResult],
+    costs: Costs,
+    sizes: Mapping[str, int],
+) -> float | str:
+    """The modelled cycles of a given tiling, without the start of the kernel; in words why it cannot be."""
+    found = _tiled(given, results, costs, sizes, None, None)
+    if isinstance(found, str):
+        return found
+    index, _, tiled = found
+    barriers = sum(g.sync_before for g in results[index].groups)
+    return barriers * costs.target.sync_all + sum(t.cycles for t in tiled)
+
+
+def _tiled(
+    given: GivenTiling,
+    results: Sequence[ScheduleResult],
+    costs: Costs,
+    sizes: Mapping[str, int],
+    ub: int | None,
+    cores: int | None,
+) -> tuple[int, tuple[int, ...], list[Tiled]] | str:
+    where = templates_of(given, results)
+    if where is None:
+        names = ", ".join(g.template for g in given.groups)
+        return f"the kernel has no form with the templates {names}"
+    index, choices = where
+    tiled = []
+    for g, choice, one in zip(results[index].groups, choices, given.groups, strict=True):
+        found = placed(g.impls[choice], costs, sizes, one, ub=ub, cores=cores)
+        if isinstance(found, str):
+            return f"template {one.template} with tiles of {one.tile}: {found}"
+        tiled.append(found)
+    return index, choices, tiled
+
+
+def _keys(result: ScheduleResult) -> int:
+    count = 1
+    for g in result.groups:
+        count *= len(g.impls)
+    return count

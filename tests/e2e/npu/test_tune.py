@@ -1,0 +1,115 @@
+"""``autofuse tune`` on the fake CANN: a chip that wants something else than the model says."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from fake_canns import FakeCann
+
+from autofuse.frontends.tuning_store import read_records
+
+pytestmark = [pytest.mark.twin, pytest.mark.slow]
+
+GRAPH = {
+    "schema": "autofuse.graph/1",
+    "name": "exps",
+    "symbols": {"rows": {"min": 1, "max": 100_000}},
+    "inputs": [{"name": "x", "dtype": "float16", "shape": ["rows", 256]}],
+    "nodes": [{"name": "n", "op": "Exp", "inputs": ["x"], "outputs": ["y"]}],
+    "outputs": ["y"],
+}
+#: What it costs to start a core, in cycles: a chip of ours has 16, so that the model takes all the cores it can.
+SLOW_START = '"model.core_start" = 400.0\n"hidden.tensor_us" = 0.35\n'
+
+
+@pytest.fixture
+def graph(tmp_path: Path) -> Path:
+    path = tmp_path / "exps.json"
+    path.write_text(json.dumps(GRAPH))
+    return path
+
+
+def test_it_finds_what_the_chip_prefers(
+    autofuse: Callable, fake_cann: FakeCann, graph: Path, tmp_path: Path
+) -> None:
+    fake_cann.make(figures=SLOW_START)
+    chip = ("-t", "ascend910b2", "--shapes", "rows=512", "--top", "5", "--rounds", "5")
+    words = (graph, *chip, "--device", "npu:0", "-o", "t.json", "--store", "store.jsonl")
+    cann = {"ASCEND_HOME_PATH": str(fake_cann.root)}
+    done = autofuse("tune", *words, "--json", **cann)
+    assert done.code == 0, done.err
+    found = done.json()["result"]
+    assert found["status"] == "measured"
+    assert found["devices"][0]["fake"] == "true"
+    (contest,) = found["contests"]
+    assert contest["winner"] is not None
+    assert contest["gain"] > 0.1
+    file = json.loads((tmp_path / "t.json").read_text())
+    assert file["times"][0]["fake"] is True
+    (group,) = file["tilings"][0]["groups"]
+    # The model, which knows nothing of the slow start, is asked without and with the file.
+    shown = autofuse(
+        "explain", graph, *chip[:2], "--shape", "rows=512", "--tuning", "t.json", "--json"
+    )
+    explained = shown.json()["result"]
+    (own,) = explained["tuned"]["groups"]
+    usual = next(
+        t for r in explained["results"] for g in r["groups"] for t in g["templates"] if t["chosen"]
+    )
+    assert own["cores"] == group["cores"] < usual["cores"]
+    assert explained["tuned"]["total_us"] > explained["total_us"]
+    # What was measured is not measured again.
+    records = len(read_records(tmp_path / "store.jsonl"))
+    again = autofuse("tune", *words, **cann)
+    assert again.code == 0, again.err
+    assert "the device is a stand-in for tests" in again.out
+    assert len(read_records(tmp_path / "store.jsonl")) == records
+    # The kernel with the table computes the same.
+    ran = autofuse(
+        "run", graph, *chip[:2], "--shape", "rows=512", "--tuning", "t.json", "--json"
+    ).json()
+    assert ran["ok"]
+    assert ran["result"]["block_dim"] == group["cores"]
+
+
+def test_a_chip_that_computes_something_else_is_no_default(
+    autofuse: Callable, fake_cann: FakeCann, graph: Path
+) -> None:
+    fake_cann.make(fail=("wrong:exps",))
+    done = autofuse(
+        *("tune", graph, "-t", "ascend910b2", "--shapes", "rows=64", "--device", "npu:0"),
+        *("--rounds", "3", "-o", "t.json"),
+        ASCEND_HOME_PATH=str(fake_cann.root),
+    )
+    assert done.code == 1
+    assert "differ from NumPy" in done.err
+
+
+def test_without_a_device_the_twin_predicts(autofuse: Callable, graph: Path) -> None:
+    words = ("tune", graph, "--shapes", "rows=96", "--top", "2", "-o", "t.json")
+    done = autofuse(*words)
+    assert done.code == 0, done.err
+    assert "predictions of the model: nothing was measured" in done.out
+    assert "us (model)" in done.out
+
+
+def test_what_cannot_be(autofuse: Callable, graph: Path, tmp_path: Path) -> None:
+    (tmp_path / "other.json").write_text("{}\n")
+    for words, text in (
+        (("--device", "cuda:0"), "kernels for ascend910b1 do not run on cuda:0"),
+        (("--device", "npu:0", "-t", "nvidia-h100"), "do not run on npu:0"),
+        (("-t", "cpu"), "no tilings are chosen for cpu"),
+        (("--device", "card"), "AF5007"),
+        (("--device", "npu:0", "--bundle", "b.json"), "leave out --bundle, or --device"),
+        (("--scheduler", "tcp://host:8786"), "--scheduler is for devices"),
+        (("--shapes", "rows=9..4"), "the first size is the least"),
+        (("--shapes", "lines=9"), "there is no symbol 'lines'"),
+        (("--store", "other.json"), "AF1004"),
+        (("-o", graph), "written over the graph"),
+    ):
+        done = autofuse("tune", graph, *words)
+        assert done.code == 1, words
+        assert text in done.err.replace("\n", " "), words
