@@ -189,7 +189,7 @@ ADVICE: dict[str, Advice] = {
         "Measure again, or take the record out. `autofuse schema --results` has the ranges of results, `--bundle` "
         "those of bundles.",
     ),
-    "AF1404": Advice(
+    "AF1405": Advice(
         "The target file is no TOML, has a key that such a file does not have, or a value that no chip has. Each "
         "message has the line and the name of the figure.",
         "See [target files](calibrate.md#target-files); `autofuse targets NAME` prints all figures of the base with "
