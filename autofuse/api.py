@@ -83,6 +83,7 @@ def build(
     verify_ir: bool | None = None,
     invariant: bool = False,
     tuning: TuningLike | None = None,
+    backward: GraphLike | None = None,
 ) -> BuildResult:
     """Generate the kernel of a graph: the text of all files, nothing is compiled or written.
 
@@ -93,13 +94,16 @@ def build(
         target: the chip, by name (``autofuse.target_names()``) or as ``autofuse.load_target`` gives it, or the GPU
             (``autofuse.gpu_names()``, ``autofuse.load_gpu``).
         entry: ``launch``, a library with C functions that launch the kernel; ``op-package``, a custom operator project
-            of CANN, which calls it through aclnn (``docs/op_package.md``).
+            of CANN, which calls it through aclnn (``docs/op_package.md``); ``torch``, an extension of PyTorch
+            (``docs/torch_extension.md``).
         ub_bytes: bytes of UB that the kernel may use, at most what the chip has for it; None: all of it.
         verify_ir: check the IR after every stage; by default only if AUTOFUSE_DEBUG is set.
         invariant: no size but those of what is reduced may change the bits of a result: neither how many rows there
             are, nor the cores, the template or the tile (``docs/certificate.md``).
         tuning: blocks of the kernels for a card, in place of those that the rules choose: a tuning file, or what
             :func:`read_tuning` made of one; None: no other blocks.
+        backward: for the entry ``torch``, a graph of the gradient, whose inputs and outputs are called after those of
+            ``graph`` (``docs/torch_extension.md``); None: the operator has no gradient.
 
     Raises:
         AutofuseError: everything that is wrong with the graph (AF1xxx reading, AF2xxx lowering, AF3xxx scheduling);
@@ -117,6 +121,7 @@ def build(
             verify_ir=verify_ir,
             invariant=invariant,
             tuning=tuning,
+            backward=backward,
         )
 
 
@@ -130,6 +135,7 @@ def observed(
     verify_ir: bool | None = None,
     invariant: bool = False,
     tuning: TuningLike | None = None,
+    backward: GraphLike | None = None,
 ) -> BuildResult:
     """As :func:`build`, with someone who is shown the input and output of every stage and of passes.
 
@@ -142,6 +148,7 @@ def observed(
         verify_ir: check the IR after every stage.
         invariant: only what is reduced may change bits.
         tuning: blocks of the kernels for a card.
+        backward: a graph of the gradient.
 
     Raises:
         AutofuseError: as :func:`build`.
@@ -152,9 +159,14 @@ def observed(
     with reporting_bugs(graph, {"target": spec.name, "entry": entry, "ub_bytes": ub_bytes}):
         tuned = None if tuning is None else _tuned(tuning, spec)
         backend, spec = compiler.prepare(spec, entry, tuned)
+        if backward is not None:
+            compiler.check_gradient(backend, entry)
         fusion = run("read", read, graph)
+        gradient = None if backward is None else run("read", read, backward)
         try:
-            return compiler.compile(fusion, spec, entry=entry, backend=backend, run=run)
+            return compiler.compile(
+                fusion, spec, entry=entry, backend=backend, backward=gradient, run=run
+            )
         except AutofuseError as e:
             from autofuse.splitting import with_cuts
 

@@ -113,6 +113,8 @@ def _root(
         "autofuse build first.json -t nvidia-h100 --tuning blocks.json",
         "autofuse build first.json -t cpu            C++ loops with OpenMP",
         "autofuse build first.json --entry op-package --ub 65536",
+        "autofuse build first.json --entry torch     an operator of PyTorch",
+        "autofuse build y.json --entry torch --backward grad.json",
         "autofuse build large.json --split -o out",
         "autofuse build first.json --invariant       bits of a row whatever the batch",
         "autofuse build graphs/ -o out --jobs 2",
@@ -145,13 +147,23 @@ def build(
         str,
         typer.Option(
             "--entry",
-            help="launch: a library with C functions; op-package: a custom operator project of CANN. "
+            help="launch: a library with C functions; op-package: a custom operator project of CANN; "
+            "torch: an extension of PyTorch. "
             "Of Triton: launch; plain: kernel[grid](...), the form of the operators of FlagGems.",
         ),
     ] = "launch",
     ub: Annotated[
         int | None,
         typer.Option("--ub", metavar="BYTES", help="UB that the kernel may use.  [default: all]"),
+    ] = None,
+    backward: Annotated[
+        Path | None,
+        typer.Option(
+            "--backward",
+            parser=_path,
+            metavar="GRAPH",
+            help="For --entry torch: the graph of the gradient.",
+        ),
     ] = None,
     split: Split = False,
     invariant: Invariant = False,
@@ -210,6 +222,7 @@ def build(
                     "--partition": partition,
                     "--entry": None if entry == "launch" else entry,
                     "--invariant": invariant,
+                    "--backward": backward,
                 },
                 force=force,
                 jobs=jobs,
@@ -223,6 +236,9 @@ def build(
             if tuning is not None:
                 text = "a tuning file is for one graph"
                 raise AutofuseError.of("AF5007", text, hint="--tuning goes with one graph file")
+            if backward is not None:
+                text = "a graph of a gradient is for one graph"
+                raise AutofuseError.of("AF5007", text, hint="--backward goes with one graph file")
             return build_many(
                 graph,
                 output,
@@ -244,6 +260,7 @@ def build(
             split=split,
             invariant=invariant,
             tuning=tuning,
+            backward=backward,
             partition=partition,
             force=force,
             quiet=json,

@@ -28,7 +28,7 @@ stage, and shows its input and output to an observer.  There is no global state:
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
 from typing import TypeVar
@@ -49,7 +49,16 @@ from autofuse.schedule.scheduler import schedule_all
 from autofuse.schedule.search.costs import Costs
 from autofuse.targets import Target, TargetSpec
 
-__all__ = ["Stages", "compile", "lower", "lower_to_plan", "prepare", "read", "schedule"]
+__all__ = [
+    "Stages",
+    "check_gradient",
+    "compile",
+    "lower",
+    "lower_to_plan",
+    "prepare",
+    "read",
+    "schedule",
+]
 
 T = TypeVar("T")
 U = TypeVar("U")
@@ -103,6 +112,7 @@ def compile(
     *,
     entry: str = "launch",
     backend: Backend | None = None,
+    backward: FusionGraph | None = None,
     run: Stages | None = None,
 ) -> BuildResult:
     """The files of a graph.
@@ -112,12 +122,20 @@ def compile(
         target: the chip, the GPU or the CPU.
         entry: how the kernel gets its tiling data, one of the entries of the backend.
         backend: what writes the kernel; None: the one that the target names.
+        backward: the graph of its gradient, for an entry that takes one.
         run: who times and observes the stages.
 
     Raises what :func:`autofuse.build` does.
     """
     run = run or Stages()
     backend, target = prepare(target, entry, backend)
+    gradient: tuple[FusionGraph, Mapping[str, str]] | None = None
+    if backward is not None:
+        check_gradient(backend, entry)
+        own = Stages(run.observe, check_ir=run.check_ir)
+        gradient = backward, compile(backward, target, backend=backend, run=own).files
+        for stage, seconds in own.seconds.items():
+            run.seconds[stage] = run.seconds.get(stage, 0.0) + seconds
     results: tuple[ScheduleResult, ...] = ()
     if not isinstance(target, TargetSpec):
         hint = lower_to_plan(fusion, run, masks=backend.capabilities.masks)
@@ -126,10 +144,23 @@ def compile(
         costs = Costs(target)
         results = schedule(fusion, target, run, costs)
         hint = results[0].hint
-        job = Job(fusion, target, costs, entry, run.check_ir, run.observe)
+        job = Job(fusion, target, costs, entry, run.check_ir, run.observe, gradient)
     with _in_words_of(fusion):
         files = generate(backend, job, results or hint, run) | graph_file(fusion)
     return BuildResult(fusion, target, hint, results, files, run.seconds)
+
+
+def check_gradient(backend: Backend, entry: str) -> None:
+    """Raises AF5007 for an entry that takes no graph of a gradient."""
+    if entry not in backend.capabilities.gradients:
+        able = ", ".join(backend.capabilities.gradients)
+        raise AutofuseError.of(
+            "AF5007",
+            f"the entry {entry!r} has no place for a gradient",
+            hint=f"--backward goes with --entry {able}"
+            if able
+            else "leave out the graph of the gradient",
+        )
 
 
 def schedule(

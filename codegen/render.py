@@ -29,6 +29,7 @@ FOLDERS = (
     "host_templates",
     "host_templates/headers",
     "host_templates/op_package",
+    "host_templates/torch",
     "device_templates",
 )
 SUFFIX = ".jinja"

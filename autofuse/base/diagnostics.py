@@ -178,6 +178,7 @@ CODES: dict[str, str] = {
     "AF1401": "a line of English leaves a question open",
     "AF1402": "the function of PyTorch is not one graph",
     "AF1403": "a bundle or a file of results is not plausible",
+    "AF1404": "the graph of the gradient does not fit the forward graph",
     "AF1405": "a target file of one's own is not valid",
     "AF2001": "the ImplGraph text cannot be parsed",
     "AF2002": "the graph breaks an invariant of the IR",

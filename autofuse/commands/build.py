@@ -57,6 +57,7 @@ def build(
     split: bool = False,
     invariant: bool = False,
     tuning: Path | None = None,
+    backward: Path | None = None,
     partition: bool | None = None,
     force: bool,
     quiet: bool = False,
@@ -72,7 +73,14 @@ def build(
     from autofuse.commands import models
 
     if models.is_model(
-        graph, partition, refused={"--split": split, "--tuning": tuning, "--invariant": invariant}
+        graph,
+        partition,
+        refused={
+            "--split": split,
+            "--tuning": tuning,
+            "--invariant": invariant,
+            "--backward": backward,
+        },
     ):
         return models.build_model(
             graph,
@@ -88,7 +96,12 @@ def build(
     if split and tuning is not None:
         text = "--tuning is for the kernels of a GPU, which --split does not divide"
         raise AutofuseError.of("AF5007", text, hint="leave out --split")
-    folder, found = _built(graph, output, target, entry, ub_bytes, split, force, invariant, tuning)
+    if split and backward is not None:
+        text = "--backward is for one kernel, and --split may make several"
+        raise AutofuseError.of("AF5007", text, hint="leave out --split")
+    folder, found = _built(
+        graph, output, target, entry, ub_bytes, split, force, invariant, tuning, backward
+    )
     fixed = " --invariant" if invariant else ""
     tuned = "" if tuning is None else f" --tuning {tuning}"
     found |= {
@@ -115,6 +128,7 @@ def _built(
     force: bool,
     invariant: bool,
     tuning: Path | None = None,
+    backward: Path | None = None,
 ) -> tuple[Path, dict[str, Any]]:
     """The folder with the files of a graph, and what was made."""
     result: api.BuildResult | api.SplitResult
@@ -129,7 +143,7 @@ def _built(
             whole = api.observed_split(graph, trace.observe, **options)
             result = whole if whole.split is not None else whole.parts[0]
         else:
-            result = api.observed(graph, trace.observe, **options, tuning=tuning)
+            result = api.observed(graph, trace.observe, **options, tuning=tuning, backward=backward)
         folder = output if output is not None else DEFAULT_FOLDER / result.name
         written = result.write(folder, force=force)
         trace.folder = folder
@@ -323,6 +337,11 @@ def compile_project(folder: Path, entry: str, target: str) -> Mapping[str, Any]:
         return {
             "done": False,
             "why": "generated, not compiled: with CANN, build.sh there makes the package",
+        }
+    if entry == "torch":
+        return {
+            "done": False,
+            "why": f"generated, not compiled: pip install --no-build-isolation {folder}",
         }
     compiler = bisheng()
     if compiler is None:

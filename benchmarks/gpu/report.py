@@ -89,7 +89,7 @@ def markdown(found: Sequence[Record], own: str, drawn: Iterable[str], raw: Path)
         f"Time of the peer over that of {own}: right of 1 {own} is faster.",
         *(_picture(n) for n in names if "ratio" in n),
         *_small(found, own),
-        *_modelled(raw),
+        *_modelled(raw, found),
         *_misses(found, own),
         *_all_rows(found, own),
     ]
@@ -237,12 +237,14 @@ def _small(found: Sequence[Record], own: str) -> list[str]:
     return ["## Small work", "\n".join(lines)]
 
 
-def _modelled(raw: Path) -> list[str]:
+def _modelled(raw: Path, found: Sequence[Record]) -> list[str]:
     """What the model of kernel time makes of the rows, if ``model.py`` has written it down."""
     path = raw / MODEL
     if not path.is_file():
         return []
     document = json.loads(path.read_text(encoding="utf-8"))
+    products = {r["name"] for r in found if r["set"] == "level2"}
+    left_out = [name for name in document["left_out"] if name not in products]
     rows = sorted(document["rows"], key=lambda r: -abs(r["held_out"]))
     errors = [
         "| error: mean of abs(ln(modelled / measured)) | |",
@@ -263,7 +265,7 @@ def _modelled(raw: Path) -> list[str]:
         f"{document['operators']} operators, by `python benchmarks/gpu/model.py {shown_path(raw)}`. Measured times are "
         "those of this page; kernels are those of the version that wrote the numbers. Of several kernels, sums are "
         "compared. Not compared, as they have no time for these kernels alone: "
-        f"{', '.join(document['left_out'])}.",
+        f"{', '.join(left_out) or 'none'}{', and those of level 2' if products else ''}.",
         "\n".join(errors),
         "\n".join(worst),
     ]

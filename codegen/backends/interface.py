@@ -58,6 +58,7 @@ class Capabilities:
         plans: it takes the HintGraph, in which no reduction is divided and no axes are merged, for targets of this
             class, and plans as many kernels as the graph needs; None: it takes the schedule for a
             :class:`~autofuse.targets.TargetSpec`.
+        gradients: the entries that take a graph of the gradient.
         masks: of a backend that plans: it reads with a mask what may lie outside of a tensor's memory
             (:func:`~autofuse.implgraph.lowering.lowering.lower_undivided`).
     """
@@ -67,6 +68,7 @@ class Capabilities:
     families: frozenset[str] | None = None
     split_entries: tuple[str, ...] = ()
     plans: type[PlannedTarget] | None = None
+    gradients: tuple[str, ...] = ()
     masks: bool = False
 
 
@@ -79,6 +81,7 @@ class Job:
         target: what the kernels are for.
         costs: of the templates, as the scheduler found them; None for a backend that plans.
         entry: how the kernel is entered, one of ``Capabilities.entries``.
+        backward: for an entry that has gradients, the graph of them, and the files of its kernel; None: there is none.
         check: prove what can be proved before it is written.
         observe: told about every pass inside a stage; None: nobody listens.
     """
@@ -89,6 +92,7 @@ class Job:
     entry: str = "launch"
     check: bool = False
     observe: Observer | None = None
+    backward: tuple[FusionGraph, Files] | None = None
 
     @property
     def chip(self) -> TargetSpec:

@@ -189,6 +189,12 @@ ADVICE: dict[str, Advice] = {
         "Measure again, or take the record out. `autofuse schema --results` has the ranges of results, `--bundle` "
         "those of bundles.",
     ),
+    "AF1404": Advice(
+        "`--backward` names a graph of the gradient whose inputs and outputs have other names, or other dtypes "
+        "or shapes, than those of the forward graph. Sizes are compared by the names of their symbols.",
+        "Rename: `grad_<output>` and names of the forward graph for inputs, `grad_<input>` for outputs "
+        "([torch_extension.md](torch_extension.md#the-gradient)).",
+    ),
     "AF1405": Advice(
         "The target file is no TOML, has a key that such a file does not have, or a value that no chip has. Each "
         "message has the line and the name of the figure.",

@@ -32,6 +32,7 @@ from autofuse.codegen.backends.ascendc.op_package.files import check_operator, o
 from autofuse.codegen.backends.ascendc.op_package.naming import operator_names
 from autofuse.codegen.backends.ascendc.project import project_files, shared_headers
 from autofuse.codegen.backends.ascendc.releases import all_releases, releases_of
+from autofuse.codegen.backends.ascendc.torchext.files import torch_files
 from autofuse.codegen.backends.interface import Capabilities, Files, Job, Stage
 from autofuse.codegen.ir.kernel_ir import KernelFn
 from autofuse.codegen.lower.kernel import lower_templates
@@ -56,7 +57,7 @@ class Kernel:
 
 #: What ``device_templates`` and ``host_templates`` are written for.
 _HEADERS = {"block_bytes": BLOCK_BYTES, "vector_bytes": 256, "repeats_max": 255}
-_CAN = Capabilities(ENTRIES, queues=True, split_entries=("launch",))
+_CAN = Capabilities(ENTRIES, queues=True, split_entries=("launch",), gradients=("torch",))
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,7 +129,7 @@ def _checked(job: Job, kernel: Kernel) -> Kernel:
 
 
 def _emitted(job: Job, kernel: Kernel) -> dict[str, str]:
-    """An operator package is a project of CANN, with files of other names."""
+    """An operator package is a project of CANN, with files of other names; one of PyTorch has more around it."""
     graph, schedule, target = job.graph, kernel.schedule, job.chip
     name = graph.name
     if job.entry == OP_PACKAGE:
@@ -145,6 +146,8 @@ def _emitted(job: Job, kernel: Kernel) -> dict[str, str]:
         files |= host_files(graph, schedule, job.costs)
         files |= project_files(graph, target, functions, needs)
     files[f"{graph.name}.json"] = metadata_text(graph, schedule, target, text, needs)
+    if job.entry == "torch":
+        files |= torch_files(graph, target, job.backward)
     return dict(sorted(files.items()))
 
 

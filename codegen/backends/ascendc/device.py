@@ -22,7 +22,11 @@ __all__ = ["ENTRIES", "OP_PACKAGE", "function_headers", "kernel_file"]
 
 #: Ways to enter the kernel, and the last parameter of each.
 OP_PACKAGE = "op-package"
-_TILING_PARAMETER = {"launch": "AutofuseTilingData t", OP_PACKAGE: "GM_ADDR tiling"}
+_TILING_PARAMETER = {
+    "launch": "AutofuseTilingData t",
+    OP_PACKAGE: "GM_ADDR tiling",
+    "torch": "AutofuseTilingData t",
+}
 ENTRIES = tuple(_TILING_PARAMETER)
 
 
@@ -47,7 +51,7 @@ def kernel_file(
 
     ``functions``: those of all templates after the passes, by name.
     ``entry``: ``launch``, the tiling data come by value (``<<<>>>``); ``op-package``, they come in GM and every tiling
-    key becomes a binary of its own.
+    key becomes a binary of its own; ``torch`` is entered as ``launch``.
     ``name``: of the kernel's function; empty for that of the graph.
     """
     tensors = parameter_names(graph)

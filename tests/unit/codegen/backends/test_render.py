@@ -11,6 +11,7 @@ from autofuse.codegen.backends.ascendc import device, project, releases
 from autofuse.codegen.backends.ascendc.host import client_launch, driver, host
 from autofuse.codegen.backends.ascendc.host import tiling as host_tiling
 from autofuse.codegen.backends.ascendc.op_package import files as op_package
+from autofuse.codegen.backends.ascendc.torchext import files as torch_files
 
 VIEWS = {
     "CMakeLists.txt.jinja": project._CMakeView,
@@ -40,6 +41,13 @@ VIEWS = {
     "calibration_store.cpp.jinja": folder._StoreView,
     "calibration_tiling.cpp.jinja": folder._TilingView,
     "calibration_vector.cpp.jinja": folder._VectorView,
+    "torch_init.py.jinja": torch_files._PackageView,
+    "torch_npu.cpp.jinja": torch_files._OperatorsView,
+    "torch_op.h.jinja": torch_files._OperatorView,
+    "torch_ops.cpp.jinja": torch_files._OperatorsView,
+    "torch_pyproject.toml.jinja": torch_files._ProjectView,
+    "torch_setup.py.jinja": torch_files._SetupView,
+    "torch_test.py.jinja": torch_files._TestView,
 }
 
 

@@ -1,0 +1,1 @@
+"""An operator of PyTorch around a kernel: what ``--entry torch`` writes beside the files of the kernel."""

@@ -1,0 +1,206 @@
+"""The gradient of an operator, from a graph that computes it: names say what is what.
+
+An input of that graph is ``grad_<output>``, the gradient of an output, or has the name of an input or an output of the
+forward graph.  An output is ``grad_<input>``.  The formula that PyTorch is given keeps what the graph reads.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from autofuse.base.diagnostics import AutofuseError, Diagnostic, Where
+from autofuse.codegen.backends.ascendc.torchext.schema import Operator, operator_of
+from autofuse.implgraph.expr.expression import Expr
+from autofuse.implgraph.ir.dtypes import DType
+from autofuse.implgraph.ir.fusion import FusionGraph, Tensor
+
+__all__ = ["Formula", "formula_of", "formula_text"]
+
+_GRAD = "grad_"
+_GRADIENT, _INPUT, _OUTPUT, _SIZE = "gradient", "input", "output", "size"
+
+
+@dataclass(frozen=True, slots=True)
+class _Source:
+    """Where an argument of the gradient comes from.
+
+    ``kind``: the gradient of a result, an argument or a result of the forward operator, with its ``index``, or a size:
+    ``dim`` of that argument, or the argument itself where ``dim`` is None; less ``plus``, over ``factor``.
+    """
+
+    kind: str
+    index: int
+    dim: int | None = None
+    factor: str = "1"
+    plus: str = "0"
+
+
+@dataclass(frozen=True, slots=True)
+class Formula:
+    """The gradient of an operator.
+
+    Attributes:
+        forward: the operator.
+        operator: the one that computes gradients, ``<name>_backward``.
+        sources: for every argument of it, where it comes from.
+        results: for every argument of the forward operator, the result that is its gradient; None: it has none.
+    """
+
+    forward: Operator
+    operator: Operator
+    sources: tuple[_Source, ...]
+    results: tuple[int | None, ...]
+
+
+def formula_of(forward: Operator, graph: FusionGraph) -> Formula:
+    """The formula from a graph of the gradient.
+
+    Raises:
+        AutofuseError: AF1404, every input and output of the graph that does not fit the forward graph.
+    """
+    operator = operator_of(graph, f"{forward.graph.name}_backward")
+    misfits = _Misfits(graph)
+    if any(a.written for a in (*forward.arguments, *operator.arguments)):
+        misfits.add("an operator that overwrites an input has no gradient in PyTorch")
+    sources = tuple(
+        _size_of(forward, a.symbol, misfits)
+        if a.symbol
+        else _source(forward, operator, a.tensor, misfits)
+        for a in operator.arguments
+    )
+    made: dict[str, int] = {}
+    known = {_GRAD + a.tensor: a.tensor for a in forward.tensors}
+    for k, r in enumerate(operator.results):
+        if r.name not in known:
+            text = f"the output {r.name!r} is no gradient of an input of {forward.graph.label}"
+            misfits.add(text, r.name, f"outputs are {_listed(known)}")
+            continue
+        of = known[r.name]
+        misfits.compare(r.name, r.dtype, r.shape, forward.graph.tensors[of])
+        made[of] = k
+    if misfits.found:
+        raise AutofuseError(misfits.found)
+    results = tuple(made.get(a.tensor) if a.tensor else None for a in forward.arguments)
+    return Formula(forward, operator, sources, results)
+
+
+class _Misfits:
+    """What does not fit, collected: AF1404 each."""
+
+    def __init__(self, graph: FusionGraph) -> None:
+        self.found: list[Diagnostic] = []
+        self._label = graph.label
+
+    def add(self, text: str, node: str = "", hint: str = "") -> None:
+        """Something that does not fit, with the tensor that it is about."""
+        text = f"{self._label}: {text}"
+        self.found.append(Diagnostic("AF1404", text, where=Where(node=node), hint=hint))
+
+    def compare(self, name: str, dtype: DType, shape: Sequence[Expr], other: Tensor) -> None:
+        """A tensor must have the dtype and the shape that it has in the forward graph."""
+        if (dtype, tuple(shape)) != (other.dtype, other.shape):
+            here, there = _kind(dtype, shape), _kind(other.dtype, other.shape)
+            text = f"{name!r} is {here}, and {there} in the forward graph"
+            self.add(text, name, "both graphs call a size by the same name")
+
+
+def _source(forward: Operator, backward: Operator, name: str, misfits: _Misfits) -> _Source:
+    """Where an input of the gradient comes from."""
+    graph, own = forward.graph, backward.graph.tensors[name]
+    tensors = {o.name: graph.tensors[o.tensor] for o in graph.outputs}
+    found: dict[str, tuple[_Source, Tensor]] = {
+        a.tensor: (_Source(_INPUT, i), graph.tensors[a.tensor])
+        for i, a in enumerate(forward.arguments)
+        if a.tensor
+    }
+    for i, r in enumerate(forward.results):
+        found.setdefault(r.name, (_Source(_OUTPUT, i), tensors[r.name]))
+        found.setdefault(_GRAD + r.name, (_Source(_GRADIENT, i), tensors[r.name]))
+    if name not in found:
+        text = f"the input {name!r} is nothing that {graph.label} reads or makes"
+        misfits.add(text, name, f"inputs are {_listed(found)}")
+        return _Source(_INPUT, 0)
+    source, other = found[name]
+    if own.scalar != (other.scalar and source.kind == _INPUT):
+        here, there = ("a scalar", "a tensor") if own.scalar else ("a tensor", "a scalar")
+        misfits.add(f"{name!r} is {here}, and {there} in the forward graph", name)
+    misfits.compare(name, own.dtype, own.shape, other)
+    return source
+
+
+def _size_of(forward: Operator, symbol: str, misfits: _Misfits) -> _Source:
+    """Where a size comes from that no shape of the gradient's inputs shows."""
+    for i, a in enumerate(forward.arguments):
+        if a.symbol == symbol:
+            return _Source(_SIZE, i)
+    for s in forward.solved:
+        if s.symbol == symbol:
+            return _Source(_SIZE, s.input, s.dim, s.factor, s.plus)
+    text = f"the size {symbol!r} follows from nothing that {forward.graph.label} reads"
+    misfits.add(text, hint="both graphs call a size by the same name")
+    return _Source(_SIZE, 0)
+
+
+def _kind(dtype: DType, shape: Sequence[Expr]) -> str:
+    return f"{dtype} [{', '.join(map(str, shape))}]"
+
+
+def _listed(names: Iterable[str]) -> str:
+    return ", ".join(repr(n) for n in names)
+
+
+def formula_text(f: Formula) -> str:
+    """The formula in Python, as PyTorch takes it."""
+    saved: list[str] = []
+    rest: list[str] = []
+    arguments = []
+    for s in f.sources:
+        if s.kind == _GRADIENT:
+            arguments.append(f"grads[{s.index}]")
+        elif s.kind == _SIZE:
+            arguments.append(f"ctx.rest[{len(rest)}]")
+            rest.append(_size_text(s))
+        elif s.kind == _INPUT and f.forward.arguments[s.index].kind == "Scalar":
+            arguments.append(f"ctx.rest[{len(rest)}]")
+            rest.append(f"inputs[{s.index}]")
+        else:
+            arguments.append(f"saved[{len(saved)}]")
+            one = len(f.forward.results) == 1
+            made = "output" if one else f"output[{s.index}]"
+            saved.append(made if s.kind == _OUTPUT else f"inputs[{s.index}]")
+    count = len(f.operator.results)
+    found = "found" if count == 1 else "found[{}]"
+    gradients = ", ".join("None" if k is None else found.format(k) for k in f.results)
+    return "\n".join(
+        [
+            "def _keep(ctx, inputs, output):",
+            '    """What the gradient reads."""',
+            f"    ctx.save_for_backward({', '.join(saved)})",
+            f"    ctx.rest = [{', '.join(rest)}]",
+            "",
+            "",
+            "def _gradients(ctx, *grads):",
+            '    """A gradient, or None, for every argument."""',
+            "    saved = ctx.saved_tensors",
+            f"    found = {f.operator.name}({', '.join(arguments)})",
+            f"    return {gradients}{',' if len(f.results) == 1 else ''}",
+            "",
+            "",
+            f'_torch.library.register_autograd("autofuse::{f.forward.name}", _gradients, setup_context=_keep)',
+        ]
+    )
+
+
+def _size_text(s: _Source) -> str:
+    if s.dim is None:
+        return f"inputs[{s.index}]"
+    size = f"inputs[{s.index}].shape[{s.dim}]"
+    if s.plus != "0":
+        size = f"({size} - {_number(s.plus)})"
+    return size if s.factor == "1" else f"{size} // {_number(s.factor)}"
+
+
+def _number(literal: str) -> int:
+    """An integer literal of C++ as a number."""
+    return int(literal.removeprefix("INT64_C(").removesuffix(")"))

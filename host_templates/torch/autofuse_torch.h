@@ -1,0 +1,245 @@
+// What operators of PyTorch need around a kernel: sizes that may be symbols, checks, and the library with the kernel.
+//
+// All is local to a translation unit: a process may load the extensions of many kernels.
+#ifndef AUTOFUSE_TORCH_H
+#define AUTOFUSE_TORCH_H
+
+#include <dlfcn.h>
+
+#include <algorithm>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include <ATen/EmptyTensor.h>
+#include <ATen/core/Tensor.h>
+#include <ATen/ops/empty.h>
+#include <ATen/ops/empty_strided.h>
+#include <ATen/ops/full.h>
+#include <c10/core/DeviceGuard.h>
+#include <c10/core/Scalar.h>
+#include <c10/core/SymInt.h>
+#include <c10/util/Exception.h>
+
+// The functions with which a graph writes its sizes; division rounds down, and a divisor of 0 gives 0.
+namespace autofuse {
+namespace {
+
+[[maybe_unused]] c10::SymInt FloorDiv(const c10::SymInt& a, const c10::SymInt& b)
+{
+    const auto x = a.maybe_as_int();
+    const auto y = b.maybe_as_int();
+    if (y && *y == 0) {
+        return 0;
+    }
+    if (x && y) {
+        return *x / *y - ((*x % *y != 0 && (*x < 0) != (*y < 0)) ? 1 : 0);
+    }
+    return a / b;  // of symbols it rounds down
+}
+
+[[maybe_unused]] c10::SymInt CeilDiv(const c10::SymInt& a, const c10::SymInt& b)
+{
+    return FloorDiv(a * c10::SymInt(-1), b) * c10::SymInt(-1);
+}
+
+[[maybe_unused]] c10::SymInt Mod(const c10::SymInt& a, const c10::SymInt& b)
+{
+    return a - FloorDiv(a, b) * b;
+}
+
+[[maybe_unused]] c10::SymInt Min(const c10::SymInt& a, const c10::SymInt& b)
+{
+    return a.min(b);
+}
+
+[[maybe_unused]] c10::SymInt Max(const c10::SymInt& a, const c10::SymInt& b)
+{
+    return a.max(b);
+}
+
+}  // namespace
+}  // namespace autofuse
+
+namespace autofuse_torch {
+namespace {
+
+constexpr size_t kWorkspaceAlign = 512;
+
+// Checks ------------------------------------------------------------------------------------------
+
+// An element type as Python has it.
+[[maybe_unused]] std::string Called(at::ScalarType dtype)
+{
+    return std::string(c10::getDtypeNames(dtype).first);
+}
+
+// dtype and rank of an argument; `name` is that of the schema.
+[[maybe_unused]] void CheckKind(const char* op, const char* name, const at::Tensor& t, at::ScalarType dtype, int64_t rank)
+{
+    TORCH_CHECK_TYPE(t.scalar_type() == dtype, op, ": ", name, " must be ", Called(dtype), ", not ", Called(t.scalar_type()));
+    TORCH_CHECK_VALUE(t.dim() == rank, op, ": ", name, " must have ", rank, " dimensions, not ", t.dim());
+}
+
+[[maybe_unused]] void CheckDevice(const char* op, const char* name, const at::Tensor& t, const at::Tensor& first)
+{
+    TORCH_CHECK_VALUE(t.device() == first.device(), op, ": ", name, " is on ", t.device(), ", and others on ", first.device());
+}
+
+// A dimension is what the graph says; `text` is that.
+[[maybe_unused]] void CheckSize(const char* op, const char* name, const at::Tensor& t, int64_t dim, const c10::SymInt& size,
+                                const char* text)
+{
+    TORCH_CHECK_VALUE(t.sym_size(dim).sym_eq(size).expect_true(__FILE__, __LINE__), op, ": dimension ", dim, " of ", name,
+                      " is ", t.sym_size(dim), "; the graph says ", text, ", which is ", size, " here");
+}
+
+// (size - plus) / factor: the symbol of which a dimension is factor * symbol + plus.
+[[maybe_unused]] c10::SymInt Solved(const at::Tensor& t, int64_t dim, int64_t factor, int64_t plus)
+{
+    const c10::SymInt rest = t.sym_size(dim) - c10::SymInt(plus);
+    return factor == 1 ? rest : autofuse::FloorDiv(rest, c10::SymInt(factor));
+}
+
+// Memory ------------------------------------------------------------------------------------------
+
+// A parameter of the kernel, which counts `offset` elements from its pointer to the first element.
+struct Buffer {
+    at::Tensor tensor;
+    bool written = false;
+    int64_t offset = 0;
+
+    void* Pointer() const { return static_cast<char*>(tensor.data_ptr()) - Before(); }
+    // From the pointer to the end of the last element.
+    uint64_t Bytes() const
+    {
+        return Before() + at::detail::computeStorageNbytes(tensor.sizes(), tensor.strides(), tensor.element_size());
+    }
+    int64_t Before() const { return offset * static_cast<int64_t>(tensor.element_size()); }
+};
+
+// The tensor with strides that the graph fixes, in elements: as it lies, or a copy. They do not matter where there is one
+// element.
+[[maybe_unused]] at::Tensor Laid(const at::Tensor& t, const std::vector<int64_t>& strides)
+{
+    bool fits = true;
+    for (int64_t d = 0; d < t.dim() && t.numel() != 0; ++d) {
+        fits = fits && (t.size(d) <= 1 || t.stride(d) == strides[static_cast<size_t>(d)]);
+    }
+    return fits ? t : at::empty_strided(t.sizes(), strides, t.options()).copy_(t);
+}
+
+// A number in memory of the device.
+[[maybe_unused]] at::Tensor Number(const at::Scalar& value, at::ScalarType dtype, const at::Tensor& like)
+{
+    return at::full({}, value, like.options().dtype(dtype));
+}
+
+// What is written in place of an argument goes back to it where the kernel could not write there.
+[[maybe_unused]] void HandBack(const at::Tensor& argument, const at::Tensor& written)
+{
+    if (!argument.is_same(written)) {
+        argument.copy_(written);
+    }
+}
+
+// The kernel --------------------------------------------------------------------------------------
+
+// A library with the kernel and its host functions; it stays open.
+struct Kernel {
+    void* handle = nullptr;
+    void* tiling = nullptr;
+    int64_t (*launch)(uint32_t, void*, void**, void*) = nullptr;
+    const char* (*text)(int64_t) = nullptr;
+    uint64_t tiling_bytes = 0;
+};
+
+// The folder of this extension.
+[[maybe_unused]] std::string Folder()
+{
+    Dl_info info = {};
+    if (dladdr(reinterpret_cast<void*>(&Folder), &info) == 0 || info.dli_fname == nullptr) {
+        return "";
+    }
+    const std::string path = info.dli_fname;
+    const size_t end = path.rfind('/');
+    return end == std::string::npos ? "" : path.substr(0, end + 1);
+}
+
+[[maybe_unused]] void* Function(const char* op, void* handle, const char* name)
+{
+    void* found = dlsym(handle, name);
+    TORCH_CHECK(found != nullptr, op, ": the library of the kernel has no function ", name, "; build the extension again");
+    return found;
+}
+
+// Opens FOLDER/FILE; `why` says what was left out of the build where it is not there.
+[[maybe_unused]] Kernel Open(const char* op, const std::string& file, const char* why)
+{
+    const std::string path = Folder() + file;
+    void* handle = dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
+    if (handle == nullptr) {
+        const char* error = dlerror();
+        TORCH_CHECK_NOT_IMPLEMENTED(false, op, ": ", why, " (", error == nullptr ? "" : error, ")");
+    }
+    Kernel k;
+    k.handle = handle;
+    k.tiling = Function(op, handle, "AutofuseTiling");
+    k.launch = reinterpret_cast<decltype(k.launch)>(Function(op, handle, "AutofuseLaunchArray"));
+    k.text = reinterpret_cast<decltype(k.text)>(Function(op, handle, "AutofuseErrorText"));
+    k.tiling_bytes = reinterpret_cast<uint64_t (*)()>(Function(op, handle, "GetTilingDataSize"))();
+    return k;
+}
+
+// What the tiling function chose for a call.
+struct Plan {
+    std::vector<uint64_t> data;
+    uint32_t workspace = 0;
+    uint32_t block_dim = 0;
+};
+
+// Every symbol is an int64_t.
+template <typename... Symbols>
+Plan PlanOf(const Kernel& kernel, const char* op, Symbols... symbols)
+{
+    Plan plan;
+    plan.data.resize(kernel.tiling_bytes / sizeof(uint64_t) + 1);
+    using Tiling = int64_t (*)(Symbols..., void*, uint32_t*, uint32_t*, void*);
+    const int64_t rc = reinterpret_cast<Tiling>(kernel.tiling)(symbols..., plan.data.data(), &plan.workspace,
+                                                               &plan.block_dim, nullptr);
+    TORCH_CHECK_VALUE(rc == 0, op, ": ", kernel.text(rc));
+    return plan;
+}
+
+// Memory of PyTorch's allocator on the device of `like`.
+[[maybe_unused]] at::Tensor Workspace(const Plan& plan, const at::Tensor& like)
+{
+    const int64_t bytes = plan.workspace == 0 ? 0 : static_cast<int64_t>(plan.workspace + kWorkspaceAlign);
+    return at::empty({bytes}, like.options().dtype(at::kByte));
+}
+
+// Pointers in the order of the kernel; the workspace begins at a multiple of 512.
+[[maybe_unused]] std::vector<void*> Pointers(const std::vector<Buffer>& buffers, const at::Tensor& workspace)
+{
+    std::vector<void*> out;
+    out.reserve(buffers.size() + 1);
+    for (const Buffer& b : buffers) {
+        out.push_back(b.Pointer());
+    }
+    const auto start = reinterpret_cast<uintptr_t>(workspace.numel() == 0 ? nullptr : workspace.data_ptr());
+    out.push_back(reinterpret_cast<void*>((start + kWorkspaceAlign - 1) / kWorkspaceAlign * kWorkspaceAlign));
+    return out;
+}
+
+// Whether no output has an element: such a launch may be left out.
+[[maybe_unused]] bool NothingToDo(const std::vector<Buffer>& buffers)
+{
+    return std::all_of(buffers.begin(), buffers.end(), [](const Buffer& b) { return !b.written || b.tensor.numel() == 0; });
+}
+
+}  // namespace
+}  // namespace autofuse_torch
+
+#endif
