@@ -26,6 +26,7 @@ from autofuse.targets import (
     Target,
     TargetSpec,
     ascend_chip,
+    find_known,
     find_target,
 )
 from autofuse.tracing import tracing
@@ -587,7 +588,7 @@ def built_again(graph: FusionGraph, files: Mapping[str, str]) -> BuildResult | S
     if not isinstance(target, str):
         text = f"{graph.name}.json does not say for which target the kernel is"
         raise AutofuseError.of("AF1001", text, hint="build the graph again")
-    spec = find_target(target)
+    spec = find_known(target)  # the name comes with the files: it opens no other one
     options: dict[str, Any] = {"invariant": facts.get("invariant") is True}
     templates = facts.get("templates")
     first = templates[0] if isinstance(templates, list) and templates else None

@@ -148,6 +148,7 @@ def _texts(program: Program, target: TargetSpec) -> MappingProxyType[str, str]:
     name = program.kernel
     pointers = (*(("x",) if program.length is not None else ()), "y", "workspace")
     fields = (
+        _Field("tiling_key", "uint32_t", 0, "there is one template"),
         _Field("block_dim", "uint32_t", 1, "number of cores"),
         *(_Field(p.name, "int64_t", p.low, p.meaning) for p in program.parameters),
     )

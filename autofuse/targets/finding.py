@@ -32,7 +32,7 @@ def find_target(name: str) -> Target:
         name: of a target; or the path of a target file of one's own, which ends in ``.toml``.
 
     Raises:
-        AutofuseError: AF5006 if there is none, or only the cost model knows it; AF1001, AF1003, AF1404 the file cannot
+        AutofuseError: AF5006 if there is none, or only the cost model knows it; AF1001, AF1003, AF1405 the file cannot
             be read or is wrong.
         TypeError: the name is no text.
     """
@@ -64,7 +64,7 @@ def load_target(name: str) -> TargetSpec:
         name: of a chip; or the path of a target file of one's own, which ends in ``.toml``.
 
     Raises:
-        AutofuseError: AF5006 if there is none, or only the cost model knows it; AF1001, AF1003, AF1404 the file cannot
+        AutofuseError: AF5006 if there is none, or only the cost model knows it; AF1001, AF1003, AF1405 the file cannot
             be read or is wrong.
         TypeError: the name is no text.
     """

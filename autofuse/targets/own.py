@@ -59,14 +59,14 @@ def read_target(path: str | Path) -> TargetSpec:
         The chip, with the ``name`` of the file and the base in ``base``.
 
     Raises:
-        AutofuseError: AF1001, AF1003, it cannot be read; AF1404 with all that is wrong in it, each with its line;
+        AutofuseError: AF1001, AF1003, it cannot be read; AF1405 with all that is wrong in it, each with its line;
             AF5006, there is no such base.
     """
     where = Where(str(path))
     try:
         text = named(Path(path), _MAX_BYTES).decode("utf-8")
     except UnicodeDecodeError:
-        raise AutofuseError.of("AF1404", "the target file is not UTF-8", where=where) from None
+        raise AutofuseError.of("AF1405", "the target file is not UTF-8", where=where) from None
     except (OSError, ValueError) as e:
         reason = e.strerror if isinstance(e, OSError) and e.strerror else str(e)
         code = "AF1001" if isinstance(e, OSError) else "AF1003"
@@ -80,7 +80,7 @@ def read_target(path: str | Path) -> TargetSpec:
         line, column = (int(x) for x in found.groups()) if found else (0, 0)
         reason = "it nests too deep" if isinstance(e, RecursionError) else str(e)[:200]
         where = Where(str(path), line=line, column=column)
-        raise AutofuseError.of("AF1404", f"this is no TOML: {reason}", where=where) from None
+        raise AutofuseError.of("AF1405", f"this is no TOML: {reason}", where=where) from None
     return _Reader(str(path), text, doc).target()
 
 
@@ -96,7 +96,7 @@ class _Reader:
         """Note what is wrong with a key; its line is that of the closest table that is found."""
         at = next((self.lines[key[:n]] for n in range(len(key), 0, -1) if key[:n] in self.lines), 0)
         where = Where(self.path, ".".join(key), at, 1 if at else 0)
-        self.found.append(Diagnostic("AF1404", message, where, hint))
+        self.found.append(Diagnostic("AF1405", message, where, hint))
 
     def finish(self) -> None:
         """Raise what was found."""

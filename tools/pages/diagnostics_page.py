@@ -190,16 +190,16 @@ ADVICE: dict[str, Advice] = {
         "those of bundles.",
     ),
     "AF1404": Advice(
-        "The target file is no TOML, has a key that such a file does not have, or a value that no chip has. Each "
-        "message has the line and the name of the figure.",
-        "See [target files](calibrate.md#target-files); `autofuse targets NAME` prints all figures of the base with "
-        "their units.",
-    ),
-    "AF1405": Advice(
         "`--backward` names a graph of the gradient whose inputs and outputs have other names, or other dtypes "
         "or shapes, than those of the forward graph. Sizes are compared by the names of their symbols.",
         "Rename: `grad_<output>` and names of the forward graph for inputs, `grad_<input>` for outputs "
         "([torch_extension.md](torch_extension.md#the-gradient)).",
+    ),
+    "AF1405": Advice(
+        "The target file is no TOML, has a key that such a file does not have, or a value that no chip has. Each "
+        "message has the line and the name of the figure.",
+        "See [target files](calibrate.md#target-files); `autofuse targets NAME` prints all figures of the base with "
+        "their units.",
     ),
     "AF2001": Advice(
         "The text is not what `autofuse dump --stage hint` or `impl` prints; it was edited, or "

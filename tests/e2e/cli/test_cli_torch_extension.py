@@ -47,5 +47,5 @@ def test_a_gradient_is_for_one_graph(autofuse: Callable) -> None:
 def test_a_gradient_that_does_not_fit(autofuse: Callable) -> None:
     done = autofuse("build", BACKWARD, "--entry", "torch", "--backward", FORWARD)
     assert done.code == 1
-    assert "error AF1405" in done.err
+    assert "error AF1404" in done.err
     assert "the output 'y' is no gradient of an input of swish_backward" in done.err

@@ -174,11 +174,11 @@ def test_all_that_is_wrong_is_told_at_once(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("data", "code"),
     [
-        (b"\xff\xfe", "AF1404"),
-        (b"x = " + b"[" * 50_000, "AF1404"),
-        (b"x = " + b"9" * 20_000, "AF1404"),
+        (b"\xff\xfe", "AF1405"),
+        (b"x = " + b"[" * 50_000, "AF1405"),
+        (b"x = " + b"9" * 20_000, "AF1405"),
         (b"#" * (1 << 19), "AF1003"),
-        (HEAD.encode() + b"[model]\nrow = " + b"{ a = " * 2000, "AF1404"),
+        (HEAD.encode() + b"[model]\nrow = " + b"{ a = " * 2000, "AF1405"),
     ],
 )
 def test_hostile_files_are_refused(tmp_path: Path, data: bytes, code: str) -> None:

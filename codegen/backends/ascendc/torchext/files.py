@@ -201,7 +201,7 @@ def torch_files(
         backward: the graph of its gradient, and the files of the kernel of that; None: it has no formula.
 
     Raises:
-        AutofuseError: AF5007, PyTorch has no such operator; AF1405, the graph of the gradient does not fit.
+        AutofuseError: AF5007, PyTorch has no such operator; AF1404, the graph of the gradient does not fit.
     """
     name = check_identifier(graph.name)
     whole = operator_of(graph)

@@ -57,7 +57,7 @@ def formula_of(forward: Operator, graph: FusionGraph) -> Formula:
     """The formula from a graph of the gradient.
 
     Raises:
-        AutofuseError: AF1405, every input and output of the graph that does not fit the forward graph.
+        AutofuseError: AF1404, every input and output of the graph that does not fit the forward graph.
     """
     operator = operator_of(graph, f"{forward.graph.name}_backward")
     misfits = _Misfits(graph)
@@ -86,7 +86,7 @@ def formula_of(forward: Operator, graph: FusionGraph) -> Formula:
 
 
 class _Misfits:
-    """What does not fit, collected: AF1405 each."""
+    """What does not fit, collected: AF1404 each."""
 
     def __init__(self, graph: FusionGraph) -> None:
         self.found: list[Diagnostic] = []
@@ -95,7 +95,7 @@ class _Misfits:
     def add(self, text: str, node: str = "", hint: str = "") -> None:
         """Something that does not fit, with the tensor that it is about."""
         text = f"{self._label}: {text}"
-        self.found.append(Diagnostic("AF1405", text, where=Where(node=node), hint=hint))
+        self.found.append(Diagnostic("AF1404", text, where=Where(node=node), hint=hint))
 
     def compare(self, name: str, dtype: DType, shape: Sequence[Expr], other: Tensor) -> None:
         """A tensor must have the dtype and the shape that it has in the forward graph."""

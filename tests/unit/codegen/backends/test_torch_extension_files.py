@@ -203,13 +203,13 @@ def test_everything_that_does_not_fit_is_said_at_once(
     )
     with pytest.raises(AutofuseError) as e:
         api.build(absolute(), entry="torch", backward=backward)
-    assert {d.code for d in e.value.diagnostics} == {"AF1405"}
+    assert {d.code for d in e.value.diagnostics} == {"AF1404"}
     for text in texts:
         assert text in str(e.value)
 
 
 def test_what_overwrites_an_input_has_no_gradient() -> None:
-    with pytest.raises(AutofuseError, match=r"AF1405.*overwrites an input has no gradient"):
+    with pytest.raises(AutofuseError, match=r"AF1404.*overwrites an input has no gradient"):
         api.build(GRAPHS["in_out"][0], entry="torch", backward=absolute(tensor="g", made="grad_g"))
 
 
