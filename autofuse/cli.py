@@ -80,7 +80,6 @@ class KernelJson(str, Enum):
 
 
 app.add_typer(kernelgen.app, name="kernelgen")
-chip.register(app)
 
 
 def _version(wanted: bool) -> None:
@@ -758,6 +757,10 @@ def knobs(json: Json = False) -> None:
         return show_knobs()
 
     _finish("knobs", action, json)
+
+
+# Behind the verbs that need no chip, in help as well.
+chip.register(app)
 
 
 def _finish(verb: str, action: Callable[[], Outcome], as_json: bool) -> None:

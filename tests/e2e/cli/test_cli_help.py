@@ -12,9 +12,9 @@ import autofuse as package
 from autofuse.cli import app, main
 
 VERBS = (
-    "bench", "import-msprof", "silicon", "calibrate", "tune", "adopt", "certify",
     "build", "run", "verify", "dump", "explain", "show", "schema", "new", "ops", "targets",
     "doctor", "cache", "knobs",
+    "bench", "import-msprof", "silicon", "calibrate", "tune", "adopt", "certify",
 )  # fmt: skip
 #: Verbs that have verbs of their own.
 GROUPS = ("kernelgen",)
