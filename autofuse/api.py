@@ -571,7 +571,8 @@ def built_again(graph: FusionGraph, files: Mapping[str, str]) -> BuildResult | S
         files: likewise; they may have been edited, or be of another version: what they show is taken where it fits.
 
     Raises:
-        AutofuseError: as :func:`build`; AF1001, the metadata do not say for which target the kernel is.
+        AutofuseError: as :func:`build`; AF1001, the metadata do not say for which target the kernel is; AF5006, for
+            one whose figures are in a file of the user's.
     """
     several = any(n.startswith("parts/") for n in files)
     names = [n for n in sorted(files) if n.startswith("parts/") and n.count("/") == 2]
@@ -588,6 +589,10 @@ def built_again(graph: FusionGraph, files: Mapping[str, str]) -> BuildResult | S
     if not isinstance(target, str):
         text = f"{graph.name}.json does not say for which target the kernel is"
         raise AutofuseError.of("AF1001", text, hint="build the graph again")
+    if "targetBase" in facts:
+        text = f"the kernel is for {target}, a target file of one's own, which the folder does not have"
+        hint = "name the graph, and the target file by -t, in place of the folder"
+        raise AutofuseError.of("AF5006", text, hint=hint)
     spec = find_known(target)  # the name comes with the files: it opens no other one
     options: dict[str, Any] = {"invariant": facts.get("invariant") is True}
     templates = facts.get("templates")

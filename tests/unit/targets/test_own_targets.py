@@ -205,3 +205,10 @@ def test_a_definition_of_an_operator_opens_no_target_file(tmp_path: Path) -> Non
 
     with pytest.raises(AutofuseError, match="AF5006"):
         describe(api.read(GRAPH), target=write(tmp_path, GOOD))
+
+
+def test_a_folder_does_not_have_the_target_file(tmp_path: Path) -> None:
+    """What builds the kernel of a folder again needs the figures."""
+    built = api.build(GRAPH, target=write(tmp_path, GOOD))
+    with pytest.raises(AutofuseError, match=r"AF5006.*for mine, a target file of one's own"):
+        api.built_again(built.graph, built.files)
