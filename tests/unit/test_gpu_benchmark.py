@@ -394,7 +394,8 @@ def test_a_fit_finds_the_figures_that_made_the_times():
 
 
 def test_operators_have_no_sizes():
-    names = {model.operator(r) for r in ROWS}
+    rows = [r for r in ROWS if r.set != "level2"]
+    names = {model.operator(r) for r in rows}
     assert {"softmax", "softmax bwd", "layer_norm", "19_ReLU", "cross_entropy bwd"} <= names
     assert not any("x" in n and n.replace("x", "").isdigit() for w in names for n in w.split())
-    assert len(names) < len(ROWS) / 2
+    assert len(names) < len(rows) / 2
