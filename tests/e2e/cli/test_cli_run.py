@@ -8,6 +8,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from autofuse import api
+from autofuse.codegen.backends.tuning_file import graph_digest
+
 pytestmark = pytest.mark.twin
 
 
@@ -171,6 +174,10 @@ def test_the_examples_of_the_help_work_on_the_graph_that_new_writes(
     assert autofuse("new", "first").code == 0
     np.save(tmp_path / "x.npy", np.ones((5, 1024), np.float16))
     assert autofuse("build", "first.json", "-o", "out").code == 0
+    tuning = {"schema": "autofuse.tuning/1", "graph": "first", "tilings": []}
+    digest = graph_digest(api.read(tmp_path / "first.json"))
+    tuning |= {"digest": digest, "target": "ascend910b1"}
+    (tmp_path / "first.tuning.json").write_text(json.dumps(tuning))
     ran = [e for e in examples if e[2] in ("first.json", "out")]
     assert len(ran) == len(examples) - 1
     without_triton = importlib.util.find_spec("triton") is None
