@@ -202,11 +202,14 @@ def test_sizes_that_do_not_fit_are_refused_before_the_graph_is_scheduled(
         assert [d.code for d in caught.value.diagnostics] == [code]
 
 
-def test_a_folder_is_no_graph_file_and_the_hint_says_what_to_do(
+def test_a_folder_that_build_wrote_is_explained_and_others_are_no_graph_file(
     autofuse: Callable, graph: Path, tmp_path: Path
 ) -> None:
     autofuse("build", graph, "-o", "out")
     done = autofuse("explain", "out")
+    assert (done.code, done.err) == (0, "")
+    assert done.out.startswith("kernel add_one for ascend910b1")
+    done = autofuse("show", "out")
     assert (done.code, done.out) == (1, "")
     assert "error AF1001: this folder has a generated kernel, not a graph file" in done.err
     assert "'autofuse run out' runs it, and times it with --html FILE" in done.err
