@@ -123,7 +123,7 @@ def bench(
     device measures one kernel at a time, in a process of its own.
     """
     from autofuse.bench.measure import Plan
-    from autofuse.commands.bench import bench_graphs
+    from autofuse.commands.chip.measuring import bench_graphs
 
     plan = Plan(warm_up, repeats, l2.value, seed, counters)
     raise typer.Exit(

@@ -66,7 +66,7 @@ def import_msprof(
     Kernels are recognised by their names; rows of other operators are counted and left. With the
     graphs, sizes follow from the shapes in the table, and the time of the cost model stands beside.
     """
-    from autofuse.commands.import_msprof import import_msprof as run
+    from autofuse.commands.chip.profiles import import_msprof as run
 
     raise typer.Exit(
         execute(

@@ -106,7 +106,7 @@ def silicon(
     """
 
     def action() -> Outcome:
-        from autofuse.commands import silicon as verb
+        from autofuse.commands.chip import kit as verb
 
         chosen = words or []
         part = None if only is None else only.value

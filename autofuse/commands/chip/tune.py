@@ -106,7 +106,7 @@ def tune(
     times are predicted: those of a chip by timed mode of the twin. build, run, verify, bench and
     explain take the file with --tuning.
     """
-    from autofuse.commands.tune import tune as run
+    from autofuse.commands.chip.trials import tune as run
 
     raise typer.Exit(
         execute(
