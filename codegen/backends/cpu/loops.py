@@ -49,6 +49,7 @@ class Loops:
         block: lanes of a block of COLUMNS; side of a square of TILES.
         passes: the reductions over the columns, pass by pass.
         kept: wide values that stay in a buffer from the pass that computes them to the ones that need them.
+        many: a result is made of so many elements that a sum of them in ``float`` loses digits.
     """
 
     name: str
@@ -60,6 +61,7 @@ class Loops:
     block: int
     passes: tuple[tuple[Node, ...], ...]
     kept: tuple[str, ...]
+    many: bool = False
 
 
 @frozen

@@ -33,6 +33,8 @@ _USUAL_CORES = 8
 _SQUARE = 32
 #: Lanes of a block of columns.
 _LANES = 256
+#: Elements of a sum that one ``float`` accumulates, with an error of some 1e-4 at most where all have one sign.
+_MANY = 1 << 13
 #: Results that a thread keeps to itself while it goes through its share of what is reduced.
 _KEPT = 2048
 
@@ -141,7 +143,8 @@ class _Planner:
                 threads = Threads.OUTER
         fits = self.value(nest.count(nest.cols)) * 4 <= self.target.cache_bytes // 2
         kept = _kept(nest, found) if fits and not scans and len(nest.cols) == 1 else ()
-        return Loops(name, nest, Form.ROWS, lanes, None, threads, 0, found, kept)
+        many = self._are_many(nest)
+        return Loops(name, nest, Form.ROWS, lanes, None, threads, 0, found, kept, many)
 
     def _columns(self, nest: Nest, name: str, lanes: int) -> Loops:
         found = _reductions(nest)
@@ -157,7 +160,11 @@ class _Planner:
             if rows // count * -(-count // block) >= 2 * self._cores:
                 break
             block //= 2
-        return Loops(name, nest, Form.COLUMNS, lanes, None, threads, block, found, ())
+        many = self._are_many(nest)
+        return Loops(name, nest, Form.COLUMNS, lanes, None, threads, block, found, (), many)
+
+    def _are_many(self, nest: Nest) -> bool:
+        return self.value(nest.count(nest.cols)) > _MANY
 
 
 def _check(nest: Nest) -> None:

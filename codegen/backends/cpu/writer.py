@@ -19,6 +19,7 @@ from autofuse.codegen.backends.cpu.ops.spelling import (
 from autofuse.codegen.nests.memory import Memory
 from autofuse.codegen.nests.nest import varies, walk
 from autofuse.implgraph.expr.expression import ONE, ZERO, Expr, Func
+from autofuse.implgraph.ir.dtypes import DType
 from autofuse.implgraph.ir.graph import Node
 
 __all__ = ["Writer"]
@@ -245,26 +246,29 @@ class Writer:
     def scan(self, n: Node, total: str) -> None:
         """A step of a running sum, and its value."""
         x = self.values[n.inputs[0]]
-        held = TYPES[n.y.dtype.name]
         if not n.attrs["exclusive"]:
             self.say(f"{total} += {x};")
-        self.define(n, f"static_cast<{held}>({total})" if n.y.dtype.kind != "f" else total)
+        self.define(n, self.result(n, total))
         if n.attrs["exclusive"]:
             self.say(f"{total} += {x};")
 
     def result(self, n: Node, text: str) -> str:
-        """The value of a reduction, in its own type, from an accumulator."""
+        """The value of a reduction or running sum, in its own type, from an accumulator."""
         if self.accumulated(n) == TYPES[n.y.dtype.name]:
             return text
         return f"static_cast<{TYPES[n.y.dtype.name]}>({text})"
 
     def accumulated(self, n: Node) -> str:
         """The type of the accumulator of a reduction or running sum."""
-        return TYPES[accumulator(n.op, self.named[n.inputs[0]].y.dtype).name]
+        return accumulator(*self._summed(n))
 
     def start(self, n: Node) -> str:
         """What that accumulator holds at first."""
-        return first(n.op, self.named[n.inputs[0]].y.dtype)
+        return first(*self._summed(n))
+
+    def _summed(self, n: Node) -> tuple[str, DType, bool]:
+        """Of a reduction or running sum: its op, the type of its elements, and whether one result takes many."""
+        return n.op, self.named[n.inputs[0]].y.dtype, self.loops.many
 
     def clauses(self, accumulators: Mapping[str, Node]) -> str:
         """The reduction clauses for accumulators by name."""

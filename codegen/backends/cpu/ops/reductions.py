@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from autofuse.codegen.backends.cpu.ops.spelling import literal
+from autofuse.codegen.backends.cpu.ops.spelling import TYPES, literal
 from autofuse.implgraph.ir.dtypes import BY_NAME, DType
 from autofuse.implgraph.ops.rows.reductions import neutral
 
@@ -57,22 +57,33 @@ def reduction(op: str, dtype: DType) -> Reduction:
     return _TABLE[op, dtype.kind == "f"]
 
 
-def accumulator(op: str, dtype: DType) -> DType:
-    """The type in which elements are accumulated: of sums of integers an unsigned one of 32 bits at least, which wraps.
+def accumulator(op: str, dtype: DType, many: bool) -> str:
+    """The type of C++ in which elements are accumulated.
+
+    Sums of integers wrap, so they are unsigned ones of 32 bits at least.  Sums of many floats are ``double``: how many
+    accumulators a compiler makes of one depends on the machine, and in a single ``float`` small addends get lost.
 
     Args:
         op: of ``REDUCES``, or Scan.
         dtype: of the elements.
+        many: one result takes a large number of them.
     """
+    if op in ("ReduceMax", "ReduceMin"):
+        return TYPES[dtype.name]
+    if dtype.kind != "f":
+        return TYPES[_wraps(dtype).name]
+    return "double" if many and op != "ReduceProd" else TYPES[dtype.name]
+
+
+def first(op: str, dtype: DType, many: bool) -> str:
+    """What an accumulator holds before the first element; arguments as above."""
+    if accumulator(op, dtype, many) == "double":
+        return "0.0"
     if dtype.kind == "f" or op in ("ReduceMax", "ReduceMin"):
-        return dtype
+        return literal(0 if op == "Scan" else neutral(op, dtype), dtype)
+    held = _wraps(dtype)
+    return literal(0 if op == "Scan" else int(neutral(op, dtype)) % (1 << held.bits), held)
+
+
+def _wraps(dtype: DType) -> DType:
     return BY_NAME[f"uint{max(dtype.bits, 32)}"]
-
-
-def first(op: str, dtype: DType) -> str:
-    """What an accumulator holds before the first element; ``dtype`` is that of the elements."""
-    held = accumulator(op, dtype)
-    if op == "Scan":
-        return literal(0, held)
-    value = neutral(op, dtype)
-    return literal(value if held.kind != "u" else int(value) % (1 << held.bits), held)
