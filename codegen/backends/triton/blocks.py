@@ -5,6 +5,7 @@ from __future__ import annotations
 from autofuse.codegen.backends.triton.kernels import Blocks
 
 __all__ = [
+    "LOST",
     "MOST_COLS",
     "MOST_PARTS",
     "MOST_REGISTERS",
@@ -26,6 +27,9 @@ __all__ = [
 WARP, MOST_WARPS = 32, 32
 #: Blocks of a cluster, at most: what the card takes.
 MOST_PARTS = 16
+#: Rows of a block in a cluster of as many for which Triton 3.8 forgets to reserve shared memory, and stops: so it is
+#: where a value per row of a second reduction is written.
+LOST = (4, 8)
 #: Registers of a thread, at most.
 MOST_REGISTERS = 255
 #: Elements of a row that one block holds at most; of more, several blocks of a cluster are faster.
@@ -93,6 +97,8 @@ def rows_in_registers(rows: int, cols: int, held: int, outer: bool, least: int) 
             return None
     while parts < MOST_PARTS and -(-rows // side) * parts < least and whole > 4096 * parts:
         parts *= 2
+    if parts == MOST_PARTS and side in LOST:
+        return None
     if parts > 1:
         return Blocks(side, power(cols) // parts, parts, max(4, _warps(whole // parts, each)))
     if not outer:

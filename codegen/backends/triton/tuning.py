@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 
 from autofuse.base.diagnostics import AutofuseError, Diagnostic, Where
 from autofuse.codegen.backends.triton.blocks import (
+    LOST,
     MOST_PARTS,
     MOST_REGISTERS,
     MOST_WARPS,
@@ -99,6 +100,11 @@ class Room:
             yield "parts", f"is {b.parts}; a cluster has at most {MOST_PARTS} blocks"
         if b.parts > 1 and not self.shares:
             yield "parts", f"is {b.parts}, but no cluster can share the rows of this kernel"
+        if b.parts == MOST_PARTS and b.rows in LOST:
+            yield (
+                "rows",
+                f"is {b.rows}: Triton does not compile it in a cluster of {b.parts} blocks",
+            )
         values = b.rows * b.cols * self.held
         if values > self.target.registers:
             text = f"{values} values of a block do not fit {self.target.registers} registers"

@@ -118,6 +118,11 @@ def test_sizes_that_cannot_be(written: Callable[..., Path], case: str) -> None:
     assert found.where.line > 1
 
 
+def test_blocks_that_triton_does_not_compile(written: Callable[..., Path]) -> None:
+    found = refused(written(softmax(), {"parts": 16, "rows": 8}), softmax())
+    assert "rows is 8: Triton does not compile it in a cluster of 16 blocks" in found.message
+
+
 def test_rows_that_do_not_fit(written: Callable[..., Path]) -> None:
     source = softmax(1000, 4096)
     found = refused(written(source, {"rows": 128}), source)
