@@ -7,6 +7,7 @@ from typing import Any
 import graph_strategies
 import pytest
 import storm_strategies as storms
+from corpus_sample import some
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 from op_steps import OPS, of_one_op
@@ -21,6 +22,8 @@ pytestmark = pytest.mark.twin
 
 #: Elements of a tensor, at most.
 ELEMENTS = 1 << 11
+#: The ops are dealt out to so many tests, of which a run takes half.
+PARTS = 8
 SETTINGS: dict[str, Any] = {
     "derandomize": True,  # the same graphs in every run
     "deadline": None,
@@ -64,11 +67,11 @@ def test_families(loops: WorkerPool, family: str) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("part", range(4))
+@pytest.mark.parametrize("part", some("ops on a CPU", PARTS // 2, PARTS))
 def test_every_op(loops: WorkerPool, part: int) -> None:
     """By itself, of two dtypes, in vectors."""
     rng = graph_strategies.Random(part)
-    for op in sorted(OPS)[part::4]:
+    for op in sorted(OPS)[part::PARTS]:
         found = list(of_one_op(rng, op))
         assert found, op
         for graph in found:

@@ -22,7 +22,7 @@ from autofuse.twin.run.worker import WorkerPool
 pytestmark = [pytest.mark.corpus, pytest.mark.triton, pytest.mark.slow]
 
 #: Graphs in scope, and of these those that run unless all do.
-IN_SCOPE, SAMPLE = 2035, 150
+IN_SCOPE, SAMPLE = 2035, 80
 #: Elements of a tensor, at most.
 ELEMENTS = 1 << 11
 
