@@ -8,7 +8,7 @@ import pytest
 from rich.cells import cell_len
 
 from autofuse import api
-from autofuse.commands.explain import explain
+from autofuse.commands.graphs.explaining import explain
 from autofuse.report.text.build import print_build
 from autofuse.report.text.console import Screen
 from autofuse.report.text.explain import print_explanation, print_kernels

@@ -33,7 +33,7 @@ __all__ = ["ATOL", "RTOL", "build_model", "is_model", "kernel_job", "run_model"]
 
 #: Tolerances of ``run`` where the command line gives none.
 RTOL, ATOL = 1e-3, 1e-5
-_JOB = "autofuse.commands.models:kernel_job"
+_JOB = "autofuse.commands.kernels.models:kernel_job"
 #: Enough of a file to know its format by.
 _HEAD = 16
 
