@@ -122,7 +122,7 @@ def certify(
     result = {"certificate": found, "written": [str(data), str(page)]}
 
     def show(screen: Console) -> None:
-        from autofuse.report.text.certificate import print_certificate
+        from autofuse.report.text.chip.certificate import print_certificate
 
         print_certificate(screen, result)
 

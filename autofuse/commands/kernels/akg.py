@@ -80,7 +80,7 @@ def build_akg(
     found = _built(graph, output, **options, tuning=tuning, force=force)
 
     def show(screen: Console) -> None:
-        from autofuse.report.text.akg import print_flow
+        from autofuse.report.text.kernels.akg import print_flow
 
         print_flow(screen, found, verbose=verbose)
 

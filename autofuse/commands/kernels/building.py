@@ -110,7 +110,7 @@ def build(
     }
 
     def show(screen: Console) -> None:
-        from autofuse.report.text.build import print_build, print_split
+        from autofuse.report.text.kernels.build import print_build, print_split
 
         show_one = print_split if "parts" in found else print_build
         show_one(screen, found, verbose=verbose)
@@ -261,7 +261,7 @@ def build_rows(
     }
 
     def show(screen: Console) -> None:
-        from autofuse.report.text.build import print_builds
+        from autofuse.report.text.kernels.build import print_builds
 
         print_builds(screen, found)
 

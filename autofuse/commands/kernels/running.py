@@ -130,7 +130,7 @@ def run(
     ok = all(row["ok"] for row in found["outputs"])
 
     def show(screen: Console) -> None:
-        from autofuse.report.text.verify import print_run
+        from autofuse.report.text.kernels.verify import print_run
 
         print_run(screen, found)
 

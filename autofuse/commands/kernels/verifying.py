@@ -122,7 +122,7 @@ def verify(
     }
 
     def show(screen: Console) -> None:
-        from autofuse.report.text.verify import print_verify
+        from autofuse.report.text.kernels.verify import print_verify
 
         print_verify(screen, found)
 
