@@ -17,7 +17,7 @@ from autofuse.base.cache import write_atomic
 from autofuse.base.cann import PRESET, PRESET_COMMANDS, first_failure
 from autofuse.base.diagnostics import AutofuseError, Where
 from autofuse.codegen.backends.ascendc.host.driver import part_folder, part_unit
-from autofuse.commands.machine import bisheng
+from autofuse.commands.environment.known import bisheng
 from autofuse.pyautofuse.bundle import unpack
 from autofuse.twin.run.compile import compile_kernel, compile_split
 

@@ -17,7 +17,7 @@ from autofuse.base.observing import Observer
 from autofuse.targets import Target
 
 if TYPE_CHECKING:
-    from autofuse.report.text.build_trace import BuildTrace
+    from autofuse.report.text.ir.build_trace import BuildTrace
 
 __all__ = ["Tracing", "tracing"]
 
@@ -46,7 +46,7 @@ def tracing(target: str | Target) -> Iterator[Tracing]:
     if not form:
         yield Tracing()
         return
-    from autofuse.report.text.build_trace import BuildTrace, trace_text
+    from autofuse.report.text.ir.build_trace import BuildTrace, trace_text
 
     trace = BuildTrace()
     held = Tracing(trace)

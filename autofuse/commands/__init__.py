@@ -1,1 +1,1 @@
-"""What the verbs do: ``autofuse.cli`` reads the words, these modules act on them."""
+"""The verbs: a folder by what they are about, in each the words of a verb and the modules that do its work."""

@@ -19,6 +19,7 @@ __all__ = [
     "Graph",
     "Invariant",
     "Json",
+    "KernelJson",
     "Partition",
     "Scheduler",
     "Seed",
@@ -81,6 +82,13 @@ class Check(str, Enum):
 
     all = "all"
     fast = "fast"
+
+
+class KernelJson(str, Enum):
+    """Keys of the JSON beside a binary."""
+
+    upstream = "upstream"
+    document = "document"
 
 
 Split = Annotated[

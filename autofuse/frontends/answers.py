@@ -83,7 +83,7 @@ class _Verification(_Model):
 
 
 def checked_verification(value: Any) -> dict[str, Any]:
-    """What :func:`autofuse.commands.jobs.verify_job` returned on another host.
+    """What :func:`autofuse.commands.kernels.jobs.verify_job` returned on another host.
 
     Returns:
         The value as it was given.

@@ -29,7 +29,7 @@ from autofuse.implgraph.ir.fusion import FusionGraph
 from autofuse.implgraph.ops.registry import lookup
 from autofuse.twin.run.worker import Outcome, WorkerPool
 
-JOB = "autofuse.commands.jobs:verify_job"
+JOB = "autofuse.commands.kernels.jobs:verify_job"
 DEFAULT = Path(__file__).resolve().parents[3] / "shared" / "corpus" / "akg"
 
 

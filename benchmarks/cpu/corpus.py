@@ -24,7 +24,7 @@ from typing import Any
 from autofuse import api
 from autofuse.base.diagnostics import AutofuseError
 from autofuse.commands.graph_files import UNSUPPORTED
-from autofuse.commands.verify import JOB
+from autofuse.commands.kernels.verifying import JOB
 from autofuse.implgraph.ir.fusion import FusionGraph
 from autofuse.twin.oracle.oracle import shape_of
 from autofuse.twin.oracle.sizes import largest_tensor

@@ -1,7 +1,7 @@
 """The page about measured times, and its pictures, from the raw files of ``run.py``.
 
 python benchmarks/gpu/report.py RAW                          writes docs/measured_gpu.md and docs/pictures/gpu_*.svg
-python benchmarks/gpu/report.py RAW --docs /tmp/docs         elsewhere
+python benchmarks/gpu/report.py RAW --docs FOLDER            elsewhere
 python benchmarks/gpu/report.py RAW --own generated          the generated modules in place of torch.compile
 """
 

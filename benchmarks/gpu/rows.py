@@ -1,6 +1,6 @@
 """Rows of the benchmark: what is computed, on which inputs, how many bytes it has to move, and what it should reach.
 
-The sets are in ``kernelbench.py``, ``operators.py``, ``sweep.py`` and ``level2.py``; :func:`rows` has them all.
+The sets are in ``sets/``; :func:`rows` has them all.
 """
 
 from __future__ import annotations
@@ -169,10 +169,10 @@ def backward_aim(dtype: torch.dtype, norm: bool) -> float:
 
 def rows(sets: Sequence[str] = SETS, patterns: Sequence[str] = ()) -> list[Row]:
     """Rows of some sets in order; with patterns (``fnmatch``, or a part of the name) only those."""
-    from kernelbench import KERNELBENCH
-    from level2 import LEVEL2
-    from operators import OPERATORS
-    from sweep import SWEEP
+    from sets.kernelbench import KERNELBENCH
+    from sets.level2 import LEVEL2
+    from sets.operators import OPERATORS
+    from sets.sweep import SWEEP
 
     found = [r for r in (*KERNELBENCH, *OPERATORS, *SWEEP, *LEVEL2) if r.set in sets]
     if not patterns:

@@ -2,7 +2,7 @@
 
     python benchmarks/gpu/run.py --set sweep --rows softmax --out raw --seconds 480
     python benchmarks/gpu/run.py --out raw --competitors eager,inductor,max,autofuse,quack,liger
-    python benchmarks/gpu/run.py --out /tmp/raw --device cpu --tiny --competitors eager
+    python benchmarks/gpu/run.py --out FOLDER --device cpu --tiny --competitors eager
 
 The raw files in ``--out`` (one per set) have one line per row.  A row that has an answer from every competitor is not
 measured again, unless ``--again`` says so; thus a set can be spread over several runs, and with ``--share K/N`` and a

@@ -8,11 +8,11 @@ import pytest
 from rich.cells import cell_len
 
 from autofuse import api
-from autofuse.commands.explain import explain
-from autofuse.report.text.build import print_build
+from autofuse.commands.graphs.explaining import explain
 from autofuse.report.text.console import Screen
-from autofuse.report.text.explain import print_explanation, print_kernels
 from autofuse.report.text.fitting import folded
+from autofuse.report.text.kernels.build import print_build
+from autofuse.report.text.kernels.explain import print_explanation, print_kernels
 from autofuse.report.text.tables import table
 
 ROOT = Path(__file__).parents[2]

@@ -16,7 +16,7 @@ from autofuse.codegen.passes import PIPELINE as KERNEL_PASSES
 from autofuse.implgraph.ir.fusion import FusionGraph
 from autofuse.implgraph.simplify.canonicalise import PIPELINE
 from autofuse.report.pages.build_trace_page import trace_page
-from autofuse.report.text.build_trace import LINES, STEP_LINES, BuildTrace, trace_text
+from autofuse.report.text.ir.build_trace import LINES, STEP_LINES, BuildTrace, trace_text
 from autofuse.schedule.axes.result import Verdict
 
 ROOT = Path(__file__).resolve().parents[2]

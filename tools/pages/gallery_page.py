@@ -13,7 +13,7 @@ from pathlib import Path
 from unittest import mock
 
 from autofuse import api
-from autofuse.commands.explain import explain
+from autofuse.commands.graphs.explaining import explain
 from autofuse.commands.outcome import Outcome
 from autofuse.report.pages.picture import to_svg
 from autofuse.report.text.console import console

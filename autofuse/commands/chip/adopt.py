@@ -104,7 +104,7 @@ def adopt(
     }
 
     def show(screen: Console) -> None:
-        from autofuse.report.text.edits import print_edits
+        from autofuse.report.text.kernels.edits import print_edits
 
         print_edits(screen, found)
 

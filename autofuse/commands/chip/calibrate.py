@@ -141,7 +141,7 @@ def _calibrate(
     from autofuse.commands.outcome import Outcome
     from autofuse.frontends.bundle import read_bundle
     from autofuse.frontends.results import read_results
-    from autofuse.report.text.calibration import print_calibration
+    from autofuse.report.text.chip.calibration import print_calibration
     from autofuse.report.text.console import progress
     from autofuse.targets import ascend_chip, find_known, find_target
 

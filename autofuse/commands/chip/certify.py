@@ -93,7 +93,7 @@ def certify(
     """Make a certificate, and write it as JSON and as a page."""
     from autofuse.certificate import certify as certified
     from autofuse.commands import writing
-    from autofuse.commands.build import DEFAULT_FOLDER
+    from autofuse.commands.kernels.building import DEFAULT_FOLDER
     from autofuse.implgraph.ir.serialise import json_text
     from autofuse.report.pages.certificate_page import certificate_page
     from autofuse.report.text.console import progress
@@ -122,7 +122,7 @@ def certify(
     result = {"certificate": found, "written": [str(data), str(page)]}
 
     def show(screen: Console) -> None:
-        from autofuse.report.text.certificate import print_certificate
+        from autofuse.report.text.chip.certificate import print_certificate
 
         print_certificate(screen, result)
 

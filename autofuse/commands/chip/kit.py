@@ -15,8 +15,8 @@ from autofuse.base.ending import EndedError
 from autofuse.commands.options import DEFAULT_TARGET
 from autofuse.commands.outcome import Outcome
 from autofuse.frontends.bundle import write_bundle
+from autofuse.report.text.chip.silicon import print_contents, print_units
 from autofuse.report.text.console import console, progress
-from autofuse.report.text.silicon import print_contents, print_units
 from autofuse.silicon.gathered import bundle_of, contents
 from autofuse.silicon.jobs import PROBE
 from autofuse.silicon.journal import Journal

@@ -79,7 +79,7 @@ def bench_graphs(
     found = _found(rows, rows_of_unbuilt, devices, plan, written)
 
     def show(screen: Console) -> None:
-        from autofuse.report.text.bench import print_bench
+        from autofuse.report.text.chip.bench import print_bench
 
         print_bench(screen, found)
 

@@ -81,7 +81,7 @@ def import_msprof(
         findings.append(Diagnostic("AF1403", text, where, hint))
 
     def show(screen: Console) -> None:
-        from autofuse.report.text.bench import print_import
+        from autofuse.report.text.chip.bench import print_import
 
         print_import(screen, result)
 

@@ -102,7 +102,7 @@ def tune(
     result = {"name": asked.label, "target": spec.name, "file": str(path), **found.to_json()}
 
     def show(screen: Console) -> None:
-        from autofuse.report.text.tuning import print_tuning
+        from autofuse.report.text.chip.tuning import print_tuning
 
         print_tuning(screen, result)
 

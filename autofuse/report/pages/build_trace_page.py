@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from html import escape
 
-from autofuse.report.text.build_trace import BuildTrace, Step, cost_text
+from autofuse.report.text.ir.build_trace import BuildTrace, Step, cost_text
 
 __all__ = ["trace_page"]
 

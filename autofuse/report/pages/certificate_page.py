@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from html import escape
 from typing import Any
 
-from autofuse.report.text.certificate import changes_text, proved_text
+from autofuse.report.text.chip.certificate import changes_text, proved_text
 
 __all__ = ["certificate_page"]
 

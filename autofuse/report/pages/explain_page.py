@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from html import escape
 from typing import Any
 
-from autofuse.report.text.explain import PARTS, facts, head, held
+from autofuse.report.text.kernels.explain import PARTS, facts, head, held
 from autofuse.report.text.tables import bytes_text
 
 __all__ = ["explain_page"]

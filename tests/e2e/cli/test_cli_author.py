@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from autofuse.commands.author import new
+from autofuse.commands.graphs.author import new
 
 
 def test_schema_is_a_json_schema(autofuse: Callable) -> None:

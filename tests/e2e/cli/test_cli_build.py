@@ -200,7 +200,7 @@ def test_a_folder_of_graphs(autofuse: Callable, native: Callable, tmp_path: Path
 
 
 def test_graphs_with_one_name_do_not_meet(tmp_path: Path) -> None:
-    from autofuse.commands.build import _folders
+    from autofuse.commands.kernels.building import _folders
 
     paths = [tmp_path / p for p in ("a.json", "a.onnx", "b/a.json", "b.json")]
     folders = _folders(paths, tmp_path, Path("out"))

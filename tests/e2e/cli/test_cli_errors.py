@@ -9,7 +9,7 @@ import pytest
 from malformed_cases import CASES
 
 from autofuse.cli import main
-from autofuse.commands import jobs
+from autofuse.commands.kernels import jobs
 
 #: Malformed graphs whose whole message is kept as a snapshot: changes to a valid graph.
 NODE = {"name": "n", "op": "Add", "inputs": ["x", "x"], "outputs": ["y"]}
@@ -157,7 +157,7 @@ def test_a_bug_in_a_verb_is_an_internal_error_too(
         raise KeyError("schema")
 
     monkeypatch.setenv("AUTOFUSE_CACHE_DIR", str(tmp_path))
-    monkeypatch.setattr("autofuse.commands.author.schema", broken)
+    monkeypatch.setattr("autofuse.commands.graphs.author.schema", broken)
     assert main(["schema"]) == 2
     assert "error AF9001: internal error: KeyError: 'schema'" in capsys.readouterr().err
 
@@ -169,7 +169,7 @@ def test_too_little_memory_is_no_internal_error(
         raise MemoryError("Unable to allocate 37.3 GiB")
 
     monkeypatch.setenv("AUTOFUSE_CACHE_DIR", str(tmp_path))
-    monkeypatch.setattr("autofuse.commands.author.schema", broken)
+    monkeypatch.setattr("autofuse.commands.graphs.author.schema", broken)
     assert main(["schema"]) == 1
     said = capsys.readouterr().err
     assert "error AF5003: there is not enough memory: Unable to allocate 37.3 GiB" in said
@@ -185,6 +185,6 @@ def test_a_worker_without_memory_says_which_limit_it_was(
         raise MemoryError
 
     monkeypatch.setenv("AUTOFUSE_CACHE_DIR", str(tmp_path))
-    monkeypatch.setattr("autofuse.commands.jobs._run", broken)
+    monkeypatch.setattr("autofuse.commands.kernels.jobs._run", broken)
     with pytest.raises(MemoryError):
         jobs.run_job({"path": "g.json"})

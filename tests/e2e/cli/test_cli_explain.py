@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from autofuse.base.diagnostics import AutofuseError
-from autofuse.commands.explain import explain
+from autofuse.commands.graphs.explaining import explain
 
 
 @pytest.fixture

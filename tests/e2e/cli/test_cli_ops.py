@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from autofuse.api import build
-from autofuse.commands.ops import ops
+from autofuse.commands.graphs.op_list import ops
 from autofuse.implgraph.ops.definition import OpDef
 from autofuse.implgraph.ops.registry import all_ops
 from autofuse.report.text.ops import file_text

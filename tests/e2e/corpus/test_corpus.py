@@ -18,7 +18,7 @@ from corpus_sample import WHOLE, some
 
 from autofuse import api
 from autofuse.base.diagnostics import AutofuseError
-from autofuse.commands.verify import verified_once
+from autofuse.commands.kernels.verifying import verified_once
 from autofuse.implgraph.cutting.dimensions import shrink
 from autofuse.twin.oracle.sizes import largest_tensor
 from autofuse.twin.run.worker import WorkerPool
@@ -105,7 +105,8 @@ def test_graphs_are_verified(
     monkeypatch.setenv("AUTOFUSE_CACHE_DIR", str(tmp_path / "cache"))
     # With pytest -n 2 another part runs at the same time.
     pool = WorkerPool(
-        "autofuse.commands.jobs:verify_job", workers=1 if "PYTEST_XDIST_WORKER" in os.environ else 2
+        "autofuse.commands.kernels.jobs:verify_job",
+        workers=1 if "PYTEST_XDIST_WORKER" in os.environ else 2,
     )
     options = {
         "target": api.DEFAULT_TARGET,

@@ -161,9 +161,9 @@ def test_a_command_that_is_interrupted_leaves_nothing(
     [
         (signal.SIGINT, "typer", ""),
         (signal.SIGTERM, "typer", ""),
-        (signal.SIGINT, "autofuse.commands.build", "interrupted\n"),
-        (signal.SIGTERM, "autofuse.commands.build", "interrupted\n"),
-        (signal.SIGHUP, "autofuse.commands.build", "interrupted\n"),
+        (signal.SIGINT, "autofuse.commands.kernels.building", "interrupted\n"),
+        (signal.SIGTERM, "autofuse.commands.kernels.building", "interrupted\n"),
+        (signal.SIGHUP, "autofuse.commands.kernels.building", "interrupted\n"),
     ],
 )
 def test_a_signal_while_modules_are_imported(

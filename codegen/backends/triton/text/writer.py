@@ -293,8 +293,8 @@ class Writer:
             self.define(n, text, dims)
 
     def scan(self, n: Node) -> None:
-        """The statements of a running sum; forms without columns have none."""
-        raise NotImplementedError
+        """The statements of a running sum: only of :class:`RowWriter`, as forms without columns have none."""
+        raise AssertionError(f"{n.name} runs along columns, and {self.kernel.form} has none")
 
     def _scaled(self, n: Node, x: Value, by: Value) -> None:
         """A row divided by one number is a row times its reciprocal."""

@@ -7,8 +7,8 @@ from typing import Any
 
 from rich.console import Console
 
-from autofuse.report.text.build import print_build, print_files
 from autofuse.report.text.console import printable
+from autofuse.report.text.kernels.build import print_build, print_files
 from autofuse.report.text.tables import bytes_text, number, table
 
 __all__ = ["print_flow"]

@@ -18,8 +18,8 @@ from autofuse.implgraph.ir.fusion import FusionGraph
 from autofuse.implgraph.ir.graph import HintGraph, ImplGraph
 from autofuse.implgraph.ir.printer import print_graph
 from autofuse.report.text.console import printable
-from autofuse.report.text.graph import fusion_text
-from autofuse.report.text.kernel import kernel_text
+from autofuse.report.text.ir.graph import fusion_text
+from autofuse.report.text.ir.kernel import kernel_text
 from autofuse.schedule.axes.result import ScheduleResult, Verdict
 
 __all__ = ["BuildTrace", "Step", "cost_text", "trace_text"]

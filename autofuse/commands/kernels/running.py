@@ -7,7 +7,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from autofuse.base.diagnostics import AutofuseError, Diagnostic
-from autofuse.commands import models, words
+from autofuse.commands import words
+from autofuse.commands.kernels import models
 from autofuse.commands.outcome import Outcome
 from autofuse.commands.writing import keep_inputs
 from autofuse.gpu.loading import CPU, memory_limit, only_on_cpu
@@ -18,7 +19,7 @@ if TYPE_CHECKING:
 
 __all__ = ["run"]
 
-JOB = "autofuse.commands.jobs:run_job"
+JOB = "autofuse.commands.kernels.jobs:run_job"
 
 #: What to do if a kernel in a folder differs from its graph on purpose.
 EDITED = (
@@ -129,7 +130,7 @@ def run(
     ok = all(row["ok"] for row in found["outputs"])
 
     def show(screen: Console) -> None:
-        from autofuse.report.text.verify import print_run
+        from autofuse.report.text.kernels.verify import print_run
 
         print_run(screen, found)
 

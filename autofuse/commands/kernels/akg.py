@@ -12,7 +12,7 @@ from autofuse.base import reading
 from autofuse.base.cann import PRESET
 from autofuse.base.collecting import collect_rarely
 from autofuse.base.diagnostics import AutofuseError
-from autofuse.commands.build import DEFAULT_FOLDER, build_rows, compile_project
+from autofuse.commands.kernels.building import DEFAULT_FOLDER, build_rows, compile_project
 from autofuse.commands.outcome import Outcome
 from autofuse.commands.words import target_option
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 __all__ = ["build_akg", "build_akg_job"]
 
-_JOB = "autofuse.commands.akg:build_akg_job"
+_JOB = "autofuse.commands.kernels.akg:build_akg_job"
 #: What makes the binary, by the kind of target.
 _COMPILERS = {"cpu": "the C++ compiler", "gpu": "Triton"}
 
@@ -80,7 +80,7 @@ def build_akg(
     found = _built(graph, output, **options, tuning=tuning, force=force)
 
     def show(screen: Console) -> None:
-        from autofuse.report.text.akg import print_flow
+        from autofuse.report.text.kernels.akg import print_flow
 
         print_flow(screen, found, verbose=verbose)
 

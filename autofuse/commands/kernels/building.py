@@ -15,8 +15,8 @@ from autofuse.base.cann import COMMAND_SECONDS, PRESET, PRESET_COMMANDS, first_f
 from autofuse.base.collecting import collect_rarely
 from autofuse.base.diagnostics import AutofuseError, Diagnostic, Where
 from autofuse.base.edits import blamed, stale_findings
+from autofuse.commands.environment.known import bisheng
 from autofuse.commands.graph_files import UNSUPPORTED, graph_files
-from autofuse.commands.machine import bisheng
 from autofuse.commands.outcome import Outcome
 from autofuse.commands.words import target_option
 from autofuse.targets import CpuTarget, GpuTarget, find_target
@@ -43,7 +43,7 @@ DEFAULT_FOLDER = Path("autofuse-out")
 _GRAPH_TIMEOUT_S = 2 * COMMAND_SECONDS + 100
 #: Graphs that one worker process builds: none of them leaves anything behind, and a new process costs as much as many.
 _GRAPHS_PER_WORKER = 5_000
-_JOB = "autofuse.commands.build:build_job"
+_JOB = "autofuse.commands.kernels.building:build_job"
 _STATES = ("built", "failed", "not supported yet")
 
 
@@ -70,7 +70,7 @@ def build(
     An ONNX model that cannot be read as one kernel is partitioned, unless ``partition`` is False; with True every one
     is.
     """
-    from autofuse.commands import models
+    from autofuse.commands.kernels import models
 
     if models.is_model(
         graph,
@@ -110,7 +110,7 @@ def build(
     }
 
     def show(screen: Console) -> None:
-        from autofuse.report.text.build import print_build, print_split
+        from autofuse.report.text.kernels.build import print_build, print_split
 
         show_one = print_split if "parts" in found else print_build
         show_one(screen, found, verbose=verbose)
@@ -261,7 +261,7 @@ def build_rows(
     }
 
     def show(screen: Console) -> None:
-        from autofuse.report.text.build import print_builds
+        from autofuse.report.text.kernels.build import print_builds
 
         print_builds(screen, found)
 

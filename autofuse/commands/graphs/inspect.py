@@ -15,7 +15,7 @@ from autofuse.commands import writing
 from autofuse.commands.outcome import Outcome
 from autofuse.implgraph.ir.printer import print_graph
 from autofuse.implgraph.ir.serialise import to_json
-from autofuse.report.text.graph import fusion_text
+from autofuse.report.text.ir.graph import fusion_text
 from autofuse.targets import TargetSpec, find_target
 from autofuse.tracing import tracing
 
@@ -75,7 +75,7 @@ def dump(graph: Path, *, stage: str | None, template: int | None, target: str) -
     impls = _impls(result, template)
     if stage == "impl":
         return _texts(stage, [(i.name, print_graph(i), to_json(i)) for i in impls])
-    from autofuse.report.text.kernel import kernel_json, kernel_text
+    from autofuse.report.text.ir.kernel import kernel_json, kernel_text
 
     functions = [made["passes"].functions[i.name] for i in impls]
     return _texts(stage, [(f.name, kernel_text(f), kernel_json(f)) for f in functions])
@@ -127,7 +127,7 @@ def show(graph: Path, output: Path | None) -> Outcome:
         found["picture"] = str(output)
 
     def show_text(screen: Console) -> None:
-        from autofuse.report.text.build import print_graph_summary
+        from autofuse.report.text.kernels.build import print_graph_summary
 
         print_graph_summary(screen, found)
         if output is not None:

@@ -100,8 +100,8 @@ def explain(
         writing.write_all({page: writing.text(explain_page(found))}, None)
 
     def show(screen: Console) -> None:
-        from autofuse.report.text.edits import print_edited
-        from autofuse.report.text.explain import print_explanation
+        from autofuse.report.text.kernels.edits import print_edited
+        from autofuse.report.text.kernels.explain import print_explanation
 
         print_explanation(screen, found)
         print_edited(screen, edited, UNEDITED)
@@ -166,7 +166,7 @@ def _kernels(
     }
 
     def show(screen: Console) -> None:
-        from autofuse.report.text.explain import print_kernels
+        from autofuse.report.text.kernels.explain import print_kernels
 
         print_kernels(screen, found)
         if tuning_out is not None:

@@ -10,8 +10,8 @@ from rich.console import Console
 from rich.text import Text
 
 from autofuse.report.text.console import printable
+from autofuse.report.text.kernels.timed import print_timed
 from autofuse.report.text.tables import number, table
-from autofuse.report.text.timed import print_timed
 
 __all__ = ["print_run", "print_verify"]
 

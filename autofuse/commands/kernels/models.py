@@ -33,7 +33,7 @@ __all__ = ["ATOL", "RTOL", "build_model", "is_model", "kernel_job", "run_model"]
 
 #: Tolerances of ``run`` where the command line gives none.
 RTOL, ATOL = 1e-3, 1e-5
-_JOB = "autofuse.commands.models:kernel_job"
+_JOB = "autofuse.commands.kernels.models:kernel_job"
 #: Enough of a file to know its format by.
 _HEAD = 16
 
@@ -115,7 +115,7 @@ def build_model(
     found["next"] = f"autofuse run {model}{words.target_option(target)}"
 
     def show(screen: Console) -> None:
-        from autofuse.report.text.model import print_model_build
+        from autofuse.report.text.kernels.model import print_model_build
 
         print_model_build(screen, found, verbose=verbose)
 
@@ -187,7 +187,7 @@ def run_model(
     }
 
     def show(screen: Console) -> None:
-        from autofuse.report.text.model import print_model_run
+        from autofuse.report.text.kernels.model import print_model_run
 
         print_model_run(screen, found)
 

@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 
 __all__ = ["MAX_ELEMENTS", "STATES", "verified_once", "verify"]
 
-JOB = "autofuse.commands.jobs:verify_job"
+JOB = "autofuse.commands.kernels.jobs:verify_job"
 #: A graph with a larger tensor is shrunk before it runs.
 MAX_ELEMENTS = 1 << 20
 STATES = ("passed", "failed", "not supported yet")
@@ -122,7 +122,7 @@ def verify(
     }
 
     def show(screen: Console) -> None:
-        from autofuse.report.text.verify import print_verify
+        from autofuse.report.text.kernels.verify import print_verify
 
         print_verify(screen, found)
 

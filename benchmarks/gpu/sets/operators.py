@@ -19,7 +19,8 @@ from rows import (
     forward_aim,
     wide,
 )
-from sweep import DTYPE_NAMES, layer_norm
+
+from sets.sweep import DTYPE_NAMES, layer_norm
 
 _Make = Callable[[Maker, Shape, torch.dtype], Case]
 

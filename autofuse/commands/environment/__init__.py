@@ -1,0 +1,1 @@
+"""Verbs about chips and this machine: ``targets``, ``doctor``, ``cache``, ``knobs``."""

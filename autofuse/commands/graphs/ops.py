@@ -1,0 +1,43 @@
+"""The words of the verb ``ops``."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from autofuse.commands.options import Json, examples
+from autofuse.commands.outcome import Outcome, execute
+
+__all__ = ["register"]
+
+
+def register(app: typer.Typer) -> None:
+    """Add the verb to the command line."""
+    app.command(
+        epilog=examples(
+            "autofuse ops",
+            "autofuse ops Softmax",
+            "autofuse ops Softmax --json | jq .result.example > softmax.json",
+        )
+    )(ops)
+
+
+def ops(
+    name: Annotated[
+        str | None, typer.Argument(metavar="[NAME]", help="All about this one.")
+    ] = None,
+    json: Json = False,
+) -> None:
+    """List the ops of graph files, or describe one.
+
+    Of one: attributes, how each chip computes which dtype, accuracy, other names, and a graph that
+    can be built.
+    """
+
+    def action() -> Outcome:
+        from autofuse.commands.graphs.op_list import ops
+
+        return ops(name)
+
+    raise typer.Exit(execute("ops", action, as_json=json))

@@ -1,0 +1,1 @@
+"""Verbs that make kernels and run them: ``build``, ``run``, ``verify``."""

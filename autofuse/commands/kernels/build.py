@@ -1,0 +1,201 @@
+"""The words of the verb ``build``."""
+
+from __future__ import annotations
+
+from enum import Enum
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from autofuse.base.diagnostics import AutofuseError
+from autofuse.commands.options import (
+    DEFAULT_TARGET,
+    Invariant,
+    Json,
+    KernelJson,
+    Partition,
+    Split,
+    Target,
+    Tuning,
+    examples,
+    path,
+)
+from autofuse.commands.outcome import Outcome, execute
+
+__all__ = ["register"]
+
+
+class Flow(str, Enum):
+    """Whose files a build makes, where they are not its own."""
+
+    akg = "akg"
+
+
+def register(app: typer.Typer) -> None:
+    """Add the verb to the command line."""
+    app.command(
+        epilog=examples(
+            "autofuse build first.json",
+            "autofuse build first.json -o out --target ascend910b2",
+            "autofuse build first.json -t nvidia-h100    a module of Triton kernels",
+            "autofuse build first.json -t nvidia-h100 --tuning blocks.json",
+            "autofuse build first.json -t cpu            C++ loops with OpenMP",
+            "autofuse build first.json --entry op-package --ub 65536",
+            "autofuse build first.json --entry torch     an operator of PyTorch",
+            "autofuse build y.json --entry torch --backward grad.json",
+            "autofuse build large.json --split -o out",
+            "autofuse build first.json --invariant       bits of a row whatever the batch",
+            "autofuse build graphs/ -o out --jobs 2",
+            "autofuse build model.onnx -o out         one kernel, or those of a network",
+            "autofuse build fused.info --flow akg -t gpu    PTX and JSON as of AKG",
+            "autofuse build first.json --json | jq .result.templates",
+        )
+    )(build)
+
+
+def build(
+    graph: Annotated[
+        Path,
+        typer.Argument(
+            parser=path,
+            metavar="GRAPH",
+            help="The graph file (JSON or ONNX), or a folder of them.",
+        ),
+    ],
+    output: Annotated[
+        Path | None,
+        typer.Option(
+            "--output",
+            "-o",
+            parser=path,
+            metavar="DIR",
+            help="Where to write.  [default: autofuse-out/NAME]",
+        ),
+    ] = None,
+    target: Target = DEFAULT_TARGET,
+    entry: Annotated[
+        str,
+        typer.Option(
+            "--entry",
+            help="launch: a library with C functions; op-package: a custom operator project of CANN; "
+            "torch: an extension of PyTorch. "
+            "Of Triton: launch; plain: kernel[grid](...), the form of the operators of FlagGems.",
+        ),
+    ] = "launch",
+    ub: Annotated[
+        int | None,
+        typer.Option("--ub", metavar="BYTES", help="UB that the kernel may use.  [default: all]"),
+    ] = None,
+    backward: Annotated[
+        Path | None,
+        typer.Option(
+            "--backward",
+            parser=path,
+            metavar="GRAPH",
+            help="For --entry torch: the graph of the gradient.",
+        ),
+    ] = None,
+    split: Split = False,
+    invariant: Invariant = False,
+    tuning: Tuning = None,
+    partition: Partition = None,
+    flow: Annotated[
+        Flow | None,
+        typer.Option(
+            "--flow",
+            help="Make what MindSpore AKG makes; -t also takes gpu, ascend.",
+            show_default=False,
+        ),
+    ] = None,
+    kernel_json: Annotated[
+        KernelJson | None,
+        typer.Option(
+            "--kernel-json",
+            help="Keys of the flow's JSON: AKG's own, or its description's.  [default: upstream]",
+            show_default=False,
+        ),
+    ] = None,
+    force: Annotated[
+        bool, typer.Option("--force", help="Overwrite files that were edited or are not ours.")
+    ] = False,
+    jobs: Annotated[
+        int, typer.Option("--jobs", "-j", min=0, help="Graphs at a time; 0: one per core.")
+    ] = 0,
+    verbose: Annotated[
+        bool, typer.Option("--verbose", "-v", help="List the files of a graph.")
+    ] = False,
+    json: Json = False,
+) -> None:
+    """Generate kernels of a graph: Ascend C, or Triton.
+
+    For a GPU (-t nvidia-h100) it is a module of Triton kernels, as many as the graph needs.
+    Of a folder, every graph in it gets a project of its own, at the same place inside DIR. Where
+    CANN is installed (ASCEND_HOME_PATH), it is compiled for the chip too. A graph that is too much
+    for one kernel is refused, and the message says where to cut it; --split cuts it there. Of an
+    ONNX model that is more than one kernel, every region that can be fused gets one. With
+    --flow akg a graph becomes what AKG's command makes of it: for a GPU, PTX and its JSON.
+    """
+
+    def action() -> Outcome:
+        if flow is not None:
+            from autofuse.commands.kernels.akg import build_akg
+
+            return build_akg(
+                graph,
+                output,
+                target=target,
+                keys=kernel_json.value if kernel_json is not None else None,
+                ub_bytes=ub,
+                tuning=tuning,
+                refused={
+                    "--split": split,
+                    "--partition": partition,
+                    "--entry": None if entry == "launch" else entry,
+                    "--invariant": invariant,
+                    "--backward": backward,
+                },
+                force=force,
+                jobs=jobs,
+                quiet=json,
+                verbose=verbose,
+            )
+        from autofuse.commands.kernels.building import build, build_many, only_of_flows
+
+        only_of_flows({"--kernel-json": kernel_json})
+        if graph.is_dir() and not partition:
+            if tuning is not None:
+                text = "a tuning file is for one graph"
+                raise AutofuseError.of("AF5007", text, hint="--tuning goes with one graph file")
+            if backward is not None:
+                text = "a graph of a gradient is for one graph"
+                raise AutofuseError.of("AF5007", text, hint="--backward goes with one graph file")
+            return build_many(
+                graph,
+                output,
+                target=target,
+                entry=entry,
+                ub_bytes=ub,
+                split=split,
+                invariant=invariant,
+                force=force,
+                jobs=jobs,
+                quiet=json,
+            )
+        return build(
+            graph,
+            output,
+            target=target,
+            entry=entry,
+            ub_bytes=ub,
+            split=split,
+            invariant=invariant,
+            tuning=tuning,
+            backward=backward,
+            partition=partition,
+            force=force,
+            quiet=json,
+            verbose=verbose,
+        )
+
+    raise typer.Exit(execute("build", action, as_json=json))

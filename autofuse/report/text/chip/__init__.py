@@ -1,0 +1,1 @@
+"""What verbs about kernels on real chips print."""

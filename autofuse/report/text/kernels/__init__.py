@@ -1,0 +1,1 @@
+"""What is printed of kernels: built, explained, run, compared."""
