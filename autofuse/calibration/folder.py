@@ -10,6 +10,8 @@ from types import MappingProxyType
 from autofuse import __version__
 from autofuse.calibration.instructions import CALLS
 from autofuse.calibration.programs import STORES, Parameter, Program
+from autofuse.codegen.backends.ascendc.host.abi import Field
+from autofuse.codegen.backends.ascendc.host.host import data_text, launch_text
 from autofuse.codegen.backends.ascendc.host.metadata import SCHEMA, target_json, tensor_json
 from autofuse.codegen.backends.ascendc.project import shared_headers
 from autofuse.codegen.backends.ascendc.provenance import graph_digest
@@ -24,34 +26,9 @@ __all__ = ["program_files", "program_graph"]
 
 
 @dataclass(frozen=True)
-class _Field:
-    name: str
-    ctype: str
-    default: int
-    meaning: str
-
-
-@dataclass(frozen=True)
-class _DataView:
-    banner: str
-    fields: tuple[_Field, ...]
-
-
-@dataclass(frozen=True)
 class _TilingView:
     banner: str
     symbols: tuple[Parameter, ...]
-
-
-@dataclass(frozen=True)
-class _LaunchView:
-    banner: str
-    graph: str
-    kernel_parameters: str
-    pointer_parameters: tuple[str, ...]
-    pointer_list: str
-    pointer_names: str
-    pointer_indices: tuple[int, ...]
 
 
 @dataclass(frozen=True)
@@ -146,29 +123,19 @@ def program_graph(program: Program) -> FusionGraph:
 def _texts(program: Program, target: TargetSpec) -> MappingProxyType[str, str]:
     head = f"// Calibration kernel {program.name} of autofuse {__version__}, target {target.name}."
     name = program.kernel
-    pointers = (*(("x",) if program.length is not None else ()), "y", "workspace")
     fields = (
-        _Field("tiling_key", "uint32_t", 0, "there is one template"),
-        _Field("block_dim", "uint32_t", 1, "number of cores"),
-        *(_Field(p.name, "int64_t", p.low, p.meaning) for p in program.parameters),
-    )
-    launch = _LaunchView(
-        head,
-        name,
-        ", ".join([*(f"GM_ADDR {p}" for p in pointers), "AutofuseTilingData t"]),
-        pointers,
-        ", ".join(pointers),
-        ", ".join(pointers),
-        tuple(range(len(pointers))),
+        Field("tiling_key", "uint32_t", 0, "there is one template"),
+        Field("block_dim", "uint32_t", 1, "number of cores"),
+        *(Field(p.name, "int64_t", p.low, p.meaning) for p in program.parameters),
     )
     kernel = render(program.template, _view(program, head, target))
     graph = program_graph(program)
     files = shared_headers(target.arch, ())
     needs = releases_of(kernel, files, target.arch)
     texts = {
-        "autofuse_tiling_data.h": render("tiling_data.h.jinja", _DataView(head, fields)),
+        "autofuse_tiling_data.h": data_text(head, fields),
         f"device/{name}_kernel.cpp": kernel,
-        f"host/{name}_launch.cpp": render("launch.cpp.jinja", launch),
+        f"host/{name}_launch.cpp": launch_text(graph, head),
         f"host/{name}_tiling.cpp": render(
             "calibration_tiling.cpp.jinja", _TilingView(head, program.parameters)
         ),

@@ -20,7 +20,7 @@ from autofuse.results import BuildResult, SplitResult, read_folder
 from autofuse.targets import TargetSpec, load_chip
 from autofuse.twin.oracle.data import POISON
 from autofuse.twin.run.arguments import named_inputs
-from autofuse.twin.run.kernel import Frame, Run, TwinKernel, frame_of, hand_back
+from autofuse.twin.run.kernel import Frame, Run, TwinKernel, frame_of, hand_back, needs_launcher
 from autofuse.twin.verify.split import read_parts
 
 __all__ = ["L2_STATES", "NpuKernel"]
@@ -57,7 +57,8 @@ class NpuKernel:
 
     Raises:
         AutofuseError: AF5011 CANN is missing or too old, AF5012 the runtime fails, AF5013 the kernel does not
-            compile, AF5007 there is no such chip, or the kernel is for another architecture or not in Ascend C.
+            compile, AF5007 there is no such chip, or the kernel is for another architecture, not in Ascend C, or of an
+            operator package.
 
     A graph of several kernels runs by its driver, one after another on one stream.
     """
@@ -72,6 +73,7 @@ class NpuKernel:
         timeout: float = 60.0,
     ) -> None:
         about = _metadata(files, graph)
+        needs_launcher(graph, files)
         indices = parse_devices(device)
         if len(indices) != 1:
             raise AutofuseError.of("AF5007", f"a kernel runs on one chip, not on {device}")

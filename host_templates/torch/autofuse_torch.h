@@ -67,6 +67,8 @@ namespace autofuse_torch {
 namespace {
 
 constexpr size_t kWorkspaceAlign = 512;
+// Of the C interface of the kernel that is called here: that of autofuse_status.h, which the library has and this one not.
+constexpr uint32_t kAbiVersion = 1;
 
 // Checks ------------------------------------------------------------------------------------------
 
@@ -175,6 +177,15 @@ struct Kernel {
     return found;
 }
 
+// The library has the C interface that this header calls, by the version that it says itself.
+[[maybe_unused]] void CheckAbi(const char* op, void* handle)
+{
+    const auto version = reinterpret_cast<uint32_t (*)()>(Function(op, handle, "AutofuseAbiVersion"))();
+    TORCH_CHECK(version == kAbiVersion, op, ": the library of the kernel has version ", version,
+                " of the C interface, and this extension calls version ", kAbiVersion,
+                "; build the extension again");
+}
+
 // Opens FOLDER/FILE; `why` says what was left out of the build where it is not there.
 [[maybe_unused]] Kernel Open(const char* op, const std::string& file, const char* why)
 {
@@ -184,6 +195,7 @@ struct Kernel {
         const char* error = dlerror();
         TORCH_CHECK_NOT_IMPLEMENTED(false, op, ": ", why, " (", error == nullptr ? "" : error, ")");
     }
+    CheckAbi(op, handle);
     Kernel k;
     k.handle = handle;
     k.tiling = Function(op, handle, "AutofuseTiling");

@@ -191,6 +191,30 @@ def test_a_device_that_was_left_out_of_the_build_is_named(tmp_path: Path) -> Non
         operator("scaled_softmax")(torch.empty_quantized([2], torch.zeros(1)), 1.0)
 
 
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        (
+            "unsigned AutofuseAbiVersion(void) { return 99; }",
+            "has version 99 of the C interface, and this extension calls version 1; build the extension again",
+        ),
+        ("int nothing;", "has no function AutofuseAbiVersion; build the extension again"),
+    ],
+)
+def test_a_library_with_another_interface_is_refused(text: str, says: str, tmp_path: Path) -> None:
+    """In a process of its own: an operator opens its library once."""
+    inside = Path(str(package("scaled_softmax").__file__)).parent
+    shutil.copyfile(inside / "_ops.so", tmp_path / "_ops.so")
+    (tmp_path / "other.c").write_text(text)
+    library = "libscaled_softmax_twin.so"
+    subprocess.run(["gcc", "-shared", "-fPIC", "-o", library, "other.c"], cwd=tmp_path, check=True)
+    call = "import torch; torch.ops.load_library('./_ops.so'); torch.ops.autofuse.scaled_softmax(torch.ones(2, 3), 1.0)"
+    done = subprocess.run(
+        [sys.executable, "-c", call], cwd=tmp_path, capture_output=True, text=True
+    )
+    assert f"autofuse::scaled_softmax: the library of the kernel {says}" in done.stderr
+
+
 def test_the_project_is_built_and_its_own_test_passes(tmp_path: Path) -> None:
     """As its user does: the command, setup.py with CMake, and pytest on what it wrote."""
     graph = Path(__file__).parents[2] / "examples" / "add_bias_dynamic.json"

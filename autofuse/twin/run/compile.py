@@ -43,6 +43,7 @@ __all__ = [
     "compile_kernel",
     "compile_split",
     "level",
+    "no_operator_package",
     "toolchain",
     "twin_files",
 ]
@@ -178,12 +179,7 @@ def compile_kernel(
     """
     opt = opt or level()
     _check(files, name, opt)
-    if not _sources(files) and any(p.startswith("op_kernel/") for p in files):
-        raise AutofuseError.of(
-            "AF5007",
-            "this is an operator package, which its own project builds and CANN calls",
-            hint="build the graph with --entry launch to run it here",
-        )
+    no_operator_package(files, name)
     if not _sources(files):
         raise ValueError("there is no .cpp file under device/ or host/")
     twin, cxx = twin_files(), toolchain()
@@ -204,6 +200,24 @@ def compile_kernel(
         return made(texts, [*call, *linked], key, library, name, few, later)
 
     return although_emptied(make)
+
+
+def no_operator_package(files: Mapping[str, str], name: str) -> None:
+    """Refuse the files of an operator package, whose kernel CANN alone can launch.
+
+    Args:
+        files: path inside the output folder -> text.
+        name: of the graph, for the message.
+
+    Raises:
+        AutofuseError: AF5007, they are those of ``--entry op-package``.
+    """
+    if not _sources(files) and any(p.startswith("op_kernel/") for p in files):
+        raise AutofuseError.of(
+            "AF5007",
+            f"{name} is an operator package: its kernel is launched through aclnn, not by a function of its own",
+            hint="build the graph with --entry launch for a kernel that runs here",
+        )
 
 
 def compile_split(

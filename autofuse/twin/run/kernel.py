@@ -20,6 +20,7 @@ from autofuse.targets import TargetSpec, known_target
 from autofuse.twin.oracle.data import POISON, buffer_extent, poisoned, strided_copy
 from autofuse.twin.oracle.oracle import shape_of
 from autofuse.twin.run.arguments import checked_inputs, misfit, named_inputs
+from autofuse.twin.run.compile import no_operator_package
 from autofuse.twin.run.findings import KernelText, diagnostics_of
 from autofuse.twin.run.native import CHECKS, KernelLibrary, Region, Tiling
 from autofuse.twin.run.record import Recording, core_bytes, read_records
@@ -69,12 +70,12 @@ def chip_named(files: Mapping[str, str], name: str) -> TargetSpec:
 
 
 def needs_launcher(graph: FusionGraph, files: Mapping[str, str]) -> None:
-    """Raises AF5007 for a kernel of Ascend C without the function that launches it, which the twin calls."""
-    is_kernel = f"device/{graph.name}_kernel.cpp" in files
-    if is_kernel and f"host/{graph.name}_launch.cpp" not in files:
-        text = f"{graph.label} was built for a custom-op project, which brings its own launcher"
-        hint = "the twin runs what build writes with --entry launch"
-        raise AutofuseError.of("AF5007", text, hint=hint)
+    """Raises AF5007 for a kernel of Ascend C without the function that launches it, as in an operator package."""
+    no_operator_package(files, graph.label)
+    launcher = f"host/{graph.name}_launch.cpp"
+    if f"device/{graph.name}_kernel.cpp" in files and launcher not in files:
+        text = f"{graph.label} has no launcher: {launcher} is not among its files"
+        raise AutofuseError.of("AF5007", text, hint="build writes it with --entry launch")
 
 
 @dataclass(frozen=True, slots=True)

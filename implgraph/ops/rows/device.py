@@ -316,7 +316,7 @@ ROWS: tuple[OpDef, ...] = (
             frozenset({"int16", "uint16", "int32", "uint32", "float16", "bfloat16", "float32"}),
             inplace=False,
         ),
-        cost="unary",
+        cost="duplicate",
     ),
     # [a, x, y] -> [a, y, x] in UB: how a tile lies for a copy, and how it lies for the calls of its group.
     device_op(

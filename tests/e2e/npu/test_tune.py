@@ -5,10 +5,14 @@ from __future__ import annotations
 import json
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
+from calibration_bundles import TARGET, bundle
 from fake_canns import FakeCann
 
+from autofuse.commands.chip.trials import tune
+from autofuse.frontends.bundle import bundle_bytes
 from autofuse.frontends.tuning_store import read_records
 
 pytestmark = [pytest.mark.twin, pytest.mark.slow]
@@ -94,6 +98,44 @@ def test_without_a_device_the_twin_predicts(autofuse: Callable, graph: Path) -> 
     assert done.code == 0, done.err
     assert "predictions of the model: nothing was measured" in done.out
     assert "us (model)" in done.out
+
+
+def test_a_bundle_gives_the_model_its_figures(graph: Path, tmp_path: Path) -> None:
+    """A chip that takes long to start a core, and one that does not; both in one store."""
+    kit = ("start.", "sync.c48", "load.memory", "load.one")
+    tuned: dict[str, Any] = {}
+    for name, cycles in (("slow", 400), ("usual", 0)):
+        measured = bundle(
+            fake=True,
+            only=lambda c: c.name.startswith(kit),
+            more=lambda c, n=cycles: n * c.parameters["cores"] / TARGET.clock_mhz,
+        )
+        source = tmp_path / f"{name}.json"
+        source.write_bytes(bundle_bytes(measured, packed=False))
+        tuned[name] = tune(
+            graph,
+            tmp_path / f"{name}.tuning.json",
+            shapes=["rows=512"],
+            target="ascend910b2",
+            device="cpu",
+            budget=None,
+            top=2,
+            rounds=3,
+            seed=0,
+            store=tmp_path / "store.jsonl",
+            bundle=source,
+            quiet=True,
+        ).result
+    slow, usual = (tuned[n]["contests"][0] for n in ("slow", "usual"))
+    assert slow["winner"] is not None
+    assert usual["winner"] is None
+    assert slow["default_us"][0] > 1.5 * usual["default_us"][0]
+    # What one bundle predicts is not taken for what the other does.
+    assert len({r.context for r in read_records(tmp_path / "store.jsonl")}) == 2
+    (device,) = tuned["slow"]["devices"]
+    assert device["device"] == "model of ascend910b2_fake, in timed mode of the twin"
+    (times,) = json.loads((tmp_path / "slow.tuning.json").read_text())["times"]
+    assert (times["status"], times["fake"]) == ("modelled", True)
 
 
 def test_what_cannot_be(autofuse: Callable, graph: Path, tmp_path: Path) -> None:

@@ -6,6 +6,7 @@ import json
 import os
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +15,9 @@ from fake_canns import FakeCann
 
 from autofuse import api
 from autofuse.base import programs
+from autofuse.base.diagnostics import AutofuseError
+from autofuse.certificate import certify
+from autofuse.npu.kernel import NpuKernel
 
 GRAPHS = Path(__file__).parents[3] / "tests" / "snapshot" / "graphs"
 
@@ -119,11 +123,24 @@ def test_a_package_that_was_not_built_is_not_installed(tmp_path: Path) -> None:
         assert says in done.stderr
 
 
-def test_the_twin_does_not_take_an_operator_package(tmp_path: Path) -> None:
-    from autofuse.base.diagnostics import AutofuseError
+def timed(folder: Path) -> object:
+    return api.timed(folder, {})
 
+
+@pytest.mark.parametrize("load", [api.load, NpuKernel.load, certify, timed])
+def test_an_operator_package_is_launched_by_cann_alone(
+    load: Callable[[Path], object], tmp_path: Path
+) -> None:
     api.build(GRAPHS / "in_out.json", entry="op-package").write(tmp_path)
     assert json.loads((tmp_path / "in_out.json").read_text())["kernelName"] == "in_out"
-    with pytest.raises(AutofuseError, match="operator package") as e:
-        api.load(tmp_path)
+    with pytest.raises(AutofuseError, match=r"AF5007: in_out is an operator package: .* aclnn") as e:
+        load(tmp_path)
     assert "--entry launch" in e.value.diagnostics[0].hint
+
+
+def test_a_launcher_that_is_missing_is_named() -> None:
+    built = api.build(GRAPHS / "in_out.json", target="ascend910b2")
+    launcher = "host/in_out_launch.cpp"
+    files = {p: t for p, t in built.files.items() if p != launcher}
+    with pytest.raises(AutofuseError, match=f"AF5007: in_out has no launcher: {launcher}"):
+        NpuKernel(files, built.graph)

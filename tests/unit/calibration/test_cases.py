@@ -9,9 +9,11 @@ import pytest
 from autofuse.base.diagnostics import AutofuseError
 from autofuse.calibration.cases import Case, calibration_cases, case_work
 from autofuse.calibration.folder import program_files
+from autofuse.calibration.instructions import INSTRUCTIONS, Instruction
 from autofuse.calibration.programs import PROGRAMS, checked_parameters, program_of
 from autofuse.schedule.cost.cost import evaluate
 from autofuse.targets import TargetSpec, VectorCost, load_target, target_names
+from autofuse.twin.timed.pricing import kind_of
 
 CHIP = load_target("ascend910b2")
 
@@ -50,6 +52,11 @@ def test_all_figures_of_the_model_are_told_but_for_these() -> None:
         "model.vector_fused",
         *(f"vector.{k}.{p}" for k in ("none", "transpose") for p in ("head", "rate16", "rate32")),
     }
+
+
+@pytest.mark.parametrize("call", INSTRUCTIONS, ids=lambda c: c.name)
+def test_a_call_tells_the_row_by_which_generated_kernels_are_priced(call: Instruction) -> None:
+    assert kind_of(call.text.partition("(")[0]) == call.kind
 
 
 @pytest.mark.parametrize("name", target_names())

@@ -22,7 +22,8 @@ def print_tuning(screen: Console, found: Row) -> None:
     if not measured:
         screen.print("all times are predictions of the model: nothing was measured", style="yellow")
     if any(d.get("fake") == "true" for d in found["devices"]):
-        text = "the device is a stand-in for tests: its times say nothing of a chip"
+        what = "the device is" if measured else "the figures are those of"
+        text = f"{what} a stand-in for tests: its times say nothing of a chip"
         screen.print(text, style="yellow")
     unit = "us" if measured else "us (model)"
     out = table(

@@ -28,7 +28,7 @@ from autofuse.schedule.search.costs import Costs
 from autofuse.schedule.search.given import GivenTiling
 from autofuse.targets import TargetSpec
 
-__all__ = ["Solution", "host_files", "infer_shape_file", "solve"]
+__all__ = ["Solution", "data_text", "host_files", "infer_shape_file", "launch_text", "solve"]
 
 MAX_RANK = 16
 
@@ -105,14 +105,18 @@ def host_files(
     name = check_identifier(graph.name)
     target = costs.target
     head = banner(graph, target.name)
-    data = _DataView(head, tiling_fields(graph, results))
     return {
-        "autofuse_tiling_data.h": render("tiling_data.h.jinja", data),
+        "autofuse_tiling_data.h": data_text(head, tiling_fields(graph, results)),
         f"host/{name}_tiling.cpp": render_tiling(graph, results, costs, given),
         f"host/{name}_infer_shape.cpp": infer_shape_file(graph, target),
         f"host/{name}_get_kernel.cpp": render("get_kernel.cpp.jinja", _KernelView(head, name)),
-        f"host/{name}_launch.cpp": render("launch.cpp.jinja", _launch_view(graph, head)),
+        f"host/{name}_launch.cpp": launch_text(graph, head),
     }
+
+
+def data_text(head: str, fields: tuple[Field, ...]) -> str:
+    """The text of ``autofuse_tiling_data.h``; ``head``: the comment that it begins with."""
+    return render("tiling_data.h.jinja", _DataView(head, fields))
 
 
 def infer_shape_file(graph: FusionGraph, target: TargetSpec) -> str:
@@ -124,9 +128,10 @@ def infer_shape_file(graph: FusionGraph, target: TargetSpec) -> str:
     return render("infer_shape.cpp.jinja", _infer_view(graph, banner(graph, target.name)))
 
 
-def _launch_view(graph: FusionGraph, head: str) -> _LaunchView:
+def launch_text(graph: FusionGraph, head: str) -> str:
+    """The text of ``host/<g>_launch.cpp``; ``head``: the comment that it begins with."""
     pointers = pointer_parameters(graph)
-    return _LaunchView(
+    view = _LaunchView(
         banner=head,
         graph=graph.name,
         kernel_parameters=", ".join([f"GM_ADDR {p}" for p in pointers] + ["AutofuseTilingData t"]),
@@ -135,6 +140,7 @@ def _launch_view(graph: FusionGraph, head: str) -> _LaunchView:
         pointer_names=", ".join(pointers),
         pointer_indices=tuple(range(len(pointers))),
     )
+    return render("launch.cpp.jinja", view)
 
 
 def _infer_view(graph: FusionGraph, head: str) -> _InferView:

@@ -139,8 +139,9 @@ def test_the_levels_are_those_of_the_knob() -> None:
     assert tuple(re.findall(r"\w+", names[1])) == knobs.LOG_LEVEL.values
 
 
-def test_header_and_package_have_one_version() -> None:
-    found = re.search(r"kAbiVersion = (\d+);", read_text("autofuse_status.h"))
+@pytest.mark.parametrize("header", ["autofuse_status.h", "autofuse_torch.h"])
+def test_header_and_package_have_one_version(header: str) -> None:
+    found = re.search(r"kAbiVersion = (\d+);", read_text(header))
     assert found is not None
     assert int(found[1]) == abi.ABI_VERSION
 
