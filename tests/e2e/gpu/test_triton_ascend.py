@@ -16,11 +16,13 @@ from typing import Any
 
 import pytest
 import triton_ascend_worker
+from triton_checks import found_wrong
 
 from autofuse import api
 from autofuse.codegen.backends.triton.backend import entry_point
 from autofuse.implgraph.ir.fusion import FusionGraph
 from autofuse.targets import load_gpu
+from autofuse.twin.run.worker import WorkerPool
 
 TARGET = load_gpu("triton-ascend910b1")
 ROOT = Path(__file__).parents[3]
@@ -134,19 +136,17 @@ def test_sums_beside_rows_are_one_pass() -> None:
 @pytest.mark.triton
 @INTERPRETED
 @pytest.mark.parametrize("name", CASES)
-def test_in_the_interpreter(name: str) -> None:
+def test_in_the_interpreter(interpreter: WorkerPool, name: str) -> None:
     source, shapes = CASES[name]
-    report = api.verify(source, target=TARGET, shapes=shapes, seed=17)
-    assert report.ok, report.diagnostics
+    assert not found_wrong(interpreter, source, bindings=shapes, seed=17, target=TARGET.name)
 
 
 @pytest.mark.triton
 @INTERPRETED
 @pytest.mark.parametrize("target", [TARGET.name, "nvidia-h100"])
-def test_sums_beside_rows_whose_offsets_take_64_bits(target: str) -> None:
-    source = sums_beside(most=1 << 28)
-    report = api.verify(source, target=target, shapes=[{"rows": 0}, {"rows": 53}], seed=3)
-    assert report.ok, report.diagnostics
+def test_sums_beside_rows_whose_offsets_take_64_bits(interpreter: WorkerPool, target: str) -> None:
+    source, shapes = sums_beside(most=1 << 28), [{"rows": 0}, {"rows": 53}]
+    assert not found_wrong(interpreter, source, bindings=shapes, seed=3, target=target)
 
 
 @pytest.mark.skipif("TRITON_ASCEND" not in os.environ, reason="no wheel of triton-ascend")

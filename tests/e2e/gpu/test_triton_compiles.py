@@ -68,14 +68,13 @@ def test_each_kind_of_work(rows_and_cols: tuple[Any, Any], tmp_path: Path) -> No
     compiled(tmp_path)
 
 
-@pytest.mark.parametrize("rows_and_cols", [(5, 37), (33, 300)], ids=str)
-def test_random_blocks(rows_and_cols: tuple[int, int], tmp_path: Path) -> None:
+def test_random_blocks(tmp_path: Path) -> None:
     """Of tuning files: what is taken, the compiler takes too."""
     seed = secrets.randbelow(1 << 31)
     rng = Random(seed)
     sys.stdout.write(f"seed {seed}\n")
     for what, made in {**REDUCTIONS, **SUMS, **MOVES}.items():
-        graph, name = made(*rows_and_cols), what.replace(" ", "_")
+        graph, name = made(33, 300), what.replace(" ", "_")
         (tmp_path / f"{name}.json").write_text(json.dumps(graph), encoding="utf-8")
         tuning, _ = random_tuning(rng, tmp_path / f"{name}.json")
         (tmp_path / f"{name}.tuning").write_text(tuning.text(), encoding="utf-8")
