@@ -65,6 +65,7 @@ def calibration_cases(target: TargetSpec) -> tuple[Case, ...]:
         *_copies(target),
         *_scalars(),
         *_vectors(target),
+        *_tensors(target),
         *_barriers(target),
         *_hints(target),
         *_larger_than_l2(target),
@@ -166,6 +167,12 @@ def _copies(target: TargetSpec) -> Iterator[Case]:
 
 def _store(name: str, figures: tuple[str, ...], *, risk: int = 0, **sizes: int) -> Case:
     return Case(f"store.{name}", "store", sizes, figures, "warm", risk)
+
+
+def _tensors(target: TargetSpec) -> Iterator[Case]:
+    """Kernels with many tensors: the model has no cost of one, and these show whether the chip has."""
+    for cores in _counts_of_cores(target)[::2]:
+        yield Case(f"tensors.c{cores}", "tensors", {"cores": cores}, (), "clear")
 
 
 def _scalars() -> Iterator[Case]:

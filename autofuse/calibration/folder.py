@@ -9,7 +9,7 @@ from types import MappingProxyType
 
 from autofuse import __version__
 from autofuse.calibration.instructions import CALLS
-from autofuse.calibration.programs import STORES, Parameter, Program
+from autofuse.calibration.programs import BLOCK, STORES, Parameter, Program
 from autofuse.codegen.backends.ascendc.host.abi import Field
 from autofuse.codegen.backends.ascendc.host.host import data_text, launch_text
 from autofuse.codegen.backends.ascendc.host.metadata import SCHEMA, target_json, tensor_json
@@ -37,6 +37,25 @@ class _PlainView:
 
     banner: str
     name: str
+
+
+@dataclass(frozen=True)
+class _Block:
+    """Of an input: its name, and its first element in UB."""
+
+    name: str
+    at: int
+
+
+@dataclass(frozen=True)
+class _TensorsView:
+    """``elements`` and ``bytes`` are those of all blocks of a core."""
+
+    banner: str
+    name: str
+    blocks: tuple[_Block, ...]
+    elements: int
+    bytes: int
 
 
 @dataclass(frozen=True)
@@ -105,14 +124,15 @@ class _VectorView:
 
 
 def program_graph(program: Program) -> FusionGraph:
-    """The parameters, the input and the output of a kernel as those of a graph, which has no nodes."""
+    """The parameters, the inputs and the output of a kernel as those of a graph, which has no nodes."""
     tensors = {"y": Tensor("y", BY_NAME[program.dtype], (program.results,))}
     if program.length is not None:
-        tensors["x"] = Tensor("x", BY_NAME["float32"], (program.length,))
+        shape = (program.length,)
+        tensors |= {n: Tensor(n, BY_NAME["float32"], shape) for n in program.inputs}
     return FusionGraph(
         program.kernel,
         tuple(Symbol(p.name, p.low, p.high) for p in program.parameters),
-        () if program.length is None else ("x",),
+        program.inputs,
         (),
         (GraphOutput("y", "y"),),
         MappingProxyType(dict(sorted(tensors.items()))),
@@ -171,6 +191,10 @@ def _view(program: Program, head: str, target: TargetSpec) -> object:
         )
     if program.reads:
         return _ScalarView(head, name, program.reads, tuple(range(program.reads)))
+    if program.operands > 1:
+        blocks = tuple(_Block(n, BLOCK * k) for k, n in enumerate(program.inputs))
+        elements = BLOCK * len(blocks)
+        return _TensorsView(head, name, blocks, elements, 4 * elements)
     if program.template == "calibration_start.cpp.jinja":
         return _StartView(head, name, program.barriers)
     if program.template == "calibration_store.cpp.jinja":

@@ -22,7 +22,16 @@ from autofuse.implgraph.expr.expression import Expr, sym
 from autofuse.schedule.cost.cost import Body, Call, Copy, Loop, Reach, Traffic, Work
 from autofuse.targets import TargetSpec
 
-__all__ = ["PROGRAMS", "STORES", "Parameter", "Program", "checked_parameters", "program_of"]
+__all__ = [
+    "BLOCK",
+    "PROGRAMS",
+    "STORES",
+    "TENSORS",
+    "Parameter",
+    "Program",
+    "checked_parameters",
+    "program_of",
+]
 
 Array: TypeAlias = npt.NDArray[Any]
 Sizes: TypeAlias = Mapping[str, int]
@@ -33,9 +42,12 @@ _MOST_BYTES = 2 << 30
 _PERIOD = 251
 #: Bytes of one element of what is loaded and stored.
 _WIDTH = 4
-_BLOCK = 8
+#: Elements of a block of 32 bytes.
+BLOCK = 8
 #: Stores of a turn of the loop.
 STORES = 8
+#: Inputs of the kernel with many tensors.
+TENSORS = 6
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,9 +68,9 @@ class Program:
         name: part of the name of the C function; an identifier.
         template: file of its text.
         parameters: its sizes, in the order of the tiling function.
-        length: elements of the input, by the parameters; None where there is no input.
+        length: elements of an input, by the parameters; None where there is none.
         results: elements of the output, by the parameters.
-        dtype: of the output; the input is float32.
+        dtype: of the output; inputs are float32.
         work: what the kernel does, for the cost model.
         want: the output, from the input and the sizes.
         slack: how far an element may be from that, as a part of it.
@@ -66,6 +78,7 @@ class Program:
         reads: elements that one turn of the loop reads into registers.
         commands: DMA commands that load one tile.
         barriers: whether all cores meet.
+        operands: number of inputs, all of which hold the same.
     """
 
     name: str
@@ -81,14 +94,22 @@ class Program:
     reads: int = 0
     commands: int = 1
     barriers: bool = False
+    operands: int = 1
 
     @property
     def kernel(self) -> str:
         """Name of the C function."""
         return f"calibration_{self.name}"
 
+    @property
+    def inputs(self) -> tuple[str, ...]:
+        """Names of the inputs."""
+        if self.length is None:
+            return ()
+        return tuple(f"x{k or ''}" for k in range(self.operands))
+
     def input(self, sizes: Sizes) -> Array | None:
-        """What the kernel loads; None where it loads nothing."""
+        """What each input holds; None where the kernel loads nothing."""
         if self.length is None:
             return None
         return np.resize(np.arange(_PERIOD, dtype=np.float32), self.length.evaluate(sizes))
@@ -136,7 +157,8 @@ def checked_parameters(program: Program, sizes: Sizes, target: TargetSpec) -> di
     if sizes["cores"] > target.aiv_cores:
         text = f"{sizes['cores']} cores, {target.name} has {target.aiv_cores}"
         raise _implausible(program, text)
-    elements = [e.evaluate(sizes) for e in (program.length, program.results) if e is not None]
+    tensors = (*(program.length for _ in program.inputs), program.results)
+    elements = [e.evaluate(sizes) for e in tensors if e is not None]
     if sum(elements) * _WIDTH > _MOST_BYTES:
         raise _implausible(program, f"tensors of {sum(elements)} elements")
     return dict(sizes)
@@ -155,13 +177,13 @@ def _ones(_: Array | None, sizes: Sizes, *, count: Expr, value: float, dtype: st
     return np.full(count.evaluate(sizes), value, np.dtype(dtype))
 
 
-def _stored_block(elements: int = _BLOCK) -> Body:
+def _stored_block(elements: int = BLOCK) -> Body:
     """What stores the result of a core."""
     return Body((), (Call("duplicate", elements, 32),), (Copy(1, 1, _WIDTH * elements),))
 
 
 def _start(p: Sizes, _: TargetSpec) -> Work:
-    written = _WIDTH * _BLOCK * p["cores"]
+    written = _WIDTH * BLOCK * p["cores"]
     return Work(
         p["cores"],
         (Loop(_stored_block(), 1),),
@@ -256,14 +278,33 @@ def _vector(p: Sizes, target: TargetSpec, *, call: Instruction) -> Work:
     )
 
 
+def _tensors(p: Sizes, _: TargetSpec) -> Work:
+    """A block of each tensor; one call and one store for all, which other kernels have too."""
+    block = _WIDTH * BLOCK
+    loaded = Copy(TENSORS, TENSORS, block, block)
+    moved = TENSORS * block
+    stored = Copy(1, 1, moved, _power_of_two(512, moved))
+    body = Body((loaded,), (Call("unary", TENSORS * BLOCK, 32),), (stored,), buffers=1)
+    whole = moved * p["cores"]
+    traffic = Traffic(read=whole, written=whole, cached=2 * whole)
+    return Work(p["cores"], (Loop(body, 1),), traffic)
+
+
+def _side_by_side(x: Array | None, _: Sizes) -> Array:
+    """The blocks of all tensors, which are equal, core by core."""
+    assert x is not None
+    found: Array = np.tile(x.reshape(-1, BLOCK), TENSORS).reshape(-1)
+    return found
+
+
 def _scalar(p: Sizes, _: TargetSpec, *, reads: int) -> Work:
-    written = _WIDTH * _BLOCK * p["cores"]
+    written = _WIDTH * BLOCK * p["cores"]
     loops = (Loop(Body(scalar_reads=reads), p["turns"]), Loop(_stored_block(), 1))
     return Work(p["cores"], loops, Traffic(written=written, cached=written))
 
 
 def _summed(_: Array | None, p: Sizes, *, reads: int) -> Array:
-    return np.full(_BLOCK * p["cores"], reads * p["turns"], np.int32)
+    return np.full(BLOCK * p["cores"], reads * p["turns"], np.int32)
 
 
 # the table --------------------------------------------------------------------------------------
@@ -382,6 +423,17 @@ _ALL: tuple[Program, ...] = (
         "float32",
         _copy,
         _plus_one,
+    ),
+    Program(
+        "tensors",
+        "calibration_tensors.cpp.jinja",
+        (_CORES,),
+        BLOCK * sym("cores"),
+        TENSORS * BLOCK * sym("cores"),
+        "float32",
+        _tensors,
+        _side_by_side,
+        operands=TENSORS,
     ),
     *(_program_of_reads(n) for n in (2, 16)),
     *(_program_of_call(c) for c in INSTRUCTIONS),

@@ -133,7 +133,9 @@ def test_an_operator_package_is_launched_by_cann_alone(
 ) -> None:
     api.build(GRAPHS / "in_out.json", entry="op-package").write(tmp_path)
     assert json.loads((tmp_path / "in_out.json").read_text())["kernelName"] == "in_out"
-    with pytest.raises(AutofuseError, match=r"AF5007: in_out is an operator package: .* aclnn") as e:
+    with pytest.raises(
+        AutofuseError, match=r"AF5007: in_out is an operator package: .* aclnn"
+    ) as e:
         load(tmp_path)
     assert "--entry launch" in e.value.diagnostics[0].hint
 

@@ -13,6 +13,7 @@ from autofuse.base.diagnostics import AutofuseError
 from autofuse.calibration.calibrating import LEAST_KERNELS, Calibration, calibrate
 from autofuse.calibration.cases import Case
 from autofuse.calibration.graphs import graph_model
+from autofuse.calibration.programs import program_of
 from autofuse.frontends.results import Measurement
 from autofuse.results import BuildResult
 from autofuse.targets import read_target
@@ -85,6 +86,20 @@ def test_a_cost_that_the_model_lacks_is_reported_and_spoils_nothing_else() -> No
     wanted = hidden()[1]
     off = {e.figure.name: e.value / wanted[e.figure.name] - 1 for e in seen.fit.fitted}
     assert {n: o for n, o in off.items() if abs(o) > 0.05} == {}
+
+
+def test_a_cost_of_a_tensor_is_reported() -> None:
+    """The cost that the fake CANN has and the model lacks; kernels with three tensors or more have it."""
+
+    def more(c: Case) -> float:
+        return 0.35 * max(0, len(program_of(c.program).inputs) + 1 - 2)
+
+    seen = calibrate(bundle(more=more), TARGET)
+    assert [k.name for k in seen.kinds if k.lacking] == ["tensors"]
+    (kind,) = (k for k in seen.kinds if k.name == "tensors")
+    assert -0.5 < kind.bias < -0.3
+    assert kind.held_out > 0.3
+    assert "tensors" not in {k.name for k in calibrate(bundle(), TARGET).kinds if k.lacking}
 
 
 def test_kept_figures_stay() -> None:

@@ -39,6 +39,7 @@ VIEWS = {
     "calibration_scalar.cpp.jinja": folder._ScalarView,
     "calibration_start.cpp.jinja": folder._StartView,
     "calibration_store.cpp.jinja": folder._StoreView,
+    "calibration_tensors.cpp.jinja": folder._TensorsView,
     "calibration_tiling.cpp.jinja": folder._TilingView,
     "calibration_vector.cpp.jinja": folder._VectorView,
     "torch_init.py.jinja": torch_files._PackageView,
