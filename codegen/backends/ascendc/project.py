@@ -83,7 +83,7 @@ def project_files(
 #: A function that an architecture may lack -> the header that calls it, and the one that takes its place there.
 _INSTEAD = {"Copy": ("autofuse_copy.h", "autofuse_copy_by_add.h")}
 #: What headers cast with CAST_NONE: numbers that are exact, which any mode leaves as they are.
-_EXACT = ("int32", "float32")
+_EXACT = (BY_NAME["int32"], BY_NAME["float32"])
 
 
 def shared_headers(arch: Architecture, functions: Iterable[str] = ()) -> dict[str, str]:
@@ -103,8 +103,9 @@ def header_text(name: str, arch: Architecture) -> str:
     if name == TILING_HEADER:
         return "\n".join(_INCLUDE.sub(_unless_part, read_text(part)) for part in _TILING)
     text = read_text(name)
-    if (*_EXACT, "NONE") not in arch.modes:
-        mode = cast_mode(arch, *(BY_NAME[d] for d in _EXACT))
+    have, to = _EXACT
+    if (have.name, to.name, "NONE") not in arch.modes:
+        mode = cast_mode(arch, have, to)
         text = text.replace("RoundMode::CAST_NONE", f"RoundMode::CAST_{mode}")
     for call, (header, instead) in _INSTEAD.items():
         own = read_text(instead if call in arch.lacks else header)
