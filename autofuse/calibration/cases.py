@@ -184,9 +184,9 @@ def _scalars() -> Iterator[Case]:
 
 def _vectors(target: TargetSpec) -> Iterator[Case]:
     for call in INSTRUCTIONS:
-        if call.kind in target.vector and not target.arch.on_registers:
+        if call.kind in target.vector:
             yield from _calls(call, target)
-    if target.arch.on_registers:
+    if not target.arch.bank_halves:
         return
     # The same call with its operands in other banks; a block is 32 bytes.
     for shift_b, shift_c, figure in (

@@ -85,7 +85,7 @@ def _accuracy(
     rows: list[dict[str, Any]] = []
     for grid in GRIDS:
         inputs = grid_inputs(graph, symbols, grid, seed)
-        expected = evaluate(graph, inputs, symbols)
+        expected = evaluate(graph, inputs, symbols, flushes=kernel.flushes)
         try:
             run = kernel.run(_copies(graph, inputs), symbols=symbols)
         except AutofuseError as e:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import lru_cache
+from typing import Any
 
 from autofuse.targets.figures import Figure, figure, made, parsed, read_dtypes, read_figures
 
@@ -20,7 +22,7 @@ class Architecture:
         family: name of the product line, as CMake presets have it.
         has_datacopypad: false where only whole blocks can be moved.
         has_l2_hint: whether a GlobalTensor can bypass L2 (SetL2CacheHint).
-        on_registers: vector calls work on registers, not on UB: there are none of the calls of the registry.
+        zero_is_nothing: whether a vector call of no elements, or of no repeats, does nothing.
         block_bytes: bytes of a block, to which addresses in UB are aligned.
         vector_bytes: bytes of one repeat of a vector instruction.
         repeats_max: repeats of one instruction.
@@ -40,6 +42,7 @@ class Architecture:
         modes: the round modes of each, with source and result; a call with another one does nothing on the chip.
         lacks: functions of the vendor's interface that compile, and do nothing on the chip.
         since: function -> the first CANN release that has it, where that is known and kernels may need it.
+        flushes: functions that take subnormal operands for zeros, and give zeros in their place.
     """
 
     name: str
@@ -47,7 +50,7 @@ class Architecture:
     family: str
     has_datacopypad: bool
     has_l2_hint: bool
-    on_registers: bool
+    zero_is_nothing: bool
     block_bytes: int
     vector_bytes: int
     repeats_max: int
@@ -67,6 +70,7 @@ class Architecture:
     modes: frozenset[tuple[str, str, str]]
     lacks: frozenset[str]
     since: tuple[tuple[str, str], ...]
+    flushes: frozenset[str]
     figures: tuple[Figure, ...]
 
     @property
@@ -103,11 +107,22 @@ def read_architecture(text: str) -> Architecture:
     padded = frozenset() if values["has_datacopypad"] else frozenset({"DataCopyPad"})
     values["lacks"] = lacks | padded
     values["since"] = tuple((name, row["since"]) for name, row in apis.items() if "since" in row)
-    texts = {name: row.get("since") or "none" for name, row in apis.items()}
+    values["flushes"] = frozenset(name for name, row in apis.items() if row.get("flushes"))
+    texts = {name: _said(row) for name, row in apis.items()}
     values["figures"] = (
         *limits,
         *read_dtypes(calls, "calls."),
         *read_dtypes(casts, "casts."),
-        *(figure(f"apis.{name}", text, "CANN", apis[name]) for name, text in texts.items()),
+        *(
+            figure(f"apis.{name}", text, "" if apis[name].get("flushes") else "CANN", apis[name])
+            for name, text in texts.items()
+        ),
     )
     return made(Architecture, values, f"architecture {values['name']}")
+
+
+def _said(row: Mapping[str, Any]) -> str:
+    """What the row of a function says, as a figure has it."""
+    if row.get("flushes"):
+        return "flushes subnormal numbers"
+    return str(row.get("since") or "none")

@@ -17,12 +17,33 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from autofuse.schedule.cost.cost import Body, Call, Conflict, Copy, Loop, Reach, Traffic, Work
-from autofuse.targets import TargetSpec
+from autofuse.targets import TargetSpec, load_chip
 
-__all__ = ["CHIPS", "Case", "Point", "facts_folder", "forced", "read_cases", "series", "work_of"]
+__all__ = [
+    "CHIPS",
+    "Case",
+    "Point",
+    "chip_of_cases",
+    "facts_folder",
+    "forced",
+    "read_cases",
+    "series",
+    "work_of",
+]
 
 #: Names in npu_times.csv -> targets.
 CHIPS = {"910b2": "ascend910b2", "950pr": "ascend950pr"}
+
+#: What the target file says of generated code, where every call is one of memory: CANN's own kernels work on registers,
+#: a chain of calls is one function, of which independent instructions are issued two at a time.
+_ON_REGISTERS = {"model.vector_fused": 1.0, "model.vector_issue": 2.0, "model.vector_gap": 0.0}
+
+
+def chip_of_cases(chip: str) -> TargetSpec:
+    """The chip of a key of ``CHIPS``, for kernels of CANN."""
+    target = load_chip(CHIPS[chip])
+    return target.with_values(_ON_REGISTERS) if chip == "950pr" else target
+
 
 #: Assumed: bytes of the tile that CANN's element-wise kernels compute on, in the type that they compute in.
 TILE_BYTES = 16384

@@ -28,7 +28,17 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from measured_kernels import CHIPS, Case, Point, facts_folder, forced, read_cases, series, work_of
+from measured_kernels import (
+    CHIPS,
+    Case,
+    Point,
+    chip_of_cases,
+    facts_folder,
+    forced,
+    read_cases,
+    series,
+    work_of,
+)
 
 from autofuse.schedule.cost.cost import Work, evaluate
 from autofuse.targets import TargetSpec, load_chip
@@ -187,7 +197,7 @@ def validate(chip: str, cases: Sequence[Case], *, divisions: int = DIVISIONS) ->
         cases: measured, whose schedule is forced.
         divisions: into fifths.
     """
-    target = load_chip(CHIPS[chip])
+    target = chip_of_cases(chip)
     model = predict(target)
     figures = {f.name: f.value for f in target.figures()}
     start = {n: figures[n] for n in fitted_names(target)}

@@ -96,7 +96,7 @@ def lookup(name: str) -> OpDef:
 @lru_cache(maxsize=1024)
 def find_call(op: str, arch: Architecture) -> Call | None:
     """The call of an op, with the dtypes that it takes on an architecture; None where it has no such call."""
-    call = None if arch.on_registers else lookup(op).call
+    call = lookup(op).call
     if call is None or call.api in arch.lacks:
         return None
     taken = dict(arch.calls).get(op)

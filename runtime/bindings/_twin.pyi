@@ -39,10 +39,18 @@ class Finding(TypedDict):
     other: Access | None
 
 class Architecture:
-    """The calls of an architecture: (source, destination, round mode) of Cast, and the calls that it lacks."""
+    """The calls of an architecture: (source, destination, round mode) of Cast, and the calls that it lacks.
+
+    To those of ``flushes`` subnormal numbers are zeros; with ``zero_counts`` a call of nothing is a finding.
+    """
 
     def __init__(
-        self, name: str, modes: Sequence[tuple[str, str, str]], lacks: Sequence[str]
+        self,
+        name: str,
+        modes: Sequence[tuple[str, str, str]],
+        lacks: Sequence[str],
+        flushes: Sequence[str] = ...,
+        zero_counts: bool = False,
     ) -> None: ...
     @staticmethod
     def default_modes(source: str, destination: str) -> list[str]: ...

@@ -89,8 +89,8 @@ template <size_t... N> PlainCall PickPlain(size_t n, std::index_sequence<N...>) 
 class Architecture {
 public:
     Architecture(std::string name, const std::vector<std::tuple<std::string, std::string, std::string>>& modes,
-                 std::vector<std::string> lacks)
-        : name_(std::move(name)), lacks_(std::move(lacks)) {
+                 std::vector<std::string> lacks, std::vector<std::string> flushes, bool zero_counts)
+        : name_(std::move(name)), lacks_(std::move(lacks)), flushes_(std::move(flushes)) {
         for (const auto& [source, destination, mode] : modes) {
             const int bit = Index(kModes, mode);
             calls_.modes[Type(source)][Type(destination)] |= static_cast<uint8_t>(1u << bit);
@@ -101,6 +101,12 @@ public:
         calls_.name = name_.c_str();
         calls_.lacks = names_.data();
         calls_.lacks_count = names_.size();
+        for (const std::string& call : flushes_) {
+            flushing_.push_back(call.c_str());
+        }
+        calls_.flushes = flushing_.data();
+        calls_.flushes_count = flushing_.size();
+        calls_.zero_counts = zero_counts ? 1 : 0;
     }
     Architecture(const Architecture&) = delete;
     Architecture& operator=(const Architecture&) = delete;
@@ -137,6 +143,8 @@ private:
     std::string name_;
     std::vector<std::string> lacks_;
     std::vector<const char*> names_;
+    std::vector<std::string> flushes_;
+    std::vector<const char*> flushing_;
     autofuse_twin_architecture calls_{};
 };
 
@@ -427,9 +435,11 @@ PYBIND11_MODULE(_twin, m) {
           "was more. events: the bytes of the C structs autofuse_twin_event. buffers: (lo, hi, queue, index, position).");
     py::class_<Architecture>(m, "Architecture")
         .def(py::init<std::string, const std::vector<std::tuple<std::string, std::string, std::string>>&,
-                      std::vector<std::string>>(),
-             py::arg("name"), py::arg("modes"), py::arg("lacks"),
-             "The calls of an architecture. modes: (source, destination, round mode) of Cast. lacks: calls that it does not have.")
+                      std::vector<std::string>, std::vector<std::string>, bool>(),
+             py::arg("name"), py::arg("modes"), py::arg("lacks"), py::arg("flushes") = std::vector<std::string>{},
+             py::arg("zero_counts") = false,
+             "The calls of an architecture. modes: (source, destination, round mode) of Cast. lacks: calls that it does not "
+             "have. flushes: those to which subnormal numbers are zeros. zero_counts: a call of nothing is a finding.")
         .def_static("default_modes", &Architecture::DefaultModes, py::arg("source"), py::arg("destination"),
                     "Round modes where a launch is given no architecture.");
     py::class_<Kernel>(m, "Kernel")

@@ -237,7 +237,7 @@ def cast_mode(arch: Architecture, have: DType, to: DType, mode: str = "") -> str
     """The round mode of one Cast that rounds as ``mode`` does, NumPy's where it is empty; None if there is none."""
     mode = mode or _rounding(have, to)
     # NONE rounds to nearest even where the result is not exact.
-    same = (mode, "NONE") if mode == "RINT" else (mode,)
+    same = {"RINT": ("RINT", "NONE"), "NONE": ("NONE", "RINT")}.get(mode, (mode,))
     return next((m for m in same if (have.name, to.name, m) in arch.modes), None)
 
 

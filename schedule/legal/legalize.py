@@ -377,7 +377,7 @@ class _Rewriter:
 
     def _promote(self, row: OpDef, xs: list[str], attrs: dict[str, Any]) -> str:
         lead = self.dtype_of(xs[-1])
-        wide = row.promote.get(lead.name)
+        wide = row.promote.get(lead.name) or self._taken_wider(row, lead)
         if wide is None:
             raise self._unavailable(
                 f"{row.name} on {lead}", "insert a Cast to float32 before this op"
@@ -394,6 +394,11 @@ class _Rewriter:
         if result.kind == "f" and self.nodes[narrow].op == "Cast":
             self.wide[narrow] = out
         return narrow
+
+    def _taken_wider(self, row: OpDef, lead: DType) -> str | None:
+        """float32, for a call that takes float16 elsewhere and on this architecture does not."""
+        elsewhere = row.call is not None and lead is HALF and lead.name in row.call.dtypes
+        return "float32" if elsewhere and self.takes(row.name, BY_NAME["float32"]) else None
 
     def _widened(self, x: str, to: DType) -> str:
         """``x`` in a wider dtype: what it was rounded from, where that is at hand.

@@ -27,3 +27,16 @@ def test_the_page_tells_calls_from_detours() -> None:
     assert rows["| Add"][9] == "calls"
     assert rows["| FloorDiv"][9] == "calls"
     assert rows["| Exp"][9] == "-"
+
+
+def test_ascend950_has_every_op_on_every_dtype_that_910b1_has() -> None:
+    parts = {p.split(" ")[0]: p for p in page().split("\n## ")}
+    rows = [
+        {r.split(" | ")[0]: r.split(" | ")[3:] for r in parts[name].splitlines() if r[:2] == "| "}
+        for name in ("ascend910b1", "ascend950pr")
+    ]
+    assert rows[0].keys() == rows[1].keys()
+    assert len(rows[0]) > 150
+    for op, cells in rows[0].items():
+        lost = [x for x, y in zip(cells, rows[1][op], strict=True) if y == "-" != x]
+        assert not lost, op

@@ -174,7 +174,7 @@ def _configuration(
 
 
 def _chip(target: TargetSpec, memory: int) -> tuple[str, ...]:
-    """A chip, the round modes of its casts as bits by the twin's numbers of types, and the calls that it lacks."""
+    """A chip, the round modes of its casts as bits by the twin's numbers of types, and what is odd about its calls."""
     modes = [[0] * len(_TYPES) for _ in _TYPES]
     for source, result, mode in target.arch.modes:
         row = modes[_TYPES.index("uint8" if source == "bool" else source)]
@@ -184,6 +184,7 @@ def _chip(target: TargetSpec, memory: int) -> tuple[str, ...]:
         f"chip {target.soc} {target.aiv_cores} {target.l2_bytes} {memory} {target.ub_usable}",
         f"modes {target.arch.name} {numbers}",
         f"lacks {' '.join(sorted(target.arch.lacks))}",
+        f"flushes {' '.join(sorted(target.arch.flushes))}",
     )
 
 

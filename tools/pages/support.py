@@ -16,7 +16,7 @@ from autofuse.targets import TargetSpec, load_target
 __all__ = ["support_page"]
 
 #: One target per architecture; the chips of one architecture differ in sizes, not in calls.
-TARGETS = ("ascend910b1", "ascend310p")
+TARGETS = ("ascend910b1", "ascend950pr", "ascend310p")
 
 
 def support_page() -> str:
@@ -43,13 +43,8 @@ def support_page() -> str:
     ]
     for name in TARGETS:
         target = load_target(name)
-        note = (
-            " Experimental: no DataCopyPad, so only rows of whole 32-byte units."
-            if target.experimental
-            else ""
-        )
         lines += ["", f"## {name} (architecture {target.arch.name})", ""]
-        lines += [note.strip(), ""] if note else []
+        lines += _notes(target)
         since = ", ".join(f"`{call}` from {first} on" for call, first in sorted(target.arch.since))
         lines += [f"Functions that kernels may call and not every CANN has: {since}.", ""]
         lines += _table(rows, target)
@@ -68,13 +63,28 @@ def support_page() -> str:
     return "\n".join(lines) + "\n"
 
 
+def _notes(target: TargetSpec) -> list[str]:
+    """What holds for all ops of an architecture, a paragraph of one line each."""
+    notes = []
+    if not target.arch.has_datacopypad:
+        notes += ["Experimental: no DataCopyPad, so only rows of whole 32-byte units."]
+    elif target.experimental:
+        notes += ["Experimental."]
+    if target.arch.flushes:
+        calls = ", ".join(f"`{c}`" for c in sorted(target.arch.flushes))
+        text = f"Subnormal float32 numbers are zeros to {calls}; float16 is computed in float32 for all of"
+        notes += [f"{text} these but `Exp`, whose subnormal results are zeros."]
+    return [line for note in notes for line in (note, "")]
+
+
 #: Differences from NumPy, and what is refused, that no single row could state.
 _DIFFERENCES = (
     "- A float becomes an integer as on the chip: out of range saturates, NaN becomes 0.",
     "- int64 and uint64 are computed in pairs of 32-bit words, which wrap. A ReduceSum of them has at most 2^23",
     "  addends along each dimension, or 2^27 in all, which the limits of symbols must say; a ReduceProd has at most",
     "  64 factors, in known number.",
-    "- Of subnormal float32 numbers the chip's documentation says nothing; the twin computes them.",
+    "- Of subnormal float32 numbers the documentation of architectures 2201 and 2002 says nothing; the twin computes",
+    "  them.",
     "- Degrees of polynomials must be constants. Frexp has one op per result.",
 )
 

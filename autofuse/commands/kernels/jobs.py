@@ -271,11 +271,12 @@ def _run(job: Mapping[str, Any]) -> dict[str, Any]:
     run = timed.run if timed else kernel.run(_copies(graph, inputs), symbols=sizes, **options)
     seconds = time.perf_counter() - start
     used = {s.name: run.symbols[s.label] for s in graph.symbols}
+    flushes = isinstance(kernel, TwinKernel) and kernel.flushes
     if expected is None:
-        references = evaluate(graph, inputs, used)
+        references = evaluate(graph, inputs, used, flushes=flushes)
     else:
         at = {s.name: run.symbols[s.label] for s in expected.symbols}
-        references = evaluate(expected, inputs, at)
+        references = evaluate(expected, inputs, at, flushes=flushes)
     rows = []
     for o in graph.outputs:
         dtype, array = graph.tensors[o.tensor].dtype, run.outputs[o.name]

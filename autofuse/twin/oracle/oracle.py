@@ -67,6 +67,9 @@ _MOVES = ("transpose", "slice", "concat", "pad", "gather", "iota")
 #: rounding of the sum.
 SAFETY = 2.0
 
+#: Of float32 and of bfloat16, which is computed in that; so is float16, whose subnormal numbers are larger.
+SMALLEST_NORMAL = 2.0**-126
+
 
 @dataclass(frozen=True, slots=True)
 class Reference:
@@ -90,7 +93,11 @@ def shape_of(shape: Sequence[Expr], symbols: Mapping[str, int]) -> tuple[int, ..
 
 
 def evaluate(
-    graph: FusionGraph, inputs: Mapping[str, Array], symbols: Mapping[str, int]
+    graph: FusionGraph,
+    inputs: Mapping[str, Array],
+    symbols: Mapping[str, int],
+    *,
+    flushes: bool = False,
 ) -> dict[str, Reference]:
     """Expected values of every output.
 
@@ -98,6 +105,7 @@ def evaluate(
         graph: what to compute.
         inputs: array of the logical shape for every input of the graph.
         symbols: a value for every symbol.
+        flushes: approximations may take a subnormal float32 operand for a zero (``Architecture.flushes``).
 
     Returns:
         A reference per output name (``GraphOutput.name``).
@@ -108,7 +116,7 @@ def evaluate(
     between = _between_reductions(graph)
     with np.errstate(all="ignore"):
         for i, node in enumerate(graph.nodes):
-            result = _apply(node, graph, values, symbols, between)
+            result = _apply(node, graph, values, symbols, between, flushes)
             if node.outputs[0] in between:
                 result = _rounded(result, graph.tensors[node.outputs[0]].dtype)
             for name in node.outputs:
@@ -178,6 +186,7 @@ def _apply(
     values: Mapping[str, Value],
     symbols: Mapping[str, int],
     between: frozenset[str],
+    flushes: bool,
 ) -> Value:
     row = lookup(node.op)
     assert row.reference is not None, row.name  # every op of a graph has one
@@ -206,13 +215,13 @@ def _apply(
     if row.arity[1] == ANY and len(operands) > 2:
         total = operands[0]
         for x in operands[1:]:
-            total = _computed(row, node.attrs, (total, x), tensor.dtype)
+            total = _computed(row, node.attrs, (total, x), tensor.dtype, flushes)
         result = total
     else:
         first = node.inputs[0]
         kind = graph.tensors[first].dtype.name if isinstance(first, str) else ""
         given = with_source(node.attrs, row.attr_names(), kind)
-        result = _computed(row, given, operands, tensor.dtype)
+        result = _computed(row, given, operands, tensor.dtype, flushes)
     if result.data.shape != shape:
         result = _move(result, shape, "broadcast")
     return result
@@ -257,10 +266,27 @@ def _move(x: Value, shape: tuple[int, ...], how: str) -> Value:
 
 
 def _computed(
-    row: OpDef, attrs: Mapping[str, Any], operands: Sequence[Value], dtype: DType
+    row: OpDef, attrs: Mapping[str, Any], operands: Sequence[Value], dtype: DType, flushes: bool
 ) -> Value:
     rank = max((o.data.ndim for o in operands), default=0)
-    return in_rows(lambda xs: _compute(row, attrs, xs, dtype), operands, rank)
+    flushes = flushes and dtype.kind == "f" and row.ulp > 0.5
+
+    def compute(xs: Sequence[Value]) -> Value:
+        return _compute(row, attrs, [_or_zero(x) for x in xs] if flushes else xs, dtype)
+
+    return in_rows(compute, operands, rank)
+
+
+def _or_zero(x: Value) -> Value:
+    """The operand, with a bound that reaches zero where it is a subnormal float32 number."""
+    if x.data.dtype.kind != "f":
+        return x
+    size = np.abs(x.data)
+    tiny = (size > 0) & (size < SMALLEST_NORMAL)
+    if not tiny.any():
+        return x
+    error = np.zeros(x.data.shape) if x.error is None else x.error
+    return Value(x.data, np.where(tiny, np.maximum(error, size), error))
 
 
 def _compute(

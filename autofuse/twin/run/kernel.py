@@ -142,6 +142,11 @@ class TwinKernel:
         self.library = KernelLibrary(path)
 
     @property
+    def flushes(self) -> bool:
+        """Whether subnormal numbers are zeros to some calls of the chip."""
+        return self.chip is not None and bool(self.chip.arch.flushes)
+
+    @property
     def key_count(self) -> int:
         """Number of tiling keys: templates that the kernel can choose from."""
         return self.library.key_count + self.library.row_count

@@ -146,7 +146,10 @@ class StatusError(AutofuseError):
 def _calls(arch: Architecture) -> Any:
     """The calls of an architecture as the twin takes them."""
     twin = importlib.import_module("autofuse._twin")
-    return twin.Architecture(arch.name, sorted(arch.modes), sorted(arch.lacks))
+    flushes, zero_counts = sorted(arch.flushes), not arch.zero_is_nothing
+    return twin.Architecture(
+        arch.name, sorted(arch.modes), sorted(arch.lacks), flushes, zero_counts
+    )
 
 
 class KernelLibrary:

@@ -279,7 +279,12 @@ def verify_split(
     opt = opt or level(QUICK)
     kernel = load_split(files, graph, parts, opt=opt)
     whole = verify_with(
-        kernel, bindings=bindings, count=count, seed=seed, keys=kernel.covering_keys()
+        kernel,
+        bindings=bindings,
+        count=count,
+        seed=seed,
+        keys=kernel.covering_keys(),
+        flushes=kernel.flushes,
     )
     cases, found = list(whole.cases), list(whole.diagnostics)
     compiled, took = whole.compile_seconds, whole.seconds

@@ -243,7 +243,9 @@ def verify_loaded(
         kernel = TwinKernel(library, graph, check=check, check_seed=check_seed, chip=chip)
     except AutofuseError as e:
         return VerifyReport(graph.label, seed, (), e.diagnostics)
-    return verify_with(kernel, bindings=bindings, count=count, seed=seed, special=special)
+    return verify_with(
+        kernel, bindings=bindings, count=count, seed=seed, special=special, flushes=kernel.flushes
+    )
 
 
 def verify_with(
@@ -254,11 +256,22 @@ def verify_with(
     seed: int = 0,
     special: bool = False,
     keys: Sequence[int] | None = None,
+    flushes: bool = False,
 ) -> VerifyReport:
-    """The same for a kernel that is loaded; ``keys``: the tiling keys to run beside the host's choice, None for all."""
+    """The same for a kernel that is loaded.
+
+    Args:
+        kernel: what is run.
+        bindings: as for :func:`verify_kernel`.
+        count: as there.
+        seed: as there.
+        special: as there.
+        keys: the tiling keys to run beside the host's choice, None for all.
+        flushes: as for :func:`~autofuse.twin.oracle.oracle.evaluate`.
+    """
     start = time.perf_counter()
     graph = kernel.graph
-    verdict = _Check(graph, seed)
+    verdict = _Check(graph, seed, flushes)
     chosen = shapes_for(graph, count, seed) if bindings is None else bindings
     for i, symbols in enumerate(chosen):
         verdict.sizes(kernel, symbols, seed + i, special, keys)
@@ -292,6 +305,7 @@ class _Check:
 
     graph: FusionGraph
     seed: int
+    flushes: bool
     cases: list[Case] = field(default_factory=list)
     found: list[Diagnostic] = field(default_factory=list)
     _seen: set[tuple[str, str, int]] = field(default_factory=set)
@@ -311,11 +325,11 @@ class _Check:
     ) -> None:
         """Every tiling key, or ``keys`` and the one that the host chooses, with one set of sizes."""
         inputs = random_inputs(self.graph, symbols, seed, special=special)
-        data = [_Data(inputs, evaluate(self.graph, inputs, symbols), f"data seed {seed}")]
+        data = [_Data(inputs, self._expected(inputs, symbols), f"data seed {seed}")]
         close = None if special else balanced_inputs(self.graph, symbols, seed, most=_SEARCHED)
         if close is not None:
             label = f"data seed {seed}, operands of comparisons nearly equal"
-            data.append(_Data(close, evaluate(self.graph, close, symbols), label))
+            data.append(_Data(close, self._expected(close, symbols), label))
         before = len(self.cases)
         for key in range(kernel.key_count) if keys is None else (-1, *keys):
             self.cases.append(self._case(kernel, symbols, key, data))
@@ -329,6 +343,11 @@ class _Check:
             kernel.choose(symbols)
         except StatusError as e:
             self._add(_at(e.diagnostics[0], symbols, -1, data[0]), "", -1)
+
+    def _expected(
+        self, inputs: Mapping[str, Array], symbols: Mapping[str, int]
+    ) -> dict[str, Reference]:
+        return evaluate(self.graph, inputs, symbols, flushes=self.flushes)
 
     def _case(
         self, kernel: Verifiable, symbols: Mapping[str, int], key: int, data: Sequence[_Data]

@@ -10,9 +10,11 @@ from autofuse.codegen.backends.ascendc.expr_cpp import check_identifier
 from autofuse.codegen.backends.ascendc.provenance import banner
 from autofuse.codegen.backends.ascendc.releases import Releases, cann_check
 from autofuse.codegen.render import read_text, render
+from autofuse.implgraph.ir.dtypes import BY_NAME
 from autofuse.implgraph.ir.frozen import frozen
 from autofuse.implgraph.ir.fusion import FusionGraph
 from autofuse.implgraph.ir.serialise import json_text
+from autofuse.schedule.legal.casts import cast_mode
 from autofuse.targets import Architecture, TargetSpec
 
 __all__ = [
@@ -80,6 +82,8 @@ def project_files(
 
 #: A function that an architecture may lack -> the header that calls it, and the one that takes its place there.
 _INSTEAD = {"Copy": ("autofuse_copy.h", "autofuse_copy_by_add.h")}
+#: What headers cast with CAST_NONE: numbers that are exact, which any mode leaves as they are.
+_EXACT = (BY_NAME["int32"], BY_NAME["float32"])
 
 
 def shared_headers(arch: Architecture, functions: Iterable[str] = ()) -> dict[str, str]:
@@ -99,6 +103,10 @@ def header_text(name: str, arch: Architecture) -> str:
     if name == TILING_HEADER:
         return "\n".join(_INCLUDE.sub(_unless_part, read_text(part)) for part in _TILING)
     text = read_text(name)
+    have, to = _EXACT
+    if (have.name, to.name, "NONE") not in arch.modes:
+        mode = cast_mode(arch, have, to)
+        text = text.replace("RoundMode::CAST_NONE", f"RoundMode::CAST_{mode}")
     for call, (header, instead) in _INSTEAD.items():
         own = read_text(instead if call in arch.lacks else header)
         text = text.replace(f'#include "{header}"\n', f"\n{own}")

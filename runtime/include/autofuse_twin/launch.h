@@ -33,13 +33,18 @@ void autofuse_twin_set_threads(int threads);
 
 // What the calls of an architecture are, where they are not those of Atlas A2. Such calls compile, and do nothing on the
 // chip; here they are findings. `modes` has the round modes of Cast as bits 1 << RoundMode, by source and by destination,
-// in the order of the element types of the twin; `lacks` names calls that the architecture does not have.
+// in the order of the element types of the twin; `lacks` names calls that the architecture does not have. `flushes` names
+// calls that take subnormal numbers for zeros; `zero_counts`: 1 where a call of no elements, or of no repeats, is not said
+// to do nothing, a finding as well.
 enum { AUTOFUSE_TWIN_TYPES = 12 };
 typedef struct {
     const char* name;
     uint8_t modes[AUTOFUSE_TWIN_TYPES][AUTOFUSE_TWIN_TYPES];
     const char* const* lacks;
     uint64_t lacks_count;
+    const char* const* flushes;
+    uint64_t flushes_count;
+    int zero_counts;
 } autofuse_twin_architecture;
 // That of the next launches of this thread, which refer to it; null: Atlas A2.
 void autofuse_twin_set_architecture(const autofuse_twin_architecture* architecture);

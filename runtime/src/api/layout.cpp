@@ -34,6 +34,7 @@ void GatherElements(uint32_t elem, const UbView& dst, const UbView& src, const U
     uint32_t dst_rep = 8;
     if (rep != nullptr) {
         if (!core.counter_mode && rep->repeat == 0) {
+            CheckNothing(core, api);
             return;
         }
         lanes = DecodeMask(core, api, *rep, elem);
@@ -46,6 +47,7 @@ void GatherElements(uint32_t elem, const UbView& dst, const UbView& src, const U
         FirstN(count == 0 ? 0 : (count - 1) % lanes.per_repeat + 1, lanes.last_bits);
     }
     if (lanes.repeats == 0) {
+        CheckNothing(core, api);
         return;
     }
     const Operand d{&dst, "dst", elem, 1, dst_rep};
@@ -121,6 +123,7 @@ uint64_t GatherByMask(uint32_t elem, const UbView& dst, const UbView& src, const
     // Elements of a repeat: 256 bytes, or as many as the mask says.
     const uint64_t per = counter ? mask : lanes;
     if (steps.repeat == 0) {
+        CheckNothing(core, api);
         return 0;
     }
     const Operand s{&src, "src0", elem, steps.src_blk, steps.src_rep};
@@ -238,6 +241,7 @@ void TransposeBlocks(const char* api, uint32_t elem, const UbView* dst, const Ub
     Core& core = Current();
     CheckCall(core, api);
     if (repeat == 0) {
+        CheckNothing(core, api);
         return;
     }
     BlockLists lists{elem, repeat, dst_rep, src_rep, {}, {}};

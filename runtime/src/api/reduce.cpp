@@ -131,6 +131,7 @@ bool Prepare(Core& core, const ReduceCall& c, uint32_t unit, uint32_t align, Wor
     CheckRange(c.api, "srcRepStride", c.src_rep, 65535);
     const bool no_lane = c.mask.kind == Rep::kCount && c.mask.lo == 0;
     if (!core.counter_mode && (no_lane || c.repeat == 0)) {
+        CheckNothing(core, c.api);
         return false;  // both are documented to do nothing
     }
     const Rep rep{c.mask.lo, c.mask.hi, c.mask.kind, static_cast<uint32_t>(c.repeat), 1, static_cast<uint32_t>(c.src_blk),

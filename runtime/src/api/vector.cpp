@@ -47,6 +47,60 @@ void CheckCastMode(const Core& core, Dt dst, Dt src, uint64_t mode) {
     }
 }
 
+template <typename T> T Normal(T x) {
+    constexpr uint32_t sign = uint32_t{1} << (8 * sizeof(T) - 1);
+    constexpr uint32_t exponent = sizeof(T) == 2 ? 0x7c00u : 0x7f800000u;
+    return static_cast<T>((x & exponent) != 0 ? x : x & sign);
+}
+
+// A function with zeros, of the same sign, in the place of subnormal operands and results.
+template <Op kOp, Dt kDt, typename T> void Flushed(void* d, const void* a, const void* b, uint64_t imm, size_t n) {
+    static const ElementFn plain = Kernels().element(kOp, kDt, kDt);
+    constexpr size_t part = 64;
+    T x[part];
+    T y[part];
+    for (size_t i = 0; i < n; i += part) {
+        const size_t m = n - i < part ? n - i : part;
+        std::transform(static_cast<const T*>(a) + i, static_cast<const T*>(a) + i + m, x, Normal<T>);
+        if (b != nullptr) {
+            std::transform(static_cast<const T*>(b) + i, static_cast<const T*>(b) + i + m, y, Normal<T>);
+        }
+        T* out = static_cast<T*>(d) + i;
+        plain(out, x, b == nullptr ? nullptr : y, imm, m);
+        std::transform(out, out + m, out, Normal<T>);
+    }
+}
+
+template <Op kOp> ElementFn FlushedOf(Dt dt) {
+    return dt == Dt::F32 ? Flushed<kOp, Dt::F32, uint32_t> : Flushed<kOp, Dt::F16, uint16_t>;
+}
+
+// The function of a call on the architecture of the launch.
+ElementFn FunctionOf(const Core& core, const VecCall& c) {
+    const ElementFn plain = Lookup(c);
+    const autofuse_twin_architecture* own = core.run->architecture;
+    if (own == nullptr || own->flushes_count == 0 || (c.dst_dt != Dt::F32 && c.dst_dt != Dt::F16)) {
+        return plain;
+    }
+    const char* api = OpName(c.op);
+    if (std::none_of(own->flushes, own->flushes + own->flushes_count,
+                     [api](const char* name) { return std::strcmp(name, api) == 0; })) {
+        return plain;
+    }
+    switch (c.op) {
+        case Op::Exp:
+            return FlushedOf<Op::Exp>(c.dst_dt);
+        case Op::Ln:
+            return FlushedOf<Op::Ln>(c.dst_dt);
+        case Op::Sqrt:
+            return FlushedOf<Op::Sqrt>(c.dst_dt);
+        case Op::Div:
+            return FlushedOf<Op::Div>(c.dst_dt);
+        default:
+            return plain;
+    }
+}
+
 // Lanes that take part if they are the first ones; 0 if there is a hole below the last one.
 uint32_t FirstLanes(const uint64_t* bits, uint32_t per_repeat) {
     const uint32_t n = LanesEnd(bits, per_repeat);
@@ -102,6 +156,7 @@ void RunRepeats(Core& core, const VecCall& c, ElementFn fn) {
     const uint32_t ss = SizeOf(c.src_dt);
     const Lanes lanes = DecodeMask(core, api, rep, ds > ss ? ds : ss);
     if (lanes.repeats == 0) {
+        CheckNothing(core, api);
         return;
     }
     CheckDstStride(api, rep);
@@ -183,6 +238,7 @@ void RunCount(Core& core, const VecCall& c, ElementFn fn) {
         CheckOverlap(core, api, *c.dst, d_bytes, *c.src1, "src1", s_bytes, true);
     }
     if (n == 0) {
+        CheckNothing(core, api);
         return;
     }
     uint8_t* d = c.dst->addr;
@@ -231,7 +287,7 @@ void Elementwise(const VecCall& c) {
         CheckCastMode(core, c.dst_dt, c.src_dt, c.imm);
     }
     CheckShift(c);
-    const ElementFn fn = Lookup(c);
+    const ElementFn fn = FunctionOf(core, c);
     if (c.rep != nullptr) {
         RunRepeats(core, c, fn);
     } else {
@@ -261,6 +317,7 @@ void Compare(const VecCall& c, int mode) {
             CheckOverlap(core, api, *c.dst, n / 8, *c.src1, "src1", n * elem, false);
         }
         if (n == 0) {
+            CheckNothing(core, api);
             return;
         }
         uint8_t* d = c.dst->addr;
@@ -278,6 +335,7 @@ void Compare(const VecCall& c, int mode) {
     }
     const Lanes lanes = DecodeMask(core, api, *c.rep, elem);
     if (lanes.repeats == 0) {
+        CheckNothing(core, api);
         return;
     }
     const uint32_t out = lanes.per_repeat / 8;
@@ -384,6 +442,7 @@ void Select(const VecCall& c, const UbView* mask, int mode) {
     }
     const Lanes lanes = DecodeMask(core, api, *c.rep, elem);
     if (lanes.repeats == 0) {
+        CheckNothing(core, api);
         return;
     }
     CheckDstStride(api, *c.rep);

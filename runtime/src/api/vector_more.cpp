@@ -194,6 +194,7 @@ void BrcbBlocks(uint32_t elem, const UbView& dst, const UbView& src, uint32_t re
     const char* api = "Brcb";
     CheckCall(core, api);
     if (repeat == 0) {
+        CheckNothing(core, api);
         return;
     }
     if (dstBlk == 0) {

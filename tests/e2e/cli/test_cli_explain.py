@@ -154,7 +154,7 @@ def test_several_groups_start_once(autofuse: Callable, tmp_path: Path, native: C
         (["--shape", "n=x"], "AF1005", "'x' is not a size"),
         (["--shape", f"n={'9' * 5000}"], "AF1005", "--shape n: no size has 5000 digits"),
         (["--shape", "n"], "AF1005", "expected NAME=VALUE"),
-        (["--target", "ascend950pr"], "AF5006", "only the cost model knows it"),
+        (["--target", "ascend950"], "AF5006", "did you mean 'ascend950"),
     ],
 )
 def test_words_that_do_not_fit(

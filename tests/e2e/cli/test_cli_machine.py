@@ -15,14 +15,13 @@ def test_targets_lists_every_chip(autofuse: Callable) -> None:
     assert done.code == 0
     for name in chip_names():
         assert name in done.out
-    assert "no kernels: only the cost model knows it" in done.out
     assert "No kernel of Ascend C was run on silicon yet." in done.out
 
 
 def test_targets_as_json(autofuse: Callable) -> None:
     rows = autofuse("targets", "--json").json()["result"]["targets"]
     assert [r["name"] for r in rows] == list(chip_names())
-    assert [r["name"] for r in rows if r["model_only"]] == ["ascend950pr"]
+    assert not any(r["model_only"] for r in rows)
     assert rows[0].keys() >= {"soc", "npu_arch", "experimental", "aiv_cores", "ub_bytes"}
 
 

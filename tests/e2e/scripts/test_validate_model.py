@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 import validate_model as validation
-from measured_kernels import CHIPS, forced, read_cases, series, work_of
+from measured_kernels import CHIPS, chip_of_cases, forced, read_cases, series, work_of
 
 from autofuse.schedule.cost.cost import evaluate
 from autofuse.targets import load_chip
@@ -46,7 +46,7 @@ def test_ways_to_be_faster_are_in_the_right_order() -> None:
 @pytest.mark.corpus
 @pytest.mark.parametrize("chip", sorted(CHIPS))
 def test_the_figures_in_the_target_file_are_the_fitted_ones(chip: str, shared_dir: Path) -> None:
-    target = load_chip(CHIPS[chip])
+    target = chip_of_cases(chip)
     cases = [c for c in read_cases(shared_dir / "facts" / "npu_times.csv", chip) if forced(c)]
     assert len(cases) == 53
     model = validation.predict(target)

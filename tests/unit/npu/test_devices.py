@@ -33,6 +33,7 @@ def test_what_names_no_chip(text: str) -> None:
         ("Ascend910_9362", "ascend910c"),
         ("Ascend310P3", "ascend310p"),
         ("Ascend950PR_9599", "ascend950pr"),
+        ("Ascend950DT_9582", "ascend950dt"),
     ],
 )
 def test_targets_of_chips(soc: str, target: str) -> None:

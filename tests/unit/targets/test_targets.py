@@ -2,7 +2,7 @@
 
 import subprocess
 import sys
-from dataclasses import FrozenInstanceError
+from dataclasses import FrozenInstanceError, replace
 from pathlib import Path
 
 import pytest
@@ -19,6 +19,7 @@ from autofuse.targets import (
     load_target,
     target_names,
 )
+from autofuse.targets.spec import generates
 
 
 def test_names_are_those_of_the_files() -> None:
@@ -27,24 +28,18 @@ def test_names_are_those_of_the_files() -> None:
     assert {"ascend310p", "ascend910b1", "ascend910c"} <= set(target_names())
 
 
-def test_one_chip_is_for_the_cost_model_only() -> None:
-    assert set(chip_names()) - set(target_names()) == {"ascend950pr"}
+def test_kernels_are_generated_for_every_chip() -> None:
+    assert chip_names() == target_names()
     for name in chip_names():
-        assert load_chip(name).model_only == (name not in target_names())
-        if name in target_names():
-            assert load_chip(name) is load_target(name)
+        assert not load_chip(name).model_only
+        assert load_chip(name) is load_target(name)
 
 
 def test_no_kernel_is_generated_for_a_chip_of_the_cost_model() -> None:
-    from autofuse.api import build
-
     with pytest.raises(AutofuseError, match="only the cost model") as caught:
-        load_target("ascend950pr")
+        generates(replace(load_chip("ascend950pr"), model_only=True))
     assert caught.value.diagnostics[0].code == "AF5006"
     assert "ascend910b1" in caught.value.diagnostics[0].hint
-    with pytest.raises(AutofuseError, match="AF5006"):
-        build({"schema": "autofuse.graph/1"}, target="ascend950pr")
-    assert load_chip("ascend950pr").aiv_cores == 64
 
 
 @pytest.mark.parametrize(("name", "count"), [("ascend910b2", 4), ("ascend950pr", 3)])
@@ -96,6 +91,18 @@ def test_every_plain_number_is_a_figure(name: str) -> None:
 
 def test_usable_ub_leaves_out_what_the_framework_takes() -> None:
     assert load_target("ascend910b1").ub_usable == 196608 - 256 - 8192 == 188160
+
+
+@pytest.mark.parametrize(("name", "gbs"), [("ascend950pr", 1600), ("ascend950dt", 4000)])
+def test_the_chips_of_architecture_3510(name: str, gbs: int) -> None:
+    target = load_target(name)
+    assert (target.npu_arch, target.arch.family) == ("dav-3510", "ascend950")
+    assert (target.aiv_cores, target.clock_mhz, target.gm_bandwidth_gbs) == (64, 1650, gbs)
+    assert (target.ub_bytes, target.ub_usable) == (256 * 1024, 248 * 1024)
+    assert target.arch.flushes == {"Exp", "Ln", "Sqrt", "Div"}
+    assert not target.arch.zero_is_nothing
+    # An operand covers all groups of banks: no place keeps two of them apart.
+    assert not target.arch.bank_halves
 
 
 def test_chips_differ_where_they_should() -> None:

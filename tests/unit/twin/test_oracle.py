@@ -294,3 +294,30 @@ def test_infinity_times_a_zero_that_was_rounded_is_unknown_also_behind_a_cast():
     assert np.isinf(r.tolerance[0])
     # A NaN from the data is one.
     assert np.isfinite(r.tolerance[1:3]).all()
+
+
+@pytest.mark.parametrize("d", ["float32", "bfloat16"])
+def test_subnormal_operands_may_be_zeros_to_approximations(d):
+    x = {"x": np.array([1e-40, -1e-39, 0.0, 1.0], numpy_dtype(dtype(d)))}
+    root = graph({"x": d}, ("y", d, "Sqrt", ("x",)), n=4)
+    plain, flushed = (evaluate(root, x, {}, flushes=f)["out"] for f in (False, True))
+    # An approximation may give zero for a subnormal result, but not for that root.
+    assert (
+        flushed.tolerance[0]
+        >= flushed.value[0]
+        > (0 if plain.tolerance is None else plain.tolerance[0])
+    )
+    assert np.array_equal(plain.tolerance[2:], flushed.tolerance[2:])
+    # Where a zero gives an infinity, nothing can be said.
+    log = evaluate(graph({"x": d}, ("y", d, "Ln", ("x",)), n=4), x, {}, flushes=True)["out"]
+    assert np.isinf(log.tolerance[:2]).all()
+    # Sums keep subnormal numbers.
+    total = evaluate(graph({"x": d}, ("y", d, "Add", ("x", "x")), n=4), x, {}, flushes=True)["out"]
+    assert total.tolerance is None
+
+
+def test_subnormal_float16_operands_are_none_of_float32():
+    root = graph({"x": "float16"}, ("y", "float16", "Sqrt", ("x",)), n=2)
+    x = {"x": np.array([3e-5, 6e-8], np.float16)}
+    plain, flushed = (evaluate(root, x, {}, flushes=f)["out"] for f in (False, True))
+    assert np.array_equal(plain.tolerance, flushed.tolerance)

@@ -133,14 +133,20 @@ void Prepare(Device& device, const Launched& l, Chip& chip) {
                              AUTOFUSE_TWIN_GM_WRITABLE);
     }
     autofuse_twin_set_ub_size(chip.ub);
-    thread_local std::vector<const char*> lacks;
+    thread_local std::vector<const char*> lacks, flushes;
     lacks.clear();
     for (const std::string& name : chip.lacks) {
         lacks.push_back(name.c_str());
     }
+    flushes.clear();
+    for (const std::string& name : chip.flushes) {
+        flushes.push_back(name.c_str());
+    }
     chip.calls.name = chip.arch.c_str();
     chip.calls.lacks = lacks.data();
     chip.calls.lacks_count = lacks.size();
+    chip.calls.flushes = flushes.data();
+    chip.calls.flushes_count = flushes.size();
     autofuse_twin_set_architecture(&chip.calls);
     autofuse_twin_set_threads(0);
     autofuse_twin_set_check(0, 0);

@@ -60,6 +60,10 @@ bool ReadConfig(const std::string& text, Config* out) {
             for (std::string name; words >> name;) {
                 out->chips.back().lacks.push_back(name);
             }
+        } else if (key == "flushes" && !out->chips.empty()) {
+            for (std::string name; words >> name;) {
+                out->chips.back().flushes.push_back(name);
+            }
         } else if (key == "fail") {
             Failure f;
             words >> f.kind;

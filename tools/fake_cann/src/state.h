@@ -25,7 +25,7 @@ struct Chip {
     uint64_t ub = 0;
     std::string arch;
     autofuse_twin_architecture calls{};  // what the calls of its architecture are
-    std::vector<std::string> lacks;
+    std::vector<std::string> lacks, flushes;
 };
 
 struct Failure {

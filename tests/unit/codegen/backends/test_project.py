@@ -102,6 +102,15 @@ def test_device_headers_call_nothing_that_an_architecture_lacks() -> None:
             assert not made & arch.lacks, (chip, path)
 
 
+def test_casts_of_device_headers_have_a_mode_that_the_architecture_has() -> None:
+    for chip in target_names():
+        arch = load_target(chip).arch
+        text = header_text("autofuse_lace.h", arch)
+        (mode,) = set(re.findall(r"middle, offsets, AscendC::RoundMode::CAST_(\w+)", text))
+        assert ("int32", "float32", mode) in arch.modes, chip
+        assert (mode == "NONE") == (text == read_text("autofuse_lace.h")), chip
+
+
 @pytest.mark.twin
 @pytest.mark.slow
 @pytest.mark.skipif(shutil.which("cmake") is None, reason="needs cmake")

@@ -1,0 +1,110 @@
+"""Kernels for architecture 3510 on the twin, which has its UB, casts and subnormal numbers: a graph of every family."""
+
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from autofuse import api
+from autofuse.results import BuildResult
+from autofuse.targets import load_target
+from autofuse.twin.run.compile import compile_kernel
+from autofuse.twin.run.kernel import TwinKernel
+from autofuse.twin.verify.verify import verify_kernel
+
+pytestmark = [pytest.mark.twin, pytest.mark.slow]
+
+REPO = Path(__file__).resolve().parents[3]
+CHIP = "ascend950pr"
+GRAPHS = (
+    *(
+        f"tests/snapshot/graphs/{name}.json"
+        for name in (
+            "abs_test",
+            "bias_unaligned",
+            "cast_chain",
+            "reduce_rows",
+            "running_sum_rows",
+            "short_rows",
+            "softmax",
+            "transpose",
+            "two_groups",
+        )
+    ),
+    *(
+        f"examples/gallery/{name}.json"
+        for name in ("masked_softmax", "quantise_per_token", "rms_norm_residual")
+    ),
+)
+
+
+@pytest.mark.parametrize("path", GRAPHS, ids=lambda p: Path(p).stem)
+def test_kernels_are_right_in_checked_mode(path: str) -> None:
+    built = api.build(REPO / path, target=CHIP)
+    report = verify_kernel(built.files, built.graph, count=2, opt="-O0")
+    assert report.ok, "\n".join(map(str, report.diagnostics))
+
+
+def test_tiles_go_beyond_the_ub_of_atlas_a2() -> None:
+    built = api.build(REPO / "examples" / "demo.json", target=CHIP)
+    used = max(i.tiling.ub_limit for r in built.schedule for g in r.groups for i in g.impls)
+    assert used == load_target(CHIP).ub_usable == 248 * 1024
+
+
+def one_op(op: str, dtype: str) -> BuildResult:
+    graph = {
+        "schema": "autofuse.graph/1",
+        "name": f"{op}_{dtype}".lower(),
+        "inputs": [{"name": "x", "dtype": dtype, "shape": [1024]}],
+        "nodes": [{"name": "n", "op": op, "inputs": ["x"], "outputs": ["y"]}],
+        "outputs": ["y"],
+    }
+    return api.build(graph, target=CHIP)
+
+
+def kernel(built: BuildResult, chip: str = CHIP) -> TwinKernel:
+    path = compile_kernel(built.files, built.name, opt="-O0")
+    return TwinKernel(path, built.graph, chip=load_target(chip))
+
+
+@pytest.mark.parametrize("op", ["Ln", "Sqrt", "Exp", "Reciprocal"])
+@pytest.mark.parametrize("dtype", ["float32", "float16", "bfloat16"])
+def test_subnormal_numbers_are_allowed_to_be_zeros(op: str, dtype: str) -> None:
+    built = one_op(op, dtype)
+    report = verify_kernel(built.files, built.graph, count=2, special=True, opt="-O0")
+    assert report.ok, "\n".join(map(str, report.diagnostics))
+
+
+def test_subnormal_float32_numbers_are_zeros_to_a_root() -> None:
+    built = one_op("Sqrt", "float32")
+    x = np.resize(np.array([1e-40, -1e-40, 4.0, 0.0], np.float32), 1024)
+    got = kernel(built)(x)
+    assert np.array_equal(got[:4], np.array([0, 0, 2, 0], np.float32))
+    assert np.signbit(got[1])
+    kept = kernel(built, "ascend910b1")(x)
+    assert kept[0] == np.sqrt(x[0]) > 0
+
+
+def test_subnormal_float16_numbers_are_kept_by_a_root() -> None:
+    x = np.resize(np.array([3e-5, 6e-8, 4.0], np.float16), 1024)
+    got = kernel(one_op("Sqrt", "float16"))(x)
+    assert np.array_equal(got, np.sqrt(x.astype(np.float32)).astype(np.float16))
+
+
+def test_a_call_of_no_elements_is_a_finding() -> None:
+    built = one_op("Abs", "float32")
+    path = f"device/{built.name}_kernel.cpp"
+    text = built.files[path]
+    call = next(line for line in text.splitlines() if "Abs(" in line and line.endswith(");"))
+    head, _, _ = call.rpartition(", ")
+    files = {**built.files, path: text.replace(call, f"{call}\n{head}, 0);")}
+    report = verify_kernel(files, built.graph, count=1, opt="-O0")
+    assert {d.code for d in report.diagnostics} == {"AF5004"}
+    assert "architecture 3510 is not documented to do nothing" in str(report.diagnostics[0])
+    own = load_target(CHIP)
+    lenient = replace(own, arch=replace(own.arch, name="3510 as 2201", zero_is_nothing=True))
+    library = compile_kernel(files, built.name, opt="-O0", checked=True)
+    twin = TwinKernel(library, built.graph, check="all", chip=lenient)
+    x = np.arange(-512, 512, dtype=np.float32)
+    assert np.array_equal(twin(x), np.abs(x))
