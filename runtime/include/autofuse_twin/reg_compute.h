@@ -376,7 +376,8 @@ constexpr CastRule CastRuleOf(Dt dst, Dt src) {
             return dst == Dt::I16 || dst == Dt::U16 ? CastRule{true, 2, true, 0}
                    : dst == Dt::U8                  ? CastRule{true, 4, true, 0}
                                                     : CastRule{};
-        case Dt::I64: return dst == Dt::F32 ? CastRule{true, 2, false, five} : dst == Dt::I32 ? CastRule{true, 2, true, 0} : CastRule{};
+        case Dt::I64:
+            return dst == Dt::F32 ? CastRule{true, 2, false, five} : dst == Dt::I32 ? CastRule{true, 2, true, 0} : CastRule{};
         default: return {};
     }
 }
