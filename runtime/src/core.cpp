@@ -1,5 +1,6 @@
 // Findings, bounds checks, and what happens before and after the kernel body of a core.
 #include "core.h"
+#include "reg/vf.h"
 
 #include <algorithm>
 #include <cstdio>
@@ -84,7 +85,7 @@ void Fail(const char* code, const char* api, const char* format, ...) {
     va_start(args, format);
     std::string text = Format(format, args);
     va_end(args);
-    Core& core = Current();
+    Core& core = CurrentInside();
     core.aborted = true;
     Finding f = NewFinding(core, code, api);
     f.message = std::move(text);
@@ -97,7 +98,7 @@ void Report(const char* code, const char* api, const char* format, ...) {
     va_start(args, format);
     std::string text = Format(format, args);
     va_end(args);
-    Core& core = Current();
+    Core& core = CurrentInside();
     Finding f = NewFinding(core, code, api);
     f.message = std::move(text);
     AddFinding(*core.run, std::move(f));
@@ -338,6 +339,10 @@ void BeginCore(Core& core, Run* run, int64_t index) {
     core.task_type = -1;
     core.check = nullptr;
     core.order = nullptr;
+    core.vf = nullptr;
+    if (core.reg != nullptr) {
+        core.reg = std::make_shared<RegState>();
+    }
     if (run->check) {
         if (core.check_memory == nullptr) {
             core.check_memory = std::make_unique<Checked>();
@@ -365,6 +370,7 @@ void EndCore(Core& core) {
     if (core.aborted) {
         return;
     }
+    Current();  // ends a vector function
     FinishAll(core);
     ReleasePipe(core);
     for (int e = 0; e < kEvents; ++e) {

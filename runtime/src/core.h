@@ -151,6 +151,9 @@ struct Ahead {
     }
 };
 
+struct RegState;
+struct Vf;
+
 struct Core {
     Run* run = nullptr;
     int64_t index = 0;
@@ -180,6 +183,8 @@ struct Core {
     std::unique_ptr<Checked> check_memory;
     std::unique_ptr<Scheduler> order_memory;
     Record record;
+    Vf* vf = nullptr;  // the vector function that is open; checked mode
+    std::shared_ptr<RegState> reg;
 
     ~Core();
 };
@@ -190,12 +195,22 @@ struct CoreAbort {};
 // The core running on this thread. (Not of the initial-exec model: a library that Python loads late may find no room.)
 extern __thread Core* g_current;
 [[noreturn]] void NoCurrent();
-// Throws std::logic_error outside of a launch.
-inline Core& Current() {
+// Ends the vector function that is open: what it touched becomes one instruction of PIPE_V.
+void LeaveVf(Core& core);
+// For an operation of a vector function. Throws std::logic_error outside of a launch.
+inline Core& CurrentInside() {
     if (g_current == nullptr) {
         NoCurrent();
     }
     return *g_current;
+}
+// For everything else: a vector function that is open ends here.
+inline Core& Current() {
+    Core& core = CurrentInside();
+    if (core.vf != nullptr) {
+        LeaveVf(core);
+    }
+    return core;
 }
 
 // Records a finding and leaves the kernel of this core.

@@ -62,7 +62,9 @@ template <typename T, typename... List> constexpr bool kOneOf = (Same<T, List>::
     X(Adds) X(Muls) X(Maxs) X(Mins) X(LeakyRelu) X(ShiftLeft) X(ShiftRight) X(ShiftRightRound) \
     X(Axpy) X(MulAddDst) X(FusedMulAdd) X(FusedMulAddRelu) X(Cast) X(Copy) X(Duplicate) \
     X(Sigmoid) X(Tanh) X(Erf) X(Sin) X(Cos) X(Power) X(PowerTensorScalar) X(PowerScalarTensor) X(Silu) X(Gelu) \
-    X(CreateVecIndex) X(Brcb) X(Compare) X(CompareScalar) X(Select)
+    X(CreateVecIndex) X(Brcb) X(Compare) X(CompareScalar) X(Select) \
+    X(Neg) X(Xor) X(AbsSub) X(ExpSub) X(Log2) X(Log10) X(Prelu) X(RegMax) X(RegMin) X(RegLeakyRelu) \
+    X(RegMulAddDst) X(RegMulDstAdd) X(ShiftLeftBy) X(ShiftRightBy)
 // clang-format on
 #define AUTOFUSE_TWIN_OP_ENUM(Name) Name,
 enum class Op : uint8_t { AUTOFUSE_TWIN_OPS(AUTOFUSE_TWIN_OP_ENUM) kCount };
@@ -139,6 +141,8 @@ uint64_t GatherByMask(uint32_t elem, const UbView& dst, const UbView& src, const
                       bool counter, uint32_t mask, const GatherMaskSteps& steps);
 void TransposeBlocks(const char* api, uint32_t elem, const UbView* dst, const UbView* src, uint32_t repeat,
                      uint32_t dst_rep, uint32_t src_rep);
+// The address of a tensor was taken: a vector function that is open ends.
+void RegLeave();
 // The buffer at an address that a kernel took with GetPhyAddr.
 UbView UbViewAt(const char* api, uint64_t address);
 void Progression(const char* api, Dt dt, const UbView& dst, uint64_t first, uint64_t step, int64_t count);

@@ -10,6 +10,9 @@
 #include "layout.h"
 #include "op_package.h"
 #include "reduce.h"
+#if defined(__NPU_ARCH__) && __NPU_ARCH__ == 3510
+#include "reg.h"
+#endif
 #include "select.h"
 #include "sync.h"
 #include "vector.h"

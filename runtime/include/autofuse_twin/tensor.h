@@ -53,7 +53,12 @@ public:
     }
     uint32_t GetSize() const { return view_.size; }
     void SetSize(const uint32_t size) { view_.size = size; }
-    __ubuf__ T* GetPhyAddr() const { return reinterpret_cast<T*>(view_.addr); }
+    __ubuf__ T* GetPhyAddr() const {
+#ifdef AUTOFUSE_TWIN_CHECKED
+        ::autofuse_twin::RegLeave();
+#endif
+        return reinterpret_cast<T*>(view_.addr);
+    }
     __ubuf__ T* GetPhyAddr(const uint32_t offset) const { return GetPhyAddr() + offset; }
     int32_t GetPosition() const { return view_.pos; }
 

@@ -5,47 +5,18 @@
 #include <algorithm>
 #include <limits>
 
+#include "api/fold.h"
 #include "api/vector_call.h"
 
 namespace autofuse_twin {
 namespace {
 
 constexpr int kValueIndex = 0, kIndexValue = 1, kOnlyValue = 2, kOnlyIndex = 3;  // ReduceOrder
-constexpr uint32_t kMaxLanes = 128;
 
 float Identity(Fold fold) {
     // x + -0 is x for every x, the zeros and NaN included.
     const float inf = std::numeric_limits<float>::infinity();
     return fold == Fold::kSum ? -0.0f : (fold == Fold::kMax ? -inf : inf);
-}
-
-// NaN wins, as in Max and Min.
-float Extreme(Fold fold, float a, float b) {
-    if (a != a || b != b) {
-        return a != a ? a : b;
-    }
-    return (fold == Fold::kMax ? a > b : a < b) ? a : b;
-}
-
-// v[0, n) to one value, n a power of two: neighbours first, then their results.
-float Tree(Fold fold, Dt dt, float* v, uint32_t n) {
-    for (uint32_t w = n / 2; w != 0; w /= 2) {
-        if (fold == Fold::kSum) {
-            for (uint32_t i = 0; i < w; ++i) {
-                v[i] = v[2 * i] + v[2 * i + 1];
-            }
-            if (dt == Dt::F16) {
-                uint16_t rounded[kMaxLanes];
-                Kernels().float_to_half(v, rounded, w);
-                Kernels().half_to_float(rounded, v, w);
-            }
-        } else {
-            for (uint32_t i = 0; i < w; ++i) {
-                v[i] = Extreme(fold, v[2 * i], v[2 * i + 1]);
-            }
-        }
-    }
-    return v[0];
 }
 
 // The lanes of a repeat as floats; those that take no part are the identity.
@@ -86,16 +57,6 @@ void StoreValue(Dt dt, uint8_t* at, float value) {
     } else {
         std::memcpy(at, &value, 4);
     }
-}
-
-// The first lane that holds the value; of a NaN, the first NaN.
-uint32_t IndexOf(const float* v, uint32_t n, float value) {
-    for (uint32_t i = 0; i < n; ++i) {
-        if (v[i] == value || (value != value && v[i] != v[i])) {
-            return i;
-        }
-    }
-    return 0;
 }
 
 void StoreIndex(uint8_t* at, uint32_t bytes, uint32_t index) {

@@ -90,12 +90,6 @@ inline uint16_t FloatToBf16Mode(float v, int mode) {
     return static_cast<uint16_t>((bits >> 31) << 15 | (kept + RoundUp(mode, negative, kept, mag & 0xffffu, 0x10000u)));
 }
 
-inline uint16_t FloatToBf16Even(float v) {
-    const uint32_t bits = BitCast<uint32_t>(v);
-    const uint32_t rounded = (bits + 0x7fffu + ((bits >> 16) & 1u)) >> 16;
-    return static_cast<uint16_t>((bits & 0x7fffffffu) > 0x7f800000u ? bits >> 16 | 0x40u : rounded);
-}
-
 inline float IntToFloatMode(int64_t v, int mode) {
     const bool negative = v < 0;
     const uint64_t mag = negative ? 0u - static_cast<uint64_t>(v) : static_cast<uint64_t>(v);
@@ -218,7 +212,7 @@ ElementFn PickCast(Dt dst, Dt src) {
     CAST_CASE(I8, F16) CAST_CASE(U8, F16) CAST_CASE(I16, F16) CAST_CASE(I32, F16) CAST_CASE(F32, F16)
     CAST_CASE(I32, BF16) CAST_CASE(F32, BF16) CAST_CASE(F32, I32) CAST_CASE(F32, I64)
     CAST_CASE(I16, F32) CAST_CASE(F16, F32) CAST_CASE(BF16, F32) CAST_CASE(I32, F32) CAST_CASE(F32, F32)
-    CAST_CASE(I64, F32)
+    CAST_CASE(I64, F32) CAST_CASE(BF16, F16) CAST_CASE(F16, BF16)
 #undef CAST_CASE
     if (dst == Dt::I16 && src == Dt::I32) return RunIntCast<int16_t, int32_t>;
     if (dst == Dt::I64 && src == Dt::I32) return RunIntCast<int64_t, int32_t>;

@@ -71,3 +71,9 @@ void Bf16ToFloat(const uint16_t* src, float* dst, size_t n) {
         dst[i] = BitCast<float>(static_cast<uint32_t>(src[i]) << 16);
     }
 }
+
+inline uint16_t FloatToBf16Even(float v) {
+    const uint32_t bits = BitCast<uint32_t>(v);
+    const uint32_t rounded = (bits + 0x7fffu + ((bits >> 16) & 1u)) >> 16;
+    return static_cast<uint16_t>((bits & 0x7fffffffu) > 0x7f800000u ? bits >> 16 | 0x40u : rounded);
+}

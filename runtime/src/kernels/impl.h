@@ -21,6 +21,16 @@ inline float MinNan(float a, float b) { return a != a ? a : (b != b ? b : (a < b
 // Of the two zeros the positive one, as max(a, +0) is; NaN stays.
 inline float ReluValue(float a) { return a <= 0.0f ? 0.0f : a; }
 
+// Registers tell the zeros apart: the larger one is +0.
+inline float MaxZero(float a, float b) {
+    return a == b ? BitCast<float>(BitCast<uint32_t>(a) & BitCast<uint32_t>(b)) : MaxNan(a, b);
+}
+inline float MinZero(float a, float b) {
+    return a == b ? BitCast<float>(BitCast<uint32_t>(a) | BitCast<uint32_t>(b)) : MinNan(a, b);
+}
+// The slope applies to what has a sign, -0 among it.
+inline float Leaky(float a, float slope) { return a > 0.0f || BitCast<uint32_t>(a) == 0 ? a : a * slope; }
+
 #define FLOAT_OP(Name, Sources, ReadsDst, expr)                                    \
     struct Name##F {                                                               \
         static constexpr int kSources = Sources;                                   \
@@ -54,9 +64,18 @@ FLOAT_OP(Axpy, 1, true, d + a * s)
 FLOAT_OP(MulAddDst, 2, true, d + a * b)
 FLOAT_OP(FusedMulAdd, 2, true, d * a + b)
 FLOAT_OP(FusedMulAddRelu, 2, true, ReluValue(d * a + b))
+FLOAT_OP(Neg, 1, false, BitCast<float>(BitCast<uint32_t>(a) ^ 0x80000000u))
+FLOAT_OP(AbsSub, 2, false, AbsF::f(a - b, 0.0f, 0.0f, 0.0f))
+FLOAT_OP(ExpSub, 2, false, ExpFloat(a - b))
+FLOAT_OP(Log2, 1, false, static_cast<float>(__builtin_log2(static_cast<double>(a))))
+FLOAT_OP(Log10, 1, false, static_cast<float>(__builtin_log10(static_cast<double>(a))))
 FLOAT_OP(Sigmoid, 1, false, static_cast<float>(1.0 / (1.0 + ExpDouble(-static_cast<double>(a)))))
 FLOAT_OP(Silu, 1, false, static_cast<float>(a / (1.0 + ExpDouble(-static_cast<double>(a)))))
 
+FLOAT_OP(RegMax, 2, false, MaxZero(a, b))
+FLOAT_OP(RegMin, 2, false, MinZero(a, b))
+FLOAT_OP(Prelu, 2, false, Leaky(a, b))
+FLOAT_OP(RegLeakyRelu, 1, false, Leaky(a, s))
 FLOAT_OP(Tanh, 1, false, TanhFloat(a))
 FLOAT_OP(Gelu, 1, false, GeluFloat(a))
 FLOAT_OP(Erf, 1, false, static_cast<float>(__builtin_erf(a)))
@@ -171,6 +190,25 @@ void RunF16ToF32(void* d, const void* a, const void* b, uint64_t imm, size_t n) 
     }
 }
 
+// bfloat16 computes in float and rounds once, as half does.
+template <typename O>
+void RunBF16(void* d, const void* a, const void* b, uint64_t imm, size_t n) {
+    alignas(64) float x[kChunk];
+    alignas(64) float y[kChunk];
+    const float s = BitCast<float>(static_cast<uint32_t>(imm) << 16);
+    for (size_t i = 0; i < n; i += kChunk) {
+        const size_t m = n - i < kChunk ? n - i : kChunk;
+        Bf16ToFloat(static_cast<const uint16_t*>(a) + i, x, m);
+        if constexpr (O::kSources == 2) {
+            Bf16ToFloat(static_cast<const uint16_t*>(b) + i, y, m);
+        }
+        FloatLoop<O>(x, x, y, s, m);
+        for (size_t k = 0; k < m; ++k) {
+            static_cast<uint16_t*>(d)[i + k] = FloatToBf16Even(x[k]);
+        }
+    }
+}
+
 // ---- integers: wrap on overflow ----
 
 
@@ -199,8 +237,9 @@ template <typename T> inline T ShiftRightRounded(T a, uint32_t s) {
         static constexpr int kSources = Sources;                                                \
         template <typename T>                                                                   \
         static inline T f([[maybe_unused]] T a, [[maybe_unused]] T b, [[maybe_unused]] T s) {   \
-            [[maybe_unused]] const uint32_t ua = static_cast<uint32_t>(a);                      \
-            [[maybe_unused]] const uint32_t ub = static_cast<uint32_t>(b);                      \
+            using W = typename std::conditional<sizeof(T) == 8, uint64_t, uint32_t>::type;      \
+            [[maybe_unused]] const W ua = static_cast<W>(a);                                    \
+            [[maybe_unused]] const W ub = static_cast<W>(b);                                    \
             [[maybe_unused]] const uint32_t us = static_cast<uint32_t>(s);                      \
             return static_cast<T>(expr);                                                        \
         }                                                                                       \
@@ -214,6 +253,14 @@ INT_OP(And, 2, ua & ub)
 INT_OP(Or, 2, ua | ub)
 INT_OP(Not, 1, ~ua)
 INT_OP(Relu, 1, a > 0 ? a : 0)
+INT_OP(Xor, 2, ua ^ ub)
+INT_OP(Neg, 1, W(0) - ua)
+INT_OP(Abs, 1, a < 0 ? W(0) - ua : ua)
+INT_OP(RegMax, 2, a > b ? a : b)
+INT_OP(RegMin, 2, a < b ? a : b)
+INT_OP(Div, 2, b == 0 ? W(0) - 1 : (b == static_cast<T>(-1) && std::is_signed<T>::value ? W(0) - ua : static_cast<W>(a / b)))
+INT_OP(ShiftLeftBy, 2, ub >= sizeof(T) * 8 ? W(0) : ua << (ub & (sizeof(W) * 8 - 1)))
+INT_OP(ShiftRightBy, 2, ub >= sizeof(T) * 8 ? (a < 0 ? -1 : 0) : a >> (ub & (sizeof(W) * 8 - 1)))
 INT_OP(AddRelu, 2, static_cast<T>(ua + ub) > 0 ? static_cast<T>(ua + ub) : 0)
 INT_OP(SubRelu, 2, static_cast<T>(ua - ub) > 0 ? static_cast<T>(ua - ub) : 0)
 INT_OP(Adds, 1, ua + us)
@@ -262,6 +309,79 @@ void RunFill(void* dv, const void*, const void*, uint64_t imm, size_t n) {
 
 #include "kernels/cast.h"
 #include "kernels/copy.h"
+
+// ---- a * b + c with one rounding ----
+
+// The product of two floats is exact in double. What the addition loses decides the last bit, so that a later rounding
+// to fewer bits is right.
+inline double FusedOdd(float a, float b, float c) {
+    const double p = static_cast<double>(a) * static_cast<double>(b);
+    const double q = c;
+    const double s = p + q;
+    const double t = s - p;
+    const double lost = (p - (s - t)) + (q - t);
+    const uint64_t bits = BitCast<uint64_t>(s);
+    // Towards the lost part where the last bit is even: one step of the magnitude up or down.
+    const bool adjust = (lost > 0.0 || lost < 0.0) && (bits & 1u) == 0;
+    const bool up = (lost > 0.0) == (s > 0.0);
+    return adjust ? BitCast<double>(up ? bits + 1 : bits - 1) : s;
+}
+// The same for a float with an odd last bit.
+inline float OddFloat(double v) {
+    const float f = static_cast<float>(v);
+    const uint32_t bits = BitCast<uint32_t>(f);
+    const bool exact = static_cast<double>(f) == v || !(v - v == 0.0);
+    if (exact || (bits & 1u) != 0) {
+        return f;
+    }
+    if ((bits & 0x7fffffffu) == 0x7f800000u) {
+        return BitCast<float>(bits - 1);  // finite, and larger than every float
+    }
+    const bool beyond = (v < 0.0 ? -v : v) > (f < 0.0f ? -static_cast<double>(f) : static_cast<double>(f));
+    return BitCast<float>(beyond ? bits + 1 : bits - 1);
+}
+
+// d = d + a * b, or with kDst d = d * a + b.
+template <bool kDst, Dt D>
+void RunFused(void* dv, const void* av, const void* bv, uint64_t, size_t n) {
+    for (size_t i = 0; i < n; ++i) {
+        if constexpr (D == Dt::F32) {
+            float* d = static_cast<float*>(dv) + i;
+            const float a = static_cast<const float*>(av)[i];
+            const float b = static_cast<const float*>(bv)[i];
+            *d = static_cast<float>(kDst ? FusedOdd(*d, a, b) : FusedOdd(a, b, *d));
+        } else {
+            const auto wide = [](uint16_t v) {
+                return D == Dt::F16 ? HalfToFloat1(v) : BitCast<float>(static_cast<uint32_t>(v) << 16);
+            };
+            uint16_t* d = static_cast<uint16_t*>(dv) + i;
+            const float a = wide(static_cast<const uint16_t*>(av)[i]);
+            const float b = wide(static_cast<const uint16_t*>(bv)[i]);
+            const float r = OddFloat(kDst ? FusedOdd(wide(*d), a, b) : FusedOdd(a, b, wide(*d)));
+            *d = D == Dt::F16 ? FloatToHalf1(r) : FloatToBf16Even(r);
+        }
+    }
+}
+template <typename T>
+void RunFusedInt(void* dv, const void* av, const void* bv, uint64_t, size_t n) {
+    T* d = static_cast<T*>(dv);
+    for (size_t i = 0; i < n; ++i) {
+        const uint32_t p = static_cast<uint32_t>(static_cast<const T*>(av)[i]) * static_cast<uint32_t>(static_cast<const T*>(bv)[i]);
+        d[i] = static_cast<T>(static_cast<uint32_t>(d[i]) + p);
+    }
+}
+ElementFn PickFused(bool dst, Dt dt) {
+    switch (dt) {
+        case Dt::F32: return dst ? RunFused<true, Dt::F32> : RunFused<false, Dt::F32>;
+        case Dt::F16: return dst ? RunFused<true, Dt::F16> : RunFused<false, Dt::F16>;
+        case Dt::BF16: return dst ? RunFused<true, Dt::BF16> : RunFused<false, Dt::BF16>;
+        case Dt::I16: return RunFusedInt<int16_t>;
+        case Dt::U16: return RunFusedInt<uint16_t>;
+        case Dt::I32: return RunFusedInt<int32_t>;
+        case Dt::U32: return RunFusedInt<uint32_t>;
+        default: return nullptr;
+    }
+}
 
 // ---- compare and select ----
 
@@ -318,15 +438,18 @@ void RunCompare(uint8_t* bits, const void* a, const void* b, uint64_t imm, int m
     }
 }
 
+template <void (*Widen)(const uint16_t*, float*, size_t)>
 void RunCompareF16(uint8_t* bits, const void* a, const void* b, uint64_t imm, int mode, size_t n) {
     uint8_t flags[kChunk];
     float x[kChunk];
     float y[kChunk];
-    const float s = HalfToFloat1(static_cast<uint16_t>(imm));
+    const uint16_t scalar = static_cast<uint16_t>(imm);
+    float s = 0.0f;
+    Widen(&scalar, &s, 1);
     for (size_t i = 0; i < n; i += kChunk) {
         const size_t m = n - i < kChunk ? n - i : kChunk;
-        HalfToFloat(static_cast<const uint16_t*>(a) + i, x, m);
-        if (b != nullptr) HalfToFloat(static_cast<const uint16_t*>(b) + i, y, m);
+        Widen(static_cast<const uint16_t*>(a) + i, x, m);
+        if (b != nullptr) Widen(static_cast<const uint16_t*>(b) + i, y, m);
         CompareFlags(flags, x, b == nullptr ? nullptr : y, s, mode, m);
         PackFlags(bits + i / 8, flags, m);
     }
@@ -351,6 +474,7 @@ template <typename O> ElementFn PickFloat(Dt dst, Dt src) {
     if (dst == Dt::F32) return src == Dt::F16 ? RunF16ToF32<O> : RunF32<O>;
     return dst == Dt::F16 ? RunF16<O> : nullptr;
 }
+template <typename O> ElementFn PickBrief(Dt dst, Dt src) { return dst == Dt::BF16 ? RunBF16<O> : PickFloat<O>(dst, src); }
 template <typename O> ElementFn PickInt(Dt dt) {
     switch (dt) {
         case Dt::I16: return RunInt<O, int16_t>;
@@ -360,29 +484,51 @@ template <typename O> ElementFn PickInt(Dt dt) {
         default: return nullptr;
     }
 }
+// What registers compute with, on integers of every width.
+template <typename O> ElementFn PickWidth(Dt dt) {
+    switch (dt) {
+        case Dt::I8: return RunInt<O, int8_t>;
+        case Dt::U8: return RunInt<O, uint8_t>;
+        case Dt::I64: return RunInt<O, int64_t>;
+        case Dt::U64: return RunInt<O, uint64_t>;
+        default: return PickInt<O>(dt);
+    }
+}
 template <typename O> ElementFn PickPow(Dt dt) { return dt == Dt::I32 ? RunInt<O, int32_t> : nullptr; }
 
 ElementFn PickElement(Op op, Dt dst, Dt src) {
-    const bool is_float = dst == Dt::F32 || dst == Dt::F16;
+    const bool is_float = dst == Dt::F32 || dst == Dt::F16 || dst == Dt::BF16;
     switch (op) {
 #define FLOAT_CASE(Name) case Op::Name: return PickFloat<Name##F>(dst, src);
 #define BOTH_CASE(Name) case Op::Name: return is_float ? PickFloat<Name##F>(dst, src) : PickInt<Name##I>(dst);
+#define WIDE_CASE(Name) case Op::Name: return is_float ? PickFloat<Name##F>(dst, src) : PickWidth<Name##I>(dst);
+#define FULL_CASE(Name) case Op::Name: return is_float ? PickBrief<Name##F>(dst, src) : PickWidth<Name##I>(dst);
+#define BITS_CASE(Name) case Op::Name: return PickWidth<Name##I>(dst);
 #define INT_CASE(Name) case Op::Name: return PickInt<Name##I>(dst);
 #define POW_CASE(Name) case Op::Name: return is_float ? PickFloat<Name##F>(dst, src) : PickPow<Name##I>(dst);
-        FLOAT_CASE(Abs) FLOAT_CASE(Exp) FLOAT_CASE(Ln) FLOAT_CASE(Sqrt) FLOAT_CASE(Rsqrt) FLOAT_CASE(Reciprocal)
-        FLOAT_CASE(Div) FLOAT_CASE(LeakyRelu) FLOAT_CASE(Axpy) FLOAT_CASE(MulAddDst) FLOAT_CASE(FusedMulAdd)
+        FLOAT_CASE(Exp) FLOAT_CASE(Ln) FLOAT_CASE(Sqrt) FLOAT_CASE(Rsqrt) FLOAT_CASE(Reciprocal)
+        FLOAT_CASE(LeakyRelu) FLOAT_CASE(Axpy) FLOAT_CASE(MulAddDst) FLOAT_CASE(FusedMulAdd)
         FLOAT_CASE(FusedMulAddRelu) FLOAT_CASE(Sigmoid) FLOAT_CASE(Tanh) FLOAT_CASE(Erf) FLOAT_CASE(Sin) FLOAT_CASE(Cos)
         FLOAT_CASE(Silu) FLOAT_CASE(Gelu)
-        BOTH_CASE(Relu) BOTH_CASE(Add) BOTH_CASE(Sub) BOTH_CASE(Mul) BOTH_CASE(Max) BOTH_CASE(Min) BOTH_CASE(AddRelu)
+        FLOAT_CASE(AbsSub) FLOAT_CASE(ExpSub) FLOAT_CASE(Log2) FLOAT_CASE(Log10) FLOAT_CASE(Prelu) FLOAT_CASE(RegLeakyRelu)
+        WIDE_CASE(Abs) WIDE_CASE(Neg) WIDE_CASE(Relu) WIDE_CASE(Div)
+        FULL_CASE(Add) FULL_CASE(Sub) FULL_CASE(Mul) FULL_CASE(RegMax) FULL_CASE(RegMin)
+        BITS_CASE(And) BITS_CASE(Or) BITS_CASE(Xor) BITS_CASE(Not) BITS_CASE(ShiftLeftBy) BITS_CASE(ShiftRightBy)
+        BOTH_CASE(Max) BOTH_CASE(Min) BOTH_CASE(AddRelu)
         BOTH_CASE(SubRelu) BOTH_CASE(Adds) BOTH_CASE(Muls) BOTH_CASE(Maxs) BOTH_CASE(Mins)
-        INT_CASE(And) INT_CASE(Or) INT_CASE(Not) INT_CASE(ShiftLeft) INT_CASE(ShiftRight) INT_CASE(ShiftRightRound)
+        INT_CASE(ShiftLeft) INT_CASE(ShiftRight) INT_CASE(ShiftRightRound)
         POW_CASE(Power) POW_CASE(PowerTensorScalar) POW_CASE(PowerScalarTensor)
 #undef FLOAT_CASE
 #undef BOTH_CASE
 #undef INT_CASE
+#undef WIDE_CASE
+#undef FULL_CASE
+#undef BITS_CASE
 #undef POW_CASE
         case Op::Copy: return SizeOf(dst) == 2 ? RunCopy<uint16_t> : RunCopy<uint32_t>;
         case Op::Duplicate: return SizeOf(dst) == 2 ? RunFill<uint16_t> : RunFill<uint32_t>;
+        case Op::RegMulAddDst: return PickFused(false, dst);
+        case Op::RegMulDstAdd: return PickFused(true, dst);
         case Op::Cast: return PickCast(dst, src);
         default: return nullptr;
     }
@@ -392,7 +538,15 @@ CompareFn PickCompare(Dt dt) {
     switch (dt) {
         case Dt::F32: return RunCompare<float>;
         case Dt::I32: return RunCompare<int32_t>;
-        case Dt::F16: return RunCompareF16;
+        case Dt::F16: return RunCompareF16<HalfToFloat>;
+        case Dt::BF16: return RunCompareF16<Bf16ToFloat>;
+        case Dt::I8: return RunCompare<int8_t>;
+        case Dt::U8: return RunCompare<uint8_t>;
+        case Dt::I16: return RunCompare<int16_t>;
+        case Dt::U16: return RunCompare<uint16_t>;
+        case Dt::U32: return RunCompare<uint32_t>;
+        case Dt::I64: return RunCompare<int64_t>;
+        case Dt::U64: return RunCompare<uint64_t>;
         default: return nullptr;
     }
 }

@@ -1,0 +1,9 @@
+// The register-level API of Ascend 950, namespace AscendC::Reg with the older name AscendC::MicroAPI.
+#ifndef AUTOFUSE_TWIN_REG_H
+#define AUTOFUSE_TWIN_REG_H
+
+#include "reg_compute.h"
+#include "reg_memory.h"
+#include "reg_reduce.h"
+
+#endif
