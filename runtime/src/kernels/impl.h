@@ -28,8 +28,11 @@ inline float MaxZero(float a, float b) {
 inline float MinZero(float a, float b) {
     return a == b ? BitCast<float>(BitCast<uint32_t>(a) | BitCast<uint32_t>(b)) : MinNan(a, b);
 }
-// The slope applies to what has a sign, -0 among it.
-inline float Leaky(float a, float slope) { return a > 0.0f || BitCast<uint32_t>(a) == 0 ? a : a * slope; }
+// The slope applies to what has a sign, -0 among it. Which of two NaN a product takes is up to the compiler.
+inline float Leaky(float a, float slope) {
+    const bool keeps = a > 0.0f || BitCast<uint32_t>(a) == 0 || a != a;
+    return keeps ? a : slope != slope ? slope : a * slope;
+}
 
 #define FLOAT_OP(Name, Sources, ReadsDst, expr)                                    \
     struct Name##F {                                                               \
@@ -317,7 +320,8 @@ void RunFill(void* dv, const void*, const void*, uint64_t imm, size_t n) {
 inline double FusedOdd(float a, float b, float c) {
     const double p = static_cast<double>(a) * static_cast<double>(b);
     const double q = c;
-    const double s = p + q;
+    // Which NaN a sum or a product takes is up to the compiler.
+    const double s = a != a ? a : b != b ? b : c != c ? c : p + q;
     const double t = s - p;
     const double lost = (p - (s - t)) + (q - t);
     const uint64_t bits = BitCast<uint64_t>(s);
