@@ -137,6 +137,8 @@ def test_the_places_are_all_there_are(
         str(p.relative_to(repo))
         for folder in where
         for p in (repo / folder).rglob("*")
+        # Calls on the registers of Ascend 950 are another interface, with names of the same spelling.
+        if not p.name.startswith("reg_")
         if p.suffix in (".py", ".h", ".cpp") and re.search(pattern, p.read_text(encoding="utf-8"))
         if folder != "autofuse" or p.resolve().is_relative_to(repo / "autofuse")
     }
