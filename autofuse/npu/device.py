@@ -14,7 +14,7 @@ from autofuse.base.diagnostics import AutofuseError
 from autofuse.base.visible import visible
 from autofuse.npu.acl import Acl, open_acl
 from autofuse.npu.cann import Cann, find_cann
-from autofuse.targets import TargetSpec, chip_names, load_chip
+from autofuse.targets import TargetSpec, load_chip, target_names
 
 __all__ = [
     "CHIPS_JOB",
@@ -130,7 +130,7 @@ def chip_at(cann: Cann, index: int) -> Chip:
 
 def target_of(soc: str) -> TargetSpec | None:
     """The target of ours for a chip, by its name in CANN; names of variants go on behind that of the target."""
-    known = {load_chip(n).soc: n for n in chip_names()}
+    known = {load_chip(n).soc: n for n in target_names()}
     fits = [s for s in known if soc.lower().startswith(s.lower())]
     return load_chip(known[max(fits, key=len)]) if fits else None
 

@@ -17,7 +17,6 @@ from autofuse.targets.own import read_target
 from autofuse.targets.spec import (
     TargetSpec,
     VectorCost,
-    chip_names,
     known_target,
     load_chip,
     read_chip,
@@ -35,7 +34,6 @@ __all__ = [
     "TargetSpec",
     "VectorCost",
     "ascend_chip",
-    "chip_names",
     "cpu_names",
     "find_known",
     "find_target",

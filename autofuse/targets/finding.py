@@ -10,8 +10,6 @@ from autofuse.targets.gpu import GpuTarget, gpu_names, load_gpu
 from autofuse.targets.own import is_file, read_target
 from autofuse.targets.spec import (
     TargetSpec,
-    chip_names,
-    generates,
     known_target,
     target_names,
     unknown_target,
@@ -32,8 +30,7 @@ def find_target(name: str) -> Target:
         name: of a target; or the path of a target file of one's own, which ends in ``.toml``.
 
     Raises:
-        AutofuseError: AF5006 if there is none, or only the cost model knows it; AF1001, AF1003, AF1405 the file cannot
-            be read or is wrong.
+        AutofuseError: AF5006 if there is none; AF1001, AF1003, AF1405 the file cannot be read or is wrong.
         TypeError: the name is no text.
     """
     if isinstance(name, str) and is_file(name):
@@ -52,7 +49,7 @@ def find_known(name: str) -> Target:
         return load_gpu(name)
     if isinstance(name, str) and name in cpu_names():
         return load_cpu(name)
-    if isinstance(name, str) and name not in chip_names():
+    if isinstance(name, str) and name not in target_names():
         raise unknown_target(name, (*target_names(), *gpu_names(), *cpu_names()))
     return known_target(name)
 
@@ -69,7 +66,7 @@ def load_target(name: str) -> TargetSpec:
         TypeError: the name is no text.
     """
     if isinstance(name, str) and is_file(name):
-        return generates(read_target(name))
+        return read_target(name)
     return known_target(name)
 
 

@@ -16,7 +16,7 @@ from typing import Any
 from autofuse.base.diagnostics import AutofuseError, Diagnostic, Where
 from autofuse.base.reading import named
 from autofuse.targets.figures import STATUSES, Figure, parsed
-from autofuse.targets.spec import TargetSpec, chip_names, load_chip, unknown_target
+from autofuse.targets.spec import TargetSpec, load_chip, target_names, unknown_target
 
 __all__ = ["SCHEMA", "is_file", "read_target"]
 
@@ -136,8 +136,8 @@ class _Reader:
             hint = 'base = "NAME": the chip whose figures hold where the file has none'
             self.wrong("base has to be the name of a chip", "base", hint=hint)
             self.finish()
-        if base not in chip_names():
-            given = unknown_target(str(base), chip_names()).diagnostics[0]
+        if base not in target_names():
+            given = unknown_target(str(base), target_names()).diagnostics[0]
             at = self.lines.get(("base",), 0)
             where = Where(self.path, "base", at, 1 if at else 0)
             raise AutofuseError((replace(given, where=where),))
@@ -152,7 +152,7 @@ class _Reader:
             text = "name has to be letters, digits, '_' and '.', a letter first, 64 at most"
             self.wrong(text, "name", hint='name = "my_910b2": generated files name it')
             return ""
-        if name in (*chip_names(), *gpu_names(), *cpu_names()) or name.startswith("dav-"):
+        if name in (*target_names(), *gpu_names(), *cpu_names()) or name.startswith("dav-"):
             text = f"{name} is the name of a target of autofuse"
             self.wrong(text, "name", hint=f"another one: my_{name}")
         fake = self.doc.get("fake", False)

@@ -21,8 +21,6 @@ from autofuse.targets.figures import Figure, figure, made, parsed, read_figures,
 __all__ = [
     "TargetSpec",
     "VectorCost",
-    "chip_names",
-    "generates",
     "known_target",
     "load_chip",
     "read_chip",
@@ -61,7 +59,6 @@ class TargetSpec:
         families: the template families to try; None: all of them.
         invariant: no size but those of what is reduced may change the bits of a result (:meth:`in_fixed_order`).
         experimental: nothing about the generated code was checked for this chip.
-        model_only: known to the cost model; no kernel can be generated for it.
         base: of a target file of one's own, the chip that it builds on; else empty.
         aiv_cores: vector cores.
         ub_bytes: bytes of UB of a core, with what is reserved.
@@ -87,7 +84,6 @@ class TargetSpec:
     families: frozenset[str] | None
     invariant: bool
     experimental: bool
-    model_only: bool
     base: str
     aiv_cores: int
     ub_bytes: int
@@ -190,57 +186,34 @@ class TargetSpec:
         return hash(self.name)
 
 
-def chip_names() -> tuple[str, ...]:
-    """Names of all chips, sorted, with those that only the cost model knows."""
-    return tuple(sorted(n for n in target_files("autofuse.targets") if not n.startswith("dav-")))
-
-
-@cache
 def target_names() -> tuple[str, ...]:
     """Names of the chips that kernels can be generated for, sorted."""
-    return tuple(n for n in chip_names() if not load_chip(n).model_only)
+    return tuple(sorted(n for n in target_files("autofuse.targets") if not n.startswith("dav-")))
 
 
 def known_target(name: str) -> TargetSpec:
     """The chip of autofuse called ``name``, to generate kernels for; no file is opened, so a name may come from one.
 
     Raises:
-        AutofuseError: AF5006 if there is none, or only the cost model knows it.
+        AutofuseError: AF5006 if there is none.
         TypeError: the name is no text.
     """
     if not isinstance(name, str):
         raise TypeError(
             f"a target is the name of a chip or a TargetSpec, not {type(name).__name__}"
         )
-    if name not in chip_names():
-        raise unknown_target(name, target_names())
-    return generates(load_chip(name))
-
-
-def generates(chip: TargetSpec) -> TargetSpec:
-    """The chip, if kernels can be generated for it.
-
-    Raises:
-        AutofuseError: AF5006, only the cost model knows it.
-    """
-    if chip.model_only:
-        raise AutofuseError.of(
-            "AF5006",
-            f"no kernel can be generated for {chip.name}: only the cost model knows it",
-            hint=f"targets: {', '.join(target_names())}",
-        )
-    return chip
+    return load_chip(name)
 
 
 @cache
 def load_chip(name: str) -> TargetSpec:
-    """The chip called ``name``, also one that no kernel can be generated for.
+    """The chip called ``name``.
 
     Raises:
         AutofuseError: AF5006 if there is none.
     """
-    if name not in chip_names():
-        raise unknown_target(name, chip_names())
+    if name not in target_names():
+        raise unknown_target(name, target_names())
     return read_chip(name, target_files("autofuse.targets"))
 
 
@@ -258,7 +231,6 @@ def _restored(values: dict[str, Any]) -> TargetSpec:
 
 #: What a file need not say.
 _USUAL = {
-    "model_only": False,
     "base": "",
     "backend": "ascendc",
     "queues": True,

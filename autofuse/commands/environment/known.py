@@ -20,7 +20,6 @@ from autofuse.targets import (
     CpuTarget,
     GpuTarget,
     Target,
-    chip_names,
     cpu_names,
     find_target,
     gpu_names,
@@ -28,6 +27,7 @@ from autofuse.targets import (
     load_cpu,
     load_gpu,
     read_target,
+    target_names,
 )
 from autofuse.twin.run.compile import twin_files
 from autofuse.twin.run.compiler import toolchain
@@ -54,12 +54,12 @@ def targets(name: str | None) -> Outcome:
             read_target(name)
             if name.endswith(".toml")
             else load_chip(name)
-            if name in chip_names()
+            if name in target_names()
             else find_target(name)
         )
         row = {**_target_row(spec), "figures": [asdict(f) for f in spec.figures()]}
         return Outcome(row, lambda screen: tables.print_target(screen, row))
-    chips = [_target_row(load_chip(n)) for n in chip_names()]
+    chips = [_target_row(load_chip(n)) for n in target_names()]
     gpus = [_target_row(load_gpu(n)) for n in gpu_names()]
     cpus = [_target_row(load_cpu(n)) for n in cpu_names()]
 
@@ -90,7 +90,6 @@ def _target_row(spec: Target) -> dict[str, object]:
         "soc": spec.soc,
         "npu_arch": spec.npu_arch,
         "experimental": spec.experimental,
-        "model_only": spec.model_only,
         **{k: getattr(spec, k) for k in _SHOWN},
     }
 

@@ -10,7 +10,7 @@ from autofuse.frontends.op_hints import unknown_op
 from autofuse.implgraph.ops.definition import ANY, Attr, OpDef
 from autofuse.implgraph.ops.registry import all_ops, find
 from autofuse.report.op_support import DTYPES, MEANINGS, NONE, example, realised
-from autofuse.targets import TargetSpec, chip_names, load_chip
+from autofuse.targets import TargetSpec, load_chip, target_names
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -84,7 +84,6 @@ def _page(row: OpDef) -> dict[str, Any]:
 def _architectures() -> list[list[TargetSpec]]:
     """Chips that kernels are made for; those of an architecture have the same calls."""
     same: dict[str, list[TargetSpec]] = {}
-    for chip in map(load_chip, chip_names()):
-        if not chip.model_only:
-            same.setdefault(chip.arch.name, []).append(chip)
+    for chip in map(load_chip, target_names()):
+        same.setdefault(chip.arch.name, []).append(chip)
     return sorted(same.values(), key=lambda chips: chips[0].experimental)

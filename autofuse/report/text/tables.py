@@ -78,8 +78,6 @@ def print_targets(screen: Console, rows: Sequence[Row]) -> None:
     screen.print("No kernel of Ascend C was run on silicon yet.", style="dim")
     if any(r["experimental"] for r in rows):
         screen.print("experimental: nothing was checked for it", style="dim")
-    if any(r["model_only"] for r in rows):
-        screen.print("no kernels: only the cost model knows it", style="dim")
 
 
 def print_gpus(screen: Console, rows: Sequence[Row]) -> None:
@@ -116,8 +114,6 @@ def print_cpus(screen: Console, rows: Sequence[Row]) -> None:
 
 def _state(row: Row) -> str:
     """What can be done with a chip, and what was checked."""
-    if row["model_only"]:
-        return "no kernels"
     return "experimental" if row["experimental"] else "CPU twin only"
 
 

@@ -33,7 +33,7 @@ _USUAL_CORES = 8
 _SQUARE = 32
 #: Lanes of a block of columns.
 _LANES = 256
-#: Elements of a sum that one ``float`` accumulates, with an error of some 1e-4 at most where all have one sign.
+#: Elements of a sum that one ``float`` accumulates: its error is 2^13 x 2^-24 of the sum of their magnitudes at most.
 _MANY = 1 << 13
 #: Results that a thread keeps to itself while it goes through its share of what is reduced.
 _KEPT = 2048

@@ -1,4 +1,5 @@
 // Element-wise vector calls, Compare and Select: count forms and high-dimensional forms (mask, repeat, strides).
+#include "api/flush.h"
 #include "api/vector_call.h"
 
 #include <algorithm>
@@ -47,58 +48,44 @@ void CheckCastMode(const Core& core, Dt dst, Dt src, uint64_t mode) {
     }
 }
 
-template <typename T> T Normal(T x) {
-    constexpr uint32_t sign = uint32_t{1} << (8 * sizeof(T) - 1);
-    constexpr uint32_t exponent = sizeof(T) == 2 ? 0x7c00u : 0x7f800000u;
-    return static_cast<T>((x & exponent) != 0 ? x : x & sign);
-}
+// The function of a call on the architecture of the launch: to some, subnormal operands and results are zeros.
+struct Function {
+    ElementFn plain;
+    Dt dt;
+    bool flushes;
 
-// A function with zeros, of the same sign, in the place of subnormal operands and results.
-template <Op kOp, Dt kDt, typename T> void Flushed(void* d, const void* a, const void* b, uint64_t imm, size_t n) {
-    static const ElementFn plain = Kernels().element(kOp, kDt, kDt);
-    constexpr size_t part = 64;
-    T x[part];
-    T y[part];
-    for (size_t i = 0; i < n; i += part) {
-        const size_t m = n - i < part ? n - i : part;
-        std::transform(static_cast<const T*>(a) + i, static_cast<const T*>(a) + i + m, x, Normal<T>);
-        if (b != nullptr) {
-            std::transform(static_cast<const T*>(b) + i, static_cast<const T*>(b) + i + m, y, Normal<T>);
+    void operator()(void* d, const void* a, const void* b, uint64_t imm, size_t n) const {
+        if (!flushes) {
+            plain(d, a, b, imm, n);
+            return;
         }
-        T* out = static_cast<T*>(d) + i;
-        plain(out, x, b == nullptr ? nullptr : y, imm, m);
-        std::transform(out, out + m, out, Normal<T>);
+        constexpr size_t part = 64;
+        const size_t elem = SizeOf(dt);
+        uint8_t x[part * sizeof(float)];
+        uint8_t y[part * sizeof(float)];
+        for (size_t i = 0; i < n; i += part) {
+            const size_t m = n - i < part ? n - i : part;
+            const auto taken = [&](const void* from, uint8_t* to) {
+                std::memcpy(to, static_cast<const uint8_t*>(from) + i * elem, m * elem);
+                Flush(to, m, dt);
+            };
+            taken(a, x);
+            if (b != nullptr) {
+                taken(b, y);
+            }
+            uint8_t* out = static_cast<uint8_t*>(d) + i * elem;
+            plain(out, x, b == nullptr ? nullptr : y, imm, m);
+            Flush(out, m, dt);
+        }
     }
-}
+};
 
-template <Op kOp> ElementFn FlushedOf(Dt dt) {
-    return dt == Dt::F32 ? Flushed<kOp, Dt::F32, uint32_t> : Flushed<kOp, Dt::F16, uint16_t>;
-}
-
-// The function of a call on the architecture of the launch.
-ElementFn FunctionOf(const Core& core, const VecCall& c) {
-    const ElementFn plain = Lookup(c);
+Function FunctionOf(const Core& core, const VecCall& c) {
     const autofuse_twin_architecture* own = core.run->architecture;
-    if (own == nullptr || own->flushes_count == 0 || (c.dst_dt != Dt::F32 && c.dst_dt != Dt::F16)) {
-        return plain;
-    }
-    const char* api = OpName(c.op);
-    if (std::none_of(own->flushes, own->flushes + own->flushes_count,
-                     [api](const char* name) { return std::strcmp(name, api) == 0; })) {
-        return plain;
-    }
-    switch (c.op) {
-        case Op::Exp:
-            return FlushedOf<Op::Exp>(c.dst_dt);
-        case Op::Ln:
-            return FlushedOf<Op::Ln>(c.dst_dt);
-        case Op::Sqrt:
-            return FlushedOf<Op::Sqrt>(c.dst_dt);
-        case Op::Div:
-            return FlushedOf<Op::Div>(c.dst_dt);
-        default:
-            return plain;
-    }
+    const bool flushes = own != nullptr && (c.dst_dt == Dt::F32 || c.dst_dt == Dt::F16) &&
+                         std::any_of(own->flushes, own->flushes + own->flushes_count,
+                                     [api = OpName(c.op)](const char* name) { return std::strcmp(name, api) == 0; });
+    return {Lookup(c), c.dst_dt, flushes};
 }
 
 // Lanes that take part if they are the first ones; 0 if there is a hole below the last one.
@@ -149,7 +136,7 @@ bool CopiesRows(Core& core, const Lanes& lanes, const Operand& d, const Operand&
     return true;
 }
 
-void RunRepeats(Core& core, const VecCall& c, ElementFn fn) {
+void RunRepeats(Core& core, const VecCall& c, const Function& fn) {
     const char* api = OpName(c.op);
     const Rep& rep = *c.rep;
     const uint32_t ds = SizeOf(c.dst_dt);
@@ -210,7 +197,7 @@ struct Whole {
 };
 
 // A call on contiguous elements, with the fetching of what is loaded next in between.
-void RunInParts(Core& core, ElementFn fn, const Whole& w) {
+void RunInParts(Core& core, const Function& fn, const Whole& w) {
     constexpr uint64_t part = 256;
     const uint64_t lines = core.ahead.total * part / w.n / 2 + 1;
     for (uint64_t i = 0; i < w.n; i += part) {
@@ -221,7 +208,7 @@ void RunInParts(Core& core, ElementFn fn, const Whole& w) {
     }
 }
 
-void RunCount(Core& core, const VecCall& c, ElementFn fn) {
+void RunCount(Core& core, const VecCall& c, const Function& fn) {
     const char* api = OpName(c.op);
     const uint64_t n = static_cast<uint64_t>(CheckCount(api, c.count));
     CountCallMask(core);
@@ -287,7 +274,7 @@ void Elementwise(const VecCall& c) {
         CheckCastMode(core, c.dst_dt, c.src_dt, c.imm);
     }
     CheckShift(c);
-    const ElementFn fn = FunctionOf(core, c);
+    const Function fn = FunctionOf(core, c);
     if (c.rep != nullptr) {
         RunRepeats(core, c, fn);
     } else {

@@ -1,7 +1,8 @@
-// Lanes of registers: masks, constants, subnormal numbers. Internal to the library.
+// Lanes of registers: masks and constants. Internal to the library.
 #ifndef AUTOFUSE_TWIN_SRC_REG_LANES_H
 #define AUTOFUSE_TWIN_SRC_REG_LANES_H
 
+#include "api/flush.h"
 #include "reg/vf.h"
 
 namespace autofuse_twin {
@@ -37,23 +38,6 @@ inline void Blend(uint8_t* d, const uint8_t* on, const uint8_t* off, const uint6
 inline void FillLanes(uint8_t* d, uint64_t value, uint32_t lanes, uint32_t elem) {
     for (uint32_t i = 0; i < lanes; ++i) {
         std::memcpy(d + i * elem, &value, elem);
-    }
-}
-
-// Subnormal numbers become zeros of their sign.
-inline void Flush(uint8_t* v, uint32_t lanes, Dt dt) {
-    for (uint32_t i = 0; i < lanes; ++i) {
-        if (dt == Dt::F32) {
-            uint32_t bits;
-            std::memcpy(&bits, v + 4 * i, 4);
-            bits = (bits & 0x7f800000u) == 0 ? bits & 0x80000000u : bits;
-            std::memcpy(v + 4 * i, &bits, 4);
-        } else {
-            uint16_t bits;
-            std::memcpy(&bits, v + 2 * i, 2);
-            bits = static_cast<uint16_t>((bits & 0x7c00u) == 0 ? bits & 0x8000u : bits);
-            std::memcpy(v + 2 * i, &bits, 2);
-        }
     }
 }
 

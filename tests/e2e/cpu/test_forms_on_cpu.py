@@ -136,3 +136,25 @@ def test_a_call_in_this_process() -> None:
     np.testing.assert_allclose(kernel(x), e / e.sum(1, keepdims=True), rtol=1e-6)
     # Another layout in memory is copied.
     np.testing.assert_array_equal(kernel(x[:, ::-1]), kernel(np.ascontiguousarray(x[:, ::-1])))
+
+
+def test_a_long_sum_does_not_depend_on_what_the_compiler_makes_of_it(loops: WorkerPool) -> None:
+    """One accumulator, as without optimisation, would lose a thousandth and more of so many squares."""
+    nodes = [
+        {"name": "n0", "op": "Square", "inputs": ["x"], "outputs": ["y0"], "attrs": {}},
+        {
+            "name": "n1",
+            "op": "ReduceSum",
+            "inputs": ["y0"],
+            "outputs": ["y"],
+            "attrs": {"axes": [0]},
+        },
+    ]
+    graph = {
+        "schema": "autofuse.graph/1",
+        "name": "squares",
+        "inputs": [{"name": "x", "dtype": "float32", "shape": [4_000_000]}],
+        "nodes": nodes,
+        "outputs": ["y"],
+    }
+    assert not found_wrong(loops, graph, target="cpu", opt="-O0")

@@ -11,7 +11,6 @@ from autofuse.base.diagnostics import AutofuseError
 from autofuse.targets import (
     GpuTarget,
     ascend_chip,
-    chip_names,
     find_target,
     from_driver,
     gpu,
@@ -43,7 +42,7 @@ def test_names_are_those_of_the_files() -> None:
     folder = Path(gpu.__file__).parent
     assert set(gpu_names()) == {p.stem for p in folder.glob("*.toml")}
     assert {"nvidia-h100", "nvidia-h200", "triton-ascend910b1"} <= set(gpu_names())
-    assert not set(gpu_names()) & set(chip_names())
+    assert not set(gpu_names()) & set(target_names())
 
 
 @pytest.mark.parametrize("name", gpu_names())

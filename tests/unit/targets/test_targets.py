@@ -2,7 +2,7 @@
 
 import subprocess
 import sys
-from dataclasses import FrozenInstanceError, replace
+from dataclasses import FrozenInstanceError
 from pathlib import Path
 
 import pytest
@@ -14,32 +14,21 @@ from autofuse.targets import (
     Figure,
     TargetSpec,
     VectorCost,
-    chip_names,
     load_chip,
     load_target,
     target_names,
 )
-from autofuse.targets.spec import generates
 
 
 def test_names_are_those_of_the_files() -> None:
     folder = Path(targets.__file__).parent
-    assert set(chip_names()) == {p.stem for p in folder.glob("*.toml") if p.stem[:4] != "dav-"}
+    assert set(target_names()) == {p.stem for p in folder.glob("*.toml") if p.stem[:4] != "dav-"}
     assert {"ascend310p", "ascend910b1", "ascend910c"} <= set(target_names())
 
 
 def test_kernels_are_generated_for_every_chip() -> None:
-    assert chip_names() == target_names()
-    for name in chip_names():
-        assert not load_chip(name).model_only
+    for name in target_names():
         assert load_chip(name) is load_target(name)
-
-
-def test_no_kernel_is_generated_for_a_chip_of_the_cost_model() -> None:
-    with pytest.raises(AutofuseError, match="only the cost model") as caught:
-        generates(replace(load_chip("ascend950pr"), model_only=True))
-    assert caught.value.diagnostics[0].code == "AF5006"
-    assert "ascend910b1" in caught.value.diagnostics[0].hint
 
 
 @pytest.mark.parametrize(("name", "count"), [("ascend910b2", 4), ("ascend950pr", 3)])
@@ -50,7 +39,7 @@ def test_few_figures_are_fitted(name: str, count: int) -> None:
 
 
 def test_nothing_is_called_fitted_where_nothing_was_measured() -> None:
-    for name in chip_names():
+    for name in target_names():
         if name not in ("ascend910b2", "ascend950pr"):
             assert not [f for f in load_chip(name).figures() if f.status == "fitted"], name
 
@@ -66,7 +55,7 @@ def test_cost_tables_are_checked() -> None:
         CostTable.read({**good, "odd": 1.0})
 
 
-@pytest.mark.parametrize("name", chip_names())
+@pytest.mark.parametrize("name", target_names())
 def test_every_figure_has_status_and_source(name: str) -> None:
     found = load_chip(name).figures()
     assert len({f.name for f in found}) == len(found) > 40
@@ -115,7 +104,7 @@ def test_chips_differ_where_they_should() -> None:
     assert load_target("ascend310p").experimental
 
 
-@pytest.mark.parametrize("name", chip_names())
+@pytest.mark.parametrize("name", target_names())
 def test_cost_rows_that_ops_refer_to(name: str) -> None:
     from autofuse.implgraph.ops.registry import all_ops
 

@@ -12,7 +12,7 @@ from timed_streams import Events
 from autofuse.report.pages.trace_events import TRACKS, trace_text
 from autofuse.report.pages.trace_page import page_text
 from autofuse.schedule.cost.cost import NOTE, Call, Conflict, Copy, Reach, call_cycles, copy_cycles
-from autofuse.targets import chip_names, load_chip
+from autofuse.targets import load_chip, target_names
 from autofuse.twin.run.findings import KernelText
 from autofuse.twin.run.native import Region
 from autofuse.twin.run.record import Recording
@@ -187,7 +187,7 @@ def test_functions_without_a_row_are_named() -> None:
 
 
 def test_every_call_has_a_row_in_every_table() -> None:
-    for name in chip_names():
+    for name in target_names():
         assert set(OTHER_CALLS.values()) <= set(load_chip(name).vector)
     called = set()
     for header in DEVICE_HEADERS.glob("*.h"):

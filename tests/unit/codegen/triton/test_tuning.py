@@ -12,6 +12,7 @@ import pytest
 
 from autofuse import api
 from autofuse.base.diagnostics import AutofuseError, Diagnostic
+from autofuse.codegen.backends.triton.blocks import LOST, MOST_PARTS, rows_in_registers
 from autofuse.codegen.backends.triton.plan import plan
 from autofuse.codegen.backends.triton.tuning import Tuning
 from autofuse.targets import load_gpu
@@ -121,6 +122,20 @@ def test_sizes_that_cannot_be(written: Callable[..., Path], case: str) -> None:
 def test_blocks_that_triton_does_not_compile(written: Callable[..., Path]) -> None:
     found = refused(written(softmax(), {"parts": 16, "rows": 8}), softmax())
     assert "rows is 8: Triton does not compile it in a cluster of 16 blocks" in found.message
+
+
+def test_they_are_never_chosen() -> None:
+    found = [
+        rows_in_registers(rows, cols, held, outer, least)
+        for rows in (1, 3, 4, 8, 9, 1000)
+        for cols in (1 << k for k in range(20))
+        for held in (1, 2, 4)
+        for outer in (False, True)
+        for least in (1, 132)
+    ]
+    largest = {b.rows for b in found if b is not None and b.parts == MOST_PARTS}
+    assert largest
+    assert largest.isdisjoint(LOST)
 
 
 def test_rows_that_do_not_fit(written: Callable[..., Path]) -> None:
