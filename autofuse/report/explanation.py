@@ -24,7 +24,7 @@ from autofuse.schedule.cost.stagger import passes, same_on_all_cores
 from autofuse.schedule.search.costs import Costs
 from autofuse.schedule.search.solver import choose, solve_template
 from autofuse.schedule.search.workload import Tiling, UbBuffer, conflicts, ub_map, workload
-from autofuse.targets import TargetSpec
+from autofuse.targets import Architecture, TargetSpec
 
 __all__ = ["NOTE", "explain", "sizes_of"]
 
@@ -245,7 +245,8 @@ def _template(
         return {**row, "lost": f"not legal for these sizes: {why}"}
     buffers = ub_map(impl, sizes, tiling.tile)
     names = None if graph is None else HeldNames(impl, graph)
-    calls = conflicts(impl, sizes, tiling.tile, target.arch)
+    arch = target.arch
+    calls = conflicts(impl, sizes, tiling.tile, arch)
     cost = asdict(tiling.cost)
     limit = cost.pop("limit")
     return {
@@ -260,7 +261,7 @@ def _template(
         "two_operand_calls": sum(read > 1 for _, read, _ in calls),
         "without_conflict": sum(read > 1 and c is Conflict.NONE for _, read, c in calls),
         "bank_conflicts": [
-            {"node": n.name, "op": n.op, "between": c.value, "reason": _why_banks(impl, n, c)}
+            {"node": n.name, "op": n.op, "between": c.value, "reason": _why_banks(impl, n, c, arch)}
             for n, _, c in calls
             if c is not Conflict.NONE
         ],
@@ -352,8 +353,10 @@ def _compared(us: float, least: float, counted: float, least_counted: float) -> 
     )
 
 
-def _why_banks(impl: ImplGraph, n: Node, conflict: Conflict) -> str:
+def _why_banks(impl: ImplGraph, n: Node, conflict: Conflict, arch: Architecture) -> str:
     """Why the memory plan leaves a call its bank conflict."""
+    if not arch.bank_halves:
+        return f"{arch.vector_bytes} bytes of an operand lie in all groups of banks"
     if all(b.bank is None for b in impl.buffers):
         return "UB has no room for buffers in two halves of the banks"
     if conflict is Conflict.SOURCES and len(set(n.inputs)) == 1:

@@ -80,6 +80,15 @@ def test_a_square_is_named_as_what_no_address_helps(autofuse: Callable, repo: Pa
     assert "both operands are one tensor" in text
 
 
+def test_where_no_address_helps_the_reason_is_the_chip(autofuse: Callable, repo: Path) -> None:
+    """On Ascend 950 an operand has bytes in all groups of banks, whatever room UB has."""
+    graph = repo / "examples" / "adam_like.json"
+    found = autofuse("explain", graph, "-t", "ascend950pr", "--json").json()["result"]
+    (template,) = found["results"][0]["groups"][0]["templates"]
+    reasons = {c["reason"] for c in template["bank_conflicts"]}
+    assert reasons == {"256 bytes of an operand lie in all groups of banks"}
+
+
 @pytest.mark.parametrize(
     ("name", "title", "reason"),
     [
