@@ -255,9 +255,9 @@ def _torch(rng: Random, nodes: int) -> Made:
     function = torch_function(rng, min(nodes, 200))
     failed: list[Exception] = []
 
-    def generated(graph: Any, options: Any, device: str) -> Any:
+    def generated(graph: Any, target: Any, options: Any, device: Any) -> Any:
         try:
-            api.build_split(graph, target=options.target)
+            api.build_split(graph, target=target)
         except AutofuseError as e:
             if any(d.code == "AF9001" for d in e.diagnostics):
                 failed.append(e)
@@ -269,14 +269,28 @@ def _torch(rng: Random, nodes: int) -> Made:
         before = kernels._built
         kernels._built = generated
         try:
-            torch._dynamo.reset()
-            torch.compile(function, backend="autofuse")(torch.ones(8, 12))
+            with _strict():
+                torch._dynamo.reset()
+                torch.compile(function, backend="autofuse")(torch.ones(8, 12))
         finally:
             kernels._built = before
         for e in failed:
             raise e
 
     return Made(run, lambda _, pool: _differs_from_eager(function))
+
+
+@contextmanager
+def _strict() -> Iterator[None]:
+    """Internal errors are raised, where PyTorch would else do the work."""
+    before = os.environ.get(knobs.STRICT.name)
+    os.environ[knobs.STRICT.name] = "1"
+    try:
+        yield
+    finally:
+        os.environ.pop(knobs.STRICT.name)
+        if before is not None:
+            os.environ[knobs.STRICT.name] = before
 
 
 #: A result may be so many times as far from that in float64 as eager's is, and so much of the largest element.
@@ -288,15 +302,9 @@ def _differs_from_eager(function: Callable[[Any], Any]) -> str:
     import torch
 
     x = torch.randn(8, 12, generator=torch.Generator().manual_seed(1))
-    before = os.environ.get(knobs.STRICT.name)
-    os.environ[knobs.STRICT.name] = "1"
-    try:
+    with _strict():
         torch._dynamo.reset()
         ours = torch.compile(function, backend="autofuse")(x)
-    finally:
-        os.environ.pop(knobs.STRICT.name)
-        if before is not None:
-            os.environ[knobs.STRICT.name] = before
     found = []
     for k, (got, eager, exact) in enumerate(
         zip(ours, function(x), function(x.double()), strict=True)
