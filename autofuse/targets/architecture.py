@@ -37,11 +37,16 @@ class Architecture:
         dma_blocks_max: blocks of a row, and between two, of a command that moves whole blocks.
         dma_gap_max: between two rows bytes of GM, or blocks of UB.
         cores_max: cores of a launch.
+        vector_registers: registers of ``vector_bytes`` that generated functions can use; 0: there are none.
+        mask_registers: those of a bit per byte of these.
         calls: op -> dtypes that its call takes, where these are fewer than its row says; none: there is no such call.
         casts: the dtypes of one ``Cast``, source and result.
         modes: the round modes of each, with source and result; a call with another one does nothing on the chip.
         lacks: functions of the vendor's interface that compile, and do nothing on the chip.
         since: function -> the first CANN release that has it, where that is known and kernels may need it.
+        register_calls: function on registers -> dtypes that it takes.
+        register_casts: its casts, each with its round modes: source, result, mode.
+        register_saturates: those of them that can saturate: source and result.
         flushes: functions that take subnormal operands for zeros, and give zeros in their place.
     """
 
@@ -65,13 +70,22 @@ class Architecture:
     dma_blocks_max: int
     dma_gap_max: int
     cores_max: int
+    vector_registers: int
+    mask_registers: int
     calls: tuple[tuple[str, frozenset[str]], ...]
     casts: frozenset[tuple[str, str]]
     modes: frozenset[tuple[str, str, str]]
     lacks: frozenset[str]
     since: tuple[tuple[str, str], ...]
+    register_calls: tuple[tuple[str, frozenset[str]], ...]
+    register_casts: frozenset[tuple[str, str, str]]
+    register_saturates: frozenset[tuple[str, str]]
     flushes: frozenset[str]
     figures: tuple[Figure, ...]
+
+    def takes_in_registers(self, call: str, dtype: str) -> bool:
+        """Whether a function on registers takes elements of a dtype."""
+        return any(name == call and dtype in found for name, found in self.register_calls)
 
     @property
     def bank_period(self) -> int:
@@ -98,10 +112,14 @@ def read_architecture(text: str) -> Architecture:
     limits = tuple(read_figures(doc["limits"]))
     calls, casts = doc.get("calls", {}), doc.get("casts", {})
     values: dict[str, object] = {**doc["architecture"], **{f.name: f.value for f in limits}}
-    values["calls"] = tuple((op, frozenset(row["dtypes"])) for op, row in calls.items())
-    modes = ((x, y, m) for x, row in casts.items() for y, m in row["dtypes"].items())
-    values["modes"] = frozenset((x, y, mode) for x, y, names in modes for mode in names.split())
+    values["calls"] = _dtypes_of(calls)
+    values["modes"] = _modes_of(casts)
     values["casts"] = frozenset((x, y) for x, row in casts.items() for y in row["dtypes"] if x != y)
+    on_registers, of_registers = doc.get("register_calls", {}), doc.get("register_casts", {})
+    values["register_calls"] = _dtypes_of(on_registers)
+    modes = _modes_of(of_registers)
+    values["register_casts"] = frozenset(m for m in modes if m[2] != _SATURATES)
+    values["register_saturates"] = frozenset((x, y) for x, y, mode in modes if mode == _SATURATES)
     apis = doc.get("apis", {})
     lacks = frozenset(name for name, row in apis.items() if row.get("lacks"))
     padded = frozenset() if values["has_datacopypad"] else frozenset({"DataCopyPad"})
@@ -113,12 +131,27 @@ def read_architecture(text: str) -> Architecture:
         *limits,
         *read_dtypes(calls, "calls."),
         *read_dtypes(casts, "casts."),
+        *read_dtypes(on_registers, "register_calls."),
+        *read_dtypes(of_registers, "register_casts."),
         *(
             figure(f"apis.{name}", text, "" if apis[name].get("flushes") else "CANN", apis[name])
             for name, text in texts.items()
         ),
     )
     return made(Architecture, values, f"architecture {values['name']}")
+
+
+#: Among the modes of a cast: it can saturate.
+_SATURATES = "SAT"
+
+
+def _dtypes_of(rows: Mapping[str, Mapping[str, Any]]) -> tuple[tuple[str, frozenset[str]], ...]:
+    return tuple((name, frozenset(row["dtypes"])) for name, row in rows.items())
+
+
+def _modes_of(rows: Mapping[str, Mapping[str, Any]]) -> frozenset[tuple[str, str, str]]:
+    pairs = ((x, y, m) for x, row in rows.items() for y, m in row["dtypes"].items())
+    return frozenset((x, y, mode) for x, y, names in pairs for mode in names.split())
 
 
 def _said(row: Mapping[str, Any]) -> str:

@@ -13,6 +13,7 @@ from autofuse.implgraph.expr.expression import ZERO, Expr
 from autofuse.implgraph.ir.dtypes import DType
 from autofuse.implgraph.ir.frozen import frozen
 from autofuse.implgraph.ir.graph import Position
+from autofuse.targets import Architecture
 
 __all__ = [
     "WORKSPACE",
@@ -57,6 +58,7 @@ __all__ = [
     "Stmt",
     "Sync",
     "TilingField",
+    "VectorFunction",
 ]
 
 #: The parameter for what groups leave each other in GM; the others are in ``KernelFn.params``.
@@ -363,6 +365,35 @@ class Call:
 
 
 @frozen
+class VectorFunction:
+    """Calls over the same elements as one function on vector registers.
+
+    It goes through the elements a register at a time.  What is read and not computed before is loaded once, before the
+    call that needs it first; a result stays in its register, and is stored behind the last call that makes it, or not
+    at all.  Element k of a step lies in lane k, ``lane`` bytes wide, whatever its dtype is: narrower ones are spread.
+
+    Attributes:
+        name: of the function.
+        count: of the elements.
+        lane: bytes of the widest dtype in it.
+        calls: in order; the names of tensors stand for registers.
+        loads: tensors in UB that are read.
+        stores: those that are written.
+        dtypes: of all tensors and registers.
+        notes: of each call, the comments that precede it.
+    """
+
+    name: str
+    count: Expr
+    lane: int
+    calls: tuple[Call, ...]
+    loads: tuple[str, ...]
+    stores: tuple[str, ...]
+    dtypes: tuple[tuple[str, DType], ...]
+    notes: tuple[tuple[str, ...], ...]
+
+
+@frozen
 class ScalarRead:
     """``const T name = local.GetValue(0)`` on the scalar unit."""
 
@@ -439,6 +470,7 @@ Stmt: TypeAlias = (
     | CopyIn
     | CopyOut
     | Call
+    | VectorFunction
     | ScalarRead
     | IndexRead
     | Sync
@@ -468,6 +500,7 @@ class KernelFn:
         params: the tensors that it is given.
         title: comment above the function, one line per entry.
         unused: parameters that the body does not touch.
+        arch: whose calls these are; None: nothing depends on it.
     """
 
     name: str
@@ -475,3 +508,4 @@ class KernelFn:
     body: tuple[Stmt, ...]
     title: tuple[str, ...] = ()
     unused: tuple[str, ...] = ()
+    arch: Architecture | None = None

@@ -163,6 +163,7 @@ class _Lowering:
             tuple(body),
             title,
             tuple(t for t in self.params.names if t not in used),
+            self.calls.arch,
         )
 
     def _reduce_title(self) -> tuple[str, ...]:

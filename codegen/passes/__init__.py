@@ -9,12 +9,14 @@ from autofuse.codegen.passes.barriers import InsertBarriers
 from autofuse.codegen.passes.name_copies import NameCopies
 from autofuse.codegen.passes.syncs import InsertSyncs
 from autofuse.codegen.passes.unused import RemoveUnused
+from autofuse.codegen.passes.vector_functions import FormVectorFunctions
 
 __all__ = ["PIPELINE", "run_passes"]
 
 #: What runs between lowering and emission, in order.
 PIPELINE: tuple[Callable[[KernelFn], KernelFn], ...] = (
     InsertSyncs(),
+    FormVectorFunctions(),
     InsertBarriers(),
     NameCopies(),
     RemoveUnused(),

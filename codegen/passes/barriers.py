@@ -25,6 +25,7 @@ from autofuse.codegen.ir.kernel_ir import (
     QueueDecl,
     Stmt,
     Sync,
+    VectorFunction,
 )
 from autofuse.implgraph.expr.expression import Expr, Func
 from autofuse.implgraph.ir.frozen import frozen, replace
@@ -36,7 +37,7 @@ __all__ = ["InsertBarriers"]
 _BARRIER, _V_S = Barrier("PIPE_V"), Sync("V", "S")
 _BARRIERS = (_BARRIER, Barrier("PIPE_ALL"))
 #: What the vector pipe has to do with; the same and loops.
-_OF_PIPES = frozenset({Alloc, Barrier, Call, Sync})
+_OF_PIPES = frozenset({Alloc, Barrier, Call, Sync, VectorFunction})
 _CONCERNED = _OF_PIPES | {For}
 #: What says whose bytes a tensor has, and loops.
 _PLACING = frozenset({Alias, For, GetBuf})
@@ -83,13 +84,17 @@ class _Known:
         found = self.blocks.get(id(body))
         if found is None:
             found = self.blocks[id(body)] = [
-                (i, s, self._touched(s) if isinstance(s, Call) else [])
+                (i, s, self._touched(s))
                 for i, s in enumerate(body)
                 if type(s) in _CONCERNED and (not isinstance(s, For) or _concerns(s))
             ]
         return found
 
-    def _touched(self, s: Call) -> list[_Touched]:
+    def _touched(self, s: Stmt) -> list[_Touched]:
+        if isinstance(s, VectorFunction):
+            return [(self.holders(s.loads), self.holders(s.stores))]
+        if not isinstance(s, Call):
+            return []
         return [(self.holders(read), self.holders(written)) for read, written in phases(s)]
 
     def holders(self, tensors: Iterable[str]) -> int:

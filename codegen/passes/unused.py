@@ -25,6 +25,7 @@ __all__ = ["RemoveUnused"]
 _PLAIN = frozenset(
     {"str", "str | None", "int", "bool", "float | int", "tuple[str, ...]", "tuple[str | bool, ...]"}
     | {"DType", "DType | None", "Form", "Loop", "Position", "Role"}
+    | {"tuple[tuple[str, DType], ...]", "tuple[tuple[str, ...], ...]"}
 )
 #: The other fields of a statement, or of a part of one.
 _MEMBERS: dict[type, tuple[str, ...]] = {

@@ -51,6 +51,7 @@ from autofuse.codegen.ir.kernel_ir import (
     ScalarRead,
     Stmt,
     TilingField,
+    VectorFunction,
 )
 from autofuse.codegen.proofs.facts import A, J, K, Q, R, assumed, factors, facts
 from autofuse.codegen.proofs.prover import Fact, Prover
@@ -92,6 +93,7 @@ class Item:
         rows: loops around it inside the main loop: variable and extent.
         inside: in the loop over tiles.
         number: of the reduce loop that the statement is in; None outside of them.
+        within: the function on registers that a call is part of, which stands before its calls; None for others.
         values: expressions of the statement in the order of its fields.
     """
 
@@ -101,6 +103,7 @@ class Item:
     values: tuple[Expr, ...] = ()
     block: DmaBlock | None = None
     number: int | None = None
+    within: VectorFunction | None = None
 
     @property
     def place(self) -> tuple[bool, int | None]:
@@ -136,6 +139,8 @@ class Kernel:
         #: The tensors of these nodes, by name; the tensors that scalars are read from, by theirs.
         self._results: dict[str, str] = {}
         self.scalars: dict[str, str] = {}
+        #: What holds the bytes of a tensor that is not the first one there.
+        self._places: dict[str, str] = {}
         #: The queue or TBuf of every tensor in UB; of the plan's, by kind and id.
         self._buffers: dict[str, str] = {}
         self.planned: dict[tuple[str, int | None], str] = {}
@@ -218,7 +223,10 @@ class Kernel:
     def _declare_tensor(self, s: GetBuf | Alloc | Alias) -> None:
         if isinstance(s, Alias):
             self._buffers[s.local] = self._buffers.get(s.of, "")
+            self._places[s.local] = self._places.get(s.of, s.of)
         else:
+            if isinstance(s, GetBuf):
+                self._places[s.local] = s.buf
             self._buffers[s.local] = s.buf if isinstance(s, GetBuf) else s.queue
         n = self.nodes.get(s.node)
         scratch = isinstance(s, GetBuf) and s.role is Role.SCRATCH
@@ -348,6 +356,9 @@ class Kernel:
                 count, length, gm_gap, ub_gap = map(self.value, parts)
                 block = DmaBlock(count, length, gm_gap, ub_gap)
             self.items.append(Item(s, inside, at.rows, values, block, at.number))
+            if isinstance(s, VectorFunction):
+                of = Item(s, inside, at.rows, (), None, at.number, s)
+                self.items += [replace(of, stmt=call) for call in s.calls]
 
     def _loop(self, s: For, at: Item) -> None:
         extent, rows = self.value(s.extent), at.rows
@@ -578,6 +589,10 @@ class Kernel:
     def buffer_of(self, local: str) -> str:
         """The queue or TBuf whose memory the tensor ``local`` is in; empty if it has none."""
         return self._buffers.get(local, "")
+
+    def shares(self, a: str, b: str) -> bool:
+        """Whether two tensors have the same bytes of UB."""
+        return self._places.get(a, a) == self._places.get(b, b)
 
     def extent(self, axis: int) -> Expr:
         """Iterations of a vectorised axis in this tile."""

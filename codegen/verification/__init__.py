@@ -52,6 +52,7 @@ from autofuse.codegen.verification.ranges import (
     dma_fields_do_not_truncate,
     ub_is_within_its_limit,
 )
+from autofuse.codegen.verification.registers import functions_on_registers_are_whole
 from autofuse.codegen.verification.staggered import steps_have_no_order
 from autofuse.implgraph.ir.fusion import FusionGraph
 from autofuse.implgraph.ir.graph import ImplGraph
@@ -79,6 +80,7 @@ CHECKS: tuple[Callable[[Kernel], Iterator[Finding]], ...] = (
     buffers_start_in_their_banks,
     calls_match_their_nodes,
     calls_are_available,
+    functions_on_registers_are_whole,
     calls_cover_the_tile,
     calls_fit_their_buffers,
     accumulators_are_read_in_order,

@@ -35,6 +35,7 @@ from autofuse.codegen.ir.kernel_ir import (
     ScalarVar,
     Stmt,
     Sync,
+    VectorFunction,
 )
 from autofuse.codegen.proofs.model import Finding, Item, Kernel
 from autofuse.implgraph.expr.expression import ONE, bounds
@@ -347,7 +348,7 @@ def barriers_and_events(kernel: Kernel) -> Iterator[Finding]:
     """An instruction starts when those are done whose bytes it reads or overwrites, or that read what it overwrites."""
     walk = _Waits(kernel)
     for item in kernel.items:
-        if not item.inside:
+        if not item.inside and item.within is None:
             walk.step(item.stmt)
     # Reduce loops may have nothing to go through.
     spec, ranges = kernel.spec, {s.name: (s.min, s.max) for s in kernel.impl.symbols}
@@ -359,7 +360,8 @@ def barriers_and_events(kernel: Kernel) -> Iterator[Finding]:
         walk.stores.clear()
         for item in kernel.turn(repeats):
             walk.enter(item)
-            walk.step(item.stmt)
+            if item.within is None:
+                walk.step(item.stmt)
     yield from walk.found.values()
 
 
@@ -405,6 +407,8 @@ class _Waits:
                 if number:
                     time.barrier = time.count["V"]
                 self._access("V", reads, writes, s.api)
+        elif isinstance(s, VectorFunction):
+            self._access("V", s.loads, s.stores, "the function on registers")
         elif isinstance(s, CopyIn):
             self._access("MTE2", (), (s.local,), "the load")
             param = self.params.get(s.gm, s.gm)

@@ -126,7 +126,9 @@ def build(call: Call, about: dict[str, object], root: Path) -> int:
             unit, kind = path, ["-x", "c++"]
             if language == "asc":
                 unit, kind = f"{scratch}/{i}.ii", ["-x", "c++-cpp-output"]
-                plain = ["-E", "-DAUTOFUSE_TWIN_CHECKED", *call.flags, *include, "-x", "c++", path]
+                number = call.arch.rpartition("-")[2]
+                macros = ["-DAUTOFUSE_TWIN_CHECKED", f"-D__NPU_ARCH__={number}"]
+                plain = ["-E", *macros, *call.flags, *include, "-x", "c++", path]
                 status, text = run([cxx, *plain], output=True)
                 if status:
                     return status

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import hashlib
 import importlib.util
+import json
 import os
 import re
 import shutil
@@ -70,6 +71,7 @@ _SOLVER, _APART = "autofuse_tiling.h", "AUTOFUSE_SOLVER_APART"
 _SOLVER_UNIT = f'#define AUTOFUSE_SOLVER_HERE\n#include "{_SOLVER}"\n'
 _SEARCH = (_SOLVER, "autofuse_math.h", "autofuse_status.h")
 _CODE = (".cpp", ".h", ".inc")
+_ARCH = re.compile(r"dav-([0-9]{4})")
 #: What every generated kernel and launcher includes of the twin.
 _TWIN_HEADERS = ("kernel_operator.h", "autofuse_twin/launch.h")
 
@@ -185,7 +187,8 @@ def compile_kernel(
     twin, cxx = twin_files(), toolchain()
     texts = {**_code(files), UNIT: _unit(files)}
     library = f"{name}.so"
-    cmd = _in_time(command(library, cxx, twin, _flags(opt, checked)), texts, opt, cxx)
+    flags = (*_flags(opt, checked), *_architecture(files, name))
+    cmd = _in_time(command(library, cxx, twin, flags), texts, opt, cxx)
     key = key_of(texts, cmd, cxx, twin.digest)
     if not cache:
         path = cache_folder.root() / "kernels" / key
@@ -253,7 +256,7 @@ def compile_split(
     for unit, (own, text) in units.items():
         _check(own, unit, opt)
         texts = {**_code(own), UNIT: text}
-        cmd = _in_time(plain, texts, opt, cxx)
+        cmd = _in_time([plain[0], *_architecture(own, unit), *plain[1:]], texts, opt, cxx)
         jobs.append((unit, texts, cmd, key_of(texts, cmd, cxx, twin.digest)))
 
     library = f"{name}.so"
@@ -391,6 +394,16 @@ def _flags(opt: str, checked: bool) -> tuple[str, ...]:
         *(("-O0", "-g") if knobs.DEBUG.get() else (opt,)),
         *knobs.CXXFLAGS.get(),
     )
+
+
+def _architecture(files: Mapping[str, str], name: str) -> tuple[str, ...]:
+    """What the compiler of a chip defines: the number of its architecture, as the metadata of a kernel have it."""
+    try:
+        about = json.loads(files.get(f"{name}.json", "{}"))
+    except ValueError:
+        return ()
+    found = _ARCH.fullmatch(str(about.get("npuArch"))) if isinstance(about, dict) else None
+    return (f"-D__NPU_ARCH__={found[1]}",) if found else ()
 
 
 def _code(files: Mapping[str, str]) -> dict[str, str]:

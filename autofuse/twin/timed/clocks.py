@@ -53,6 +53,8 @@ class Kind(IntEnum):
     BARRIER = 3
     BARRIER_ALL = 4
     SYNC = 5
+    #: An operation of the function on registers before, which costs what they all do.
+    PART = 6
 
 
 class Cause(IntEnum):
@@ -260,6 +262,8 @@ class _Core:
             self.held = (cause, by)
 
     def _pass(self, i: int, step: Step) -> None:
+        if step.kind is Kind.PART:
+            return
         if step.before:
             self.now += step.before
             self.played.busy[Pipe.SCALAR] += step.before

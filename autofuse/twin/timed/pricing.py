@@ -61,6 +61,15 @@ OTHER_CALLS: Mapping[str, str] = {
 }
 
 
+#: The same for functions on registers whose name is another one, and what costs nothing there.
+_ON_REGISTERS = {"Compares": "compare", "Truncate": "cast"}
+_MASKS = frozenset({"CreateMask", "UpdateMask"})
+#: Cycles of UB for a register: two loads go at a time, or a load beside a store.
+_PORTS = {"LoadAlign": 0.5, "StoreAlign": 1.0}
+#: Bytes of an element of a register, whatever is in it.
+_LANE = 4
+
+
 @dataclass(frozen=True, slots=True)
 class Priced:
     """A core's stream.
@@ -152,6 +161,8 @@ class _Pricer:
     # the vector unit ---------------------------------------------------------------------------
     def _call(self, i: int) -> tuple[float, float]:
         """Cycles of the head and of the elements."""
+        if self._is_part(i + 1):
+            return self._on_registers(i + 1)
         api = self.apis[self.of["api"][i]]
         kind = kind_of(api)
         if kind is None:
@@ -166,6 +177,31 @@ class _Pricer:
         if call not in self.calls:
             self.calls[call] = call_cycles(call, self.target)
         return self.calls[call]
+
+    def _is_part(self, i: int) -> bool:
+        """Whether there is such an event, and it is of a function on registers."""
+        kinds = self.of["kind"]
+        return i < len(kinds) and _KINDS[kinds[i]] is Kind.PART
+
+    def _on_registers(self, first: int) -> tuple[float, float]:
+        """Cycles of a function on registers: its head, and the longer of its operations and its loads and stores.
+
+        One operation goes at a time, as the figure ``vector_issue`` has it.
+        """
+        work = ports = 0.0
+        i = first
+        while self._is_part(i):
+            api, count = self.apis[self.of["api"][i]], self.of["count"][i]
+            kind = _ON_REGISTERS.get(api) or kind_of(api)
+            if api in _PORTS:
+                ports += _PORTS[api] * count
+            elif api not in _MASKS:
+                if kind is None:
+                    self.unpriced.add(api)
+                lanes = count * self.target.arch.vector_bytes // _LANE
+                work += call_cycles(Call(kind or "unary", lanes, 8 * _LANE), self.target)[1]
+            i += 1
+        return self.target.vector["unary"].head, max(work, ports)
 
     def _conflict(self, i: int) -> Conflict | None:
         """How the operands lie in the banks; None for calls with fewer than two tensors in UB."""

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 
-from autofuse.codegen.backends.ascendc.emit_cpp import emit_function, wrap_call
+from autofuse.codegen.backends.ascendc.emit_cpp import emit_function, functions_on_registers
 from autofuse.codegen.backends.ascendc.provenance import banner
+from autofuse.codegen.backends.ascendc.registers_cpp import saturates
+from autofuse.codegen.backends.ascendc.words import wrap_call
 from autofuse.codegen.functions import FUNCTIONS
 from autofuse.codegen.ir.kernel_ir import KernelFn
 from autofuse.codegen.lower.names import parameter_names
@@ -28,6 +30,13 @@ _TILING_PARAMETER = {
     "torch": "AutofuseTilingData t",
 }
 ENTRIES = tuple(_TILING_PARAMETER)
+#: Bit 60 of the control register: 0, each cast on registers says whether it saturates; 1, as a kernel finds it, bits 48
+#: and 59 do.
+_SATURATES_EACH = (
+    "// Every cast says whether it saturates.",
+    "SetCtrlSpr<60, 60>(0);",
+)
+_SATURATES_ALL = "SetCtrlSpr<60, 60>(1);"
 
 
 @frozen
@@ -62,11 +71,15 @@ def kernel_file(
     )
     synced = frozenset((r.index, g.index) for r in results for g in r.groups if g.sync_before)
     keys = tiling_keys(results)
+    body = _dispatch(keys, tensors.names, synced, entry)
+    on_registers = (f for fn in functions.values() for f in functions_on_registers(fn.body))
+    if any(saturates(f, target.arch) for f in on_registers):
+        body = (*_SATURATES_EACH, *body, _SATURATES_ALL)
     view = _KernelView(
         banner(graph, target.name),
         tuple(emit_function(fn) for fn in functions.values()),
         tuple(head),
-        "\n".join(f"  {line}" for line in _dispatch(keys, tensors.names, synced, entry)),
+        "\n".join(f"  {line}" for line in body),
         function_headers(results, target.arch),
     )
     return render("kernel.cpp.jinja", view)

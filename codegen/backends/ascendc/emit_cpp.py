@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import math
-import struct
 from collections.abc import Callable, Sequence
 from typing import Any
 
 from autofuse.codegen.backends.ascendc.expr_cpp import to_cpp
+from autofuse.codegen.backends.ascendc.registers_cpp import call_lines, function_lines
+from autofuse.codegen.backends.ascendc.words import INDENT, scalar_text, wrap_call
 from autofuse.codegen.functions import FUNCTIONS
 from autofuse.codegen.ir.kernel_ir import (
     WORKSPACE,
@@ -48,30 +48,71 @@ from autofuse.codegen.ir.kernel_ir import (
     Stmt,
     Sync,
     TilingField,
+    VectorFunction,
 )
 from autofuse.implgraph.expr.expression import Expr
-from autofuse.implgraph.ir.dtypes import DType
 
-__all__ = ["callee", "emit_function", "scalar_text", "wrap_call"]
+__all__ = ["callee", "emit_function", "functions_on_registers"]
 
-INDENT = "  "
 #: Bytes of a block of UB, as the headers have it: ``kBlockBytes``, ``kDmaBlock``.
 BLOCK_BYTES = 32
-#: Columns of a line of generated code, where a line can be broken.
-WIDTH = 100
 
 
 def emit_function(fn: KernelFn) -> str:
     """The text of a device function, ending in a newline."""
     params = [f"GM_ADDR {t}" for t in (*fn.params.names, WORKSPACE)]
     params += ["const AutofuseTilingData& t"]
-    lines = [f"// {text}" for text in fn.title]
+    lines = _on_registers(fn)
+    lines += [f"// {text}" for text in fn.title]
     lines += wrap_call(f"inline __aicore__ void {fn.name}", params, " {")
     used = any([isinstance(s, GlobalDecl) and s.param == WORKSPACE for s in fn.body])
     lines += [f"{INDENT}(void){name};" for name in (*fn.unused, *(() if used else (WORKSPACE,)))]
-    lines += emit_block(fn.body, INDENT)
+    lines += emit_block(_with_places(fn.body), INDENT)
     lines += ["}", ""]
     return "\n".join(lines)
+
+
+def _on_registers(fn: KernelFn) -> list[str]:
+    """The functions on registers that a device function calls."""
+    found = functions_on_registers(fn.body)
+    if not found:
+        return []
+    assert fn.arch is not None
+    lines = ["namespace autofuse {", ""]
+    for f in found:
+        lines += [*function_lines(f, fn.arch), ""]
+    return [*lines, "}  // namespace autofuse", ""]
+
+
+def _with_places(body: tuple[Stmt, ...]) -> list[Stmt]:
+    """A block without the tensors that no statement has in UB: they are in registers only."""
+    found = functions_on_registers(body)
+    if not found:
+        return list(body)
+    in_ub = {x for f in found for x in (*f.loads, *f.stores)} | _in_calls(body)
+    kept = {x for f in found for x, _ in f.dtypes} - in_ub
+    return [s for s in body if not (isinstance(s, GetBuf) and s.local in kept)]
+
+
+def _in_calls(body: Sequence[Stmt]) -> set[str]:
+    out: set[str] = set()
+    for s in body:
+        if isinstance(s, For):
+            out |= _in_calls(s.body)
+        elif isinstance(s, Call):
+            out |= {*s.reads, *s.writes}
+    return out
+
+
+def functions_on_registers(body: Sequence[Stmt]) -> list[VectorFunction]:
+    """Those of a block and its loops, in order."""
+    out: list[VectorFunction] = []
+    for s in body:
+        if isinstance(s, VectorFunction):
+            out.append(s)
+        elif isinstance(s, For):
+            out += functions_on_registers(s.body)
+    return out
 
 
 def emit_block(body: Sequence[Stmt], indent: str = "") -> list[str]:
@@ -88,56 +129,6 @@ def emit_block(body: Sequence[Stmt], indent: str = "") -> list[str]:
         else:
             lines += [indent + text for text in _LINES[type(s)](s)]
     return lines
-
-
-def wrap_call(head: str, arguments: Sequence[str], tail: str) -> list[str]:
-    """``head(arguments)tail``, one argument per line if it would be longer than a line."""
-    line = f"{head}({', '.join(arguments)}){tail}"
-    if len(line) <= WIDTH:
-        return [line]
-    middle = [f"{INDENT * 2}{a}," for a in arguments[:-1]]
-    return [f"{head}(", *middle, f"{INDENT * 2}{arguments[-1]}){tail}"]
-
-
-def scalar_text(value: float | int, dtype: DType) -> str:
-    """A literal that has exactly ``dtype``; the value is exact, NaN and infinities are bit patterns."""
-    if dtype.kind == "f":
-        text = _float_text(float(value))
-        return text if dtype.name == "float32" else f"static_cast<{dtype.cpp}>({text})"
-    if dtype.kind == "b":
-        return f"static_cast<uint8_t>({int(bool(value))})"
-    return f"static_cast<{dtype.cpp}>({_int_text(int(value))})"
-
-
-def _int_text(value: int) -> str:
-    if -(1 << 31) < value < (1 << 31):
-        return str(value)
-    if value == -(1 << 63):
-        return "INT64_MIN"
-    return f"INT64_C({value})"
-
-
-def _float_text(value: float) -> str:
-    """The shortest decimal that float32 reads back as the nearest float32 of ``value``."""
-    bits = _single(value)
-    single = struct.unpack("<f", bits)[0]
-    if not math.isfinite(single):
-        return f"autofuse::FloatBits(0x{struct.unpack('<I', bits)[0]:08x}u)"
-    for digits in range(1, 10):
-        text = f"{single:.{digits}g}"
-        if _single(float(text)) == bits:
-            break
-    if "e" not in text and "." not in text:
-        text += ".0"
-    return text + "f"
-
-
-def _single(value: float) -> bytes:
-    """The bytes of the nearest float32; beyond the range that is infinity."""
-    try:
-        return struct.pack("<f", value)
-    except OverflowError:
-        return struct.pack("<f", math.copysign(math.inf, value))
 
 
 def _arg(a: Arg) -> str:
@@ -308,4 +299,5 @@ _LINES: dict[type, Callable[[Any], list[str]]] = {
     Call: _call,
     IndexRead: _index_read,
     Sync: _sync,
+    VectorFunction: lambda s: call_lines(s, _arg),
 }

@@ -24,6 +24,7 @@ __all__ = [
     "presets_text",
     "project_files",
     "shared_headers",
+    "twin_definition",
 ]
 
 
@@ -52,6 +53,7 @@ class _CMakeView:
     banner: str
     graph: str
     npu_arch: str
+    twin_arch: str
     cann_check: str
 
 
@@ -71,13 +73,22 @@ def project_files(
     """
     name = check_identifier(graph.name)
     view = _CMakeView(
-        banner(graph, target.name, "#"), name, target.npu_arch, cann_check(needs or {})
+        banner(graph, target.name, "#"),
+        name,
+        target.npu_arch,
+        twin_definition(target.arch),
+        cann_check(needs or {}),
     )
     files = {
         "CMakeLists.txt": render("CMakeLists.txt.jinja", view),
         "CMakePresets.json": presets_text(target),
     }
     return files | shared_headers(target.arch, functions)
+
+
+def twin_definition(arch: Architecture) -> str:
+    """What the twin's headers must know of an architecture whose kernels have functions on registers: a definition."""
+    return f" __NPU_ARCH__={arch.name}" if arch.vector_registers else ""
 
 
 #: A function that an architecture may lack -> the header that calls it, and the one that takes its place there.

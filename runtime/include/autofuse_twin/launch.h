@@ -62,7 +62,8 @@ enum {
     AUTOFUSE_TWIN_EVENT_WAIT = 2,         // the pipe waits for `flag`
     AUTOFUSE_TWIN_EVENT_BARRIER = 3,      // the pipe waits for its own instructions
     AUTOFUSE_TWIN_EVENT_BARRIER_ALL = 4,  // the scalar unit waits for all pipes
-    AUTOFUSE_TWIN_EVENT_SYNC = 5          // all cores meet
+    AUTOFUSE_TWIN_EVENT_SYNC = 5,         // all cores meet
+    AUTOFUSE_TWIN_EVENT_PART = 6          // operations on registers of the instruction before, a vector function
 };
 enum { AUTOFUSE_TWIN_EVENT_WRITE = 1, AUTOFUSE_TWIN_EVENT_ATOMIC = 2, AUTOFUSE_TWIN_EVENT_BYPASS = 4 };
 typedef struct {
@@ -77,7 +78,7 @@ typedef struct {
     uint32_t line;   // in the kernel file, as in findings
     uint32_t api;    // number of its name
     uint32_t flag;
-    uint32_t bytes;  // of an element
+    uint32_t bytes;  // of an element; 256 of a register
     uint64_t count;  // elements that the vector unit goes through
     uint32_t lo[4], hi[4];  // UB bytes
     uint64_t gm_at;  // byte of the region

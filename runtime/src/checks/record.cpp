@@ -75,6 +75,16 @@ void Record::Issue(const Core& core, const Place& place, const char* api, PipeId
     }
 }
 
+void Record::Registers(const std::vector<std::pair<const char*, uint64_t>>& operations) {
+    for (const auto& [name, number] : operations) {
+        if (autofuse_twin_event* e = Push(kPart, kPipeV)) {
+            e->api = Api(name);
+            e->count = number;
+            e->bytes = 256;
+        }
+    }
+}
+
 void Record::Gm(const Core& core, const GmView& view, uint64_t bytes, uint64_t pitch, uint32_t rows, bool write,
                 bool atomic) {
     if (events.empty() || cut || events.back().kind != kIssue) {

@@ -6,6 +6,7 @@
 #define AUTOFUSE_TWIN_SRC_RECORD_H
 
 #include <cstdint>
+#include <utility>
 #include <vector>
 
 #include "autofuse_twin/launch.h"
@@ -15,7 +16,7 @@ namespace autofuse_twin {
 
 class Record {
 public:
-    enum Kind : uint8_t { kIssue, kSet, kWait, kBarrier, kBarrierAll, kSync };
+    enum Kind : uint8_t { kIssue, kSet, kWait, kBarrier, kBarrierAll, kSync, kPart };
     // What a pipe waits for: a free block of a queue, a filled one, a flag that the kernel sets itself.
     enum Cause : uint8_t { kSlot, kData, kFlag };
 
@@ -24,6 +25,9 @@ public:
     // An instruction over `count` elements of `bytes` bytes each; both 0 for copies from and to GM.
     void Issue(const Core& core, const Place& place, const char* api, PipeId pipe, const Span* spans, int n, uint64_t count,
                uint32_t bytes);
+    // What the vector function before does: operations on registers by name, each an event of so many elements of 256
+    // bytes that touches nothing.
+    void Registers(const std::vector<std::pair<const char*, uint64_t>>& operations);
     // The side in GM of the instruction before.
     void Gm(const Core& core, const GmView& view, uint64_t bytes, uint64_t pitch, uint32_t rows, bool write, bool atomic);
     // A flag that is set when the pipe comes here. 0 is no flag.

@@ -2,6 +2,7 @@
 #include "reg/vf.h"
 
 #include <algorithm>
+#include <cstring>
 
 #include "autofuse_twin/reg_types.h"
 
@@ -129,6 +130,24 @@ void Vf::Run() {
     arena = Arena{};
 }
 
+// The operations of a function by name, in the order of their first ones.
+static std::vector<std::pair<const char*, uint64_t>> OperationsOf(const Vf& vf) {
+    std::vector<std::pair<const char*, uint64_t>> found;
+    for (const Node& n : vf.nodes) {
+        if (n.kind == kFence) {
+            continue;
+        }
+        const auto at = std::find_if(found.begin(), found.end(),
+                                     [&n](const auto& f) { return std::strcmp(f.first, n.api) == 0; });
+        if (at == found.end()) {
+            found.emplace_back(n.api, 1);
+        } else {
+            ++at->second;
+        }
+    }
+    return found;
+}
+
 void LeaveVf(Core& core) {
     Vf* vf = core.vf;
     core.vf = nullptr;
@@ -170,12 +189,10 @@ void LeaveVf(Core& core) {
     for (size_t i = 0; i < spans.size(); ++i) {
         spans[i].view = &views[i];
     }
-    uint64_t computed = 0;
-    for (const Node& n : vf->nodes) {
-        computed += n.kind == kCompute ? 1 : 0;
+    core.check->Issue(core, "a vector function", kPipeV, spans.data(), static_cast<int>(spans.size()), 0, 0);
+    if (core.check->record != nullptr) {
+        core.check->record->Registers(OperationsOf(*vf));
     }
-    core.check->Issue(core, "a vector function", kPipeV, spans.data(), static_cast<int>(spans.size()), computed * kVl / 4,
-                      4);
     if (vf->late) {
         Execute(core, kPipeV, [vf] { vf->Run(); });
     } else {

@@ -178,6 +178,39 @@ def test_calls_on_registers_have_one_head() -> None:
     )
 
 
+def on_registers(**operations: int) -> Events:
+    """A function on registers: an event, and one for each kind of operation in it."""
+    e = Events()
+    e.call("a vector function", 0, 0, 1)
+    for name, count in operations.items():
+        e.call(name, count, 256, 1)
+        e.rows[-1]["kind"] = Kind.PART
+    return e
+
+
+def test_a_function_on_registers_costs_its_operations() -> None:
+    chip = load_chip("ascend950pr")
+    e = on_registers(UpdateMask=10, LoadAlign=20, Exp=10, Compares=10, StoreAlign=10)
+    done = priced(e, chip)
+    heads = call_cycles(Call("unary", 640, 32), chip)[0]
+    work = [call_cycles(Call(kind, 640, 32), chip)[1] for kind in ("exp", "compare")]
+    assert done.steps[0].cycles == pytest.approx(heads + sum(work))
+    assert [s.cycles for s in done.steps[1:]] == [0] * 5
+    assert done.unpriced == frozenset()
+
+
+def test_a_function_on_registers_costs_its_loads_and_stores_where_these_are_more() -> None:
+    chip = load_chip("ascend950pr")
+    steps = priced(on_registers(LoadAlign=20, Add=10, StoreAlign=10), chip).steps
+    head, work = call_cycles(Call("unary", 640, 32), chip)
+    assert steps[0].cycles == pytest.approx(head + 20)
+    assert work < 20
+
+
+def test_operations_on_registers_without_a_row_are_named() -> None:
+    assert priced(on_registers(Mystery=1), load_chip("ascend950pr")).unpriced == {"Mystery"}
+
+
 def test_functions_without_a_row_are_named() -> None:
     e = Events()
     e.call("Mystery", 64, 4, 1)

@@ -27,7 +27,7 @@ from autofuse.codegen.backends.ascendc.host.abi import (
 )
 from autofuse.codegen.backends.ascendc.host.host import infer_shape_file
 from autofuse.codegen.backends.ascendc.host.metadata import size_json, target_json, tensor_json
-from autofuse.codegen.backends.ascendc.project import presets_text, shared_headers
+from autofuse.codegen.backends.ascendc.project import presets_text, shared_headers, twin_definition
 from autofuse.codegen.backends.ascendc.provenance import banner, graph_digest, in_comment
 from autofuse.codegen.backends.ascendc.releases import Releases, cann_check, cann_json
 from autofuse.codegen.render import render
@@ -133,6 +133,7 @@ class _CMakeView:
     banner: str
     graph: str
     npu_arch: str
+    twin_arch: str
     cann_check: str
     parts: tuple[str, ...]
     renamed: str
@@ -193,6 +194,7 @@ def driver_files(
         banner(graph, target.name, "#"),
         name,
         target.npu_arch,
+        twin_definition(target.arch),
         cann_check(needs),
         tuple(p.graph.name for p in split.parts),
         " ".join(RENAMED),

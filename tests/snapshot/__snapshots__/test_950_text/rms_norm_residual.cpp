@@ -10,6 +10,106 @@
 
 using namespace AscendC;
 
+namespace autofuse {
+
+constexpr Reg::CastTrait rms_norm_residual_0_reduce_0_nil_2_4_rows_4_vf0_cast0{
+    Reg::RegLayout::ZERO, Reg::SatMode::UNKNOWN, Reg::MaskMergeMode::ZEROING, RoundMode::UNKNOWN};
+__simd_vf__ __no_simd_vf_fusion__ inline void rms_norm_residual_0_reduce_0_nil_2_4_rows_4_vf0(
+    __ubuf__ half* x_local,
+    __ubuf__ half* residual_local,
+    __ubuf__ half* hidden_local,
+    __ubuf__ float* square_local,
+    uint32_t count) {
+  Reg::RegTensor<half> x_local_reg, residual_local_reg, hidden_local_reg;
+  Reg::RegTensor<float> widen_local_reg, square_local_reg;
+  Reg::MaskReg mask;
+  const uint16_t steps = static_cast<uint16_t>((count + 63) / 64);
+  for (uint16_t i = 0; i < steps; ++i) {
+    mask = Reg::UpdateMask<float>(count);
+    Reg::LoadAlign<half, Reg::LoadDist::DIST_UNPACK_B16>(x_local_reg, x_local + i * 64);
+    Reg::LoadAlign<half, Reg::LoadDist::DIST_UNPACK_B16>(residual_local_reg, residual_local + i * 64);
+    Reg::Add(hidden_local_reg, x_local_reg, residual_local_reg, mask);
+    Reg::StoreAlign<half, Reg::StoreDist::DIST_PACK_B32>(hidden_local + i * 64, hidden_local_reg, mask);
+    // from: widen: Cast (/nodes/1)
+    Reg::Cast<float, half, rms_norm_residual_0_reduce_0_nil_2_4_rows_4_vf0_cast0>(
+        widen_local_reg,
+        hidden_local_reg,
+        mask);
+    // from: square: Mul (/nodes/2)
+    Reg::Mul(square_local_reg, widen_local_reg, widen_local_reg, mask);
+    Reg::StoreAlign(square_local + i * 64, square_local_reg, mask);
+  }
+}
+
+__simd_vf__ __no_simd_vf_fusion__ inline void rms_norm_residual_0_reduce_0_nil_2_4_rows_4_vf1(
+    __ubuf__ float* mean_reducesum_acc_local,
+    __ubuf__ float* inverse_2_local,
+    uint32_t count) {
+  Reg::RegTensor<float> mean_local_reg, mean_reducesum_acc_local_reg, mean_1_local_reg,
+    guard_local_reg, inverse_local_reg, inverse_1_local_reg, inverse_2_local_reg;
+  Reg::MaskReg mask;
+  Reg::Duplicate(mean_local_reg, 4096.0f);
+  Reg::Duplicate(inverse_1_local_reg, 1.0f);
+  const uint16_t steps = static_cast<uint16_t>((count + 63) / 64);
+  for (uint16_t i = 0; i < steps; ++i) {
+    mask = Reg::UpdateMask<float>(count);
+    // from: mean: Duplicate, a step of ReduceMean (/nodes/3)
+    // from: mean_1: Div, a step of ReduceMean (/nodes/3)
+    Reg::LoadAlign(mean_reducesum_acc_local_reg, mean_reducesum_acc_local + i * 64);
+    Reg::Div(mean_1_local_reg, mean_reducesum_acc_local_reg, mean_local_reg, mask);
+    // from: guard: Adds (/nodes/4)
+    Reg::Adds(guard_local_reg, mean_1_local_reg, 1e-06f, mask);
+    // from: inverse: Sqrt, a step of Rsqrt (/nodes/5)
+    Reg::Sqrt(inverse_local_reg, guard_local_reg, mask);
+    // from: inverse_1: Duplicate, a step of Rsqrt (/nodes/5)
+    // from: inverse_2: Div, a step of Rsqrt (/nodes/5)
+    Reg::Div(inverse_2_local_reg, inverse_1_local_reg, inverse_local_reg, mask);
+    Reg::StoreAlign(inverse_2_local + i * 64, inverse_2_local_reg, mask);
+  }
+}
+
+constexpr Reg::CastTrait rms_norm_residual_0_reduce_0_nil_2_4_rows_4_vf2_cast0{
+    Reg::RegLayout::ZERO, Reg::SatMode::UNKNOWN, Reg::MaskMergeMode::ZEROING, RoundMode::UNKNOWN};
+constexpr Reg::CastTrait rms_norm_residual_0_reduce_0_nil_2_4_rows_4_vf2_cast1{
+    Reg::RegLayout::ZERO, Reg::SatMode::NO_SAT, Reg::MaskMergeMode::ZEROING, RoundMode::CAST_RINT};
+__simd_vf__ __no_simd_vf_fusion__ inline void rms_norm_residual_0_reduce_0_nil_2_4_rows_4_vf2(
+    __ubuf__ half* x_pass1_local,
+    __ubuf__ half* residual_pass1_local,
+    __ubuf__ float* broadcast_0_local,
+    __ubuf__ half* narrow_local,
+    uint32_t count) {
+  Reg::RegTensor<half> x_pass1_local_reg, residual_pass1_local_reg, add_pass1_local_reg,
+    narrow_local_reg;
+  Reg::RegTensor<float> widen_pass1_local_reg, broadcast_0_local_reg, scale_local_reg;
+  Reg::MaskReg mask;
+  const uint16_t steps = static_cast<uint16_t>((count + 63) / 64);
+  for (uint16_t i = 0; i < steps; ++i) {
+    mask = Reg::UpdateMask<float>(count);
+    // from: add_pass1: Add (/nodes/0)
+    Reg::LoadAlign<half, Reg::LoadDist::DIST_UNPACK_B16>(x_pass1_local_reg, x_pass1_local + i * 64);
+    Reg::LoadAlign<half, Reg::LoadDist::DIST_UNPACK_B16>(
+        residual_pass1_local_reg,
+        residual_pass1_local + i * 64);
+    Reg::Add(add_pass1_local_reg, x_pass1_local_reg, residual_pass1_local_reg, mask);
+    // from: widen_pass1: Cast (/nodes/1)
+    Reg::Cast<float, half, rms_norm_residual_0_reduce_0_nil_2_4_rows_4_vf2_cast0>(
+        widen_pass1_local_reg,
+        add_pass1_local_reg,
+        mask);
+    // from: scale: Mul (/nodes/6)
+    Reg::LoadAlign(broadcast_0_local_reg, broadcast_0_local + i * 64);
+    Reg::Mul(scale_local_reg, widen_pass1_local_reg, broadcast_0_local_reg, mask);
+    // from: narrow: Cast (/nodes/7)
+    Reg::Cast<half, float, rms_norm_residual_0_reduce_0_nil_2_4_rows_4_vf2_cast1>(
+        narrow_local_reg,
+        scale_local_reg,
+        mask);
+    Reg::StoreAlign<half, Reg::StoreDist::DIST_PACK_B32>(narrow_local + i * 64, narrow_local_reg, mask);
+  }
+}
+
+}  // namespace autofuse
+
 // rms_norm_residual_0_reduce_0_nil_2_4_rows_4: z1 in tiles of z1t_size, z0T in blocks of z0Tb_size per core.
 // z1T is gone through 2 times for each of them.
 inline __aicore__ void rms_norm_residual_0_reduce_0_nil_2_4_rows_4(
@@ -64,21 +164,12 @@ inline __aicore__ void rms_norm_residual_0_reduce_0_nil_2_4_rows_4(
   tpipe.InitBuffer(add_pass1_buf, static_cast<uint32_t>(add_pass1_buf_bytes));
   tpipe.InitBuffer(mean_reducesum_part_buf, 32);
   LocalTensor<float> mean_reducesum_acc_local = mean_reducesum_acc_buf.Get<float>();
-  LocalTensor<float> widen_local = widen_buf.Get<float>();
   LocalTensor<float> square_local = widen_buf.Get<float>();
   LocalTensor<float> mean_reducesum_part_local = mean_reducesum_part_buf.Get<float>();
   LocalTensor<uint8_t> mean_reducesum_part_tmp = add_pass1_buf.Get<uint8_t>();
-  LocalTensor<float> mean_local = mean_reducesum_part_buf.Get<float>();
-  LocalTensor<float> mean_1_local = mean_reducesum_acc_buf.Get<float>();
-  LocalTensor<float> guard_local = mean_reducesum_acc_buf.Get<float>();
-  LocalTensor<float> inverse_local = mean_reducesum_acc_buf.Get<float>();
-  LocalTensor<float> inverse_1_local = mean_reducesum_part_buf.Get<float>();
   LocalTensor<float> inverse_2_local = mean_reducesum_part_buf.Get<float>();
   LocalTensor<float> broadcast_0_local = widen_buf.Get<float>();
   LocalTensor<uint8_t> broadcast_0_tmp = add_pass1_buf.Get<uint8_t>();
-  LocalTensor<half> add_pass1_local = add_pass1_buf.Get<half>();
-  LocalTensor<float> widen_pass1_local = mean_reducesum_acc_buf.Get<float>();
-  LocalTensor<float> scale_local = mean_reducesum_acc_buf.Get<float>();
   LocalTensor<half> narrow_local = add_pass1_buf.Get<half>();
   LocalTensor<half> broadcast_1_local = mean_reducesum_acc_buf.Get<half>();
   for (int64_t z0Tb = 0; z0Tb < z0Tb_loop_size; z0Tb++) {
@@ -104,15 +195,15 @@ inline __aicore__ void rms_norm_residual_0_reduce_0_nil_2_4_rows_4(
       residual_local = residual_queue.DeQue<half>();
       // from: add: Add (/nodes/0)
       LocalTensor<half> hidden_local = hidden_queue.AllocTensor<half>();
-      Add(hidden_local[0], x_local[0], residual_local[0], z0t_actual_size * z1t_size);
+      // from: square: Mul (/nodes/2)
+      autofuse::rms_norm_residual_0_reduce_0_nil_2_4_rows_4_vf0(
+          (__ubuf__ half*)x_local.GetPhyAddr(),
+          (__ubuf__ half*)residual_local.GetPhyAddr(),
+          (__ubuf__ half*)hidden_local.GetPhyAddr(),
+          (__ubuf__ float*)square_local.GetPhyAddr(),
+          static_cast<uint32_t>(z0t_actual_size * z1t_size));
       x_queue.FreeTensor(x_local);
       residual_queue.FreeTensor(residual_local);
-      // from: widen: Cast (/nodes/1)
-      PipeBarrier<PIPE_V>();
-      Cast(widen_local[0], hidden_local[0], RoundMode::CAST_NONE, z0t_actual_size * z1t_size);
-      // from: square: Mul (/nodes/2)
-      PipeBarrier<PIPE_V>();
-      Mul(square_local[0], widen_local[0], widen_local[0], z0t_actual_size * z1t_size);
       // from: mean_reducesum_part: ReduceSum, a step of ReduceMean (/nodes/3)
       PipeBarrier<PIPE_V>();
       autofuse::ReduceInner<autofuse::SumOf>(
@@ -135,23 +226,12 @@ inline __aicore__ void rms_norm_residual_0_reduce_0_nil_2_4_rows_4(
       DataCopyPad(hidden_gm[offset0], hidden_local[0], block1);
       hidden_queue.FreeTensor(hidden_local);
     }
-    // from: mean: Duplicate, a step of ReduceMean (/nodes/3)
     PipeBarrier<PIPE_V>();
-    Duplicate(mean_local[0], 4096.0f, z0t_actual_size);
-    // from: mean_1: Div, a step of ReduceMean (/nodes/3)
-    PipeBarrier<PIPE_V>();
-    Div(mean_1_local[0], mean_reducesum_acc_local[0], mean_local[0], z0t_actual_size);
-    // from: guard: Adds (/nodes/4)
-    PipeBarrier<PIPE_V>();
-    Adds(guard_local[0], mean_1_local[0], 1e-06f, z0t_actual_size);
-    // from: inverse: Sqrt, a step of Rsqrt (/nodes/5)
-    PipeBarrier<PIPE_V>();
-    Sqrt(inverse_local[0], guard_local[0], z0t_actual_size);
-    // from: inverse_1: Duplicate, a step of Rsqrt (/nodes/5)
-    Duplicate(inverse_1_local[0], 1.0f, z0t_actual_size);
     // from: inverse_2: Div, a step of Rsqrt (/nodes/5)
-    PipeBarrier<PIPE_V>();
-    Div(inverse_2_local[0], inverse_1_local[0], inverse_local[0], z0t_actual_size);
+    autofuse::rms_norm_residual_0_reduce_0_nil_2_4_rows_4_vf1(
+        (__ubuf__ float*)mean_reducesum_acc_local.GetPhyAddr(),
+        (__ubuf__ float*)inverse_2_local.GetPhyAddr(),
+        static_cast<uint32_t>(z0t_actual_size));
     // from: broadcast_0: Broadcast, a step of Mul (/nodes/6)
     PipeBarrier<PIPE_V>();
     autofuse::BroadcastInner(
@@ -178,27 +258,22 @@ inline __aicore__ void rms_norm_residual_0_reduce_0_nil_2_4_rows_4(
       DataCopyPad(residual_pass1_local[0], residual_gm[offset1], block2, autofuse::NoPad<half>());
       residual_queue.EnQue<half>(residual_pass1_local);
       residual_pass1_local = residual_queue.DeQue<half>();
-      // from: add_pass1: Add (/nodes/0)
       PipeBarrier<PIPE_V>();
-      Add(add_pass1_local[0], x_pass1_local[0], residual_pass1_local[0], z0t_actual_size * z1t_size);
+      // from: narrow: Cast (/nodes/7)
+      autofuse::rms_norm_residual_0_reduce_0_nil_2_4_rows_4_vf2(
+          (__ubuf__ half*)x_pass1_local.GetPhyAddr(),
+          (__ubuf__ half*)residual_pass1_local.GetPhyAddr(),
+          (__ubuf__ float*)broadcast_0_local.GetPhyAddr(),
+          (__ubuf__ half*)narrow_local.GetPhyAddr(),
+          static_cast<uint32_t>(z0t_actual_size * z1t_size));
       x_queue.FreeTensor(x_pass1_local);
       residual_queue.FreeTensor(residual_pass1_local);
-      // from: widen_pass1: Cast (/nodes/1)
-      PipeBarrier<PIPE_V>();
-      Cast(widen_pass1_local[0], add_pass1_local[0], RoundMode::CAST_NONE, z0t_actual_size * z1t_size);
-      // from: scale: Mul (/nodes/6)
-      PipeBarrier<PIPE_V>();
-      Mul(scale_local[0], widen_pass1_local[0], broadcast_0_local[0], z0t_actual_size * z1t_size);
-      // from: narrow: Cast (/nodes/7)
-      PipeBarrier<PIPE_V>();
-      Cast(narrow_local[0], scale_local[0], RoundMode::CAST_RINT, z0t_actual_size * z1t_size);
       // from: gather_2: Load (/inputs/2)
       LocalTensor<half> weight_pass1_local = weight_pass1_queue.AllocTensor<half>();
       DataCopyPad(weight_pass1_local[0], weight_gm[offset2], block3, autofuse::NoPad<half>());
       weight_pass1_queue.EnQue<half>(weight_pass1_local);
       weight_pass1_local = weight_pass1_queue.DeQue<half>();
       // from: broadcast_1: Broadcast, a step of Mul (/nodes/8)
-      PipeBarrier<PIPE_V>();
       autofuse::BroadcastOuter(broadcast_1_local[0], weight_pass1_local[0], 1, z0t_actual_size, z1t_size);
       weight_pass1_queue.FreeTensor(weight_pass1_local);
       // from: weigh: Mul (/nodes/8)
@@ -213,6 +288,114 @@ inline __aicore__ void rms_norm_residual_0_reduce_0_nil_2_4_rows_4(
     }
   }
 }
+
+namespace autofuse {
+
+__simd_vf__ __no_simd_vf_fusion__ inline void rms_norm_residual_0_reduce_all_0_nil_0_nil_vf0(
+    __ubuf__ float* mean_local,
+    __ubuf__ float* inverse_1_local,
+    uint32_t count) {
+  Reg::RegTensor<float> mean_local_reg, inverse_1_local_reg;
+  Reg::MaskReg mask;
+  Reg::Duplicate(mean_local_reg, 4096.0f);
+  Reg::Duplicate(inverse_1_local_reg, 1.0f);
+  const uint16_t steps = static_cast<uint16_t>((count + 63) / 64);
+  for (uint16_t i = 0; i < steps; ++i) {
+    mask = Reg::UpdateMask<float>(count);
+    // from: mean: Duplicate, a step of ReduceMean (/nodes/3)
+    Reg::StoreAlign(mean_local + i * 64, mean_local_reg, mask);
+    // from: inverse_1: Duplicate, a step of Rsqrt (/nodes/5)
+    Reg::StoreAlign(inverse_1_local + i * 64, inverse_1_local_reg, mask);
+  }
+}
+
+constexpr Reg::CastTrait rms_norm_residual_0_reduce_all_0_nil_0_nil_vf1_cast0{
+    Reg::RegLayout::ZERO, Reg::SatMode::UNKNOWN, Reg::MaskMergeMode::ZEROING, RoundMode::UNKNOWN};
+__simd_vf__ __no_simd_vf_fusion__ inline void rms_norm_residual_0_reduce_all_0_nil_0_nil_vf1(
+    __ubuf__ half* x_local,
+    __ubuf__ half* residual_local,
+    __ubuf__ half* hidden_local,
+    __ubuf__ float* widen_local,
+    __ubuf__ float* square_local,
+    uint32_t count) {
+  Reg::RegTensor<half> x_local_reg, residual_local_reg, hidden_local_reg;
+  Reg::RegTensor<float> widen_local_reg, square_local_reg;
+  Reg::MaskReg mask;
+  const uint16_t steps = static_cast<uint16_t>((count + 63) / 64);
+  for (uint16_t i = 0; i < steps; ++i) {
+    mask = Reg::UpdateMask<float>(count);
+    Reg::LoadAlign<half, Reg::LoadDist::DIST_UNPACK_B16>(x_local_reg, x_local + i * 64);
+    Reg::LoadAlign<half, Reg::LoadDist::DIST_UNPACK_B16>(residual_local_reg, residual_local + i * 64);
+    Reg::Add(hidden_local_reg, x_local_reg, residual_local_reg, mask);
+    Reg::StoreAlign<half, Reg::StoreDist::DIST_PACK_B32>(hidden_local + i * 64, hidden_local_reg, mask);
+    // from: widen: Cast (/nodes/1)
+    Reg::Cast<float, half, rms_norm_residual_0_reduce_all_0_nil_0_nil_vf1_cast0>(
+        widen_local_reg,
+        hidden_local_reg,
+        mask);
+    Reg::StoreAlign(widen_local + i * 64, widen_local_reg, mask);
+    // from: square: Mul (/nodes/2)
+    Reg::Mul(square_local_reg, widen_local_reg, widen_local_reg, mask);
+    Reg::StoreAlign(square_local + i * 64, square_local_reg, mask);
+  }
+}
+
+__simd_vf__ __no_simd_vf_fusion__ inline void rms_norm_residual_0_reduce_all_0_nil_0_nil_vf2(
+    __ubuf__ float* mean_reducesum_local,
+    __ubuf__ float* mean_local,
+    __ubuf__ float* inverse_1_local,
+    __ubuf__ float* inverse_2_local,
+    uint32_t count) {
+  Reg::RegTensor<float> mean_reducesum_local_reg, mean_local_reg, mean_1_local_reg, guard_local_reg,
+    inverse_local_reg, inverse_1_local_reg, inverse_2_local_reg;
+  Reg::MaskReg mask;
+  const uint16_t steps = static_cast<uint16_t>((count + 63) / 64);
+  for (uint16_t i = 0; i < steps; ++i) {
+    mask = Reg::UpdateMask<float>(count);
+    // from: mean_1: Div, a step of ReduceMean (/nodes/3)
+    Reg::LoadAlign(mean_reducesum_local_reg, mean_reducesum_local + i * 64);
+    Reg::LoadAlign(mean_local_reg, mean_local + i * 64);
+    Reg::Div(mean_1_local_reg, mean_reducesum_local_reg, mean_local_reg, mask);
+    // from: guard: Adds (/nodes/4)
+    Reg::Adds(guard_local_reg, mean_1_local_reg, 1e-06f, mask);
+    // from: inverse: Sqrt, a step of Rsqrt (/nodes/5)
+    Reg::Sqrt(inverse_local_reg, guard_local_reg, mask);
+    // from: inverse_2: Div, a step of Rsqrt (/nodes/5)
+    Reg::LoadAlign(inverse_1_local_reg, inverse_1_local + i * 64);
+    Reg::Div(inverse_2_local_reg, inverse_1_local_reg, inverse_local_reg, mask);
+    Reg::StoreAlign(inverse_2_local + i * 64, inverse_2_local_reg, mask);
+  }
+}
+
+constexpr Reg::CastTrait rms_norm_residual_0_reduce_all_0_nil_0_nil_vf3_cast0{
+    Reg::RegLayout::ZERO, Reg::SatMode::NO_SAT, Reg::MaskMergeMode::ZEROING, RoundMode::CAST_RINT};
+__simd_vf__ __no_simd_vf_fusion__ inline void rms_norm_residual_0_reduce_all_0_nil_0_nil_vf3(
+    __ubuf__ float* scale_local,
+    __ubuf__ half* broadcast_1_local,
+    __ubuf__ half* out_local,
+    uint32_t count) {
+  Reg::RegTensor<float> scale_local_reg;
+  Reg::RegTensor<half> narrow_local_reg, broadcast_1_local_reg, out_local_reg;
+  Reg::MaskReg mask;
+  const uint16_t steps = static_cast<uint16_t>((count + 63) / 64);
+  for (uint16_t i = 0; i < steps; ++i) {
+    mask = Reg::UpdateMask<float>(count);
+    // from: narrow: Cast (/nodes/7)
+    Reg::LoadAlign(scale_local_reg, scale_local + i * 64);
+    Reg::Cast<half, float, rms_norm_residual_0_reduce_all_0_nil_0_nil_vf3_cast0>(
+        narrow_local_reg,
+        scale_local_reg,
+        mask);
+    // from: weigh: Mul (/nodes/8)
+    Reg::LoadAlign<half, Reg::LoadDist::DIST_UNPACK_B16>(
+        broadcast_1_local_reg,
+        broadcast_1_local + i * 64);
+    Reg::Mul(out_local_reg, narrow_local_reg, broadcast_1_local_reg, mask);
+    Reg::StoreAlign<half, Reg::StoreDist::DIST_PACK_B32>(out_local + i * 64, out_local_reg, mask);
+  }
+}
+
+}  // namespace autofuse
 
 // rms_norm_residual_0_reduce_all_0_nil_0_nil: z0 in tiles of z0t_size, z0T in blocks of z0Tb_size per core.
 inline __aicore__ void rms_norm_residual_0_reduce_all_0_nil_0_nil(
@@ -287,20 +470,17 @@ inline __aicore__ void rms_norm_residual_0_reduce_all_0_nil_0_nil(
   LocalTensor<float> square_local = square_buf.Get<float>();
   LocalTensor<float> mean_reducesum_local = mean_reducesum_buf.Get<float>();
   LocalTensor<uint8_t> mean_reducesum_tmp = mean_reducesum_tmp_buf.Get<uint8_t>();
-  LocalTensor<float> mean_1_local = mean_reducesum_buf.Get<float>();
-  LocalTensor<float> guard_local = mean_reducesum_buf.Get<float>();
-  LocalTensor<float> inverse_local = mean_reducesum_buf.Get<float>();
   LocalTensor<float> inverse_2_local = mean_reducesum_buf.Get<float>();
   LocalTensor<float> scale_local = weight_buf.Get<float>();
   LocalTensor<uint8_t> scale_tmp = mean_reducesum_tmp_buf.Get<uint8_t>();
-  LocalTensor<half> narrow_local = square_buf.Get<half>();
   const DataCopyExtParams block0{1, 8192, 0, 0, 0};
   // from: gather_2: Load (/inputs/2)
   DataCopyPad(weight_local[0], weight_gm[0], block0, autofuse::NoPad<half>());
-  // from: mean: Duplicate, a step of ReduceMean (/nodes/3)
-  Duplicate(mean_local[0], 4096.0f, z0t_size);
   // from: inverse_1: Duplicate, a step of Rsqrt (/nodes/5)
-  Duplicate(inverse_1_local[0], 1.0f, z0t_size);
+  autofuse::rms_norm_residual_0_reduce_all_0_nil_0_nil_vf0(
+      (__ubuf__ float*)mean_local.GetPhyAddr(),
+      (__ubuf__ float*)inverse_1_local.GetPhyAddr(),
+      static_cast<uint32_t>(z0t_size));
   // from: broadcast_1: Broadcast, a step of Mul (/nodes/8)
   {
     const auto id = tpipe.AllocEventID<HardEvent::MTE2_V>();
@@ -326,15 +506,17 @@ inline __aicore__ void rms_norm_residual_0_reduce_all_0_nil_0_nil(
     residual_local = residual_queue.DeQue<half>();
     // from: add: Add (/nodes/0)
     LocalTensor<half> hidden_local = hidden_queue.AllocTensor<half>();
-    Add(hidden_local[0], x_local[0], residual_local[0], 4096 * z0t_actual_size);
+    PipeBarrier<PIPE_V>();
+    // from: square: Mul (/nodes/2)
+    autofuse::rms_norm_residual_0_reduce_all_0_nil_0_nil_vf1(
+        (__ubuf__ half*)x_local.GetPhyAddr(),
+        (__ubuf__ half*)residual_local.GetPhyAddr(),
+        (__ubuf__ half*)hidden_local.GetPhyAddr(),
+        (__ubuf__ float*)widen_local.GetPhyAddr(),
+        (__ubuf__ float*)square_local.GetPhyAddr(),
+        static_cast<uint32_t>(4096 * z0t_actual_size));
     x_queue.FreeTensor(x_local);
     residual_queue.FreeTensor(residual_local);
-    // from: widen: Cast (/nodes/1)
-    PipeBarrier<PIPE_V>();
-    Cast(widen_local[0], hidden_local[0], RoundMode::CAST_NONE, 4096 * z0t_actual_size);
-    // from: square: Mul (/nodes/2)
-    PipeBarrier<PIPE_V>();
-    Mul(square_local[0], widen_local[0], widen_local[0], 4096 * z0t_actual_size);
     // from: mean_reducesum: ReduceSum, a step of ReduceMean (/nodes/3)
     PipeBarrier<PIPE_V>();
     autofuse::ReduceInner<autofuse::SumOf>(
@@ -344,18 +526,14 @@ inline __aicore__ void rms_norm_residual_0_reduce_all_0_nil_0_nil(
         z0t_actual_size,
         4096,
         4096);
-    // from: mean_1: Div, a step of ReduceMean (/nodes/3)
     PipeBarrier<PIPE_V>();
-    Div(mean_1_local[0], mean_reducesum_local[0], mean_local[0], z0t_actual_size);
-    // from: guard: Adds (/nodes/4)
-    PipeBarrier<PIPE_V>();
-    Adds(guard_local[0], mean_1_local[0], 1e-06f, z0t_actual_size);
-    // from: inverse: Sqrt, a step of Rsqrt (/nodes/5)
-    PipeBarrier<PIPE_V>();
-    Sqrt(inverse_local[0], guard_local[0], z0t_actual_size);
     // from: inverse_2: Div, a step of Rsqrt (/nodes/5)
-    PipeBarrier<PIPE_V>();
-    Div(inverse_2_local[0], inverse_1_local[0], inverse_local[0], z0t_actual_size);
+    autofuse::rms_norm_residual_0_reduce_all_0_nil_0_nil_vf2(
+        (__ubuf__ float*)mean_reducesum_local.GetPhyAddr(),
+        (__ubuf__ float*)mean_local.GetPhyAddr(),
+        (__ubuf__ float*)inverse_1_local.GetPhyAddr(),
+        (__ubuf__ float*)inverse_2_local.GetPhyAddr(),
+        static_cast<uint32_t>(z0t_actual_size));
     // from: scale: MulRow (/nodes/6)
     PipeBarrier<PIPE_V>();
     autofuse::WithRows<autofuse::MulRow>(
@@ -365,13 +543,14 @@ inline __aicore__ void rms_norm_residual_0_reduce_all_0_nil_0_nil(
         scale_tmp,
         z0t_actual_size,
         4096);
-    // from: narrow: Cast (/nodes/7)
-    PipeBarrier<PIPE_V>();
-    Cast(narrow_local[0], scale_local[0], RoundMode::CAST_RINT, 4096 * z0t_actual_size);
-    // from: weigh: Mul (/nodes/8)
     LocalTensor<half> out_local = out_queue.AllocTensor<half>();
     PipeBarrier<PIPE_V>();
-    Mul(out_local[0], narrow_local[0], broadcast_1_local[0], 4096 * z0t_actual_size);
+    // from: weigh: Mul (/nodes/8)
+    autofuse::rms_norm_residual_0_reduce_all_0_nil_0_nil_vf3(
+        (__ubuf__ float*)scale_local.GetPhyAddr(),
+        (__ubuf__ half*)broadcast_1_local.GetPhyAddr(),
+        (__ubuf__ half*)out_local.GetPhyAddr(),
+        static_cast<uint32_t>(4096 * z0t_actual_size));
     // from: store: Store (/outputs/0)
     out_queue.EnQue<half>(out_local);
     out_local = out_queue.DeQue<half>();
@@ -384,6 +563,130 @@ inline __aicore__ void rms_norm_residual_0_reduce_all_0_nil_0_nil(
     hidden_queue.FreeTensor(hidden_local);
   }
 }
+
+namespace autofuse {
+
+__simd_vf__ __no_simd_vf_fusion__ inline void rms_norm_residual_0_reduce_0_nil_0_2_vf0(
+    __ubuf__ float* mean_local,
+    __ubuf__ float* inverse_1_local,
+    uint32_t count) {
+  Reg::RegTensor<float> mean_local_reg, inverse_1_local_reg;
+  Reg::MaskReg mask;
+  Reg::Duplicate(mean_local_reg, 4096.0f);
+  Reg::Duplicate(inverse_1_local_reg, 1.0f);
+  const uint16_t steps = static_cast<uint16_t>((count + 63) / 64);
+  for (uint16_t i = 0; i < steps; ++i) {
+    mask = Reg::UpdateMask<float>(count);
+    // from: mean: Duplicate, a step of ReduceMean (/nodes/3)
+    Reg::StoreAlign(mean_local + i * 64, mean_local_reg, mask);
+    // from: inverse_1: Duplicate, a step of Rsqrt (/nodes/5)
+    Reg::StoreAlign(inverse_1_local + i * 64, inverse_1_local_reg, mask);
+  }
+}
+
+constexpr Reg::CastTrait rms_norm_residual_0_reduce_0_nil_0_2_vf1_cast0{
+    Reg::RegLayout::ZERO, Reg::SatMode::UNKNOWN, Reg::MaskMergeMode::ZEROING, RoundMode::UNKNOWN};
+__simd_vf__ __no_simd_vf_fusion__ inline void rms_norm_residual_0_reduce_0_nil_0_2_vf1(
+    __ubuf__ half* x_local,
+    __ubuf__ half* residual_local,
+    __ubuf__ half* hidden_local,
+    __ubuf__ float* square_local,
+    uint32_t count) {
+  Reg::RegTensor<half> x_local_reg, residual_local_reg, hidden_local_reg;
+  Reg::RegTensor<float> widen_local_reg, square_local_reg;
+  Reg::MaskReg mask;
+  const uint16_t steps = static_cast<uint16_t>((count + 63) / 64);
+  for (uint16_t i = 0; i < steps; ++i) {
+    mask = Reg::UpdateMask<float>(count);
+    Reg::LoadAlign<half, Reg::LoadDist::DIST_UNPACK_B16>(x_local_reg, x_local + i * 64);
+    Reg::LoadAlign<half, Reg::LoadDist::DIST_UNPACK_B16>(residual_local_reg, residual_local + i * 64);
+    Reg::Add(hidden_local_reg, x_local_reg, residual_local_reg, mask);
+    Reg::StoreAlign<half, Reg::StoreDist::DIST_PACK_B32>(hidden_local + i * 64, hidden_local_reg, mask);
+    // from: widen: Cast (/nodes/1)
+    Reg::Cast<float, half, rms_norm_residual_0_reduce_0_nil_0_2_vf1_cast0>(
+        widen_local_reg,
+        hidden_local_reg,
+        mask);
+    // from: square: Mul (/nodes/2)
+    Reg::Mul(square_local_reg, widen_local_reg, widen_local_reg, mask);
+    Reg::StoreAlign(square_local + i * 64, square_local_reg, mask);
+  }
+}
+
+__simd_vf__ __no_simd_vf_fusion__ inline void rms_norm_residual_0_reduce_0_nil_0_2_vf2(
+    __ubuf__ float* mean_reducesum_acc_local,
+    __ubuf__ float* mean_local,
+    __ubuf__ float* inverse_1_local,
+    __ubuf__ float* inverse_2_local,
+    uint32_t count) {
+  Reg::RegTensor<float> mean_reducesum_acc_local_reg, mean_local_reg, mean_1_local_reg,
+    guard_local_reg, inverse_local_reg, inverse_1_local_reg, inverse_2_local_reg;
+  Reg::MaskReg mask;
+  const uint16_t steps = static_cast<uint16_t>((count + 63) / 64);
+  for (uint16_t i = 0; i < steps; ++i) {
+    mask = Reg::UpdateMask<float>(count);
+    // from: mean_1: Div, a step of ReduceMean (/nodes/3)
+    Reg::LoadAlign(mean_reducesum_acc_local_reg, mean_reducesum_acc_local + i * 64);
+    Reg::LoadAlign(mean_local_reg, mean_local + i * 64);
+    Reg::Div(mean_1_local_reg, mean_reducesum_acc_local_reg, mean_local_reg, mask);
+    // from: guard: Adds (/nodes/4)
+    Reg::Adds(guard_local_reg, mean_1_local_reg, 1e-06f, mask);
+    // from: inverse: Sqrt, a step of Rsqrt (/nodes/5)
+    Reg::Sqrt(inverse_local_reg, guard_local_reg, mask);
+    // from: inverse_2: Div, a step of Rsqrt (/nodes/5)
+    Reg::LoadAlign(inverse_1_local_reg, inverse_1_local + i * 64);
+    Reg::Div(inverse_2_local_reg, inverse_1_local_reg, inverse_local_reg, mask);
+    Reg::StoreAlign(inverse_2_local + i * 64, inverse_2_local_reg, mask);
+  }
+}
+
+constexpr Reg::CastTrait rms_norm_residual_0_reduce_0_nil_0_2_vf3_cast0{
+    Reg::RegLayout::ZERO, Reg::SatMode::UNKNOWN, Reg::MaskMergeMode::ZEROING, RoundMode::UNKNOWN};
+constexpr Reg::CastTrait rms_norm_residual_0_reduce_0_nil_0_2_vf3_cast1{
+    Reg::RegLayout::ZERO, Reg::SatMode::NO_SAT, Reg::MaskMergeMode::ZEROING, RoundMode::CAST_RINT};
+__simd_vf__ __no_simd_vf_fusion__ inline void rms_norm_residual_0_reduce_0_nil_0_2_vf3(
+    __ubuf__ half* x_pass1_local,
+    __ubuf__ half* residual_pass1_local,
+    __ubuf__ float* broadcast_0_local,
+    __ubuf__ half* weight_pass1_local,
+    __ubuf__ half* out_local,
+    uint32_t count) {
+  Reg::RegTensor<half> x_pass1_local_reg, residual_pass1_local_reg, add_pass1_local_reg,
+    narrow_local_reg, weight_pass1_local_reg, out_local_reg;
+  Reg::RegTensor<float> widen_pass1_local_reg, broadcast_0_local_reg, scale_local_reg;
+  Reg::MaskReg mask;
+  const uint16_t steps = static_cast<uint16_t>((count + 63) / 64);
+  for (uint16_t i = 0; i < steps; ++i) {
+    mask = Reg::UpdateMask<float>(count);
+    // from: add_pass1: Add (/nodes/0)
+    Reg::LoadAlign<half, Reg::LoadDist::DIST_UNPACK_B16>(x_pass1_local_reg, x_pass1_local + i * 64);
+    Reg::LoadAlign<half, Reg::LoadDist::DIST_UNPACK_B16>(
+        residual_pass1_local_reg,
+        residual_pass1_local + i * 64);
+    Reg::Add(add_pass1_local_reg, x_pass1_local_reg, residual_pass1_local_reg, mask);
+    // from: widen_pass1: Cast (/nodes/1)
+    Reg::Cast<float, half, rms_norm_residual_0_reduce_0_nil_0_2_vf3_cast0>(
+        widen_pass1_local_reg,
+        add_pass1_local_reg,
+        mask);
+    // from: scale: Mul (/nodes/6)
+    Reg::LoadAlign(broadcast_0_local_reg, broadcast_0_local + i * 64);
+    Reg::Mul(scale_local_reg, widen_pass1_local_reg, broadcast_0_local_reg, mask);
+    // from: narrow: Cast (/nodes/7)
+    Reg::Cast<half, float, rms_norm_residual_0_reduce_0_nil_0_2_vf3_cast1>(
+        narrow_local_reg,
+        scale_local_reg,
+        mask);
+    // from: weigh: Mul (/nodes/8)
+    Reg::LoadAlign<half, Reg::LoadDist::DIST_UNPACK_B16>(
+        weight_pass1_local_reg,
+        weight_pass1_local + i * 64);
+    Reg::Mul(out_local_reg, narrow_local_reg, weight_pass1_local_reg, mask);
+    Reg::StoreAlign<half, Reg::StoreDist::DIST_PACK_B32>(out_local + i * 64, out_local_reg, mask);
+  }
+}
+
+}  // namespace autofuse
 
 // rms_norm_residual_0_reduce_0_nil_0_2: z1 in tiles of z1t_size, z0 in blocks of z0b_size per core.
 // z1T is gone through 2 times for each of them.
@@ -444,28 +747,22 @@ inline __aicore__ void rms_norm_residual_0_reduce_0_nil_0_2(
   LocalTensor<float> mean_local = mean_buf.Get<float>();
   LocalTensor<float> inverse_1_local = inverse_1_buf.Get<float>();
   LocalTensor<float> mean_reducesum_acc_local = mean_reducesum_acc_buf.Get<float>();
-  LocalTensor<float> widen_local = widen_buf.Get<float>();
   LocalTensor<float> square_local = widen_buf.Get<float>();
   LocalTensor<float> mean_reducesum_part_local = mean_reducesum_part_buf.Get<float>();
   LocalTensor<uint8_t> mean_reducesum_part_tmp = add_pass1_buf.Get<uint8_t>();
-  LocalTensor<float> mean_1_local = mean_reducesum_acc_buf.Get<float>();
-  LocalTensor<float> guard_local = mean_reducesum_acc_buf.Get<float>();
-  LocalTensor<float> inverse_local = mean_reducesum_acc_buf.Get<float>();
   LocalTensor<float> inverse_2_local = mean_reducesum_acc_buf.Get<float>();
   LocalTensor<float> broadcast_0_local = widen_buf.Get<float>();
   LocalTensor<uint8_t> broadcast_0_tmp = add_pass1_buf.Get<uint8_t>();
-  LocalTensor<half> add_pass1_local = add_pass1_buf.Get<half>();
-  LocalTensor<float> widen_pass1_local = mean_reducesum_acc_buf.Get<float>();
-  LocalTensor<float> scale_local = mean_reducesum_acc_buf.Get<float>();
-  LocalTensor<half> narrow_local = add_pass1_buf.Get<half>();
-  // from: mean: Duplicate, a step of ReduceMean (/nodes/3)
-  Duplicate(mean_local[0], 4096.0f, 1);
   // from: inverse_1: Duplicate, a step of Rsqrt (/nodes/5)
-  Duplicate(inverse_1_local[0], 1.0f, 1);
+  autofuse::rms_norm_residual_0_reduce_0_nil_0_2_vf0(
+      (__ubuf__ float*)mean_local.GetPhyAddr(),
+      (__ubuf__ float*)inverse_1_local.GetPhyAddr(),
+      static_cast<uint32_t>(1));
   for (int64_t z0b = 0; z0b < z0b_loop_size; z0b++) {
     const int64_t z0 = z0b + z0B * z0b_size;
     // from: mean_reducesum_acc: Duplicate, a step of ReduceMean (/nodes/3)
     Duplicate(mean_reducesum_acc_local[0], 0.0f, 1);
+    PipeBarrier<PIPE_V>();
     for (int64_t z1T = 0; z1T < z1T_loop_size; z1T++) {
       const int64_t z1t_actual_size = autofuse::Min(4096 - z1T * z1t_size, z1t_size);
       const DataCopyExtParams block0{1, static_cast<uint32_t>(2 * z1t_actual_size), 0, 0, 0};
@@ -482,15 +779,15 @@ inline __aicore__ void rms_norm_residual_0_reduce_0_nil_0_2(
       residual_local = residual_queue.DeQue<half>();
       // from: add: Add (/nodes/0)
       LocalTensor<half> hidden_local = hidden_queue.AllocTensor<half>();
-      Add(hidden_local[0], x_local[0], residual_local[0], z1t_actual_size);
+      // from: square: Mul (/nodes/2)
+      autofuse::rms_norm_residual_0_reduce_0_nil_0_2_vf1(
+          (__ubuf__ half*)x_local.GetPhyAddr(),
+          (__ubuf__ half*)residual_local.GetPhyAddr(),
+          (__ubuf__ half*)hidden_local.GetPhyAddr(),
+          (__ubuf__ float*)square_local.GetPhyAddr(),
+          static_cast<uint32_t>(z1t_actual_size));
       x_queue.FreeTensor(x_local);
       residual_queue.FreeTensor(residual_local);
-      // from: widen: Cast (/nodes/1)
-      PipeBarrier<PIPE_V>();
-      Cast(widen_local[0], hidden_local[0], RoundMode::CAST_NONE, z1t_actual_size);
-      // from: square: Mul (/nodes/2)
-      PipeBarrier<PIPE_V>();
-      Mul(square_local[0], widen_local[0], widen_local[0], z1t_actual_size);
       // from: mean_reducesum_part: ReduceSum, a step of ReduceMean (/nodes/3)
       PipeBarrier<PIPE_V>();
       autofuse::ReduceInner<autofuse::SumOf>(
@@ -509,21 +806,18 @@ inline __aicore__ void rms_norm_residual_0_reduce_0_nil_0_2(
       DataCopyPad(hidden_gm[offset0], hidden_local[0], block0);
       hidden_queue.FreeTensor(hidden_local);
     }
-    // from: mean_1: Div, a step of ReduceMean (/nodes/3)
     PipeBarrier<PIPE_V>();
-    Div(mean_1_local[0], mean_reducesum_acc_local[0], mean_local[0], 1);
-    // from: guard: Adds (/nodes/4)
-    PipeBarrier<PIPE_V>();
-    Adds(guard_local[0], mean_1_local[0], 1e-06f, 1);
-    // from: inverse: Sqrt, a step of Rsqrt (/nodes/5)
-    PipeBarrier<PIPE_V>();
-    Sqrt(inverse_local[0], guard_local[0], 1);
     // from: inverse_2: Div, a step of Rsqrt (/nodes/5)
-    PipeBarrier<PIPE_V>();
-    Div(inverse_2_local[0], inverse_1_local[0], inverse_local[0], 1);
+    autofuse::rms_norm_residual_0_reduce_0_nil_0_2_vf2(
+        (__ubuf__ float*)mean_reducesum_acc_local.GetPhyAddr(),
+        (__ubuf__ float*)mean_local.GetPhyAddr(),
+        (__ubuf__ float*)inverse_1_local.GetPhyAddr(),
+        (__ubuf__ float*)inverse_2_local.GetPhyAddr(),
+        static_cast<uint32_t>(1));
     // from: broadcast_0: Broadcast, a step of Mul (/nodes/6)
     PipeBarrier<PIPE_V>();
     autofuse::BroadcastInner(broadcast_0_local[0], inverse_2_local[0], broadcast_0_tmp, 1, z1t_size);
+    PipeBarrier<PIPE_V>();
     for (int64_t z1T_step = 0; z1T_step < z1T_loop_size; z1T_step++) {
       const int64_t z1T = autofuse::Mod(z0B + z1T_step, z1T_loop_size);
       const int64_t z1t_actual_size = autofuse::Min(4096 - z1T * z1t_size, z1t_size);
@@ -540,29 +834,22 @@ inline __aicore__ void rms_norm_residual_0_reduce_0_nil_0_2(
       DataCopyPad(residual_pass1_local[0], residual_gm[offset1], block1, autofuse::NoPad<half>());
       residual_queue.EnQue<half>(residual_pass1_local);
       residual_pass1_local = residual_queue.DeQue<half>();
-      // from: add_pass1: Add (/nodes/0)
-      PipeBarrier<PIPE_V>();
-      Add(add_pass1_local[0], x_pass1_local[0], residual_pass1_local[0], z1t_actual_size);
-      x_queue.FreeTensor(x_pass1_local);
-      residual_queue.FreeTensor(residual_pass1_local);
-      // from: widen_pass1: Cast (/nodes/1)
-      PipeBarrier<PIPE_V>();
-      Cast(widen_pass1_local[0], add_pass1_local[0], RoundMode::CAST_NONE, z1t_actual_size);
-      // from: scale: Mul (/nodes/6)
-      PipeBarrier<PIPE_V>();
-      Mul(scale_local[0], widen_pass1_local[0], broadcast_0_local[0], z1t_actual_size);
-      // from: narrow: Cast (/nodes/7)
-      PipeBarrier<PIPE_V>();
-      Cast(narrow_local[0], scale_local[0], RoundMode::CAST_RINT, z1t_actual_size);
       // from: gather_2: Load (/inputs/2)
       LocalTensor<half> weight_pass1_local = weight_pass1_queue.AllocTensor<half>();
       DataCopyPad(weight_pass1_local[0], weight_gm[offset2], block1, autofuse::NoPad<half>());
       weight_pass1_queue.EnQue<half>(weight_pass1_local);
       weight_pass1_local = weight_pass1_queue.DeQue<half>();
-      // from: weigh: Mul (/nodes/8)
       LocalTensor<half> out_local = hidden_queue.AllocTensor<half>();
-      PipeBarrier<PIPE_V>();
-      Mul(out_local[0], narrow_local[0], weight_pass1_local[0], z1t_actual_size);
+      // from: weigh: Mul (/nodes/8)
+      autofuse::rms_norm_residual_0_reduce_0_nil_0_2_vf3(
+          (__ubuf__ half*)x_pass1_local.GetPhyAddr(),
+          (__ubuf__ half*)residual_pass1_local.GetPhyAddr(),
+          (__ubuf__ float*)broadcast_0_local.GetPhyAddr(),
+          (__ubuf__ half*)weight_pass1_local.GetPhyAddr(),
+          (__ubuf__ half*)out_local.GetPhyAddr(),
+          static_cast<uint32_t>(z1t_actual_size));
+      x_queue.FreeTensor(x_pass1_local);
+      residual_queue.FreeTensor(residual_pass1_local);
       weight_pass1_queue.FreeTensor(weight_pass1_local);
       // from: store: Store (/outputs/0)
       hidden_queue.EnQue<half>(out_local);
@@ -581,6 +868,8 @@ extern "C" __global__ __aicore__ void rms_norm_residual(
     GM_ADDR hidden,
     GM_ADDR workspace,
     AutofuseTilingData t) {
+  // Every cast says whether it saturates.
+  SetCtrlSpr<60, 60>(0);
   KERNEL_TASK_TYPE_DEFAULT(KERNEL_TYPE_AIV_ONLY);
   if (t.tiling_key == 0) {
     rms_norm_residual_0_reduce_0_nil_2_4_rows_4(x, residual, weight, out, hidden, workspace, t);
@@ -589,4 +878,5 @@ extern "C" __global__ __aicore__ void rms_norm_residual(
   } else if (t.tiling_key == 2) {
     rms_norm_residual_0_reduce_0_nil_0_2(x, residual, weight, out, hidden, workspace, t);
   }
+  SetCtrlSpr<60, 60>(1);
 }

@@ -12,8 +12,8 @@ from autofuse.codegen.backends.ascendc.emit_cpp import (
     _LINES,
     emit_block,
     emit_function,
-    scalar_text,
 )
+from autofuse.codegen.backends.ascendc.words import scalar_text
 from autofuse.codegen.ir.kernel_ir import (
     Alloc,
     Barrier,

@@ -1,0 +1,234 @@
+"""Functions on vector registers -> Ascend C text: ``__simd_vf__`` functions of namespace ``AscendC::Reg``."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+
+from autofuse.codegen.backends.ascendc.expr_cpp import to_cpp
+from autofuse.codegen.backends.ascendc.words import INDENT, WIDTH, scalar_text, wrap_call
+from autofuse.codegen.ir.kernel_ir import (
+    Arg,
+    Call,
+    EnumArg,
+    LocalArg,
+    Number,
+    ScalarVar,
+    SizeValue,
+    VectorFunction,
+)
+from autofuse.codegen.passes.vector_functions import cast_mode
+from autofuse.implgraph.ir.dtypes import DType
+from autofuse.targets import Architecture
+
+__all__ = ["call_lines", "function_lines", "saturates"]
+
+#: What a load does with elements that are narrower than the lanes, by the bytes of both; a store the other way round.
+_SPREAD = {(2, 4): "DIST_UNPACK_B16", (1, 4): "DIST_UNPACK4_B8", (1, 2): "DIST_UNPACK_B8"}
+_PACKED = {(2, 4): "DIST_PACK_B32", (1, 4): "DIST_PACK4_B32", (1, 2): "DIST_PACK_B16"}
+#: Functions whose name on registers is another one.
+_NAMES = {"CompareScalar": "Compares"}
+#: A type that is as wide as a lane.
+_OF_LANE = {2: "half", 4: "float"}
+
+
+def function_lines(f: VectorFunction, arch: Architecture) -> list[str]:
+    """The definition of a function, in namespace ``autofuse``."""
+    return _Writer(f, arch).lines()
+
+
+def call_lines(f: VectorFunction, value: Callable[[Arg], str]) -> list[str]:
+    """Its call, with the comment of what it computes last; ``value``: the text of a scalar argument."""
+    dtypes = dict(f.dtypes)
+    args = [f"(__ubuf__ {dtypes[x].cpp}*){x}.GetPhyAddr()" for x in _tensors(f)]
+    args += [value(a) for a in _scalars(f)]
+    args.append(f"static_cast<uint32_t>({to_cpp(f.count)})")
+    about = next((lines for lines in reversed(f.notes) if lines), ())
+    return [*(f"// {text}" for text in about), *wrap_call(f"autofuse::{f.name}", args, ";")]
+
+
+def saturates(f: VectorFunction, arch: Architecture) -> bool:
+    """Whether a cast of the function says if it saturates, which control bits of the core can override."""
+    dtypes = dict(f.dtypes)
+    casts = (s for s in f.calls if s.api == "Cast")
+    return any(
+        (dtypes[s.reads[0]].name, dtypes[s.writes[0]].name) in arch.register_saturates
+        for s in casts
+    )
+
+
+def _tensors(f: VectorFunction) -> list[str]:
+    return list(dict.fromkeys((*f.loads, *f.stores)))
+
+
+def _scalars(f: VectorFunction) -> list[ScalarVar | SizeValue]:
+    found = [a for s in f.calls for a in s.args if isinstance(a, ScalarVar | SizeValue)]
+    return list(dict.fromkeys(found))
+
+
+class _Writer:
+    def __init__(self, f: VectorFunction, arch: Architecture) -> None:
+        self.f, self.arch = f, arch
+        self.dtypes = dict(f.dtypes)
+        self.lanes = arch.vector_bytes // f.lane
+        #: The names of scalar parameters.
+        self.scalars = {
+            a: a.name if isinstance(a, ScalarVar) else f"scalar{k}"
+            for k, a in enumerate(_scalars(f))
+        }
+        #: The traits of casts, and their names.
+        self.traits: dict[tuple[str, ...], str] = {}
+
+    def lines(self) -> list[str]:
+        f = self.f
+        once, steps = self._once(), list(self._steps())
+        params = [f"__ubuf__ {self.dtypes[x].cpp}* {x}" for x in _tensors(f)]
+        params += [f"{self._scalar_type(a)} {name}" for a, name in self.scalars.items()]
+        head = f"__simd_vf__ __no_simd_vf_fusion__ inline void {f.name}"
+        out: list[str] = []
+        for parts, name in self.traits.items():
+            out += [f"constexpr Reg::CastTrait {name}{{", INDENT * 2 + ", ".join(parts) + "};"]
+        out += wrap_call(head, [*params, "uint32_t count"], " {")
+        out += [INDENT + line for line in (*self._declared(), *once)]
+        n = self.lanes
+        out += [
+            f"{INDENT}const uint16_t steps = static_cast<uint16_t>((count + {n - 1}) / {n});",
+            f"{INDENT}for (uint16_t i = 0; i < steps; ++i) {{",
+            f"{INDENT * 2}mask = Reg::UpdateMask<{_OF_LANE[f.lane]}>(count);",
+        ]
+        return [*out, *(INDENT * 2 + line for line in steps), INDENT + "}", "}"]
+
+    def _scalar_type(self, a: ScalarVar | SizeValue) -> str:
+        return self.dtypes[a.name].cpp if isinstance(a, ScalarVar) else a.dtype.cpp
+
+    def _declared(self) -> Iterator[str]:
+        """Registers, those of a type in one line; the mask of the elements of a step among them."""
+        of: dict[str, list[str]] = {}
+        for s in self.f.calls:
+            for x in (*s.reads, *s.writes):
+                d = self.dtypes[x]
+                names = of.setdefault("" if d.kind == "m" else d.cpp, [])
+                if _reg(x) not in names:
+                    names.append(_reg(x))
+            if _needs_register(s):
+                of.setdefault(self.dtypes[s.writes[0]].cpp, []).append(_other(s))
+        masks = ["mask", *of.pop("", [])]
+        for cpp, names in of.items():
+            yield from _list(f"Reg::RegTensor<{cpp}>", names)
+        yield from _list("Reg::MaskReg", masks)
+
+    def _once(self) -> list[str]:
+        """Constants, before the loop."""
+        out = []
+        for s in self.f.calls:
+            if s.api == "Duplicate":
+                value = self._scalar(s.args[1], self.dtypes[s.writes[0]])
+                out.append(f"Reg::Duplicate({_reg(s.writes[0])}, {value});")
+            elif _needs_register(s):
+                value = self._scalar(s.args[3], self.dtypes[s.writes[0]])
+                out.append(f"Reg::Duplicate({_other(s)}, {value});")
+        return out
+
+    def _steps(self) -> Iterator[str]:
+        loaded: set[str] = set()
+        last = {s.writes[0]: k for k, s in enumerate(self.f.calls)}
+        for k, s in enumerate(self.f.calls):
+            yield from (f"// {text}" for text in self.f.notes[k])
+            for x in s.reads:
+                if x in self.f.loads and x not in loaded:
+                    loaded.add(x)
+                    yield from self._load(x)
+            if s.api != "Duplicate":
+                yield from self._call(s)
+            to = s.writes[0]
+            if to in self.f.stores and last[to] == k:
+                yield from self._store(to)
+
+    def _load(self, x: str) -> list[str]:
+        d = self.dtypes[x]
+        dist = _SPREAD.get((d.itemsize, self.f.lane))
+        of = f"<{d.cpp}, Reg::LoadDist::{dist}>" if dist else ""
+        return wrap_call(f"Reg::LoadAlign{of}", [_reg(x), self._address(x)], ";")
+
+    def _store(self, x: str) -> list[str]:
+        d = self.dtypes[x]
+        dist = _PACKED.get((d.itemsize, self.f.lane))
+        of = f"<{d.cpp}, Reg::StoreDist::{dist}>" if dist else ""
+        return wrap_call(f"Reg::StoreAlign{of}", [self._address(x), _reg(x), "mask"], ";")
+
+    def _address(self, x: str) -> str:
+        return f"{x} + i * {self.lanes}"
+
+    def _call(self, s: Call) -> list[str]:
+        of, to = "", self.dtypes[s.writes[0]]
+        operands: list[str] = []
+        for a in s.args[1:-1]:
+            if isinstance(a, LocalArg):
+                operands.append(_reg(a.local))
+            elif isinstance(a, Number | ScalarVar | SizeValue):
+                data = self.dtypes[s.reads[-1]]
+                operands.append(_other(s) if _needs_register(s) else self._scalar(a, data))
+        name, mask = _NAMES.get(s.api, s.api), ["mask"]
+        if s.api == "Cast":
+            name, of = self._cast(self.dtypes[s.reads[0]], to, cast_mode(s))
+        elif s.api in ("Compare", "CompareScalar"):
+            mode = next(a.text for a in s.args if isinstance(a, EnumArg))
+            of = f"<{self.dtypes[s.reads[0]].cpp}, {mode}>"
+        elif s.api == "Select":
+            # The mask that chooses is the last argument.
+            choice, *operands = operands
+            mask = [choice]
+        return wrap_call(f"Reg::{name}{of}", [_reg(s.writes[0]), *operands, *mask], ";")
+
+    def _cast(self, source: DType, result: DType, mode: str) -> tuple[str, str]:
+        """The name of the function, and its template arguments."""
+        if source is result:
+            return "Truncate", f"<{result.cpp}, RoundMode::CAST_{mode}>"
+        layout = "ZERO" if source.itemsize != result.itemsize else "UNKNOWN"
+        saturation = "UNKNOWN"
+        if (source.name, result.name) in self.arch.register_saturates:
+            saturation = "NO_SAT" if result.kind == "f" else "SAT"
+        rounds = "UNKNOWN" if mode == "NONE" else f"CAST_{mode}"
+        parts = (
+            f"Reg::RegLayout::{layout}",
+            f"Reg::SatMode::{saturation}",
+            "Reg::MaskMergeMode::ZEROING",
+            f"RoundMode::{rounds}",
+        )
+        name = self.traits.setdefault(parts, f"{self.f.name}_cast{len(self.traits)}")
+        return "Cast", f"<{result.cpp}, {source.cpp}, {name}>"
+
+    def _scalar(self, a: Arg, dtype: DType) -> str:
+        """A scalar of a dtype, whatever type of that width the call on tensors takes its elements for."""
+        if isinstance(a, Number):
+            value = a.value
+            if dtype.kind == "u":
+                value = int(value) % (1 << dtype.bits)
+            return scalar_text(value, dtype)
+        assert isinstance(a, ScalarVar | SizeValue)
+        return self.scalars[a]
+
+
+def _list(kind: str, names: Sequence[str]) -> list[str]:
+    """A declaration of several variables, as long as lines may be."""
+    lines, line = [], kind
+    for k, name in enumerate(names):
+        word = f"{name}{';' if k == len(names) - 1 else ','}"
+        if len(line) + 1 + len(word) + len(INDENT) > WIDTH and line != kind:
+            lines.append(line)
+            line = INDENT + word
+        else:
+            line += " " + word
+    return [*lines, line]
+
+
+def _reg(local: str) -> str:
+    return f"{local}_reg"
+
+
+def _other(s: Call) -> str:
+    """The register of what a Select takes where its mask is off, if that is a scalar."""
+    return f"{s.writes[0]}_other"
+
+
+def _needs_register(s: Call) -> bool:
+    return s.api == "Select" and not isinstance(s.args[3], LocalArg)

@@ -1,0 +1,65 @@
+"""Words of generated C++: literals, and calls that fit a line."""
+
+from __future__ import annotations
+
+import math
+import struct
+from collections.abc import Sequence
+
+from autofuse.implgraph.ir.dtypes import DType
+
+__all__ = ["INDENT", "WIDTH", "scalar_text", "wrap_call"]
+
+INDENT = "  "
+#: Columns of a line of generated code, where a line can be broken.
+WIDTH = 100
+
+
+def wrap_call(head: str, arguments: Sequence[str], tail: str) -> list[str]:
+    """``head(arguments)tail``, one argument per line if it would be longer than a line."""
+    line = f"{head}({', '.join(arguments)}){tail}"
+    if len(line) <= WIDTH:
+        return [line]
+    middle = [f"{INDENT * 2}{a}," for a in arguments[:-1]]
+    return [f"{head}(", *middle, f"{INDENT * 2}{arguments[-1]}){tail}"]
+
+
+def scalar_text(value: float | int, dtype: DType) -> str:
+    """A literal that has exactly ``dtype``; the value is exact, NaN and infinities are bit patterns."""
+    if dtype.kind == "f":
+        text = _float_text(float(value))
+        return text if dtype.name == "float32" else f"static_cast<{dtype.cpp}>({text})"
+    if dtype.kind == "b":
+        return f"static_cast<uint8_t>({int(bool(value))})"
+    return f"static_cast<{dtype.cpp}>({_int_text(int(value))})"
+
+
+def _int_text(value: int) -> str:
+    if -(1 << 31) < value < (1 << 31):
+        return str(value)
+    if value == -(1 << 63):
+        return "INT64_MIN"
+    return f"INT64_C({value})"
+
+
+def _float_text(value: float) -> str:
+    """The shortest decimal that float32 reads back as the nearest float32 of ``value``."""
+    bits = _single(value)
+    single = struct.unpack("<f", bits)[0]
+    if not math.isfinite(single):
+        return f"autofuse::FloatBits(0x{struct.unpack('<I', bits)[0]:08x}u)"
+    for digits in range(1, 10):
+        text = f"{single:.{digits}g}"
+        if _single(float(text)) == bits:
+            break
+    if "e" not in text and "." not in text:
+        text += ".0"
+    return text + "f"
+
+
+def _single(value: float) -> bytes:
+    """The bytes of the nearest float32; beyond the range that is infinity."""
+    try:
+        return struct.pack("<f", value)
+    except OverflowError:
+        return struct.pack("<f", math.copysign(math.inf, value))

@@ -1,0 +1,121 @@
+"""Functions on vector registers: they compute what their calls say, and leave in UB what others read there.
+
+Their calls are checked as any other; here is what registers add.  As no call in such a function waits for UB, what a
+step stores must not be what another step loads.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from autofuse.codegen.ir.kernel_ir import (
+    Call,
+    CopyOut,
+    Count,
+    EnQue,
+    IndexRead,
+    ScalarRead,
+    VectorFunction,
+)
+from autofuse.codegen.passes.vector_functions import (
+    in_registers,
+    registers_needed,
+    stated_count,
+)
+from autofuse.codegen.proofs.model import Finding, Item, Kernel
+from autofuse.implgraph.ir.dtypes import DType
+
+__all__ = ["functions_on_registers_are_whole"]
+
+
+def functions_on_registers_are_whole(kernel: Kernel) -> Iterator[Finding]:
+    """Each has its operands, its results, and room for its values."""
+    items = kernel.items
+    for item in items:
+        if isinstance(item.stmt, VectorFunction):
+            yield from _calls(kernel, item.stmt)
+            yield from _values(kernel, item.stmt)
+            yield from _in_place(kernel, item.stmt)
+            yield from _left_in_ub(items, item.stmt)
+
+
+def _calls(kernel: Kernel, f: VectorFunction) -> Iterator[Finding]:
+    """Every call is one that registers have, over the elements of the function."""
+    dtypes, arch = dict(f.dtypes), kernel.arch
+    for s in f.calls:
+        node = kernel.node_of(s.writes[0])
+        if not in_registers(s, dtypes, arch):
+            yield Finding(f"registers of architecture {arch.name} have no {s.api}", node)
+            continue
+        have = s.args[-1]
+        assert isinstance(have, Count)
+        yield from kernel.same(
+            kernel.value(have.value),
+            kernel.value(stated_count(s, f.count, dtypes, arch)),
+            f"{s.api} goes through the elements of {f.name}",
+            node,
+        )
+    data = [dtypes[x] for s in f.calls for x in (*s.reads, *s.writes) if dtypes[x].kind != "m"]
+    if f.lane != max(d.itemsize for d in data):
+        yield Finding(f"lanes of {f.name} have {f.lane} bytes")
+
+
+def _values(kernel: Kernel, f: VectorFunction) -> Iterator[Finding]:
+    """What is read was loaded or computed, and all of it fits the registers."""
+    known: set[str] = set()
+    for s in f.calls:
+        for x in s.reads:
+            if x not in known and x not in f.loads:
+                yield Finding(f"{f.name} reads {x}, which it does not load", kernel.node_of(x))
+        known |= {*s.reads, *s.writes}
+    for x in f.stores:
+        if x not in {s.writes[0] for s in f.calls}:
+            yield Finding(f"{f.name} stores {x}, which it does not compute", kernel.node_of(x))
+    dtypes = dict(f.dtypes)
+    for x in (*f.loads, *f.stores):
+        if dtypes[x].kind == "m":
+            yield Finding(f"{f.name} has the bits of {x} in UB", kernel.node_of(x))
+    vectors, masks = registers_needed(f.calls, f.loads, f.stores, dtypes)
+    most = kernel.arch.vector_registers, kernel.arch.mask_registers
+    if vectors > most[0] or masks > most[1]:
+        text = f"{f.name} needs {vectors} registers and {masks} of masks; there are {most[0]} and {most[1]}"
+        yield Finding(text)
+
+
+def _in_place(kernel: Kernel, f: VectorFunction) -> Iterator[Finding]:
+    """A step stores over nothing that another one loads, or stores itself."""
+    dtypes = dict(f.dtypes)
+    needs: dict[str, frozenset[str]] = {x: frozenset({x}) for x in f.loads}
+    for s in f.calls:
+        of = [needs[x] for x in s.reads if x in needs]
+        needs[s.writes[0]] = frozenset[str]().union(*of)
+    for k, x in enumerate(f.stores):
+        for y in (*f.loads, *f.stores[:k]):
+            if x == y or not kernel.shares(x, y):
+                continue
+            follows = y in f.loads and y in needs.get(x, ()) and _same_width(dtypes[x], dtypes[y])
+            if not follows:
+                text = f"{f.name} stores {x} over {y}, which a later step needs"
+                yield Finding(text, kernel.node_of(x))
+
+
+def _same_width(a: DType, b: DType) -> bool:
+    return a.itemsize == b.itemsize
+
+
+def _left_in_ub(items: list[Item], f: VectorFunction) -> Iterator[Finding]:
+    """What anything else reads is stored."""
+    kept = {s.writes[0] for s in f.calls} - {*f.stores}
+    for item in items:
+        s = item.stmt
+        if item.within is f:
+            continue
+        read: tuple[str, ...] = ()
+        if isinstance(s, Call):
+            read = s.reads
+        elif isinstance(s, CopyOut | EnQue | IndexRead | ScalarRead):
+            read = (s.local,)
+        for x in kept.intersection(read):
+            yield Finding(f"{x} is read, which {f.name} leaves in a register")
+    for x in kept.intersection(f.loads):
+        yield Finding(f"{f.name} loads {x}, which it leaves in a register")
