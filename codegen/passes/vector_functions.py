@@ -110,9 +110,7 @@ def _constants(calls: Sequence[Call]) -> int:
     return len(other) + len([s for s in calls if s.api == "Duplicate"])
 
 
-def registers_needed(
-    calls: Sequence[Call], loads: Sequence[str], stores: Sequence[str], dtypes: dict[str, DType]
-) -> tuple[int, int]:
+def registers_needed(calls: Sequence[Call], dtypes: dict[str, DType]) -> tuple[int, int]:
     """How many vector registers and mask registers hold a value at a time, the mask of the loop among them."""
     first: dict[str, int] = {}
     last: dict[str, int] = {}
@@ -299,7 +297,7 @@ class _Run:
             return False
         if any([dtypes[x].kind == "m" for x in (*self.loads, *self.stores)]) or self.lane < 2:
             return False
-        vectors, masks = registers_needed(self.calls, self.loads, self.stores, dtypes)
+        vectors, masks = registers_needed(self.calls, dtypes)
         if vectors > arch.vector_registers or masks > arch.mask_registers:
             return False
         scalars = {a for s in self.calls for a in s.args if isinstance(a, ScalarVar | SizeValue)}

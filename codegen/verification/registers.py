@@ -75,7 +75,7 @@ def _values(kernel: Kernel, f: VectorFunction) -> Iterator[Finding]:
     for x in (*f.loads, *f.stores):
         if dtypes[x].kind == "m":
             yield Finding(f"{f.name} has the bits of {x} in UB", kernel.node_of(x))
-    vectors, masks = registers_needed(f.calls, f.loads, f.stores, dtypes)
+    vectors, masks = registers_needed(f.calls, dtypes)
     most = kernel.arch.vector_registers, kernel.arch.mask_registers
     if vectors > most[0] or masks > most[1]:
         text = f"{f.name} needs {vectors} registers and {masks} of masks; there are {most[0]} and {most[1]}"

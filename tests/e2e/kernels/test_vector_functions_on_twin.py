@@ -74,6 +74,62 @@ def test_three_widths_in_one_function(size: int) -> None:
         assert said(built, seed=seed) == []
 
 
+#: Conversions through float32, of all widths; those whose first or last cast registers do not have among them.
+CASTS = (
+    ("int8", "bfloat16"),
+    ("uint8", "int16"),
+    ("int16", "int8"),
+    ("int32", "float16"),
+    ("float16", "uint8"),
+    ("bfloat16", "bool"),
+    ("float32", "int32"),
+)
+
+
+@pytest.mark.parametrize(("source", "result"), CASTS)
+def test_casts(source: str, result: str) -> None:
+    nodes = [
+        node("wide", "Cast", "x", dtype="float32"),
+        {"op": "Mul", "inputs": ["wide", {"const": 1.5}], "outputs": ["m"]},
+        node("y", "Cast", "m", dtype=result),
+    ]
+    built = api.build(graph(231, {"x": source}, nodes), target=CHIP, verify_ir=True)
+    assert "__simd_vf__" in text_of(built)
+    assert said(built) == []
+
+
+@pytest.mark.parametrize("dtype", ["float16", "float32"])
+def test_masks_are_joined_in_mask_registers(dtype: str) -> None:
+    nodes = [
+        node("a", "Gt", "x", "b"),
+        node("c", "Lt", "b", "z"),
+        node("both", "LogicalAnd", "a", "c"),
+        node("no", "LogicalNot", "both"),
+        node("any", "LogicalOr", "no", "a"),
+        node("s", "Select", "any", "x", "z"),
+        node("y", "Abs", "s"),
+    ]
+    built = api.build(graph(231, dict.fromkeys("xbz", dtype), nodes), target=CHIP)
+    text = text_of(built)
+    for name in ("And(", "Or(", "Not("):
+        assert f"Reg::{name}" in text
+    assert said(built) == []
+
+
+@pytest.mark.parametrize("dtype", ["int16", "int32", "uint16", "uint32"])
+def test_integers(dtype: str) -> None:
+    nodes = [
+        node("a", "Add", "x", "b"),
+        node("m", "Mul", "a", "x"),
+        node("c", "Maximum", "m", "b"),
+        node("e", "Sub", "c", "x"),
+        node("y", "Minimum", "e", "b"),
+    ]
+    built = api.build(graph(231, dict.fromkeys("xb", dtype), nodes), target=CHIP)
+    assert "__simd_vf__" in text_of(built)
+    assert said(built) == []
+
+
 FAULTS = {
     "a mask of narrow lanes": ("UpdateMask<float>", "UpdateMask<half>"),
     "no last step": ("(count + 63) / 64", "count / 64"),
