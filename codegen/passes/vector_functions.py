@@ -5,13 +5,15 @@ takes results away behind it.  The longest run is taken that is one function:
 
 - its calls go through the same elements, and there are functions on registers for each of them and its dtypes;
 - values fit into the registers, and tensors and scalars into the parameters;
-- no step stores over what another one still loads.
+- no step stores over what another one still loads;
+- no tensor stays longer than it is read, where others wait for its place in the queue: loads would stand still.
 
 No barrier is needed inside, for no address in UB is written and then read there.
 """
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 
@@ -31,6 +33,7 @@ from autofuse.codegen.ir.kernel_ir import (
     Free,
     GetBuf,
     IndexRead,
+    InitBuffer,
     KernelFn,
     Let,
     LocalArg,
@@ -153,6 +156,7 @@ class _Known:
         #: The statements that read a tensor; those that hand on what a buffer of a queue holds, by its first tensor.
         self.readers: dict[str, set[int]] = {}
         self.handed: set[str] = set()
+        self.buffers: dict[str, int] = {}
         for s in _statements(fn.body):
             if isinstance(s, GetBuf | Alloc | Alias | ScalarRead):
                 self.dtypes[s.name if isinstance(s, ScalarRead) else s.local] = s.dtype
@@ -164,6 +168,8 @@ class _Known:
                 self.handed.add(self.place(s.local))
             for local in _read(s):
                 self.readers.setdefault(local, set()).add(id(s))
+            if isinstance(s, InitBuffer):
+                self.buffers[s.name] = s.buf_num
 
     def place(self, local: str) -> str:
         """What holds the bytes of a tensor."""
@@ -172,9 +178,10 @@ class _Known:
     def block(self, body: tuple[Stmt, ...]) -> tuple[Stmt, ...]:
         out: list[Stmt] = []
         at = 0
+        shared = self._shared(body)
         while at < len(body):
             s = body[at]
-            found = self._longest(body, at) if self._fits(s) else None
+            found = self._longest(body, at, shared) if self._fits(s) else None
             if found is not None:
                 notes: list[str] = []
                 while out and isinstance(last := out[-1], Comment):
@@ -191,12 +198,22 @@ class _Known:
     def _fits(self, s: Stmt) -> bool:
         return isinstance(s, Call) and in_registers(s, self.dtypes, self.arch)
 
-    def _longest(self, body: tuple[Stmt, ...], start: int) -> tuple[_Run, int] | None:
+    def _shared(self, body: tuple[Stmt, ...]) -> frozenset[str]:
+        """Queues of which an iteration takes several buffers, and that have none for the next one of each tensor."""
+        taken = Counter([s.queue for s in body if isinstance(s, Alloc)])
+        return frozenset(q for q, n in taken.items() if n > 1 and 2 * n > self.buffers.get(q, 1))
+
+    def _longest(
+        self, body: tuple[Stmt, ...], start: int, shared: frozenset[str]
+    ) -> tuple[_Run, int] | None:
         """The longest function that begins with a call, and the place behind it."""
         ends: list[int] = []
         for at in range(start + 1, len(body)):
-            if self._fits(body[at]):
+            s = body[at]
+            if self._fits(s):
                 ends.append(at + 1)
+            if isinstance(s, Free) and s.queue in shared:
+                break
             if len(ends) == MOST_CALLS - 1 or not (
                 self._fits(body[at]) or isinstance(body[at], _MOVES)
             ):

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from autofuse import api
-from autofuse.codegen.ir.kernel_ir import Call, CopyIn, EnQue, For, Free, KernelFn, Stmt
+from autofuse.codegen.ir.kernel_ir import Alloc, Call, CopyIn, EnQue, For, Free, KernelFn, Stmt
 from autofuse.codegen.ir.kernel_ir import VectorFunction as Function
 from autofuse.codegen.lower.kernel import lower_kernel
 from autofuse.codegen.lower.names import parameter_names
@@ -131,14 +131,15 @@ def test_values_that_do_not_fit_the_registers_go_to_ub() -> None:
     assert verify_kernel(fn, impl, built.graph, built.target) == []
 
 
-def test_tensors_that_are_too_many_for_the_parameters() -> None:
+def test_a_function_takes_no_more_tensors_than_it_has_parameters() -> None:
     names = [f"x{k}" for k in range(MOST_PARAMETERS + 5)]
     nodes: list[Node] = [("s1", "Add", names[:2])]
     nodes += [(f"s{k}", "Add", [f"s{k - 1}", names[k]]) for k in range(2, len(names))]
-    fn, _, _ = made(graph(dict.fromkeys(names, "float32"), nodes, [f"s{len(names) - 1}"]))
-    assert len(functions(fn)) > 1
+    outputs = [f"s{k}" for k in range(1, len(names), 3)]
+    fn, impl, built = made(graph(dict.fromkeys(names, "float32"), nodes, outputs))
     for f in functions(fn):
         assert len({*f.loads, *f.stores}) <= MOST_PARAMETERS
+    assert verify_kernel(fn, impl, built.graph, built.target) == []
 
 
 def test_one_call_stays_a_call() -> None:
@@ -166,6 +167,19 @@ def test_loads_come_before_a_function_and_frees_behind_it(gelu: Made) -> None:
             assert i < at
         if isinstance(s, Free) or (isinstance(s, EnQue) and s.local in f.stores):
             assert i > at
+
+
+def test_a_tensor_makes_room_at_once_where_others_wait_for_its_place() -> None:
+    """``m`` and ``param`` take turns in a queue: the next ``m`` is not loaded before this one is freed."""
+    fn, _, _ = made(ROOT / "examples/adam_like.json")
+    (loop,) = [s for s in fn.body if isinstance(s, For)]
+    queues = [s.queue for s in loop.body if isinstance(s, Alloc)]
+    at = next(i for i, s in enumerate(loop.body) if isinstance(s, Function))
+    f, freed = loop.body[at], loop.body[at + 1 :]
+    assert isinstance(f, Function)
+    shared = [s.local for s in freed if isinstance(s, Free) and queues.count(s.queue) > 1]
+    assert shared[0] in f.loads
+    assert shared[0] in f.calls[-1].reads
 
 
 def test_lanes_are_as_wide_as_the_widest_dtype() -> None:

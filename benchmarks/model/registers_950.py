@@ -1,0 +1,136 @@
+"""Functions on vector registers against calls on UB, for Ascend 950: modelled time and accesses to UB of both forms.
+
+    python benchmarks/model/registers_950.py examples/gallery/*.json    a Markdown table
+    python benchmarks/model/registers_950.py --target ascend950dt examples/demo.json
+    python benchmarks/model/registers_950.py --json examples/demo.json
+
+The same templates and tiles are generated twice: as they are for the chip, and for the chip without registers. Times
+are those of timed mode: a model, nothing was measured. Accesses are the tensors in UB that vector statements of all
+templates read or write.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import statistics
+import sys
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+
+from autofuse.api import build, timed
+from autofuse.base.diagnostics import AutofuseError
+from autofuse.codegen.ir.kernel_ir import Call, For, Stmt, VectorFunction
+from autofuse.codegen.lower.kernel import lower_templates
+from autofuse.codegen.passes import run_passes
+from autofuse.results import BuildResult
+from autofuse.schedule.cost.cost import NOTE
+from autofuse.targets import TargetSpec, load_chip
+from autofuse.twin.oracle.data import random_inputs
+
+CHIP = "ascend950pr"
+
+
+@dataclass(frozen=True)
+class Row:
+    """One graph: microseconds of the model, and tensors that calls and functions read or write in UB."""
+
+    name: str
+    calls_us: float
+    functions_us: float
+    calls_accesses: int
+    functions_accesses: int
+
+    @property
+    def ratio(self) -> float:
+        """Time with functions over time without."""
+        return self.functions_us / self.calls_us
+
+
+def without_registers(chip: TargetSpec) -> TargetSpec:
+    """The chip as if it had calls on UB alone."""
+    return replace(chip, arch=replace(chip.arch, vector_registers=0, mask_registers=0))
+
+
+def accesses(built: BuildResult, chip: TargetSpec) -> int:
+    """Tensors in UB that the statements of all templates name as operands and results of the vector unit."""
+    functions = lower_templates(built.graph, built.schedule, chip).values()
+    return sum(_accesses(run_passes(fn).body) for fn in functions)
+
+
+def _accesses(body: Sequence[Stmt]) -> int:
+    found = 0
+    for s in body:
+        if isinstance(s, For):
+            found += _accesses(s.body)
+        elif isinstance(s, VectorFunction):
+            found += len(s.loads) + len(s.stores)
+        elif isinstance(s, Call):
+            found += len(s.reads) + len(s.writes)
+    return found
+
+
+def rows(paths: Sequence[Path], chip: TargetSpec) -> Iterator[Row]:
+    """A row per graph that is one kernel; the others are named on stderr."""
+    plain = without_registers(chip)
+    for path in paths:
+        try:
+            found = [(build(path, target=t), t) for t in (plain, chip)]
+        except AutofuseError as e:
+            print(f"{path}: {e.diagnostics[0].message}", file=sys.stderr)
+            continue
+        graph = found[0][0].graph
+        sizes = {s.name: s.hint for s in graph.symbols if s.hint is not None}
+        inputs = random_inputs(graph, sizes, 0)
+        us = [float(timed(b, inputs, symbols=sizes).report["total_us"]) for b, _ in found]
+        yield Row(graph.label, us[0], us[1], *(accesses(b, t) for b, t in found))
+
+
+def table(found: Sequence[Row]) -> str:
+    """Markdown."""
+    lines = [
+        "| graph | calls, us (model) | functions, us (model) | ratio | accesses to UB | with functions |",
+        "| --- | --- | --- | --- | --- | --- |",
+    ]
+    for r in found:
+        times = f"{r.calls_us:.1f} | {r.functions_us:.1f} | {r.ratio:.2f}"
+        lines.append(f"| {r.name} | {times} | {r.calls_accesses} | {r.functions_accesses} |")
+    return "\n".join(lines)
+
+
+def summary(found: Sequence[Row]) -> str:
+    """Median and worst ratio."""
+    ratios = sorted(r.ratio for r in found)
+    middle, most = statistics.median(ratios), ratios[-1]
+    return (
+        f"{len(found)} graphs: {middle:.2f} of the time of calls in the middle, {most:.2f} at most"
+    )
+
+
+def main() -> int:
+    """Exit status: 1 where no graph is one kernel."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("graphs", nargs="+", type=Path)
+    parser.add_argument(
+        "--target", default=CHIP, help=f"a target with registers, {CHIP} unless told"
+    )
+    parser.add_argument("--json", action="store_true")
+    args = parser.parse_args()
+    chip = load_chip(args.target)
+    if not chip.arch.vector_registers:
+        parser.error(f"{chip.name} has no functions on registers")
+    found = list(rows(args.graphs, chip))
+    if not found:
+        return 1
+    if args.json:
+        print(json.dumps([asdict(r) for r in found], indent=1))
+    else:
+        print(f"{table(found)}\n\n{summary(found)}\n{NOTE}")
+    return 0
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())
