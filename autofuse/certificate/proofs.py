@@ -28,6 +28,7 @@ _ABOUT = {
     "order": "queues, events, barriers",
     "pieces": "groups and barriers",
     "ranges": "memory and alignment",
+    "registers": "functions on registers",
     "staggered": "order of sums",
 }
 

@@ -109,7 +109,7 @@ def test_the_order_of_an_invariant_kernel_has_no_size_of_what_is_kept() -> None:
 
 def test_proofs_name_every_check_and_leave_nothing_open() -> None:
     found = proofs(autofuse.build(graph("Softmax", ["b", "n"], axis=-1)))
-    assert len(found["checks"]) == 30
+    assert len(found["checks"]) == 31
     assert all(r["proved"] and r["meaning"] and r["about"] for r in found["checks"])
     assert not found["refuted"]
     assert not found["graphs"]["broken"]
