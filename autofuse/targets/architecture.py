@@ -111,7 +111,8 @@ def read_architecture(text: str) -> Architecture:
     doc = parsed(text)
     limits = tuple(read_figures(doc["limits"]))
     calls, casts = doc.get("calls", {}), doc.get("casts", {})
-    values: dict[str, object] = {**doc["architecture"], **{f.name: f.value for f in limits}}
+    values: dict[str, object] = {"vector_registers": 0, "mask_registers": 0}
+    values |= {**doc["architecture"], **{f.name: f.value for f in limits}}
     values["calls"] = _dtypes_of(calls)
     values["modes"] = _modes_of(casts)
     values["casts"] = frozenset((x, y) for x, row in casts.items() for y in row["dtypes"] if x != y)
