@@ -375,7 +375,6 @@ class VectorFunction:
     Attributes:
         name: of the function.
         count: of the elements.
-        lane: bytes of the widest dtype in it.
         calls: in order; the names of tensors stand for registers.
         loads: tensors in UB that are read.
         stores: those that are written.
@@ -385,12 +384,16 @@ class VectorFunction:
 
     name: str
     count: Expr
-    lane: int
     calls: tuple[Call, ...]
     loads: tuple[str, ...]
     stores: tuple[str, ...]
     dtypes: tuple[tuple[str, DType], ...]
     notes: tuple[tuple[str, ...], ...]
+
+    @property
+    def lane(self) -> int:
+        """Bytes of the widest dtype of elements."""
+        return max(d.itemsize for _, d in self.dtypes if d.kind != "m")
 
 
 @frozen

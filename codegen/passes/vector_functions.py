@@ -212,11 +212,9 @@ class _Known:
             s = body[at]
             if self._fits(s):
                 ends.append(at + 1)
-            if isinstance(s, Free) and s.queue in shared:
-                break
-            if len(ends) == MOST_CALLS - 1 or not (
-                self._fits(body[at]) or isinstance(body[at], _MOVES)
-            ):
+                if len(ends) == MOST_CALLS - 1:
+                    break
+            elif not isinstance(s, _MOVES) or (isinstance(s, Free) and s.queue in shared):
                 break
         for end in reversed(ends):
             run = _Run(self, body[start:end])
@@ -312,19 +310,13 @@ class _Run:
         needs = self._flow()
         if needs is None or not self._stores_in_place(needs):
             return False
-        if any([dtypes[x].kind == "m" for x in (*self.loads, *self.stores)]) or self.lane < 2:
+        if any([dtypes[x].kind == "m" for x in (*self.loads, *self.stores)]):
             return False
         vectors, masks = registers_needed(self.calls, dtypes)
         if vectors > arch.vector_registers or masks > arch.mask_registers:
             return False
         scalars = {a for s in self.calls for a in s.args if isinstance(a, ScalarVar | SizeValue)}
         return len({*self.loads, *self.stores}) + len(scalars) <= MOST_PARAMETERS
-
-    @property
-    def lane(self) -> int:
-        """Bytes of the widest dtype."""
-        of = [self.known.dtypes[x] for s in self.calls for x in (*s.reads, *s.writes)]
-        return max([d.itemsize for d in of if d.kind != "m"], default=0)
 
     def _flow(self) -> dict[str, frozenset[str]] | None:
         """What every value is computed from, of what is loaded; None where a constant is not one."""
@@ -370,7 +362,6 @@ class _Run:
         made = VectorFunction(
             name,
             self.count,
-            self.lane,
             tuple(self.calls),
             tuple(self.loads),
             tuple(self.stores),

@@ -55,9 +55,6 @@ def _calls(kernel: Kernel, f: VectorFunction) -> Iterator[Finding]:
             f"{s.api} goes through the elements of {f.name}",
             node,
         )
-    data = [dtypes[x] for s in f.calls for x in (*s.reads, *s.writes) if dtypes[x].kind != "m"]
-    if f.lane != max(d.itemsize for d in data):
-        yield Finding(f"lanes of {f.name} have {f.lane} bytes")
 
 
 def _values(kernel: Kernel, f: VectorFunction) -> Iterator[Finding]:

@@ -212,7 +212,6 @@ CHANGES: dict[str, tuple[Callable[[Function], Function], str]] = {
         ),
         "has the bits of",
     ),
-    "lanes too narrow": (lambda f: replace(f, lane=2), "lanes of"),
     "fewer elements": (
         lambda f: replace(f, count=f.count - const(1)),
         "goes through the elements",
