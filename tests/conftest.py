@@ -25,6 +25,26 @@ def pytest_report_header() -> str:
     return corpus_sample.head()
 
 
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Of tests marked ``sampled`` some cases stay; what is named on the command line, or by ``-k``, all does."""
+    if config.option.keyword or any("::" in a for a in config.args):
+        return
+    functions: dict[str, list[pytest.Item]] = {}
+    for item in items:
+        if item.get_closest_marker("sampled"):
+            functions.setdefault(item.nodeid.partition("[")[0], []).append(item)
+    left: set[str] = set()
+    for name, cases in functions.items():
+        marker = cases[0].get_closest_marker("sampled")
+        assert marker is not None
+        count = -(-len(cases) // marker.args[0])
+        kept = corpus_sample.some(name, count, len(cases))
+        left |= {c.nodeid for c in cases} - {cases[k].nodeid for k in kept}
+    if left:
+        config.hook.pytest_deselected(items=[i for i in items if i.nodeid in left])
+        items[:] = [i for i in items if i.nodeid not in left]
+
+
 @pytest.fixture(scope="session")
 def repo() -> Path:
     """The root of the checkout."""

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 from autofuse.twin.run.worker import WorkerPool
 
-pytestmark = pytest.mark.twin
+pytestmark = [pytest.mark.sampled(2), pytest.mark.twin]
 
 EXAMPLES = 4
 RELAXED = [HealthCheck.too_slow, HealthCheck.data_too_large, HealthCheck.filter_too_much]

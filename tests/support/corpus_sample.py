@@ -1,7 +1,7 @@
-"""Which parts of a corpus a run takes: a sample that the next commit replaces, or all of them with ``CORPUS=all``.
+"""Which parts of a corpus, and cases of a test, a run takes: a sample that the next commit replaces, or all of them.
 
 The sample is drawn with ``CORPUS_SEED``, by default the tree of the commit, so that the commits of a branch look at
-parts that differ and a run can be repeated.  The head of a run shows it.
+parts that differ and a run can be repeated.  ``CORPUS=all`` takes all.  The head of a run shows it.
 """
 
 import os
@@ -42,5 +42,5 @@ def some(what: str, count: int, parts: int) -> list[int]:
 def head() -> str:
     """The line in the head of a run."""
     if WHOLE:
-        return "corpora: all, CORPUS=all"
-    return f"corpora: samples, CORPUS_SEED={seed()} draws the same ones, CORPUS=all takes all"
+        return "corpora and cases: all, CORPUS=all"
+    return f"corpora and cases: samples, CORPUS_SEED={seed()} draws the same ones, CORPUS=all takes all"

@@ -24,6 +24,7 @@ OPTIONS = {"fallback": "error"} if ON_CARD else {"fallback": "error", "target": 
 SMALL = ("mlp_gelu", "layer_norm", "group_norm", "attention_mask", "cross_entropy")
 
 pytestmark = [
+    pytest.mark.sampled(3),
     pytest.mark.slow,
     pytest.mark.skipif(not ON_CARD and not INTERPRETED, reason="there is no CUDA device"),
 ]

@@ -8,6 +8,8 @@ from torch_modules import CASES, Case, check_report, same
 
 import autofuse.torch
 
+pytestmark = pytest.mark.sampled(2)
+
 OPTIONS = {"opt": "-O0", "fallback": "error"}
 #: Of these also with no and with one row.
 SMALL = ("mlp_gelu", "layer_norm", "group_norm", "attention_mask", "cross_entropy")

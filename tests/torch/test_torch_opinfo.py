@@ -13,6 +13,8 @@ pytest.importorskip("expecttest", reason="PyTorch's samples need the package exp
 import torch
 import torch_opinfo
 
+pytestmark = pytest.mark.sampled(2)
+
 _NAMES = """
     add sub mul div.floor_rounding true_divide pow remainder where clamp maximum logical_and isnan logical_xor
     exp log1p sigmoid erf rsqrt nn.functional.gelu nn.functional.silu nn.functional.softplus nn.functional.mish

@@ -22,6 +22,7 @@ from autofuse.twin.run.worker import WorkerPool
 from autofuse.twin.verify.verify import verify_with
 
 pytestmark = [
+    pytest.mark.sampled(2),
     pytest.mark.triton,
     pytest.mark.skipif(
         any(importlib.util.find_spec(name) is None for name in ("torch", "triton")),

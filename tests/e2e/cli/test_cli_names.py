@@ -11,7 +11,7 @@ import pytest
 
 from autofuse import api
 
-pytestmark = pytest.mark.twin
+pytestmark = [pytest.mark.sampled(2), pytest.mark.twin]
 
 GRAPH: dict[str, Any] = {
     "schema": "autofuse.graph/1",

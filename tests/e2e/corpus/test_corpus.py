@@ -35,7 +35,7 @@ NOT_SUPPORTED = {"MatMul", "Conv2D"}
 FRACTAL = 5
 MAX_ELEMENTS = 1 << 20
 #: The graphs are dealt out to so many tests, of which a sample runs, at the same time.
-PARTS, SAMPLE = 12, 3
+PARTS, SAMPLE = 12, 2
 #: Orders of the adversarial scheduler, which kernels of a part run in them besides program order, and how optimised.
 ORDERS, HOSTILE, OPTIMISED = (1, 2), 8, "-O1"
 #: Kernels of other sizes are others.

@@ -10,7 +10,7 @@ from autofuse.implgraph.ir.fusion import FusionGraph
 from autofuse.implgraph.ops.registry import lookup
 from autofuse.twin.run.worker import WorkerPool
 
-pytestmark = pytest.mark.triton
+pytestmark = [pytest.mark.sampled(2), pytest.mark.triton]
 
 REPO = Path(__file__).resolve().parents[3]
 FOLDERS = ("examples", "examples/gallery", "tests/snapshot/graphs")

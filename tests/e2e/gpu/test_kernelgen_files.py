@@ -21,7 +21,7 @@ from autofuse.twin.oracle.sizes import shapes_for
 from autofuse.twin.run.worker import WorkerPool
 from autofuse.twin.verify.verify import verify_in_subprocess
 
-pytestmark = pytest.mark.triton
+pytestmark = [pytest.mark.sampled(2), pytest.mark.triton]
 
 REPO = Path(__file__).resolve().parents[3]
 GALLERY = sorted((REPO / "examples" / "gallery").glob("*.json"))

@@ -21,6 +21,7 @@ from triton_graphs import MOVES, REDUCTIONS, SUMS
 from triton_tunings import random_tuning
 
 pytestmark = [
+    pytest.mark.sampled(2),
     pytest.mark.triton,
     pytest.mark.slow,
     pytest.mark.skipif(

@@ -15,7 +15,7 @@ from autofuse.codegen.backends.triton.blocks import power
 from autofuse.codegen.backends.triton.kernels import Blocks
 from autofuse.twin.run.worker import WorkerPool
 
-pytestmark = pytest.mark.triton
+pytestmark = [pytest.mark.sampled(2), pytest.mark.triton]
 
 Rules = dict[str, Callable[..., Any]]
 

@@ -19,6 +19,7 @@ from autofuse.gpu.kernel import TritonKernel
 from autofuse.implgraph.ops.rows.reductions import running_sum
 
 pytestmark = [
+    pytest.mark.sampled(2),
     pytest.mark.triton,
     pytest.mark.skipif(
         any(importlib.util.find_spec(name) is None for name in ("torch", "triton")),

@@ -16,7 +16,7 @@ from autofuse.base.diagnostics import AutofuseError
 from autofuse.implgraph.ir.frozen import replace
 from autofuse.twin.run.worker import WorkerPool
 
-pytestmark = pytest.mark.triton
+pytestmark = [pytest.mark.sampled(2), pytest.mark.triton]
 
 #: Names that a file has another use for, by itself or as a name of Python.
 _USED = """tl lambda torch triton None row ROWS x_ptr col COLS BLOCK PARTS WIDE item block start first part outer live

@@ -46,7 +46,7 @@ DIVIDED = """{
 }"""
 PER_CLASS = 2
 KERNELS = (*GRAPHS, "divided")
-SAMPLE = [KERNELS[i] for i in some("mutants", len(KERNELS) // 2, len(KERNELS))]
+SAMPLE = [KERNELS[i] for i in some("mutants", len(KERNELS) // 3, len(KERNELS))]
 
 
 @pytest.mark.parametrize("name", SAMPLE, ids=lambda n: Path(n).stem)

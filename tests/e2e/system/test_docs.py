@@ -33,6 +33,7 @@ def blocks(page: Path) -> list[tuple[str, str]]:
 
 @pytest.mark.twin
 @pytest.mark.slow
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize(
     "name",
     [

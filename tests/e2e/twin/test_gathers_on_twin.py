@@ -18,7 +18,7 @@ from autofuse.twin.oracle.data import indexing_inputs, random_inputs
 from autofuse.twin.run.compile import compile_kernel
 from autofuse.twin.run.kernel import TwinKernel
 
-pytestmark = pytest.mark.twin
+pytestmark = [pytest.mark.sampled(3), pytest.mark.twin]
 
 CHIP = load_target("ascend910b1")
 F, H, I32, I64 = "float32", "float16", "int32", "int64"

@@ -18,7 +18,7 @@ from autofuse.twin.run.compile import compile_kernel
 from autofuse.twin.run.kernel import TwinKernel
 from autofuse.twin.verify.verify import verify_kernel
 
-pytestmark = pytest.mark.twin
+pytestmark = [pytest.mark.sampled(3), pytest.mark.twin]
 
 LONGS = ("int64", "uint64")
 N = 1000
