@@ -2,6 +2,7 @@
 
     python benchmarks/gpu/model.py benchmarks/gpu/raw             errors, the worst rows; nothing is measured
     python benchmarks/gpu/model.py benchmarks/gpu/raw --write     also RAW/model.json, for the page of report.py
+    python benchmarks/gpu/model.py benchmarks/gpu/raw/h200 --target nvidia-h200 --write
 
 The graphs of a row are taken from PyTorch on fake tensors, so no card and no memory is needed; their kernels are those
 of this version.  Of a row with several kernels the sum is compared.  An error is the mean of
@@ -79,13 +80,14 @@ def main() -> int:
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     options.add_argument("raw", type=Path, help="the folder of the raw files")
+    options.add_argument("--target", default=TARGET, help=f"default {TARGET}")
     options.add_argument("--write", action="store_true", help=f"write {FILE} into that folder")
     args = options.parse_args()
     records = read(args.raw)
     if not records:
         print(f"no raw files in {args.raw}", file=sys.stderr)
         return 1
-    gpu = load_gpu(TARGET)
+    gpu = load_gpu(args.target)
     found, left = points(records, gpu)
     document = summary(found, left, gpu)
     shown(document)
@@ -109,7 +111,7 @@ def points(records: Iterable[Record], gpu: GpuTarget) -> tuple[list[Point], list
         if row is None or other:
             left.append(record["name"])
             continue
-        own = tuple(w for g in captured(row) for w in _works(g, gpu))
+        own = tuple(w for g in captured(row, gpu.name) for w in _works(g, gpu))
         found.append(Point(row.name, operator(row), result["us"], own))
     return found, left
 
@@ -129,12 +131,12 @@ def _works(graph: FusionGraph, gpu: GpuTarget) -> Iterable[Work]:
     return works(plan(built.graph, built.hint, gpu), gpu, {})
 
 
-def captured(row: Row) -> list[FusionGraph]:
+def captured(row: Row, target: str = TARGET) -> list[FusionGraph]:
     """The graphs of the regions that ``torch.compile`` with autofuse makes of a row, or of its backward graph."""
     found: list[FusionGraph] = []
 
     def built_for(graph: FusionGraph, options: Any, device: torch.device) -> Any:
-        api.build(graph, target=TARGET)  # what the library refuses is cut otherwise
+        api.build(graph, target=target)  # what the library refuses is cut otherwise
         found.append(graph)
         raise RefusedError("the graph is all that is wanted")
 
@@ -150,7 +152,7 @@ def captured(row: Row) -> list[FusionGraph]:
                 case.function,
                 dynamic=False,
                 backend=backend,
-                options={"target": TARGET, "min_ops": 1},
+                options={"target": target, "min_ops": 1},
             )
             if not row.backward:
                 with torch.no_grad():

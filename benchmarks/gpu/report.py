@@ -1,6 +1,7 @@
 """The page about measured times, and its pictures, from the raw files of ``run.py``.
 
 python benchmarks/gpu/report.py RAW                          writes docs/measured_gpu.md and docs/pictures/gpu_*.svg
+python benchmarks/gpu/report.py RAW --page measured_h200     another page, with pictures of its own
 python benchmarks/gpu/report.py RAW --docs FOLDER            elsewhere
 python benchmarks/gpu/report.py RAW --own generated          the generated modules in place of torch.compile
 """
@@ -18,6 +19,7 @@ import charts
 from records import INDUCTORS, Record, of_roof, ratio, read, time_of
 
 ROOT = Path(__file__).resolve().parents[2]
+PAGE = "measured_gpu"
 
 #: Fraction of the roof below which Inductor's tuning is tried.
 MAX_BELOW = 0.93
@@ -50,22 +52,30 @@ def main() -> int:
     options = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     options.add_argument("raw", type=Path, help="the folder of the raw files")
     options.add_argument("--docs", type=Path, default=ROOT / "docs")
+    options.add_argument("--page", default=PAGE, help=f"name of the page (default {PAGE})")
     options.add_argument("--own", choices=("autofuse", "generated"), default="autofuse")
     args = options.parse_args()
     found = read(args.raw)
     if not found:
         print(f"no raw files in {args.raw}", file=sys.stderr)
         return 1
-    drawn = pictures(found, args.own)
+    drawn = {f"{prefix(args.page)}_{n}": text for n, text in pictures(found, args.own).items()}
     (args.docs / "pictures").mkdir(parents=True, exist_ok=True)
     for name, text in drawn.items():
         (args.docs / "pictures" / name).write_text(text, encoding="utf-8")
-    page = args.docs / "measured_gpu.md"
-    page.write_text(markdown(found, args.own, list(drawn), args.raw), encoding="utf-8")
+    page = args.docs / f"{args.page}.md"
+    page.write_text(markdown(found, args.own, list(drawn), args.raw, args.page), encoding="utf-8")
     return 0
 
 
-def markdown(found: Sequence[Record], own: str, drawn: Iterable[str], raw: Path) -> str:
+def prefix(page: str) -> str:
+    """What the names of a page's pictures begin with."""
+    return page.removeprefix("measured_")
+
+
+def markdown(
+    found: Sequence[Record], own: str, drawn: Iterable[str], raw: Path, page: str = PAGE
+) -> str:
     """The page.
 
     Args:
@@ -73,21 +83,24 @@ def markdown(found: Sequence[Record], own: str, drawn: Iterable[str], raw: Path)
         own: which of autofuse's two columns is compared.
         drawn: names of the pictures.
         raw: the folder that the command names.
+        page: its name.
     """
     names = list(drawn)
+    option = "" if page == PAGE else f" --page {page}"
+    cards = " and ".join(dict.fromkeys(r["run"]["name"] for r in found))
     parts = [
-        "# Measured on a GPU",
-        f"Made by `python benchmarks/gpu/report.py {shown_path(raw)}` from the raw files there; do not edit.",
+        f"# Measured on {cards}",
+        f"Made by `python benchmarks/gpu/report.py {shown_path(raw)}{option}` from the raw files there; do not edit.",
         *_about(found),
         "## Summary",
         *_summary(found, own),
         "## Rows by length",
         "Fraction of the roof; *inductor* is the better of its two modes.",
-        *(_picture(n) for n in names if "ratio" not in n),
+        *(_picture(n, page) for n in names if "ratio" not in n),
         *_lengths(found, own),
         "## Ratio to each peer",
         f"Time of the peer over that of {own}: right of 1 {own} is faster.",
-        *(_picture(n) for n in names if "ratio" in n),
+        *(_picture(n, page) for n in names if "ratio" in n),
         *_small(found, own),
         *_modelled(raw, found),
         *_misses(found, own),
@@ -108,7 +121,7 @@ def geometric_mean(values: Sequence[float]) -> float | None:
 
 
 def pictures(found: Sequence[Record], own: str) -> dict[str, str]:
-    """Name -> SVG text: fractions of the roof by length per operator, ratios per set."""
+    """Name without the page's prefix -> SVG text: fractions of the roof by length per operator, ratios per set."""
     out: dict[str, str] = {}
     forward = [r for r in found if r["sweep"] and not r["backward"]]
     for operator in dict.fromkeys(r["sweep"] for r in forward):
@@ -123,13 +136,13 @@ def pictures(found: Sequence[Record], own: str) -> dict[str, str]:
                     panel.setdefault(who, []).append((r["shape"][1], reached))
         if panels:
             title = f"{operator}: fraction of the roof by row length, {own} and Inductor"
-            out[f"gpu_{operator}.svg"] = charts.lines(title, panels)
+            out[f"{operator}.svg"] = charts.lines(title, panels)
     for name in AIMS:
         ratios = {r["name"]: _ratios(r, own) for r in found if r["set"] == name}
         known = {n: r for n, r in ratios.items() if r}
         if known:
             title = f"{TITLES[name]}: time of each peer over that of {own}"
-            out[f"gpu_ratio_{name}.svg"] = charts.dots(title, known)
+            out[f"ratio_{name}.svg"] = charts.dots(title, known)
     return out
 
 
@@ -138,8 +151,8 @@ def _ratios(record: Record, own: str) -> dict[str, float]:
     return {p: value for p, value in known.items() if value is not None}
 
 
-def _picture(name: str) -> str:
-    what = name.removeprefix("gpu_").removesuffix(".svg").replace("_", " ")
+def _picture(name: str, page: str) -> str:
+    what = name.removeprefix(f"{prefix(page)}_").removesuffix(".svg").replace("_", " ")
     return f"![{what}](pictures/{name})"
 
 
@@ -262,7 +275,8 @@ def _modelled(raw: Path, found: Sequence[Record]) -> list[str]:
     return [
         "## Modelled times",
         f"[The model of kernel time](triton.md#model-of-kernel-time) against {len(rows)} rows of "
-        f"{document['operators']} operators, by `python benchmarks/gpu/model.py {shown_path(raw)}`. Measured times are "
+        f"{document['operators']} operators, by `python benchmarks/gpu/model.py {shown_path(raw)} "
+        f"--target {document['target']}`. Measured times are "
         "those of this page; kernels are those of the version that wrote the numbers. Of several kernels, sums are "
         "compared. Not compared, as they have no time for these kernels alone: "
         f"{', '.join(left_out) or 'none'}{', and those of level 2' if products else ''}.",

@@ -308,16 +308,16 @@ def test_page_of_known_numbers(tmp_path):
 def test_pictures_show_every_point():
     drawn = report.pictures(FAKES, "autofuse")
     assert sorted(drawn) == [
-        "gpu_ratio_kernelbench.svg",
-        "gpu_ratio_sweep.svg",
-        "gpu_softmax.svg",
+        "ratio_kernelbench.svg",
+        "ratio_sweep.svg",
+        "softmax.svg",
     ]
     space = "{http://www.w3.org/2000/svg}"
     roots = {n: ET.fromstring(text) for n, text in drawn.items()}
     # Two lines of four points, and the legend; seven ratios, and four peers in the legend.
-    assert len(roots["gpu_softmax.svg"].findall(f"{space}circle")) == 2 * 4 + 2
-    assert len(roots["gpu_ratio_sweep.svg"].findall(f"{space}circle")) == 7 + 4
-    polylines = roots["gpu_softmax.svg"].findall(f"{space}polyline[@class='line']")
+    assert len(roots["softmax.svg"].findall(f"{space}circle")) == 2 * 4 + 2
+    assert len(roots["ratio_sweep.svg"].findall(f"{space}circle")) == 7 + 4
+    polylines = roots["softmax.svg"].findall(f"{space}polyline[@class='line']")
     assert len(polylines) == 2
     for root in roots.values():
         width, height = float(root.get("width")), float(root.get("height"))
@@ -326,14 +326,15 @@ def test_pictures_show_every_point():
             assert 0 <= float(c.get("cy")) <= height
 
 
-def test_the_page_is_that_of_the_raw_files(tmp_path):
+@pytest.mark.parametrize(("raw", "page"), [("raw", "measured_gpu"), ("raw/h200", "measured_h200")])
+def test_the_page_is_that_of_the_raw_files(tmp_path, raw, page):
     root = Path(__file__).resolve().parents[2]
     command = [
         sys.executable,
         "benchmarks/gpu/report.py",
-        "benchmarks/gpu/raw",
-        "--docs",
-        str(tmp_path),
+        f"benchmarks/gpu/{raw}",
+        f"--page={page}",
+        f"--docs={tmp_path}",
     ]
     subprocess.run(command, cwd=root, check=True)
     made = sorted(p.relative_to(tmp_path) for p in tmp_path.rglob("*") if p.is_file())
