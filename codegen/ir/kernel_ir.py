@@ -13,7 +13,7 @@ from autofuse.implgraph.expr.expression import ZERO, Expr
 from autofuse.implgraph.ir.dtypes import DType
 from autofuse.implgraph.ir.frozen import frozen
 from autofuse.implgraph.ir.graph import Position
-from autofuse.targets import Architecture
+from autofuse.targets import Architecture, TargetSpec
 
 __all__ = [
     "WORKSPACE",
@@ -52,6 +52,11 @@ __all__ = [
     "QueueDecl",
     "ReturnIfEmpty",
     "Role",
+    "RowLanes",
+    "RowLoop",
+    "RowRegister",
+    "RowStep",
+    "Rows",
     "ScalarRead",
     "ScalarVar",
     "SizeValue",
@@ -364,6 +369,85 @@ class Call:
     of: tuple[str | bool, ...] = ()
 
 
+#: A register of a function with rows: the tensor whose value it is, and which part of the row; None: of all of it.
+RowRegister: TypeAlias = "tuple[str, int | None]"
+#: Lanes of a step: all of them, those of the row in its last register, or those of them that are reduced.
+RowLanes: TypeAlias = Literal["all", "row", "part"]
+
+
+@frozen
+class RowStep:
+    """What a function with rows does with registers, once for a row.
+
+    ``load``: a register of a tensor, or the element of the row to all lanes.  ``call``: one call.  ``start``: the
+    neutral element of a reduction to all lanes.  ``fill``: that to lanes that are not of the row.  ``join``: two
+    registers of partial results to one.  ``reduce``: all lanes to the lowest one.  ``spread``: that to all lanes.
+    ``store``: a register to a tensor, or the lowest lane to the element of the row.  ``stores_wait``: later stores, for
+    earlier loads.  ``loads_wait``: later loads, for earlier stores.
+
+    Attributes:
+        call: the place in ``calls`` of the call that this is part of; -1: of none.
+        to: the register, or the part of a tensor, that is written.
+        of: the registers, or the part of a tensor, that are read.
+        lanes: those that it is about.
+    """
+
+    op: Literal[
+        "load",
+        "call",
+        "start",
+        "fill",
+        "join",
+        "reduce",
+        "spread",
+        "store",
+        "stores_wait",
+        "loads_wait",
+    ]
+    call: int = -1
+    to: RowRegister = ("", None)
+    of: tuple[RowRegister, ...] = ()
+    lanes: RowLanes = "all"
+
+
+@frozen
+class RowLoop:
+    """Steps that go through the row from its first element on, ``width`` registers of it each time.
+
+    They name registers, and parts of tensors, by their places among these.
+    """
+
+    times: int
+    width: int
+    steps: tuple[RowStep, ...]
+
+
+@frozen
+class Rows:
+    """The rows that a function on registers goes through, each of them as a whole.
+
+    Attributes:
+        count: of the rows.
+        length: elements of a row that reductions take.
+        pitch: elements from one row to the next; calls go through all of them.
+        steps: what is done for a row.
+    """
+
+    count: Expr
+    length: int
+    pitch: int
+    steps: tuple[RowStep | RowLoop, ...]
+
+    def registers(self, lanes: int) -> int:
+        """How many registers of so many lanes a row takes."""
+        return -(-self.pitch // lanes)
+
+    @property
+    def written(self) -> tuple[RowStep, ...]:
+        """All steps in the order of the text, those of a loop once."""
+        return tuple(x for s in self.steps for x in (s.steps if isinstance(s, RowLoop) else (s,)))
+
+
 @frozen
 class VectorFunction:
     """Calls over the same elements as one function on vector registers.
@@ -380,6 +464,8 @@ class VectorFunction:
         stores: those that are written.
         dtypes: of all tensors and registers.
         notes: of each call, the comments that precede it.
+        rows: of a function whose calls reduce rows, or have operands with an element per row; ``count`` is that of all
+            elements there.
     """
 
     name: str
@@ -389,6 +475,7 @@ class VectorFunction:
     stores: tuple[str, ...]
     dtypes: tuple[tuple[str, DType], ...]
     notes: tuple[tuple[str, ...], ...]
+    rows: Rows | None = None
 
     @property
     def lane(self) -> int:
@@ -504,6 +591,7 @@ class KernelFn:
         title: comment above the function, one line per entry.
         unused: parameters that the body does not touch.
         arch: whose calls these are; None: nothing depends on it.
+        chip: whose cost model decides where calls have two forms; None: the first one is taken.
     """
 
     name: str
@@ -512,3 +600,4 @@ class KernelFn:
     title: tuple[str, ...] = ()
     unused: tuple[str, ...] = ()
     arch: Architecture | None = None
+    chip: TargetSpec | None = None

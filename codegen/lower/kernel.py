@@ -164,6 +164,7 @@ class _Lowering:
             title,
             tuple(t for t in self.params.names if t not in used),
             self.calls.arch,
+            self.target,
         )
 
     def _reduce_title(self) -> tuple[str, ...]:

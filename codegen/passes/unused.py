@@ -12,6 +12,7 @@ from autofuse.codegen.ir.kernel_ir import (
     KernelFn,
     Let,
     ReturnIfEmpty,
+    Rows,
     Stmt,
     TilingField,
 )
@@ -25,12 +26,16 @@ __all__ = ["RemoveUnused"]
 _PLAIN = frozenset(
     {"str", "str | None", "int", "bool", "float | int", "tuple[str, ...]", "tuple[str | bool, ...]"}
     | {"DType", "DType | None", "Form", "Loop", "Position", "Role"}
-    | {"tuple[tuple[str, DType], ...]", "tuple[tuple[str, ...], ...]"}
+    | {
+        "tuple[tuple[str, DType], ...]",
+        "tuple[tuple[str, ...], ...]",
+        "tuple[RowStep | RowLoop, ...]",
+    }
 )
 #: The other fields of a statement, or of a part of one.
 _MEMBERS: dict[type, tuple[str, ...]] = {
     kind: tuple(f.name for f in fields(kind) if f.type not in _PLAIN)
-    for kind in (*get_args(Stmt), *get_args(Arg), DmaBlock)
+    for kind in (*get_args(Stmt), *get_args(Arg), DmaBlock, Rows)
 }
 #: What uses a size or an index.
 _USING = frozenset(

@@ -14,7 +14,7 @@ No barrier is needed inside, for no address in UB is written and then read there
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 
 from autofuse.codegen.ir.kernel_ir import (
@@ -28,7 +28,6 @@ from autofuse.codegen.ir.kernel_ir import (
     DeQue,
     DmaLet,
     EnQue,
-    EnumArg,
     For,
     Free,
     GetBuf,
@@ -36,28 +35,41 @@ from autofuse.codegen.ir.kernel_ir import (
     InitBuffer,
     KernelFn,
     Let,
-    LocalArg,
+    RowLoop,
+    Rows,
+    RowStep,
     ScalarRead,
     ScalarVar,
     SizeValue,
     Stmt,
     VectorFunction,
 )
-from autofuse.implgraph.expr.expression import CeilDiv, Expr, align_up
+from autofuse.codegen.passes.register_calls import (
+    BITWISE,
+    WHOLE,
+    in_registers,
+    registers_needed,
+    stated_count,
+)
+from autofuse.codegen.passes.row_calls import RowCalls, row_calls, row_in_registers
+from autofuse.codegen.passes.row_costs import calls_take, rows_take
+from autofuse.codegen.passes.row_steps import kept_steps, steps_need, stored_between, streamed_steps
+from autofuse.implgraph.expr.expression import Expr
 from autofuse.implgraph.ir.dtypes import DType
 from autofuse.implgraph.ir.frozen import replace
-from autofuse.targets import Architecture
+from autofuse.targets import Architecture, TargetSpec
 
-__all__ = ["FormVectorFunctions", "cast_mode", "in_registers", "registers_needed", "stated_count"]
+__all__ = ["MOST_CALLS", "MOST_PARAMETERS", "MOST_STEPS", "FormVectorFunctions"]
 
 #: Calls of one function; longer ones take long to compile, and leave the instruction cache.
 MOST_CALLS = 64
 #: Tensors and scalars that a function takes besides its count: those behind the 16th word are not passed in registers.
 MOST_PARAMETERS = 15
-#: Bit operations: on data they count 16 bits at a time, on masks that many elements.
-_BITWISE = frozenset({"And", "Or", "Not"})
-#: Calls whose count is rounded up to whole repeats.
-_WHOLE = frozenset({"Compare", "CompareScalar", "Select"})
+#: The part of the time of calls that streamed rows may take: as one function they keep their operands, and hold back
+#: what is stored, until all of the tile is done, where calls let the next copy begin.
+STREAMED_IN = 0.9
+#: Steps of a row, which are written out.
+MOST_STEPS = 320
 #: What may stand between the calls of a function, besides calls.
 _MOVES = (Alias, Alloc, Comment, CopyIn, CopyOut, DeQue, DmaLet, EnQue, Free, Let)
 
@@ -72,84 +84,16 @@ class FormVectorFunctions:
         """The function with functions on registers, where its architecture has them."""
         if fn.arch is None or not fn.arch.vector_registers:
             return fn
-        known = _Known(fn, fn.arch)
+        known = _Known(fn, fn.arch, fn.chip)
         return replace(fn, body=known.block(fn.body))
-
-
-# what registers have --------------------------------------------------------------------------
-def in_registers(s: Call, dtypes: dict[str, DType], arch: Architecture) -> bool:
-    """Whether there is a function on registers for a call with tensors of these dtypes."""
-    if not s.args or not isinstance(s.args[-1], Count) or len(s.writes) != 1:
-        return False
-    of = [dtypes.get(a.local) for a in s.args if isinstance(a, LocalArg)]
-    known = [d for d in of if d is not None]
-    if len(known) < len(of) or any([d.itemsize > 4 for d in known]):
-        return False
-    if s.api == "Cast":
-        return _has_cast(known[1], known[0], cast_mode(s), arch)
-    data = [d for d in known if d.kind != "m"]
-    if not data:
-        return s.api in _BITWISE
-    if any([d is not data[0] for d in data]):
-        return False
-    return arch.takes_in_registers(s.api, data[0].name)
-
-
-def _has_cast(source: DType, result: DType, mode: str, arch: Architecture) -> bool:
-    if source is result:
-        return mode != "NONE" and arch.takes_in_registers("Truncate", source.name)
-    return (source.name, result.name, mode) in arch.register_casts
-
-
-def cast_mode(s: Call) -> str:
-    """The round mode of a cast."""
-    (mode,) = [a.text for a in s.args if isinstance(a, EnumArg)]
-    return mode.rpartition("_")[2]
-
-
-def _constants(calls: Sequence[Call]) -> int:
-    """Registers that are filled before the loop: constants, and scalars where a register is needed."""
-    other = [s for s in calls if s.api == "Select" and not isinstance(s.args[3], LocalArg)]
-    return len(other) + len([s for s in calls if s.api == "Duplicate"])
-
-
-def registers_needed(calls: Sequence[Call], dtypes: dict[str, DType]) -> tuple[int, int]:
-    """How many vector registers and mask registers hold a value at a time, the mask of the loop among them."""
-    first: dict[str, int] = {}
-    last: dict[str, int] = {}
-    whole: set[str] = set()
-    for k, s in enumerate(calls):
-        for x in (*s.reads, *s.writes):
-            first.setdefault(x, k)
-            last[x] = k
-        if s.api == "Duplicate":
-            whole |= {*s.writes}
-    most = [0, 0]
-    for k in range(len(calls)):
-        live = [x for x in first if first[x] <= k <= last[x] and x not in whole]
-        masks = len([x for x in live if dtypes[x].kind == "m"])
-        most = [max(most[0], len(live) - masks), max(most[1], masks)]
-    return most[0] + _constants(calls), most[1] + 1
-
-
-def stated_count(s: Call, count: Expr, dtypes: dict[str, DType], arch: Architecture) -> Expr:
-    """The count that a call states if it goes through ``count`` elements."""
-    of = [dtypes[a.local] for a in s.args if isinstance(a, LocalArg)]
-    data = [d for d in of if d.kind != "m"]
-    if not data:
-        bits = 8 * arch.block_bytes
-        return CeilDiv(count, bits) * (bits // 16)
-    if s.api in _BITWISE:
-        return count * (data[0].itemsize // 2)
-    return align_up(count, arch.vector_bytes // data[0].itemsize) if s.api in _WHOLE else count
 
 
 # forming --------------------------------------------------------------------------------------
 class _Known:
     """What the pass knows of a function: its tensors, and who reads them."""
 
-    def __init__(self, fn: KernelFn, arch: Architecture) -> None:
-        self.name, self.arch = fn.name, arch
+    def __init__(self, fn: KernelFn, arch: Architecture, chip: TargetSpec | None) -> None:
+        self.name, self.arch, self.chip = fn.name, arch, chip
         self.made = 0
         self.dtypes: dict[str, DType] = {}
         self.places: dict[str, str] = {}
@@ -157,9 +101,12 @@ class _Known:
         self.readers: dict[str, set[int]] = {}
         self.handed: set[str] = set()
         self.buffers: dict[str, int] = {}
+        self.queues: dict[str, str] = {}
         for s in _statements(fn.body):
             if isinstance(s, GetBuf | Alloc | Alias | ScalarRead):
                 self.dtypes[s.name if isinstance(s, ScalarRead) else s.local] = s.dtype
+            if isinstance(s, Alloc):
+                self.queues[s.local] = s.queue
             if isinstance(s, GetBuf):
                 self.places[s.local] = s.buf
             elif isinstance(s, Alias):
@@ -175,13 +122,19 @@ class _Known:
         """What holds the bytes of a tensor."""
         return self.places.get(local, local)
 
+    def buffer(self, local: str) -> tuple[str, int]:
+        """The buffer of a tensor, or the queue that has one for it, and how many of its size there are."""
+        place = self.place(local)
+        queue = self.queues.get(place, place)
+        return queue, max(self.buffers.get(queue, 1), 1)
+
     def block(self, body: tuple[Stmt, ...]) -> tuple[Stmt, ...]:
         out: list[Stmt] = []
         at = 0
         shared = self._shared(body)
         while at < len(body):
             s = body[at]
-            found = self._longest(body, at, shared) if self._fits(s) else None
+            found = self._found(body, at, shared)
             if found is not None:
                 notes: list[str] = []
                 while out and isinstance(last := out[-1], Comment):
@@ -195,8 +148,16 @@ class _Known:
             at += 1
         return tuple(out)
 
-    def _fits(self, s: Stmt) -> bool:
-        return isinstance(s, Call) and in_registers(s, self.dtypes, self.arch)
+    def _found(
+        self, body: tuple[Stmt, ...], at: int, shared: frozenset[str]
+    ) -> tuple[_Run, int] | None:
+        """The function that begins at a statement, and the place behind it; one with rows if there is one."""
+        for kind in (_RowRun, _Run):
+            if kind.takes(body[at], self.dtypes, self.arch):
+                found = self._longest(body, at, shared, kind)
+                if found is not None:
+                    return found
+        return None
 
     def _shared(self, body: tuple[Stmt, ...]) -> frozenset[str]:
         """Queues of which an iteration takes several buffers, and that have none for the next one of each tensor."""
@@ -204,20 +165,20 @@ class _Known:
         return frozenset(q for q, n in taken.items() if n > 1 and 2 * n > self.buffers.get(q, 1))
 
     def _longest(
-        self, body: tuple[Stmt, ...], start: int, shared: frozenset[str]
+        self, body: tuple[Stmt, ...], start: int, shared: frozenset[str], kind: type[_Run]
     ) -> tuple[_Run, int] | None:
         """The longest function that begins with a call, and the place behind it."""
         ends: list[int] = []
         for at in range(start + 1, len(body)):
             s = body[at]
-            if self._fits(s):
+            if kind.takes(s, self.dtypes, self.arch):
                 ends.append(at + 1)
                 if len(ends) == MOST_CALLS - 1:
                     break
             elif not isinstance(s, _MOVES) or (isinstance(s, Free) and s.queue in shared):
                 break
         for end in reversed(ends):
-            run = _Run(self, body[start:end])
+            run = kind(self, body[start:end])
             if run.arrange() and run.resolve():
                 return run, end
         return None
@@ -238,6 +199,12 @@ class _Run:
     stores: list[str] = field(default_factory=list)
     #: By tensor that a call writes: what was handed on before, in the order of the text.
     late: dict[str, frozenset[str]] = field(default_factory=dict)
+    rows: Rows | None = None
+
+    @staticmethod
+    def takes(s: Stmt, dtypes: dict[str, DType], arch: Architecture) -> bool:
+        """Whether a statement is a call that such a function can have."""
+        return isinstance(s, Call) and in_registers(s, dtypes, arch)
 
     def arrange(self) -> bool:
         """Puts what moves tensors before or behind the function; False where neither is right."""
@@ -296,7 +263,7 @@ class _Run:
     def resolve(self) -> bool:
         """Finds what is loaded and stored; False where that is not one function."""
         dtypes, arch = self.known.dtypes, self.known.arch
-        plain = [s for s in self.calls if s.api not in _WHOLE | _BITWISE]
+        plain = [s for s in self.calls if s.api not in WHOLE | BITWISE]
         if not plain:
             return False
         stated = plain[0].args[-1]
@@ -315,14 +282,17 @@ class _Run:
         vectors, masks = registers_needed(self.calls, dtypes)
         if vectors > arch.vector_registers or masks > arch.mask_registers:
             return False
+        return self._parameters() <= MOST_PARAMETERS
+
+    def _parameters(self) -> int:
         scalars = {a for s in self.calls for a in s.args if isinstance(a, ScalarVar | SizeValue)}
-        return len({*self.loads, *self.stores}) + len(scalars) <= MOST_PARAMETERS
+        return len({*self.loads, *self.stores}) + len(scalars)
 
     def _flow(self) -> dict[str, frozenset[str]] | None:
         """What every value is computed from, of what is loaded; None where a constant is not one."""
         needs: dict[str, frozenset[str]] = {}
         for s in self.calls:
-            (to,) = s.writes
+            to = s.writes[0]
             for x in s.reads:
                 if x not in needs:
                     needs[x] = frozenset({x})
@@ -367,8 +337,92 @@ class _Run:
             tuple(self.stores),
             tuple((x, self.known.dtypes[x]) for x in dict.fromkeys(named)),
             (notes, *self.notes[1:]),
+            self.rows,
         )
         return [*self.before, made, *self.behind]
+
+
+class _RowRun(_Run):
+    """The same with calls that reduce rows, or have operands with an element per row."""
+
+    @staticmethod
+    def takes(s: Stmt, dtypes: dict[str, DType], arch: Architecture) -> bool:
+        """Whether a statement is a call that such a function can have."""
+        return isinstance(s, Call) and (
+            row_in_registers(s, dtypes, arch) or in_registers(s, dtypes, arch)
+        )
+
+    def resolve(self) -> bool:
+        """Finds what is loaded and stored, and the steps of a row; False where that is not one function."""
+        dtypes, arch = self.known.dtypes, self.known.arch
+        r = row_calls(self.calls, dtypes, arch)
+        if r is None:
+            return False
+        needs = self._flow()
+        if needs is None or not self._stores_in_place(needs) or not self._apart():
+            return False
+        touched = {*self.loads, *self.stores}
+        if any([dtypes[x].kind == "m" for x in touched]):
+            return False
+        named = [x for s in self.calls for x in (s.writes[0], *s.reads)]
+        lanes = arch.vector_bytes // max(dtypes[x].itemsize for x in named if dtypes[x].kind != "m")
+        if -(-r.length // lanes) != -(-r.pitch // lanes):
+            return False
+        steps = self._kept(r, lanes) or self._streamed(r, lanes)
+        if not steps:
+            return False
+        self.count, self.rows = r.count * r.pitch, Rows(r.count, r.length, r.pitch, steps)
+        chip = self.known.chip
+        if chip is None:
+            return True
+        most = self._rows_at_most(r, chip)
+        calls = calls_take(r, self.calls, dtypes, most, chip)
+        if any([isinstance(s, RowLoop) for s in steps]):
+            calls *= STREAMED_IN
+        return rows_take(steps, self.calls, most, chip) <= calls
+
+    def _rows_at_most(self, r: RowCalls, chip: TargetSpec) -> float:
+        """How many rows UB has room for: each has a place in every buffer of the tensors of the calls."""
+        known, row = self.known, dict[str, int]()
+        for s in self.calls:
+            for x in (s.writes[0], *s.reads):
+                if x in r.full and known.dtypes[x].kind != "m":
+                    holder, number = known.buffer(x)
+                    nbytes = r.pitch * known.dtypes[x].itemsize * number
+                    row[holder] = max(row.get(holder, 0), nbytes)
+        return chip.ub_usable / sum(row.values())
+
+    def _kept(self, r: RowCalls, lanes: int) -> tuple[RowStep | RowLoop, ...]:
+        """The steps of rows that stay in registers; none where they do not fit."""
+        if -(-r.pitch // lanes) > self.known.arch.vector_registers:
+            return ()
+        steps = kept_steps(r, self.calls, self.stores, lanes)
+        return steps if self._fit(steps) else ()
+
+    def _streamed(self, r: RowCalls, lanes: int) -> tuple[RowStep | RowLoop, ...]:
+        """The steps of rows that are streamed; what a level leaves the next one has its place in UB."""
+        between = stored_between(r, self.calls)
+        self.stores += sorted(between.difference(self.stores))
+        if any([self.known.dtypes[x].kind == "m" for x in between]) or not self._apart():
+            return ()
+        steps = streamed_steps(r, self.calls, self.stores, lanes)
+        return steps if self._fit(steps) else ()
+
+    def _apart(self) -> bool:
+        """Whether what is stored has places of its own: a row may be stored before the one before is loaded."""
+        places = [self.known.place(x) for x in (*self.loads, *self.stores)]
+        return len(set(places)) == len(places) and self._parameters() <= MOST_PARAMETERS
+
+    def _fit(self, steps: tuple[RowStep | RowLoop, ...]) -> bool:
+        """Whether there are registers enough, and the text is not too long."""
+        vectors, masks = steps_need(steps, self.calls, self.known.dtypes)
+        arch = self.known.arch
+        written = sum(len(s.steps) if isinstance(s, RowLoop) else 1 for s in steps)
+        return (
+            vectors <= arch.vector_registers
+            and masks <= arch.mask_registers
+            and written <= MOST_STEPS
+        )
 
 
 def _statements(body: Iterable[Stmt]) -> Iterator[Stmt]:

@@ -17,12 +17,13 @@ from autofuse.codegen.ir.kernel_ir import (
     ScalarRead,
     VectorFunction,
 )
-from autofuse.codegen.passes.vector_functions import (
+from autofuse.codegen.passes.register_calls import (
     in_registers,
     registers_needed,
     stated_count,
 )
 from autofuse.codegen.proofs.model import Finding, Item, Kernel
+from autofuse.codegen.verification.rows_in_registers import row_findings
 from autofuse.implgraph.ir.dtypes import DType
 
 __all__ = ["functions_on_registers_are_whole"]
@@ -32,11 +33,15 @@ def functions_on_registers_are_whole(kernel: Kernel) -> Iterator[Finding]:
     """Each has its operands, its results, and room for its values."""
     items = kernel.items
     for item in items:
-        if isinstance(item.stmt, VectorFunction):
+        if not isinstance(item.stmt, VectorFunction):
+            continue
+        if item.stmt.rows is None:
             yield from _calls(kernel, item.stmt)
             yield from _values(kernel, item.stmt)
             yield from _in_place(kernel, item.stmt)
-            yield from _left_in_ub(items, item.stmt)
+        else:
+            yield from row_findings(kernel, item.stmt)
+        yield from _left_in_ub(items, item.stmt)
 
 
 def _calls(kernel: Kernel, f: VectorFunction) -> Iterator[Finding]:

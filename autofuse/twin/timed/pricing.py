@@ -5,10 +5,8 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cache
 
-from autofuse.codegen.functions import FUNCTIONS
-from autofuse.implgraph.ops.registry import all_ops
+from autofuse.codegen.passes.row_costs import PORTS, kinds_of_calls
 from autofuse.schedule.cost.banks import bank_conflict
 from autofuse.schedule.cost.cost import (
     Call,
@@ -62,10 +60,9 @@ OTHER_CALLS: Mapping[str, str] = {
 
 
 #: The same for functions on registers whose name is another one, and what costs nothing there.
-_ON_REGISTERS = {"Compares": "compare", "Truncate": "cast"}
+_ON_REGISTERS = {"Compares": "compare", "Truncate": "cast", "Reduce": "reduce"}
 _MASKS = frozenset({"CreateMask", "UpdateMask"})
-#: Cycles of UB for a register: two loads go at a time, or a load beside a store.
-_PORTS = {"LoadAlign": 0.5, "StoreAlign": 1.0}
+_PORTS = {"LoadAlign": PORTS["load"], "StoreAlign": PORTS["store"]}
 #: Bytes of an element of a register, whatever is in it.
 _LANE = 4
 
@@ -87,19 +84,9 @@ class Priced:
     unpriced: frozenset[str]
 
 
-@cache
-def _registry_calls() -> dict[str, str]:
-    found: dict[str, str] = {}
-    for row in all_ops():
-        call = row.call
-        if call is not None and call.api not in FUNCTIONS and row.cost != "none":
-            found.setdefault(call.api, row.cost)
-    return found
-
-
 def kind_of(api: str) -> str | None:
     """The row of a target's vector table for a function of Ascend C; None for one that has none."""
-    return _registry_calls().get(api) or OTHER_CALLS.get(api)
+    return kinds_of_calls().get(api) or OTHER_CALLS.get(api)
 
 
 def price(record: CoreRecord, number: int, found: Transfers, target: TargetSpec) -> Priced:
@@ -186,7 +173,8 @@ class _Pricer:
     def _on_registers(self, first: int) -> tuple[float, float]:
         """Cycles of a function on registers: its head, and the longer of its operations and its loads and stores.
 
-        One operation goes at a time, as the figure ``vector_issue`` has it.
+        One operation goes at a time, as the figure ``vector_issue`` has it.  A barrier takes as long as
+        one between calls.
         """
         work = ports = 0.0
         i = first
@@ -195,6 +183,8 @@ class _Pricer:
             kind = _ON_REGISTERS.get(api) or kind_of(api)
             if api in _PORTS:
                 ports += _PORTS[api] * count
+            elif api == "LocalMemBar":
+                work += self.target.model.vector_gap * count
             elif api not in _MASKS:
                 if kind is None:
                     self.unpriced.add(api)

@@ -7,6 +7,7 @@ from typing import Any
 
 from autofuse.codegen.backends.ascendc.expr_cpp import to_cpp
 from autofuse.codegen.backends.ascendc.registers_cpp import call_lines, function_lines
+from autofuse.codegen.backends.ascendc.rows_cpp import row_function_lines
 from autofuse.codegen.backends.ascendc.words import INDENT, scalar_text, wrap_call
 from autofuse.codegen.functions import FUNCTIONS
 from autofuse.codegen.ir.kernel_ir import (
@@ -80,7 +81,8 @@ def _on_registers(fn: KernelFn) -> list[str]:
     assert fn.arch is not None
     lines = ["namespace autofuse {", ""]
     for f in found:
-        lines += [*function_lines(f, fn.arch), ""]
+        write = row_function_lines if f.rows else function_lines
+        lines += [*write(f, fn.arch), ""]
     return [*lines, "}  // namespace autofuse", ""]
 
 

@@ -16,11 +16,20 @@ from autofuse.codegen.ir.kernel_ir import (
     SizeValue,
     VectorFunction,
 )
-from autofuse.codegen.passes.vector_functions import cast_mode
+from autofuse.codegen.passes.register_calls import cast_mode
 from autofuse.implgraph.ir.dtypes import DType
 from autofuse.targets import Architecture
 
-__all__ = ["call_lines", "function_lines", "saturates"]
+__all__ = [
+    "OF_LANE",
+    "FunctionWriter",
+    "call_lines",
+    "function_lines",
+    "listed",
+    "needs_register",
+    "other",
+    "saturates",
+]
 
 #: What a load does with elements that are narrower than the lanes, by the bytes of both; a store the other way round.
 _SPREAD = {(2, 4): "DIST_UNPACK_B16", (1, 4): "DIST_UNPACK4_B8", (1, 2): "DIST_UNPACK_B8"}
@@ -28,12 +37,12 @@ _PACKED = {(2, 4): "DIST_PACK_B32", (1, 4): "DIST_PACK4_B32", (1, 2): "DIST_PACK
 #: Functions whose name on registers is another one.
 _NAMES = {"CompareScalar": "Compares"}
 #: A type that is as wide as a lane.
-_OF_LANE = {2: "half", 4: "float"}
+OF_LANE = {2: "half", 4: "float"}
 
 
 def function_lines(f: VectorFunction, arch: Architecture) -> list[str]:
-    """The definition of a function, in namespace ``autofuse``."""
-    return _Writer(f, arch).lines()
+    """The definition of a function without rows, in namespace ``autofuse``."""
+    return FunctionWriter(f, arch).lines()
 
 
 def call_lines(f: VectorFunction, value: Callable[[Arg], str]) -> list[str]:
@@ -41,7 +50,8 @@ def call_lines(f: VectorFunction, value: Callable[[Arg], str]) -> list[str]:
     dtypes = dict(f.dtypes)
     args = [f"(__ubuf__ {dtypes[x].cpp}*){x}.GetPhyAddr()" for x in _tensors(f)]
     args += [value(a) for a in _scalars(f)]
-    args.append(f"static_cast<uint32_t>({to_cpp(f.count)})")
+    count, kind = (f.rows.count, "uint16_t") if f.rows else (f.count, "uint32_t")
+    args.append(f"static_cast<{kind}>({to_cpp(count)})")
     about = next((lines for lines in reversed(f.notes) if lines), ())
     return [*(f"// {text}" for text in about), *wrap_call(f"autofuse::{f.name}", args, ";")]
 
@@ -65,11 +75,15 @@ def _scalars(f: VectorFunction) -> list[ScalarVar | SizeValue]:
     return list(dict.fromkeys(found))
 
 
-class _Writer:
+class FunctionWriter:
+    """The text of one function: parameters, registers, constants, and its loop."""
+
     def __init__(self, f: VectorFunction, arch: Architecture) -> None:
         self.f, self.arch = f, arch
         self.dtypes = dict(f.dtypes)
         self.lanes = arch.vector_bytes // f.lane
+        #: The mask of what is written.
+        self.mask = "mask"
         #: The names of scalar parameters.
         self.scalars = {
             a: a.name if isinstance(a, ScalarVar) else f"scalar{k}"
@@ -79,23 +93,38 @@ class _Writer:
         self.traits: dict[tuple[str, ...], str] = {}
 
     def lines(self) -> list[str]:
-        f = self.f
+        """All lines."""
         once, steps = self._once(), list(self._steps())
+        return [
+            *self._head(),
+            *(INDENT + line for line in (*self._declared(), *once, *self._before())),
+            *(INDENT * 2 + line for line in steps),
+            INDENT + "}",
+            "}",
+        ]
+
+    def _head(self) -> list[str]:
+        """Traits of casts, which the steps name, and the first line."""
+        f = self.f
         params = [f"__ubuf__ {self.dtypes[x].cpp}* {x}" for x in _tensors(f)]
         params += [f"{self._scalar_type(a)} {name}" for a, name in self.scalars.items()]
         head = f"__simd_vf__ __no_simd_vf_fusion__ inline void {f.name}"
         out: list[str] = []
         for parts, name in self.traits.items():
             out += [f"constexpr Reg::CastTrait {name}{{", INDENT * 2 + ", ".join(parts) + "};"]
-        out += wrap_call(head, [*params, "uint32_t count"], " {")
-        out += [INDENT + line for line in (*self._declared(), *once)]
+        return [*out, *wrap_call(head, [*params, self._count()], " {")]
+
+    def _count(self) -> str:
+        return "uint32_t count"
+
+    def _before(self) -> list[str]:
+        """The head of the loop."""
         n = self.lanes
-        out += [
-            f"{INDENT}const uint16_t steps = static_cast<uint16_t>((count + {n - 1}) / {n});",
-            f"{INDENT}for (uint16_t i = 0; i < steps; ++i) {{",
-            f"{INDENT * 2}mask = Reg::UpdateMask<{_OF_LANE[f.lane]}>(count);",
+        return [
+            f"const uint16_t steps = static_cast<uint16_t>((count + {n - 1}) / {n});",
+            "for (uint16_t i = 0; i < steps; ++i) {",
+            f"{INDENT}mask = Reg::UpdateMask<{OF_LANE[self.f.lane]}>(count);",
         ]
-        return [*out, *(INDENT * 2 + line for line in steps), INDENT + "}", "}"]
 
     def _scalar_type(self, a: ScalarVar | SizeValue) -> str:
         return self.dtypes[a.name].cpp if isinstance(a, ScalarVar) else a.dtype.cpp
@@ -107,14 +136,18 @@ class _Writer:
             for x in (*s.reads, *s.writes):
                 d = self.dtypes[x]
                 names = of.setdefault("" if d.kind == "m" else d.cpp, [])
-                if _reg(x) not in names:
-                    names.append(_reg(x))
-            if _needs_register(s):
-                of.setdefault(self.dtypes[s.writes[0]].cpp, []).append(_other(s))
+                if self._reg(x) not in names:
+                    names.append(self._reg(x))
+            if needs_register(s):
+                of.setdefault(self.dtypes[s.writes[0]].cpp, []).append(other(s))
         masks = ["mask", *of.pop("", [])]
         for cpp, names in of.items():
-            yield from _list(f"Reg::RegTensor<{cpp}>", names)
-        yield from _list("Reg::MaskReg", masks)
+            yield from listed(f"Reg::RegTensor<{cpp}>", names)
+        yield from listed("Reg::MaskReg", masks)
+
+    def _reg(self, x: str) -> str:
+        """The register of a tensor."""
+        return f"{x}_reg"
 
     def _once(self) -> list[str]:
         """Constants, before the loop."""
@@ -122,10 +155,10 @@ class _Writer:
         for s in self.f.calls:
             if s.api == "Duplicate":
                 value = self._scalar(s.args[1], self.dtypes[s.writes[0]])
-                out.append(f"Reg::Duplicate({_reg(s.writes[0])}, {value});")
-            elif _needs_register(s):
+                out.append(f"Reg::Duplicate({self._reg(s.writes[0])}, {value});")
+            elif needs_register(s):
                 value = self._scalar(s.args[3], self.dtypes[s.writes[0]])
-                out.append(f"Reg::Duplicate({_other(s)}, {value});")
+                out.append(f"Reg::Duplicate({other(s)}, {value});")
         return out
 
     def _steps(self) -> Iterator[str]:
@@ -147,13 +180,13 @@ class _Writer:
         d = self.dtypes[x]
         dist = _SPREAD.get((d.itemsize, self.f.lane))
         of = f"<{d.cpp}, Reg::LoadDist::{dist}>" if dist else ""
-        return wrap_call(f"Reg::LoadAlign{of}", [_reg(x), self._address(x)], ";")
+        return wrap_call(f"Reg::LoadAlign{of}", [self._reg(x), self._address(x)], ";")
 
     def _store(self, x: str) -> list[str]:
         d = self.dtypes[x]
         dist = _PACKED.get((d.itemsize, self.f.lane))
         of = f"<{d.cpp}, Reg::StoreDist::{dist}>" if dist else ""
-        return wrap_call(f"Reg::StoreAlign{of}", [self._address(x), _reg(x), "mask"], ";")
+        return wrap_call(f"Reg::StoreAlign{of}", [self._address(x), self._reg(x), self.mask], ";")
 
     def _address(self, x: str) -> str:
         return f"{x} + i * {self.lanes}"
@@ -163,11 +196,11 @@ class _Writer:
         operands: list[str] = []
         for a in s.args[1:-1]:
             if isinstance(a, LocalArg):
-                operands.append(_reg(a.local))
+                operands.append(self._reg(a.local))
             elif isinstance(a, Number | ScalarVar | SizeValue):
                 data = self.dtypes[s.reads[-1]]
-                operands.append(_other(s) if _needs_register(s) else self._scalar(a, data))
-        name, mask = _NAMES.get(s.api, s.api), ["mask"]
+                operands.append(other(s) if needs_register(s) else self._scalar(a, data))
+        name, mask = _NAMES.get(s.api, s.api), [self.mask]
         if s.api == "Cast":
             name, of = self._cast(self.dtypes[s.reads[0]], to, cast_mode(s))
         elif s.api in ("Compare", "CompareScalar"):
@@ -177,7 +210,7 @@ class _Writer:
             # The mask that chooses is the last argument.
             choice, *operands = operands
             mask = [choice]
-        return wrap_call(f"Reg::{name}{of}", [_reg(s.writes[0]), *operands, *mask], ";")
+        return wrap_call(f"Reg::{name}{of}", [self._reg(s.writes[0]), *operands, *mask], ";")
 
     def _cast(self, source: DType, result: DType, mode: str) -> tuple[str, str]:
         """The name of the function, and its template arguments."""
@@ -208,7 +241,7 @@ class _Writer:
         return self.scalars[a]
 
 
-def _list(kind: str, names: Sequence[str]) -> list[str]:
+def listed(kind: str, names: Sequence[str]) -> list[str]:
     """A declaration of several variables, as long as lines may be."""
     lines, line = [], kind
     for k, name in enumerate(names):
@@ -221,14 +254,11 @@ def _list(kind: str, names: Sequence[str]) -> list[str]:
     return [*lines, line]
 
 
-def _reg(local: str) -> str:
-    return f"{local}_reg"
-
-
-def _other(s: Call) -> str:
+def other(s: Call) -> str:
     """The register of what a Select takes where its mask is off, if that is a scalar."""
     return f"{s.writes[0]}_other"
 
 
-def _needs_register(s: Call) -> bool:
+def needs_register(s: Call) -> bool:
+    """Whether a call takes a scalar where registers have none: that of a Select."""
     return s.api == "Select" and not isinstance(s.args[3], LocalArg)

@@ -134,9 +134,6 @@ void Vf::Run() {
 static std::vector<std::pair<const char*, uint64_t>> OperationsOf(const Vf& vf) {
     std::vector<std::pair<const char*, uint64_t>> found;
     for (const Node& n : vf.nodes) {
-        if (n.kind == kFence) {
-            continue;
-        }
         const auto at = std::find_if(found.begin(), found.end(),
                                      [&n](const auto& f) { return std::strcmp(f.first, n.api) == 0; });
         if (at == found.end()) {

@@ -311,87 +311,137 @@ __simd_vf__ __no_simd_vf_fusion__ inline void rms_norm_residual_0_reduce_all_0_n
 
 constexpr Reg::CastTrait rms_norm_residual_0_reduce_all_0_nil_0_nil_vf1_cast0{
     Reg::RegLayout::ZERO, Reg::SatMode::UNKNOWN, Reg::MaskMergeMode::ZEROING, RoundMode::UNKNOWN};
+constexpr Reg::CastTrait rms_norm_residual_0_reduce_all_0_nil_0_nil_vf1_cast1{
+    Reg::RegLayout::ZERO, Reg::SatMode::NO_SAT, Reg::MaskMergeMode::ZEROING, RoundMode::CAST_RINT};
 __simd_vf__ __no_simd_vf_fusion__ inline void rms_norm_residual_0_reduce_all_0_nil_0_nil_vf1(
     __ubuf__ half* x_local,
     __ubuf__ half* residual_local,
-    __ubuf__ half* hidden_local,
-    __ubuf__ float* widen_local,
-    __ubuf__ float* square_local,
-    uint32_t count) {
-  Reg::RegTensor<half> x_local_reg, residual_local_reg, hidden_local_reg;
-  Reg::RegTensor<float> widen_local_reg, square_local_reg;
-  Reg::MaskReg mask;
-  const uint16_t steps = static_cast<uint16_t>((count + 63) / 64);
-  for (uint16_t i = 0; i < steps; ++i) {
-    mask = Reg::UpdateMask<float>(count);
-    Reg::LoadAlign<half, Reg::LoadDist::DIST_UNPACK_B16>(x_local_reg, x_local + i * 64);
-    Reg::LoadAlign<half, Reg::LoadDist::DIST_UNPACK_B16>(residual_local_reg, residual_local + i * 64);
-    Reg::Add(hidden_local_reg, x_local_reg, residual_local_reg, mask);
-    Reg::StoreAlign<half, Reg::StoreDist::DIST_PACK_B32>(hidden_local + i * 64, hidden_local_reg, mask);
-    // from: widen: Cast (/nodes/1)
-    Reg::Cast<float, half, rms_norm_residual_0_reduce_all_0_nil_0_nil_vf1_cast0>(
-        widen_local_reg,
-        hidden_local_reg,
-        mask);
-    Reg::StoreAlign(widen_local + i * 64, widen_local_reg, mask);
-    // from: square: Mul (/nodes/2)
-    Reg::Mul(square_local_reg, widen_local_reg, widen_local_reg, mask);
-    Reg::StoreAlign(square_local + i * 64, square_local_reg, mask);
-  }
-}
-
-__simd_vf__ __no_simd_vf_fusion__ inline void rms_norm_residual_0_reduce_all_0_nil_0_nil_vf2(
-    __ubuf__ float* mean_reducesum_local,
     __ubuf__ float* mean_local,
     __ubuf__ float* inverse_1_local,
-    __ubuf__ float* inverse_2_local,
-    uint32_t count) {
-  Reg::RegTensor<float> mean_reducesum_local_reg, mean_local_reg, mean_1_local_reg, guard_local_reg,
-    inverse_local_reg, inverse_1_local_reg, inverse_2_local_reg;
-  Reg::MaskReg mask;
-  const uint16_t steps = static_cast<uint16_t>((count + 63) / 64);
-  for (uint16_t i = 0; i < steps; ++i) {
-    mask = Reg::UpdateMask<float>(count);
+    __ubuf__ half* hidden_local,
+    __ubuf__ half* narrow_local,
+    __ubuf__ float* widen_local,
+    uint16_t rows) {
+  Reg::RegTensor<float> mean_reducesum_local_reg0, mean_reducesum_local_reg1,
+    mean_reducesum_local_reg2, mean_reducesum_local_reg3, widen_local_reg0, square_local_reg0,
+    widen_local_reg1, square_local_reg1, widen_local_reg2, square_local_reg2, widen_local_reg3,
+    square_local_reg3, mean_reducesum_local_reg, mean_local_reg, mean_1_local_reg, guard_local_reg,
+    inverse_local_reg, inverse_1_local_reg, inverse_2_local_reg, scale_local_reg0;
+  Reg::RegTensor<half> x_local_reg0, residual_local_reg0, hidden_local_reg0, x_local_reg1,
+    residual_local_reg1, hidden_local_reg1, x_local_reg2, residual_local_reg2, hidden_local_reg2,
+    x_local_reg3, residual_local_reg3, hidden_local_reg3, narrow_local_reg0;
+  Reg::MaskReg all;
+  all = Reg::CreateMask<float>();
+  for (uint16_t r = 0; r < rows; ++r) {
+    // from: mean_reducesum: ReduceSum, a step of ReduceMean (/nodes/3)
+    Reg::Duplicate(mean_reducesum_local_reg0, 0.0f);
+    Reg::Duplicate(mean_reducesum_local_reg1, 0.0f);
+    Reg::Duplicate(mean_reducesum_local_reg2, 0.0f);
+    Reg::Duplicate(mean_reducesum_local_reg3, 0.0f);
+    for (uint16_t i = 0; i < 16; ++i) {
+      Reg::LoadAlign<half, Reg::LoadDist::DIST_UNPACK_B16>(x_local_reg0, x_local + r * 4096 + i * 256);
+      Reg::LoadAlign<half, Reg::LoadDist::DIST_UNPACK_B16>(
+          residual_local_reg0,
+          residual_local + r * 4096 + i * 256);
+      Reg::Add(hidden_local_reg0, x_local_reg0, residual_local_reg0, all);
+      Reg::StoreAlign<half, Reg::StoreDist::DIST_PACK_B32>(
+          hidden_local + r * 4096 + i * 256,
+          hidden_local_reg0,
+          all);
+      // from: widen: Cast (/nodes/1)
+      Reg::Cast<float, half, rms_norm_residual_0_reduce_all_0_nil_0_nil_vf1_cast0>(
+          widen_local_reg0,
+          hidden_local_reg0,
+          all);
+      Reg::StoreAlign(widen_local + r * 4096 + i * 256, widen_local_reg0, all);
+      // from: square: Mul (/nodes/2)
+      Reg::Mul(square_local_reg0, widen_local_reg0, widen_local_reg0, all);
+      Reg::Add(mean_reducesum_local_reg0, mean_reducesum_local_reg0, square_local_reg0, all);
+      Reg::LoadAlign<half, Reg::LoadDist::DIST_UNPACK_B16>(
+          x_local_reg1,
+          x_local + r * 4096 + i * 256 + 64);
+      Reg::LoadAlign<half, Reg::LoadDist::DIST_UNPACK_B16>(
+          residual_local_reg1,
+          residual_local + r * 4096 + i * 256 + 64);
+      Reg::Add(hidden_local_reg1, x_local_reg1, residual_local_reg1, all);
+      Reg::StoreAlign<half, Reg::StoreDist::DIST_PACK_B32>(
+          hidden_local + r * 4096 + i * 256 + 64,
+          hidden_local_reg1,
+          all);
+      Reg::Cast<float, half, rms_norm_residual_0_reduce_all_0_nil_0_nil_vf1_cast0>(
+          widen_local_reg1,
+          hidden_local_reg1,
+          all);
+      Reg::StoreAlign(widen_local + r * 4096 + i * 256 + 64, widen_local_reg1, all);
+      Reg::Mul(square_local_reg1, widen_local_reg1, widen_local_reg1, all);
+      Reg::Add(mean_reducesum_local_reg1, mean_reducesum_local_reg1, square_local_reg1, all);
+      Reg::LoadAlign<half, Reg::LoadDist::DIST_UNPACK_B16>(
+          x_local_reg2,
+          x_local + r * 4096 + i * 256 + 128);
+      Reg::LoadAlign<half, Reg::LoadDist::DIST_UNPACK_B16>(
+          residual_local_reg2,
+          residual_local + r * 4096 + i * 256 + 128);
+      Reg::Add(hidden_local_reg2, x_local_reg2, residual_local_reg2, all);
+      Reg::StoreAlign<half, Reg::StoreDist::DIST_PACK_B32>(
+          hidden_local + r * 4096 + i * 256 + 128,
+          hidden_local_reg2,
+          all);
+      Reg::Cast<float, half, rms_norm_residual_0_reduce_all_0_nil_0_nil_vf1_cast0>(
+          widen_local_reg2,
+          hidden_local_reg2,
+          all);
+      Reg::StoreAlign(widen_local + r * 4096 + i * 256 + 128, widen_local_reg2, all);
+      Reg::Mul(square_local_reg2, widen_local_reg2, widen_local_reg2, all);
+      Reg::Add(mean_reducesum_local_reg2, mean_reducesum_local_reg2, square_local_reg2, all);
+      Reg::LoadAlign<half, Reg::LoadDist::DIST_UNPACK_B16>(
+          x_local_reg3,
+          x_local + r * 4096 + i * 256 + 192);
+      Reg::LoadAlign<half, Reg::LoadDist::DIST_UNPACK_B16>(
+          residual_local_reg3,
+          residual_local + r * 4096 + i * 256 + 192);
+      Reg::Add(hidden_local_reg3, x_local_reg3, residual_local_reg3, all);
+      Reg::StoreAlign<half, Reg::StoreDist::DIST_PACK_B32>(
+          hidden_local + r * 4096 + i * 256 + 192,
+          hidden_local_reg3,
+          all);
+      Reg::Cast<float, half, rms_norm_residual_0_reduce_all_0_nil_0_nil_vf1_cast0>(
+          widen_local_reg3,
+          hidden_local_reg3,
+          all);
+      Reg::StoreAlign(widen_local + r * 4096 + i * 256 + 192, widen_local_reg3, all);
+      Reg::Mul(square_local_reg3, widen_local_reg3, widen_local_reg3, all);
+      Reg::Add(mean_reducesum_local_reg3, mean_reducesum_local_reg3, square_local_reg3, all);
+    }
+    Reg::Add(mean_reducesum_local_reg0, mean_reducesum_local_reg0, mean_reducesum_local_reg1, all);
+    Reg::Add(mean_reducesum_local_reg1, mean_reducesum_local_reg2, mean_reducesum_local_reg3, all);
+    Reg::Add(mean_reducesum_local_reg0, mean_reducesum_local_reg0, mean_reducesum_local_reg1, all);
+    Reg::Reduce<Reg::ReduceType::SUM>(mean_reducesum_local_reg1, mean_reducesum_local_reg0, all);
+    Reg::Duplicate(mean_reducesum_local_reg, mean_reducesum_local_reg1, all);
+    Reg::LoadAlign<float, Reg::LoadDist::DIST_BRC_B32>(mean_local_reg, mean_local + r);
     // from: mean_1: Div, a step of ReduceMean (/nodes/3)
-    Reg::LoadAlign(mean_reducesum_local_reg, mean_reducesum_local + i * 64);
-    Reg::LoadAlign(mean_local_reg, mean_local + i * 64);
-    Reg::Div(mean_1_local_reg, mean_reducesum_local_reg, mean_local_reg, mask);
+    Reg::Div(mean_1_local_reg, mean_reducesum_local_reg, mean_local_reg, all);
     // from: guard: Adds (/nodes/4)
-    Reg::Adds(guard_local_reg, mean_1_local_reg, 1e-06f, mask);
+    Reg::Adds(guard_local_reg, mean_1_local_reg, 1e-06f, all);
     // from: inverse: Sqrt, a step of Rsqrt (/nodes/5)
-    Reg::Sqrt(inverse_local_reg, guard_local_reg, mask);
+    Reg::Sqrt(inverse_local_reg, guard_local_reg, all);
+    Reg::LoadAlign<float, Reg::LoadDist::DIST_BRC_B32>(inverse_1_local_reg, inverse_1_local + r);
     // from: inverse_2: Div, a step of Rsqrt (/nodes/5)
-    Reg::LoadAlign(inverse_1_local_reg, inverse_1_local + i * 64);
-    Reg::Div(inverse_2_local_reg, inverse_1_local_reg, inverse_local_reg, mask);
-    Reg::StoreAlign(inverse_2_local + i * 64, inverse_2_local_reg, mask);
-  }
-}
-
-constexpr Reg::CastTrait rms_norm_residual_0_reduce_all_0_nil_0_nil_vf3_cast0{
-    Reg::RegLayout::ZERO, Reg::SatMode::NO_SAT, Reg::MaskMergeMode::ZEROING, RoundMode::CAST_RINT};
-__simd_vf__ __no_simd_vf_fusion__ inline void rms_norm_residual_0_reduce_all_0_nil_0_nil_vf3(
-    __ubuf__ float* scale_local,
-    __ubuf__ half* broadcast_1_local,
-    __ubuf__ half* out_local,
-    uint32_t count) {
-  Reg::RegTensor<float> scale_local_reg;
-  Reg::RegTensor<half> narrow_local_reg, broadcast_1_local_reg, out_local_reg;
-  Reg::MaskReg mask;
-  const uint16_t steps = static_cast<uint16_t>((count + 63) / 64);
-  for (uint16_t i = 0; i < steps; ++i) {
-    mask = Reg::UpdateMask<float>(count);
-    // from: narrow: Cast (/nodes/7)
-    Reg::LoadAlign(scale_local_reg, scale_local + i * 64);
-    Reg::Cast<half, float, rms_norm_residual_0_reduce_all_0_nil_0_nil_vf3_cast0>(
-        narrow_local_reg,
-        scale_local_reg,
-        mask);
-    // from: weigh: Mul (/nodes/8)
-    Reg::LoadAlign<half, Reg::LoadDist::DIST_UNPACK_B16>(
-        broadcast_1_local_reg,
-        broadcast_1_local + i * 64);
-    Reg::Mul(out_local_reg, narrow_local_reg, broadcast_1_local_reg, mask);
-    Reg::StoreAlign<half, Reg::StoreDist::DIST_PACK_B32>(out_local + i * 64, out_local_reg, mask);
+    Reg::Div(inverse_2_local_reg, inverse_1_local_reg, inverse_local_reg, all);
+    Reg::LocalMemBar<Reg::MemType::VEC_STORE, Reg::MemType::VEC_LOAD>();
+    for (uint16_t i = 0; i < 64; ++i) {
+      Reg::LoadAlign(widen_local_reg0, widen_local + r * 4096 + i * 64);
+      // from: scale: MulRow (/nodes/6)
+      Reg::Mul(scale_local_reg0, widen_local_reg0, inverse_2_local_reg, all);
+      // from: narrow: Cast (/nodes/7)
+      Reg::Cast<half, float, rms_norm_residual_0_reduce_all_0_nil_0_nil_vf1_cast1>(
+          narrow_local_reg0,
+          scale_local_reg0,
+          all);
+      Reg::StoreAlign<half, Reg::StoreDist::DIST_PACK_B32>(
+          narrow_local + r * 4096 + i * 64,
+          narrow_local_reg0,
+          all);
+    }
   }
 }
 
@@ -467,12 +517,7 @@ inline __aicore__ void rms_norm_residual_0_reduce_all_0_nil_0_nil(
   LocalTensor<half> weight_local = weight_buf.Get<half>();
   LocalTensor<half> broadcast_1_local = broadcast_1_buf.Get<half>();
   LocalTensor<float> widen_local = weight_buf.Get<float>();
-  LocalTensor<float> square_local = square_buf.Get<float>();
-  LocalTensor<float> mean_reducesum_local = mean_reducesum_buf.Get<float>();
-  LocalTensor<uint8_t> mean_reducesum_tmp = mean_reducesum_tmp_buf.Get<uint8_t>();
-  LocalTensor<float> inverse_2_local = mean_reducesum_buf.Get<float>();
-  LocalTensor<float> scale_local = weight_buf.Get<float>();
-  LocalTensor<uint8_t> scale_tmp = mean_reducesum_tmp_buf.Get<uint8_t>();
+  LocalTensor<half> narrow_local = square_buf.Get<half>();
   const DataCopyExtParams block0{1, 8192, 0, 0, 0};
   // from: gather_2: Load (/inputs/2)
   DataCopyPad(weight_local[0], weight_gm[0], block0, autofuse::NoPad<half>());
@@ -507,50 +552,22 @@ inline __aicore__ void rms_norm_residual_0_reduce_all_0_nil_0_nil(
     // from: add: Add (/nodes/0)
     LocalTensor<half> hidden_local = hidden_queue.AllocTensor<half>();
     PipeBarrier<PIPE_V>();
-    // from: square: Mul (/nodes/2)
+    // from: narrow: Cast (/nodes/7)
     autofuse::rms_norm_residual_0_reduce_all_0_nil_0_nil_vf1(
         (__ubuf__ half*)x_local.GetPhyAddr(),
         (__ubuf__ half*)residual_local.GetPhyAddr(),
-        (__ubuf__ half*)hidden_local.GetPhyAddr(),
-        (__ubuf__ float*)widen_local.GetPhyAddr(),
-        (__ubuf__ float*)square_local.GetPhyAddr(),
-        static_cast<uint32_t>(4096 * z0t_actual_size));
-    x_queue.FreeTensor(x_local);
-    residual_queue.FreeTensor(residual_local);
-    // from: mean_reducesum: ReduceSum, a step of ReduceMean (/nodes/3)
-    PipeBarrier<PIPE_V>();
-    autofuse::ReduceInner<autofuse::SumOf>(
-        mean_reducesum_local[0],
-        square_local[0],
-        mean_reducesum_tmp,
-        z0t_actual_size,
-        4096,
-        4096);
-    PipeBarrier<PIPE_V>();
-    // from: inverse_2: Div, a step of Rsqrt (/nodes/5)
-    autofuse::rms_norm_residual_0_reduce_all_0_nil_0_nil_vf2(
-        (__ubuf__ float*)mean_reducesum_local.GetPhyAddr(),
         (__ubuf__ float*)mean_local.GetPhyAddr(),
         (__ubuf__ float*)inverse_1_local.GetPhyAddr(),
-        (__ubuf__ float*)inverse_2_local.GetPhyAddr(),
-        static_cast<uint32_t>(z0t_actual_size));
-    // from: scale: MulRow (/nodes/6)
-    PipeBarrier<PIPE_V>();
-    autofuse::WithRows<autofuse::MulRow>(
-        scale_local[0],
-        widen_local[0],
-        inverse_2_local[0],
-        scale_tmp,
-        z0t_actual_size,
-        4096);
+        (__ubuf__ half*)hidden_local.GetPhyAddr(),
+        (__ubuf__ half*)narrow_local.GetPhyAddr(),
+        (__ubuf__ float*)widen_local.GetPhyAddr(),
+        static_cast<uint16_t>(z0t_actual_size));
+    x_queue.FreeTensor(x_local);
+    residual_queue.FreeTensor(residual_local);
+    // from: weigh: Mul (/nodes/8)
     LocalTensor<half> out_local = out_queue.AllocTensor<half>();
     PipeBarrier<PIPE_V>();
-    // from: weigh: Mul (/nodes/8)
-    autofuse::rms_norm_residual_0_reduce_all_0_nil_0_nil_vf3(
-        (__ubuf__ float*)scale_local.GetPhyAddr(),
-        (__ubuf__ half*)broadcast_1_local.GetPhyAddr(),
-        (__ubuf__ half*)out_local.GetPhyAddr(),
-        static_cast<uint32_t>(4096 * z0t_actual_size));
+    Mul(out_local[0], narrow_local[0], broadcast_1_local[0], 4096 * z0t_actual_size);
     // from: store: Store (/outputs/0)
     out_queue.EnQue<half>(out_local);
     out_local = out_queue.DeQue<half>();

@@ -2,40 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
+from register_functions import Made, calls, findings, functions, made
 
-from autofuse import api
-from autofuse.codegen.ir.kernel_ir import Alloc, Call, CopyIn, EnQue, For, Free, KernelFn, Stmt
+from autofuse.codegen.ir.kernel_ir import Alloc, Call, CopyIn, EnQue, For, Free
 from autofuse.codegen.ir.kernel_ir import VectorFunction as Function
-from autofuse.codegen.lower.kernel import lower_kernel
-from autofuse.codegen.lower.names import parameter_names
-from autofuse.codegen.passes import run_passes
 from autofuse.codegen.passes.vector_functions import MOST_CALLS, MOST_PARAMETERS
 from autofuse.codegen.proofs.model import Kernel
 from autofuse.codegen.verification import verify_kernel
 from autofuse.codegen.verification.registers import functions_on_registers_are_whole
 from autofuse.implgraph.expr.expression import const
 from autofuse.implgraph.ir.dtypes import BY_NAME
-from autofuse.implgraph.ir.graph import ImplGraph
 
 ROOT = Path(__file__).resolve().parents[4]
-CHIP = "ascend950pr"
 
-Made = tuple[KernelFn, ImplGraph, api.BuildResult]
 Node = tuple[str, str, list[str]]
-
-
-def made(document: Any, target: str = CHIP) -> Made:
-    """The first template of a graph."""
-    built = api.build(document, target=target)
-    impl = built.schedule[0].groups[0].impls[0]
-    fn = run_passes(lower_kernel(impl, parameter_names(built.graph), built.target))
-    return fn, impl, built
 
 
 def graph(inputs: dict[str, str], nodes: list[Node], outputs: list[str]) -> dict[str, Any]:
@@ -48,39 +34,6 @@ def graph(inputs: dict[str, str], nodes: list[Node], outputs: list[str]) -> dict
         ],
         "outputs": outputs,
     }
-
-
-def statements(body: tuple[Stmt, ...]) -> Iterator[Stmt]:
-    for s in body:
-        yield s
-        if isinstance(s, For):
-            yield from statements(s.body)
-
-
-def functions(fn: KernelFn) -> list[Function]:
-    return [s for s in statements(fn.body) if isinstance(s, Function)]
-
-
-def calls(fn: KernelFn) -> list[Call]:
-    return [s for s in statements(fn.body) if isinstance(s, Call)]
-
-
-def findings(m: Made, change: Callable[[Function], Function]) -> list[str]:
-    """What the check says of a kernel whose functions were changed."""
-    fn, impl, built = m
-
-    def of(body: tuple[Stmt, ...]) -> tuple[Stmt, ...]:
-        out: list[Stmt] = []
-        for s in body:
-            if isinstance(s, Function):
-                s = change(s)
-            elif isinstance(s, For):
-                s = replace(s, body=of(s.body))
-            out.append(s)
-        return tuple(out)
-
-    kernel = Kernel(replace(fn, body=of(fn.body)), impl, built.graph, built.target)
-    return [f.message for f in functions_on_registers_are_whole(kernel)]
 
 
 @pytest.fixture(scope="module")

@@ -1,0 +1,135 @@
+"""What rows cost in registers and as calls on UB, by the cost model: where registers take longer, calls stay calls.
+
+A row that is not a whole number of registers wastes lanes of its last one, where a call goes through all rows at once.
+Calls are taken for as cheap as they can be: tiles have as many rows as there is room for, so that heads count little.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import cache
+
+from autofuse.codegen.functions import FUNCTIONS
+from autofuse.codegen.ir.kernel_ir import Call, RowLoop, RowStep
+from autofuse.codegen.passes.row_calls import RowCalls, row_operation
+from autofuse.implgraph.ir.dtypes import DType
+from autofuse.implgraph.ops.registry import all_ops
+from autofuse.schedule.cost.cost import Call as Cost
+from autofuse.schedule.cost.cost import call_cycles
+from autofuse.targets import TargetSpec
+
+__all__ = ["PORTS", "calls_take", "kinds_of_calls", "rows_take"]
+
+#: Cycles of UB for a register: two loads go at a time, or a load beside a store.
+PORTS = {"load": 0.5, "store": 1.0}
+#: The rows of the vector table for steps that are no calls.
+_STEPS = {
+    "start": "duplicate",
+    "fill": "select",
+    "join": "binary",
+    "reduce": "reduce",
+    "spread": "duplicate",
+}
+
+
+@cache
+def kinds_of_calls() -> dict[str, str]:
+    """The row of a target's vector table for calls of Ascend C."""
+    found: dict[str, str] = {}
+    for row in all_ops():
+        call = row.call
+        if call is not None and call.api not in FUNCTIONS and row.cost != "none":
+            found.setdefault(call.api, row.cost)
+    return found
+
+
+def _kind(s: Call) -> str:
+    if s.api == "Reduce":
+        return "block_reduce"
+    if s.api == "Broadcast":
+        return "broadcast"
+    name = row_operation(s)[0] if s.api == "WithRows" else s.api
+    return kinds_of_calls().get(name, "unary")
+
+
+def _cycles(kind: str, count: float, bits: int, chip: TargetSpec) -> float:
+    return call_cycles(Cost(kind, count, bits), chip)[1]
+
+
+def _head(rows: float, chip: TargetSpec) -> float:
+    """What a row bears of an instruction's head, and of the wait for the one before."""
+    return (chip.vector["unary"].head + chip.model.vector_gap) / max(rows, 1)
+
+
+def rows_take(
+    steps: Sequence[RowStep | RowLoop], calls: Sequence[Call], rows: float, chip: TargetSpec
+) -> float:
+    """Cycles of a row in registers: the longer of its operations, one at a time, and its loads and stores.
+
+    Args:
+        steps: those of a row.
+        calls: whose parts they are.
+        rows: of a tile, at most.
+        chip: the target.
+    """
+    lanes = chip.arch.vector_bytes // 4
+    work = ports = 0.0
+    for s in steps:
+        times, here = (s.times, s.steps) if isinstance(s, RowLoop) else (1, (s,))
+        for x in here:
+            if x.op in PORTS:
+                ports += times * PORTS[x.op]
+            elif x.op in ("stores_wait", "loads_wait"):
+                work += times * chip.model.vector_gap
+            else:
+                kind = _STEPS[x.op] if x.op in _STEPS else _kind(calls[x.call])
+                work += times * _cycles(kind, lanes, 32, chip)
+    return max(work, ports) + _head(rows, chip)
+
+
+def calls_take(
+    r: RowCalls, calls: Sequence[Call], dtypes: dict[str, DType], rows: float, chip: TargetSpec
+) -> float:
+    """Cycles of a row of calls on UB, at least; those side by side on the same elements are one function.
+
+    Args:
+        r: what they do to rows.
+        calls: these, in order.
+        dtypes: of all tensors.
+        rows: of a tile, at most.
+        chip: the target.
+    """
+    found, before = 0.0, ""
+    for s in calls:
+        tensors = [s.writes[0], *s.reads]
+        bits = max([8 * dtypes[x].itemsize for x in tensors if dtypes[x].kind != "m"], default=8)
+        wide = any([x in r.full for x in tensors])
+        found += _cycles(_kind(s), r.pitch if wide else 1, bits, chip)
+        now = s.api if s.api in FUNCTIONS else "wide" if wide else "single"
+        if now not in FUNCTIONS:
+            found += _head(rows, chip) * (now != before)
+        else:
+            found += _beside(s, r, bits, rows, chip)
+        before = now
+    return found
+
+
+def _beside(s: Call, r: RowCalls, bits: int, rows: float, chip: TargetSpec) -> float:
+    """What a function of ``device_templates/`` takes beside one pass over the row."""
+    block, lanes = 8 * chip.arch.block_bytes // bits, 8 * chip.arch.vector_bytes // bits
+    most = chip.arch.repeats_max
+
+    def heads(elements: int) -> float:
+        """An instruction goes through the rows, 256 bytes of each, or along one row."""
+        registers = -(-elements // lanes)
+        return _head(1, chip) * min(registers / min(rows, most), -(-registers // most))
+
+    if s.api != "Reduce":
+        # The element of a row goes to a block, and the blocks to what is computed with them.
+        return _cycles("broadcast", block, bits, chip) + heads(r.pitch)
+    # A block to an element, again and again.
+    found, left = heads(r.length), -(-r.length // block)
+    while left > 1:
+        found += _cycles("block_reduce", left, bits, chip) + heads(left)
+        left = -(-left // block)
+    return found

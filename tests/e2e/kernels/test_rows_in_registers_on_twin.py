@@ -1,0 +1,130 @@
+"""Rows in vector registers in the twin: dtypes, tails, orders of accesses to UB, and faults that have to show."""
+
+from __future__ import annotations
+
+from random import Random
+from typing import Any
+
+import pytest
+from row_graphs import NORMS, layer_norm, random_rows, reduced, softmax
+
+from autofuse import api
+from autofuse.results import BuildResult
+from autofuse.twin.verify.verify import verify_kernel
+
+pytestmark = [pytest.mark.twin, pytest.mark.slow]
+
+CHIP = "ascend950pr"
+#: Rows and their elements: registers with a tail, prime numbers, one row, more than fit the registers.
+SHAPES = ((77, 250), (41, 1021), (1, 768), (130, 2100))
+#: The orders of accesses to UB.
+SEEDS = (0, 1, 2, 3)
+
+
+def built(document: Any) -> BuildResult:
+    return api.build(document, target=CHIP, verify_ir=True)
+
+
+def text_of(b: BuildResult) -> str:
+    return b.files[f"device/{b.name}_kernel.cpp"]
+
+
+def said(b: BuildResult, text: str | None = None, seed: int = 0) -> list[str]:
+    """What checked mode finds."""
+    path = f"device/{b.name}_kernel.cpp"
+    files = {**b.files, path: text or b.files[path]}
+    report = verify_kernel(
+        files, b.graph, count=1, opt="-O0", check="all", check_seed=seed, special=not text
+    )
+    return [] if report.ok else [str(d) for d in report.diagnostics]
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+@pytest.mark.parametrize("name", NORMS)
+def test_rows(name: str, shape: tuple[int, int]) -> None:
+    dtypes = ("float32", "float16", "bfloat16")
+    which = (list(NORMS).index(name) + SHAPES.index(shape)) % len(dtypes)
+    b = built(NORMS[name](*shape, dtypes[which]))
+    assert "uint16_t rows" in text_of(b)
+    for seed in SEEDS:
+        assert said(b, seed=seed) == []
+
+
+@pytest.mark.parametrize("op", ["ReduceSum", "ReduceMax", "ReduceMin"])
+@pytest.mark.parametrize("dtype", ["int32", "float16", "float32"])
+def test_reductions(op: str, dtype: str) -> None:
+    """Special values among the data: infinities, NaN, the least and the greatest numbers."""
+    assert said(built(reduced(op, 41, 499, dtype))) == []
+
+
+@pytest.mark.parametrize("cols", [1, 7, 65])
+def test_short_rows(cols: int) -> None:
+    for seed in SEEDS:
+        assert said(built(softmax(300, cols)), seed=seed) == []
+
+
+@pytest.mark.parametrize("number", range(12))
+def test_random_graphs(number: int) -> None:
+    rng = Random(f"rows in registers {number}")
+    cols = rng.choice([128, 255, 499, 1024, 1999])
+    b = built(random_rows(rng, rng.choice([1, 65, 130]), cols, rng.choice(["float32", "int32"])))
+    assert said(b, seed=number % 4) == []
+
+
+FAULTS = {
+    "a mask of other lanes": ("part_lanes = 38;", "part_lanes = 40;"),
+    "a mask of fewer lanes": ("part_lanes = 38;", "part_lanes = 37;"),
+    "lanes of the row that are not stored": ("row_lanes = 40;", "row_lanes = 30;"),
+    "another neutral element": ("Duplicate(zero_float32, 0.0f)", "Duplicate(zero_float32, 9.0f)"),
+    "a join of other registers": (
+        "x_local_reg2, x_local_reg3, all",
+        "x_local_reg2, x_local_reg2, all",
+    ),
+    "another reduction": ("Reduce<Reg::ReduceType::SUM>", "Reduce<Reg::ReduceType::MAX>"),
+    "rows that lie apart": ("x_local + r * 1000 + 64", "x_local + r * 998 + 64"),
+    "a row less": ("r < rows", "r + 1 < rows"),
+    "the wrong part of a row": ("r * 1000 + 128", "r * 1000 + 192"),
+}
+
+
+@pytest.fixture(scope="module")
+def norm() -> BuildResult:
+    return built(layer_norm(200, 998))
+
+
+def test_a_norm_without_faults(norm: BuildResult) -> None:
+    assert said(norm) == []
+
+
+@pytest.mark.parametrize("fault", FAULTS)
+def test_a_fault_is_found(norm: BuildResult, fault: str) -> None:
+    text, (right, wrong) = text_of(norm), FAULTS[fault]
+    assert right in text
+    assert said(norm, text.replace(right, wrong)) != []
+
+
+STREAMED_FAULTS = {
+    "no barrier before what was stored is loaded": (
+        "Reg::LocalMemBar<Reg::MemType::VEC_STORE, Reg::MemType::VEC_LOAD>();",
+        "",
+    ),
+    "no barrier before what was loaded is stored": (
+        "Reg::LocalMemBar<Reg::MemType::VEC_LOAD, Reg::MemType::VEC_STORE>();",
+        "",
+    ),
+    "partial results that begin with another number": ("_reg2, 0.0f)", "_reg2, 1.0f)"),
+    "a loop that ends early": ("i < 8;", "i < 7;"),
+    "iterations that overlap": ("i * 256", "i * 192"),
+}
+
+
+@pytest.fixture(scope="module")
+def streamed() -> BuildResult:
+    return built(softmax(400, 2100))
+
+
+@pytest.mark.parametrize("fault", STREAMED_FAULTS)
+def test_a_fault_of_streamed_rows_is_found(streamed: BuildResult, fault: str) -> None:
+    text, (right, wrong) = text_of(streamed), STREAMED_FAULTS[fault]
+    assert right in text
+    assert said(streamed, text.replace(right, wrong), seed=1) != []
