@@ -134,6 +134,7 @@ class Card:
         cores: its multiprocessors.
         capability: as ``90`` for 9.0.
         shared_bytes: of shared memory that a block may have.
+        lost: why this process cannot use it any more; empty while it can.
     """
 
     def __init__(self, index: int) -> None:
@@ -149,7 +150,7 @@ class Card:
                 hint="without --device the kernel runs on the CPU twin",
             ) from e
         self._start(index)
-        self.index = index
+        self.index, self.lost = index, ""
         device, text = c_int(), ctypes.create_string_buffer(128)
         self.call("cuDeviceGet", byref(device), index)
         self.call("cuDeviceGetName", text, len(text), device)
@@ -175,7 +176,14 @@ class Card:
             )
 
     def use(self) -> None:
-        """Make this thread one that uses the card."""
+        """Make this thread one that uses the card.
+
+        Raises:
+            AutofuseError: AF5003, a kernel failed on it in this process.
+        """
+        if self.lost:
+            text = f"this process cannot use {self.name} any more: {self.lost}"
+            raise AutofuseError.of("AF5003", text, hint="run the kernel in another process")
         self.call("cuCtxSetCurrent", self._context)
 
     def call(self, name: str, *arguments: Any) -> None:
@@ -256,11 +264,12 @@ class Card:
         tries = 0
         while code := self._library.cuStreamQuery(None):
             if code != _NOT_READY:
+                self.lost = "a kernel failed on it"
                 raise self._failed("the kernel", code)
             if time.monotonic() > end:
-                raise AutofuseError.of(
-                    "AF5003", f"the kernel does not end within {seconds:g} s on the card"
-                )
+                self.lost = "a kernel did not end on it"
+                text = f"the kernel does not end within {seconds:g} s on the card"
+                raise AutofuseError.of("AF5003", text)
             time.sleep(_POLL[min(tries // 100, len(_POLL) - 1)])
             tries += 1
 

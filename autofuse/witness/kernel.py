@@ -18,48 +18,48 @@ from autofuse.twin.run.compile import QUICK, compile_kernel, level
 from autofuse.twin.run.kernel import Frame, TwinKernel, chip_of, needs_launcher
 from autofuse.twin.run.native import KernelLibrary
 from autofuse.twin.verify.split import read_parts
+from autofuse.witness.devices import card_index
 from autofuse.witness.driver import Card, Function, open_card
-from autofuse.witness.nvcc import ENTRY, THREADS, compile_for_card
+from autofuse.witness.nvcc import CAPABILITY, ENTRY, THREADS, compile_for_card
 
-__all__ = ["ARCHITECTURE", "CudaKernel", "card_index", "launch", "ub_of"]
+__all__ = ["ARCHITECTURE", "CudaKernel", "check_chip", "launch", "runs_on_cards"]
 
 #: Whose calls the headers for a card have.
 ARCHITECTURE = "2201"
-#: Targets whose UB fits in the shared memory of a card, for the hint.
-_FITS = "ascend910b-cuda"
-_WORDS = re.compile(r"cuda(?::(0|[1-9][0-9]?))?")
 _SYNCED = re.compile(r"\bSyncAll\s*\(")
 _TIMEOUT = 60.0
 _MAX_LAUNCHES = 1_000_000
 
 
-def card_index(device: str) -> int | None:
-    """The card that a text such as ``cuda:1`` names; None where it names none."""
-    m = _WORDS.fullmatch(device)
-    return int(m[1] or 0) if m else None
-
-
-def ub_of(files: Mapping[str, str], graph: FusionGraph) -> int:
-    """Bytes of UB that a kernel may use.
+def runs_on_cards(files: Mapping[str, str], graph: FusionGraph) -> TargetSpec:
+    """The chip that a kernel was written for, whose UB and cores a card stands in for.
 
     Raises:
         AutofuseError: AF5007, the kernel is one of several, or not in Ascend C, or for an architecture whose calls the
             headers for a card lack.
     """
-    parts = read_parts(files, graph.name)
-    chip: TargetSpec | None = None if parts else chip_of(files, graph.name)
-    if parts:
+    if read_parts(files, graph.name):
         text = f"{graph.label} is a graph of several kernels, whose driver does not run on a card"
-        raise AutofuseError.of("AF5007", text, hint="without --device it runs on the CPU twin")
+        hint = "its parts run one by one: build --split writes each into a folder under parts/"
+        raise AutofuseError.of("AF5007", text, hint=hint)
     needs_launcher(graph, files)
-    if chip is None or chip.arch.name != ARCHITECTURE:
-        what = "no kernel of Ascend C" if chip is None else f"for {chip.name}"
-        raise AutofuseError.of(
-            "AF5007",
-            f"{graph.label} is {what}: a card runs those of architecture {ARCHITECTURE}",
-            hint=f"-t {_FITS} writes a kernel that a card runs",
+    chip = chip_of(files, graph.name)
+    if chip is None:
+        text = f"{graph.label} is no kernel of Ascend C whose metadata name its target"
+        raise AutofuseError.of("AF5007", text, hint="without --device it runs on the CPU twin")
+    check_chip(chip)
+    return chip
+
+
+def check_chip(chip: TargetSpec) -> None:
+    """Raises AF5007 for a chip whose calls the headers for a card lack."""
+    if chip.arch.name != ARCHITECTURE:
+        text = (
+            f"kernels for {chip.name} do not run on a card: the headers for a card have the calls of "
+            f"architecture {ARCHITECTURE}, not those of {chip.arch.name}"
         )
-    return chip.ub_usable
+        hint = "without --device they run on the CPU twin; -t ascend910b1 is a target of that architecture"
+        raise AutofuseError.of("AF5007", text, hint=hint)
 
 
 class CudaKernel(TwinKernel):
@@ -71,6 +71,7 @@ class CudaKernel(TwinKernel):
         device: ``cuda`` or ``cuda:INDEX``.
         timeout: seconds that a launch may take.
         library: the host functions, where they are loaded already.
+        image: the binary, where it is compiled already.
 
     Raises:
         AutofuseError: AF5001 nvcc or the card are missing, AF5002 the kernel does not compile, AF5007 the kernel is
@@ -87,26 +88,34 @@ class CudaKernel(TwinKernel):
         *,
         timeout: float = _TIMEOUT,
         library: KernelLibrary | None = None,
+        image: bytes | None = None,
     ) -> None:
         index = card_index(device)
         if index is None:
             text = f"kernels of Ascend C run on cuda or cuda:N, not on {device!r}"
             raise AutofuseError.of("AF5007", text, hint="--device cuda is the first card")
-        self._ub = ub_of(files, graph)
+        chip = runs_on_cards(files, graph)
+        self._ub = chip.ub_usable
         self.card: Card = open_card(index)
+        if self.card.capability < CAPABILITY:
+            text = (
+                f"{self.card.name} has compute capability {self.card.capability / 10}: kernels of Ascend C need "
+                f"{CAPABILITY / 10} or later, for barriers and shared memory"
+            )
+            raise AutofuseError.of("AF5007", text, hint="without --device they run on the CPU twin")
         # A card that is missing is said before anything is compiled, and what nvcc needs before what g++ needs.
-        image = compile_for_card(files, graph.name, self.card.capability)
+        image = image or compile_for_card(files, graph.name, self.card.capability)
         path = Path() if library else compile_kernel(files, graph.name, opt=level(QUICK))
-        super().__init__(path, graph, chip=chip_of(files, graph.name), library=library)
+        super().__init__(path, graph, chip=chip, library=library)
         self.device, self.timeout = f"cuda:{index}", timeout
         self._together = bool(_SYNCED.search(files[f"device/{graph.name}_kernel.cpp"]))
         self._function: Function = self.card.function(image, ENTRY)
         if self._ub > self._function.room:
             raise AutofuseError.of(
                 "AF5007",
-                f"{graph.label} may use {self._ub} bytes of UB, and a block on {self.card.name} has "
-                f"{max(self._function.room, 0)} bytes of shared memory",
-                hint=f"-t {_FITS} writes a kernel that fits",
+                f"{graph.label} may use the {self._ub} bytes of UB of {chip.name}, and a block on {self.card.name} "
+                f"has {max(self._function.room, 0)} bytes of shared memory",
+                hint="without --device it runs on the CPU twin",
             )
 
     def _launch(
@@ -185,7 +194,8 @@ class CudaKernel(TwinKernel):
                 self.card.to_card(there[address], address, size)
             yield tuple(there[r.address] for r in frame.regions)
         finally:
-            for at in there.values():
+            # What a kernel holds that goes on for ever cannot be given back: the call would wait for it.
+            for at in () if self.card.lost else there.values():
                 self.card.free(at)
 
 

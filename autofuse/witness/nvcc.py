@@ -35,6 +35,7 @@ __all__ = [
     "compile_for_card",
     "find_nvcc",
     "headers",
+    "source_digest",
     "unit",
 ]
 
@@ -174,9 +175,7 @@ def compile_for_card(files: Mapping[str, str], name: str, capability: int = CAPA
     Raises:
         AutofuseError: AF5001 no nvcc, AF5002 the code does not compile.
     """
-    nvcc, own = find_nvcc(), headers()
-    texts = {p: t for p, t in files.items() if _is_device_code(p)}
-    texts[_UNIT] = unit(name)
+    nvcc, own, texts = find_nvcc(), headers(), _sources(files, name)
     cmd = command(nvcc.path, own.include, capability)
     key = key_of(texts, cmd, nvcc, own.digest)
 
@@ -188,6 +187,24 @@ def compile_for_card(files: Mapping[str, str], name: str, capability: int = CAPA
         return (cache.entry("kernels", key, _RESULT, make) / _RESULT).read_bytes()
     except CompilerFailedError as e:
         raise _refused(e, texts, key, name) from None
+
+
+def source_digest(files: Mapping[str, str], name: str, capability: int = CAPABILITY) -> str:
+    """What tells two binaries apart that one compiler makes: sources, headers, options.
+
+    Args:
+        files: as for :func:`compile_for_card`.
+        name: as there.
+        capability: as there.
+    """
+    h = hashlib.sha256(shlex.join([*_FLAGS, str(capability), headers().digest]).encode())
+    for path, text in sorted(_sources(files, name).items()):
+        h.update(path.encode() + b"\0" + hashlib.sha256(text.encode()).digest())
+    return h.hexdigest()
+
+
+def _sources(files: Mapping[str, str], name: str) -> dict[str, str]:
+    return {p: t for p, t in files.items() if _is_device_code(p)} | {_UNIT: unit(name)}
 
 
 def _is_device_code(path: str) -> bool:

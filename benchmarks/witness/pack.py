@@ -96,11 +96,11 @@ def runs_of(kernel: TwinKernel, o: Options) -> Iterator[PackedRun]:
             )
 
 
-def pack_one(path: Path, name: str, o: Options) -> str:
+def pack_one(source: Path | FusionGraph, name: str, o: Options) -> str:
     """Pack a graph; what came of it in words."""
     start = time.perf_counter()
     try:
-        graph = api.read(path)
+        graph = api.read(source)
         if elements_of(graph, {s.name: s.min for s in graph.symbols}) > max(4 * o.most, o.large):
             graph = shrink(graph, o.most)
         built = api.build(graph, target=o.target)
@@ -110,15 +110,16 @@ def pack_one(path: Path, name: str, o: Options) -> str:
         runs = list(runs_of(kernel, o))
     except AutofuseError as e:
         return f"{name}: left out: {e.diagnostics[0].code} {e.diagnostics[0].message[:80]}"
-    code = {
-        p: t
-        for p, t in files.items()
-        if p.startswith(("device/", "include/"))
-        or p in (f"{built.graph.name}.json", "autofuse_tiling_data.h")
-    }
-    code[f"host/{built.graph.name}_launch.cpp"] = ""
+    code = packed_files(files, built.graph.name)
     write_case(o.folder, PackedCase(name, built.graph, code, kernel.key_count, runs))
     return f"{name}: {len(runs)} runs, {time.perf_counter() - start:.1f} s"
+
+
+def packed_files(files: Mapping[str, str], name: str) -> dict[str, str]:
+    """What is compiled for a card, and what says how it is called; the launcher is there by name only."""
+    wanted = (f"{name}.json", "autofuse_tiling_data.h")
+    kept = {p: t for p, t in files.items() if p.startswith(("device/", "include/")) or p in wanted}
+    return {**kept, f"host/{name}_launch.cpp": ""}
 
 
 def copy_code(folder: Path) -> None:
@@ -180,12 +181,17 @@ def main(argv: list[str] | None = None) -> int:
     )
     parser.add_argument("--large", type=int, default=0, help="elements of one more set of sizes")
     parser.add_argument("--limit", type=int, help="so many files of a folder, chosen by the seed")
+    parser.add_argument("--ops", action="store_true", help="every op of the registry by dtype")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--jobs", type=int, default=1)
     args = parser.parse_args(argv)
     o = Options(args.folder, args.target, args.sizes, args.most, args.large, args.seed)
-    wanted = graphs_of(args.graphs, args.limit, args.seed)
+    wanted: dict[str, Path | FusionGraph] = dict(graphs_of(args.graphs, args.limit, args.seed))
     there = {p.name for p in (args.folder / "cases").glob("*.json.gz")}
+    if args.ops:
+        from op_kernels import op_kernels
+
+        wanted |= dict(op_kernels())
     todo = {n: p for n, p in wanted.items() if f"{n}.json.gz" not in there}
     copy_code(args.folder)
     with ProcessPoolExecutor(args.jobs) as pool:

@@ -10,6 +10,7 @@ import base64
 import gzip
 import hashlib
 import json
+import lzma
 import zlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -155,6 +156,36 @@ def read_case(folder: Path, name: str) -> PackedCase:
 def names_in(folder: Path) -> list[str]:
     """The cases of a packed campaign."""
     return sorted(p.name.removesuffix(".json.gz") for p in (folder / "cases").glob("*.json.gz"))
+
+
+def write_binary(folder: Path, name: str, digest: str, binary: bytes) -> None:
+    """Keep the binary of a case, with the digest of what it was compiled from."""
+    (folder / "binaries").mkdir(exist_ok=True)
+    place = folder / "binaries" / f"{name}.xz"
+    made = place.with_suffix(".tmp")
+    made.write_bytes(lzma.compress(digest.encode() + b"\n" + binary))
+    made.rename(place)
+
+
+def read_binary(folder: Path, name: str, digest: str) -> bytes | None:
+    """The binary of a case, if there is one that was compiled from just this."""
+    place = folder / "binaries" / f"{name}.xz"
+    if not place.exists():
+        return None
+    known, _, binary = lzma.decompress(place.read_bytes()).partition(b"\n")
+    return binary if known == digest.encode() else None
+
+
+def longest_first(folder: Path, names: Sequence[str]) -> list[str]:
+    """The cases in order of the size of their sources: what compiles longest begins first."""
+
+    def size(name: str) -> int:
+        document = json.loads(gzip.decompress((folder / "cases" / f"{name}.json.gz").read_bytes()))
+        return sum(
+            (folder / "texts" / f"{d}.gz").stat().st_size for d in document["files"].values()
+        )
+
+    return sorted(names, key=lambda n: (-size(n), n))
 
 
 class PackedLibrary:
