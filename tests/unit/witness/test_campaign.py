@@ -6,11 +6,13 @@ from types import SimpleNamespace
 
 import campaign
 import mutants
+import op_kernels
 import pack
 import packed
 import pytest
 
 from autofuse import api
+from autofuse.implgraph.ops.registry import all_ops
 from autofuse.twin.run.compile import QUICK, compile_kernel
 from autofuse.twin.run.kernel import TwinKernel, chip_of
 from autofuse.witness import kernel
@@ -126,6 +128,21 @@ def test_a_worker_that_is_lost_is_a_row_and_the_next_graph_gets_another(folder, 
     assert worker.run("bad")["failed"] == "exit status 7: gone"
     assert worker.run("good") == {"name": "good", "runs": []}
     worker.close()
+
+
+def test_every_element_wise_op_is_in_a_kernel():
+    kernels = dict(op_kernels.op_kernels())
+    ops = {n.op for g in kernels.values() for n in g.nodes}
+    assert ops == {r.name for r in all_ops(user=True) if r.compute_type == "elewise"}
+    assert all(set(g.inputs) <= set(g.tensors) for g in kernels.values())
+    assert {t.dtype.name for g in kernels.values() for t in g.tensors.values()} >= {
+        "float32",
+        "float16",
+        "bfloat16",
+        "int8",
+        "int64",
+        "bool",
+    }
 
 
 TEXT = """\

@@ -194,9 +194,7 @@ def test_digests_of_sources_tell_binaries_apart():
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(
-    "name", ["abs_test", "column_sums", "compare_select", "gather_rows", "softmax", "transpose"]
-)
+@pytest.mark.parametrize("name", ["compare_select", "reduce_rows", "transpose"])
 def test_generated_kernels_compile_for_a_card(name, cache_dir):
     del cache_dir
     if shutil.which(knobs.NVCC.get()) is None:
