@@ -336,8 +336,8 @@ def load(
 ) -> TwinKernel | NpuKernel | TritonKernel | CpuKernel:
     """The kernel, or the kernels and their driver, as a function on NumPy arrays.
 
-    Kernels of Ascend C run on the CPU twin or on a chip, kernels of Triton in its interpreter or on a card, C++ loops
-    on this machine.
+    Kernels of Ascend C run on the CPU twin, on a chip or on a card, kernels of Triton in its interpreter or on a card,
+    C++ loops on this machine.
 
     Args:
         built: what :func:`build` or :func:`build_split` returned, or a folder that it was written to.
@@ -345,15 +345,15 @@ def load(
             which takes several times as long; ``fast`` does not.
         check_seed: with ``all``, 0 executes instructions in program order, any other number in an
             order that a chip may choose, as unfavourable as the number makes it.
-        device: ``cpu``; for kernels of Triton also ``cuda`` or ``cuda:N``, for those of Ascend C ``npu`` or ``npu:N``.
+        device: ``cpu``; also ``cuda`` or ``cuda:N``, and for kernels of Ascend C ``npu`` or ``npu:N``.
 
     Returns:
         A callable: arrays in the order of the graph's inputs, or by name; it returns the output, or
         a tuple of them.  Several threads may call it at once.  A kernel of Ascend C and C++ loops run in this
         process.  Compiling takes g++ seconds the first time; the library stays in the cache folder
         (``AUTOFUSE_CACHE_DIR``).  That of Ascend C is unmapped when nothing refers to the callable any more.
-        Kernels of Triton run in another process, which takes seconds to start.  A kernel on a chip needs CANN; it runs
-        in this process, too.
+        Kernels of Triton run in another process, which takes seconds to start.  A kernel on a chip needs CANN, one of
+        Ascend C on a card nvcc and the card's driver; they run in this process, too.
 
     Raises:
         AutofuseError: AF5001 no compiler, or no Triton, AF5002 the code does not compile, AF5015 what was edited does
@@ -379,6 +379,7 @@ def _loaded(
     from autofuse.twin.run.compile import compile_kernel
     from autofuse.twin.run.kernel import TwinKernel, chip_of, needs_launcher
     from autofuse.twin.verify.split import load_split, read_parts
+    from autofuse.witness.devices import card_index
 
     twin_only = {"check": check != "fast", "check_seed": check_seed}
     if module_file(graph) in files:
@@ -391,6 +392,11 @@ def _loaded(
 
         no_twin_options(twin_only)
         return NpuKernel(files, graph, device)
+    if card_index(device) is not None and source_file(graph) not in files:
+        from autofuse.witness.kernel import CudaKernel
+
+        no_twin_options(twin_only)
+        return CudaKernel(files, graph, device)
     only_on_cpu(device)
     if source_file(graph) in files:
         from autofuse.cpu.kernel import CpuKernel
@@ -499,6 +505,7 @@ def verify(
     from autofuse.twin.run.native import CHECKS
     from autofuse.twin.verify import split
     from autofuse.twin.verify.verify import VERIFY_JOB, verify_in_subprocess
+    from autofuse.witness.devices import card_index
 
     built = graph if isinstance(graph, BuildResult | SplitResult) else build(graph, target=target)
     if check not in CHECKS:
@@ -517,6 +524,11 @@ def verify(
 
         no_twin_options({"check": check != "all", "check_seed": check_seed})
         return verify_triton(built.files, built.graph, device=device, seed=seed, **wanted)
+    if isinstance(built.target, TargetSpec) and card_index(device) is not None:
+        from autofuse.witness.verify import verify_ascend
+
+        no_twin_options({"check": check != "all", "check_seed": check_seed})
+        return verify_ascend(built.files, built.graph, device=device, seed=seed, **wanted)
     only_on_cpu(device)
     if isinstance(built.target, CpuTarget):
         from autofuse.cpu.verify import verify_cpu

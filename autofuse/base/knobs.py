@@ -24,6 +24,7 @@ __all__ = [
     "DEBUG",
     "KNOBS",
     "LOG_LEVEL",
+    "NVCC",
     "OPT",
     "STRICT",
     "THREADS",
@@ -152,6 +153,7 @@ CXX = Knob("AUTOFUSE_CXX", "g++", "C++ compiler for the CPU twin", fallback="CXX
 CXXFLAGS: Knob[tuple[str, ...]] = Knob(
     "AUTOFUSE_CXXFLAGS", (), "further compiler flags for the CPU twin"
 )
+NVCC = Knob("AUTOFUSE_NVCC", "nvcc", "CUDA compiler for kernels of Ascend C on a card")
 OPT = Knob(
     "AUTOFUSE_OPT",
     "",
@@ -205,6 +207,7 @@ KNOBS: tuple[Knob[str] | Knob[int] | Knob[bool] | Knob[tuple[str, ...]], ...] = 
     CACHE_MB,
     CXX,
     CXXFLAGS,
+    NVCC,
     OPT,
     COMPILE_TIMEOUT,
     THREADS,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from autofuse.implgraph.ir.frozen import frozen
 
@@ -37,6 +37,10 @@ class DType:
 
     def __str__(self) -> str:
         return self.name
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """One object per row, in a graph from another process, too: dtypes are compared by ``is``."""
+        return dtype, (self.name,)
 
 
 _ROWS = (

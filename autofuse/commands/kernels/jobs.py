@@ -42,6 +42,9 @@ from autofuse.twin.run.kernel import TwinKernel, needs_launcher
 from autofuse.twin.verify.same_code import claim, digest
 from autofuse.twin.verify.split import SplitKernel, read_parts, verify_split
 from autofuse.twin.verify.verify import VerifyReport, verify_kernel
+from autofuse.witness.devices import card_index
+from autofuse.witness.kernel import CudaKernel
+from autofuse.witness.verify import verify_here as verify_on_card
 
 __all__ = ["run_job", "verify_job"]
 
@@ -69,7 +72,7 @@ def _verify(job: Mapping[str, Any], source: Path | FusionGraph) -> dict[str, Any
             fixed sizes become symbols first; ``split``: several kernels where one is not enough;
             ``check`` and ``check_seed`` (or nothing, for ``all`` and 0): see
             ``autofuse.twin.run.kernel.TwinKernel``; ``opt`` (or nothing): see
-            ``autofuse.twin.verify.verify.verify_kernel``; ``device`` (or nothing, for ``cpu``): of kernels of Triton;
+            ``autofuse.twin.verify.verify.verify_kernel``; ``device`` (or nothing, for ``cpu``): where kernels run;
             ``invariant`` (or nothing, for False): as for ``autofuse.build``;
             ``tuning`` (or nothing): a tuning file, for the graph as it is;
             ``against`` (or nothing): the graph file that says what a generated folder, which ``path`` may be, is to
@@ -121,6 +124,9 @@ def _verify(job: Mapping[str, Any], source: Path | FusionGraph) -> dict[str, Any
         report = verify_loops(
             built.files, built.graph, count=options["count"], seed=options["seed"]
         )
+    elif card_index(job.get("device", CPU)) is not None:
+        few = {k: options[k] for k in ("count", "seed")}
+        report = verify_on_card(built.files, built.graph, device=job["device"], **few)
     elif built.split is None:
         report = verify_kernel(built.files, built.graph, **options)
     else:
@@ -164,6 +170,8 @@ def _verify_folder(job: Mapping[str, Any]) -> dict[str, Any]:
             report = verify_here(files, expected, device=job.get("device", CPU), **options)
         elif source_file(graph) in files:
             report = verify_loops(files, expected, **options)
+        elif card_index(job.get("device", CPU)) is not None:
+            report = verify_on_card(files, expected, device=job["device"], **options)
         elif parts:
             report = verify_split(files, expected, parts, **options, **on_twin)
         else:
@@ -234,10 +242,11 @@ def _run(job: Mapping[str, Any]) -> dict[str, Any]:
     expected = _expected(asked, path, job.get("against"))
     given = _given_arrays(asked, job["inputs"])
     sizes = _sizes(asked, given, job["symbols"])
-    if not _is_ascend(path, asked, job["target"]):
+    ascend = _is_ascend(path, asked, job["target"])
+    if not ascend or card_index(job["device"]) is not None:
         no_twin_options(
             {
-                "--key": job["key"] is not None,
+                "--key": job["key"] is not None and not ascend,
                 "--check": job["check"],
                 "--check-seed": job["check_seed"],
                 "--trace": job.get("traces"),
@@ -308,6 +317,8 @@ def _is_ascend(path: Path, graph: FusionGraph, target: str) -> bool:
 
 
 def _runs_on(kernel: TwinKernel | NpuKernel | TritonKernel | CpuKernel) -> str:
+    if isinstance(kernel, CudaKernel):
+        return f"{kernel.device} ({kernel.card.name})"
     if isinstance(kernel, TwinKernel):
         return "the CPU twin"
     if isinstance(kernel, NpuKernel):

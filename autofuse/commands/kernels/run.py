@@ -113,8 +113,8 @@ def run(
     """Run the kernel once and compare it with NumPy.
 
     Kernels of Ascend C run on the CPU twin, or with --device npu:0 on a chip. Those of Triton
-    (-t nvidia-h100) run in its interpreter, or with --device cuda on a card. GRAPH may be a folder
-    that build wrote. Of an ONNX model that is
+    (-t nvidia-h100) run in its interpreter. With --device cuda both run on a card. GRAPH may be a
+    folder that build wrote. Of an ONNX model that is
     more than one kernel, the regions that can be fused run on the twin and the rest by
     onnx.reference, which all of it is compared with. With --trace or --html the run is timed by a
     model of the chip: clocks of every pipe, what each waits for, and the critical path. No time is

@@ -42,6 +42,7 @@ def register(app: typer.Typer) -> None:
             "autofuse verify first.json -t nvidia-h100 --tuning blocks.json",
             "autofuse verify first.json -t cpu          C++ loops on this machine",
             "autofuse verify first.json -t nvidia-h100 --device cuda  on a card",
+            "autofuse verify first.json --device cuda   Ascend C on a card, by nvcc",
             "autofuse verify graphs/ --scheduler tcp://host:8786  on workers of Dask",
         )
     )(verify)
@@ -79,11 +80,11 @@ def verify(
 ) -> None:
     """Run with random data, compare with NumPy.
 
-    Kernels of Ascend C run on the CPU twin. Those of Triton (-t nvidia-h100) run in its interpreter,
-    with --device on a card. Every element of every output is compared, at several shapes of a
-    symbolic graph. A graph with a tensor of more than 2^20 elements (2^16 for the interpreter) is
-    built, and shrunk before it runs. Exit code 1 if a graph fails, or none passes; graphs with an op
-    that autofuse does not know are counted apart.
+    Kernels of Ascend C run on the CPU twin. Those of Triton (-t nvidia-h100) run in its interpreter.
+    With --device cuda both run on a card, those of Ascend C by nvcc. Every element of every output is
+    compared, at several shapes of a symbolic graph. A graph with a tensor of more than 2^20 elements
+    (2^16 for the interpreter) is built, and shrunk before it runs. Exit code 1 if a graph fails, or
+    none passes; graphs with an op that autofuse does not know are counted apart.
     """
 
     def action() -> Outcome:

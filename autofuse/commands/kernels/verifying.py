@@ -33,6 +33,9 @@ from autofuse.twin.run.compile import twin_files
 from autofuse.twin.run.compiler import toolchain
 from autofuse.twin.run.worker import Outcome as JobOutcome
 from autofuse.twin.run.worker import WorkerPool
+from autofuse.witness.devices import card_index
+from autofuse.witness.kernel import check_chip
+from autofuse.witness.nvcc import find_nvcc
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -76,6 +79,9 @@ def verify(
         no_twin_options({"--check": check, "--check-seed": check_seed})
     if isinstance(spec, GpuTarget):
         most = most if on_card else INTERPRETED_ELEMENTS
+    elif isinstance(spec, TargetSpec) and card_index(device) is not None:
+        check_chip(spec)
+        no_twin_options({"--check": check, "--check-seed": check_seed})
     else:
         only_on_cpu(device)
     if scheduler is None:
@@ -138,6 +144,8 @@ def _needed_here(spec: Target, device: str) -> None:
         toolchain()
     if isinstance(spec, TargetSpec):
         twin_files()
+        if device != CPU:
+            find_nvcc()
 
 
 def _verified_here(
@@ -145,10 +153,11 @@ def _verified_here(
 ) -> list[JobOutcome]:
     # One process has the card to itself.
     workers = min(jobs or (1 if device != CPU else os.cpu_count()) or 1, len(items))
-    with (
-        cache.scratch() as claims,
-        WorkerPool(JOB, workers=workers, memory_mb=memory_limit(device)) as pool,
-    ):
+    pool = WorkerPool(JOB, workers=workers, memory_mb=memory_limit(device))
+    if device != CPU:
+        # A kernel that fails on a card takes it from its process.
+        pool.jobs_per_worker = 1
+    with cache.scratch() as claims, pool:
         return verified_once(pool, items, claims, tick)
 
 

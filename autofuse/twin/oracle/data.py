@@ -41,6 +41,9 @@ _MOVED = frozenset({"view", "broadcast", "transpose", "slice", "concat", "gather
 
 _TIE_RATE = 0.08
 _EXTREME_RATE = 0.004
+#: Powers of 2 that magnitudes are spread over, bits of a mantissa, and the bits of the smallest magnitude.
+_BINADES, _MANTISSA = 6, 23
+_FIRST_BITS = (127 - 3) << _MANTISSA
 #: What divisors are in place of 0.
 _FOR_ZERO = 0.5
 _PROBE = np.array([1e-3, 0.25, 0.75, 1.0, 1.5, 3.0, 40.0])
@@ -91,12 +94,14 @@ def _values(rng: np.random.Generator, dtype: DType, n: int, positive: bool) -> A
         return np.asarray(rng.integers(0, 2, n, dtype=np.uint8).astype(np.bool_))
     if dtype.kind in "iu":
         return _integers(rng, np_type, n)
-    # Magnitudes from 1/8 to 8, spread evenly over the exponents.
+    # Magnitudes from 1/8 to 8, spread evenly over the exponents, and evenly between two powers of 2: the bits of a
+    # number are a line in its exponent.  ``exp2`` would differ in the last bit from one CPU to another.
     # In place: what is drawn for a large tensor is as large as it.
     x = rng.random(n, dtype=np.float32)
-    x *= np.float32(6.0)
-    x -= np.float32(3.0)
-    np.exp2(x, out=x)
+    x *= np.float32(_BINADES << _MANTISSA)
+    bits = x.view(np.int32)
+    np.copyto(bits, x, casting="unsafe")
+    bits += _FIRST_BITS
     drawn = np.empty(n, np.float32)
     if not positive:
         rng.random(dtype=np.float32, out=drawn)

@@ -142,7 +142,7 @@ def _package_folders() -> list[Path]:
     spec = importlib.util.find_spec("autofuse._twin")
     if spec is not None and spec.origin:
         homes.append(Path(spec.origin).resolve().parent)
-    package = Path(__file__).resolve().parent.parent
+    package = Path(__file__).resolve().parents[2]
     homes.append(package)
     out = [d for h in homes for d in (h / "include", h / "lib", h)]
     checkout = package.parent

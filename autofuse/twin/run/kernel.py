@@ -113,6 +113,7 @@ class TwinKernel:
             compiled with ``checked=True``.  ``fast`` leaves that out.
         check_seed: with ``all``, 0 executes in program order, any other number in an order that a chip may choose.
         chip: whose UB the kernel may use and whose calls it may make; None for Atlas A2.
+        library: it, where it is loaded already.
 
     Raises:
         AutofuseError: AF5003, the library cannot be loaded.
@@ -131,6 +132,7 @@ class TwinKernel:
         check: str = "fast",
         check_seed: int = 0,
         chip: TargetSpec | None = None,
+        library: KernelLibrary | None = None,
     ) -> None:
         if check not in CHECKS:
             raise ValueError(f"check is one of {', '.join(CHECKS)}, not {check!r}")
@@ -139,7 +141,7 @@ class TwinKernel:
         self.chip = chip
         self.path = path
         self.graph = graph
-        self.library = KernelLibrary(path)
+        self.library = KernelLibrary(path) if library is None else library
 
     @property
     def flushes(self) -> bool:

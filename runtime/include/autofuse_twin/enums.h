@@ -46,6 +46,9 @@ enum class HardEvent : uint8_t {
     MTE2_FIX, FIX_MTE2, FIX_S, M_S, FIX_MTE3, MTE1_FIX, FIX_MTE1, FIX_FIX, MAX
 };
 
+enum class ReduceOrder : uint8_t { ORDER_VALUE_INDEX = 0, ORDER_INDEX_VALUE, ORDER_ONLY_VALUE, ORDER_ONLY_INDEX };
+enum class ReduceType : uint8_t { SUM = 0, MAX, MIN };
+
 constexpr uint64_t MASK_PLACEHOLDER = 0;
 constexpr uint64_t MASK_PLACEHOLDER_LIST[2] = {0, 0};
 constexpr int32_t DEFAULT_BLK_STRIDE = 1;
@@ -53,11 +56,12 @@ constexpr int32_t DEFAULT_REPEAT_STRIDE = 8;
 constexpr int32_t DEFAULT_BLK_NUM = 8;
 constexpr int32_t DEFAULT_BLK_SIZE = 256;
 constexpr int32_t ONE_BLK_SIZE = 32;
+constexpr int32_t NCHW_CONV_ADDR_LIST_SIZE = 16;
 
 // Block copy between GM and UB, or inside UB. Everything counts 32-byte blocks; strides are gaps (end to start).
 struct DataCopyParams {
-    DataCopyParams() = default;
-    DataCopyParams(uint16_t count, uint16_t len, uint16_t srcStrideIn, uint16_t dstStrideIn)
+    constexpr DataCopyParams() = default;
+    constexpr DataCopyParams(uint16_t count, uint16_t len, uint16_t srcStrideIn, uint16_t dstStrideIn)
         : blockCount(count), blockLen(len), srcStride(srcStrideIn), dstStride(dstStrideIn) {}
     uint16_t blockCount = 1;
     uint16_t blockLen = 0;
@@ -73,8 +77,8 @@ struct DataCopyParams {
 
 // Padded copy: blockLen in bytes; the GM-side stride in bytes, the UB-side stride in 32-byte blocks (both gaps).
 struct DataCopyExtParams {
-    DataCopyExtParams() = default;
-    DataCopyExtParams(uint16_t count, uint32_t len, uint32_t srcStrideIn, uint32_t dstStrideIn, uint32_t rsvIn)
+    constexpr DataCopyExtParams() = default;
+    constexpr DataCopyExtParams(uint16_t count, uint32_t len, uint32_t srcStrideIn, uint32_t dstStrideIn, uint32_t rsvIn)
         : blockCount(count), blockLen(len), srcStride(srcStrideIn), dstStride(dstStrideIn), rsv(rsvIn) {}
     uint16_t blockCount = 1;
     uint32_t blockLen = 0;
@@ -86,8 +90,8 @@ struct DataCopyExtParams {
 // Paddings in elements, each at most 32 bytes.
 template <typename T>
 struct DataCopyPadExtParams {
-    DataCopyPadExtParams() = default;
-    DataCopyPadExtParams(bool isPadIn, uint8_t left, uint8_t right, T value)
+    constexpr DataCopyPadExtParams() = default;
+    constexpr DataCopyPadExtParams(bool isPadIn, uint8_t left, uint8_t right, T value)
         : isPad(isPadIn), leftPadding(left), rightPadding(right), paddingValue(value) {}
     bool isPad = false;
     uint8_t leftPadding = 0;
@@ -96,8 +100,8 @@ struct DataCopyPadExtParams {
 };
 
 struct DataCopyPadParams {
-    DataCopyPadParams() = default;
-    DataCopyPadParams(bool isPadIn, uint8_t left, uint8_t right, uint64_t value)
+    constexpr DataCopyPadParams() = default;
+    constexpr DataCopyPadParams(bool isPadIn, uint8_t left, uint8_t right, uint64_t value)
         : isPad(isPadIn), leftPadding(left), rightPadding(right), paddingValue(value) {}
     bool isPad = false;
     uint8_t leftPadding = 0;
@@ -107,10 +111,10 @@ struct DataCopyPadParams {
 
 // Repeat parameters: all strides in 32-byte blocks, start to start.
 struct UnaryRepeatParams {
-    UnaryRepeatParams() = default;
-    UnaryRepeatParams(uint16_t dstBlk, uint16_t srcBlk, uint8_t dstRep, uint8_t srcRep)
+    constexpr UnaryRepeatParams() = default;
+    constexpr UnaryRepeatParams(uint16_t dstBlk, uint16_t srcBlk, uint8_t dstRep, uint8_t srcRep)
         : dstBlkStride(dstBlk), srcBlkStride(srcBlk), dstRepStride(dstRep), srcRepStride(srcRep) {}
-    UnaryRepeatParams(uint16_t dstBlk, uint16_t srcBlk, uint8_t dstRep, uint8_t srcRep, bool halfBlockIn)
+    constexpr UnaryRepeatParams(uint16_t dstBlk, uint16_t srcBlk, uint8_t dstRep, uint8_t srcRep, bool halfBlockIn)
         : dstBlkStride(dstBlk), srcBlkStride(srcBlk), dstRepStride(dstRep), srcRepStride(srcRep), halfBlock(halfBlockIn) {}
     uint16_t dstBlkStride = 1;
     uint16_t srcBlkStride = 1;
@@ -120,8 +124,8 @@ struct UnaryRepeatParams {
 };
 
 struct BinaryRepeatParams {
-    BinaryRepeatParams() = default;
-    BinaryRepeatParams(uint8_t dstBlk, uint8_t src0Blk, uint8_t src1Blk, uint8_t dstRep, uint8_t src0Rep, uint8_t src1Rep)
+    constexpr BinaryRepeatParams() = default;
+    constexpr BinaryRepeatParams(uint8_t dstBlk, uint8_t src0Blk, uint8_t src1Blk, uint8_t dstRep, uint8_t src0Rep, uint8_t src1Rep)
         : dstBlkStride(dstBlk), src0BlkStride(src0Blk), src1BlkStride(src1Blk), dstRepStride(dstRep),
           src0RepStride(src0Rep), src1RepStride(src1Rep) {}
     uint8_t dstBlkStride = 1;
@@ -133,8 +137,8 @@ struct BinaryRepeatParams {
 };
 
 struct CopyRepeatParams {
-    CopyRepeatParams() = default;
-    CopyRepeatParams(uint16_t dst, uint16_t src, uint16_t dstRep, uint16_t srcRep)
+    constexpr CopyRepeatParams() = default;
+    constexpr CopyRepeatParams(uint16_t dst, uint16_t src, uint16_t dstRep, uint16_t srcRep)
         : dstStride(dst), srcStride(src), dstRepeatSize(dstRep), srcRepeatSize(srcRep) {}
     uint16_t dstStride = 1;
     uint16_t srcStride = 1;
@@ -143,10 +147,34 @@ struct CopyRepeatParams {
 };
 
 struct BrcbRepeatParams {
-    BrcbRepeatParams() = default;
-    BrcbRepeatParams(uint16_t dstBlk, uint16_t dstRep) : dstBlkStride(dstBlk), dstRepStride(dstRep) {}
+    constexpr BrcbRepeatParams() = default;
+    constexpr BrcbRepeatParams(uint16_t dstBlk, uint16_t dstRep) : dstBlkStride(dstBlk), dstRepStride(dstRep) {}
     uint16_t dstBlkStride = 1;
     uint16_t dstRepStride = 8;
+};
+
+// Of GatherMask: strides in 32-byte blocks.
+struct GatherMaskParams {
+    constexpr GatherMaskParams() = default;
+    constexpr GatherMaskParams(uint8_t blk, uint16_t times, uint16_t rep0, uint8_t rep1)
+        : src0BlockStride(blk), repeatTimes(times), src0RepeatStride(rep0), src1RepeatStride(rep1) {}
+    uint8_t src0BlockStride = 1;
+    uint16_t repeatTimes = 0;
+    uint16_t src0RepeatStride = 0;
+    uint8_t src1RepeatStride = 0;
+};
+
+// Halves of blocks count for 8-bit types only. A single repeat starts at the addresses plus the strides.
+struct TransDataTo5HDParams {
+    constexpr TransDataTo5HDParams() = default;
+    constexpr TransDataTo5HDParams(const bool dstHigh, const bool srcHigh, const uint8_t repeats, const uint16_t dstRep,
+                                   const uint16_t srcRep)
+        : dstHighHalf(dstHigh), srcHighHalf(srcHigh), repeatTimes(repeats), dstRepStride(dstRep), srcRepStride(srcRep) {}
+    bool dstHighHalf = false;
+    bool srcHighHalf = false;
+    uint8_t repeatTimes = 1;
+    uint16_t dstRepStride = 0;
+    uint16_t srcRepStride = 0;
 };
 
 }  // namespace AscendC

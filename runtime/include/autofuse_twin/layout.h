@@ -7,8 +7,6 @@
 
 namespace AscendC {
 
-constexpr int32_t NCHW_CONV_ADDR_LIST_SIZE = 16;
-
 // dst[i] = element at byte srcBaseAddr + srcOffset[i] of src.
 template <typename T>
 inline void Gather(const LocalTensor<T>& dst, const LocalTensor<T>& src, const LocalTensor<uint32_t>& srcOffset,
@@ -30,17 +28,6 @@ inline void Gather(const LocalTensor<T>& dst, const LocalTensor<T>& src, const L
 AUTOFUSE_TWIN_GATHER_REP(const uint64_t*)
 AUTOFUSE_TWIN_GATHER_REP(const uint64_t)
 #undef AUTOFUSE_TWIN_GATHER_REP
-
-// Strides in 32-byte blocks.
-struct GatherMaskParams {
-    GatherMaskParams() = default;
-    GatherMaskParams(uint8_t blk, uint16_t times, uint16_t rep0, uint8_t rep1)
-        : src0BlockStride(blk), repeatTimes(times), src0RepeatStride(rep0), src1RepeatStride(rep1) {}
-    uint8_t src0BlockStride = 1;
-    uint16_t repeatTimes = 0;
-    uint16_t src0RepeatStride = 0;
-    uint8_t src1RepeatStride = 0;
-};
 
 // Packs the elements of src0 whose bit in the pattern is set. rsvdCnt: how many they were.
 template <typename T, typename U>
@@ -64,19 +51,6 @@ inline void GatherMask(const LocalTensor<T>& dst, const LocalTensor<T>& src0, co
                                             {gatherMaskParams.src0BlockStride, gatherMaskParams.repeatTimes,
                                              gatherMaskParams.src0RepeatStride, gatherMaskParams.src1RepeatStride});
 }
-
-// Halves of blocks count for 8-bit types only. A single repeat starts at the addresses plus the strides.
-struct TransDataTo5HDParams {
-    constexpr TransDataTo5HDParams() = default;
-    constexpr TransDataTo5HDParams(const bool dstHigh, const bool srcHigh, const uint8_t repeats, const uint16_t dstRep,
-                                   const uint16_t srcRep)
-        : dstHighHalf(dstHigh), srcHighHalf(srcHigh), repeatTimes(repeats), dstRepStride(dstRep), srcRepStride(srcRep) {}
-    bool dstHighHalf = false;
-    bool srcHighHalf = false;
-    uint8_t repeatTimes = 1;
-    uint16_t dstRepStride = 0;
-    uint16_t srcRepStride = 0;
-};
 
 #define AUTOFUSE_TWIN_5HD_TYPES                                                                                      \
     static_assert(::autofuse_twin::kOneOf<T, int16_t, uint16_t, half, int32_t, uint32_t, float>,                     \

@@ -20,9 +20,6 @@ template <bool isSetMask> inline ReduceMask ReduceMaskOf(const uint64_t* mask) {
 
 namespace AscendC {
 
-enum class ReduceOrder : uint8_t { ORDER_VALUE_INDEX = 0, ORDER_INDEX_VALUE, ORDER_ONLY_VALUE, ORDER_ONLY_INDEX };
-enum class ReduceType : uint8_t { SUM = 0, MAX, MIN };
-
 #define AUTOFUSE_TWIN_REDUCE_TYPES(Name) \
     static_assert(::autofuse_twin::kOneOf<T, half, float>, Name ": element types on A2 are half, float"); \
     constexpr auto dt = ::autofuse_twin::DtOf<T>::value

@@ -4,6 +4,8 @@
 #if defined(AUTOFUSE_TWIN_X86)
 #include <immintrin.h>
 
+#include <math.h>
+
 #include <limits>
 #include <type_traits>
 

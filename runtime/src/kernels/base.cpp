@@ -6,6 +6,8 @@
 #include <emmintrin.h>
 #endif
 
+#include <math.h>
+
 #include <limits>
 #include <type_traits>
 

@@ -1,30 +1,8 @@
 // Conversions between float and the 16-bit floats, in chunks. Included by impl.h inside its anonymous namespace.
 
+#include "autofuse_twin/formulas/bits.h"
+
 constexpr size_t kChunk = 256;
-
-template <typename To, typename From> inline To BitCast(From v) { return __builtin_bit_cast(To, v); }
-
-inline float HalfToFloat1(uint16_t h) {
-    const uint32_t sign = (h & 0x8000u) << 16;
-    const uint32_t mag = h & 0x7fffu;
-    const uint32_t special = 0x7f800000u | (mag & 0x3ffu) << 13 | (mag > 0x7c00u ? 0x400000u : 0u);
-    const uint32_t normal = (mag << 13) + 0x38000000u;
-    const uint32_t tiny = BitCast<uint32_t>(static_cast<float>(static_cast<int32_t>(mag)) * 5.9604644775390625e-8f);
-    return BitCast<float>(sign | (mag >= 0x7c00u ? special : mag >= 0x400u ? normal : tiny));
-}
-
-inline uint16_t FloatToHalf1(float v) {
-    const uint32_t bits = BitCast<uint32_t>(v);
-    const uint32_t sign = (bits >> 16) & 0x8000u;
-    const uint32_t mag = bits & 0x7fffffffu;
-    const uint32_t nan = 0x7e00u | ((mag >> 13) & 0x3ffu);
-    const uint32_t shifted = mag - 0x38000000u;
-    const uint32_t normal = (shifted + 0xfffu + ((shifted >> 13) & 1u)) >> 13;
-    // Adding 0.5 aligns units of 2^-24 with the last mantissa bit, so the float adder does the rounding.
-    const uint32_t tiny = BitCast<uint32_t>(BitCast<float>(mag) + 0.5f) - 0x3f000000u;
-    const uint32_t finite = mag < 0x38800000u ? tiny : normal;
-    return static_cast<uint16_t>(sign | (mag > 0x7f800000u ? nan : mag >= 0x47800000u ? 0x7c00u : finite));
-}
 
 #if defined(__AVX512F__)
 // With a mask of all lanes: without one, GCC 12 warns of a value in its own header.
@@ -70,10 +48,4 @@ void Bf16ToFloat(const uint16_t* src, float* dst, size_t n) {
     for (size_t i = 0; i < n; ++i) {
         dst[i] = BitCast<float>(static_cast<uint32_t>(src[i]) << 16);
     }
-}
-
-inline uint16_t FloatToBf16Even(float v) {
-    const uint32_t bits = BitCast<uint32_t>(v);
-    const uint32_t rounded = (bits + 0x7fffu + ((bits >> 16) & 1u)) >> 16;
-    return static_cast<uint16_t>((bits & 0x7fffffffu) > 0x7f800000u ? bits >> 16 | 0x40u : rounded);
 }

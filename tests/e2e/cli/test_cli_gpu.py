@@ -47,8 +47,20 @@ def test_an_unknown_target_is_compared_with_both_kinds(autofuse: Callable, file:
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (("verify", "--device", "cuda"), "kernels of Ascend C run on the CPU twin, not on cuda"),
-        (("run", "--device", "cuda:1"), "kernels of Ascend C run on the CPU twin, not on cuda:1"),
+        (("verify", "--device", "tpu"), "kernels of Ascend C run on the CPU twin, not on tpu"),
+        (("run", "--device", "cuda:01"), "kernels of Ascend C run on the CPU twin, not on cuda:01"),
+        (
+            ("verify", "--device", "cuda", "-t", "ascend950pr"),
+            "kernels for ascend950pr do not run on a",
+        ),
+        (
+            ("run", "--device", "cuda", "-t", "ascend950pr"),
+            "kernels for ascend950pr do not run on a",
+        ),
+        (("verify", "--device", "cuda", "--check-seed", "3"), "--check-seed is for the CPU twin"),
+        (("run", "--device", "cuda", "--check", "all"), "--check is for the CPU twin"),
+        (("run", "--device", "cuda", "--trace", "t.json"), "--trace is for the CPU twin"),
+        (("bench", "--device", "cuda"), "kernels for ascend910b1 do not run on cuda:0"),
         (("verify", "-t", "nvidia-h100", "--check-seed", "3"), "--check-seed is for the CPU twin"),
         (("verify", "-t", "nvidia-h100", "--check", "fast"), "--check is for the CPU twin"),
         (("run", "-t", "nvidia-h100", "--key", "0"), "--key is for the CPU twin"),
@@ -68,6 +80,17 @@ def test_what_does_not_go_together(
     assert done.code == 1
     assert f"error AF5007: {message}" in done.err or message in done.err.splitlines()[0]
     assert not list(file.parent.glob("*.html"))
+
+
+@pytest.mark.parametrize("verb", ["verify", "run"])
+def test_a_card_needs_its_driver_and_nvcc(
+    autofuse: Callable, file: Path, verb: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("AUTOFUSE_NVCC", "nvcc-that-is-nowhere")
+    done = autofuse(verb, file, "--device", "cuda:99")
+    assert done.code == 1
+    assert "error AF5001" in done.err
+    assert "nvcc-that-is-nowhere" in done.err or "there is no card" in done.err
 
 
 def test_the_loop_level_graph_of_a_gpu(autofuse: Callable, file: Path) -> None:

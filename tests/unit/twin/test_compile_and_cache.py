@@ -12,6 +12,7 @@ import pytest
 
 from autofuse.base import cache, knobs
 from autofuse.base.diagnostics import AutofuseError
+from autofuse.twin.run import compile as compiling
 from autofuse.twin.run.compile import compile_kernel, toolchain, twin_files
 from autofuse.twin.run.kernel import TwinKernel
 
@@ -26,6 +27,17 @@ def test_the_second_time_comes_from_the_cache(abs_files, cache_dir):
     assert first.is_relative_to(cache_dir)
     assert (first.parent / "device" / "absk_kernel.cpp").is_file()
     assert cache.info().kinds["kernels"][0] == 1
+
+
+def test_a_checkout_that_was_built_but_not_installed_is_searched(tmp_path, monkeypatch):
+    package = tmp_path / "autofuse"
+    headers, library = tmp_path / "runtime" / "include", tmp_path / "build" / "dev"
+    for folder in (headers, library, package / "twin" / "run"):
+        folder.mkdir(parents=True)
+    (library / "libautofuse_twin.so").write_bytes(b"")
+    monkeypatch.setattr(compiling, "__file__", str(package / "twin" / "run" / "compile.py"))
+    found = compiling._package_folders()
+    assert {package / "include", headers, library} <= set(found)
 
 
 def test_another_file_flag_or_level_is_another_library(abs_files, cache_dir, monkeypatch):
@@ -92,6 +104,7 @@ def test_a_disk_that_is_full(abs_files, cache_dir, tmp_path):
     code = """
 import json, resource, sys
 from autofuse.base.diagnostics import AutofuseError
+from autofuse.twin.run import compile as compiling
 from autofuse.twin.run.compile import compile_kernel
 files = json.load(open(sys.argv[1]))
 resource.setrlimit(resource.RLIMIT_FSIZE, (64, 64))

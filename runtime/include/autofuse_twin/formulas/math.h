@@ -1,7 +1,7 @@
 // Exp and Ln in float, for loops that the compiler vectorises, and what other functions need of e^x in double.
-// Included by impl.h inside its anonymous namespace.
+// Included as bits.h is, behind it.
 //
-// No multiplication is fused with an addition (-ffp-contract=off), so every instruction set gives the same bits. The
+// No multiplication is fused with an addition (-ffp-contract=off, -fmad=false), so every processor gives the same bits. The
 // polynomials are minimax fits; what an addition of two large terms would lose is kept and added with the small terms.
 
 // ln(2) in two parts: a product of the first with an integer below 2^15 is exact.
@@ -13,7 +13,7 @@ struct ExpParts {
     float value;
     int32_t n;
 };
-inline ExpParts ExpReduced(float x) {
+AUTOFUSE_FORMULA ExpParts ExpReduced(float x) {
     const float shift = 12582912.0f;  // 1.5 * 2^23: the low bits of the sum hold the integer
     const float t = x * 1.44269504088896341f + shift;
     const float k = t - shift;
@@ -32,7 +32,7 @@ inline ExpParts ExpReduced(float x) {
 }
 
 // Within 0.78 ulp, within 0.7 where the result is normal.
-inline float ExpFloat(float x) {
+AUTOFUSE_FORMULA float ExpFloat(float x) {
     // Beyond the limits the result is infinite or zero in any case; NaN stays.
     const float above = x > 89.0f ? 89.0f : x;
     const ExpParts e = ExpReduced(above < -104.0f ? -104.0f : above);
@@ -43,13 +43,13 @@ inline float ExpFloat(float x) {
     return e.value * first * second;
 }
 // The same for |x| <= 87, where 2^n and the result are normal.
-inline float ExpPlain(float x) {
+AUTOFUSE_FORMULA float ExpPlain(float x) {
     const ExpParts e = ExpReduced(x);
     return e.value * BitCast<float>(static_cast<uint32_t>(e.n + 127) << 23);
 }
 
 // ln of x * 2^-less for the bits of a positive normal number x, within 0.84 ulp.
-inline float LogReduced(uint32_t bits, float less) {
+AUTOFUSE_FORMULA float LogReduced(uint32_t bits, float less) {
     // x = 2^e * (1 + f) with 1 + f between sqrt(1/2) and sqrt(2).
     const uint32_t steps = (bits - 0x3f3504f3u) & 0xff800000u;
     const float f = BitCast<float>(bits - steps) - 1.0f;
@@ -69,7 +69,7 @@ inline float LogReduced(uint32_t bits, float less) {
     const float lost = f - (sum - whole);
     return sum + (lost - (0.5f * z - (f * z * p + e * kLn2Lo)));
 }
-inline float LogFloat(float x) {
+AUTOFUSE_FORMULA float LogFloat(float x) {
     const bool tiny = x < 0x1p-126f;
     const float value = LogReduced(BitCast<uint32_t>(tiny ? x * 0x1p23f : x), tiny ? 23.0f : 0.0f);
     const float inf = __builtin_inff();
@@ -78,9 +78,9 @@ inline float LogFloat(float x) {
     return x != x ? x + x : checked;
 }
 // The same for positive normal numbers.
-inline float LogPlain(float x) { return LogReduced(BitCast<uint32_t>(x), 0.0f); }
+AUTOFUSE_FORMULA float LogPlain(float x) { return LogReduced(BitCast<uint32_t>(x), 0.0f); }
 
-inline double ExpDouble(double x) {
+AUTOFUSE_FORMULA double ExpDouble(double x) {
     // 2^k * e^r with |r| <= ln(2)/2; the degree-11 Taylor polynomial is accurate to about 1e-15.
     const double shift = 6755399441055744.0;  // 1.5 * 2^52: the low bits of the sum hold the integer
     const double clamped = x > 700.0 ? 700.0 : (x < -700.0 ? -700.0 : x);
@@ -104,7 +104,7 @@ inline double ExpDouble(double x) {
     return x != x ? x : (x > 709.0 ? __builtin_inf() : (x < -745.0 ? 0.0 : value));
 }
 
-inline float TanhFloat(float x) {
+AUTOFUSE_FORMULA float TanhFloat(float x) {
     const double ax = BitCast<double>(BitCast<uint64_t>(static_cast<double>(x)) & 0x7fffffffffffffffull);
     const double e = ExpDouble(2.0 * (ax > 40.0 ? 40.0 : ax));
     const double large = (e - 1.0) / (e + 1.0);
@@ -113,7 +113,7 @@ inline float TanhFloat(float x) {
     const double value = x < 0.0f ? -mag : mag;
     return x != x || x == 0.0f ? x : static_cast<float>(value);
 }
-inline float GeluFloat(float x) {
+AUTOFUSE_FORMULA float GeluFloat(float x) {
     // Tanh form of the function: x * sigmoid(2 * sqrt(2 / pi) * (x + 0.044715 x^3)).
     const double v = x;
     const double inner = 1.5957691216057308 * (v + 0.044715 * v * v * v);

@@ -1,0 +1,317 @@
+"""The driver of a card, ``libcuda.so.1``, by ctypes: memory, launches and events.  Nothing else of CUDA is needed.
+
+A kernel that fails takes the context of its process with it: run what is not trusted in a worker.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from ctypes import POINTER, byref, c_char_p, c_float, c_int, c_size_t, c_uint, c_uint64, c_void_p
+from functools import lru_cache
+from typing import Any
+
+from autofuse.base.diagnostics import AutofuseError
+
+__all__ = ["Card", "CardError", "Function", "open_card"]
+
+_LIBRARY = "libcuda.so.1"
+_PRESENT = {
+    "cuInit": (c_uint,),
+    "cuDeviceGetCount": (POINTER(c_int),),
+    "cuDeviceGet": (POINTER(c_int), c_int),
+    "cuDeviceGetName": (c_char_p, c_int, c_int),
+    "cuDeviceGetAttribute": (POINTER(c_int), c_int, c_int),
+    "cuDevicePrimaryCtxRetain": (POINTER(c_void_p), c_int),
+    "cuCtxSetCurrent": (c_void_p,),
+    "cuModuleLoadData": (POINTER(c_void_p), c_char_p),
+    "cuModuleUnload": (c_void_p,),
+    "cuModuleGetFunction": (POINTER(c_void_p), c_void_p, c_char_p),
+    "cuFuncGetAttribute": (POINTER(c_int), c_int, c_void_p),
+    "cuFuncSetAttribute": (c_void_p, c_int, c_int),
+    "cuMemAlloc_v2": (POINTER(c_uint64), c_size_t),
+    "cuMemFree_v2": (c_uint64,),
+    "cuMemcpyHtoD_v2": (c_uint64, c_void_p, c_size_t),
+    "cuMemcpyDtoH_v2": (c_void_p, c_uint64, c_size_t),
+    "cuMemsetD8_v2": (c_uint64, ctypes.c_ubyte, c_size_t),
+    "cuStreamQuery": (c_void_p,),
+    "cuEventCreate": (POINTER(c_void_p), c_uint),
+    "cuEventRecord": (c_void_p, c_void_p),
+    "cuEventElapsedTime": (POINTER(c_float), c_void_p, c_void_p),
+    "cuEventDestroy_v2": (c_void_p,),
+    "cuLaunchKernel": (c_void_p, *(c_uint,) * 7, c_void_p, c_void_p, c_void_p),
+    "cuLaunchCooperativeKernel": (c_void_p, *(c_uint,) * 7, c_void_p, c_void_p),
+    "cuGetErrorName": (c_int, POINTER(c_char_p)),
+    "cuGetErrorString": (c_int, POINTER(c_char_p)),
+}
+#: Attributes of devices and functions.
+_CORES, _MAJOR, _MINOR, _SHARED_MOST = 16, 75, 76, 97
+_OWN_SHARED, _DYNAMIC_SHARED = 1, 8
+_NOT_READY = 600
+#: What a launch returns whose blocks do not fit on the card at once.
+_TOO_MANY_BLOCKS = 720
+_POLL = (0.0, 0.0001, 0.001, 0.01)
+
+
+class CardError(AutofuseError):
+    """AF5003: a call of the driver failed.
+
+    Attributes:
+        code: a ``CUresult``.
+    """
+
+    code: int
+
+    @classmethod
+    def make(cls, call: str, code: int, name: str, text: str, hint: str = "") -> CardError:
+        """The error of a call."""
+        made = cls.of("AF5003", f"{call} failed: {name}: {text}", hint=hint)
+        assert isinstance(made, cls)
+        made.code = code
+        return made
+
+
+class Function:
+    """A kernel that is loaded on a card.
+
+    Attributes:
+        room: bytes of shared memory that a block of it may have besides its own.
+    """
+
+    def __init__(self, card: Card, image: bytes, name: str) -> None:
+        self._card, self._module, self._function = card, c_void_p(), c_void_p()
+        card.call("cuModuleLoadData", byref(self._module), image)
+        card.call("cuModuleGetFunction", byref(self._function), self._module, name.encode())
+        own = c_int()
+        card.call("cuFuncGetAttribute", byref(own), _OWN_SHARED, self._function)
+        self.room = card.shared_bytes - own.value
+        self._allowed = 0
+
+    def launch(
+        self, blocks: int, threads: int, shared: int, arguments: list[bytes], *, together: bool
+    ) -> None:
+        """Queue the kernel.
+
+        Args:
+            blocks: of threads.
+            threads: of a block.
+            shared: bytes of shared memory of a block, at most ``room``.
+            arguments: the bytes of each.
+            together: all blocks run at the same time, and may wait for each other.
+
+        Raises:
+            CardError: it cannot be launched.
+        """
+        if shared > self._allowed:
+            self._card.call("cuFuncSetAttribute", self._function, _DYNAMIC_SHARED, shared)
+            self._allowed = shared
+        held = [ctypes.create_string_buffer(a, len(a)) for a in arguments]
+        places = (c_void_p * len(held))(*(ctypes.addressof(h) for h in held))
+        sizes = (blocks, 1, 1, threads, 1, 1, shared)
+        if together:
+            self._card.call("cuLaunchCooperativeKernel", self._function, *sizes, None, places)
+        else:
+            self._card.call("cuLaunchKernel", self._function, *sizes, None, places, None)
+
+    def unload(self) -> None:
+        """Give it back."""
+        self._card.call("cuModuleUnload", self._module)
+
+
+class Card:
+    """A card, for this thread.
+
+    Args:
+        index: from 0 on.
+
+    Raises:
+        AutofuseError: AF5001, there is no driver, or no such card; AF5003, it does not answer.
+
+    Attributes:
+        name: of the card.
+        cores: its multiprocessors.
+        capability: as ``90`` for 9.0.
+        shared_bytes: of shared memory that a block may have.
+        lost: why this process cannot use it any more; empty while it can.
+    """
+
+    def __init__(self, index: int) -> None:
+        try:
+            self._library = ctypes.CDLL(_LIBRARY)
+            for name, arguments in _PRESENT.items():
+                function = getattr(self._library, name)
+                function.argtypes, function.restype = arguments, c_int
+        except (OSError, AttributeError) as e:
+            raise AutofuseError.of(
+                "AF5001",
+                f"there is no card here: {_LIBRARY}, the driver, cannot be loaded",
+                hint="without --device the kernel runs on the CPU twin",
+            ) from e
+        self._start(index)
+        self.index, self.lost = index, ""
+        device, text = c_int(), ctypes.create_string_buffer(128)
+        self.call("cuDeviceGet", byref(device), index)
+        self.call("cuDeviceGetName", text, len(text), device)
+        self.name = text.value.decode("ascii", errors="replace")
+        self._device = device
+        self.cores, self.shared_bytes = self._attribute(_CORES), self._attribute(_SHARED_MOST)
+        self.capability = 10 * self._attribute(_MAJOR) + self._attribute(_MINOR)
+        self._context = c_void_p()
+        self.call("cuDevicePrimaryCtxRetain", byref(self._context), device)
+        self.use()
+
+    def _start(self, index: int) -> None:
+        count = c_int()
+        code = self._library.cuInit(0) or self._library.cuDeviceGetCount(byref(count))
+        if code or index >= count.value:
+            found = (
+                f"the driver says {self._error(code)[0]}" if code else f"there are {count.value}"
+            )
+            raise AutofuseError.of(
+                "AF5001",
+                f"there is no card {index}: {found}",
+                hint="`nvidia-smi` lists the cards; without --device the kernel runs on the CPU twin",
+            )
+
+    def use(self) -> None:
+        """Make this thread one that uses the card.
+
+        Raises:
+            AutofuseError: AF5003, a kernel failed on it in this process.
+        """
+        if self.lost:
+            text = f"this process cannot use {self.name} any more: {self.lost}"
+            raise AutofuseError.of("AF5003", text, hint="run the kernel in another process")
+        self.call("cuCtxSetCurrent", self._context)
+
+    def call(self, name: str, *arguments: Any) -> None:
+        """Call a function of the driver.
+
+        Raises:
+            CardError: it returned something else than 0.
+        """
+        code = getattr(self._library, name)(*arguments)
+        if code:
+            raise self._failed(name, code)
+
+    def _failed(self, call: str, code: int) -> CardError:
+        hint = (
+            "the cores of the kernel wait for each other, and the card has fewer"
+            if code == _TOO_MANY_BLOCKS
+            else ""
+        )
+        return CardError.make(call, code, *self._error(code), hint)
+
+    def _error(self, code: int) -> tuple[str, str]:
+        name, text = c_char_p(), c_char_p()
+        self._library.cuGetErrorName(code, byref(name))
+        self._library.cuGetErrorString(code, byref(text))
+        said = [(t.value or b"?").decode("ascii", errors="replace") for t in (name, text)]
+        return said[0], said[1]
+
+    def _attribute(self, number: int) -> int:
+        value = c_int()
+        self.call("cuDeviceGetAttribute", byref(value), number, self._device)
+        return value.value
+
+    def function(self, image: bytes, name: str) -> Function:
+        """A kernel of a compiled module.
+
+        Raises:
+            CardError: it does not suit this card.
+        """
+        return Function(self, image, name)
+
+    def malloc(self, size: int) -> int:
+        """The address of so many bytes on the card.
+
+        Raises:
+            CardError: there are not so many.
+        """
+        at = c_uint64()
+        self.call("cuMemAlloc_v2", byref(at), max(size, 1))
+        return at.value
+
+    def free(self, at: int) -> None:
+        """Give memory back."""
+        self.call("cuMemFree_v2", at)
+
+    def to_card(self, at: int, address: int, size: int) -> None:
+        """Copy from an address of the host."""
+        if size:
+            self.call("cuMemcpyHtoD_v2", at, address, size)
+
+    def to_host(self, address: int, at: int, size: int) -> None:
+        """Copy to an address of the host; what was launched before is complete then."""
+        if size:
+            self.call("cuMemcpyDtoH_v2", address, at, size)
+
+    def fill(self, at: int, value: int, size: int) -> None:
+        """Fill memory of the card with one byte."""
+        if size:
+            self.call("cuMemsetD8_v2", at, value, size)
+
+    def wait(self, seconds: float) -> None:
+        """Wait until everything that was launched is complete.
+
+        Raises:
+            CardError: a kernel failed.
+            AutofuseError: AF5003, it takes longer; the process has to end then, or the kernel goes on.
+        """
+        end = time.monotonic() + seconds
+        tries = 0
+        while code := self._library.cuStreamQuery(None):
+            if code != _NOT_READY:
+                self.lost = "a kernel failed on it"
+                raise self._failed("the kernel", code)
+            if time.monotonic() > end:
+                self.lost = "a kernel did not end on it"
+                text = f"the kernel does not end within {seconds:g} s on the card"
+                raise AutofuseError.of("AF5003", text)
+            time.sleep(_POLL[min(tries // 100, len(_POLL) - 1)])
+            tries += 1
+
+    @contextmanager
+    def timer(self) -> Iterator[Timer]:
+        """Two events to time what is launched between them."""
+        timer = Timer(self)
+        try:
+            yield timer
+        finally:
+            timer.close()
+
+
+class Timer:
+    """Two events around launches."""
+
+    def __init__(self, card: Card) -> None:
+        self._card, self._events = card, (c_void_p(), c_void_p())
+        for event in self._events:
+            card.call("cuEventCreate", byref(event), 0)
+
+    def start(self) -> None:
+        """Before the launches."""
+        self._card.call("cuEventRecord", self._events[0], None)
+
+    def stop(self) -> None:
+        """Behind them."""
+        self._card.call("cuEventRecord", self._events[1], None)
+
+    def microseconds(self) -> float:
+        """Between the two, once both have passed."""
+        found = c_float()
+        self._card.call("cuEventElapsedTime", byref(found), *self._events)
+        return 1000.0 * found.value
+
+    def close(self) -> None:
+        """Give them back."""
+        for event in self._events:
+            self._card.call("cuEventDestroy_v2", event)
+
+
+@lru_cache(maxsize=8)
+def open_card(index: int) -> Card:
+    """The card of this process; see :class:`Card`."""
+    return Card(index)

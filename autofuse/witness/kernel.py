@@ -1,0 +1,227 @@
+"""A kernel of Ascend C on a card of NVIDIA as a Python function on NumPy arrays."""
+
+from __future__ import annotations
+
+import re
+import struct
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from autofuse.base.arguments import integer
+from autofuse.base.diagnostics import AutofuseError
+from autofuse.implgraph.ir.fusion import FusionGraph
+from autofuse.targets import TargetSpec
+from autofuse.twin.oracle.data import POISON
+from autofuse.twin.run.compile import QUICK, compile_kernel, level
+from autofuse.twin.run.kernel import Frame, TwinKernel, chip_of, needs_launcher
+from autofuse.twin.run.native import KernelLibrary
+from autofuse.twin.verify.split import read_parts
+from autofuse.witness.devices import card_index
+from autofuse.witness.driver import Card, Function, open_card
+from autofuse.witness.nvcc import CAPABILITY, ENTRY, THREADS, compile_for_card
+
+__all__ = ["ARCHITECTURE", "CudaKernel", "check_chip", "launch", "runs_on_cards"]
+
+#: Whose calls the headers for a card have.
+ARCHITECTURE = "2201"
+_SYNCED = re.compile(r"\bSyncAll\s*\(")
+_TIMEOUT = 60.0
+_MAX_LAUNCHES = 1_000_000
+
+
+def runs_on_cards(files: Mapping[str, str], graph: FusionGraph) -> TargetSpec:
+    """The chip that a kernel was written for, whose UB and cores a card stands in for.
+
+    Raises:
+        AutofuseError: AF5007, the kernel is one of several, or not in Ascend C, or for an architecture whose calls the
+            headers for a card lack.
+    """
+    if read_parts(files, graph.name):
+        text = f"{graph.label} is a graph of several kernels, whose driver does not run on a card"
+        hint = "its parts run one by one: build --split writes each into a folder under parts/"
+        raise AutofuseError.of("AF5007", text, hint=hint)
+    needs_launcher(graph, files)
+    chip = chip_of(files, graph.name)
+    if chip is None:
+        text = f"{graph.label} is no kernel of Ascend C whose metadata name its target"
+        raise AutofuseError.of("AF5007", text, hint="without --device it runs on the CPU twin")
+    check_chip(chip)
+    return chip
+
+
+def check_chip(chip: TargetSpec) -> None:
+    """Raises AF5007 for a chip whose calls the headers for a card lack."""
+    if chip.arch.name != ARCHITECTURE:
+        text = (
+            f"kernels for {chip.name} do not run on a card: the headers for a card have the calls of "
+            f"architecture {ARCHITECTURE}, not those of {chip.arch.name}"
+        )
+        hint = "without --device they run on the CPU twin; -t ascend910b1 is a target of that architecture"
+        raise AutofuseError.of("AF5007", text, hint=hint)
+
+
+class CudaKernel(TwinKernel):
+    """A kernel that runs on a card; its host functions are those of the library for the CPU twin.
+
+    Args:
+        files: of the output folder: path -> text.
+        graph: the graph that they were generated from.
+        device: ``cuda`` or ``cuda:INDEX``.
+        timeout: seconds that a launch may take.
+        library: the host functions, where they are loaded already.
+        image: the binary, where it is compiled already.
+
+    Raises:
+        AutofuseError: AF5001 nvcc or the card are missing, AF5002 the kernel does not compile, AF5007 the kernel is
+            none that a card runs, or needs more UB than a block may have.
+
+    After a launch that failed, this process cannot use the card any more.
+    """
+
+    def __init__(
+        self,
+        files: Mapping[str, str],
+        graph: FusionGraph,
+        device: str = "cuda",
+        *,
+        timeout: float = _TIMEOUT,
+        library: KernelLibrary | None = None,
+        image: bytes | None = None,
+    ) -> None:
+        index = card_index(device)
+        if index is None:
+            text = f"kernels of Ascend C run on cuda or cuda:N, not on {device!r}"
+            raise AutofuseError.of("AF5007", text, hint="--device cuda is the first card")
+        chip = runs_on_cards(files, graph)
+        self._ub = chip.ub_usable
+        self.card: Card = open_card(index)
+        if self.card.capability < CAPABILITY:
+            text = (
+                f"{self.card.name} has compute capability {self.card.capability / 10}: kernels of Ascend C need "
+                f"{CAPABILITY / 10} or later, for barriers and shared memory"
+            )
+            raise AutofuseError.of("AF5007", text, hint="without --device they run on the CPU twin")
+        # A card that is missing is said before anything is compiled, and what nvcc needs before what g++ needs.
+        image = image or compile_for_card(files, graph.name, self.card.capability)
+        path = Path() if library else compile_kernel(files, graph.name, opt=level(QUICK))
+        super().__init__(path, graph, chip=chip, library=library)
+        self.device, self.timeout = f"cuda:{index}", timeout
+        self._together = bool(_SYNCED.search(files[f"device/{graph.name}_kernel.cpp"]))
+        self._function: Function = self.card.function(image, ENTRY)
+        if self._ub > self._function.room:
+            raise AutofuseError.of(
+                "AF5007",
+                f"{graph.label} may use the {self._ub} bytes of UB of {chip.name}, and a block on {self.card.name} "
+                f"has {max(self._function.room, 0)} bytes of shared memory",
+                hint="without --device it runs on the CPU twin",
+            )
+
+    def _launch(
+        self, frame: Frame, key: int | None, record: Sequence[int] = (), limit: int = 0
+    ) -> None:
+        """Raises AF5003 for a launch that fails."""
+        with self._on_card(frame) as pointers:
+            self._queue(frame, pointers)
+            self.card.wait(self.timeout)
+            for region, at in zip(frame.regions, pointers, strict=True):
+                if region.writable and not region.scratch:
+                    self.card.to_host(region.address, at, region.bytes)
+
+    def time(
+        self,
+        inputs: Mapping[str, Any],
+        warmup: int = 5,
+        repeats: int = 30,
+        *,
+        symbols: Mapping[str, int] | None = None,
+        key: int | None = None,
+        cores: int = 0,
+    ) -> list[float]:
+        """Time launches by events; what the launch before left in L2 is there.
+
+        Args:
+            inputs: as for ``run``; the arrays stay as they are.
+            warmup: launches before the first that is timed.
+            repeats: launches that are timed.
+            symbols: as for ``run``.
+            key: as there.
+            cores: as there.
+
+        Returns:
+            Microseconds of each timed launch, in order.
+
+        Raises:
+            AutofuseError: as for ``run``.
+            ValueError: a number out of range.
+        """
+        warmup = integer("warmup", warmup, 0, _MAX_LAUNCHES)
+        repeats = integer("repeats", repeats, 1, _MAX_LAUNCHES)
+        frame = self._frame(inputs, symbols or {}, key, cores, POISON[0])
+        times: list[float] = []
+        with self._on_card(frame) as pointers, self.card.timer() as timer:
+            for i in range(warmup + repeats):
+                timer.start()
+                self._queue(frame, pointers)
+                timer.stop()
+                self.card.wait(self.timeout)
+                if i >= warmup:
+                    times.append(timer.microseconds())
+        return times
+
+    def _queue(self, frame: Frame, pointers: Sequence[int]) -> None:
+        launch(
+            self._function,
+            frame.tiling.block_dim,
+            frame.tiling.data,
+            pointers,
+            self._ub,
+            together=self._together,
+        )
+
+    @contextmanager
+    def _on_card(self, frame: Frame) -> Iterator[tuple[int, ...]]:
+        """The memory of a launch on the card: addresses in the order of the launcher."""
+        self.card.use()
+        needed: dict[int, int] = {}
+        for r in frame.regions:
+            needed[r.address] = max(r.bytes, needed.get(r.address, 0))
+        there: dict[int, int] = {}
+        try:
+            for address, size in needed.items():
+                there[address] = self.card.malloc(size)
+                self.card.to_card(there[address], address, size)
+            yield tuple(there[r.address] for r in frame.regions)
+        finally:
+            # What a kernel holds that goes on for ever cannot be given back: the call would wait for it.
+            for at in () if self.card.lost else there.values():
+                self.card.free(at)
+
+
+def launch(
+    function: Function,
+    block_dim: int,
+    tiling: bytes,
+    pointers: Sequence[int],
+    ub_bytes: int,
+    *,
+    together: bool,
+) -> None:
+    """Queue a kernel.
+
+    Args:
+        function: what was compiled with ``entry.h``.
+        block_dim: cores.
+        tiling: the tiling data.
+        pointers: addresses on the card of inputs, outputs and workspace.
+        ub_bytes: bytes of UB of a core.
+        together: its cores wait for each other.
+
+    Raises:
+        CardError: it cannot be launched.
+    """
+    data = struct.pack(f"<{len(pointers)}Q", *pointers) + tiling
+    # The structure ends where 8 bytes do.
+    arguments = [data + bytes(-len(data) % 8), struct.pack("<I", ub_bytes)]
+    function.launch(block_dim, THREADS, ub_bytes, arguments, together=together)

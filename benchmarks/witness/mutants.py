@@ -1,0 +1,205 @@
+"""Kernels with one call that orders pipes left out: who notices, the twin or the card?
+
+    python benchmarks/witness/mutants.py pack FOLDER GRAPH... [--seed 1]
+    python benchmarks/witness/campaign.py FOLDER --out OUT --repeats 5 --timeout 3
+    python benchmarks/witness/mutants.py table FOLDER OUT
+
+A mutant has one barrier of the vector pipe, one pair of EnQue and DeQue, one pair of flags, or one SyncAll less, in one
+template.  The twin runs it with all checks, in program order and in others; it kills with a finding or a wrong element.
+The card kills with an element that differs from what the twin computes without the mutation, with a launch that fails,
+or with one that does not end.  What neither kills may mean the same as the kernel.  Exit status of ``table`` is 1 if
+the card kills what the twin lets live.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import random
+import re
+import sys
+import time
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import ProcessPoolExecutor
+from pathlib import Path
+from typing import Any
+
+from pack import Options, copy_code, graphs_of, packed_files, runs_of
+from packed import PackedCase, PackedRun, write_case
+
+from autofuse import api
+from autofuse.base.diagnostics import AutofuseError
+from autofuse.implgraph.ir.fusion import FusionGraph
+from autofuse.twin.oracle.compare import compare
+from autofuse.twin.oracle.data import random_inputs
+from autofuse.twin.oracle.oracle import evaluate
+from autofuse.twin.run.compile import QUICK, compile_kernel
+from autofuse.twin.run.kernel import TwinKernel, chip_of
+
+#: A line that is left out by class; with the line that goes with it, where there is one.
+_BARRIER = re.compile(r"\s*PipeBarrier<PIPE_V>\(\);")
+_SYNC = re.compile(r"\s*SyncAll\b.*;")
+_ENQUE = re.compile(r"\s*(?P<queue>\w+)\.EnQue<\w+>\((?P<local>\w+)\);")
+_SET = re.compile(r"\s*SetFlag(?P<what><[^;]*);")
+#: Orders of the twin's scheduler, elements of a tensor, and sets of sizes that are tried.
+_ORDERS, _ELEMENTS, _SIZES = (0, 1, 2), 8192, 2
+#: Mutants of one kernel in a class.
+_EACH = 2
+
+
+def mutants_of(text: str) -> Iterator[tuple[str, int, str]]:
+    """(class, line from 1 on, text) of every mutant."""
+    lines = text.splitlines(keepends=True)
+    for i, line in enumerate(lines):
+        found = next(
+            ((k, m) for k, p in _CLASSES.items() if (m := p.fullmatch(line.rstrip("\n")))), None
+        )
+        if found is None:
+            continue
+        kind, m = found
+        left_out = {i}
+        if kind in ("queue", "flag"):
+            other = _other(lines, i, kind, m)
+            if other is None:
+                continue
+            left_out.add(other)
+        yield kind, i + 1, "".join(x for k, x in enumerate(lines) if k not in left_out)
+
+
+_CLASSES = {"barrier": _BARRIER, "queue": _ENQUE, "flag": _SET, "sync": _SYNC}
+
+
+def _other(lines: Sequence[str], i: int, kind: str, m: re.Match[str]) -> int | None:
+    """The line with the other half of a pair: the next one that fits."""
+    start = f"{m['local']} = {m['queue']}.DeQue<" if kind == "queue" else f"WaitFlag{m['what']};"
+    return next((k for k in range(i + 1, len(lines)) if lines[k].strip().startswith(start)), None)
+
+
+def verdict_of(
+    files: Mapping[str, str], graph: FusionGraph, runs: Sequence[PackedRun]
+) -> dict[str, Any]:
+    """What the twin says of a mutant: the codes of its findings, and whether an element is wrong."""
+    library = compile_kernel(files, graph.name, opt=QUICK, checked=True)
+    chip = chip_of(files, graph.name)
+    codes: set[str] = set()
+    differs = False
+    for r in runs:
+        inputs = random_inputs(graph, r.symbols, r.seed)
+        references = evaluate(graph, inputs, r.symbols)
+        for order in _ORDERS:
+            kernel = TwinKernel(library, graph, check="all", check_seed=order, chip=chip)
+            try:
+                given = {n: a.copy() for n, a in inputs.items()}
+                done = kernel.run(given, symbols=r.symbols, key=r.key)
+            except AutofuseError as e:
+                codes.update(d.code for d in e.diagnostics)
+                return {"killed": True, "codes": sorted(codes), "differs": differs}
+            for o in graph.outputs:
+                dtype = graph.tensors[o.tensor].dtype
+                differs |= not compare(o.name, done.outputs[o.name], references[o.name], dtype).ok
+    return {"killed": differs, "codes": [], "differs": differs}
+
+
+def pack_kernel(path: Path, name: str, o: Options) -> list[str]:
+    """Pack mutants of a graph's kernel; what came of each in words."""
+    graph = api.read(path)
+    built = api.build(graph, target=o.target)
+    graph, files = built.graph, dict(built.files)
+    device = f"device/{graph.name}_kernel.cpp"
+    library = compile_kernel(files, graph.name, opt=QUICK)
+    kernel = TwinKernel(library, graph, chip=chip_of(files, graph.name))
+    runs = list(runs_of(kernel, o))
+    draw = random.Random(f"{o.seed} {name}")
+    found = list(mutants_of(files[device]))
+    out = []
+    for kind in _CLASSES:
+        own = [m for m in found if m[0] == kind]
+        for _, line, text in draw.sample(own, min(_EACH, len(own))):
+            case = f"{name}__{kind}_{line}"
+            start = time.perf_counter()
+            changed = {**files, device: text}
+            try:
+                verdict = verdict_of(changed, graph, runs)
+            except AutofuseError as e:
+                out.append(f"{case}: left out: {e.diagnostics[0].code}")
+                continue
+            about = {"kind": kind, "line": line, "kernel": name, **verdict}
+            write_case(
+                o.folder,
+                PackedCase(case, graph, packed_files(changed, graph.name), kernel.key_count, runs),
+            )
+            place = o.folder / "verdicts" / f"{case}.json"
+            place.parent.mkdir(exist_ok=True)
+            place.write_text(json.dumps(about))
+            out.append(f"{case}: {verdict}, {time.perf_counter() - start:.1f} s")
+    return out
+
+
+def table(
+    verdicts: Mapping[str, Mapping[str, Any]], rows: Sequence[Mapping[str, Any]]
+) -> tuple[str, bool]:
+    """Counts by class, and whether the twin kills all that the card kills."""
+    counts: Counter[tuple[str, bool, bool]] = Counter()
+    holes = []
+    for row in rows:
+        twin = verdicts[row["name"]]
+        card = killed_by_card(row)
+        counts[twin["kind"], twin["killed"], bool(card)] += 1
+        if card and not twin["killed"]:
+            holes.append(f"CARD ALONE {row['name']}: {card}")
+    lines = [f"{'class':10}{'mutants':>9}{'both':>7}{'twin':>7}{'card':>7}{'neither':>9}"]
+    for kind in _CLASSES:
+        both, twin, card, neither = (
+            counts[kind, t, c]
+            for t, c in ((True, True), (True, False), (False, True), (False, False))
+        )
+        total = both + twin + card + neither
+        lines.append(f"{kind:10}{total:9}{both:7}{twin:7}{card:7}{neither:9}")
+    return "\n".join([*lines, *holes]), not holes
+
+
+def killed_by_card(row: Mapping[str, Any]) -> str:
+    """Why a mutant is no kernel, by what the card did; empty if it lives."""
+    for r in row["runs"]:
+        if r.get("failed"):
+            return str(r["failed"])[:120]
+        for o in r.get("outputs", ()):
+            if o["wrong"] or o.get("differ"):
+                return f"key {r['key']}: {o['wrong']} wrong, {o.get('differ', 0)} groups differ"
+    return str(row.get("failed", ""))[:120]
+
+
+def main(argv: list[str] | None = None) -> int:
+    """Run the script; returns the exit status."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    verbs = parser.add_subparsers(dest="verb", required=True)
+    pack = verbs.add_parser("pack")
+    pack.add_argument("folder", type=Path)
+    pack.add_argument("graphs", type=Path, nargs="+")
+    pack.add_argument("--target", default=api.DEFAULT_TARGET)
+    pack.add_argument("--seed", type=int, default=1)
+    pack.add_argument("--jobs", type=int, default=1)
+    shown = verbs.add_parser("table")
+    shown.add_argument("folder", type=Path)
+    shown.add_argument("out", type=Path)
+    args = parser.parse_args(argv)
+    if args.verb == "table":
+        files = (args.folder / "verdicts").glob("*.json")
+        verdicts = {p.name.removesuffix(".json"): json.loads(p.read_text()) for p in files}
+        lines = (args.out / "results.jsonl").read_text().splitlines()
+        text, ok = table(verdicts, [json.loads(x) for x in lines])
+        print(text)
+        return 0 if ok else 1
+    o = Options(args.folder, args.target, _SIZES, _ELEMENTS, 0, args.seed)
+    copy_code(args.folder)
+    with ProcessPoolExecutor(args.jobs) as pool:
+        wanted = graphs_of(args.graphs, None, args.seed)
+        jobs = [pool.submit(pack_kernel, p, n, o) for n, p in wanted.items()]
+        for job in jobs:
+            print("\n".join(job.result()), flush=True)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,213 @@
+"""What a packed campaign holds: graphs, their kernels, tilings of every run, and what the twin gave.
+
+A machine with a card needs Python with NumPy and ml_dtypes, nvcc, and this; neither a C++ compiler for host code nor
+the twin.  A case is one JSON document per graph in ``cases/``; texts that kernels share are there once, in ``texts/``.
+"""
+
+from __future__ import annotations
+
+import base64
+import gzip
+import hashlib
+import json
+import lzma
+import zlib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from autofuse.implgraph.ir.fusion import FusionGraph
+from autofuse.implgraph.ir.serialise import from_json_as, to_json
+from autofuse.twin.run.native import Tiling
+
+#: Groups of elements of an output that are compared with the twin by a checksum each.
+GROUPS = 2048
+
+
+@dataclass(frozen=True, slots=True)
+class PackedRun:
+    """One run: sizes, template, data, and what the twin gave.
+
+    Attributes:
+        symbols: the sizes.
+        key: the tiling key.
+        seed: of the data.
+        tiling: what the tiling function decided.
+        inputs: a digest of the data.
+        twin: checksums of groups of elements by output; empty where the twin did not run.
+    """
+
+    symbols: Mapping[str, int]
+    key: int
+    seed: int
+    tiling: Tiling
+    inputs: str
+    twin: Mapping[str, Sequence[int]]
+
+
+@dataclass(frozen=True, slots=True)
+class PackedCase:
+    """A graph with its kernel.
+
+    Attributes:
+        name: of the case.
+        graph: what is computed.
+        files: path inside the output folder -> text.
+        keys: number of tiling keys.
+        runs: in the order in which they run.
+    """
+
+    name: str
+    graph: FusionGraph
+    files: Mapping[str, str]
+    keys: int
+    runs: Sequence[PackedRun]
+
+
+def sums_of(array: Any) -> list[int]:
+    """A checksum per group of elements; all NaN count as one."""
+    flat = np.ascontiguousarray(array).reshape(-1)
+    if flat.dtype.kind not in "iub":
+        flat = flat.copy()
+        flat[np.isnan(flat.astype(np.float32))] = np.nan
+    size = group_of(flat.size)
+    return [zlib.crc32(flat[i : i + size].tobytes()) for i in range(0, flat.size, size)]
+
+
+def group_of(elements: int) -> int:
+    """Elements of a group."""
+    return -(-elements // GROUPS) or 1
+
+
+def digest_of(inputs: Mapping[str, Any]) -> str:
+    """Of the data of a run."""
+    h = hashlib.sha256()
+    for name in sorted(inputs):
+        h.update(name.encode() + np.ascontiguousarray(inputs[name]).tobytes())
+    return h.hexdigest()[:16]
+
+
+def write_case(folder: Path, case: PackedCase) -> None:
+    """Write a case."""
+    (folder / "cases").mkdir(parents=True, exist_ok=True)
+    (folder / "texts").mkdir(exist_ok=True)
+    digests = {}
+    for path, text in case.files.items():
+        digest = hashlib.sha256(text.encode()).hexdigest()[:24]
+        place = folder / "texts" / f"{digest}.gz"
+        if not place.exists():
+            place.write_bytes(gzip.compress(text.encode(), mtime=0))
+        digests[path] = digest
+    runs = [
+        {
+            "symbols": dict(r.symbols),
+            "key": r.key,
+            "seed": r.seed,
+            "data": base64.b64encode(r.tiling.data).decode(),
+            "workspace": r.tiling.workspace,
+            "block_dim": r.tiling.block_dim,
+            "inputs": r.inputs,
+            "twin": {
+                n: base64.b64encode(np.array(s, dtype="<u4").tobytes()).decode()
+                for n, s in r.twin.items()
+            },
+        }
+        for r in case.runs
+    ]
+    document = {
+        "name": case.name,
+        "graph": to_json(case.graph),
+        "files": digests,
+        "keys": case.keys,
+        "runs": runs,
+    }
+    text = json.dumps(document, separators=(",", ":"))
+    (folder / "cases" / f"{case.name}.json.gz").write_bytes(gzip.compress(text.encode(), mtime=0))
+
+
+def read_case(folder: Path, name: str) -> PackedCase:
+    """Read a case."""
+    raw = gzip.decompress((folder / "cases" / f"{name}.json.gz").read_bytes())
+    d = json.loads(raw)
+    files = {
+        path: gzip.decompress((folder / "texts" / f"{digest}.gz").read_bytes()).decode()
+        for path, digest in d["files"].items()
+    }
+    runs = [
+        PackedRun(
+            r["symbols"],
+            r["key"],
+            r["seed"],
+            Tiling(base64.b64decode(r["data"]), r["workspace"], r["block_dim"]),
+            r["inputs"],
+            {
+                n: np.frombuffer(base64.b64decode(s), dtype="<u4").tolist()
+                for n, s in r["twin"].items()
+            },
+        )
+        for r in d["runs"]
+    ]
+    return PackedCase(d["name"], from_json_as(FusionGraph, d["graph"]), files, d["keys"], runs)
+
+
+def names_in(folder: Path) -> list[str]:
+    """The cases of a packed campaign."""
+    return sorted(p.name.removesuffix(".json.gz") for p in (folder / "cases").glob("*.json.gz"))
+
+
+def write_binary(folder: Path, name: str, digest: str, binary: bytes) -> None:
+    """Keep the binary of a case, with the digest of what it was compiled from."""
+    (folder / "binaries").mkdir(exist_ok=True)
+    place = folder / "binaries" / f"{name}.xz"
+    made = place.with_suffix(".tmp")
+    made.write_bytes(lzma.compress(digest.encode() + b"\n" + binary))
+    made.rename(place)
+
+
+def read_binary(folder: Path, name: str, digest: str) -> bytes | None:
+    """The binary of a case, if there is one that was compiled from just this."""
+    place = folder / "binaries" / f"{name}.xz"
+    if not place.exists():
+        return None
+    known, _, binary = lzma.decompress(place.read_bytes()).partition(b"\n")
+    return binary if known == digest.encode() else None
+
+
+def longest_first(folder: Path, names: Sequence[str]) -> list[str]:
+    """The cases in order of the size of their sources: what compiles longest begins first."""
+
+    def size(name: str) -> int:
+        document = json.loads(gzip.decompress((folder / "cases" / f"{name}.json.gz").read_bytes()))
+        return sum(
+            (folder / "texts" / f"{d}.gz").stat().st_size for d in document["files"].values()
+        )
+
+    return sorted(names, key=lambda n: (-size(n), n))
+
+
+class PackedLibrary:
+    """The host functions of a packed kernel: they give what was packed.
+
+    Attributes:
+        key_count: tiling keys.
+        row_count: rows of a tuning file: none.
+    """
+
+    row_count = 0
+
+    def __init__(self, case: PackedCase) -> None:
+        self.key_count = case.keys
+        names = [s.name for s in case.graph.symbols]
+        self._known = {(tuple(r.symbols[n] for n in names), r.key): r.tiling for r in case.runs}
+
+    def tiling(self, symbols: Sequence[int], key: int | None = None, cores: int = 0) -> Tiling:
+        """What the tiling function gave for these sizes when they were packed."""
+        assert key is not None
+        assert not cores
+        return self._known[tuple(symbols), key]
+
+    def infer_shape(self, inputs: Sequence[Sequence[int]], outputs: int) -> None:
+        """Nothing: shapes follow from the graph."""
