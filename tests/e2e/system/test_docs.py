@@ -52,6 +52,7 @@ def blocks(page: Path) -> list[tuple[str, str]]:
         pytest.param("guides/from_onnx.md", marks=needs("onnx")),
         pytest.param("guides/from_pytorch.md", marks=needs("torch")),
         "guides/reading_a_kernel.md",
+        "guides/rows_in_registers.md",
         "guides/changing_a_kernel.md",
         "guides/edited_kernels.md",
         "guides/fast_graphs.md",
