@@ -13,6 +13,7 @@ from pathlib import Path
 
 from mutation import CLASSES, mutants
 from mutation_memory import has_room
+from mutation_registers import REGISTERS, register_mutants, with_own_names
 
 from autofuse import api
 from autofuse.base.diagnostics import AutofuseError
@@ -90,7 +91,7 @@ ACCUMULATION = ("delete-start", "change-start", "early-start", "late-start", "de
 COMPUTATION = (
     *("swap-operands", "change-constant", "delete-copy-in", "delete-copy-out", "delete-call"),
 )
-KINDS = (*SYNCHRONISATION, *MEMORY, *ACCUMULATION, *COMPUTATION)
+KINDS = (*SYNCHRONISATION, *MEMORY, *ACCUMULATION, *COMPUTATION, *REGISTERS)
 #: Functions whose last of three or more operands is scratch space.
 _WITH_SCRATCH = ("autofuse::Broadcast", "autofuse::Reduce", "autofuse::Scan", "autofuse::WithRows")
 
@@ -123,6 +124,8 @@ def candidates(built: api.BuildResult) -> Iterator[Candidate]:
         moved = (*_moves(fn.body), *_reductions(fn.body))
         for kind, text, body in moved:
             yield Candidate(kind, text, impl, fn, replace(fn, body=body))
+        for kind, text, changed in register_mutants(fn):
+            yield Candidate(kind, text, impl, fn, changed)
     for i in range(_kernel_text(built).count(_SYNC_ALL)):
         yield Candidate("delete-syncall", f"without SyncAll {i} of the entry", None, None, None, i)
 
@@ -343,8 +346,11 @@ def library_text(built: api.BuildResult, chosen: Sequence[Candidate]) -> str:
     """The kernel file with every mutant; mutant ``k`` runs for tiling keys with ``k + 1`` in the upper bits."""
     functions, entry = _kernel_text(built).split(_ENTRY)
     head, brace, rest = entry.partition(") {\n")
-    task, newline, dispatch = rest.partition("\n")
-    assert "KERNEL_TASK_TYPE_DEFAULT" in task
+    # Before the kind of the kernel there may be a control bit of the core.
+    before, kind, after = rest.partition("KERNEL_TASK_TYPE_DEFAULT")
+    assert kind
+    task, newline, dispatch = after.partition("\n")
+    task = before + kind + task
     body = dispatch[: dispatch.rindex("}")].replace(
         "t.tiling_key ==", f"(t.tiling_key & {(1 << KEY_BITS) - 1}u) =="
     )
@@ -353,7 +359,7 @@ def library_text(built: api.BuildResult, chosen: Sequence[Candidate]) -> str:
         own = body
         if c.fn is not None:
             name = f"{c.fn.name}_m{k}"
-            added.append(emit_function(replace(c.fn, name=name)))
+            added.append(emit_function(with_own_names(replace(c.fn, name=name), f"_m{k}")))
             own = re.sub(rf"\b{c.fn.name}\(", f"{name}(", own)
         else:
             parts = own.split(_SYNC_ALL)

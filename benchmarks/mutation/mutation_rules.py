@@ -47,6 +47,7 @@ from mutation_order import (
     one_iteration,
     ordered_by_another_pair,
 )
+from mutation_registers import REGISTERS, same_values
 
 from autofuse.codegen.backends.ascendc.emit_cpp import callee
 from autofuse.codegen.ir.kernel_ir import (
@@ -322,4 +323,5 @@ RULES: dict[str, tuple[tuple[str, ...], _Rule]] = {
     "pair for the scalar unit": (("delete-pair", "early-pair"), for_the_scalar_unit),
     "pair before a read": (("early-pair",), before_a_read),
     "spare buffer of a queue": (("shrink-buffer",), spare_buffer),
+    "same values in registers": (REGISTERS, same_values),
 }

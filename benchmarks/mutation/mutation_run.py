@@ -76,6 +76,7 @@ from mutation_kernels import (  # noqa: E402
     sample,
     without_sync,
 )
+from mutation_registers import REGISTERS, register_graphs  # noqa: E402
 from mutation_rules import Mutation, equivalent  # noqa: E402
 
 CORPUS = ROOT.parent / "shared" / "corpus" / "akg"
@@ -94,8 +95,9 @@ _LIMIT_S = 600.0
 class Row:
     """What became of a mutant.
 
-    ``state``: killed, equivalent, survived, rejected (it does not compile) or unreached (no tiling that was tried takes
-    the template).  ``rule`` says why it is equivalent; for one that is killed, which rule is wrong.
+    ``state``: killed, equivalent, survived, rejected (it does not compile), unreached (no tiling that was tried takes
+    the template), or refuted (of a function on registers: by the static verifier alone).  ``rule`` says why it is
+    equivalent; for one that is killed, which rule is wrong.
     """
 
     kernel: str
@@ -278,7 +280,8 @@ def rows_of(
     if sound is None:
         return
     item = {"library": str(sound), "kernel": kernel, "mutant": 0}
-    outcome = pool.run({**item, "keys": list(range(len(keys)))})
+    reached = {k for c in chosen for k in _keys_of(c, keys)}
+    outcome = pool.run({**item, "keys": sorted(reached)})
     if not outcome.ok or outcome.value["codes"] or outcome.value["differs"]:
         why = outcome.value if outcome.ok else outcome.diagnostics[0].message
         raise AutofuseError.of("AF6001", f"the kernel of {built.name} itself is killed: {why}")
@@ -289,13 +292,8 @@ def rows_of(
             yield row
             continue
         row = _with_static(row, c, built)
-        reach = [
-            k
-            for k, choice in enumerate(keys)
-            if c.fn is None or any(i.name == c.fn.name for i in choice)
-        ]
         job = {"library": str(path), "kernel": kernel, "mutant": number + 1}
-        outcome = pool.run({**job, "keys": reach})
+        outcome = pool.run({**job, "keys": _keys_of(c, keys)})
         if outcome.ok:
             v = outcome.value
             if not v["runs"]:
@@ -310,8 +308,17 @@ def rows_of(
             row = replace(row, rule=equivalent(change))
         if row.codes or row.differs or row.lost:
             yield replace(row, state="killed")
+        elif row.rule:
+            yield replace(row, state="equivalent")
         else:
-            yield replace(row, state="equivalent" if row.rule else "survived")
+            refuted = row.static and c.kind in REGISTERS
+            yield replace(row, state="refuted" if refuted else "survived")
+
+
+def _keys_of(c: Candidate, keys: Sequence[Sequence[ImplGraph]]) -> list[int]:
+    """The tiling keys that reach what was changed."""
+    names = [{i.name for i in choice} for choice in keys]
+    return [k for k, of in enumerate(names) if c.fn is None or c.fn.name in of]
 
 
 def cores_of_others(built: api.BuildResult, impl: ImplGraph) -> int | None:
@@ -425,7 +432,7 @@ def table(rows: Iterable[Row]) -> list[dict[str, Any]]:
                 "lost": sum(bool(r.lost) for r in of),
                 "killed": len(killed),
                 "static": sum(r.static is True for r in wrong),
-                "survived": len(wrong) - len(killed),
+                "survived": sum(r.state == "survived" for r in of),
                 "rate": len(killed) / len(wrong) if wrong else 1.0,
             }
         )
@@ -456,10 +463,19 @@ def main(argv: list[str] | None = None) -> int:
         type=int,
         help="of UB, to reach the templates of rows that fill it with small graphs",
     )
+    parser.add_argument(
+        "--registers",
+        action="store_true",
+        help="kernels of Ascend 950 with functions on registers, and the classes of these",
+    )
     parser.add_argument("--json", action="store_true", help="one JSON document instead of text")
     parser.add_argument("--log", type=Path, help="file that gets a JSON line per mutant at once")
     args = parser.parse_args(argv)
-    graphs = [api.read(p) for p in args.files] or choose(args.corpus, args.graphs, args.seed)
+    graphs = [api.read(p) for p in args.files]
+    if args.registers:
+        graphs = graphs or [api.read(g) for g in register_graphs().values()]
+    graphs = graphs or choose(args.corpus, args.graphs, args.seed)
+    target, kinds = ("ascend950pr", REGISTERS) if args.registers else (None, KINDS)
     start = time.perf_counter()
     rows: list[Row] = []
     failed: dict[str, str] = {}
@@ -469,10 +485,12 @@ def main(argv: list[str] | None = None) -> int:
         os.environ.update(environment(str(folder)))
         for i, graph in enumerate(graphs):
             try:
-                built = api.build(shrink(graph, MAX_ELEMENTS), ub_bytes=args.ub_bytes)
+                # Rows that are shrunk would not fill a register.
+                small = graph if args.registers else shrink(graph, MAX_ELEMENTS)
+                built = api.build(small, target=target, ub_bytes=args.ub_bytes)
                 families.update({family(x) for x in impls_of(built)})
                 synced += any(g.sync_before for r in built.schedule for g in r.groups)
-                chosen = sample(built, args.kinds or KINDS, args.per_class, args.seed)
+                chosen = sample(built, args.kinds or kinds, args.per_class, args.seed)
                 for row in rows_of(built, chosen, pool):
                     rows.append(row)
                     if args.log is not None:

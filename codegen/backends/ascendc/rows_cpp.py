@@ -61,6 +61,9 @@ class _RowWriter(FunctionWriter):
         for s in self.rows.written:
             if s.op not in ("store", *_WAITS):
                 add(s.to[0], _name(s.to))
+            # What is read was written before; if not, it is the twin that says so, not the compiler.
+            for read in s.of:
+                add(read[0], _name(read))
         masks = ["all", *of.pop("", [])]
         masks += [name for name, _ in self._masks()]
         for cpp, names in of.items():
