@@ -23,6 +23,7 @@ class Architecture:
         has_datacopypad: false where only whole blocks can be moved.
         has_l2_hint: whether a GlobalTensor can bypass L2 (SetL2CacheHint).
         zero_is_nothing: whether a vector call of no elements, or of no repeats, does nothing.
+        has_card_headers: whether there are headers with its calls for cards of NVIDIA.
         block_bytes: bytes of a block, to which addresses in UB are aligned.
         vector_bytes: bytes of one repeat of a vector instruction.
         repeats_max: repeats of one instruction.
@@ -56,6 +57,7 @@ class Architecture:
     has_datacopypad: bool
     has_l2_hint: bool
     zero_is_nothing: bool
+    has_card_headers: bool
     block_bytes: int
     vector_bytes: int
     repeats_max: int
@@ -111,7 +113,11 @@ def read_architecture(text: str) -> Architecture:
     doc = parsed(text)
     limits = tuple(read_figures(doc["limits"]))
     calls, casts = doc.get("calls", {}), doc.get("casts", {})
-    values: dict[str, object] = {"vector_registers": 0, "mask_registers": 0}
+    values: dict[str, object] = {
+        "vector_registers": 0,
+        "mask_registers": 0,
+        "has_card_headers": False,
+    }
     values |= {**doc["architecture"], **{f.name: f.value for f in limits}}
     values["calls"] = _dtypes_of(calls)
     values["modes"] = _modes_of(casts)
