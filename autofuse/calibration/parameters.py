@@ -11,14 +11,7 @@ __all__ = ["fitting_figures"]
 #: Figures of a chip as a whole that :func:`autofuse.schedule.cost.cost.evaluate` reads as costs.
 _PLAIN = ("kernel_head_us", "sync_all")
 #: Figures of the table ``model`` that say how a core works, and are no quantities.
-_STRUCTURE = (
-    "model.vector_issue",
-    "model.vector_fused",
-    "model.register_issue",
-    "model.register_chains",
-)
-#: Those that no calibration case tells: none has loops or waits within a function on registers.
-_UNTOLD = ("model.register_loop", "model.register_add", "model.register_max")
+_STRUCTURE = ("model.vector_issue", "model.vector_fused")
 
 
 def fitting_figures(target: TargetSpec, keep: Collection[str] = ()) -> tuple[Figure, ...]:
@@ -35,7 +28,5 @@ def fitting_figures(target: TargetSpec, keep: Collection[str] = ()) -> tuple[Fig
         f for f in target.figures() if f.name.startswith(("model.", "vector.")) or f.name in _PLAIN
     )
     return tuple(
-        f
-        for f in costs
-        if f.name not in {*_STRUCTURE, *_UNTOLD} and f.status not in keep and float(f.value) > 0
+        f for f in costs if f.name not in _STRUCTURE and f.status not in keep and float(f.value) > 0
     )

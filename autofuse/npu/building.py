@@ -6,7 +6,6 @@ A library is kept in the cache under the digest of all that it depends on: files
 from __future__ import annotations
 
 import re
-import shlex
 import subprocess
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -21,6 +20,7 @@ from autofuse.codegen.backends.ascendc.host.driver import part_folder, part_unit
 from autofuse.npu.cann import Cann
 from autofuse.twin.run.compiler import (
     CompilerFailedError,
+    kept_sources,
     key_of,
     run_compiler,
     toolchain,
@@ -167,13 +167,7 @@ def _refused(
     failed: CompilerFailedError, texts: Mapping[str, str], key: str, name: str
 ) -> AutofuseError:
     """AF5013 with the first errors, and a folder where the command can be repeated."""
-    log = f"$ {shlex.join(failed.cmd)}\n{failed.text}"
-
-    def keep(folder: Path) -> None:
-        write_files(texts, folder)
-        (folder / "compiler.log").write_text(log, encoding="utf-8")
-
-    kept = cache.entry("failed", key, "compiler.log", keep)
+    kept = kept_sources(failed, texts, key)
     lines = [visible(x) for x in failed.text.splitlines() if x.strip()]
     first = _ERROR.search(failed.text)
     start = next((i for i, x in enumerate(lines) if "error" in x), 0)

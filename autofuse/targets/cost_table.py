@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import MISSING, dataclass, fields
+from dataclasses import dataclass, fields
 
 __all__ = ["UNITS", "CostTable"]
 
@@ -34,12 +34,6 @@ class CostTable:
         vector_fused: 1 where a chain of calls in one loop body is one call on registers, with one head.
         loop: cycles of the scalar unit per iteration of a loop.
         scalar_read: cycles to read one element of UB into a scalar register.
-        register_loop: cycles until a loop within a function on registers has begun, but for its first; 0 where a target
-            file says nothing.
-        register_add, register_max: cycles from one operation on registers to the next one that needs its result, for
-            sums and the like, and for maxima, minima and choices; 0 for none.
-        register_chains: how many chains of such operations go on at a time, at most.
-        register_issue: operations on registers that begin in a cycle; 0 where it is ``vector_issue``.
     """
 
     core_start: float
@@ -65,11 +59,6 @@ class CostTable:
     vector_fused: float
     loop: float
     scalar_read: float
-    register_loop: float = 0.0
-    register_add: float = 0.0
-    register_max: float = 0.0
-    register_chains: float = 1.0
-    register_issue: float = 0.0
 
     @classmethod
     def read(cls, values: Mapping[str, float]) -> CostTable:
@@ -79,18 +68,16 @@ class CostTable:
             ValueError: a figure is missing, unknown, or not a positive number where it has to be one.
         """
         names = {f.name for f in fields(cls)}
-        optional = {f.name for f in fields(cls) if f.default is not MISSING}
-        if names != values.keys() | optional:
-            odd = ", ".join(sorted(names ^ (values.keys() | optional)))
+        if names != values.keys():
+            odd = ", ".join(sorted(names ^ values.keys()))
             raise ValueError(f"table model: missing or unknown {odd}")
         for name, value in values.items():
-            least = 0.0 if UNITS[name] == "cycles" or name in _MAY_BE_ZERO else 1e-9
+            least = 0.0 if UNITS[name] == "cycles" or name == "vector_fused" else 1e-9
             if not least <= value < float("inf"):
                 raise ValueError(f"table model: {name} is {value}")
         return cls(**{k: float(v) for k, v in values.items()})
 
 
-_MAY_BE_ZERO = frozenset({"vector_fused", "register_issue"})
 #: Unit of every figure.
 UNITS: Mapping[str, str] = {
     "core_start": "cycles",
@@ -116,9 +103,4 @@ UNITS: Mapping[str, str] = {
     "vector_fused": "",
     "loop": "cycles",
     "scalar_read": "cycles",
-    "register_loop": "cycles",
-    "register_add": "cycles",
-    "register_max": "cycles",
-    "register_chains": "",
-    "register_issue": "",
 }

@@ -1,4 +1,4 @@
-"""The driver of a card, ``libcuda.so.1``, by ctypes: memory, launches and events.  Nothing else of CUDA is needed.
+"""The driver of a card, ``libcuda.so.1``, by ctypes: memory and launches.  Nothing else of CUDA is needed.
 
 A kernel that fails takes the context of its process with it: run what is not trusted in a worker.
 """
@@ -7,15 +7,13 @@ from __future__ import annotations
 
 import ctypes
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
-from ctypes import POINTER, byref, c_char_p, c_float, c_int, c_size_t, c_uint, c_uint64, c_void_p
+from ctypes import POINTER, byref, c_char_p, c_int, c_size_t, c_uint, c_uint64, c_void_p
 from functools import lru_cache
 from typing import Any
 
 from autofuse.base.diagnostics import AutofuseError
 
-__all__ = ["Card", "CardError", "Function", "open_card"]
+__all__ = ["Card", "Function", "open_card"]
 
 _LIBRARY = "libcuda.so.1"
 _PRESENT = {
@@ -27,7 +25,6 @@ _PRESENT = {
     "cuDevicePrimaryCtxRetain": (POINTER(c_void_p), c_int),
     "cuCtxSetCurrent": (c_void_p,),
     "cuModuleLoadData": (POINTER(c_void_p), c_char_p),
-    "cuModuleUnload": (c_void_p,),
     "cuModuleGetFunction": (POINTER(c_void_p), c_void_p, c_char_p),
     "cuFuncGetAttribute": (POINTER(c_int), c_int, c_void_p),
     "cuFuncSetAttribute": (c_void_p, c_int, c_int),
@@ -35,42 +32,18 @@ _PRESENT = {
     "cuMemFree_v2": (c_uint64,),
     "cuMemcpyHtoD_v2": (c_uint64, c_void_p, c_size_t),
     "cuMemcpyDtoH_v2": (c_void_p, c_uint64, c_size_t),
-    "cuMemsetD8_v2": (c_uint64, ctypes.c_ubyte, c_size_t),
     "cuStreamQuery": (c_void_p,),
-    "cuEventCreate": (POINTER(c_void_p), c_uint),
-    "cuEventRecord": (c_void_p, c_void_p),
-    "cuEventElapsedTime": (POINTER(c_float), c_void_p, c_void_p),
-    "cuEventDestroy_v2": (c_void_p,),
-    "cuLaunchKernel": (c_void_p, *(c_uint,) * 7, c_void_p, c_void_p, c_void_p),
     "cuLaunchCooperativeKernel": (c_void_p, *(c_uint,) * 7, c_void_p, c_void_p),
     "cuGetErrorName": (c_int, POINTER(c_char_p)),
     "cuGetErrorString": (c_int, POINTER(c_char_p)),
 }
 #: Attributes of devices and functions.
-_CORES, _MAJOR, _MINOR, _SHARED_MOST = 16, 75, 76, 97
+_MAJOR, _MINOR, _SHARED_MOST = 75, 76, 97
 _OWN_SHARED, _DYNAMIC_SHARED = 1, 8
 _NOT_READY = 600
 #: What a launch returns whose blocks do not fit on the card at once.
 _TOO_MANY_BLOCKS = 720
 _POLL = (0.0, 0.0001, 0.001, 0.01)
-
-
-class CardError(AutofuseError):
-    """AF5003: a call of the driver failed.
-
-    Attributes:
-        code: a ``CUresult``.
-    """
-
-    code: int
-
-    @classmethod
-    def make(cls, call: str, code: int, name: str, text: str, hint: str = "") -> CardError:
-        """The error of a call."""
-        made = cls.of("AF5003", f"{call} failed: {name}: {text}", hint=hint)
-        assert isinstance(made, cls)
-        made.code = code
-        return made
 
 
 class Function:
@@ -89,20 +62,17 @@ class Function:
         self.room = card.shared_bytes - own.value
         self._allowed = 0
 
-    def launch(
-        self, blocks: int, threads: int, shared: int, arguments: list[bytes], *, together: bool
-    ) -> None:
-        """Queue the kernel.
+    def launch(self, blocks: int, threads: int, shared: int, arguments: list[bytes]) -> None:
+        """Queue the kernel: all blocks run at the same time, and may wait for each other.
 
         Args:
             blocks: of threads.
             threads: of a block.
             shared: bytes of shared memory of a block, at most ``room``.
             arguments: the bytes of each.
-            together: all blocks run at the same time, and may wait for each other.
 
         Raises:
-            CardError: it cannot be launched.
+            AutofuseError: AF5003, it cannot be launched.
         """
         if shared > self._allowed:
             self._card.call("cuFuncSetAttribute", self._function, _DYNAMIC_SHARED, shared)
@@ -110,14 +80,7 @@ class Function:
         held = [ctypes.create_string_buffer(a, len(a)) for a in arguments]
         places = (c_void_p * len(held))(*(ctypes.addressof(h) for h in held))
         sizes = (blocks, 1, 1, threads, 1, 1, shared)
-        if together:
-            self._card.call("cuLaunchCooperativeKernel", self._function, *sizes, None, places)
-        else:
-            self._card.call("cuLaunchKernel", self._function, *sizes, None, places, None)
-
-    def unload(self) -> None:
-        """Give it back."""
-        self._card.call("cuModuleUnload", self._module)
+        self._card.call("cuLaunchCooperativeKernel", self._function, *sizes, None, places)
 
 
 class Card:
@@ -131,7 +94,6 @@ class Card:
 
     Attributes:
         name: of the card.
-        cores: its multiprocessors.
         capability: as ``90`` for 9.0.
         shared_bytes: of shared memory that a block may have.
         lost: why this process cannot use it any more; empty while it can.
@@ -156,7 +118,7 @@ class Card:
         self.call("cuDeviceGetName", text, len(text), device)
         self.name = text.value.decode("ascii", errors="replace")
         self._device = device
-        self.cores, self.shared_bytes = self._attribute(_CORES), self._attribute(_SHARED_MOST)
+        self.shared_bytes = self._attribute(_SHARED_MOST)
         self.capability = 10 * self._attribute(_MAJOR) + self._attribute(_MINOR)
         self._context = c_void_p()
         self.call("cuDevicePrimaryCtxRetain", byref(self._context), device)
@@ -190,19 +152,18 @@ class Card:
         """Call a function of the driver.
 
         Raises:
-            CardError: it returned something else than 0.
+            AutofuseError: AF5003, it returned something else than 0.
         """
         code = getattr(self._library, name)(*arguments)
         if code:
             raise self._failed(name, code)
 
-    def _failed(self, call: str, code: int) -> CardError:
-        hint = (
-            "the cores of the kernel wait for each other, and the card has fewer"
-            if code == _TOO_MANY_BLOCKS
-            else ""
-        )
-        return CardError.make(call, code, *self._error(code), hint)
+    def _failed(self, call: str, code: int) -> AutofuseError:
+        name, text = self._error(code)
+        hint = ""
+        if code == _TOO_MANY_BLOCKS:
+            hint = "all cores of the kernel run at the same time, and the card has fewer"
+        return AutofuseError.of("AF5003", f"{call} failed: {name}: {text}", hint=hint)
 
     def _error(self, code: int) -> tuple[str, str]:
         name, text = c_char_p(), c_char_p()
@@ -220,7 +181,7 @@ class Card:
         """A kernel of a compiled module.
 
         Raises:
-            CardError: it does not suit this card.
+            AutofuseError: AF5003, it does not suit this card.
         """
         return Function(self, image, name)
 
@@ -228,7 +189,7 @@ class Card:
         """The address of so many bytes on the card.
 
         Raises:
-            CardError: there are not so many.
+            AutofuseError: AF5003, there are not so many.
         """
         at = c_uint64()
         self.call("cuMemAlloc_v2", byref(at), max(size, 1))
@@ -248,17 +209,11 @@ class Card:
         if size:
             self.call("cuMemcpyDtoH_v2", address, at, size)
 
-    def fill(self, at: int, value: int, size: int) -> None:
-        """Fill memory of the card with one byte."""
-        if size:
-            self.call("cuMemsetD8_v2", at, value, size)
-
     def wait(self, seconds: float) -> None:
         """Wait until everything that was launched is complete.
 
         Raises:
-            CardError: a kernel failed.
-            AutofuseError: AF5003, it takes longer; the process has to end then, or the kernel goes on.
+            AutofuseError: AF5003, a kernel failed, or takes longer; the process has to end then, or the kernel goes on.
         """
         end = time.monotonic() + seconds
         tries = 0
@@ -272,43 +227,6 @@ class Card:
                 raise AutofuseError.of("AF5003", text)
             time.sleep(_POLL[min(tries // 100, len(_POLL) - 1)])
             tries += 1
-
-    @contextmanager
-    def timer(self) -> Iterator[Timer]:
-        """Two events to time what is launched between them."""
-        timer = Timer(self)
-        try:
-            yield timer
-        finally:
-            timer.close()
-
-
-class Timer:
-    """Two events around launches."""
-
-    def __init__(self, card: Card) -> None:
-        self._card, self._events = card, (c_void_p(), c_void_p())
-        for event in self._events:
-            card.call("cuEventCreate", byref(event), 0)
-
-    def start(self) -> None:
-        """Before the launches."""
-        self._card.call("cuEventRecord", self._events[0], None)
-
-    def stop(self) -> None:
-        """Behind them."""
-        self._card.call("cuEventRecord", self._events[1], None)
-
-    def microseconds(self) -> float:
-        """Between the two, once both have passed."""
-        found = c_float()
-        self._card.call("cuEventElapsedTime", byref(found), *self._events)
-        return 1000.0 * found.value
-
-    def close(self) -> None:
-        """Give them back."""
-        for event in self._events:
-            self._card.call("cuEventDestroy_v2", event)
 
 
 @lru_cache(maxsize=8)

@@ -2,18 +2,14 @@
 
 from __future__ import annotations
 
-import re
 import struct
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
 
-from autofuse.base.arguments import integer
 from autofuse.base.diagnostics import AutofuseError
 from autofuse.implgraph.ir.fusion import FusionGraph
 from autofuse.targets import TargetSpec
-from autofuse.twin.oracle.data import POISON
 from autofuse.twin.run.compile import QUICK, compile_kernel, level
 from autofuse.twin.run.kernel import Frame, TwinKernel, chip_of, needs_launcher
 from autofuse.twin.run.native import KernelLibrary
@@ -22,11 +18,9 @@ from autofuse.witness.devices import card_index
 from autofuse.witness.driver import Card, Function, open_card
 from autofuse.witness.nvcc import CAPABILITY, ENTRY, THREADS, compile_for_card
 
-__all__ = ["CudaKernel", "check_chip", "launch", "runs_on_cards"]
+__all__ = ["CudaKernel", "check_chip", "runs_on_cards"]
 
-_SYNCED = re.compile(r"\bSyncAll\s*\(")
 _TIMEOUT = 60.0
-_MAX_LAUNCHES = 1_000_000
 
 
 def runs_on_cards(files: Mapping[str, str], graph: FusionGraph) -> TargetSpec:
@@ -106,7 +100,6 @@ class CudaKernel(TwinKernel):
         path = Path() if library else compile_kernel(files, graph.name, opt=level(QUICK))
         super().__init__(path, graph, chip=chip, library=library)
         self.device, self.timeout = f"cuda:{index}", timeout
-        self._together = bool(_SYNCED.search(files[f"device/{graph.name}_kernel.cpp"]))
         self._function: Function = self.card.function(image, ENTRY)
         if self._ub > self._function.room:
             raise AutofuseError.of(
@@ -127,56 +120,11 @@ class CudaKernel(TwinKernel):
                 if region.writable and not region.scratch:
                     self.card.to_host(region.address, at, region.bytes)
 
-    def time(
-        self,
-        inputs: Mapping[str, Any],
-        warmup: int = 5,
-        repeats: int = 30,
-        *,
-        symbols: Mapping[str, int] | None = None,
-        key: int | None = None,
-        cores: int = 0,
-    ) -> list[float]:
-        """Time launches by events; what the launch before left in L2 is there.
-
-        Args:
-            inputs: as for ``run``; the arrays stay as they are.
-            warmup: launches before the first that is timed.
-            repeats: launches that are timed.
-            symbols: as for ``run``.
-            key: as there.
-            cores: as there.
-
-        Returns:
-            Microseconds of each timed launch, in order.
-
-        Raises:
-            AutofuseError: as for ``run``.
-            ValueError: a number out of range.
-        """
-        warmup = integer("warmup", warmup, 0, _MAX_LAUNCHES)
-        repeats = integer("repeats", repeats, 1, _MAX_LAUNCHES)
-        frame = self._frame(inputs, symbols or {}, key, cores, POISON[0])
-        times: list[float] = []
-        with self._on_card(frame) as pointers, self.card.timer() as timer:
-            for i in range(warmup + repeats):
-                timer.start()
-                self._queue(frame, pointers)
-                timer.stop()
-                self.card.wait(self.timeout)
-                if i >= warmup:
-                    times.append(timer.microseconds())
-        return times
-
     def _queue(self, frame: Frame, pointers: Sequence[int]) -> None:
-        launch(
-            self._function,
-            frame.tiling.block_dim,
-            frame.tiling.data,
-            pointers,
-            self._ub,
-            together=self._together,
-        )
+        data = struct.pack(f"<{len(pointers)}Q", *pointers) + frame.tiling.data
+        # The structure ends where 8 bytes do.
+        arguments = [data + bytes(-len(data) % 8), struct.pack("<I", self._ub)]
+        self._function.launch(frame.tiling.block_dim, THREADS, self._ub, arguments)
 
     @contextmanager
     def _on_card(self, frame: Frame) -> Iterator[tuple[int, ...]]:
@@ -195,31 +143,3 @@ class CudaKernel(TwinKernel):
             # What a kernel holds that goes on for ever cannot be given back: the call would wait for it.
             for at in () if self.card.lost else there.values():
                 self.card.free(at)
-
-
-def launch(
-    function: Function,
-    block_dim: int,
-    tiling: bytes,
-    pointers: Sequence[int],
-    ub_bytes: int,
-    *,
-    together: bool,
-) -> None:
-    """Queue a kernel.
-
-    Args:
-        function: what was compiled with ``entry.h``.
-        block_dim: cores.
-        tiling: the tiling data.
-        pointers: addresses on the card of inputs, outputs and workspace.
-        ub_bytes: bytes of UB of a core.
-        together: its cores wait for each other.
-
-    Raises:
-        CardError: it cannot be launched.
-    """
-    data = struct.pack(f"<{len(pointers)}Q", *pointers) + tiling
-    # The structure ends where 8 bytes do.
-    arguments = [data + bytes(-len(data) % 8), struct.pack("<I", ub_bytes)]
-    function.launch(block_dim, THREADS, ub_bytes, arguments, together=together)

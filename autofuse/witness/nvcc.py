@@ -21,6 +21,7 @@ from autofuse.base.visible import visible
 from autofuse.twin.run.compiler import (
     CompilerFailedError,
     Toolchain,
+    kept_sources,
     key_of,
     run_compiler,
     write_files,
@@ -221,13 +222,7 @@ def _refused(
     failed: CompilerFailedError, texts: Mapping[str, str], key: str, name: str
 ) -> AutofuseError:
     """AF5002 with the first errors, and a folder where the command can be repeated."""
-    log = f"$ {shlex.join(failed.cmd)}\n{failed.text}"
-
-    def keep(folder: Path) -> None:
-        write_files(texts, folder)
-        (folder / "compiler.log").write_text(log, encoding="utf-8")
-
-    kept = cache.entry("failed", key, "compiler.log", keep)
+    kept = kept_sources(failed, texts, key)
     errors = [
         f"{m['file']}:{m['line']}: {visible(m['text'])}" for m in _ERROR.finditer(failed.text)
     ]

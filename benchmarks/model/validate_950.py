@@ -5,16 +5,16 @@
     python benchmarks/model/validate_950.py --json
 
 Rows are in ``published_950.toml``, as steps of the vector unit.  Their cycles are those of ``autofuse run --trace``
-(``autofuse.twin.timed.pricing.on_registers``), and for:
+(``autofuse.twin.timed.pricing.on_registers``), in three columns:
 
-- ``two at a time``: the same where two operations begin in a cycle, as the vendor's documents say (the figure
-  ``register_issue``, which is 1 in the target file);
-- ``counts``: without loops that begin within a function and without operations that wait for the one before, which is
-  what that mode knows of generated kernels.
+- ``model``: with loops that begin within a function and operations that wait for the one before, by the figures of the
+  same file;
+- ``two at a time``: the same where two operations begin in a cycle, as the vendor's documents say;
+- ``counts``: without either, which is what timed mode knows of generated kernels.
 
-The two figures of the target file that only these rows tell, ``register_loop`` and ``register_chains``, are fitted to
-rows 1, 2, 5, 6, 9, 10 ... of the simulator, so that most functions have forms in both halves, and tested on the others.
-The error is the mean of |ln(model / published)|.  Nothing is measured here.
+The two assumed figures, ``loop`` and ``chains``, are fitted to rows 1, 2, 5, 6, 9, 10 ... of the simulator, so that
+most functions have forms in both halves, and tested on the others.  The error is the mean of |ln(model / published)|.
+Nothing is measured here.
 """
 
 from __future__ import annotations
@@ -26,12 +26,12 @@ import json
 import math
 import sys
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from autofuse.targets import TargetSpec, load_chip
-from autofuse.twin.timed.pricing import Flow, on_registers
+from autofuse.twin.timed.pricing import on_registers
 
 if sys.version_info >= (3, 11):
     import tomllib
@@ -39,6 +39,8 @@ else:
     import tomli as tomllib
 
 __all__ = [
+    "COUNTS",
+    "Figures",
     "Left",
     "Published",
     "cycles",
@@ -56,19 +58,65 @@ CHIP = "ascend950pr"
 ROWS = Path(__file__).with_name("published_950.toml")
 #: What is fitted, and the values that are tried: finer ones would say more than a dozen rows can.
 TRIED: Mapping[str, Sequence[float]] = {
-    "model.register_loop": [x / 4 for x in range(33)],
-    "model.register_chains": [1 + x / 10 for x in range(31)],
+    "loop": [x / 4 for x in range(33)],
+    "chains": [1 + x / 10 for x in range(31)],
 }
+#: Operations that never begin together with another one, and those with the shorter latency.
+_ALONE = frozenset({"Reduce", "LocalMemBar"})
+_CHOICES = frozenset({"Max", "Maxs", "Min", "Mins", "Select"})
 NOTE = "Simulator and silicon: published by the vendor. Model: nothing was measured."
 
 
 @dataclass(frozen=True, slots=True)
+class Figures:
+    """What timed mode does not know of functions on registers; see ``published_950.toml``."""
+
+    loop: float = 0.0
+    add: float = 0.0
+    max: float = 0.0
+    chains: float = 1.0
+    issue: float = 1.0
+
+
+#: That mode.
+COUNTS = Figures()
+
+
+@dataclass(frozen=True, slots=True)
 class Piece:
-    """Steps of the vector unit of which none begins before those of the piece before have ended."""
+    """Steps of the vector unit of which none begins before those of the piece before have ended.
+
+    Attributes:
+        functions: that start.
+        moves: registers that are loaded and stored, by function.
+        operations: the same for the others.
+        loops: how often a loop begins, but for the first of a function.
+        alone: loads that cannot go beside another one, since both need the same banks.
+        waits: operation -> how many of it need the result of the one before.
+        chains: how many chains of these there are that do not need each other.
+    """
 
     functions: int
-    parts: Mapping[str, int]
-    flow: Flow
+    moves: Mapping[str, int]
+    operations: Mapping[str, int]
+    loops: int
+    alone: int
+    waits: Mapping[str, int]
+    chains: int
+
+    def cycles(self, chip: TargetSpec, f: Figures) -> float:
+        """What the model says."""
+        head, moved = on_registers(self.moves.items(), chip)
+        if f is not COUNTS:
+            _, both = on_registers({"LoadAlign": 2}.items(), chip)
+            moved += both * self.alone / 2
+        work = 0.0
+        for one in self.operations.items():
+            _, takes = on_registers([one], chip)
+            work += takes / (1.0 if one[0] in _ALONE else f.issue)
+        waits = sum(n * (f.max if api in _CHOICES else f.add) for api, n in self.waits.items())
+        waits /= min(max(self.chains, 1), f.chains)
+        return head * self.functions + max(max(work, moved) + f.loop * self.loops, waits)
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,7 +128,7 @@ class Published:
     source: str
     unit: str
     published: float
-    section9: bool
+    listed: bool
     gaps: int
     scalars: int
     pieces: tuple[Piece, ...]
@@ -110,13 +158,15 @@ def _number(of: int | str) -> int:
 
 
 def _piece(of: Mapping[str, Any]) -> Piece:
-    operations = {api: _number(n) for api, n in of["operations"].items()}
-    moved = {"LoadAlign": _number(of["loads"]), "StoreAlign": _number(of["stores"])}
-    waits = {api: _number(n) for api, n in of.get("waits", {}).items()}
-    flow = Flow(
-        _number(of.get("loops", 0)), _number(of.get("alone", 0)), waits, of.get("chains", 1)
+    return Piece(
+        _number(of["functions"]),
+        {"LoadAlign": _number(of["loads"]), "StoreAlign": _number(of["stores"])},
+        {api: _number(n) for api, n in of["operations"].items()},
+        _number(of.get("loops", 0)),
+        _number(of.get("alone", 0)),
+        {api: _number(n) for api, n in of.get("waits", {}).items()},
+        of.get("chains", 1),
     )
-    return Piece(_number(of["functions"]), {**moved, **operations}, flow)
 
 
 def _pieces(row: Mapping[str, Any]) -> Sequence[Mapping[str, Any]]:
@@ -137,40 +187,32 @@ def _row(row: Mapping[str, Any], units: Mapping[str, str]) -> Published:
         row["source"],
         row.get("unit", units[row["source"]]),
         float(row["published"]),
-        row.get("section9", True),
+        row.get("listed", True),
         _number(row.get("gaps", 0)),
         row.get("scalars", 0),
         tuple(map(_piece, _pieces(row))),
     )
 
 
-def read(path: Path = ROWS) -> tuple[list[Published], list[Left]]:
-    """The rows of a file, and what it says is left out."""
+def read(path: Path = ROWS) -> tuple[list[Published], list[Left], Figures]:
+    """The rows of a file, what it says is left out, and its figures."""
     found = tomllib.loads(path.read_text(encoding="utf-8"))
     units = {s["name"]: s["unit"] for s in found["source"]}
-    return [_row(r, units) for r in found["row"]], [Left(**x) for x in found["left"]]
+    figures = Figures(**{name: f["value"] for name, f in found["figures"].items()})
+    return [_row(r, units) for r in found["row"]], [Left(**x) for x in found["left"]], figures
 
 
-def cycles(row: Published, chip: TargetSpec, *, counts: bool = False) -> float:
-    """What the model says, in the unit of the row.
-
-    Args:
-        row: the form.
-        chip: a target with registers.
-        counts: without loops and waits.
-    """
+def cycles(row: Published, chip: TargetSpec, figures: Figures) -> float:
+    """What the model says, in the unit of the row."""
     m = chip.model
     found = m.vector_gap * row.gaps + m.scalar_read * row.scalars
-    for piece in row.pieces:
-        flow = Flow() if counts else piece.flow
-        head, work = on_registers(piece.parts.items(), chip, flow)
-        found += head * piece.functions + work
+    found += sum(piece.cycles(chip, figures) for piece in row.pieces)
     return found / chip.clock_mhz if row.unit == "us" else found
 
 
-def error(rows: Sequence[Published], chip: TargetSpec, *, counts: bool = False) -> float:
+def error(rows: Sequence[Published], chip: TargetSpec, figures: Figures) -> float:
     """Mean of |ln(model / published)|."""
-    found = [abs(math.log(cycles(r, chip, counts=counts) / r.published)) for r in rows]
+    found = [abs(math.log(cycles(r, chip, figures) / r.published)) for r in rows]
     return sum(found) / len(found)
 
 
@@ -180,25 +222,23 @@ def halves(rows: Sequence[Published]) -> tuple[list[Published], list[Published]]
     return [r for i, r in simulated if i % 4 < 2], [r for i, r in simulated if i % 4 > 1]
 
 
-def fit(rows: Sequence[Published], chip: TargetSpec) -> dict[str, float]:
-    """The values of least error, of those that are tried."""
-    points = [dict(zip(TRIED, x, strict=True)) for x in itertools.product(*TRIED.values())]
-    return min(points, key=lambda values: error(rows, chip.with_values(values)))
+def fit(rows: Sequence[Published], chip: TargetSpec, figures: Figures) -> Figures:
+    """The figures with the values of least error, of those that are tried."""
+    points = [
+        replace(figures, **dict(zip(TRIED, x, strict=True)))
+        for x in itertools.product(*TRIED.values())
+    ]
+    return min(points, key=lambda f: error(rows, chip, f))
 
 
-def two_at_a_time(rows: Sequence[Published], chip: TargetSpec) -> TargetSpec:
-    """The chip where two operations begin in a cycle, fitted like the target file."""
-    pair = chip.with_values({"model.register_issue": 2})
-    return pair.with_values(fit(halves(rows)[0], pair))
+def two_at_a_time(rows: Sequence[Published], chip: TargetSpec, figures: Figures) -> Figures:
+    """The figures where two operations begin in a cycle, fitted likewise."""
+    return fit(halves(rows)[0], chip, replace(figures, issue=2))
 
 
-def exchanged(rows: Sequence[Published], chip: TargetSpec) -> float:
-    """The error of the half that is fitted otherwise, where the other one is fitted."""
-    fitted, tested = halves(rows)
-    return error(fitted, chip.with_values(fit(tested, chip)))
-
-
-def report(rows: Sequence[Published], chip: TargetSpec) -> dict[str, dict[str, float]]:
+def report(
+    rows: Sequence[Published], chip: TargetSpec, figures: Figures
+) -> dict[str, dict[str, float]]:
     """Errors of the three models, by the rows that they are of."""
     fitted, tested = halves(rows)
     parts = {
@@ -207,27 +247,28 @@ def report(rows: Sequence[Published], chip: TargetSpec) -> dict[str, dict[str, f
         "other half": tested,
         "silicon": [r for r in rows if r.source == "silicon"],
     }
-    pair = two_at_a_time(rows, chip)
-    found = {
-        "model": {k: error(part, chip) for k, part in parts.items()},
-        "two at a time": {k: error(part, pair) for k, part in parts.items()},
-        "counts": {k: error(part, chip, counts=True) for k, part in parts.items()},
+    models = {
+        "model": figures,
+        "two at a time": two_at_a_time(rows, chip, figures),
+        "counts": COUNTS,
     }
-    found["model"]["halves exchanged"] = exchanged(rows, chip)
-    found["two at a time"]["halves exchanged"] = exchanged(rows, pair)
+    found = {m: {k: error(part, chip, f) for k, part in parts.items()} for m, f in models.items()}
+    for m in ("model", "two at a time"):
+        # The error of the half that is fitted otherwise, where the other one is fitted.
+        found[m]["halves exchanged"] = error(fitted, chip, fit(tested, chip, models[m]))
     return found
 
 
 def expressed(rows: Sequence[Published], left: Sequence[Left]) -> tuple[int, int]:
-    """How many figures of section 9 there are rows for, and how many there are."""
-    listed = sum(r.section9 for r in rows)
+    """How many of the listed figures there are rows for, and how many there are."""
+    listed = sum(r.listed for r in rows)
     return listed, listed + sum(x.figures for x in left)
 
 
-def table(rows: Sequence[Published], chip: TargetSpec) -> str:
+def table(rows: Sequence[Published], chip: TargetSpec, figures: Figures) -> str:
     """Markdown."""
     fitted, _ = halves(rows)
-    pair = two_at_a_time(rows, chip)
+    pair = two_at_a_time(rows, chip, figures)
     lines = [
         "| function | form | published | of | model | off | two at a time | off | fitted |",
         "| --- | --- | --- | --- | --- | --- | --- | --- | --- |",
@@ -235,16 +276,18 @@ def table(rows: Sequence[Published], chip: TargetSpec) -> str:
     for r in rows:
         digits = 0 if r.unit == "cycles" else 2 if r.published < 10 else 1
         shown = [f"{r.published:.{digits}f} {r.unit}", r.source]
-        for found in (cycles(r, chip), cycles(r, pair)):
+        for found in (cycles(r, chip, figures), cycles(r, chip, pair)):
             shown += [f"{found:.{digits}f}", f"{100 * (found / r.published - 1):+.0f} %"]
         half = "yes" if r in fitted else ""
         lines.append(f"| {r.name} | {r.form} | {' | '.join(shown)} | {half} |")
     return "\n".join(lines)
 
 
-def summary(rows: Sequence[Published], left: Sequence[Left], chip: TargetSpec) -> str:
+def summary(
+    rows: Sequence[Published], left: Sequence[Left], chip: TargetSpec, figures: Figures
+) -> str:
     """Errors, and what is left out with the reasons."""
-    found = report(rows, chip)
+    found = report(rows, chip, figures)
     lines = [
         f"| mean of abs(ln(model / published)) | {' | '.join(found)} |",
         f"| --- |{' --- |' * len(found)}",
@@ -253,7 +296,7 @@ def summary(rows: Sequence[Published], left: Sequence[Left], chip: TargetSpec) -
         shown = [f"{of[part]:.3f}" if part in of else "" for of in found.values()]
         lines.append(f"| {part} | {' | '.join(shown)} |")
     have, of = expressed(rows, left)
-    lines += ["", f"{have} of {of} figures of section 9 are expressed. Not:"]
+    lines += ["", f"{have} of {of} listed figures are expressed. Not:"]
     lines += [f"- {x.name} ({x.figures}): {x.reason}" for x in left]
     return "\n".join(lines)
 
@@ -270,16 +313,15 @@ def main() -> int:
     chip = load_chip(args.target)
     if not chip.arch.vector_registers:
         parser.error(f"{chip.name} has no functions on registers")
-    rows, left = read()
+    rows, left, figures = read()
     if args.fit:
-        values = fit(halves(rows)[0], chip)
-        print("".join(f"{name} = {value:g}\n" for name, value in values.items()))
-        chip = chip.with_values(values)
+        figures = fit(halves(rows)[0], chip, figures)
+        print("".join(f"{name} = {getattr(figures, name):g}\n" for name in TRIED))
     if args.json:
-        made = [{**asdict(r), "model": cycles(r, chip)} for r in rows]
-        print(json.dumps({"rows": made, "report": report(rows, chip)}, indent=1))
+        made = [{**asdict(r), "model": cycles(r, chip, figures)} for r in rows]
+        print(json.dumps({"rows": made, "report": report(rows, chip, figures)}, indent=1))
     else:
-        print(f"{table(rows, chip)}\n\n{summary(rows, left, chip)}\n\n{NOTE}")
+        print(f"{table(rows, chip, figures)}\n\n{summary(rows, left, chip, figures)}\n\n{NOTE}")
     return 0
 
 

@@ -22,6 +22,7 @@ __all__ = [
     "CompilerFailedError",
     "Toolchain",
     "although_emptied",
+    "kept_sources",
     "key_of",
     "made",
     "run_compiler",
@@ -231,6 +232,23 @@ _MESSAGE = re.compile(
 _CALLED = re.compile(r"^(?P<file>[^\s:][^:\n]*):(?P<line>\d+):\d+:   required from", re.M)
 
 
+def kept_sources(failed: CompilerFailedError, files: Mapping[str, str], key: str) -> Path:
+    """A folder where a command that failed can be repeated: its sources, and what the compiler said.
+
+    Args:
+        failed: the command.
+        files: its sources: path -> text.
+        key: of the entry in the cache.
+    """
+
+    def keep(folder: Path) -> None:
+        write_files(files, folder)
+        log = f"$ {shlex.join(failed.cmd)}\n{failed.text}"
+        (folder / "compiler.log").write_text(log, encoding="utf-8")
+
+    return cache_folder.entry("failed", key, "compiler.log", keep)
+
+
 def _failure(
     failed: CompilerFailedError, files: Mapping[str, str], key: str, name: str
 ) -> AutofuseError:
@@ -245,13 +263,7 @@ def _failure(
             hint="compile fewer kernels at a time",
             notes=[m[0]],
         )
-    log = f"$ {shlex.join(failed.cmd)}\n{text}"
-
-    def keep(folder: Path) -> None:
-        write_files(files, folder)
-        (folder / "compiler.log").write_text(log, encoding="utf-8")
-
-    kept = cache_folder.entry("failed", key, "compiler.log", keep)
+    kept = kept_sources(failed, files, key)
     errors = list(_MESSAGE.finditer(text))
     notes = []
     for m in errors[:_SHOWN_ERRORS]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 
 from autofuse.codegen.passes.row_costs import PORTS, kinds_of_calls
 from autofuse.schedule.cost.banks import bank_conflict
@@ -23,7 +23,7 @@ from autofuse.twin.run.record import WRITE, CoreRecord
 from autofuse.twin.timed.clocks import Cause, Kind, Pipe, Step
 from autofuse.twin.timed.gm_reach import Reached, Transfers
 
-__all__ = ["OTHER_CALLS", "Flow", "Priced", "kind_of", "on_registers", "price"]
+__all__ = ["OTHER_CALLS", "Priced", "kind_of", "on_registers", "price"]
 
 #: Rows of the vector table for functions that no row of the registry calls by themselves: those of the headers that
 #: kernels share, and others that the twin knows.
@@ -63,10 +63,6 @@ OTHER_CALLS: Mapping[str, str] = {
 _ON_REGISTERS = {"Compares": "compare", "Truncate": "cast", "Reduce": "reduce"}
 _MASKS = frozenset({"CreateMask", "UpdateMask"})
 _BARRIER = "LocalMemBar"
-#: Rows of the vector table whose operations on registers never begin together with another one.
-_ONE_AT_A_TIME = frozenset({"block_reduce", "reduce"})
-#: Of functions on registers those with the shorter latency.
-_CHOICES = frozenset({"Max", "Maxs", "Min", "Mins", "Select"})
 _PORTS = {"LoadAlign": PORTS["load"], "StoreAlign": PORTS["store"]}
 #: Bytes of an element of a register, whatever is in it.
 _LANE = 4
@@ -94,59 +90,26 @@ def kind_of(api: str) -> str | None:
     return kinds_of_calls().get(api) or OTHER_CALLS.get(api)
 
 
-@dataclass(frozen=True, slots=True)
-class Flow:
-    """What the number of operations of a function on registers does not say.
+def on_registers(parts: Iterable[tuple[str, float]], target: TargetSpec) -> tuple[float, float]:
+    """Cycles of a function on registers: its head, and the longer of its operations and its loads and stores.
 
-    Attributes:
-        loops: how often a loop in it begins, but for its first.
-        alone: loads that cannot go beside another one, since both need the same banks.
-        waits: operation -> how many of it need the result of the one before, as where a loop adds to one register.
-        chains: how many chains of these there are that do not need each other.
-    """
-
-    loops: float = 0.0
-    alone: float = 0.0
-    waits: Mapping[str, float] = field(default_factory=dict)
-    chains: float = 1.0
-
-
-_PLAIN = Flow()
-
-
-def on_registers(
-    parts: Iterable[tuple[str, float]], target: TargetSpec, flow: Flow = _PLAIN
-) -> tuple[float, float]:
-    """Cycles of a function on registers: its head; and the longest of its operations, its accesses and its waits.
-
-    A barrier takes as long as one between calls.  What the twin records has no flow: rows in registers are written
-    out, and their sums are trees.
+    One operation goes at a time, as the figure ``vector_issue`` has it.  A barrier takes as long as one between calls.
 
     Args:
         parts: functions on registers, and how many of each are executed.
         target: the chip.
-        flow: loops and waits.
     """
-    m = target.model
     lanes = target.arch.vector_bytes // _LANE
-    beside = (m.register_issue or m.vector_issue) / m.vector_issue
-    work = 0.0
-    ports = (PORTS["store"] - PORTS["load"]) * flow.alone
+    work = ports = 0.0
     for api, count in parts:
         if api in _PORTS:
             ports += _PORTS[api] * count
         elif api == _BARRIER:
-            work += m.vector_gap * count
+            work += target.model.vector_gap * count
         elif api not in _MASKS:
             kind = _on_registers(api) or "unary"
-            cycles = call_cycles(Call(kind, count * lanes, 8 * _LANE), target)[1]
-            work += cycles / (1.0 if kind in _ONE_AT_A_TIME else beside)
-    waits = sum(
-        n * (m.register_max if api in _CHOICES else m.register_add) for api, n in flow.waits.items()
-    )
-    waits /= max(1.0, min(flow.chains, m.register_chains))
-    longest = max(max(work, ports) + m.register_loop * flow.loops, waits)
-    return target.vector["unary"].head, longest
+            work += call_cycles(Call(kind, count * lanes, 8 * _LANE), target)[1]
+    return target.vector["unary"].head, max(work, ports)
 
 
 def _on_registers(api: str) -> str | None:

@@ -18,8 +18,7 @@ from autofuse.twin.run.native import Region
 from autofuse.twin.run.record import Recording
 from autofuse.twin.timed.clocks import Cause, Kind, Pipe
 from autofuse.twin.timed.gm_reach import transfers
-from autofuse.twin.timed.pricing import OTHER_CALLS, Flow, kind_of, price
-from autofuse.twin.timed.pricing import on_registers as cycles_on_registers
+from autofuse.twin.timed.pricing import OTHER_CALLS, kind_of, price
 from autofuse.twin.timed.source_map import SourceMap
 from autofuse.twin.timed.timed import SAMPLED, sampled_cores, timed_report
 
@@ -234,39 +233,6 @@ def test_a_barrier_on_registers_takes_as_long_as_one_between_calls() -> None:
         for more in ({}, {"LocalMemBar": 3})
     )
     assert found - without == pytest.approx(3 * chip.model.vector_gap)
-
-
-def test_loops_and_waits_on_registers_cost_what_the_target_says() -> None:
-    chip = load_chip("ascend950pr")
-    m = chip.model
-    parts = {"LoadAlign": 64, "Add": 64}
-    head, plain = cycles_on_registers(parts.items(), chip)
-    assert cycles_on_registers(parts.items(), chip, Flow(loops=4)) == pytest.approx(
-        (head, plain + 4 * m.register_loop)
-    )
-    waits = {"Add": 1000, "Max": 1000}
-    longest = 1000 * (m.register_add + m.register_max)
-    for chains, at_once in ((1, 1), (2, 2), (99, m.register_chains)):
-        found = cycles_on_registers(parts.items(), chip, Flow(waits=waits, chains=chains))
-        assert found == pytest.approx((head, longest / at_once))
-    both = {"LoadAlign": 64, "StoreAlign": 1}
-    alone = cycles_on_registers(both.items(), chip, Flow(alone=64))
-    assert alone == pytest.approx((head, 64 + 1))
-
-
-def test_operations_on_registers_begin_in_pairs_where_the_target_says_so() -> None:
-    chip = load_chip("ascend950pr")
-    pair = chip.with_values({"model.register_issue": 2})
-    assert cycles_on_registers({"Exp": 8}.items(), pair)[1] == pytest.approx(
-        cycles_on_registers({"Exp": 8}.items(), chip)[1] / 2
-    )
-    single = {"Reduce": 8}.items()
-    assert cycles_on_registers(single, pair) == cycles_on_registers(single, chip)
-
-
-def test_targets_that_say_nothing_of_registers_have_no_waits() -> None:
-    m = load_chip("ascend910b1").model
-    assert (m.register_loop, m.register_add, m.register_max, m.register_issue) == (0, 0, 0, 0)
 
 
 def test_operations_on_registers_without_a_row_are_named() -> None:
