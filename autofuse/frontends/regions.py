@@ -132,7 +132,10 @@ def grow(
 
 
 def merged(
-    view: GraphView[N], regions: Iterable[Iterable[N]], size: Callable[[N], int], most: int
+    view: GraphView[N],
+    regions: Iterable[Iterable[N]],
+    size: Callable[[N], int],
+    fits: Callable[[frozenset[N]], bool],
 ) -> list[set[N]]:
     """Regions, with those joined that share the most bytes: what both touch is moved once if they are one kernel.
 
@@ -140,9 +143,9 @@ def merged(
         view: the graph.
         regions: sets of nodes; no cycle goes through any of them.
         size: bytes of a node's result.
-        most: nodes, at most, of a region that was joined.
+        fits: whether nodes may be one region, as far as limits go.
     """
-    found = Partition(view, regions, lambda nodes: len(nodes) <= most)
+    found = Partition(view, regions, fits)
     while True:
         shared = _shared(found, size)
         if not any(found.join(*p) for p in sorted(shared, key=lambda p: (-shared[p], p))):

@@ -24,7 +24,7 @@ class Options:
         fallback: ``eager``: what the library refuses is run by PyTorch, with the reason in the report; ``error``: it
             raises AutofuseError.  An op that is not in the table of ops always stays with PyTorch.
         min_ops: ops that compute, at least, in a kernel; smaller regions stay with PyTorch.
-        max_ops: ops, at most, in one kernel; larger regions are cut where the least data pass.
+        max_ops: ops that compute or copy, at most, in one kernel; larger regions are cut where the least data pass.
         opt: optimisation level of kernels for the CPU twin, ``-O0`` to ``-O3``; empty for that of AUTOFUSE_OPT.
         threads: threads that the twin spreads the cores of a kernel over; 0 for AUTOFUSE_THREADS.
         report: print the report of every graph when it has been compiled, as AUTOFUSE_REPORT=1 does.

@@ -11,6 +11,7 @@ from __future__ import annotations
 import operator
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import accumulate
 from typing import Any
 
 import torch
@@ -32,6 +33,7 @@ __all__ = [
     "kind_of",
     "view_of",
     "views_kept_for_strides",
+    "work_of",
 ]
 
 #: Ops of PyTorch that read the memory behind a tensor as it lies, not only its elements.
@@ -54,7 +56,7 @@ class Candidate:
 
     def work(self) -> int:
         """Ops that compute or copy."""
-        return sum(kind_of(n) in (Kind.COMPUTE, Kind.COPY) for n in self.nodes)
+        return work_of(self.nodes)
 
 
 def kind_of(node: torch.fx.Node) -> Kind | None:
@@ -63,6 +65,11 @@ def kind_of(node: torch.fx.Node) -> Kind | None:
         return Kind.VIEW
     row = find(node.target)
     return None if row is None else row.kind
+
+
+def work_of(nodes: Iterable[torch.fx.Node]) -> int:
+    """How many of the nodes compute or copy; views move nothing."""
+    return sum(kind_of(n) in (Kind.COMPUTE, Kind.COPY) for n in nodes)
 
 
 def views_kept_for_strides(
@@ -147,7 +154,7 @@ def candidates(
         for c in components(sorted(p.nodes, key=view.place), view.operands)
         if any(kind_of(n) in (Kind.COMPUTE, Kind.COPY) for n in c)
     ]
-    for joined in merged(view, connected, bytes_of, options.max_ops):
+    for joined in merged(view, connected, bytes_of, lambda ns: work_of(ns) <= options.max_ops):
         for piece in _pieces(view, _whole(sorted(joined, key=view.place)), options.max_ops):
             parts = _cut(piece, options.max_ops, set(cuts))
             if len(parts) > 1:
@@ -190,7 +197,7 @@ def _pieces(
     Two kernels would read that tensor twice.
     """
     pieces = components(nodes, view.operands)
-    joined = Partition(view, pieces, lambda together: len(together) <= most)
+    joined = Partition(view, pieces, lambda together: work_of(together) <= most)
     readers: dict[torch.fx.Node, list[torch.fx.Node]] = {}
     for piece in pieces:
         largest = max(map(bytes_of, piece))
@@ -211,7 +218,7 @@ def _cut(
 ) -> list[list[torch.fx.Node]]:
     """Runs of nodes, none too long, that end at the given cuts."""
     at = next((i for i, n in enumerate(nodes[:-1], 1) if n in cuts), None)
-    if at is None and len(nodes) > most:
+    if at is None and work_of(nodes) > most:
         at = cheapest_cut(nodes, most)
     if at is None:
         return [list(nodes)]
@@ -219,8 +226,8 @@ def _cut(
 
 
 def cheapest_cut(nodes: Sequence[torch.fx.Node], most: int) -> int:
-    """The place in the order of nodes, in the middle half of the first ``most``, across which the fewest bytes pass."""
-    end = min(most, len(nodes) - 1)
+    """The place across which the fewest bytes pass, in the second half of the first nodes with ``most`` ops."""
+    end = min(_reach(nodes, most), len(nodes) - 1)
     places = range(max(end // 2, 1), max(end, 1) + 1)
     at = {n: i for i, n in enumerate(nodes)}
     last = {n: max((at[u] for u in n.users if u in at), default=-1) for n in nodes}
@@ -231,6 +238,12 @@ def cheapest_cut(nodes: Sequence[torch.fx.Node], most: int) -> int:
         return (int(glued), crossing)
 
     return min(places, key=lambda k: (*passed(k), -k))
+
+
+def _reach(nodes: Sequence[torch.fx.Node], most: int) -> int:
+    """How many nodes from the first one on have no more than so many ops."""
+    done = accumulate(work_of([n]) for n in nodes)
+    return sum(work <= most for work in done)
 
 
 # outputs --------------------------------------------------------------------------------------

@@ -233,6 +233,8 @@ def check_report(case: Case, *reasons: str) -> None:
     graphs = autofuse.torch.report().graphs
     assert any(g.fused for g in graphs)
     excused = ("min_ops", *reasons)
-    left = {op for g in graphs for op, why in g.not_fused if not any(w in why for w in excused)}
-    assert left <= case.eager
+    left = {
+        op: why for g in graphs for op, why in g.not_fused if not any(w in why for w in excused)
+    }
+    assert left.keys() <= case.eager, left
     assert not [why for g in graphs for why in g.at_run_time]
