@@ -21,6 +21,7 @@ __all__ = [
     "rows_in_registers",
     "rows_of_core",
     "tiles",
+    "unit_of",
 ]
 
 #: Threads of a warp, and warps of a block at most.
@@ -161,6 +162,11 @@ def row_blocks(rows: int, cols: int) -> tuple[int, int, int]:
     while side > 1 and rows < 512 * side:
         side //= 2
     return side, held, max(1, min(16, held * side // 512))
+
+
+def unit_of(size: int) -> int:
+    """The largest power of 2, up to 16, that divides a size: rows begin at multiples of it, and loads are as wide."""
+    return (size | 16) & -(size | 16)
 
 
 def rows_of_core(rows: int, cols: int, most: int, cores: int) -> tuple[int, int]:

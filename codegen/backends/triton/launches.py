@@ -73,8 +73,8 @@ def launches(program: Program) -> Iterator[Launch]:
         assert k.blocks is not None
         assert not program.cores
         text = kernel_text(k, program.symbols, ranges)
-        # Offsets that may need 64 bits have them.
-        constants = {**k.blocks.constants(), "WIDE": True}
+        # Offsets that may need 64 bits have them, and rows may begin anywhere.
+        constants = {**k.blocks.constants(), "WIDE": True, "UNIT": 1}
         meeting = k.lines() * (text.meets * k.blocks.parts * _BYTES_OF_A_FLOAT)
         yield Launch(
             k.name,

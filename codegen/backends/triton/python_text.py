@@ -16,9 +16,9 @@ _RESERVED = frozenset(
     (
         *("tl", "triton", "torch", "Launcher", "meet_cluster", "IN_CLUSTERS", "row_blocks"),
         *("meeting", "meeting_ptr", "device", "warps", "item", "row", "col", "part", "item_live"),
-        *("blocks", "rows_of_core"),
+        *("blocks", "rows_of_core", "unit_of"),
         *("row_live", "col_live", "block", "outer", "line", "start", "first", "other"),
-        *("BLOCK", "ROWS", "COLS", "PARTS", "WIDE"),
+        *("BLOCK", "ROWS", "COLS", "PARTS", "WIDE", "UNIT"),
     )
 )
 #: Precedence of a text beside an operator: a sum binds less than a product.

@@ -20,9 +20,9 @@ pytestmark = [pytest.mark.sampled(2), pytest.mark.triton]
 
 #: Names that a file has another use for, by itself or as a name of Python.
 _USED = """tl lambda torch triton None row ROWS x_ptr col COLS BLOCK PARTS WIDE item block start first part outer live
-    row_live item_live col_live launch Launcher print max min device warps row_blocks meet_cluster meeting partial
-    scratch self key t grid tensors inverse shift largest total mean n i0 i1 y_ptr int match case _ __name__ num_warps
-    num_ctas fusion IN_CLUSTERS"""
+    row_live item_live col_live launch Launcher print max min device warps row_blocks unit_of UNIT meet_cluster
+    meeting partial scratch self key t grid tensors inverse shift largest total mean n i0 i1 y_ptr int match case _
+    __name__ num_warps num_ctas fusion IN_CLUSTERS"""
 USED = _USED.split()
 #: Names that would be more than a name, if they stood in the text as they are.
 ODD = [

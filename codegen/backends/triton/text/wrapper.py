@@ -6,7 +6,7 @@ import inspect
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
-from autofuse.codegen.backends.triton.blocks import row_blocks, rows_of_core
+from autofuse.codegen.backends.triton.blocks import row_blocks, rows_of_core, unit_of
 from autofuse.codegen.backends.triton.kernels import Blocks, Form, Kernel, Program
 from autofuse.codegen.backends.triton.ops.functions import DEVICE_FUNCTIONS
 from autofuse.codegen.backends.triton.signature import entry_point, new_tensor
@@ -32,6 +32,7 @@ class KernelText:
         meets: results that the blocks of a cluster tell each other through scratch, a float of each for every row.
         takes_blocks: the number of blocks follows the sizes.
         reaches: offsets that decide whether the constant ``WIDE`` is true; empty if there is none.
+        unit: the symbol that the constant ``UNIT`` divides; empty if there is none.
     """
 
     lines: tuple[str, ...]
@@ -42,6 +43,7 @@ class KernelText:
     meets: int
     takes_blocks: bool
     reaches: tuple[Expr, ...]
+    unit: str
 
 
 def kernel_text(
@@ -74,6 +76,12 @@ def kernel_text(
     pointers = [writer.pointer(m) for m in writer.memory.values()]
     pointers += ["meeting_ptr"] if meets else []
     constants = [BLOCK[d] for d in writer.dims] + (["WIDE"] if writer.asks_width else [])
+    unit = "" if on_cores else writer.unit()
+    divided: list[str] = []
+    if unit:
+        constants.append("UNIT")
+        # Triton knows that a product with a constant is a multiple of it.
+        divided.append(f"    {symbols[unit]} = {symbols[unit]} // UNIT * UNIT")
     names = [*pointers, *(symbols[s] for s in writer.sizes)]
     names += ["blocks"] if writer.takes_blocks else []
     parameters = ", ".join([*names, *(f"{c}: tl.constexpr" for c in constants)])
@@ -82,6 +90,7 @@ def kernel_text(
             *(["@Launcher"] if launcher else []),
             "@triton.jit",
             f"def {kernel.name}({parameters}):",
+            *divided,
             *writer.lines,
         ),
         tuple(writer.memory.values()),
@@ -91,6 +100,7 @@ def kernel_text(
         meets,
         writer.takes_blocks,
         writer.reaches if writer.asks_width else (),
+        unit,
     )
 
 
@@ -136,6 +146,8 @@ class _File:
         if any(k.blocks is None for k in self.program.kernels):
             choose = rows_of_core if self.program.cores else row_blocks
             parts.append(inspect.getsource(choose))
+        if any(t.unit for t in self.texts):
+            parts.append(inspect.getsource(unit_of))
         head = [f'"""{entry_point(self.graph)}: kernels in Triton."""', ""]
         head += ["import torch", "import triton", "import triton.language as tl", "", ""]
         return "\n".join(head) + "\n" + "\n\n".join([*parts, self._function()])
@@ -200,6 +212,8 @@ class _File:
             reach = [self.python(e) for e in t.reaches]
             most = f"max({', '.join(reach)})" if len(reach) > 1 else reach[0]
             named["WIDE"] = f"{most} >= 2**31"
+        if t.unit:
+            named["UNIT"] = f"unit_of({self.program.symbols[t.unit]})"
         blocks = self._blocks(k, named)
         tensors = [m.name for m in t.memory]
         if self.program.cores:

@@ -15,8 +15,8 @@ from autofuse.codegen.backends.triton.ops.reductions import accumulator, identit
 from autofuse.codegen.backends.triton.ops.spelling import TYPES, functions_of, literal, spell
 from autofuse.codegen.backends.triton.python_text import Names, to_python
 from autofuse.codegen.nests.memory import Memory
-from autofuse.codegen.nests.nest import varies, walk
-from autofuse.implgraph.expr.expression import ONE, ZERO, Expr
+from autofuse.codegen.nests.nest import unit_axis, varies, walk
+from autofuse.implgraph.expr.expression import ONE, ZERO, Expr, sym
 from autofuse.implgraph.expr.remainders import tight_bounds
 from autofuse.implgraph.ir.dtypes import DType
 from autofuse.implgraph.ir.graph import Node
@@ -101,6 +101,19 @@ class Writer:
             if name in e.symbols():
                 self.sizes[name] = None
         return to_python(e, self.symbols, atomic=atomic)
+
+    def unit(self) -> str:
+        """The symbol that is the extent of rows, where these begin at multiples of it; empty: there is none.
+
+        A row is what lies without gaps in one of the largest tensors.
+        """
+        nest = self.kernel.nest
+        moved = [n for n in nest.nodes if n.op in ("Load", "Store")]
+        most = max((len(varies(n)) for n in moved), default=0)
+        largest = [n for n in moved if len(varies(n)) == most]
+        rows = [nest.sizes[a] for n in largest for a in (unit_axis(n),) if a is not None]
+        steps = {s for n in largest for e in n.y.strides for s in e.symbols()}
+        return next((name for name in self.sizes if name in steps and sym(name) in rows), "")
 
     def across(self, dim: str) -> str:
         """The subscript that puts a line along a dimension."""

@@ -39,7 +39,8 @@ class Launcher:
 
 @Launcher
 @triton.jit
-def kv_cache_transpose_tiles(keys_ptr, out_ptr, seq, ROWS: tl.constexpr, COLS: tl.constexpr, WIDE: tl.constexpr):
+def kv_cache_transpose_tiles(keys_ptr, out_ptr, seq, ROWS: tl.constexpr, COLS: tl.constexpr, WIDE: tl.constexpr, UNIT: tl.constexpr):
+    seq = seq // UNIT * UNIT
     block = tl.cast(tl.program_id(0), tl.int64 if WIDE else tl.int32)
     col = (block % tl.cdiv(seq, COLS) * COLS + tl.arange(0, COLS))[None, :]
     block = block // tl.cdiv(seq, COLS)
@@ -53,6 +54,11 @@ def kv_cache_transpose_tiles(keys_ptr, out_ptr, seq, ROWS: tl.constexpr, COLS: t
     tl.store(out_ptr + outer * (1024 * seq) + row * seq + col, store_0, mask=col_live)
 
 
+def unit_of(size: int) -> int:
+    """The largest power of 2, up to 16, that divides a size: rows begin at multiples of it, and loads are as wide."""
+    return (size | 16) & -(size | 16)
+
+
 def kv_cache_transpose(keys):
     """Takes keys float16[batch, seq, 8, 128]."""
     batch = keys.shape[0]
@@ -63,5 +69,5 @@ def kv_cache_transpose(keys):
         raise ValueError(f"keys has strides {keys.stride()}")
     out = torch.empty((batch, 8, 128, seq), dtype=torch.float16, device=keys.device)
     if 1024 * batch * seq > 0:
-        kv_cache_transpose_tiles((triton.cdiv(1024, 128) * triton.cdiv(seq, 128) * batch, 1, 1), (keys, out), seq, ROWS=128, COLS=128, WIDE=max(1024 * batch * seq, 1024 * batch * seq - 1) >= 2**31, num_warps=8)
+        kv_cache_transpose_tiles((triton.cdiv(1024, 128) * triton.cdiv(seq, 128) * batch, 1, 1), (keys, out), seq, ROWS=128, COLS=128, WIDE=max(1024 * batch * seq, 1024 * batch * seq - 1) >= 2**31, UNIT=unit_of(seq), num_warps=8)
     return out

@@ -45,7 +45,8 @@ def _max(a, b):
 
 @Launcher
 @triton.jit
-def masked_softmax_rows(keep_ptr, scores_ptr, out_ptr, batch, queries, keys, ROWS: tl.constexpr, COLS: tl.constexpr):
+def masked_softmax_rows(keep_ptr, scores_ptr, out_ptr, batch, queries, keys, ROWS: tl.constexpr, COLS: tl.constexpr, UNIT: tl.constexpr):
+    keys = keys // UNIT * UNIT
     row = tl.cast(tl.program_id(0), tl.int64) * ROWS + tl.arange(0, ROWS)[:, None]
     row_live = row < 16 * batch * queries
     i2 = row % queries
@@ -70,7 +71,8 @@ def masked_softmax_rows(keep_ptr, scores_ptr, out_ptr, batch, queries, keys, ROW
 
 @Launcher
 @triton.jit
-def masked_softmax_loop(keep_ptr, scores_ptr, out_ptr, batch, queries, keys, ROWS: tl.constexpr, COLS: tl.constexpr):
+def masked_softmax_loop(keep_ptr, scores_ptr, out_ptr, batch, queries, keys, ROWS: tl.constexpr, COLS: tl.constexpr, UNIT: tl.constexpr):
+    keys = keys // UNIT * UNIT
     row = tl.cast(tl.program_id(0), tl.int64) * ROWS + tl.arange(0, ROWS)[:, None]
     row_live = row < 16 * batch * queries
     i2 = row % queries
@@ -117,6 +119,11 @@ def row_blocks(rows: int, cols: int) -> tuple[int, int, int]:
     return side, held, max(1, min(16, held * side // 512))
 
 
+def unit_of(size: int) -> int:
+    """The largest power of 2, up to 16, that divides a size: rows begin at multiples of it, and loads are as wide."""
+    return (size | 16) & -(size | 16)
+
+
 def masked_softmax(scores, keep):
     """Takes scores float16[batch, 16, queries, keys], keep bool[batch, 1, queries, keys]."""
     batch = scores.shape[0]
@@ -133,7 +140,7 @@ def masked_softmax(scores, keep):
     out = torch.empty((batch, 16, queries, keys), dtype=torch.float16, device=scores.device)
     if 16 * batch * queries > 0 and keys <= 32768:
         ROWS, COLS, warps = row_blocks(16 * batch * queries, keys)
-        masked_softmax_rows((triton.cdiv(16 * batch * queries, ROWS), 1, 1), (keep, scores, out), batch, queries, keys, ROWS=ROWS, COLS=COLS, num_warps=warps)
+        masked_softmax_rows((triton.cdiv(16 * batch * queries, ROWS), 1, 1), (keep, scores, out), batch, queries, keys, ROWS=ROWS, COLS=COLS, UNIT=unit_of(keys), num_warps=warps)
     if 16 * batch * queries > 0 and keys > 32768:
-        masked_softmax_loop((triton.cdiv(16 * batch * queries, 2), 1, 1), (keep, scores, out), batch, queries, keys, ROWS=2, COLS=1024, num_warps=4)
+        masked_softmax_loop((triton.cdiv(16 * batch * queries, 2), 1, 1), (keep, scores, out), batch, queries, keys, ROWS=2, COLS=1024, UNIT=unit_of(keys), num_warps=4)
     return out

@@ -71,7 +71,7 @@ def launches(graph: FusionGraph, program: Program, sizes: dict[str, int]) -> lis
         **{k.name: recorder(k.name) for k in program.kernels},
     }
     for part in re.split(r"\n(?=def |class |@)", text):
-        if part.startswith((f"def {graph.name}(", "def row_blocks(")):
+        if part.startswith((f"def {graph.name}(", "def row_blocks(", "def unit_of(")):
             exec(part, scope)
     tensors = []
     for name in graph.inputs:
