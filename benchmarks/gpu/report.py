@@ -45,6 +45,10 @@ SMALL_US = 20.0
 LEAST_RATIO = 0.95
 #: What ``model.py`` writes beside the raw files, and the error that it should have at most.
 MODEL, MODEL_AIM = "model.json", 0.10
+#: What ``dram.py`` writes there, and what it should find at most, over the compulsory bytes.
+DRAM, DRAM_MOST = "dram.json", 1.03
+#: The folder there with runs beside libraries of kernels.
+LIBRARIES = "libraries"
 
 
 def main() -> int:
@@ -97,11 +101,13 @@ def markdown(
         "## Rows by length",
         "Fraction of the roof; *inductor* is the better of its two modes.",
         *(_picture(n, page) for n in names if "ratio" not in n),
-        *_lengths(found, own),
+        *_lengths(found, (own,), INDUCTORS),
+        *_libraries(raw, own),
         "## Ratio to each peer",
         f"Time of the peer over that of {own}: right of 1 {own} is faster.",
         *(_picture(n, page) for n in names if "ratio" in n),
         *_small(found, own),
+        *_dram(raw),
         *_modelled(raw, found),
         *_misses(found, own),
         *_all_rows(found, own),
@@ -203,8 +209,8 @@ def _summary(found: Sequence[Record], own: str) -> list[str]:
     return ["\n".join(lines)]
 
 
-def _lengths(found: Sequence[Record], own: str) -> list[str]:
-    """Fractions of the roof by length: own / the better Inductor."""
+def _lengths(found: Sequence[Record], *who: Sequence[str]) -> list[str]:
+    """Fractions of the roof by length, of the fastest of each group of competitors."""
     swept = [r for r in found if r["sweep"]]
     out = []
     for backward, title in ((False, "forward"), (True, "backward")):
@@ -220,16 +226,57 @@ def _lengths(found: Sequence[Record], own: str) -> list[str]:
         for r in chosen:
             by_line.setdefault(f"{r['sweep']} {DTYPES[r['dtype']]}", {})[r["shape"][1]] = r
         for label, at in by_line.items():
-            cells = [_pair(at.get(n), own) for n in lengths]
+            cells = [_fractions(at.get(n), who) for n in lengths]
             lines.append(f"| {label} | {' | '.join(cells)} |")
         out.append("\n".join(lines))
     return out
 
 
-def _pair(record: Record | None, own: str) -> str:
+def _fractions(record: Record | None, who: Iterable[Sequence[str]]) -> str:
     if record is None:
         return ""
-    return f"{_number(of_roof(record, own))} / {_number(of_roof(record, *INDUCTORS))}"
+    return " / ".join(_number(of_roof(record, *group)) for group in who)
+
+
+def _libraries(raw: Path, own: str) -> list[str]:
+    """Rows beside libraries of kernels, from the raw files of runs with these."""
+    found = read(raw / LIBRARIES)
+    if not found:
+        return []
+    means = []
+    for peer in ("inductor", "quack", "liger"):
+        ratios = _known(ratio(r, peer, own=own) for r in found)
+        means.append(f"{_number(geometric_mean(ratios))} x {peer} ({len(ratios)} rows)")
+    return [
+        "## Rows beside QuACK and Liger",
+        f"Fraction of the roof of {own} / QuACK / Liger, in runs of their own (`{shown_path(raw / LIBRARIES)}`), each "
+        "where it has the operator and takes the length; `-` where it does not. QuACK is written in CuTe, and spreads "
+        "long rows over clusters whose blocks read each other's shared memory, which Triton has no words for. "
+        f"Geometric means of times over that of {own}: {', '.join(means)}.",
+        *_lengths(found, (own,), ("quack",), ("liger",)),
+    ]
+
+
+def _dram(raw: Path) -> list[str]:
+    """What rows move to and from DRAM, if ``dram.py`` has written it down."""
+    path = raw / DRAM
+    if not path.is_file():
+        return []
+    rows = [r for r in json.loads(path.read_text(encoding="utf-8"))["rows"] if r["bytes"] > 0]
+    moved = [
+        (sum(k["read"] + k["written"] for k in r["kernels"]) / r["bytes"], len(r["kernels"]), r)
+        for r in rows
+    ]
+    more = sorted((m for m in moved if m[0] > DRAM_MOST), key=lambda m: -m[0])
+    lines = ["| row | bytes over the compulsory | kernels |", "|---|--:|--:|"]
+    lines += [f"| {r['name']} | {part:.2f} | {kernels} |" for part, kernels, r in more]
+    return [
+        "## Bytes to and from DRAM",
+        f"Counted by Nsight Compute (`python benchmarks/gpu/dram.py`), which empties L2 before each kernel; what a "
+        f"kernel leaves in L2 is not counted. {len(moved) - len(more)} of {len(moved)} rows move at most "
+        f"{DRAM_MOST:.2f} of the compulsory bytes; the others:",
+        "\n".join(lines),
+    ]
 
 
 def _small(found: Sequence[Record], own: str) -> list[str]:
