@@ -11,6 +11,7 @@ import gzip
 import hashlib
 import json
 import lzma
+import math
 import zlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -21,6 +22,7 @@ import numpy as np
 
 from autofuse.implgraph.ir.fusion import FusionGraph
 from autofuse.implgraph.ir.serialise import from_json_as, to_json
+from autofuse.twin.oracle.oracle import shape_of
 from autofuse.twin.run.native import Tiling
 
 #: Groups of elements of an output that are compared with the twin by a checksum each.
@@ -36,7 +38,7 @@ class PackedRun:
         key: the tiling key.
         seed: of the data.
         tiling: what the tiling function decided.
-        inputs: a digest of the data.
+        inputs: a digest of the data; empty where only the card sees them.
         twin: checksums of groups of elements by output; empty where the twin did not run.
     """
 
@@ -90,6 +92,12 @@ def digest_of(inputs: Mapping[str, Any]) -> str:
     return h.hexdigest()[:16]
 
 
+def elements_of(graph: FusionGraph, symbols: Mapping[str, int]) -> int:
+    """Of the largest tensor."""
+    shapes = [shape_of(t.shape, symbols) for t in graph.tensors.values()]
+    return max((math.prod(s) for s in shapes), default=0)
+
+
 def write_case(folder: Path, case: PackedCase) -> None:
     """Write a case."""
     (folder / "cases").mkdir(parents=True, exist_ok=True)
@@ -123,6 +131,7 @@ def write_case(folder: Path, case: PackedCase) -> None:
         "files": digests,
         "keys": case.keys,
         "runs": runs,
+        "work": len(case.graph.nodes) * sum(elements_of(case.graph, r.symbols) for r in case.runs),
     }
     text = json.dumps(document, separators=(",", ":"))
     (folder / "cases" / f"{case.name}.json.gz").write_bytes(gzip.compress(text.encode(), mtime=0))
@@ -177,15 +186,15 @@ def read_binary(folder: Path, name: str, digest: str) -> bytes | None:
 
 
 def longest_first(folder: Path, names: Sequence[str]) -> list[str]:
-    """The cases in order of the size of their sources: what compiles longest begins first."""
+    """The cases in order of their work: elements that NumPy computes, then bytes that are compiled."""
 
-    def size(name: str) -> int:
+    def size(name: str) -> tuple[int, int]:
         document = json.loads(gzip.decompress((folder / "cases" / f"{name}.json.gz").read_bytes()))
-        return sum(
-            (folder / "texts" / f"{d}.gz").stat().st_size for d in document["files"].values()
-        )
+        texts = (folder / "texts" / f"{d}.gz" for d in document["files"].values())
+        return document["work"], sum(t.stat().st_size for t in texts)
 
-    return sorted(names, key=lambda n: (-size(n), n))
+    found = {n: size(n) for n in names}
+    return sorted(names, key=lambda n: (*(-x for x in found[n]), n))
 
 
 class PackedLibrary:
