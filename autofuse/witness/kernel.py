@@ -8,13 +8,15 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from autofuse.base.diagnostics import AutofuseError
 from autofuse.implgraph.ir.fusion import FusionGraph
 from autofuse.targets import TargetSpec
-from autofuse.twin.oracle.data import POISON
+from autofuse.twin.oracle.data import POISON, poisoned
 from autofuse.twin.run.compile import QUICK, compile_kernel, level
-from autofuse.twin.run.kernel import Frame, TwinKernel, chip_of, needs_launcher
-from autofuse.twin.run.native import KernelLibrary, Tiling
+from autofuse.twin.run.kernel import ALIGN, Frame, TwinKernel, chip_of, needs_launcher
+from autofuse.twin.run.native import KernelLibrary, Region, Tiling
 from autofuse.twin.verify.split import read_parts
 from autofuse.witness.devices import card_index
 from autofuse.witness.driver import Card, Function, open_card
@@ -136,6 +138,30 @@ class CudaKernel(TwinKernel):
         # The structure ends where 8 bytes do.
         arguments = [data + bytes(-len(data) % 8), struct.pack("<I", self._ub)]
         self._function.launch(tiling.block_dim, THREADS, self._ub, arguments)
+
+    def run_at(
+        self, symbols: Sequence[int], pointers: Sequence[int], sizes: Sequence[int], inputs: int
+    ) -> None:
+        """Run the kernel on copies of memory of the host.
+
+        Args:
+            symbols: sizes in the order of the graph.
+            pointers: addresses of inputs and outputs on the host, in the order of the launcher.
+            sizes: bytes behind each of them.
+            inputs: how many of them are only read; they come first.
+
+        Raises:
+            StatusError: the tiling function refused.
+            AutofuseError: AF5003, the kernel failed.
+        """
+        tiling = self.library.tiling(symbols)
+        frame = Frame({}, tiling, {})
+        for k, (at, size) in enumerate(zip(pointers, sizes, strict=True)):
+            frame.pointers.append(at)
+            frame.regions.append(Region(at, size, str(k), writable=k >= inputs))
+        scratch = poisoned((tiling.workspace + ALIGN,), np.dtype(np.uint8))
+        frame.add_memory("workspace", scratch, tiling.workspace)
+        self._launch(frame, None)
 
     def time(
         self,

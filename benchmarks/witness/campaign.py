@@ -37,9 +37,9 @@ def run_case(
     folder: Path, name: str, device: int, repeats: int = 1, timeout: float = 30.0
 ) -> dict[str, Any]:
     """All runs of a graph, in this process; each so many times."""
-    if (folder / "tasks.json").exists():
-        from tasks import run_task
+    from tasks import TASKS, run_task
 
+    if (folder / TASKS).exists():
         return run_task(folder, name, device, timeout)
     import numpy as np
     from packed import PackedLibrary, digest_of, group_of, read_binary, read_case, sums_of

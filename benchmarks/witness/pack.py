@@ -173,6 +173,8 @@ def copy_code(folder: Path) -> None:
                 to = place / f.relative_to(source)
                 to.parent.mkdir(parents=True, exist_ok=True)
                 shutil.copyfile(f, to)
+    ignored = shutil.ignore_patterns("raw", "__pycache__")
+    shutil.copytree(HERE.parent / "gpu", folder / "gpu", dirs_exist_ok=True, ignore=ignored)
     for f in HERE.glob("*.py"):
         shutil.copyfile(f, folder / f.name)
 

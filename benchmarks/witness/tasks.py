@@ -15,7 +15,6 @@ import argparse
 import gc
 import json
 import math
-import shutil
 import sys
 import time
 from collections.abc import Iterator
@@ -28,7 +27,8 @@ HERE = Path(__file__).resolve().parent
 _GPU = next(p for p in (HERE / "gpu", HERE.parent / "gpu") if p.is_dir())
 sys.path.insert(0, str(_GPU))
 
-_SET, _TASKS, _SEED = "kernelbench", "tasks.json", 2026
+TASKS = "tasks.json"
+_SET, _SEED = "kernelbench", 2026
 #: Of a task so many templates run.
 _KEYS = 2
 #: Errors up to this are rounding (``oracle.Oracle`` says in which units), and so many times those of PyTorch's float32.
@@ -37,13 +37,17 @@ _ROUNDING, _PEER = 4.0, 4.0
 _POISON = 0xFF
 
 
-def order_of(folder: Path) -> dict[str, list[int]] | None:
-    """For every task which inputs of it the kernel takes, in order; None where the folder holds no tasks."""
-    path = folder / _TASKS
-    return json.loads(path.read_text()) if path.exists() else None
+def about(folder: Path) -> dict[str, Any]:
+    """What is known of the tasks of a folder.
+
+    Returns:
+        ``tiny``: their sizes are a few dozens; ``orders``: by name, which inputs of a task its kernel takes, in order.
+    """
+    path = folder / TASKS
+    return json.loads(path.read_text()) if path.exists() else {"tiny": False, "orders": {}}
 
 
-def pack(folder: Path, patterns: list[str], target: str) -> Iterator[str]:
+def pack(folder: Path, patterns: list[str], target: str, tiny: bool = False) -> Iterator[str]:
     """Pack tasks; what came of each in words."""
     from competitors import NotOfferedError, graph_of
     from pack import copy_code, packed_files
@@ -56,17 +60,14 @@ def pack(folder: Path, patterns: list[str], target: str) -> Iterator[str]:
     from autofuse.twin.run.kernel import TwinKernel
 
     copy_code(folder)
-    shutil.copytree(
-        _GPU, folder / "gpu", dirs_exist_ok=True, ignore=lambda _, names: {"raw", "__pycache__"}
-    )
-    known = order_of(folder) or {}
+    known = about(folder)["orders"]
     for row in rows((_SET,), patterns):
         if row.name in known:
             continue
         start = time.perf_counter()
         try:
             with FakeTensorMode():
-                case = row.case("cpu", _SEED, False)
+                case = row.case("cpu", _SEED, tiny)
             graph, order = graph_of(case)
             built = api.build(graph, target=target)
             library = compile_kernel(built.files, built.graph.name, opt=QUICK)
@@ -78,7 +79,7 @@ def pack(folder: Path, patterns: list[str], target: str) -> Iterator[str]:
         code = packed_files(built.files, built.graph.name)
         write_case(folder, PackedCase(row.name, built.graph, code, kernel.key_count, runs))
         known[row.name] = order
-        (folder / _TASKS).write_text(json.dumps(known))
+        (folder / TASKS).write_text(json.dumps({"tiny": tiny, "orders": known}))
         yield f"{row.name}: {len(runs)} runs, {time.perf_counter() - start:.1f} s"
 
 
@@ -113,10 +114,11 @@ def run_task(folder: Path, name: str, device: int, timeout: float = 30.0) -> dic
     from autofuse.witness.nvcc import source_digest
 
     start = time.perf_counter()
-    packed = read_case(folder, name)
+    packed, known, place = read_case(folder, name), about(folder), place_of(device)
     row: dict[str, Any] = {"name": name, "runs": []}
-    torch.cuda.set_device(device)
-    torch.cuda.init()
+    if torch.cuda.is_available():
+        torch.cuda.set_device(device)
+        torch.cuda.init()
     try:
         library: Any = PackedLibrary(packed)
         image = read_binary(folder, name, source_digest(packed.files, packed.graph.name))
@@ -132,21 +134,21 @@ def run_task(folder: Path, name: str, device: int, timeout: float = 30.0) -> dic
     except AutofuseError as e:
         return {**row, "failed": str(e.diagnostics[0].message)[:600]}
     row |= {"card": kernel.card.name, "made_s": round(time.perf_counter() - start, 2)}
-    order = (order_of(folder) or {})[name]
-    (about,) = (r for r in rows((_SET,)) if r.name == name)
-    case = about.case(f"cuda:{device}", _SEED, False)
+    (task,) = (r for r in rows((_SET,)) if r.name == name)
+    case = task.case(place, _SEED, known["tiny"])
     oracle = Oracle(case)
     peer = call_of(case.function, case)()
     specs = [(tuple(o.shape), o.dtype) for o in peer]
     peers = oracle.errors(peer)
     del peer
-    inputs = [case.inputs[k].contiguous() for k in order]
+    inputs = [case.inputs[k].contiguous() for k in known["orders"][name]]
     for r in packed.runs:
         one: dict[str, Any] = {"symbols": {}, "key": r.key, "block_dim": r.tiling.block_dim}
         row["runs"].append(one)
-        outputs = [_poisoned(torch, s, t, device) for s, t in specs]
-        scratch = _poisoned(torch, (r.tiling.workspace + 64,), torch.uint8, device)
-        torch.cuda.synchronize()
+        outputs = [_poisoned(torch, s, t, place) for s, t in specs]
+        scratch = _poisoned(torch, (r.tiling.workspace + 64,), torch.uint8, place)
+        if torch.cuda.is_available():
+            torch.cuda.synchronize()
         began = time.perf_counter()
         try:
             kernel.queue(r.tiling, [t.data_ptr() for t in (*inputs, *outputs, scratch)])
@@ -166,9 +168,14 @@ def run_task(folder: Path, name: str, device: int, timeout: float = 30.0) -> dic
     return row
 
 
-def _poisoned(torch: Any, shape: tuple[int, ...], dtype: Any, device: int) -> Any:
+def place_of(device: int) -> str:
+    """What PyTorch calls a card."""
+    return f"cuda:{device}"
+
+
+def _poisoned(torch: Any, shape: tuple[int, ...], dtype: Any, place: str) -> Any:
     count = max(math.prod(shape) * dtype.itemsize, 1)
-    flat = torch.full((count,), _POISON, dtype=torch.uint8, device=f"cuda:{device}")
+    flat = torch.full((count,), _POISON, dtype=torch.uint8, device=place)
     return flat.view(dtype).reshape(shape) if math.prod(shape) else flat[:0].view(dtype)
 
 
@@ -188,9 +195,10 @@ def main(argv: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("folder", type=Path)
     parser.add_argument("--rows", action="append", default=[], metavar="PATTERN")
+    parser.add_argument("--tiny", action="store_true", help="sizes of a few dozens")
     parser.add_argument("--target", default="ascend910b1")
     args = parser.parse_args(argv)
-    for said in pack(args.folder, args.rows, args.target):
+    for said in pack(args.folder, args.rows, args.target, args.tiny):
         print(said, flush=True)
     return 0
 
