@@ -82,7 +82,7 @@ def run_case(
         given = {n: a.copy() for n, a in inputs.items()}
         try:
             began = time.perf_counter()
-            done = kernel.run(given, symbols=r.symbols, key=r.key)
+            done = kernel.run(given, symbols=r.symbols, key=r.key, cores=r.cores)
             about["s"] = round(time.perf_counter() - began, 4)
         except AutofuseError as e:
             # The context of the card is lost with a kernel that fails.

@@ -44,6 +44,8 @@ _ENQUE = re.compile(r"\s*(?P<queue>\w+)\.EnQue<\w+>\((?P<local>\w+)\);")
 _SET = re.compile(r"\s*SetFlag(?P<what><[^;]*);")
 #: Orders of the twin's scheduler, elements of a tensor, and sets of sizes that are tried.
 _ORDERS, _ELEMENTS, _SIZES = (0, 1, 2), 8192, 2
+#: With few cores a core takes one tile after the other, as it does of large tensors.
+_CORES = (0, 2)
 #: Mutants of one kernel in a class.
 _EACH = 2
 
@@ -91,7 +93,7 @@ def verdict_of(
             kernel = TwinKernel(library, graph, check="all", check_seed=order, chip=chip)
             try:
                 given = {n: a.copy() for n, a in inputs.items()}
-                done = kernel.run(given, symbols=r.symbols, key=r.key)
+                done = kernel.run(given, symbols=r.symbols, key=r.key, cores=r.cores)
             except AutofuseError as e:
                 codes.update(d.code for d in e.diagnostics)
                 return {"killed": True, "codes": sorted(codes), "differs": differs}
@@ -191,7 +193,7 @@ def main(argv: list[str] | None = None) -> int:
         text, ok = table(verdicts, [json.loads(x) for x in lines])
         print(text)
         return 0 if ok else 1
-    o = Options(args.folder, args.target, _SIZES, _ELEMENTS, 0, args.seed)
+    o = Options(args.folder, args.target, _SIZES, _ELEMENTS, 0, args.seed, cores=_CORES)
     copy_code(args.folder)
     with ProcessPoolExecutor(args.jobs) as pool:
         wanted = graphs_of(args.graphs, None, args.seed)

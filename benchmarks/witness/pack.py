@@ -13,6 +13,7 @@ random graphs of every family of shape storms.  Graphs that are there already ar
 from __future__ import annotations
 
 import argparse
+import itertools
 import random
 import shutil
 import sys
@@ -56,6 +57,7 @@ class Options:
         large: elements of a tensor in one more set of sizes, which the twin does not run; 0: there is none.
         seed: of sizes and data.
         own: elements of a tensor up to which a graph keeps its sizes; 0: it is shrunk to ``most``.
+        cores: limits on cores, with each of which everything runs; 0: there is none.
     """
 
     folder: Path
@@ -65,6 +67,7 @@ class Options:
     large: int
     seed: int
     own: int = 0
+    cores: tuple[int, ...] = (0,)
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,15 +106,17 @@ def runs_of(
         # Data that the twin does not see are made where the card is.
         inputs = random_inputs(graph, symbols, o.seed + i) if on_twin else {}
         digest = digest_of(inputs) if on_twin else ""
-        for key in range(kernel.key_count):
+        for key, cores in itertools.product(range(kernel.key_count), o.cores):
             try:
-                tiling = kernel.library.tiling(order, key)
+                tiling = kernel.library.tiling(order, key, cores)
             except StatusError as e:
                 if e.not_applicable:
                     continue
                 raise
             given = {n: a.copy() for n, a in inputs.items()}
-            found = kernel.run(given, symbols=symbols, key=key).outputs if on_twin else {}
+            found = {}
+            if on_twin:
+                found = kernel.run(given, symbols=symbols, key=key, cores=cores).outputs
             yield PackedRun(
                 symbols,
                 key,
@@ -119,6 +124,7 @@ def runs_of(
                 tiling,
                 digest,
                 {n: sums_of(a) for n, a in found.items()},
+                cores,
             )
 
 

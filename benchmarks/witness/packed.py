@@ -40,6 +40,7 @@ class PackedRun:
         tiling: what the tiling function decided.
         inputs: a digest of the data; empty where only the card sees them.
         twin: checksums of groups of elements by output; empty where the twin did not run.
+        cores: the limit on cores; 0 for those of the chip.
     """
 
     symbols: Mapping[str, int]
@@ -48,6 +49,7 @@ class PackedRun:
     tiling: Tiling
     inputs: str
     twin: Mapping[str, Sequence[int]]
+    cores: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,6 +120,7 @@ def write_case(folder: Path, case: PackedCase) -> None:
             "workspace": r.tiling.workspace,
             "block_dim": r.tiling.block_dim,
             "inputs": r.inputs,
+            "cores": r.cores,
             "twin": {
                 n: base64.b64encode(np.array(s, dtype="<u4").tobytes()).decode()
                 for n, s in r.twin.items()
@@ -156,6 +159,7 @@ def read_case(folder: Path, name: str) -> PackedCase:
                 n: np.frombuffer(base64.b64decode(s), dtype="<u4").tolist()
                 for n, s in r["twin"].items()
             },
+            r.get("cores", 0),
         )
         for r in d["runs"]
     ]
@@ -210,13 +214,14 @@ class PackedLibrary:
     def __init__(self, case: PackedCase) -> None:
         self.key_count = case.keys
         names = [s.name for s in case.graph.symbols]
-        self._known = {(tuple(r.symbols[n] for n in names), r.key): r.tiling for r in case.runs}
+        self._known = {
+            (tuple(r.symbols[n] for n in names), r.key, r.cores): r.tiling for r in case.runs
+        }
 
     def tiling(self, symbols: Sequence[int], key: int | None = None, cores: int = 0) -> Tiling:
         """What the tiling function gave for these sizes when they were packed."""
         assert key is not None
-        assert not cores
-        return self._known[tuple(symbols), key]
+        return self._known[tuple(symbols), key, cores]
 
     def infer_shape(self, inputs: Sequence[Sequence[int]], outputs: int) -> None:
         """Nothing: shapes follow from the graph."""

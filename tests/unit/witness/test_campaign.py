@@ -45,11 +45,11 @@ def on_twin(monkeypatch):
             super().__init__(path, graph, chip=chip_of(files, graph.name))
             self.packed, self.card = library, SimpleNamespace(name="a card")
 
-        def run(self, inputs, *, symbols, key):
+        def run(self, inputs, *, symbols, key, cores):
             order = [symbols[s.name] for s in self.graph.symbols]
-            found = self.packed.tiling(order, key)
+            found = self.packed.tiling(order, key, cores)
             assert found.data == self.library.tiling(order, key).data
-            done = super().run(inputs, symbols=symbols, key=key)
+            done = super().run(inputs, symbols=symbols, key=key, cores=cores)
             how.spoil(done.outputs)
             return done
 
