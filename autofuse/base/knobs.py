@@ -228,7 +228,14 @@ KNOBS: tuple[Knob[str] | Knob[int] | Knob[bool] | Knob[tuple[str, ...]], ...] = 
 )
 
 #: Read by the tests only.
-_OF_TESTS = frozenset({"AUTOFUSE_SHARED", "AUTOFUSE_REQUIRE_SHARED", "AUTOFUSE_REQUIRE_TORCH"})
+_OF_TESTS = frozenset(
+    {
+        "AUTOFUSE_SHARED",
+        "AUTOFUSE_REQUIRE_NVCC",
+        "AUTOFUSE_REQUIRE_SHARED",
+        "AUTOFUSE_REQUIRE_TORCH",
+    }
+)
 
 
 def unknown(environ: Mapping[str, str] | None = None) -> list[Diagnostic]:
