@@ -216,6 +216,9 @@ def table(rows: Iterable[Mapping[str, Any]]) -> tuple[str, bool]:
                 )
             if r.get("failed"):
                 lines.append(f"FAILED {row['name']} key {r['key']} {r['symbols']}: {r['failed']}")
+            far = [o for o in r.get("outputs", ()) if o.get("far") and not o["wrong"]]
+            if far:
+                lines.append(f"FAR {row['name']} key {r['key']}: {far[0]['first']}")
         if row.get("failed"):
             lines.append(f"FAILED {row['name']}: {row['failed']}")
         differ = [o for r in row["runs"] for o in r.get("outputs", ()) if o.get("differ")]
