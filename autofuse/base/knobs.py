@@ -22,6 +22,7 @@ __all__ = [
     "CXX",
     "CXXFLAGS",
     "DEBUG",
+    "DEVICE",
     "KNOBS",
     "LOG_LEVEL",
     "NVCC",
@@ -154,6 +155,11 @@ CXXFLAGS: Knob[tuple[str, ...]] = Knob(
     "AUTOFUSE_CXXFLAGS", (), "further compiler flags for the CPU twin"
 )
 NVCC = Knob("AUTOFUSE_NVCC", "nvcc", "CUDA compiler for kernels of Ascend C on a card")
+DEVICE = Knob(
+    "AUTOFUSE_DEVICE",
+    "cpu",
+    "where torch.compile runs kernels of Ascend C for tensors on the CPU: cpu, the CPU twin; cuda or cuda:N, a card",
+)
 OPT = Knob(
     "AUTOFUSE_OPT",
     "",
@@ -208,6 +214,7 @@ KNOBS: tuple[Knob[str] | Knob[int] | Knob[bool] | Knob[tuple[str, ...]], ...] = 
     CXX,
     CXXFLAGS,
     NVCC,
+    DEVICE,
     OPT,
     COMPILE_TIMEOUT,
     THREADS,
@@ -221,7 +228,14 @@ KNOBS: tuple[Knob[str] | Knob[int] | Knob[bool] | Knob[tuple[str, ...]], ...] = 
 )
 
 #: Read by the tests only.
-_OF_TESTS = frozenset({"AUTOFUSE_SHARED", "AUTOFUSE_REQUIRE_SHARED", "AUTOFUSE_REQUIRE_TORCH"})
+_OF_TESTS = frozenset(
+    {
+        "AUTOFUSE_SHARED",
+        "AUTOFUSE_REQUIRE_NVCC",
+        "AUTOFUSE_REQUIRE_SHARED",
+        "AUTOFUSE_REQUIRE_TORCH",
+    }
+)
 
 
 def unknown(environ: Mapping[str, str] | None = None) -> list[Diagnostic]:

@@ -70,6 +70,12 @@ class Row:
     choice: Choice
     diagnostics: tuple[Diagnostic, ...] = ()
 
+    @property
+    def stands_in(self) -> bool:
+        """Whether a card ran the text of a kernel for a chip: its time is none of that chip."""
+        r = self.record
+        return r is not None and r.device.kind == "cuda" and not self.case.subject.is_triton
+
     def to_json(self) -> dict[str, Any]:
         """The row as JSON, with the record."""
         r = self.record
@@ -88,7 +94,11 @@ class Row:
             "spread_us": None if r is None else r.spread_us,
             "samples": 0 if r is None else len(r.times_us),
             "modelled_us": model,
-            "modelled_over_measured": None if us is None or model is None else model / us,
+            # The model is of the chip.
+            "modelled_over_measured": None
+            if us is None or model is None or self.stands_in
+            else model / us,
+            "stands_in": self.stands_in,
             "record": None if r is None else r.model_dump(),
             "diagnostics": [d.to_json() for d in self.diagnostics],
         }

@@ -19,7 +19,15 @@ from autofuse.twin.run.kernel import Run
 if TYPE_CHECKING:
     from autofuse.npu.device import Chip
 
-__all__ = ["CudaRunner", "NpuRunner", "chip_facts", "cuda_facts", "runner_of", "version_text"]
+__all__ = [
+    "CudaRunner",
+    "NpuRunner",
+    "WitnessRunner",
+    "chip_facts",
+    "cuda_facts",
+    "runner_of",
+    "version_text",
+]
 
 #: Kernels that a worker keeps loaded.
 _KERNELS = 8
@@ -43,8 +51,7 @@ def runner_of(kernel: str, device: str, timeout_s: float) -> Runner:
     graph = from_json_as(FusionGraph, found["graph"])
     if device.startswith("cuda"):
         if module_file(graph) not in files:
-            text = f"{graph.label} is not written in Triton, which {device} runs"
-            raise AutofuseError.of("AF5007", text, hint="-t nvidia-h100 writes kernels for a card")
+            return WitnessRunner(files, graph, device, timeout_s)
         return CudaRunner(files, graph, device)
     return NpuRunner(files, graph, device, timeout_s)
 
@@ -139,6 +146,39 @@ class CudaRunner:
             clear=plan.l2 == "clear",
         )
         return Samples(us, method)
+
+
+class WitnessRunner:
+    """A kernel of Ascend C on a card, which stands in for a chip: what it takes there says nothing of a chip."""
+
+    def __init__(
+        self, files: Mapping[str, str], graph: FusionGraph, device: str, timeout_s: float
+    ) -> None:
+        from autofuse.witness.kernel import CudaKernel
+
+        self.graph = graph
+        self._kernel = CudaKernel(files, graph, device, timeout=timeout_s)
+
+    def facts(self) -> DeviceFacts:
+        """As :class:`~autofuse.bench.measure.Runner`, like what follows."""
+        card = self._kernel.card
+        chip = version_text(card.name) or "unknown"
+        return DeviceFacts(kind="cuda", chip=chip, fake=False, driver=version_text(card.driver))
+
+    def run(self, inputs: Mapping[str, Any], sizes: Mapping[str, int], poison: int) -> Run:
+        """One launch."""
+        return self._kernel.run(inputs, symbols=sizes, poison=poison)
+
+    def time(self, inputs: Mapping[str, Any], sizes: Mapping[str, int], plan: Plan) -> Samples:
+        """Times of launches by events."""
+        us = self._kernel.time(
+            inputs,
+            warm_up=plan.warm_up,
+            repeats=plan.repeats,
+            clear=plan.l2 == "clear",
+            symbols=sizes,
+        )
+        return Samples(us, "events")
 
 
 def cuda_facts(facts: Mapping[str, str]) -> DeviceFacts:

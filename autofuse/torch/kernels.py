@@ -120,6 +120,10 @@ def _built(graph: FusionGraph, target: Target, options: Options, device: torch.d
         from autofuse.torch.npu import NpuKernel
 
         return Built(result, NpuKernel(result))
+    if knobs.DEVICE.get() != knobs.DEVICE.default:
+        from autofuse.torch.witness import CardKernel
+
+        return Built(result, CardKernel(result))
     import importlib
 
     path = _library(result, options)

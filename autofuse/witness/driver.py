@@ -7,7 +7,19 @@ from __future__ import annotations
 
 import ctypes
 import time
-from ctypes import POINTER, byref, c_char_p, c_int, c_size_t, c_uint, c_uint64, c_void_p
+from collections.abc import Callable
+from ctypes import (
+    POINTER,
+    byref,
+    c_char_p,
+    c_float,
+    c_int,
+    c_size_t,
+    c_ubyte,
+    c_uint,
+    c_uint64,
+    c_void_p,
+)
 from functools import lru_cache
 from typing import Any
 
@@ -32,18 +44,28 @@ _PRESENT = {
     "cuMemFree_v2": (c_uint64,),
     "cuMemcpyHtoD_v2": (c_uint64, c_void_p, c_size_t),
     "cuMemcpyDtoH_v2": (c_void_p, c_uint64, c_size_t),
+    "cuMemsetD8Async": (c_uint64, c_ubyte, c_size_t, c_void_p),
     "cuStreamQuery": (c_void_p,),
+    "cuEventCreate": (POINTER(c_void_p), c_uint),
+    "cuEventRecord": (c_void_p, c_void_p),
+    "cuEventElapsedTime": (POINTER(c_float), c_void_p, c_void_p),
+    "cuEventDestroy_v2": (c_void_p,),
+    "cuDriverGetVersion": (POINTER(c_int),),
     "cuLaunchCooperativeKernel": (c_void_p, *(c_uint,) * 7, c_void_p, c_void_p),
     "cuGetErrorName": (c_int, POINTER(c_char_p)),
     "cuGetErrorString": (c_int, POINTER(c_char_p)),
 }
 #: Attributes of devices and functions.
-_MAJOR, _MINOR, _SHARED_MOST = 75, 76, 97
+_L2, _MAJOR, _MINOR, _SHARED_MOST = 38, 75, 76, 97
 _OWN_SHARED, _DYNAMIC_SHARED = 1, 8
 _NOT_READY = 600
 #: What a launch returns whose blocks do not fit on the card at once.
 _TOO_MANY_BLOCKS = 720
 _POLL = (0.0, 0.0001, 0.001, 0.01)
+#: Timed launches that are queued at once, and fillings of memory before them, during which the host runs ahead.
+_BATCH, _AHEAD = 16, 8
+#: Bytes that are filled: at least, and in sizes of L2.
+_LEAST_FILLED, _L2_TIMES = 256 << 20, 2
 
 
 class Function:
@@ -96,6 +118,7 @@ class Card:
         name: of the card.
         capability: as ``90`` for 9.0.
         shared_bytes: of shared memory that a block may have.
+        driver: the version of CUDA that it has.
         lost: why this process cannot use it any more; empty while it can.
     """
 
@@ -120,6 +143,9 @@ class Card:
         self._device = device
         self.shared_bytes = self._attribute(_SHARED_MOST)
         self.capability = 10 * self._attribute(_MAJOR) + self._attribute(_MINOR)
+        version = c_int()
+        self.call("cuDriverGetVersion", byref(version))
+        self.driver = f"CUDA {version.value // 1000}.{version.value % 1000 // 10}"
         self._context = c_void_p()
         self.call("cuDevicePrimaryCtxRetain", byref(self._context), device)
         self.use()
@@ -227,6 +253,70 @@ class Card:
                 raise AutofuseError.of("AF5003", text)
             time.sleep(_POLL[min(tries // 100, len(_POLL) - 1)])
             tries += 1
+
+    def time(
+        self,
+        launch: Callable[[], object],
+        *,
+        warm_up: int = 10,
+        repeats: int = 50,
+        clear: bool = False,
+        seconds: float = 60.0,
+    ) -> list[float]:
+        """Time launches by events around each, queued while the card is busy: the time of the host is not in it.
+
+        Args:
+            launch: queues a kernel, as :meth:`Function.launch` does.
+            warm_up: launches before the first that is timed.
+            repeats: launches that are timed.
+            clear: fill a buffer that is larger than L2 before each of them, outside of what is timed; else L2 is as
+                the launch before left it.
+            seconds: that some launches may take together, as of :meth:`wait`.
+
+        Returns:
+            Microseconds of each timed launch, in order.
+
+        Raises:
+            AutofuseError: AF5003, a kernel failed, or does not end.
+        """
+        size = max(_LEAST_FILLED, _L2_TIMES * self._attribute(_L2))
+        other = self.malloc(size)
+        events = [(self._event(), self._event()) for _ in range(min(_BATCH, repeats))]
+        times: list[float] = []
+        try:
+            for _ in range(warm_up):
+                launch()
+            self.wait(seconds)
+            while len(times) < repeats:
+                batch = events[: repeats - len(times)]
+                for _ in range(_AHEAD):
+                    self.call("cuMemsetD8Async", other, 0, size, None)
+                if not clear:
+                    launch()
+                for start, end in batch:
+                    if clear:
+                        self.call("cuMemsetD8Async", other, 0, size, None)
+                    self.call("cuEventRecord", start, None)
+                    launch()
+                    self.call("cuEventRecord", end, None)
+                self.wait(seconds)
+                times += [self._elapsed_us(start, end) for start, end in batch]
+        finally:
+            if not self.lost:
+                for event in (e for pair in events for e in pair):
+                    self.call("cuEventDestroy_v2", event)
+                self.free(other)
+        return times
+
+    def _event(self) -> c_void_p:
+        event = c_void_p()
+        self.call("cuEventCreate", byref(event), 0)
+        return event
+
+    def _elapsed_us(self, start: c_void_p, end: c_void_p) -> float:
+        ms = c_float()
+        self.call("cuEventElapsedTime", byref(ms), start, end)
+        return 1e3 * ms.value
 
 
 @lru_cache(maxsize=8)

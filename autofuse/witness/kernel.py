@@ -6,13 +6,17 @@ import struct
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
+
+import numpy as np
 
 from autofuse.base.diagnostics import AutofuseError
 from autofuse.implgraph.ir.fusion import FusionGraph
 from autofuse.targets import TargetSpec
+from autofuse.twin.oracle.data import POISON, poisoned
 from autofuse.twin.run.compile import QUICK, compile_kernel, level
-from autofuse.twin.run.kernel import Frame, TwinKernel, chip_of, needs_launcher
-from autofuse.twin.run.native import KernelLibrary
+from autofuse.twin.run.kernel import ALIGN, Frame, TwinKernel, chip_of, needs_launcher
+from autofuse.twin.run.native import KernelLibrary, Region, Tiling
 from autofuse.twin.verify.split import read_parts
 from autofuse.witness.devices import card_index
 from autofuse.witness.driver import Card, Function, open_card
@@ -114,17 +118,90 @@ class CudaKernel(TwinKernel):
     ) -> None:
         """Raises AF5003 for a launch that fails."""
         with self._on_card(frame) as pointers:
-            self._queue(frame, pointers)
+            self.queue(frame.tiling, pointers)
             self.card.wait(self.timeout)
             for region, at in zip(frame.regions, pointers, strict=True):
                 if region.writable and not region.scratch:
                     self.card.to_host(region.address, at, region.bytes)
 
-    def _queue(self, frame: Frame, pointers: Sequence[int]) -> None:
-        data = struct.pack(f"<{len(pointers)}Q", *pointers) + frame.tiling.data
+    def queue(self, tiling: Tiling, pointers: Sequence[int]) -> None:
+        """Queue a launch on memory of the card, and do not wait for it.
+
+        Args:
+            tiling: what the tiling function decided.
+            pointers: of inputs, outputs and workspace, in the order of the launcher.
+
+        Raises:
+            AutofuseError: AF5003, it cannot be launched.
+        """
+        data = struct.pack(f"<{len(pointers)}Q", *pointers) + tiling.data
         # The structure ends where 8 bytes do.
         arguments = [data + bytes(-len(data) % 8), struct.pack("<I", self._ub)]
-        self._function.launch(frame.tiling.block_dim, THREADS, self._ub, arguments)
+        self._function.launch(tiling.block_dim, THREADS, self._ub, arguments)
+
+    def run_at(
+        self, symbols: Sequence[int], pointers: Sequence[int], sizes: Sequence[int], inputs: int
+    ) -> None:
+        """Run the kernel on copies of memory of the host.
+
+        Args:
+            symbols: sizes in the order of the graph.
+            pointers: addresses of inputs and outputs on the host, in the order of the launcher.
+            sizes: bytes behind each of them.
+            inputs: how many of them are only read; they come first.
+
+        Raises:
+            StatusError: the tiling function refused.
+            AutofuseError: AF5003, the kernel failed.
+        """
+        tiling = self.library.tiling(symbols)
+        frame = Frame({}, tiling, {})
+        for k, (at, size) in enumerate(zip(pointers, sizes, strict=True)):
+            frame.pointers.append(at)
+            frame.regions.append(Region(at, size, str(k), writable=k >= inputs))
+        scratch = poisoned((tiling.workspace + ALIGN,), np.dtype(np.uint8))
+        frame.add_memory("workspace", scratch, tiling.workspace)
+        self._launch(frame, None)
+
+    def time(
+        self,
+        inputs: Mapping[str, Any],
+        *,
+        warm_up: int = 10,
+        repeats: int = 50,
+        clear: bool = False,
+        symbols: Mapping[str, int] | None = None,
+        key: int | None = None,
+        cores: int = 0,
+    ) -> list[float]:
+        """Time launches by events of the card: of a GPU that runs the text, and of no Ascend chip.
+
+        In-out parameters are overwritten again and again; the arrays that are given stay as they are.
+
+        Args:
+            inputs: as for :meth:`run`.
+            warm_up: as for :meth:`Card.time <autofuse.witness.driver.Card.time>`, like what follows.
+            repeats: as there.
+            clear: as there.
+            symbols: as for :meth:`run`.
+            key: as there.
+            cores: as there.
+
+        Returns:
+            Microseconds of each timed launch, in order.
+
+        Raises:
+            AutofuseError: as :meth:`run`.
+        """
+        frame = self._frame(inputs, symbols or {}, key, cores, POISON[0])
+        with self._on_card(frame) as pointers:
+            return self.card.time(
+                lambda: self.queue(frame.tiling, pointers),
+                warm_up=warm_up,
+                repeats=repeats,
+                clear=clear,
+                seconds=self.timeout,
+            )
 
     @contextmanager
     def _on_card(self, frame: Frame) -> Iterator[tuple[int, ...]]:

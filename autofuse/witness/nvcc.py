@@ -103,10 +103,23 @@ def headers() -> Headers:
     )
 
 
+def _installed() -> str | None:
+    """The compiler of the packages of NVIDIA, of the newest toolkit among them."""
+    spec = importlib.util.find_spec("nvidia")
+    homes = [] if spec is None else [Path(p) for p in spec.submodule_search_locations or ()]
+    found = sorted(p for h in homes for p in h.glob("cu[0-9]*/bin/nvcc"))
+    return programs.program(str(found[-1])) if found else None
+
+
 @lru_cache(maxsize=4)
 def _nvcc_at(name: str) -> Toolchain:
-    path = programs.program(name) or (programs.program(_USUAL) if name == "nvcc" else None)
-    hint = f"install the CUDA toolkit, 12.4 or later, or name its compiler with {knobs.NVCC.name}"
+    path = programs.program(name)
+    if path is None and name == knobs.NVCC.default:
+        path = programs.program(_USUAL) or _installed()
+    hint = (
+        f"pip install 'ascend-autofuse[witness]', or the CUDA toolkit, 12.4 or later; {knobs.NVCC.name} names its "
+        "compiler"
+    )
     if path is None:
         raise AutofuseError.of(
             "AF5001", f"kernels for a card need nvcc; there is no {visible(name)!r}", hint=hint
@@ -131,7 +144,7 @@ def _nvcc_at(name: str) -> Toolchain:
 
 
 def find_nvcc() -> Toolchain:
-    """The compiler that the knob names, or nvcc in PATH, or that of the usual folder.
+    """The compiler that the knob names: nvcc in PATH, or that of the usual folder, or that of a package.
 
     Raises:
         AutofuseError: AF5001, there is none, or it cannot be executed.

@@ -53,13 +53,28 @@ def generated(row: Row, case: Case, target: str) -> Function:
     """The generated module of the row's graph, called as a user would who has only this file."""
     if row.backward:
         raise NotOfferedError("the generated module is called for forward passes only")
+    from autofuse.api import build
+
+    graph, order = graph_of(case)
+    built = build(graph, target=target)
+    module = _module(f"{built.name}_triton", built.files[f"{built.name}_triton.py"])
+    kernel = getattr(module, built.name)
+    return lambda *given: kernel(*(given[k] for k in order))
+
+
+def graph_of(case: Case) -> tuple[Any, list[int]]:
+    """The whole function as one graph, and which inputs of the case its inputs are.
+
+    Raises:
+        NotOfferedError: an op of it has no kernel.
+    """
     from torch.func import functionalize
     from torch.fx.experimental.proxy_tensor import make_fx
 
-    from autofuse.api import build
     from autofuse.torch.backend import decompositions
     from autofuse.torch.lower import lower
     from autofuse.torch.ops.table import find
+    from autofuse.torch.refusal import RefusedError
 
     with torch.no_grad():
         opened = make_fx(case.function, decompositions(), tracing_mode="fake")(*case.inputs)
@@ -73,12 +88,11 @@ def generated(row: Row, case: Case, target: str) -> Function:
     if unknown:
         raise NotOfferedError(f"{unknown[0].target} has no kernel")
     result = nodes[-1].args[0]
-    lowered = lower(computed, [result] if isinstance(result, torch.fx.Node) else list(result))
-    order = [inputs.index(i.node) for i in lowered.inputs]
-    built = build(lowered.graph, target=target)
-    module = _module(f"{built.name}_triton", built.files[f"{built.name}_triton.py"])
-    kernel = getattr(module, built.name)
-    return lambda *given: kernel(*(given[k] for k in order))
+    try:
+        lowered = lower(computed, [result] if isinstance(result, torch.fx.Node) else list(result))
+    except RefusedError as e:
+        raise NotOfferedError(str(e.args[0])) from None
+    return lowered.graph, [inputs.index(i.node) for i in lowered.inputs]
 
 
 def quack(row: Row, case: Case, target: str) -> Function:

@@ -5,12 +5,15 @@
 Every graph is built, compiled for the CPU twin, and run there with every tiling key that takes the sizes.  The folder
 gets the kernels, the tilings, the seeds of the data, checksums of what the twin gave, and all that campaign.py needs
 of this project, so that nothing else has to be there.  With --large N there is one more set of sizes, with tensors of
-up to N elements, which the twin does not run.  Graphs that are there already are left out.
+up to N elements, which the twin does not run.  With --own N graphs keep the sizes that they were published with, up to
+N elements in a tensor, and the twin runs those of up to 2^22; else large ones are shrunk.  With --storms N there are N
+random graphs of every family of shape storms.  Graphs that are there already are left out.
 """
 
 from __future__ import annotations
 
 import argparse
+import itertools
 import random
 import shutil
 import sys
@@ -21,14 +24,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from packed import PackedCase, PackedRun, digest_of, sums_of, write_case
+from packed import PackedCase, PackedRun, digest_of, elements_of, sums_of, write_case
 
 from autofuse import api
 from autofuse.base.diagnostics import AutofuseError
 from autofuse.implgraph.cutting.dimensions import shrink
 from autofuse.implgraph.ir.fusion import FusionGraph
 from autofuse.twin.oracle.data import random_inputs
-from autofuse.twin.oracle.oracle import shape_of
 from autofuse.twin.oracle.sizes import shapes_for
 from autofuse.twin.run.compile import QUICK, compile_kernel
 from autofuse.twin.run.kernel import TwinKernel, chip_of
@@ -36,13 +38,27 @@ from autofuse.twin.run.native import StatusError
 from autofuse.witness.nvcc import headers
 
 HERE = Path(__file__).resolve().parent
+sys.path.insert(0, str(HERE.parents[1] / "tests" / "support"))
+#: Elements of a tensor that the twin runs where graphs keep their sizes.
+TWIN_MOST = 1 << 22
 #: What is read there of the package: not its compiled parts.
 _CODE = (".py", ".toml", ".jinja", ".h", ".json")
 
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    """What is packed of every graph."""
+    """What is packed of every graph.
+
+    Attributes:
+        folder: where.
+        target: of the kernels.
+        sizes: sets of sizes of a dynamic graph.
+        most: elements of a tensor.
+        large: elements of a tensor in one more set of sizes, which the twin does not run; 0: there is none.
+        seed: of sizes and data.
+        own: elements of a tensor up to which a graph keeps its sizes; 0: it is shrunk to ``most``.
+        cores: limits on cores, with each of which everything runs; 0: there is none.
+    """
 
     folder: Path
     target: str
@@ -50,23 +66,33 @@ class Options:
     most: int
     large: int
     seed: int
+    own: int = 0
+    cores: tuple[int, ...] = (0,)
 
 
-def elements_of(graph: FusionGraph, symbols: Mapping[str, int]) -> int:
-    """Of the largest tensor."""
-    largest = 0
-    for t in graph.tensors.values():
-        n = 1
-        for e in shape_of(t.shape, symbols):
-            n *= e
-        largest = max(largest, n)
-    return largest
+@dataclass(frozen=True, slots=True)
+class Storm:
+    """A random graph, and how it is built and run.
+
+    Attributes:
+        document: the graph.
+        bindings: sizes of its symbols, as often as it runs.
+        ub_bytes: that its kernel has; None: all.
+    """
+
+    document: Mapping[str, Any]
+    bindings: Sequence[Mapping[str, int]]
+    ub_bytes: int | None
 
 
-def runs_of(kernel: TwinKernel, o: Options) -> Iterator[PackedRun]:
-    """The runs of a kernel, on the twin where it is not too large."""
+def runs_of(
+    kernel: TwinKernel, o: Options, bindings: Sequence[Mapping[str, int]] | None = None
+) -> Iterator[PackedRun]:
+    """The runs of a kernel, on the twin where it is not too large; ``bindings``: only with these sizes."""
     graph = kernel.graph
-    wanted = [(s, True) for s in shapes_for(graph, o.sizes, o.seed, max_elements=o.most)]
+    if bindings is None:
+        bindings = shapes_for(graph, o.sizes, o.seed, max_elements=o.most)
+    wanted = [(s, True) for s in bindings]
     if o.large:
         wanted += [
             (s, False)
@@ -74,45 +100,61 @@ def runs_of(kernel: TwinKernel, o: Options) -> Iterator[PackedRun]:
             if (s, True) not in wanted
         ]
     for i, (symbols, twin) in enumerate(wanted):
-        on_twin = twin and elements_of(graph, symbols) <= 4 * o.most
+        most = TWIN_MOST if o.own else 4 * o.most
+        on_twin = twin and elements_of(graph, symbols) <= most
         order = [symbols[s.name] for s in graph.symbols]
-        inputs = random_inputs(graph, symbols, o.seed + i)
-        for key in range(kernel.key_count):
+        # Data that the twin does not see are made where the card is.
+        inputs = random_inputs(graph, symbols, o.seed + i) if on_twin else {}
+        digest = digest_of(inputs) if on_twin else ""
+        for key, cores in itertools.product(range(kernel.key_count), o.cores):
             try:
-                tiling = kernel.library.tiling(order, key)
+                tiling = kernel.library.tiling(order, key, cores)
             except StatusError as e:
                 if e.not_applicable:
                     continue
                 raise
             given = {n: a.copy() for n, a in inputs.items()}
-            found = kernel.run(given, symbols=symbols, key=key).outputs if on_twin else {}
+            found = {}
+            if on_twin:
+                found = kernel.run(given, symbols=symbols, key=key, cores=cores).outputs
             yield PackedRun(
                 symbols,
                 key,
                 o.seed + i,
                 tiling,
-                digest_of(inputs),
+                digest,
                 {n: sums_of(a) for n, a in found.items()},
+                cores,
             )
 
 
-def pack_one(source: Path | FusionGraph, name: str, o: Options) -> str:
+def pack_one(source: Path | FusionGraph | Storm, name: str, o: Options) -> str:
     """Pack a graph; what came of it in words."""
     start = time.perf_counter()
     try:
-        graph = api.read(source)
-        if elements_of(graph, {s.name: s.min for s in graph.symbols}) > max(4 * o.most, o.large):
+        storm = source if isinstance(source, Storm) else None
+        graph = api.read(storm.document if storm else source)
+        elements = elements_of(graph, {s.name: s.min for s in graph.symbols})
+        if o.own and elements > o.own:
+            return f"{name}: left out: {elements} elements"
+        if not o.own and elements > max(4 * o.most, o.large):
             graph = shrink(graph, o.most)
-        built = api.build(graph, target=o.target)
+        built = api.build(graph, target=o.target, ub_bytes=storm.ub_bytes if storm else None)
         files = built.files
         library = compile_kernel(files, built.graph.name, opt=QUICK)
         kernel = TwinKernel(library, built.graph, chip=chip_of(files, built.graph.name))
-        runs = list(runs_of(kernel, o))
+        runs = list(runs_of(kernel, o, _sizes_of(storm, built.graph) if storm else None))
     except AutofuseError as e:
         return f"{name}: left out: {e.diagnostics[0].code} {e.diagnostics[0].message[:80]}"
     code = packed_files(files, built.graph.name)
     write_case(o.folder, PackedCase(name, built.graph, code, kernel.key_count, runs))
     return f"{name}: {len(runs)} runs, {time.perf_counter() - start:.1f} s"
+
+
+def _sizes_of(storm: Storm, graph: FusionGraph) -> list[dict[str, int]] | None:
+    from storm_strategies import fitted
+
+    return fitted(graph, storm.bindings) or None
 
 
 def packed_files(files: Mapping[str, str], name: str) -> dict[str, str]:
@@ -137,6 +179,8 @@ def copy_code(folder: Path) -> None:
                 to = place / f.relative_to(source)
                 to.parent.mkdir(parents=True, exist_ok=True)
                 shutil.copyfile(f, to)
+    ignored = shutil.ignore_patterns("raw", "__pycache__")
+    shutil.copytree(HERE.parent / "gpu", folder / "gpu", dirs_exist_ok=True, ignore=ignored)
     for f in HERE.glob("*.py"):
         shutil.copyfile(f, folder / f.name)
 
@@ -150,11 +194,15 @@ def _files(folder: Path) -> Iterator[Path]:
             yield p
 
 
-def graphs_of(given: Sequence[Path], limit: int | None, seed: int) -> dict[str, Path]:
-    """Files by the name of their case."""
+def graphs_of(
+    given: Sequence[Path], limit: int | None, seed: int, between: tuple[int, int] = (0, 0)
+) -> dict[str, Path]:
+    """Files by the name of their case; ``between``: only those of folders with so many elements in a tensor."""
     paths: list[Path] = []
     for p in given:
         found = sorted(p.rglob("*.json")) if p.is_dir() else [p]
+        if p.is_dir() and between[1]:
+            found = [f for f in found if between[0] < _elements_in(f) <= between[1]]
         if p.is_dir() and limit is not None and limit < len(found):
             found = sorted(random.Random(seed).sample(found, limit))
         paths += found
@@ -169,6 +217,25 @@ def graphs_of(given: Sequence[Path], limit: int | None, seed: int) -> dict[str, 
     return out
 
 
+def _elements_in(path: Path) -> int:
+    try:
+        graph = api.read(path)
+    except AutofuseError:
+        return 0
+    return elements_of(graph, {s.name: s.min for s in graph.symbols})
+
+
+def storms(each: int, seed: int) -> Iterator[tuple[str, Storm]]:
+    """So many random graphs of every family, with the sizes that a storm would try."""
+    from storm_strategies import FAMILIES, random_case
+
+    for family in FAMILIES:
+        for k in range(each):
+            case = random_case(random.Random(f"{family} {seed} {k}"), family)
+            name = f"storm_{family}_{seed}_{k}"
+            yield name, Storm(case.document, case.bindings, case.ub_bytes)
+
+
 def main(argv: list[str] | None = None) -> int:
     """Run the script; returns the exit status."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
@@ -180,13 +247,18 @@ def main(argv: list[str] | None = None) -> int:
         "--most", type=int, default=1 << 17, help="elements of a tensor on the twin"
     )
     parser.add_argument("--large", type=int, default=0, help="elements of one more set of sizes")
+    parser.add_argument("--own", type=int, default=0, help="keep sizes of up to so many elements")
+    parser.add_argument("--least", type=int, default=0, help="with --own: only of more elements")
+    parser.add_argument("--storms", type=int, default=0, help="random graphs of every family")
     parser.add_argument("--limit", type=int, help="so many files of a folder, chosen by the seed")
     parser.add_argument("--ops", action="store_true", help="every op of the registry by dtype")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--jobs", type=int, default=1)
     args = parser.parse_args(argv)
-    o = Options(args.folder, args.target, args.sizes, args.most, args.large, args.seed)
-    wanted: dict[str, Path | FusionGraph] = dict(graphs_of(args.graphs, args.limit, args.seed))
+    o = Options(args.folder, args.target, args.sizes, args.most, args.large, args.seed, args.own)
+    given = graphs_of(args.graphs, args.limit, args.seed, (args.least, args.own))
+    wanted: dict[str, Path | FusionGraph | Storm] = dict(given)
+    wanted |= dict(storms(args.storms, args.seed))
     there = {p.name for p in (args.folder / "cases").glob("*.json.gz")}
     if args.ops:
         from op_kernels import op_kernels

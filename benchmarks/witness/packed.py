@@ -11,6 +11,7 @@ import gzip
 import hashlib
 import json
 import lzma
+import math
 import zlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -21,6 +22,7 @@ import numpy as np
 
 from autofuse.implgraph.ir.fusion import FusionGraph
 from autofuse.implgraph.ir.serialise import from_json_as, to_json
+from autofuse.twin.oracle.oracle import shape_of
 from autofuse.twin.run.native import Tiling
 
 #: Groups of elements of an output that are compared with the twin by a checksum each.
@@ -36,8 +38,9 @@ class PackedRun:
         key: the tiling key.
         seed: of the data.
         tiling: what the tiling function decided.
-        inputs: a digest of the data.
+        inputs: a digest of the data; empty where only the card sees them.
         twin: checksums of groups of elements by output; empty where the twin did not run.
+        cores: the limit on cores; 0 for those of the chip.
     """
 
     symbols: Mapping[str, int]
@@ -46,6 +49,7 @@ class PackedRun:
     tiling: Tiling
     inputs: str
     twin: Mapping[str, Sequence[int]]
+    cores: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,6 +94,12 @@ def digest_of(inputs: Mapping[str, Any]) -> str:
     return h.hexdigest()[:16]
 
 
+def elements_of(graph: FusionGraph, symbols: Mapping[str, int]) -> int:
+    """Of the largest tensor."""
+    shapes = [shape_of(t.shape, symbols) for t in graph.tensors.values()]
+    return max((math.prod(s) for s in shapes), default=0)
+
+
 def write_case(folder: Path, case: PackedCase) -> None:
     """Write a case."""
     (folder / "cases").mkdir(parents=True, exist_ok=True)
@@ -110,6 +120,7 @@ def write_case(folder: Path, case: PackedCase) -> None:
             "workspace": r.tiling.workspace,
             "block_dim": r.tiling.block_dim,
             "inputs": r.inputs,
+            "cores": r.cores,
             "twin": {
                 n: base64.b64encode(np.array(s, dtype="<u4").tobytes()).decode()
                 for n, s in r.twin.items()
@@ -123,6 +134,7 @@ def write_case(folder: Path, case: PackedCase) -> None:
         "files": digests,
         "keys": case.keys,
         "runs": runs,
+        "work": len(case.graph.nodes) * sum(elements_of(case.graph, r.symbols) for r in case.runs),
     }
     text = json.dumps(document, separators=(",", ":"))
     (folder / "cases" / f"{case.name}.json.gz").write_bytes(gzip.compress(text.encode(), mtime=0))
@@ -147,6 +159,7 @@ def read_case(folder: Path, name: str) -> PackedCase:
                 n: np.frombuffer(base64.b64decode(s), dtype="<u4").tolist()
                 for n, s in r["twin"].items()
             },
+            r.get("cores", 0),
         )
         for r in d["runs"]
     ]
@@ -177,15 +190,15 @@ def read_binary(folder: Path, name: str, digest: str) -> bytes | None:
 
 
 def longest_first(folder: Path, names: Sequence[str]) -> list[str]:
-    """The cases in order of the size of their sources: what compiles longest begins first."""
+    """The cases in order of their work: elements that NumPy computes, then bytes that are compiled."""
 
-    def size(name: str) -> int:
+    def size(name: str) -> tuple[int, int]:
         document = json.loads(gzip.decompress((folder / "cases" / f"{name}.json.gz").read_bytes()))
-        return sum(
-            (folder / "texts" / f"{d}.gz").stat().st_size for d in document["files"].values()
-        )
+        texts = (folder / "texts" / f"{d}.gz" for d in document["files"].values())
+        return document["work"], sum(t.stat().st_size for t in texts)
 
-    return sorted(names, key=lambda n: (-size(n), n))
+    found = {n: size(n) for n in names}
+    return sorted(names, key=lambda n: (*(-x for x in found[n]), n))
 
 
 class PackedLibrary:
@@ -201,13 +214,14 @@ class PackedLibrary:
     def __init__(self, case: PackedCase) -> None:
         self.key_count = case.keys
         names = [s.name for s in case.graph.symbols]
-        self._known = {(tuple(r.symbols[n] for n in names), r.key): r.tiling for r in case.runs}
+        self._known = {
+            (tuple(r.symbols[n] for n in names), r.key, r.cores): r.tiling for r in case.runs
+        }
 
     def tiling(self, symbols: Sequence[int], key: int | None = None, cores: int = 0) -> Tiling:
         """What the tiling function gave for these sizes when they were packed."""
         assert key is not None
-        assert not cores
-        return self._known[tuple(symbols), key]
+        return self._known[tuple(symbols), key, cores]
 
     def infer_shape(self, inputs: Sequence[Sequence[int]], outputs: int) -> None:
         """Nothing: shapes follow from the graph."""

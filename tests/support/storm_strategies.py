@@ -114,9 +114,7 @@ def run_case(case: Case, pool: WorkerPool | None = None, seed: int = 1) -> Verdi
     """Build, prove, compile and verify a case in checked mode."""
     try:
         built = api.build(case.document, ub_bytes=case.ub_bytes, verify_ir=True)
-        fitted = [_fitted(built.graph, b) for b in case.bindings]
-        needed = requirements(built.graph)
-        bindings = [b for b in fitted if all(r.holds(b) for r in needed)] or None
+        bindings = fitted(built.graph, case.bindings) or None
         report = verify_in_subprocess(
             built.files,
             built.graph,
@@ -183,6 +181,13 @@ def prove_case(case: Case) -> Verdict:
     has = {"narrow": any("_narrow_" in i.name for i in impls), "Stack": "Stack" in ops}
     has["Lace"] = not ops.isdisjoint(("Lace", "Unlace", "UnlaceByMask"))
     return Verdict("passed", " ".join(k for k, v in has.items() if v), text, len(impls))
+
+
+def fitted(graph: FusionGraph, bindings: Sequence[Mapping[str, int]]) -> list[dict[str, int]]:
+    """Those of the sizes for which the graph has a meaning, made smaller until no tensor has many elements."""
+    needed = requirements(graph)
+    found = [_fitted(graph, b) for b in bindings]
+    return [b for b in found if all(r.holds(b) for r in needed)]
 
 
 def _fitted(graph: FusionGraph, binding: Mapping[str, int]) -> dict[str, int]:

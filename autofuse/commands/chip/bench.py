@@ -117,7 +117,8 @@ def bench(
 ) -> None:
     """Measure kernels on a chip or a card.
 
-    Ascend C runs on an Ascend chip, Triton (-t nvidia-h100) on a card. Every output is
+    Ascend C runs on an Ascend chip, Triton (-t nvidia-h100) on a card. With --device cuda a card
+    runs Ascend C, too: what it takes there is no time of a chip. Every output is
     compared with NumPy first: a wrong kernel has no time. Then calls are timed by events of the
     device, and the median is printed beside the time of the cost model, which is no measurement. A
     device measures one kernel at a time, in a process of its own.

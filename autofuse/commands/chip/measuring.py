@@ -19,7 +19,8 @@ from autofuse.commands.graph_files import graph_files, is_built
 from autofuse.commands.outcome import Outcome
 from autofuse.frontends.results import read_results
 from autofuse.report.text.console import progress
-from autofuse.targets import CpuTarget, GpuTarget, find_target
+from autofuse.targets import CpuTarget, GpuTarget, TargetSpec, find_target
+from autofuse.witness.kernel import check_chip
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -107,7 +108,9 @@ def _fits(devices: Sequence[BenchDevice], paths: Sequence[Path], target: str) ->
         text = f"bench measures on chips and cards, and {target} is a CPU"
         raise AutofuseError.of("AF5007", text, hint="autofuse run -t cpu runs the kernel here")
     on_card = devices[0].kind == "cuda"
-    if on_card and not (isinstance(spec, GpuTarget) and spec.dialect == "cuda"):
+    if on_card and isinstance(spec, TargetSpec):
+        check_chip(spec)
+    elif on_card and not (isinstance(spec, GpuTarget) and spec.dialect == "cuda"):
         text = f"kernels for {target} do not run on {devices[0]}"
         raise AutofuseError.of("AF5007", text, hint="-t nvidia-h100 writes kernels for a card")
     if not on_card and isinstance(spec, GpuTarget):
@@ -165,6 +168,7 @@ def _found(
         "devices": [str(d) for d in devices],
         "chips": [d.model_dump() for d in _distinct(r.device for r in records)],
         "fake": any(r.device.fake for r in records),
+        "stands_in": any(r.stands_in for r in rows),
         "l2": plan.l2,
         "warm_up": plan.warm_up,
         "repeats": plan.repeats,

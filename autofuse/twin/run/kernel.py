@@ -26,6 +26,7 @@ from autofuse.twin.run.native import CHECKS, KernelLibrary, Region, Tiling
 from autofuse.twin.run.record import Recording, core_bytes, read_records
 
 __all__ = [
+    "ALIGN",
     "MAX_SEED",
     "Frame",
     "Run",
@@ -42,7 +43,8 @@ Array: TypeAlias = npt.NDArray[Any]
 #: The largest ``check_seed``.
 MAX_SEED = (1 << 64) - 1
 
-_ALIGN = 64
+#: Workspaces begin at multiples of so many bytes.
+ALIGN = 64
 _MAX_CORES = (1 << 32) - 1
 
 
@@ -280,7 +282,7 @@ class TwinKernel:
             tensor = self.graph.tensors[o.inout or o.tensor]
             contiguous = o.inout is None
             frame.add(tensor, o.name, outputs[o.name], sizes, writable=True, contiguous=contiguous)
-        workspace = poisoned((tiling.workspace + _ALIGN,), np.dtype(np.uint8), poison)
+        workspace = poisoned((tiling.workspace + ALIGN,), np.dtype(np.uint8), poison)
         frame.add_memory("workspace", workspace, tiling.workspace)
         return frame
 
@@ -453,7 +455,7 @@ class Frame:
 
     def add_memory(self, name: str, array: Array, size: int) -> None:
         """Plain memory: the first ``size`` bytes after rounding the address up."""
-        start = -(-array.ctypes.data // _ALIGN) * _ALIGN
+        start = -(-array.ctypes.data // ALIGN) * ALIGN
         self.pointers.append(start)
         self.regions.append(Region(start, size, name, True, scratch=True))
         self._keep.append(array)

@@ -150,7 +150,7 @@ def test_the_table_of_the_fake_profiler_is_imported_as_fake(
     ("words", "code"),
     [
         (("bench", "add_one.json", "--device", "gpu:0"), "AF5007"),
-        (("bench", "add_one.json", "--device", "cuda:0"), "AF5007"),
+        (("bench", "add_one.json", "-t", "ascend950pr", "--device", "cuda:0"), "AF5007"),
         (("bench", "add_one.json", "-t", "nvidia-h100", "--device", "npu:0"), "AF5007"),
         (("bench", "add_one.json", "-t", "cpu"), "AF5007"),
         (("bench", "add_one.json", "--shapes", "m=3"), "AF1005"),

@@ -60,7 +60,14 @@ def test_an_unknown_target_is_compared_with_both_kinds(autofuse: Callable, file:
         (("verify", "--device", "cuda", "--check-seed", "3"), "--check-seed is for the CPU twin"),
         (("run", "--device", "cuda", "--check", "all"), "--check is for the CPU twin"),
         (("run", "--device", "cuda", "--trace", "t.json"), "--trace is for the CPU twin"),
-        (("bench", "--device", "cuda"), "kernels for ascend910b1 do not run on cuda:0"),
+        (
+            ("bench", "--device", "cuda", "-t", "ascend950pr"),
+            "kernels for ascend950pr do not run on a",
+        ),
+        (
+            ("bench", "--device", "cuda", "-t", "triton-ascend910b1"),
+            "kernels for triton-ascend910b1 do not run on cuda:0",
+        ),
         (("verify", "-t", "nvidia-h100", "--check-seed", "3"), "--check-seed is for the CPU twin"),
         (("verify", "-t", "nvidia-h100", "--check", "fast"), "--check is for the CPU twin"),
         (("run", "-t", "nvidia-h100", "--key", "0"), "--key is for the CPU twin"),

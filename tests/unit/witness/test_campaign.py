@@ -45,11 +45,11 @@ def on_twin(monkeypatch):
             super().__init__(path, graph, chip=chip_of(files, graph.name))
             self.packed, self.card = library, SimpleNamespace(name="a card")
 
-        def run(self, inputs, *, symbols, key):
+        def run(self, inputs, *, symbols, key, cores):
             order = [symbols[s.name] for s in self.graph.symbols]
-            found = self.packed.tiling(order, key)
+            found = self.packed.tiling(order, key, cores)
             assert found.data == self.library.tiling(order, key).data
-            done = super().run(inputs, symbols=symbols, key=key)
+            done = super().run(inputs, symbols=symbols, key=key, cores=cores)
             how.spoil(done.outputs)
             return done
 
@@ -180,7 +180,7 @@ def test_a_mutant_that_the_card_alone_kills_is_told(tmp_path):
     ]
     text, ok = mutants.table(verdicts, rows)
     assert ok
-    assert text.splitlines()[1].split() == ["barrier", "1", "1", "0", "0", "0"]
+    assert text.splitlines()[1].split() == ["barrier", "1", "1", *"00000"]
     rows[2]["runs"] = [{"key": 0, "failed": "AF5003 it does not end"}]
     text, ok = mutants.table(verdicts, rows)
     assert not ok
@@ -190,3 +190,51 @@ def test_a_mutant_that_the_card_alone_kills_is_told(tmp_path):
         (tmp_path / "verdicts" / f"{name}.json").write_text(json.dumps(v))
     (tmp_path / "results.jsonl").write_text("".join(json.dumps(r) + "\n" for r in rows))
     assert mutants.main(["table", str(tmp_path), str(tmp_path)]) == 1
+
+
+PAIRS = """\
+  LocalTensor<half> x_local = x_queue.AllocTensor<half>();
+  DataCopyPad(x_local[0], x_gm[4 * n], block0, autofuse::NoPad<half>());
+  x_queue.EnQue<half>(x_local);
+  x_local = x_queue.DeQue<half>();
+  // from: gather_1
+  LocalTensor<half> z_local = z_queue.AllocTensor<half>();
+  DataCopyPad(z_local[0], z_gm[0], block0, autofuse::NoPad<half>());
+  z_queue.EnQue<half>(z_local);
+  z_local = z_queue.DeQue<half>();
+  Add(y_local[0], x_local[0], z_local[0], n);
+  y_queue.EnQue<half>(y_local);
+  y_local = y_queue.DeQue<half>();
+"""
+
+
+def test_a_pair_is_implied_by_the_next_one_where_nothing_reads_before_it():
+    assert mutants.implied(PAIRS, 3)
+    assert not mutants.implied(PAIRS, 8)
+    assert not mutants.implied(PAIRS, 11)
+    before = PAIRS.replace("  // from: gather_1\n", "  Abs(w_local[0], x_local[0], n);\n")
+    assert not mutants.implied(before, 3)
+    computed = PAIRS.replace("DataCopyPad(z_local[0]", "Abs(z_local[0]")
+    assert not mutants.implied(computed, 3)
+    aside = PAIRS.replace("DataCopyPad(z_local[0]", "DataCopyPad(w_local[0]")
+    assert not mutants.implied(aside, 3)
+
+
+@pytest.mark.twin
+def test_what_no_run_reaches_is_known(cache_dir):
+    del cache_dir
+    built = api.build(GRAPHS / "abs_test.json")
+    device = f"device/{built.graph.name}_kernel.cpp"
+    library = compile_kernel(built.files, built.graph.name, opt=QUICK)
+    twin = TwinKernel(library, built.graph, chip=chip_of(built.files, built.graph.name))
+    options = pack.Options(Path(), api.DEFAULT_TARGET, 1, 4096, 0, 0, cores=(0, 1))
+    runs = list(pack.runs_of(twin, options))
+    assert {r.cores for r in runs} == {0, 1}
+    assert {r.tiling.block_dim for r in runs if r.cores} == {1}
+    lines = built.files[device].splitlines()
+    at = [k + 1 for k, x in enumerate(lines) if ".EnQue<" in x]
+    assert mutants.reached(built.files, device, at[0], built.graph, runs)
+    # Of two templates the first one runs alone.
+    assert twin.key_count == 2
+    first = [r for r in runs if r.key == 0]
+    assert not mutants.reached(built.files, device, at[-1], built.graph, first)

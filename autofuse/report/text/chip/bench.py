@@ -15,6 +15,13 @@ __all__ = ["print_bench", "print_import", "times_text"]
 FAKE = "fake device: these times test autofuse and are no measurement of a chip"
 
 
+#: What is said of times of a card that runs the text for a chip.
+STANDS_IN = (
+    "GPU us: times of an NVIDIA card that runs the text of a kernel for an Ascend chip; they say nothing of how fast "
+    "a chip is"
+)
+
+
 def times_text(us: float | None) -> str:
     """Microseconds for a table: four digits."""
     return "-" if us is None else f"{us:.4g}"
@@ -26,7 +33,7 @@ def _sizes_text(sizes: Mapping[str, int]) -> str:
 
 def print_bench(screen: Console, found: Mapping[str, Any]) -> None:
     """Rows of ``bench``."""
-    status = "fake us" if found["fake"] else "measured us"
+    status = "fake us" if found["fake"] else "GPU us" if found["stands_in"] else "measured us"
     out = table(
         "graph", "sizes", status, "least", "spread", "model us", "model/measured", "state",
         right=(status, "least", "spread", "model us", "model/measured"),
@@ -62,6 +69,8 @@ def print_bench(screen: Console, found: Mapping[str, Any]) -> None:
         _print_counters(screen, counters)
     if found["fake"]:
         screen.print(FAKE, style="bold")
+    if found["stands_in"]:
+        screen.print(STANDS_IN, style="bold")
     if found["out"]:
         screen.print(f"added to {found['out']}", soft_wrap=True)
 
