@@ -7,13 +7,16 @@ from __future__ import annotations
 
 import ctypes
 import time
-from ctypes import POINTER, byref, c_char_p, c_int, c_size_t, c_uint, c_uint64, c_void_p
+from ctypes import POINTER, byref, c_char_p, c_float, c_int, c_size_t, c_uint, c_uint64, c_void_p
 from functools import lru_cache
-from typing import Any
+from typing import Any, TypeAlias
 
 from autofuse.base.diagnostics import AutofuseError
 
-__all__ = ["Card", "Function", "open_card"]
+__all__ = ["Card", "Event", "Function", "open_card"]
+
+#: What the driver knows a mark by.
+Event: TypeAlias = c_void_p
 
 _LIBRARY = "libcuda.so.1"
 _PRESENT = {
@@ -34,6 +37,10 @@ _PRESENT = {
     "cuMemcpyDtoH_v2": (c_void_p, c_uint64, c_size_t),
     "cuStreamQuery": (c_void_p,),
     "cuLaunchCooperativeKernel": (c_void_p, *(c_uint,) * 7, c_void_p, c_void_p),
+    "cuEventCreate": (POINTER(c_void_p), c_uint),
+    "cuEventRecord": (c_void_p, c_void_p),
+    "cuEventElapsedTime": (POINTER(c_float), c_void_p, c_void_p),
+    "cuEventDestroy_v2": (c_void_p,),
     "cuGetErrorName": (c_int, POINTER(c_char_p)),
     "cuGetErrorString": (c_int, POINTER(c_char_p)),
 }
@@ -208,6 +215,24 @@ class Card:
         """Copy to an address of the host; what was launched before is complete then."""
         if size:
             self.call("cuMemcpyDtoH_v2", address, at, size)
+
+    def event(self) -> Event:
+        """A mark to put between launches."""
+        event = c_void_p()
+        self.call("cuEventCreate", byref(event), 0)
+        return event
+
+    def record(self, event: Event) -> None:
+        """Queue a mark: it gets the time at which what was queued before is complete."""
+        self.call("cuEventRecord", event, None)
+
+    def microseconds(self, start: Event, end: Event) -> float:
+        """Between two marks, both of which are complete; they are given back."""
+        found = c_float()
+        self.call("cuEventElapsedTime", byref(found), start, end)
+        for event in (start, end):
+            self.call("cuEventDestroy_v2", event)
+        return 1e3 * found.value
 
     def wait(self, seconds: float) -> None:
         """Wait until everything that was launched is complete.

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import struct
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 from autofuse.base.diagnostics import AutofuseError
 from autofuse.implgraph.ir.fusion import FusionGraph
 from autofuse.targets import TargetSpec
+from autofuse.twin.oracle.data import POISON
 from autofuse.twin.run.compile import QUICK, compile_kernel, level
-from autofuse.twin.run.kernel import Frame, TwinKernel, chip_of, needs_launcher
+from autofuse.twin.run.kernel import Frame, Run, TwinKernel, chip_of, hand_back, needs_launcher
 from autofuse.twin.run.native import KernelLibrary
 from autofuse.twin.verify.split import read_parts
 from autofuse.witness.devices import card_index
@@ -109,16 +111,70 @@ class CudaKernel(TwinKernel):
                 hint="without --device it runs on the CPU twin",
             )
 
+    @contextmanager
+    def loaded(
+        self, inputs: Mapping[str, Any], *, symbols: Mapping[str, int], key: int | None = None
+    ) -> Iterator[Callable[[], None]]:
+        """What queues the kernel with these data and does not wait.
+
+        Raises:
+            AutofuseError: as :meth:`run`.
+        """
+        frame = self._frame(inputs, symbols, key, 0, POISON[0])
+        with self._on_card(frame) as pointers:
+            yield lambda: self._queue(frame, pointers)
+
+    def time(
+        self,
+        inputs: Mapping[str, Any],
+        before: Callable[[], object],
+        *,
+        symbols: Mapping[str, int],
+        key: int | None = None,
+        repeats: int = 15,
+    ) -> tuple[Run, list[float]]:
+        """A run, and the microseconds of further launches between marks of the card.
+
+        Args:
+            inputs: as for :meth:`run`; in-out ones are overwritten again and again.
+            before: queues what comes before each timed launch; so long that the host is ahead of the card.
+            symbols: as there.
+            key: as there.
+            repeats: launches that are timed.
+
+        Raises:
+            AutofuseError: as :meth:`run`.
+        """
+        frame = self._frame(inputs, symbols, key, 0, POISON[0])
+        with self._on_card(frame) as pointers:
+            self._queue(frame, pointers)
+            self._fetch(frame, pointers)
+            marks = [(self.card.event(), self.card.event()) for _ in range(repeats)]
+            before()
+            for start, end in marks:
+                before()
+                self.card.record(start)
+                self._queue(frame, pointers)
+                self.card.record(end)
+            self.card.wait(self.timeout)
+            times = [self.card.microseconds(*m) for m in marks]
+        hand_back(self.graph, frame.outputs, inputs)
+        return frame.run(self.graph), times
+
     def _launch(
         self, frame: Frame, key: int | None, record: Sequence[int] = (), limit: int = 0
     ) -> None:
         """Raises AF5003 for a launch that fails."""
         with self._on_card(frame) as pointers:
             self._queue(frame, pointers)
-            self.card.wait(self.timeout)
-            for region, at in zip(frame.regions, pointers, strict=True):
-                if region.writable and not region.scratch:
-                    self.card.to_host(region.address, at, region.bytes)
+            self._fetch(frame, pointers)
+
+    def _fetch(self, frame: Frame, pointers: Sequence[int]) -> None:
+        """Wait, and copy what the kernel wrote."""
+        self.card.wait(self.timeout)
+        for region, at in zip(frame.regions, pointers, strict=True):
+            if region.writable and not region.scratch:
+                self.card.to_host(region.address, at, region.bytes)
 
     def _queue(self, frame: Frame, pointers: Sequence[int]) -> None:
         data = struct.pack(f"<{len(pointers)}Q", *pointers) + frame.tiling.data
