@@ -159,6 +159,7 @@ def fit(
     figures: Sequence[Figure],
     *,
     watch: Callable[[], object] = lambda: None,
+    limit: float = LIMIT,
 ) -> Fit:
     """Fit figures of a chip.
 
@@ -167,8 +168,9 @@ def fit(
         target: the chip, with the values to begin with.
         figures: of it, those that may change; none is 0.
         watch: called after each round.
+        limit: the largest standard error of a figure that counts as fitted, as a part of its value.
     """
-    problem = _Problem(observations, target, figures)
+    problem = _Problem(observations, target, figures, limit)
     before = problem.errors(problem.start)
     state = _solved(problem, watch)
     chosen = _determined(problem, state)
@@ -199,9 +201,13 @@ class _Problem:
     """Times and their derivatives at a point: the logarithms of the figures."""
 
     def __init__(
-        self, observations: Sequence[Observation], target: TargetSpec, figures: Sequence[Figure]
+        self,
+        observations: Sequence[Observation],
+        target: TargetSpec,
+        figures: Sequence[Figure],
+        limit: float,
     ) -> None:
-        self.observations, self.target = observations, target
+        self.observations, self.target, self.limit = observations, target, limit
         self.names = [f.name for f in figures]
         self.start: Floats = np.log([float(f.value) for f in figures])
         self.logs: Floats = np.log([o.us for o in observations])
@@ -331,6 +337,7 @@ class _Determined:
         correlation: of the errors.
         kernels: how many depend on each.
         rank: directions that are determined.
+        limit: the largest error of a figure that is determined.
     """
 
     able: npt.NDArray[np.bool_]
@@ -340,16 +347,17 @@ class _Determined:
     correlation: Floats
     kernels: tuple[int, ...]
     rank: int
+    limit: float
 
     def why(self, j: int, figures: Sequence[Figure]) -> Undetermined:
         """Why a figure is not determined."""
         count = self.kernels[j]
         if not count:
             return Undetermined(0, math.inf)
-        if self.smooth[j] <= LIMIT:
+        if self.smooth[j] <= self.limit:
             return Undetermined(count, float(self.errors[j]), contradict=True)
         beside = ""
-        if self.alone[j] <= LIMIT:
+        if self.alone[j] <= self.limit:
             others = np.abs(self.correlation[j]) * ~self.able
             others[j] = 0.0
             beside = figures[int(others.argmax())].name if others.max() > 0 else ""
@@ -374,13 +382,14 @@ def _determined(problem: _Problem, state: _State, rows: Any = slice(None)) -> _D
     # A direction is determined where the kernels alone give it within the limit.
     directions = np.linalg.eigvalsh(information)
     return _Determined(
-        (errors <= LIMIT) & used.any(axis=0),
+        (errors <= problem.limit) & used.any(axis=0),
         errors,
         smooth,
         alone,
         covariance / np.outer(smooth, smooth),
         tuple(int(n) for n in used.sum(axis=0)),
-        int((directions > LIMIT**-2).sum()),
+        int((directions > problem.limit**-2).sum()),
+        problem.limit,
     )
 
 

@@ -269,6 +269,13 @@ public:
         ReleaseEventID<event>(id);
         return id;
     }
+    __device__ TEventID FetchEventID(HardEvent event) {
+        const uint32_t taken = events_[::autofuse_cuda::SidesOf(event).place];
+        if (taken == 255) {
+            ::autofuse_cuda::Stop();
+        }
+        return static_cast<TEventID>(__ffs(~taken) - 1);
+    }
 
 private:
     // The length in whole blocks.

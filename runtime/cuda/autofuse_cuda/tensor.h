@@ -38,6 +38,7 @@ public:
         return LocalTensor<U>(off_, size_ * sizeof(T) / sizeof(U), slot_);
     }
     __device__ uint32_t GetSize() const { return size_; }
+    __device__ void SetSize(uint32_t size) { size_ = size; }
     __device__ T* GetPhyAddr() const { return ::autofuse_cuda::At<T>(off_); }
     __device__ T* GetPhyAddr(uint32_t offset) const { return GetPhyAddr() + offset; }
 

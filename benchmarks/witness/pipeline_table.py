@@ -1,0 +1,479 @@
+"""What times of kernels on a card say of the cost model: tables in Markdown from the rows of ``pipeline.py run``.
+
+Figures are fitted to microbenchmarks alone.  ``evaluate`` of the scheduler then says how long each generated kernel
+takes, and the cycles of the tile search which of them it would choose.  Errors are of ln(model / measured).
+"""
+
+from __future__ import annotations
+
+import math
+import random
+import statistics
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import lru_cache
+from typing import Any, TypeAlias
+
+import numpy as np
+from pipeline_kernels import Subject, machine, subjects, with_lines_of_a_card, works_of
+
+from autofuse.calibration.cases import calibration_cases
+from autofuse.calibration.fitting import Fit, Observation, fit, values_of
+from autofuse.calibration.parameters import fitting_figures
+from autofuse.results import BuildResult
+from autofuse.schedule.cost.cost import Body, Work, evaluate
+from autofuse.schedule.search.costs import Costs
+from autofuse.schedule.search.given import GivenTile, GivenTiling, given_cycles
+from autofuse.targets import TargetSpec, load_chip
+
+__all__ = ["Kernel", "figures_of", "kernels_of", "tables"]
+
+Values: TypeAlias = Mapping[str, float]
+Works: TypeAlias = tuple[Work, ...]
+#: A model: values of its factors -> what a kernel does -> microseconds.
+Model: TypeAlias = Callable[[Values], Callable[[Works], float]]
+
+#: Figures that one factor changes together.
+_FACTORS = {
+    "start": ("kernel_head_us",),
+    "heads of calls": ("head", "model.vector_gap"),
+    "rates of calls": ("rate16", "rate32"),
+    "rates of a core": ("model.load_core_rate", "model.hot_core_rate", "model.store_core_rate"),
+    "rates of all cores": ("gbs",),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Kernel:
+    """A generated kernel with a tiling, and its time.
+
+    Attributes:
+        subject: which one it is.
+        sizes: of the symbols.
+        given: the tiling.
+        cores: that take part.
+        us: median.
+        works: what it does.
+        built: the kernel.
+    """
+
+    subject: Subject
+    sizes: Mapping[str, int]
+    given: GivenTiling
+    cores: int
+    us: float
+    works: Works
+    built: BuildResult
+
+    @property
+    def graph(self) -> str:
+        """What is computed."""
+        return str(self.subject.document["name"])
+
+    @property
+    def place(self) -> str:
+        """What is computed, at which sizes."""
+        return f"{self.graph} {' x '.join(str(n) for n in self.sizes.values())}"
+
+    @property
+    def label(self) -> str:
+        """All of it, for people."""
+        tiles = ", ".join(f"{g.template.split('_0_', 1)[-1]} x {g.tile}" for g in self.given.groups)
+        return f"{self.place}{' single' * self.subject.single}: {tiles}, {self.cores} cores"
+
+
+def figures_of(rows: Iterable[Mapping[str, Any]]) -> tuple[Fit, TargetSpec]:
+    """The figures of the card, from the microbenchmarks among the rows."""
+    chip = with_lines_of_a_card(machine())
+    cases = {c.name: c for c in calibration_cases(machine())}
+    found, tells = [], {}
+    for r in rows:
+        if "micro" not in r or "us" not in r or r.get("wrong"):
+            continue
+        case, us = cases[r["micro"]], statistics.median(r["us"])
+        spread = statistics.median(abs(t - us) for t in r["us"]) / us
+        noise = 1.86 * spread / math.sqrt(len(r["us"]))
+        work = case.work(chip)
+        kind = case.name.split(".")[0]
+        tells[case.name] = case.figures
+        found.append(
+            Observation(case.name, case.program, kind, us, noise, lambda c, w=work: _us((w,), c))
+        )
+    figures = fitting_figures(chip)
+    for name in 3 * [f.name for f in figures]:
+        chip = _nearer(chip, name, [o for o in found if name in tells[o.name]])
+    begin = [replace(f, value=_value(chip, f.name)) for f in figures]
+    done = fit(found, chip, begin, limit=1.0)
+    chip = chip.with_values(values_of(done))
+    # No microbenchmark has a transposition: it is taken for a unary call.
+    return done, replace(chip, vector={**chip.vector, "transpose": chip.vector["unary"]})
+
+
+def _nearer(chip: TargetSpec, name: str, told: Sequence[Observation]) -> TargetSpec:
+    """The chip with the value of a figure that suits the kernels best that were made to tell it: where a fit begins."""
+    if not told:
+        return chip
+    value = _value(chip, name)
+    chips = [chip.with_values({name: value * math.exp(x / 10)}) for x in range(-15, 16)]
+    return min(chips, key=lambda c: sum(abs(math.log(o.predict(c) / o.us)) for o in told))
+
+
+def kernels_of(rows: Iterable[Mapping[str, Any]]) -> list[Kernel]:
+    """The generated kernels among the rows that have a time and are right."""
+    known = {s.name: s for s in subjects()}
+    chip = with_lines_of_a_card(machine())
+    built: dict[str, BuildResult] = {}
+    out = []
+    for r in rows:
+        if "groups" not in r or "us" not in r or r.get("wrong"):
+            continue
+        name = r["case"]
+        if name not in built:
+            built[name] = known[name].build()
+        given = GivenTiling({}, tuple(GivenTile(*g) for g in r["groups"]))
+        works = works_of(built[name], given, r["sizes"], chip)
+        if works is not None:
+            us = statistics.median(r["us"])
+            about = (r["sizes"], given, r["cores"], us, tuple(works), built[name])
+            out.append(Kernel(known[name], *about))
+    return out
+
+
+def _us(works: Works, chip: TargetSpec) -> float:
+    """The modelled time of a kernel, which starts once."""
+    found = [evaluate(w, chip) for w in works]
+    return sum(c.total - c.start for c in found) + max(c.start for c in found)
+
+
+def _scaled(chip: TargetSpec, values: Values) -> TargetSpec:
+    """The chip with figures times factors."""
+    ends = {e: values[n] for n, names in _FACTORS.items() for e in names}
+    names = [f.name for f in chip.figures() if f.name.startswith(("model.", "vector."))]
+    now = {n: _value(chip, n) for n in names} | {"kernel_head_us": chip.kernel_head_us}
+    new = {
+        n: v * factor
+        for n, v in now.items()
+        for end, factor in ends.items()
+        if n == end or n.endswith(("." + end, "_" + end))
+    }
+    return chip.with_values(new)
+
+
+def _value(chip: TargetSpec, name: str) -> float:
+    table, _, rest = name.partition(".")
+    if not rest:
+        return float(getattr(chip, name))
+    if table == "model":
+        return float(getattr(chip.model, rest))
+    kind, _, part = rest.partition(".")
+    return float(getattr(chip.vector[kind], part))
+
+
+def _changed(works: Works, change: Callable[[Body], Body]) -> Works:
+    """The same with other bodies of loops."""
+
+    def of(w: Work) -> Work:
+        loops = tuple(replace(x, body=change(x.body)) for x in w.loops)
+        tail = w.tail and replace(
+            w.tail, loops=tuple(replace(x, body=change(x.body)) for x in w.tail.loops)
+        )
+        return replace(w, loops=loops, once=w.once and change(w.once), tail=tail)
+
+    return tuple(of(w) for w in works)
+
+
+def _models(chip: TargetSpec) -> dict[str, tuple[Model, Values]]:
+    """The model, and others that lack a part of its structure; with the factors to begin with."""
+
+    def with_bodies(change: Callable[[Body], Body]) -> Model:
+        made = lru_cache(maxsize=None)(lambda works: _changed(works, change))
+
+        def at(values: Values) -> Callable[[Works], float]:
+            here = _scaled(chip, values)
+            return lambda works: _us(made(works), here)
+
+        return at
+
+    def by_bytes(values: Values) -> Callable[[Works], float]:
+        def time(works: Works) -> float:
+            out = values["start"]
+            for w in works:
+                t = w.traffic
+                moved = t.read + t.reread + t.shared + t.same_order + t.written
+                out += moved / min(values["rate"], values["core"] * w.cores) / 1e3
+            return out
+
+        return time
+
+    ones = dict.fromkeys(_FACTORS, 1.0)
+    return {
+        "the model": (with_bodies(lambda b: b), ones),
+        "pipes in turns: no overlap": (
+            with_bodies(lambda b: replace(b, buffers=1, chained=True)),
+            ones,
+        ),
+        "queues of any depth: full overlap": (
+            with_bodies(lambda b: replace(b, buffers=64, chained=False)),
+            ones,
+        ),
+        "one buffer for each queue": (with_bodies(lambda b: replace(b, buffers=1)), ones),
+        "no vector calls": (with_bodies(lambda b: replace(b, calls=())), ones),
+        "bytes, a start, and two rates": (by_bytes, {"start": 8.0, "rate": 2000.0, "core": 25.0}),
+    }
+
+
+def _fit(model: Model, start: Values, kernels: Sequence[Kernel]) -> dict[str, float]:
+    """The factors of least mean absolute error, by reweighted least squares on their logarithms."""
+    names = list(start)
+
+    def errors(point: Any) -> Any:
+        time = model({n: math.exp(x) for n, x in zip(names, point, strict=True)})
+        return np.array([math.log(time(k.works) / k.us) for k in kernels])
+
+    point = np.log([start[n] for n in names])
+    here = errors(point)
+    for _ in range(6):
+        slopes = np.array([(errors(point + s) - here) / 0.02 for s in 0.02 * np.eye(len(names))]).T
+        weights = 1.0 / np.maximum(np.abs(here), 0.02)
+        whole = slopes.T @ (slopes * weights[:, None]) + 1e-3 * np.eye(len(names))
+        step = np.clip(-np.linalg.solve(whole, slopes.T @ (weights * here)), -0.7, 0.7)
+        for _ in range(3):
+            there = errors(point + step)
+            if np.abs(there).mean() < np.abs(here).mean():
+                point, here = point + step, there
+                break
+            step = step / 3
+        else:
+            break
+    return {n: math.exp(x) for n, x in zip(names, point, strict=True)}
+
+
+def _held_out(model: Model, start: Values, kernels: Sequence[Kernel]) -> tuple[list[float], str]:
+    """The error of each kernel with factors fitted to the other half of the graphs; and these factors."""
+    graphs = sorted({k.graph for k in kernels})
+    random.Random(1).shuffle(graphs)
+    first = set(graphs[: len(graphs) // 2])
+    out = [0.0] * len(kernels)
+    said = []
+    for half in (True, False):
+        values = _fit(model, start, [k for k in kernels if (k.graph in first) is half])
+        said.append(", ".join(f"{n} {values[n]:.2f}" for n in start))
+        time = model(values)
+        for i, k in enumerate(kernels):
+            if (k.graph in first) is not half:
+                out[i] = math.log(time(k.works) / k.us)
+    return out, "; ".join(said)
+
+
+def _searched(kernels: Sequence[Kernel], chip: TargetSpec) -> list[float]:
+    """The cycles by which the tile search chooses."""
+    costs: dict[int, Costs] = {}
+    out = []
+    for k in kernels:
+        own = costs.setdefault(id(k.built), Costs(chip))
+        found = given_cycles(k.given, k.built.schedule, own, k.sizes)
+        out.append(math.inf if isinstance(found, str) else found)
+    return out
+
+
+def _mean(values: Iterable[float]) -> float:
+    return statistics.fmean([*values] or [math.nan])
+
+
+def _part(values: Sequence[float]) -> str:
+    """Mean and median of absolute errors, and the median with its sign."""
+    sizes = [abs(v) for v in values]
+    if not sizes:
+        return "- | - | -"
+    signed = statistics.median(values)
+    return f"{_mean(sizes):.3f} | {statistics.median(sizes):.3f} | {signed:+.3f}"
+
+
+def tables(rows: Sequence[Mapping[str, Any]]) -> str:
+    """Everything."""
+    done, chip = figures_of(rows)
+    kernels = kernels_of(rows)
+    plain = [math.log(_us(k.works, chip) / k.us) for k in kernels]
+    models = _models(chip)
+    held = {n: _held_out(model, start, kernels) for n, (model, start) in models.items()}
+    card = next((r["card"] for r in rows if "card" in r), "?")
+    wrong = sum(bool(r.get("wrong") or "failed" in r) for r in rows)
+    bits = [
+        f"{card}: {len(done.observations)} microbenchmarks, {len(kernels)} kernels of "
+        f"{len({k.graph for k in kernels})} graphs; {wrong} rows wrong or failed, left out.",
+        _figures(done, chip),
+        _families(kernels, plain, held["the model"][0]),
+        _structures(kernels, plain, models, held),
+        _causes(kernels, plain, chip),
+        _pairs(kernels, chip),
+        _choices(kernels, chip),
+        _worst(kernels, plain, chip),
+    ]
+    return "\n\n".join(bits)
+
+
+def _table(title: str, head: str, left: int, lines: Iterable[str]) -> str:
+    count = head.count("|") + 1
+    rule = " | ".join(["---"] * left + ["--:"] * (count - left))
+    return "\n".join([f"**{title}**", "", *(f"| {x} |" for x in (head, rule, *lines))])
+
+
+def _figures(done: Fit, chip: TargetSpec) -> str:
+    lines = [
+        f"{e.figure.name} | {e.value:.4g} | {e.error:.0%} | {e.kernels}"
+        for e in done.estimates
+        if e.why is None
+    ]
+    kinds: dict[str, list[float]] = {}
+    for o, x in zip(done.observations, done.after, strict=True):
+        kinds.setdefault(o.kind, []).append(x)
+    unknown = ", ".join(e.figure.name for e in done.estimates if e.why is not None)
+    head = _table("Figures", "figure | value | +- | microbenchmarks", 1, lines)
+    left = [f"{n} | {len(v)} | {_part(v)}" for n, v in kinds.items()]
+    title = "Microbenchmarks: what the fit leaves"
+    own = _table(title, "kind | number | mean abs ln | median abs | median ln", 1, left)
+    clock = f"Cycles are of {chip.clock_mhz} MHz. Not determined: {unknown or 'none'}."
+    return f"{head}\n\n{clock}\n\n{own}"
+
+
+def _families(kernels: Sequence[Kernel], plain: Sequence[float], held: Sequence[float]) -> str:
+    lines = []
+    for name in [*sorted({k.subject.family for k in kernels}), "all"]:
+        at = [i for i, k in enumerate(kernels) if name in (k.subject.family, "all")]
+        graphs = len({kernels[i].graph for i in at})
+        cells = f"{name} | {graphs} | {len(at)} | {_part([plain[i] for i in at])}"
+        lines.append(f"{cells} | {_mean(abs(held[i]) for i in at):.3f}")
+    head = "family | graphs | kernels | mean abs ln | median abs | median ln | five factors, held out: mean"
+    return _table("Model against measured, figures of microbenchmarks alone", head, 1, lines)
+
+
+def _structures(
+    kernels: Sequence[Kernel],
+    plain: Sequence[float],
+    models: Mapping[str, tuple[Model, Values]],
+    held: Mapping[str, tuple[list[float], str]],
+) -> str:
+    lines = []
+    for name, (model, start) in models.items():
+        errors: Sequence[float] = plain
+        if name != "the model":
+            time = model(start)
+            errors = [math.log(time(k.works) / k.us) for k in kernels]
+        first = "- | -" if "bytes" in name else f"{_mean(map(abs, errors)):.3f} | "
+        first += "" if "bytes" in name else f"{statistics.median(errors):+.3f}"
+        lines.append(f"{name} | {first} | {_mean(map(abs, held[name][0])):.3f}")
+    head = (
+        "structure | mean abs ln | median ln | fitted to half of the graphs, tested on the others"
+    )
+    factors = f"Factors of the model, from each half: {held['the model'][1]}."
+    return _table("What each part of the structure is worth", head, 1, lines) + f"\n\n{factors}"
+
+
+def _causes(kernels: Sequence[Kernel], plain: Sequence[float], chip: TargetSpec) -> str:
+    groups: dict[str, list[float]] = {}
+    for k, x in zip(kernels, plain, strict=True):
+        slowest = max((evaluate(w, chip) for w in k.works), key=lambda c: c.total - c.start)
+        cores = "all" if k.cores > 120 else "half" if k.cores > 60 else "fewer"
+        elements = math.prod(k.sizes.values())
+        size = "small" if elements < 1 << 17 else "large" if elements > 1 << 21 else "middle"
+        for name in (
+            f"limit by the model: {slowest.limit}",
+            f"cores: {cores}",
+            f"sizes: {size}",
+            f"buffers: {'one' if k.subject.single else 'as scheduled'}",
+            f"groups: {'several' if len(k.works) > 1 else 'one'}",
+            f"last tile longer: {'yes' if any(w.tail for w in k.works) else 'no'}",
+        ):
+            groups.setdefault(name, []).append(x)
+    lines = [f"{n} | {len(v)} | {_part(v)}" for n, v in sorted(groups.items())]
+    head = "kernels | number | mean abs ln | median abs | median ln"
+    return _table("Where the error is", head, 1, lines)
+
+
+def _pairs(kernels: Sequence[Kernel], chip: TargetSpec) -> str:
+    """The same tiling with one buffer for each queue and with two."""
+    double = {(k.place, k.given.groups): k for k in kernels if not k.subject.single}
+    lines = []
+    found = [(k, double[k.place, k.given.groups]) for k in kernels if k.subject.single]
+    depths = [(a, b) for a, b in found if min(_depth(b)) > 1]
+    for name in [*sorted({a.subject.family for a, _ in depths}), "all"]:
+        some = [(a, b) for a, b in depths if name in (a.subject.family, "all")]
+        measured = [math.log(a.us / b.us) for a, b in some]
+        model = [math.log(_us(a.works, chip) / _us(b.works, chip)) for a, b in some]
+        off = _mean(abs(x - y) for x, y in zip(measured, model, strict=True))
+        ratios = f"{math.exp(_mean(measured)):.2f} | {math.exp(_mean(model)):.2f}"
+        lines.append(f"{name} | {len(some)} | {ratios} | {off:.3f}")
+    head = "family | pairs | measured | model | mean abs difference of ln"
+    return _table("Time with one buffer over that with two, same tiles and cores", head, 1, lines)
+
+
+def _depth(k: Kernel) -> list[int]:
+    return [loop.body.buffers for w in k.works for loop in w.loops]
+
+
+def _choices(kernels: Sequence[Kernel], chip: TargetSpec) -> str:
+    """What the choice of the model costs, among the tilings that were measured."""
+    npu = with_lines_of_a_card(load_chip("ascend910b1").with_values({"aiv_cores": 132}))
+    by = {
+        "the model, figures of the card": _searched(kernels, chip),
+        "the model, figures of Ascend 910B1": _searched(kernels, npu),
+    }
+    pools: dict[str, list[int]] = {}
+    for i, k in enumerate(kernels):
+        pools.setdefault(k.place, []).append(i)
+    pools = {p: at for p, at in pools.items() if len(at) > 2}
+    least = {p: min(kernels[i].us for i in at) for p, at in pools.items()}
+    lines = []
+    for name, cycles in by.items():
+        picks = {p: min(at, key=lambda i: cycles[i]) for p, at in pools.items()}
+        costs = [kernels[i].us / least[p] for p, i in picks.items()]
+        lines.append(_choice(name, costs))
+    costs = [_mean(kernels[i].us for i in at) / least[p] for p, at in pools.items()]
+    lines.append(_choice("any of them, on average", costs))
+    costs = [max(kernels[i].us for i in at) / least[p] for p, at in pools.items()]
+    lines.append(_choice("the worst of them", costs))
+    head = "choice | places | mean | median | worst | within 5 %"
+    title = "Time of the choice over that of the best measured tiling"
+    return _table(title, head, 1, lines) + "\n\n" + _templates(kernels, by, pools)
+
+
+def _choice(name: str, costs: Sequence[float]) -> str:
+    near = _mean(c <= 1.05 for c in costs)
+    parts = f"{_mean(costs):.3f} | {statistics.median(costs):.3f} | {max(costs):.2f}"
+    return f"{name} | {len(costs)} | {parts} | {near:.0%}"
+
+
+def _templates(
+    kernels: Sequence[Kernel],
+    by: Mapping[str, Sequence[float]],
+    pools: Mapping[str, Sequence[int]],
+) -> str:
+    """The best tile of the template that the model takes, over the best of all."""
+    cycles = next(iter(by.values()))
+    costs, many = [], 0
+    for at in pools.values():
+        best: dict[tuple[str, ...], float] = {}
+        for i in at:
+            names = tuple(g.template for g in kernels[i].given.groups)
+            best[names] = min(kernels[i].us, best.get(names, math.inf))
+        if len(best) > 1:
+            many += 1
+            pick = min(at, key=lambda i: cycles[i])
+            taken = tuple(g.template for g in kernels[pick].given.groups)
+            costs.append(best[taken] / min(best.values()))
+    same = sum(c == 1.0 for c in costs)
+    return (
+        f"Of {many} places with several templates the model takes the one that measurement takes at {same}; the best "
+        f"tile of its template takes {_mean(costs):.3f} times as long as the best of all, at worst "
+        f"{max(costs, default=math.nan):.2f}."
+    )
+
+
+def _worst(kernels: Sequence[Kernel], plain: Sequence[float], chip: TargetSpec) -> str:
+    order = sorted(range(len(kernels)), key=lambda i: -abs(plain[i]))[:12]
+    lines = []
+    for i in order:
+        k = kernels[i]
+        limit = max((evaluate(w, chip) for w in k.works), key=lambda c: c.total - c.start).limit
+        lines.append(f"{k.label} | {limit} | {k.us:.1f} | {_us(k.works, chip):.1f}")
+    return _table("The largest errors", "kernel | limit | measured us | model us", 2, lines)
