@@ -65,11 +65,12 @@ class _Noted(AutofuseBackend):
 
     models: ClassVar[list[PreparedModel]] = []
     target: ClassVar[str] = DEFAULT_TARGET
+    check: ClassVar[str] = "fast"
 
     @classmethod
     def prepare(cls, model: onnx.ModelProto, device: str = "CPU", **kwargs: Any) -> PreparedModel:
         """As in the base class."""
-        found = super().prepare(model, device, target=cls.target, **kwargs)
+        found = super().prepare(model, device, target=cls.target, check=cls.check, **kwargs)
         cls.models.append(found)
         return found
 
@@ -130,18 +131,26 @@ def by_op(words: Mapping[str, str]) -> dict[str, dict[str, list[str]]]:
 
 
 def run_cases(
-    names: Sequence[str], *, workers: int = 1, target: str = DEFAULT_TARGET
+    names: Sequence[str],
+    *,
+    workers: int = 1,
+    target: str = DEFAULT_TARGET,
+    check: str = "fast",
 ) -> Iterator[Verdict]:
-    """Verdicts in the order of the names; a case that kills its process has failed."""
+    """Verdicts in the order of the names; a case that kills its process has failed.
+
+    ``check`` as for ``autofuse.load``.
+    """
     starts = range(0, len(names), _BATCH)
-    batches = [{"names": list(names[i : i + _BATCH]), "target": target} for i in starts]
+    how = {"target": target, "check": check}
+    batches = [{"names": list(names[i : i + _BATCH]), **how} for i in starts]
     with WorkerPool(JOB, workers=workers, timeout_s=600) as pool:
         for outcome in pool.map(batches):
             if outcome.ok:
                 yield from (Verdict(**v) for v in outcome.value)
                 continue
             for name in outcome.item["names"]:
-                again = pool.run({"names": [name], "target": target})
+                again = pool.run({"names": [name], **how})
                 if again.ok:
                     yield Verdict(**again.value[0])
                 else:
@@ -150,8 +159,8 @@ def run_cases(
 
 
 def run_job(job: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """The verdicts of some cases, in a worker: ``names``, and the ``target`` of their kernels."""
-    _Noted.target = job["target"]
+    """The verdicts of some cases, in a worker: ``names``, and ``target`` and ``check`` of their kernels."""
+    _Noted.target, _Noted.check = job["target"], job["check"]
     return [_verdict(name) for name in job["names"]]
 
 

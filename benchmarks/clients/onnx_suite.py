@@ -3,6 +3,7 @@
     python benchmarks/clients/onnx_suite.py                  all cases, on two processes
     python benchmarks/clients/onnx_suite.py --only softmax   cases whose names hold the word
     python benchmarks/clients/onnx_suite.py --retry          cases that have not passed yet, but may
+    python benchmarks/clients/onnx_suite.py --target ascend950pr --check all    kernels of another chip, in checked mode
     python benchmarks/clients/onnx_suite.py --write          and write tests/onnx/outcomes.json, docs/onnx.md
 
 Exit status 1 if a case fails: the kernel's result is wrong, or autofuse is.
@@ -23,7 +24,9 @@ sys.path.insert(0, str(REPO / "tools"))
 import onnx  # noqa: E402
 from pages.onnx_page import onnx_page  # noqa: E402
 
+from autofuse.api import DEFAULT_TARGET  # noqa: E402
 from autofuse.onnx_backend import suite  # noqa: E402
+from autofuse.twin.run.native import CHECKS  # noqa: E402
 
 OUTCOMES = REPO / "tests" / "onnx" / "outcomes.json"
 PAGE = REPO / "docs" / "onnx.md"
@@ -34,16 +37,20 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--only", default="", help="cases whose names hold this word")
     parser.add_argument("--jobs", type=int, default=2, help="processes at a time")
+    parser.add_argument("--target", default=DEFAULT_TARGET)
+    parser.add_argument("--check", default=CHECKS[0], choices=CHECKS)
     parser.add_argument("--retry", action="store_true", help="cases recorded as not yet, or failed")
     parser.add_argument("--write", action="store_true", help="keep the verdicts")
     args = parser.parse_args()
+    if args.write and args.target != DEFAULT_TARGET:
+        parser.error(f"what is kept is of {DEFAULT_TARGET}")
     names = [n for n in suite.case_names() if args.only in n]
     recorded = _recorded()
     if args.retry:
         names = [n for n in names if recorded.get(n, "not yet").startswith(("not yet", "FAILED"))]
     start = time.perf_counter()
     verdicts = []
-    for v in suite.run_cases(names, workers=args.jobs):
+    for v in suite.run_cases(names, workers=args.jobs, target=args.target, check=args.check):
         verdicts.append(v)
         if v.status == "failed":
             print(f"{v.name}: {v.reason}: {v.detail}", flush=True)

@@ -4,6 +4,7 @@
     python benchmarks/fuzzing/storm.py --minutes 1 --family reduce --seed 3
     python benchmarks/fuzzing/storm.py --cases 100 --json               a fixed number of cases per family
     python benchmarks/fuzzing/storm.py --family narrow --cases 1000 --prove
+    python benchmarks/fuzzing/storm.py --target ascend950pr --cases 30
     python benchmarks/fuzzing/storm.py --again found/reduce-3-17.json   one case that was found, with all it says
 
 Ranks 1 to 6, sizes 0 to 300, every dtype, constant and symbolic sizes; what is drawn depends on the seed and the number
@@ -30,6 +31,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "tests" / "support"
 
 from storm_strategies import FAMILIES, Case, Verdict, prove_case, random_case, run_case
 
+from autofuse import api
 from autofuse.twin.run.worker import WorkerPool
 
 JOB = "autofuse.twin.verify.verify:verify_job"
@@ -41,7 +43,7 @@ def main() -> int:
     """Run what the command line asks for and print the table."""
     args = _arguments()
     if args.again:
-        return _again(args.again)
+        return _again(args.again, args.target)
     # Nearly all that a case makes is gone with its last reference; looking for circles takes a fifth of the time.
     gc.freeze()
     gc.set_threshold(200_000, 20, 100)
@@ -66,6 +68,7 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("--minutes", type=float, default=1, help="per family (default 1)")
     parser.add_argument("--cases", type=int, default=0, help="per family, instead of minutes")
     parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--target", default=api.DEFAULT_TARGET)
     parser.add_argument("--prove", action="store_true", help="proofs only, nothing is compiled")
     parser.add_argument("--found", type=Path, help="folder for the cases that were found")
     parser.add_argument("--again", type=Path, help="run a case that was found")
@@ -73,8 +76,9 @@ def _arguments() -> argparse.Namespace:
     return parser.parse_args()
 
 
-def _again(path: Path) -> int:
-    verdict = run_case(Case.from_json(json.loads(path.read_text(encoding="utf-8"))))
+def _again(path: Path, target: str) -> int:
+    case = Case.from_json(json.loads(path.read_text(encoding="utf-8")))
+    verdict = run_case(case, target=target)
     print(f"{verdict.status} {verdict.reason} ({verdict.runs} runs)\n{verdict.text}")
     return 0 if verdict.ok else 1
 
@@ -92,7 +96,8 @@ def _storm(family: str, args: argparse.Namespace) -> dict[str, Any]:
             (number < args.cases) if args.cases else (time.monotonic() - start < 60 * args.minutes)
         ):
             case = random_case(Random(f"{family} {args.seed} {number}"), family)
-            verdict = prove_case(case) if args.prove else run_case(case, pool)
+            on = args.target
+            verdict = prove_case(case, on) if args.prove else run_case(case, pool, target=on)
             statuses[verdict.status] += 1
             runs += verdict.runs
             if args.prove and verdict.status == "passed":
@@ -116,6 +121,7 @@ def _storm(family: str, args: argparse.Namespace) -> dict[str, Any]:
     seconds = round(time.monotonic() - start, 1)
     return {
         "family": family,
+        "target": args.target,
         "seed": args.seed,
         "seconds": seconds,
         "cases": number,

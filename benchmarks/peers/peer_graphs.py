@@ -21,8 +21,46 @@ _UNARY = {
     "Neg": "negf",
 }
 #: HFusion's operations of the same form: it takes these from linalg in no other way.
-_UNARY_HFUSION = {"Rsqrt": "rsqrt", "Sqrt": "sqrt"}
-_BINARY = {"Add": "add", "Div": "div", "Mul": "mul", "Sub": "sub"}
+_UNARY_HFUSION = {
+    "Erf": "erf",
+    "Reciprocal": "rec",
+    "Relu": "relu",
+    "Rsqrt": "rsqrt",
+    "Sqrt": "sqrt",
+    "Tanh": "tanh",
+}
+_BINARY = {
+    "Add": "add",
+    "Div": "div",
+    "Maximum": "max_signed",
+    "Minimum": "min_signed",
+    "Mul": "mul",
+    "Sub": "sub",
+}
+_COMPARE = {
+    "Equal": "veq",
+    "Greater": "vgt",
+    "GreaterEqual": "vge",
+    "Less": "vlt",
+    "LessEqual": "vle",
+    "NotEqual": "vne",
+}
+#: The function that joins two elements, and what it starts from.
+_REDUCE = {
+    "ReduceMax": ("maximumf", -math.inf),
+    "ReduceMin": ("minimumf", math.inf),
+    "ReduceSum": ("addf", 0.0),
+}
+_TYPES = {"bfloat16": "bf16", "bool": "i1", "float16": "f16", "float32": "f32", "int32": "i32"}
+#: Infinities as MLIR writes them.
+_INFINITE = {
+    ("f32", 1): "0x7F800000",
+    ("f32", -1): "0xFF800000",
+    ("f16", 1): "0x7C00",
+    ("f16", -1): "0xFC00",
+    ("bf16", 1): "0x7F80",
+    ("bf16", -1): "0xFF80",
+}
 
 
 def cases() -> tuple[Case, ...]:
@@ -69,29 +107,42 @@ def document(case: Case) -> dict[str, Any]:
     return graph(case) | {"name": "peer"}
 
 
-def linalg(doc: Mapping[str, Any]) -> str:
+def linalg(doc: Mapping[str, Any], kind: str = "DEVICE") -> str:
     """A graph document as an MLIR module: one function on tensors, of named linalg operations.
+
+    Args:
+        doc: the document; it has one output.
+        kind: of the function, for the compiler: ``DEVICE``, or ``HOST``, which it makes kernels of.
 
     Raises:
         ValueError: the graph has something that none of the graphs here has.
     """
-    return _Linalg(doc).text()
+    return _Linalg(doc).text(kind)
 
 
 class _Value:
-    """A tensor of the function: its name and its shape in the graph; ``column``: without the last dimension, of one."""
+    """A tensor of the function.
 
-    def __init__(self, name: str, shape: Sequence[int], *, column: bool = False) -> None:
-        self.name, self.shape, self.column = name, tuple(shape), column
+    ``shape`` is that in the graph, ``without`` the dimension of one element that it has there only.
+    """
+
+    def __init__(
+        self, name: str, shape: Sequence[int], element: str = "f32", *, without: int | None = None
+    ) -> None:
+        self.name, self.shape, self.element, self.without = name, tuple(shape), element, without
 
     @property
     def held(self) -> tuple[int, ...]:
         """The shape in the function."""
-        return self.shape[:-1] if self.column else self.shape
+        return tuple(e for k, e in enumerate(self.shape) if k != self.without)
 
     @property
     def type(self) -> str:
-        return _type(self.held)
+        return f"tensor<{'x'.join(map(str, self.held))}x{self.element}>"
+
+    def of(self, element: str) -> _Value:
+        """Such a tensor of another type, which has no name yet."""
+        return _Value("", self.shape, element, without=self.without)
 
 
 class _Linalg:
@@ -101,17 +152,20 @@ class _Linalg:
         self._count = 0
         self._values: dict[str, _Value] = {}
         for x in doc["inputs"]:
-            if x["dtype"] != "float32":
+            if x["dtype"] not in _TYPES:
                 raise ValueError(f"{x['dtype']} tensors are not written")
-            self._values[x["name"]] = _Value(f"%{x['name']}", x["shape"])
+            shape = x["shape"]
+            column = len(shape) - 1 if len(shape) > 1 and shape[-1] == 1 else None
+            name = f"%{x['name']}"
+            self._values[x["name"]] = _Value(name, shape, _TYPES[x["dtype"]], without=column)
 
-    def text(self) -> str:
+    def text(self, kind: str) -> str:
         inputs = ", ".join(f"{v.name}: {v.type}" for v in self._values.values())
         for node in self._doc["nodes"]:
             self._values[node["outputs"][0]] = self._node(node)
         (output,) = self._doc["outputs"]
         result = self._values[output]
-        entry = "{hacc.entry, hacc.function_kind = #hacc.function_kind<DEVICE>}"
+        entry = f"{{hacc.entry, hacc.function_kind = #hacc.function_kind<{kind}>}}"
         head = f"func.func @{self._doc['name']}({inputs}) -> {result.type} attributes {entry} {{"
         body = [*self._lines, f"return {result.name} : {result.type}"]
         return "\n".join((head, *(f"  {line}" for line in body), "}", ""))
@@ -124,29 +178,44 @@ class _Linalg:
                 return self._elementwise("unary", _UNARY[op], [x], x)
             return self._elementwise("unary", _UNARY_HFUSION[op], [x], x, dialect="hfusion")
         if op in _BINARY:
-            return self._binary(_BINARY[op], *node["inputs"])
+            operands, like = self._operands(node["inputs"])
+            return self._elementwise("binary", _BINARY[op], operands, like)
+        if op in _COMPARE:
+            operands, like = self._operands(node["inputs"])
+            fun = f"{{compare_fn = #hfusion.compare_fn<{_COMPARE[op]}>}}"
+            return self._named(f"hfusion.compare {fun}", operands, like.of("i1"))
+        if op == "Select":
+            condition, *rest = node["inputs"]
+            operands, like = self._operands(rest)
+            return self._named("hfusion.select", [self._values[condition], *operands], like)
         x = self._values[node["inputs"][0]]
-        if op == "ReduceMean" and list(attrs["axes"]) == [-1] and attrs["keepdims"]:
-            total = self._reduce("addf", 0.0, x)
-            size = self._constant(1.0 / x.shape[-1])
+        if op == "Cast":
+            fun = "{round_mode = #hfusion.round_mode<rint>}"
+            return self._named(f"hfusion.cast {fun}", [x], x.of(_TYPES[attrs["dtype"]]))
+        if op in _REDUCE and len(attrs["axes"]) == 1 and attrs.get("keepdims"):
+            return self._reduce(*_REDUCE[op], x, attrs["axes"][0])
+        if op == "ReduceMean" and list(attrs["axes"]) == [-1] and attrs.get("keepdims"):
+            total = self._reduce("addf", 0.0, x, -1)
+            size = self._constant(1.0 / x.shape[-1], x.element)
             return self._elementwise("binary", "mul", [total, size], total)
         if op == "Softmax" and attrs["axis"] == -1:
-            largest = self._spread(self._reduce("maximumf", -math.inf, x), x)
+            largest = self._spread(self._reduce("maximumf", -math.inf, x, -1), x)
             shifted = self._elementwise("binary", "sub", [x, largest], x)
             powers = self._elementwise("unary", "exp", [shifted], x)
-            total = self._spread(self._reduce("addf", 0.0, powers), x)
+            total = self._spread(self._reduce("addf", 0.0, powers, -1), x)
             return self._elementwise("binary", "div", [powers, total], x)
         raise ValueError(f"{op} with {attrs} is not written")
 
-    def _binary(self, name: str, a: Any, b: Any) -> _Value:
-        operands = [
-            self._constant(v["const"]) if isinstance(v, Mapping) else self._values[v]
-            for v in (a, b)
-        ]
-        tensors = [v for v in operands if isinstance(v, _Value)]
+    def _operands(self, given: Sequence[Any]) -> tuple[list[_Value | str], _Value]:
+        """Operands of one shape, or numbers, and a tensor of that shape."""
+        tensors = [self._values[v] for v in given if not isinstance(v, Mapping)]
         like = max(tensors, key=lambda v: math.prod(v.shape))
-        spread = [self._spread(v, like) if isinstance(v, _Value) else v for v in operands]
-        return self._elementwise("binary", name, spread, like)
+        return [
+            self._constant(v["const"], like.element)
+            if isinstance(v, Mapping)
+            else self._spread(self._values[v], like)
+            for v in given
+        ], like
 
     def _elementwise(
         self,
@@ -157,24 +226,34 @@ class _Linalg:
         *,
         dialect: str = "linalg",
     ) -> _Value:
-        names = ", ".join(v if isinstance(v, str) else v.name for v in operands)
-        types = ", ".join("f32" if isinstance(v, str) else v.type for v in operands)
-        out = self._emit(f"tensor.empty() : {like.type}")
         call = f"{dialect}.elemwise_{kind} {{fun = #{dialect}.{kind}_fn<{name}>}}"
-        found = self._emit(
+        return self._named(call, operands, like)
+
+    def _named(self, call: str, operands: Sequence[_Value | str], like: _Value) -> _Value:
+        """An operation whose result is like another tensor."""
+        element = next(v.element for v in reversed(operands) if isinstance(v, _Value))
+        names = ", ".join(v if isinstance(v, str) else v.name for v in operands)
+        types = ", ".join(element if isinstance(v, str) else v.type for v in operands)
+        out = self._emit(f"tensor.empty() : {like.type}")
+        found = like.of(like.element)
+        found.name = self._emit(
             f"{call} ins({names} : {types}) outs({out} : {like.type}) -> {like.type}"
         )
-        return _Value(found, like.shape, column=like.column)
+        return found
 
-    def _reduce(self, name: str, start: float, x: _Value) -> _Value:
-        """The last dimension reduced to one."""
-        out = _Value("", (*x.shape[:-1], 1), column=True)
+    def _reduce(self, name: str, start: float, x: _Value, axis: int) -> _Value:
+        """A dimension reduced to one."""
+        axis %= len(x.shape)
+        if x.without is not None:
+            raise ValueError(f"{x.shape} is reduced twice")
+        shape = [1 if k == axis else e for k, e in enumerate(x.shape)]
+        out = _Value("", shape, x.element, without=axis)
         empty = self._emit(f"tensor.empty() : {out.type}")
-        first = self._constant(start)
-        fill = f"linalg.fill ins({first} : f32) outs({empty} : {out.type}) -> {out.type}"
+        first = self._constant(start, x.element)
+        fill = f"linalg.fill ins({first} : {x.element}) outs({empty} : {out.type}) -> {out.type}"
         out.name = self._emit(
             f"linalg.reduce {{arith.{name}}} ins({x.name} : {x.type}) outs({self._emit(fill)} : {out.type})"
-            f" dimensions = [{len(x.held) - 1}]"
+            f" dimensions = [{axis}]"
         )
         return out
 
@@ -183,25 +262,25 @@ class _Linalg:
         if x.held == like.held:
             return x
         rank = len(like.held)
-        missing = [rank - 1] if x.column else list(range(rank - len(x.held)))
+        missing = [x.without] if x.without is not None else list(range(rank - len(x.held)))
         if tuple(e for k, e in enumerate(like.held) if k not in missing) != x.held:
             raise ValueError(f"{x.shape} is not broadcast to {like.shape}")
-        empty = self._emit(f"tensor.empty() : {like.type}")
-        found = self._emit(
-            f"linalg.broadcast ins({x.name} : {x.type}) outs({empty} : {like.type}) dimensions = {missing}"
+        found = like.of(x.element)
+        empty = self._emit(f"tensor.empty() : {found.type}")
+        found.name = self._emit(
+            f"linalg.broadcast ins({x.name} : {x.type}) outs({empty} : {found.type}) dimensions = {missing}"
         )
-        return _Value(found, like.shape)
+        return found
 
-    def _constant(self, value: float) -> str:
-        text = "0xFF800000" if value == -math.inf else f"{value:.9e}"
-        return self._emit(f"arith.constant {text} : f32")
+    def _constant(self, value: float, element: str) -> str:
+        if math.isinf(value):
+            text = _INFINITE[element, int(math.copysign(1, value))]
+        else:
+            text = str(int(value)) if element.startswith("i") else f"{value:.9e}"
+        return self._emit(f"arith.constant {text} : {element}")
 
     def _emit(self, text: str) -> str:
         name = f"%v{self._count}"
         self._count += 1
         self._lines.append(f"{name} = {text}")
         return name
-
-
-def _type(shape: Sequence[int]) -> str:
-    return f"tensor<{'x'.join(map(str, shape))}xf32>"

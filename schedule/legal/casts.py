@@ -15,7 +15,7 @@ from autofuse.implgraph.ops.cast_routes import cast_route
 from autofuse.implgraph.ops.definition import Attrs
 from autofuse.targets import Architecture
 
-__all__ = ["CastSink", "cast_mode", "convert", "to_whole"]
+__all__ = ["CastSink", "cast_mode", "convert", "exact_mode", "to_whole"]
 
 HALF, SINGLE, INT16, INT32, INT64, UINT16, UINT32 = (
     BY_NAME[n] for n in ("float16", "float32", "int16", "int32", "int64", "uint16", "uint32")
@@ -239,6 +239,11 @@ def cast_mode(arch: Architecture, have: DType, to: DType, mode: str = "") -> str
     # NONE rounds to nearest even where the result is not exact.
     same = {"RINT": ("RINT", "NONE"), "NONE": ("NONE", "RINT")}.get(mode, (mode,))
     return next((m for m in same if (have.name, to.name, m) in arch.modes), None)
+
+
+def exact_mode(arch: Architecture, have: DType, to: DType) -> str:
+    """The round mode of one Cast of values that are exact in both dtypes."""
+    return cast_mode(arch, have, to, "NONE") or "NONE"
 
 
 def _rounding(have: DType, to: DType) -> str:

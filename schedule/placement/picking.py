@@ -19,6 +19,7 @@ from autofuse.implgraph.ir.frozen import replace
 from autofuse.implgraph.ir.graph import Api, Attr, Node, TensorView
 from autofuse.implgraph.ops.registry import find_call
 from autofuse.schedule.axes.layout import Layout
+from autofuse.schedule.legal.casts import exact_mode
 from autofuse.targets import Architecture
 
 __all__ = [
@@ -103,13 +104,13 @@ def picked_load(n: Node, step: int, arch: Architecture) -> list[Node]:
     if n.y.dtype.bits != 8:
         return [load, _pick(n, n.name, load, n.y.dtype, step, arch)]
     # Halves hold every byte exactly.
-    wide = _cast(n, f"{n.name}_half", load, raw, _HALF)
+    wide = _cast(n, f"{n.name}_half", load, raw, _HALF, arch)
     picked = _pick(n, f"{n.name}_picked", wide, _HALF, step, arch)
-    return [load, wide, picked, _cast(n, n.name, picked, n.y, n.y.dtype)]
+    return [load, wide, picked, _cast(n, n.name, picked, n.y, n.y.dtype, arch)]
 
 
-def _cast(like: Node, name: str, x: Node, y: TensorView, to: DType) -> Node:
-    attrs = {"round": "NONE"}
+def _cast(like: Node, name: str, x: Node, y: TensorView, to: DType, arch: Architecture) -> Node:
+    attrs = {"round": exact_mode(arch, x.y.dtype, to)}
     y = replace(y, dtype=to)
     return replace(like, name=name, op="Cast", inputs=(x.name,), y=y, attrs=attrs, api=_CAST)
 

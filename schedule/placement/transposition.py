@@ -31,6 +31,7 @@ from autofuse.implgraph.ir.graph import Api, Attr, AxisType, Condition, ImplGrap
 from autofuse.schedule.axes.layout import Layout
 from autofuse.schedule.axes.rejection import TemplateRejectedError
 from autofuse.schedule.axes.tiling_axes import GroupInput, Split
+from autofuse.schedule.legal.casts import exact_mode
 from autofuse.schedule.placement.lacing import apart_view, dense_view, lacing, unlacing
 from autofuse.schedule.placement.picking import beyond, is_run, picked_load, run_step
 from autofuse.targets import Architecture
@@ -120,14 +121,15 @@ def transposed_load(n: Node, layout: Layout) -> list[Node]:
         view, k = apart
         attrs = {**n.attrs, "run": True, "beyond": k - 1}
         load = replace(n, name=f"{n.name}_run", y=view, axis=_nest(n, view), attrs=attrs)
-        return [load, *_steps(n, load, n.name, n.y, unlacing(k, view.vectorized_strides[0].value))]
+        turning = unlacing(k, view.vectorized_strides[0].value)
+        return [load, *_steps(n, load, n.name, n.y, turning, layout.arch)]
     dense = dense_view(n, layout)
     raw = _raw_view(n, layout) if dense is None else dense[0]
     if raw is None:
         return [n]
     load = replace(n, name=f"{n.name}_rows", y=raw, axis=_nest(n, raw))
     turning = _TRANSPOSED if dense is None else unlacing(dense[1], dense[1])
-    return [load, *_steps(n, load, n.name, n.y, turning)]
+    return [load, *_steps(n, load, n.name, n.y, turning, layout.arch)]
 
 
 def transposed_store(n: Node, source: Node, layout: Layout) -> list[Node]:
@@ -146,7 +148,7 @@ def transposed_store(n: Node, source: Node, layout: Layout) -> list[Node]:
         return [n]
     turning = _TRANSPOSED if dense is None else lacing(dense[1])
     like = replace(n, y=replace(n.y, dtype=source.y.dtype))
-    steps = _steps(like, source, f"{n.name}_rows", raw, turning)
+    steps = _steps(like, source, f"{n.name}_rows", raw, turning, layout.arch)
     return [*steps, replace(n, inputs=(steps[-1].name,), y=raw, axis=_nest(n, raw))]
 
 
@@ -187,7 +189,9 @@ def _is_last(axis: int, layout: Layout) -> bool:
     return axis in layout.pitches or axis == layout.split.vector[-1]
 
 
-def _steps(like: Node, source: Node, name: str, y: TensorView, turning: _Turning) -> list[Node]:
+def _steps(
+    like: Node, source: Node, name: str, y: TensorView, turning: _Turning, arch: Architecture
+) -> list[Node]:
     """What brings ``source`` to the view ``y``; bytes as halves, which hold each exactly, 64 bits as words."""
     dtype, (op, turned) = y.dtype, turning
 
@@ -208,9 +212,12 @@ def _steps(like: Node, source: Node, name: str, y: TensorView, turning: _Turning
         return [low, high, *words, replace(whole, inputs=tuple(w.name for w in words))]
     if dtype.bits != 8:
         return [step(op, name, source, y, dtype, **turned)]
-    wide = step("Cast", f"{name}_half", source, source.y, _HALF, round="NONE")
+    wide = step(
+        "Cast", f"{name}_half", source, source.y, _HALF, round=exact_mode(arch, dtype, _HALF)
+    )
     moved = step(op, f"{name}_moved", wide, y, _HALF, **turned)
-    return [wide, moved, step("Cast", name, moved, y, dtype, round="NONE")]
+    back = exact_mode(arch, _HALF, dtype)
+    return [wide, moved, step("Cast", name, moved, y, dtype, round=back)]
 
 
 def copy_limits(

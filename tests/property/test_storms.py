@@ -52,6 +52,13 @@ def test_storm(pool: WorkerPool, family: str) -> None:
     run()
 
 
+@pytest.mark.parametrize("family", storms.FAMILIES)
+def test_storm_on_ascend_950(pool: WorkerPool, family: str) -> None:
+    case = storms.random_case(storms.Random(f"950 {family}"), family)
+    verdict = storms.run_case(case, pool, target="ascend950pr")
+    assert verdict.ok, f"{verdict.status} {verdict.reason}\n{verdict.text}"
+
+
 # documents ------------------------------------------------------------------------------------
 
 

@@ -110,10 +110,15 @@ def _refusal(found: Sequence[Diagnostic]) -> str:
     return ""
 
 
-def run_case(case: Case, pool: WorkerPool | None = None, seed: int = 1) -> Verdict:
+def run_case(
+    case: Case,
+    pool: WorkerPool | None = None,
+    seed: int = 1,
+    target: str = api.DEFAULT_TARGET,
+) -> Verdict:
     """Build, prove, compile and verify a case in checked mode."""
     try:
-        built = api.build(case.document, ub_bytes=case.ub_bytes, verify_ir=True)
+        built = api.build(case.document, target=target, ub_bytes=case.ub_bytes, verify_ir=True)
         bindings = fitted(built.graph, case.bindings) or None
         report = verify_in_subprocess(
             built.files,
@@ -155,22 +160,22 @@ def _failed(e: AutofuseError) -> Verdict:
     return Verdict("crash", min(codes), text)
 
 
-def prove_case(case: Case) -> Verdict:
+def prove_case(case: Case, target: str = api.DEFAULT_TARGET) -> Verdict:
     """Schedule a case and prove its kernels, for which no compiler is needed.
 
     Returns:
         ``passed`` with the number of functions, the notes of what was neither proved nor refuted in ``text``, and in
         ``reason`` which of the template *narrow*, Stack and Lace it has; or as for :func:`run_case`.
     """
-    target = load_target(api.DEFAULT_TARGET)
+    chip = load_target(target)
     if case.ub_bytes is not None:
-        target = target.with_ub(case.ub_bytes)
+        chip = chip.with_ub(case.ub_bytes)
     try:
         # What is proved is KernelIR: the text that a build writes of it, a third of its time, nobody reads.
-        with api.reporting_bugs(case.document, {"target": target.name, "ub_bytes": case.ub_bytes}):
+        with api.reporting_bugs(case.document, {"target": chip.name, "ub_bytes": case.ub_bytes}):
             graph = api.read(case.document)
-            results = schedule(graph, target, Stages())
-            found = verify_schedule(graph, results, target)
+            results = schedule(graph, chip, Stages())
+            found = verify_schedule(graph, results, chip)
     except AutofuseError as e:
         return _failed(e)
     impls = [i for r in results for g in r.groups for i in g.impls]

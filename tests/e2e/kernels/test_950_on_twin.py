@@ -108,3 +108,30 @@ def test_a_call_of_no_elements_is_a_finding() -> None:
     twin = TwinKernel(library, built.graph, check="all", chip=lenient)
     x = np.arange(-512, 512, dtype=np.float32)
     assert np.array_equal(twin(x), np.abs(x))
+
+
+@pytest.mark.parametrize("dtype", ["int8", "uint8", "bool"])
+@pytest.mark.parametrize(
+    ("op", "attrs"),
+    [
+        ("Transpose", {"perm": [1, 0]}),
+        ("Slice", {"starts": [0, 0], "shape": ["rows", 20], "steps": [1, 3]}),
+        ("Slice", {"starts": [0, 59], "shape": ["rows", 60], "steps": [1, -1]}),
+    ],
+    ids=["transposed", "picked", "backwards"],
+)
+def test_bytes_are_moved_as_halves_with_the_casts_of_the_architecture(
+    dtype: str, op: str, attrs: dict[str, object]
+) -> None:
+    graph = {
+        "schema": "autofuse.graph/1",
+        "name": "moved",
+        "symbols": {"rows": {"min": 1, "max": 4096}},
+        "inputs": [{"name": "x", "dtype": dtype, "shape": ["rows", 60]}],
+        "nodes": [{"name": "n", "op": op, "inputs": ["x"], "outputs": ["y"], "attrs": attrs}],
+        "outputs": ["y"],
+    }
+    built = api.build(graph, target=CHIP, verify_ir=True)
+    assert any("RoundMode::CAST_RINT" in text for text in built.files.values())
+    report = verify_kernel(built.files, built.graph, count=2, opt="-O0")
+    assert report.ok, "\n".join(map(str, report.diagnostics))

@@ -22,12 +22,14 @@ def test_the_file_has_all_figures_of_the_simulator() -> None:
 
 def test_the_half_that_was_not_fitted_is_within_15_per_cent() -> None:
     found = validate.report(ROWS, CHIP, FIGURES)
-    assert found["model"]["other half"] < 0.15
-    assert found["model"]["halves exchanged"] < 0.15
-    assert found["two at a time"]["other half"] < 0.15
+    for part in ("other half", "halves exchanged", "silicon"):
+        assert found["model"][part] < 0.15
+    assert found["one at a time"]["other half"] < 0.15
     assert found["model"]["simulator"] < found["counts"]["simulator"]
     # One operation at a time is too slow for chains of many: documents say two, and silicon agrees.
-    assert found["two at a time"]["silicon"] < 0.15 < found["model"]["silicon"]
+    assert found["one at a time"]["silicon"] > 0.4
+    # Where nothing waits, two are too fast for what reduces rows.
+    assert found["counts"]["simulator"] < found["counts in pairs"]["simulator"]
 
 
 def test_the_file_has_what_is_fitted() -> None:
@@ -63,10 +65,10 @@ def test_loads_from_the_same_banks_go_alone_and_operations_in_pairs() -> None:
     head = CHIP.vector["unary"].head
     moved = validate.Piece(1, {"LoadAlign": 64, "StoreAlign": 1}, {}, 0, 64, {}, 1)
     assert moved.cycles(CHIP, FIGURES) == pytest.approx(head + 64 + 1)
-    pair = replace(FIGURES, issue=2)
+    single = replace(FIGURES, issue=1)
     for api, parts in (("Add", 2), ("Reduce", 1)):
         piece = validate.Piece(1, {}, {api: 8}, 0, 0, {}, 1)
-        one, two = (piece.cycles(CHIP, f) - head for f in (FIGURES, pair))
+        one, two = (piece.cycles(CHIP, f) - head for f in (single, FIGURES))
         assert two == pytest.approx(one / parts)
 
 
