@@ -16,6 +16,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
+from typing import ClassVar
 
 from autofuse.codegen.ir.kernel_ir import (
     Alias,
@@ -201,6 +202,9 @@ class _Run:
     #: By tensor that a call writes: what was handed on before, in the order of the text.
     late: dict[str, frozenset[str]] = field(default_factory=dict)
     rows: Rows | None = None
+    #: Whether results of the function may take the place of each other. Of elements they do not: a function that is
+    #: longer by that waits for more loads, which takes more time in the model.
+    in_place: ClassVar[bool] = False
 
     @staticmethod
     def takes(s: Stmt, dtypes: dict[str, DType], arch: Architecture) -> bool:
@@ -308,7 +312,8 @@ class _Run:
         for to in dict.fromkeys([s.writes[0] for s in self.calls]):
             read = self.known.readers.get(to, set()) - mine
             place = self.known.place(to)
-            if read or to in self.loads or (place in self.known.handed and last[place] == to):
+            handed = place in self.known.handed and (last[place] == to or not self.in_place)
+            if read or to in self.loads or handed:
                 self.stores.append(to)
         return needs
 
@@ -347,6 +352,8 @@ class _Run:
 
 class _RowRun(_Run):
     """The same with calls that reduce rows, or have operands with an element per row."""
+
+    in_place = True
 
     @staticmethod
     def takes(s: Stmt, dtypes: dict[str, DType], arch: Architecture) -> bool:
