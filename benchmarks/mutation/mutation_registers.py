@@ -11,7 +11,7 @@ from dataclasses import replace
 from typing import Any, TypeAlias
 
 from mutation_change import Mutation, change_of
-from row_graphs import layer_norm, node, rms_norm, softmax
+from row_graphs import layer_norm, node, rms_norm, shifted_softmax, softmax, weighed_layer_norm
 
 from autofuse.codegen.ir.kernel_ir import (
     Call,
@@ -389,7 +389,10 @@ class _Trace:
 
 # kernels --------------------------------------------------------------------------------------
 def register_graphs() -> dict[str, dict[str, Any]]:
-    """Small graphs with functions on registers: elements, rows that are kept, rows that are streamed; with tails."""
+    """Small graphs with functions on registers: elements, rows that are kept, rows that are streamed; with tails.
+
+    Of two, all rows share weights, and results are stored where their operands were.
+    """
     chosen = [
         node("sum", "Add", "x", "b"),
         node("mask", "Greater", "sum", {"const": 0.5}),
@@ -410,6 +413,8 @@ def register_graphs() -> dict[str, dict[str, Any]]:
         "layer_norm": layer_norm(5, 300) | {"name": "layer_norm"},
         "rms_norm": rms_norm(5, 499, "float16") | {"name": "rms_norm"},
         "streamed": softmax(3, 1999) | {"name": "streamed"},
+        "weighed": weighed_layer_norm(5, 300, batches=3) | {"name": "weighed"},
+        "in_place": shifted_softmax(3, 1999) | {"name": "in_place"},
     }
 
 

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
 from autofuse.codegen.ir.kernel_ir import Call, Count
 from autofuse.codegen.passes.register_calls import in_registers, stated_count
-from autofuse.implgraph.expr.expression import Expr
+from autofuse.implgraph.expr.expression import Expr, const
 from autofuse.implgraph.ir.dtypes import DType
 from autofuse.targets import Architecture
 
@@ -21,6 +21,7 @@ __all__ = [
     "row_calls",
     "row_in_registers",
     "row_operation",
+    "shared_rows",
 ]
 
 #: Reductions that registers have, by the template argument of ``Reduce``, and the call that joins two partial results.
@@ -57,7 +58,18 @@ def counts_of_rows(s: Call) -> tuple[Expr, Expr | None, Expr] | None:
         return counts[0], counts[1], counts[2]
     if s.api == "WithRows" or (s.api == "Broadcast" and s.form == "Inner"):
         return counts[0], None, counts[1]
+    if s.api == "Broadcast" and counts[0].as_int() == 1:
+        return counts[1], None, counts[2]
     return None
+
+
+def shared_rows(calls: Iterable[Call]) -> set[str]:
+    """What has one row for all of them: what is copied to each row, and what calls make that from."""
+    found = set[str]()
+    for s in reversed([*calls]):
+        if (s.api == "Broadcast" and s.form == "Outer") or s.writes[0] in found:
+            found |= {*s.reads}
+    return found
 
 
 def row_in_registers(s: Call, dtypes: dict[str, DType], arch: Architecture) -> bool:
@@ -82,9 +94,11 @@ class RowCalls:
         count, length, pitch: as of ``Rows``.
         full: tensors with all elements of the rows.
         single: those with an element per row.
-        constants: those of either kind that a Duplicate fills.
-        copies: full tensors that are copies of elements, and the tensors of these.
-        level: of a value: how many reductions, one needing the other, are before it.
+        shared: those with one row for all of them.
+        constants: those of any kind that a Duplicate fills.
+        copies: full tensors that are copies of elements, or of one row, and the tensors of these.
+        level: of a value: how many reductions, one needing the other, are before it; what needs none has the level of
+            what needs it first.
     """
 
     count: Expr
@@ -92,6 +106,7 @@ class RowCalls:
     pitch: int
     full: set[str] = field(default_factory=set)
     single: set[str] = field(default_factory=set)
+    shared: set[str] = field(default_factory=set)
     constants: set[str] = field(default_factory=set)
     copies: dict[str, str] = field(default_factory=dict)
     level: dict[str, int] = field(default_factory=dict)
@@ -111,34 +126,58 @@ def row_calls(
     (length,) = lengths
     if length.as_int() is None or pitch.as_int() is None:
         return None
-    found = RowCalls(count, length.value, pitch.value)
+    found = RowCalls(count, length.value, pitch.value, shared=shared_rows(calls))
+    found.level.update(dict.fromkeys(found.shared, 0))
+    before = set[str]()
     for s in calls:
-        if not _add(found, s, dtypes, arch):
+        before |= {*s.reads}
+        if s.writes[0] in before or not _add(found, s, dtypes, arch):
             return None
+        before.add(s.writes[0])
+    _late(found, calls)
     return found
 
 
+def _late(r: RowCalls, calls: Sequence[Call]) -> None:
+    """Does what needs no reduction where it is needed, unless its operands are read before: so no register keeps it."""
+    read: dict[str, int] = {}
+    for s in reversed(calls):
+        to, level = s.writes[0], r.level[s.writes[0]] - (s.api == "Reduce")
+        if level == 0 and s.api != "Reduce" and s.api != "Duplicate" and to in read:
+            level = read[to]
+            if any([x in read and read[x] < level for x in s.reads]):
+                level = 0
+            r.level[to] = level
+        for x in s.reads:
+            read[x] = min(read.get(x, level), level)
+
+
 def _add(r: RowCalls, s: Call, dtypes: dict[str, DType], arch: Architecture) -> bool:
-    """Adds a call; False where it goes through other elements, or writes what was there before."""
+    """Adds a call; False where it goes through other elements."""
     to = s.writes[0]
-    if to in r.full or to in r.single:
-        return False
     if counts_of_rows(s) is None:
         if not in_registers(s, dtypes, arch):
             return False
         have = s.args[-1]
         assert isinstance(have, Count)
-        if have.value == stated_count(s, r.count * r.pitch, dtypes, arch):
+        if to in r.shared:
+            # Nothing needs what is behind the last element.
+            own = [stated_count(s, const(x), dtypes, arch) for x in (r.length, r.pitch)]
+            if have.value not in own:
+                return False
+            reads, results = r.shared, r.shared
+        elif have.value == stated_count(s, r.count * r.pitch, dtypes, arch):
             reads, results = r.full, r.full
         elif have.value == stated_count(s, r.count, dtypes, arch):
             reads, results = r.single, r.single
         else:
             return False
-        if to in s.reads or not all([_is(r, x, reads) for x in s.reads]):
+        if not all([_is(r, x, reads) for x in s.reads]):
             return False
     else:
         wide = {"Reduce": s.reads, "WithRows": s.reads[:1], "Broadcast": ()}[s.api]
-        if not all([_is(r, x, r.full if x in wide else r.single) for x in s.reads]):
+        narrow = r.shared if s.form == "Outer" else r.single
+        if to in r.shared or not all([_is(r, x, r.full if x in wide else narrow) for x in s.reads]):
             return False
         results = r.single if s.api == "Reduce" else r.full
     if s.api == "Duplicate":
@@ -152,7 +191,7 @@ def _add(r: RowCalls, s: Call, dtypes: dict[str, DType], arch: Architecture) -> 
 
 def _is(r: RowCalls, x: str, kind: set[str]) -> bool:
     """Whether a tensor is of a kind; one that nothing is known of is read, and becomes one."""
-    if x not in r.full and x not in r.single:
+    if x not in r.full and x not in r.single and x not in r.shared:
         kind.add(x)
         r.level[x] = 0
     return x in kind

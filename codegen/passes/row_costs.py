@@ -102,6 +102,8 @@ def calls_take(
     found, before = 0.0, ""
     for s in calls:
         tensors = [s.writes[0], *s.reads]
+        if s.writes[0] in r.shared:
+            continue
         bits = max([8 * dtypes[x].itemsize for x in tensors if dtypes[x].kind != "m"], default=8)
         wide = any([x in r.full for x in tensors])
         found += _cycles(_kind(s), r.pitch if wide else 1, bits, chip)
@@ -124,6 +126,8 @@ def _beside(s: Call, r: RowCalls, bits: int, rows: float, chip: TargetSpec) -> f
         registers = -(-elements // lanes)
         return _head(1, chip) * min(registers / min(rows, most), -(-registers // most))
 
+    if s.form == "Outer":
+        return _head(rows, chip)
     if s.api != "Reduce":
         # The element of a row goes to a block, and the blocks to what is computed with them.
         return _cycles("broadcast", block, bits, chip) + heads(r.pitch)

@@ -7,11 +7,14 @@ instruction that reduces the lanes of a register at the end: the order of a sum 
 Rows that fit the registers are *kept* there from the first use of an element to the last one.  Longer ones are
 *streamed*: each level is a loop, with a few partial results side by side.  It loads its operands again, computes again
 what a call of one operand makes of them, and what else an earlier level made was stored, and waits for that.
+
+A result may be stored where something else was: what is loaded there for the row is needed for the result, or stores
+waited for it.  What all rows share is loaded for each of them.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from autofuse.codegen.ir.kernel_ir import Call, RowLanes, RowLoop, RowRegister, RowStep
@@ -35,10 +38,13 @@ class _Maker:
     lanes: int
     #: What an earlier level stored; None: registers are kept.
     between: frozenset[str] | None = None
+    #: Of what is stored: the tensors at the same place.
+    over: Mapping[str, frozenset[str]] = field(default_factory=dict)
     steps: list[RowStep | RowLoop] = field(default_factory=list)
     body: list[RowStep] = field(default_factory=list)
     #: The values that registers hold.
     have: set[RowRegister] = field(default_factory=set)
+    loaded: set[str] = field(default_factory=set)
     #: Of a reduction: what is not joined yet, registers and how many of the row each stands for.
     parts: dict[int, list[tuple[RowRegister, int]]] = field(default_factory=dict)
 
@@ -53,9 +59,6 @@ class _Maker:
 
     def all(self) -> tuple[RowStep | RowLoop, ...]:
         read = {x for s in self.calls for x in s.reads}
-        if self.between and self.r.pitch % self.lanes:
-            # The last register of a row is loaded with the first elements of the next one.
-            self.body.append(RowStep("stores_wait"))
         for level in range(max(self.levels) + 1):
             here = [k for k, of in enumerate(self.levels) if of == level]
             for k in here:
@@ -69,7 +72,17 @@ class _Maker:
                 if self.calls[k].api == "Reduce":
                     self._reduce(k, self.calls[k].writes[0] in read)
         self._end()
+        if self._goes_on():
+            self.steps.insert(0, RowStep("stores_wait"))
         return tuple(self.steps)
+
+    def _goes_on(self) -> bool:
+        """Whether the last register of a row is loaded with elements of the next one that are stored over."""
+        stored = self.stores.union(*self.over.values())
+        last = {s.to for s in self.steps if isinstance(s, RowStep) and s.op == "load"}
+        return self.r.pitch % self.lanes > 0 and any(
+            [(x, self.registers - 1) in last for x in stored]
+        )
 
     def _is_wide(self, k: int) -> bool:
         s = self.calls[k]
@@ -90,16 +103,25 @@ class _Maker:
     def _loop(self, wide: Sequence[int], level: int) -> int:
         """A loop through a level, as far as whole registers go; the first register behind it."""
         assert self.between is not None
-        self.have = {x for x in self.have if x[1] is None}
         read = [x for k in wide for x in self.calls[k].reads]
         earlier = [x for x in read if x in self.made and self.levels[self.made[x]] < level]
         if self.between.intersection(earlier):
             self.body.append(RowStep("loads_wait"))
+        stored = {x for k in wide if (x := self.calls[k].writes[0]) in self.stores}
+        if any([self.loaded & self.over.get(x, frozenset()) for x in stored]):
+            self.body.append(RowStep("stores_wait"))
         if self.r.length // self.lanes < _SIDE_BY_SIDE:
             return 0
         reductions = [k for k in wide if self.calls[k].api == "Reduce"]
         width = _SIDE_BY_SIDE if reductions else 1
         times = self.r.length // self.lanes // width
+        # What is behind the loop stays, but where something else is to be stored: that has to be loaded first.
+        again = {
+            y for x, of in self.over.items() for y in of if self.made.get(y, -1) < self.made[x]
+        }
+        self.have = {
+            x for x in self.have if x[1] is None or (x[1] >= times * width and x[0] not in again)
+        }
         for k in reductions:
             to = self.calls[k].writes[0]
             self.body += [RowStep("start", k, (to, at)) for at in range(width)]
@@ -121,7 +143,7 @@ class _Maker:
         inside, self.body = self.body, outside
         self._end()
         self.steps.append(RowLoop(times, width, tuple(inside)))
-        self.have = {x for x in self.have if x[1] is None}
+        self.have = {x for x in self.have if x[1] is None or x[1] >= times * width}
         return times * width
 
     def _register(self, x: str, part: int | None) -> RowRegister:
@@ -138,6 +160,7 @@ class _Maker:
             self._call(self.made[at[0]], part, whole=whole, again=True)
         else:
             self.body.append(RowStep("load", to=at, of=(at,)))
+            self.loaded.add(at[0])
         self.have.add(at)
         return at
 
@@ -205,7 +228,11 @@ def _levels(r: RowCalls, calls: Sequence[Call]) -> list[int]:
 
 
 def kept_steps(
-    r: RowCalls, calls: Sequence[Call], stores: Iterable[str], lanes: int
+    r: RowCalls,
+    calls: Sequence[Call],
+    stores: Iterable[str],
+    lanes: int,
+    over: Mapping[str, frozenset[str]],
 ) -> tuple[RowStep | RowLoop, ...]:
     """The steps of a row that stays in registers.
 
@@ -214,8 +241,9 @@ def kept_steps(
         calls: these, in order.
         stores: what is stored.
         lanes: of a register.
+        over: of what is stored, the tensors at the same place.
     """
-    return _Maker(r, calls, frozenset(stores), lanes).all()
+    return _Maker(r, calls, frozenset(stores), lanes, over=over).all()
 
 
 def stored_between(r: RowCalls, calls: Sequence[Call]) -> frozenset[str]:
@@ -237,10 +265,14 @@ def stored_between(r: RowCalls, calls: Sequence[Call]) -> frozenset[str]:
 
 
 def streamed_steps(
-    r: RowCalls, calls: Sequence[Call], stores: Iterable[str], lanes: int
+    r: RowCalls,
+    calls: Sequence[Call],
+    stores: Iterable[str],
+    lanes: int,
+    over: Mapping[str, frozenset[str]],
 ) -> tuple[RowStep | RowLoop, ...]:
     """The steps of a row that is gone through once for a level; ``stores`` has what is ``stored_between``."""
-    return _Maker(r, calls, frozenset(stores), lanes, stored_between(r, calls)).all()
+    return _Maker(r, calls, frozenset(stores), lanes, stored_between(r, calls), over).all()
 
 
 def steps_need(

@@ -16,6 +16,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
+from typing import ClassVar
 
 from autofuse.codegen.ir.kernel_ir import (
     Alias,
@@ -53,6 +54,7 @@ from autofuse.codegen.passes.register_calls import (
 )
 from autofuse.codegen.passes.row_calls import RowCalls, row_calls, row_in_registers
 from autofuse.codegen.passes.row_costs import calls_take, rows_take
+from autofuse.codegen.passes.row_places import stored_too_early
 from autofuse.codegen.passes.row_steps import kept_steps, steps_need, stored_between, streamed_steps
 from autofuse.implgraph.expr.expression import Expr
 from autofuse.implgraph.ir.dtypes import DType
@@ -200,6 +202,9 @@ class _Run:
     #: By tensor that a call writes: what was handed on before, in the order of the text.
     late: dict[str, frozenset[str]] = field(default_factory=dict)
     rows: Rows | None = None
+    #: Whether results of the function may take the place of each other. Of elements they do not: a function that is
+    #: longer by that waits for more loads, which takes more time in the model.
+    in_place: ClassVar[bool] = False
 
     @staticmethod
     def takes(s: Stmt, dtypes: dict[str, DType], arch: Architecture) -> bool:
@@ -303,9 +308,12 @@ class _Run:
                 return None
             needs[to] = frozenset().union(*[needs[x] for x in s.reads])
         mine = {id(s) for s in self.calls}
+        last = {self.known.place(s.writes[0]): s.writes[0] for s in self.calls}
         for to in dict.fromkeys([s.writes[0] for s in self.calls]):
             read = self.known.readers.get(to, set()) - mine
-            if read or to in self.loads or self.known.place(to) in self.known.handed:
+            place = self.known.place(to)
+            handed = place in self.known.handed and (last[place] == to or not self.in_place)
+            if read or to in self.loads or handed:
                 self.stores.append(to)
         return needs
 
@@ -345,6 +353,8 @@ class _Run:
 class _RowRun(_Run):
     """The same with calls that reduce rows, or have operands with an element per row."""
 
+    in_place = True
+
     @staticmethod
     def takes(s: Stmt, dtypes: dict[str, DType], arch: Architecture) -> bool:
         """Whether a statement is a call that such a function can have."""
@@ -358,10 +368,9 @@ class _RowRun(_Run):
         r = row_calls(self.calls, dtypes, arch)
         if r is None:
             return False
-        needs = self._flow()
-        if needs is None or not self._stores_in_place(needs) or not self._apart():
+        touched = {*self.loads, *self.stores} if self._flow() is not None else None
+        if touched is None or r.shared.intersection(self.stores):
             return False
-        touched = {*self.loads, *self.stores}
         if any([dtypes[x].kind == "m" for x in touched]):
             return False
         named = [x for s in self.calls for x in (s.writes[0], *s.reads)]
@@ -394,27 +403,44 @@ class _RowRun(_Run):
 
     def _kept(self, r: RowCalls, lanes: int) -> tuple[RowStep | RowLoop, ...]:
         """The steps of rows that stay in registers; none where they do not fit."""
-        if -(-r.pitch // lanes) > self.known.arch.vector_registers:
+        over = self._over(r)
+        if over is None or -(-r.pitch // lanes) > self.known.arch.vector_registers:
             return ()
-        steps = kept_steps(r, self.calls, self.stores, lanes)
-        return steps if self._fit(steps) else ()
+        steps = kept_steps(r, self.calls, self.stores, lanes, over)
+        return steps if self._fit(steps, over) else ()
 
     def _streamed(self, r: RowCalls, lanes: int) -> tuple[RowStep | RowLoop, ...]:
         """The steps of rows that are streamed; what a level leaves the next one has its place in UB."""
         between = stored_between(r, self.calls)
         self.stores += sorted(between.difference(self.stores))
-        if any([self.known.dtypes[x].kind == "m" for x in between]) or not self._apart():
+        over = self._over(r)
+        if over is None or any([self.known.dtypes[x].kind == "m" for x in between]):
             return ()
-        steps = streamed_steps(r, self.calls, self.stores, lanes)
-        return steps if self._fit(steps) else ()
+        steps = streamed_steps(r, self.calls, self.stores, lanes, over)
+        return steps if self._fit(steps, over) else ()
 
-    def _apart(self) -> bool:
-        """Whether what is stored has places of its own: a row may be stored before the one before is loaded."""
-        places = [self.known.place(x) for x in (*self.loads, *self.stores)]
-        return len(set(places)) == len(places) and self._parameters() <= MOST_PARAMETERS
+    def _over(self, r: RowCalls) -> dict[str, frozenset[str]] | None:
+        """What else is at the place of each result; None where that was handed on, or its elements lie otherwise."""
+        known, found = self.known, dict[str, frozenset[str]]()
+        if self._parameters() > MOST_PARAMETERS:
+            return None
+        for x in self.stores:
+            place = known.place(x)
+            same = [y for y in (*self.loads, *self.stores) if y != x and known.place(y) == place]
+            if place in self.late[x] or any([not self._alike(r, x, y) for y in same]):
+                return None
+            if same:
+                found[x] = frozenset(same)
+        return found
 
-    def _fit(self, steps: tuple[RowStep | RowLoop, ...]) -> bool:
-        """Whether there are registers enough, and the text is not too long."""
+    def _alike(self, r: RowCalls, x: str, y: str) -> bool:
+        """Whether elements of two tensors have the same places, one for each of the rows or all of these."""
+        dtypes = self.known.dtypes
+        kinds = (r.full, r.single)
+        return dtypes[x].itemsize == dtypes[y].itemsize and any([{x, y} <= k for k in kinds])
+
+    def _fit(self, steps: tuple[RowStep | RowLoop, ...], over: dict[str, frozenset[str]]) -> bool:
+        """Whether there are registers enough, the text is not too long, and nothing is stored too early."""
         vectors, masks = steps_need(steps, self.calls, self.known.dtypes)
         arch = self.known.arch
         written = sum(len(s.steps) if isinstance(s, RowLoop) else 1 for s in steps)
@@ -422,6 +448,7 @@ class _RowRun(_Run):
             vectors <= arch.vector_registers
             and masks <= arch.mask_registers
             and written <= MOST_STEPS
+            and not (over and any(stored_too_early(steps, over)))
         )
 
 

@@ -19,7 +19,13 @@ from autofuse.codegen.ir.kernel_ir import (
     VectorFunction,
 )
 from autofuse.codegen.passes.register_calls import in_registers, stated_count
-from autofuse.codegen.passes.row_calls import counts_of_rows, reduction_of, row_in_registers
+from autofuse.codegen.passes.row_calls import (
+    counts_of_rows,
+    reduction_of,
+    row_in_registers,
+    shared_rows,
+)
+from autofuse.codegen.passes.row_places import stored_too_early
 from autofuse.codegen.passes.row_steps import steps_need
 from autofuse.codegen.proofs.model import Finding, Kernel
 from autofuse.implgraph.expr.expression import Expr, const
@@ -69,7 +75,7 @@ def _counts(
     yield from same(f.count, rows.count * pitch, f"elements of {f.name}", "")
     if not 0 < rows.length <= rows.pitch:
         yield Finding(f"rows of {f.name} have {rows.length} elements of {rows.pitch}")
-    single = _single(kernel, f, rows, dtypes)
+    single, shared = _single(kernel, f, rows, dtypes), shared_rows(f.calls)
     for s in f.calls:
         node = kernel.node_of(s.writes[0])
         counts = counts_of_rows(s)
@@ -84,6 +90,9 @@ def _counts(
             have = s.args[-1]
             assert isinstance(have, Count)
             own = rows.count if s.writes[0] in single else rows.count * pitch
+            if s.writes[0] in shared:
+                whole = kernel.value(stated_count(s, pitch, dtypes, arch))
+                own = pitch if kernel.value(have.value) == whole else const(rows.length)
             want = stated_count(s, own, dtypes, arch)
             yield from same(
                 have.value, want, f"{s.api} goes through the elements of {f.name}", node
@@ -99,7 +108,7 @@ def _single(kernel: Kernel, f: VectorFunction, rows: Rows, dtypes: dict[str, DTy
         if s.api == "Reduce":
             single.add(s.writes[0])
         elif s.api in ("WithRows", "Broadcast"):
-            single.add(s.reads[-1])
+            single |= {*s.reads[-1:]} if s.form != "Outer" else set()
         else:
             have = s.args[-1]
             if not isinstance(have, Count) or not in_registers(s, dtypes, kernel.arch):
@@ -131,12 +140,19 @@ class _Steps:
         self.lanes = self.kernel.arch.vector_bytes // f.lane
         self.registers = self.rows.registers(self.lanes)
         self.single = _single(self.kernel, f, self.rows, self.dtypes)
+        self.shared = shared_rows(f.calls)
         self.made = {s.writes[0]: k for k, s in enumerate(f.calls)}
-        #: What is stored, and loaded again.
-        self.again = {s.to[0] for s in self.rows.written if s.op == "load"} & {*self.made}
+        #: What is loaded with the first elements of the next row.
+        self.goes_on = {*self._go_on()} if self.rows.pitch % self.lanes else set()
         for s in f.calls:
             if s.api == "Duplicate":
                 self.held[s.writes[0], None] = _Value(s.writes[0], None)
+
+    def _go_on(self) -> Iterator[str]:
+        for s in self.rows.steps:
+            loop = s if isinstance(s, RowLoop) else RowLoop(1, 0, (s,))
+            last = self.registers - 1 - (loop.times - 1) * loop.width
+            yield from (x.to[0] for x in loop.steps if x.op == "load" and x.to[1] == last)
 
     def say(self, text: str, local: str = "") -> Finding:
         return Finding(f"{self.f.name} {text}", self.kernel.node_of(local) if local else "")
@@ -168,22 +184,45 @@ class _Steps:
                 yield self.say(f"has the bits of {x} in UB", x)
         for x in {*self.f.loads} & {*self.made}:
             yield self.say(f"loads {x}, which it computes", x)
-        places = [self.kernel.buffer_of(x) for x in self.f.stores]
+        yield from self._kinds()
         for x in self.f.stores:
             if x not in self.made:
                 yield self.say(f"stores {x}, which it does not compute", x)
-        if len({*places}) < len(places):
-            yield self.say("stores two tensors in one place")
+        over: dict[str, frozenset[str]] = {}
         for x in self.f.stores:
-            for y in self.f.loads:
-                if self.kernel.shares(x, y):
-                    yield self.say(f"stores {x} over {y}, which a later row needs", x)
+            if x not in self.made:
+                yield self.say(f"stores {x}, which it does not compute", x)
+            same = [y for y in (*self.f.loads, *self.f.stores) if y != x]
+            same = [y for y in same if self.kernel.shares(x, y)]
+            if same:
+                over[x] = frozenset(same)
+            for y in same:
+                alike = (x in self.single) == (y in self.single) and y not in self.shared
+                if not alike or self.dtypes[x].itemsize != self.dtypes[y].itemsize:
+                    yield self.say(f"stores {x} over other elements of {y}", x)
+        early = stored_too_early(self.rows.steps, over) if over else ()
+        for x, y in dict.fromkeys(early):
+            yield self.say(f"stores {x} over {y}, which may be loaded later", x)
+
+    def _kinds(self) -> Iterator[Finding]:
+        """What all rows share has no other elements: a row, read by calls that make such a row, or copy it to all."""
+        for s in self.f.calls:
+            if s.writes[0] in self.shared or s.form == "Outer":
+                wrong = self.single.intersection(s.reads)
+            else:
+                wrong = self.shared.intersection(s.reads)
+            for x in wrong:
+                yield self.say(f"has one row of {x}, and others", x)
+        for x in self.shared.intersection(self.f.stores):
+            yield self.say(f"stores {x} for each row", x)
 
     def _expected(self, x: str, part: int | None) -> _Value:
         """The value of a tensor for a part of the row."""
         k = self.made.get(x)
         if k is not None and self.f.calls[k].api == "Broadcast":
-            return self._expected(self.f.calls[k].reads[0], None)
+            return self._expected(
+                self.f.calls[k].reads[0], part if self.f.calls[k].form == "Outer" else None
+            )
         if x in self.single or (k is not None and self.f.calls[k].api == "Duplicate"):
             part = None
         return _Value(x, part)
@@ -319,12 +358,8 @@ class _Steps:
             yield self.say(f"stores other lanes of {x} than the row has", x)
         if (x, part) in self.stored:
             yield self.say(f"stores {x} twice", x)
-        if (
-            self.rows.pitch % self.lanes
-            and part is not None
-            and not self.waited
-            and x in self.again
-        ):
+        over = any(x == y or self.kernel.shares(x, y) for y in self.goes_on)
+        if part is not None and not self.waited and over:
             yield self.say(f"stores {x} before the row before is loaded", x)
         self.stored.add((x, part))
 

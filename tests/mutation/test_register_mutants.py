@@ -1,6 +1,5 @@
 """Functions on vector registers with one mistake each: the static verifier or the twin must see it."""
 
-from collections import Counter
 from functools import cache
 from pathlib import Path
 
@@ -27,9 +26,17 @@ ON_TWIN = {
         *("without spread n0_reducemax_local", "rows -1", "operands exchanged"),
     ),
     "streamed": (
-        *("without stores_wait", "without loads_wait", "without start n0_reducesum_local 0"),
+        *("without loads_wait", "without start n0_reducesum_local 0"),
         *("without join n0_reducesum_local 1 in a loop", "times -1 of loop", "width +1 of loop"),
         *("without load n0_exp_local 0 in a loop", "without store n0_exp_local 2 in a loop"),
+    ),
+    "weighed": (
+        *("load v_gamma_local 1 for load v_gamma_local 0", "without load beta_local 2"),
+        "without load v_gamma_local 4",
+    ),
+    "in_place": (
+        *("without stores_wait", "without loads_wait", "without load n0_local 0 in a loop"),
+        "without store n0_local 2 in a loop",
     ),
 }
 
@@ -55,21 +62,14 @@ def refuted(m: Mutation, built: api.BuildResult) -> bool:
 
 
 @pytest.mark.parametrize("name", register_graphs())
-def test_the_verifier_refutes_what_is_not_equivalent(name: str) -> None:
+def test_the_verifier_refutes_all_of_them(name: str) -> None:
     built, found = kernel(name)
-    excused: Counter[str] = Counter()
-    for c in found:
-        m = change(c, built)
-        if not refuted(m, built):
-            assert equivalent(m), f"{c.kind}: {c.text}"
-            excused[c.kind] += 1
-    # The registers of the last elements are loaded again, though the loop before left them as they are.
-    assert excused == ({"register-load": 13} if name == "streamed" else {})
+    assert [c.text for c in found if not refuted(change(c, built), built)] == []
 
 
 def test_what_the_rule_excuses() -> None:
     """Exchanged operands of a maximum or a sum, masks of a call, and loads of what the register holds: no more."""
-    for name in ON_TWIN:
+    for name in ("softmax", "streamed"):
         built, found = kernel(name)
         taken = [c for c in found if equivalent(change(c, built))]
         assert {c.kind for c in taken} <= {"register-operand", "register-mask", "register-load"}

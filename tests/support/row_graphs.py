@@ -12,11 +12,19 @@ Node = dict[str, Any]
 MEAN = {"axes": [1], "keepdims": True}
 
 
-def graph(shape: list[int], dtype: str, nodes: list[Node], outputs: tuple[str, ...]) -> Graph:
+def graph(
+    shape: list[int],
+    dtype: str,
+    nodes: list[Node],
+    outputs: tuple[str, ...],
+    **others: tuple[str, list[int]],
+) -> Graph:
+    """Of one input ``x``, and of others with a dtype and a shape of their own."""
+    inputs = {"x": (dtype, shape)} | others
     return {
         "schema": "autofuse.graph/1",
         "name": "r",
-        "inputs": [{"name": "x", "dtype": dtype, "shape": shape}],
+        "inputs": [{"name": k, "dtype": d, "shape": s} for k, (d, s) in inputs.items()],
         "nodes": [{"name": f"n{k}", **n} for k, n in enumerate(nodes)],
         "outputs": list(outputs),
     }
@@ -29,6 +37,12 @@ def node(result: str, op: str, *inputs: Any, **attrs: Any) -> Node:
 
 def softmax(rows: int, cols: int, dtype: str = "float32") -> Graph:
     return graph([rows, cols], dtype, [node("y", "Softmax", "x", axis=-1)], ("y",))
+
+
+def shifted_softmax(rows: int, cols: int, dtype: str = "float32") -> Graph:
+    """Of the sum with one row: the exponentials are stored where the sum was."""
+    nodes = [node("sum", "Add", "x", "shift"), node("y", "Softmax", "sum", axis=-1)]
+    return graph([rows, cols], dtype, nodes, ("y",), shift=(dtype, [cols]))
 
 
 def log_softmax(rows: int, cols: int, dtype: str = "float32") -> Graph:
@@ -71,6 +85,85 @@ def log_sum_exp(rows: int, cols: int, dtype: str = "float32") -> Graph:
     return graph([rows, cols], dtype, nodes, ("y",))
 
 
+def _weighed(wide: str, dtype: str, *steps: tuple[str, str]) -> list[Node]:
+    """Calls with weights in float32, one after the other; the result is ``y``, of the dtype."""
+    nodes = [node("wide", "Cast", "x", dtype="float32")]
+    for k, (op, weight) in enumerate(steps):
+        nodes.append(node(f"wide_{weight}", "Cast", weight, dtype="float32"))
+        nodes.append(node(f"w{k}", op, f"w{k - 1}" if k else wide, f"wide_{weight}"))
+    return [*nodes, node("y", "Cast", f"w{len(steps) - 1}", dtype=dtype)]
+
+
+def weighed_layer_norm(
+    rows: int, cols: int, dtype: str = "float32", batches: int | None = None
+) -> Graph:
+    """Each row times ``gamma`` plus ``beta``; with ``batches``, the rows of each have weights of their own."""
+    along = {"axes": [-1], "keepdims": True}
+    nodes = [
+        node("mean", "ReduceMean", "wide", **along),
+        node("centre", "Sub", "wide", "mean"),
+        node("square", "Mul", "centre", "centre"),
+        node("variance", "ReduceMean", "square", **along),
+        node("shifted", "Add", "variance", {"const": 1e-5}),
+        node("inverse", "Rsqrt", "shifted"),
+        node("scaled", "Mul", "centre", "inverse"),
+    ]
+    first, *weights = _weighed("scaled", dtype, ("Mul", "gamma"), ("Add", "beta"))
+    shape, weight = ([rows, cols], [cols])
+    if batches:
+        shape, weight = [batches, rows, cols], [batches, 1, cols]
+    given = {"gamma": (dtype, weight), "beta": (dtype, weight)}
+    return graph(shape, dtype, [first, *nodes, *weights], ("y",), **given)
+
+
+def quantised_rms_norm(rows: int, cols: int, dtype: str = "float32") -> Graph:
+    """With weights, and the result as int8, each row with its own scale."""
+    nodes = [
+        node("square", "Mul", "wide", "wide"),
+        node("mean", "ReduceMean", "square", **MEAN),
+        node("shifted", "Add", "mean", {"const": 1e-5}),
+        node("inverse", "Rsqrt", "shifted"),
+        node("scaled", "Mul", "wide", "inverse"),
+    ]
+    first, *weights, _ = _weighed("scaled", dtype, ("Mul", "gamma"))
+    quantised = [
+        node("size", "Abs", "w0"),
+        node("most", "ReduceMax", "size", **MEAN),
+        node("guarded", "Maximum", "most", {"const": 1e-10}),
+        node("scale", "Div", "guarded", {"const": 127.0}),
+        node("factor", "Div", {"const": 127.0}, "guarded"),
+        node("stretched", "Mul", "w0", "factor"),
+        node("y", "RoundToInt", "stretched", dtype="int8"),
+    ]
+    of = (dtype, [cols])
+    return graph(
+        [rows, cols], dtype, [first, *nodes, *weights, *quantised], ("y", "scale"), gamma=of
+    )
+
+
+def cross_entropy(rows: int, cols: int, dtype: str = "float32") -> Graph:
+    """The loss of each row; ``label`` says which element is the right one."""
+    nodes = [
+        node("logs", "LogSoftmax", "x", axis=-1),
+        node("class", "Iota", shape=[1, cols], axis=1, dtype="int32"),
+        node("right", "Equal", "class", "label"),
+        node("picked", "Select", "right", "logs", {"const": 0.0}),
+        node("sum", "ReduceSum", "picked", axes=[1]),
+        node("y", "Neg", "sum"),
+    ]
+    return graph([rows, cols], dtype, nodes, ("y",), label=("int32", [rows, 1]))
+
+
+def gelu_chain(rows: int, cols: int, dtype: str = "float32") -> Graph:
+    nodes = [
+        node("biased", "Add", "x", "bias"),
+        node("gelu", "Gelu", "biased"),
+        node("y", "Mul", "gelu", "gate"),
+    ]
+    given = {"bias": (dtype, [cols]), "gate": (dtype, [rows, cols])}
+    return graph([rows, cols], dtype, nodes, ("y",), **given)
+
+
 def reduced(op: str, rows: int, cols: int, dtype: str = "float32") -> Graph:
     """One reduction behind a call."""
     nodes = [node("twice", "Add", "x", "x"), node("y", op, "twice", axes=[1])]
@@ -83,6 +176,17 @@ NORMS: dict[str, Callable[..., Graph]] = {
     "layer_norm": layer_norm,
     "rms_norm": rms_norm,
     "log_sum_exp": log_sum_exp,
+}
+
+
+#: What is one function for a tile; what a template does once, before its tiles, is not of them.
+FAMILIES: dict[str, Callable[..., Graph]] = {
+    "softmax": softmax,
+    "log_softmax": log_softmax,
+    "layer_norm": weighed_layer_norm,
+    "rms_norm": quantised_rms_norm,
+    "cross_entropy": cross_entropy,
+    "gelu_chain": gelu_chain,
 }
 
 

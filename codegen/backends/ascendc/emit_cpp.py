@@ -52,6 +52,7 @@ from autofuse.codegen.ir.kernel_ir import (
     VectorFunction,
 )
 from autofuse.implgraph.expr.expression import Expr
+from autofuse.implgraph.ir.frozen import replace
 
 __all__ = ["callee", "emit_function", "functions_on_registers"]
 
@@ -92,8 +93,19 @@ def _with_places(body: tuple[Stmt, ...]) -> list[Stmt]:
     if not found:
         return list(body)
     in_ub = {x for f in found for x in (*f.loads, *f.stores)} | _in_calls(body)
-    kept = {x for f in found for x, _ in f.dtypes} - in_ub
-    return [s for s in body if not (isinstance(s, GetBuf) and s.local in kept)]
+    return _without(body, {x for f in found for x, _ in f.dtypes} - in_ub)
+
+
+def _without(body: Sequence[Stmt], kept: set[str]) -> list[Stmt]:
+    """A block and its loops without the names of tensors, but for those by which others are named."""
+    out: list[Stmt] = []
+    for s in reversed(body):
+        if isinstance(s, GetBuf | Alias) and s.local in kept:
+            continue
+        if isinstance(s, Alias):
+            kept.discard(s.of)
+        out.append(replace(s, body=tuple(_without(s.body, kept))) if isinstance(s, For) else s)
+    return out[::-1]
 
 
 def _in_calls(body: Sequence[Stmt]) -> set[str]:

@@ -13,7 +13,13 @@ from autofuse.codegen.backends.ascendc.registers_cpp import (
 )
 from autofuse.codegen.backends.ascendc.words import INDENT, scalar_text, wrap_call
 from autofuse.codegen.ir.kernel_ir import Call, RowLoop, RowRegister, RowStep, VectorFunction
-from autofuse.codegen.passes.row_calls import JOINS, neutral_element, reduction_of, row_operation
+from autofuse.codegen.passes.row_calls import (
+    JOINS,
+    neutral_element,
+    reduction_of,
+    row_operation,
+    shared_rows,
+)
 from autofuse.implgraph.ir.dtypes import DType
 from autofuse.targets import Architecture
 
@@ -35,6 +41,7 @@ class _RowWriter(FunctionWriter):
         super().__init__(f, arch)
         assert f.rows is not None
         self.rows = f.rows
+        self.shared = shared_rows(f.calls)
         #: The registers of the step that is written.
         self.at: dict[str, str] = {}
         self.part = 0
@@ -169,8 +176,9 @@ class _RowWriter(FunctionWriter):
 
     def _address(self, x: str) -> str:
         at = self.part * self.lanes
+        row = "" if x in self.shared else f" + r * {self.rows.pitch}"
         loop = f" + i * {self.width * self.lanes}" if self.width else ""
-        return f"{x} + r * {self.rows.pitch}{loop}" + (f" + {at}" if at else "")
+        return f"{x}{row}{loop}" + (f" + {at}" if at else "")
 
     def _element(self, x: str) -> list[str]:
         d: DType = self.dtypes[x]

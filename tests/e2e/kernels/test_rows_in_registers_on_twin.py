@@ -6,7 +6,16 @@ from random import Random
 from typing import Any
 
 import pytest
-from row_graphs import NORMS, layer_norm, random_rows, reduced, softmax
+from row_graphs import (
+    FAMILIES,
+    NORMS,
+    layer_norm,
+    random_rows,
+    reduced,
+    shifted_softmax,
+    softmax,
+    weighed_layer_norm,
+)
 
 from autofuse import api
 from autofuse.results import BuildResult
@@ -29,12 +38,18 @@ def text_of(b: BuildResult) -> str:
     return b.files[f"device/{b.name}_kernel.cpp"]
 
 
-def said(b: BuildResult, text: str | None = None, seed: int = 0) -> list[str]:
-    """What checked mode finds."""
+def said(b: BuildResult, text: str | None = None, seed: int = 0, special: bool = True) -> list[str]:
+    """What checked mode finds; with special values among the data, unless the text is another one."""
     path = f"device/{b.name}_kernel.cpp"
     files = {**b.files, path: text or b.files[path]}
     report = verify_kernel(
-        files, b.graph, count=1, opt="-O0", check="all", check_seed=seed, special=not text
+        files,
+        b.graph,
+        count=1,
+        opt="-O0",
+        check="all",
+        check_seed=seed,
+        special=special and not text,
     )
     return [] if report.ok else [str(d) for d in report.diagnostics]
 
@@ -45,6 +60,32 @@ def test_rows(name: str, shape: tuple[int, int]) -> None:
     dtypes = ("float32", "float16", "bfloat16")
     which = (list(NORMS).index(name) + SHAPES.index(shape)) % len(dtypes)
     b = built(NORMS[name](*shape, dtypes[which]))
+    assert "uint16_t rows" in text_of(b)
+    for seed in SEEDS:
+        assert said(b, seed=seed) == []
+
+
+@pytest.mark.parametrize("name", ["layer_norm", "rms_norm", "cross_entropy"])
+def test_families(name: str) -> None:
+    """What is one function for a tile, of rows that are kept and of rows that are streamed."""
+    for k, cols in enumerate((250, 768, 2100)):
+        b = built(FAMILIES[name](70, cols, ("float32", "float16", "bfloat16")[k]))
+        assert said(b, seed=k, special=False) == []
+
+
+@pytest.mark.parametrize("cols", [250, 1021, 2100])
+@pytest.mark.parametrize("dtype", ["float32", "float16"])
+def test_weights_that_rows_share(cols: int, dtype: str) -> None:
+    b = built(weighed_layer_norm(13, cols, dtype, batches=5))
+    assert "uint16_t rows" in text_of(b)
+    for seed in SEEDS[:2]:
+        assert said(b, seed=seed, special=False) == []
+
+
+@pytest.mark.parametrize("cols", [1999, 2048, 8192])
+def test_results_where_operands_were(cols: int) -> None:
+    document = weighed_layer_norm(70, cols) if cols == 8192 else shifted_softmax(70, cols)
+    b = built(document)
     assert "uint16_t rows" in text_of(b)
     for seed in SEEDS:
         assert said(b, seed=seed) == []
@@ -108,14 +149,18 @@ STREAMED_FAULTS = {
         "Reg::LocalMemBar<Reg::MemType::VEC_STORE, Reg::MemType::VEC_LOAD>();",
         "",
     ),
-    "no barrier before what was loaded is stored": (
-        "Reg::LocalMemBar<Reg::MemType::VEC_LOAD, Reg::MemType::VEC_STORE>();",
-        "",
-    ),
     "partial results that begin with another number": ("_reg2, 0.0f)", "_reg2, 1.0f)"),
     "a loop that ends early": ("i < 8;", "i < 7;"),
     "iterations that overlap": ("i * 256", "i * 192"),
 }
+
+
+def test_a_missing_barrier_before_results_in_place_is_found() -> None:
+    """The last register of a row is loaded with what the next row stores over."""
+    b = built(shifted_softmax(1000, 2100))
+    barrier = "Reg::LocalMemBar<Reg::MemType::VEC_LOAD, Reg::MemType::VEC_STORE>();"
+    assert barrier in text_of(b)
+    assert said(b, text_of(b).replace(barrier, ""), seed=1) != []
 
 
 @pytest.fixture(scope="module")

@@ -6,12 +6,22 @@ from collections.abc import Callable
 from dataclasses import replace
 
 import pytest
-from register_functions import Made, calls, findings, functions, made
-from row_graphs import NORMS, layer_norm, reduced, softmax
+from register_functions import Made, calls, findings, functions, made, statements
+from row_graphs import (
+    FAMILIES,
+    NORMS,
+    layer_norm,
+    reduced,
+    shifted_softmax,
+    softmax,
+    weighed_layer_norm,
+)
 
 from autofuse import api
-from autofuse.codegen.ir.kernel_ir import RowLoop, RowStep
+from autofuse.codegen.backends.ascendc.emit_cpp import emit_function
+from autofuse.codegen.ir.kernel_ir import Call, For, RowLoop, RowStep
 from autofuse.codegen.ir.kernel_ir import VectorFunction as Function
+from autofuse.codegen.proofs.model import Kernel
 from autofuse.codegen.verification import verify_kernel
 from autofuse.implgraph.expr.expression import const
 
@@ -40,6 +50,54 @@ def test_a_row_is_loaded_once_and_stored_once(name: str, cols: int) -> None:
     assert elements(f, "store") == (registers if name != "log_sum_exp" else 0)
     assert [s.api for s in calls(fn) if s.api in ("Reduce", "WithRows", "Broadcast")] == []
     assert verify_kernel(fn, impl, built.graph, built.target) == []
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float16"])
+@pytest.mark.parametrize("cols", [768, 1000, 4096])
+@pytest.mark.parametrize("name", FAMILIES)
+def test_a_tile_is_one_function(name: str, cols: int, dtype: str) -> None:
+    """Nothing else of the vector unit is in the loop over tiles; what has no tile comes before it."""
+    template = "row_0" if name == "gelu_chain" else WHOLE
+    fn, impl, built = made(FAMILIES[name](6400, cols, dtype), template=template)
+    (tiles,) = [s for s in fn.body if isinstance(s, For)]
+    of_vector = [s for s in statements(tiles.body) if isinstance(s, Function | Call)]
+    assert [type(s) for s in of_vector] == [Function], of_vector
+    assert verify_kernel(fn, impl, built.graph, built.target) == []
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float16"])
+@pytest.mark.parametrize("cols", [768, 1000, 2100])
+def test_weights_of_all_rows_of_a_tile_are_read_as_one_row(cols: int, dtype: str) -> None:
+    fn, impl, built = made(weighed_layer_norm(100, cols, dtype, batches=8), template=WHOLE)
+    (f,) = [f for f in functions(fn) if f.rows is not None]
+    assert {"v_gamma_local", "beta_local"} < {*f.loads}
+    text = emit_function(fn)
+    pitch = -(-cols // 16) * 16 if dtype == "float16" else -(-cols // 8) * 8
+    assert f"x_local + r * {pitch}" in text
+    assert "v_gamma_local + r" not in text
+    assert "Broadcast" not in text
+    assert verify_kernel(fn, impl, built.graph, built.target) == []
+
+
+def test_what_needs_no_reduction_waits_for_what_needs_it() -> None:
+    """Sixteen registers of a row, and one mask at a time."""
+    fn, _, _ = made(FAMILIES["cross_entropy"](6400, 1000), template=WHOLE)
+    (f,) = [f for f in functions(fn) if f.rows is not None]
+    (compare,) = [k for k, s in enumerate(f.calls) if s.api == "Compare"]
+    (select,) = [k for k, s in enumerate(f.calls) if s.api == "Select"]
+    of = [s.call for s in steps(f, "call") if s.call in (compare, select)]
+    assert of == [compare, select] * 16
+
+
+def test_results_are_stored_where_their_operands_were() -> None:
+    for document in (shifted_softmax(256, 2100), weighed_layer_norm(6400, 8192)):
+        fn, impl, built = made(document, template=WHOLE)
+        (f,) = [f for f in functions(fn) if f.rows is not None]
+        touched = [*f.loads, *f.stores]
+        places = Kernel(fn, impl, built.graph, built.target)
+        shared = [x for x in f.stores for y in touched if x != y and places.shares(x, y)]
+        assert shared
+        assert verify_kernel(fn, impl, built.graph, built.target) == []
 
 
 def test_partial_results_are_joined_as_a_tree() -> None:
@@ -73,7 +131,7 @@ def test_longer_rows_are_streamed_once_for_a_level(name: str, cols: int) -> None
     assert all(s.times == cols // 64 // s.width for s in loops)
     spilt = {"softmax", "log_softmax", "layer_norm"} & {name}
     assert len(steps(f, "loads_wait")) == len(spilt)
-    assert len(steps(f, "stores_wait")) == (len(spilt) if cols % 64 else 0)
+    assert len(steps(f, "stores_wait")) == 0
     assert verify_kernel(fn, impl, built.graph, built.target) == []
 
 
@@ -238,7 +296,6 @@ def dropped(op: str) -> Callable[[Function], Function]:
 
 STREAMED_FAULTS: dict[str, tuple[Callable[[Function], Function], str]] = {
     "no barrier before a load of what was stored": (dropped("loads_wait"), "does not wait"),
-    "no barrier before a store of what was loaded": (dropped("stores_wait"), "the row before"),
     "partial results that begin with nothing": (dropped("start"), "two parts"),
     "a loop that ends early": (
         lambda f: (
@@ -252,6 +309,83 @@ STREAMED_FAULTS: dict[str, tuple[Callable[[Function], Function], str]] = {
     "no loads in a loop": (dropped("load"), "other values"),
     "no joins in a loop": (dropped("join"), "a part of the row"),
 }
+
+
+@pytest.fixture(scope="module")
+def weighed() -> Made:
+    return made(weighed_layer_norm(100, 1000, batches=8), template=WHOLE)
+
+
+def _other_call(f: Function, api: str, **values: object) -> Function:
+    """The function with another first call of its kind."""
+    at = next((k for k, s in enumerate(f.calls) if s.api == api), None)
+    if at is None:
+        return f
+    other = replace(f.calls[at], **values)
+    return replace(f, calls=(*f.calls[:at], other, *f.calls[at + 1 :]))
+
+
+WEIGHED_FAULTS: dict[str, tuple[Callable[[Function], Function], str]] = {
+    "weights that are elements of rows": (
+        lambda f: _other_call(f, "Broadcast", form="Inner"),
+        "goes through the rows",
+    ),
+    "weights that have rows, too": (
+        lambda f: _other_call(f, "WithRows", reads=("v_gamma_local", "mean_reducesum_local")),
+        "one row of v_gamma_local",
+    ),
+    "weights that are stored": (
+        lambda f: replace(f, stores=(*f.stores, "v_gamma_local")) if f.rows else f,
+        "for each row",
+    ),
+    "a load of weights left out": (
+        lambda f: changed(
+            f, lambda have: [s for s in have if s.op != "load" or s.to != ("v_gamma_local", 3)]
+        ),
+        "other values",
+    ),
+}
+
+
+def test_a_function_with_weights_is_proved(weighed: Made) -> None:
+    assert findings(weighed, lambda f: f) == []
+
+
+@pytest.mark.parametrize("fault", WEIGHED_FAULTS)
+def test_a_fault_of_weights_is_found(weighed: Made, fault: str) -> None:
+    change, said = WEIGHED_FAULTS[fault]
+    found = findings(weighed, change)
+    assert any(said in text for text in found), found
+
+
+def _early(have: list[RowStep]) -> list[RowStep]:
+    """Each store before what is loaded last in front of it."""
+    out = list(have)
+    for k, s in enumerate(have):
+        if s.op == "load" and any(x.op == "store" for x in have[k:]):
+            at = next(i for i in range(k, len(have)) if have[i].op == "store")
+            out[k], out[at] = out[at], out[k]
+            break
+    return out
+
+
+IN_PLACE_FAULTS: dict[str, tuple[Callable[[Function], Function], str]] = {
+    "no barrier before a store over what was loaded": (dropped("stores_wait"), "the row before"),
+    "no barrier before what was stored is loaded": (dropped("loads_wait"), "does not wait"),
+    "stores before loads": (lambda f: changed(f, _early), "other values"),
+}
+
+
+@pytest.fixture(scope="module")
+def in_place() -> Made:
+    return made(shifted_softmax(256, 2100), template=WHOLE)
+
+
+@pytest.mark.parametrize("fault", IN_PLACE_FAULTS)
+def test_a_fault_of_results_in_place_is_found(in_place: Made, fault: str) -> None:
+    change, said = IN_PLACE_FAULTS[fault]
+    found = findings(in_place, change)
+    assert any(said in text for text in found), found
 
 
 def _shorter(s: RowStep | RowLoop) -> RowStep | RowLoop:
