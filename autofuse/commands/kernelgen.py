@@ -275,8 +275,24 @@ def tune(
     _finish("tune", action, json)
 
 
-@app.command(epilog=examples("autofuse kernelgen log kernelgen-out/graph"))
-def log(folder: Folder, force: Force = False, json: Json = False) -> None:
+@app.command(
+    epilog=examples(
+        "autofuse kernelgen log kernelgen-out/graph",
+        "autofuse kernelgen log kernelgen-out/graph --profile    on the card that tuned it",
+    )
+)
+def log(
+    folder: Folder,
+    profile: Annotated[
+        bool,
+        typer.Option(
+            "--profile",
+            help="Count hits in the cache and the use of multiprocessors by Nsight Compute (ncu).",
+        ),
+    ] = False,
+    force: Force = False,
+    json: Json = False,
+) -> None:
     """Write optimization_log.md of what the other stages recorded.
 
     Every number says whether it was measured, predicted, or comes from the interpreter. A number that
@@ -286,7 +302,7 @@ def log(folder: Folder, force: Force = False, json: Json = False) -> None:
     def action() -> Outcome:
         from autofuse.kernelgen import stages
 
-        options = _options(folder, json, force=force)
+        options = _options(folder, json, profile=profile, force=force)
         return _outcome([stages.log(options)], options)
 
     _finish("log", action, json)

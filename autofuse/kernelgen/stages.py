@@ -22,6 +22,7 @@ from autofuse.kernelgen.files.ascendc import ascendc_files
 from autofuse.kernelgen.names import definition_files
 from autofuse.kernelgen.operator import Measuring, Operator, Predicting
 from autofuse.kernelgen.testing.accuracy import workers
+from autofuse.kernelgen.testing.profiled import profiled
 from autofuse.kernelgen.testing.speed import Bench
 from autofuse.kernelgen.tuning import patterns as known
 from autofuse.kernelgen.tuning.log import LOG, log_text
@@ -50,6 +51,7 @@ class Options:
         seed: of the data of the accuracy test.
         rounds: of tuning, at most; None: as the definition says.
         patterns: file of what helped before; None: ``patterns.json`` beside the folder.
+        profile: count cache hits and the use of units of what was tuned on a card, for the log.
         force: run a stage that is up to date, and replace files that were edited.
         watch: is told what is going on.
     """
@@ -61,6 +63,7 @@ class Options:
     seed: int = 0
     rounds: int | None = None
     patterns: Path | None = None
+    profile: bool = False
     force: bool = False
     watch: Callable[[str], None] = _silent
 
@@ -259,12 +262,16 @@ def tune(options: Options) -> Result:
 
 
 def log(options: Options) -> Result:
-    """Write ``optimization_log.md`` from the state.
+    """Write ``optimization_log.md`` from the state, with ``profile`` what a profiler counts besides.
 
     Raises:
-        AutofuseError: AF5010, nothing is tuned yet.
+        AutofuseError: AF5010, nothing is tuned yet; with ``profile`` AF5007, it was not on a card, AF5001, there is no
+            profiler, AF5003, it cannot count.
     """
     state, folder = _ready(options, "log"), options.folder
+    if options.profile:
+        options.watch(f"counters of {state.operator}")
+        state = profiled(state, _operator(options, state), again=options.force)
     text = log_text(state)
     key = digest(f"log {text}")
     facts = {"file": LOG, "rounds": len(state.rounds)}

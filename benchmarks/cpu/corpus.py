@@ -120,7 +120,8 @@ def rows_of(
         for p, i in items:
             if i is None:
                 yield {"path": str(p), "state": "not read"}
-        yield from (row(o) for o in pool.map(i for _, i in items if i is not None))
+        wanted = (i for _, i in items if i is not None)
+        yield from (row(o) for o in pool.map(wanted, ordered=False))
 
 
 def settled(rows: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:

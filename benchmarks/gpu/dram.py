@@ -10,11 +10,8 @@ Needs ``ncu`` on PATH and the right to read the card's counters.
 
 from __future__ import annotations
 
-import csv
-import io
 import json
 import math
-import subprocess
 import sys
 import tempfile
 import time
@@ -29,10 +26,10 @@ from oracle import call_of
 from rows import compulsory_bytes, rows
 from worker import parser
 
+from autofuse.gpu.profiler import counters, part
+
 FILE = "dram.json"
 _METRICS = ("dram__bytes_read.sum", "dram__bytes_write.sum")
-#: The kernel that stands between those of two rows.
-_BETWEEN = "spin_kernel"
 
 
 def main() -> int:
@@ -48,24 +45,14 @@ def main() -> int:
     with tempfile.TemporaryDirectory() as folder:
         listed = Path(folder) / "rows.jsonl"
         until = min(args.until, time.time() + args.seconds)
-        command = [
-            *(
-                "ncu",
-                "--csv",
-                "--page=raw",
-                "--print-units=base",
-                f"--metrics={','.join(_METRICS)}",
-            ),
-            *("--profile-from-start=off", "--clock-control=none", "--target-processes=all"),
-            *(sys.executable, __file__, *sys.argv[1:], f"--inside={listed}", f"--until={until}"),
-        ]
-        ran = subprocess.run(command, stdout=subprocess.PIPE, text=True)
-        if ran.returncode or not listed.exists():
-            print(ran.stdout[-3000:], file=sys.stderr)
-            return 1
+        script = str(Path(__file__).resolve())
+        own = (script, *sys.argv[1:], f"--inside={listed}", f"--until={until}")
+        parts = counters(own, _METRICS, Path(folder))
         done = [json.loads(line) for line in listed.read_text(encoding="utf-8").splitlines()]
-    for row, kernels in zip(done, counted(ran.stdout), strict=True):
-        row["kernels"] = kernels
+    for row, kernels in zip(done, parts, strict=True):
+        row["kernels"] = [
+            {"name": k.name, "read": int(k.values[0]), "written": int(k.values[1])} for k in kernels
+        ]
     document = {"run": device_facts(args.device) | {"time": time.time()}, "rows": done}
     text = json.dumps(document, indent=0) + "\n"
     args.out.joinpath(FILE).write_text(text, encoding="utf-8")
@@ -76,7 +63,6 @@ def main() -> int:
 def profiled(args: Any) -> int:
     """Run one call of every row where ncu counts, after one where it does not."""
     torch._functorch.config.donated_buffer = False
-    runtime = torch.cuda.cudart()
     for row in rows(args.set, args.rows)[args.share[0] :: args.share[1]]:
         if time.time() > args.until:
             break
@@ -95,42 +81,14 @@ def profiled(args: Any) -> int:
             "bytes": compulsory_bytes(row, case, results),
         }
         del results
-        runtime.cudaProfilerStart()
-        torch.cuda._sleep(1)
-        call()
-        torch.cuda.synchronize()
-        runtime.cudaProfilerStop()
+        with part():
+            call()
         with args.inside.open("a", encoding="utf-8") as f:
             f.write(json.dumps(entry) + "\n")
         print(row.name, file=sys.stderr, flush=True)
         del case, call
         torch.cuda.empty_cache()
     return 0
-
-
-def counted(text: str) -> Iterator[list[dict[str, Any]]]:
-    """The kernels of every row in order: name, bytes read, bytes written.
-
-    Args:
-        text: what ncu prints: lines of its own, then CSV with a line of units behind the head.
-    """
-    table = text[text.index('"ID"') :]
-    found = csv.DictReader(io.StringIO(table))
-    kernels: list[dict[str, Any]] | None = None
-    for line in found:
-        if not line["ID"].isdigit():
-            continue
-        name = line["Kernel Name"].partition("(")[0]
-        if _BETWEEN in name:
-            if kernels is not None:
-                yield kernels
-            kernels = []
-            continue
-        read, written = (int(float(line[m].replace(",", ""))) for m in _METRICS)
-        assert kernels is not None
-        kernels.append({"name": name, "read": read, "written": written})
-    if kernels is not None:
-        yield kernels
 
 
 def moved(row: dict[str, Any]) -> int:

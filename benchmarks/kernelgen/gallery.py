@@ -2,12 +2,14 @@
 
     python benchmarks/kernelgen/gallery.py --device cuda
     python benchmarks/kernelgen/gallery.py --device cuda --seconds 500 --only layer_norm,swiglu
+    python benchmarks/kernelgen/gallery.py --profile
     python benchmarks/kernelgen/gallery.py --report > report.md
 
 Each operator gets a folder under ``--out``, and its state goes to ``raw/NAME.json``.  What is up to date is passed
 over, so that the same call goes on where an earlier one was stopped; ``--seconds`` starts no operator after that time.
 The speedup that is asked for is out of reach by default: tuning goes on until no family of settings is left, and every
-section of the log has what was recorded.  On ``cpu`` times are those of the model, and nothing is kept in ``raw``.
+section of the log has what was recorded; ``--profile`` adds to states that are kept what Nsight Compute counts.  On
+``cpu`` times are those of the model, and nothing is kept in ``raw``.
 Needs autofuse, torch and triton.
 """
 
@@ -26,6 +28,8 @@ from autofuse.frontends.operator_state import State, read_state
 from autofuse.kernelgen import stages
 from autofuse.kernelgen import state as states
 from autofuse.kernelgen.defining.sources import describe
+from autofuse.kernelgen.operator import Operator
+from autofuse.kernelgen.testing.profiled import profiled
 from autofuse.kernelgen.tuning.log import value
 from autofuse.targets import load_gpu
 
@@ -48,6 +52,7 @@ def main(words: Sequence[str] | None = None) -> int:
     parser.add_argument("--speedup", type=float, default=OUT_OF_REACH, help="that is asked for")
     parser.add_argument("--rounds", type=int, default=5, help="of tuning, at most")
     parser.add_argument("--report", action="store_true", help="print a table of what is kept")
+    parser.add_argument("--profile", action="store_true", help="count hits and use of what is kept")
     args = parser.parse_args(words)
     if args.report:
         print("\n".join(report(args.raw)))
@@ -60,7 +65,7 @@ def main(words: Sequence[str] | None = None) -> int:
             print(f"{name}: not begun, the time is over")
             continue
         try:
-            state = operator(name, args)
+            state = counted(name, args) if args.profile else operator(name, args)
         except AutofuseError as e:
             print(f"{name}: {e}", file=sys.stderr)
             failed += 1
@@ -90,6 +95,14 @@ def operator(name: str, args: argparse.Namespace) -> State:
     state = states.load(options.folder)
     assert state is not None
     return state
+
+
+def counted(name: str, args: argparse.Namespace) -> State:
+    """The state that is kept of an operator, with counters of its rounds."""
+    state = read_state(args.raw / f"{name}.json")
+    graph = api.read(GALLERY / f"{name}.json")
+    made = Operator(describe(graph, target=state.target), state.names)
+    return profiled(state, made) if state.rounds else state
 
 
 def report(raw: Path) -> Iterator[str]:

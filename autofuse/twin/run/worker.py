@@ -156,9 +156,10 @@ class WorkerPool:
         assert self.timeout_s is not None
         return _Worker(self.job, self.memory_mb, self.timeout_s)
 
-    def map(self, items: Iterable[Any]) -> Iterator[Outcome]:
-        """Outcomes in the order of the items; the workers run ahead by a few items only."""
+    def map(self, items: Iterable[Any], *, ordered: bool = True) -> Iterator[Outcome]:
+        """Outcomes in the order of the items, or as they come; the workers run ahead by a few items only."""
         todo = iter(items)
+        done: queue.Queue[Outcome] = queue.Queue()
         pending: deque[queue.Queue[Outcome]] = deque()
         jobs: queue.Queue[tuple[Any, queue.Queue[Outcome]] | None] = queue.Queue()
 
@@ -174,7 +175,7 @@ class WorkerPool:
 
         def submit() -> None:
             with suppress(StopIteration):
-                answer: queue.Queue[Outcome] = queue.Queue(1)
+                answer: queue.Queue[Outcome] = queue.Queue(1) if ordered else done
                 jobs.put((next(todo), answer))
                 pending.append(answer)
 

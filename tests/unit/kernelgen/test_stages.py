@@ -14,11 +14,13 @@ from autofuse import api
 from autofuse.base import cache
 from autofuse.base.diagnostics import AutofuseError
 from autofuse.frontends.operator_state import Accuracy, Difference, Record, Settings, State
+from autofuse.gpu.profiler import Counted
 from autofuse.implgraph.ir.fusion import FusionGraph
 from autofuse.kernelgen import operator as operators
 from autofuse.kernelgen import stages
 from autofuse.kernelgen.defining.definition import Definition, define
 from autofuse.kernelgen.stages import TUNING, Options
+from autofuse.kernelgen.testing import profiled
 from autofuse.kernelgen.testing.speed import Bench, Times
 from autofuse.kernelgen.tuning.log import LOG
 from autofuse.targets import load_gpu
@@ -328,6 +330,46 @@ def test_on_a_card_every_section_of_the_log_is_filled(
     assert all(any(p in x for p in profiler) for x in left)
     helped = json.loads((tmp_path / "patterns.json").read_text("utf-8"))["patterns"]
     assert {p["gain"]["status"] for p in helped} == {"measured"}
+
+
+def test_a_profiler_fills_what_is_left_of_the_log(
+    tmp_path: Path, card: None, verdicts: Verdicts, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    options = Options(tmp_path / "op", device="cuda")
+    run_all(options, definition(target_speedup=8.15))
+    state = read(options)
+    kernels = list(dict.fromkeys(json.dumps(r.before) for r in state.rounds))
+    asked = []
+
+    def counted(arguments: Sequence[str], metrics: Sequence[str], folder: Path) -> object:
+        jobs = json.loads(Path(arguments[-1]).read_text("utf-8"))
+        asked.append([j["sizes"] for j in jobs])
+        two = [Counted("a", (10.0, 300.0, 80.0, 5.0)), Counted("b", (30.0, 100.0, 20.0, 25.0))]
+        return [two for _ in jobs]
+
+    monkeypatch.setattr(profiled, "counters", counted)
+    monkeypatch.setattr(profiled, "Bench", Card)
+    assert not stages.log(replace(options, profile=True)).passed_over
+    assert asked == [[state.rounds[0].speeds[-1].sizes] * len(kernels)]
+    for r in read(options).rounds:
+        found = r.profile.cache_hit, r.profile.core_use
+        assert [x and (x.value, x.unit, x.status) for x in found] == [
+            (65.0, "%", "measured"),
+            (20.0, "%", "measured"),
+        ]
+    log = (options.folder / LOG).read_text("utf-8")
+    assert "Cache命中率): 65% (measured: NVIDIA Zed)" in log
+    assert "not recorded" not in log[: log.index("## All rounds")].partition("## Round")[2]
+    # What is known is not counted again.
+    assert stages.log(replace(options, profile=True)).passed_over
+    assert len(asked) == 1
+
+
+def test_a_profile_is_of_what_a_card_ran(options: Options, verdicts: Verdicts) -> None:
+    run_all(options)
+    with pytest.raises(AutofuseError, match=r"no round of .* ran on a card") as e:
+        stages.log(replace(options, profile=True))
+    assert e.value.diagnostics[0].code == "AF5007"
 
 
 def test_what_fails_at_more_sizes_is_not_kept(

@@ -61,6 +61,14 @@ def test_results_come_in_order():
         assert [(o.item, o.value) for o in pool.map(items)] == [(i, 2 * i[1]) for i in items]
 
 
+def test_results_come_as_they_are_done():
+    with WorkerPool(JOB, workers=2) as pool:
+        items = [("sleep", 4), *(("double", i) for i in range(12))]
+        found = [o.item for o in pool.map(items, ordered=False)]
+        assert sorted(found) == sorted(items)
+        assert found[-1] == ("sleep", 4)
+
+
 def test_failures_do_not_stop_the_others():
     items = [("kill", 0), ("double", 1), ("exit", 3), ("bug", 0), ("diagnostic", 0), ("double", 2)]
     out = list(WorkerPool(JOB, workers=2).map(items))
