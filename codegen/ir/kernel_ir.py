@@ -466,6 +466,7 @@ class VectorFunction:
         notes: of each call, the comments that precede it.
         rows: of a function whose calls reduce rows, or have operands with an element per row; ``count`` is that of all
             elements there.
+        fills: so many calls, the first ones, fill registers with a number that a tensor in UB holds, too.
     """
 
     name: str
@@ -476,6 +477,7 @@ class VectorFunction:
     dtypes: tuple[tuple[str, DType], ...]
     notes: tuple[tuple[str, ...], ...]
     rows: Rows | None = None
+    fills: int = 0
 
     @property
     def lane(self) -> int:

@@ -8,6 +8,8 @@ takes results away behind it.  The longest run is taken that is one function:
 - no step stores over what another one still loads;
 - no tensor stays longer than it is read, where others wait for its place in the queue: loads would stand still.
 
+A tensor that is filled once, with a number, is no operand: the function fills a register with it, before its loop.
+
 No barrier is needed inside, for no address in UB is written and then read there.
 """
 
@@ -36,6 +38,7 @@ from autofuse.codegen.ir.kernel_ir import (
     InitBuffer,
     KernelFn,
     Let,
+    LocalArg,
     RowLoop,
     Rows,
     RowStep,
@@ -104,6 +107,7 @@ class _Known:
         self.handed: set[str] = set()
         self.buffers: dict[str, int] = {}
         self.queues: dict[str, str] = {}
+        written: dict[str, list[Stmt]] = {}
         for s in _statements(fn.body):
             if isinstance(s, GetBuf | Alloc | Alias | ScalarRead):
                 self.dtypes[s.name if isinstance(s, ScalarRead) else s.local] = s.dtype
@@ -117,8 +121,16 @@ class _Known:
                 self.handed.add(self.place(s.local))
             for local in _read(s):
                 self.readers.setdefault(local, set()).add(id(s))
+            for local in _written(s):
+                written.setdefault(self.place(local), []).append(s)
             if isinstance(s, InitBuffer):
                 self.buffers[s.name] = s.buf_num
+        #: Tensors that hold one number, and what fills them.
+        self.fills: dict[str, Call] = {}
+        for here in written.values():
+            s = here[0]
+            if len(here) == 1 and isinstance(s, Call) and _fills(s) and s.writes[0] in self.places:
+                self.fills[s.writes[0]] = s
 
     def place(self, local: str) -> str:
         """What holds the bytes of a tensor."""
@@ -201,6 +213,8 @@ class _Run:
     stores: list[str] = field(default_factory=list)
     #: By tensor that a call writes: what was handed on before, in the order of the text.
     late: dict[str, frozenset[str]] = field(default_factory=dict)
+    #: Calls at the beginning that fill registers with numbers.
+    filled: int = 0
     rows: Rows | None = None
     #: Whether results of the function may take the place of each other. Of elements they do not: a function that is
     #: longer by that waits for more loads, which takes more time in the model.
@@ -265,8 +279,21 @@ class _Run:
             comments, opened = [], []
         return True
 
+    def fill(self) -> None:
+        """Puts what fills a tensor with a number before its readers, as long as the first of these."""
+        written = {s.writes[0] for s in self.calls}
+        for s in tuple(self.calls):
+            for x in s.reads:
+                made = self.known.fills.get(x)
+                if made is not None and x not in written:
+                    self.calls.insert(0, replace(made, args=(*made.args[:-1], s.args[-1])))
+                    self.notes.insert(0, ())
+                    self.filled += 1
+                    written.add(x)
+
     def resolve(self) -> bool:
         """Finds what is loaded and stored; False where that is not one function."""
+        self.fill()
         dtypes, arch = self.known.dtypes, self.known.arch
         plain = [s for s in self.calls if s.api not in WHOLE | BITWISE]
         if not plain:
@@ -309,7 +336,7 @@ class _Run:
             needs[to] = frozenset().union(*[needs[x] for x in s.reads])
         mine = {id(s) for s in self.calls}
         last = {self.known.place(s.writes[0]): s.writes[0] for s in self.calls}
-        for to in dict.fromkeys([s.writes[0] for s in self.calls]):
+        for to in dict.fromkeys([s.writes[0] for s in self.calls[self.filled :]]):
             read = self.known.readers.get(to, set()) - mine
             place = self.known.place(to)
             handed = place in self.known.handed and (last[place] == to or not self.in_place)
@@ -344,8 +371,9 @@ class _Run:
             tuple(self.loads),
             tuple(self.stores),
             tuple((x, self.known.dtypes[x]) for x in dict.fromkeys(named)),
-            (notes, *self.notes[1:]),
+            (*self.notes[: self.filled], notes, *self.notes[self.filled + 1 :]),
             self.rows,
+            self.filled,
         )
         return [*self.before, made, *self.behind]
 
@@ -364,6 +392,7 @@ class _RowRun(_Run):
 
     def resolve(self) -> bool:
         """Finds what is loaded and stored, and the steps of a row; False where that is not one function."""
+        self.fill()
         dtypes, arch = self.known.dtypes, self.known.arch
         r = row_calls(self.calls, dtypes, arch)
         if r is None:
@@ -385,7 +414,7 @@ class _RowRun(_Run):
         if chip is None:
             return True
         most = self._rows_at_most(r, chip)
-        calls = calls_take(r, self.calls, dtypes, most, chip)
+        calls = calls_take(r, self.calls[self.filled :], dtypes, most, chip)
         if any([isinstance(s, RowLoop) for s in steps]):
             calls *= STREAMED_IN
         return rows_take(steps, self.calls, most, chip) <= calls
@@ -457,6 +486,19 @@ def _statements(body: Iterable[Stmt]) -> Iterator[Stmt]:
         yield s
         if isinstance(s, For):
             yield from _statements(s.body)
+
+
+def _fills(s: Call) -> bool:
+    """Whether a call fills its tensor with a number."""
+    scalars = (ScalarVar, SizeValue, LocalArg)
+    return s.api == "Duplicate" and not any(isinstance(a, scalars) for a in s.args[1:-1])
+
+
+def _written(s: Stmt) -> tuple[str, ...]:
+    """The tensors in UB that a statement gives a value."""
+    if isinstance(s, Call):
+        return s.writes
+    return (s.local,) if isinstance(s, CopyIn | DeQue) else ()
 
 
 def _read(s: Stmt) -> tuple[str, ...]:

@@ -110,6 +110,12 @@ class Item:
         """The loops around the statement."""
         return self.inside, self.number
 
+    @property
+    def fills(self) -> bool:
+        """Whether it fills a register with the number that a tensor in UB holds."""
+        f = self.within
+        return f is not None and self.stmt in f.calls[: f.fills]
+
 
 @dataclass
 class Kernel:

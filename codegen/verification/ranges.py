@@ -110,7 +110,7 @@ def _row(kernel: Kernel, n: Node) -> CallRow | None:
 def _calls(kernel: Kernel) -> Iterator[tuple[Item, Call, Node, list[Expr]]]:
     for item in kernel.items:
         s = item.stmt
-        if isinstance(s, Call):
+        if isinstance(s, Call) and not item.fills:
             node = kernel.maker(item, s.writes[0])
             if node is not None:
                 yield item, s, node, [kernel.value(a.value) for a in s.args if isinstance(a, Count)]

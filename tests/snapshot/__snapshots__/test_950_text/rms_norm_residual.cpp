@@ -316,21 +316,21 @@ constexpr Reg::CastTrait rms_norm_residual_0_reduce_all_0_nil_0_nil_vf1_cast1{
 __simd_vf__ __no_simd_vf_fusion__ inline void rms_norm_residual_0_reduce_all_0_nil_0_nil_vf1(
     __ubuf__ half* x_local,
     __ubuf__ half* residual_local,
-    __ubuf__ float* mean_local,
-    __ubuf__ float* inverse_1_local,
     __ubuf__ half* hidden_local,
     __ubuf__ half* narrow_local,
     __ubuf__ float* widen_local,
     uint16_t rows) {
-  Reg::RegTensor<float> mean_reducesum_local_reg0, mean_reducesum_local_reg1,
-    mean_reducesum_local_reg2, mean_reducesum_local_reg3, widen_local_reg0, square_local_reg0,
-    widen_local_reg1, square_local_reg1, widen_local_reg2, square_local_reg2, widen_local_reg3,
-    square_local_reg3, mean_reducesum_local_reg, mean_local_reg, mean_1_local_reg, guard_local_reg,
-    inverse_local_reg, inverse_1_local_reg, inverse_2_local_reg, scale_local_reg0;
+  Reg::RegTensor<float> inverse_1_local_reg, mean_local_reg, mean_reducesum_local_reg0,
+    mean_reducesum_local_reg1, mean_reducesum_local_reg2, mean_reducesum_local_reg3,
+    widen_local_reg0, square_local_reg0, widen_local_reg1, square_local_reg1, widen_local_reg2,
+    square_local_reg2, widen_local_reg3, square_local_reg3, mean_reducesum_local_reg,
+    mean_1_local_reg, guard_local_reg, inverse_local_reg, inverse_2_local_reg, scale_local_reg0;
   Reg::RegTensor<half> x_local_reg0, residual_local_reg0, hidden_local_reg0, x_local_reg1,
     residual_local_reg1, hidden_local_reg1, x_local_reg2, residual_local_reg2, hidden_local_reg2,
     x_local_reg3, residual_local_reg3, hidden_local_reg3, narrow_local_reg0;
   Reg::MaskReg all;
+  Reg::Duplicate(inverse_1_local_reg, 1.0f);
+  Reg::Duplicate(mean_local_reg, 4096.0f);
   all = Reg::CreateMask<float>();
   for (uint16_t r = 0; r < rows; ++r) {
     // from: mean_reducesum: ReduceSum, a step of ReduceMean (/nodes/3)
@@ -417,14 +417,12 @@ __simd_vf__ __no_simd_vf_fusion__ inline void rms_norm_residual_0_reduce_all_0_n
     Reg::Add(mean_reducesum_local_reg0, mean_reducesum_local_reg0, mean_reducesum_local_reg1, all);
     Reg::Reduce<Reg::ReduceType::SUM>(mean_reducesum_local_reg1, mean_reducesum_local_reg0, all);
     Reg::Duplicate(mean_reducesum_local_reg, mean_reducesum_local_reg1, all);
-    Reg::LoadAlign<float, Reg::LoadDist::DIST_BRC_B32>(mean_local_reg, mean_local + r);
     // from: mean_1: Div, a step of ReduceMean (/nodes/3)
     Reg::Div(mean_1_local_reg, mean_reducesum_local_reg, mean_local_reg, all);
     // from: guard: Adds (/nodes/4)
     Reg::Adds(guard_local_reg, mean_1_local_reg, 1e-06f, all);
     // from: inverse: Sqrt, a step of Rsqrt (/nodes/5)
     Reg::Sqrt(inverse_local_reg, guard_local_reg, all);
-    Reg::LoadAlign<float, Reg::LoadDist::DIST_BRC_B32>(inverse_1_local_reg, inverse_1_local + r);
     // from: inverse_2: Div, a step of Rsqrt (/nodes/5)
     Reg::Div(inverse_2_local_reg, inverse_1_local_reg, inverse_local_reg, all);
     Reg::LocalMemBar<Reg::MemType::VEC_STORE, Reg::MemType::VEC_LOAD>();
@@ -556,8 +554,6 @@ inline __aicore__ void rms_norm_residual_0_reduce_all_0_nil_0_nil(
     autofuse::rms_norm_residual_0_reduce_all_0_nil_0_nil_vf1(
         (__ubuf__ half*)x_local.GetPhyAddr(),
         (__ubuf__ half*)residual_local.GetPhyAddr(),
-        (__ubuf__ float*)mean_local.GetPhyAddr(),
-        (__ubuf__ float*)inverse_1_local.GetPhyAddr(),
         (__ubuf__ half*)hidden_local.GetPhyAddr(),
         (__ubuf__ half*)narrow_local.GetPhyAddr(),
         (__ubuf__ float*)widen_local.GetPhyAddr(),
@@ -632,26 +628,24 @@ __simd_vf__ __no_simd_vf_fusion__ inline void rms_norm_residual_0_reduce_0_nil_0
 
 __simd_vf__ __no_simd_vf_fusion__ inline void rms_norm_residual_0_reduce_0_nil_0_2_vf2(
     __ubuf__ float* mean_reducesum_acc_local,
-    __ubuf__ float* mean_local,
-    __ubuf__ float* inverse_1_local,
     __ubuf__ float* inverse_2_local,
     uint32_t count) {
-  Reg::RegTensor<float> mean_reducesum_acc_local_reg, mean_local_reg, mean_1_local_reg,
-    guard_local_reg, inverse_local_reg, inverse_1_local_reg, inverse_2_local_reg;
+  Reg::RegTensor<float> inverse_1_local_reg, mean_local_reg, mean_reducesum_acc_local_reg,
+    mean_1_local_reg, guard_local_reg, inverse_local_reg, inverse_2_local_reg;
   Reg::MaskReg mask;
+  Reg::Duplicate(inverse_1_local_reg, 1.0f);
+  Reg::Duplicate(mean_local_reg, 4096.0f);
   const uint16_t steps = static_cast<uint16_t>((count + 63) / 64);
   for (uint16_t i = 0; i < steps; ++i) {
     mask = Reg::UpdateMask<float>(count);
     // from: mean_1: Div, a step of ReduceMean (/nodes/3)
     Reg::LoadAlign(mean_reducesum_acc_local_reg, mean_reducesum_acc_local + i * 64);
-    Reg::LoadAlign(mean_local_reg, mean_local + i * 64);
     Reg::Div(mean_1_local_reg, mean_reducesum_acc_local_reg, mean_local_reg, mask);
     // from: guard: Adds (/nodes/4)
     Reg::Adds(guard_local_reg, mean_1_local_reg, 1e-06f, mask);
     // from: inverse: Sqrt, a step of Rsqrt (/nodes/5)
     Reg::Sqrt(inverse_local_reg, guard_local_reg, mask);
     // from: inverse_2: Div, a step of Rsqrt (/nodes/5)
-    Reg::LoadAlign(inverse_1_local_reg, inverse_1_local + i * 64);
     Reg::Div(inverse_2_local_reg, inverse_1_local_reg, inverse_local_reg, mask);
     Reg::StoreAlign(inverse_2_local + i * 64, inverse_2_local_reg, mask);
   }
@@ -827,8 +821,6 @@ inline __aicore__ void rms_norm_residual_0_reduce_0_nil_0_2(
     // from: inverse_2: Div, a step of Rsqrt (/nodes/5)
     autofuse::rms_norm_residual_0_reduce_0_nil_0_2_vf2(
         (__ubuf__ float*)mean_reducesum_acc_local.GetPhyAddr(),
-        (__ubuf__ float*)mean_local.GetPhyAddr(),
-        (__ubuf__ float*)inverse_1_local.GetPhyAddr(),
         (__ubuf__ float*)inverse_2_local.GetPhyAddr(),
         static_cast<uint32_t>(1));
     // from: broadcast_0: Broadcast, a step of Mul (/nodes/6)

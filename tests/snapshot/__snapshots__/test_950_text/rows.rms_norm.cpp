@@ -24,19 +24,17 @@ constexpr Reg::CastTrait r_0_reduce_all_0_nil_0_nil_vf1_cast1{
     Reg::RegLayout::ZERO, Reg::SatMode::SAT, Reg::MaskMergeMode::ZEROING, RoundMode::CAST_TRUNC};
 __simd_vf__ __no_simd_vf_fusion__ inline void r_0_reduce_all_0_nil_0_nil_vf1(
     __ubuf__ float* x_local,
-    __ubuf__ float* n2_local,
-    __ubuf__ float* n4_1_local,
     __ubuf__ float* broadcast_1_local,
     __ubuf__ float* n12_local,
     __ubuf__ int8_t* y_local,
     __ubuf__ float* scale_local,
     uint16_t rows) {
-  Reg::RegTensor<float> zero_float32, least_float32, x_local_reg0, n1_local_reg0, x_local_reg1,
-    n1_local_reg1, n2_reducesum_local_reg0, x_local_reg2, n1_local_reg2, x_local_reg3,
-    n1_local_reg3, n2_reducesum_local_reg1, x_local_reg4, n1_local_reg4, x_local_reg5,
-    n1_local_reg5, x_local_reg6, n1_local_reg6, x_local_reg7, n1_local_reg7,
-    n2_reducesum_local_reg3, n2_reducesum_local_reg2, n2_reducesum_local_reg, n2_local_reg,
-    n2_1_local_reg, n3_local_reg, n4_local_reg, n4_1_local_reg, n4_2_local_reg, n5_local_reg0,
+  Reg::RegTensor<float> n4_1_local_reg, n2_local_reg, zero_float32, least_float32, x_local_reg0,
+    n1_local_reg0, x_local_reg1, n1_local_reg1, n2_reducesum_local_reg0, x_local_reg2,
+    n1_local_reg2, x_local_reg3, n1_local_reg3, n2_reducesum_local_reg1, x_local_reg4,
+    n1_local_reg4, x_local_reg5, n1_local_reg5, x_local_reg6, n1_local_reg6, x_local_reg7,
+    n1_local_reg7, n2_reducesum_local_reg3, n2_reducesum_local_reg2, n2_reducesum_local_reg,
+    n2_1_local_reg, n3_local_reg, n4_local_reg, n4_2_local_reg, n5_local_reg0,
     broadcast_1_local_reg0, n7_local_reg0, n8_local_reg0, n5_local_reg1, broadcast_1_local_reg1,
     n7_local_reg1, n8_local_reg1, n9_local_reg0, n5_local_reg2, broadcast_1_local_reg2,
     n7_local_reg2, n8_local_reg2, n5_local_reg3, broadcast_1_local_reg3, n7_local_reg3,
@@ -53,6 +51,8 @@ __simd_vf__ __no_simd_vf_fusion__ inline void r_0_reduce_all_0_nil_0_nil_vf1(
   Reg::RegTensor<int8_t> y_local_reg0, y_local_reg1, y_local_reg2, y_local_reg3, y_local_reg4,
     y_local_reg5, y_local_reg6, y_local_reg7;
   Reg::MaskReg all, part;
+  Reg::Duplicate(n4_1_local_reg, 1.0f);
+  Reg::Duplicate(n2_local_reg, 5e+02f);
   Reg::Duplicate(zero_float32, 0.0f);
   Reg::Duplicate(least_float32, autofuse::FloatBits(0xff800000u));
   all = Reg::CreateMask<float>();
@@ -87,14 +87,12 @@ __simd_vf__ __no_simd_vf_fusion__ inline void r_0_reduce_all_0_nil_0_nil_vf1(
     Reg::Add(n2_reducesum_local_reg0, n2_reducesum_local_reg0, n2_reducesum_local_reg1, all);
     Reg::Reduce<Reg::ReduceType::SUM>(n2_reducesum_local_reg1, n2_reducesum_local_reg0, all);
     Reg::Duplicate(n2_reducesum_local_reg, n2_reducesum_local_reg1, all);
-    Reg::LoadAlign<float, Reg::LoadDist::DIST_BRC_B32>(n2_local_reg, n2_local + r);
     // from: n2_1: Div (/nodes/2)
     Reg::Div(n2_1_local_reg, n2_reducesum_local_reg, n2_local_reg, all);
     // from: n3: Adds (/nodes/3)
     Reg::Adds(n3_local_reg, n2_1_local_reg, 1e-05f, all);
     // from: n4: Sqrt (/nodes/4)
     Reg::Sqrt(n4_local_reg, n3_local_reg, all);
-    Reg::LoadAlign<float, Reg::LoadDist::DIST_BRC_B32>(n4_1_local_reg, n4_1_local + r);
     // from: n4_2: Div (/nodes/4)
     Reg::Div(n4_2_local_reg, n4_1_local_reg, n4_local_reg, all);
     // from: n5: MulRow (/nodes/5)
@@ -300,8 +298,6 @@ inline __aicore__ void r_0_reduce_all_0_nil_0_nil(
     // from: n11: Div (/nodes/11)
     autofuse::r_0_reduce_all_0_nil_0_nil_vf1(
         (__ubuf__ float*)x_local.GetPhyAddr(),
-        (__ubuf__ float*)n2_local.GetPhyAddr(),
-        (__ubuf__ float*)n4_1_local.GetPhyAddr(),
         (__ubuf__ float*)broadcast_1_local.GetPhyAddr(),
         (__ubuf__ float*)n12_local.GetPhyAddr(),
         (__ubuf__ int8_t*)y_local.GetPhyAddr(),

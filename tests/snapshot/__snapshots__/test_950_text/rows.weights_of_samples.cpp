@@ -20,21 +20,19 @@ __simd_vf__ __no_simd_vf_fusion__ inline void r_0_reduce_all_0_nil_1_nil_vf0(
 
 __simd_vf__ __no_simd_vf_fusion__ inline void r_0_reduce_all_0_nil_1_nil_vf1(
     __ubuf__ float* x_local,
-    __ubuf__ float* n1_local,
-    __ubuf__ float* n6_1_local,
     __ubuf__ float* v_gamma_local,
     __ubuf__ float* beta_local,
     __ubuf__ float* y_local,
     uint16_t rows) {
-  Reg::RegTensor<float> zero_float32, x_local_reg0, x_local_reg1, n1_reducesum_local_reg0,
-    x_local_reg2, x_local_reg3, n1_reducesum_local_reg1, x_local_reg4, x_local_reg5, x_local_reg6,
-    x_local_reg7, n1_reducesum_local_reg3, n1_reducesum_local_reg2, n1_reducesum_local_reg,
-    n1_local_reg, n1_1_local_reg, n2_local_reg0, n3_local_reg0, n2_local_reg1, n3_local_reg1,
-    n4_reducesum_local_reg0, n2_local_reg2, n3_local_reg2, n2_local_reg3, n3_local_reg3,
-    n4_reducesum_local_reg1, n2_local_reg4, n3_local_reg4, n2_local_reg5, n3_local_reg5,
-    n2_local_reg6, n3_local_reg6, n2_local_reg7, n3_local_reg7, n4_reducesum_local_reg3,
-    n4_reducesum_local_reg2, n4_reducesum_local_reg, n4_local_reg, n5_local_reg, n6_local_reg,
-    n6_1_local_reg, n6_2_local_reg, n7_local_reg0, v_gamma_local_reg0, n9_local_reg0,
+  Reg::RegTensor<float> n6_1_local_reg, n1_local_reg, zero_float32, x_local_reg0, x_local_reg1,
+    n1_reducesum_local_reg0, x_local_reg2, x_local_reg3, n1_reducesum_local_reg1, x_local_reg4,
+    x_local_reg5, x_local_reg6, x_local_reg7, n1_reducesum_local_reg3, n1_reducesum_local_reg2,
+    n1_reducesum_local_reg, n1_1_local_reg, n2_local_reg0, n3_local_reg0, n2_local_reg1,
+    n3_local_reg1, n4_reducesum_local_reg0, n2_local_reg2, n3_local_reg2, n2_local_reg3,
+    n3_local_reg3, n4_reducesum_local_reg1, n2_local_reg4, n3_local_reg4, n2_local_reg5,
+    n3_local_reg5, n2_local_reg6, n3_local_reg6, n2_local_reg7, n3_local_reg7,
+    n4_reducesum_local_reg3, n4_reducesum_local_reg2, n4_reducesum_local_reg, n4_local_reg,
+    n5_local_reg, n6_local_reg, n6_2_local_reg, n7_local_reg0, v_gamma_local_reg0, n9_local_reg0,
     beta_local_reg0, y_local_reg0, n7_local_reg1, v_gamma_local_reg1, n9_local_reg1,
     beta_local_reg1, y_local_reg1, n7_local_reg2, v_gamma_local_reg2, n9_local_reg2,
     beta_local_reg2, y_local_reg2, n7_local_reg3, v_gamma_local_reg3, n9_local_reg3,
@@ -44,6 +42,8 @@ __simd_vf__ __no_simd_vf_fusion__ inline void r_0_reduce_all_0_nil_1_nil_vf1(
     beta_local_reg6, y_local_reg6, n7_local_reg7, v_gamma_local_reg7, n9_local_reg7,
     beta_local_reg7, y_local_reg7;
   Reg::MaskReg all, row, part;
+  Reg::Duplicate(n6_1_local_reg, 1.0f);
+  Reg::Duplicate(n1_local_reg, 5e+02f);
   Reg::Duplicate(zero_float32, 0.0f);
   all = Reg::CreateMask<float>();
   uint32_t row_lanes = 56;
@@ -70,7 +70,6 @@ __simd_vf__ __no_simd_vf_fusion__ inline void r_0_reduce_all_0_nil_1_nil_vf1(
     Reg::Add(n1_reducesum_local_reg0, n1_reducesum_local_reg0, n1_reducesum_local_reg1, all);
     Reg::Reduce<Reg::ReduceType::SUM>(n1_reducesum_local_reg1, n1_reducesum_local_reg0, all);
     Reg::Duplicate(n1_reducesum_local_reg, n1_reducesum_local_reg1, all);
-    Reg::LoadAlign<float, Reg::LoadDist::DIST_BRC_B32>(n1_local_reg, n1_local + r);
     // from: n1_1: Div (/nodes/1)
     Reg::Div(n1_1_local_reg, n1_reducesum_local_reg, n1_local_reg, all);
     // from: n2: SubRow (/nodes/2)
@@ -108,7 +107,6 @@ __simd_vf__ __no_simd_vf_fusion__ inline void r_0_reduce_all_0_nil_1_nil_vf1(
     Reg::Adds(n5_local_reg, n4_local_reg, 1e-05f, all);
     // from: n6: Sqrt (/nodes/6)
     Reg::Sqrt(n6_local_reg, n5_local_reg, all);
-    Reg::LoadAlign<float, Reg::LoadDist::DIST_BRC_B32>(n6_1_local_reg, n6_1_local + r);
     // from: n6_2: Div (/nodes/6)
     Reg::Div(n6_2_local_reg, n6_1_local_reg, n6_local_reg, all);
     // from: n7: MulRow (/nodes/7)
@@ -224,7 +222,6 @@ inline __aicore__ void r_0_reduce_all_0_nil_1_nil(
       (__ubuf__ float*)n1_local.GetPhyAddr(),
       (__ubuf__ float*)n6_1_local.GetPhyAddr(),
       static_cast<uint32_t>(z1t_size));
-  PipeBarrier<PIPE_V>();
   for (int64_t z0z1Tb = 0; z0z1Tb < z0z1Tb_loop_size; z0z1Tb++) {
     const int64_t z0z1T = z0z1Tb + z0z1TB * z0z1Tb_size;
     const int64_t z1T = autofuse::Mod(z0z1T, autofuse::CeilDiv(100, z1t_size));
@@ -252,8 +249,6 @@ inline __aicore__ void r_0_reduce_all_0_nil_1_nil(
     // from: n11: Add (/nodes/11)
     autofuse::r_0_reduce_all_0_nil_1_nil_vf1(
         (__ubuf__ float*)x_local.GetPhyAddr(),
-        (__ubuf__ float*)n1_local.GetPhyAddr(),
-        (__ubuf__ float*)n6_1_local.GetPhyAddr(),
         (__ubuf__ float*)v_gamma_local.GetPhyAddr(),
         (__ubuf__ float*)beta_local.GetPhyAddr(),
         (__ubuf__ float*)y_local.GetPhyAddr(),

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from register_functions import Made, calls, findings, functions, made
 
-from autofuse.codegen.ir.kernel_ir import Alloc, Call, CopyIn, EnQue, For, Free
+from autofuse.codegen.ir.kernel_ir import Alloc, Call, CopyIn, EnQue, For, Free, Number
 from autofuse.codegen.ir.kernel_ir import VectorFunction as Function
 from autofuse.codegen.passes.vector_functions import MOST_CALLS, MOST_PARAMETERS
 from autofuse.codegen.proofs.model import Kernel
@@ -213,3 +213,28 @@ def test_a_store_over_what_a_later_step_loads_is_found() -> None:
     kernel.items = [replace(i, stmt=changed) if i.stmt is f else i for i in kernel.items]
     found = [x.message for x in functions_on_registers_are_whole(kernel)]
     assert any("which a later step needs" in text for text in found), found
+
+
+def test_a_number_is_no_operand() -> None:
+    """The 1 of a sigmoid fills a register, not a tensor that is loaded."""
+    m = made(graph({"x": "float32"}, [("a", "Sigmoid", ["x"]), ("b", "Mul", ["a", "x"])], ["b"]))
+    fn, impl, built = m
+    (f,) = functions(fn)
+    assert f.loads == ("x_local",)
+    assert [s.api for s in f.calls[: f.fills]] == ["Duplicate"]
+    assert [s.api for s in f.calls].count("Duplicate") == 1
+    assert verify_kernel(fn, impl, built.graph, built.target) == []
+
+
+def test_another_number_in_a_register_is_found() -> None:
+    m = made(graph({"x": "float32"}, [("a", "Sigmoid", ["x"]), ("b", "Mul", ["a", "x"])], ["b"]))
+
+    def other(f: Function) -> Function:
+        first, *rest = f.calls
+        (one,) = [a for a in first.args if isinstance(a, Number)]
+        args = tuple(replace(a, value=-0.0) if a is one else a for a in first.args)
+        return replace(f, calls=(replace(first, args=args), *rest))
+
+    assert findings(m, lambda f: f) == []
+    (said,) = findings(m, other)
+    assert "which holds something else" in said
