@@ -69,6 +69,8 @@ SAFETY = 2.0
 
 #: Of float32 and of bfloat16, which is computed in that; so is float16, whose subnormal numbers are larger.
 SMALLEST_NORMAL = 2.0**-126
+#: A result of an approximation may be so many times as large as one of its steps: exp(-x*x/2) in x Ndtr(x) is.
+_STEPS = 32.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -272,17 +274,20 @@ def _computed(
     flushes = flushes and dtype.kind == "f" and row.ulp > 0.5
 
     def compute(xs: Sequence[Value]) -> Value:
-        return _compute(row, attrs, [_or_zero(x) for x in xs] if flushes else xs, dtype)
+        if not flushes:
+            return _compute(row, attrs, xs, dtype)
+        made = _compute(row, attrs, [_or_zero(x) for x in xs], dtype)
+        return _or_zero(made, _STEPS * SMALLEST_NORMAL)
 
     return in_rows(compute, operands, rank)
 
 
-def _or_zero(x: Value) -> Value:
-    """The operand, with a bound that reaches zero where it is a subnormal float32 number."""
+def _or_zero(x: Value, least: float = SMALLEST_NORMAL) -> Value:
+    """The value, with a bound that reaches zero where it is smaller: a subnormal float32 number."""
     if x.data.dtype.kind != "f":
         return x
     size = np.abs(x.data)
-    tiny = (size > 0) & (size < SMALLEST_NORMAL)
+    tiny = (size > 0) & (size < least)
     if not tiny.any():
         return x
     error = np.zeros(x.data.shape) if x.error is None else x.error

@@ -321,3 +321,14 @@ def test_subnormal_float16_operands_are_none_of_float32():
     x = {"x": np.array([3e-5, 6e-8], np.float16)}
     plain, flushed = (evaluate(root, x, {}, flushes=f)["out"] for f in (False, True))
     assert np.array_equal(plain.tolerance, flushed.tolerance)
+
+
+def test_a_step_of_an_approximation_may_be_flushed():
+    """Gelu of -13: its exponential over a polynomial is subnormal, the product with 13 is not."""
+    x = {"x": np.array([-13.0, -1.0], ml_dtypes.bfloat16)}
+    node = graph({"x": "bfloat16"}, ("y", "bfloat16", "Gelu", ("x",)), n=2)
+    plain, flushed = (evaluate(node, x, {}, flushes=f)["out"] for f in (False, True))
+    size = np.abs(plain.value.astype(np.float64))
+    assert size[0] > 2.0**-126
+    assert plain.tolerance[0] < size[0] <= flushed.tolerance[0]
+    assert flushed.tolerance[1] == plain.tolerance[1]
