@@ -111,7 +111,7 @@ class Runtime:
             "num_ctas": parts,
             "fusion": planned.fusion,
         }
-        constants = {k: v for k, v in planned.constants.items() if k != "WIDE"}
+        constants = {k: v for k, v in planned.constants.items() if k not in ("WIDE", "UNIT")}
         grid = (x // parts, *others)
         return (
             launch["kernelName"], grid, len(kinds) - kinds.count("size"), told, constants, options,
@@ -452,7 +452,8 @@ def launches_job(job: Mapping[str, Any]) -> list[str]:
 
     def note(launcher: Any, grid: Any, tensors: Any, *sizes: int, **keywords: Any) -> None:
         options = {k: keywords.pop(k, v) for k, v in OPTIONS.items()}
-        keywords.pop("WIDE", None)
+        for name in ("WIDE", "UNIT"):  # known when it is compiled, or at the call
+            keywords.pop(name, None)
         noted.append((launcher.kernel.__name__, grid, len(tensors), sizes, keywords, options))
 
     # The text was imported already: this is the module that is called.
