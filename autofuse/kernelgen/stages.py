@@ -21,8 +21,8 @@ from autofuse.kernelgen.files import interface
 from autofuse.kernelgen.files.ascendc import ascendc_files
 from autofuse.kernelgen.names import definition_files
 from autofuse.kernelgen.operator import Measuring, Operator, Predicting
+from autofuse.kernelgen.profiled import profiled
 from autofuse.kernelgen.testing.accuracy import workers
-from autofuse.kernelgen.testing.profiled import profiled
 from autofuse.kernelgen.testing.speed import Bench
 from autofuse.kernelgen.tuning import patterns as known
 from autofuse.kernelgen.tuning.log import LOG, log_text

@@ -29,7 +29,7 @@ from autofuse.kernelgen import stages
 from autofuse.kernelgen import state as states
 from autofuse.kernelgen.defining.sources import describe
 from autofuse.kernelgen.operator import Operator
-from autofuse.kernelgen.testing.profiled import profiled
+from autofuse.kernelgen.profiled import profiled
 from autofuse.kernelgen.tuning.log import value
 from autofuse.targets import load_gpu
 

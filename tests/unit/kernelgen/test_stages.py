@@ -17,10 +17,9 @@ from autofuse.frontends.operator_state import Accuracy, Difference, Record, Sett
 from autofuse.gpu.profiler import Counted
 from autofuse.implgraph.ir.fusion import FusionGraph
 from autofuse.kernelgen import operator as operators
-from autofuse.kernelgen import stages
+from autofuse.kernelgen import profiled, stages
 from autofuse.kernelgen.defining.definition import Definition, define
 from autofuse.kernelgen.stages import TUNING, Options
-from autofuse.kernelgen.testing import profiled
 from autofuse.kernelgen.testing.speed import Bench, Times
 from autofuse.kernelgen.tuning.log import LOG
 from autofuse.targets import load_gpu

@@ -1,6 +1,6 @@
 """What Nsight Compute counts while a kernel runs on a card: hits in L2, and the use of multiprocessors.
 
-    python -m autofuse.kernelgen.testing.profiled FILE    is what it watches
+    python -m autofuse.kernelgen.profiled FILE    is what it watches
 
 FILE is made by :func:`profiled`.
 """
