@@ -24,14 +24,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from packed import PackedCase, PackedRun, digest_of, elements_of, sums_of, write_case
+from packed import PackedCase, PackedRun, digest_of, sums_of, write_case
 
 from autofuse import api
 from autofuse.base.diagnostics import AutofuseError
 from autofuse.implgraph.cutting.dimensions import shrink
 from autofuse.implgraph.ir.fusion import FusionGraph
 from autofuse.twin.oracle.data import random_inputs
-from autofuse.twin.oracle.sizes import shapes_for
+from autofuse.twin.oracle.sizes import largest_tensor, shapes_for
 from autofuse.twin.run.compile import QUICK, compile_kernel
 from autofuse.twin.run.kernel import TwinKernel, chip_of
 from autofuse.twin.run.native import StatusError
@@ -101,7 +101,7 @@ def runs_of(
         ]
     for i, (symbols, twin) in enumerate(wanted):
         most = TWIN_MOST if o.own else 4 * o.most
-        on_twin = twin and elements_of(graph, symbols) <= most
+        on_twin = twin and largest_tensor(graph, symbols) <= most
         order = [symbols[s.name] for s in graph.symbols]
         # Data that the twin does not see are made where the card is.
         inputs = random_inputs(graph, symbols, o.seed + i) if on_twin else {}
@@ -134,7 +134,7 @@ def pack_one(source: Path | FusionGraph | Storm, name: str, o: Options) -> str:
     try:
         storm = source if isinstance(source, Storm) else None
         graph = api.read(storm.document if storm else source)
-        elements = elements_of(graph, {s.name: s.min for s in graph.symbols})
+        elements = largest_tensor(graph, {s.name: s.min for s in graph.symbols})
         if o.own and elements > o.own:
             return f"{name}: left out: {elements} elements"
         if not o.own and elements > max(4 * o.most, o.large):
@@ -222,7 +222,7 @@ def _elements_in(path: Path) -> int:
         graph = api.read(path)
     except AutofuseError:
         return 0
-    return elements_of(graph, {s.name: s.min for s in graph.symbols})
+    return largest_tensor(graph, {s.name: s.min for s in graph.symbols})
 
 
 def storms(each: int, seed: int) -> Iterator[tuple[str, Storm]]:

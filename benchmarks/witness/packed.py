@@ -11,7 +11,6 @@ import gzip
 import hashlib
 import json
 import lzma
-import math
 import zlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -22,7 +21,7 @@ import numpy as np
 
 from autofuse.implgraph.ir.fusion import FusionGraph
 from autofuse.implgraph.ir.serialise import from_json_as, to_json
-from autofuse.twin.oracle.oracle import shape_of
+from autofuse.twin.oracle.sizes import largest_tensor
 from autofuse.twin.run.native import Tiling
 
 #: Groups of elements of an output that are compared with the twin by a checksum each.
@@ -94,12 +93,6 @@ def digest_of(inputs: Mapping[str, Any]) -> str:
     return h.hexdigest()[:16]
 
 
-def elements_of(graph: FusionGraph, symbols: Mapping[str, int]) -> int:
-    """Of the largest tensor."""
-    shapes = [shape_of(t.shape, symbols) for t in graph.tensors.values()]
-    return max((math.prod(s) for s in shapes), default=0)
-
-
 def write_case(folder: Path, case: PackedCase) -> None:
     """Write a case."""
     (folder / "cases").mkdir(parents=True, exist_ok=True)
@@ -134,7 +127,8 @@ def write_case(folder: Path, case: PackedCase) -> None:
         "files": digests,
         "keys": case.keys,
         "runs": runs,
-        "work": len(case.graph.nodes) * sum(elements_of(case.graph, r.symbols) for r in case.runs),
+        "work": len(case.graph.nodes)
+        * sum(largest_tensor(case.graph, r.symbols) for r in case.runs),
     }
     text = json.dumps(document, separators=(",", ":"))
     (folder / "cases" / f"{case.name}.json.gz").write_bytes(gzip.compress(text.encode(), mtime=0))

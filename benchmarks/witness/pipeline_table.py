@@ -307,7 +307,6 @@ def tables(rows: Sequence[Mapping[str, Any]]) -> str:
         _causes(kernels, plain, chip),
         _pairs(kernels, chip),
         _choices(kernels, chip),
-        _worst(kernels, plain, chip),
     ]
     return "\n\n".join(bits)
 
@@ -467,13 +466,3 @@ def _templates(
         f"tile of its template takes {_mean(costs):.3f} times as long as the best of all, at worst "
         f"{max(costs, default=math.nan):.2f}."
     )
-
-
-def _worst(kernels: Sequence[Kernel], plain: Sequence[float], chip: TargetSpec) -> str:
-    order = sorted(range(len(kernels)), key=lambda i: -abs(plain[i]))[:12]
-    lines = []
-    for i in order:
-        k = kernels[i]
-        limit = max((evaluate(w, chip) for w in k.works), key=lambda c: c.total - c.start).limit
-        lines.append(f"{k.label} | {limit} | {k.us:.1f} | {_us(k.works, chip):.1f}")
-    return _table("The largest errors", "kernel | limit | measured us | model us", 2, lines)

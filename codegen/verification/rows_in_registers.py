@@ -185,9 +185,6 @@ class _Steps:
         for x in {*self.f.loads} & {*self.made}:
             yield self.say(f"loads {x}, which it computes", x)
         yield from self._kinds()
-        for x in self.f.stores:
-            if x not in self.made:
-                yield self.say(f"stores {x}, which it does not compute", x)
         over: dict[str, frozenset[str]] = {}
         for x in self.f.stores:
             if x not in self.made:
