@@ -102,7 +102,10 @@ def _counts(
 
 
 def _single(kernel: Kernel, f: VectorFunction, rows: Rows, dtypes: dict[str, DType]) -> set[str]:
-    """What has an element per row: what calls with rows say, and calls on as many elements as there are rows."""
+    """What has an element per row: what calls with rows say, and calls on as many elements as there are rows.
+
+    Counts are rounded up, so that of one short row it may be that of all elements as well; then it is of these.
+    """
     single: set[str] = set()
     for s in f.calls:
         if s.api == "Reduce":
@@ -113,8 +116,11 @@ def _single(kernel: Kernel, f: VectorFunction, rows: Rows, dtypes: dict[str, DTy
             have = s.args[-1]
             if not isinstance(have, Count) or not in_registers(s, dtypes, kernel.arch):
                 continue
-            want = stated_count(s, rows.count, dtypes, kernel.arch)
-            if kernel.value(have.value) == kernel.value(want):
+            one, every = (
+                kernel.value(stated_count(s, n, dtypes, kernel.arch))
+                for n in (rows.count, rows.count * rows.pitch)
+            )
+            if kernel.value(have.value) == one != every:
                 single |= {s.writes[0], *s.reads}
     return single
 

@@ -10,7 +10,9 @@ from register_functions import Made, calls, findings, functions, made, statement
 from row_graphs import (
     FAMILIES,
     NORMS,
+    graph,
     layer_norm,
+    node,
     reduced,
     shifted_softmax,
     softmax,
@@ -401,3 +403,13 @@ def test_a_fault_of_a_streamed_row_is_found(streamed: Made, fault: str) -> None:
     change, said = STREAMED_FAULTS[fault]
     found = findings(streamed, change)
     assert any(said in text for text in found), found
+
+
+def test_bits_of_one_short_row_are_of_its_elements() -> None:
+    """16 bits and more are counted alike, whether they are of a row or of its one result."""
+    nodes = [node("all", "ReduceAll", "x", axes=[0]), node("both", "LogicalAnd", "x", "all")]
+    nodes.append(node("any", "ReduceAny", "both", axes=[], keepdims=False))
+    document = graph([2, 64], "bool", nodes, ("all", "both", "any"))
+    fn, impl, built = made(document, template="reduce_all_1")
+    assert any(f.rows is not None for f in functions(fn))
+    assert verify_kernel(fn, impl, built.graph, built.target) == []
