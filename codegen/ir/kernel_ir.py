@@ -466,7 +466,7 @@ class VectorFunction:
         notes: of each call, the comments that precede it.
         rows: of a function whose calls reduce rows, or have operands with an element per row; ``count`` is that of all
             elements there.
-        fills: so many calls, the first ones, fill registers with a number that a tensor in UB holds, too.
+        fills: so many calls, the first ones, fill registers with a number in place of a load.
     """
 
     name: str

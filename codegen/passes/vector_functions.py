@@ -9,6 +9,7 @@ takes results away behind it.  The longest run is taken that is one function:
 - no tensor stays longer than it is read, where others wait for its place in the queue: loads would stand still.
 
 A tensor that is filled once, with a number, is no operand: the function fills a register with it, before its loop.
+Where all that read it are functions, it is not filled in UB.
 
 No barrier is needed inside, for no address in UB is written and then read there.
 """
@@ -90,7 +91,14 @@ class FormVectorFunctions:
         if fn.arch is None or not fn.arch.vector_registers:
             return fn
         known = _Known(fn, fn.arch, fn.chip)
-        return replace(fn, body=known.block(fn.body))
+        body = known.block(fn.body)
+        read = _read_in_ub(body)
+        dead = {id(s) for x, s in known.fills.items() if x not in read}
+        if dead:
+            known.made = 0
+            without = known.block(_dropped(fn.body, dead))
+            body = body if _read_in_ub(without) - read else without
+        return replace(fn, body=body)
 
 
 # forming --------------------------------------------------------------------------------------
@@ -488,6 +496,22 @@ def _statements(body: Iterable[Stmt]) -> Iterator[Stmt]:
             yield from _statements(s.body)
 
 
+def _read_in_ub(body: tuple[Stmt, ...]) -> set[str]:
+    return {x for s in _statements(body) for x in _read(s)}
+
+
+def _dropped(body: tuple[Stmt, ...], dead: set[int]) -> tuple[Stmt, ...]:
+    """The statements without some, and without the comments that stand before these."""
+    out: list[Stmt] = []
+    for s in body:
+        if id(s) in dead:
+            while out and isinstance(out[-1], Comment):
+                out.pop()
+        else:
+            out.append(replace(s, body=_dropped(s.body, dead)) if isinstance(s, For) else s)
+    return tuple(out)
+
+
 def _fills(s: Call) -> bool:
     """Whether a call fills its tensor with a number."""
     scalars = (ScalarVar, SizeValue, LocalArg)
@@ -505,4 +529,6 @@ def _read(s: Stmt) -> tuple[str, ...]:
     """The tensors in UB whose bytes a statement needs."""
     if isinstance(s, Call):
         return s.reads
+    if isinstance(s, VectorFunction):
+        return s.loads
     return (s.local,) if isinstance(s, CopyOut | EnQue | ScalarRead | IndexRead) else ()

@@ -34,10 +34,12 @@ from autofuse.codegen.ir.kernel_ir import (
     Alloc,
     BlockIndex,
     BufDecl,
+    Call,
     CopyIn,
     CopyOut,
     DmaBlock,
     DmaLet,
+    EnQue,
     For,
     GetBuf,
     IndexRead,
@@ -111,8 +113,18 @@ class Item:
         return self.inside, self.number
 
     @property
+    def reads_in_ub(self) -> tuple[str, ...]:
+        """Tensors in UB whose elements it reads; calls of a function have theirs from registers."""
+        s = self.stmt
+        if isinstance(s, Call):
+            return s.reads if self.within is None else ()
+        if isinstance(s, VectorFunction):
+            return s.loads
+        return (s.local,) if isinstance(s, CopyOut | EnQue | IndexRead | ScalarRead) else ()
+
+    @property
     def fills(self) -> bool:
-        """Whether it fills a register with the number that a tensor in UB holds."""
+        """Whether it fills a register with the number of a node."""
         f = self.within
         return f is not None and self.stmt in f.calls[: f.fills]
 

@@ -111,9 +111,13 @@ def _calls(kernel: Kernel) -> Iterator[tuple[Item, Call, Node, list[Expr]]]:
     for item in kernel.items:
         s = item.stmt
         if isinstance(s, Call) and not item.fills:
-            node = kernel.maker(item, s.writes[0])
-            if node is not None:
-                yield item, s, node, [kernel.value(a.value) for a in s.args if isinstance(a, Count)]
+            yield from _call(kernel, item, s)
+
+
+def _call(kernel: Kernel, item: Item, s: Call) -> Iterator[tuple[Item, Call, Node, list[Expr]]]:
+    node = kernel.maker(item, s.writes[0])
+    if node is not None:
+        yield item, s, node, [kernel.value(a.value) for a in s.args if isinstance(a, Count)]
 
 
 def calls_match_their_nodes(kernel: Kernel) -> Iterator[Finding]:
@@ -146,9 +150,23 @@ def calls_match_their_nodes(kernel: Kernel) -> Iterator[Finding]:
             yield Finding(f"{s.api} gets another constant than {n.op}", n.name)
         if (set(s.writes), set(s.reads)) != _touched(kernel, n, s, have):
             yield Finding(f"{s.api} states other reads and writes than its operands", n.name)
+    filled = set[str]()
+    for item in (i for i in kernel.items if i.fills and isinstance(i.stmt, Call)):
+        for _, s, n, _ in _call(kernel, item, item.stmt):
+            filled.add(n.name)
+            row = _row(kernel, n)
+            if row is None or row.api != s.api or s.reads or not _same_constants(kernel, s, n):
+                yield Finding(
+                    f"a register is filled in place of {n.name}, which is another", n.name
+                )
+    in_ub = {x for i in kernel.items for x in i.reads_in_ub}
     for n in kernel.impl.nodes:
-        if n.api is not None and n.api.unit == "Vector" and n.name not in seen:
+        if n.api is None or n.api.unit != "Vector" or n.name in seen:
+            continue
+        if n.name not in filled:
             yield Finding(f"no call makes {n.name}", n.name)
+        elif kernel.local_of(n.name) in in_ub:
+            yield Finding(f"no call fills {n.name} in UB, where it is read", n.name)
 
 
 def _same_constants(kernel: Kernel, s: Call, n: Node) -> bool:

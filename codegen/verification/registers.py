@@ -8,19 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from autofuse.codegen.ir.kernel_ir import (
-    Call,
-    CopyIn,
-    CopyOut,
-    Count,
-    DeQue,
-    EnQue,
-    IndexRead,
-    Number,
-    ScalarRead,
-    Stmt,
-    VectorFunction,
-)
+from autofuse.codegen.ir.kernel_ir import Count, VectorFunction
 from autofuse.codegen.passes.register_calls import (
     in_registers,
     registers_needed,
@@ -46,7 +34,6 @@ def functions_on_registers_are_whole(kernel: Kernel) -> Iterator[Finding]:
         else:
             yield from row_findings(kernel, item.stmt)
         yield from _left_in_ub(items, item.stmt)
-        yield from _filled(items, item.stmt)
 
 
 def _calls(kernel: Kernel, f: VectorFunction) -> Iterator[Finding]:
@@ -114,37 +101,8 @@ def _left_in_ub(items: list[Item], f: VectorFunction) -> Iterator[Finding]:
     """What anything else reads is stored."""
     kept = {s.writes[0] for s in f.calls[f.fills :]} - {*f.stores}
     for item in items:
-        s = item.stmt
-        if item.within is f:
-            continue
-        read: tuple[str, ...] = ()
-        if isinstance(s, Call):
-            read = s.reads
-        elif isinstance(s, CopyOut | EnQue | IndexRead | ScalarRead):
-            read = (s.local,)
-        for x in kept.intersection(read):
-            yield Finding(f"{x} is read, which {f.name} leaves in a register")
+        if item.stmt is not f:
+            for x in kept.intersection(item.reads_in_ub):
+                yield Finding(f"{x} is read, which {f.name} leaves in a register")
     for x in kept.intersection(f.loads):
         yield Finding(f"{f.name} loads {x}, which it leaves in a register")
-
-
-def _filled(items: list[Item], f: VectorFunction) -> Iterator[Finding]:
-    """A register that is filled in place of a load has the number that the tensor holds, from one call."""
-    for s in f.calls[: f.fills]:
-        to = s.writes[0]
-        made = [i.stmt for i in items if not i.fills and to in _written(i.stmt)]
-        numbers = [
-            [a for a in c.args if isinstance(a, Number)]
-            for c in (s, *made)
-            if isinstance(c, Call) and c.api == "Duplicate" and not c.reads
-        ]
-        if len(made) != 1 or len(numbers) != 2 or numbers[0] != numbers[1] or not numbers[0]:
-            text = f"{f.name} fills a register in place of {to}, which holds something else"
-            yield Finding(text)
-
-
-def _written(s: Stmt) -> tuple[str, ...]:
-    """The tensors that a statement gives a value; calls of functions are statements of their own."""
-    if isinstance(s, Call):
-        return s.writes
-    return (s.local,) if isinstance(s, CopyIn | DeQue) else ()

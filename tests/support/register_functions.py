@@ -12,7 +12,7 @@ from autofuse.codegen.ir.kernel_ir import VectorFunction as Function
 from autofuse.codegen.lower.kernel import lower_kernel
 from autofuse.codegen.lower.names import parameter_names
 from autofuse.codegen.passes import run_passes
-from autofuse.codegen.proofs.model import Kernel
+from autofuse.codegen.proofs.model import Finding, Kernel
 from autofuse.codegen.verification.registers import functions_on_registers_are_whole
 from autofuse.implgraph.ir.graph import ImplGraph
 
@@ -44,8 +44,12 @@ def calls(fn: KernelFn) -> list[Call]:
     return [s for s in statements(fn.body) if isinstance(s, Call)]
 
 
-def findings(m: Made, change: Callable[[Function], Function]) -> list[str]:
-    """What the check says of a kernel whose functions were changed."""
+def findings(
+    m: Made,
+    change: Callable[[Function], Function],
+    check: Callable[[Kernel], Iterator[Finding]] = functions_on_registers_are_whole,
+) -> list[str]:
+    """What a check says of a kernel whose functions were changed."""
     fn, impl, built = m
 
     def of(body: tuple[Stmt, ...]) -> tuple[Stmt, ...]:
@@ -59,4 +63,4 @@ def findings(m: Made, change: Callable[[Function], Function]) -> list[str]:
         return tuple(out)
 
     kernel = Kernel(replace(fn, body=of(fn.body)), impl, built.graph, built.target)
-    return [f.message for f in functions_on_registers_are_whole(kernel)]
+    return [f.message for f in check(kernel)]

@@ -14,6 +14,7 @@ import numpy as np
 from autofuse.implgraph.expr.expression import Expr, Max, const
 from autofuse.implgraph.ir.dtypes import BY_NAME, DType
 from autofuse.implgraph.ops.definition import ANY, Attr, Call, OpDef
+from autofuse.implgraph.ops.formulas import saturating
 from autofuse.implgraph.ops.formulas.expansions import (
     ARITH,
     BY_MODE,
@@ -44,6 +45,8 @@ from autofuse.implgraph.ops.formulas.expansions import (
     scalar_form,
 )
 from autofuse.implgraph.ops.formulas.long_integers import or_long
+from autofuse.implgraph.ops.formulas.saturating import without_call
+from autofuse.implgraph.ops.formulas.vector_math import Formula
 from autofuse.implgraph.ops.row_kinds import elementwise
 from autofuse.implgraph.ops.rules import (
     any_dtype,
@@ -117,9 +120,15 @@ def _unary(name: str, api: str, fn: Callable[..., Any], **kw: Any) -> OpDef:
 def _advanced(
     name: str, api: str, fn: Callable[..., Any], half: int, full: int, **kw: Any
 ) -> OpDef:
-    return _unary(
-        name, api, fn, call=_call(api, "advanced_unary", FLOATS, _tmp(half, full)), ulp=4.0, **kw
-    )
+    call = _call(api, "advanced_unary", FLOATS, _tmp(half, full))
+    return _unary(name, api, fn, **({"call": call, "ulp": 4.0} | kw))
+
+
+def _or_formula(op: str, fn: Formula, short: Formula) -> dict[str, Any]:
+    """Fields of a row whose call an architecture may lack, with what stands in its place."""
+    source = "own quotient of polynomials, for architectures where no call is used"
+    formulas = {"expand": without_call(op, fn), "short": without_call(op, short)}
+    return formulas | {"promote": HALF, "source": source}
 
 
 def _composite(name: str, fn: Callable[..., Any], expand: Any, **kw: Any) -> OpDef:
@@ -196,8 +205,27 @@ ROWS: tuple[OpDef, ...] = (
         ulp=0.0,
         doc="max(x, +0); NaN stays",
     ),
-    _advanced("Tanh", "Tanh", np.tanh, 4, 1, cost="tanh", doc="hyperbolic tangent"),
-    _advanced("Erf", "Erf", erf, 8, 3, cost="erf", doc="error function"),
+    _advanced(
+        "Tanh",
+        "Tanh",
+        np.tanh,
+        4,
+        1,
+        cost="tanh",
+        doc="hyperbolic tangent",
+        **_or_formula("Tanh", saturating.tanh, saturating.short_tanh),
+    ),
+    _advanced(
+        "Erf",
+        "Erf",
+        erf,
+        8,
+        3,
+        cost="erf",
+        ulp=6.0,
+        doc="error function",
+        **_or_formula("Erf", saturating.erf, saturating.short_erf),
+    ),
     _advanced("Sin", "Sin", np.sin, 8, 3, cost="erf", doc="sine"),
     _advanced("Cos", "Cos", np.cos, 8, 3, cost="erf", doc="cosine"),
     _composite(

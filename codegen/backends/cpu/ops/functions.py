@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 
-from autofuse.codegen.nests.polynomials import LOG1P, TANH_NEAR
-from autofuse.implgraph.ops.formulas.coefficients import COS, ERF, EXP, LOG, NORMAL_TAIL, SIN
+from autofuse.codegen.nests.polynomials import LOG1P
+from autofuse.implgraph.ops.formulas.coefficients import COS, ERF, EXP, LOG, NORMAL_TAIL, SIN, TANH
 
 __all__ = ["FUNCTIONS", "with_called"]
 
@@ -194,7 +194,7 @@ inline float tanh(float x) {
     const float far = 1.0f - 2.0f / (exp(2.0f * size) + 1.0f);
     return size < 0.6f ? x + x * square * tail : std::copysign(far, x);
 }
-""".replace("{TANH}", _horner("tail", "square", TANH_NEAR))
+""".replace("{TANH}", _horner("tail", "square", TANH))
 
 _NORMAL_TAIL = """\
 // e^(a^2/2) times the normal distribution function at -a, for a from 0 on.

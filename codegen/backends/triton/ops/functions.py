@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 
-from autofuse.codegen.nests.polynomials import LOG1P, TANH_NEAR
-from autofuse.implgraph.ops.formulas.coefficients import EXP, NORMAL_TAIL
+from autofuse.codegen.nests.polynomials import LOG1P
+from autofuse.implgraph.ops.formulas.coefficients import EXP, NORMAL_TAIL, TANH
 
 __all__ = ["DEVICE_FUNCTIONS", "with_called"]
 
@@ -86,7 +86,7 @@ def _tanh(x):
     size = tl.abs(x)
     far = 1.0 - 2.0 / (tl.exp(2.0 * size) + 1.0)
     return tl.where(size < 0.6, x + x * square * tail, tl.where(x < 0.0, -far, far))
-'''.replace("{TANH}", _horner("tail", "square", TANH_NEAR))
+'''.replace("{TANH}", _horner("tail", "square", TANH))
 
 _ROUND = '''\
 @triton.jit
