@@ -41,7 +41,7 @@ def _covers(p: Proof) -> Findings:
         wanted[a] = step
         step = step * p.extent(a)
     for x in sources:
-        if x.y.vectorized_axis != (*around, *inside) or x.y.dtype is not p.n.y.dtype:
+        if x.y.vectorized_axis != (*around, *inside) or x.y.dtype.cpp != p.n.y.dtype.cpp:
             yield p.wrong(f"{x.name} is no column of {p.n.name}")
             continue
         for a, have in zip(x.y.vectorized_axis, x.y.vectorized_strides, strict=True):

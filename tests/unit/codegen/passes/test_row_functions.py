@@ -413,3 +413,14 @@ def test_bits_of_one_short_row_are_of_its_elements() -> None:
     fn, impl, built = made(document, template="reduce_all_1")
     assert any(f.rows is not None for f in functions(fn))
     assert verify_kernel(fn, impl, built.graph, built.target) == []
+
+
+def test_the_sum_of_a_number_in_all_registers_is_proved() -> None:
+    """All parts of it are alike: the one whose lanes are cut is the last one, whichever is joined first."""
+    padded = {"low": [0, 2, 0, 0], "high": [0, 0, 1, 5], "value": 0.0}
+    nodes = [node("p", "Pad", "x", **padded), node("a", "Add", "p", {"const": 0.5})]
+    nodes.append(node("s", "ReduceSum", "a", axes=[2, 3], keepdims=True))
+    nodes.append(node("y", "Add", "a", "s"))
+    fn, impl, built = made(graph([1, 77, 32, 1], "float32", nodes, ("y",)), template=WHOLE)
+    assert [f.loads for f in functions(fn) if f.rows is not None] == [()]
+    assert verify_kernel(fn, impl, built.graph, built.target) == []

@@ -57,6 +57,22 @@ def test_everything_is_proved(path: Path, target: str, ub_bytes: int | None) -> 
     assert verify_schedule(built.graph, built.schedule, built.target) == []
 
 
+def test_bytes_that_stand_for_truths_are_columns_beside_truths() -> None:
+    """A frame of true: the number 1 of 8 bits beside what was loaded as bool."""
+    frame = {"low": [0, 0, 0, 0], "high": [0, 0, 2, 0], "value": 1.0}
+    document = {
+        "schema": "autofuse.graph/1",
+        "name": "framed",
+        "inputs": [{"name": "x", "dtype": "bool", "shape": [16, 39, 1, 1]}],
+        "nodes": [{"name": "n", "op": "Pad", "inputs": ["x"], "outputs": ["y"], "attrs": frame}],
+        "outputs": ["y"],
+    }
+    built = api.build(document, ub_bytes=60_000)
+    stacks = [n for r in built.schedule for g in r.groups for i in g.impls for n in i.nodes]
+    assert "Stack" in {n.op for n in stacks}
+    assert verify_schedule(built.graph, built.schedule, built.target) == []
+
+
 def edited(fn: KernelFn, change: object) -> KernelFn:
     def block(body: tuple[Stmt, ...]) -> tuple[Stmt, ...]:
         out = []
