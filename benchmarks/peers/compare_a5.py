@@ -152,6 +152,7 @@ def graphs() -> list[Graph]:
         Graph("float32 to float16", [step("Cast", "x", dtype=half)], x),
         Graph("integers", _integers(), xy, "int32"),
         Graph("x + row", [step("Add", "x", "r")], {**x, **row}),
+        Graph("x + row, 16,384 rows", [step("Add", "x", "r")], {"x": (16 * ROWS, COLUMNS), **row}),
         Graph("x * column", [step("Mul", "x", "c")], {**x, **column}),
         Graph(
             "(x - column) row", [step("Sub", "x", "c"), step("Mul", 0, "r")], {**x, **column, **row}

@@ -291,29 +291,11 @@ inline __aicore__ void rms_norm_residual_0_reduce_0_nil_2_4_rows_4(
 
 namespace autofuse {
 
-__simd_vf__ __no_simd_vf_fusion__ inline void rms_norm_residual_0_reduce_all_0_nil_0_nil_vf0(
-    __ubuf__ float* mean_local,
-    __ubuf__ float* inverse_1_local,
-    uint32_t count) {
-  Reg::RegTensor<float> mean_local_reg, inverse_1_local_reg;
-  Reg::MaskReg mask;
-  Reg::Duplicate(mean_local_reg, 4096.0f);
-  Reg::Duplicate(inverse_1_local_reg, 1.0f);
-  const uint16_t steps = static_cast<uint16_t>((count + 63) / 64);
-  for (uint16_t i = 0; i < steps; ++i) {
-    mask = Reg::UpdateMask<float>(count);
-    // from: mean: Duplicate, a step of ReduceMean (/nodes/3)
-    Reg::StoreAlign(mean_local + i * 64, mean_local_reg, mask);
-    // from: inverse_1: Duplicate, a step of Rsqrt (/nodes/5)
-    Reg::StoreAlign(inverse_1_local + i * 64, inverse_1_local_reg, mask);
-  }
-}
-
-constexpr Reg::CastTrait rms_norm_residual_0_reduce_all_0_nil_0_nil_vf1_cast0{
+constexpr Reg::CastTrait rms_norm_residual_0_reduce_all_0_nil_0_nil_vf0_cast0{
     Reg::RegLayout::ZERO, Reg::SatMode::UNKNOWN, Reg::MaskMergeMode::ZEROING, RoundMode::UNKNOWN};
-constexpr Reg::CastTrait rms_norm_residual_0_reduce_all_0_nil_0_nil_vf1_cast1{
+constexpr Reg::CastTrait rms_norm_residual_0_reduce_all_0_nil_0_nil_vf0_cast1{
     Reg::RegLayout::ZERO, Reg::SatMode::NO_SAT, Reg::MaskMergeMode::ZEROING, RoundMode::CAST_RINT};
-__simd_vf__ __no_simd_vf_fusion__ inline void rms_norm_residual_0_reduce_all_0_nil_0_nil_vf1(
+__simd_vf__ __no_simd_vf_fusion__ inline void rms_norm_residual_0_reduce_all_0_nil_0_nil_vf0(
     __ubuf__ half* x_local,
     __ubuf__ half* residual_local,
     __ubuf__ half* hidden_local,
@@ -349,7 +331,7 @@ __simd_vf__ __no_simd_vf_fusion__ inline void rms_norm_residual_0_reduce_all_0_n
           hidden_local_reg0,
           all);
       // from: widen: Cast (/nodes/1)
-      Reg::Cast<float, half, rms_norm_residual_0_reduce_all_0_nil_0_nil_vf1_cast0>(
+      Reg::Cast<float, half, rms_norm_residual_0_reduce_all_0_nil_0_nil_vf0_cast0>(
           widen_local_reg0,
           hidden_local_reg0,
           all);
@@ -368,7 +350,7 @@ __simd_vf__ __no_simd_vf_fusion__ inline void rms_norm_residual_0_reduce_all_0_n
           hidden_local + r * 4096 + i * 256 + 64,
           hidden_local_reg1,
           all);
-      Reg::Cast<float, half, rms_norm_residual_0_reduce_all_0_nil_0_nil_vf1_cast0>(
+      Reg::Cast<float, half, rms_norm_residual_0_reduce_all_0_nil_0_nil_vf0_cast0>(
           widen_local_reg1,
           hidden_local_reg1,
           all);
@@ -386,7 +368,7 @@ __simd_vf__ __no_simd_vf_fusion__ inline void rms_norm_residual_0_reduce_all_0_n
           hidden_local + r * 4096 + i * 256 + 128,
           hidden_local_reg2,
           all);
-      Reg::Cast<float, half, rms_norm_residual_0_reduce_all_0_nil_0_nil_vf1_cast0>(
+      Reg::Cast<float, half, rms_norm_residual_0_reduce_all_0_nil_0_nil_vf0_cast0>(
           widen_local_reg2,
           hidden_local_reg2,
           all);
@@ -404,7 +386,7 @@ __simd_vf__ __no_simd_vf_fusion__ inline void rms_norm_residual_0_reduce_all_0_n
           hidden_local + r * 4096 + i * 256 + 192,
           hidden_local_reg3,
           all);
-      Reg::Cast<float, half, rms_norm_residual_0_reduce_all_0_nil_0_nil_vf1_cast0>(
+      Reg::Cast<float, half, rms_norm_residual_0_reduce_all_0_nil_0_nil_vf0_cast0>(
           widen_local_reg3,
           hidden_local_reg3,
           all);
@@ -431,7 +413,7 @@ __simd_vf__ __no_simd_vf_fusion__ inline void rms_norm_residual_0_reduce_all_0_n
       // from: scale: MulRow (/nodes/6)
       Reg::Mul(scale_local_reg0, widen_local_reg0, inverse_2_local_reg, all);
       // from: narrow: Cast (/nodes/7)
-      Reg::Cast<half, float, rms_norm_residual_0_reduce_all_0_nil_0_nil_vf1_cast1>(
+      Reg::Cast<half, float, rms_norm_residual_0_reduce_all_0_nil_0_nil_vf0_cast1>(
           narrow_local_reg0,
           scale_local_reg0,
           all);
@@ -510,8 +492,6 @@ inline __aicore__ void rms_norm_residual_0_reduce_all_0_nil_0_nil(
   tpipe.InitBuffer(square_buf, static_cast<uint32_t>(square_buf_bytes));
   tpipe.InitBuffer(mean_reducesum_tmp_buf, static_cast<uint32_t>(mean_reducesum_tmp_buf_bytes));
   tpipe.InitBuffer(mean_reducesum_buf, static_cast<uint32_t>(mean_buf_bytes));
-  LocalTensor<float> mean_local = mean_buf.Get<float>();
-  LocalTensor<float> inverse_1_local = inverse_1_buf.Get<float>();
   LocalTensor<half> weight_local = weight_buf.Get<half>();
   LocalTensor<half> broadcast_1_local = broadcast_1_buf.Get<half>();
   LocalTensor<float> widen_local = weight_buf.Get<float>();
@@ -519,11 +499,6 @@ inline __aicore__ void rms_norm_residual_0_reduce_all_0_nil_0_nil(
   const DataCopyExtParams block0{1, 8192, 0, 0, 0};
   // from: gather_2: Load (/inputs/2)
   DataCopyPad(weight_local[0], weight_gm[0], block0, autofuse::NoPad<half>());
-  // from: inverse_1: Duplicate, a step of Rsqrt (/nodes/5)
-  autofuse::rms_norm_residual_0_reduce_all_0_nil_0_nil_vf0(
-      (__ubuf__ float*)mean_local.GetPhyAddr(),
-      (__ubuf__ float*)inverse_1_local.GetPhyAddr(),
-      static_cast<uint32_t>(z0t_size));
   // from: broadcast_1: Broadcast, a step of Mul (/nodes/8)
   {
     const auto id = tpipe.AllocEventID<HardEvent::MTE2_V>();
@@ -551,7 +526,7 @@ inline __aicore__ void rms_norm_residual_0_reduce_all_0_nil_0_nil(
     LocalTensor<half> hidden_local = hidden_queue.AllocTensor<half>();
     PipeBarrier<PIPE_V>();
     // from: narrow: Cast (/nodes/7)
-    autofuse::rms_norm_residual_0_reduce_all_0_nil_0_nil_vf1(
+    autofuse::rms_norm_residual_0_reduce_all_0_nil_0_nil_vf0(
         (__ubuf__ half*)x_local.GetPhyAddr(),
         (__ubuf__ half*)residual_local.GetPhyAddr(),
         (__ubuf__ half*)hidden_local.GetPhyAddr(),
@@ -579,27 +554,9 @@ inline __aicore__ void rms_norm_residual_0_reduce_all_0_nil_0_nil(
 
 namespace autofuse {
 
-__simd_vf__ __no_simd_vf_fusion__ inline void rms_norm_residual_0_reduce_0_nil_0_2_vf0(
-    __ubuf__ float* mean_local,
-    __ubuf__ float* inverse_1_local,
-    uint32_t count) {
-  Reg::RegTensor<float> mean_local_reg, inverse_1_local_reg;
-  Reg::MaskReg mask;
-  Reg::Duplicate(mean_local_reg, 4096.0f);
-  Reg::Duplicate(inverse_1_local_reg, 1.0f);
-  const uint16_t steps = static_cast<uint16_t>((count + 63) / 64);
-  for (uint16_t i = 0; i < steps; ++i) {
-    mask = Reg::UpdateMask<float>(count);
-    // from: mean: Duplicate, a step of ReduceMean (/nodes/3)
-    Reg::StoreAlign(mean_local + i * 64, mean_local_reg, mask);
-    // from: inverse_1: Duplicate, a step of Rsqrt (/nodes/5)
-    Reg::StoreAlign(inverse_1_local + i * 64, inverse_1_local_reg, mask);
-  }
-}
-
-constexpr Reg::CastTrait rms_norm_residual_0_reduce_0_nil_0_2_vf1_cast0{
+constexpr Reg::CastTrait rms_norm_residual_0_reduce_0_nil_0_2_vf0_cast0{
     Reg::RegLayout::ZERO, Reg::SatMode::UNKNOWN, Reg::MaskMergeMode::ZEROING, RoundMode::UNKNOWN};
-__simd_vf__ __no_simd_vf_fusion__ inline void rms_norm_residual_0_reduce_0_nil_0_2_vf1(
+__simd_vf__ __no_simd_vf_fusion__ inline void rms_norm_residual_0_reduce_0_nil_0_2_vf0(
     __ubuf__ half* x_local,
     __ubuf__ half* residual_local,
     __ubuf__ half* hidden_local,
@@ -616,7 +573,7 @@ __simd_vf__ __no_simd_vf_fusion__ inline void rms_norm_residual_0_reduce_0_nil_0
     Reg::Add(hidden_local_reg, x_local_reg, residual_local_reg, mask);
     Reg::StoreAlign<half, Reg::StoreDist::DIST_PACK_B32>(hidden_local + i * 64, hidden_local_reg, mask);
     // from: widen: Cast (/nodes/1)
-    Reg::Cast<float, half, rms_norm_residual_0_reduce_0_nil_0_2_vf1_cast0>(
+    Reg::Cast<float, half, rms_norm_residual_0_reduce_0_nil_0_2_vf0_cast0>(
         widen_local_reg,
         hidden_local_reg,
         mask);
@@ -626,7 +583,7 @@ __simd_vf__ __no_simd_vf_fusion__ inline void rms_norm_residual_0_reduce_0_nil_0
   }
 }
 
-__simd_vf__ __no_simd_vf_fusion__ inline void rms_norm_residual_0_reduce_0_nil_0_2_vf2(
+__simd_vf__ __no_simd_vf_fusion__ inline void rms_norm_residual_0_reduce_0_nil_0_2_vf1(
     __ubuf__ float* mean_reducesum_acc_local,
     __ubuf__ float* inverse_2_local,
     uint32_t count) {
@@ -651,11 +608,11 @@ __simd_vf__ __no_simd_vf_fusion__ inline void rms_norm_residual_0_reduce_0_nil_0
   }
 }
 
-constexpr Reg::CastTrait rms_norm_residual_0_reduce_0_nil_0_2_vf3_cast0{
+constexpr Reg::CastTrait rms_norm_residual_0_reduce_0_nil_0_2_vf2_cast0{
     Reg::RegLayout::ZERO, Reg::SatMode::UNKNOWN, Reg::MaskMergeMode::ZEROING, RoundMode::UNKNOWN};
-constexpr Reg::CastTrait rms_norm_residual_0_reduce_0_nil_0_2_vf3_cast1{
+constexpr Reg::CastTrait rms_norm_residual_0_reduce_0_nil_0_2_vf2_cast1{
     Reg::RegLayout::ZERO, Reg::SatMode::NO_SAT, Reg::MaskMergeMode::ZEROING, RoundMode::CAST_RINT};
-__simd_vf__ __no_simd_vf_fusion__ inline void rms_norm_residual_0_reduce_0_nil_0_2_vf3(
+__simd_vf__ __no_simd_vf_fusion__ inline void rms_norm_residual_0_reduce_0_nil_0_2_vf2(
     __ubuf__ half* x_pass1_local,
     __ubuf__ half* residual_pass1_local,
     __ubuf__ float* broadcast_0_local,
@@ -676,7 +633,7 @@ __simd_vf__ __no_simd_vf_fusion__ inline void rms_norm_residual_0_reduce_0_nil_0
         residual_pass1_local + i * 64);
     Reg::Add(add_pass1_local_reg, x_pass1_local_reg, residual_pass1_local_reg, mask);
     // from: widen_pass1: Cast (/nodes/1)
-    Reg::Cast<float, half, rms_norm_residual_0_reduce_0_nil_0_2_vf3_cast0>(
+    Reg::Cast<float, half, rms_norm_residual_0_reduce_0_nil_0_2_vf2_cast0>(
         widen_pass1_local_reg,
         add_pass1_local_reg,
         mask);
@@ -684,7 +641,7 @@ __simd_vf__ __no_simd_vf_fusion__ inline void rms_norm_residual_0_reduce_0_nil_0
     Reg::LoadAlign(broadcast_0_local_reg, broadcast_0_local + i * 64);
     Reg::Mul(scale_local_reg, widen_pass1_local_reg, broadcast_0_local_reg, mask);
     // from: narrow: Cast (/nodes/7)
-    Reg::Cast<half, float, rms_norm_residual_0_reduce_0_nil_0_2_vf3_cast1>(
+    Reg::Cast<half, float, rms_norm_residual_0_reduce_0_nil_0_2_vf2_cast1>(
         narrow_local_reg,
         scale_local_reg,
         mask);
@@ -755,8 +712,6 @@ inline __aicore__ void rms_norm_residual_0_reduce_0_nil_0_2(
   tpipe.InitBuffer(widen_buf, static_cast<uint32_t>(widen_buf_bytes));
   tpipe.InitBuffer(add_pass1_buf, static_cast<uint32_t>(add_pass1_buf_bytes));
   tpipe.InitBuffer(mean_reducesum_part_buf, 32);
-  LocalTensor<float> mean_local = mean_buf.Get<float>();
-  LocalTensor<float> inverse_1_local = inverse_1_buf.Get<float>();
   LocalTensor<float> mean_reducesum_acc_local = mean_reducesum_acc_buf.Get<float>();
   LocalTensor<float> square_local = widen_buf.Get<float>();
   LocalTensor<float> mean_reducesum_part_local = mean_reducesum_part_buf.Get<float>();
@@ -764,11 +719,6 @@ inline __aicore__ void rms_norm_residual_0_reduce_0_nil_0_2(
   LocalTensor<float> inverse_2_local = mean_reducesum_acc_buf.Get<float>();
   LocalTensor<float> broadcast_0_local = widen_buf.Get<float>();
   LocalTensor<uint8_t> broadcast_0_tmp = add_pass1_buf.Get<uint8_t>();
-  // from: inverse_1: Duplicate, a step of Rsqrt (/nodes/5)
-  autofuse::rms_norm_residual_0_reduce_0_nil_0_2_vf0(
-      (__ubuf__ float*)mean_local.GetPhyAddr(),
-      (__ubuf__ float*)inverse_1_local.GetPhyAddr(),
-      static_cast<uint32_t>(1));
   for (int64_t z0b = 0; z0b < z0b_loop_size; z0b++) {
     const int64_t z0 = z0b + z0B * z0b_size;
     // from: mean_reducesum_acc: Duplicate, a step of ReduceMean (/nodes/3)
@@ -791,7 +741,7 @@ inline __aicore__ void rms_norm_residual_0_reduce_0_nil_0_2(
       // from: add: Add (/nodes/0)
       LocalTensor<half> hidden_local = hidden_queue.AllocTensor<half>();
       // from: square: Mul (/nodes/2)
-      autofuse::rms_norm_residual_0_reduce_0_nil_0_2_vf1(
+      autofuse::rms_norm_residual_0_reduce_0_nil_0_2_vf0(
           (__ubuf__ half*)x_local.GetPhyAddr(),
           (__ubuf__ half*)residual_local.GetPhyAddr(),
           (__ubuf__ half*)hidden_local.GetPhyAddr(),
@@ -819,7 +769,7 @@ inline __aicore__ void rms_norm_residual_0_reduce_0_nil_0_2(
     }
     PipeBarrier<PIPE_V>();
     // from: inverse_2: Div, a step of Rsqrt (/nodes/5)
-    autofuse::rms_norm_residual_0_reduce_0_nil_0_2_vf2(
+    autofuse::rms_norm_residual_0_reduce_0_nil_0_2_vf1(
         (__ubuf__ float*)mean_reducesum_acc_local.GetPhyAddr(),
         (__ubuf__ float*)inverse_2_local.GetPhyAddr(),
         static_cast<uint32_t>(1));
@@ -850,7 +800,7 @@ inline __aicore__ void rms_norm_residual_0_reduce_0_nil_0_2(
       weight_pass1_local = weight_pass1_queue.DeQue<half>();
       LocalTensor<half> out_local = hidden_queue.AllocTensor<half>();
       // from: weigh: Mul (/nodes/8)
-      autofuse::rms_norm_residual_0_reduce_0_nil_0_2_vf3(
+      autofuse::rms_norm_residual_0_reduce_0_nil_0_2_vf2(
           (__ubuf__ half*)x_pass1_local.GetPhyAddr(),
           (__ubuf__ half*)residual_pass1_local.GetPhyAddr(),
           (__ubuf__ float*)broadcast_0_local.GetPhyAddr(),

@@ -1,24 +1,6 @@
 namespace autofuse {
 
 __simd_vf__ __no_simd_vf_fusion__ inline void r_0_reduce_all_0_nil_0_nil_vf0(
-    __ubuf__ float* n1_local,
-    __ubuf__ float* n6_1_local,
-    uint32_t count) {
-  Reg::RegTensor<float> n1_local_reg, n6_1_local_reg;
-  Reg::MaskReg mask;
-  Reg::Duplicate(n1_local_reg, 5e+02f);
-  Reg::Duplicate(n6_1_local_reg, 1.0f);
-  const uint16_t steps = static_cast<uint16_t>((count + 63) / 64);
-  for (uint16_t i = 0; i < steps; ++i) {
-    mask = Reg::UpdateMask<float>(count);
-    // from: n1: Duplicate (/nodes/1)
-    Reg::StoreAlign(n1_local + i * 64, n1_local_reg, mask);
-    // from: n6_1: Duplicate (/nodes/6)
-    Reg::StoreAlign(n6_1_local + i * 64, n6_1_local_reg, mask);
-  }
-}
-
-__simd_vf__ __no_simd_vf_fusion__ inline void r_0_reduce_all_0_nil_0_nil_vf1(
     __ubuf__ float* x_local,
     __ubuf__ float* broadcast_2_local,
     __ubuf__ float* broadcast_3_local,
@@ -216,8 +198,6 @@ inline __aicore__ void r_0_reduce_all_0_nil_0_nil(
   tpipe.InitBuffer(n1_reducesum_buf, static_cast<uint32_t>(n1_reducesum_buf_bytes));
   tpipe.InitBuffer(n2_buf, static_cast<uint32_t>(x_queue_bytes));
   tpipe.InitBuffer(n4_reducesum_buf, static_cast<uint32_t>(n1_buf_bytes));
-  LocalTensor<float> n1_local = n1_buf.Get<float>();
-  LocalTensor<float> n6_1_local = n6_1_buf.Get<float>();
   LocalTensor<float> v_gamma_local = v_gamma_buf.Get<float>();
   LocalTensor<float> broadcast_2_local = broadcast_2_buf.Get<float>();
   LocalTensor<float> beta_local = beta_buf.Get<float>();
@@ -227,11 +207,6 @@ inline __aicore__ void r_0_reduce_all_0_nil_0_nil(
   DataCopyPad(v_gamma_local[0], v_gamma_gm[0], block0, autofuse::NoPad<float>());
   // from: gather_2: Load (/inputs/2)
   DataCopyPad(beta_local[0], beta_gm[0], block0, autofuse::NoPad<float>());
-  // from: n6_1: Duplicate (/nodes/6)
-  autofuse::r_0_reduce_all_0_nil_0_nil_vf0(
-      (__ubuf__ float*)n1_local.GetPhyAddr(),
-      (__ubuf__ float*)n6_1_local.GetPhyAddr(),
-      static_cast<uint32_t>(z0t_size));
   // from: broadcast_2: Broadcast (/nodes/9)
   {
     const auto id = tpipe.AllocEventID<HardEvent::MTE2_V>();
@@ -256,7 +231,7 @@ inline __aicore__ void r_0_reduce_all_0_nil_0_nil(
     x_local = x_queue.DeQue<float>();
     LocalTensor<float> y_local = y_queue.AllocTensor<float>();
     // from: n11: Add (/nodes/11)
-    autofuse::r_0_reduce_all_0_nil_0_nil_vf1(
+    autofuse::r_0_reduce_all_0_nil_0_nil_vf0(
         (__ubuf__ float*)x_local.GetPhyAddr(),
         (__ubuf__ float*)broadcast_2_local.GetPhyAddr(),
         (__ubuf__ float*)broadcast_3_local.GetPhyAddr(),

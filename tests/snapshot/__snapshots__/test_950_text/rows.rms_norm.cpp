@@ -1,28 +1,10 @@
 namespace autofuse {
 
-__simd_vf__ __no_simd_vf_fusion__ inline void r_0_reduce_all_0_nil_0_nil_vf0(
-    __ubuf__ float* n2_local,
-    __ubuf__ float* n4_1_local,
-    uint32_t count) {
-  Reg::RegTensor<float> n2_local_reg, n4_1_local_reg;
-  Reg::MaskReg mask;
-  Reg::Duplicate(n2_local_reg, 5e+02f);
-  Reg::Duplicate(n4_1_local_reg, 1.0f);
-  const uint16_t steps = static_cast<uint16_t>((count + 63) / 64);
-  for (uint16_t i = 0; i < steps; ++i) {
-    mask = Reg::UpdateMask<float>(count);
-    // from: n2: Duplicate (/nodes/2)
-    Reg::StoreAlign(n2_local + i * 64, n2_local_reg, mask);
-    // from: n4_1: Duplicate (/nodes/4)
-    Reg::StoreAlign(n4_1_local + i * 64, n4_1_local_reg, mask);
-  }
-}
-
-constexpr Reg::CastTrait r_0_reduce_all_0_nil_0_nil_vf1_cast0{
+constexpr Reg::CastTrait r_0_reduce_all_0_nil_0_nil_vf0_cast0{
     Reg::RegLayout::ZERO, Reg::SatMode::NO_SAT, Reg::MaskMergeMode::ZEROING, RoundMode::CAST_TRUNC};
-constexpr Reg::CastTrait r_0_reduce_all_0_nil_0_nil_vf1_cast1{
+constexpr Reg::CastTrait r_0_reduce_all_0_nil_0_nil_vf0_cast1{
     Reg::RegLayout::ZERO, Reg::SatMode::SAT, Reg::MaskMergeMode::ZEROING, RoundMode::CAST_TRUNC};
-__simd_vf__ __no_simd_vf_fusion__ inline void r_0_reduce_all_0_nil_0_nil_vf1(
+__simd_vf__ __no_simd_vf_fusion__ inline void r_0_reduce_all_0_nil_0_nil_vf0(
     __ubuf__ float* x_local,
     __ubuf__ float* broadcast_1_local,
     __ubuf__ float* n12_local,
@@ -157,44 +139,44 @@ __simd_vf__ __no_simd_vf_fusion__ inline void r_0_reduce_all_0_nil_0_nil_vf1(
     // from: n14: Cast (/nodes/14)
     Reg::Truncate<float, RoundMode::CAST_RINT>(n14_local_reg0, n13_local_reg0, all);
     // from: n14_1: Cast (/nodes/14)
-    Reg::Cast<half, float, r_0_reduce_all_0_nil_0_nil_vf1_cast0>(n14_1_local_reg0, n14_local_reg0, all);
+    Reg::Cast<half, float, r_0_reduce_all_0_nil_0_nil_vf0_cast0>(n14_1_local_reg0, n14_local_reg0, all);
     // from: n14_2: Cast (/nodes/14)
-    Reg::Cast<int8_t, half, r_0_reduce_all_0_nil_0_nil_vf1_cast1>(y_local_reg0, n14_1_local_reg0, all);
+    Reg::Cast<int8_t, half, r_0_reduce_all_0_nil_0_nil_vf0_cast1>(y_local_reg0, n14_1_local_reg0, all);
     Reg::StoreAlign<int8_t, Reg::StoreDist::DIST_PACK4_B32>(y_local + r * 512, y_local_reg0, all);
     Reg::Mul(n13_local_reg1, n7_local_reg1, n12_1_local_reg, all);
     Reg::Truncate<float, RoundMode::CAST_RINT>(n14_local_reg1, n13_local_reg1, all);
-    Reg::Cast<half, float, r_0_reduce_all_0_nil_0_nil_vf1_cast0>(n14_1_local_reg1, n14_local_reg1, all);
-    Reg::Cast<int8_t, half, r_0_reduce_all_0_nil_0_nil_vf1_cast1>(y_local_reg1, n14_1_local_reg1, all);
+    Reg::Cast<half, float, r_0_reduce_all_0_nil_0_nil_vf0_cast0>(n14_1_local_reg1, n14_local_reg1, all);
+    Reg::Cast<int8_t, half, r_0_reduce_all_0_nil_0_nil_vf0_cast1>(y_local_reg1, n14_1_local_reg1, all);
     Reg::StoreAlign<int8_t, Reg::StoreDist::DIST_PACK4_B32>(y_local + r * 512 + 64, y_local_reg1, all);
     Reg::Mul(n13_local_reg2, n7_local_reg2, n12_1_local_reg, all);
     Reg::Truncate<float, RoundMode::CAST_RINT>(n14_local_reg2, n13_local_reg2, all);
-    Reg::Cast<half, float, r_0_reduce_all_0_nil_0_nil_vf1_cast0>(n14_1_local_reg2, n14_local_reg2, all);
-    Reg::Cast<int8_t, half, r_0_reduce_all_0_nil_0_nil_vf1_cast1>(y_local_reg2, n14_1_local_reg2, all);
+    Reg::Cast<half, float, r_0_reduce_all_0_nil_0_nil_vf0_cast0>(n14_1_local_reg2, n14_local_reg2, all);
+    Reg::Cast<int8_t, half, r_0_reduce_all_0_nil_0_nil_vf0_cast1>(y_local_reg2, n14_1_local_reg2, all);
     Reg::StoreAlign<int8_t, Reg::StoreDist::DIST_PACK4_B32>(y_local + r * 512 + 128, y_local_reg2, all);
     Reg::Mul(n13_local_reg3, n7_local_reg3, n12_1_local_reg, all);
     Reg::Truncate<float, RoundMode::CAST_RINT>(n14_local_reg3, n13_local_reg3, all);
-    Reg::Cast<half, float, r_0_reduce_all_0_nil_0_nil_vf1_cast0>(n14_1_local_reg3, n14_local_reg3, all);
-    Reg::Cast<int8_t, half, r_0_reduce_all_0_nil_0_nil_vf1_cast1>(y_local_reg3, n14_1_local_reg3, all);
+    Reg::Cast<half, float, r_0_reduce_all_0_nil_0_nil_vf0_cast0>(n14_1_local_reg3, n14_local_reg3, all);
+    Reg::Cast<int8_t, half, r_0_reduce_all_0_nil_0_nil_vf0_cast1>(y_local_reg3, n14_1_local_reg3, all);
     Reg::StoreAlign<int8_t, Reg::StoreDist::DIST_PACK4_B32>(y_local + r * 512 + 192, y_local_reg3, all);
     Reg::Mul(n13_local_reg4, n7_local_reg4, n12_1_local_reg, all);
     Reg::Truncate<float, RoundMode::CAST_RINT>(n14_local_reg4, n13_local_reg4, all);
-    Reg::Cast<half, float, r_0_reduce_all_0_nil_0_nil_vf1_cast0>(n14_1_local_reg4, n14_local_reg4, all);
-    Reg::Cast<int8_t, half, r_0_reduce_all_0_nil_0_nil_vf1_cast1>(y_local_reg4, n14_1_local_reg4, all);
+    Reg::Cast<half, float, r_0_reduce_all_0_nil_0_nil_vf0_cast0>(n14_1_local_reg4, n14_local_reg4, all);
+    Reg::Cast<int8_t, half, r_0_reduce_all_0_nil_0_nil_vf0_cast1>(y_local_reg4, n14_1_local_reg4, all);
     Reg::StoreAlign<int8_t, Reg::StoreDist::DIST_PACK4_B32>(y_local + r * 512 + 256, y_local_reg4, all);
     Reg::Mul(n13_local_reg5, n7_local_reg5, n12_1_local_reg, all);
     Reg::Truncate<float, RoundMode::CAST_RINT>(n14_local_reg5, n13_local_reg5, all);
-    Reg::Cast<half, float, r_0_reduce_all_0_nil_0_nil_vf1_cast0>(n14_1_local_reg5, n14_local_reg5, all);
-    Reg::Cast<int8_t, half, r_0_reduce_all_0_nil_0_nil_vf1_cast1>(y_local_reg5, n14_1_local_reg5, all);
+    Reg::Cast<half, float, r_0_reduce_all_0_nil_0_nil_vf0_cast0>(n14_1_local_reg5, n14_local_reg5, all);
+    Reg::Cast<int8_t, half, r_0_reduce_all_0_nil_0_nil_vf0_cast1>(y_local_reg5, n14_1_local_reg5, all);
     Reg::StoreAlign<int8_t, Reg::StoreDist::DIST_PACK4_B32>(y_local + r * 512 + 320, y_local_reg5, all);
     Reg::Mul(n13_local_reg6, n7_local_reg6, n12_1_local_reg, all);
     Reg::Truncate<float, RoundMode::CAST_RINT>(n14_local_reg6, n13_local_reg6, all);
-    Reg::Cast<half, float, r_0_reduce_all_0_nil_0_nil_vf1_cast0>(n14_1_local_reg6, n14_local_reg6, all);
-    Reg::Cast<int8_t, half, r_0_reduce_all_0_nil_0_nil_vf1_cast1>(y_local_reg6, n14_1_local_reg6, all);
+    Reg::Cast<half, float, r_0_reduce_all_0_nil_0_nil_vf0_cast0>(n14_1_local_reg6, n14_local_reg6, all);
+    Reg::Cast<int8_t, half, r_0_reduce_all_0_nil_0_nil_vf0_cast1>(y_local_reg6, n14_1_local_reg6, all);
     Reg::StoreAlign<int8_t, Reg::StoreDist::DIST_PACK4_B32>(y_local + r * 512 + 384, y_local_reg6, all);
     Reg::Mul(n13_local_reg7, n7_local_reg7, n12_1_local_reg, all);
     Reg::Truncate<float, RoundMode::CAST_RINT>(n14_local_reg7, n13_local_reg7, all);
-    Reg::Cast<half, float, r_0_reduce_all_0_nil_0_nil_vf1_cast0>(n14_1_local_reg7, n14_local_reg7, all);
-    Reg::Cast<int8_t, half, r_0_reduce_all_0_nil_0_nil_vf1_cast1>(y_local_reg7, n14_1_local_reg7, all);
+    Reg::Cast<half, float, r_0_reduce_all_0_nil_0_nil_vf0_cast0>(n14_1_local_reg7, n14_local_reg7, all);
+    Reg::Cast<int8_t, half, r_0_reduce_all_0_nil_0_nil_vf0_cast1>(y_local_reg7, n14_1_local_reg7, all);
     Reg::StoreAlign<int8_t, Reg::StoreDist::DIST_PACK4_B32>(y_local + r * 512 + 448, y_local_reg7, all);
   }
 }
@@ -255,19 +237,12 @@ inline __aicore__ void r_0_reduce_all_0_nil_0_nil(
   tpipe.InitBuffer(n8_buf, static_cast<uint32_t>(n8_buf_bytes));
   tpipe.InitBuffer(n2_reducesum_buf, static_cast<uint32_t>(n2_reducesum_buf_bytes));
   tpipe.InitBuffer(n9_buf, static_cast<uint32_t>(scale_queue_bytes));
-  LocalTensor<float> n2_local = n2_buf.Get<float>();
-  LocalTensor<float> n4_1_local = n4_1_buf.Get<float>();
   LocalTensor<float> v_gamma_local = v_gamma_buf.Get<float>();
   LocalTensor<float> broadcast_1_local = broadcast_1_buf.Get<float>();
   LocalTensor<float> n12_local = v_gamma_buf.Get<float>();
   const DataCopyExtParams block0{1, 2000, 0, 0, 0};
   // from: gather_1: Load (/inputs/1)
   DataCopyPad(v_gamma_local[0], v_gamma_gm[0], block0, autofuse::NoPad<float>());
-  // from: n4_1: Duplicate (/nodes/4)
-  autofuse::r_0_reduce_all_0_nil_0_nil_vf0(
-      (__ubuf__ float*)n2_local.GetPhyAddr(),
-      (__ubuf__ float*)n4_1_local.GetPhyAddr(),
-      static_cast<uint32_t>(z0t_size));
   // from: broadcast_1: Broadcast (/nodes/7)
   {
     const auto id = tpipe.AllocEventID<HardEvent::MTE2_V>();
@@ -296,7 +271,7 @@ inline __aicore__ void r_0_reduce_all_0_nil_0_nil(
     LocalTensor<int8_t> y_local = y_queue.AllocTensor<int8_t>();
     LocalTensor<float> scale_local = scale_queue.AllocTensor<float>();
     // from: n11: Div (/nodes/11)
-    autofuse::r_0_reduce_all_0_nil_0_nil_vf1(
+    autofuse::r_0_reduce_all_0_nil_0_nil_vf0(
         (__ubuf__ float*)x_local.GetPhyAddr(),
         (__ubuf__ float*)broadcast_1_local.GetPhyAddr(),
         (__ubuf__ float*)n12_local.GetPhyAddr(),

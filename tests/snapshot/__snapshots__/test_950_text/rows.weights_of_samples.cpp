@@ -1,24 +1,6 @@
 namespace autofuse {
 
 __simd_vf__ __no_simd_vf_fusion__ inline void r_0_reduce_all_0_nil_1_nil_vf0(
-    __ubuf__ float* n1_local,
-    __ubuf__ float* n6_1_local,
-    uint32_t count) {
-  Reg::RegTensor<float> n1_local_reg, n6_1_local_reg;
-  Reg::MaskReg mask;
-  Reg::Duplicate(n1_local_reg, 5e+02f);
-  Reg::Duplicate(n6_1_local_reg, 1.0f);
-  const uint16_t steps = static_cast<uint16_t>((count + 63) / 64);
-  for (uint16_t i = 0; i < steps; ++i) {
-    mask = Reg::UpdateMask<float>(count);
-    // from: n1: Duplicate (/nodes/1)
-    Reg::StoreAlign(n1_local + i * 64, n1_local_reg, mask);
-    // from: n6_1: Duplicate (/nodes/6)
-    Reg::StoreAlign(n6_1_local + i * 64, n6_1_local_reg, mask);
-  }
-}
-
-__simd_vf__ __no_simd_vf_fusion__ inline void r_0_reduce_all_0_nil_1_nil_vf1(
     __ubuf__ float* x_local,
     __ubuf__ float* v_gamma_local,
     __ubuf__ float* beta_local,
@@ -215,13 +197,6 @@ inline __aicore__ void r_0_reduce_all_0_nil_1_nil(
   tpipe.InitBuffer(n1_reducesum_buf, static_cast<uint32_t>(n1_reducesum_buf_bytes));
   tpipe.InitBuffer(n2_buf, static_cast<uint32_t>(x_queue_bytes));
   tpipe.InitBuffer(n4_reducesum_buf, static_cast<uint32_t>(n1_buf_bytes));
-  LocalTensor<float> n1_local = n1_buf.Get<float>();
-  LocalTensor<float> n6_1_local = n6_1_buf.Get<float>();
-  // from: n6_1: Duplicate (/nodes/6)
-  autofuse::r_0_reduce_all_0_nil_1_nil_vf0(
-      (__ubuf__ float*)n1_local.GetPhyAddr(),
-      (__ubuf__ float*)n6_1_local.GetPhyAddr(),
-      static_cast<uint32_t>(z1t_size));
   for (int64_t z0z1Tb = 0; z0z1Tb < z0z1Tb_loop_size; z0z1Tb++) {
     const int64_t z0z1T = z0z1Tb + z0z1TB * z0z1Tb_size;
     const int64_t z1T = autofuse::Mod(z0z1T, autofuse::CeilDiv(100, z1t_size));
@@ -247,7 +222,7 @@ inline __aicore__ void r_0_reduce_all_0_nil_1_nil(
     beta_local = beta_queue.DeQue<float>();
     LocalTensor<float> y_local = y_queue.AllocTensor<float>();
     // from: n11: Add (/nodes/11)
-    autofuse::r_0_reduce_all_0_nil_1_nil_vf1(
+    autofuse::r_0_reduce_all_0_nil_1_nil_vf0(
         (__ubuf__ float*)x_local.GetPhyAddr(),
         (__ubuf__ float*)v_gamma_local.GetPhyAddr(),
         (__ubuf__ float*)beta_local.GetPhyAddr(),
