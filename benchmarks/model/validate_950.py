@@ -1,11 +1,12 @@
-"""What the vendor published for Ascend 950 beside what the model says for the same form of a function on registers.
+"""What the vendor published for Ascend 950 beside what the model says for the same form of a function or kernel.
 
     python benchmarks/model/validate_950.py            a Markdown table, errors, and what is left out
     python benchmarks/model/validate_950.py --fit      the same with the two assumed figures fitted again
     python benchmarks/model/validate_950.py --json
 
 Rows are in ``published_950.toml``, as steps of the vector unit.  Their cycles are those of ``autofuse run --trace``
-(``autofuse.twin.timed.pricing.on_registers``), in columns:
+(``autofuse.twin.timed.pricing.on_registers``); a whole kernel is what the cost model says of these steps and of its
+copies (``autofuse.schedule.cost.cost.evaluate``).  Columns:
 
 - ``model``: with loops that begin within a function, operations that wait for the one before, and two of them that
   begin in a cycle, as the vendor's documents say, by the figures of the same file;
@@ -31,6 +32,16 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from autofuse.schedule.cost.cost import (
+    Body,
+    Call,
+    Copy,
+    Loop,
+    Reach,
+    Traffic,
+    Work,
+    evaluate,
+)
 from autofuse.targets import TargetSpec, load_chip
 from autofuse.twin.timed.pricing import on_registers
 
@@ -41,6 +52,7 @@ else:
 
 __all__ = [
     "COUNTS",
+    "Copies",
     "Figures",
     "Left",
     "Published",
@@ -121,8 +133,54 @@ class Piece:
 
 
 @dataclass(frozen=True, slots=True)
+class Copies:
+    """What a kernel has beside the steps of its cores' vector units.
+
+    Attributes:
+        cores: cores that take part.
+        tiles: of a core, each of which is loaded, computed and stored.
+        load, store: bytes of a tile.
+        rows: of a tile, which may lie apart in GM.
+        buffers: of each queue.
+        once: bytes that each core loads before its tiles, the same for all cores.
+        again: bytes that come from L2 with each tile.
+    """
+
+    cores: int
+    tiles: int
+    load: int
+    store: int
+    rows: int = 1
+    buffers: int = 2
+    once: int = 0
+    again: int = 0
+
+    def cycles(self, vector: float, chip: TargetSpec) -> float:
+        """Cycles of the kernel, start included, whose cores' vector units take ``vector`` cycles."""
+        # The steps are already priced: a call of as many elements as take that long.
+        taken = Call(
+            "unary", vector / self.tiles * chip.vector["unary"].rate32, 32, calls=0, waits=0
+        )
+        loads = [Copy(1, self.rows, self.load // self.rows)]
+        loads += [Copy(1, 1, self.again, reach=Reach.L2)] if self.again else []
+        store = Copy(1, self.rows, self.store // self.rows)
+        same = Body((Copy(1, 1, self.once, reach=Reach.SAME_ORDER),)) if self.once else None
+        tiles = self.cores * self.tiles
+        traffic = Traffic(
+            read=tiles * self.load,
+            reread=tiles * self.again,
+            same_order=self.cores * self.once,
+            written=tiles * self.store,
+            cached=tiles * (self.load + self.store),
+        )
+        body = Body(tuple(loads), (taken,), (store,), self.buffers)
+        work = Work(self.cores, (Loop(body, self.tiles),), traffic, same)
+        return evaluate(work, chip).total * chip.clock_mhz
+
+
+@dataclass(frozen=True, slots=True)
 class Published:
-    """A figure with the steps of the vector unit behind it; see ``published_950.toml``."""
+    """A figure with the steps of a core behind it; see ``published_950.toml``.  ``copies``: of a whole kernel."""
 
     name: str
     form: str
@@ -133,6 +191,7 @@ class Published:
     gaps: int
     scalars: int
     pieces: tuple[Piece, ...]
+    copies: Copies | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -171,36 +230,46 @@ def _piece(of: Mapping[str, Any]) -> Piece:
 
 
 def _pieces(row: Mapping[str, Any]) -> Sequence[Mapping[str, Any]]:
-    """The pieces of a row: stated, or one for each call, or the row itself."""
+    """The pieces of a row: those stated and one for each call, or the row itself."""
     if "calls" not in row:
         return list(row.get("piece", [row]))
     functions, n = row["functions"], _number(row["registers"])
-    return [
+    calls = [
         {"functions": functions, "loads": of * n, "stores": n, "operations": {api: n}}
         for api, of in row["calls"]
     ]
+    return [*row.get("piece", []), *calls]
 
 
-def _row(row: Mapping[str, Any], units: Mapping[str, str]) -> Published:
+def _row(
+    row: Mapping[str, Any], figure: Mapping[str, Any], units: Mapping[str, str], *sizes: str
+) -> Published:
+    """A figure by the steps of a row; ``sizes``: what the figure says of copies."""
     return Published(
         row["name"],
         row["form"],
-        row["source"],
-        row.get("unit", units[row["source"]]),
-        float(row["published"]),
-        row.get("listed", True),
+        figure["source"],
+        figure.get("unit", units[figure["source"]]),
+        float(figure["published"]),
+        figure.get("listed", True),
         _number(row.get("gaps", 0)),
-        row.get("scalars", 0),
+        _number(row.get("scalars", 0)),
         tuple(map(_piece, _pieces(row))),
+        Copies(**{x: _number(figure[x]) for x in sizes}) if sizes else None,
     )
 
 
 def read(path: Path = ROWS) -> tuple[list[Published], list[Left], Figures]:
-    """The rows of a file, what it says is left out, and its figures."""
+    """The rows of a file, kernels last, what it says is left out, and its figures."""
     found = tomllib.loads(path.read_text(encoding="utf-8"))
     units = {s["name"]: s["unit"] for s in found["source"]}
     figures = Figures(**{name: f["value"] for name, f in found["figures"].items()})
-    return [_row(r, units) for r in found["row"]], [Left(**x) for x in found["left"]], figures
+    rows = [_row(r, r, units) for r in found["row"] if "published" in r]
+    for r in found["row"]:
+        if "kernel" in r:
+            sizes = r["kernel"].keys() - {"published", "source"}
+            rows.append(_row(r, r["kernel"], units, *sizes))
+    return rows, [Left(**x) for x in found["left"]], figures
 
 
 def cycles(row: Published, chip: TargetSpec, figures: Figures) -> float:
@@ -208,6 +277,7 @@ def cycles(row: Published, chip: TargetSpec, figures: Figures) -> float:
     m = chip.model
     found = m.vector_gap * row.gaps + m.scalar_read * row.scalars
     found += sum(piece.cycles(chip, figures) for piece in row.pieces)
+    found = row.copies.cycles(found, chip) if row.copies else found
     return found / chip.clock_mhz if row.unit == "us" else found
 
 
@@ -240,13 +310,14 @@ def one_at_a_time(rows: Sequence[Published], chip: TargetSpec, figures: Figures)
 def report(
     rows: Sequence[Published], chip: TargetSpec, figures: Figures
 ) -> dict[str, dict[str, float]]:
-    """Errors of the models, by the rows that they are of."""
+    """Errors of the models, by the rows that they are of: of vector units, and of whole kernels."""
     fitted, tested = halves(rows)
     parts = {
         "simulator": [*fitted, *tested],
         "fitted half": fitted,
         "other half": tested,
         "silicon": [r for r in rows if r.source == "silicon"],
+        "kernels": [r for r in rows if r.copies],
     }
     models = {
         "model": figures,
@@ -276,7 +347,8 @@ def table(rows: Sequence[Published], chip: TargetSpec, figures: Figures) -> str:
         "| --- | --- | --- | --- | --- | --- | --- | --- | --- |",
     ]
     for r in rows:
-        digits = 0 if r.unit == "cycles" else 2 if r.published < 10 else 1
+        whole = r.unit == "cycles" or r.published >= 1000
+        digits = 0 if whole else 2 if r.published < 10 else 1
         shown = [f"{r.published:.{digits}f} {r.unit}", r.source]
         for found in (cycles(r, chip, figures), cycles(r, chip, single)):
             shown += [f"{found:.{digits}f}", f"{100 * (found / r.published - 1):+.0f} %"]
