@@ -15,7 +15,7 @@ from autofuse.targets import load_target
 from autofuse.twin.run.compile import compile_kernel
 from autofuse.twin.run.kernel import TwinKernel
 
-pytestmark = [pytest.mark.sampled(2), pytest.mark.twin]
+pytestmark = [pytest.mark.sampled(4), pytest.mark.twin]
 
 CHIP = load_target("ascend910b1")
 F, H = "float32", "float16"
