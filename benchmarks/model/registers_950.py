@@ -3,7 +3,9 @@
     python benchmarks/model/registers_950.py examples/gallery/*.json    a Markdown table
     python benchmarks/model/registers_950.py --target ascend950dt examples/demo.json
     python benchmarks/model/registers_950.py --json examples/demo.json
+    python benchmarks/model/registers_950.py FOLDER --limit 100 --seed 1 --max-elements 1048576
 
+Of a folder, so many graphs are drawn, of those without a larger tensor than that; they are not listed.
 The same templates and tiles are generated twice: as they are for the chip, and for the chip without registers. Times
 are those of timed mode: a model, nothing was measured. Accesses are the tensors in UB that vector statements of all
 templates read or write.
@@ -13,17 +15,20 @@ from __future__ import annotations
 
 import argparse
 import json
+import random
 import statistics
 import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass, replace
+from itertools import islice
 from pathlib import Path
 
-from autofuse.api import build, timed
+from autofuse.api import build, read, timed
 from autofuse.base.diagnostics import AutofuseError
 from autofuse.codegen.ir.kernel_ir import Call, For, Stmt, VectorFunction
 from autofuse.codegen.lower.kernel import lower_templates
 from autofuse.codegen.passes import run_passes
+from autofuse.implgraph.expr.expression import product
 from autofuse.results import BuildResult
 from autofuse.schedule.cost.cost import NOTE
 from autofuse.targets import TargetSpec, load_chip
@@ -71,6 +76,23 @@ def _accesses(body: Sequence[Stmt]) -> int:
     return found
 
 
+def drawn(folder: Path, limit: int, seed: int, max_elements: int) -> list[Path]:
+    """Graphs of a folder that are read, and have no larger tensor than that."""
+    paths = sorted(folder.rglob("*.json"))
+    random.Random(seed).shuffle(paths)
+    return list(islice((p for p in paths if _is_small(p, max_elements)), limit))
+
+
+def _is_small(path: Path, max_elements: int) -> bool:
+    try:
+        graph = read(path)
+    except AutofuseError:
+        return False
+    sizes = {s.name: s.min if s.hint is None else s.hint for s in graph.symbols}
+    elements = [product(t.shape).evaluate(sizes) for t in graph.tensors.values()]
+    return max(elements, default=0) <= max_elements
+
+
 def rows(paths: Sequence[Path], chip: TargetSpec) -> Iterator[Row]:
     """A row per graph that is one kernel; the others are named on stderr."""
     plain = without_registers(chip)
@@ -100,11 +122,13 @@ def table(found: Sequence[Row]) -> str:
 
 
 def summary(found: Sequence[Row]) -> str:
-    """Median and worst ratio."""
+    """Least, median and worst ratio."""
     ratios = sorted(r.ratio for r in found)
-    middle, most = statistics.median(ratios), ratios[-1]
+    least, middle, most = ratios[0], statistics.median(ratios), ratios[-1]
+    changed = sum(r.functions_accesses < r.calls_accesses for r in found)
     return (
-        f"{len(found)} graphs: {middle:.2f} of the time of calls in the middle, {most:.2f} at most"
+        f"{len(found)} graphs, {changed} of them with functions: {middle:.2f} of the time of calls in the middle, "
+        f"{least:.2f} at least, {most:.2f} at most"
     )
 
 
@@ -118,17 +142,27 @@ def main() -> int:
         "--target", default=CHIP, help=f"a target with registers, {CHIP} unless told"
     )
     parser.add_argument("--json", action="store_true")
+    parser.add_argument("--limit", type=int, default=100, help="graphs of a folder (default 100)")
+    parser.add_argument("--seed", type=int, default=0, help="of what is drawn from a folder")
+    parser.add_argument(
+        "--max-elements", type=int, default=1 << 20, help="of a tensor of these (default 2**20)"
+    )
     args = parser.parse_args()
     chip = load_chip(args.target)
     if not chip.arch.vector_registers:
         parser.error(f"{chip.name} has no functions on registers")
-    found = list(rows(args.graphs, chip))
+    folders = [p for p in args.graphs if p.is_dir()]
+    paths = [p for p in args.graphs if p not in folders]
+    for folder in folders:
+        paths += drawn(folder, args.limit, args.seed, args.max_elements)
+    found = list(rows(paths, chip))
     if not found:
         return 1
     if args.json:
         print(json.dumps([asdict(r) for r in found], indent=1))
     else:
-        print(f"{table(found)}\n\n{summary(found)}\n{NOTE}")
+        listed = "" if folders else f"{table(found)}\n\n"
+        print(f"{listed}{summary(found)}\n{NOTE}")
     return 0
 
 

@@ -280,10 +280,9 @@ class _Steps:
         parts = [p for p in range(self.registers) if have == self._expected(source, p)]
         if not parts:
             return None
-        # All parts of a constant, or of copies of an element, are alike: the next one is meant, or the last one.
-        if len(parts) == 1:
-            part = parts[0]
-        else:
+        part = parts[0]
+        if len(parts) > 1:
+            # All parts of a constant, or of copies of an element, are alike: the next one is meant, or the last one.
             part = self.registers - 1 if step.op == "fill" else self._next(step.call)
         whole = self._whole(part)
         return _Value(self.f.calls[step.call].writes[0], None, frozenset({part}), clean=whole)

@@ -28,7 +28,8 @@ GRAPHS = [
     dataclasses.replace(
         g,
         inputs={
-            n: tuple({1024: 5, 4096: 5, 16384: 5, 256: 7}.get(e, e) for e in s) for n, s in g.inputs.items()
+            n: tuple({1024: 5, 4096: 5, 16384: 5, 256: 7}.get(e, e) for e in s)
+            for n, s in g.inputs.items()
         },
     )
     for g in compare_a5.graphs()
