@@ -135,10 +135,11 @@ def cases(
 ) -> list[Case]:
     """Ops with numbers, without those that eager refuses: too large for the type, or not in a range.
 
-    Nor those that a release of PyTorch has otherwise: before 2.13 Dynamo opens two into ops of which each rounds, and
-    eager's softshrink rounds once; before 2.14 a bound that is no number is passed on by some of eager's instructions.
+    Nor those that a release of PyTorch has otherwise: before 2.13 Dynamo opens two into ops of which each rounds;
+    before 2.14 eager's softshrink rounds once, and a bound that is no number is passed on by some of its instructions.
     """
-    old = ("addcmul_", "addcdiv_", "softshrink") if torch.__version__ < (2, 13) else ()
+    old = ("softshrink",) if torch.__version__ < (2, 14) else ()
+    old += ("addcmul_", "addcdiv_") if torch.__version__ < (2, 13) else ()
     out = []
     for (name, op), c in itertools.product(ops.items(), numbers):
         if name in old:
