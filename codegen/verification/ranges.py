@@ -107,17 +107,14 @@ def _row(kernel: Kernel, n: Node) -> CallRow | None:
     return find_call(n.op, kernel.arch)
 
 
-def _calls(kernel: Kernel) -> Iterator[tuple[Item, Call, Node, list[Expr]]]:
+def _calls(kernel: Kernel, *, fills: bool = False) -> Iterator[tuple[Item, Call, Node, list[Expr]]]:
+    """Calls with the nodes whose results they write; ``fills``: those that fill registers instead."""
     for item in kernel.items:
         s = item.stmt
-        if isinstance(s, Call) and not item.fills:
-            yield from _call(kernel, item, s)
-
-
-def _call(kernel: Kernel, item: Item, s: Call) -> Iterator[tuple[Item, Call, Node, list[Expr]]]:
-    node = kernel.maker(item, s.writes[0])
-    if node is not None:
-        yield item, s, node, [kernel.value(a.value) for a in s.args if isinstance(a, Count)]
+        if isinstance(s, Call) and item.fills == fills:
+            node = kernel.maker(item, s.writes[0])
+            if node is not None:
+                yield item, s, node, [kernel.value(a.value) for a in s.args if isinstance(a, Count)]
 
 
 def calls_match_their_nodes(kernel: Kernel) -> Iterator[Finding]:
@@ -151,14 +148,11 @@ def calls_match_their_nodes(kernel: Kernel) -> Iterator[Finding]:
         if (set(s.writes), set(s.reads)) != _touched(kernel, n, s, have):
             yield Finding(f"{s.api} states other reads and writes than its operands", n.name)
     filled = set[str]()
-    for item in (i for i in kernel.items if i.fills and isinstance(i.stmt, Call)):
-        for _, s, n, _ in _call(kernel, item, item.stmt):
-            filled.add(n.name)
-            row = _row(kernel, n)
-            if row is None or row.api != s.api or s.reads or not _same_constants(kernel, s, n):
-                yield Finding(
-                    f"a register is filled in place of {n.name}, which is another", n.name
-                )
+    for _, s, n, _ in _calls(kernel, fills=True):
+        filled.add(n.name)
+        row = _row(kernel, n)
+        if row is None or row.api != s.api or s.reads or not _same_constants(kernel, s, n):
+            yield Finding(f"a register is filled in place of {n.name}, which is another", n.name)
     in_ub = {x for i in kernel.items for x in i.reads_in_ub}
     for n in kernel.impl.nodes:
         if n.api is None or n.api.unit != "Vector" or n.name in seen:

@@ -238,4 +238,4 @@ def test_another_number_in_a_register_is_found() -> None:
 
     assert findings(m, lambda f: f, calls_match_their_nodes) == []
     (said,) = findings(m, other, calls_match_their_nodes)
-    assert "in place of a, which is another" in said
+    assert "a register is filled in place of n_a" in said
