@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 from autofuse import api
+from autofuse.implgraph.ir.dtypes import BY_NAME, numpy_dtype
 from autofuse.results import BuildResult
 from autofuse.targets import load_target
 from autofuse.twin.run.compile import compile_kernel
@@ -135,3 +136,32 @@ def test_bytes_are_moved_as_halves_with_the_casts_of_the_architecture(
     assert any("RoundMode::CAST_RINT" in text for text in built.files.values())
     report = verify_kernel(built.files, built.graph, count=2, opt="-O0")
     assert report.ok, "\n".join(map(str, report.diagnostics))
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float16", "bfloat16"])
+@pytest.mark.parametrize("op", ["Tanh", "Erf"])
+def test_formulas_end_at_1_exactly(op: str, dtype: str) -> None:
+    """So that 1 is added to -1, and what is left is no factor of a large number: 0, in ops that round once at the end."""
+    nodes = [
+        {"name": "a", "op": op, "inputs": ["x"], "outputs": ["f"]},
+        {"name": "b", "op": "Add", "inputs": ["f", {"const": 1.0}], "outputs": ["g"]},
+        {"name": "c", "op": "Mul", "inputs": ["g", "x"], "outputs": ["h"]},
+    ]
+    graph = {
+        "schema": "autofuse.graph/1",
+        "name": "ends",
+        "inputs": [{"name": "x", "dtype": dtype, "shape": [64]}],
+        "nodes": nodes,
+        "outputs": ["f", "h"],
+    }
+    large = 6e4 if dtype == "float16" else 1e30
+    far = np.array([9.5, 11.0, 40.0, 1e3, large, np.inf], np.float32)
+    x = np.concatenate((far, -far, [np.nan], np.zeros(51))).astype(numpy_dtype(BY_NAME[dtype]))
+    built = api.build(graph, target=CHIP)
+    f, h = TwinKernel(compile_kernel(built.files, "ends"), built.graph)(x)
+    f, h = np.asarray(f, np.float32), np.asarray(h, np.float32)
+    assert (f[:6] == 1.0).all()
+    assert (f[6:12] == -1.0).all()
+    assert np.isnan(f[12])
+    assert (f[13:] == 0.0).all()
+    assert (h[6:11] == 0.0).all()
