@@ -88,13 +88,19 @@ def rows_take(
 
 
 def calls_take(
-    r: RowCalls, calls: Sequence[Call], dtypes: dict[str, DType], rows: float, chip: TargetSpec
+    r: RowCalls,
+    calls: Sequence[Call],
+    stores: Sequence[str],
+    dtypes: dict[str, DType],
+    rows: float,
+    chip: TargetSpec,
 ) -> float:
     """Cycles of a row of calls on UB, at least; those side by side on the same elements are one function.
 
     Args:
         r: what they do to rows.
         calls: these, in order.
+        stores: their results that are needed later.
         dtypes: of all tensors.
         rows: of a tile, at most.
         chip: the target.
@@ -113,7 +119,12 @@ def calls_take(
         else:
             found += _beside(s, r, bits, rows, chip)
         before = now
-    return found
+    # They load what none of them makes, and store what is needed later.
+    made = {s.writes[0] for s in calls} | r.constants
+    loaded = {x for s in calls for x in s.reads if x in r.full} - made
+    registers = -(-r.pitch // (chip.arch.vector_bytes // 4))
+    ports = PORTS["load"] * len(loaded) + PORTS["store"] * len(r.full.intersection(stores))
+    return max(found, ports * registers + _head(rows, chip))
 
 
 def _beside(s: Call, r: RowCalls, bits: int, rows: float, chip: TargetSpec) -> float:

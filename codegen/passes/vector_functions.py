@@ -9,7 +9,8 @@ takes results away behind it.  The longest run is taken that is one function:
 - no tensor stays longer than it is read, where others wait for its place in the queue: loads would stand still.
 
 A tensor that is filled once, with a number, is no operand: the function fills a register with it, before its loop.
-Where all that read it are functions, it is not filled in UB.
+One that holds copies of a row is none where a function goes through rows: it loads the row. Where all that read them
+are functions, they are not made in UB.
 
 No barrier is needed inside, for no address in UB is written and then read there.
 """
@@ -56,11 +57,16 @@ from autofuse.codegen.passes.register_calls import (
     registers_needed,
     stated_count,
 )
-from autofuse.codegen.passes.row_calls import RowCalls, row_calls, row_in_registers
+from autofuse.codegen.passes.row_calls import (
+    RowCalls,
+    counts_of_rows,
+    row_calls,
+    row_in_registers,
+)
 from autofuse.codegen.passes.row_costs import calls_take, rows_take
 from autofuse.codegen.passes.row_places import stored_too_early
 from autofuse.codegen.passes.row_steps import kept_steps, steps_need, stored_between, streamed_steps
-from autofuse.implgraph.expr.expression import Expr
+from autofuse.implgraph.expr.expression import Expr, divide_exact
 from autofuse.implgraph.ir.dtypes import DType
 from autofuse.implgraph.ir.frozen import replace
 from autofuse.targets import Architecture, TargetSpec
@@ -93,7 +99,8 @@ class FormVectorFunctions:
         known = _Known(fn, fn.arch, fn.chip)
         body = known.block(fn.body)
         read = _read_in_ub(body)
-        dead = {id(s) for x, s in known.fills.items() if x not in read}
+        made = known.fills | known.copies
+        dead = {id(s) for x, s in made.items() if x not in read}
         if dead:
             known.made = 0
             without = known.block(_dropped(fn.body, dead))
@@ -135,10 +142,19 @@ class _Known:
                 self.buffers[s.name] = s.buf_num
         #: Tensors that hold one number, and what fills them.
         self.fills: dict[str, Call] = {}
+        #: Those that hold copies of one row, which stays where it is, and what copies it.
+        self.copies: dict[str, Call] = {}
+        once = {id(s) for s in fn.body}
         for here in written.values():
             s = here[0]
-            if len(here) == 1 and isinstance(s, Call) and _fills(s) and s.writes[0] in self.places:
+            if len(here) > 1 or not isinstance(s, Call) or s.writes[0] not in self.places:
+                continue
+            if _fills(s):
                 self.fills[s.writes[0]] = s
+            elif s.api == "Broadcast" and s.form == "Outer" and id(s) in once:
+                of = written.get(self.place(s.reads[0]), [])
+                if s.reads[0] in self.places and len(of) == 1 and id(of[0]) in once:
+                    self.copies[s.writes[0]] = s
 
     def place(self, local: str) -> str:
         """What holds the bytes of a tensor."""
@@ -190,7 +206,7 @@ class _Known:
         self, body: tuple[Stmt, ...], start: int, shared: frozenset[str], kind: type[_Run]
     ) -> tuple[_Run, int] | None:
         """The longest function that begins with a call, and the place behind it."""
-        ends: list[int] = []
+        ends = [start + 1] if kind.alone(body[start], self) else []
         for at in range(start + 1, len(body)):
             s = body[at]
             if kind.takes(s, self.dtypes, self.arch):
@@ -232,6 +248,11 @@ class _Run:
     def takes(s: Stmt, dtypes: dict[str, DType], arch: Architecture) -> bool:
         """Whether a statement is a call that such a function can have."""
         return isinstance(s, Call) and in_registers(s, dtypes, arch)
+
+    @staticmethod
+    def alone(s: Stmt, known: _Known) -> bool:
+        """Whether one call may be such a function by itself."""
+        return False
 
     def arrange(self) -> bool:
         """Puts what moves tensors before or behind the function; False where neither is right."""
@@ -398,9 +419,15 @@ class _RowRun(_Run):
             row_in_registers(s, dtypes, arch) or in_registers(s, dtypes, arch)
         )
 
+    @staticmethod
+    def alone(s: Stmt, known: _Known) -> bool:
+        """Whether one call may be such a function by itself: if it loads a row in the place of its copies."""
+        return isinstance(s, Call) and any([x in known.copies for x in s.reads])
+
     def resolve(self) -> bool:
         """Finds what is loaded and stored, and the steps of a row; False where that is not one function."""
         self.fill()
+        self.copy()
         dtypes, arch = self.known.dtypes, self.known.arch
         r = row_calls(self.calls, dtypes, arch)
         if r is None:
@@ -422,10 +449,25 @@ class _RowRun(_Run):
         if chip is None:
             return True
         most = self._rows_at_most(r, chip)
-        calls = calls_take(r, self.calls[self.filled :], dtypes, most, chip)
+        calls = calls_take(r, self.calls[self.filled :], self.stores, dtypes, most, chip)
         if any([isinstance(s, RowLoop) for s in steps]):
             calls *= STREAMED_IN
         return rows_take(steps, self.calls, most, chip) <= calls
+
+    def copy(self) -> None:
+        """Puts what copies a row to all rows before its readers, for as many rows as these have."""
+        written = {s.writes[0] for s in self.calls}
+        for s in tuple(self.calls):
+            for x in s.reads:
+                made = self.known.copies.get(x)
+                rows = made and _rows_of(s, made)
+                if made is None or rows is None or x in written:
+                    continue
+                one, _, pitch = [a for a in made.args if isinstance(a, Count)]
+                self.calls.insert(0, replace(made, args=(*made.args[:2], one, Count(rows), pitch)))
+                self.notes.insert(0, ())
+                self.filled += 1
+                written.add(x)
 
     def _rows_at_most(self, r: RowCalls, chip: TargetSpec) -> float:
         """How many rows UB has room for: each has a place in every buffer of the tensors of the calls."""
@@ -510,6 +552,14 @@ def _dropped(body: tuple[Stmt, ...], dead: set[int]) -> tuple[Stmt, ...]:
         else:
             out.append(replace(s, body=_dropped(s.body, dead)) if isinstance(s, For) else s)
     return tuple(out)
+
+
+def _rows_of(s: Call, made: Call) -> Expr | None:
+    """How many of the rows that are copied a call on elements goes through; None where it is no number of rows."""
+    have, counts = s.args[-1], [a.value for a in made.args if isinstance(a, Count)]
+    if not isinstance(have, Count) or counts_of_rows(s) is not None or len(counts) != 3:
+        return None
+    return divide_exact(have.value, counts[2]) if counts[0] == 1 else None
 
 
 def _fills(s: Call) -> bool:

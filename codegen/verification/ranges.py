@@ -151,7 +151,9 @@ def calls_match_their_nodes(kernel: Kernel) -> Iterator[Finding]:
     for _, s, n, _ in _calls(kernel, fills=True):
         filled.add(n.name)
         row = _row(kernel, n)
-        if row is None or row.api != s.api or s.reads or not _same_constants(kernel, s, n):
+        of = [kernel.local_of(x) for x in n.inputs if kernel.nodes[x].op != "Scalar"]
+        one = [*s.reads] == of and (not of or s.form == "Outer")
+        if row is None or row.api != s.api or not one or not _same_constants(kernel, s, n):
             yield Finding(f"a register is filled in place of {n.name}, which is another", n.name)
     in_ub = {x for i in kernel.items for x in i.reads_in_ub}
     for n in kernel.impl.nodes:
@@ -190,6 +192,11 @@ def _touched(kernel: Kernel, n: Node, s: Call, have: list[str]) -> tuple[set[str
 
 def calls_cover_the_tile(kernel: Kernel) -> Iterator[Finding]:
     """The count of a call is that of its result in this tile, or that rounded up as the call asks for."""
+    for _item, s, n, counts in _calls(kernel, fills=True):
+        f = FUNCTIONS.get(s.api)
+        if f is not None and f.covers is not None:
+            # In place of copies for all tiles: those for the rows of this one.
+            yield from f.covers(Proof(kernel, s, n, counts, kernel.extent))
     for _item, s, n, counts in _calls(kernel):
         proof = Proof(kernel, s, n, counts, partial(_extent, kernel, n))
         want = proof.span(n.y)

@@ -141,7 +141,7 @@ def test_bytes_are_moved_as_halves_with_the_casts_of_the_architecture(
 @pytest.mark.parametrize("dtype", ["float32", "float16", "bfloat16"])
 @pytest.mark.parametrize("op", ["Tanh", "Erf"])
 def test_formulas_end_at_1_exactly(op: str, dtype: str) -> None:
-    """So that 1 is added to -1, and what is left is no factor of a large number: 0, in ops that round once at the end."""
+    """So that 1 added to -1 leaves nothing that a large number makes larger, where ops round at the end only."""
     nodes = [
         {"name": "a", "op": op, "inputs": ["x"], "outputs": ["f"]},
         {"name": "b", "op": "Add", "inputs": ["f", {"const": 1.0}], "outputs": ["g"]},

@@ -21,10 +21,11 @@ from row_graphs import (
 
 from autofuse import api
 from autofuse.codegen.backends.ascendc.emit_cpp import emit_function
-from autofuse.codegen.ir.kernel_ir import Call, For, RowLoop, RowStep
+from autofuse.codegen.ir.kernel_ir import Call, Count, For, RowLoop, RowStep
 from autofuse.codegen.ir.kernel_ir import VectorFunction as Function
 from autofuse.codegen.proofs.model import Kernel
 from autofuse.codegen.verification import verify_kernel
+from autofuse.codegen.verification.ranges import calls_cover_the_tile, calls_match_their_nodes
 from autofuse.implgraph.expr.expression import const
 
 #: The template whose tiles have whole rows.
@@ -424,3 +425,39 @@ def test_the_sum_of_a_number_in_all_registers_is_proved() -> None:
     fn, impl, built = made(graph([1, 77, 32, 1], "float32", nodes, ("y",)), template=WHOLE)
     assert [f.loads for f in functions(fn) if f.rows is not None] == [()]
     assert verify_kernel(fn, impl, built.graph, built.target) == []
+
+
+def _with_row(dtype: str = "float32", cols: int = 256) -> Made:
+    """A row that is added to all rows; the template has copies of it in UB."""
+    nodes = [node("y", "Add", "x", "w")]
+    return made(graph([64, cols], dtype, nodes, ("y",), w=(dtype, [cols])), template="row")
+
+
+@pytest.mark.parametrize("cols", [256, 250, 2000])
+def test_a_row_for_all_rows_is_loaded_in_the_place_of_its_copies(cols: int) -> None:
+    fn, impl, built = _with_row(cols=cols)
+    assert [s.api for s in calls(fn)] == []
+    (f,) = functions(fn)
+    assert f.loads == ("w_local", "x_local")
+    assert [s.api for s in f.calls[: f.fills]] == ["Broadcast"]
+    assert elements(f, "load") == 2 * -(-cols // 64)
+    assert verify_kernel(fn, impl, built.graph, built.target) == []
+
+
+def _copied(f: Function, **fields: object) -> Function:
+    first, *rest = f.calls
+    return replace(f, calls=(replace(first, **fields), *rest))
+
+
+def test_a_row_in_the_place_of_copies_of_another_is_found() -> None:
+    m = _with_row()
+    (f,) = functions(m[0])
+    first = f.calls[0]
+    assert findings(m, lambda f: f, calls_match_their_nodes) == []
+    other = findings(m, lambda f: _copied(f, reads=("x_local",)), calls_match_their_nodes)
+    assert any("a register is filled in place of" in text for text in other)
+    dst, src, one, rows, pitch = first.args
+    assert isinstance(rows, Count)
+    fewer = (dst, src, one, replace(rows, value=rows.value - 1), pitch)
+    assert findings(m, lambda f: _copied(f, args=fewer), calls_cover_the_tile) != []
+    assert findings(m, lambda f: f, calls_cover_the_tile) == []
