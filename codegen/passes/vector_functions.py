@@ -460,7 +460,7 @@ class _RowRun(_Run):
         for s in tuple(self.calls):
             for x in s.reads:
                 made = self.known.copies.get(x)
-                rows = made and _rows_of(s, made)
+                rows = None if made is None else _rows_of(s, made)
                 if made is None or rows is None or x in written:
                     continue
                 one, _, pitch = [a for a in made.args if isinstance(a, Count)]

@@ -151,9 +151,9 @@ def calls_match_their_nodes(kernel: Kernel) -> Iterator[Finding]:
     for _, s, n, _ in _calls(kernel, fills=True):
         filled.add(n.name)
         row = _row(kernel, n)
-        of = [kernel.local_of(x) for x in n.inputs if kernel.nodes[x].op != "Scalar"]
-        one = [*s.reads] == of and (not of or s.form == "Outer")
-        if row is None or row.api != s.api or not one or not _same_constants(kernel, s, n):
+        copied = tuple(kernel.local_of(x) for x in n.inputs if kernel.nodes[x].op != "Scalar")
+        same = s.reads == copied and (not copied or s.form == "Outer")
+        if row is None or row.api != s.api or not same or not _same_constants(kernel, s, n):
             yield Finding(f"a register is filled in place of {n.name}, which is another", n.name)
     in_ub = {x for i in kernel.items for x in i.reads_in_ub}
     for n in kernel.impl.nodes:
