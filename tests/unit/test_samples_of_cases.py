@@ -7,7 +7,7 @@ from collections import Counter
 from pathlib import Path
 
 FILE = "tests/e2e/twin/test_strided_on_twin.py"
-PARTS = 3
+PARTS = 6
 
 
 def cases(repo: Path, *words: str, **environment: str) -> Counter[str]:
