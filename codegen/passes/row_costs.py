@@ -122,7 +122,8 @@ def calls_take(
     # They load what none of them makes, and store what is needed later.
     made = {s.writes[0] for s in calls} | r.constants
     loaded = {x for s in calls for x in s.reads if x in r.full} - made
-    registers = -(-r.pitch // (chip.arch.vector_bytes // 4))
+    size = max(dtypes[x].itemsize for x in r.full if dtypes[x].kind != "m")
+    registers = r.pitch * size / chip.arch.vector_bytes
     ports = PORTS["load"] * len(loaded) + PORTS["store"] * len(r.full.intersection(stores))
     return max(found, ports * registers + _head(rows, chip))
 
