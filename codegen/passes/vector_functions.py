@@ -99,8 +99,7 @@ class FormVectorFunctions:
         known = _Known(fn, fn.arch, fn.chip)
         body = known.block(fn.body)
         read = _read_in_ub(body)
-        made = known.fills | known.copies
-        dead = {id(s) for x, s in made.items() if x not in read}
+        dead = {id(s) for x, s in known.fills.items() if x not in read}
         if dead:
             known.made = 0
             without = known.block(_dropped(fn.body, dead))
@@ -140,10 +139,8 @@ class _Known:
                 written.setdefault(self.place(local), []).append(s)
             if isinstance(s, InitBuffer):
                 self.buffers[s.name] = s.buf_num
-        #: Tensors that hold one number, and what fills them.
+        #: What makes tensors that hold one number, or copies of one row, which stays where it is.
         self.fills: dict[str, Call] = {}
-        #: Those that hold copies of one row, which stays where it is, and what copies it.
-        self.copies: dict[str, Call] = {}
         once = {id(s) for s in fn.body}
         for here in written.values():
             s = here[0]
@@ -151,10 +148,10 @@ class _Known:
                 continue
             if _fills(s):
                 self.fills[s.writes[0]] = s
-            elif s.api == "Broadcast" and s.form == "Outer" and id(s) in once:
+            elif id(s) in once and s.form == "Outer" and counts_of_rows(s) is not None:
                 of = written.get(self.place(s.reads[0]), [])
                 if s.reads[0] in self.places and len(of) == 1 and id(of[0]) in once:
-                    self.copies[s.writes[0]] = s
+                    self.fills[s.writes[0]] = s
 
     def place(self, local: str) -> str:
         """What holds the bytes of a tensor."""
@@ -309,16 +306,23 @@ class _Run:
         return True
 
     def fill(self) -> None:
-        """Puts what fills a tensor with a number before its readers, as long as the first of these."""
+        """Puts what makes a tensor of one number, or of copies, before its readers, as long as the first of these."""
         written = {s.writes[0] for s in self.calls}
         for s in tuple(self.calls):
             for x in s.reads:
                 made = self.known.fills.get(x)
-                if made is not None and x not in written:
-                    self.calls.insert(0, replace(made, args=(*made.args[:-1], s.args[-1])))
+                instead = None if made is None or x in written else self.instead(made, s)
+                if instead is not None:
+                    self.calls.insert(0, instead)
                     self.notes.insert(0, ())
                     self.filled += 1
                     written.add(x)
+
+    def instead(self, made: Call, reader: Call) -> Call | None:
+        """What fills registers with what a call makes in UB; None where the function has to load it."""
+        if made.api != "Duplicate":
+            return None
+        return replace(made, args=(*made.args[:-1], reader.args[-1]))
 
     def resolve(self) -> bool:
         """Finds what is loaded and stored; False where that is not one function."""
@@ -422,12 +426,12 @@ class _RowRun(_Run):
     @staticmethod
     def alone(s: Stmt, known: _Known) -> bool:
         """Whether one call may be such a function by itself: if it loads a row in the place of its copies."""
-        return isinstance(s, Call) and any([x in known.copies for x in s.reads])
+        made = [known.fills[x] for x in s.reads if x in known.fills] if isinstance(s, Call) else []
+        return any([m.api == "Broadcast" for m in made])
 
     def resolve(self) -> bool:
         """Finds what is loaded and stored, and the steps of a row; False where that is not one function."""
         self.fill()
-        self.copy()
         dtypes, arch = self.known.dtypes, self.known.arch
         r = row_calls(self.calls, dtypes, arch)
         if r is None:
@@ -454,20 +458,18 @@ class _RowRun(_Run):
             calls *= STREAMED_IN
         return rows_take(steps, self.calls, most, chip) <= calls
 
-    def copy(self) -> None:
-        """Puts what copies a row to all rows before its readers, for as many rows as these have."""
-        written = {s.writes[0] for s in self.calls}
-        for s in tuple(self.calls):
-            for x in s.reads:
-                made = self.known.copies.get(x)
-                rows = None if made is None else _rows_of(s, made)
-                if made is None or rows is None or x in written:
-                    continue
-                one, _, pitch = [a for a in made.args if isinstance(a, Count)]
-                self.calls.insert(0, replace(made, args=(*made.args[:2], one, Count(rows), pitch)))
-                self.notes.insert(0, ())
-                self.filled += 1
-                written.add(x)
+    def instead(self, made: Call, reader: Call) -> Call | None:
+        """The same; of copies of a row, those for the rows that the reader goes through."""
+        if made.api == "Duplicate":
+            return super().instead(made, reader)
+        have, (one, _, pitch) = reader.args[-1], made.args[2:]
+        assert isinstance(pitch, Count)
+        if not isinstance(have, Count) or counts_of_rows(reader) is not None:
+            return None
+        rows = divide_exact(have.value, pitch.value)
+        return (
+            None if rows is None else replace(made, args=(*made.args[:2], one, Count(rows), pitch))
+        )
 
     def _rows_at_most(self, r: RowCalls, chip: TargetSpec) -> float:
         """How many rows UB has room for: each has a place in every buffer of the tensors of the calls."""
@@ -552,14 +554,6 @@ def _dropped(body: tuple[Stmt, ...], dead: set[int]) -> tuple[Stmt, ...]:
         else:
             out.append(replace(s, body=_dropped(s.body, dead)) if isinstance(s, For) else s)
     return tuple(out)
-
-
-def _rows_of(s: Call, made: Call) -> Expr | None:
-    """How many of the rows that are copied a call on elements goes through; None where it is no number of rows."""
-    have, counts = s.args[-1], [a.value for a in made.args if isinstance(a, Count)]
-    if not isinstance(have, Count) or counts_of_rows(s) is not None or len(counts) != 3:
-        return None
-    return divide_exact(have.value, counts[2]) if counts[0] == 1 else None
 
 
 def _fills(s: Call) -> bool:

@@ -45,7 +45,6 @@ from autofuse.implgraph.ops.formulas.expansions import (
     scalar_form,
 )
 from autofuse.implgraph.ops.formulas.long_integers import or_long
-from autofuse.implgraph.ops.formulas.saturating import without_call
 from autofuse.implgraph.ops.formulas.vector_math import Formula
 from autofuse.implgraph.ops.row_kinds import elementwise
 from autofuse.implgraph.ops.rules import (
@@ -126,9 +125,12 @@ def _advanced(
 
 def _or_formula(op: str, fn: Formula, short: Formula) -> dict[str, Any]:
     """Fields of a row whose call an architecture may lack, with what stands in its place."""
-    source = "own quotient of polynomials, for architectures where no call is used"
-    formulas = {"expand": without_call(op, fn), "short": without_call(op, short)}
-    return formulas | {"promote": HALF, "source": source}
+    return {
+        "expand": saturating.without_call(op, fn),
+        "short": saturating.without_call(op, short),
+        "promote": HALF,
+        "source": "own polynomials, for architectures where no call is used",
+    }
 
 
 def _composite(name: str, fn: Callable[..., Any], expand: Any, **kw: Any) -> OpDef:
