@@ -1,5 +1,6 @@
 """The stages over a folder: what each needs, what it passes over, what a card that measures changes."""
 
+import importlib.util
 import json
 import random
 import re
@@ -56,7 +57,15 @@ class Verdicts:
 
 
 @pytest.fixture
-def verdicts(monkeypatch: pytest.MonkeyPatch) -> Verdicts:
+def installed() -> None:
+    """From check on a stage needs what kernels run in."""
+    if any(importlib.util.find_spec(name) is None for name in ("torch", "triton")):
+        pytest.skip("PyTorch or Triton is not installed")
+
+
+@pytest.fixture
+def verdicts(monkeypatch: pytest.MonkeyPatch, installed: None) -> Verdicts:
+    del installed
     found = Verdicts()
     monkeypatch.setattr(
         operators.Operator,
@@ -187,6 +196,7 @@ def test_a_definition_that_was_edited_is_refused(options: Options) -> None:
     assert code(error) == "AF5010"
 
 
+@pytest.mark.usefixtures("installed")
 def test_a_folder_of_another_version_is_refused(options: Options) -> None:
     stages.describe(definition(), options)
     path = options.folder / states.STATE

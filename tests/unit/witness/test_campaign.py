@@ -105,6 +105,7 @@ def test_a_planted_digest_is_found(folder, on_twin, planted, word):
         assert "beside the twin      0 elements" in text
 
 
+@pytest.mark.twin
 def test_a_case_is_read_as_it_was_written(folder):
     case = packed.read_case(folder, "reduce_rows")
     assert (
@@ -117,6 +118,7 @@ def test_a_case_is_read_as_it_was_written(folder):
     assert packed.read_binary(folder, "nobody", "digest") is None
 
 
+@pytest.mark.twin
 def test_a_worker_that_is_lost_is_a_row_and_the_next_graph_gets_another(folder, tmp_path):
     worker = campaign.Worker(folder, 0, tmp_path / "cache", ())
     worker._cmd = [
