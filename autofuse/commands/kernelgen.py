@@ -278,7 +278,7 @@ def tune(
 @app.command(
     epilog=examples(
         "autofuse kernelgen log kernelgen-out/graph",
-        "autofuse kernelgen log kernelgen-out/graph --profile    on the card that tuned it",
+        "autofuse kernelgen log kernelgen-out/graph --profile    count on the card",
     )
 )
 def log(
