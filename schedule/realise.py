@@ -270,10 +270,11 @@ class Template:
             more = [*more, Condition(split.sizes[split.tiled], at_least=candidate.shortest)]
         conditions += [c for c in more if c not in conditions]
         _check_known(more)
-        if split.inner and not candidate.padded and not packed and not last.is_const:
+        aligned = not (candidate.padded or candidate.permuting or packed)
+        if split.inner and aligned and not last.is_const:
             conditions.append(Condition(last, alignment(g, g.order[-1])))
         middle = product(placed.layout.split.sizes[a] for a in split.inner[:-1])
-        rows_limited = bool(split.inner) and not packed
+        rows_limited = bool(split.inner) and not packed and not candidate.permuting
         tile_max = rows_within(g.target.arch.dma_block_count_max, middle) if rows_limited else None
         row_elements = product(placed.layout.extent(a) for a in split.vector if a != split.tile_in)
         return TilingSpec(

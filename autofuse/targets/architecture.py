@@ -37,6 +37,9 @@ class Architecture:
         dma_block_len_max: bytes of such a row.
         dma_blocks_max: blocks of a row, and between two, of a command that moves whole blocks.
         dma_gap_max: between two rows bytes of GM, or blocks of UB.
+        dma_dims: dimensions of a load with strides of its own in GM and in UB; 0: there is no such load.
+        dma_dim_max: elements along one of them, and between two in UB.
+        dma_dim_stride_max: elements between two in GM.
         cores_max: cores of a launch.
         vector_registers: registers of ``vector_bytes`` that generated functions can use; 0: there are none.
         mask_registers: those of a bit per byte of these.
@@ -71,6 +74,9 @@ class Architecture:
     dma_block_len_max: int
     dma_blocks_max: int
     dma_gap_max: int
+    dma_dims: int
+    dma_dim_max: int
+    dma_dim_stride_max: int
     cores_max: int
     vector_registers: int
     mask_registers: int
@@ -116,6 +122,9 @@ def read_architecture(text: str) -> Architecture:
     values: dict[str, object] = {
         "vector_registers": 0,
         "mask_registers": 0,
+        "dma_dims": 0,
+        "dma_dim_max": 0,
+        "dma_dim_stride_max": 0,
         "has_card_headers": False,
     }
     values |= {**doc["architecture"], **{f.name: f.value for f in limits}}

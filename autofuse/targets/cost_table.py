@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, fields
+from dataclasses import MISSING, dataclass, fields
 
 __all__ = ["UNITS", "CostTable"]
 
@@ -17,6 +17,8 @@ class CostTable:
         tiling_load: cycles until tiling data in GM have been read, with the entry that keeps them there.
         load_issue, store_issue: cycles that a DMA command takes beside its bytes, also when others wait behind it.
         load_latency: cycles from a load to its first byte, seen where nothing hides them.
+        dims_issue, dims_rate: cycles of a load with several dimensions beside its bytes, and bytes per cycle; 0 where
+            there is none.
         row: cycles of one row of a strided copy beside its bytes.
         short_row: bytes that a row of less than 32 bytes counts for.
         load_core_rate, hot_core_rate, store_core_rate: most bytes per cycle that one core reads from memory, reads
@@ -59,6 +61,8 @@ class CostTable:
     vector_fused: float
     loop: float
     scalar_read: float
+    dims_issue: float = 0.0
+    dims_rate: float = 0.0
 
     @classmethod
     def read(cls, values: Mapping[str, float]) -> CostTable:
@@ -67,12 +71,14 @@ class CostTable:
         Raises:
             ValueError: a figure is missing, unknown, or not a positive number where it has to be one.
         """
+        values = {f.name: f.default for f in fields(cls) if f.default is not MISSING} | dict(values)
         names = {f.name for f in fields(cls)}
         if names != values.keys():
             odd = ", ".join(sorted(names ^ values.keys()))
             raise ValueError(f"table model: missing or unknown {odd}")
         for name, value in values.items():
-            least = 0.0 if UNITS[name] == "cycles" or name == "vector_fused" else 1e-9
+            may_be_0 = UNITS[name] == "cycles" or name in ("vector_fused", "dims_rate")
+            least = 0.0 if may_be_0 else 1e-9
             if not least <= value < float("inf"):
                 raise ValueError(f"table model: {name} is {value}")
         return cls(**{k: float(v) for k, v in values.items()})
@@ -103,4 +109,6 @@ UNITS: Mapping[str, str] = {
     "vector_fused": "",
     "loop": "cycles",
     "scalar_read": "cycles",
+    "dims_issue": "cycles",
+    "dims_rate": "B/cycle",
 }

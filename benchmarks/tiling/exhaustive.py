@@ -90,6 +90,7 @@ def _form(form: BoundForm) -> Iterator[float]:
     for c in form.copies:
         yield from (c.body, c.route, c.number, *c.commands, *c.rows, *c.row_bytes)
         yield from (c.apart, c.tiles_apart, c.distinct, c.varies, c.varies_by_tile)
+        yield from (c.own_base, c.own_step)
     for v in form.calls:
         yield from (v.body, v.base, v.step, *v.along)
 

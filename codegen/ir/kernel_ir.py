@@ -9,7 +9,7 @@ from __future__ import annotations
 from enum import Enum
 from typing import Literal, TypeAlias
 
-from autofuse.implgraph.expr.expression import ZERO, Expr
+from autofuse.implgraph.expr.expression import ZERO, Expr, total
 from autofuse.implgraph.ir.dtypes import DType
 from autofuse.implgraph.ir.frozen import frozen
 from autofuse.implgraph.ir.graph import Position
@@ -31,6 +31,8 @@ __all__ = [
     "Count",
     "DeQue",
     "DmaBlock",
+    "DmaDim",
+    "DmaDims",
     "DmaLet",
     "EnQue",
     "EnumArg",
@@ -301,6 +303,36 @@ class DmaBlock:
     gm_gap: Expr
     ub_gap: Expr
 
+    def exprs(self) -> tuple[Expr, ...]:
+        """All fields."""
+        return self.count, self.length, self.gm_gap, self.ub_gap
+
+
+@frozen
+class DmaDim:
+    """One dimension of a load: iterations, strides in GM and in UB in elements."""
+
+    size: Expr
+    gm: Expr
+    ub: Expr
+
+
+@frozen
+class DmaDims:
+    """The dimensions of one load that has several, outermost first."""
+
+    dims: tuple[DmaDim, ...]
+
+    def exprs(self) -> tuple[Expr, ...]:
+        """All fields of all dimensions."""
+        return tuple(e for d in self.dims for e in (d.size, d.gm, d.ub))
+
+    @property
+    def last(self) -> tuple[Expr, Expr]:
+        """Elements from the first to the last one, in GM and in UB."""
+        gm = total((d.size - 1) * d.gm for d in self.dims)
+        return gm, total((d.size - 1) * d.ub for d in self.dims)
+
 
 @frozen
 class DmaLet:
@@ -315,7 +347,8 @@ class DmaLet:
 class CopyIn:
     """GM -> UB.  Offsets in elements.
 
-    ``pad``: DataCopyPad; otherwise DataCopy of whole 32-byte units.  ``block_name``: the DmaLet with this block.
+    ``pad``: DataCopyPad; otherwise DataCopy of whole 32-byte units, or of dimensions.  ``block_name``: the DmaLet with
+    this block.
     """
 
     local: str
@@ -323,7 +356,7 @@ class CopyIn:
     gm: str
     gm_offset: Expr
     dtype: DType
-    block: DmaBlock
+    block: DmaBlock | DmaDims
     pad: bool = True
     block_name: str = ""
 

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from autofuse.codegen.ir.kernel_ir import DmaBlock
+from autofuse.codegen.ir.kernel_ir import DmaBlock, DmaDim, DmaDims
 from autofuse.implgraph.expr.expression import ONE, ZERO, CeilDiv, Expr, FloorDiv
 from autofuse.implgraph.ir.frozen import frozen
 
-__all__ = ["Dim", "dma_block", "join_dims", "run_dims"]
+__all__ = ["Dim", "dma_block", "dma_dims", "join_dims", "run_dims"]
 
 
 @frozen
@@ -33,6 +33,14 @@ def dma_block(dims: Sequence[Dim], itemsize: int, block: int) -> DmaBlock:
         )
     count = dims[0].size if dims else ONE
     return DmaBlock(ONE, count * itemsize, ZERO, ZERO)
+
+
+def dma_dims(dims: Sequence[Dim]) -> DmaDims:
+    """The descriptor of a load of several dimensions, those joined that go on behind each other on both sides."""
+    out: list[Dim] = []
+    for d in reversed(dims):
+        _join(out, d)
+    return DmaDims(tuple(DmaDim(d.size, d.gm, d.ub) for d in out))
 
 
 def join_dims(dims: Sequence[Dim]) -> list[Dim]:

@@ -26,6 +26,7 @@ from autofuse.codegen.ir.kernel_ir import (
     CopyOut,
     DeQue,
     DmaBlock,
+    DmaDims,
     EnQue,
     For,
     Free,
@@ -47,7 +48,7 @@ from autofuse.codegen.ir.kernel_ir import (
     Sync,
     TilingField,
 )
-from autofuse.codegen.lower.dma import Dim, dma_block, join_dims, run_dims
+from autofuse.codegen.lower.dma import Dim, dma_block, dma_dims, join_dims, run_dims
 from autofuse.codegen.lower.names import Names, parameter_names
 from autofuse.codegen.lower.vector_calls import VectorCalls
 from autofuse.implgraph.expr.expression import (
@@ -64,6 +65,7 @@ from autofuse.implgraph.ir.fusion import FusionGraph
 from autofuse.implgraph.ir.graph import Axis, AxisType, BufferPlan, ImplGraph, Node
 from autofuse.schedule.axes.result import ScheduleResult
 from autofuse.schedule.cost.cache_hints import bypass_bytes
+from autofuse.schedule.placement.permutation import is_permuted
 from autofuse.schedule.placement.picking import beyond, is_run
 from autofuse.schedule.placement.scan import goes_backwards
 from autofuse.targets import TargetSpec
@@ -71,7 +73,7 @@ from autofuse.targets import TargetSpec
 __all__ = ["lower_kernel", "lower_templates"]
 
 #: Offsets in GM and UB, the descriptor of a DMA command, and the loops around it.
-_Moved: TypeAlias = "tuple[Expr, Expr, DmaBlock, Sequence[tuple[str, Expr]]]"
+_Moved: TypeAlias = "tuple[Expr, Expr, DmaBlock | DmaDims, Sequence[tuple[str, Expr]]]"
 
 PIPE = "tpipe"
 
@@ -477,7 +479,7 @@ class _Lowering:
             indices = [a for a in y.vectorized_axis if stride[a] == ZERO]
         where = (y.dtype.itemsize, y.axis, y.repeats, y.strides, y.offset)
         lies = (*where, y.vectorized_axis, y.vectorized_strides)
-        key = (lies, whole, beyond(n) if is_run(n) else None, *indices)
+        key = (lies, whole, beyond(n) if is_run(n) else None, is_permuted(n), *indices)
         moved = self.moved.get(key)
         if moved is None:
             moved = self.moved[key] = self._moved(n, indices, whole=whole)
@@ -512,7 +514,7 @@ class _Lowering:
         if is_run(n):
             dims, first = run_dims(dims, beyond(n))
             offset = offset + first
-        else:
+        elif not is_permuted(n):
             dims = join_dims(dims)
         for a, s, r in zip(y.axis, y.strides, y.repeats, strict=True):
             if r.number == 1:
@@ -522,6 +524,8 @@ class _Lowering:
                 offset = offset + s * sym(self.extents.tile_out.name)
             elif a != self.extents.block_out.id and a not in y.vectorized_axis:
                 offset = offset + s * self.extents.index(a)
+        if is_permuted(n):
+            return offset, ZERO, dma_dims(dims), []
         inner, outer = dims[-2:], dims[:-2]
         if len(inner) == 2 and not self._gap_fits(
             inner[0], inner[1], n.y.dtype.itemsize, apart=is_run(n) or bool(n.attrs.get("overlap"))
@@ -569,11 +573,12 @@ class _Lowering:
             },
         }
 
-    def _dma(self, n: Node, local: str, gm: Expr, ub: Expr, block: DmaBlock) -> Stmt:
+    def _dma(self, n: Node, local: str, gm: Expr, ub: Expr, block: DmaBlock | DmaDims) -> Stmt:
+        where = local, ub, self.gm[n.name], gm, n.y.dtype
+        if isinstance(block, DmaDims):
+            return CopyIn(*where, block, pad=False)
         kind = CopyIn if n.op == "Load" else CopyOut
-        return kind(
-            local, ub, self.gm[n.name], gm, n.y.dtype, block, self.target.arch.has_datacopypad
-        )
+        return kind(*where, block, self.target.arch.has_datacopypad)
 
 
 _BYTES = DType("uint8", 8, "u", "uint8_t")

@@ -14,6 +14,7 @@ from autofuse.codegen.ir.kernel_ir import (
     CopyIn,
     CopyOut,
     DmaBlock,
+    DmaDims,
     DmaLet,
     For,
     IndexRead,
@@ -109,10 +110,12 @@ def _named(body: tuple[Stmt, ...], counters: dict[str, int]) -> tuple[Stmt, ...]
             pass
         elif isinstance(s, IndexRead):
             read.add(s.name)
-        elif isinstance(s, (CopyIn, CopyOut)) and s.pad:
+        elif isinstance(s, (CopyIn, CopyOut)) and (s.pad or isinstance(s.block, DmaDims)):
             if first is None:
                 first = len(out)
-            named = names.block(s.block, isinstance(s, CopyIn))
+            named = ""  # a load of several dimensions states them itself
+            if isinstance(s.block, DmaBlock):
+                named = names.block(s.block, isinstance(s, CopyIn))
             fixed = read.isdisjoint(s.gm_offset.symbols())
             offset = names.offset(s.gm_offset) if fixed else s.gm_offset
             s = replace(s, gm_offset=offset, block_name=named)

@@ -8,6 +8,8 @@ from typing import Any, get_args
 from autofuse.codegen.ir.kernel_ir import (
     Arg,
     DmaBlock,
+    DmaDim,
+    DmaDims,
     For,
     KernelFn,
     Let,
@@ -35,7 +37,7 @@ _PLAIN = frozenset(
 #: The other fields of a statement, or of a part of one.
 _MEMBERS: dict[type, tuple[str, ...]] = {
     kind: tuple(f.name for f in fields(kind) if f.type not in _PLAIN)
-    for kind in (*get_args(Stmt), *get_args(Arg), DmaBlock, Rows)
+    for kind in (*get_args(Stmt), *get_args(Arg), DmaBlock, DmaDim, DmaDims, Rows)
 }
 #: What uses a size or an index.
 _USING = frozenset(

@@ -38,6 +38,8 @@ from autofuse.codegen.ir.kernel_ir import (
     CopyIn,
     CopyOut,
     DmaBlock,
+    DmaDim,
+    DmaDims,
     DmaLet,
     EnQue,
     For,
@@ -103,7 +105,7 @@ class Item:
     inside: bool
     rows: tuple[tuple[str, Expr], ...] = ()
     values: tuple[Expr, ...] = ()
-    block: DmaBlock | None = None
+    block: DmaBlock | DmaDims | None = None
     number: int | None = None
     within: VectorFunction | None = None
 
@@ -342,7 +344,7 @@ class Kernel:
                 self._loop(s, at)
                 continue
             values: tuple[Expr, ...] = ()
-            block = None
+            block: DmaBlock | DmaDims | None = None
             if isinstance(s, Let):
                 values = (self._bind(s.name, self.value(s.value)),)
             elif isinstance(s, TilingField):
@@ -370,13 +372,20 @@ class Kernel:
                         )
                     )
                 values = (self.value(s.local_offset), self.value(s.gm_offset))
-                parts = (stated.count, stated.length, stated.gm_gap, stated.ub_gap)
-                count, length, gm_gap, ub_gap = map(self.value, parts)
-                block = DmaBlock(count, length, gm_gap, ub_gap)
+                block = self._block(stated)
             self.items.append(Item(s, inside, at.rows, values, block, at.number))
             if isinstance(s, VectorFunction):
                 of = Item(s, inside, at.rows, (), None, at.number, s)
                 self.items += [replace(of, stmt=call) for call in s.calls]
+
+    def _block(self, stated: DmaBlock | DmaDims) -> DmaBlock | DmaDims:
+        """A descriptor with the values of its fields."""
+        if isinstance(stated, DmaDims):
+            return DmaDims(
+                tuple(DmaDim(*map(self.value, (d.size, d.gm, d.ub))) for d in stated.dims)
+            )
+        parts = (stated.count, stated.length, stated.gm_gap, stated.ub_gap)
+        return DmaBlock(*map(self.value, parts))
 
     def _loop(self, s: For, at: Item) -> None:
         extent, rows = self.value(s.extent), at.rows
@@ -619,7 +628,7 @@ class Kernel:
         return sym(A) if axis == self.tile_in.id else self.axes[axis].size
 
 
-def at_loads(kernel: Kernel) -> Iterator[tuple[Item, CopyIn | CopyOut, DmaBlock]]:
+def at_loads(kernel: Kernel) -> Iterator[tuple[Item, CopyIn | CopyOut, DmaBlock | DmaDims]]:
     """All copies with their descriptors."""
     for item in kernel.items:
         if item.block is not None:

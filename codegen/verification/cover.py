@@ -15,7 +15,14 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
-from autofuse.codegen.ir.kernel_ir import WORKSPACE, CopyIn, CopyOut, GlobalDecl, IndexRead
+from autofuse.codegen.ir.kernel_ir import (
+    WORKSPACE,
+    CopyIn,
+    CopyOut,
+    DmaDims,
+    GlobalDecl,
+    IndexRead,
+)
 from autofuse.codegen.proofs.model import (
     Finding,
     Item,
@@ -119,7 +126,10 @@ def _of_copy(kernel: Kernel, item: Item) -> tuple[Expr, Expr, list[_Dim]]:
     assert block is not None
     size, unit = s.dtype.itemsize, kernel.arch.block_bytes
     ub, gm = item.values
-    dims: list[_Dim] = []
+    if isinstance(block, DmaDims):
+        dims = [_Dim(d.size, d.gm * size, d.ub * size) for d in block.dims]
+        return gm, ub, [*dims, _Dim(const(size), ONE, ONE)]
+    dims = []
     for var, extent in item.rows:
         at, then = {var: ZERO}, {var: ONE}
         gm_step = gm.substitute(then) - gm.substitute(at)
@@ -433,9 +443,12 @@ def loads_are_inside_their_tensor(kernel: Kernel) -> Iterator[Finding]:
         elements = elements + (ZERO if declared.offset is None else declared.offset)
         start = item.values[1]
         yield from kernel.at_least(start, ZERO, f"first element of {s.gm}", node, item)
-        end = start * size + block.length
-        if block.count != 1:
-            end = end + (block.count - 1) * (block.length + block.gm_gap)
+        if isinstance(block, DmaDims):
+            end = (start + block.last[0] + 1) * size
+        else:
+            end = start * size + block.length
+            if block.count != 1:
+                end = end + (block.count - 1) * (block.length + block.gm_gap)
         yield from kernel.at_least(elements * size, end, f"bytes of {s.gm}", node, item)
 
 

@@ -38,7 +38,7 @@ def _expressions_of(kernel: Kernel, item: Item) -> Iterator[tuple[Expr, str]]:
         if not e.is_const:
             yield e, node
     if item.block is not None:
-        for e in (item.block.count, item.block.length, item.block.gm_gap, item.block.ub_gap):
+        for e in item.block.exprs():
             if not e.is_const:
                 yield e, node
     if isinstance(s, Call):

@@ -13,6 +13,8 @@ from autofuse.codegen.ir.kernel_ir import (
     CopyIn,
     CopyOut,
     Count,
+    DmaBlock,
+    DmaDims,
     GetBuf,
     InitBuffer,
     LocalArg,
@@ -22,6 +24,7 @@ from autofuse.codegen.ir.kernel_ir import (
 )
 from autofuse.codegen.proofs.model import Finding, Item, Kernel, at_loads
 from autofuse.implgraph.expr.expression import (
+    ONE,
     ZERO,
     CeilDiv,
     Expr,
@@ -292,6 +295,10 @@ def copies_fit_their_buffers(kernel: Kernel) -> Iterator[Finding]:
         yield from kernel.at_least(at, ZERO, "UB address of a copy", node, item)
         unit = kernel.arch.block_bytes
         yield from kernel.multiple(at, unit, "UB address of a copy", node, item)
+        if isinstance(block, DmaDims):
+            end = at + (block.last[1] + 1) * s.dtype.itemsize
+            yield from kernel.at_least(room, end, f"bytes of {s.local} in a copy", node, item)
+            continue
         length = align_up(block.length, kernel.arch.block_bytes)
         end = at + length
         if block.count != 1:
@@ -306,6 +313,9 @@ def dma_fields_do_not_truncate(kernel: Kernel) -> Iterator[Finding]:
         yield Finding(f"the UB limit {limit} does not fit 32 bits")
     for item, s, block in at_loads(kernel):
         node = kernel.node_of(s.local)
+        if isinstance(block, DmaDims):
+            yield from _dims(kernel, block, node, item)
+            continue
         count, length = kernel.arch.dma_block_count_max, kernel.arch.dma_block_len_max
         room = kernel.nbytes.get(kernel.buffer_of(s.local), ZERO)
         yield from kernel.at_least(const(count), block.count, "blockCount", node, item)
@@ -320,17 +330,34 @@ def dma_fields_do_not_truncate(kernel: Kernel) -> Iterator[Finding]:
                 continue
             yield from kernel.at_least(const(gap_max), gap, what, node, item)
         if not s.pad:
-            yield from _whole_blocks(kernel, s, item)
+            yield from _whole_blocks(kernel, s, block, item)
 
 
-def _whole_blocks(kernel: Kernel, s: CopyIn | CopyOut, item: Item) -> Iterator[Finding]:
+def _dims(kernel: Kernel, block: DmaDims, node: str, item: Item) -> Iterator[Finding]:
+    """Dimensions are not empty, and each lies behind those inside of it in UB, so that no place is written twice."""
+    most, far, dims = kernel.arch.dma_dim_max, kernel.arch.dma_dim_stride_max, block.dims
+    if len(dims) > kernel.arch.dma_dims:
+        yield Finding(f"a load of {len(dims)} dimensions", node)
+    inside = ONE
+    for d in reversed(dims):
+        yield from kernel.at_least(d.size, ONE, "size of a dimension", node, item)
+        yield from kernel.at_least(const(most), d.size, "size of a dimension", node, item)
+        yield from kernel.at_least(d.gm, ZERO, "GM stride of a dimension", node, item)
+        yield from kernel.at_least(const(far), d.gm, "GM stride of a dimension", node, item)
+        yield from kernel.at_least(const(most), d.ub, "UB stride of a dimension", node, item)
+        yield from kernel.at_least(d.ub, inside, "UB stride of a dimension", node, item)
+        inside = inside + (d.size - 1) * d.ub
+
+
+def _whole_blocks(
+    kernel: Kernel, s: CopyIn | CopyOut, block: DmaBlock, item: Item
+) -> Iterator[Finding]:
     """DataCopy takes blocks, and its descriptor counts them."""
-    assert item.block is not None
     unit, most = kernel.arch.block_bytes, kernel.arch.dma_blocks_max
     node = kernel.node_of(s.local)
     for e, what in (
-        (item.block.length, "blockLen of DataCopy"),
-        (item.block.gm_gap, "GM gap of DataCopy"),
+        (block.length, "blockLen of DataCopy"),
+        (block.gm_gap, "GM gap of DataCopy"),
     ):
         yield from kernel.multiple(e, unit, what, node, item)
         room = kernel.nbytes.get(kernel.buffer_of(s.local), ZERO)

@@ -164,6 +164,7 @@ struct Copy {
     int64_t distinct = 0;      // bytes in GM that are touched, each counted once
     bool varies = false;       // other places along a loop that is not the one over tiles, ...
     bool varies_by_tile = false;  // ... and along that one
+    Cycles own;                // of its pipe, where they do not follow from commands, rows and bytes
     Reach reach = kMemory;     // with the length at hand; from so many places
     double places = 1;
     double whole = 0;          // bytes of all tiles, however the axis is cut; 0 where that is not what it depends on
@@ -466,6 +467,11 @@ private:
             const Copy& c = work_.copy[i];
             Run& run = c.body->run;
             const double count = AsDouble(c.count);
+            const double own = c.own.At(length);
+            if (own > 0) {
+                run.load += count * own;
+                continue;
+            }
             const double commands = AsDouble(c.commands.At(length));
             const int64_t rows = Max(c.rows.At(length), 1);
             const double billed = BilledRow(c, c.row_bytes.At(length), rows, apart) * AsDouble(c.count * rows);

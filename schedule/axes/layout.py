@@ -23,6 +23,8 @@ class Layout:
         pitches: those of padded axes, where rows start at blocks.
         longest: of a tile, where the template has a limit of its own.
         short: axes outside the innermost one that are short rows in GM; see :mod:`autofuse.schedule.placement.lacing`.
+        permuting: where loads bring elements to their places, the fewest elements of a tile; else 0.  See
+            :mod:`autofuse.schedule.placement.permutation`.
     """
 
     split: Split
@@ -30,6 +32,7 @@ class Layout:
     pitches: Mapping[int, Expr] = field(default_factory=dict)
     longest: int | None = None
     short: tuple[int, ...] = ()
+    permuting: int = 0
 
     def extent(self, axis: int) -> Expr:
         """Elements reserved along the axis."""

@@ -98,6 +98,7 @@ class Candidate:
         shortest, longest: limits of a tile, of which it is a multiple and which it does not exceed.
         fixed: the one length of all tiles, but of an axis that is shorter, and of the rest of one.
         short: axes inside the tile that are short rows in GM; see :mod:`autofuse.schedule.placement.lacing`.
+        permuting: loads bring elements to their places with a DMA of several dimensions.
         conditions: for which sizes alone it is meant.  Such a template gets no place that another one needs for other
             sizes.
     """
@@ -115,6 +116,7 @@ class Candidate:
     longest: int | None = None
     fixed: int | None = None
     short: tuple[int, ...] = ()
+    permuting: bool = False
     conditions: tuple[Condition, ...] = ()
 
 

@@ -71,6 +71,7 @@ class Copy:
         reach: of a load.
         places: of a ``SHARED`` load: how many places the cores start at; None: each at one of its own.
         directed: the scalar unit reads the place of each command from an index in UB.
+        permuted: commands of several dimensions, which go from element to element.
     """
 
     commands: int
@@ -80,6 +81,7 @@ class Copy:
     reach: Reach = Reach.MEMORY
     places: int | None = None
     directed: bool = False
+    permuted: bool = False
 
     @property
     def nbytes(self) -> int:
@@ -367,7 +369,9 @@ def _limit(
 def _busy(body: Body, cores: int, target: TargetSpec) -> _Busy:
     """Cycles of one iteration."""
     m = target.model
-    mte2 = sum(m.load_issue * c.commands + copy_cycles(c, cores, target) for c in body.loads)
+    mte2 = sum(
+        load_issue(c, target) * c.commands + copy_cycles(c, cores, target) for c in body.loads
+    )
     mte3 = sum(
         m.store_issue * c.commands + copy_cycles(c, cores, target, store=True) for c in body.stores
     )
@@ -389,6 +393,11 @@ def _busy(body: Body, cores: int, target: TargetSpec) -> _Busy:
     return _Busy(mte2, vector, mte3, scalar, held, period, max(alone, scalar), latency)
 
 
+def load_issue(copy: Copy, target: TargetSpec) -> float:
+    """Cycles that a command of a load takes beside its bytes."""
+    return target.model.dims_issue if copy.permuted else target.model.load_issue
+
+
 def copy_cycles(copy: Copy, cores: float, target: TargetSpec, *, store: bool = False) -> float:
     """Cycles that the bytes and rows of a Load or Store take on its pipe, without the issue of its commands.
 
@@ -399,6 +408,8 @@ def copy_cycles(copy: Copy, cores: float, target: TargetSpec, *, store: bool = F
         store: to GM; else from it.
     """
     m = target.model
+    if copy.permuted:
+        return copy.nbytes / m.dims_rate
     stored = min(m.store_core_rate, _share(m.write_gbs, cores, target))
     return _moved(copy, stored if store else _rate(copy, cores, target), target)
 

@@ -19,6 +19,7 @@ from autofuse.schedule.axes.rejection import TemplateRejectedError
 from autofuse.schedule.axes.tiling_axes import Candidate, GroupInput, Split, split_axes
 from autofuse.schedule.legal.ends import is_sink, is_source
 from autofuse.schedule.placement.broadcast import broadcast_steps
+from autofuse.schedule.placement.permutation import is_permuted, permuted_load
 from autofuse.schedule.placement.transposition import (
     by_elements,
     copied_by_elements,
@@ -95,7 +96,12 @@ def place(g: GroupInput, candidate: Candidate) -> Placed:
 
 def _place(g: GroupInput, candidate: Candidate, *, hoist: bool) -> Placed:
     split = split_axes(g, candidate.position)
-    layout = Layout(split, g.target.arch, _pitches(g, candidate, split))
+    layout = Layout(
+        split,
+        g.target.arch,
+        _pitches(g, candidate, split),
+        permuting=candidate.shortest if candidate.permuting else 0,
+    )
     views = Views(layout)
     nest = (split.block_out, split.block_in, *split.vector)
     stored = {i for n in g.nodes if n.op == "Store" for i in n.inputs}
@@ -131,7 +137,10 @@ def _place(g: GroupInput, candidate: Candidate, *, hoist: bool) -> Placed:
         made = [node]
         if n.op == "Load":
             single = copied_by_elements(n, g.nodes, layout)
-            made = [by_elements(node, layout)] if single else transposed_load(node, layout)
+            if layout.permuting:
+                made = [permuted_load(node, layout)]
+            else:
+                made = [by_elements(node, layout)] if single else transposed_load(node, layout)
             check_blocks(made[0], layout)
         elif n.op == "Store":
             made = transposed_store(node, placed[inputs[0]], layout)
@@ -173,7 +182,7 @@ def check_blocks(n: Node, layout: Layout) -> None:
     A DMA block is a run of neighbours in GM, and starts at a 32-byte address in UB.
     """
     y, axes = n.y, n.y.vectorized_axis
-    if not axes or is_relaid(n, layout.split.vector):
+    if not axes or is_relaid(n, layout.split.vector) or is_permuted(n):
         return
     gm = dict(zip(y.axis, y.strides, strict=True))
     if axes[-1] == layout.split.vector[-1] or axes[-1] in layout.pitches:

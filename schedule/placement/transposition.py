@@ -33,6 +33,7 @@ from autofuse.schedule.axes.rejection import TemplateRejectedError
 from autofuse.schedule.axes.tiling_axes import GroupInput, Split
 from autofuse.schedule.legal.casts import exact_mode
 from autofuse.schedule.placement.lacing import apart_view, dense_view, lacing, unlacing
+from autofuse.schedule.placement.permutation import is_permuted, stride_limits
 from autofuse.schedule.placement.picking import beyond, is_run, picked_load, run_step
 from autofuse.targets import Architecture
 
@@ -229,6 +230,8 @@ def copy_limits(
     conditions: list[Condition] = []
     longest: Expr | None = None
     for n in nodes:
+        if is_permuted(n):
+            conditions += stride_limits(n, ranges, g.target.arch)
         if n.op not in ("Load", "Store") or is_run(n) or not is_relaid(n, split.vector):
             continue
         y = n.y
@@ -289,6 +292,9 @@ def copy_rows(
         at: values of all symbols.
     """
     y = n.y
+    if is_permuted(n):
+        size = math.prod(extents[a].evaluate(at) for a in y.vectorized_axis)
+        return CopiedRows(1, 1, size, of_the_tile=False)
     gm = dict(zip(y.axis, y.strides, strict=True))
     tile_in = impl.tile(AxisType.TILE_IN).id
     dims: list[tuple[int, int, int]] = []

@@ -22,6 +22,7 @@ from autofuse.schedule.cost.cache_hints import bypass_bytes
 from autofuse.schedule.cost.cost import Conflict
 from autofuse.schedule.cost.device_calls import Issued, open_tile
 from autofuse.schedule.functions import issued
+from autofuse.schedule.placement.permutation import is_permuted
 from autofuse.schedule.placement.picking import beyond, is_run
 from autofuse.schedule.search.workload import conflicts
 from autofuse.targets import TargetSpec, VectorCost
@@ -105,6 +106,7 @@ class CopyForm:
         distinct: bytes that are touched, each counted once; 0 for the route ``AGAIN``.
         varying: sizes of the axes of loops along which it varies, beside that of the tiles, ...
         varies_by_tile: ... and whether along that one.
+        cycles: of its pipe as a weighted sum, where they do not follow from commands, rows and bytes.
     """
 
     body: int
@@ -118,6 +120,7 @@ class CopyForm:
     distinct: Expr
     varying: tuple[Expr, ...]
     varies_by_tile: bool
+    cycles: tuple[tuple[float, Affine], ...] = ()
 
     @property
     def count(self) -> int:
@@ -190,6 +193,7 @@ class CostForm:
             for a in (c.commands, c.rows, c.row_bytes):
                 out += a.exprs()
             out += [c.distinct, *c.varying, *c.tiles_apart]
+            out += [e for _, a in c.cycles for e in a.exprs()]
             out += [e for pair in c.apart for e in pair if e is not None]
         for call in self.calls:
             out += call.exprs()
@@ -363,7 +367,15 @@ class _FormReader:
             y, route = n.y, routes[n.name]
             where = (y.dtype.itemsize, y.axis, y.strides, y.offset)
             index = tuple((v.axis, v.strides) for v in self._indices(n))
-            lies = (is_run(n), beyond(n), *where, y.vectorized_axis, y.vectorized_strides, index)
+            lies = (
+                is_run(n),
+                beyond(n),
+                is_permuted(n),
+                *where,
+                y.vectorized_axis,
+                y.vectorized_strides,
+                index,
+            )
             lie = self.lies.setdefault(lies, len(self.lies))
             key = (lie, route is _AGAIN, n.name in self.awaited)
             number = self.copied.get(key)
@@ -413,7 +425,16 @@ class _FormReader:
             ZERO if route is _AGAIN else self._distinct(n) * item * step,
             tuple(dict.fromkeys(self.size[a] for a in sorted(own))),
             any(self.tile_out in self._parts_of(a) for a in moving),
+            self._own_cycles(n),
         )
+
+    def _own_cycles(self, n: Node) -> tuple[tuple[float, Affine], ...]:
+        """Cycles of a load of several dimensions, which goes from element to element."""
+        if not is_permuted(n):
+            return ()
+        m = self.target.model
+        by_element = six_digits(n.y.dtype.itemsize / m.dims_rate)
+        return (six_digits(m.dims_issue), SINGLE), (by_element, self._elements(n.y.vectorized_axis))
 
     def _indices(self, n: Node) -> list[TensorView]:
         """Of a Load: the index that says where it takes its elements, if there is one."""
@@ -435,6 +456,8 @@ class _FormReader:
     def _rows(self, n: Node) -> tuple[Affine, Affine, Affine]:
         """Rows of a copy, commands, and elements of a row; axes whose elements follow on each other are one."""
         y = n.y
+        if is_permuted(n):
+            return SINGLE, SINGLE, self._elements(y.vectorized_axis)
         gm = dict(zip(y.axis, y.strides, strict=True))
         single = y.vectorized_strides[-1:] not in ((), (ONE,)) and not is_run(n)
         dims: list[tuple[Expr, Expr, Expr]] = [(ONE, ONE, ONE)] if single else []

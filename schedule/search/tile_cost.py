@@ -6,7 +6,7 @@ cycles, without what no choice changes (``kernel_head_us``).  Sizes are integers
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import lru_cache
 from typing import NamedTuple
 
@@ -118,7 +118,10 @@ class Line(NamedTuple):
 
 
 class BoundCopy(NamedTuple):
-    """A :class:`~autofuse.schedule.search.cost_form.CopyForm` for given sizes; distances are or-ed."""
+    """A :class:`~autofuse.schedule.search.cost_form.CopyForm` for given sizes; distances are or-ed.
+
+    ``own_base + own_step * t``: its cycles, where they do not follow from the rest; else 0.
+    """
 
     body: int
     route: Route
@@ -131,6 +134,8 @@ class BoundCopy(NamedTuple):
     distinct: int
     varies: bool
     varies_by_tile: bool
+    own_base: float
+    own_step: float
 
 
 class BoundCalls(NamedTuple):
@@ -207,6 +212,7 @@ def bind(
                 apart |= distance.evaluate(sizes)
         for distance in c.tiles_apart:
             tiles_apart |= distance.evaluate(sizes)
+        own_base, own_step = _weighted(c.cycles, line)
         copies.append(
             BoundCopy(
                 c.body,
@@ -220,15 +226,13 @@ def bind(
                 c.distinct.evaluate(sizes),
                 any(v.evaluate(sizes) > 1 for v in c.varying),
                 c.varies_by_tile,
+                own_base,
+                own_step,
             )
         )
     calls = []
     for v in form.calls:
-        base = step = 0.0
-        for weight, count in v.cycles:
-            at = line(count)
-            base += weight * at.base
-            step += weight * at.step
+        base, step = _weighted(v.cycles, line)
         calls.append(BoundCalls(v.body, base, step, line(v.along)))
     steps = [c.row_bytes.step for c in copies if c.row_bytes.step > 0 and sum(c.rows) > 1]
     return BoundForm(
@@ -244,6 +248,17 @@ def bind(
         tuple(copies),
         tuple(calls),
     )
+
+
+def _weighted(
+    parts: Sequence[tuple[float, Affine]], line: Callable[[Affine], Line]
+) -> tuple[float, float]:
+    base = step = 0.0
+    for weight, count in parts:
+        at = line(count)
+        base += weight * at.base
+        step += weight * at.step
+    return base, step
 
 
 class BodyParts(NamedTuple):
@@ -423,6 +438,10 @@ def _bodies(
     stored, vector = [0.0] * len(form.bodies), [b.heads for b in form.bodies]
     loaded = [[0.0] * 4 for _ in form.bodies]
     for c, (reach, places) in zip(form.copies, flows, strict=True):
+        own = c.own_base + c.own_step * length
+        if own > 0:
+            load[c.body] += c.number * own
+            continue
         commands = c.commands.base + c.commands.step * length
         rows = max(c.rows.base + c.rows.step * length, 1)
         row = c.row_bytes.base + c.row_bytes.step * length

@@ -30,6 +30,7 @@ from autofuse.schedule.cost.cost import (
 )
 from autofuse.schedule.cost.device_calls import summed
 from autofuse.schedule.functions import issued
+from autofuse.schedule.placement.permutation import is_permuted
 from autofuse.schedule.placement.picking import beyond, is_run
 from autofuse.schedule.placement.transposition import copy_rows
 from autofuse.targets import Architecture, TargetSpec
@@ -322,7 +323,16 @@ class _Reader:
         commands = max(copied.commands, 1)
         row = -(-nbytes // rows)
         directed = n.op == "Load" and len(n.inputs) > 1
-        return Copy(commands, rows, row, self._align(n), moved.reach, moved.places, directed)
+        return Copy(
+            commands,
+            rows,
+            row,
+            self._align(n),
+            moved.reach,
+            moved.places,
+            directed,
+            is_permuted(n),
+        )
 
     def _align(self, n: Node) -> int:
         """What divides the GM addresses of the rows of a copy, in bytes."""

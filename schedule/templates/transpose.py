@@ -3,11 +3,15 @@
 All these axes lie inside the tile, so that every copy moves rows of neighbours; what is transposed is so in UB
 (``schedule/placement/transposition.py``).  The host solves for the tile of one axis; the other ones of these, where
 they are long, are cut into tiles of a constant length.
+
+Where the chip has loads of several dimensions, the ``permuted`` variants have tiles that lie in UB as what is stored
+does, without padding (``schedule/placement/permutation.py``).
 """
 
 from __future__ import annotations
 
 from autofuse.implgraph.ir.frozen import replace
+from autofuse.implgraph.ir.iteration_space import contiguous_strides
 from autofuse.schedule.axes.tiling_axes import Candidate, GroupInput, reordered, with_tiles
 from autofuse.schedule.placement.transposition import contiguous_axis
 from autofuse.schedule.templates.family import ELEMENTWISE, Candidates, Family
@@ -56,6 +60,7 @@ class _Transpose(Family):
             others = [a for a in inside if a != last]
             around = [a for a in g.order if a not in inside]
             group = reordered(g, (*around, *others, last))
+            permuting = _stores_along(g, last)
             for position in range(len(around), max(-1, len(around) - 1 - AROUND), -1):
                 made: set[tuple[int, ...]] = set()
                 for length in LENGTHS if len(inside) < 3 else (32,):
@@ -67,8 +72,45 @@ class _Transpose(Family):
                     if tuple(cut) in made and not cut:
                         continue
                     made.add(tuple(cut))
-                    out.append(_candidate(group, position, cut, length))
-        return out
+                    tried = _candidate(group, position, cut, length)
+                    out.append(tried)
+                    if permuting:
+                        out.append(_permuting(*tried))
+        return [*out, *_unpadded(g)]
+
+
+def _stores_along(g: GroupInput, last: int) -> bool:
+    """Whether loads of several dimensions can bring all to the order of the Stores, which is along one axis."""
+    return g.target.arch.dma_dims > 0 and all(
+        contiguous_axis(n.y, reversed(g.order)) == last for n in g.nodes if n.op == "Store"
+    )
+
+
+def _permuting(g: GroupInput, c: Candidate) -> tuple[GroupInput, Candidate]:
+    tiled, line = g.order[c.position], g.target.arch.cache_line_bytes
+    along = [
+        n.y.dtype.itemsize
+        for n in g.nodes
+        if n.op == "Load" and contiguous_axis(n.y, reversed(g.order)) == tiled
+    ]
+    shortest = max((line // size for size in along), default=1)
+    return g, replace(c, suffix=f"{c.suffix}_permuted", permuting=True, shortest=shortest)
+
+
+def _unpadded(g: GroupInput) -> Candidates:
+    """Tiles in the order of all Stores, of which each is one run: rows of any length take no padding."""
+    if not g.target.arch.dma_dims:
+        return []
+    for n in g.nodes:
+        if n.op == "Store":
+            own = [(n.y.repeats[i], n.y.strides[i]) for i, a in enumerate(n.y.axis) if a in g.order]
+            if [s for _, s in own] != list(contiguous_strides([size for size, _ in own])):
+                return []
+    first = max(len(g.order) - g.target.arch.dma_dims, 0)
+    return [
+        (g, Candidate(NAME, "permuted", position, padded=False, permuting=True))
+        for position in range(len(g.order) - 2, first - 1, -1)
+    ]
 
 
 class _CutReduce(Reduce):

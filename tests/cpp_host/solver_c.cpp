@@ -87,6 +87,8 @@ int64_t TakeWork(Reader& in, Work* work)
         c.distinct = in.TakeInt();
         c.varies = in.TakeInt() != 0;
         c.varies_by_tile = in.TakeInt() != 0;
+        c.own.base = in.Take();
+        c.own.step = in.Take();
     }
     for (int64_t i = 0; i < calls; ++i) {
         Body& body = work->body[in.TakeInt()];

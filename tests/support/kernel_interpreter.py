@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from itertools import product
 
 from autofuse.codegen.ir.kernel_ir import (
     Alloc,
@@ -15,6 +16,7 @@ from autofuse.codegen.ir.kernel_ir import (
     CopyIn,
     CopyOut,
     DmaBlock,
+    DmaDims,
     DmaLet,
     For,
     GetBuf,
@@ -78,7 +80,7 @@ class _Core:
         self.data = data
         self.core = core
         self.params: dict[str, str] = {}
-        self.blocks: dict[str, DmaBlock] = {}
+        self.blocks: dict[str, DmaBlock | DmaDims] = {}
         #: Bytes of every buffer, as InitBuffer sets them up, and the buffer of every tensor.
         self.nbytes: dict[str, int] = {}
         self.place: dict[str, str] = {}
@@ -127,7 +129,10 @@ class _Core:
                     yield from self.step(inner)
 
     def copy(self, s: CopyIn | CopyOut) -> Transfer:
+        room = self.nbytes[self.place[s.local]]
         b = self.blocks[s.block_name] if s.block_name else s.block
+        if isinstance(b, DmaDims):
+            return self.load_of_dims(s, b, room)
         count, length, gm_gap, ub_gap = map(self.value, (b.count, b.length, b.gm_gap, b.ub_gap))
         size = s.dtype.itemsize
         gm, ub = self.value(s.gm_offset) * size, self.value(s.local_offset) * size
@@ -135,6 +140,16 @@ class _Core:
         pieces = tuple(
             (gm + r * (length + gm_gap), ub + r * pitch, length) for r in range(count) if length
         )
-        room = self.nbytes[self.place[s.local]]
         store = isinstance(s, CopyOut)
         return Transfer(self.core, s.local, self.params[s.gm], store, size, pieces, room)
+
+    def load_of_dims(self, s: CopyIn | CopyOut, block: DmaDims, room: int) -> Transfer:
+        size = s.dtype.itemsize
+        gm, ub = self.value(s.gm_offset), self.value(s.local_offset)
+        dims = [(self.value(d.size), self.value(d.gm), self.value(d.ub)) for d in block.dims]
+        pieces = []
+        for at in product(*(range(n) for n, _, _ in dims)):
+            far = sum(i * step for i, (_, step, _) in zip(at, dims, strict=True))
+            near = sum(i * step for i, (_, _, step) in zip(at, dims, strict=True))
+            pieces.append(((gm + far) * size, (ub + near) * size, size))
+        return Transfer(self.core, s.local, self.params[s.gm], False, size, tuple(pieces), room)

@@ -17,6 +17,7 @@ from autofuse.implgraph.ir.fusion import FusionGraph
 from autofuse.implgraph.ir.graph import ImplGraph
 from autofuse.implgraph.ops.registry import find_call
 from autofuse.schedule.axes.result import ScheduleResult, tiling_keys
+from autofuse.schedule.placement.permutation import is_permuted
 from autofuse.targets import Architecture, TargetSpec
 
 __all__ = ["ENTRIES", "OP_PACKAGE", "function_headers", "kernel_file"]
@@ -87,9 +88,10 @@ def kernel_file(
 
 def function_headers(results: Iterable[ScheduleResult], arch: Architecture) -> tuple[str, ...]:
     """The headers of the device functions that templates call, in order."""
-    impls = (i for r in results for g in r.groups for i in g.impls)
+    impls = [i for r in results for g in r.groups for i in g.impls]
     calls = [find_call(op, arch) for op in {n.op for i in impls for n in i.nodes}]
     found = {FUNCTIONS[c.api].header for c in calls if c is not None and c.api in FUNCTIONS}
+    found |= {"dims" for i in impls for n in i.nodes if is_permuted(n)}
     return tuple(f"autofuse_{name}.h" for name in sorted(found - {""}))
 
 

@@ -26,6 +26,7 @@ from autofuse.codegen.ir.kernel_ir import (
     Count,
     DeQue,
     DmaBlock,
+    DmaDims,
     DmaLet,
     EnQue,
     EnumArg,
@@ -196,8 +197,18 @@ def _units(b: DmaBlock, order: tuple[str, str]) -> str:
     return "{" + ", ".join(f"static_cast<uint16_t>({to_cpp(p)})" for p in parts) + "}"
 
 
+def _list(ctype: str, values: Sequence[Expr]) -> str:
+    texts = [to_cpp(e) if e.is_const else f"static_cast<{ctype}>({to_cpp(e)})" for e in values]
+    return "{" + ", ".join(texts) + "}"
+
+
 def _copy_in(s: CopyIn) -> list[str]:
     dst, src = f"{s.local}[{to_cpp(s.local_offset)}]", f"{s.gm}[{to_cpp(s.gm_offset)}]"
+    if isinstance(s.block, DmaDims):
+        dims = s.block.dims
+        strides = _list("uint64_t", [d.gm for d in dims]), _list("uint32_t", [d.ub for d in dims])
+        sizes = _list("uint32_t", [d.size for d in dims])
+        return wrap_call(f"autofuse::LoadDims<{s.dtype.cpp}>", [dst, src, *strides, sizes], ";")
     if not s.pad:
         return [f"DataCopy({dst}, {src}, DataCopyParams{_units(s.block, ('gm', 'ub'))});"]
     block = s.block_name or f"DataCopyExtParams{_block(s.block, ('gm', 'ub'))}"

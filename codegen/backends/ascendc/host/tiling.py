@@ -391,6 +391,8 @@ class _WorkText:
         ):
             if text != usual:
                 yield f"{name}.{member} = {text};"
+        for weight, count in c.cycles:
+            yield f"{name}.own.Add({_number(weight)}, {self._affine(count)});"
 
     def _called(self, node: str) -> str:
         return in_comment(self.named.called(self.nodes[node]))

@@ -227,11 +227,25 @@ def works() -> list[Work]:
     return out
 
 
+def of_dims() -> Work:
+    """Loads of several dimensions, which not every chip has."""
+    return Work(8, (Loop(Body((copy(65536, permuted=True),)), 10),), Traffic())
+
+
 @pytest.mark.parametrize("name", [f.name for f in fields(CostTable)])
 def test_every_figure_of_the_table_counts(name: str) -> None:
-    value = getattr(CHIP.model, name)
-    other = with_model(**{name: 2 * value + 1})
-    assert [evaluate(w, other) for w in works()] != [evaluate(w, CHIP) for w in works()]
+    chip = load_chip("ascend950pr") if name.startswith("dims_") else CHIP
+    made = [of_dims()] if name.startswith("dims_") else works()
+    value = getattr(chip.model, name)
+    other = replace(chip, model=replace(chip.model, **{name: 2 * value + 1}))
+    assert [evaluate(w, other) for w in made] != [evaluate(w, chip) for w in made]
+
+
+def test_a_load_of_several_dimensions_takes_its_head_and_its_bytes() -> None:
+    chip = load_chip("ascend950pr")
+    m = chip.model
+    found = evaluate(of_dims(), chip)
+    assert found.mte2 * chip.clock_mhz == pytest.approx(10 * (m.dims_issue + 65536 / m.dims_rate))
 
 
 def test_costs_are_a_function_of_the_work() -> None:

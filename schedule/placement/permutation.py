@@ -1,0 +1,89 @@
+"""Loads of several dimensions: the DMA itself brings every element to its place in the tile.
+
+Each dimension has strides of its own in GM and in UB, so that tensors need no padding in UB whatever their order in GM
+is.  A Load along whose innermost axes nothing is contiguous would else be moved in rows, padded, and turned in UB
+(:mod:`autofuse.schedule.placement.transposition`); what is stored then has short rows.  The command is slow: it is
+for tiles whose runs in GM are whole cache lines.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from autofuse.implgraph.expr.expression import ONE, Expr, bounds, const, product
+from autofuse.implgraph.ir.frozen import replace
+from autofuse.implgraph.ir.graph import Condition, Node, TensorView
+from autofuse.schedule.axes.layout import Layout
+from autofuse.schedule.axes.rejection import TemplateRejectedError
+from autofuse.targets import Architecture
+
+__all__ = ["is_one_run", "is_permuted", "permuted_load", "stride_limits"]
+
+
+def is_permuted(n: Node) -> bool:
+    """Whether a Load is a command of several dimensions."""
+    return n.op == "Load" and bool(n.attrs.get("permuted"))
+
+
+def is_one_run(y: TensorView, layout: Layout) -> bool:
+    """Whether the tile of a Load or Store lies in GM as it does in UB."""
+    gm = dict(zip(y.axis, y.strides, strict=True))
+    inside = zip(y.vectorized_axis, y.vectorized_strides, strict=True)
+    return not layout.pitches and all(gm[a] == s for a, s in inside)
+
+
+def _is_in_rows(y: TensorView, layout: Layout) -> bool:
+    """Whether the tile of a Load has rows of neighbours, which begin at blocks of UB."""
+    gm = dict(zip(y.axis, y.strides, strict=True))
+    outer = y.vectorized_strides[:-1]
+    return gm[y.vectorized_axis[-1]] == 1 and all(
+        layout.in_blocks(s * y.dtype.itemsize) for s in outer
+    )
+
+
+def permuted_load(n: Node, layout: Layout) -> Node:
+    """The Load as one command; as it is where it is one run, or rows.
+
+    Raises:
+        TemplateRejectedError: it has more dimensions than a command, goes backwards, goes by an index, or its runs in
+            GM are not known to be cache lines.
+    """
+    y, arch = n.y, layout.arch
+    gm = dict(zip(y.axis, y.strides, strict=True))
+    if not y.vectorized_axis or is_one_run(y, layout) or _is_in_rows(y, layout):
+        return n
+    if len(y.vectorized_axis) > arch.dma_dims:
+        raise TemplateRejectedError(
+            f"{n.name} has {len(y.vectorized_axis)} dimensions in a tile; a load has {arch.dma_dims} at most"
+        )
+    if len(n.inputs) > 1 or any((gm[a].number or 0) < 0 for a in y.vectorized_axis):
+        raise TemplateRejectedError(f"{n.name} goes backwards, or by an index")
+    nbytes = _run(y, layout) * y.dtype.itemsize
+    known = nbytes.as_int()
+    if known is None or known < arch.cache_line_bytes:
+        raise TemplateRejectedError(
+            f"{n.name} takes {nbytes} bytes at a place, which are not known to be {arch.cache_line_bytes}"
+        )
+    return replace(n, attrs={**n.attrs, "permuted": True})
+
+
+def _run(y: TensorView, layout: Layout) -> Expr:
+    """Elements that are neighbours in GM: the fewest of a tile, or those along axes that are whole in it."""
+    gm, tile_in = dict(zip(y.axis, y.strides, strict=True)), layout.split.tile_in
+    left = [a for a in y.vectorized_axis if a != tile_in]
+    found = const(layout.permuting) if tile_in in y.vectorized_axis and gm[tile_in] == 1 else ONE
+    while (a := next((a for a in left if gm[a] == found), None)) is not None:
+        left.remove(a)
+        found = product((found, layout.split.sizes[a]))
+    return found
+
+
+def stride_limits(
+    n: Node, ranges: Mapping[str, tuple[int, int]], arch: Architecture
+) -> list[Condition]:
+    """What keeps the strides of a Load in GM within one command, where the ranges of sizes do not."""
+    strides, most = dict(zip(n.y.axis, n.y.strides, strict=True)), arch.dma_dim_stride_max
+    far = [
+        s for a, s in strides.items() if a in n.y.vectorized_axis and bounds(s, ranges)[1] > most
+    ]
+    return [Condition(s, at_most=most) for s in far]
