@@ -336,6 +336,7 @@ void BeginCore(Core& core, Run* run, int64_t index) {
     std::memset(core.reserved, 0, sizeof(core.reserved));
     std::memset(core.cmp_mask, 0, sizeof(core.cmp_mask));
     core.atomic = 0;
+    core.dims_clean = false;
     core.task_type = -1;
     core.check = nullptr;
     core.order = nullptr;

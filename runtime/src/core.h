@@ -174,6 +174,7 @@ struct Core {
     uint8_t cmp_mask[16] = {};
     int atomic = 0;
     Dt atomic_dt = Dt::F32;
+    bool dims_clean = false;  // NdDmaDci() since the last multi-dimensional copy
     int task_type = -1;
 
     Checked* check = nullptr;    // null in fast mode

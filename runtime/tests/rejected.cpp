@@ -53,5 +53,7 @@ void Body() {
     Gather(u8, u8, f.ReinterpretCast<uint32_t>(), 0, 8);
 #elif CASE == 20
     Transpose(f, f);
+#elif CASE == 21
+    NdDmaDci();
 #endif
 }

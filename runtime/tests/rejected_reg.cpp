@@ -1,4 +1,4 @@
-// Each CASE must not compile: what the registers of Ascend 950 do not have.
+// Each CASE must not compile: what the registers and the multi-dimensional copy of Ascend 950 do not have.
 #define __NPU_ARCH__ 3510
 #include "kernel_operator.h"
 
@@ -9,6 +9,10 @@ constexpr R::CastTrait kNone{};
 constexpr R::CastTrait kOne{R::RegLayout::ONE, R::SatMode::NO_SAT, R::MaskMergeMode::ZEROING, RoundMode::CAST_RINT};
 constexpr R::CastTrait kTwo{R::RegLayout::TWO, R::SatMode::NO_SAT, R::MaskMergeMode::ZEROING, RoundMode::CAST_RINT};
 constexpr R::CastTrait kSat{R::RegLayout::ZERO, R::SatMode::SAT, R::MaskMergeMode::ZEROING, RoundMode::UNKNOWN};
+constexpr NdDmaConfig kPlain{};
+[[maybe_unused]] constexpr NdDmaConfig kNearest{true};
+[[maybe_unused]] constexpr NdDmaConfig kLeft{false, 1};
+[[maybe_unused]] constexpr NdDmaConfig kRight{false, 0, 1};
 constexpr R::DivSpecificMode kPrecise{R::MaskMergeMode::ZEROING, false, R::DivAlgo::PRECISION_0ULP_FTZ_FALSE};
 
 [[maybe_unused]] static void ByReference(float&) {}
@@ -25,12 +29,17 @@ void Body(__ubuf__ float* pf, __ubuf__ half* ph, __ubuf__ int64_t* pl) {
     [[maybe_unused]] R::RegTensor<int64_t, R::RegTraitNumTwo> pair;
     [[maybe_unused]] R::UnalignRegForLoad ul;
     R::MaskReg m = R::CreateMask<float>();
+    [[maybe_unused]] LocalTensor<float> lf;
+    [[maybe_unused]] GlobalTensor<float> gf;
+    [[maybe_unused]] NdDmaParams<float, 2> two_loops{};
     (void)pf, (void)ph, (void)pl;
 #if CASE == 0
     R::Add(pair, pair, pair, m);  // these must compile
     R::Cast<half, float, kOne>(h, f, m);
     R::Div<float, &kPrecise>(f, f, f, m);
     R::LocalMemBar<R::MemType::VEC_ALL, R::MemType::SCALAR_ALL>();
+    DataCopy<float, 2, kPlain>(lf, gf, two_loops);
+    NdDmaDci();
 #elif CASE == 1
     R::Exp(b, b, m);
 #elif CASE == 2
@@ -85,5 +94,15 @@ void Body(__ubuf__ float* pf, __ubuf__ half* ph, __ubuf__ int64_t* pl) {
     R::Add(f, f, h, m);
 #elif CASE == 27
     R::LoadUnAlign<float, R::PostLiteral::POST_MODE_NORMAL>(f, ul, pf, 8);
+#elif CASE == 28
+    DataCopy<float, 2, kNearest>(lf, gf, two_loops);
+#elif CASE == 29
+    DataCopy<float, 2, kLeft>(lf, gf, two_loops);
+#elif CASE == 30
+    DataCopy<float, 2, kRight>(lf, gf, two_loops);
+#elif CASE == 31
+    NdDmaParams<float, 6> loops;
+#elif CASE == 32
+    DataCopy<half, 2, kPlain>(lf, gf, two_loops);
 #endif
 }

@@ -10,7 +10,7 @@ import numpy as np
 
 from autofuse.schedule.cost.cost import Body, Conflict, Copy, Reach, Work
 from autofuse.twin.run.native import Region
-from autofuse.twin.run.record import BYPASS, EVENT, WRITE, CoreRecord, Recording
+from autofuse.twin.run.record import BYPASS, DIMS, EVENT, WRITE, CoreRecord, Recording
 from autofuse.twin.timed.clocks import Cause, Kind, Pipe
 from autofuse.twin.timed.pricing import kind_of
 
@@ -68,8 +68,9 @@ class Events:
         )
 
     def copy(self, line: int, region: int, at: int, nbytes: int, **values: Any) -> None:
-        """A copy; ``write``, ``bypass``, ``rows``, ``pitch``."""
+        """A copy; ``write``, ``bypass``, ``rows``, ``pitch``; ``dims``: elements in UB, and bytes of one."""
         write, bypass = values.get("write", False), values.get("bypass", False)
+        elements, element = values.get("dims", (0, 0))
         self.add(
             Kind.ISSUE,
             Pipe.MTE3 if write else Pipe.MTE2,
@@ -80,7 +81,9 @@ class Events:
             gm_bytes=nbytes,
             gm_rows=values.get("rows", 1),
             gm_pitch=values.get("pitch", nbytes),
-            gm_use=WRITE * write | BYPASS * bypass,
+            gm_use=WRITE * write | BYPASS * bypass | DIMS * bool(elements),
+            count=elements,
+            bytes=element,
         )
 
     def record(self, core: int) -> CoreRecord:

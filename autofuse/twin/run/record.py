@@ -11,7 +11,16 @@ import numpy.typing as npt
 
 from autofuse.twin.run.native import Region
 
-__all__ = ["EVENT", "ISSUE", "Buffer", "CoreRecord", "Recording", "core_bytes", "read_records"]
+__all__ = [
+    "DIMS",
+    "EVENT",
+    "ISSUE",
+    "Buffer",
+    "CoreRecord",
+    "Recording",
+    "core_bytes",
+    "read_records",
+]
 
 #: ``autofuse_twin_event`` of ``runtime/include/autofuse_twin/launch.h``.
 EVENT = np.dtype(
@@ -38,8 +47,9 @@ EVENT = np.dtype(
         ("region", "<u4"),
     ]
 )
-#: The kind of an instruction; bits of ``gm_use``.
-ISSUE, WRITE, ATOMIC, BYPASS = 0, 1, 2, 4
+#: The kind of an instruction; bits of ``gm_use``.  DIMS is a multi-dimensional copy: ``count`` elements of ``bytes``
+#: bytes arrive in UB; of GM it reads ``gm_rows`` times ``gm_bytes`` bytes, fewer where a loop repeats them.
+ISSUE, WRITE, ATOMIC, BYPASS, DIMS = 0, 1, 2, 4, 8
 
 _POSITIONS = {9: "VECIN", 10: "VECOUT", 11: "VECCALC"}
 

@@ -227,16 +227,12 @@ class _Pricer:
     def _copy(self, step: Step, i: int) -> None:
         if i not in self.reached:
             return
-        of, m, target, where = self.of, self.target.model, self.target, self.reached[i]
-        rows, nbytes = of["gm_rows"][i], of["gm_bytes"][i]
-        align = math.gcd(target.arch.cache_line_bytes, of["gm_at"][i])
-        if rows > 1:
-            align = math.gcd(align, of["gm_pitch"][i])
-        copy = Copy(1, rows, nbytes, align, where.reach)
-        if of["gm_use"][i] & WRITE:
+        m, where = self.target.model, self.reached[i]
+        copy = self._command(i, where.reach)
+        if self.of["gm_use"][i] & WRITE:
             step.lead = m.store_issue
             step.cycles = m.store_issue + self._moved(copy, store=True)
-            traffic = Traffic(written=rows * nbytes)
+            traffic = Traffic(written=copy.nbytes)
             spilling = replace(traffic, cached=self.found.cached)
             step.later = self._share(spilling) - self._share(traffic)
         else:
@@ -252,6 +248,19 @@ class _Pricer:
                 same_order=where.far if where.reach is Reach.SAME_ORDER else 0,
             )
         step.hold = self._share(traffic)
+
+    def _command(self, i: int, reach: Reach) -> Copy:
+        """A copy as the cost model has it.
+
+        A multi-dimensional one (``gm_use`` has DIMS) counts as a plain one of the rows that it reads of GM, whatever
+        its elements in UB, ``count`` of ``bytes`` bytes.
+        """
+        of = self.of
+        rows = of["gm_rows"][i]
+        align = math.gcd(self.target.arch.cache_line_bytes, of["gm_at"][i])
+        if rows > 1:
+            align = math.gcd(align, of["gm_pitch"][i])
+        return Copy(1, rows, of["gm_bytes"][i], align, reach)
 
     def _share(self, traffic: Traffic) -> float:
         """Cycles of the core's share of GM."""

@@ -165,6 +165,17 @@ struct PadSpec {
 };
 void PadGmToUb(const UbView& dst, const GmView& src, uint32_t elem, const AscendC::DataCopyExtParams& p, const PadSpec& pad);
 void PadUbToGm(const GmView& dst, const UbView& src, Dt dt, const AscendC::DataCopyExtParams& p);
+// The loops of a multi-dimensional copy, the innermost first: strides in elements, and paddings, which must be 0.
+struct DimLoops {
+    uint32_t dims;
+    const uint64_t* src_stride;
+    const uint32_t* dst_stride;
+    const uint32_t* size;
+    const uint8_t* left;
+    const uint8_t* right;
+};
+void DimsGmToUb(const UbView& dst, const GmView& src, uint32_t elem, const DimLoops& loops);
+void DimsClean();
 void AtomicSet(int kind, Dt dt);  // 0 none, 1 add, 2 max, 3 min
 
 void GmBind(GmView& view, uint32_t elem);

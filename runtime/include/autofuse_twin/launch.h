@@ -65,7 +65,14 @@ enum {
     AUTOFUSE_TWIN_EVENT_SYNC = 5,         // all cores meet
     AUTOFUSE_TWIN_EVENT_PART = 6          // operations on registers of the instruction before, a vector function
 };
-enum { AUTOFUSE_TWIN_EVENT_WRITE = 1, AUTOFUSE_TWIN_EVENT_ATOMIC = 2, AUTOFUSE_TWIN_EVENT_BYPASS = 4 };
+enum {
+    AUTOFUSE_TWIN_EVENT_WRITE = 1,
+    AUTOFUSE_TWIN_EVENT_ATOMIC = 2,
+    AUTOFUSE_TWIN_EVENT_BYPASS = 4,
+    // A multi-dimensional copy: `count` elements of `bytes` bytes arrive in UB. gm_bytes times gm_rows is what it reads of
+    // GM, without the loops that repeat it; rows of more than one pitch count as evenly spread.
+    AUTOFUSE_TWIN_EVENT_DIMS = 8
+};
 typedef struct {
     uint8_t kind;
     uint8_t pipe;    // 0 scalar, 1 vector, 2 MTE2, 3 MTE3
@@ -73,13 +80,13 @@ typedef struct {
     uint8_t nested;  // the call stands in a header
     uint8_t spans;   // how many of lo and hi are used
     uint8_t writes;  // bit i: the instruction writes span i
-    uint8_t gm_use;  // AUTOFUSE_TWIN_EVENT_WRITE, _ATOMIC, _BYPASS
+    uint8_t gm_use;  // AUTOFUSE_TWIN_EVENT_WRITE, _ATOMIC, _BYPASS, _DIMS
     uint8_t zero;
     uint32_t line;   // in the kernel file, as in findings
     uint32_t api;    // number of its name
     uint32_t flag;
     uint32_t bytes;  // of an element; 256 of a register
-    uint64_t count;  // elements that the vector unit goes through
+    uint64_t count;  // elements that the vector unit, or a multi-dimensional copy, goes through
     uint32_t lo[4], hi[4];  // UB bytes
     uint64_t gm_at;  // byte of the region
     uint64_t gm_bytes, gm_pitch;

@@ -1,5 +1,5 @@
 // Data movement between GM and UB, and inside UB.
-#include "core.h"
+#include "api/copy.h"
 
 #if defined(AUTOFUSE_TWIN_X86)
 #include <emmintrin.h>
@@ -53,16 +53,6 @@ void CheckWhole(const Core& core, uint64_t count, uint32_t elem) {
     if (core.check != nullptr && count * elem % kBlock != 0) {
         Report("copy-count", "DataCopy", "count %llu of %u-byte elements is no multiple of 32 bytes: %llu bytes are not copied",
                static_cast<unsigned long long>(count), elem, static_cast<unsigned long long>(count * elem % kBlock));
-    }
-}
-
-// Copies between GM and UB reach the queue positions of UB only. DataCopy is documented for GM -> VECIN and VECOUT -> GM;
-// with a queue bound from VECIN to VECOUT the same tensor is loaded and stored, so either position is taken for both.
-void CheckPosition(const Core& core, const char* api, const char* operand, const UbView& view) {
-    const uint8_t in = static_cast<uint8_t>(AscendC::TPosition::VECIN);
-    const uint8_t out = static_cast<uint8_t>(AscendC::TPosition::VECOUT);
-    if (core.check != nullptr && view.pos != in && view.pos != out) {
-        Report("dma-position", api, "%s lies at %s; it must be VECIN or VECOUT", operand, PosName(view.pos));
     }
 }
 
@@ -255,6 +245,16 @@ struct PadRows {
 };
 
 }  // namespace
+
+// Copies between GM and UB reach the queue positions of UB only. DataCopy is documented for GM -> VECIN and VECOUT -> GM;
+// with a queue bound from VECIN to VECOUT the same tensor is loaded and stored, so either position is taken for both.
+void CheckPosition(const Core& core, const char* api, const char* operand, const UbView& view) {
+    const uint8_t in = static_cast<uint8_t>(AscendC::TPosition::VECIN);
+    const uint8_t out = static_cast<uint8_t>(AscendC::TPosition::VECOUT);
+    if (core.check != nullptr && view.pos != in && view.pos != out) {
+        Report("dma-position", api, "%s lies at %s; it must be VECIN or VECOUT", operand, PosName(view.pos));
+    }
+}
 
 void CopyGmToUb(const UbView& dst, const GmView& src, uint32_t elem, uint64_t count) {
     Core& core = Current();

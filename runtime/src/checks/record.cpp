@@ -100,6 +100,23 @@ void Record::Gm(const Core& core, const GmView& view, uint64_t bytes, uint64_t p
                                     (view.cached ? 0 : AUTOFUSE_TWIN_EVENT_BYPASS));
 }
 
+void Record::Dims(const Core& core, const GmView& view, uint64_t bytes, uint64_t pitch, uint32_t rows, uint64_t count,
+                  uint32_t elem, uint32_t lo, uint32_t hi) {
+    if (events.empty() || cut || events.back().kind != kIssue) {
+        return;
+    }
+    Gm(core, view, bytes, pitch, rows, false, false);
+    autofuse_twin_event& e = events.back();
+    e.gm_use = static_cast<uint8_t>(e.gm_use | AUTOFUSE_TWIN_EVENT_DIMS);
+    e.count = count;
+    e.bytes = elem;
+    // Where its bytes in UB are several spans, the event has the first; their bounds say more.
+    e.spans = 1;
+    e.writes = 1;
+    e.lo[0] = lo;
+    e.hi[0] = hi;
+}
+
 uint32_t Record::Set(PipeId pipe) {
     autofuse_twin_event* e = Push(kSet, pipe);
     ++flags_;

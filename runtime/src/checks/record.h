@@ -30,6 +30,9 @@ public:
     void Registers(const std::vector<std::pair<const char*, uint64_t>>& operations);
     // The side in GM of the instruction before.
     void Gm(const Core& core, const GmView& view, uint64_t bytes, uint64_t pitch, uint32_t rows, bool write, bool atomic);
+    // The same where the instruction is a multi-dimensional copy of `count` elements to UB bytes [lo, hi).
+    void Dims(const Core& core, const GmView& view, uint64_t bytes, uint64_t pitch, uint32_t rows, uint64_t count,
+              uint32_t elem, uint32_t lo, uint32_t hi);
     // A flag that is set when the pipe comes here. 0 is no flag.
     uint32_t Set(PipeId pipe);
     void Wait(PipeId pipe, uint32_t flag, Cause cause);

@@ -123,6 +123,16 @@ def priced(events, chip=CHIP):
     return price(rec.records[0], 0, transfers(rec, chip), chip)
 
 
+def test_a_multi_dimensional_load_counts_as_the_rows_that_it_reads() -> None:
+    plain, dims = Events(), Events()
+    plain.copy(10, 1, 0, 512, rows=8, pitch=1024)
+    dims.add(Kind.ISSUE, Pipe.MTE2, api=dims.api("NdDmaDci"), line=9)
+    dims.copy(10, 1, 0, 512, rows=8, pitch=1024, dims=(4096, 4))
+    emptied, load = priced(dims).steps
+    assert emptied.cycles == 0.0
+    assert load == priced(plain).steps[0]
+
+
 def test_a_load_costs_what_the_model_says() -> None:
     step = priced(loads(0)).steps[0]
     m = CHIP.model
