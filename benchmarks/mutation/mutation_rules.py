@@ -56,6 +56,7 @@ from autofuse.codegen.ir.kernel_ir import (
     CopyIn,
     CopyOut,
     Count,
+    DmaBlock,
     EnumArg,
     For,
     GetBuf,
@@ -271,7 +272,8 @@ def _is_idle(body: tuple[Stmt, ...], impl: ImplGraph) -> bool:
             return False
         sizes: tuple[Expr, ...]
         if isinstance(s, CopyIn | CopyOut):
-            sizes = (s.block.length, s.block.count)
+            block = s.block
+            sizes = (block.length, block.count) if isinstance(block, DmaBlock) else ()
         elif isinstance(s, Call):
             if callee(s) not in ELEMENTWISE:
                 return False

@@ -31,6 +31,7 @@ __all__ = [
     "copy_cycles",
     "evaluate",
     "line_factor",
+    "load_issue",
     "traffic_us",
 ]
 

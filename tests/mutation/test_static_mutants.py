@@ -33,7 +33,9 @@ GRAPHS = (
     ),
     *(f"examples/{n}.json" for n in ("demo", "add_bias_dynamic", "where_mask")),
 )
-CHIP = load_target("ascend910b1")
+#: With loads of several dimensions, which not every chip has.
+DIMS = "tests/snapshot/graphs/transpose_64_bits.json"
+CHIP, WITH_DIMS = load_target("ascend910b1"), load_target("ascend950pr")
 
 
 def without_tails(impl: ImplGraph) -> bool:
@@ -53,18 +55,19 @@ def harmless(m: Mutant, fn: KernelFn, impl: ImplGraph) -> bool:
 
 
 def outcomes(name: str) -> Iterator[tuple[Mutant, str]]:
-    built = api.build(ROOT / name)
+    chip = WITH_DIMS if name == DIMS else CHIP
+    built = api.build(ROOT / name, target=chip)
     tensors = parameter_names(built.graph)
     for impl in (i for r in built.schedule for g in r.groups for i in g.impls):
-        fn = run_passes(lower_kernel(impl, tensors, CHIP))
+        fn = run_passes(lower_kernel(impl, tensors, chip))
         for m in mutants(fn):
-            found = verify_kernel(m.fn, impl, built.graph, CHIP)
+            found = verify_kernel(m.fn, impl, built.graph, chip)
             severity = {d.severity for d in found}
             state = "killed" if "error" in severity else "noted" if found else "survived"
             yield m, "equivalent" if state != "killed" and harmless(m, fn, impl) else state
 
 
-@pytest.mark.parametrize("name", GRAPHS, ids=lambda n: Path(n).stem)
+@pytest.mark.parametrize("name", [*GRAPHS, DIMS], ids=lambda n: Path(n).stem)
 def test_mutants_are_killed(name: str, record_property: pytest.FixtureRequest) -> None:
     count: Counter[tuple[str, str]] = Counter()
     alive = []
@@ -82,6 +85,7 @@ def test_every_class_has_mutants() -> None:
         for n in (
             *("examples/demo.json", *GRAPHS[:1], "tests/snapshot/graphs/softmax.json"),
             "tests/snapshot/graphs/gather_rows.json",
+            DIMS,
         )
         for m, _ in outcomes(n)
     }

@@ -9,7 +9,7 @@ Few mutants of functions that code generation made are equivalent: no sync and n
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import TypeAlias
@@ -24,6 +24,8 @@ from autofuse.codegen.ir.kernel_ir import (
     Count,
     DeQue,
     DmaBlock,
+    DmaDim,
+    DmaDims,
     DmaLet,
     EnQue,
     For,
@@ -151,7 +153,7 @@ def _blocks(change: Callable[[DmaBlock, int], Iterator[tuple[str, DmaBlock]]]) -
         if isinstance(s, DmaLet):
             for text, block in change(s.block, 4):
                 yield f"{s.name}: {text}", replace(s, block=block)
-        elif isinstance(s, CopyIn | CopyOut) and not s.block_name:
+        elif isinstance(s, CopyIn | CopyOut) and not s.block_name and isinstance(s.block, DmaBlock):
             for text, block in change(s.block, s.dtype.itemsize):
                 yield f"{_short(s)}: {text}", replace(s, block=block)
 
@@ -173,6 +175,29 @@ def _gap(b: DmaBlock, size: int) -> Iterator[tuple[str, DmaBlock]]:
     if b.count != 1:
         yield f"GM gap +{size}", replace(b, gm_gap=b.gm_gap + size)
         yield "UB gap +1", replace(b, ub_gap=b.ub_gap + 1)
+
+
+def _dims(s: Stmt) -> Iterator[tuple[str, Stmt | None]]:
+    """A load of several dimensions: sizes and strides by one, two neighbours that change their strides, one less."""
+    if not isinstance(s, CopyIn) or not isinstance(s.block, DmaDims):
+        return
+    dims = s.block.dims
+
+    def made(text: str, changed: Sequence[DmaDim]) -> tuple[str, Stmt]:
+        return f"{_short(s)}: {text}", replace(s, block=DmaDims(tuple(changed)))
+
+    for i, d in enumerate(dims):
+        for by in (1, -1):
+            for name, other in (
+                ("size", replace(d, size=d.size + by)),
+                ("GM stride", replace(d, gm=d.gm + by)),
+                ("UB stride", replace(d, ub=d.ub + by)),
+            ):
+                yield made(f"{name} {i} {by:+d}", (*dims[:i], other, *dims[i + 1 :]))
+        yield made(f"without dimension {i}", (*dims[:i], *dims[i + 1 :]))
+    for i, (a, b) in enumerate(pairwise(dims)):
+        turned = replace(a, gm=b.gm), replace(b, gm=a.gm)
+        yield made(f"GM strides {i} and {i + 1}", (*dims[:i], *turned, *dims[i + 2 :]))
 
 
 def _gm_base(s: Stmt) -> Iterator[tuple[str, Stmt | None]]:
@@ -278,6 +303,7 @@ CLASSES: dict[str, _Edit] = {
     "dma-length": _blocks(_length),
     "dma-count": _blocks(_count),
     "dma-gap": _blocks(_gap),
+    "dma-dims": _dims,
     "call-count": _elements,
     "reduce-shape": _reduced,
     "drop-tail": _tail,

@@ -16,10 +16,11 @@ from autofuse.schedule.cost.cost import (
     Traffic,
     call_cycles,
     copy_cycles,
+    load_issue,
     traffic_us,
 )
 from autofuse.targets import TargetSpec
-from autofuse.twin.run.record import WRITE, CoreRecord
+from autofuse.twin.run.record import DIMS, WRITE, CoreRecord
 from autofuse.twin.timed.clocks import Cause, Kind, Pipe, Step
 from autofuse.twin.timed.gm_reach import Reached, Transfers
 
@@ -236,9 +237,9 @@ class _Pricer:
             spilling = replace(traffic, cached=self.found.cached)
             step.later = self._share(spilling) - self._share(traffic)
         else:
-            step.lead, step.latency = m.load_issue, m.load_latency
+            step.lead, step.latency = load_issue(copy, self.target), m.load_latency
             hit = where.hit / copy.nbytes
-            step.cycles = m.load_issue + (1 - hit) * self._moved(copy)
+            step.cycles = step.lead + (1 - hit) * self._moved(copy)
             if hit:
                 step.cycles += hit * self._moved(replace(copy, reach=Reach.L2))
             traffic = Traffic(
@@ -250,12 +251,10 @@ class _Pricer:
         step.hold = self._share(traffic)
 
     def _command(self, i: int, reach: Reach) -> Copy:
-        """A copy as the cost model has it.
-
-        A multi-dimensional one (``gm_use`` has DIMS) counts as a plain one of the rows that it reads of GM, whatever
-        its elements in UB, ``count`` of ``bytes`` bytes.
-        """
+        """A copy as the cost model has it."""
         of = self.of
+        if of["gm_use"][i] & DIMS:
+            return Copy(1, 1, of["count"][i] * of["bytes"][i], reach=reach, permuted=True)
         rows = of["gm_rows"][i]
         align = math.gcd(self.target.arch.cache_line_bytes, of["gm_at"][i])
         if rows > 1:

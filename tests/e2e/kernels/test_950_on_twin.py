@@ -30,6 +30,7 @@ GRAPHS = (
             "short_rows",
             "softmax",
             "transpose",
+            "transpose_64_bits",
             "two_groups",
         )
     ),
@@ -43,6 +44,34 @@ GRAPHS = (
 @pytest.mark.parametrize("path", GRAPHS, ids=lambda p: Path(p).stem)
 def test_kernels_are_right_in_checked_mode(path: str) -> None:
     built = api.build(REPO / path, target=CHIP)
+    report = verify_kernel(built.files, built.graph, count=2, opt="-O0")
+    assert report.ok, "\n".join(map(str, report.diagnostics))
+
+
+@pytest.mark.parametrize(
+    "dtype", ["int64", "uint64", "float32", "float16", "bfloat16", "int8", "bool"]
+)
+@pytest.mark.parametrize("shape", [(64, 6, 10, 67), (64, 3, 17, 131)], ids=str)
+def test_short_rows_on_both_sides(dtype: str, shape: tuple[int, ...]) -> None:
+    """Runs in GM are whole axes, what is stored is one run whatever its rows are: loads of several dimensions."""
+    graph = {
+        "schema": "autofuse.graph/1",
+        "name": f"turn_{dtype}",
+        "inputs": [{"name": "x", "dtype": dtype, "shape": list(shape)}],
+        "nodes": [
+            {
+                "name": "t",
+                "op": "Transpose",
+                "inputs": ["x"],
+                "outputs": ["y"],
+                "attrs": {"perm": [0, 3, 2, 1]},
+            }
+        ],
+        "outputs": ["y"],
+    }
+    built = api.build(graph, target=CHIP, verify_ir=True)
+    suffixes = {i.suffix for r in built.schedule for g in r.groups for i in g.impls}
+    assert any("permuted" in s for s in suffixes), suffixes
     report = verify_kernel(built.files, built.graph, count=2, opt="-O0")
     assert report.ok, "\n".join(map(str, report.diagnostics))
 
