@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from autofuse.implgraph.ir.frozen import replace
 from autofuse.implgraph.ir.iteration_space import contiguous_strides
+from autofuse.implgraph.ops.registry import lookup
 from autofuse.schedule.axes.tiling_axes import Candidate, GroupInput, reordered, with_tiles
 from autofuse.schedule.placement.transposition import contiguous_axis
 from autofuse.schedule.templates.family import ELEMENTWISE, Candidates, Family
@@ -22,6 +23,8 @@ __all__ = ["CUT_REDUCE", "NAME", "TRANSPOSE", "contiguous_axes"]
 NAME = "transpose"
 #: Elements of a constant tile for a pair of axes, the larger ones first; three or more take the smallest unit.
 LENGTHS = (128, 64, 32)
+#: Nodes that do not ask where rows begin in UB.
+_OF_ANY_ROWS = frozenset({"elewise", "load", "store", "data", "output", "scalar", "workspace"})
 #: Axes around the contiguous ones that may be in the tile as well.
 AROUND = 2
 
@@ -94,7 +97,8 @@ def _permuting(g: GroupInput, c: Candidate) -> tuple[GroupInput, Candidate]:
         if n.op == "Load" and contiguous_axis(n.y, reversed(g.order)) == tiled
     ]
     shortest = max((line // size for size in along), default=1)
-    return g, replace(c, suffix=f"{c.suffix}_permuted", permuting=True, shortest=shortest)
+    suffix = f"{c.suffix}_permuted".lstrip("_")
+    return g, replace(c, suffix=suffix, permuting=True, shortest=shortest)
 
 
 def _unpadded(g: GroupInput) -> Candidates:
@@ -102,13 +106,15 @@ def _unpadded(g: GroupInput) -> Candidates:
     if not g.target.arch.dma_dims:
         return []
     for n in g.nodes:
+        if lookup(n.op).compute_type not in _OF_ANY_ROWS and n.op != "Duplicate":
+            return []
         if n.op == "Store":
             own = [(n.y.repeats[i], n.y.strides[i]) for i, a in enumerate(n.y.axis) if a in g.order]
             if [s for _, s in own] != list(contiguous_strides([size for size, _ in own])):
                 return []
     first = max(len(g.order) - g.target.arch.dma_dims, 0)
     return [
-        (g, Candidate(NAME, "permuted", position, padded=False, permuting=True))
+        _permuting(g, Candidate(NAME, "", position, padded=False))
         for position in range(len(g.order) - 2, first - 1, -1)
     ]
 
