@@ -263,18 +263,18 @@ class Template:
         g, candidate, placed = self.g, self.candidate, self.placed
         split = placed.split
         last = g.size(g.order[-1])
-        packed = candidate.y_axis is not None
+        # All of a tile is one run on both sides, or what loads bring to be one.
+        packed = candidate.y_axis is not None or (candidate.permuting and not candidate.padded)
         conditions = _conditions(g, placed, candidate.conditions)
         more, longest = copy_limits(g, (*placed.hoisted, *placed.looped), split)
         if candidate.shortest > 1:
             more = [*more, Condition(split.sizes[split.tiled], at_least=candidate.shortest)]
         conditions += [c for c in more if c not in conditions]
         _check_known(more)
-        aligned = not (candidate.padded or candidate.permuting or packed)
-        if split.inner and aligned and not last.is_const:
+        if split.inner and not candidate.padded and not packed and not last.is_const:
             conditions.append(Condition(last, alignment(g, g.order[-1])))
         middle = product(placed.layout.split.sizes[a] for a in split.inner[:-1])
-        rows_limited = bool(split.inner) and not packed and not candidate.permuting
+        rows_limited = bool(split.inner) and not packed
         tile_max = rows_within(g.target.arch.dma_block_count_max, middle) if rows_limited else None
         row_elements = product(placed.layout.extent(a) for a in split.vector if a != split.tile_in)
         return TilingSpec(

@@ -33,6 +33,12 @@ def test_text(snapshot: SnapshotAssertion) -> None:
     check(snapshot, "rms_norm_residual.cpp", built.files[f"device/{built.name}_kernel.cpp"])
 
 
+def test_loads_of_several_dimensions(snapshot: SnapshotAssertion) -> None:
+    path = REPO / "tests" / "snapshot" / "graphs" / "transpose_64_bits.json"
+    built = api.build(path, target=TARGETS[0], verify_ir=True)
+    check(snapshot, f"{built.name}.cpp", built.files[f"device/{built.name}_kernel.cpp"])
+
+
 @pytest.mark.parametrize("name", ROWS)
 def test_rows(snapshot: SnapshotAssertion, name: str) -> None:
     template = "row_0" if name == "gelu_chain" else "reduce_all"

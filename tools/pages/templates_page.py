@@ -233,8 +233,8 @@ long have tiles of a constant length, 128, 64 or 32, which is part of the name.
 
 Tried for every group of which the copies are contiguous along different axes; with reductions it is `reduce` or
 `reduce_all` with such tiles, and names that end in `cut_64` or `cut_32`. Elements of 64 bits cannot be transposed
-in UB: there the other families copy with strides, as far as these may. On Ascend 950 names that end in `permuted` have loads of
-several dimensions, which bring elements to their places themselves.""",
+in UB: there the other families copy with strides, as far as these may. On Ascend 950 names that end in
+`permuted` have loads of several dimensions, which bring elements to their places themselves.""",
     ),
     Family(
         "narrow",
