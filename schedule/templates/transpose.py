@@ -14,6 +14,7 @@ from autofuse.implgraph.ir.frozen import replace
 from autofuse.implgraph.ir.iteration_space import contiguous_strides
 from autofuse.implgraph.ops.registry import lookup
 from autofuse.schedule.axes.tiling_axes import Candidate, GroupInput, reordered, with_tiles
+from autofuse.schedule.placement.placement import alignment
 from autofuse.schedule.placement.transposition import contiguous_axis
 from autofuse.schedule.templates.family import ELEMENTWISE, Candidates, Family
 from autofuse.schedule.templates.reduce import Reduce, whole_or_in_loops
@@ -79,7 +80,9 @@ class _Transpose(Family):
                     out.append(tried)
                     if permuting:
                         out.append(_permuting(*tried))
-        return [*out, *_unpadded(g)]
+        # Where rows are whole blocks, padding them changes nothing.
+        padded = {(h.order, c.position) for h, c in out if c.permuting and _in_blocks(h)}
+        return [*out, *(p for p in _unpadded(g) if (p[0].order, p[1].position) not in padded)]
 
 
 def _stores_along(g: GroupInput, last: int) -> bool:
@@ -99,6 +102,11 @@ def _permuting(g: GroupInput, c: Candidate) -> tuple[GroupInput, Candidate]:
     shortest = max((line // size for size in along), default=1)
     suffix = f"{c.suffix}_permuted".lstrip("_")
     return g, replace(c, suffix=suffix, permuting=True, shortest=shortest)
+
+
+def _in_blocks(g: GroupInput) -> bool:
+    last = g.order[-1]
+    return g.size(last).as_int() is not None and g.size(last).value % alignment(g, last) == 0
 
 
 def _unpadded(g: GroupInput) -> Candidates:

@@ -112,59 +112,6 @@ inline __aicore__ void transpose_64_bits_0_transpose_0_nil_1_nil_z2_permuted(
   }
 }
 
-// transpose_64_bits_0_transpose_0_nil_1_nil_permuted: z1 in tiles of z1t_size, z0z1T in blocks of z0z1Tb_size per core.
-inline __aicore__ void transpose_64_bits_0_transpose_0_nil_1_nil_permuted(
-    GM_ADDR x,
-    GM_ADDR y,
-    GM_ADDR workspace,
-    const AutofuseTilingData& t) {
-  (void)workspace;
-  const int64_t n = t.n;
-  const int64_t m = t.m;
-  const int64_t z1t_size = t.z1t_size;
-  const int64_t z0z1Tb_size = t.z0z1Tb_size;
-  const int64_t z0z1T_axis_size = n * autofuse::CeilDiv(m, z1t_size);
-  const int64_t z0z1TB = GetBlockIdx();
-  const int64_t z0z1Tb_loop_size = autofuse::Min(z0z1T_axis_size - z0z1TB * z0z1Tb_size, z0z1Tb_size);
-  if (z0z1Tb_loop_size <= 0) {
-    return;
-  }
-  GlobalTensor<int64_t> x_gm;
-  x_gm.SetGlobalBuffer((__gm__ int64_t*)x);
-  // More than the 134217728 bytes of L2 would drive out what others read: it is passed by.
-  if (320 * m * n > 134217728) {
-    x_gm.SetL2CacheHint(CacheMode::CACHE_MODE_DISABLE);
-  }
-  GlobalTensor<int64_t> y_gm;
-  y_gm.SetGlobalBuffer((__gm__ int64_t*)y);
-  TPipe tpipe;
-  TQueBind<TPosition::VECIN, TPosition::VECOUT, 2> x_queue;
-  const int64_t x_queue_bytes = 160 * z1t_size;
-  tpipe.InitBuffer(x_queue, 2, static_cast<uint32_t>(x_queue_bytes));
-  for (int64_t z0z1Tb = 0; z0z1Tb < z0z1Tb_loop_size; z0z1Tb++) {
-    const int64_t z0z1T = z0z1Tb + z0z1TB * z0z1Tb_size;
-    const int64_t z1T = autofuse::Mod(z0z1T, autofuse::CeilDiv(m, z1t_size));
-    const int64_t z0 = autofuse::FloorDiv(z0z1T, autofuse::CeilDiv(m, z1t_size));
-    const int64_t z1t_actual_size = autofuse::Min(m - z1T * z1t_size, z1t_size);
-    const int64_t offset0 = 20 * m * z0 + z1T * z1t_size;
-    const DataCopyExtParams block0{1, static_cast<uint32_t>(160 * z1t_actual_size), 0, 0, 0};
-    const int64_t offset1 = 20 * m * z0 + 20 * z1T * z1t_size;
-    // from: gather_0: Load (/inputs/0)
-    LocalTensor<int64_t> x_local = x_queue.AllocTensor<int64_t>();
-    autofuse::LoadDims<int64_t>(
-        x_local[0],
-        x_gm[offset0],
-        {1, static_cast<uint64_t>(m)},
-        {20, 1},
-        {static_cast<uint32_t>(z1t_actual_size), 20});
-    x_queue.EnQue<int64_t>(x_local);
-    x_local = x_queue.DeQue<int64_t>();
-    // from: store: Store (/outputs/0)
-    DataCopyPad(y_gm[offset1], x_local[0], block0);
-    x_queue.FreeTensor(x_local);
-  }
-}
-
 // transpose_64_bits_0_transpose_0_nil_0_nil_z2_32_permuted: z0 in tiles of z0t_size, z1Tz0T in blocks of z1Tz0Tb_size per core.
 inline __aicore__ void transpose_64_bits_0_transpose_0_nil_0_nil_z2_32_permuted(
     GM_ADDR x,
@@ -273,6 +220,60 @@ inline __aicore__ void transpose_64_bits_0_transpose_0_nil_0_nil_z2_64_permuted(
   }
 }
 
+// transpose_64_bits_0_transpose_0_nil_0_nil_z2_128_permuted: z0 in tiles of z0t_size, z1Tz0T in blocks of z1Tz0Tb_size per core.
+inline __aicore__ void transpose_64_bits_0_transpose_0_nil_0_nil_z2_128_permuted(
+    GM_ADDR x,
+    GM_ADDR y,
+    GM_ADDR workspace,
+    const AutofuseTilingData& t) {
+  (void)workspace;
+  const int64_t n = t.n;
+  const int64_t m = t.m;
+  const int64_t z0t_size = t.z0t_size;
+  const int64_t z1Tz0Tb_size = t.z1Tz0Tb_size;
+  const int64_t z1Tz0T_axis_size = autofuse::CeilDiv(m, 128) * autofuse::CeilDiv(n, z0t_size);
+  const int64_t z1Tz0TB = GetBlockIdx();
+  const int64_t z1Tz0Tb_loop_size = autofuse::Min(z1Tz0T_axis_size - z1Tz0TB * z1Tz0Tb_size, z1Tz0Tb_size);
+  if (z1Tz0Tb_loop_size <= 0) {
+    return;
+  }
+  GlobalTensor<int64_t> x_gm;
+  x_gm.SetGlobalBuffer((__gm__ int64_t*)x);
+  // More than the 134217728 bytes of L2 would drive out what others read: it is passed by.
+  if (320 * m * n > 134217728) {
+    x_gm.SetL2CacheHint(CacheMode::CACHE_MODE_DISABLE);
+  }
+  GlobalTensor<int64_t> y_gm;
+  y_gm.SetGlobalBuffer((__gm__ int64_t*)y);
+  TPipe tpipe;
+  TQueBind<TPosition::VECIN, TPosition::VECOUT, 2> x_queue;
+  const int64_t x_queue_bytes = 20480 * z0t_size;
+  tpipe.InitBuffer(x_queue, 2, static_cast<uint32_t>(x_queue_bytes));
+  for (int64_t z1Tz0Tb = 0; z1Tz0Tb < z1Tz0Tb_loop_size; z1Tz0Tb++) {
+    const int64_t z1Tz0T = z1Tz0Tb + z1Tz0TB * z1Tz0Tb_size;
+    const int64_t z0T = autofuse::Mod(z1Tz0T, autofuse::CeilDiv(n, z0t_size));
+    const int64_t z1T = autofuse::FloorDiv(z1Tz0T, autofuse::CeilDiv(n, z0t_size));
+    const int64_t z0t_actual_size = autofuse::Min(n - z0T * z0t_size, z0t_size);
+    const int64_t z1t_actual_size = autofuse::Min(128, m - 128 * z1T);
+    const int64_t offset0 = 128 * z1T + 20 * m * z0T * z0t_size;
+    const DataCopyExtParams block0{static_cast<uint16_t>(z0t_actual_size), static_cast<uint32_t>(160 * z1t_actual_size), static_cast<uint32_t>(640 - 5 * z1t_actual_size), static_cast<uint32_t>(160 * m - 160 * z1t_actual_size), 0};
+    const int64_t offset1 = 2560 * z1T + 20 * m * z0T * z0t_size;
+    // from: gather_0: Load (/inputs/0)
+    LocalTensor<int64_t> x_local = x_queue.AllocTensor<int64_t>();
+    autofuse::LoadDims<int64_t>(
+        x_local[0],
+        x_gm[offset0],
+        {static_cast<uint64_t>(20 * m), 1, static_cast<uint64_t>(m)},
+        {2560, 20, 1},
+        {static_cast<uint32_t>(z0t_actual_size), static_cast<uint32_t>(z1t_actual_size), 20});
+    x_queue.EnQue<int64_t>(x_local);
+    x_local = x_queue.DeQue<int64_t>();
+    // from: store: Store (/outputs/0)
+    DataCopyPad(y_gm[offset1], x_local[0], block0);
+    x_queue.FreeTensor(x_local);
+  }
+}
+
 extern "C" __global__ __aicore__ void transpose_64_bits(
     GM_ADDR x,
     GM_ADDR y,
@@ -284,10 +285,10 @@ extern "C" __global__ __aicore__ void transpose_64_bits(
   } else if (t.tiling_key == 1) {
     transpose_64_bits_0_transpose_0_nil_1_nil_z2_permuted(x, y, workspace, t);
   } else if (t.tiling_key == 2) {
-    transpose_64_bits_0_transpose_0_nil_1_nil_permuted(x, y, workspace, t);
-  } else if (t.tiling_key == 3) {
     transpose_64_bits_0_transpose_0_nil_0_nil_z2_32_permuted(x, y, workspace, t);
-  } else if (t.tiling_key == 4) {
+  } else if (t.tiling_key == 3) {
     transpose_64_bits_0_transpose_0_nil_0_nil_z2_64_permuted(x, y, workspace, t);
+  } else if (t.tiling_key == 4) {
+    transpose_64_bits_0_transpose_0_nil_0_nil_z2_128_permuted(x, y, workspace, t);
   }
 }
