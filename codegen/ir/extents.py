@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from autofuse.implgraph.expr.expression import ONE, Expr, Min, divide_exact, sym
 from autofuse.implgraph.ir.graph import Axis, AxisType, ImplGraph, TensorView
+from autofuse.schedule.placement.transposition import is_relaid
 
 __all__ = ["Extents", "actual_size"]
 
@@ -74,10 +75,15 @@ class Extents:
         return _exact(above, own)
 
     def _innermost_pitch(self, axis: int) -> Expr:
-        """Extent of a tensor that varies along one axis only; the pitch where others have one."""
+        """Extent of a tensor that varies along one axis only; the pitch where others have one.
+
+        Copies that are transposed, and what stands between them and the vector calls, have a layout of their own: the
+        memory plan gives no other tensor the room of their pitch.
+        """
         for n in self.impl.nodes:
             y = n.y
-            if len(y.vectorized_axis) > 1 and y.vectorized_axis[-1] == axis:
+            ends_here = len(y.vectorized_axis) > 1 and y.vectorized_axis[-1] == axis
+            if ends_here and not is_relaid(n, y.axis):
                 return y.vectorized_strides[-2]
         return self.axes[axis].size
 

@@ -182,7 +182,9 @@ def _reduction(r: _Rewriter, op: str, x: str, axes: tuple[int, ...], result: Ten
     """A reduction of one of the four kinds; ``result`` has its shape and dtype."""
     t = r.tensors[x]
     dtype = t.dtype
-    if product(result.shape) != 0 and any(t.shape[a] == 0 for a in axes):
+    of_nothing = any(t.shape[a] == 0 for a in axes)
+    # ReduceMax and ReduceMin take no axis of size 0, also where there is no result to make.
+    if of_nothing and (product(result.shape) != 0 or op in ("ReduceMax", "ReduceMin")):
         return r.last("Broadcast", [_value(dtype, neutral(op, dtype))], shape=result.shape)
     if all(t.shape[a] == 1 for a in axes):
         return r.last("Reshape", [x], shape=result.shape)

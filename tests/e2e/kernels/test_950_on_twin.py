@@ -5,6 +5,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from twin_graphs import every_template, graph
 
 from autofuse import api
 from autofuse.implgraph.ir.dtypes import BY_NAME, numpy_dtype
@@ -163,6 +164,23 @@ def test_bytes_are_moved_as_halves_with_the_casts_of_the_architecture(
     }
     built = api.build(graph, target=CHIP, verify_ir=True)
     assert any("RoundMode::CAST_RINT" in text for text in built.files.values())
+    report = verify_kernel(built.files, built.graph, count=2, opt="-O0")
+    assert report.ok, "\n".join(map(str, report.diagnostics))
+
+
+@pytest.mark.parametrize("columns", [5, 33])
+def test_partial_results_of_a_transposed_tensor(columns: int) -> None:
+    """Bytes have rows of 32 as they are loaded, but there are as many partial results as there are columns."""
+    nodes = [
+        ("t", "Transpose", ["x"], {"perm": [1, 0]}),
+        ("m", "ReduceMin", ["t"], {"axes": [0, 1], "keepdims": True}),
+        ("y", "Add", ["t", "m"]),
+    ]
+    with every_template():
+        document = graph({"x": ("int8", (277, columns))}, nodes)
+        built = api.build(document, target=CHIP, verify_ir=True)
+    templates = {i.template for r in built.schedule for g in r.groups for i in g.impls}
+    assert "reduce_all" in templates
     report = verify_kernel(built.files, built.graph, count=2, opt="-O0")
     assert report.ok, "\n".join(map(str, report.diagnostics))
 

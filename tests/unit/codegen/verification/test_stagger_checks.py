@@ -12,22 +12,24 @@ from row_statistics import NORM, along
 from twin_graphs import CHIP, graph
 
 from autofuse import api
-from autofuse.codegen.ir.kernel_ir import For, KernelFn, Let, Stmt
+from autofuse.codegen.ir.kernel_ir import For, KernelFn, Let, Stmt, VectorFunction
 from autofuse.codegen.lower.kernel import lower_kernel
 from autofuse.codegen.lower.names import parameter_names
 from autofuse.codegen.passes import run_passes
 from autofuse.codegen.verification import verify_kernel
 from autofuse.implgraph.expr.expression import Mod, sym
 from autofuse.implgraph.ir.graph import ImplGraph
+from autofuse.targets import load_target
 
 ROWS, COLUMNS = 7, 1003
 
 
-def norm(**symbols: Any) -> dict[str, Any]:
+def norm(*then: str, **symbols: Any) -> dict[str, Any]:
     shape: tuple[Any, ...] = tuple(symbols) or (ROWS, COLUMNS)
     inputs = {"x": ("float32", shape), "w": ("float32", shape[1:])}
     nodes = [*along(NORM[:-1], [-1]), ("n", "Mul", ["d", "r"]), ("y", "Mul", ["n", "w"])]
-    return graph(inputs, nodes, **symbols)
+    nodes += [("z", op, ["y"]) for op in then]
+    return graph(inputs, nodes, (nodes[-1][0],), **symbols)
 
 
 @pytest.fixture(scope="module")
@@ -57,6 +59,19 @@ def changed(fn: KernelFn, change: Callable[[Stmt], Stmt]) -> KernelFn:
     return replace(fn, body=walk(fn.body))
 
 
+def functions(fn: KernelFn) -> list[VectorFunction]:
+    """All functions on vector registers of a kernel."""
+    found: list[VectorFunction] = []
+
+    def add(s: Stmt) -> Stmt:
+        if isinstance(s, VectorFunction):
+            found.append(s)
+        return s
+
+    changed(fn, add)
+    return found
+
+
 def test_it_is_proved(built, impl):
     fn = lowered(built, impl)
     assert "Mod(" in str([s for s in fn.body if isinstance(s, For)])
@@ -70,6 +85,32 @@ def test_it_is_proved_for_all_sizes():
     assert impls
     for impl in impls:
         assert findings(built, impl, lowered(built, impl)) == []
+
+
+@pytest.fixture(scope="module")
+def filled() -> tuple[api.BuildResult, ImplGraph, KernelFn]:
+    """A staggered loop whose function fills a register with the 2 of Tanh, which is made before the loop."""
+    built = api.build(norm("Tanh"), target=load_target("ascend950pr").with_ub(12000))
+    impls = [i for r in built.schedule for g in r.groups for i in g.impls if i.tiling.staggered]
+    return built, impls[0], lowered(built, impls[0])
+
+
+def test_a_register_that_is_filled_in_every_step_leaves_nothing(filled):
+    built, impl, fn = filled
+    assert any(f.fills and f.calls[0].writes[0] not in f.stores for f in functions(fn))
+    assert findings(built, impl, fn) == []
+
+
+def test_a_register_that_is_filled_and_stored_is_left(filled):
+    built, impl, fn = filled
+
+    def stored(s: Stmt) -> Stmt:
+        if not isinstance(s, VectorFunction) or not s.fills:
+            return s
+        return replace(s, stores=(*s.stores, s.calls[0].writes[0]))
+
+    found = findings(built, impl, changed(fn, stored))
+    assert any("from step to step, and the loop is staggered" in f for f in found)
 
 
 def test_a_loop_with_accumulators_must_not_be(built, impl):

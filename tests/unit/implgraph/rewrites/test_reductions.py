@@ -263,6 +263,15 @@ def test_truth(op):
     checked(g)
 
 
+@pytest.mark.parametrize("op", ["ReduceAny", "ReduceAll"])
+@pytest.mark.parametrize("dtype", ["bool", "float32", "int32"])
+@pytest.mark.parametrize(("shape", "axis"), [((3, 0), 1), ((0, 3), 1), ((0, 61, 0), 2)], ids=str)
+def test_truth_of_nothing(op, dtype, shape, axis):
+    for keepdims in (False, True):
+        attrs = {"axes": (axis,), "keepdims": keepdims}
+        checked(graph({"x": shape}, [("y", op, ["x"], attrs)], ["y"], dtype=dtype))
+
+
 @pytest.mark.parametrize("op", ["ArgMax", "ArgMin"])
 @pytest.mark.parametrize("dtype", ["int32", "int64"])
 @pytest.mark.parametrize("axis", [0, 1, 2])
