@@ -499,7 +499,7 @@ class VectorFunction:
         notes: of each call, the comments that precede it.
         rows: of a function whose calls reduce rows, or have operands with an element per row; ``count`` is that of all
             elements there.
-        fills: so many calls, the first ones, fill registers with a number in place of a load.
+        fills: so many calls, the first ones, fill registers with a number, or a row, in place of a load.
     """
 
     name: str
@@ -516,6 +516,11 @@ class VectorFunction:
     def lane(self) -> int:
         """Bytes of the widest dtype of elements."""
         return max(d.itemsize for _, d in self.dtypes if d.kind != "m")
+
+    @property
+    def stored(self) -> tuple[str, ...]:
+        """``stores`` in the order of the calls that make them: of those at one place the last one stays."""
+        return tuple([s.writes[0] for s in self.calls if s.writes[0] in self.stores])
 
 
 @frozen

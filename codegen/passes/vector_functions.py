@@ -9,8 +9,9 @@ takes results away behind it.  The longest run is taken that is one function:
 - no tensor stays longer than it is read, where others wait for its place in the queue: loads would stand still.
 
 A tensor that is filled once, with a number, is no operand: the function fills a register with it, before its loop.
-One that holds copies of a row is none where a function goes through rows: it loads the row. Where all that read them
-are functions, they are not made in UB.
+One that holds copies of a row is none where a function goes through rows: it loads the row, where that is still in UB.
+The plan lets others have the place of a row that was copied, but what stays in registers takes no place.  Where all
+that read such tensors are functions, they are not made in UB.
 
 No barrier is needed inside, for no address in UB is written and then read there.
 """
@@ -97,14 +98,17 @@ class FormVectorFunctions:
         if fn.arch is None or not fn.arch.vector_registers:
             return fn
         known = _Known(fn, fn.arch, fn.chip)
-        body = known.block(fn.body)
-        read = _read_in_ub(body)
-        dead = {id(s) for x, s in known.fills.items() if x not in read}
-        if dead:
-            known.made = 0
-            without = known.block(_dropped(fn.body, dead))
-            body = body if _read_in_ub(without) - read else without
-        return replace(fn, body=body)
+        # What is stored in UB shows when functions are formed: then some of what should fill registers is given up.
+        while True:
+            body = known.formed(fn.body)
+            read = _read_in_ub(body)
+            dead = {id(s) for x, s in known.fills.items() if x not in read}
+            if dead:
+                body = known.formed(_dropped(fn.body, dead))
+            lost = known.lost(body, dead)
+            if not lost:
+                return replace(fn, body=body)
+            known.fills = {x: s for x, s in known.fills.items() if x not in lost}
 
 
 # forming --------------------------------------------------------------------------------------
@@ -136,22 +140,35 @@ class _Known:
             for local in _read(s):
                 self.readers.setdefault(local, set()).add(id(s))
             for local in _written(s):
-                written.setdefault(self.place(local), []).append(s)
+                written.setdefault(local, []).append(s)
             if isinstance(s, InitBuffer):
                 self.buffers[s.name] = s.buf_num
-        #: What makes tensors that hold one number, or copies of one row, which stays where it is.
+        #: What makes tensors that hold one number, or copies of one row.
         self.fills: dict[str, Call] = {}
         once = {id(s) for s in fn.body}
-        for here in written.values():
-            s = here[0]
-            if len(here) > 1 or not isinstance(s, Call) or s.writes[0] not in self.places:
+        users = Counter([self.place(x) for x, of in written.items() for _ in of])
+        for x, (s, *more) in written.items():
+            if more or not isinstance(s, Call) or x != s.writes[0] or x not in self.places:
                 continue
             if _fills(s):
-                self.fills[s.writes[0]] = s
+                # Where others have its place in turn, functions without it would be longer, and wait for more loads.
+                if users[self.place(x)] == 1:
+                    self.fills[x] = s
             elif id(s) in once and s.form == "Outer" and counts_of_rows(s) is not None:
-                of = written.get(self.place(s.reads[0]), [])
+                of = written.get(s.reads[0], [])
                 if s.reads[0] in self.places and len(of) == 1 and id(of[0]) in once:
-                    self.fills[s.writes[0]] = s
+                    self.fills[x] = s
+
+    def lost(self, body: tuple[Stmt, ...], dead: set[int]) -> set[str]:
+        """What cannot fill registers: it is read in UB where nothing makes it, or something is stored over its row."""
+        last = {self.place(x): x for s in _statements(body) for x in _written(s)}
+        read = _read_in_ub(body)
+        return {
+            x
+            for x, s in self.fills.items()
+            if (id(s) in dead and x in read)
+            or (s.reads and last.get(self.place(s.reads[0])) != s.reads[0])
+        }
 
     def place(self, local: str) -> str:
         """What holds the bytes of a tensor."""
@@ -162,6 +179,11 @@ class _Known:
         place = self.place(local)
         queue = self.queues.get(place, place)
         return queue, max(self.buffers.get(queue, 1), 1)
+
+    def formed(self, body: tuple[Stmt, ...]) -> tuple[Stmt, ...]:
+        """All statements of the function, with functions on registers."""
+        self.made = 0
+        return self.block(body)
 
     def block(self, body: tuple[Stmt, ...]) -> tuple[Stmt, ...]:
         out: list[Stmt] = []
@@ -186,13 +208,10 @@ class _Known:
     def _found(
         self, body: tuple[Stmt, ...], at: int, shared: frozenset[str]
     ) -> tuple[_Run, int] | None:
-        """The function that begins at a statement, and the place behind it; one with rows if there is one."""
-        for kind in (_RowRun, _Run):
-            if kind.takes(body[at], self.dtypes, self.arch):
-                found = self._longest(body, at, shared, kind)
-                if found is not None:
-                    return found
-        return None
+        """The longest function that begins at a statement, and the place behind it; of as long ones that with rows."""
+        kinds = [k for k in (_RowRun, _Run) if k.takes(body[at], self.dtypes, self.arch)]
+        found = [f for k in kinds if (f := self._longest(body, at, shared, k)) is not None]
+        return max(found, key=lambda f: f[1], default=None)
 
     def _shared(self, body: tuple[Stmt, ...]) -> frozenset[str]:
         """Queues of which an iteration takes several buffers, and that have none for the next one of each tensor."""
@@ -566,6 +585,8 @@ def _written(s: Stmt) -> tuple[str, ...]:
     """The tensors in UB that a statement gives a value."""
     if isinstance(s, Call):
         return s.writes
+    if isinstance(s, VectorFunction):
+        return s.stored
     return (s.local,) if isinstance(s, CopyIn | DeQue) else ()
 
 

@@ -125,8 +125,18 @@ class Item:
         return (s.local,) if isinstance(s, CopyOut | EnQue | IndexRead | ScalarRead) else ()
 
     @property
+    def writes_in_ub(self) -> tuple[str, ...]:
+        """Tensors in UB that it gives a value, in order; calls of a function leave theirs in registers."""
+        s = self.stmt
+        if isinstance(s, Call):
+            return s.writes if self.within is None else ()
+        if isinstance(s, VectorFunction):
+            return s.stored
+        return (s.local,) if isinstance(s, CopyIn) else ()
+
+    @property
     def fills(self) -> bool:
-        """Whether it fills a register with the number of a node."""
+        """Whether it fills a register with the number of a node, or with a row that it has copies of."""
         f = self.within
         return f is not None and self.stmt in f.calls[: f.fills]
 

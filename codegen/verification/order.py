@@ -233,7 +233,8 @@ def buffers_hold_their_tensors(kernel: Kernel) -> Iterator[Finding]:
         elif owner.get(buf) != local:
             say(f"{local} is read, but {buf} holds {owner.get(buf, 'nothing yet')}", local)
 
-    def step(s: Stmt) -> None:
+    def step(item: Item) -> None:
+        s = item.stmt
         if isinstance(s, BufDecl):
             declared.add(s.name)
         elif isinstance(s, QueueDecl):
@@ -246,32 +247,26 @@ def buffers_hold_their_tensors(kernel: Kernel) -> Iterator[Finding]:
             # Tensors that take turns in one buffer of a queue.
             buf_of[s.of] = buf_of[s.local] = buf_of.get(s.of, s.of)
             owner.setdefault(buf_of[s.of], s.of)
-        elif isinstance(s, CopyIn):
-            if s.local in buf_of:
-                owner[buf_of[s.local]] = s.local
-        elif isinstance(s, CopyOut | IndexRead):
-            read(s.local)
         elif isinstance(s, ScalarRead):
-            read(s.local)
             scalars.add(s.name)
         elif isinstance(s, Call):
-            for x in s.reads:
-                read(x)
             for arg in s.args:
                 if isinstance(arg, ScalarVar) and arg.name not in scalars:
                     say(f"{arg.name} is used before it is read", s.writes[0])
             for text in _shared(kernel, s, buf_of):
                 say(text, s.writes[0])
-            for x in s.writes:
-                if x in buf_of:
-                    owner[buf_of[x]] = x
+        for x in item.reads_in_ub:
+            read(x)
+        for x in item.writes_in_ub:
+            if x in buf_of:
+                owner[buf_of[x]] = x
 
     for item in kernel.items:
         if not item.inside:
-            step(item.stmt)
+            step(item)
     for repeats in (2, 2, 0):
         for item in kernel.turn(repeats):
-            step(item.stmt)
+            step(item)
     yield from found.values()
 
 

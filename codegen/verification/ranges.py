@@ -195,11 +195,12 @@ def _touched(kernel: Kernel, n: Node, s: Call, have: list[str]) -> tuple[set[str
 
 def calls_cover_the_tile(kernel: Kernel) -> Iterator[Finding]:
     """The count of a call is that of its result in this tile, or that rounded up as the call asks for."""
-    for _item, s, n, counts in _calls(kernel, fills=True):
+    for item, s, n, counts in _calls(kernel, fills=True):
         f = FUNCTIONS.get(s.api)
         if f is not None and f.covers is not None:
-            # In place of copies for all tiles: those for the rows of this one.
-            yield from f.covers(Proof(kernel, s, n, counts, kernel.extent))
+            # In place of copies for all tiles: those for the rows of this one, or of all in front of the loop.
+            extent = kernel.extent if item.inside else partial(_extent, kernel, n)
+            yield from f.covers(Proof(kernel, s, n, counts, extent))
     for _item, s, n, counts in _calls(kernel):
         proof = Proof(kernel, s, n, counts, partial(_extent, kernel, n))
         want = proof.span(n.y)

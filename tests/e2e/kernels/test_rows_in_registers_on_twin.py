@@ -9,7 +9,9 @@ import pytest
 from row_graphs import (
     FAMILIES,
     NORMS,
+    graph,
     layer_norm,
+    node,
     random_rows,
     reduced,
     shifted_softmax,
@@ -77,6 +79,29 @@ def test_families(name: str) -> None:
 @pytest.mark.parametrize("dtype", ["float32", "float16"])
 def test_weights_that_rows_share(cols: int, dtype: str) -> None:
     b = built(weighed_layer_norm(13, cols, dtype, batches=5))
+    assert "uint16_t rows" in text_of(b)
+    for seed in SEEDS[:2]:
+        assert said(b, seed=seed, special=False) == []
+
+
+@pytest.mark.parametrize("dtype", ["bfloat16", "float16"])
+def test_a_row_that_is_widened_once(dtype: str) -> None:
+    """The function loads it from its place for each row; what the plan puts there in the loop is in registers."""
+    nodes = [node(f"wide_{x}", "Cast", x, dtype="float32") for x in ("x", "w")]
+    nodes += [node("sum", "Add", "wide_x", "wide_w"), node("e", "Exp", "sum")]
+    nodes.append(node("y", "Cast", "e", dtype=dtype))
+    b = built(graph([1024, 256], dtype, nodes, ("y",), w=(dtype, [256])))
+    assert "uint16_t rows" in text_of(b)
+    assert "Broadcast" not in text_of(b)
+    for seed in SEEDS:
+        assert said(b, seed=seed) == []
+
+
+@pytest.mark.parametrize("cols", [500, 4096])
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
+def test_weights_of_all_rows(cols: int, dtype: str) -> None:
+    """Two rows, one of which may have lost its place to the other, or to what is streamed."""
+    b = built(weighed_layer_norm(70, cols, dtype))
     assert "uint16_t rows" in text_of(b)
     for seed in SEEDS[:2]:
         assert said(b, seed=seed, special=False) == []

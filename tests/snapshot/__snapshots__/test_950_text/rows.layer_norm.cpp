@@ -1,9 +1,9 @@
 namespace autofuse {
 
 __simd_vf__ __no_simd_vf_fusion__ inline void r_0_reduce_all_0_nil_0_nil_vf0(
+    __ubuf__ float* beta_local,
+    __ubuf__ float* v_gamma_local,
     __ubuf__ float* x_local,
-    __ubuf__ float* broadcast_2_local,
-    __ubuf__ float* broadcast_3_local,
     __ubuf__ float* y_local,
     uint16_t rows) {
   Reg::RegTensor<float> n6_1_local_reg, n1_local_reg, zero_float32, x_local_reg0, x_local_reg1,
@@ -14,15 +14,14 @@ __simd_vf__ __no_simd_vf_fusion__ inline void r_0_reduce_all_0_nil_0_nil_vf0(
     n3_local_reg3, n4_reducesum_local_reg1, n2_local_reg4, n3_local_reg4, n2_local_reg5,
     n3_local_reg5, n2_local_reg6, n3_local_reg6, n2_local_reg7, n3_local_reg7,
     n4_reducesum_local_reg3, n4_reducesum_local_reg2, n4_reducesum_local_reg, n4_local_reg,
-    n5_local_reg, n6_local_reg, n6_2_local_reg, n7_local_reg0, broadcast_2_local_reg0,
-    n9_local_reg0, broadcast_3_local_reg0, y_local_reg0, n7_local_reg1, broadcast_2_local_reg1,
-    n9_local_reg1, broadcast_3_local_reg1, y_local_reg1, n7_local_reg2, broadcast_2_local_reg2,
-    n9_local_reg2, broadcast_3_local_reg2, y_local_reg2, n7_local_reg3, broadcast_2_local_reg3,
-    n9_local_reg3, broadcast_3_local_reg3, y_local_reg3, n7_local_reg4, broadcast_2_local_reg4,
-    n9_local_reg4, broadcast_3_local_reg4, y_local_reg4, n7_local_reg5, broadcast_2_local_reg5,
-    n9_local_reg5, broadcast_3_local_reg5, y_local_reg5, n7_local_reg6, broadcast_2_local_reg6,
-    n9_local_reg6, broadcast_3_local_reg6, y_local_reg6, n7_local_reg7, broadcast_2_local_reg7,
-    n9_local_reg7, broadcast_3_local_reg7, y_local_reg7;
+    n5_local_reg, n6_local_reg, n6_2_local_reg, beta_local_reg0, v_gamma_local_reg0, n7_local_reg0,
+    n9_local_reg0, y_local_reg0, beta_local_reg1, v_gamma_local_reg1, n7_local_reg1, n9_local_reg1,
+    y_local_reg1, beta_local_reg2, v_gamma_local_reg2, n7_local_reg2, n9_local_reg2, y_local_reg2,
+    beta_local_reg3, v_gamma_local_reg3, n7_local_reg3, n9_local_reg3, y_local_reg3,
+    beta_local_reg4, v_gamma_local_reg4, n7_local_reg4, n9_local_reg4, y_local_reg4,
+    beta_local_reg5, v_gamma_local_reg5, n7_local_reg5, n9_local_reg5, y_local_reg5,
+    beta_local_reg6, v_gamma_local_reg6, n7_local_reg6, n9_local_reg6, y_local_reg6,
+    beta_local_reg7, v_gamma_local_reg7, n7_local_reg7, n9_local_reg7, y_local_reg7;
   Reg::MaskReg all, row, part;
   Reg::Duplicate(n6_1_local_reg, 1.0f);
   Reg::Duplicate(n1_local_reg, 5e+02f);
@@ -91,56 +90,56 @@ __simd_vf__ __no_simd_vf_fusion__ inline void r_0_reduce_all_0_nil_0_nil_vf0(
     Reg::Sqrt(n6_local_reg, n5_local_reg, all);
     // from: n6_2: Div (/nodes/6)
     Reg::Div(n6_2_local_reg, n6_1_local_reg, n6_local_reg, all);
+    Reg::LoadAlign(beta_local_reg0, beta_local);
+    Reg::LoadAlign(v_gamma_local_reg0, v_gamma_local);
     // from: n7: MulRow (/nodes/7)
     Reg::Mul(n7_local_reg0, n2_local_reg0, n6_2_local_reg, all);
-    Reg::LoadAlign(broadcast_2_local_reg0, broadcast_2_local + r * 504);
     // from: n9: Mul (/nodes/9)
-    Reg::Mul(n9_local_reg0, n7_local_reg0, broadcast_2_local_reg0, all);
-    Reg::LoadAlign(broadcast_3_local_reg0, broadcast_3_local + r * 504);
+    Reg::Mul(n9_local_reg0, n7_local_reg0, v_gamma_local_reg0, all);
     // from: n11: Add (/nodes/11)
-    Reg::Add(y_local_reg0, n9_local_reg0, broadcast_3_local_reg0, all);
+    Reg::Add(y_local_reg0, n9_local_reg0, beta_local_reg0, all);
     Reg::StoreAlign(y_local + r * 504, y_local_reg0, all);
+    Reg::LoadAlign(beta_local_reg1, beta_local + 64);
+    Reg::LoadAlign(v_gamma_local_reg1, v_gamma_local + 64);
     Reg::Mul(n7_local_reg1, n2_local_reg1, n6_2_local_reg, all);
-    Reg::LoadAlign(broadcast_2_local_reg1, broadcast_2_local + r * 504 + 64);
-    Reg::Mul(n9_local_reg1, n7_local_reg1, broadcast_2_local_reg1, all);
-    Reg::LoadAlign(broadcast_3_local_reg1, broadcast_3_local + r * 504 + 64);
-    Reg::Add(y_local_reg1, n9_local_reg1, broadcast_3_local_reg1, all);
+    Reg::Mul(n9_local_reg1, n7_local_reg1, v_gamma_local_reg1, all);
+    Reg::Add(y_local_reg1, n9_local_reg1, beta_local_reg1, all);
     Reg::StoreAlign(y_local + r * 504 + 64, y_local_reg1, all);
+    Reg::LoadAlign(beta_local_reg2, beta_local + 128);
+    Reg::LoadAlign(v_gamma_local_reg2, v_gamma_local + 128);
     Reg::Mul(n7_local_reg2, n2_local_reg2, n6_2_local_reg, all);
-    Reg::LoadAlign(broadcast_2_local_reg2, broadcast_2_local + r * 504 + 128);
-    Reg::Mul(n9_local_reg2, n7_local_reg2, broadcast_2_local_reg2, all);
-    Reg::LoadAlign(broadcast_3_local_reg2, broadcast_3_local + r * 504 + 128);
-    Reg::Add(y_local_reg2, n9_local_reg2, broadcast_3_local_reg2, all);
+    Reg::Mul(n9_local_reg2, n7_local_reg2, v_gamma_local_reg2, all);
+    Reg::Add(y_local_reg2, n9_local_reg2, beta_local_reg2, all);
     Reg::StoreAlign(y_local + r * 504 + 128, y_local_reg2, all);
+    Reg::LoadAlign(beta_local_reg3, beta_local + 192);
+    Reg::LoadAlign(v_gamma_local_reg3, v_gamma_local + 192);
     Reg::Mul(n7_local_reg3, n2_local_reg3, n6_2_local_reg, all);
-    Reg::LoadAlign(broadcast_2_local_reg3, broadcast_2_local + r * 504 + 192);
-    Reg::Mul(n9_local_reg3, n7_local_reg3, broadcast_2_local_reg3, all);
-    Reg::LoadAlign(broadcast_3_local_reg3, broadcast_3_local + r * 504 + 192);
-    Reg::Add(y_local_reg3, n9_local_reg3, broadcast_3_local_reg3, all);
+    Reg::Mul(n9_local_reg3, n7_local_reg3, v_gamma_local_reg3, all);
+    Reg::Add(y_local_reg3, n9_local_reg3, beta_local_reg3, all);
     Reg::StoreAlign(y_local + r * 504 + 192, y_local_reg3, all);
+    Reg::LoadAlign(beta_local_reg4, beta_local + 256);
+    Reg::LoadAlign(v_gamma_local_reg4, v_gamma_local + 256);
     Reg::Mul(n7_local_reg4, n2_local_reg4, n6_2_local_reg, all);
-    Reg::LoadAlign(broadcast_2_local_reg4, broadcast_2_local + r * 504 + 256);
-    Reg::Mul(n9_local_reg4, n7_local_reg4, broadcast_2_local_reg4, all);
-    Reg::LoadAlign(broadcast_3_local_reg4, broadcast_3_local + r * 504 + 256);
-    Reg::Add(y_local_reg4, n9_local_reg4, broadcast_3_local_reg4, all);
+    Reg::Mul(n9_local_reg4, n7_local_reg4, v_gamma_local_reg4, all);
+    Reg::Add(y_local_reg4, n9_local_reg4, beta_local_reg4, all);
     Reg::StoreAlign(y_local + r * 504 + 256, y_local_reg4, all);
+    Reg::LoadAlign(beta_local_reg5, beta_local + 320);
+    Reg::LoadAlign(v_gamma_local_reg5, v_gamma_local + 320);
     Reg::Mul(n7_local_reg5, n2_local_reg5, n6_2_local_reg, all);
-    Reg::LoadAlign(broadcast_2_local_reg5, broadcast_2_local + r * 504 + 320);
-    Reg::Mul(n9_local_reg5, n7_local_reg5, broadcast_2_local_reg5, all);
-    Reg::LoadAlign(broadcast_3_local_reg5, broadcast_3_local + r * 504 + 320);
-    Reg::Add(y_local_reg5, n9_local_reg5, broadcast_3_local_reg5, all);
+    Reg::Mul(n9_local_reg5, n7_local_reg5, v_gamma_local_reg5, all);
+    Reg::Add(y_local_reg5, n9_local_reg5, beta_local_reg5, all);
     Reg::StoreAlign(y_local + r * 504 + 320, y_local_reg5, all);
+    Reg::LoadAlign(beta_local_reg6, beta_local + 384);
+    Reg::LoadAlign(v_gamma_local_reg6, v_gamma_local + 384);
     Reg::Mul(n7_local_reg6, n2_local_reg6, n6_2_local_reg, all);
-    Reg::LoadAlign(broadcast_2_local_reg6, broadcast_2_local + r * 504 + 384);
-    Reg::Mul(n9_local_reg6, n7_local_reg6, broadcast_2_local_reg6, all);
-    Reg::LoadAlign(broadcast_3_local_reg6, broadcast_3_local + r * 504 + 384);
-    Reg::Add(y_local_reg6, n9_local_reg6, broadcast_3_local_reg6, all);
+    Reg::Mul(n9_local_reg6, n7_local_reg6, v_gamma_local_reg6, all);
+    Reg::Add(y_local_reg6, n9_local_reg6, beta_local_reg6, all);
     Reg::StoreAlign(y_local + r * 504 + 384, y_local_reg6, all);
+    Reg::LoadAlign(beta_local_reg7, beta_local + 448);
+    Reg::LoadAlign(v_gamma_local_reg7, v_gamma_local + 448);
     Reg::Mul(n7_local_reg7, n2_local_reg7, n6_2_local_reg, row);
-    Reg::LoadAlign(broadcast_2_local_reg7, broadcast_2_local + r * 504 + 448);
-    Reg::Mul(n9_local_reg7, n7_local_reg7, broadcast_2_local_reg7, row);
-    Reg::LoadAlign(broadcast_3_local_reg7, broadcast_3_local + r * 504 + 448);
-    Reg::Add(y_local_reg7, n9_local_reg7, broadcast_3_local_reg7, row);
+    Reg::Mul(n9_local_reg7, n7_local_reg7, v_gamma_local_reg7, row);
+    Reg::Add(y_local_reg7, n9_local_reg7, beta_local_reg7, row);
     Reg::StoreAlign(y_local + r * 504 + 448, y_local_reg7, row);
   }
 }
@@ -199,9 +198,7 @@ inline __aicore__ void r_0_reduce_all_0_nil_0_nil(
   tpipe.InitBuffer(n2_buf, static_cast<uint32_t>(x_queue_bytes));
   tpipe.InitBuffer(n4_reducesum_buf, static_cast<uint32_t>(n1_buf_bytes));
   LocalTensor<float> v_gamma_local = v_gamma_buf.Get<float>();
-  LocalTensor<float> broadcast_2_local = broadcast_2_buf.Get<float>();
   LocalTensor<float> beta_local = beta_buf.Get<float>();
-  LocalTensor<float> broadcast_3_local = v_gamma_buf.Get<float>();
   const DataCopyExtParams block0{1, 2000, 0, 0, 0};
   // from: gather_1: Load (/inputs/1)
   DataCopyPad(v_gamma_local[0], v_gamma_gm[0], block0, autofuse::NoPad<float>());
@@ -214,11 +211,6 @@ inline __aicore__ void r_0_reduce_all_0_nil_0_nil(
     WaitFlag<HardEvent::MTE2_V>(id);
     // The id stays taken: other pipes may not have reached the wait yet.
   }
-  autofuse::BroadcastOuter(broadcast_2_local[0], v_gamma_local[0], 1, z0t_size, 504);
-  // from: broadcast_3: Broadcast (/nodes/11)
-  PipeBarrier<PIPE_V>();
-  autofuse::BroadcastOuter(broadcast_3_local[0], beta_local[0], 1, z0t_size, 504);
-  PipeBarrier<PIPE_V>();
   for (int64_t z0Tb = 0; z0Tb < z0Tb_loop_size; z0Tb++) {
     const int64_t z0T = z0Tb + z0TB * z0Tb_size;
     const int64_t z0t_actual_size = autofuse::Min(6400 - z0T * z0t_size, z0t_size);
@@ -232,9 +224,9 @@ inline __aicore__ void r_0_reduce_all_0_nil_0_nil(
     LocalTensor<float> y_local = y_queue.AllocTensor<float>();
     // from: n11: Add (/nodes/11)
     autofuse::r_0_reduce_all_0_nil_0_nil_vf0(
+        (__ubuf__ float*)beta_local.GetPhyAddr(),
+        (__ubuf__ float*)v_gamma_local.GetPhyAddr(),
         (__ubuf__ float*)x_local.GetPhyAddr(),
-        (__ubuf__ float*)broadcast_2_local.GetPhyAddr(),
-        (__ubuf__ float*)broadcast_3_local.GetPhyAddr(),
         (__ubuf__ float*)y_local.GetPhyAddr(),
         static_cast<uint16_t>(z0t_actual_size));
     x_queue.FreeTensor(x_local);

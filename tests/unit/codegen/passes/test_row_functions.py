@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 from register_functions import Made, calls, findings, functions, made, statements
@@ -23,6 +24,7 @@ from autofuse import api
 from autofuse.codegen.backends.ascendc.emit_cpp import emit_function
 from autofuse.codegen.ir.kernel_ir import Call, Count, For, RowLoop, RowStep
 from autofuse.codegen.ir.kernel_ir import VectorFunction as Function
+from autofuse.codegen.passes.vector_functions import _Known
 from autofuse.codegen.proofs.model import Kernel
 from autofuse.codegen.verification import verify_kernel
 from autofuse.codegen.verification.ranges import calls_cover_the_tile, calls_match_their_nodes
@@ -441,6 +443,73 @@ def test_a_row_for_all_rows_is_loaded_in_the_place_of_its_copies(cols: int) -> N
     assert f.loads == ("w_local", "x_local")
     assert [s.api for s in f.calls[: f.fills]] == ["Broadcast"]
     assert elements(f, "load") == 2 * -(-cols // 64)
+    assert verify_kernel(fn, impl, built.graph, built.target) == []
+
+
+def _widened(dtype: str, cols: int = 256) -> Made:
+    """The exponential of a sum with a row, computed wider than both are."""
+    wide = "float16" if dtype == "int8" else "float32"
+    nodes = [node(f"wide_{x}", "Cast", x, dtype=wide) for x in ("x", "w")]
+    nodes += [node("sum", "Add", "wide_x", "wide_w"), node("e", "Exp", "sum")]
+    nodes.append(node("y", "Cast", "e", dtype="float16" if dtype == "int8" else dtype))
+    return made(graph([64, cols], dtype, nodes, ("y",), w=(dtype, [cols])), template="row_0")
+
+
+def test_a_row_is_loaded_though_the_plan_gave_its_place_away() -> None:
+    """What has the place of the row behind its copies stays in registers, and takes none."""
+    nodes = [node("sum", "Add", "x", "w"), node("y", "Exp", "sum")]
+    document = graph([64, 256], "float32", nodes, ("y",), w=("float32", [256]))
+    fn, impl, built = made(document, template="row_0")
+    assert Kernel(fn, impl, built.graph, built.target).shares("n0_local", "w_local")
+    assert calls(fn) == []
+    assert [f.loads for f in functions(fn)] == [("w_local", "x_local")]
+    assert verify_kernel(fn, impl, built.graph, built.target) == []
+
+
+@pytest.mark.parametrize("dtype", ["bfloat16", "float16", "int8"])
+def test_a_row_that_is_widened_first_has_no_copies(dtype: str) -> None:
+    """It is widened once, which takes less time than to widen it again for each row."""
+    fn, impl, built = _widened(dtype)
+    assert [s.api for s in calls(fn)] == ["Cast"]
+    assert [f.loads for f in functions(fn)] == [("n1_local", "x_local")]
+    assert verify_kernel(fn, impl, built.graph, built.target) == []
+
+
+def test_a_function_in_front_of_the_loop_has_a_row_for_each_of_the_largest_tile() -> None:
+    nodes = [node("p", "Mul", "c", "x"), node("low", "Add", "w", {"const": 3})]
+    nodes.append(node("y", "Sub", "p", "low"))
+    given = {"c": ("uint8", [37, 1, 1]), "w": ("uint8", [17, 16])}
+    document = graph([37, 17, 16], "uint8", nodes, ("y",), **given)
+    fn, impl, built = made(document, template="row_0")
+    (f,) = [f for f in functions(fn) if f.fills]
+    assert f in fn.body
+    assert verify_kernel(fn, impl, built.graph, built.target) == []
+
+
+def _two_rows() -> Made:
+    return made(weighed_layer_norm(6400, 256, "bfloat16"), template=WHOLE)
+
+
+def test_of_two_rows_that_take_turns_in_a_place_the_first_one_has_copies() -> None:
+    fn, impl, built = _two_rows()
+    assert [s.api for s in calls(fn)] == ["Cast", "Broadcast", "Cast"]
+    (f,) = functions(fn)
+    assert [x for x in f.loads if x.startswith("broadcast")] == ["broadcast_2_local"]
+    assert verify_kernel(fn, impl, built.graph, built.target) == []
+
+
+def test_a_row_that_something_is_stored_over_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(_Known, "lost", lambda *_: set())
+    fn, impl, built = _two_rows()
+    found = verify_kernel(fn, impl, built.graph, built.target)
+    assert any("is read, but n8_buf holds" in d.message for d in found)
+
+
+def test_a_function_does_not_end_earlier_for_a_row(repo: Path) -> None:
+    """Of a chain that is too long for rows in registers no part is one with the row, and the rest another one."""
+    fn, impl, built = made(repo / "examples" / "demo.json", template="row_0")
+    assert [s.api for s in calls(fn)] == ["Broadcast"]
+    assert len(functions(fn)) == 1
     assert verify_kernel(fn, impl, built.graph, built.target) == []
 
 
