@@ -23,6 +23,7 @@ from autofuse.schedule.placement.permutation import is_permuted, permuted_load
 from autofuse.schedule.placement.transposition import (
     by_elements,
     copied_by_elements,
+    is_in_words,
     is_relaid,
     transposed_load,
     transposed_store,
@@ -44,9 +45,12 @@ STRUCTURAL = ("Data", "Output", "Scalar", "Workspace")
 
 
 def alignment(g: GroupInput, last: int) -> int:
-    """Elements that make a block in the narrowest tensor that varies along the axis ``last``."""
+    """Elements that make a block in the narrowest tensor that varies along the axis ``last``.
+
+    What is transposed in words on its way from GM is as narrow as these.
+    """
     sizes = [
-        n.y.dtype.itemsize
+        4 if is_in_words(n, g) else n.y.dtype.itemsize
         for n in g.nodes
         if n.op not in STRUCTURAL and n.y.dtype.kind != "m" and n.y.varies_along(last)
     ]

@@ -44,6 +44,7 @@ __all__ = [
     "copied_by_elements",
     "copy_limits",
     "copy_rows",
+    "is_in_words",
     "is_relaid",
     "rows_within",
     "smaller",
@@ -92,6 +93,15 @@ def copied_by_elements(n: Node, nodes: Sequence[Node], layout: Layout) -> bool:
     return bool(present) and any(
         contiguous_axis(layout.split.view(y), present[-1:]) is None for y in views
     )
+
+
+def is_in_words(n: Node, g: GroupInput) -> bool:
+    """Whether a Load of 64 bits may be transposed as two words: its neighbours in GM are none along its last axis."""
+    if n.op != "Load" or n.y.dtype.bits != 64:
+        return False
+    along = n.y.varies()
+    apart = bool(along) and contiguous_axis(n.y, along) not in (None, along[-1])
+    return apart and any(m.op != "Store" for m in g.nodes if n.name in m.inputs)
 
 
 def _moved_bytes(dtype: DType) -> int:

@@ -111,3 +111,15 @@ def test_partial_results_are_as_long_as_their_axis(target, shape):
     for impl in whole:
         (step,) = (n for n in impl.nodes if n.name.endswith("_step0"))
         assert Extents(impl).in_ub(step.y, 0, True) == 5
+
+
+@pytest.mark.parametrize("target", ["ascend910b1", "ascend950pr"])
+@pytest.mark.parametrize("shape", [(1, 2), (2, 4), (3, 5), (7, 9)])
+def test_rows_of_words_begin_at_blocks(shape, target):
+    """An index of 64 bits is transposed as words, whose rows are half as long."""
+    of_64 = {"x": ((300, 5), "int64"), "i": (shape, "int64")}
+    nodes = [
+        ("turned", "Transpose", ["i"], {"perm": (1, 0)}),
+        ("y", "Gather", ["x", "turned"], {"axis": 1}),
+    ]
+    build(graph(of_64, nodes, ["y"]), target=target, ub_bytes=60000, verify_ir=True)
