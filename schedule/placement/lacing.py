@@ -51,7 +51,8 @@ def dense_view(n: Node, layout: Layout) -> tuple[TensorView, int] | None:
     gm = dict(zip(y.axis, y.strides, strict=True))
     if any(gm[a] != s for a, s in list(zip(order, strides, strict=True))[len(around) :]):
         return None
-    _check_dense(n, short, layout)
+    # Long rows are one distance apart, so that only the outermost axis may be longer in UB than it is.
+    _check_dense(n, (*short, *around[1:]), layout)
     if around and not layout.in_blocks(strides[len(around) - 1] * y.dtype.itemsize):
         # With the padding of its long rows, if they have one, a run is whole blocks.
         sizes[len(around)] = layout.extent(axes[-1])
@@ -66,10 +67,10 @@ def dense_view(n: Node, layout: Layout) -> tuple[TensorView, int] | None:
     return replace(y, vectorized_axis=order, vectorized_strides=strides), k.value
 
 
-def _check_dense(n: Node, short: Sequence[int], layout: Layout) -> None:
-    """Raises TemplateRejectedError where long rows do not lie side by side."""
-    if any(layout.padded(a) for a in short):
-        raise TemplateRejectedError(f"short rows of {n.name} are padded for another tensor")
+def _check_dense(n: Node, axes: Sequence[int], layout: Layout) -> None:
+    """Raises TemplateRejectedError where long rows do not lie side by side along some axes."""
+    if any(layout.padded(a) for a in axes):
+        raise TemplateRejectedError(f"rows of {n.name} are padded for another tensor")
 
 
 def apart_view(n: Node, layout: Layout) -> tuple[TensorView, int] | None:

@@ -204,6 +204,24 @@ def test_runs_of_a_length_that_is_a_symbol_have_the_padding_of_long_rows(rows, c
     assert "outer" in laced(pairs_with_pairs(rows, columns))
 
 
+@pytest.mark.parametrize("dtype", ["bfloat16", "float32", "float16"])
+@pytest.mark.parametrize("rows", [15, 17])
+def test_long_rows_that_are_padded_for_another_tensor_are_none_of_a_run(dtype, rows):
+    """``s`` has its rows along the axis around the long ones, which has their padding in UB then; it is proved."""
+    of = {"x": [999, 1, 36, 2], "s": [999, rows, 1, 1], "c": [1, 1, 36, 1]}
+    nodes = [("n0", "Maximum", ["x", "s"], "a"), ("n1", "Mul", ["a", "c"], "y")]
+    graph = {
+        "schema": "autofuse.graph/1",
+        "name": "g",
+        "inputs": [{"name": n, "dtype": dtype, "shape": shape} for n, shape in of.items()],
+        "nodes": [
+            {"name": n, "op": op, "inputs": x, "outputs": [y], "attrs": {}} for n, op, x, y in nodes
+        ],
+        "outputs": ["y"],
+    }
+    assert laced(graph)
+
+
 def test_a_tile_has_all_of_a_few_long_rows_and_more_of_those_around_them():
     """Pixels twice along both axes."""
     twice = ("Broadcast", ["x"], {"shape": [8192, 2, 32, 2]})
