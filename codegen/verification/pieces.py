@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 from autofuse.codegen.proofs.model import Finding
 from autofuse.codegen.proofs.prover import Fact, Prover
-from autofuse.implgraph.expr.expression import ONE, ZERO, Expr, divide_exact, product
+from autofuse.implgraph.expr.expression import ONE, ZERO, Expr, const, divide_exact, product
 from autofuse.implgraph.ir.fusion import FusionGraph
 from autofuse.implgraph.ir.graph import Node
 from autofuse.schedule.axes.result import ScheduleResult
@@ -106,7 +106,12 @@ def _partition(prover: Prover, pieces: Sequence[_Piece], elements: Expr, steps: 
         pitch = _pitch(left)
         window = _at_sample(end + pitch)
         behind = [p for p in left if _at_sample(p.offset) >= window]
-        here = [_folded(p, pitch) for p in left if _at_sample(p.offset) < window]
+        here: list[_Piece] = []
+        for p in left:
+            if _at_sample(p.offset) < window:
+                folded, *rest = _folded(p, pitch)
+                here.append(folded)
+                behind += rest
         rows = min((_rows(p, pitch) for p in here), key=_at_sample)
         if not all(prover.nonneg(_rows(p, pitch) - rows) for p in here):
             return False
@@ -132,15 +137,25 @@ def _pitch(left: Sequence[_Piece]) -> Expr:
         pitch = largest
 
 
-def _folded(p: _Piece, pitch: Expr) -> _Piece:
-    """The same elements with rows at a distance of ``pitch``, where its own rows fill these."""
+def _folded(p: _Piece, pitch: Expr) -> list[_Piece]:
+    """The same elements with rows at a distance of ``pitch``, where its own rows fill these, and what is left."""
     if not p.dims:
-        return p
-    size, stride = p.dims[0]
-    rows, part = divide_exact(size * stride, pitch), divide_exact(pitch, stride)
-    if rows is None or part is None or rows == 1 or part == 1:
-        return p
-    return _Piece(p.name, p.offset, ((rows, pitch), (part, stride), *p.dims[1:]))
+        return [p]
+    (size, stride), inner = p.dims[0], p.dims[1:]
+    part = divide_exact(pitch, stride)
+    if part is None or part == 1:
+        return [p]
+    rows = divide_exact(size * stride, pitch)
+    if rows is not None:
+        dims = ((rows, pitch), (part, stride), *inner)
+        return [p if rows == 1 else _Piece(p.name, p.offset, dims)]
+    known, each = size.as_int(), part.as_int()
+    if known is None or each is None or known < each:
+        return [p]
+    whole, left = divmod(known, each)
+    dims = ((const(whole), pitch), (part, stride), *inner)
+    first = _Piece(p.name, p.offset, dims if whole > 1 else dims[1:])
+    return [first, _behind(p, stride, const(known - left))]
 
 
 def _rows(p: _Piece, pitch: Expr) -> Expr:

@@ -102,3 +102,27 @@ def test_symbolic_rows() -> None:
     assert findings([rest, frame], [s + 5, const(9)])
     assert findings([(const(44), *rest[1:]), frame, top], [s + 5, const(9)])
     assert findings([rest, (const(7), [s + 4, const(2)], [pitch, ONE]), top], [s + 5, const(9)])
+
+
+def test_columns_go_on_in_a_part_of_a_slab() -> None:
+    """Two paddings of one tensor, [55, 12, 13]: columns of 444 rows, which are 37 slabs but do not begin with one."""
+    pieces = [
+        (0, [1404], [1]),
+        (1404, [444], [13]),
+        (1416, [444], [13]),
+        (1405, [10, 11], [13, 1]),
+        (1561, [34, 9, 6], [156, 13, 1]),
+        (1678, [34, 6], [156, 1]),
+        (1567, [34, 10, 5], [156, 13, 1]),
+        (6865, [2, 10, 11], [156, 13, 1]),
+        (1535, [37, 2, 11], [156, 13, 1]),
+        (7176, [1404], [1]),
+    ]
+    stores = [(const(o), list(map(const, n)), list(map(const, s))) for o, n, s in pieces]
+    shape = [const(55), const(12), const(13)]
+    assert not findings(stores, shape)
+    for k, (offset, (size, *sizes), strides) in enumerate(stores):
+        assert findings([*stores[:k], *stores[k + 1 :]], shape)
+        for other in (size - 1, size + 1):
+            longer = (offset, [other, *sizes], strides)
+            assert findings([*stores[:k], longer, *stores[k + 1 :]], shape)
