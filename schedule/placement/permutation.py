@@ -1,9 +1,9 @@
 """Loads of several dimensions: the DMA itself brings every element to its place in the tile.
 
-Each dimension has strides of its own in GM and in UB, so that tensors need no padding in UB whatever their order in GM
-is.  A Load along whose innermost axes nothing is contiguous would else be moved in rows, padded, and turned in UB
-(:mod:`autofuse.schedule.placement.transposition`); what is stored then has short rows.  The command is slow: it is
-for tiles whose runs in GM are whole cache lines.
+Each dimension has strides of its own in GM and in UB.  Else a Load whose neighbours in GM are none in the tile is moved
+in rows, padded, and turned in UB (:mod:`autofuse.schedule.placement.transposition`): 64 bits one by one, since no call
+turns them, and what is stored in rows that may be short.  The command is slow: it is for runs in GM that are whole
+cache lines.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from autofuse.schedule.axes.layout import Layout
 from autofuse.schedule.axes.rejection import TemplateRejectedError
 from autofuse.targets import Architecture
 
-__all__ = ["is_one_run", "is_permuted", "permuted_load", "stride_limits"]
+__all__ = ["is_permuted", "permuted_load", "stride_limits"]
 
 
 def is_permuted(n: Node) -> bool:
@@ -25,8 +25,8 @@ def is_permuted(n: Node) -> bool:
     return n.op == "Load" and bool(n.attrs.get("permuted"))
 
 
-def is_one_run(y: TensorView, layout: Layout) -> bool:
-    """Whether the tile of a Load or Store lies in GM as it does in UB."""
+def _is_one_run(y: TensorView, layout: Layout) -> bool:
+    """Whether the tile of a Load lies in GM as it does in UB."""
     gm = dict(zip(y.axis, y.strides, strict=True))
     inside = zip(y.vectorized_axis, y.vectorized_strides, strict=True)
     return not layout.pitches and all(gm[a] == s for a, s in inside)
@@ -50,13 +50,13 @@ def permuted_load(n: Node, layout: Layout) -> Node:
     """
     y, arch = n.y, layout.arch
     gm = dict(zip(y.axis, y.strides, strict=True))
-    if not y.vectorized_axis or is_one_run(y, layout) or _is_in_rows(y, layout):
+    if not y.vectorized_axis or _is_one_run(y, layout) or _is_in_rows(y, layout):
         return n
     if len(y.vectorized_axis) > arch.dma_dims:
         raise TemplateRejectedError(
             f"{n.name} has {len(y.vectorized_axis)} dimensions in a tile; a load has {arch.dma_dims} at most"
         )
-    if len(n.inputs) > 1 or any((gm[a].number or 0) < 0 for a in y.vectorized_axis):
+    if len(n.inputs) > 1 or any(c < 0 for a in y.vectorized_axis for _, c in gm[a].terms):
         raise TemplateRejectedError(f"{n.name} goes backwards, or by an index")
     nbytes = _run(y, layout) * y.dtype.itemsize
     known = nbytes.as_int()

@@ -4,8 +4,8 @@ All these axes lie inside the tile, so that every copy moves rows of neighbours;
 (``schedule/placement/transposition.py``).  The host solves for the tile of one axis; the other ones of these, where
 they are long, are cut into tiles of a constant length.
 
-Where the chip has loads of several dimensions, the ``permuted`` variants have tiles that lie in UB as what is stored
-does, without padding (``schedule/placement/permutation.py``).
+Where the chip has loads of several dimensions, the ``permuted`` variants have those in the place of rows and what turns
+them (``schedule/placement/permutation.py``), and where no node asks for it, tiles without padding.
 """
 
 from __future__ import annotations
