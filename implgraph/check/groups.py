@@ -30,6 +30,8 @@ def reductions_share_axes(g: HintGraph | ImplGraph) -> Iterator[Finding]:
     nodes = g.by_name()
     over: dict[tuple[int, ...], tuple[str, frozenset[int]]] = {}
     for n in g.ops(*REDUCES):
+        if not n.inputs:
+            continue  # ops_are_known says that
         have, want = set(n.y.varies()), set(nodes[n.inputs[0]].y.varies())
         if not have < want:
             yield Finding(

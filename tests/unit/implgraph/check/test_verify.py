@@ -143,6 +143,10 @@ HINT_CASES = [
     ("reductions_share_axes", lambda g: with_reductions(g, (sym("s0"), const(200)))),
     ("reductions_share_axes", lambda g: with_reductions(g, (sym("s0"), ONE), (ONE, const(200)))),
     (
+        "ops_are_known",
+        lambda g: with_node(with_reductions(g, (sym("s0"), ONE)), "sum_0", inputs=()),
+    ),
+    (
         "operands_have_the_axes_of_results",
         lambda g: with_y(g, "abs_0", repeats=(sym("s0"), ONE), strides=(ONE, const(0))),
     ),
