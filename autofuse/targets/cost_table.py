@@ -17,8 +17,8 @@ class CostTable:
         tiling_load: cycles until tiling data in GM have been read, with the entry that keeps them there.
         load_issue, store_issue: cycles that a DMA command takes beside its bytes, also when others wait behind it.
         load_latency: cycles from a load to its first byte, seen where nothing hides them.
-        dims_issue, dims_rate: cycles of a load with several dimensions beside its bytes, and bytes per cycle; 0 where
-            there is none.
+        dims_issue, dims_rate: cycles of a load with several dimensions beside its bytes, and bytes per cycle; of an
+            architecture without such loads no file says them.
         row: cycles of one row of a strided copy beside its bytes.
         short_row: bytes that a row of less than 32 bytes counts for.
         load_core_rate, hot_core_rate, store_core_rate: most bytes per cycle that one core reads from memory, reads
@@ -71,14 +71,13 @@ class CostTable:
         Raises:
             ValueError: a figure is missing, unknown, or not a positive number where it has to be one.
         """
-        values = {f.name: f.default for f in fields(cls) if f.default is not MISSING} | dict(values)
         names = {f.name for f in fields(cls)}
-        if names != values.keys():
-            odd = ", ".join(sorted(names ^ values.keys()))
+        needed = {f.name for f in fields(cls) if f.default is MISSING}
+        if not needed <= values.keys() <= names:
+            odd = ", ".join(sorted((needed - values.keys()) | (values.keys() - names)))
             raise ValueError(f"table model: missing or unknown {odd}")
         for name, value in values.items():
-            may_be_0 = UNITS[name] == "cycles" or name in ("vector_fused", "dims_rate")
-            least = 0.0 if may_be_0 else 1e-9
+            least = 0.0 if UNITS[name] == "cycles" or name == "vector_fused" else 1e-9
             if not least <= value < float("inf"):
                 raise ValueError(f"table model: {name} is {value}")
         return cls(**{k: float(v) for k, v in values.items()})

@@ -56,7 +56,7 @@ from autofuse.codegen.ir.kernel_ir import (
     CopyIn,
     CopyOut,
     Count,
-    DmaBlock,
+    DmaDims,
     EnumArg,
     For,
     GetBuf,
@@ -272,8 +272,9 @@ def _is_idle(body: tuple[Stmt, ...], impl: ImplGraph) -> bool:
             return False
         sizes: tuple[Expr, ...]
         if isinstance(s, CopyIn | CopyOut):
-            block = s.block
-            sizes = (block.length, block.count) if isinstance(block, DmaBlock) else ()
+            if isinstance(s.block, DmaDims):
+                return False  # no dimension may be empty
+            sizes = (s.block.length, s.block.count)
         elif isinstance(s, Call):
             if callee(s) not in ELEMENTWISE:
                 return False

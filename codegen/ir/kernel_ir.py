@@ -310,7 +310,7 @@ class DmaBlock:
 
 @frozen
 class DmaDim:
-    """One dimension of a load: iterations, strides in GM and in UB in elements."""
+    """One dimension of a copy: iterations, strides in GM and in UB in elements."""
 
     size: Expr
     gm: Expr
@@ -328,10 +328,14 @@ class DmaDims:
         return tuple(e for d in self.dims for e in (d.size, d.gm, d.ub))
 
     @property
-    def last(self) -> tuple[Expr, Expr]:
-        """Elements from the first to the last one, in GM and in UB."""
-        gm = total((d.size - 1) * d.gm for d in self.dims)
-        return gm, total((d.size - 1) * d.ub for d in self.dims)
+    def gm_span(self) -> Expr:
+        """Elements of GM from the first to the last one, both of them counted."""
+        return total((d.size - 1) * d.gm for d in self.dims) + 1
+
+    @property
+    def ub_span(self) -> Expr:
+        """The same in UB."""
+        return total((d.size - 1) * d.ub for d in self.dims) + 1
 
 
 @frozen
@@ -347,8 +351,8 @@ class DmaLet:
 class CopyIn:
     """GM -> UB.  Offsets in elements.
 
-    ``pad``: DataCopyPad; otherwise DataCopy of whole 32-byte units, or of dimensions.  ``block_name``: the DmaLet with
-    this block.
+    ``pad``: any number of bytes, DataCopyPad where the block has no dimensions; otherwise DataCopy of whole 32-byte
+    units.  ``block_name``: the DmaLet with this block.
     """
 
     local: str

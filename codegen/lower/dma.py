@@ -6,21 +6,11 @@ from collections.abc import Sequence
 
 from autofuse.codegen.ir.kernel_ir import DmaBlock, DmaDim, DmaDims
 from autofuse.implgraph.expr.expression import ONE, ZERO, CeilDiv, Expr, FloorDiv
-from autofuse.implgraph.ir.frozen import frozen
 
-__all__ = ["Dim", "dma_block", "dma_dims", "join_dims", "run_dims"]
-
-
-@frozen
-class Dim:
-    """One dimension of a DMA: iterations, GM and UB strides in elements."""
-
-    size: Expr
-    gm: Expr
-    ub: Expr
+__all__ = ["dma_block", "dma_dims", "join_dims", "run_dims"]
 
 
-def dma_block(dims: Sequence[Dim], itemsize: int, block: int) -> DmaBlock:
+def dma_block(dims: Sequence[DmaDim], itemsize: int, block: int) -> DmaBlock:
     """The descriptor that moves at most two dimensions, the inner one contiguous; ``block``: bytes of a block of UB."""
     if len(dims) == 2:
         rows, row = dims
@@ -35,27 +25,27 @@ def dma_block(dims: Sequence[Dim], itemsize: int, block: int) -> DmaBlock:
     return DmaBlock(ONE, count * itemsize, ZERO, ZERO)
 
 
-def dma_dims(dims: Sequence[Dim]) -> DmaDims:
+def dma_dims(dims: Sequence[DmaDim]) -> DmaDims:
     """The descriptor of a load of several dimensions, those joined that go on behind each other on both sides."""
-    out: list[Dim] = []
+    out: list[DmaDim] = []
     for d in reversed(dims):
         _join(out, d)
-    return DmaDims(tuple(DmaDim(d.size, d.gm, d.ub) for d in out))
+    return DmaDims(tuple(out))
 
 
-def join_dims(dims: Sequence[Dim]) -> list[Dim]:
+def join_dims(dims: Sequence[DmaDim]) -> list[DmaDim]:
     """The dimensions with neighbours joined that lie side by side in GM and in UB."""
-    out: list[Dim] = []
+    out: list[DmaDim] = []
     for d in reversed(dims):
         if not out and (d.gm != 1 or d.ub != 1):
             # The innermost dimension is not contiguous: single elements, each in a block of its own.
-            out = [d, Dim(ONE, ONE, ONE)]
+            out = [d, DmaDim(ONE, ONE, ONE)]
             continue
         _join(out, d)
     return out
 
 
-def run_dims(dims: Sequence[Dim], beyond: int = 0) -> tuple[list[Dim], Expr]:
+def run_dims(dims: Sequence[DmaDim], beyond: int = 0) -> tuple[list[DmaDim], Expr]:
     """The dimensions of a copy that takes what lies between the elements of the last one as well.
 
     Args:
@@ -74,13 +64,13 @@ def run_dims(dims: Sequence[Dim], beyond: int = 0) -> tuple[list[Dim], Expr]:
         else:
             out.insert(0, d)
     last = out[-1]
-    out[-1] = Dim((last.size - 1) * abs(last.gm.value) + 1 + beyond, ONE, ONE)
+    out[-1] = DmaDim((last.size - 1) * abs(last.gm.value) + 1 + beyond, ONE, ONE)
     return out, ZERO if forwards else last.gm * (last.size - 1)
 
 
-def _join(out: list[Dim], d: Dim) -> None:
+def _join(out: list[DmaDim], d: DmaDim) -> None:
     """Puts a dimension around others, into the outermost one where it goes on behind that."""
     if out and d.gm == out[0].gm * out[0].size and d.ub == out[0].ub * out[0].size:
-        out[0] = Dim(d.size * out[0].size, out[0].gm, out[0].ub)
+        out[0] = DmaDim(d.size * out[0].size, out[0].gm, out[0].ub)
     else:
         out.insert(0, d)

@@ -26,6 +26,7 @@ from autofuse.codegen.ir.kernel_ir import (
     CopyOut,
     DeQue,
     DmaBlock,
+    DmaDim,
     DmaDims,
     EnQue,
     For,
@@ -48,7 +49,7 @@ from autofuse.codegen.ir.kernel_ir import (
     Sync,
     TilingField,
 )
-from autofuse.codegen.lower.dma import Dim, dma_block, dma_dims, join_dims, run_dims
+from autofuse.codegen.lower.dma import dma_block, dma_dims, join_dims, run_dims
 from autofuse.codegen.lower.names import Names, parameter_names
 from autofuse.codegen.lower.vector_calls import VectorCalls
 from autofuse.implgraph.expr.expression import (
@@ -479,7 +480,7 @@ class _Lowering:
             indices = [a for a in y.vectorized_axis if stride[a] == ZERO]
         where = (y.dtype.itemsize, y.axis, y.repeats, y.strides, y.offset)
         lies = (*where, y.vectorized_axis, y.vectorized_strides)
-        key = (lies, whole, beyond(n) if is_run(n) else None, is_permuted(n), *indices)
+        key = (lies, whole, beyond(n) if is_run(n) else None, *indices)
         moved = self.moved.get(key)
         if moved is None:
             moved = self.moved[key] = self._moved(n, indices, whole=whole)
@@ -504,10 +505,10 @@ class _Lowering:
         """How a Load or Store moves its tile; ``indices``: axes along which a tensor says what is loaded."""
         y = n.y
         stride = dict(zip(y.axis, y.strides, strict=True))
-        dims: list[Dim] = []
-        indexed: list[Dim] = []
+        dims: list[DmaDim] = []
+        indexed: list[DmaDim] = []
         for a, pitch in zip(y.vectorized_axis, y.vectorized_strides, strict=True):
-            d = Dim(self.extents.of(a, whole), stride[a], pitch)
+            d = DmaDim(self.extents.of(a, whole), stride[a], pitch)
             (indexed if a in indices else dims).append(d)
         # A tail changes only the outermost dimension, so dimensions may be joined by their full sizes.
         offset = y.offset
@@ -550,7 +551,7 @@ class _Lowering:
             self.names.place(n), self.names.local(index), offset, index.y.dtype, extent, n.name
         )
 
-    def _gap_fits(self, rows: Dim, row: Dim, size: int, *, apart: bool) -> bool:
+    def _gap_fits(self, rows: DmaDim, row: DmaDim, size: int, *, apart: bool) -> bool:
         """Whether the bytes between two rows in GM fit the 32 bits of a descriptor, which has no sign.
 
         Else every row is a command.  ``apart``: rows may overlap, unless their lengths say that they do not.
@@ -574,11 +575,11 @@ class _Lowering:
         }
 
     def _dma(self, n: Node, local: str, gm: Expr, ub: Expr, block: DmaBlock | DmaDims) -> Stmt:
-        where = local, ub, self.gm[n.name], gm, n.y.dtype
-        if isinstance(block, DmaDims):
-            return CopyIn(*where, block, pad=False)
-        kind = CopyIn if n.op == "Load" else CopyOut
-        return kind(*where, block, self.target.arch.has_datacopypad)
+        where, pad = (local, ub, self.gm[n.name], gm, n.y.dtype), self.target.arch.has_datacopypad
+        if n.op == "Load":
+            return CopyIn(*where, block, pad)
+        assert isinstance(block, DmaBlock)
+        return CopyOut(*where, block, pad)
 
 
 _BYTES = DType("uint8", 8, "u", "uint8_t")

@@ -110,11 +110,11 @@ def _named(body: tuple[Stmt, ...], counters: dict[str, int]) -> tuple[Stmt, ...]
             pass
         elif isinstance(s, IndexRead):
             read.add(s.name)
-        elif isinstance(s, (CopyIn, CopyOut)) and (s.pad or isinstance(s.block, DmaDims)):
+        elif isinstance(s, (CopyIn, CopyOut)) and s.pad:
             if first is None:
                 first = len(out)
             named = ""  # a load of several dimensions states them itself
-            if isinstance(s.block, DmaBlock):
+            if not isinstance(s.block, DmaDims):
                 named = names.block(s.block, isinstance(s, CopyIn))
             fixed = read.isdisjoint(s.gm_offset.symbols())
             offset = names.offset(s.gm_offset) if fixed else s.gm_offset

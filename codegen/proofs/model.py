@@ -391,11 +391,9 @@ class Kernel:
     def _block(self, stated: DmaBlock | DmaDims) -> DmaBlock | DmaDims:
         """A descriptor with the values of its fields."""
         if isinstance(stated, DmaDims):
-            return DmaDims(
-                tuple(DmaDim(*map(self.value, (d.size, d.gm, d.ub))) for d in stated.dims)
-            )
-        parts = (stated.count, stated.length, stated.gm_gap, stated.ub_gap)
-        return DmaBlock(*map(self.value, parts))
+            dims = [DmaDim(*map(self.value, (d.size, d.gm, d.ub))) for d in stated.dims]
+            return DmaDims(tuple(dims))
+        return DmaBlock(*map(self.value, stated.exprs()))
 
     def _loop(self, s: For, at: Item) -> None:
         extent, rows = self.value(s.extent), at.rows

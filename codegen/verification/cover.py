@@ -444,7 +444,7 @@ def loads_are_inside_their_tensor(kernel: Kernel) -> Iterator[Finding]:
         start = item.values[1]
         yield from kernel.at_least(start, ZERO, f"first element of {s.gm}", node, item)
         if isinstance(block, DmaDims):
-            end = (start + block.last[0] + 1) * size
+            end = (start + block.gm_span) * size
         else:
             end = start * size + block.length
             if block.count != 1:

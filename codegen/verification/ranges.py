@@ -297,7 +297,7 @@ def copies_fit_their_buffers(kernel: Kernel) -> Iterator[Finding]:
         unit = kernel.arch.block_bytes
         yield from kernel.multiple(at, unit, "UB address of a copy", node, item)
         if isinstance(block, DmaDims):
-            end = at + (block.last[1] + 1) * s.dtype.itemsize
+            end = at + block.ub_span * s.dtype.itemsize
             yield from kernel.at_least(room, end, f"bytes of {s.local} in a copy", node, item)
             continue
         length = align_up(block.length, kernel.arch.block_bytes)

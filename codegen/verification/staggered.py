@@ -15,28 +15,26 @@ __all__ = ["steps_have_no_order"]
 
 
 def steps_have_no_order(kernel: Kernel) -> Iterator[Finding]:
-    """No call of a staggered loop leaves anything to the next step, or asks how many steps came before.
+    """No statement of a staggered loop leaves anything to the next step, or asks how many steps came before.
 
     What it writes in UB belongs to nodes of the loop, which each step makes anew.  Other checks see to it that nothing
     is read before it is made (``buffers_hold_their_tensors``), and that what is overwritten in place is read by the
-    same step (``in_place_regions_agree``).  A function that fills a register with the number of a node before the loop
-    does so in every step, and leaves nothing in UB but what it stores.
+    same step (``in_place_regions_agree``).
     """
     for p in kernel.spec.staggered:
         if not 0 <= p < kernel.passes:
             yield Finding(f"pass {p} is staggered, and there are {kernel.passes}")
     for item in kernel.items:
         s = item.stmt
-        if item.number not in kernel.spec.staggered or not isinstance(s, Call):
+        if item.number not in kernel.spec.staggered:
             continue
-        filled_in = item.within if item.fills else None
-        for local in s.writes:
-            if filled_in is not None and local not in filled_in.stores:
-                continue
+        for local in item.writes_in_ub:
             owner = kernel.locals.get(local)
             if owner is not None and kernel.place_of(owner) != item.place:
-                text = f"{s.api} changes {local} from step to step, and the loop is staggered"
+                text = f"{local} changes from step to step, and the loop is staggered"
                 yield Finding(text, owner.name)
+        if not isinstance(s, Call):
+            continue
         maker = kernel.maker(item, s.writes[0])
         for x in maker.inputs if maker is not None else ():
             if kernel.nodes[x].attrs.get("count"):

@@ -21,9 +21,9 @@ from autofuse.schedule.legal.ends import is_sink, is_source
 from autofuse.schedule.placement.broadcast import broadcast_steps
 from autofuse.schedule.placement.permutation import is_permuted, permuted_load
 from autofuse.schedule.placement.transposition import (
+    aligned_bytes,
     by_elements,
     copied_by_elements,
-    is_in_words,
     is_relaid,
     transposed_load,
     transposed_store,
@@ -50,7 +50,7 @@ def alignment(g: GroupInput, last: int) -> int:
     What is transposed in words on its way from GM is as narrow as these.
     """
     sizes = [
-        4 if is_in_words(n, g) else n.y.dtype.itemsize
+        aligned_bytes(n, g)
         for n in g.nodes
         if n.op not in STRUCTURAL and n.y.dtype.kind != "m" and n.y.varies_along(last)
     ]

@@ -39,12 +39,12 @@ from autofuse.targets import Architecture
 
 __all__ = [
     "CopiedRows",
+    "aligned_bytes",
     "by_elements",
     "contiguous_axis",
     "copied_by_elements",
     "copy_limits",
     "copy_rows",
-    "is_in_words",
     "is_relaid",
     "rows_within",
     "smaller",
@@ -95,18 +95,18 @@ def copied_by_elements(n: Node, nodes: Sequence[Node], layout: Layout) -> bool:
     )
 
 
-def is_in_words(n: Node, g: GroupInput) -> bool:
-    """Whether a Load of 64 bits may be transposed as two words: its neighbours in GM are none along its last axis."""
-    if n.op != "Load" or n.y.dtype.bits != 64:
-        return False
-    along = n.y.varies()
-    apart = bool(along) and contiguous_axis(n.y, along) not in (None, along[-1])
-    return apart and any(m.op != "Store" for m in g.nodes if n.name in m.inputs)
-
-
 def _moved_bytes(dtype: DType) -> int:
     """Bytes of an element as it is transposed: 64 bits as two words."""
     return min(dtype.itemsize, 4)
+
+
+def aligned_bytes(n: Node, g: GroupInput) -> int:
+    """Bytes of an element by which rows begin at blocks: of a Load that is transposed for vector calls, those moved."""
+    along = n.y.varies()
+    turned = n.op == "Load" and contiguous_axis(n.y, along) not in (None, *along[-1:])
+    if turned and any(m.op != "Store" for m in g.nodes if n.name in m.inputs):
+        return _moved_bytes(n.y.dtype)
+    return n.y.dtype.itemsize
 
 
 def by_elements(n: Node, layout: Layout, unit: int = 0) -> Node:

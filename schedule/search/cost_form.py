@@ -367,15 +367,7 @@ class _FormReader:
             y, route = n.y, routes[n.name]
             where = (y.dtype.itemsize, y.axis, y.strides, y.offset)
             index = tuple((v.axis, v.strides) for v in self._indices(n))
-            lies = (
-                is_run(n),
-                beyond(n),
-                is_permuted(n),
-                *where,
-                y.vectorized_axis,
-                y.vectorized_strides,
-                index,
-            )
+            lies = (is_run(n), beyond(n), *where, y.vectorized_axis, y.vectorized_strides, index)
             lie = self.lies.setdefault(lies, len(self.lies))
             key = (lie, route is _AGAIN, n.name in self.awaited)
             number = self.copied.get(key)

@@ -93,6 +93,7 @@ def _stores_along(g: GroupInput, last: int) -> bool:
 
 
 def _permuting(g: GroupInput, c: Candidate) -> tuple[GroupInput, Candidate]:
+    """A candidate with loads of several dimensions; runs along the tiled axis are cache lines."""
     tiled, line = g.order[c.position], g.target.arch.cache_line_bytes
     along = [
         n.y.dtype.itemsize

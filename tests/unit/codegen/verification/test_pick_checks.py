@@ -11,13 +11,14 @@ from autofuse.codegen.ir.kernel_ir import (
     Call,
     CopyIn,
     Count,
+    DmaDim,
     For,
     KernelFn,
     LocalArg,
     SizeValue,
     Stmt,
 )
-from autofuse.codegen.lower.dma import Dim, run_dims
+from autofuse.codegen.lower.dma import run_dims
 from autofuse.codegen.lower.kernel import lower_kernel
 from autofuse.codegen.lower.names import parameter_names
 from autofuse.codegen.passes import run_passes
@@ -161,12 +162,12 @@ def test_where_runs_begin(built, by):
 
 def test_dimensions_of_a_run():
     n, m = sym("n"), sym("m")
-    assert run_dims([Dim(n, const(3), const(3))]) == ([Dim(3 * n - 2, ONE, ONE)], ZERO)
+    assert run_dims([DmaDim(n, const(3), const(3))]) == ([DmaDim(3 * n - 2, ONE, ONE)], ZERO)
     # Rows that go on where those before them end are one run.
-    rows = [Dim(m, 3 * n, 3 * n), Dim(n, const(3), const(3))]
-    assert run_dims(rows) == ([Dim(3 * m * n - 2, ONE, ONE)], ZERO)
-    apart = [Dim(m, 3 * n + 1, 3 * n), Dim(n, const(3), const(3))]
-    assert run_dims(apart) == ([apart[0], Dim(3 * n - 2, ONE, ONE)], ZERO)
+    rows = [DmaDim(m, 3 * n, 3 * n), DmaDim(n, const(3), const(3))]
+    assert run_dims(rows) == ([DmaDim(3 * m * n - 2, ONE, ONE)], ZERO)
+    apart = [DmaDim(m, 3 * n + 1, 3 * n), DmaDim(n, const(3), const(3))]
+    assert run_dims(apart) == ([apart[0], DmaDim(3 * n - 2, ONE, ONE)], ZERO)
     # From their end, they are runs of their own, which begin at the last element.
-    back = [Dim(m, -2 * n, 2 * n), Dim(n, const(-2), const(2))]
-    assert run_dims(back) == ([back[0], Dim(2 * n - 1, ONE, ONE)], 2 - 2 * n)
+    back = [DmaDim(m, -2 * n, 2 * n), DmaDim(n, const(-2), const(2))]
+    assert run_dims(back) == ([back[0], DmaDim(2 * n - 1, ONE, ONE)], 2 - 2 * n)
