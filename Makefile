@@ -1,11 +1,12 @@
-# Two commands: `make demo` and `make test`. Each creates its own environment in .venv.
+# Two commands: `make demo` and `make test`. Both create an environment in .venv.
 # `make help` lists the rest.
 
 PYTHON ?= python3
 JOBS   ?= 2
 EXTRAS ?= dev,docs,fuzz
+BEYOND ?= dev,gpu,cluster,witness,onnxruntime
 DEMO   ?= verify examples/demo.json
-VENV   := .venv
+VENV   ?= .venv
 BIN    := $(VENV)/bin
 COMMA  := ,
 STAMP  := $(VENV)/installed-$(subst $(COMMA),-,$(EXTRAS))
@@ -22,7 +23,7 @@ RUNTIME := $(shell find runtime -type f -not -path '*/tests/*' 2>/dev/null)
 # $(call step,NAME,COMMAND,WHAT TO DO WHEN IT FAILS)
 step = @echo '== $(1)'; $(2) || { echo; echo 'FAILED: $(1). $(3)' >&2; exit 1; }
 
-.PHONY: help demo test quick docs env lint format pytest ctest snapshots replay sanitize asan ubsan clean
+.PHONY: help demo test test-extras quick docs env lint format pytest ctest snapshots replay sanitize asan ubsan clean
 
 help: ## list the targets
 	@sed -nE 's/^([a-z ]+):.*## (.*)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 24
@@ -32,6 +33,10 @@ demo: $(STAMP) ## generate a fused kernel, run it on the CPU twin, compare with 
 
 test: lint docs pytest ctest sanitize ## everything that must pass: lint, types, floors, the site, pytest, ctest, sanitizers
 	@echo; echo 'All tests passed.'
+
+test-extras: ## the tests that `make test` skips: PyTorch, Triton, distributed, onnxruntime, nvcc, in an environment of their own
+	@$(MAKE) --no-print-directory pytest VENV=.venv-extras EXTRAS=$(BEYOND) SELECT="--extras --snapshot-warn-unused"
+	@echo; echo 'All tests of the extras passed.'
 
 # A test that compiles is one of the twin; without that mark it fails here, since g++ knows no such option.
 quick: lint ## what shows most mistakes in two minutes: lint, types, unit tests and snapshots, nothing compiled
@@ -71,6 +76,7 @@ lint: $(STAMP) ## ruff, mypy, import-linter
 	$(call step,ruff check,$(BIN)/ruff check .,Many of these are repaired by: make format)
 	$(call step,ruff format,$(BIN)/ruff format --check .,Repair it with: make format)
 	$(call step,mypy,$(BIN)/mypy,Each line above is file:line: error.)
+	$(call step,first words,$(BIN)/python tools/first_words.py,A docstring says what a thing returns or does.)
 	$(call step,import floors,$(BIN)/lint-imports --no-logo,A module imports from a floor above its own: see tool.importlinter in pyproject.toml.)
 
 format: $(STAMP) ## let ruff repair what it can
@@ -78,7 +84,7 @@ format: $(STAMP) ## let ruff repair what it can
 	$(BIN)/ruff format .
 
 pytest: $(STAMP) ## the Python tests; CORPUS=all for whole corpora, CORPUS_SEED=... for the samples of another run
-	$(call step,pytest,$(BIN)/pytest -n $(JOBS) --dist worksteal,Run one test alone with: $(BIN)/pytest -k NAME. If a snapshot changed on purpose: make snapshots)
+	$(call step,pytest,$(BIN)/pytest $(SELECT) -n $(JOBS) --dist worksteal,Run one test alone with: $(BIN)/pytest -k NAME. If a snapshot changed on purpose: make snapshots)
 
 snapshots: $(STAMP) ## accept the present output as the expected output; read the diff before you commit it
 	$(BIN)/pytest tests/snapshot tests/e2e/cli/test_cli_errors.py tests/e2e/kernels/test_ub_overflow.py --snapshot-update -q -m "not twin"
@@ -97,5 +103,5 @@ asan:  PRESET := asan
 ubsan: PRESET := ubsan
 
 clean: ## remove the environment, the builds and the caches
-	rm -rf $(VENV) build dist .mypy_cache .pytest_cache .ruff_cache .import_linter_cache .hypothesis
+	rm -rf .venv .venv-extras build dist .mypy_cache .pytest_cache .ruff_cache .import_linter_cache .hypothesis
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +

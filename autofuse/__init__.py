@@ -24,11 +24,14 @@ if TYPE_CHECKING:
     from autofuse.base.diagnostics import AutofuseError, Diagnostic, Where
     from autofuse.codegen.backends.ascendc.tuning import Tiling, Tilings
     from autofuse.codegen.backends.triton.tuning import KernelTuning, Tuning
-    from autofuse.cpu.kernel import CpuKernel
-    from autofuse.gpu.kernel import TritonKernel
     from autofuse.implgraph.ir.fusion import FusionGraph
-    from autofuse.npu.kernel import NpuKernel
-    from autofuse.results import BuildResult, SplitResult, TimedRun
+    from autofuse.machines.cpu.kernel import CpuKernel
+    from autofuse.machines.gpu.kernel import TritonKernel
+    from autofuse.machines.npu.kernel import NpuKernel
+    from autofuse.machines.twin.oracle.compare import Comparison
+    from autofuse.machines.twin.run.kernel import TwinKernel
+    from autofuse.machines.twin.verify.verify import Case, VerifyReport
+    from autofuse.results import BuildResult, Run, SplitResult, TimedRun
     from autofuse.schedule.search.given import GivenTile
     from autofuse.targets import (
         CpuTarget,
@@ -41,9 +44,6 @@ if TYPE_CHECKING:
         load_target,
         target_names,
     )
-    from autofuse.twin.oracle.compare import Comparison
-    from autofuse.twin.run.kernel import Run, TwinKernel
-    from autofuse.twin.verify.verify import Case, VerifyReport
 
 __version__ = "0.1.0"
 
@@ -95,9 +95,9 @@ _HOME_OF = {
     "DEFAULT_TARGET": "autofuse.api",
     "AutofuseError": "autofuse.base.diagnostics",
     "BuildResult": "autofuse.results",
-    "Case": "autofuse.twin.verify.verify",
-    "Comparison": "autofuse.twin.oracle.compare",
-    "CpuKernel": "autofuse.cpu.kernel",
+    "Case": "autofuse.machines.twin.verify.verify",
+    "Comparison": "autofuse.machines.twin.oracle.compare",
+    "CpuKernel": "autofuse.machines.cpu.kernel",
     "CpuTarget": "autofuse.targets",
     "Diagnostic": "autofuse.base.diagnostics",
     "FusionGraph": "autofuse.implgraph.ir.fusion",
@@ -105,18 +105,18 @@ _HOME_OF = {
     "GpuTarget": "autofuse.targets",
     "GraphLike": "autofuse.api",
     "KernelTuning": "autofuse.codegen.backends.triton.tuning",
-    "NpuKernel": "autofuse.npu.kernel",
-    "Run": "autofuse.twin.run.kernel",
+    "NpuKernel": "autofuse.machines.npu.kernel",
+    "Run": "autofuse.results",
     "SplitResult": "autofuse.results",
     "TargetSpec": "autofuse.targets",
     "Tiling": "autofuse.codegen.backends.ascendc.tuning",
     "Tilings": "autofuse.codegen.backends.ascendc.tuning",
     "TimedRun": "autofuse.results",
-    "TritonKernel": "autofuse.gpu.kernel",
+    "TritonKernel": "autofuse.machines.gpu.kernel",
     "Tuning": "autofuse.codegen.backends.triton.tuning",
     "TuningLike": "autofuse.api",
-    "TwinKernel": "autofuse.twin.run.kernel",
-    "VerifyReport": "autofuse.twin.verify.verify",
+    "TwinKernel": "autofuse.machines.twin.run.kernel",
+    "VerifyReport": "autofuse.machines.twin.verify.verify",
     "Where": "autofuse.base.diagnostics",
     "Written": "autofuse.base.artifacts",
     "build": "autofuse.api",

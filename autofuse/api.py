@@ -1,4 +1,4 @@
-"""What users call: build a graph, load the kernel, run it with modelled times, compare it with NumPy.
+"""Build a graph, load the kernel, run it with modelled times, compare it with NumPy.
 
 What is built (:mod:`autofuse.compiler`) can be written (:meth:`BuildResult.write`), called on NumPy arrays
 (:func:`load`), compared with NumPy (:func:`verify`), or run with modelled times (:func:`timed`); the last three use the
@@ -11,7 +11,7 @@ import json
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias, cast
 
 from autofuse.base import knobs
 from autofuse.base.arguments import integer, symbol_sizes
@@ -26,6 +26,7 @@ from autofuse.targets import (
     Target,
     TargetSpec,
     ascend_chip,
+    ascend_only,
     find_known,
     find_target,
 )
@@ -37,12 +38,12 @@ if TYPE_CHECKING:
     from autofuse.codegen.backends.interface import Backend
     from autofuse.codegen.backends.triton.tuning import Tuning
     from autofuse.compiler import Stages
-    from autofuse.cpu.kernel import CpuKernel
-    from autofuse.gpu.kernel import TritonKernel
     from autofuse.implgraph.ir.graph import HintGraph
-    from autofuse.npu.kernel import NpuKernel
-    from autofuse.twin.run.kernel import TwinKernel
-    from autofuse.twin.verify.verify import VerifyReport
+    from autofuse.machines.cpu.kernel import CpuKernel
+    from autofuse.machines.gpu.kernel import TritonKernel
+    from autofuse.machines.npu.kernel import NpuKernel
+    from autofuse.machines.twin.run.kernel import TwinKernel
+    from autofuse.machines.twin.verify.verify import VerifyReport
 
 __all__ = [
     "DEFAULT_TARGET",
@@ -257,46 +258,37 @@ def _machine(
 
     spec = _target(target)
     if ub_bytes is not None:
-        if not isinstance(spec, TargetSpec):
-            text = f"bytes of UB are for the kernels of Ascend C, not for {spec.name}"
-            raise AutofuseError.of("AF5007", text)
-        spec = spec.with_ub(ub_bytes)
+        spec = ascend_only("bytes of UB are", spec).with_ub(ub_bytes)
     if invariant:
-        if not isinstance(spec, TargetSpec):
-            text = f"--invariant is for the kernels of Ascend C, not for {spec.name}"
-            hint = "-t ascend910b1 writes them; of others nothing is promised across sizes"
-            raise AutofuseError.of("AF5007", text, hint=hint)
-        spec = spec.in_fixed_order()
+        hint = "-t ascend910b1 writes them; of others nothing is promised across sizes"
+        spec = ascend_only("--invariant is", spec, hint).in_fixed_order()
     return spec, Stages(observe, check_ir=knobs.DEBUG.get() if verify_ir is None else verify_ir)
 
 
 def _target(target: str | Target) -> Target:
-    if isinstance(target, TargetSpec | GpuTarget | CpuTarget):
-        return target
-    return find_target(target)
+    return target if isinstance(target, Target) else find_target(target)
 
 
 def _tuned(tuning: TuningLike, target: Target) -> Backend:
     """The backend with what a tuning file gives."""
-    from autofuse.codegen.backends.ascendc.backend import AscendC
-    from autofuse.codegen.backends.ascendc.tuning import Tilings
-    from autofuse.codegen.backends.triton.backend import Triton
+    from autofuse.codegen.backends.interface import load_backend
 
-    ascend = isinstance(target, TargetSpec) and target.backend == AscendC().name
-    if not (ascend or isinstance(target, GpuTarget)):
+    backend = load_backend(target.backend)
+    kind = backend.capabilities.tuning
+    if kind is None:
         text = f"a tuning file is for an Ascend chip or a card, not for {target.name}"
         raise AutofuseError.of("AF5007", text, hint="-t nvidia-h100 writes kernels for a card")
     given = read_tuning(tuning) if isinstance(tuning, str | Path) else tuning
-    if ascend != isinstance(given, Tilings):
+    if not isinstance(given, kind):
         text = f"the tuning file is for target {given.target!r}, not for {target.name!r}"
         where = given.places.get("target", Where())
         hint = f"autofuse tune GRAPH -t {target.name} writes one"
         raise AutofuseError.of("AF3007", text, where=where, hint=hint)
-    return AscendC(tuning=given) if isinstance(given, Tilings) else Triton(tuning=given)
+    return backend.tuned(given)
 
 
 def read_tuning(path: str | Path) -> Tuning | Tilings:
-    """What a tuning file says, for :func:`build`.
+    """Read a tuning file for :func:`build`.
 
     Args:
         path: of a file of the schema ``autofuse.tuning/1``.
@@ -373,43 +365,12 @@ def _loaded(
     graph: FusionGraph, files: Mapping[str, str], check: str, check_seed: int, device: str
 ) -> TwinKernel | NpuKernel | TritonKernel | CpuKernel:
     """The kernel in files, as a function."""
-    from autofuse.cpu.library import compile_library, source_file
-    from autofuse.gpu.loading import module_file, no_twin_options, only_on_cpu
-    from autofuse.npu.device import PREFIX
-    from autofuse.twin.run.compile import compile_kernel
-    from autofuse.twin.run.kernel import TwinKernel, chip_of, needs_launcher
-    from autofuse.twin.verify.split import load_split, read_parts
-    from autofuse.witness.devices import card_index
+    from autofuse.machines.machine import machine_of, refuse_others
 
-    twin_only = {"check": check != "fast", "check_seed": check_seed}
-    if module_file(graph) in files:
-        from autofuse.gpu.kernel import TritonKernel
-
-        no_twin_options(twin_only)
-        return TritonKernel(files, graph, device)
-    if device.partition(":")[0] == PREFIX:
-        from autofuse.npu.kernel import NpuKernel
-
-        no_twin_options(twin_only)
-        return NpuKernel(files, graph, device)
-    if card_index(device) is not None and source_file(graph) not in files:
-        from autofuse.witness.kernel import CudaKernel
-
-        no_twin_options(twin_only)
-        return CudaKernel(files, graph, device)
-    only_on_cpu(device)
-    if source_file(graph) in files:
-        from autofuse.cpu.kernel import CpuKernel
-
-        no_twin_options(twin_only)
-        return CpuKernel(compile_library(files, graph), graph)
-    parts = read_parts(files, graph.name)
-    needs_launcher(graph, files)
-    if parts:
-        return load_split(files, graph, parts, check=check, check_seed=check_seed)
-    library = compile_kernel(files, graph.name, checked=check == "all")
-    chip = chip_of(files, graph.name)
-    return TwinKernel(library, graph, check=check, check_seed=check_seed, chip=chip)
+    machine = machine_of(files, graph, device)
+    refuse_others(machine, {"check": check != "fast", "check_seed": check_seed})
+    kernel = machine.load(files, graph, device, check=check, check_seed=check_seed)
+    return cast("TwinKernel | NpuKernel | TritonKernel | CpuKernel", kernel)
 
 
 def timed(
@@ -437,19 +398,18 @@ def timed(
     Raises:
         AutofuseError: as for :func:`load`, and for a call of what it returns; AF5007 several kernels.
     """
-    from autofuse.cpu.library import source_file
-    from autofuse.gpu.loading import module_file
-    from autofuse.twin.run.compile import compile_kernel
-    from autofuse.twin.run.kernel import TwinKernel, chip_named
-    from autofuse.twin.timed.timed import timed_run
-    from autofuse.twin.verify.split import read_parts
+    from autofuse.machines.machine import machine_of
+    from autofuse.machines.twin.run.compile import compile_kernel
+    from autofuse.machines.twin.run.kernel import TwinKernel, chip_named
+    from autofuse.machines.twin.timed.timed import timed_run
+    from autofuse.machines.twin.verify.split import read_parts
 
     if isinstance(built, BuildResult | SplitResult):
         graph, files, chip = built.graph, built.files, ascend_chip(built.target)
     else:
         graph, files = read_folder(Path(built))
         chip = None
-        if module_file(graph) in files or source_file(graph) in files:
+        if "trace" not in machine_of(files, graph).options:
             text = f"no model gives the times of {graph.label}, which is not written in Ascend C"
             raise AutofuseError.of("AF5007", text)
     if read_parts(files, graph.name):
@@ -500,12 +460,9 @@ def verify(
         ValueError: no shape, a seed that is negative, or ``check`` is none of the two.
         TypeError: a seed or a size is no integer.
     """
-    from autofuse.gpu.loading import no_twin_options, only_on_cpu
-    from autofuse.twin.run.kernel import MAX_SEED
-    from autofuse.twin.run.native import CHECKS
-    from autofuse.twin.verify import split
-    from autofuse.twin.verify.verify import VERIFY_JOB, verify_in_subprocess
-    from autofuse.witness.devices import card_index
+    from autofuse.machines import machine as machines
+    from autofuse.machines.twin.run.kernel import MAX_SEED
+    from autofuse.machines.twin.run.native import CHECKS
 
     built = graph if isinstance(graph, BuildResult | SplitResult) else build(graph, target=target)
     if check not in CHECKS:
@@ -519,32 +476,12 @@ def verify(
             raise ValueError("no shape is given")
     else:
         wanted["count"] = integer("shapes", shapes, 1, 1 << 20)
-    if isinstance(built.target, GpuTarget):
-        from autofuse.gpu.verify import verify_triton
-
-        no_twin_options({"check": check != "all", "check_seed": check_seed})
-        return verify_triton(built.files, built.graph, device=device, seed=seed, **wanted)
-    if isinstance(built.target, TargetSpec) and card_index(device) is not None:
-        from autofuse.witness.verify import verify_ascend
-
-        no_twin_options({"check": check != "all", "check_seed": check_seed})
-        return verify_ascend(built.files, built.graph, device=device, seed=seed, **wanted)
-    only_on_cpu(device)
-    if isinstance(built.target, CpuTarget):
-        from autofuse.cpu.verify import verify_cpu
-
-        no_twin_options({"check": check != "all", "check_seed": check_seed})
-        return verify_cpu(built.files, built.graph, seed=seed, **wanted)
-    several = isinstance(built, SplitResult) and built.split is not None
-    return verify_in_subprocess(
-        built.files,
-        built.graph,
-        job=split.VERIFY_JOB if several else VERIFY_JOB,
-        seed=seed,
-        check=check,
-        check_seed=check_seed,
-        **wanted,
-    )
+    machine = machines.machine_for(built.target.backend, device)
+    machines.refuse_others(machine, {"check": check != "all", "check_seed": check_seed})
+    if "check" in machine.options:
+        wanted |= {"check": check, "check_seed": check_seed}
+    wanted |= {"seed": seed, "target": built.target}
+    return machines.verify(built.files, built.graph, device, **wanted)
 
 
 def _sizes(graph: FusionGraph, given: Mapping[str, int]) -> dict[str, int]:
@@ -586,6 +523,8 @@ def built_again(graph: FusionGraph, files: Mapping[str, str]) -> BuildResult | S
         AutofuseError: as :func:`build`; AF1001, the metadata do not say for which target the kernel is; AF5006, for
             one whose figures are in a file of the user's.
     """
+    from autofuse.codegen.backends.interface import load_backend
+
     several = any(n.startswith("parts/") for n in files)
     names = [n for n in sorted(files) if n.startswith("parts/") and n.count("/") == 2]
     texts = [
@@ -610,9 +549,10 @@ def built_again(graph: FusionGraph, files: Mapping[str, str]) -> BuildResult | S
     templates = facts.get("templates")
     first = templates[0] if isinstance(templates, list) and templates else None
     ub = first.get("ubLimit") if isinstance(first, dict) else None
-    if isinstance(spec, TargetSpec) and type(ub) is int and 0 < ub < spec.ub_usable:
+    if type(ub) is int and 0 < ub < ascend_chip(spec).ub_usable:
         options["ub_bytes"] = ub
-    if isinstance(spec, TargetSpec) and not any(n.endswith("_launch.cpp") for n in files):
+    entries = load_backend(spec.backend).capabilities.entries
+    if "op-package" in entries and not any(n.endswith("_launch.cpp") for n in files):
         options["entry"] = "op-package"
     return (build_split if several else build)(graph, target=spec, **options)
 
@@ -633,7 +573,7 @@ def hint_of(
 
         run = compiler.Stages(trace.observe)
         fusion = run("read", read, graph)
-        if not isinstance(spec, TargetSpec):
-            backend, _ = compiler.prepare(spec, "launch", None)
-            return compiler.lower_to_plan(fusion, run, masks=backend.capabilities.masks)
-        return compiler.lower(fusion, spec, run)[0]
+        can = compiler.prepare(spec, "launch", None)[0].capabilities
+        if can.plans is not None:
+            return compiler.lower_to_plan(fusion, run, masks=can.masks)
+        return compiler.lower(fusion, ascend_chip(spec), run)[0]

@@ -10,15 +10,17 @@ import signal
 import sys
 from contextlib import suppress
 from types import ModuleType
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
+from typer.core import TyperGroup
 
 from autofuse import __version__
 from autofuse.base.collecting import collect_rarely
 from autofuse.base.diagnostics import Diagnostic
 from autofuse.base.ending import EndedError, end_cleanly
-from autofuse.commands import chip, kernelgen
+from autofuse.commands import kernelgen
+from autofuse.commands.chip import adopt, bench, calibrate, certify, import_msprof, silicon, tune
 from autofuse.commands.environment import cache, doctor, knobs, targets
 from autofuse.commands.graphs import dump, explain, new, ops, schema, show
 from autofuse.commands.kernels import build, run, verify
@@ -34,27 +36,40 @@ from autofuse.commands.outcome import (
 
 __all__ = ["app", "main"]
 
-#: With a function ``register(app)``, in the order in which help lists the verbs. Here and not in the packages,
-#: whose other modules also run in worker processes: these import no command line.
-_VERBS: tuple[ModuleType, ...] = (
-    build,
-    run,
-    verify,
-    dump,
-    explain,
-    show,
-    schema,
-    new,
-    ops,
-    targets,
-    doctor,
-    cache,
-    knobs,
-    chip,
-)
+#: What verbs are for -> modules with a function ``register(app)``, in the order in which help lists both. Here and not
+#: in the packages, whose other modules also run in worker processes: these import no command line.
+_VERBS: dict[str, tuple[ModuleType, ...]] = {
+    "Write a graph": (new, schema, ops),
+    "Check": (verify, run, certify),
+    "Look inside": (show, explain, dump),
+    "Ship": (build, adopt),
+    "On a chip or a card": (bench, import_msprof, silicon, calibrate, tune),
+    "Housekeeping": (targets, doctor, cache, knobs),
+}
+_SHIP = "Ship"
+
+
+class Grouped(TyperGroup):
+    """The verbs, grouped by purpose."""
+
+    def format_commands(self, ctx: Any, formatter: Any) -> None:
+        """Write a section of the help for each of :data:`_VERBS`."""
+        verbs = [(name, verb) for name in self.list_commands(ctx) if (verb := self.commands[name])]
+        width = max(len(name) for name, _ in verbs)
+        for title in _VERBS:
+            with formatter.section(title):
+                formatter.write_dl(
+                    [
+                        (f"{name:{width}}", verb.get_short_help_str(formatter.width))
+                        for name, verb in verbs
+                        if getattr(verb, "rich_help_panel", None) == title
+                    ]
+                )
+
 
 app = typer.Typer(
     name="autofuse",
+    cls=Grouped,
     no_args_is_help=True,
     # Plain help: importing rich for it would take longer than everything else.
     rich_markup_mode=None,
@@ -63,7 +78,7 @@ app = typer.Typer(
 )
 
 
-app.add_typer(kernelgen.app, name="kernelgen")
+app.add_typer(kernelgen.app, name="kernelgen", rich_help_panel=_SHIP)
 
 
 def _version(wanted: bool) -> None:
@@ -88,8 +103,12 @@ def _root(
     """Fuse operator graphs into Ascend C or Triton kernels; run them on a CPU twin, or on a card."""
 
 
-for _verb in _VERBS:
-    _verb.register(app)
+for _title, _modules in _VERBS.items():
+    _known = len(app.registered_commands)
+    for _module in _modules:
+        _module.register(app)
+    for _verb in app.registered_commands[_known:]:
+        _verb.rich_help_panel = _title
 
 
 def main(args: list[str] | None = None) -> int:
@@ -128,6 +147,8 @@ def _misused(error: Exception, message: str, words: list[str]) -> int:
         return OK
     path = context.command_path if context is not None else "autofuse"
     verb = path.partition(" ")[2]
+    # Typer quotes the exception of a choice by its kind.
+    message = message.replace(": Value error, ", ": ")
     found = Diagnostic("AF1005", message, hint=f"{path} --help")
     report_failure(verb, (found,), as_json="--json" in words)
     return FAILED

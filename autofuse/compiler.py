@@ -31,10 +31,12 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
+from functools import partial
 from typing import TypeVar
 
 from autofuse.base.diagnostics import AutofuseError
 from autofuse.base.observing import Observer, Watch, inside
+from autofuse.base.wording import Wording
 from autofuse.codegen.backends.interface import Backend, Job, generate, load_backend
 from autofuse.codegen.backends.interface import prepared as prepared_for
 from autofuse.frontends import read
@@ -44,10 +46,11 @@ from autofuse.implgraph.ir.graph import HintGraph, ImplGraph
 from autofuse.implgraph.lowering.lowering import lower_all, lower_undivided
 from autofuse.implgraph.simplify.canonicalise import UNMERGED, canonicalise, canonicalise_all
 from autofuse.results import BuildResult, graph_file
+from autofuse.schedule.axes.rejection import UnmovedRow, UnmovedRowsError
 from autofuse.schedule.axes.result import ScheduleResult
 from autofuse.schedule.scheduler import schedule_all
 from autofuse.schedule.search.costs import Costs
-from autofuse.targets import Target, TargetSpec
+from autofuse.targets import Target, TargetSpec, ascend_chip
 
 __all__ = [
     "Stages",
@@ -78,7 +81,7 @@ class Stages:
         self.observe, self.check_ir, self.seconds = observe, check_ir, dict[str, float]()
 
     def __call__(self, name: str, stage: Callable[[T], U], value: T) -> U:
-        """What a stage makes of ``value``."""
+        """Run a stage on ``value`` and return its result."""
         start = time.perf_counter()
         made = stage(value)
         self.seconds[name] = self.seconds.get(name, 0.0) + time.perf_counter() - start
@@ -87,7 +90,7 @@ class Stages:
         return made
 
     def watch(self, stage: str) -> Watch | None:
-        """Who is told of the passes of a stage."""
+        """Return the observer of the passes of a stage, if any."""
         return inside(self.observe, stage)
 
     def check(self, graphs: Iterable[HintGraph | ImplGraph]) -> None:
@@ -137,14 +140,15 @@ def compile(
         for stage, seconds in own.seconds.items():
             run.seconds[stage] = run.seconds.get(stage, 0.0) + seconds
     results: tuple[ScheduleResult, ...] = ()
-    if not isinstance(target, TargetSpec):
+    if backend.capabilities.plans is not None:
         hint = lower_to_plan(fusion, run, masks=backend.capabilities.masks)
         job = Job(fusion, target, None, entry, run.check_ir, run.observe)
     else:
-        costs = Costs(target)
-        results = schedule(fusion, target, run, costs)
+        chip = ascend_chip(target)
+        costs = Costs(chip)
+        results = schedule(fusion, chip, run, costs)
         hint = results[0].hint
-        job = Job(fusion, target, costs, entry, run.check_ir, run.observe, gradient)
+        job = Job(fusion, chip, costs, entry, run.check_ir, run.observe, gradient)
     with _in_words_of(fusion):
         files = generate(backend, job, results or hint, run) | graph_file(fusion)
     return BuildResult(fusion, target, hint, results, files, run.seconds)
@@ -156,7 +160,7 @@ def check_gradient(backend: Backend, entry: str) -> None:
         able = ", ".join(backend.capabilities.gradients)
         raise AutofuseError.of(
             "AF5007",
-            f"the entry {entry!r} has no place for a gradient",
+            f"the entry {entry!r} does not support gradients",
             hint=f"--backward goes with --entry {able}"
             if able
             else "leave out the graph of the gradient",
@@ -209,11 +213,25 @@ def lower_to_plan(fusion: FusionGraph, run: Stages, *, masks: bool = False) -> H
     return hint
 
 
+def _unmoved(fusion: FusionGraph, row: UnmovedRow) -> str:
+    """A tensor in GM and its rows, in words; what passes between groups has the name of what is computed."""
+    if row.end == "Data":
+        name = fusion.inputs[row.index]
+    elif row.end == "Output":
+        name = fusion.outputs[row.index].name
+    else:
+        made = [n.outputs[0] for n in fusion.nodes if n.origin and n.origin == row.origin]
+        name = made[0] if made else "a tensor in between"
+    return f"{name} ({fusion.in_words(row.words)})"
+
+
 @contextmanager
 def _in_words_of(fusion: FusionGraph) -> Iterator[None]:
-    """Errors name nodes as users know them."""
+    """Make errors use the user's names of nodes, symbols and the graph."""
     try:
         yield
+    except UnmovedRowsError as e:
+        raise UnmovedRowsError(e.rows, e.target, partial(_unmoved, fusion)) from e
     except AutofuseError as e:
         called = [n for n in fusion.nodes if n.called]
         by_name = {n.name: n.called for n in called}
@@ -223,7 +241,17 @@ def _in_words_of(fusion: FusionGraph) -> Iterator[None]:
             own = by_name.get(d.where.node) or (
                 by_place.get(d.where.pointer) if d.where.node else ""
             )
+            d = replace(
+                d,
+                message=_named(fusion, d.message),
+                hint=_named(fusion, d.hint),
+                notes=tuple(_named(fusion, n) for n in d.notes),
+            )
             told.append(replace(d, where=replace(d.where, node=own)) if own else d)
         if told == list(e.diagnostics):
             raise
         raise AutofuseError(told) from e
+
+
+def _named(fusion: FusionGraph, text: str) -> str:
+    return fusion.in_words(text) if isinstance(text, Wording) else text

@@ -37,7 +37,7 @@ def reporting_bugs(graph: object, options: Mapping[str, object]) -> Iterator[Non
 
 
 def is_internal(error: AutofuseError) -> bool:
-    """Whether autofuse is wrong, and not what it was given."""
+    """Return True if the error is a bug of autofuse and not in its input."""
     return any(d.code == "AF9001" for d in error.diagnostics)
 
 

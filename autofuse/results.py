@@ -1,4 +1,4 @@
-"""What the driver returns: generated files, and runs with modelled times."""
+"""Results of the driver: generated files, and runs with modelled times."""
 
 from __future__ import annotations
 
@@ -7,6 +7,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+
+import numpy.typing as npt
 
 from autofuse.base import artifacts
 from autofuse.base.diagnostics import AutofuseError, Where
@@ -18,22 +20,21 @@ if TYPE_CHECKING:
     from autofuse.implgraph.cutting.cut import Split
     from autofuse.implgraph.ir.graph import HintGraph
     from autofuse.schedule.axes.result import ScheduleResult
-    from autofuse.twin.run.kernel import Run
 
-__all__ = ["BuildResult", "SplitResult", "TimedRun", "graph_file", "read_folder"]
+__all__ = ["BuildResult", "Run", "SplitResult", "TimedRun", "graph_file", "read_folder"]
 
 
 @dataclass(frozen=True, slots=True)
 class BuildResult:
-    """What :func:`autofuse.build` made.  Equal if everything but the times is.
+    """Result of :func:`autofuse.build`.  Comparison ignores the times.
 
     Attributes:
         graph: the graph as it was read.
         target: the chip, or the GPU.
-        hint: the loop-level graph before scheduling, the first one where there are several forms.
-        schedule: the ways to realise it, with the templates of each; none where the backend plans its kernels.
+        hint: the loop-level graph before scheduling, the first one if there are several forms.
+        schedule: the ways to realise it, with the templates of each; empty if the backend plans its kernels.
         files: path inside the output folder -> text.
-        timings: stage (``read``, ``lower``, ``simplify``, ``schedule``, then those of the backend, of Ascend C
+        timings: stage (``read``, ``lower``, ``simplify``, ``schedule``, then those of the backend, for Ascend C
             ``kernel``, ``passes``, ``emit``) -> seconds of the clock.
     """
 
@@ -51,7 +52,7 @@ class BuildResult:
 
     @property
     def metadata(self) -> dict[str, Any]:
-        """What ``<name>.json`` says: parameters, tiling keys, workspace, digests."""
+        """Contents of ``<name>.json``: parameters, tiling keys, workspace, digests."""
         found: dict[str, Any] = json.loads(self.files[f"{self.name}.json"])
         return found
 
@@ -80,8 +81,9 @@ class BuildResult:
             "kernel": self.name,
             "target": self.target.name,
             "experimental": self.target.experimental,
-            "templates": template_rows(self.schedule, self.graph.symbols),
-            "rejected": rejected_rows(self.schedule),
+            "checked": self.target.checked,
+            "templates": template_rows(self.schedule, self.graph),
+            "rejected": rejected_rows(self.schedule, self.graph),
             "files": sorted(self.files),
             "seconds": dict(self.timings),
         }
@@ -89,14 +91,14 @@ class BuildResult:
 
 @dataclass(frozen=True, slots=True)
 class SplitResult:
-    """What :func:`autofuse.build_split` made: one kernel, or several with a driver.
+    """Result of :func:`autofuse.build_split`: one kernel, or several with a driver.
 
     Attributes:
         graph: the graph as it was read.
         target: the chip.
         split: where it was cut; None if it is one kernel.
         parts: the kernels, in the order in which they run.
-        files: path inside the output folder -> text.  Those of one kernel are what :func:`autofuse.build` gives.
+        files: path inside the output folder -> text; for one kernel the same as from :func:`autofuse.build`.
         timings: stage -> seconds, over all kernels; ``split`` is the search for the cuts, ``join`` the driver.
     """
 
@@ -129,6 +131,7 @@ class SplitResult:
             "kernel": self.name,
             "target": self.target.name,
             "experimental": self.target.experimental,
+            "checked": self.target.checked,
             "cut_after": list(self.cut_after),
             "parts": [p.summary() for p in self.parts],
             "passed": [
@@ -147,8 +150,33 @@ class SplitResult:
 
 
 @dataclass(frozen=True, slots=True)
+class Run:
+    """One run of a kernel.
+
+    Attributes:
+        outputs: by the name of the output; an in-out output is the array that was given.
+        symbols: sizes that were used, by the names that users know them by.
+        key: tiling key of the template that ran.
+        block_dim: number of cores.
+        workspace: bytes of GM used between groups.
+    """
+
+    outputs: dict[str, npt.NDArray[Any]]
+    symbols: dict[str, int]
+    key: int
+    block_dim: int
+    workspace: int
+
+    @property
+    def result(self) -> Any:
+        """The output, or a tuple of them if there are several, in the order of the graph."""
+        found = tuple(self.outputs.values())
+        return found[0] if len(found) == 1 else found
+
+
+@dataclass(frozen=True, slots=True)
 class TimedRun:
-    """What :func:`autofuse.timed` made.
+    """Result of :func:`autofuse.timed`.
 
     Attributes:
         run: outputs, sizes and tiling key.
@@ -187,9 +215,9 @@ def read_folder(folder: Path) -> tuple[FusionGraph, dict[str, str]]:
     if len(names) != 1:
         raise AutofuseError.of(
             "AF1001",
-            f"{folder} does not hold a kernel that autofuse wrote",
+            "this folder has no kernel that autofuse built",
             where=Where(path=str(folder)),
-            hint=f"autofuse build GRAPH -o {folder}",
+            hint=f"autofuse build GRAPH -o {folder} writes one; of a graph file give the file",
         )
     try:
         content = json.loads(files[names[0]])

@@ -8,14 +8,15 @@ from functools import partial
 
 from autofuse import compiler
 from autofuse.base.diagnostics import AutofuseError
-from autofuse.codegen.backends.interface import Backend
+from autofuse.base.wording import counted
+from autofuse.codegen.backends.interface import Backend, plans
 from autofuse.compiler import Stages
 from autofuse.implgraph.cutting.cut import Split, needed_nodes
 from autofuse.implgraph.cutting.split import Uncut, find_split
 from autofuse.implgraph.cutting.split import cut_after as cut_at
 from autofuse.implgraph.ir.fusion import FusionGraph
 from autofuse.results import SplitResult, graph_file
-from autofuse.targets import Target, TargetSpec
+from autofuse.targets import Target, TargetSpec, ascend_chip
 
 __all__ = ["compile_split", "with_cuts"]
 
@@ -45,7 +46,7 @@ def compile_split(
     """
     backend, target = compiler.prepare(target, entry, backend)
     found: Split | Uncut
-    if not isinstance(target, TargetSpec):
+    if backend.capabilities.plans is not None:
         # Its backend plans as many kernels as the graph needs.
         if cut_after:
             text = f"a graph is not cut for {target.name}"
@@ -53,6 +54,7 @@ def compile_split(
             raise AutofuseError.of("AF5007", text, hint=hint)
         whole = compiler.compile(fusion, target, entry=entry, backend=backend, run=run)
         return SplitResult(fusion, target, None, (whole,), whole.files, run.seconds)
+    chip = ascend_chip(target)
     if cut_after:
         found = cut_at(fusion, cut_after)
     else:
@@ -63,7 +65,7 @@ def compile_split(
             if not _perhaps_too_much(e, fusion):
                 raise
             refused = e
-        find = partial(_find_split, target=target, whole=refused, every=True)
+        find = partial(_find_split, target=chip, whole=refused, every=True)
         found = run("split", find, fusion)
     if isinstance(found, Uncut):
         raise _left_out(found)
@@ -80,7 +82,7 @@ def compile_split(
         # Without nodes that no output needs, it is one kernel.
         return SplitResult(fusion, target, None, tuple(parts), parts[0].files, run.seconds)
     schedules, made = [p.schedule for p in parts], [p.files for p in parts]
-    files = run("join", lambda s: backend.join(s, schedules, made, target), split)
+    files = run("join", lambda s: backend.join(s, schedules, made, chip), split)
     files = dict(sorted({**files, **graph_file(fusion)}.items()))
     return SplitResult(fusion, target, split, tuple(parts), files, run.seconds)
 
@@ -118,8 +120,8 @@ def _perhaps_too_much(error: AutofuseError, graph: FusionGraph) -> bool:
 
 
 def with_cuts(error: AutofuseError, graph: FusionGraph, target: Target) -> AutofuseError:
-    """The same error, with the smallest split that would work where there is one; none where a backend plans."""
-    if not isinstance(target, TargetSpec) or not _perhaps_too_much(error, graph):
+    """Return the error with a hint of the smallest split that works, if any; unchanged if the backend plans."""
+    if plans(target) or not _perhaps_too_much(error, graph):
         return error
     # A search in a graph of so many nodes or calls would take far longer than its refusal.
     if any(d.code == "AF2104" for d in error.diagnostics):
@@ -129,7 +131,7 @@ def with_cuts(error: AutofuseError, graph: FusionGraph, target: Target) -> Autof
         return AutofuseError(d if d.hint else replace(d, hint=hint) for d in error.diagnostics)
     own = {n.label: n.name for n in graph.nodes}
     named = [own.get(d.where.node, d.where.node) for d in error.diagnostics]
-    found = _find_split(graph, target, error, every=False, suspects=named)
+    found = _find_split(graph, ascend_chip(target), error, every=False, suspects=named)
     if isinstance(found, Uncut):
         name = found.obstacles[0].node.label
         note = f"no cut helps: node {name} cannot be built alone either"
@@ -143,13 +145,13 @@ def with_cuts(error: AutofuseError, graph: FusionGraph, target: Target) -> Autof
     else:
         names = ", ".join(cuts[:_NAMED_CUTS]) + (", ..." if len(cuts) > _NAMED_CUTS else "")
         place = f"node {names}" if len(cuts) == 1 else f"nodes {names}"
-        hint = f"cut after {place} ({len(cuts) + 1} kernels); autofuse build --split does that"
+        hint = f"cut after {place} ({counted(len(cuts) + 1, 'kernel')}); autofuse build --split does that"
     return AutofuseError(replace(d, hint=hint, cut_after=cuts) for d in error.diagnostics)
 
 
 def _left_out(found: Uncut) -> AutofuseError:
     """The errors of all nodes that no kernel can have."""
-    kernels = f"{found.kernels} kernel{'s' if found.kernels != 1 else ''}"
+    kernels = counted(found.kernels, "kernel")
     note = f"no cut helps; the other nodes of the graph make {kernels}"
     out = []
     for o in found.obstacles:

@@ -24,11 +24,11 @@ __all__ = ["Tracing", "tracing"]
 
 @dataclass(slots=True)
 class Tracing:
-    """What a build that may be traced is given.
+    """Observer and output folder of a build that may be traced.
 
     Attributes:
-        observe: for the driver; None where nothing is traced.
-        folder: that the page goes to, once it is known; None: the cache folder.
+        observe: observer for the driver; None if nothing is traced.
+        folder: the folder of the page, once known; None: the cache folder.
     """
 
     observe: Observer | None = None

@@ -4,7 +4,7 @@
     python benchmarks/kernelgen_converter.py --checkout KernelGen [--akg DIR --count 60] [GRAPH ...]
 
 Without graphs it takes those of the gallery, and with ``--akg`` as many of the corpus, drawn by ``--seed``.  Nothing of
-the converter is here: CI tests its rules in our own words (``autofuse.kernelgen.files.converter_rules``).
+the converter is here: CI tests its rules in our own words (``autofuse.clients.kernelgen.files.converter_rules``).
 
 An operator is accepted if the converter ends without an error, the kernels come through byte by byte, and its test is
 Python in which each name is defined and no word is left that the converter should have replaced.
@@ -24,10 +24,10 @@ from pathlib import Path
 
 from autofuse import api
 from autofuse.base.diagnostics import AutofuseError
-from autofuse.kernelgen.defining.definition import define
-from autofuse.kernelgen.files.generate import four_files
-from autofuse.kernelgen.files.interface import findings
-from autofuse.kernelgen.files.naming import operator_name
+from autofuse.clients.kernelgen.defining.definition import define
+from autofuse.clients.kernelgen.files.generate import four_files
+from autofuse.clients.kernelgen.files.interface import findings
+from autofuse.clients.kernelgen.files.naming import operator_name
 from autofuse.targets import find_target
 
 REPO = Path(__file__).resolve().parent.parent
@@ -110,7 +110,7 @@ def tried(path: Path, tool: Path, target: str, out: Path) -> tuple[str, bool, st
 
 
 def faults(files: Mapping[str, str], made: Path, name: str) -> Iterator[str]:
-    """What is wrong with the converted files."""
+    """Yield the faults of the converted files."""
     if (made / f"{name}.py").read_text(encoding="utf-8") != files[f"{name}_triton.py"]:
         yield "the kernels are not those that were given"
     text = (made / f"{name}_test.py").read_text(encoding="utf-8")

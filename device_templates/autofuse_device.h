@@ -1,4 +1,4 @@
-// Device code that generated kernels share: broadcasts in UB and float constants by their bits.
+// Device code that generated kernels share: cores in turn, places that indices name, broadcasts in UB.
 #ifndef AUTOFUSE_DEVICE_H
 #define AUTOFUSE_DEVICE_H
 
@@ -21,16 +21,6 @@ __aicore__ inline int64_t CoreFrom(int64_t first, int64_t cores) {
 template <typename T>
 __aicore__ inline AscendC::DataCopyPadExtParams<T> NoPad() {
   return AscendC::DataCopyPadExtParams<T>{false, 0, 0, 0};
-}
-
-// The float with these bits: NaN and infinities have no literal.
-__aicore__ inline float FloatBits(uint32_t bits) {
-  union {
-    uint32_t u;
-    float f;
-  } value;
-  value.u = bits;
-  return value.f;
 }
 
 // The place that an index names along a dimension of `extent` >= 1 elements: a negative one counts from the end. An

@@ -9,22 +9,29 @@ import math
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 
-from autofuse.implgraph.expr.expression import ONE, ZERO, Expr, bounds, const, divide_exact, product
+from autofuse.base.wording import Wording
+from autofuse.implgraph.expr.bounds import bounds
+from autofuse.implgraph.expr.expression import ONE, ZERO, Expr, const, divide_exact, product
 from autofuse.implgraph.ir.frozen import replace
 from autofuse.implgraph.ir.graph import (
+    AxisType,
     Condition,
     ImplGraph,
+    Node,
+    TileLength,
     TilingSpec,
 )
-from autofuse.schedule.axes.rejection import TemplateRejectedError
-from autofuse.schedule.axes.tiling_axes import Candidate, GroupInput
+from autofuse.schedule.axes.rejection import TemplateRejectedError, UnmovedRow
+from autofuse.schedule.axes.tiling_axes import Candidate, GroupInput, Padding
 from autofuse.schedule.cost.stagger import with_staggered_loops
+from autofuse.schedule.legal.ends import is_sink, is_source
 from autofuse.schedule.memory.budget import check_budget, exceeds_budget
 from autofuse.schedule.memory.memory_plan import MemoryPlan, plan_memory
 from autofuse.schedule.placement.late_casts import with_late_casts
-from autofuse.schedule.placement.picking import share_runs, tables
+from autofuse.schedule.placement.picking import is_run, share_runs, tables
 from autofuse.schedule.placement.placement import Placed, alignment
 from autofuse.schedule.placement.row_operands import with_row_operands
+from autofuse.schedule.placement.scalars import is_copied, with_scalars
 from autofuse.schedule.placement.transposition import (
     copy_limits,
     is_relaid,
@@ -49,24 +56,44 @@ _GAIN = 20
 def _check_block_copies(g: GroupInput, placed: Placed) -> None:
     """Chips without DataCopyPad move whole 32-byte units: every row, and so every tail, must be such a multiple.
 
-    Tiles are multiples of 256 bytes, so a row that is a multiple of 32 bytes leaves such a tail.
+    Tiles are multiples of blocks as well, so a row that is one leaves such a tail.
     """
-    block = g.target.arch.block_bytes
+    ends = {n.name: n for n in g.nodes if is_source(n)}
+    sinks = {i: n for n in g.nodes if is_sink(n) for i in n.inputs}
+    found: list[UnmovedRow] = []
     for n in (*placed.hoisted, *placed.looped):
-        if n.op not in ("Load", "Store"):
+        if not is_copied(n):
             continue
-        axes = n.y.vectorized_axis
-        if n.y.vectorized_strides[-1:] not in ((), (ONE,)):
-            raise TemplateRejectedError(
-                f"{g.target.name} has no DataCopyPad: {n.name} would not be moved in whole blocks"
-            )
-        row = g.size(g.order[-1]) if axes and axes[-1] == placed.split.vector[-1] else const(1)
-        elements = row.as_int()
-        if elements is None or elements * n.y.dtype.itemsize % block:
-            raise TemplateRejectedError(
-                f"{g.target.name} has no DataCopyPad: rows of {row} {n.y.dtype} in {n.name} are not known "
-                f"to be a multiple of {block} bytes"
-            )
+        row = _odd_row(n, placed)
+        if row != 0:
+            end = sinks[n.name] if n.op == "Store" else ends[n.inputs[0]]
+            found.append(UnmovedRow(end.op, end.number("index"), n.origin, n.y.dtype, row))
+    if found:
+        rows = tuple(dict.fromkeys(found))
+        listed = ", ".join("{}" for _ in rows)
+        template = f"{{}} moves whole blocks, and {listed} are not known to be such"
+        words = (r.words for r in rows)
+        raise TemplateRejectedError(Wording(template, g.target.name, *words), rows=rows)
+
+
+def _odd_row(n: Node, placed: Placed) -> Expr | None:
+    """Elements of a row of a copy that are not known to be whole blocks; 0: all are; None: rows of one each."""
+    axes, split = n.y.vectorized_axis, placed.split
+    if not axes:
+        return ONE
+    if n.y.vectorized_strides[-1] != 1:
+        return None
+    stride = dict(zip(n.y.axis, n.y.strides, strict=True))[axes[-1]]
+    if stride != 1 and not (stride == -1 and is_run(n)):
+        return ONE
+    # A tile is whole blocks by its granule; then so is what an axis has left for the last one.
+    axis = split.axes[split.tiled if axes[-1] == split.tile_in else axes[-1]]
+    lengths = [axis.size]
+    while axis.type is AxisType.TILE_IN:
+        axis = split.axes[axis.origin[0]]
+        lengths.append(axis.size)
+    odd = (e for e in lengths if not placed.layout.in_blocks(e * n.y.dtype.itemsize))
+    return next(odd, ZERO)
 
 
 class Template:
@@ -90,7 +117,7 @@ class Template:
             hoisted, looped = tables(share_runs(placed.hoisted), share_runs(placed.looped))
             taking = with_row_operands(hoisted, looped, g.target.arch)
             placed = replace(placed, hoisted=tuple(hoisted), looped=taking)
-        self.placed = placed
+        self.placed = placed = with_scalars(placed, g.target.arch)
         if not (ready or g.target.arch.has_datacopypad):
             _check_block_copies(g, placed)
         self._known_tiling: TilingSpec | None = None
@@ -123,7 +150,9 @@ class Template:
             raise
         spec = impl.tiling
         single = all(b.buf_num == 1 for b in impl.buffers)
-        late = self.with_late_casts() if single and spec.ub.symbols() == {spec.tile_size} else None
+        late = (
+            self.with_late_casts() if single and spec.ub.symbols() == {spec.opened.symbol} else None
+        )
         if late is None:
             return impl
         return self.less(impl, lambda: late.planned(_BUFFERING_OF_ROWS))
@@ -136,10 +165,10 @@ class Template:
         """
         impl = self.planned([(1, True)])
         spec = self.planned([(2, False)]).tiling
-        used = spec.ub.substitute({spec.tile_size: const(spec.granule)})
+        used = spec.ub.substitute({spec.opened.symbol: const(spec.opened.granule)})
         ranges = {s.name: (s.min, s.max) for s in impl.symbols}
         if bounds(used, ranges)[1] <= spec.ub_limit:
-            raise TemplateRejectedError("two buffers for each queue fit, whatever the sizes are")
+            raise TemplateRejectedError("double buffering always fits")
         long = Condition(used, at_least=spec.ub_limit + 1)
         conditions = (*impl.tiling.conditions, long)
         return replace(impl, tiling=replace(impl.tiling, conditions=conditions))
@@ -183,9 +212,9 @@ class Template:
         """
         buf_num, share, banks = way
         spec = impl.tiling
-        if share or (buf_num, True) not in ways or spec.ub.symbols() != {spec.tile_size}:
+        if share or (buf_num, True) not in ways or spec.ub.symbols() != {spec.opened.symbol}:
             return impl
-        if spec.ub.evaluate({spec.tile_size: _FEW * spec.granule}) <= spec.ub_limit:
+        if spec.ub.evaluate({spec.opened.symbol: _FEW * spec.opened.granule}) <= spec.ub_limit:
             return impl
         return self.less(impl, lambda: self._plan(buf_num, True, banks))
 
@@ -204,23 +233,12 @@ class Template:
 
     def _plan(self, buf_num: int, share: bool, banks: bool, *, few: bool = False) -> ImplGraph:
         target = self.g.target
-        plan = plan_memory(
-            self.placed, target, buf_num, share=share, banks=banks, few=few, cycles=self._cycles
+        return self._assemble(
+            plan_memory(self.placed, target, buf_num, share=share, banks=banks, few=few)
         )
-        return self._assemble(plan)
-
-    def _cycles(self, plan: MemoryPlan) -> float:
-        """Modelled cycles with a plan; infinite where it does not fit."""
-        if plan.ub.symbols() - {self._tiling.tile_size}:
-            return math.inf  # rows of any length: the longest ones would not fit with a larger plan
-        try:
-            # Nobody asks for the costs of this one again: they are not remembered.
-            return modelled_cycles(self._assemble(plan), Costs(self.g.target))
-        except TemplateRejectedError:
-            return math.inf
 
     def _never_fits(self) -> bool:
-        """Whether it is certain that no plan fits."""
+        """Return True if it is certain that no plan fits."""
         try:
             return exceeds_budget(self.placed, self._tiling, self.g.symbols, self.g.target)
         except TemplateRejectedError:
@@ -230,15 +248,14 @@ class Template:
         g, candidate, placed = self.g, self.candidate, self.placed
         split = placed.split
         tiling = replace(self._tiling, ub=plan.ub)
-        check_budget(tiling, plan.buffers, g.symbols)
-        y_axis = candidate.y_axis if candidate.y_axis is not None else split.tiled
+        check_budget(tiling, plan.buffers, (*placed.hoisted, *placed.looped), g.symbols)
         impl = ImplGraph(
             graph=g.graph,
             result=g.result,
             group=g.group,
             template=candidate.template,
             suffix=candidate.suffix,
-            y_axis=split.outer[-1] if split.tile_reduced else y_axis,
+            y_axis=split.outer[-1] if split.tile_reduced else split.tiled,
             r_axis=split.reduce_loop,
             symbols=g.symbols,
             axes=split.axes,
@@ -263,45 +280,46 @@ class Template:
         g, candidate, placed = self.g, self.candidate, self.placed
         split = placed.split
         last = g.size(g.order[-1])
-        # All of a tile is one run on both sides, or what loads bring to be one.
-        packed = candidate.y_axis is not None or (candidate.permuting and not candidate.padded)
+        # Loads bring all of a tile to be one run.
+        packed = candidate.permuting and candidate.padding is Padding.NONE
         conditions = _conditions(g, placed, candidate.conditions)
         more, longest = copy_limits(g, (*placed.hoisted, *placed.looped), split)
-        if candidate.shortest > 1:
-            more = [*more, Condition(split.sizes[split.tiled], at_least=candidate.shortest)]
+        lengths = candidate.lengths
+        if lengths.shortest > 1:
+            more = [*more, Condition(split.sizes[split.tiled], at_least=lengths.shortest)]
         conditions += [c for c in more if c not in conditions]
         _check_known(more)
-        if split.inner and not candidate.padded and not packed and not last.is_const:
+        if split.inner and candidate.padding is Padding.NONE and not packed and not last.is_const:
             conditions.append(Condition(last, alignment(g, g.order[-1])))
         middle = product(placed.layout.split.sizes[a] for a in split.inner[:-1])
         rows_limited = bool(split.inner) and not packed
         tile_max = rows_within(g.target.arch.dma_block_count_max, middle) if rows_limited else None
         row_elements = product(placed.layout.extent(a) for a in split.vector if a != split.tile_in)
-        return TilingSpec(
-            tile_axis=split.tiled,
-            tile_size=str(split.t),
-            block_size=str(split.b),
+        length = TileLength(
+            axis=split.tiled,
+            symbol=str(split.t),
             extent=split.sizes[split.tiled],
+            granule=math.lcm(_granule(g, placed), lengths.unit),
+            most=smaller(
+                smaller(tile_max, longest), None if lengths.most is None else const(lengths.most)
+            ),
+            rounded=split.tile_in in placed.layout.pitches,
+        )
+        return TilingSpec(
+            lengths=(length,),
+            block_size=str(split.b),
             outer=product(split.sizes[a] for a in split.outer),
-            granule=math.lcm(_granule(g, placed), candidate.shortest, candidate.fixed or 1),
-            tile_max=smaller(smaller(tile_max, longest), _own_limit(candidate)),
             row_elements=row_elements,
             ub=ZERO,
             ub_limit=g.target.ub_usable,
             conditions=tuple(conditions),
-            rounded=split.tile_in in placed.layout.pitches,
             reduce_tiles=split.tile_reduced,
             reduce_outer=product(split.sizes[a] for a in split.summed),
         )
 
 
-def _own_limit(candidate: Candidate) -> Expr | None:
-    longest = candidate.fixed or candidate.longest
-    return None if longest is None else const(longest)
-
-
 def _conditions(g: GroupInput, placed: Placed, own: Sequence[Condition]) -> list[Condition]:
-    """What must hold at run time for a tile with reduced axes inside: none is empty, rows fit one DMA command.
+    """Return the run-time conditions: indexed and reduced axes are not empty, rows fit one DMA command.
 
     Raises:
         TemplateRejectedError: a size that is known breaks a condition.
@@ -345,11 +363,11 @@ def _check_known(conditions: Sequence[Condition]) -> None:
     """Raises TemplateRejectedError if a size that is known breaks a condition."""
     for c in conditions:
         if c.value.is_const and not c.holds({}):
-            raise TemplateRejectedError(f"it does not hold that {c.text()}")
+            raise TemplateRejectedError(Wording("it does not hold that {}", c.text()))
 
 
 def _granule(g: GroupInput, placed: Placed) -> int:
-    """What tiles are multiples of.
+    """Return the number that tile lengths are multiples of.
 
     Rows along the tiled axis that start at 32-byte addresses in UB are multiples of that.  With the innermost axis
     tiled it is a repeat of the narrowest tensor: tiles then start at such distances in GM.
@@ -363,5 +381,9 @@ def _granule(g: GroupInput, placed: Placed) -> int:
     moved = bool(split.inner) and any(is_relaid(n, split.vector) for n in rows)
     if split.tile_in in placed.layout.pitches or moved:
         return alignment(g, split.tiled)
+    if split.inner and not g.target.arch.has_datacopypad:
+        # A chip that moves whole blocks alone has a tile of such from what lies side by side along it.
+        block = g.target.arch.block_bytes
+        return max((block // n.y.dtype.itemsize for n in rows if is_copied(n)), default=1)
     repeat = g.target.arch.vector_bytes // g.target.arch.block_bytes
     return 1 if split.inner else repeat * alignment(g, g.order[-1])

@@ -11,21 +11,26 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
-from autofuse.base.diagnostics import AutofuseError
+from autofuse.base.diagnostics import AutofuseError, Diagnostic
 from autofuse.base.observing import Watch, named, told
+from autofuse.base.wording import Wording
+from autofuse.implgraph.expr.expression import ONE
 from autofuse.implgraph.ir.frozen import replace
 from autofuse.implgraph.ir.graph import (
     AllocType,
     Hardware,
     HintGraph,
-    ImplGraph,
     Mem,
     Node,
     Position,
 )
 from autofuse.implgraph.lowering.lowering import group_order_hazards, groups
 from autofuse.implgraph.ops.rows.reductions import REDUCES
-from autofuse.schedule.axes.rejection import TemplateRejectedError
+from autofuse.schedule.axes.rejection import (
+    TemplateRejectedError,
+    UnmovedRow,
+    UnmovedRowsError,
+)
 from autofuse.schedule.axes.result import Group, Rejected, ScheduleResult, Verdict
 from autofuse.schedule.axes.tile_limits import fits_every_size
 from autofuse.schedule.axes.tiling_axes import Candidate, GroupInput, plain
@@ -34,11 +39,22 @@ from autofuse.schedule.legal.ends import is_sink
 from autofuse.schedule.legal.legalize import Legalizer
 from autofuse.schedule.memory.workspace import place_workspaces
 from autofuse.schedule.placement.scan import SCAN, scanned_axes
-from autofuse.schedule.rank import Made, Ranked, in_order, modelled_cycles, rank, select
+from autofuse.schedule.rank import (
+    Kept,
+    Made,
+    Tried,
+    form_times,
+    in_order,
+    modelled_cycles,
+    select,
+    slower_words,
+    totals,
+    why_left_out,
+)
 from autofuse.schedule.realise import Template
+from autofuse.schedule.search.bound import Chip
 from autofuse.schedule.search.costs import Costs
-from autofuse.schedule.search.solver import result_cycles
-from autofuse.schedule.search.tile_cost import ChipTable
+from autofuse.schedule.search.grid import Point, grid
 from autofuse.schedule.templates.family import Family, Placing
 from autofuse.schedule.templates.invariant import (
     invariant_families,
@@ -50,13 +66,9 @@ from autofuse.targets import TargetSpec
 
 __all__ = ["schedule", "schedule_all"]
 
-#: Templates kept per group when all sizes are known, and for a kernel of symbolic sizes.
-MAX_STATIC, MAX_SYMBOLIC = 2, 5
 #: What all tensors in GM have in common.
 _GLOBAL, _GM, _AT_GM = AllocType.GLOBAL, Hardware.GM, Position.GM
-#: Branches of one kernel at most; several groups multiply.
-MAX_KEYS = 16
-#: A form that could be faster by less than this part of what another one takes is not looked at.
+#: Skip forms whose lower bound is within this part of the best.
 LITTLE = 20
 
 
@@ -71,36 +83,79 @@ def schedule_all(
     Args:
         hints: canonical graphs.  All but the first one may be dropped, with the reasons among what was rejected.
         target: the chip.
-        costs: what is known of the costs of templates on it, for who asks for them again; by default nothing is.
+        costs: memo of this build for the costs of templates; by default a new one.
         watch: told of legalisation, and of the candidates of every group.
 
     Raises:
         AutofuseError: as :func:`schedule`, for the first form.
     """
     costs = costs or Costs(target)
-    if len(hints) > 1 and not hints[0].symbols:
+    if not hints[0].symbols:
         return (_cheapest(hints, costs, watch),)
     of_first = watch if len(hints) == 1 else named(watch, "form 0")
-    first = _scheduled(hints[0], costs, 0, of_first)
-    others: list[ScheduleResult] = []
-    rejected = list(first.rejected)
-    for form in hints[1:]:
-        number = 1 + len(others)
-        found, why = _other(form, costs, number, named(watch, f"form {number}"))
-        others += found
-        rejected += why
-    return (replace(first, rejected=tuple(rejected)), *others)
+    forms = [_tried(hints[0], costs, 0, of_first)]
+    refused: list[Rejected] = []
+    for hint in hints[1:]:
+        number = len(forms)
+        try:
+            forms.append(_tried(hint, costs, number, named(watch, f"form {number}")))
+        except AutofuseError as e:
+            refused.append(_refused(number, e))
+    first, *others = _kept(forms, grid(hints[0], target), costs)
+    return (replace(first, rejected=(*first.rejected, *refused)), *others)
+
+
+def _kept(
+    forms: Sequence[_Form], points: Sequence[Point], costs: Costs
+) -> tuple[ScheduleResult, ...]:
+    """Return the forms that are kept, each with its templates."""
+    found = select([f.groups for f in forms], points, costs)
+    lost = [
+        Rejected(0, f"form {f.number}", f"never the fastest on the grid of {len(points)} points")
+        for f, kept in zip(forms, found, strict=True)
+        if kept is None
+    ]
+    out: list[ScheduleResult] = []
+    for form, kept in zip(forms, found, strict=True):
+        if kept is not None:
+            out.append(_result(form, kept, costs, () if out else lost))
+    return tuple(out)
+
+
+def _result(
+    form: _Form, kept: Sequence[Kept], costs: Costs, rejected: Sequence[Rejected]
+) -> ScheduleResult:
+    """Return the schedule of a form, with the templates that are kept of its groups."""
+    why = [*rejected]
+    groups: list[Group] = []
+    for g, (made, barrier), k in zip(form.inputs, form.groups, kept, strict=True):
+        left = [
+            Rejected(g.group, m.impl.name, why_left_out(made, k, i), title=m.impl.title)
+            for i, m in enumerate(made)
+            if i not in k.at
+        ]
+        own = [r for r in form.rejected if r.group == g.group] + left
+        why += own
+        if form.watch is not None:
+            found = _verdicts(made, k, own, costs)
+            told(form.watch, f"candidates of group {g.group}", g, found)
+        groups.append(Group(g.group, in_order(made, k), sync_before=barrier))
+    return ScheduleResult(form.number, form.hint, _side_by_side(groups), tuple(why))
 
 
 def _cheapest(hints: Sequence[HintGraph], costs: Costs, watch: Watch | None) -> ScheduleResult:
     """The form of the least modelled time, the first of equals; the others are among what was rejected."""
-    found: list[tuple[float, int, ScheduleResult]] = []
+    points = grid(hints[0], costs.target)
+    found: list[tuple[float, int, _Form]] = []
     rejected: list[Rejected] = []
     refused: list[AutofuseError] = []
+    if len(hints) == 1:
+        return _kept([_tried(hints[0], costs, 0, watch)], points, costs)[0]
     moved = _moved_cycles(hints[0], costs.chip)
-    for number, form in enumerate(hints):
+    for number, hint in enumerate(hints):
         least, best = min((f[:2] for f in found), default=(math.inf, 0))
-        always = moved + len(_barriers(group_order_hazards(form))) * costs.target.sync_all
+        barriers = len(_barriers(group_order_hazards(hint))) * costs.target.sync_all
+        always = moved + barriers
         if found and always >= least - least / LITTLE:
             reason = (
                 f"slower by the model than form {best}: its barriers and GM alone take "
@@ -109,24 +164,25 @@ def _cheapest(hints: Sequence[HintGraph], costs: Costs, watch: Watch | None) -> 
             rejected.append(Rejected(0, f"form {number}", reason))
             continue
         try:
-            result = _scheduled(form, costs, 0, named(watch, f"form {number}"))
+            form = _tried(hint, costs, 0, named(watch, f"form {number}"))
         except AutofuseError as e:
             refused.append(e)
             rejected.append(_refused(number, e))
             continue
-        cycles = result_cycles(result, costs)
-        found.append((math.inf if cycles is None else cycles, number, result))
+        times = form_times(form.groups, points[:1], costs, alone=False)
+        found.append((totals(times, barriers)[0], number, form))
     if not found:
         raise refused[0]
     least, best, taken = min(found, key=lambda f: f[:2])
     for cycles, number, _ in found:
         if number != best:
-            reason = _slower(cycles, f"form {best}", least)
+            reason = slower_words(cycles, f"form {best}", least)
             rejected.append(Rejected(0, f"form {number}", reason))
-    return replace(taken, rejected=(*taken.rejected, *rejected))
+    (result,) = _kept([taken], points, costs)
+    return replace(result, rejected=(*result.rejected, *rejected))
 
 
-def _moved_cycles(hint: HintGraph, chip: ChipTable) -> float:
+def _moved_cycles(hint: HintGraph, chip: Chip) -> float:
     """Cycles that GM takes at least for the inputs and outputs of a graph of known sizes, whatever its form."""
     given = {n.name for n in hint.ops("Data")}
     made = {n.inputs[0] for n in hint.ops("Output")}
@@ -144,31 +200,9 @@ def _moved_cycles(hint: HintGraph, chip: ChipTable) -> float:
     return sum(loaded.values()) / chip.read + stored / chip.write
 
 
-def _other(
-    form: HintGraph, costs: Costs, number: int, watch: Watch | None
-) -> tuple[tuple[ScheduleResult, ...], list[Rejected]]:
-    """The result of a form that is not needed; or why there is none."""
-    try:
-        return (_scheduled(form, costs, number, watch),), []
-    except AutofuseError as e:
-        return (), [_refused(number, e)]
-
-
 def _refused(number: int, why: AutofuseError) -> Rejected:
     d = why.diagnostics[0]
     return Rejected(0, f"form {number}", d.message, d.code)
-
-
-def _slower(cycles: float, better: str, least: float) -> str:
-    """Why another template or form is better; ``cycles`` are infinite where this one is not legal."""
-    if math.isinf(cycles):
-        return "not legal at typical sizes"
-    if round(cycles) > round(least):
-        figures = f"{cycles:,.0f} cycles at typical sizes, not {least:,.0f}"
-        return f"slower by the model than {better}: {figures}"
-    if round(cycles) == round(least):
-        return f"as fast by the model as {better}: {cycles:,.0f} cycles at typical sizes"
-    return f"it loads again what {better} keeps in UB, and saves little by the model"
 
 
 def schedule(hint: HintGraph, target: TargetSpec, *, result: int = 0) -> tuple[ScheduleResult, ...]:
@@ -183,28 +217,51 @@ def schedule(hint: HintGraph, target: TargetSpec, *, result: int = 0) -> tuple[S
         AutofuseError: AF3001 an op is not available, AF3002/AF3003/AF3004 no template fits (the notes name each
             buffer and the tile that would fit).
     """
-    return (_scheduled(hint, Costs(target), result),)
+    costs = Costs(target)
+    return _kept([_tried(hint, costs, result)], grid(hint, target), costs)
 
 
-def _scheduled(
-    hint: HintGraph, costs: Costs, result: int, watch: Watch | None = None
-) -> ScheduleResult:
+class _Form(NamedTuple):
+    """A way to divide a graph into groups, with all templates that could be made.
+
+    Attributes:
+        number: of the result.
+        inputs: what the templates of each group are made of.
+        rejected: templates that could not be made.
+    """
+
+    number: int
+    hint: HintGraph
+    inputs: tuple[GroupInput, ...]
+    groups: tuple[Tried, ...]
+    rejected: tuple[Rejected, ...]
+    watch: Watch | None
+
+
+def _tried(hint: HintGraph, costs: Costs, result: int, watch: Watch | None = None) -> _Form:
     """One way to realise ``hint``."""
     parts, target = groups(hint), costs.target
-    keep = _templates_per_group(hint, len(parts))
     late = _barriers(group_order_hazards(hint))
     hints = CacheHints(hint, target)
     rejected: list[Rejected] = []
-    out: list[Group] = []
-    spaces = place_workspaces(hint, target.arch)
+    out: list[Tried] = []
+    spaces = place_workspaces(hint, target)
     # All groups are legalised before the first one is scheduled: what the chip lacks is said at once.
-    for g in list(_group_inputs(hint, parts, spaces, target, result, watch)):
+    inputs = list(_group_inputs(hint, parts, spaces, target, result, watch))
+    unmoved: list[UnmovedRow] = []
+    for g in inputs:
         next_tensor = g.inputs + g.outputs + len(spaces)
-        impls, dropped = _schedule_group(g, keep, next_tensor, costs, watch)
-        impls = tuple(hints.given_to(i) for i in impls)
+        try:
+            made, dropped = _made(g, next_tensor, costs, watch)
+        except UnmovedRowsError as e:
+            unmoved += e.rows  # those of all groups are said at once
+            continue
+        made = [m._replace(impl=hints.given_to(m.impl)) for m in made]
         rejected += dropped
-        out.append(Group(g.group, impls, sync_before=g.group in late))
-    return ScheduleResult(result, hint, _side_by_side(out), tuple(rejected))
+        out.append(Tried(tuple(made), g.group in late))
+    if unmoved:
+        raise UnmovedRowsError(unmoved, target)
+    return _Form(result, hint, tuple(inputs), tuple(out), tuple(rejected), watch)
 
 
 def _group_inputs(
@@ -215,14 +272,21 @@ def _group_inputs(
     result: int,
     watch: Watch | None = None,
 ) -> Iterator[GroupInput]:
-    """What the templates of each group are made of; ``parts``: the nodes of the groups, ``spaces``: the workspaces."""
+    """Yield the input of each group's templates; ``parts``: the nodes of the groups, ``spaces``: the workspaces."""
     inputs = sum(1 for _ in hint.ops("Data"))
     outputs = 1 + max((n.number("index") for n in hint.ops("Output")), default=-1)
     legal_of, ends = Legalizer(hint, target), _Ends(hint, spaces)
-    axes, merged = plain(hint.axes)
+    axes = plain(hint.axes)
+    refused: list[Diagnostic] = []
     for index, nodes in enumerate(parts):
         whole = ends.around(nodes)
-        legal = _in_gm(legal_of.of(whole), inputs, outputs)
+        try:
+            legal = _in_gm(legal_of.of(whole), inputs, outputs)
+        except AutofuseError as e:
+            if any(d.code != "AF3001" for d in e.diagnostics):
+                raise
+            refused += e.diagnostics
+            continue
         if watch is not None:
             before, after = (replace(hint, nodes=tuple(ns)) for ns in (whole, legal))
             told(watch, f"legalise group {index}", before, after)
@@ -239,8 +303,9 @@ def _group_inputs(
             inputs,
             _reduced_axes(legal, order),
             outputs,
-            merged,
         )
+    if refused:
+        raise AutofuseError(dict.fromkeys(refused))
 
 
 def _barriers(hazards: Sequence[tuple[int, int]]) -> set[int]:
@@ -284,14 +349,6 @@ def _reduced_axes(nodes: Sequence[Node], order: Sequence[int]) -> tuple[int, ...
     return tuple(a for a in order if a in gone)
 
 
-def _templates_per_group(hint: HintGraph, count: int) -> int:
-    """Templates per group so that all combinations stay within MAX_KEYS."""
-    keep = MAX_SYMBOLIC if hint.symbols else MAX_STATIC
-    while keep > 1 and keep**count > MAX_KEYS:
-        keep -= 1
-    return keep
-
-
 class _Ends:
     """The nodes of a graph that stand for GM: its inputs, outputs and workspaces, which the groups read and write."""
 
@@ -330,15 +387,16 @@ class _Ends:
         return [*data, *nodes, *outputs]
 
 
-def _schedule_group(
-    g: GroupInput, keep: int, next_tensor: int, costs: Costs, watch: Watch | None = None
-) -> tuple[tuple[ImplGraph, ...], list[Rejected]]:
+def _made(
+    g: GroupInput, next_tensor: int, costs: Costs, watch: Watch | None = None
+) -> tuple[list[Made], list[Rejected]]:
+    """The templates of a group, and those that could not be made."""
     rejected: list[Rejected] = []
     made: list[Made] = []
     taken: set[str] = set()
     families = g.target.families
     fixed = bool(invariant_families(g))
-    for number, (family, placer, group, candidate) in enumerate(_tries(g)):
+    for family, placer, group, candidate in _tries(g):
         if families is not None and candidate.template not in families:
             reason = "the backend does not write templates of this family"
             rejected.append(Rejected(g.group, _title(group, candidate), reason))
@@ -348,7 +406,14 @@ def _schedule_group(
             impl = family.planned(Template(group, candidate, placed, next_tensor, costs))
         except TemplateRejectedError as why:
             rejected.append(
-                Rejected(g.group, _title(group, candidate), str(why), why.code, why.details)
+                Rejected(
+                    g.group,
+                    _title(group, candidate),
+                    why.text,
+                    why.code,
+                    why.details,
+                    rows=why.rows,
+                )
             )
             continue
         if fixed and not is_invariant(impl):
@@ -357,49 +422,38 @@ def _schedule_group(
             continue
         if impl.name in taken:
             # Ids of axes are those of one template: another one may have the same for other axes.
-            tiled = impl.axes[impl.tiling.tile_axis].name
+            tiled = impl.axes[impl.tiling.opened.axis].name
             parts = (impl.suffix, f"by_{tiled}")
             impl = replace(impl, suffix="_".join(p for p in parts if p))
         taken.add(impl.name)
-        # Where only one is kept it has to be legal for every size, and any such template is good enough.
-        always = family.always_legal(impl) or (keep == 1 and fits_every_size(impl.tiling))
-        made.append(Made(number, impl, always, bool(candidate.conditions)))
+        half = impl.tiling.ub_limit // 2
+        always = family.always_legal(impl) or fits_every_size(impl.tiling, half)
+        # All points of known sizes are on the grid.
+        made.append(Made(impl, always and bool(g.symbols)))
         if fixed:
             break  # the first one: what decides may be nothing but what is reduced
     if not made:
-        told(watch, f"candidates of group {g.group}", g, _verdicts((), (), rejected, costs))
+        nothing = _verdicts((), Kept((), ()), rejected, costs)
+        told(watch, f"candidates of group {g.group}", g, nothing)
         raise _no_fixed_order(g, rejected) if fixed else _nothing_fits(g, rejected)
-    order = rank(made, keep, costs)
-    chosen = select(order, keep, symbolic=bool(g.symbols), alone=keep == MAX_SYMBOLIC)
-    best, last = order[0], chosen[-1].impl.title
-    for cycles, m in order:
-        if m not in chosen:
-            reason = _slower(cycles, best.made.impl.title, best.cycles)
-            if m is best.made:
-                # It cannot be slower than itself: it gave its place to what every size can take.
-                reason = (
-                    f"not legal for every size, as {last} is, which the kernel keeps of this group"
-                )
-            rejected.append(Rejected(g.group, m.impl.name, reason, title=m.impl.title))
-    if watch is not None:
-        found = _verdicts(order, chosen, rejected, costs)
-        told(watch, f"candidates of group {g.group}", g, found)
-    return in_order(chosen, order), rejected
+    return made, rejected
 
 
 def _verdicts(
-    ranked: Sequence[Ranked], chosen: Sequence[Made], rejected: Sequence[Rejected], costs: Costs
+    made: Sequence[Made], kept: Kept, rejected: Sequence[Rejected], costs: Costs
 ) -> tuple[Verdict, ...]:
-    """What became of all candidates of a group: those that could be made, the best first, then the others."""
+    """Return the verdicts on all candidates of a group: those that could be made, the best first, then the others."""
     reasons = {r.template: r.whole_reason for r in rejected}
-    made = {m.impl.name for _, m in ranked}
-    out = []
-    for cycles, m in ranked:
-        # Ranking leaves out what costs that decide nothing are.
-        cycles = cycles or modelled_cycles(m.impl, costs)
-        out.append(Verdict(m.impl.name, cycles, "" if m in chosen else reasons[m.impl.name]))
-    out += [Verdict(r.template, None, r.whole_reason) for r in rejected if r.template not in made]
-    return tuple(out)
+    out = [
+        Verdict(
+            m.impl.name,
+            kept.times[i].cycles[0] if kept.times else modelled_cycles(m.impl, costs),
+            "" if i in kept.at else reasons.pop(m.impl.name),
+        )
+        for i, m in enumerate(made)
+    ]
+    out.sort(key=lambda v: v.cycles or 0)
+    return (*out, *(Verdict(name, None, reason) for name, reason in reasons.items()))
 
 
 class _Try(NamedTuple):
@@ -412,7 +466,7 @@ class _Try(NamedTuple):
 
 
 def _tries(g: GroupInput) -> list[_Try]:
-    """What the template families propose."""
+    """Return the candidates that the template families propose."""
     out: list[_Try] = []
     kind = g.kind
     for family in invariant_families(g) or FAMILIES:
@@ -461,17 +515,27 @@ def _no_fixed_order(g: GroupInput, rejected: Sequence[Rejected]) -> AutofuseErro
     """No template sums up in an order that follows from what is reduced alone."""
     return AutofuseError.of(
         "AF3008",
-        f"no template of group {g.group} of {g.graph} sums up in one order whatever the other sizes are",
+        Wording(
+            "no template of group {} of {} sums up in one order whatever the other sizes are",
+            g.group,
+            g.graph,
+        ),
         hint="cut the graph at its reductions, or build it without --invariant",
-        notes=[f"{r.template}: {r.whole_reason}" for r in rejected],
+        notes=[Wording("{}: {}", r.template, r.whole_reason) for r in rejected],
     )
 
 
 def _nothing_fits(g: GroupInput, rejected: Sequence[Rejected]) -> AutofuseError:
     """The error has the code of the first template, which asks for the least."""
+    if all(r.rows for r in rejected):
+        # Of the templates that move the most of them as rows.
+        def single(r: Rejected) -> tuple[int, int]:
+            return sum(row.elements in (None, ONE) for row in r.rows), -len(r.rows)
+
+        return UnmovedRowsError(min(rejected, key=single).rows, g.target)
     return AutofuseError.of(
         rejected[0].code,
-        f"no template fits group {g.group} of {g.graph} on {g.target.name}",
+        Wording("no template fits group {} of {} on {}", g.group, g.graph, g.target.name),
         hint=_HINTS[rejected[0].code],
-        notes=[f"{r.template}: {r.whole_reason}" for r in rejected],
+        notes=[Wording("{}: {}", r.template, r.whole_reason) for r in rejected],
     )

@@ -1,24 +1,31 @@
 """Fixtures that every folder of tests may use."""
 
-import importlib.util
 import os
 from collections.abc import Iterator
 from pathlib import Path
 
 import corpus_sample
+import extras
 import pytest
 from fake_canns import FakeCann
 
-from autofuse.twin.run.worker import WorkerPool
+from autofuse.machines.twin.run.worker import WorkerPool
 
 REPO = Path(__file__).resolve().parent.parent
 
 
-def pytest_configure() -> None:
-    """Here, since the folder of the tests of PyTorch is read too late to stop a run of all."""
-    required = os.environ.get("AUTOFUSE_REQUIRE_TORCH") == "1"
-    if required and importlib.util.find_spec("torch") is None:
-        raise pytest.UsageError("AUTOFUSE_REQUIRE_TORCH=1, but PyTorch is not installed")
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption(
+        "--extras",
+        action="store_true",
+        help=f"run only the tests that need {', '.join(extras.BEYOND)}; all of these must be installed",
+    )
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Refuse ``--extras`` where a package is missing: its tests would be skipped."""
+    if config.getoption("--extras") and (reason := extras.lack(*extras.BEYOND)):
+        raise pytest.UsageError(f"--extras {reason}")
 
 
 def pytest_report_header() -> str:
@@ -27,6 +34,10 @@ def pytest_report_header() -> str:
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Of tests marked ``sampled`` some cases stay; what is named on the command line, or by ``-k``, all does."""
+    if config.getoption("--extras"):
+        beyond = [i for i in items if extras.needed(i) & set(extras.BEYOND)]
+        config.hook.pytest_deselected(items=[i for i in items if i not in set(beyond)])
+        items[:] = beyond
     if config.option.keyword or any("::" in a for a in config.args):
         return
     functions: dict[str, list[pytest.Item]] = {}
@@ -43,6 +54,11 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     if left:
         config.hook.pytest_deselected(items=[i for i in items if i.nodeid in left])
         items[:] = [i for i in items if i.nodeid not in left]
+
+
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    if reason := extras.lack(*sorted(extras.needed(item))):
+        pytest.skip(reason)
 
 
 @pytest.fixture(scope="session")
@@ -73,16 +89,23 @@ def _knobs(kernel_cache: Path) -> Iterator[None]:
 @pytest.fixture(scope="session")
 def interpreter() -> Iterator[WorkerPool]:
     """A process in which Triton interprets the kernels that it verifies; PyTorch is imported once for all tests."""
-    if any(importlib.util.find_spec(name) is None for name in ("torch", "triton")):
-        pytest.skip("PyTorch or Triton is not installed")
-    with WorkerPool("autofuse.gpu.verify:verify_job", workers=1, jobs_per_worker=5000) as pool:
+    with WorkerPool(
+        "autofuse.machines.machine:verify_job", workers=1, jobs_per_worker=5000
+    ) as pool:
         yield pool
+
+
+@pytest.fixture
+def triton_installed() -> None:
+    """Mark a test whose stages look for PyTorch and Triton; the test is skipped where one is missing."""
 
 
 @pytest.fixture(scope="session")
 def loops() -> Iterator[WorkerPool]:
     """A process that compiles, runs and verifies C++ loops."""
-    with WorkerPool("autofuse.cpu.verify:verify_job", workers=1, jobs_per_worker=1000) as pool:
+    with WorkerPool(
+        "autofuse.machines.machine:verify_job", workers=1, jobs_per_worker=1000
+    ) as pool:
         yield pool
 
 
@@ -104,14 +127,11 @@ def fake_cann(_one_fake_cann: FakeCann, monkeypatch: pytest.MonkeyPatch) -> Fake
 def shared_dir() -> Path:
     """The folder of shared material beside the checkout, or another one named by AUTOFUSE_SHARED.
 
-    Without it the test is skipped, or fails where AUTOFUSE_REQUIRE_SHARED=1 says it must run.
+    Without it the test is skipped.
     """
     folder = Path(os.environ.get("AUTOFUSE_SHARED") or REPO.parent / "shared")
     if not folder.is_dir():
-        reason = f"needs the folder {folder} (AUTOFUSE_SHARED names another one)"
-        if os.environ.get("AUTOFUSE_REQUIRE_SHARED") == "1":
-            pytest.fail(reason)
-        pytest.skip(reason)
+        pytest.skip(f"needs the folder {folder} (AUTOFUSE_SHARED names another one)")
     return folder
 
 

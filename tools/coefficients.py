@@ -1,7 +1,7 @@
 """Fits the polynomials of ``implgraph/ops/formulas/coefficients.py`` with mpmath, and prints that module.
 
 ``python tools/coefficients.py > implgraph/ops/formulas/coefficients.py && ruff format
-implgraph/ops/formulas/coefficients.py`` (a minute).
+implgraph/ops/formulas/coefficients.py`` (a minute); with ``bessel`` the module ``bessel_coefficients.py`` beside it.
 
 Every polynomial interpolates its function at Chebyshev nodes, in 40 digits, and is turned into powers of the variable;
 the degree is the smallest whose error, with coefficients rounded to float32, is below the bound stated in the table.
@@ -9,6 +9,8 @@ the degree is the smallest whose error, with coefficients rounded to float32, is
 
 from __future__ import annotations
 
+import argparse
+import re
 import struct
 import sys
 from collections.abc import Callable
@@ -568,29 +570,40 @@ def _off(above: list[object], below: list[object], x: mp.mpf, y: mp.mpf) -> mp.m
     return mp.polyval(above[::-1], x) / mp.polyval(below[::-1], x) / y - 1
 
 
+#: First lines of the modules, by the word of the command line, and names of the polynomials in the second.
+TITLES = {
+    "others": "Coefficients of polynomials, lowest power first: made by ``tools/coefficients.py``; do not edit.",
+    "bessel": "Coefficients for Bessel and Airy functions: made by ``tools/coefficients.py bessel``; do not edit.",
+}
+_BESSEL = re.compile("HANKEL|AIRY|[IJKY][01]")
+
+
 def main() -> int:
     """Print the module."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
+    parser.add_argument("part", choices=TITLES, nargs="?", default="others")
+    part = parser.parse_args().part
+    fits = [f for f in FITS if bool(_BESSEL.match(f.name)) == (part == "bessel")]
+    ratios = RATIOS if part == "others" else ()
     out = [
-        '"""Coefficients of polynomials, lowest power first: made by ``tools/coefficients.py``; do not edit.',
+        f'"""{TITLES[part]}',
         "",
         "The number behind each is the largest error of the polynomial, in the unit of what it approximates.",
-        "",
-        "One file: a table that a program writes.",
         '"""',
         "",
         "from __future__ import annotations",
         "",
-        f"__all__ = {sorted(f.name for f in (*FITS, *RATIOS))!r}",
+        f"__all__ = {sorted(f.name for f in (*fits, *ratios))!r}",
         "",
     ]
-    for fit in FITS:
+    for fit in fits:
         c, error = fitted(fit)
         sys.stderr.write(
             f"{fit.name} degree {len(c) - 1} error {error:.1e} bound {fit.bound:.0e}\n"
         )
         out.append(f"#: {fit.text}; {error:.1e}")
         out.append(f"{fit.name} = ({', '.join(map(repr, c))},)")
-    for ratio in RATIOS:
+    for ratio in ratios:
         above, below, off = closest(ratio)
         out.append(f"#: {ratio.text}: above and below, the highest 1; {off:.1e} of it")
         out.append(

@@ -30,6 +30,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from sysconfig import get_paths
 from types import FrameType
 
 from replay_compare import compare, report
@@ -55,7 +56,7 @@ class Side:
 
 
 def git(*args: str) -> str:
-    """What git prints, without the newline at the end.
+    """Return the output of git, stripped.
 
     Raises:
         ReplayError: it failed; the message is git's own.
@@ -168,6 +169,27 @@ def extension_for(src: Path) -> str:
     return ""
 
 
+def search_of(side: Side) -> str:
+    """Compile ``autofuse._tiling`` of a tree; empty if the tree has none.
+
+    Raises:
+        ReplayError: it cannot be compiled.
+    """
+    source = side.tree / "runtime" / "bindings" / "tiling.cpp"
+    if not source.is_file():
+        return ""
+    from pybind11 import get_include
+
+    built = side.out.with_suffix(".so")
+    folders = (side.tree / "host_templates" / "headers", get_include(), get_paths()["include"])
+    command = ["-std=c++17", "-O2", "-shared", "-fPIC", "-ffp-contract=off"]
+    command += [*(f"-I{f}" for f in folders), str(source), "-o", str(built)]
+    done = subprocess.run([os.environ.get("CXX", "g++"), *command], capture_output=True, text=True)
+    if done.returncode:
+        raise ReplayError(f"{side.name} ({side.words}): {source.name}: {done.stderr[-2000:]}")
+    return str(built)
+
+
 def generate(side: Side, graphs: Sequence[tuple[str, str]], jobs: int, seconds: int) -> None:
     """Let a side generate all graphs.
 
@@ -182,6 +204,7 @@ def generate(side: Side, graphs: Sequence[tuple[str, str]], jobs: int, seconds: 
             p for p in sys.path if p != here and Path(p).is_dir() and Path(p).is_absolute()
         ],
         "extension": extension_for(src),
+        "search": search_of(side),
         "graphs": graphs,
         "jobs": jobs,
         "seconds": seconds,
@@ -289,7 +312,7 @@ def positive(text: str) -> int:
 
 
 def arguments(argv: Sequence[str] | None) -> argparse.Namespace:
-    """What the command line says."""
+    """Parse the command line."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("--base", metavar="REV", help="default: merge base with origin, or HEAD^")
     parser.add_argument("--head", metavar="REV", help="default: the working tree as it is on disk")

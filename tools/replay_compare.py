@@ -1,4 +1,4 @@
-"""What differs between the two sides of ``replay.py``, from what ``replay_side.py`` wrote of each."""
+"""Differences between the two sides of ``replay.py``, from what ``replay_side.py`` wrote of each."""
 
 from __future__ import annotations
 
@@ -47,15 +47,15 @@ class Difference:
 
 @dataclass(frozen=True, slots=True)
 class Comparison:
-    """What was compared, and what differs.
+    """Result of a comparison.
 
     Attributes:
-        graphs: how many.
+        graphs: number of graphs.
         targets: those that both sides have.
-        only: target -> the side that has it alone.
-        kinds: what became of pairs of a graph and a target, where it is the same at both sides -> how many.
-        changed: pairs that both sides built, and differently -> their files that differ.
-        unequal: pairs that were built at one side only, or refused with different words.
+        only: target -> the only side that has it.
+        kinds: outcome of pairs of a graph and a target, if both sides agree -> number of pairs.
+        changed: pairs that both sides built differently -> their files that differ.
+        unequal: pairs that only one side built, or that were refused with different messages.
     """
 
     graphs: int

@@ -9,6 +9,7 @@ of the package is used to write the result, so that it runs with every revision 
 
 What is assumed: the packages of the present environment suit the tree, and so does the compiled ``autofuse._twin`` of
 that environment, where the tree has none of its own and asks for it while it generates.  The index says whether it did.
+``autofuse._tiling``, which decides, was compiled from the sources of the tree.
 
 Written into the folder ``out``: ``index.json``, what became of every graph for every target, with a digest and a name;
 ``records/N.z``, the texts of graph N; ``shared/``, texts that several targets of a graph have in common, most of which
@@ -40,7 +41,7 @@ from pathlib import Path
 from types import FrameType, ModuleType
 from typing import Any
 
-EXTENSION = "autofuse._twin"
+EXTENSION, SEARCH = "autofuse._twin", "autofuse._tiling"
 #: Where a graph was refused, or failed, its diagnostics stand for the files.
 DIAGNOSTICS = "diagnostics"
 
@@ -52,7 +53,7 @@ _ADDRESS = re.compile(r"\b0x[0-9a-f]{6,}\b")
 
 @dataclass(frozen=True, slots=True)
 class Generator:
-    """What a tree offers."""
+    """Interface of a source tree."""
 
     build: Callable[..., Any]
     error: type[Exception]
@@ -64,16 +65,16 @@ class TooLongError(BaseException):
 
 
 class _Extension(MetaPathFinder):
-    """Finds the compiled extension of the environment for a tree that has none; the last one to be asked."""
+    """Finds a compiled extension for a tree that has none; the last one to be asked."""
 
-    def __init__(self, path: str) -> None:
-        self.path = path
+    def __init__(self, name: str, path: str) -> None:
+        self.name, self.path = name, path
 
     def find_spec(
         self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None
     ) -> importlib.machinery.ModuleSpec | None:
         """The place of the extension, for its name alone."""
-        if fullname != EXTENSION:
+        if fullname != self.name:
             return None
         return importlib.util.spec_from_file_location(fullname, self.path)
 
@@ -82,8 +83,9 @@ def load(job: Mapping[str, Any]) -> Generator:
     """The autofuse of the tree, and no other one."""
     here = str(Path(__file__).resolve().parent)
     sys.path[:] = [job["src"], *(p for p in sys.path if p != here), *job["packages"]]
-    if job["extension"]:
-        sys.meta_path.append(_Extension(job["extension"]))
+    for name, path in ((EXTENSION, job["extension"]), (SEARCH, job["search"])):
+        if path:
+            sys.meta_path.append(_Extension(name, path))
     package = importlib.import_module("autofuse")
     wanted = Path(job["src"], "autofuse", "__init__.py").resolve()
     found = getattr(package, "__file__", None)
@@ -113,12 +115,12 @@ def normalised(files: Mapping[str, str]) -> dict[str, str]:
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What became of a graph for a target.
+    """Outcome of a graph for a target.
 
     Attributes:
         kind: ``built``, ``refused``, or ``failed``: a bug of autofuse.
-        files: the texts that are compared.
-        kernel: the name of what was built.
+        files: the texts to compare.
+        kernel: name of the kernel.
     """
 
     kind: str

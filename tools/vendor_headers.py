@@ -8,6 +8,9 @@ The headers declare what the twin stands for: overloads, structs, dtypes.  A ker
 are those of a CPU build (``ASCENDC_CPU_DEBUG``), whose assertions say what an architecture has: a cast, a copy or a
 shift that comes to one that fails whatever the data are is a finding too.  Nothing is run.
 
+The documents say more than the headers, and kernels are compiled so that this counts, too: calls that an architecture
+lacks, what functions on registers may call, and that floats of 16 bits do not saturate (``docs/ascend950.md``).
+
 Faults are planted into a kernel as well: a wrong dtype, a call that does not exist, a wrong number of arguments.  Where
 the headers let one pass, the check says nothing about that kind of fault.
 
@@ -39,7 +42,10 @@ EXAMPLES = Path(__file__).resolve().parent.parent / "examples"
 SAMPLE = 40
 LIMIT_S = 600
 ASSEMBLY = "kernel.s"
-FLAGS = ("-std=c++17", "-O1", "-w", "-S", "-o", ASSEMBLY, "-fmax-errors=3")
+WRITES = ("-S", "-o", ASSEMBLY)
+FLAGS = ("-std=c++17", "-w", "-fmax-errors=3", *WRITES)
+#: Optimised, so that assertions and marks are left where a call gets there; and with a look at what calls what.
+OPTIMISED, LOOKS_AT_CALLS = ("-O1",), ("-O0", "-fgnu-tm")
 OPERATOR = "kernel_operator.h"
 #: The assertion of the headers, and what is made of it: a mark where its condition is known to fail.  In the files of
 #: vector calls such a condition is about dtypes, unless it is plainly false.  Elsewhere headers choose by positions
@@ -68,9 +74,96 @@ extern "C" void autofuse_dtype();
 _CAST = """
 template <RoundMode kMode, typename T, typename U>
 __attribute__((noinline, flatten)) void AutofuseCast(const LocalTensor<T>& dst, const LocalTensor<U>& src, uint32_t n) {
+  AutofuseNarrows<T, U>();
   Cast(dst, src, kMode, n);
 }
 """
+#: A mark for a conversion to a float of 16 bits, which saturates if a bit of the control register says so, and marks
+#: where that bit is set, and where it gets another value.
+_NARROWS = """
+extern "C" void autofuse_narrows();
+extern "C" void autofuse_overflows();
+extern "C" void autofuse_as_found();
+template <typename T, typename U>
+inline void AutofuseNarrows() {
+  if (std::is_same<T, half>::value || std::is_same<T, bfloat16_t>::value) autofuse_narrows();
+}
+template <int8_t kFirst, int8_t kLast>
+__attribute__((always_inline)) inline void AutofuseSetCtrlSpr(int64_t value) {
+  if (kFirst == 48) {
+    if (__builtin_constant_p(value) && value == 1) autofuse_overflows(); else autofuse_as_found();
+  }
+  SetCtrlSpr<kFirst, kLast>(value);
+}
+"""
+_KEEPS = "template <typename T, typename U> inline void AutofuseNarrows() {}"
+#: Functions on registers are in namespace autofuse, where their ``Reg`` is looked for first.
+_REGISTERS = """
+namespace autofuse { namespace Reg {
+using namespace AscendC::Reg;
+template <typename T, typename U, const CastTrait& trait, typename S, typename V>
+inline void Cast(S& dst, V& src, MaskReg& mask) {
+  AscendC::AutofuseNarrows<T, U>();
+  AscendC::Reg::Cast<T, U, trait>(dst, src, mask);
+}
+} }
+#define SetCtrlSpr AutofuseSetCtrlSpr
+"""
+#: A call that the documents exclude, whatever the headers do with it: in all forms, and without arguments alone.
+_LACKING = "template <typename... T, typename... A> void Autofuse@(A&&...) = delete;"
+_HARD = """
+template <bool kCores = true> void Autofuse@() = delete;
+template <bool kCores = true, typename... A> void Autofuse@(A&&... a) { @<kCores>(static_cast<A&&>(a)...); }
+"""
+#: By architecture, calls whose form without arguments it lacks: 310P has no barrier of the hardware over its cores.
+_NO_HARD = {"2002": ("SyncAll",)}
+#: Headers in which functions for registers count as such that g++ -fgnu-tm has not to look into, and no other does: see
+#: ``reg_types.h`` of the twin.
+_MARKED = f"""
+#if __has_include("stub_def.h")
+#include "stub_def.h"
+#endif
+#undef __simd_callee__
+#define __simd_callee__ __attribute__((transaction_pure))
+#include "{OPERATOR}"
+#undef __simd_callee__
+#define __simd_callee__ __attribute__((transaction_safe))
+#undef __simd_vf__
+#define __simd_vf__ __attribute__((transaction_safe))
+#undef __aicore__
+#define __aicore__ __attribute__((transaction_unsafe))
+"""
+#: What the headers include and the vendor's build makes, or another package has; these stand for what is missing.
+_TILING = """
+#define BEGIN_TILING_DATA_DEF(name) struct name {{
+#define TILING_DATA_FIELD_DEF(type, name) type name{{}}
+#define TILING_DATA_FIELD_DEF_ARR(type, size, name) type name[size]{{}}
+#define TILING_DATA_FIELD_DEF_STRUCT(type, name) type name{{}}
+#define END_TILING_DATA_DEF }}
+#define REGISTER_TILING_DATA_CLASS(...)
+{structs}
+#undef BEGIN_TILING_DATA_DEF
+#undef TILING_DATA_FIELD_DEF
+#undef TILING_DATA_FIELD_DEF_ARR
+#undef TILING_DATA_FIELD_DEF_STRUCT
+#undef END_TILING_DATA_DEF
+#undef REGISTER_TILING_DATA_CLASS
+namespace optiling {{}}
+namespace AscendC {{ namespace tiling {{ using namespace optiling; }} }}
+using namespace optiling;
+"""
+_DIM3 = """
+struct dim3 {
+  constexpr dim3(uint32_t x = 1, uint32_t y = 1, uint32_t z = 1) : x(x), y(y), z(z) {}
+  uint32_t x, y, z;
+};
+bool __isfinite(float);
+"""
+_STAND_INS = {
+    "kernel_tiling/kernel_tiling.h": _TILING,
+    "register/tilingdata_base.h": "",
+    "acl/acl.h": _DIM3,
+}
 _CALL = """
 template <typename... A>
 __attribute__((noinline, flatten)) void Autofuse@(A&&... a) {
@@ -81,7 +174,7 @@ __attribute__((noinline, flatten)) void Autofuse@(A&&... a) {
 _MAY_LACK = ("Copy", "ShiftLeft", "ShiftRight")
 _LABEL = re.compile(r"^([A-Za-z_$][\w.$]*):")
 _WRAPPED = re.compile(r"Autofuse(Cast|Copy|ShiftLeft|ShiftRight)")
-_MARK = re.compile(r"^\s+[a-z]+\s+autofuse_(never|dtype)\b")
+_MARK = re.compile(r"^\s+[a-z]+\s+autofuse_(never|dtype|narrows|overflows|as_found)\b")
 
 #: What is declared where a fault is planted: tensors of several dtypes.
 DECLARED = """
@@ -96,10 +189,26 @@ SOUND = """
   AscendC::Adds(h, h, static_cast<half>(1.0f), 64);
   AscendC::Cast(i, f, AscendC::RoundMode::CAST_FLOOR, 64);
 """
+#: The same for an architecture that has registers: what it has to have for a float of 16 bits, and a function.
+SOUND_ON_REGISTERS = """
+  struct Sound {
+    __simd_vf__ static inline void Run(__ubuf__ float* x, uint32_t count) {
+      AscendC::Reg::RegTensor<float> a;
+      AscendC::Reg::MaskReg mask = AscendC::Reg::UpdateMask<float>(count);
+      AscendC::Reg::Duplicate(a, -__builtin_inff());
+      AscendC::Reg::StoreAlign(x, a, mask);
+    }
+  };
+  const int64_t found = AscendC::GetCtrlSpr<48, 48>();
+  AscendC::SetCtrlSpr<48, 48>(1);
+  AscendC::Cast(h, f, AscendC::RoundMode::CAST_RINT, 64);
+  Sound::Run((__ubuf__ float*)f.GetPhyAddr(), 64);
+  AscendC::SetCtrlSpr<48, 48>(found);
+"""
 #: What has to be refused, by the kind of the fault.
 FAULTS = {
     "operands of two dtypes": "AscendC::Add(f, f, h, 64);",
-    "a scalar of another dtype": "AscendC::Adds(h, h, 1.0f, 64);",
+    "a scalar of another dtype": "AscendC::Duplicate(h, 1.0f, 64);",
     "a call that does not exist": "AscendC::AddThree(f, f, f, 64);",
     "an argument too few": "AscendC::Add(f, f, 64);",
     "an argument too many": "AscendC::Exp(f, f, 64, 64, 64);",
@@ -115,6 +224,31 @@ FAULTS = {
 LACKING = {
     "Copy": "AscendC::Copy(f, f, uint64_t{64}, uint8_t{1}, AscendC::CopyRepeatParams(1, 1, 8, 8));",
     "ShiftRight": "AscendC::ShiftRight(i, i, 1, 64);",
+}
+#: The same for one with registers.
+FUNCTION = """
+  struct Fault {{
+    __simd_vf__ static inline void Run(__ubuf__ float* x, uint32_t count) {{ {call} }}
+  }};
+  Fault::Run((__ubuf__ float*)f.GetPhyAddr(), 64);
+"""
+FAULTS_ON_REGISTERS = {
+    "a function of the core, called on registers": """
+  struct Core {
+    static __aicore__ inline float One() { return 1.0f; }
+  };
+"""
+    + FUNCTION.format(
+        call="AscendC::Reg::RegTensor<float> a; AscendC::Reg::Duplicate(a, Core::One());"
+    ),
+    "a call of memory on registers": FUNCTION.format(
+        call="AscendC::LocalTensor<float> t; AscendC::Adds(t, t, 1.0f, 64);"
+    ),
+    "a cast that saturates": "AscendC::Cast(h, f, AscendC::RoundMode::CAST_RINT, 64);",
+    "a control bit that is left set": """
+  AscendC::SetCtrlSpr<48, 48>(1);
+  AscendC::Cast(h, f, AscendC::RoundMode::CAST_RINT, 64);
+""",
 }
 
 
@@ -133,11 +267,11 @@ class Kernel:
 
 @dataclass(frozen=True, slots=True)
 class Compiler:
-    """How a kernel is compiled for a chip: ``prelude`` is the path of what is included first."""
+    """Compiler settings of a chip; ``passes`` are g++ options with the path of the first include."""
 
     command: tuple[str, ...]
     folder: Path
-    prelude: str = ""
+    passes: tuple[tuple[tuple[str, ...], str], ...]
 
     def errors(self, files: Mapping[str, str], source: str) -> list[str]:
         """The errors of a source file; none if it compiles.
@@ -151,46 +285,68 @@ class Compiler:
                 at = folder / path
                 at.parent.mkdir(parents=True, exist_ok=True)
                 at.write_text(text, encoding="utf-8")
-            first = ("-include", self.prelude) if self.prelude else ()
-            words = [*self.command, *first, "-I.", "-Iinclude", source]
-            try:
-                done = subprocess.run(
-                    words,
-                    cwd=folder,
-                    capture_output=True,
-                    text=True,
-                    errors="replace",
-                    timeout=LIMIT_S,
-                    check=False,
+            found: list[str] = []
+            for flags, prelude in self.passes:
+                first = ("-include", prelude) if prelude else ()
+                found += self._one(
+                    [*self.command, *flags, *first, "-I.", "-Iinclude", source], folder
                 )
-            except (OSError, subprocess.TimeoutExpired) as e:
-                raise CheckError(f"{self.command[0]}: {e}") from e
-            if done.returncode == 0:
-                return _reached((folder / ASSEMBLY).read_text(errors="replace"))
+        return found
+
+    def _one(self, words: Sequence[str], folder: Path) -> list[str]:
+        try:
+            done = subprocess.run(
+                words,
+                cwd=folder,
+                capture_output=True,
+                text=True,
+                errors="replace",
+                timeout=LIMIT_S,
+                check=False,
+            )
+        except (OSError, subprocess.TimeoutExpired) as e:
+            raise CheckError(f"{self.command[0]}: {e}") from e
+        if done.returncode == 0:
+            return _reached((folder / ASSEMBLY).read_text(errors="replace"))
         found = [line for line in done.stderr.splitlines() if " error: " in line]
         return [_short(line) for line in found] or done.stderr.splitlines()[:3] or ["it failed"]
 
 
-def _wrapped() -> str:
+def _wrapped(target: TargetSpec) -> str:
     """Calls as functions of their own, under the names of the calls."""
-    functions = [_CAST, *(_CALL.replace("@", n) for n in _MAY_LACK)]
-    macros = ["#define Cast(dst, src, mode, n) AutofuseCast<mode>(dst, src, n)"]
-    macros += [f"#define {n}(...) Autofuse{n}(__VA_ARGS__)" for n in _MAY_LACK]
-    return "\n".join(["namespace AscendC {", *functions, "}", *macros, ""])
+    arch = target.arch
+    lacks = sorted(arch.lacks - set(_MAY_LACK))
+    functions = [_NARROWS if arch.control_register else _KEEPS, _CAST]
+    functions += [_CALL.replace("@", n) for n in _MAY_LACK]
+    functions += [_LACKING.replace("@", n) for n in lacks]
+    hard = _hard(target)
+    functions += [_HARD.replace("@", n) for n in hard]
+    after = [_REGISTERS if arch.control_register else ""]
+    after += ["#define Cast(dst, src, mode, n) AutofuseCast<mode>(dst, src, n)"]
+    after += [f"#define {n}(...) Autofuse{n}(__VA_ARGS__)" for n in _MAY_LACK]
+    after += [f"#define {n} Autofuse{n}" for n in (*lacks, *hard)]
+    return "\n".join(["namespace AscendC {", *functions, "}", *after, ""])
 
 
 def _reached(assembly: str) -> list[str]:
-    """Calls that end in an assertion that always fails."""
-    inside, found = "", set[str]()
+    """Calls that end in an assertion that always fails, and casts that may saturate."""
+    inside, found, marks = "", set[str](), set[str]()
     for line in assembly.splitlines():
         if label := _LABEL.match(line):
             inside = label[1]
         elif mark := _MARK.match(line):
             call = _WRAPPED.search(inside)
+            marks.add(mark[1])
             if mark[1] == "dtype":
                 found.add(f"a call does not take a dtype: in {inside}")
-            elif call:
+            elif mark[1] == "never" and call:
                 found.add(f"{call[1]} is not supported in this way: {inside}")
+    if "narrows" in marks and "overflows" not in marks:
+        found.add(
+            "a cast to a float of 16 bits saturates: bit 48 of the control register is not set"
+        )
+    if "overflows" in marks and "as_found" not in marks:
+        found.add("bit 48 of the control register is set, and not put back")
     return sorted(found)
 
 
@@ -244,23 +400,46 @@ def compiler(
     if not any((p / OPERATOR).is_file() for p in include):
         raise CheckError(f"no folder of --include has {OPERATOR}")
     macros = ("ASCENDC_CPU_DEBUG=1", f"__NPU_ARCH__={target.arch.name}", *define)
+    folders = [*(p.resolve() for p in include), _stand_ins(include, folder / "stand_ins")]
     # The user's macros are the last, so that they count.
-    words = (cxx, *FLAGS, *(f"-D{m}" for m in macros), *(f"-I{p.resolve()}" for p in include))
+    words = (cxx, *FLAGS, *(f"-D{m}" for m in macros), *(f"-I{p}" for p in folders))
     log = next((f for p in include for f in sorted(p.rglob("*.h")) if _asserts(f)), None)
     hardened = "" if log is None else _HARDENED.format(log=log.resolve())
-    prelude = folder / "prelude.h"
-    prelude.write_text(f'{hardened}#include "{OPERATOR}"\n{_wrapped()}', encoding="utf-8")
-    problems = Compiler(words, folder).errors({"all.cpp": f'#include "{prelude}"\n'}, "all.cpp")
-    if problems:
-        raise CheckError("the headers do not compile:\n  " + "\n  ".join(problems))
-    made = [w for w in words if w not in ("-S", "-o", ASSEMBLY)]
-    ready = [*made, "-x", "c++-header", "-o", f"{prelude}.gch", str(prelude)]
-    subprocess.run(ready, capture_output=True, timeout=LIMIT_S, check=False)
-    return Compiler(words, folder, str(prelude))
+    first = f'#include <type_traits>\n{hardened}#include "{OPERATOR}"\n{_wrapped(target)}'
+    preludes = [(OPTIMISED, "prelude.h", first)]
+    if target.arch.vector_registers:
+        preludes.append((LOOKS_AT_CALLS, "calls.h", _MARKED))
+    passes = []
+    for flags, name, text in preludes:
+        prelude = folder / name
+        prelude.write_text(text, encoding="utf-8")
+        alone = Compiler(words, folder, ((flags, ""),))
+        problems = alone.errors({"all.cpp": f'#include "{prelude}"\n'}, "all.cpp")
+        if problems:
+            raise CheckError("the headers do not compile:\n  " + "\n  ".join(problems))
+        made = [w for w in (*words, *flags) if w not in WRITES]
+        ready = [*made, "-x", "c++-header", "-o", f"{prelude}.gch", str(prelude)]
+        subprocess.run(ready, capture_output=True, timeout=LIMIT_S, check=False)
+        passes.append((flags, str(prelude)))
+    return Compiler(words, folder, tuple(passes))
+
+
+def _stand_ins(include: Sequence[Path], folder: Path) -> Path:
+    """A folder with what no folder of ``include`` has of what the headers include."""
+    structs = sorted({f.resolve() for p in include for f in p.rglob("*_tilingdata.h")})
+    for path, text in _STAND_INS.items():
+        if any((p / path).is_file() for p in include):
+            continue
+        if path == "kernel_tiling/kernel_tiling.h":
+            text = text.format(structs="\n".join(f'#include "{f}"' for f in structs))
+        at = folder / path
+        at.parent.mkdir(parents=True, exist_ok=True)
+        at.write_text(f"#pragma once\n#include <cstdint>\n{text}", encoding="utf-8")
+    return folder
 
 
 def _asserts(path: Path) -> bool:
-    """Whether a header defines the assertion."""
+    """Return True if a header defines the assertion."""
     try:
         return _ASSERTION.search(path.read_bytes()) is not None
     except OSError:
@@ -268,16 +447,34 @@ def _asserts(path: Path) -> bool:
 
 
 def faults_for(target: TargetSpec) -> dict[str, str]:
-    """What has to be refused on a chip."""
+    """Return the faults that must be refused on a chip: code by description."""
     lacking = {k: v for k, v in LACKING.items() if k in target.arch.lacks}
-    return {**FAULTS, **{f"{k}, which the architecture lacks": v for k, v in lacking.items()}}
+    hard = {
+        f"{n} without arguments, which the documents exclude": f"AscendC::{n}();"
+        for n in _hard(target)
+    }
+    own = FAULTS_ON_REGISTERS if target.arch.vector_registers else {}
+    return {
+        **FAULTS,
+        **{f"{k}, which the architecture lacks": v for k, v in lacking.items()},
+        **hard,
+        **own,
+    }
 
 
-def check(
-    compile_: Compiler, kernels: Sequence[Kernel], faults: Mapping[str, str], jobs: int
-) -> int:
+def sound_for(target: TargetSpec) -> str:
+    """A source text that the compiler must accept."""
+    return SOUND + (SOUND_ON_REGISTERS if target.arch.vector_registers else "")
+
+
+def _hard(target: TargetSpec) -> tuple[str, ...]:
+    return _NO_HARD.get(target.arch.name, ())
+
+
+def check(compile_: Compiler, kernels: Sequence[Kernel], target: TargetSpec, jobs: int) -> int:
     """Compile the faults and the kernels, print a table and return the exit status."""
-    problems = compile_.errors(with_calls(SOUND), "planted.cpp")
+    faults = faults_for(target)
+    problems = compile_.errors(with_calls(sound_for(target)), "planted.cpp")
     if problems:
         raise CheckError("sound calls are refused:\n  " + "\n  ".join(problems))
     passed = 0
@@ -325,7 +522,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         with tempfile.TemporaryDirectory(prefix="autofuse-vendor-") as folder:
             at = Path(folder).resolve()
             made = compiler(args.cxx, args.include, args.define, target, at)
-            return check(made, list(corpus(target, args.sample)), faults_for(target), args.jobs)
+            return check(made, list(corpus(target, args.sample)), target, args.jobs)
     except CheckError as e:
         print(f"the check cannot be made: {e}", file=sys.stderr)
         return 2

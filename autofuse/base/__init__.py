@@ -1,1 +1,1 @@
-"""What everything stands on: diagnostics, environment variables, the cache, files on disk."""
+"""Foundation of all other packages: diagnostics, environment variables, the cache, files on disk."""

@@ -66,16 +66,16 @@ _DEPENDENCIES = ("jinja2", "ml_dtypes", "networkx", "numpy", "pydantic", "rich",
 
 @dataclass(frozen=True, slots=True)
 class Written:
-    """What one write did; every path is relative to ``folder``.
+    """Result of one write; every path is relative to ``folder``.
 
     Attributes:
-        folder: that was written to.
-        created: files that were not there.
-        updated: files with another content now.
-        unchanged: files that had the content already.
+        folder: the folder written to.
+        created: files that did not exist.
+        updated: files whose content changed.
+        unchanged: files that already had the content.
         removed: files of an earlier write that are no part of this one.
-        kept: files that were edited and adopted: left as they are, what was generated is in ``generated/``.
-        stale: of these, those for which something else is generated than what was edited, or nothing any more.
+        kept: edited and adopted files, left as they are; their generated text is in ``generated/``.
+        stale: kept files whose generated text changed since the edit, or is not generated any more.
     """
 
     folder: Path

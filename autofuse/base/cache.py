@@ -42,20 +42,20 @@ _GRACE_S = 600.0
 #: Unfinished folders older than this are left over from a killed process.
 _STALE_S = 3600.0
 _PRUNE_EVERY_S = 600.0
-_KINDS = ("kernels", "headers", "failed", "traces", "triton")
+_KINDS = ("kernels", "headers", "failed", "traces", "triton", "functions")
 #: A file of every entry: the digest of the file that makes the entry complete, and of others that are read.
 _DIGEST = "sha256"
 
 
 @dataclass(frozen=True, slots=True)
 class CacheInfo:
-    """What the cache holds.
+    """Contents of the cache.
 
     Attributes:
         path: its folder.
-        entries: how many.
-        bytes: on disk.
-        limit_bytes: above that the least recently used entries leave.
+        entries: number of entries.
+        bytes: size on disk.
+        limit_bytes: size above which the least recently used entries are evicted.
         kinds: kind -> entries and bytes.
     """
 
@@ -136,7 +136,7 @@ def write_atomic(path: Path, data: str | bytes) -> None:
 
 @contextmanager
 def _in_use() -> Iterator[None]:
-    """What the file system refuses in the cache is a diagnostic: no room, no permission, a file for a folder."""
+    """Turn errors of the file system into diagnostics: no space, no permission, a file in place of a folder."""
     try:
         yield
     except OSError as e:
@@ -183,7 +183,8 @@ def entry(
 
     Args:
         kind: ``kernels`` (compiled), ``headers`` (precompiled), ``failed`` (sources kept for the
-            user to look at), ``traces`` (pages of AUTOFUSE_TRACE) or ``triton`` (modules to import).
+            user to look at), ``traces`` (pages of AUTOFUSE_TRACE), ``triton`` (modules to import) or
+            ``functions`` (files of Python that operators were described by).
         key: hex digest of everything the content depends on.
         done: a file that a complete entry holds; its digest is kept, and compared at every use.
         make: fills the folder it is given; what it raises is passed on, and no entry is made.  It
@@ -243,7 +244,7 @@ def _digest_of(path: Path, _inode: int, _size: int, _changed: int) -> str:
 
 
 def info() -> CacheInfo:
-    """Where the cache is and what it holds."""
+    """Return the path and the contents of the cache."""
     kinds = dict.fromkeys(_KINDS, (0, 0))
     for path, size, _ in _entries():
         entries, total = kinds[path.parent.name]
@@ -304,10 +305,10 @@ def _remove_leftovers(base: Path, now: float) -> None:
 
 
 def _is_running(name: str) -> bool:
-    """Whether the process that a folder of :func:`scratch` is named after is still there.
+    """Return True if the process that a folder of :func:`scratch` is named after still exists.
 
-    Where its number is that of another process by now the folder stays for as long. One of another machine that shares
-    the cache is not seen, which is why age decides first.
+    If another process has its number by now, the folder stays until that one ends. A process of another machine that
+    shares the cache is not visible, so age decides first.
     """
     number = name.partition("-")[0]
     try:

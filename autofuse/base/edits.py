@@ -67,7 +67,7 @@ def _digest(path: Path) -> str:
 
 
 def is_code(name: str) -> bool:
-    """Whether a file is generated code, or what builds it, rather than what says of which graph it is."""
+    """Return True if a file is generated code or part of its build, not a description of the graph."""
     return name.endswith(_CODE[:-1]) or name == "CMakePresets.json"
 
 
@@ -109,7 +109,7 @@ def blamed(folder: Path | None) -> Iterator[None]:
 
 
 def _blamed(d: Diagnostic, folder: Path, edited: Sequence[str]) -> Diagnostic:
-    """The same finding as one of an edited file, if it is one."""
+    """Return a compiler's finding as one about an edited file if it points into one, else unchanged."""
     if d.code not in _REFUSED:
         return d
     first = f"{d.where.path}:{d.where.line}:{d.where.column or 1}: error" if d.where.line else ""

@@ -1,4 +1,4 @@
-"""How a process that is autofuse's own ends when it is asked to: what it has begun is cleaned up first."""
+"""Clean end of autofuse's own processes on a signal: they first clean up what they began."""
 
 from __future__ import annotations
 

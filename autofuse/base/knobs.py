@@ -231,9 +231,6 @@ KNOBS: tuple[Knob[str] | Knob[int] | Knob[bool] | Knob[tuple[str, ...]], ...] = 
 _OF_TESTS = frozenset(
     {
         "AUTOFUSE_SHARED",
-        "AUTOFUSE_REQUIRE_NVCC",
-        "AUTOFUSE_REQUIRE_SHARED",
-        "AUTOFUSE_REQUIRE_TORCH",
     }
 )
 

@@ -1,7 +1,7 @@
-"""What ``manifest.json`` says of a folder of generated files: the digest of each, and which of them their user edited.
+"""Contents of ``manifest.json`` in a folder of generated files: their digests, and which of them the user edited.
 
-Whatever a folder says is taken with care: somebody else may have made it.  A name that leads out of the folder is not
-one of its files, and one that leads out by a symbolic link is refused (:func:`check_inside`).
+A manifest is not trusted: somebody else may have made it.  A name that leads out of the folder is not one of its files,
+and one that leads out by a symbolic link is refused (:func:`check_inside`).
 """
 
 from __future__ import annotations
@@ -53,12 +53,12 @@ class Edit:
 
 @dataclass(frozen=True, slots=True)
 class Manifest:
-    """What a manifest says; nothing at all where there is none, or another one.
+    """Return the contents of a manifest; empty if the file is missing or has another format.
 
     Attributes:
         files: path inside the folder -> digests that a file of ours may have; several while a write is under way.
         edits: path -> the edit that the user keeps.  The generated text is in ``files`` as :func:`underneath` of it.
-        becoming: a process was killed while it wrote.
+        becoming: True if a process was killed during a write.
     """
 
     files: Mapping[str, set[str]] = field(default_factory=dict)
@@ -91,12 +91,12 @@ def digest(data: str | bytes) -> str:
 
 
 def underneath(name: str) -> str:
-    """Where the generated text of an edited file is kept."""
+    """Return the path of the generated text of an edited file."""
     return f"{GENERATED}/{name}"
 
 
 def is_inside(name: str) -> bool:
-    """Whether a name in a manifest is a path inside the folder, and not the manifest itself."""
+    """Return True if a name in a manifest is a path inside the folder, and not the manifest itself."""
     path = PurePosixPath(name)
     plain = "\0" not in name and "\\" not in name
     return (

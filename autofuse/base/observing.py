@@ -1,4 +1,4 @@
-"""Who is told what the compiler does: callables that stages and passes are given, so that nothing of it is global."""
+"""Observers of the compiler: callables passed to stages and passes, so nothing is global."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ T = TypeVar("T")
 
 
 def inside(observe: Observer | None, stage: str) -> Watch | None:
-    """Who is told of the passes of a stage; None: nobody listens."""
+    """Return a watch on the passes of a stage; None if there is no observer."""
     return None if observe is None else partial(observe, stage)
 
 
 def named(watch: Watch | None, prefix: str) -> Watch | None:
-    """The same, with ``prefix`` before the name of every pass."""
+    """Return a watch that puts ``prefix`` before the name of every pass; None for None."""
     if watch is None:
         return None
     return lambda name, before, after: watch(f"{prefix}: {name}", before, after)

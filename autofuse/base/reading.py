@@ -5,6 +5,7 @@ A named pipe or a device would be waited for, or read without end; only what is 
 
 from __future__ import annotations
 
+import errno
 import hashlib
 import os
 import stat
@@ -13,7 +14,19 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import BinaryIO
 
-__all__ = ["MAX_TEXT", "TooLargeError", "content", "named", "regular", "sha256", "text"]
+from autofuse.base.diagnostics import AutofuseError, Where
+
+__all__ = [
+    "MAX_TEXT",
+    "TooLargeError",
+    "content",
+    "named",
+    "regular",
+    "sha256",
+    "text",
+    "unreadable",
+    "unwritten",
+]
 
 #: Bytes of a text of autofuse's own: generated files, manifests.
 MAX_TEXT = 1 << 26
@@ -94,3 +107,54 @@ def sha256(path: Path) -> str:
         while chunk := f.read(_CHUNK):
             h.update(chunk)
     return h.hexdigest()
+
+
+def unreadable(
+    path: str | os.PathLike[str], wanted: str, error: Exception, *, hint: str = ""
+) -> AutofuseError:
+    """AF1001 for a file that cannot be read, and why in words; AF1003 where it is too large.
+
+    Args:
+        path: what a user named.
+        wanted: the kind of file, with its article.
+        error: what reading it raised.
+        hint: what to do.
+    """
+    code = "AF1003" if isinstance(error, TooLargeError) else "AF1001"
+    where = Where(path=str(path))
+    return AutofuseError.of(code, _why(Path(path), wanted, error), where=where, hint=hint)
+
+
+def unwritten(path: Path, error: Exception) -> str:
+    """The reason why a file cannot be written, in words."""
+    number = error.errno if isinstance(error, OSError) else None
+    if number == errno.EISDIR:
+        return "this is a folder"
+    if number in (errno.ENOENT, errno.ENOTDIR, errno.EEXIST):
+        for part in reversed(path.parents):
+            if part.exists() and not part.is_dir():
+                return f"{part} is a file, not a folder"
+            if not part.exists():
+                return f"there is no folder {part}"
+    return getattr(error, "strerror", None) or str(error)
+
+
+def _why(path: Path, wanted: str, error: Exception) -> str:
+    if isinstance(error, TooLargeError):
+        return str(error)
+    number = error.errno if isinstance(error, OSError) else None
+    if number == errno.EISDIR or (number is None and path.is_dir()):
+        return f"this is a folder, not {wanted}"
+    if number in (errno.ENOENT, errno.ENOTDIR):
+        # The first part that is not there, or is no folder.
+        for part in reversed((path, *path.parents)):
+            if part.is_symlink() and not part.exists():
+                return f"{part} is a symbolic link to {part.readlink()}, which is not there"
+            if part != path and part.exists() and not part.is_dir():
+                return f"there is no such file: {part} is a file, not a folder"
+            if part != path and not part.exists():
+                return f"there is no such file: there is no folder {part}"
+        return "there is no such file"
+    if number in (errno.EACCES, errno.EPERM):
+        return "the file cannot be read: this user may not read it"
+    return f"the file cannot be read: {getattr(error, 'strerror', None) or error}"

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import errno
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from autofuse.base.artifacts import MANIFEST, STAGE
 from autofuse.base.diagnostics import AutofuseError, Where
 from autofuse.base.manifest import read_manifest
+from autofuse.base.reading import unreadable
 from autofuse.frontends import read_graph
 
 __all__ = ["UNSUPPORTED", "graph_files", "is_built"]
@@ -18,7 +20,7 @@ _LIKE_SCHEMAS = ".schema.json"
 
 
 def is_built(path: Path) -> bool:
-    """Whether a path is a folder that a build wrote, with the graph of its kernel."""
+    """Return True if a path is a folder that a build wrote, with the graph of its kernel."""
     if not (path / MANIFEST).is_file():
         return False
     return any("/" not in n and n.endswith(".graph.json") for n in read_manifest(path).names)
@@ -38,13 +40,11 @@ def graph_files(words: Sequence[Path], *, built: bool = False) -> Iterator[Path]
         found = [word] if whole else _graphs_in(word)
         if not found and (word / MANIFEST).is_file():
             read_graph(word)  # raises, and says what to do with a generated folder
-        if not found or not found[0].exists():
-            why = (
-                "no graph file (*.json, *.info, *.onnx) is in it"
-                if found == []
-                else "there is no such file"
-            )
-            raise AutofuseError.of("AF1001", f"{word}: {why}", where=Where(path=str(word)))
+        if not found:
+            text = "no graph file (*.json, *.info, *.onnx) is in this folder"
+            raise AutofuseError.of("AF1001", text, where=Where(path=str(word)))
+        if not found[0].exists():
+            raise unreadable(word, "a graph file", FileNotFoundError(errno.ENOENT, ""))
         for p in found:
             if p not in seen:
                 seen.add(p)

@@ -10,14 +10,15 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from autofuse.base.diagnostics import AutofuseError, Where
+from autofuse.commands import completing
 from autofuse.commands.options import Device, Json, examples, path
 from autofuse.commands.outcome import Outcome, execute
 
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from autofuse.kernelgen.defining.definition import Definition
-    from autofuse.kernelgen.stages import Options, Result
+    from autofuse.clients.kernelgen.defining.definition import Definition
+    from autofuse.clients.kernelgen.stages import Options, Result
 
 __all__ = ["app"]
 
@@ -41,7 +42,7 @@ app = typer.Typer(
 
 
 class Names(str, Enum):
-    """How files are called."""
+    """Naming of the files."""
 
     kernelgen = "kernelgen"
     document = "document"
@@ -74,7 +75,13 @@ Inputs = Annotated[
     ),
 ]
 Target = Annotated[
-    str, typer.Option("--target", "-t", help="The GPU or chip; see: autofuse targets.")
+    str,
+    typer.Option(
+        "--target",
+        "-t",
+        help="The GPU or chip; see: autofuse targets.",
+        autocompletion=completing.targets,
+    ),
 ]
 Output = Annotated[
     Path | None,
@@ -121,6 +128,16 @@ Patterns = Annotated[
         show_default=False,
     ),
 ]
+Results = Annotated[
+    list[Path] | None,
+    typer.Option(
+        "--results",
+        parser=path,
+        metavar="FILE",
+        help="Times that NAME_performance.py --results measured on another machine. Repeatable.",
+        show_default=False,
+    ),
+]
 Seed = Annotated[int, typer.Option("--seed", min=0, help="Seed of the data of the accuracy test.")]
 Force = Annotated[
     bool,
@@ -156,7 +173,7 @@ def describe(
     """
 
     def action() -> Outcome:
-        from autofuse.kernelgen import stages
+        from autofuse.clients.kernelgen import stages
 
         found = _described(source, input or (), target, rounds, speedup, memory)
         options = _options(_folder(output, found), json, names=names.value, force=force)
@@ -190,7 +207,7 @@ def generate(
     """
 
     def action() -> Outcome:
-        from autofuse.kernelgen import stages
+        from autofuse.clients.kernelgen import stages
 
         if _is_folder(source):
             _refuse_what_is_described(context)
@@ -227,7 +244,7 @@ def check(
     """
 
     def action() -> Outcome:
-        from autofuse.kernelgen import stages
+        from autofuse.clients.kernelgen import stages
 
         options = _options(folder, json, device=device, seed=seed, force=force)
         return _outcome([stages.check(options)], options)
@@ -240,6 +257,7 @@ def check(
         "autofuse kernelgen tune kernelgen-out/graph",
         "autofuse kernelgen tune kernelgen-out/graph --device cuda --rounds 3",
         "autofuse kernelgen tune kernelgen-out/graph --patterns helped.json",
+        "autofuse kernelgen tune kernelgen-out/graph --results measured.json",
     )
 )
 def tune(
@@ -248,6 +266,7 @@ def tune(
     seed: Seed = 0,
     rounds: Rounds = None,
     patterns: Patterns = None,
+    results: Results = None,
     force: Force = False,
     json: Json = False,
 ) -> None:
@@ -259,7 +278,7 @@ def tune(
     """
 
     def action() -> Outcome:
-        from autofuse.kernelgen import stages
+        from autofuse.clients.kernelgen import stages
 
         options = _options(
             folder,
@@ -268,6 +287,7 @@ def tune(
             seed=seed,
             rounds=rounds,
             patterns=patterns,
+            results=tuple(results or ()),
             force=force,
         )
         return _outcome([stages.tune(options)], options)
@@ -290,6 +310,7 @@ def log(
             help="Count hits in the cache and the use of multiprocessors by Nsight Compute (ncu).",
         ),
     ] = False,
+    results: Results = None,
     force: Force = False,
     json: Json = False,
 ) -> None:
@@ -300,9 +321,9 @@ def log(
     """
 
     def action() -> Outcome:
-        from autofuse.kernelgen import stages
+        from autofuse.clients.kernelgen import stages
 
-        options = _options(folder, json, profile=profile, force=force)
+        options = _options(folder, json, profile=profile, results=tuple(results or ()), force=force)
         return _outcome([stages.log(options)], options)
 
     _finish("log", action, json)
@@ -341,7 +362,7 @@ def run(
     """
 
     def action() -> Outcome:
-        from autofuse.kernelgen import stages
+        from autofuse.clients.kernelgen import stages
 
         more: dict[str, Any] = {
             "ascendc": ascendc,
@@ -375,7 +396,7 @@ def _described(
     speedup: float = 1.0,
     memory: int = 16,
 ) -> Definition:
-    from autofuse.kernelgen.defining.sources import describe as described
+    from autofuse.clients.kernelgen.defining.sources import describe as described
 
     return described(
         source,
@@ -392,8 +413,8 @@ def _folder(output: Path | None, definition: Definition) -> Path:
 
 
 def _is_folder(source: str) -> bool:
-    """Whether a word names a folder; raises AF1001 for one without a state."""
-    from autofuse.kernelgen.state import STATE
+    """Return True if ``source`` names a folder; raises AF1001 for one without a state."""
+    from autofuse.clients.kernelgen.state import STATE
 
     folder = Path(source)
     if not folder.is_dir():
@@ -421,7 +442,7 @@ def _refuse_what_is_described(context: typer.Context) -> None:
 
 
 def _options(folder: Path, quiet: bool, **more: Any) -> Options:
-    from autofuse.kernelgen.stages import Options
+    from autofuse.clients.kernelgen.stages import Options
 
     return Options(folder, watch=_watch(quiet), **more)
 

@@ -8,8 +8,12 @@ from typing import Annotated
 
 import typer
 
+from autofuse.commands import completing
+
 __all__ = [
     "DEFAULT_TARGET",
+    "STAGES",
+    "TEMPLATE_STAGES",
     "Against",
     "Check",
     "CheckMode",
@@ -17,12 +21,14 @@ __all__ = [
     "ChipDevice",
     "Device",
     "Graph",
+    "Input",
     "Invariant",
     "Json",
     "KernelJson",
     "Partition",
     "Scheduler",
     "Seed",
+    "Shape",
     "Split",
     "Target",
     "Tuning",
@@ -31,6 +37,10 @@ __all__ = [
 ]
 
 DEFAULT_TARGET = "ascend910b1"
+#: What ``dump`` shows, in the order in which the compiler makes it.
+STAGES = ("fusion", "hint", "impl", "kernel", "files")
+#: Those that only targets with templates have.
+TEMPLATE_STAGES = ("impl", "kernel")
 
 
 def examples(*lines: str) -> str:
@@ -72,13 +82,34 @@ Target = Annotated[
         "--target",
         "-t",
         help="The chip or GPU (see: autofuse targets), or a target file, FILE.toml.",
+        autocompletion=completing.targets,
+    ),
+]
+Shape = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--shape",
+        "-s",
+        metavar="SYMBOL=N,...",
+        help="Sizes of symbols. Repeatable.",
+        autocompletion=completing.symbols,
+    ),
+]
+Input = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--input",
+        "-i",
+        metavar="NAME=FILE",
+        help="Data from a .npy file. Repeatable.",
+        autocompletion=completing.inputs,
     ),
 ]
 Seed = Annotated[int, typer.Option("--seed", min=0, help="Seed of the random data.")]
 
 
 class Check(str, Enum):
-    """What the twin looks at."""
+    """Checks of the twin."""
 
     all = "all"
     fast = "fast"

@@ -36,7 +36,7 @@ SCHEMA = "autofuse.cli/1"
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What a verb found.
+    """Result of a verb.
 
     Attributes:
         result: what ``--json`` prints under ``result``.
@@ -52,7 +52,7 @@ class Outcome:
 
 
 class StreamError(Exception):
-    """What a command prints cannot be written; the text says why."""
+    """The output of a command cannot be written; the text says why."""
 
 
 def open_streams() -> None:

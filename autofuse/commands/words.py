@@ -10,7 +10,8 @@ import numpy as np
 
 from autofuse import api
 from autofuse.base.diagnostics import AutofuseError, Where
-from autofuse.base.reading import regular
+from autofuse.base.reading import regular, unreadable
+from autofuse.base.wording import counted
 
 __all__ = ["array", "pairs", "sizes", "target_option"]
 
@@ -50,12 +51,19 @@ def _parted(word: str) -> tuple[str, str, str]:
 
 
 def sizes(words: Sequence[str], option: str) -> dict[str, int]:
-    """NAME -> size.
+    """NAME -> size; a word may have several, with commas between them.
 
     Raises:
         AutofuseError: AF1005, as :func:`pairs`, or a value is no size.
     """
-    return {name: _size(name, text, option) for name, text in pairs(words, option).items()}
+    each = [part for word in words for part in _listed(word)]
+    return {name: _size(name, text, option) for name, text in pairs(each, option).items()}
+
+
+def _listed(word: str) -> list[str]:
+    """The parts of ``n=8,m=3``; a word with a comma elsewhere, as a name may have one, is one part."""
+    parts = word.split(",")
+    return parts if all("=" in p and p.rpartition("=")[2].isdigit() for p in parts) else [word]
 
 
 def array(file: str) -> Any:
@@ -70,19 +78,23 @@ def array(file: str) -> Any:
             is_array = f.read(len(_MAGIC)) == _MAGIC
         found = np.load(file, mmap_mode="r" if is_array else None, allow_pickle=False)
         return np.asarray(found) if is_array else found
-    except (OSError, ValueError, EOFError) as e:
+    except OSError as e:
+        raise unreadable(file, "a .npy file", e) from e
+    except (ValueError, EOFError) as e:
         text = f"{file} cannot be read as a .npy file: {e}"
         raise AutofuseError.of("AF1001", text, where=Where(path=file)) from e
 
 
 def target_option(target: str) -> str:
-    """What a command for the same target has behind its file; nothing for the default."""
+    """Return the option that selects the target in a command, after its file; empty for the default."""
     return "" if target == api.DEFAULT_TARGET else f" -t {target}"
 
 
 def _size(name: str, text: str, option: str) -> int:
     if len(text) > _DIGITS:
-        raise AutofuseError.of("AF1005", f"{option} {name}: no size has {len(text)} digits")
+        raise AutofuseError.of(
+            "AF1005", f"{option} {name}: no size has {counted(len(text), 'digit')}"
+        )
     if not text.isascii() or not text.isdigit():
         raise AutofuseError.of("AF1005", f"{option} {name}={text}: {text!r} is not a size")
     return int(text)

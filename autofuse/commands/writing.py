@@ -15,6 +15,7 @@ from typing import Any, BinaryIO, TypeAlias
 import numpy as np
 
 from autofuse.base.diagnostics import AutofuseError, Where
+from autofuse.base.reading import unwritten
 
 __all__ = ["Content", "array", "file_names", "keep_inputs", "text", "write_all"]
 
@@ -121,12 +122,12 @@ def _beside(path: Path) -> Path | None:
 
 @contextmanager
 def _refusals(path: Path) -> Iterator[None]:
-    """What the file system refuses is a diagnostic."""
+    """Turn errors of the file system into a diagnostic."""
     try:
         yield
     except (OSError, ValueError) as e:
+        why = unwritten(path, e)
         # NumPy reports a short write without the reason.
-        why = getattr(e, "strerror", None) or str(e)
         if isinstance(e, OSError) and e.errno is None:
             why += " (is there room?)"
         raise AutofuseError.of(

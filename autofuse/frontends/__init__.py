@@ -4,24 +4,30 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
 from autofuse.base.artifacts import MANIFEST
 from autofuse.base.diagnostics import AutofuseError, Where
-from autofuse.base.reading import TooLargeError, named
+from autofuse.base.reading import TooLargeError, named, unreadable
 from autofuse.frontends.json_positions import Document, load, quote
 from autofuse.frontends.onnx import MAX_FILE, looks_like_onnx, read_onnx
 from autofuse.implgraph.ir.fusion import FusionGraph
 
 __all__ = ["MAX_FILE", "detect_format", "parse_graph", "read", "read_graph"]
 
+#: Is shown the JSON of a graph file before it is read as a graph.
+Watch: TypeAlias = Callable[[Document], object]
+
 _NATIVE = frozenset({"schema", "$schema", "nodes", "inputs", "outputs", "symbols"})
 _AKG = frozenset({"op_desc", "input_desc", "output_desc"})
 
 
-def read_graph(path: str | os.PathLike[str]) -> FusionGraph:
+def _unwatched(_: Document) -> None: ...
+
+
+def read_graph(path: str | os.PathLike[str], watch: Watch = _unwatched) -> FusionGraph:
     """Read a graph file of any format; the content says which.
 
     Raises:
@@ -35,13 +41,10 @@ def read_graph(path: str | os.PathLike[str]) -> FusionGraph:
         hint = "a graph describes one fused kernel; split the graph"
         raise AutofuseError.of("AF1003", str(e), where=Where(str(path)), hint=hint) from None
     except (OSError, ValueError) as e:
-        reason = e.strerror if isinstance(e, OSError) and e.strerror else str(e)
-        raise AutofuseError.of(
-            "AF1001", f"the file cannot be read: {reason}", where=Where(str(path))
-        ) from None
+        raise unreadable(path, "a graph file", e) from None
     if looks_like_onnx(data, str(path)):
         return read_onnx(data, str(path), folder=Path(path).parent)
-    return parse_graph(data, path=str(path))
+    return parse_graph(data, path=str(path), watch=watch)
 
 
 def _folder(path: Path) -> AutofuseError:
@@ -57,7 +60,7 @@ def _folder(path: Path) -> AutofuseError:
     return AutofuseError.of("AF1001", text, where=where, hint=hint)
 
 
-def read(graph: object) -> FusionGraph:
+def read(graph: object, watch: Watch = _unwatched) -> FusionGraph:
     """The graph of anything that :func:`autofuse.read` takes.
 
     Raises:
@@ -74,11 +77,11 @@ def read(graph: object) -> FusionGraph:
                 f"the graph cannot be written as JSON: {e}",
                 hint="lists, dicts, texts, numbers and booleans of Python; no arrays",
             ) from None
-        return parse_graph(text)
+        return parse_graph(text, watch=watch)
     if isinstance(graph, str) and graph.lstrip()[:1] in ("{", "["):
-        return parse_graph(graph)
+        return parse_graph(graph, watch=watch)
     if isinstance(graph, str | os.PathLike):
-        return read_graph(graph)
+        return read_graph(graph, watch)
     raise AutofuseError.of(
         "AF1103",
         f"a graph cannot be read from an object of type {type(graph).__name__}",
@@ -86,7 +89,7 @@ def read(graph: object) -> FusionGraph:
     )
 
 
-def parse_graph(text: str | bytes, *, path: str = "") -> FusionGraph:
+def parse_graph(text: str | bytes, *, path: str = "", watch: Watch = _unwatched) -> FusionGraph:
     """Read a graph from the text of a file, or the bytes of an ONNX model; ``path`` is its name in messages.
 
     Raises:
@@ -95,6 +98,7 @@ def parse_graph(text: str | bytes, *, path: str = "") -> FusionGraph:
     if isinstance(text, bytes) and looks_like_onnx(text, path):
         return read_onnx(text, path)
     document = load(text, path)
+    watch(document)
     # Imported late: the readers load pydantic, which a message about bad JSON need not wait for.
     if _format_of(document) == "akg":
         from autofuse.frontends.akg.reader import read_akg

@@ -1,4 +1,4 @@
-"""What all frontends share: a FusionGraph that grows, checks of what is added to it, and the order of nodes."""
+"""Common parts of all frontends: a growing FusionGraph, checks of additions to it, and the order of nodes."""
 
 from __future__ import annotations
 
@@ -6,15 +6,18 @@ import heapq
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import replace
 from typing import Any, Generic, TypeAlias, TypeVar
 
 import numpy as np
 import numpy.typing as npt
 
+from autofuse.base.wording import counted
 from autofuse.frontends.json_positions import Document, Findings, quote
-from autofuse.implgraph.expr.expression import Expr, ExprError, Func, bounds, const, product
+from autofuse.implgraph.expr.bounds import bounds
+from autofuse.implgraph.expr.expression import Expr, ExprError, Func, const, product
 from autofuse.implgraph.ir.dtypes import DType, numpy_dtype
-from autofuse.implgraph.ir.fusion import AttrValue, Constant, FusionNode, Symbol, Tensor
+from autofuse.implgraph.ir.fusion import AttrValue, Constant, FusionNode, Symbol, Tensor, in_labels
 from autofuse.implgraph.ir.names import called, identifier, tensor_name
 from autofuse.implgraph.ops import registry
 from autofuse.implgraph.ops.definition import OpDef, OpError
@@ -56,6 +59,7 @@ Number: TypeAlias = int | float | bool
 Shape: TypeAlias = tuple[Expr, ...]
 #: Moves the elements of an array; the second argument is the shape that they get.
 Move: TypeAlias = Callable[[Array, tuple[int, ...]], Array]
+T = TypeVar("T")
 V = TypeVar("V")
 
 
@@ -82,6 +86,14 @@ class GraphBuilder:
         """Closed range of every symbol."""
         return {s.name: (s.min, s.max) for s in self.symbols.values()}
 
+    def in_labels(self, thing: T) -> T:
+        """Sizes, or a tuple or a dict of them, with the names that users know symbols by."""
+        return in_labels(thing, self.symbols.values())
+
+    def in_words(self, shape: Sequence[Expr]) -> str:
+        """A shape for a message."""
+        return shape_text(self.in_labels(tuple(shape)))
+
     def check_shape(self, shape: Shape, pointer: str, what: str) -> bool:
         """Rank and sizes within the limits, for every value of the symbols; notes AF1109."""
         wrong = self._too_large(shape, what)
@@ -90,9 +102,12 @@ class GraphBuilder:
         return wrong is None
 
     def _too_large(self, shape: Shape, what: str) -> tuple[str, str] | None:
-        """What is wrong with a shape, and a hint."""
+        """Return an error text and a hint for a shape that is not allowed; None for one that is."""
         if len(shape) > MAX_RANK:
-            return f"{what} has {len(shape)} dimensions; at most {MAX_RANK} are allowed", ""
+            return (
+                f"{what} has {counted(len(shape), 'dimension')}; at most {MAX_RANK} are allowed",
+                "",
+            )
         if not all(map(is_moderate, shape)):
             return f"a size of {what} has too large numbers in it", ""
         ranges = self.ranges()
@@ -100,7 +115,8 @@ class GraphBuilder:
             for i, size in enumerate(shape):
                 lo, hi = bounds(size, ranges)
                 if lo < 0:
-                    text = f"dimension {i} of {what} is {size}, which can be negative"
+                    own = self.in_labels(size)
+                    text = f"dimension {i} of {what} is {own}, which can be negative"
                     return text, "raise the min of its symbols"
                 if size.is_const and hi > MAX_SIZE:
                     return f"dimension {i} of {what} is {hi}; at most {MAX_SIZE} is allowed", ""
@@ -109,9 +125,10 @@ class GraphBuilder:
             return f"the shape of {what} has no bounds: {e}", ""
         if most < MAX_ELEMENTS:
             return None
+        shape = self.in_labels(shape)
         names = sorted({n for s in shape for n in s.symbols()})
         amount = most if most < 1 << 64 else "2**64 or more"
-        text = f"{what} {shape_text(shape)} has up to {amount} elements; the limit is 2**48 - 1"
+        text = f"{what} {shape_text(shape)} has up to {counted(amount, 'element')}; the limit is 2**48 - 1"
         return text, f"give {', '.join(names)} a smaller max" if names else ""
 
     def infer(
@@ -139,7 +156,8 @@ class GraphBuilder:
         try:
             dtype, shape = infer_node(row, operands, attrs, self.ranges())
             given = operand_dtypes(operands)
-        except OpError as e:
+        except OpError as refusal:
+            e = self._refusal(row, operands, attrs) or refusal
             self.findings.add(e.code, str(e), pointer, hint=e.hint or hint, node=node)
             return None
         except ExprError as e:
@@ -151,6 +169,22 @@ class GraphBuilder:
             if isinstance(o, Constant) and not self.check_constant(o.value, d, p, node=node):
                 ok = False
         return (dtype, shape) if ok else None
+
+    def _refusal(
+        self, row: OpDef, operands: Sequence[Tensor | Constant], attrs: Mapping[str, Any]
+    ) -> OpError | None:
+        """The error of a row that refuses a node, with the user's names of symbols; None if it accepts."""
+        named = [
+            replace(o, shape=self.in_labels(o.shape)) if isinstance(o, Tensor) else o
+            for o in operands
+        ]
+        ranges = {s.label: (s.min, s.max) for s in self.symbols.values()}
+        try:
+            infer_node(row, named, self.in_labels(dict(attrs)), ranges)
+            operand_dtypes(operands)
+        except OpError as e:
+            return e
+        return None
 
     def check_constant(
         self, value: int | float | bool, dtype: DType, pointer: str, *, node: str = ""
@@ -246,7 +280,7 @@ class Emitter(GraphBuilder, ABC, Generic[V]):
 
     @abstractmethod
     def operand(self, x: V) -> Tensor | Constant:
-        """What a node takes for it: a tensor, or a constant if all elements are equal."""
+        """Return the value as an operand of a node: a tensor, or a constant if all elements are equal."""
 
     @abstractmethod
     def tensor(self, x: V) -> Tensor:
@@ -262,13 +296,13 @@ class Emitter(GraphBuilder, ABC, Generic[V]):
 
     @abstractmethod
     def kept(self, x: V, shape: Shape, move: Move | None, *, copied: bool) -> V | None:
-        """What is known, with its elements moved; None for what takes a node.
+        """Return a known value with its elements moved; None if that takes a node.
 
         Args:
             x: the value.
-            shape: that the result has.
-            move: what is done to an array; None where that is not known.
-            copied: whether it makes a new array.
+            shape: shape of the result.
+            move: the move as a function of an array; None if unknown.
+            copied: True if it makes a new array.
         """
 
     @abstractmethod
@@ -283,14 +317,14 @@ class Emitter(GraphBuilder, ABC, Generic[V]):
 
     @abstractmethod
     def error(self, code: str, text: str, hint: str = "") -> Exception:
-        """What is raised for an error at the node that is being read."""
+        """Return the exception for an error at the node that is being read."""
 
     def check(self, shape: Shape) -> None:
         """Raise an error for the shape of a result that is too large."""
 
     @property
     def origin(self) -> str:
-        """What is noted of all that is made."""
+        """Origin that is noted for everything made."""
         return self.pointer
 
     def names(self, op: str) -> tuple[str, str]:
@@ -383,8 +417,13 @@ class Emitter(GraphBuilder, ABC, Generic[V]):
 
     def together(self, xs: Sequence[V]) -> Shape:
         """The shape to which values broadcast."""
+        shapes = [self.shape(x) for x in xs]
         try:
-            return broadcast_shapes([self.shape(x) for x in xs])
+            return broadcast_shapes(shapes)
+        except OpError:
+            pass
+        try:
+            return broadcast_shapes([self.in_labels(s) for s in shapes])
         except OpError as e:
             raise self.error(e.code, str(e), e.hint) from None
 
@@ -401,7 +440,7 @@ class Emitter(GraphBuilder, ABC, Generic[V]):
         return self.apply("Broadcast", x, shape=shape) if known is None else known
 
     def reshape(self, x: V, shape: Shape) -> V:
-        """The same elements in the same order."""
+        """Return a value with another shape: the same elements in the same order."""
         if self.shape(x) == shape:
             return x
         known = self.kept(x, shape, np.reshape, copied=True)
@@ -505,7 +544,7 @@ def check_counts(data: Mapping[str, Any], keys: Sequence[str], findings: Finding
     for key in keys:
         value = data.get(key)
         if isinstance(value, list | dict) and len(value) > MAX_NODES:
-            text = f"{len(value)} elements in {key!r}; at most {MAX_NODES} are allowed"
+            text = f"{counted(len(value), 'element')} in {key!r}; at most {MAX_NODES} are allowed"
             findings.add("AF1109", text, f"/{key}")
     findings.raise_if_any()
 

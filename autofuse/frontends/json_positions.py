@@ -19,6 +19,7 @@ from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 from autofuse.base.diagnostics import AutofuseError, Diagnostic, Where
+from autofuse.base.wording import counted
 
 __all__ = [
     "MAX_BYTES",
@@ -169,7 +170,9 @@ class Findings:
         if left > 0:
             out.append(
                 Diagnostic(
-                    "AF1003", f"{left} further errors are not shown", Where(self.document.path)
+                    "AF1003",
+                    f"{counted(left, 'further error is', 'further errors are')} not shown",
+                    Where(self.document.path),
                 )
             )
         raise AutofuseError(out)
@@ -234,6 +237,10 @@ def load(data: str | bytes, path: str = "") -> Document:
             "AF1003", f"the file nests deeper than {MAX_DEPTH} levels", where=Where(path)
         ) from None
     except json.JSONDecodeError as e:
+        if not text.strip():
+            hint = "an empty file is what a command leaves that failed while it wrote"
+            text = "the file is empty"
+            raise AutofuseError.of("AF1002", text, where=Where(path, "", 1, 1), hint=hint) from None
         where = Where(path, "", e.lineno, e.colno)
         raise AutofuseError.of(
             "AF1002", f"not valid JSON: {e.msg}", where=where, hint=_syntax_hint(text, e.pos)
@@ -254,6 +261,9 @@ def _decode(data: str | bytes, path: str) -> str:
     try:
         return data.decode("utf-8-sig")
     except UnicodeDecodeError as e:
+        if b"\0" in data and not data.startswith((b"\xff\xfe", b"\xfe\xff")):
+            text = "this is a binary file, not a text in JSON"
+            raise AutofuseError.of("AF1002", text, where=Where(path)) from None
         line = data.count(b"\n", 0, e.start) + 1
         column = e.start - data.rfind(b"\n", 0, e.start)
         text = f"not valid JSON: byte {data[e.start]:#04x} is not UTF-8"
@@ -264,8 +274,6 @@ def _decode(data: str | bytes, path: str) -> str:
 def _syntax_hint(text: str, pos: int) -> str:
     rest = text[pos:].lstrip()
     before = text[:pos].rstrip()
-    if not text.strip():
-        return "the file is empty"
     if not rest:
         return "the file ends too early; is it complete?"
     if rest.startswith(("//", "/*", "#")):
@@ -387,7 +395,7 @@ def _after(text: str, position: int) -> int:
 
 
 def _oddities(text: str) -> list[_Oddity]:
-    """What is odd about a text that is known to parse."""
+    """Return the oddities of a text that is known to parse."""
     odd: list[_Oddity] = []
     frames: list[_Frame] = []
 

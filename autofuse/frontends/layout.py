@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from autofuse.base.wording import counted
 from autofuse.frontends.builder import MAX_ELEMENTS, GraphBuilder, Shape
-from autofuse.implgraph.expr.expression import Expr, ExprError, bounds, const
+from autofuse.implgraph.expr.bounds import bounds
+from autofuse.implgraph.expr.expression import Expr, ExprError, const
 
 __all__ = ["Layout", "checked_layout", "contiguous"]
 
@@ -68,7 +70,9 @@ def _good_strides(
 ) -> bool:
     findings = builder.findings
     if len(strides) != len(shape):
-        text = f"{what} has {len(shape)} dimensions and {len(strides)} strides"
+        text = (
+            f"{what} has {counted(len(shape), 'dimension')} and {counted(len(strides), 'stride')}"
+        )
         findings.add("AF1111", text, pointer, hint="one stride per dimension")
         return False
     for i, s in enumerate(strides):

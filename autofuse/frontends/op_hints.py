@@ -1,4 +1,4 @@
-"""What to write for an op that graph files do not have: under another name, as other ops, or outside of the graph."""
+"""Advice on ops that graph files do not have: another name, other ops, or a place outside of the graph."""
 
 from __future__ import annotations
 
@@ -125,7 +125,7 @@ _BY_NAME = {name: text for text, names in _ADVICE.items() for name in names.spli
 
 
 def advice(name: str) -> str:
-    """What to do about an op of another framework; nothing for a name that is not known."""
+    """Return advice on an op of another framework; empty for an unknown name."""
     return _BY_NAME.get(re.sub(r"[^a-z0-9]", "", name.lower()), "")
 
 

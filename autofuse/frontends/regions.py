@@ -1,7 +1,7 @@
-"""Which nodes of a graph become one kernel: sets of nodes that can run at one time, joined where that saves bytes.
+"""Regions of a graph that become one kernel each: sets of nodes that can run together, joined where that saves bytes.
 
-A region is convex: whatever lies between two of its nodes is in it.  The graph is seen through :class:`GraphView`, so
-that its nodes may be anything; how much a join saves and how large a region may be is up to the reader.
+A region is convex: whatever lies between two of its nodes is in it.  The graph is accessed through :class:`GraphView`,
+so its nodes may be anything; the reader decides how much a join saves and how large a region may be.
 """
 
 from __future__ import annotations
@@ -77,7 +77,7 @@ class Partition(Generic[N]):
         return True
 
     def _around(self, a: int, b: int) -> bool:
-        """Whether some path from ``a`` to ``b`` leads through what is outside of both."""
+        """Return True if some path from ``a`` to ``b`` leads through nodes outside of both."""
         place, users = self.view.place, self.view.users
         last = max(map(place, self.members[b]))
         waiting = [u for n in self.members[a] for u in users(n) if self.home.get(u) not in (a, b)]

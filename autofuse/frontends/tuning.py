@@ -8,13 +8,14 @@ from typing import Annotated, Any, Literal, TypeAlias
 
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter
 
-from autofuse.base.diagnostics import AutofuseError, Where
-from autofuse.base.reading import named
+from autofuse.base.diagnostics import Where
+from autofuse.base.reading import named, unreadable
 from autofuse.codegen.backends.ascendc.tuning import Tiling, Tilings
 from autofuse.codegen.backends.triton.tuning import KEYS, KernelTuning, Tuning
 from autofuse.codegen.backends.tuning_file import SCHEMA, Times
 from autofuse.frontends.graph.schema import drop_titles
 from autofuse.frontends.json_positions import Document, Findings, load, quote
+from autofuse.frontends.kinds import of_another_kind
 from autofuse.frontends.pydantic_errors import validated
 from autofuse.schedule.search.given import GivenTile
 
@@ -51,7 +52,7 @@ class KernelModel(_Model):
 
 
 class TimesModel(_Model):
-    """What speaks for a tuning: a time with it, and one of what the compiler chooses."""
+    """Evidence for a tuning: a time with it, and one with the compiler's choice."""
 
     sizes: _Sizes = Field(description="Of the symbols of the graph.", max_length=64)
     us: _Us = Field(description="The time with the tuning, in microseconds.")
@@ -65,7 +66,7 @@ class TimesModel(_Model):
 
 
 class _Headed(_Model):
-    """What all tuning files have."""
+    """Fields common to all tuning files."""
 
     schema_: Literal["autofuse.tuning/1"] = Field(
         alias="schema", description="Version of this format."
@@ -127,15 +128,12 @@ def read_tuning(path: Path) -> Tuning | Tilings:
     try:
         data = named(path, _MAX_BYTES)
     except (OSError, ValueError) as e:
-        reason = e.strerror if isinstance(e, OSError) and e.strerror else str(e)
-        text = f"the tuning file cannot be read: {reason}"
-        raise AutofuseError.of("AF1001", text, where=Where(str(path))) from None
+        raise unreadable(path, "a tuning file", e) from None
     document = load(data, str(path))
     value: Any = document.value
     if not isinstance(value, dict) or value.get("schema") != SCHEMA:
         hint = f'a tuning file is an object with "schema": "{SCHEMA}"'
-        where = document.where("/schema")
-        raise AutofuseError.of("AF1004", "this is no tuning file", where=where, hint=hint)
+        raise of_another_kind(document, "a tuning file", hint)
     return _tilings(document) if "tilings" in value else _blocks(document)
 
 

@@ -1,1 +1,1 @@
-"""How results look on a terminal; the functions take the data that ``--json`` prints."""
+"""Reports of results for terminals and pages; the printing functions take the data that ``--json`` prints."""

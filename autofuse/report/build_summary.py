@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from autofuse.implgraph.expr.expression import ExprError
-from autofuse.implgraph.ir.fusion import Symbol
+from autofuse.implgraph.ir.fusion import FusionGraph, Symbol
 from autofuse.implgraph.ir.graph import ImplGraph, TilingSpec
 from autofuse.report.conditions import needs
 from autofuse.schedule.axes.result import ScheduleResult, tiling_keys
@@ -23,41 +23,41 @@ def typical_sizes(symbols: Sequence[Symbol]) -> dict[str, int]:
 
 def largest_tile(tiling: TilingSpec, sizes: Mapping[str, int]) -> tuple[int, int] | None:
     """The largest legal tile at these sizes and its bytes of UB; None if not even one fits."""
-    extent = tiling.extent.evaluate(sizes)
+    extent = tiling.opened.extent.evaluate(sizes)
     limit = extent
-    if tiling.tile_max is not None:
-        limit = min(limit, tiling.tile_max.evaluate(sizes))
+    if tiling.opened.most is not None:
+        limit = min(limit, tiling.opened.most.evaluate(sizes))
 
     def ub(steps: int) -> int:
-        tile = min(steps * tiling.granule, limit)
-        return tiling.ub.evaluate({**sizes, tiling.tile_size: tile})
+        tile = min(steps * tiling.opened.granule, limit)
+        return tiling.ub.evaluate({**sizes, tiling.opened.symbol: tile})
 
-    low, high = 1, max(1, -(-limit // tiling.granule))
+    low, high = 1, max(1, -(-limit // tiling.opened.granule))
     if extent < 1 or limit < 1 or ub(low) > tiling.ub_limit:
         return None
     while low < high:
         middle = (low + high + 1) // 2
         low, high = (middle, high) if ub(middle) <= tiling.ub_limit else (low, middle - 1)
-    return min(low * tiling.granule, limit), ub(low)
+    return min(low * tiling.opened.granule, limit), ub(low)
 
 
 def template_rows(
-    results: tuple[ScheduleResult, ...], symbols: Sequence[Symbol]
+    results: tuple[ScheduleResult, ...], graph: FusionGraph
 ) -> list[dict[str, object]]:
     """One row per tiling key and group; sizes without hints are typical ones of the form that the template is in."""
-    sizes = typical_sizes(symbols)
+    sizes = typical_sizes(graph.symbols)
     return [
-        {"key": key, **_template(impl, sizes | typical_sizes(impl.symbols))}
+        {"key": key, **_template(impl, sizes | typical_sizes(impl.symbols), graph)}
         for key, choice in enumerate(tiling_keys(results))
         for impl in choice
     ]
 
 
-def _template(impl: ImplGraph, sizes: Mapping[str, int]) -> dict[str, object]:
+def _template(impl: ImplGraph, sizes: Mapping[str, int], graph: FusionGraph) -> dict[str, object]:
     tiling = impl.tiling
     try:
         # Nothing at all, such as a rest where there is none, takes no tile.
-        found = (0, 0) if tiling.extent.evaluate(sizes) == 0 else largest_tile(tiling, sizes)
+        found = (0, 0) if tiling.opened.extent.evaluate(sizes) == 0 else largest_tile(tiling, sizes)
     except ExprError:
         found = None
     names = {a.id: a.name for a in impl.axes}
@@ -65,23 +65,25 @@ def _template(impl: ImplGraph, sizes: Mapping[str, int]) -> dict[str, object]:
         "function": impl.name,
         "group": impl.group,
         "template": impl.variant,
-        "tile_axis": names.get(tiling.tile_axis, str(tiling.tile_axis)),
+        "tile_axis": names.get(tiling.opened.axis, str(tiling.opened.axis)),
         "tile": found[0] if found else None,
         "ub_bytes": found[1] if found else None,
         "ub_limit": tiling.ub_limit,
         "conditions": [needs(c, impl.symbols, sizes) for c in tiling.conditions],
-        "formulas": [c.text() for c in tiling.conditions],
+        "formulas": [graph.in_words(c.text()) for c in tiling.conditions],
     }
 
 
-def rejected_rows(results: tuple[ScheduleResult, ...]) -> list[dict[str, object]]:
+def rejected_rows(
+    results: tuple[ScheduleResult, ...], graph: FusionGraph
+) -> list[dict[str, object]]:
     """The templates that were tried and dropped."""
     return [
         {
             "group": r.group,
             "template": r.template,
             "title": r.title or r.template,
-            "reason": r.reason,
+            "reason": graph.in_words(r.reason),
         }
         for result in results
         for r in result.rejected

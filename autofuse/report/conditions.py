@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 
-from autofuse.implgraph.expr.expression import Expr, ExprError, Sym, bounds, sym
+from autofuse.implgraph.expr.bounds import bounds
+from autofuse.implgraph.expr.expression import Expr, ExprError, Sym, sym
 from autofuse.implgraph.ir.fusion import Symbol
 from autofuse.implgraph.ir.graph import Condition
 
@@ -19,14 +20,14 @@ _LONG = 48
 
 
 def needs(condition: Condition, symbols: Sequence[Symbol], sizes: Mapping[str, int]) -> str:
-    """What a condition asks of the sizes, in words.
+    """Return what a condition requires of the sizes, in words.
 
-    A bound of a value that grows with a symbol is the bound of the symbol.  With several symbols it is that of one
-    of them where the others have their sizes, and the text says so.
+    A bound of a value that grows with a symbol is given as a bound of the symbol.  With several symbols it is that of
+    one of them with the others at their sizes, and the text says so.
 
     Args:
-        condition: of a template.
-        symbols: of the graph; the text has the names that users know them by.
+        condition: condition of a template.
+        symbols: symbols of the graph; the text uses the names that users know.
         sizes: typical or given sizes per symbol.
     """
     labels = {s.name: s.label for s in symbols}
@@ -104,7 +105,7 @@ def _least(holds: Callable[[int], bool], low: int, high: int) -> int:
 
 
 def _grows(value: Expr, ranges: Ranges) -> bool:
-    """Whether a value surely does not fall when a symbol grows: sums and products of what is not negative."""
+    """Return True if a value surely does not fall when a symbol grows: sums and products of non-negative terms."""
     for monomial, factor in value.terms:
         if factor < 0 and monomial:
             return False

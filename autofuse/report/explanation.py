@@ -1,7 +1,7 @@
 """Why a kernel is scheduled as it is: every template that was tried, and what the cost model makes of it.
 
 Templates and tiles that count as taken are those that the host function takes (``autofuse.schedule.search.solver``);
-all times are those of the model (``autofuse.schedule.cost.cost``).
+all times are those of the model that it compares them by (``autofuse.schedule.search.breakdown``).
 """
 
 from __future__ import annotations
@@ -19,11 +19,12 @@ from autofuse.report.conditions import needs
 from autofuse.report.held import HeldNames
 from autofuse.schedule.axes.result import Group, ScheduleResult, tiling_keys
 from autofuse.schedule.cost.cache_hints import bypasses, held_bytes
-from autofuse.schedule.cost.cost import NOTE, Conflict, evaluate
+from autofuse.schedule.cost.cost import NOTE, Conflict
 from autofuse.schedule.cost.stagger import passes, same_on_all_cores
+from autofuse.schedule.cost.ub_map import UbBuffer, conflicts, ub_map
+from autofuse.schedule.search.breakdown import Tiling
 from autofuse.schedule.search.costs import Costs
-from autofuse.schedule.search.solver import choose, solve_template
-from autofuse.schedule.search.workload import Tiling, UbBuffer, conflicts, ub_map, workload
+from autofuse.schedule.search.solver import best_tiling, choose
 from autofuse.targets import Architecture, TargetSpec
 
 __all__ = ["NOTE", "explain", "sizes_of"]
@@ -63,13 +64,11 @@ class _Tried:
     Attributes:
         impl: the template.
         tiling: with its modelled time.
-        cycles: what the host function compares, without the start of the kernel.
         reads_again: it loads again what other templates keep in UB.
     """
 
     impl: ImplGraph
     tiling: Tiling | None = None
-    cycles: float = 0.0
     reads_again: bool = False
 
 
@@ -91,22 +90,15 @@ class _Form:
 
     @property
     def best(self) -> Sequence[_Tried]:
-        """What was taken, per group."""
+        """Chosen candidate per group."""
         return [
             next(t for t in g if t.impl is i) for g, i in zip(self.tried, self.taken, strict=False)
         ]
 
-    def total_us(self) -> float | None:
-        """The groups are one kernel: it starts once."""
-        costs = [t.tiling.cost for t in self.best if t.tiling is not None]
-        if not costs:
-            return None
-        return sum(c.total - c.start for c in costs) + max(c.start for c in costs)
-
-    def cycles(self, target: TargetSpec) -> float:
-        """What the host function compares."""
-        barriers = sum(g.sync_before for g in self.result.groups)
-        return sum(t.cycles for t in self.best) + barriers * target.sync_all
+    def total_us(self, target: TargetSpec) -> float | None:
+        """Return the time of the kernel; its groups share one start."""
+        totals = [t.tiling.cost.total for t in self.best if t.tiling is not None]
+        return sum(totals) - (len(totals) - 1) * target.kernel_head_us if totals else None
 
 
 def explain(
@@ -146,23 +138,14 @@ def explain(
         "inputs": [] if graph is None else list(graph.inputs),
         "key": None if chosen is None else chosen.key,
         "keys": first_key,
-        "total_us": None if best is None else best.total_us(),
+        "total_us": None if best is None else best.total_us(target),
         "results": [_result(f, best, target, sizes, graph) for f in forms],
     }
 
 
 def _solved(impl: ImplGraph, costs: Costs, sizes: Mapping[str, int], barrier: bool) -> _Tried:
-    try:
-        found = solve_template(impl, costs, sizes)
-        if found is None:
-            return _Tried(impl)
-        work = workload(
-            impl, costs.target, sizes, found.tile, per_core=found.per_core, barriers=int(barrier)
-        )
-    except ExprError:
-        return _Tried(impl)  # a size that this template divides by is 0
-    tiling = Tiling(found.tile, found.per_core, work.cores, evaluate(work, costs.target))
-    return _Tried(impl, tiling, found.cycles, costs.form(impl).reads_again)
+    tiling = best_tiling(impl, costs, sizes, barriers=int(barrier))
+    return _Tried(impl, tiling, costs.form(impl).reads_again)
 
 
 def _result(
@@ -172,14 +155,14 @@ def _result(
     sizes: Mapping[str, int],
     graph: FusionGraph | None,
 ) -> dict[str, Any]:
-    total = form.total_us()
+    total = form.total_us(target)
     lost = ""
     if total is None:
         lost = "a group has no template that is legal for these sizes"
     elif not form.chosen and best is not None:
-        least = best.total_us()
+        least = best.total_us(target)
         assert least is not None
-        lost = _compared(total, least, form.cycles(target), best.cycles(target))
+        lost = _compared(total, least)
     return {
         "result": form.result.index,
         "total_us": total,
@@ -211,8 +194,8 @@ def _group(
             {
                 "template": r.template,
                 "title": r.title or r.template,
-                "reason": r.reason,
-                "details": r.details,
+                "reason": r.reason if graph is None else graph.in_words(r.reason),
+                "details": r.details if graph is None else graph.in_words(r.details),
                 "code": r.code,
             }
             for r in form.result.rejected
@@ -235,7 +218,7 @@ def _template(
         "function": impl.name,
         "template": impl.variant,
         "title": impl.title,
-        "tile_axis": axes[impl.tiling.tile_axis],
+        "tile_axis": axes[impl.tiling.opened.axis],
         "chosen": tried is taken,
         "legal": tiling is not None,
     }
@@ -307,11 +290,11 @@ def _lost(tried: _Tried, taken: _Tried | None) -> str:
         return "another group has no template that is legal for these sizes"
     cost, best = tried.tiling.cost, taken.tiling.cost
     less = 100 * (1.0 - cost.total / best.total)
-    if less >= 0.05 and tried.cycles < taken.cycles and tried.reads_again:
+    if less >= 0.05 and tried.reads_again:
         return (
             f"{less:.1f} % faster by the model, but it loads again what the one taken keeps in UB"
         )
-    text = _compared(cost.total, best.total, tried.cycles, taken.cycles)
+    text = _compared(cost.total, best.total)
     if less > -0.05:
         return text
     parts = [(getattr(cost, p) - getattr(best, p), p) for p in ("gm", *PIPES, "exposed", "start")]
@@ -325,7 +308,6 @@ def _lost(tried: _Tried, taken: _Tried | None) -> str:
 #: What is said of templates that wait for most of the time, where no unit has more to do.
 _WAITS = {
     "queue depth": "its queues hold too little for loads to run ahead",
-    "index": "its loads wait for indices",
     "last tile": "its last tiles take longer",
 }
 
@@ -333,24 +315,17 @@ _WAITS = {
 _TITLES = {
     "vector": "vector",
     "scalar": "scalar",
-    "exposed": "what is not hidden",
+    "exposed": "what is not overlapped",
     "start": "the start",
 }
 
 
-def _compared(us: float, least: float, counted: float, least_counted: float) -> str:
-    """A modelled time beside that of what was taken; where it is less, also what the host function compares."""
+def _compared(us: float, least: float) -> str:
+    """Return a modelled time beside that of what was taken, in words."""
     slower = 100 * (us / least - 1.0)
     if slower >= 0.05:
         return f"{slower:.1f} % slower by the model than what is taken"
-    if slower > -0.05:
-        return "as fast by the model as what is taken"
-    more = 100 * (counted - least_counted) / max(least_counted, 1.0)
-    by = f"{more:.1f} % slower" if more >= 0.05 else "as fast"
-    return (
-        f"{-slower:.1f} % faster by these times, but {by} by what the host function compares, "
-        "tiles of typical lengths without the start"
-    )
+    return "as fast by the model as what is taken"
 
 
 def _why_banks(impl: ImplGraph, n: Node, conflict: Conflict, arch: Architecture) -> str:

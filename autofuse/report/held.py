@@ -1,4 +1,4 @@
-"""What lies in a buffer, by the names of the graph: tensors, and steps on the way to one."""
+"""Names of the graph for the contents of a buffer: tensors, and intermediate steps of one."""
 
 from __future__ import annotations
 

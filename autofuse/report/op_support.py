@@ -1,4 +1,4 @@
-"""What the compiler makes of a single op: on which dtypes, and a graph file that shows how it is written."""
+"""Support for a single op: how each dtype is realised, and a graph file as an example."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from autofuse.schedule.legal.legalize import legalize
 from autofuse.schedule.scheduler import schedule
 from autofuse.targets import TargetSpec
 
-__all__ = ["DTYPES", "MEANINGS", "NONE", "example", "one_op_graph", "realised"]
+__all__ = ["DTYPES", "MEANINGS", "NONE", "allowed", "example", "one_op_graph", "realised"]
 
 #: The dtypes of tensors in graphs.
 DTYPES = tuple(d for d in BY_NAME.values() if d.kind != "m")
@@ -35,8 +35,16 @@ MEANINGS = {
 }
 
 
+def allowed(row: OpDef) -> str:
+    """The error of one application that is expected, of which ``verify`` allows twice as much; empty: it is exact."""
+    parts = [f"{row.ulp:g} units in the last place of the result (ulp)"] if row.ulp else []
+    parts += [f"{row.absolute:g}"] if row.absolute else []
+    parts += [f"for n operands {row.addends}"] if row.addends else []
+    return ", and ".join(parts)
+
+
 def realised(row: OpDef, dtype: DType, target: TargetSpec) -> str:
-    """How an op on fresh tensors of a dtype is realised: a word of :data:`MEANINGS`, :data:`NONE` if it is not."""
+    """Return how an op on fresh tensors of a dtype is realised: a word of :data:`MEANINGS`, else :data:`NONE`."""
     try:
         graph = one_op_graph(row, dtype)
         hint = canonicalise(lower(graph))

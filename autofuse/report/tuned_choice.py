@@ -1,4 +1,4 @@
-"""What a tuning file chooses at some sizes, beside what the search of the host function would choose."""
+"""Choice of a tuning file at some sizes, beside that of the search in the host function."""
 
 from __future__ import annotations
 
@@ -6,10 +6,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from autofuse.schedule.axes.result import ScheduleResult
-from autofuse.schedule.cost.cost import evaluate
 from autofuse.schedule.search.costs import Costs
 from autofuse.schedule.search.given import GivenTiling, placed, taken, templates_of
-from autofuse.schedule.search.workload import workload
 from autofuse.targets import TargetSpec
 
 __all__ = ["tuned_choice", "tuned_us"]
@@ -64,29 +62,25 @@ def _groups(
     costs: Costs,
     sizes: Mapping[str, int],
 ) -> tuple[list[dict[str, Any]], float]:
-    """The choice of each group, and the time of all: they are one kernel, which starts once."""
+    """The choice of each group, and the time of all: they are one kernel, with one head."""
     where = templates_of(row, results)
     assert where is not None
     index, choices = where
-    rows, total, start = [], 0.0, 0.0
+    head, us = costs.target.kernel_head_us, 1.0 / costs.target.clock_mhz
+    rows, total = [], head
     for g, choice, given in zip(results[index].groups, choices, row.groups, strict=True):
         impl = g.impls[choice]
         tiled = placed(impl, costs, sizes, given)
         assert not isinstance(tiled, str)
-        barriers = int(g.sync_before)
-        work = workload(
-            impl, costs.target, sizes, tiled.tile, per_core=tiled.per_core, barriers=barriers
-        )
-        cost = evaluate(work, costs.target)
-        total += cost.total - cost.start
-        start = max(start, cost.start)
+        took = us * (tiled.cycles + g.sync_before * costs.target.sync_all)
+        total += took
         rows.append(
             {
                 "template": impl.name,
                 "tile": tiled.tile,
                 "tiles_per_core": tiled.per_core,
                 "cores": tiled.cores,
-                "us": cost.total,
+                "us": head + took,
             }
         )
-    return rows, total + start
+    return rows, total

@@ -1,4 +1,4 @@
-"""What all chips of an architecture have in common and a plan or a kernel depends on: limits, calls and casts."""
+"""Properties of all chips of an architecture that plans and kernels depend on: limits, calls and casts."""
 
 from __future__ import annotations
 
@@ -43,6 +43,7 @@ class Architecture:
         cores_max: cores of a launch.
         vector_registers: registers of ``vector_bytes`` that generated functions can use; 0: there are none.
         mask_registers: those of a bit per byte of these.
+        control_register: bits of the control register when a kernel begins; 0: results do not depend on it.
         calls: op -> dtypes that its call takes, where these are fewer than its row says; none: there is no such call.
         casts: the dtypes of one ``Cast``, source and result.
         modes: the round modes of each, with source and result; a call with another one does nothing on the chip.
@@ -80,6 +81,7 @@ class Architecture:
     cores_max: int
     vector_registers: int
     mask_registers: int
+    control_register: int
     calls: tuple[tuple[str, frozenset[str]], ...]
     casts: frozenset[tuple[str, str]]
     modes: frozenset[tuple[str, str, str]]
@@ -92,8 +94,13 @@ class Architecture:
     figures: tuple[Figure, ...]
 
     def takes_in_registers(self, call: str, dtype: str) -> bool:
-        """Whether a function on registers takes elements of a dtype."""
+        """Return True if a function on registers takes elements of a dtype."""
         return any(name == call and dtype in found for name, found in self.register_calls)
+
+    @property
+    def meets_in_hardware(self) -> bool:
+        """True if ``SyncAll()`` is a barrier of all cores; else they use its form with a workspace in GM."""
+        return "SyncAll()" not in self.lacks
 
     @property
     def bank_period(self) -> int:
@@ -102,7 +109,7 @@ class Architecture:
 
     @property
     def bank_halves(self) -> bool:
-        """Whether two operands of a vector call can be in groups of banks that have nothing in common."""
+        """True if two operands of a vector call can lie in disjoint groups of banks."""
         return self.bank_period >= 2 * self.vector_bytes
 
     def __hash__(self) -> int:
@@ -122,6 +129,7 @@ def read_architecture(text: str) -> Architecture:
     values: dict[str, object] = {
         "vector_registers": 0,
         "mask_registers": 0,
+        "control_register": 0,
         "dma_dims": 0,
         "dma_dim_max": 0,
         "dma_dim_stride_max": 0,
@@ -171,7 +179,7 @@ def _modes_of(rows: Mapping[str, Mapping[str, Any]]) -> frozenset[tuple[str, str
 
 
 def _said(row: Mapping[str, Any]) -> str:
-    """What the row of a function says, as a figure has it."""
+    """Return the row of a function as the text of a figure."""
     if row.get("flushes"):
         return "flushes subnormal numbers"
     return str(row.get("since") or "none")

@@ -1,4 +1,4 @@
-"""What the cost model knows about a chip, beside the plain figures of :class:`~autofuse.targets.spec.TargetSpec`."""
+"""Data of the cost model about a chip, beside the plain figures of :class:`~autofuse.targets.spec.TargetSpec`."""
 
 from __future__ import annotations
 

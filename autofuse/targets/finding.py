@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TypeAlias
+from typing import TypeAlias, TypeVar
 
 from autofuse.base.diagnostics import AutofuseError
 from autofuse.targets.cpu import CpuTarget, cpu_names, load_cpu
@@ -15,12 +15,23 @@ from autofuse.targets.spec import (
     unknown_target,
 )
 
-__all__ = ["PlannedTarget", "Target", "ascend_chip", "find_known", "find_target", "load_target"]
+__all__ = [
+    "PlannedTarget",
+    "Target",
+    "ascend_chip",
+    "ascend_only",
+    "find_known",
+    "find_target",
+    "gpu_target",
+    "load_target",
+    "narrowed",
+]
 
 #: What has no templates: the backend plans its kernels.
 PlannedTarget: TypeAlias = GpuTarget | CpuTarget
 #: What kernels are generated for.
 Target: TypeAlias = TargetSpec | PlannedTarget
+_T = TypeVar("_T")
 
 
 def find_target(name: str) -> Target:
@@ -71,13 +82,42 @@ def load_target(name: str) -> TargetSpec:
 
 
 def ascend_chip(target: Target) -> TargetSpec:
-    """The target, for what there is of Ascend C only.
+    """Return the target where there is something of Ascend C only.
 
     Raises:
         AutofuseError: AF5007, it is another one.
     """
-    if isinstance(target, TargetSpec):
-        return target
-    text = f"{target.name} has no templates, no modelled times and no CPU twin"
     hint = f"targets that have: {', '.join(target_names())}"
-    raise AutofuseError.of("AF5007", text, hint=hint)
+    text = f"{target.name} has no templates, no modelled times and no CPU twin"
+    return narrowed(target, TargetSpec, text, hint)
+
+
+def gpu_target(target: Target) -> GpuTarget:
+    """Return the target where there is something of Triton only.
+
+    Raises:
+        AutofuseError: AF5007, it is another one.
+    """
+    return narrowed(target, GpuTarget, f"there are no kernels in Triton for {target.name}")
+
+
+def ascend_only(what: str, target: Target, hint: str = "") -> TargetSpec:
+    """Return the target of an option that kernels of Ascend C alone have.
+
+    Args:
+        what: the option as the subject of a sentence, with its verb.
+        target: asked for.
+        hint: how to go on.
+
+    Raises:
+        AutofuseError: AF5007, it is another target.
+    """
+    text = f"{what} for the kernels of Ascend C, not for {target.name}"
+    return narrowed(target, TargetSpec, text, hint)
+
+
+def narrowed(target: Target, kind: type[_T], text: str, hint: str = "") -> _T:
+    """Return the target if it is of a class; else raise AF5007 with a text."""
+    if not isinstance(target, kind):
+        raise AutofuseError.of("AF5007", text, hint=hint)
+    return target

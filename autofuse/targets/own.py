@@ -14,7 +14,8 @@ from pathlib import Path
 from typing import Any
 
 from autofuse.base.diagnostics import AutofuseError, Diagnostic, Where
-from autofuse.base.reading import named
+from autofuse.base.reading import named, unreadable
+from autofuse.base.wording import counted
 from autofuse.targets.figures import STATUSES, Figure, parsed
 from autofuse.targets.spec import TargetSpec, load_chip, target_names, unknown_target
 
@@ -42,7 +43,7 @@ _WHOLE = frozenset(
 
 
 def is_file(name: str) -> bool:
-    """Whether a target is named by its file: it ends in ``.toml``."""
+    """Return True if a target is named by its file, which ends in ``.toml``."""
     return name.endswith(".toml")
 
 
@@ -68,11 +69,8 @@ def read_target(path: str | Path) -> TargetSpec:
     except UnicodeDecodeError:
         raise AutofuseError.of("AF1405", "the target file is not UTF-8", where=where) from None
     except (OSError, ValueError) as e:
-        reason = e.strerror if isinstance(e, OSError) and e.strerror else str(e)
-        code = "AF1001" if isinstance(e, OSError) else "AF1003"
-        message = f"the target file cannot be read: {reason}"
-        hint = "targets that need no file: autofuse targets" if code == "AF1001" else ""
-        raise AutofuseError.of(code, message, where=where, hint=hint) from None
+        hint = "targets that need no file: autofuse targets" if isinstance(e, OSError) else ""
+        raise unreadable(path, "a target file", e, hint=hint) from None
     try:
         doc = parsed(text)
     except (ValueError, RecursionError) as e:
@@ -120,7 +118,7 @@ class _Reader:
             text = f"{chip.ub_usable} bytes of UB are left to kernels"
             self.wrong(text, "figures", "ub_bytes", hint="ub_bytes less what is reserved")
         if chip.aiv_cores > chip.arch.cores_max:
-            text = f"{chip.aiv_cores} cores are more than one launch may have"
+            text = f"{counted(chip.aiv_cores, 'core')}, more than one launch may have"
             self.wrong(text, "figures", "aiv_cores", hint=f"at most {chip.arch.cores_max}")
         self.finish()
         return replace(chip, name=name, soc=soc, base=base.name)
@@ -250,7 +248,7 @@ class _Reader:
 
 
 def _said(value: object) -> str:
-    """What a file says, as part of a message."""
+    """Return a value of a file as text for a message, shortened if long."""
     text = repr(value)
     return text if len(text) <= 80 else f"{text[:76]}...'"
 
@@ -261,7 +259,7 @@ _ENTRY = re.compile(r"\s*([A-Za-z0-9_.\- ]{1,400}?)\s*=")
 
 
 def _lines(text: str) -> dict[tuple[str, ...], int]:
-    """Where keys and tables are, by their path; what is written in another way than usual is left out."""
+    """Return the line number of every key and table by its path; unusual spellings are left out."""
     out: dict[tuple[str, ...], int] = {}
     table: tuple[str, ...] = ()
     for number, line in enumerate(text.splitlines(), 1):

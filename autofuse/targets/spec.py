@@ -14,6 +14,7 @@ from types import MappingProxyType
 from typing import Any, SupportsIndex
 
 from autofuse.base.diagnostics import AutofuseError, Diagnostic, Where
+from autofuse.base.wording import counted
 from autofuse.targets.architecture import Architecture, read_architecture
 from autofuse.targets.cost_table import UNITS, CostTable
 from autofuse.targets.figures import Figure, figure, made, parsed, read_figures, target_files
@@ -58,7 +59,8 @@ class TargetSpec:
         queues: data cross between the pipes of a core in queues; false: local memory is plain arrays.
         families: the template families to try; None: all of them.
         invariant: no size but those of what is reduced may change the bits of a result (:meth:`in_fixed_order`).
-        experimental: nothing about the generated code was checked for this chip.
+        experimental: kernels for this chip may change more than others do.
+        checked: how the generated code was checked, and whether it ran on silicon; a sentence without its full stop.
         base: of a target file of one's own, the chip that it builds on; else empty.
         aiv_cores: vector cores.
         ub_bytes: bytes of UB of a core, with what is reserved.
@@ -84,6 +86,7 @@ class TargetSpec:
     families: frozenset[str] | None
     invariant: bool
     experimental: bool
+    checked: str
     base: str
     aiv_cores: int
     ub_bytes: int
@@ -121,25 +124,25 @@ class TargetSpec:
         return _restored, ({**values, "vector": dict(self.vector)},)
 
     def with_ub(self, nbytes: int) -> TargetSpec:
-        """The same chip with ``nbytes`` of usable UB.
+        """Return this chip with ``nbytes`` of usable UB.
 
         Raises:
-            AutofuseError: AF5007, the chip does not have as much.
-            TypeError: it is no integer.
+            AutofuseError: AF5007, the chip does not have that much.
+            TypeError: ``nbytes`` is no integer.
         """
         if not isinstance(nbytes, SupportsIndex):
             raise TypeError(f"bytes of UB are an integer, not {type(nbytes).__name__}")
         if not 0 < nbytes <= self.ub_usable:
             raise AutofuseError.of(
                 "AF5007",
-                f"{nbytes} bytes of UB are out of range for {self.name}",
+                f"{counted(nbytes, 'byte')} of UB are out of range for {self.name}",
                 hint=f"a kernel may use 1 to {self.ub_usable} bytes",
             )
         taken = self.ub_bytes - self.ub_reserved_select - nbytes
         return replace(self, ub_reserved=taken)
 
     def with_values(self, values: Mapping[str, float]) -> TargetSpec:
-        """The same chip with other values of some figures; what is said of their sources is left as it was.
+        """Return this chip with other values of some figures; their recorded sources stay as they were.
 
         Args:
             values: by the names of :meth:`figures`, such as ``sync_all``, ``model.row``, ``vector.exp.head``.
@@ -165,7 +168,7 @@ class TargetSpec:
         return replace(self, vector=MappingProxyType(rows), **plain)
 
     def with_figures(self, figures: Iterable[Figure]) -> TargetSpec:
-        """The same chip with other figures: their values, and what is said of them.
+        """Return this chip with other figures: their values, status and sources.
 
         Raises:
             KeyError, TypeError: as :meth:`with_values`.
@@ -175,8 +178,13 @@ class TargetSpec:
         return replace(chip, _figures=tuple(new.get(f.name, f) for f in self._figures))
 
     def in_fixed_order(self) -> TargetSpec:
-        """The same chip, for kernels in which no size but those of what is reduced changes the bits of a result."""
+        """Return this chip for kernels in which only the sizes of reduced axes can change the bits of a result."""
         return replace(self, invariant=True)
+
+    @property
+    def home(self) -> str:
+        """The kind of device that its kernels are for."""
+        return "npu"
 
     def figures(self) -> tuple[Figure, ...]:
         """Every number with unit, status and source, in the order of the files."""

@@ -174,7 +174,7 @@ def integers(low: int, high: int, bits: int) -> list[int]:
 
 
 def torch_operands(group: str, dtype: str) -> list[Any]:
-    """What the ops of a group are asked for."""
+    """Return the operands on which the ops of a group are tried."""
     import torch
 
     kind = getattr(torch, dtype)
@@ -218,7 +218,7 @@ def torch_differences(
     """Ops that differ from eager, each with the first numbers for which it does."""
     import torch
 
-    import autofuse.torch  # noqa: F401 - the backend
+    import autofuse.clients.torch  # noqa: F401 - the backend
 
     ops, operands = torch_ops(group, dtype), torch_operands(group, dtype)
     relative, absolute = {"float16": (4e-3, 1e-4), "bfloat16": (2e-2, 1e-6)}.get(
@@ -261,7 +261,7 @@ def onnx_differences() -> Iterator[tuple[str, str]]:
     from onnx import TensorProto, helper
     from onnx.reference import ReferenceEvaluator
 
-    from autofuse.onnx_backend import AutofuseBackend
+    from autofuse.clients.onnx.backend import AutofuseBackend
 
     ends = np.finfo(np.float32)
     x = np.array(numbers(float(ends.max), float(ends.tiny)), np.float32)
@@ -303,7 +303,7 @@ def onnx_integer_differences(dtype: str) -> Iterator[tuple[str, str]]:
     from onnx import TensorProto, helper
     from onnx.reference import ReferenceEvaluator
 
-    from autofuse.onnx_backend import AutofuseBackend
+    from autofuse.clients.onnx.backend import AutofuseBackend
 
     ends = np.iinfo(dtype)
     known = np.array(integers(int(ends.min), int(ends.max), ends.bits), dtype)

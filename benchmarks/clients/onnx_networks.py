@@ -23,7 +23,7 @@ from typing import Any
 
 import onnx
 
-from autofuse import models
+from autofuse.clients.onnx import models
 
 PAGE = Path(__file__).parents[2] / "docs" / "onnx_networks.md"
 _LIGHT = Path(onnx.__file__).parent / "backend" / "test" / "data" / "light"

@@ -25,8 +25,8 @@ import onnx  # noqa: E402
 from pages.onnx_page import onnx_page  # noqa: E402
 
 from autofuse.api import DEFAULT_TARGET  # noqa: E402
-from autofuse.onnx_backend import suite  # noqa: E402
-from autofuse.twin.run.native import CHECKS  # noqa: E402
+from autofuse.clients.onnx.backend import suite  # noqa: E402
+from autofuse.machines.twin.run.native import CHECKS  # noqa: E402
 
 OUTCOMES = REPO / "tests" / "onnx" / "outcomes.json"
 PAGE = REPO / "docs" / "onnx.md"

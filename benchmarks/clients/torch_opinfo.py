@@ -35,10 +35,10 @@ import torch
 from functorch.compile import aot_function, make_boxed_func
 from torch.utils._pytree import tree_leaves, tree_map
 
-from autofuse.torch import Options
-from autofuse.torch.backend import decompositions
-from autofuse.torch.compiler import compile_graph
-from autofuse.torch.report import report, reset
+from autofuse.clients.torch import Options
+from autofuse.clients.torch.backend import decompositions
+from autofuse.clients.torch.compiler import compile_graph
+from autofuse.clients.torch.report import report, reset
 
 VERSION = torch.__version__.split("+")[0]
 #: Larger samples than this are left out: a sample is about values, not about speed.
@@ -68,20 +68,20 @@ LEFT_OUT = frozenset(_NO_VALUES.split())
 
 @dataclass
 class Outcome:
-    """What came of the samples of one operator.
+    """Outcome of the samples of one operator.
 
     Attributes:
         name: of the operator, with its variant.
         dtype: element type of the samples.
         version: of PyTorch, when they were run.
-        samples: that were run.
+        samples: number of samples run.
         fused: of these, with at least one kernel.
         whole: of these, with nothing left to PyTorch.
         right: of the fused ones, equal to eager.
         settled: of the right ones, by a second opinion: which -> how often.
-        wrong: what was different: text -> how often.
-        left: why ops stayed with PyTorch: text -> how often.
-        skipped: samples that were not run, by reason: AOTAutograd or eager itself does not take them, or their size.
+        wrong: difference -> how often.
+        left: reason why ops stayed with PyTorch -> how often.
+        skipped: samples not run, by reason: AOTAutograd or eager itself rejects them, or their size.
     """
 
     name: str
@@ -133,12 +133,12 @@ def operators(dtype: torch.dtype = torch.float32) -> list[Any]:
 
 
 def has_gradient(op: Any, dtype: torch.dtype = torch.float32) -> bool:
-    """Whether an operator's samples are run backward as well."""
+    """Return True if an operator's samples are also run backward."""
     return bool(op.supports_autograd) and dtype in op.supported_backward_dtypes("cpu")
 
 
 def count_samples(op: Any, dtype: torch.dtype) -> int:
-    """How many samples of an element type an operator has; 0 where they need packages that are not here."""
+    """Return the number of samples of an operator for an element type; 0 if they need missing packages."""
     torch.manual_seed(0)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
@@ -268,7 +268,7 @@ def _fresh(tensors: list[torch.Tensor], dtype: torch.dtype, to: torch.dtype) -> 
 
 
 def _values(function: Any, inputs: list[torch.Tensor], grad: bool) -> list[torch.Tensor]:
-    """What a function returns, and the gradients of its inputs for random ones of its results."""
+    """Return the results of a function, and the gradients of its inputs for random ones of its results."""
     torch.manual_seed(1)
     results = list(function(*inputs))
     through = [r for r in results if r.requires_grad]
@@ -310,7 +310,7 @@ def _text(e: Exception) -> str:
 
 
 def _compare(have: list[torch.Tensor], wanted: list[torch.Tensor], error: float) -> str:
-    """What is different by more than a relative and absolute error; empty if nothing is."""
+    """Return the first difference above a relative and absolute error, in words; empty if all agree."""
     if len(have) != len(wanted):
         return "another number of results or gradients"
     for a, b in zip(have, wanted, strict=True):

@@ -172,7 +172,7 @@ STATUSES = {
 
 
 class _Log:
-    """How many kernels were compiled."""
+    """Count of compiled kernels."""
 
     def __init__(self) -> None:
         self.kernels = 0
@@ -180,7 +180,7 @@ class _Log:
 
 def _watch(log: _Log) -> None:
     """Count what the client has compiled."""
-    from autofuse import compile_adapter
+    from autofuse.clients.cann import compile_adapter
 
     inner = compile_adapter.jit_compile
 

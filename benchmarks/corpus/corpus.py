@@ -27,7 +27,7 @@ from autofuse.base.diagnostics import AutofuseError
 from autofuse.commands.graph_files import UNSUPPORTED
 from autofuse.implgraph.ir.fusion import FusionGraph
 from autofuse.implgraph.ops.registry import lookup
-from autofuse.twin.run.worker import Outcome, WorkerPool
+from autofuse.machines.twin.run.worker import Outcome, WorkerPool
 
 JOB = "autofuse.commands.kernels.jobs:verify_job"
 DEFAULT = Path(__file__).resolve().parents[3] / "shared" / "corpus" / "akg"
@@ -35,9 +35,9 @@ DEFAULT = Path(__file__).resolve().parents[3] / "shared" / "corpus" / "akg"
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """What became of one file in one order of instructions.
+    """Outcome of one file in one order of instructions.
 
-    ``total_s`` holds build, compile and run, with everything else.
+    ``total_s`` includes build, compile, run and everything else.
     """
 
     path: str

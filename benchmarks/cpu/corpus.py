@@ -26,9 +26,9 @@ from autofuse.base.diagnostics import AutofuseError
 from autofuse.commands.graph_files import UNSUPPORTED
 from autofuse.commands.kernels.verifying import JOB
 from autofuse.implgraph.ir.fusion import FusionGraph
-from autofuse.twin.oracle.oracle import shape_of
-from autofuse.twin.oracle.sizes import largest_tensor
-from autofuse.twin.run.worker import Outcome, WorkerPool
+from autofuse.machines.twin.oracle.oracle import shape_of
+from autofuse.machines.twin.oracle.sizes import largest_tensor
+from autofuse.machines.twin.run.worker import Outcome, WorkerPool
 
 DEFAULT = Path(__file__).resolve().parents[3] / "shared" / "corpus" / "akg"
 #: Bytes of an element in the reference: its value and its bound in float64, and as much again while an op is computed.
@@ -63,7 +63,7 @@ def reference_bytes(graph: FusionGraph) -> int:
 
 
 def item(path: Path, budget: int, claims: Path) -> dict[str, Any] | None:
-    """What a worker is to do with a file; None where it is no graph that autofuse reads."""
+    """Return the job of a worker for a file; None if it is no graph that autofuse reads."""
     try:
         graph = api.read(path)
     except AutofuseError:
@@ -83,7 +83,7 @@ def item(path: Path, budget: int, claims: Path) -> dict[str, Any] | None:
 
 
 def row(outcome: Outcome) -> dict[str, Any]:
-    """What became of a graph."""
+    """Return the row of a graph's outcome."""
     found: dict[str, Any] = {"path": outcome.item["path"], "seconds": round(outcome.seconds, 2)}
     if not outcome.ok:
         codes = sorted({d.code for d in outcome.diagnostics})

@@ -10,7 +10,7 @@ import torch
 from autofuse.implgraph.expr.expression import Expr
 from autofuse.implgraph.ir.dtypes import BY_NAME
 from autofuse.implgraph.ir.fusion import Constant, FusionGraph, FusionNode
-from autofuse.twin.oracle.oracle import shape_of
+from autofuse.machines.twin.oracle.oracle import shape_of
 
 __all__ = ["UnknownOpError", "function", "torch_dtype"]
 

@@ -90,7 +90,7 @@ def _graphs(corpus: int) -> Iterator[tuple[str, Any]]:
 
     from autofuse import api
     from autofuse.base.diagnostics import AutofuseError
-    from autofuse.twin.oracle.sizes import largest_tensor
+    from autofuse.machines.twin.oracle.sizes import largest_tensor
 
     for path in [
         ROOT / "examples" / "demo.json",
@@ -118,8 +118,8 @@ def _measured(name: str, graph: Any, clock: Callable[[], float]) -> Row:
     import torch
     from in_torch import function
 
-    from autofuse.twin.oracle.data import random_inputs
-    from autofuse.twin.oracle.sizes import largest_tensor
+    from autofuse.machines.twin.oracle.data import random_inputs
+    from autofuse.machines.twin.oracle.sizes import largest_tensor
 
     sizes = {s.name: s.hint or min(max(s.min, 1024), s.max) for s in graph.symbols}
     inputs = random_inputs(graph, sizes, 0)
@@ -159,7 +159,7 @@ def _loops(graph: Any, inputs: Any, sizes: Any) -> Callable[[], list[Any]]:
     from in_torch import torch_dtype
 
     from autofuse import api
-    from autofuse.twin.oracle.oracle import shape_of
+    from autofuse.machines.twin.oracle.oracle import shape_of
 
     kernel = api.load(api.build(graph, target="cpu"))
     kernel.run({k: v.copy() for k, v in inputs.items()}, symbols=sizes)
@@ -194,7 +194,7 @@ def _numpy(graph: Any, inputs: Any, sizes: Any) -> Callable[[], Any]:
     from autofuse.implgraph.ir.dtypes import numpy_dtype
     from autofuse.implgraph.ir.fusion import Constant
     from autofuse.implgraph.ops.registry import lookup
-    from autofuse.twin.oracle.oracle import shape_of
+    from autofuse.machines.twin.oracle.oracle import shape_of
 
     def call() -> Any:
         values = dict(inputs)

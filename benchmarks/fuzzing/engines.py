@@ -38,6 +38,11 @@ def run_atheris(
     """Fuzz; libFuzzer writes its statistics to standard error and ends the process."""
     import atheris
 
+    # Compiled code lies where the install put it.
+    compiled = importlib.import_module("autofuse._tiling")
+    for name in [n for n in sys.modules if n.partition(".")[0] == "autofuse"]:
+        del sys.modules[name]
+    sys.modules[compiled.__name__] = compiled
     # Import from the checkout: atheris cannot look into the loader of an editable install.
     sys.path.insert(0, str(REPO / "src"))
     sys.meta_path = [m for m in sys.meta_path if "_editable" not in type(m).__module__]

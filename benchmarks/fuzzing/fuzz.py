@@ -1,10 +1,10 @@
 """Looks for inputs that autofuse does not answer with a diagnostic.
 
     python benchmarks/fuzzing/fuzz.py --seconds 60                         every target for a minute
-    python benchmarks/fuzzing/fuzz.py --seconds 300 --target text --seed 3
+    python benchmarks/fuzzing/fuzz.py --seconds 300 --target readers --seed 3
     python benchmarks/fuzzing/fuzz.py --runs 2000 --json                   a fixed number of inputs
 
-Targets: readers (graph files, JSON of the IRs), text (ImplGraph text), expr (expressions), pipeline
+Targets: readers (graph files, JSON of the IRs), expr (expressions), pipeline
 (a graph file to all generated files).  An input is a finding if it raises something else than
 AutofuseError, ends in AF9001, takes more than 10 s of CPU or 512 MiB, gives a diagnostic that cannot
 be shown, or does not survive being printed and read again.
@@ -30,7 +30,7 @@ from typing import Any
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
-NAMES = ("readers", "text", "expr", "pipeline")
+NAMES = ("readers", "expr", "pipeline")
 _STATS = re.compile(r"#(\d+)\s+(?:\w+)\s+cov: (\d+) ft: (\d+) corp: (\d+)")
 _MINIMISE_S = 20.0
 #: Longest input in bytes; large files are a matter of the tests of limits.
@@ -164,7 +164,7 @@ def _child(args: argparse.Namespace) -> int:
 
 
 def _findings(target: str, folder: Path) -> list[dict[str, Any]]:
-    """What was found, with inputs made smaller."""
+    """Return the findings, with minimised inputs."""
     from fuzzing.harness import Harness, minimise
     from fuzzing.targets import TARGETS
 

@@ -27,8 +27,8 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "tests" / "support"
 
 from mixed_graphs import KINDS, Tried, document, size_of, tried
 
-from autofuse.twin.run.worker import WorkerPool
-from autofuse.twin.verify.verify import VERIFY_JOB
+from autofuse.machines.twin.run.worker import WorkerPool
+from autofuse.machines.twin.verify.verify import VERIFY_JOB
 
 #: The signals that ended the run early.
 _STOPPED: list[int] = []

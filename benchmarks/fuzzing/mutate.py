@@ -1,4 +1,4 @@
-"""Mutations that keep the structure of an input: JSON values, lines, tokens.
+"""Mutations that keep the structure of an input: JSON values, tokens.
 
 Changes of single bytes seldom get past a JSON parser; these do.  Everything follows from the random
 numbers given, so that a run can be repeated.
@@ -58,8 +58,6 @@ def mutate(target: str, data: bytes, other: bytes, rng: random.Random) -> bytes:
     """A changed ``data``; parts of ``other``, an input of the corpus, may go into it."""
     if target in ("readers", "pipeline"):
         return _mutate_json(data, other, rng)
-    if target == "text":
-        return _mutate_text(data, other, rng)
     return _mutate_tokens(data, rng)
 
 
@@ -228,33 +226,6 @@ def _copy(value: Any) -> Any:
 
 
 # text -----------------------------------------------------------------------------------------
-
-
-def _mutate_text(data: bytes, other: bytes, rng: random.Random) -> bytes:
-    lines = data.split(b"\n")
-    for _ in range(rng.choice((1, 1, 2, 4))):
-        kind, i = rng.randrange(8), rng.randrange(len(lines))
-        if kind == 0:
-            lines.insert(rng.randrange(len(lines) + 1), lines[i])
-        elif kind == 1 and len(lines) > 1:
-            del lines[i]
-        elif kind == 2:
-            k = rng.randrange(len(lines))
-            lines[i], lines[k] = lines[k], lines[i]
-        elif kind == 3:
-            lines.insert(i, rng.choice(other.split(b"\n")))
-        elif kind == 4:
-            lines[i] = _mutate_bytes(lines[i], rng)
-        else:
-            tokens = list(_TEXT_TOKEN.finditer(lines[i]))
-            pool = _TEXT_TOKEN.findall(data if rng.random() < 0.7 else other) or [b"0"]
-            if tokens:
-                m = rng.choice(tokens)
-                new = rng.choice(pool)
-                if rng.random() < 0.3:
-                    new = rng.choice((*(str(n).encode() for n in _NUMBERS), b"-1", *_EXPR_PARTS))
-                lines[i] = lines[i][: m.start()] + new + lines[i][m.end() :]
-    return b"\n".join(lines)
 
 
 def _mutate_tokens(data: bytes, rng: random.Random) -> bytes:

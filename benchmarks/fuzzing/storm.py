@@ -4,7 +4,7 @@
     python benchmarks/fuzzing/storm.py --minutes 1 --family reduce --seed 3
     python benchmarks/fuzzing/storm.py --cases 100 --json               a fixed number of cases per family
     python benchmarks/fuzzing/storm.py --family narrow --cases 1000 --prove
-    python benchmarks/fuzzing/storm.py --target ascend950pr --cases 30
+    python benchmarks/fuzzing/storm.py --target ascend950pr --cases 30 --special
     python benchmarks/fuzzing/storm.py --again found/reduce-3-17.json   one case that was found, with all it says
 
 Ranks 1 to 6, sizes 0 to 300, every dtype, constant and symbolic sizes; what is drawn depends on the seed and the number
@@ -29,12 +29,13 @@ from typing import Any
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "tests" / "support"))
 
-from storm_strategies import FAMILIES, Case, Verdict, prove_case, random_case, run_case
+from storm_cases import Case, Verdict, prove_case, run_case
+from storm_strategies import FAMILIES, random_case
 
 from autofuse import api
-from autofuse.twin.run.worker import WorkerPool
+from autofuse.machines.twin.run.worker import WorkerPool
 
-JOB = "autofuse.twin.verify.verify:verify_job"
+JOB = "autofuse.machines.twin.verify.verify:verify_job"
 #: The signals that ended the storm early.
 _STOPPED: list[int] = []
 
@@ -43,7 +44,7 @@ def main() -> int:
     """Run what the command line asks for and print the table."""
     args = _arguments()
     if args.again:
-        return _again(args.again, args.target)
+        return _again(args.again, args)
     # Nearly all that a case makes is gone with its last reference; looking for circles takes a fifth of the time.
     gc.freeze()
     gc.set_threshold(200_000, 20, 100)
@@ -69,6 +70,7 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("--cases", type=int, default=0, help="per family, instead of minutes")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--target", default=api.DEFAULT_TARGET)
+    parser.add_argument("--special", action="store_true", help="infinities, NaN and what overflows")
     parser.add_argument("--prove", action="store_true", help="proofs only, nothing is compiled")
     parser.add_argument("--found", type=Path, help="folder for the cases that were found")
     parser.add_argument("--again", type=Path, help="run a case that was found")
@@ -76,9 +78,9 @@ def _arguments() -> argparse.Namespace:
     return parser.parse_args()
 
 
-def _again(path: Path, target: str) -> int:
+def _again(path: Path, args: argparse.Namespace) -> int:
     case = Case.from_json(json.loads(path.read_text(encoding="utf-8")))
-    verdict = run_case(case, target=target)
+    verdict = run_case(case, target=args.target, special=args.special)
     print(f"{verdict.status} {verdict.reason} ({verdict.runs} runs)\n{verdict.text}")
     return 0 if verdict.ok else 1
 
@@ -95,9 +97,13 @@ def _storm(family: str, args: argparse.Namespace) -> dict[str, Any]:
         while not _STOPPED and (
             (number < args.cases) if args.cases else (time.monotonic() - start < 60 * args.minutes)
         ):
-            case = random_case(Random(f"{family} {args.seed} {number}"), family)
             on = args.target
-            verdict = prove_case(case, on) if args.prove else run_case(case, pool, target=on)
+            case = random_case(Random(f"{family} {args.seed} {number}"), family, on)
+            verdict = (
+                prove_case(case, on)
+                if args.prove
+                else run_case(case, pool, target=on, special=args.special)
+            )
             statuses[verdict.status] += 1
             runs += verdict.runs
             if args.prove and verdict.status == "passed":

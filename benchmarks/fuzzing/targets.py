@@ -1,7 +1,7 @@
-"""What is fuzzed: functions of bytes, the inputs to start from, and what must hold for any input.
+"""Fuzz targets: functions of bytes, the inputs to start from, and what must hold for any input.
 
 A target may return or raise AutofuseError.  Anything else is a finding: another exception, AF9001, a
-diagnostic that cannot be shown, a text that does not read back as the same graph.
+diagnostic that cannot be shown, an expression that reads back as a different one.
 """
 
 from __future__ import annotations
@@ -17,12 +17,11 @@ from autofuse.base.diagnostics import AutofuseError, Diagnostic
 from autofuse.codegen.backends.ascendc.expr_cpp import to_cpp
 from autofuse.frontends import parse_graph
 from autofuse.implgraph.check.verify import check
-from autofuse.implgraph.expr.expression import ExprError, bounds
+from autofuse.implgraph.expr.bounds import bounds
+from autofuse.implgraph.expr.expression import ExprError
 from autofuse.implgraph.expr.parser import parse
-from autofuse.implgraph.ir import text_parser
 from autofuse.implgraph.ir.fusion import FusionGraph
 from autofuse.implgraph.ir.graph import HintGraph, ImplGraph
-from autofuse.implgraph.ir.printer import print_graph
 from autofuse.implgraph.ir.serialise import from_json, to_json
 from autofuse.report.text.diagnostics import to_text
 
@@ -52,19 +51,6 @@ def readers(data: bytes) -> None:
             _read_ir(data)
         else:
             parse_graph(data, path="graph.json")
-
-
-def text(data: bytes) -> None:
-    """The text form of HintGraph and ImplGraph."""
-    source = data.decode("utf-8", errors="surrogateescape")
-    with _Reported():
-        graph = text_parser.parse_graph(source)
-        again = text_parser.parse_graph(print_graph(graph))
-        if again != graph:
-            raise FindingError("the printed text reads as another graph")
-        if from_json(json.loads(json.dumps(to_json(graph)))) != graph:
-            raise FindingError("the JSON form reads as another graph")
-        check(graph)
 
 
 def expr(data: bytes) -> None:
@@ -109,7 +95,6 @@ def pipeline(data: bytes) -> None:
 
 TARGETS: dict[str, Callable[[bytes], None]] = {
     "readers": readers,
-    "text": text,
     "expr": expr,
     "pipeline": pipeline,
 }
@@ -168,10 +153,6 @@ def seeds(target: str, max_length: int) -> Iterator[bytes]:
         yield from (s.encode() for s in _EXPRESSIONS)
         return
     files = [*sorted(EXAMPLES.glob("*.json")), *sorted(SNAPSHOTS.glob("*.json"))]
-    if target == "text":
-        for path in files:
-            yield from _texts(path)
-        return
     for path in files:
         yield path.read_bytes()
     if CORPUS.is_dir():
@@ -192,13 +173,6 @@ def seeds(target: str, max_length: int) -> Iterator[bytes]:
                 raw = json.dumps(to_json(g)).encode()
                 if len(raw) <= max_length:
                     yield raw
-
-
-def _texts(path: Path) -> Iterator[bytes]:
-    built = build(path)
-    yield print_graph(built.hint).encode()
-    impls = [i for r in built.schedule for g in r.groups for i in g.impls]
-    yield from (print_graph(i).encode() for i in impls[:4])
 
 
 _EXPRESSIONS = (

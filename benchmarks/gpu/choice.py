@@ -1,13 +1,13 @@
-"""What the choice of blocks costs on a card: that of the rules beside the fastest that a search finds.
+"""Compare the blocks that the rules choose with the fastest that a search finds on a card.
 
-    python benchmarks/gpu/choice.py --out raw --seconds 400 --jobs 8
-    python benchmarks/gpu/choice.py --out raw --rows "4?_*" --jobs 4
+    python benchmarks/gpu/choice.py --out FOLDER --seconds 400 --jobs 8
+    python benchmarks/gpu/choice.py --out FOLDER --rows "4?_*" --jobs 4
 
-For every kernel of a row one size of its blocks after another is doubled and halved, as long as that is faster; two
-rounds at most.  Each candidate is what ``--tuning`` takes.  ``--jobs`` processes compile side by side, and take turns
+For every kernel of a row the search doubles and halves one block size after another as long as that is faster, in at
+most two rounds.  Each candidate is a tuning for ``--tuning``.  ``--jobs`` processes compile in parallel and take turns
 on the card.  Writes ``choice.json`` into ``--out``: for every row the time of the choice, that of the fastest, its
-sizes, and how many were tried.  Results are not compared with anything here: ``run.py`` compares those of the choice,
-the tests those of other blocks.
+sizes, and the number of candidates.  Results are not checked here: ``run.py`` checks those of the choice, the tests
+those of other blocks.
 """
 
 from __future__ import annotations
@@ -37,9 +37,9 @@ from autofuse import api
 from autofuse.base.diagnostics import AutofuseError
 from autofuse.codegen.backends.triton.plan import plan
 from autofuse.codegen.backends.triton.tuning import KernelTuning, Tuning
-from autofuse.gpu.loading import load_here
-from autofuse.gpu.timing import spans, timing_inputs
 from autofuse.implgraph.ir.fusion import FusionGraph
+from autofuse.machines.gpu.loading import load_here
+from autofuse.machines.gpu.timing import spans, timing_inputs
 from autofuse.targets import GpuTarget, load_gpu
 
 FILE = "choice.json"

@@ -1,4 +1,4 @@
-"""Who computes a row: eager PyTorch, Inductor and autofuse in two ways each, and libraries of kernels."""
+"""Competitors of a row: eager PyTorch, Inductor and autofuse in two ways each, and libraries of kernels."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def inductor_max(row: Row, case: Case, target: str) -> Function:
 
 def autofuse(row: Row, case: Case, target: str) -> Function:
     """``torch.compile`` with autofuse; single ops have kernels as well, so that no row measures PyTorch's."""
-    backend = importlib.import_module("autofuse.torch").autofuse
+    backend = importlib.import_module("autofuse.clients.torch").autofuse
     options: _Options = {"target": target, "min_ops": 1}
     return torch.compile(case.function, dynamic=False, backend=backend, options=options)
 
@@ -71,10 +71,10 @@ def graph_of(case: Case) -> tuple[Any, list[int]]:
     from torch.func import functionalize
     from torch.fx.experimental.proxy_tensor import make_fx
 
-    from autofuse.torch.backend import decompositions
-    from autofuse.torch.lower import lower
-    from autofuse.torch.ops.table import find
-    from autofuse.torch.refusal import RefusedError
+    from autofuse.clients.torch.backend import decompositions
+    from autofuse.clients.torch.lower import lower
+    from autofuse.clients.torch.ops.table import find
+    from autofuse.clients.torch.refusal import RefusedError
 
     with torch.no_grad():
         opened = make_fx(case.function, decompositions(), tracing_mode="fake")(*case.inputs)

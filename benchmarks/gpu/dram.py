@@ -1,7 +1,7 @@
 """Bytes that kernels of rows move to and from DRAM, counted by Nsight Compute, beside the compulsory bytes.
 
-    python benchmarks/gpu/dram.py --out raw --set sweep,operators
-    python benchmarks/gpu/dram.py --out raw --rows softmax --seconds 300
+    python benchmarks/gpu/dram.py --out FOLDER --set sweep,operators
+    python benchmarks/gpu/dram.py --out FOLDER --rows softmax --seconds 300
 
 Writes ``dram.json`` into ``--out``: device, versions, and for every row the compulsory bytes, the kernels and what they
 read and wrote.  L2 is emptied before every kernel; what a kernel leaves there (50 MB on an H100) is not yet written.
@@ -26,7 +26,7 @@ from oracle import call_of
 from rows import compulsory_bytes, rows
 from worker import parser
 
-from autofuse.gpu.profiler import counters, part
+from autofuse.machines.gpu.profiler import counters, part
 
 FILE = "dram.json"
 _METRICS = ("dram__bytes_read.sum", "dram__bytes_write.sum")

@@ -13,7 +13,7 @@ from typing import Any
 import torch
 from rows import Tensors
 
-from autofuse.gpu.timing import spans
+from autofuse.machines.gpu.timing import spans
 
 #: Elements (float32) of the copy that is the roof: of a run, and of a tiny one.
 _COPIED = (1 << 28, 1 << 16)
@@ -123,7 +123,7 @@ def copy_gbs(device: str, tiny: bool) -> float:
 
 
 def device_facts(device: str) -> dict[str, Any]:
-    """Device, clocks (MHz), power limit (W), driver and versions, for the raw files."""
+    """Device, clocks (MHz), power limit (W), driver and versions, for the files of results."""
     facts: dict[str, Any] = {"torch": torch.__version__, "python": platform.python_version()}
     if device == "cpu":
         return facts | {"name": platform.processor() or platform.machine()}

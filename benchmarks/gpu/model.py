@@ -1,11 +1,12 @@
-"""How far modelled times of Triton kernels are from those measured on a card.
+"""Compare modelled times of Triton kernels with those measured on a card.
 
-    python benchmarks/gpu/model.py benchmarks/gpu/raw             errors, the worst rows; nothing is measured
-    python benchmarks/gpu/model.py benchmarks/gpu/raw --write     also RAW/model.json, for the page of report.py
-    python benchmarks/gpu/model.py benchmarks/gpu/raw/h200 --target nvidia-h200 --write
+    python benchmarks/gpu/model.py h100              errors, the worst rows; nothing is measured
+    python benchmarks/gpu/model.py h100 --write      also model.json in the archive, for the page of report.py
+    python benchmarks/gpu/model.py h200 --target nvidia-h200 --write
+    python benchmarks/gpu/model.py FOLDER --write    of a folder of run.py, and into it
 
 The graphs of a row are taken from PyTorch on fake tensors, so no card and no memory is needed; their kernels are those
-of this version.  Of a row with several kernels the sum is compared.  An error is the mean of
+of this version.  Rows with several kernels are compared by the sum.  An error is the mean of
 |ln(modelled / measured)|:
 
 - ``in``: with the figures of the target file;
@@ -27,18 +28,22 @@ from typing import Any
 
 import torch
 import torch._functorch.config
-from records import Record, read
+from records import Record, latest
 from rows import Row, rows, tensors
 from torch._subclasses import FakeTensorMode
 
 from autofuse import api
+from autofuse.clients.torch import autofuse as backend
+from autofuse.clients.torch import compiler
+from autofuse.clients.torch.refusal import RefusedError
 from autofuse.codegen.backends.triton.cost import KernelTime, Work, time_of, works
 from autofuse.codegen.backends.triton.plan import plan
 from autofuse.implgraph.ir.fusion import FusionGraph
 from autofuse.targets import GpuTarget, load_gpu
-from autofuse.torch import autofuse as backend
-from autofuse.torch import compiler
-from autofuse.torch.refusal import RefusedError
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "results"))
+
+import archive
 
 __all__ = ["Point", "captured", "error", "fit", "held_out", "operator", "points"]
 
@@ -79,21 +84,24 @@ def main() -> int:
     options = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    options.add_argument("raw", type=Path, help="the folder of the raw files")
+    options.add_argument("place", help="a machine of benchmarks/results, or a folder of run.py")
     options.add_argument("--target", default=TARGET, help=f"default {TARGET}")
-    options.add_argument("--write", action="store_true", help=f"write {FILE} into that folder")
+    options.add_argument("--write", action="store_true", help=f"keep {FILE} there, too")
     args = options.parse_args()
-    records = read(args.raw)
+    records = latest(archive.files(args.place, "gpu"))
     if not records:
-        print(f"no raw files in {args.raw}", file=sys.stderr)
+        print(f"no results in {args.place}", file=sys.stderr)
         return 1
     gpu = load_gpu(args.target)
     found, left = points(records, gpu)
     document = summary(found, left, gpu)
     shown(document)
     if args.write:
-        text = json.dumps(document) + "\n"
-        args.raw.joinpath(FILE).write_text(text, encoding="utf-8")
+        data = (json.dumps(document) + "\n").encode()
+        if args.place in archive.machines():
+            archive.add(args.place, {f"gpu/{FILE}": data})
+        else:
+            Path(args.place, FILE).write_bytes(data)
     return 0
 
 
@@ -117,7 +125,7 @@ def points(records: Iterable[Record], gpu: GpuTarget) -> tuple[list[Point], list
 
 
 def operator(row: Row) -> str:
-    """What a row computes, without sizes and dtype: rows of one operator are held out together."""
+    """Return the operator of a row, without sizes and dtype: rows of one operator are held out together."""
     if row.sweep:
         return f"{row.sweep}{' bwd' if row.backward else ''}"
     if row.set == "kernelbench":

@@ -15,9 +15,9 @@ _BESIDE = 1e-3
 
 
 def call_of(function: Function, case: Case) -> Callable[[], Tensors]:
-    """What is timed: a call of the function, or of its backward graph after one forward pass.
+    """Return the call to time: the function, or its backward graph after one forward pass.
 
-    The forward pass is made here, on the current stream.
+    The forward pass runs here, on the current stream.
     """
     if not case.dys:
 

@@ -1,11 +1,11 @@
-"""What a call of a small region costs the host on a GPU: autofuse with its launcher and without, beside Inductor.
+"""Measure the host time of a call of a small region on a GPU: autofuse with and without its launcher, and Inductor.
 
     python benchmarks/gpu/overhead.py
     python benchmarks/gpu/overhead.py --calls 2000 --rounds 11 --json overhead.json
 
-The kernels take about 2 us, so a loop of calls takes the time of the host: wall time of the loop, device waited for,
-over the calls.  Competitors take turns in every round; the median over the rounds counts.  Results are compared with
-eager before and after.
+The kernels take about 2 us, so the host limits a loop of calls: the time is the wall time of the loop, including the
+final synchronisation, over the calls.  Competitors take turns in every round; the median over the rounds counts.
+Results are compared with eager before and after.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ import torch
 import triton
 
 import autofuse
-from autofuse.torch import autofuse as backend
+from autofuse.clients.torch import autofuse as backend
 
 Call = Callable[..., Any]
 

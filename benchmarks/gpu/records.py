@@ -1,4 +1,4 @@
-"""The raw files: one per set, one JSON object per line and row; a later line of a row takes the place of earlier ones.
+"""Files of results: one per set, one JSON object per line and row; of several lines of a row the last one counts.
 
 A record has ``set``, ``name``, ``shape``, ``dtype``, ``backward``, ``sweep``, ``aim``, ``counted``, ``bytes``,
 ``roof_us``, ``run`` (device, clocks, versions, ``copy_gbs``, seed, time) and ``results``: for every competitor either
@@ -32,15 +32,24 @@ def read(folder: Path, since: float = 0.0) -> list[Record]:
     """The latest record of every row, in the order of the files.
 
     Args:
-        folder: of the raw files.
+        folder: of the files.
         since: records of earlier runs (seconds since the epoch) do not count.
 
     Raises:
         ValueError: a line is no JSON object.
     """
+    return latest({p.name: p.read_bytes() for p in folder.glob("*.jsonl")}, since)
+
+
+def latest(files: Mapping[str, bytes], since: float = 0.0) -> list[Record]:
+    """Return the results of :func:`read` for files by their names, without those in folders of their own.
+
+    Raises:
+        ValueError: a line is no JSON object.
+    """
     found: dict[tuple[str, str], Record] = {}
-    for path in sorted(folder.glob("*.jsonl")):
-        for line in path.read_text(encoding="utf-8").splitlines():
+    for name in sorted(n for n in files if n.endswith(".jsonl") and "/" not in n):
+        for line in files[name].decode().splitlines():
             record = json.loads(line)
             if record["run"]["time"] >= since:
                 found[record["set"], record["name"]] = record

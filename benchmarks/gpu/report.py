@@ -1,9 +1,11 @@
-"""The page about measured times, and its pictures, from the raw files of ``run.py``.
+"""The page about measured times, and its pictures, from the results of ``run.py``.
 
-python benchmarks/gpu/report.py RAW                          writes docs/measured_gpu.md and docs/pictures/gpu_*.svg
-python benchmarks/gpu/report.py RAW --page measured_h200     another page, with pictures of its own
-python benchmarks/gpu/report.py RAW --docs FOLDER            elsewhere
-python benchmarks/gpu/report.py RAW --own generated          the generated modules in place of torch.compile
+python benchmarks/gpu/report.py h100                         writes docs/measured_gpu.md and docs/pictures/gpu_*.svg
+python benchmarks/gpu/report.py h200 --page measured_h200    another page, with pictures of its own
+python benchmarks/gpu/report.py FOLDER --docs FOLDER         of a folder of ``run.py``, elsewhere
+python benchmarks/gpu/report.py h100 --own generated         the generated modules in place of torch.compile
+
+What ``h100`` has is in ``benchmarks/results``; ``archive.py`` there adds files.
 """
 
 from __future__ import annotations
@@ -12,11 +14,15 @@ import argparse
 import json
 import math
 import sys
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 
 import charts
-from records import INDUCTORS, Record, of_roof, ratio, read, time_of
+from records import INDUCTORS, Record, latest, of_roof, ratio, time_of
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "results"))
+
+import archive
 
 ROOT = Path(__file__).resolve().parents[2]
 PAGE = "measured_gpu"
@@ -43,42 +49,51 @@ PEERS = ("eager", "inductor", "max", "quack", "liger")
 SMALL_US = 20.0
 #: A row should not be below this part of the better Inductor.
 LEAST_RATIO = 0.95
-#: What ``model.py`` writes beside the raw files, and the error that it should have at most.
+#: File of modelled times beside the files of sets, and the largest error that they should have.
 MODEL, MODEL_AIM = "model.json", 0.10
 #: What ``dram.py`` writes there, and what it should find at most, over the compulsory bytes.
 DRAM, DRAM_MOST = "dram.json", 1.03
 #: The folder there with runs beside libraries of kernels.
-LIBRARIES = "libraries"
+LIBRARIES = "libraries/"
+
+Files = Mapping[str, bytes]
 
 
 def main() -> int:
     """Write the page."""
     options = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
-    options.add_argument("raw", type=Path, help="the folder of the raw files")
+    options.add_argument("place", help="a machine of benchmarks/results, or a folder of run.py")
     options.add_argument("--docs", type=Path, default=ROOT / "docs")
     options.add_argument("--page", default=PAGE, help=f"name of the page (default {PAGE})")
     options.add_argument("--own", choices=("autofuse", "generated"), default="autofuse")
     args = options.parse_args()
-    found = read(args.raw)
+    files = archive.files(args.place, "gpu")
+    found = latest(files)
     if not found:
-        print(f"no raw files in {args.raw}", file=sys.stderr)
+        print(f"no results in {args.place}", file=sys.stderr)
         return 1
     drawn = {f"{prefix(args.page)}_{n}": text for n, text in pictures(found, args.own).items()}
     (args.docs / "pictures").mkdir(parents=True, exist_ok=True)
     for name, text in drawn.items():
         (args.docs / "pictures" / name).write_text(text, encoding="utf-8")
     page = args.docs / f"{args.page}.md"
-    page.write_text(markdown(found, args.own, list(drawn), args.raw, args.page), encoding="utf-8")
+    text = markdown(found, args.own, list(drawn), files, args.place, args.page)
+    page.write_text(text, encoding="utf-8")
     return 0
 
 
 def prefix(page: str) -> str:
-    """What the names of a page's pictures begin with."""
+    """Return the prefix of the names of a page's pictures."""
     return page.removeprefix("measured_")
 
 
 def markdown(
-    found: Sequence[Record], own: str, drawn: Iterable[str], raw: Path, page: str = PAGE
+    found: Sequence[Record],
+    own: str,
+    drawn: Iterable[str],
+    files: Files,
+    place: str,
+    page: str = PAGE,
 ) -> str:
     """The page.
 
@@ -86,15 +101,16 @@ def markdown(
         found: the records.
         own: which of autofuse's two columns is compared.
         drawn: names of the pictures.
-        raw: the folder that the command names.
+        files: all that there is of this place.
+        place: the machine or the folder that the command names.
         page: its name.
     """
-    names = list(drawn)
+    names, shown = list(drawn), shown_place(place)
     option = "" if page == PAGE else f" --page {page}"
     cards = " and ".join(dict.fromkeys(r["run"]["name"] for r in found))
     parts = [
         f"# Measured on {cards}",
-        f"Made by `python benchmarks/gpu/report.py {shown_path(raw)}{option}` from the raw files there; do not edit.",
+        f"Made by `python benchmarks/gpu/report.py {shown}{option}` from {_source(place)}; do not edit.",
         *_about(found),
         "## Summary",
         *_summary(found, own),
@@ -102,23 +118,30 @@ def markdown(
         "Fraction of the roof; *inductor* is the better of its two modes.",
         *(_picture(n, page) for n in names if "ratio" not in n),
         *_lengths(found, (own,), INDUCTORS),
-        *_libraries(raw, own),
+        *_libraries(files, own),
         "## Ratio to each peer",
         f"Time of the peer over that of {own}: right of 1 {own} is faster.",
         *(_picture(n, page) for n in names if "ratio" in n),
         *_small(found, own),
-        *_dram(raw),
-        *_modelled(raw, found),
+        *_dram(files),
+        *_modelled(files, shown, found),
         *_misses(found, own),
         *_all_rows(found, own),
     ]
     return "\n\n".join(parts) + "\n"
 
 
-def shown_path(path: Path) -> str:
-    """A path as seen from the root of the project, if it lies there."""
-    full = path.resolve()
-    return str(full.relative_to(ROOT)) if full.is_relative_to(ROOT) else path.name
+def shown_place(place: str) -> str:
+    """A machine; or a folder as seen from the root of the project, if it lies there."""
+    if place in archive.machines():
+        return place
+    full = Path(place).resolve()
+    return str(full.relative_to(ROOT)) if full.is_relative_to(ROOT) else full.name
+
+
+def _source(place: str) -> str:
+    kept = place in archive.machines()
+    return f"`benchmarks/results/{place}.tar.xz`" if kept else "the files there"
 
 
 def geometric_mean(values: Sequence[float]) -> float | None:
@@ -163,7 +186,7 @@ def _picture(name: str, page: str) -> str:
 
 
 def _about(found: Sequence[Record]) -> list[str]:
-    """Where and when: one line per device with its versions, and how it was measured."""
+    """Return one line per device with its versions, and the method of measurement."""
     runs = [r["run"] for r in found]
     machines = dict.fromkeys(
         f"{u['name']}, driver {u.get('driver_version', '-')}, torch {u['torch']}, triton {u.get('triton', '-')}"
@@ -238,9 +261,10 @@ def _fractions(record: Record | None, who: Iterable[Sequence[str]]) -> str:
     return " / ".join(_number(of_roof(record, *group)) for group in who)
 
 
-def _libraries(raw: Path, own: str) -> list[str]:
-    """Rows beside libraries of kernels, from the raw files of runs with these."""
-    found = read(raw / LIBRARIES)
+def _libraries(files: Files, own: str) -> list[str]:
+    """Rows beside libraries of kernels, from the files of runs with these."""
+    beside = {n.removeprefix(LIBRARIES): d for n, d in files.items() if n.startswith(LIBRARIES)}
+    found = latest(beside)
     if not found:
         return []
     means = []
@@ -249,7 +273,7 @@ def _libraries(raw: Path, own: str) -> list[str]:
         means.append(f"{_number(geometric_mean(ratios))} x {peer} ({len(ratios)} rows)")
     return [
         "## Rows beside QuACK and Liger",
-        f"Fraction of the roof of {own} / QuACK / Liger, in runs of their own (`{shown_path(raw / LIBRARIES)}`), each "
+        f"Fraction of the roof of {own} / QuACK / Liger, in runs of their own (`gpu/{LIBRARIES}` there), each "
         "where it has the operator and takes the length; `-` where it does not. QuACK is written in CuTe, and spreads "
         "long rows over clusters whose blocks read each other's shared memory, which Triton has no words for. "
         f"Geometric means of times over that of {own}: {', '.join(means)}.",
@@ -257,12 +281,11 @@ def _libraries(raw: Path, own: str) -> list[str]:
     ]
 
 
-def _dram(raw: Path) -> list[str]:
-    """What rows move to and from DRAM, if ``dram.py`` has written it down."""
-    path = raw / DRAM
-    if not path.is_file():
+def _dram(files: Files) -> list[str]:
+    """Return the section on DRAM traffic of the rows, if ``dram.py`` has recorded it."""
+    if DRAM not in files:
         return []
-    rows = [r for r in json.loads(path.read_text(encoding="utf-8"))["rows"] if r["bytes"] > 0]
+    rows = [r for r in json.loads(files[DRAM])["rows"] if r["bytes"] > 0]
     moved = [
         (sum(k["read"] + k["written"] for k in r["kernels"]) / r["bytes"], len(r["kernels"]), r)
         for r in rows
@@ -280,7 +303,7 @@ def _dram(raw: Path) -> list[str]:
 
 
 def _small(found: Sequence[Record], own: str) -> list[str]:
-    """What a call costs where there is next to nothing to move: on the device, and on the host."""
+    """Return the section on calls with next to nothing to move: time on the device, and on the host."""
     rows = [r for r in found if r["roof_us"] <= SMALL_US]
     if not rows:
         return []
@@ -297,12 +320,11 @@ def _small(found: Sequence[Record], own: str) -> list[str]:
     return ["## Small work", "\n".join(lines)]
 
 
-def _modelled(raw: Path, found: Sequence[Record]) -> list[str]:
-    """What the model of kernel time makes of the rows, if ``model.py`` has written it down."""
-    path = raw / MODEL
-    if not path.is_file():
+def _modelled(files: Files, shown: str, found: Sequence[Record]) -> list[str]:
+    """Return the section on modelled times of the rows, if ``model.py`` has written them."""
+    if MODEL not in files:
         return []
-    document = json.loads(path.read_text(encoding="utf-8"))
+    document = json.loads(files[MODEL])
     products = {r["name"] for r in found if r["set"] == "level2"}
     left_out = [name for name in document["left_out"] if name not in products]
     rows = sorted(document["rows"], key=lambda r: -abs(r["held_out"]))
@@ -322,7 +344,7 @@ def _modelled(raw: Path, found: Sequence[Record]) -> list[str]:
     return [
         "## Modelled times",
         f"[The model of kernel time](triton.md#model-of-kernel-time) against {len(rows)} rows of "
-        f"{document['operators']} operators, by `python benchmarks/gpu/model.py {shown_path(raw)} "
+        f"{document['operators']} operators, by `python benchmarks/gpu/model.py {shown} "
         f"--target {document['target']}`. Measured times are "
         "those of this page; kernels are those of the version that wrote the numbers. Of several kernels, sums are "
         "compared. Not compared, as they have no time for these kernels alone: "
@@ -333,7 +355,7 @@ def _modelled(raw: Path, found: Sequence[Record]) -> list[str]:
 
 
 def _misses(found: Sequence[Record], own: str) -> list[str]:
-    """What is slower than it should be, wrong, or has no time."""
+    """Return the sections on rows that are slower than they should be, wrong, or without a time."""
     slow: list[tuple[float, Record]] = []
     low: list[tuple[float, Record]] = []
     for r in found:

@@ -115,7 +115,7 @@ class Row:
 
 
 def tensors(found: Any) -> Tensors:
-    """What a function gives, as a tuple."""
+    """Return the results of a function as a tuple."""
     return (found,) if isinstance(found, torch.Tensor) else tuple(found)
 
 

@@ -1,17 +1,17 @@
 """Measures rows on a GPU beside eager PyTorch, Inductor and libraries of kernels; every element is compared.
 
-    python benchmarks/gpu/run.py --set sweep --rows softmax --out raw --seconds 480
-    python benchmarks/gpu/run.py --out raw --competitors eager,inductor,max,autofuse,quack,liger
+    python benchmarks/gpu/run.py --set sweep --rows softmax --out FOLDER --seconds 480
+    python benchmarks/gpu/run.py --out FOLDER --competitors eager,inductor,max,autofuse,quack,liger
     python benchmarks/gpu/run.py --out FOLDER --device cpu --tiny --competitors eager
 
-The raw files in ``--out`` (one per set) have one line per row.  A row that has an answer from every competitor is not
+The files in ``--out`` (one per set) have one line per row.  A row that has an answer from every competitor is not
 measured again, unless ``--again`` says so; thus a set can be spread over several runs, and with ``--share K/N`` and a
 folder each over several cards (CUDA_VISIBLE_DEVICES).  All competitors of a row are
 measured in one process.  A process that dies, or that takes longer than ``--row-seconds`` for a competitor, is
 replaced: the row is noted as failed there.  ``--warm N`` compiles in N processes before anything is timed: 12 where
 inputs are small, 3 for KernelBench.  Compiled kernels can be kept from run to run by ``TORCHINDUCTOR_CACHE_DIR`` and
-``TRITON_CACHE_DIR``.  Needs torch, triton and NumPy, and autofuse on the path for its columns; ``report.py`` makes
-the page.
+``TRITON_CACHE_DIR``.  Needs torch, triton and NumPy, and autofuse on the path for its columns.  ``report.py`` makes the
+page of a folder, or of what ``benchmarks/results/archive.py add h100 gpu/sweep.jsonl=FOLDER/sweep.jsonl`` has kept.
 """
 
 from __future__ import annotations

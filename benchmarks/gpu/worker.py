@@ -93,7 +93,12 @@ def parser() -> argparse.ArgumentParser:
     out.add_argument("--set", type=listed, default=list(SETS))
     out.add_argument("--rows", type=listed, default=[], help="patterns or parts of names")
     out.add_argument("--competitors", type=listed, default=["eager", "inductor", "max", "autofuse"])
-    out.add_argument("--out", type=Path, required=True, help="the folder of the raw files")
+    out.add_argument(
+        "--out",
+        type=Path,
+        required=True,
+        help="a folder; benchmarks/results/archive.py add keeps its files",
+    )
     out.add_argument("--device", choices=("cuda", "cpu"), default="cuda")
     out.add_argument("--target", default="nvidia-h100", help="of autofuse (default nvidia-h100)")
     out.add_argument("--tiny", action="store_true", help="small shapes; times mean nothing")
@@ -219,7 +224,7 @@ class _Kernels:
 
             metrics.reset()
         elif competitor == "autofuse":
-            from autofuse.torch import reset
+            from autofuse.clients.torch import reset
 
             reset()
 
@@ -230,7 +235,7 @@ class _Kernels:
 
             return {"kernels": metrics.generated_kernel_count}
         if self.competitor == "autofuse":
-            from autofuse.torch import report
+            from autofuse.clients.torch import report
 
             graphs = report().graphs
             return {

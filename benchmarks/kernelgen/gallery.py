@@ -1,15 +1,17 @@
-"""All five stages of ``autofuse kernelgen`` over the gallery, on a card; the states of the folders are kept here.
+"""All five stages of ``autofuse kernelgen`` over the gallery, on a card.
 
     python benchmarks/kernelgen/gallery.py --device cuda
     python benchmarks/kernelgen/gallery.py --device cuda --seconds 500 --only layer_norm,swiglu
     python benchmarks/kernelgen/gallery.py --profile
     python benchmarks/kernelgen/gallery.py --report > report.md
 
-Each operator gets a folder under ``--out``, and its state goes to ``raw/NAME.json``.  What is up to date is passed
-over, so that the same call goes on where an earlier one was stopped; ``--seconds`` starts no operator after that time.
+Each operator gets a folder under ``--out``, and its state goes to ``--states`` as ``NAME.json``.  What is up to date is
+passed over, so that the same call goes on where an earlier one was stopped; ``--seconds`` starts no operator after that
+time.  ``benchmarks/results/archive.py add h200 kernelgen/NAME.json=FILE`` keeps a state in the archive of a machine;
+``--report`` and ``--profile`` take what all machines have there, unless ``--states`` names a folder.
 The speedup that is asked for is out of reach by default: tuning goes on until no family of settings is left, and every
 section of the log has what was recorded; ``--profile`` adds to states that are kept what Nsight Compute counts.  On
-``cpu`` times are those of the model, and nothing is kept in ``raw``.
+``cpu`` times are those of the model, and no states are written.
 Needs autofuse, torch and triton.
 """
 
@@ -18,24 +20,30 @@ from __future__ import annotations
 import argparse
 import math
 import sys
+import tempfile
 import time
 from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 
 from autofuse import api
 from autofuse.base.diagnostics import AutofuseError
-from autofuse.frontends.operator_state import State, read_state
-from autofuse.kernelgen import stages
-from autofuse.kernelgen import state as states
-from autofuse.kernelgen.defining.sources import describe
-from autofuse.kernelgen.operator import Operator
-from autofuse.kernelgen.profiled import profiled
-from autofuse.kernelgen.tuning.log import value
+from autofuse.clients.kernelgen import stages
+from autofuse.clients.kernelgen import state as states
+from autofuse.clients.kernelgen.defining.sources import describe
+from autofuse.clients.kernelgen.operator import Operator
+from autofuse.clients.kernelgen.profiled import profiled
+from autofuse.clients.kernelgen.state_format import State, read_state
+from autofuse.clients.kernelgen.tuning.log import value
 from autofuse.targets import load_gpu
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "results"))
+
+import archive
 
 HERE = Path(__file__).resolve().parent
 GALLERY = HERE.parents[1] / "examples" / "gallery"
-RAW = HERE / "raw"
+STATES = Path("build/kernelgen_states")
 #: More than any kernel reaches over its baseline.
 OUT_OF_REACH = 1000.0
 
@@ -46,7 +54,7 @@ def main(words: Sequence[str] | None = None) -> int:
     parser.add_argument("--device", default="cuda", help="cuda, cuda:N, or cpu for the model")
     parser.add_argument("--target", default="nvidia-h100", help="what the kernels are for")
     parser.add_argument("--out", type=Path, default=Path("build/kernelgen"), help="of the folders")
-    parser.add_argument("--raw", type=Path, default=RAW, help="where states are kept")
+    parser.add_argument("--states", type=Path, help=f"folder of states (default {STATES})")
     parser.add_argument("--only", default="", help="names of operators, with commas")
     parser.add_argument("--seconds", type=float, default=math.inf, help="start none after this")
     parser.add_argument("--speedup", type=float, default=OUT_OF_REACH, help="that is asked for")
@@ -55,7 +63,8 @@ def main(words: Sequence[str] | None = None) -> int:
     parser.add_argument("--profile", action="store_true", help="count hits and use of what is kept")
     args = parser.parse_args(words)
     if args.report:
-        print("\n".join(report(args.raw)))
+        with kept(args.states) as folder:
+            print("\n".join(report(folder)))
         return 0
     load_gpu(args.target)
     names = args.only.split(",") if args.only else [p.stem for p in sorted(GALLERY.glob("*.json"))]
@@ -75,7 +84,7 @@ def main(words: Sequence[str] | None = None) -> int:
         verdict = wrong[0].reason if wrong else f"{len(state.rounds)} rounds, {state.ended}"
         print(f"{name}: {verdict}; speedup {value(state.speedup)}", flush=True)
         if args.device != "cpu":
-            states.save_as(args.raw / f"{name}.json", state)
+            states.save_as((args.states or STATES) / f"{name}.json", state)
     return failed
 
 
@@ -99,17 +108,31 @@ def operator(name: str, args: argparse.Namespace) -> State:
 
 def counted(name: str, args: argparse.Namespace) -> State:
     """The state that is kept of an operator, with counters of its rounds."""
-    state = read_state(args.raw / f"{name}.json")
+    with kept(args.states) as folder:
+        state = read_state(folder / f"{name}.json")
     graph = api.read(GALLERY / f"{name}.json")
     made = Operator(describe(graph, target=state.target), state.names)
     return profiled(state, made) if state.rounds else state
 
 
-def report(raw: Path) -> Iterator[str]:
+@contextmanager
+def kept(states: Path | None) -> Iterator[Path]:
+    """A folder with states: the given one, or what the archives of all machines have."""
+    if states:
+        yield states
+        return
+    with tempfile.TemporaryDirectory() as folder:
+        for machine in archive.machines():
+            for name, data in archive.files(machine, "kernelgen").items():
+                Path(folder, name).write_bytes(data)
+        yield Path(folder)
+
+
+def report(folder: Path) -> Iterator[str]:
     """A table of the states that are kept, every number with its status."""
     yield "| operator | accuracy | speedup before | after | rounds | bandwidth used | not recorded |"
     yield "|---|---|---|---|---|---|---|"
-    for path in sorted(raw.glob("*.json")):
+    for path in sorted(folder.glob("*.json")):
         state = read_state(path)
         passed = sum(c.ok for c in state.accuracy)
         first = state.rounds[0].speedup if state.rounds else state.speedup
@@ -127,7 +150,7 @@ def report(raw: Path) -> Iterator[str]:
 
 
 def missing(state: State) -> list[str]:
-    """What the sections of the log lack; rates of the cache and of units are a profiler's."""
+    """Return the data that the log lacks; rates of the cache and of units come from a profiler."""
     lacks = {
         "rounds": not state.rounds,
         "bandwidth": any(s.bandwidth is None for r in state.rounds for s in r.speeds),

@@ -16,7 +16,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from autofuse.schedule.cost.cost import Body, Call, Conflict, Copy, Loop, Reach, Traffic, Work
+from autofuse.measure.calibration.written import Body, Loop, Work
+from autofuse.schedule.cost.cost import Call, Conflict, Copy, Reach
 from autofuse.targets import TargetSpec, load_chip
 
 __all__ = [
@@ -85,7 +86,7 @@ def _aligned(shapes: Sequence[Sequence[int]]) -> list[list[int]]:
 
 
 def facts_folder() -> Path:
-    """Where npu_times.csv is looked for."""
+    """Return the folder that is searched for npu_times.csv."""
     beside = Path(__file__).resolve().parents[3] / "shared"
     return Path(os.environ.get("AUTOFUSE_SHARED") or beside) / "facts"
 
@@ -112,7 +113,7 @@ def read_cases(path: Path, chip: str) -> list[Case]:
 
 
 def forced(case: Case) -> bool:
-    """Whether the schedule leaves no choice: no broadcast, and a dtype that the vector unit has calls for."""
+    """Return True if the schedule leaves no choice: no broadcast, and a dtype that the vector unit has calls for."""
     return len(set(case.shapes)) == 1 and case.dtype != "int64" and case.op in FORMULAS
 
 
@@ -131,10 +132,7 @@ def work_of(case: Case, target: TargetSpec) -> Work:
         for kind, width in calls
     )
     body = Body((copy,) * loads, made, (copy,))
-    sizes = [math.prod(s) * itemsize for s in case.shapes]
-    written = case.elements * itemsize
-    traffic = Traffic(read=sum(sizes), written=written, cached=sum(sizes) + written)
-    return Work(target.aiv_cores, (Loop(body, iterations),), traffic)
+    return Work(target.aiv_cores, (Loop(body, iterations),))
 
 
 def _calls(op: str, dtype: str) -> tuple[list[tuple[str, int]], int]:
@@ -220,9 +218,8 @@ def _add(
 ) -> Work:
     copy = Copy(1, 1, 2 * tile)
     call = Call("binary", tile, 16, conflict)
-    body = Body((copy, copy), (call,), (copy,), buffers, chained=serial)
-    traffic = Traffic(read=4 * n, written=2 * n, cached=2 * n if bypass else 6 * n)
-    return Work(cores, (Loop(body, -(-n // (tile * cores))),), traffic)
+    body = Body((copy, copy), (call,), (copy,), buffers, chained=serial, bypass=bypass)
+    return Work(cores, (Loop(body, -(-n // (tile * cores))),))
 
 
 def _copies(chip: str, cores: int, us: Sequence[float]) -> Iterator[Point]:
@@ -252,16 +249,16 @@ def _load(
     times: int = 1,
     again: int = 0,
 ) -> Work:
-    """``times``: passes over all data; ``again``: further passes that find them in L2."""
+    """``times``: passes over all data; ``again``: further passes over each fourth that find it in L2."""
     n = 12288 * 12288
-    tiles = -(-n // (rows * columns * cores))
+    rounds = again + 1
+    tiles = -(-n // (rows * columns * cores * rounds))
 
     def loop(reach: Reach, passes: int) -> Loop:
         return Loop(Body((Copy(commands, rows, 2 * columns, align, reach),)), tiles * passes)
 
     loops = [loop(Reach.MEMORY, times)] + ([loop(Reach.L2, again)] if again else [])
-    traffic = Traffic(read=2 * n * times, reread=2 * n * again, cached=2 * n)
-    return Work(cores, tuple(loops), traffic)
+    return Work(cores, tuple(loops), rounds=rounds)
 
 
 def _all_read(chip: str, cores: int, rows: int, same: float, other: float) -> Iterator[Point]:
@@ -271,9 +268,4 @@ def _all_read(chip: str, cores: int, rows: int, same: float, other: float) -> It
         ("all cores read the same, at different places", other, Reach.SHARED, "shared_gbs"),
     ):
         body = Body((Copy(1, 128, 128, reach=reach),))
-        nbytes = 2 * rows * 512 * cores
-        shared, ordered = (nbytes, 0) if reach is Reach.SHARED else (0, nbytes)
-        traffic = Traffic(shared=shared, same_order=ordered, cached=2 * rows * 512)
-        yield Point(
-            chip, name, Work(cores, (Loop(body, rows // 128 * 8),), traffic), us, sets=figure
-        )
+        yield Point(chip, name, Work(cores, (Loop(body, rows // 128 * 8),)), us, sets=figure)

@@ -25,14 +25,15 @@ from pathlib import Path
 
 from autofuse.api import build, read, timed
 from autofuse.base.diagnostics import AutofuseError
-from autofuse.codegen.ir.kernel_ir import Call, For, Stmt, VectorFunction
+from autofuse.codegen.ir.calls import Call, VectorFunction
+from autofuse.codegen.ir.kernel_ir import For, Stmt
 from autofuse.codegen.lower.kernel import lower_templates
 from autofuse.codegen.passes import run_passes
 from autofuse.implgraph.expr.expression import product
+from autofuse.machines.twin.oracle.data import random_inputs
 from autofuse.results import BuildResult
 from autofuse.schedule.cost.cost import NOTE
 from autofuse.targets import TargetSpec, load_chip
-from autofuse.twin.oracle.data import random_inputs
 
 CHIP = "ascend950pr"
 

@@ -6,8 +6,8 @@
     python benchmarks/model/timed_vs_model.py --random 168    so many matrices of random sizes, those that are 10 % off
     python benchmarks/model/timed_vs_model.py --json
 
-Both times are modelled, neither was measured: ``schedule/cost/cost.py`` evaluates a formula for a template and its
-tile, timed mode plays the instructions of a run of the kernel through.
+Both times are modelled, neither was measured: ``schedule/search/breakdown.py`` evaluates a formula for a template and
+its tile, timed mode plays the instructions of a run of the kernel through.
 """
 
 from __future__ import annotations
@@ -28,7 +28,8 @@ from traffic import Case, step
 
 from autofuse.api import BuildResult, build, timed
 from autofuse.schedule.axes.result import ScheduleResult, tiling_keys
-from autofuse.schedule.cost.cost import NOTE, Cost
+from autofuse.schedule.cost.cost import NOTE
+from autofuse.schedule.search.breakdown import Cost
 from autofuse.schedule.search.costs import Costs
 from autofuse.schedule.search.solver import best_tiling
 
@@ -190,7 +191,7 @@ def price(case: Case, built: BuildResult, key: int | None = None) -> Priced:
 
 
 def model(built: BuildResult, key: int) -> tuple[Cost, ...]:
-    """What the formula says of the groups of a tiling key."""
+    """Return the formula's costs of the groups of a tiling key."""
     impls = tiling_keys(tuple(built.schedule))[key]
     first = 0
     for result in built.schedule:
@@ -234,12 +235,12 @@ def table(rows: Sequence[Priced]) -> str:
 
 
 def is_off(row: Priced) -> bool:
-    """Whether the two are more than 10 % from each other."""
+    """Return True if the two models differ by more than 10 %."""
     return abs(math.log(row.ratio)) > math.log(1.1)
 
 
 def summary(rows: Sequence[Priced]) -> str:
-    """How far the two are from each other."""
+    """Return a line on how far the two models differ."""
     off = sorted(abs(math.log(r.ratio)) for r in rows)
     worst = max(rows, key=lambda r: abs(math.log(r.ratio)))
     return (

@@ -54,7 +54,7 @@ class Case:
 
 @dataclass(frozen=True)
 class Traffic:
-    """What one launch moved; bytes.
+    """Bytes that one launch moved.
 
     Attributes:
         templates: of the groups that ran.

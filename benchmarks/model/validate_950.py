@@ -1,16 +1,16 @@
-"""What the vendor published for Ascend 950 beside what the model says for the same form of a function or kernel.
+"""Compare the model with the figures that the vendor published for Ascend 950, for the same form of function or kernel.
 
     python benchmarks/model/validate_950.py            a Markdown table, errors, and what is left out
     python benchmarks/model/validate_950.py --fit      the same with the two assumed figures fitted again
     python benchmarks/model/validate_950.py --json
 
 Rows are in ``published_950.toml``, as steps of the vector unit.  Their cycles are those of ``autofuse run --trace``
-(``autofuse.twin.timed.pricing.on_registers``); a whole kernel is what the cost model says of these steps and of its
-copies (``autofuse.schedule.cost.cost.evaluate``).  Columns:
+(``twin.timed.pricing.on_registers``); a whole kernel takes what the cost model gives for these steps and its
+copies (``autofuse.measure.calibration.written.evaluate``).  Columns:
 
-- ``model``: with loops that begin within a function, operations that wait for the one before, and two of them that
-  begin in a cycle, as the vendor's documents say, by the figures of the same file;
-- ``one at a time``: the same where one begins in a cycle;
+- ``model``: with loops that begin within a function, operations that wait for the one before, and two operations
+  issued per cycle, as the vendor's documents say, by the figures of the same file;
+- ``one at a time``: the same with one operation issued per cycle;
 - ``counts``: one at a time without loops and waits, which is what timed mode knows of generated kernels;
 - ``counts in pairs``: the same with two at a time.
 
@@ -32,18 +32,10 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from autofuse.schedule.cost.cost import (
-    Body,
-    Call,
-    Copy,
-    Loop,
-    Reach,
-    Traffic,
-    Work,
-    evaluate,
-)
+from autofuse.machines.twin.timed.pricing import on_registers
+from autofuse.measure.calibration.written import Body, Loop, Work, evaluate
+from autofuse.schedule.cost.cost import Call, Copy, Reach
 from autofuse.targets import TargetSpec, load_chip
-from autofuse.twin.timed.pricing import on_registers
 
 if sys.version_info >= (3, 11):
     import tomllib
@@ -82,7 +74,7 @@ NOTE = "Simulator and silicon: published by the vendor. Model: nothing was measu
 
 @dataclass(frozen=True, slots=True)
 class Figures:
-    """What timed mode does not know of functions on registers; see ``published_950.toml``."""
+    """Figures of functions on registers that timed mode lacks; see ``published_950.toml``."""
 
     loop: float = 0.0
     add: float = 0.0
@@ -118,7 +110,7 @@ class Piece:
     chains: int
 
     def cycles(self, chip: TargetSpec, f: Figures) -> float:
-        """What the model says."""
+        """Return the modelled cycles."""
         head, moved = on_registers(self.moves.items(), chip)
         if f not in (COUNTS, PAIRS):
             _, both = on_registers({"LoadAlign": 2}.items(), chip)
@@ -134,13 +126,13 @@ class Piece:
 
 @dataclass(frozen=True, slots=True)
 class Copies:
-    """What a kernel has beside the steps of its cores' vector units.
+    """Parts of a kernel besides the steps of its cores' vector units.
 
     Attributes:
         cores: cores that take part.
-        tiles: of a core, each of which is loaded, computed and stored.
+        tiles: of a core; each is loaded, computed and stored.
         load, store: bytes of a tile.
-        rows: of a tile, which may lie apart in GM.
+        rows: of a tile, possibly apart in GM.
         buffers: of each queue.
         once: bytes that each core loads before its tiles, the same for all cores.
         again: bytes that come from L2 with each tile.
@@ -165,16 +157,8 @@ class Copies:
         loads += [Copy(1, 1, self.again, reach=Reach.L2)] if self.again else []
         store = Copy(1, self.rows, self.store // self.rows)
         same = Body((Copy(1, 1, self.once, reach=Reach.SAME_ORDER),)) if self.once else None
-        tiles = self.cores * self.tiles
-        traffic = Traffic(
-            read=tiles * self.load,
-            reread=tiles * self.again,
-            same_order=self.cores * self.once,
-            written=tiles * self.store,
-            cached=tiles * (self.load + self.store),
-        )
         body = Body(tuple(loads), (taken,), (store,), self.buffers)
-        work = Work(self.cores, (Loop(body, self.tiles),), traffic, same)
+        work = Work(self.cores, (Loop(body, self.tiles),), same)
         return evaluate(work, chip).total * chip.clock_mhz
 
 
@@ -273,7 +257,7 @@ def read(path: Path = ROWS) -> tuple[list[Published], list[Left], Figures]:
 
 
 def cycles(row: Published, chip: TargetSpec, figures: Figures) -> float:
-    """What the model says, in the unit of the row."""
+    """Return the modelled time, in the unit of the row."""
     m = chip.model
     found = m.vector_gap * row.gaps + m.scalar_read * row.scalars
     found += sum(piece.cycles(chip, figures) for piece in row.pieces)
@@ -333,7 +317,7 @@ def report(
 
 
 def expressed(rows: Sequence[Published], left: Sequence[Left]) -> tuple[int, int]:
-    """How many of the listed figures there are rows for, and how many there are."""
+    """Return the number of listed figures that have rows, and the number of all."""
     listed = sum(r.listed for r in rows)
     return listed, listed + sum(x.figures for x in left)
 

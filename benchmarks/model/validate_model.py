@@ -1,17 +1,17 @@
-"""How far the cost model is from times that were measured on silicon.
+"""Compare the cost model with times measured on silicon.
 
     python benchmarks/model/validate_model.py                 tables for both chips
     python benchmarks/model/validate_model.py --chip 910b2    one chip
     python benchmarks/model/validate_model.py --json
 
-Fitted are the figures of a chip that no source states (status ``fitted`` in its target file), to the cases of
+The figures of a chip that no source states (status ``fitted`` in its target file) are fitted to the cases of
 ``npu_times.csv`` whose schedule leaves no choice.  The error is the mean of |ln(predicted / measured)|:
 
 - ``in``: fitted and tested on all cases;
 - ``5-fold``: fitted on four fifths, tested on the rest, five times; with the spread over ten divisions into fifths;
 - ``without``: fitted without one op, tested on that op;
 - ``bytes only``: the same for T0 + bytes / rate, with one rate up to the size of L2 and one beyond;
-- ``no vector``: the same for the cost model without what the vector unit does.
+- ``no vector``: the same for the cost model without the vector unit.
 
 The series of the asc-devkit examples is predicted with the figures in the target files.  Needs the folder ``facts`` of
 ../shared (AUTOFUSE_SHARED names another one).  Nothing is measured here.
@@ -40,7 +40,7 @@ from measured_kernels import (
     work_of,
 )
 
-from autofuse.schedule.cost.cost import Work, evaluate
+from autofuse.measure.calibration.written import Work, evaluate
 from autofuse.targets import TargetSpec, load_chip
 
 __all__ = [
@@ -81,7 +81,7 @@ def roofline(target: TargetSpec) -> Model:
 
     def at(values: Values) -> Callable[[Work], float]:
         def time(work: Work) -> float:
-            total = work.traffic.read + work.traffic.written
+            total = work.nbytes
             hot = min(total, target.l2_bytes)
             return values["t0"] + hot / values["hot"] / 1e3 + (total - hot) / values["cold"] / 1e3
 
@@ -231,7 +231,7 @@ def validate(chip: str, cases: Sequence[Case], *, divisions: int = DIVISIONS) ->
 
 
 def without_vector(work: Work) -> Work:
-    """The same loads and stores, without vector calls."""
+    """Return the loads and stores of ``work``, without its vector calls."""
     loops = tuple(replace(x, body=replace(x.body, calls=())) for x in work.loops)
     return replace(work, loops=loops)
 

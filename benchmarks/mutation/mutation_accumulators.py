@@ -11,8 +11,10 @@ from collections.abc import Iterator
 
 from mutation_change import Mutation, calls_of, change_of, count_change, statements
 
-from autofuse.codegen.ir.kernel_ir import Barrier, Call, For, LocalArg, Number, SizeValue, Stmt
-from autofuse.implgraph.expr.expression import ZERO, bounds, const
+from autofuse.codegen.ir.calls import Call, LocalArg, Number, SizeValue
+from autofuse.codegen.ir.kernel_ir import Barrier, For, Stmt
+from autofuse.implgraph.expr.bounds import bounds
+from autofuse.implgraph.expr.expression import ZERO, const
 
 __all__ = ["counts_for_nothing", "sign_of_a_move", "start_is_overwritten", "start_times_zero"]
 
@@ -117,7 +119,7 @@ def _loop_of(m: Mutation, local: str) -> For | None:
 
 def _runs(m: Mutation) -> bool:
     spec, ranges = m.impl.tiling, {s.name: (s.min, s.max) for s in m.impl.symbols}
-    return all(bounds(e, ranges)[0] > 0 for e in (spec.extent, spec.reduce_outer))
+    return all(bounds(e, ranges)[0] > 0 for e in (spec.opened.extent, spec.reduce_outer))
 
 
 def _started(m: Mutation) -> str:

@@ -5,12 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
+from autofuse.codegen.ir.calls import Call, Count
 from autofuse.codegen.ir.kernel_ir import (
     Alloc,
-    Call,
     CopyIn,
     CopyOut,
-    Count,
     For,
     GetBuf,
     IndexRead,
@@ -60,8 +59,8 @@ class Mutation:
 
 def has_one_tile(impl: ImplGraph) -> bool:
     """The tiled axis has a fixed size that the host does not cut."""
-    longest = impl.tiling.longest.as_int()
-    return longest is not None and longest <= impl.tiling.granule
+    longest = impl.tiling.opened.longest.as_int()
+    return longest is not None and longest <= impl.tiling.opened.granule
 
 
 def axis_name(impl: ImplGraph, kind: AxisType) -> str:
@@ -77,11 +76,11 @@ def actual_size(impl: ImplGraph) -> str:
 def tile_lengths(impl: ImplGraph) -> set[int]:
     """Lengths that a tile of an axis of fixed size may have: those that UB holds, where its bytes depend on no more."""
     spec = impl.tiling
-    longest = spec.longest.as_int() or 0
-    lengths = {longest, *range(spec.granule, longest + 1, spec.granule)} - {0}
-    if not set(spec.ub.symbols()) <= {spec.tile_size}:
+    longest = spec.opened.longest.as_int() or 0
+    lengths = {longest, *range(spec.opened.granule, longest + 1, spec.opened.granule)} - {0}
+    if not set(spec.ub.symbols()) <= {spec.opened.symbol}:
         return lengths
-    return {t for t in lengths if spec.ub.evaluate({spec.tile_size: t}) <= spec.ub_limit}
+    return {t for t in lengths if spec.ub.evaluate({spec.opened.symbol: t}) <= spec.ub_limit}
 
 
 def one_turn(impl: ImplGraph) -> bool:

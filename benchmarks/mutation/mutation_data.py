@@ -14,10 +14,10 @@ from autofuse.implgraph.expr.expression import Expr, Func
 from autofuse.implgraph.ir.fusion import FusionGraph
 from autofuse.implgraph.ir.graph import ImplGraph
 from autofuse.implgraph.ops.registry import lookup
+from autofuse.machines.twin.oracle.balanced import balanced_inputs
+from autofuse.machines.twin.oracle.data import divisors, positive_inputs, random_inputs
+from autofuse.machines.twin.oracle.sizes import largest_tensor, shapes_for
 from autofuse.targets import load_target
-from autofuse.twin.oracle.balanced import balanced_inputs
-from autofuse.twin.oracle.data import divisors, positive_inputs, random_inputs
-from autofuse.twin.oracle.sizes import largest_tensor, shapes_for
 
 __all__ = ["inputs_for", "is_large", "sizes_for", "sizes_that_fill", "tiles_for"]
 
@@ -45,7 +45,7 @@ _LONG_ROW = 129
 
 
 def is_large(graph: FusionGraph, symbols: dict[str, int]) -> bool:
-    """Whether the kernel is tried with fewer data and schedules, for the time that it takes."""
+    """Return True if the kernel is tried with less data and fewer schedules, to save time."""
     return largest_tensor(graph, symbols) >= _LARGE
 
 
@@ -109,7 +109,7 @@ def sizes_that_fill(
 
 def tiles_for(impl: ImplGraph, symbols: dict[str, int]) -> list[int]:
     """Some legal tiles; for every buffer, one with which its tensors leave the least room is among them."""
-    name, legal = impl.tiling.tile_size, _many_tiles(impl, symbols)
+    name, legal = impl.tiling.opened.symbol, _many_tiles(impl, symbols)
     full = [
         # The longest of these: a shorter one may be what a function needs no scratch space for.
         min(legal, key=lambda t: (_room(e, {**symbols, name: t}), -t))
@@ -130,8 +130,8 @@ def _rounded(impl: ImplGraph) -> list[Expr]:
 
 
 def _fills(impl: ImplGraph, nbytes: Expr, symbols: dict[str, int]) -> bool:
-    """Whether a tile of more than the shortest length leaves no room; that length may need no scratch space."""
-    name, legal = impl.tiling.tile_size, _many_tiles(impl, symbols)
+    """Return True if a tile longer than the shortest leaves no room; the shortest may need no scratch space."""
+    name, legal = impl.tiling.opened.symbol, _many_tiles(impl, symbols)
     longer = [t for t in legal if t > min(legal)] or legal
     return any(_room(nbytes, {**symbols, name: t}) < 32 for t in longer)
 
@@ -140,9 +140,9 @@ def _many_tiles(impl: ImplGraph, symbols: dict[str, int]) -> list[int]:
     """Legal tiles: all up to the length from which on they leave the same room again, some that are longer."""
     spec = impl.tiling
     some = legal_tiles(impl, symbols, most=8)
-    end = min(max(some, default=0), _PERIOD * spec.granule)
-    all_ = range(spec.granule, end + 1, spec.granule)
-    fit = (t for t in all_ if spec.ub.evaluate({**symbols, spec.tile_size: t}) <= spec.ub_limit)
+    end = min(max(some, default=0), _PERIOD * spec.opened.granule)
+    all_ = range(spec.opened.granule, end + 1, spec.opened.granule)
+    fit = (t for t in all_ if spec.ub.evaluate({**symbols, spec.opened.symbol: t}) <= spec.ub_limit)
     return list(dict.fromkeys((*fit, *some)))
 
 
@@ -165,7 +165,7 @@ def _before_rounding(e: Expr, values: dict[str, int]) -> Fraction:
 
 
 def _reaches(extent: Expr, sizes: Sequence[dict[str, int]]) -> bool:
-    """Whether an axis is long with one of the sizes, or has a length that no size changes."""
+    """Return True if an axis is long with one of the sizes, or has a constant length."""
     return extent.is_const or any(extent.evaluate(s) >= _LONG for s in sizes)
 
 

@@ -18,10 +18,10 @@ from mutation_registers import REGISTERS, register_mutants, with_own_names
 from autofuse import api
 from autofuse.base.diagnostics import AutofuseError
 from autofuse.codegen.backends.ascendc.emit_cpp import callee, emit_function
+from autofuse.codegen.ir.calls import Call, LocalArg, Number
 from autofuse.codegen.ir.kernel_ir import (
     Alloc,
     Barrier,
-    Call,
     Comment,
     CopyIn,
     CopyOut,
@@ -33,8 +33,6 @@ from autofuse.codegen.ir.kernel_ir import (
     IndexRead,
     InitBuffer,
     KernelFn,
-    LocalArg,
-    Number,
     ScalarRead,
     Stmt,
     Sync,
@@ -44,9 +42,9 @@ from autofuse.codegen.lower.names import parameter_names
 from autofuse.codegen.passes import run_passes
 from autofuse.implgraph.expr.expression import FloorDiv
 from autofuse.implgraph.ir.graph import ImplGraph
+from autofuse.machines.twin.run.compile import compile_kernel
 from autofuse.schedule.axes.result import ScheduleResult, tiling_keys
 from autofuse.targets import TargetSpec
-from autofuse.twin.run.compile import compile_kernel
 
 __all__ = [
     "ACCUMULATION",
@@ -197,7 +195,7 @@ def _smaller(fn: KernelFn, impl: ImplGraph, target: TargetSpec) -> Iterator[tupl
 
 
 def _held(body: tuple[Stmt, ...]) -> Iterator[Alloc | GetBuf]:
-    """Where tensors and scratch space come from."""
+    """Yield the statements that provide tensors and scratch space."""
     for s in body:
         if isinstance(s, For):
             yield from _held(s.body)
@@ -248,7 +246,7 @@ def _reductions(body: tuple[Stmt, ...]) -> Iterator[tuple[str, str, tuple[Stmt, 
 
 
 def _carried(c: Call) -> tuple[str, ...]:
-    """What a running sum takes from tile to tile."""
+    """Return the tensors that a running sum carries from tile to tile."""
     return (
         tuple(x for x in c.reads if x in c.writes) if callee(c).startswith("autofuse::Scan") else ()
     )

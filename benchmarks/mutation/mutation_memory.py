@@ -19,13 +19,12 @@ from mutation_change import (
 )
 
 from autofuse.codegen.backends.ascendc.emit_cpp import callee
+from autofuse.codegen.ir.calls import Call, Count, LocalArg
 from autofuse.codegen.ir.kernel_ir import (
     Alias,
     Alloc,
-    Call,
     CopyIn,
     CopyOut,
-    Count,
     EnQue,
     For,
     Free,
@@ -33,7 +32,6 @@ from autofuse.codegen.ir.kernel_ir import (
     InitBuffer,
     KernelFn,
     Let,
-    LocalArg,
     QueueDecl,
     Stmt,
 )
@@ -46,7 +44,7 @@ from autofuse.codegen.verification.ranges import (
     copies_fit_their_buffers,
 )
 from autofuse.implgraph.expr.expression import ONE, ZERO, Expr, const, sym
-from autofuse.implgraph.ir.graph import AxisType, ImplGraph, Position
+from autofuse.implgraph.ir.graph import AxisType, ImplGraph, Position, TilingSpec
 from autofuse.targets import TargetSpec
 
 __all__ = [
@@ -160,7 +158,7 @@ def _less_scratch(m: Mutation, functions: tuple[str, ...]) -> list[tuple[int, in
     here = {s.local for s in statements(m.fn.body) if isinstance(s, GetBuf) and s.buf == old.name}
     used = {x for c in calls_of(m.fn.body) for x in (*c.writes, *c.reads)} & here
     others = used - {c.writes[1] for c in calls}
-    if not _are_elements(m, others) or not m.impl.tiling.longest.is_const:
+    if not _are_elements(m, others) or not m.impl.tiling.opened.longest.is_const:
         return None
     out = []
     for t in tile_lengths(m.impl):
@@ -184,7 +182,7 @@ def _are_elements(m: Mutation, tensors: set[str]) -> bool:
 def _value_of_tile(m: Mutation, e: Expr, tile: int) -> int | None:
     """An expression of the mutant for tiles of this length, with what its variables stand for."""
     lets = {s.name: s.value for s in m.mutant.body if isinstance(s, Let)}
-    sizes = {m.impl.tiling.tile_size: const(tile), actual_size(m.impl): const(tile)}
+    sizes = {m.impl.tiling.opened.symbol: const(tile), actual_size(m.impl): const(tile)}
     for _ in range(len(lets) + 1):
         names = [n for n in e.symbols() if n in sizes or n in lets]
         if not names:
@@ -264,7 +262,7 @@ def _reduction_fits(m: Mutation, call: Call) -> bool:
     room = {s.name: s.nbytes for s in statements(m.fn.body) if isinstance(s, InitBuffer)}
     dtype = dtypes_of(m)[call.writes[0]]
     result, source, scratch = (a.local for a in call.args if isinstance(a, LocalArg))
-    lengths = tile_lengths(m.impl) if m.impl.tiling.longest.is_const else set()
+    lengths = tile_lengths(m.impl) if m.impl.tiling.opened.longest.is_const else set()
     for t in lengths:
         counts = [_value_of_tile(m, a.value, t) for a in call.args if isinstance(a, Count)]
         have = [_value_of_tile(m, room[places[x]], t) for x in (result, source, scratch)]
@@ -284,10 +282,10 @@ def _reduction_fits(m: Mutation, call: Call) -> bool:
 def _end_in_their_last_block(m: Mutation, tensors: tuple[str, ...], count: Expr) -> bool:
     """All are one tile of fixed length, or one element, and have room for another one in their last 32 bytes."""
     spec = m.impl.tiling
-    extent, longest = spec.extent.as_int(), spec.longest.as_int()
+    extent, longest = spec.opened.extent.as_int(), spec.opened.longest.as_int()
     tile: dict[str, int] = {}
     if extent is not None and longest is not None and has_one_tile(m.impl):
-        tile = {actual_size(m.impl): extent, spec.tile_size: longest}
+        tile = {actual_size(m.impl): extent, spec.opened.symbol: longest}
     n = count.substitute(tile).as_int()
     if n is None:
         return False
@@ -320,17 +318,21 @@ def has_room(fn: KernelFn, impl: ImplGraph, target: TargetSpec) -> bool:
     the room of that tile, for all up to its length.
     """
     found = _does_not_fit(fn, impl, target)
-    if not found or any(f.refuted for f in found) or not impl.tiling.longest.is_const:
+    if not found or any(f.refuted for f in found) or not impl.tiling.opened.longest.is_const:
         return not found
     lengths = sorted(tile_lengths(impl))
     return 0 < len(lengths) <= _FEW and not any(
         _does_not_fit(
             _with_room_of(fn, impl, t),
-            replace(impl, tiling=replace(impl.tiling, tile_max=const(t))),
+            replace(impl, tiling=_no_longer_than(impl.tiling, t)),
             target,
         )
         for t in lengths
     )
+
+
+def _no_longer_than(spec: TilingSpec, tile: int) -> TilingSpec:
+    return replace(spec, lengths=(replace(spec.opened, most=const(tile)),))
 
 
 def _does_not_fit(fn: KernelFn, impl: ImplGraph, target: TargetSpec) -> list[Finding]:
@@ -341,7 +343,7 @@ def _does_not_fit(fn: KernelFn, impl: ImplGraph, target: TargetSpec) -> list[Fin
 def _with_room_of(fn: KernelFn, impl: ImplGraph, tile: int) -> KernelFn:
     """The function with the buffers of tiles of one length."""
     lets = {s.name: s.value for s in fn.body if isinstance(s, Let)}
-    name = impl.tiling.tile_size
+    name = impl.tiling.opened.symbol
     body = tuple(
         replace(s, nbytes=s.nbytes.substitute(lets).substitute({name: const(tile)}))
         if isinstance(s, InitBuffer)
@@ -374,7 +376,7 @@ def between_rows(m: Mutation) -> bool:
         return False
     rows = [const(sizes[first] or 0)]
     if first == m.impl.tile(AxisType.TILE_IN).id:
-        rows = [sym(actual_size(m.impl)), sym(m.impl.tiling.tile_size)]
+        rows = [sym(actual_size(m.impl)), sym(m.impl.tiling.opened.symbol)]
     return before * lost in [n * pitch for n in rows]
 
 

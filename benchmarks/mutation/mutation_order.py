@@ -19,14 +19,13 @@ from mutation_change import (
 )
 
 from autofuse.codegen.backends.ascendc.emit_cpp import callee
+from autofuse.codegen.ir.calls import Call, Count
 from autofuse.codegen.ir.kernel_ir import (
     Alloc,
     Barrier,
-    Call,
     Comment,
     CopyIn,
     CopyOut,
-    Count,
     DeQue,
     EnQue,
     For,
@@ -216,8 +215,8 @@ def _fits_whole(m: Mutation, s: Call) -> bool:
     """No 16 rows of 32 bytes that are transposed go beyond the result, however long the tile is."""
     block = 32 // dtypes_of(m)[s.writes[0]].itemsize
     _, _, cols, _, pitch = (a.value for a in s.args if isinstance(a, Count))
-    lengths = tile_lengths(m.impl) if m.impl.tiling.longest.is_const else set()
-    pitches = [pitch.substitute({m.impl.tiling.tile_size: const(t)}).as_int() for t in lengths]
+    lengths = tile_lengths(m.impl) if m.impl.tiling.opened.longest.is_const else set()
+    pitches = [pitch.substitute({m.impl.tiling.opened.symbol: const(t)}).as_int() for t in lengths]
     whole = cols.as_int()
     if whole is None or whole % block or not pitches:
         return False
@@ -226,10 +225,10 @@ def _fits_whole(m: Mutation, s: Call) -> bool:
 
 def _most(impl: ImplGraph, e: Expr) -> int | None:
     """The largest value for any legal tile, of an axis of fixed size."""
-    lengths = tile_lengths(impl) if impl.tiling.longest.is_const else set()
+    lengths = tile_lengths(impl) if impl.tiling.opened.longest.is_const else set()
     found = []
     for t in lengths:
-        sizes = {impl.tiling.tile_size: t, actual_size(impl): t}
+        sizes = {impl.tiling.opened.symbol: t, actual_size(impl): t}
         sizes |= {f"{a.name}_actual_size": a.size.as_int() or 0 for _, a in impl.cut_axes()}
         found.append(e.substitute(sizes).as_int())
     return None if not found or None in found else max(n for n in found if n is not None)

@@ -13,19 +13,17 @@ from typing import Any, TypeAlias
 from mutation_change import Mutation, change_of
 from row_graphs import layer_norm, node, rms_norm, shifted_softmax, softmax, weighed_layer_norm
 
-from autofuse.codegen.ir.kernel_ir import (
+from autofuse.codegen.ir.calls import (
     Call,
-    For,
-    KernelFn,
     LocalArg,
     RowLanes,
     RowLoop,
     RowRegister,
     Rows,
     RowStep,
-    Stmt,
     VectorFunction,
 )
+from autofuse.codegen.ir.kernel_ir import For, KernelFn, Stmt
 from autofuse.codegen.passes.row_calls import reduction_of, row_operation
 from autofuse.implgraph.expr.expression import const
 
@@ -64,7 +62,7 @@ def register_mutants(fn: KernelFn) -> Iterator[tuple[str, str, KernelFn]]:
 
 
 def with_own_names(fn: KernelFn, suffix: str) -> KernelFn:
-    """The same with other names of its functions on registers, as several templates in one file need."""
+    """Return the template with its functions on registers renamed, as several templates in one file need."""
     return replace(fn, body=_renamed(fn.body, suffix))
 
 
@@ -309,7 +307,7 @@ def same_values(m: Mutation) -> bool:
 
 
 def _stored(f: VectorFunction) -> dict[str, object] | None:
-    """What a function on elements stores; None: something that it does not have."""
+    """Return the expressions that a function on elements stores; None if it reads an undefined value."""
     held: dict[str, object] = {x: ("load", x) for x in f.loads}
     for s in f.calls:
         if not all(x in held for x in s.reads):
@@ -324,7 +322,7 @@ def _in_order(name: str, of: list[object]) -> tuple[object, ...]:
 
 
 class _Trace:
-    """What the steps for a row store, by what each value is made of."""
+    """Trace of the steps for a row: the stored values, each by what it is made of."""
 
     def __init__(self, f: VectorFunction, rows: Rows) -> None:
         self.f, self.rows = f, rows
@@ -337,7 +335,7 @@ class _Trace:
         self.done: list[object] = []
 
     def whole(self) -> bool:
-        """Follows all steps; whether each of them has what it takes."""
+        """Follow all steps; return True if each of them has its operands."""
         for s in self.rows.steps:
             loop = s if isinstance(s, RowLoop) else RowLoop(1, 0, (s,))
             for i in range(loop.times):

@@ -50,14 +50,12 @@ from mutation_order import (
 from mutation_registers import REGISTERS, same_values
 
 from autofuse.codegen.backends.ascendc.emit_cpp import callee
+from autofuse.codegen.ir.calls import Call, Count, EnumArg
 from autofuse.codegen.ir.kernel_ir import (
     Alloc,
-    Call,
     CopyIn,
     CopyOut,
-    Count,
     DmaDims,
-    EnumArg,
     For,
     GetBuf,
     KernelFn,
@@ -127,7 +125,7 @@ def _step_of_one_table(m: Mutation) -> bool:
         return False
     entries = PICK_BYTES // 4
     words = max(dtypes_of(m)[old.writes[0]].itemsize // 4, 1)
-    lengths = tile_lengths(m.impl) if m.impl.tiling.longest.is_const else set()
+    lengths = tile_lengths(m.impl) if m.impl.tiling.opened.longest.is_const else set()
     most = [_elements_of_tile(m, count, t) for t in lengths]
     return bool(most) and all(n is not None and n * words <= entries for n in most)
 
@@ -154,8 +152,8 @@ def _pitch_of_one_row(m: Mutation) -> bool:
         return False
     if counts[0] == ONE and after == counts[2] + 32:
         return True
-    lengths = tile_lengths(m.impl) if m.impl.tiling.longest.is_const else set()
-    places = (after.substitute({m.impl.tiling.tile_size: const(t)}).as_int() for t in lengths)
+    lengths = tile_lengths(m.impl) if m.impl.tiling.opened.longest.is_const else set()
+    places = (after.substitute({m.impl.tiling.opened.symbol: const(t)}).as_int() for t in lengths)
     far = all(p is not None and p >= 0 for p in places)
     return counts[0] == ONE and bool(lengths) and far
 
@@ -168,12 +166,12 @@ def _no_short_tile(m: Mutation) -> bool:
     divide the axis and the length becomes that of a tile.
     """
     old, new = change_of(m)
-    extent = m.impl.tiling.extent.as_int()
+    extent = m.impl.tiling.opened.extent.as_int()
     if not isinstance(old, Let) or not isinstance(new, Let) or extent is None:
         return False
     if old.name != actual_size(m.impl):
         return False
-    if str(new.value) == m.impl.tiling.tile_size:
+    if str(new.value) == m.impl.tiling.opened.symbol:
         return all(extent % t == 0 for t in tile_lengths(m.impl))
     return has_one_tile(m.impl)
 
@@ -188,7 +186,7 @@ def _no_short_share(m: Mutation) -> bool:
     """
     old, new = change_of(m)
     spec = m.impl.tiling
-    extent, outer = spec.extent.as_int(), spec.outer.as_int()
+    extent, outer = spec.opened.extent.as_int(), spec.outer.as_int()
     if not isinstance(old, Let) or not isinstance(new, Let) or outer is None:
         return False
     if old.name != f"{axis_name(m.impl, AxisType.BLOCK_IN)}_loop_size":
@@ -197,7 +195,7 @@ def _no_short_share(m: Mutation) -> bool:
         # Tiles of an axis that is reduced belong to one core, however long it is.
         return spec.reduce_tiles and outer == 1 and str(new.value) != spec.block_size
     counts = {
-        t: spec.tiles.substitute({spec.tile_size: const(t)}).as_int() or 0
+        t: spec.tiles.substitute({spec.opened.symbol: const(t)}).as_int() or 0
         for t in tile_lengths(m.impl)
     }
     if str(new.value) != spec.block_size:

@@ -46,13 +46,13 @@ from autofuse.implgraph.expr.expression import const
 from autofuse.implgraph.ir.fusion import FusionGraph
 from autofuse.implgraph.ir.graph import ImplGraph
 from autofuse.implgraph.ops.registry import lookup
+from autofuse.machines.twin.oracle.compare import compare
+from autofuse.machines.twin.oracle.oracle import evaluate
+from autofuse.machines.twin.run.kernel import TwinKernel
+from autofuse.machines.twin.run.native import Finding, KernelLibrary, Region, StatusError, Tiling
+from autofuse.machines.twin.run.worker import WorkerPool
 from autofuse.schedule.axes.result import tiling_keys
 from autofuse.targets import Architecture
-from autofuse.twin.oracle.compare import compare
-from autofuse.twin.oracle.oracle import evaluate
-from autofuse.twin.run.kernel import TwinKernel
-from autofuse.twin.run.native import Finding, KernelLibrary, Region, StatusError, Tiling
-from autofuse.twin.run.worker import WorkerPool
 
 HERE = Path(__file__).resolve().parent
 ROOT = HERE.parents[1]
@@ -93,7 +93,7 @@ _LIMIT_S = 600.0
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """What became of a mutant.
+    """Outcome of a mutant.
 
     ``state``: killed, equivalent, survived, rejected (it does not compile), unreached (no tiling that was tried takes
     the template), or refuted (of a function on registers: by the static verifier alone).  ``rule`` says why it is
@@ -235,10 +235,10 @@ def variants_of(built: api.BuildResult, sizes: Sequence[dict[str, int]]) -> list
                 block_dim = 1
                 for impl, legal in zip(choice, tiles, strict=True):
                     spec, tile = impl.tiling, legal[n % len(legal)]
-                    count = spec.tiles.evaluate({**symbols, spec.tile_size: tile})
+                    count = spec.tiles.evaluate({**symbols, spec.opened.symbol: tile})
                     per_core = _per_core(count, n, n // len(legal))
                     block_dim = max(block_dim, -(-count // per_core))
-                    values |= {spec.tile_size: tile, spec.block_size: per_core}
+                    values |= {spec.opened.symbol: tile, spec.block_size: per_core}
                 places = {str(8 * fields.index(k) - 8): v for k, v in values.items()}
                 if (key, 0, block_dim, places) not in found:
                     found.append((key, 0, block_dim, places))
@@ -269,7 +269,7 @@ def rows_of(
         AutofuseError: the kernel itself fails.
     """
     impls = impls_of(built)
-    extents = (i.tiling.extent for i in impls)
+    extents = (i.tiling.opened.extent for i in impls)
     bindings = sizes_for(built.graph, extents, sizes, MAX_ELEMENTS)
     bindings += sizes_that_fill(built.graph, impls, bindings, MAX_ELEMENTS)
     parts = (built.graph, bindings, variants_of(built, bindings))
@@ -333,9 +333,9 @@ def cores_of_others(built: api.BuildResult, impl: ImplGraph) -> int | None:
     for other in (i for r in built.schedule for g in r.groups for i in g.impls):
         if other.result == impl.result and other.group != impl.group:
             spec = other.tiling
-            longest = spec.longest.as_int()
-            shortest = const(max(min(spec.granule, longest or 0), 1))
-            tiles = spec.tiles.substitute({spec.tile_size: shortest}).as_int()
+            longest = spec.opened.longest.as_int()
+            shortest = const(max(min(spec.opened.granule, longest or 0), 1))
+            tiles = spec.tiles.substitute({spec.opened.symbol: shortest}).as_int()
             if longest is None or tiles is None:
                 return None
             counts.append(tiles)
@@ -385,7 +385,7 @@ def choose(folder: Path, count: int, seed: int) -> list[FusionGraph]:
 
 
 def _various_first(keys: list[tuple[str, ...]]) -> list[tuple[str, ...]]:
-    """The same, those first that have what none before them has."""
+    """Return the keys in an order in which each adds the most entries that none before it has."""
     out: list[tuple[str, ...]] = []
     seen: set[str] = set()
     rest = list(keys)
@@ -398,7 +398,7 @@ def _various_first(keys: list[tuple[str, ...]]) -> list[tuple[str, ...]]:
 
 
 def _reduced(graph: FusionGraph) -> tuple[str, ...]:
-    """Which axes the reductions of a graph keep and reduce, such as ``ReduceSum RAR``."""
+    """Return the axes that the reductions of a graph keep and reduce, such as ``ReduceSum RAR``."""
     found = set()
     for n in graph.nodes:
         if lookup(n.op).compute_type == "reduce" and isinstance(n.inputs[0], str):

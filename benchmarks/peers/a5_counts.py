@@ -1,7 +1,7 @@
-"""What kernels do with registers and UB, read off the text that ``bishengir-compile-a5`` prints of them.
+"""Count the uses of registers and UB in the text that ``bishengir-compile-a5`` prints of kernels.
 
 The text is that after ``ave-process-membar``, the last pass on operations on registers (``ave.hir``).  Its functions
-are gone through as they would run, with all loops; of their values only integers are known, which bound the loops.
+are walked as they would run, with all loops; only integer values are known, which bound the loops.
 """
 
 from __future__ import annotations
@@ -47,14 +47,14 @@ class TextError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Accesses:
-    """What a kernel executes, over all cores.
+    """Counts of what a kernel executes, over all cores.
 
     Attributes:
-        functions: on registers, of the text.
-        loads: registers that are loaded from UB; a number that goes to all lanes is one.
-        stores: registers that are stored to UB.
+        functions: functions on registers in the text.
+        loads: registers loaded from UB; a number broadcast to all lanes is one.
+        stores: registers stored to UB.
         operations: on registers.
-        masks: that are made.
+        masks: masks made.
         others: vector calls on UB that are not counted, by name.
     """
 
@@ -67,11 +67,11 @@ class Accesses:
 
     @property
     def accesses(self) -> float:
-        """To UB."""
+        """Accesses to UB."""
         return self.loads + self.stores
 
     def per(self, registers: float) -> Accesses:
-        """For one of so many registers."""
+        """Return the counts per register, for ``registers`` of them."""
         found = (self.loads, self.stores, self.operations, self.masks)
         return Accesses(self.functions, *(x / registers for x in found), self.others)
 
@@ -86,7 +86,7 @@ class _Function:
 
 
 def a5_counts(text: str) -> Accesses:
-    """What the kernels of a text do.
+    """Count what the kernels of a text execute.
 
     Raises:
         TextError: it has no kernel, or bounds that do not follow from it.

@@ -36,11 +36,11 @@ from peer_graphs import linalg
 from traffic import Step, step
 
 from autofuse import api
-from autofuse.twin.oracle.data import random_inputs
-from autofuse.twin.run.compile import compile_kernel
-from autofuse.twin.run.kernel import TwinKernel
-from autofuse.twin.run.record import ISSUE, CoreRecord
-from autofuse.twin.timed.clocks import Kind, Pipe
+from autofuse.machines.twin.oracle.data import random_inputs
+from autofuse.machines.twin.run.compile import compile_kernel
+from autofuse.machines.twin.run.kernel import TwinKernel
+from autofuse.machines.twin.run.record import ISSUE, CoreRecord
+from autofuse.machines.twin.timed.clocks import Kind, Pipe
 
 CHIP = "ascend950pr"
 LIMIT_S = 300
@@ -414,7 +414,7 @@ def _gradient() -> list[Step]:
 
 # counting -----------------------------------------------------------------------------------------
 def ours(graph: Graph, target: str = CHIP) -> Accesses:
-    """What the kernel of autofuse executes.
+    """Return the counts of autofuse's kernel.
 
     Raises:
         AutofuseError: it cannot be built, or the twin objects.
@@ -468,7 +468,7 @@ def _executed(record: CoreRecord) -> tuple[list[float], int, set[str]]:
 
 
 def theirs(graph: Graph, program: Path, folder: Path) -> tuple[Accesses | None, str, str]:
-    """What the vendor's kernel would, the mode of least accesses, and why there is none."""
+    """Return the counts of the vendor's kernel, its mode with the fewest accesses, and the reason if it has none."""
     source = folder / "graph.mlir"
     source.write_text(linalg(graph.document(), "HOST"), encoding="utf-8")
     stand_in = folder / "bin" / "hivmc-a5"
@@ -534,7 +534,7 @@ def _cells(a: Accesses) -> str:
 
 
 def summary(found: Sequence[Row]) -> str:
-    """How often who needs fewer accesses."""
+    """Return how often either side has fewer accesses, in words."""
     both = [(r.name, r.theirs.accesses / r.ours.accesses) for r in found if r.theirs]
     fewer = [f"{name} ({ratio:.2f})" for name, ratio in both if ratio < 0.995]
     more = sum(ratio > 1.005 for _, ratio in both)

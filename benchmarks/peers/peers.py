@@ -1,19 +1,19 @@
-"""How long autofuse and its peers take from a parsed graph to generated text, on the same graphs.
+"""Time autofuse and its peers from a parsed graph to generated text, on the same graphs.
 
     python benchmarks/peers/peers.py                                     autofuse alone; how to install the peers
     python benchmarks/peers/peers.py --torch-python T --bishengir B      beside PyTorch Inductor and bishengir-compile
     python benchmarks/peers/peers.py --case softmax --repeat 5 --json    graphs with this in their name
 
-The peers are no dependencies of autofuse.  Install them where the project is not:
+The peers are no dependencies of autofuse.  Install them outside the project:
 
     python -m venv T && T/bin/pip install torch==2.13.0            then --torch-python T/bin/python
     pip install --target B ascendnpu-ir                            then --bishengir B/ascendnpuir/bin/bishengir-compile
 
-Every generator and graph has processes of its own, and one runs at a time.  autofuse and Inductor are timed inside of
-theirs: the first time, and then the times of repetitions in the same process.  ``bishengir-compile`` is a program that
-compiles one file, so whole processes of it are timed, and whole processes of ``autofuse build`` beside them.  It ends
-where it would call ``hivmc``, which is part of CANN and not of the wheel: a program of this name that does nothing
-stands in for it.
+Every generator and graph has processes of its own, and one runs at a time.  autofuse and Inductor are timed inside
+theirs: the first run, and then repetitions in the same process.  ``bishengir-compile`` is a program that compiles one
+file, so whole processes of it are timed, and whole processes of ``autofuse build`` for comparison.  It ends where it
+would call ``hivmc``, which is part of CANN and not of the wheel: a program of this name that does nothing stands in
+for it.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""How long autofuse takes from a parsed graph to the text of all files.
+"""Time autofuse from a parsed graph to the text of all files.
 
     python benchmarks/speed/generate.py                     examples/ and, if there, ../shared/corpus/akg
     python benchmarks/speed/generate.py graphs/ --repeat 5  other graphs
@@ -8,9 +8,9 @@
     python benchmarks/speed/generate.py --collect-rarely    with garbage collected as the commands of autofuse do
 
 Each graph is read once and built a few times, in whole passes over all graphs, so that no build finds
-what it has just made; the median of a graph is what counts. Times are processor time, which leaves out
-when other processes had the core; those of the stages are by the wall clock. A graph whose operators
-autofuse does not know is counted, not measured.
+what it has just made; the median of a graph counts. Times are processor time, which excludes the time
+of other processes; those of the stages are wall time. A graph whose operators autofuse does not know
+is counted, not measured.
 
 Builds run as in a program that imports autofuse: Python collects garbage as it does by default, among the graphs that
 this script holds as well.  Commands of autofuse do so more rarely; ``--collect-rarely`` measures that.
@@ -161,7 +161,7 @@ def _row(
 
 
 def _compile_ms(graph: FusionGraph, args: argparse.Namespace) -> float:
-    from autofuse.twin.run.compile import compile_kernel
+    from autofuse.machines.twin.run.compile import compile_kernel
 
     files = build(graph, target=args.target).files
     before = _children()

@@ -19,7 +19,7 @@ from typing import Any
 sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "tests" / "support"))
 
 from op_steps import OPS, add_op
-from storm_strategies import Maker
+from storm_maker import Maker
 
 from autofuse.api import build, read
 from autofuse.base.collecting import collect_rarely

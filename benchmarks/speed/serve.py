@@ -37,10 +37,10 @@ from serve_graphs import text
 import autofuse
 from autofuse.base.ending import end_cleanly
 from autofuse.base.knobs import CACHE_DIR
+from autofuse.machines.twin.oracle.compare import compare
+from autofuse.machines.twin.oracle.data import random_inputs
+from autofuse.machines.twin.oracle.oracle import evaluate
 from autofuse.report.build_summary import typical_sizes
-from autofuse.twin.oracle.compare import compare
-from autofuse.twin.oracle.data import random_inputs
-from autofuse.twin.oracle.oracle import evaluate
 
 #: Growth of the process from the second row to the last that is no leak: what an allocator keeps for itself.
 _SLACK_MB = 24.0
@@ -50,12 +50,12 @@ _SAMPLE = 12
 
 @dataclass(frozen=True)
 class Mark:
-    """What the process holds when so many compiles are done, and no thread does anything.
+    """Resources of the process after a number of compiles, while all threads are idle.
 
     Attributes:
         compiles: so far.
         seconds: since the last mark, of the clock.
-        cpu_seconds: of all threads, and of the compilers that they called.
+        cpu_seconds: of all threads, and of the compilers they called.
         rss_mb: resident memory in MiB.
         blocks: of memory that Python holds.
         libraries: kernels that are mapped.
@@ -75,7 +75,7 @@ class Mark:
 
 @dataclass
 class Outcome:
-    """What the threads saw; ``lock`` guards the rest."""
+    """Observations of the threads; ``lock`` guards the other fields."""
 
     answers: dict[tuple[int, str], str] = field(default_factory=dict)
     errors: list[str] = field(default_factory=list)
@@ -85,7 +85,7 @@ class Outcome:
     lock: threading.Lock = field(default_factory=threading.Lock)
 
     def answer(self, number: int, kind: str, digest: str) -> None:
-        """Note the digest of files or of results, and whether it is the one that there was before."""
+        """Note the digest of files or of results, and a difference from the one before."""
         with self.lock:
             if self.answers.setdefault((number, kind), digest) != digest:
                 self.differing.append(f"{kind} of graph {number}")
@@ -247,7 +247,7 @@ def _report(found: Outcome, marks: Sequence[Mark], threads: int, compiles: int) 
 
 
 def _grown(marks: Sequence[Mark]) -> list[str]:
-    """What grew from the second mark on; the first ones fill the caches."""
+    """Return the resources that grew from the second mark on; the first ones fill the caches."""
     if len(marks) < 3:
         return []
     early, late = marks[1], marks[-1]

@@ -155,5 +155,5 @@ def document(number: int) -> Document:
 
 
 def text(number: int) -> str:
-    """The same as the text of a graph file."""
+    """Return the graph of a number as the text of a graph file."""
     return json.dumps(document(number))

@@ -1,10 +1,10 @@
-"""What a call of a kernel costs from Python: tiling and launch of a tiny tensor on the twin, and what lies around it.
+"""Measure a kernel call from Python: tiling and launch of a tiny tensor on the twin, and the code around them.
 
     python benchmarks/speed/torch_overhead.py
     python benchmarks/speed/torch_overhead.py --elements 4096 --calls 2000 --json
 
-Times are processor time of the calling thread, measured; the least of several rounds and the median.  Nothing in them
-is a model, and nothing says how long the kernel takes on a chip.
+Times are measured processor time of the calling thread: minimum and median of several rounds.  They are not modelled
+and say nothing about the time of the kernel on a chip.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from typing import Any
 
 import torch
 
-from autofuse.torch.region import PointerRegion
+from autofuse.clients.torch.region import PointerRegion
 
 
 def per_call(call: Callable[[], Any], calls: int, rounds: int) -> dict[str, float]:
@@ -41,7 +41,7 @@ def region_of(
     function: Callable[..., Any], *inputs: torch.Tensor, **how: Any
 ) -> tuple[PointerRegion, Any]:
     """The only region that a function becomes, and the compiled function."""
-    import autofuse.torch.compiler as compiler
+    import autofuse.clients.torch.compiler as compiler
 
     found: list[PointerRegion] = []
 

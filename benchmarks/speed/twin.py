@@ -1,15 +1,14 @@
-"""How fast the CPU twin runs kernels: fast mode against single-threaded NumPy, checked mode against fast mode.
+"""Time kernels on the CPU twin: fast mode against single-threaded NumPy, checked mode against fast mode.
 
     python benchmarks/speed/twin.py                  2^22 elements, 21 rounds
     python benchmarks/speed/twin.py --log2 20 --json
 
-One thread on both sides, reported as ratios: what counts is not this machine. A round is NumPy, the kernel in fast mode
-and, in every third round, the kernel in checked mode, one after the other, so that what a busy machine does to caches
-and memory meets all of them. Times are processor time of the thread, which leaves out when other processes had the
-core; ratios of the time on the wall are given as well. Two times are taken of a kernel: `launch` is what the twin does,
-`call` has the making and filling of the outputs and all of Python around it too. NumPy's time is that of the same
-expression with its usual temporaries. Every result is compared with NumPy's, and checked mode's with fast mode's, bit
-by bit.
+One thread on both sides, reported as ratios, which depend little on this machine. A round is NumPy, the kernel in fast
+mode and, in every third round, the kernel in checked mode, one after the other, so that a busy machine affects the
+caches and memory of all of them. Times are processor time of the thread, which excludes the time of other processes;
+ratios of wall time are given as well. Two times are taken of a kernel: `launch` is the twin alone, `call` includes
+making and filling the outputs and all of Python around it. NumPy's time is that of the same expression with its usual
+temporaries. Every result is compared with NumPy's, and checked mode's with fast mode's, bit by bit.
 """
 
 from __future__ import annotations

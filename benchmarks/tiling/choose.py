@@ -1,14 +1,14 @@
-"""How close the tiling solver comes to the best tiling of all, by its own model.
+"""Compare the tiling solver's choice with the best tiling of all, by its own model.
 
     python benchmarks/tiling/choose.py [--points 10000] [--seed 1] [--targets ascend910b2,ascend910b4] [--json]
 
 A point is a graph of ``choose_graphs.py``, random sizes and a chip.  For every point the solver chooses template,
 tile, tiles per core and cores as the generated host code does (a test compares the two), and ``exhaustive.py``
-evaluates every legal choice.  Printed is the modelled time of the choice over that of the best one, with what every
-kernel takes to start and without it: median, p90, p99 and worst.  Times are those of the model; nothing is measured.
+evaluates every legal choice.  The output is the modelled time of the choice over that of the best, with and without
+the start of a kernel: median, p90, p99 and worst.  Times are those of the model; nothing is measured.
 
 Both follow the rule that a template which loads rows again has to be a quarter better than one that does not
-(``schedule.search.solver.comparable``), so costs are compared as it counts them.  What the rule costs by the model
+(``schedule.search.solver.comparable``), so costs are compared as it counts them.  The cost of the rule by the model
 alone is printed too: the time of the best choice that follows it over that of the best of all.
 """
 
@@ -27,11 +27,11 @@ from exhaustive import best_of_all
 from autofuse import api
 from autofuse.implgraph.expr.expression import ExprError
 from autofuse.implgraph.ir.graph import ImplGraph
-from autofuse.schedule.search.cost_form import CostForm, cost_form
+from autofuse.schedule.search.bound import BoundForm, Chip, Tiled, bind, chip_figures, search
+from autofuse.schedule.search.cost_form import cost_form
 from autofuse.schedule.search.costs import Costs
+from autofuse.schedule.search.form import CostForm
 from autofuse.schedule.search.solver import comparable
-from autofuse.schedule.search.tile_cost import BoundForm, ChipTable, Tiled, bind, chip_table
-from autofuse.schedule.search.tile_search import search
 from autofuse.targets import TargetSpec, load_target
 
 __all__ = ["Kernel", "Point", "kernels", "points", "quantile"]
@@ -45,7 +45,7 @@ class Kernel:
 
     name: str
     target: TargetSpec
-    chip: ChipTable
+    chip: Chip
     symbols: tuple[str, ...]
     templates: tuple[tuple[ImplGraph, CostForm], ...]
 
@@ -77,7 +77,7 @@ class Point:
 
     @property
     def ratio_without_start(self) -> float:
-        """The same without the start."""
+        """Time of the choice over that of the best, without the start."""
         return self.chosen.cycles / self.best.cycles
 
 
@@ -93,7 +93,7 @@ def kernels(targets: Sequence[str]) -> list[Kernel]:
                 for result in built.schedule:
                     for g in result.groups:
                         forms = tuple((i, cost_form(i, target)) for i in g.impls)
-                        kernel = Kernel(graph["name"], target, chip_table(target), symbols, forms)
+                        kernel = Kernel(graph["name"], target, chip_figures(target), symbols, forms)
                         out.append(kernel)
     return out
 
@@ -153,13 +153,13 @@ def _bound(impl: ImplGraph, form: CostForm, sizes: dict[str, int]) -> BoundForm 
         if not all(c.holds(sizes) for c in impl.tiling.conditions):
             return None
         bound = bind(form, impl.tiling, sizes)
-    except ExprError:
+    except (ExprError, OverflowError):
         return None
     return bound if bound.largest else None
 
 
 def _runs(form: BoundForm, chosen: Tiled) -> int:
-    """How often a core runs the loop over tiles, with the reduce loop in it."""
+    """Return the iterations of a core's loop over tiles, including those of the reduce loop."""
     pieces = -(-form.extent // chosen.tile)
     return chosen.per_core * form.reduce_outer * (pieces if form.looped else 1)
 

@@ -1,15 +1,15 @@
-"""How long the generated tiling function takes, how long g++ takes to compile it, and how many lines it has.
+"""Measure the generated tiling function: its time, the time of g++ to compile it, and its lines.
 
     python benchmarks/tiling/tiling_latency.py [--shapes 20000] [--repeat 5] [--target ascend910b2] [--json]
 
 For every graph of ``choose_graphs.py`` the generated host code is compiled with ``-O2`` and called with random
-log-uniform sizes, one call at a time, and with one shape again and again.  The function remembers its last calls; so
-that every call of the first kind is a search, each is granted another number of bytes of UB, all of them more than
-there are.  The clock's own time is measured and taken off.
+log-uniform sizes, one call at a time, and with one shape again and again.  The function remembers its last calls; to
+make every call of the first kind a search, each is given a different number of bytes of UB, always more than there
+are.  The clock's own time is measured and subtracted.
 
-Printed are nanoseconds: median and p99.9 of all searches, as the middle of ``--repeat`` passes with the lowest and the
-highest of them; the median of a repeated shape, and of eight in turns; processor seconds of g++; lines.  Figures of
-this machine's CPU, under the load that it has.
+The output is in nanoseconds: median and p99.9 of all searches, as the median of ``--repeat`` passes with the lowest
+and the highest; the median of a repeated shape, and of eight in turns; processor seconds of g++; lines.  All figures
+are those of this machine's CPU under its current load.
 """
 
 from __future__ import annotations

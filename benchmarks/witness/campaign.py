@@ -45,11 +45,11 @@ def run_case(
     from packed import PackedLibrary, digest_of, group_of, read_binary, read_case, sums_of
 
     from autofuse.base.diagnostics import AutofuseError
-    from autofuse.twin.oracle.compare import compare
-    from autofuse.twin.oracle.data import random_inputs
-    from autofuse.twin.oracle.oracle import evaluate
-    from autofuse.witness.kernel import CudaKernel
-    from autofuse.witness.nvcc import source_digest
+    from autofuse.machines.twin.oracle.compare import compare
+    from autofuse.machines.twin.oracle.data import random_inputs
+    from autofuse.machines.twin.oracle.oracle import evaluate
+    from autofuse.machines.witness.kernel import CudaKernel
+    from autofuse.machines.witness.nvcc import source_digest
 
     start = time.perf_counter()
     case = read_case(folder, name)
@@ -179,7 +179,7 @@ class Worker:
 
 
 def serve(folder: Path, device: int, repeats: int, timeout: float) -> None:
-    """What a worker does: names of cases in, rows out."""
+    """Serve as a worker: names of cases in, rows out."""
     for line in sys.stdin:
         print(json.dumps(run_case(folder, line.strip(), device, repeats, timeout)), flush=True)
 
@@ -235,7 +235,8 @@ def main(argv: list[str] | None = None) -> int:
     """Run the script; returns the exit status."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("folder", type=Path)
-    parser.add_argument("--out", type=Path)
+    kept = "folder of the results; benchmarks/results/archive.py add keeps its files"
+    parser.add_argument("--out", type=Path, help=kept)
     parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1)
     parser.add_argument("--devices", default="0", metavar="N,N", help="cards, by index")
     parser.add_argument("--only", action="append", default=[], metavar="NAME")

@@ -33,11 +33,11 @@ from packed import PackedCase, PackedRun, write_case
 from autofuse import api
 from autofuse.base.diagnostics import AutofuseError
 from autofuse.implgraph.ir.fusion import FusionGraph
-from autofuse.twin.oracle.compare import compare
-from autofuse.twin.oracle.data import random_inputs
-from autofuse.twin.oracle.oracle import evaluate
-from autofuse.twin.run.compile import QUICK, compile_kernel
-from autofuse.twin.run.kernel import TwinKernel, chip_of
+from autofuse.machines.twin.oracle.compare import compare
+from autofuse.machines.twin.oracle.data import random_inputs
+from autofuse.machines.twin.oracle.oracle import evaluate
+from autofuse.machines.twin.run.compile import QUICK, compile_kernel
+from autofuse.machines.twin.run.kernel import TwinKernel, chip_of
 
 #: A line that is left out by class; with the line that goes with it, where there is one.
 _BARRIER = re.compile(r"\s*PipeBarrier<PIPE_V>\(\);")
@@ -87,10 +87,10 @@ def _other(lines: Sequence[str], i: int, kind: str, m: re.Match[str]) -> int | N
 
 
 def implied(text: str, line: int) -> bool:
-    """Whether the pair of EnQue and DeQue at a line of a kernel orders nothing that the next pair does not.
+    """Return True if the EnQue and DeQue at a line of a kernel order nothing that the next pair does not.
 
-    So it is where the tensor was filled by a copy from GM, and another one is copied and awaited behind it before any
-    other call: MTE2 ends its copies in order, so who waits for the later one waits for both.  Calls that span lines
+    This holds if the tensor was filled by a copy from GM, and another one is copied and awaited behind it before any
+    other call: MTE2 completes copies in order, so waiting for the later one waits for both.  Calls that span lines
     count as others.
 
     Args:
@@ -110,7 +110,7 @@ def implied(text: str, line: int) -> bool:
 
 
 def _copied(lines: Sequence[str], at: int) -> bool:
-    """Whether the line before an EnQue copies its tensor from GM."""
+    """Return True if the line before an EnQue copies its tensor from GM."""
     m = _ENQUE.fullmatch(lines[at])
     return m is not None and lines[at - 1].strip().startswith(f"DataCopyPad({m['local']}[0], ")
 
@@ -122,7 +122,7 @@ def reached(
     graph: FusionGraph,
     runs: Sequence[PackedRun],
 ) -> bool:
-    """Whether a run comes by a line of the kernel: the twin sees what is planted there."""
+    """Return True if a run reaches a line of the kernel: the twin finds a fault planted there."""
     lines = files[device].splitlines(keepends=True)
     lines.insert(line - 1, _PLANTED)
     return bool(verdict_of({**files, device: "".join(lines)}, graph, runs)["killed"])
@@ -131,7 +131,7 @@ def reached(
 def verdict_of(
     files: Mapping[str, str], graph: FusionGraph, runs: Sequence[PackedRun]
 ) -> dict[str, Any]:
-    """What the twin says of a mutant: the codes of its findings, and whether an element is wrong."""
+    """Return the twin's verdict on a mutant: the codes of its findings, and whether an element is wrong."""
     library = compile_kernel(files, graph.name, opt=QUICK, checked=True)
     chip = chip_of(files, graph.name)
     codes: set[str] = set()

@@ -30,12 +30,12 @@ from autofuse import api
 from autofuse.base.diagnostics import AutofuseError
 from autofuse.implgraph.cutting.dimensions import shrink
 from autofuse.implgraph.ir.fusion import FusionGraph
-from autofuse.twin.oracle.data import random_inputs
-from autofuse.twin.oracle.sizes import largest_tensor, shapes_for
-from autofuse.twin.run.compile import QUICK, compile_kernel
-from autofuse.twin.run.kernel import TwinKernel, chip_of
-from autofuse.twin.run.native import StatusError
-from autofuse.witness.nvcc import headers
+from autofuse.machines.twin.oracle.data import random_inputs
+from autofuse.machines.twin.oracle.sizes import largest_tensor, shapes_for
+from autofuse.machines.twin.run.compile import QUICK, compile_kernel
+from autofuse.machines.twin.run.kernel import TwinKernel, chip_of
+from autofuse.machines.twin.run.native import StatusError
+from autofuse.machines.witness.nvcc import headers
 
 HERE = Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE.parents[1] / "tests" / "support"))
@@ -47,17 +47,17 @@ _CODE = (".py", ".toml", ".jinja", ".h", ".json")
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    """What is packed of every graph.
+    """Options for packing graphs.
 
     Attributes:
-        folder: where.
+        folder: the output folder.
         target: of the kernels.
-        sizes: sets of sizes of a dynamic graph.
-        most: elements of a tensor.
-        large: elements of a tensor in one more set of sizes, which the twin does not run; 0: there is none.
+        sizes: number of sets of sizes of a dynamic graph.
+        most: largest number of elements of a tensor.
+        large: the same for one more set of sizes, which the twin does not run; 0: no such set.
         seed: of sizes and data.
         own: elements of a tensor up to which a graph keeps its sizes; 0: it is shrunk to ``most``.
-        cores: limits on cores, with each of which everything runs; 0: there is none.
+        cores: limits on cores; everything runs with each of them; 0: no limit.
     """
 
     folder: Path
@@ -152,20 +152,20 @@ def pack_one(source: Path | FusionGraph | Storm, name: str, o: Options) -> str:
 
 
 def _sizes_of(storm: Storm, graph: FusionGraph) -> list[dict[str, int]] | None:
-    from storm_strategies import fitted
+    from storm_cases import fitted
 
     return fitted(graph, storm.bindings) or None
 
 
 def packed_files(files: Mapping[str, str], name: str) -> dict[str, str]:
-    """What is compiled for a card, and what says how it is called; the launcher is there by name only."""
+    """Return the files that a card's compiler needs and those that say how to call it; the launcher is left empty."""
     wanted = (f"{name}.json", "autofuse_tiling_data.h")
     kept = {p: t for p, t in files.items() if p.startswith(("device/", "include/")) or p in wanted}
     return {**kept, f"host/{name}_launch.cpp": ""}
 
 
 def copy_code(folder: Path) -> None:
-    """What campaign.py needs of the project."""
+    """Copy the parts of the project that campaign.py needs."""
     package = Path(api.__file__).resolve().parent
     for target, source, kept in (
         ("autofuse", package, _CODE),
@@ -179,7 +179,7 @@ def copy_code(folder: Path) -> None:
                 to = place / f.relative_to(source)
                 to.parent.mkdir(parents=True, exist_ok=True)
                 shutil.copyfile(f, to)
-    ignored = shutil.ignore_patterns("raw", "__pycache__")
+    ignored = shutil.ignore_patterns("__pycache__")
     shutil.copytree(HERE.parent / "gpu", folder / "gpu", dirs_exist_ok=True, ignore=ignored)
     for f in HERE.glob("*.py"):
         shutil.copyfile(f, folder / f.name)

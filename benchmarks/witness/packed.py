@@ -1,7 +1,7 @@
-"""What a packed campaign holds: graphs, their kernels, tilings of every run, and what the twin gave.
+"""Packed campaign: graphs, their kernels, the tilings of every run, and the twin's results.
 
 A machine with a card needs Python with NumPy and ml_dtypes, nvcc, and this; neither a C++ compiler for host code nor
-the twin.  A case is one JSON document per graph in ``cases/``; texts that kernels share are there once, in ``texts/``.
+the twin.  A case is one JSON document per graph in ``cases/``; texts that kernels share are stored once, in ``texts/``.
 """
 
 from __future__ import annotations
@@ -21,8 +21,8 @@ import numpy as np
 
 from autofuse.implgraph.ir.fusion import FusionGraph
 from autofuse.implgraph.ir.serialise import from_json_as, to_json
-from autofuse.twin.oracle.sizes import largest_tensor
-from autofuse.twin.run.native import Tiling
+from autofuse.machines.twin.oracle.sizes import largest_tensor
+from autofuse.machines.twin.run.native import Tiling
 
 #: Groups of elements of an output that are compared with the twin by a checksum each.
 GROUPS = 2048
@@ -213,7 +213,7 @@ class PackedLibrary:
         }
 
     def tiling(self, symbols: Sequence[int], key: int | None = None, cores: int = 0) -> Tiling:
-        """What the tiling function gave for these sizes when they were packed."""
+        """Return the tiling that was packed for these sizes."""
         assert key is not None
         return self._known[tuple(symbols), key, cores]
 

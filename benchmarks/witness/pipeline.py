@@ -41,10 +41,10 @@ def pack(folder: Path, jobs: int) -> None:
     from pipeline_kernels import machine, packed_tiling, single_like, subjects, tilings_of
     from prebuild import compile_case
 
-    from autofuse.calibration.cases import calibration_cases
-    from autofuse.calibration.folder import program_files, program_graph
-    from autofuse.calibration.programs import PROGRAMS
-    from autofuse.twin.run.native import Tiling
+    from autofuse.machines.twin.run.native import Tiling
+    from autofuse.measure.calibration.cases import calibration_cases
+    from autofuse.measure.calibration.folder import program_files, program_graph
+    from autofuse.measure.calibration.programs import PROGRAMS
 
     plan: dict[str, list[dict[str, Any]]] = {}
     copy_code(folder)
@@ -99,8 +99,8 @@ def kernel_of(folder: Path, name: str, device: int) -> Any:
     """A packed kernel on a card, whose keys are the numbers of the runs; and its case."""
     from packed import PackedLibrary, read_binary, read_case
 
-    from autofuse.witness.kernel import CudaKernel
-    from autofuse.witness.nvcc import source_digest
+    from autofuse.machines.witness.kernel import CudaKernel
+    from autofuse.machines.witness.nvcc import source_digest
 
     case = read_case(folder, name)
     image = read_binary(folder, name, source_digest(case.files, case.graph.name))
@@ -116,9 +116,9 @@ def serve(folder: Path, out: Path, device: int, share: str, seconds: float) -> N
     import numpy as np
 
     from autofuse.base.diagnostics import AutofuseError
-    from autofuse.calibration.programs import PROGRAMS
-    from autofuse.twin.oracle.data import random_inputs
-    from autofuse.twin.oracle.oracle import evaluate
+    from autofuse.machines.twin.oracle.data import random_inputs
+    from autofuse.machines.twin.oracle.oracle import evaluate
+    from autofuse.measure.calibration.programs import PROGRAMS
 
     end = time.monotonic() + seconds
     plan = json.loads((folder / "plan.json").read_text())
@@ -176,7 +176,7 @@ def _values(found: Any) -> Any:
 
 
 def _close(a: Any, b: Any) -> bool:
-    """Whether results are alike: that a launch did what it has to; a campaign compares bit by bit."""
+    """Return True if results roughly agree, enough to trust a launch; a campaign compares bit by bit."""
     import numpy as np
 
     largest = np.abs(b[np.isfinite(b)]).max(initial=1.0)

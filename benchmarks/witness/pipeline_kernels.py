@@ -9,7 +9,7 @@ import math
 import random
 import struct
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from pathlib import Path
@@ -17,21 +17,22 @@ from typing import Any
 from unittest.mock import patch
 
 from autofuse import api
+from autofuse.base.tiling import Shares
 from autofuse.codegen.backends.ascendc.host.abi import tiling_fields
 from autofuse.implgraph.expr.expression import ExprError
 from autofuse.implgraph.ir.graph import ImplGraph
+from autofuse.machines.twin.run.native import Tiling
 from autofuse.results import BuildResult
 from autofuse.schedule import realise
-from autofuse.schedule.cost.cost import Work
 from autofuse.schedule.memory.workspace import workspace_bytes
+from autofuse.schedule.search.bound import Tiled, bind, chip_figures
+from autofuse.schedule.search.breakdown import Cost, cost_of
 from autofuse.schedule.search.candidates import candidates, searched
+from autofuse.schedule.search.cost_form import cost_form
 from autofuse.schedule.search.costs import Costs
+from autofuse.schedule.search.form import CostForm
 from autofuse.schedule.search.given import GivenTile, GivenTiling, placed, take, templates_of
-from autofuse.schedule.search.tile_cost import Tiled
-from autofuse.schedule.search.tile_search import lengths
-from autofuse.schedule.search.workload import workload
 from autofuse.targets import TargetSpec, load_chip
-from autofuse.twin.run.native import Tiling
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tiling"))
 
@@ -83,7 +84,7 @@ def machine() -> TargetSpec:
 
 
 def with_lines_of_a_card(chip: TargetSpec) -> TargetSpec:
-    """The same with cache lines of 128 bytes; for the model alone, as kernels are made for lines of 512."""
+    """Return the chip with cache lines of 128 bytes; for the model alone, as kernels are made for lines of 512."""
     return replace(chip, arch=replace(chip.arch, cache_line_bytes=128))
 
 
@@ -171,9 +172,9 @@ def tilings_of(built: BuildResult, sizes: Mapping[str, int], name: str) -> list[
 def _tiles(impl: ImplGraph, costs: Costs, sizes: Mapping[str, int]) -> Iterator[GivenTile]:
     try:
         form, _ = costs.bound(impl, sizes, None)
-    except ExprError:
+    except (ExprError, OverflowError):
         return
-    known = lengths(form, costs.chip) if form.largest else []
+    known = form.lengths(costs.chip) if form.largest else []
     for tile in known[::3]:
         for cores in (132, 66, 24):
             yield GivenTile(impl.name, tile, cores)
@@ -194,29 +195,67 @@ def packed_tiling(built: BuildResult, given: GivenTiling, sizes: Mapping[str, in
         struct.pack("<I" if f.ctype == "uint32_t" else "<q", values.get(f.name, f.default))
         for f in fields
     )
-    arch = machine().arch
-    most = max(workspace_bytes(r.hint, arch).evaluate(sizes) for r in built.schedule)
+    most = max(workspace_bytes(r.hint, machine()).evaluate(sizes) for r in built.schedule)
     return Tiling(data, most, choice.cores)
 
 
-def works_of(
-    built: BuildResult, given: GivenTiling, sizes: Mapping[str, int], chip: TargetSpec
-) -> list[Work] | None:
-    """What the kernel does, group by group, for the cost model; None where the tiling is not legal."""
+@dataclass(frozen=True, slots=True, eq=False)
+class Part:
+    """A group of a kernel with a tiling.
+
+    Attributes:
+        impl: its template.
+        sizes: of the symbols.
+        tile, per_core: the tiling.
+        barriers: times that all cores meet before it.
+    """
+
+    impl: ImplGraph
+    sizes: Mapping[str, int]
+    tile: int
+    per_core: int
+    barriers: int
+
+    def form(self, chip: TargetSpec) -> CostForm:
+        """Return what its template costs; of the last chip it is remembered."""
+        if _FORMS.get("chip") is not chip:
+            _FORMS.clear()
+            _FORMS["chip"] = chip
+        if id(self.impl) not in _FORMS:
+            _FORMS[id(self.impl)] = self.impl, cost_form(self.impl, chip)
+        return _FORMS[id(self.impl)][1]
+
+    def shares(self, chip: TargetSpec) -> Shares:
+        """Return where its cycles go."""
+        form = bind(self.form(chip), self.impl.tiling, self.sizes)
+        return form.shares(chip_figures(chip), self.tile, self.per_core)
+
+    def cost(self, chip: TargetSpec, change: Callable[[CostForm], CostForm] | None = None) -> Cost:
+        """Return its modelled time, maybe with other loops."""
+        form = self.form(chip) if change is None else change(self.form(chip))
+        bound = bind(form, self.impl.tiling, self.sizes)
+        return cost_of(bound, chip, self.tile, self.per_core, barriers=self.barriers)
+
+
+#: The last chip that was asked for, and the costs of templates on it by their identities.
+_FORMS: dict[Any, Any] = {}
+
+
+def parts_of(built: BuildResult, given: GivenTiling, sizes: Mapping[str, int]) -> list[Part] | None:
+    """Return the groups of a kernel; None where the tiling is not legal."""
     where = templates_of(given, built.schedule)
     if where is None:
         return None
     costs = Costs(machine())
-    works = []
+    parts = []
     result = built.schedule[where[0]]
     for g, number, one in zip(result.groups, where[1], given.groups, strict=True):
         impl = g.impls[number]
         at = placed(impl, costs, sizes, one)
         if not isinstance(at, Tiled):
             return None
-        barriers = int(g.sync_before)
-        works.append(workload(impl, chip, sizes, at.tile, per_core=at.per_core, barriers=barriers))
-    return works
+        parts.append(Part(impl, sizes, at.tile, at.per_core, int(g.sync_before)))
+    return parts
 
 
 def single_like(

@@ -1,7 +1,7 @@
-"""What times of kernels on a card say of the cost model: tables in Markdown from the rows of ``pipeline.py run``.
+"""Compare the cost model with times of kernels on a card: Markdown tables from the rows of ``pipeline.py run``.
 
-Figures are fitted to microbenchmarks alone.  ``evaluate`` of the scheduler then says how long each generated kernel
-takes, and the cycles of the tile search which of them it would choose.  Errors are of ln(model / measured).
+Figures are fitted to microbenchmarks alone.  The cost model of the scheduler then predicts the time of each generated
+kernel, and which of them it would choose.  Errors are of ln(model / measured).
 """
 
 from __future__ import annotations
@@ -11,27 +11,26 @@ import random
 import statistics
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import lru_cache
 from typing import Any, TypeAlias
 
 import numpy as np
-from pipeline_kernels import Subject, machine, subjects, with_lines_of_a_card, works_of
+from pipeline_kernels import Part, Subject, machine, parts_of, subjects, with_lines_of_a_card
 
-from autofuse.calibration.cases import calibration_cases
-from autofuse.calibration.fitting import Fit, Observation, fit, values_of
-from autofuse.calibration.parameters import fitting_figures
+from autofuse.measure.calibration.cases import calibration_cases
+from autofuse.measure.calibration.fitting import Fit, Observation, fit, values_of
+from autofuse.measure.calibration.parameters import fitting_figures
 from autofuse.results import BuildResult
-from autofuse.schedule.cost.cost import Body, Work, evaluate
 from autofuse.schedule.search.costs import Costs
+from autofuse.schedule.search.form import CostForm
 from autofuse.schedule.search.given import GivenTile, GivenTiling, given_cycles
 from autofuse.targets import TargetSpec, load_chip
 
 __all__ = ["Kernel", "figures_of", "kernels_of", "tables"]
 
 Values: TypeAlias = Mapping[str, float]
-Works: TypeAlias = tuple[Work, ...]
+Parts: TypeAlias = tuple[Part, ...]
 #: A model: values of its factors -> what a kernel does -> microseconds.
-Model: TypeAlias = Callable[[Values], Callable[[Works], float]]
+Model: TypeAlias = Callable[[Values], Callable[[Parts], float]]
 
 #: Figures that one factor changes together.
 _FACTORS = {
@@ -53,7 +52,7 @@ class Kernel:
         given: the tiling.
         cores: that take part.
         us: median.
-        works: what it does.
+        parts: its groups.
         built: the kernel.
     """
 
@@ -62,17 +61,17 @@ class Kernel:
     given: GivenTiling
     cores: int
     us: float
-    works: Works
+    parts: Parts
     built: BuildResult
 
     @property
     def graph(self) -> str:
-        """What is computed."""
+        """Name of the graph."""
         return str(self.subject.document["name"])
 
     @property
     def place(self) -> str:
-        """What is computed, at which sizes."""
+        """Name of the graph, and its sizes."""
         return f"{self.graph} {' x '.join(str(n) for n in self.sizes.values())}"
 
     @property
@@ -93,12 +92,9 @@ def figures_of(rows: Iterable[Mapping[str, Any]]) -> tuple[Fit, TargetSpec]:
         case, us = cases[r["micro"]], statistics.median(r["us"])
         spread = statistics.median(abs(t - us) for t in r["us"]) / us
         noise = 1.86 * spread / math.sqrt(len(r["us"]))
-        work = case.work(chip)
         kind = case.name.split(".")[0]
         tells[case.name] = case.figures
-        found.append(
-            Observation(case.name, case.program, kind, us, noise, lambda c, w=work: _us((w,), c))
-        )
+        found.append(Observation(case.name, case.program, kind, us, noise, case.model_us))
     figures = fitting_figures(chip)
     for name in 3 * [f.name for f in figures]:
         chip = _nearer(chip, name, [o for o in found if name in tells[o.name]])
@@ -121,7 +117,6 @@ def _nearer(chip: TargetSpec, name: str, told: Sequence[Observation]) -> TargetS
 def kernels_of(rows: Iterable[Mapping[str, Any]]) -> list[Kernel]:
     """The generated kernels among the rows that have a time and are right."""
     known = {s.name: s for s in subjects()}
-    chip = with_lines_of_a_card(machine())
     built: dict[str, BuildResult] = {}
     out = []
     for r in rows:
@@ -131,18 +126,20 @@ def kernels_of(rows: Iterable[Mapping[str, Any]]) -> list[Kernel]:
         if name not in built:
             built[name] = known[name].build()
         given = GivenTiling({}, tuple(GivenTile(*g) for g in r["groups"]))
-        works = works_of(built[name], given, r["sizes"], chip)
-        if works is not None:
+        parts = parts_of(built[name], given, r["sizes"])
+        if parts is not None:
             us = statistics.median(r["us"])
-            about = (r["sizes"], given, r["cores"], us, tuple(works), built[name])
+            about = (r["sizes"], given, r["cores"], us, tuple(parts), built[name])
             out.append(Kernel(known[name], *about))
     return out
 
 
-def _us(works: Works, chip: TargetSpec) -> float:
-    """The modelled time of a kernel, which starts once."""
-    found = [evaluate(w, chip) for w in works]
-    return sum(c.total - c.start for c in found) + max(c.start for c in found)
+def _us(
+    parts: Parts, chip: TargetSpec, change: Callable[[CostForm], CostForm] | None = None
+) -> float:
+    """The modelled time of a kernel, whose groups share its head."""
+    totals = [p.cost(chip, change).total for p in parts]
+    return sum(totals) - (len(totals) - 1) * chip.kernel_head_us
 
 
 def _scaled(chip: TargetSpec, values: Values) -> TargetSpec:
@@ -169,55 +166,41 @@ def _value(chip: TargetSpec, name: str) -> float:
     return float(getattr(chip.vector[kind], part))
 
 
-def _changed(works: Works, change: Callable[[Body], Body]) -> Works:
-    """The same with other bodies of loops."""
-
-    def of(w: Work) -> Work:
-        loops = tuple(replace(x, body=change(x.body)) for x in w.loops)
-        tail = w.tail and replace(
-            w.tail, loops=tuple(replace(x, body=change(x.body)) for x in w.tail.loops)
-        )
-        return replace(w, loops=loops, once=w.once and change(w.once), tail=tail)
-
-    return tuple(of(w) for w in works)
-
-
 def _models(chip: TargetSpec) -> dict[str, tuple[Model, Values]]:
     """The model, and others that lack a part of its structure; with the factors to begin with."""
 
-    def with_bodies(change: Callable[[Body], Body]) -> Model:
-        made = lru_cache(maxsize=None)(lambda works: _changed(works, change))
-
-        def at(values: Values) -> Callable[[Works], float]:
+    def with_loops(change: Callable[[CostForm], CostForm]) -> Model:
+        def at(values: Values) -> Callable[[Parts], float]:
             here = _scaled(chip, values)
-            return lambda works: _us(made(works), here)
+            return lambda parts: _us(parts, here, change)
 
         return at
 
-    def by_bytes(values: Values) -> Callable[[Works], float]:
-        def time(works: Works) -> float:
+    def with_bodies(**members: Any) -> Model:
+        return with_loops(
+            lambda f: replace(f, bodies=tuple(replace(b, **members) for b in f.bodies))
+        )
+
+    def without_calls(form: CostForm) -> CostForm:
+        bodies = tuple(replace(b, heads=0.0) for b in form.bodies)
+        return replace(form, bodies=bodies, calls=())
+
+    def by_bytes(values: Values) -> Callable[[Parts], float]:
+        def time(parts: Parts) -> float:
             out = values["start"]
-            for w in works:
-                t = w.traffic
-                moved = t.read + t.reread + t.shared + t.same_order + t.written
-                out += moved / min(values["rate"], values["core"] * w.cores) / 1e3
+            for p in parts:
+                at = p.shares(chip)
+                out += at.bytes / min(values["rate"], values["core"] * at.cores) / 1e3
             return out
 
         return time
 
     ones = dict.fromkeys(_FACTORS, 1.0)
     return {
-        "the model": (with_bodies(lambda b: b), ones),
-        "pipes in turns: no overlap": (
-            with_bodies(lambda b: replace(b, buffers=1, chained=True)),
-            ones,
-        ),
-        "queues of any depth: full overlap": (
-            with_bodies(lambda b: replace(b, buffers=64, chained=False)),
-            ones,
-        ),
-        "one buffer for each queue": (with_bodies(lambda b: replace(b, buffers=1)), ones),
-        "no vector calls": (with_bodies(lambda b: replace(b, calls=())), ones),
+        "the model": (with_bodies(), ones),
+        "pipes in turns: no overlap": (with_bodies(buffers=1, chained=True), ones),
+        "one buffer for each queue": (with_bodies(buffers=1), ones),
+        "no vector calls": (with_loops(without_calls), ones),
         "bytes, a start, and two rates": (by_bytes, {"start": 8.0, "rate": 2000.0, "core": 25.0}),
     }
 
@@ -228,7 +211,7 @@ def _fit(model: Model, start: Values, kernels: Sequence[Kernel]) -> dict[str, fl
 
     def errors(point: Any) -> Any:
         time = model({n: math.exp(x) for n, x in zip(names, point, strict=True)})
-        return np.array([math.log(time(k.works) / k.us) for k in kernels])
+        return np.array([math.log(time(k.parts) / k.us) for k in kernels])
 
     point = np.log([start[n] for n in names])
     here = errors(point)
@@ -261,7 +244,7 @@ def _held_out(model: Model, start: Values, kernels: Sequence[Kernel]) -> tuple[l
         time = model(values)
         for i, k in enumerate(kernels):
             if (k.graph in first) is not half:
-                out[i] = math.log(time(k.works) / k.us)
+                out[i] = math.log(time(k.parts) / k.us)
     return out, "; ".join(said)
 
 
@@ -293,7 +276,7 @@ def tables(rows: Sequence[Mapping[str, Any]]) -> str:
     """Everything."""
     done, chip = figures_of(rows)
     kernels = kernels_of(rows)
-    plain = [math.log(_us(k.works, chip) / k.us) for k in kernels]
+    plain = [math.log(_us(k.parts, chip) / k.us) for k in kernels]
     models = _models(chip)
     held = {n: _held_out(model, start, kernels) for n, (model, start) in models.items()}
     card = next((r["card"] for r in rows if "card" in r), "?")
@@ -357,7 +340,7 @@ def _structures(
         errors: Sequence[float] = plain
         if name != "the model":
             time = model(start)
-            errors = [math.log(time(k.works) / k.us) for k in kernels]
+            errors = [math.log(time(k.parts) / k.us) for k in kernels]
         first = "- | -" if "bytes" in name else f"{_mean(map(abs, errors)):.3f} | "
         first += "" if "bytes" in name else f"{statistics.median(errors):+.3f}"
         lines.append(f"{name} | {first} | {_mean(map(abs, held[name][0])):.3f}")
@@ -371,7 +354,7 @@ def _structures(
 def _causes(kernels: Sequence[Kernel], plain: Sequence[float], chip: TargetSpec) -> str:
     groups: dict[str, list[float]] = {}
     for k, x in zip(kernels, plain, strict=True):
-        slowest = max((evaluate(w, chip) for w in k.works), key=lambda c: c.total - c.start)
+        slowest = max((p.cost(chip) for p in k.parts), key=lambda c: c.total - c.start)
         cores = "all" if k.cores > 120 else "half" if k.cores > 60 else "fewer"
         elements = math.prod(k.sizes.values())
         size = "small" if elements < 1 << 17 else "large" if elements > 1 << 21 else "middle"
@@ -380,8 +363,8 @@ def _causes(kernels: Sequence[Kernel], plain: Sequence[float], chip: TargetSpec)
             f"cores: {cores}",
             f"sizes: {size}",
             f"buffers: {'one' if k.subject.single else 'as scheduled'}",
-            f"groups: {'several' if len(k.works) > 1 else 'one'}",
-            f"last tile longer: {'yes' if any(w.tail for w in k.works) else 'no'}",
+            f"groups: {'several' if len(k.parts) > 1 else 'one'}",
+            f"last tile longer: {'yes' if any(p.shares(chip).last for p in k.parts) else 'no'}",
         ):
             groups.setdefault(name, []).append(x)
     lines = [f"{n} | {len(v)} | {_part(v)}" for n, v in sorted(groups.items())]
@@ -390,15 +373,15 @@ def _causes(kernels: Sequence[Kernel], plain: Sequence[float], chip: TargetSpec)
 
 
 def _pairs(kernels: Sequence[Kernel], chip: TargetSpec) -> str:
-    """The same tiling with one buffer for each queue and with two."""
+    """Return a table of the same tilings with one buffer per queue and with two."""
     double = {(k.place, k.given.groups): k for k in kernels if not k.subject.single}
     lines = []
     found = [(k, double[k.place, k.given.groups]) for k in kernels if k.subject.single]
-    depths = [(a, b) for a, b in found if min(_depth(b)) > 1]
+    depths = [(a, b) for a, b in found if min(_depth(b, chip)) > 1]
     for name in [*sorted({a.subject.family for a, _ in depths}), "all"]:
         some = [(a, b) for a, b in depths if name in (a.subject.family, "all")]
         measured = [math.log(a.us / b.us) for a, b in some]
-        model = [math.log(_us(a.works, chip) / _us(b.works, chip)) for a, b in some]
+        model = [math.log(_us(a.parts, chip) / _us(b.parts, chip)) for a, b in some]
         off = _mean(abs(x - y) for x, y in zip(measured, model, strict=True))
         ratios = f"{math.exp(_mean(measured)):.2f} | {math.exp(_mean(model)):.2f}"
         lines.append(f"{name} | {len(some)} | {ratios} | {off:.3f}")
@@ -406,12 +389,12 @@ def _pairs(kernels: Sequence[Kernel], chip: TargetSpec) -> str:
     return _table("Time with one buffer over that with two, same tiles and cores", head, 1, lines)
 
 
-def _depth(k: Kernel) -> list[int]:
-    return [loop.body.buffers for w in k.works for loop in w.loops]
+def _depth(k: Kernel, chip: TargetSpec) -> list[int]:
+    return [b.buffers for p in k.parts for b in p.form(chip).bodies]
 
 
 def _choices(kernels: Sequence[Kernel], chip: TargetSpec) -> str:
-    """What the choice of the model costs, among the tilings that were measured."""
+    """Return a table of what the model's choice costs among the measured tilings."""
     npu = with_lines_of_a_card(load_chip("ascend910b1").with_values({"aiv_cores": 132}))
     by = {
         "the model, figures of the card": _searched(kernels, chip),

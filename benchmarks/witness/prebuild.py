@@ -17,7 +17,7 @@ from pathlib import Path
 from packed import longest_first, names_in, read_binary, read_case, write_binary
 
 from autofuse.base.diagnostics import AutofuseError
-from autofuse.witness.nvcc import compile_for_card, source_digest
+from autofuse.machines.witness.nvcc import compile_for_card, source_digest
 
 
 def compile_case(folder: Path, name: str) -> str:

@@ -41,10 +41,10 @@ _POISON = 0xFF
 
 
 def about(folder: Path) -> dict[str, Any]:
-    """What is known of the tasks of a folder.
+    """Return the facts about the tasks of a folder.
 
     Returns:
-        ``tiny``: their sizes are a few dozens; ``orders``: by name, which inputs of a task its kernel takes, in order.
+        ``tiny``: their sizes are a few dozen; ``orders``: by name, the inputs that a task's kernel takes, in order.
     """
     path = folder / TASKS
     return json.loads(path.read_text()) if path.exists() else {"tiny": False, "orders": {}}
@@ -59,8 +59,8 @@ def pack(folder: Path, patterns: list[str], target: str, tiny: bool = False) -> 
 
     from autofuse import api
     from autofuse.base.diagnostics import AutofuseError
-    from autofuse.twin.run.compile import QUICK, compile_kernel
-    from autofuse.twin.run.kernel import TwinKernel
+    from autofuse.machines.twin.run.compile import QUICK, compile_kernel
+    from autofuse.machines.twin.run.kernel import TwinKernel
 
     copy_code(folder)
     known = about(folder)["orders"]
@@ -87,8 +87,8 @@ def pack(folder: Path, patterns: list[str], target: str, tiny: bool = False) -> 
 
 
 def _runs(kernel: Any) -> Iterator[PackedRun]:
-    """What the tiling function chooses, and another template that takes the sizes."""
-    from autofuse.twin.run.native import StatusError
+    """Yield a run of the chosen template, then one of another template that accepts the sizes."""
+    from autofuse.machines.twin.run.native import StatusError
 
     chosen = kernel.library.tiling([]).key
     others = [k for k in range(kernel.key_count) if k != chosen]
@@ -113,8 +113,8 @@ def run_task(folder: Path, name: str, device: int, timeout: float = 30.0) -> dic
     from rows import rows
 
     from autofuse.base.diagnostics import AutofuseError
-    from autofuse.witness.kernel import CudaKernel
-    from autofuse.witness.nvcc import source_digest
+    from autofuse.machines.witness.kernel import CudaKernel
+    from autofuse.machines.witness.nvcc import source_digest
 
     start = time.perf_counter()
     packed, known, place = read_case(folder, name), about(folder), place_of(device)
@@ -172,7 +172,7 @@ def run_task(folder: Path, name: str, device: int, timeout: float = 30.0) -> dic
 
 
 def place_of(device: int) -> str:
-    """What PyTorch calls a card."""
+    """Return PyTorch's name of a card."""
     return f"cuda:{device}"
 
 

@@ -1,4 +1,4 @@
-"""What tuning files of all backends have: the graph and the target that they are for, and times that speak for them."""
+"""Common contents of all backends' tuning files: graph, target, and times that support the tuning."""
 
 from __future__ import annotations
 
@@ -19,16 +19,16 @@ MEASURED, MODELLED = "measured", "modelled"
 
 @dataclass(frozen=True, slots=True)
 class Times:
-    """What speaks for a tuning; nothing of it reaches generated files.
+    """Evidence for a tuning; nothing of it reaches generated files.
 
     Attributes:
-        sizes: of the symbols of the graph, by the names of its file.
+        sizes: sizes of the symbols of the graph, by the names of its file.
         us: the time with the tuning, in microseconds.
-        default_us: that of what the compiler chooses.
-        noise: the share of a time by which two runs of one kernel may differ.
+        default_us: the time with the compiler's own choice.
+        noise: relative difference to expect between two runs of one kernel.
         status: ``measured`` or ``modelled``.
         on: the device or the model that the times are from.
-        fake: the device is a stand-in that runs tests: its times say nothing of a chip.
+        fake: the device is a stand-in for tests: its times say nothing about a chip.
     """
 
     sizes: Mapping[str, int]
@@ -40,7 +40,7 @@ class Times:
     fake: bool = False
 
     def to_json(self) -> dict[str, Any]:
-        """What the file has of it."""
+        """Return the times as JSON data."""
         return {
             "sizes": dict(self.sizes),
             "us": self.us,
@@ -72,13 +72,13 @@ def graph_digest(graph: FusionGraph) -> str:
 
 
 def check_head(tuning: _Headed, graph: FusionGraph, target: str, hint: str) -> None:
-    """Whether a tuning is for this graph and this target.
+    """Check that a tuning is for this graph and this target.
 
     Args:
-        tuning: what a file says.
-        graph: that is built.
-        target: the name of what it is built for.
-        hint: what writes a new file.
+        tuning: contents of a file.
+        graph: the graph to build.
+        target: name of the target to build it for.
+        hint: tells how to write a new file.
 
     Raises:
         AutofuseError: AF3007, it is for another one.

@@ -9,7 +9,7 @@ from importlib import import_module
 from pkgutil import iter_modules
 
 from autofuse.codegen.functions.definition import DeviceFunction
-from autofuse.codegen.ir.kernel_ir import Call, Phases
+from autofuse.codegen.ir.calls import Call, Phases
 
 __all__ = ["FUNCTIONS", "phases"]
 
@@ -19,6 +19,6 @@ for _m in iter_modules(__path__):
 
 
 def phases(s: Call) -> Phases:
-    """What a call reads and writes, in parts between which it has a barrier of the vector pipe itself."""
+    """Return the reads and writes of a call, in parts divided by its own barriers of the vector pipe."""
     f = FUNCTIONS.get(s.api)
     return ((s.reads, s.writes),) if f is None else f.phases(s)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from autofuse.codegen.functions.definition import DeviceFunction, Findings, FunctionSite, Proof
-from autofuse.codegen.ir.kernel_ir import Call, Count, Phases
+from autofuse.codegen.ir.calls import Call, Count, Phases
 from autofuse.implgraph.expr.expression import ONE, align_up, product
 from autofuse.implgraph.ir.graph import Node
 from autofuse.schedule.placement.row_operands import broadcast_run

@@ -6,9 +6,9 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TypeAlias
 
+from autofuse.codegen.ir.calls import Arg, Call, Form, LocalArg, Phases, Role
 from autofuse.codegen.ir.extents import Extents
 from autofuse.codegen.ir.finding import Finding
-from autofuse.codegen.ir.kernel_ir import Arg, Call, Form, LocalArg, Phases, Role
 from autofuse.codegen.proofs.model import Kernel
 from autofuse.implgraph.expr.expression import ONE, ZERO, Expr, align_up, product
 from autofuse.implgraph.ir.dtypes import BY_NAME
@@ -24,18 +24,18 @@ Findings: TypeAlias = Iterator[Finding]
 
 @frozen
 class FunctionSite:
-    """Where a function is called.
+    """Call site of a function.
 
     Attributes:
-        node: what it computes.
+        node: the node that it computes.
         row: its call in the registry.
-        nodes: those of the template, by name.
-        extents: of tiles.
-        whole: this one is a full tile, not a tail.
+        nodes: the nodes of the template, by name.
+        extents: extents of tiles.
+        whole: True for a full tile, False for a tail.
         dst: the tensor of the result.
         operands: the tensors of the inputs.
         tmp: the scratch space, if the node has one.
-        arch: of the chip.
+        arch: architecture of the chip.
     """
 
     node: Node
@@ -62,10 +62,10 @@ class FunctionSite:
         return [self.extents.in_ub(y, i, self.whole) for i in range(len(y.vectorized_axis))]
 
     def along(self, y: TensorView, run: Sequence[int]) -> tuple[Form, list[Expr]]:
-        """How a tensor is gone through along a run of its vectorised axes, by their places; none: row by row.
+        """Return the form and counts of a tensor along a run of its vectorised axes, by position; none: row by row.
 
         Returns:
-            The form; the elements before the run, in it, and behind it, or, where nothing is, from one row to the next.
+            The form; the elements before the run, in it, and after it or, if nothing follows, from one row to the next.
         """
         padded, strides = self.padded(y), y.vectorized_strides
         if not run:
@@ -103,10 +103,10 @@ class FunctionSite:
 
 @dataclass(frozen=True, slots=True)
 class Proof:
-    """What is to be proved of a statement: obligations, each a finding where it does not hold.
+    """Proof of a statement: its obligations, each a finding if it does not hold.
 
     Attributes:
-        kernel: the function that it is in.
+        kernel: the function that contains the statement.
         call: the statement.
         n: its node.
         counts: the numbers of elements that it states, in the variables of the kernel.

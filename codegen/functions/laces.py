@@ -11,7 +11,7 @@ from typing import TypeAlias
 
 from autofuse.codegen.functions.definition import DeviceFunction, Findings, FunctionSite, Proof
 from autofuse.codegen.functions.picks import PATTERNS, TABLE, loaded, table_fits
-from autofuse.codegen.ir.kernel_ir import Call, Count, SizeValue
+from autofuse.codegen.ir.calls import Call, Count, SizeValue
 from autofuse.implgraph.expr.expression import ONE, ZERO, Expr, const, product
 from autofuse.implgraph.ir.dtypes import BY_NAME
 from autofuse.implgraph.ir.graph import Node, TensorView
@@ -82,7 +82,7 @@ def _covers(p: Proof) -> Findings:
 
 
 def _stated(p: Proof) -> _Stated | None:
-    """What the call states; None if it has another number of p.counts."""
+    """Return the counts that the call states, with step and start; None if their number is wrong."""
     if len(p.counts) == 4:
         outer, rows, k, pitch = p.counts
         return outer, rows, k, pitch, k, ZERO
@@ -93,7 +93,7 @@ def _stated(p: Proof) -> _Stated | None:
 
 
 def _are_loaded(p: Proof, stated: _Stated) -> Findings:
-    """What lies apart was loaded with what lies between, as far as the last element of a row."""
+    """Check that elements lying apart were loaded with those in between, up to the last element of a row."""
     _, _, k, _, step, first = stated
     load = loaded(p)
     if not is_run(load):

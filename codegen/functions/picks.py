@@ -7,7 +7,7 @@ element ``first + i * step`` of the run; ``PickBack`` takes those of a row from 
 from __future__ import annotations
 
 from autofuse.codegen.functions.definition import DeviceFunction, Findings, FunctionSite, Proof
-from autofuse.codegen.ir.kernel_ir import Call, Count, SizeValue
+from autofuse.codegen.ir.calls import Call, Count, SizeValue
 from autofuse.implgraph.expr.expression import ZERO, Expr, const, divide_exact
 from autofuse.implgraph.ir.dtypes import BY_NAME
 from autofuse.implgraph.ir.graph import Node
@@ -83,7 +83,7 @@ def _covers(p: Proof) -> Findings:
 
 
 def _counts(p: Proof) -> int:
-    """How many the call states: of rows that are gone through from their end, also those of the rows."""
+    """Return how many counts the call states; PickBack of several rows also states those of the rows."""
     if p.api == "PickBack" and len(p.n.y.vectorized_axis) > 1:
         return 4
     return 3 if p.n.attrs.get("first") else 2
@@ -114,7 +114,7 @@ def loaded(p: Proof) -> Node:
 
 
 def _goes_as_loaded(p: Proof, *, back: bool) -> Findings:
-    """A run is gone through from its end where it was loaded from there."""
+    """Check that a run is traversed from its end if it was loaded from there."""
     load = loaded(p)
     if load.op != "Load" or not load.attrs.get("run"):
         yield p.wrong(f"{load.name} does not load a run")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from autofuse.codegen.functions.definition import DeviceFunction, Findings, FunctionSite, Proof
-from autofuse.codegen.ir.kernel_ir import Call, Count, Form
+from autofuse.codegen.ir.calls import Call, Count, Form
 from autofuse.implgraph.expr.expression import ONE, align_up, product
 from autofuse.implgraph.ir.graph import Node
 from autofuse.schedule.functions.scratch import reduce_inner_bytes, reduce_outer_bytes

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from autofuse.codegen.functions.broadcasts import spreads
 from autofuse.codegen.functions.definition import DeviceFunction, Findings, FunctionSite, Proof
-from autofuse.codegen.ir.kernel_ir import Call, Count, Form, Phases
+from autofuse.codegen.ir.calls import Call, Count, Form, Phases
 from autofuse.implgraph.expr.expression import align_up, product
 from autofuse.implgraph.ir.graph import Node
 from autofuse.schedule.functions.scratch import row_bytes

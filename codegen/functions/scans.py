@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from autofuse.codegen.functions.definition import DeviceFunction, Findings, FunctionSite, Proof
-from autofuse.codegen.ir.kernel_ir import Call, Count, Form, Phases
+from autofuse.codegen.ir.calls import Call, Count, Form, Phases
 from autofuse.implgraph.expr.expression import ONE, Expr, align_up, product
 from autofuse.implgraph.ir.graph import Node
 from autofuse.schedule.functions.scratch import scan_inner_bytes, scan_outer_bytes
@@ -25,7 +25,7 @@ def _call(s: FunctionSite) -> Call:
 
 
 def _flags(n: Node, form: Form) -> tuple[bool, ...]:
-    """What a Scan leaves out and where it begins, and that rows are summed side by side."""
+    """Return the flags of a Scan: exclusive, reverse and, if set, rows summed side by side."""
     together = (True,) if form == "Inner" and n.attrs.get("together") else ()
     return (bool(n.attrs["exclusive"]), bool(n.attrs["reverse"]), *together)
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from autofuse.codegen.functions.definition import DeviceFunction, Findings, FunctionSite, Proof
-from autofuse.codegen.ir.kernel_ir import Arg, Call, Count, LocalArg
+from autofuse.codegen.ir.calls import Arg, Call, Count, LocalArg
 from autofuse.implgraph.expr.expression import align_up, const, product
 from autofuse.schedule.placement.stacking import stack_counts
 

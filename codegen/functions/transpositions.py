@@ -8,7 +8,7 @@ counts rows if its source stride is ``src_pitch`` times that of the result, colu
 from __future__ import annotations
 
 from autofuse.codegen.functions.definition import DeviceFunction, Findings, FunctionSite, Proof
-from autofuse.codegen.ir.kernel_ir import Call, Count
+from autofuse.codegen.ir.calls import Call, Count
 from autofuse.implgraph.expr.expression import ONE, ZERO, Expr, align_up, const, divide_exact
 from autofuse.implgraph.ops.rows.device import TRANSPOSE_BYTES
 from autofuse.schedule.placement.transposition import transpose_counts
@@ -47,7 +47,7 @@ def _covers(p: Proof) -> Findings:
 
 
 def _kind(p: Proof, strides: tuple[Expr, Expr]) -> tuple[str, Expr]:
-    """What an axis p.counts, and how many of them one step is."""
+    """Return what an axis counts (rows, columns or matrices), and how many of them one step is."""
     _, rows, cols, src_pitch, dst_pitch = p.counts
     mine, theirs = strides
     same = p.kernel.prover.equal

@@ -10,12 +10,12 @@ __all__ = ["Extents", "actual_size"]
 
 
 class Extents:
-    """How long the axes of a tile are.
+    """Lengths of the axes of a tile.
 
     Attributes:
         axes: all axes, by id.
-        tile_in, tile_out, block_in, block_out: those of the tiles, and of the cores.
-        tails: axes whose tiles have a constant length, by what is inside: the extent of a tile, if not always the same.
+        tile_in, tile_out, block_in, block_out: axes of the tiles, and of the cores.
+        tails: extents of tiles of constant length that do not divide their axis, by the id of their inner axis.
     """
 
     def __init__(self, impl: ImplGraph) -> None:
@@ -43,7 +43,7 @@ class Extents:
     def of(self, axis: int, whole: bool) -> Expr:
         """Elements of a tile along an axis; ``whole``: of a full one, not of a tail."""
         if axis == self.tile_in.id:
-            return sym(self.impl.tiling.tile_size) if whole else sym(self.actual_name())
+            return sym(self.impl.tiling.opened.symbol) if whole else sym(self.actual_name())
         return sym(actual_size(self.axes[axis])) if axis in self.tails else self.axes[axis].size
 
     def index(self, axis: int) -> Expr:

@@ -1,4 +1,4 @@
-"""What a check of a kernel found."""
+"""Finding of a check of a kernel."""
 
 from __future__ import annotations
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import TypeAlias
 
-from autofuse.codegen.ir.kernel_ir import (
+from autofuse.codegen.ir.calls import (
     Arg,
     Call,
     Count,
@@ -23,7 +23,7 @@ from autofuse.implgraph.ir.graph import Node
 from autofuse.implgraph.ops.definition import Call as CallRow
 from autofuse.targets import Architecture
 
-__all__ = ["SCALAR_INPUTS", "STYLES", "CallSite", "Scalar"]
+__all__ = ["STYLES", "CallSite", "Scalar"]
 
 #: What a call takes as a scalar operand.
 Scalar: TypeAlias = "Number | ScalarVar | SizeValue"
@@ -31,12 +31,12 @@ Scalar: TypeAlias = "Number | ScalarVar | SizeValue"
 
 @frozen
 class CallSite:
-    """What a style needs to know.
+    """Inputs of a call style.
 
     Attributes:
         tensors: UB tensor of every input that is one, by position; scalars by position in ``scalars``.
         count: elements of the result, without rounding.
-        arch: says how long blocks and repeats are.
+        arch: gives the lengths of blocks and repeats.
     """
 
     node: Node
@@ -206,12 +206,4 @@ STYLES: Mapping[str, Style] = {
     "bits_2": _bits_2,
     "advanced_unary": _advanced_unary,
     "advanced_binary": _advanced_binary,
-}
-
-#: Inputs that a style takes as scalars, by position, when the operand is uniform.
-SCALAR_INPUTS: Mapping[str, tuple[int, ...]] = {
-    "scalar": (1,),
-    "compare_scalar": (1,),
-    "select": (2,),
-    "duplicate": (0,),
 }

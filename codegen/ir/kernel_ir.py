@@ -1,4 +1,4 @@
-"""KernelIR: the statements of one device function.  The whole grammar is on this page.
+"""KernelIR: the statements of one device function.  Calls with their arguments are in ``calls``, all else is here.
 
 Sizes are :class:`Expr` over C++ variables that a ``Let`` or a ``For`` of the same function defines.  Text is made by
 ``emit_cpp.py`` and nowhere else.
@@ -7,37 +7,33 @@ Sizes are :class:`Expr` over C++ variables that a ``Let`` or a ``For`` of the sa
 from __future__ import annotations
 
 from enum import Enum
-from typing import Literal, TypeAlias
+from typing import TypeAlias
 
+from autofuse.codegen.ir.calls import Call, Role, VectorFunction
 from autofuse.implgraph.expr.expression import ZERO, Expr, total
 from autofuse.implgraph.ir.dtypes import DType
 from autofuse.implgraph.ir.frozen import frozen
 from autofuse.implgraph.ir.graph import Position
+from autofuse.schedule.placement.copied import DmaDim
 from autofuse.targets import Architecture, TargetSpec
 
 __all__ = [
     "WORKSPACE",
     "Alias",
     "Alloc",
-    "Arg",
     "Barrier",
     "BlockIndex",
     "BufDecl",
     "BypassL2",
-    "Call",
     "Comment",
     "CopyIn",
     "CopyOut",
-    "Count",
     "DeQue",
     "DmaBlock",
-    "DmaDim",
     "DmaDims",
     "DmaLet",
     "EnQue",
-    "EnumArg",
     "For",
-    "Form",
     "Free",
     "GetBuf",
     "GlobalDecl",
@@ -45,96 +41,27 @@ __all__ = [
     "InitBuffer",
     "KernelFn",
     "Let",
-    "LocalArg",
     "Loop",
-    "Number",
     "Parameters",
-    "Phases",
     "PipeDecl",
     "QueueDecl",
     "ReturnIfEmpty",
-    "Role",
-    "RowLanes",
-    "RowLoop",
-    "RowRegister",
-    "RowStep",
-    "Rows",
     "ScalarRead",
-    "ScalarVar",
-    "SizeValue",
     "Stmt",
     "Sync",
     "TilingField",
-    "VectorFunction",
 ]
 
 #: The parameter for what groups leave each other in GM; the others are in ``KernelFn.params``.
 WORKSPACE = "workspace"
 
 
-class Role(Enum):
-    """What a tensor in UB is to the node that it is declared for."""
-
-    RESULT = "result"
-    SCRATCH = "scratch"
-
-
 class Loop(Enum):
-    """What a loop goes through: the tiles of a core, the steps of a reduction, or rows of one copy."""
+    """Range of a loop: the tiles of a core, the steps of a reduction, or the rows of one copy."""
 
     TILES = "tiles"
     STEPS = "steps"
     ROWS = "rows"
-
-
-# arguments of calls ---------------------------------------------------------------------------
-@frozen
-class LocalArg:
-    """A tensor in UB; ``as_type`` reinterprets its elements."""
-
-    local: str
-    as_type: DType | None = None
-    role: Role = Role.RESULT
-
-
-@frozen
-class Count:
-    """A number of elements."""
-
-    value: Expr
-
-
-@frozen
-class Number:
-    """A compile-time scalar of exactly ``dtype``."""
-
-    value: float | int
-    dtype: DType
-
-
-@frozen
-class ScalarVar:
-    """A scalar that a ScalarRead defined."""
-
-    name: str
-
-
-@frozen
-class EnumArg:
-    """An enumerator such as ``RoundMode::CAST_RINT``."""
-
-    text: str
-
-
-@frozen
-class SizeValue:
-    """A scalar of ``dtype`` that is known when the kernel runs: a size, or an index."""
-
-    value: Expr
-    dtype: DType
-
-
-Arg: TypeAlias = LocalArg | Count | Number | ScalarVar | EnumArg | SizeValue
 
 
 # statements -----------------------------------------------------------------------------------
@@ -309,15 +236,6 @@ class DmaBlock:
 
 
 @frozen
-class DmaDim:
-    """One dimension of a copy: iterations, strides in GM and in UB in elements."""
-
-    size: Expr
-    gm: Expr
-    ub: Expr
-
-
-@frozen
 class DmaDims:
     """The dimensions of one load that has several, outermost first."""
 
@@ -329,12 +247,12 @@ class DmaDims:
 
     @property
     def gm_span(self) -> Expr:
-        """Elements of GM from the first to the last one, both of them counted."""
+        """Return the elements of GM from the first to the last one, inclusive."""
         return total((d.size - 1) * d.gm for d in self.dims) + 1
 
     @property
     def ub_span(self) -> Expr:
-        """The same in UB."""
+        """Return the elements of UB from the first to the last one, inclusive."""
         return total((d.size - 1) * d.ub for d in self.dims) + 1
 
 
@@ -352,7 +270,8 @@ class CopyIn:
     """GM -> UB.  Offsets in elements.
 
     ``pad``: any number of bytes, DataCopyPad where the block has no dimensions; otherwise DataCopy of whole 32-byte
-    units.  ``block_name``: the DmaLet with this block.
+    units.  ``block_name``: the DmaLet with this block.  ``scalar``: no DMA; the scalar unit puts the one element, which
+    the ScalarRead of this name has read, into UB: ``local.SetValue(0, scalar)``.
     """
 
     local: str
@@ -363,6 +282,7 @@ class CopyIn:
     block: DmaBlock | DmaDims
     pad: bool = True
     block_name: str = ""
+    scalar: str = ""
 
 
 @frozen
@@ -379,161 +299,20 @@ class CopyOut:
     block_name: str = ""
 
 
-#: Of a function with two forms: along the innermost axes of a tensor, or along others.
-Form: TypeAlias = Literal["", "Inner", "Outer"]
-#: What a call reads and what it writes, in parts between which it has a barrier of the vector pipe itself.
-Phases: TypeAlias = tuple[tuple[tuple[str, ...], tuple[str, ...]], ...]
-
-
-@frozen
-class Call:
-    """A vector call.
-
-    Attributes:
-        api: name of a function of Ascend C, or the key of one in ``codegen.functions.FUNCTIONS``.
-        args: in the order of the function.
-        writes: tensors whose bytes it writes: the result, scratch space, what is carried from tile to tile.
-        reads: tensors whose bytes it reads.
-        form: which of the two forms of a function that has them.
-        of: template arguments: flags, and names of operations.
-    """
-
-    api: str
-    args: tuple[Arg, ...]
-    writes: tuple[str, ...]
-    reads: tuple[str, ...]
-    form: Form = ""
-    of: tuple[str | bool, ...] = ()
-
-
-#: A register of a function with rows: the tensor whose value it is, and which part of the row; None: of all of it.
-RowRegister: TypeAlias = "tuple[str, int | None]"
-#: Lanes of a step: all of them, those of the row in its last register, or those of them that are reduced.
-RowLanes: TypeAlias = Literal["all", "row", "part"]
-
-
-@frozen
-class RowStep:
-    """What a function with rows does with registers, once for a row.
-
-    ``load``: a register of a tensor, or the element of the row to all lanes.  ``call``: one call.  ``start``: the
-    neutral element of a reduction to all lanes.  ``fill``: that to lanes that are not of the row.  ``join``: two
-    registers of partial results to one.  ``reduce``: all lanes to the lowest one.  ``spread``: that to all lanes.
-    ``store``: a register to a tensor, or the lowest lane to the element of the row.  ``stores_wait``: later stores, for
-    earlier loads.  ``loads_wait``: later loads, for earlier stores.
-
-    Attributes:
-        call: the place in ``calls`` of the call that this is part of; -1: of none.
-        to: the register, or the part of a tensor, that is written.
-        of: the registers, or the part of a tensor, that are read.
-        lanes: those that it is about.
-    """
-
-    op: Literal[
-        "load",
-        "call",
-        "start",
-        "fill",
-        "join",
-        "reduce",
-        "spread",
-        "store",
-        "stores_wait",
-        "loads_wait",
-    ]
-    call: int = -1
-    to: RowRegister = ("", None)
-    of: tuple[RowRegister, ...] = ()
-    lanes: RowLanes = "all"
-
-
-@frozen
-class RowLoop:
-    """Steps that go through the row from its first element on, ``width`` registers of it each time.
-
-    They name registers, and parts of tensors, by their places among these.
-    """
-
-    times: int
-    width: int
-    steps: tuple[RowStep, ...]
-
-
-@frozen
-class Rows:
-    """The rows that a function on registers goes through, each of them as a whole.
-
-    Attributes:
-        count: of the rows.
-        length: elements of a row that reductions take.
-        pitch: elements from one row to the next; calls go through all of them.
-        steps: what is done for a row.
-    """
-
-    count: Expr
-    length: int
-    pitch: int
-    steps: tuple[RowStep | RowLoop, ...]
-
-    def registers(self, lanes: int) -> int:
-        """How many registers of so many lanes a row takes."""
-        return -(-self.pitch // lanes)
-
-    @property
-    def written(self) -> tuple[RowStep, ...]:
-        """All steps in the order of the text, those of a loop once."""
-        return tuple(x for s in self.steps for x in (s.steps if isinstance(s, RowLoop) else (s,)))
-
-
-@frozen
-class VectorFunction:
-    """Calls over the same elements as one function on vector registers.
-
-    It goes through the elements a register at a time.  What is read and not computed before is loaded once, before the
-    call that needs it first; a result stays in its register, and is stored behind the last call that makes it, or not
-    at all.  Element k of a step lies in lane k, ``lane`` bytes wide, whatever its dtype is: narrower ones are spread.
-
-    Attributes:
-        name: of the function.
-        count: of the elements.
-        calls: in order; the names of tensors stand for registers.
-        loads: tensors in UB that are read.
-        stores: those that are written.
-        dtypes: of all tensors and registers.
-        notes: of each call, the comments that precede it.
-        rows: of a function whose calls reduce rows, or have operands with an element per row; ``count`` is that of all
-            elements there.
-        fills: so many calls, the first ones, fill registers with a number, or a row, in place of a load.
-    """
-
-    name: str
-    count: Expr
-    calls: tuple[Call, ...]
-    loads: tuple[str, ...]
-    stores: tuple[str, ...]
-    dtypes: tuple[tuple[str, DType], ...]
-    notes: tuple[tuple[str, ...], ...]
-    rows: Rows | None = None
-    fills: int = 0
-
-    @property
-    def lane(self) -> int:
-        """Bytes of the widest dtype of elements."""
-        return max(d.itemsize for _, d in self.dtypes if d.kind != "m")
-
-    @property
-    def stored(self) -> tuple[str, ...]:
-        """``stores`` in the order of the calls that make them: of those at one place the last one stays."""
-        return tuple([s.writes[0] for s in self.calls if s.writes[0] in self.stores])
-
-
 @frozen
 class ScalarRead:
-    """``const T name = local.GetValue(0)`` on the scalar unit."""
+    """``const T name = local.GetValue(0)`` on the scalar unit.
+
+    ``gm``: the element at ``offset`` of a GlobalTensor instead, which is that of the Load ``load`` and of its tensor
+    ``local``, if that has a place in UB.
+    """
 
     name: str
     local: str
     dtype: DType
+    gm: str = ""
+    offset: Expr = ZERO
+    load: str = ""
 
 
 @frozen

@@ -1,4 +1,4 @@
-"""Elements that a reduce loop has gone through."""
+"""Number of elements that a reduce loop has processed."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ __all__ = ["elements_done"]
 
 
 def elements_done(impl: ImplGraph, actual: str, *, after: bool) -> Expr:
-    """Elements along the reduced axes that were gone through when an iteration begins, or ends.
+    """Return the number of elements along the reduced axes processed when an iteration begins, or ends.
 
     Args:
         impl: a template with a reduce loop.
         actual: the variable that is the length of a tile, the last one perhaps shorter.
-        after: with those of this iteration.
+        after: count those of this iteration as well.
 
     Returns:
         An expression of the indices of the loop, which are variables with the names of the axes.
@@ -29,8 +29,8 @@ def elements_done(impl: ImplGraph, actual: str, *, after: bool) -> Expr:
     done, below = ZERO, ONE
     for part in reversed(parts):
         tiles = part.id == tile_out.id
-        done = done + sym(part.name) * (sym(spec.tile_size) if tiles else below)
-        below = below * (spec.extent if tiles else part.size)
+        done = done + sym(part.name) * (sym(spec.opened.symbol) if tiles else below)
+        below = below * (spec.opened.extent if tiles else part.size)
     if after:
         done = done + (sym(actual) if spec.reduce_tiles else ONE)
     return done * inner

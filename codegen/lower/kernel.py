@@ -13,6 +13,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from types import MappingProxyType
 from typing import TypeAlias
 
+from autofuse.codegen.ir.calls import Role, ScalarVar
 from autofuse.codegen.ir.extents import Extents, actual_size
 from autofuse.codegen.ir.kernel_ir import (
     WORKSPACE,
@@ -26,7 +27,6 @@ from autofuse.codegen.ir.kernel_ir import (
     CopyOut,
     DeQue,
     DmaBlock,
-    DmaDim,
     DmaDims,
     EnQue,
     For,
@@ -42,32 +42,25 @@ from autofuse.codegen.ir.kernel_ir import (
     PipeDecl,
     QueueDecl,
     ReturnIfEmpty,
-    Role,
     ScalarRead,
-    ScalarVar,
     Stmt,
     Sync,
     TilingField,
 )
-from autofuse.codegen.lower.dma import dma_block, dma_dims, join_dims, run_dims
+from autofuse.codegen.lower.dma import dma_block
 from autofuse.codegen.lower.names import Names, parameter_names
 from autofuse.codegen.lower.vector_calls import VectorCalls
-from autofuse.implgraph.expr.expression import (
-    ZERO,
-    Expr,
-    FloorDiv,
-    Min,
-    Mod,
-    bounds,
-    sym,
-)
+from autofuse.implgraph.expr.bounds import bounds
+from autofuse.implgraph.expr.expression import ZERO, Expr, FloorDiv, Min, Mod, sym
 from autofuse.implgraph.ir.dtypes import DType
 from autofuse.implgraph.ir.fusion import FusionGraph
-from autofuse.implgraph.ir.graph import Axis, AxisType, BufferPlan, ImplGraph, Node
+from autofuse.implgraph.ir.graph import Axis, AxisType, BufferKind, BufferPlan, ImplGraph, Node
 from autofuse.schedule.axes.result import ScheduleResult
 from autofuse.schedule.cost.cache_hints import bypass_bytes
+from autofuse.schedule.placement.copied import copied
 from autofuse.schedule.placement.permutation import is_permuted
 from autofuse.schedule.placement.picking import beyond, is_run
+from autofuse.schedule.placement.scalars import is_scalar
 from autofuse.schedule.placement.scan import goes_backwards
 from autofuse.targets import TargetSpec
 
@@ -121,7 +114,7 @@ class _Lowering:
         self.first = sym(self.extents.block_out.name) * sym(impl.tiling.block_size)
         self.reduce_loop = None if impl.r_axis is None else self.extents.axes[impl.r_axis]
         #: Loads whose memory results take over.
-        self.hosts = {str(n.attrs["over"]) for n in impl.nodes if n.attrs.get("over")}
+        self.hosts = {n.over for n in impl.nodes}
         #: What is stored -> the first of the Stores that do it.
         self.first_store: dict[str, str] = {}
         for n in impl.nodes:
@@ -156,7 +149,7 @@ class _Lowering:
         )
         used = {s.param for s in body if isinstance(s, GlobalDecl)}
         title = (
-            f"{self.impl.name}: {self.extents.axes[spec.tile_axis].name} in tiles of {spec.tile_size}, "
+            f"{self.impl.name}: {self.extents.axes[spec.opened.axis].name} in tiles of {spec.opened.symbol}, "
             f"{self.loop.name} in blocks of {spec.block_size} per core.",
             *self._reduce_title(),
         )
@@ -174,13 +167,13 @@ class _Lowering:
         if self.reduce_loop is None:
             return ()
         passes = {n.loop_pass for n in self.impl.nodes if n.loop_axis == self.reduce_loop.id}
-        times = "once" if len(passes) == 1 else f"{len(passes)} times"
-        return (f"{self.reduce_loop.name} is gone through {times} for each of them.",)
+        times = {1: "once", 2: "twice"}.get(len(passes), f"{len(passes)} times")
+        return (f"Loops over {self.reduce_loop.name} {times} per tile.",)
 
     def _sizes(self) -> list[Stmt]:
         spec = self.impl.tiling
-        known = {spec.tile_size, spec.block_size, *(s.name for s in self.impl.symbols)}
-        wanted = [s.name for s in self.impl.symbols] + [spec.tile_size, spec.block_size]
+        known = {spec.opened.symbol, spec.block_size, *(s.name for s in self.impl.symbols)}
+        wanted = [s.name for s in self.impl.symbols] + [spec.opened.symbol, spec.block_size]
         out: list[Stmt] = [TilingField(name) for name in wanted if name in known]
         total = f"{self.loop.name}_axis_size"
         if bounds(spec.row_elements, {s.name: (s.min, s.max) for s in self.impl.symbols})[0] < 1:
@@ -228,7 +221,7 @@ class _Lowering:
                 sizes[b.nbytes] = sym(name)
                 out.append(Let(name, b.nbytes))
         for b in self.impl.buffers:
-            number = b.buf_num if b.kind == "queue" else 0
+            number = b.buf_num if b.kind is BufferKind.QUEUE else 0
             if b.pad:
                 out.append(Comment("What follows starts in the other half of the banks of UB."))
             nbytes = b.nbytes if b.nbytes.is_const else sizes[b.nbytes]
@@ -237,7 +230,7 @@ class _Lowering:
 
     def _declaration(self, b: BufferPlan) -> Stmt:
         name = self.names.declared(b)
-        if b.kind == "queue":
+        if b.kind is BufferKind.QUEUE:
             return QueueDecl(name, b.position, b.depth, b.copy, b.id)
         return BufDecl(name, b.position, b.id)
 
@@ -259,6 +252,9 @@ class _Lowering:
         out: list[Stmt] = []
         loads = [n for n in before if n.op == "Load" and len(n.inputs) == 1]
         for n in loads:
+            if is_scalar(n):
+                out += [self._origin(n), *self._scalar_load(n)]
+                continue
             out += [self._origin(n), *self._copies(n, self.names.local(n), whole=True)]
         for n in before:
             if n in loads:
@@ -288,16 +284,26 @@ class _Lowering:
             self.scalars[x.name] = ScalarVar(name)
         return out
 
+    def _scalar_load(self, n: Node) -> list[Stmt]:
+        """The element of a Load on the scalar unit, and in UB where a call wants it there."""
+        name, local, gm = self.names.scalar(n), self.names.local(n), self.gm[n.name]
+        at, _, block, _ = self._moved(n, whole=True)
+        self.scalars[n.name] = ScalarVar(name)
+        read = ScalarRead(name, local, n.y.dtype, gm, at, n.name)
+        if is_scalar(n, alone=True):
+            return [read]
+        return [read, CopyIn(local, ZERO, gm, at, n.y.dtype, block, scalar=name)]
+
     def _is_made(self, x: Node) -> bool:
-        """Whether statements that make ``x`` stand before what is being written now."""
+        """Return True if the statements that make ``x`` precede the one being written."""
         return self.position[x.name] < self.now
 
     # loop -------------------------------------------------------------------------------------
     def _tile(self, nodes: Sequence[Node]) -> list[Stmt]:
-        """What is done for one tile: its nodes in order, those of a pass in a loop of their own."""
+        """Return the statements for one tile: its nodes in order, those of a pass in a loop of their own."""
         out: list[Stmt] = []
         known = dict(self.scalars)
-        runs = itertools.groupby(nodes, key=lambda n: (n.loop_axis, n.loop_pass))
+        runs = itertools.groupby(nodes, key=lambda n: n.loop)
         for (axis, _), run in runs:
             members = list(run)
             self.now = self.position[members[0].name]
@@ -375,9 +381,10 @@ class _Lowering:
     def _actual(self) -> Stmt:
         """The length of this tile."""
         spec = self.impl.tiling
-        t = sym(spec.tile_size)
+        t = sym(spec.opened.symbol)
         return Let(
-            self.extents.actual_name(), Min(t, spec.extent - sym(self.extents.tile_out.name) * t)
+            self.extents.actual_name(),
+            Min(t, spec.opened.extent - sym(self.extents.tile_out.name) * t),
         )
 
     def _in_loop(self, n: Node) -> list[Stmt]:
@@ -392,24 +399,22 @@ class _Lowering:
             out += [EnQue(local, queue, dtype, link), DeQue(local, queue, dtype, link)]
         else:
             out += self._scalar_reads(n)
-            if n.attrs.get("over"):
-                out.append(
-                    Alias(local, self.names.local(self.nodes[str(n.attrs["over"])]), dtype, n.name)
-                )
+            if n.over is not None:
+                out.append(Alias(local, self.names.local(self.nodes[n.over]), dtype, n.name))
             elif n.y.que is not None:
                 out.append(Alloc(local, self.names.queue(n), dtype, n.name))
             out.append(self.calls.of(n, whole, self.scalars))
         return out + self._frees(n)
 
     def _origin(self, n: Node) -> Comment:
-        """Which node; of an op that is made of several calls, also which op: its numbers are those of a formula."""
+        """Return a comment with the name and op of a node; a step of an expanded op names that op as well."""
         op = self.ops.get(n.origin, n.op)
         step = "" if op == n.op else f", a step of {op}"
         place = f" ({n.origin})" if n.origin else ""
         return Comment(f"from: {n.name}: {n.op}{step}{place}")
 
     def _whole(self, n: Node) -> bool:
-        """Whether the node is made for a tile of full length, since it serves all tiles of the reduce loop."""
+        """Return True if the node is made for a tile of full length, since it serves all tiles of the reduce loop."""
         return self.impl.tiling.reduce_tiles and n.loop_axis == self.extents.block_in.id
 
     def _store(self, n: Node) -> list[Stmt]:
@@ -417,7 +422,7 @@ class _Lowering:
         local, dtype = self.names.local(source), source.y.dtype
         out: list[Stmt] = []
         if source.op != "Load" and self.first_store[source.name] == n.name:
-            queue, link = self.names.queue(source), "out" if source.attrs.get("over") else ""
+            queue, link = self.names.queue(source), "out" if source.over is not None else ""
             out += [EnQue(local, queue, dtype, link), DeQue(local, queue, dtype, link)]
         if any(load not in self._needed_by(n) for load in self._overwritten_by(n)):
             # The copy to GM overwrites what an earlier copy from GM reads, and no data tie the two together.
@@ -432,7 +437,7 @@ class _Lowering:
         return [n.name for n in self.impl.nodes if n.op == "Load" and self._reads(n, over)]
 
     def _reads(self, load: Node, index: object) -> bool:
-        """Whether a Load reads the input of the kernel with this index."""
+        """Return True if a Load reads the input of the kernel with this index."""
         source = self.nodes[load.inputs[0]]
         return source.op == "Data" and source.attrs["index"] == index
 
@@ -455,15 +460,15 @@ class _Lowering:
             if x not in self.queued or self.last.get(x, here) != here:
                 continue
             source = self.nodes[x]
-            if (source.loop_axis, source.loop_pass) != (n.loop_axis, n.loop_pass):
+            if source.loop != n.loop:
                 continue  # freed behind the loop
             if self._ends_its_queue(source):  # else freed with what takes over its memory
                 out.append(Free(self.names.local(source), self.names.queue(source)))
         return out
 
     def _ends_its_queue(self, n: Node) -> bool:
-        """Whether nothing takes over the buffer of a queue from ``n``: the last of them is the one that is stored."""
-        if not n.attrs.get("over"):
+        """Return True if no node takes over the queue buffer of ``n``; of several nodes the stored one is the last."""
+        if n.over is None:
             return n.name not in self.hosts
         return n.name in self.first_store
 
@@ -483,7 +488,7 @@ class _Lowering:
         key = (lies, whole, beyond(n) if is_run(n) else None, *indices)
         moved = self.moved.get(key)
         if moved is None:
-            moved = self.moved[key] = self._moved(n, indices, whole=whole)
+            moved = self.moved[key] = self._moved(n, whole=whole)
         gm, ub, block, loops = moved
         read: list[Stmt] = []
         if is_indexed:
@@ -501,22 +506,10 @@ class _Lowering:
                 stmts = [For(var, size, tuple(stmts))]
         return stmts
 
-    def _moved(self, n: Node, indices: Sequence[int], *, whole: bool) -> _Moved:
-        """How a Load or Store moves its tile; ``indices``: axes along which a tensor says what is loaded."""
-        y = n.y
-        stride = dict(zip(y.axis, y.strides, strict=True))
-        dims: list[DmaDim] = []
-        indexed: list[DmaDim] = []
-        for a, pitch in zip(y.vectorized_axis, y.vectorized_strides, strict=True):
-            d = DmaDim(self.extents.of(a, whole), stride[a], pitch)
-            (indexed if a in indices else dims).append(d)
-        # A tail changes only the outermost dimension, so dimensions may be joined by their full sizes.
-        offset = y.offset
-        if is_run(n):
-            dims, first = run_dims(dims, beyond(n))
-            offset = offset + first
-        elif not is_permuted(n):
-            dims = join_dims(dims)
+    def _moved(self, n: Node, *, whole: bool) -> _Moved:
+        """Return how a Load or Store moves its tile."""
+        y, moved = n.y, copied(n, lambda a: self.extents.of(a, whole))
+        offset = y.offset + moved.first
         for a, s, r in zip(y.axis, y.strides, y.repeats, strict=True):
             if r.number == 1:
                 continue
@@ -526,22 +519,19 @@ class _Lowering:
             elif a != self.extents.block_out.id and a not in y.vectorized_axis:
                 offset = offset + s * self.extents.index(a)
         if is_permuted(n):
-            return offset, ZERO, dma_dims(dims), []
-        inner, outer = dims[-2:], dims[:-2]
-        if len(inner) == 2 and not self._gap_fits(
-            inner[0], inner[1], n.y.dtype.itemsize, apart=is_run(n) or bool(n.attrs.get("overlap"))
-        ):
-            inner, outer = dims[-1:], dims[:-1]
+            return offset, ZERO, DmaDims(moved.dims), []
+        last = len(moved.dims) - moved.in_command(self.target.arch, self.ranges)
+        outer, inner = moved.dims[:last], moved.dims[last:]
         gm, ub = offset, ZERO
         loops: list[tuple[str, Expr]] = []
-        for k, d in enumerate((*indexed, *outer)):
+        for k, d in enumerate((*moved.directed, *outer)):
             var = f"row{k}"
             loops.append((var, d.size))
             gm, ub = gm + d.gm * sym(var), ub + d.ub * sym(var)
         return gm, ub, dma_block(inner, y.dtype.itemsize, self.target.arch.block_bytes), loops
 
     def _index_read(self, n: Node, rows: Mapping[int, Expr]) -> IndexRead:
-        """Which element of the indexed dimension a Load takes; ``rows`` are the indices of the axes in this tile."""
+        """Return the read of the index that a Load takes; ``rows`` are the indices of the axes in this tile."""
         index = self.nodes[n.inputs[1]]
         offset = ZERO
         for a, pitch in zip(index.y.vectorized_axis, index.y.vectorized_strides, strict=True):
@@ -551,23 +541,12 @@ class _Lowering:
             self.names.place(n), self.names.local(index), offset, index.y.dtype, extent, n.name
         )
 
-    def _gap_fits(self, rows: DmaDim, row: DmaDim, size: int, *, apart: bool) -> bool:
-        """Whether the bytes between two rows in GM fit the 32 bits of a descriptor, which has no sign.
-
-        Else every row is a command.  ``apart``: rows may overlap, unless their lengths say that they do not.
-        """
-        extent = self.impl.tiling.extent.as_int() if apart else None
-        ranges = self.ranges
-        if extent is not None:
-            ranges = {**ranges, self.extents.actual_name(): (1, extent)}
-        forward = bounds(rows.gm - row.size if apart else rows.gm, ranges)[0] >= 0
-        return forward and bounds((rows.gm - row.size) * size, ranges)[1] < 1 << 32
-
     def _ranges(self) -> dict[str, tuple[int, int]]:
-        lengths = (self.extents.actual_name(), self.impl.tiling.tile_size)
+        opened = self.impl.tiling.opened
         return {
             **{s.name: (s.min, s.max) for s in self.impl.symbols},
-            **dict.fromkeys(lengths, (1, 1 << 62)),
+            opened.symbol: (1, 1 << 62),
+            self.extents.actual_name(): (1, opened.extent.as_int() or 1 << 62),
             **{
                 actual_size(self.extents.axes[a]): (1, self.extents.axes[a].size.value)
                 for a in self.extents.tails

@@ -1,7 +1,7 @@
-"""What the parameters, tensors, queues and buffers of a kernel are called: after what they hold.
+"""Names of the parameters, tensors, queues and buffers of a kernel, after what they hold.
 
-A reader looks for the names of the graph: ``x`` is the parameter, ``x_gm`` the tensor in GM, ``x_local`` its tile in
-UB, ``x_queue`` what the tile goes through.  What the graph has no name for is called after the node that makes it.
+The names of the graph are kept: ``x`` is the parameter, ``x_gm`` the tensor in GM, ``x_local`` its tile in UB,
+``x_queue`` the queue that the tile passes through.  What has no name in the graph is named after its node.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from collections.abc import Sequence
 
 from autofuse.codegen.ir.kernel_ir import Parameters
 from autofuse.implgraph.ir.fusion import FusionGraph
-from autofuse.implgraph.ir.graph import BufferPlan, ImplGraph, Node
+from autofuse.implgraph.ir.graph import BufferKind, BufferPlan, ImplGraph, Node
 from autofuse.implgraph.ir.names import symbol_identifier
 from autofuse.schedule.placement.picking import is_run
 
@@ -47,7 +47,7 @@ class Names:
     def __init__(self, impl: ImplGraph, params: Parameters) -> None:
         self.nodes = impl.by_name()
         # Accumulators are the tensor of their initial value.
-        self._same = {n.name: str(n.attrs["joins"]) for n in impl.nodes if n.attrs.get("joins")}
+        self._same = {n.name: n.joins for n in impl.nodes if n.joins is not None}
         sinks = {
             x: params.outputs[n.number("index")]
             for n in impl.nodes
@@ -80,7 +80,7 @@ class Names:
     def _buffer(self, b: BufferPlan, nodes: Sequence[Node]) -> str:
         if b.pad:
             return "bank_gap"
-        if b.kind == "queue":
+        if b.kind is BufferKind.QUEUE:
             return next(
                 f"{self._stems[n.name]}_queue"
                 for n in nodes
@@ -94,7 +94,7 @@ class Names:
         )
 
     def called(self, n: Node) -> str:
-        """What the node makes, or loads, by the name that it goes by in the kernel."""
+        """Return the kernel's name for the value that the node makes or loads."""
         return self._stems[self._same.get(n.name, n.name)]
 
     def local(self, n: Node) -> str:
@@ -110,7 +110,7 @@ class Names:
         return f"{self._stems[n.name]}_scalar"
 
     def place(self, n: Node) -> str:
-        """Which element of the indexed dimension a Load takes."""
+        """Return the variable for the element of the indexed dimension that a Load takes."""
         return f"{self._stems[n.name]}_at"
 
     def declared(self, b: BufferPlan) -> str:
@@ -123,12 +123,12 @@ class Names:
 
     def buffer(self, number: int) -> str:
         """A buffer by its number."""
-        return self._buffers["buf", number]
+        return self._buffers[BufferKind.BUF, number]
 
     def queue(self, n: Node) -> str:
         """The queue that the result of a node is in."""
         assert n.y.que is not None, f"{n.name} has no queue"
-        return self._buffers["queue", n.y.que.id]
+        return self._buffers[BufferKind.QUEUE, n.y.que.id]
 
 
 def _unique(name: str, taken: set[str]) -> str:

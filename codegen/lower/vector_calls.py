@@ -6,15 +6,16 @@ from collections.abc import Mapping
 
 from autofuse.codegen.functions import FUNCTIONS
 from autofuse.codegen.functions.definition import FunctionSite
+from autofuse.codegen.ir.calls import Call, Number, ScalarVar, SizeValue
 from autofuse.codegen.ir.extents import Extents
-from autofuse.codegen.ir.intrinsics import SCALAR_INPUTS, STYLES, CallSite, Scalar
-from autofuse.codegen.ir.kernel_ir import Call, Number, ScalarVar, SizeValue
+from autofuse.codegen.ir.intrinsics import STYLES, CallSite, Scalar
 from autofuse.codegen.lower.counting import elements_done
 from autofuse.codegen.lower.names import Names
 from autofuse.implgraph.expr.expression import ZERO, sym
 from autofuse.implgraph.ir.dtypes import DType
 from autofuse.implgraph.ir.graph import ImplGraph, Node
-from autofuse.implgraph.ops.registry import call_of, find_call
+from autofuse.implgraph.ops.registry import call_of
+from autofuse.schedule.placement.scalars import scalar_inputs
 from autofuse.targets import Architecture
 
 __all__ = ["VectorCalls"]
@@ -30,17 +31,11 @@ class VectorCalls:
         self.extents = extents
         self.nodes = impl.by_name()
         #: Accumulators are the tensor of their initial value.
-        self.same = {n.name: str(n.attrs["joins"]) for n in impl.nodes if n.attrs.get("joins")}
+        self.same = {n.name: n.joins for n in impl.nodes if n.joins is not None}
         #: The operands that the call of a node takes as scalars, by position, where there are any.
-        self.scalar_inputs = {n.name: at for n in impl.nodes if (at := self._scalar_inputs(n))}
-
-    def _scalar_inputs(self, n: Node) -> tuple[int, ...]:
-        row = find_call(n.op, self.arch)
-        places = () if row is None else SCALAR_INPUTS.get(row.style, ())
-        if places and n.op == "SelectMask":
-            varies = self.nodes[n.inputs[2]].y.vectorized_axis
-            return places if n.y.vectorized_axis and not varies else ()
-        return places
+        self.scalar_inputs = {
+            n.name: at for n in impl.nodes if (at := scalar_inputs(n, self.nodes, arch))
+        }
 
     def of(self, n: Node, whole: bool, known: Mapping[str, ScalarVar]) -> Call:
         """The call of a node; ``known`` are uniform tensors that were read as scalars."""

@@ -9,12 +9,12 @@ where its bits are read, and where the graph casts to 16 bits.  What is only mov
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from autofuse.base.diagnostics import AutofuseError, Where
 from autofuse.codegen.nests.formulas import EXPANSIONS
+from autofuse.codegen.nests.language import Language
 from autofuse.implgraph.expr.expression import ONE, ZERO
 from autofuse.implgraph.ir.dtypes import BY_NAME, DType
 from autofuse.implgraph.ir.frozen import replace
@@ -24,7 +24,7 @@ from autofuse.implgraph.ops.registry import lookup
 from autofuse.implgraph.ops.rows.reductions import REDUCES
 from autofuse.implgraph.rewrites.short_results import short_results, steps_of
 
-__all__ = ["Dialect", "legalize", "rounds_each_step"]
+__all__ = ["legalize", "rounds_each_step"]
 
 BOOL, SINGLE = BY_NAME["bool"], BY_NAME["float32"]
 #: Ends of a kernel, which stay also where nothing uses their result.
@@ -63,32 +63,14 @@ _ON_BITS = {
 }
 #: Exponents of floats of which the registry makes products and quotients.
 _PRODUCTS = (1, 2, 3, -1)
-#: Ops whose formula or definition needs each product rounded before it is added.
-_ROUNDS_EACH_STEP = frozenset({"AiryAi", "Erfcx", "HardSigmoid", "HardSwish"})
-#: Ops whose formula needs quotients that are correctly rounded.
-_EXACT_QUOTIENTS = frozenset({"Igamma", "Igammac"})
-_FLOAT_DIVISIONS = frozenset({"FloorDiv", "TruncDiv", "Remainder", "Fmod", "Mod"})
 
 
-@dataclass(frozen=True, slots=True)
-class Dialect:
-    """A language that nodes are written in.
-
-    Attributes:
-        name: for messages.
-        spelled: whether it has a word for an op whose last operand is of an element type.
-    """
-
-    name: str
-    spelled: Callable[[str, DType], bool]
-
-
-def legalize(nodes: Sequence[Node], dialect: Dialect) -> tuple[Node, ...]:
+def legalize(nodes: Sequence[Node], language: Language) -> tuple[Node, ...]:
     """Nodes of a HintGraph, in an order of execution, as nodes that can be written in a language.
 
     Args:
         nodes: in an order of execution, with the Data and Output nodes that they touch.
-        dialect: the language.
+        language: which has formulas of ops.
 
     Returns:
         Nodes in an order of execution, without those whose result nothing uses.  A node that is not the same as
@@ -96,21 +78,18 @@ def legalize(nodes: Sequence[Node], dialect: Dialect) -> tuple[Node, ...]:
         ``y.dtype`` is the type that a value is held in.  The attribute ``accuracy`` of a node is ``short`` where its
         result need only be good to 16 bits, ``exact`` where it must be correctly rounded.
     """
-    rewriter = _Rewriter(nodes, dialect)
+    rewriter = _Rewriter(nodes, language)
     for n in nodes:
         rewriter.visit(n)
     return rewriter.result()
 
 
 def rounds_each_step(nodes: Sequence[Node]) -> bool:
-    """Whether nodes (before legalisation) lose their meaning where products and sums are fused.
+    """Return True if fusing products and sums would change the meaning of nodes (before legalisation).
 
     A kernel of such nodes is launched with ``enable_fp_fusion=False``.
     """
-    return any(
-        n.op in _ROUNDS_EACH_STEP or (n.op in _FLOAT_DIVISIONS and n.y.dtype.kind == "f")
-        for n in nodes
-    )
+    return any(lookup(n.op).each_step and n.y.dtype.kind == "f" for n in nodes)
 
 
 def _is_half(d: DType) -> bool:
@@ -122,10 +101,6 @@ def _held(d: DType) -> DType:
     return SINGLE if _is_half(d) else d
 
 
-#: What an error of a few units of float32 passes without growing beyond one of 16 bits.
-_PASSED_ON = frozenset({"Mul", "Div", "Add", "Sub", "Neg", "Broadcast", "ReduceSum"})
-
-
 def _rounded_exponentials(nodes: Sequence[Node]) -> frozenset[str]:
     """Exponentials of which all that comes of them is rounded to 16 bits: the errors of tl.exp do not show there."""
     users: dict[str, list[Node]] = {}
@@ -135,7 +110,7 @@ def _rounded_exponentials(nodes: Sequence[Node]) -> frozenset[str]:
     rounded: set[str] = set()
     for n in reversed(nodes):
         rounds = n.op in ("Cast", "Store") and _is_half(n.y.dtype)
-        passes = n.op in ("Exp", *_PASSED_ON) and n.name in users
+        passes = (n.op == "Exp" or lookup(n.op).errors != "") and n.name in users
         if rounds or (passes and all(u.name in rounded for u in users[n.name])):
             rounded.add(n.name)
     return frozenset(n.name for n in nodes if n.op == "Exp" and n.name in rounded)
@@ -144,8 +119,8 @@ def _rounded_exponentials(nodes: Sequence[Node]) -> frozenset[str]:
 class _Rewriter:
     """Implements ``OpSink``; handles are names of the new nodes."""
 
-    def __init__(self, nodes: Sequence[Node], dialect: Dialect) -> None:
-        self._dialect = dialect
+    def __init__(self, nodes: Sequence[Node], language: Language) -> None:
+        self._language = language
         self._given = {n.name: n for n in nodes}
         self._short = short_results(steps_of(nodes))
         self._rounded = _rounded_exponentials(nodes)
@@ -173,7 +148,7 @@ class _Rewriter:
             return self._on_bits(op, xs, dtype)
         row = lookup(_SAME.get(op, op))
         chosen = self._chosen(row, xs, a)
-        if self._dialect.spelled(chosen, self.dtype_of(xs[-1])) and not self._is_written_out(
+        if self._language.spelled(chosen, self.dtype_of(xs[-1])) and not self._is_written_out(
             op, xs
         ):
             result = row.dtype_rule([self.dtype_of(x) for x in xs], a)
@@ -185,7 +160,7 @@ class _Rewriter:
             assert self._node is not None
             raise AutofuseError.of(
                 "AF3001",
-                f"{op} on {self.dtype_of(xs[-1])} has no form in {self._dialect.name}",
+                f"{op} on {self.dtype_of(xs[-1])} has no form in {self._language.name}",
                 where=Where(pointer=self._node.origin, node=self._node.name),
             )
         return str(done)
@@ -218,7 +193,7 @@ class _Rewriter:
 
     def takes(self, op: str, dtype: DType) -> bool:
         """As ``OpSink.takes``."""
-        return self._dialect.spelled(op, dtype)
+        return self._language.spelled(op, dtype)
 
     # the nodes as they come -------------------------------------------------------------------
     def visit(self, n: Node) -> None:
@@ -283,7 +258,7 @@ class _Rewriter:
         return name
 
     def _is_written_out(self, op: str, xs: Sequence[str]) -> bool:
-        """Whether the expansion of an op is less than its function."""
+        """Return True if the expansion of an op is shorter than its function."""
         if op == "Pow":
             return self.dtype_of(xs[0]).kind == "f" and self.constant_of(xs[1]) in _PRODUCTS
         return op == "Gelu" and self._is_short
@@ -292,7 +267,7 @@ class _Rewriter:
         assert self._node is not None
         if op == "Exp" and (self._is_short or self._node.name in self._rounded):
             return {"accuracy": "short"}
-        exact = op == "Div" and self._node.op in _FLOAT_DIVISIONS | _EXACT_QUOTIENTS
+        exact = op == "Div" and lookup(self._node.op).exact_quotients
         return {"accuracy": "exact"} if exact else {}
 
     def _on_bits(self, op: str, xs: Sequence[str], dtype: DType | None) -> str:
@@ -348,7 +323,7 @@ class _Rewriter:
         return self._memo[key]
 
     def _is_truth(self, x: str) -> bool:
-        """Whether a value in float32 is 0 or 1, which 16 bits hold."""
+        """Return True if a float32 value is a cast bool: 0 or 1, which 16 bits hold."""
         n = self._nodes[x]
         return n.op == "Cast" and n.y.dtype == SINGLE and self.dtype_of(n.inputs[0]) == BOOL
 

@@ -1,16 +1,17 @@
-"""Which reductions of a nest are made in one pass over its columns.
+"""Passes over the columns of a nest, and the reductions of each.
 
-Two reductions that follow each other are one *item* where their partial results can be joined: the sum of
-``exp(x - max(x))`` with the maximum, and the sum of squared differences from the mean with the sum.
+Two consecutive reductions are one *item* if their partial results can be joined: a maximum with the sum of exponentials
+relative to it, and a sum with the sum of squared differences from the mean
+(:mod:`autofuse.implgraph.division.online_reductions`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from enum import Enum
 
 from autofuse.codegen.nests.nest import Nest, reduced
-from autofuse.implgraph.expr.expression import Expr
+from autofuse.implgraph.division.online_reductions import Online, online_reductions
 from autofuse.implgraph.ir.frozen import frozen
 from autofuse.implgraph.ir.graph import Node
 from autofuse.implgraph.ops.rows.reductions import REDUCES
@@ -19,7 +20,7 @@ __all__ = ["Item", "Join", "across_sums", "known_after", "passes"]
 
 
 class Join(str, Enum):
-    """How partial results of an item are joined."""
+    """Rule by which partial results of an item are joined."""
 
     PLAIN = "plain"
     EXPONENTIALS = "exponentials"
@@ -31,19 +32,32 @@ class Item:
     """One reduction over the columns, or two that one pass makes.
 
     Attributes:
-        join: what joins partial results.
         first: the reduction.
         second: of two, the one that needs the result of the first.
+        rule: how the second one follows the first one.
     """
 
-    join: Join
     first: Node
     second: Node | None = None
+    rule: Online | None = None
+
+    @property
+    def join(self) -> Join:
+        """Rules that join partial results."""
+        if self.rule is None:
+            return Join.PLAIN
+        return Join.EXPONENTIALS if self.rule.scales else Join.MOMENTS
 
     @property
     def results(self) -> tuple[Node, ...]:
         """The reductions that are known when the item is."""
         return (self.first,) if self.second is None else (self.first, self.second)
+
+    def followed(self) -> tuple[Node, Online]:
+        """The second reduction of two, and its rule."""
+        assert self.second is not None
+        assert self.rule is not None
+        return self.second, self.rule
 
 
 def passes(nest: Nest, *, join: bool = True) -> list[list[Item]]:
@@ -52,15 +66,17 @@ def passes(nest: Nest, *, join: bool = True) -> list[list[Item]]:
     cols = frozenset(nest.cols)
     firsts: dict[str, Item] = {}
     seconds: dict[str, Item] = {}
+    count = nest.count(nest.cols)
+    rules = online_reductions(nest.nodes, cols, count, levels=True) if join and cols else {}
     for n in nest.nodes:
         if n.op in REDUCES and reduced(n, named) <= cols:
-            item = _pair(nest, n, named) if join else None
-            if item is not None and item.first.name in firsts:
-                first = firsts[item.first.name]
-                if first.second is None:
-                    firsts[item.first.name] = seconds[n.name] = item
+            rule = rules.get(n.name)
+            if rule is not None and _is_made_in_loops(rule):
+                first = firsts.get(rule.centres[0].reduction)
+                if first is not None and first.second is None:
+                    firsts[first.first.name] = seconds[n.name] = Item(first.first, n, rule)
                     continue
-            firsts[n.name] = Item(Join.PLAIN, n)
+            firsts[n.name] = Item(n)
     made: dict[str, int] = {}
     known: dict[str, int] = {}
     for n in nest.nodes:
@@ -93,58 +109,7 @@ def across_sums(nest: Nest) -> list[Node]:
     return [n for n in nest.nodes if n.op in REDUCES and not reduced(n, named) <= cols]
 
 
-def _pair(nest: Nest, second: Node, named: Mapping[str, Node]) -> Item | None:
-    """The item that a sum makes with a reduction before it, if it does."""
-    if second.op != "ReduceSum":
-        return None
-    value = _behind_broadcasts(named, second.inputs[0])
-    if value.op == "Exp":
-        return _exponentials(second, value, named)
-    if value.op == "Square" or (value.op == "Mul" and value.inputs[0] == value.inputs[1]):
-        return _moments(nest, second, value, named)
-    return None
-
-
-def _exponentials(second: Node, value: Node, named: Mapping[str, Node]) -> Item | None:
-    shifted = named[value.inputs[0]]
-    if shifted.op != "Sub":
-        return None
-    first = _behind_broadcasts(named, shifted.inputs[1])
-    x = named[shifted.inputs[0]]
-    same = first.op == "ReduceMax" and first.inputs[0] == x.name
-    return Item(Join.EXPONENTIALS, first, second) if same else None
-
-
-def _moments(nest: Nest, second: Node, value: Node, named: Mapping[str, Node]) -> Item | None:
-    centred = named[value.inputs[0]]
-    if centred.op != "Sub":
-        return None
-    x, mean = named[centred.inputs[0]], _behind_broadcasts(named, centred.inputs[1])
-    if mean.op not in ("Div", "Mul") or len(mean.inputs) != 2:
-        return None
-    first, scale = named[mean.inputs[0]], named[mean.inputs[1]]
-    if first.op != "ReduceSum" or first.inputs[0] != x.name or scale.op != "Scalar":
-        return None
-    if reduced(first, named) != frozenset(nest.cols):
-        return None
-    count = nest.count(nest.cols)
-    divides = mean.op == "Div" and _is(scale, count)
-    scales = mean.op == "Mul" and count.is_const and _inverse(scale, count.value)
-    return Item(Join.MOMENTS, first, second) if divides or scales else None
-
-
-def _behind_broadcasts(named: Mapping[str, Node], name: str) -> Node:
-    while named[name].op == "Broadcast":
-        name = named[name].inputs[0]
-    return named[name]
-
-
-def _is(scalar: Node, count: Expr) -> bool:
-    if "expr" in scalar.attrs:
-        return scalar.attrs["expr"] == count
-    return count.is_const and scalar.attrs["value"] == count.value
-
-
-def _inverse(scalar: Node, count: int) -> bool:
-    value = scalar.attrs.get("value")
-    return isinstance(value, int | float) and count > 0 and abs(value * count - 1) < 1e-6
+def _is_made_in_loops(rule: Online) -> bool:
+    """Return True if loops can join partial results by a rule: of products, only plain squares about one mean."""
+    a, *others = rule.centres
+    return rule.scales or ([a] == others and not any(rule.moves) and not rule.after)

@@ -17,7 +17,7 @@ __all__ = ["Memories", "Memory", "Role"]
 
 
 class Role(str, Enum):
-    """Who owns the memory of a tensor."""
+    """Role of a tensor's memory: input, output or scratch."""
 
     INPUT = "input"
     OUTPUT = "output"

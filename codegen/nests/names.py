@@ -35,7 +35,7 @@ class Names:
 
     @contextmanager
     def block(self) -> Iterator[None]:
-        """What is taken in a block may be taken again behind it."""
+        """Open a block; names taken in it are free again after it."""
         before = set(self._taken)
         yield
         self._taken = before

@@ -12,11 +12,11 @@ from dataclasses import dataclass, field
 from typing import TypeAlias
 
 from autofuse.codegen.functions import phases
+from autofuse.codegen.ir.calls import Call, VectorFunction
 from autofuse.codegen.ir.kernel_ir import (
     Alias,
     Alloc,
     Barrier,
-    Call,
     For,
     GetBuf,
     InitBuffer,
@@ -25,7 +25,6 @@ from autofuse.codegen.ir.kernel_ir import (
     QueueDecl,
     Stmt,
     Sync,
-    VectorFunction,
 )
 from autofuse.implgraph.expr.expression import Expr, Func
 from autofuse.implgraph.ir.frozen import frozen, replace
@@ -45,7 +44,7 @@ _PLACING = frozenset({Alias, For, GetBuf})
 
 @frozen
 class _Marks:
-    """Where barriers go in a block: the places of statements that one stands before, and of loops with some inside."""
+    """Barriers to insert in a block: the statements that one precedes, and the loops with some inside."""
 
     before: list[int] = field(default_factory=list)
     inside: dict[int, _Marks] = field(default_factory=dict)
@@ -63,14 +62,14 @@ _Concerned: TypeAlias = "tuple[int, Stmt, list[_Touched]]"
 
 @frozen
 class _Known:
-    """What the pass knows of a function.
+    """Facts about a function.
 
     Attributes:
-        of: what holds the bytes of a tensor, where that is not itself.
+        of: holder of the bytes of a tensor, if that is not itself.
         body: the statements of the function.
-        bits: of what holds bytes, those met so far.
-        blocks: of the blocks met so far, by their ids: the statements that matter.
-        turns: of a tensor in a queue, the tensors of which one may have had its buffer in the iteration before.
+        bits: bit of each holder met so far.
+        blocks: relevant statements of each block met so far, by its id.
+        turns: of a tensor in a queue, the tensors that may have had its buffer in the previous iteration.
     """
 
     of: dict[str, str]
@@ -80,7 +79,7 @@ class _Known:
     blocks: dict[int, list[_Concerned]] = field(default_factory=dict)
 
     def concerned(self, body: tuple[Stmt, ...]) -> list[_Concerned]:
-        """The statements of a block that the vector pipe has to do with; loops are gone through several times."""
+        """Return the statements of a block that concern the vector pipe; cached, as loops are visited several times."""
         found = self.blocks.get(id(body))
         if found is None:
             found = self.blocks[id(body)] = [
@@ -98,14 +97,14 @@ class _Known:
         return [(self.holders(read), self.holders(written)) for read, written in phases(s)]
 
     def holders(self, tensors: Iterable[str]) -> int:
-        """What holds the bytes of tensors."""
+        """Return the set, as bits, of what holds the bytes of tensors."""
         found = 0
         for x in tensors:
             found |= self.bits.setdefault(self.of.get(x, x), 1 << len(self.bits))
         return found
 
     def runs(self, loop: For) -> bool:
-        """Whether a loop has an iteration whatever the sizes are."""
+        """Return True if a loop has an iteration for all sizes."""
         return all([self._is_positive(name) for name in loop.extent.symbols()])
 
     def _is_positive(self, name: str) -> bool:
@@ -132,7 +131,7 @@ class InsertBarriers:
 
 
 def _block(body: tuple[Stmt, ...], pending: _Touched, known: _Known) -> tuple[_Marks, _Touched]:
-    """Where a block needs barriers, and what is pending behind it: what calls since the last barrier touched."""
+    """Return the barriers that a block needs, and the accesses by calls since the last barrier that remain pending."""
     marks = _Marks()
     reads, writes = pending
     for i, s, touched in known.concerned(body):
@@ -202,7 +201,7 @@ def _inserted(body: tuple[Stmt, ...], marks: _Marks) -> tuple[Stmt, ...]:
 
 
 def _places(body: tuple[Stmt, ...]) -> dict[str, str]:
-    """What holds the bytes of a tensor, where that is not itself: its TBuf, or the tensor that it is an alias of."""
+    """Return the holder of each tensor's bytes that is not itself: its TBuf, or the tensor that it is an alias of."""
     out: dict[str, str] = {}
     if _PLACING.isdisjoint(map(type, body)):
         return out
@@ -247,14 +246,14 @@ def _statements(body: tuple[Stmt, ...]) -> Iterator[Stmt]:
 
 
 def _concerns(loop: For) -> bool:
-    """Whether there is anything but copies in a loop."""
+    """Return True if a loop has a statement that concerns the vector pipe."""
     if not _OF_PIPES.isdisjoint(map(type, loop.body)):
         return True
     return any([_concerns(s) for s in loop.body if isinstance(s, For)])
 
 
 def _is_positive(e: Expr) -> bool:
-    """Whether a size is at least 1, seen by its form: a product of rounded-up quotients of constants."""
+    """Return True if a size is at least 1 by its form: a product of rounded-up quotients of positive constants."""
     if len(e.terms) != 1 or e.terms[0][1] < 1:
         return False
     return all(
@@ -264,7 +263,7 @@ def _is_positive(e: Expr) -> bool:
 
 
 def _is_length(e: Expr) -> bool:
-    """Whether a value is the length of a tile of constant size, seen by its form: the size, or what is left of an axis.
+    """Return True if a value is the length of a tile of constant size by its form: the size, or the rest of an axis.
 
     No such tile is empty, for its index is less than their number.
     """

@@ -83,7 +83,7 @@ class NameCopies:
 
 
 def _in_tile(body: tuple[Stmt, ...], counters: dict[str, int]) -> tuple[Stmt, ...]:
-    """The same in those loops inside that over the tiles which go through tiles themselves."""
+    """Name offsets and descriptors in inner loops whose iterations have tiles of their own."""
     if For not in map(type, body):
         return body
     return tuple(
@@ -110,6 +110,8 @@ def _named(body: tuple[Stmt, ...], counters: dict[str, int]) -> tuple[Stmt, ...]
             pass
         elif isinstance(s, IndexRead):
             read.add(s.name)
+        elif isinstance(s, CopyIn) and s.scalar:
+            pass
         elif isinstance(s, (CopyIn, CopyOut)) and s.pad:
             if first is None:
                 first = len(out)

@@ -1,10 +1,10 @@
-"""Which calls have functions on registers, over how many elements they go there, and how many registers they need."""
+"""Calls with functions on registers, the number of elements they cover, and the number of registers they need."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
-from autofuse.codegen.ir.kernel_ir import Call, Count, EnumArg, LocalArg
+from autofuse.codegen.ir.calls import Call, Count, EnumArg, LocalArg
 from autofuse.implgraph.expr.expression import CeilDiv, Expr, align_up
 from autofuse.implgraph.ir.dtypes import DType
 from autofuse.targets import Architecture
@@ -26,7 +26,7 @@ WHOLE = frozenset({"Compare", "CompareScalar", "Select"})
 
 
 def in_registers(s: Call, dtypes: dict[str, DType], arch: Architecture) -> bool:
-    """Whether there is a function on registers for a call with tensors of these dtypes."""
+    """Return True if a call with tensors of these dtypes has a function on registers."""
     if not s.args or not isinstance(s.args[-1], Count) or len(s.writes) != 1:
         return False
     of = [dtypes.get(a.local) for a in s.args if isinstance(a, LocalArg)]
@@ -62,7 +62,7 @@ def constants(calls: Sequence[Call]) -> int:
 
 
 def registers_needed(calls: Sequence[Call], dtypes: dict[str, DType]) -> tuple[int, int]:
-    """How many vector registers and mask registers hold a value at a time, the mask of the loop among them."""
+    """Return how many vector and mask registers are in use at once, with constants and the mask of the loop."""
     first: dict[str, int] = {}
     last: dict[str, int] = {}
     whole: set[str] = set()

@@ -6,7 +6,7 @@ import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
-from autofuse.codegen.ir.kernel_ir import Call, Count
+from autofuse.codegen.ir.calls import Call, Count
 from autofuse.codegen.passes.register_calls import in_registers, stated_count
 from autofuse.implgraph.expr.expression import Expr, const
 from autofuse.implgraph.ir.dtypes import DType
@@ -36,7 +36,7 @@ def reduction_of(s: Call) -> str:
 
 
 def neutral_element(kind: str, dtype: DType) -> float | int:
-    """What a reduction takes for lanes that are off."""
+    """Return the value that a reduction takes for lanes that are off."""
     if kind == "SUM":
         return 0
     if dtype.kind == "f":
@@ -64,7 +64,7 @@ def counts_of_rows(s: Call) -> tuple[Expr, Expr | None, Expr] | None:
 
 
 def shared_rows(calls: Iterable[Call]) -> set[str]:
-    """What has one row for all of them: what is copied to each row, and what calls make that from."""
+    """Return the tensors with one row for all rows: those copied to each row, and those that calls make these from."""
     found = set[str]()
     for s in reversed([*calls]):
         if (s.api == "Broadcast" and s.form == "Outer") or s.writes[0] in found:
@@ -73,7 +73,7 @@ def shared_rows(calls: Iterable[Call]) -> set[str]:
 
 
 def row_in_registers(s: Call, dtypes: dict[str, DType], arch: Architecture) -> bool:
-    """Whether a call with rows can be made of functions on registers."""
+    """Return True if functions on registers can compute a call with rows."""
     if counts_of_rows(s) is None:
         return False
     of = {dtypes.get(x) for x in (s.writes[0], *s.reads)}
@@ -115,7 +115,7 @@ class RowCalls:
 def row_calls(
     calls: Sequence[Call], dtypes: dict[str, DType], arch: Architecture
 ) -> RowCalls | None:
-    """What calls do to rows; None where that is not one function, or the rows have no known length."""
+    """Return ``calls`` as calls over the same rows; None if they are not one function, or row lengths are unknown."""
     known = [c for c in map(counts_of_rows, calls) if c is not None]
     if not known:
         return None
@@ -190,7 +190,7 @@ def _add(r: RowCalls, s: Call, dtypes: dict[str, DType], arch: Architecture) -> 
 
 
 def _is(r: RowCalls, x: str, kind: set[str]) -> bool:
-    """Whether a tensor is of a kind; one that nothing is known of is read, and becomes one."""
+    """Return True if a tensor is of a kind; one that nothing is known of is an input, and becomes one."""
     if x not in r.full and x not in r.single and x not in r.shared:
         kind.add(x)
         r.level[x] = 0

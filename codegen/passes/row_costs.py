@@ -1,7 +1,7 @@
-"""What rows cost in registers and as calls on UB, by the cost model: where registers take longer, calls stay calls.
+"""Costs of rows in registers and as calls on UB, by the cost model: calls that are cheaper stay calls.
 
-A row that is not a whole number of registers wastes lanes of its last one, where a call goes through all rows at once.
-Calls are taken for as cheap as they can be: tiles have as many rows as there is room for, so that heads count little.
+A row that is not a whole number of registers wastes lanes of its last one, whereas a call covers all rows at once.
+Calls are costed as cheaply as possible: tiles have as many rows as there is room for, so that heads count little.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from functools import cache
 
 from autofuse.codegen.functions import FUNCTIONS
-from autofuse.codegen.ir.kernel_ir import Call, RowLoop, RowStep
+from autofuse.codegen.ir.calls import Call, RowLoop, RowStep
 from autofuse.codegen.passes.row_calls import RowCalls, row_operation
 from autofuse.implgraph.ir.dtypes import DType
 from autofuse.implgraph.ops.registry import all_ops
@@ -57,7 +57,7 @@ def _cycles(kind: str, count: float, bits: int, chip: TargetSpec) -> float:
 
 
 def _head(rows: float, chip: TargetSpec) -> float:
-    """What a row bears of an instruction's head, and of the wait for the one before."""
+    """Return the share of a row in an instruction's head, and in the wait for the one before."""
     return (chip.vector["unary"].head + chip.model.vector_gap) / max(rows, 1)
 
 
@@ -129,12 +129,12 @@ def calls_take(
 
 
 def _beside(s: Call, r: RowCalls, bits: int, rows: float, chip: TargetSpec) -> float:
-    """What a function of ``device_templates/`` takes beside one pass over the row."""
+    """Return the extra cost of a function of ``device_templates/`` beside one pass over the row."""
     block, lanes = 8 * chip.arch.block_bytes // bits, 8 * chip.arch.vector_bytes // bits
     most = chip.arch.repeats_max
 
     def heads(elements: int) -> float:
-        """An instruction goes through the rows, 256 bytes of each, or along one row."""
+        """Return the heads of instructions that cover 256 bytes of each row, or one row at a time."""
         registers = -(-elements // lanes)
         return _head(1, chip) * min(registers / min(rows, most), -(-registers // most))
 

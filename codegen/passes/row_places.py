@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 
-from autofuse.codegen.ir.kernel_ir import RowLoop, RowRegister, RowStep
+from autofuse.codegen.ir.calls import RowLoop, RowRegister, RowStep
 
 __all__ = ["stored_too_early"]
 
@@ -12,21 +12,20 @@ __all__ = ["stored_too_early"]
 def stored_too_early(
     steps: Sequence[RowStep | RowLoop], over: Mapping[str, frozenset[str]]
 ) -> Iterator[tuple[str, str]]:
-    """What is stored over a part of something else that may still be loaded, and what that is.
+    """Yield each tensor stored over another one that may still be loaded, with that one.
 
-    A load is over where the value that is stored was computed from it, or where stores waited for it; what was stored
-    has to be loaded before something else is stored there.
+    A load is over if the stored value was computed from it, or stores waited for it; what was stored must be loaded
+    before anything else is stored there.  A first load after a store over the same place comes too late.
 
     Args:
-        steps: those of a row.
-        over: of what is stored, the tensors at the same place.
+        steps: steps of a row.
+        over: for each stored tensor, the tensors at the same place.
     """
     #: By part of a tensor: the loads that may not be over, and by register: the loads of which it was computed.
     open_loads: dict[RowRegister, set[int]] = {}
     needs: dict[RowRegister, frozenset[int]] = {}
-    #: What was loaded or stored, what of that is there no more, and what was stored and not loaded yet.
-    known: set[RowRegister] = set()
-    gone: set[RowRegister] = set()
+    #: By part of a tensor: what was stored over it, even before it is loaded; and what was stored and not loaded yet.
+    gone: dict[RowRegister, str] = {}
     unread: set[RowRegister] = set()
     number = 0
     for s in steps:
@@ -40,20 +39,18 @@ def stored_too_early(
                     open_loads.clear()
                 elif x.op == "load":
                     if part in gone:
-                        yield local, local
+                        yield gone[part], local
                     open_loads.setdefault(part, set()).add(number)
-                    known.add(part)
                     unread.discard(part)
                     needs[x.to] = frozenset({number})
                 elif x.op == "store":
                     have = needs.get(x.of[0], frozenset())
+                    gone.pop(part, None)
                     for y in over.get(local, ()):
                         there = y, part[1]
-                        if part in gone or there in unread or open_loads.get(there, set()) - have:
+                        if there in unread or open_loads.get(there, set()) - have:
                             yield local, y
-                        if there in known:
-                            gone.add(there)
-                    known.add(part)
+                        gone[there] = local
                     unread.add(part)
                 elif x.op != "loads_wait":
                     needs[x.to] = frozenset().union(*[needs.get(y, ()) for y in x.of])

@@ -1,15 +1,15 @@
-"""What a function with rows does for a row, register by register.
+"""Steps of a function with rows for one row, register by register.
 
-Calls of one level are done for one register of the row after the other, then come the calls on what was reduced, and
-the next level.  Partial results of a reduction are joined in pairs, pairs of pairs and so on, as in the tree of the
+Calls of one level run on one register of the row after the other, then the calls on reduced values, then the next
+level.  Partial results of a reduction are joined in pairs, pairs of pairs and so on, as in the tree of the
 instruction that reduces the lanes of a register at the end: the order of a sum follows from the length of the row.
 
 Rows that fit the registers are *kept* there from the first use of an element to the last one.  Longer ones are
-*streamed*: each level is a loop, with a few partial results side by side.  It loads its operands again, computes again
-what a call of one operand makes of them, and what else an earlier level made was stored, and waits for that.
+*streamed*: each level is a loop, with a few partial results side by side.  It reloads its operands, recomputes results
+of calls with one operand, and reloads other results of earlier levels after waiting for their stores.
 
-A result may be stored where something else was: what is loaded there for the row is needed for the result, or stores
-waited for it.  What all rows share is loaded for each of them.
+A result may be stored over another tensor if it depends on what is loaded there for the row, or if stores waited for
+that load.  A row that all rows share is loaded for each of them.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from autofuse.codegen.ir.kernel_ir import Call, RowLanes, RowLoop, RowRegister, RowStep
+from autofuse.codegen.ir.calls import Call, RowLanes, RowLoop, RowRegister, RowStep
 from autofuse.codegen.passes.register_calls import constants
 from autofuse.codegen.passes.row_calls import RowCalls, reduction_of
 from autofuse.implgraph.ir.dtypes import DType
@@ -77,7 +77,7 @@ class _Maker:
         return tuple(self.steps)
 
     def _goes_on(self) -> bool:
-        """Whether the last register of a row is loaded with elements of the next one that are stored over."""
+        """Return True if the last register of a row is loaded with elements of the next one that are stored over."""
         stored = self.stores.union(*self.over.values())
         last = {s.to for s in self.steps if isinstance(s, RowStep) and s.op == "load"}
         return self.r.pitch % self.lanes > 0 and any(
@@ -147,12 +147,12 @@ class _Maker:
         return times * width
 
     def _register(self, x: str, part: int | None) -> RowRegister:
-        """Where a value is."""
+        """Return the register of a value."""
         x = self.r.copies.get(x, x)
         return x, None if x in self.r.single or x in self.r.constants else part
 
     def _value(self, x: str, part: int | None, *, whole: bool = False) -> RowRegister:
-        """The same, loaded or computed again if no register has it."""
+        """Return the register of a value, loaded or computed again if no register has it."""
         at = self._register(x, part)
         if at in self.have or at[0] in self.r.constants:
             return at
@@ -247,7 +247,7 @@ def kept_steps(
 
 
 def stored_between(r: RowCalls, calls: Sequence[Call]) -> frozenset[str]:
-    """What a level makes and a later one loads: what is not one call of what is loaded."""
+    """Return the values that one level makes and a later one loads rather than recomputes from loaded data."""
     levels = _levels(r, calls)
     made = {s.writes[0]: k for k, s in enumerate(calls)}
     later = {
@@ -271,14 +271,14 @@ def streamed_steps(
     lanes: int,
     over: Mapping[str, frozenset[str]],
 ) -> tuple[RowStep | RowLoop, ...]:
-    """The steps of a row that is gone through once for a level; ``stores`` has what is ``stored_between``."""
+    """Return the steps of a row with one pass per level; ``stores`` has what is ``stored_between``."""
     return _Maker(r, calls, frozenset(stores), lanes, stored_between(r, calls), over).all()
 
 
 def steps_need(
     steps: Sequence[RowStep | RowLoop], calls: Sequence[Call], dtypes: dict[str, DType]
 ) -> tuple[int, int]:
-    """How many vector registers and mask registers hold a value at a time, constants and masks of rows among them."""
+    """Return how many vector and mask registers are in use at once, with constants and masks of rows."""
     filled = {s.writes[0] for s in calls if s.api == "Duplicate"}
     live: set[RowRegister] = set()
     most = [0, 0]

@@ -11,8 +11,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 
+from autofuse.codegen.ir.calls import Call
 from autofuse.codegen.ir.kernel_ir import (
-    Call,
     CopyIn,
     DeQue,
     For,
@@ -30,7 +30,8 @@ __all__ = ["InsertSyncs"]
 
 #: What loads or computes tensors or uses them, and loops.
 _CONCERNED = frozenset({Call, CopyIn, DeQue, For, IndexRead, ScalarRead, Sync})
-_MTE2_V, _MTE2_S, _V_S = Sync("MTE2", "V"), Sync("MTE2", "S"), Sync("V", "S")
+_MTE2_V, _MTE2_S = Sync("MTE2", "V"), Sync("MTE2", "S")
+_V_S, _S_V = Sync("V", "S"), Sync("S", "V")
 #: What the scalar unit reads.
 _READS = frozenset({ScalarRead, IndexRead})
 
@@ -44,6 +45,7 @@ class _Pending:
         vector: loaded; the vector pipe has not waited for the copy.
         scalar: loaded; the scalar unit has not.
         made: computed; the scalar unit has not waited for the vector pipe.
+        put: what the scalar unit has put into UB; the vector pipe has not waited for it.
         read: whether the scalar unit reads any tensor; else it waits for none, and the last two stay empty.
     """
 
@@ -52,6 +54,7 @@ class _Pending:
     vector: set[str] = field(default_factory=set)
     scalar: set[str] = field(default_factory=set)
     made: set[str] = field(default_factory=set)
+    put: set[str] = field(default_factory=set)
 
     def copy(self) -> _Pending:
         return self.without(frozenset())
@@ -63,22 +66,24 @@ class _Pending:
             self.vector.difference(places),
             self.scalar.difference(places),
             self.made.difference(places),
+            self.put.difference(places),
         )
 
     def join(self, other: _Pending) -> None:
         self.vector |= other.vector
         self.scalar |= other.scalar
         self.made |= other.made
+        self.put |= other.put
 
     def places(self, *tensors: str) -> set[str]:
         return {self.bufs.get(x, x) for x in tensors}
 
     def need(self, s: Stmt) -> Sync | None:
-        """What the statement has to wait for."""
+        """Return the sync that the statement needs, if any."""
         if isinstance(s, Call):
-            loaded = self.vector and self.vector & self.places(*s.reads, *s.writes)
-            return _MTE2_V if loaded else None
-        if isinstance(s, (ScalarRead, IndexRead)):
+            places = self.places(*s.reads, *s.writes) if self.vector or self.put else set[str]()
+            return _MTE2_V if self.vector & places else _S_V if self.put & places else None
+        if isinstance(s, IndexRead) or (isinstance(s, ScalarRead) and not s.gm):
             place = self.places(s.local)
             return _V_S if self.made & place else _MTE2_S if self.scalar & place else None
         return None
@@ -93,6 +98,8 @@ class _Pending:
         elif sync == _V_S:
             self.made.clear()
             self.scalar &= self.vector
+        elif sync == _S_V:
+            self.put.clear()
 
     def step(self, s: Stmt) -> None:
         """After a statement."""
@@ -101,6 +108,8 @@ class _Pending:
                 places = self.places(*s.writes)
                 self.made |= places
                 self.scalar -= places
+        elif isinstance(s, CopyIn) and s.scalar:
+            self.put |= self.places(s.local)
         elif isinstance(s, CopyIn):
             places = self.places(s.local)
             self.vector |= places
@@ -141,8 +150,7 @@ class InsertSyncs:
                     pending.wait(sync)
                 out.append(replace(s, body=self._loop(s.body, pending)))
                 continue
-            needed = pending.need(s)
-            if needed:
+            while (needed := pending.need(s)) is not None:
                 out.append(needed)
                 pending.wait(needed)
             pending.step(s)
@@ -161,14 +169,13 @@ class InsertSyncs:
 
 def _before_loop(loop: For, pending: _Pending) -> Iterator[Sync]:
     """Syncs that a statement of the loop needs for what was loaded or computed before the loop."""
-    if not (pending.vector or pending.scalar or pending.made):
+    if not (pending.vector or pending.scalar or pending.made or pending.put):
         return
     inside = _concerned(loop.body)
     own = {x for s in inside for x in pending.places(*_written(s))}
     outside = pending.without(own)
     for s in inside:
-        sync = outside.need(s)
-        if sync:
+        while (sync := outside.need(s)) is not None:
             yield sync
             outside.wait(sync)
 

@@ -5,21 +5,20 @@ from __future__ import annotations
 from dataclasses import dataclass, fields
 from typing import Any, get_args
 
+from autofuse.codegen.ir.calls import Arg, Rows
 from autofuse.codegen.ir.kernel_ir import (
-    Arg,
     DmaBlock,
-    DmaDim,
     DmaDims,
     For,
     KernelFn,
     Let,
     ReturnIfEmpty,
-    Rows,
     Stmt,
     TilingField,
 )
 from autofuse.implgraph.expr.expression import Expr
 from autofuse.implgraph.ir.frozen import replace
+from autofuse.schedule.placement.copied import DmaDim
 
 __all__ = ["RemoveUnused"]
 

@@ -23,14 +23,23 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import ClassVar
 
+from autofuse.codegen.ir.calls import (
+    Call,
+    Count,
+    LocalArg,
+    RowLoop,
+    Rows,
+    RowStep,
+    ScalarVar,
+    SizeValue,
+    VectorFunction,
+)
 from autofuse.codegen.ir.kernel_ir import (
     Alias,
     Alloc,
-    Call,
     Comment,
     CopyIn,
     CopyOut,
-    Count,
     DeQue,
     DmaLet,
     EnQue,
@@ -41,15 +50,8 @@ from autofuse.codegen.ir.kernel_ir import (
     InitBuffer,
     KernelFn,
     Let,
-    LocalArg,
-    RowLoop,
-    Rows,
-    RowStep,
     ScalarRead,
-    ScalarVar,
-    SizeValue,
     Stmt,
-    VectorFunction,
 )
 from autofuse.codegen.passes.register_calls import (
     BITWISE,
@@ -113,7 +115,7 @@ class FormVectorFunctions:
 
 # forming --------------------------------------------------------------------------------------
 class _Known:
-    """What the pass knows of a function: its tensors, and who reads them."""
+    """Facts about a function: its tensors and their readers."""
 
     def __init__(self, fn: KernelFn, arch: Architecture, chip: TargetSpec | None) -> None:
         self.name, self.arch, self.chip = fn.name, arch, chip
@@ -160,7 +162,7 @@ class _Known:
                     self.fills[x] = s
 
     def lost(self, body: tuple[Stmt, ...], dead: set[int]) -> set[str]:
-        """What cannot fill registers: it is read in UB where nothing makes it, or something is stored over its row."""
+        """Return the tensors that cannot fill registers: read in UB without a maker, or with an overwritten row."""
         last = {self.place(x): x for s in _statements(body) for x in _written(s)}
         read = _read_in_ub(body)
         return {
@@ -171,7 +173,7 @@ class _Known:
         }
 
     def place(self, local: str) -> str:
-        """What holds the bytes of a tensor."""
+        """Return the holder of the bytes of a tensor."""
         return self.places.get(local, local)
 
     def buffer(self, local: str) -> tuple[str, int]:
@@ -262,12 +264,12 @@ class _Run:
 
     @staticmethod
     def takes(s: Stmt, dtypes: dict[str, DType], arch: Architecture) -> bool:
-        """Whether a statement is a call that such a function can have."""
+        """Return True if a statement is a call that such a function can contain."""
         return isinstance(s, Call) and in_registers(s, dtypes, arch)
 
     @staticmethod
     def alone(s: Stmt, known: _Known) -> bool:
-        """Whether one call may be such a function by itself."""
+        """Return True if one call may be such a function by itself."""
         return False
 
     def arrange(self) -> bool:
@@ -338,7 +340,7 @@ class _Run:
                     written.add(x)
 
     def instead(self, made: Call, reader: Call) -> Call | None:
-        """What fills registers with what a call makes in UB; None where the function has to load it."""
+        """Return the call that fills registers with what ``made`` makes in UB; None if the function has to load it."""
         if made.api != "Duplicate":
             return None
         return replace(made, args=(*made.args[:-1], reader.args[-1]))
@@ -373,7 +375,7 @@ class _Run:
         return len({*self.loads, *self.stores}) + len(scalars)
 
     def _flow(self) -> dict[str, frozenset[str]] | None:
-        """What every value is computed from, of what is loaded; None where a constant is not one."""
+        """Set loads and stores; return the loaded tensors each value depends on, or None if a constant is not one."""
         needs: dict[str, frozenset[str]] = {}
         for s in self.calls:
             to = s.writes[0]
@@ -397,7 +399,7 @@ class _Run:
         return needs
 
     def _stores_in_place(self, needs: dict[str, frozenset[str]]) -> bool:
-        """Whether what is stored leaves alone what is loaded, and what was handed on."""
+        """Return True if stores leave alone what is loaded, and what was handed on."""
         known, dtypes = self.known, self.known.dtypes
         places = [known.place(x) for x in self.stores]
         if len(set(places)) < len(places):
@@ -431,20 +433,20 @@ class _Run:
 
 
 class _RowRun(_Run):
-    """The same with calls that reduce rows, or have operands with an element per row."""
+    """Run whose calls may reduce rows, or have operands with an element per row."""
 
     in_place = True
 
     @staticmethod
     def takes(s: Stmt, dtypes: dict[str, DType], arch: Architecture) -> bool:
-        """Whether a statement is a call that such a function can have."""
+        """Return True if a statement is a call that such a function can contain."""
         return isinstance(s, Call) and (
             row_in_registers(s, dtypes, arch) or in_registers(s, dtypes, arch)
         )
 
     @staticmethod
     def alone(s: Stmt, known: _Known) -> bool:
-        """Whether one call may be such a function by itself: if it loads a row in the place of its copies."""
+        """Return True if one call may be such a function by itself: if it loads a row instead of copies of it."""
         made = [known.fills[x] for x in s.reads if x in known.fills] if isinstance(s, Call) else []
         return any([m.api == "Broadcast" for m in made])
 
@@ -478,7 +480,7 @@ class _RowRun(_Run):
         return rows_take(steps, self.calls, most, chip) <= calls
 
     def instead(self, made: Call, reader: Call) -> Call | None:
-        """The same; of copies of a row, those for the rows that the reader goes through."""
+        """Return the call that fills registers; copies of a row are made for the rows that the reader covers."""
         if made.api == "Duplicate":
             return super().instead(made, reader)
         have, (one, _, pitch) = reader.args[-1], made.args[2:]
@@ -491,7 +493,7 @@ class _RowRun(_Run):
         )
 
     def _rows_at_most(self, r: RowCalls, chip: TargetSpec) -> float:
-        """How many rows UB has room for: each has a place in every buffer of the tensors of the calls."""
+        """Return how many rows UB has room for: each has a place in every buffer of the tensors of the calls."""
         known, row = self.known, dict[str, int]()
         for s in self.calls:
             for x in (s.writes[0], *s.reads):
@@ -520,7 +522,7 @@ class _RowRun(_Run):
         return steps if self._fit(steps, over) else ()
 
     def _over(self, r: RowCalls) -> dict[str, frozenset[str]] | None:
-        """What else is at the place of each result; None where that was handed on, or its elements lie otherwise."""
+        """Return the other tensors at the place of each result; None if it was handed on, or elements lie otherwise."""
         known, found = self.known, dict[str, frozenset[str]]()
         if self._parameters() > MOST_PARAMETERS:
             return None
@@ -534,13 +536,13 @@ class _RowRun(_Run):
         return found
 
     def _alike(self, r: RowCalls, x: str, y: str) -> bool:
-        """Whether elements of two tensors have the same places, one for each of the rows or all of these."""
+        """Return True if elements of two tensors have the same places: both whole rows, or one element of each."""
         dtypes = self.known.dtypes
         kinds = (r.full, r.single)
         return dtypes[x].itemsize == dtypes[y].itemsize and any([{x, y} <= k for k in kinds])
 
     def _fit(self, steps: tuple[RowStep | RowLoop, ...], over: dict[str, frozenset[str]]) -> bool:
-        """Whether there are registers enough, the text is not too long, and nothing is stored too early."""
+        """Return True if registers suffice, the text is not too long, and nothing is stored too early."""
         vectors, masks = steps_need(steps, self.calls, self.known.dtypes)
         arch = self.known.arch
         written = sum(len(s.steps) if isinstance(s, RowLoop) else 1 for s in steps)
@@ -576,7 +578,7 @@ def _dropped(body: tuple[Stmt, ...], dead: set[int]) -> tuple[Stmt, ...]:
 
 
 def _fills(s: Call) -> bool:
-    """Whether a call fills its tensor with a number."""
+    """Return True if a call fills its tensor with a constant."""
     scalars = (ScalarVar, SizeValue, LocalArg)
     return s.api == "Duplicate" and not any(isinstance(a, scalars) for a in s.args[1:-1])
 
@@ -596,4 +598,6 @@ def _read(s: Stmt) -> tuple[str, ...]:
         return s.reads
     if isinstance(s, VectorFunction):
         return s.loads
+    if isinstance(s, ScalarRead) and s.gm:
+        return ()
     return (s.local,) if isinstance(s, CopyOut | EnQue | ScalarRead | IndexRead) else ()

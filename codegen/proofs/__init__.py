@@ -1,1 +1,1 @@
-"""What the checks prove with: the meaning of a kernel, facts about its variables, a prover, sample sizes."""
+"""Basis of the checks' proofs: the meaning of a kernel, facts about its variables, a prover, sample sizes."""

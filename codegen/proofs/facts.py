@@ -1,4 +1,4 @@
-"""What holds of the variables of a kernel: facts of the host's checks, of the loops and of the tile."""
+"""Facts about the variables of a kernel, from the host's checks, the loops and the tile."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ K, J, A, Q, R = "%k", "%j", "%a", "%q", "%r"
 
 
 class Terms(Protocol):
-    """What facts are stated in: the axes of a template, the expressions of its loops.  ``model.Kernel`` has them."""
+    """Terms of facts: the axes of a template, the expressions of its loops.  ``model.Kernel`` has them."""
 
     impl: ImplGraph
     spec: TilingSpec
@@ -52,7 +52,7 @@ class Terms(Protocol):
         """Iterations of an axis in this tile."""
 
     def rest(self, inside: int, tiles: Axis) -> Expr:
-        """What is left of an axis from the first element of a tile on."""
+        """Return the length of an axis from the first element of a tile on."""
 
 
 def facts(kernel: Terms) -> dict[str, Fact]:
@@ -63,18 +63,18 @@ def facts(kernel: Terms) -> dict[str, Fact]:
     for s in kernel.impl.symbols:
         out[s.name] = Fact(max(s.min, 1) if s.name in one else s.min, max(s.max, 1))
     uppers: list[Bound] = []
-    uppers.append((ONE, spec.longest))
-    if spec.tile_max is not None:
-        uppers.insert(0, (ONE, spec.tile_max))
+    uppers.append((ONE, spec.opened.longest))
+    if spec.opened.most is not None:
+        uppers.insert(0, (ONE, spec.opened.most))
     multiple = 1
-    length = spec.longest.as_int()
-    if spec.rounded:
-        multiple = spec.granule
+    length = spec.opened.longest.as_int()
+    if spec.opened.rounded:
+        multiple = spec.opened.granule
     elif length is not None:
         # A tile is a multiple of the granule, or the whole axis; so is what a tail leaves of it.
-        whole = length <= spec.granule
-        multiple = max(length, 1) if whole else math.gcd(length, spec.granule)
-    out[spec.tile_size] = Fact(
+        whole = length <= spec.opened.granule
+        multiple = max(length, 1) if whole else math.gcd(length, spec.opened.granule)
+    out[spec.opened.symbol] = Fact(
         1,
         max(length, 1) if length is not None else 1 << 62,
         upper=tuple(uppers),
@@ -111,15 +111,15 @@ def facts(kernel: Terms) -> dict[str, Fact]:
         if len(parts) == 1 and parts[0].id != kernel.tile_out.id and not short:
             out[number] = replace(out[number], rank=30)
     # E - j*t >= 1: no tile is empty.
-    tile = ((kernel.t, spec.extent - 1), (ONE, kernel.per_axis - 1))
+    tile = ((kernel.t, spec.opened.extent - 1), (ONE, kernel.per_axis - 1))
     if str(kernel.tile_index) in (J, K, kernel.place):
         out[str(kernel.tile_index)] = Fact(0, upper=tile, rank=40)
-    own = spec.extent.as_int()
-    tail = multiple if not spec.rounded else math.gcd(own, multiple) if own else 1
+    own = spec.opened.extent.as_int()
+    tail = multiple if not spec.opened.rounded else math.gcd(own, multiple) if own else 1
     out[A] = Fact(
         1,
-        min(out[spec.tile_size].high, own if own else 1 << 62),
-        upper=((ONE, kernel.t), (ONE, spec.extent - kernel.tile_index * kernel.t)),
+        min(out[spec.opened.symbol].high, own if own else 1 << 62),
+        upper=((ONE, kernel.t), (ONE, spec.opened.extent - kernel.tile_index * kernel.t)),
         rank=50,
         multiple=tail,
     )
@@ -131,7 +131,7 @@ def _at_least_one(kernel: Terms) -> set[str]:
     spec = kernel.spec
     one = {s.name for s in kernel.impl.symbols if s.min >= 1}
     # Where the tiled axis is reduced, it may be empty; then nothing that has its indices runs.
-    for e in (spec.extent, spec.outer) if kernel.loop_guard else ():
+    for e in (spec.opened.extent, spec.outer) if kernel.loop_guard else ():
         one |= factors(e)
     one |= factors(spec.row_elements) if kernel.row_guard else set()
     for c in spec.conditions:
@@ -157,17 +157,17 @@ def _facts_of_cut_axes(kernel: Terms, out: dict[str, Fact]) -> None:
 
 
 def assumed(kernel: Terms) -> list[Expr]:
-    """What the host has checked.
+    """Return the conditions that the host has checked, as expressions that are not negative.
 
-    ``t <= FloorDiv(most, rows)`` means ``t*rows <= most``, and with ``t >= 1`` ``rows <= most``.  Of a product that
-    has a limit, what is left without factors of at least 1 has it as well.
+    ``t <= FloorDiv(most, rows)`` means ``t*rows <= most``, and with ``t >= 1`` ``rows <= most``.  A limit of a product
+    holds without any factors of at least 1 as well.
     """
     ones, out = _at_least_one(kernel), [r.value - r.least for r in kernel.needed]
     for c in kernel.spec.conditions:
         out += [c.value - c.at_least] if c.at_least is not None else []
         if c.at_most is not None:
             out += [c.at_most - part for part in _parts(c.value, ones)]
-    limits = [kernel.spec.tile_max] if kernel.spec.tile_max is not None else []
+    limits = [kernel.spec.opened.most] if kernel.spec.opened.most is not None else []
     for limit in limits:
         for a in limit.atoms():
             if not isinstance(a, Func) or str(a) != str(limit):

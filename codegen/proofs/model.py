@@ -1,4 +1,4 @@
-"""What the checks of one kernel share: its meaning in a few variables, and the facts about them.
+"""Meaning of one kernel in a few variables, and the facts about them, shared by its checks.
 
 A template means this, with E the length of the tiled axis, t that of a tile, O the iterations of the loops outside::
 
@@ -17,9 +17,9 @@ onto [0, Q), for r + c are Q integers in a row.
 ``(c, i) -> k`` is one to one onto [0, T), for every k lies in exactly one of the blocks [c*b, c*b + b) and none beyond
 T is run; ``k -> indices`` is one to one as the digits of a number are; the tiles of one row of the axis are neighbours,
 not empty, and end at E.  So every element of the iteration space belongs to one element of one tile of one core.
-What is left to check is that the statements say this and no other thing: a definition of the kernel that means one of
-the variables above is replaced by it (``%k``, ``%j``, ``%a``, ``%<axis>``), and every further expression is compared,
-or bounded, in terms of them.
+It remains to check that the statements say this and nothing else: a definition of the kernel that means one of the
+variables above is replaced by it (``%k``, ``%j``, ``%a``, ``%<axis>``), and every other expression is compared or
+bounded in terms of them.
 """
 
 from __future__ import annotations
@@ -28,20 +28,18 @@ import itertools
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 
+from autofuse.codegen.ir.calls import Role, VectorFunction
 from autofuse.codegen.ir.finding import Finding
 from autofuse.codegen.ir.kernel_ir import (
     Alias,
     Alloc,
     BlockIndex,
     BufDecl,
-    Call,
     CopyIn,
     CopyOut,
     DmaBlock,
-    DmaDim,
     DmaDims,
     DmaLet,
-    EnQue,
     For,
     GetBuf,
     IndexRead,
@@ -51,13 +49,12 @@ from autofuse.codegen.ir.kernel_ir import (
     Loop,
     QueueDecl,
     ReturnIfEmpty,
-    Role,
     ScalarRead,
     Stmt,
     TilingField,
-    VectorFunction,
 )
 from autofuse.codegen.proofs.facts import A, J, K, Q, R, assumed, factors, facts
+from autofuse.codegen.proofs.item import Item
 from autofuse.codegen.proofs.prover import Fact, Prover
 from autofuse.codegen.proofs.samples import legal_tiles, small_sizes
 from autofuse.implgraph.expr.expression import (
@@ -73,72 +70,20 @@ from autofuse.implgraph.expr.expression import (
     sym,
 )
 from autofuse.implgraph.ir.fusion import FusionGraph
-from autofuse.implgraph.ir.graph import Axis, AxisType, ImplGraph, Node
+from autofuse.implgraph.ir.graph import Axis, AxisType, BufferKind, ImplGraph, Node
 from autofuse.implgraph.ops.requirements import requirements
+from autofuse.schedule.placement.copied import DmaDim
 from autofuse.schedule.placement.scan import goes_backwards
 from autofuse.targets import TargetSpec
 
 __all__ = [
     "Finding",
-    "Item",
     "Kernel",
     "at_loads",
     "legal_tiles",
     "node_of_copy",
     "small_sizes",
 ]
-
-
-@dataclass(frozen=True, slots=True)
-class Item:
-    """A statement with its expressions in terms of the variables.
-
-    Attributes:
-        rows: loops around it inside the main loop: variable and extent.
-        inside: in the loop over tiles.
-        number: of the reduce loop that the statement is in; None outside of them.
-        within: the function on registers that a call is part of, which stands before its calls; None for others.
-        values: expressions of the statement in the order of its fields.
-    """
-
-    stmt: Stmt
-    inside: bool
-    rows: tuple[tuple[str, Expr], ...] = ()
-    values: tuple[Expr, ...] = ()
-    block: DmaBlock | DmaDims | None = None
-    number: int | None = None
-    within: VectorFunction | None = None
-
-    @property
-    def place(self) -> tuple[bool, int | None]:
-        """The loops around the statement."""
-        return self.inside, self.number
-
-    @property
-    def reads_in_ub(self) -> tuple[str, ...]:
-        """Tensors in UB whose elements it reads; calls of a function have theirs from registers."""
-        s = self.stmt
-        if isinstance(s, Call):
-            return s.reads if self.within is None else ()
-        if isinstance(s, VectorFunction):
-            return s.loads
-        return (s.local,) if isinstance(s, CopyOut | EnQue | IndexRead | ScalarRead) else ()
-
-    @property
-    def writes_in_ub(self) -> tuple[str, ...]:
-        """Tensors in UB that it gives a value, in order; calls of a function leave theirs in registers."""
-        s = self.stmt
-        if isinstance(s, Call):
-            return s.writes if self.within is None else ()
-        if isinstance(s, VectorFunction):
-            return s.stored
-        return (s.local,) if isinstance(s, CopyIn) else ()
-
-    @property
-    def fills(self) -> bool:
-        """Whether it fills a register with the number of a node, or with a row that it has copies of."""
-        f = self.within
-        return f is not None and self.stmt in f.calls[: f.fills]
 
 
 @dataclass
@@ -162,7 +107,7 @@ class Kernel:
         self.needed = () if self.graph is None else requirements(self.graph)
         self.nodes = self.impl.by_name()
         #: Accumulators, by name; each has the tensor of its initial value.
-        self.joins = {n.name: n for n in self.impl.nodes if n.attrs.get("joins")}
+        self.joins = {n.name: n for n in self.impl.nodes if n.joins is not None}
         #: The nodes whose results tensors in UB hold, and those whose scratch space they are.
         self.locals: dict[str, Node] = {}
         self.scratch: dict[str, Node] = {}
@@ -175,7 +120,7 @@ class Kernel:
         self._buffers: dict[str, str] = {}
         self.planned: dict[tuple[str, int | None], str] = {}
         self._declare(self.fn.body)
-        self.t, self.b = sym(spec.tile_size), sym(spec.block_size)
+        self.t, self.b = sym(spec.opened.symbol), sym(spec.block_size)
         self.axes = {a.id: a for a in self.impl.axes}
         self.tile_in = self.impl.tile(AxisType.TILE_IN)
         self.tile_out = self.impl.tile(AxisType.TILE_OUT)
@@ -197,11 +142,11 @@ class Kernel:
         self.place = "%p" if self.backwards else Q
         self.looped = self._parts(self.reduce_loop)
         self.outer += [a for a in self.looped if a.id != self.tile_out.id]
-        self.per_axis = CeilDiv(spec.extent, self.t)
+        self.per_axis = CeilDiv(spec.opened.extent, self.t)
         self.tiles = spec.tiles
         #: No core has a tile, whatever the symbols are: nothing is moved, and nothing has to hold.
         self.empty = (
-            ONE if spec.reduce_tiles else spec.extent
+            ONE if spec.reduce_tiles else spec.opened.extent
         ) * spec.outer * spec.row_elements == 0
         self.core = sym("%c")
         self.step = sym("%i")
@@ -239,14 +184,18 @@ class Kernel:
         return next(a for a in self.impl.axes if a.type is kind)
 
     def _declare(self, body: Iterable[Stmt]) -> None:
-        """What every tensor in UB and every buffer was declared for."""
+        """Record what every tensor in UB and every buffer was declared for."""
         for s in body:
             if isinstance(s, For):
                 self._declare(s.body)
             elif isinstance(s, QueueDecl | BufDecl):
-                self.planned["queue" if isinstance(s, QueueDecl) else "buf", s.id] = s.name
+                kind = BufferKind.QUEUE if isinstance(s, QueueDecl) else BufferKind.BUF
+                self.planned[kind, s.id] = s.name
             elif isinstance(s, ScalarRead):
                 self.scalars[s.name] = s.local
+                if s.gm:
+                    # The tensor of a Load that may have no place in UB.
+                    self._results.setdefault(s.load, s.local)
             elif isinstance(s, GetBuf | Alloc | Alias):
                 self._declare_tensor(s)
 
@@ -284,7 +233,7 @@ class Kernel:
             self.meaning[Mod(sym(R) + self.core, self.steps_here)] = sym(Q)
         self._digits(sym(self.place), self.looped)
         self.tile_index = self.index[self.tile_out.id]
-        self.meaning[Min(self.t, self.spec.extent - self.tile_index * self.t)] = sym(A)
+        self.meaning[Min(self.t, self.spec.opened.extent - self.tile_index * self.t)] = sym(A)
         for a, tiles in self.cut.items():
             self.meaning[Min(self.axes[a].size, self.rest(a, tiles))] = self.extent(a)
 
@@ -314,7 +263,7 @@ class Kernel:
                 rest = FloorDiv(rest, axis.size)
 
     def _guards(self) -> None:
-        """Which of the returns for nothing to do stand before the loop."""
+        """Record which returns for nothing to do stand before the loop."""
         for s in self.fn.body:
             if isinstance(s, For):
                 break
@@ -364,6 +313,8 @@ class Kernel:
             elif isinstance(s, InitBuffer):
                 self.nbytes[s.name] = self.value(s.nbytes)
                 values = (self.nbytes[s.name],)
+            elif isinstance(s, ScalarRead):
+                values = (self.value(s.offset),)
             elif isinstance(s, IndexRead):
                 values = (self.value(s.offset), self.value(s.extent))
                 self._place_read(s, values[1], len(at.rows))
@@ -452,7 +403,7 @@ class Kernel:
     def _sample(self) -> Iterator[dict[str, int]]:
         for sizes in small_sizes(self.impl, self.needed):
             for t in legal_tiles(self.impl, sizes):
-                base = {**sizes, self.spec.tile_size: t}
+                base = {**sizes, self.spec.opened.symbol: t}
                 tiles = self.tiles.evaluate(base)
                 if tiles < 1 or self.spec.row_elements.evaluate(base) < 1:
                     continue
@@ -513,7 +464,7 @@ class Kernel:
         yield Finding(f"{what}: {a} >= {b}", node, values is not None, values)
 
     def iterations(self, item: Item) -> tuple[Expr, ...]:
-        """How often each loop around a statement runs: at least once, where the statement runs."""
+        """Return the iterations of each loop around a statement: at least one, where the statement runs."""
         loops = (self.tiles,) if item.inside else ()
         if item.number is not None:
             loops = (*loops, self.spec.reduce_steps)
@@ -578,14 +529,14 @@ class Kernel:
         """The node whose result a statement at this place writes to ``local``."""
         found = self.locals.get(local)
         for n in self.joins.values() if item.number is not None else ():
-            if found is not None and n.attrs["joins"] == found.name:
+            if found is not None and n.joins == found.name:
                 return n
         return found
 
     def local_of(self, name: str) -> str:
         """The tensor in UB that holds the result of a node."""
         n = self.joins.get(name)
-        made = name if n is None else str(n.attrs["joins"])
+        made = (n.joins if n is not None else None) or name
         return self._results.get(made, f"no tensor of {made}")
 
     def scratch_of(self, n: Node) -> str:
@@ -617,7 +568,7 @@ class Kernel:
         return [a for a in n.y.vectorized_axis if stride[a] == ZERO]
 
     def is_whole(self, n: Node) -> bool:
-        """Whether a node is made for a tile of full length: before the loops, or for all tiles of a reduce loop."""
+        """Return True if a node is made for a full tile: before the loops, or for all tiles of a reduce loop."""
         whole = self.spec.reduce_tiles and n.loop_axis == self.block_in.id
         return n.loop_axis is None or whole
 
@@ -626,7 +577,7 @@ class Kernel:
         return self._buffers.get(local, "")
 
     def shares(self, a: str, b: str) -> bool:
-        """Whether two tensors have the same bytes of UB."""
+        """Return True if two tensors have the same bytes of UB."""
         return self._places.get(a, a) == self._places.get(b, b)
 
     def extent(self, axis: int) -> Expr:

@@ -30,6 +30,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TypeAlias
 
+from autofuse.implgraph.expr.bounds import bounds
 from autofuse.implgraph.expr.expression import (
     ONE,
     ZERO,
@@ -44,7 +45,6 @@ from autofuse.implgraph.expr.expression import (
     Mod,
     Ratio,
     Sym,
-    bounds,
     const,
     divide_exact,
     is_single_atom,
@@ -64,7 +64,7 @@ _REBUILD: dict[str, Callable[..., Expr]] = {"Min": Min, "Max": Max, "Mod": Mod, 
 
 @dataclass(frozen=True, slots=True)
 class Fact:
-    """What is known about one symbol.
+    """Facts about one symbol.
 
     Attributes:
         low, high: an interval of numbers.
@@ -111,19 +111,19 @@ class Prover:
 
     # questions --------------------------------------------------------------------------------
     def nonneg(self, e: Expr) -> bool:
-        """Whether ``e >= 0`` is proved."""
+        """Return True if ``e >= 0`` is proved."""
         self._steps = 0
         return self._ask(e, 0)
 
     def equal(self, a: Expr, b: Expr) -> bool:
-        """Whether ``a == b`` is proved."""
+        """Return True if ``a == b`` is proved."""
         if a == b:
             return True
         d = self.normal(a - b)
         return not d.terms or (not d.is_const and self.nonneg(d) and self.nonneg(-d))
 
     def divides(self, n: int, e: Expr) -> bool:
-        """Whether ``e`` is proved to be a multiple of ``n``."""
+        """Return True if ``e`` is proved to be a multiple of ``n``."""
         if n == 1:
             return True
         for value, m in self.multiples.items():
@@ -142,7 +142,7 @@ class Prover:
         return True
 
     def monotone(self, e: Expr, name: str) -> bool:
-        """Whether ``e`` never falls while the symbol ``name`` grows."""
+        """Return True if ``e`` is proved to be non-decreasing in the symbol ``name``."""
         # A factor of several terms, as in (s - 3)*t, is asked for as a whole.
         factors: dict[tuple[tuple[Atom, int], ...], Expr] = {}
         for monomial, c in e.terms:
@@ -266,7 +266,7 @@ class Prover:
         return check(self._plain(x) for x in a.args)
 
     def _is_nonneg(self, a: Atom) -> bool:
-        """The same, with a search for the operands of a function."""
+        """Return True if an atom is proved to be non-negative, with a search for the operands of a function."""
         if self._atom_nonneg(a) or isinstance(a, Sym) or a.name == "Ratio":
             return self._atom_nonneg(a)
         check = any if a.name == "Max" else all
@@ -288,7 +288,7 @@ class Prover:
         return sorted(atoms, key=self._rank, reverse=True)[:4]
 
     def _eliminate(self, e: Expr, v: Atom, depth: int) -> bool | None:
-        """Whether some bound of ``v`` leads to a proof; None if the sign of its factor is not known."""
+        """Return True if some bound of ``v`` leads to a proof; None if the sign of its factor is not known."""
         q, r = _split(e, v)
         if any(a == v for a in q.atoms()):
             return None
@@ -358,7 +358,7 @@ class Prover:
             yield n, (x + n - 1 if v.name == "CeilDiv" else x)
 
     def _exact(self, v: Func) -> Expr | None:
-        """What the divisor times a quotient is, where it divides all of the numerator but a number."""
+        """Return the divisor times a quotient, if the divisor divides the numerator up to a constant; else None."""
         x, n = v.args
         if not n.is_const:
             return None
@@ -369,7 +369,7 @@ class Prover:
         return whole + part * n
 
     def _moved(self, v: Func, up: bool) -> Iterator[Bound]:
-        """The same function of a numerator whose highest symbol is at its bound."""
+        """Yield bounds of a quotient: its value with the highest symbol of the numerator at its bound."""
         x, n = v.args
         names = sorted(x.symbols(), key=lambda s: self.facts[s].rank if s in self.facts else 0)
         if not names or names[-1] in n.symbols() or not self.monotone(x, names[-1]):
@@ -444,7 +444,7 @@ def _split(e: Expr, v: Atom) -> tuple[Expr, Expr]:
 
 
 def _with_bound(q: Expr, r: Expr, m: Expr, x: Expr) -> Expr:
-    """What remains of ``q*v + r`` with ``m*v`` at ``x``, scaled by ``m`` only if that must be."""
+    """Return ``q*v + r`` with ``m*v`` replaced by ``x``, scaled by ``m`` only if necessary."""
     if m == 1:
         return q * x + r
     part = divide_exact(q, m) if len(m.terms) == 1 else None

@@ -62,21 +62,21 @@ def _mixed(choices: list[list[int]]) -> Iterator[tuple[int, ...]]:
 def legal_tiles(impl: ImplGraph, sizes: Mapping[str, int], most: int = 6) -> list[int]:
     """Tile lengths that the host may choose for these sizes: ends of the range, and some that leave short tails."""
     spec = impl.tiling
-    extent = spec.longest.evaluate(sizes)
+    extent = spec.opened.longest.evaluate(sizes)
     if not extent * spec.outer.evaluate(sizes) * spec.row_elements.evaluate(sizes):
         return []
-    top = min(extent, spec.tile_max.evaluate(sizes) if spec.tile_max is not None else extent)
+    top = min(extent, spec.opened.most.evaluate(sizes) if spec.opened.most is not None else extent)
 
     def fits(t: int) -> bool:
-        return spec.ub.evaluate({**sizes, spec.tile_size: t}) <= spec.ub_limit
+        return spec.ub.evaluate({**sizes, spec.opened.symbol: t}) <= spec.ub_limit
 
-    if extent <= spec.granule:
+    if extent <= spec.opened.granule:
         whole = max(extent, 1)
-        ok = spec.tile_max is None or whole <= spec.tile_max.evaluate(sizes)
+        ok = spec.opened.most is None or whole <= spec.opened.most.evaluate(sizes)
         return [whole] if ok and fits(whole) else []
-    count = top // spec.granule
+    count = top // spec.opened.granule
     wanted = {1, 2, 3, 7, 32, count // 3, count // 2, count - 1, count}
-    tiles = [n * spec.granule for n in sorted(wanted) if 1 <= n <= count]
+    tiles = [n * spec.opened.granule for n in sorted(wanted) if 1 <= n <= count]
     if top == extent:
         tiles.append(extent)
     tiles = [t for t in dict.fromkeys(tiles) if fits(t)]

@@ -31,6 +31,7 @@ from autofuse.codegen.verification.cover import (
     tensors_are_their_parameters,
 )
 from autofuse.codegen.verification.groups import (
+    cores_have_a_place_to_meet,
     cores_meet_between_groups,
     outputs_have_one_writer,
 )
@@ -163,6 +164,8 @@ def verify_schedule(
     for r in results:
         for check in GROUP_CHECKS:
             found += [_between(graph, check.__name__, f) for f in check(graph, r)]
+        meets = cores_have_a_place_to_meet
+        found += [_between(graph, meets.__name__, f) for f in meets(graph, r, target)]
         for impl in (i for g in r.groups for i in g.impls):
             found += verify_kernel(functions[impl.name], impl, graph, target)
     return found

@@ -8,8 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from autofuse.codegen.ir.kernel_ir import Call, ScalarRead, SizeValue
-from autofuse.codegen.proofs.model import Finding, Item, Kernel
+from autofuse.codegen.ir.calls import Call, SizeValue
+from autofuse.codegen.ir.kernel_ir import ScalarRead
+from autofuse.codegen.proofs.item import Item
+from autofuse.codegen.proofs.model import Finding, Kernel
 from autofuse.implgraph.expr.expression import ONE, ZERO, Expr, product, sym
 from autofuse.implgraph.ir.graph import AxisType, Node
 from autofuse.implgraph.ops.rows.reductions import REDUCES
@@ -35,7 +37,7 @@ def accumulators_are_read_in_order(kernel: Kernel) -> Iterator[Finding]:
             if node.name in joined:
                 yield Finding(f"{node.name} is joined twice in an iteration", node.name)
             joined[node.name] = place, item
-    inits = {str(n.attrs["joins"]): n.name for n in kernel.joins.values()}
+    inits = {n.joins: n.name for n in kernel.joins.values() if n.joins is not None}
     for place, item, node in _made(kernel):
         for x in node.inputs:
             by = inits.get(x, x)
@@ -55,7 +57,7 @@ def accumulators_are_read_in_order(kernel: Kernel) -> Iterator[Finding]:
 
 
 def elements_are_counted(kernel: Kernel) -> Iterator[Finding]:
-    """A Scalar that counts is the number of elements that the reduce loop has gone through."""
+    """Check that a counting Scalar is the number of elements that the reduce loop has processed."""
     for _, item, node in _made(kernel):
         scalars = [kernel.nodes[x] for x in node.inputs if kernel.nodes[x].op == "Scalar"]
         counted = [x for x in scalars if x.attrs.get("count")]
@@ -87,7 +89,7 @@ def _done(kernel: Kernel, *, after: bool) -> Expr:
     done, step = ZERO, ONE
     for axis in reversed(kernel.looped):
         if axis.id == kernel.tile_out.id:
-            done, step = kernel.index[axis.id] * kernel.t, spec.extent
+            done, step = kernel.index[axis.id] * kernel.t, spec.opened.extent
         else:
             done, step = done + kernel.index[axis.id] * step, step * axis.size
     here = sym("%a") if spec.reduce_tiles else ONE

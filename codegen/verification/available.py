@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from autofuse.codegen.ir.kernel_ir import Call, EnumArg
+from autofuse.codegen.ir.calls import Call, EnumArg
 from autofuse.codegen.proofs.model import Finding, Kernel
 from autofuse.implgraph.ops.registry import find_call
 

@@ -22,18 +22,15 @@ from autofuse.codegen.ir.kernel_ir import (
     DmaDims,
     GlobalDecl,
     IndexRead,
+    ScalarRead,
 )
-from autofuse.codegen.proofs.model import (
-    Finding,
-    Item,
-    Kernel,
-    at_loads,
-    node_of_copy,
-)
+from autofuse.codegen.proofs.item import Item
+from autofuse.codegen.proofs.model import Finding, Kernel, at_loads, node_of_copy
 from autofuse.implgraph.expr.expression import ONE, ZERO, Expr, align_up, const, product, sym
 from autofuse.implgraph.ir.fusion import Tensor
 from autofuse.implgraph.ir.graph import Axis, AxisType, Node
 from autofuse.schedule.placement.picking import beyond
+from autofuse.schedule.placement.scalars import is_scalar
 
 __all__ = [
     "copies_move_their_region",
@@ -143,9 +140,9 @@ def _of_copy(kernel: Kernel, item: Item) -> tuple[Expr, Expr, list[_Dim]]:
 
 
 def indices_are_their_operands(kernel: Kernel) -> Iterator[Finding]:
-    """What a Load takes as the place of its elements is the index of the same place in this tile.
+    """Check that a Load takes its elements at the index that its operand has for the same place in this tile.
 
-    Of the place itself nothing is known but that it is inside of its dimension (``Kernel._place_read``).
+    Nothing is known about the index itself but that it is inside of its dimension (``Kernel._place_read``).
     """
     reads = {i.stmt.load: i for i in kernel.items if isinstance(i.stmt, IndexRead)}
     for item, s, _ in at_loads(kernel):
@@ -212,9 +209,29 @@ def copies_move_their_region(kernel: Kernel) -> Iterator[Finding]:
             yield from kernel.same(d.size, w.size, "size of a dimension of the copy", n.name)
             yield from kernel.same(d.gm, w.gm, "GM stride of a dimension, in bytes", n.name)
             yield from kernel.same(d.ub, w.ub, "UB stride of a dimension, in bytes", n.name)
+    for item, read in _scalar_reads(kernel):
+        n = kernel.nodes[read.load]
+        if not is_scalar(n) or _tensor(kernel, n) != _param(kernel, read.gm):
+            yield Finding(f"{read.name} is no element of {n.name}", n.name)
+            continue
+        if is_scalar(n, alone=True):
+            done.add(n.name)
+        yield from kernel.same(item.values[0], kernel.start_of(n), "GM offset", n.name, item)
+        puts = (
+            c for _, c, _ in at_loads(kernel) if isinstance(c, CopyIn) and c.local == read.local
+        )
+        if any(c.scalar != read.name for c in puts):
+            yield Finding(f"{read.local} gets another element than {read.name}", n.name)
     for n in kernel.impl.nodes:
         if n.op in ("Load", "Store") and n.name not in done:
             yield Finding(f"no copy moves {n.name}", n.name)
+
+
+def _scalar_reads(kernel: Kernel) -> Iterator[tuple[Item, ScalarRead]]:
+    """The elements of GM that the scalar unit reads."""
+    for item in kernel.items:
+        if isinstance(item.stmt, ScalarRead) and item.stmt.gm:
+            yield item, item.stmt
 
 
 def _unlike(kernel: Kernel, want: list[_Dim], have: list[_Dim], n: Node) -> Iterator[Finding]:
@@ -364,7 +381,7 @@ def _is_written_once(kernel: Kernel, n: Node) -> Iterator[Finding]:
     loops = [*kernel.blocked, *(kernel.looped if kernel.place_of(n)[1] is not None else ())]
     for axis in loops:
         tiles = axis.id == kernel.tile_out.id
-        a, size = (kernel.tile_in.id, kernel.spec.extent) if tiles else (axis.id, axis.size)
+        a, size = (kernel.tile_in.id, kernel.spec.opened.extent) if tiles else (axis.id, axis.size)
         if repeat.get(a, ONE) == 1 and size != 1:
             yield Finding(f"{n.name} is written again for every index of {axis.name}", n.name)
 
@@ -434,13 +451,7 @@ def loads_are_inside_their_tensor(kernel: Kernel) -> Iterator[Finding]:
         if declared is None:
             continue
         node, size = nodes[0].name, s.dtype.itemsize
-        if declared.strides is None:
-            elements = product(declared.shape)
-        else:
-            elements = ONE
-            for d, stride in zip(declared.shape, declared.strides, strict=True):
-                elements = elements + (d - 1) * stride
-        elements = elements + (ZERO if declared.offset is None else declared.offset)
+        elements = _elements(declared)
         start = item.values[1]
         yield from kernel.at_least(start, ZERO, f"first element of {s.gm}", node, item)
         if isinstance(block, DmaDims):
@@ -450,10 +461,28 @@ def loads_are_inside_their_tensor(kernel: Kernel) -> Iterator[Finding]:
             if block.count != 1:
                 end = end + (block.count - 1) * (block.length + block.gm_gap)
         yield from kernel.at_least(elements * size, end, f"bytes of {s.gm}", node, item)
+    for item, read in _scalar_reads(kernel):
+        declared, (start,) = _declared(kernel, kernel.nodes[read.load]), item.values
+        if declared is not None:
+            what = f"first element of {read.gm}"
+            yield from kernel.at_least(start, ZERO, what, read.load, item)
+            elements = _elements(declared)
+            yield from kernel.at_least(elements, start + 1, what, read.load, item)
+
+
+def _elements(t: Tensor) -> Expr:
+    """Elements that the memory of a tensor spans, with its offset and gaps."""
+    elements = ONE
+    if t.strides is None:
+        elements = product(t.shape)
+    else:
+        for d, stride in zip(t.shape, t.strides, strict=True):
+            elements = elements + (d - 1) * stride
+    return elements + (ZERO if t.offset is None else t.offset)
 
 
 def in_place_regions_agree(kernel: Kernel) -> Iterator[Finding]:
-    """What a Store overwrites in place is read by the same tile, if it is read in this function at all."""
+    """Check that the same tile reads what a Store overwrites in place, if this function reads it at all."""
     for out in kernel.impl.nodes:
         index = out.number("inout", -1)
         if out.op != "Output" or index < 0:

@@ -3,7 +3,7 @@
 Groups run one after another on every core, but a core that is done with one starts the next while others are still at
 it, and each group shares its tiles among the cores in its own way.  So where a group writes GM that another one reads
 or writes, all cores have to meet in between (SyncAll before a group): for inputs that are overwritten in place, and for
-workspace alike.
+workspace alike.  Where they meet in software, they do in memory that nothing else has.
 """
 
 from __future__ import annotations
@@ -13,12 +13,19 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from autofuse.codegen.proofs.model import Finding
+from autofuse.implgraph.expr.bounds import bounds
 from autofuse.implgraph.ir.fusion import FusionGraph
 from autofuse.implgraph.ir.graph import Hardware, ImplGraph
 from autofuse.schedule.axes.result import Group, ScheduleResult
+from autofuse.schedule.memory.workspace import workspace_bytes
 from autofuse.schedule.placement.stacking import columns_of
+from autofuse.targets import TargetSpec
 
-__all__ = ["cores_meet_between_groups", "outputs_have_one_writer"]
+__all__ = [
+    "cores_have_a_place_to_meet",
+    "cores_meet_between_groups",
+    "outputs_have_one_writer",
+]
 
 
 def outputs_have_one_writer(graph: FusionGraph, r: ScheduleResult) -> Iterator[Finding]:
@@ -94,6 +101,28 @@ def cores_meet_between_groups(graph: FusionGraph, r: ScheduleResult) -> Iterator
                         f"{group.index} {then} in {second[tensor]}, and the cores do not meet in between",
                         second[tensor],
                     )
+
+
+def cores_have_a_place_to_meet(
+    graph: FusionGraph, r: ScheduleResult, target: TargetSpec
+) -> Iterator[Finding]:
+    """The workspace begins with a block for every core where these meet in software, and a core has as much UB."""
+    if target.arch.meets_in_hardware or not any(g.sync_before for g in r.groups):
+        return
+    needed = target.aiv_cores * target.arch.block_bytes
+    ranges = graph.symbol_ranges()
+    held = bounds(workspace_bytes(r.hint, target), ranges)[0]
+    if held < needed:
+        yield Finding(f"the host asks for {held} bytes of workspace, where cores meet in {needed}")
+    if target.ub_bytes < needed:
+        yield Finding(f"cores meet in {needed} bytes of UB, which has {target.ub_bytes}")
+    for n in (n for g in r.groups for i in g.impls for n in i.nodes if n.op == "Workspace"):
+        first = bounds(n.size("offset"), ranges)[0]
+        if first < needed:
+            yield Finding(
+                f"{n.name} begins at byte {first} of the workspace, where cores meet in {needed}",
+                n.name,
+            )
 
 
 def _touched(group: Group) -> _Touched:

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from autofuse.codegen.ir.kernel_ir import Call, CopyIn, CopyOut, Count, EnQue, ScalarRead, SizeValue
+from autofuse.codegen.ir.calls import Call, Count, SizeValue
+from autofuse.codegen.ir.kernel_ir import CopyIn, CopyOut, EnQue, ScalarRead
 from autofuse.codegen.proofs.facts import K, R
-from autofuse.codegen.proofs.model import Finding, Item, Kernel
+from autofuse.codegen.proofs.item import Item
+from autofuse.codegen.proofs.model import Finding, Kernel
+from autofuse.implgraph.expr.bounds import bounds
 from autofuse.implgraph.expr.expression import (
     ONE,
     ZERO,
@@ -14,7 +17,6 @@ from autofuse.implgraph.expr.expression import (
     Expr,
     ExprError,
     Func,
-    bounds,
     divide_exact,
     product,
     sym,
@@ -99,7 +101,7 @@ def integers_do_not_overflow(kernel: Kernel) -> Iterator[Finding]:
     """
     spec = kernel.spec
     space = [
-        spec.extent,
+        spec.opened.extent,
         spec.outer,
         spec.reduce_outer,
         *(kernel.axes[a.id].size for a in kernel.impl.axes if a.id in _inner(kernel)),
@@ -149,9 +151,11 @@ def _magnitude(kernel: Kernel, e: Expr, whole: Expr) -> int:
 def _largest(kernel: Kernel, e: Expr) -> Expr:
     """A sum of products of sizes that is at least ``|e|`` part by part."""
     out = ZERO
-    t, tile = kernel.spec.tile_size, str(kernel.tile_index)
+    t, tile = kernel.spec.opened.symbol, str(kernel.tile_index)
     # A rounded tile is shorter than the axis and one granule together.
-    extent = kernel.spec.extent * (kernel.spec.granule if kernel.spec.rounded else 1)
+    extent = kernel.spec.opened.extent * (
+        kernel.spec.opened.granule if kernel.spec.opened.rounded else 1
+    )
     tiles = kernel.spec.outer * (ONE if kernel.spec.reduce_tiles else extent)
     steps = kernel.spec.reduce_outer * (extent if kernel.spec.reduce_tiles else ONE)
     for monomial, c in e.terms:

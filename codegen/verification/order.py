@@ -15,12 +15,12 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from autofuse.codegen.functions import phases
+from autofuse.codegen.ir.calls import Call, ScalarVar, VectorFunction
 from autofuse.codegen.ir.kernel_ir import (
     Alias,
     Alloc,
     Barrier,
     BufDecl,
-    Call,
     CopyIn,
     CopyOut,
     DeQue,
@@ -32,14 +32,14 @@ from autofuse.codegen.ir.kernel_ir import (
     InitBuffer,
     QueueDecl,
     ScalarRead,
-    ScalarVar,
     Stmt,
     Sync,
-    VectorFunction,
 )
-from autofuse.codegen.proofs.model import Finding, Item, Kernel
-from autofuse.implgraph.expr.expression import ONE, bounds
-from autofuse.implgraph.ir.graph import Position
+from autofuse.codegen.proofs.item import Item
+from autofuse.codegen.proofs.model import Finding, Kernel
+from autofuse.implgraph.expr.bounds import bounds
+from autofuse.implgraph.expr.expression import ONE
+from autofuse.implgraph.ir.graph import BufferKind, Position
 from autofuse.implgraph.ops.registry import find_call
 
 __all__ = [
@@ -123,9 +123,11 @@ class _Protocol:
             if life is not None:
                 self.alive[s.local] = life
         elif isinstance(s, CopyIn):
-            self._write(s.local, "MTE2")
+            self._write(s.local, "S" if s.scalar else "MTE2")
         elif isinstance(s, CopyOut):
             self._read(s.local, "MTE3")
+        elif isinstance(s, ScalarRead) and s.gm:
+            pass
         elif isinstance(s, ScalarRead | IndexRead):
             self._read(s.local, "S")
         elif isinstance(s, Call):
@@ -214,7 +216,7 @@ class _Protocol:
 
 # TBufs ----------------------------------------------------------------------------------------
 def buffers_hold_their_tensors(kernel: Kernel) -> Iterator[Finding]:
-    """What is read from a TBuf is what was last written to it; operands of a call share bytes only where it may."""
+    """Check that reads of a TBuf get its last write, and that operands of a call share bytes only where they may."""
     buf_of: dict[str, str] = {}
     declared: set[str] = set()
     queues: set[str] = set()
@@ -249,6 +251,8 @@ def buffers_hold_their_tensors(kernel: Kernel) -> Iterator[Finding]:
             owner.setdefault(buf_of[s.of], s.of)
         elif isinstance(s, ScalarRead):
             scalars.add(s.name)
+        elif isinstance(s, CopyIn) and s.scalar and s.scalar not in scalars:
+            say(f"{s.scalar} is used before it is read", s.local)
         elif isinstance(s, Call):
             for arg in s.args:
                 if isinstance(arg, ScalarVar) and arg.name not in scalars:
@@ -320,7 +324,7 @@ class _Time:
         return self.count[pipe]
 
     def mark(self, pipe: str) -> _Clock:
-        """What one knows who waits for everything that ``pipe`` was given so far."""
+        """Return the clock after a wait for everything that ``pipe`` was given so far."""
         return {**self.known[pipe], pipe: self.count[pipe]}
 
     def learn(self, pipe: str, clock: _Clock) -> None:
@@ -330,13 +334,20 @@ class _Time:
                 mine[p] = n
 
     def over(self, pipe: str, other: tuple[str, int]) -> bool:
-        """Whether an instruction that ``pipe`` is given now starts after ``other`` is done."""
+        """Return True if an instruction that ``pipe`` is given now starts after ``other`` is done."""
         p, n = other
         if p == "S":
             return True  # a scalar read is over before anything else is issued
         if p == pipe and (p != "V" or n <= self.barrier):
             return True
         return n <= self.known[pipe][p]
+
+    def seen(self, pipe: str, write: tuple[str, int]) -> bool:
+        """True if a pipe sees a write; other pipes must wait for what the scalar unit writes into UB."""
+        p, n = write
+        if p == "S" and pipe != "S":
+            return n <= self.known[pipe]["S"]
+        return self.over(pipe, write)
 
 
 def barriers_and_events(kernel: Kernel) -> Iterator[Finding]:
@@ -347,7 +358,7 @@ def barriers_and_events(kernel: Kernel) -> Iterator[Finding]:
             walk.step(item.stmt)
     # Reduce loops may have nothing to go through.
     spec, ranges = kernel.spec, {s.name: (s.min, s.max) for s in kernel.impl.symbols}
-    sizes = (spec.reduce_outer, spec.extent if spec.reduce_tiles else ONE)
+    sizes = (spec.reduce_outer, spec.opened.extent if spec.reduce_tiles else ONE)
     empty = any(bounds(size, ranges)[0] < 1 for size in sizes) and not kernel.empty
     # With two buffers the third iteration has the bytes of the first one.
     for repeats in (2, 2, 2, 0, 0) if empty else (2, 2, 2):
@@ -404,6 +415,8 @@ class _Waits:
                 self._access("V", reads, writes, s.api)
         elif isinstance(s, VectorFunction):
             self._access("V", s.loads, s.stores, "the function on registers")
+        elif isinstance(s, CopyIn) and s.scalar:
+            self._access("S", (), (s.local,), "SetValue")
         elif isinstance(s, CopyIn):
             self._access("MTE2", (), (s.local,), "the load")
             param = self.params.get(s.gm, s.gm)
@@ -413,6 +426,8 @@ class _Waits:
         elif isinstance(s, CopyOut):
             self._access("MTE3", (s.local,), (), "the store")
             self._in_place_store(s)
+        elif isinstance(s, ScalarRead) and s.gm:
+            pass
         elif isinstance(s, ScalarRead | IndexRead):
             self._access("S", (s.local,), (), "GetValue")
         elif isinstance(s, Sync):
@@ -463,14 +478,15 @@ class _Waits:
         time.learn(pipe, time.known["S"])
         for x in reads:
             have = self.bytes.get(self.place.get(x, x))
-            if have is not None and have.write is not None and not time.over(pipe, have.write):
+            if have is not None and have.write is not None and not time.seen(pipe, have.write):
                 self.say(f"{what} reads {x} without waiting for {_who(have.write)}", x)
         for x in writes:
             have = self.bytes.get(self.place.get(x, x))
             if have is None:
                 continue
-            earlier = [*have.reads, *([have.write] if have.write else [])]
-            late = next((e for e in earlier if not time.over(pipe, e)), None)
+            late = next((e for e in have.reads if not time.over(pipe, e)), None)
+            if late is None and have.write is not None and not time.seen(pipe, have.write):
+                late = have.write
             if late is not None:
                 self.say(f"{what} writes {x} without waiting for {_who(late)}", x)
         n = time.issue(pipe)
@@ -491,9 +507,12 @@ class _Waits:
 
 
 def _who(access: tuple[str, int]) -> str:
-    return {"MTE2": "the load", "MTE3": "the store", "V": "the vector call", "S": "GetValue"}[
-        access[0]
-    ]
+    return {
+        "MTE2": "the load",
+        "MTE3": "the store",
+        "V": "the vector call",
+        "S": "the scalar unit",
+    }[access[0]]
 
 
 def _in_place(kernel: Kernel) -> dict[str, list[str]]:
@@ -543,7 +562,7 @@ def queues_are_within_limits(kernel: Kernel) -> Iterator[Finding]:
     """A TPosition has no more queue buffers, and the TPipe no more buffers, than the architecture allows."""
     found: Counter[str] = Counter()
     for b in kernel.impl.buffers:
-        if b.kind == "queue":
+        if b.kind is BufferKind.QUEUE:
             found[b.position.value] += b.buf_num
     limit, most = kernel.arch.queue_buffers_per_position, kernel.arch.buffers_total
     for position, count in found.items():

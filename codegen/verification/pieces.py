@@ -36,7 +36,7 @@ class _Piece:
         return product(size for size, _ in self.dims)
 
     def is_run(self) -> bool:
-        """Whether the elements are neighbours."""
+        """Return True if the elements are contiguous."""
         return not self.dims or (len(self.dims) == 1 and self.dims[0][1] == 1)
 
 
@@ -89,7 +89,7 @@ def _at_sample(e: Expr) -> int:
 
 
 def _partition(prover: Prover, pieces: Sequence[_Piece], elements: Expr, steps: list[int]) -> bool:
-    """Whether the pieces are proved to cover ``[0, elements)`` exactly once; ``steps`` are left for that."""
+    """Return True if the pieces are proved to cover ``[0, elements)`` exactly once; ``steps`` is the budget left."""
     left = sorted(pieces, key=lambda p: _at_sample(p.offset))
     end = ZERO
     while left:
@@ -138,7 +138,7 @@ def _pitch(left: Sequence[_Piece]) -> Expr:
 
 
 def _folded(p: _Piece, pitch: Expr) -> list[_Piece]:
-    """The same elements with rows at a distance of ``pitch``, where its own rows fill these, and what is left."""
+    """Return the piece with rows ``pitch`` apart, where its own rows fill these, and the rest of it."""
     if not p.dims:
         return [p]
     (size, stride), inner = p.dims[0], p.dims[1:]
@@ -168,14 +168,14 @@ def _row(p: _Piece, pitch: Expr) -> tuple[tuple[Expr, Expr], ...]:
 
 
 def _behind(p: _Piece, pitch: Expr, rows: Expr) -> _Piece:
-    """What follows the first ``rows`` rows."""
+    """Return the piece without its first ``rows`` rows."""
     left = p.dims[0][0] - rows
     first = ((left, pitch),) if left != 1 else ()
     return _Piece(p.name, p.offset + rows * pitch, (*first, *p.dims[1:]))
 
 
 def _counterexample(pieces: Sequence[_Piece], elements: Expr) -> bool:
-    """Whether the pieces fail to be a partition where all sizes are known."""
+    """Return True if all sizes are known and the pieces are not a partition."""
     symbols = elements.symbols().union(*(p.offset.symbols() for p in pieces))
     symbols = symbols.union(*(s.symbols() | t.symbols() for p in pieces for s, t in p.dims))
     if symbols or elements.value > 1 << 16:

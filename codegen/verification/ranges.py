@@ -7,22 +7,18 @@ from functools import partial
 
 from autofuse.codegen.functions import FUNCTIONS
 from autofuse.codegen.functions.definition import Proof
+from autofuse.codegen.ir.calls import Call, Count, LocalArg, Number, ScalarVar, SizeValue
 from autofuse.codegen.ir.kernel_ir import (
     Alias,
-    Call,
     CopyIn,
     CopyOut,
-    Count,
     DmaBlock,
     DmaDims,
     GetBuf,
     InitBuffer,
-    LocalArg,
-    Number,
-    ScalarVar,
-    SizeValue,
 )
-from autofuse.codegen.proofs.model import Finding, Item, Kernel, at_loads
+from autofuse.codegen.proofs.item import Item
+from autofuse.codegen.proofs.model import Finding, Kernel, at_loads
 from autofuse.implgraph.expr.expression import (
     ONE,
     ZERO,
@@ -33,7 +29,7 @@ from autofuse.implgraph.expr.expression import (
     const,
 )
 from autofuse.implgraph.ir.dtypes import DType
-from autofuse.implgraph.ir.graph import Node
+from autofuse.implgraph.ir.graph import BufferKind, Node
 from autofuse.implgraph.ops.definition import Call as CallRow
 from autofuse.implgraph.ops.registry import find_call
 
@@ -55,12 +51,12 @@ def buffers_equal_the_plan(kernel: Kernel) -> Iterator[Finding]:
         i.stmt.name: (i.stmt, i.values[0]) for i in kernel.items if isinstance(i.stmt, InitBuffer)
     }
     for b in kernel.impl.buffers:
-        name = kernel.planned.get((b.kind, b.id), f"{b.kind} {b.id}")
+        name = kernel.planned.get((b.kind, b.id), f"{b.kind.value} {b.id}")
         if name not in have:
             yield Finding(f"{name} of the plan gets no memory")
             continue
         stmt, nbytes = have.pop(name)
-        number = b.buf_num if b.kind == "queue" else 0
+        number = b.buf_num if b.kind is BufferKind.QUEUE else 0
         if stmt.buf_num != number:
             yield Finding(f"{name} has {stmt.buf_num} buffers, {number} in the plan")
         yield from kernel.same(nbytes, b.nbytes, f"bytes of {name}, in the kernel and in the plan")
@@ -70,11 +66,14 @@ def buffers_equal_the_plan(kernel: Kernel) -> Iterator[Finding]:
     for item in kernel.items:
         if isinstance(item.stmt, GetBuf):
             node = kernel.locals.get(item.stmt.local)
-            if node is not None and kernel.planned.get(("buf", node.y.buf)) != item.stmt.buf:
+            if (
+                node is not None
+                and kernel.planned.get((BufferKind.BUF, node.y.buf)) != item.stmt.buf
+            ):
                 yield Finding(f"{item.stmt.local} is taken from {item.stmt.buf}", node.name)
         elif isinstance(item.stmt, Alias):
             node = kernel.locals.get(item.stmt.local)
-            if node is not None and kernel.local_of(str(node.attrs.get("over"))) != item.stmt.of:
+            if node is not None and kernel.local_of(node.over or "") != item.stmt.of:
                 yield Finding(f"{item.stmt.local} has the memory of {item.stmt.of}", node.name)
 
 
@@ -84,7 +83,7 @@ def ub_is_within_its_limit(kernel: Kernel) -> Iterator[Finding]:
     for item in kernel.items:
         if isinstance(item.stmt, InitBuffer):
             total = total + item.values[0] * max(item.stmt.buf_num, 1)
-            if not kernel.prover.monotone(item.values[0], kernel.spec.tile_size):
+            if not kernel.prover.monotone(item.values[0], kernel.spec.opened.symbol):
                 yield Finding(
                     f"the bytes of {item.stmt.name} fall as the tile grows: {item.values[0]}"
                 )

@@ -8,13 +8,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from autofuse.codegen.ir.kernel_ir import Count, VectorFunction
+from autofuse.codegen.ir.calls import Count, VectorFunction
 from autofuse.codegen.passes.register_calls import (
     in_registers,
     registers_needed,
     stated_count,
 )
-from autofuse.codegen.proofs.model import Finding, Item, Kernel
+from autofuse.codegen.proofs.item import Item
+from autofuse.codegen.proofs.model import Finding, Kernel
 from autofuse.codegen.verification.rows_in_registers import row_findings
 from autofuse.implgraph.ir.dtypes import DType
 
@@ -55,7 +56,7 @@ def _calls(kernel: Kernel, f: VectorFunction) -> Iterator[Finding]:
 
 
 def _values(kernel: Kernel, f: VectorFunction) -> Iterator[Finding]:
-    """What is read was loaded or computed, and all of it fits the registers."""
+    """Check that every operand was loaded or computed, and that all values fit the registers."""
     known: set[str] = set()
     for s in f.calls:
         for x in s.reads:
@@ -98,7 +99,7 @@ def _same_width(a: DType, b: DType) -> bool:
 
 
 def _left_in_ub(items: list[Item], f: VectorFunction) -> Iterator[Finding]:
-    """What anything else reads is stored."""
+    """Check that values read outside of the function are stored."""
     kept = {s.writes[0] for s in f.calls[f.fills :]} - {*f.stores}
     for item in items:
         if item.stmt is not f:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
-from autofuse.codegen.ir.kernel_ir import (
+from autofuse.codegen.ir.calls import (
     Call,
     Count,
     RowLoop,
@@ -36,10 +36,10 @@ __all__ = ["row_findings"]
 
 @dataclass(frozen=True)
 class _Value:
-    """What a register holds: of ``of``, a part of the row (None: the element of the row, in all lanes).
+    """Contents of a register: a part of the row of ``of`` (None: the element of the row, in all lanes).
 
-    ``parts``: of a reduction that is not done, the parts in it.  ``clean``: lanes behind the row hold its neutral
-    element.  ``lowest``: only the lowest lane holds it.
+    ``parts``: the parts in an unfinished reduction.  ``clean``: lanes behind the row hold its neutral element.
+    ``lowest``: only the lowest lane holds it.
     """
 
     of: str
@@ -50,7 +50,7 @@ class _Value:
 
 
 def row_findings(kernel: Kernel, f: VectorFunction) -> Iterator[Finding]:
-    """What is wrong with a function that goes through rows."""
+    """Check a function that processes rows."""
     assert f.rows is not None
     dtypes = dict(f.dtypes)
     yield from _counts(kernel, f, f.rows, dtypes)
@@ -102,9 +102,9 @@ def _counts(
 
 
 def _single(kernel: Kernel, f: VectorFunction, rows: Rows, dtypes: dict[str, DType]) -> set[str]:
-    """What has an element per row: what calls with rows say, and calls on as many elements as there are rows.
+    """Return the tensors with an element per row: by calls with rows, and by calls on one element of each row.
 
-    Counts are rounded up, so that of one short row it may be that of all elements as well; then it is of these.
+    Counts are rounded up, so that the count of one element per row may equal that of all; then a call is on all.
     """
     single: set[str] = set()
     for s in f.calls:
@@ -138,6 +138,9 @@ class _Steps:
     #: Stores that later loads wait for; whether stores wait for the loads of the row before.
     settled: set[RowRegister] = field(default_factory=set)
     waited: bool = False
+    #: Of what is stored: the tensors at the same place; what of these is there no more.
+    over: dict[str, list[str]] = field(default_factory=dict)
+    gone: set[RowRegister] = field(default_factory=set)
     #: The part of the row that an iteration begins with.
     first: int = 0
 
@@ -191,24 +194,22 @@ class _Steps:
         for x in {*self.f.loads} & {*self.made}:
             yield self.say(f"loads {x}, which it computes", x)
         yield from self._kinds()
-        over: dict[str, frozenset[str]] = {}
         for x in self.f.stores:
             if x not in self.made:
                 yield self.say(f"stores {x}, which it does not compute", x)
             same = [y for y in (*self.f.loads, *self.f.stores) if y != x]
-            same = [y for y in same if self.kernel.shares(x, y)]
-            if same:
-                over[x] = frozenset(same)
-            for y in same:
+            self.over[x] = [y for y in same if self.kernel.shares(x, y)]
+            for y in self.over[x]:
                 alike = (x in self.single) == (y in self.single) and y not in self.shared
                 if not alike or self.dtypes[x].itemsize != self.dtypes[y].itemsize:
                     yield self.say(f"stores {x} over other elements of {y}", x)
+        over = {x: frozenset(same) for x, same in self.over.items() if same}
         early = stored_too_early(self.rows.steps, over) if over else ()
         for x, y in dict.fromkeys(early):
             yield self.say(f"stores {x} over {y}, which may be loaded later", x)
 
     def _kinds(self) -> Iterator[Finding]:
-        """What all rows share has no other elements: a row, read by calls that make such a row, or copy it to all."""
+        """Check that a row shared by all rows is used as one: by calls that make such a row, or copy it to all rows."""
         for s in self.f.calls:
             if s.writes[0] in self.shared or s.form == "Outer":
                 wrong = self.single.intersection(s.reads)
@@ -231,7 +232,7 @@ class _Steps:
         return _Value(x, part)
 
     def _masked(self, step: RowStep, part: int | None, reduced: bool = False) -> bool:
-        """Whether the lanes of a step are those of its part of the row."""
+        """Return True if the lanes of a step are those of its part of the row."""
         length = self.rows.length if reduced else self.rows.pitch
         left = self.lanes if part is None else min(self.lanes, length - part * self.lanes)
         size = {"all": self.lanes, "row": self.rows.pitch, "part": self.rows.length}[step.lanes]
@@ -250,6 +251,8 @@ class _Steps:
                 yield self.say(f"loads {x}, for whose store it does not wait", x)
         elif x not in self.f.loads:
             yield self.say(f"loads {x} as it is not in UB", x)
+        if (x, part) in self.gone:
+            yield self.say(f"loads {x}, over which it stored another value", x)
         self.held[step.to] = _Value(x, part)
 
     def _call(self, step: RowStep) -> Iterator[Finding]:
@@ -367,6 +370,8 @@ class _Steps:
         if part is not None and not self.waited and over:
             yield self.say(f"stores {x} before the row before is loaded", x)
         self.stored.add((x, part))
+        self.gone.discard((x, part))
+        self.gone.update([(y, part) for y in self.over.get(x, ())])
 
     def _stores_wait(self, step: RowStep) -> Iterator[Finding]:
         self.waited = True

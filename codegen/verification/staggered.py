@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from autofuse.codegen.ir.kernel_ir import Call
+from autofuse.codegen.ir.calls import Call
 from autofuse.codegen.proofs.model import Finding, Kernel
 
 __all__ = ["steps_have_no_order"]

@@ -8,7 +8,7 @@
 //   load, store = issue of every command + row for every further row + bytes / rate of one of so many cores
 //   GM = bytes of all cores / rates of all cores
 //
-// schedule/search/tile_cost.py has the same formulas in the same order.
+// autofuse itself calls these functions too, to rank templates and to explain them.
 #ifndef AUTOFUSE_TILE_MODEL_H
 #define AUTOFUSE_TILE_MODEL_H
 
@@ -116,6 +116,7 @@ struct Run {
     double load;              // cycles of commands and rows
     double vector;
     double store;
+    double scalar;
     double loaded[kReaches];  // bytes
     double stored;
 };
@@ -144,6 +145,8 @@ struct Body {
     int64_t buffers = 2;     // of each queue, 1 or 2
     double heads = 0;        // cycles of the element-wise calls, whatever their length
     double scalar = 0;       // cycles of the scalar unit
+    Cycles places;           // ... beside them, for places that it reads from an index
+    double held = 0;         // cycles to read the first of them, while loads wait; 0 where no index is loaded
     Cycles vector;           // cycles of elements and of calls that are many
     bool loads = false;
     bool chained = false;    // stored from the buffer that was loaded
@@ -162,6 +165,8 @@ struct Copy {
     int64_t apart = 0;         // distances of rows in GM in bytes, or-ed
     int64_t tiles_apart = 0;   // distances of tiles in GM in bytes per element of t, or-ed
     int64_t distinct = 0;      // bytes in GM that are touched, each counted once
+    int64_t table = 0;         // places that an index may name; 0 where none directs a load
+    int64_t names = 0;         // elements of that index
     bool varies = false;       // other places along a loop that is not the one over tiles, ...
     bool varies_by_tile = false;  // ... and along that one
     Cycles own;                // of its pipe, where they do not follow from commands, rows and bytes
@@ -330,30 +335,43 @@ public:
         if (tiles_ == 0) {
             return chip_.core_start;
         }
-        double pace[kReaches + 1];  // cycles per byte of one of so many cores; the last is that of stores
-        for (int i = 0; i <= kReaches; ++i) {
-            pace[i] = std::max(own_[i], AsDouble(cores) * share_[i]);
-        }
+        double pace[kReaches + 1];
+        SetPace(cores, pace);
         return Together(per_core, cores, PipesOf(pace));
     }
 
-private:
+protected:
     // Cycles of one core.
     struct Pipes {
         double once = 0;     // before its tiles
         double period = 0;   // of each of its tiles
         double exposed = 0;  // what the first and the last tile leave unhidden
         double rest = 0;     // what is left once the last bytes have come
+        double held = 0;     // of each of its tiles, while loads wait for an index
     };
+
+    // Cycles per byte of one of so many cores; the last is that of stores.
+    void SetPace(int64_t cores, double (&pace)[kReaches + 1]) const
+    {
+        for (int i = 0; i <= kReaches; ++i) {
+            pace[i] = std::max(own_[i], AsDouble(cores) * share_[i]);
+        }
+    }
 
     // Cycles of all cores, with these pipes.
     double Together(int64_t per_core, int64_t cores, const Pipes& pipes) const
     {
         const double tiles = AsDouble(per_core) * pipes.period + LastTiles(per_core, cores);
         const double busy = pipes.once + pipes.exposed + tiles;
-        double gm = gm_ + AsDouble(cores) * gm_core_;
-        gm += gm > 0 ? pipes.rest : 0;
+        double gm = GmOf(cores);
+        gm += gm > 0 ? pipes.rest + AsDouble(per_core) * pipes.held : 0;
         return chip_.core_start * AsDouble(cores) + std::max(busy, gm) + std::min(busy, gm) * kHidden;
+    }
+
+    // Cycles of GM for all of so many cores.
+    double GmOf(int64_t cores) const
+    {
+        return gm_ + AsDouble(cores) * (once_ * share_[kSameOrder]);
     }
 
     // What last tiles add to the core that takes longest; of one axis the last core has it, with fewer others.
@@ -378,12 +396,8 @@ private:
         const int64_t most = Max(Min(tiles_, chip_.cores), 1);
         // Every core goes through all tiles of the axis, again and again.
         const bool rounds = !axis_.looped && axis_.outer >= chip_.cores;
-        double read = 0;
-        double again = 0;
-        double same = 0;
-        double shared = 0;
-        double same_core = 0;
-        double written = 0;
+        std::fill(moved_, moved_ + kReaches + 1, 0.0);
+        once_ = 0;
         double cached = 0;
         double streamed = 0;
         for (int i = 0; i < work_.copies; ++i) {
@@ -394,7 +408,7 @@ private:
             if (body.place == kOnce) {
                 // Every core reads it.
                 c.reach = kSameOrder;
-                same_core += AsDouble(c.count) * BytesOf(c, length);
+                once_ += AsDouble(c.count) * BytesOf(c, length);
                 continue;
             }
             double moved = c.whole;
@@ -405,20 +419,24 @@ private:
             const double distinct = std::min(c.touched, moved);
             cached += distinct;
             if (c.route == kWrite) {
-                written += moved;
+                moved_[kReaches] += moved;
                 continue;
             }
             const bool by_tile = c.varies_by_tile && pieces_ > 1;
-            if (most > 1 && !c.varies && (rounds || !by_tile)) {
+            const bool common = NamesHalf(c, most);
+            if (most > 1 && (common || (!c.varies && (rounds || !by_tile)))) {
                 // All cores read one tensor: those that start at the same place do so in the same order.
                 c.reach = kSameOrder;
                 double in_order = moved;
-                if (body.staggered || by_tile) {
+                if (common) {
+                    c.places = AsDouble(most);
+                    in_order = moved / c.places;
+                } else if (body.staggered || by_tile) {
                     c.places = AsDouble(Max(Min(body.staggered ? steps_ : pieces_, most), 1));
                     in_order = moved / c.places;
                 }
-                same += in_order;
-                shared += moved - in_order;
+                moved_[kSameOrder] += in_order;
+                moved_[kShared] += moved - in_order;
                 continue;
             }
             double hit = moved - distinct;
@@ -429,20 +447,25 @@ private:
                 }
                 hit *= held > l2 ? l2 / held : 1;
             }
-            read += moved - hit;
-            again += hit;
+            moved_[kMemory] += moved - hit;
+            moved_[kL2] += hit;
             streamed += c.route == kStream ? distinct : 0;
             c.reach = hit > 0 && 2 * hit >= moved ? kL2 : kMemory;
         }
-        double gm = read * share_[kMemory] + again * share_[kL2];
-        gm += same * share_[kSameOrder] + shared * share_[kShared];
-        gm += written * share_[kReaches];
+        const double written = moved_[kReaches];
+        gm_ = moved_[kMemory] * share_[kMemory] + moved_[kL2] * share_[kL2];
+        gm_ += moved_[kSameOrder] * share_[kSameOrder] + moved_[kShared] * share_[kShared];
+        gm_ += written * share_[kReaches];
         cached -= cached > l2 ? streamed : 0;
         if (cached > l2) {
-            gm += (written - written * (l2 / cached)) / chip_.writeback;
+            gm_ += (written - written * (l2 / cached)) / chip_.writeback;
         }
-        gm_ = gm;
-        gm_core_ = same_core * share_[kSameOrder];
+    }
+
+    // Each core comes by half of the table of an index: of evenly spread names that takes ln 2 = 0.69 for each place.
+    static bool NamesHalf(const Copy& c, int64_t cores)
+    {
+        return c.table > 0 && 100 * AsDouble(c.names) >= 69 * AsDouble(cores) * AsDouble(c.table);
     }
 
     static double BytesOf(const Copy& c, int64_t length)
@@ -455,7 +478,7 @@ private:
     {
         for (int i = 0; i < work_.bodies; ++i) {
             Body& b = work_.body[i];
-            b.run = {0, b.heads + b.vector.At(length), 0, {0, 0, 0, 0}, 0};
+            b.run = {0, b.heads + b.vector.At(length), 0, b.scalar + b.places.At(length), {0, 0, 0, 0}, 0};
         }
         for (int i = 0; i < work_.scans; ++i) {
             const Scan& s = work_.scan[i];
@@ -509,8 +532,10 @@ private:
                                  (run.loaded[kSameOrder] * pace[kSameOrder] + run.loaded[kShared] * pace[kShared]);
             const double load = run.load + bytes;
             const double store = run.store + run.stored * pace[kReaches];
-            const double come = b.loads ? load + chip_.load_latency : load;
-            const double alone = std::max(come + run.vector + store, b.scalar);
+            // The first place is read once the index is there; then loads go on as fast as places are read.
+            const double held = b.held > 0 ? chip_.load_latency + std::max(b.held, run.scalar - load) : 0;
+            const double come = (b.loads ? load + chip_.load_latency : load) + held;
+            const double alone = std::max(come + run.vector + store, run.scalar);
             if (b.place == kOnce) {
                 out.once += alone;
                 continue;
@@ -519,11 +544,12 @@ private:
                 continue;
             }
             const double wait = b.chained ? come + run.vector + store : std::max(come, store) + run.vector;
-            const double busiest = std::max(std::max(load, run.vector), std::max(store, b.scalar));
+            const double busiest = std::max(std::max(load + held, run.vector), std::max(store, run.scalar));
             const double period = std::max(busiest, b.buffers == 1 ? wait : wait * 0.5);
             out.period += b.place == kStep ? period * AsDouble(steps_) : period;
             out.exposed = std::max(out.exposed, alone - period);
-            out.rest = std::max(out.rest, come - load + run.vector);
+            out.rest = std::max(out.rest, come - held - load + run.vector);
+            out.held += b.place == kStep ? held * AsDouble(steps_) : held;
         }
         return out;
     }
@@ -541,8 +567,9 @@ private:
     double behind_ = 0;
     int64_t late_ = 0;
     Pipes alone_;                 // of a core that no other one disturbs
-    double gm_ = 0;               // cycles of GM for all cores, and more for every core
-    double gm_core_ = 0;
+    double moved_[kReaches + 1] = {};  // bytes of all cores: loads by where they come from, and stores
+    double once_ = 0;             // bytes that every core loads before its tiles
+    double gm_ = 0;               // cycles of GM for the bytes of all tiles
 };
 
 }  // namespace autofuse

@@ -1,6 +1,6 @@
 // Which tile a template gets: the largest that fits UB, and a loop over a few dozen pairs of a length and a number of cores.
 //
-// schedule/search/tile_search.py tries the same pairs in the same order.
+// autofuse itself calls these functions too, to rank templates.
 #ifndef AUTOFUSE_TILE_SEARCH_H
 #define AUTOFUSE_TILE_SEARCH_H
 
@@ -120,6 +120,34 @@ inline int FindLengths(const Work& work, const Chip& chip, int64_t largest, int6
     return count;
 }
 
+// Takes tiles of a length in place of `best` where they take fewer cycles, with the number of cores that suits them.
+inline void TryLength(Model& model, const Chip& chip, int64_t t, Tile& best)
+{
+    model.SetTile(t);
+    const int64_t tiles = model.Tiles();
+    // From all cores on, until fewer take longer; where the last tile takes longer than others, also those with which its
+    // core has time for it.
+    const int64_t fewest = Max(Pieces(tiles, chip.cores), 1);
+    const int64_t last = fewest + model.Late();
+    double shortest = kForever;
+    for (int64_t per_core = fewest; per_core == fewest || per_core <= tiles;) {
+        const int64_t cores = Max(Pieces(tiles, per_core), 1);
+        const double least = model.LeastTime(per_core, cores);
+        const double cycles = least < best.cycles ? model.Time(per_core, cores) : kForever;
+        if (cycles < best.cycles) {
+            best = {t, per_core, cores, cycles};
+        }
+        if (per_core > last && least >= shortest) {
+            break;
+        }
+        shortest = std::min(shortest, least);
+        ++per_core;
+        if (per_core > last) {
+            per_core = Max(per_core, Pieces(tiles, Max(cores * kFewerOf[0] / kFewerOf[1], 1)));
+        }
+    }
+}
+
 // The pair that takes the fewest cycles, the first of equals, with tiles of at most `largest`, a legal length.  Where none
 // takes fewer than `limit`, what is found does not either.
 inline Tile BestTile(Work& work, const Chip& chip, int64_t largest, double limit)
@@ -130,30 +158,7 @@ inline Tile BestTile(Work& work, const Chip& chip, int64_t largest, double limit
     int64_t lengths[kMostLengths];
     const int count = FindLengths(work, chip, largest, lengths);
     for (int i = 0; i < count; ++i) {
-        const int64_t t = lengths[i];
-        model.SetTile(t);
-        const int64_t tiles = model.Tiles();
-        // From all cores on, until fewer take longer; where the last tile takes longer than others, also those with which its
-        // core has time for it.
-        const int64_t fewest = Max(Pieces(tiles, chip.cores), 1);
-        const int64_t last = fewest + model.Late();
-        double shortest = kForever;
-        for (int64_t per_core = fewest; per_core == fewest || per_core <= tiles;) {
-            const int64_t cores = Max(Pieces(tiles, per_core), 1);
-            const double least = model.LeastTime(per_core, cores);
-            const double cycles = least < best.cycles ? model.Time(per_core, cores) : kForever;
-            if (cycles < best.cycles) {
-                best = {t, per_core, cores, cycles};
-            }
-            if (per_core > last && least >= shortest) {
-                break;
-            }
-            shortest = std::min(shortest, least);
-            ++per_core;
-            if (per_core > last) {
-                per_core = Max(per_core, Pieces(tiles, Max(cores * kFewerOf[0] / kFewerOf[1], 1)));
-            }
-        }
+        TryLength(model, chip, lengths[i], best);
     }
     return best;
 }

@@ -147,6 +147,114 @@ struct Buffer {
     }
 }
 
+// Overlaps ----------------------------------------------------------------------------------------
+
+// Where the elements of a tensor lie, in bytes; sizes are not 0.
+struct Span {
+    const char* first = nullptr;
+    int64_t width = 0;  // of an element
+    std::vector<std::pair<int64_t, int64_t>> dims;  // bytes from one element to the next, and steps
+
+    explicit Span(const at::Tensor& t) : first(static_cast<const char*>(t.const_data_ptr())), width(t.element_size())
+    {
+        for (int64_t d = 0; d < t.dim(); ++d) {
+            dims.emplace_back(t.stride(d) * width, t.size(d) - 1);
+        }
+    }
+    int64_t Bytes() const
+    {
+        int64_t bytes = width;
+        for (const auto& [step, count] : dims) {
+            bytes += step * count;
+        }
+        return bytes;
+    }
+};
+
+constexpr int64_t kMaxWork = int64_t{1} << 20;
+
+// Whether `rest` is a sum of terms from `at` on, each taken up to so many times; true also after too many steps. `most` is
+// the sum of all of them.
+[[maybe_unused]] bool IsSum(const std::vector<std::pair<int64_t, int64_t>>& terms, size_t at, int64_t rest, int64_t most,
+                            int64_t& work)
+{
+    if (rest < 0 || rest > most) {
+        return false;
+    }
+    if (rest == 0 || ++work > kMaxWork) {
+        return true;
+    }
+    const auto [size, count] = terms[at];
+    const int64_t behind = most - size * count;
+    const int64_t least = std::max<int64_t>(0, (rest - behind + size - 1) / size);
+    for (int64_t n = std::min(count, rest / size); n >= least; --n) {
+        if (IsSum(terms, at + 1, rest - n * size, behind, work)) {
+            return true;
+        }
+    }
+    return false;
+}
+
+// Whether an element of one and an element of the other have a byte in common.
+[[maybe_unused]] bool Share(const Span& a, const Span& b)
+{
+    // From the first byte of a to the last one of b: so many elements onwards in a, and backwards in b.
+    const int64_t distance = b.first + b.Bytes() - 1 - a.first;
+    std::vector<std::pair<int64_t, int64_t>> terms = {{1, a.width - 1}, {1, b.width - 1}};
+    terms.insert(terms.end(), a.dims.begin(), a.dims.end());
+    terms.insert(terms.end(), b.dims.begin(), b.dims.end());
+    terms.erase(std::remove_if(terms.begin(), terms.end(), [](const auto& t) { return t.first == 0 || t.second == 0; }),
+                terms.end());
+    std::sort(terms.rbegin(), terms.rend());
+    int64_t work = 0;
+    return IsSum(terms, 0, distance, a.Bytes() + b.Bytes() - 2, work);
+}
+
+// Whether two elements of one tensor have a byte in common.
+[[maybe_unused]] bool SharesWithItself(Span a)
+{
+    // Two elements differ along a first dimension: how far apart they are is what one of the later ones there is from the
+    // first, whatever the dimensions behind it.
+    for (size_t d = 0; d < a.dims.size(); ++d) {
+        Span later = a;
+        const auto [step, count] = std::exchange(a.dims[d], {0, 0});
+        later.first += step;
+        later.dims[d].second = count - 1;
+        if (count > 0 && Share(a, later)) {
+            return true;
+        }
+    }
+    return false;
+}
+
+// An argument and whether the kernel overwrites it.
+struct Argument {
+    const char* name;
+    const at::Tensor& tensor;
+    bool written;
+};
+
+// What is overwritten shares no memory, neither with itself nor with another argument.
+[[maybe_unused]] void CheckApart(const char* op, const std::vector<Argument>& arguments)
+{
+    for (size_t i = 0; i < arguments.size(); ++i) {
+        const Argument& a = arguments[i];
+        if (!a.written || a.tensor.numel() == 0) {
+            continue;
+        }
+        TORCH_CHECK_VALUE(!SharesWithItself(Span(a.tensor)), op, ": elements of ", a.name,
+                          " share memory, and the kernel overwrites it");
+        for (size_t k = 0; k < arguments.size(); ++k) {
+            const Argument& b = arguments[k];
+            if (k == i || (b.written && k < i) || b.tensor.numel() == 0) {
+                continue;
+            }
+            TORCH_CHECK_VALUE(!Share(Span(a.tensor), Span(b.tensor)), op, ": ", a.name, " shares memory with ", b.name,
+                              ", and the kernel overwrites it");
+        }
+    }
+}
+
 // The kernel --------------------------------------------------------------------------------------
 
 // A library with the kernel and its host functions; it stays open.

@@ -92,16 +92,16 @@ def _expression(n: Node, known: set[str]) -> Iterator[Finding]:
 
 
 def accumulators_are_joined(g: HintGraph | ImplGraph) -> Iterator[Finding]:
-    """What joins an accumulator runs in a loop inside that of its initial value, and has its buffer; one node does."""
+    """One node joins an accumulator: in the reduce loop, in the buffer of an initial value made outside that loop."""
     if not isinstance(g, ImplGraph):
         return
     nodes, seen = g.by_name(), set[str]()
     place = {n.name: i for i, n in enumerate(g.nodes)}
     for n in g.nodes:
-        name = n.attrs.get("joins")
-        if not name:
+        name = n.joins
+        if name is None:
             continue
-        init = nodes.get(str(name))
+        init = nodes.get(name)
         if init is None or place[init.name] >= place[n.name]:
             yield Finding(f"joins {name}, which no earlier node makes", n.name)
             continue
@@ -123,32 +123,32 @@ def staggered_loops_join_nothing(g: HintGraph | ImplGraph) -> Iterator[Finding]:
         if g.r_axis is None or not inside:
             yield Finding(f"pass {p} is staggered, and there is none")
         for n in inside:
-            if n.attrs.get("joins"):
+            if n.joins is not None:
                 yield Finding(f"is joined in pass {p}, which is staggered", n.name)
 
 
 def takeovers_end_in_a_store(g: HintGraph | ImplGraph) -> Iterator[Finding]:
-    """What takes over the buffer of a Load has its queue, type and loop; the last of them is what a Store reads."""
+    """Nodes that take over the buffer of a Load have its queue, type and loop; a Store reads the last of them."""
     if not isinstance(g, ImplGraph):
         return
     nodes, last = g.by_name(), dict[str, Node]()
     stored = {x for n in g.nodes if n.op == "Store" for x in n.inputs}
     for n in g.nodes:
-        name = n.attrs.get("over")
-        if not name:
+        name = n.over
+        if name is None:
             continue
-        load = nodes.get(str(name))
+        load = nodes.get(name)
         if load is None or load.op != "Load" or load.y.que is None or load.name in stored:
             yield Finding(f"takes over the buffer of {name}, which is no Load with a queue", n.name)
             continue
-        have = (n.y.que, n.y.dtype, n.loop_axis, n.loop_pass)
-        if have != (load.y.que, load.y.dtype, load.loop_axis, load.loop_pass):
+        have = (n.y.que, n.y.dtype, n.loop)
+        if have != (load.y.que, load.y.dtype, load.loop):
             yield Finding(
                 f"has another queue, type or loop than {name}, whose buffer it takes over", n.name
             )
-        if name in last and last[str(name)].name in stored:
+        if name in last and last[name].name in stored:
             yield Finding(f"takes over the buffer of {name} after it is stored", n.name)
-        last[str(name)] = n
+        last[name] = n
     for name, n in last.items():
         if n.name not in stored:
             yield Finding(f"is the last in the buffer of {name}, but is not stored", n.name)

@@ -9,6 +9,7 @@ from autofuse.implgraph.check.groups import Finding
 from autofuse.implgraph.expr.expression import ZERO
 from autofuse.implgraph.ir.graph import (
     AllocType,
+    BufferKind,
     BufferPlan,
     Hardware,
     HintGraph,
@@ -58,7 +59,8 @@ def tensors_have_one_place(g: Graph) -> Iterator[Finding]:
     for n in g.nodes:
         mem, que, buf = n.y.mem, n.y.que, n.y.buf
         if mem is None:
-            if n.op != "Scalar":
+            # A Load of one element may have it in a register alone.
+            if n.op != "Scalar" and not (n.op == "Load" and n.attrs.get("scalar") == "alone"):
                 yield Finding("the tensor has no memory", n.name)
             continue
         places = (que is not None) + (buf is not None)
@@ -95,45 +97,47 @@ def plan_lists_tensors(g: Graph) -> Iterator[Finding]:
     plan = {(b.kind, b.id): b for b in g.buffers}
     if len(plan) != len(g.buffers):
         yield Finding("two buffers of the plan have one kind and id")
-    users: dict[tuple[str, int], list[str]] = {key: [] for key in plan}
+    users: dict[tuple[BufferKind, int], list[str]] = {key: [] for key in plan}
     for n in g.nodes:
-        keys = [("queue", n.y.que.id)] if n.y.que is not None else []
-        keys += [("buf", n.y.buf)] if n.y.buf is not None else []
+        keys = [(BufferKind.QUEUE, n.y.que.id)] if n.y.que is not None else []
+        keys += [(BufferKind.BUF, n.y.buf)] if n.y.buf is not None else []
         for key in keys:
             if key not in plan:
-                yield Finding(f"{key[0]} {key[1]} is not in the plan", n.name)
+                yield Finding(f"{key[0].value} {key[1]} is not in the plan", n.name)
                 continue
             users[key].append(n.name)
             yield from _described(n, plan[key])
         for t in n.tmp_buffers:
-            if ("buf", t.id) not in plan:
+            if (BufferKind.BUF, t.id) not in plan:
                 yield Finding(f"tmp buffer {t.id} is not in the plan", n.name)
     for key, b in plan.items():
         if list(b.tensors) != users[key]:
             have, want = ", ".join(b.tensors), ", ".join(users[key])
             text = f"lists {have or 'nothing'}, but holds {want or 'nothing'}"
-            yield Finding(f"{b.kind} {b.id} {text}")
+            yield Finding(f"{b.kind.value} {b.id} {text}")
 
 
 def _described(n: Node, b: BufferPlan) -> Iterator[Finding]:
     mem, que = n.y.mem, n.y.que
     if mem is not None and mem.position is not b.position:
-        text = f"the position is {mem.position.value}, that of {b.kind} {b.id} {b.position.value}"
+        text = f"the position is {mem.position.value}, that of {b.kind.value} {b.id} {b.position.value}"
         yield Finding(text, n.name)
-    if b.kind == "queue" and que is not None and (que.depth, que.buf_num) != (b.depth, b.buf_num):
+    if (
+        b.kind is BufferKind.QUEUE
+        and que is not None
+        and (que.depth, que.buf_num) != (b.depth, b.buf_num)
+    ):
         text = f"depth {que.depth} and buf_num {que.buf_num}"
         yield Finding(f"{text}; those of queue {b.id} are {b.depth} and {b.buf_num}", n.name)
 
 
 def buffers_are_counted(g: Graph) -> Iterator[Finding]:
-    """There are queues and bufs, and their counts are positive."""
+    """The counts of queues and bufs are positive."""
     if not isinstance(g, ImplGraph):
         return
     for b in g.buffers:
-        if b.kind not in ("queue", "buf"):
-            yield Finding(f"buffer {b.id} is neither a queue nor a buf, but {b.kind!r}")
-        if b.buf_num < 1 or (b.kind == "queue" and b.depth < 1):
-            yield Finding(f"{b.kind} {b.id} has depth {b.depth} and {b.buf_num} buffers")
+        if b.buf_num < 1 or (b.kind is BufferKind.QUEUE and b.depth < 1):
+            yield Finding(f"{b.kind.value} {b.id} has depth {b.depth} and {b.buf_num} buffers")
 
 
 def ub_is_the_sum_of_buffers(g: Graph) -> Iterator[Finding]:
@@ -164,12 +168,12 @@ def buffers_are_not_shared_in_time(g: Graph) -> Iterator[Finding]:
             kept = before.intersection((*n.inputs, *_joined(n)))
             last.update((name, len(g.nodes)) for name in kept)
     lives: dict[str, list[tuple[int, int, Node]]] = {}
-    hosts = {str(n.attrs["over"]) for n in g.nodes if n.attrs.get("over")}
+    hosts = {n.over for n in g.nodes}
     for i, n in enumerate(g.nodes):
         end = last[n.name]
         place = "" if n.y.buf is None else f"buf {n.y.buf}"
-        if n.name in hosts or n.attrs.get("over"):
-            place = f"the queue of {n.attrs.get('over', n.name)}"
+        if n.name in hosts or n.over is not None:
+            place = f"the queue of {n.over or n.name}"
         if place:
             for start, other_end, other in lives.get(place, ()):
                 if i < other_end or (i == other_end and not _may_overwrite(n, other)):
@@ -185,8 +189,7 @@ def buffers_are_not_shared_in_time(g: Graph) -> Iterator[Finding]:
 
 def _joined(n: Node) -> tuple[str, ...]:
     """The initial value of the accumulator that the node overwrites."""
-    name = n.attrs.get("joins")
-    return (str(name),) if name else ()
+    return () if n.joins is None else (n.joins,)
 
 
 def _may_overwrite(n: Node, operand: Node) -> bool:

@@ -84,7 +84,7 @@ def axes_exist(g: Graph) -> Iterator[Finding]:
         if n.loop_axis is not None and n.loop_axis not in n.axis:
             yield Finding(f"loop_axis {n.loop_axis} is not in the node's axes {n.axis}", n.name)
     if isinstance(g, ImplGraph):
-        places = [g.tiling.tile_axis, g.y_axis, g.x_axis, g.r_axis]
+        places = [g.tiling.opened.axis, g.y_axis, g.x_axis, g.r_axis]
         for p in places:
             if p is not None:
                 yield from _known((p,), count, "the tiling or the name of the graph")
@@ -124,7 +124,7 @@ def symbols_are_declared(g: Graph) -> Iterator[Finding]:
         elif s.hint is not None and not s.min <= s.hint <= s.max:
             yield Finding(f"the hint {s.hint} of symbol {s.name} is not in {s.min} to {s.max}")
     if isinstance(g, ImplGraph):
-        known |= {g.tiling.tile_size, g.tiling.block_size}
+        known |= {g.tiling.opened.symbol, g.tiling.block_size}
     for e, what, node, axis in _expressions(g):
         lacking = sorted(e.symbols() - known)
         if lacking:
@@ -159,7 +159,7 @@ def _expressions(g: Graph) -> Iterator[tuple[Expr, str, str, str]]:
         for b in g.buffers:
             yield b.nbytes, f"the size of {b.kind} {b.id}", "", ""
         spec = g.tiling
-        for what, e in (("extent", spec.extent), ("outer", spec.outer), ("ub", spec.ub)):
+        for what, e in (("extent", spec.opened.extent), ("outer", spec.outer), ("ub", spec.ub)):
             yield e, f"tiling.{what}", "", ""
         for c in spec.conditions:
             yield c.value, "a condition", "", ""
@@ -209,16 +209,16 @@ def tiling_names_the_split(g: Graph) -> Iterator[Finding]:
     if not isinstance(g, ImplGraph):
         return
     t = g.tiling
-    tiles = [a for a in g.axes if a.type is AxisType.TILE_IN and a.origin == (t.tile_axis,)]
-    name = g.axes[t.tile_axis].name
-    if len(tiles) != 1 or str(tiles[0].size) != t.tile_size:
-        yield Finding(f"no TILE_IN axis of size {t.tile_size} comes from {name}", axis=name)
+    tiles = [a for a in g.axes if a.type is AxisType.TILE_IN and a.origin == (t.opened.axis,)]
+    name = g.axes[t.opened.axis].name
+    if len(tiles) != 1 or str(tiles[0].size) != t.opened.symbol:
+        yield Finding(f"no TILE_IN axis of size {t.opened.symbol} comes from {name}", axis=name)
     blocks = [a for a in g.axes if a.type is AxisType.BLOCK_IN]
     if len(blocks) != 1 or str(blocks[0].size) != t.block_size:
         yield Finding(f"there is not one BLOCK_IN axis of size {t.block_size}")
-    if g.axes[t.tile_axis].size != t.extent:
-        size = g.axes[t.tile_axis].size
-        yield Finding(f"the extent is {t.extent}, the size of {name} {size}", axis=name)
+    if g.axes[t.opened.axis].size != t.opened.extent:
+        size = g.axes[t.opened.axis].size
+        yield Finding(f"the extent is {t.opened.extent}, the size of {name} {size}", axis=name)
 
 
 def repeats_fit_axes(g: Graph) -> Iterator[Finding]:
@@ -283,7 +283,7 @@ def _names(g: Graph, ids: Iterable[int]) -> str:
 
 
 def hoisted_nodes_use_hoisted(g: Graph) -> Iterator[Finding]:
-    """What runs before the loop does not need results of the loop."""
+    """Nodes that run before the loop do not use results of the loop."""
     if not isinstance(g, ImplGraph):
         return
     nodes = g.by_name()

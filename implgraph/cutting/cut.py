@@ -34,7 +34,7 @@ _TYPICAL = 1024
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """Where a tensor of a part lies: input or output ``index`` of the whole graph, or the passed tensor ``index``."""
+    """Location of a tensor of a part: input or output ``index`` of the whole graph, or passed tensor ``index``."""
 
     kind: str
     index: int

@@ -1,12 +1,11 @@
-"""Which dimensions of a FusionGraph are the same; other, symbolic and fixed sizes for them.
+"""Equal dimensions of a FusionGraph, and graphs with smaller, symbolic or fixed sizes for them.
 
-Every dimension of every tensor is a product of *factors*.  Ops identify factors: an element-wise op
-says that the dimensions of its operands are those of its result, a Reshape that the products are
-the same, which splits a dimension of 768 into 12 x 64 where the other side has these.  Where a
-Reshape mixes dimensions that do not divide, their factors are *frozen*: they keep their sizes.
-The frame of a Pad keeps its size: what it makes of a dimension is the factors of that and a
-constant, a *framed* factor, which follows and is no choice of its own.  Changing the size of a
-factor everywhere gives a legal graph again.
+Every dimension of every tensor is a product of *factors*.  Ops equate factors: an element-wise op
+equates the dimensions of its operands and its result, a Reshape the products of its dimensions,
+which splits a dimension of 768 into 12 x 64 if the other side has these.  Where a Reshape mixes
+dimensions that do not divide, their factors are *frozen*: they keep their sizes.  The frame of a
+Pad keeps its size: a padded dimension is a *framed* factor, the factors of the operand's dimension
+plus a constant, and is never chosen.  Changing the size of a factor everywhere keeps the graph legal.
 """
 
 from __future__ import annotations
@@ -204,7 +203,7 @@ class Dimensions:
         return [x for leaf in _leaves(framed[0]) for x in self.choices(leaf)]
 
     def is_framed(self, f: _Factor) -> bool:
-        """Whether the size of a factor follows from others."""
+        """Return True if the size of a factor follows from others."""
         return id(f) in self._framed
 
     def size(self, f: _Factor, sizes: Mapping[int, Expr]) -> Expr:
@@ -344,10 +343,10 @@ def _text(shape: Sequence[Expr]) -> str:
 
 
 def shrink(graph: FusionGraph, max_elements: int) -> FusionGraph:
-    """The same graph with smaller dimensions, for running it where the full size takes too long.
+    """Return the graph with smaller dimensions, for running it where the full size takes too long.
 
-    While the largest tensor has more than ``max_elements`` elements, its largest factor is made
-    smaller everywhere it occurs.  A size v becomes, in this order of preference,
+    While the largest tensor has more than ``max_elements`` elements, its largest factor is reduced
+    everywhere it occurs.  A size v becomes, in this order of preference,
 
     1. v mod 64 + 64 (8000 becomes 64 and 3121 becomes 113),
     2. v mod 64, where that is at least 2,
@@ -413,7 +412,7 @@ def _next_size(
 
 
 def symbolize(graph: FusionGraph, limit: int = 4) -> FusionGraph:
-    """The same graph with symbolic sizes.
+    """Return the graph with symbolic sizes.
 
     The ``limit`` largest literal factors become symbols ``s0``, ``s1``, ... (names that the graph
     has already are skipped); every shape and shape attribute that holds them follows.  ``hint`` is

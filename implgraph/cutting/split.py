@@ -1,8 +1,8 @@
-"""Where to cut a graph that is too much for one kernel: as few kernels as possible, then as few bytes between them.
+"""Cuts of a graph that is too large for one kernel: as few kernels as possible, then as few bytes between them.
 
-Whether a part can be built is asked from outside (``refusal``), by the checks that refused the whole.  Parts are runs
-of nodes in the order of the graph.  The search takes it that what is contained in a part that can be built can be
-built as well, which is so for nearly all graphs; whatever the answers are, every part of the result was asked for.
+``refusal``, the checks that refused the whole, tells whether a part can be built.  Parts are runs of nodes in graph
+order.  The search assumes that anything inside a buildable part is buildable, which holds for nearly all graphs; in
+any case every part of the result has been checked.
 """
 
 from __future__ import annotations
@@ -171,14 +171,14 @@ class _Search:
         return low
 
     def _near(self, first: int) -> int:
-        """Where a part that begins at ``first`` may end: one that begins nearby ends nearby, or is as long."""
+        """Guess where the part that begins at ``first`` ends: with the nearest earlier part, or at its length."""
         begun = max((f for f in self.reach if f < first), default=first)
         end = self.reach.get(begun, first)
         guess = end if end > first else first + end - begun
         return min(max(guess, first + 1), self.size)
 
     def _places(self, error: AutofuseError | None, first: int, end: int) -> list[int]:
-        """Where a part that begins at ``first`` may end if ``[first, end)`` is refused, shorter parts first.
+        """Return ends to try for a part that begins at ``first`` if ``[first, end)`` is refused, shorter parts first.
 
         A refusal names the node at which something became too much, counted from the first node, or from the last one.
         """

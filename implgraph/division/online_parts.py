@@ -23,7 +23,8 @@ from functools import partial
 from typing import Protocol
 
 from autofuse.implgraph.division.online_reductions import LOWEST, Centre, Online, online_reductions
-from autofuse.implgraph.expr.expression import ONE, ZERO, Expr, Max, bounds, product
+from autofuse.implgraph.expr.bounds import bounds
+from autofuse.implgraph.expr.expression import ONE, ZERO, Expr, Max, product
 from autofuse.implgraph.ir.dtypes import BY_NAME, DType
 from autofuse.implgraph.ir.fusion import AttrValue, Constant, FusionNode, Operand, Tensor
 from autofuse.implgraph.ir.graph import Attr, Node, TensorView
@@ -95,7 +96,7 @@ def follower_of(
     nodes: Sequence[FusionNode],
     tensors: Mapping[str, Tensor],
 ) -> Follower | None:
-    """How a sum follows the reductions that it needs; None if it needs none or no rule covers the way.
+    """Return the rule by which a sum follows the reductions it needs; None if it needs none or no rule applies.
 
     Args:
         n: a node of ``nodes``.
@@ -129,7 +130,7 @@ def axes_of(n: FusionNode, rank: int) -> tuple[int, ...]:
 
 
 def _before(n: FusionNode, nodes: Sequence[FusionNode]) -> list[FusionNode]:
-    """What a node depends on, up to reductions, in order."""
+    """Return the nodes that a node depends on, up to reductions, in order."""
     makers = {y: f for f in nodes for y in f.outputs}
     seen: set[str] = set()
     todo = [x for x in n.inputs if isinstance(x, str)]
@@ -161,7 +162,7 @@ class _LegalView:
             self._source(x) if isinstance(x, str) else self._scalar(f"{y}%{k}", x)
             for k, x in enumerate(f.inputs)
         )
-        op, inputs = self._call(f, inputs)
+        op = self._call(f)
         view = self._view(self.tensors[y].dtype, self.tensors[y].shape)
         if f.op in REDUCES:
             # Only of the same rows, whether or not dimensions of 1 stay.
@@ -193,29 +194,22 @@ class _LegalView:
         own = self.tensors[x].shape
         return own == self.shape and axes_of(f, len(own)) == self.gone
 
-    def _call(self, f: FusionNode, inputs: tuple[str, ...]) -> tuple[str, tuple[str, ...]]:
-        """The op of the call, and its operands; ``Other`` for what there is no law for."""
+    def _call(self, f: FusionNode) -> str:
+        """The op of the call; ``Other`` for what there is no law for."""
         own = [self.tensors[x].shape for x in f.inputs if isinstance(x, str)]
         shape = self.tensors[f.outputs[0]].shape
         if f.op in REDUCES:
-            return f.op, inputs
+            return f.op
         if lookup(f.op).cost == "none" or f.op == "Broadcast":
-            return ("Broadcast" if self._keeps_places(f, own, shape) else "Other"), inputs
+            return "Broadcast" if self._keeps_places(f, own, shape) else "Other"
         if len(own) > 1 and (shape != self.shape or not all(map(self._goes_with, own))):
-            return "Other", inputs
+            return "Other"
         if len(own) == 1 and own[0] != shape:
-            return "Other", inputs
-        constant = [i for i, x in enumerate(f.inputs) if not isinstance(x, str)]
-        if f.op == "Square":
-            return "Mul", inputs * 2
-        if f.op == "Neg":
-            return "Muls", (inputs[0], self._scalar(f"{f.outputs[0]}%", Constant(-1.0)))
-        if f.op in _SCALAR_FORMS and len(constant) == 1 and len(inputs) == 2:
-            return _SCALAR_FORMS[f.op], (inputs[1 - constant[0]], inputs[constant[0]])
-        return f.op, inputs
+            return "Other"
+        return f.op
 
     def _keeps_places(self, f: FusionNode, own: Sequence[_Shape], shape: _Shape) -> bool:
-        """Whether a node gives all of a row the number of that row, or numbers in their order another shape."""
+        """Return True if a node repeats each row's number along the row, or reshapes numbers in their order."""
         if lookup(f.op).compute_type not in _ORDERLY or len(own) != 1:
             return False
         if shape == self.shape and _padded(own[0], len(shape)) == self.kept:
@@ -229,8 +223,6 @@ class _LegalView:
 
 #: What moves nothing to another place, among ops without a cost: other moves, as transpositions and pieces, do.
 _ORDERLY = ("view", "broadcast", "elewise")
-#: Calls that take a number as one operand.
-_SCALAR_FORMS = {"Mul": "Muls", "Maximum": "Maxs"}
 
 
 def _padded(shape: _Shape, rank: int) -> _Shape:
@@ -259,7 +251,7 @@ class Builder(Protocol):
         """A new node for what ``n`` does; the name of its result."""
 
     def outlives(self, count: Expr) -> bool:
-        """Whether an output may have elements where ``count`` is 0."""
+        """Return True if an output may have elements where ``count`` is 0."""
 
     def half_of(self, n: FusionNode, x: str, half: Half) -> str:
         """The part of a tensor with the shape of what is reduced."""
@@ -276,7 +268,7 @@ class Joiner:
         self._made: dict[tuple[object, ...], str] = {}
 
     def summed(self, n: FusionNode, follower: Follower, half: Half) -> str:
-        """What a half sums up: the nodes between the reductions, for the centres of that half."""
+        """Return the tensor that a half sums up, computed for the centres of that half."""
         return self._copies(n, follower, half, half.count)[str(n.inputs[0])]
 
     def joined(self, n: FusionNode, follower: Follower, half: Half, total: str) -> str:
@@ -343,7 +335,7 @@ class Joiner:
         return found
 
     def _once(self, key: tuple[object, ...], make: Callable[[], str]) -> str:
-        """What several followers have in common is made once."""
+        """Return the tensor of ``key``, made once for all followers that share it."""
         if key not in self._made:
             self._made[key] = make()
         return self._made[key]

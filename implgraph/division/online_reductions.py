@@ -18,7 +18,7 @@ the laws that they obey (:data:`_LAWS`); a reduction that depends on an earlier 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from autofuse.implgraph.expr.expression import Expr
@@ -35,12 +35,11 @@ LOWEST = {"float32": -float.fromhex("0x1.fffffep127"), "float16": -65504.0}
 
 @dataclass(frozen=True, slots=True)
 class Centre:
-    """What a reduction is centred on.
+    """Centre of a reduction: a maximum or a mean of the same rows.
 
     Attributes:
         reduction: the earlier reduction.
-        value: the node whose result is subtracted: the reduction itself, the mean that is made of it, or what keeps
-            a maximum from being less than a number.
+        value: the node whose result is subtracted: the reduction, its mean, or the maximum with a lower bound.
         count: operand of ``value`` that holds the number of elements; empty for a maximum.
     """
 
@@ -50,42 +49,44 @@ class Centre:
 
     @property
     def is_mean(self) -> bool:
-        """Whether it is a mean, rather than a maximum."""
+        """True if it is a mean, False if it is a maximum."""
         return bool(self.count)
 
     @property
     def is_number(self) -> bool:
-        """Whether a row without anything but -inf has a number as its centre as well."""
+        """True if the centre is finite even for a row of nothing but -inf."""
         return not self.is_mean and self.value != self.reduction
 
 
 @dataclass(frozen=True, slots=True)
 class Online:
-    """How a reduction follows its centres.
+    """Rule by which a reduction follows its centres.
 
     Attributes:
         centres: one, of exponentials; two, perhaps the same, of products.
-        moves: for each centre the nodes through which its move goes, in order: those that its difference goes through.
-        after: nodes through which a product of moves goes as well.
+        moves: for each centre the nodes that its move passes through, in order: those of its difference.
+        after: nodes that a product of moves passes through as well.
         path: all nodes between the earlier reductions and this one.
-        hides: a row whose maximum is no number, for which the sum has to be NaN, may not show it unless the sum does.
+        powers: those of ``path`` that are multiplied where the centre of a sum of exponentials moves.
+        hides: results of rows without a finite maximum, which must be NaN, may not be unless the sum is.
     """
 
     centres: tuple[Centre, ...]
     moves: tuple[tuple[str, ...], ...]
     after: tuple[str, ...]
     path: frozenset[str]
+    powers: frozenset[str] = frozenset()
     hides: bool = False
 
     @property
     def scales(self) -> bool:
-        """Whether the sum so far is multiplied, rather than added to."""
+        """True if the sum so far is multiplied, False if it is added to."""
         return len(self.centres) == 1
 
 
 @frozen
 class _Form:
-    """What a node on the path is, in terms of the centres.
+    """Form of a node on the path, in terms of the centres.
 
     ``kind``: ``total`` (an earlier sum), ``value`` (a centre), ``negative`` (its opposite), ``difference`` (of data and
     a centre), ``exponential``, or ``product``.
@@ -98,7 +99,7 @@ class _Form:
 
 
 def online_reductions(
-    nodes: Sequence[Node], reduced: frozenset[int], count: Expr
+    nodes: Sequence[Node], reduced: frozenset[int], count: Expr, *, levels: bool = False
 ) -> dict[str, Online]:
     """The reductions of a group that can be made in the pass of the reductions they need.
 
@@ -106,12 +107,14 @@ def online_reductions(
         nodes: legal nodes of one group in execution order.
         reduced: ids of the axes that its reductions reduce.
         count: elements along all of these axes.
+        levels: earlier passes may make reductions that the data of a centre need, and a mean may be a product with
+            ``1 / count``, as who joins the results counts the elements.
     """
     named = {n.name: n for n in nodes}
     found: dict[str, Online] = {}
     for n in nodes:
         if n.op == "ReduceSum" and n.y.dtype.kind == "f":
-            one = _Recogniser(named, reduced, count).online(n)
+            one = _Recogniser(named, reduced, count, levels).online(n)
             if one is not None:
                 found[n.name] = one
     return found
@@ -122,13 +125,14 @@ class _Recogniser:
     named: Mapping[str, Node]
     reduced: frozenset[int]
     count: Expr
+    levels: bool
     early: set[str] = field(default_factory=set)
     path: set[str] = field(default_factory=set)
     #: Forms of the nodes that depend on an earlier reduction; None for one that no law covers.
     forms: dict[str, _Form | None] = field(default_factory=dict)
 
     def online(self, n: Node) -> Online | None:
-        """How ``n`` follows the reductions it needs; None if it needs none, or no rule covers the way."""
+        """Return the rule by which ``n`` follows the reductions it needs; None if it needs none or no rule applies."""
         self._reach(n)
         if not self.early or not all(self._same_rows(n, self.named[e]) for e in self.early):
             return None
@@ -137,10 +141,14 @@ class _Recogniser:
             return None
         lost = form.kind == "exponential" and not form.centres[0].is_number
         hides = lost and not self._shows(n)
-        return Online(form.centres, form.moves, form.after, frozenset(self.path), hides)
+        powers = {
+            x for x in self.path if (f := self.forms[x]) is not None and f.kind == "exponential"
+        }
+        path = frozenset(self.path)
+        return Online(form.centres, form.moves, form.after, path, frozenset(powers), hides)
 
     def _shows(self, n: Node) -> bool:
-        """Whether all that is made of the sum meets a difference from the centre, or its power: NaN in such rows."""
+        """Return True if all uses of the sum meet a difference or exponential: NaN in rows without a finite maximum."""
         users: dict[str, list[Node]] = {}
         for u in self.named.values():
             for x in dict.fromkeys(u.inputs):
@@ -161,24 +169,33 @@ class _Recogniser:
 
     def _reach(self, n: Node) -> None:
         """Finds the earlier reductions and the nodes in between, and their forms."""
-        seen: set[str] = set()
-        todo = [*n.inputs]
-        while todo:
-            name = todo.pop()
-            if name not in seen:
-                seen.add(name)
-                if self.named[name].op not in REDUCES:
-                    todo += self.named[name].inputs
+        seen = self._needed(n, through=())
+        early = {name for name in seen if self.named[name].op in REDUCES}
+        if self.levels:
+            for name in tuple(early):
+                early -= self._needed(self.named[name], through=REDUCES)
         for x in self.named.values():
             if x.name not in seen:
                 continue
-            if x.op in REDUCES:
+            if x.name in early:
                 self.early.add(x.name)
                 self.forms[x.name] = _first(x)
             elif any(map(self.depends, x.inputs)):
                 self.path.add(x.name)
                 law = _LAWS.get(x.op)
                 self.forms[x.name] = None if law is None else law(self, x)
+
+    def _needed(self, n: Node, through: Collection[str]) -> set[str]:
+        """Return the operands of a node; of reductions, only those of ``through`` have any."""
+        seen: set[str] = set()
+        todo = [*n.inputs]
+        while todo:
+            name = todo.pop()
+            if name not in seen and name in self.named:
+                seen.add(name)
+                if self.named[name].op not in REDUCES or self.named[name].op in through:
+                    todo += self.named[name].inputs
+        return seen
 
     def _same_rows(self, n: Node, earlier: Node) -> bool:
         """The earlier reduction has a result for every result of ``n``, from all elements along the reduced axes."""
@@ -188,7 +205,7 @@ class _Recogniser:
 
     # operands ---------------------------------------------------------------------------------
     def depends(self, name: str) -> bool:
-        """Whether the node depends on an earlier reduction."""
+        """Return True if the node depends on an earlier reduction."""
         return name in self.path or name in self.early
 
     def forms_of(self, n: Node) -> list[_Form | None]:
@@ -209,7 +226,7 @@ class _Recogniser:
         return float(value) if plain and isinstance(value, int | float) else None
 
     def counts(self, name: str) -> bool:
-        """Whether a node is the number of elements along the reduced axes."""
+        """Return True if a node is the number of elements along the reduced axes."""
         n = self.named[name]
         if n.op == "Duplicate":
             return self.counts(n.inputs[0])
@@ -218,6 +235,10 @@ class _Recogniser:
         if "expr" in n.attrs:
             return n.size("expr") == self.count
         return self.count.is_const and self.number(name) == float(self.count.value)
+
+    def inverts(self, k: float) -> bool:
+        """Return True if a factor is 1 / the number of elements along the reduced axes."""
+        return self.levels and self.count.is_const and abs(k * self.count.value - 1) < 1e-6
 
 
 def _first(n: Node) -> _Form | None:
@@ -230,7 +251,7 @@ def _first(n: Node) -> _Form | None:
 
 
 #: Calls of which a NaN in one operand makes NaN, and forms that are NaN where a maximum is infinite or NaN.
-_ARITHMETIC = frozenset({"Add", "Adds", "Sub", "Mul", "Muls", "Div"})
+_ARITHMETIC = frozenset({"Add", "Adds", "Sub", "Mul", "Muls", "Div", "Neg", "Square"})
 _LOST = ("difference", "exponential")
 
 
@@ -239,18 +260,27 @@ _Law = Callable[[_Recogniser, Node], "_Form | None"]
 
 
 def _spread(r: _Recogniser, n: Node) -> _Form | None:
-    """The same numbers, more of them."""
+    """Return the operand's form if it is a centre or its negative, which a Broadcast only repeats."""
     form = r.forms[n.inputs[0]]
     return form if form is not None and form.kind in ("value", "negative") else None
 
 
+def _with_number(r: _Recogniser, n: Node) -> tuple[_Form, float] | None:
+    """The form of one operand of two, and the number that the other one is."""
+    for x, other in (n.inputs, n.inputs[::-1]):
+        form, k = r.forms.get(x), r.number(other)
+        if form is not None and k is not None:
+            return form, k
+    return None
+
+
 def _floored(r: _Recogniser, n: Node) -> _Form | None:
     """A maximum, or a number where that is more: it moves as a maximum does, and no element is above it."""
-    form, k = r.forms.get(n.inputs[0]), r.number(n.inputs[1])
-    if form is None or form.kind != "value" or k is None or not math.isfinite(k):
+    found = _with_number(r, n)
+    if found is None or found[0].kind != "value" or not math.isfinite(found[1]):
         return None
-    (c,) = form.centres
-    return None if c.is_mean else replace(form, centres=(Centre(c.reduction, n.name),))
+    (c,) = found[0].centres
+    return None if c.is_mean else replace(found[0], centres=(Centre(c.reduction, n.name),))
 
 
 def _difference(r: _Recogniser, data: str, centre: _Form) -> _Form | None:
@@ -285,13 +315,18 @@ def _through(form: _Form, n: Node) -> _Form:
     return replace(form, moves=tuple((*m, n.name) for m in form.moves))
 
 
-def _times(r: _Recogniser, n: Node) -> _Form | None:
+def _neg(r: _Recogniser, n: Node) -> _Form | None:
+    form = r.forms[n.inputs[0]]
+    return _times(r, n, form, -1) if form is not None else None
+
+
+def _times(r: _Recogniser, n: Node, form: _Form, k: float) -> _Form | None:
     """A multiple by a constant."""
-    form, k = r.forms.get(n.inputs[0]), r.number(n.inputs[1])
-    if form is None or k is None or r.depends(n.inputs[1]):
-        return None
     if form.kind == "value" and k == -1:
         return replace(form, kind="negative")
+    if form.kind == "total" and r.inverts(k):
+        (c,) = form.centres
+        return _Form("value", (Centre(c.reduction, n.name, n.inputs[1]),))
     if form.kind == "exponential":
         return form
     if form.kind == "product" or (form.kind == "difference" and k > 0):
@@ -318,10 +353,22 @@ def _mul(r: _Recogniser, n: Node) -> _Form | None:
     forms = r.forms_of(n)
     if len(forms) != 2:
         return None
+    found = _with_number(r, n)
+    if found is not None:
+        return _times(r, n, *found)
     a, b = forms
     if a is None or b is None:
         form = a or b
         return form if form is not None and form.kind == "exponential" else None
+    return _product(a, b)
+
+
+def _square(r: _Recogniser, n: Node) -> _Form | None:
+    form = r.forms[n.inputs[0]]
+    return _product(form, form) if form is not None else None
+
+
+def _product(a: _Form, b: _Form) -> _Form | None:
     means = all(f.kind == "difference" and f.centres[0].is_mean for f in (a, b))
     return _Form("product", a.centres + b.centres, a.moves + b.moves) if means else None
 
@@ -334,6 +381,9 @@ def _div(r: _Recogniser, n: Node) -> _Form | None:
     if form.kind == "total" and r.counts(n.inputs[1]):
         (c,) = form.centres
         return _Form("value", (Centre(c.reduction, n.name, n.inputs[1]),))
+    k = r.number(n.inputs[1])
+    if form.kind == "difference" and k is not None and 0 < k < math.inf:
+        return _through(form, n)
     return form if form.kind == "exponential" else None
 
 
@@ -345,9 +395,13 @@ _LAWS: Mapping[str, _Law] = {
     "Add": _add,
     "Adds": _add,
     "Maxs": _floored,
-    "Muls": _times,
+    "Maximum": _floored,
+    "Neg": _neg,
     "Cast": _cast,
     "Exp": _exp,
+    "Exp2": _exp,
     "Mul": _mul,
+    "Muls": _mul,
+    "Square": _square,
     "Div": _div,
 }

@@ -44,6 +44,7 @@ from autofuse.implgraph.division.worth import (
     blocks_of,
     proposals,
 )
+from autofuse.implgraph.expr.bounds import bounds
 from autofuse.implgraph.expr.expression import (
     ONE,
     ZERO,
@@ -51,7 +52,6 @@ from autofuse.implgraph.expr.expression import (
     ExprError,
     FloorDiv,
     Mod,
-    bounds,
     const,
     divide_exact,
     product,
@@ -123,7 +123,7 @@ def _divided(made: _Splitter) -> FusionGraph:
 
 @dataclass(frozen=True, slots=True)
 class _Plan:
-    """How to divide a reduction: axis ``run`` of ``shape`` into ``parts``; ``gone`` are the reduced axes.
+    """Division of a reduction: axis ``run`` of ``shape`` into ``parts``; ``gone`` are the reduced axes.
 
     ``whole``: results have the shape of the operand, as running sums do.
     """
@@ -233,20 +233,20 @@ class _Splitter:
             self._split(n, x, plan, follower)
 
     def _common(self, follower: Follower) -> _Plan | None:
-        """How all that a reduction follows is divided; None if it is not, or not alike."""
+        """Return the division of the reductions that a reduction follows; None if they are undivided or differ."""
         found = [self.divisions.get(c.reduction) for c in follower.rule.centres]
         plans = {None if d is None else d.plan for d in found}
         return plans.pop() if len(plans) == 1 else None
 
     # what to divide ---------------------------------------------------------------------------
     def _plan(self, n: FusionNode, x: str) -> _Plan | None:
-        """How to divide a reduction; None if it stays."""
+        """Return the best division of a reduction; None if it stays whole."""
         own = self.tensors[x].shape
         axes = axes_of(n, len(own))
         return self._best(x, axes, ROW)
 
     def _has_others(self, x: str, axes: tuple[int, ...]) -> bool:
-        """Whether a tensor, what it is made of or what is made of it element by element, is for others than reductions.
+        """Return True if a tensor, or one linked to it element by element, has other users than these reductions.
 
         Args:
             x: the tensor.
@@ -284,13 +284,13 @@ class _Splitter:
         *,
         sums: bool = False,
     ) -> _Plan | None:
-        """How to divide ``axes`` of a tensor; None if it stays whole.
+        """Return the best division of ``axes`` of a tensor; None if it stays whole.
 
         Args:
             x: the tensor.
-            axes: its dimensions that are gone through.
+            axes: the dimensions that are reduced or summed along.
             row: neighbours that are kept and go to the same core.
-            sums: of running sums.
+            sums: for running sums.
         """
         own = self.tensors[x].shape
         if not self.symbolic and not all(s.is_const for s in own):
@@ -401,7 +401,7 @@ class _Splitter:
         self.nodes.append(FusionNode(n.name, "Reshape", (whole,), n.outputs, attrs, n.origin))
 
     def _total(self, n: FusionNode, x: str, half: Half, follower: Follower | None) -> str:
-        """What a half comes to."""
+        """Return the result of the reduction over one half."""
         if follower is not None:
             x = self._joiner.summed(n, follower, half)
         y = x if follower is not None else self.half_of(n, x, half)
@@ -412,11 +412,11 @@ class _Splitter:
         return self._step(n, what, n.op, y, dims, axes=half.gone)
 
     def _joined(self, n: FusionNode, total: str, half: Half, follower: Follower | None) -> str:
-        """The same about the centre of all."""
+        """Return ``total`` moved to the centre of the whole row; unchanged without a follower."""
         return total if follower is None else self._joiner.joined(n, follower, half, total)
 
     def outlives(self, count: Expr) -> bool:
-        """Whether an output may have elements where ``count`` is 0."""
+        """Return True if an output may have elements where ``count`` is 0."""
         shapes = (self.tensors[o.tensor].shape for o in self.graph.outputs)
         return any(divide_exact(product(s), count) is None for s in shapes)
 

@@ -1,9 +1,9 @@
-"""Which forms of a graph are worth proposing: the one estimate of time that is made before anything is scheduled.
+"""Choice of the forms of a graph to propose, by the only estimate of time that is made before scheduling.
 
 Lowering proposes forms, and the cost model decides: in the scheduler for known sizes, in the host function for those of
-a call.  A form takes as long to lower and to schedule as the graph itself, and every reduction could be divided or not
-by itself, so what hardly has a chance is left out here, by bytes and barriers alone.  Vector calls and UB are not
-looked at, so the bounds are wide where something else decides after all.
+a call.  A form takes as long to lower and to schedule as the graph itself, and each reduction may be divided or not, so
+forms with hardly a chance are dropped here, by bytes and barriers alone.  Vector calls and UB are ignored, so the
+bounds are wide where something else decides in the end.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ class Sizes:
 
 
 class Worth:
-    """What is worth dividing on a chip, by modelled cycles of the busiest core.
+    """Estimator of what is worth dividing on a chip, by modelled cycles of the busiest core.
 
     Args:
         target: the chip: cores, how fast they read, what a barrier costs, the length of a cache line.
@@ -78,17 +78,17 @@ class Worth:
         return cost if parts and self.whole(s) > gain * cost else None
 
     def hopeless(self, s: Sizes, gain: float) -> bool:
-        """Whether no number of parts is worth it."""
+        """Return True if no number of parts is worth it."""
         return self.whole(s) <= gain * self.least_parted(s)
 
     def whole(self, s: Sizes) -> float:
-        """Cycles in one phase; of running sums what is computed, or read and written."""
+        """Return the cycles of one phase; for running sums the larger of computing, and reading and writing."""
         nbytes = s.length * s.block * blocks_of(s.blocks, self._cores)
         read = nbytes / self._rate(s.blocks)
         return max(_SUMS * nbytes / self._target.load_rate, 2 * read) if s.sums else read
 
     def parted(self, s: Sizes, parts: int) -> float:
-        """The same in two phases; of running sums their totals, what comes before each of them, and the sums."""
+        """Return the cycles of two phases; for running sums: the totals of the parts, their running sum, the sums."""
         cycles = self._reduced(s, parts)
         if not s.sums:
             return cycles
@@ -98,7 +98,7 @@ class Worth:
         return cycles + target.sync_all + max(computed, moved)
 
     def least_parted(self, s: Sizes) -> float:
-        """What two phases take at least, however many parts there are: a barrier, and all bytes by all cores."""
+        """Return a lower bound of the cycles of two phases: a barrier, and all bytes read by all cores."""
         nbytes = s.length * s.block * s.blocks
         return self._target.sync_all + nbytes / self._cores / self._target.load_rate_all
 
@@ -108,7 +108,7 @@ class Worth:
         Args:
             s: sizes, typical ones where those of the shape depend on symbols.
             shape: of the operand.
-            gone: dimensions that are gone through.
+            gone: reduced dimensions.
             run: the one of these that is divided.
         """
         cores = self._cores
@@ -130,9 +130,9 @@ class Worth:
         return min(range(2, most + 1), key=share, default=0)
 
     def dense_first(self, shape: Sequence[Expr], gone: Sequence[int], itemsize: int) -> bool:
-        """Whether a first step of dense runs may pay: rows that it joins are no whole lines, and it leaves little.
+        """Return True if a first step of dense runs may pay: it joins rows that are no whole lines, and leaves little.
 
-        Sizes that are not known may be such that it does.
+        Unknown sizes count as favourable.
         """
         if len(gone) < 2 or gone[-1] != len(shape) - 1 or any(s == 0 for s in shape):
             return False
@@ -163,5 +163,5 @@ class Worth:
 
 
 def blocks_of(count: int, size: int) -> int:
-    """How many blocks of a size hold so many."""
+    """Return the number of blocks of ``size`` that hold ``count``."""
     return -(-count // size)

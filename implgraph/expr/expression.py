@@ -19,6 +19,9 @@ from collections.abc import Callable, Iterable, Mapping
 from functools import lru_cache
 from typing import TypeAlias
 
+from autofuse.implgraph.expr.parentheses import bare
+from autofuse.implgraph.expr.sizes import Sizes
+
 __all__ = [
     "Atom",
     "CeilDiv",
@@ -33,7 +36,6 @@ __all__ = [
     "Ratio",
     "Sym",
     "align_up",
-    "bounds",
     "const",
     "divide_exact",
     "is_single_atom",
@@ -129,11 +131,11 @@ class Func:
 
     def _print(self) -> str:
         if self.name == "Ratio":
-            return f"({self.args[0]} / ({_bare(self.args[1])}))"
+            return f"({self.args[0]} / ({bare(self.args[1])}))"
         if self.name in ("CeilDiv", "FloorDiv"):
             word = "Ceiling" if self.name == "CeilDiv" else "Floor"
-            return f"{word}(({self.args[0]} / ({_bare(self.args[1])})))"
-        return f"{self.name}({', '.join(_bare(a) for a in self.args)})"
+            return f"{word}(({self.args[0]} / ({bare(self.args[1])})))"
+        return f"{self.name}({', '.join(bare(a) for a in self.args)})"
 
 
 _NO_SYMBOLS: frozenset[str] = frozenset()
@@ -141,25 +143,8 @@ Atom: TypeAlias = Sym | Func
 Monomial: TypeAlias = tuple[tuple[Atom, int], ...]
 
 
-def _bare(e: Expr) -> str:
-    """Text without the outer parentheses of a sum or a product."""
-    text = str(e)
-    if text.startswith("(") and _matching(text) == len(text) - 1:
-        return text[1:-1]
-    return text
-
-
-def _matching(text: str) -> int:
-    depth = 0
-    for i, ch in enumerate(text):
-        depth += (ch == "(") - (ch == ")")
-        if depth == 0:
-            return i
-    return -1
-
-
 def _term_key(term: tuple[Monomial, int]) -> tuple[int, tuple[tuple[tuple[int, str], int], ...]]:
-    """What terms are sorted by."""
+    """Return the key that terms are sorted by."""
     monomial = term[0]
     return len(monomial), tuple([(a.key, p) for a, p in monomial])
 
@@ -341,12 +326,13 @@ class Expr:
         if self.is_const:
             return self._value
         env = env or {}
+        known = env.known if type(env) is Sizes else {}
         value = 0
         for m, v in self.terms:
             for a, p in m:
-                x = env.get(a.name) if isinstance(a, Sym) else None
+                x = env.get(a.name) if isinstance(a, Sym) else known.get(a)
                 if x is None:
-                    x = _eval_atom(a, env)
+                    x = known[a] = _eval_atom(a, env)
                 v *= x if p == 1 else x**p
             value += v
         return value
@@ -654,44 +640,3 @@ _REBUILD: dict[str, Callable[..., Expr]] = {
     "Min": Min,
     "Max": Max,
 }
-
-
-def bounds(e: Expr, ranges: Mapping[str, tuple[int, int]]) -> tuple[int, int]:
-    """A closed interval that contains every value of ``e`` for symbols inside ``ranges``."""
-    if e.is_const:
-        return e._value, e._value
-    lo = hi = 0
-    for m, c in e.terms:
-        tlo = thi = 1
-        for a, p in m:
-            alo, ahi = _atom_bounds(a, ranges)
-            for _ in range(p):
-                corners = (tlo * alo, tlo * ahi, thi * alo, thi * ahi)
-                tlo, thi = min(corners), max(corners)
-        lo, hi = lo + min(c * tlo, c * thi), hi + max(c * tlo, c * thi)
-    return lo, hi
-
-
-def _atom_bounds(a: Atom, ranges: Mapping[str, tuple[int, int]]) -> tuple[int, int]:
-    if isinstance(a, Sym):
-        try:
-            return ranges[a.name]
-        except KeyError:
-            raise ExprError(f"symbol {a.name!r} has no range") from None
-    iv = [bounds(x, ranges) for x in a.args]
-    if a.name == "Min":
-        return min(i[0] for i in iv), min(i[1] for i in iv)
-    if a.name == "Max":
-        return max(i[0] for i in iv), max(i[1] for i in iv)
-    (nlo, nhi), (dlo, dhi) = iv
-    if dlo <= 0:
-        raise ExprError(f"the divisor of {a} may be zero")
-    if a.name == "Mod":
-        return 0, min(dhi - 1, nhi) if nlo >= 0 else dhi - 1
-    pairs = [(n, d) for n in (nlo, nhi) for d in (dlo, dhi)]
-    corners: list[int] = []
-    if a.name in ("FloorDiv", "Ratio"):
-        corners += [n // d for n, d in pairs]
-    if a.name in ("CeilDiv", "Ratio"):
-        corners += [-(-n // d) for n, d in pairs]
-    return min(corners), max(corners)

@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 
+from autofuse.base.wording import counted
 from autofuse.implgraph.expr.expression import (
     MAX_INT,
     CeilDiv,
@@ -54,21 +55,21 @@ _QUOTIENTS = {"/": Ratio, "//": FloorDiv, "%": Mod, "ceildiv": CeilDiv}
 
 
 class _Budget:
-    """What is left of the work that an expression, or all expressions of an input, may take."""
+    """Remaining work budget of an expression, or of all expressions of an input."""
 
     def __init__(self, divisions: int) -> None:
         self.divisions = divisions
         self.pairs = MAX_PAIRS
 
     def divide(self, a: Expr, b: Expr, position: int) -> None:
-        """Dividing a sum by a sum takes long."""
+        """Charge a division of a sum by a sum, which is slow."""
         if len(a.terms) > 1 and len(b.terms) > 1:
             self.divisions -= 1
             if self.divisions < 0:
                 raise ExprError("too many divisions of a sum by a sum", position)
 
     def multiply(self, a: Expr, b: Expr, position: int) -> None:
-        """So do products of sums, which may have few terms in the end or be subtracted again."""
+        """Charge a product of sums, also if it has few terms in the end or is subtracted again."""
         if len(a.terms) > 1 and len(b.terms) > 1:
             self.pairs -= len(a.terms) * len(b.terms)
             if self.pairs < 0:
@@ -188,7 +189,7 @@ class _Parser:
         self.take(")")
         want = {"ceil": 1, "floor": 1, "mod": 2, "ceildiv": 2, "floordiv": 2}.get(fn)
         if want is not None and len(args) != want:
-            raise ExprError(f"{name} takes {want} argument(s), not {len(args)}", pos)
+            raise ExprError(f"{name} takes {counted(want, 'argument')}, not {len(args)}", pos)
         if fn == "min":
             return Min(*args)
         if fn == "max":

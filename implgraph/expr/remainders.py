@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-from autofuse.implgraph.expr.expression import ONE, ZERO, Atom, Expr, Func, Mod, Sym, bounds
+from autofuse.implgraph.expr.bounds import bounds
+from autofuse.implgraph.expr.expression import ONE, ZERO, Atom, Expr, Func, Mod, Sym
 
 __all__ = ["tight_bounds"]
 

@@ -55,7 +55,8 @@ _ROWS = (
     DType("uint16", 16, "u", "uint16_t"),
     DType("uint32", 32, "u", "uint32_t"),
     DType("uint64", 64, "u", "uint64_t"),
-    # One byte, 0 or 1, in GM and in UB; the chip has no bool arithmetic, so it travels as uint8.
+    # One byte in GM and in UB, 0 or 1; of an input every byte but 0 is true.  The chip has no bool arithmetic, so it
+    # travels as uint8.
     DType("bool", 8, "b", "uint8_t", ("bool_",)),
     # Result of a compare in UB: bit i of the buffer belongs to element i.  Never in GM.
     DType("mask", 1, "m", "uint8_t"),

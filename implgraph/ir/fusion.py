@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
-from typing import TypeAlias
+from typing import TypeAlias, TypeVar
 
+from autofuse.base.wording import Wording
 from autofuse.implgraph.expr.expression import Expr, sym
 from autofuse.implgraph.ir.dtypes import DType
 
@@ -18,9 +19,11 @@ __all__ = [
     "Operand",
     "Symbol",
     "Tensor",
+    "in_labels",
     "tensors_by_origin",
 ]
 
+T = TypeVar("T")
 AttrValue: TypeAlias = "int | float | str | bool | tuple[int | float | str | bool | Expr, ...]"
 
 
@@ -140,15 +143,33 @@ class FusionGraph:
         """The name that users know a symbol by, by its identifier."""
         return {s.name: s.label for s in self.symbols}
 
-    def in_words(self, size: Expr) -> str:
-        """A size with the names that users know its symbols by."""
-        if not any(s.called for s in self.symbols):
-            return str(size)
-        return str(size.substitute({s.name: sym(s.label) for s in self.symbols}))
+    def in_words(self, thing: object) -> str:
+        """A size, a shape or a message with the names that users know things by; any other object as it prints."""
+        if isinstance(thing, Wording):
+            return thing.named(self.in_words)
+        place = getattr(thing, "origin", None)
+        if isinstance(place, str) and place:
+            return tensors_by_origin(self).get(place, str(getattr(thing, "name", thing)))
+        if isinstance(thing, str):
+            return self.label if thing == self.name else thing
+        return str(in_labels(getattr(thing, "name", thing), self.symbols))
 
     def symbol_ranges(self) -> dict[str, tuple[int, int]]:
         """Closed range of every symbol, by name."""
         return {s.name: (s.min, s.max) for s in self.symbols}
+
+
+def in_labels(thing: T, symbols: Collection[Symbol]) -> T:
+    """Sizes, or a tuple or a dict of them, with the names that users know symbols by; any other object as it is."""
+    if not any(s.called for s in symbols):
+        return thing
+    if isinstance(thing, Expr):
+        return thing.substitute({s.name: sym(s.label) for s in symbols})  # type: ignore[return-value]
+    if isinstance(thing, tuple):
+        return tuple(in_labels(x, symbols) for x in thing)  # type: ignore[return-value]
+    if isinstance(thing, Mapping):
+        return {k: in_labels(x, symbols) for k, x in thing.items()}  # type: ignore[return-value]
+    return thing
 
 
 def tensors_by_origin(graph: FusionGraph) -> dict[str, str]:

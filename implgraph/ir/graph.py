@@ -11,6 +11,7 @@ from dataclasses import field
 from enum import Enum
 from typing import TypeAlias
 
+from autofuse.base.wording import Wording
 from autofuse.implgraph.expr.expression import ONE, ZERO, CeilDiv, Expr, align_up, sym
 from autofuse.implgraph.ir.dtypes import DType
 from autofuse.implgraph.ir.frozen import frozen
@@ -23,6 +24,7 @@ __all__ = [
     "Axis",
     "AxisSizes",
     "AxisType",
+    "BufferKind",
     "BufferPlan",
     "Condition",
     "Hardware",
@@ -33,6 +35,7 @@ __all__ = [
     "Position",
     "Queue",
     "TensorView",
+    "TileLength",
     "TilingSpec",
     "TmpBuffer",
 ]
@@ -46,7 +49,7 @@ SIZE_ATTRS = frozenset(
 
 
 class AxisType(str, Enum):
-    """Where an axis comes from."""
+    """Origin of an axis."""
 
     ORIGINAL = "ORIGINAL"
     MERGED = "MERGED"
@@ -79,7 +82,7 @@ class Axis:
 
 
 class AllocType(str, Enum):
-    """How the memory of a tensor is obtained."""
+    """Kind of allocation of a tensor's memory."""
 
     GLOBAL = "Global"
     QUEUE = "Queue"
@@ -87,14 +90,14 @@ class AllocType(str, Enum):
 
 
 class Hardware(str, Enum):
-    """Where the memory is."""
+    """Memory that holds a tensor."""
 
     GM = "GM"
     UB = "UB"
 
 
 class Position(str, Enum):
-    """Where in local memory a tensor is: loaded, to be stored, or in between; or in GM."""
+    """Position of a tensor in local memory: loaded, to be stored, or in between; or in GM."""
 
     GM = "GM"
     VECIN = "VECIN"
@@ -154,13 +157,13 @@ class TensorView:
         return tuple([a for a, r in pairs if r.number != 1])
 
     def varies_along(self, axis: int) -> bool:
-        """Whether the elements differ along an axis."""
+        """Return True if the elements differ along an axis."""
         return axis in self.axis and self.repeats[self.axis.index(axis)].number != 1
 
 
 @frozen
 class Api:
-    """How a node is realised: ``type`` Compute, ``compute_type`` from the registry, ``unit`` MTE2/Vector/MTE3."""
+    """Realisation of a node: ``type`` Compute, ``compute_type`` from the registry, ``unit`` MTE2/Vector/MTE3."""
 
     type: str
     compute_type: str
@@ -186,6 +189,8 @@ class Node:
         axis: loop nest around the node, outermost first (all axes, also those inside the API call).
         loop_axis: the innermost generated loop; None for a node outside all loops.
         loop_pass: which of the loops over ``loop_axis``, where data that are reduced are gone through several times.
+        joins: of what brings an accumulator up to date: the node that makes its initial value, whose buffer it has.
+        over: the Load whose buffer in a queue the result takes over.
         origin: JSON pointer into the input graph; becomes a comment in the generated code.
     """
 
@@ -200,6 +205,13 @@ class Node:
     tmp_buffers: tuple[TmpBuffer, ...] = ()
     origin: str = ""
     loop_pass: int = 0
+    joins: str | None = None
+    over: str | None = None
+
+    @property
+    def loop(self) -> tuple[int | None, int]:
+        """The innermost generated loop: its axis, and its number among the loops over that axis."""
+        return self.loop_axis, self.loop_pass
 
     def size(self, attr: str, default: int | None = None) -> Expr:
         """An attribute that is a size; without a default the node must have it."""
@@ -263,12 +275,18 @@ class HintGraph:
         return (n for n in self.nodes if n.op in names)
 
 
+class BufferKind(str, Enum):
+    """Kinds of buffers: a TQue passes between pipes, a TBuf does not."""
+
+    QUEUE = "queue"
+    BUF = "buf"
+
+
 @frozen
 class BufferPlan:
     """One TQue or TBuf of a kernel.
 
     Attributes:
-        kind: ``queue`` or ``buf``.
         id: the queue id (``que.id``) or buffer id (``buf``, ``TmpBuffer.id``); the two count separately.
         position: VECIN, VECOUT, or VECCALC for a TBuf.
         copy: the queue is a TQueBind that carries loaded data straight to a store.
@@ -278,7 +296,7 @@ class BufferPlan:
             not say.
     """
 
-    kind: str
+    kind: BufferKind
     id: int
     position: Position
     depth: int
@@ -290,7 +308,7 @@ class BufferPlan:
 
     @property
     def pad(self) -> bool:
-        """Whether it holds nothing, and only moves the buffers that follow it to other banks."""
+        """True if it holds nothing and only moves the buffers after it to other banks."""
         return self.bank is not None and not self.tensors
 
 
@@ -304,7 +322,7 @@ class Condition:
     at_most: int | None = None
 
     def holds(self, env: Mapping[str, int]) -> bool:
-        """Whether the condition holds for these sizes."""
+        """Return True if the condition holds for these sizes."""
         v = self.value.evaluate(env)
         low = self.at_least is None or v >= self.at_least
         return low and (self.at_most is None or v <= self.at_most) and v % self.multiple_of == 0
@@ -314,49 +332,28 @@ class Condition:
         parts = [f"is a multiple of {self.multiple_of}"] if self.multiple_of != 1 else []
         parts += [f"is at least {self.at_least}"] if self.at_least is not None else []
         parts += [f"is at most {self.at_most}"] if self.at_most is not None else []
-        return f"{self.value} {' and '.join(parts)}"
+        return Wording(f"{{}} {' and '.join(parts)}", self.value)
 
 
 @frozen
-class TilingSpec:
-    """What the host must choose, and within which limits.
+class TileLength:
+    """Length of the tiles of one axis.
 
     Attributes:
-        tile_axis: id of the axis that is tiled.
-        tile_size: symbol of the tile length (the size of the TILE_IN axis).
-        block_size: symbol of the number of tiles per core (the size of the BLOCK_IN axis).
+        axis: id of the tiled axis.
+        symbol: name of the length, which is the size of the TILE_IN axis.
         extent: size of the tiled axis.
-        outer: number of iterations of the loops around the tiled axis, 1 if none.
-        granule: tile lengths are multiples of this, unless the tile is the whole axis and not ``rounded``.
-        tile_max: largest legal tile length from limits other than UB (rows of one DMA command), or None.
-        row_elements: elements per step of the tiled axis inside a tile (1 when the last axis is tiled).
-        ub: bytes of UB as a function of the tile symbol (and graph symbols).
-        ub_limit: usable bytes of UB on the target.
-        conditions: run-time conditions for the template.
-        rounded: also the tile that holds the whole axis is a multiple of the granule.
-        reduce_tiles: the tiles of the axis are gone through in the reduce loop of one core, not shared by the cores.
-        reduce_outer: iterations of the reduce loop for each tile, or for all of them with ``reduce_tiles`` times this.
-        first_core: symbol of the core that takes the first tiles, for a group that has others beside it; else core 0.
-        staggered: passes of the reduce loop in which every core starts at a step of its own, and goes on from the first
-            step when it is through the last one.
+        granule: lengths are multiples of this, unless the tile is the whole axis and not ``rounded``.
+        most: the longest legal tile by limits other than UB (rows of one DMA command), or None.
+        rounded: the tile that holds the whole axis is a multiple of the granule as well.
     """
 
-    tile_axis: int
-    tile_size: str
-    block_size: str
+    axis: int
+    symbol: str
     extent: Expr
-    outer: Expr
     granule: int
-    tile_max: Expr | None
-    row_elements: Expr
-    ub: Expr
-    ub_limit: int
-    conditions: tuple[Condition, ...] = ()
+    most: Expr | None = None
     rounded: bool = False
-    reduce_tiles: bool = False
-    reduce_outer: Expr = ONE
-    first_core: str | None = None
-    staggered: tuple[int, ...] = ()
 
     @property
     def longest(self) -> Expr:
@@ -364,15 +361,56 @@ class TilingSpec:
         return align_up(self.extent, self.granule) if self.rounded else self.extent
 
     @property
+    def pieces(self) -> Expr:
+        """Number of tiles of the axis, in the symbol of their length."""
+        return CeilDiv(self.extent, sym(self.symbol))
+
+
+@frozen
+class TilingSpec:
+    """Choices of the host for a template, and their limits.
+
+    Attributes:
+        lengths: of the tiles, one for each tiled axis.  The search opens one of them, the first.
+        block_size: symbol of the number of tiles per core (the size of the BLOCK_IN axis).
+        outer: number of iterations of the loops around the tiled axis, 1 if none.
+        row_elements: elements per step of the tiled axis inside a tile (1 when the last axis is tiled).
+        ub: bytes of UB as a function of the tile symbol (and graph symbols).
+        ub_limit: usable bytes of UB on the target.
+        conditions: run-time conditions for the template.
+        reduce_tiles: one core loops over the tiles of the axis in its reduce loop; the cores do not share them.
+        reduce_outer: iterations of the reduce loop for each tile, or for all of them with ``reduce_tiles`` times this.
+        first_core: symbol of the core that takes the first tiles, for a group that has others beside it; else core 0.
+        staggered: passes of the reduce loop in which every core starts at a step of its own and wraps around.
+    """
+
+    lengths: tuple[TileLength, ...]
+    block_size: str
+    outer: Expr
+    row_elements: Expr
+    ub: Expr
+    ub_limit: int
+    conditions: tuple[Condition, ...] = ()
+    reduce_tiles: bool = False
+    reduce_outer: Expr = ONE
+    first_core: str | None = None
+    staggered: tuple[int, ...] = ()
+
+    @property
+    def opened(self) -> TileLength:
+        """The length that the search opens."""
+        return self.lengths[0]
+
+    @property
     def tiles(self) -> Expr:
         """Number of tiles that the cores share, in the tile symbol."""
-        per_axis = ONE if self.reduce_tiles else CeilDiv(self.extent, sym(self.tile_size))
+        per_axis = ONE if self.reduce_tiles else self.opened.pieces
         return per_axis * self.outer
 
     @property
     def reduce_steps(self) -> Expr:
         """Iterations of the reduce loop of one of these tiles."""
-        per_axis = CeilDiv(self.extent, sym(self.tile_size)) if self.reduce_tiles else ONE
+        per_axis = self.opened.pieces if self.reduce_tiles else ONE
         return per_axis * self.reduce_outer
 
 
@@ -414,8 +452,8 @@ class ImplGraph:
 
     @property
     def title(self) -> str:
-        """What people call the template beside others of its group."""
-        tiled = self.axes[self.tiling.tile_axis].name
+        """Display name of the template among those of its group."""
+        tiled = self.axes[self.tiling.opened.axis].name
         return f"{self.variant} (tile {tiled})"
 
     @property
@@ -435,7 +473,7 @@ class ImplGraph:
 
     def tile(self, kind: AxisType) -> Axis:
         """The TILE_IN or TILE_OUT axis of the tiling's axis."""
-        origin = (self.tiling.tile_axis,)
+        origin = (self.tiling.opened.axis,)
         return next(a for a in reversed(self.axes) if a.type is kind and a.origin == origin)
 
     def cut_axes(self) -> tuple[tuple[Axis, Axis], ...]:
@@ -445,5 +483,5 @@ class ImplGraph:
         return tuple(
             (a, inside[a.origin])
             for a in made
-            if a.type is AxisType.TILE_OUT and a.origin != (self.tiling.tile_axis,)
+            if a.type is AxisType.TILE_OUT and a.origin != (self.tiling.opened.axis,)
         )

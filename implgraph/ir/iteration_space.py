@@ -237,7 +237,7 @@ class IterationSpace:
 
 
 def broadcast_runs(source: Sequence[Expr], target: Sequence[Expr]) -> Runs:
-    """How ``source`` broadcasts to ``target``; ``()`` for a source of one element.
+    """Return the runs by which ``source`` broadcasts to ``target``; ``()`` for a source of one element.
 
     Dimensions of the target that are literally 1 are left out, so a broadcast that moves no data
     has one kept run.

@@ -182,7 +182,7 @@ def tensor_name(text: str, taken: set[str]) -> str:
 
 
 def called(text: str, word: str) -> str:
-    """What a graph or a node is called whose identifier is ``word``; empty where that is the same."""
+    """Return the display name of a graph or node with the identifier ``word``; empty if both are the same."""
     shown = visible(text)
     return "" if shown == word else shown
 

@@ -44,7 +44,7 @@ def execution_order(
 def most_alive(
     operands: Sequence[Sequence[int]], order: Sequence[int], free: Sequence[bool]
 ) -> int:
-    """How many values are alive at once at most, those included that are used for the last time.
+    """Return the largest number of values alive at once, including those used for the last time.
 
     Args:
         operands: for every node the indices of the nodes it uses.

@@ -1,6 +1,6 @@
 """The text form of HintGraph and ImplGraph.
 
-``text_parser.parse_graph`` reads it back without loss.  Sections come in this order::
+It says all of a graph: tests read it back without loss.  Sections come in this order::
 
     Graph: abs_test
     Schedule:        (ImplGraph only) the parts of the template function's name
@@ -34,9 +34,11 @@ from autofuse.implgraph.ir.graph import (
     TensorView,
     TilingSpec,
 )
-from autofuse.implgraph.ir.text_cursor import POSITION
 
-__all__ = ["free_symbols", "print_graph", "quote"]
+__all__ = ["POSITION", "free_symbols", "print_graph", "quote"]
+
+#: What is written before a position.
+POSITION = "TPosition::"
 
 #: What is written without quotes.  No ``//`` can occur inside, which would start a comment.
 _PLAIN = re.compile(r"[A-Za-z_]\w*(?:[/.-]\w+)*", re.ASCII)
@@ -63,7 +65,7 @@ def free_symbols(g: HintGraph | ImplGraph) -> list[str]:
     known = {s.name for s in g.symbols}
     names: list[str] = []
     if isinstance(g, ImplGraph):
-        wanted = (g.tiling.tile_size, g.tiling.block_size)
+        wanted = (g.tiling.opened.symbol, g.tiling.block_size)
         for a in g.axes:
             names += [s for s in sorted(a.size.symbols()) if s in wanted]
         names += wanted
@@ -88,9 +90,9 @@ def _expressions(g: HintGraph | ImplGraph) -> Iterator[Expr]:
     if isinstance(g, ImplGraph):
         yield from (b.nbytes for b in g.buffers)
         t = g.tiling
-        yield from (t.extent, t.outer, t.row_elements, t.ub, t.reduce_outer)
-        if t.tile_max is not None:
-            yield t.tile_max
+        yield from (t.opened.extent, t.outer, t.row_elements, t.ub, t.reduce_outer)
+        if t.opened.most is not None:
+            yield t.opened.most
         yield from (c.value for c in t.conditions)
 
 
@@ -187,6 +189,10 @@ class _Printer:
             yield f".loop_axis = {self.axis(n.loop_axis)}"
         if n.loop_pass:
             yield f".loop_pass = {n.loop_pass}"
+        if n.joins is not None:
+            yield f".joins = {self.node_name(n.joins)}"
+        if n.over is not None:
+            yield f".over = {self.node_name(n.over)}"
         if n.api is not None:
             yield ".api:"
             yield f"  .compute_type = {quote(n.api.compute_type)}"
@@ -236,23 +242,23 @@ class _Printer:
 
     def buffer(self, b: BufferPlan) -> str:
         return (
-            f"{quote(b.kind)}({b.id}) : {b.nbytes}, {POSITION}{b.position.value}, depth: {b.depth}, "
+            f"{b.kind.value}({b.id}) : {b.nbytes}, {POSITION}{b.position.value}, depth: {b.depth}, "
             f"buf_num: {b.buf_num}, copy: {b.copy:d}, bank: {'nil' if b.bank is None else b.bank}, "
             f"tensors: {_braces(self.node_name(t) for t in b.tensors)}"
         )
 
     def tiling(self, t: TilingSpec) -> Iterator[str]:
-        yield f".tile_axis = {self.axis(t.tile_axis)}"
-        yield f".tile_size = {quote(t.tile_size)}"
+        yield f".tile_axis = {self.axis(t.opened.axis)}"
+        yield f".tile_size = {quote(t.opened.symbol)}"
         yield f".block_size = {quote(t.block_size)}"
-        yield f".extent = {t.extent}"
+        yield f".extent = {t.opened.extent}"
         yield f".outer = {t.outer}"
-        yield f".granule = {t.granule}"
-        yield f".tile_max = {'nil' if t.tile_max is None else t.tile_max}"
+        yield f".granule = {t.opened.granule}"
+        yield f".tile_max = {'nil' if t.opened.most is None else t.opened.most}"
         yield f".row_elements = {t.row_elements}"
         yield f".ub = {t.ub}"
         yield f".ub_limit = {t.ub_limit}"
-        if t.rounded:
+        if t.opened.rounded:
             yield ".rounded = 1"
         if t.reduce_tiles:
             yield ".reduce_tiles = 1"

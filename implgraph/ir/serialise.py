@@ -25,7 +25,7 @@ from autofuse.implgraph.expr.expression import Expr, ExprError
 from autofuse.implgraph.expr.parser import ir_reader
 from autofuse.implgraph.ir.dtypes import BY_NAME, DType
 from autofuse.implgraph.ir.fusion import Constant, FusionGraph, FusionNode, Symbol
-from autofuse.implgraph.ir.graph import SIZE_ATTRS, HintGraph, ImplGraph
+from autofuse.implgraph.ir.graph import SIZE_ATTRS, HintGraph, ImplGraph, Node
 
 __all__ = ["SCHEMAS", "field_names", "from_json", "from_json_as", "json_text", "to_json"]
 
@@ -105,7 +105,7 @@ _FIELDS: dict[type, tuple[str, ...]] = {}
 #: Fields that are left out where they are empty.
 _SPARSE: dict[type, frozenset[str]] = {
     kind: frozenset({"called"}) for kind in (Symbol, FusionNode, FusionGraph)
-}
+} | {Node: frozenset({"joins", "over"})}
 
 
 def _encode(value: Any) -> object:

@@ -19,7 +19,7 @@ __all__ = ["Group", "Result", "grown", "settle"]
 
 @frozen
 class Result:
-    """What some group stores: output ``output`` of the graph, or workspace ``workspace`` (else -1)."""
+    """Tensor that a group stores: as output ``output`` of the graph, or workspace ``workspace`` (else -1)."""
 
     tensor: int
     shape: tuple[Expr, ...]
@@ -57,7 +57,7 @@ class Group:
         self.insts = self.walk.insts
 
     def again(self, cuts: frozenset[int]) -> Group:
-        """The same group with other cuts, none of which its walk came to; both can change."""
+        """Return a copy of the group with other cuts, none of which its walk reached; both can change."""
         space, walk, columns = self.space.copy(), self.walk, self.columns
         results, starts = list(self.results), list(self.starts)
         return Group(self.program, results, space, starts, walk, cuts, self.part, columns)

@@ -19,7 +19,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 
-from autofuse.base.diagnostics import AutofuseError
+from autofuse.base.diagnostics import AutofuseError, Diagnostic
 from autofuse.base.observing import Watch, told
 from autofuse.implgraph.division.outer_first import outer_first
 from autofuse.implgraph.division.split_reductions import split_forms
@@ -78,8 +78,9 @@ def lower_all(
         watch: told of every step.
 
     Raises:
-        AutofuseError: as :func:`lower`.
+        AutofuseError: AF3001, the target lacks an element type; as :func:`lower`.
     """
+    _check_dtypes(graph, target)
     graph = told(watch, "zero-strides", graph, without_zero_strides(graph))
     graph = told(watch, "nested-pads", graph, with_nested_pads_joined(graph))
     graph = told(watch, "narrow", graph, narrowed(graph, target))
@@ -99,6 +100,28 @@ def lower_all(
             if form is written:
                 raise e
     return tuple(forms) or (told(watch, "loops", written, lower_written(written)),)
+
+
+def _check_dtypes(graph: FusionGraph, target: TargetSpec) -> None:
+    """Raises AF3001 for the tensors whose elements the target has no type for, all of one type in one message."""
+    found: dict[str, list[str]] = {}
+    for name in dict.fromkeys((*graph.inputs, *graph.tensors)):
+        dtype = graph.tensors[name].dtype
+        if dtype.cpp in target.arch.lacks:
+            found.setdefault(dtype.name, []).append(name)
+    if found:
+        hint = "cast them to float16 or float32 before and behind the kernel"
+        raise AutofuseError(
+            Diagnostic("AF3001", f"{target.name} has no {d}, which {_named(names)} have", hint=hint)
+            for d, names in found.items()
+        )
+
+
+def _named(names: Sequence[str]) -> str:
+    """The first twelve items, joined in words."""
+    more = len(names) - 12
+    shown = [*names[:12], *([f"{more} more"] if more > 0 else [])]
+    return " and ".join(p for p in (", ".join(shown[:-1]), shown[-1]) if p)
 
 
 def _loops(
@@ -178,7 +201,7 @@ def lower(graph: FusionGraph) -> HintGraph:
 
 
 def lower_written(graph: FusionGraph) -> HintGraph:
-    """The same of a graph whose compositions are written out already; it stays as it is.
+    """Lower a graph whose compositions are already written out, without rewriting it.
 
     Raises:
         AutofuseError: as :func:`lower`.
@@ -479,7 +502,7 @@ class _Builder:
         return Node(name, op, inputs, y, attrs, axis=views.ids, origin=inst.origin)
 
     def _inside(self, views: _Views, inst: Inst) -> dict[str, Attr]:
-        """How many elements there are, where some of the places are outside."""
+        """Return the attribute ``inside``, the number of elements, if some places are outside; else none."""
         if not self.program.masks or not reaches_out(views.space, inst.axes):
             return {}
         return {"inside": _number(self.program.counts[inst.tensor])}

@@ -8,6 +8,7 @@ from itertools import accumulate
 from typing import Any, TypeAlias
 
 from autofuse.base.diagnostics import AutofuseError, Where
+from autofuse.base.wording import counted
 from autofuse.implgraph.expr.expression import ONE, Expr, product
 from autofuse.implgraph.expr.remainders import tight_bounds
 from autofuse.implgraph.ir.frozen import frozen
@@ -71,10 +72,10 @@ class Use:
 
 @dataclass(slots=True)
 class Step:
-    """What makes a tensor.
+    """Step that makes a tensor.
 
     ``numbers`` are the reduced dimensions of a REDUCE, the permutation of a TRANSPOSE, the steps of a SLICE, the
-    dimension of a CONCAT, GATHER or SCAN, that of a FRAME and how many elements are before it, or start and step of an
+    dimension of a CONCAT, GATHER or SCAN, that of a FRAME and the number of elements before it, or start and step of an
     IOTA, which is one-dimensional; ``starts`` belongs to a SLICE.
     """
 
@@ -147,7 +148,7 @@ class Program:
         return tight_bounds(a - b, self.ranges)[0] >= 0
 
     def ends(self, tensor: int) -> list[int] | None:
-        """Where the pieces of a Concat end, where all of these are known."""
+        """Return the ends of the pieces of a Concat; None unless all are known."""
         if tensor not in self._ends:
             step = self.steps[tensor]
             sizes = [use.shape[step.numbers[0]] for use in step.uses]
@@ -168,7 +169,7 @@ class Program:
         if len(node.outputs) != 1:
             raise AutofuseError.of(
                 "AF1202",
-                f"{node.op} has {len(node.outputs)} outputs, not 1",
+                f"{node.op} has {counted(len(node.outputs), 'output')}, not 1",
                 where=Where(pointer=node.origin, node=node.label),
             )
         row = lookup(node.op)
@@ -279,5 +280,5 @@ class Program:
 
 
 def _taken(step: Step) -> tuple[object, ...]:
-    """What a slice takes of its operand."""
+    """Return a key of the part of its operand that a slice takes."""
     return (step.uses[0].shape, step.starts, step.numbers, step.tensor.shape)

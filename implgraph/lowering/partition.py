@@ -1,4 +1,4 @@
-"""Which outputs of a graph are computed together: groups with one iteration space each, and their order.
+"""Partition of a graph's outputs into groups with one iteration space each, and the order of the groups.
 
 An output starts a group with its own dimensions.  Outputs that the group's axes reach join it.  Where a group's tensors
 do not fit its axes, or its reductions run over different axes, the graph is cut: the tensor at that place is written
@@ -17,6 +17,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 
 from autofuse.base.diagnostics import AutofuseError, Where
+from autofuse.base.wording import Wording
 from autofuse.implgraph.expr.expression import ZERO, Expr, const, product
 from autofuse.implgraph.ir.iteration_space import Axes, IterationSpace
 from autofuse.implgraph.lowering.group import Group, Result, grown, settle
@@ -188,7 +189,11 @@ class _Plan:
         if e.reason is None:
             text = f"the pieces of {step.tensor.name} cannot be told apart for all values of the symbols"
         else:
-            text = f"dimensions {_text(e.reason.want)} do not line up with {_text(e.reason.have)}"
+            text = Wording(
+                "dimensions {} do not line up with {}",
+                _text(e.reason.want),
+                _text(e.reason.have),
+            )
         return AutofuseError.of("AF2101", text, where=Where(pointer=step.origin))
 
     # groups -----------------------------------------------------------------------------------
@@ -364,7 +369,7 @@ class _Plan:
     def _are_columns(
         self, result: Result, first: Sequence[_Piece], other: Sequence[_Piece]
     ) -> bool:
-        """Whether two pieces of a result are computed together since one short row holds both."""
+        """Return True if two pieces of a result are computed together because one short row holds both."""
         return (
             self.columns and _side_by_side([first, other], self._row_elements(result)) is not None
         )
@@ -482,7 +487,7 @@ def _columns(pieces: Sequence[Sequence[_Piece]], most: int) -> list[list[_Piece]
 
 
 def _has_columns(group: Group) -> bool:
-    """Whether the group's tensors are moved and computed as well column by column."""
+    """Return True if the group's tensors can as well be moved and computed column by column."""
     known = (INPUT, RELOAD, OP, BROADCAST, SCALAR, STORE)
     steps = group.program.steps
     return all(
@@ -519,5 +524,5 @@ def _copies(group: Group) -> int:
     return len(group.starts) + sum(i.kind in (INPUT, RELOAD) for i in group.insts)
 
 
-def _text(shape: Sequence[Expr]) -> str:
-    return "[" + ", ".join(map(str, shape)) + "]"
+def _text(shape: Sequence[Expr]) -> Wording:
+    return Wording(f"[{', '.join('{}' for _ in shape)}]", *shape)

@@ -1,6 +1,6 @@
-"""What groups compute again stays in proportion to the graph.
+"""Limit on recomputation, which keeps it in proportion to the graph.
 
-Groups recompute what they share.  Of a long chain every group would have all that comes before it, so that the kernel
+Groups recompute what they share.  In a long chain every group would recompute everything before it, and the kernel
 would grow with the square of the chain: there a tensor half way is cut.
 """
 
@@ -58,7 +58,7 @@ def _needs(insts: Sequence[Inst], order: Sequence[int]) -> dict[int, int]:
 
 
 def _less(group: Group, cut: int) -> int:
-    """How many instances a group has less if one of them is loaded."""
+    """Return the number of instances a group saves if one of them is loaded."""
     seen: set[int] = set()
     todo = list(group.walk.stores)
     while todo:

@@ -33,7 +33,7 @@ class Cuts(frozenset[int]):
 
 @dataclass(frozen=True, slots=True)
 class _Outcome:
-    """What became of a result: its groups, or where its walks were blocked; and the tensors that they came to."""
+    """Outcome for a result: its groups, or where its walks were blocked; and the tensors that they reached."""
 
     asked: set[int]
     groups: tuple[Group, ...]

@@ -86,7 +86,7 @@ class StraddleError(Exception):
 
 @frozen
 class Places:
-    """Where the elements of a Gather are in GM, in elements of the tensor ``source``.
+    """Location of the elements of a Gather in GM, in elements of the tensor ``source``.
 
     Attributes:
         source: an input, or a tensor that is in a workspace.
@@ -179,7 +179,7 @@ def source_of_reduce(space: IterationSpace, step: Step, axes: Axes) -> Axes:
 
 
 def _elements_before(offset: Expr, stride: int, end: Expr) -> Expr | None:
-    """How many of ``offset``, ``offset + stride``, ... lie on the near side of ``end``, if that is known."""
+    """Return how many of ``offset``, ``offset + stride``, ... lie on the near side of ``end``; None if unknown."""
     if stride == 1:
         return end - offset
     if stride == -1:
@@ -371,7 +371,7 @@ class Walk:
     # moves ------------------------------------------------------------------------------------
 
     def _moved(self, step: Step, tensor: int, axes: Axes) -> tuple[int, Axes]:
-        """What a demand of a moved tensor demands of its operand."""
+        """Return what a demand of a moved tensor demands: an operand, and its axes."""
         parts = parts_of(self.space, axes, step.tensor.shape)
         if step.kind == CONCAT:
             return self._piece(step, tensor, parts)
@@ -445,7 +445,7 @@ class Walk:
         return StraddleError(tensor, base, at)
 
     def _framed(self, step: Step, tensor: int, axes: Axes) -> tuple[int, Axes] | None:
-        """What a demand of a framed tensor demands of it, which may be more than there is; None outside of it."""
+        """Return the framed operand and its axes, which may reach beyond it; None for a demand outside of it."""
         axis, low = step.numbers
         (use,) = step.uses
         size = use.shape[axis]
@@ -483,10 +483,10 @@ class Walk:
             raise self._straddles(tensor, *found)
 
     def _scanned(self, tensor: int, axes: Axes) -> int:
-        """What a running sum adds up.  All sums of a group run along the same axes, in one direction.
+        """Return the instance that a running sum adds up.  All sums of a group have the same axes and direction.
 
         Raises:
-            BlockedError: the group has others, or reductions, or takes a part of the sums.
+            BlockedError: the group has other running sums or reductions, or takes a part of the sums.
         """
         step = self.program.steps[tensor]
         assert step.node is not None

@@ -1,7 +1,7 @@
-"""How many vector calls an op of integers becomes, about: what narrowing compares.
+"""Approximate numbers of vector calls of integer ops, which narrowing compares.
 
-Legalisation knows exactly, but only once there are axes; these figures are of its expansions on whole vectors, a call
-that fills a 64-bit vector counted as two.  Calls on bit masks are nearly free, and counted as a tenth.
+Legalisation knows exactly, but only once there are axes; these figures count its expansions on whole vectors.  A call
+that fills a 64-bit vector counts as two; calls on bit masks are nearly free, and count as a tenth.
 """
 
 from __future__ import annotations

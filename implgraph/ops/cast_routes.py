@@ -1,6 +1,7 @@
 """Routes for conversions that the ``Cast`` of an architecture does not do in one call.
 
-They go through the cheapest chain of those that it does; int8, uint8 and bool only meet half.
+They go through the cheapest chain of those that it does; int8, uint8 and bool only meet half.  A step in between holds
+every value of one of the two ends.
 """
 
 from __future__ import annotations
@@ -13,6 +14,11 @@ from autofuse.targets import Architecture
 __all__ = ["cast_route"]
 
 
+_BYTES = frozenset({"bool", "int8", "uint8"})
+#: Steps that are narrow -> the ends between which they lose nothing.
+_BETWEEN = {"float16": _BYTES, "int16": _BYTES, **dict.fromkeys(_BYTES, frozenset[str]())}
+
+
 @lru_cache(maxsize=512)
 def cast_route(arch: Architecture, src: str, dst: str) -> tuple[str, ...] | None:
     """Dtypes after ``src`` on the shortest chain of single calls to ``dst``; None if there is none.
@@ -23,6 +29,8 @@ def cast_route(arch: Architecture, src: str, dst: str) -> tuple[str, ...] | None
     queue = deque([src])
     while queue:
         at = queue.popleft()
+        if at not in (src, dst) and not _BETWEEN.get(at, {src}) & {src, dst}:
+            continue
         if at == dst:
             path: list[str] = []
             while at != src:

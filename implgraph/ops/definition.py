@@ -1,17 +1,19 @@
-"""What a row of the op registry is.
+"""Rows of the op registry.
 
 A row gives name, arity, dtype rule, shape rule, NumPy reference, the Ascend C call (or the expansion into other ops),
-the tmp-buffer rule and the cost row.  Which calls an architecture lacks is in its file of ``autofuse/targets``.
+the tmp-buffer rule and the cost row.  The calls that an architecture lacks are in its file in ``autofuse/targets``.
 Frontends, inference, legalisation, code generation, the oracle and ``docs/support.md`` read rows; nothing else knows an
 op by name.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
+from autofuse.base.wording import counted
 from autofuse.implgraph.expr.expression import Expr
 from autofuse.implgraph.ir.dtypes import DType
 
@@ -20,6 +22,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "ANY",
+    "Addends",
     "Attr",
     "Attrs",
     "Call",
@@ -68,7 +71,7 @@ class Attr:
 
 @dataclass(frozen=True, slots=True)
 class Call:
-    """How an op is spelled in Ascend C.
+    """Spelling of an op in Ascend C.
 
     Attributes:
         api: name of the function: of Ascend C, or of ``device_templates/``, without what tells its two forms apart.
@@ -90,8 +93,35 @@ class Call:
     whole_repeats: bool = False
 
 
+@dataclass(frozen=True, slots=True)
+class Addends:
+    """Growth of the error of a result of n operands, in units of 2^-24 of ``of``.
+
+    It is ``own``, and beside that log2(n) + ``steps`` + ``roots`` sqrt(n), or n - 1 where that is less: so many
+    roundings does the first operand go through where all are taken one after another.
+    """
+
+    steps: float
+    roots: float = 0.0
+    own: float = 0.0
+    of: str = "the sum of their magnitudes"
+
+    def __call__(self, n: int) -> float:
+        """The units for n operands."""
+        if n < 2:
+            return self.own
+        return self.own + min(n - 1, math.log2(n) + self.steps + self.roots * math.sqrt(n))
+
+    def __str__(self) -> str:
+        if math.isinf(self.roots):
+            return f"n - 1 times 2^-24 of {self.of}"
+        terms = ["log2(n)", *(f"{x:g}" for x in (self.steps + self.own,) if x)]
+        terms += [f"{self.roots:g} sqrt(n)"] if self.roots else []
+        return f"{' + '.join(terms)} times 2^-24 of {self.of}"
+
+
 class OpSink(Protocol):
-    """What an expansion builds with: operands are opaque handles of the rewriter."""
+    """Builder that an expansion emits nodes with: operands are opaque handles of the rewriter."""
 
     def emit(
         self, op: str, inputs: Sequence[Any], attrs: Attrs | None = None, dtype: DType | None = None
@@ -141,6 +171,12 @@ class OpDef:
         cost: row of the target's vector cost table.
         ulp: error of one application in units of the last place of the result dtype, assumed by the comparison.
         absolute: error of one application beside ``ulp``, for functions with zeros at no float.
+        addends: error beside ``ulp`` that grows with the number of operands of one result.
+        special: it takes several times what a sum takes: functions of floats, and quotients.
+        errors: of the operands, in the result: ``relative``, no larger relative error; ``added``, the sum of the
+            absolute ones; empty, they may grow.
+        each_step: of floats, the formula or the definition needs each product rounded before it is added.
+        exact_quotients: of floats, the formula or the definition needs quotients that are correctly rounded.
         nonempty: sizes that must not be 0, from input shapes: there is no result then, and the host refuses the call.
         inside: values that must not be negative, from input shapes, else the host refuses the call.
         user: may appear in a FusionGraph.
@@ -163,6 +199,11 @@ class OpDef:
     cost: str = "binary"
     ulp: float = 0.5
     absolute: float = 0.0
+    addends: Addends | None = None
+    special: bool = False
+    errors: str = ""
+    each_step: bool = False
+    exact_quotients: bool = False
     nonempty: ExtentRule | None = None
     inside: InsideRule | None = None
     user: bool = True
@@ -173,3 +214,10 @@ class OpDef:
     def attr_names(self) -> frozenset[str]:
         """Names of all attributes."""
         return frozenset(a.name for a in self.attrs)
+
+    def takes(self, noun: str = "input") -> str:
+        """The number of inputs in words: ``1 input``, ``2 to 3 inputs``, ``1 or more inputs``."""
+        fewest, most = self.arity
+        if fewest == most:
+            return counted(fewest, noun)
+        return f"{fewest} or more {noun}s" if most >= ANY else f"{fewest} to {most} {noun}s"

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from autofuse.implgraph.expr.expression import Expr, bounds
-from autofuse.implgraph.ir.dtypes import BY_NAME, DType
+import numpy as np
+
+from autofuse.implgraph.expr.bounds import bounds
+from autofuse.implgraph.expr.expression import Expr
+from autofuse.implgraph.ir.dtypes import BY_NAME, DType, numpy_dtype
 from autofuse.implgraph.ir.fusion import Constant, Tensor
 from autofuse.implgraph.ops.definition import OpDef, OpError
 
@@ -14,6 +18,7 @@ __all__ = [
     "check_attrs",
     "infer_node",
     "operand_dtypes",
+    "with_whole_numbers",
 ]
 
 
@@ -42,6 +47,29 @@ def operand_dtypes(operands: Sequence[Tensor | Constant]) -> list[DType]:
                     "Cast the tensor to a float type first",
                 )
             out.append(guess)
+    return out
+
+
+def with_whole_numbers(
+    row: OpDef, operands: Sequence[Tensor | Constant], attrs: Mapping[str, Any]
+) -> list[Tensor | Constant]:
+    """The operands; a whole number that the float type beside it would round is an int64 where the op takes one."""
+    out = list(operands)
+    for i, o in enumerate(operands):
+        if not isinstance(o, Constant) or o.dtype is not None or not math.isfinite(o.value):
+            continue
+        value, long = int(o.value), BY_NAME["int64"]
+        try:
+            dtypes = operand_dtypes(operands)
+            if value != o.value or not -(1 << 63) <= value < 1 << 63 or dtypes[i].kind != "f":
+                continue
+            with np.errstate(over="ignore"):
+                if float(np.asarray(value, np.float64).astype(numpy_dtype(dtypes[i]))) == value:
+                    continue
+            row.dtype_rule([*dtypes[:i], long, *dtypes[i + 1 :]], attrs)
+        except OpError:
+            continue
+        out[i] = Constant(value, long)
     return out
 
 
@@ -118,8 +146,7 @@ def infer_node(
     """
     lo, hi = row.arity
     if not lo <= len(operands) <= hi:
-        want = str(lo) if lo == hi else f"{lo} or more" if hi > 64 else f"{lo} to {hi}"
-        raise OpError("AF1202", f"{row.name} takes {want} input(s), not {len(operands)}")
+        raise OpError("AF1202", f"{row.name} takes {row.takes()}, not {len(operands)}")
     check_attrs(row, attrs)
     dtypes = operand_dtypes(operands)
     shapes = [o.shape if isinstance(o, Tensor) else () for o in operands]

@@ -116,7 +116,7 @@ def call_of(op: str, arch: Architecture) -> Call:
 
 @lru_cache(maxsize=1024)
 def is_many_calls(op: str) -> bool:
-    """Whether the call of an op is many of the chip, at addresses that depend on sizes, and not an element-wise one."""
+    """Return True if an op calls a device function: many calls of the chip, at addresses that depend on sizes."""
     call = lookup(op).call
     return call is not None and call.style == "device"
 

@@ -1,13 +1,14 @@
-"""What sizes must be, beside the range of each symbol: else an op has no result, or something outside is read."""
+"""Conditions on sizes beyond symbol ranges: without them an op has no result, or a read is out of bounds."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from typing import Literal
 
-from autofuse.implgraph.expr.expression import ONE, ZERO, Expr, bounds
+from autofuse.implgraph.expr.bounds import bounds
+from autofuse.implgraph.expr.expression import ONE, ZERO, Expr
 from autofuse.implgraph.ir.frozen import frozen
-from autofuse.implgraph.ir.fusion import FusionGraph, Tensor
+from autofuse.implgraph.ir.fusion import FusionGraph, Tensor, in_labels
 from autofuse.implgraph.ops.registry import lookup
 
 __all__ = ["Requirement", "may_overlap", "requirements"]
@@ -15,13 +16,13 @@ __all__ = ["Requirement", "may_overlap", "requirements"]
 
 @frozen
 class Requirement:
-    """What the host function refuses a call for.
+    """Condition on sizes; the host function refuses a call that breaks it.
 
     Attributes:
         kind: ``empty``: an op has no result for no elements; ``relation``: sizes do not fit each other.
         value: must be at least ``least``.
         least: 0 or 1.
-        text: what is wrong where it is not.
+        text: the error where it is not.
     """
 
     kind: Literal["empty", "relation"]
@@ -30,12 +31,12 @@ class Requirement:
     text: str
 
     def holds(self, sizes: Mapping[str, int]) -> bool:
-        """Whether it does for these sizes."""
+        """Return True if the condition holds for these sizes."""
         return self.value.evaluate(sizes) >= self.least
 
 
 def requirements(graph: FusionGraph) -> tuple[Requirement, ...]:
-    """What does not follow from the ranges of the symbols; one for each value.
+    """Return the conditions that do not follow from the ranges of the symbols; one for each value.
 
     Raises:
         ExprError: an expression has no bounds.
@@ -54,10 +55,18 @@ def _all(graph: FusionGraph) -> Iterator[Requirement]:
             continue
         shapes = [graph.tensors[x].shape if isinstance(x, str) else () for x in n.inputs]
         for size in row.nonempty(shapes, n.attrs) if row.nonempty is not None else ():
-            text = f"{n.label} is an {n.op} along a dimension of {size}, which must not be 0"
+            words = graph.in_words(size)
+            article = "an" if n.op[0] in "AEIOU" else "a"
+            text = (
+                f"{n.label} is {article} {n.op} along a dimension of {words}, which must not be 0"
+            )
             yield Requirement("empty", size, 1, text)
-        for value, what in row.inside(shapes, n.attrs) if row.inside is not None else ():
-            yield Requirement("relation", value, 0, f"{n.label} is a {n.op} that {what}")
+        if row.inside is not None:
+            told = [in_labels(s, graph.symbols) for s in shapes], in_labels(n.attrs, graph.symbols)
+            for (value, _), (_, what) in zip(
+                row.inside(shapes, n.attrs), row.inside(*told), strict=True
+            ):
+                yield Requirement("relation", value, 0, f"{n.label} is a {n.op} that {what}")
 
 
 def _row(t: Tensor) -> tuple[int, Expr]:
@@ -94,7 +103,7 @@ def _of_strides(t: Tensor, ranges: Mapping[str, tuple[int, int]]) -> Iterator[Re
 
 
 def may_overlap(t: Tensor, ranges: Mapping[str, tuple[int, int]]) -> bool:
-    """Whether rows of an input lie on each other for some sizes that :func:`requirements` allow."""
+    """Return True if rows of an input overlap for some sizes that :func:`requirements` allow."""
     if t.strides is None:
         return False
     first, row = _row(t)

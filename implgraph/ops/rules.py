@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from autofuse.base.wording import counted
 from autofuse.implgraph.expr.expression import Expr, product
 from autofuse.implgraph.ir.dtypes import BY_NAME, DType, numpy_dtype
 from autofuse.implgraph.ops.definition import Attrs, OpError, Shape
@@ -29,6 +30,7 @@ __all__ = [
     "integer_dtype",
     "number_dtype",
     "power",
+    "power_dtype",
     "reciprocal",
     "reference_of",
     "reshape_shape",
@@ -70,6 +72,13 @@ float_dtype = _only("f", "a float type")
 number_dtype = _only("fiu", "a number type")
 integer_dtype = _only("iu", "an integer type")
 bits_dtype = _only("iub", "an integer type or bool")
+
+
+def power_dtype(dtypes: Sequence[DType], attrs: Attrs) -> DType:
+    """The common dtype of base and exponent; the base's where that is a float and the exponent an integer."""
+    if dtypes[0].kind == "f" and dtypes[1].kind in "iu":
+        return dtypes[0]
+    return number_dtype(dtypes, attrs)
 
 
 def truth_dtype(dtypes: Sequence[DType], attrs: Attrs) -> DType:
@@ -169,7 +178,8 @@ def reshape_shape(shapes: Sequence[Shape], attrs: Attrs) -> Shape:
     if have != want:
         raise OpError(
             "AF1204",
-            f"Reshape from {_text(shapes[0])} ({have} elements) to {_text(shape)} ({want} elements)",
+            f"Reshape from {_text(shapes[0])} ({counted(have, 'element')}) to {_text(shape)} "
+            f"({counted(want, 'element')})",
         )
     return shape
 
@@ -196,7 +206,13 @@ def erf(x: np.ndarray) -> np.ndarray:
 
 
 def power(a: np.ndarray, b: np.ndarray) -> np.ndarray:
-    """Power a ** b; integers modulo 2^64, and with a negative exponent the integer part of the quotient."""
+    """Power a ** b; integers modulo 2^64, and with a negative exponent the integer part of the quotient.
+
+    Of an integer exponent of a float the last bit gives the sign, also where float64 does not hold it.
+    """
+    if a.dtype.kind == "f" and b.dtype.kind in "iu":
+        size = np.power(np.abs(a), b.astype(np.float64))
+        return np.asarray(np.where((b & b.dtype.type(1)) != 0, np.copysign(size, a), size))
     if a.dtype.kind not in "iu":
         return np.asarray(np.power(a, b))
     whole = np.power(a, np.maximum(b, 0).astype(a.dtype))

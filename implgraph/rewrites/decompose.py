@@ -8,6 +8,7 @@
   stay as they are: no chip computes them, and a Cast to int32 or float32 is the user's choice to make.
 * A reduction of no elements is its neutral element; one along dimensions of size 1 is a Reshape; of two of a kind
   without anything between them becomes one.
+* A power of a float with an integer exponent is one of its size, with the base's sign where the exponent is odd.
 * Pad is a concatenation with tensors of equal elements.
 * GatherElements is a Gather from its data as one row; a Gather with an index that is a number is a Slice, one with an
   index that is known and has few runs a Concat of Slices.
@@ -19,12 +20,14 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from autofuse.base.diagnostics import AutofuseError, Where
-from autofuse.implgraph.expr.expression import ONE, ZERO, Expr, bounds, const, product
+from autofuse.base.wording import Wording, counted
+from autofuse.implgraph.expr.bounds import bounds
+from autofuse.implgraph.expr.expression import ONE, ZERO, Expr, const, product
 from autofuse.implgraph.ir.dtypes import BY_NAME, DType
 from autofuse.implgraph.ir.frozen import replace
 from autofuse.implgraph.ir.fusion import Constant, FusionGraph, FusionNode, Operand, Tensor
 from autofuse.implgraph.ir.iteration_space import contiguous_strides
-from autofuse.implgraph.ops.infer import infer_node
+from autofuse.implgraph.ops.infer import infer_node, operand_dtypes
 from autofuse.implgraph.ops.registry import lookup
 from autofuse.implgraph.ops.rows.reductions import REDUCES, neutral, reduced_axes
 from autofuse.implgraph.rewrites.frames import framed, same_everywhere
@@ -326,6 +329,49 @@ def _cumsum(r: _Rewriter, n: FusionNode) -> FusionNode:
     return r.last("Identity", [sums])
 
 
+# powers ---------------------------------------------------------------------------------------
+
+
+def _pow(r: _Rewriter, n: FusionNode) -> FusionNode:
+    """float32 holds integers of 16 bits; of a larger one the last bit gives the sign.
+
+    Whatever the base but 1 is, a power of 2^31 is 0 or infinite, so the exponent is not farther from 0 than int32 says.
+    Beyond what float32 holds it is split in two, both with its sign: neither power is farther from 1 than the result.
+    """
+    r.node = n
+    have, kind = _dtypes(r, n)
+    if have.kind != "f" or kind.kind == "f":
+        return n
+    base, y = (_tensor(r, x, d) for x, d in zip(n.inputs, (have, kind), strict=True))
+    base = r.cast(base, F32)
+    if kind.bits <= 16:
+        return r.last("Cast", [r.emit("Pow", [base, r.cast(y, F32)])], dtype=have.name)
+    at, top = y, (1 << 31) - 1
+    if kind.name != "int32":
+        at = r.emit("Minimum", [at, _value(kind, top)])
+        at = at if kind.kind == "u" else r.emit("Maximum", [at, _value(kind, -top)])
+        at = r.cast(at, I32)
+    rest = r.emit("Fmod", [at, _value(I32, 256)])
+    far = r.emit("GreaterEqual", [r.emit("Abs", [r.cast(at, F32)]), _value(F32, EXACT)])
+    rest = r.emit("Select", [far, rest, _value(I32, 0)])
+    size = r.emit("Abs", [base])
+    parts = (r.emit("Sub", [at, rest]), rest)
+    powers = [r.emit("Pow", [size, r.cast(part, F32)]) for part in parts]
+    power = r.emit("Mul", powers)
+    odd = r.emit("NotEqual", [r.emit("BitwiseAnd", [y, _value(kind, 1)]), _value(kind, 0)])
+    signed = r.emit("Select", [odd, r.emit("CopySign", [power, base]), power])
+    return r.last("Cast", [signed], dtype=have.name)
+
+
+def _dtypes(r: _Rewriter, n: FusionNode) -> list[DType]:
+    return operand_dtypes([r.tensors[x] if isinstance(x, str) else x for x in n.inputs])
+
+
+def _tensor(r: _Rewriter, x: Operand, dtype: DType) -> str:
+    """An operand as a tensor; a number as one without dimensions."""
+    return x if isinstance(x, str) else r.emit("Broadcast", [replace(x, dtype=dtype)], shape=())
+
+
 # moves ----------------------------------------------------------------------------------------
 
 
@@ -418,7 +464,12 @@ def _gather(r: _Rewriter, n: FusionNode) -> FusionNode:
     ):
         raise AutofuseError.of(
             "AF1204",
-            f"the index {index.value} is outside of dimension {axis}, which has {t.shape[axis]} elements",
+            Wording(
+                "the index {} is outside of dimension {}, which has {}",
+                index.value,
+                axis,
+                counted(t.shape[axis], "element"),
+            ),
             where=Where(pointer=n.origin, node=n.label),
         )
     starts = tuple(at if d == axis else ZERO for d in range(len(t.shape)))
@@ -428,11 +479,7 @@ def _gather(r: _Rewriter, n: FusionNode) -> FusionNode:
 
 
 def _gather_elements(r: _Rewriter, n: FusionNode) -> FusionNode:
-    """A Gather from the data as one row: the place of an element is that of its dimensions together.
-
-    An index that is outside of its dimension names a place behind all data, so that it does not become another
-    element's.
-    """
+    """A Gather from the data as one row: the place of an element is that of its dimensions together."""
     x, t = r.source(n)
     index, axis = n.inputs[1], int(_attrs(n)["axis"]) % len(t.shape)
     assert isinstance(index, str)
@@ -442,10 +489,7 @@ def _gather_elements(r: _Rewriter, n: FusionNode) -> FusionNode:
     few = bounds(total, r.graph.symbol_ranges())[1] < 1 << 31
     whole = I32 if few else BY_NAME["int64"]
     shape = r.tensors[index].shape
-    at = r.cast(index, whole)
-    zero, size = _value(whole, 0), _size(whole, t.shape[axis])
-    at = r.emit("Select", [r.emit("Less", [at, zero]), r.emit("Add", [at, size]), at])
-    found = r.emit("LogicalAnd", [r.emit("GreaterEqual", [at, zero]), r.emit("Less", [at, size])])
+    at = _inside(r, index, t.shape[axis], whole)
     place: str | None = None
     for d, stride in enumerate(contiguous_strides(t.shape)):
         line = at
@@ -458,13 +502,26 @@ def _gather_elements(r: _Rewriter, n: FusionNode) -> FusionNode:
             line = r.emit("Mul", [line, _size(whole, stride)])
         place = line if place is None else r.emit("Add", [place, line])
     assert place is not None
-    place = r.emit("Select", [found, place, _size(whole, total)])
     flat = r.emit("Reshape", [x], shape=(total,))
     return r.last("Gather", [flat, place], axis=0)
 
 
+def _inside(r: _Rewriter, index: str, size: Expr, kind: DType) -> str:
+    """The place of an index in a dimension, as ``autofuse::IndexIn`` gives it; ``kind`` holds the size.
+
+    A larger type is cut after the places outside of the dimension are gone, which would become others.
+    """
+    have = r.tensors[index].dtype
+    at = r.cast(index, kind) if have.bits < kind.bits else index
+    have = r.tensors[at].dtype
+    at = r.emit("Maximum", [at, _size(have, -size)])
+    at = r.cast(r.emit("Minimum", [at, _size(have, size - 1)]), kind)
+    below = r.emit("Less", [at, _value(kind, 0)])
+    return r.emit("Select", [below, r.emit("Add", [at, _size(kind, size)]), at])
+
+
 def _is_one_of_line(data: Tensor, index: Tensor, axis: int) -> bool:
-    """Whether an index names one element of every line of data of which there are sums, along a known size."""
+    """Return True if an index names one element per line of data of a type that has sums, along a known size."""
     lines = tuple(ONE if d == axis else s for d, s in enumerate(data.shape))
     summed = data.dtype.name in HALVES or data.dtype.name in ("float32", "int32")
     size = data.shape[axis]
@@ -475,10 +532,7 @@ def _compared(r: _Rewriter, n: FusionNode, x: str, index: str, axis: int) -> Fus
     """The sum of a line's elements, of which all but one are taken as -0, which changes no number."""
     t = r.tensors[x]
     size = t.shape[axis].value
-    at = r.cast(index, I32)
-    below = r.emit("Less", [at, _value(I32, 0)])
-    at = r.emit("Select", [below, r.emit("Add", [at, _value(I32, size)]), at])
-    at = r.emit("Maximum", [r.emit("Minimum", [at, _value(I32, size - 1)]), _value(I32, 0)])
+    at = _inside(r, index, const(size), I32)
     line = tuple(s if d == axis else ONE for d, s in enumerate(t.shape))
     place = r.emit("Iota", [], shape=line, axis=axis, dtype="int32")
     chosen = r.emit("Select", [r.emit("Equal", [place, at]), x, _value(t.dtype, -0.0)])
@@ -495,6 +549,7 @@ _RULES: Mapping[str, Callable[[_Rewriter, FusionNode], FusionNode]] = {
     "Softmax": _softmax,
     "LogSoftmax": _softmax,
     "CumSum": _cumsum,
+    "Pow": _pow,
     "Pad": _pad,
     "Transpose": _transpose,
     "Slice": _slice,

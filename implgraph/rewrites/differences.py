@@ -51,7 +51,7 @@ def _is_zero(x: object) -> bool:
 
 
 def _is_whole(ranges: Ranges, n: FusionNode) -> bool:
-    """Whether a difference is of integers, and one of their dtype for all of them."""
+    """Return True if a difference is of integers and never wraps in its dtype."""
     a, b = (ranges.of(n, x) for x in n.inputs)
     if a is None or b is None or all(isinstance(x, Constant) for x in n.inputs):
         return False

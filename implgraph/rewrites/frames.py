@@ -35,7 +35,7 @@ _MOVES = ("Broadcast", "Reshape", "Transpose", "Slice", "Identity")
 
 
 class Makers(Protocol):
-    """What knows of which node a tensor is the result."""
+    """Object that knows the node that makes each tensor."""
 
     makers: dict[str, FusionNode]
 
@@ -87,7 +87,7 @@ def framed(
 
 
 def _is_elementwise(r: Makers, x: str) -> bool:
-    """Whether a tensor comes from inputs by element-wise work and movement alone: computed again where it is read."""
+    """Return True if a tensor comes from inputs by element-wise work and movement alone: reads compute it again."""
     seen, left = {x}, [x]
     while left:
         maker = r.makers.get(left.pop())
@@ -112,7 +112,7 @@ def same_everywhere(r: Makers, x: Operand) -> Constant | None:
 
 
 def _mask(r: Builder, shape: tuple[Expr, ...], axis: int, low: int, size: int) -> str:
-    """Whether a place in a row is one of ``size`` from ``low`` on."""
+    """Return the mask of the ``size`` places in a row from ``low`` on."""
     key = (shape, axis, low, size)
     if key not in r.masks:
         f32: DType = BY_NAME["float32"]
@@ -150,7 +150,7 @@ class _Line:
 
     @property
     def is_over(self) -> bool:
-        """Whether a place does not exist."""
+        """True if a place is outside the dimension."""
         return min(self.offset, self.last) < 0 or max(self.offset, self.last) >= self.extent
 
     @property
@@ -159,7 +159,7 @@ class _Line:
         return abs(self.last - self.offset) + 1
 
     def fitting(self) -> int:
-        """Where to cut so that one part is no longer than the dimension: copies of rows do not overlap then."""
+        """Return where to cut so that one part is no longer than the dimension: copies of rows do not overlap then."""
         most = (self.extent - 1) // abs(self.step) + 1
         starts = self.offset < 0 if self.step > 0 else self.offset >= self.extent
         return self.count - most if starts else most
@@ -177,15 +177,15 @@ class _Line:
 def cut_to_inside(
     space: IterationSpace, axes: Axes, *, dense: bool = True
 ) -> tuple[Axes, Expr] | None:
-    """Where a piece has to be cut so that nothing outside of a tensor's memory is read.
+    """Return where to cut a piece so that nothing outside of a tensor's memory is read.
 
     Args:
         space: of a graph without symbols where a window is larger than its dimension.
         axes: the axes and windows of the tensor's dimensions.
-        dense: what is behind a row is the next one; else it is outside.
+        dense: the next row follows a row directly; else the elements after a row are outside.
 
     Returns:
-        The axes to cut, and after how many of their elements; None if all that is read is inside.
+        The axes to cut, and after how many of their elements; None if all reads are inside.
     """
     if not reaches_out(space, axes):
         return None
@@ -211,7 +211,7 @@ def cut_to_inside(
 
 
 def reaches_out(space: IterationSpace, axes: Axes) -> bool:
-    """Whether a window is over an end of its dimension."""
+    """Return True if a window extends beyond an end of its dimension."""
     windows = (w for a in axes if (w := space.window_of(a)) is not None)
     return any(_is_over(space, w) for w in windows)
 

@@ -18,7 +18,9 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Protocol
 
 from autofuse.base.diagnostics import AutofuseError, Where
-from autofuse.implgraph.expr.expression import ONE, bounds, const, product
+from autofuse.base.wording import Wording, counted
+from autofuse.implgraph.expr.bounds import bounds
+from autofuse.implgraph.expr.expression import ONE, const, product
 from autofuse.implgraph.ir.dtypes import BY_NAME, DType
 from autofuse.implgraph.ir.fusion import Constant, FusionNode, Operand, Tensor
 
@@ -131,7 +133,7 @@ def _sum_of_words(r: Builder, x: str, axes: Sequence[int], native: Native) -> st
     if width < _LEAST_DIGIT:
         raise _refused(
             r,
-            f"a sum of {t.dtype} over up to {count} elements: {1 << (31 - _LEAST_DIGIT)} is the most",
+            f"a sum of {t.dtype} over up to {counted(count, 'element')}: {1 << (31 - _LEAST_DIGIT)} is the most",
             "give the symbols of the reduced axes a smaller max",
         )
     digits = -(-32 // width)
@@ -163,8 +165,13 @@ def _product_of_slices(r: Builder, x: str, axes: Sequence[int], native: Native) 
     if not count.is_const or count.value > _MOST_FACTORS:
         raise _refused(
             r,
-            f"a product of {count} numbers of {t.dtype}: each is loaded on its own, "
-            f"so their number must be known, and at most {_MOST_FACTORS}",
+            Wording(
+                "a product of {} of {}: each is loaded on its own, so their number must be known, "
+                "and at most {}",
+                counted(count, "number"),
+                t.dtype,
+                _MOST_FACTORS,
+            ),
         )
     if count == 0:
         shape = tuple(ONE if d in axes else s for d, s in enumerate(t.shape))
@@ -185,4 +192,6 @@ def _slice(r: Builder, x: str, at: Mapping[int, int]) -> str:
 def _refused(r: Builder, what: str, hint: str = "") -> AutofuseError:
     n = r.node
     where = Where(pointer=n.origin, node=n.label)
-    return AutofuseError.of("AF3001", f"there is no way for {what}", where=where, hint=hint)
+    return AutofuseError.of(
+        "AF3001", Wording("there is no way for {}", what), where=where, hint=hint
+    )

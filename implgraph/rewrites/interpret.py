@@ -182,7 +182,7 @@ def _held(x: np.ndarray, dtype: DType) -> np.ndarray:
 
 
 def _wide(x: np.ndarray) -> np.ndarray:
-    """The same values in float64, or in 64-bit integers."""
+    """Return the values in float64 or in 64-bit integers; a bool stays."""
     if x.dtype.kind in "iu":
         return x.astype(np.int64 if x.dtype.kind == "i" else np.uint64)
     return x if x.dtype.kind == "b" else x.astype(np.float64)

@@ -12,7 +12,8 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from autofuse.implgraph.expr.expression import ONE, ZERO, Expr, bounds, const
+from autofuse.implgraph.expr.bounds import bounds
+from autofuse.implgraph.expr.expression import ONE, ZERO, Expr, const
 from autofuse.implgraph.ir.dtypes import numpy_dtype
 from autofuse.implgraph.ir.frozen import frozen
 from autofuse.implgraph.ir.fusion import Constant, FusionNode, Operand, Tensor
@@ -52,7 +53,7 @@ class Run:
 
 
 def known_gather(r: Builder, x: str, index: str, axis: int) -> str | None:
-    """What a Gather gives, without one; its dimension ``axis`` is the index as one line.
+    """Build the result of a Gather from Slices; its dimension ``axis`` is the index as one line.
 
     Args:
         r: where nodes are added; none are if this gives None.
@@ -61,8 +62,8 @@ def known_gather(r: Builder, x: str, index: str, axis: int) -> str | None:
         axis: the dimension of the data that they are along.
 
     Returns:
-        None where the index follows from more than constants and known sizes, names places that only a call decides
-        upon, or has more than :data:`MAX_RUNS` runs.
+        None where the index depends on more than constants and known sizes, names places that only a call decides, or
+        has more than :data:`MAX_RUNS` runs.
     """
     extent = r.tensors[x].shape[axis]
     at = _values(r, index)
@@ -112,7 +113,7 @@ def _values(r: Builder, x: Operand) -> Array | None:
 
 
 def _is_small(shape: Sequence[Expr]) -> bool:
-    """Whether a tensor has a known number of elements, and few."""
+    """Return True if a tensor has a known number of elements, and few."""
     count = 1
     for s in shape:
         if not s.is_const:

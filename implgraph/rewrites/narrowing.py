@@ -21,7 +21,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from autofuse.implgraph.expr.expression import bounds, product
+from autofuse.implgraph.expr.bounds import bounds
+from autofuse.implgraph.expr.expression import product
 from autofuse.implgraph.ir.dtypes import BY_NAME, DType
 from autofuse.implgraph.ir.frozen import replace
 from autofuse.implgraph.ir.fusion import Constant, FusionGraph, FusionNode, Operand, Tensor
@@ -51,7 +52,7 @@ _TYPICAL = 1024
 
 @dataclass(frozen=True, slots=True)
 class _Way:
-    """Which dtypes become which one: ``exact`` bounds the integers that it holds."""
+    """Narrow dtype ``to`` for the ``wide`` ones: ``exact`` bounds the integers that it holds."""
 
     to: DType
     wide: frozenset[str]
@@ -138,7 +139,7 @@ class _Narrowing:
         return self.tensors[x].dtype.name in self.way.wide
 
     def _castable(self, x: str) -> bool:
-        """Whether one Cast gives the narrow form: to float32 that rounds, to int32 that drops nothing."""
+        """Return True if one Cast gives the narrow form; to float32 it may round, to int32 it must lose nothing."""
         d = self.tensors[x].dtype
         if not self._is_wide(x) or d.kind != "i":
             return False
@@ -178,7 +179,7 @@ class _Narrowing:
         return exact and (n.op not in _SUMS or self._sums_exactly(n))
 
     def _rounds_alike(self, n: FusionNode) -> bool:
-        """Whether a choice gives nothing but elements that it is given, or a number that is exact."""
+        """Return True if a choice yields only elements that it is given, or an exact number."""
         if n.op == "Pad":
             attrs: Mapping[str, Any] = n.attrs
             value = int(attrs.get("value", 0))
@@ -187,14 +188,14 @@ class _Narrowing:
         return n.op not in ("ReduceMax", "ReduceMin") or self.ranges.reduced(n)[0] >= 1
 
     def _sums_exactly(self, n: FusionNode) -> bool:
-        """Whether no partial sum can leave what is exact, in whatever order it is made."""
+        """Return True if no partial sum can leave the exact range, in any order of summation."""
         xs = [self.ranges.of(n, x) for x in n.inputs]
         count = 1 if n.op == "AddN" else self.ranges.reduced(n)[1]
         total = count * sum(max(abs(x[0]), abs(x[1])) for x in xs if x is not None)
         return _inside((-total, total), self.way.exact)
 
     def _is_same_number(self, n: FusionNode) -> bool:
-        """Whether a Cast between integers changes no number, and its operand can be had in the narrow type."""
+        """Return True if a Cast between integers changes no number, and its operand has a narrow form."""
         x, y = n.inputs[0], n.outputs[0]
         if not isinstance(x, str) or not _inside(
             self.ranges.tensor(x), limits(self.tensors[y].dtype)
@@ -207,7 +208,7 @@ class _Narrowing:
         return small and cast_calls(self.arch, d, self.way.to) is not None
 
     def _is_root(self, n: FusionNode) -> bool:
-        """Whether ``n`` gives something else, a truth or a float, and the same of narrow operands."""
+        """Return True if ``n`` leaves the wide dtypes and gives the same result for narrow operands."""
         xs = _names(n)
         if not xs or not all(x in self.able for x in xs):
             return False
@@ -363,7 +364,7 @@ class _Narrowing:
         return _Writer(self, taken, {n.name for n in roots}, back, twice).graph()
 
     def is_made(self, x: str) -> bool:
-        """Whether a narrow node makes ``x``; else it is cast."""
+        """Return True if a narrow node makes ``x``; else a Cast does."""
         return x in self.made
 
     def values(self, n: FusionNode) -> tuple[Operand, ...]:

@@ -38,7 +38,7 @@ def with_nested_pads_joined(graph: FusionGraph) -> FusionGraph:
 
 
 def _alike(inner: FusionNode, outer: FusionNode) -> bool:
-    """Whether both are frames of one value; 0.0 is not -0.0."""
+    """Return True if both pad with the same value; 0.0 is not -0.0."""
     pads = lookup(inner.op).name == lookup(outer.op).name == _PAD
     return pads and repr(inner.attrs.get("value", 0.0)) == repr(outer.attrs.get("value", 0.0))
 

@@ -45,7 +45,7 @@ X = "x"
 
 @dataclass(frozen=True, slots=True)
 class Form:
-    """What an op is opened into.
+    """Primitives that an op is opened into.
 
     Attributes:
         op: the registered op, of one operand.
@@ -242,7 +242,7 @@ class _Finder:
                 yield from self._all(pattern.operands, n.inputs[::-1], dtype, state)
 
     def _uncast(self, at: Operand, dtype: DType, *, widened: bool = False) -> Operand:
-        """What an operand was cast from, if a result of 16 bits has steps in float32; ``widened``: to float32 only."""
+        """Return what an operand was cast from, if a 16-bit result has float32 steps; ``widened``: to float32 only."""
         tensors = self.graph.tensors
         while dtype.itemsize == 2 and isinstance(at, str) and at in self.makers:
             n = self.makers[at]
@@ -267,7 +267,7 @@ class _Finder:
 
 
 def _is_number(c: Constant, value: float, dtype: DType) -> bool:
-    """Whether a constant is a number, to within a rounding of its element type."""
+    """Return True if a constant is a number, to within a rounding of its element type."""
     if c.expr is not None or isinstance(c.value, bool) or dtype.name not in _DIGITS:
         return False
     return abs(c.value - value) <= abs(value) * 2.0 ** -_DIGITS[dtype.name]

@@ -83,7 +83,7 @@ class _Sums:
         return zip(starts, steps, strict=True)
 
     def _fills(self, n: FusionNode, total: FusionNode) -> bool:
-        """Whether a Concat puts one 0 before an inclusive sum from the start."""
+        """Return True if a Concat puts one 0 before an inclusive sum from the start."""
         zeros = self._made(n.inputs[0], "Broadcast")
         constant = zeros.inputs[0] if zeros else None
         return (
@@ -96,7 +96,7 @@ class _Sums:
         )
 
     def _without_last(self, inner: FusionNode, total: FusionNode, n: FusionNode) -> bool:
-        """Whether a Slice leaves out the last element along the axis of the sum, and nothing else."""
+        """Return True if a Slice drops the last element along the axis of the sum, and nothing else."""
         axis, source = self._axis(total), self._shape(inner.inputs[0])
         return source == self._shape(n.outputs[0]) and all(
             start == 0 and step == 1 and kept == (extent - ONE if k == axis else extent)

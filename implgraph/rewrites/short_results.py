@@ -1,8 +1,8 @@
-"""Which float32 results may be as inexact as 16 bits: those that only reach casts to 16 bits, by relative error.
+"""Float32 results that need the accuracy of 16 bits only: those that reach nothing but casts to 16 bits.
 
 A row with a ``short`` formula gives float32 with a relative error far below the rounding to 16 bits.  Products,
-quotients and choices keep a relative error; a sum may cancel, so it ends the way.  Every path counts: in a cast that
-two such results reach, or one of them twice, their errors would add up, and only the first has it.
+quotients and choices keep a relative error; a sum may cancel, so it ends the path.  Every path counts: in a cast that
+two such results reach, or one of them twice, their errors would add up, so only the first takes the formula.
 """
 
 from __future__ import annotations
@@ -15,12 +15,6 @@ from autofuse.implgraph.ir.graph import Node
 from autofuse.implgraph.ops.registry import find
 
 __all__ = ["Step", "cast_ends", "short_results", "steps_of"]
-
-#: Ops whose result has no larger relative error than the operand.
-_KEEP_RELATIVE = frozenset(
-    {"Mul", "Div", "Neg", "Abs", "Select", "Maximum", "Minimum", "Relu"}
-    | {"Broadcast", "Reshape", "Identity", "Slice", "Transpose"}
-)
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,7 +53,8 @@ def cast_ends(steps: Sequence[Step], kept: Collection[str] = ()) -> dict[str, fr
 def _reached(user: Step, ends: Mapping[str, frozenset[str]]) -> frozenset[str] | None:
     if user.op == "Cast" and user.dtype.kind == "f" and user.dtype.itemsize == 2:
         return None if user.rounds else frozenset((user.name,))
-    return ends.get(user.name) if user.op in _KEEP_RELATIVE else None
+    row = find(user.op)
+    return ends.get(user.name) if row is not None and row.errors == "relative" else None
 
 
 def short_results(steps: Sequence[Step]) -> frozenset[str]:

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeAlias
 
-from autofuse.implgraph.expr.expression import Expr, ExprError, bounds, product
+from autofuse.implgraph.expr.bounds import bounds
+from autofuse.implgraph.expr.expression import Expr, ExprError, product
 from autofuse.implgraph.ir.dtypes import DType
 from autofuse.implgraph.ir.fusion import Constant, FusionGraph, FusionNode, Operand
 from autofuse.implgraph.ops.infer import operand_dtypes

@@ -363,7 +363,7 @@ def _view(
 
 
 def _result_key(n: Node) -> tuple[object, ...]:
-    """What nodes have in common that have the same result."""
+    """Return a key that is equal for nodes with the same result."""
     y = n.y
     attrs = tuple(sorted((k, *_attr_key(v)) for k, v in n.attrs.items())) if n.attrs else ()
     return n.op, n.inputs, n.axis, y.dtype, y.repeats, y.strides, y.offset, attrs

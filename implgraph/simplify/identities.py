@@ -64,7 +64,7 @@ def _same(n: Node, nodes: dict[str, Node]) -> Node | None:
 
 
 def _is_like(x: Node, n: Node) -> bool:
-    """Whether ``x`` can stand for ``n``: of a number an op with a truth makes one, and a Scalar is not stored."""
+    """Return True if ``x`` can stand for ``n``: of its dtype and shape, and no Scalar, which is never stored."""
     varies = [(r == 1, s == 0) for r, s in zip(x.y.repeats, x.y.strides, strict=True)]
     wanted = [(r == 1, s == 0) for r, s in zip(n.y.repeats, n.y.strides, strict=True)]
     return x.op != "Scalar" and x.y.dtype == n.y.dtype and x.axis == n.axis and varies == wanted

@@ -42,6 +42,7 @@ class Architecture:
     """The calls of an architecture: (source, destination, round mode) of Cast, and the calls that it lacks.
 
     To those of ``flushes`` subnormal numbers are zeros; with ``zero_counts`` a call of nothing is a finding.
+    ``control`` is the control register when a kernel begins; 0: nothing is known of it.
     """
 
     def __init__(
@@ -51,6 +52,7 @@ class Architecture:
         lacks: Sequence[str],
         flushes: Sequence[str] = ...,
         zero_counts: bool = False,
+        control: int = 0,
     ) -> None: ...
     @staticmethod
     def default_modes(source: str, destination: str) -> list[str]: ...

@@ -89,7 +89,8 @@ template <size_t... N> PlainCall PickPlain(size_t n, std::index_sequence<N...>) 
 class Architecture {
 public:
     Architecture(std::string name, const std::vector<std::tuple<std::string, std::string, std::string>>& modes,
-                 std::vector<std::string> lacks, std::vector<std::string> flushes, bool zero_counts)
+                 std::vector<std::string> lacks, std::vector<std::string> flushes, bool zero_counts,
+                 uint64_t control)
         : name_(std::move(name)), lacks_(std::move(lacks)), flushes_(std::move(flushes)) {
         for (const auto& [source, destination, mode] : modes) {
             const int bit = Index(kModes, mode);
@@ -107,6 +108,7 @@ public:
         calls_.flushes = flushing_.data();
         calls_.flushes_count = flushing_.size();
         calls_.zero_counts = zero_counts ? 1 : 0;
+        calls_.control = control;
     }
     Architecture(const Architecture&) = delete;
     Architecture& operator=(const Architecture&) = delete;
@@ -435,11 +437,12 @@ PYBIND11_MODULE(_twin, m) {
           "was more. events: the bytes of the C structs autofuse_twin_event. buffers: (lo, hi, queue, index, position).");
     py::class_<Architecture>(m, "Architecture")
         .def(py::init<std::string, const std::vector<std::tuple<std::string, std::string, std::string>>&,
-                      std::vector<std::string>, std::vector<std::string>, bool>(),
+                      std::vector<std::string>, std::vector<std::string>, bool, uint64_t>(),
              py::arg("name"), py::arg("modes"), py::arg("lacks"), py::arg("flushes") = std::vector<std::string>{},
-             py::arg("zero_counts") = false,
+             py::arg("zero_counts") = false, py::arg("control") = uint64_t{0},
              "The calls of an architecture. modes: (source, destination, round mode) of Cast. lacks: calls that it does not "
-             "have. flushes: those to which subnormal numbers are zeros. zero_counts: a call of nothing is a finding.")
+             "have. flushes: those to which subnormal numbers are zeros. zero_counts: a call of nothing is a finding. "
+             "control: the control register when a kernel begins; 0, nothing is known of it.")
         .def_static("default_modes", &Architecture::DefaultModes, py::arg("source"), py::arg("destination"),
                     "Round modes where a launch is given no architecture.");
     py::class_<Kernel>(m, "Kernel")

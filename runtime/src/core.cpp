@@ -338,6 +338,9 @@ void BeginCore(Core& core, Run* run, int64_t index) {
     core.atomic = 0;
     core.dims_clean = false;
     core.task_type = -1;
+    // Where nothing is known of the register, floats overflow to infinity and casts to integers saturate.
+    const bool has_control = run->architecture != nullptr && run->architecture->control != 0;
+    core.control = core.control_found = has_control ? run->architecture->control : kControlDefault | kControlKept;
     core.check = nullptr;
     core.order = nullptr;
     core.vf = nullptr;
@@ -388,6 +391,7 @@ void EndCore(Core& core) {
     if (core.atomic != 0) {
         Report("atomic-mode", "SetAtomic", "the kernel ends with atomic accumulation on; SetAtomicNone is missing");
     }
+    CheckControlKept(core);
 }
 
 namespace {
@@ -407,10 +411,21 @@ void Arrive(Core& core) {
 int64_t BlockIdx() { return Current().index; }
 int64_t BlockNum() { return Current().run->block_dim; }
 uint64_t TilingKey() { return Current().run->tiling_key; }
-void TaskType(int type) { Current().task_type = type; }
+
+void TaskType(int type) {
+    Core& core = Current();
+    core.task_type = type;
+    const char* name = type == KERNEL_TYPE_AIV_ONLY ? "KERNEL_TYPE_AIV_ONLY"
+                       : type == KERNEL_TYPE_MIX_AIV_1_0 ? "KERNEL_TYPE_MIX_AIV_1_0" : nullptr;
+    if (name != nullptr && core.run->architecture != nullptr && Lacks(*core.run, name)) {
+        Fail("sync-type", "KERNEL_TASK_TYPE_DEFAULT", "architecture %s has no kernels of the type %s",
+             core.run->architecture->name, name);
+    }
+}
 
 void SyncAllCores() {
     Core& core = Current();
+    CheckCall(core, "SyncAll()");
     if (core.task_type == KERNEL_TYPE_AIV_ONLY) {
         Fail("sync-type", "SyncAll",
              "KERNEL_TYPE_AIV_ONLY kernels cannot synchronise in hardware; declare KERNEL_TYPE_MIX_AIV_1_0");
@@ -425,15 +440,25 @@ void SyncAllSoft(const GmView& gm, const UbView& ub, int32_t used_cores) {
         Fail("sync-cores", "SyncAll", "usedCores %d: only all %u cores (or 0) are supported", used_cores, cores);
     }
     const uint64_t bytes = uint64_t{cores} * 32;
+    if (gm.size != 0 && gm.size * sizeof(int32_t) < bytes) {
+        Fail("sync-workspace", "SyncAll", "gmWorkspace has %llu bytes; %u cores take %llu",
+             static_cast<unsigned long long>(gm.size * sizeof(int32_t)), cores, static_cast<unsigned long long>(bytes));
+    }
     CheckGm(core, "SyncAll", gm, bytes, true);
     CheckUb(core, "SyncAll", "ubWorkspace", ub, bytes, 32);
     FinishAll(core);
-    // The cores count in the workspace; each looks after its own 32 bytes. The twin counts elsewhere and leaves them 0.
-    const unsigned first = static_cast<unsigned>(core.index) * 32;
-    const uint8_t* slot = gm.addr + first;
-    if (std::any_of(slot, slot + 32, [](uint8_t byte) { return byte != 0; })) {
+    // The cores count in the workspace: what it holds decides whether they wait. The twin counts elsewhere and leaves it
+    // 0, so that every core finds all of it cleared.
+    const uint8_t* end = gm.addr + bytes;
+    const uint8_t* odd = std::find_if(gm.addr, const_cast<uint8_t*>(end), [](uint8_t byte) { return byte != 0; });
+    if (odd != end) {
+        const unsigned first = static_cast<unsigned>(odd - gm.addr) / 32 * 32;
         Report("sync-workspace", "SyncAll", "gmWorkspace must be 0 before the first SyncAll; bytes [%u, %u) are not", first,
                first + 32);
+    }
+    if (core.check != nullptr && gm.region != 0) {
+        const std::lock_guard<std::mutex> lock(core.run->mutex);
+        core.run->meetings.insert({gm.addr, end});
     }
     Arrive(core);
 }

@@ -8,6 +8,7 @@
 #include <deque>
 #include <memory>
 #include <mutex>
+#include <set>
 #include <string>
 #include <utility>
 #include <vector>
@@ -25,6 +26,12 @@ constexpr uint64_t kUbDefault = 196608 - 256 - 8192;            // usable on A2 
 constexpr uint32_t kMaxBuffers = 64;                            // buffers per TPipe
 constexpr uint32_t kMaxQueueBuffers = 8;                        // queue buffers per position
 constexpr int kEventIds = 8;
+// Bits of the control register, by what 1 makes of results that a type cannot hold: floats become infinities and NaN stays;
+// sums, differences and products of integers saturate; casts to integers are cut; bits 48 and 59 decide, and not each cast.
+constexpr int kControlFloats = 48, kControlIntegers = 53, kControlCasts = 59, kControlGlobal = 60;
+constexpr uint64_t kControlDefault = uint64_t{1} << kControlGlobal;
+// What a TPipe leaves as it is of these.
+constexpr uint64_t kControlKept = uint64_t{1} << kControlFloats;
 constexpr int kEvents = static_cast<int>(AscendC::HardEvent::MAX);
 
 struct Region {
@@ -68,6 +75,7 @@ struct Run {
     std::mutex mutex;               // guards everything below
     std::vector<Finding> findings;
     std::vector<GmAccess> gm;
+    std::set<std::pair<const uint8_t*, const uint8_t*>> meetings;  // where cores met in software
     uint64_t loaded = 0, stored = 0;  // bytes that copies moved from and to GM
     std::vector<std::pair<uint64_t, uint64_t>> moved;  // the same by core
     std::vector<Record> records;    // in the order of `recorded`
@@ -176,6 +184,7 @@ struct Core {
     Dt atomic_dt = Dt::F32;
     bool dims_clean = false;  // NdDmaDci() since the last multi-dimensional copy
     int task_type = -1;
+    uint64_t control = 0, control_found = 0;  // the control register, and as it was when the kernel began
 
     Checked* check = nullptr;    // null in fast mode
     Scheduler* order = nullptr;  // null if instructions execute when they are issued
@@ -243,6 +252,9 @@ inline void CheckCall(const Core& core, const char* api) {
 // Alignment and bounds of [view.addr, view.addr + bytes).
 void CheckUb(Core& core, const char* api, const char* operand, const UbView& view, uint64_t bytes, uint32_t align);
 void CheckGm(Core& core, const char* api, const GmView& view, uint64_t bytes, bool write);
+
+// That the kernel leaves the control register as it found it.
+void CheckControlKept(const Core& core);
 
 // Called around the kernel body.
 void BeginCore(Core& core, Run* run, int64_t index);

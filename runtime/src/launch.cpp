@@ -195,6 +195,23 @@ void Pool::Work() {
     }
 }
 
+// What a launch may write lies in no other region; but an output that overwrites an input has the input's memory, all of it.
+std::string SharedRegions(const std::vector<Region>& regions) {
+    for (size_t i = 0; i < regions.size(); ++i) {
+        for (size_t k = 0; k < i; ++k) {
+            const Region& a = regions[k];
+            const Region& b = regions[i];
+            const int writable = (a.use & AUTOFUSE_TWIN_GM_WRITABLE) + (b.use & AUTOFUSE_TWIN_GM_WRITABLE);
+            const bool same = a.lo == b.lo && a.hi == b.hi && writable == 1;
+            if (writable != 0 && !same && std::max(a.lo, b.lo) < std::min(a.hi, b.hi)) {
+                return a.name + " and " + b.name + " share memory, and the kernel writes " +
+                       (writable == 2 ? "both" : (a.use & AUTOFUSE_TWIN_GM_WRITABLE) != 0 ? a.name : b.name);
+            }
+        }
+    }
+    return "";
+}
+
 uint32_t HelperLimit(const ThreadState& state) {
     const uint32_t hardware = std::max(1u, std::thread::hardware_concurrency());
     return state.threads > 0 ? static_cast<uint32_t>(state.threads) : hardware;
@@ -259,7 +276,10 @@ int64_t autofuse_twin_launch(uint32_t block_dim, void (*body)(void*), void* cont
         run.count = static_cast<uint32_t>(state.recorded.size());
         run.records.resize(run.count);
     }
-    if (block_dim < 1 || block_dim > kMaxBlockDim) {
+    const std::string shared = SharedRegions(state.regions);
+    if (!shared.empty()) {
+        AddFinding(run, -1, "gm-overlap", "launch", shared);
+    } else if (block_dim < 1 || block_dim > kMaxBlockDim) {
         AddFinding(run, -1, "block-dim", "launch", "block_dim " + std::to_string(block_dim) + " is outside of [1, 65535]");
     } else {
         const uint32_t limit = std::min(HelperLimit(state), run.count);

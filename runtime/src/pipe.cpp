@@ -157,12 +157,20 @@ Pipes PipesOf(uint8_t event) {
 
 }  // namespace
 
+namespace {
+
+// A TPipe sets the control register to what it is by default, but for one bit.
+void InitControl(Core& core) { core.control = kControlDefault | (core.control & kControlKept); }
+
+}  // namespace
+
 void PipeConstruct(void* pipe) {
     Core& core = Current();
     if (core.pipe != nullptr) {
         Fail("pipe-second", "TPipe", "a TPipe is already alive on this core");
     }
     core.pipe = pipe;
+    InitControl(core);
 }
 
 void ReleasePipe(Core& core) {
@@ -204,6 +212,7 @@ void PipeReset(void* pipe, bool) {
     FinishAll(core);
     ReleasePipe(core);
     std::memset(core.reserved, 0, sizeof(core.reserved));
+    InitControl(core);
 }
 
 void* PipePointer() { return CoreWithPipe("GetTPipePtr").pipe; }

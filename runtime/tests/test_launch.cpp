@@ -3,6 +3,7 @@
 #include <stdexcept>
 #include <thread>
 
+#include "autofuse_meet.h"
 #include "kernel_support.h"
 
 using namespace AscendC;
@@ -94,6 +95,60 @@ void SoftBarrier() {
     run("sync-workspace", 4, 0);
 }
 
+// What a kernel for architecture 2002 may not ask for, and the form that it has: cleared by each core, or not.
+void WithoutHardware() {
+    static const char* const lacks[] = {"SyncAll()", "KERNEL_TYPE_AIV_ONLY", "KERNEL_TYPE_MIX_AIV_1_0"};
+    autofuse_twin_architecture arch = {};
+    arch.name = "2002";
+    arch.lacks = lacks;
+    arch.lacks_count = 3;
+    autofuse_twin_set_architecture(&arch);
+    EXPECT_FINDING("sync-type", 4, [] { KERNEL_TASK_TYPE_DEFAULT(KERNEL_TYPE_AIV_ONLY); });
+    EXPECT_FINDING("sync-type", 4, [] { KERNEL_TASK_TYPE_DEFAULT(KERNEL_TYPE_MIX_AIV_1_0); });
+    EXPECT_FINDING("call-missing", 4, [] {
+        KERNEL_TASK_TYPE_DEFAULT(KERNEL_TYPE_AICORE);
+        SyncAll();
+    });
+    std::vector<int32_t> gm(8 * 5);
+    const auto run = [&](const char* code, uint32_t cores, int twice) {
+        std::fill(gm.begin(), gm.end(), -1);
+        autofuse_twin_gm_clear();
+        autofuse_twin_gm_add(gm.data(), gm.size() * sizeof(int32_t), "workspace", 1);
+        EXPECT_FINDING(code, cores, [&] {
+            KERNEL_TASK_TYPE_DEFAULT(KERNEL_TYPE_AICORE);
+            const auto place = reinterpret_cast<GM_ADDR>(gm.data());
+            autofuse::MeetAll<true>(place);
+            for (int i = 0; i < twice; i++) {
+                autofuse::MeetAll<false>(place);
+            }
+        });
+        autofuse_twin_gm_clear();
+    };
+    run("", 5, 0);
+    run("", 4, 2);
+    run("", 1, 1);
+    run("gm-oob", 6, 0);
+    autofuse_twin_set_architecture(nullptr);
+}
+
+// Of a workspace that is too small for its cores, or that holds what they left there before.
+void SoftWorkspace() {
+    std::vector<int32_t> gm(8 * 4, 0);
+    const auto run = [&](const char* code, uint64_t size, bool clears) {
+        std::fill(gm.begin(), gm.end(), clears ? 0 : 7);
+        EXPECT_FINDING(code, 4, [&] {
+            Ub ub(4096);
+            GlobalTensor<int32_t> g;
+            g.SetGlobalBuffer(gm.data(), size);
+            auto t = ub.Make<int32_t>(8 * 4);
+            SyncAll(g, t);
+        });
+    };
+    run("", 32, true);
+    run("sync-workspace", 31, true);
+    run("sync-workspace", 32, false);
+}
+
 void FindingText() {
     EXPECT_FINDING("flag-wait", 48, [] { WaitFlag<HardEvent::S_V>(0); });
     CHECK_EQ(autofuse_twin_findings_count(), uint64_t{1});
@@ -119,6 +174,34 @@ void FindingText() {
         thrown = true;
     }
     CHECK(thrown);
+}
+
+// Regions that share memory: refused before anything runs where the kernel may write there.
+void SharedMemory() {
+    std::vector<float> x(64, 1.0f);
+    std::vector<float> y(64, 1.0f);
+    constexpr int kWritten = AUTOFUSE_TWIN_GM_WRITABLE;
+    const auto run = [&](const char* code, const float* second, uint64_t count, int first_use, int second_use) {
+        autofuse_twin_gm_clear();
+        autofuse_twin_gm_add(x.data(), 32 * sizeof(float), "first", first_use);
+        autofuse_twin_gm_add(y.data(), y.size() * sizeof(float), "apart", 0);
+        autofuse_twin_gm_add(second, count * sizeof(float), "second", second_use);
+        int ran = 0;
+        EXPECT_FINDING(code, 1, [&] { ++ran; });
+        CHECK_EQ(ran, *code == '\0' ? 1 : 0);
+        autofuse_twin_gm_clear();
+    };
+    run("", x.data(), 32, 0, 0);
+    run("", x.data() + 8, 32, 0, 0);
+    run("", x.data(), 32, 0, kWritten);
+    run("", x.data(), 32, kWritten, 0);
+    run("", x.data() + 32, 32, kWritten, kWritten);
+    run("", x.data() + 8, 0, kWritten, kWritten);
+    run("gm-overlap", x.data(), 32, kWritten, kWritten);
+    run("gm-overlap", x.data(), 16, 0, kWritten);
+    run("gm-overlap", x.data() + 31, 32, 0, kWritten);
+    run("gm-overlap", x.data() + 8, 8, kWritten, 0);
+    run("gm-overlap", x.data() + 31, 1, kWritten, kWritten | AUTOFUSE_TWIN_GM_SCRATCH);
 }
 
 // Two threads with their own GM regions and findings.
@@ -157,7 +240,10 @@ int main() {
     Barrier();
     BrokenBarrier();
     SoftBarrier();
+    WithoutHardware();
+    SoftWorkspace();
     FindingText();
+    SharedMemory();
     Concurrent();
     return check::Failures() != 0;
 }

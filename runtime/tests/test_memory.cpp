@@ -109,6 +109,35 @@ void AfterFree(Arrays& a, bool fault) {
     }
 }
 
+// A tensor that was freed, while its only block of the queue belongs to another one: used once that is allocated (0),
+// waits in the queue (1), or was taken from it (2).
+template <int when> void AfterTheNextAlloc(Arrays& a, bool fault) {
+    TPipe pipe;
+    TQue<TPosition::VECOUT, 1> out;
+    pipe.InitBuffer(out, 1, kTile * 4);
+    const int32_t n = static_cast<int32_t>(kTile);
+    LocalTensor<float> freed;
+    for (uint32_t i = 0; i < kTiles; ++i) {
+        LocalTensor<float> y = out.AllocTensor<float>();
+        Duplicate(y, static_cast<float>(i), n);
+        PipeBarrier<PIPE_V>();
+        const auto use = [&](int now) {
+            if (fault && i > 0 && now == when) {
+                Adds(freed, freed, 1.0f, n);
+                PipeBarrier<PIPE_ALL>();
+            }
+        };
+        use(0);
+        out.EnQue(y);
+        use(1);
+        y = out.DeQue<float>();
+        use(2);
+        DataCopyPad(a.Y()[i * kTile], y, Row(kTile));
+        out.FreeTensor(y);
+        freed = y;
+    }
+}
+
 void BetweenEnQueAndDeQue(Arrays& a, bool fault) {
     TPipe pipe;
     TQue<TPosition::VECOUT, 1> out;
@@ -269,6 +298,9 @@ int main() {
     PAIR("Copy of undefined data", "uninit-store", false, 1, Carried<3>);
     PAIR("GetValue of undefined data", "uninit-scalar", false, 1, ScalarOfNothing);
     PAIR("use after FreeTensor", "ub-freed", true, 1, AfterFree);
+    PAIR("use after FreeTensor, of a block that was allocated again", "ub-freed", true, 1, AfterTheNextAlloc<0>);
+    PAIR("use after FreeTensor, of a block that waits in the queue again", "ub-freed", true, 1, AfterTheNextAlloc<1>);
+    PAIR("use after FreeTensor, of a block that was taken again", "ub-freed", true, 1, AfterTheNextAlloc<2>);
     PAIR("use between EnQue and DeQue", "ub-state", true, 1, BetweenEnQueAndDeQue);
     PAIR("a byte written twice", "gm-twice", false, 1,
          [](Arrays& a, bool fault) { StoreTiles(a, 0, kTiles, fault ? 1 : 0, false); });

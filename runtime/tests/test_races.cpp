@@ -1,4 +1,6 @@
 // Every kind of missing order between two accesses: it is found, and some order of the scheduler changes the numbers.
+#include <algorithm>
+
 #include "checked_support.h"
 
 namespace {
@@ -231,6 +233,38 @@ void MissingScalarWrite(Arrays& a, bool fault) {
     }
 }
 
+// One block of a row is touched by another pipe without order, the others are in order: the store of a row that is still
+// written (0), or the next write of a row that is still stored (1). `length` floats; the last block may be a part of one.
+template <int kind, uint32_t length> void OneBlock(Arrays& a, bool fault, uint32_t block) {
+    TPipe pipe;
+    TBuf<TPosition::VECOUT> buf;
+    pipe.InitBuffer(buf, kTile * 4);
+    LocalTensor<float> t = buf.Get<float>();
+    const uint32_t at = block * 8;
+    const uint32_t part = std::min(length - at, 8u);
+    for (uint32_t i = 0; i < kTiles; ++i) {
+        Duplicate(t, static_cast<float>(i + 1), static_cast<int32_t>(kTile));
+        Order<HardEvent::V_MTE3>(pipe);
+        if (kind == 0) {
+            PipeBarrier<PIPE_V>();
+            Duplicate(t[at], static_cast<float>(i + 100), static_cast<int32_t>(part));
+            if (!fault) Order<HardEvent::V_MTE3>(pipe);
+            DataCopyPad(a.Y()[i * kTile], t, Row(length));
+        } else {
+            DataCopyPad(a.Y()[i * kTile + at], t[at], Row(part));
+            if (!fault) Order<HardEvent::MTE3_V>(pipe);
+            PipeBarrier<PIPE_V>();
+            Duplicate(t, static_cast<float>(i + 100), static_cast<int32_t>(length));
+            Order<HardEvent::V_MTE3>(pipe);
+            if (at != 0) DataCopyPad(a.Y()[i * kTile], t, Row(at));
+            if (at + part < kTile) DataCopyPad(a.Y()[i * kTile + at + part], t[(at + 8) % kTile], Row(kTile - at - part));
+        }
+        if (kind == 0 && length < kTile) DataCopyPad(a.Y()[i * kTile + length], t, Row(kTile - length));
+        Order<HardEvent::MTE3_V>(pipe);
+        PipeBarrier<PIPE_V>();
+    }
+}
+
 void CopyThrough(TQueBind<TPosition::VECIN, TPosition::VECOUT, 1>& que, const GlobalTensor<float>& from,
                  const GlobalTensor<float>& to, bool backwards = false) {
     for (uint32_t k = 0; k < kTiles; ++k) {
@@ -294,5 +328,13 @@ int main() {
     PAIR("no S_V", "race", true, 1, MissingScalarWrite);
     PAIR("no SyncAll", "race", true, 3, MissingSyncAll);
     PAIR("no MTE3_MTE2 over GM", "race", true, 1, MissingGmOrder);
+    for (uint32_t block = 0; block < kTile / 8; ++block) {
+        PAIR("one block still written", "race", true, 1,
+             [&](Arrays& a, bool fault) { OneBlock<0, kTile>(a, fault, block); });
+        PAIR("one block still written, of a row that ends in the last", "race", true, 1,
+             [&](Arrays& a, bool fault) { OneBlock<0, kTile - 7>(a, fault, block); });
+        PAIR("one block still stored", "race", true, 1,
+             [&](Arrays& a, bool fault) { OneBlock<1, kTile>(a, fault, block); });
+    }
     return check::Failures() != 0;
 }

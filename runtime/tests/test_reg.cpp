@@ -4,6 +4,7 @@
 #include <type_traits>
 
 #include "kernel_support.h"
+#include "autofuse_twin/control.h"
 #include "autofuse_twin/reg.h"
 
 using namespace AscendC;
@@ -234,6 +235,7 @@ template <typename D, typename S, const R::CastTrait& trait> std::vector<D> Cast
     std::vector<D> out;
     EXPECT_CLEAN(1, [&] {
         Ub ub;
+        SetCtrlSpr<60, 60>(0);  // what the instruction says counts
         auto x = ub.Make(in);
         auto y = ub.Make<D>(256 / sizeof(D));
         R::RegTensor<S> s;
@@ -243,6 +245,7 @@ template <typename D, typename S, const R::CastTrait& trait> std::vector<D> Cast
         R::LoadAlign(s, x.GetPhyAddr());
         R::Cast<D, S, trait>(d, s, all);
         R::StoreAlign(y.GetPhyAddr(), d, store);
+        SetCtrlSpr<60, 60>(1);
         out = Read(y, 256 / sizeof(D));
     });
     out.resize(256 / sizeof(D));

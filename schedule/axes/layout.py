@@ -1,4 +1,4 @@
-"""How the tensors of a tile lie in UB."""
+"""Layout of the tensors of a tile in UB."""
 
 from __future__ import annotations
 
@@ -39,12 +39,12 @@ class Layout:
         return self.pitches.get(axis, self.split.sizes[axis])
 
     def in_blocks(self, nbytes: Expr) -> bool:
-        """Whether bytes are known to be whole blocks."""
+        """Return True if a number of bytes is known to be whole blocks."""
         block = self.arch.block_bytes
         return CeilDiv(nbytes, block) * block == nbytes
 
     def padded(self, axis: int) -> bool:
-        """Whether elements of padding may follow those of the axis."""
+        """Return True if padding may follow the elements of the axis."""
         return self.extent(axis) != self.split.sizes[axis]
 
     def present(self, y: TensorView) -> tuple[int, ...]:

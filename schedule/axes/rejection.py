@@ -1,17 +1,88 @@
-"""Why a template is dropped."""
+"""Reasons to drop a template, and tensors whose rows a chip cannot move."""
 
 from __future__ import annotations
 
-__all__ = ["TemplateRejectedError"]
+from collections.abc import Callable, Iterable, Sequence
+
+from autofuse.base.diagnostics import AutofuseError
+from autofuse.base.wording import Wording
+from autofuse.implgraph.expr.expression import Expr
+from autofuse.implgraph.ir.dtypes import DType
+from autofuse.implgraph.ir.frozen import frozen
+from autofuse.targets import TargetSpec
+
+__all__ = ["TemplateRejectedError", "UnmovedRow", "UnmovedRowsError"]
+
+
+@frozen
+class UnmovedRow:
+    """Rows of a tensor in GM that are not known to be whole blocks.
+
+    Attributes:
+        end: ``Data``, ``Output`` or ``Workspace``: the node that stands for the tensor.
+        index: of that node.
+        origin: where the input file has what is stored or loaded.
+        dtype: of the tensor.
+        elements: of a row; None: single elements that do not lie side by side in UB.
+    """
+
+    end: str
+    index: int
+    origin: str
+    dtype: DType
+    elements: Expr | None
+
+    @property
+    def words(self) -> Wording:
+        """The rows in a message."""
+        if self.elements is None:
+            return Wording("single elements of {}", self.dtype)
+        return Wording("rows of {} {}", self.elements, self.dtype)
 
 
 class TemplateRejectedError(Exception):
     """A template cannot realise the group.
 
-    The text says why, with the numbers; ``code`` is the diagnostic if no other template can either; ``details`` is
-    what only those want to know who change the graph for it.
+    ``text`` says why, with the numbers; ``code`` is the diagnostic if no other template can either; ``details`` is
+    what only those want to know who change the graph for it; ``rows``: those that the chip cannot move.
     """
 
-    def __init__(self, text: str, code: str = "AF3002", details: str = "") -> None:
+    def __init__(
+        self, text: str, code: str = "AF3002", details: str = "", rows: tuple[UnmovedRow, ...] = ()
+    ) -> None:
         super().__init__(text)
-        self.code, self.details = code, details
+        self.text, self.code, self.details, self.rows = text, code, details, rows
+
+
+class UnmovedRowsError(AutofuseError):
+    """AF3002: a chip that moves whole blocks cannot move the rows of some tensors.
+
+    Args:
+        rows: all of them.
+        target: the chip.
+        called: the tensor of a row and its rows, in words; by default nodes are named.
+    """
+
+    def __init__(
+        self,
+        rows: Iterable[UnmovedRow],
+        target: TargetSpec,
+        called: Callable[[UnmovedRow], str] = lambda r: f"{r.end} {r.index} ({r.words})",
+    ) -> None:
+        self.rows, self.target = tuple(dict.fromkeys(rows)), target
+        block = target.arch.block_bytes
+        named = list(dict.fromkeys(map(called, self.rows)))
+        whole = list(dict.fromkeys(r.dtype for r in self.rows))
+        steps = [f"{block // d.itemsize}*n for {d}" for d in whole]
+        made = AutofuseError.of(
+            "AF3002",
+            f"{target.name} moves whole blocks of {block} bytes, and these tensors are not known to have rows of "
+            f"such: {_listed(named)}",
+            hint=f"give their innermost dimension a size that is a multiple, as {_listed(steps)}, and pad what is "
+            f"shorter",
+        )
+        super().__init__(made.diagnostics)
+
+
+def _listed(texts: Sequence[str]) -> str:
+    return texts[0] if len(texts) == 1 else f"{', '.join(texts[:-1])} and {texts[-1]}"

@@ -1,11 +1,13 @@
-"""What the scheduler hands to code generation."""
+"""Results that the scheduler hands to code generation."""
 
 from __future__ import annotations
 
 import itertools
 from dataclasses import dataclass
 
+from autofuse.base.wording import Wording
 from autofuse.implgraph.ir.graph import HintGraph, ImplGraph
+from autofuse.schedule.axes.rejection import UnmovedRow
 
 __all__ = ["Group", "Rejected", "ScheduleResult", "Verdict", "tiling_keys"]
 
@@ -21,6 +23,7 @@ class Rejected:
         code: the diagnostic that the reason becomes if nothing else fits either.
         details: more to the reason, as the bytes of every buffer.
         title: how people call it beside others of the group; empty for ``template``.
+        rows: tensors in GM whose rows the chip cannot move.
     """
 
     group: int
@@ -29,16 +32,17 @@ class Rejected:
     code: str = "AF3002"
     details: str = ""
     title: str = ""
+    rows: tuple[UnmovedRow, ...] = ()
 
     @property
     def whole_reason(self) -> str:
         """The reason with its details."""
-        return f"{self.reason}: {self.details}" if self.details else self.reason
+        return Wording("{}: {}", self.reason, self.details) if self.details else self.reason
 
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """What became of a template that was tried, for those who watch.
+    """Outcome of a template that was tried, for watchers of the build.
 
     Attributes:
         cycles: modelled cycles at typical sizes, infinite where it is not legal there; None: it could not be made.

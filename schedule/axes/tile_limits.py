@@ -1,52 +1,61 @@
-"""Which tiles are legal, and the sizes at which symbolic kernels are compared."""
+"""Legal tiles, and the sizes at which symbolic kernels are compared."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from functools import lru_cache
 
+from autofuse.base import tiling
 from autofuse.implgraph.expr.expression import Expr
-from autofuse.implgraph.ir.graph import ImplGraph, TilingSpec
+from autofuse.implgraph.ir.graph import HintGraph, ImplGraph, TilingSpec
 
 __all__ = ["fits_every_size", "largest_tile", "sample_env", "smallest_tile", "takes_every_size"]
 
+#: Bytes of UB that count for more than there are, however many a tile would need.
+_MOST = 1 << 62
 #: Value of a symbol without hint when a symbolic kernel is ranked.
 SAMPLE = 1024
 
 
-def sample_env(impl: ImplGraph) -> dict[str, int]:
-    """Typical values of the graph's symbols: the hints, else 1024, within the ranges."""
+def sample_env(graph: HintGraph | ImplGraph) -> dict[str, int]:
+    """Typical values of a graph's symbols: the hints, else 1024, within the ranges."""
     return {
         s.name: max(s.min, min(s.max, s.hint if s.hint is not None else SAMPLE))
-        for s in impl.symbols
+        for s in graph.symbols
     }
 
 
 def smallest_tile(spec: TilingSpec, env: Mapping[str, int]) -> int:
     """The smallest legal tile: one granule, or the whole axis if that is shorter."""
-    return max(1, min(spec.granule, spec.longest.evaluate(env)))
+    return max(1, min(spec.opened.granule, spec.opened.longest.evaluate(env)))
 
 
 def takes_every_size(spec: TilingSpec) -> bool:
-    """Whether the smallest tile fits UB and a DMA command whatever the sizes are."""
+    """Return True if the smallest tile fits UB and a DMA command for all sizes."""
     if spec.conditions or spec.row_elements == 1:
         return not spec.conditions
-    if not (spec.extent * spec.outer * spec.reduce_outer).symbols():
+    if not (spec.opened.extent * spec.outer * spec.reduce_outer).symbols():
         return False  # nothing else is asked for
-    limited = spec.tile_max is not None and not spec.tile_max.is_const
-    return not limited and spec.ub.symbols() <= {spec.tile_size}
+    limited = spec.opened.most is not None and not spec.opened.most.is_const
+    return not limited and spec.ub.symbols() <= {spec.opened.symbol}
 
 
-def fits_every_size(spec: TilingSpec) -> bool:
-    """Whether its limits and what it needs of UB know nothing of the sizes, so that its smallest tile always fits.
+def fits_every_size(spec: TilingSpec, ub: int | None = None) -> bool:
+    """Return True if the limits and the use of UB do not depend on sizes, so that the smallest tile always fits.
 
     Stricter than :func:`takes_every_size` for tiles whose rows have one element: there UB may hold whole axes.
+
+    Args:
+        spec: the tiling of a template.
+        ub: usable bytes of UB, if fewer than the template was made for.
     """
-    if spec.conditions or not spec.ub.symbols() <= {spec.tile_size}:
+    if spec.conditions or not spec.ub.symbols() <= {spec.opened.symbol}:
         return False
-    if spec.tile_max is not None and (spec.tile_max.as_int() or 0) < spec.granule:
+    if spec.opened.most is not None and (spec.opened.most.as_int() or 0) < spec.opened.granule:
         return False
-    return spec.ub.evaluate({spec.tile_size: spec.granule}) <= spec.ub_limit
+    return spec.ub.evaluate({spec.opened.symbol: spec.opened.granule}) <= (
+        spec.ub_limit if ub is None else ub
+    )
 
 
 def largest_tile(spec: TilingSpec, env: Mapping[str, int], ub: int | None = None) -> int:
@@ -57,15 +66,15 @@ def largest_tile(spec: TilingSpec, env: Mapping[str, int], ub: int | None = None
         env: values of all symbols of the graph.
         ub: usable bytes of UB, if fewer than the template was made for.
     """
-    extent = max(1, spec.longest.evaluate(env))
-    top = extent if spec.tile_max is None else min(extent, spec.tile_max.evaluate(env))
+    extent = max(1, spec.opened.longest.evaluate(env))
+    top = extent if spec.opened.most is None else min(extent, spec.opened.most.evaluate(env))
     limit = spec.ub_limit if ub is None else min(spec.ub_limit, ub)
     needed = (
         spec.ub,
-        spec.tile_size,
+        spec.opened.symbol,
         tuple((s, env[s]) for s in sorted(spec.ub.symbols()) if s in env),
     )
-    return _largest(needed, limit, spec.granule, top, top == extent)
+    return _largest(needed, limit, spec.opened.granule, top, top == extent)
 
 
 @lru_cache(maxsize=512)
@@ -84,14 +93,9 @@ def _largest(
     ub, symbol, sizes = needed
     env = dict(sizes)
 
-    def fits(tile: int) -> bool:
+    def bytes_of(tile: int) -> int:
         env[symbol] = tile
-        return ub.evaluate(env) <= limit
+        return min(ub.evaluate(env), _MOST)
 
-    if top >= 1 and (whole or top % granule == 0) and fits(top):
-        return top
-    lo, hi = 0, top // granule
-    while lo < hi:
-        mid = (lo + hi + 1) // 2
-        lo, hi = (mid, hi) if fits(mid * granule) else (lo, mid - 1)
-    return lo * granule
+    longest = top if whole else top + granule
+    return tiling.largest_tile(longest, granule, top, limit, bytes_of)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import field
 from enum import Enum
@@ -17,19 +18,19 @@ __all__ = [
     "Candidate",
     "GroupInput",
     "Kind",
+    "Padding",
     "Split",
-    "merged_parts",
+    "TileLengths",
     "plain",
     "reordered",
     "split_axes",
-    "unmerge",
     "with_tiles",
     "with_unit_axis",
 ]
 
 
 class Kind(Enum):
-    """What a group does along some of its axes, which decides which families have templates for it."""
+    """Kind of work of a group along some of its axes, which decides the families that have templates for it."""
 
     ELEMENTWISE = "elementwise"
     REDUCTION = "reduction"
@@ -48,7 +49,6 @@ class GroupInput:
         inputs: number of inputs of the kernel; tensor ids of the outputs follow them.
         reduced: ids of the axes that the group's reductions reduce, or its running sums run along.
         outputs: number of outputs of the kernel; tensor ids of workspaces follow theirs.
-        merged: the axes that an axis of the graph was merged from, by id.
     """
 
     graph: str
@@ -62,16 +62,15 @@ class GroupInput:
     inputs: int
     reduced: tuple[int, ...] = ()
     outputs: int = 0
-    merged: Mapping[int, tuple[int, ...]] = field(default_factory=dict)
 
     @property
     def scans(self) -> bool:
-        """Whether the group has running sums."""
+        """True if the group has running sums."""
         return any(n.op == "Scan" for n in self.nodes)
 
     @property
     def kind(self) -> Kind:
-        """What the group does: running sums, reductions, or neither."""
+        """Kind of work of the group: running sums, reductions, or neither."""
         if self.scans:
             return Kind.SCAN
         return Kind.REDUCTION if self.reduced else Kind.ELEMENTWISE
@@ -79,6 +78,41 @@ class GroupInput:
     def size(self, axis: int) -> Expr:
         """Size of the axis with this id."""
         return self.axes[axis].size
+
+
+class Padding(Enum):
+    """Rows that start at 32-byte addresses in UB although their length is no multiple."""
+
+    NONE = "none"
+    #: Those along the innermost axis.
+    INNERMOST = "innermost"
+    #: Those along the innermost axis of every tensor with several axes.
+    EVERY_TENSOR = "every tensor"
+
+
+@frozen
+class TileLengths:
+    """Limits of a tile of a template, beside those of UB and of DMA commands.
+
+    Attributes:
+        shortest: tiles are multiples of it, and the axis is no shorter.
+        longest: the limit; None where there is none.
+        fixed: the one length of all tiles, but of an axis that is shorter, and of the rest of one; None: any length.
+    """
+
+    shortest: int = 1
+    longest: int | None = None
+    fixed: int | None = None
+
+    @property
+    def unit(self) -> int:
+        """Divisor of all tile lengths."""
+        return math.lcm(self.shortest, self.fixed or 1)
+
+    @property
+    def most(self) -> int | None:
+        """The longest tile; None: any."""
+        return self.fixed or self.longest
 
 
 @frozen
@@ -89,14 +123,11 @@ class Candidate:
         template: name of the template: that of its family, or of a variant which has one of its own.
         suffix: what follows in the name of a variant; empty for none.
         position: index into ``GroupInput.order`` of the axis that is tiled; the axes inside it are whole in UB.
-        padded: rows along the innermost axis start at 32-byte addresses in UB although their length is no multiple.
-        y_axis: the axis id in the function's name; None: the tiled axis.
+        padding: which rows are padded in UB.
         all_load: reduced axes outside the tiled one lie inside the tile as well, so that there is no reduce loop.
-        all_padded: with ``padded``, the innermost axis of every tensor with several of them is padded.
         tight: for sizes for which the template does not fit UB with two buffers for each queue.
         rows: axes outside the tiled one, of constant size, that lie inside the tile.
-        shortest, longest: limits of a tile, of which it is a multiple and which it does not exceed.
-        fixed: the one length of all tiles, but of an axis that is shorter, and of the rest of one.
+        lengths: limits of a tile.
         short: axes inside the tile that are short rows in GM; see :mod:`autofuse.schedule.placement.lacing`.
         permuting: loads bring elements to their places with a DMA of several dimensions.
         conditions: for which sizes alone it is meant.  Such a template gets no place that another one needs for other
@@ -106,15 +137,11 @@ class Candidate:
     template: str
     suffix: str
     position: int
-    padded: bool
-    y_axis: int | None = None
+    padding: Padding = Padding.NONE
     all_load: bool = False
-    all_padded: bool = False
     tight: bool = False
     rows: tuple[int, ...] = ()
-    shortest: int = 1
-    longest: int | None = None
-    fixed: int | None = None
+    lengths: TileLengths = TileLengths()
     short: tuple[int, ...] = ()
     permuting: bool = False
     conditions: tuple[Condition, ...] = ()
@@ -319,37 +346,9 @@ def with_tiles(g: GroupInput, axis: int, length: int) -> GroupInput:
     return replace(g, axes=(*g.axes, tiles, inside), order=order, nodes=nodes)
 
 
-def unmerge(g: GroupInput) -> GroupInput | None:
-    """The group with its one merged axis taken apart again; None if it has no parts of size over 1."""
-    parts = merged_parts(g)
-    if not parts:
-        return None
-    below = [product(p.size for p in parts[i + 1 :]) for i in range(len(parts))]
-
-    def view(y: TensorView) -> TensorView:
-        varies, stride = y.repeats[0] != 1, y.strides[0]
-        return replace(
-            y,
-            axis=tuple(p.id for p in parts),
-            repeats=tuple(p.size if varies else ONE for p in parts),
-            strides=tuple(stride * b if varies else ZERO for b in below),
-        )
-
-    nodes = tuple(replace(n, y=view(n.y)) if n.y.axis == g.order else n for n in g.nodes)
-    return replace(g, order=tuple(p.id for p in parts), nodes=nodes)
-
-
-def merged_parts(g: GroupInput) -> list[Axis]:
-    """The axes that the one axis of a group was merged from; none where it is none, or one of several."""
-    if len(g.order) != 1:
-        return []
-    return [g.axes[o] for o in g.merged.get(g.order[0], ())]
-
-
-def plain(axes: Sequence[Axis]) -> tuple[tuple[Axis, ...], dict[int, tuple[int, ...]]]:
-    """The axes of a graph as templates have them, and by id what those were merged from that are merged."""
-    merged = {a.id: a.origin for a in axes if a.type is AxisType.MERGED}
-    return (
-        tuple(replace(a, type=AxisType.ORIGINAL, origin=()) if a.id in merged else a for a in axes),
-        merged,
+def plain(axes: Sequence[Axis]) -> tuple[Axis, ...]:
+    """The axes of a graph as templates have them: a merged one is one loop."""
+    return tuple(
+        replace(a, type=AxisType.ORIGINAL, origin=()) if a.type is AxisType.MERGED else a
+        for a in axes
     )

@@ -1,11 +1,11 @@
-"""Where buffers have to start so that the operands of a vector call do not meet in the banks of UB.
+"""Addresses of buffers at which the operands of a vector call do not collide in the banks of UB.
 
 Take 16 groups of banks, each 32 bytes wide, of which an instruction of the vector unit covers eight.  Two operands that
 are read at the same time share no group only if their addresses differ by 256 bytes modulo 512, the *period*; a result
-and an operand in one bank must not lie a few rows apart, which they do not where both start at multiples of 256 bytes.
-So a plan has two *halves*: buffers that start at multiples of the period, and those that start half of one behind.
-With lengths that are multiples of the period all blocks of a queue are in one half, for every size of the tile, and one
-pad of half a period is all that the second half costs beside that.
+and an operand in one bank must not lie a few rows apart, and do not if both start at multiples of 256 bytes.
+So a plan has two *halves*: buffers that start at multiples of the period, and buffers that start half a period later.
+If lengths are multiples of the period, all blocks of a queue are in one half for every size of the tile, and the second
+half costs only one pad of half a period.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from itertools import combinations
 
 from autofuse.implgraph.expr.expression import CeilDiv, Expr, Func, Max, align_up, const
 from autofuse.implgraph.ir.frozen import replace
-from autofuse.implgraph.ir.graph import BufferPlan, Node, Position
+from autofuse.implgraph.ir.graph import BufferKind, BufferPlan, Node, Position
 from autofuse.implgraph.ops.registry import is_many_calls
 from autofuse.schedule.cost.cost import Conflict
 from autofuse.targets import Architecture
@@ -32,9 +32,9 @@ __all__ = [
 
 
 def data_operands(n: Node, named: Mapping[str, Node]) -> list[Node]:
-    """What an element-wise vector call reads from UB as data, in the order of its inputs; nothing for other nodes.
+    """Return the tensors that an element-wise vector call reads from UB as data, in input order; none for other nodes.
 
-    Masks beside data are left out: of them an instruction reads a few bytes, so that they fall behind the data, and no
+    Masks beside data are left out: an instruction reads only a few bytes of them, so they fall behind the data, and no
     address keeps them apart.  So are reductions and moves: they take many calls, at addresses that depend on sizes.
     """
     if n.api is None or n.api.unit != "Vector" or is_many_calls(n.op):
@@ -81,12 +81,6 @@ class Halves:
         self._up: dict[str, tuple[str, bool]] = {}
         self._split: set[str] = set()
 
-    def copy(self) -> Halves:
-        """The same relations, to add others to."""
-        other = Halves()
-        other._up, other._split = dict(self._up), set(self._split)
-        return other
-
     def _root(self, name: str) -> tuple[str, bool]:
         """The tensor that stands for the component, and whether ``name`` is apart from it."""
         first = self._up.get(name)
@@ -115,7 +109,7 @@ class Halves:
         return True
 
     def may_share(self, a: str, b: str) -> bool:
-        """Whether nothing says that the two have to be apart."""
+        """Return True if nothing requires the two to be apart."""
         if a == b:
             return True
         (ra, pa), (rb, pb) = self._root(a), self._root(b)
@@ -144,11 +138,11 @@ def round_up(nbytes: Expr, step: int) -> Expr:
 
 
 def halves_of(nodes: Sequence[Node]) -> Halves:
-    """Which tensors the calls of ``nodes`` need apart, the first of them first; accumulators are one tensor."""
+    """Return the halves of tensors that the calls of ``nodes`` need apart, first calls first; accumulators are one."""
     halves, named = Halves(), {n.name: n for n in nodes}
     for n in nodes:
-        if n.attrs.get("joins"):
-            halves.put(n.name, str(n.attrs["joins"]), apart=False)
+        if n.joins is not None:
+            halves.put(n.name, n.joins, apart=False)
     for n in nodes:
         if len(n.inputs) < 2:
             continue
@@ -194,6 +188,6 @@ def in_halves(
             small.append(plan)
         else:
             others.append(replace(plan, nbytes=round_up(plan.nbytes, half_bytes)))
-    number = sum(p.kind == "buf" for p in plans)
-    pad = BufferPlan("buf", number, Position.VECCALC, 1, 1, const(half_bytes), (), bank=0)
+    number = sum(p.kind is BufferKind.BUF for p in plans)
+    pad = BufferPlan(BufferKind.BUF, number, Position.VECCALC, 1, 1, const(half_bytes), (), bank=0)
     return [*sides[0], *([pad] if sides[1] else []), *sides[1], *others, *small]

@@ -1,9 +1,9 @@
-"""Which loads bypass L2, and for which sizes.
+"""Loads that bypass L2, and the sizes at which they do.
 
-A kernel that moves more bytes than L2 holds pushes out what it writes with what it reads.  An input that is read once
-gains nothing from L2: its load asks for none, so that more of what is written, and of what is read again, stays there.
-An input that several loads or several cores read keeps L2, and so does one that an output overwrites.  Whether the
-bytes exceed L2 depends on the sizes: the kernel compares them where they are not known before.
+A kernel that moves more bytes than L2 holds evicts its output with its input.  An input that is read once gains nothing
+from L2: its load bypasses it, so that more of what is written, and of what is read again, stays cached.  An input that
+several loads or several cores read still uses L2, and so does one that an output overwrites.  Whether the bytes exceed
+L2 depends on the sizes: unless they are known, the kernel compares them at run time.
 """
 
 from __future__ import annotations
@@ -11,7 +11,8 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping
 
-from autofuse.implgraph.expr.expression import ONE, Expr, bounds, product, total
+from autofuse.implgraph.expr.bounds import bounds
+from autofuse.implgraph.expr.expression import ONE, Expr, product, total
 from autofuse.implgraph.ir.frozen import replace
 from autofuse.implgraph.ir.graph import AxisSizes, HintGraph, ImplGraph, Node, TensorView
 from autofuse.targets import TargetSpec
@@ -23,12 +24,12 @@ _ATTR = "bypass"
 
 
 def bypass_bytes(n: Node) -> Expr | None:
-    """What a Load that may bypass L2 compares with the size of L2: bytes.  None for others."""
+    """Return the bytes that a Load compares with the size of L2 to bypass it; None for a Load that never does."""
     return n.size(_ATTR) if _ATTR in n.attrs else None
 
 
 def bypasses(n: Node, target: TargetSpec, sizes: Mapping[str, int]) -> bool:
-    """Whether a Load bypasses L2 at given sizes."""
+    """Return True if a Load bypasses L2 at given sizes."""
     held = bypass_bytes(n)
     return held is not None and held.evaluate(sizes) > target.l2_bytes
 
@@ -51,7 +52,7 @@ def touched_bytes(y: TensorView) -> Expr:
 
 
 class CacheHints:
-    """Which loads of a graph's templates bypass L2.
+    """Loads of a graph's templates that bypass L2.
 
     Args:
         hint: the graph, for what other groups read.

@@ -2,9 +2,9 @@
 
 A reduction, broadcast, running sum, transposition or pick is one node and one call in the text of a kernel, but many
 instructions.  ``schedule.functions`` has what the headers do, in closed form and in the terms of this module:
-``issued`` gives it for a node as a function of its extents, for the cost model at one tile
-(``schedule.search.workload``) and with the length of the tile left open (``schedule.search.cost_form``).  Timed mode
-prices what a run really issues; ``benchmarks/model/timed_vs_model.py`` compares.
+``issued`` gives it for a node as a function of its extents, for the cost model with the length of the tile left open
+(``schedule.search.cost_form``).  Timed mode prices what a run really issues; ``benchmarks/model/timed_vs_model.py``
+compares.
 
 With all extents known, the forms are exact but for single instructions.  Where the tile is left open, roundings along
 it count on average; which of two numbers is the lesser one, and logarithms, are those of a typical tile, with as
@@ -30,7 +30,7 @@ from autofuse.implgraph.expr.expression import (
 )
 from autofuse.implgraph.ir.frozen import frozen, replace
 from autofuse.implgraph.ir.graph import ImplGraph, Node, TilingSpec
-from autofuse.schedule.cost.cost import Call, Conflict
+from autofuse.schedule.cost.cost import Conflict
 from autofuse.targets import Architecture
 
 __all__ = [
@@ -44,7 +44,6 @@ __all__ = [
     "in_part",
     "open_tile",
     "reaches",
-    "summed",
 ]
 
 #: As in the headers: rows of a transposition.
@@ -104,7 +103,7 @@ class Issued:
 
     @property
     def conflict(self) -> Conflict:
-        """How the operands lie in the banks of UB."""
+        """Conflict of the operands in the banks of UB."""
         return Conflict.SOURCES if self.pairs else Conflict.NONE
 
 
@@ -129,31 +128,14 @@ def open_tile(spec: TilingSpec, typical: Mapping[str, int]) -> Tile:
         typical: values of the symbols of the graph, and of a tile; a shorter one than any legal one becomes the least.
     """
     # A tile is a multiple of the granule, unless the axis may be shorter than that.
-    longer = [c.at_least or 1 for c in spec.conditions if c.value == spec.extent]
-    least = spec.granule if max(longer, default=1) >= spec.granule else 1
-    most = None if spec.tile_max is None else spec.tile_max.as_int()
+    longer = [c.at_least or 1 for c in spec.conditions if c.value == spec.opened.extent]
+    least = spec.opened.granule if max(longer, default=1) >= spec.opened.granule else 1
+    most = None if spec.opened.most is None else spec.opened.most.as_int()
     return Tile(
-        spec.tile_size,
-        {**typical, spec.tile_size: max(typical[spec.tile_size], least)},
+        spec.opened.symbol,
+        {**typical, spec.opened.symbol: max(typical[spec.opened.symbol], least)},
         least,
         most,
-    )
-
-
-def summed(found: Iterable[Issued], bits: int) -> tuple[Call, ...]:
-    """Instructions whose extents are all numbers, those of a kind together; ``bits`` of an element."""
-    sums: dict[tuple[str, Conflict], tuple[float, float, float]] = {}
-    for x in found:
-        times = x.times.value * (1 + max(x.along.value - 1, 0).bit_length())
-        count, calls, waits = sums.get((x.kind, x.conflict), (0.0, 0.0, 0.0))
-        sums[x.kind, x.conflict] = (
-            count + times * x.elements.evaluate({}),
-            calls + times * x.calls.evaluate({}),
-            waits + times * x.waits,
-        )
-    return tuple(
-        Call(kind, max(count, 0.0), bits, conflict, max(calls, 0.0), max(waits, 0.0))
-        for (kind, conflict), (count, calls, waits) in sums.items()
     )
 
 
@@ -214,7 +196,7 @@ class Chip:
         return self.value(self.extent(y.vectorized_axis[0]) * y.vectorized_strides[0])
 
     def is_open(self, e: Expr) -> bool:
-        """Whether the length of the tile is in it."""
+        """Return True if an extent depends on the length of the tile."""
         return isinstance(self.tile, Tile) and self.tile.name in e.symbols()
 
     def pieces(self, x: Expr, k: int) -> Amount:
@@ -226,7 +208,7 @@ class Chip:
         return Amount(((1.0 / k, x), (0.5 * (k - 1) / k, ONE)))
 
     def is_multiple(self, x: Expr, k: int) -> bool:
-        """Whether an open extent is a multiple of ``k``, since the length of the tile is one of its least."""
+        """Return True if an open extent is a multiple of ``k`` because the tile length is a multiple of its least."""
         tile = self.tile
         if not isinstance(tile, Tile) or tile.least == 1:
             return False

@@ -44,15 +44,15 @@ def passes(impl: ImplGraph) -> tuple[tuple[Node, ...], ...]:
 
 
 def in_any_order(impl: ImplGraph, nodes: tuple[Node, ...]) -> bool:
-    """Whether no step of a loop with these nodes goes on with what an earlier step left."""
+    """Return True if no step of a loop with these nodes depends on what an earlier step left."""
     counts = {n.name for n in impl.nodes if n.attrs.get("count")}
     return not any(
-        n.attrs.get("joins") or n.op == SCAN or not counts.isdisjoint(n.inputs) for n in nodes
+        n.joins is not None or n.op == SCAN or not counts.isdisjoint(n.inputs) for n in nodes
     )
 
 
 def same_on_all_cores(impl: ImplGraph, n: Node) -> bool:
-    """Whether a node in the reduce loop is a Load that does not change with the tiles of the cores."""
+    """Return True if a node in the reduce loop is a Load that does not change with the tiles of the cores."""
     assert impl.r_axis is not None
     looped = impl.merged_from(impl.r_axis)
     moving = {

@@ -39,15 +39,15 @@ def issued(
     tile: Tile | Mapping[str, int],
     arch: Architecture,
 ) -> tuple[Issued, ...] | None:
-    """What a vector node issues for a whole tile; None where it is one call of the chip.
+    """Return the instructions that a vector node issues for a whole tile; None if it is one call of the chip.
 
     Args:
         n: the node.
         impl: its template.
-        named: the nodes of that by name.
+        named: its nodes by name.
         size: axis -> its extent in a tile.
         tile: the length of a tile, which stays in the result; or values of all symbols.
-        arch: says how long blocks and repeats are, and how many repeats an instruction has.
+        arch: gives the lengths of blocks and repeats, and the repeats of an instruction.
     """
     f = function_of(n.op)
     return None if f is None else f.issues(Chip(n, impl, named, size, tile, arch))

@@ -15,10 +15,10 @@ __all__ = ["Resources"]
 
 @dataclass(frozen=True, slots=True)
 class Resources:
-    """What a function takes of the chip.
+    """Resources of the chip that a function takes.
 
     Attributes:
-        issues: the instructions for a node, which the chip holds.
+        issues: the instructions for the node that a :class:`Chip` holds.
         scratch: bytes that a node needs beside its operands, where the number of elements alone does not say it, as the
             row of the registry does; None, or a result of None, where there are none.
         result: bytes of its result, where they do not depend on the tile.

@@ -9,6 +9,7 @@ from autofuse.implgraph.expr.expression import (
     ZERO,
     CeilDiv,
     Expr,
+    FloorDiv,
     Max,
     Min,
     align_up,
@@ -105,16 +106,25 @@ def _reduce_blocks(c: Chip, rows: Expr, cols: Expr) -> tuple[Issued, ...]:
 def _block_calls(c: Chip, rows: Expr, cols: Expr, reach: int) -> Amount:
     """Instructions of ``BlockRows`` over rows of ``cols / reach`` elements."""
     repeat = c.lanes * reach
-    known = cols.as_int()
-    whole = known is None and c.is_open(cols) and c.is_multiple(cols, repeat)
-    if known is not None:
-        whole = -(-known // reach) % c.lanes == 0
-    if whole or rows == ONE:
+    if c.is_open(cols):
+        whole = ONE if c.is_multiple(cols, repeat) else ZERO
+    else:
+        whole = _is_multiple(CeilDiv(cols, reach), c.lanes)
+    if rows == ONE or whole == ONE:
         return c.pieces(cols * rows, repeat * c.arch.repeats_max)
     # A row by itself has a call more, for its rest.
     one, every = c.typical(rows, cols), CeilDiv(c.typical(cols, rows), repeat)
     across = reaches(one, every)
-    return c.pieces(cols, repeat).times(across) + Amount.of(rows * 2).times(ONE - across)
+    apart = c.pieces(cols, repeat).times(across) + Amount.of(rows * 2).times(ONE - across)
+    if whole == ZERO:
+        return apart
+    together = c.pieces(cols * rows, repeat * c.arch.repeats_max)
+    return together.times(whole) + apart.times(ONE - whole)
+
+
+def _is_multiple(x: Expr, k: int) -> Expr:
+    """1 where ``x``, which is not negative, is a multiple of ``k``, else 0."""
+    return ONE - Min(x - FloorDiv(x, k) * k, 1)
 
 
 def _folded(c: Chip, rows: Expr, cols: Expr, most: int) -> list[Issued]:

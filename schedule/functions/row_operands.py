@@ -62,7 +62,7 @@ def _spread_bytes(n: Node, nodes: Mapping[str, Node], layout: Layout) -> Expr | 
 
 
 def _row_bytes(n: Node, nodes: Mapping[str, Node], layout: Layout) -> Expr:
-    """What a call with an element per row spreads."""
+    """Return the bytes to which a call with an element per row spreads these."""
     extents = [layout.extent(a) for a in n.y.vectorized_axis]
     rows, along = row_extents(n, nodes[n.inputs[1]], extents)
     return row_bytes(n.y.dtype, product(rows), product(along), layout.arch)

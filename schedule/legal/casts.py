@@ -13,6 +13,7 @@ from typing import Any, Protocol
 from autofuse.implgraph.ir.dtypes import BY_NAME, DType
 from autofuse.implgraph.ops.cast_routes import cast_route
 from autofuse.implgraph.ops.definition import Attrs
+from autofuse.implgraph.ops.registry import find_call
 from autofuse.targets import Architecture
 
 __all__ = ["CastSink", "cast_mode", "convert", "exact_mode", "to_whole"]
@@ -72,7 +73,9 @@ def convert(s: CastSink, x: str, to: DType, mode: str) -> str | None:
 def _by_route(s: CastSink, x: str, have: DType, to: DType, mode: str) -> str | None:
     route = cast_route(s.arch, have.name, to.name)
     if route is None:
-        return None
+        # An architecture that takes 16-bit integers to float16 alone.
+        halves = have is INT16 and (have.name, "float16") in s.arch.casts
+        return _by_route(s, _from_short(s, x), SINGLE, to, mode) if halves else None
     down = have.kind == "f" and to.kind in "iu"
     if down and len(route) > 1 and mode in ("RINT", "ROUND"):
         # Rounding to nearest twice is not rounding once: first to an integer, then on exactly.
@@ -81,10 +84,22 @@ def _by_route(s: CastSink, x: str, have: DType, to: DType, mode: str) -> str | N
             return None
         return convert(s, s.cast_node(single, SINGLE, mode), to, "")
     for step in route:
-        # A narrower float between must not round up to the next integer; a wider one does not round.
-        how = (mode or "TRUNC") if down and step == "float16" else mode
-        x = s.cast_node(x, BY_NAME[step], "" if down and step == "float32" else how)
+        x = s.cast_node(x, BY_NAME[step], _step_mode(s, s.dtype_of(x), BY_NAME[step], to, mode))
     return x
+
+
+def _step_mode(s: CastSink, have: DType, step: DType, to: DType, mode: str) -> str:
+    """The rounding mode of one step of a conversion that ends in ``to``."""
+    if have.kind != "f" or to.kind not in "iu":
+        return mode if have.kind == "f" else ""
+    if step is SINGLE:
+        return ""  # it does not round
+    if step is not HALF:
+        return mode
+    # A narrower float between must not round up to the next integer.  To odd, it never becomes an integer, or the
+    # middle of two, that the number is not: of bytes, float16 has three bits and more behind the point.
+    mode = mode or "TRUNC"
+    return mode if cast_mode(s.arch, have, HALF, mode) else "ODD"
 
 
 # integers -------------------------------------------------------------------------------------
@@ -95,6 +110,8 @@ def _between_integers(s: CastSink, x: str, have: DType, to: DType) -> str | None
         return _wider(s, x, have, to)
     if have.bits == 64:
         return convert(s, s.emit("Low", (x,)), to, "")
+    if not _has_shifts(s):
+        return _low_bits(s, x, have, to)
     if to.bits == 16:
         return _low_half(s, x, to)
     if have.bits == 32:
@@ -108,8 +125,38 @@ def _between_integers(s: CastSink, x: str, have: DType, to: DType) -> str | None
     return s.cast_node(s.cast_node(byte, HALF, ""), to, "")
 
 
+def _has_shifts(s: CastSink) -> bool:
+    return find_call("Shl", s.arch) is not None
+
+
+def _low_bits(s: CastSink, x: str, have: DType, to: DType) -> str | None:
+    """The low 8 or 16 bits by a mask, for an architecture without shifts: of a signed number around its middle."""
+    word = INT16 if have.bits == 16 else INT32
+    # 16 bits without a sign have those of a signed number.
+    signed = to.kind == "i" or to.bits == 16
+    middle = 1 << (to.bits - 1) if signed else 0
+    x = _signed(s, x, have)
+    if middle:
+        x = s.emit("IntAdds", (x, s.constant(middle, word)), dtype=word)
+    x = s.emit("BitAnd", (x, s.constant((1 << to.bits) - 1, word)), dtype=word)
+    if middle:
+        x = s.emit("IntAdds", (x, s.constant(-middle, word)), dtype=word)
+    narrow = _by_route(s, x, word, INT16 if to.bits == 16 else to, "")
+    return s.emit("Reinterpret", (narrow,), dtype=to) if narrow and to is UINT16 else narrow
+
+
+def _from_short(s: CastSink, x: str) -> str:
+    """An int16 as float32: its bytes are exact in float16, and so is their sum in float32."""
+    parts = (s.emit("BitAnd", (x, s.constant(m, INT16)), dtype=INT16) for m in (-256, 255))
+    return s.emit("Add", [s.cast_node(s.cast_node(p, HALF, ""), SINGLE, "") for p in parts])
+
+
 def _low_half(s: CastSink, x: str, to: DType) -> str:
     """The low 16 bits of 32, as a signed number first: then the chip's clamping cast has nothing to clamp."""
+    if not _has_shifts(s):
+        low = _low_bits(s, x, INT32, to)
+        assert low is not None, "an architecture without shifts casts int32 to int16"
+        return low
     shift = s.constant(16, INT32)
     low = s.emit("Sar", (s.emit("Shl", (x, shift), dtype=INT32), shift), dtype=INT32)
     narrow = s.cast_node(low, INT16, "")
@@ -126,7 +173,9 @@ def _wider(s: CastSink, x: str, have: DType, to: DType) -> str | None:
         word = _by_route(s, x, have, INT32, "")
     elif have.bits == 16:
         word = _by_route(s, _signed(s, x, have), INT16, INT32, "")
-        if word is not None and have.kind == "u":
+        if word is not None and have.kind == "u" and not _has_shifts(s):
+            word = s.emit("BitAnd", (word, s.constant(65535, INT32)), dtype=INT32)
+        elif word is not None and have.kind == "u":
             high = s.emit("Shl", (word, s.constant(16, INT32)), dtype=INT32)
             word = s.emit("Shr", (high, s.constant(16, UINT32)), dtype=INT32)
     else:
@@ -212,6 +261,9 @@ def _from_unsigned(s: CastSink, x: str, have: DType, to: DType) -> str | None:
     if have is UINT16:
         word = convert(s, x, INT32, "")
         return None if word is None else convert(s, word, to, "")
+    if not _has_shifts(s):
+        total = _by_masks(s, s.emit("Reinterpret", (x,), dtype=INT32))
+        return total if to is SINGLE else convert(s, total, to, "")
     sixteen = s.constant(16, UINT32)
     high = s.emit("Shr", (x, sixteen), dtype=INT32)
     low = s.emit(
@@ -220,6 +272,19 @@ def _from_unsigned(s: CastSink, x: str, have: DType, to: DType) -> str | None:
     upper = s.emit("Muls", (s.cast_node(high, SINGLE, ""), s.constant(65536.0, SINGLE)))
     total = s.emit("Add", (upper, s.cast_node(low, SINGLE, "")))
     return total if to is SINGLE else convert(s, total, to, "")
+
+
+def _by_masks(s: CastSink, bits: str) -> str:
+    """The bits of a uint32 as float32: the upper half, which its sign bit makes negative, and the lower one."""
+    upper, lower = (
+        s.cast_node(s.emit("BitAnd", (bits, s.constant(m, INT32)), dtype=INT32), SINGLE, "")
+        for m in (-65536, 65535)
+    )
+    negative = s.emit("Less", (upper, s.constant(0.0, SINGLE)))
+    upper = s.emit(
+        "Select", (negative, s.emit("Adds", (upper, s.constant(2.0**32, SINGLE))), upper)
+    )
+    return s.emit("Add", (upper, lower))
 
 
 def to_whole(s: CastSink, x: str, mode: str) -> str:

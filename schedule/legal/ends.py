@@ -8,10 +8,10 @@ __all__ = ["is_sink", "is_source"]
 
 
 def is_source(n: Node) -> bool:
-    """Whether the node is GM that Loads read: an input, or a workspace that another group writes."""
+    """Return True if the node is GM that Loads read: an input, or a workspace that another group writes."""
     return n.op == "Data" or (n.op == "Workspace" and not n.inputs)
 
 
 def is_sink(n: Node) -> bool:
-    """Whether the node is GM that Stores write."""
+    """Return True if the node is GM that Stores write."""
     return n.op == "Output" or (n.op == "Workspace" and bool(n.inputs))

@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from autofuse.base.diagnostics import AutofuseError, Where
+from autofuse.base.diagnostics import AutofuseError, Diagnostic, Where
 from autofuse.implgraph.expr.expression import ONE, ZERO
 from autofuse.implgraph.ir.dtypes import BY_NAME, DType
 from autofuse.implgraph.ir.frozen import replace
@@ -38,6 +38,11 @@ MASK, BOOL, HALF, SINGLE = (BY_NAME[n] for n in ("mask", "bool", "float16", "flo
 #: Most calls of one group beside its nodes: a kernel of more is too long for compilers as well.
 MAX_CALLS = 10_000
 _KEEP = ("Data", "Output", "Load", "Workspace")
+#: Ops whose result is 0, or above 0, alike for every byte of a true bool, and comparisons that ask just that.
+_ZERO_STAYS = frozenset(
+    {"Load", "Store", "Workspace", "Broadcast", "ReduceMax", "ReduceMin", "Maximum", "Minimum"}
+)
+_OF_ZERO = frozenset({"Greater", "NotEqual", "Equal", "LessEqual"})
 _TRUTH = {"MaskAnd": 2, "MaskOr": 2, "MaskNot": 1, "SelectMask": 1}
 
 
@@ -50,8 +55,8 @@ def legalize(nodes: Sequence[Node], hint: HintGraph, target: TargetSpec) -> tupl
         target: decides which calls exist.
 
     Raises:
-        AutofuseError: AF3001 when neither a call, an expansion nor a promotion realises an op; AF2104, there are too
-            many calls.
+        AutofuseError: AF3001 when neither a call, an expansion nor a promotion realises an op, for every such op that
+            needs none of the others; AF2104, there are too many calls.
     """
     return Legalizer(hint, target).of(nodes)
 
@@ -63,13 +68,27 @@ class Legalizer:
         self._target = target
         self._reserved = Reserved(n.name for n in hint.nodes)
         self._in_place = in_place_pairs(hint)
+        self._zero_or_not = _compared_with_zero(hint)
 
     def of(self, nodes: Sequence[Node]) -> tuple[Node, ...]:
         """As :func:`legalize`."""
-        rewriter = _Rewriter(self._target, reserved=self._reserved)
+        rewriter = _Rewriter(self._target, self._reserved, self._zero_or_not)
         rewriter.short = short_results(steps_of(nodes))
+        lacking: list[Diagnostic] = []
+        refused: set[str] = set()
         for n in nodes:
-            rewriter.visit(n)
+            if not refused.isdisjoint(n.inputs):
+                refused.add(n.name)
+                continue
+            try:
+                rewriter.visit(n)
+            except AutofuseError as e:
+                if any(d.code != "AF3001" for d in e.diagnostics):
+                    raise
+                lacking += e.diagnostics
+                refused.add(n.name)
+        if lacking:
+            raise AutofuseError(dict.fromkeys(lacking))
         return rewriter.result(self._in_place)
 
 
@@ -101,6 +120,31 @@ class Reserved:
         return number
 
 
+def _compared_with_zero(hint: HintGraph) -> frozenset[str]:
+    """Casts of bools whose results are only moved, reduced by Max or Min, or compared with 0."""
+    nodes = hint.by_name()
+    asked: dict[str, bool] = {}
+    users: dict[str, list[Node]] = {}
+    for n in reversed(hint.nodes):
+        asked[n.name] = n.op != "Output" and all(
+            u.op in _OF_ZERO and n.name == u.inputs[0] and _is_zero(nodes[u.inputs[1]])
+            if u.op not in _ZERO_STAYS
+            else asked[u.name]
+            for u in users.get(n.name, ())
+        )
+        for x in n.inputs:
+            users.setdefault(x, []).append(n)
+    return frozenset(
+        n.name
+        for n in hint.nodes
+        if n.op == "Cast" and asked[n.name] and nodes[n.inputs[0]].y.dtype is BOOL
+    )
+
+
+def _is_zero(n: Node) -> bool:
+    return n.op == "Scalar" and "expr" not in n.attrs and n.attrs.get("value") == 0
+
+
 def numbered(base: str, number: int) -> str:
     """A name with a number, 0 for none."""
     return f"{base}_{number}" if number else base
@@ -117,7 +161,11 @@ class _Rewriter:
 
     target: TargetSpec
     reserved: Reserved
+    #: Casts of bools of which nothing but whether they are 0 is asked.
+    zero_or_not: frozenset[str]
     nodes: dict[str, Node] = field(default_factory=dict)
+    #: Bools that the caller of the kernel made: true is any byte but 0.  What the kernel computes is 0 or 1.
+    bytes: set[str] = field(default_factory=set)
     renamed: dict[str, str] = field(default_factory=dict)
     memo: dict[tuple[object, ...], str] = field(default_factory=dict)
     #: Base of a name -> the number of the last one made of it.
@@ -226,6 +274,8 @@ class _Rewriter:
                 xs[1] = self._fill(xs[1], self.nodes[xs[1]].y)
             out = n.name
             self.nodes[out] = _with_inputs(n, tuple(xs))
+            if n.y.dtype is BOOL and xs and self.nodes[xs[0]].op == "Data":
+                self.bytes.add(out)
         elif n.op == "Scalar" and "expr" in n.attrs:
             out = n.name
             self.nodes[out] = n
@@ -245,6 +295,8 @@ class _Rewriter:
             out = self._scan(n, xs[0])
         elif n.op == "Iota":
             out = self._iota(n)
+        elif n.name in self.zero_or_not:
+            out = self._byte(xs[0], n.y.dtype)
         else:
             row = lookup(n.op)
             form = row.short if n.name in self.short else row.expand
@@ -383,7 +435,8 @@ class _Rewriter:
                 f"{row.name} on {lead}", "insert a Cast to float32 before this op"
             )
         keep = 1 if row.name == "Select" else 0
-        wider = xs[:keep] + [self._widened(x, BY_NAME[wide]) for x in xs[keep:]]
+        widened = self._byte if keep and lead is BOOL else self._widened
+        wider = xs[:keep] + [widened(x, BY_NAME[wide]) for x in xs[keep:]]
         # What float32 has beyond 16 bits would be lost.
         short = row.short if lead.kind == "f" and lead.itemsize == 2 else None
         out = self._emit(row, short or row.expand, wider, attrs)
@@ -450,7 +503,7 @@ class _Rewriter:
             return x
         d = self.nodes[x].y.dtype
         if d in (MASK, BOOL) or d.itemsize == 1:
-            half = self._cast(x, HALF, "")
+            half = self._byte(x, HALF)
             wide = self._node("Broadcast", (half,), {}, replace(view, dtype=HALF))
             if d in (MASK, BOOL):
                 return self.emit("CompareScalar", (wide, self.constant(0, HALF)), {"mode": "NE"})
@@ -496,8 +549,17 @@ class _Rewriter:
         if d is MASK:
             return x
         return self.emit(
-            "CompareScalar", (self._cast(x, HALF, ""), self.constant(0, HALF)), {"mode": "NE"}
+            "CompareScalar", (self._byte(x, HALF), self.constant(0, HALF)), {"mode": "NE"}
         )
+
+    def _zero_or_one(self, x: str) -> str:
+        """A bool of which true is the byte 1; others as they are."""
+        return self.cast_node(self.cast_node(x, HALF, ""), BOOL, "") if x in self.bytes else x
+
+    def _byte(self, x: str, to: DType) -> str:
+        """``x`` as ``to``, for what looks only at whether it is 0: the byte of a bool as a number, whatever it is."""
+        direct = x in self.bytes and len(cast_route(self.arch, BOOL.name, to.name) or "..") == 1
+        return self._one_cast(x, to, "") if direct else self._cast(x, to, "")
 
     def _stored(self, x: str, dtype: DType) -> str:
         """The value in the form that GM holds."""
@@ -506,7 +568,7 @@ class _Rewriter:
             return self._cast(x, BOOL, "")
         if n.op == "Scalar" and dtype is BOOL:
             return self.constant(1 if n.attrs["value"] else 0, BY_NAME["uint8"])
-        return x
+        return self._zero_or_one(x)
 
     def _cast(self, x: str, to: DType, mode: str) -> str:
         have = self.nodes[x].y.dtype
@@ -531,7 +593,7 @@ class _Rewriter:
             # To an integral value: a call that only float32 has.
             whole = self.cast_node(self._cast(x, SINGLE, ""), SINGLE, mode)
             return self._cast(whole, to, "")
-        done = convert(self, x, to, mode)
+        done = convert(self, self._zero_or_one(x) if to.bits == BOOL.bits else x, to, mode)
         if done is None:
             raise self._unavailable(f"Cast from {have} to {to}")
         return done
@@ -543,7 +605,11 @@ class _Rewriter:
         return AutofuseError.of("AF3001", text, where=where, hint=hint)
 
     def cast_node(self, x: str, to: DType, mode: str) -> str:
-        """One Cast call; AF3001 if the chip does not have it."""
+        """One Cast call; AF3001 if the chip does not have it.  True is 1, whatever its byte."""
+        number = self._one_cast(x, to, mode)
+        return self.emit("Mins", (number, self.constant(1, to))) if x in self.bytes else number
+
+    def _one_cast(self, x: str, to: DType, mode: str) -> str:
         have = self.nodes[x].y.dtype
         if have is not to and len(cast_route(self.arch, have.name, to.name) or "..") > 1:
             raise self._unavailable(f"Cast from {have} to {to}")

@@ -1,11 +1,12 @@
-"""Whether a template fits UB: by its memory plan, or before it has one."""
+"""Checks that a template fits UB: by its memory plan, or before it has one."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
+from autofuse.base.wording import Wording, counted, listed
 from autofuse.implgraph.ir.fusion import Symbol
-from autofuse.implgraph.ir.graph import BufferPlan, TilingSpec
+from autofuse.implgraph.ir.graph import BufferPlan, Node, TilingSpec
 from autofuse.schedule.axes.rejection import TemplateRejectedError
 from autofuse.schedule.axes.tile_limits import smallest_tile
 from autofuse.schedule.memory.memory_plan import buffer_title, least_memory
@@ -18,16 +19,16 @@ __all__ = ["check_budget", "exceeds_budget"]
 def exceeds_budget(
     placed: Placed, spec: TilingSpec, symbols: Sequence[Symbol], target: TargetSpec
 ) -> bool:
-    """Whether what is alive at one time exceeds UB with the smallest tile, or all buffers, so that no plan can fit.
+    """Return True if no plan can fit: tensors alive at once exceed UB even in the smallest tile, or all buffers.
 
     Args:
         placed: the nodes of a template on its split axes.
-        spec: its tiling; the UB sum in it is not looked at.
+        spec: its tiling; the UB sum in it is ignored.
         symbols: of the graph.
         target: the chip.
     """
     env = {s.name: max(s.min, 1) for s in symbols}
-    env[spec.tile_size] = tile = smallest_tile(spec, env)
+    env[spec.opened.symbol] = tile = smallest_tile(spec, env)
     nodes = (*placed.hoisted, *placed.looped)
     longest = tile * spec.row_elements.evaluate(env) * max(n.y.dtype.itemsize for n in nodes)
     # Most often not even all tensors at one time would exceed it, as long as none has padding of its own.
@@ -38,7 +39,10 @@ def exceeds_budget(
 
 
 def check_budget(
-    spec: TilingSpec, buffers: Sequence[BufferPlan], symbols: Sequence[Symbol]
+    spec: TilingSpec,
+    buffers: Sequence[BufferPlan],
+    nodes: Iterable[Node],
+    symbols: Sequence[Symbol],
 ) -> None:
     """The smallest legal tile must fit UB, at the smallest sizes that symbols may have.
 
@@ -49,30 +53,40 @@ def check_budget(
         TemplateRejectedError: it does not; the message names every buffer, and the tile that would fit.
     """
     env = {s.name: max(s.min, 1) for s in symbols}
-    if spec.tile_max is not None and spec.tile_max.evaluate(env) < 1:
+    if spec.opened.most is not None and spec.opened.most.evaluate(env) < 1:
         raise TemplateRejectedError(
-            f"one tile takes more rows than a DMA command moves: {spec.tile_max} tiles of them fit"
+            Wording(
+                "one tile takes more rows than a DMA command moves: {} tiles of them fit",
+                spec.opened.most,
+            )
         )
     double = any(b.buf_num > 1 for b in buffers)
-    tile = spec.granule if symbols and double else smallest_tile(spec, env)
-    env[spec.tile_size] = tile
+    tile = spec.opened.granule if symbols and double else smallest_tile(spec, env)
+    env[spec.opened.symbol] = tile
     used = spec.ub.evaluate(env)
     if used <= spec.ub_limit:
         return
-    lines = "; ".join(_buffer_line(b, env) for b in buffers)
-    env[spec.tile_size] = 0
+    named = {n.name: n for n in nodes}
+    lines = listed([_buffer_line(b, named, env) for b in buffers])
+    env[spec.opened.symbol] = 0
     fits = next((t for t in range(tile, 0, -1) if _bytes_at(spec, env, t) <= spec.ub_limit), 0)
     raise TemplateRejectedError(
-        f"the smallest tile, {tile}, needs {used} bytes of UB and {spec.ub_limit} are usable "
-        f"({f'a tile of {fits} would fit' if fits else 'not even a tile of 1 fits'})",
+        Wording(
+            "the smallest tile, {}, needs {} of UB and {} are usable ({})",
+            tile,
+            counted(used, "byte"),
+            spec.ub_limit,
+            f"a tile of {fits} would fit" if fits else "not even a tile of 1 fits",
+        ),
         "AF3003",
         lines,
     )
 
 
 def _bytes_at(spec: TilingSpec, env: dict[str, int], tile: int) -> int:
-    return spec.ub.evaluate({**env, spec.tile_size: tile})
+    return spec.ub.evaluate({**env, spec.opened.symbol: tile})
 
 
-def _buffer_line(b: BufferPlan, env: dict[str, int]) -> str:
-    return f"{buffer_title(b)} {b.buf_num} x {b.nbytes.evaluate(env)} bytes"
+def _buffer_line(b: BufferPlan, nodes: Mapping[str, Node], env: dict[str, int]) -> Wording:
+    nbytes = counted(b.nbytes.evaluate(env), "byte")
+    return Wording("{} {} x {}", buffer_title(b, nodes), b.buf_num, nbytes)

@@ -11,8 +11,8 @@ made becomes that of the result, and holds other tensors in between.  Its queue 
 the vector calls, and from these to the store.
 
 Where it can choose, the plan puts the two operands of a call into buffers of different halves of the banks
-(``autofuse.schedule.cost.banks``); where it cannot, it tries other choices.  Addresses follow from lengths and order,
-since a TPipe hands them out one after another.
+(``autofuse.schedule.cost.banks``).  Addresses follow from lengths and order, since a TPipe hands them out one after
+another.
 
 For a target without queues there are only buffers: arrays that calls read and write, without scratch space.
 
@@ -23,16 +23,16 @@ from __future__ import annotations
 
 import heapq
 import itertools
-import math
-from collections.abc import Callable, Mapping, Sequence
-from copy import copy
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from enum import Enum
 
+from autofuse.base.wording import Wording, counted, listed
 from autofuse.implgraph.expr.expression import Expr, total
 from autofuse.implgraph.ir.frozen import frozen, replace
 from autofuse.implgraph.ir.graph import (
     AllocType,
-    Api,
+    BufferKind,
     BufferPlan,
     Hardware,
     Mem,
@@ -46,19 +46,37 @@ from autofuse.schedule.axes.rejection import TemplateRejectedError
 from autofuse.schedule.cost.banks import Halves, halves_of, in_halves
 from autofuse.schedule.functions import function_of
 from autofuse.schedule.memory.buffer_sizes import granule_tensors, larger, scratch_bytes, weight
+from autofuse.schedule.memory.stores import copy_for_store, copy_in_ub, stored_behind_uses
 from autofuse.schedule.placement.placement import Placed
+from autofuse.schedule.placement.scalars import is_copied, is_scalar
 from autofuse.targets import TargetSpec
 
 __all__ = ["MemoryPlan", "buffer_title", "least_memory", "plan_memory"]
 
-#: Ways to choose among buffers, tried where the first one leaves a bank conflict; those from 8 on take a further buffer
-#: where none suits, if UB grows by no more than this part of it.
-_ORDERS, _SPARE = 16, 6
-#: Tensors of all orders together: of more than a thousand, fewer orders are tried.
-_TRIED = 16_000
 #: Members that every tensor asks for; the interpreter takes long to look them up.
 _BUFFER, _QUEUE, _UB = AllocType.BUFFER, AllocType.QUEUE, Hardware.UB
 _VECIN, _VECOUT, _VECCALC = Position.VECIN, Position.VECOUT, Position.VECCALC
+
+
+class _Queues(Enum):
+    """The queues of a kernel by what goes through them, in the order in which they are numbered."""
+
+    LOADS = "loads"
+    #: Loads that go straight to a store.
+    COPIES = "stored loads"
+    #: Loads that leave their buffers to results.
+    SHARED = "loads and results"
+    RESULTS = "results to be stored"
+
+    @property
+    def position(self) -> Position:
+        """VECIN for what vector calls alone take, VECOUT for what is stored."""
+        return _VECIN if self is _Queues.LOADS else _VECOUT
+
+    @property
+    def bound(self) -> bool:
+        """True if loads enter the queue and stores leave it: a TQueBind."""
+        return self in (_Queues.COPIES, _Queues.SHARED)
 
 
 @frozen
@@ -78,9 +96,7 @@ class _Place:
         assert number is not None
         mem = Mem(tensor, kind, _UB, self.position, reuse_id=number)
         y = replace(n.y, mem=mem, que=self.queue, buf=self.buf)
-        if self.over is not None:
-            return replace(n, y=y, tmp_buffers=self.tmp, attrs={**n.attrs, "over": self.over})
-        return replace(n, y=y, tmp_buffers=self.tmp)
+        return replace(n, y=y, tmp_buffers=self.tmp, over=self.over)
 
 
 @frozen
@@ -98,11 +114,11 @@ class MemoryPlan:
     def nodes(self, first_tensor: int = 0) -> list[Node]:
         """All nodes in execution order with their memory, tensors numbered from ``first_tensor`` on.
 
-        Stores stay as they are: their memory is GM.
+        Stores stay as they are, for their memory is GM, and so do elements that the scalar unit alone has.
         """
         number = itertools.count(first_tensor)
         return [
-            n if n.op == "Store" else self.places[n.name].given_to(n, next(number))
+            self.places[n.name].given_to(n, next(number)) if n.name in self.places else n
             for n in self.bare
         ]
 
@@ -149,7 +165,6 @@ def plan_memory(
     share: bool = False,
     banks: bool = True,
     few: bool = False,
-    cycles: Callable[[MemoryPlan], float] = lambda _: math.inf,
 ) -> MemoryPlan:
     """Give every UB tensor of a template its memory.
 
@@ -162,31 +177,14 @@ def plan_memory(
             done about it for a chip whose operands collide wherever they are.
         few: a load or result that is dead gives its queue to the next one, which waits for it, also where the chip
             has room for another queue.
-        cycles: modelled cycles with a plan, which are asked for where a larger one has rows in its tiles.
 
     Raises:
         TemplateRejectedError: the chip's limits on queue buffers or on buffers in all are exceeded.
     """
     banks = banks and target.arch.bank_halves
-    ready = _Planner(placed, target, buf_num, share=share, banks=banks, few=few)
-    best = ready.with_order(0)
-    best.run()
-    if not best.missed:
-        return best.plan()
-    least = weight(best.ub)
-    most = least + least // _SPARE
-    # Tiles that have nothing inside can be a little shorter; of few rows in a tile, one less may be much.
-    unasked = most if len(placed.layout.split.vector) == 1 else least
-    for order in range(1, min(_ORDERS, max(2, _TRIED // len(ready.nodes)))):
-        if not best.missed:
-            break
-        other = ready.with_order(order)
-        other.run(best.missed)
-        if other.missed >= best.missed or weight(other.ub) > most:
-            continue
-        if weight(other.ub) <= unasked or cycles(other.plan()) < cycles(best.plan()):
-            best = other
-    return best.plan()
+    planner = _Planner(placed, target, buf_num, share=share, banks=banks, few=few)
+    planner.run()
+    return planner.plan()
 
 
 def least_memory(placed: Placed, target: TargetSpec, env: Mapping[str, int]) -> tuple[int, int]:
@@ -207,7 +205,7 @@ def least_memory(placed: Placed, target: TargetSpec, env: Mapping[str, int]) -> 
             now -= heapq.heappop(alive)[1]
         buffers, most = max(buffers, len(alive)), max(most, now)
         # An accumulator stays where its initial value is, which is alive as long.
-        if n.op != "Store" and not n.attrs.get("joins"):
+        if n.op != "Store" and n.joins is None:
             size = plan.nbytes(n).evaluate(env)
             heapq.heappush(alive, (plan.last[n.name], size))
             now += size
@@ -229,64 +227,51 @@ class _Planner:
         self.target = target
         self.buf_num = buf_num
         self.banks, self.few = banks, few
-        #: Which of several buffers that are as good as each other is taken.
-        self.from_last = self.last_operand = self.dead_first = self.spare = False
-        #: Tensors in the wrong half of the banks.
-        self.missed = 0
         self.layout = placed.layout
+        #: What runs before the loops and has a place in UB.
+        self.hoisted = [n for n in placed.hoisted if not is_scalar(n, alone=True)]
         self.looped = list(placed.looped)
         if target.queues:
-            self.looped = _copy_for_store(self.looped, frozenset({"Load"}))
+            self.looped = copy_for_store(self.looped, frozenset({"Load"}))
         if share:
-            self.looped = _stored_behind_uses(self.looped)
+            self.looped = stored_behind_uses(self.looped)
         self._index()
         per_position = target.arch.queue_buffers_per_position
         straight = self._loads() if target.queues else []
         self.straight = {n.name for n in straight if n.name in self.stored}
         self.copy_slots = min(len(self.straight), max(1, per_position // buf_num // 4))
         # The sync behind the loads before the loop keeps one event of the position for itself.
-        reserved = int(any(n.op == "Load" for n in placed.hoisted))
+        reserved = int(any(n.op == "Load" and is_copied(n) for n in placed.hoisted))
         self.room = (per_position - reserved) // buf_num - self.copy_slots
         if buf_num == 1 and target.queues:
             self._relieve_queues()
         self.granule = granule_tensors(self.nodes, target.arch)
         # Calls in loops come first, for not all of them may find a place.
-        self.halves = halves_of([*self.looped, *self.placed.hoisted]) if banks else Halves()
+        self.halves = halves_of([*self.looped, *self.hoisted]) if banks else Halves()
         #: Load -> the result that takes over its buffer.
         self.heirs = self._heirs() if share and target.queues else {}
         self.over = {r.name: load for load, r in self.heirs.items()}
         self.room -= len(self.heirs)
-        #: Tensor -> position, kind of its queue (None: a TBuf), number of the slot.
-        self.homes: dict[str, tuple[Position, int | None, int]] = {}
+        self.queues: dict[_Queues, list[_Slot]] = {kind: [] for kind in _Queues}
+        self.bufs: list[_Slot] = []
+        #: Tensor -> where it lives, and the kind of that queue; None: a TBuf.
+        self.homes: dict[str, tuple[_Slot, _Queues | None]] = {}
         self.tmp: dict[str, tuple[TmpBuffer, ...]] = {}
         #: What the buffer of a Load with an heir holds.
         self.holder: dict[str, Node] = {}
-
-    def with_order(self, order: int) -> _Planner:
-        """A planner that has not run yet either, and chooses otherwise.
-
-        What follows from the nodes alone is shared: it takes as long as a run.
-        """
-        other = copy(self)
-        other.from_last, other.last_operand, other.dead_first, other.spare = (
-            bool(order & bit) for bit in (1, 2, 4, 8)
-        )
-        other.halves, other.over = self.halves.copy(), dict(self.over)
-        other.homes, other.tmp, other.holder = {}, {}, {}
-        return other
 
     def _loads(self) -> list[Node]:
         return [n for n in self.looped if n.op == "Load"]
 
     def _index(self) -> None:
-        self.nodes = [*self.placed.hoisted, *self.looped]
+        self.nodes = [*self.hoisted, *self.looped]
         self.by_name = {n.name: n for n in self.nodes}
         self.lengths: dict[str, Expr] = {}
         self.same: dict[Expr, Expr] = {}
         self.position = {n.name: 2 * i for i, n in enumerate(self.nodes)}
         end = 2 * len(self.nodes)
         ends: dict[tuple[int | None, int], int] = {}
-        loop = {n.name: (n.loop_axis, n.loop_pass) for n in self.nodes}
+        loop = {n.name: n.loop for n in self.nodes}
         for n in self.nodes:
             ends[loop[n.name]] = self.position[n.name] + 1
         self.last = dict(self.position)
@@ -301,8 +286,8 @@ class _Planner:
                         elif n.loop_axis != self.placed.split.block_in:
                             use = ends[loop[n.name]]
                     self.last[x] = max(self.last[x], use)
-            if n.attrs.get("joins"):
-                for x in (n.name, str(n.attrs["joins"])):
+            if n.joins is not None:
+                for x in (n.name, n.joins):
                     self.last[x] = max(self.last[x], ends[loop[n.name]])
         self.stored = {x for n in self.looped if n.op == "Store" for x in n.inputs}
 
@@ -311,7 +296,7 @@ class _Planner:
         """More tensors alive at once than queue buffers: the one needed last moves to a TBuf by a copy in UB."""
         if self._crowd([n for n in self.looped if n.name in self.stored and n.op != "Load"]):
             ops = frozenset(n.op for n in self.looped if n.op != "Load")
-            self.looped = _copy_for_store(self.looped, ops)
+            self.looped = copy_for_store(self.looped, ops)
             self._index()
         loads = [n for n in self._loads() if n.name not in self.stored]
         if self._crowd(loads):
@@ -355,14 +340,13 @@ class _Planner:
                 n = replace(n, inputs=kept)
             out.append(n)
             if n.name in moved:
-                name, inputs = f"{n.name}_kept", (n.name,)
-                out.append(replace(n, name=name, op="UbCopy", inputs=inputs, attrs={}, api=_VECTOR))
+                out.append(copy_in_ub(n, f"{n.name}_kept"))
         self.looped = out
         self._index()
 
     # banks ------------------------------------------------------------------------------------
     def _suits(self, slot: _Slot, name: str) -> bool:
-        """Whether a tensor may be in the half of the banks that the buffer is in."""
+        """Return True if a tensor may be in the buffer's half of the banks."""
         return not slot.leader or self.halves.may_share(slot.leader, name)
 
     # sharing ----------------------------------------------------------------------------------
@@ -396,16 +380,12 @@ class _Planner:
         return found
 
     def _is_like(self, n: Node, other: Node) -> bool:
-        """Whether two tensors are made in one loop and have one size and type."""
-        same = (n.loop_axis, n.loop_pass, n.y.dtype) == (
-            other.loop_axis,
-            other.loop_pass,
-            other.y.dtype,
-        )
+        """Return True if two tensors are made in one loop and have the same size and type."""
+        same = n.loop == other.loop and n.y.dtype == other.y.dtype
         return same and self.nbytes(n) == self.nbytes(other)
 
     def _ends_at(self, n: Node, heir: Node) -> bool:
-        """Whether ``n`` is dead when ``heir`` is made, or is an operand that its call may overwrite."""
+        """Return True if ``n`` is dead when ``heir`` is made, or an operand that its call may overwrite."""
         end, at = self.last[n.name], self.position[heir.name]
         call = find_call(heir.op, self.target.arch)
         over = call is not None and call.inplace and n.name in heir.inputs
@@ -438,98 +418,73 @@ class _Planner:
             found = self.lengths[n.name] = self.same.setdefault(found, found)
         return found
 
-    def _tmp_bytes(self, n: Node) -> Expr | None:
-        return scratch_bytes(n, self.by_name, self.layout, self.target.arch)
-
     # assignment -------------------------------------------------------------------------------
-    def run(self, most: int | None = None) -> None:
-        """Assign everything, and add up.  Attributes: ``missed``, ``ub``.
-
-        Args:
-            most: so many missed tensors are too many: nothing is added up then.
+    def run(self) -> None:
+        """Assign everything, and add up.
 
         Raises:
             TemplateRejectedError: see :func:`plan_memory`.
         """
-        vecin: list[_Slot] = []
-        vecout: list[_Slot] = []
-        copies: list[_Slot] = []
-        shared: list[_Slot] = []
-        bufs: list[_Slot] = []
         queues = self.target.queues
         for number, n in enumerate(self.nodes):
-            if most is not None and self.missed >= most:
-                return
-            i = self.position[n.name]
+            now, name = self.position[n.name], n.name
             if queues:
-                self._assign_tmp(n, i, bufs)
+                self._assign_tmp(n, now)
             if n.op == "Store":
                 continue
-            name, nbytes = n.name, self.nbytes(n)
-            if number < len(self.placed.hoisted) and n.op == "Load":
-                slot = _Slot(len(bufs), nbytes, loaded=True)
-                bufs.append(slot)
-                self._hold(slot, n)
-                self._keep(n, slot, slot.position, None)
+            if number < len(self.hoisted) and n.op == "Load":
+                self._hold(n, self._new(self.bufs, n, loaded=True))
             elif name in self.heirs:
-                slot = _Slot(len(shared), nbytes, (n.loop_axis, n.loop_pass))
-                shared.append(slot)
-                self._hold(slot, n)
-                self._keep(n, slot, _VECOUT, 3)
+                self._hold(n, self._new(self.queues[_Queues.SHARED], n), _Queues.SHARED)
                 self.holder[name] = n
             elif name in self.over:
-                self._inherit(n, shared)
+                self._inherit(n)
             elif name in self.straight:
-                slot = self._queue_slot(copies, self.copy_slots, nbytes, n, "stored loads")
-                self._hold(slot, n)
-                self._keep(n, slot, _VECOUT, 2)
+                self._enqueue(n, _Queues.COPIES, self.copy_slots)
             elif n.op == "Load" and queues:
-                slot = self._queue_slot(vecin, self.room, nbytes, n, "loads")
-                self._hold(slot, n)
-                self._keep(n, slot, _VECIN, 0)
+                self._enqueue(n, _Queues.LOADS, self.room)
             elif name in self.stored and queues:
-                slot = self._queue_slot(vecout, self.room, nbytes, n, "results to be stored")
-                self._hold(slot, n)
-                self._keep(n, slot, _VECOUT, 1)
-            elif n.attrs.get("joins"):
-                slot = bufs[self.homes[str(n.attrs["joins"])][2]]
-                self._hold(slot, n)
-                self._keep(n, slot, slot.position, None)
+                self._enqueue(n, _Queues.RESULTS, self.room)
+            elif n.joins is not None:
+                self._hold(n, self.homes[n.joins][0])
             else:
-                taken = self._takeover(n, i, nbytes, bufs)
-                guest = self._guest(n, i) if taken is None and self.heirs else None
-                if guest is not None:
+                taken = self._takeover(n, now)
+                guest = self._guest(n, now) if taken is None and self.heirs else None
+                if guest is None:
+                    self._hold(n, self._slot(n, now, taken))
+                else:
                     self.over[name] = guest
-                    self._inherit(n, shared)
-                    continue
-                slot = self._slot(n, i, nbytes, bufs, taken)
-                self._hold(slot, n)
-                self._keep(n, slot, slot.position, None)
-        if most is None or self.missed < most:
-            self._finish(vecin, vecout, copies, shared, bufs)
+                    self._inherit(n)
+        self._finish()
 
-    def _inherit(self, n: Node, shared: list[_Slot]) -> None:
+    def _inherit(self, n: Node) -> None:
         """The buffer of the Load that is over becomes that of ``n``."""
         load = self.over[n.name]
-        slot = next(s for s in shared if load in s.tensors)
-        self._hold(slot, n)
-        self._keep(n, slot, _VECOUT, 3)
+        self._hold(n, self.homes[load][0], _Queues.SHARED)
         self.holder[load] = n
 
-    def _hold(self, slot: _Slot, n: Node) -> None:
+    def _new(self, slots: list[_Slot], n: Node, *, loaded: bool = False) -> _Slot:
+        """A further slot."""
+        slots.append(_Slot(len(slots), self.nbytes(n), n.loop, loaded=loaded))
+        return slots[-1]
+
+    def _hold(self, n: Node, slot: _Slot, queues: _Queues | None = None) -> None:
+        """The result of ``n`` lives in a slot: a queue of this kind, else a TBuf."""
         slot.hold(n.name, self.nbytes(n), self.last[n.name])
         if slot.leader != n.name:
-            self.missed += not self.halves.put(slot.leader, n.name, apart=False)
+            self.halves.put(slot.leader, n.name, apart=False)
+        self.homes[n.name] = (slot, queues)
 
-    def _keep(self, n: Node, slot: _Slot, position: Position, queue: int | None) -> None:
-        self.homes[n.name] = (position, queue, slot.id)
+    def _enqueue(self, n: Node, kind: _Queues, room: int) -> None:
+        self._hold(n, self._queue_slot(n, kind, room), kind)
 
-    def _queue_slot(self, slots: list[_Slot], room: int, nbytes: Expr, n: Node, what: str) -> _Slot:
+    def _queue_slot(self, n: Node, kind: _Queues, room: int) -> _Slot:
         """A queue of its own while there is room, or that of another loop; then the free one that fits best.
 
         With few queues a free one of the same size comes before one of its own.
         """
-        now, loop = self.position[n.name], (n.loop_axis, n.loop_pass)
+        slots, nbytes = self.queues[kind], self.nbytes(n)
+        now, loop = self.position[n.name], n.loop
         free = [s for s in slots if s.free_at < now]
         others = [s for s in free if (self.few or s.loop != loop) and s.nbytes == nbytes]
         if others:
@@ -537,12 +492,11 @@ class _Planner:
             other.loop = loop
             return other
         if len(slots) < room:
-            slots.append(_Slot(len(slots), nbytes, loop))
-            return slots[-1]
+            return self._new(slots, n)
         if not free:
             raise TemplateRejectedError(
-                f"more than {room} {what} are alive at once with {self.buf_num} buffer(s) each; the chip has "
-                f"{self.target.arch.queue_buffers_per_position} queue buffers per position: "
+                f"more than {room} {kind.value} are alive at once with {counted(self.buf_num, 'buffer')} each; the "
+                f"chip has {self.target.arch.queue_buffers_per_position} queue buffers per position: "
                 + ", ".join(x for slot in slots for x in slot.tensors[-1:]),
                 "AF3004",
             )
@@ -556,46 +510,36 @@ class _Planner:
             ),
         )
 
-    def _slot(
-        self, n: Node, now: int, nbytes: Expr, bufs: list[_Slot], taken: _Slot | None
-    ) -> _Slot:
+    def _slot(self, n: Node, now: int, taken: _Slot | None) -> _Slot:
         """The buffer ``taken`` of an operand that dies, in the right half of the banks if one is; else a dead one."""
+        nbytes = self.nbytes(n)
         if taken is None:
-            return self._free_slot(bufs, nbytes, now, n.name)
-        if self._suits(taken, n.name) and not self.dead_first:
+            return self._free_slot(nbytes, now, n.name)
+        if self._suits(taken, n.name):
             return taken
-        dead = (s for s in self._dead(bufs, now) if s.nbytes == nbytes)
-        found = next((s for s in dead if self._suits(s, n.name)), taken)
-        if self.spare and not self._suits(found, n.name):
-            bufs.append(_Slot(len(bufs), nbytes))
-            return bufs[-1]
-        return found
+        dead = (s for s in self.bufs if s.free_at < now and s.nbytes == nbytes)
+        return next((s for s in dead if self._suits(s, n.name)), taken)
 
-    def _dead(self, bufs: list[_Slot], now: int) -> list[_Slot]:
-        """The buffers that hold nothing any more."""
-        dead = [s for s in bufs if s.free_at < now]
-        return dead[::-1] if self.from_last else dead
-
-    def _takeover(self, n: Node, now: int, nbytes: Expr, bufs: list[_Slot]) -> _Slot | None:
+    def _takeover(self, n: Node, now: int) -> _Slot | None:
+        """The buffer of an operand that dies with the call, where that may write over it."""
         call = find_call(n.op, self.target.arch)
         if call is None or not call.inplace:
             return None
         fit: list[_Slot] = []
-        for x in reversed(n.inputs) if self.last_operand else n.inputs:
-            if x not in self.homes or self.homes[x][1] is not None or self.last[x] != now:
+        for x in n.inputs:
+            slot, queues = self.homes.get(x, (None, None))
+            if slot is None or queues is not None or self.last[x] != now:
                 continue
             operand = self.by_name[x]
             same = operand.y.vectorized_axis == n.y.vectorized_axis
             same = same and operand.y.dtype.bits == n.y.dtype.bits
-            if same and self.nbytes(operand) == nbytes:
-                fit.append(bufs[self.homes[x][2]])
+            if same and self.nbytes(operand) == self.nbytes(n):
+                fit.append(slot)
         return next((s for s in fit if self._suits(s, n.name)), fit[0] if fit else None)
 
-    def _free_slot(self, bufs: list[_Slot], nbytes: Expr, now: int, name: str = "") -> _Slot:
+    def _free_slot(self, nbytes: Expr, now: int, name: str = "") -> _Slot:
         """A dead buffer of the same size, else one that is large enough, else a new one; ``name``: for which tensor."""
-        free = self._dead(bufs, now)
-        if self.spare and name:
-            free = [s for s in free if self._suits(s, name)]
+        free = [s for s in self.bufs if s.free_at < now]
         same = [s for s in free if s.nbytes == nbytes]
         if not same:
             least = weight(nbytes)
@@ -605,126 +549,85 @@ class _Planner:
             same = [s for s in free if s.weight == best]
         if same:
             return next((s for s in same if not name or self._suits(s, name)), same[0])
-        bufs.append(_Slot(len(bufs), nbytes))
-        return bufs[-1]
+        self.bufs.append(_Slot(len(self.bufs), nbytes))
+        return self.bufs[-1]
 
-    def _assign_tmp(self, n: Node, now: int, bufs: list[_Slot]) -> None:
-        nbytes = self._tmp_bytes(n)
+    def _assign_tmp(self, n: Node, now: int) -> None:
+        nbytes = scratch_bytes(n, self.by_name, self.layout, self.target.arch)
         if nbytes is not None:
-            slot = self._free_slot(bufs, nbytes, now)
+            slot = self._free_slot(nbytes, now)
             slot.hold("", nbytes, now)
             self.tmp[n.name] = (TmpBuffer(slot.id, nbytes),)
 
-    def _finish(
-        self,
-        vecin: list[_Slot],
-        vecout: list[_Slot],
-        copies: list[_Slot],
-        shared: list[_Slot],
-        bufs: list[_Slot],
-    ) -> None:
+    def _finish(self) -> None:
         """Number the queues through, put all buffers in order, check the limits, add up."""
         plans: list[BufferPlan] = []
         leaders: list[str] = []
-        queue_id: dict[tuple[int, int], int] = {}
-        for kind, slots, position in (
-            (0, vecin, _VECIN),
-            (2, copies, _VECOUT),
-            (3, shared, _VECOUT),
-            (1, vecout, _VECOUT),
-        ):
+        for kind, slots in self.queues.items():
             for s in slots:
-                queue_id[kind, s.id] = len(plans)
+                s.id = len(plans)
                 leaders.append(s.leader)
-                names = tuple(s.tensors)
                 plans.append(
                     BufferPlan(
-                        "queue",
-                        len(plans),
-                        position,
+                        BufferKind.QUEUE,
+                        s.id,
+                        kind.position,
                         self.buf_num,
                         self.buf_num,
                         s.nbytes,
-                        names,
-                        copy=kind in (2, 3),
+                        tuple(s.tensors),
+                        copy=kind.bound,
                     )
                 )
-        for s in bufs:
+        for s in self.bufs:
             leaders.append(s.leader)
             names = tuple(t for t in s.tensors if t)
-            plans.append(BufferPlan("buf", s.id, s.position, 1, 1, s.nbytes, names))
+            plans.append(BufferPlan(BufferKind.BUF, s.id, s.position, 1, 1, s.nbytes, names))
         if self.banks:
             wide = [n.name for n in self.nodes if n.y.vectorized_axis and n.y.dtype.kind != "m"]
             plans = in_halves(plans, leaders, self.halves, frozenset(wide), self.target.arch)
         count = sum(p.buf_num for p in plans)
         if count > self.target.arch.buffers_total:
+            named = {n.name: n for n in self.nodes}
             raise TemplateRejectedError(
-                f"{count} buffers are needed; a TPipe has {self.target.arch.buffers_total}: "
-                + "; ".join(f"{buffer_title(p)} x {p.buf_num}" for p in plans),
+                Wording(
+                    "{} needed; a TPipe has {}: {}",
+                    counted(count, "buffer is", "buffers are"),
+                    self.target.arch.buffers_total,
+                    listed([Wording("{} x {}", buffer_title(p, named), p.buf_num) for p in plans]),
+                ),
                 "AF3004",
             )
-        self.buffers, self.queue_id = tuple(plans), queue_id
+        self.buffers = tuple(plans)
         of_length: dict[Expr, int] = {}
         for p in plans:
             of_length[p.nbytes] = of_length.get(p.nbytes, 0) + p.buf_num
         self.ub = total(nbytes * number for nbytes, number in of_length.items())
 
     def plan(self) -> MemoryPlan:
-        """What :meth:`run` found."""
+        """Return the plan that :meth:`run` found."""
         places = {}
-        for name, (position, kind, slot) in self.homes.items():
-            queue = None
-            if kind is not None:
-                queue = Queue(self.queue_id[kind, slot], self.buf_num, self.buf_num)
-            buf = slot if kind is None else None
+        for name, (slot, kind) in self.homes.items():
             tmp, over = self.tmp.get(name, ()), self.over.get(name)
-            places[name] = _Place(position, queue, buf, tmp, over)
-        return MemoryPlan(tuple(self.nodes), places, self.buffers, self.ub)
+            if kind is None:
+                places[name] = _Place(slot.position, None, slot.id, tmp, over)
+            else:
+                queue = Queue(slot.id, self.buf_num, self.buf_num)
+                places[name] = _Place(kind.position, queue, None, tmp, over)
+        bare = (*(n for n in self.placed.hoisted if is_scalar(n, alone=True)), *self.nodes)
+        return MemoryPlan(bare, places, self.buffers, self.ub)
 
 
-def buffer_title(b: BufferPlan) -> str:
-    """What a buffer is and which tensors it holds, for messages."""
-    names = ", ".join(b.tensors[:4]) + (", ..." if len(b.tensors) > 4 else "")
-    other = "pad" if b.pad else "scratch"
-    return f"{'TBuf' if b.kind == 'buf' else 'queue'} {b.id} ({names or other})"
+def buffer_title(b: BufferPlan, nodes: Mapping[str, Node]) -> Wording:
+    """Return the kind of a buffer and the tensors that it holds, for messages.
 
-
-_VECTOR = Api("Compute", "elewise", "Vector")
-
-
-def _stored_behind_uses(looped: Sequence[Node]) -> list[Node]:
-    """The nodes with every Store behind the calls of its loop that use what it stores."""
-    uses: dict[str, int] = {}
-    loop = {n.name: (n.loop_axis, n.loop_pass) for n in looped}
-    for i, n in enumerate(looped):
-        for x in n.inputs if n.op != "Store" else ():
-            if loop.get(x) == loop[n.name]:
-                uses[x] = i
-    place = {
-        n.name: max(i, uses.get(n.inputs[0], i)) for i, n in enumerate(looped) if n.op == "Store"
-    }
-    order = {n.name: (place.get(n.name, i), n.name in place) for i, n in enumerate(looped)}
-    return sorted(looped, key=lambda n: order[n.name])
-
-
-def _copy_for_store(looped: Sequence[Node], ops: frozenset[str]) -> list[Node]:
-    """Results of ``ops`` that vector calls use and that are stored as well get a copy to store from."""
-    stored = {x for n in looped if n.op == "Store" for x in n.inputs}
-    both = {n.name: n for n in looped if n.op in ops and n.name in stored}
-    used = {x for n in looped if n.op != "Store" for x in n.inputs if x in both}
-    if not used:
-        return list(looped)
-    out: list[Node] = []
-    copied: set[str] = set()
-    for n in looped:
-        if n.op == "Store" and n.inputs[0] in used:
-            source = both[n.inputs[0]]
-            name = f"{source.name}_copy"
-            if name not in copied:
-                copied.add(name)
-                out.append(
-                    replace(source, name=name, op="UbCopy", inputs=n.inputs, attrs={}, api=_VECTOR)
-                )
-            n = replace(n, inputs=(name,))
-        out.append(n)
-    return out
+    Args:
+        b: the buffer.
+        nodes: what has its tensors as results, by name.
+    """
+    shown: list[object] = [nodes.get(t, t) for t in b.tensors[:4]] or [
+        "pad" if b.pad else "scratch"
+    ]
+    shown += ["..."] if len(b.tensors) > 4 else []
+    kind = "TBuf" if b.kind is BufferKind.BUF else "queue"
+    return Wording(f"{kind} {b.id} ({{}})", listed(shown, ", "))

@@ -1,1 +1,1 @@
-"""Where a node runs and how its result lies in UB, one module per kind of node."""
+"""Placement of nodes: where they run and how results lie in UB, one module per kind of node."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 
+from autofuse.base.wording import Wording, counted
 from autofuse.implgraph.expr.expression import ONE, ZERO, product
 from autofuse.implgraph.ir.frozen import replace
 from autofuse.implgraph.ir.graph import Node, TensorView
@@ -69,6 +70,10 @@ def _check_rows(node: Node, y: TensorView, run: Sequence[int], layout: Layout) -
         return  # the condition on the row length of the unpadded variant covers it
     if not layout.in_blocks(row):
         raise TemplateRejectedError(
-            f"broadcast {node.name} would write rows of {row} bytes, which do not start at "
-            f"{layout.arch.block_bytes}-byte addresses"
+            Wording(
+                "broadcast {} would write rows of {}, which do not start at {}-byte addresses",
+                node,
+                counted(row, "byte"),
+                layout.arch.block_bytes,
+            )
         )

@@ -1,4 +1,4 @@
-"""What holds for a group with reductions however its axes are split: found once for all of its templates."""
+"""Facts about a group with reductions that do not depend on how its axes are split, found once for all templates."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ __all__ = ["DataFlow"]
 
 
 class DataFlow:
-    """Who uses what in a group, and along which axes data change.
+    """Users of the nodes of a group, and the axes along which data change.
 
     Attributes:
         nodes: without those that stand for GM.

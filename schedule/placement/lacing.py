@@ -20,6 +20,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
+from autofuse.base.wording import Wording, counted
 from autofuse.implgraph.expr.expression import ONE, ZERO, Expr, const, product
 from autofuse.implgraph.ir.frozen import replace
 from autofuse.implgraph.ir.graph import Attr, Node, TensorView
@@ -32,7 +33,7 @@ __all__ = ["apart_view", "dense_view", "lace_counts", "lacing", "unlacing"]
 
 
 def dense_view(n: Node, layout: Layout) -> tuple[TensorView, int] | None:
-    """How the tile of a Load or Store of short rows lies in UB as one run: the view, and the elements of a row.
+    """Return the view in which the tile of short rows of a Load or Store is one run in UB, and the elements of a row.
 
     None if it has no such rows.
 
@@ -60,8 +61,12 @@ def dense_view(n: Node, layout: Layout) -> tuple[TensorView, int] | None:
         nbytes = strides[len(around) - 1] * y.dtype.itemsize
         if not layout.in_blocks(nbytes):
             raise TemplateRejectedError(
-                f"runs of {nbytes} bytes of {n.name} would not start at "
-                f"{layout.arch.block_bytes}-byte addresses"
+                Wording(
+                    "runs of {} of {} would not start at {}-byte addresses",
+                    counted(nbytes, "byte"),
+                    n,
+                    layout.arch.block_bytes,
+                )
             )
     k = product(layout.split.sizes[a] for a in short)
     return replace(y, vectorized_axis=order, vectorized_strides=strides), k.value
@@ -70,11 +75,11 @@ def dense_view(n: Node, layout: Layout) -> tuple[TensorView, int] | None:
 def _check_dense(n: Node, axes: Sequence[int], layout: Layout) -> None:
     """Raises TemplateRejectedError where long rows do not lie side by side along some axes."""
     if any(layout.padded(a) for a in axes):
-        raise TemplateRejectedError(f"rows of {n.name} are padded for another tensor")
+        raise TemplateRejectedError(Wording("rows of {} are padded for another tensor", n))
 
 
 def apart_view(n: Node, layout: Layout) -> tuple[TensorView, int] | None:
-    """How short rows that lie apart in GM lie in UB as one run: the view of their first elements, and those of a row.
+    """Return the view of the first elements of short rows apart in GM that are one run in UB, and a row's elements.
 
     None if a Load has no such rows, or there are several runs of them.
 

@@ -33,7 +33,7 @@ def with_late_casts(placed: Placed) -> Placed | None:
         if load is None or not _is_narrower(load, cast):
             continue
         needed = users.get(n.name, [])
-        if len({(u.loop_axis, u.loop_pass) for u in needed}) != 1 or needed[0].name in before:
+        if len({u.loop for u in needed}) != 1 or needed[0].name in before:
             continue
         first = needed[0]
         gone.add(cast.name)
@@ -53,5 +53,5 @@ def with_late_casts(placed: Placed) -> Placed | None:
 
 
 def _is_narrower(load: Node, cast: Node) -> bool:
-    """Whether a tensor was loaded in 16 bits, which can be spread, and is cast to more."""
+    """Return True if a tensor is loaded in 16 bits, which can be spread, and cast to a wider type."""
     return load.op == "Load" and load.y.dtype.bits == 16 < cast.y.dtype.bits

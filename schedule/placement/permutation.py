@@ -10,7 +10,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from autofuse.implgraph.expr.expression import ONE, Expr, bounds, const, product
+from autofuse.base.wording import Wording, counted
+from autofuse.implgraph.expr.bounds import bounds
+from autofuse.implgraph.expr.expression import ONE, Expr, const, product
 from autofuse.implgraph.ir.frozen import replace
 from autofuse.implgraph.ir.graph import Condition, Node, TensorView
 from autofuse.schedule.axes.layout import Layout
@@ -21,19 +23,19 @@ __all__ = ["is_permuted", "permuted_load", "stride_limits"]
 
 
 def is_permuted(n: Node) -> bool:
-    """Whether a Load is a command of several dimensions."""
+    """Return True if a Load is a command of several dimensions."""
     return n.op == "Load" and bool(n.attrs.get("permuted"))
 
 
 def _is_one_run(y: TensorView, layout: Layout) -> bool:
-    """Whether the tile of a Load lies in GM as it does in UB."""
+    """Return True if the tile of a Load has the same layout in GM as in UB."""
     gm = dict(zip(y.axis, y.strides, strict=True))
     inside = zip(y.vectorized_axis, y.vectorized_strides, strict=True)
     return not layout.pitches and all(gm[a] == s for a, s in inside)
 
 
 def _is_in_rows(y: TensorView, layout: Layout) -> bool:
-    """Whether the tile of a Load has rows of neighbours, which begin at blocks of UB."""
+    """Return True if the tile of a Load consists of rows of neighbours that begin at blocks of UB."""
     gm = dict(zip(y.axis, y.strides, strict=True))
     outer = y.vectorized_strides[:-1]
     return gm[y.vectorized_axis[-1]] == 1 and all(
@@ -54,15 +56,25 @@ def permuted_load(n: Node, layout: Layout) -> Node:
         return n
     if len(y.vectorized_axis) > arch.dma_dims:
         raise TemplateRejectedError(
-            f"{n.name} has {len(y.vectorized_axis)} dimensions in a tile; a load has {arch.dma_dims} at most"
+            Wording(
+                "{} has {} in a tile; a load has {} at most",
+                n,
+                counted(len(y.vectorized_axis), "dimension"),
+                arch.dma_dims,
+            )
         )
     if len(n.inputs) > 1 or any(c < 0 for a in y.vectorized_axis for _, c in gm[a].terms):
-        raise TemplateRejectedError(f"{n.name} goes backwards, or by an index")
+        raise TemplateRejectedError(Wording("{} goes backwards, or by an index", n))
     nbytes = _run(y, layout) * y.dtype.itemsize
     known = nbytes.as_int()
     if known is None or known < arch.cache_line_bytes:
         raise TemplateRejectedError(
-            f"{n.name} takes {nbytes} bytes at a place, which are not known to be {arch.cache_line_bytes}"
+            Wording(
+                "{} takes {} at a place, not known to be {}",
+                n,
+                counted(nbytes, "byte"),
+                arch.cache_line_bytes,
+            )
         )
     return replace(n, attrs={**n.attrs, "permuted": True})
 
@@ -81,7 +93,7 @@ def _run(y: TensorView, layout: Layout) -> Expr:
 def stride_limits(
     n: Node, ranges: Mapping[str, tuple[int, int]], arch: Architecture
 ) -> list[Condition]:
-    """What keeps the strides of a Load in GM within one command, where the ranges of sizes do not."""
+    """Return conditions that keep the strides of a Load in GM within one command, where size ranges do not."""
     strides, most = dict(zip(n.y.axis, n.y.strides, strict=True)), arch.dma_dim_stride_max
     far = [
         s for a, s in strides.items() if a in n.y.vectorized_axis and bounds(s, ranges)[1] > most

@@ -4,8 +4,8 @@ Alone, an element that is no neighbour of the next one costs a row of a DMA comm
 the run from the first element to the last touches no other sectors than these, it is loaded as it is, in the layout
 of the result with every stride times the step, and a call brings the elements together: ``GatherMask`` where the chip
 knows the pattern, else ``Gather`` with a table of offsets that is made once per core.  A run with a negative step lies
-in UB in the order of GM and is gone through from its end, row by row.  Loads whose elements lie between those of
-another one, as the even and the odd ones of a row, share one run.
+in UB in the order of GM and is read from its end, row by row.  Loads whose elements lie between those of another one,
+as the even and the odd ones of a row, share one run.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ _HALF, _INT32 = BY_NAME["float16"], BY_NAME["int32"]
 
 
 def is_run(n: Node) -> bool:
-    """Whether a Load takes the run in which its elements lie."""
+    """Return True if a Load takes the whole run in which its elements lie."""
     return n.op == "Load" and bool(n.attrs.get("run"))
 
 
@@ -72,7 +72,7 @@ def run_step(n: Node, layout: Layout) -> int | None:
 
 
 def _rows_are_aligned(y: TensorView, layout: Layout, *, backwards: bool) -> bool:
-    """Whether every row of the result begins at a 32-byte address, or all of them are one run."""
+    """Return True if every row of the result begins at a 32-byte address, or all of them are one run."""
     gm = dict(zip(y.axis, y.strides, strict=True))
     axes, last = y.vectorized_axis, y.vectorized_axis[-1]
     # Rows along the last axis are padded, or a multiple of 32 bytes by a condition, or one run in GM.

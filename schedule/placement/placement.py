@@ -1,4 +1,4 @@
-"""Where a node runs, and how its result lies in UB.
+"""Placement of a node: where it runs, and how its result lies in UB.
 
 Nodes whose data do not change between tiles run once per core, before the loop.  A Broadcast in UB becomes one step per
 run of neighbouring axes; one over outer axes only is no operation at all.
@@ -6,9 +6,11 @@ run of neighbouring axes; one over outer axes only is no operation at all.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from functools import lru_cache
 from itertools import pairwise
 
+from autofuse.base.wording import Wording, counted
 from autofuse.implgraph.expr.expression import CeilDiv, Expr, align_up
 from autofuse.implgraph.ir.dtypes import DType
 from autofuse.implgraph.ir.frozen import frozen, replace
@@ -16,7 +18,7 @@ from autofuse.implgraph.ir.graph import Api, Node
 from autofuse.implgraph.ops.registry import lookup
 from autofuse.schedule.axes.layout import Layout, Views
 from autofuse.schedule.axes.rejection import TemplateRejectedError
-from autofuse.schedule.axes.tiling_axes import Candidate, GroupInput, Split, split_axes
+from autofuse.schedule.axes.tiling_axes import Candidate, GroupInput, Padding, Split, split_axes
 from autofuse.schedule.legal.ends import is_sink, is_source
 from autofuse.schedule.placement.broadcast import broadcast_steps
 from autofuse.schedule.placement.permutation import is_permuted, permuted_load
@@ -31,12 +33,13 @@ from autofuse.schedule.placement.transposition import (
 from autofuse.targets import Architecture
 
 __all__ = [
-    "MAX_RESIDENT",
     "Placed",
     "alignment",
     "api_of",
     "buffer_bytes",
     "check_blocks",
+    "holds_too_much",
+    "is_one_input",
     "place",
 ]
 
@@ -85,17 +88,34 @@ def buffer_bytes(elements: Expr, dtype: DType, granule: bool, arch: Architecture
 def place(g: GroupInput, candidate: Candidate) -> Placed:
     """Split, hoist, resolve broadcasts and lay out one group.
 
-    Data that are loaded before the loop stay in UB to its end; with more than MAX_RESIDENT such loads nothing is
-    hoisted.
+    What is loaded or filled before the loop stays in UB to its end; with more than MAX_RESIDENT such tensors nothing
+    is hoisted.
 
     Raises:
         TemplateRejectedError: a broadcast would have to write rows that do not start at a 32-byte address, or a DMA
             block is not contiguous in GM.
     """
     placed = _place(g, candidate, hoist=True)
-    if sum(n.op == "Load" for n in placed.hoisted) > MAX_RESIDENT:
+    if holds_too_much(placed):
         placed = _place(g, candidate, hoist=False)
     return placed
+
+
+def holds_too_much(placed: Placed) -> bool:
+    """True if tensors that are loaded or filled before the loop exceed MAX_RESIDENT."""
+    kept = [
+        n
+        for n in placed.hoisted
+        if (n.op == "Load" and not is_one_input(n, placed.structural))
+        or (n.op == "Duplicate" and n.y.vectorized_axis)
+    ]
+    return len(kept) > MAX_RESIDENT
+
+
+def is_one_input(n: Node, structural: Iterable[Node]) -> bool:
+    """True if a node loads one element of an input; ``structural`` includes the nodes that represent GM."""
+    single = n.op == "Load" and len(n.inputs) == 1 and not n.y.varies() and not n.y.vectorized_axis
+    return single and any(s.op == "Data" and s.name == n.inputs[0] for s in structural)
 
 
 def _place(g: GroupInput, candidate: Candidate, *, hoist: bool) -> Placed:
@@ -104,7 +124,7 @@ def _place(g: GroupInput, candidate: Candidate, *, hoist: bool) -> Placed:
         split,
         g.target.arch,
         _pitches(g, candidate, split),
-        permuting=candidate.shortest if candidate.permuting else 0,
+        permuting=candidate.lengths.shortest if candidate.permuting else 0,
     )
     views = Views(layout)
     nest = (split.block_out, split.block_in, *split.vector)
@@ -161,16 +181,15 @@ def _place(g: GroupInput, candidate: Candidate, *, hoist: bool) -> Placed:
             fixed.update(m.name for m in made)
         (hoisted if still else looped).extend(made)
         placed.update((m.name, m) for m in made)
-    hoisted, looped = _sink_fills(hoisted, looped, layout, split)
     return Placed(split, layout, tuple(structural), tuple(hoisted), tuple(looped), tuple(outputs))
 
 
 def _pitches(g: GroupInput, candidate: Candidate, split: Split) -> dict[int, Expr]:
-    """The padded axes: the innermost one, or with ``all_padded`` the innermost one of every tensor with several."""
-    if not candidate.padded or not split.inner:
+    """The padded axes: the innermost one, or that of every tensor with several."""
+    if candidate.padding is Padding.NONE or not split.inner:
         return {}
     axes = {g.order[-1]}
-    if candidate.all_padded:
+    if candidate.padding is Padding.EVERY_TENSOR:
         inside = (split.tiled, *split.inner)
         for n in g.nodes:
             if n.op not in STRUCTURAL:
@@ -197,35 +216,17 @@ def check_blocks(n: Node, layout: Layout) -> None:
         nbytes = above * y.dtype.itemsize
         if not one_run and not layout.in_blocks(nbytes):
             raise TemplateRejectedError(
-                f"rows of {nbytes} bytes of {n.name} lie apart in GM and do not start at "
-                f"{layout.arch.block_bytes}-byte addresses in UB"
+                Wording(
+                    "rows of {} of {} lie apart in GM and do not start at {}-byte addresses in UB",
+                    counted(nbytes, "byte"),
+                    n,
+                    layout.arch.block_bytes,
+                )
             )
 
 
 @lru_cache(maxsize=1024)
 def api_of(op: str) -> Api:
-    """How nodes of an op are realised."""
+    """Return the Api that realises nodes of an op."""
     unit = {"Load": "MTE2", "Store": "MTE3"}.get(op, "Vector")
     return Api("Compute", lookup(op).compute_type, unit)
-
-
-def _sink_fills(
-    hoisted: list[Node], looped: list[Node], layout: Layout, split: Split
-) -> tuple[list[Node], list[Node]]:
-    """Fills of constants stay before the loop while they are few; more than three would starve the tiles of UB."""
-    fills = [n for n in hoisted if n.op == "Duplicate" and split.tile_in in n.y.vectorized_axis]
-    if len(fills) <= 3:
-        return hoisted, looped
-    users: dict[str, list[str]] = {}
-    for n in (*hoisted, *looped):
-        for i in n.inputs:
-            users.setdefault(i, []).append(n.name)
-    in_loop = {n.name for n in looped}
-    moved = {n.name: n for n in fills if all(u in in_loop for u in users.get(n.name, []))}
-    out: list[Node] = []
-    for n in looped:
-        here = [i for i in dict.fromkeys(n.inputs) if i in moved]
-        out.extend(replace(moved.pop(i), loop_axis=split.block_in) for i in here)
-        out.append(n)
-    gone = {n.name for n in out}
-    return [n for n in hoisted if n.name not in gone], out

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 
+from autofuse.base.wording import Wording
 from autofuse.implgraph.expr.expression import ONE, ZERO
 from autofuse.implgraph.ir.frozen import replace
 from autofuse.implgraph.ir.graph import Node
@@ -89,5 +90,7 @@ def _check_rows(node: Node, source: Node, run: Sequence[int], layout: Layout) ->
     at = axes.index(run[0])
     if at and run[-1] != axes[-1] and any(layout.padded(a) for a in run):
         raise TemplateRejectedError(
-            f"{node.name} would reduce rows with padding between {layout.extent(run[0])} of them"
+            Wording(
+                "{} would reduce rows with padding between {} of them", node, layout.extent(run[0])
+            )
         )

@@ -1,15 +1,14 @@
-"""Where the nodes of a group with reductions run.
+"""Placement of the nodes of a group with reductions.
 
 A node whose data change with the reduce loop runs in it, one whose data change with the tiles of the cores in the loop
 around it, everything else once before both.  A reduction over the axes of the reduce loop becomes an accumulator: set
-to the neutral value before the loop, joined with the partial result of every iteration.  What needs the result comes
-behind the loop; if it goes through the reduced axes again, it does so in a further loop (a *pass*), for which loads and
-what is computed from them are repeated.
+to the neutral value before the loop, joined with the partial result of every iteration.  Users of the result come after
+the loop; if they run over the reduced axes again, they do so in a further loop (a *pass*), which repeats the loads and
+what is computed from them.
 
 A reduction that needs the result of an earlier one does not have to wait for the next pass where
-``implgraph/division/online_reductions.py`` has a rule for it: then what lies between the two runs in the loop as well,
-with what the earlier one has come to so far (its *running* copies), and the accumulator is corrected whenever that has
-moved.
+``implgraph/division/online_reductions.py`` has a rule for it: then the nodes between the two run in the loop as well,
+on the value of the earlier one so far (as *running* copies), and whenever that moves the accumulator is corrected.
 """
 
 from __future__ import annotations
@@ -17,6 +16,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
+from autofuse.base.wording import Wording
 from autofuse.implgraph.division.online_reductions import LOWEST, Centre, Online
 from autofuse.implgraph.expr.expression import ONE, ZERO, Expr, align_up
 from autofuse.implgraph.ir.dtypes import DType
@@ -31,11 +31,11 @@ from autofuse.schedule.legal.ends import is_sink
 from autofuse.schedule.placement.broadcast import broadcast_runs, broadcast_steps
 from autofuse.schedule.placement.data_flow import DataFlow
 from autofuse.schedule.placement.placement import (
-    MAX_RESIDENT,
     Placed,
     alignment,
     api_of,
     check_blocks,
+    holds_too_much,
 )
 from autofuse.schedule.placement.reduce_steps import reduce_runs, reduce_steps
 from autofuse.schedule.placement.transposition import transposed_load, transposed_store
@@ -61,7 +61,7 @@ def place_reduction(flow: DataFlow, candidate: Candidate) -> Placed:
     )
     single = all(split.sizes[a] == 1 for a in split.blocked)
     placed = _Placer(flow, split, candidate.short, hoist=not single).run()
-    if sum(n.op == "Load" for n in placed.hoisted) > MAX_RESIDENT:
+    if holds_too_much(placed):
         placed = _Placer(flow, split, candidate.short, hoist=False).run()
     return placed
 
@@ -230,7 +230,7 @@ class _Placer:
         return range(max(self.stage.values(), default=0) + 1)
 
     def _sinks(self, number: int) -> list[Node]:
-        """What a pass is for: reductions that it joins, and stores."""
+        """Return the nodes that a pass exists for: reductions that it joins, and stores."""
         return [
             n
             for n in self.nodes
@@ -250,7 +250,7 @@ class _Placer:
         return out
 
     def _delay_tiles(self) -> None:
-        """What runs in the loop over tiles runs as late as its users allow: it takes UB from then on."""
+        """Delay nodes of the loop over tiles as far as their users allow: they take UB from then on."""
         self.slices = [self._slice(p) for p in self._passes()]
         for n in reversed(self.nodes):
             if self.level[n.name] != TILE or n.op == "Store" or n.name in self.joined:
@@ -399,8 +399,8 @@ class _Placer:
 
     def _to_store(self, store: Node, source: Node) -> list[Node]:
         """A copy of what is made elsewhere than it is stored: the queue of a result belongs to one loop."""
-        here = (store.loop_axis, store.loop_pass) == (source.loop_axis, source.loop_pass)
-        if here and not source.attrs.get("joins"):
+        here = store.loop == source.loop
+        if here and source.joins is None:
             return []
         y = replace(source.y, mem=None, que=None, buf=None)
         return [
@@ -417,7 +417,7 @@ class _Placer:
     def _not_empty(self) -> None:
         for a in self._gone():
             if self.split.sizes[a] == 0:
-                raise TemplateRejectedError(f"nothing is left along axis {a} to reduce")
+                raise TemplateRejectedError(Wording("nothing is left along axis {} to reduce", a))
 
     # accumulators -----------------------------------------------------------------------------
     def _initial(self, n: Node) -> Node:
@@ -446,7 +446,7 @@ class _Placer:
         if rule is not None:
             steps += self._corrected(n, rule, init, number)
         have = init if rule is None else steps[-1]
-        join = replace(n, op=JOIN[n.op], inputs=(have.name, last.name), attrs={"joins": init.name})
+        join = replace(n, op=JOIN[n.op], inputs=(have.name, last.name), attrs={}, joins=init.name)
         join = self._place(join, LOOP, number)
         self.made[n.name] = self.joins[n.name] = join
         return [*steps, join]
@@ -476,11 +476,11 @@ class _Placer:
     def _follow(
         self, centre: Centre, number: int, *, hidden: bool
     ) -> tuple[list[Node], list[Node]]:
-        """How far a centre has moved in this iteration: initial values, and what runs behind it.
+        """Return the nodes for a centre's move in this iteration: initial values, and steps that run after it.
 
-        A maximum of nothing but -inf is no number to subtract; the lowest one does as well, and leaves a sum of 0.
-        What the sum of such a row has to be, NaN, is what the centre less itself is: where the results would not be NaN
-        anyway (``hidden``), it is added behind the loop.
+        A maximum of nothing but -inf cannot be subtracted; the lowest number replaces it, and leaves a sum of 0.  The
+        sum of such a row must be NaN, as the centre minus itself is: where the results would not be NaN anyway
+        (``hidden``), it is added after the loop.
         """
         value = self.by_name[centre.value]
         now = self._source(centre.value)
@@ -541,7 +541,7 @@ class _Placer:
         return out
 
     def _finished(self, n: Node) -> list[Node]:
-        """What is made of the accumulator behind the loop: NaN, where a row has a centre that is no number."""
+        """Return the nodes that finish an accumulator after the loop: NaN for a row whose centre is no number."""
         rule = self.follows[n.name]
         lost = self.moving[rule.centres[0]].lost
         if lost is None or not rule.hides:
@@ -578,9 +578,9 @@ class _Placer:
     ) -> Node:
         """A call in the loop on as many elements as ``like`` has; ``into``: the accumulator that it overwrites."""
         operands = tuple(x if isinstance(x, str) else x.name for x in inputs)
-        attrs: dict[str, Attr] = {} if into is None else {"joins": into.name}
-        attrs |= like.attrs if op == like.op else {}
-        node = replace(like, name=self._new(name), op=op, inputs=operands, attrs=attrs)
+        attrs = like.attrs if op == like.op else {}
+        joins = None if into is None else into.name
+        node = replace(like, name=self._new(name), op=op, inputs=operands, attrs=attrs, joins=joins)
         return self._place(node, LOOP, number)
 
     def _count(self, name: str, like: TensorView, when: str) -> str:

@@ -62,7 +62,7 @@ def with_row_operands(
 
 
 def _along_rows(n: Node, named: Mapping[str, Node]) -> bool:
-    """Whether a Broadcast repeats elements along the innermost axes of the tile."""
+    """Return True if a Broadcast repeats elements along the innermost axes of the tile."""
     source = named.get(n.inputs[0])
     if source is None or n.y.offset != ZERO:
         return False
@@ -85,7 +85,7 @@ def _taking(
     if call is None or n.y.dtype.name not in call.dtypes:
         return None
     # A Broadcast of another loop is done once for many rounds of this one.
-    if (n.loop_axis, n.loop_pass) != (broadcast.loop_axis, broadcast.loop_pass):
+    if n.loop != broadcast.loop:
         return None
     shape = (n.y.vectorized_axis, n.y.vectorized_strides, n.y.dtype)
     for y in (broadcast.y, other.y):

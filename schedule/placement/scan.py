@@ -1,14 +1,15 @@
-"""Where the nodes of a group with running sums run.
+"""Placement of the nodes of a group with running sums.
 
-The axes of the sum are gone through as reduced ones are: inside the tile, or in a loop of one core.  In the loop a
-tensor in UB, the *carry*, holds what comes before the tile; every call adds it to its results and brings it up to date.
-Sums from the end go through the loop backwards.
+The axes of the sum are handled like reduced ones: inside the tile, or in a loop of one core.  In the loop a tensor in
+UB, the *carry*, holds the sum of what comes before the tile; every call adds it to its results and updates it.
+Sums from the end run the loop backwards.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 
+from autofuse.base.wording import Wording
 from autofuse.implgraph.expr.expression import ONE, ZERO, Expr, align_up, const, product
 from autofuse.implgraph.ir.frozen import replace
 from autofuse.implgraph.ir.graph import Api, Axis, ImplGraph, Node, TensorView
@@ -61,7 +62,7 @@ def scan_run(n: Node, axes: Mapping[int, Axis] | Sequence[Axis]) -> list[int]:
 
 
 def goes_backwards(impl: ImplGraph) -> bool:
-    """Whether the loop over the axes of the sums starts at their end."""
+    """Return True if the loop over the axes of the sums starts at their end."""
     return any(
         n.op == SCAN and n.loop_axis == impl.r_axis and n.attrs["reverse"] for n in impl.nodes
     )
@@ -84,7 +85,7 @@ class _Placer:
         self.nodes = [n for n in g.nodes if not is_source(n) and not is_sink(n)]
         self.by_name = {n.name: n for n in g.nodes}
         self.structural = [n for n in g.nodes if n.op == "Scalar" or is_source(n)]
-        self.layout = Layout(split, g.target.arch, self._pitches(), candidate.longest)
+        self.layout = Layout(split, g.target.arch, self._pitches(), candidate.lengths.longest)
         self.views = Views(self.layout)
         self.made: dict[str, Node] = {}
         self.hoist = any(split.sizes[a] != 1 for a in split.blocked)
@@ -207,38 +208,40 @@ class _Placer:
         run = scan_run(n, self.axes)
         axes = n.y.vectorized_axis
         if source.y.vectorized_axis != axes:
-            raise TemplateRejectedError(f"{source.name} does not vary along all axes of {n.name}")
+            raise TemplateRejectedError(Wording("{} does not vary along all axes of {}", source, n))
         if run and run != list(range(run[0], run[-1] + 1)):
-            raise TemplateRejectedError(f"the axes of the sum {n.name} do not lie side by side")
+            raise TemplateRejectedError(
+                Wording("the axes of the sum {} do not lie side by side", n)
+            )
         # Rows that are summed element by element have no distance of their own from those of the next sum.
         between = bool(run) and run[0] > 0 and run[-1] + 1 < len(axes)
         apart = run if between else run[1:]
         if any(self.layout.padded(axes[i]) for i in apart):
-            raise TemplateRejectedError(f"padding lies between what {n.name} adds up")
+            raise TemplateRejectedError(Wording("padding lies between what {} adds up", n))
         if level != LOOP:
             return self._side_by_side(n, run)
         outside = [i for i in range(len(axes)) if run and i < run[0]]
         if any(self.split.sizes[axes[i]] != 1 for i in outside):
             raise TemplateRejectedError(
-                f"a tile of {n.name} has several rows of which each goes on"
+                Wording("a tile of {} has several rows of which each goes on", n)
             )
         carry = self._carry(self.by_name[n.name])
         tiles.append(carry)
         return replace(n, inputs=(source.name, carry.name))
 
     def _side_by_side(self, n: Node, run: Sequence[int]) -> Node:
-        """Where all tiles but the last one have rows enough, what is left for that one is summed the same way."""
+        """Return ``n``, marked to sum all rows at once in the last tile as well if all others have rows enough."""
         axes = n.y.vectorized_axis
         outer, _, _ = scan_extents(n, [self.layout.extent(a) for a in axes], run)
         tile = str(self.split.t)
-        least = outer.substitute({tile: const(self.candidate.shortest)}).as_int()
+        least = outer.substitute({tile: const(self.candidate.lengths.shortest)}).as_int()
         inner = bool(run) and run[-1] + 1 == len(axes)
         if not inner or tile not in outer.symbols() or (least or 0) < SCANNED_TOGETHER:
             return n
         return replace(n, attrs={**n.attrs, "together": True})
 
     def _carry(self, n: Node) -> Node:
-        """What comes before the first tile: zeros."""
+        """Return the node that sets the carry before the first tile: zeros."""
         gone = set(scanned_axes(n))
         y = self._without(n.y, gone)
         like = self.split.view(y)

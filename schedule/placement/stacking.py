@@ -93,7 +93,7 @@ def stacked(g: GroupInput) -> GroupInput | None:
 
 
 def _columns(nodes: Sequence[Node]) -> list[_Columns]:
-    """What the group writes as columns that are evenly apart, in the order of the columns."""
+    """Return what the group writes as evenly spaced columns, in the order of the columns."""
     named = {n.name: n for n in nodes}
     stores: dict[tuple[str, Attr], list[Node]] = {}
     for sink in filter(is_sink, nodes):
@@ -121,7 +121,7 @@ def _evenly_apart(stores: Sequence[Node], named: Mapping[str, Node]) -> _Columns
 
 
 def _place(order: Sequence[int], c: _Columns) -> int:
-    """Where the axis of the columns stands: outside those whose elements lie in one of them."""
+    """Return the position of the axis of the columns: outside the axes whose elements lie in one column."""
     y = c.first.y
     strides = dict(zip(y.axis, y.strides, strict=True))
     inside = (

@@ -8,11 +8,11 @@ same as rows, with a ``k`` of one element.  An ``UbTranspose`` node turns the on
 
 from __future__ import annotations
 
-import math
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Sequence
 from typing import TypeAlias
 
+from autofuse.base.wording import Wording, counted
+from autofuse.implgraph.expr.bounds import bounds
 from autofuse.implgraph.expr.expression import (
     ONE,
     Expr,
@@ -21,30 +21,27 @@ from autofuse.implgraph.expr.expression import (
     Max,
     Min,
     align_up,
-    bounds,
     divide_exact,
     product,
 )
 from autofuse.implgraph.ir.dtypes import BY_NAME, DType
 from autofuse.implgraph.ir.frozen import replace
-from autofuse.implgraph.ir.graph import Api, Attr, AxisType, Condition, ImplGraph, Node, TensorView
+from autofuse.implgraph.ir.graph import Api, Attr, Condition, Node, TensorView
 from autofuse.schedule.axes.layout import Layout
 from autofuse.schedule.axes.rejection import TemplateRejectedError
 from autofuse.schedule.axes.tiling_axes import GroupInput, Split
 from autofuse.schedule.legal.casts import exact_mode
 from autofuse.schedule.placement.lacing import apart_view, dense_view, lacing, unlacing
 from autofuse.schedule.placement.permutation import is_permuted, stride_limits
-from autofuse.schedule.placement.picking import beyond, is_run, picked_load, run_step
+from autofuse.schedule.placement.picking import is_run, picked_load, run_step
 from autofuse.targets import Architecture
 
 __all__ = [
-    "CopiedRows",
     "aligned_bytes",
     "by_elements",
     "contiguous_axis",
     "copied_by_elements",
     "copy_limits",
-    "copy_rows",
     "is_relaid",
     "rows_within",
     "smaller",
@@ -67,14 +64,14 @@ def contiguous_axis(y: TensorView, axes: Iterable[int]) -> int | None:
 
 
 def is_relaid(n: Node, vector: Sequence[int]) -> bool:
-    """Whether a Load or Store has another layout in UB than the vector calls of its group."""
+    """Return True if a Load or Store has another layout in UB than the vector calls of its group."""
     y = n.y
     here = tuple([a for a in vector if a in y.vectorized_axis])
     return bool(here) and (y.vectorized_axis != here or y.vectorized_strides[-1] != 1)
 
 
 def copied_by_elements(n: Node, nodes: Sequence[Node], layout: Layout) -> bool:
-    """Whether a 64-bit tensor, which no call transposes, is moved element by element from a Load to its Stores.
+    """Return True if a 64-bit tensor, which no call transposes, moves element by element from a Load to its Stores.
 
     Args:
         n: a Load.
@@ -144,7 +141,7 @@ def transposed_load(n: Node, layout: Layout) -> list[Node]:
 
 
 def transposed_store(n: Node, source: Node, layout: Layout) -> list[Node]:
-    """What brings ``source`` into a layout that a DMA can read, and the Store from there.
+    """Return the nodes that bring ``source`` into a layout that a DMA can read, and the Store from there.
 
     ``n`` alone where it is contiguous as it is.
 
@@ -187,7 +184,12 @@ def _raw_view(n: Node, layout: Layout) -> TensorView | None:
     row = product(layout.extent(a) for a in after) * _moved_bytes(y.dtype)
     if not layout.in_blocks(row) and not _is_last(after[-1], layout):
         raise TemplateRejectedError(
-            f"rows of {row} bytes of {n.name} would be transposed to addresses that are no multiples of {block}"
+            Wording(
+                "rows of {} of {} would be transposed to addresses that are no multiples of {}",
+                counted(row, "byte"),
+                n,
+                block,
+            )
         )
     order = (*(a for a in axes if a != k), k)
     sizes = [layout.extent(a) for a in order[:-1]] + [align_up(layout.extent(k), unit)]
@@ -196,14 +198,14 @@ def _raw_view(n: Node, layout: Layout) -> TensorView | None:
 
 
 def _is_last(axis: int, layout: Layout) -> bool:
-    """Whether a condition on the length of rows, or their padding, covers this axis."""
+    """Return True if a condition on the length of rows, or their padding, covers this axis."""
     return axis in layout.pitches or axis == layout.split.vector[-1]
 
 
 def _steps(
     like: Node, source: Node, name: str, y: TensorView, turning: _Turning, arch: Architecture
 ) -> list[Node]:
-    """What brings ``source`` to the view ``y``; bytes as halves, which hold each exactly, 64 bits as words."""
+    """Return the nodes that bring ``source`` to the view ``y``: bytes as halves, which are exact, 64 bits as words."""
     dtype, (op, turned) = y.dtype, turning
 
     def step(op: str, name: str, x: Node, view: TensorView, to: DType, **attrs: Attr) -> Node:
@@ -234,7 +236,7 @@ def _steps(
 def copy_limits(
     g: GroupInput, nodes: Iterable[Node], split: Split
 ) -> tuple[list[Condition], Expr | None]:
-    """What keeps the rows of transposed copies within one DMA command: conditions, and a longest tile or None."""
+    """Return limits that keep rows of transposed copies within one DMA command: conditions, a longest tile or None."""
     most = g.target.arch.dma_block_count_max
     ranges = {s.name: (s.min, s.max) for s in g.symbols}
     conditions: list[Condition] = []
@@ -259,7 +261,7 @@ def copy_limits(
 
 
 def rows_within(most: int, count: Expr) -> Expr:
-    """How often ``count`` rows are at most ``most``; a size like s0 - 3 may be 0, and is not divided by then."""
+    """Return how many times ``count`` rows are at most ``most``; a count that may be 0, as s0 - 3, counts as 1 then."""
     rounded_down = any(isinstance(a, Func) and a.name in ("FloorDiv", "Mod") for a in count.atoms())
     may_be_nothing = rounded_down or any(c < 0 for _, c in count.terms)
     return FloorDiv(most, Max(count, 1) if may_be_nothing else count)
@@ -273,72 +275,6 @@ def smaller(a: Expr | None, b: Expr | None) -> Expr | None:
 
 
 # costs ----------------------------------------------------------------------------------------
-@dataclass(frozen=True, slots=True)
-class CopiedRows:
-    """Rows of neighbours that a Load or Store moves in a whole tile.
-
-    Attributes:
-        rows: their number.
-        commands: DMA commands that move them.
-        elements: elements of all of them, with those between the elements of a run.
-        of_the_tile: the tile has more of them where it is longer; else they are longer.
-    """
-
-    rows: int
-    commands: int
-    elements: int
-    of_the_tile: bool
-
-
-def copy_rows(
-    n: Node, impl: ImplGraph, extents: Mapping[int, Expr], at: Mapping[str, int]
-) -> CopiedRows:
-    """How a Load or Store is moved in a whole tile.
-
-    Args:
-        n: the node.
-        impl: its template.
-        extents: size of every axis.
-        at: values of all symbols.
-    """
-    y = n.y
-    if is_permuted(n):
-        size = math.prod(extents[a].evaluate(at) for a in y.vectorized_axis)
-        return CopiedRows(1, 1, size, of_the_tile=False)
-    gm = dict(zip(y.axis, y.strides, strict=True))
-    tile_in = impl.tile(AxisType.TILE_IN).id
-    dims: list[tuple[int, int, int]] = []
-    whole = y.vectorized_strides[-1:] in ((), (ONE,)) or is_run(n)
-    if not whole:
-        dims = [(1, 1, 1)]
-    commands, in_row = 1, False
-    # Rows of a run that goes backwards are runs of their own.
-    alone = is_run(n) and gm[y.vectorized_axis[-1]].value < 0
-    for a, s in reversed(list(zip(y.vectorized_axis, y.vectorized_strides, strict=True))):
-        size, step, pitch = (e.evaluate(at) for e in (extents[a], gm[a], s))
-        if gm[a] == 0:  # a place of its own for every index
-            commands *= size
-            continue
-        behind = bool(dims) and not (alone and len(dims) == 1)
-        if behind and (step, pitch) == (dims[0][1] * dims[0][0], dims[0][2] * dims[0][0]):
-            dims[0] = (size * dims[0][0], *dims[0][1:])
-            in_row |= a == tile_in and len(dims) == 1
-        else:
-            in_row |= a == tile_in and not dims
-            dims.insert(0, (size, step, pitch))
-    if dims and is_run(n):
-        size, step, _ = dims[-1]
-        dims[-1] = (max(size - 1, 0) * abs(step) + 1 + beyond(n), 1, 1)
-    far = len(dims) > 1 and dims[-2][1] < dims[-1][0]  # backwards: every row is a command
-    sizes = [d[0] for d in dims]
-    return CopiedRows(
-        commands * math.prod(sizes[:-1]),
-        commands * math.prod(sizes[: -1 if far else -2]),
-        commands * math.prod(sizes),
-        tile_in in y.vectorized_axis and not in_row,
-    )
-
-
 def transpose_counts(
     src: TensorView, dst: TensorView, extent: Callable[[int], Expr], arch: Architecture
 ) -> tuple[Expr, Expr, Expr, Expr, Expr]:

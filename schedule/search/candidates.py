@@ -8,11 +8,10 @@ from autofuse.implgraph.expr.expression import ExprError
 from autofuse.implgraph.ir.frozen import replace
 from autofuse.implgraph.ir.graph import ImplGraph
 from autofuse.schedule.axes.result import Group, ScheduleResult
+from autofuse.schedule.search.bound import Tiled, best_of_length
 from autofuse.schedule.search.costs import Costs
 from autofuse.schedule.search.given import GivenTile, GivenTiling, given_cycles, placed
 from autofuse.schedule.search.solver import comparable, solve_template
-from autofuse.schedule.search.tile_cost import Tiled, tile_parts
-from autofuse.schedule.search.tile_search import best_of_length, lengths
 
 __all__ = ["candidates", "legal_everywhere", "searched"]
 
@@ -20,7 +19,7 @@ __all__ = ["candidates", "legal_everywhere", "searched"]
 def searched(
     result: ScheduleResult, costs: Costs, sizes: Mapping[str, int]
 ) -> tuple[GivenTile, ...] | None:
-    """What the search takes if this schedule runs, group by group; None where it is not legal for these sizes."""
+    """Return the search's choice for each group if this schedule runs; None if it is not legal for these sizes."""
     found = []
     for g in result.groups:
         best = _best(g, costs, sizes)
@@ -81,18 +80,16 @@ def _tiles(impl: ImplGraph, costs: Costs, sizes: Mapping[str, int], top: int) ->
     """The best tiles of a template: each length with the cores that suit it, and with all of them."""
     try:
         form, _ = costs.bound(impl, sizes, None)
-    except ExprError:
+    except (ExprError, OverflowError):
         return []
     if form.largest == 0:
         return []
     chip = costs.chip
     found: dict[GivenTile, float] = {}
-    for length in lengths(form, chip):
+    for length in form.lengths(chip):
         best = best_of_length(form, chip, length)
-        wanted = [chip.cores, *(() if best is None else (best.cores,))]
-        tiles = tile_parts(form, chip, length).tiles
-        for cores in wanted:
-            one = GivenTile(impl.name, length, max(min(cores, tiles), 1))
+        for cores in (chip.cores, best.cores):
+            one = GivenTile(impl.name, length, max(min(cores, form.tiles(length)), 1))
             at = placed(impl, costs, sizes, one)
             if isinstance(at, Tiled):
                 # As many as really take part, so that equal choices are one.

@@ -1,87 +1,56 @@
-"""What a template costs, with the length of a tile left open: loops, copies and calls as functions of it.
+"""Cost of a template with the length of a tile left open: loops, copies and calls as functions of it.
 
 Everything that the cost model asks of an ImplGraph is ``base + step * t``, t being the length of a tile, where ``base``
-and ``step`` follow from the sizes of a call.  The generated host code holds these functions, ``tile_cost`` beside this
-module evaluates them.  ``schedule.search.workload`` reads the same things off at one tile.
+and ``step`` follow from the sizes of a call.  The generated host code holds these functions, ``bound`` beside this
+module binds them to sizes.
 """
 
 from __future__ import annotations
 
-import math
-from collections.abc import Iterable, Mapping, Sequence
-from enum import IntEnum
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache
 from typing import TypeAlias
 
-from autofuse.implgraph.expr.expression import ONE, ZERO, Expr, Min, Sym, product, total
-from autofuse.implgraph.ir.frozen import frozen, replace
+from autofuse.implgraph.expr.expression import (
+    ONE,
+    ZERO,
+    Expr,
+    Min,
+    Sym,
+    const,
+    divide_exact,
+    product,
+    total,
+)
+from autofuse.implgraph.ir.frozen import replace
 from autofuse.implgraph.ir.graph import AxisSizes, AxisType, ImplGraph, Node, TensorView
 from autofuse.implgraph.ops.registry import lookup
 from autofuse.schedule.axes.tile_limits import largest_tile, sample_env
 from autofuse.schedule.cost.cache_hints import bypass_bytes
 from autofuse.schedule.cost.cost import Conflict
 from autofuse.schedule.cost.device_calls import Issued, open_tile
+from autofuse.schedule.cost.ub_map import conflicts
 from autofuse.schedule.functions import issued
+from autofuse.schedule.placement.copied import copied
 from autofuse.schedule.placement.permutation import is_permuted
 from autofuse.schedule.placement.picking import beyond, is_run
-from autofuse.schedule.search.workload import conflicts
+from autofuse.schedule.placement.scalars import is_copied, is_scalar
+from autofuse.schedule.search.form import (
+    SINGLE,
+    Affine,
+    BodyForm,
+    CallForm,
+    CopyForm,
+    CostForm,
+    Place,
+    Route,
+)
 from autofuse.targets import TargetSpec, VectorCost
 
 __all__ = [
-    "Affine",
-    "BodyForm",
-    "CallForm",
-    "CopyForm",
-    "CostForm",
-    "Place",
-    "Route",
     "cost_form",
     "six_digits",
 ]
-
-
-class Place(IntEnum):
-    """Where a loop body runs: once per core, for every tile, in every step of the reduce loop."""
-
-    ONCE = 0
-    TILE = 1
-    STEP = 2
-
-
-class Route(IntEnum):
-    """Where the bytes of a copy go or come from."""
-
-    #: From memory; what is read more than once comes from L2.
-    READ = 0
-    #: Read before by the same cores, or written by them: from L2.
-    AGAIN = 1
-    #: Written to GM.
-    WRITE = 2
-    #: From memory, bypassing L2 where that cannot hold what the kernel asks it to.
-    STREAM = 3
-
-
-@frozen
-class Affine:
-    """``base + step * t`` with t the length of a tile; neither contains t."""
-
-    base: Expr
-    step: Expr
-
-    def __add__(self, other: Affine) -> Affine:
-        return Affine(self.base + other.base, self.step + other.step)
-
-    def times(self, factor: Expr | int) -> Affine:
-        """Both parts times ``factor``."""
-        step = self.step if self.step is ZERO else self.step * factor
-        return Affine(self.base * factor, step)
-
-    def exprs(self) -> tuple[Expr, Expr]:
-        """Both parts."""
-        return self.base, self.step
-
-
-SINGLE = Affine(ONE, ZERO)
 
 
 def _sum(parts: Sequence[Affine]) -> Affine:
@@ -89,115 +58,6 @@ def _sum(parts: Sequence[Affine]) -> Affine:
     if len(parts) == 1:
         return parts[0]
     return Affine(total(p.base for p in parts), total(p.step for p in parts))
-
-
-@frozen
-class CopyForm:
-    """Loads or Stores of one body that do the same.
-
-    Attributes:
-        body: index of the body.
-        nodes: their names.
-        commands, rows: of a whole tile.
-        row_bytes: bytes of a row; times ``rows`` those of the copy.
-        apart: distances of rows in GM, in bytes, as (size of the axis or None, distance); those of axes with more than
-            one index count.
-        tiles_apart: distances in bytes per element of t, where there is more than one tile.
-        distinct: bytes that are touched, each counted once; 0 for the route ``AGAIN``.
-        varying: sizes of the axes of loops along which it varies, beside that of the tiles, ...
-        varies_by_tile: ... and whether along that one.
-        cycles: of its pipe as a weighted sum, where they do not follow from commands, rows and bytes.
-    """
-
-    body: int
-    route: Route
-    nodes: tuple[str, ...]
-    commands: Affine
-    rows: Affine
-    row_bytes: Affine
-    apart: tuple[tuple[Expr | None, Expr], ...]
-    tiles_apart: tuple[Expr, ...]
-    distinct: Expr
-    varying: tuple[Expr, ...]
-    varies_by_tile: bool
-    cycles: tuple[tuple[float, Affine], ...] = ()
-
-    @property
-    def count(self) -> int:
-        """How many there are."""
-        return len(self.nodes)
-
-
-@frozen
-class CallForm:
-    """Vector calls of one body: cycles as weighted sums, 1 + log2(``along``) times, rounded up."""
-
-    body: int
-    cycles: tuple[tuple[float, Affine], ...]
-    along: Affine = SINGLE
-
-    def exprs(self) -> tuple[Expr, ...]:
-        """Every expression in it."""
-        return (*(e for _, a in self.cycles for e in a.exprs()), *self.along.exprs())
-
-
-@frozen
-class BodyForm:
-    """One loop body.
-
-    Attributes:
-        ops: names of its vector nodes.
-        heads: cycles that its element-wise calls take whatever their length.
-        scalar: cycles of the scalar unit.
-        buffers: of each queue.
-        chained: what is loaded is stored from the same buffer.
-        loads: whether it waits for a first byte.
-        staggered: whether every core starts at another step.
-    """
-
-    place: Place
-    ops: tuple[str, ...]
-    heads: float
-    scalar: float
-    buffers: int
-    chained: bool
-    loads: bool
-    staggered: bool = False
-
-
-@frozen
-class CostForm:
-    """A template's costs; ``barriers`` are not among them."""
-
-    bodies: tuple[BodyForm, ...]
-    copies: tuple[CopyForm, ...]
-    calls: tuple[CallForm, ...]
-
-    @property
-    def reads_again(self) -> bool:
-        """Whether a core loads what was loaded or written before, as the second pass over long rows does."""
-        return any(c.route is Route.AGAIN for c in self.copies)
-
-    def sizes(self) -> tuple[Expr, ...]:
-        """What a legal tile does not bound: bytes of tensors, and distances in them."""
-        out: list[Expr] = []
-        for c in self.copies:
-            out += [c.distinct * c.count, *(d for _, d in c.apart), *c.tiles_apart]
-            out += [size for size, _ in c.apart if size is not None]
-        return tuple(dict.fromkeys(out))
-
-    def exprs(self) -> tuple[Expr, ...]:
-        """Every expression in it, in a fixed order."""
-        out: list[Expr] = []
-        for c in self.copies:
-            for a in (c.commands, c.rows, c.row_bytes):
-                out += a.exprs()
-            out += [c.distinct, *c.varying, *c.tiles_apart]
-            out += [e for _, a in c.cycles for e in a.exprs()]
-            out += [e for pair in c.apart for e in pair if e is not None]
-        for call in self.calls:
-            out += call.exprs()
-        return tuple(out)
 
 
 def cost_form(impl: ImplGraph, target: TargetSpec) -> CostForm:
@@ -222,7 +82,7 @@ class _FormReader:
     def __init__(self, impl: ImplGraph, target: TargetSpec) -> None:
         self.impl, self.target = impl, target
         spec = impl.tiling
-        self.t, self.tile = spec.tile_size, Sym(spec.tile_size)
+        self.t, self.tile = spec.opened.symbol, Sym(spec.opened.symbol)
         self.named = impl.by_name()
         self.size = AxisSizes(impl.axes)
         # An axis in tiles of a constant length may be shorter than one of them.
@@ -233,23 +93,29 @@ class _FormReader:
         self.sample = sample_env(impl)
         tile = max(largest_tile(spec, self.sample), 1)
         self.collide = {n.name: c for n, _, c in conflicts(impl, self.sample, tile, target.arch)}
-        self.sample[self.t] = min(tile, max(spec.extent.evaluate(self.sample), 1))
+        self.sample[self.t] = min(tile, max(spec.opened.extent.evaluate(self.sample), 1))
         self.open = open_tile(spec, self.sample)
-        self.sample = dict(self.open.typical)
+        length = spec.opened.extent.as_int() or 1 << 62
+        self.ranges = {s.name: (s.min, s.max) for s in impl.symbols} | {self.t: (1, length)}
         self.buffers = min((b.buf_num for b in impl.buffers if b.kind == "queue"), default=2)
         self.carried = {name for b in impl.buffers if b.copy for name in b.tensors}
         self.seen: set[tuple[object, ...]] = set()
+        #: Offsets of the Loads of a tensor that differ in these alone, ...
+        self.offsets: dict[tuple[object, ...], list[Expr]] = {}
+        #: ... and elements of those that no earlier one has, where some has most of them.
+        self.fresh: dict[str, Expr] = {}
         self.known: dict[tuple[int, ...], Affine] = {}
         self.parts: dict[int, frozenset[int]] = {}
         #: What the reduce loop goes through.
         self.looped = set() if impl.r_axis is None else impl.merged_from(impl.r_axis)
         #: Numbers of the ways in which copies lie in GM and in UB, ...
         self.lies: dict[tuple[object, ...], int] = {}
-        #: ... and of forms, by that, whether their bytes were read before, and whether they wait for an index.
-        self.copied: dict[tuple[int, bool, bool], int] = {}
+        #: ... and of forms, by that, and whether their bytes were read before.
+        self.copied: dict[tuple[int, bool, Expr | None], int] = {}
         self.forms: dict[CopyForm, int] = {}
         #: Indices that a Load of the same body goes by.
         self.awaited: set[str] = set()
+        self.kinds: set[str] = set()
         self.bodies: list[BodyForm] = []
         self.copies: list[CopyForm] = []
         self.calls: list[CallForm] = []
@@ -259,7 +125,7 @@ class _FormReader:
         once = [n for n in nodes if n.loop_axis is None]
         inner = [n for n in nodes if n.loop_axis is not None and n.loop_axis == self.impl.r_axis]
         outer = [n for n in nodes if n.loop_axis is not None and n.loop_axis != self.impl.r_axis]
-        # What was read before is known in the order of workload: once, per tile, per step.
+        # What was read before is known in the order in which a core runs them: once, per tile, per step.
         routes = {n.name: self._route(n) for part in (once, outer, inner) for n in part}
         for p in sorted({n.loop_pass for n in inner}):
             self._body(_STEP, [n for n in inner if n.loop_pass == p], routes)
@@ -267,7 +133,8 @@ class _FormReader:
             self._body(_TILE, outer, routes)
         if once:
             self._body(_ONCE, once, routes)
-        return CostForm(tuple(self.bodies), tuple(self.copies), tuple(self.calls))
+        parts = tuple(self.bodies), tuple(self.copies), tuple(self.calls)
+        return CostForm(*parts, frozenset(self.kinds))
 
     # bodies -----------------------------------------------------------------------------------
     def _body(self, place: Place, nodes: Sequence[Node], routes: Mapping[str, Route]) -> None:
@@ -284,20 +151,33 @@ class _FormReader:
         # Those that are issued once come first, as the generated code adds them up.
         along = sorted(cycles, key=lambda a: a != ONE)
         self.calls += [CallForm(index, _folded(cycles[a]), Affine(a, ZERO)) for a in along]
-        loads = [n for n in nodes if n.op == "Load"]
-        reads = sum(not n.y.vectorized_axis for n in loads)
+        loads = [n for n in nodes if n.op == "Load" and is_copied(n)]
+        scalars = sum(is_scalar(n) for n in nodes)
+        reads = sum(not n.y.vectorized_axis and n.name not in self.awaited for n in loads) + scalars
+        waits = any(n.name in self.awaited for n in nodes)
         self.bodies.append(
             BodyForm(
                 place,
                 tuple(n.name for n in vector),
                 six_digits(head),
-                six_digits(m.loop + m.scalar_read * reads),
+                six_digits(max(m.loop + m.scalar_read * reads, m.load_latency * bool(scalars))),
                 self.buffers,
                 any(n.name in self.carried for n in loads),
                 bool(loads),
                 place is _STEP and nodes[0].loop_pass in self.impl.tiling.staggered,
+                six_digits(m.scalar_read) if waits else 0.0,
+                tuple(self._places(loads)),
             )
         )
+
+    def _places(self, loads: Iterable[Node]) -> Iterator[tuple[float, Affine]]:
+        """Cycles in which the scalar unit reads the places of loads that an index directs, one by command."""
+        m = self.target.model
+        for n in loads:
+            if len(n.inputs) > 1:
+                commands = self._rows(n)[1]
+                several = commands != SINGLE  # a loop of their own
+                yield six_digits(m.scalar_read + m.loop * several), commands
 
     def _calls(self, n: Node, cycles: dict[Expr, _Weighted]) -> float | None:
         """Adds the cycles of a vector node; the head of its call, 0 for one of many calls, None where it is free.
@@ -313,8 +193,10 @@ class _FormReader:
         )
         if found is not None:
             for x in found:
+                self.kinds.add(x.kind)
                 self._issue(x, bits, cycles)
             return self._longest(found)
+        self.kinds.add(lookup(n.op).cost)
         row = self.target.vector[lookup(n.op).cost]
         if not row.rate32:
             return None
@@ -362,14 +244,16 @@ class _FormReader:
         """The Loads and Stores of a body, those that do the same as one."""
         found: dict[tuple[int, Route], list[str]] = {}
         for n in nodes:
-            if not _copies(n):
+            if not is_copied(n):
                 continue
             y, route = n.y, routes[n.name]
             where = (y.dtype.itemsize, y.axis, y.strides, y.offset)
-            index = tuple((v.axis, v.strides) for v in self._indices(n))
+            index: tuple[object, ...] = tuple((v.axis, v.strides) for v in self._indices(n))
+            if index:
+                index += (n.size("stride"), n.size("extent"))
             lies = (is_run(n), beyond(n), *where, y.vectorized_axis, y.vectorized_strides, index)
             lie = self.lies.setdefault(lies, len(self.lies))
-            key = (lie, route is _AGAIN, n.name in self.awaited)
+            key = (lie, route is _AGAIN, self.fresh.get(n.name))
             number = self.copied.get(key)
             if number is None:
                 form = self._copy(n, route)
@@ -390,11 +274,6 @@ class _FormReader:
         step = 1
         if is_run(n):  # with what lies between the elements
             step = abs(dict(zip(y.axis, y.strides, strict=True))[y.vectorized_axis[-1]].value)
-        if n.name in self.awaited:
-            # MTE2 stands still until the index is there and read; that is as long as so many commands.
-            m = self.target.model
-            more = math.ceil((m.load_latency + m.scalar_read) / m.load_issue)
-            commands = Affine(commands.base + more, commands.step)
         # Where an index directs a load, other elements of the index are other places.
         moving = [
             a
@@ -418,6 +297,7 @@ class _FormReader:
             tuple(dict.fromkeys(self.size[a] for a in sorted(own))),
             any(self.tile_out in self._parts_of(a) for a in moving),
             self._own_cycles(n),
+            *self._named(n),
         )
 
     def _own_cycles(self, n: Node) -> tuple[tuple[float, Affine], ...]:
@@ -427,6 +307,15 @@ class _FormReader:
         m = self.target.model
         by_element = six_digits(n.y.dtype.itemsize / m.dims_rate)
         return (six_digits(m.dims_issue), SINGLE), (by_element, self._elements(n.y.vectorized_axis))
+
+    def _named(self, n: Node) -> tuple[Expr, Expr]:
+        """Places of a table that an index may name, and elements of that index; 0 for other copies."""
+        indices = self._indices(n)
+        if not indices:
+            return ZERO, ZERO
+        (index,) = indices
+        extents = self._sizes_of(index).values()
+        return n.size("extent"), product(extents)
 
     def _indices(self, n: Node) -> list[TensorView]:
         """Of a Load: the index that says where it takes its elements, if there is one."""
@@ -441,40 +330,21 @@ class _FormReader:
         key = (n.inputs[0], y.offset, y.strides)
         before = len(self.seen)
         self.seen.add(key)
+        self._shifted(n)
         if len(self.seen) == before or self.named[n.inputs[0]].op == "Workspace":
             return _AGAIN
         return _READ if bypass_bytes(n) is None else Route.STREAM
 
     def _rows(self, n: Node) -> tuple[Affine, Affine, Affine]:
-        """Rows of a copy, commands, and elements of a row; axes whose elements follow on each other are one."""
-        y = n.y
+        """Return the rows of a copy, commands, and elements of a row."""
         if is_permuted(n):
-            return SINGLE, SINGLE, self._elements(y.vectorized_axis)
-        gm = dict(zip(y.axis, y.strides, strict=True))
-        single = y.vectorized_strides[-1:] not in ((), (ONE,)) and not is_run(n)
-        dims: list[tuple[Expr, Expr, Expr]] = [(ONE, ONE, ONE)] if single else []
-        commands = ONE
-        for a, pitch in reversed(list(zip(y.vectorized_axis, y.vectorized_strides, strict=True))):
-            size, step = self.size[a], gm[a]
-            if step == 0:
-                commands = commands * size
-            elif dims and (step, pitch) == (dims[0][1] * dims[0][0], dims[0][2] * dims[0][0]):
-                dims[0] = (size * dims[0][0], *dims[0][1:])
-            else:
-                dims.insert(0, (size, step, pitch))
-        if dims and is_run(n):
-            size, step, _ = dims[-1]
-            dims[-1] = ((size - 1) * abs(step.value) + 1 + beyond(n), ONE, ONE)
-        sizes = [d[0] for d in dims]
-        far = False  # backwards, or rows that overlap: every row is a command
-        if len(dims) > 1:
-            far = dims[-2][1].evaluate(self.sample) < dims[-1][0].evaluate(self.sample)
-        rows = self._product([commands, *sizes[:-1]])
-        return (
-            rows,
-            self._product([commands, *sizes[: -1 if far else -2]]),
-            self._product(sizes[-1:]),
-        )
+            return SINGLE, SINGLE, self._elements(n.y.vectorized_axis)
+        moved = copied(n, lambda a: self.size[a])
+        loops = [d.size for d in moved.directed]
+        sizes = [d.size for d in moved.dims]
+        last = len(sizes) - moved.in_command(self.target.arch, self.ranges)
+        rows, commands = [*loops, *sizes[:-1]], [*loops, *sizes[:last]]
+        return self._product(rows), self._product(commands), self._product(sizes[-1:])
 
     def _distances(self, n: Node) -> tuple[tuple[tuple[Expr | None, Expr], ...], tuple[Expr, ...]]:
         """Distances in bytes between places in GM, and those between tiles per element of a tile."""
@@ -499,18 +369,50 @@ class _FormReader:
                 aligned.append((condition, self._affine(stride).base * item))
         return tuple(dict.fromkeys(aligned)), tuple(dict.fromkeys(tiled))
 
+    def _shifted(self, n: Node) -> None:
+        """Notes what a Load has beside the earlier one that it is shifted against by least, as slices overlap."""
+        y = n.y
+        earlier = self.offsets.setdefault((n.inputs, y.axis, y.strides), [])
+        found: list[tuple[int, int]] = []
+        for offset in earlier:
+            for a, stride in zip(y.axis, y.strides, strict=True):
+                steps = None if stride.number == 0 else divide_exact(y.offset - offset, stride)
+                if steps is not None and steps.number and len(self._parts_of(a)) == 1:
+                    found.append((abs(steps.value), a))
+                    break
+        earlier.append(y.offset)
+        if not found or len(n.inputs) > 1:
+            return
+        least, along = min(found)
+        (root,) = self._parts_of(along)
+        sizes = self._extents(n)
+        size = sizes.pop(self._root(root))
+        if size.number is None or least < size.number:
+            self.fresh[n.name] = product([const(least), *sizes.values()])
+
     def _distinct(self, n: Node) -> Expr:
-        """Elements of GM that a copy touches; what an index names is taken to be other elements each time."""
+        """Elements of GM that a copy touches and none before it; an index names others each time."""
+        fresh = self.fresh.get(n.name)
+        return product(self._extents(n).values()) if fresh is None else fresh
+
+    def _root(self, axis: int) -> int:
+        """The axis that stands for an axis in sizes: tiles and what is inside them are one."""
+        return self.tile_in if axis == self.tile_out else axis
+
+    def _extents(self, n: Node) -> dict[int, Expr]:
+        """Sizes of the axes along which a copy goes through GM."""
+        return self._sizes_of(n.y, directed=bool(self._indices(n)))
+
+    def _sizes_of(self, y: TensorView, *, directed: bool = False) -> dict[int, Expr]:
         roots: dict[int, Expr] = {}
-        directed = bool(self._indices(n))
-        for a, stride in zip(n.y.axis, n.y.strides, strict=True):
+        for a, stride in zip(y.axis, y.strides, strict=True):
             if stride.number == 0 and not directed:
                 continue
             for root in self._parts_of(a):
-                tile = root in (self.tile_in, self.tile_out)
-                key = self.tile_in if tile else root
-                roots[key] = self.impl.tiling.extent if tile else self.size[root]
-        return product(roots.values())
+                key = self._root(root)
+                tiled = key == self.tile_in
+                roots[key] = self.impl.tiling.opened.extent if tiled else self.size[key]
+        return roots
 
     def _parts_of(self, axis: int) -> frozenset[int]:
         """The axes that an axis of loops goes through: blocks and merged axes resolved."""
@@ -530,7 +432,7 @@ class _FormReader:
             yield axis
 
     def _made_of_tiles(self, origin: Sequence[int]) -> bool:
-        """Whether an axis is merged for the loop over blocks, not before the template was chosen."""
+        """Return True if an axis is merged for the loop over blocks, not before the template was chosen."""
         return any(self.impl.axes[a].type is not AxisType.ORIGINAL for a in origin)
 
     # functions of the tile --------------------------------------------------------------------
@@ -596,7 +498,3 @@ def _folded(by_weight: _Weighted) -> tuple[tuple[float, Affine], ...]:
 def six_digits(figure: float) -> float:
     """A figure as the generated code prints it, and as it is computed with here."""
     return float(f"{figure:.6g}")
-
-
-def _copies(n: Node) -> bool:
-    return n.op in ("Load", "Store")

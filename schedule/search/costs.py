@@ -1,7 +1,7 @@
-"""What is known of the costs of templates while a graph is built: the memo of one build.
+"""Costs of templates while a graph is built: the memo of one build.
 
-A template is ranked, its tiling is folded, and its numbers go into the host code: each asks for the same costs.  Who
-starts a build, or explains one, makes a :class:`Costs` and passes it along; it goes when the build is over.
+A template is ranked, its tiling is folded, and its numbers go into the host code: each step needs the same costs.  The
+caller that starts a build, or explains one, makes a :class:`Costs`, passes it along, and drops it after the build.
 """
 
 from __future__ import annotations
@@ -10,20 +10,21 @@ from collections.abc import Mapping
 
 from autofuse.implgraph.ir.frozen import replace
 from autofuse.implgraph.ir.graph import ImplGraph, TilingSpec
-from autofuse.schedule.search.cost_form import CostForm, cost_form
-from autofuse.schedule.search.tile_cost import BoundForm, ChipTable, Tiled, bind, chip_table
+from autofuse.schedule.search.bound import BoundForm, Tiled, bind, chip_figures
+from autofuse.schedule.search.cost_form import cost_form
+from autofuse.schedule.search.form import CostForm
 from autofuse.targets import TargetSpec
 
 __all__ = ["Costs"]
 
 
 class _Known:
-    """The costs of a template; without symbols also what they are bound to, and what was found for that, by chip."""
+    """The costs of a template; without symbols also what they are bound to, and what was found for that, by cores."""
 
     def __init__(self, form: CostForm) -> None:
         self.form = form
-        self.bound: BoundForm | None = None
-        self.searched: dict[ChipTable, Tiled | None] = {}
+        #: By bytes of UB.
+        self.bound: dict[int | None, tuple[BoundForm, dict[int, Tiled | None]]] = {}
 
 
 class Costs:
@@ -37,7 +38,7 @@ class Costs:
     """
 
     def __init__(self, target: TargetSpec) -> None:
-        self.target, self.chip = target, chip_table(target)
+        self.target, self.chip = target, chip_figures(target)
         #: By the identities of what costs are read off.  The template that is kept with them keeps these alive.
         self._known: dict[tuple[int, ...], tuple[ImplGraph, _Known]] = {}
 
@@ -51,18 +52,19 @@ class Costs:
 
     def bound(
         self, impl: ImplGraph, sizes: Mapping[str, int], ub: int | None
-    ) -> tuple[BoundForm, dict[ChipTable, Tiled | None]]:
+    ) -> tuple[BoundForm, dict[int, Tiled | None]]:
         """The costs of a template for given sizes, and what has been found for these; remembered without symbols.
 
         Raises:
             ExprError: a size that the template divides by is 0.
+            OverflowError: a number beyond 64 bits.
         """
         known = self._of(impl)
-        if sizes or ub is not None:
+        if sizes:
             return bind(known.form, impl.tiling, sizes, ub), {}
-        if known.bound is None:
-            known.bound = bind(known.form, impl.tiling, sizes)
-        return known.bound, known.searched
+        if ub not in known.bound:
+            known.bound[ub] = bind(known.form, impl.tiling, sizes, ub), {}
+        return known.bound[ub]
 
     def _of(self, impl: ImplGraph) -> _Known:
         key = _parts(impl)

@@ -8,12 +8,12 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from autofuse.implgraph.expr.expression import ExprError
-from autofuse.implgraph.ir.frozen import frozen, replace
+from autofuse.implgraph.ir.frozen import frozen
 from autofuse.implgraph.ir.graph import ImplGraph
 from autofuse.schedule.axes.result import ScheduleResult
+from autofuse.schedule.search.bound import Tiled
 from autofuse.schedule.search.costs import Costs
 from autofuse.schedule.search.solver import Choice
-from autofuse.schedule.search.tile_cost import Tiled, tile_parts, tile_time
 
 __all__ = ["GivenTile", "GivenTiling", "given_cycles", "placed", "take", "taken", "templates_of"]
 
@@ -46,7 +46,7 @@ class GivenTiling:
     groups: tuple[GivenTile, ...]
 
     def covers(self, sizes: Mapping[str, int]) -> bool:
-        """Whether it is for these sizes."""
+        """Return True if the tiling is for these sizes."""
         return all(least <= sizes[n] <= most for n, (least, most) in self.sizes.items())
 
 
@@ -81,29 +81,29 @@ def placed(
         ub: bytes of UB that are granted, if fewer than the target has.
         cores: cores that are granted, if fewer.
     """
-    spec, chip = impl.tiling, costs.chip
-    if cores is not None and cores < chip.cores:
-        chip = replace(chip, cores=cores)
+    spec, chip = impl.tiling, costs.chip if cores is None else costs.chip.granted(cores)
     try:
         broken = [c.text() for c in spec.conditions if not c.holds(sizes)]
         if broken:
             return f"it does not hold that {' and '.join(broken)}"
         form, _ = costs.bound(impl, sizes, ub)
         tile = min(given.tile, form.longest)
-        if tile % spec.granule and tile != form.longest:
-            return f"tiles are multiples of {spec.granule}, or all of {form.longest}"
-        if spec.tile_max is not None and tile > (most := spec.tile_max.evaluate(sizes)):
+        if tile % spec.opened.granule and tile != form.longest:
+            return f"tiles are multiples of {spec.opened.granule}, or all of {form.longest}"
+        if spec.opened.most is not None and tile > (most := spec.opened.most.evaluate(sizes)):
             return f"a tile of this template is no longer than {most}"
-        need = spec.ub.evaluate({**sizes, spec.tile_size: tile})
+        need = spec.ub.evaluate({**sizes, spec.opened.symbol: tile})
         limit = min(spec.ub_limit, chip.ub if ub is None else ub)
         if need > limit:
             return f"{need} bytes of UB are needed, and there are {limit}"
-        parts = tile_parts(form, chip, tile)
-        per_core = max(-(-parts.tiles // min(given.cores, chip.cores)), 1)
-        used = max(-(-parts.tiles // per_core), 1)
-        return Tiled(tile, per_core, used, tile_time(form, chip, parts, per_core))
+        tiles = form.tiles(tile)
+        per_core = max(-(-tiles // min(given.cores, chip.cores)), 1)
+        (cycles,) = form.times(chip, tile, [per_core])
+        return Tiled(tile, per_core, max(-(-tiles // per_core), 1), cycles)
     except ExprError:
         return "a size that it divides by is 0"
+    except OverflowError:
+        return "a number has more than 64 bits"
 
 
 def take(
@@ -142,7 +142,7 @@ def take(
         first_core = 0 if spec.first_core is None else before
         before = first_core + t.cores
         used = max(used, min(before, most))
-        fields |= {spec.tile_size: t.tile, spec.block_size: t.per_core}
+        fields |= {spec.opened.symbol: t.tile, spec.block_size: t.per_core}
         if spec.first_core is not None:
             fields[spec.first_core] = first_core
     return Choice(key, used, fields)

@@ -1,6 +1,6 @@
-"""The tiling solver: template, tile, tiles per core and cores for given sizes, by ``schedule.search.tile_cost``.
+"""The tiling solver: template, tile, tiles per core and cores for given sizes, by ``autofuse_tile_search.h``.
 
-The same choices, in the same order, as ``autofuse_tiling_solver.h``; tests compile that header and compare.  Here it
+The same choices, in the same order, as ``autofuse_tiling_solver.h``; tests compile that header and compare.  It
 ranks templates, and folds the tiling of graphs whose sizes are all known.
 """
 
@@ -8,16 +8,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from autofuse.implgraph.expr.expression import ExprError
 from autofuse.implgraph.ir.graph import ImplGraph
 from autofuse.schedule.axes.result import ScheduleResult
-from autofuse.schedule.cost.cost import evaluate
+from autofuse.schedule.search.bound import Tiled, search
+from autofuse.schedule.search.breakdown import Tiling, cost_of
 from autofuse.schedule.search.costs import Costs
-from autofuse.schedule.search.tile_cost import Tiled
-from autofuse.schedule.search.tile_search import search
-from autofuse.schedule.search.workload import Tiling, workload
 
 __all__ = [
     "Choice",
@@ -49,47 +47,45 @@ def solve_template(
         ub: usable bytes of UB, if fewer than the target has.
         cores: cores, if fewer than the target has.
     """
-    chip = costs.chip
-    if cores is not None and cores < chip.cores:
-        chip = replace(chip, cores=cores)
+    chip = costs.chip if cores is None else costs.chip.granted(cores)
     try:
         if not all(c.holds(sizes) for c in impl.tiling.conditions):
             return None
         bound, searched = costs.bound(impl, sizes, ub)
-    except ExprError:
-        return None  # a size that it divides by is 0
-    if chip not in searched:
-        searched[chip] = search(bound, chip)
-    return searched[chip]
+    except (ExprError, OverflowError):
+        return None  # a size that it divides by is 0, or one that the host cannot count
+    if chip.cores not in searched:
+        searched[chip.cores] = search(bound, chip)
+    return searched[chip.cores]
 
 
 def comparable(cycles: float, impl: ImplGraph, costs: Costs) -> float:
-    """What a template's time, in any unit, counts for beside those of other templates: see :data:`LEEWAY`."""
+    """Return a template's time, in any unit, as compared with those of other templates: see :data:`LEEWAY`."""
     return cycles + cycles * LEEWAY if costs.form(impl).reads_again else cycles
 
 
 def best_tiling(
     impl: ImplGraph, costs: Costs, sizes: Mapping[str, int], *, barriers: int = 0
 ) -> Tiling | None:
-    """What the host function chooses for a template, with its modelled time; None where no tile is legal.
+    """Return the tiling that the host function chooses for a template, with its modelled time; None if none is legal.
 
     Args:
         impl: the template.
         costs: of templates on the chip.
         sizes: values of all symbols of the graph.
-        barriers: times that all cores meet before it.
+        barriers: barriers of all cores before it.
     """
     found = solve_template(impl, costs, sizes)
     if found is None:
         return None
-    target = costs.target
-    work = workload(impl, target, sizes, found.tile, per_core=found.per_core, barriers=barriers)
-    return Tiling(found.tile, found.per_core, work.cores, evaluate(work, target))
+    bound, _ = costs.bound(impl, sizes, None)
+    cost = cost_of(bound, costs.target, found.tile, found.per_core, barriers=barriers)
+    return Tiling(found.tile, found.per_core, found.cores, cost)
 
 
 @dataclass(frozen=True, slots=True)
 class Choice:
-    """What the host function chooses: key, cores, and the values of the other fields of the tiling data."""
+    """Choice of the host function: key, cores, and the values of the other fields of the tiling data."""
 
     key: int
     cores: int
@@ -123,9 +119,16 @@ def choose(
     return None if best is None else best[1]
 
 
-def result_cycles(result: ScheduleResult, costs: Costs) -> float | None:
-    """What a schedule of known sizes takes with the tiling that is chosen; None where nothing is legal."""
-    found = _choose_in(result, costs, 0, {}, None, None)
+def result_cycles(
+    result: ScheduleResult,
+    costs: Costs,
+    sizes: Mapping[str, int] | None = None,
+    *,
+    ub: int | None = None,
+    cores: int | None = None,
+) -> float | None:
+    """Return the cycles of a schedule with the tiling that is chosen; arguments as of :func:`choose`."""
+    found = _choose_in(result, costs, 0, sizes or {}, ub, cores)
     return None if found is None else found[0]
 
 
@@ -168,7 +171,7 @@ def _choose_in(
         taken = first_core + best.cores
         cores = max(cores, min(taken, most))
         cycles += best.cycles
-        fields |= {spec.tile_size: best.tile, spec.block_size: best.per_core}
+        fields |= {spec.opened.symbol: best.tile, spec.block_size: best.per_core}
         if spec.first_core is not None:
             fields[spec.first_core] = first_core
     return cycles, Choice(key, cores, fields)

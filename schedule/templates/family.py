@@ -1,7 +1,7 @@
-"""What a template family is: an object that the scheduler, the realisation of a template and the ranking ask.
+"""Template families: objects that the scheduler, the realisation of a template and the ranking ask.
 
-Nobody else knows a family by its name or by what its suffixes mean.  :mod:`autofuse.schedule.templates.table` lists the
-families that there are.
+No other code knows the name of a family or the meaning of its suffixes.  :mod:`autofuse.schedule.templates.table` lists
+the families.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ class Family(Protocol):
         ...
 
     def placing(self, g: GroupInput) -> Placing:
-        """What places the candidates of one group, given once for all of them: by default without a reduce loop."""
+        """Return the function that places all candidates of one group: by default without a reduce loop."""
         return partial(place, g)
 
     def planned(self, template: Template) -> ImplGraph:
@@ -52,7 +52,7 @@ class Family(Protocol):
         return template.in_tiles()
 
     def always_legal(self, impl: ImplGraph) -> bool:
-        """Whether one of its templates is legal for every size of the graph's symbols."""
+        """Return True if ``impl``, one of its templates, is legal for every size of the graph's symbols."""
         return False
 
 

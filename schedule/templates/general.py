@@ -34,7 +34,7 @@ class _General(Family):
 
     def candidates(self, g: GroupInput) -> Candidates:
         """The one candidate of this family."""
-        return [(g, Candidate(NAME, "", len(g.order) - 1, padded=False))]
+        return [(g, Candidate(NAME, "", len(g.order) - 1))]
 
     def always_legal(self, impl: ImplGraph) -> bool:
         """A tile of a few elements fits, whatever the sizes are."""
@@ -49,7 +49,7 @@ class _GeneralRows(InLoops):
         size = g.size(g.order[-1]).as_int()
         if (size is not None and size < LONG) or contiguous_axes(g):
             return []
-        return cut_into_rows(g, g.order[:-1], Candidate(NAME, "", -1, padded=False))
+        return cut_into_rows(g, g.order[:-1], Candidate(NAME, "", -1))
 
 
 GENERAL, GENERAL_ROWS = _General(), _GeneralRows()
@@ -86,7 +86,7 @@ def cut_into_rows(g: GroupInput, axes: Sequence[int], plain: Candidate) -> Candi
 
 
 def _some_share(loads: list[Node], axis: int) -> bool:
-    """Whether some rows along the axis are one row of GM, and others are not."""
+    """Return True if along the axis some loads read one row of GM again, and others do not."""
     return len({n.y.varies_along(axis) for n in loads}) == 2
 
 

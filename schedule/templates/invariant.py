@@ -23,7 +23,14 @@ from autofuse.implgraph.ir.frozen import replace
 from autofuse.implgraph.ir.graph import ImplGraph, Node
 from autofuse.implgraph.ops.rows.reductions import REDUCES
 from autofuse.schedule.axes.tile_limits import fits_every_size, takes_every_size
-from autofuse.schedule.axes.tiling_axes import Candidate, GroupInput, with_tiles, with_unit_axis
+from autofuse.schedule.axes.tiling_axes import (
+    Candidate,
+    GroupInput,
+    Padding,
+    TileLengths,
+    with_tiles,
+    with_unit_axis,
+)
 from autofuse.schedule.placement.scan import SCAN
 from autofuse.schedule.templates.family import Candidates, Family
 from autofuse.schedule.templates.reduce import ALL, LOOP, Reduce, tiled
@@ -42,10 +49,10 @@ OUTSIDE = (64, 32, 16, 8)
 
 
 def depends_on_order(n: Node) -> bool:
-    """Whether a node reduces, or sums up, numbers whose order decides about the bits of the result.
+    """Return True if a node reduces, or sums up, numbers whose order decides the bits of the result.
 
-    Integers wrap around, so that any order is the same.  Of floats even a maximum is taken for such a node: which of
-    two zeros, or of two NaN, it is depends on what came first.
+    Integers wrap around, so any order gives the same result.  For floats even a maximum counts: which of two zeros, or
+    of two NaN, it returns depends on their order.
     """
     return n.op in (*REDUCES, SCAN) and is_float(n.y.dtype)
 
@@ -66,7 +73,7 @@ def with_fixed_order(nodes: Sequence[Node]) -> tuple[Node, ...]:
 
 
 def is_invariant(impl: ImplGraph) -> bool:
-    """Whether a template of these families fits whatever the sizes are of what is kept."""
+    """Return True if a template of these families fits for all sizes of the kept axes."""
     spec = impl.tiling
     if fits_every_size(spec):
         return True
@@ -98,7 +105,10 @@ def _steps(g: GroupInput, loops: Candidates) -> Candidates:
     group, candidate = loops[0]
     if group.order[candidate.position] not in g.reduced:
         return [(group, candidate)]
-    return [(group, replace(candidate, suffix=FIXED, fixed=length)) for length in LENGTHS]
+    return [
+        (group, replace(candidate, suffix=FIXED, lengths=TileLengths(fixed=length)))
+        for length in LENGTHS
+    ]
 
 
 def _columns(g: GroupInput) -> Candidates:
@@ -109,17 +119,17 @@ def _columns(g: GroupInput) -> Candidates:
         return []
     size = g.size(last).as_int()
     if size is None or size > ROW + ROW // 2:
-        group, place, padded = with_tiles(g, last, ROW), 1 + outside[-1], True
+        group, place, padding = with_tiles(g, last, ROW), 1 + outside[-1], Padding.EVERY_TENSOR
     elif all(a in g.reduced for a in g.order[: outside[-1]]):
-        group, place, padded = with_unit_axis(g), 1 + outside[-1], False
+        group, place, padding = with_unit_axis(g), 1 + outside[-1], Padding.INNERMOST
     else:
-        group, place, padded = g, outside[-1], False
+        group, place, padding = g, outside[-1], Padding.INNERMOST
     if place != len(group.order) - 2:
         return []  # what is kept in between would lie in the tile as a whole
     return [
         (
             group,
-            Candidate(LOOP, FIXED, place, padded=True, all_padded=padded, fixed=length),
+            Candidate(LOOP, FIXED, place, padding, lengths=TileLengths(fixed=length)),
         )
         for length in OUTSIDE
     ]

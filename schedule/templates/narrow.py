@@ -15,7 +15,13 @@ from autofuse.implgraph.ir.frozen import replace
 from autofuse.implgraph.ir.graph import Node
 from autofuse.implgraph.ir.iteration_space import contiguous_strides
 from autofuse.implgraph.lowering.partition import MIN_ROWS, SHORT_ROW
-from autofuse.schedule.axes.tiling_axes import Candidate, GroupInput, reordered, with_unit_axis
+from autofuse.schedule.axes.tiling_axes import (
+    Candidate,
+    GroupInput,
+    Padding,
+    reordered,
+    with_unit_axis,
+)
 from autofuse.schedule.placement.scan import SCAN
 from autofuse.schedule.placement.stacking import STACK, stacked
 from autofuse.schedule.placement.transposition import contiguous_axis
@@ -56,7 +62,7 @@ class _Narrow(InLoops):
             turned = replace(turned, reduced=short)
             # A loop over the long rows that have something in common, as in the template *general*.
             shared = cut_into_rows(
-                turned, around, Candidate(NAME, "", -1, padded=True, short=short)
+                turned, around, Candidate(NAME, "", -1, Padding.INNERMOST, short=short)
             )
         elif long in g.reduced and set(g.reduced).issuperset(around):
             turned = with_unit_axis(turned)
@@ -69,7 +75,7 @@ class _Narrow(InLoops):
                     break
         names = ["", "outer", *(f"outer_{i}" for i in range(2, len(places)))]
         return [
-            (turned, Candidate(NAME, name, place, padded=True, short=short))
+            (turned, Candidate(NAME, name, place, Padding.INNERMOST, short=short))
             for name, place in zip(names, places, strict=False)
         ] + shared
 
@@ -105,7 +111,7 @@ def _short_axes(g: GroupInput) -> tuple[int, ...]:
 
 
 def _has_long_columns(g: GroupInput) -> bool:
-    """Whether the axis of the columns, the last one, is inside a tile, and long rows are inside of all of them."""
+    """Return True if the axis of the columns, the last one, is inside a tile, and long rows are inside all columns."""
     short = _short_axes(g)
     left = [a for a in g.order if a not in short]
     return g.axes[-1].id in short and all(
@@ -120,7 +126,7 @@ def _constant(g: GroupInput, axis: int) -> int:
 
 
 def _is_run(n: Node, short: tuple[int, ...], long: int) -> bool:
-    """Whether the short rows of a Load or Store are one run along the long axis, or those of a Load lie in one."""
+    """Return True if the short rows of a Load or Store are one run along the long axis, or a Load's lie in one."""
     if n.op not in ("Load", "Store") or not n.y.varies_along(long):
         return False
     own = [a for a in short if n.y.varies_along(a)]
@@ -135,7 +141,7 @@ def _is_run(n: Node, short: tuple[int, ...], long: int) -> bool:
 
 
 def _can_be_moved(n: Node, short: tuple[int, ...], long: int) -> bool:
-    """Whether a node is no copy, one of a run or of what lies in one, or one of long rows."""
+    """Return True if a node is no copy, or copies a run, elements of a run, or long rows."""
     if n.op not in ("Load", "Store"):
         return True
     gm = dict(zip(n.y.axis, n.y.strides, strict=True))

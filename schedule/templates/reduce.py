@@ -4,7 +4,7 @@
 reduction meet the data again (norms).  The tiled axis is one that is kept.  Where it is known at run time how long rows
 are, there is a second one with single buffers, for rows that would not fit otherwise.
 
-*reduce*: reduced axes are gone through in a loop, with an accumulator in UB.  Data that meet a result of the
+*reduce*: a loop goes over the reduced axes, with an accumulator in UB.  Data that meet a result of the
 reduction are read again in a further loop.  With the innermost axis tiled it is legal for every size.
 """
 
@@ -15,7 +15,13 @@ from autofuse.implgraph.ir.frozen import replace
 from autofuse.implgraph.ir.graph import ImplGraph
 from autofuse.implgraph.ops.rows.reductions import REDUCES
 from autofuse.schedule.axes.tile_limits import takes_every_size
-from autofuse.schedule.axes.tiling_axes import Candidate, GroupInput, with_tiles, with_unit_axis
+from autofuse.schedule.axes.tiling_axes import (
+    Candidate,
+    GroupInput,
+    Padding,
+    with_tiles,
+    with_unit_axis,
+)
 from autofuse.schedule.realise import Template
 from autofuse.schedule.templates.family import REDUCTION, Candidates, InLoops
 
@@ -69,7 +75,7 @@ def tiled(g: GroupInput, all_load: str, loop: str) -> tuple[Candidates, Candidat
     # What the cores share where the outermost axis is reduced.
     unit = with_unit_axis(g) if g.order[0] in g.reduced else g
     places = [(g, p) for p in reversed(kept[-MOST:])] or [(unit, 0)]
-    whole = [(h, Candidate(all_load, "", p, padded=True, all_load=True)) for h, p in places]
+    whole = [(h, Candidate(all_load, "", p, Padding.INNERMOST, all_load=True)) for h, p in places]
     loops: Candidates = []
     for p in reversed(range(len(g.order))[-2 * MOST :]):
         reduced = g.order[p] in g.reduced
@@ -77,12 +83,12 @@ def tiled(g: GroupInput, all_load: str, loop: str) -> tuple[Candidates, Candidat
             continue  # nothing to loop over: the all-load template
         inside = reduced and not any(k < p for k in kept)
         h, place = (unit, p + 1) if inside else (g, p)
-        loops.append((h, Candidate(loop, "", place, padded=True)))
+        loops.append((h, Candidate(loop, "", place, Padding.INNERMOST)))
     return whole, loops
 
 
 def _meets_data_again(g: GroupInput) -> bool:
-    """Whether a result of a reduction goes back to the elements along the reduced axes: a loop reads them again."""
+    """Return True if a reduction's result goes back to elements along the reduced axes: a loop reads them again."""
     late: set[str] = set()
     for n in g.nodes:
         if n.op in REDUCES or not late.isdisjoint(n.inputs):
@@ -113,7 +119,7 @@ def _shared(g: GroupInput) -> Candidates:
     cut = with_tiles(g, kept[-1], count)
     rows = cut.order[g.order.index(kept[-1]) + 1]
     candidate = Candidate(
-        LOOP, f"rows_{count}", len(cut.order) - 1, padded=True, all_padded=True, rows=(rows,)
+        LOOP, f"rows_{count}", len(cut.order) - 1, Padding.EVERY_TENSOR, rows=(rows,)
     )
     return [(cut, candidate)]
 
@@ -139,5 +145,5 @@ def _blocks(g: GroupInput) -> Candidates:
     if last in g.reduced or not outside or not long or not g.target.arch.has_datacopypad:
         return []
     cut = with_tiles(g, last, ROW)
-    candidate = Candidate(LOOP, f"block_{ROW}", 1 + outside[-1], padded=True, all_padded=True)
+    candidate = Candidate(LOOP, f"block_{ROW}", 1 + outside[-1], Padding.EVERY_TENSOR)
     return [(cut, candidate)]

@@ -1,19 +1,18 @@
 """*row*: an outer axis is tiled, the axes inside it are whole in UB.
 
 A tile is a number of rows.  Where all rows are a multiple of 32 bytes they lie in UB as they lie in GM; the
-``unaligned`` variant works for any length: rows are padded to 32 bytes by DataCopyPad, or, in a group without
-broadcasts, packed, since no call has to find the start of a row.
+``unaligned`` variant works for any length: rows are padded to 32 bytes by DataCopyPad.
 """
 
 from __future__ import annotations
 
 from autofuse.implgraph.ir.graph import ImplGraph
-from autofuse.schedule.axes.tiling_axes import Candidate, GroupInput, unmerge
+from autofuse.schedule.axes.tiling_axes import Candidate, GroupInput, Padding
 from autofuse.schedule.placement.placement import alignment
 from autofuse.schedule.realise import Template
 from autofuse.schedule.templates.family import ELEMENTWISE, Candidates, Family
 
-__all__ = ["MAX_INNER", "PACKED_ROWS", "ROW"]
+__all__ = ["MAX_INNER", "ROW"]
 
 NAME = "row"
 #: Inner axes that a template for symbolic sizes holds in UB at most; more rarely fit.
@@ -34,24 +33,13 @@ class _Row(Family):
         out: Candidates = []
         for position in range(len(g.order) - 2, first - 1, -1):
             if length is None or length % align == 0:
-                out.append((g, Candidate(NAME, "", position, padded=False)))
+                out.append((g, Candidate(NAME, "", position)))
             if length is None or length % align != 0:
-                out.append((g, Candidate(NAME, "unaligned", position, padded=True)))
+                out.append((g, Candidate(NAME, "unaligned", position, Padding.INNERMOST)))
         return out
 
     def planned(self, template: Template) -> ImplGraph:
         return template.of_rows()
 
 
-class _PackedRows(Family):
-    kinds = ELEMENTWISE
-
-    def candidates(self, g: GroupInput) -> Candidates:
-        """For a group of one merged axis: its outermost part tiled, rows packed; named after the merged axis."""
-        apart = unmerge(g)
-        if apart is None:
-            return []
-        return [(apart, Candidate("general", "unaligned", 0, padded=False, y_axis=g.order[0]))]
-
-
-ROW, PACKED_ROWS = _Row(), _PackedRows()
+ROW = _Row()

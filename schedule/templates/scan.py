@@ -4,7 +4,7 @@
 side from 16 of them on, and one after the other where a tile has fewer, so there is a template for either: what they
 cost, and the scratch space that they take, have nothing in common.
 
-*scan*: the axes of the sums are gone through in a loop of one core, with what comes before the tile in UB.  With the
+*scan*: one core loops over the axes of the sums, with what comes before the tile in UB.  With the
 innermost axis tiled it is legal for every size: a tile is a part of a row of which each element goes on with its own
 sum, or a part of the one sum.
 """
@@ -15,7 +15,7 @@ from functools import partial
 
 from autofuse.implgraph.expr.expression import product
 from autofuse.implgraph.ir.frozen import replace
-from autofuse.schedule.axes.tiling_axes import Candidate, GroupInput
+from autofuse.schedule.axes.tiling_axes import Candidate, GroupInput, TileLengths
 from autofuse.schedule.placement.scan import SCANNED_TOGETHER, place_scan
 from autofuse.schedule.templates import family
 from autofuse.schedule.templates.family import Candidates, Placing
@@ -54,6 +54,6 @@ def _variants(g: GroupInput, candidate: Candidate) -> list[Candidate]:
     if g.order[-1] not in g.reduced or rows is None or not 0 < rows < SCANNED_TOGETHER:
         return [candidate]  # columns, or rows of which one step has enough, or an unknown number
     return [
-        replace(candidate, shortest=-(-SCANNED_TOGETHER // rows)),
-        replace(candidate, suffix=FEW, longest=(SCANNED_TOGETHER - 1) // rows),
+        replace(candidate, lengths=TileLengths(shortest=-(-SCANNED_TOGETHER // rows))),
+        replace(candidate, suffix=FEW, lengths=TileLengths(longest=(SCANNED_TOGETHER - 1) // rows)),
     ]

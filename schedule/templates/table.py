@@ -6,7 +6,7 @@ from autofuse.schedule.templates.family import Family
 from autofuse.schedule.templates.general import GENERAL, GENERAL_ROWS
 from autofuse.schedule.templates.narrow import NARROW
 from autofuse.schedule.templates.reduce import REDUCE
-from autofuse.schedule.templates.row import PACKED_ROWS, ROW
+from autofuse.schedule.templates.row import ROW
 from autofuse.schedule.templates.scan import SCAN
 from autofuse.schedule.templates.transpose import CUT_REDUCE, TRANSPOSE
 
@@ -17,7 +17,6 @@ __all__ = ["FAMILIES"]
 FAMILIES: tuple[Family, ...] = (
     GENERAL,
     ROW,
-    PACKED_ROWS,
     GENERAL_ROWS,
     REDUCE,
     CUT_REDUCE,

@@ -13,7 +13,14 @@ from __future__ import annotations
 from autofuse.implgraph.ir.frozen import replace
 from autofuse.implgraph.ir.iteration_space import contiguous_strides
 from autofuse.implgraph.ops.registry import lookup
-from autofuse.schedule.axes.tiling_axes import Candidate, GroupInput, reordered, with_tiles
+from autofuse.schedule.axes.tiling_axes import (
+    Candidate,
+    GroupInput,
+    Padding,
+    TileLengths,
+    reordered,
+    with_tiles,
+)
 from autofuse.schedule.placement.placement import alignment
 from autofuse.schedule.placement.transposition import contiguous_axis
 from autofuse.schedule.templates.family import ELEMENTWISE, Candidates, Family
@@ -86,7 +93,7 @@ class _Transpose(Family):
 
 
 def _stores_along(g: GroupInput, last: int) -> bool:
-    """Whether loads of several dimensions can bring all to the order of the Stores, which is along one axis."""
+    """Return True if loads of several dimensions can bring all data to the order of the Stores, along axis ``last``."""
     return g.target.arch.dma_dims > 0 and all(
         contiguous_axis(n.y, reversed(g.order)) == last for n in g.nodes if n.op == "Store"
     )
@@ -102,7 +109,8 @@ def _permuting(g: GroupInput, c: Candidate) -> tuple[GroupInput, Candidate]:
     ]
     shortest = max((line // size for size in along), default=1)
     suffix = f"{c.suffix}_permuted".lstrip("_")
-    return g, replace(c, suffix=suffix, permuting=True, shortest=shortest)
+    lengths = TileLengths(shortest=shortest)
+    return g, replace(c, suffix=suffix, permuting=True, lengths=lengths)
 
 
 def _in_blocks(g: GroupInput) -> bool:
@@ -123,7 +131,7 @@ def _unpadded(g: GroupInput) -> Candidates:
                 return []
     first = max(len(g.order) - g.target.arch.dma_dims, 0)
     return [
-        _permuting(g, Candidate(NAME, "", position, padded=False))
+        _permuting(g, Candidate(NAME, "", position))
         for position in range(len(g.order) - 2, first - 1, -1)
     ]
 
@@ -148,7 +156,7 @@ class _CutReduce(Reduce):
                 group = with_tiles(group, a, length)
             place = group.order.index(others[0])
             out += [
-                (h, replace(c, suffix=f"{c.suffix}cut_{length}", all_padded=True))
+                (h, replace(c, suffix=f"{c.suffix}cut_{length}", padding=Padding.EVERY_TENSOR))
                 for h, c in whole_or_in_loops(group)
                 if c.position - (len(h.order) - len(group.order)) == place
             ]
@@ -173,4 +181,4 @@ def _candidate(
         g = with_tiles(g, a, length)
     suffix = f"{name}_{length}" if cut else name
     position = g.order.index(tiled)
-    return g, Candidate(NAME, suffix, position, padded=True, all_padded=True)
+    return g, Candidate(NAME, suffix, position, Padding.EVERY_TENSOR)

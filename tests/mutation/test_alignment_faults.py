@@ -7,7 +7,7 @@ import re
 from typing import Any
 
 import pytest
-from twin_graphs import graph
+from twin_graphs import every_template, graph
 
 from autofuse.api import build
 from autofuse.codegen.verification import verify_schedule
@@ -85,6 +85,7 @@ GRAPHS = {
 
 
 @pytest.mark.parametrize("name", GRAPHS)
+@every_template()
 def test_rows_that_are_padded_to_half_a_block(name, halved):
     document, refuted = GRAPHS[name]
     assert not unaligned(document)

@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 from autofuse import api
-from autofuse.twin.verify.split import load_split, read_parts
-from autofuse.twin.verify.verify import VerifyReport, verify_with
+from autofuse.machines.twin.verify.split import load_split, read_parts
+from autofuse.machines.twin.verify.verify import VerifyReport, verify_with
 
 pytestmark = pytest.mark.twin
 

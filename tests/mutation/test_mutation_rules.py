@@ -8,7 +8,7 @@ import pytest
 from mutation_kernels import candidates
 from mutation_rules import Mutation, equivalent
 from mutation_run import cores_of_others
-from twin_graphs import graph
+from twin_graphs import every_template, graph
 
 from autofuse import api
 
@@ -100,6 +100,7 @@ def test_the_only_buffer_of_a_loop_orders_its_iterations() -> None:
     assert rules(document, "delete-barrier", "").count("barrier behind the only buffer") == 1
 
 
+@every_template()
 def test_a_longer_row_with_an_operand_ends_behind_the_tensor_where_it_is_the_only_one() -> None:
     document = ROOT / "tests/snapshot/graphs/broadcast_trailing.json"
     found = by_template(document, "call-count", "count 1 +1")
@@ -126,6 +127,7 @@ def test_scratch_space_above_the_least_that_a_function_takes() -> None:
         ("Sum", "float32", 60, ""),  # a block for a row
     ],
 )
+@every_template()
 def test_scratch_space_that_a_reduction_does_not_use(
     op: str, dtype: str, n: int, rule: str
 ) -> None:

@@ -11,11 +11,12 @@ from mutation_data import sizes_for, sizes_that_fill, tiles_for
 from mutation_kernels import candidates, impls_of
 from mutation_memory import has_room
 from mutation_run import MAX_ELEMENTS
+from twin_graphs import every_template
 
 from autofuse import api
 from autofuse.codegen.ir.kernel_ir import InitBuffer
 from autofuse.implgraph.cutting.dimensions import shrink
-from autofuse.twin.oracle.sizes import largest_tensor, shapes_for
+from autofuse.machines.twin.oracle.sizes import largest_tensor, shapes_for
 
 GRAPHS = Path(__file__).resolve().parents[1] / "snapshot" / "graphs"
 
@@ -24,7 +25,7 @@ GRAPHS = Path(__file__).resolve().parents[1] / "snapshot" / "graphs"
 def test_every_tiled_axis_is_long_with_one_of_the_sizes(name: str) -> None:
     # Rows are folded in scratch space from 9 on; 4,096 elements are less than one row for each part of column_sums.
     built = api.build(shrink(api.read(GRAPHS / f"{name}.json"), MAX_ELEMENTS))
-    extents = [i.tiling.extent for i in impls_of(built)]
+    extents = [i.tiling.opened.extent for i in impls_of(built)]
     sizes = sizes_for(built.graph, extents, 8, MAX_ELEMENTS)
     changing = [e for e in extents if not e.is_const]
     assert changing
@@ -36,14 +37,14 @@ def test_every_tiled_axis_is_long_with_one_of_the_sizes(name: str) -> None:
 @pytest.mark.parametrize("name", ["running_sum_rows", "running_sum"])
 def test_sizes_stay_small_where_these_reach_every_axis(name: str) -> None:
     graph = shrink(api.read(GRAPHS / f"{name}.json"), MAX_ELEMENTS)
-    extents = [i.tiling.extent for i in impls_of(api.build(graph))]
+    extents = [i.tiling.opened.extent for i in impls_of(api.build(graph))]
     small = shapes_for(graph, 8, 0, max_elements=MAX_ELEMENTS)
     assert sizes_for(graph, extents, 8, MAX_ELEMENTS) == small
 
 
 def test_the_parts_of_the_rows_have_a_rest() -> None:
     built = api.build(shrink(api.read(GRAPHS / "column_sums.json"), MAX_ELEMENTS))
-    extents = [i.tiling.extent for i in impls_of(built)]
+    extents = [i.tiling.opened.extent for i in impls_of(built)]
     small = shapes_for(built.graph, 8, 0, max_elements=MAX_ELEMENTS)
     grown = [s for s in sizes_for(built.graph, extents, 8, MAX_ELEMENTS) if s not in small]
     assert any(s["n"] % 16 and s["n"] // 16 >= 9 for s in grown)
@@ -66,6 +67,7 @@ def test_sizes_are_added_until_tiles_fill_the_buffers() -> None:
     assert not sizes_that_fill(built.graph, general, [*small, *added], MAX_ELEMENTS)
 
 
+@every_template()
 def test_a_smaller_buffer_has_less_than_its_tensor_needs() -> None:
     """One tile needs 128 bytes of the 512 that it gets; what is smaller by less is the same kernel."""
     built = api.build(shrink(api.read(GRAPHS / "bias_aligned.json"), MAX_ELEMENTS))

@@ -12,7 +12,7 @@ from mutation_rules import Mutation, equivalent
 
 from autofuse import api
 from autofuse.codegen.backends.ascendc.emit_cpp import emit_function
-from autofuse.codegen.ir.kernel_ir import VectorFunction
+from autofuse.codegen.ir.calls import VectorFunction
 from autofuse.codegen.proofs.model import Kernel
 from autofuse.codegen.verification import CHECKS
 from autofuse.codegen.verification.registers import functions_on_registers_are_whole

@@ -40,9 +40,9 @@ CHIP, WITH_DIMS = load_target("ascend910b1"), load_target("ascend950pr")
 
 def without_tails(impl: ImplGraph) -> bool:
     """Every legal tile divides the tiled axis, which is short."""
-    extent = impl.tiling.extent.as_int()
+    extent = impl.tiling.opened.extent.as_int()
     if extent is None or impl.symbols:
-        return extent is not None and extent <= impl.tiling.granule
+        return extent is not None and extent <= impl.tiling.opened.granule
     return all(extent % t == 0 for t in legal_tiles(impl, {}, most=1 << 20)) and extent < 1000
 
 

@@ -3,12 +3,11 @@
 import random
 
 import pytest
+from extras import required
 
-pytest.importorskip("onnx")
+pytestmark = [required("onnx"), pytest.mark.twin, pytest.mark.slow]
 
 import edge_values
-
-pytestmark = [pytest.mark.twin, pytest.mark.slow]
 
 
 def test_they_are_as_in_the_reference() -> None:

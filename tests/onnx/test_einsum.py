@@ -4,15 +4,17 @@ from typing import Any
 
 import numpy as np
 import pytest
+from extras import required
 
-onnx = pytest.importorskip("onnx")
+pytestmark = required("onnx")
 
-from onnx import TensorProto  # noqa: E402
-from onnx_models import model, node, value  # noqa: E402
 
-from autofuse.base.diagnostics import AutofuseError  # noqa: E402
-from autofuse.frontends.onnx.reader import convert  # noqa: E402
-from autofuse.twin.oracle.oracle import evaluate  # noqa: E402
+from onnx import TensorProto
+from onnx_models import model, node, value
+
+from autofuse.base.diagnostics import AutofuseError
+from autofuse.frontends.onnx.reader import convert
+from autofuse.machines.twin.oracle.oracle import evaluate
 
 SIZES = dict(zip("abcdijkABx", (2, 3, 4, 5, 3, 4, 5, 2, 3, 4), strict=True))
 

@@ -6,14 +6,17 @@ from typing import Any
 
 import numpy as np
 import pytest
+from extras import required
 
-onnx = pytest.importorskip("onnx")
+pytestmark = required("onnx")
 
-from onnx import TensorProto, helper, numpy_helper  # noqa: E402
-from onnx_models import model, node, value  # noqa: E402
+import onnx
+from onnx import TensorProto, helper, numpy_helper
+from onnx_models import model, node, value
 
-from autofuse import api, models  # noqa: E402
-from autofuse.base.diagnostics import AutofuseError  # noqa: E402
+from autofuse import api
+from autofuse.base.diagnostics import AutofuseError
+from autofuse.clients.onnx import models
 
 W = np.arange(64 * 32, dtype=np.float32).reshape(64, 32) / 1000
 SCALE = np.linspace(-1, 1, 32, dtype=np.float32)

@@ -7,20 +7,23 @@ from typing import Any
 
 import numpy as np
 import pytest
+from extras import needs, required
 
-onnx = pytest.importorskip("onnx")
+pytestmark = required("onnx")
 
-from onnx import TensorProto  # noqa: E402
-from onnx_models import by_numpy, floats, model, node, run, states, value  # noqa: E402
 
-from autofuse import failures, models  # noqa: E402
-from autofuse.base.diagnostics import AutofuseError  # noqa: E402
-from autofuse.frontends.onnx.pieces import Piece  # noqa: E402
-from autofuse.models.reference import Reference, Runtime  # noqa: E402
+from onnx import TensorProto
+from onnx_models import by_numpy, floats, model, node, run, states, value
+
+from autofuse import failures
+from autofuse.base.diagnostics import AutofuseError
+from autofuse.clients.onnx import models
+from autofuse.clients.onnx.models.reference import Reference, Runtime
+from autofuse.frontends.onnx.pieces import Piece
 
 INT64 = TensorProto.INT64
 # Its name is that of a function as well.
-build_module = importlib.import_module("autofuse.models.build")
+build_module = importlib.import_module("autofuse.clients.onnx.models.build")
 
 
 # sizes ----------------------------------------------------------------------------------------
@@ -194,8 +197,8 @@ def test_a_wrong_kernel_differs_from_both(monkeypatch: pytest.MonkeyPatch) -> No
     assert states(done) == ["differs", "differs"]
 
 
+@needs("onnxruntime")
 def test_onnxruntime_itself() -> None:
-    pytest.importorskip("onnxruntime")
     nodes = [node("MatMul", ["x", "x"], ["m"]), node("GlobalMaxPool", ["m"], ["y"])]
     built = models.build(model(nodes, [value("x", [2, 5, 5])], ["y"]))
     x = floats(2, 5, 5)

@@ -5,16 +5,19 @@ from typing import Any
 
 import numpy as np
 import pytest
+from extras import required
 
-onnx = pytest.importorskip("onnx")
+pytestmark = required("onnx")
 
-from onnx import TensorProto, helper  # noqa: E402
-from onnx_models import by_numpy, floats, model, node, run, states, value  # noqa: E402
+import onnx
+from onnx import TensorProto, helper
+from onnx_models import by_numpy, floats, model, node, run, states, value
 
-from autofuse import api, models  # noqa: E402
-from autofuse.base.diagnostics import AutofuseError  # noqa: E402
-from autofuse.codegen.verification import verify_schedule  # noqa: E402
-from autofuse.models.calls import Called, twin_calls  # noqa: E402
+from autofuse import api
+from autofuse.base.diagnostics import AutofuseError
+from autofuse.clients.onnx import models
+from autofuse.clients.onnx.models.calls import Called, kernel_calls
+from autofuse.codegen.verification import verify_schedule
 
 twin = pytest.mark.twin
 
@@ -47,7 +50,7 @@ def test_convolution_with_its_epilogue_for_any_batch() -> None:
     assert verify_schedule(kernel.graph, kernel.schedule, kernel.target) == []
     report = api.verify(kernel, shapes=[{"batch": n} for n in (0, 1, 3)])
     assert report.ok, report.diagnostics
-    calls = twin_calls(built)
+    calls = kernel_calls(built)
     for batch in (0, 1, 5):
         x = floats(batch, 3, 7, 9, seed=batch)
         done = models.run(built, {"x": x}, call=calls)
@@ -264,6 +267,7 @@ def _scaled(done: Called) -> Called:
     [
         ({"z": np.zeros(1)}, {}, "z is not an input"),
         ({"x": np.zeros((2, 3, 7, 9))}, {}, "is float64"),
+        ({"x": np.ma.zeros((2, 3, 7, 9), np.float32)}, {}, "x is a masked array"),
         ({"x": np.zeros((2, 4, 7, 9), np.float32)}, {}, "has the shape"),
         ({"x": np.zeros((2, 3), np.float32)}, {}, "has the shape"),
         ({"x": np.zeros((2, 3, 7, 9), np.float32)}, {"batch": 3}, "has the shape"),

@@ -10,18 +10,20 @@ from typing import Any
 
 import numpy as np
 import pytest
+from extras import required
 
-onnx = pytest.importorskip("onnx")
+pytestmark = required("onnx")
 
-from onnx import TensorProto, helper  # noqa: E402
-from onnx.reference import ReferenceEvaluator  # noqa: E402
-from onnx_models import model, node, value  # noqa: E402
+import onnx
+from onnx import TensorProto, helper
+from onnx.reference import ReferenceEvaluator
+from onnx_models import model, node, value
 
-from autofuse import models  # noqa: E402
-from autofuse.base.diagnostics import AutofuseError  # noqa: E402
-from autofuse.frontends.onnx import read_onnx  # noqa: E402
-from autofuse.frontends.onnx.pieces import ModelPieces, read_pieces  # noqa: E402
-from autofuse.frontends.onnx.regions import Regions  # noqa: E402
+from autofuse.base.diagnostics import AutofuseError
+from autofuse.clients.onnx import models
+from autofuse.frontends.onnx import read_onnx
+from autofuse.frontends.onnx.pieces import ModelPieces, read_pieces
+from autofuse.frontends.onnx.regions import Regions
 
 
 def kinds(pieces: ModelPieces) -> dict[str, str]:

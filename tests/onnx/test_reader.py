@@ -5,20 +5,22 @@ from typing import Any
 
 import numpy as np
 import pytest
+from extras import required
 
-onnx = pytest.importorskip("onnx")
+pytestmark = required("onnx")
 
-from onnx import TensorProto, helper  # noqa: E402
-from onnx_models import model, node, value  # noqa: E402
+import onnx
+from onnx import TensorProto, helper
+from onnx_models import model, node, value
 
-from autofuse import api  # noqa: E402
-from autofuse.base.diagnostics import AutofuseError  # noqa: E402
-from autofuse.frontends import detect_format, parse_graph  # noqa: E402
-from autofuse.frontends.onnx import looks_like_onnx  # noqa: E402
-from autofuse.frontends.onnx.loading import MAX_BYTES  # noqa: E402
-from autofuse.frontends.onnx.reader import convert  # noqa: E402
-from autofuse.implgraph.ir.fusion import Constant, FusionGraph  # noqa: E402
-from autofuse.twin.oracle.oracle import evaluate  # noqa: E402
+from autofuse import api
+from autofuse.base.diagnostics import AutofuseError
+from autofuse.frontends import detect_format, parse_graph
+from autofuse.frontends.onnx import looks_like_onnx
+from autofuse.frontends.onnx.loading import MAX_BYTES
+from autofuse.frontends.onnx.reader import convert
+from autofuse.implgraph.ir.fusion import Constant, FusionGraph
+from autofuse.machines.twin.oracle.oracle import evaluate
 
 
 def ops_of(graph: FusionGraph) -> list[str]:

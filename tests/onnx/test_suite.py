@@ -4,7 +4,6 @@ By default a sample runs, another one for another commit: one of sixteen cases t
 ``pytest tests/onnx --onnx-full`` runs all of them; ``benchmarks/clients/onnx_suite.py --write`` records new verdicts.
 """
 
-import importlib.util
 import json
 from collections import Counter
 from pathlib import Path
@@ -12,14 +11,14 @@ from typing import Any
 
 import pytest
 from corpus_sample import WHOLE, some
+from extras import required
 
-onnx = pytest.importorskip("onnx")
+pytestmark = [required("onnx"), pytest.mark.twin, pytest.mark.slow]
 
-from pages.onnx_page import KERNEL, PLAIN, onnx_page  # noqa: E402
+import onnx
+from pages.onnx_page import KERNEL, PLAIN, onnx_page
 
-from autofuse.onnx_backend import suite  # noqa: E402
-
-pytestmark = [pytest.mark.twin, pytest.mark.slow]
+from autofuse.clients.onnx.backend import suite
 
 #: The cases are dealt out to so many tests, which may run at the same time.
 PARTS = 2
@@ -88,8 +87,6 @@ def test_cases_end_the_same_on_ascend_950_in_checked_mode(recorded: dict[str, st
 def test_cases_end_the_same_as_triton_kernels(
     recorded: dict[str, str], request: pytest.FixtureRequest
 ) -> None:
-    if any(importlib.util.find_spec(name) is None for name in ("torch", "triton")):
-        pytest.skip("PyTorch or Triton is not installed")
     full = request.config.getoption("--onnx-full", default=False)
     known = set(suite.case_names())
     names = [n for n in chosen(recorded, full) if n in known]

@@ -46,9 +46,9 @@ def places(t: Tensor, env: dict[str, int]) -> list[int]:
 
 def check(graph: FusionGraph, impl: ImplGraph, env: dict[str, int], tile: int, cores: int) -> None:
     spec = impl.tiling
-    tiles = spec.outer.evaluate(env) * -(-spec.extent.evaluate(env) // tile)
+    tiles = spec.outer.evaluate(env) * -(-spec.opened.extent.evaluate(env) // tile)
     per_core = max(1, -(-tiles // cores))
-    data = {**env, spec.tile_size: tile, spec.block_size: per_core}
+    data = {**env, spec.opened.symbol: tile, spec.block_size: per_core}
     parameters = parameter_names(graph)
     tensors = parameters.names
     fn = run_passes(lower_kernel(impl, parameters, CHIP))

@@ -16,7 +16,7 @@ from triton_checks import found_wrong, small
 from autofuse import api
 from autofuse.implgraph.cutting.dimensions import symbolize
 from autofuse.implgraph.ir.fusion import FusionGraph
-from autofuse.twin.run.worker import WorkerPool
+from autofuse.machines.twin.run.worker import WorkerPool
 
 pytestmark = pytest.mark.twin
 

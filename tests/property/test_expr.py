@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from autofuse.implgraph.expr.bounds import bounds
 from autofuse.implgraph.expr.expression import (
     CeilDiv,
     Expr,
@@ -16,7 +17,6 @@ from autofuse.implgraph.expr.expression import (
     Mod,
     Ratio,
     align_up,
-    bounds,
     const,
     divide_exact,
     product,

@@ -11,7 +11,7 @@ import pytest
 pytestmark = pytest.mark.slow
 
 #: Inputs per target, those to start from included: a few seconds each.
-RUNS = {"readers": 800, "text": 80, "expr": 3000, "pipeline": 60}
+RUNS = {"readers": 800, "expr": 3000, "pipeline": 60}
 #: The loop that needs no atheris traces lines before Python 3.12, which is slow.
 FEWER = 5
 

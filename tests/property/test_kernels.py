@@ -20,11 +20,11 @@ from autofuse.implgraph.cutting.dimensions import symbolize
 from autofuse.implgraph.ir.fusion import FusionGraph
 from autofuse.implgraph.lowering.lowering import lower
 from autofuse.implgraph.simplify.canonicalise import canonicalise
+from autofuse.machines.twin.verify.verify import verify_kernel
 from autofuse.schedule.axes.result import ScheduleResult
 from autofuse.schedule.scheduler import schedule
 from autofuse.schedule.search.costs import Costs
 from autofuse.targets import TargetSpec, load_target
-from autofuse.twin.verify.verify import verify_kernel
 
 CHIP = load_target("ascend910b1")
 #: Little UB makes many tiles, tails and single buffers out of small tensors.

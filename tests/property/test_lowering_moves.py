@@ -22,9 +22,9 @@ from autofuse.implgraph.lowering.lowering import lower, lower_all
 from autofuse.implgraph.rewrites.decompose import decompose
 from autofuse.implgraph.rewrites.interpret import interpret
 from autofuse.implgraph.simplify.canonicalise import canonicalise
+from autofuse.machines.twin.oracle.data import random_inputs
+from autofuse.machines.twin.oracle.oracle import Reference, evaluate
 from autofuse.targets import load_target
-from autofuse.twin.oracle.data import random_inputs
-from autofuse.twin.oracle.oracle import Reference, evaluate
 
 OPTIONS = {"max_elements": 600, "max_ops": 9, "max_inputs": 4, "strides": False, "inout": False}
 

@@ -9,20 +9,21 @@ from random import Random
 
 import mixed_graphs
 import pytest
+from extras import needs
 from op_steps import OPS, add_op
-from storm_strategies import DTYPES, Maker
+from storm_maker import DTYPES, Maker
 
 from autofuse.implgraph.ops.registry import all_ops
 
 CASES = {"graph": 12, "onnx": 4, "torch": 2}
+MARKS = {"graph": (), "onnx": needs("onnx"), "torch": needs("torch")}
 
 
 @pytest.mark.parametrize(
-    ("kind", "number"), [(k, n) for k, most in CASES.items() for n in range(most)]
+    ("kind", "number"),
+    [pytest.param(k, n, marks=MARKS[k]) for k, most in CASES.items() for n in range(most)],
 )
 def test_no_graph_ends_in_an_internal_error(kind: str, number: int) -> None:
-    if kind != "graph":
-        pytest.importorskip(kind)
     rng = Random(f"{kind} test {number}")
     case = mixed_graphs.tried(kind, rng, mixed_graphs.size_of(rng, 60))
     assert case.status != "failed", case.reason
@@ -31,13 +32,12 @@ def test_no_graph_ends_in_an_internal_error(kind: str, number: int) -> None:
 #: What long runs have found: kind, seed and number of the case.
 FOUND = [
     # AF9001: a tensor that was stored for nobody was computed for the group itself as well, which then loaded it.
-    ("torch", 1, 7),
+    pytest.param("torch", 1, 7, marks=MARKS["torch"]),
 ]
 
 
 @pytest.mark.parametrize(("kind", "seed", "number"), FOUND)
 def test_what_was_found(kind: str, seed: int, number: int) -> None:
-    pytest.importorskip(kind)
     rng = Random(f"{kind} {seed} {number}")
     case = mixed_graphs.tried(kind, rng, mixed_graphs.size_of(rng))
     assert case.status != "failed", case.reason

@@ -2,11 +2,11 @@
 
 from collections.abc import Iterator
 
-import pytest
+from extras import required
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-pytest.importorskip("onnx")
+pytestmark = required("onnx")
 
 from onnx import TensorProto, helper
 from onnx_models import model, node, value

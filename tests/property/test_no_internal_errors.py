@@ -7,6 +7,7 @@ from random import Random
 
 import pytest
 import storm_strategies as storms
+from storm_maker import FLOATS, Maker
 
 from autofuse import api
 from autofuse.base.diagnostics import AutofuseError
@@ -15,7 +16,7 @@ from autofuse.base.diagnostics import AutofuseError
 MOST = 200_000
 
 
-def step(m: storms.Maker, x: str) -> str:
+def step(m: Maker, x: str) -> str:
     """Another operator on a tensor."""
     dtype, shape = m.tensors[x]
     kind = m.rng.randint(0, 10)
@@ -31,7 +32,7 @@ def step(m: storms.Maker, x: str) -> str:
         return storms.add_pad(m, x)
     if kind == 7:
         return storms.add_concat(m, [x, x], m.rng.randrange(len(shape)))
-    if kind == 8 and dtype in storms.FLOATS:
+    if kind == 8 and dtype in FLOATS:
         return storms.add_norm(m, x, [len(shape) - 1])
     same = [t for t, made in m.tensors.items() if made == (dtype, shape)]
     op = "LogicalAnd" if dtype == "bool" else m.rng.choice(("Add", "Maximum"))
@@ -41,7 +42,7 @@ def step(m: storms.Maker, x: str) -> str:
 def mixed(seed: int) -> dict:
     """A graph of a family, and up to 25 operators more on what it has."""
     rng = Random(seed)
-    m = storms.Maker(rng, symbolic=rng.random() < 0.35)
+    m = Maker(rng, symbolic=rng.random() < 0.35)
     storms.FAMILIES[rng.choice(sorted(storms.FAMILIES))](m)
     for _ in range(rng.randint(1, 25)):
         x = rng.choice(list(m.tensors)[-8:])

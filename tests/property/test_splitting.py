@@ -18,10 +18,10 @@ from autofuse.implgraph.cutting.cut import INPUT, OUTPUT, Cutter, Split
 from autofuse.implgraph.cutting.dimensions import check_shapes, symbolize
 from autofuse.implgraph.cutting.split import MAX_CHECKS, Uncut, find_split
 from autofuse.implgraph.ir.fusion import FusionGraph
+from autofuse.machines.twin.oracle.data import random_inputs
+from autofuse.machines.twin.oracle.oracle import evaluate
+from autofuse.machines.twin.oracle.sizes import shapes_for
 from autofuse.targets import load_target
-from autofuse.twin.oracle.data import random_inputs
-from autofuse.twin.oracle.oracle import evaluate
-from autofuse.twin.oracle.sizes import shapes_for
 
 RELAXED = [HealthCheck.too_slow, HealthCheck.data_too_large, HealthCheck.filter_too_much]
 seeds = st.integers(0, 1 << 62)

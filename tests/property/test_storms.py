@@ -13,8 +13,13 @@ import pytest
 import storm_strategies as storms
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
+from storm_cases import Case, prove_case, run_case
+from storm_maker import DTYPES
+from whole_blocks import refusals_of
 
-from autofuse.twin.run.worker import WorkerPool
+from autofuse import api
+from autofuse.machines.twin.run.worker import WorkerPool
+from autofuse.targets import load_target
 
 pytestmark = [pytest.mark.sampled(2), pytest.mark.twin]
 
@@ -24,12 +29,12 @@ RELAXED = [HealthCheck.too_slow, HealthCheck.data_too_large, HealthCheck.filter_
 
 @pytest.fixture(scope="module")
 def pool() -> Iterator[WorkerPool]:
-    with WorkerPool("autofuse.twin.verify.verify:verify_job", workers=1) as made:
+    with WorkerPool("autofuse.machines.twin.verify.verify:verify_job", workers=1) as made:
         yield made
 
 
 def check(case: Any, pool: WorkerPool, *, refused: bool = False) -> None:
-    verdict = storms.run_case(case, pool)
+    verdict = run_case(case, pool)
     text = json.dumps(case.to_json())
     assert verdict.ok, f"{verdict.status} {verdict.reason}\n{verdict.text}\n{text}"
     assert refused or verdict.status == "passed", f"{verdict.reason}\n{verdict.text}"
@@ -55,8 +60,15 @@ def test_storm(pool: WorkerPool, family: str) -> None:
 @pytest.mark.parametrize("family", storms.FAMILIES)
 def test_storm_on_ascend_950(pool: WorkerPool, family: str) -> None:
     case = storms.random_case(storms.Random(f"950 {family}"), family)
-    verdict = storms.run_case(case, pool, target="ascend950pr")
+    verdict = run_case(case, pool, target="ascend950pr")
     assert verdict.ok, f"{verdict.status} {verdict.reason}\n{verdict.text}"
+
+
+@pytest.mark.parametrize("family", storms.FAMILIES)
+def test_storm_on_a_chip_that_moves_whole_blocks(pool: WorkerPool, family: str) -> None:
+    case = storms.random_case(storms.Random(f"310p {family}"), family, "ascend310p")
+    verdict = run_case(case, pool, target="ascend310p")
+    assert verdict.ok, f"{verdict.reason}\n{verdict.text}"
 
 
 # documents ------------------------------------------------------------------------------------
@@ -95,7 +107,7 @@ def case(
         ],
         "outputs": [f"t{len(nodes) - 1}"],
     }
-    return storms.Case("storm", document, ub_bytes, tuple(bindings))
+    return Case("storm", document, ub_bytes, tuple(bindings))
 
 
 # every inner size from 1 to 40 ----------------------------------------------------------------
@@ -103,7 +115,7 @@ def case(
 INNER = [{"n": n} for n in range(1, 41)]
 #: The reduction of each type: sums, and order where the chip has it in another type.
 REDUCES = {
-    **dict.fromkeys(storms.DTYPES, "ReduceSum"),
+    **dict.fromkeys(DTYPES, "ReduceSum"),
     **dict.fromkeys(("int8", "uint8", "uint32", "uint64"), "ReduceMax"),
     "bool": "ReduceAny",
 }
@@ -126,7 +138,7 @@ def inner(family: str, dtype: str) -> Any:
     return case([(dtype, [5, "n+3"])], [("Slice", ["x0"], attrs)], INNER, n=1)
 
 
-@pytest.mark.parametrize("dtype", storms.DTYPES)
+@pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("family", ["broadcast", "rows", "columns", "concat", "slice"])
 def test_every_inner_size(pool: WorkerPool, family: str, dtype: str) -> None:
     check(inner(family, dtype), pool)
@@ -302,6 +314,20 @@ FOUND = {
         s=0,
         r=0,
     ),
+    # AF5002: two calls of a loop over tiles that are counted along sizes of their own were one variable of the host.
+    "running sums of two lengths": case(
+        [("float16", [1, 2, "r", "s", "32*n"])],
+        [
+            ("CumSum", ["x0"], {"axis": 4, "exclusive": False, "reverse": False}),
+            ("Transpose", ["t0"], {"perm": [1, 3, 2, 4, 0]}),
+        ],
+        [{"r": 5, "s": 3, "n": 1}, {"r": 0, "s": 1, "n": 2}],
+        r=0,
+        s=0,
+        n=0,
+        most=31,
+        hint=7,
+    ),
     "rows of nothing": case(
         [(F, ["r", 5]), ("int64", ["r"])],
         [("Gather", ["x0", "x1"], {"axis": 0}), ("Exp", ["t0"], {})],
@@ -322,3 +348,51 @@ FOUND = {
 @pytest.mark.parametrize("name", FOUND)
 def test_what_storms_have_found(pool: WorkerPool, name: str) -> None:
     check(FOUND[name], pool)
+
+
+# what a chip may refuse ------------------------------------------------------------------------
+
+ROWS, DTYPES, LONG = "AF3002", "AF3001", "AF3003"
+REFUSED: dict[str, tuple[Any, set[str]]] = {
+    "rows of blocks": (case([(F, ["n", 16])], [("Neg", ["x0"], {})], n=0), set()),
+    "rows of any length": (case([(F, [3, "n"])], [("Neg", ["x0"], {})], n=0), {ROWS}),
+    "rows of eight n": (case([(F, [3, "8*n"])], [("Neg", ["x0"], {})], n=0), set()),
+    "rows of half a block": (case([("float16", [3, "8*n"])], [("Neg", ["x0"], {})], n=0), {ROWS}),
+    "one element": (case([(F, [8]), ("int8", [1, 1])], [("Neg", ["x0"], {})]), set()),
+    "one result": (case([(F, [64])], [("ReduceSum", ["x0"], {"axes": [0]})]), {ROWS}),
+    "sums of rows": (
+        case([(F, [64, 32])], [("ReduceSum", ["x0"], {"axes": [1], "keepdims": True})]),
+        set(),
+    ),
+    "sums of 60 rows": (case([(F, [60, 32])], [("ReduceSum", ["x0"], {"axes": [1]})]), {ROWS}),
+    "sums of long rows": (
+        case([(F, [64, 8192])], [("ReduceSum", ["x0"], {"axes": [1]})]),
+        {ROWS, LONG},
+    ),
+    "long columns": (case([(F, [8192, 64])], [("ReduceSum", ["x0"], {"axes": [0]})]), set()),
+    "backwards": (
+        case([(F, [64])], [("Slice", ["x0"], {"starts": [63], "shape": [64], "steps": [-1]})]),
+        set(),
+    ),
+    "every other one": (
+        case([(F, [64])], [("Slice", ["x0"], {"starts": [0], "shape": [32], "steps": [2]})]),
+        {ROWS},
+    ),
+    "pieces": (
+        case([(F, [8, 4]), (F, [8, 12])], [("Concat", ["x0", "x1"], {"axis": 1})]),
+        {ROWS},
+    ),
+    "bfloat16": (case([("bfloat16", [64])], [("Neg", ["x0"], {})]), {DTYPES}),
+    "int64": (case([("int64", [64])], [("Neg", ["x0"], {})]), {DTYPES}),
+    "uint32": (case([("uint32", [64])], [("Add", ["x0", "x0"], {})]), set()),
+}
+
+
+@pytest.mark.parametrize("name", REFUSED)
+def test_refusals_that_are_right_on_a_chip_that_moves_whole_blocks(name: str) -> None:
+    made, codes = REFUSED[name]
+    graph = api.read(made.document)
+    assert set(refusals_of(graph, load_target("ascend310p"))) == codes
+    assert not refusals_of(graph, load_target("ascend910b1"))
+    verdict = prove_case(made, "ascend310p")
+    assert verdict.status == ("refused" if codes else "passed"), verdict.text

@@ -5,6 +5,7 @@ from xml.etree import ElementTree as ET
 
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from ir_text_parser import parse_as, parse_graph
 
 from autofuse.base.diagnostics import AutofuseError
 from autofuse.implgraph.check.verify import verify
@@ -24,6 +25,7 @@ from autofuse.implgraph.ir.graph import (
     Api,
     Axis,
     AxisType,
+    BufferKind,
     BufferPlan,
     Condition,
     Hardware,
@@ -34,12 +36,12 @@ from autofuse.implgraph.ir.graph import (
     Position,
     Queue,
     TensorView,
+    TileLength,
     TilingSpec,
     TmpBuffer,
 )
 from autofuse.implgraph.ir.printer import print_graph
 from autofuse.implgraph.ir.serialise import from_json, to_json
-from autofuse.implgraph.ir.text_parser import parse_as, parse_graph
 from autofuse.report.pages.picture import to_svg
 
 SLOW = settings(max_examples=60, deadline=None, suppress_health_check=list(HealthCheck))
@@ -130,20 +132,19 @@ NODES = st.builds(
     st.none() | st.builds(Api, TEXTS, TEXTS, TEXTS),
     tuples(st.builds(TmpBuffer, INT, EXPRS), 2),
     TEXTS,
+    joins=st.none() | IDENTIFIERS,
+    over=st.none() | IDENTIFIERS,
 )
 RANGES = st.lists(
     st.builds(Symbol, SYMBOLS, INT, INT, st.none() | INT), max_size=3, unique_by=lambda s: s.name
 ).map(tuple)
 HINTS = st.builds(HintGraph, TEXTS, RANGES, tuples(AXES, 5), tuples(NODES))
+LENGTHS = st.builds(TileLength, IDS, SYMBOLS, EXPRS, INT, st.none() | EXPRS, st.booleans())
 TILINGS = st.builds(
     TilingSpec,
-    IDS,
-    SYMBOLS,
+    st.tuples(LENGTHS),
     SYMBOLS,
     EXPRS,
-    EXPRS,
-    INT,
-    st.none() | EXPRS,
     EXPRS,
     EXPRS,
     INT,
@@ -151,7 +152,7 @@ TILINGS = st.builds(
 )
 BUFFERS = st.builds(
     BufferPlan,
-    st.sampled_from(["queue", "buf"]) | TEXTS,
+    st.sampled_from(BufferKind),
     INT,
     st.sampled_from(Position),
     INT,

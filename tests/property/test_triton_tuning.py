@@ -12,7 +12,7 @@ from triton_checks import found_wrong
 from triton_graphs import MOVES, REDUCTIONS, SUMS
 from triton_tunings import random_tuning
 
-from autofuse.twin.run.worker import WorkerPool
+from autofuse.machines.twin.run.worker import WorkerPool
 
 pytestmark = pytest.mark.triton
 

@@ -19,10 +19,10 @@ import numpy as np
 
 from autofuse import api
 from autofuse.implgraph.ir.dtypes import numpy_dtype
-from autofuse.twin.oracle.data import strided_buffer
-from autofuse.twin.run.arguments import checked_inputs
-from autofuse.twin.run.kernel import Run
-from autofuse.twin.verify.verify import verify_with
+from autofuse.machines.twin.oracle.data import strided_buffer
+from autofuse.machines.twin.run.arguments import checked_inputs
+from autofuse.machines.twin.verify.verify import verify_with
+from autofuse.results import Run
 
 __all__ = ["Card", "Library", "Runtime", "card", "plan_of", "verify_job", "verify_library_job"]
 
@@ -408,8 +408,8 @@ def verify_job(job: Mapping[str, Any]) -> list[str]:
         job: ``folder``, ``target``, ``bindings``, ``seed``, ``top``.
     """
     os.environ["TRITON_INTERPRET"] = "1"
-    from autofuse.gpu.importing import imported
-    from autofuse.gpu.interpreter import mend_interpreter
+    from autofuse.machines.gpu.importing import imported
+    from autofuse.machines.gpu.interpreter import mend_interpreter
 
     mend_interpreter()
     folder = Path(job["folder"])
@@ -439,9 +439,9 @@ def launches_job(job: Mapping[str, Any]) -> list[str]:
     Args:
         job: ``folder``, ``target``, ``bindings``.
     """
-    from autofuse.gpu.importing import imported
-    from autofuse.gpu.loading import load_here
-    from autofuse.twin.oracle.data import random_inputs
+    from autofuse.machines.gpu.importing import imported
+    from autofuse.machines.gpu.loading import load_here
+    from autofuse.machines.twin.oracle.data import random_inputs
 
     folder = Path(job["folder"])
     graph = api.graph_of(folder)

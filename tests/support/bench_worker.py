@@ -23,7 +23,7 @@ os.environ["TRITON_INTERPRET"] = "1"
 import torch
 import triton
 
-from autofuse.gpu.interpreter import mend_interpreter
+from autofuse.machines.gpu.interpreter import mend_interpreter
 
 #: Elements of the shapes that are tried; the interpreter takes a millisecond for a program.
 MOST = 1 << 14

@@ -6,9 +6,9 @@ import random
 from collections.abc import Callable
 from functools import lru_cache
 
-from autofuse.calibration.cases import Case, calibration_cases
-from autofuse.calibration.parameters import fitting_figures
-from autofuse.frontends.bundle import Bundle
+from autofuse.measure.calibration.bundle import Bundle
+from autofuse.measure.calibration.cases import Case, calibration_cases
+from autofuse.measure.calibration.parameters import fitting_figures
 from autofuse.targets import TargetSpec, load_chip
 
 __all__ = ["TARGET", "bundle", "hidden"]

@@ -7,18 +7,9 @@ import statistics
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 
-from autofuse.calibration.fitting import Observation
-from autofuse.schedule.cost.cost import (
-    Body,
-    Call,
-    Conflict,
-    Copy,
-    Loop,
-    Reach,
-    Traffic,
-    Work,
-    evaluate,
-)
+from autofuse.measure.calibration.fitting import Observation
+from autofuse.measure.calibration.written import Body, Loop, Work, evaluate
+from autofuse.schedule.cost.cost import Call, Conflict, Copy, Reach
 from autofuse.targets import TargetSpec
 
 __all__ = ["observations", "works"]
@@ -45,37 +36,30 @@ def works(target: TargetSpec) -> dict[str, Case]:
 def _works(target: TargetSpec) -> Iterator[tuple[str, Work]]:
     cores = target.aiv_cores
     for n in (1, cores // 4, cores // 2, cores):
-        for by_gm in (False, True):
-            yield "start", Work(n, (), Traffic(), tiling_in_gm=by_gm)
+        yield "start", Work(n, ())
     for barriers in (1, 4, 16):
-        yield "sync", Work(cores, (), Traffic(), barriers=barriers)
+        yield "sync", Work(cores, (), barriers=barriers)
     for kib in (1, 4, 16, 64):
         for n in (1, cores // 4, cores):
             copy = Copy(1, 1, kib * _KIB)
             turns = max(1, (1 << 22) // copy.nbytes // max(1, n // 8))
-            moved = turns * n * copy.nbytes
-            yield "load", _loop(n, turns, Traffic(read=moved, cached=moved), loads=(copy,))
-            yield "store", _loop(n, turns, Traffic(written=moved, cached=moved), stores=(copy,))
+            yield "load", _loop(n, turns, loads=(copy,))
+            yield "store", _loop(n, turns, stores=(copy,))
             hot = Copy(1, 1, kib * _KIB, reach=Reach.L2)
-            yield "l2", _loop(n, turns, Traffic(reread=moved), loads=(hot,))
+            yield "l2", _loop(n, turns, loads=(hot,))
     for turns in (1, 2):
-        yield "load", _loop(1, turns, Traffic(), loads=(Copy(1, 1, 32),), buffers=1)
+        yield "load", _loop(1, turns, loads=(Copy(1, 1, 32),), buffers=1)
     for kib in (16, 64):
-        copy = Copy(1, 1, kib * _KIB, reach=Reach.SHARED)
-        turns = (6 << 20) // copy.nbytes
-        moved = turns * cores * copy.nbytes
-        yield "shared", _loop(cores, turns, Traffic(shared=moved), loads=(copy,))
-        copy = Copy(1, 1, kib * _KIB, reach=Reach.SAME_ORDER)
-        yield "shared", _loop(cores, turns, Traffic(same_order=moved), loads=(copy,))
+        for reach in (Reach.SHARED, Reach.SAME_ORDER):
+            copy = Copy(1, 1, kib * _KIB, reach=reach)
+            yield "shared", _loop(cores, (6 << 20) // copy.nbytes, loads=(copy,))
         copy = Copy(1, 1, kib * _KIB)
-        turns = (512 << 20) // cores // copy.nbytes
-        moved = turns * cores * copy.nbytes
-        yield "spill", _loop(cores, turns, Traffic(written=moved, cached=moved), stores=(copy,))
+        yield "spill", _loop(cores, (512 << 20) // cores // copy.nbytes, stores=(copy,))
     for rows, nbytes in ((64, 64), (64, 512), (256, 128), (64, 16), (256, 16)):
-        yield "rows", _loop(1, 200, Traffic(), loads=(Copy(1, rows, nbytes),), buffers=1)
+        yield "rows", _loop(1, 200, loads=(Copy(1, rows, nbytes),), buffers=1)
     for turns in (100, 1000):
-        yield "scalar", _loop(1, turns, Traffic())
-        yield "scalar", _loop(1, turns, Traffic(), scalar_reads=16)
+        yield "scalar", _loop(1, turns)
+        yield "scalar", _loop(1, turns, scalar_reads=16)
     for name, row in target.vector.items():
         if not row.rate32:
             continue
@@ -83,17 +67,16 @@ def _works(target: TargetSpec) -> Iterator[tuple[str, Work]]:
             for count in (64, 512, 8192):
                 for waits in (0, 8):
                     call = Call(name, 8 * count, bits, calls=8, waits=waits)
-                    yield f"vector_{name}", _loop(1, 300, Traffic(), calls=(call,))
+                    yield f"vector_{name}", _loop(1, 300, calls=(call,))
     for conflict in (Conflict.SOURCES, Conflict.RESULT):
         for count in (1024, 8192):
             call = Call("binary", 8 * count, 32, conflict, calls=8, waits=0)
-            yield "conflict", _loop(1, 300, Traffic(), calls=(call,))
+            yield "conflict", _loop(1, 300, calls=(call,))
 
 
 def _loop(
     cores: int,
     turns: int,
-    traffic: Traffic,
     *,
     loads: tuple[Copy, ...] = (),
     calls: tuple[Call, ...] = (),
@@ -102,7 +85,7 @@ def _loop(
     scalar_reads: int = 0,
 ) -> Work:
     body = Body(loads, calls, stores, buffers=buffers, scalar_reads=scalar_reads)
-    return Work(cores, (Loop(body, turns),), traffic)
+    return Work(cores, (Loop(body, turns),))
 
 
 def observations(

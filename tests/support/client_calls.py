@@ -13,8 +13,8 @@ from typing import Any
 
 import numpy as np
 
-from autofuse.compile_adapter import jit_compile
-from autofuse.pyautofuse import Autofuser, AutofuserOptions, ascir
+from autofuse.clients.cann.compile_adapter import jit_compile
+from autofuse.clients.cann.pyautofuse import Autofuser, AutofuserOptions, ascir
 
 #: Bytes that outputs begin with; what a kernel does not write keeps them.
 POISON = 0x5A

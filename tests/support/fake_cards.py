@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import ctypes
 from collections.abc import Callable, Mapping
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
-from autofuse.twin.run.compile import QUICK, compile_kernel
-from autofuse.twin.run.native import KernelLibrary, Region, Tiling
-from autofuse.witness import kernel
+from autofuse.machines.twin.run.compile import QUICK, compile_kernel
+from autofuse.machines.twin.run.native import KernelLibrary, Region, Tiling
+from autofuse.machines.witness import kernel
 
 __all__ = ["FakeCard", "fake_card"]
 
@@ -28,7 +29,7 @@ def fake_card(monkeypatch: Any, **properties: Any) -> FakeCard:
 
 
 class FakeCard:
-    """What :class:`autofuse.witness.driver.Card` has.
+    """What :class:`autofuse.machines.witness.driver.Card` has.
 
     Attributes:
         memory: address -> what is there; what is given back is not.
@@ -91,7 +92,7 @@ class FakeCard:
 
 
 class FakeFunction:
-    """What :class:`autofuse.witness.driver.Function` has."""
+    """What :class:`autofuse.machines.witness.driver.Function` has."""
 
     def __init__(self, card: FakeCard, library: KernelLibrary) -> None:
         self._card, self._library, self.room = card, library, card.room
@@ -105,7 +106,10 @@ class FakeFunction:
         pointers = [int.from_bytes(arguments[0][8 * k :][:8], "little") for k in range(count)]
         tiling = Tiling(arguments[0][8 * count :][:size], 0, blocks)
         known = {at: n for at, (_, n) in self._card.memory.items()}
-        regions = [Region(at, known.get(at, 1 << 20), "memory", True) for at in pointers]
+        # Memory that the card did not give out reaches up to the next that is passed, at most.
+        room = {a: b - a for a, b in pairwise(sorted(set(pointers)))}
+        sizes = [known.get(at, min(room.get(at, 1 << 20), 1 << 20)) for at in pointers]
+        regions = [Region(at, n, "memory", True) for at, n in zip(pointers, sizes, strict=True)]
         found = self._library.launch(tiling, pointers, regions, ub_bytes=shared)
         assert not found, found
         self._card.launches.append(blocks)

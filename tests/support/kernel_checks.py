@@ -9,11 +9,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
+from autofuse.codegen.ir.calls import Call
 from autofuse.codegen.ir.kernel_ir import (
     Alias,
     Alloc,
     Barrier,
-    Call,
     CopyIn,
     CopyOut,
     DeQue,
@@ -84,11 +84,13 @@ class _Machine:
         elif isinstance(s, (EnQue, DeQue, Free)):
             self.queue_call(s)
         elif isinstance(s, CopyIn):
-            self.touch(s.local, "MTE2", write=True)
+            # A scalar is put there by the scalar unit.
+            self.touch(s.local, "S" if s.scalar else "MTE2", write=True)
         elif isinstance(s, CopyOut):
             self.touch(s.local, "MTE3", write=False)
         elif isinstance(s, ScalarRead | IndexRead):
-            self.touch(s.local, "S", write=False)
+            if isinstance(s, IndexRead) or not s.gm:
+                self.touch(s.local, "S", write=False)
         elif isinstance(s, Sync):
             first, then = s.source, s.target
             for t in (*self.locals.values(), *self.bufs.values()):

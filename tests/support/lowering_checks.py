@@ -13,7 +13,7 @@ from autofuse.implgraph.ops.infer import infer_node
 from autofuse.implgraph.ops.registry import lookup
 from autofuse.implgraph.rewrites.interpret import interpret
 from autofuse.implgraph.simplify.canonicalise import canonicalise
-from autofuse.twin.oracle.oracle import evaluate
+from autofuse.machines.twin.oracle.oracle import evaluate
 
 
 def dims(*shape):

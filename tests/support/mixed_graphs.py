@@ -18,13 +18,15 @@ from types import FrameType
 from typing import Any
 
 from op_steps import OPS, add_op
-from storm_strategies import BUDGET, DTYPES, FLOATS, Maker
+from storm_cases import BUDGET
+from storm_maker import DTYPES, FLOATS, Maker
 
-from autofuse import api, models
+from autofuse import api
 from autofuse.base import knobs
 from autofuse.base.diagnostics import AutofuseError
-from autofuse.twin.run.worker import WorkerPool
-from autofuse.twin.verify.verify import verify_in_subprocess
+from autofuse.clients.onnx import models
+from autofuse.machines.twin.run.worker import WorkerPool
+from autofuse.machines.twin.verify.verify import verify_in_subprocess
 
 __all__ = ["KINDS", "Made", "Tried", "document", "onnx_model", "size_of", "torch_function", "tried"]
 
@@ -250,7 +252,7 @@ def _torch(rng: Random, nodes: int) -> Made:
     """Kernels are generated and not compiled: PyTorch runs what they are for; what they fail with is raised behind."""
     import torch
 
-    from autofuse.torch import kernels
+    from autofuse.clients.torch import kernels
 
     function = torch_function(rng, min(nodes, 200))
     failed: list[Exception] = []

@@ -15,16 +15,14 @@ from itertools import pairwise
 from typing import TypeAlias
 
 from autofuse.codegen.backends.ascendc.emit_cpp import callee
+from autofuse.codegen.ir.calls import Call, Count, LocalArg, Number
 from autofuse.codegen.ir.kernel_ir import (
     Alloc,
     Barrier,
-    Call,
     CopyIn,
     CopyOut,
-    Count,
     DeQue,
     DmaBlock,
-    DmaDim,
     DmaDims,
     DmaLet,
     EnQue,
@@ -35,12 +33,11 @@ from autofuse.codegen.ir.kernel_ir import (
     InitBuffer,
     KernelFn,
     Let,
-    LocalArg,
-    Number,
     Stmt,
     Sync,
 )
 from autofuse.implgraph.expr.expression import Expr, Func, const
+from autofuse.schedule.placement.copied import DmaDim
 
 __all__ = ["CLASSES", "Mutant", "mutants"]
 

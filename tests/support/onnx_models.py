@@ -6,9 +6,9 @@ from typing import Any
 import numpy as np
 from onnx import ModelProto, NodeProto, TensorProto, helper, numpy_helper
 
-from autofuse import models
-from autofuse.models.calls import Called
-from autofuse.twin.oracle.oracle import evaluate
+from autofuse.clients.onnx import models
+from autofuse.clients.onnx.models.calls import Called
+from autofuse.machines.twin.oracle.oracle import evaluate
 
 FLOAT = TensorProto.FLOAT
 

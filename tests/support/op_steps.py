@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
-from storm_strategies import DTYPES, FLOATS, Maker
+from storm_maker import DTYPES, FLOATS, Maker
 
 from autofuse import api
 from autofuse.implgraph.ir.dtypes import BY_NAME

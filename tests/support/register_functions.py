@@ -7,8 +7,9 @@ from dataclasses import replace
 from typing import Any
 
 from autofuse import api
-from autofuse.codegen.ir.kernel_ir import Call, For, KernelFn, Stmt
-from autofuse.codegen.ir.kernel_ir import VectorFunction as Function
+from autofuse.codegen.ir.calls import Call
+from autofuse.codegen.ir.calls import VectorFunction as Function
+from autofuse.codegen.ir.kernel_ir import For, KernelFn, Stmt
 from autofuse.codegen.lower.kernel import lower_kernel
 from autofuse.codegen.lower.names import parameter_names
 from autofuse.codegen.passes import run_passes

@@ -45,6 +45,35 @@ def shifted_softmax(rows: int, cols: int, dtype: str = "float32") -> Graph:
     return graph([rows, cols], dtype, nodes, ("y",), shift=(dtype, [cols]))
 
 
+def elements_of_rows(
+    kind: str,
+    dtype: str = "int8",
+    rows: int = 127,
+    cols: int = 40,
+    *,
+    as_dtype: str = "",
+    **attrs: Any,
+) -> Graph:
+    """Reduces rows and columns of ``x + w``, where ``w`` has an element per row.
+
+    Narrow integers are widened before they are copied to the elements of the row, and narrowed behind that: so the
+    copies are made in front of the loop, where the accumulator is filled, too.
+
+    Args:
+        kind: the op that reduces.
+        dtype: of both inputs.
+        rows, cols: of ``x``, which has three of these.
+        as_dtype: that of the sum, by its bits where these are as many, else by a cast.
+        **attrs: of the reduction, besides its axes.
+    """
+    nodes = [node("sum", "Add", "x", "w")]
+    if as_dtype:
+        same = as_dtype in ("int8", "uint8") or (dtype == "int16" and as_dtype == "float16")
+        nodes.append(node("as", "BitCast" if same else "Cast", "sum", dtype=as_dtype))
+    nodes.append(node("y", kind, "as" if as_dtype else "sum", axes=[0, 2], **attrs))
+    return graph([3, rows, cols], dtype, nodes, ("y",), w=(dtype, [rows, 1]))
+
+
 def log_softmax(rows: int, cols: int, dtype: str = "float32") -> Graph:
     return graph([rows, cols], dtype, [node("y", "LogSoftmax", "x", axis=-1)], ("y",))
 

@@ -17,7 +17,7 @@ from autofuse.targets import TargetSpec
 
 def group_inputs(hint: HintGraph, target: TargetSpec) -> list[GroupInput]:
     """What the templates of each group are made of."""
-    spaces = place_workspaces(hint, target.arch)
+    spaces = place_workspaces(hint, target)
     return [*scheduler._group_inputs(hint, groups(hint), spaces, target, 0)]
 
 

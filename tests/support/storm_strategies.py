@@ -2,366 +2,30 @@
 
 A case is a graph document (``autofuse.graph/1``), so that one that fails is its own reproducer.  Everything is drawn
 from a ``random.Random``: a plain one makes volume (``benchmarks/fuzzing/storm.py``), one from hypothesis shrinks.
-
-One file: a strategy per family, over parts that they share.
 """
 
 from __future__ import annotations
 
 import math
-import re
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Sequence
 from random import Random
-from typing import Any
+
+from storm_cases import Case, chip_of
+from storm_maker import AWKWARD, BUDGET, DTYPES, FLOATS, INTS, LARGEST, Dim, Maker
+from whole_blocks import dtypes_of, may_be_drawn
 
 from autofuse import api
-from autofuse.base.diagnostics import AutofuseError, Diagnostic
-from autofuse.codegen.verification import verify_schedule
-from autofuse.compiler import Stages, schedule
-from autofuse.implgraph.expr.expression import ExprError
-from autofuse.implgraph.expr.parser import parse
-from autofuse.implgraph.ir.fusion import FusionGraph
-from autofuse.implgraph.ops.requirements import requirements
+from autofuse.implgraph.ir.dtypes import BY_NAME
 from autofuse.targets import load_target
-from autofuse.twin.oracle.sizes import largest_tensor
-from autofuse.twin.run.worker import WorkerPool
-from autofuse.twin.verify.verify import verify_in_subprocess
 
-FLOATS = ("float32", "float16", "bfloat16")
-INTS = ("int32", "int16", "int64", "int8", "uint8", "uint16", "uint32", "uint64")
-DTYPES = (*FLOATS, *INTS, "bool")
-#: Elements that a tensor has at most.
-BUDGET = 20_000
-LARGEST = 300
-AWKWARD = (1, 2, 3, 5, 7, 8, 9, 13, 15, 16, 17, 31, 32, 33, 61, 63, 64, 65, 100, 127, 128, 129)
-#: Other values of symbols: the ends, primes, and neighbours of whole blocks.
-OTHER = (0, 1, 1, 2, 3, 5, 7, 11, 13, 17, 23, 31, 37, 53, 61, 97, 127, 211, 8, 16, 33, 64, 65, 300)
-
-#: Why a legal graph of these families may be refused; ``docs/verification.md`` says more about each.
-REFUSALS: tuple[tuple[str, str, str], ...] = (
-    # (name in the documentation, code, text that the diagnostic or one of its notes has)
-    (
-        "products of many 64-bit numbers",
-        "AF3001",
-        r"there is no way for a product of .* numbers of u?int64",
-    ),
-    (
-        "sums of many 64-bit numbers",
-        "AF3001",
-        r"there is no way for a sum of u?int64 over up to \d+ elements",
-    ),
-)
-
-Dim = int | str
-
-
-@dataclass(frozen=True, slots=True)
-class Case:
-    """A graph, how to build it and with which sizes to run it."""
-
-    family: str
-    document: dict[str, Any]
-    ub_bytes: int | None = None
-    bindings: tuple[Mapping[str, int], ...] = ({},)
-    check_seed: int = 0
-
-    def to_json(self) -> dict[str, Any]:
-        """What :meth:`from_json` reads."""
-        return {
-            "family": self.family,
-            "document": self.document,
-            "ub_bytes": self.ub_bytes,
-            "bindings": [dict(b) for b in self.bindings],
-            "check_seed": self.check_seed,
-        }
-
-    @classmethod
-    def from_json(cls, d: Mapping[str, Any]) -> Case:
-        """The inverse of :meth:`to_json`."""
-        return cls(**{**d, "bindings": tuple(d["bindings"])})
-
-
-@dataclass(frozen=True, slots=True)
-class Verdict:
-    """What became of a case: ``passed``, ``refused`` with reason, ``unjustified`` refusal, ``wrong``, ``finding``,
-    ``crash`` or ``illegal`` (the storm made a graph that is none)."""
-
-    status: str
-    reason: str = ""
-    text: str = ""
-    runs: int = 0
-
-    @property
-    def ok(self) -> bool:
-        """True if nothing is to be done about it."""
-        return self.status in ("passed", "refused")
-
-
-# running --------------------------------------------------------------------------------------
-
-
-def _refusal(found: Sequence[Diagnostic]) -> str:
-    """Name of the documented reason; empty if there is none."""
-    for name, code, pattern in REFUSALS:
-        for d in found:
-            if d.code == code and re.search(pattern, "\n".join((d.message, *d.notes))):
-                return name
-    return ""
-
-
-def run_case(
-    case: Case,
-    pool: WorkerPool | None = None,
-    seed: int = 1,
-    target: str = api.DEFAULT_TARGET,
-) -> Verdict:
-    """Build, prove, compile and verify a case in checked mode."""
-    try:
-        built = api.build(case.document, target=target, ub_bytes=case.ub_bytes, verify_ir=True)
-        bindings = fitted(built.graph, case.bindings) or None
-        report = verify_in_subprocess(
-            built.files,
-            built.graph,
-            pool=pool,
-            bindings=bindings,
-            seed=seed,
-            check="all",
-            check_seed=case.check_seed,
-        )
-    except AutofuseError as e:
-        return _failed(e)
-    if report.ok:
-        return Verdict("passed", runs=report.passed)
-    codes = {d.code for d in report.diagnostics if d.severity == "error"}
-    text = "\n".join(map(str, report.diagnostics))
-    kind = "wrong" if codes & {"AF6001", "AF6002"} else "finding" if "AF5004" in codes else "crash"
-    return Verdict(kind, min(codes, default="nothing ran"), text)
-
-
-def _failed(e: AutofuseError) -> Verdict:
-    """A build that ended in diagnostics."""
-    codes = {d.code for d in e.diagnostics}
-    text = str(e)
-    if codes <= {
-        "AF2101",
-        "AF2102",
-        "AF2103",
-        "AF2104",
-        "AF3001",
-        "AF3002",
-        "AF3003",
-        "AF3004",
-    }:
-        name = _refusal(e.diagnostics)
-        return Verdict("refused" if name else "unjustified", name or min(codes), text)
-    if all(c.startswith("AF1") for c in codes):
-        return Verdict("illegal", min(codes), text)
-    return Verdict("crash", min(codes), text)
-
-
-def prove_case(case: Case, target: str = api.DEFAULT_TARGET) -> Verdict:
-    """Schedule a case and prove its kernels, for which no compiler is needed.
-
-    Returns:
-        ``passed`` with the number of functions, the notes of what was neither proved nor refuted in ``text``, and in
-        ``reason`` which of the template *narrow*, Stack and Lace it has; or as for :func:`run_case`.
-    """
-    chip = load_target(target)
-    if case.ub_bytes is not None:
-        chip = chip.with_ub(case.ub_bytes)
-    try:
-        # What is proved is KernelIR: the text that a build writes of it, a third of its time, nobody reads.
-        with api.reporting_bugs(case.document, {"target": chip.name, "ub_bytes": case.ub_bytes}):
-            graph = api.read(case.document)
-            results = schedule(graph, chip, Stages())
-            found = verify_schedule(graph, results, chip)
-    except AutofuseError as e:
-        return _failed(e)
-    impls = [i for r in results for g in r.groups for i in g.impls]
-    text = "\n".join(map(str, found))
-    if any(d.severity == "error" for d in found):
-        return Verdict("finding", "AF4001", text)
-    ops = {n.op for i in impls for n in i.nodes}
-    has = {"narrow": any("_narrow_" in i.name for i in impls), "Stack": "Stack" in ops}
-    has["Lace"] = not ops.isdisjoint(("Lace", "Unlace", "UnlaceByMask"))
-    return Verdict("passed", " ".join(k for k, v in has.items() if v), text, len(impls))
-
-
-def fitted(graph: FusionGraph, bindings: Sequence[Mapping[str, int]]) -> list[dict[str, int]]:
-    """Those of the sizes for which the graph has a meaning, made smaller until no tensor has many elements."""
-    needed = requirements(graph)
-    found = [_fitted(graph, b) for b in bindings]
-    return [b for b in found if all(r.holds(b) for r in needed)]
-
-
-def _fitted(graph: FusionGraph, binding: Mapping[str, int]) -> dict[str, int]:
-    """The sizes, the largest made smaller until no tensor has many elements."""
-    sizes = dict(binding)
-    least = {s.name: s.min for s in graph.symbols}
-    while True:
-        try:
-            if largest_tensor(graph, sizes) <= 3 * BUDGET:
-                return sizes
-        except ExprError:
-            return dict(binding)
-        name = max(sizes, key=lambda n: sizes[n] - least[n], default="")
-        if not name or sizes[name] == least[name]:
-            return sizes
-        sizes[name] = max(least[name], sizes[name] * 2 // 3)
-
-
-# making ---------------------------------------------------------------------------------------
-
-
-@dataclass
-class Maker:
-    """A graph document under construction."""
-
-    rng: Random
-    symbolic: bool = False
-    symbols: dict[str, int] = field(default_factory=dict)
-    least: dict[str, int] = field(default_factory=dict)
-    #: Symbols of which nothing is known: no hint, and large values.
-    unknown: set[str] = field(default_factory=set)
-    inputs: list[dict[str, Any]] = field(default_factory=list)
-    nodes: list[dict[str, Any]] = field(default_factory=list)
-    outputs: list[str] = field(default_factory=list)
-    #: Tensor -> dtype and shape.
-    tensors: dict[str, tuple[str, tuple[Dim, ...]]] = field(default_factory=dict)
-    #: Bytes of UB to choose from; None: all of it.
-    ub_bytes: tuple[int | None, ...] = (None, None, 60_000)
-
-    def chance(self, percent: int) -> bool:
-        return self.rng.randint(0, 99) < percent
-
-    def size(self, most: int) -> int:
-        """A size, small ones and awkward ones more often."""
-        if self.chance(2):
-            return 0
-        kind = self.rng.randint(0, 9)
-        if kind < 5:
-            return self.rng.choice([s for s in AWKWARD if s <= most] or [1])
-        if kind < 8:
-            return self.rng.randint(1, max(1, min(most, 40)))
-        return self.rng.randint(1, max(1, min(most, LARGEST)))
-
-    def sizes(self, rank: int | None = None, budget: int = BUDGET) -> tuple[int, ...]:
-        rank = rank or self.rng.choice((1, 2, 2, 3, 3, 4, 4, 5, 6))
-        out: list[int] = []
-        left = budget
-        for _ in range(rank):
-            out.append(self.size(min(left, LARGEST)))
-            left //= max(out[-1], 1)
-        self.rng.shuffle(out)
-        return tuple(out)
-
-    def dim(self, value: int, least: int = 0) -> Dim:
-        """The size, or a new symbol for it."""
-        if not self.symbolic or len(self.symbols) >= 4 or value < 2 or not self.chance(50):
-            return value
-        name = f"s{len(self.symbols)}"
-        self.symbols[name], self.least[name] = value, least
-        return name
-
-    def shape(self, rank: int | None = None, budget: int = BUDGET) -> tuple[Dim, ...]:
-        return tuple(self.dim(s) for s in self.sizes(rank, budget))
-
-    def value(self, d: Dim) -> int:
-        """Size for the hints of the symbols."""
-        if isinstance(d, int):
-            return d
-        return parse(d).evaluate(self.symbols)
-
-    def count(self, shape: Sequence[Dim]) -> int:
-        return math.prod(map(self.value, shape))
-
-    def input(self, dtype: str, shape: Sequence[Dim]) -> str:
-        name = f"x{len(self.inputs)}"
-        self.inputs.append({"name": name, "dtype": dtype, "shape": list(shape)})
-        self.tensors[name] = (dtype, tuple(shape))
-        return name
-
-    def node(
-        self, op: str, xs: Sequence[Any], dtype: str, shape: Sequence[Dim], /, **attrs: Any
-    ) -> str:
-        name = f"t{len(self.nodes)}"
-        self.nodes.append(
-            {
-                "name": f"n{len(self.nodes)}",
-                "op": op,
-                "inputs": [x if isinstance(x, str) else {"const": x} for x in xs],
-                "outputs": [name],
-                "attrs": attrs,
-            }
-        )
-        self.tensors[name] = (dtype, tuple(shape))
-        return name
-
-    def elementwise(self, x: str) -> str:
-        """An op that every chip has for the dtype, or that it is computed in a wider one for."""
-        dtype, shape = self.tensors[x]
-        if dtype == "bool":
-            return self.node("LogicalNot", [x], dtype, shape)
-        if dtype in FLOATS:
-            op = self.rng.choice(("Abs", "Relu", "Neg", "Mul", "Add", "Maximum", "Tanh"))
-        else:
-            op = self.rng.choice(("Add", "Maximum", "Mul"))
-        number: Any = 0.5 if dtype in FLOATS else 3
-        xs = [x, number] if op in ("Mul", "Add", "Maximum") else [x]
-        return self.node(op, xs, dtype, shape)
-
-    def maybe(self, x: str, percent: int = 40) -> str:
-        return self.elementwise(x) if self.chance(percent) else x
-
-    def narrower(self, shape: Sequence[Dim]) -> tuple[Dim, ...]:
-        """A shape that broadcasts to ``shape``."""
-        kind = self.rng.randint(0, 4)
-        if kind == 0:
-            k = self.rng.randrange(len(shape)) if shape else 0
-            out = tuple(d if i == k else 1 for i, d in enumerate(shape))
-        else:
-            out = tuple(1 if self.chance(45) else d for d in shape)
-        lead = 0
-        while lead < len(out) - 1 and out[lead] == 1 and self.chance(50):
-            lead += 1
-        return out[lead:]
-
-    def case(self, family: str) -> Case:
-        """The finished graph; sizes of symbols as hinted, and two others."""
-        symbols = {
-            n: {"min": self.least[n], "max": 1 << 22}
-            if n in self.unknown
-            else {"min": self.least[n], "max": 1000, "hint": v}
-            for n, v in self.symbols.items()
-        }
-        document = {
-            "schema": "autofuse.graph/1",
-            "name": "storm",
-            "symbols": symbols,
-            "inputs": self.inputs,
-            "nodes": self.nodes,
-            "outputs": [
-                {"name": f"o{i}", "tensor": t} for i, t in enumerate(dict.fromkeys(self.outputs))
-            ],
-        }
-        bindings = [dict(self.symbols)]
-        if self.symbols:
-            bindings += [
-                {n: max(self.least[n], self.rng.choice(OTHER)) for n in self.symbols}
-                for _ in range(2)
-            ]
-        # With little UB, sizes that are known at run time only may have no legal tile.
-        ub = None if self.symbols else self.rng.choice(self.ub_bytes)
-        seed = self.rng.choice((0, 1, 2, 3))
-        return Case(family, document, ub, tuple(bindings), seed)
-
-
-# families -------------------------------------------------------------------------------------
+#: Cases that are drawn until a chip can have a kernel for one.
+DRAWS = 12
 
 
 def dtype_of(m: Maker, pool: Sequence[str] = DTYPES) -> str:
-    return m.rng.choice(FLOATS) if pool is DTYPES and m.chance(40) else m.rng.choice(pool)
+    dtype = m.of(FLOATS) if pool is DTYPES and m.chance(40) else m.of(pool)
+    m.unit = max(1, m.block // BY_NAME[dtype].itemsize)
+    return dtype
 
 
 def reduced(shape: Sequence[Dim], axes: Sequence[int], keepdims: bool) -> tuple[Dim, ...]:
@@ -389,7 +53,7 @@ def add_reduce(m: Maker, x: str) -> str:
     keep = m.chance(50)
     if kind.startswith("Arg"):
         axis = axes[0]
-        to = m.rng.choice(("int64", "int32"))
+        to = m.of(("int64", "int32"))
         want = reduced(shape, (axis,), keep)
         return m.node(kind, [x], to, want, axis=axis, keepdims=keep, dtype=to)
     if m.chance(10) and len(axes) == rank:
@@ -426,9 +90,9 @@ def long_shape(m: Maker) -> tuple[tuple[Dim, ...], int]:
         name = f"s{len(m.symbols)}"
         m.symbols[name], m.least[name] = m.rng.choice((1, 47, 48, 49, 97, 500, 6007)), 0
         m.unknown.add(name)
-        size: Dim = name
+        size: Dim = name if m.unit == 1 else f"{m.unit}*{name}"
     else:
-        size = max(1, m.rng.choice((90_001, 131_072, 200_003)) // max(math.prod(kept), 1))
+        size = m.whole(max(1, m.rng.choice((90_001, 131_072, 200_003)) // max(math.prod(kept), 1)))
     return (*map(m.dim, kept[:axis]), size, *map(m.dim, kept[axis:])), axis
 
 
@@ -454,7 +118,7 @@ def long(m: Maker) -> None:
 
 def norm(m: Maker) -> None:
     """Softmax and its logarithm, layer norm, RMS norm, log-sum-exp; also rows that do not fit UB."""
-    dtype = m.rng.choice(FLOATS)
+    dtype = dtype_of(m, FLOATS)
     shape = m.shape()
     rank = len(shape)
     m.ub_bytes = (None, 60_000, 16_000)
@@ -512,7 +176,7 @@ def concat(m: Maker) -> None:
             pieces.append(m.rng.choice(pieces))
             continue
         most = max(1, min(LARGEST, BUDGET // 4 // max(rest, 1)))
-        d = shape[axis] if m.chance(30) else m.dim(m.size(most))
+        d = shape[axis] if m.chance(30) else m.dim(m.whole(m.size(most)))
         pieces.append(m.maybe(m.input(dtype, (*shape[:axis], d, *shape[axis + 1 :])), 30))
     y = add_concat(m, pieces, axis)
     m.outputs.append(m.maybe(y, 30))
@@ -605,6 +269,8 @@ def broadcast(m: Maker) -> None:
 def add_pad(m: Maker, x: str) -> str:
     dtype, shape = m.tensors[x]
     low, high = ([m.rng.choice((0, 0, 0, 1, 2, 5, 9)) for _ in shape] for _ in range(2))
+    if m.unit > 1:
+        low[-1:], high[-1:] = ([m.whole(n) for n in side[-1:]] for side in (low, high))
     value = m.rng.choice((0.0, 1.0)) if dtype == "bool" else m.rng.choice((0.0, 1.0, 7.0))
     whole = tuple(
         a + d + b if isinstance(d, int) else f"{d}+{a + b}"
@@ -654,7 +320,7 @@ def add_gather(m: Maker, x: str) -> str:
     """Elements along an axis, by a tensor of up to two dimensions that is an input, or moved."""
     dtype, shape = m.tensors[x]
     axis = m.rng.randrange(len(shape))
-    kind = m.rng.choice(("int32", "int64"))
+    kind = m.of(("int32", "int64"))
     if m.chance(20):
         index = tuple(
             s if i == axis or isinstance(s, str) else m.rng.randint(1, s)
@@ -699,7 +365,7 @@ def add_sum(m: Maker, x: str) -> str:
 def running(m: Maker) -> None:
     """Running sums along any axis, with something before and after, perhaps of each other."""
     shape = long_shape(m)[0] if m.chance(30) else m.shape()
-    x = m.input(m.rng.choice((*FLOATS, *INTS)), shape)
+    x = m.input(m.of((*FLOATS, *INTS)), shape)
     y = m.maybe(add_sum(m, m.maybe(x, 30)), 40)
     if m.chance(20):
         y = add_sum(m, y)
@@ -713,8 +379,8 @@ def running(m: Maker) -> None:
 
 def short_rows(m: Maker) -> tuple[Dim, ...]:
     """A shape whose last size is small and whose size before it often is not."""
-    width = m.rng.choice((1, 2, 2, 3, 3, 4, 4, 5, 7, 8, 12, 16))
-    rows = m.dim(m.rng.choice((*AWKWARD, 200, 300, 1000)))
+    width = m.whole(m.rng.choice((1, 2, 2, 3, 3, 4, 4, 5, 7, 8, 12, 16)))
+    rows = m.dim(m.whole(m.rng.choice((*AWKWARD, 200, 300, 1000))))
     around = m.sizes(m.rng.choice((1, 1, 2)), budget=12) if m.chance(60) else ()
     return (*map(m.dim, around), rows, width)
 
@@ -776,8 +442,23 @@ FAMILIES: dict[str, Callable[[Maker], None]] = {
 }
 
 
-def random_case(rng: Random, family: str) -> Case:
-    """A case of a family."""
-    m = Maker(rng, symbolic=rng.randint(0, 99) < 40)
+def random_case(rng: Random, family: str, target: str = api.DEFAULT_TARGET) -> Case:
+    """A case of a family; for a chip without DataCopyPad nearly always one that it must have a kernel for."""
+    arch = load_target(target).arch
+    if arch.has_datacopypad:
+        return _drawn(Maker(rng, symbolic=rng.randint(0, 99) < 40), family)
+    any_case = rng.randint(0, 99) < 5
+    for _ in range(DRAWS):
+        m = Maker(rng, symbolic=rng.randint(0, 99) < 40)
+        if not any_case:
+            m.dtypes, m.block = dtypes_of(arch, DTYPES), arch.block_bytes
+            m.unit = m.block
+        case = _drawn(m, family)
+        if any_case or may_be_drawn(api.read(case.document), chip_of(case, target)):
+            break
+    return case
+
+
+def _drawn(m: Maker, family: str) -> Case:
     FAMILIES[family](m)
     return m.case(family)

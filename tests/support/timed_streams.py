@@ -8,11 +8,12 @@ from typing import Any
 
 import numpy as np
 
-from autofuse.schedule.cost.cost import Body, Conflict, Copy, Reach, Work
-from autofuse.twin.run.native import Region
-from autofuse.twin.run.record import BYPASS, DIMS, EVENT, WRITE, CoreRecord, Recording
-from autofuse.twin.timed.clocks import Cause, Kind, Pipe
-from autofuse.twin.timed.pricing import kind_of
+from autofuse.machines.twin.run.native import Region
+from autofuse.machines.twin.run.record import BYPASS, DIMS, EVENT, WRITE, CoreRecord, Recording
+from autofuse.machines.twin.timed.clocks import Cause, Kind, Pipe
+from autofuse.machines.twin.timed.pricing import kind_of
+from autofuse.measure.calibration.written import Body, Work
+from autofuse.schedule.cost.cost import Conflict, Copy, Reach
 
 #: A function for every row of the vector table that the measured kernels use.
 APIS = {"unary": "Abs", "binary": "Add", "exp": "Exp", "div": "Div", "cast": "Cast"}
@@ -94,16 +95,15 @@ class Events:
         return CoreRecord(core, False, array, tuple(self.apis), ())
 
 
-def recording_of(work: Work, parts: int = 1) -> Recording:
+def recording_of(work: Work) -> Recording:
     """A kernel of one loop after another, as its first and last core would be recorded.
 
-    Loads of a later loop with ``Reach.L2`` go through the data of the one before again; ``parts``: into how many the
-    data are divided for that.
+    Loads of a later loop with ``Reach.L2`` go through the data of the one before again.
     """
     cores = sorted({0, work.cores - 1})
     records, moved = [], (0, 0)
     for core in cores:
-        events, moved = _core(work, core, parts)
+        events, moved = _core(work, core)
         records.append(events.record(core))
     ends = [0] * 3
     for r in records:
@@ -114,19 +114,18 @@ def recording_of(work: Work, parts: int = 1) -> Recording:
     return Recording(work.cores, tuple(records), (moved,) * work.cores, regions)
 
 
-def _core(work: Work, core: int, parts: int) -> tuple[Events, tuple[int, int]]:
+def _core(work: Work, core: int) -> tuple[Events, tuple[int, int]]:
     events = Events()
     loaded = stored = 0
-    bypass = work.traffic.cached < work.traffic.read
-    tiles = work.loops[0].iterations
+    each = work.loops[0].iterations
+    tiles = each * work.rounds
     freed: dict[int, list[int]] = {0: [], 1: []}
-    for part in range(parts):
-        first, last = tiles * part // parts, tiles * (part + 1) // parts
+    for first in range(0, tiles, max(each, 1)):
         for loop in work.loops:
             again = all(c.reach is Reach.L2 for c in loop.body.loads)
-            for i in range(loop.iterations // parts):
-                place = first + i % (last - first) if again else first + i
-                _iteration(events, loop.body, work, core, (place, tiles), freed, bypass)
+            for i in range(loop.iterations):
+                place = first + i % each if again else first + i
+                _iteration(events, loop.body, work, core, (place, tiles), freed)
                 loaded += sum(c.nbytes for c in loop.body.loads)
                 stored += sum(c.nbytes for c in loop.body.stores)
     return events, (loaded, stored)
@@ -139,7 +138,6 @@ def _iteration(
     core: int,
     number: tuple[int, int],
     freed: dict[int, list[int]],
-    bypass: bool,
 ) -> None:
     """Loads, calls and a store, with the flags of two queues; one queue where the loaded buffer is the stored one."""
     place, tiles = number
@@ -147,7 +145,7 @@ def _iteration(
     events.wait(Pipe.MTE2, back, Cause.SLOT)
     for k, c in enumerate(body.loads):
         for at, rows, pitch in _places(c, work, core, place, tiles):
-            events.copy(10 + k, 1 + k, at, c.row_bytes, rows=rows, pitch=pitch, bypass=bypass)
+            events.copy(10 + k, 1 + k, at, c.row_bytes, rows=rows, pitch=pitch, bypass=body.bypass)
     loaded = events.set(Pipe.MTE2) if body.loads else 0
     if body.calls:
         events.wait(Pipe.V, loaded, Cause.DATA)

@@ -19,7 +19,7 @@ from typing import Any
 
 from autofuse import api
 from autofuse.base import cache as cache_folder
-from autofuse.twin.run.compile import compile_kernel
+from autofuse.machines.twin.run.compile import compile_kernel
 
 __all__ = ["GRAPHS", "built", "package"]
 

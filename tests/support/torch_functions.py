@@ -10,8 +10,8 @@ import torch
 
 from autofuse.implgraph.ir.dtypes import BY_NAME, numpy_dtype
 from autofuse.implgraph.ir.fusion import FusionGraph
-from autofuse.twin.oracle.compare import compare
-from autofuse.twin.oracle.oracle import Reference, evaluate
+from autofuse.machines.twin.oracle.compare import compare
+from autofuse.machines.twin.oracle.oracle import Reference, evaluate
 
 __all__ = ["from_torch", "loaded", "to_torch", "wrong"]
 

@@ -11,7 +11,7 @@ import torch
 from torch import nn
 from torch.nn import functional as F  # noqa: N812 - PyTorch's own name for it
 
-import autofuse.torch
+import autofuse.clients.torch
 
 __all__ = ["CASES", "CLOSE", "Case", "check_report", "same", "step"]
 
@@ -230,7 +230,7 @@ def same(module: nn.Module, compiled: Callable[..., Any], inputs: Sequence[torch
 
 def check_report(case: Case, *reasons: str) -> None:
     """Kernels took the module, but for ops that the case names, and reasons with one of these words in it."""
-    graphs = autofuse.torch.report().graphs
+    graphs = autofuse.clients.torch.report().graphs
     assert any(g.fused for g in graphs)
     excused = ("min_ops", *reasons)
     left = {

@@ -2,8 +2,9 @@
 
 The interpreter takes what the compiler refuses: variables of a loop that change their type, blocks that do not fit.
 Triton decides when it is imported whether it interprets, so this is a process of its own:
-``python triton_ahead.py FOLDER`` takes the graph files of a folder, each with ``NAME.tuning`` where there is one.  What
-fails goes to standard output.
+``python triton_ahead.py FOLDER [MOST]`` takes the graph files of a folder, each with ``NAME.tuning`` where there is
+one.  With MOST, of all kernels of one form, one kind of cluster and one set of element types the first one is
+compiled, of at most so many kinds.  What fails goes to standard output, and behind it how many kernels were compiled.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ from __future__ import annotations
 import importlib.util
 import inspect
 import sys
+from collections.abc import Mapping
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -22,27 +24,46 @@ from triton.compiler import ASTSource
 
 from autofuse import api
 from autofuse.codegen.backends.triton.backend import entry_point
+from autofuse.codegen.backends.triton.kernels import Kernel
+from autofuse.codegen.backends.triton.plan import plan
 from autofuse.implgraph.ir.fusion import FusionGraph
-from autofuse.twin.oracle.sizes import sizes_with
+from autofuse.machines.twin.oracle.sizes import sizes_with
+from autofuse.targets import load_gpu
 
+TARGET = load_gpu("nvidia-h100")
 CARD = GPUTarget("cuda", 90, 32)
 SHORT = {"float64": "fp64", "float32": "fp32", "float16": "fp16", "bfloat16": "bf16", "bool": "i1"}
 
 
-def main(folder: Path) -> None:
-    failed = 0
+def main(folder: Path, most: int | None) -> None:
+    failed = compiled = 0
+    kinds: set[Any] = set()
     for path in sorted(folder.glob("*.json")):
         tuning = path.with_suffix(".tuning")
-        built = api.build(path, target="nvidia-h100", tuning=tuning if tuning.is_file() else None)
+        own = api.read_tuning(tuning) if tuning.is_file() else None
+        built = api.build(path, target=TARGET, tuning=own)
         module = folder / f"{path.stem}.py"
         module.write_text(built.files[f"{built.graph.name}_triton.py"], encoding="utf-8")
+        known = {k.name: k for k in plan(built.graph, built.hint, TARGET, own).kernels}
         try:
             for kernel, *launch in called(load(module), built.graph):
+                kind = kind_of(known[kernel.__name__], *launch)
+                if most is not None and (kind in kinds or len(kinds) == most):
+                    continue
+                kinds.add(kind)
+                compiled += 1
                 compile_launch(kernel, *launch)
         except Exception as e:
             failed += 1
             sys.stdout.write(f"{path.stem}: {type(e).__name__}: {e}\n{e.__cause__ or ''}\n")
+    sys.stdout.write(f"{compiled} kernels\n")
     sys.exit(min(failed, 1))
+
+
+def kind_of(kernel: Kernel, tensors: Any, sizes: Any, keywords: Mapping[str, Any]) -> Any:
+    """Properties that the compiler may treat differently: form, blocks of a cluster, element types."""
+    rows, parts = keywords.get("ROWS", 1) > 1, keywords.get("PARTS", 1) > 1
+    return kernel.form, rows, parts, bool(kernel.partials), frozenset(t.dtype for t in tensors)
 
 
 def load(path: Path) -> ModuleType:
@@ -102,4 +123,4 @@ def short(dtype: torch.dtype) -> str:
 
 
 if __name__ == "__main__":
-    main(Path(sys.argv[1]))
+    main(Path(sys.argv[1]), int(sys.argv[2]) if len(sys.argv) > 2 else None)

@@ -17,14 +17,7 @@ from typing import Any
 import numpy as np
 import triton_worker
 
-from autofuse.codegen.backends.triton.ops.spelling import (
-    DEVICE_FUNCTIONS,
-    DIALECT,
-    TYPES,
-    functions_of,
-    literal,
-    spell,
-)
+from autofuse.codegen.backends.triton.ops.spelling import TRITON, TYPES, literal
 from autofuse.codegen.nests.legalize import legalize
 from autofuse.implgraph.ir.fusion import FusionGraph
 from autofuse.implgraph.ir.graph import Node
@@ -49,10 +42,10 @@ def block_kernel(graph: FusionGraph) -> str:
 
     Its arguments are a pointer per input and per output, the number of elements, and the block that holds them all.
     """
-    nodes = legalize(lower(graph).nodes, DIALECT)
+    nodes = legalize(lower(graph).nodes, TRITON)
     by_name = {n.name: n for n in nodes}
     ids = {n.name: f"v{i}" for i, n in enumerate(nodes)}
-    lines, used = [], []
+    lines = []
     for n in nodes:
         if n.op == "Scalar":
             ids[n.name] = literal(n.attrs["value"], n.y.dtype)
@@ -72,9 +65,8 @@ def block_kernel(graph: FusionGraph) -> str:
         elif n.op not in ("Data", "Output"):
             dtypes = [by_name[x].y.dtype for x in n.inputs]
             given = n.attrs, dtypes, n.y.dtype
-            text = spell(n.op, [ids[x] for x in n.inputs], *given)
+            text = TRITON.spell(n.op, [ids[x] for x in n.inputs], *given)
             lines.append(f"{ids[n.name]} = {text}")
-            used += functions_of(n.op, *given)
     inputs, outputs = ends(graph)
     pointers = [f"x{i}_ptr" for i in range(len(inputs))] + [
         f"y{i}_ptr" for i in range(len(outputs))
@@ -82,8 +74,7 @@ def block_kernel(graph: FusionGraph) -> str:
     signature = ", ".join((*pointers, "n", "BLOCK: tl.constexpr"))
     body = ["at = tl.arange(0, BLOCK)", "inside = at < n", *lines]
     kernel = f"@triton.jit\ndef kernel({signature}):\n" + "".join(f"    {s}\n" for s in body)
-    functions = [text for name, text in DEVICE_FUNCTIONS.items() if name in used]
-    return "\n\n".join((HEAD, *functions, kernel))
+    return "\n\n".join((HEAD, *TRITON.functions(kernel).values(), kernel))
 
 
 def write_job(folder: Path, kernel: str, job: Mapping[str, Any], inputs: Mapping[str, Any]) -> None:

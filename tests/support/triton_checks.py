@@ -11,9 +11,9 @@ from autofuse.base.diagnostics import AutofuseError
 from autofuse.codegen.backends.triton.tuning import Tuning
 from autofuse.implgraph.cutting.dimensions import shrink
 from autofuse.implgraph.ir.fusion import FusionGraph
-from autofuse.twin.oracle.sizes import largest_tensor, shapes_for
-from autofuse.twin.run.worker import WorkerPool
-from autofuse.twin.verify.verify import verify_in_subprocess
+from autofuse.machines.twin.oracle.sizes import largest_tensor, shapes_for
+from autofuse.machines.twin.run.worker import WorkerPool
+from autofuse.machines.twin.verify.verify import verify_in_subprocess
 
 __all__ = ["TARGET", "assert_right", "found_wrong", "small"]
 
@@ -37,7 +37,7 @@ def found_wrong(
     """What is wrong with the kernels of a graph; empty if nothing is.
 
     Args:
-        pool: workers that run ``autofuse.gpu.verify:verify_job``, or the job of another target.
+        pool: workers that run ``autofuse.machines.machine:verify_job``.
         graph: what is built.
         bindings: sizes of the symbols; None: ``count`` of ``shapes_for``, of tensors of up to ``ELEMENTS`` elements.
         count: as above.

@@ -6,7 +6,7 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-__all__ = ["MOVES", "REDUCTIONS", "SUMS", "graph"]
+__all__ = ["ALONG", "MOVES", "ONLINE", "REDUCTIONS", "SUMS", "WAITING", "Node", "graph"]
 
 Node = tuple[str, Sequence[Any], Mapping[str, Any]]
 F32, F16, BF16 = "float32", "float16", "bfloat16"
@@ -163,6 +163,39 @@ def _plain(op: str, dtype: str) -> Callable[[Any, Any], dict[str, Any]]:
     return made
 
 
+def _below(*nodes: Node, beside: Sequence[str] = ()) -> Callable[[Any, Any], dict[str, Any]]:
+    """Elements over their sum, of what ``nodes`` make of the rows and their maxima, t0, and of ``beside``."""
+
+    def made(rows: Any, cols: Any) -> dict[str, Any]:
+        sizes = {"rows": [rows, 1], "cols": [cols], "all": [rows, cols]}
+        last = f"t{len(nodes)}"
+        behind: list[Node] = [
+            ("ReduceSum", [last], ALONG),
+            ("Div", [last, f"t{len(nodes) + 1}"], {}),
+        ]
+        inputs = [(F32, [rows, cols]), *((F32, sizes[b]) for b in beside)]
+        all_nodes = [("ReduceMax", ["x0"], ALONG), *nodes, *behind]
+        outputs = [f"t{len(nodes) + 1}", f"t{len(nodes) + 2}"]
+        return graph("below", inputs, all_nodes, outputs)
+
+    return made
+
+
+def _normed_softmax(rows: Any, cols: Any) -> dict[str, Any]:
+    """A softmax with a temperature of rows less their means: its maximum needs an earlier pass."""
+    nodes: list[Node] = [
+        ("ReduceMean", ["x0"], ALONG),
+        ("Sub", ["x0", "t0"], {}),
+        ("ReduceMax", ["t1"], ALONG),
+        ("Sub", ["t1", "t2"], {}),
+        ("Mul", ["t3", 0.5], {}),
+        ("Exp", ["t4"], {}),
+        ("ReduceSum", ["t5"], ALONG),
+        ("Div", ["t5", "t6"], {}),
+    ]
+    return graph("normed", [(F32, [rows, cols])], nodes, ["t7"])
+
+
 def _large_integers(dtype: str) -> Callable[[Any, Any], dict[str, Any]]:
     """Two reductions in one pass, of integers that no float holds, whose results all elements need."""
 
@@ -212,6 +245,41 @@ def _turned(rows: Any, cols: Any) -> dict[str, Any]:
     return graph("turned", [(F16, [3, rows, cols]), (F16, [3, cols, rows])], nodes, ["t1"])
 
 
+_SUB: Node = ("Sub", ["x0", "t0"], {})
+#: Sums of powers that one pass makes with the maximum.
+ONLINE: Mapping[str, Callable[[Any, Any], dict[str, Any]]] = {
+    "scaled softmax": _below(_SUB, ("Mul", ["t1", 0.125], {}), ("Exp", ["t2"], {})),
+    "softmax, scale first": _below(_SUB, ("Mul", [2.5, "t1"], {}), ("Exp", ["t2"], {})),
+    "softmax over a temperature": _below(_SUB, ("Div", ["t1", 3.0], {}), ("Exp", ["t2"], {})),
+    "softmax by a sum": _below(("Neg", ["t0"], {}), ("Add", ["x0", "t1"], {}), ("Exp", ["t2"], {})),
+    "softmax of base 2": _below(_SUB, ("Exp2", ["t1"], {})),
+    "weighted softmax": _below(
+        _SUB,
+        ("Mul", ["t1", 0.5], {}),
+        ("Exp", ["t2"], {}),
+        ("Mul", ["x1", "t3"], {}),
+        beside=["all"],
+    ),
+    "softmax weighted by columns": _below(
+        _SUB, ("Exp", ["t1"], {}), ("Mul", ["t2", "x1"], {}), beside=["cols"]
+    ),
+    "softmax about a floor": _below(
+        ("Maximum", ["t0", -2.0], {}),
+        ("Sub", ["x0", "t1"], {}),
+        ("Mul", ["t2", 0.25], {}),
+        ("Exp", ["t3"], {}),
+    ),
+    "softmax of differences": _normed_softmax,
+}
+#: Sums of powers that wait for the maximum.
+WAITING: Mapping[str, Callable[[Any, Any], dict[str, Any]]] = {
+    "negative scale": _below(_SUB, ("Mul", ["t1", -0.125], {}), ("Exp", ["t2"], {})),
+    "no scale": _below(_SUB, ("Mul", ["t1", 0.0], {}), ("Exp", ["t2"], {})),
+    "scales of rows": _below(_SUB, ("Mul", ["t1", "x1"], {}), ("Exp", ["t2"], {}), beside=["rows"]),
+    "scales of elements": _below(
+        _SUB, ("Mul", ["t1", "x1"], {}), ("Exp", ["t2"], {}), beside=["all"]
+    ),
+}
 #: What it is -> the graph of so many rows and columns: with reductions along these.
 REDUCTIONS: Mapping[str, Callable[[Any, Any], dict[str, Any]]] = {
     "softmax": _softmax,
@@ -235,6 +303,8 @@ REDUCTIONS: Mapping[str, Callable[[Any, Any], dict[str, Any]]] = {
     "any": _plain("ReduceAny", "bool"),
     "softmax of columns": _columns,
     "softmax of gathered rows": _gathered,
+    **ONLINE,
+    **WAITING,
 }
 #: With sums over rows.
 SUMS: Mapping[str, Callable[[Any, Any], dict[str, Any]]] = {

@@ -26,7 +26,7 @@ POISON = 0xA5
 def main(verb: str, folder: Path) -> None:
     if verb == "run":
         os.environ["TRITON_INTERPRET"] = "1"
-        from autofuse.gpu.interpreter import mend_interpreter
+        from autofuse.machines.gpu.interpreter import mend_interpreter
 
         mend_interpreter()
     for path in sorted(folder.iterdir()):

@@ -6,6 +6,7 @@ The modules are written by hand (``triton_torch_modules``): what is tested is ho
 
 from __future__ import annotations
 
+import subprocess
 import sys
 from collections.abc import Callable
 from types import SimpleNamespace
@@ -15,13 +16,17 @@ import pytest
 import torch
 import triton
 import triton_torch_modules
+from triton.compiler.errors import CompilationError
+from triton.runtime.errors import OutOfResources, PTXASError
+from triton.runtime.interpreter import InterpretedFunction
 from triton_torch_modules import MODULES
 
-import autofuse.torch
+import autofuse.clients.torch
 from autofuse import api
 from autofuse.base.diagnostics import AutofuseError
-from autofuse.gpu.importing import imported
-from autofuse.torch import kernels
+from autofuse.clients.torch import cuda, kernels
+from autofuse.codegen.backends.triton.text.launching import LAUNCHER
+from autofuse.machines.gpu.importing import imported
 
 TARGET = {"target": "nvidia-h100"}
 POINTWISE, SOFTMAX = MODULES
@@ -51,7 +56,7 @@ def compiled(function: Callable[..., Any], dynamic: bool = False, **options: Any
 
 
 def fused() -> list[str]:
-    return [k.name for g in autofuse.torch.report().graphs for k in g.fused]
+    return [k.name for g in autofuse.clients.torch.report().graphs for k in g.fused]
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float16, torch.bfloat16])
@@ -61,7 +66,7 @@ def test_tensors_in_and_tensors_out(dtype: torch.dtype) -> None:
     assert have.dtype == dtype
     torch.testing.assert_close(have, want)
     assert fused() == [POINTWISE]
-    assert autofuse.torch.report().graphs[0].target == "nvidia-h100"
+    assert autofuse.clients.torch.report().graphs[0].target == "nvidia-h100"
 
 
 def test_one_module_serves_all_sizes() -> None:
@@ -101,7 +106,7 @@ def test_a_call_that_the_module_refuses(fallback: str, monkeypatch: pytest.Monke
         return
     torch.testing.assert_close(f(a, b), half_relu(a, b))
     torch.testing.assert_close(f(a, b), half_relu(a, b))
-    (graph,) = autofuse.torch.report().graphs
+    (graph,) = autofuse.clients.torch.report().graphs
     assert graph.at_run_time == [f"{POINTWISE} refuses a call: not these sizes"]
 
 
@@ -111,6 +116,72 @@ def test_a_kernel_that_triton_refuses(monkeypatch: pytest.MonkeyPatch) -> None:
     a, b = torch.randn(8), torch.randn(8)
     with pytest.raises(AutofuseError, match=r"AF5002.*is refused by Triton.*nothing"):
         compiled(half_relu)(a, b)
+
+
+KINDS: dict[str, Callable[[], Exception]] = {
+    "a pass of the compiler": lambda: RuntimeError("PassManager::run failed"),
+    "a process of the compiler": lambda: subprocess.CalledProcessError(255, ["ptxas"]),
+    "no such program": lambda: FileNotFoundError("ptxas"),
+    "more than a card has": lambda: OutOfResources(300000, 232448, "shared memory"),
+    "the assembler": lambda: PTXASError("Unsupported .version"),
+    "the front end": lambda: CompilationError("x", SimpleNamespace(lineno=1, col_offset=0), "no"),
+    "a value": lambda: ValueError("numel exceeds the maximum"),
+    "a mistake of the compiler": lambda: AssertionError(),
+    "a lack in a table": lambda: KeyError("sm_91"),
+}
+
+
+@pytest.mark.parametrize("strict", [False, True], ids=["fallback", "strict"])
+@pytest.mark.parametrize("kind", KINDS)
+def test_whatever_the_compiler_raises(
+    kind: str, strict: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It is noted once, and not tried again; the first one in a process is a warning, or raised."""
+    raised = KINDS[kind]()
+    tries = []
+
+    def run(self: Any, *args: Any, **options: Any) -> None:
+        tries.append(args)
+        raise raised
+
+    monkeypatch.setattr(InterpretedFunction, "run", run)
+    f = compiled(half_relu)
+    a, b = torch.randn(8), torch.randn(8)
+    if strict:
+        monkeypatch.setenv("AUTOFUSE_STRICT", "1")
+        with pytest.raises(AutofuseError, match=rf"AF5002.*by Triton: {type(raised).__name__}"):
+            f(a, b)
+        return
+    for _ in range(3):
+        torch.testing.assert_close(f(a, b), half_relu(a, b))
+    assert len(tries) == 1
+    (graph,) = autofuse.clients.torch.report().graphs
+    (why,) = graph.at_run_time
+    assert why.startswith(f"{POINTWISE} is refused by Triton: {type(raised).__name__}: {raised}")
+
+
+def test_a_launcher_is_marked_once() -> None:
+    text = f"""\
+import triton
+
+{LAUNCHER}
+
+@Launcher
+@triton.jit
+def kernel(x_ptr):
+    pass
+
+
+def entry(x):
+    kernel((1, 1, 1), (x,), num_warps=4)
+"""
+    for _ in range(2):
+        module = imported(text, "launched.py")
+        cuda._mark_first_launches(module, module.entry)
+    assert isinstance(module.kernel.kernel, cuda._FirstLaunch)
+    assert isinstance(module.kernel.kernel._kernel, InterpretedFunction)
+    assert module.kernel.kernel.__name__ == "kernel"
+    module.entry(torch.ones(1))
 
 
 def test_other_errors_are_no_refusals(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -139,7 +210,7 @@ def NAME(x, factor, *, s2):
     for k in (2, 5, 7):
         torch.testing.assert_close(f(x, k), function(x, k))
     assert fused() == ["fused_mul_relu"]
-    assert not autofuse.torch.report().graphs[0].at_run_time
+    assert not autofuse.clients.torch.report().graphs[0].at_run_time
 
 
 def test_equal_texts_are_one_module_in_a_file() -> None:

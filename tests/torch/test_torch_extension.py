@@ -132,6 +132,29 @@ def test_an_input_is_overwritten() -> None:
     assert not wide[:, 0].any()
 
 
+def test_memory_that_is_overwritten_is_no_others() -> None:
+    op, base = operator("in_out"), torch.randn(3000)
+    kept = base.clone()
+    table = base.view(1000, 3)
+    for m, g, said in (
+        (base[:1000], base[:1000], "m shares memory with g"),
+        (base[:1000], base[999:1999], "m shares memory with g"),
+        (base[999:1999], base[:1000], "m shares memory with g"),
+        (table[:, 0], base[1500:2500], "m shares memory with g"),
+        (table[:, 2], base[2999:].expand(1000), "m shares memory with g"),
+        (base[5:6].expand(1000), torch.ones(1000), "elements of m share memory"),
+        (base.as_strided((1000,), (0,), 7), torch.ones(1000), "elements of m share memory"),
+    ):
+        with pytest.raises(ValueError, match=said):
+            op(m, g)
+    assert torch.equal(base, kept)
+    # Columns between each other, and what is only read, may lie side by side.
+    op(table[:, 0], table[:, 2])
+    assert torch.equal(table[:, 0], kept.view(1000, 3)[:, 0] * 0.5 + kept.view(1000, 3)[:, 2])
+    op(base[:1000], kept[:1].expand(1000))
+    op(base[:0], base[:0])
+
+
 def test_a_size_that_no_shape_shows_is_an_argument() -> None:
     x = torch.randn(33)
     half, rows = operator("spread")(x, 7)

@@ -15,7 +15,7 @@ import torch
 from torch.nn import functional as F  # noqa: N812 - PyTorch's own name for it
 from torch_modules import CASES, Case, check_report, same, step
 
-import autofuse.torch
+import autofuse.clients.torch
 
 ON_CARD = torch.cuda.is_available()
 DEVICE = "cuda" if ON_CARD else "cpu"
@@ -49,7 +49,7 @@ def check(function: Callable[..., Any], *inputs: torch.Tensor, **how: Any) -> No
 
 
 def no_call_was_refused() -> None:
-    graphs = autofuse.torch.report().graphs
+    graphs = autofuse.clients.torch.report().graphs
     assert any(g.fused for g in graphs)
     assert not [why for g in graphs for why in g.at_run_time]
 
@@ -83,7 +83,7 @@ def test_dynamic(case: Case) -> None:
             torch._dynamo.mark_dynamic(x, 0)
     for given in (inputs, inputs_of(case, 3), inputs_of(case, 17)):
         same(module, f, given)
-    graphs = autofuse.torch.report().graphs
+    graphs = autofuse.clients.torch.report().graphs
     assert [g.name for g in graphs] == ["forward 1", "backward 1"]
     assert any(k.symbols for g in graphs for k in g.fused)
     check_report(case)
@@ -197,7 +197,7 @@ def test_a_graph_without_inputs() -> None:
 @on_card
 def test_the_card_is_the_target() -> None:
     check(chain, normal(100), normal(100))
-    (graph,) = autofuse.torch.report().graphs
+    (graph,) = autofuse.clients.torch.report().graphs
     name = torch.cuda.get_device_name()
     for word in ("H100", "H200"):
         if word in name:
@@ -209,7 +209,7 @@ def test_another_chip_has_no_kernels_for_a_card() -> None:
     f = torch.compile(chain, backend="autofuse", options={"target": "ascend910b1"})
     x, y = normal(100), normal(100)
     torch.testing.assert_close(f(x, y), chain(x, y))
-    (graph,) = autofuse.torch.report().graphs
+    (graph,) = autofuse.clients.torch.report().graphs
     assert not graph.fused
     assert {why for _, why in graph.not_fused} == {"ascend910b1 has no kernels for tensors on cuda"}
 
@@ -420,7 +420,7 @@ def test_pools(what: str, dtype: torch.dtype) -> None:
     assert have.dtype == dtype
     close = {torch.float32: 2e-6, torch.float16: 2e-3}[dtype]
     torch.testing.assert_close(have.double(), want, rtol=close, atol=close, equal_nan=True)
-    (graph,) = autofuse.torch.report().graphs
+    (graph,) = autofuse.clients.torch.report().graphs
     assert sum(k.kernels for k in graph.fused) == 1
     assert not graph.not_fused
     no_call_was_refused()
@@ -445,5 +445,5 @@ def test_pools_that_pytorch_computes() -> None:
         torch._dynamo.reset()
         f = pooled(pool, fallback="eager", dynamic=dynamic)
         torch.testing.assert_close(f(given), pool(given))
-        reasons = [why for g in autofuse.torch.report().graphs for _, why in g.not_fused]
+        reasons = [why for g in autofuse.clients.torch.report().graphs for _, why in g.not_fused]
         assert any(why in r for r in reasons), reasons

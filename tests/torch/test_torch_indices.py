@@ -9,7 +9,7 @@ import pytest
 import torch
 from torch.nn import functional as F  # noqa: N812 - as everyone calls it
 
-import autofuse.torch
+import autofuse.clients.torch
 
 pytestmark = pytest.mark.twin
 
@@ -27,7 +27,7 @@ def same(function: Callable[..., Any], x: torch.Tensor, *others: torch.Tensor) -
         results.append((y.detach(), leaf.grad))
     for a, b in zip(*results, strict=True):
         torch.testing.assert_close(a, b, rtol=2e-5, atol=2e-5)
-    assert any(g.fused for g in autofuse.torch.report().graphs)
+    assert any(g.fused for g in autofuse.clients.torch.report().graphs)
 
 
 def test_causal_softmax() -> None:

@@ -6,7 +6,7 @@ import pytest
 import torch
 from torch_modules import CASES, Case, check_report, same
 
-import autofuse.torch
+import autofuse.clients.torch
 
 pytestmark = pytest.mark.sampled(2)
 
@@ -36,7 +36,7 @@ def test_dynamic(case: Case) -> None:
             torch._dynamo.mark_dynamic(x, 0)
     for given in (inputs, case.inputs(3), case.inputs(17)):
         same(module, compiled, list(given))
-    graphs = autofuse.torch.report().graphs
+    graphs = autofuse.clients.torch.report().graphs
     assert [g.name for g in graphs] == ["forward 1", "backward 1"]
     assert any(k.symbols for g in graphs for k in g.fused)
     check_report(case)

@@ -13,7 +13,7 @@ import pytest
 import torch
 from torch.nn import functional as F  # noqa: N812 - as everyone calls it
 
-import autofuse.torch
+import autofuse.clients.torch
 
 pytestmark = pytest.mark.twin
 
@@ -196,7 +196,7 @@ def test_numbers_of_python(dtype: torch.dtype) -> None:
         lambda x, y: [op(x, y, c) for _, op, c in taken], backend="autofuse", options=OPTIONS
     )
     check(function, taken, x, y)
-    (graph,) = autofuse.torch.report().graphs
+    (graph,) = autofuse.clients.torch.report().graphs
     assert graph.fused
     assert not graph.not_fused
 
@@ -212,7 +212,7 @@ def test_numbers_that_are_tensors(dtype: torch.dtype) -> None:
     for c in NUMBERS:
         one = torch.tensor(float(c))
         check(function, [(name, op, one) for name, op in ops.items()], x, y, one)
-    (graph,) = autofuse.torch.report().graphs
+    (graph,) = autofuse.clients.torch.report().graphs
     assert graph.fused
     assert not graph.not_fused
 
@@ -229,7 +229,7 @@ def test_numbers_that_are_sizes(dtype: torch.dtype) -> None:
     )
     for n in (257, 2049, 70001):
         check(function, [(name, op, n) for name, op in ops.items()], x, y, torch.zeros(n, 0))
-    assert len(autofuse.torch.report().graphs) == 1
+    assert len(autofuse.clients.torch.report().graphs) == 1
 
 
 def test_numbers_that_follow_from_a_reduction() -> None:

@@ -7,13 +7,12 @@ from functools import cache
 from typing import Any
 
 import pytest
+from extras import required
 
-pytest.importorskip("expecttest", reason="PyTorch's samples need the package expecttest")
+pytestmark = [required("expecttest"), pytest.mark.sampled(2)]
 
 import torch
 import torch_opinfo
-
-pytestmark = pytest.mark.sampled(2)
 
 _NAMES = """
     add sub mul div.floor_rounding true_divide pow remainder where clamp maximum logical_and isnan logical_xor

@@ -29,7 +29,7 @@ def test_page(repo: Path, tmp_path: Path) -> None:
 def test_every_option_is_on_the_page(repo: Path) -> None:
     from dataclasses import fields
 
-    from autofuse.torch import Options
+    from autofuse.clients.torch import Options
 
     text = (repo / "docs" / "torch.md").read_text(encoding="utf-8")
     rows = re.findall(r"^\| `(\w+)` \| (\S+) \|", text, re.M)

@@ -9,7 +9,7 @@ import pytest
 import torch
 from torch.nn import functional
 
-import autofuse.torch
+import autofuse.clients.torch
 
 pytestmark = pytest.mark.twin
 
@@ -22,7 +22,7 @@ def one_kernel(function: Callable[..., Any], *inputs: torch.Tensor) -> None:
     want = function(*inputs)
     assert have.stride() == want.stride()
     torch.testing.assert_close(have, want, rtol=2e-5, atol=2e-5)
-    (graph,) = autofuse.torch.report().graphs
+    (graph,) = autofuse.clients.torch.report().graphs
     assert len(graph.fused) == 1
     assert {op for op, _ in graph.not_fused} <= {"aten.empty.memory_format"}
 
@@ -81,7 +81,7 @@ def test_pairs_of_places_are_left_to_pytorch() -> None:
 
     x, i = torch.randn(4, 5), torch.randint(0, 4, (6,))
     torch.testing.assert_close(torch.compile(function, backend="autofuse")(x, i), function(x, i))
-    assert "data-dependent index in several dimensions" in str(autofuse.torch.report())
+    assert "data-dependent index in several dimensions" in str(autofuse.clients.torch.report())
 
 
 # gradients of parts ---------------------------------------------------------------------------

@@ -15,14 +15,14 @@ import torch
 from torch._dynamo.backends.common import aot_autograd
 from torch.fx.experimental.proxy_tensor import make_fx
 
-import autofuse.torch
+import autofuse.clients.torch
 from autofuse import api
 from autofuse.base.diagnostics import AutofuseError
+from autofuse.clients.torch import Options, kernels, npu
+from autofuse.clients.torch.compiler import compile_graph
+from autofuse.clients.torch.partition import bytes_of, candidates, view_of
+from autofuse.clients.torch.region import Region
 from autofuse.frontends.regions import merged
-from autofuse.torch import Options, kernels, npu
-from autofuse.torch.compiler import compile_graph
-from autofuse.torch.partition import bytes_of, candidates, view_of
-from autofuse.torch.region import Region
 
 CLOSE = {"rtol": 2e-5, "atol": 2e-5}
 QUICK = {"opt": "-O0"}
@@ -141,7 +141,7 @@ def test_a_kernel_moves_no_more_than_its_ops_would() -> None:
     gm = compile_graph(traced(function, x, w), Options.of(QUICK))
     for a, b in zip(gm(x, w), function(x, w), strict=True):
         torch.testing.assert_close(a, b, **CLOSE)
-    for k in autofuse.torch.report().graphs[-1].fused:
+    for k in autofuse.clients.torch.report().graphs[-1].fused:
         assert k.bytes is not None
         assert k.bytes <= k.bytes_apart
 
@@ -162,7 +162,7 @@ def test_report_says_what_was_not_fused_and_why(
     f = torch.compile(function, backend="autofuse", options=QUICK)
     torch.testing.assert_close(f(x, at, x), function(x, at, x), **CLOSE)
     text = capfd.readouterr().err
-    assert text.strip() == str(autofuse.torch.report())
+    assert text.strip() == str(autofuse.clients.torch.report())
     for line in (
         "inference 1 for ascend910b1: ",
         "fused: fused_add_exp: aten.add.Tensor, aten.exp",
@@ -172,13 +172,13 @@ def test_report_says_what_was_not_fused_and_why(
         "kernels do not hold float64",
     ):
         assert line in text
-    (graph,) = autofuse.torch.report().as_dict()["graphs"]
+    (graph,) = autofuse.clients.torch.report().as_dict()["graphs"]
     assert graph["fused"][0]["ops"] == ["aten.add.Tensor", "aten.exp"]
     assert {r["op"] for r in graph["notFused"]} >= {"aten.mm", "aten.sort"}
 
 
 def test_empty_report() -> None:
-    assert str(autofuse.torch.report()) == "the autofuse backend has compiled no graph"
+    assert str(autofuse.clients.torch.report()) == "the autofuse backend has compiled no graph"
 
 
 # refusals -------------------------------------------------------------------------------------
@@ -214,7 +214,7 @@ def test_a_kernel_that_refuses_a_call(fallback: str, monkeypatch: pytest.MonkeyP
     for _ in range(2):
         for a, b in zip(gm(x), function(x), strict=True):
             torch.testing.assert_close(a, b)
-    (why,) = autofuse.torch.report().graphs[-1].at_run_time
+    (why,) = autofuse.clients.torch.report().graphs[-1].at_run_time
     assert "no template for these sizes" in why
 
 
@@ -239,7 +239,7 @@ def test_what_the_library_refuses_stays_with_pytorch(monkeypatch: pytest.MonkeyP
     x = torch.randn(5)
     gm = compile_graph(traced(function, x), Options.of(QUICK))
     torch.testing.assert_close(gm(x), function(x), **CLOSE)
-    (graph,) = autofuse.torch.report().graphs
+    (graph,) = autofuse.clients.torch.report().graphs
     assert dict(graph.not_fused) == {("aten.sin", "no sine today (AF3001)"): 1}
     assert [k.ops for k in graph.fused] == [
         ("aten.mul.Tensor", "aten.exp", "aten.add.Tensor"),
@@ -266,7 +266,9 @@ def test_options_are_checked(given: dict[str, Any], words: str) -> None:
 
 
 def test_a_mode_is_refused() -> None:
-    f = torch.compile(lambda x: x + 1, backend=autofuse.torch.autofuse, mode="reduce-overhead")
+    f = torch.compile(
+        lambda x: x + 1, backend=autofuse.clients.torch.autofuse, mode="reduce-overhead"
+    )
     with pytest.raises(Exception, match="has no mode"):
         f(torch.randn(3))
 
@@ -275,7 +277,7 @@ def test_npu_says_what_is_missing(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("ASCEND_HOME_PATH", raising=False)
     gm = traced(lambda x: torch.exp(x) + 1.0, torch.randn(3))
     (c,) = candidates(gm, fusible(gm), Options())
-    from autofuse.torch.lower import lower
+    from autofuse.clients.torch.lower import lower
 
     with pytest.raises(AutofuseError, match="torch_npu and CANN"):
         kernels.built_for(lower(c.nodes, c.outputs).graph, Options(), NPU)
@@ -341,9 +343,9 @@ def test_threads_compile_and_run(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_the_backend_is_found_by_its_name() -> None:
-    """Without an import of autofuse.torch, by the entry point."""
+    """Without an import of autofuse.clients.torch, by the entry point."""
     (found,) = importlib.metadata.entry_points(group="torch_dynamo_backends", name="autofuse")
-    assert found.load() is autofuse.torch.autofuse
+    assert found.load() is autofuse.clients.torch.autofuse
     assert "autofuse" in torch._dynamo.list_backends()
 
 

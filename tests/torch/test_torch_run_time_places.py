@@ -12,11 +12,11 @@ from torch._dynamo.source import ConstantSource
 from torch.fx.experimental.symbolic_shapes import ShapeEnv
 from torch.nn import functional
 
-import autofuse.torch
+import autofuse.clients.torch
 from autofuse.base.diagnostics import AutofuseError
-from autofuse.torch import compiler
-from autofuse.torch.refusal import RefusedError
-from autofuse.torch.sizes import Sizes
+from autofuse.clients.torch import compiler
+from autofuse.clients.torch.refusal import RefusedError
+from autofuse.clients.torch.sizes import Sizes
 
 pytestmark = pytest.mark.twin
 
@@ -36,7 +36,7 @@ def check(function: Function, calls: Sequence[tuple[int, int, int]], **options: 
     for rows, others, k in calls:
         x, y = tensors(rows, others)
         torch.testing.assert_close(compiled(x, y, k), function(x, y, k))
-    graphs = autofuse.torch.report().graphs
+    graphs = autofuse.clients.torch.report().graphs
     assert any(g.fused for g in graphs)
     return len(graphs)
 
@@ -84,7 +84,7 @@ def test_numbers_below_zero_have_kernels_too() -> None:
     """Their amount is the symbol of the kernel."""
     calls = ((6, 5, -2), (9, 5, -3), (13, 5, -7))
     assert check(lambda x, y, k: torch.relu(x[k] * 2), calls, fallback="error") == 1
-    (graph,) = autofuse.torch.report().graphs
+    (graph,) = autofuse.clients.torch.report().graphs
     assert not graph.at_run_time
     assert any(n.startswith("-") for f in graph.fused for n in f.symbols)
 
@@ -129,7 +129,7 @@ def test_places_in_a_tensor(
     for rows, places in ((6, [0, 5, 3]), (9, [8, 0, 1]), (4, [3, 3, 0])):
         x, i = torch.randn(rows, 3), torch.tensor(places)
         torch.testing.assert_close(compiled(x, i), function(x, i))
-        assert autofuse.torch.report().graphs[-1].fused
+        assert autofuse.clients.torch.report().graphs[-1].fused
         for wrong in ([rows, 0, 1], [0, -rows - 1, 1]):
             for f in (function, compiled):
                 with pytest.raises(
@@ -179,7 +179,7 @@ def test_a_read_outside_of_a_tensor_is_found(monkeypatch: pytest.MonkeyPatch) ->
 
     monkeypatch.setattr(compiler, "built_for", short)
     check(lambda x, y, k: torch.relu(x * k), SIZES[:1])
-    (graph,) = autofuse.torch.report().graphs
+    (graph,) = autofuse.clients.torch.report().graphs
     (why,) = graph.at_run_time
     assert "gm-oob" in why
     assert "reads bytes [0, 4) of GM tensor 'input 1', which has 0 bytes" in why
@@ -241,7 +241,7 @@ def test_a_place_that_data_decide() -> None:
 def test_what_is_left_of_a_size_is_a_size(function: Function) -> None:
     """``n - k`` is from 0 on, which the ranges of ``n`` and ``k`` do not show: all of it is fused nevertheless."""
     assert check(function, ((10, 5, 2), (14, 6, 3), (19, 7, 4))) == 1
-    (graph,) = autofuse.torch.report().graphs
+    (graph,) = autofuse.clients.torch.report().graphs
     assert not graph.not_fused, graph.not_fused
     assert not graph.at_run_time, graph.at_run_time
 

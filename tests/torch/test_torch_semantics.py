@@ -12,8 +12,8 @@ from typing import Any
 import pytest
 import torch
 
-import autofuse.torch
-from autofuse.torch import kernels
+import autofuse.clients.torch
+from autofuse.clients.torch import kernels
 
 pytestmark = pytest.mark.twin
 
@@ -33,7 +33,7 @@ def same(function: Callable[..., Any], *inputs: torch.Tensor, **how: Any) -> Any
         assert a.dtype == b.dtype
         assert a.stride() == b.stride() or a.numel() < 2
         torch.testing.assert_close(a, b, **CLOSE)
-    assert any(g.fused for g in autofuse.torch.report().graphs)
+    assert any(g.fused for g in autofuse.clients.torch.report().graphs)
     return have
 
 
@@ -96,7 +96,7 @@ def test_numbers_of_no_dimension() -> None:
 def test_inputs_that_are_not_contiguous() -> None:
     x = torch.randn(6, 10)
     for view in (x.t(), x[:, ::2], x[1::2], x[:, 3:4].expand(6, 10), x[2:, 1:9]):
-        autofuse.torch.reset()
+        autofuse.clients.torch.reset()
         torch._dynamo.reset()
         have = compiled(lambda a: torch.exp(a) + 1.0)(view)
         torch.testing.assert_close(have, torch.exp(view) + 1.0, **CLOSE)
@@ -165,7 +165,7 @@ def test_a_size_as_a_number() -> None:
         x = torch.randn(n, 3)
         for a, b in zip(f(x), function(x), strict=True):
             torch.testing.assert_close(a, b, **CLOSE)
-    assert len(autofuse.torch.report().graphs) == 1
+    assert len(autofuse.clients.torch.report().graphs) == 1
 
 
 def test_pieces_of_unknown_size() -> None:
@@ -176,7 +176,7 @@ def test_pieces_of_unknown_size() -> None:
     for n, m in ((5, 3), (9, 2), (33, 17)):
         x, y = torch.randn(n, 4), torch.randn(m, 4)
         torch.testing.assert_close(f(x, y), function(x, y), **CLOSE)
-    assert len(autofuse.torch.report().graphs) == 1
+    assert len(autofuse.clients.torch.report().graphs) == 1
 
 
 def test_no_elements() -> None:
@@ -211,7 +211,7 @@ def test_training_steps(optimizer: Any) -> None:
         second.step()
     for p, q in zip(one.parameters(), two.parameters(), strict=True):
         torch.testing.assert_close(p, q, rtol=1e-4, atol=1e-4)
-    kinds = {g.name.split()[0] for g in autofuse.torch.report().graphs if g.fused}
+    kinds = {g.name.split()[0] for g in autofuse.clients.torch.report().graphs if g.fused}
     assert kinds == {"forward", "backward", "inference"}
 
 
@@ -225,7 +225,7 @@ def test_a_size_that_only_an_attribute_shows() -> None:
     for n in (5, 8, 31):
         x = torch.randn(n, 3)
         assert torch.equal(f(x), function(x))
-    (graph,) = autofuse.torch.report().graphs
+    (graph,) = autofuse.clients.torch.report().graphs
     assert graph.fused
 
 
@@ -266,7 +266,7 @@ def test_a_refused_call_with_unknown_sizes(monkeypatch: pytest.MonkeyPatch) -> N
         x, y = torch.randn(n, m), torch.randn(n, m)
         for a, b in zip(f(x, y), function(x, y), strict=True):
             torch.testing.assert_close(a, b, **CLOSE)
-    (graph,) = autofuse.torch.report().graphs
+    (graph,) = autofuse.clients.torch.report().graphs
     assert graph.at_run_time
 
 
@@ -277,7 +277,7 @@ def test_pooling_compiles_in_a_process_where_inductor_has_compiled_nothing() -> 
     """Inductor opens max pooling by functions of a module that only its own compiler loads."""
     program = """
 import torch
-import autofuse.torch
+import autofuse.clients.torch
 
 pool = torch.nn.Sequential(torch.nn.ReLU(), torch.nn.MaxPool2d(2), torch.nn.MaxPool2d(3, return_indices=True))
 x = torch.randn(2, 3, 14, 14, requires_grad=True)
@@ -286,7 +286,7 @@ assert torch.equal(have, want) and torch.equal(place, where)
 (got,) = torch.autograd.grad(have.sum(), x)
 (wanted,) = torch.autograd.grad(want.sum(), x)
 assert torch.equal(got, wanted)
-print(autofuse.torch.report())
+print(autofuse.clients.torch.report())
 """
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
     assert done.returncode == 0, done.stderr

@@ -12,8 +12,8 @@ import torch
 
 from autofuse import failures
 from autofuse.base.diagnostics import AutofuseError
-from autofuse.torch import compiler
-from autofuse.torch.ops.row import ROWS
+from autofuse.clients.torch import compiler
+from autofuse.clients.torch.ops.row import ROWS
 
 pytestmark = pytest.mark.twin
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 import os
 import subprocess
 import sys
@@ -12,16 +11,15 @@ from typing import Any
 
 import pytest
 import torch
+from extras import needs
 
 from autofuse.base.diagnostics import AutofuseError
+from autofuse.clients.torch import Options, cuda, kernels
+from autofuse.clients.torch.refusal import RefusedError
 from autofuse.targets import load_gpu
-from autofuse.torch import Options, cuda, kernels
-from autofuse.torch.refusal import RefusedError
 
 CPU = torch.device("cpu")
-needs_triton = pytest.mark.skipif(
-    importlib.util.find_spec("triton") is None, reason="Triton is not installed"
-)
+needs_triton = needs("triton")
 
 
 @needs_triton
@@ -134,7 +132,7 @@ def test_numbers_on_a_cpu_beside_a_card_are_not_compiled(monkeypatch: pytest.Mon
     from torch._subclasses import FakeTensorMode
     from torch.fx.experimental.proxy_tensor import make_fx
 
-    from autofuse.torch import compiler, report
+    from autofuse.clients.torch import compiler, report
 
     devices = []
 

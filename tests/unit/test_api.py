@@ -177,11 +177,11 @@ def test_largest_tile_is_the_last_that_fits(built: api.BuildResult) -> None:
                 found = largest_tile(tiling, {"n": n})
                 assert found is not None
                 tile, used = found
-                assert used == tiling.ub.evaluate({"n": n, tiling.tile_size: tile})
+                assert used == tiling.ub.evaluate({"n": n, tiling.opened.symbol: tile})
                 assert used <= tiling.ub_limit
-                larger = tile + tiling.granule
-                if larger <= tiling.extent.evaluate({"n": n}) and tiling.tile_max is None:
-                    more = tiling.ub.evaluate({"n": n, tiling.tile_size: larger})
+                larger = tile + tiling.opened.granule
+                if larger <= tiling.opened.extent.evaluate({"n": n}) and tiling.opened.most is None:
+                    more = tiling.ub.evaluate({"n": n, tiling.opened.symbol: larger})
                     assert more > tiling.ub_limit
 
 
@@ -190,7 +190,10 @@ def test_no_tile_fits(built: api.BuildResult) -> None:
 
     tiling = built.schedule[0].groups[0].impls[0].tiling
     assert largest_tile(replace(tiling, ub=const(1 << 30)), {"n": 8}) is None
-    assert largest_tile(replace(tiling, extent=sym("n")), {"n": 0}) is None
+    assert (
+        largest_tile(replace(tiling, lengths=(replace(tiling.opened, extent=sym("n")),)), {"n": 0})
+        is None
+    )
 
 
 # the twin -------------------------------------------------------------------------------------
@@ -217,7 +220,7 @@ def test_verify(built: api.BuildResult) -> None:
 def test_load_of_a_folder_without_a_kernel(tmp_path: Path, content: dict[str, str]) -> None:
     if content:
         autofuse.base.artifacts.write_files(content, tmp_path / "out")
-    with pytest.raises(AutofuseError, match="does not hold a kernel"):
+    with pytest.raises(AutofuseError, match="this folder has no kernel"):
         autofuse.load(tmp_path / "out")
 
 

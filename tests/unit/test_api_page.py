@@ -12,8 +12,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from extras import required
 
-pytest.importorskip("onnx")
+pytestmark = required("onnx")
 
 from pages.api_page import PUBLIC_MODULES, api_page, public_names
 

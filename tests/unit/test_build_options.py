@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 
 import pytest
+from twin_graphs import every_template
 
 from autofuse.api import build
 from autofuse.base.diagnostics import AutofuseError
@@ -33,18 +34,20 @@ def test_a_ub_that_holds_no_tile_names_every_buffer() -> None:
         build(GRAPH, ub_bytes=300)
     (d,) = caught.value.diagnostics
     assert d.code == "AF3003"
-    assert "queue 0 (gather_0) 1 x 256 bytes" in d.notes[0]
-    assert "queue 1 (a) 1 x 256 bytes" in d.notes[0]
+    assert "queue 0 (x) 1 x 256 bytes" in d.notes[0]
+    assert "queue 1 (y) 1 x 256 bytes" in d.notes[0]
     assert "a tile of 32 would fit" in d.notes[0]
 
 
 def test_one_buffer_each_where_two_do_not_fit() -> None:
-    impls = {
-        i.name: i for i in build(GRAPH, ub_bytes=2000).schedule[0].groups[0].impls
-    }  # a row of 200 floats is 800 bytes: two of each are 3,200
-    rows = impls["chain_0_general_0_nil_2_nil_unaligned"]
-    assert {b.buf_num for b in rows.buffers} == {1}
-    assert {b.buf_num for b in impls["chain_0_general_0_nil_2_nil"].buffers} == {2}
+    shared = json.loads(GRAPH)
+    shared["inputs"].append({"name": "b", "dtype": "float32", "shape": [200]})
+    shared["nodes"][0] |= {"op": "Add", "inputs": ["x", "b"]}
+    # A row of 200 floats is 800 bytes: two buffers for results over loads, and two for the row that all share.
+    with every_template():
+        impls = build(shared, ub_bytes=3000).schedule[0].groups[0].impls
+    queues = {i.template: {b.buf_num for b in i.buffers if b.kind == "queue"} for i in impls}
+    assert queues == {"general": {2}, "row": {1}}
 
 
 @pytest.mark.parametrize("nbytes", [0, -1, 188_161])

@@ -13,7 +13,7 @@ from autofuse.implgraph.ir.graph import Condition
 from autofuse.report import explanation
 from autofuse.report.build_summary import typical_sizes
 from autofuse.report.conditions import needs
-from autofuse.schedule.scheduler import _slower
+from autofuse.schedule.rank import slower_words
 
 GRAPHS = Path(__file__).parents[1] / "snapshot" / "graphs"
 
@@ -90,4 +90,4 @@ def test_reasons_of_rejected_templates_are_words(name):
     ],
 )
 def test_how_two_templates_compare(cycles, least, words):
-    assert _slower(cycles, "x", least) == words
+    assert slower_words(cycles, "x", least) == words

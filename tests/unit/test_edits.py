@@ -6,11 +6,11 @@ from pathlib import Path
 import pytest
 
 import autofuse
-from autofuse import adopting
 from autofuse.base.artifacts import MANIFEST, Written, read_files, write_files
 from autofuse.base.diagnostics import AutofuseError, Diagnostic, Where
 from autofuse.base.edits import Edited, blamed, edited_files, stale_findings
 from autofuse.base.manifest import GENERATED, read_manifest
+from autofuse.measure import adopting
 
 KERNEL = "device/add_one_kernel.cpp"
 HEADER = "include/autofuse_device.h"

@@ -10,16 +10,16 @@ from typing import Any
 import numpy as np
 import pytest
 import triton_modules as written
+from extras import required
 
-torch = pytest.importorskip("torch")
-pytest.importorskip("triton")
+pytestmark = [required("torch", "triton"), pytest.mark.triton]
 
-from autofuse import api  # noqa: E402 - these need PyTorch
-from autofuse.base.diagnostics import AutofuseError  # noqa: E402
-from autofuse.gpu import loading  # noqa: E402
-from autofuse.gpu.module import TritonModule  # noqa: E402
+import torch
 
-pytestmark = pytest.mark.triton
+from autofuse import api
+from autofuse.base.diagnostics import AutofuseError
+from autofuse.machines.gpu import loading
+from autofuse.machines.gpu.module import TritonModule
 
 GRAPH = api.read(written.softmax_graph())
 #: What the kernels would compute, in PyTorch: it is called as they are.

@@ -14,8 +14,8 @@ import pytest
 from traffic import Case, step
 
 from autofuse.api import read
-from autofuse.twin.oracle.data import random_inputs
-from autofuse.twin.oracle.oracle import evaluate
+from autofuse.machines.twin.oracle.data import random_inputs
+from autofuse.machines.twin.oracle.oracle import evaluate
 
 CASES = [
     dataclasses.replace(

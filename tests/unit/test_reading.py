@@ -70,7 +70,9 @@ def test_reproducers(tmp_path: Path, make: Callable[[Path], None]) -> None:
 @pytest.mark.parametrize("make", BAD)
 def test_inputs(tmp_path: Path, make: Callable[[Path], None]) -> None:
     make(tmp_path / "x.npy")
-    with pytest.raises(AutofuseError, match=r"cannot be read as a \.npy file") as e:
+    with pytest.raises(
+        AutofuseError, match=r"cannot be read as a \.npy file|not a \.npy file|no such file"
+    ) as e:
         words.array(str(tmp_path / "x.npy"))
     assert e.value.diagnostics[0].code == "AF1001"
 

@@ -1,30 +1,75 @@
-"""Tests that must run do: what is missing for them is an error, not a silence."""
+"""Tests skip where an optional package is missing, and say how to install it."""
 
 import os
 import subprocess
 import sys
 from pathlib import Path
 
+import corpus_sample
+import extras
+import pytest
 
-def test_a_run_without_pytorch_fails_where_pytorch_is_required(repo: Path, tmp_path: Path) -> None:
-    """Whatever of the tests is asked for: the folder with those of PyTorch is read late."""
-    (tmp_path / "sitecustomize.py").write_text("import sys\nsys.modules['torch'] = None\n")
-    env = {**os.environ, "PYTHONPATH": str(tmp_path), "AUTOFUSE_REQUIRE_TORCH": "1"}
-    done = subprocess.run(
+#: Packages that no test may need without saying so.  ``make test`` installs only onnx of them.
+OPTIONAL = ("torch", "triton", "onnx", "distributed", "onnxruntime")
+BLOCKED = "import sys\nsys.modules.update(dict.fromkeys({names}))\n"
+
+
+def run_pytest(
+    repo: Path, folder: Path, names: tuple[str, ...], *words: str
+) -> subprocess.CompletedProcess[str]:
+    """Run pytest in a process where ``names`` cannot be imported, nor in any process it starts."""
+    (folder / "sitecustomize.py").write_text(BLOCKED.format(names=names))
+    return subprocess.run(
         [
             sys.executable,
             "-m",
             "pytest",
-            "--collect-only",
             "-q",
             "-p",
-            "no:xdist",
-            "tests/unit/twin",
+            "no:cacheprovider",
+            "--snapshot-warn-unused",
+            *words,
         ],
         cwd=repo,
-        env=env,
+        env={**os.environ, "PYTHONPATH": str(folder), "CORPUS_SEED": corpus_sample.seed()},
         capture_output=True,
         text=True,
     )
-    assert done.returncode != 0
-    assert "AUTOFUSE_REQUIRE_TORCH=1, but PyTorch is not installed" in done.stderr + done.stdout
+
+
+@pytest.mark.parametrize("name", ["torch", "triton"])
+def test_the_tests_of_the_extras_refuse_to_start_without_a_package(
+    repo: Path, tmp_path: Path, name: str
+) -> None:
+    done = run_pytest(repo, tmp_path, (name,), "--extras", "--co", "tests/unit/twin")
+    assert done.returncode == pytest.ExitCode.USAGE_ERROR
+    assert name in done.stderr
+    assert "pip install 'ascend-autofuse[gpu" in done.stderr
+
+
+@pytest.mark.slow
+def test_no_test_fails_without_the_optional_packages(repo: Path, tmp_path: Path) -> None:
+    """Collect every test; run the quick ones of the files that name onnx, or all with CORPUS=all.
+
+    ``make test`` itself runs the others without torch, Triton and distributed.
+    """
+    done = run_pytest(repo, tmp_path, OPTIONAL, "--co", "tests")
+    assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-3000:]
+    own = Path(__file__)
+    files = [
+        str(p)
+        for p in sorted((repo / "tests").rglob("test_*.py"))
+        if "__snapshots__" not in p.parts and p != own and "onnx" in p.read_text(encoding="utf-8")
+    ]
+    marks = "not corpus and not slow and not twin"
+    if corpus_sample.WHOLE:
+        files, marks = ["tests", f"--deselect={own.relative_to(repo)}"], "not corpus"
+    done = run_pytest(repo, tmp_path, OPTIONAL, "-p", "no:xdist", "-m", marks, *files)
+    assert done.returncode == 0, done.stdout[-5000:] + done.stderr[-3000:]
+    assert "pip install 'ascend-autofuse[onnx]'" in done.stdout
+
+
+def test_a_mark_names_a_package_that_an_extra_installs(repo: Path) -> None:
+    text = (repo / "pyproject.toml").read_text(encoding="utf-8")
+    for extra in extras.EXTRAS.values():
+        assert f"\n{extra} = [" in text

@@ -6,6 +6,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from extras import needs
 from pages.site_hooks import PAGES, rewritten
 
 
@@ -46,8 +47,8 @@ def test_every_page_is_in_the_menu(repo: Path) -> None:
     assert menu == own | set(PAGES.values())
 
 
+@needs("material")
 def test_the_site(repo: Path, tmp_path: Path) -> None:
-    pytest.importorskip("material", reason="needs the extra docs")
     done = subprocess.run(
         [sys.executable, "-m", "mkdocs", "build", "--strict", "-q", "-d", str(tmp_path / "site")],
         cwd=repo,

@@ -53,7 +53,7 @@ def test_links_devices_and_modes(tmp_path: Path) -> None:
     (tmp_path / "plain").chmod(0o640)
     write_all({tmp_path / "plain": text("more")})
     assert (tmp_path / "plain").stat().st_mode & 0o777 == 0o640
-    with pytest.raises(AutofuseError, match="Is a directory"):
+    with pytest.raises(AutofuseError, match="this is a folder"):
         write_all({tmp_path: text("x")})
     with pytest.raises(AutofuseError, match="No space left"):
         write_all({tmp_path / "file": text("lost"), Path("/dev/full"): text("x" * 100_000)})

@@ -38,7 +38,7 @@ _DROPPED = re.compile(r"--?(npu-arch|npu-soc|cce-|sanitizer|enable-simt|run-mode
 
 @dataclass
 class Call:
-    """What the words ask for."""
+    """Parsed command line of the compiler."""
 
     sources: list[tuple[str, str]] = field(default_factory=list)  # language, path
     flags: list[str] = field(default_factory=list)
@@ -180,7 +180,7 @@ def launches(text: str) -> str:
 
 
 def closing(text: str, at: int) -> int:
-    """Where the parenthesis ends that was opened before ``at``."""
+    """Return the position of the parenthesis that closes the one opened before ``at``."""
     depth = 1
     for i in range(at, len(text)):
         depth += {"(": 1, ")": -1}.get(text[i], 0)

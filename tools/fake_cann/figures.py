@@ -66,7 +66,7 @@ def text_of(figures: Mapping[str, float]) -> str:
 
 
 def read_figures(text: str) -> dict[str, float]:
-    """What :func:`text_of` wrote, or tables such as ``[model]``; ValueError for what is no number."""
+    """Parse the output of :func:`text_of`, or tables such as ``[model]``; ValueError for what is no number."""
     try:
         import tomllib
     except ImportError:

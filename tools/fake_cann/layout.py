@@ -11,10 +11,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from autofuse.npu.cann import FAKE, VARIABLES
+from autofuse.machines.npu.cann import FAKE, VARIABLES
+from autofuse.machines.twin.run.compile import TwinFiles, twin_files
+from autofuse.machines.twin.run.compiler import Toolchain, key_of, made, toolchain
 from autofuse.targets import TargetSpec, load_target
-from autofuse.twin.run.compile import TwinFiles, twin_files
-from autofuse.twin.run.compiler import Toolchain, key_of, made, toolchain
 from fake_cann.figures import changed, perturbed, read_figures, text_of
 from fake_cann.operators import add_operators
 
@@ -38,14 +38,14 @@ _MODES = ("NONE", "RINT", "FLOOR", "CEIL", "ROUND", "TRUNC", "ODD", "HYBRID")
 
 @dataclass(frozen=True)
 class Options:
-    """What a fake is like.
+    """Properties of a fake.
 
     Attributes:
-        target: the chip that it has, nearly.
-        chips: how many of them.
-        seed: of the hidden figures and of the noise.
-        figures: figures of its own instead of hidden ones; None for hidden ones.
-        noise: of a time, as a share of it.
+        target: the chip that it approximates.
+        chips: number of chips.
+        seed: seed of the hidden figures and of the noise.
+        figures: figures of its own; None for hidden ones.
+        noise: relative noise of a time.
         fail: kinds of FAILURES, with ``:PART`` for the kernels whose name has that part.
     """
 
@@ -132,7 +132,7 @@ def _digest(twin: TwinFiles) -> str:
 
 
 def _socket(folder: Path) -> str:
-    """Where the process listens that prices launches: the same when a folder is written again."""
+    """Return the socket of the process that prices launches: the same when a folder is written again."""
     try:
         known = json.loads((folder / FAKE).read_text(encoding="utf-8"))["socket"]
         return str(known)
@@ -208,7 +208,7 @@ def _library(folder: Path, cxx: Toolchain, twin: TwinFiles) -> None:
 
 
 def _environment(folder: Path) -> str:
-    """What a shell sources: the variables that CANN's own set_env.sh sets, as far as anything here reads them."""
+    """Return a shell script that sets the variables of CANN's own set_env.sh, as far as anything here reads them."""
     lists = {"PATH": "bin", "LD_LIBRARY_PATH": "lib64"}
     lines = [f"export {name}={_quoted(str(folder))}" for name in VARIABLES]
     lines.append(f"export ASCEND_OPP_PATH={_quoted(str(folder / 'opp'))}")

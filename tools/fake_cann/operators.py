@@ -1,4 +1,4 @@
-"""What a folder needs for operator packages: the interfaces of op_host, the functions of CMake, aclnn."""
+"""Files for operator packages in a fake folder: interfaces of op_host, functions of CMake, aclnn."""
 
 from __future__ import annotations
 

@@ -22,13 +22,13 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 import numpy as np
 
-from autofuse.npu.device import target_of
+from autofuse.machines.npu.device import target_of
+from autofuse.machines.twin.run.findings import KernelText
+from autofuse.machines.twin.run.native import Region
+from autofuse.machines.twin.run.record import EVENT, CoreRecord, Recording
+from autofuse.machines.twin.timed.source_map import SourceMap
+from autofuse.machines.twin.timed.timed import sampled_cores, timed_report
 from autofuse.targets import TargetSpec
-from autofuse.twin.run.findings import KernelText
-from autofuse.twin.run.native import Region
-from autofuse.twin.run.record import EVENT, CoreRecord, Recording
-from autofuse.twin.timed.source_map import SourceMap
-from autofuse.twin.timed.timed import sampled_cores, timed_report
 from fake_cann.figures import HIDDEN, changed, read_figures
 
 IDLE_S = 30.0
@@ -52,7 +52,7 @@ class Prices:
         return changed(target, figures), figures.get(HIDDEN, 0.0)
 
     def answer(self, head: dict[str, Any], blob: bytes) -> str:
-        """What is sent back for a request."""
+        """Return the reply to a request."""
         if "choose" in head:
             return " ".join(map(str, sampled_cores([tuple(m) for m in head["choose"]])))
         own, of_tensor = self.chip(head["soc"])
@@ -74,7 +74,7 @@ class Prices:
 
 
 def _recording(head: dict[str, Any], blob: bytes) -> tuple[Recording, int]:
-    """What was recorded, and how many tensors it touches."""
+    """Return the recording, and the number of tensors that it touches."""
     at, records, touched = 0, [], set()
     for r in head["records"]:
         size = r["events"] * EVENT.itemsize

@@ -30,7 +30,7 @@ Made by `python tools/pages/api_page.py` from signatures and docstrings; do not 
 
 
 def public_names(module: str) -> list[str]:
-    """What a public module exports, but its version."""
+    """Return the names that a public module exports, without its version."""
     return [n for n in importlib.import_module(module).__all__ if not n.startswith("__")]
 
 
@@ -57,7 +57,7 @@ def api_page() -> str:
 
 
 def _is_function(value: Any) -> bool:
-    """Whether it is one, or remembers what one gave."""
+    """Return True for a function, or one wrapped in a cache."""
     return inspect.isfunction(inspect.unwrap(value))
 
 
@@ -148,7 +148,7 @@ def _logical(doc: str) -> Iterator[str]:
 
 
 def _inline(text: str) -> str:
-    """What a docstring has inside a line, as Markdown."""
+    """Return the inline markup of a docstring as Markdown."""
     text = re.sub(r":\w+:`~?(?:[\w.]*\.)?(\w+)`", r"`\1`", text)
     text = re.sub(r":\w+:`([^`<]*) <[^`]*>`", r"`\1`", text)
     return re.sub(r"\s+", " ", text.replace("``", "`")).strip()

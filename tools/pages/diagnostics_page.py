@@ -14,11 +14,11 @@ __all__ = ["ADVICE", "diagnostics_page"]
 
 
 class Advice(NamedTuple):
-    """What a person needs to know about one code.
+    """Advice on one diagnostic code.
 
     Attributes:
-        cause: what mostly is behind it.
-        repair: what to do.
+        cause: the usual cause.
+        repair: the fix.
     """
 
     cause: str
@@ -57,7 +57,7 @@ ADVICE: dict[str, Advice] = {
         "`explain` and `dump` take graph files.",
     ),
     "AF1002": Advice(
-        "A comma too many, a missing quote, an empty file, or a file that was cut off.",
+        "A trailing comma, a missing quote, an empty file, or a file that was cut off.",
         "Go to the line and column of the message.",
     ),
     "AF1003": Advice(
@@ -236,7 +236,8 @@ ADVICE: dict[str, Advice] = {
     ),
     "AF3002": Advice(
         "Every way to tile the graph fails a rule of the chip; the notes have the reason for "
-        "each template.",
+        "each template. Of a chip that moves whole blocks of 32 bytes alone (310P) the message names "
+        "all tensors whose rows are not known to be such.",
         "Read the notes. Another target may have what is missing; a graph with fewer nodes may "
         "have a template.",
     ),
@@ -315,9 +316,11 @@ ADVICE: dict[str, Advice] = {
     ),
     "AF5007": Advice(
         "Arrays of a call have another dtype or shape than the inputs; a size is outside of the "
-        "range of its symbol.",
+        "range of its symbol; an index names a place outside of its dimension; an output shares "
+        "memory with another array; an option does not go with the target.",
         "A kernel converts nothing: pass arrays of the dtypes of the graph, with sizes in the "
-        "ranges of the symbols.",
+        "ranges of the symbols, indices inside of their dimension, and outputs that overlap "
+        "nothing. The hint lists what the target takes.",
     ),
     "AF5008": Advice(
         "An environment variable is misspelt or has a value that it does not take.",
@@ -367,8 +370,9 @@ ADVICE: dict[str, Advice] = {
         "text.",
     ),
     "AF6001": Advice(
-        "Elements differ from NumPy by more than the ops allow. Of a kernel that was edited: it "
-        "does not compute what its graph says.",
+        "Elements differ from NumPy by more than the ops allow; of a KernelGen operator, also from "
+        "the described function or the baseline; of an ONNX model, onnx.reference and onnxruntime "
+        "may differ from each other. A kernel that was edited does not compute what its graph says.",
         "For a kernel that was edited, see "
         "[guides/changing_a_kernel.md](guides/changing_a_kernel.md). Else it is a fault: report "
         "it.",

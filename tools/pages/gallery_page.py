@@ -91,7 +91,7 @@ def operator_page(name: str) -> str:
 
 
 def picture(name: str) -> str:
-    """What ``autofuse show -o`` draws; its colours follow the reader's system, light or dark."""
+    """Return what ``autofuse show -o`` draws; its colours follow the reader's system, light or dark."""
     graph = api.read(GRAPHS / f"{name}.json")
     return to_svg(api.hint_of(graph), source=graph)
 
@@ -109,7 +109,7 @@ def _explained(name: str) -> Outcome:
 
 
 def _text(outcome: Outcome) -> str:
-    """What explain prints on a terminal of 80 columns."""
+    """Return what explain prints on a terminal of 80 columns."""
     out = io.StringIO()
     with mock.patch.dict(os.environ, {"COLUMNS": "80"}):
         outcome.show(console(out))
@@ -142,7 +142,7 @@ def _kernel(name: str, found: dict[str, object]) -> list[str]:
 
 
 def _without_declarations(body: str) -> str:
-    """What runs once before the loop over tiles, and the loop."""
+    """Return the part of a body that runs once before the loop over tiles, and the loop."""
     lines = body[: body.rindex("\n}")].splitlines()
     loop = next(i for i, line in enumerate(lines) if line.startswith("  for ("))
     declares = [i for i in range(loop) if "InitBuffer(" in lines[i] or "_buf.Get<" in lines[i]]

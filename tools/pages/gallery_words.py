@@ -1,4 +1,4 @@
-"""What people wrote about the operators of the gallery: what each is for, and what there is to see in its kernel."""
+"""Handwritten texts on the operators of the gallery: the purpose of each, and what its kernel shows."""
 
 from __future__ import annotations
 
@@ -42,8 +42,8 @@ the Llama family does this twice in each layer.""",
             "The mean stays one number per row: `mean_1_local`, `guard_local` and `inverse_2_local` have"
             " `z0t_actual_size` elements. `WithRows<autofuse::MulRow>` multiplies a row by its number, without a"
             " row of copies.",
-            "`reduce_all` takes {reduce_all (tile z0)}, as whole rows are in UB: `reduce` reads them"
-            " again for the second pass and takes {reduce (tile z1)}.",
+            "`reduce_all` takes {reduce_all (tile z0)}, as whole rows are in UB: `reduce_rows_4` reads them"
+            " again for the second pass and takes {reduce_rows_4 (tile z1)}.",
             "In the map of UB one buffer holds `weight, wide, normed`: the weight as it was loaded is not needed"
             " once it is spread, and the float32 rows move in.",
         ),
@@ -62,7 +62,7 @@ side, and the result is `silu(gate) * up`. As separate operators it would write 
             "There is no `PipeBarrier` before `Maxs`: it reads nothing that `Div` writes, so it is issued right"
             " behind it.",
             "`general` cuts a row into tiles and takes {general (tile z1)}, little more than GM. `row` would"
-            " have whole rows of 11008 in UB: there is room for one at a time, and it takes {row (tile z0)}.",
+            " have whole rows of 11008 in UB: there is room for one at a time, and it wins for no size.",
         ),
     ),
     "rotary_embedding": Words(
@@ -76,8 +76,8 @@ token alone. The keys are turned the same way.""",
             "Each half is loaded once and used twice: `query_local` is freed after `a_by_sin`, `query_2_local`"
             " after `b_by_cos`.",
             "`v_cos_local` has 64 numbers per token; `BroadcastOuter` spreads them over the 32 heads in UB, once"
-            " for both products. `general` handles one head of one token at a time and takes {general (tile z2)},"
-            " `row` takes {row (tile z0)}.",
+            " for both products. `row` takes {row (tile z1)}; `general`, one head of one token at a time, wins for no"
+            " size.",
             "The first half of the result is on its way to GM (`store`) before the second one is computed: DMA"
             " and vector unit work at the same time.",
         ),
@@ -112,7 +112,7 @@ recommendation. Mean and reciprocal deviation are outputs too, as the gradient n
             " reads them there, and they are stored last.",
             "`v_gamma_local` and `beta_local` are loaded, made float32 and spread before the loop, once per core.",
             "`reduce_all` has 9 rows in a tile and takes {reduce_all (tile z0)}. `reduce`, one row at a time,"
-            " takes {reduce (tile z1)}: for short rows calls cost more than what they compute.",
+            " wins for no size: for short rows calls cost more than what they compute.",
         ),
     ),
     "layer_norm_backward": Words(
@@ -167,7 +167,7 @@ called dynamic as the scale is that of the data at hand, not one that was found 
             " the same numbers.",
             "There is no conversion from float32 to int8: `CAST_RINT` rounds, the next cast goes to half, which"
             " holds integers up to 2048, and the last one to int8.",
-            "`reduce_all` takes {reduce_all (tile z0)}, `reduce` {reduce (tile z1)}: what is quantised would be"
+            "`reduce_all` takes {reduce_all (tile z0)}. `reduce` wins for no size: what is quantised would be"
             " loaded again.",
         ),
     ),
@@ -179,10 +179,10 @@ One step of the optimizer that trains most language models. Parameters and both 
         (
             "Each tile is loaded before it is stored and no other tile touches it, so writing in place needs no"
             " copy and no barrier between cores.",
-            "The scalars are loaded once per core; behind a flag of `MTE2_S` they are read by `GetValue` and are"
-            " operands of `Muls` in the loop.",
-            "`param_local` comes from `m_queue`: both are not alive at the same time, so one queue serves two"
-            " inputs.",
+            "The scalar unit reads the scalars from GM, by `GetValue`, before the loop: they need no DMA and no flag."
+            " They are operands of `Muls` in the loop.",
+            "`m`, `v`, `param` and `grad` have a queue of two buffers each (`2 x 5120` bytes, `grad` half of that): a"
+            " tile is loaded while the one before it is computed.",
             "The gradient is made float32 once: `widen_local` is read by `add_m` and by `square`.",
             "GM is all that counts: {total}, and what the units do hides behind it. Explain says that loads of"
             " `grad` bypass L2: nobody reads it again.",
@@ -247,8 +247,8 @@ head. The scale of attention is multiplied in on the way.""",
             "Both sides of GM are touched in runs of neighbours: `block0` loads pieces of rows of 1024, `block1`"
             " stores runs of 32 positions. `TransposeRows` turns a tile in UB, in between.",
             "Heads and their 128 numbers stay side by side, so they are one axis, `z1z2`, of 1024.",
-            "`general` stores runs but loads element by element, each a row of a DMA command: {general (tile"
-            " z3)}, and {transpose_z3_32 (tile z1z2)} with the transposition in UB.",
+            "`general` stores runs but loads element by element, each a row of a DMA command, and wins for no size."
+            " With the transposition in UB it is {transpose_z3_32 (tile z1z2)}.",
             "The templates of this family differ in which axis the host function solves for, and by little in"
             " time.",
             "`SetL2CacheHint`: where the tensors are more than L2 holds, the loads pass by it.",

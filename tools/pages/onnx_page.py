@@ -13,6 +13,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from autofuse.clients.onnx.models.gaps import GAPS, VERSION
+
 __all__ = ["KERNEL", "PLAIN", "onnx_page"]
 
 #: Words for the verdicts that are no reasons.
@@ -31,6 +33,11 @@ too. `build` and `run` also take [whole networks](#whole-models), of which they 
 - Operands that decide about shapes (the shape of `Reshape`, the axes of a reduction, the pads of `Pad`) must be
   initialisers, constants, or follow from shapes. If they are inputs of the model, it is refused with AF1205, which
   names them.
+- An operand that is left out, or empty for all sizes (the `roi` of `Resize`), is nothing that sizes have to fit.
+- A size may be a number: of a `Range` (then it is an Iota), or, of a [whole model](#whole-models), beside tensors in an
+  op, where the kernel takes it like another input. What is computed from sizes alone stays outside of kernels.
+- A graph that is called as exporters call every graph (`main_graph`, `torch_jit`), or not at all, has the name of its
+  file.
 - An input whose elements nothing reads is no parameter of the kernel.
 - An op is taken over by a converter of its own, by the op of the same name, or by the function body that ONNX gives for
   it. Functions of the model are called likewise.
@@ -55,9 +62,10 @@ and the options of `run` for one kernel are for one kernel. Of a folder of files
 
 - Every node is read by itself, by the rules above. What a fallback gives is an input of kernels, with the type and
   shape that ONNX infers, or that operands tell: named sizes that Reshape gets, images whose size a convolution keeps,
-  multiples to which they are resized. A size that only the result tells is a symbol. Local functions are written out
-  first. A named dimension is a symbol from 0 on, or from 1 where some size would else be negative. Where as many rows
-  of a table are taken as it is long, as of positions, the table limits it.
+  multiples to which they are resized. What a loop carries has the sizes that its body keeps; an axis that it makes
+  longer is open, and so is the number of its steps. A size that only the result tells is a symbol. Local functions are
+  written out first. A named dimension is a symbol from 0 on, or from 1 where some size would else be negative. Where as
+  many rows of a table are taken as it is long, as of positions, the table limits it.
 - Nodes whose results are known when the model is read (`Shape`, constants, `ConstantOfShape`) are in no region, and
   neither are those that give an operand as it is (`Identity`, `Dropout`) or that no output needs.
 - A region grows along tensors, those with the most bytes first. It is convex: what lies between two of its nodes is
@@ -92,21 +100,29 @@ schema `autofuse.model/1`, says how they belong together:
 Parameters are not copied: they are initialisers of the model, by name, maybe with another shape; one without an
 `initializer` is made by nodes that are known.
 
-`run` executes it in that order, kernels on the CPU twin, in a process of their own, and fallbacks by
-`onnx.reference`. Inputs that are not given are random: floats of a normal distribution, integers 0 or 1, or indices
-of the table that they pick from. Sizes that `--shape` does not give are chosen: 8, or else the first of some usual
-ones that ONNX's shape inference accepts; the output names them. Every output of a region is compared with
-`onnx.reference` for the operands that the region got, and every output of the model with the model run by
-`onnx.reference` alone. The difference may be `--rtol` (0.001) times the element plus `--atol` (0.00001) times the
-largest element of the tensor; for float16 and bfloat16, also on the way to an output of another type, at least 8 and
-2 distances between neighbouring numbers; integers are equal. Where a region differs by more, a bound of what rounding
-does, computed from its ops, is added; where rounding decides about an output of the model, as in the softmax of large
-numbers, it is called ill-conditioned (AF6003) and no failure. A kernel that fails is replaced by the reference, so
-that the rest is run. Where `onnx.reference` is known not to follow the standard it is put right: Softmax, LogSoftmax
-and Hardmax before version 13, BatchNormalization from 7 to 13, DequantizeLinear before 19, LRN, GlobalMaxPool but for
-images. If `onnxruntime` is installed, it is asked where `onnx.reference` cannot run a node or differs from a kernel;
-the line of the region then says so. What is made of a tensor that nothing was compared with is "not compared", never
-"ok".
+`-t` takes any target: kernels of Ascend C, C++ loops (`-t cpu`), modules of Triton kernels (`-t nvidia-h100`). Only
+for Ascend C there is a model of the bytes, by which regions are cut.
+
+`run` executes it in that order, kernels on the CPU twin, on this machine or in Triton's interpreter (with `--device
+cuda` on a card), in a process of their own, and fallbacks by `onnx.reference`. Inputs that are not given are random:
+floats of a normal distribution, integers 0 or 1, or indices of the table that they pick from. Sizes that `--shape` does
+not give are chosen: 8, or else the first of some usual ones that ONNX's shape inference accepts; the output names them.
+Every output of a region is compared with `onnx.reference` for the operands that the region got, and every output of the
+model with the model run by `onnx.reference` alone. The difference may be `--rtol` (0.001) times the element plus
+`--atol` (0.00001) times the largest element of the tensor; for float16 and bfloat16, also on the way to an output of
+another type, at least 8 and 2 distances between neighbouring numbers; integers are equal. Where a region differs by
+more, a bound of what rounding does, computed from its ops, is added; where rounding decides about an output of the
+model, as in the softmax of large numbers, it is called ill-conditioned (AF6003) and no failure. A kernel that fails is
+replaced by the reference, so that the rest is run. What is made of a tensor that nothing was compared with is "not
+compared", never "ok".
+
+If `onnxruntime` is installed, every fallback is run by it too, and compared by the same tolerances: the table says by
+what it was run, and a difference is an error (AF6001). Random numbers are not compared. It is also asked where
+`onnx.reference` cannot run a node or differs from a kernel; the line of the region then says so. Where
+`onnx.reference` is known not to follow the standard it is put right: Softmax, LogSoftmax and Hardmax before version
+13, BatchNormalization from 7 to 13, DequantizeLinear before 19, the axis of a second operand before 7, LRN,
+GlobalMaxPool but for images, Loop without a condition or with results of its steps. The other
+[gaps](#gaps-of-onnxreference) that are known are not run by it: onnxruntime runs the node, or it is refused (AF5003).
 
 At the edges of the ranges kernels agree with `onnx.reference` and onnxruntime but for Tan of more than about 1e8 (NaN),
 Mish and Gelu of minus infinity (0, their limit), and Mish of the largest number (infinite).
@@ -128,11 +144,23 @@ prepared = AutofuseBackend.prepare(model)  # onnx.ModelProto
 A kernel is made at the first run with inputs of new shapes. Where an op must know an operand to know the shape of its
 result, and that operand is an input, the kernel is made for the elements of that run, and again when they change.
 
+A model that cannot be one kernel is [partitioned](#whole-models), with a kernel per region for all sizes;
+`prepare(model, partition=False)` refuses it. Every run then compares the regions with `onnx.reference`; a difference is
+an error (AF6001).
+
+## Gaps of onnx.reference
+
+As of version {version} of the package; `autofuse/clients/onnx/models/gaps.py` is the list.
+
+| op | what it computes |
+| --- | --- |
+{gaps}
+
 ## Node tests of the standard
 
 `python benchmarks/clients/onnx_suite.py` runs them all in some minutes. `pytest tests/onnx` compares a sample with
 the verdicts below, `pytest tests/onnx --onnx-full` every case. A case with another verdict fails there, also if it is
-a better one.
+a better one. They are run as one kernel; what would be left to `onnx.reference` does not count.
 
 """
 
@@ -167,8 +195,9 @@ def onnx_page(outcomes: Mapping[str, Any]) -> str:
         many = len(counts) > 1
         why = "; ".join(f"{r} ({n})" if many else r for r, n in sorted(counts.items()))
         lines.append(f"| {op} | {good} | {sum(counts.values())} | {why} |")
+    gaps = (f"| {', '.join(g.ops.split())} | {g.wrong} |" for g in GAPS)
     return (
-        _TEXT
+        _TEXT.replace("{version}", VERSION).replace("{gaps}", "\n".join(gaps))
         + "Made by `python benchmarks/clients/onnx_suite.py --write` from `tests/onnx/outcomes.json`; do not edit.\n\n"
         + "\n".join(lines)
         + "\n"

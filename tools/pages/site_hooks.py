@@ -63,7 +63,7 @@ def _joined(source: str, path: str) -> str:
 
 
 def _page_of(path: str) -> str | None:
-    """Where a file of the repository is on the site; None, it is not there."""
+    """Return the site's page for a file of the repository; None if there is none."""
     if path in PAGES:
         return PAGES[path]
     return path.removeprefix("docs/") if path.startswith("docs/") else None

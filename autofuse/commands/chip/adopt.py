@@ -72,9 +72,9 @@ def adopt(
     folder: Path, files: list[str], *, diff: bool, accept: list[str], drop: list[str]
 ) -> Outcome:
     """Record, accept and drop edits, or show them."""
-    from autofuse import adopting
     from autofuse.base.diagnostics import AutofuseError
     from autofuse.base.edits import edited_files, stale_findings
+    from autofuse.measure import adopting
 
     if diff and (accept or drop):
         text = "--diff changes nothing, --accept and --drop do"

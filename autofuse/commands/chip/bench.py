@@ -8,6 +8,7 @@ from typing import Annotated
 
 import typer
 
+from autofuse.commands import completing
 from autofuse.commands.options import (
     DEFAULT_TARGET,
     Json,
@@ -24,7 +25,7 @@ __all__ = ["register"]
 
 
 class L2(str, Enum):
-    """What is in L2 before a call."""
+    """State of L2 before a call."""
 
     warm = "warm"
     clear = "clear"
@@ -35,7 +36,7 @@ def register(app: typer.Typer) -> None:
     app.command(
         epilog=examples(
             "autofuse bench first.json --device npu:0",
-            "autofuse bench first.json --shapes rows=64 --shapes rows=4096 --l2 clear",
+            "autofuse bench first.json --shape rows=64 --shape rows=4096 --l2 clear",
             "autofuse bench out --device npu:0             a folder, edited or not",
             "autofuse bench graphs/ --device npu:0,1 --out results/",
             "autofuse bench first.json -t nvidia-h100 --device cuda:0 --out h100.json",
@@ -62,13 +63,14 @@ def bench(
             show_default=False,
         ),
     ] = None,
-    shapes: Annotated[
+    shape: Annotated[
         list[str] | None,
         typer.Option(
-            "--shapes",
+            "--shape",
             "-s",
             metavar="SYMBOL=N,...",
             help="Sizes to measure at. Repeatable.  [default: the typical ones]",
+            autocompletion=completing.symbols,
         ),
     ] = None,
     repeats: Annotated[
@@ -123,8 +125,8 @@ def bench(
     device, and the median is printed beside the time of the cost model, which is no measurement. A
     device measures one kernel at a time, in a process of its own.
     """
-    from autofuse.bench.measure import Plan
     from autofuse.commands.chip.measuring import bench_graphs
+    from autofuse.measure.bench.measure import Plan
 
     plan = Plan(warm_up, repeats, l2.value, seed, counters)
     raise typer.Exit(
@@ -133,7 +135,7 @@ def bench(
             lambda: bench_graphs(
                 graphs,
                 device=device,
-                shapes=shapes or [],
+                shapes=shape or [],
                 target=target,
                 plan=plan,
                 timeout_s=timeout,

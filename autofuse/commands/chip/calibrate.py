@@ -10,13 +10,14 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from autofuse.commands import completing
 from autofuse.commands.options import Json, examples, path
 
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from autofuse.calibration.calibrating import Calibration
     from autofuse.commands.outcome import Outcome
+    from autofuse.measure.calibration.calibrating import Calibration
     from autofuse.results import BuildResult
     from autofuse.targets import TargetSpec
 
@@ -74,6 +75,7 @@ def calibrate(
         typer.Option(
             "--target",
             "-t",
+            autocompletion=completing.targets,
             help="The chip whose figures the fit begins with.  [default: that of the bundle]",
             show_default=False,
         ),
@@ -136,11 +138,11 @@ def _calibrate(
     quiet: bool,
 ) -> Outcome:
     from autofuse.base.diagnostics import AutofuseError
-    from autofuse.calibration.calibrating import calibrate as fitted
     from autofuse.commands import writing
     from autofuse.commands.outcome import Outcome
-    from autofuse.frontends.bundle import read_bundle
-    from autofuse.frontends.results import read_results
+    from autofuse.measure.bench.results import read_results
+    from autofuse.measure.calibration.bundle import read_bundle
+    from autofuse.measure.calibration.calibrating import calibrate as fitted
     from autofuse.report.text.chip.calibration import print_calibration
     from autofuse.report.text.console import progress
     from autofuse.targets import ascend_chip, find_known, find_target
@@ -204,7 +206,7 @@ def _builds(graphs: Sequence[Path], chip: TargetSpec, *, quiet: bool) -> dict[st
 
 
 def _row(found: Calibration, file: Path | None) -> Mapping[str, Any]:
-    """What ``--json`` prints."""
+    """Return the result for ``--json``."""
     f = found.fit
     return {
         "file": None if file is None else str(file),

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from autofuse.base.diagnostics import AutofuseError, Diagnostic
+from autofuse.base.wording import differing
 from autofuse.commands.options import DEFAULT_TARGET, Invariant, Json, Seed, Target, examples, path
 from autofuse.commands.outcome import Outcome, execute
 
@@ -91,10 +92,10 @@ def certify(
     quiet: bool = False,
 ) -> Outcome:
     """Make a certificate, and write it as JSON and as a page."""
-    from autofuse.certificate import certify as certified
     from autofuse.commands import writing
     from autofuse.commands.kernels.building import DEFAULT_FOLDER
     from autofuse.implgraph.ir.serialise import json_text
+    from autofuse.measure.certificate import certify as certified
     from autofuse.report.pages.certificate_page import certificate_page
     from autofuse.report.text.console import progress
 
@@ -130,7 +131,7 @@ def certify(
 
 
 def _findings(found: dict[str, Any]) -> tuple[Diagnostic, ...]:
-    """What makes the certificate one of a wrong kernel."""
+    """Return the findings by which the kernel of a certificate is wrong."""
     out = [Diagnostic("AF4001", text) for text in found["proved"]["refuted"]]
     out += [Diagnostic("AF2001", text) for text in found["proved"]["graphs"]["broken"]]
     if not found["checked"]["ok"]:
@@ -140,8 +141,8 @@ def _findings(found: dict[str, Any]) -> tuple[Diagnostic, ...]:
     out += [
         Diagnostic(
             "AF6001",
-            f"{r['wrong']} of {r['elements']} elements of output {r['output']} "
-            f"differ from NumPy on the grid {r['grid']!r}",
+            differing(r["wrong"], r["elements"], f"output {r['output']}")
+            + f" on the grid {r['grid']!r}",
         )
         for r in found["accuracy"]["grids"]
         if r.get("wrong")

@@ -7,6 +7,7 @@ from typing import Annotated
 
 import typer
 
+from autofuse.commands import completing
 from autofuse.commands.options import Json, examples, path
 from autofuse.commands.outcome import execute
 
@@ -36,7 +37,10 @@ def import_msprof(
     target: Annotated[
         str,
         typer.Option(
-            "--target", "-t", help="The chip that was profiled: a table does not say which."
+            "--target",
+            "-t",
+            help="The chip that was profiled: a table does not say which.",
+            autocompletion=completing.targets,
         ),
     ],
     graphs: Annotated[

@@ -14,16 +14,16 @@ from autofuse.base.diagnostics import AutofuseError, Diagnostic
 from autofuse.base.ending import EndedError
 from autofuse.commands.options import DEFAULT_TARGET
 from autofuse.commands.outcome import Outcome
-from autofuse.frontends.bundle import write_bundle
+from autofuse.machines.twin.run.worker import WorkerPool
+from autofuse.measure.calibration.bundle import write_bundle
+from autofuse.measure.silicon.gathered import bundle_of, contents
+from autofuse.measure.silicon.jobs import PROBE
+from autofuse.measure.silicon.journal import Journal
+from autofuse.measure.silicon.kit import Kit, Seen
+from autofuse.measure.silicon.units import Unit, chosen
 from autofuse.report.text.chip.silicon import print_contents, print_units
 from autofuse.report.text.console import console, progress
-from autofuse.silicon.gathered import bundle_of, contents
-from autofuse.silicon.jobs import PROBE
-from autofuse.silicon.journal import Journal
-from autofuse.silicon.kit import Kit, Seen
-from autofuse.silicon.units import Unit, chosen
 from autofuse.targets import TargetSpec, load_target
-from autofuse.twin.run.worker import WorkerPool
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -37,7 +37,7 @@ _SHORT = 160
 
 
 def listed(target: str | None, only: str | None, words: Sequence[str]) -> Outcome:
-    """What the kit would run; needs no chip."""
+    """List the units that the kit would run; needs no chip."""
     units = _units(load_target(target or DEFAULT_TARGET), only, words)
     rows = [
         {
@@ -119,7 +119,7 @@ def _units(target: TargetSpec, only: str | None, words: Sequence[str]) -> tuple[
 
 
 def _chip_at(device: str) -> dict[str, Any]:
-    """What the chip is; asked in a process of its own, so that this one never waits for it.
+    """Return the facts of the chip, asked in a process of its own so that this one never hangs.
 
     Raises:
         AutofuseError: AF5011, AF5012, it does not answer; AF5007, it is not there.
@@ -142,7 +142,7 @@ def _target_of(chip: dict[str, Any]) -> str:
 def _head(
     chip: dict[str, Any], target: TargetSpec, only: str | None, words: Sequence[str], seed: int
 ) -> dict[str, Any]:
-    """What has to be the same for a run to go on."""
+    """Return the settings that must match for a run to resume."""
     return {
         "autofuse": __version__,
         "target": target.name,

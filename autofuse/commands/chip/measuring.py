@@ -9,18 +9,20 @@ from typing import TYPE_CHECKING, Any
 
 from autofuse import api
 from autofuse.base.diagnostics import AutofuseError, Diagnostic
-from autofuse.bench.bench import Case, Row, bench
-from autofuse.bench.devices import BenchDevice, parse_devices
-from autofuse.bench.measure import Plan
-from autofuse.bench.store import append_results
-from autofuse.bench.subjects import points, subject_of
+from autofuse.codegen.backends.interface import plans
 from autofuse.commands import words
 from autofuse.commands.graph_files import graph_files, is_built
 from autofuse.commands.outcome import Outcome
-from autofuse.frontends.results import read_results
+from autofuse.machines.witness.kernel import check_chip
+from autofuse.machines.words import CPU
+from autofuse.measure.bench.bench import Case, Row, bench
+from autofuse.measure.bench.devices import BenchDevice, parse_devices
+from autofuse.measure.bench.measure import Plan
+from autofuse.measure.bench.results import read_results
+from autofuse.measure.bench.store import append_results
+from autofuse.measure.bench.subjects import points, subject_of
 from autofuse.report.text.console import progress
-from autofuse.targets import CpuTarget, GpuTarget, TargetSpec, find_target
-from autofuse.witness.kernel import check_chip
+from autofuse.targets import ascend_chip, find_target
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -61,7 +63,7 @@ def bench_graphs(
         text = "a tuning file is for one graph"
         raise AutofuseError.of("AF5007", text, hint="--tuning goes with one graph file")
     tuned = None if tuning is None else api.read_tuning(tuning)
-    given = [words.sizes(text.split(","), "--shapes") for text in shapes]
+    given = [words.sizes([text], "--shape") for text in shapes]
     devices = _devices(device, paths, target)
     _fits(devices, paths, target)
     cases, rows_of_unbuilt = _cases(paths, target, tuned, given)
@@ -92,11 +94,11 @@ def bench_graphs(
 
 
 def _devices(device: str | None, paths: Sequence[Path], target: str) -> tuple[BenchDevice, ...]:
-    """What is asked for; without a word what the kernels are for."""
+    """Return the requested devices, by default the one that the kernels are generated for."""
     if device is not None:
         return parse_devices(device)
-    on_card = isinstance(find_target(target), GpuTarget) and not all(map(is_built, paths))
-    return parse_devices("cuda:0" if on_card else "npu:0")
+    home = "npu" if all(map(is_built, paths)) else find_target(target).home
+    return parse_devices(f"{home}:0")
 
 
 def _fits(devices: Sequence[BenchDevice], paths: Sequence[Path], target: str) -> None:
@@ -104,18 +106,17 @@ def _fits(devices: Sequence[BenchDevice], paths: Sequence[Path], target: str) ->
     if all(map(is_built, paths)):
         return
     spec = find_target(target)
-    if isinstance(spec, CpuTarget):
+    if spec.home == CPU:
         text = f"bench measures on chips and cards, and {target} is a CPU"
         raise AutofuseError.of("AF5007", text, hint="autofuse run -t cpu runs the kernel here")
-    on_card = devices[0].kind == "cuda"
-    if on_card and isinstance(spec, TargetSpec):
-        check_chip(spec)
-    elif on_card and not (isinstance(spec, GpuTarget) and spec.dialect == "cuda"):
+    planned = plans(spec)
+    kind = devices[0].kind
+    if kind not in ({spec.home} - {"npu"} if planned else {"npu", "cuda"}):
         text = f"kernels for {target} do not run on {devices[0]}"
-        raise AutofuseError.of("AF5007", text, hint="-t nvidia-h100 writes kernels for a card")
-    if not on_card and isinstance(spec, GpuTarget):
-        text = f"kernels for {target} do not run on {devices[0]}"
-        raise AutofuseError.of("AF5007", text, hint="--device cuda:0 is a card")
+        hint = "-t nvidia-h100 writes kernels for a card, --device cuda:0 is one"
+        raise AutofuseError.of("AF5007", text, hint=hint)
+    if kind == "cuda" and not planned:
+        check_chip(ascend_chip(spec))
 
 
 def _cases(

@@ -8,14 +8,15 @@ from typing import TYPE_CHECKING
 
 from autofuse.base.artifacts import MANIFEST
 from autofuse.base.diagnostics import AutofuseError, Diagnostic, Where
-from autofuse.bench.importing import Imported, imported
-from autofuse.bench.store import append_results
-from autofuse.bench.subjects import Subject, subject_of
+from autofuse.base.wording import counted
 from autofuse.commands.graph_files import graph_files, is_built
 from autofuse.commands.outcome import Outcome
 from autofuse.commands.writing import keep_inputs
-from autofuse.frontends.profiles import read_profile
-from autofuse.frontends.results import read_results
+from autofuse.measure.bench.importing import Imported, imported
+from autofuse.measure.bench.profiles import read_profile
+from autofuse.measure.bench.results import read_results
+from autofuse.measure.bench.store import append_results
+from autofuse.measure.bench.subjects import Subject, subject_of
 from autofuse.targets import ascend_chip, find_target
 
 if TYPE_CHECKING:
@@ -77,7 +78,7 @@ def import_msprof(
     if not records:
         hint = "--graphs names the graph files, or the folders that build wrote, of the kernels"
         where = Where(str(tables[0]))
-        text = f"none of the {total} rows is of a kernel of autofuse"
+        text = f"none of the {counted(total, 'row')} is of a kernel of autofuse"
         findings.append(Diagnostic("AF1403", text, where, hint))
 
     def show(screen: Console) -> None:

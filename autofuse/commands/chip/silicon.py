@@ -10,6 +10,7 @@ from typing import Annotated
 import typer
 
 from autofuse.base.diagnostics import AutofuseError
+from autofuse.commands import completing
 from autofuse.commands.options import Json, Seed, examples, path
 from autofuse.commands.outcome import Outcome, execute
 
@@ -43,6 +44,7 @@ def silicon(
         typer.Option(
             "--target",
             "-t",
+            autocompletion=completing.targets,
             help="What kernels are generated for.  [default: the target of the chip]",
             show_default=False,
         ),

@@ -4,30 +4,29 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from autofuse import api
 from autofuse.base.diagnostics import AutofuseError
-from autofuse.bench.devices import parse_devices
-from autofuse.bench.subjects import points
 from autofuse.commands import words, writing
 from autofuse.commands.outcome import Outcome
 from autofuse.commands.writing import keep_inputs
 from autofuse.implgraph.ir.fusion import FusionGraph
+from autofuse.measure.bench.devices import parse_devices
+from autofuse.measure.bench.subjects import points
+from autofuse.measure.tuning.chips import Range
+from autofuse.measure.tuning.contest import Clock, Sizes
+from autofuse.measure.tuning.store import Record, Store
+from autofuse.measure.tuning.tune import CPU, Found, Options, tune_card, tune_chip
 from autofuse.report.text.console import ticker
 from autofuse.targets import (
-    CpuTarget,
-    GpuTarget,
     Target,
     TargetSpec,
     ascend_chip,
     find_known,
     find_target,
+    gpu_target,
 )
-from autofuse.tuning.chips import Range
-from autofuse.tuning.contest import Clock, Sizes
-from autofuse.tuning.store import Record, Store
-from autofuse.tuning.tune import CPU, Options, tune_card, tune_chip
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -75,7 +74,7 @@ def tune(
     spec = find_target(target)
     devices = devices_of(device)
     _fits(devices, spec, scheduler)
-    if bundle is not None and (devices != (CPU,) or isinstance(spec, GpuTarget)):
+    if bundle is not None and (devices != (CPU,) or spec.home != "npu"):
         text = "a bundle gives the model of a chip its figures, and no device is measured with it"
         raise AutofuseError.of("AF5007", text, hint="leave out --bundle, or --device")
     ranges = [_range(asked, text) for text in shapes] or [_range(asked, "")]
@@ -91,13 +90,7 @@ def tune(
             scheduler,
             tell=tell,
         )
-        if isinstance(spec, GpuTarget):
-            shapes_of = [p for r in ranges for p in r.points]
-            found = tune_card(asked, spec, shapes_of, options)
-        else:
-            chip = ascend_chip(spec)
-            figures = "" if bundle is None else _figures(bundle, chip)
-            found = tune_chip(asked, chip, ranges, options, priced=target, figures=figures)
+        found = _TUNED[spec.backend](asked, spec, ranges, options, target, bundle)
     writing.write_all({path: writing.text(found.text)}, None)
     result = {"name": asked.label, "target": spec.name, "file": str(path), **found.to_json()}
 
@@ -109,14 +102,37 @@ def tune(
     return Outcome(result, show)
 
 
+def _card(
+    asked: FusionGraph, spec: Target, ranges: Sequence[Range], options: Options, *_: Any
+) -> Found:
+    return tune_card(asked, gpu_target(spec), [p for r in ranges for p in r.points], options)
+
+
+def _chip(
+    asked: FusionGraph,
+    spec: Target,
+    ranges: Sequence[Range],
+    options: Options,
+    priced: str,
+    bundle: Path | None,
+) -> Found:
+    chip = ascend_chip(spec)
+    figures = "" if bundle is None else _figures(bundle, chip)
+    return tune_chip(asked, chip, ranges, options, priced=priced, figures=figures)
+
+
+#: By the backend of the target.
+_TUNED = {"triton": _card, "ascendc": _chip}
+
+
 def _figures(bundle: Path, chip: TargetSpec) -> str:
     """The target file that a bundle gives.
 
     Raises:
         AutofuseError: AF1403, AF5007, the bundle is not plausible, or of another chip; AF5014, it has too little.
     """
-    from autofuse.calibration.calibrating import calibrate
-    from autofuse.frontends.bundle import read_bundle
+    from autofuse.measure.calibration.bundle import read_bundle
+    from autofuse.measure.calibration.calibrating import calibrate
 
     read = read_bundle(bundle)
     if read.target not in (chip.name, chip.base):
@@ -127,11 +143,11 @@ def _figures(bundle: Path, chip: TargetSpec) -> str:
 
 def _fits(devices: Sequence[str], spec: Target, scheduler: str | None) -> None:
     """Raises AF5007 where kernels for the target do not run on the devices."""
-    if isinstance(spec, CpuTarget):
+    if _TUNED.get(spec.backend) is None:
         text = f"no tilings are chosen for {spec.name}"
         raise AutofuseError.of("AF5007", text, hint="Ascend chips and cards of NVIDIA are tuned")
     kind = devices[0].partition(":")[0]
-    wanted = "cuda" if isinstance(spec, GpuTarget) else "npu"
+    wanted = spec.home
     if kind not in (CPU, wanted):
         text = f"kernels for {spec.name} do not run on {devices[0]}"
         raise AutofuseError.of(
@@ -159,11 +175,11 @@ def _range(graph: FusionGraph, text: str) -> Range:
     """
     parts = [p for p in text.split(",") if p]
     ends = [[_end(p, at) for p in parts] for at in (0, -1)]
-    low, high = (_sizes(graph, words.sizes(e, "--shapes")) for e in ends)
+    low, high = (_sizes(graph, words.sizes(e, "--shape")) for e in ends)
     for n in low:
         if low[n] > high[n]:
             label = graph.symbol_labels()[n]
-            text = f"--shapes {label}={low[n]}..{high[n]}: the first size is the least"
+            text = f"--shape {label}={low[n]}..{high[n]}: the first size is the least"
             raise AutofuseError.of("AF1005", text)
     return Range({n: (low[n], high[n]) for n in low})
 
@@ -182,7 +198,7 @@ def _sizes(graph: FusionGraph, given: Mapping[str, int]) -> Sizes:
 def _store(path: Path | None) -> Store:
     if path is None:
         return Store(None)
-    from autofuse.frontends.tuning_store import read_records
+    from autofuse.measure.tuning.store_format import read_records
 
     known = (
         Record(r.context, r.sizes, r.key, r.us, r.default_us, r.ratio, r.why)

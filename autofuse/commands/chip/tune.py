@@ -7,6 +7,7 @@ from typing import Annotated
 
 import typer
 
+from autofuse.commands import completing
 from autofuse.commands.options import (
     DEFAULT_TARGET,
     Graph,
@@ -26,9 +27,9 @@ def register(app: typer.Typer) -> None:
     """Add the verb to the command line."""
     app.command(
         epilog=examples(
-            "autofuse tune first.json --shapes rows=4096 --device npu:0 -o t.json",
-            "autofuse tune first.json --shapes rows=1024..4096 --device npu:0,1",
-            "autofuse tune first.json --shapes rows=4096      predicted by the model",
+            "autofuse tune first.json --shape rows=4096 --device npu:0 -o t.json",
+            "autofuse tune first.json --shape rows=1024..4096 --device npu:0,1",
+            "autofuse tune first.json --shape rows=4096      predicted by the model",
             "autofuse tune first.json --bundle bundle.json    the same, as calibrated",
             "autofuse tune first.json -t nvidia-h100 --device cuda:0 --budget 120",
             "autofuse build first.json --tuning t.json",
@@ -38,13 +39,14 @@ def register(app: typer.Typer) -> None:
 
 def tune(
     graph: Graph,
-    shapes: Annotated[
+    shape: Annotated[
         list[str] | None,
         typer.Option(
-            "--shapes",
+            "--shape",
             "-s",
             metavar="SYMBOL=N,...",
             help="Sizes to tune for; N..M is a range. Repeatable.  [default: the typical ones]",
+            autocompletion=completing.symbols,
         ),
     ] = None,
     output: Annotated[
@@ -114,7 +116,7 @@ def tune(
             lambda: run(
                 graph,
                 output,
-                shapes=shapes or [],
+                shapes=shape or [],
                 target=target,
                 device=device,
                 budget=budget,

@@ -14,7 +14,7 @@ __all__ = ["register"]
 
 
 class CacheAction(str, Enum):
-    """What to do with the cache."""
+    """Action on the cache."""
 
     info = "info"
     clear = "clear"

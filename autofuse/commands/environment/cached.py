@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from autofuse.base import cache as folder
 from autofuse.base import knobs
+from autofuse.base.wording import counted
 from autofuse.commands.outcome import Outcome
 
 if TYPE_CHECKING:
@@ -15,7 +16,7 @@ __all__ = ["clear", "info"]
 
 
 def info() -> Outcome:
-    """Where the cache is, what it holds, and how large it may become.
+    """Report the path, contents and size limit of the cache.
 
     Raises:
         AutofuseError: AF5009, the folder cannot be used.
@@ -62,7 +63,7 @@ def _json(held: folder.CacheInfo) -> dict[str, object]:
 
 
 def _count(n: int) -> str:
-    return f"{n} entr{'y' if n == 1 else 'ies'}"
+    return counted(n, "entry", "entries")
 
 
 def _mib(n: int) -> str:

@@ -7,18 +7,20 @@ import os
 import platform
 from dataclasses import asdict
 from importlib.metadata import PackageNotFoundError, version
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from autofuse import __version__
 from autofuse.base import cache, knobs
 from autofuse.base.diagnostics import AutofuseError
+from autofuse.base.wording import counted
 from autofuse.commands.outcome import Outcome
-from autofuse.npu.cann import bisheng_in, find_cann
-from autofuse.npu.device import CHIPS_JOB, Chip
+from autofuse.machines.gpu.ahead import probe
+from autofuse.machines.npu.cann import bisheng, find_cann
+from autofuse.machines.npu.device import CHIPS_JOB, Chip
+from autofuse.machines.twin.run.compile import twin_files
+from autofuse.machines.twin.run.compiler import toolchain
+from autofuse.machines.twin.run.worker import WorkerPool
 from autofuse.targets import (
-    CpuTarget,
-    GpuTarget,
     Target,
     cpu_names,
     find_target,
@@ -29,19 +31,25 @@ from autofuse.targets import (
     read_target,
     target_names,
 )
-from autofuse.twin.run.compile import twin_files
-from autofuse.twin.run.compiler import toolchain
-from autofuse.twin.run.worker import WorkerPool
 
 if TYPE_CHECKING:
     from rich.console import Console
 
-__all__ = ["bisheng", "doctor", "show_knobs", "targets", "twin_folder"]
+__all__ = ["doctor", "show_knobs", "targets", "twin_folder"]
 
-_SHOWN = ("aiv_cores", "ub_bytes", "clock_mhz", "l2_bytes", "gm_bandwidth_gbs", "l2_bandwidth_gbs")
-_SHOWN_OF_GPU = ("multiprocessors", "clock_mhz", "l2_bytes", "copy_gbs", "ub_bytes")
+#: Figures in the row of a target, by its backend.
+_SHOWN = {
+    "ascendc": (
+        *("name", "base", "soc", "npu_arch", "experimental", "checked", "aiv_cores", "ub_bytes"),
+        *("clock_mhz", "l2_bytes", "gm_bandwidth_gbs", "l2_bandwidth_gbs"),
+    ),
+    "triton": (
+        *("name", "backend", "dialect", "experimental", "checked", "multiprocessors", "clock_mhz"),
+        *("l2_bytes", "copy_gbs", "ub_bytes"),
+    ),
+    "cpu": ("name", "backend", "experimental", "checked", "cores", "simd_bytes", "cache_bytes"),
+}
 _DRIVER_SECONDS = 60.0
-_SHOWN_OF_CPU = ("cores", "simd_bytes", "cache_bytes")
 
 
 def targets(name: str | None) -> Outcome:
@@ -73,25 +81,8 @@ def targets(name: str | None) -> Outcome:
 
 
 def _target_row(spec: Target) -> dict[str, object]:
-    if isinstance(spec, CpuTarget):
-        about = {"name": spec.name, "backend": spec.backend, "experimental": spec.experimental}
-        return {**about, **{k: getattr(spec, k) for k in _SHOWN_OF_CPU}}
-    if isinstance(spec, GpuTarget):
-        return {
-            "name": spec.name,
-            "backend": spec.backend,
-            "dialect": spec.dialect,
-            "experimental": spec.experimental,
-            **{k: getattr(spec, k) for k in _SHOWN_OF_GPU},
-        }
-    return {
-        "name": spec.name,
-        **({"base": spec.base} if spec.base else {}),
-        "soc": spec.soc,
-        "npu_arch": spec.npu_arch,
-        "experimental": spec.experimental,
-        **{k: getattr(spec, k) for k in _SHOWN},
-    }
+    row = {name: getattr(spec, name) for name in _SHOWN[spec.backend]}
+    return {k: v for k, v in row.items() if k != "base" or v}
 
 
 def doctor() -> Outcome:
@@ -106,7 +97,7 @@ def doctor() -> Outcome:
         _triton(),
         _cache(),
     ]
-    ok = all(r["status"] != "missing" for r in rows)
+    ok = all(r["status"] in ("ok", "optional") for r in rows)
 
     def show(screen: Console) -> None:
         tables.print_doctor(screen, rows)
@@ -141,12 +132,6 @@ def show_knobs() -> Outcome:
     return Outcome(
         {"knobs": rows}, lambda screen: tables.print_knobs(screen, rows), tuple(knobs.unknown())
     )
-
-
-def bisheng() -> Path | None:
-    """The compiler of CANN, if ASCEND_HOME_PATH leads to one."""
-    home = os.environ.get("ASCEND_HOME_PATH")
-    return bisheng_in(Path(home)) if home else None
 
 
 def _row(what: str, status: str, found: str, hint: str = "") -> dict[str, object]:
@@ -196,7 +181,7 @@ def _cann() -> list[dict[str, object]]:
 
 
 def _chips() -> list[dict[str, object]]:
-    """What runtime and driver say, asked in another process: a driver that hangs or crashes takes that one along."""
+    """Return rows on the driver and the chips, from another process, as a driver may hang or crash."""
     with WorkerPool(CHIPS_JOB, workers=1, timeout_s=_DRIVER_SECONDS) as pool:
         outcome = pool.run(None)
     if not outcome.ok:
@@ -210,7 +195,7 @@ def _chips() -> list[dict[str, object]]:
             [
                 c.label,
                 *([f"target {c.target}"] if c.target else ["no target of autofuse"]),
-                *([f"{c.cores} cores"] if c.cores else []),
+                *([f"{counted(c.cores, 'core')}"] if c.cores else []),
                 *([f"{c.clock_mhz} MHz"] if c.clock_mhz else []),
                 f"{c.memory_bytes >> 30} GiB",
             ]
@@ -233,7 +218,15 @@ def _triton() -> dict[str, object]:
     except PackageNotFoundError as e:
         hint = "only needed to run kernels for GPUs: pip install 'ascend-autofuse[gpu]'"
         return _row("Triton", "optional", f"{e.name} is not installed", hint)
-    return _row("Triton", "ok", found)
+    # A wheel has several assemblers: only a kernel shows that the one that is taken fits.
+    cards = {t.capability for t in map(load_gpu, gpu_names()) if t.dialect == "cuda"}
+    try:
+        made = [probe(capability) for capability in sorted(cards)]
+    except AutofuseError as e:
+        first = e.diagnostics[0]
+        return _row("Triton", "broken", f"{found}: {first.message}", first.hint)
+    able = ", ".join(f"{m.assembler} assembles for {m.arch}" for m in made)
+    return _row("Triton", "ok", f"{found}; {able}")
 
 
 def _cache() -> dict[str, object]:
@@ -242,4 +235,6 @@ def _cache() -> dict[str, object]:
     except AutofuseError as e:
         return _missing("cache", e)
     used, limit = held.bytes >> 20, held.limit_bytes >> 20
-    return _row("cache", "ok", f"{held.path}: {held.entries} kernels, {used} of {limit} MiB")
+    return _row(
+        "cache", "ok", f"{held.path}: {counted(held.entries, 'kernel')}, {used} of {limit} MiB"
+    )

@@ -6,6 +6,7 @@ from typing import Annotated
 
 import typer
 
+from autofuse.commands import completing
 from autofuse.commands.options import Json, examples
 from autofuse.commands.outcome import Outcome, execute
 
@@ -27,7 +28,11 @@ def register(app: typer.Typer) -> None:
 def targets(
     name: Annotated[
         str | None,
-        typer.Argument(metavar="[NAME|FILE.toml]", help="Every figure of this one."),
+        typer.Argument(
+            metavar="[NAME|FILE.toml]",
+            help="Every figure of this one.",
+            autocompletion=completing.targets,
+        ),
     ] = None,
     json: Json = False,
 ) -> None:

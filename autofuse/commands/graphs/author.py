@@ -10,14 +10,15 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from autofuse.akg.models import kernel_schema
 from autofuse.base.diagnostics import AutofuseError, Where
+from autofuse.base.reading import unwritten
+from autofuse.clients.akg.models import kernel_schema
 from autofuse.commands import writing
 from autofuse.commands.outcome import Outcome
-from autofuse.frontends.bundle import bundle_schema
 from autofuse.frontends.graph.schema import SCHEMA_FILE, graph_schema, starter
-from autofuse.frontends.results import results_schema
 from autofuse.frontends.tuning import tuning_schema
+from autofuse.measure.bench.results import results_schema
+from autofuse.measure.calibration.bundle import bundle_schema
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -46,7 +47,7 @@ def schema(
     if bundle:
         asked["--bundle"] = bundle_schema
     if certificate:
-        from autofuse.certificate.schema import certificate_schema
+        from autofuse.measure.certificate.schema import certificate_schema
 
         asked["--certificate"] = certificate_schema
     if kernel_json is not None:
@@ -70,9 +71,10 @@ def new(name: str, folder: Path) -> Outcome:
     Raises:
         AutofuseError: AF1105 if the name is not legal, AF5005 if ``NAME.json`` is there already.
     """
+    file = "/" in name and name.endswith(".json")
     name = name.removesuffix(".json")
-    if name.startswith((".", "/")):
-        hint = "give the name of a graph; -o is for the folder"
+    if file or name.startswith((".", "/")):
+        hint = f"autofuse new {Path(name).name or 'NAME'} -o {Path(name).parent}"
         raise AutofuseError.of("AF1105", f"{name!r} is a path, and no name of a graph", hint=hint)
     text = starter(name)
     path = folder / f"{writing.file_names([name])[name]}.json"
@@ -84,7 +86,11 @@ def new(name: str, folder: Path) -> Outcome:
         # Ours by its name: always the one of this version.
         _place(schema_path, _text(graph_schema()))
         _place(path, text)
-    except FileExistsError:
+    except FileExistsError as e:
+        if not folder.is_dir():
+            raise AutofuseError.of(
+                "AF5005", f"cannot write {path}: {unwritten(path, e)}", where=Where(path=str(path))
+            ) from e
         raise AutofuseError.of(
             "AF5005",
             f"{path} is there already; it was not overwritten",
@@ -93,7 +99,7 @@ def new(name: str, folder: Path) -> Outcome:
         ) from None
     except OSError as e:
         raise AutofuseError.of(
-            "AF5005", f"cannot write {path}: {e.strerror or e}", where=Where(path=str(path))
+            "AF5005", f"cannot write {path}: {unwritten(path, e)}", where=Where(path=str(path))
         ) from e
 
     def show(screen: Console) -> None:

@@ -6,7 +6,16 @@ from typing import Annotated
 
 import typer
 
-from autofuse.commands.options import DEFAULT_TARGET, Graph, Json, Target, examples
+from autofuse.commands import completing
+from autofuse.commands.options import (
+    DEFAULT_TARGET,
+    STAGES,
+    TEMPLATE_STAGES,
+    Graph,
+    Json,
+    Target,
+    examples,
+)
 from autofuse.commands.outcome import Outcome, execute
 
 __all__ = ["register"]
@@ -25,6 +34,11 @@ def register(app: typer.Typer) -> None:
     )(dump)
 
 
+def _stages(ctx: typer.Context, incomplete: str) -> list[str]:
+    left_out = () if completing.has_templates(ctx) else TEMPLATE_STAGES
+    return [s for s in STAGES if s.startswith(incomplete) and s not in left_out]
+
+
 def dump(
     graph: Graph,
     stage: Annotated[
@@ -33,10 +47,17 @@ def dump(
             "--stage",
             help="fusion, hint, impl, kernel or files.  [default: impl; files for a GPU]",
             show_default=False,
+            autocompletion=_stages,
         ),
     ] = None,
     template: Annotated[
-        int | None, typer.Option("--template", metavar="KEY", help="Only this tiling key.")
+        int | None,
+        typer.Option(
+            "--template",
+            metavar="KEY",
+            help="Only this tiling key.",
+            autocompletion=completing.keys,
+        ),
     ] = None,
     target: Target = DEFAULT_TARGET,
     json: Json = False,

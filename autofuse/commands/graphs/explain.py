@@ -7,7 +7,16 @@ from typing import Annotated
 
 import typer
 
-from autofuse.commands.options import DEFAULT_TARGET, Graph, Json, Target, Tuning, examples, path
+from autofuse.commands.options import (
+    DEFAULT_TARGET,
+    Graph,
+    Json,
+    Shape,
+    Target,
+    Tuning,
+    examples,
+    path,
+)
 from autofuse.commands.outcome import Outcome, execute
 
 __all__ = ["register"]
@@ -29,10 +38,7 @@ def register(app: typer.Typer) -> None:
 
 def explain(
     graph: Graph,
-    shape: Annotated[
-        list[str] | None,
-        typer.Option("--shape", "-s", metavar="SYMBOL=N", help="Size of a symbol. Repeatable."),
-    ] = None,
+    shape: Shape = None,
     html: Annotated[
         Path | None,
         typer.Option(

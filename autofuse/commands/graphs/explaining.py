@@ -15,7 +15,7 @@ from autofuse.commands.outcome import Outcome
 from autofuse.commands.writing import keep_inputs
 from autofuse.implgraph.ops.requirements import requirements
 from autofuse.results import read_folder
-from autofuse.targets import GpuTarget, ascend_chip, find_target
+from autofuse.targets import GpuTarget, ascend_chip, find_target, gpu_target
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -84,9 +84,10 @@ def explain(
     built = remade or api.build(graph, target=target, tuning=tuned)
     labels = built.graph.symbol_labels()
     called = {labels[n]: size for n, size in sizes.items()}
-    if isinstance(built.target, GpuTarget):
+    planned = {"triton": _kernels}.get(built.target.backend)
+    if planned is not None:
         blocks = cast("Tuning | None", tuned)  # build takes no other for a GPU
-        return _kernels(built, built.target, sizes, called, blocks, tuning_out)
+        return planned(built, gpu_target(built.target), sizes, called, blocks, tuning_out)
     found = explanation.explain(
         built.graph.label, built.schedule, ascend_chip(built.target), sizes, built.graph
     )
@@ -114,7 +115,7 @@ def explain(
 def _tuned(
     built: api.BuildResult, tuning: Tilings, sizes: Mapping[str, int]
 ) -> dict[str, Any] | None:
-    """What the tuning file chooses at these sizes."""
+    """Return the choice of the tuning file at these sizes, None if it has none."""
     from autofuse.codegen.backends.ascendc.tuning import given_tilings
     from autofuse.report.tuned_choice import tuned_choice
 
@@ -124,8 +125,7 @@ def _tuned(
 
 def _needs_gpu(target: str) -> None:
     """Raises AF5007 for a target whose kernels have no blocks."""
-    found = find_target(target)
-    if not isinstance(found, GpuTarget) or found.dialect != "cuda":
+    if find_target(target).home != "cuda":
         text = f"a tuning file is for cards of NVIDIA, not for {target}"
         raise AutofuseError.of("AF5007", text, hint="-t nvidia-h100 writes kernels for a card")
 

@@ -11,12 +11,14 @@ from typing import TYPE_CHECKING, Any
 
 from autofuse import api
 from autofuse.base.diagnostics import AutofuseError
+from autofuse.codegen.backends.interface import plans
 from autofuse.commands import writing
+from autofuse.commands.options import STAGES, TEMPLATE_STAGES
 from autofuse.commands.outcome import Outcome
 from autofuse.implgraph.ir.printer import print_graph
 from autofuse.implgraph.ir.serialise import to_json
 from autofuse.report.text.ir.graph import fusion_text
-from autofuse.targets import TargetSpec, find_target
+from autofuse.targets import find_target
 from autofuse.tracing import tracing
 
 if TYPE_CHECKING:
@@ -25,17 +27,15 @@ if TYPE_CHECKING:
     from autofuse.implgraph.ir.fusion import FusionGraph
     from autofuse.implgraph.ir.graph import ImplGraph
 
-__all__ = ["STAGES", "dump", "show"]
-
-STAGES = ("fusion", "hint", "impl", "kernel", "files")
+__all__ = ["dump", "show"]
 
 
 def dump(graph: Path, *, stage: str | None, template: int | None, target: str) -> Outcome:
-    """What the compiler holds after ``stage``, as text and as JSON.
+    """Show the state of the compiler after ``stage``, as text and as JSON.
 
-    None is ``impl``, or ``files`` for a target without templates.
+    The default stage is ``impl``, or ``files`` for a target without templates.
     """
-    planned = not isinstance(find_target(target), TargetSpec)
+    planned = plans(find_target(target))
     if stage is None:
         stage = "files" if planned else "impl"
     if stage not in STAGES:
@@ -44,10 +44,10 @@ def dump(graph: Path, *, stage: str | None, template: int | None, target: str) -
         raise AutofuseError.of(
             "AF1005", f"there is no stage {stage!r}", hint=f"{hint}stages: {', '.join(STAGES)}"
         )
-    if planned and (template is not None or stage in ("impl", "kernel")):
+    if planned and (template is not None or stage in TEMPLATE_STAGES):
         text = f"kernels for {target} have no templates, so there is no stage impl or kernel"
         raise AutofuseError.of("AF5007", text, hint="stages: fusion, hint, files")
-    if template is not None and stage not in ("impl", "kernel"):
+    if template is not None and stage not in TEMPLATE_STAGES:
         raise AutofuseError.of(
             "AF1005",
             f"--template chooses a template, and the stage {stage} has none",

@@ -9,7 +9,7 @@ from autofuse.commands.outcome import Outcome
 from autofuse.frontends.op_hints import unknown_op
 from autofuse.implgraph.ops.definition import ANY, Attr, OpDef
 from autofuse.implgraph.ops.registry import all_ops, find
-from autofuse.report.op_support import DTYPES, MEANINGS, NONE, example, realised
+from autofuse.report.op_support import DTYPES, MEANINGS, NONE, allowed, example, realised
 from autofuse.targets import TargetSpec, load_chip, target_names
 
 if TYPE_CHECKING:
@@ -41,7 +41,7 @@ def ops(name: str | None) -> Outcome:
 
 
 def _row(row: OpDef) -> dict[str, Any]:
-    """What the table has; ``inputs`` are the fewest and the most (None: any number)."""
+    """Return the table's row of an op; ``inputs`` are the fewest and the most (None: any number)."""
     fewest, most = row.arity
     return {
         "name": row.name,
@@ -50,6 +50,7 @@ def _row(row: OpDef) -> dict[str, Any]:
         "formula": row.doc,
         "ulp": row.ulp,
         "absolute": row.absolute,
+        "error": allowed(row),
         "attributes": [_attribute(a) for a in row.attrs],
     }
 

@@ -6,6 +6,7 @@ from typing import Annotated
 
 import typer
 
+from autofuse.commands import completing
 from autofuse.commands.options import Json, examples
 from autofuse.commands.outcome import Outcome, execute
 
@@ -25,7 +26,8 @@ def register(app: typer.Typer) -> None:
 
 def ops(
     name: Annotated[
-        str | None, typer.Argument(metavar="[NAME]", help="All about this one.")
+        str | None,
+        typer.Argument(metavar="[NAME]", help="All about this one.", autocompletion=completing.ops),
     ] = None,
     json: Json = False,
 ) -> None:

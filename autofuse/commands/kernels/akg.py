@@ -6,12 +6,12 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from autofuse.akg import flow
-from autofuse.akg.models import DEFAULT_KEYS
 from autofuse.base import reading
 from autofuse.base.cann import PRESET
 from autofuse.base.collecting import collect_rarely
 from autofuse.base.diagnostics import AutofuseError
+from autofuse.clients.akg import flow
+from autofuse.clients.akg.models import DEFAULT_KEYS
 from autofuse.commands.kernels.building import DEFAULT_FOLDER, build_rows, compile_project
 from autofuse.commands.outcome import Outcome
 from autofuse.commands.words import target_option
@@ -30,7 +30,7 @@ def build_akg(
     graph: Path,
     output: Path | None,
     *,
-    target: str,
+    target: str | None,
     keys: str | None,
     ub_bytes: int | None,
     tuning: Path | None,
@@ -45,7 +45,7 @@ def build_akg(
     Args:
         graph: the file, or a folder of them.
         output: where to write; None: a folder of its own.
-        target: a word of AKG, or the name of a target.
+        target: a word of AKG, or the name of a target; None: what each info file says itself.
         keys: the set of keys of the JSON; None: the usual one.
         ub_bytes: bytes of UB that a kernel may use.
         tuning: a tuning file, for one graph and a GPU.
@@ -56,14 +56,15 @@ def build_akg(
         verbose: the text has the name of every file.
 
     Raises:
-        AutofuseError: as :func:`autofuse.akg.flow.build`; AF5005, the folder cannot be written; AF5007, an option does
-            not apply.
+        AutofuseError: as :func:`autofuse.clients.akg.flow.build`; AF5005, the folder cannot be written; AF5007,
+            an option does not apply.
     """
     for option, value in refused.items():
         if value is not None and value is not False:
             text = f"{option} does not apply to --flow akg, which makes one kernel as AKG does"
             raise AutofuseError.of("AF5007", text, hint=f"leave out {option}, or --flow akg")
-    _, found_target = flow.find(target)
+    if target is not None:
+        flow.find(target)
     options: dict[str, Any] = {
         "target": target,
         "keys": keys or DEFAULT_KEYS,
@@ -74,9 +75,7 @@ def build_akg(
             text = "a tuning file is for one graph"
             raise AutofuseError.of("AF5007", text, hint="--tuning goes with one graph file")
         options["force"] = force
-        return build_rows(
-            graph, output, _JOB, options, target=found_target.name, jobs=jobs, quiet=quiet
-        )
+        return build_rows(graph, output, _JOB, options, target=target, jobs=jobs, quiet=quiet)
     found = _built(graph, output, **options, tuning=tuning, force=force)
 
     def show(screen: Console) -> None:
@@ -91,7 +90,7 @@ def _built(
     graph: Path,
     output: Path | None,
     *,
-    target: str,
+    target: str | None,
     keys: str,
     ub_bytes: int | None,
     force: bool,

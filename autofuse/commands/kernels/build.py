@@ -9,6 +9,7 @@ from typing import Annotated
 import typer
 
 from autofuse.base.diagnostics import AutofuseError
+from autofuse.commands import completing
 from autofuse.commands.options import (
     DEFAULT_TARGET,
     Invariant,
@@ -27,7 +28,7 @@ __all__ = ["register"]
 
 
 class Flow(str, Enum):
-    """Whose files a build makes, where they are not its own."""
+    """Return the owner of the files that a build makes, if it is not the build itself."""
 
     akg = "akg"
 
@@ -55,6 +56,7 @@ def register(app: typer.Typer) -> None:
 
 
 def build(
+    context: typer.Context,
     graph: Annotated[
         Path,
         typer.Argument(
@@ -78,6 +80,7 @@ def build(
         str,
         typer.Option(
             "--entry",
+            autocompletion=completing.entries,
             help="launch: a library with C functions; op-package: a custom operator project of CANN; "
             "torch: an extension of PyTorch. "
             "Of Triton: launch; plain: kernel[grid](...), the form of the operators of FlagGems.",
@@ -134,7 +137,8 @@ def build(
     CANN is installed (ASCEND_HOME_PATH), it is compiled for the chip too. A graph that is too much
     for one kernel is refused, and the message says where to cut it; --split cuts it there. Of an
     ONNX model that is more than one kernel, every region that can be fused gets one. With
-    --flow akg a graph becomes what AKG's command makes of it: for a GPU, PTX and its JSON.
+    --flow akg a graph becomes what AKG's command makes of it: for a GPU, PTX and its JSON. Without
+    -t the "process" of an info file chooses: cuda, cpu or aicore.
     """
 
     def action() -> Outcome:
@@ -144,7 +148,7 @@ def build(
             return build_akg(
                 graph,
                 output,
-                target=target,
+                target=target if _is_given(context, "target") else None,
                 keys=kernel_json.value if kernel_json is not None else None,
                 ub_bytes=ub,
                 tuning=tuning,
@@ -199,3 +203,10 @@ def build(
         )
 
     raise typer.Exit(execute("build", action, as_json=json))
+
+
+def _is_given(context: typer.Context, name: str) -> bool:
+    """True if the user gave an option; False if it has its default."""
+    # Typer brings click along, or depends on it, as its version has it.
+    source = context.get_parameter_source(name)
+    return source is not None and source.name == "COMMANDLINE"

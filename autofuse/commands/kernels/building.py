@@ -15,17 +15,17 @@ from autofuse.base.cann import COMMAND_SECONDS, PRESET, PRESET_COMMANDS, first_f
 from autofuse.base.collecting import collect_rarely
 from autofuse.base.diagnostics import AutofuseError, Diagnostic, Where
 from autofuse.base.edits import blamed, stale_findings
-from autofuse.commands.environment.known import bisheng
 from autofuse.commands.graph_files import UNSUPPORTED, graph_files
 from autofuse.commands.outcome import Outcome
 from autofuse.commands.words import target_option
-from autofuse.targets import CpuTarget, GpuTarget, find_target
+from autofuse.machines.npu.cann import bisheng
+from autofuse.targets import find_target
 from autofuse.tracing import tracing
 
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from autofuse.twin.run.worker import Outcome as JobOutcome
+    from autofuse.machines.twin.run.worker import Outcome as JobOutcome
 
 __all__ = [
     "DEFAULT_FOLDER",
@@ -205,7 +205,7 @@ def build_rows(
     job: str,
     options: Mapping[str, Any],
     *,
-    target: str,
+    target: str | None,
     jobs: int,
     quiet: bool,
 ) -> Outcome:
@@ -217,15 +217,15 @@ def build_rows(
         job: ``package.module:function``, which takes ``path``, ``output`` and the options, and returns what
             :func:`build_job` does.
         options: the same for all graphs.
-        target: its name.
+        target: as the command line has it; None: each graph says it itself.
         jobs: graphs at a time; 0: one per core.
         quiet: show no progress.
 
     Raises:
         AutofuseError: AF1001 no graph is there.
     """
+    from autofuse.machines.twin.run.worker import WorkerPool
     from autofuse.report.text.console import progress
-    from autofuse.twin.run.worker import WorkerPool
 
     paths = list(graph_files([graphs]))
     items = [
@@ -270,7 +270,7 @@ def build_rows(
 
 
 def _folders(paths: Sequence[Path], root: Path, output: Path) -> list[Path]:
-    """Where each graph goes: its path without the suffix; with it where two graphs would meet."""
+    """Return the folder of each graph: its path without the suffix, or with it where two graphs would collide."""
     inside = [p.relative_to(root) for p in paths]
     often = Counter(p.with_suffix("") for p in inside)
     return [output / (p if often[p.with_suffix("")] > 1 else p.with_suffix("")) for p in inside]
@@ -303,7 +303,7 @@ def build_job(job: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _row(outcome: JobOutcome) -> dict[str, Any]:
-    """What became of one graph."""
+    """Return the outcome of one graph as a row."""
     value = outcome.value or {}
     codes = {d.code for d in outcome.diagnostics}
     state = "built" if outcome.ok else "not supported yet" if codes <= UNSUPPORTED else "failed"
@@ -326,13 +326,12 @@ def _placed(d: Diagnostic, path: str) -> Diagnostic:
 def compile_project(folder: Path, entry: str, target: str) -> Mapping[str, Any]:
     """Compile for the chip; without CANN, for Triton or for a CPU, say that nothing was compiled."""
     spec = find_target(target)
-    if isinstance(spec, CpuTarget):
-        return {
-            "done": False,
-            "why": "generated: the first lines of the file say how it is compiled",
-        }
-    if isinstance(spec, GpuTarget):
-        return {"done": False, "why": "generated: Triton compiles each kernel at its first call"}
+    why = {
+        "cpu": "generated: the first lines of the file say how it is compiled",
+        "triton": "generated: Triton compiles each kernel at its first call",
+    }.get(spec.backend)
+    if why is not None:
+        return {"done": False, "why": why}
     if entry == "op-package":
         return {
             "done": False,

@@ -1,6 +1,6 @@
-"""What a worker process does for ``run`` and ``verify``: JSON in, JSON out.
+"""Jobs of a worker process for ``run`` and ``verify``: JSON in, JSON out.
 
-A kernel that crashes or loops takes its worker with it, not the command (``autofuse.twin.run.worker``).
+A kernel that crashes or loops takes its worker with it, not the command (``autofuse.machines.twin.run.worker``).
 """
 
 from __future__ import annotations
@@ -18,33 +18,33 @@ from autofuse import api
 from autofuse.base.arguments import spelled, symbol_sizes
 from autofuse.base.diagnostics import AutofuseError, Diagnostic, Where
 from autofuse.base.edits import blamed
+from autofuse.base.wording import counted
 from autofuse.commands import words, writing
-from autofuse.cpu.kernel import CpuKernel
-from autofuse.cpu.library import source_file
-from autofuse.cpu.verify import verify_here as verify_loops
-from autofuse.gpu.kernel import TritonKernel
-from autofuse.gpu.loading import CPU, module_file, no_twin_options
-from autofuse.gpu.verify import verify_here
 from autofuse.implgraph.cutting.dimensions import shrink, symbolize
 from autofuse.implgraph.ir.dtypes import numpy_dtype
 from autofuse.implgraph.ir.fusion import FusionGraph
 from autofuse.implgraph.ir.serialise import from_json_as
-from autofuse.npu.kernel import NpuKernel
+from autofuse.machines.machine import (
+    Machine,
+    backend_of,
+    machine_for,
+    machine_of,
+    names_in,
+    refuse_others,
+)
+from autofuse.machines.twin.oracle.compare import compare
+from autofuse.machines.twin.oracle.data import random_inputs
+from autofuse.machines.twin.oracle.indices import outside
+from autofuse.machines.twin.oracle.oracle import evaluate
+from autofuse.machines.twin.oracle.sizes import largest_tensor, shapes_for, sizes_with
+from autofuse.machines.twin.run.arguments import solve_symbols
+from autofuse.machines.twin.run.values import wrong_dtype
+from autofuse.machines.twin.verify.same_code import claim, digest
+from autofuse.machines.twin.verify.split import SplitKernel, read_parts
+from autofuse.machines.words import CPU
 from autofuse.results import read_folder
 from autofuse.schedule.axes.result import tiling_keys
-from autofuse.targets import CpuTarget, GpuTarget, TargetSpec, find_target
-from autofuse.twin.oracle.compare import compare
-from autofuse.twin.oracle.data import random_inputs
-from autofuse.twin.oracle.oracle import evaluate
-from autofuse.twin.oracle.sizes import largest_tensor, sizes_with
-from autofuse.twin.run.arguments import solve_symbols, wrong_dtype
-from autofuse.twin.run.kernel import TwinKernel, needs_launcher
-from autofuse.twin.verify.same_code import claim, digest
-from autofuse.twin.verify.split import SplitKernel, read_parts, verify_split
-from autofuse.twin.verify.verify import VerifyReport, verify_kernel
-from autofuse.witness.devices import card_index
-from autofuse.witness.kernel import CudaKernel
-from autofuse.witness.verify import verify_here as verify_on_card
+from autofuse.targets import find_target
 
 __all__ = ["run_job", "verify_job"]
 
@@ -71,10 +71,12 @@ def _verify(job: Mapping[str, Any], source: Path | FusionGraph) -> dict[str, Any
             generated with its own sizes as well; ``symbolic``:
             fixed sizes become symbols first; ``split``: several kernels where one is not enough;
             ``check`` and ``check_seed`` (or nothing, for ``all`` and 0): see
-            ``autofuse.twin.run.kernel.TwinKernel``; ``opt`` (or nothing): see
-            ``autofuse.twin.verify.verify.verify_kernel``; ``device`` (or nothing, for ``cpu``): where kernels run;
-            ``invariant`` (or nothing, for False): as for ``autofuse.build``;
+            ``autofuse.machines.twin.run.kernel.TwinKernel``; ``opt`` (or nothing): see
+            ``autofuse.machines.twin.verify.verify.verify_kernel``; ``device`` (or nothing, for ``cpu``): where
+            kernels run; ``invariant`` (or nothing, for False): as for ``autofuse.build``;
             ``tuning`` (or nothing): a tuning file, for the graph as it is;
+            ``symbols`` (or nothing): sizes that are decided, ``inputs`` (or nothing): name -> .npy file, in place of
+            random data, both for the graph as it is;
             ``against`` (or nothing): the graph file that says what a generated folder, which ``path`` may be, is to
             compute; ``claims`` (or nothing): a folder for this
             verification, and a kernel that another job of it has claimed is built and not run;
@@ -83,7 +85,7 @@ def _verify(job: Mapping[str, Any], source: Path | FusionGraph) -> dict[str, Any
 
     Returns:
         ``report`` (a VerifyReport as JSON; None: not run), ``code`` (with ``claims``, the digest of
-        ``autofuse.twin.verify.same_code``, else None), ``keys`` (number of tiling keys, over all kernels),
+        ``autofuse.machines.twin.verify.same_code``, else None), ``keys`` (number of tiling keys, over all kernels),
         ``shrunk`` (elements of the largest tensor before and after, or None), ``seconds`` (of the
         build), ``parts`` (number of kernels).
     """
@@ -94,19 +96,15 @@ def _verify(job: Mapping[str, Any], source: Path | FusionGraph) -> dict[str, Any
     make = api.build_split if job.get("split", False) else api.build
     how = {"target": job["target"], "invariant": job.get("invariant", False)}
     tuning = job.get("tuning")
-    if shrunk is not None and tuning is not None:
-        raise _too_large_for(tuning, shrunk["from"], job)
+    as_it_is = tuning or ("--input" if job.get("inputs") else None)
+    if shrunk is not None and as_it_is is not None:
+        raise _too_large_for(as_it_is, shrunk["from"], job)
     if shrunk is not None:
         # What is refused, or fails, with the sizes of the file does not pass with smaller ones.
         make(graph, **how)
     graph = symbolize(small) if job["symbolic"] else small
-    options = {
-        "count": job["shapes"],
-        "seed": job["seed"],
-        "check": job.get("check", "all"),
-        "check_seed": job.get("check_seed", 0),
-        "opt": job.get("opt"),
-    }
+    data = _asked(graph, job)
+    device = job.get("device", CPU)
     if job.get("split", False):
         built = api.build_split(graph, **how)
     else:
@@ -117,22 +115,10 @@ def _verify(job: Mapping[str, Any], source: Path | FusionGraph) -> dict[str, Any
         code = digest(built.files, built.graph, sizes=job.get("sizes", True))
     if claims is not None and code is not None and not claim(Path(claims), code, job["path"]):
         report = None
-    elif isinstance(built.target, GpuTarget):
-        few = {k: options[k] for k in ("count", "seed")}
-        report = verify_here(built.files, built.graph, device=job.get("device", CPU), **few)
-    elif isinstance(built.target, CpuTarget):
-        report = verify_loops(
-            built.files, built.graph, count=options["count"], seed=options["seed"]
-        )
-    elif card_index(job.get("device", CPU)) is not None:
-        few = {k: options[k] for k in ("count", "seed")}
-        report = verify_on_card(built.files, built.graph, device=job["device"], **few)
-    elif built.split is None:
-        report = verify_kernel(built.files, built.graph, **options)
     else:
-        report = verify_split(
-            built.files, built.graph, read_parts(built.files, built.name), **options
-        )
+        machine = machine_for(built.target.backend, device)
+        how = _options(machine, job)
+        report = machine.verify_here(built.files, built.graph, device, **data, **how)
     return {
         "report": None if report is None else report.to_json(),
         "code": code,
@@ -159,23 +145,12 @@ def _verify_folder(job: Mapping[str, Any]) -> dict[str, Any]:
     expected = expected or graph
     # Names of kernels and symbols are those of the folder.
     expected = replace(expected, name=graph.name)
-    options = {"count": job["shapes"], "seed": job["seed"]}
-    on_twin = {"check": job.get("check", "all"), "check_seed": job.get("check_seed", 0)}
-    parts = read_parts(files, graph.name)
-    needs_launcher(graph, files)
-    report: VerifyReport
+    options = _asked(expected, job)
+    parts, device = read_parts(files, graph.name), job.get("device", CPU)
+    machine = machine_of(files, graph, device)
     # A folder of another host is not here; whoever asked knows what was edited in it.
     with blamed(folder if sent is None else None):
-        if module_file(graph) in files:
-            report = verify_here(files, expected, device=job.get("device", CPU), **options)
-        elif source_file(graph) in files:
-            report = verify_loops(files, expected, **options)
-        elif card_index(job.get("device", CPU)) is not None:
-            report = verify_on_card(files, expected, device=job["device"], **options)
-        elif parts:
-            report = verify_split(files, expected, parts, **options, **on_twin)
-        else:
-            report = verify_kernel(files, expected, opt=job.get("opt"), **options, **on_twin)
+        report = machine.verify_here(files, expected, device, **options, **_options(machine, job))
     return {
         "report": report.to_json(),
         "code": None,
@@ -186,8 +161,14 @@ def _verify_folder(job: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
+def _options(machine: Machine, job: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the options of a verification that a machine has."""
+    usual = {"check": "all", "check_seed": 0, "opt": None}
+    return {k: job.get(k, v) for k, v in usual.items() if k in machine.options}
+
+
 def _keys(text: str) -> int:
-    """How many tiling keys a file of metadata has; 0 for another file."""
+    """Return the number of tiling keys in a metadata file; 0 for any other file."""
     try:
         found = json.loads(text)
     except (ValueError, RecursionError):
@@ -196,12 +177,32 @@ def _keys(text: str) -> int:
     return len(keys) if isinstance(keys, list) else 0
 
 
-def _too_large_for(tuning: str, elements: int, job: Mapping[str, Any]) -> AutofuseError:
-    """Blocks for a graph's own sizes say nothing of the smaller ones that would run."""
-    text = f"{tuning} is for the graph as it is, whose largest tensor has {elements} elements"
+def _asked(graph: FusionGraph, job: Mapping[str, Any]) -> dict[str, Any]:
+    """The options of a verification that say with which sizes and data a kernel runs."""
+    found: dict[str, Any] = {"count": job["shapes"], "seed": job["seed"]}
+    files, sizes = job.get("inputs", {}), job.get("symbols", {})
+    if not files and not sizes:
+        return found
+    given = _given_arrays(graph, files)
+    fixed = _fixed(graph, given, sizes)
+    ends: dict[str, dict[str, Any]] = {
+        n: {"min": size, "max": size, "hint": None} for n, size in fixed.items()
+    }
+    narrow = replace(
+        graph, symbols=tuple(replace(s, **ends.get(s.name, {})) for s in graph.symbols)
+    )
+    chosen = shapes_for(narrow, job["shapes"], job["seed"], max_elements=job["max_elements"])
+    return {**found, "given": given, "bindings": chosen}
+
+
+def _too_large_for(what: str, elements: int, job: Mapping[str, Any]) -> AutofuseError:
+    """An AF5007 error for blocks or data whose graph is larger than what verify runs."""
+    text = (
+        f"{what} is for the graph as it is, whose largest tensor has {counted(elements, 'element')}"
+    )
     hint = (
-        f"verify runs at most {job['max_elements']}; build with --tuning -o DIR, then run DIR, which "
-        "takes the graph's own sizes"
+        f"verify runs at most {job['max_elements']}; autofuse run takes the graph's own sizes, of a "
+        "tuning file the folder that build --tuning -o DIR writes"
     )
     return AutofuseError.of("AF5007", text, where=Where(job["path"]), hint=hint)
 
@@ -233,7 +234,8 @@ def _run(job: Mapping[str, Any]) -> dict[str, Any]:
             files that timed mode writes.
 
     Returns:
-        Sizes, what it ran on, tiling key, number of cores, a comparison per output, and the files that were saved;
+        Sizes, what it ran on, tiling key, number of cores, a comparison per output, what is wrong with the data if one
+        differs (``faults``), and the files that were saved;
         ``timed``: modelled times without the single instructions, or None.
     """
     path = Path(job["path"])
@@ -242,17 +244,20 @@ def _run(job: Mapping[str, Any]) -> dict[str, Any]:
     expected = _expected(asked, path, job.get("against"))
     given = _given_arrays(asked, job["inputs"])
     sizes = _sizes(asked, given, job["symbols"])
-    ascend = _is_ascend(path, asked, job["target"])
-    if not ascend or card_index(job["device"]) is not None:
-        no_twin_options(
-            {
-                "--key": job["key"] is not None and not ascend,
-                "--check": job["check"],
-                "--check-seed": job["check_seed"],
-                "--trace": job.get("traces"),
-                "--html": job.get("pages"),
-            }
-        )
+    backend = (
+        backend_of(names_in(path), asked) if path.is_dir() else find_target(job["target"]).backend
+    )
+    machine = machine_for(backend, job["device"])
+    refuse_others(
+        machine,
+        {
+            "--key": job["key"] is not None,
+            "--check": job["check"],
+            "--check-seed": job["check_seed"],
+            "--trace": job.get("traces"),
+            "--html": job.get("pages"),
+        },
+    )
     source: Path | api.BuildResult | api.SplitResult = path
     invariant = bool(job.get("invariant", False))
     if not path.is_dir() and job.get("split", False):
@@ -270,8 +275,8 @@ def _run(job: Mapping[str, Any]) -> dict[str, Any]:
         device=job["device"],
     )
     graph = kernel.graph
-    inputs = {**random_inputs(graph, sizes, job["seed"]), **given}
-    options: dict[str, Any] = {"key": job["key"]} if isinstance(kernel, TwinKernel) else {}
+    inputs = random_inputs(graph, sizes, job["seed"], given=given)
+    options: dict[str, Any] = {"key": job["key"]} if "key" in machine.options else {}
     timed = None
     if timed_wanted:
         checks = {"check": check, "check_seed": job["check_seed"]}
@@ -280,12 +285,11 @@ def _run(job: Mapping[str, Any]) -> dict[str, Any]:
     run = timed.run if timed else kernel.run(_copies(graph, inputs), symbols=sizes, **options)
     seconds = time.perf_counter() - start
     used = {s.name: run.symbols[s.label] for s in graph.symbols}
-    flushes = isinstance(kernel, TwinKernel) and kernel.flushes
     if expected is None:
-        references = evaluate(graph, inputs, used, flushes=flushes)
+        references = evaluate(graph, inputs, used, flushes=kernel.flushes)
     else:
         at = {s.name: run.symbols[s.label] for s in expected.symbols}
-        references = evaluate(expected, inputs, at, flushes=flushes)
+        references = evaluate(expected, inputs, at, flushes=kernel.flushes)
     rows = []
     for o in graph.outputs:
         dtype, array = graph.tensors[o.tensor].dtype, run.outputs[o.name]
@@ -296,36 +300,18 @@ def _run(job: Mapping[str, Any]) -> dict[str, Any]:
     return {
         "name": graph.label,
         "symbols": dict(run.symbols),
-        "runs_on": _runs_on(kernel),
+        "runs_on": kernel.runs_on,
         "key": run.key,
-        "keys": kernel.key_count if isinstance(kernel, TwinKernel | NpuKernel) else 0,
+        "keys": kernel.key_count,
         "parts": len(kernel.parts) if isinstance(kernel, SplitKernel) else 1,
         "block_dim": run.block_dim,
         "workspace": run.workspace,
         "outputs": rows,
+        "faults": [d.to_json() for d in outside(graph, inputs, used)],
         "saved": saved,
         "seconds": seconds,
         "timed": None if timed is None else _without_slices(timed.report),
     }
-
-
-def _is_ascend(path: Path, graph: FusionGraph, target: str) -> bool:
-    """Whether the kernels of a folder, or of a graph file, are written in Ascend C."""
-    if path.is_dir():
-        return not any((path / f(graph)).is_file() for f in (module_file, source_file))
-    return isinstance(find_target(target), TargetSpec)
-
-
-def _runs_on(kernel: TwinKernel | NpuKernel | TritonKernel | CpuKernel) -> str:
-    if isinstance(kernel, CudaKernel):
-        return f"{kernel.device} ({kernel.card.name})"
-    if isinstance(kernel, TwinKernel):
-        return "the CPU twin"
-    if isinstance(kernel, NpuKernel):
-        return kernel.chip.label
-    if isinstance(kernel, CpuKernel):
-        return "the CPU"
-    return "Triton's interpreter" if kernel.device == CPU else kernel.device
 
 
 def _expected(
@@ -354,7 +340,7 @@ def _expected(
 
 
 def _parameters(graph: FusionGraph) -> dict[str, str]:
-    """What a call of the kernel of a graph passes, in words."""
+    """Return the parameters of a kernel in words, by what each is."""
     inputs = {f"input {n}": n for n in graph.inputs}
     outputs = {f"output {o.name}": o.tensor for o in graph.outputs}
     tensors = {
@@ -421,8 +407,14 @@ def _sizes(
     graph: FusionGraph, given: Mapping[str, Any], symbols: Mapping[str, int]
 ) -> dict[str, int]:
     """A size per symbol: as asked for, else from the shapes of given arrays, else typical."""
+    return sizes_with(graph, _fixed(graph, given, symbols))
+
+
+def _fixed(
+    graph: FusionGraph, given: Mapping[str, Any], symbols: Mapping[str, int]
+) -> dict[str, int]:
+    """The sizes that are asked for, or follow from the shapes of given arrays."""
     symbols = symbol_sizes(graph.label, graph.symbol_labels(), symbols)
     fixed = {s for n in given for e in graph.tensors[n].shape for s in e.symbols()}
     part = replace(graph, symbols=tuple(s for s in graph.symbols if s.name in fixed | set(symbols)))
-    solved = solve_symbols(part, {n: a.shape for n, a in given.items()}, symbols)
-    return sizes_with(graph, solved)
+    return solve_symbols(part, {n: a.shape for n, a in given.items()}, symbols)

@@ -11,23 +11,26 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from autofuse import api
 from autofuse.base import cache
 from autofuse.base.diagnostics import AutofuseError, Diagnostic, Where
 from autofuse.commands import words, writing
 from autofuse.commands.outcome import Outcome
 from autofuse.frontends.onnx import looks_like_onnx
 from autofuse.implgraph.ir.dtypes import numpy_dtype
+from autofuse.machines.machine import machine_for, machine_of, refuse_others
+from autofuse.machines.twin.run.worker import WorkerPool
+from autofuse.machines.words import memory_limit
 from autofuse.report.text.console import progress
-from autofuse.twin.run.worker import WorkerPool
+from autofuse.results import read_folder
+from autofuse.targets import find_target
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from rich.console import Console
 
-    from autofuse.models import KernelCall, ModelResult
-    from autofuse.models.calls import Called
+    from autofuse.clients.onnx.models import KernelCall, ModelResult
+    from autofuse.clients.onnx.models.calls import Called
 
 __all__ = ["ATOL", "RTOL", "build_model", "is_model", "kernel_job", "run_model"]
 
@@ -39,7 +42,7 @@ _HEAD = 16
 
 
 def is_model(graph: Path, partition: bool | None, *, refused: Mapping[str, object]) -> bool:
-    """Whether a graph file is an ONNX model of several regions.
+    """Return True if a graph file is an ONNX model of several regions.
 
     Args:
         graph: the file.
@@ -71,7 +74,7 @@ def is_model(graph: Path, partition: bool | None, *, refused: Mapping[str, objec
         raise AutofuseError.of("AF5007", text, hint=f"leave out {given[0]}")
     if not is_onnx or not head:
         return False
-    from autofuse.models import is_partitioned
+    from autofuse.clients.onnx.models import is_partitioned
 
     return is_partitioned(graph, partition)
 
@@ -93,7 +96,7 @@ def build_model(
     Args:
         model: the file.
         output: the folder that is written to.
-        target: the chip.
+        target: the chip, the GPU or the CPU.
         entry: how kernels get their tiling data.
         ub_bytes: UB that a kernel may use.
         force: overwrite files that were edited or are not ours.
@@ -130,7 +133,7 @@ def _built(
     ub_bytes: int | None = None,
     quiet: bool,
 ) -> ModelResult:
-    from autofuse import models
+    from autofuse.clients.onnx import models
 
     with progress("build", 1, show=not quiet) as tick:
         return models.build(
@@ -146,14 +149,25 @@ def run_model(
     inputs: Sequence[str],
     save: Path | None,
     target: str,
-    check: str,
+    check: str | None,
     check_seed: int,
+    device: str,
     rtol: float,
     atol: float,
     quiet: bool,
 ) -> Outcome:
-    """Run a model beside ``onnx.reference``; kernels run in a process of their own."""
-    from autofuse import models
+    """Run a model beside ``onnx.reference``; kernels run in a process of their own.
+
+    ``check`` None is ``fast``, where there is a twin.
+    """
+    from autofuse.clients.onnx import models
+
+    spec = find_target(target)
+    machine = machine_for(
+        spec.backend
+    )  # kernels of Ascend C: the twin, which refuses another device
+    machine.needs(device, spec)
+    refuse_others(machine, {"--check": check, "--check-seed": check_seed})
 
     sizes = words.sizes(shapes, "--shape")
     arrays = {n: words.array(f) for n, f in words.pairs(inputs, "--input").items()}
@@ -162,7 +176,7 @@ def run_model(
     ready = time.perf_counter()
     with (
         cache.scratch() as folder,
-        WorkerPool(_JOB, workers=1) as pool,
+        WorkerPool(_JOB, workers=1, memory_mb=memory_limit(device)) as pool,
         progress("run", len(built.steps), show=not quiet) as tick,
     ):
         built.write(folder / "model")
@@ -173,13 +187,19 @@ def run_model(
             seed=seed,
             rtol=rtol,
             atol=atol,
-            call=_calls(built, folder, pool, check, check_seed),
+            call=_calls(
+                built,
+                folder,
+                pool,
+                {"check": check or "fast", "check_seed": check_seed, "device": device},
+            ),
             progress=tick.reach,
         )
     saved = [] if save is None else _saved(done.outputs, save)
     found: dict[str, Any] = {
         "name": built.pieces.label,
         "target": built.target.name,
+        "runs_on": machine.label(device),
         "counts": built.manifest["counts"],
         **done.to_json(),
         "saved": saved,
@@ -206,11 +226,11 @@ def _saved(outputs: Mapping[str, Any], folder: Path) -> list[str]:
 
 
 def _calls(
-    built: ModelResult, folder: Path, pool: WorkerPool, check: str, check_seed: int
+    built: ModelResult, folder: Path, pool: WorkerPool, how: Mapping[str, Any]
 ) -> KernelCall:
-    """Calls of kernels in a worker, with arrays in files."""
-    from autofuse.models.calls import Called
-    from autofuse.models.result import kernel_folder
+    """Calls of kernels in a worker, with arrays in files; ``how``: members of the job that say how they run."""
+    from autofuse.clients.onnx.models.calls import Called
+    from autofuse.clients.onnx.models.result import kernel_folder
 
     def call(name: str, arrays: Mapping[str, Any], sizes: Mapping[str, int]) -> Called:
         graph = built.kernels[name].graph
@@ -223,8 +243,7 @@ def _calls(
             "files": str(folder),
             "inputs": given,
             "symbols": dict(sizes),
-            "check": check,
-            "check_seed": check_seed,
+            **how,
         }
         outcome = pool.run(job)
         if not outcome.ok:
@@ -252,15 +271,15 @@ def kernel_job(job: Mapping[str, Any]) -> dict[str, Any]:
     Args:
         job: ``kernel`` (a generated folder), ``files`` (the folder with its operands, ``in_<number>``, and for its
             results, ``out_<number>``: bare elements), ``inputs`` (name -> shape), ``symbols``, ``check``,
-            ``check_seed``.
+            ``check_seed``, ``device``.
 
     Returns:
         ``outputs`` (name -> shape), ``bytes_moved``, ``seconds``.
     """
-    from autofuse.models.calls import called
+    from autofuse.clients.onnx.models.calls import called
 
     folder = Path(job["files"])
-    kernel = _kernel(job["kernel"], job["check"], job["check_seed"])
+    kernel = _kernel(job["kernel"], job["check"], job["check_seed"], job["device"])
     tensors = kernel.graph.tensors
     arrays = {
         n: _read(folder / f"in_{k}", tensors[n].dtype, s)
@@ -277,8 +296,11 @@ def kernel_job(job: Mapping[str, Any]) -> dict[str, Any]:
 
 
 @lru_cache(maxsize=64)
-def _kernel(folder: str, check: str, check_seed: int) -> Any:
-    return api.load(folder, check=check, check_seed=check_seed)
+def _kernel(folder: str, check: str, check_seed: int, device: str) -> Any:
+    graph, files = read_folder(Path(folder))
+    # This process is a worker already.
+    machine = machine_of(files, graph, device)
+    return machine.open(files, graph, device, check=check, check_seed=check_seed)
 
 
 def _read(path: Path, dtype: Any, shape: Sequence[int]) -> Any:

@@ -7,6 +7,7 @@ from typing import Annotated
 
 import typer
 
+from autofuse.commands import completing
 from autofuse.commands.options import (
     DEFAULT_TARGET,
     Against,
@@ -14,10 +15,12 @@ from autofuse.commands.options import (
     CheckSeed,
     ChipDevice,
     Graph,
+    Input,
     Invariant,
     Json,
     Partition,
     Seed,
+    Shape,
     Split,
     Target,
     Tuning,
@@ -51,21 +54,17 @@ def register(app: typer.Typer) -> None:
 
 def run(
     graph: Graph,
-    shape: Annotated[
-        list[str] | None,
-        typer.Option("--shape", "-s", metavar="SYMBOL=N", help="Size of a symbol. Repeatable."),
-    ] = None,
+    shape: Shape = None,
     seed: Seed = 0,
     key: Annotated[
         int | None,
-        typer.Option("--key", help="Force this tiling key instead of the host's choice."),
-    ] = None,
-    input: Annotated[
-        list[str] | None,
         typer.Option(
-            "--input", "-i", metavar="NAME=FILE", help="Data from a .npy file. Repeatable."
+            "--key",
+            help="Force this tiling key instead of the host's choice.",
+            autocompletion=completing.keys,
         ),
     ] = None,
+    input: Input = None,
     save: Annotated[
         Path | None,
         typer.Option(
@@ -115,7 +114,7 @@ def run(
     Kernels of Ascend C run on the CPU twin, or with --device npu:0 on a chip. Those of Triton
     (-t nvidia-h100) run in its interpreter. With --device cuda both run on a card. GRAPH may be a
     folder that build wrote. Of an ONNX model that is
-    more than one kernel, the regions that can be fused run on the twin and the rest by
+    more than one kernel, the regions that can be fused run as kernels and the rest by
     onnx.reference, which all of it is compared with. With --trace or --html the run is timed by a
     model of the chip: clocks of every pipe, what each waits for, and the critical path. No time is
     measured.

@@ -7,12 +7,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from autofuse.base.diagnostics import AutofuseError, Diagnostic
+from autofuse.base.wording import differing
 from autofuse.commands import words
 from autofuse.commands.kernels import models
 from autofuse.commands.outcome import Outcome
 from autofuse.commands.writing import keep_inputs
-from autofuse.gpu.loading import CPU, memory_limit, only_on_cpu
-from autofuse.twin.run.worker import WorkerPool
+from autofuse.machines.twin.run.worker import WorkerPool, diagnostic_from_json
+from autofuse.machines.words import CPU, memory_limit
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -76,7 +77,6 @@ def run(
         text = f"--invariant makes another kernel than that in {graph}"
         raise AutofuseError.of("AF5007", text, hint="build it with --invariant")
     if models.is_model(graph, partition, refused=one_kernel):
-        only_on_cpu(device)
         return models.run_model(
             graph,
             shapes=shapes,
@@ -84,8 +84,9 @@ def run(
             inputs=inputs,
             save=save,
             target=target,
-            check=check or "fast",
+            check=check,
             check_seed=check_seed,
+            device=device,
             rtol=models.RTOL if rtol is None else rtol,
             atol=models.ATOL if atol is None else atol,
             quiet=quiet,
@@ -135,7 +136,9 @@ def run(
         print_run(screen, found)
 
     edited = graph.is_dir() and against is None
-    return Outcome(found, show, _differences(found, EDITED if edited else ""), ok)
+    faults = tuple(map(diagnostic_from_json, found["faults"]))
+    hint = EDITED if edited and not faults else ""
+    return Outcome(found, show, (*faults, *_differences(found, hint)), ok and not faults)
 
 
 def _wanted(trace: Path | None, page: Path | None) -> tuple[list[Path], list[Path]]:
@@ -161,7 +164,7 @@ def _differences(found: Mapping[str, Any], hint: str) -> tuple[Diagnostic, ...]:
     return tuple(
         Diagnostic(
             "AF6001",
-            f"{r['wrong']} of {r['elements']} elements of output {r['output']} differ from NumPy",
+            differing(r["wrong"], r["elements"], f"output {r['output']}"),
             notes=(f"first at {r['first']}: {r['got']}, expected {r['want']}",),
             hint=hint,
         )

@@ -13,10 +13,12 @@ from autofuse.commands.options import (
     CheckMode,
     CheckSeed,
     Device,
+    Input,
     Invariant,
     Json,
     Scheduler,
     Seed,
+    Shape,
     Split,
     Target,
     Tuning,
@@ -34,6 +36,7 @@ def register(app: typer.Typer) -> None:
         epilog=examples(
             "autofuse verify first.json",
             "autofuse verify first.json --shapes 10 --seed 7",
+            "autofuse verify first.json --shape rows=1000 --input x=x.npy",
             "autofuse verify graphs/ --jobs 4",
             "autofuse verify graphs/ --json > report.json",
             "autofuse verify large.json --split",
@@ -60,6 +63,8 @@ def verify(
     shapes: Annotated[
         int, typer.Option("--shapes", min=1, help="Different shapes to try, for symbolic graphs.")
     ] = 4,
+    shape: Shape = None,
+    input: Input = None,
     seed: Seed = 0,
     jobs: Annotated[
         int, typer.Option("--jobs", "-j", min=0, help="Graphs at a time; 0: one per core.")
@@ -83,7 +88,8 @@ def verify(
     Kernels of Ascend C run on the CPU twin. Those of Triton (-t nvidia-h100) run in its interpreter.
     With --device cuda both run on a card, those of Ascend C by nvcc. Every element of every output is
     compared, at several shapes of a symbolic graph. A graph with a tensor of more than 2^20 elements
-    (2^16 for the interpreter) is built, and shrunk before it runs. Exit code 1 if a graph fails, or
+    (2^16 for the interpreter) is built, and shrunk before it runs. --shape and --input, for one graph,
+    are sizes and data as for run; what they leave open is chosen. Exit code 1 if a graph fails, or
     none passes; graphs with an op that autofuse does not know are counted apart.
     """
 
@@ -93,6 +99,8 @@ def verify(
         return verify(
             graphs,
             shapes=shapes,
+            sizes=shape or [],
+            inputs=input or [],
             seed=seed,
             jobs=jobs,
             target=target,

@@ -12,30 +12,20 @@ from typing import TYPE_CHECKING, Any
 from autofuse.base import cache, knobs
 from autofuse.base.diagnostics import AutofuseError, Diagnostic
 from autofuse.base.edits import edited_files
-from autofuse.bench.cluster import on_cluster
+from autofuse.commands import words
 from autofuse.commands.graph_files import UNSUPPORTED, graph_files, is_built
+from autofuse.commands.kernels.answers import checked_verification
 from autofuse.commands.outcome import Outcome
 from autofuse.frontends import read_graph
-from autofuse.frontends.answers import checked_verification
-from autofuse.gpu.loading import (
-    CPU,
-    INTERPRETED_ELEMENTS,
-    checked_device,
-    memory_limit,
-    no_twin_options,
-    only_on_cpu,
-)
 from autofuse.implgraph.ir.serialise import to_json
+from autofuse.machines.machine import Machine, machine_for, refuse_others
+from autofuse.machines.twin.run.worker import Outcome as JobOutcome
+from autofuse.machines.twin.run.worker import WorkerPool
+from autofuse.machines.words import card_index, memory_limit
+from autofuse.measure.bench.cluster import on_cluster
 from autofuse.report.text.console import progress
 from autofuse.results import read_folder
-from autofuse.targets import GpuTarget, Target, TargetSpec, find_target
-from autofuse.twin.run.compile import twin_files
-from autofuse.twin.run.compiler import toolchain
-from autofuse.twin.run.worker import Outcome as JobOutcome
-from autofuse.twin.run.worker import WorkerPool
-from autofuse.witness.devices import card_index
-from autofuse.witness.kernel import check_chip
-from autofuse.witness.nvcc import find_nvcc
+from autofuse.targets import find_target
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -61,6 +51,8 @@ def verify(
     check_seed: int,
     device: str,
     quiet: bool,
+    sizes: Sequence[str] = (),
+    inputs: Sequence[str] = (),
     tuning: Path | None = None,
     against: Path | None = None,
     invariant: bool = False,
@@ -70,23 +62,19 @@ def verify(
 
     A folder that a build wrote is taken as it is, with what was edited in it; ``against`` is a graph file that says
     what it is to compute.  ``scheduler`` is the address of a Dask scheduler, whose workers build and run.
+    ``sizes`` (SYMBOL=N) and ``inputs`` (NAME=FILE) are for one graph, what they leave open is chosen.
     """
+    symbols, data = words.sizes(sizes, "--shape"), words.pairs(inputs, "--input")
     if tuning is not None:
         _only_tuned(graphs, {"--split": split, "--symbolic": symbolic, "--scheduler": scheduler})
-    most, on_card = MAX_ELEMENTS, device != CPU
     spec = find_target(target)
-    if not isinstance(spec, TargetSpec):
-        no_twin_options({"--check": check, "--check-seed": check_seed})
-    if isinstance(spec, GpuTarget):
-        most = most if on_card else INTERPRETED_ELEMENTS
-    elif isinstance(spec, TargetSpec) and card_index(device) is not None:
-        check_chip(spec)
-        no_twin_options({"--check": check, "--check-seed": check_seed})
-    else:
-        only_on_cpu(device)
+    machine = machine_for(spec.backend, device)
+    refuse_others(machine, {"--check": check, "--check-seed": check_seed})
     if scheduler is None:
-        _needed_here(spec, device)
+        machine.needs(device, spec)
+    most = machine.most_elements(device) or MAX_ELEMENTS
     paths = list(graph_files(graphs, built=True))
+    _only_one(paths, {"--shape": symbols, "--input": data}, scheduler)
     edited = {str(p): [f.name for f in edited_files(p)] for p in paths if is_built(p)}
     if edited:
         remade = {"--split": split, "--symbolic": symbolic, "--invariant": invariant}
@@ -107,13 +95,15 @@ def verify(
         "device": device,
         "tuning": None if tuning is None else str(tuning),
         "against": None if against is None else str(against),
+        "symbols": symbols,
+        "inputs": data,
     }
     items = [{"path": str(p), **options} for p in paths]
     with progress("verify", len(items), show=not quiet and len(items) > 1) as tick:
         outcomes = (
-            _verified_here(items, jobs, device, tick)
+            _verified_here(items, jobs, machine, device, tick)
             if scheduler is None
-            else _verified_there(scheduler, items, device, tick)
+            else _verified_there(scheduler, items, memory_limit(device), tick)
         )
     rows = [{**row, "edited": edited.get(row["graph"], [])} for row in _rows(outcomes)]
     counts = Counter(r["state"] for r in rows)
@@ -136,25 +126,17 @@ def verify(
     return Outcome(found, show, _findings(rows), ok)
 
 
-def _needed_here(spec: Target, device: str) -> None:
-    """Raises AF5001, AF5007 where this machine does not have what compiles and runs the kernels."""
-    if isinstance(spec, GpuTarget):
-        checked_device(device)
-    else:
-        toolchain()
-    if isinstance(spec, TargetSpec):
-        twin_files()
-        if device != CPU:
-            find_nvcc()
-
-
 def _verified_here(
-    items: Sequence[Mapping[str, Any]], jobs: int, device: str, tick: Callable[[], object]
+    items: Sequence[Mapping[str, Any]],
+    jobs: int,
+    machine: Machine,
+    device: str,
+    tick: Callable[[], object],
 ) -> list[JobOutcome]:
-    # One process has the card to itself.
-    workers = min(jobs or (1 if device != CPU else os.cpu_count()) or 1, len(items))
+    on_card = card_index(device) is not None  # one process has it to itself
+    workers = min(jobs or (1 if on_card else os.cpu_count()) or 1, len(items))
     pool = WorkerPool(JOB, workers=workers, memory_mb=memory_limit(device))
-    if device != CPU:
+    if on_card:
         # A kernel that fails on a card takes it from its process.
         pool.jobs_per_worker = 1
     with cache.scratch() as claims, pool:
@@ -162,9 +144,12 @@ def _verified_here(
 
 
 def _verified_there(
-    scheduler: str, items: Sequence[Mapping[str, Any]], device: str, tick: Callable[[], object]
+    scheduler: str,
+    items: Sequence[Mapping[str, Any]],
+    limit: int | None,
+    tick: Callable[[], object],
 ) -> list[JobOutcome]:
-    """On the workers of a scheduler, which get the graphs: they do not have the files."""
+    """Verify on the workers of a scheduler, which get the graphs: they do not have the files."""
     outcomes: dict[int, JobOutcome] = {}
     sent: list[tuple[int, Mapping[str, Any]]] = []
     for i, item in enumerate(items):
@@ -173,7 +158,6 @@ def _verified_there(
         except AutofuseError as e:  # noqa: PERF203 - reading takes far longer
             outcomes[i] = JobOutcome(item, diagnostics=e.diagnostics)
             tick()
-    limit = memory_limit(device)
     done = on_cluster(
         scheduler,
         JOB,
@@ -188,7 +172,7 @@ def _verified_there(
 
 
 def _sent(item: Mapping[str, Any]) -> dict[str, Any]:
-    """What a worker of another host gets in place of files."""
+    """Return the graphs and texts that a worker of another host gets in place of files."""
     path, against = Path(item["path"]), item["against"]
     if not is_built(path):
         return {"graph": to_json(read_graph(path))}
@@ -200,7 +184,7 @@ def _sent(item: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _checked(outcome: JobOutcome) -> JobOutcome:
-    """What a worker of another host answered, if it is an answer."""
+    """Return the answer of a worker of another host, checked against its schema."""
     if not outcome.ok:
         return outcome
     try:
@@ -218,6 +202,21 @@ def _only_tuned(graphs: Sequence[Path], changed: Mapping[str, object]) -> None:
         if given:
             text = f"{option} does not go with a tuning file"
             raise AutofuseError.of("AF5007", text, hint=f"leave out {option}")
+
+
+def _only_one(
+    paths: Sequence[Path], given: Mapping[str, Mapping[str, object]], scheduler: str | None
+) -> None:
+    """Raise AF5007 if sizes or data of one graph are given for several."""
+    for option in (o for o, found in given.items() if found):
+        if len(paths) != 1:
+            text = f"{option} is for one graph, these are {len(paths)}"
+            raise AutofuseError.of(
+                "AF5007", text, hint="name one graph file, or one folder of a kernel"
+            )
+        if option == "--input" and scheduler is not None:
+            text = "--input names files of this machine, and --scheduler runs on others"
+            raise AutofuseError.of("AF5007", text, hint="leave out one of them")
 
 
 def _only_graphs(folder: str, changed: Mapping[str, bool]) -> None:
@@ -269,7 +268,7 @@ def _rows(outcomes: Sequence[JobOutcome]) -> list[dict[str, Any]]:
 
 
 def _row(outcome: JobOutcome) -> dict[str, Any]:
-    """What became of one graph, with the worst comparison of each output."""
+    """Return the outcome of one graph as a row, with the worst comparison of each output."""
     row: dict[str, Any] = {
         "graph": outcome.item["path"],
         "seconds": round(outcome.seconds, 3),
@@ -326,7 +325,7 @@ def _worst(cases: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
 
 def _findings(rows: Sequence[Mapping[str, Any]]) -> tuple[Diagnostic, ...]:
     """Every diagnostic of every graph that did not pass, and warnings of those that did."""
-    from autofuse.twin.run.worker import diagnostic_from_json
+    from autofuse.machines.twin.run.worker import diagnostic_from_json
 
     return tuple(
         diagnostic_from_json(d if d.get("where", {}).get("path") else _placed(d, r["graph"]))

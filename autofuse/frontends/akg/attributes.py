@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any, TypeAlias
 
+from autofuse.base.wording import counted
 from autofuse.frontends.akg.model import TYPE_IDS, Desc, Op
 from autofuse.frontends.builder import shape_text
 from autofuse.frontends.json_positions import Findings
@@ -55,7 +56,10 @@ def padding(
     if kind == "Pad":
         return {"low": low, "high": high, "value": float(given.get("pad_val", 0))}
     if not len(low) == len(high) == len(shape):
-        text = f"the tail of {op.name} has {len(high)} entries, its input {len(shape)} dimensions"
+        text = (
+            f"the tail of {op.name} has {counted(len(high), 'entry', 'entries')}, its input "
+            f"{counted(len(shape), 'dimension')}"
+        )
         findings.add("AF1205", text, pointer)
         return None
     sizes = tuple(s - a - b for s, a, b in zip(shape, low, high, strict=True))

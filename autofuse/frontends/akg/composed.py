@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import TypeAlias
 
+from autofuse.base.wording import counted
 from autofuse.frontends.akg.model import Op
 from autofuse.frontends.json_positions import Findings
 from autofuse.implgraph.expr.expression import Expr, const
@@ -36,7 +37,7 @@ def composed(
         make: makes the nodes.
     """
     if len(operands) != _OPERANDS[op.name]:
-        text = f"{op.name} takes {_OPERANDS[op.name]} inputs, not {len(operands)}"
+        text = f"{op.name} takes {counted(_OPERANDS[op.name], 'input')}, not {len(operands)}"
         findings.add("AF1202", text, f"{pointer}/input_desc")
         return None
     data = operands[0]
@@ -55,7 +56,7 @@ def composed(
 
 
 def _elem_any(x: Tensor, d: DType, make: Make) -> Tensor | None:
-    """Whether any element is not 0, as 1 or 0."""
+    """Return a scalar tensor that is 1 if any element is not 0, else 0."""
     if x.shape:
         found = make("ReduceAny", [x], {"axes": tuple(range(len(x.shape))), "keepdims": False})
     else:

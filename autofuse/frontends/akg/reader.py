@@ -26,6 +26,7 @@ from dataclasses import replace
 from typing import Any, TypeAlias
 
 from autofuse.base.diagnostics import AutofuseError
+from autofuse.base.wording import counted
 from autofuse.frontends.akg.attributes import (
     cast_agrees,
     dimensions,
@@ -36,7 +37,7 @@ from autofuse.frontends.akg.attributes import (
 from autofuse.frontends.akg.composed import COMPOSED, composed
 from autofuse.frontends.akg.model import Desc, Info, Op
 from autofuse.frontends.akg.symbols import Sizes
-from autofuse.frontends.builder import GraphBuilder, check_counts, shape_text
+from autofuse.frontends.builder import GraphBuilder, check_counts
 from autofuse.frontends.json_positions import Document, Findings, quote
 from autofuse.frontends.pydantic_errors import validated
 from autofuse.implgraph.expr.expression import Expr, const, divide_exact
@@ -246,7 +247,7 @@ class _Reader:
         )
 
     def operand(self, desc: Desc, pointer: str, name: str) -> Value | None:
-        """What an op reads; a reshape is inserted where the description says so."""
+        """Return an operand of an op, reshaped where the description says so."""
         if desc.inline:
             return self.constant(desc, pointer)
         if desc.tensor_name not in self.values:
@@ -297,8 +298,8 @@ class _Reader:
         if shape == have:
             return value
         if shape is None:
-            said = shape_text([-1 if w is None else w for w in wanted])
-            text = f"{what} {said}, but it is {shape_text(have)}"
+            said = self.builder.in_words([const(-1) if w is None else w for w in wanted])
+            text = f"{what} {said}, but it is {self.builder.in_words(have)}"
             self.findings.add(
                 "AF1109", text, pointer, hint="name the dynamic sizes in 'symbolic_shape'"
             )
@@ -306,7 +307,7 @@ class _Reader:
         b = self.builder
         count = b.element_count(shape)
         if count is None or count != b.element_count(have):
-            text = f"{what} {shape_text(shape)}, but it is {shape_text(have)}"
+            text = f"{what} {self.builder.in_words(shape)}, but it is {self.builder.in_words(have)}"
             self.findings.add(
                 "AF1207",
                 text,
@@ -343,7 +344,7 @@ class _Reader:
         rest = sorted({op.name for op in self.info.op_desc} - set(first))
         for name, i in first.items():
             pointer = f"/op_desc/{i}/name" if self.single_at is None else "/name"
-            times = "once" if count[name] == 1 else f"{count[name]} times"
+            times = "once" if count[name] == 1 else f"{counted(count[name], 'time')}"
             hint = f"the graph's other ops are supported: {', '.join(rest)}" if rest else ""
             self.findings.add(
                 "AF1201",
@@ -355,7 +356,7 @@ class _Reader:
 
     def read_op(self, op: Op, index: int, pointer: str) -> None:
         if len(op.output_desc) != 1:
-            text = f"{op.name} has {len(op.output_desc)} outputs, not 1"
+            text = f"{op.name} has {counted(len(op.output_desc), 'output')}, not 1"
             self.findings.add("AF1202", text, f"{pointer}/output_desc")
             self.values.update((d.tensor_name, None) for d in op.output_desc)
             return
@@ -522,7 +523,7 @@ class _Reader:
             size = divided(count, rest)
             if size is not None:
                 return tuple(size if w is None else w for w in wanted)
-        text = f"the shape that {op.name} gives does not follow from its operand {shape_text(have)}"
+        text = f"the shape that {op.name} gives does not follow from its operand {self.builder.in_words(have)}"
         at = f"{pointer}/output_desc/0/shape"
         self.findings.add("AF1109", text, at, hint="name the dynamic sizes in 'symbolic_shape'")
         return None
@@ -535,7 +536,7 @@ class _Reader:
         if len(descs) < least:
             self.findings.add(
                 "AF1202",
-                f"{op.name} takes {least} inputs, not {len(descs)}",
+                f"{op.name} takes {counted(least, 'input')}, not {len(descs)}",
                 f"{pointer}/input_desc",
             )
             return None

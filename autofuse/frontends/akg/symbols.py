@@ -6,8 +6,10 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from itertools import pairwise
 
+from autofuse.base.wording import counted
 from autofuse.frontends.builder import MAX_ELEMENTS, MAX_SIZE, GraphBuilder, is_moderate
 from autofuse.frontends.json_positions import quote
+from autofuse.implgraph.expr.bounds import bounds
 from autofuse.implgraph.expr.expression import (
     CeilDiv,
     Expr,
@@ -16,7 +18,6 @@ from autofuse.implgraph.expr.expression import (
     Max,
     Min,
     Mod,
-    bounds,
     const,
     product,
     sym,
@@ -133,7 +134,7 @@ class Sizes:
         """
         findings = self._builder.findings
         if symbolic is not None and len(symbolic) != len(shape):
-            text = f"symbolic_shape has {len(symbolic)} entries, shape has {len(shape)}"
+            text = f"symbolic_shape has {counted(len(symbolic), 'entry', 'entries')}, shape has {len(shape)}"
             findings.add("AF1104", text, f"{pointer}/symbolic_shape")
             return None
         out: list[Expr | None] = []

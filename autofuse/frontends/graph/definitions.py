@@ -8,7 +8,7 @@ from typing import Any, TypeAlias
 
 from pydantic import BaseModel, ValidationError
 
-from autofuse.frontends.builder import GraphBuilder, is_moderate, shape_text
+from autofuse.frontends.builder import GraphBuilder, is_moderate
 from autofuse.frontends.graph.model import InputModel, SymbolModel
 from autofuse.frontends.json_positions import Findings, escape, quote
 from autofuse.frontends.layout import Layout, checked_layout
@@ -232,7 +232,7 @@ class Definitions:
         if not self.builder.check_shape(shape, f"{pointer}/shape", what):
             return None
         if model.scalar and any(s != 1 for s in shape):
-            text = f"{what} is a scalar, but has shape {shape_text(shape)}"
+            text = f"{what} is a scalar, but has shape {self.builder.in_words(shape)}"
             self.findings.add(
                 "AF1104", text, f"{pointer}/shape", hint="a scalar has shape [] or [1]"
             )

@@ -161,7 +161,7 @@ class OutputModel(_Model):
 
 
 def _kind(v: Any) -> str | None:
-    """Which member of a union a value is meant to be."""
+    """Return the member of a union that a value is meant to be."""
     return (
         "<name>" if isinstance(v, str) else "<object>" if isinstance(v, (dict, BaseModel)) else None
     )

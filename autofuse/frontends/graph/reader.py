@@ -15,11 +15,9 @@ from pydantic import ValidationError
 
 from autofuse.base.diagnostics import AutofuseError
 from autofuse.frontends.builder import (
-    MAX_NODES,
     check_counts,
     describe,
     find_cycle,
-    shape_text,
     topological_order,
 )
 from autofuse.frontends.graph.definitions import Definitions, Shape, valid
@@ -33,17 +31,16 @@ from autofuse.frontends.graph.model import (
     ResultModel,
 )
 from autofuse.frontends.json_positions import Document, Findings, escape, quote
+from autofuse.frontends.kinds import kind_of
 from autofuse.frontends.op_hints import described, unknown_op
 from autofuse.frontends.pydantic_errors import did_you_mean, note_errors
 from autofuse.implgraph.ir.dtypes import DType
 from autofuse.implgraph.ir.fusion import AttrValue, Constant, FusionGraph, GraphOutput, Tensor
 from autofuse.implgraph.ir.names import tensor_name
 from autofuse.implgraph.ops import definition, registry
+from autofuse.implgraph.ops.infer import with_whole_numbers
 
 __all__ = ["read_native"]
-
-#: The schema of graphs that generated folders keep (``implgraph.ir.serialise``).
-GENERATED = "autofuse.ir.fusion/1"
 
 
 def read_native(document: Document) -> FusionGraph:
@@ -57,8 +54,9 @@ def read_native(document: Document) -> FusionGraph:
     schema = data.get("schema", SCHEMA)
     if schema != SCHEMA:
         text = f"the schema is {describe(schema)}; this version reads {quote(SCHEMA)}"
-        if schema == GENERATED:
-            hint = "this is what a generated folder keeps of its graph: give the file that it was built from"
+        found, taken = kind_of(data)
+        if found:
+            hint = f"this is {found}: {taken}"
             raise AutofuseError.of("AF1104", text, where=document.where("/schema"), hint=hint)
         findings.add("AF1104", text, "/schema", hint=f'write "schema": "{SCHEMA}"')
         data = data | {"schema": SCHEMA}
@@ -210,14 +208,14 @@ class _Reader(Definitions):
         known = [o for o in operands if o is not None]
         lo, hi = row.arity
         if not lo <= len(operands) <= hi:
-            want = str(lo) if lo == hi else f"{lo} or more" if hi > MAX_NODES else f"{lo} to {hi}"
-            text = f"{row.name} takes {want} input(s), not {len(operands)}"
+            text = f"{row.name} takes {row.takes()}, not {len(operands)}"
             self.findings.add(
                 "AF1202", text, f"{pointer}/inputs", hint=described(row.name), node=model.name
             )
             ok = False
         if not ok or attrs is None or len(known) < len(operands) or not node.results:
             return
+        known = with_whole_numbers(row, known, attrs)
         places = [f"{pointer}/inputs/{k}" for k in range(len(operands))]
         result = self.builder.infer(
             row,
@@ -338,7 +336,7 @@ class _Reader(Definitions):
     def declared(
         self, model: NodeModel, row: definition.OpDef, d: DType, shape: Shape, pointer: str
     ) -> bool:
-        """What the file expects of the result is what the op gives."""
+        """Return True if dtype and shape that the file declares for the result are those that the op gives."""
         result = model.outputs[0]
         if not isinstance(result, ResultModel):
             return True
@@ -353,8 +351,8 @@ class _Reader(Definitions):
         if result.shape is not None:
             sizes = self.expressions(result.shape, f"{at}/shape")
             if sizes is not None and sizes != shape:
-                said = f"{quote(result.name)} is declared as {shape_text(sizes)}"
-                text = f"{said}, but {row.name} gives {shape_text(shape)}"
+                said = f"{quote(result.name)} is declared as {self.builder.in_words(sizes)}"
+                text = f"{said}, but {row.name} gives {self.builder.in_words(shape)}"
                 self.findings.add("AF1207", text, f"{at}/shape", node=model.name)
             ok = ok and sizes == shape
         return ok
@@ -448,8 +446,8 @@ class _Reader(Definitions):
             return False
         if memory.dtype != tensor.dtype or memory.shape != tensor.shape:
             text = (
-                f"the output is {tensor.dtype} {shape_text(tensor.shape)}, "
-                f"but the input {quote(name)} is {memory.dtype} {shape_text(memory.shape)}"
+                f"the output is {tensor.dtype} {self.builder.in_words(tensor.shape)}, "
+                f"but the input {quote(name)} is {memory.dtype} {self.builder.in_words(memory.shape)}"
             )
             self.findings.add("AF1110", text, at, hint="an in-out parameter keeps dtype and shape")
             return False

@@ -1,4 +1,4 @@
-"""What the onnx package knows about an op: schema, defaults of attributes, and its function body."""
+"""Facts of the onnx package about an op: schema, defaults of attributes, and function body."""
 
 from __future__ import annotations
 
@@ -28,7 +28,6 @@ _STABLE = frozenset(
         "Elu",
         "HardSigmoid",
         "LeakyRelu",
-        "PRelu",
         "Selu",
         "Shrink",
         "Softsign",
@@ -51,7 +50,7 @@ def schema_of(op: str, domain: str, opset: int) -> OpSchema | None:
 
 
 def violation(node: onnx.NodeProto, opsets: Mapping[str, int]) -> str:
-    """How a node breaks its schema: attributes that are missing, unknown or of the wrong type; empty if it does not."""
+    """Return how a node breaks its schema: attributes missing, unknown or of the wrong type; empty if it does not."""
     import onnx
     from onnx import checker
 

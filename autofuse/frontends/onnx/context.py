@@ -1,4 +1,4 @@
-"""What the converter of an ONNX op gets to see, and the table of converters."""
+"""View of a node for the converter of its op, and the table of converters."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 from autofuse.base.diagnostics import AutofuseError
+from autofuse.base.wording import counted
 from autofuse.frontends.onnx.emit import Emitter
 from autofuse.frontends.onnx.values import Array, Value
 from autofuse.implgraph.expr.expression import Expr
@@ -84,7 +85,7 @@ class Node:
             AutofuseError: AF1205, there is no such axis.
         """
         if not -rank <= value < max(rank, 1):
-            raise self.error("AF1205", f"there is no axis {value} in {rank} dimensions")
+            raise self.error("AF1205", f"there is no axis {value} in {counted(rank, 'dimension')}")
         return value + rank if value < 0 else value
 
     def axes(self, i: int, rank: int) -> tuple[int, ...] | None:

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from autofuse.base.diagnostics import AutofuseError, Where
+from autofuse.base.wording import counted
 from autofuse.frontends import builder
 from autofuse.frontends.builder import Move, Number, Shape, fixed
 from autofuse.frontends.onnx.values import (
@@ -68,7 +69,7 @@ class Emitter(builder.Emitter[Value]):
     # what was tried ---------------------------------------------------------------------------
 
     def mark(self) -> tuple[int, ...]:
-        """How much there is by now, for :meth:`restore`."""
+        """Return the current counts, for :meth:`restore`."""
         held = (self.nodes, self.inputs, self.tensors, self.symbols, self.parameters)
         return tuple(len(part) for part in (*held, self._constants))
 
@@ -104,12 +105,12 @@ class Emitter(builder.Emitter[Value]):
         return x.dtype
 
     def made(self, tensor: Tensor, xs: Sequence[Value]) -> Traced:
-        """What depends on all that its operands depend on."""
+        """Return a tensor as a value that depends on all inputs of its operands."""
         sources = (x.sources for x in xs if isinstance(x, Traced))
         return Traced(tensor, frozenset[str]().union(*sources))
 
     def operand(self, x: Value) -> Tensor | Constant:
-        """What a node of the FusionGraph takes: a tensor, or a constant if all elements are equal."""
+        """Return a value as an operand of the FusionGraph: a tensor, or a constant if all elements are equal."""
         if isinstance(x, Known) and x.dtype is not None:
             value = uniform_value(x.array)
             if value is not None:
@@ -143,7 +144,7 @@ class Emitter(builder.Emitter[Value]):
             axis, start, step = line
             return self.tensor(self.iota(x.shape, axis, dtype, start=start, step=step))
         if array.size > _MAX_COPIED:
-            text = f"a constant of {array.size} elements; at most {_MAX_COPIED} are held"
+            text = f"a constant of {counted(array.size, 'element')}; at most {_MAX_COPIED} are held"
             raise self.error("AF1109", text)
         tensor = self.parameter(x.name or f"{self.node}_constant", dtype, x.shape)
         self.parameters[tensor.name] = np.ascontiguousarray(array)
@@ -165,7 +166,7 @@ class Emitter(builder.Emitter[Value]):
                 "a size that is not known is used as a number",
                 "give the dimensions of the inputs fixed sizes",
             )
-        return np.asarray(flat, np.int64).reshape(x.array.shape)
+        return np.asarray(flat, numpy_dtype(self.dtype(x))).reshape(x.array.shape)
 
     def scalar(self, value: float | bool, dtype: DType) -> Known:
         """A constant of one element."""

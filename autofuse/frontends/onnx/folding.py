@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from autofuse.frontends.onnx import tables
 from autofuse.frontends.onnx.values import Array, Foreign, Known, Traced, Value, uniform_value
 from autofuse.implgraph.expr.expression import Expr, divide_exact, product
+from autofuse.implgraph.ir.dtypes import BY_NAME, DType
 
 if TYPE_CHECKING:
     import onnx
@@ -17,6 +20,8 @@ __all__ = ["fold"]
 
 #: Work that folding may do; more is left to the kernel.
 _MAX_WORK = 1 << 22
+#: Of those, ops that only move what they are given; sizes that were cast are not computed with.
+_KEEPS = frozenset({"Cast", "Gather", "Identity", "Reshape", "Slice", "Squeeze", "Unsqueeze"})
 #: Ops whose result is not larger than what their operands broadcast to.
 _FOLDED = frozenset(
     [
@@ -131,7 +136,13 @@ def fold(node: onnx.NodeProto, opset: int, inputs: Sequence[Value | None]) -> li
     if node.op_type == "Cast" and _makes_floats(arrays[0]) and _to_float(node):
         return None
     if any(a is not None and a.dtype == object for a in arrays):
-        return _symbolic(node, arrays)
+        cast = next((x.cast for x in inputs if isinstance(x, Known) and x.cast is not None), None)
+        if node.op_type == "Cast":
+            cast = _size_type(node)
+        if node.op_type not in _KEEPS if cast is not None else node.op_type in ("Cast", "CastLike"):
+            return None
+        found = _symbolic(node, arrays)
+        return found and [replace(v, cast=cast) for v in found if isinstance(v, Known)]
     return _evaluated(node, opset, arrays)
 
 
@@ -146,6 +157,12 @@ def _to_float(node: onnx.NodeProto) -> bool:
     return to not in helper.get_all_tensor_dtypes() or bool(
         helper.tensor_dtype_to_np_dtype(to).kind not in "iub"
     )
+
+
+def _size_type(node: onnx.NodeProto) -> DType | None:
+    """The element type that sizes are cast to, if it holds every size."""
+    to = next((tables.type_name(a.i) for a in node.attribute if a.name == "to"), "")
+    return BY_NAME[to] if to in ("int32", "int64", "float32") else None
 
 
 def _shape(node: onnx.NodeProto, x: Value) -> Known:
@@ -218,7 +235,7 @@ def _symbolic(node: onnx.NodeProto, arrays: Sequence[Array | None]) -> list[Valu
         if node.op_type in _ARITHMETIC:
             function = np.frompyfunc(_ARITHMETIC[node.op_type], 2, 1)
             found = function(_exprs(plain[0]), _exprs(plain[1]))
-        elif node.op_type in ("Identity", "Cast", "CastLike"):
+        elif node.op_type in ("Identity", "Cast"):
             found = plain[0]
         elif node.op_type == "Concat":
             found = np.concatenate(plain, attrs["axis"].i)

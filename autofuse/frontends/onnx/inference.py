@@ -16,6 +16,8 @@ __all__ = ["read_by", "sizes_told", "subgraphs", "types_of_results"]
 
 #: Operands of at most so many elements are shown to the inference: shapes, axes, scales.
 _MAX_SHOWN = 64
+#: Op -> the operand whose elements are sizes of the result.
+_SIZES_IN = {"ConstantOfShape": 0, "Expand": 1, "Tile": 1, "Resize": 3, "OneHot": 1, "TopK": 1}
 #: Ops that move a window over an image.
 _WINDOWS = frozenset({"Conv", "MaxPool", "AveragePool", "LpPool"})
 
@@ -100,7 +102,7 @@ def types_of_results(
 def _with_subgraphs(
     node: onnx.NodeProto, opsets: Mapping[str, int], types: Mapping[str, Any]
 ) -> dict[str, Any]:
-    """The same for a node whose subgraphs may read what is defined around it: as a model of one node."""
+    """Infer the result types of a node whose subgraphs may read outer values, as a model of one node."""
     import onnx
     from onnx import checker, helper, shape_inference
 
@@ -114,7 +116,83 @@ def _with_subgraphs(
         found = shape_inference.infer_shapes(model, data_prop=True)
     except (shape_inference.InferenceError, checker.ValidationError, RuntimeError, ValueError):
         return {}
-    return {v.name: v.type for v in found.graph.value_info if v.name in node.output}
+    known = {v.name: v.type for v in found.graph.value_info if v.name in node.output}
+    return {**known, **_loop_types(node, imports, types)} if node.op_type == "Loop" else known
+
+
+def _loop_types(
+    node: onnx.NodeProto, imports: Sequence[Any], types: Mapping[str, Any]
+) -> dict[str, Any]:
+    """Types of the results of a loop, whose shapes ONNX does not infer.
+
+    What a loop carries may have another shape after every step.  The body is inferred for the shapes that it begins
+    with; axes that it makes longer or shorter are open from then on, until none is left that it changes.
+    """
+    import onnx
+    from onnx import checker, helper, shape_inference
+
+    body = next(a.g for a in node.attribute if a.name == "body")
+    carried = [types.get(x) for x in node.input[2:]]
+    outer = [helper.make_value_info(x, t) for x, t in types.items()]
+    if len(body.output) < 1 + len(carried) or len(body.input) != 2 + len(carried):
+        return {}
+    known = [None if t is None else _copy(t) for t in carried]
+    for _ in range(1 + sum(len(t.tensor_type.shape.dim) + 1 for t in known if t is not None)):
+        inner = onnx.GraphProto()
+        inner.CopyFrom(body)
+        for v, t in zip(inner.input[2:], known, strict=True):
+            if t is not None:
+                v.type.CopyFrom(t)
+        for v in inner.output:
+            v.ClearField("type")
+        del inner.value_info[:]
+        own = {v.name for v in inner.input}
+        inner.input.extend(v for v in outer if v.name not in own)
+        model = helper.make_model(inner, opset_imports=imports, ir_version=onnx.IR_VERSION)
+        try:
+            found = shape_inference.infer_shapes(model, data_prop=True)
+        except (shape_inference.InferenceError, checker.ValidationError, RuntimeError, ValueError):
+            return {}
+        made = [v.type if v.HasField("type") else None for v in found.graph.output[1:]]
+        wider = [_joined(a, b) for a, b in zip(known, made, strict=False)]
+        if wider == known:
+            break
+        known = wider
+    else:
+        return {}
+    out = dict(zip(node.output, known, strict=False))
+    for name, t in zip(node.output[len(known) :], made[len(known) :], strict=False):
+        if t is not None and t.tensor_type.HasField("shape"):
+            out[name] = stacked = _copy(t)
+            del stacked.tensor_type.shape.dim[:]
+            stacked.tensor_type.shape.dim.add()
+            stacked.tensor_type.shape.dim.extend(t.tensor_type.shape.dim)
+    return {name: t for name, t in out.items() if name and t is not None}
+
+
+def _copy(t: onnx.TypeProto) -> onnx.TypeProto:
+    import onnx
+
+    out = onnx.TypeProto()
+    out.CopyFrom(t)
+    return out
+
+
+def _joined(a: onnx.TypeProto | None, b: onnx.TypeProto | None) -> onnx.TypeProto | None:
+    """The common type of two values; sizes that differ become open."""
+    if a is None or b is None or a.tensor_type.elem_type != b.tensor_type.elem_type:
+        return None
+    out, other = _copy(a), b.tensor_type
+    shape = out.tensor_type
+    if not (shape.HasField("shape") and other.HasField("shape")) or (
+        len(shape.shape.dim) != len(other.shape.dim)
+    ):
+        shape.ClearField("shape")
+        return out
+    for d, e in zip(shape.shape.dim, other.shape.dim, strict=True):
+        if d != e:
+            d.Clear()
+    return out
 
 
 def _type_of(v: Value) -> Any:
@@ -141,8 +219,8 @@ def _type_of(v: Value) -> Any:
 def sizes_told(node: onnx.NodeProto, values: Mapping[str, Value]) -> tuple[Expr | None, ...] | None:
     """Sizes of the first result that operands tell and ONNX, which looks at numbers only, does not infer.
 
-    The shape that Reshape gets, the axes that Slice leaves alone, images that a convolution or pooling leaves as large
-    as they are, and multiples to which they are resized.
+    Sizes that an operand has (the shape of Reshape, how many TopK takes), the axes that Slice leaves alone, images that
+    a convolution or pooling leaves as large as they are, and multiples to which they are resized.
 
     Returns:
         A size per axis, None for one that is not told; None if nothing is.
@@ -167,11 +245,49 @@ def sizes_told(node: onnx.NodeProto, values: Mapping[str, Value]) -> tuple[Expr 
     scales = given[2] if len(given) > 2 else None
     if node.op_type == "Resize" and isinstance(scales, Known):
         return _multiples(node, x.shape, scales.array)
+    if (sizes := _as_operands_say(node, given)) is not None:
+        return sizes
     axes = given[3] if len(given) > 3 else None
     if node.op_type == "Slice" and isinstance(axes, Known) and axes.array.dtype != object:
         taken = {int(a) % max(len(x.shape), 1) for a in axes.array.reshape(-1)}
         return tuple(None if axis in taken else size for axis, size in enumerate(x.shape))
     return None
+
+
+def _as_operands_say(
+    node: onnx.NodeProto, given: Sequence[Value | None]
+) -> tuple[Expr | None, ...] | None:
+    """Sizes of the result of an op that has them as elements of an operand."""
+    x, place = given[0], _SIZES_IN.get(node.op_type, -1)
+    held = given[place] if 0 <= place < len(given) else None
+    attrs = {a.name: a for a in node.attribute}
+    if x is None or not isinstance(held, Known) or held.array.dtype.kind not in "iuO":
+        return None
+    sizes = [Expr.of(v) for v in held.array.reshape(-1).tolist()]
+    axis = attrs["axis"].i if "axis" in attrs else -1
+    if node.op_type == "ConstantOfShape":
+        return tuple(sizes)
+    if node.op_type == "Resize":
+        fits = len(sizes) == len(x.shape) and not attrs.keys() & {
+            "axes",
+            "keep_aspect_ratio_policy",
+        }
+        return tuple(sizes) if fits else None
+    if node.op_type == "Expand":
+        rank = max(len(sizes), len(x.shape))
+        old = (*[Expr.of(1)] * (rank - len(x.shape)), *x.shape)
+        new = (*[Expr.of(1)] * (rank - len(sizes)), *sizes)
+        return tuple(
+            b if a == 1 else a if b == 1 or a == b else None for a, b in zip(old, new, strict=True)
+        )
+    if node.op_type == "Tile":
+        return tuple(a * b for a, b in zip(x.shape, sizes, strict=False))
+    if len(sizes) != 1 or not x.shape:
+        return None
+    # TopK has so many along an axis, OneHot along another one.
+    before = axis % (len(x.shape) + (node.op_type == "OneHot"))
+    behind = before + (node.op_type == "TopK")
+    return (*x.shape[:before], sizes[0], *x.shape[behind:])
 
 
 def _same_sizes(

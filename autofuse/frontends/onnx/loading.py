@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from autofuse.base.diagnostics import AutofuseError, Where
+from autofuse.base.wording import counted
 from autofuse.frontends.json_positions import quote
 
 if TYPE_CHECKING:
@@ -57,7 +58,7 @@ def model_of(
     """
     where = Where(path)
     if len(data) > limit:
-        text = f"the file has {len(data)} bytes, the limit is {limit}"
+        text = f"the file has {counted(len(data), 'byte')}, the limit is {limit}"
         hint = "a model is one fused kernel here: make weights inputs, and split the model"
         raise AutofuseError.of("AF1003", text, where=where, hint=hint)
     try:
@@ -111,7 +112,7 @@ def check_model(model: onnx.ModelProto, path: str = "") -> None:
     _check_versions(model, where)
     amount = len(graph.node) + sum(len(f.node) for f in model.functions)
     if max(amount, len(graph.input), len(graph.initializer), len(graph.output)) > MAX_NODES:
-        text = f"the model has {amount} nodes; at most {MAX_NODES} are allowed"
+        text = f"the model has {counted(amount, 'node')}; at most {MAX_NODES} are allowed"
         raise AutofuseError.of("AF1003", text, where=where)
     if graph.sparse_initializer:
         text = "sparse initialisers are not supported"
@@ -168,7 +169,7 @@ def _take_in(model: onnx.ModelProto, folder: Path, path: str, limit: int) -> Non
     outside = [t for t in _all_tensors(model) if t.data_location or t.external_data]
     sizes = [_size_outside(t, base, path) for t in outside]
     if sum(sizes) > limit:
-        text = f"the data of the model in other files have {sum(sizes)} bytes, at most {limit} are read"
+        text = f"the data of the model in other files have {counted(sum(sizes), 'byte')}, at most {limit} are read"
         raise AutofuseError.of("AF1003", text, where=Where(path))
     for t, size in zip(outside, sizes, strict=True):
         if not any(e.key == "length" for e in t.external_data):
@@ -181,7 +182,11 @@ def _take_in(model: onnx.ModelProto, folder: Path, path: str, limit: int) -> Non
         t.ClearField("data_location")
         del t.external_data[:]
         if len(t.raw_data) != size:
-            raise _not_read(t, f"there are {len(t.raw_data)} bytes, and it has {size}", path)
+            raise _not_read(
+                t,
+                f"{counted(len(t.raw_data), 'byte is', 'bytes are')} there, and it has {size}",
+                path,
+            )
 
 
 def _not_read(tensor: Any, why: str, path: str) -> AutofuseError:
@@ -208,7 +213,9 @@ def _size_outside(tensor: Any, base: Path, path: str) -> int:
         if kind.kind == "O" or min(tensor.dims, default=0) < 0:
             problem = problem or "it has no elements that lie in a file"
         elif int(entries.get("length", size)) != size:
-            problem = problem or f"it has {size} bytes, and {entries['length']} are given"
+            problem = (
+                problem or f"it has {counted(size, 'byte')}, and the length is {entries['length']}"
+            )
     except (KeyError, TypeError, ValueError) as e:
         problem = problem or str(e)
     if problem:

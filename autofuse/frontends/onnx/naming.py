@@ -4,13 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
+from pathlib import Path
 
 from autofuse.base.visible import visible
 from autofuse.frontends.onnx.values import Traced, Value
 from autofuse.implgraph.ir.fusion import FusionGraph, GraphOutput
 from autofuse.implgraph.ir.names import tensor_name
 
-__all__ = ["model_names", "renamed"]
+__all__ = ["model_names", "own_name", "renamed"]
+
+#: What exporters call every graph.
+_ANY_GRAPH = frozenset({"", "main_graph", "torch_jit", "torch-jit-export"})
+
+
+def own_name(graph: str, path: str) -> str:
+    """The name of a graph; if the graph has only an exporter's default name, that of its file without the suffix."""
+    return (graph not in _ANY_GRAPH and graph) or Path(path).stem or graph or "onnx_graph"
 
 
 def model_names(

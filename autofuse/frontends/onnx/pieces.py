@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from autofuse.base.diagnostics import AutofuseError, Where
+from autofuse.base.wording import counted
 from autofuse.frontends.builder import MAX_NODES
 from autofuse.frontends.json_positions import quote
 from autofuse.frontends.onnx import inference, tables
@@ -176,7 +177,7 @@ def _without_functions(model: onnx.ModelProto, path: str) -> onnx.ModelProto:
 
     count = size(model.graph.node, frozenset())
     if count > MAX_NODES:
-        text = f"with its functions the model has {count} nodes; at most {MAX_NODES} are allowed"
+        text = f"with its functions the model has {counted(count, 'node')}; at most {MAX_NODES} are allowed"
         raise AutofuseError.of("AF1003", text, where=Where(path))
     try:
         found: onnx.ModelProto = inliner.inline_local_functions(model)
@@ -184,6 +185,15 @@ def _without_functions(model: onnx.ModelProto, path: str) -> onnx.ModelProto:
         text = f"the functions of the model cannot be written out: {e}"
         raise AutofuseError.of("AF1104", text, where=Where(path)) from None
     return found
+
+
+def _sizes(v: Known) -> list[Expr]:
+    """The elements of a constant that are sizes."""
+    return [e for e in v.array.flat if isinstance(e, Expr)] if v.array.dtype == object else []
+
+
+def _has_sizes(v: Value) -> bool:
+    return isinstance(v, Known) and any(e.symbols() for e in _sizes(v))
 
 
 class _ModelReader(Reader):
@@ -195,6 +205,7 @@ class _ModelReader(Reader):
         self.values: dict[str, Value] = {}
         self.keys: dict[str, str] = {}
         self.shapeless: set[str] = set()
+        self.numbers: dict[str, Traced] = {}
         self.dims: dict[str, str] = {}
         #: Node of the model that makes a tensor, by key, or that determines a symbol.
         self.maker: dict[str, int] = {}
@@ -317,7 +328,21 @@ class _ModelReader(Reader):
                 text = f"the shape of {quote(x)} is known at run time only"
                 raise self.e.error("AF1101", text)
         inputs = [self.values[x] if x else None for x in node.input]
-        results = self.results(node, inputs, self.opsets, 0)
+        mark = self.e.mark()
+        try:
+            results = self.results(node, inputs, self.opsets, 0)
+        except AutofuseError as e:
+            sized = [x for x in node.input if x and _has_sizes(self.values[x])]
+            if not sized or not any(isinstance(v, Traced) for v in inputs):
+                raise
+            # A kernel is not made for a size that is a number beside its tensors: it takes it like any other.
+            self.e.restore(mark)
+            numbers = {x: self.number(x) for x in sized}
+            inputs = [numbers.get(x, v) for x, v in zip(node.input, inputs, strict=True)]
+            try:
+                results = self.results(node, inputs, self.opsets, 0)
+            except (AutofuseError, NeededError):
+                raise e from None
         missing = [o for o in node.output[len(results) :] if o]
         if missing:
             raise self.e.error("AF1202", f"the result {quote(missing[0])} is not supported")
@@ -329,6 +354,15 @@ class _ModelReader(Reader):
             if isinstance(v, Traced) and v.tensor.name not in had:
                 raise self.e.error("AF1202", "its result is a constant that another node makes")
         return results
+
+    def number(self, name: str) -> Traced:
+        """Sizes as an input of kernels."""
+        held = self.numbers.get(name)
+        if held is None or held.tensor.name not in self.e.tensors:
+            v = self.values[name]
+            held = self.numbers[name] = self.e.input(name, self.e.dtype(v), v.shape)
+            self.keys[name] = held.tensor.name
+        return held
 
     def fallback(
         self,
@@ -344,7 +378,9 @@ class _ModelReader(Reader):
         sizes = inference.sizes_told(node, known)
         made = tuple(o for o in node.output if o)
         for o in made:
-            kind = types.get(o) or self.declared.get(o)
+            kind, told = types.get(o), self.declared.get(o)
+            if kind is None or not kind.tensor_type.HasField("shape"):
+                kind = told or kind
             self.define(o, self.result(o, index, kind, sizes))
             self.maker[self.keys[o]] = index
         code, text = "AF1205", f"{error} must be known when the kernel is made"
@@ -407,8 +443,7 @@ class _ModelReader(Reader):
         for x in read:
             v = self.values[x]
             if isinstance(v, Known):
-                if v.array.dtype == object:
-                    used |= {s for e in v.array.flat if isinstance(e, Expr) for s in e.symbols()}
+                used |= {s for e in _sizes(v) for s in e.symbols()}
             elif self.keys[x] in self.maker:
                 found.add(self.maker[self.keys[x]])
         ops = [b.nodes[k] for k in nodes]

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from autofuse.base.diagnostics import AutofuseError, Diagnostic, Where
-from autofuse.frontends.builder import MAX_ELEMENTS, Shape
+from autofuse.frontends.builder import MAX_ELEMENTS, Shape, shape_text
 from autofuse.frontends.json_positions import quote
 from autofuse.frontends.onnx import bodies, tables
 from autofuse.frontends.onnx.context import CONVERTERS, Node
@@ -30,7 +30,7 @@ from autofuse.frontends.onnx.converters.refused import REFUSED
 from autofuse.frontends.onnx.emit import Emitter
 from autofuse.frontends.onnx.folding import fold
 from autofuse.frontends.onnx.loading import check_model
-from autofuse.frontends.onnx.naming import model_names, renamed
+from autofuse.frontends.onnx.naming import model_names, own_name, renamed
 from autofuse.frontends.onnx.values import (
     Array,
     Foreign,
@@ -40,7 +40,7 @@ from autofuse.frontends.onnx.values import (
     Value,
     uniform_value,
 )
-from autofuse.implgraph.expr.expression import const, sym
+from autofuse.implgraph.expr.expression import Expr, const, sym
 from autofuse.implgraph.ir.dtypes import BY_NAME
 from autofuse.implgraph.ir.fusion import FusionGraph, GraphOutput, Symbol
 from autofuse.implgraph.ir.names import called, symbol_identifier
@@ -159,7 +159,7 @@ class Reader:
         self.path = path
         self.shapes = shapes
         self.bound = bound
-        self.e = Emitter(model.graph.name or "onnx_graph", path)
+        self.e = Emitter(own_name(model.graph.name, path), path)
         self.opsets = {_domain(o.domain): o.version for o in model.opset_import}
         self.functions = {(_domain(f.domain), f.name): f for f in model.functions}
         self.symbols: dict[str, str] = {}
@@ -250,7 +250,7 @@ class Reader:
     def finish(
         self, outputs: Sequence[tuple[str, Value]], values: Mapping[str, Value]
     ) -> OnnxGraph:
-        """What the outputs need of what was read, by the names that the model has for it."""
+        """Return the part of the graph that the outputs need, with the model's names."""
         b = self.e
         found: list[str | Array] = []
         made: list[str] = []
@@ -337,7 +337,7 @@ class Reader:
         opsets: Mapping[str, int],
         depth: int,
     ) -> Sequence[Value]:
-        """What a node makes of its operands, by the first that knows its op; see the top of this module."""
+        """Return the results of a node, by the first reader that knows its op; see the top of this module."""
         domain = _domain(node.domain)
         own = self.functions.get((domain, node.op_type))
         if own is not None:
@@ -369,8 +369,7 @@ class Reader:
                 ArithmeticError,
             ) as e:
                 # Ranks and values that no schema rules out.
-                text = f"the operands and attributes do not fit: {type(e).__name__}: {e}"
-                raise self.e.error("AF1204", text) from e
+                raise self.misfit(inputs) from e
             return [result] if isinstance(result, Traced | Known | Foreign) else list(result)
         if (direct := self.by_row(n, set(schema.attributes))) is not None:
             return [direct]
@@ -378,6 +377,21 @@ class Reader:
         if body is None:
             raise self.e.error("AF1201", "the op is not supported yet")
         return self.call(body, node, inputs, depth)
+
+    def misfit(self, inputs: Sequence[Value | None]) -> AutofuseError:
+        """AF1205 where operands are sizes that are not fixed, else AF1204 with the shapes of the operands."""
+        sizes = {
+            str(v)
+            for x in inputs
+            if isinstance(x, Known) and x.array.dtype == object
+            for v in x.array.flat
+            if isinstance(v, Expr) and v.as_int() is None
+        }
+        if sizes:
+            text = f"an operand depends on sizes that are not fixed: {', '.join(sorted(sizes))}"
+            return self.e.error("AF1205", text)
+        shapes = ", ".join("none" if x is None else shape_text(x.shape) for x in inputs)
+        return self.e.error("AF1204", f"operands of the shapes {shapes} do not fit its attributes")
 
     def by_row(self, n: Node, names: set[str]) -> Value | None:
         """The element-wise op of the registry with the same name and attributes, if there is one."""
@@ -436,7 +450,7 @@ def _bits_left(v: onnx.ValueInfoProto) -> int:
 
 
 def _is_known(d: onnx.TensorShapeProto.Dimension) -> bool:
-    """Whether a dimension is declared by a number; exporters write -1 for one that is not."""
+    """Return True if a dimension is declared by a number; exporters write -1 for one that is not."""
     return d.HasField("dim_value") and d.dim_value != -1
 
 

@@ -1,6 +1,6 @@
-"""Which nodes of a model become a kernel together, and the graph of such a region.
+"""Regions of a model, sets of nodes that become one kernel, and their graphs.
 
-A region grows along tensors that pass from one node to another: fused, such a tensor need not be written and read.
+A region grows along tensors that pass between nodes: once fused, such a tensor need not be written and read.
 """
 
 from __future__ import annotations

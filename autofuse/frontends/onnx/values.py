@@ -1,4 +1,4 @@
-"""What a name of an ONNX graph stands for while the graph is read."""
+"""Values that the names of an ONNX graph stand for while the graph is read."""
 
 from __future__ import annotations
 
@@ -47,17 +47,19 @@ class Known:
     """Elements that are known while the graph is read: initialisers, constants, sizes.
 
     Attributes:
-        array: the elements; of dtype object where some are sizes (Expr), which counts as int64.
+        array: the elements; of dtype object where some are sizes (Expr).
         name: of the ONNX tensor, for the parameter that it becomes where a kernel has to read it.
+        cast: element type of sizes; None: int64.
     """
 
     array: Array
     name: str = ""
+    cast: DType | None = None
 
     @property
     def dtype(self) -> DType | None:
         """Element type, or None if it is none of ours."""
-        return dtype_of_array(self.array)
+        return self.cast or dtype_of_array(self.array)
 
     @property
     def shape(self) -> Shape:

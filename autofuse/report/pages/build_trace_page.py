@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from html import escape
 
+from autofuse.base.wording import counted
 from autofuse.report.text.ir.build_trace import BuildTrace, Step, cost_text
 
 __all__ = ["trace_page"]
@@ -47,7 +48,7 @@ def trace_page(trace: BuildTrace, target: str) -> str:
         "<meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; style-src 'unsafe-inline'\">",
         '<meta name="viewport" content="width=device-width, initial-scale=1">',
         f"<title>{title}</title>\n<style>{_STYLE}</style>\n</head>\n<body>\n<h1>{title}</h1>",
-        f'<p class="dim">{len(trace.steps)} steps; {changed} of them changed or made something.</p>',
+        f'<p class="dim">{counted(len(trace.steps), "step")}; {changed} of them changed or made something.</p>',
         '<p class="note">All cycles are those of a model; nothing was measured.</p>',
     ]
     parts += (part for step in trace.steps for part in _step(step))
@@ -70,13 +71,13 @@ def _step(step: Step) -> Iterator[str]:
         yield f"<details><summary>{title} {_size(step)}</summary><pre>"
         yield from (_line(line, step.is_diff) for line in step.lines)
         if step.left_out:
-            yield f"... {step.left_out} more lines"
+            yield f"... {counted(step.left_out, 'more line')}"
         yield "</pre></details>"
 
 
 def _size(step: Step) -> str:
     if not step.is_diff:
-        return f'<span class="dim">{len(step.lines) + step.left_out} lines</span>'
+        return f'<span class="dim">{counted(len(step.lines) + step.left_out, "line")}</span>'
     # The first two lines name both sides.
     plus, minus = (sum(line.startswith(c) for line in step.lines[2:]) for c in "+-")
     return f'<span class="plus">+{plus}</span> <span class="minus">-{minus}</span>'

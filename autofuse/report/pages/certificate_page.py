@@ -4,11 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from html import escape
-from typing import Any
+from typing import Any, NamedTuple
 
-from autofuse.report.text.chip.certificate import changes_text, proved_text
+from autofuse.base.wording import counted
+from autofuse.report.text.chip.certificate import CHOICES, changes_text, proved_text, same_bits
 
 __all__ = ["certificate_page"]
+
+#: A cell with more characters is prose, which a narrow page must not break after every word.
+_PROSE = 40
 
 Row = Mapping[str, Any]
 
@@ -24,30 +28,28 @@ h1 { font-size: 18px; margin: 0 0 4px; overflow-wrap: anywhere; }
 h2 { font-size: 15px; margin: 20px 0 6px; }
 .note { display: inline-block; margin: 0; padding: 2px 8px; border-radius: 4px; background: var(--note); }
 .status { color: var(--dim); margin: 0 0 6px; }
-.good { color: var(--good); } .bad { color: var(--bad); font-weight: 600; }
+.good { color: var(--good); } .bad { color: var(--bad); font-weight: 600; } .open { color: var(--dim); }
 p, ul { margin: 4px 0; overflow-wrap: anywhere; }
 .wide { overflow-x: auto; }
 table { border-collapse: collapse; }
 th, td { padding: 2px 14px 2px 0; text-align: left; vertical-align: top; }
 th { border-bottom: 1px solid var(--line); }
+td.text { min-width: 18em; }
 td.number { text-align: right; font-variant-numeric: tabular-nums; white-space: nowrap; }
 code { font-size: 12px; overflow-wrap: anywhere; }
 """
-
-#: How a choice is spelled.
-_CHOICES = ("again", "in another order of the pipes", "on fewer cores", "by other templates")
 
 
 def certificate_page(found: Row) -> str:
     """The page of a certificate.
 
     Args:
-        found: of ``autofuse.certificate.certify``.
+        found: of ``autofuse.measure.certificate.certify``.
     """
     kernel = found["kernel"]
     kind = "invariant kernel" if kernel["invariant"] else "kernel"
     title = escape(f"Certificate of the {kind} {found['name']}, {kernel['target']}")
-    word, style = ("Nothing is wrong.", "good") if found["ok"] else ("Something is wrong.", "bad")
+    style, word = _verdict(found)
     parts = [
         '<!DOCTYPE html>\n<html lang="en">\n<head>\n<meta charset="utf-8">',
         "<meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; style-src 'unsafe-inline'\">",
@@ -65,6 +67,19 @@ def certificate_page(found: Row) -> str:
     return "\n".join([*parts, "</body>\n</html>\n"])
 
 
+def _verdict(found: Row) -> tuple[str, str]:
+    """A class of style, and what there is to say first."""
+    if not found["ok"]:
+        return "bad", "Something is wrong."
+    left = sum(not r["proved"] for r in found["proved"]["checks"])
+    if left:
+        return (
+            "open",
+            f"Nothing was found to be wrong; {counted(left, 'check is', 'checks are')} not proved.",
+        )
+    return "good", "Nothing is wrong."
+
+
 def _sentence(text: str) -> str:
     return f"{text[:1].upper()}{text[1:]}."
 
@@ -80,14 +95,23 @@ def _table(head: Sequence[str], rows: Sequence[Sequence[object]]) -> Iterator[st
     yield "</table></div>"
 
 
+class _Mark(NamedTuple):
+    """A verdict in a cell; ``style``: ``good``, ``bad`` for what is wrong, ``open`` for what is neither."""
+
+    style: str
+    text: str
+
+
 def _cell(value: object) -> str:
     if value is None:
         return "<td>-</td>"
-    if isinstance(value, bool):
-        return f'<td class="{"good" if value else "bad"}">{"yes" if value else "no"}</td>'
+    if isinstance(value, _Mark):
+        return f'<td class="{value.style}">{escape(value.text)}</td>'
     if isinstance(value, int | float):
         return f'<td class="number">{value:,}</td>'
-    return f"<td>{escape(str(value))}</td>"
+    text = str(value)
+    wide = ' class="text"' if len(text) > _PROSE else ""
+    return f"<td{wide}>{escape(text)}</td>"
 
 
 def _sizes(symbols: Row) -> str:
@@ -104,14 +128,22 @@ def _bits(found: Row) -> Iterator[str]:
     ]
     if rows:
         yield from _table(("template", "sum", "dtype", "one call", "steps", "tile"), rows)
+    always = same_bits(found["kernel"])
     yield _head("The same inputs again", found["bits"]["status"])
     yield from _table(
-        ("sizes", "cores", *_CHOICES),
+        ("sizes", "cores", *CHOICES),
         [
-            (_sizes(r["symbols"]), r["cores"], *(r[c] for c in _CHOICES))
+            (_sizes(r["symbols"]), r["cores"], *(_same(r[c], c in always) for c in CHOICES))
             for r in found["bits"]["shapes"]
         ],
     )
+
+
+def _same(same: bool | None, always: bool) -> _Mark | None:
+    """Mark equal or different bits; different bits are wrong only where ``always`` requires equal ones."""
+    if same is None:
+        return None
+    return _Mark("good", "same bits") if same else _Mark("bad" if always else "open", "other bits")
 
 
 def _calls(row: Row) -> str:
@@ -123,7 +155,8 @@ def _proved(found: Row) -> Iterator[str]:
     yield _head(f"Proved: {proved_text(found)}", proved["status"])
     graphs = proved["graphs"]
     held = "hold" if not graphs["broken"] else "do not all hold"
-    yield f"<p>{graphs['invariants']} invariants of {graphs['count']} graphs of the IR {held}.</p>"
+    counts = f"{counted(graphs['invariants'], 'invariant')} of {counted(graphs['count'], 'graph')}"
+    yield f"<p>{counts} of the IR {held}.</p>"
     yield "<ul>"
     yield from (
         f'<li class="bad">{escape(t)}</li>' for t in (*graphs["broken"], *proved["refuted"])
@@ -131,7 +164,15 @@ def _proved(found: Row) -> Iterator[str]:
     yield "</ul>"
     yield from _table(
         ("about", "check", "proved", "meaning"),
-        [(r["about"], r["check"], r["proved"], r["meaning"]) for r in proved["checks"]],
+        [
+            (
+                r["about"],
+                r["check"],
+                _Mark("good", "yes") if r["proved"] else _Mark("open", "not proved"),
+                r["meaning"],
+            )
+            for r in proved["checks"]
+        ],
     )
 
 

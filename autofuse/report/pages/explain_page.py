@@ -1,4 +1,4 @@
-"""What ``autofuse explain`` finds as one HTML page without anything from elsewhere; it needs no script."""
+"""Report of ``autofuse explain`` as one self-contained HTML page without scripts."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from html import escape
 from typing import Any
 
+from autofuse.base.wording import counted
 from autofuse.report.text.kernels.explain import PARTS, facts, head, held
 from autofuse.report.text.tables import bytes_text
 
@@ -31,6 +32,7 @@ section { border: 1px solid var(--line); border-radius: 4px; padding: 8px 12px; 
 section.taken { border: 2px solid var(--mte2); }
 .bar { display: grid; grid-template-columns: 56px 1fr 64px; gap: 8px; align-items: center; line-height: 1.35; }
 .bar b { display: block; height: 10px; border-radius: 2px; min-width: 1px; }
+.bar b.beyond { border-right: 12px dotted var(--paper); border-radius: 2px 0 0 2px; }
 .bar span:last-child, td.number { text-align: right; font-variant-numeric: tabular-nums; }
 .ub { position: relative; height: 28px; border: 1px solid var(--line); border-radius: 4px; overflow: hidden;
   margin: 6px 0; }
@@ -65,6 +67,12 @@ def explain_page(found: Row) -> str:
         parts.append(
             f"<p>The host function takes tiling key {found['key']} of {found['keys']}.</p>"
         )
+    # All bars have one scale, so that groups can be compared: that of the form that is taken.
+    taken = [r for r in found["results"] if r["chosen"]] or found["results"]
+    templates = (t for r in taken for g in r["groups"] for t in g["templates"])
+    longest = max((t["us"]["total"] for t in templates if t["legal"]), default=0.0)
+    if longest:
+        parts.append(f'<p class="dim">All bars: the whole width is {longest:.2f} us.</p>')
     # What is taken comes first, here and below; the others keep their order.
     for r in sorted(found["results"], key=lambda r: not r["chosen"]):
         if len(found["results"]) > 1:
@@ -73,16 +81,21 @@ def explain_page(found: Row) -> str:
             text = f"Form {r['result']}: {us}, {'taken' if r['chosen'] else 'not taken'}{lost}"
             parts.append(f"<h2>{escape(text)}</h2>")
         for g in r["groups"]:
-            parts += _group(g, found["inputs"] if r["chosen"] else None)
+            parts += _group(g, longest, found["inputs"] if r["chosen"] else None)
     return "\n".join([*parts, "</body>\n</html>\n"])
 
 
-def _group(group: Row, inputs: Sequence[str] | None) -> Iterator[str]:
-    """A group; ``inputs``: names of the graph's, None where its form is not taken."""
+def _group(group: Row, longest: float, inputs: Sequence[str] | None) -> Iterator[str]:
+    """The section of a group.
+
+    Args:
+        group: its templates.
+        longest: microseconds of a bar over the whole width, on all of the page.
+        inputs: names of the graph's; None where the form of the group is not taken.
+    """
     barrier = ", after a barrier of all cores" if group["barrier"] else ""
     yield f"<h2>Group {group['group']}{barrier}: microseconds of the model</h2>"
     templates = group["templates"]
-    longest = max((t["us"]["total"] for t in templates if t["legal"]), default=0.0)
     for t in sorted(templates, key=lambda t: not t["chosen"]):
         yield from _template(t, longest)
         if t["chosen"] and inputs is not None:
@@ -106,12 +119,17 @@ def _template(t: Row, longest: float) -> Iterator[str]:
         return
     taken = ", taken" if t["chosen"] else ""
     yield f"<h3>{escape(t['title'])}: {t['us']['total']:.2f} us{taken}</h3>"
-    tiles = f"tile {t['tile_axis']} x {t['tile']}, {t['cores']} cores x {t['tiles_per_core']} tiles"
-    yield f'<p class="dim">{escape(tiles)}; most in {escape(t["limit"])}</p>'
+    tiles = (
+        f"tile {t['tile_axis']} x {t['tile']}, {counted(t['cores'], 'core')} x "
+        f"{counted(t['tiles_per_core'], 'tile')}"
+    )
+    yield f'<p class="dim">{escape(tiles)}; bottleneck: {escape(t["limit"])}</p>'
     for part, name in PARTS.items():
         us = t["us"][part]
         width = 100 * us / longest if longest else 0.0
-        bar = f'<b style="width:{width:.1f}%;background:var(--{part})"></b>'
+        # Of a form that is not taken a bar may be longer than there is room for.
+        style = f"width:{min(width, 100.0):.1f}%;background:var(--{part})"
+        bar = f'<b{" class=beyond" if width > 100 else ""} style="{style}"></b>'
         yield f'<div class="bar"><span>{name}</span><span>{bar}</span><span>{us:.2f}</span></div>'
     if t["lost"]:
         yield f"<p>Not taken: {escape(t['lost'])}</p>"

@@ -14,6 +14,7 @@ from html import escape
 import networkx as nx
 
 from autofuse.base.visible import visible
+from autofuse.base.wording import counted
 from autofuse.implgraph.expr.expression import Expr, sym
 from autofuse.implgraph.ir.fusion import FusionGraph
 from autofuse.implgraph.ir.graph import HintGraph, ImplGraph, Node
@@ -77,11 +78,11 @@ def _cut(text: str) -> str:
 
 
 class _Words:
-    """What a picture calls things.
+    """Names in a picture.
 
     Args:
         g: the graph.
-        source: that it was made of, whose names are drawn; None: its own.
+        source: graph that it was made from, whose names are drawn; None: its own names.
     """
 
     def __init__(self, g: HintGraph | ImplGraph, source: FusionGraph | None) -> None:
@@ -132,7 +133,7 @@ def _shape(n: Node, words: _Words) -> str:
 
 
 def _tip(n: Node, words: _Words) -> str:
-    """What does not fit into the box."""
+    """Return the details of a node that do not fit into its box."""
     name = words.name(n)
     parts = [name] if name != n.name else []
     parts += [f"{n.name}: {n.op}", f"dtype {n.y.dtype}", f"repeats {words.sizes(n.y.repeats)}"]
@@ -141,7 +142,7 @@ def _tip(n: Node, words: _Words) -> str:
     if n.y.mem is not None:
         parts.append(f"{n.y.mem.hardware.value} {n.y.mem.position.value}")
     if n.y.que is not None:
-        parts.append(f"queue {n.y.que.id}, {n.y.que.buf_num} buffers")
+        parts.append(f"queue {n.y.que.id}, {counted(n.y.que.buf_num, 'buffer')}")
     if n.y.buf is not None:
         parts.append(f"buf {n.y.buf}")
     if n.origin:

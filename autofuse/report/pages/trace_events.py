@@ -20,7 +20,7 @@ def trace_text(report: Mapping[str, Any]) -> str:
     Times are microseconds of the model.  What the report has beside its slices stands under ``autofuse``.
 
     Args:
-        report: of ``autofuse.twin.timed.timed``.
+        report: of ``autofuse.machines.twin.timed.timed``.
     """
     events = list(_events(report))
     rest = {k: v for k, v in report.items() if k not in ("slices", "functions")}

@@ -19,7 +19,7 @@ def page_text(report: Mapping[str, Any]) -> str:
     All names are data inside of one JSON text, which the script puts on the page as text, never as markup.
 
     Args:
-        report: of ``autofuse.twin.timed.timed``.
+        report: of ``autofuse.machines.twin.timed.timed``.
     """
     template = resources.files("autofuse.report").joinpath(_TEMPLATE).read_text(encoding="utf-8")
     data = json.dumps(report, ensure_ascii=True, separators=(",", ":"), allow_nan=False)

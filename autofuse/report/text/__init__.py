@@ -1,1 +1,1 @@
-"""What commands print for people."""
+"""Output of the commands for people."""

@@ -34,7 +34,7 @@ class Screen(Console):
         super().__init__(file=out, width=width, highlight=False, markup=False, emoji=False)
 
     def print(self, *objects: Any, **options: Any) -> None:
-        """What rich prints."""
+        """Print as rich does, but never wrap a sentence off a terminal."""
         if self._sentences_whole and all(isinstance(x, str | Text) for x in objects):
             options.setdefault("soft_wrap", True)
         super().print(*objects, **options)
@@ -89,7 +89,7 @@ def progress(
 
 @contextmanager
 def ticker(title: str, *, show: bool) -> Iterator[Callable[[str], None]]:
-    """What is done now, as a line on stderr, only if ``show`` and only on a terminal; called with words."""
+    """Yield a function that shows its words as progress on stderr, only if ``show`` and only on a terminal."""
     screen = console(sys.stderr)
     if not (show and screen.is_terminal):
         yield lambda _: None

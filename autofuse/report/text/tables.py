@@ -1,4 +1,4 @@
-"""What each verb prints for people, from the dict that ``--json`` prints for programs."""
+"""Output of each verb for people, from the dict that ``--json`` prints for programs."""
 
 from __future__ import annotations
 
@@ -13,6 +13,8 @@ from autofuse.report.text.fitting import Fitted
 __all__ = [
     "bytes_text",
     "number",
+    "print_checked",
+    "print_cpus",
     "print_doctor",
     "print_gpus",
     "print_knobs",
@@ -75,9 +77,7 @@ def print_targets(screen: Console, rows: Sequence[Row]) -> None:
             _state(r),
         )
     screen.print(out)
-    screen.print("No kernel of Ascend C was run on silicon yet.", style="dim")
-    if any(r["experimental"] for r in rows):
-        screen.print("experimental: nothing was checked for it", style="dim")
+    _print_checked(screen, rows)
 
 
 def print_gpus(screen: Console, rows: Sequence[Row]) -> None:
@@ -94,9 +94,10 @@ def print_gpus(screen: Console, rows: Sequence[Row]) -> None:
             f"{r['clock_mhz']} MHz",
             bytes_text(int(r["l2_bytes"])),
             f"{r['copy_gbs']:g} GB/s",
-            "experimental" if r["experimental"] else "",
+            _state(r),
         )
     screen.print(out)
+    _print_checked(screen, rows)
 
 
 def print_cpus(screen: Console, rows: Sequence[Row]) -> None:
@@ -110,11 +111,25 @@ def print_cpus(screen: Console, rows: Sequence[Row]) -> None:
             str(r["name"]), cores, f"{r['simd_bytes']} B", bytes_text(int(r["cache_bytes"]))
         )
     screen.print(out)
+    _print_checked(screen, rows)
 
 
 def _state(row: Row) -> str:
-    """What can be done with a chip, and what was checked."""
-    return "experimental" if row["experimental"] else "CPU twin only"
+    return "experimental" if row["experimental"] else ""
+
+
+def _print_checked(screen: Console, rows: Sequence[Row]) -> None:
+    """Print how the kernels of targets were checked; targets with the same answer share a line."""
+    for text in dict.fromkeys(r["checked"] for r in rows):
+        names = [str(r["name"]) for r in rows if r["checked"] == text]
+        screen.print(f"{', '.join(names)}: {text}", style="dim")
+
+
+def print_checked(screen: Console, found: Row) -> None:
+    """Print how kernels of an experimental target were checked; nothing for other targets."""
+    if found["experimental"]:
+        text = f"{found['target']} is experimental: {found['checked']}"
+        screen.print(text, style="yellow", soft_wrap=True)
 
 
 def print_target(screen: Console, row: Row) -> None:
@@ -124,6 +139,7 @@ def print_target(screen: Console, row: Row) -> None:
     else:
         kind = f"Triton, {row['dialect']}" if "dialect" in row else "C++"
     screen.print(f"{row['name']} ({kind})", style="bold")
+    screen.print(f"{'experimental: ' if row['experimental'] else ''}{row['checked']}")
     out = table("figure", "value", "status", "source")
     for f in row["figures"]:
         value = f["value"] if isinstance(f["value"], str) else f"{f['value']:,.10g}"
@@ -132,10 +148,11 @@ def print_target(screen: Console, row: Row) -> None:
 
 
 def print_doctor(screen: Console, rows: Sequence[Row]) -> None:
-    """What was found, and what to do about what was not."""
+    """Print what was found, and hints for the rest."""
     marks = {
         "ok": Text("ok", style="green"),
         "missing": Text("missing", style="bold red"),
+        "broken": Text("broken", style="bold red"),
         "optional": Text("not found", style="yellow"),
     }
     out = table("", "what", "found")

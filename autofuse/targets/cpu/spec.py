@@ -18,7 +18,8 @@ class CpuTarget:
     Attributes:
         name: as ``load_cpu`` takes it.
         backend: the folder of ``codegen.backends`` that writes its kernels.
-        experimental: nothing about the generated code was checked for this target.
+        experimental: kernels for this target may change more than others do.
+        checked: how the generated code was checked, and whether it ran on silicon; a sentence without its full stop.
         cores: that loops are shared by; 0: as many as the machine has.
         simd_bytes: bytes of a vector register, for the shortest block of columns; the code takes any.
         cache_bytes: bytes of the cache that a core has to itself, for what is kept between passes over a row.
@@ -27,10 +28,16 @@ class CpuTarget:
     name: str
     backend: str
     experimental: bool
+    checked: str
     cores: int
     simd_bytes: int
     cache_bytes: int
     _figures: tuple[Figure, ...]
+
+    @property
+    def home(self) -> str:
+        """The kind of device that its kernels are for."""
+        return "cpu"
 
     def figures(self) -> tuple[Figure, ...]:
         """Every number with unit, status and source."""

@@ -57,7 +57,9 @@ class GpuTarget:
         backend: the folder of ``codegen.backends`` that writes its kernels.
         dialect: ``cuda``: a grid of any size, whose programs may wait for each other; ``ascend``: a grid of cores
             with a loop inside, whose programs may not.
-        experimental: nothing about the generated code was checked for this target.
+        experimental: kernels for this target may change more than others do.
+        checked: how the generated code was checked, and whether it ran on silicon; a sentence without its full stop.
+        chip: the name of the Ascend chip; empty for ``cuda``.
         capability: compute capability, ten times the major number plus the minor one; ``cuda`` only.
         multiprocessors: multiprocessors (SM), or vector cores.
         registers: 32-bit registers of a multiprocessor.
@@ -81,6 +83,8 @@ class GpuTarget:
     backend: str
     dialect: str
     experimental: bool
+    checked: str
+    chip: str
     capability: int
     multiprocessors: int
     registers: int
@@ -99,6 +103,11 @@ class GpuTarget:
     thread_registers: int
     ub_bytes: int
     _figures: tuple[Figure, ...]
+
+    @property
+    def home(self) -> str:
+        """The kind of device that its kernels are for: ``cuda`` or ``npu``."""
+        return {"cuda": "cuda", "ascend": "npu"}[self.dialect]
 
     def figures(self) -> tuple[Figure, ...]:
         """Every number with unit, status and source, in the order of the fields."""
@@ -125,8 +134,8 @@ def load_gpu(name: str) -> GpuTarget:
         raise unknown_target(name, gpu_names())
     doc = parsed(target_files("autofuse.targets.gpu")[name])
     target = dict(doc["target"])
-    chip = target.pop("chip", None)
-    found = {} if chip is None else _figures_of_chip(chip)
+    chip = target.get("chip", "")
+    found = _figures_of_chip(chip) if chip else {}
     found |= {f.name: f for f in read_figures(doc["figures"])}
     return _made({"name": name, "backend": "triton", **target}, found)
 
@@ -167,6 +176,7 @@ def from_driver(properties: Any) -> GpuTarget:
     }
     name = re.sub(r"[^a-z0-9]+", "-", p.name.lower()).strip("-")
     about = {"name": name, "backend": "triton", "dialect": "cuda", "experimental": True}
+    about["checked"] = "not checked on this card"
     return _made(about, found)
 
 
@@ -182,7 +192,8 @@ def _made(about: Mapping[str, Any], found: Mapping[str, Figure]) -> GpuTarget:
     Raises:
         ValueError: a figure is missing, or there is no such figure in its dialect.
     """
-    values: dict[str, Any] = {**dict.fromkeys(_LACKS[about["dialect"]], 0), **about}
+    lacks = dict.fromkeys(_LACKS[about["dialect"]], 0)
+    values: dict[str, Any] = {"chip": "", **lacks, **about}
     order = [f.name for f in fields(GpuTarget)]
     figures = sorted(found.values(), key=lambda f: order.index(f.name))
     values |= {f.name: f.value for f in figures}

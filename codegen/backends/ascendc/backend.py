@@ -51,7 +51,7 @@ __all__ = ["BACKEND", "AscendC", "Kernel"]
 
 @dataclass(frozen=True, slots=True)
 class Kernel:
-    """What goes from stage to stage: the schedule, and the function of every template by its name."""
+    """The schedule and the function of every template by name, as passed from stage to stage."""
 
     schedule: tuple[ScheduleResult, ...]
     functions: Mapping[str, KernelFn]
@@ -59,7 +59,9 @@ class Kernel:
 
 #: What ``device_templates`` and ``host_templates`` are written for.
 _HEADERS = {"block_bytes": BLOCK_BYTES, "vector_bytes": 256, "repeats_max": 255}
-_CAN = Capabilities(ENTRIES, queues=True, split_entries=("launch",), gradients=("torch",))
+_CAN = Capabilities(
+    ENTRIES, queues=True, split_entries=("launch",), gradients=("torch",), tuning=Tilings
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,6 +75,10 @@ class AscendC:
     name: str = "ascendc"
     capabilities: Capabilities = _CAN
     tuning: Tilings | None = None
+
+    def tuned(self, tuning: Tilings) -> Backend:
+        """Return the backend with tilings that come before the search."""
+        return replace(self, tuning=tuning)
 
     def stages(self, job: Job) -> Sequence[Stage]:
         """The table above."""
@@ -145,7 +151,7 @@ def _emitted(job: Job, kernel: Kernel, tuning: Tilings | None) -> dict[str, str]
     text = kernel_file(graph, schedule, kernel.functions, target, job.entry, name)
     assert job.costs is not None
     given = () if tuning is None else check_tilings(tuning, graph, schedule, job.costs)
-    functions = function_headers(schedule, target.arch)
+    functions = function_headers(schedule, target.arch, job.entry)
     needs = releases_of(text, shared_headers(target.arch, functions), target.arch)
     shared = [*functions, TUNED_HEADER] if given else functions
     if job.entry == OP_PACKAGE:

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 
-from autofuse.codegen.backends.ascendc.emit_cpp import emit_function, functions_on_registers
+from autofuse.codegen.backends.ascendc.emit_cpp import emit_function
 from autofuse.codegen.backends.ascendc.provenance import banner
-from autofuse.codegen.backends.ascendc.registers_cpp import saturates
 from autofuse.codegen.backends.ascendc.words import wrap_call
 from autofuse.codegen.functions import FUNCTIONS
 from autofuse.codegen.ir.kernel_ir import KernelFn
@@ -31,13 +30,15 @@ _TILING_PARAMETER = {
     "torch": "AutofuseTilingData t",
 }
 ENTRIES = tuple(_TILING_PARAMETER)
-#: Bit 60 of the control register: 0, each cast on registers says whether it saturates; 1, as a kernel finds it, bits 48
-#: and 59 do.
-_SATURATES_EACH = (
-    "// Every cast says whether it saturates.",
-    "SetCtrlSpr<60, 60>(0);",
+#: Bit 48 of the control register: 1, results in 16-bit floats overflow to infinity and keep NaN; 0, as a kernel may
+#: find it, they saturate.  The other bits are as a TPipe sets them: bit 60, that this one decides and not each cast;
+#: bit 59, casts to integers saturate; bit 53, integers wrap.
+_OVERFLOWS = (
+    "// Floats of 16 bits overflow to infinity, and NaN stays NaN.",
+    "const int64_t autofuse_overflows = GetCtrlSpr<48, 48>();",
+    "SetCtrlSpr<48, 48>(1);",
 )
-_SATURATES_ALL = "SetCtrlSpr<60, 60>(1);"
+_AS_FOUND = "SetCtrlSpr<48, 48>(autofuse_overflows);"
 
 
 @frozen
@@ -67,31 +68,48 @@ def kernel_file(
     tensors = parameter_names(graph)
     parameters = [f"GM_ADDR {t}" for t in tensors.names]
     parameters += ["GM_ADDR workspace", _TILING_PARAMETER[entry]]
+    synced = _meeting_groups(results)
+    # An operator package asks for it on the host, for the tiling keys that need it.
+    mode = "AUTOFUSE_BATCH_MODE " if synced and entry != OP_PACKAGE else ""
     head = wrap_call(
-        f'extern "C" __global__ __aicore__ void {name or graph.name}', parameters, " {"
+        f'extern "C" {mode}__global__ __aicore__ void {name or graph.name}', parameters, " {"
     )
-    synced = frozenset((r.index, g.index) for r in results for g in r.groups if g.sync_before)
     keys = tiling_keys(results)
-    body = _dispatch(keys, tensors.names, synced, entry)
-    on_registers = (f for fn in functions.values() for f in functions_on_registers(fn.body))
-    if any(saturates(f, target.arch) for f in on_registers):
-        body = (*_SATURATES_EACH, *body, _SATURATES_ALL)
+    overflows = bool(target.arch.control_register) and _gives_short_floats(results)
+    body = _dispatch(keys, tensors.names, synced, entry, target.arch, overflows)
     view = _KernelView(
         banner(graph, target.name),
         tuple(emit_function(fn) for fn in functions.values()),
         tuple(head),
         "\n".join(f"  {line}" for line in body),
-        function_headers(results, target.arch),
+        function_headers(results, target.arch, entry),
     )
     return render("kernel.cpp.jinja", view)
 
 
-def function_headers(results: Iterable[ScheduleResult], arch: Architecture) -> tuple[str, ...]:
-    """The headers of the device functions that templates call, in order."""
+def _meeting_groups(results: Iterable[ScheduleResult]) -> frozenset[tuple[int, int]]:
+    """Result and number of the groups before which all cores meet."""
+    return frozenset((r.index, g.index) for r in results for g in r.groups if g.sync_before)
+
+
+def _gives_short_floats(results: Iterable[ScheduleResult]) -> bool:
+    """True if some vector call has a result in a 16-bit float type."""
+    nodes = (n for r in results for g in r.groups for i in g.impls for n in i.nodes)
+    shorts = (n for n in nodes if n.y.dtype.kind == "f" and n.y.dtype.itemsize == 2)
+    return any(n.api is not None and n.api.unit == "Vector" for n in shorts)
+
+
+def function_headers(
+    results: Sequence[ScheduleResult], arch: Architecture, entry: str = "launch"
+) -> tuple[str, ...]:
+    """The headers of the device functions that a kernel calls, in order."""
     impls = [i for r in results for g in r.groups for i in g.impls]
     calls = [find_call(op, arch) for op in {n.op for i in impls for n in i.nodes}]
     found = {FUNCTIONS[c.api].header for c in calls if c is not None and c.api in FUNCTIONS}
     found |= {"dims" for i in impls for n in i.nodes if is_permuted(n)}
+    if _meeting_groups(results):
+        found |= set() if arch.meets_in_hardware else {"meet"}
+        found |= set() if entry == OP_PACKAGE else {"batch"}
     return tuple(f"autofuse_{name}.h" for name in sorted(found - {""}))
 
 
@@ -100,15 +118,16 @@ def _dispatch(
     tensors: Sequence[str],
     synced: frozenset[tuple[int, int]],
     entry: str,
+    arch: Architecture,
+    overflows: bool,
 ) -> tuple[str, ...]:
     place = "autofuse_workspace" if entry == OP_PACKAGE else "workspace"
     arguments = [*tensors, place, "t"]
-    out: list[str] = []
-    if synced:
-        # Cores wait for each other, which needs the hardware scheduler.
-        out.append("KERNEL_TASK_TYPE_DEFAULT(KERNEL_TYPE_MIX_AIV_1_0);")
-    else:
-        out.append("KERNEL_TASK_TYPE_DEFAULT(KERNEL_TYPE_AIV_ONLY);")
+    # Cores that wait for each other in hardware need its scheduler.
+    task = "KERNEL_TYPE_MIX_AIV_1_0" if synced else "KERNEL_TYPE_AIV_ONLY"
+    # A chip whose cores are both cube and vector has one core type.
+    task = "KERNEL_TYPE_AICORE" if task in arch.lacks else task
+    out = [f"KERNEL_TASK_TYPE_DEFAULT({task});"]
     if entry == OP_PACKAGE:
         # CANN's own part of the workspace comes first.
         out += [
@@ -116,11 +135,16 @@ def _dispatch(
             "GET_TILING_DATA(t, tiling);",
             "GM_ADDR autofuse_workspace = GetUserWorkspace(workspace);",
         ]
+    out += _OVERFLOWS if overflows else ()
     for key, choice in enumerate(keys):
         chosen = f"TILING_KEY_IS({key})" if entry == OP_PACKAGE else f"t.tiling_key == {key}"
         out.append(f"{'if' if key == 0 else '} else if'} ({chosen}) {{")
+        first = "true"
         for impl in choice:
-            if (impl.result, impl.group) in synced:
+            if (impl.result, impl.group) in synced and arch.meets_in_hardware:
                 out.append("  SyncAll();")
+            elif (impl.result, impl.group) in synced:
+                out.append(f"  autofuse::MeetAll<{first}>({place});")
+                first = "false"
             out += [f"  {line}" for line in wrap_call(impl.name, arguments, ";")]
-    return (*out, "}")
+    return (*out, "}", *((_AS_FOUND,) if overflows else ()))

@@ -10,26 +10,34 @@ from autofuse.codegen.backends.ascendc.registers_cpp import call_lines, function
 from autofuse.codegen.backends.ascendc.rows_cpp import row_function_lines
 from autofuse.codegen.backends.ascendc.words import INDENT, scalar_text, wrap_call
 from autofuse.codegen.functions import FUNCTIONS
+from autofuse.codegen.ir.calls import (
+    Arg,
+    Call,
+    Count,
+    EnumArg,
+    LocalArg,
+    Number,
+    Role,
+    ScalarVar,
+    SizeValue,
+    VectorFunction,
+)
 from autofuse.codegen.ir.kernel_ir import (
     WORKSPACE,
     Alias,
     Alloc,
-    Arg,
     Barrier,
     BlockIndex,
     BufDecl,
     BypassL2,
-    Call,
     Comment,
     CopyIn,
     CopyOut,
-    Count,
     DeQue,
     DmaBlock,
     DmaDims,
     DmaLet,
     EnQue,
-    EnumArg,
     For,
     Free,
     GetBuf,
@@ -38,24 +46,18 @@ from autofuse.codegen.ir.kernel_ir import (
     InitBuffer,
     KernelFn,
     Let,
-    LocalArg,
-    Number,
     PipeDecl,
     QueueDecl,
     ReturnIfEmpty,
-    Role,
     ScalarRead,
-    ScalarVar,
-    SizeValue,
     Stmt,
     Sync,
     TilingField,
-    VectorFunction,
 )
 from autofuse.implgraph.expr.expression import Expr
 from autofuse.implgraph.ir.frozen import replace
 
-__all__ = ["callee", "emit_function", "functions_on_registers"]
+__all__ = ["callee", "emit_function"]
 
 #: Bytes of a block of UB, as the headers have it: ``kBlockBytes``, ``kDmaBlock``.
 BLOCK_BYTES = 32
@@ -77,7 +79,7 @@ def emit_function(fn: KernelFn) -> str:
 
 def _on_registers(fn: KernelFn) -> list[str]:
     """The functions on registers that a device function calls."""
-    found = functions_on_registers(fn.body)
+    found = _functions_on_registers(fn.body)
     if not found:
         return []
     assert fn.arch is not None
@@ -90,7 +92,7 @@ def _on_registers(fn: KernelFn) -> list[str]:
 
 def _with_places(body: tuple[Stmt, ...]) -> list[Stmt]:
     """A block without the tensors that no statement has in UB: they are in registers only."""
-    found = functions_on_registers(body)
+    found = _functions_on_registers(body)
     if not found:
         return list(body)
     in_ub = {x for f in found for x in (*f.loads, *f.stores)} | _in_calls(body)
@@ -119,14 +121,14 @@ def _in_calls(body: Sequence[Stmt]) -> set[str]:
     return out
 
 
-def functions_on_registers(body: Sequence[Stmt]) -> list[VectorFunction]:
+def _functions_on_registers(body: Sequence[Stmt]) -> list[VectorFunction]:
     """Those of a block and its loops, in order."""
     out: list[VectorFunction] = []
     for s in body:
         if isinstance(s, VectorFunction):
             out.append(s)
         elif isinstance(s, For):
-            out += functions_on_registers(s.body)
+            out += _functions_on_registers(s.body)
     return out
 
 
@@ -203,6 +205,8 @@ def _list(ctype: str, values: Sequence[Expr]) -> str:
 
 
 def _copy_in(s: CopyIn) -> list[str]:
+    if s.scalar:
+        return [f"{s.local}.SetValue(0, {s.scalar});"]
     dst, src = f"{s.local}[{to_cpp(s.local_offset)}]", f"{s.gm}[{to_cpp(s.gm_offset)}]"
     if isinstance(s.block, DmaDims):
         dims = s.block.dims
@@ -242,9 +246,7 @@ def _address(s: GlobalDecl) -> str:
 
 
 def _bypass(s: BypassL2) -> list[str]:
-    why = (
-        f"// More than the {s.size} bytes of L2 would drive out what others read: it is passed by."
-    )
+    why = f"// Larger than L2 ({s.size} bytes): bypass it, so other tensors stay cached."
     hint = f"{s.name}.SetL2CacheHint(CacheMode::CACHE_MODE_DISABLE);"
     if s.held.is_const:
         return [why, hint] if s.held.value > s.size else []
@@ -307,7 +309,9 @@ _LINE: dict[type, Callable[[Any], str]] = {
     DeQue: lambda s: f"{s.local} = {s.queue}.DeQue<{_LINKS[s.link]}{s.dtype.cpp}>();",
     Free: lambda s: f"{s.queue}.FreeTensor({s.local});",
     DmaLet: _dma_let,
-    ScalarRead: lambda s: f"const {s.dtype.cpp} {s.name} = {s.local}.GetValue(0);",
+    ScalarRead: lambda s: (
+        f"const {s.dtype.cpp} {s.name} = {s.gm or s.local}.GetValue({to_cpp(s.offset)});"
+    ),
     Barrier: lambda s: f"PipeBarrier<{s.pipe}>();",
 }
 

@@ -97,7 +97,7 @@ def _sum(e: Expr, names: Mapping[str, str], atomic: bool) -> str:
 
 
 def _is_atomic(e: Expr, text: str) -> bool:
-    """Whether the text of an expression may stand next to an operator as it is."""
+    """Return True if the text of an expression needs no parentheses next to an operator."""
     if len(e.terms) != 1:
         return False
     monomial, c = e.terms[0]

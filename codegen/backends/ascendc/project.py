@@ -8,7 +8,7 @@ from functools import lru_cache
 
 from autofuse.codegen.backends.ascendc.expr_cpp import check_identifier
 from autofuse.codegen.backends.ascendc.provenance import banner
-from autofuse.codegen.backends.ascendc.releases import Releases, cann_check
+from autofuse.codegen.backends.ascendc.releases import Releases, cann_check, included
 from autofuse.codegen.render import read_text, render
 from autofuse.implgraph.ir.dtypes import BY_NAME
 from autofuse.implgraph.ir.frozen import frozen
@@ -87,7 +87,7 @@ def project_files(
 
 
 def twin_definition(arch: Architecture) -> str:
-    """What the twin's headers must know of an architecture whose kernels have functions on registers: a definition."""
+    """Return the macro that the twin's headers need for architectures with vector registers; empty for others."""
     return f" __NPU_ARCH__={arch.name}" if arch.vector_registers else ""
 
 
@@ -105,10 +105,11 @@ def shared_headers(arch: Architecture, functions: Iterable[str] = ()) -> dict[st
         name = todo.pop()
         if name not in found:
             found[name] = header_text(name, arch)
-            todo += _INCLUDE.findall(found[name])
+            todo += (n for n in included(found[name]) if n.startswith("autofuse_"))
     return {f"include/{name}": found[name] for name in sorted(found)}
 
 
+@lru_cache(maxsize=256)
 def header_text(name: str, arch: Architecture) -> str:
     """A header as projects have it: with those that are never used without it, for an architecture."""
     if name == TILING_HEADER:

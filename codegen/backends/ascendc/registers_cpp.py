@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Sequence
 
 from autofuse.codegen.backends.ascendc.expr_cpp import to_cpp
 from autofuse.codegen.backends.ascendc.words import INDENT, WIDTH, scalar_text, wrap_call
-from autofuse.codegen.ir.kernel_ir import (
+from autofuse.codegen.ir.calls import (
     Arg,
     Call,
     EnumArg,
@@ -28,7 +28,6 @@ __all__ = [
     "listed",
     "needs_register",
     "other",
-    "saturates",
 ]
 
 #: What a load does with elements that are narrower than the lanes, by the bytes of both; a store the other way round.
@@ -54,16 +53,6 @@ def call_lines(f: VectorFunction, value: Callable[[Arg], str]) -> list[str]:
     args.append(f"static_cast<{kind}>({to_cpp(count)})")
     about = next((lines for lines in reversed(f.notes) if lines), ())
     return [*(f"// {text}" for text in about), *wrap_call(f"autofuse::{f.name}", args, ";")]
-
-
-def saturates(f: VectorFunction, arch: Architecture) -> bool:
-    """Whether a cast of the function says if it saturates, which control bits of the core can override."""
-    dtypes = dict(f.dtypes)
-    casts = (s for s in f.calls if s.api == "Cast")
-    return any(
-        (dtypes[s.reads[0]].name, dtypes[s.writes[0]].name) in arch.register_saturates
-        for s in casts
-    )
 
 
 def _tensors(f: VectorFunction) -> list[str]:
@@ -255,10 +244,10 @@ def listed(kind: str, names: Sequence[str]) -> list[str]:
 
 
 def other(s: Call) -> str:
-    """The register of what a Select takes where its mask is off, if that is a scalar."""
+    """Return the register of the scalar that a Select takes where its mask is off."""
     return f"{s.writes[0]}_other"
 
 
 def needs_register(s: Call) -> bool:
-    """Whether a call takes a scalar where registers have none: that of a Select."""
+    """Return True if a call takes a scalar where its register form takes a register: a Select may."""
     return s.api == "Select" and not isinstance(s.args[3], LocalArg)

@@ -7,13 +7,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping
+from functools import lru_cache
 from typing import TypeAlias
 
 from autofuse.codegen.render import render
 from autofuse.implgraph.ir.frozen import frozen
 from autofuse.targets import Architecture
 
-__all__ = ["Releases", "all_releases", "cann_check", "cann_json", "releases_of"]
+__all__ = ["Releases", "all_releases", "cann_check", "cann_json", "included", "releases_of"]
 
 #: Function of the vendor's interface -> the first release of CANN that has it.
 Releases: TypeAlias = "Mapping[str, str]"
@@ -29,27 +30,41 @@ class _CheckView:
 
 
 def releases_of(kernel: str, files: Mapping[str, str], arch: Architecture) -> dict[str, str]:
-    """What a kernel calls and is known to have come with some release, sorted.
+    """Return the calls of a kernel that are known to have come with some release, and that release, sorted.
 
     Args:
         kernel: the text of the kernel file.
-        files: what it may include, in ``include/``.
-        arch: of its chip.
+        files: the files that it may include, in ``include/``.
+        arch: architecture of its chip.
     """
     texts, todo, seen = [kernel], [kernel], set[str]()
     while todo:
-        for name in _INCLUDE.findall(todo.pop()):
+        for name in included(todo.pop()):
             text = files.get(f"include/{name}")
             if text is not None and name not in seen:
                 seen.add(name)
                 texts.append(text)
                 todo.append(text)
-    code = _COMMENT.sub("", "\n".join(texts))
-    return {
-        call: since
-        for call, since in sorted(arch.since)
+    names = frozenset(call for call, _ in arch.since)
+    called = frozenset().union(*(_called(text, names) for text in texts))
+    return {call: since for call, since in sorted(arch.since) if call in called}
+
+
+@lru_cache(maxsize=256)
+def included(text: str) -> tuple[str, ...]:
+    """Headers that a text includes by name; remembered for those that many kernels have."""
+    return tuple(_INCLUDE.findall(text))
+
+
+@lru_cache(maxsize=256)
+def _called(text: str, names: frozenset[str]) -> frozenset[str]:
+    """Return the functions among ``names`` that a text calls; cached, since many kernels share headers."""
+    code = _COMMENT.sub("", text)
+    return frozenset(
+        call
+        for call in names
         if call in code and re.search(rf"\b{call}\s*(?:<[\w:, ]*>)?\s*\(", code)
-    }
+    )
 
 
 def all_releases(parts: Iterable[Releases]) -> dict[str, str]:

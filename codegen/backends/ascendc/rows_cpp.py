@@ -12,7 +12,7 @@ from autofuse.codegen.backends.ascendc.registers_cpp import (
     other,
 )
 from autofuse.codegen.backends.ascendc.words import INDENT, scalar_text, wrap_call
-from autofuse.codegen.ir.kernel_ir import Call, RowLoop, RowRegister, RowStep, VectorFunction
+from autofuse.codegen.ir.calls import Call, RowLoop, RowRegister, RowStep, VectorFunction
 from autofuse.codegen.passes.row_calls import (
     JOINS,
     neutral_element,

@@ -42,7 +42,7 @@ class Tiling:
     place: Where = field(default=Where(), compare=False)
 
     def to_json(self) -> dict[str, Any]:
-        """What the file has of it: an exact size is a number, a range a pair."""
+        """Return the row as JSON data: an exact size is a number, a range a pair."""
         sizes = {n: a if a == b else [a, b] for n, (a, b) in self.sizes.items()}
         rows = [{"template": g.template, "tile": g.tile, "cores": g.cores} for g in self.groups]
         return {"sizes": sizes, "groups": rows}
@@ -50,15 +50,15 @@ class Tiling:
 
 @dataclass(frozen=True, slots=True)
 class Tilings:
-    """What a tuning file for an Ascend chip says.
+    """Contents of a tuning file for an Ascend chip.
 
     Attributes:
-        graph: name of the graph that it is for.
-        digest: of that graph.
-        target: name of the chip that it is for.
+        graph: name of its graph.
+        digest: digest of that graph.
+        target: name of its chip.
         rows: the table; of several rows for one shape the first counts.
-        places: where a file says so, of ``graph``, ``digest`` and ``target``.
-        times: what speaks for it.
+        places: locations of ``graph``, ``digest`` and ``target`` in the file.
+        times: measured or modelled times that support it.
     """
 
     graph: str
@@ -76,19 +76,19 @@ class Tilings:
         rows: Sequence[Tiling],
         times: Sequence[Times] = (),
     ) -> Tilings:
-        """A tuning of a graph.
+        """Return a tuning of a graph.
 
         Args:
-            graph: what it is for.
+            graph: the graph.
             target: name of the chip.
             rows: the table.
-            times: what speaks for it.
+            times: measured or modelled times that support it.
         """
         head = graph.label, graph_digest(graph), target
         return cls(*head, tuple(rows), times=tuple(times))
 
     def to_json(self) -> dict[str, object]:
-        """What the file has, ready for JSON."""
+        """Return the contents of the file as JSON data."""
         return {
             "schema": SCHEMA,
             "graph": self.graph,

@@ -25,7 +25,7 @@ def wrap_call(head: str, arguments: Sequence[str], tail: str) -> list[str]:
 
 
 def scalar_text(value: float | int, dtype: DType) -> str:
-    """A literal that has exactly ``dtype``; the value is exact, NaN and infinities are bit patterns."""
+    """A constant of exactly ``dtype`` and this value.  It calls nothing, so that functions on registers may have it."""
     if dtype.kind == "f":
         text = _float_text(float(value))
         return text if dtype.name == "float32" else f"static_cast<{dtype.cpp}>({text})"
@@ -46,8 +46,10 @@ def _float_text(value: float) -> str:
     """The shortest decimal that float32 reads back as the nearest float32 of ``value``."""
     bits = _single(value)
     single = struct.unpack("<f", bits)[0]
-    if not math.isfinite(single):
-        return f"autofuse::FloatBits(0x{struct.unpack('<I', bits)[0]:08x}u)"
+    if math.isnan(single):
+        return '__builtin_nanf("")'
+    if math.isinf(single):
+        return "__builtin_inff()" if single > 0 else "-__builtin_inff()"
     for digits in range(1, 10):
         text = f"{single:.{digits}g}"
         if _single(float(text)) == bits:

@@ -33,8 +33,7 @@ class Cpu(Backend):
 
     def stages(self, job: Job) -> Sequence[Stage]:
         """The table above."""
-        target = job.target
-        assert isinstance(target, CpuTarget)
+        target = job.aimed(CpuTarget)
         return (
             ("plan", lambda hint: plan(job.graph, hint, target)),
             ("emit", lambda program: {f"{job.graph.name}.cpp": file_text(program)}),

@@ -8,6 +8,7 @@ from contextlib import AbstractContextManager, ExitStack, contextmanager, nullco
 from autofuse.codegen.backends.cpu.halves import Halves
 from autofuse.codegen.backends.cpu.loops import Form, Threads
 from autofuse.codegen.backends.cpu.ops.spelling import TYPES, stored
+from autofuse.codegen.backends.cpu.parts import Parts
 from autofuse.codegen.backends.cpu.writer import Writer
 from autofuse.codegen.nests.levels import known_after
 from autofuse.codegen.nests.memory import Memory
@@ -67,16 +68,26 @@ def _lanes_of(w: Writer) -> None:
 
 
 @contextmanager
-def _along(w: Writer, halves: Halves, directive: str, *, backwards: bool = False) -> Iterator[None]:
-    """The innermost loop, in runs where floats of 16 bits are converted."""
-    if halves:
-        with halves.runs(directive):
+def _along(
+    w: Writer,
+    halves: Halves,
+    directive: str,
+    *,
+    backwards: bool = False,
+    parts: Parts | None = None,
+) -> Iterator[None]:
+    """The innermost loop, in runs where floats of 16 bits are converted or sums are made in parts."""
+    parts = parts or Parts(w, {})
+    size = w.nest.sizes[w.loops.lanes]
+    if halves or (parts and not (size.is_const and size.value <= w.loops.run)):
+        with halves.runs(directive, parts):
             yield
         return
-    if directive and w.long([w.loops.lanes]):
-        w.say(directive)
-    with w.loop(w.loops.lanes, backwards=backwards):
-        yield
+    with parts.of_a_run():
+        if directive and w.long([w.loops.lanes]):
+            w.say(directive)
+        with w.loop(w.loops.lanes, backwards=backwards):
+            yield
 
 
 def _all_stores(w: Writer, halves: Halves) -> None:
@@ -143,7 +154,7 @@ class _Square:
             yield
 
     def is_turned(self, n: Node, op: str) -> bool:
-        """Whether neighbours of a Load or Store in memory are along the other side."""
+        """Return True if ``n`` is a Load or Store (``op``) that is contiguous along the other side of the square."""
         along = unit_axis(n) if n.op == op and "extent" not in n.attrs else None
         return along == self.across and self.lanes in varies(n)
 
@@ -156,7 +167,6 @@ class _Square:
         """Copies of a square of memory: one, and the one that is turned."""
         w, count = self.w, self.side * self.side
         tile, turned = w.names.take(f"{m.name}_tile"), w.names.take(f"{m.name}_turned")
-        w.use(("turn",))
         w.say(f"{stored(m.dtype)} {tile}[{count}], {turned}[{count}];")
         return tile, turned
 
@@ -185,7 +195,7 @@ class _Square:
 
 
 class _Reducing:
-    """What rows and columns have in common: passes over what is reduced, and which Stores belong to which."""
+    """Base of rows and columns: passes over the reduced elements, and the Stores of each pass."""
 
     def __init__(self, w: Writer) -> None:
         self.w, self.loops, self.nest = w, w.loops, w.nest
@@ -210,16 +220,16 @@ class _Reducing:
                 self.wide[self.level[n.name]].append(n)
 
     def is_wide(self, n: Node) -> bool:
-        """Whether a value has an element for every one that is reduced."""
+        """Return True if a value varies along a reduced axis."""
         return bool(varies(n) & self.cols)
 
     def passes(self) -> list[tuple[Sequence[Node], Sequence[Node]]]:
-        """Pass by pass the reductions and the Stores of wide values; no empty ones."""
+        """Return the reductions and the Stores of wide values of each pass that has any."""
         levels = [*self.loops.passes, ()]
         return [p for p in zip(levels, self.wide, strict=True) if p[0] or p[1]]
 
     def step(self, n: Node, totals: dict[str, str]) -> None:
-        """One node inside the loops of a pass."""
+        """Write one node inside the loops of a pass."""
         if n.op == "Scan" and n.name not in self.w.values:
             self.w.scan(n, totals[n.name])
         else:
@@ -295,13 +305,16 @@ class _Rows(_Reducing):
             name = held.get(n.name) or totals[n.name]
             w.say(f"{w.accumulated(n)} {name} = {w.start(n)};")
         clauses = w.clauses({held[r.name]: r for r in reductions})
+        parts = Parts(w, {held[r.name]: r for r in reductions if w.in_parts(r)})
+        into = {**held, **parts.by_node}
         lanes = self.order[-1] if scans else self.loops.lanes
         around = [a for a in self.order if a != lanes]
-        directive = "#pragma omp simd" + clauses
+        directive = "#pragma omp simd" + w.clauses({into[r.name]: r for r in reductions})
         together = self.loops.threads is Threads.REDUCED
+        runs = bool(halves) or bool(parts)
         if together and not w.long(around):
-            if w.share("parallel for" if halves else "parallel for simd", 1, clauses):
-                directive = directive if halves else ""
+            if w.share("parallel for" if runs else "parallel for simd", 1, clauses):
+                directive = directive if runs else ""
         elif together:
             w.share("parallel for", len(w.long(around)), clauses)
         kept = {n.name for n in inside if n.name in self.kept}
@@ -310,7 +323,7 @@ class _Rows(_Reducing):
                 if lanes not in varies(n):
                     self.step(n, totals)
             directive = "" if scans else directive
-            with _along(w, halves, directive, backwards=self.backwards):
+            with _along(w, halves, directive, backwards=self.backwards, parts=parts):
                 for n in w.needed(halves.targets):
                     self.step(n, totals)
                     if n.name in kept:
@@ -318,11 +331,11 @@ class _Rows(_Reducing):
                             f"{self.kept[n.name]}[{w.index.get(lanes, '0')}] = {w.values[n.name]};"
                         )
                 for r in reductions:
-                    w.accumulate(r, held[r.name])
+                    w.accumulate(r, into[r.name])
                 for n in stores:
                     halves.store(n)
         for r in reductions:
-            w.values[r.name] = w.result(r, held[r.name])
+            w.reduced(r, held[r.name])
         for name in kept:
             lane = w.variables[lanes] if w.long([lanes]) else "0"
             w.values[name] = f"{self.kept[name]}[{lane}]"
@@ -375,14 +388,26 @@ class _Columns(_Reducing):
                 w.say(f"std::fill_n({name}, {self.loops.block}, {w.start(n)});")
             else:
                 w.say(f"{w.accumulated(n)} {name} = {w.start(n)};")
+        parts = Parts(
+            w,
+            {held[r.name]: r for r in reductions if self._is_lane(r) and w.in_parts(r)},
+            self.loops.block,
+        )
+        outer, inner = parts.split(self.order)
         if self.loops.threads is Threads.REDUCED:
-            many = len(w.long(self.order))
+            many = len(w.long(outer)) + bool(parts)
             w.share("parallel for", many, w.clauses({held[r.name]: r for r in reductions}))
+        into = {**held, **parts.by_node}
         at = {
-            n.name: f"{held[n.name]}[j]" if self._is_lane(n) else held[n.name]
+            n.name: f"{into[n.name]}[j]" if self._is_lane(n) else into[n.name]
             for n in (*reductions, *scans)
         }
-        with w.nested(self.order, backwards=self.backwards):
+        backwards = self.backwards
+        with (
+            w.nested(outer, backwards=backwards),
+            parts.runs(),
+            w.nested(inner, backwards=backwards),
+        ):
             for n in inside:
                 if not self._is_lane(n):
                     self.step(n, at)
@@ -399,7 +424,7 @@ class _Columns(_Reducing):
                 for n in stores:
                     halves.store(n)
         for r in reductions:
-            w.values[r.name] = w.result(r, at[r.name])
+            w.reduced(r, f"{held[r.name]}[j]" if self._is_lane(r) else held[r.name])
 
     def _arrays(self, needed: Sequence[Node]) -> None:
         """Values that follow from reductions, one per lane, for loops that come."""

@@ -6,8 +6,9 @@ A compiler finds none of these in a loop over single elements, for which it woul
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 
+from autofuse.codegen.backends.cpu.parts import Parts
 from autofuse.codegen.backends.cpu.writer import Writer
 from autofuse.codegen.nests.nest import varies
 from autofuse.implgraph.expr.expression import ONE
@@ -57,17 +58,17 @@ class Halves:
         return bool(self._narrowed or self._widened)
 
     @contextmanager
-    def runs(self, directive: str) -> Iterator[None]:
-        """The loop along the lanes, run by run."""
-        w = self.w
+    def runs(self, directive: str, parts: Parts | None = None) -> Iterator[None]:
+        """The loop along the lanes, run by run; ``parts``: the sums that each run makes one of."""
+        w, run = self.w, self.w.loops.run or _RUN
         w.include("algorithm")
         size = w.size(w.nest.sizes[self.lanes])
         with w.names.block():
             first, count = w.names.take("first"), w.names.take("count")
-            stack = w.inside(f"for (int64_t {first} = 0; {first} < {size}; {first} += {_RUN})")
-        with stack:
-            w.say(f"const int64_t {count} = std::min<int64_t>({_RUN}, {size} - {first});")
-            with self.over(first, count, w.names.take("k"), _RUN, directive):
+            stack = w.inside(f"for (int64_t {first} = 0; {first} < {size}; {first} += {run})")
+        with stack, parts.of_a_run() if parts else nullcontext():
+            w.say(f"const int64_t {count} = std::min<int64_t>({run}, {size} - {first});")
+            with self.over(first, count, w.names.take("k"), run, directive):
                 yield
 
     @contextmanager
@@ -95,7 +96,6 @@ class Halves:
             else:
                 place = self._declared(f"{m.name}_wide", most)
                 wide[n.name] = f"{place}[{k}]"
-            w.use(("widen",))
             w.say(f"simd::widen(&{m.name}[{w.offset(load)}], {place}, {count});")
         for s in self._narrowed.values():
             self._out[s.name] = self._declared(f"{w.targets[s.name].name}_wide", most)
@@ -109,7 +109,6 @@ class Halves:
             self._k = k
             yield
         for s in self._narrowed.values():
-            w.use(("narrow",))
             place = f"&{w.targets[s.name].name}[{w.offset(s)}]"
             w.say(f"simd::narrow({self._out[s.name]}, {place}, {count});")
 
@@ -130,7 +129,10 @@ class Halves:
         if n.op != "Cast" or n.y.dtype.name != "float32":
             return False
         source = self.w.named[n.inputs[0]]
-        return source.op == "Load" and self._contiguous(source)
+        if source.op != "Load" or not self._contiguous(source):
+            return False
+        # A place that is the same for all rows is read only inside the loop.
+        return "extent" not in source.attrs or bool(varies(self.w.named[source.inputs[1]]))
 
     def _narrows(self, s: Node) -> bool:
         value = self.w.named[s.inputs[0]]
@@ -138,7 +140,7 @@ class Halves:
         return single and self._contiguous(s)
 
     def _contiguous(self, n: Node) -> bool:
-        """Whether neighbours of float16 in memory are neighbouring lanes."""
+        """Return True if neighbouring lanes are neighbouring float16 elements in memory."""
         if n.y.dtype.name != "float16" or self.lanes not in varies(n):
             return False
         if "extent" in n.attrs and self.lanes in varies(self.w.named[n.inputs[1]]):

@@ -1,4 +1,4 @@
-"""What a C++ file holds: a function of loops per nest, and the memory between them."""
+"""Contents of a C++ file: a function of loops per nest, and the memory between them."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ __all__ = ["Form", "Loops", "Program", "Threads"]
 
 
 class Form(str, Enum):
-    """What the innermost loop goes along, whose iterations vector instructions take together: its *lanes*.
+    """Direction of the innermost loop, whose iterations (*lanes*) vector instructions take together.
 
-    ELEMENTS: elements of no reduction.  TILES: the same where tensors are contiguous along different axes, square by
-    square.  ROWS: what is reduced.  COLUMNS: results of reductions, a block of them at once.
+    ELEMENTS: elements, without a reduction.  TILES: the same where tensors are contiguous along different axes, square
+    by square.  ROWS: the reduced elements.  COLUMNS: results of reductions, a block of them at once.
     """
 
     ELEMENTS = "elements"
@@ -28,7 +28,7 @@ class Form(str, Enum):
 
 
 class Threads(str, Enum):
-    """Which iterations threads share: of loops around reductions, of those that are reduced, or none."""
+    """Iterations that threads share: those of loops around reductions, the reduced ones, or none."""
 
     OUTER = "outer"
     REDUCED = "reduced"
@@ -49,7 +49,8 @@ class Loops:
         block: lanes of a block of COLUMNS; side of a square of TILES.
         passes: the reductions over the columns, pass by pass.
         kept: wide values that stay in a buffer from the pass that computes them to the ones that need them.
-        many: a result is made of so many elements that a sum of them in ``float`` loses digits.
+        run: elements of a sum of floats, along the lanes of ROWS and across those of COLUMNS, that are added up in
+            ``float`` before they go into the total, which is a ``double`` where there are more.
     """
 
     name: str
@@ -61,7 +62,7 @@ class Loops:
     block: int
     passes: tuple[tuple[Node, ...], ...]
     kept: tuple[str, ...]
-    many: bool = False
+    run: int = 0
 
 
 @frozen

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from autofuse.base.diagnostics import AutofuseError, Where
 from autofuse.codegen.backends.cpu.cpp_text import CppNames, entry_point
 from autofuse.codegen.backends.cpu.loops import Form, Loops, Program, Threads
-from autofuse.codegen.backends.cpu.ops.spelling import COSTLY, DIALECT
+from autofuse.codegen.backends.cpu.ops.spelling import CPP
 from autofuse.codegen.nests.legalize import legalize, rounds_each_step
 from autofuse.codegen.nests.levels import known_after, passes
 from autofuse.codegen.nests.memory import Memories
@@ -17,6 +17,7 @@ from autofuse.implgraph.expr.expression import ONE, Expr
 from autofuse.implgraph.ir.frozen import replace
 from autofuse.implgraph.ir.fusion import FusionGraph
 from autofuse.implgraph.ir.graph import HintGraph, Node
+from autofuse.implgraph.ops.registry import lookup
 from autofuse.implgraph.ops.rows.reductions import REDUCES
 from autofuse.implgraph.simplify.canonicalise import canonicalise
 from autofuse.targets.cpu import CpuTarget
@@ -33,8 +34,8 @@ _USUAL_CORES = 8
 _SQUARE = 32
 #: Lanes of a block of columns.
 _LANES = 256
-#: Elements of a sum that one ``float`` accumulates: its error is 2^13 x 2^-24 of the sum of their magnitudes at most.
-_MANY = 1 << 13
+#: Additions that a ``float`` takes one after another before what it has goes into a ``double``.
+_ADDITIONS = 16
 #: Results that a thread keeps to itself while it goes through its share of what is reduced.
 _KEPT = 2048
 
@@ -52,7 +53,7 @@ def plan(graph: FusionGraph, hint: HintGraph, target: CpuTarget) -> Program:
     """
     hint = canonicalise(hint)
     exact = rounds_each_step(hint.nodes)
-    hint = replace(hint, nodes=legalize(hint.nodes, DIALECT))
+    hint = replace(hint, nodes=legalize(hint.nodes, CPP))
     names = CppNames()
     names.take(entry_point(graph))
     symbols = {s.name: names.take(s.name) for s in graph.symbols}
@@ -143,8 +144,9 @@ class _Planner:
                 threads = Threads.OUTER
         fits = self.value(nest.count(nest.cols)) * 4 <= self.target.cache_bytes // 2
         kept = _kept(nest, found) if fits and not scans and len(nest.cols) == 1 else ()
-        many = self._are_many(nest)
-        return Loops(name, nest, Form.ROWS, lanes, None, threads, 0, found, kept, many)
+        # A machine may have vectors of half the length that is planned for, each lane of which adds twice as many.
+        run = _ADDITIONS // 2 * self.target.simd_bytes // 4
+        return Loops(name, nest, Form.ROWS, lanes, None, threads, 0, found, kept, run)
 
     def _columns(self, nest: Nest, name: str, lanes: int) -> Loops:
         found = _reductions(nest)
@@ -160,11 +162,7 @@ class _Planner:
             if rows // count * -(-count // block) >= 2 * self._cores:
                 break
             block //= 2
-        many = self._are_many(nest)
-        return Loops(name, nest, Form.COLUMNS, lanes, None, threads, block, found, (), many)
-
-    def _are_many(self, nest: Nest) -> bool:
-        return self.value(nest.count(nest.cols)) > _MANY
+        return Loops(name, nest, Form.COLUMNS, lanes, None, threads, block, found, (), _ADDITIONS)
 
 
 def _check(nest: Nest) -> None:
@@ -205,7 +203,7 @@ def _kept(nest: Nest, found: Sequence[Sequence[Node]]) -> tuple[str, ...]:
         costs: set[str] = set()
         for n in nest.nodes:
             widens = n.op == "Cast" and named[n.inputs[0]].y.dtype.name == "float16"
-            dear = widens or n.op in COSTLY or not costs.isdisjoint(n.inputs)
+            dear = widens or lookup(n.op).special or not costs.isdisjoint(n.inputs)
             if dear and n.name not in kept and varies(n) & cols:
                 costs.add(n.name)
         targets = [r.inputs[0] for r in found[k]] if k < len(found) else []

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from autofuse.codegen.backends.cpu.cpp_text import size_text
-from autofuse.implgraph.expr.expression import ONE, ZERO, Expr, Func, Sym
+from autofuse.implgraph.expr.expression import ONE, ZERO, Expr, Sym
 from autofuse.implgraph.ir.fusion import FusionGraph
 
 __all__ = ["SIZES", "symbol_lines", "unsolved"]
@@ -44,16 +44,8 @@ def unsolved(graph: FusionGraph) -> tuple[str, ...]:
     return tuple(s.name for s in graph.symbols if s.name not in solved)
 
 
-def symbol_lines(
-    graph: FusionGraph, names: Mapping[str, str], functions: dict[str, None]
-) -> list[str]:
-    """Statements that give every symbol its size.
-
-    Args:
-        graph: whose symbols.
-        names: what they are called.
-        functions: is told of the functions that the statements call.
-    """
+def symbol_lines(graph: FusionGraph, names: Mapping[str, str]) -> list[str]:
+    """Statements that give every symbol of a graph its size; ``names``: what they are called."""
     given = len(_shapes(graph))
     lines = [
         f"    const int64_t {names[name]} = shapes[{given}][{k}];"
@@ -63,8 +55,6 @@ def symbol_lines(
         text = place if rest == ZERO else f"{place} - {size_text(rest, names, atomic=True)}"
         if slope != ONE:
             text = f"autofuse::FloorDiv({text}, {size_text(slope, names)})"
-        if slope != ONE or any(isinstance(a, Func) for a in rest.atoms()):
-            functions["sizes"] = None
         lines.append(f"    const int64_t {names[name]} = {text};")
     return lines
 

@@ -7,18 +7,13 @@ from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field
 
 from autofuse.codegen.backends.cpu.cpp_text import CppNames, size_text
-from autofuse.codegen.backends.cpu.loops import Loops
+from autofuse.codegen.backends.cpu.loops import Form, Loops
 from autofuse.codegen.backends.cpu.ops.reductions import accumulator, first, reduction
-from autofuse.codegen.backends.cpu.ops.spelling import (
-    TYPES,
-    functions_of,
-    literal,
-    spell,
-    stored,
-)
+from autofuse.codegen.backends.cpu.ops.spelling import CPP, TYPES, literal, stored
+from autofuse.codegen.nests.language import bare
 from autofuse.codegen.nests.memory import Memory
 from autofuse.codegen.nests.nest import varies, walk
-from autofuse.implgraph.expr.expression import ONE, ZERO, Expr, Func
+from autofuse.implgraph.expr.expression import ONE, ZERO, Expr
 from autofuse.implgraph.ir.dtypes import DType
 from autofuse.implgraph.ir.graph import Node
 
@@ -26,6 +21,8 @@ __all__ = ["Writer"]
 
 #: Elements from which threads are worth their start.
 _SHARED = 1 << 15
+#: What makes a mean of a sum: it takes the total as it is, and rounds once.
+_ONE_ROUNDING = frozenset({"Div", "Mul"})
 
 
 @dataclass
@@ -36,15 +33,18 @@ class Writer:
     symbols: Mapping[str, str]
     buffers: Mapping[str, Memory]
     targets: Mapping[str, Memory]
+    #: Products and sums must round one by one.
+    exact: bool = False
     lines: list[str] = field(default_factory=list)
     indent: int = 1
     memory: dict[str, Memory] = field(default_factory=dict)
     written: set[str] = field(default_factory=set)
     sizes: dict[str, None] = field(default_factory=dict)
-    functions: dict[str, None] = field(default_factory=dict)
     headers: dict[str, None] = field(default_factory=dict)
     #: Node -> the text of its value here.
     values: dict[str, str] = field(default_factory=dict)
+    #: Reduction -> the text of its ``double``.
+    totals: dict[str, str] = field(default_factory=dict)
     #: Axis -> its index.
     index: dict[int, str] = field(default_factory=dict)
 
@@ -88,8 +88,6 @@ class Writer:
         for name in self.symbols:
             if name in e.symbols():
                 self.sizes[name] = None
-        if any(isinstance(a, Func) for a in e.atoms()):
-            self.functions["sizes"] = None
         return size_text(e, self.symbols, atomic=atomic)
 
     @contextmanager
@@ -142,7 +140,7 @@ class Writer:
 
     # nodes ------------------------------------------------------------------------------------
     def needed(self, targets: Sequence[str]) -> list[Node]:
-        """What targets need and is not known here, in execution order; no Stores."""
+        """Return the nodes that ``targets`` need and that are not known here, in execution order, without Stores."""
         found = walk(self.nest.nodes, targets, frozenset(self.values))
         return [n for n in found if n.op != "Store"]
 
@@ -165,19 +163,14 @@ class Writer:
             self._iota(n)
         else:
             dtypes = [self.named[i].y.dtype for i in n.inputs]
-            self.use(functions_of(n.op, dtypes, n.y.dtype))
-            self.define(n, spell(n.op, [self.values[i] for i in n.inputs], dtypes, n.y.dtype))
-
-    def use(self, functions: Sequence[str]) -> None:
-        """The file needs these functions."""
-        self.functions.update(dict.fromkeys(functions))
+            held = self.totals if n.op in _ONE_ROUNDING else {}
+            args = [held.get(i, self.values[i]) for i in n.inputs]
+            self.define(n, CPP.spell(n.op, args, dtypes, n.y.dtype))
 
     def define(self, n: Node, text: str, base: str = "") -> None:
         """A constant with the value of a node."""
         name = self.names.take(base or n.name)
-        if text.startswith("(") and text.endswith(")") and _closes_at_end(text):
-            text = text[1:-1]
-        self.say(f"const {TYPES[n.y.dtype.name]} {name} = {text};")
+        self.say(f"const {TYPES[n.y.dtype.name]} {name} = {bare(text)};")
         self.values[n.name] = name
 
     def _scalar(self, n: Node) -> str:
@@ -198,7 +191,7 @@ class Writer:
         self.define(n, f"static_cast<{TYPES[n.y.dtype.name]}>({text})")
 
     def offset(self, n: Node) -> str:
-        """Where the element of a Load or Store is."""
+        """Return the offset of the element that a Load or Store accesses."""
         terms: list[str] = []
         for a, stride, repeat in zip(n.y.axis, n.y.strides, n.y.repeats, strict=True):
             if repeat == ONE or stride == ZERO:
@@ -237,11 +230,10 @@ class Writer:
         self.headers[header] = None
 
     # reductions -------------------------------------------------------------------------------
-    def accumulate(self, n: Node, into: str) -> None:
-        """A step of a reduction."""
+    def accumulate(self, n: Node, into: str, value: str = "") -> None:
+        """A step of a reduction, with the value of its operand here or another one."""
         how = reduction(n.op, self.named[n.inputs[0]].y.dtype)
-        self.use(how.uses)
-        self.say(how.step.format(a=into, x=self.values[n.inputs[0]]))
+        self.say(how.step.format(a=into, x=value or self.values[n.inputs[0]]))
 
     def scan(self, n: Node, total: str) -> None:
         """A step of a running sum, and its value."""
@@ -258,24 +250,50 @@ class Writer:
             return text
         return f"static_cast<{TYPES[n.y.dtype.name]}>({text})"
 
+    def reduced(self, n: Node, text: str) -> None:
+        """From here on the value of a reduction is that of an accumulator."""
+        self.values[n.name] = self.result(n, text)
+        if self.accumulated(n) == "double" and not self.exact:
+            self.totals[n.name] = text
+
     def accumulated(self, n: Node) -> str:
         """The type of the accumulator of a reduction or running sum."""
         return accumulator(*self._summed(n))
 
     def start(self, n: Node) -> str:
-        """What that accumulator holds at first."""
+        """Return the initial value of the accumulator of a node."""
         return first(*self._summed(n))
 
     def _summed(self, n: Node) -> tuple[str, DType, bool]:
         """Of a reduction or running sum: its op, the type of its elements, and whether one result takes many."""
-        return n.op, self.named[n.inputs[0]].y.dtype, self.loops.many
+        count = self.nest.count(self.nest.cols)
+        few = self._by_lanes and count.is_const and count.value <= self.loops.run
+        return n.op, self.named[n.inputs[0]].y.dtype, n.op == "Scan" or not few
+
+    def in_parts(self, n: Node) -> bool:
+        """True if the accumulator of a sum takes partial sums, one for each run of elements.
+
+        A product does not: the roundings of its parts would add up.
+        """
+        return n.op == "ReduceSum" and self.accumulated(n) == "double"
+
+    def part(self, n: Node) -> tuple[str, str]:
+        """Of such a reduction: the type of a part, and what that holds at first."""
+        dtype = self.named[n.inputs[0]].y.dtype
+        if not self._by_lanes:
+            return "simd::part", first(n.op, dtype, False)
+        return accumulator(n.op, dtype, False), first(n.op, dtype, False)
+
+    @property
+    def _by_lanes(self) -> bool:
+        """True if each lane has its own sum."""
+        return self.loops.form is Form.COLUMNS
 
     def clauses(self, accumulators: Mapping[str, Node]) -> str:
         """The reduction clauses for accumulators by name."""
         found: dict[str, list[str]] = {}
         for name, n in accumulators.items():
             how = reduction(n.op, self.named[n.inputs[0]].y.dtype)
-            self.use(how.uses)
             found.setdefault(how.clause, []).append(name)
         return "".join(f" reduction({how} : {', '.join(names)})" for how, names in found.items())
 
@@ -286,13 +304,3 @@ class Writer:
             for name, m in self.memory.items()
         ]
         return [*pointers, *(f"int64_t {self.symbols[s]}" for s in self.sizes)]
-
-
-def _closes_at_end(text: str) -> bool:
-    """Whether the parenthesis that a text begins with is the one that it ends with."""
-    depth = 0
-    for k, c in enumerate(text):
-        depth += (c == "(") - (c == ")")
-        if depth == 0:
-            return k == len(text) - 1
-    return False

@@ -11,9 +11,10 @@ emit   the text of the file                         autofuse.codegen.backends.tr
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from autofuse.codegen.backends.interface import Backend, Capabilities, Job, Stage
+from autofuse.codegen.backends.triton.call import Call
 from autofuse.codegen.backends.triton.kernels import Program
 from autofuse.codegen.backends.triton.plan import plan
 from autofuse.codegen.backends.triton.signature import entry_point
@@ -24,7 +25,7 @@ from autofuse.targets import GpuTarget
 __all__ = ["BACKEND", "Triton", "entry_point"]
 
 #: Of the entries, ``plain`` has kernels that Triton itself launches: the form of the operators of FlagGems.
-_CAN = Capabilities(("launch", "plain"), queues=False, plans=GpuTarget, masks=True)
+_CAN = Capabilities(("launch", "plain"), queues=False, plans=GpuTarget, masks=True, tuning=Tuning)
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,24 +34,28 @@ class Triton(Backend):
 
     Attributes:
         tuning: blocks of its kernels; None: those that the rules choose.
+        call: the parameters of the function of a module with the entry ``plain``; None: the inputs of the graph.
     """
 
     name: str = "triton"
     capabilities: Capabilities = _CAN
     tuning: Tuning | None = None
+    call: Call | None = None
+
+    def tuned(self, tuning: Tuning) -> Backend:
+        """Return the backend with blocks for its kernels."""
+        return replace(self, tuning=tuning)
 
     def stages(self, job: Job) -> Sequence[Stage]:
         """The table above."""
-        target = job.target
-        assert isinstance(target, GpuTarget)
+        target = job.aimed(GpuTarget)
         return (
             ("plan", lambda hint: plan(job.graph, hint, target, self.tuning)),
             ("emit", lambda program: {f"{job.graph.name}_triton.py": self._text(job, program)}),
         )
 
-    @staticmethod
-    def _text(job: Job, program: Program) -> str:
-        return file_text(program, plain=job.entry == "plain")
+    def _text(self, job: Job, program: Program) -> str:
+        return file_text(program, plain=job.entry == "plain", call=self.call)
 
 
 BACKEND = Triton()

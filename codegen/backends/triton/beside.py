@@ -23,7 +23,7 @@ Fits = Callable[[Expr, int], bool]
 
 
 def beside(hint: HintGraph, fits: Fits) -> HintGraph:
-    """Groups of sums over rows become part of the group whose rows they sum up, where both load the same tensors.
+    """Merge groups of sums over rows into the group whose rows they sum, where both load the same tensors.
 
     Args:
         hint: a graph whose axes are not merged.
@@ -52,7 +52,7 @@ def beside(hint: HintGraph, fits: Fits) -> HintGraph:
 
 
 class _Move:
-    """What becomes of group ``b`` beside group ``a``."""
+    """Computation of group ``b`` beside group ``a``, where that is possible."""
 
     def __init__(self, hint: HintGraph, found: Sequence[tuple[Node, ...]], a: int, b: int) -> None:
         self.hint, self.ours, self.theirs = hint, found[a], found[b]
@@ -66,7 +66,7 @@ class _Move:
         )
 
     def is_possible(self, fits: Fits) -> bool:
-        """Whether ``b`` only sums up over rows what ``a`` has at hand, and waits for nothing in between."""
+        """Return True if ``b`` only sums data of ``a`` over rows, and depends on nothing in between."""
         sizes = [self.hint.axes[x].size for x in self.axes]
         if len(sizes) < 2 or sizes != [self.hint.axes[x].size for x in self.others]:
             return False
@@ -107,20 +107,20 @@ class _Move:
         return kept if all(u in kept for u in units if u is not None) else None
 
     def _is_early(self, load: Node) -> bool:
-        """Whether what a Load reads is there before ``a`` runs, or is made by ``a`` in the same place."""
+        """Return True if the data of a Load exist before ``a`` runs, or ``a`` itself stores them in the same place."""
         source = self.nodes_by_name[load.inputs[0]]
         if source.op != "Workspace":
             return True
         return self.early.issuperset(source.inputs) or self._stored(load) is not None
 
     def _is_awaited(self) -> bool:
-        """Whether another group reads what ``b`` writes, or ``b`` writes what another one reads."""
+        """Return True if another group reads what ``b`` writes, or ``b`` overwrites an input of the graph."""
         stores = {n.name for n in self.theirs if n.op == "Store"}
         taken = (n for n in self.hint.nodes if not stores.isdisjoint(n.inputs))
         return any(n.op != "Output" or "inout" in n.attrs for n in taken)
 
     def _stored(self, load: Node) -> Node | None:
-        """The Store of ``a`` that writes what a Load of ``b`` reads, element for element."""
+        """Return the Store of ``a`` that writes what a Load of ``b`` reads, element for element, or None."""
         source = self.nodes_by_name[load.inputs[0]]
         if source.op != "Workspace" or len(source.inputs) != 1:
             return None

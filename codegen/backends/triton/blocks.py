@@ -1,4 +1,4 @@
-"""How large the blocks of a kernel are: rules of sizes, from measurements on an H100 (docs/measured_gpu.md)."""
+"""Sizes of the blocks of a kernel: rules from measurements on an H100 (docs/measured_gpu.md)."""
 
 from __future__ import annotations
 
@@ -111,7 +111,7 @@ def rows_in_registers(rows: int, cols: int, held: int, outer: bool, least: int) 
 
 
 def has_room_for_sums(cols: int, sums: int) -> bool:
-    """Whether a block can hold a row, and as many sums over rows of its elements."""
+    """Return True if a block can hold a row and, beside it, as many sums over rows of its elements."""
     return 0 < power(cols) * (2 + sums) <= 4 * 16384
 
 

@@ -4,6 +4,10 @@ The blocks of a kernel take turns: they load, compute, wait and store.  All of t
 multiprocessor, the units that compute; a block by itself takes the sum of all that, at the rate that one multiprocessor
 reaches alone.  A kernel takes the longest of three bounds, rounded off where two are close: its bytes over the rate of
 memory, its operations, and the turns of a block by itself over the number of blocks that have room at once.
+
+A core of an Ascend chip goes over its blocks one after another, and loads the next one while it computes.  A kernel
+takes the longest of: its bytes over the rate of memory, or over that of the cores that have a block; the vector calls
+of all blocks of a core; and what the core waits for the loads of each block.
 """
 
 from __future__ import annotations
@@ -12,6 +16,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from math import prod
+from typing import Any
 
 from autofuse.codegen.backends.triton.blocks import MOST_REGISTERS, WARP, WINDOW
 from autofuse.codegen.backends.triton.kernels import Form, Kernel, Program
@@ -19,8 +24,10 @@ from autofuse.codegen.backends.triton.summary import blocks_at, plan_summary
 from autofuse.codegen.nests.memory import Memory
 from autofuse.codegen.nests.nest import unit_axis, values_held, varies, walk
 from autofuse.implgraph.ir.graph import Node
+from autofuse.implgraph.ops.registry import lookup
 from autofuse.implgraph.ops.rows.reductions import REDUCES
-from autofuse.targets import GpuTarget
+from autofuse.targets import GpuTarget, TargetSpec
+from autofuse.targets.spec import load_chip
 
 __all__ = ["KernelTime", "Work", "modelled", "time_of", "works"]
 
@@ -32,7 +39,6 @@ _LONG = 4096
 _LANES = 128
 #: Operations that an op of a special function takes; any other takes one.  Assumed.
 _HEAVY = 4
-_SPECIAL = frozenset(("Exp", "Ln", "Tanh", "Erf", "Pow", "Div", "Sqrt", "Rsqrt", "Sin", "Cos"))
 #: Operations that a load of a window takes, whose elements the caches have: its place, and the load.  Fitted to the
 #: pools of docs/measured_gpu.md.
 _OF_WINDOW = 8
@@ -56,7 +62,7 @@ class KernelTime:
         bytes: of inputs, outputs and scratch, each element once.
         bottleneck: what takes most of it: ``launch``; ``bandwidth`` or ``L2``, whichever serves the bytes;
             ``instructions``; ``clusters``, blocks that wait for each other; ``parallelism``, too few blocks;
-            ``registers``, too few of them fit a multiprocessor at once.
+            ``registers``, too few of them fit a multiprocessor at once; ``latency``, a core waits for loads.
     """
 
     name: str
@@ -67,21 +73,21 @@ class KernelTime:
 
 @dataclass(frozen=True, slots=True)
 class Work:
-    """What a kernel does at given sizes, of which the figures of a card make a time.
+    """Work of a kernel at given sizes, from which the figures of a card give a time.
 
     Attributes:
         name: of its function.
-        bytes: each element once.
-        runs: bytes that are moved, with those that are read again, and the length of the runs of neighbours in memory
-            in which they are moved, in bytes.
+        bytes: bytes moved, each element counted once.
+        runs: bytes moved, repeated reads included, and the length in bytes of the contiguous runs in which they are
+            moved.
         blocks: thread blocks, those of clusters one by one.
-        threads: of a block.
-        values: of a block that a thread holds in registers.
-        turns: of a block, which each time loads, computes and stores.
-        stages: turns that a block has under way at once.
-        operations: of all threads.
+        threads: threads of a block.
+        values: values of a block that a thread holds in registers.
+        turns: iterations of a block, each of which loads, computes and stores.
+        stages: turns that a block has in flight at once.
+        operations: operations of all threads.
         meets: meetings of the blocks of a cluster in a turn.
-        late: values that a thread loads in a turn behind a reduction, when its registers are full.
+        late: values that a thread loads in a turn after a reduction, when its registers are full.
     """
 
     name: str
@@ -102,14 +108,19 @@ def modelled(program: Program, gpu: GpuTarget, sizes: Mapping[str, int]) -> tupl
 
     Args:
         program: the plan of a graph.
-        gpu: the card, of the dialect ``cuda``.
+        gpu: the card, or the cores of a chip.
         sizes: of the symbols of the graph, in elements.
     """
+    if gpu.chip:
+        chip = load_chip(gpu.chip)
+        found = zip(program.kernels, plan_summary(program, sizes), strict=True)
+        kernels = ((_Kernel(k, gpu, sizes), row) for k, row in found if row["launched"])
+        return tuple(k.time_on_cores(row, chip) for k, row in kernels)
     return tuple(time_of(w, gpu) for w in works(program, gpu, sizes))
 
 
 def works(program: Program, gpu: GpuTarget, sizes: Mapping[str, int]) -> Iterator[Work]:
-    """What every kernel does that is launched; arguments as for :func:`modelled`."""
+    """Yield the work of every launched kernel; arguments as for :func:`modelled`."""
     for k, row in zip(program.kernels, plan_summary(program, sizes), strict=True):
         if row["launched"]:
             unique = row["input_bytes"] + row["output_bytes"] + row["scratch_bytes"]
@@ -135,10 +146,15 @@ def time_of(w: Work, gpu: GpuTarget) -> KernelTime:
         "instructions": compute,
         _why(w, gpu, room, meeting, alone): alone / at_once,
     }
+    us, most = _longest(bounds, gpu)
+    return KernelTime(w.name, us, w.bytes, most)
+
+
+def _longest(bounds: dict[str, float], gpu: GpuTarget) -> tuple[float, str]:
+    """Modelled microseconds, launch included, and the name of the longest bound."""
     us = sum(b**_SHARPNESS for b in bounds.values()) ** (1 / _SHARPNESS)
     bounds["launch"] = gpu.launch_us
-    most = max(bounds, key=lambda name: bounds[name])
-    return KernelTime(w.name, gpu.launch_us + us, w.bytes, most)
+    return gpu.launch_us + us, max(bounds, key=lambda name: bounds[name])
 
 
 def _room(w: Work, gpu: GpuTarget) -> int:
@@ -181,7 +197,7 @@ class _Kernel:
         return prod(self.size[a] for a in axes)
 
     def work(self, programs: int, unique: int) -> Work:
-        """What it does; ``programs``: of its grid, ``unique``: its bytes, each element once."""
+        """Return the work of a grid of ``programs``; ``unique``: bytes moved, each element counted once."""
         k, b = self.kernel, self.blocks
         blocks = programs * b.parts
         elements, threads = b.rows * b.cols, WARP * b.warps
@@ -207,6 +223,48 @@ class _Kernel:
             len(k.passes) if b.parts > 1 else 0,
             each * self._late() if whole else 0,
         )
+
+    def time_on_cores(self, row: Mapping[str, Any], chip: TargetSpec) -> KernelTime:
+        """The modelled time on the cores of a chip; ``row``: the kernel in the summary of the plan."""
+        gpu, model = self.gpu, chip.model
+        unique = row["input_bytes"] + row["output_bytes"] + row["scratch_bytes"]
+        work = self.work(row["programs"], unique)
+        used = max(1, min(gpu.multiprocessors, work.blocks))
+        turns = _ceil_div(work.blocks, used) * work.turns
+        in_l2 = work.bytes <= _KEPT * gpu.l2_bytes
+        moved = sum(_moved(count, run, 0) for count, run in work.runs)
+        each = self.blocks.rows * self.blocks.cols
+        vector = waits = 0.0
+        for nodes in self.passes:
+            loads = sum(n.op == "Load" for n in nodes)
+            stores = sum(n.op == "Store" for n in nodes)
+            waits += loads * model.load_issue + stores * model.store_issue
+            waits += model.load_latency if loads else 0.0
+            for cost in self._calls(nodes):
+                call = chip.vector.get(cost, chip.vector["binary"])
+                vector += call.head + each / call.rate32 if call.rate32 else 0.0
+        core_rate = model.hot_core_rate if in_l2 else model.load_core_rate
+        bounds = {
+            "L2" if in_l2 else "bandwidth": moved / (gpu.l2_gbs if in_l2 else gpu.copy_gbs) / 1e3,
+            "parallelism": moved / used / core_rate / gpu.clock_mhz
+            if used < gpu.multiprocessors
+            else 0.0,
+            "instructions": turns * vector / gpu.clock_mhz,
+            "latency": turns * (waits + model.loop) / gpu.clock_mhz,
+        }
+        us, most = _longest(bounds, gpu)
+        return KernelTime(work.name, us, unique, most)
+
+    def _calls(self, nodes: Sequence[Node]) -> Iterator[str]:
+        """The row of the chip's table of vector calls for each node that computes on a block."""
+        k = self.kernel
+        along = {a for a in (k.cols or k.rows) if self.size[a] > 1}
+        for n in nodes:
+            if n.op in REDUCES:
+                # Element by element, and folded once at the end.
+                yield "binary"
+            elif n.op not in _FREE and varies(n) & along:
+                yield lookup(n.op).cost
 
     def _passes(self) -> list[list[Node]]:
         """The nodes of every pass over the columns; a loop goes over them for each level of reductions."""
@@ -235,7 +293,7 @@ class _Kernel:
             moves
             + windows * (_OF_WINDOW - 1)
             + sum(
-                _HEAVY if n.op in _SPECIAL else 1
+                _HEAVY if lookup(n.op).special else 1
                 for n in nodes
                 if n.op not in _FREE and (n.op in REDUCES or varies(n) & along)
             )
@@ -285,9 +343,10 @@ class _Kernel:
         return n.op, self._memory(n).name, n.inputs[1:], y.repeats, y.strides, y.offset
 
     def _kept(self, n: Node, blocks: int) -> bool:
-        """Whether L2 still holds what an earlier pass over the columns has read."""
+        """Return True if L2 still holds what an earlier pass over the columns has read."""
         threads = WARP * self.blocks.warps
-        under_way = min(blocks, self.gpu.multiprocessors * (self.gpu.threads // threads))
+        at_once = self.gpu.threads // threads or 1
+        under_way = min(blocks, self.gpu.multiprocessors * at_once)
         row = self._count(self.kernel.cols) * n.y.dtype.itemsize
         return under_way * row <= _KEPT * self.gpu.l2_bytes
 

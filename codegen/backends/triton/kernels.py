@@ -1,4 +1,4 @@
-"""What a Triton file holds: kernels over the blocks of a nest, and the memory between them."""
+"""Contents of a Triton file: kernels over the blocks of a nest, and the memory between them."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ __all__ = ["Blocks", "Form", "Kernel", "Partial", "Program"]
 
 
 class Form(str, Enum):
-    """What a program of a kernel holds at once.
+    """Data that a program of a kernel holds at once.
 
     ITEMS: a run of elements.  TILES: a rectangle, where tensors are contiguous along different axes.  ROWS: whole rows
-    in registers.  LOOP: a block of columns of some rows, one after another.
+    in registers.  LOOP: blocks of columns of some rows, one after another.
     """
 
     ITEMS = "items"
@@ -113,9 +113,9 @@ class Kernel:
         return self.nest.count(self.rows) * self.nest.count(self.grid)
 
     def extents(self) -> tuple[tuple[Expr, str], ...]:
-        """What the programs of a kernel without a loop over rows are a product of: elements, and their part in a block.
+        """Return the factors of the number of programs: element counts, each with the constant of its block size.
 
-        A part is the constant of the blocks; empty where every element has a program.
+        The constant is empty where every element has a program.  Not for a kernel with a loop over rows.
         """
         found = [(self.nest.count(self.rows), "ROWS")]
         if self.form is Form.TILES:

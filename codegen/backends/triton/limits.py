@@ -1,9 +1,9 @@
-"""What a vector core of an Ascend chip sets to kernels that triton-ascend compiles.
+"""Limits of an Ascend chip's vector cores for kernels that triton-ascend compiles.
 
 Its programs are the cores: a grid of more programs runs in turns, and one of more than 65,535 not at all, so a program
-goes over blocks in a loop, and waits for no other.  The values of a block lie in UB, where the compiler keeps the loads
-of two turns; what does not fit is an error of the compiler.  Sources: the migration guide and the tables of element
-types in the reference of triton-ascend 3.2.
+loops over blocks, and waits for no other.  The values of a block lie in UB, where the compiler keeps the loads of two
+turns; it rejects what does not fit.  Sources: the migration guide and the tables of element types in the reference of
+triton-ascend 3.2.
 """
 
 from __future__ import annotations
@@ -11,9 +11,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from autofuse.base.diagnostics import AutofuseError, Where
+from autofuse.base.wording import Wording, counted
 from autofuse.codegen.backends.triton.blocks import power, rows_of_core
 from autofuse.codegen.backends.triton.kernels import Blocks, Form
-from autofuse.codegen.backends.triton.ops.spelling import functions_of, spelled
+from autofuse.codegen.backends.triton.ops.spelling import TRITON
 from autofuse.codegen.nests.nest import Nest
 from autofuse.implgraph.expr.expression import Expr
 from autofuse.implgraph.ir.frozen import frozen, replace
@@ -29,8 +30,6 @@ _IN_FUNCTIONS = 8 * 4
 _IN_REDUCTION = 2 * 4
 #: Bytes of an element of a row with sums over rows beside it, but for those: the gradient of a norm holds fewer.
 _BESIDE_SUMS = 40 * 4
-#: Ops whose text takes float64.
-_IN_FLOAT64 = frozenset({"Pow", "Fma"})
 _SHIFTS = frozenset({"Shl", "Shr", "LShift", "RShift"})
 
 
@@ -71,7 +70,7 @@ class Core:
         return 1 << (max(self.room // _bytes(nest), 1).bit_length() - 1)
 
     def has_room_for_sums(self, cols: Expr, sums: int) -> bool:
-        """Whether rows of so many elements can have sums over rows beside them."""
+        """Return True if rows of ``cols`` elements leave room for ``sums`` sums over rows beside them."""
         each = _BESIDE_SUMS + sums * _IN_REDUCTION
         return cols.is_const and power(cols.value) * each <= self.room
 
@@ -101,7 +100,9 @@ class Core:
             else:
                 cols //= 2
         if side * cols > most:
-            raise AutofuseError.of("AF3003", f"a row of {cols} elements does not fit UB")
+            raise AutofuseError.of(
+                "AF3003", Wording("a row of {} does not fit UB", counted(cols, "element"))
+            )
         if form is not Form.TILES:
             side = max(side, rows_of_core(rows, cols, most, self.cores)[0])
         programs = min(b.programs, self.cores, -(-rows // side))
@@ -119,26 +120,28 @@ def _bytes(nest: Nest) -> int:
         k = place[n.name]
         alive = (m for m in held if m is n or place[m.name] < k <= last.get(m.name, -1))
         total = sum(m.y.dtype.itemsize for m in alive)
-        most = max(most, total + (_IN_FUNCTIONS if _calls(n, named) else 0))
+        most = max(most, total + (_IN_FUNCTIONS if len(_texts(n, named)) > 1 else 0))
     return most + _IN_REDUCTION * sum(n.op in REDUCES or n.op == "Scan" for n in nest.nodes)
 
 
-def _calls(n: Node, named: dict[str, Node]) -> bool:
-    """Whether the text of a node calls a device function."""
-    if not spelled(n.op):
-        return False
-    return bool(functions_of(n.op, n.attrs, [named[i].y.dtype for i in n.inputs], n.y.dtype))
+def _texts(n: Node, named: dict[str, Node]) -> tuple[str, ...]:
+    """The text of a node and of the device functions that it calls."""
+    if not TRITON.spelled(n.op):
+        return ()
+    dtypes = [named[i].y.dtype for i in n.inputs]
+    text = TRITON.spell(n.op, n.inputs, n.attrs, dtypes, n.y.dtype)
+    return text, *TRITON.functions(text).values()
 
 
 def _lacking(n: Node, named: dict[str, Node]) -> Iterator[str]:
-    """What a node needs and the compiler lacks, by its documents.
+    """Yield the features that a node needs and the compiler lacks, by its documentation.
 
-    Its front end takes all of this; loads of unsigned numbers and float64 are missing in hardware.
+    The front end accepts all of them; the hardware lacks loads of unsigned numbers and float64.
     """
     dtype = n.y.dtype
     if dtype.kind == "u":
         yield f"values of {dtype.name}"
-    if n.op in _IN_FLOAT64 and dtype.kind == "f":
+    if any("float64" in text for text in _texts(n, named)):
         yield f"float64, in which {n.op} of floats is computed"
     if n.op in _SHIFTS and named[n.inputs[1]].op != "Scalar":
         yield f"{n.op} by a count per element"

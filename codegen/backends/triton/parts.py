@@ -31,7 +31,7 @@ def behind(nest: Nest, names: Sequence[str]) -> set[str]:
 
 
 def frontier(nest: Nest, known: Sequence[str]) -> list[Node]:
-    """What does not vary along the columns, waits for ``known``, and is used by what varies along them."""
+    """Return the nodes constant along the columns that wait for ``known`` and feed nodes that vary along them."""
     cols = frozenset(nest.cols)
     late = behind(nest, known)
     used = {i for n in nest.nodes if varies(n) & cols and n.op != "Broadcast" for i in n.inputs}
@@ -73,7 +73,7 @@ def joining(
         if p.item is None or p.item.join is Join.PLAIN:
             made.add(p.node.name, p.node.op, [known[p.node.name]], p.node.y.dtype, parts=False)
         elif p.node.name == p.item.first.name:
-            made.pair(p.item, known, nest.count(nest.cols).value, span)
+            made.pair(p.item, known, nest, span)
     done = frozenset(p.node.name for p in partials)
     for n in walk(nest.nodes, [*stored, *left], done):
         if n.op != "Store":
@@ -86,7 +86,7 @@ def joining(
 
 
 def rest(nest: Nest, left: Mapping[str, Memory], stored: Sequence[str]) -> Nest:
-    """What varies along the columns of a nest, where ``left`` is in memory."""
+    """Return the elementwise nest that computes ``stored`` along the columns, with ``left`` loaded from memory."""
     named = nest.by_name()
     sizes = tuple(nest.sizes[a] if a in nest.rows else ONE for a in nest.axes)
     steps = iter(contiguous_strides([nest.sizes[a] for a in nest.rows]))
@@ -147,28 +147,53 @@ class _Joined:
         """The partial results of a reduction."""
         return self.add(f"{p.node.name}_parts", "Load", [p.memory.name], p.memory.dtype)
 
-    def pair(self, item: Item, known: Mapping[str, str], count: int, span: int) -> None:
-        """The two results of an item of two reductions."""
-        assert item.second is not None
-        first, second = item.first.name, item.second.name
+    def pair(self, item: Item, known: Mapping[str, str], nest: Nest, span: int) -> None:
+        """The two results of an item of two reductions; ``nest``: the one that is cut."""
+        first, second = (r.name for r in item.results)
         a, b = known[first], known[second]
         self.add(first, item.first.op, [a], parts=False)
         if item.join is Join.EXPONENTIALS:
-            apart = self.add(f"{second}_apart", "Sub", [a, first])
-            scale = self.add(f"{second}_scale", "Exp", [apart])
-            part = self.add(f"{second}_part", "Mul", [b, scale])
-        else:
-            number = self._elements(second, count, span)
-            one = self._scalar(f"{second}_one", 1.0, _F32)
-            some = self.add(f"{second}_some", "Maximum", [number, one])
-            mean = self.add(f"{second}_mean", "Div", [a, some])
-            total = self._scalar(f"{second}_count", count, _F32)
-            middle = self.add(f"{second}_middle", "Div", [first, total], parts=False)
-            apart = self.add(f"{second}_apart", "Sub", [mean, middle])
-            square = self.add(f"{second}_square", "Mul", [apart, apart])
-            moved = self.add(f"{second}_moved", "Mul", [square, number])
-            part = self.add(f"{second}_part", "Add", [b, moved])
+            self.add(second, "ReduceSum", [self._scaled(item, a, b, nest)], parts=False)
+            return
+        number = self._elements(second, count := nest.count(nest.cols).value, span)
+        one = self._scalar(f"{second}_one", 1.0, _F32)
+        some = self.add(f"{second}_some", "Maximum", [number, one])
+        mean = self.add(f"{second}_mean", "Div", [a, some])
+        total = self._scalar(f"{second}_count", count, _F32)
+        middle = self.add(f"{second}_middle", "Div", [first, total], parts=False)
+        apart = self.add(f"{second}_apart", "Sub", [mean, middle])
+        square = self.add(f"{second}_square", "Mul", [apart, apart])
+        moved = self.add(f"{second}_moved", "Mul", [square, number])
+        part = self.add(f"{second}_part", "Add", [b, moved])
         self.add(second, "ReduceSum", [part], parts=False)
+
+    def _scaled(self, item: Item, a: str, b: str, nest: Nest) -> str:
+        """The sums ``b`` of exponentials below the maxima ``a`` of parts, below that of all."""
+        follower, rule = item.followed()
+        named = nest.by_name()
+        (centre,) = rule.centres
+
+        def again(n: Node, x: str, what: str, *, parts: bool = True) -> str:
+            """A node with ``x`` in the place of what depends on the maximum; the other operand is a number."""
+            inputs = []
+            for i in n.inputs:
+                if i in rule.path or i == centre.reduction:
+                    inputs.append(x)
+                else:
+                    value = named[i].attrs["value"]
+                    assert isinstance(value, int | float)
+                    inputs.append(self._scalar(f"{follower.name}_{what}_{i}", value, _F32))
+            name = f"{follower.name}_{what}_{n.name}"
+            return self.add(name, n.op, inputs, parts=parts)
+
+        have, to = a, item.first.name
+        if centre.is_number:
+            value = named[centre.value]
+            have, to = again(value, a, "own"), again(value, to, "centre", parts=False)
+        x = self.add(f"{follower.name}_apart", "Sub", [have, to])
+        for name in rule.moves[0]:
+            x = again(named[name], x, "scale")
+        return self.add(f"{follower.name}_part", "Mul", [b, x])
 
     def _elements(self, name: str, count: int, span: int) -> str:
         """The number of columns of every part, in float32."""

@@ -20,7 +20,7 @@ from autofuse.codegen.backends.triton.kernels import (
     Program,
 )
 from autofuse.codegen.backends.triton.limits import Core, core_of
-from autofuse.codegen.backends.triton.ops.spelling import DIALECT
+from autofuse.codegen.backends.triton.ops.spelling import TRITON
 from autofuse.codegen.backends.triton.parts import behind, frontier, joining, rest
 from autofuse.codegen.backends.triton.python_text import Names
 from autofuse.codegen.backends.triton.signature import Signature
@@ -90,7 +90,7 @@ def plan(
 
     hint = canonicalise(beside(hint, fits))
     exact = rounds_each_step(hint.nodes)
-    hint = replace(hint, nodes=legalize(_from_first(graph, hint), DIALECT))
+    hint = replace(hint, nodes=legalize(_from_first(graph, hint), TRITON))
     if core is not None:
         core.check(hint)
     planner = _Planner(graph, hint, target, core, fits, exact, tuning)
@@ -147,8 +147,8 @@ class _Planner:
         self.names = Names()
         symbols = {s.name: self.names.take(s.name) for s in graph.symbols}
         held = Memories.of(graph, hint, self.names)
-        named = [tuple(m.name for m in memory) for memory in (held.inputs, held.outputs)]
-        self.signature = Signature(graph, symbols, *named)
+        inputs, outputs = (tuple(m.name for m in memory) for memory in (held.inputs, held.outputs))
+        self.signature = Signature(graph, symbols, inputs, outputs)
         self.memory = held.allocate
         self.inputs, self.outputs, self.scratch = held.inputs, held.outputs, held.scratch
         self.buffers, self.targets = held.buffers, held.targets
@@ -199,6 +199,7 @@ class _Planner:
             max(1, sum(n.y.dtype.itemsize for n in loads)),
             shares,
             self.target,
+            0 if self.core is None else self.core.elements(nest),
         )
         return name, tuned(self.tuning, name, b, room)
 
@@ -311,7 +312,7 @@ class _Planner:
         self._add(name, nest, Form.LOOP, grid, rows, nest.cols, items, b)
 
     def _is_outer(self, nest: Nest) -> bool:
-        """Whether neighbours in memory lie along rows, for what is moved most."""
+        """Return True if most of the moved elements are contiguous along axes of rows rather than columns."""
         moved = [
             (a in nest.cols, self.value(nest.count(tuple(varies(n)))))
             for n in nest.nodes
@@ -346,7 +347,7 @@ class _Planner:
             for r in i.results:
                 m = self.memory(r.y.dtype, kept * b.chunks, "partial")
                 parts.append(Partial(i, r, m))
-        named = {n.name for n in walk(nest.nodes, [i.first.inputs[0] for i in items], frozenset())}
+        named = {n.name for n in walk(nest.nodes, [p.node.inputs[0] for p in parts], frozenset())}
         named |= {p.node.name for p in parts}
         first = replace(nest, nodes=tuple(n for n in nest.nodes if n.name in named))
         self._add(name, first, Form.LOOP, grid, rows, nest.cols, [items], b, parts)
@@ -426,13 +427,13 @@ class _Planner:
 
 
 def _meets(found: Sequence[Sequence[Item]]) -> bool:
-    """Whether blocks of a cluster can tell each other all results: these go through memory of float32."""
+    """Return True if the blocks of a cluster can exchange all results: these pass through float32 memory."""
     results = (r for items in found for i in items for r in i.results)
     return all(r.y.dtype.kind == "f" for r in results)
 
 
 def _reads(nest: Nest) -> bool:
-    """Whether reductions over the columns need what is loaded along them; else another pass costs no memory."""
+    """Return True if reductions over the columns need Loads along them; else another pass reads no memory."""
     cols = frozenset(nest.cols)
     inputs = [n.inputs[0] for n in nest.nodes if n.op in (*REDUCES, "Scan")]
     return any(n.op == "Load" and varies(n) & cols for n in walk(nest.nodes, inputs, frozenset()))

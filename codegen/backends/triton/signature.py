@@ -1,10 +1,11 @@
-"""What the function of a graph is called with, and how it looks at that: its names, sizes and checks as Python."""
+"""Signature of the function of a graph: its names, sizes and checks of arguments as Python."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
+from autofuse.codegen.backends.triton.call import Call
 from autofuse.codegen.backends.triton.python_text import Names, to_python
 from autofuse.implgraph.expr.expression import Expr
 from autofuse.implgraph.ir.dtypes import DType
@@ -36,22 +37,24 @@ class Signature:
         graph: as it was read.
         symbols: its symbols -> what they are called.
         inputs, outputs: names of these, in the order of the graph; an output that overwrites an input has its name.
+        call: the parameters of the function that the graph was made of; None: the inputs, by their names here.
     """
 
     graph: FusionGraph
     symbols: Mapping[str, str]
     inputs: tuple[str, ...]
     outputs: tuple[str, ...]
+    call: Call | None = None
 
     @classmethod
-    def of(cls, graph: FusionGraph, names: Names) -> Signature:
+    def of(cls, graph: FusionGraph, names: Names, call: Call | None = None) -> Signature:
         """The names of a graph, taken from ``names``."""
         symbols = {s.name: names.take(s.name) for s in graph.symbols}
         inputs = {x: names.take(x) for x in graph.inputs}
         outputs = tuple(
             names.take(o.name) if o.inout is None else inputs[o.inout] for o in graph.outputs
         )
-        return cls(graph, symbols, tuple(inputs.values()), outputs)
+        return cls(graph, symbols, tuple(inputs.values()), outputs, call)
 
     def tensors(self) -> list[tuple[str, Tensor]]:
         """Every input with its name."""
@@ -95,7 +98,11 @@ class Signature:
             keywords.append(
                 "device: torch.device | str | None = None" if annotated else "device=None"
             )
-        given = [f"{n}{tensor}" for n in self.inputs] + (["*", *keywords] if keywords else [])
+        given = ", ".join(
+            [*(f"{n}{tensor}" for n in self.inputs), *(["*", *keywords] if keywords else [])]
+        )
+        if self.call is not None:
+            given = self.call.parameters(keywords, annotated=annotated)
         result = ", ".join(["torch.Tensor"] * len(self.outputs))
         result = f"tuple[{result}]" if len(self.outputs) > 1 else result
         returns = f" -> {result}" if annotated else ""
@@ -104,12 +111,20 @@ class Signature:
             for n, t in self.tensors()
         )
         return [
-            f"def {name}({', '.join(given)}){returns}:",
+            f"def {name}({given}){returns}:",
             f'    """Takes {takes or "nothing"}."""',
         ]
 
-    def sizes(self) -> Iterator[str]:
-        """Lines that read the symbols off the shapes of inputs."""
+    def sizes(self, functions: Sequence[str] = ()) -> Iterator[str]:
+        """Lines that give the inputs their names, and read the symbols off their shapes.
+
+        Args:
+            functions: of the module, which the text calls.
+        """
+        if self.call is not None:
+            yield from self.call.opening(
+                dict(zip(self.graph.inputs, self.inputs, strict=True)), functions
+            )
         for s in self.graph.symbols:
             found = self.bound(s.name)
             if found is not None:

@@ -15,23 +15,23 @@ __all__ = ["blocks_at", "plan_summary"]
 
 
 def plan_summary(program: Program, sizes: Mapping[str, int]) -> list[dict[str, Any]]:
-    """What each kernel of a program is at given sizes, in the order in which they run.
+    """Return a summary of each kernel of a program at given sizes, in launch order.
 
     Args:
         program: the plan.
-        sizes: of the symbols of its graph, in elements.
+        sizes: sizes of the symbols of its graph, in elements.
 
     Returns:
         A dict per kernel:
 
         - ``name``: of the function; ``form``: a value of ``Form``;
         - ``launched``: whether it runs at these sizes: another kernel may take rows of this length;
-        - ``rows``, ``cols``: elements of what it goes over; ``items`` have rows only;
+        - ``rows``, ``cols``: elements that it covers; ``items`` have rows only;
         - ``block``: rows and columns that a block holds at once; ``cluster``: blocks that share a row;
         - ``programs``: of the grid; a cluster is one; ``warps``: of a block;
-        - ``passes``: how often the columns are gone over;
-        - ``input_bytes``, ``output_bytes``: of the graph's tensors, each element once that the kernel reads or writes;
-          ``scratch_bytes``: of what kernels leave for each other, read and written.
+        - ``passes``: number of passes over the columns;
+        - ``input_bytes``, ``output_bytes``: of the graph's tensors, each element that the kernel reads or writes once;
+          ``scratch_bytes``: scratch between kernels, read and written.
     """
     return [
         _kernel(k, before, program, sizes)
@@ -78,7 +78,7 @@ def blocks_at(k: Kernel, rows: int, cols: int) -> Blocks:
 
 
 def _takes(k: Kernel, before: Kernel | None, cols: int) -> bool:
-    """Whether rows have a length that is the matter of this kernel."""
+    """Return True if this kernel takes rows of ``cols`` elements."""
     if k.most_cols:
         return cols <= k.most_cols
     if before is None or before.nest.axes != k.nest.axes:
@@ -117,7 +117,7 @@ def _bytes(k: Kernel, program: Program, sizes: Mapping[str, int]) -> dict[str, i
 
 
 def _moves(k: Kernel, sizes: Mapping[str, int]) -> Iterator[tuple[str, Memory, int]]:
-    """What is read or written where, in elements; the same elements of a tensor once."""
+    """Yield the kind, memory and number of elements of each read or write, skipping repeats of the same elements."""
     seen: set[object] = set()
     for n in k.nest.nodes:
         if n.op not in ("Load", "Store"):

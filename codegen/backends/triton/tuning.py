@@ -10,6 +10,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
 from autofuse.base.diagnostics import AutofuseError, Diagnostic, Where
+from autofuse.base.wording import counted, form
 from autofuse.codegen.backends.triton.blocks import (
     LOST,
     MOST_PARTS,
@@ -39,6 +40,8 @@ __all__ = [
 
 #: Sizes that a file may give, as :class:`Blocks` has them.
 KEYS = ("rows", "cols", "parts", "warps", "programs", "chunks", "stages")
+#: Of these, what cores of an Ascend chip do not have.
+_OF_CARDS = frozenset(("parts", "warps", "stages"))
 _POWERS = frozenset(("rows", "cols", "parts", "warps"))
 #: Stages whose loads are under way before a loop begins: each is a copy of them in the text that Triton makes.
 _MOST_STAGES = 8
@@ -57,16 +60,17 @@ _HAS_LEAVING: Mapping[Form, tuple[str, ...]] = {
 
 @frozen
 class Room:
-    """What a kernel and a card set to blocks.
+    """Limits that a kernel and a card set to blocks.
 
     Attributes:
-        form: of the kernel.
+        form: form of the kernel.
         leaves: whether it leaves partial results for the next kernel.
         rows, cols: elements along the rows and columns of blocks; a program of ROWS holds all columns of a row.
         held: values of each element that are in registers at once.
-        loaded: bytes of an element of a block that loads of a loop bring.
+        loaded: bytes that the loads of a loop bring for an element of a block.
         shares: whether the blocks of a cluster may share a row.
-        target: the card.
+        target: the card, or the cores of a chip.
+        most: elements of a block that fit UB of a core; 0 for a card.
     """
 
     form: Form
@@ -77,14 +81,15 @@ class Room:
     loaded: int
     shares: bool
     target: GpuTarget
+    most: int = 0
 
     @property
     def keys(self) -> tuple[str, ...]:
         """The sizes that such a kernel has."""
-        return _keys(self.form, self.leaves)
+        return _keys(self.form, self.leaves, self.target)
 
     def wrong(self, b: Blocks) -> Iterator[tuple[str, str]]:
-        """The sizes of blocks that cannot be, each with what is wrong."""
+        """Yield the invalid sizes of blocks, each with what is wrong."""
         for key in self.keys:
             value = getattr(b, key)
             if value < 1:
@@ -94,6 +99,25 @@ class Room:
         for key, have in (("rows", self.rows), ("cols", self.cols)):
             if getattr(b, key) > power(have):
                 yield key, f"is {getattr(b, key)}, and the kernel has {have} {key}"
+        if self.form is Form.ROWS and b.cols * b.parts < self.cols:
+            yield "cols", f"is {b.cols}: {b.parts} x {b.cols} is less than a row of {self.cols}"
+        most = max(self.cols, 1)
+        if b.chunks > most:
+            yield "chunks", f"is {b.chunks}, and the kernel has {counted(most, 'column')} to divide"
+        yield from self._wrong_of_core(b) if self.most else self._wrong_of_card(b)
+
+    def _wrong_of_core(self, b: Blocks) -> Iterator[tuple[str, str]]:
+        """As ``wrong``, by what a core of a chip sets: its programs wait for no other, and blocks lie in UB."""
+        cores = self.target.multiprocessors
+        if b.rows * b.cols > self.most:
+            text = f"{b.rows} x {b.cols} elements of a block do not fit UB, {self.most} do"
+            yield "cols" if b.cols > b.rows else "rows", f"is too large: {text}"
+        for key, value in (("programs", b.programs), ("chunks", b.chunks)):
+            if value > cores:
+                yield key, f"is {value}; there are {cores} cores"
+
+    def _wrong_of_card(self, b: Blocks) -> Iterator[tuple[str, str]]:
+        """As ``wrong``, by what a card sets."""
         if b.warps > MOST_WARPS:
             yield "warps", f"is {b.warps}; a block has at most {MOST_WARPS}"
         if b.parts > MOST_PARTS:
@@ -103,20 +127,21 @@ class Room:
         if b.parts == MOST_PARTS and b.rows in LOST:
             yield (
                 "rows",
-                f"is {b.rows}: Triton does not compile it in a cluster of {b.parts} blocks",
+                f"is {b.rows}: Triton does not compile it in a cluster of {counted(b.parts, 'block')}",
             )
         values = b.rows * b.cols * self.held
         if values > self.target.registers:
-            text = f"{values} values of a block do not fit {self.target.registers} registers"
+            text = (
+                f"{counted(values, 'value')} of a block {form(values, 'does', 'do')} not fit "
+                f"{self.target.registers} registers"
+            )
             yield "cols" if b.cols > b.rows else "rows", f"is too large: {text}"
         elif values > MOST_REGISTERS * WARP * b.warps:
-            text = f"{values} values of a block do not fit {MOST_REGISTERS} registers of a thread"
+            text = (
+                f"{counted(values, 'value')} of a block {form(values, 'does', 'do')} not fit "
+                f"{MOST_REGISTERS} registers of a thread"
+            )
             yield "warps", f"is {b.warps}: {text}"
-        if self.form is Form.ROWS and b.cols * b.parts < self.cols:
-            yield "cols", f"is {b.cols}: {b.parts} x {b.cols} is less than a row of {self.cols}"
-        most = max(self.cols, 1)
-        if b.chunks > most:
-            yield "chunks", f"is {b.chunks}, and there are {most} columns to divide"
         most = self.target.multiprocessors * self.target.threads // (WARP * max(b.warps, 1))
         if b.programs > most:
             yield "programs", f"is {b.programs}; the card has room for {most} at once"
@@ -124,7 +149,7 @@ class Room:
             yield "stages", f"is {b.stages}, and at most {_MOST_STAGES}"
         need = b.stages * b.rows * b.cols * self.loaded
         if b.stages > 1 and need > self.target.shared_bytes:
-            text = f"{need} bytes do not fit {self.target.shared_bytes} of shared memory"
+            text = f"{counted(need, 'byte does', 'bytes do')} not fit {self.target.shared_bytes} of shared memory"
             yield "stages", f"is {b.stages}: {text}"
 
 
@@ -145,15 +170,15 @@ class KernelTuning:
 
 @dataclass(frozen=True, slots=True)
 class Tuning:
-    """What a tuning file says.
+    """Contents of a tuning file.
 
     Attributes:
-        graph: name of the graph that it is for.
-        digest: of that graph, see :func:`graph_digest`.
-        target: name of the card that it is for.
-        kernels: sizes of blocks, a kernel each.
-        places: where a file says so, of ``graph``, ``digest`` and ``target``.
-        times: what speaks for it.
+        graph: name of its graph.
+        digest: digest of that graph, see :func:`graph_digest`.
+        target: name of its card.
+        kernels: block sizes of each kernel.
+        places: locations of ``graph``, ``digest`` and ``target`` in the file.
+        times: measured or modelled times that support it.
     """
 
     graph: str
@@ -165,11 +190,11 @@ class Tuning:
 
     @classmethod
     def of(cls, program: Program, target: GpuTarget) -> Tuning:
-        """The blocks that the plan of a graph has; kernels that choose theirs at the call are left out."""
+        """Return the blocks of the plan of a graph, without kernels that choose theirs at the call."""
         kernels = tuple(
             KernelTuning(
                 k.name,
-                {key: getattr(k.blocks, key) for key in _keys(k.form, bool(k.partials))},
+                {key: getattr(k.blocks, key) for key in _keys(k.form, bool(k.partials), target)},
             )
             for k in program.kernels
             if k.blocks is not None
@@ -177,7 +202,7 @@ class Tuning:
         return cls(program.graph.label, graph_digest(program.graph), target.name, kernels)
 
     def to_json(self) -> dict[str, object]:
-        """What the file has, ready for JSON."""
+        """Return the contents of the file as JSON data."""
         return {
             "schema": SCHEMA,
             "graph": self.graph,
@@ -193,14 +218,11 @@ class Tuning:
 
 
 def check_tuning(tuning: Tuning, graph: FusionGraph, target: GpuTarget) -> None:
-    """Whether a tuning is for this graph and this card.
+    """Check that a tuning is for this graph and this card.
 
     Raises:
-        AutofuseError: AF3007, it is for another one; AF5007, the target takes no tuning.
+        AutofuseError: AF3007, it is for another one.
     """
-    if target.dialect != "cuda":
-        text = f"a tuning file is for cards of NVIDIA, not for {target.name}"
-        raise AutofuseError.of("AF5007", text)
     hint = "autofuse explain GRAPH -t TARGET --tuning-out FILE writes a new one"
     check_head(tuning, graph, target.name, hint)
 
@@ -224,10 +246,10 @@ def tuned(tuning: Tuning, name: str, b: Blocks, room: Room) -> Blocks:
 
 
 def check_kernels(tuning: Tuning, program: Program) -> None:
-    """Whether all kernels of a tuning are there, and have blocks that a file may give.
+    """Check that all kernels of a tuning exist, and have blocks that a file may set.
 
     Raises:
-        AutofuseError: AF3007, some are not.
+        AutofuseError: AF3007, some do not.
     """
     known = {k.name: k.blocks for k in program.kernels}
     hint = f"kernels: {', '.join(k for k, b in known.items() if b is not None) or 'none'}"
@@ -266,5 +288,6 @@ def _finding(k: KernelTuning, key: str, text: str, hint: str = "") -> Diagnostic
     return Diagnostic("AF3007", f"kernel {k.name}: {text}", where, hint)
 
 
-def _keys(form: Form, leaves: bool) -> tuple[str, ...]:
-    return _HAS_LEAVING[form] if leaves else _HAS[form]
+def _keys(form: Form, leaves: bool, target: GpuTarget) -> tuple[str, ...]:
+    found = _HAS_LEAVING[form] if leaves else _HAS[form]
+    return tuple(k for k in found if not target.chip or k not in _OF_CARDS)

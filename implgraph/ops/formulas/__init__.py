@@ -1,1 +1,1 @@
-"""What rows compute with: expansions, vector formulas, polynomials, references."""
+"""Formulas that rows compute with: expansions, vector formulas, polynomials, references."""

@@ -50,7 +50,7 @@ INT_MIN = -(1 << 31)
 
 
 def _scalar_fits(s: OpSink, a: Any, b: Any) -> bool:
-    """Whether a call with a scalar takes ``b``: of an unsigned type only a constant, whose bits are known."""
+    """Return True if a call with a scalar takes ``b``: for an unsigned type only a constant, whose bits are known."""
     d = s.dtype_of(a).name
     return d in ARITH or (d in WRAPPING and s.constant_of(b) is not None)
 
@@ -265,7 +265,7 @@ def expand_identity(s: OpSink, xs: Sequence[Any], attrs: Attrs) -> Any:
 
 
 def expand_bits_as(s: OpSink, xs: Sequence[Any], attrs: Attrs) -> Any:
-    """The same bytes; a bool is a byte that is 0 or 1."""
+    """Return the operand's bytes as another dtype; a bool is a byte that is 0 or 1."""
     have, to = s.dtype_of(xs[0]), BY_NAME[attrs["dtype"]]
     if have == to:
         return xs[0]

@@ -55,7 +55,7 @@ def shifted(s: OpSink, xs: Sequence[Any], left: bool) -> Any:
 
 
 def _beyond(x: Long, left: bool) -> Long:
-    """What is left when every bit has been shifted out."""
+    """Return what remains once every bit is shifted out: 0, or copies of the sign."""
     word = x.low.like(0) if left or x.dtype.kind == "u" else x.high.sar(31)
     return Long(x.sink, word, word, x.dtype)
 

@@ -54,11 +54,11 @@ class Long:
         return apart(self.sink, self.sink.constant(value, self.dtype))
 
     def as_type(self, dtype: DType) -> Long:
-        """The same bits."""
+        """Return the same bits as another dtype."""
         return Long(self.sink, self.low, self.high, dtype)
 
     def is_zero(self) -> Mask:
-        """Where it is 0."""
+        """Return the mask of elements that are 0."""
         return self.low.equals(0) & self.high.equals(0)
 
 
@@ -74,13 +74,13 @@ def unsigned_less(a: Vec, b: Vec) -> Mask:
 
 
 def less(a: Long, b: Long) -> Mask:
-    """Where a < b."""
+    """Return the mask of elements with a < b."""
     upper = a.high < b.high if a.dtype.kind == "i" else unsigned_less(a.high, b.high)
     return upper | (a.high.equals(b.high) & unsigned_less(a.low, b.low))
 
 
 def equal(a: Long, b: Long) -> Mask:
-    """Where both are the same."""
+    """Return the mask of elements with a == b."""
     return a.low.equals(b.low) & a.high.equals(b.high)
 
 

@@ -146,7 +146,7 @@ def _gated(x: Vec, z: Vec) -> Vec:
 
 
 def _short_gated(x: Vec, z: Vec) -> Vec:
-    """The same of 16 bits, where the exponential of a very negative z need not be more than 0."""
+    """Return x / (1 + exp(-z)) for 16-bit results, where the exponential of a very negative z may be 0."""
     e = z.minimum(40.0).exp()
     return x * (e / (e + 1.0))
 
@@ -389,7 +389,14 @@ ROWS: tuple[OpDef, ...] = (
         source=TAIL,
     ),
     _activation(
-        "Gelu", _gelu, _gelu_reference, "x Ndtr(x)", short=_short_gelu, ulp=10.0, source=TAIL
+        "Gelu",
+        _gelu,
+        _gelu_reference,
+        "x Ndtr(x)",
+        short=_short_gelu,
+        ulp=10.0,
+        source=TAIL,
+        special=True,
     ),
     _activation(
         "GeluSlope",
@@ -421,16 +428,14 @@ ROWS: tuple[OpDef, ...] = (
         aliases=("Swish",),
     ),
     _activation(
-        "Softplus",
-        _softplus,
-        lambda x: np.logaddexp(0.0, x),
-        "ln(1 + exp(x))",
+        "Softplus", _softplus, lambda x: np.logaddexp(0.0, x), "ln(1 + exp(x))", special=True
     ),
     _activation(
         "LogSigmoid",
         _log_sigmoid,
         lambda x: -np.logaddexp(0.0, -x),
         "ln(1/(1 + exp(-x)))",
+        special=True,
     ),
     _activation(
         "TanhSoftplus",
@@ -459,6 +464,7 @@ ROWS: tuple[OpDef, ...] = (
         "alpha x + beta between 0 and 1, in float32",
         *_HARD,
         ulp=1.0,
+        each_step=True,
     ),
     _activation(
         "HardSwish",
@@ -466,6 +472,7 @@ ROWS: tuple[OpDef, ...] = (
         _hard_swish_reference,
         "x HardSigmoid(x; 1/6, 1/2); NaN of -inf",
         ulp=2.0,
+        each_step=True,
     ),
     _activation(
         "Softsign", _softsign, _softsign_reference, "x / (1 + |x|); NaN of infinities", ulp=1.5

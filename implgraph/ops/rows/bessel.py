@@ -12,7 +12,7 @@ from collections.abc import Callable
 import numpy as np
 
 from autofuse.implgraph.ops.definition import OpDef
-from autofuse.implgraph.ops.formulas import coefficients as c
+from autofuse.implgraph.ops.formulas import bessel_coefficients as c
 from autofuse.implgraph.ops.formulas import special_reference as ref
 from autofuse.implgraph.ops.formulas.vector_math import Vec, horner, two_product
 from autofuse.implgraph.ops.row_kinds import composite
@@ -272,5 +272,6 @@ ROWS: tuple[OpDef, ...] = (
         absolute=2e-6,
         doc="Ai; left of 0 absolute error 1e-6, NaN below -1e6",
         source="own polynomials, asymptotic forms (Abramowitz-Stegun 10.4.59-60)",
+        each_step=True,
     ),
 )

@@ -60,6 +60,7 @@ from autofuse.implgraph.ops.rules import (
     float_dtype,
     number_dtype,
     power,
+    power_dtype,
     reciprocal,
     reference_of,
     reshape_shape,
@@ -181,6 +182,7 @@ ROWS: tuple[OpDef, ...] = (
         promote=BF16 | {"int8": "int16"},
         ulp=0.0,
         doc="absolute value; that of the least integer is itself",
+        errors="relative",
     ),
     _unary(
         "Sign",
@@ -193,9 +195,18 @@ ROWS: tuple[OpDef, ...] = (
         ulp=0.0,
         doc="-1, 0 or 1; NaN stays",
     ),
-    _unary("Exp", "Exp", np.exp, cost="exp", ulp=2.0, doc="e**x"),
-    _unary("Ln", "Ln", np.log, cost="exp", ulp=2.0, aliases=("Log",), doc="natural logarithm"),
-    _unary("Sqrt", "Sqrt", np.sqrt, cost="exp", ulp=1.0, doc="square root"),
+    _unary("Exp", "Exp", np.exp, cost="exp", ulp=2.0, doc="e**x", special=True),
+    _unary(
+        "Ln",
+        "Ln",
+        np.log,
+        cost="exp",
+        ulp=2.0,
+        aliases=("Log",),
+        doc="natural logarithm",
+        special=True,
+    ),
+    _unary("Sqrt", "Sqrt", np.sqrt, cost="exp", ulp=1.0, doc="square root", special=True),
     _unary(
         "Relu",
         "Relu",
@@ -206,6 +217,7 @@ ROWS: tuple[OpDef, ...] = (
         promote=BF16 | {"int8": "float16"},
         ulp=0.0,
         doc="max(x, +0); NaN stays",
+        errors="relative",
     ),
     _advanced(
         "Tanh",
@@ -216,6 +228,7 @@ ROWS: tuple[OpDef, ...] = (
         cost="tanh",
         doc="hyperbolic tangent",
         **_or_formula("Tanh", saturating.tanh, saturating.short_tanh),
+        special=True,
     ),
     _advanced(
         "Erf",
@@ -227,15 +240,17 @@ ROWS: tuple[OpDef, ...] = (
         ulp=6.0,
         doc="error function",
         **_or_formula("Erf", saturating.erf, saturating.short_erf),
+        special=True,
     ),
-    _advanced("Sin", "Sin", np.sin, 8, 3, cost="erf", doc="sine"),
-    _advanced("Cos", "Cos", np.cos, 8, 3, cost="erf", doc="cosine"),
+    _advanced("Sin", "Sin", np.sin, 8, 3, cost="erf", doc="sine", special=True),
+    _advanced("Cos", "Cos", np.cos, 8, 3, cost="erf", doc="cosine", special=True),
     _composite(
         "Rsqrt",
         lambda x: 1.0 / np.sqrt(x),
         expand_rsqrt,
         ulp=1.5,
         doc="1/sqrt(x), as Sqrt and Div",
+        special=True,
     ),
     _composite(
         "Reciprocal",
@@ -286,6 +301,15 @@ ROWS: tuple[OpDef, ...] = (
         doc="nearest integer, ties to even",
     ),
     _composite(
+        "RoundAway",
+        lambda x: np.copysign(np.floor(np.abs(x) + 0.5), x),
+        expand_rounding("ROUND"),
+        promote=HALF,
+        ulp=0.0,
+        user=False,
+        doc="nearest integer, ties away from zero",
+    ),
+    _composite(
         "Trunc", np.trunc, expand_rounding("TRUNC"), promote=HALF, ulp=0.0, doc="integer part"
     ),
     elementwise(
@@ -297,6 +321,7 @@ ROWS: tuple[OpDef, ...] = (
         promote=BF16 | BYTES,
         cost="unary",
         doc="-x",
+        errors="relative",
     ),
     _binary(
         "Add",
@@ -308,6 +333,7 @@ ROWS: tuple[OpDef, ...] = (
         expand=or_long("Add", scalar_form("Adds")),
         aliases=("TensorAdd",),
         doc="a + b; integers wrap",
+        errors="added",
     ),
     _binary(
         "Sub",
@@ -318,6 +344,7 @@ ROWS: tuple[OpDef, ...] = (
         promote=BF16 | BYTES,
         expand=or_long("Sub", expand_sub),
         doc="a - b; integers wrap",
+        errors="added",
     ),
     _binary(
         "Mul",
@@ -328,6 +355,7 @@ ROWS: tuple[OpDef, ...] = (
         promote=BF16 | BYTES,
         expand=or_long("Mul", scalar_form("Muls")),
         doc="a * b; integers wrap",
+        errors="relative",
     ),
     _binary(
         "Div",
@@ -339,6 +367,8 @@ ROWS: tuple[OpDef, ...] = (
         ulp=1.0,
         aliases=("RealDiv",),
         doc="a / b, floats",
+        special=True,
+        errors="relative",
     ),
     _binary(
         "Maximum",
@@ -349,6 +379,7 @@ ROWS: tuple[OpDef, ...] = (
         promote=BF16 | ORDERED | {"uint16": "int32"},
         ulp=0.0,
         doc="larger; NaN wins",
+        errors="relative",
     ),
     _binary(
         "Minimum",
@@ -359,18 +390,21 @@ ROWS: tuple[OpDef, ...] = (
         promote=BF16 | ORDERED | {"uint16": "int32"},
         ulp=0.0,
         doc="smaller; NaN wins",
+        errors="relative",
     ),
     elementwise(
         "Pow",
         (2, 2),
-        number_dtype,
+        power_dtype,
         reference_of(power),
         call=_call("Power", "advanced_binary", FLOATS | {"int32"}, _power_tmp),
         expand=expand_pow_of,
         promote=BF16 | {"int8": "int32", "uint8": "int32", "int16": "int32", "uint16": "int32"},
         cost="pow",
         ulp=8.0,
-        doc="a ** b; accuracy set by Ascend's Power; integers wrap, a negative exponent leaves the integer part",
+        doc="a ** b; accuracy set by Ascend's Power; integers wrap, a negative exponent leaves the integer part; the "
+        "exponent of a float may be an integer, all of whose bits count",
+        special=True,
     ),
     elementwise(
         "AddN",
@@ -437,6 +471,7 @@ ROWS: tuple[OpDef, ...] = (
         ulp=0.0,
         aliases=("Where",),
         doc="a where the condition holds, else b",
+        errors="relative",
     ),
     elementwise(
         "MaskedFill",
@@ -516,6 +551,7 @@ ROWS: tuple[OpDef, ...] = (
         ulp=0.0,
         aliases=("BroadcastTo", "Expand"),
         doc="NumPy broadcasting to a shape",
+        errors="relative",
     ),
     OpDef(
         "Reshape",
@@ -528,6 +564,7 @@ ROWS: tuple[OpDef, ...] = (
         cost="none",
         ulp=0.0,
         doc="same elements in the same order under another shape",
+        errors="relative",
     ),
     elementwise(
         "Identity",
@@ -538,5 +575,6 @@ ROWS: tuple[OpDef, ...] = (
         cost="none",
         ulp=0.0,
         doc="the input itself",
+        errors="relative",
     ),
 )

@@ -52,7 +52,7 @@ def _temme(a: Vec, x: Vec) -> tuple[Vec, Vec]:
 
 
 def _raised(a: Vec, x: Vec) -> Vec:
-    """What raising a by 20 takes from P(a, x), for a below 20."""
+    """Return P(a, x) - P(a + 20, x) for a below 20."""
     x = x.minimum(LONGEST)
     small = a < 1.0
     near = (a * x.ln() - x).exp() * horner(a.minimum(1.0), c.RGAMMA_ONE)
@@ -110,6 +110,7 @@ ROWS: tuple[OpDef, ...] = (
         absolute=4e-6,
         doc="regularised lower incomplete gamma function P(a, b); absolute error 2e-6",
         source=_SOURCE,
+        exact_quotients=True,
     ),
     composite(
         "Igammac",
@@ -120,5 +121,6 @@ ROWS: tuple[OpDef, ...] = (
         absolute=4e-6,
         doc="regularised upper incomplete gamma function Q(a, b); absolute error 2e-6",
         source=_SOURCE,
+        exact_quotients=True,
     ),
 )

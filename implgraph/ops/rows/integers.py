@@ -424,6 +424,9 @@ ROWS: tuple[OpDef, ...] = (
         floor=True,
         remainder=False,
         aliases=("FloorDivide",),
+        special=True,
+        each_step=True,
+        exact_quotients=True,
     ),
     _division(
         "TruncDiv",
@@ -434,6 +437,9 @@ ROWS: tuple[OpDef, ...] = (
         floor=False,
         remainder=False,
         aliases=("TruncateDiv",),
+        special=True,
+        each_step=True,
+        exact_quotients=True,
     ),
     _division(
         "Remainder",
@@ -444,6 +450,9 @@ ROWS: tuple[OpDef, ...] = (
         floor=True,
         remainder=True,
         aliases=("FloorMod",),
+        special=True,
+        each_step=True,
+        exact_quotients=True,
     ),
     _division(
         "Fmod",
@@ -454,6 +463,9 @@ ROWS: tuple[OpDef, ...] = (
         floor=False,
         remainder=True,
         aliases=("TruncateMod",),
+        special=True,
+        each_step=True,
+        exact_quotients=True,
     ),
     _division(
         "Mod",
@@ -464,6 +476,8 @@ ROWS: tuple[OpDef, ...] = (
         floor=True,
         remainder=True,
         attrs=(_FMOD,),
+        each_step=True,
+        exact_quotients=True,
     ),
     elementwise(
         "TrueDiv",

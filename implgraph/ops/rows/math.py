@@ -85,7 +85,7 @@ def expm1(x: Vec) -> Vec:
 
 
 def expm1_below(x: Vec) -> Vec:
-    """The same of an x that is not above 0."""
+    """Return exp(x) - 1 for x <= 0."""
     a = x.maximum(-30.0)
     u = a.exp()
     return (u - 1.0) + u * (a - u.ln())
@@ -338,6 +338,7 @@ ROWS: tuple[OpDef, ...] = (
         aliases=("Expm",),
         doc="exp(x) - 1",
         source="u - 1 + u (x - ln u), u = exp(x) as rounded; set by Ascend's Exp and Ln",
+        special=True,
     ),
     composite(
         "Exp2",
@@ -346,6 +347,7 @@ ROWS: tuple[OpDef, ...] = (
         short=_short_exp2,
         doc="2**x",
         source="exact reduction to |r| <= 1/2, own polynomial; of 16 bits exp(x ln 2)",
+        special=True,
     ),
     composite(
         "Log2",
@@ -354,6 +356,7 @@ ROWS: tuple[OpDef, ...] = (
         short=_short_log2,
         doc="binary logarithm",
         source=f"{CODY_WAITE}; of 16 bits Ln",
+        special=True,
     ),
     composite(
         "Log10",
@@ -362,6 +365,7 @@ ROWS: tuple[OpDef, ...] = (
         short=_short_log10,
         doc="decimal logarithm",
         source=f"{CODY_WAITE}; of 16 bits Ln",
+        special=True,
     ),
     composite(
         "Log1p",

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from autofuse.base.wording import counted
 from autofuse.implgraph.expr.expression import Expr
 from autofuse.implgraph.ir.dtypes import BY_NAME, DType
 from autofuse.implgraph.ops.definition import Attr, Attrs, Call, OpDef, OpError, Shape
@@ -34,7 +35,8 @@ def _same_rank(name: str, what: str, given: Sequence[object], rank: int) -> None
     if len(given) != rank:
         raise OpError(
             "AF1205",
-            f"{what!r} of {name} has {len(given)} entries; the tensor has {rank} dimensions",
+            f"{what!r} of {name} has {counted(len(given), 'entry', 'entries')}; the tensor has "
+            f"{counted(rank, 'dimension')}",
         )
 
 
@@ -46,7 +48,7 @@ def _transpose_shape(shapes: Sequence[Shape], attrs: Attrs) -> Shape:
     _same_rank("Transpose", "perm", perm, rank)
     order = [p + rank if p < 0 else p for p in perm]
     if sorted(order) != list(range(rank)):
-        raise OpError("AF1205", f"{_text(perm)} is no order of {rank} dimensions")
+        raise OpError("AF1205", f"{_text(perm)} is no order of {counted(rank, 'dimension')}")
     return tuple(shapes[0][p] for p in order)
 
 
@@ -76,7 +78,7 @@ def _slice_inside(shapes: Sequence[Shape], attrs: Attrs) -> Iterator[tuple[Expr,
 def _pad_inside(shapes: Sequence[Shape], attrs: Attrs) -> Iterator[tuple[Expr, str]]:
     for d, pair in enumerate(zip(attrs["low"], attrs["high"], strict=True)):
         for count in pair:
-            yield count, f"adds {count} elements along dimension {d}"
+            yield count, f"adds {counted(count, 'element')} along dimension {d}"
 
 
 def _gather_elements_inside(shapes: Sequence[Shape], attrs: Attrs) -> Iterator[tuple[Expr, str]]:
@@ -112,7 +114,9 @@ def _pad_shape(shapes: Sequence[Shape], attrs: Attrs) -> Shape:
         _same_rank("Pad", what, given, len(shapes[0]))
     for e in (*low, *high):
         if e.is_const and e.value < 0:
-            raise OpError("AF1205", f"a Pad adds {e} elements", "take a Slice to remove elements")
+            raise OpError(
+                "AF1205", f"a Pad adds {counted(e, 'element')}", "take a Slice to remove elements"
+            )
     return tuple(a + s + b for a, s, b in zip(low, shapes[0], high, strict=True))
 
 
@@ -180,13 +184,14 @@ def _elements_shape(shapes: Sequence[Shape], attrs: Attrs) -> Shape:
     if len(indices) != len(data):
         raise OpError(
             "AF1204",
-            f"data of {len(data)} dimensions need an index with as many, not {len(indices)}",
+            f"data of {counted(len(data), 'dimension')} needs an index with as many, not {len(indices)}",
         )
     for d, (have, want) in enumerate(zip(data, indices, strict=True)):
         lacking = d != axis and have.is_const and want.is_const and want.value > have.value
         if lacking or (d == axis and have == 0 and all(s != 0 for s in indices)):
             raise OpError(
-                "AF1204", f"the index has {want} elements along dimension {d}, data {have}"
+                "AF1204",
+                f"the index has {counted(want, 'element')} along dimension {d}, data {have}",
             )
     return indices
 
@@ -253,7 +258,13 @@ def _gather_elements(xs: Sequence[Array], attrs: Attrs) -> Array:
 
 
 def _move(
-    name: str, arity: tuple[int, int], shape: Any, reference: Any, attrs: tuple[Attr, ...], doc: str
+    name: str,
+    arity: tuple[int, int],
+    shape: Any,
+    reference: Any,
+    attrs: tuple[Attr, ...],
+    doc: str,
+    **kw: Any,
 ) -> OpDef:
     gathers = name in ("Gather", "GatherElements")
     rules = {"Concat": same_dtype, "Pad": _pad_dtype}
@@ -272,6 +283,7 @@ def _move(
         doc=doc,
         nonempty=_indexed_extent if gathers else None,
         inside=_INSIDE.get(name),
+        **kw,
     )
 
 
@@ -290,6 +302,7 @@ ROWS: tuple[OpDef, ...] = (
         _transpose,
         (Attr("perm", "ints", doc="dimension of the input for every dimension of the result"),),
         "dimensions in another order",
+        errors="relative",
     ),
     _move(
         "Slice",
@@ -307,6 +320,7 @@ ROWS: tuple[OpDef, ...] = (
             ),
         ),
         "a regular part of a tensor",
+        errors="relative",
     ),
     _move(
         "Concat",

@@ -7,14 +7,17 @@ the operand varies but the result does not are the reduced ones.  The others are
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
+from autofuse.base.wording import counted
 from autofuse.implgraph.expr.expression import ONE, Expr
 from autofuse.implgraph.ir.dtypes import BY_NAME, DType
-from autofuse.implgraph.ops.definition import Attr, Attrs, Call, OpDef, OpError, Shape
+from autofuse.implgraph.ops.definition import Addends, Attr, Attrs, Call, OpDef, OpError, Shape
 from autofuse.implgraph.ops.rules import float_dtype, number_dtype, truth_dtype
 
 __all__ = ["JOIN", "REDUCES", "ROWS", "neutral", "reduce_array", "reduced_axes", "running_sum"]
@@ -46,7 +49,8 @@ def reduced_axes(axes: Sequence[int], rank: int, what: str = "reduction") -> tup
     for given, a in zip(axes, out, strict=True):
         if not 0 <= a < rank:
             raise OpError(
-                "AF1205", f"the {what} has no axis {given}: the tensor has {rank} dimensions"
+                "AF1205",
+                f"the {what} has no axis {given}: the tensor has {counted(rank, 'dimension')}",
             )
     if len(set(out)) != len(out):
         raise OpError("AF1205", f"the axes {list(axes)} name an axis twice")
@@ -200,6 +204,15 @@ def _cumsum(xs: Sequence[Array], attrs: Attrs) -> Array:
 
 # rows -----------------------------------------------------------------------------------------
 
+#: Kernels add pairwise, or a few elements one after another that a wider or another sum joins.
+#: Kernels of Ascend add the rows of a core to one another, one after another.
+_PAIRS = Addends(6.0, roots=0.5)
+#: Running sums of float32 may also be added one after another: the interpreter of Triton does, and PyTorch.
+_LINE = Addends(0.0, roots=4.0)
+_FACTORS = Addends(0.0, roots=math.inf, of="the product")
+#: An exponential, the sum, a division or a logarithm, and corrections of a sum whose largest element comes late.
+_EXPONENTIALS = Addends(_PAIRS.steps, _PAIRS.roots, own=18.0)
+
 _AXES = (
     Attr("axes", "ints", (), doc="dimensions to reduce, negative ones from the end; none: all"),
     Attr("keepdims", "bool", False, doc="reduced dimensions stay, with size 1"),
@@ -236,7 +249,7 @@ _ARG = (
 )
 
 ROWS: tuple[OpDef, ...] = (
-    _reduce("ReduceSum", "sum along dimensions; 0 for no elements"),
+    _reduce("ReduceSum", "sum along dimensions; 0 for no elements", addends=_PAIRS, errors="added"),
     _reduce(
         "ReduceMax",
         "largest along dimensions; NaN wins; of no elements (a run-time size of 0) the lowest of the dtype",
@@ -245,13 +258,15 @@ ROWS: tuple[OpDef, ...] = (
         "ReduceMin",
         "smallest along dimensions; NaN wins; of no elements (a run-time size of 0) the highest of the dtype",
     ),
-    _reduce("ReduceProd", "product along dimensions; 1 for no elements"),
+    _reduce("ReduceProd", "product along dimensions; 1 for no elements", addends=_FACTORS),
     _composed(
         "ReduceMean",
         float_dtype,
         _reduce_shape,
         _numpy(np.mean),
         _AXES,
+        ulp=1.0,
+        addends=Addends(_PAIRS.steps, _PAIRS.roots, own=2.0, of="the mean of their magnitudes"),
         doc="mean along dimensions",
     ),
     _composed(
@@ -298,10 +313,19 @@ ROWS: tuple[OpDef, ...] = (
         _along_shape,
         _softmax,
         _AXIS,
+        ulp=1.0,
+        addends=replace(_EXPONENTIALS, of="the result, more where x is far below the largest"),
         doc="exp(x) / sum(exp(x)) along a dimension",
     ),
     _composed(
-        "LogSoftmax", float_dtype, _along_shape, _log_softmax, _AXIS, doc="the logarithm of Softmax"
+        "LogSoftmax",
+        float_dtype,
+        _along_shape,
+        _log_softmax,
+        _AXIS,
+        ulp=1.0,
+        addends=replace(_EXPONENTIALS, of="1 + the size of the result"),
+        doc="the logarithm of Softmax",
     ),
     OpDef(
         "CumSum",
@@ -316,6 +340,7 @@ ROWS: tuple[OpDef, ...] = (
             Attr("reverse", "bool", False, doc="sums from the end"),
         ),
         cost="binary",
+        addends=_LINE,
         doc="running sum along a dimension",
     ),
 )

@@ -328,7 +328,9 @@ def _ldexp(x: Vec, k: Vec) -> Vec:
 FITTED = "own polynomials (mpmath fits)"
 
 ROWS: tuple[OpDef, ...] = (
-    composite("Erfcx", _erfcx, ref.erfcx, ulp=6.0, doc="exp(x^2) erfc(x)", source=FITTED),
+    composite(
+        "Erfcx", _erfcx, ref.erfcx, ulp=6.0, doc="exp(x^2) erfc(x)", source=FITTED, each_step=True
+    ),
     composite(
         "Erfinv",
         _erfinv,

@@ -11,6 +11,7 @@
 #include "op_package.h"
 #include "reduce.h"
 #if defined(__NPU_ARCH__) && __NPU_ARCH__ == 3510
+#include "control.h"
 #include "nd_dma.h"
 #include "reg.h"
 #endif

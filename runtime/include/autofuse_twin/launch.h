@@ -11,7 +11,8 @@ extern "C" {
 // Runs body(context) for every core 0 .. block_dim-1. Settings, GM regions and findings are per calling thread.
 int64_t autofuse_twin_launch(uint32_t block_dim, void (*body)(void*), void* context);
 
-// GM regions known to the next launches of this thread. With none registered, GM accesses are not checked.
+// GM regions known to the next launches of this thread. With none registered, GM accesses are not checked. A launch that
+// may write memory of another region does not run, but for an output that has exactly the memory of an input.
 // `use` 0: an input. Otherwise the kernel may write it; the other bits say what checked mode expects of an output.
 enum {
     AUTOFUSE_TWIN_GM_WRITABLE = 1,
@@ -35,7 +36,8 @@ void autofuse_twin_set_threads(int threads);
 // chip; here they are findings. `modes` has the round modes of Cast as bits 1 << RoundMode, by source and by destination,
 // in the order of the element types of the twin; `lacks` names calls that the architecture does not have. `flushes` names
 // calls that take subnormal numbers for zeros; `zero_counts`: 1 where a call of no elements, or of no repeats, is not said
-// to do nothing, a finding as well.
+// to do nothing, a finding as well. `control`: the control register when a kernel begins, 0 where the twin knows none: then
+// floats overflow to infinity, casts to integers saturate, and integers wrap.
 enum { AUTOFUSE_TWIN_TYPES = 12 };
 typedef struct {
     const char* name;
@@ -45,6 +47,7 @@ typedef struct {
     const char* const* flushes;
     uint64_t flushes_count;
     int zero_counts;
+    uint64_t control;
 } autofuse_twin_architecture;
 // That of the next launches of this thread, which refer to it; null: Atlas A2.
 void autofuse_twin_set_architecture(const autofuse_twin_architecture* architecture);

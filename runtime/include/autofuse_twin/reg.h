@@ -6,13 +6,10 @@
 #include "reg_memory.h"
 #include "reg_reduce.h"
 
-namespace AscendC {
-
-// Bits of the control register. The twin has none: SatMode decides each Cast, as it does where bit 60 is 0.
-template <int8_t startBit, int8_t endBit> inline void SetCtrlSpr(int64_t) {
-    static_assert(startBit >= 0 && startBit <= endBit && endBit < 64, "SetCtrlSpr: bits 0 to 63");
-}
-
-}  // namespace AscendC
+// From here on functions of the kernel, into which the compiler has to look.
+#ifdef AUTOFUSE_TWIN_CALLS
+#undef __simd_callee__
+#define __simd_callee__ __attribute__((transaction_safe))
+#endif
 
 #endif

@@ -402,8 +402,8 @@ __simd_callee__ inline void Cast(S& dstReg, V& srcReg, MaskReg& mask AUTOFUSE_TW
     static_assert(rule.modes == 0 ? round <= 0 : round > 0 && (rule.modes >> (round > 0 ? round : 0) & 1u) != 0,
                   "Cast: the round mode is not one of this conversion");
     static_assert(trait.mrgMode != MaskMergeMode::MERGING, "Cast: there is ZEROING only");
-    ::autofuse_twin::RegCast(dstReg.Ref(), srcReg.Ref(), layout, trait.satMode == SatMode::SAT, round > 0 ? round : 0,
-                             mask.Ref());
+    ::autofuse_twin::RegCast(dstReg.Ref(), srcReg.Ref(), layout, rule.saturates, trait.satMode == SatMode::SAT,
+                             round > 0 ? round : 0, mask.Ref());
 }
 // Rounds to an integral number of the same type.
 template <typename T = DefaultType, RoundMode roundMode = RoundMode::CAST_NONE, MaskMergeMode mode = MaskMergeMode::ZEROING,

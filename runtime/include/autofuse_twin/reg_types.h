@@ -10,7 +10,14 @@
 
 // Marks of the language. Checked mode tells vector functions apart by the frames and callers of their operations, so
 // there a vector function is never inlined and its helpers always are.
-#ifdef AUTOFUSE_TWIN_CHECKED
+//
+// With AUTOFUSE_TWIN_CALLS the compiler looks at the calls of vector functions, and makes nothing that runs: g++ -fgnu-tm
+// refuses calls from a function that is transaction_safe to those that are not, and to functions that call such. Those of
+// the API for registers count as safe (transaction_pure), whatever the twin does in them; an __aicore__ function never.
+#ifdef AUTOFUSE_TWIN_CALLS
+#define __simd_vf__ __attribute__((transaction_safe))
+#define __simd_callee__ __attribute__((transaction_pure))
+#elif defined(AUTOFUSE_TWIN_CHECKED)
 #define __simd_vf__ __attribute__((noinline))
 #define __simd_callee__ __attribute__((always_inline))
 #else
@@ -102,7 +109,8 @@ void RegCarry(const MaskRef& carry, const RegRef& dst, const RegRef& a, const Re
 void RegMull(const RegRef& low, const RegRef& high, const RegRef& a, const RegRef& b, const MaskRef& mask);
 void RegExpSub(const RegRef& dst, const RegRef& a, const RegRef& b, int layout, const MaskRef& mask);
 void RegMulsCast(const RegRef& dst, const RegRef& src, float scalar, int layout, const MaskRef& mask);
-void RegCast(const RegRef& dst, const RegRef& src, int layout, bool saturate, int mode, const MaskRef& mask);
+// can: the conversion can saturate; own: the instruction says that it does.
+void RegCast(const RegRef& dst, const RegRef& src, int layout, bool can, bool own, int mode, const MaskRef& mask);
 void RegTruncate(const RegRef& dst, const RegRef& src, int mode, const MaskRef& mask);
 void RegWeave(bool split, const RegRef& dst0, const RegRef& dst1, const RegRef& a, const RegRef& b);
 void RegPack(const RegRef& dst, const RegRef& src, bool high);

@@ -10,7 +10,11 @@
 #include <cstdint>
 
 #ifndef __aicore__
+#ifdef AUTOFUSE_TWIN_CALLS
+#define __aicore__ __attribute__((transaction_unsafe))
+#else
 #define __aicore__
+#endif
 #endif
 #ifndef __global__
 #define __global__

@@ -1,6 +1,7 @@
 // Elements moved inside UB: Gather, GatherMask, transposition of blocks; arithmetic progressions.
 #include <algorithm>
 
+#include "api/control.h"
 #include "api/vector_call.h"
 
 namespace autofuse_twin {
@@ -330,9 +331,13 @@ void Progression(const char* api, Dt dt, const UbView& dst, uint64_t first, uint
         Issue(core, api, &span, 1, n, elem);
         core.check->Fill(core, at, n * elem, true);
     }
-    Execute(core, kPipeV, [dt, at, elem, first, step, n] {
+    const bool saturates = HalvesSaturate(core, dt);
+    Execute(core, kPipeV, [dt, at, elem, first, step, n, saturates] {
         for (uint64_t i = 0; i < n; ++i) {
             StoreTerm(dt, at + i * elem, first, step, i);
+        }
+        if (saturates) {
+            SaturateFloats(at, n, dt);
         }
     });
 }

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <limits>
 
+#include "api/control.h"
 #include "api/fold.h"
 #include "api/vector_call.h"
 
@@ -50,10 +51,13 @@ void LoadLanes(const Operand& s, uint64_t r, const uint64_t* bits, uint32_t lane
     }
 }
 
-void StoreValue(Dt dt, uint8_t* at, float value) {
+void StoreValue(Dt dt, uint8_t* at, float value, bool saturates) {
     if (dt == Dt::F16) {
         const uint16_t bits = FloatToHalfBits(value);
         std::memcpy(at, &bits, 2);
+        if (saturates) {
+            SaturateFloats(at, 1, dt);
+        }
     } else {
         std::memcpy(at, &value, 4);
     }
@@ -72,6 +76,7 @@ struct Work {
     uint32_t elem;
     Fold fold;
     Dt dt;
+    bool saturates;
 
     const uint64_t* Bits(uint64_t r) const { return r + 1 == lanes.repeats ? lanes.last_bits : lanes.bits; }
 };
@@ -107,6 +112,7 @@ bool Prepare(Core& core, const ReduceCall& c, uint32_t unit, uint32_t align, Wor
     w->dst_step = uint64_t{static_cast<uint32_t>(c.dst_rep)} * unit;
     w->fold = c.fold;
     w->dt = c.dt;
+    w->saturates = HalvesSaturate(core, c.dt);
     CheckOperand(core, c.api, w->src, w->lanes);
     const uint64_t dst_bytes = (w->lanes.repeats - 1) * w->dst_step + unit;
     CheckUb(core, c.api, "dst", *c.dst, dst_bytes, align);
@@ -175,7 +181,7 @@ void Groups(const ReduceCall& c, uint32_t group, uint32_t align) {
             LoadLanes(w.src, r, w.Bits(r), w.lanes.per_repeat, w.fold, w.dt, v);
             for (uint32_t k = 0; k < results; ++k) {
                 if (AnyLane(w.Bits(r), k * group, group)) {
-                    StoreValue(w.dt, w.dst + r * w.dst_step + k * w.elem, Tree(w.fold, w.dt, v + k * group, group));
+                    StoreValue(w.dt, w.dst + r * w.dst_step + k * w.elem, Tree(w.fold, w.dt, v + k * group, group), w.saturates);
                 }
             }
         }
@@ -253,7 +259,7 @@ void ReduceWhole(const ReduceCall& c, int order) {
             LoadLanes(w.src, r, w.Bits(r), n, w.fold, w.dt, v);
             uint8_t* d = w.dst + r * w.dst_step;
             if (order == kOnlyValue) {
-                StoreValue(w.dt, d, Tree(w.fold, w.dt, v, n));
+                StoreValue(w.dt, d, Tree(w.fold, w.dt, v, n), w.saturates);
                 continue;
             }
             std::copy(v, v + n, copy);
@@ -263,7 +269,7 @@ void ReduceWhole(const ReduceCall& c, int order) {
                 StoreIndex(d, 4, index);
                 continue;
             }
-            StoreValue(w.dt, order == kValueIndex ? d : d + w.elem, value);
+            StoreValue(w.dt, order == kValueIndex ? d : d + w.elem, value, w.saturates);
             StoreIndex(order == kValueIndex ? d + w.elem : d, w.elem, index);
         }
     });
@@ -316,12 +322,13 @@ void ReduceCount(const ReduceCall& c, const UbView& tmp, int64_t count, bool ind
     }
     const Fold fold = c.fold;
     const Dt dt = c.dt;
-    Execute(core, kPipeV, [d, s, t, used, fold, dt, n, elem, index] {
+    const bool saturates = HalvesSaturate(core, dt);
+    Execute(core, kPipeV, [d, s, t, used, fold, dt, n, elem, index, saturates] {
         float value = 0;
         uint64_t at = 0;
         Whole(fold, dt, s, n, &value, &at);
         std::memset(t, 0xff, used);  // its contents are undefined afterwards; dst may lie in it
-        StoreValue(dt, d, value);
+        StoreValue(dt, d, value, saturates);
         if (index) {
             StoreIndex(d + elem, elem, static_cast<uint32_t>(at));
         }

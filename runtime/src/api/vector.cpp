@@ -1,8 +1,5 @@
 // Element-wise vector calls, Compare and Select: count forms and high-dimensional forms (mask, repeat, strides).
-#include "api/flush.h"
-#include "api/vector_call.h"
-
-#include <algorithm>
+#include "api/function.h"
 
 namespace autofuse_twin {
 namespace {
@@ -46,46 +43,6 @@ void CheckCastMode(const Core& core, Dt dst, Dt src, uint64_t mode) {
         Fail("cast-mode", "Cast", "%s -> %s does not support %s%s%s", DtName(src), DtName(dst),
              mode > 7 ? "this mode" : names[mode], own == nullptr ? "" : " on architecture ", own == nullptr ? "" : own->name);
     }
-}
-
-// The function of a call on the architecture of the launch: to some, subnormal operands and results are zeros.
-struct Function {
-    ElementFn plain;
-    Dt dt;
-    bool flushes;
-
-    void operator()(void* d, const void* a, const void* b, uint64_t imm, size_t n) const {
-        if (!flushes) {
-            plain(d, a, b, imm, n);
-            return;
-        }
-        constexpr size_t part = 64;
-        const size_t elem = SizeOf(dt);
-        uint8_t x[part * sizeof(float)];
-        uint8_t y[part * sizeof(float)];
-        for (size_t i = 0; i < n; i += part) {
-            const size_t m = n - i < part ? n - i : part;
-            const auto taken = [&](const void* from, uint8_t* to) {
-                std::memcpy(to, static_cast<const uint8_t*>(from) + i * elem, m * elem);
-                Flush(to, m, dt);
-            };
-            taken(a, x);
-            if (b != nullptr) {
-                taken(b, y);
-            }
-            uint8_t* out = static_cast<uint8_t*>(d) + i * elem;
-            plain(out, x, b == nullptr ? nullptr : y, imm, m);
-            Flush(out, m, dt);
-        }
-    }
-};
-
-Function FunctionOf(const Core& core, const VecCall& c) {
-    const autofuse_twin_architecture* own = core.run->architecture;
-    const bool flushes = own != nullptr && (c.dst_dt == Dt::F32 || c.dst_dt == Dt::F16) &&
-                         std::any_of(own->flushes, own->flushes + own->flushes_count,
-                                     [api = OpName(c.op)](const char* name) { return std::strcmp(name, api) == 0; });
-    return {Lookup(c), c.dst_dt, flushes};
 }
 
 // Lanes that take part if they are the first ones; 0 if there is a hole below the last one.

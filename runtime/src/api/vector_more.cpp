@@ -1,7 +1,7 @@
 // Vector calls that are not element-wise, advanced functions, and transfers of the compare mask.
 #include <algorithm>
 
-#include "api/vector_call.h"
+#include "api/function.h"
 
 namespace autofuse_twin {
 
@@ -91,7 +91,7 @@ void Advanced(const VecCall& c, const UbView* tmp) {
             core.check->Fill(core, scratch, scratch_bytes, false);
         }
     }
-    const ElementFn fn = Lookup(c);
+    const Function fn = FunctionOf(core, c);
     const uint64_t imm = c.imm;
     Execute(core, kPipeV, [d, a, b, imm, fn, n, scratch, scratch_bytes] {
         if (n != 0) {
@@ -105,7 +105,7 @@ void Advanced(const VecCall& c, const UbView* tmp) {
 
 namespace {
 
-void WriteIndex(Dt dt, uint8_t* d, uint64_t first, uint64_t i) {
+void WriteIndex(Dt dt, uint8_t* d, uint64_t first, uint64_t i, bool saturates) {
     switch (dt) {
         case Dt::I16: {
             const uint16_t v = static_cast<uint16_t>(first + i);
@@ -120,6 +120,9 @@ void WriteIndex(Dt dt, uint8_t* d, uint64_t first, uint64_t i) {
         case Dt::F16: {
             const uint16_t v = FloatToHalfBits(HalfBitsToFloat(static_cast<uint16_t>(first)) + static_cast<float>(i));
             std::memcpy(d, &v, 2);
+            if (saturates) {
+                SaturateFloats(d, 1, dt);
+            }
             return;
         }
         default: {
@@ -135,6 +138,7 @@ void VecIndex(Dt dt, const UbView& dst, uint64_t first, int64_t count, const Rep
     Core& core = Current();
     const char* api = "CreateVecIndex";
     CheckCall(core, api);
+    const bool saturates = HalvesSaturate(core, dt);
     const uint32_t elem = SizeOf(dt);
     if (rep == nullptr) {
         const uint64_t n = static_cast<uint64_t>(CheckCount(api, count));
@@ -146,9 +150,9 @@ void VecIndex(Dt dt, const UbView& dst, uint64_t first, int64_t count, const Rep
             Issue(core, api, &span, 1, n, elem);
             core.check->Fill(core, at, n * elem, true);
         }
-        Execute(core, kPipeV, [dt, at, elem, first, n] {
+        Execute(core, kPipeV, [dt, at, elem, first, n, saturates] {
             for (uint64_t i = 0; i < n; ++i) {
-                WriteIndex(dt, at + i * elem, first, i);
+                WriteIndex(dt, at + i * elem, first, i, saturates);
             }
         });
         return;
@@ -167,10 +171,10 @@ void VecIndex(Dt dt, const UbView& dst, uint64_t first, int64_t count, const Rep
             core.check->Fill(core, d.At(r, lane), uint64_t{len} * elem, true);
         });
     }
-    Execute(core, kPipeV, [lanes, d, dt, first] {
+    Execute(core, kPipeV, [lanes, d, dt, first, saturates] {
         ForEachRun(lanes, &d, 1, [&](uint64_t r, uint32_t lane, uint32_t len) {
             for (uint32_t i = 0; i < len; ++i) {
-                WriteIndex(dt, d.At(r, lane + i), first, r * lanes.per_repeat + lane + i);
+                WriteIndex(dt, d.At(r, lane + i), first, r * lanes.per_repeat + lane + i, saturates);
             }
         });
     });

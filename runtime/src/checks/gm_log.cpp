@@ -28,7 +28,7 @@ public:
     Sweep(Run& run, uint32_t region) : run_(run), region_((*run.regions)[region - 1]) {
         for (uint32_t i = 0; i < run.gm.size(); ++i) {
             const GmAccess& a = run.gm[i];
-            if (a.region != region) {
+            if (a.region != region || Clears(a)) {
                 continue;
             }
             std::vector<Interval>& list = a.write ? writes_ : reads_;
@@ -70,6 +70,29 @@ public:
 
 private:
     const GmAccess& Of(const Interval& i) const { return run_.gm[i.access]; }
+
+    // Whether a core clears the place where all of them meet: each does, before it comes there. Anything else that touches
+    // such a place is a finding.
+    bool Clears(const GmAccess& a) {
+        for (const auto& [first, end] : run_.meetings) {
+            for (uint32_t r = 0; r < a.rows; ++r) {
+                const uint8_t* lo = a.lo + r * a.pitch;
+                if (lo >= end || lo + a.bytes <= first) {
+                    continue;
+                }
+                if (a.write && a.round == 0 && a.rows == 1 && lo >= first && lo + a.bytes <= end) {
+                    return true;
+                }
+                if (First(4, a, a)) {
+                    const uint64_t at = static_cast<uint64_t>(lo - region_.lo);
+                    Finding f = Start("sync-workspace", a, at, at + a.bytes);
+                    f.message = Range(at, at + a.bytes) + " are touched, where all cores meet";
+                    AddFinding(run_, std::move(f));
+                }
+            }
+        }
+        return false;
+    }
 
     Finding Start(const char* code, const GmAccess& a, uint64_t lo, uint64_t hi) const {
         Finding f;

@@ -141,14 +141,8 @@ void Record::BarrierAll() { Push(kBarrierAll, kPipeS); }
 void Record::Sync() { Push(kSync, kPipeS); }
 
 void Record::Own(uint32_t lo, uint64_t bytes, int queue, uint32_t index, uint8_t pos) {
-    const autofuse_twin_buffer b{lo, lo + static_cast<uint32_t>(bytes), queue, index, pos};
-    const auto same = [&b](const autofuse_twin_buffer& o) {
-        return o.lo == b.lo && o.hi == b.hi && o.queue == b.queue && o.index == b.index && o.pos == b.pos;
-    };
-    // Groups of a kernel that lay UB out alike are one entry.
-    if (std::none_of(buffers.begin(), buffers.end(), same)) {
-        buffers.push_back(b);
-    }
+    // Groups of a kernel lay UB out one after another, each from its first byte.
+    buffers.push_back({lo, lo + static_cast<uint32_t>(bytes), queue, index, pos});
 }
 
 }  // namespace autofuse_twin

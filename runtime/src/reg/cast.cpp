@@ -1,7 +1,7 @@
 // Conversions between registers of different elements. The formulas are those of the memory-level calls.
 #include <algorithm>
-#include <limits>
 
+#include "api/control.h"
 #include "autofuse_twin/reg_types.h"
 #include "reg/lanes.h"
 
@@ -52,91 +52,17 @@ void KnowMatched(RegOp& op, const RegRef& dst, const RegRef& src, const Lanes2& 
 }
 
 bool IsFloat(Dt dt) { return dt == Dt::F16 || dt == Dt::BF16 || dt == Dt::F32; }
-bool IsSigned(Dt dt) { return dt == Dt::I8 || dt == Dt::I16 || dt == Dt::I32 || dt == Dt::I64; }
-
-int64_t ReadInt(const uint8_t* at, Dt dt) {
-    uint64_t v = 0;
-    const uint32_t bytes = SizeOf(dt);
-    std::memcpy(&v, at, bytes);
-    const uint32_t unused = 64 - 8 * bytes;
-    return IsSigned(dt) ? static_cast<int64_t>(v << unused) >> unused : static_cast<int64_t>(v);
-}
-
-void IntToInt(const uint8_t* x, uint8_t* y, Dt dst, Dt src, bool clamp, uint32_t n) {
-    const uint32_t ed = SizeOf(dst);
-    const uint32_t es = SizeOf(src);
-    const int64_t top = ed == 8 ? std::numeric_limits<int64_t>::max()
-                                : (int64_t{1} << (8 * ed - (IsSigned(dst) ? 1 : 0))) - 1;
-    const int64_t bottom = IsSigned(dst) ? -top - 1 : 0;
-    for (uint32_t i = 0; i < n; ++i) {
-        int64_t v = ReadInt(x + i * es, src);
-        if (clamp) {
-            v = std::min(std::max(v, bottom), top);
-        }
-        std::memcpy(y + i * ed, &v, ed);
-    }
-}
-
-// The low bits of an integral float; infinities give the extreme values, NaN gives 0.
-uint64_t LowBits(float v, Dt dst) {
-    const uint32_t bits = FloatBits(v);
-    const uint32_t exponent = bits >> 23 & 0xffu;
-    const bool negative = bits >> 31 != 0;
-    if (exponent == 0xffu) {
-        if ((bits & 0x7fffffu) != 0) {
-            return 0;
-        }
-        const uint64_t top = ~uint64_t{0} >> (64 - 8 * SizeOf(dst) + (IsSigned(dst) ? 1 : 0));
-        return negative ? (IsSigned(dst) ? ~top : 0) : top;
-    }
-    const uint64_t mantissa = (bits & 0x7fffffu) | 0x800000u;
-    uint64_t mag = 0;
-    if (exponent >= 150) {
-        mag = exponent - 150 < 64 ? mantissa << (exponent - 150) : 0;
-    } else if (exponent >= 127) {
-        mag = mantissa >> (150 - exponent);
-    }
-    return negative ? 0 - mag : mag;
-}
-
-// Saturation of 16-bit floats: NaN gives 0, what is beyond the largest number gives that.
-uint16_t Saturated(uint16_t bits, Dt dst) {
-    const uint32_t inf = dst == Dt::F16 ? 0x7c00u : 0x7f80u;
-    const uint32_t mag = bits & 0x7fffu;
-    if (mag > inf) {
-        return 0;
-    }
-    return static_cast<uint16_t>(mag == inf ? (bits & 0x8000u) | (inf - 1) : bits);
-}
 
 void Convert(const uint8_t* x, uint8_t* y, Dt dst, Dt src, bool saturate, int mode, uint32_t n) {
-    if (!IsFloat(dst) && !IsFloat(src)) {
-        IntToInt(x, y, dst, src, saturate || SizeOf(dst) > SizeOf(src), n);
+    if (!IsFloat(dst) && (!IsFloat(src) || !saturate)) {
+        // Wider integers hold every number but negative ones without a sign, which saturate.
+        const bool clamps = !IsFloat(src) && (saturate || SizeOf(dst) > SizeOf(src));
+        clamps ? ClampIntegers(y, dst, x, src, n) : CutToIntegers(y, dst, x, src, mode, n);
         return;
     }
-    const uint64_t imm = static_cast<uint64_t>(mode);
-    if (IsFloat(src) && !IsFloat(dst) && !saturate) {
-        alignas(64) float wide[kVl];
-        if (src == Dt::F32) {
-            std::memcpy(wide, x, uint64_t{n} * 4);
-        } else {
-            Kernels().element(Op::Cast, Dt::F32, src)(wide, x, nullptr, 0, n);
-        }
-        Kernels().element(Op::Cast, Dt::F32, Dt::F32)(wide, wide, nullptr, imm, n);
-        for (uint32_t i = 0; i < n; ++i) {
-            const uint64_t bits = LowBits(wide[i], dst);
-            std::memcpy(y + i * SizeOf(dst), &bits, SizeOf(dst));
-        }
-        return;
-    }
-    Kernels().element(Op::Cast, dst, src)(y, x, nullptr, imm, n);
+    Kernels().element(Op::Cast, dst, src)(y, x, nullptr, static_cast<uint64_t>(mode), n);
     if (saturate && (dst == Dt::F16 || dst == Dt::BF16)) {
-        for (uint32_t i = 0; i < n; ++i) {
-            uint16_t bits;
-            std::memcpy(&bits, y + 2 * i, 2);
-            bits = Saturated(bits, dst);
-            std::memcpy(y + 2 * i, &bits, 2);
-        }
+        SaturateFloats(y, n, dst);
     }
 }
 
@@ -168,8 +94,9 @@ Spread Between(const RegRef& dst, const RegRef& src, int layout, const uint64_t*
 
 }  // namespace
 
-void RegCast(const RegRef& dst, const RegRef& src, int layout, bool saturate, int mode, const MaskRef& mask) {
+void RegCast(const RegRef& dst, const RegRef& src, int layout, bool can, bool own, int mode, const MaskRef& mask) {
     RegOp op("Cast");
+    const bool saturate = can && CastSaturates(op.core(), dst.dt, own);
     const bool ints = !IsFloat(dst.dt) && !IsFloat(src.dt);
     if (!ints) {
         Find("Cast", Op::Cast, dst.dt, src.dt);
@@ -250,6 +177,7 @@ void RegExpSub(const RegRef& dst, const RegRef& a, const RegRef& b, int layout, 
 
 void RegMulsCast(const RegRef& dst, const RegRef& src, float scalar, int layout, const MaskRef& mask) {
     RegOp op("MulsCast");
+    const bool saturates = HalvesSaturate(op.core(), Dt::F16);
     const uint8_t* x = op.Read(src);
     const uint64_t* m = op.Read(mask);
     RegCell* cells[] = {op.Checked() ? op.Cell(src) : nullptr};
@@ -264,6 +192,9 @@ void RegMulsCast(const RegRef& dst, const RegRef& src, float scalar, int layout,
         Kernels().element(Op::Muls, Dt::F32, Dt::F32)(t, x, nullptr, FloatBits(scalar), s.l.n);
         constexpr uint64_t round = static_cast<uint64_t>(AscendC::RoundMode::CAST_ROUND);
         Kernels().element(Op::Cast, Dt::F16, Dt::F32)(u, t, nullptr, round, s.l.n);
+        if (saturates) {
+            SaturateFloats(u, s.l.n, Dt::F16);
+        }
         s.Put(u);
     });
 }

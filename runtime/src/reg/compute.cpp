@@ -1,6 +1,7 @@
 // Arithmetic, comparison and conversion of registers. The formulas are those of the memory-level calls.
 #include <algorithm>
 
+#include "api/control.h"
 #include "autofuse_twin/reg_types.h"
 #include "reg/lanes.h"
 
@@ -10,7 +11,10 @@ void RegElementwise(Op what, const char* api, const RegRef& dst, const RegRef& a
                     const MaskRef& mask, bool merge, bool flush) {
     RegOp op(api);
     const bool reads = what == Op::RegMulAddDst || what == Op::RegMulDstAdd;
-    const ElementFn fn = Find(api, what, dst.dt, a.dt);
+    const ElementFn wraps = Find(api, what, dst.dt, a.dt);
+    const ElementFn held = IntegersSaturate(op.core()) ? SaturatingIntegers(what, dst.dt) : nullptr;
+    const ElementFn fn = held != nullptr ? held : wraps;
+    const bool saturates = HalvesSaturate(op.core(), dst.dt);
     const uint8_t* x = op.Read(a);
     const uint8_t* y = b == nullptr ? nullptr : op.Read(*b);
     const uint64_t* m = op.Read(mask);
@@ -59,6 +63,9 @@ void RegElementwise(Op what, const char* api, const RegRef& dst, const RegRef& a
         fn(t, p, q, imm, lanes);
         if (flush) {
             Flush(t, lanes, dt);
+        }
+        if (saturates) {
+            SaturateFloats(t, lanes, dt);
         }
         Blend(d, t, merge ? old : nullptr, m, lanes, elem);
     });
@@ -204,6 +211,7 @@ void RegFillLane(const RegRef& dst, const RegRef& src, bool last, const MaskRef&
 
 void RegArange(const RegRef& dst, uint64_t first, bool down) {
     RegOp op("Arange");
+    const bool saturates = HalvesSaturate(op.core(), dst.dt);
     uint8_t* d = op.Write(dst);
     const uint32_t lanes = dst.lanes;
     const uint32_t elem = dst.elem;
@@ -219,6 +227,9 @@ void RegArange(const RegRef& dst, uint64_t first, bool down) {
                 bits = FloatToHalfBits(down ? start - static_cast<float>(i) : start + static_cast<float>(i));
             }
             std::memcpy(d + i * elem, &bits, elem);
+        }
+        if (saturates) {
+            SaturateFloats(d, lanes, dt);
         }
     });
 }

@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <limits>
 
+#include "api/control.h"
 #include "api/fold.h"
 #include "autofuse_twin/reg_types.h"
 #include "reg/vf.h"
@@ -216,6 +217,7 @@ struct ReduceWork {
     Fold fold;
     Dt dst_dt, src_dt;
     uint32_t lanes, step, group, dst_bytes;
+    bool saturates;
 
     bool On(uint32_t i) const { return MaskHas(mask, i * step); }
 
@@ -245,6 +247,9 @@ struct ReduceWork {
                 value = found == seek ? -0.0f : 0.0f;
             }
             Put(g, src_dt == Dt::F16 ? FloatToHalfBits(value) : FloatBits(value));
+            if (saturates) {
+                SaturateFloats(dst + g * SizeOf(dst_dt), 1, dst_dt);
+            }
             if (group == 0 && fold != Fold::kSum) {
                 Put(1, IndexOf(copy, n, value));
             }
@@ -318,7 +323,8 @@ void RegReduce(const char* api, Fold fold, const RegRef& dst, const RegRef& src,
     const RegCell* from = op.Checked() ? op.Cell(src) : nullptr;
     const MaskCell* on = op.Checked() ? op.Cell(mask) : nullptr;
     uint8_t* d = op.Write(dst);
-    const ReduceWork work{x, m, d, fold, dst.dt, src.dt, src.lanes, MaskStep(src), group, dst.elem * dst.lanes};
+    const ReduceWork work{x, m, d, fold, dst.dt, src.dt, src.lanes, MaskStep(src), group, dst.elem * dst.lanes,
+                          HalvesSaturate(op.core(), dst.dt)};
     if (op.Checked()) {
         const uint32_t n = group == 0 ? src.lanes : group;
         for (uint32_t g = 0; g < src.lanes / n; ++g) {

@@ -110,7 +110,7 @@ class Template:
 
     def text(self) -> list[str]:
         """Both functions."""
-        spec, t = self.impl.tiling, sym(self.impl.tiling.tile_size)
+        spec, t = self.impl.tiling, sym(self.impl.tiling.opened.symbol)
         nodes = [n for n in self.impl.nodes if n.api is not None]
         head = (
             f"static void {self.impl.name}({self.arguments}char **gm, char *local, int64_t {t}) {{"
@@ -135,7 +135,7 @@ class Template:
 
     def _chooser(self) -> list[str]:
         """The longest tile that is legal and fits; 0 where there is none."""
-        spec, t = self.impl.tiling, self.impl.tiling.tile_size
+        spec, t = self.impl.tiling, self.impl.tiling.opened.symbol
         arguments = self.arguments.removesuffix(", ") or "void"
         out = [f"static int64_t {self.impl.name}_tile({arguments}) {{"]
         for c in spec.conditions:
@@ -143,13 +143,17 @@ class Template:
             limits += [] if c.at_most is None else [f"v <= {c.at_most}"]
             holds = " && ".join([*limits, f"v % {c.multiple_of} == 0"])
             out.append(f"{{ {let('v', c.value)} if (!({holds})) return 0; }}")
-        most = spec.longest if spec.tile_max is None else Min(spec.longest, spec.tile_max)
+        most = (
+            spec.opened.longest
+            if spec.opened.most is None
+            else Min(spec.opened.longest, spec.opened.most)
+        )
         fits = f"{c_text(spec.ub)} <= {spec.ub_limit}"
         return [
             *out,
             f"int64_t {t} = Max({c_text(most)}, 1);",
-            f"if ({t} == Max({c_text(spec.longest)}, 1) && {fits}) return {t};",
-            f"for ({t} -= {t} % {spec.granule}; {t} > 0; {t} = {t} / 2 - {t} / 2 % {spec.granule})",
+            f"if ({t} == Max({c_text(spec.opened.longest)}, 1) && {fits}) return {t};",
+            f"for ({t} -= {t} % {spec.opened.granule}; {t} > 0; {t} = {t} / 2 - {t} / 2 % {spec.opened.granule})",
             f"if ({fits}) return {t};",
             "return 0;",
             "}",
@@ -164,8 +168,10 @@ class Template:
             rest = FloorDiv(rest, part.size)
 
     def _length(self) -> str:
-        spec, t = self.impl.tiling, sym(self.impl.tiling.tile_size)
-        return let(self.at.actual_name(), Min(t, spec.extent - sym(self.at.tile_out.name) * t))
+        spec, t = self.impl.tiling, sym(self.impl.tiling.opened.symbol)
+        return let(
+            self.at.actual_name(), Min(t, spec.opened.extent - sym(self.at.tile_out.name) * t)
+        )
 
     def _reduce_loop(self, loop: Axis) -> list[str]:
         head = loop_head(loop.name, c_text(self.at.of(loop.id, False)))
@@ -278,7 +284,7 @@ def emit(job: Job, schedule: tuple[ScheduleResult, ...]) -> dict[str, str]:
                 calls.append(f"if (key{tile} == {k}) {run}")
             legal.append(f"{tile} > 0")
         room = job.target.ub_usable + 64 * max(len(i.buffers) for g in r.groups for i in g.impls)
-        space = align_up(workspace_bytes(r.hint, job.target.arch), 64) + 64
+        space = align_up(workspace_bytes(r.hint, job.target), 64) + 64
         entry.append(f"if ({' && '.join(legal)}) {{ char *local = aligned_alloc(64, {room});")
         entry += [f"gm[WORKSPACE] = aligned_alloc(64, {c_text(space)});", *calls]
         entry += ["free(local);", "free(gm[WORKSPACE]);", "return 0;", "}"]

@@ -17,11 +17,11 @@ from autofuse import compiler
 from autofuse.base.diagnostics import AutofuseError
 from autofuse.implgraph.ir.fusion import FusionGraph
 from autofuse.implgraph.ir.graph import AllocType, ImplGraph
+from autofuse.machines.twin.oracle.compare import compare, unwritten
+from autofuse.machines.twin.oracle.data import POISON, poisoned, random_inputs
+from autofuse.machines.twin.oracle.oracle import evaluate, shape_of
 from autofuse.results import BuildResult
 from autofuse.targets import load_target
-from autofuse.twin.oracle.compare import compare, unwritten
-from autofuse.twin.oracle.data import POISON, poisoned, random_inputs
-from autofuse.twin.oracle.oracle import evaluate, shape_of
 
 HERE = Path(__file__).parent
 GRAPHS = HERE.parents[1] / "snapshot" / "graphs"

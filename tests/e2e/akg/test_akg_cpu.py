@@ -11,9 +11,9 @@ import pytest
 from triton_checks import small
 
 from autofuse import api
-from autofuse.akg import flow
-from autofuse.twin.oracle.sizes import shapes_for
-from autofuse.twin.run.worker import WorkerPool
+from autofuse.clients.akg import flow
+from autofuse.machines.twin.oracle.sizes import shapes_for
+from autofuse.machines.twin.run.worker import WorkerPool
 
 pytestmark = pytest.mark.twin
 

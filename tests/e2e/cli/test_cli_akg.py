@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import importlib.util
 import json
 from collections.abc import Callable
 from pathlib import Path
@@ -14,17 +13,13 @@ import pytest
 from jsonschema import Draft202012Validator
 
 from autofuse import api
-from autofuse.akg import flow
-from autofuse.akg.models import KEY_SETS, kernel_schema
 from autofuse.base.diagnostics import AutofuseError
-from autofuse.gpu import loading
+from autofuse.clients.akg import flow
+from autofuse.clients.akg.models import KEY_SETS, kernel_schema
+from autofuse.machines.gpu import loading
 
 needs_triton = [
     pytest.mark.triton,
-    pytest.mark.skipif(
-        any(importlib.util.find_spec(name) is None for name in ("torch", "triton")),
-        reason="PyTorch or Triton is not installed",
-    ),
 ]
 KINDS = [
     pytest.param("cpu", marks=pytest.mark.twin),
@@ -92,6 +87,54 @@ def test_what_is_written_and_said(autofuse: Callable, file: Path, kind: str) -> 
     else:
         assert doc["sha256"] is None
         assert "sha256 is null, as nothing is compiled" in done.out
+
+
+PROCESSES = [
+    pytest.param("cpu", "cpu", marks=pytest.mark.twin),
+    pytest.param("cuda", "gpu", marks=needs_triton),
+    ("aicore", "ascend"),
+    (None, "ascend"),
+]
+
+
+@pytest.mark.parametrize(("process", "kind"), PROCESSES)
+def test_the_process_of_the_file_chooses_the_flow(
+    autofuse: Callable, tmp_path: Path, process: str | None, kind: str
+) -> None:
+    info = {k: v for k, v in akg_graphs.FIXED["mul_tanh"].items() if k != "process"}
+    info |= {} if process is None else {"process": process}
+    path = tmp_path / "f.info"
+    path.write_text(json.dumps(info))
+    found = autofuse("build", path, "--flow", "akg", "-o", "out", "--json").json()["result"]
+    assert found["kind"] == kind
+    assert found["next"].partition(" -t ")[2] in ("", flow.TARGET_WORDS[kind])
+    # The command line overrides it.
+    found = autofuse("build", path, "--flow", "akg", "-t", "ascend910b4", "-o", "b", "--json")
+    assert found.json()["result"]["target"] == "ascend910b4"
+
+
+def test_an_unknown_process_is_refused_with_its_place(autofuse: Callable, tmp_path: Path) -> None:
+    path = tmp_path / "f.info"
+    path.write_text(json.dumps(akg_graphs.FIXED["mul_tanh"] | {"process": "tpu"}, indent=1))
+    done = autofuse("build", path, "--flow", "akg", "-o", "out", "--json")
+    (found,) = done.json()["diagnostics"]
+    assert (done.code, found["code"], found["where"]["pointer"]) == (1, "AF1104", "/process")
+    assert "'tpu'" in found["message"]
+    assert not (tmp_path / "out").exists()
+    assert autofuse("build", path, "--flow", "akg", "-t", "ascend", "-o", "out").code == 0
+
+
+@pytest.mark.twin
+def test_every_file_of_a_folder_says_its_flow(autofuse: Callable, tmp_path: Path) -> None:
+    for process in ("cpu", "aicore"):
+        path = tmp_path / "graphs" / f"{process}.info"
+        path.parent.mkdir(exist_ok=True)
+        path.write_text(json.dumps(akg_graphs.FIXED["mul_tanh"] | {"process": process}))
+    done = autofuse("build", "graphs", "--flow", "akg", "-o", "out")
+    assert done.code == 0, done.err
+    assert "1 compiled" in done.out
+    assert list((tmp_path / "out" / "cpu" / "kernel_meta").glob("*.so"))
+    assert (tmp_path / "out" / "aicore" / "CMakePresets.json").exists()
 
 
 def test_nothing_of_a_project_for_ascend_changes(file: Path) -> None:
@@ -168,7 +211,7 @@ def test_an_op_that_no_flow_takes(autofuse: Callable, file: Path) -> None:
         (("--flow", "akg", "-t", "triton-ascend910b1"), "AF5007", "no flow of AKG is for"),
         (("--flow", "akg", "--split"), "AF5007", "--split does not apply to --flow akg"),
         (("--flow", "akg", "--partition"), "AF5007", "--partition does not apply"),
-        (("--flow", "akg", "--no-partition"), "", ""),
+        pytest.param(("--flow", "akg", "--no-partition"), "", "", marks=needs_triton),
         (("--flow", "akg", "--entry", "op-package"), "AF5007", "--entry does not apply"),
         (("--flow", "akg", "-t", "gpu", "--ub", "65536"), "AF5007", "bytes of UB are for"),
         (("--flow", "akg", "-t", "cpu", "--ub", "65536"), "AF5007", "bytes of UB are for"),

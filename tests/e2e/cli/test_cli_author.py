@@ -45,6 +45,13 @@ def test_new_into_another_folder(autofuse: Callable, tmp_path: Path) -> None:
     assert (tmp_path / "deep" / "graphs" / "ops_first.json").is_file()
 
 
+def test_new_of_a_path_names_the_option_for_the_folder(autofuse: Callable, tmp_path: Path) -> None:
+    done = autofuse("new", "examples/demo.json")
+    assert done.code == 1
+    assert "hint: autofuse new demo -o examples" in done.err
+    assert list(tmp_path.iterdir()) == []
+
+
 def test_new_leaves_no_part_of_a_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Both files appear by a rename of one that is whole: whoever ends before leaves none of that name."""
     seen = []

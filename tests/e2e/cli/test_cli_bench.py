@@ -14,7 +14,7 @@ from fake_canns import FakeCann
 
 import autofuse
 from autofuse.cli import main
-from autofuse.frontends.results import read_results
+from autofuse.measure.bench.results import read_results
 
 pytestmark = pytest.mark.twin
 
@@ -46,7 +46,7 @@ def on_fake(
 def test_a_graph_is_measured_and_stored(on_fake: Callable, graph: Path, tmp_path: Path) -> None:
     out = tmp_path / "results.json"
     words = ("bench", graph, "-t", "ascend910b2", "--repeats", 9, "--out", out)
-    done = on_fake(*words, "--shapes", "n=64", "--shapes", "n=4096", "--json")
+    done = on_fake(*words, "--shape", "n=64", "--shape", "n=4096", "--json")
     result = done.json()["result"]
     assert result["counts"] == {"measured": 2, "wrong": 0, "failed": 0}
     assert (result["fake"], result["devices"]) == (True, ["npu:0"])
@@ -104,7 +104,7 @@ def test_a_kernel_fails_on_the_chip_that_it_is_not_for(
     on_fake: Callable, fake_cann: FakeCann, graph: Path
 ) -> None:
     fake_cann.make(fail=("two-chips",))
-    shapes = ("--shapes", "n=64", "--shapes", "n=128", "--shapes", "n=256")
+    shapes = ("--shape", "n=64", "--shape", "n=128", "--shape", "n=256")
     words = ("bench", graph, "-t", "ascend910b2", "--device", "npu:0,1", "--no-counters", *shapes)
     found = on_fake(*words, "--repeats", 2, "--json").json()
     for row in found["result"]["rows"]:
@@ -118,7 +118,7 @@ def test_a_chip_that_is_lost_is_a_failure_of_each_row(
     on_fake: Callable, fake_cann: FakeCann, graph: Path
 ) -> None:
     fake_cann.make(fail=("lost",))
-    done = on_fake("bench", graph, "-t", "ascend910b2", "--shapes", "n=64", "--json")
+    done = on_fake("bench", graph, "-t", "ascend910b2", "--shape", "n=64", "--json")
     (row,) = done.json()["result"]["rows"]
     assert (done.code, row["state"]) == (1, "failed")
     assert row["diagnostics"][0]["code"] == "AF5012"
@@ -153,8 +153,8 @@ def test_the_table_of_the_fake_profiler_is_imported_as_fake(
         (("bench", "add_one.json", "-t", "ascend950pr", "--device", "cuda:0"), "AF5007"),
         (("bench", "add_one.json", "-t", "nvidia-h100", "--device", "npu:0"), "AF5007"),
         (("bench", "add_one.json", "-t", "cpu"), "AF5007"),
-        (("bench", "add_one.json", "--shapes", "m=3"), "AF1005"),
-        (("bench", "add_one.json", "--shapes", "n=0"), "AF5007"),
+        (("bench", "add_one.json", "--shape", "m=3"), "AF1005"),
+        (("bench", "add_one.json", "--shape", "n=0"), "AF5007"),
         (("bench", "add_one.json", "--out", "add_one.json"), "AF1004"),
         (("bench", "none.json"), "AF1001"),
         (("import-msprof", "add_one.json", "-t", "ascend910b2"), "AF1004"),

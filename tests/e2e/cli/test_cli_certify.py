@@ -10,9 +10,9 @@ import pytest
 
 import autofuse as package
 from autofuse.base.diagnostics import AutofuseError, Diagnostic
-from autofuse.certificate import certificate_schema
 from autofuse.commands.chip.certify import certify
 from autofuse.commands.outcome import Outcome
+from autofuse.measure.certificate import certificate_schema
 
 pytestmark = pytest.mark.twin
 

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import importlib.util
 import json
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
+from extras import needs
 from fake_canns import FakeCann
 
 import autofuse
@@ -17,10 +17,7 @@ from autofuse.cli import main
 pytestmark = [
     pytest.mark.twin,
     pytest.mark.slow,
-    pytest.mark.skipif(
-        importlib.util.find_spec("distributed") is None,
-        reason="the package distributed is not installed (extra cluster)",
-    ),
+    needs("distributed"),
 ]
 
 
@@ -55,7 +52,7 @@ def test_jobs_run_on_the_workers_of_a_scheduler(
         assert rows[name]["state"] == "passed"
         assert rows[name]["cases"] >= 1
     assert rows["b.json"]["codes"] == ["AF1002"]
-    shapes = ("--shapes", "n=64", "--shapes", "n=128")
+    shapes = ("--shape", "n=64", "--shape", "n=128")
     code, found = run(
         "bench", folder / "a.json", "-t", "ascend910b2", "--no-counters", "--repeats", 4, *shapes
     )
@@ -68,7 +65,7 @@ def test_jobs_run_on_the_workers_of_a_scheduler(
 def test_no_scheduler_is_an_error(
     graph: Path, capsys: pytest.CaptureFixture[str], monkeypatch: Any
 ) -> None:
-    monkeypatch.setattr("autofuse.bench.cluster._CONNECT_S", 1)
+    monkeypatch.setattr("autofuse.measure.bench.cluster._CONNECT_S", 1)
     assert main(["verify", str(graph), "--scheduler", "tcp://127.0.0.1:9", "--json"]) == 1
     (d,) = json.loads(capsys.readouterr().out)["diagnostics"]
     assert d["code"] == "AF5001"

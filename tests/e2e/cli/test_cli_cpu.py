@@ -60,7 +60,10 @@ def test_verify(autofuse: Callable, file: Path) -> None:
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (("verify", "-t", "cpu", "--device", "cuda"), "kernels of Ascend C run on the CPU twin"),
+        (
+            ("verify", "-t", "cpu", "--device", "cuda"),
+            "C++ loops run on the processor of this machine",
+        ),
         (("verify", "-t", "cpu", "--check", "fast"), "--check is for the CPU twin"),
         (("run", "-t", "cpu", "--key", "0"), "--key is for the CPU twin"),
         (("run", "-t", "cpu", "--trace", "t.json"), "--trace is for the CPU twin"),

@@ -127,7 +127,7 @@ def test_an_internal_error_leaves_a_reproducer(
         raise ZeroDivisionError("a bug of ours")
 
     monkeypatch.setenv("AUTOFUSE_CACHE_DIR", str(tmp_path / "cache"))
-    monkeypatch.setattr("autofuse.schedule.scheduler._scheduled", broken)
+    monkeypatch.setattr("autofuse.schedule.scheduler._tried", broken)
     assert main(["build", str(graph), "-o", str(tmp_path / "out"), "--json"]) == 2
     (found,) = json.loads(capsys.readouterr().out)["diagnostics"]
     assert found["code"] == "AF9001"

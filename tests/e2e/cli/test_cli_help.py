@@ -11,24 +11,32 @@ import pytest
 import autofuse as package
 from autofuse.cli import app, main
 
-VERBS = (
-    "build", "run", "verify", "dump", "explain", "show", "schema", "new", "ops", "targets",
-    "doctor", "cache", "knobs",
-    "bench", "import-msprof", "silicon", "calibrate", "tune", "adopt", "certify",
-)  # fmt: skip
+#: What verbs are for -> the verbs, in the order of the help.
+SECTIONS = {
+    "Write a graph": ("new", "schema", "ops"),
+    "Check": ("verify", "run", "certify"),
+    "Look inside": ("show", "explain", "dump"),
+    "Ship": ("build", "adopt", "kernelgen"),
+    "On a chip or a card": ("bench", "import-msprof", "silicon", "calibrate", "tune"),
+    "Housekeeping": ("targets", "doctor", "cache", "knobs"),
+}
 #: Verbs that have verbs of their own.
 GROUPS = ("kernelgen",)
+VERBS = tuple(v for verbs in SECTIONS.values() for v in verbs if v not in GROUPS)
 
 
 def test_help_lists_every_verb(autofuse: Callable) -> None:
     done = autofuse("--help")
     assert done.code == 0
     assert done.err == ""
-    listed = re.findall(r"^  ([\w-]+)  ", done.out.partition("Commands:")[2], re.M)
-    assert tuple(listed) == (*VERBS, *GROUPS)
+    parts = re.split(r"^(\w[\w ]*):\n", done.out, flags=re.M)
+    listed = dict(zip(parts[1::2], parts[2::2], strict=True))
+    del listed["Options"]
+    found = {k: tuple(re.findall(r"^  ([\w-]+)  ", v, re.M)) for k, v in listed.items()}
+    assert list(found.items()) == list(SECTIONS.items())
     assert tuple(g.name for g in app.registered_groups) == GROUPS
     assert tuple(c.name or c.callback.__name__ for c in app.registered_commands) == VERBS
-    assert "..." not in done.out.partition("Commands:")[2].partition("Examples:")[0]
+    assert "..." not in done.out.partition("Write a graph:")[2].partition("Examples:")[0]
 
 
 @pytest.mark.parametrize("verb", VERBS)

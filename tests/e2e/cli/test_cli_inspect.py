@@ -6,10 +6,10 @@ from pathlib import Path
 from xml.etree import ElementTree
 
 import pytest
+from ir_text_parser import parse_graph
 
 from autofuse.implgraph.ir.graph import HintGraph, ImplGraph
 from autofuse.implgraph.ir.serialise import from_json
-from autofuse.implgraph.ir.text_parser import parse_graph
 
 
 def test_show_summarises(autofuse: Callable, graph: Path) -> None:

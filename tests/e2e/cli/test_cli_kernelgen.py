@@ -1,21 +1,18 @@
 """``autofuse kernelgen``: five verbs and one for all, over a folder, as a user has them."""
 
-import importlib.util
 import json
 import re
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from extras import needs
 
 from autofuse.cli import main
 
 VERBS = ("describe", "generate", "check", "tune", "log", "run")
 
-runs = pytest.mark.skipif(
-    any(importlib.util.find_spec(name) is None for name in ("torch", "triton")),
-    reason="PyTorch or Triton is not installed",
-)
+runs = needs("torch", "triton")
 
 
 @pytest.fixture
@@ -82,16 +79,14 @@ def test_a_sentence_is_a_source(autofuse: Callable, tmp_path: Path) -> None:
     ("words", "code", "said"),
     [
         # What runs kernels asks for PyTorch and Triton first.
-        pytest.param(
-            ("check", "nowhere"), "AF5010", "check needs what describe leaves", marks=runs
-        ),
+        pytest.param(("check", "nowhere"), "AF5010", "there is no folder nowhere", marks=runs),
         pytest.param(
             ("tune", "nowhere"),
             "AF5010",
             "autofuse kernelgen describe SOURCE -o nowhere",
             marks=runs,
         ),
-        (("log", "nowhere"), "AF5010", "log needs"),
+        (("log", "nowhere"), "AF5010", "there is no folder nowhere"),
         (("generate", "."), "AF1001", "is no folder that kernelgen wrote"),
         (("describe", "nothing.json"), "AF1001", "nothing.json"),
         (("describe", "add_one.json", "-t", "nvidia-h1"), "AF5006", "nvidia-h100"),

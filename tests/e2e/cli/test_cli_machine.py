@@ -1,13 +1,15 @@
 """``targets``, ``doctor``, ``knobs``."""
 
+import re
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from extras import needs
 from fake_canns import FakeCann
 
 from autofuse.base.knobs import KNOBS
-from autofuse.targets import load_target, target_names
+from autofuse.targets import cpu_names, gpu_names, load_target, target_names
 
 
 def test_targets_lists_every_chip(autofuse: Callable) -> None:
@@ -15,7 +17,23 @@ def test_targets_lists_every_chip(autofuse: Callable) -> None:
     assert done.code == 0
     for name in target_names():
         assert name in done.out
-    assert "No kernel of Ascend C was run on silicon yet." in done.out
+
+
+@pytest.mark.parametrize("name", [*target_names(), *gpu_names(), *cpu_names()])
+def test_how_the_kernels_of_a_target_were_checked_is_one_sentence(
+    name: str, autofuse: Callable
+) -> None:
+    row = autofuse("targets", name, "--json").json()["result"]
+    table = autofuse("targets", COLUMNS="400").out
+    (line,) = [x for x in table.splitlines() if x.endswith(row["checked"]) and name in x]
+    assert line.partition(": ")[2] == row["checked"]
+    assert ("experimental" in line) is False
+    page = autofuse("targets", name, COLUMNS="400").out
+    assert row["checked"] in page.splitlines()[1]
+    assert ("experimental" in page.splitlines()[1]) == row["experimental"]
+    on_silicon = name.startswith("nvidia") or name == "cpu"
+    assert ("not run on" in row["checked"]) != on_silicon
+    assert "verified" in row["checked"]
 
 
 def test_targets_as_json(autofuse: Callable) -> None:
@@ -59,6 +77,28 @@ def test_doctor_finds_everything_here(autofuse: Callable, cache_dir: Path) -> No
     done = autofuse("doctor")
     assert done.code == 0, done.out
     assert str(cache_dir) in done.out.replace("\n", "")
+
+
+@needs("torch", "triton")
+def test_doctor_assembles_a_kernel(autofuse: Callable, tmp_path: Path) -> None:
+    """A version that is printed says nothing about whether it takes what Triton compiles."""
+
+    def row(**env: str) -> tuple[int, dict[str, str]]:
+        done = autofuse("doctor", "--json", **env)
+        (found,) = (r for r in done.json()["result"]["checks"] if r["what"] == "Triton")
+        return done.code, found
+
+    code, found = row()
+    assert (code, found["status"]) == (0, "ok")
+    assert re.search(r"triton \S+, torch \S+; ptxas \d+\.\d+ assembles for sm_90a$", found["found"])
+    tool = tmp_path / "ptxas"
+    tool.write_text("#!/bin/sh\n[ $1 = --version ] && exec echo release 99.1, V99.1.0\nexit 1\n")
+    tool.chmod(0o755)
+    named = dict.fromkeys(("TRITON_PTXAS_PATH", "TRITON_PTXAS_BLACKWELL_PATH"), str(tool))
+    code, found = row(**named)
+    assert (code, found["status"]) == (1, "broken")
+    assert "Triton does not compile probe" in found["found"]
+    assert "broken" in autofuse("doctor", **named).out
 
 
 def test_doctor_finds_bisheng(autofuse: Callable, tmp_path: Path) -> None:

@@ -7,14 +7,15 @@ from typing import Any
 
 import numpy as np
 import pytest
+from extras import needs, required
 
-onnx = pytest.importorskip("onnx")
+pytestmark = [required("onnx"), pytest.mark.twin]
 
-from onnx_models import model, node, value  # noqa: E402
 
-from autofuse import api  # noqa: E402
+import onnx
+from onnx_models import model, node, value
 
-pytestmark = pytest.mark.twin
+from autofuse import api
 
 MANIFEST_KEYS = {
     *("schema", "generator", "name", "target", "modelSha256", "opsets", "counts", "symbols"),
@@ -121,3 +122,54 @@ def test_what_does_not_go_together(
     done = autofuse(*args)
     assert done.code == 1
     assert text in done.err
+
+
+@pytest.mark.parametrize(
+    ("target", "runs_on"),
+    [
+        ("cpu", "the CPU"),
+        pytest.param("nvidia-h100", "Triton's interpreter", marks=needs("torch", "triton")),
+    ],
+)
+def test_run_for_other_targets(
+    autofuse: Callable[..., Any], block: Path, target: str, runs_on: str
+) -> None:
+    found = autofuse("run", block, "-t", target, "--shape", "batch=3", "--json").json()
+    result = found["result"]
+    assert found["ok"]
+    assert (result["target"], result["runs_on"]) == (target, runs_on)
+    assert [r["state"] for r in result["regions"]] == ["ok", "ok"]
+    assert {f["reference"] for f in result["fallbacks"]} == {"onnx.reference"}
+    assert [o["shape"] for o in result["outputs"]] == [[3, 8]]
+
+
+def test_build_for_a_card_has_the_name_of_the_file(
+    autofuse: Callable[..., Any], block: Path, tmp_path: Path
+) -> None:
+    m = onnx.load(block)
+    m.graph.name = "main_graph"
+    onnx.save(m, tmp_path / "two_layers.onnx")
+    done = autofuse("build", "two_layers.onnx", "-t", "nvidia-h100", "-o", "out")
+    assert (done.code, done.err) == (0, "")
+    assert done.out.startswith("model two_layers for nvidia-h100: ")
+    assert "generated: Triton compiles each kernel at its first call" in done.out
+    manifest = json.loads((tmp_path / "out" / "two_layers.model.json").read_text(encoding="utf-8"))
+    assert manifest["target"] == "nvidia-h100"
+    (kernel,) = {r["folder"] for r in manifest["regions"]}
+    assert list((tmp_path / "out" / kernel).glob("*_triton.py"))
+
+
+@pytest.mark.parametrize(
+    ("words", "why"),
+    [
+        (("-t", "cpu", "--check", "all"), "--check is for the CPU twin"),
+        (("-t", "cpu", "--device", "cuda"), "of this machine, not on cuda"),
+        (("-t", "nvidia-h100", "--device", "npu"), "kernels run on cpu, cuda or cuda:N"),
+    ],
+)
+def test_options_that_do_not_go_with_a_target(
+    autofuse: Callable[..., Any], block: Path, words: tuple[str, ...], why: str
+) -> None:
+    done = autofuse("run", block, *words)
+    assert done.code == 1
+    assert why in done.err

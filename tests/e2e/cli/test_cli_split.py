@@ -15,8 +15,8 @@ from autofuse import api, splitting
 from autofuse.base.diagnostics import AutofuseError
 from autofuse.implgraph.ir.fusion import FusionGraph
 from autofuse.implgraph.ir.serialise import from_json_as
+from autofuse.machines.twin.run.native import StatusError
 from autofuse.targets import load_target
-from autofuse.twin.run.native import StatusError
 
 SPLIT_KEYS = {
     *("schema", "generator", "name", "target", "cann", "dynamic", "graphSha256", "cutAfter"),
@@ -409,7 +409,7 @@ def test_the_cmake_project_is_one_library_with_the_functions_of_one_kernel(
     code = f"""
 import ctypes, numpy as np
 from autofuse import api
-from autofuse.twin.run.kernel import TwinKernel
+from autofuse.machines.twin.run.kernel import TwinKernel
 from pathlib import Path
 graph = api.read_folder(Path({str(tmp_path / "out")!r}))[0]
 kernel = TwinKernel(Path({str(library)!r}), graph)

@@ -4,7 +4,6 @@ import ctypes
 import json
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -13,10 +12,11 @@ import pytest
 
 from autofuse import api
 from autofuse.base.diagnostics import AutofuseError
+from autofuse.machines.twin.oracle.data import random_inputs
 from autofuse.schedule.axes.result import tiling_keys
-from autofuse.schedule.cost.cost import evaluate
-from autofuse.schedule.search.workload import workload
-from autofuse.twin.oracle.data import random_inputs
+from autofuse.schedule.search.bound import bind
+from autofuse.schedule.search.breakdown import cost_of
+from autofuse.schedule.search.cost_form import cost_form
 
 pytestmark = pytest.mark.twin
 
@@ -124,7 +124,7 @@ def test_all_files_are_written_or_none(autofuse: Callable, graph: Path, tmp_path
     words = ["--trace", "t.json", "--save", "made/out", "--html"]
     done = autofuse("run", graph, *words, "nowhere/t.html")
     assert done.code == 1
-    assert "error AF5005: cannot write nowhere/t.html: No such file or directory" in done.err
+    assert "error AF5005: cannot write nowhere/t.html: there is no folder nowhere" in done.err
     assert (tmp_path / "t.json").read_text(encoding="utf-8") == "before"
     assert not (tmp_path / "made").exists()
     assert sorted(p.name for p in tmp_path.iterdir() if p.name.startswith(".auto")) == []
@@ -223,11 +223,12 @@ def test_the_time_is_that_of_the_cost_model(
     """Where a node is one instruction, the clocks say what the model's formula says, within a few percent."""
     built, found = timed(document(shape, nodes, inputs=inputs))
     (impl,) = list(tiling_keys(built.schedule))[found.run.key]
-    # The host function takes fewer cores where they are enough.
-    chip = replace(built.target, aiv_cores=found.report["active_cores"])
-    work = workload(impl, chip, {}, tile_of(built, impl.tiling.tile_size))
-    assert work.cores == found.report["active_cores"]
-    cost = evaluate(work, built.target)
+    form = bind(cost_form(impl, built.target), impl.tiling, {})
+    tile, per_core = (
+        tile_of(built, n) for n in (impl.tiling.opened.symbol, impl.tiling.block_size)
+    )
+    assert -(-form.tiles(tile) // per_core) == found.report["active_cores"]
+    cost = cost_of(form, built.target, tile, per_core)
     assert found.report["total_us"] == pytest.approx(cost.total, rel=within)
     core = next(c for c in found.report["cores"] if c["core"] == found.report["slowest"])
     assert core["pipes"]["MTE2"]["us"] == pytest.approx(cost.mte2, rel=0.05)

@@ -23,7 +23,7 @@ def test_the_folder_and_what_to_do_next(autofuse: Callable, tmp_path: Path) -> N
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (("--backward", BACKWARD), "the entry 'launch' has no place for a gradient"),
+        (("--backward", BACKWARD), "the entry 'launch' does not support gradients"),
         (("--entry", "torch", "--backward", BACKWARD, "--split"), "--split may make several"),
         (("--entry", "torch", "-t", "cpu"), "unknown entry 'torch'"),
         (("--flow", "akg", "--backward", BACKWARD), "--backward does not apply"),

@@ -175,7 +175,7 @@ def test_a_bug_in_a_worker_is_an_internal_error(
     """The reference of every op is broken in workers."""
     given = "import autofuse.commands.kernels.verifying as v\nv.JOB = 'broken:job'\n"
     write(tmp_path / "site" / "sitecustomize.py", given)
-    broken = "import autofuse.twin.verify.verify as v\nv.evaluate = None\n"
+    broken = "import autofuse.machines.twin.verify.verify as v\nv.evaluate = None\n"
     broken += "from autofuse.commands.kernels.jobs import verify_job as job\n"
     write(tmp_path / "site" / "broken.py", broken)
     done = autofuse("verify", graph, "--json", PYTHONPATH=str(tmp_path / "site"))

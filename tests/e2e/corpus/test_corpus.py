@@ -20,8 +20,8 @@ from autofuse import api
 from autofuse.base.diagnostics import AutofuseError
 from autofuse.commands.kernels.verifying import verified_once
 from autofuse.implgraph.cutting.dimensions import shrink
-from autofuse.twin.oracle.sizes import largest_tensor
-from autofuse.twin.run.worker import WorkerPool
+from autofuse.machines.twin.oracle.sizes import largest_tensor
+from autofuse.machines.twin.run.worker import WorkerPool
 
 pytestmark = [pytest.mark.corpus, pytest.mark.twin, pytest.mark.slow]
 

@@ -17,7 +17,7 @@ from triton_checks import TARGET, found_wrong, small
 from autofuse import api
 from autofuse.base.diagnostics import AutofuseError
 from autofuse.implgraph.ir.fusion import FusionGraph
-from autofuse.twin.run.worker import WorkerPool
+from autofuse.machines.twin.run.worker import WorkerPool
 
 pytestmark = [pytest.mark.corpus, pytest.mark.triton, pytest.mark.slow]
 

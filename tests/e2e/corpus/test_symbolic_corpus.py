@@ -17,10 +17,10 @@ from autofuse.base.diagnostics import AutofuseError
 from autofuse.implgraph.cutting.dimensions import symbolize
 from autofuse.implgraph.ir.fusion import FusionGraph
 from autofuse.implgraph.ops.registry import lookup
+from autofuse.machines.twin.oracle.sizes import largest_tensor
+from autofuse.machines.twin.run.worker import WorkerPool
+from autofuse.machines.twin.verify.verify import verify_in_subprocess
 from autofuse.schedule.axes.result import tiling_keys
-from autofuse.twin.oracle.sizes import largest_tensor
-from autofuse.twin.run.worker import WorkerPool
-from autofuse.twin.verify.verify import verify_in_subprocess
 
 pytestmark = [pytest.mark.corpus, pytest.mark.twin, pytest.mark.slow]
 
@@ -149,7 +149,7 @@ def test_symbolic_graphs_are_verified(
 ) -> None:
     monkeypatch.setenv("AUTOFUSE_CACHE_DIR", str(tmp_path / "cache"))
     failures, mine = [], chosen[part::PARTS]
-    with WorkerPool("autofuse.twin.verify.verify:verify_job", workers=1) as pool:
+    with WorkerPool("autofuse.machines.twin.verify.verify:verify_job", workers=1) as pool:
         for path, graph in mine:
             name = f"{path.parent.name}/{path.name}"
             shapes = shapes_of(graph)

@@ -11,7 +11,7 @@ import pytest
 
 from autofuse import api
 from autofuse.base.diagnostics import AutofuseError
-from autofuse.cpu.library import compile_library
+from autofuse.machines.cpu.library import compile_library
 
 pytestmark = pytest.mark.twin
 
@@ -144,8 +144,8 @@ def test_a_library_that_crashes_is_a_finding(monkeypatch: pytest.MonkeyPatch) ->
     built = api.build(document("crash", [8], NEGATED), target="cpu")
     text = built.files["crash.cpp"].replace("crash_0(x, y)", "crash_0(x, nullptr)")
     assert text != built.files["crash.cpp"]
-    from autofuse.cpu.verify import verify_cpu
+    from autofuse.machines.machine import verify
 
-    report = verify_cpu({"crash.cpp": text}, built.graph, count=1)
+    report = verify({"crash.cpp": text}, built.graph, count=1)
     assert not report.ok
     assert [d.code for d in report.diagnostics] == ["AF5003"]

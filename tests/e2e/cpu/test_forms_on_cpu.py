@@ -8,13 +8,14 @@ from typing import Any
 import numpy as np
 import pytest
 from triton_checks import found_wrong
+from triton_graphs import ONLINE, WAITING
 
 from autofuse import api
 from autofuse.codegen.backends.cpu.loops import Form, Threads
 from autofuse.codegen.backends.cpu.plan import plan
 from autofuse.compiler import Stages, lower_to_plan
+from autofuse.machines.twin.run.worker import WorkerPool
 from autofuse.targets import load_cpu
-from autofuse.twin.run.worker import WorkerPool
 
 pytestmark = pytest.mark.twin
 
@@ -93,6 +94,16 @@ def test_nan_and_infinities(loops: WorkerPool, name: str) -> None:
     assert not found_wrong(loops, graph, bindings=bindings, special=True, target="cpu", opt="-O3")
 
 
+@pytest.mark.parametrize("what", [*ONLINE, *WAITING])
+def test_sums_of_powers(loops: WorkerPool, what: str) -> None:
+    graph = {**ONLINE, **WAITING}[what]("rows", "cols")
+    bindings = [{"rows": r, "cols": c} for r, c in [(1, 1), (37, 53), (3, 517)]]
+    for special in (False, True):
+        assert not found_wrong(
+            loops, graph, bindings=bindings, special=special, target="cpu", opt="-O1"
+        )
+
+
 FORMS = {
     "elements": (Form.ELEMENTS, Threads.OUTER),
     "tiles": (Form.TILES, Threads.OUTER),
@@ -158,3 +169,19 @@ def test_a_long_sum_does_not_depend_on_what_the_compiler_makes_of_it(loops: Work
         "outputs": ["y"],
     }
     assert not found_wrong(loops, graph, target="cpu", opt="-O0")
+
+
+def test_a_rounding_that_only_casts_name(loops: WorkerPool) -> None:
+    nodes = [
+        ("c", "Cast", ["x"], {"dtype": "int32", "round": "ROUND"}),
+        ("m", "ReduceMax", ["c"], {"axes": [1], "keepdims": True}),
+        ("y", "Sub", ["c", "m"], {}),
+    ]
+    graph = document("softmax", 5, 67) | {
+        "nodes": [
+            {"name": y, "op": op, "inputs": xs, "outputs": [y], "attrs": attrs}
+            for y, op, xs, attrs in nodes
+        ],
+        "outputs": ["y"],
+    }
+    assert not found_wrong(loops, graph, bindings=[{}], target="cpu", opt="-O1")

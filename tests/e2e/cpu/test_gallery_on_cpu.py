@@ -7,7 +7,7 @@ import pytest
 from triton_checks import found_wrong, small
 
 from autofuse import api
-from autofuse.twin.run.worker import WorkerPool
+from autofuse.machines.twin.run.worker import WorkerPool
 
 pytestmark = pytest.mark.twin
 

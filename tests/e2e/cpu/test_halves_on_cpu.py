@@ -8,8 +8,10 @@ from typing import Any
 import ml_dtypes
 import numpy as np
 import pytest
+from triton_checks import found_wrong
 
 from autofuse import api
+from autofuse.machines.twin.run.worker import WorkerPool
 
 pytestmark = pytest.mark.twin
 
@@ -70,3 +72,30 @@ def test_every_value(monkeypatch: pytest.MonkeyPatch, name: str, way: str) -> No
 def test_runs_and_tails(n: int) -> None:
     x = np.random.default_rng(n).standard_normal(n).astype(np.float16)
     np.testing.assert_array_equal(cast("float16", "float32")(x), x.astype(np.float32))
+
+
+def test_gathered_rows_beside_others(loops: WorkerPool) -> None:
+    """A place along a dimension is known inside the loop only: such a row is not widened in one go before it."""
+    document = {
+        "schema": "autofuse.graph/1",
+        "name": "g",
+        "symbols": {"n": {"min": 1, "max": 4096}},
+        "inputs": [
+            {"name": "x", "dtype": "float16", "shape": [37, 1, "n"]},
+            {"name": "i", "dtype": "int32", "shape": [1]},
+            {"name": "w", "dtype": "float16", "shape": [1, "n"]},
+        ],
+        "nodes": [
+            {
+                "name": "a",
+                "op": "Gather",
+                "inputs": ["x", "i"],
+                "outputs": ["t"],
+                "attrs": {"axis": 0},
+            },
+            {"name": "b", "op": "Add", "inputs": ["t", "w"], "outputs": ["y"]},
+        ],
+        "outputs": ["y"],
+    }
+    sizes = [{"n": n} for n in (1, 67, 512)]
+    assert not found_wrong(loops, api.read(document), bindings=sizes, target="cpu")

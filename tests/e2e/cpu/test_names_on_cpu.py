@@ -12,7 +12,7 @@ from triton_checks import found_wrong
 from autofuse import api
 from autofuse.base.diagnostics import AutofuseError
 from autofuse.implgraph.ir.frozen import replace
-from autofuse.twin.run.worker import WorkerPool
+from autofuse.machines.twin.run.worker import WorkerPool
 
 pytestmark = pytest.mark.twin
 

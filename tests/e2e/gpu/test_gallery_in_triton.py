@@ -8,7 +8,7 @@ from triton_checks import assert_right, small
 from autofuse import api
 from autofuse.implgraph.ir.fusion import FusionGraph
 from autofuse.implgraph.ops.registry import lookup
-from autofuse.twin.run.worker import WorkerPool
+from autofuse.machines.twin.run.worker import WorkerPool
 
 pytestmark = [pytest.mark.sampled(2), pytest.mark.triton]
 

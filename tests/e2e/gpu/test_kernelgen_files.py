@@ -11,15 +11,16 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from extras import needs
 from triton_checks import ELEMENTS, TARGET, small
 
 from autofuse import api
-from autofuse.kernelgen.defining.definition import define
-from autofuse.kernelgen.files.generate import four_files
+from autofuse.clients.kernelgen.defining.definition import define
+from autofuse.clients.kernelgen.files.generate import four_files
+from autofuse.machines.twin.oracle.sizes import shapes_for
+from autofuse.machines.twin.run.worker import WorkerPool
+from autofuse.machines.twin.verify.verify import verify_in_subprocess
 from autofuse.targets import find_target
-from autofuse.twin.oracle.sizes import shapes_for
-from autofuse.twin.run.worker import WorkerPool
-from autofuse.twin.verify.verify import verify_in_subprocess
 
 pytestmark = [pytest.mark.sampled(2), pytest.mark.triton]
 
@@ -82,6 +83,7 @@ def test_plain_kernels_agree_with_numpy(interpreter: WorkerPool, path: Path) -> 
     assert report.ok, f"seed {seed}: {report.diagnostics}"
 
 
+@needs("torch", "triton")
 @pytest.mark.slow
 def test_tests_in_the_form_of_kernelgen(tmp_path: Path) -> None:
     paths = [p for p in GALLERY if p.stem in QUICK]
@@ -91,6 +93,7 @@ def test_tests_in_the_form_of_kernelgen(tmp_path: Path) -> None:
     assert (done.stdout, done.returncode) == ("done\n", 0), done.stdout + done.stderr
 
 
+@needs("torch", "triton")
 @pytest.mark.parametrize(
     ("old", "new", "message"),
     [
@@ -107,6 +110,7 @@ def test_a_wrong_kernel_is_found(tmp_path: Path, old: str, new: str, message: st
     assert message in done.stdout
 
 
+@needs("torch", "triton")
 @pytest.mark.slow
 def test_scripts_in_the_form_of_the_document(tmp_path: Path) -> None:
     folder = written(tmp_path / "scaled", files_of(SMALL, names="document"))
@@ -122,11 +126,22 @@ def test_scripts_in_the_form_of_the_document(tmp_path: Path) -> None:
     done = run("scaled_accuracy.py", "--device", "cpu", cwd=folder)
     assert done.returncode == 1
     assert "Test failed: max_diff = " in done.stderr
-    done = run("scaled_performance.py", "--device", "cpu", cwd=folder)
-    assert done.returncode == 2
-    assert "says nothing about its time" in done.stderr
 
 
+@pytest.mark.parametrize("device", ["cpu", "npu"])
+def test_the_performance_script_runs_where_there_is_no_card(tmp_path: Path, device: str) -> None:
+    folder = written(tmp_path / "scaled", files_of(SMALL, names="document"))
+    done = run("scaled_performance.py", "--device", device, cwd=folder)
+    assert done.returncode == 0, done.stderr
+    lines = done.stdout.splitlines()
+    taken = [x for x in lines if x.startswith("There is no ")]
+    assert taken == ([] if device == "cpu" else ["There is no npu here: --device cpu is taken."])
+    assert any("interprets the kernel" in x and "of no device" in x for x in lines)
+    assert sum(x.startswith("Triton time: ") for x in lines) == 5
+    assert lines[-1] == "All performance tests completed!"
+
+
+@needs("torch", "triton")
 def test_arguments_of_any_layout(tmp_path: Path) -> None:
     """Copies are made of inputs that are not contiguous; what is overwritten has to be."""
     graph = {

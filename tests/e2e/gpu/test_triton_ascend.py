@@ -5,7 +5,6 @@ skipped.  Nothing here runs on a chip.
 """
 
 import ast
-import importlib.util
 import json
 import os
 import re
@@ -16,21 +15,18 @@ from typing import Any
 
 import pytest
 import triton_ascend_worker
+from extras import needs
 from triton_checks import found_wrong
 
 from autofuse import api
 from autofuse.codegen.backends.triton.backend import entry_point
 from autofuse.implgraph.ir.fusion import FusionGraph
+from autofuse.machines.twin.run.worker import WorkerPool
 from autofuse.targets import load_gpu
-from autofuse.twin.run.worker import WorkerPool
 
 TARGET = load_gpu("triton-ascend910b1")
 ROOT = Path(__file__).parents[3]
 GALLERY = sorted((ROOT / "examples" / "gallery").glob("*.json"))
-INTERPRETED = pytest.mark.skipif(
-    any(importlib.util.find_spec(name) is None for name in ("torch", "triton")),
-    reason="PyTorch or Triton is not installed",
-)
 #: Programs of a launch, at most, along the two axes of its grid.
 GRID = re.compile(r"\[\((?:min\(blocks, )?(\d+)\)?,(?: (\d+))?\)\]\(")
 #: What only CUDA has, and what the documents of triton-ascend say is missing.
@@ -134,7 +130,6 @@ def test_sums_beside_rows_are_one_pass() -> None:
 
 
 @pytest.mark.triton
-@INTERPRETED
 @pytest.mark.parametrize("name", CASES)
 def test_in_the_interpreter(interpreter: WorkerPool, name: str) -> None:
     source, shapes = CASES[name]
@@ -142,7 +137,6 @@ def test_in_the_interpreter(interpreter: WorkerPool, name: str) -> None:
 
 
 @pytest.mark.triton
-@INTERPRETED
 @pytest.mark.parametrize("target", [TARGET.name, "nvidia-h100"])
 def test_sums_beside_rows_whose_offsets_take_64_bits(interpreter: WorkerPool, target: str) -> None:
     source, shapes = sums_beside(most=1 << 28), [{"rows": 0}, {"rows": 53}]
@@ -150,7 +144,7 @@ def test_sums_beside_rows_whose_offsets_take_64_bits(interpreter: WorkerPool, ta
 
 
 @pytest.mark.skipif("TRITON_ASCEND" not in os.environ, reason="no wheel of triton-ascend")
-@pytest.mark.skipif(importlib.util.find_spec("torch") is None, reason="needs PyTorch")
+@needs("torch")
 def test_the_front_end_of_the_wheel_takes_it(tmp_path: Path) -> None:
     sources = [(c, sizes[-1]) for c, sizes in CASES.values()] + [(p, {}) for p in GALLERY]
     for i, (source, sizes) in enumerate(sources):

@@ -13,7 +13,7 @@ from autofuse import api
 from autofuse.codegen.backends.triton import blocks
 from autofuse.codegen.backends.triton.blocks import power
 from autofuse.codegen.backends.triton.kernels import Blocks
-from autofuse.twin.run.worker import WorkerPool
+from autofuse.machines.twin.run.worker import WorkerPool
 
 pytestmark = [pytest.mark.sampled(2), pytest.mark.triton]
 

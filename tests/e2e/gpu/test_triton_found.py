@@ -9,7 +9,7 @@ import pytest
 from triton_checks import assert_right
 from triton_graphs import graph
 
-from autofuse.twin.run.worker import WorkerPool
+from autofuse.machines.twin.run.worker import WorkerPool
 
 pytestmark = pytest.mark.triton
 

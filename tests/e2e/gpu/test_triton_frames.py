@@ -10,7 +10,7 @@ from triton_checks import TARGET, assert_right
 from triton_graphs import graph
 
 from autofuse import api
-from autofuse.twin.run.worker import WorkerPool
+from autofuse.machines.twin.run.worker import WorkerPool
 
 pytestmark = pytest.mark.triton
 

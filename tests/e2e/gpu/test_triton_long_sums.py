@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 from collections.abc import Callable
 from typing import Any
 
@@ -15,16 +14,12 @@ from triton_graphs import graph
 from autofuse import api
 from autofuse.codegen.backends.triton import blocks
 from autofuse.codegen.backends.triton.kernels import Blocks
-from autofuse.gpu.kernel import TritonKernel
 from autofuse.implgraph.ops.rows.reductions import running_sum
+from autofuse.machines.gpu.kernel import TritonKernel
 
 pytestmark = [
     pytest.mark.sampled(2),
     pytest.mark.triton,
-    pytest.mark.skipif(
-        any(importlib.util.find_spec(name) is None for name in ("torch", "triton")),
-        reason="PyTorch or Triton is not installed",
-    ),
 ]
 
 Array = npt.NDArray[Any]

@@ -1,6 +1,5 @@
 """Modules of Triton kernels in the interpreter: right ones pass, and whatever is wrong with one is found."""
 
-import importlib.util
 import shutil
 import subprocess
 import sys
@@ -13,20 +12,14 @@ import triton_modules as written
 
 from autofuse import api
 from autofuse.base.diagnostics import AutofuseError
-from autofuse.gpu import loading
-from autofuse.gpu.kernel import TritonKernel
-from autofuse.gpu.verify import verify_triton
 from autofuse.implgraph.ir.fusion import FusionGraph
-from autofuse.twin.run.worker import WorkerPool
-from autofuse.twin.verify.verify import VerifyReport, verify_in_subprocess
+from autofuse.machines.gpu import loading
+from autofuse.machines.gpu.kernel import TritonKernel
+from autofuse.machines.machine import verify
+from autofuse.machines.twin.run.worker import WorkerPool
+from autofuse.machines.twin.verify.verify import VerifyReport, verify_in_subprocess
 
-pytestmark = [
-    pytest.mark.triton,
-    pytest.mark.skipif(
-        any(importlib.util.find_spec(name) is None for name in ("torch", "triton")),
-        reason="PyTorch or Triton is not installed",
-    ),
-]
+pytestmark = pytest.mark.triton
 
 SOFT = api.read(written.softmax_graph())
 MIXED = api.read(written.MIXED_GRAPH)
@@ -36,7 +29,7 @@ FILES = {"soft_triton.py": written.SOFTMAX, "mixed_triton.py": written.MIXED}
 @pytest.fixture(scope="module")
 def pool() -> Iterator[WorkerPool]:
     """One process, which imports PyTorch once, for all kernels that come back."""
-    with WorkerPool("autofuse.gpu.verify:verify_job", workers=1) as found:
+    with WorkerPool("autofuse.machines.machine:verify_job", workers=1) as found:
         yield found
 
 
@@ -79,7 +72,7 @@ def test_parameters_of_every_kind(pool: WorkerPool) -> None:
         ("power / tl", "power * tl", "AF6001", "of 672 elements of output y differ"),
         ("dtype=x.dtype", "dtype=torch.float32", "AF5003", "float32[7, 96] for output y"),
         ("torch.empty(x.shape", "torch.empty((7, 97)", "AF5003", "float16[7, 97] for output y"),
-        ("return y", "return y, y", "AF5003", "2 results for 1 outputs"),
+        ("return y", "return y, y", "AF5003", "2 results for 1 output"),
         ("return y", "return y[7]", "AF5003", "IndexError"),
         ("import torch\n", "import torch, nothing\n", "AF5002", "No module named 'nothing'"),
     ],
@@ -118,7 +111,7 @@ def test_a_module_that_does_not_come_back(
     monkeypatch: pytest.MonkeyPatch, new: str, message: str
 ) -> None:
     monkeypatch.setenv("AUTOFUSE_VERIFY_TIMEOUT", "15")
-    report = verify_triton(edited("return y", new), SOFT, bindings=[{"rows": 1}])
+    report = verify(edited("return y", new), SOFT, bindings=[{"rows": 1}])
     assert not report.ok
     assert report.diagnostics[0].code == "AF5003"
     assert message in report.diagnostics[0].message
@@ -180,7 +173,7 @@ def test_casts_to_and_from_bfloat16_round_as_on_a_card(dtype: str) -> None:
 
 def test_nothing_of_pytorch_or_triton_is_imported_in_the_process_that_asks() -> None:
     code = (
-        "import sys; from autofuse.gpu import kernel, verify; "
+        "import sys; from autofuse.machines.gpu import kernel, machine; "
         "assert not {'torch', 'triton'} & set(sys.modules)"
     )
     subprocess.run([sys.executable, "-c", code], check=True, timeout=60)
@@ -195,7 +188,7 @@ def test_without_triton_the_error_says_what_to_install(monkeypatch: pytest.Monke
 
 @pytest.mark.skipif(shutil.which("nvidia-smi") is None, reason="there is no NVIDIA card")
 def test_the_same_on_a_card() -> None:
-    with WorkerPool("autofuse.gpu.verify:verify_job", workers=1, memory_mb=0) as pool:
+    with WorkerPool("autofuse.machines.machine:verify_job", workers=1, memory_mb=0) as pool:
 
         def report(files: dict[str, str], graph: FusionGraph) -> VerifyReport:
             return verify_in_subprocess(files, graph, pool=pool, device="cuda", count=4, seed=2)
@@ -218,4 +211,4 @@ def test_the_same_on_a_card() -> None:
 @pytest.mark.parametrize("device", ["gpu", "cuda:", "cuda:-1", "cpu:0", "CUDA", ""])
 def test_devices_that_there_are_not(device: str) -> None:
     with pytest.raises(AutofuseError, match="AF5007: kernels run on cpu, cuda or cuda:N"):
-        verify_triton(FILES, SOFT, device=device)
+        verify(FILES, SOFT, device=device)

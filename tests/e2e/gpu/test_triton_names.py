@@ -9,12 +9,13 @@ from typing import Any
 
 import numpy as np
 import pytest
+from extras import needs
 from triton_checks import TARGET, assert_right
 
 from autofuse import api
 from autofuse.base.diagnostics import AutofuseError
 from autofuse.implgraph.ir.frozen import replace
-from autofuse.twin.run.worker import WorkerPool
+from autofuse.machines.twin.run.worker import WorkerPool
 
 pytestmark = [pytest.mark.sampled(2), pytest.mark.triton]
 
@@ -107,6 +108,7 @@ def test_graphs_whose_names_are_no_identifiers(name: str) -> None:
     assert name not in identifiers(text) | {text.splitlines()[0]}
 
 
+@needs("torch", "triton")
 def test_a_call_takes_tensors_by_what_they_are_called() -> None:
     names = ["a b", "x):"]
     made = api.load(api.build(document(names), target=TARGET))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 from typing import Any
 
 import numpy as np
@@ -11,15 +10,9 @@ from triton_checks import TARGET
 from triton_graphs import graph
 
 from autofuse import api
-from autofuse.gpu.kernel import TritonKernel
+from autofuse.machines.gpu.kernel import TritonKernel
 
-pytestmark = [
-    pytest.mark.triton,
-    pytest.mark.skipif(
-        any(importlib.util.find_spec(name) is None for name in ("torch", "triton")),
-        reason="PyTorch or Triton is not installed",
-    ),
-]
+pytestmark = pytest.mark.triton
 
 ROWS, COLS = 5, 37
 

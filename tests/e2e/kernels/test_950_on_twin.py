@@ -9,11 +9,11 @@ from twin_graphs import every_template, graph
 
 from autofuse import api
 from autofuse.implgraph.ir.dtypes import BY_NAME, numpy_dtype
+from autofuse.machines.twin.run.compile import compile_kernel
+from autofuse.machines.twin.run.kernel import TwinKernel
+from autofuse.machines.twin.verify.verify import verify_kernel
 from autofuse.results import BuildResult
 from autofuse.targets import load_target
-from autofuse.twin.run.compile import compile_kernel
-from autofuse.twin.run.kernel import TwinKernel
-from autofuse.twin.verify.verify import verify_kernel
 
 pytestmark = [pytest.mark.twin, pytest.mark.slow]
 

@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 from autofuse import api
-from autofuse.twin.oracle.compare import compare
-from autofuse.twin.oracle.oracle import evaluate
+from autofuse.machines.twin.oracle.compare import compare
+from autofuse.machines.twin.oracle.oracle import evaluate
 
 pytestmark = pytest.mark.twin
 

@@ -10,8 +10,8 @@ import pytest
 
 from autofuse import api
 from autofuse.codegen.verification import verify_schedule
+from autofuse.machines.twin.verify.verify import verify_kernel
 from autofuse.targets import load_target
-from autofuse.twin.verify.verify import verify_kernel
 
 pytestmark = pytest.mark.twin
 

@@ -9,8 +9,8 @@ import pytest
 from autofuse import api
 from autofuse.base.diagnostics import AutofuseError
 from autofuse.implgraph.ops.requirements import requirements
-from autofuse.twin.oracle.sizes import shapes_for, sizes_with
-from autofuse.twin.verify.verify import verify_in_subprocess
+from autofuse.machines.twin.oracle.sizes import shapes_for, sizes_with
+from autofuse.machines.twin.verify.verify import verify_in_subprocess
 
 SYMBOLS = {
     "n": {"min": 0, "max": 64, "hint": 16},

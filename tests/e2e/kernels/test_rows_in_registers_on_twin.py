@@ -9,6 +9,7 @@ import pytest
 from row_graphs import (
     FAMILIES,
     NORMS,
+    elements_of_rows,
     graph,
     layer_norm,
     node,
@@ -20,8 +21,8 @@ from row_graphs import (
 )
 
 from autofuse import api
+from autofuse.machines.twin.verify.verify import verify_kernel
 from autofuse.results import BuildResult
-from autofuse.twin.verify.verify import verify_kernel
 
 pytestmark = [pytest.mark.twin, pytest.mark.slow]
 
@@ -121,6 +122,29 @@ def test_results_where_operands_were(cols: int) -> None:
 def test_reductions(op: str, dtype: str) -> None:
     """Special values among the data: infinities, NaN, the least and the greatest numbers."""
     assert said(built(reduced(op, 41, 499, dtype))) == []
+
+
+#: A dtype, that of the sum, the reduction, whether it keeps axes, rows and their elements.
+ELEMENTS: tuple[tuple[str, str, str, bool, int, int], ...] = (
+    ("int8", "", "ReduceSum", True, 127, 40),
+    ("int8", "uint8", "ReduceMax", False, 113, 53),
+    ("uint8", "int8", "ReduceMin", True, 131, 61),
+    ("uint8", "int16", "ReduceSum", False, 127, 40),
+    ("int8", "float16", "ReduceMax", True, 61, 127),
+    ("int16", "float16", "ReduceMin", True, 31, 61),
+    ("int16", "", "ReduceSum", True, 127, 40),
+    ("uint16", "", "ReduceMax", False, 127, 61),
+    ("float16", "", "ReduceSum", True, 131, 40),
+    ("bfloat16", "", "ReduceMin", True, 127, 61),
+)
+
+
+@pytest.mark.parametrize(("dtype", "as_dtype", "kind", "keepdims", "rows", "cols"), ELEMENTS)
+def test_elements_of_rows_where_the_accumulator_is(
+    dtype: str, as_dtype: str, kind: str, keepdims: bool, rows: int, cols: int
+) -> None:
+    document = elements_of_rows(kind, dtype, rows, cols, as_dtype=as_dtype, keepdims=keepdims)
+    assert said(built(document), special=False) == []
 
 
 @pytest.mark.parametrize("cols", [1, 7, 65])

@@ -11,8 +11,8 @@ from row_statistics import NORM, along
 from twin_graphs import CHIP, check, every_template, graph
 
 from autofuse import api
-from autofuse.twin.run.compile import compile_kernel
-from autofuse.twin.run.kernel import TwinKernel
+from autofuse.machines.twin.run.compile import compile_kernel
+from autofuse.machines.twin.run.kernel import TwinKernel
 
 pytestmark = pytest.mark.twin
 

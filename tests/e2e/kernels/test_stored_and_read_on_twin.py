@@ -56,4 +56,4 @@ def test_a_result_in_the_buffer_of_its_load(rows):
     inputs = {"x": ("float32", [rows, 12_288]), "s": ("float32", [1])}
     built = check(graph(inputs, nodes, outputs=["y", "r"]))
     impls = [i for r in built.schedule for g in r.groups for i in g.impls]
-    assert any("over" in n.attrs for i in impls for n in i.nodes)
+    assert any(n.over is not None for i in impls for n in i.nodes)

@@ -10,8 +10,8 @@ from mixed_graphs import document
 
 from autofuse import api
 from autofuse.base.diagnostics import AutofuseError
+from autofuse.machines.twin.verify.verify import verify_kernel
 from autofuse.results import BuildResult
-from autofuse.twin.verify.verify import verify_kernel
 
 pytestmark = [pytest.mark.twin, pytest.mark.slow]
 
@@ -157,6 +157,19 @@ def test_a_fault_is_found(built: BuildResult, fault: str) -> None:
     text, (right, wrong) = text_of(built), FAULTS[fault]
     assert right in text
     assert said(built, text.replace(right, wrong)) != []
+
+
+@pytest.mark.parametrize("call", ["autofuse::CoreFrom(0, 1)", "GetBlockIdx()", "autofuse::Lost()"])
+def test_a_call_that_registers_do_not_have_is_refused(built: BuildResult, call: str) -> None:
+    step = "mask = Reg::UpdateMask<float>(count);\n"
+    lost = "namespace autofuse {\ntemplate <typename T = float> __aicore__ inline T Lost() { return T(1); }\n"
+    text = text_of(built).replace("namespace autofuse {\n", lost, 1)
+    assert said(built, text) == []
+    assert step in text
+    with pytest.raises(AutofuseError, match="AF5002") as refused:
+        said(built, text.replace(step, f"{step}    (void){call};\n", 1))
+    name = call.partition("(")[0].rpartition(":")[2]
+    assert f"{name}(" in str(refused.value).partition("unsafe function call")[2]
 
 
 def test_a_mask_of_all_lanes_stores_behind_the_tensor() -> None:

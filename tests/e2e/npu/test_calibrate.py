@@ -10,8 +10,8 @@ import pytest
 from fake_canns import FakeCann
 
 import autofuse as package
-from autofuse.calibration.programs import TENSORS
-from autofuse.npu.kernel import NpuKernel
+from autofuse.machines.npu.kernel import NpuKernel
+from autofuse.measure.calibration.programs import TENSORS
 from autofuse.targets import load_chip, read_target
 
 #: Five programs: a compiler takes seconds for each.

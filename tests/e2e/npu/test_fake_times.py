@@ -7,7 +7,7 @@ import pytest
 from fake_canns import FakeCann
 
 import autofuse
-from autofuse.npu.kernel import NpuKernel
+from autofuse.machines.npu.kernel import NpuKernel
 from autofuse.results import BuildResult
 
 pytestmark = pytest.mark.twin

@@ -11,9 +11,9 @@ from fake_canns import FakeCann
 
 import autofuse
 from autofuse.base.diagnostics import AutofuseError
-from autofuse.npu.codes import AclError, Kind
-from autofuse.npu.counters import counters
-from autofuse.npu.kernel import NpuKernel
+from autofuse.machines.npu.codes import AclError, Kind
+from autofuse.machines.npu.counters import counters
+from autofuse.machines.npu.kernel import NpuKernel
 from autofuse.results import BuildResult
 
 pytestmark = pytest.mark.twin

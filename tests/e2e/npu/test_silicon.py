@@ -9,14 +9,14 @@ from pathlib import Path
 import pytest
 from fake_canns import FakeCann
 
-from autofuse.calibration.cases import calibration_cases
-from autofuse.calibration.folder import program_files, program_graph
-from autofuse.calibration.programs import program_of
-from autofuse.frontends.bundle import read_bundle
+from autofuse.machines.twin.run.compile import compile_kernel
+from autofuse.machines.twin.run.kernel import TwinKernel
+from autofuse.machines.twin.timed.timed import timed_run
+from autofuse.measure.calibration.bundle import read_bundle
+from autofuse.measure.calibration.cases import calibration_cases
+from autofuse.measure.calibration.folder import program_files, program_graph
+from autofuse.measure.calibration.programs import program_of
 from autofuse.targets import load_target
-from autofuse.twin.run.compile import compile_kernel
-from autofuse.twin.run.kernel import TwinKernel
-from autofuse.twin.timed.timed import timed_run
 
 pytestmark = pytest.mark.twin
 

@@ -12,8 +12,8 @@ from calibration_bundles import TARGET, bundle
 from fake_canns import FakeCann
 
 from autofuse.commands.chip.trials import tune
-from autofuse.frontends.bundle import bundle_bytes
-from autofuse.frontends.tuning_store import read_records
+from autofuse.measure.calibration.bundle import bundle_bytes
+from autofuse.measure.tuning.store_format import read_records
 
 pytestmark = [pytest.mark.twin, pytest.mark.slow]
 
@@ -40,7 +40,7 @@ def test_it_finds_what_the_chip_prefers(
     autofuse: Callable, fake_cann: FakeCann, graph: Path, tmp_path: Path
 ) -> None:
     fake_cann.make(figures=SLOW_START)
-    chip = ("-t", "ascend910b2", "--shapes", "rows=512", "--top", "5", "--rounds", "5")
+    chip = ("-t", "ascend910b2", "--shape", "rows=512", "--top", "5", "--rounds", "5")
     words = (graph, *chip, "--device", "npu:0", "-o", "t.json", "--store", "store.jsonl")
     cann = {"ASCEND_HOME_PATH": str(fake_cann.root)}
     done = autofuse("tune", *words, "--json", **cann)
@@ -84,7 +84,7 @@ def test_a_chip_that_computes_something_else_is_no_default(
 ) -> None:
     fake_cann.make(fail=("wrong:exps",))
     done = autofuse(
-        *("tune", graph, "-t", "ascend910b2", "--shapes", "rows=64", "--device", "npu:0"),
+        *("tune", graph, "-t", "ascend910b2", "--shape", "rows=64", "--device", "npu:0"),
         *("--rounds", "3", "-o", "t.json"),
         ASCEND_HOME_PATH=str(fake_cann.root),
     )
@@ -93,7 +93,7 @@ def test_a_chip_that_computes_something_else_is_no_default(
 
 
 def test_without_a_device_the_twin_predicts(autofuse: Callable, graph: Path) -> None:
-    words = ("tune", graph, "--shapes", "rows=96", "--top", "2", "-o", "t.json")
+    words = ("tune", graph, "--shape", "rows=96", "--top", "2", "-o", "t.json")
     done = autofuse(*words)
     assert done.code == 0, done.err
     assert "predictions of the model: nothing was measured" in done.out
@@ -147,8 +147,8 @@ def test_what_cannot_be(autofuse: Callable, graph: Path, tmp_path: Path) -> None
         (("--device", "card"), "AF5007"),
         (("--device", "npu:0", "--bundle", "b.json"), "leave out --bundle, or --device"),
         (("--scheduler", "tcp://host:8786"), "--scheduler is for devices"),
-        (("--shapes", "rows=9..4"), "the first size is the least"),
-        (("--shapes", "lines=9"), "there is no symbol 'lines'"),
+        (("--shape", "rows=9..4"), "the first size is the least"),
+        (("--shape", "lines=9"), "there is no symbol 'lines'"),
         (("--store", "other.json"), "AF1004"),
         (("-o", graph), "written over the graph"),
     ):

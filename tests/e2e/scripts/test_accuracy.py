@@ -8,7 +8,7 @@ import pytest
 
 from autofuse import api
 from autofuse.implgraph.ops.registry import all_ops, lookup
-from autofuse.twin.verify.verify import verify_kernel
+from autofuse.machines.twin.verify.verify import verify_kernel
 
 pytestmark = pytest.mark.twin
 

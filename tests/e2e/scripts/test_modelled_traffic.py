@@ -4,7 +4,8 @@ import pytest
 import traffic
 
 from autofuse.api import build
-from autofuse.schedule.search.workload import tilings, workload
+from autofuse.schedule.search.bound import bind, chip_figures
+from autofuse.schedule.search.cost_form import cost_form
 
 pytestmark = pytest.mark.twin
 
@@ -31,8 +32,7 @@ def test_bytes_of_kernels_that_move_each_once(name: str) -> None:
     (group,) = built.schedule[0].groups
     named = {f"{i.template}_{i.suffix}" if i.suffix else i.template: i for i in group.impls}
     impl = named[moved.templates]
-    for tile in tilings(impl, built.target, {})[:3]:
-        found = workload(impl, built.target, {}, tile).traffic
-        together = found.shared + found.same_order
-        assert found.read + found.reread + together == moved.loaded
-        assert found.written == moved.stored
+    form, chip = bind(cost_form(impl, built.target), impl.tiling, {}), chip_figures(built.target)
+    for tile in form.lengths(chip)[:3]:
+        per_core = -(-form.tiles(tile) // chip.cores)
+        assert form.shares(chip, tile, per_core).bytes == moved.loaded + moved.stored

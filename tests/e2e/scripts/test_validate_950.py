@@ -66,15 +66,16 @@ def test_a_kernel_takes_what_the_cost_model_says_of_its_copies(buffers: int, vec
     start = CHIP.kernel_head_us * CHIP.clock_mhz + m.core_start
     usual = start + (tiles - 1) * max(load, vector, store, waits) + come + vector + store
     copies = validate.Copies(1, tiles, nbytes, nbytes, buffers=buffers)
-    assert copies.cycles(tiles * vector, CHIP) == pytest.approx(usual)
+    # What GM takes meanwhile counts for a 256th.
+    assert copies.cycles(tiles * vector, CHIP) == pytest.approx(usual, rel=1 / 256)
     # What is loaded once goes before the tiles; what comes again goes with each of them.
     before = m.load_latency + m.load_issue + nbytes / m.load_core_rate
     same = replace(copies, once=nbytes).cycles(tiles * vector, CHIP)
-    assert same == pytest.approx(usual + before)
+    assert same == pytest.approx(usual + before, rel=1 / 256)
     again = replace(copies, buffers=1, again=nbytes).cycles(tiles * 5000, CHIP)
     usual = replace(copies, buffers=1).cycles(tiles * 5000, CHIP)
     more = m.load_issue + nbytes / m.hot_core_rate
-    assert again == pytest.approx(usual + tiles * more)
+    assert again == pytest.approx(usual + tiles * more, rel=1 / 256)
 
 
 def test_the_file_has_what_is_fitted() -> None:

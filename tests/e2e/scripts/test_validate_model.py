@@ -7,7 +7,7 @@ import pytest
 import validate_model as validation
 from measured_kernels import CHIPS, chip_of_cases, forced, read_cases, series, work_of
 
-from autofuse.schedule.cost.cost import evaluate
+from autofuse.measure.calibration.written import evaluate
 from autofuse.targets import load_chip
 
 #: Held-out error that is aimed at.

@@ -11,8 +11,9 @@ from typing import Any
 
 import pytest
 
+from autofuse.api import build
+from autofuse.machines.twin.run.compile import twin_files
 from autofuse.targets import load_target
-from autofuse.twin.run.compile import twin_files
 
 pytestmark = [pytest.mark.twin, pytest.mark.slow]
 
@@ -54,6 +55,15 @@ inline void Cast(const LocalTensor<T>& dst, const LocalTensor<U>& src, const Rou
 }
 }
 #endif
+"""
+#: Casts on registers keep their name.
+ON_REGISTERS = """#undef Cast
+namespace AscendC { namespace Reg {
+template <typename T, typename U, const CastTrait& trait, typename S, typename V>
+__simd_callee__ inline void Cast(S& dst, V& src, MaskReg& mask) {
+  TwinCast<T, U, trait>(dst, src, mask);
+}
+} }
 """
 #: No dtype but half.
 EXP = """
@@ -112,6 +122,56 @@ def test_all_kernels_compile_and_all_faults_are_refused(
     assert f"{len(script.FAULTS)} faults, 0 accepted" in said
     assert "compiles   kernel  demo" in said
     assert "ACCEPTED" not in said
+
+
+def test_ascend_950(
+    script: ModuleType, headers: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Registers, what functions on them call, and casts that saturate: see ``ON_REGISTERS``."""
+    replaced(headers, "#undef Cast\n", ON_REGISTERS)
+    words = ["--target", "ascend950pr", "--define", "AUTOFUSE_TWIN_CALLS", "--sample", "1"]
+    assert script.main([*headers, *words]) == 0
+    said = capsys.readouterr().out
+    faults = len(script.FAULTS) + len(script.FAULTS_ON_REGISTERS)
+    assert f"{faults} faults, 0 accepted" in said
+    assert "compiles   kernel  demo" in said
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "why"),
+    [
+        ("  SetCtrlSpr<48, 48>(1);\n", "", "saturates"),
+        ("(autofuse_overflows);", "(1);", "not put back"),
+        ("mask = Reg::UpdateMask<float>(count);", "GetBlockIdx();", "unsafe function call"),
+    ],
+)
+def test_a_fault_in_a_kernel_for_950_is_found(
+    script: ModuleType, headers: list[str], tmp_path: Path, old: str, new: str, why: str
+) -> None:
+    replaced(headers, "#undef Cast\n", ON_REGISTERS)
+    chip = load_target("ascend950pr")
+    include = [Path(w) for w in headers[1::2]]
+    made = script.compiler("g++", include, ["AUTOFUSE_TWIN_CALLS"], chip, tmp_path)
+    nodes = [
+        {"name": "e", "op": "Exp", "inputs": ["x"], "outputs": ["e"]},
+        {"name": "a", "op": "Add", "inputs": ["e", "x"], "outputs": ["a"]},
+        {
+            "name": "c",
+            "op": "Cast",
+            "inputs": ["a"],
+            "outputs": ["y"],
+            "attrs": {"dtype": "float16"},
+        },
+    ]
+    inputs = [{"name": "x", "dtype": "float32", "shape": [1000]}]
+    graph = {"schema": "autofuse.graph/1", "name": "g", "inputs": inputs, "nodes": nodes}
+    built = build({**graph, "outputs": ["y"]}, target=chip)
+    source = "device/g_kernel.cpp"
+    text = built.files[source]
+    assert old in text
+    assert made.errors(built.files, source) == []
+    found = made.errors({**built.files, source: text.replace(old, new)}, source)
+    assert any(why in line for line in found), found
 
 
 def test_a_kernel_that_the_headers_refuse_is_a_finding(
@@ -176,7 +236,10 @@ def test_headers_that_are_not_there_or_do_not_compile(
 
 
 def test_faults_are_those_of_the_chip(script: ModuleType) -> None:
-    own, other = (script.faults_for(load_target(n)) for n in ("ascend910b1", "ascend310p"))
+    chips = ("ascend910b1", "ascend310p", "ascend950pr")
+    own, other, registers = (script.faults_for(load_target(n)) for n in chips)
     assert own == script.FAULTS
     lacking = {f"{call}, which the architecture lacks" for call in ("Copy", "ShiftRight")}
+    lacking |= {"SyncAll without arguments, which the documents exclude"}
     assert other.keys() - own.keys() == lacking
+    assert registers == {**own, **script.FAULTS_ON_REGISTERS}

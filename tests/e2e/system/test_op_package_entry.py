@@ -16,8 +16,8 @@ from fake_canns import FakeCann
 from autofuse import api
 from autofuse.base import programs
 from autofuse.base.diagnostics import AutofuseError
-from autofuse.certificate import certify
-from autofuse.npu.kernel import NpuKernel
+from autofuse.machines.npu.kernel import NpuKernel
+from autofuse.measure.certificate import certify
 
 GRAPHS = Path(__file__).parents[3] / "tests" / "snapshot" / "graphs"
 

@@ -121,7 +121,7 @@ def test_a_worker_has_the_modules_of_its_parent_but_for_the_current_folder(
     )
     (named / "script.py").write_text(
         "import autofuse, json, sys\n"
-        "from autofuse.twin.run.worker import WorkerPool\n"
+        "from autofuse.machines.twin.run.worker import WorkerPool\n"
         "sys.path.insert(0, '')\n"
         "with WorkerPool('jobs:job', workers=1) as pool:\n"
         "    print(json.dumps([autofuse.__file__, pool.run(0).value]))\n"
@@ -142,7 +142,7 @@ def test_a_worker_has_the_modules_of_its_parent_but_for_the_current_folder(
 def test_a_folder_that_pythonpath_names_in_full_stays(tmp_path: Path) -> None:
     (tmp_path / "jobs.py").write_text("def job(item):\n    return item + 1\n")
     code = (
-        "from autofuse.twin.run.worker import WorkerPool\n"
+        "from autofuse.machines.twin.run.worker import WorkerPool\n"
         "with WorkerPool('jobs:job', workers=1) as pool:\n"
         "    print(pool.run(1).value)\n"
     )

@@ -7,14 +7,14 @@ from pathlib import Path
 import pytest
 
 from autofuse.api import BuildResult, build, load
+from autofuse.machines.twin.oracle.data import random_inputs
+from autofuse.machines.twin.run.findings import KernelText
+from autofuse.machines.twin.run.record import ISSUE
+from autofuse.machines.twin.timed.timed import EVENTS
 from autofuse.schedule.cost.banks import bank_conflict
 from autofuse.schedule.cost.cost import Conflict
-from autofuse.schedule.search.workload import conflicts
+from autofuse.schedule.cost.ub_map import conflicts
 from autofuse.targets import load_target
-from autofuse.twin.oracle.data import random_inputs
-from autofuse.twin.run.findings import KernelText
-from autofuse.twin.run.record import ISSUE
-from autofuse.twin.timed.timed import EVENTS
 
 ROOT = Path(__file__).resolve().parents[3]
 CHIP = load_target("ascend910b1")
@@ -62,7 +62,7 @@ def in_the_model(built: BuildResult) -> Mapping[tuple[str, str], Conflict]:
         for r in built.schedule
         for g in r.groups
         for impl in g.impls
-        for n, read, found in conflicts(impl, sizes, impl.tiling.granule, CHIP.arch)
+        for n, read, found in conflicts(impl, sizes, impl.tiling.opened.granule, CHIP.arch)
         if read == 2
     }
 

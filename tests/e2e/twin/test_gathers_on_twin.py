@@ -13,10 +13,10 @@ from twin_graphs import check, every_template, graph
 from autofuse import api
 from autofuse.base.diagnostics import AutofuseError
 from autofuse.implgraph.lowering import lowering
+from autofuse.machines.twin.oracle.data import indexing_inputs, random_inputs
+from autofuse.machines.twin.run.compile import compile_kernel
+from autofuse.machines.twin.run.kernel import TwinKernel
 from autofuse.targets import load_target
-from autofuse.twin.oracle.data import indexing_inputs, random_inputs
-from autofuse.twin.run.compile import compile_kernel
-from autofuse.twin.run.kernel import TwinKernel
 
 pytestmark = [pytest.mark.sampled(3), pytest.mark.twin]
 
@@ -310,7 +310,7 @@ def test_an_index_outside_is_a_finding_and_reads_nothing_else(bad, at):
     got = safe(**inputs)
     assert np.array_equal(got, want)
     library = compile_kernel(built.files, built.name, checked=True)
-    with pytest.raises(AutofuseError, match=f"the index {bad} is outside of a dimension of 11"):
+    with pytest.raises(AutofuseError, match=rf"i\[{at}\] is {bad}, and x has 11 places"):
         TwinKernel(library, built.graph, check="all")(**inputs)
 
 
@@ -352,7 +352,7 @@ def test_an_element_outside_is_a_finding():
     inputs = random_inputs(built.graph, {}, 3)
     inputs["i"][0, 0] = 5  # the first element of the next row, were it not looked at
     library = compile_kernel(built.files, built.name, checked=True)
-    with pytest.raises(AutofuseError, match="the index 45 is outside of a dimension of 45"):
+    with pytest.raises(AutofuseError, match=r"i\[0\]\[0\] is 5, and . has 5 places"):
         TwinKernel(library, built.graph, check="all")(**inputs)
 
 

@@ -9,10 +9,10 @@ import numpy as np
 import pytest
 
 from autofuse import api
+from autofuse.machines.twin.run.record import BYPASS, WRITE
+from autofuse.machines.twin.timed.timed import EVENTS, sampled_cores
 from autofuse.report.explanation import explain
 from autofuse.targets import load_target
-from autofuse.twin.run.record import BYPASS, WRITE
-from autofuse.twin.timed.timed import EVENTS, sampled_cores
 
 pytestmark = pytest.mark.twin
 

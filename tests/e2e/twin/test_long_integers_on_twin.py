@@ -14,9 +14,9 @@ from twin_graphs import graph
 
 from autofuse import api
 from autofuse.base.diagnostics import AutofuseError
-from autofuse.twin.run.compile import compile_kernel
-from autofuse.twin.run.kernel import TwinKernel
-from autofuse.twin.verify.verify import verify_kernel
+from autofuse.machines.twin.run.compile import compile_kernel
+from autofuse.machines.twin.run.kernel import TwinKernel
+from autofuse.machines.twin.verify.verify import verify_kernel
 
 pytestmark = [pytest.mark.sampled(3), pytest.mark.twin]
 

@@ -10,8 +10,8 @@ import pytest
 from twin_graphs import check, graph
 
 from autofuse import api
-from autofuse.twin.run.compile import compile_kernel
-from autofuse.twin.run.kernel import TwinKernel
+from autofuse.machines.twin.run.compile import compile_kernel
+from autofuse.machines.twin.run.kernel import TwinKernel
 
 pytestmark = pytest.mark.twin
 

@@ -25,7 +25,7 @@ from row_statistics import (
 from twin_graphs import CHIP, check, every_template, graph
 
 from autofuse import api
-from autofuse.twin.verify.verify import verify_kernel
+from autofuse.machines.twin.verify.verify import verify_kernel
 
 pytestmark = pytest.mark.twin
 
@@ -116,7 +116,7 @@ def test_sizes_that_are_known_at_run_time(nodes):
 def test_rows_that_share_buffers(columns, nodes):
     built = check(statistics(nodes, (50, columns)), check_seed=2)
     impls = (i for r in built.schedule for g in r.groups for i in g.impls)
-    shared = [i for i in impls if any(n.attrs.get("over") for n in i.nodes)]
+    shared = [i for i in impls if any(n.over is not None for n in i.nodes)]
     assert {i.template for i in shared} == {"reduce_all"}
 
 

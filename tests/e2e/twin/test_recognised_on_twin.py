@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from autofuse import api
-from autofuse.twin.verify.verify import verify_kernel
+from autofuse.machines.twin.verify.verify import verify_kernel
 
 pytestmark = pytest.mark.twin
 

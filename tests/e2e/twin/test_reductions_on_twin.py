@@ -9,8 +9,8 @@ import pytest
 from twin_graphs import every_template, graph
 
 from autofuse import api
+from autofuse.machines.twin.verify.verify import VerifyReport, verify_kernel
 from autofuse.targets import load_target
-from autofuse.twin.verify.verify import VerifyReport, verify_kernel
 
 pytestmark = pytest.mark.twin
 

@@ -14,7 +14,7 @@ from twin_graphs import CHIP, check, every_template, graph
 
 from autofuse import api
 from autofuse.implgraph.ir.dtypes import BY_NAME
-from autofuse.twin.verify.verify import verify_kernel
+from autofuse.machines.twin.verify.verify import verify_kernel
 
 pytestmark = [pytest.mark.sampled(6), pytest.mark.twin]
 

@@ -11,9 +11,9 @@ import pytest
 from twin_graphs import check, every_template, graph
 
 from autofuse import api
+from autofuse.machines.twin.run.compile import compile_kernel
+from autofuse.machines.twin.run.kernel import TwinKernel
 from autofuse.targets import load_target
-from autofuse.twin.run.compile import compile_kernel
-from autofuse.twin.run.kernel import TwinKernel
 
 pytestmark = [pytest.mark.sampled(4), pytest.mark.twin]
 

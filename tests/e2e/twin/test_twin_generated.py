@@ -7,7 +7,7 @@ from twin_graphs import graph
 import autofuse
 from autofuse import api
 from autofuse.implgraph.ir.dtypes import dtype, numpy_dtype
-from autofuse.twin.verify.verify import verify_kernel
+from autofuse.machines.twin.verify.verify import verify_kernel
 
 pytestmark = pytest.mark.twin
 

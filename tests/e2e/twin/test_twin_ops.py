@@ -10,8 +10,8 @@ from autofuse.implgraph.ir.fusion import Constant, FusionGraph, FusionNode, Grap
 from autofuse.implgraph.ops.definition import OpError
 from autofuse.implgraph.ops.infer import infer_node
 from autofuse.implgraph.ops.registry import all_ops, lookup
-from autofuse.twin.oracle.oracle import evaluate
-from autofuse.twin.verify.verify import verify_kernel
+from autofuse.machines.twin.oracle.oracle import evaluate
+from autofuse.machines.twin.verify.verify import verify_kernel
 
 pytestmark = pytest.mark.twin
 

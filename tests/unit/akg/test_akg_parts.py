@@ -2,21 +2,25 @@
 
 from __future__ import annotations
 
+import os
+from pathlib import Path
 from typing import Any
 
 import akg_graphs
 import pytest
 from akg_runtime import plan_of
+from extras import needs
 
 from autofuse import api
-from autofuse.akg import flow
-from autofuse.akg.gpu import _upstream_grid
-from autofuse.akg.models import json_text
-from autofuse.akg.signature import Sizes
 from autofuse.base.diagnostics import AutofuseError
+from autofuse.clients.akg import flow
+from autofuse.clients.akg.gpu import _upstream_grid
+from autofuse.clients.akg.models import json_text
+from autofuse.clients.akg.signature import Sizes
 from autofuse.codegen.backends.triton.text.wrapper import file_text
-from autofuse.gpu.ahead import Entry, _own_parameters
 from autofuse.implgraph.expr.expression import CeilDiv, FloorDiv, Max, const, sym
+from autofuse.machines.gpu.ahead import _PROBE, Entry, _compiled, _own_parameters
+from autofuse.machines.gpu.importing import imported
 
 TARGET = "nvidia-h100"
 
@@ -123,3 +127,46 @@ def test_targets_by_the_words_of_akg() -> None:
     assert flow.find("ascend310p")[0] == "ascend"
     with pytest.raises(AutofuseError, match="did you mean 'gpu'"):
         flow.find("gpuu")
+
+
+@needs("torch", "triton")
+@pytest.mark.parametrize("status", [0, 1])
+def test_the_assembler_is_the_one_that_triton_takes(
+    status: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of several in a wheel: the one for the card is called for the cubin of Triton and for that of the PTX."""
+    from triton.backends.nvidia import compiler
+    from triton.knobs import NvidiaTool
+
+    if os.environ.get("TRITON_INTERPRET") == "1":
+        pytest.skip("Triton interprets here")
+    usual, calls = compiler.get_ptxas(90), tmp_path / "calls"
+    # Triton's own call passes; what is tested is the second one.
+    fail = f"[ {status} = 0 ] || [ $(wc -l < {calls}) -lt 2 ] || {{ echo no such version >&2; exit 1; }}"
+    text = f'#!/bin/sh\ncase "$*" in *gpu-name*) echo "$@" >> {calls}; {fail};; esac\n'
+    text += f'exec {usual.path} "$@"\n'
+    tool = tmp_path / "ptxas"
+    tool.write_text(text)
+    tool.chmod(0o755)
+    asked = []
+
+    def get_ptxas(arch: int) -> NvidiaTool:
+        asked.append(arch)
+        return NvidiaTool(str(tool), usual.version) if arch == 90 else usual
+
+    monkeypatch.setattr(compiler, "get_ptxas", get_ptxas)
+    monkeypatch.setenv("TRITON_ALWAYS_COMPILE", "1")
+    monkeypatch.setenv("TRITON_CACHE_DIR", str(tmp_path / "cache"))
+    kernel = imported(_PROBE, "probe.py").probe
+    entry = Entry("probe", ("*fp32",), {}, 1, 1, True)
+    if status:
+        with pytest.raises(
+            AutofuseError, match=r"AF5002.*ptxas refuses probe(.|\n)*no such version"
+        ):
+            _compiled(kernel, entry, 90, tmp_path)
+        return
+    made = _compiled(kernel, entry, 90, tmp_path)
+    assert made.assembler == f"ptxas {usual.version}"
+    assert made.registers > 0
+    assert [line.count("--gpu-name=sm_90") for line in calls.read_text().splitlines()] == [1, 1]
+    assert set(asked) == {90}

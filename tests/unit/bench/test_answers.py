@@ -11,11 +11,11 @@ import pytest
 
 from autofuse import __version__
 from autofuse.base.diagnostics import AutofuseError
-from autofuse.bench.bench import Case, _row
-from autofuse.bench.cluster import answer, on_cluster, read_answer
-from autofuse.bench.subjects import Choice, subject_of
-from autofuse.frontends.answers import checked_verification
-from autofuse.twin.run.worker import Outcome
+from autofuse.commands.kernels.answers import checked_verification
+from autofuse.machines.twin.run.worker import Outcome
+from autofuse.measure.bench.bench import Case, _row
+from autofuse.measure.bench.cluster import answer, on_cluster, read_answer
+from autofuse.measure.bench.subjects import Choice, subject_of
 
 ITEM = {"path": "a.json"}
 COMPARISON = {

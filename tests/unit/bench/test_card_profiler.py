@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from autofuse.base.diagnostics import AutofuseError
-from autofuse.gpu.profiler import Counted, counters
+from autofuse.machines.gpu.profiler import Counted, counters
 
 METRICS = ("dram__bytes_read.sum", "some.pct")
 PRINTED = """\

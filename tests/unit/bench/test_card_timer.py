@@ -9,14 +9,16 @@ from typing import Any
 
 import numpy as np
 import pytest
+from extras import required
 
-torch = pytest.importorskip("torch")
-pytest.importorskip("triton")
+pytestmark = required("torch", "triton")
 
-from autofuse import api  # noqa: E402 - these need PyTorch
-from autofuse.bench.measure import Plan, measure  # noqa: E402
-from autofuse.bench.runners import CudaRunner  # noqa: E402
-from autofuse.gpu import loading, timing  # noqa: E402
+import torch
+
+from autofuse import api
+from autofuse.machines.gpu import loading, timing
+from autofuse.measure.bench.measure import Plan, measure
+from autofuse.measure.bench.runners import CudaRunner
 
 #: Microseconds of a call, of what clears L2, and of what keeps the card busy.
 CALL, CLEAR, BUSY = 7.0, 100.0, 1000.0

@@ -10,13 +10,13 @@ import pytest
 
 from autofuse import api
 from autofuse.base.diagnostics import AutofuseError
-from autofuse.bench.devices import BenchDevice, alone, parse_devices
-from autofuse.bench.job import measurement_of
-from autofuse.bench.measure import Plan, Samples, measure
-from autofuse.bench.runners import cuda_facts, version_text
-from autofuse.frontends.results import DeviceFacts, KernelFacts, parse_results, results_text
 from autofuse.implgraph.ir.fusion import FusionGraph
-from autofuse.twin.run.kernel import Run
+from autofuse.measure.bench.devices import BenchDevice, alone, parse_devices
+from autofuse.measure.bench.job import measurement_of
+from autofuse.measure.bench.measure import Plan, Samples, measure
+from autofuse.measure.bench.results import DeviceFacts, KernelFacts, parse_results, results_text
+from autofuse.measure.bench.runners import cuda_facts, version_text
+from autofuse.results import Run
 
 GRAPH = api.read(
     {

@@ -7,10 +7,10 @@ from pathlib import Path
 import pytest
 
 from autofuse.base.diagnostics import AutofuseError
-from autofuse.bench.importing import imported
-from autofuse.bench.subjects import Subject, subject_of
-from autofuse.frontends.profiles import read_profile
-from autofuse.frontends.results import parse_results, results_text
+from autofuse.measure.bench.importing import imported
+from autofuse.measure.bench.profiles import read_profile
+from autofuse.measure.bench.results import parse_results, results_text
+from autofuse.measure.bench.subjects import Subject, subject_of
 
 OP_SUMMARY = (
     "Device_id,Model ID,Task ID,Stream ID,Op Name,OP Type,Task Type,Task Start Time(us),"

@@ -11,14 +11,14 @@ import jsonschema
 import pytest
 
 from autofuse.base.diagnostics import AutofuseError
-from autofuse.bench.store import append_results
-from autofuse.frontends.results import (
+from autofuse.measure.bench.results import (
     Measurement,
     parse_results,
     read_results,
     results_schema,
     results_text,
 )
+from autofuse.measure.bench.store import append_results
 
 DIGEST = "0123456789abcdef" * 4
 RECORD: dict[str, Any] = {

@@ -10,11 +10,11 @@ from calibration_bundles import TARGET, bundle, hidden
 
 from autofuse import api
 from autofuse.base.diagnostics import AutofuseError
-from autofuse.calibration.calibrating import LEAST_KERNELS, Calibration, calibrate
-from autofuse.calibration.cases import Case
-from autofuse.calibration.graphs import graph_model
-from autofuse.calibration.programs import program_of
-from autofuse.frontends.results import Measurement
+from autofuse.measure.bench.results import Measurement
+from autofuse.measure.calibration.calibrating import LEAST_KERNELS, Calibration, calibrate
+from autofuse.measure.calibration.cases import Case
+from autofuse.measure.calibration.graphs import graph_model
+from autofuse.measure.calibration.programs import program_of
 from autofuse.results import BuildResult
 from autofuse.targets import read_target
 

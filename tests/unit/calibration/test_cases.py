@@ -7,13 +7,13 @@ from dataclasses import replace
 import pytest
 
 from autofuse.base.diagnostics import AutofuseError
-from autofuse.calibration.cases import Case, calibration_cases, case_work
-from autofuse.calibration.folder import program_files
-from autofuse.calibration.instructions import INSTRUCTIONS, Instruction
-from autofuse.calibration.programs import PROGRAMS, checked_parameters, program_of
-from autofuse.schedule.cost.cost import evaluate
+from autofuse.machines.twin.timed.pricing import kind_of
+from autofuse.measure.calibration.cases import Case, calibration_cases, case_work
+from autofuse.measure.calibration.folder import program_files
+from autofuse.measure.calibration.instructions import INSTRUCTIONS, Instruction
+from autofuse.measure.calibration.programs import PROGRAMS, checked_parameters, program_of
+from autofuse.measure.calibration.written import evaluate
 from autofuse.targets import TargetSpec, VectorCost, load_target, target_names
-from autofuse.twin.timed.pricing import kind_of
 
 CHIP = load_target("ascend910b2")
 

@@ -10,9 +10,9 @@ from functools import lru_cache
 import pytest
 from calibration_works import observations, works
 
-from autofuse.calibration.fitting import LIMIT, Fit, fit
-from autofuse.calibration.parameters import fitting_figures
-from autofuse.schedule.cost.cost import Work
+from autofuse.measure.calibration.fitting import LIMIT, Fit, fit
+from autofuse.measure.calibration.parameters import fitting_figures
+from autofuse.measure.calibration.written import Work
 from autofuse.targets import Figure, TargetSpec, load_chip
 
 TARGET = load_chip("ascend910b2")

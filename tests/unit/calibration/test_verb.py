@@ -9,8 +9,8 @@ import pytest
 from calibration_bundles import TARGET, bundle
 
 from autofuse.cli import main
-from autofuse.frontends.bundle import write_bundle
-from autofuse.frontends.results import Measurement, results_text
+from autofuse.measure.bench.results import Measurement, results_text
+from autofuse.measure.calibration.bundle import write_bundle
 from autofuse.targets import read_target
 
 FEW = (
@@ -46,8 +46,8 @@ def results() -> str:
         (["few.json"], "AF5014", "0 kernels were measured"),
         (["few.json", "-o", "few.txt"], "AF1005", "ends in .toml"),
         (["few.toml", "-o", "few.toml"], "AF1005", "written over the bundle"),
-        (["other.json"], "AF1004", "no bundle"),
-        (["none.json"], "AF1001", "cannot be read"),
+        (["other.json"], "AF1004", "this is not a bundle"),
+        (["none.json"], "AF1001", "there is no such file"),
         # A name in a bundle opens no file.
         (["hostile.json"], "AF5006", "unknown target"),
         (["few.json", "-t", "nvidia-h100"], "AF5007", "no templates"),

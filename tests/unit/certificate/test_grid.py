@@ -6,10 +6,10 @@ import pytest
 
 import autofuse
 from autofuse import api
-from autofuse.certificate.grid import GRIDS, grid_inputs, grid_values
-from autofuse.certificate.order import may_change, orders
-from autofuse.certificate.proofs import proofs
 from autofuse.implgraph.ir.dtypes import dtype
+from autofuse.measure.certificate.grid import GRIDS, grid_inputs, grid_values
+from autofuse.measure.certificate.order import may_change, orders
+from autofuse.measure.certificate.proofs import proofs
 
 
 def graph(

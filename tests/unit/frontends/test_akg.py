@@ -10,7 +10,7 @@ from autofuse.frontends import detect_format, parse_graph, read_graph
 from autofuse.implgraph.expr.expression import const, sym
 from autofuse.implgraph.ir.fusion import Constant, GraphOutput
 from autofuse.implgraph.ops.registry import find
-from autofuse.twin.oracle.oracle import evaluate
+from autofuse.machines.twin.oracle.oracle import evaluate
 
 OWN = {
     "PadAkg",

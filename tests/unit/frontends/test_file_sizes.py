@@ -5,9 +5,10 @@ import threading
 from pathlib import Path
 
 import pytest
+from extras import needs
 
-from autofuse import models
 from autofuse.base.diagnostics import AutofuseError
+from autofuse.clients.onnx import models
 from autofuse.commands.graph_files import graph_files
 from autofuse.frontends import MAX_FILE, read_graph
 
@@ -36,7 +37,10 @@ def test_a_device_without_an_end_is_refused():
     assert "more than" in found.message
 
 
-@pytest.mark.parametrize(("read", "code"), [(read_graph, "AF1002"), (models.build, "AF1004")])
+@pytest.mark.parametrize(
+    ("read", "code"),
+    [(read_graph, "AF1002"), pytest.param(models.build, "AF1004", marks=needs("onnx"))],
+)
 def test_graphs_and_models_are_read_alike(tmp_path, read, code):
     """A device has no end, a file that is too large is not read, and a pipe is read to its end."""
     large = tmp_path / "large.onnx"

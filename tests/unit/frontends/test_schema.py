@@ -1,6 +1,7 @@
 import json
 
 import pytest
+from extras import needs
 from malformed_cases import CASES
 
 from autofuse.base.diagnostics import AutofuseError
@@ -51,8 +52,10 @@ def test_starter_refuses_a_bad_name():
     assert caught.value.diagnostics[0].code == "AF1105"
 
 
+@needs("jsonschema")
 def test_the_schema_agrees_with_the_reader(repo):
-    jsonschema = pytest.importorskip("jsonschema")
+    import jsonschema
+
     validator = jsonschema.Draft202012Validator(graph_schema())
     jsonschema.Draft202012Validator.check_schema(graph_schema())
     for path in sorted((repo / "examples").glob("*.json")):

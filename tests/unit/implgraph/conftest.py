@@ -19,6 +19,7 @@ from autofuse.implgraph.ir.graph import (
     Api,
     Axis,
     AxisType,
+    BufferKind,
     BufferPlan,
     Hardware,
     HintGraph,
@@ -28,6 +29,7 @@ from autofuse.implgraph.ir.graph import (
     Position,
     Queue,
     TensorView,
+    TileLength,
     TilingSpec,
 )
 
@@ -114,17 +116,13 @@ def abs_impl() -> ImplGraph:
     )
     nbytes = CeilDiv(T * 4, 32) * 32
     buffers = (
-        BufferPlan("queue", 0, Position.VECIN, 2, 2, nbytes, ("gather_0",)),
-        BufferPlan("queue", 1, Position.VECOUT, 2, 2, nbytes, ("abs_0",)),
+        BufferPlan(BufferKind.QUEUE, 0, Position.VECIN, 2, 2, nbytes, ("gather_0",)),
+        BufferPlan(BufferKind.QUEUE, 1, Position.VECOUT, 2, 2, nbytes, ("abs_0",)),
     )
     tiling = TilingSpec(
-        tile_axis=2,
-        tile_size="z0z1t_size",
+        lengths=(TileLength(2, "z0z1t_size", const(40000), 8),),
         block_size="z0z1Tb_size",
-        extent=const(40000),
         outer=const(1),
-        granule=8,
-        tile_max=None,
         row_elements=const(1),
         ub=nbytes * 4,
         ub_limit=188416,

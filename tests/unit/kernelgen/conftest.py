@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
-from autofuse.kernelgen.defining.definition import Definition
-from autofuse.kernelgen.defining.sources import describe
+from autofuse.clients.kernelgen.defining.definition import Definition
+from autofuse.clients.kernelgen.defining.sources import describe
 
 LINE = "softmax over the last axis of x float16 [b, 4096], then multiply by mask"
 

@@ -1,6 +1,5 @@
 """The accuracy test finds what is planted: in kernels, in baselines, for strides, special numbers, sizes and dtypes."""
 
-import importlib.util
 from collections.abc import Callable, Iterator, Mapping
 from typing import TypeAlias
 
@@ -8,17 +7,11 @@ import pytest
 
 from autofuse import api
 from autofuse.base.diagnostics import AutofuseError
-from autofuse.frontends.operator_state import Accuracy
+from autofuse.clients.kernelgen.state_format import Accuracy
+from autofuse.clients.kernelgen.testing.accuracy import Pair, accuracy, tolerance_of, workers
 from autofuse.implgraph.ir.fusion import FusionGraph
-from autofuse.kernelgen.testing.accuracy import Pair, accuracy, tolerance_of, workers
 
-pytestmark = [
-    pytest.mark.triton,
-    pytest.mark.skipif(
-        any(importlib.util.find_spec(name) is None for name in ("torch", "triton")),
-        reason="PyTorch or Triton is not installed",
-    ),
-]
+pytestmark = pytest.mark.triton
 
 RIGHT = "return (x * x + 1.0).contiguous()"
 

@@ -9,12 +9,12 @@ import pytest
 
 from autofuse import api
 from autofuse.base.diagnostics import AutofuseError
+from autofuse.clients.kernelgen.defining.analysis import Analysis, analyse
+from autofuse.clients.kernelgen.defining.ceilings import ceilings_of, steps
+from autofuse.clients.kernelgen.english.lines import read_line
 from autofuse.implgraph.ir.dtypes import numpy_dtype
 from autofuse.implgraph.ir.fusion import FusionGraph
 from autofuse.implgraph.ops.registry import all_ops
-from autofuse.kernelgen.defining.analysis import Analysis, analyse
-from autofuse.kernelgen.defining.ceilings import ceilings_of, steps
-from autofuse.kernelgen.english.lines import read_line
 from autofuse.targets import TargetSpec, find_target, gpu_names, load_gpu, load_target, target_names
 from autofuse.targets.figures import STATUSES
 

@@ -9,18 +9,20 @@ import sys
 from pathlib import Path
 
 import pytest
+from extras import required
 
-torch = pytest.importorskip("torch")
+pytestmark = required("torch")
 
-from torch_functions import loaded, wrong  # noqa: E402
+import torch
+from torch_functions import loaded, wrong
 
-from autofuse import api  # noqa: E402
-from autofuse.base.diagnostics import AutofuseError  # noqa: E402
-from autofuse.kernelgen.defining.definition import Definition, define  # noqa: E402
-from autofuse.kernelgen.files.ascendc import ascendc_files  # noqa: E402
-from autofuse.kernelgen.files.generate import four_files, triton_target  # noqa: E402
-from autofuse.targets import find_target  # noqa: E402
-from autofuse.twin.oracle.data import random_inputs  # noqa: E402
+from autofuse import api
+from autofuse.base.diagnostics import AutofuseError
+from autofuse.clients.kernelgen.defining.definition import Definition, define
+from autofuse.clients.kernelgen.files.ascendc import ascendc_files
+from autofuse.clients.kernelgen.files.generate import four_files, triton_target
+from autofuse.machines.twin.oracle.data import random_inputs
+from autofuse.targets import find_target
 
 ADAMW = Path(__file__).resolve().parents[3] / "examples" / "gallery" / "adamw.json"
 

@@ -12,23 +12,25 @@ from typing import Any
 import corpus_sample
 import numpy as np
 import pytest
+from extras import required
 
-torch = pytest.importorskip("torch")
+pytestmark = required("torch")
 
-from op_graphs import DTYPES, graphs  # noqa: E402
-from op_steps import OPS, STEPS, add_op  # noqa: E402
-from storm_strategies import Maker  # noqa: E402
-from torch_functions import from_torch, loaded, to_torch, wrong  # noqa: E402
+import torch
+from op_graphs import DTYPES, graphs
+from op_steps import OPS, STEPS, add_op
+from storm_maker import Maker
+from torch_functions import from_torch, loaded, to_torch, wrong
 
-from autofuse import api  # noqa: E402
-from autofuse.base.diagnostics import AutofuseError  # noqa: E402
-from autofuse.codegen.backends.triton.signature import entry_point  # noqa: E402
-from autofuse.implgraph.cutting.dimensions import shrink  # noqa: E402
-from autofuse.implgraph.ir.fusion import Constant, FusionGraph  # noqa: E402
-from autofuse.kernelgen.pytorch.baseline import TORCH, baseline_text  # noqa: E402
-from autofuse.twin.oracle.data import random_inputs  # noqa: E402
-from autofuse.twin.oracle.oracle import evaluate  # noqa: E402
-from autofuse.twin.oracle.sizes import largest_tensor  # noqa: E402
+from autofuse import api
+from autofuse.base.diagnostics import AutofuseError
+from autofuse.clients.kernelgen.pytorch.baseline import TORCH, baseline_text
+from autofuse.codegen.backends.triton.signature import entry_point
+from autofuse.implgraph.cutting.dimensions import shrink
+from autofuse.implgraph.ir.fusion import Constant, FusionGraph
+from autofuse.machines.twin.oracle.data import random_inputs
+from autofuse.machines.twin.oracle.oracle import evaluate
+from autofuse.machines.twin.oracle.sizes import largest_tensor
 
 #: Functions of PyTorch lose digits of results near 0, whose error the bound of our own ones is relative to.
 NEAR_ZERO = 1e-6

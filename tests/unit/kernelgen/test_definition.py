@@ -9,12 +9,13 @@ from typing import Any
 import corpus_sample
 import graph_strategies
 import pytest
+from extras import needs
 
 from autofuse import api
 from autofuse.base.diagnostics import AutofuseError, Diagnostic
-from autofuse.kernelgen.defining.definition import Definition, define, read_definition
-from autofuse.kernelgen.defining.parameters import KINDS, kind_of
-from autofuse.kernelgen.defining.sources import describe
+from autofuse.clients.kernelgen.defining.definition import Definition, define, read_definition
+from autofuse.clients.kernelgen.defining.parameters import KINDS, kind_of
+from autofuse.clients.kernelgen.defining.sources import describe
 from autofuse.targets import find_target, gpu_names, load_gpu, target_names
 
 H100 = load_gpu("nvidia-h100")
@@ -24,6 +25,7 @@ def again(d: Definition) -> Definition:
     return Definition.from_json(json.dumps(d.to_json(), indent=1))
 
 
+@needs("torch")
 def wrong(data: Any) -> tuple[Diagnostic, ...]:
     """What is wrong with the text of a definition."""
     with pytest.raises(AutofuseError) as caught:
@@ -115,9 +117,11 @@ def test_the_json_has_what_the_flow_asks_for(softmax: Definition) -> None:
     assert json.loads(json.dumps(data, allow_nan=False)) == data
 
 
+@needs("torch")
 def test_constraints_hold_for_tensors_of_pytorch(graph_of: Callable[..., dict[str, Any]]) -> None:
     """They are expressions: what fits the graph makes all of them true, anything else one of them false."""
-    torch = pytest.importorskip("torch")
+    import torch
+
     d = define(api.read(graph_of()), H100, requirement="x")
 
     def hold(x: Any, y: Any) -> bool:

@@ -10,17 +10,18 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from extras import needs
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from markdown_it import MarkdownIt
 
 from autofuse import api
 from autofuse.base.visible import visible
-from autofuse.kernelgen.defining.definition import Definition
-from autofuse.kernelgen.defining.sources import describe
-from autofuse.kernelgen.defining.strategies import STRATEGIES, outlook
-from autofuse.kernelgen.document import document
-from autofuse.kernelgen.markdown import bullets, code, plain, table
+from autofuse.clients.kernelgen.defining.definition import Definition
+from autofuse.clients.kernelgen.defining.sources import describe
+from autofuse.clients.kernelgen.defining.strategies import STRATEGIES, outlook
+from autofuse.clients.kernelgen.document import document
+from autofuse.clients.kernelgen.markdown import bullets, code, plain, table
 from autofuse.targets import find_target, gpu_names, target_names
 
 #: The sections of the write-up, by its own titles.
@@ -87,11 +88,14 @@ def commonmark(text: str) -> str:
 
 
 def of_the_site(text: str) -> str:
-    markdown = pytest.importorskip("markdown")
+    import markdown
+
     return str(markdown.markdown(text, extensions=["tables", "attr_list", "sane_lists"]))
 
 
-RENDERERS = pytest.mark.parametrize("render", [commonmark, of_the_site])
+RENDERERS = pytest.mark.parametrize(
+    "render", [commonmark, pytest.param(of_the_site, marks=needs("markdown"))]
+)
 
 
 def headings(text: str) -> list[str]:
@@ -336,8 +340,8 @@ def test_the_document_is_a_function_of_the_definition(softmax: Definition) -> No
     text = document(softmax)
     assert document(softmax) == text
     script = (
-        "import sys; from autofuse.kernelgen.defining.sources import describe;"
-        "from autofuse.kernelgen.document import document;"
+        "import sys; from autofuse.clients.kernelgen.defining.sources import describe;"
+        "from autofuse.clients.kernelgen.document import document;"
         f"sys.stdout.write(document(describe({softmax.requirement!r}, target='nvidia-h100')))"
     )
     for seed in ("1", "2"):

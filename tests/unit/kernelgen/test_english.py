@@ -10,12 +10,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from autofuse.base.diagnostics import AutofuseError
+from autofuse.clients.kernelgen.english.compositions import COMPOSITIONS
+from autofuse.clients.kernelgen.english.lines import Sentence, read_line
+from autofuse.clients.kernelgen.english.vocabulary import title
 from autofuse.implgraph.ops.definition import OpDef
 from autofuse.implgraph.ops.registry import all_ops
-from autofuse.kernelgen.english.compositions import COMPOSITIONS
-from autofuse.kernelgen.english.lines import Sentence, read_line
-from autofuse.kernelgen.english.vocabulary import title
-from autofuse.twin.oracle.oracle import evaluate
+from autofuse.machines.twin.oracle.oracle import evaluate
 
 ROWS = all_ops(user=True)
 #: Values of attributes that ops need, on operands of [b, 64].
@@ -252,7 +252,7 @@ def test_rms_norm_asks_for_what_everybody_means_differently() -> None:
         ),
         ("relu of x float32 [n", ["where does the shape end?"], "]"),
         ("relu of x float32 [-1]", ["which size is '-1'?"], "from 0"),
-        ("subtract x float32 [n]", ["sub takes 2 operand(s)"], "a - b"),
+        ("subtract x float32 [n]", ["sub takes 2 operands"], "a - b"),
         ("swiglu of x float32 [n]", ["swiglu takes gate, up"], "Silu(gate) * up"),
         (
             "select c bool [n], a and b",

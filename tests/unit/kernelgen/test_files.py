@@ -11,17 +11,18 @@ from typing import Any
 import corpus_sample
 import numpy as np
 import pytest
+from extras import needs
 
 from autofuse import api
 from autofuse.base.diagnostics import AutofuseError
+from autofuse.clients.kernelgen.defining.definition import Definition, define
+from autofuse.clients.kernelgen.files.cases import Cases
+from autofuse.clients.kernelgen.files.converter_rules import recognised
+from autofuse.clients.kernelgen.files.generate import four_files
+from autofuse.clients.kernelgen.files.interface import findings
+from autofuse.clients.kernelgen.files.naming import DOCUMENT, KERNELGEN, file_names, operator_name
 from autofuse.codegen.backends.triton.tuning import graph_digest
 from autofuse.implgraph.ops.registry import all_ops
-from autofuse.kernelgen.defining.definition import Definition, define
-from autofuse.kernelgen.files.cases import Cases
-from autofuse.kernelgen.files.converter_rules import recognised
-from autofuse.kernelgen.files.generate import four_files
-from autofuse.kernelgen.files.interface import findings
-from autofuse.kernelgen.files.naming import DOCUMENT, KERNELGEN, file_names, operator_name
 from autofuse.targets import find_target
 
 TARGET = "nvidia-h100"
@@ -93,7 +94,7 @@ def test_tuning_changes_the_kernels_alone(tmp_path: Path) -> None:
     }
     file = tmp_path / "tuning.json"
     file.write_text(json.dumps(said))
-    changed = four_files(definition, tuning=file)
+    changed = four_files(definition, tuning=api.read_tuning(file))
     assert "ROWS=4" in changed["layer_norm_triton.py"]
     assert [n for n in plain if changed[n] != plain[n]] == ["layer_norm_triton.py"]
 
@@ -194,8 +195,10 @@ def test_floats_of_16_bits_do_not_overflow() -> None:
     assert scales == (1.0, 0.05)
 
 
+@needs("torch")
 def test_the_text_of_a_recipe_draws_what_it_says() -> None:
-    torch = pytest.importorskip("torch")
+    import torch
+
     for op in DOMAINS:
         cases = Cases(api.read(graph_of(op, [("float32", [500])])))
         (text,) = cases.inputs(scale="scale")

@@ -6,9 +6,9 @@ from types import ModuleType
 
 import pytest
 
-import autofuse.kernelgen.state as states
+import autofuse.clients.kernelgen.state as states
 from autofuse.base.diagnostics import AutofuseError
-from autofuse.frontends.operator_state import Accuracy, Profile, Record, Round, Speed, State
+from autofuse.clients.kernelgen.state_format import Accuracy, Profile, Record, Round, Speed, State
 
 SCRIPT = Path(__file__).parents[3] / "benchmarks" / "kernelgen" / "gallery.py"
 CARD = {"device": "NVIDIA Zed"}
@@ -64,7 +64,7 @@ def test_states_of_a_card_are_kept(
         return state(name, ok=name != "adamw")
 
     monkeypatch.setattr(gallery, "operator", operator)
-    words = ["--raw", str(tmp_path), "--only", "swiglu,adamw,layer_norm"]
+    words = ["--states", str(tmp_path), "--only", "swiglu,adamw,layer_norm"]
     assert gallery.main([*words, "--device", "cpu"]) == 2
     assert list(tmp_path.iterdir()) == []
     assert gallery.main(words) == 2
@@ -84,7 +84,7 @@ def test_nothing_is_begun_behind_the_time(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     monkeypatch.setattr(gallery, "operator", lambda name, _: state(name))
-    assert gallery.main(["--raw", str(tmp_path), "--seconds", "-1"]) == 0
+    assert gallery.main(["--states", str(tmp_path), "--seconds", "-1"]) == 0
     assert list(tmp_path.iterdir()) == []
     names = [p.stem for p in gallery.GALLERY.glob("*.json")]
     out = capsys.readouterr().out

@@ -9,11 +9,11 @@ import pytest
 from faulty_operator import FAULTY, GOOD
 
 from autofuse import api
-from autofuse.kernelgen.defining.definition import Definition, define
-from autofuse.kernelgen.files.converter_rules import recognised
-from autofuse.kernelgen.files.finding import RULES, Finding
-from autofuse.kernelgen.files.generate import four_files
-from autofuse.kernelgen.files.interface import findings
+from autofuse.clients.kernelgen.defining.definition import Definition, define
+from autofuse.clients.kernelgen.files.converter_rules import recognised
+from autofuse.clients.kernelgen.files.finding import RULES, Finding
+from autofuse.clients.kernelgen.files.generate import four_files
+from autofuse.clients.kernelgen.files.interface import findings
 from autofuse.targets import find_target
 
 GALLERY = sorted((Path(__file__).resolve().parents[3] / "examples" / "gallery").glob("*.json"))

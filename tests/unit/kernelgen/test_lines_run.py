@@ -1,12 +1,12 @@
 """Kernels of what lines of English mean, in Triton's interpreter, every element compared with NumPy."""
 
 import pytest
+from extras import required
 
 from autofuse import api
-from autofuse.kernelgen.defining.sources import describe
+from autofuse.clients.kernelgen.defining.sources import describe
 
-pytest.importorskip("torch", reason="needs the extra gpu")
-pytest.importorskip("triton", reason="needs the extra gpu")
+pytestmark = required("torch", "triton")
 
 
 @pytest.mark.triton

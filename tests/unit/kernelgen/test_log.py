@@ -4,8 +4,11 @@ import re
 
 import pytest
 
-from autofuse.frontends.operator_state import (
+from autofuse.clients.kernelgen.log_template import SECTIONS as TEMPLATE
+from autofuse.clients.kernelgen.markdown import plain
+from autofuse.clients.kernelgen.state_format import (
     Accuracy,
+    Code,
     Difference,
     Profile,
     Record,
@@ -14,10 +17,8 @@ from autofuse.frontends.operator_state import (
     State,
     Trial,
 )
-from autofuse.kernelgen.log_template import SECTIONS as TEMPLATE
-from autofuse.kernelgen.markdown import plain
-from autofuse.kernelgen.tuning.log import MISSING, log_text, value
-from autofuse.kernelgen.tuning.tables import FAMILIES
+from autofuse.clients.kernelgen.tuning.log import MISSING, log_text, value
+from autofuse.clients.kernelgen.tuning.tables import FAMILIES
 
 SECTIONS = (
     "当前版本信息",
@@ -94,6 +95,7 @@ def filled() -> State:
         gain=measured(10.0, "%"),
         target=2.5,
         reached=False,
+        code=Code(before="ROWS = 2", after="ROWS = 4"),
     )
     return State(operator="op", target="nvidia-h100", rounds=(one,), ended="all rounds have run")
 
@@ -157,10 +159,10 @@ def test_every_number_of_a_record_says_where_it_comes_from() -> None:
     assert f"AI Core利用率): {MISSING}" in text
     assert "> 2.5x" in text
     assert "no (否)" in text
-    assert "内存带宽利用率低" in text
+    assert "内存带宽受限" in text
     assert "a pattern of an earlier run proposed it" in text
     assert "the accuracy test fails: far off" in text
-    assert '"rows": 4' in text
+    assert "rows 4" in text
 
 
 def test_what_a_profiler_recorded_is_there() -> None:
@@ -211,3 +213,58 @@ def test_names_are_no_markdown(hostile: str) -> None:
 def test_it_is_the_same_for_the_same_state() -> None:
     again = State.model_validate(filled().model_dump(mode="json", by_alias=True))
     assert log_text(again) == log_text(filled())
+
+
+@pytest.mark.parametrize(
+    ("bottleneck", "figure", "percent", "said"),
+    [
+        ("bandwidth", "bandwidth", 99.6, "内存带宽受限"),
+        ("bandwidth", "bandwidth", 60.0, "内存带宽受限"),
+        ("bandwidth", "bandwidth", 59.9, "内存带宽利用率低"),
+        ("bandwidth", None, 0.0, "内存带宽受限"),
+        ("parallelism", "parallelism", 100.0, ""),
+        ("parallelism", "parallelism", 12.5, "并行度不足"),
+        ("latency", "bandwidth", 99.0, "内存延迟高"),
+        ("registers", "bandwidth", 99.0, "内存延迟高"),
+        ("instructions", "bandwidth", 99.0, ""),
+    ],
+)
+def test_nothing_is_called_low_beside_a_figure_that_is_not(
+    bottleneck: str, figure: str | None, percent: float, said: str
+) -> None:
+    figures = {} if figure is None else {figure: measured(percent, "%")}
+    speed = Speed(sizes={"rows": 4096}, bottleneck=bottleneck, **figures)
+    state = filled()
+    one = state.rounds[0].model_copy(update={"speeds": (speed,), "bottleneck": bottleneck})
+    for text in (
+        log_text(state.but(rounds=(one,))),
+        log_text(state.but(rounds=(), speeds=(speed,))),
+    ):
+        (line,) = (x for x in text.splitlines() if "主要瓶颈" in x)
+        assert (f"({said})" in line) == bool(said)
+        low = {"内存带宽利用率低", "并行度不足"} - {said}
+        assert not any(f"({x})" in text for x in low)
+
+
+def test_code_before_and_after_is_shown() -> None:
+    text = log_text(filled())
+    before, after = text.index("Before (修改前):"), text.index("After (修改后):")
+    assert (
+        before
+        < text.index("```python\nROWS = 2\n```")
+        < after
+        < text.index("```python\nROWS = 4\n```")
+    )
+    kept = (
+        filled()
+        .rounds[0]
+        .model_copy(
+            update={
+                "after": filled().rounds[0].before,
+                "code": Code(before="ROWS = 2", after="ROWS = 2"),
+            }
+        )
+    )
+    text = log_text(filled().but(rounds=(kept,)))
+    assert "as before, since nothing that was tried is better" in text
+    assert text.count("```python\nROWS = 2\n```") == 2

@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 
-import autofuse.kernelgen.tuning.patterns as known
+import autofuse.clients.kernelgen.tuning.patterns as known
 from autofuse.base.diagnostics import AutofuseError
-from autofuse.frontends.operator_state import Case, Pattern, Record
+from autofuse.clients.kernelgen.state_format import Case, Pattern, Record, Round, State
 
 CASE = Case(
     target="nvidia-h100",
@@ -42,9 +42,9 @@ def pattern(
 def test_a_file_is_read_as_it_was_written(tmp_path: Path) -> None:
     patterns = known.joined((), [pattern(3.0), pattern(5.0, change={"stages": 1})])
     path, summary = known.save(tmp_path / "more" / known.PATTERNS, patterns)
-    assert known.load(path) == patterns
+    assert known.load(path).patterns == patterns
     assert summary.name == known.SUMMARY
-    assert known.load(tmp_path / "nothing.json") == ()
+    assert known.load(tmp_path / "nothing.json").patterns == ()
     other, beside = known.save(tmp_path / "own.json", ())
     assert (other.name, beside.name) == ("own.json", "own.md")
     assert "Nothing helped so far." in beside.read_text("utf-8")
@@ -112,7 +112,7 @@ def test_a_folder_that_cannot_be_written_is_told(tmp_path: Path) -> None:
 def test_the_summary_says_for_what_by_how_much_and_how_it_is_known() -> None:
     text = known.summary_text([pattern(3.5), pattern(7.25, measured=False, change={"stages": -1})])
     assert "优化模式总结" in text
-    assert "Normalization, rows, within L2, nvidia-h100: parallelism (并行度不足)" in text
+    assert "Normalization, rows, within L2, nvidia-h100: parallelism |" in text
     assert "| warps x 2 | 3.5% (measured: a card) | op |" in text
     assert "| stages -1 | 7.25% (predicted: times) | op |" in text
     reset = known.summary_text([pattern(1.0, change={})])
@@ -136,3 +136,33 @@ def test_a_file_is_the_same_for_the_same_patterns(tmp_path: Path) -> None:
         texts.append(path.read_text("utf-8"))
     assert texts[0] == texts[1]
     assert json.loads(texts[0])["schema"] == "autofuse.patterns/1"
+
+
+def test_every_run_is_in_the_summary(tmp_path: Path) -> None:
+    """Also one that nothing helped, and once: the last run of an operator counts."""
+    file = tmp_path / known.PATTERNS
+    speedup = Record(value=1.5, unit="x", status="predicted", by={"model": "times of a card"})
+    tried = Round(version="v1.0", family="block_size_optimization", bottleneck="L2", why="")
+    state = State(
+        operator="op",
+        target="ascend910b1",
+        rounds=(tried,),
+        speedup=speedup,
+        ended="nothing is left",
+    )
+    known.record(file, (), state)
+    known.record(file, (), state.but(ended="all rounds have run"))
+    known.record(file, (), State(operator="other", target="ascend910b1", ended="it is fast"))
+    found = known.load(file)
+    assert (found.patterns, [r.operator for r in found.runs]) == ((), ["op", "other"])
+    text = (tmp_path / known.SUMMARY).read_text(encoding="utf-8")
+    assert "Nothing helped so far." in text
+    assert (
+        "| op | ascend910b1 | not recorded | Block sizes (块大小优化) | nothing | 1.5x (predicted"
+        in text
+    )
+    assert "all rounds have run" in text
+    assert "nothing is left" not in text
+    assert "it is fast" in text
+    known.record(file, [pattern(3.0)], state)
+    assert len(known.load(file).patterns) == 1

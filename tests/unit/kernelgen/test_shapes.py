@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 
 from autofuse import api
+from autofuse.clients.kernelgen.defining import shapes
 from autofuse.implgraph.ir.fusion import FusionGraph
 from autofuse.implgraph.ops.requirements import requirements
-from autofuse.kernelgen.defining import shapes
 
 GIB = 1 << 30
 

@@ -1,6 +1,5 @@
 """The stages over a folder: what each needs, what it passes over, what a card that measures changes."""
 
-import importlib.util
 import json
 import random
 import re
@@ -10,20 +9,22 @@ from pathlib import Path
 
 import pytest
 
-import autofuse.kernelgen.state as states
+import autofuse.clients.kernelgen.state as states
 from autofuse import api
-from autofuse.base import cache
+from autofuse.base import artifacts, cache
 from autofuse.base.diagnostics import AutofuseError
-from autofuse.frontends.operator_state import Accuracy, Difference, Record, Settings, State
-from autofuse.gpu.profiler import Counted
-from autofuse.implgraph.ir.fusion import FusionGraph
-from autofuse.kernelgen import operator as operators
-from autofuse.kernelgen import profiled, stages
-from autofuse.kernelgen.defining.definition import Definition, define
-from autofuse.kernelgen.stages import TUNING, Options
-from autofuse.kernelgen.testing.speed import Bench, Times
-from autofuse.kernelgen.tuning.log import LOG
-from autofuse.targets import load_gpu
+from autofuse.clients.kernelgen import operator as operators
+from autofuse.clients.kernelgen import profiled, stages
+from autofuse.clients.kernelgen.defining.definition import Definition, define
+from autofuse.clients.kernelgen.files.cases import Cases
+from autofuse.clients.kernelgen.stages import TUNING, Options
+from autofuse.clients.kernelgen.state_format import Accuracy, Difference, Record, Settings, State
+from autofuse.clients.kernelgen.testing.accuracy import Pair
+from autofuse.clients.kernelgen.testing.speed import Bench, Times
+from autofuse.clients.kernelgen.tuning import patterns
+from autofuse.clients.kernelgen.tuning.log import LOG
+from autofuse.machines.gpu.profiler import Counted
+from autofuse.targets import find_target, load_gpu
 
 GALLERY = Path(__file__).parents[3] / "examples" / "gallery"
 TARGET = load_gpu("nvidia-h100")
@@ -57,15 +58,8 @@ class Verdicts:
 
 
 @pytest.fixture
-def installed() -> None:
-    """From check on a stage needs what kernels run in."""
-    if any(importlib.util.find_spec(name) is None for name in ("torch", "triton")):
-        pytest.skip("PyTorch or Triton is not installed")
-
-
-@pytest.fixture
-def verdicts(monkeypatch: pytest.MonkeyPatch, installed: None) -> Verdicts:
-    del installed
+def verdicts(monkeypatch: pytest.MonkeyPatch, triton_installed: None) -> Verdicts:
+    del triton_installed
     found = Verdicts()
     monkeypatch.setattr(
         operators.Operator,
@@ -107,7 +101,9 @@ def code(error: pytest.ExceptionInfo[AutofuseError]) -> str:
 def test_a_stage_needs_the_one_before(
     options: Options, verdicts: Verdicts, stage: str, before: str
 ) -> None:
-    if stage != "generate":
+    if stage == "generate":
+        options.folder.mkdir(parents=True)
+    else:
         stages.describe(definition(), options)
     for name in ALL[: max(0, ALL.index(stage) - 1)]:
         run(name, options)
@@ -196,7 +192,7 @@ def test_a_definition_that_was_edited_is_refused(options: Options) -> None:
     assert code(error) == "AF5010"
 
 
-@pytest.mark.usefixtures("installed")
+@pytest.mark.usefixtures("triton_installed")
 def test_a_folder_of_another_version_is_refused(options: Options) -> None:
     stages.describe(definition(), options)
     path = options.folder / states.STATE
@@ -246,21 +242,6 @@ def test_nothing_is_tuned_that_is_wrong(options: Options, verdicts: Verdicts) ->
     assert "far off" in error.value.diagnostics[0].message
 
 
-def test_a_target_without_a_model_of_times_needs_a_card(
-    options: Options, verdicts: Verdicts
-) -> None:
-    found = define(
-        api.read(GALLERY / "swiglu.json"), load_gpu("triton-ascend910b1"), requirement="a test"
-    )
-    stages.describe(found, options)
-    run("generate", options)
-    checked = run("check", options)
-    assert checked.facts["speedup"] is None
-    with pytest.raises(AutofuseError) as error:
-        run("tune", options)
-    assert code(error) == "AF5007"
-
-
 class KilledError(BaseException):
     """What a kill is to a process: nothing behind it runs."""
 
@@ -283,9 +264,7 @@ class Card:
 
     measured = Bench.measured
 
-    def times(
-        self, texts: Sequence[str], graph: FusionGraph, entry: str, sizes: Mapping[str, int]
-    ) -> list[Times]:
+    def times(self, texts: Sequence[str], pair: Pair, sizes: Mapping[str, int]) -> list[Times]:
         out = []
         for text in texts:
             self.timed.append(text)
@@ -402,7 +381,9 @@ def test_what_fails_at_more_sizes_is_not_kept(
     assert "fails at more sizes" in state.ended
     assert (options.folder / "layer_norm_triton.py").read_bytes() == plain
     assert not (options.folder / TUNING).exists()
-    assert not (tmp_path / "patterns.json").exists()
+    found = patterns.load(tmp_path / patterns.PATTERNS)
+    assert found.patterns == ()
+    assert "fails at more sizes" in found.runs[0].ended
 
 
 def test_a_run_of_tuning_that_was_killed_goes_on(
@@ -501,3 +482,97 @@ def test_names_of_graphs_are_no_paths_and_no_words(
     assert [p.name for p in tmp_path.iterdir()] == ["out"]
     log = (options.folder / LOG).read_text("utf-8")
     assert log.count("\n# ") == 0
+
+
+@pytest.mark.parametrize("target", ["ascend910b1", "triton-ascend910b1"])
+def test_every_stage_runs_for_a_chip_of_ascend(
+    tmp_path: Path, verdicts: Verdicts, target: str
+) -> None:
+    """Without one its times are predicted, and said to be; what is measured elsewhere takes their place."""
+    made = define(api.read(GALLERY / "log_sum_exp.json"), find_target(target), requirement="a test")
+    options = Options(tmp_path / "op")
+    run_all(options, replace(made, target_speedup=99.0))
+    state = read(options)
+    assert state.target == target
+    assert state.rounds
+    assert state.tuning
+    assert {s.kernel.status for s in state.speeds if s.kernel} == {"predicted"}
+    assert all(r.code is not None and r.code.before for r in state.rounds)
+    text = (options.folder / LOG).read_text(encoding="utf-8")
+    assert "predicted: kernel times of triton-ascend910b1" in text
+    assert "measured:" not in text.partition("\n## ")[2]
+    assert "```python" in text
+    summary = tmp_path / "optimization_patterns.md"
+    assert "log_sum_exp" in summary.read_text(encoding="utf-8")
+
+    kernel = (options.folder / "log_sum_exp_triton.py").read_text(encoding="utf-8")
+    shapes = Cases(made.graph).shapes(operators.Operator(made, "kernelgen").sizes())
+    results = {
+        "schema": "autofuse.kernelgen.results/1",
+        "operator": "log_sum_exp",
+        "kernel": artifacts.digest(kernel),
+        "device": "Ascend910B1",
+        "when": "2026-01-01T00:00:00",
+        "times": [{"shape": s, "kernel_us": 20.0, "baseline_us": 50.0} for s in shapes],
+    }
+    file = tmp_path / "results.json"
+    file.write_text(json.dumps(results), encoding="utf-8")
+    stages.log(replace(options, results=(file,)))
+    state = read(options)
+    assert state.speedup is not None
+    assert (state.speedup.value, state.speedup.status) == (2.5, "measured")
+    text = (options.folder / LOG).read_text(encoding="utf-8")
+    assert "2.5x (measured: Ascend910B1)" in text
+    for change, code in (({"kernel": "0" * 64}, "AF5007"), ({"operator": "x"}, "AF5007")):
+        file.write_text(json.dumps(results | change), encoding="utf-8")
+        with pytest.raises(AutofuseError) as caught:
+            stages.log(replace(options, results=(file,)))
+        assert caught.value.diagnostics[0].code == code
+
+
+def test_results_end_tuning_where_they_are_fast_enough(tmp_path: Path, verdicts: Verdicts) -> None:
+    made = define(
+        api.read(GALLERY / "log_sum_exp.json"), find_target("ascend910b1"), requirement="a test"
+    )
+    made = replace(made, target_speedup=50.0)
+    options = Options(tmp_path / "op")
+    for stage in (lambda o: stages.describe(made, o), stages.generate, stages.check):
+        stage(options)
+    kernel = (options.folder / "log_sum_exp_triton.py").read_text(encoding="utf-8")
+    shapes = Cases(made.graph).shapes(operators.Operator(made, "kernelgen").sizes())
+    file = tmp_path / "results.json"
+    times = [{"shape": s, "kernel_us": 1.0, "baseline_us": 60.0} for s in shapes]
+    head = {"schema": "autofuse.kernelgen.results/1", "operator": "log_sum_exp"}
+    more = {
+        "device": "Ascend910B1",
+        "when": "2026-01-01T00:00:00",
+        "kernel": artifacts.digest(kernel),
+    }
+    file.write_text(json.dumps({**head, **more, "times": times}), encoding="utf-8")
+    stages.tune(replace(options, results=(file,)))
+    state = read(options)
+    assert (state.rounds, state.ended) == ((), "the speedup that was wanted is reached")
+    assert state.speedup is not None
+    assert (state.speedup.value, state.speedup.status) == (60.0, "measured")
+
+
+@pytest.mark.parametrize("device", ["cuda", "npu", "npu:1"])
+def test_the_hint_names_the_hardware_of_the_target(
+    tmp_path: Path, verdicts: Verdicts, device: str
+) -> None:
+    made = define(
+        api.read(GALLERY / "log_sum_exp.json"), find_target("ascend910b1"), requirement="a test"
+    )
+    options = Options(tmp_path / "op")
+    run_all(options, made)
+    for stage in (stages.check, stages.tune):
+        with pytest.raises(AutofuseError) as caught:
+            stage(replace(options, device=device))
+        (d,) = caught.value.diagnostics
+        assert d.code == "AF5007"
+        assert "ascend910b1" in d.message
+        assert "npu" in d.hint
+        assert "cuda" not in d.hint
+    with pytest.raises(AutofuseError) as caught:
+        stages.log(replace(options, profile=True))
+    assert "msprof" in caught.value.diagnostics[0].hint

@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 
-import autofuse.kernelgen.state as states
+import autofuse.clients.kernelgen.state as states
 from autofuse.base.diagnostics import AutofuseError
-from autofuse.frontends.operator_state import STAGES, Record, Round, Speed, State
+from autofuse.clients.kernelgen.state_format import STAGES, Record, Round, Speed, State
 
 CARD = {"device": "a card", "driver_version": "1"}
 

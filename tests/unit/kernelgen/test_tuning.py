@@ -6,15 +6,15 @@ from pathlib import Path
 
 import pytest
 
-import autofuse.kernelgen.tuning.patterns as known
+import autofuse.clients.kernelgen.tuning.patterns as known
 from autofuse import api
 from autofuse.base.diagnostics import AutofuseError
+from autofuse.clients.kernelgen.defining.definition import define
+from autofuse.clients.kernelgen.state_format import Pattern, Record, Settings, Speed, State
+from autofuse.clients.kernelgen.tuning.model import Model
+from autofuse.clients.kernelgen.tuning.tables import BOTTLENECKS, CHOICE, FAMILIES, preferred
+from autofuse.clients.kernelgen.tuning.tuner import TRIALS, Tuner, ratio, speedup_of
 from autofuse.codegen.backends.triton.tuning import Tuning
-from autofuse.frontends.operator_state import Pattern, Record, Settings, Speed, State
-from autofuse.kernelgen.defining.definition import define
-from autofuse.kernelgen.tuning.model import Model
-from autofuse.kernelgen.tuning.tables import BOTTLENECKS, CHOICE, FAMILIES, preferred
-from autofuse.kernelgen.tuning.tuner import TRIALS, Tuner, ratio, speedup_of
 from autofuse.targets import load_gpu
 
 GALLERY = Path(__file__).parents[3] / "examples" / "gallery"
@@ -79,7 +79,7 @@ def tuner(
     clock: Clock, *, target: float = 1e9, rounds: int = 5, patterns: Sequence[Pattern] = ()
 ) -> Tuner:
     sizes = {"tokens": 8192}
-    return Tuner(clock.model, clock, "Normalization", patterns, target, rounds, sizes)
+    return Tuner(clock.model, clock, "Normalization", patterns, target, rounds, sizes, repr)
 
 
 def start() -> State:
@@ -228,7 +228,7 @@ def test_kernels_that_choose_at_the_call_have_nothing_to_tune() -> None:
             return ""
 
     sizes = {s.name: s.hint or 1 for s in graph.symbols}
-    one = Tuner(own, Judge(), "Normalization", (), 1.0, 5, sizes)
+    one = Tuner(own, Judge(), "Normalization", (), 1.0, 5, sizes, repr)
     state = one.run(start(), lambda now: now)
     assert state.speedup is None
     assert state.tuning == {}
@@ -257,5 +257,5 @@ def test_a_mean_needs_every_number() -> None:
 def test_the_patterns_of_a_run_are_kept_with_those_before(tmp_path: Path, model: Model) -> None:
     _, one = tuned(Clock(model, lambda b: 10.0 + b["warps"]))
     path, summary = known.save(tmp_path / known.PATTERNS, known.joined((), one.found))
-    assert known.load(path) == known.joined((), one.found)
+    assert known.load(path).patterns == known.joined((), one.found)
     assert "优化模式总结" in summary.read_text("utf-8")

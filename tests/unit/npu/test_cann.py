@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from autofuse.base.diagnostics import AutofuseError
-from autofuse.npu.cann import FAKE, VARIABLES, find_cann, release_key
+from autofuse.machines.npu.cann import FAKE, VARIABLES, find_cann, release_key
 
 
 def _file(path: Path, text: str = "", mode: int = 0o644) -> None:

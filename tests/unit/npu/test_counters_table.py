@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from autofuse.base.reading import TooLargeError
-from autofuse.npu.counters import read_table
+from autofuse.machines.npu.counters import read_table
 
 _PIPES = "aiv_vec_time(us),aiv_scalar_time(us),aiv_mte2_time(us),aiv_mte3_time(us)"
 

@@ -5,8 +5,8 @@ import pickle
 import pytest
 
 from autofuse.base.diagnostics import AutofuseError
-from autofuse.npu.codes import CODES, AclError, Kind
-from autofuse.npu.device import Chip, parse_devices, target_of
+from autofuse.machines.npu.codes import CODES, AclError, Kind
+from autofuse.machines.npu.device import Chip, parse_devices, target_of
 
 
 @pytest.mark.parametrize(

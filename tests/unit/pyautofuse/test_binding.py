@@ -10,11 +10,11 @@ from collections.abc import Callable
 
 import pytest
 
-from autofuse import ascir_api, compile_adapter
 from autofuse.base.diagnostics import AutofuseError
-from autofuse.pyautofuse import Autofuser, AutofuserOptions, CodeGen, Schedule, ascir
-from autofuse.pyautofuse.cann_ops import op_names
-from autofuse.pyautofuse.platform import chip
+from autofuse.clients.cann import ascir_api, compile_adapter
+from autofuse.clients.cann.pyautofuse import Autofuser, AutofuserOptions, CodeGen, Schedule, ascir
+from autofuse.clients.cann.pyautofuse.cann_ops import op_names
+from autofuse.clients.cann.pyautofuse.platform import chip
 from autofuse.targets import load_target
 
 ops, dtypes = ascir.ops, ascir.dtypes
@@ -160,6 +160,8 @@ def wrong_types() -> list[Callable[[], object]]:
         lambda: CodeGen().device_code_generator(g),
         lambda: CodeGen().host_code_generator(None, None, [], "", ""),
         lambda: Autofuser().codegen(None),
+        lambda: Autofuser(3),  # type: ignore[arg-type]
+        lambda: Schedule("ascend910b1"),  # type: ignore[arg-type]
     ]
 
 
@@ -220,7 +222,7 @@ def test_host_code_is_texts_and_the_inference_of_shapes() -> None:
 
 def test_the_chip(monkeypatch: pytest.MonkeyPatch) -> None:
     """More than the chip has counts as what it has; what no chip is like is said when a graph is scheduled."""
-    monkeypatch.setattr("autofuse.pyautofuse.platform._chosen", [])
+    monkeypatch.setattr("autofuse.clients.cann.pyautofuse.platform._chosen", [])
     whole = load_target("ascend910b1")
     ascir.utils.set_platform("2201", 1, 245760)
     assert (chip().aiv_cores, chip().ub_usable) == (1, whole.ub_usable)

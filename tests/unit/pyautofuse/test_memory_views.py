@@ -8,12 +8,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from autofuse.base.diagnostics import AutofuseError
-from autofuse.frontends.builder import Shape
-from autofuse.implgraph.expr.expression import const, sym
-from autofuse.implgraph.ir.dtypes import BY_NAME
-from autofuse.implgraph.ir.fusion import FusionGraph, GraphOutput, Tensor
-from autofuse.pyautofuse.reading.emission import Emission
-from autofuse.pyautofuse.reading.views import (
+from autofuse.clients.cann.pyautofuse.reading.emission import Emission
+from autofuse.clients.cann.pyautofuse.reading.views import (
     Place,
     Stored,
     apart,
@@ -21,7 +17,11 @@ from autofuse.pyautofuse.reading.views import (
     memory_order,
     view_of,
 )
-from autofuse.twin.oracle.oracle import evaluate
+from autofuse.frontends.builder import Shape
+from autofuse.implgraph.expr.expression import const, sym
+from autofuse.implgraph.ir.dtypes import BY_NAME
+from autofuse.implgraph.ir.fusion import FusionGraph, GraphOutput, Tensor
+from autofuse.machines.twin.oracle.oracle import evaluate
 
 
 def shape(*sizes: int) -> Shape:

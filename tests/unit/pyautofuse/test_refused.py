@@ -4,16 +4,23 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
+from typing import Any
 
 import pytest
 from client_calls import Calls, executed, fused
 
 from autofuse.base.diagnostics import AutofuseError
-from autofuse.compile_adapter import host_compile, jit_compile, kernel_compile, pgo_get_top_result
-from autofuse.pyautofuse import Autofuser, CodeGen, Schedule, ascir
-from autofuse.pyautofuse.bundle import pack, unpack
-from autofuse.pyautofuse.cann_ops import find_op, op_names
-from autofuse.pyautofuse.reading.translate import translate
+from autofuse.clients.cann import ascir_api
+from autofuse.clients.cann.compile_adapter import (
+    host_compile,
+    jit_compile,
+    kernel_compile,
+    pgo_get_top_result,
+)
+from autofuse.clients.cann.pyautofuse import Autofuser, CodeGen, Schedule, ascir
+from autofuse.clients.cann.pyautofuse.bundle import pack, unpack
+from autofuse.clients.cann.pyautofuse.cann_ops import find_op, op_names
+from autofuse.clients.cann.pyautofuse.reading.translate import translate
 
 
 def base(edit: Callable[[Calls, str], object] | None = None, **replaced: str) -> str:
@@ -191,6 +198,54 @@ def test_a_graph_that_stores_nothing() -> None:
 
 
 @pytest.mark.parametrize(
+    "ends", [(), ("Workspace",), ("Workspace", "Workspace"), ("Workspace", "")]
+)
+@pytest.mark.parametrize("inside", [False, True])
+def test_a_graph_without_an_output(ends: tuple[str, ...], inside: bool) -> None:
+    g = ascir.HintGraph("g")
+    z = g.create_axis("z0", g.create_size("s0"))
+    at = ascir_api.Data(g, dtype=ascir.dtypes.float16)
+    for end in ends or ("",):
+        at = ascir_api.Store(g, ascir_api.Load(g, at, axis=[z]), axis=[z])
+        if end:
+            at = getattr(ascir_api, end)(g, at, axis=[z])
+    graph = g
+    if inside:
+        graph = ascir.FusedGraph("f")
+        data = ascir.ops.Data("x", graph)
+        data.y.dtype = ascir.dtypes.float16
+        ascir.ops.AscBackend("run", g, graph).x = [data.y]
+    with pytest.raises(RuntimeError, match="AF1107: the graph has no Output"):
+        Autofuser().schedule(graph)
+
+
+@pytest.mark.parametrize("value", [10**30, 10**400, -1, "1.5", "nan", "inf"])
+def test_a_constant_that_its_type_has_not(value: object) -> None:
+    text = base(value="attr.ir_attr.value = 0")
+    graph = executed(text.replace("value = 0", f"value = {value!r}").replace("float32", "uint8"))
+    with pytest.raises(RuntimeError, match=r"AF1203: the constant .* does not fit uint8"):
+        Autofuser().schedule(graph)
+
+
+def test_a_reduction_of_a_constant_along_no_axis() -> None:
+    g = ascir.HintGraph("g")
+    two = ascir_api.Scalar(g, dtype=ascir.dtypes.float32, value="2")
+    total = ascir_api.Sum(g, two, axis=[])
+    ascir_api.Output(g, ascir_api.Store(g, total, axis=[]))
+    assert Autofuser().schedule(g).get_output_num() == 1
+
+
+@pytest.mark.parametrize(
+    "graph", [None, 3, "g", [], ascir.HintComputeGraph("g")], ids=lambda g: type(g).__name__
+)
+def test_what_is_no_graph(graph: Any) -> None:
+    with pytest.raises(TypeError, match=r"AF1103: .* is no graph"):
+        Autofuser().schedule(graph)
+    with pytest.raises(TypeError, match=r"AF1103: .* is no HintGraph"):
+        ascir_api.Data(graph, dtype=None)
+
+
+@pytest.mark.parametrize(
     ("call", "name"),
     [
         (lambda: ascir.Assert(1), "ascir.Assert"),
@@ -289,6 +344,7 @@ def test_odd_characters_survive() -> None:
     assert unpack(bundle.tiling_def, bundle.host_impl, bundle.device_impl)[0] == files
 
 
+@pytest.mark.twin
 def test_arguments_of_jit_compile(tmp_path: os.PathLike[str]) -> None:
     texts = Autofuser().codegen(Autofuser().schedule(executed(base())))
     other = Autofuser().codegen(Autofuser().schedule(executed(base().replace("refused", "other"))))
@@ -303,3 +359,16 @@ def test_arguments_of_jit_compile(tmp_path: os.PathLike[str]) -> None:
         jit_compile(texts[0], texts[1], other[2], [f"--output_path={tmp_path}"])
     with pytest.raises(AutofuseError, match="AF1002"):
         host_compile(texts[0], "int x;", [f"--output_path={tmp_path}"])
+    with pytest.raises(AutofuseError, match="AF5007"):
+        host_compile(texts[0], "// autofuse kernel: \n", [f"--output_path={tmp_path}"])
+    for k in range(3):
+        for odd in (None, b"", 3):
+            given: list[Any] = list(texts)
+            given[k] = odd
+            with pytest.raises(AutofuseError, match="AF5007: the code is not text"):
+                jit_compile(*given, [f"--output_path={tmp_path}"])
+    for argv in (None, 3, "--output_path=x"):
+        with pytest.raises(AutofuseError, match="AF5007: jit_compile: argv is"):
+            jit_compile(*texts, argv)  # type: ignore[arg-type]
+    with pytest.raises(AutofuseError, match="AF5005"):
+        host_compile(texts[0], texts[1], ["--output_file=a\0b", "--soc_version=cpu"])

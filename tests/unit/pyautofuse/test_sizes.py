@@ -5,7 +5,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from autofuse.base.diagnostics import AutofuseError
-from autofuse.pyautofuse import ascir
+from autofuse.clients.cann.pyautofuse import ascir
 
 NAMES = ("ks0", "ks1")
 leaves = st.one_of(st.sampled_from(NAMES), st.integers(1, 9).map(str))

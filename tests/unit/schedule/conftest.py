@@ -86,10 +86,8 @@ def legal_group(hint: HintGraph, target: TargetSpec) -> GroupInput:
     legal = legalize([*data, *nodes, *outputs], hint, target)
     order = next(n.y.axis for n in legal if n.op == "Store")
     count = sum(1 for _ in hint.ops("Data"))
-    axes, merged = plain(hint.axes)
-    return GroupInput(
-        hint.name, 0, 0, hint.symbols, axes, order, legal, target, count, merged=merged
-    )
+    axes = plain(hint.axes)
+    return GroupInput(hint.name, 0, 0, hint.symbols, axes, order, legal, target, count)
 
 
 @pytest.fixture(scope="session")

@@ -1,28 +1,24 @@
 """The ranking: legal tiles and modelled cycles."""
 
-from collections.abc import Callable
-
 import pytest
 
 from autofuse.implgraph.expr.expression import ONE, align_up, const, sym
-from autofuse.implgraph.ir.graph import ImplGraph, TilingSpec
-from autofuse.schedule import rank as ranking
+from autofuse.implgraph.ir.graph import TileLength, TilingSpec
 from autofuse.schedule.axes.tile_limits import largest_tile, sample_env, smallest_tile
 from autofuse.schedule.rank import modelled_cycles
 from autofuse.schedule.search.costs import Costs
-from autofuse.targets import load_target
 
 
 def spec(extent, *, granule=8, tile_max=None, limit=4096):
     t = sym("t")
     return TilingSpec(
-        tile_axis=0,
-        tile_size="t",
+        lengths=(
+            TileLength(
+                0, "t", const(extent), granule, None if tile_max is None else const(tile_max)
+            ),
+        ),
         block_size="b",
-        extent=const(extent),
         outer=ONE,
-        granule=granule,
-        tile_max=None if tile_max is None else const(tile_max),
         row_elements=ONE,
         ub=4 * align_up(4 * t, 32),
         ub_limit=limit,
@@ -70,14 +66,3 @@ def test_more_data_cost_more(impls, target):
         )
 
     assert cycles(1 << 16) < cycles(1 << 20) < cycles(1 << 24)
-
-
-def test_templates_that_are_all_kept_in_one_order_are_not_modelled(
-    impls: Callable[..., tuple[ImplGraph, ...]], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(ranking, "modelled_cycles", lambda *_: pytest.fail("modelled"))
-    (impl,) = impls({"x": ("float32", (64,))}, [("y", "Abs", ["x"])], ["y"])[:1]
-    made = [ranking.Made(0, impl, always=True, special=False)]
-    assert ranking.rank(made, 2, Costs(load_target("ascend910b1"))) == [
-        ranking.Ranked(0.0, made[0])
-    ]

@@ -33,7 +33,7 @@ def refusal(graph, monkeypatch):
     def never(*_, **__):
         pytest.fail("templates are made")
 
-    monkeypatch.setattr(scheduler, "_schedule_group", never)
+    monkeypatch.setattr(scheduler, "_made", never)
     with pytest.raises(AutofuseError) as caught:
         build(graph)
     (found,) = caught.value.diagnostics
@@ -99,7 +99,7 @@ def test_what_the_chip_lacks_is_said_before_any_group_is_scheduled(monkeypatch):
     def never(*_, **__):
         pytest.fail("templates are made")
 
-    monkeypatch.setattr(scheduler, "_schedule_group", never)
+    monkeypatch.setattr(scheduler, "_made", never)
     graph = chain("Softmax", 3, lambda i: {"axis": i % 2})
     graph["nodes"].append(
         {"name": "last", "op": "LegendrePolynomialP", "inputs": ["y2", "y2"], "outputs": ["y"]}

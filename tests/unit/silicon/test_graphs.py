@@ -9,15 +9,15 @@ import pytest
 from pages.templates_page import FAMILIES as DOCUMENTED
 
 import autofuse
-from autofuse.frontends.bundle import MAX_DIFFERENCES
 from autofuse.implgraph.ir.dtypes import BY_NAME
 from autofuse.implgraph.ops.registry import all_ops
+from autofuse.machines.twin.oracle.oracle import Reference, evaluate
+from autofuse.measure.calibration.bundle import MAX_DIFFERENCES
+from autofuse.measure.silicon.comparing import LISTED, compared
+from autofuse.measure.silicon.corners import CORNERS, Corner
+from autofuse.measure.silicon.graphs import FAMILIES, FamilyGraph, Subject, subjects
 from autofuse.report.op_support import NONE, realised
-from autofuse.silicon.comparing import LISTED, compared
-from autofuse.silicon.corners import CORNERS, Corner
-from autofuse.silicon.graphs import FAMILIES, FamilyGraph, Subject, subjects
 from autofuse.targets import load_target
-from autofuse.twin.oracle.oracle import Reference, evaluate
 
 CHIP = load_target("ascend910b2")
 F32, I32, BOOL = (BY_NAME[n] for n in ("float32", "int32", "bool"))

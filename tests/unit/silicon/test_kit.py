@@ -9,10 +9,10 @@ from pathlib import Path
 import pytest
 
 from autofuse.base.diagnostics import AutofuseError
-from autofuse.silicon.gathered import bundle_of, contents
-from autofuse.silicon.journal import Journal
-from autofuse.silicon.kit import Kit, Seen
-from autofuse.silicon.units import Unit, chosen
+from autofuse.measure.silicon.gathered import bundle_of, contents
+from autofuse.measure.silicon.journal import Journal
+from autofuse.measure.silicon.kit import Kit, Seen
+from autofuse.measure.silicon.units import Unit, chosen
 from autofuse.targets import load_target
 
 CHIP = load_target("ascend910b2")
@@ -191,7 +191,7 @@ def test_a_journal_is_not_overwritten_and_belongs_to_one_run(tmp_path: Path) -> 
     first.close()
     assert code(False, HEAD) == "AF5007"
     assert code(True, {"target": "ascend910b1"}) == "AF1403"
-    line = json.dumps({"schema": "autofuse.silicon-journal/1", **HEAD})
+    line = json.dumps({"schema": "autofuse.measure.silicon-journal/1", **HEAD})
     assert code(True, HEAD, f'{line}\n{{"rows": 3}}\n{{}}\n') == "AF1403"
     assert code(True, HEAD, "[" * 10_000 + "\n\n") == "AF1001"
     first.close(remove=True)

@@ -9,6 +9,7 @@ import pytest
 
 from autofuse import api
 from autofuse.base.diagnostics import AutofuseError
+from autofuse.machines.twin.run.kernel import chip_of
 from autofuse.report.explanation import explain
 from autofuse.targets import (
     ascend_chip,
@@ -18,7 +19,6 @@ from autofuse.targets import (
     load_target,
     read_target,
 )
-from autofuse.twin.run.kernel import chip_of
 
 HEAD = 'schema = "autofuse.target/1"\nname = "mine"\nbase = "ascend910b2"\n'
 GOOD = (
@@ -199,7 +199,7 @@ def test_a_base_of_another_architecture(tmp_path: Path) -> None:
 
 
 def test_a_definition_of_an_operator_opens_no_target_file(tmp_path: Path) -> None:
-    from autofuse.kernelgen.defining.sources import describe
+    from autofuse.clients.kernelgen.defining.sources import describe
 
     with pytest.raises(AutofuseError, match="AF5006"):
         describe(api.read(GRAPH), target=write(tmp_path, GOOD))

@@ -11,9 +11,9 @@ from autofuse.base.diagnostics import AutofuseError
 from autofuse.codegen.backends.triton.candidates import neighbours, planned
 from autofuse.codegen.backends.triton.plan import plan
 from autofuse.frontends.tuning import read_tuning
+from autofuse.measure.tuning.contest import Candidate, Samples, Sizes
+from autofuse.measure.tuning.tune import Options, tune_card
 from autofuse.targets import load_gpu
-from autofuse.tuning.contest import Candidate, Samples, Sizes
-from autofuse.tuning.tune import Options, tune_card
 
 CARD = load_gpu("nvidia-h100")
 

@@ -8,18 +8,19 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from twin_graphs import every_template
 
 from autofuse import api
 from autofuse.codegen.backends.ascendc.tuning import Tilings
 from autofuse.frontends.tuning import read_tuning
+from autofuse.measure.tuning.chips import MOST_CANDIDATES, Range
+from autofuse.measure.tuning.contest import Candidate, Samples, Sizes
+from autofuse.measure.tuning.tune import Options, tune_chip
 from autofuse.schedule.search.candidates import candidates, searched
 from autofuse.schedule.search.costs import Costs
 from autofuse.schedule.search.given import given_cycles
 from autofuse.schedule.search.solver import choose
 from autofuse.targets import load_target
-from autofuse.tuning.chips import MOST_CANDIDATES, Range
-from autofuse.tuning.contest import Candidate, Samples, Sizes
-from autofuse.tuning.tune import Options, tune_chip
 
 CHIP = load_target("ascend910b1")
 
@@ -132,6 +133,7 @@ def test_what_the_chip_does_not_prefer_stays_out(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("graph", [SOFTMAX, SUMS], ids=["softmax", "sums"])
+@every_template()
 def test_candidates_are_legal_and_the_best_come_first(graph: Any) -> None:
     built, sizes, costs = api.build(graph), {"rows": 777}, Costs(CHIP)
     found = candidates(built.schedule, costs, sizes, 5)

@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 
 from autofuse.base.diagnostics import AutofuseError
-from autofuse.frontends.tuning_store import read_records
-from autofuse.tuning.contest import LEAST_GAIN, Candidate, Clock, Contest, Samples, Sizes
-from autofuse.tuning.store import Record, Store
+from autofuse.measure.tuning.contest import LEAST_GAIN, Candidate, Clock, Contest, Samples, Sizes
+from autofuse.measure.tuning.store import Record, Store
+from autofuse.measure.tuning.store_format import read_records
 
 SHAPES: tuple[Sizes, ...] = ({"n": 100}, {"n": 1000})
 
@@ -128,7 +128,7 @@ def test_a_store_spares_what_was_measured(tmp_path: Path) -> None:
     first = _contest([Device()], Store(path))
     first.screen([_candidate("a", 90.0), _candidate("bad", "wrong")])
     with path.open("a") as f:
-        f.write('{"schema": "autofuse.tuning-st')  # a run that was ended while it wrote
+        f.write('{"schema": "autofuse.measure.tuning-st')  # a run that was ended while it wrote
     known = [
         Record(r.context, r.sizes, r.key, r.us, r.default_us, r.ratio, r.why)
         for r in read_records(path)

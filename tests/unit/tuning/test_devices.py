@@ -8,10 +8,10 @@ from typing import Any
 import pytest
 
 from autofuse.base.diagnostics import AutofuseError, Diagnostic
-from autofuse.tuning import devices
-from autofuse.tuning.contest import Candidate, Sizes
-from autofuse.tuning.devices import DeviceRunner
-from autofuse.twin.run.worker import Outcome
+from autofuse.machines.twin.run.worker import Outcome
+from autofuse.measure.tuning import devices
+from autofuse.measure.tuning.contest import Candidate, Sizes
+from autofuse.measure.tuning.devices import DeviceRunner
 
 FACTS = {"device": "chip", "fake": "false"}
 

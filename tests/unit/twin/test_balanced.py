@@ -9,9 +9,9 @@ from autofuse import api
 from autofuse.implgraph.expr.expression import const
 from autofuse.implgraph.ir.dtypes import dtype
 from autofuse.implgraph.ir.fusion import Constant, FusionGraph, FusionNode, GraphOutput, Tensor
-from autofuse.twin.oracle.balanced import balanced_inputs
-from autofuse.twin.oracle.data import random_inputs
-from autofuse.twin.oracle.oracle import evaluate
+from autofuse.machines.twin.oracle.balanced import balanced_inputs
+from autofuse.machines.twin.oracle.data import random_inputs
+from autofuse.machines.twin.oracle.oracle import evaluate
 
 ROOT = Path(__file__).resolve().parents[3]
 

@@ -4,9 +4,18 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from autofuse.schedule.cost.cost import Body, Call, Copy, Loop, Traffic, Work, evaluate
+from autofuse.machines.twin.timed.clocks import (
+    Cause,
+    Kind,
+    Pipe,
+    Step,
+    StuckError,
+    critical_path,
+    play,
+)
+from autofuse.measure.calibration.written import Body, Loop, Work, evaluate
+from autofuse.schedule.cost.cost import Call, Copy
 from autofuse.targets import load_chip
-from autofuse.twin.timed.clocks import Cause, Kind, Pipe, Step, StuckError, critical_path, play
 
 
 def load(cycles, hold=0.0, latency=0.0, lead=0.0, before=0.0) -> Step:
@@ -225,15 +234,14 @@ def test_the_cost_model_is_the_same_one() -> None:
     """A loop that GM does not limit, priced by the same functions, against ``evaluate``."""
     from timed_streams import recording_of
 
-    from autofuse.twin.run.findings import KernelText
-    from autofuse.twin.timed.source_map import SourceMap
-    from autofuse.twin.timed.timed import timed_report
+    from autofuse.machines.twin.run.findings import KernelText
+    from autofuse.machines.twin.timed.source_map import SourceMap
+    from autofuse.machines.twin.timed.timed import timed_report
 
     target = load_chip("ascend910b2")
     copy = Copy(1, 1, 8192)
     body = Body((copy,), (Call("exp", 2048, 32), Call("div", 2048, 32)), (copy,), 2)
-    n = 8 * 40 * 8192
-    work = Work(8, (Loop(body, 40),), Traffic(read=n, written=n, cached=2 * n))
+    work = Work(8, (Loop(body, 40),))
     source = SourceMap(KernelText(""), None)
     found = timed_report(recording_of(work), target, source)
     assert found["total_us"] == pytest.approx(evaluate(work, target).total, rel=0.02)

@@ -12,9 +12,9 @@ import pytest
 
 from autofuse.base import cache, knobs
 from autofuse.base.diagnostics import AutofuseError
-from autofuse.twin.run import compile as compiling
-from autofuse.twin.run.compile import compile_kernel, toolchain, twin_files
-from autofuse.twin.run.kernel import TwinKernel
+from autofuse.machines.twin.run import compile as compiling
+from autofuse.machines.twin.run.compile import compile_kernel, toolchain, twin_files
+from autofuse.machines.twin.run.kernel import TwinKernel
 
 pytestmark = pytest.mark.twin
 
@@ -32,10 +32,12 @@ def test_the_second_time_comes_from_the_cache(abs_files, cache_dir):
 def test_a_checkout_that_was_built_but_not_installed_is_searched(tmp_path, monkeypatch):
     package = tmp_path / "autofuse"
     headers, library = tmp_path / "runtime" / "include", tmp_path / "build" / "dev"
-    for folder in (headers, library, package / "twin" / "run"):
+    for folder in (headers, library, package / "machines" / "twin" / "run"):
         folder.mkdir(parents=True)
     (library / "libautofuse_twin.so").write_bytes(b"")
-    monkeypatch.setattr(compiling, "__file__", str(package / "twin" / "run" / "compile.py"))
+    monkeypatch.setattr(
+        compiling, "__file__", str(package / "machines" / "twin" / "run" / "compile.py")
+    )
     found = compiling._package_folders()
     assert {package / "include", headers, library} <= set(found)
 
@@ -104,8 +106,8 @@ def test_a_disk_that_is_full(abs_files, cache_dir, tmp_path):
     code = """
 import json, resource, sys
 from autofuse.base.diagnostics import AutofuseError
-from autofuse.twin.run import compile as compiling
-from autofuse.twin.run.compile import compile_kernel
+from autofuse.machines.twin.run import compile as compiling
+from autofuse.machines.twin.run.compile import compile_kernel
 files = json.load(open(sys.argv[1]))
 resource.setrlimit(resource.RLIMIT_FSIZE, (64, 64))
 try:
@@ -210,7 +212,7 @@ def test_bad_paths_are_refused(abs_files, cache_dir, path):
 def test_two_processes_and_a_killed_one_share_the_cache(abs_files, cache_dir, tmp_path):
     """A process killed in the middle leaves neither an entry nor a lock."""
     program = (
-        "import json, sys; from autofuse.twin.run.compile import compile_kernel;"
+        "import json, sys; from autofuse.machines.twin.run.compile import compile_kernel;"
         "print(compile_kernel(json.load(open(sys.argv[1])), 'absk'))"
     )
     import json
@@ -356,7 +358,7 @@ def test_the_cache_knows_what_it_holds_and_can_be_emptied(cache_dir):
         cache.entry(kind, key, "f", make)
     found = cache.info()
     assert {kind: n for kind, (n, _) in found.kinds.items()} == {
-        "kernels": 2, "headers": 0, "failed": 1, "traces": 0, "triton": 0,
+        "kernels": 2, "headers": 0, "failed": 1, "traces": 0, "triton": 0, "functions": 0,
     }  # fmt: skip
     assert found.entries == 3
     assert found.bytes == sum(b for _, b in found.kinds.values()) >= 30_000

@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 
 from autofuse.base.diagnostics import AutofuseError
-from autofuse.twin.run import compile as compiling
-from autofuse.twin.run.compile import Toolchain, compile_kernel
-from autofuse.twin.run.kernel import TwinKernel
+from autofuse.machines.twin.run import compile as compiling
+from autofuse.machines.twin.run.compile import Toolchain, compile_kernel
+from autofuse.machines.twin.run.kernel import TwinKernel
 
 GCC = Toolchain("/usr/bin/g++", "g++ (Debian 12.2.0) 12.2.0")
 CLANG = Toolchain("/usr/bin/clang++", "Debian clang version 14.0.6")

@@ -18,8 +18,9 @@ from autofuse.implgraph.ir.fusion import (
     Symbol,
     Tensor,
 )
-from autofuse.twin.oracle.data import divisors, positive_inputs, random_inputs
-from autofuse.twin.oracle.sizes import largest_tensor, shapes_for
+from autofuse.machines.twin.oracle.data import divisors, positive_inputs, random_inputs
+from autofuse.machines.twin.oracle.oracle import evaluate
+from autofuse.machines.twin.oracle.sizes import largest_tensor, shapes_for
 
 
 def graph(nodes, inputs, d="float32", n=5000):
@@ -198,6 +199,17 @@ def test_data_are_the_same_on_every_machine():
         "int32": [3245839647, 2142531370],
         "bool": [357245164, 2585488780],
     }
+
+
+def test_special_bools_have_other_bytes_and_the_reference_takes_them_for_truths():
+    g = graph((FusionNode("n", "Equal", ("x", "y"), ("z",)),), ("x", "y"), "bool")
+    plain, special = (random_inputs(g, {}, 7, special=s) for s in (False, True))
+    assert set(plain["x"].view(np.uint8)) == {0, 1}
+    assert {0, 1, 2, 255} <= set(special["x"].view(np.uint8))
+    truths = {n: a.view(np.uint8) != 0 for n, a in special.items()}
+    assert np.array_equal(truths["x"], plain["x"])
+    found = evaluate(g, special, {})["o"].value
+    assert found.tobytes() == (truths["x"] == truths["y"]).tobytes()
 
 
 def test_a_graph_that_was_pickled_is_built_as_it_was():

@@ -9,11 +9,11 @@ import pytest
 
 from autofuse import api
 from autofuse.base.diagnostics import AutofuseError, Diagnostic
-from autofuse.twin.run.compile import compile_kernel
-from autofuse.twin.run.findings import KernelText, diagnostics_of
-from autofuse.twin.run.kernel import TwinKernel
-from autofuse.twin.run.native import Access, Finding
-from autofuse.twin.verify.verify import verify_kernel
+from autofuse.machines.twin.run.compile import compile_kernel
+from autofuse.machines.twin.run.findings import KernelText, diagnostics_of
+from autofuse.machines.twin.run.kernel import TwinKernel
+from autofuse.machines.twin.run.native import Access, Finding
+from autofuse.machines.twin.verify.verify import verify_kernel
 
 EXAMPLES = Path(__file__).resolve().parents[3] / "examples"
 

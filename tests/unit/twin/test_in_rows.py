@@ -7,11 +7,11 @@ import numpy as np
 import pytest
 
 from autofuse import api
-from autofuse.twin.oracle import compare as compare_module
-from autofuse.twin.oracle import in_rows as module
-from autofuse.twin.oracle.compare import compare
-from autofuse.twin.oracle.data import random_inputs
-from autofuse.twin.oracle.oracle import Reference, evaluate
+from autofuse.machines.twin.oracle import compare as compare_module
+from autofuse.machines.twin.oracle import in_rows as module
+from autofuse.machines.twin.oracle.compare import compare
+from autofuse.machines.twin.oracle.data import random_inputs
+from autofuse.machines.twin.oracle.oracle import Reference, evaluate
 
 
 def graph(dtype: str, *nodes: tuple[str, str, list[Any], dict[str, Any]]) -> dict[str, Any]:

@@ -19,12 +19,12 @@ from autofuse.implgraph.ir.fusion import (
     Symbol,
     Tensor,
 )
-from autofuse.twin.oracle.data import random_inputs
-from autofuse.twin.run.arguments import solve_symbols
-from autofuse.twin.run.compile import compile_kernel
-from autofuse.twin.run.kernel import TwinKernel
-from autofuse.twin.run.worker import WorkerPool
-from autofuse.twin.verify.verify import VerifyReport, verify_in_subprocess, verify_kernel
+from autofuse.machines.twin.oracle.data import random_inputs
+from autofuse.machines.twin.run.arguments import solve_symbols
+from autofuse.machines.twin.run.compile import compile_kernel
+from autofuse.machines.twin.run.kernel import TwinKernel
+from autofuse.machines.twin.run.worker import WorkerPool
+from autofuse.machines.twin.verify.verify import VerifyReport, verify_in_subprocess, verify_kernel
 
 pytestmark = pytest.mark.twin
 
@@ -207,7 +207,9 @@ def test_only_the_rare_nan_is_not_taken_for_unwritten(abs_files, abs_graph):
 def test_a_crash_and_a_loop_are_findings(abs_files, abs_graph):
     crash = abs_files(("TPipe pipe;", "TPipe pipe; *reinterpret_cast<volatile int*>(8) = 1;"))
     loop = abs_files(("TPipe pipe;", "TPipe pipe; for (volatile int i = 0; i < 1;) { }"))
-    with WorkerPool("autofuse.twin.verify.verify:verify_job", workers=1, timeout_s=20) as pool:
+    with WorkerPool(
+        "autofuse.machines.twin.verify.verify:verify_job", workers=1, timeout_s=20
+    ) as pool:
         assert verify_in_subprocess(abs_files(), abs_graph, pool=pool, count=2).ok
         r = verify_in_subprocess(crash, abs_graph, pool=pool, count=2)
         assert not r.ok
@@ -226,7 +228,7 @@ def test_a_constant_only_output(abs_graph):
 
 
 def test_an_array_without_memory_before_it_is_no_view_with_offset() -> None:
-    from autofuse.twin.run.kernel import _memory_before
+    from autofuse.machines.twin.run.kernel import _memory_before
 
     buffer = np.zeros(16, np.float32)
     assert _memory_before(buffer) == 0

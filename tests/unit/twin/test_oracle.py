@@ -7,7 +7,7 @@ import pytest
 from autofuse.implgraph.expr.expression import const
 from autofuse.implgraph.ir.dtypes import dtype, numpy_dtype
 from autofuse.implgraph.ir.fusion import Constant, FusionGraph, FusionNode, GraphOutput, Tensor
-from autofuse.twin.oracle.oracle import evaluate, round_to
+from autofuse.machines.twin.oracle.oracle import evaluate, round_to
 
 
 def graph(inputs, *nodes, n=8):
@@ -296,6 +296,23 @@ def test_infinity_times_a_zero_that_was_rounded_is_unknown_also_behind_a_cast():
     assert np.isfinite(r.tolerance[1:3]).all()
 
 
+@pytest.mark.parametrize("top", [np.inf, -np.inf])
+@pytest.mark.parametrize("sign", [1.0, -1.0])
+@pytest.mark.parametrize("op", ["Add", "Sub"])
+def test_infinity_and_what_may_be_the_other_one_is_unknown(op, sign, top):
+    """The order of a sum decides whether it overflows, to any of both: with an infinity it is that, or NaN."""
+    g = graph(
+        {"x": "float32", "w": "float32"},
+        ("s", "float32", "CumSum", ("x",), {"axis": 0}),
+        ("y", "float32", op, ("s", "w")),
+    )
+    r = run(g, x=[1.0, 3e38, sign * 1e35 - 3e38, 0.0], w=[top, top, top, 1.0])
+    assert np.isinf(r.tolerance[2:]).all()
+    # An infinity and what has a bound are that infinity.
+    assert np.array_equal(r.value[:2], [top, top] if op == "Add" else [-top, -top])
+    assert np.array_equal(r.tolerance[:2], [0, 0])
+
+
 @pytest.mark.parametrize("d", ["float32", "bfloat16"])
 def test_subnormal_operands_may_be_zeros_to_approximations(d):
     x = {"x": np.array([1e-40, -1e-39, 0.0, 1.0], numpy_dtype(dtype(d)))}
@@ -332,3 +349,37 @@ def test_a_step_of_an_approximation_may_be_flushed():
     assert size[0] > 2.0**-126
     assert plain.tolerance[0] < size[0] <= flushed.tolerance[0]
     assert flushed.tolerance[1] == plain.tolerance[1]
+
+
+@pytest.mark.parametrize("d", ["float16", "bfloat16"])
+def test_sixteen_bits_that_overflow_between_ops_may_be_kept_in_float32(d):
+    big = float(np.finfo(numpy_dtype(dtype(d))).max) if d == "float16" else 3e38
+    whole = graph(
+        {"x": d}, ("a", d, "Mul", ("x", Constant(2.0))), ("b", d, "Mul", ("a", Constant(0.25)))
+    )
+    r = run(whole, x=[big, 1.0, np.inf])
+    assert np.array_equal(np.isinf(r.tolerance), [True, False, False] * 2 + [True, False])
+    # A result is infinite, and so is what comes of an infinity.
+    last = graph({"x": d}, ("a", d, "Mul", ("x", Constant(2.0))))
+    r = run(last, x=[big, 1.0, np.inf])
+    assert np.isinf(r.value[[0, 2]]).all()
+    assert r.tolerance is None or not np.isinf(r.tolerance).any()
+
+
+def test_an_index_that_is_not_sure_may_be_any():
+    """Two sums of bfloat16 that differ by less than their rounding, and NaN beside what may be NaN."""
+    x = np.array([[4.359375, 0.0, 4.3828125, 1.0]], ml_dtypes.bfloat16)
+    tensors = {
+        "x": Tensor("x", dtype("bfloat16"), (const(1), const(4))),
+        "s": Tensor("s", dtype("bfloat16"), (const(1), const(4))),
+        "k": Tensor("k", dtype("int32"), (const(1),)),
+        "m": Tensor("m", dtype("int32"), (const(1),)),
+    }
+    nodes = (
+        FusionNode("a", "Add", ("x", Constant(0.01)), ("s",)),
+        FusionNode("b", "ArgMax", ("s",), ("k",), {"axis": 1, "keepdims": False, "dtype": "int32"}),
+        FusionNode("c", "Maximum", ("k", Constant(1)), ("m",)),
+    )
+    g = FusionGraph("g", (), ("x",), nodes, (GraphOutput("out", "m"),), tensors)
+    found = evaluate(g, {"x": x}, {})["out"]
+    assert np.isinf(found.tolerance).all()

@@ -6,9 +6,9 @@ import pytest
 from autofuse import api
 from autofuse.base import cache, knobs
 from autofuse.base.diagnostics import AutofuseError
-from autofuse.twin.run import compile as compiling
-from autofuse.twin.run import compiler
-from autofuse.twin.run.compile import (
+from autofuse.machines.twin.run import compile as compiling
+from autofuse.machines.twin.run import compiler
+from autofuse.machines.twin.run.compile import (
     DEFAULT,
     OBJECT,
     PRELUDE,
@@ -17,9 +17,9 @@ from autofuse.twin.run.compile import (
     level,
     toolchain,
 )
-from autofuse.twin.run.kernel import TwinKernel
-from autofuse.twin.run.native import KernelLibrary
-from autofuse.twin.verify.verify import verify_kernel
+from autofuse.machines.twin.run.kernel import TwinKernel
+from autofuse.machines.twin.run.native import KernelLibrary
+from autofuse.machines.twin.verify.verify import verify_kernel
 
 pytestmark = pytest.mark.twin
 

@@ -12,9 +12,11 @@ from autofuse.implgraph.ir.dtypes import dtype, numpy_dtype
 from autofuse.implgraph.ir.fusion import FusionGraph, FusionNode, GraphOutput, Tensor
 from autofuse.implgraph.ops.infer import infer_node
 from autofuse.implgraph.ops.registry import lookup
-from autofuse.twin.oracle.oracle import evaluate
-from autofuse.twin.oracle.reductions import moved
-from autofuse.twin.oracle.rounding import Value
+from autofuse.machines.twin.oracle.compare import compare
+from autofuse.machines.twin.oracle.oracle import SAFETY, evaluate
+from autofuse.machines.twin.oracle.reductions import moved
+from autofuse.machines.twin.oracle.rounding import Value
+from autofuse.report.op_support import allowed
 
 F32 = np.float32
 UNIT = 2.0**-24
@@ -55,6 +57,37 @@ def test_a_sum_may_be_made_in_any_order(n, positive):
     for other in (running, pairwise, backwards):
         assert (np.abs(other - ref.value.astype(np.float64)) <= tolerance).all()
     assert (tolerance <= 12 * UNIT * (np.sqrt(n) + 1) * np.abs(x).sum(axis=1)).all()
+
+
+def test_equal_addends_one_after_another_are_too_far_off():
+    """All roundings of a sum of 4800 addends go one way."""
+    x = np.full((1, 4800), 0.1, F32)
+    ref = run(x, ("ReduceSum", {"axes": (1,)}))
+    line = np.cumsum(x, axis=1, dtype=F32)[:, -1]
+    assert abs(float(line[0]) - float(ref.value[0])) / np.spacing(ref.value[0]) > 300
+    assert not compare("out", line, ref, dtype("float32")).ok
+    assert compare("out", x.sum(axis=1, dtype=F32), ref, dtype("float32")).ok
+
+
+@pytest.mark.parametrize(
+    ("op", "of"), [("ReduceSum", np.sum), ("ReduceMean", np.mean), ("ReduceProd", np.prod)]
+)
+def test_the_bound_that_is_printed_is_the_one_that_holds(op, of):
+    row = lookup(op)
+    x = 1 + F32(0.01) * numbers(1, 300)
+    ref = run(x, (op, {"axes": (1,)}))
+    exact = float(of(x.astype(np.float64)))
+    text = allowed(row)
+    growing = text.split("for n operands ")[1].split(" times 2^-24 of ")[0]
+    units = eval(
+        growing.replace("log2(n)", repr(float(np.log2(300)))).replace(
+            " sqrt(n)", f" * {float(np.sqrt(300))!r}"
+        ),
+        {"n": 300},
+    )
+    ulp = float(text.split(" units")[0]) * 2.0**-23
+    least = SAFETY * units * UNIT * exact
+    assert least <= ref.tolerance[0] <= least + SAFETY * ulp * exact * 1.001
 
 
 def test_sums_of_small_integers_are_exact():

@@ -11,7 +11,7 @@ import pytest
 from twin_graphs import graph
 
 from autofuse import api
-from autofuse.twin.run.compile import compile_kernel
+from autofuse.machines.twin.run.compile import compile_kernel
 
 pytestmark = pytest.mark.twin
 
@@ -67,6 +67,18 @@ def test_accesses_are_checked_where_sizes_are_given(kernel: Any) -> None:
     assert kernel.run(x.shape, pointers) == (0, "")
     with pytest.raises(ValueError, match="a size for every pointer"):
         kernel.run(x.shape, pointers, 1, [x.nbytes], 1)
+
+
+def test_outputs_that_share_memory_are_refused(kernel: Any) -> None:
+    memory = np.ones(32, np.float32)
+    at, x = memory.ctypes.data, 24 * 4
+    for place, n in ((0, 3), (80, 3), (92, 3), (40, 3)):
+        status, found = kernel.run((3, 8), [at, at + place], 1, [x, 4 * n], 1)
+        assert status != 0
+        assert "gm-overlap" in found
+        assert "input 0 and output 0 share memory" in found
+    assert (memory == 1).all()
+    assert kernel.run((3, 8), [at, at + x], 1, [x, 12], 1) == (0, "")
 
 
 def test_too_many_symbols(kernel: Any) -> None:

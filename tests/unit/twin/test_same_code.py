@@ -6,7 +6,7 @@ from dataclasses import replace
 import pytest
 
 from autofuse import api
-from autofuse.twin.verify.same_code import claim, digest
+from autofuse.machines.twin.verify.same_code import claim, digest
 
 
 def graph(

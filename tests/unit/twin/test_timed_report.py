@@ -9,18 +9,18 @@ import numpy as np
 import pytest
 from timed_streams import Events
 
+from autofuse.machines.twin.run.findings import KernelText
+from autofuse.machines.twin.run.native import Region
+from autofuse.machines.twin.run.record import Recording
+from autofuse.machines.twin.timed.clocks import Cause, Kind, Pipe
+from autofuse.machines.twin.timed.gm_reach import transfers
+from autofuse.machines.twin.timed.pricing import OTHER_CALLS, kind_of, price
+from autofuse.machines.twin.timed.source_map import SourceMap
+from autofuse.machines.twin.timed.timed import SAMPLED, sampled_cores, timed_report
 from autofuse.report.pages.trace_events import TRACKS, trace_text
 from autofuse.report.pages.trace_page import page_text
 from autofuse.schedule.cost.cost import NOTE, Call, Conflict, Copy, Reach, call_cycles, copy_cycles
 from autofuse.targets import load_chip, target_names
-from autofuse.twin.run.findings import KernelText
-from autofuse.twin.run.native import Region
-from autofuse.twin.run.record import Recording
-from autofuse.twin.timed.clocks import Cause, Kind, Pipe
-from autofuse.twin.timed.gm_reach import transfers
-from autofuse.twin.timed.pricing import OTHER_CALLS, kind_of, price
-from autofuse.twin.timed.source_map import SourceMap
-from autofuse.twin.timed.timed import SAMPLED, sampled_cores, timed_report
 
 CHIP = load_chip("ascend910b2")
 TILE = 8192
@@ -271,6 +271,7 @@ def test_every_call_has_a_row_in_every_table() -> None:
         "NdDmaDci",
         "GetBlockIdx",
         "GetBlockNum",
+        "SyncAll",
     }
     types = {n for n in called if n.endswith("Params") or n.endswith("Tensor")}
     missing = {n for n in called - other - types if kind_of(n) is None}

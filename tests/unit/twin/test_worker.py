@@ -8,7 +8,7 @@ import time
 import pytest
 
 from autofuse.base.diagnostics import AutofuseError
-from autofuse.twin.run.worker import WorkerPool
+from autofuse.machines.twin.run.worker import WorkerPool
 
 JOB = "worker_jobs:job"
 

@@ -10,12 +10,13 @@ import op_kernels
 import pack
 import packed
 import pytest
+from twin_graphs import every_template
 
 from autofuse import api
 from autofuse.implgraph.ops.registry import all_ops
-from autofuse.twin.run.compile import QUICK, compile_kernel
-from autofuse.twin.run.kernel import TwinKernel, chip_of
-from autofuse.witness import kernel
+from autofuse.machines.twin.run.compile import QUICK, compile_kernel
+from autofuse.machines.twin.run.kernel import TwinKernel, chip_of
+from autofuse.machines.witness import kernel
 
 ROOT = Path(__file__).resolve().parents[3]
 GRAPHS = ROOT / "tests" / "snapshot" / "graphs"
@@ -223,9 +224,16 @@ def test_a_pair_is_implied_by_the_next_one_where_nothing_reads_before_it():
 
 
 @pytest.mark.twin
+@every_template()
 def test_what_no_run_reaches_is_known(cache_dir):
     del cache_dir
-    built = api.build(GRAPHS / "abs_test.json")
+    inputs = [
+        {"name": n, "dtype": "float32", "shape": shape}
+        for n, shape in (("x", [16, 256]), ("w", [256]))
+    ]
+    scaled = {"schema": "autofuse.graph/1", "name": "scaled", "inputs": inputs, "outputs": ["y"]}
+    node = {"name": "by", "op": "Mul", "inputs": ["x", "w"], "outputs": ["y"]}
+    built = api.build({**scaled, "nodes": [node]})
     device = f"device/{built.graph.name}_kernel.cpp"
     library = compile_kernel(built.files, built.graph.name, opt=QUICK)
     twin = TwinKernel(library, built.graph, chip=chip_of(built.files, built.graph.name))

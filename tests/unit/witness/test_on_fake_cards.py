@@ -7,19 +7,20 @@ from pathlib import Path
 import campaign
 import numpy as np
 import pytest
+from extras import needs
 from fake_cards import fake_card
 from rich.console import Console
 
 from autofuse import api
 from autofuse.base.diagnostics import AutofuseError
-from autofuse.bench import runners
-from autofuse.bench.bench import Case, Row
-from autofuse.bench.job import measurement_of
-from autofuse.bench.measure import Plan, measure
-from autofuse.bench.subjects import Choice, subject_of
 from autofuse.commands.chip import measuring
-from autofuse.frontends.results import KernelFacts
 from autofuse.implgraph.ir.serialise import to_json
+from autofuse.measure.bench import runners
+from autofuse.measure.bench.bench import Case, Row
+from autofuse.measure.bench.job import measurement_of
+from autofuse.measure.bench.measure import Plan, measure
+from autofuse.measure.bench.results import KernelFacts
+from autofuse.measure.bench.subjects import Choice, subject_of
 from autofuse.report.text.chip.bench import STANDS_IN, print_bench
 
 GRAPHS = Path(__file__).resolve().parents[2] / "snapshot" / "graphs"
@@ -88,13 +89,13 @@ def test_times_of_a_card_say_whose_they_are(card):
 def test_a_kernel_that_is_wrong_on_a_card_has_no_time(card):
     runner = runner_of("abs_test")
     card.spoil = spoilt
-    with pytest.raises(AutofuseError, match="differ from NumPy"):
+    with pytest.raises(AutofuseError, match="differs from NumPy"):
         measure(runner, {s.name: 100 for s in runner.graph.symbols}, Plan(repeats=1))
 
 
+@needs("torch")
 @pytest.mark.parametrize("wrong", [False, True])
 def test_tasks_are_compared_with_float64(card, tmp_path, monkeypatch, wrong):
-    pytest.importorskip("torch")
     import tasks
 
     said = list(tasks.pack(tmp_path, ["23_Softmax", "100_Hinge"], api.DEFAULT_TARGET, tiny=True))
@@ -103,7 +104,7 @@ def test_tasks_are_compared_with_float64(card, tmp_path, monkeypatch, wrong):
     monkeypatch.setattr(tasks, "place_of", lambda device: "cpu")
     # Of the host functions nothing but what was packed is known; the twin has the rest from the sources.
     monkeypatch.setattr(
-        "autofuse.witness.kernel.compile_for_card",
+        "autofuse.machines.witness.kernel.compile_for_card",
         lambda files, name, capability: library_of(name, tmp_path),
     )
     card.spoil = spoilt if wrong else card.spoil
@@ -122,7 +123,7 @@ def library_of(name, folder):
     from rows import rows
     from torch._subclasses import FakeTensorMode
 
-    from autofuse.twin.run.compile import QUICK, compile_kernel
+    from autofuse.machines.twin.run.compile import QUICK, compile_kernel
 
     for task in tasks.about(folder)["orders"]:
         graph = packed.read_case(folder, task).graph

@@ -10,14 +10,13 @@ import pipeline_kernels
 import pipeline_table
 import pytest
 
-from autofuse.calibration.cases import calibration_cases
-from autofuse.schedule.cost.cost import evaluate
+from autofuse.machines.twin.oracle.oracle import evaluate as reference_of
+from autofuse.machines.twin.run.compile import QUICK, compile_kernel
+from autofuse.machines.twin.run.native import KernelLibrary, Tiling
+from autofuse.measure.calibration.cases import calibration_cases
 from autofuse.schedule.search.candidates import searched
 from autofuse.schedule.search.costs import Costs
 from autofuse.schedule.search.given import GivenTiling
-from autofuse.twin.oracle.oracle import evaluate as reference_of
-from autofuse.twin.run.compile import QUICK, compile_kernel
-from autofuse.twin.run.native import KernelLibrary, Tiling
 
 NAMES = ("abs", "abs_single", "softmax", "softmax_single", "add_row", "add_row_single")
 
@@ -56,11 +55,16 @@ def test_tables_find_the_machine_that_made_the_times(few):
     changed = {n: getattr(chip.model, n.split(".")[1]) for n in ("model.vector_gap", "model.row")}
     hidden = chip.with_values({n: 1.7 * v for n, v in changed.items()} | {"kernel_head_us": 8.0})
     rows = _rows(few)
-    works = iter([k.works for k in pipeline_table.kernels_of(rows)])
+    parts = iter([k.parts for k in pipeline_table.kernels_of(rows)])
     cases = {c.name: c for c in calibration_cases(pipeline_kernels.machine())}
     for r in rows:
-        of = (cases[r["micro"]].work(chip),) if "micro" in r else next(works)
-        us = sum(evaluate(w, hidden).total for w in of)
+        micro = "micro" in r
+        of = (
+            [cases[r["micro"]].model_us(hidden)]
+            if micro
+            else [p.cost(hidden).total for p in next(parts)]
+        )
+        us = sum(of)
         r["us"] = [us * random_.uniform(0.99, 1.01) for _ in range(5)]
     text = pipeline_table.tables(rows)
     assert f"{len(rows) - len(cases)} kernels of 3 graphs" in text

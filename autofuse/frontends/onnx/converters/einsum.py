@@ -5,7 +5,7 @@ from __future__ import annotations
 import string
 from collections.abc import Sequence
 
-from autofuse.frontends.builder import shape_text
+from autofuse.base.wording import counted
 from autofuse.frontends.onnx.context import Node, Result, converter
 from autofuse.frontends.onnx.converters.reductions import reduce
 from autofuse.frontends.onnx.converters.refused import CUBE
@@ -48,13 +48,16 @@ def _labels(n: Node, ranks: Sequence[int]) -> tuple[list[list[str]], list[str]]:
     left, arrow, right = equation.partition("->")
     texts = left.split(",")
     if len(texts) != len(ranks):
-        raise n.error("AF1205", f"the equation has {len(texts)} terms for {len(ranks)} operands")
+        raise n.error(
+            "AF1205",
+            f"the equation has {counted(len(texts), 'term')} for {counted(len(ranks), 'operand')}",
+        )
     terms = []
     for text, rank in zip(texts, ranks, strict=True):
         named = [c for c in text if c != "."]
         hidden = rank - len(named)
         if hidden < 0 or (hidden and _DOTS not in text):
-            raise n.error("AF1205", f"the term {text!r} does not fit {rank} dimensions")
+            raise n.error("AF1205", f"the term {text!r} does not fit {counted(rank, 'dimension')}")
         terms.append(_term(n, text, hidden))
     used = [a for t in terms for a in t]
     most = max((len([a for a in t if a.isdigit()]) for t in terms), default=0)
@@ -91,7 +94,7 @@ def _without_repeats(n: Node, x: Value, labels: Sequence[str]) -> tuple[Value, l
         rest = [j for j in range(len(found)) if j not in (i, k)]
         size = n.size(x, i)
         if x.shape[k] != size:
-            raise n.error("AF1204", f"{shape_text(x.shape)} has no diagonal along {twice!r}")
+            raise n.error("AF1204", f"{n.e.in_words(x.shape)} has no diagonal along {twice!r}")
         x = n.e.transpose(x, [*rest, i, k])
         sizes = x.shape[:-2]
         flat = n.e.reshape(x, (*sizes, const(size * size)))

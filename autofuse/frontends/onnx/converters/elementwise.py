@@ -8,9 +8,9 @@ import numpy as np
 
 from autofuse.frontends.onnx import tables
 from autofuse.frontends.onnx.context import Node, Result, converter
-from autofuse.frontends.onnx.values import Value
+from autofuse.frontends.onnx.values import Known, Value
 from autofuse.implgraph.expr.expression import const
-from autofuse.implgraph.ir.dtypes import BY_NAME, DType
+from autofuse.implgraph.ir.dtypes import BY_NAME, DType, numpy_dtype
 from autofuse.implgraph.ops import registry
 
 __all__: list[str] = []
@@ -43,6 +43,15 @@ def _bit_cast(n: Node) -> Result:
 def _cast_like(n: Node) -> Result:
     n.dtype()
     return n.e.cast(n.x(), n.dtype(1))
+
+
+@converter("PRelu")
+def _prelu(n: Node) -> Result:
+    x, slope = n.all()
+    if n.version < 7 and len(slope.shape) == 1 and len(x.shape) > 2:
+        # One for every channel.
+        slope = n.e.reshape(slope, (slope.shape[0], *(const(1),) * (len(x.shape) - 2)))
+    return n.e.select(n.e.op("Less", x, n.e.like(0, x)), n.e.mul(x, slope), x)
 
 
 @converter("Max", "Min")
@@ -83,14 +92,28 @@ def _clip(n: Node) -> Result:
 
 @converter("Pow")
 def _pow(n: Node) -> Result:
-    """The exponent may have a type of its own; the result has that of the base."""
+    """The exponent may have a type of its own, and is not rounded to that of the base, which the result has."""
     e, x, y = n.e, n.x(), n.x(1)
     base, exponent = e.dtype(x), e.dtype(y)
-    if base == exponent:
+    if base == exponent or (base.kind == "f" and exponent.kind in "iu" and not _holds(base, y)):
         return e.op("Pow", x, y)
-    if base.kind == "f" or exponent.kind in "iu":
-        return e.op("Pow", x, e.cast(y, base))
-    return e.cast(e.op("Pow", e.cast(x, exponent), y), base)
+    if exponent.kind == "f":
+        wide = exponent if base.kind != "f" else base if _holds(base, y) else FLOAT
+    elif base.kind == "u" and exponent.kind == "i":
+        wide = BY_NAME["int64"]
+    else:
+        wide = exponent if base.kind != "f" and exponent.bits >= base.bits else base
+    return e.cast(e.op("Pow", e.cast(x, wide), e.cast(y, wide)), base)
+
+
+def _holds(dtype: DType, x: Value) -> bool:
+    """True if a float type represents every value of an operand: constants, sizes, or a shorter float type."""
+    if isinstance(x, Known) and x.array.dtype != object:
+        with np.errstate(all="ignore"):
+            there = x.array.astype(numpy_dtype(dtype)).astype(np.float64)
+        return np.array_equal(there, x.array, equal_nan=x.array.dtype.kind == "f")
+    short = x.dtype is not None and x.dtype.kind == "f" and x.dtype.bits < dtype.bits
+    return isinstance(x, Known) or short
 
 
 @converter("Div")

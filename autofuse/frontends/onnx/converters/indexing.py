@@ -33,6 +33,14 @@ def _from_the_front(e: Emitter, index: Value, size: int) -> Value:
     return e.select(below, e.add(at32, e.scalar(size, INT32)), at32)
 
 
+def _place(e: Emitter, index: Value, size: int) -> Value:
+    """The place of an index, the nearest one where it is outside: as a Gather takes it."""
+    if not isinstance(index, Known):
+        index = e.op("Minimum", index, e.like(size - 1, index))
+        index = e.op("Maximum", index, e.like(-size, index))
+    return _from_the_front(e, index, size)
+
+
 def _inside(n: Node, index: Value, size: Expr) -> None:
     """Raises AF1204 for an index that is known and outside of its dimension."""
     extent = size.as_int()
@@ -78,13 +86,13 @@ def _gathered(n: Node, x: Value, index: Value, axis: int) -> Value:
     before, after = x.shape[:axis], x.shape[axis + 1 :]
     ones = (const(1),) * len(index.shape)
     data = e.reshape(x, (*before, *ones, x.shape[axis], *after))
-    at = _from_the_front(e, index, rows)
+    at = _place(e, index, rows)
     wide = e.reshape(at, (*index.shape, const(1), *(const(1),) * len(after)))
     return _picked(e, data, wide, axis + len(ones))
 
 
 def _is_compared(e: Emitter, x: Value, axis: int) -> bool:
-    """Whether an element is picked from a table by comparing its index."""
+    """Return True if elements are picked from a table by comparing indices, as it has few rows of one element."""
     rows, run = x.shape[axis].as_int(), product(x.shape[axis + 1 :])
     return rows is not None and rows <= _FEW and run == 1 and e.dtype(x).name in _SUMMED
 
@@ -100,7 +108,7 @@ def _gather_elements(n: Node) -> Result:
         return e.apply("GatherElements", x, index, axis=axis)
     rows = tuple(x.shape[i] if i == axis else index.shape[i] for i in range(rank))
     x = e.slice(x, [const(0)] * rank, rows, [1] * rank)
-    at = _from_the_front(e, index, n.size(x, axis))
+    at = _place(e, index, n.size(x, axis))
     data = e.reshape(x, (*rows[:axis], const(1), *rows[axis:]))
     wide = e.reshape(at, (*index.shape[: axis + 1], const(1), *index.shape[axis + 1 :]))
     return _picked(e, data, wide, axis + 1)
@@ -118,7 +126,7 @@ def _gather_nd(n: Node) -> Result:
     for k in range(depth):
         part = e.reshape(e.part(index, len(places), k, 1), places)
         _inside(n, part, const(sizes[batch + k]))
-        here = _from_the_front(e, part, sizes[batch + k])
+        here = _place(e, part, sizes[batch + k])
         at = here if at is None else e.add(e.mul(at, e.scalar(sizes[batch + k], INT32)), here)
     if at is None:
         raise n.error("AF1204", "the indices name no dimension")

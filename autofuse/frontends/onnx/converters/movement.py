@@ -8,11 +8,12 @@ from dataclasses import replace
 
 import numpy as np
 
-from autofuse.frontends.builder import MAX_NODES, Shape, shape_text
+from autofuse.base.wording import counted
+from autofuse.frontends.builder import MAX_NODES, Shape
 from autofuse.frontends.onnx import tables
 from autofuse.frontends.onnx.context import Node, Result, converter
 from autofuse.frontends.onnx.values import Foreign, Known, Value
-from autofuse.implgraph.expr.expression import Expr, const, divide_exact, product, total
+from autofuse.implgraph.expr.expression import CeilDiv, Expr, const, divide_exact, product, total
 from autofuse.implgraph.ir.dtypes import BY_NAME, DType
 
 __all__: list[str] = []
@@ -43,7 +44,9 @@ def _reshape(n: Node) -> Result:
         whole = product(x.shape)
         left = const(0) if rest == 0 else divide_exact(whole, rest)
         if left is None:
-            raise n.error("AF1204", f"{shape_text(x.shape)} cannot be divided into rows of {rest}")
+            raise n.error(
+                "AF1204", f"{n.e.in_words(x.shape)} cannot be divided into rows of {rest}"
+            )
         sizes[open_[0]] = left
     return n.e.reshape(x, tuple(sizes))
 
@@ -54,7 +57,7 @@ def _flatten(n: Node) -> Result:
     rank = len(x.shape)
     axis = int(n.attrs.get("axis", 1))
     if not -rank <= axis <= rank:
-        raise n.error("AF1205", f"there is no place {axis} between {rank} dimensions")
+        raise n.error("AF1205", f"there is no place {axis} between {counted(rank, 'dimension')}")
     axis = axis + rank if axis < 0 else axis
     return n.e.reshape(x, (product(x.shape[:axis]), product(x.shape[axis:])))
 
@@ -66,7 +69,7 @@ def _squeeze(n: Node) -> Result:
     if axes is None:
         axes = tuple(i for i, s in enumerate(x.shape) if s == 1)
     if any(x.shape[a] != 1 for a in axes):
-        raise n.error("AF1204", f"an axis of {shape_text(x.shape)} that is left out is not 1")
+        raise n.error("AF1204", f"an axis of {n.e.in_words(x.shape)} that is left out is not 1")
     return n.e.reshape(x, tuple(s for i, s in enumerate(x.shape) if i not in axes))
 
 
@@ -99,7 +102,7 @@ def _transpose(n: Node) -> Result:
     rank = len(x.shape)
     perm = [int(p) for p in n.attrs.get("perm") or range(rank - 1, -1, -1)]
     if sorted(perm) != list(range(rank)):
-        raise n.error("AF1205", f"{perm} is no permutation of {rank} axes")
+        raise n.error("AF1205", f"{perm} is no permutation of {counted(rank, 'axis', 'axes')}")
     return n.e.transpose(x, perm)
 
 
@@ -110,7 +113,9 @@ def _depth_space(n: Node) -> Result:
     size = n.size(x, 1)
     if n.op_type == "DepthToSpace":
         if size % (b * b):
-            raise n.error("AF1204", f"{size} channels do not divide by {b * b}")
+            raise n.error(
+                "AF1204", f"{counted(size, 'channel does', 'channels do')} not divide by {b * b}"
+            )
         depth, by = const(size // (b * b)), const(b)
         if n.attrs.get("mode", "DCR") == "DCR":
             split, perm = (batch, by, by, depth, height, width), (0, 3, 4, 1, 5, 2)
@@ -149,12 +154,15 @@ def _split(n: Node) -> Result:
     else:
         whole, count = n.size(x, axis), int(n.attrs.get("num_outputs", n.outputs))
         if count > MAX_NODES:
-            raise n.error("AF1205", f"{count} pieces")
+            raise n.error("AF1205", f"{counted(count, 'piece')}")
         each = math.ceil(whole / max(count, 1))
         sizes = [const(max(min(each, whole - i * each), 0)) for i in range(count)]
     together, length = total(sizes), x.shape[axis]
     if together != length and not _fixed(n, length, together):
-        raise n.error("AF1204", f"the pieces have {together} elements, axis {axis} has {length}")
+        raise n.error(
+            "AF1204",
+            f"the pieces have {counted(together, 'element')} together, axis {axis} has {length}",
+        )
     start, out = const(0), []
     for size in sizes:
         out.append(n.e.part(x, axis, start, size))
@@ -163,7 +171,7 @@ def _split(n: Node) -> Result:
 
 
 def _fixed(n: Node, size: Expr, wanted: Expr) -> bool:
-    """Whether a size is a symbol that can be a wanted number; from now on it is that number alone."""
+    """Return True if a size is a symbol that can be the wanted number, and restrict it to that number."""
     number, s = wanted.as_int(), n.e.symbols.get(str(size))
     if number is None or s is None or not s.min <= number <= s.max:
         return False
@@ -209,10 +217,10 @@ def _slice(n: Node) -> Result:
 
 
 def _within(n: Node, end: Expr, size: Expr) -> bool:
-    """Whether a range that begins at 0 ends inside of an axis, for all sizes that the kernel takes.
+    """Return True if a range from 0 to ``end`` stays inside of an axis, for all sizes that the kernel takes.
 
-    A symbol that could be more gets the size of the axis as its largest one: the table of positions in a network, of
-    which as many rows are taken as the sequence is long.
+    A symbol that could exceed the axis gets its size as maximum, as for a table of positions in a network that is
+    sliced to the length of the sequence.
     """
     if end == size:
         return True
@@ -349,13 +357,46 @@ def _constant_of_shape(n: Node) -> Result:
 
 @converter("Range")
 def _range(n: Node) -> Result:
-    start, limit, delta = (
-        n.known(i, w).reshape(-1)[0] for i, w in enumerate(("start", "limit", "delta"))
-    )
+    names = ("start", "limit", "delta")
+    arrays = [n.known(i, f"the {w}") for i, w in enumerate(names)]
+    for name, array in zip(names, arrays, strict=True):
+        if array.size != 1:
+            raise n.error("AF1205", f"the {name} has {array.size} elements, not one")
+    start, limit, delta = (a.reshape(-1)[0] for a in arrays)
+    if delta == 0:
+        raise n.error("AF1205", "the delta is 0")
+    if any(a.dtype == object for a in arrays):
+        return _counted(n, *map(_whole, (start, limit, delta)))
+    if not np.all(np.isfinite([start, limit, delta])):
+        raise n.error("AF1205", f"there is no range from {start} to {limit} by {delta}")
     size = max(math.ceil((limit - start) / delta), 0)
     if size > 1 << 20:
-        raise n.error("AF1109", f"a range of {size} elements")
+        raise n.error("AF1109", f"a range of {counted(size, 'element')}")
     return Known(np.asarray(start + np.arange(size) * delta, np.asarray(start).dtype))
+
+
+def _whole(x: Expr | float) -> Expr | None:
+    """An end of a range as a size; None if it is none."""
+    if isinstance(x, Expr):
+        return x
+    return const(int(x)) if float(x).is_integer() else None
+
+
+def _counted(n: Node, start: Expr | None, limit: Expr | None, delta: Expr | None) -> Result:
+    """The numbers of a range whose ends are sizes."""
+    if start is None or limit is None or delta is None:
+        raise n.error(
+            "AF1205", "one end depends on a size that is not fixed, and another is no whole number"
+        )
+    step, first = delta.as_int(), start.as_int()
+    if step is None or (first is None and step != 1):
+        text = f"from {start} by {delta}: it depends on a size that is not fixed"
+        raise n.error("AF1205", text)
+    size = CeilDiv(limit - start, step) if step > 0 else CeilDiv(start - limit, -step)
+    if first is not None:
+        return n.e.iota((size,), 0, n.dtype(), start=first, step=step)
+    # The numbers from 0 on, without the first ones.
+    return n.e.part(n.e.iota((limit,), 0, n.dtype()), 0, start, size)
 
 
 @converter("EyeLike")

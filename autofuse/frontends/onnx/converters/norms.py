@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from autofuse.base.wording import counted
 from autofuse.frontends.onnx import tables
 from autofuse.frontends.onnx.context import Node, Result, converter
 from autofuse.frontends.onnx.converters.reductions import mean, reduce
@@ -105,7 +106,10 @@ def _group(n: Node) -> Result:
     rank, groups = len(x.shape), int(n.attrs["num_groups"])
     channels = n.size(x, 1)
     if groups < 1 or channels % groups:
-        raise n.error("AF1205", f"{channels} channels do not make {groups} equal groups")
+        raise n.error(
+            "AF1205",
+            f"{counted(channels, 'channel does', 'channels do')} not make {counted(groups, 'equal group')}",
+        )
     inner = product(x.shape[2:]) * (channels // groups)
     flat = e.reshape(_stash(n, x), (x.shape[0], const(groups), inner))
     out, _, _ = _normalised(e, flat, (2,), float(n.attrs.get("epsilon", 1e-5)))
@@ -148,7 +152,7 @@ def _lrn(n: Node) -> Result:
     size = int(n.attrs["size"])
     channels, rank = n.size(x, 1), len(x.shape)
     if not 1 <= size <= 2 * channels + 1:
-        raise n.error("AF1205", f"a window of {size} of {channels} channels")
+        raise n.error("AF1205", f"a window of {size} of {counted(channels, 'channel')}")
     before, after = (size - 1) // 2, size - 1 - (size - 1) // 2
     low = [const(before if i == 1 else 0) for i in range(rank)]
     high = [const(after if i == 1 else 0) for i in range(rank)]

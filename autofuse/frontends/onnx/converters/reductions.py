@@ -51,7 +51,7 @@ def mean(e: Emitter, x: Value, axes: Sequence[int], *, keepdims: bool = True) ->
 
 
 def reduced_count(x: Value, axes: Sequence[int]) -> int | None:
-    """How many elements become one; None if that is no fixed number."""
+    """Return how many elements are reduced to one; None if that is no constant."""
     return product([x.shape[a] for a in axes]).as_int()
 
 

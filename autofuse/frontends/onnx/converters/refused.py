@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-__all__ = ["CUBE", "REFUSED"]
+__all__ = ["CUBE", "RANDOM", "REFUSED"]
 
 CUBE = "matrix multiplication or convolution: work of the cube unit"
+RANDOM = "random numbers"
 _REASONS = {
     CUBE: """
         Attention CausalConvWithState Conv ConvInteger ConvTranspose DeformConv Det FlexAttention Gemm
@@ -19,7 +20,7 @@ _REASONS = {
         SplitToSequence""",
     "optional values": "Optional OptionalGetElement OptionalHasElement",
     "strings": "LabelEncoder RegexFullMatch StringConcat StringNormalizer StringSplit TfIdfVectorizer",
-    "random numbers": "Bernoulli Multinomial RandomNormal RandomNormalLike RandomUniform RandomUniformLike",
+    RANDOM: "Bernoulli Multinomial RandomNormal RandomNormalLike RandomUniform RandomUniformLike",
     "the shape of the result depends on the data": "Compress NonMaxSuppression NonZero Unique",
     "sorting": "TopK",
     "scattered writes": "Scatter ScatterElements ScatterND TensorScatter",

@@ -1,1 +1,1 @@
-"""What verbs about kernels on real chips print."""
+"""Output of the verbs for kernels on real chips."""

@@ -1,4 +1,4 @@
-"""What ``bench`` and ``import-msprof`` print: measured times beside those of the model."""
+"""Output of ``bench`` and ``import-msprof``: measured times beside those of the model."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from typing import Any
 
 from rich.console import Console
 
+from autofuse.base.wording import counted, form
 from autofuse.report.text.tables import table
 
 __all__ = ["print_bench", "print_import", "times_text"]
@@ -59,8 +60,8 @@ def print_bench(screen: Console, found: Mapping[str, Any]) -> None:
     if found["chips"]:
         l2 = "cleared before each call" if found["l2"] == "clear" else "as the call before left it"
         screen.print(
-            f"{'fake' if found['fake'] else 'measured'}: median of {found['repeats']} samples, after "
-            f"{found['warm_up']} calls; L2 {l2}; spread: between the quartiles",
+            f"{'fake' if found['fake'] else 'measured'}: median of {counted(found['repeats'], 'sample')}, after "
+            f"{counted(found['warm_up'], 'call')}; L2 {l2}; spread: between the quartiles",
             style="dim",
         )
         screen.print("model: time by the cost model, no measurement", style="dim")
@@ -113,8 +114,9 @@ def print_import(screen: Console, found: Mapping[str, Any]) -> None:
         )
     screen.print(out)
     screen.print(
-        f"{found['taken']} rows of {found['total']} are of kernels of autofuse; "
-        f"{found['left']} rows of others were left",
+        f"{counted(found['taken'], 'row')} of {found['total']} "
+        f"{form(found['taken'], 'is', 'are')} of kernels of autofuse; "
+        f"{counted(found['left'], 'row')} of others {form(found['left'], 'was', 'were')} left",
     )
     if found["fake"]:
         screen.print(FAKE, style="bold")

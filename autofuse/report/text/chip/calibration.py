@@ -1,4 +1,4 @@
-"""What ``autofuse calibrate`` prints."""
+"""Output of ``autofuse calibrate``."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from typing import Any
 
 from rich.console import Console
 
+from autofuse.base.wording import counted
 from autofuse.report.text.console import printable
 from autofuse.report.text.tables import number, table
 
@@ -22,7 +23,7 @@ _NAMED = 8
 def print_calibration(screen: Console, found: Row) -> None:
     """Figures that were fitted, those that were not and why, errors by kind of kernel, and what to do next."""
     screen.print(
-        f"{found['kernels']} kernels, {len(found['fitted'])} figures of {found['base']} fitted, "
+        f"{counted(found['kernels'], 'kernel')}, {counted(len(found['fitted']), 'figure')} of {found['base']} fitted, "
         f"{len(found['unchanged'])} unchanged",
         style="bold",
     )
@@ -34,7 +35,7 @@ def print_calibration(screen: Console, found: Row) -> None:
     _print_figures(screen, found)
     _print_kinds(screen, found)
     for reason, count in sorted(found["left_out"].items()):
-        screen.print(f"left out: {count} kernels, {reason}", style="dim")
+        screen.print(f"left out: {counted(count, 'kernel')}, {reason}", style="dim")
     if found["file"] is not None:
         screen.print(f"wrote {printable(found['file'])}", soft_wrap=True)
         word = shlex.quote(found["file"])

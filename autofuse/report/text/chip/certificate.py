@@ -1,4 +1,4 @@
-"""What ``autofuse certify`` prints for people."""
+"""Output of ``autofuse certify`` for people."""
 
 from __future__ import annotations
 
@@ -7,10 +7,19 @@ from typing import Any
 
 from rich.console import Console
 
+from autofuse.base.wording import counted
 from autofuse.report.text.console import printable
 from autofuse.report.text.tables import number, table
 
-__all__ = ["changes_text", "print_certificate", "proved_text"]
+__all__ = ["CHOICES", "changes_text", "print_certificate", "proved_text", "same_bits"]
+
+#: How the same inputs run again.
+CHOICES = ("again", "in another order of the pipes", "on fewer cores", "by other templates")
+
+
+def same_bits(kernel: Mapping[str, Any]) -> tuple[str, ...]:
+    """The choices that must not change a bit of a kernel: all of them where it was built so, and not edited."""
+    return CHOICES if kernel["invariant"] and kernel["as_generated"] else CHOICES[:2]
 
 
 def print_certificate(screen: Console, result: Mapping[str, Any]) -> None:
@@ -25,7 +34,9 @@ def print_certificate(screen: Console, result: Mapping[str, Any]) -> None:
     runs = [r for r in found["checked"]["runs"] if r["status"] != "not applicable"]
     passed = sum(r["status"] == "passed" for r in runs)
     shapes = len(found["checked"]["shapes"])
-    screen.print(f"checked on the twin: {passed} of {len(runs)} runs passed, {shapes} shapes")
+    screen.print(
+        f"checked on the twin: {passed} of {counted(len(runs), 'run')} passed, {counted(shapes, 'shape')}"
+    )
     out = table(
         "grid",
         "output",
@@ -54,17 +65,17 @@ def print_certificate(screen: Console, result: Mapping[str, Any]) -> None:
 
 
 def proved_text(found: Mapping[str, Any]) -> str:
-    """How many checks hold, in words."""
+    """Return the number of checks that hold, in words."""
     rows = found["proved"]["checks"]
     held = sum(r["proved"] for r in rows)
-    return f"{held} of {len(rows)} checks, over {found['proved']['functions']} functions"
+    return f"{held} of {counted(len(rows), 'check')}, over {counted(found['proved']['functions'], 'function')}"
 
 
 def changes_text(found: Mapping[str, Any]) -> str:
-    """Which sizes and choices may change the bits of a row."""
+    """Return which sizes and choices may change the bits of a row, in words."""
     change = found["bits"]["may_change"]
     if change["sizes"] is None:
         return "not known"
-    what = [f"the sizes {', '.join(change['sizes'])}"] if change["sizes"] else []
-    what += change["choices"]
-    return f"may change with {', '.join(what)}" if what else "the same whatever the sizes are"
+    what = [f"with the sizes {', '.join(change['sizes'])}"] if change["sizes"] else []
+    what += [f"with {', '.join(change['choices'])}"] if change["choices"] else []
+    return f"may change {', and '.join(what)}" if what else "the same whatever the sizes are"

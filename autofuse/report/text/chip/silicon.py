@@ -1,10 +1,11 @@
-"""What the kit for a chip found, for people."""
+"""Output of the kit for a chip, for people."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+from autofuse.base.wording import counted, form
 from autofuse.report.text.tables import table
 
 if TYPE_CHECKING:
@@ -17,7 +18,7 @@ _ROWS = 24
 
 
 def print_contents(screen: Console, found: Mapping[str, Any]) -> None:
-    """What is in a bundle, as ``autofuse.silicon.gathered.contents`` has it."""
+    """Print the contents of a bundle, as ``autofuse.measure.silicon.gathered.contents`` gives them."""
     clock = f", {found['clock_mhz']} MHz" if found["clock_mhz"] else ""
     driver = f", driver {found['driver']}" if found["driver"] else ""
     fake = "a fake " if found["fake"] else ""
@@ -31,7 +32,9 @@ def print_contents(screen: Console, found: Mapping[str, Any]) -> None:
     _print_times(screen, found["timed"], fake=found["fake"])
     _print_others(screen, found["not_as_numpy"])
     screen.print(
-        f"In the file: the lines above, every time, and {found['elements_listed']} elements that differ from NumPy. "
+        "In the file: the lines above, every time, and "
+        f"{counted(found['elements_listed'], 'element')} that "
+        f"{form(found['elements_listed'], 'differs', 'differ')} from NumPy. "
         "Not in it: host, user, paths, serial numbers, texts of compilers or drivers."
     )
 
@@ -49,7 +52,7 @@ def _print_times(screen: Console, rows: Sequence[Mapping[str, Any]], *, fake: bo
         out.add_row(r["case"], f"{r['median_us']:.2f}", f"{r['model_us']:.2f}", f"{off:+.1%}")
     screen.print(out)
     if len(timed) > _ROWS:
-        screen.print(f"and {len(timed) - _ROWS} kernels that are closer to the model")
+        screen.print(f"and {counted(len(timed) - _ROWS, 'kernel')} closer to the model")
 
 
 def _print_others(screen: Console, rows: Sequence[Mapping[str, Any]]) -> None:
@@ -64,7 +67,7 @@ def _print_others(screen: Console, rows: Sequence[Mapping[str, Any]]) -> None:
 
 
 def print_units(screen: Console, units: Sequence[Mapping[str, Any]]) -> None:
-    """What the kit would run."""
+    """Print the units that the kit would run."""
     out = table("what", "part", "risk", "figures of the model", right=("risk",))
     for u in units:
         out.add_row(u["name"], u["part"], str(u["risk"]), " ".join(u["figures"]))

@@ -1,4 +1,4 @@
-"""What ``autofuse tune`` prints for people."""
+"""Output of ``autofuse tune`` for people."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from typing import Any
 
 from rich.console import Console
 
+from autofuse.base.wording import counted
 from autofuse.report.text.tables import table
 
 __all__ = ["print_tuning"]
@@ -45,7 +46,7 @@ def print_tuning(screen: Console, found: Row) -> None:
 
 
 def _verdict(c: Row) -> str:
-    tried = f"{c['measured']} candidates"
+    tried = f"{counted(c['measured'], 'candidate')}"
     if c["best"] is None:
         return f"{tried}: none has a time; the default stays"
     gain, noise = 100 * c["gain"], 100 * c["noise"]

@@ -1,7 +1,7 @@
-"""What a build did, as an observer of the driver is told, and that as text of a bounded number of lines.
+"""Trace of a build by an observer of the driver, and its text of a bounded number of lines.
 
-The texts are a function of the graph, the target and the options: no times of the clock, no addresses.  Names come from
-graph files, so that every line is made printable here.
+The texts are a function of the graph, the target and the options: no wall-clock times, no addresses.  Names come from
+graph files, so every line is made printable here.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from autofuse.base.diagnostics import AutofuseError
+from autofuse.base.wording import counted
 from autofuse.codegen.ir.kernel_ir import KernelFn
 from autofuse.implgraph.cutting.cut import Split
 from autofuse.implgraph.ir.fusion import FusionGraph
@@ -99,7 +100,7 @@ class BuildTrace:
 
 def _difference(before: list[str], after: list[str]) -> list[str]:
     if max(len(before), len(after)) > LONGEST:
-        return [f"{len(before)} lines became {len(after)}, too many to compare"]
+        return [f"{counted(len(before), 'line')} became {len(after)}, too many to compare"]
     found = list(difflib.unified_diff(before, after, "before", "after", lineterm=""))
     return found or ["changed, in what the text does not show"]
 
@@ -125,14 +126,14 @@ def _texts(value: object) -> Iterator[str]:
             yield f"{d.code}: {d.message}"
             yield from (f"  {note}" for note in d.notes)
     elif isinstance(value, Split):
-        yield f"{len(value.parts)} kernels; cut after {', '.join(value.cut_after) or 'no node'}"
+        yield f"{counted(len(value.parts), 'kernel')}; cut after {', '.join(value.cut_after) or 'no node'}"
     elif isinstance(value, tuple):
         for item in value:
             yield from _texts(item)
     elif isinstance(value, Mapping):
         for name, item in value.items():
             if isinstance(item, str):
-                yield f"{name}: {item.count(chr(10))} lines"
+                yield f"{name}: {counted(item.count(chr(10)), 'line')}"
             else:
                 yield from _texts(item)
     elif hasattr(value, "functions"):  # what a backend holds between its stages
@@ -147,7 +148,7 @@ def trace_text(trace: BuildTrace, target: str) -> str:
     lines += [line for step in trace.steps for line in _step(step)]
     more = len(lines) - LINES
     if more > 0:
-        lines[LINES:] = [f"... {more} more lines; AUTOFUSE_TRACE=html has them"]
+        lines[LINES:] = [f"... {counted(more, 'more line')}; AUTOFUSE_TRACE=html has them"]
     return "".join(f"{line if len(line) <= WIDTH else line[:WIDTH] + '...'}\n" for line in lines)
 
 
@@ -160,7 +161,7 @@ def _step(step: Step) -> Iterator[str]:
     yield from (f"  {line}" for line in step.lines[:STEP_LINES])
     more = len(step.lines) + step.left_out - STEP_LINES
     if more > 0:
-        yield f"  ... {more} more lines; AUTOFUSE_TRACE=html has them"
+        yield f"  ... {counted(more, 'more line')}; AUTOFUSE_TRACE=html has them"
 
 
 def _candidate(v: Verdict) -> str:
@@ -170,7 +171,7 @@ def _candidate(v: Verdict) -> str:
 
 
 def cost_text(v: Verdict) -> str:
-    """What a candidate costs at typical sizes."""
+    """Return the cost of a candidate at typical sizes, as text."""
     if v.cycles is None:
         return "no cost, it cannot be made"
     if math.isinf(v.cycles):

@@ -1,1 +1,1 @@
-"""What is printed of kernels: built, explained, run, compared."""
+"""Output about kernels: built, explained, run, compared."""

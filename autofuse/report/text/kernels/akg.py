@@ -1,4 +1,4 @@
-"""What ``autofuse build --flow akg`` prints for people."""
+"""Output of ``autofuse build --flow akg`` for people."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from typing import Any
 
 from rich.console import Console
 
+from autofuse.base.wording import counted
 from autofuse.report.text.console import printable
 from autofuse.report.text.kernels.build import print_build, print_files
 from autofuse.report.text.tables import bytes_text, number, table
@@ -21,7 +22,7 @@ def print_flow(screen: Console, found: Mapping[str, Any], *, verbose: bool) -> N
         _print_json(screen, found)
         return
     took = sum(found["seconds"].values())
-    count = f"{len(found['launches'])} launch{'es' if len(found['launches']) != 1 else ''}"
+    count = counted(len(found["launches"]), "launch", "launches")
     screen.print(
         printable(f"{found['name']} for {found['target']}: ") + f"{count}, {took:.2f} s",
         style="bold",

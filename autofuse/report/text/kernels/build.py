@@ -1,4 +1,4 @@
-"""What ``autofuse build`` and ``autofuse show`` print for people."""
+"""Output of ``autofuse build`` and ``autofuse show`` for people."""
 
 from __future__ import annotations
 
@@ -7,9 +7,10 @@ from typing import Any
 
 from rich.console import Console
 
+from autofuse.base.wording import counted
 from autofuse.report.text.console import printable
 from autofuse.report.text.fitting import Fitted
-from autofuse.report.text.tables import bytes_text, number, print_reasons, table
+from autofuse.report.text.tables import bytes_text, number, print_checked, print_reasons, table
 
 __all__ = ["print_build", "print_builds", "print_files", "print_graph_summary", "print_split"]
 
@@ -20,31 +21,29 @@ def print_build(screen: Console, found: Mapping[str, Any], *, verbose: bool) -> 
     A module of Triton kernels has no templates.
     """
     keys = {r["key"] for r in found["templates"]}
-    count = f"{len(keys)} tiling key{'s' if len(keys) != 1 else ''}, " if keys else ""
+    count = f"{counted(len(keys), 'tiling key')}, " if keys else ""
     took = sum(found["seconds"].values())
     screen.print(f"kernel {found['name']} for {found['target']}: {count}{took:.2f} s", style="bold")
-    if found["experimental"]:
-        screen.print("this target is experimental: nothing was checked for it", style="yellow")
+    print_checked(screen, found)
     if keys:
         _print_templates(screen, found, verbose)
     print_files(screen, found, verbose)
 
 
 def print_split(screen: Console, found: Mapping[str, Any], *, verbose: bool) -> None:
-    """Where the graph was cut, every kernel with its templates, what passes between them, files, next command."""
+    """Print cuts, every kernel with its templates, tensors passed between kernels, files, and the next command."""
     parts = found["parts"]
     took = sum(found["seconds"].values())
     screen.print(
-        f"{found['name']} for {found['target']}: {len(parts)} kernels and a driver, {took:.2f} s",
+        f"{found['name']} for {found['target']}: {counted(len(parts), 'kernel')} and a driver, {took:.2f} s",
         style="bold",
     )
-    if found["experimental"]:
-        screen.print("this target is experimental: nothing was checked for it", style="yellow")
+    print_checked(screen, found)
     cuts = [f"after node {n}" for n in found["cut_after"]]
     for k, part in enumerate(parts):
         makes = sum(p["maker"] == k for p in found["passed"])
         screen.print(
-            printable(f"kernel {part['name']}, passes on {makes} tensors")
+            printable(f"kernel {part['name']}, passes on {counted(makes, 'tensor')}")
             + (printable(f", cut {cuts[k]}") if k < len(cuts) else ""),
             style="bold",
         )
@@ -68,10 +67,10 @@ def print_builds(screen: Console, found: Mapping[str, Any]) -> None:
     keys, parts = sum(r["keys"] for r in built), sum(r["parts"] for r in built)
     took = sum(r["seconds"] for r in built)
     compiled = sum(r["compiled"] for r in built)
-    how = f"{compiled} compiled for the chip" if compiled else "generated, not compiled"
-    count = f" with {keys} tiling keys" if keys else ""
+    how = f"{compiled} compiled" if compiled else "generated, not compiled"
+    count = f" with {counted(keys, 'tiling key')}" if keys else ""
     screen.print(
-        f"{parts} kernels{count} in {printable(found['folder'])}, {took:.2f} s: {how}",
+        f"{counted(parts, 'kernel')}{count} in {printable(found['folder'])}, {took:.2f} s: {how}",
         soft_wrap=True,
     )
 
@@ -84,7 +83,7 @@ def _print_templates(screen: Console, found: Mapping[str, Any], verbose: bool) -
 
 
 def print_files(screen: Console, found: Mapping[str, Any], verbose: bool) -> None:
-    """What was written (each file by name if ``verbose``) and compiled, and the next command."""
+    """Print the written files (by name if ``verbose``), the compilation, and the next command."""
     written = found["written"]
     changes = ", ".join(f"{len(written[k])} {k}" for k in written if written[k])
     screen.print(f"files in {found['folder']}: {changes}", soft_wrap=True)

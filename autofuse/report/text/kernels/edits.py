@@ -1,4 +1,4 @@
-"""What ``autofuse adopt`` prints for people, and what others say of edited files."""
+"""Output of ``autofuse adopt`` for people, and notes of other verbs on edited files."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ __all__ = ["print_edited", "print_edits"]
 
 
 def print_edits(screen: Console, found: Mapping[str, Any]) -> None:
-    """What was done, differences if asked for, and which files are edited."""
+    """Print what was done, the differences if asked for, and which files are edited."""
     words = {
         "adopted": "is yours now: builds keep it",
         "accepted": "is based on what is generated now",

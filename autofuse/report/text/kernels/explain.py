@@ -1,4 +1,4 @@
-"""What ``autofuse explain`` prints for people."""
+"""Output of ``autofuse explain`` for people."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from typing import Any
 
 from rich.console import Console
 
+from autofuse.base.wording import counted, form
 from autofuse.report.text.tables import bytes_text, print_reasons, table
 
 __all__ = ["PARTS", "facts", "head", "held", "print_explanation", "print_kernels"]
@@ -59,7 +60,7 @@ def _print_tuned(screen: Console, found: Row) -> None:
     """The choice of the tuning file beside that of the search, which what follows is about."""
     t = found["tuned"]
     what = "; ".join(
-        f"{g['template']}, tiles of {g['tile']}, {g['cores']} cores x {g['tiles_per_core']} tiles"
+        f"{g['template']}, tiles of {g['tile']}, {counted(g['cores'], 'core')} x {counted(g['tiles_per_core'], 'tile')}"
         for g in t["groups"]
     )
     screen.print(
@@ -102,7 +103,7 @@ def print_kernels(screen: Console, found: Row) -> None:
         screen.print(out)
     times = [k for k in found["kernels"] if k["modelled_us"] is not None]
     if times:
-        out = table("modelled", "us (model)", "most in", right=("us (model)",))
+        out = table("modelled", "us (model)", "bottleneck", right=("us (model)",))
         for k in times:
             out.add_row(k["name"], f"{k['modelled_us']:.1f}", k["bottleneck"])
         screen.print(out)
@@ -118,7 +119,7 @@ def _print_group(screen: Console, group: Row, inputs: Sequence[str] | None) -> N
     barrier = ", after a barrier of all cores" if group["barrier"] else ""
     screen.print(f"group {group['group']}{barrier}; all times are microseconds of the model")
     rows = group["templates"]
-    out = table("", "template", "tile", "cores x tiles", "us", "most in", right=("us",))
+    out = table("", "template", "tile", "cores x tiles", "us", "bottleneck", right=("us",))
     for t in rows:
         tile, cores, us = "-", "-", "-"
         if t["legal"]:
@@ -144,20 +145,21 @@ def _print_group(screen: Console, group: Row, inputs: Sequence[str] | None) -> N
 
 
 def facts(t: Row, names: Sequence[str]) -> list[str]:
-    """What there is to say of the template that is taken: its bound, bank conflicts, L2 and cores.
+    """Return facts about the chosen template: its bound, bank conflicts, L2 and cores.
 
     Args:
         t: the template.
-        names: of the graph's inputs.
+        names: names of the graph's inputs.
     """
     share = 100 * t["bound_us"] / t["us"]["total"]
     out = [
         f"taken: {t['title']}: {t['bound_us']:.2f} us by the model if everything overlapped, "
-        f"{share:.0f} % of its time; {t['us']['exposed']:.2f} us are not hidden"
+        f"{share:.0f} % of its time; {t['us']['exposed']:.2f} us not overlapped"
     ]
     if t["two_operand_calls"]:
         out.append(
-            f"{t['without_conflict']} of {t['two_operand_calls']} calls with two tensors are free of bank conflicts"
+            f"{t['without_conflict']} of {counted(t['two_operand_calls'], 'call')} with two "
+            f"tensors {form(t['without_conflict'], 'is', 'are')} free of bank conflicts"
         )
     for c in t["bank_conflicts"]:
         what = "the operands" if c["between"] == "sources" else "an operand and the result"

@@ -1,4 +1,4 @@
-"""What ``autofuse build`` and ``autofuse run`` print of an ONNX model of several regions."""
+"""Output of ``autofuse build`` and ``autofuse run`` for an ONNX model of several regions."""
 
 from __future__ import annotations
 
@@ -9,8 +9,9 @@ from typing import Any
 from rich.console import Console
 from rich.text import Text
 
+from autofuse.base.wording import counted
 from autofuse.report.text.console import printable
-from autofuse.report.text.tables import bytes_text, number, table
+from autofuse.report.text.tables import bytes_text, number, print_checked, table
 
 __all__ = ["print_model_build", "print_model_run"]
 
@@ -32,8 +33,7 @@ def print_model_build(screen: Console, found: Row, *, verbose: bool) -> None:
         f"model {printable(found['name'])} for {found['target']}: {_counts(counts)}, {took:.2f} s",
         style="bold",
     )
-    if found["experimental"]:
-        screen.print("this target is experimental: nothing was checked for it", style="yellow")
+    print_checked(screen, found)
     right = ("regions", "moved", "unfused")
     out = table("regions", "nodes", "kernel", *right[1:], right=right)
     for rows in _groups(found["regions"]):
@@ -71,7 +71,7 @@ def print_model_run(screen: Console, found: Row) -> None:
     """Regions by kernel with bytes and errors, fallbacks by reason, outputs."""
     sizes = ", ".join(f"{k}={v}" for k, v in found["symbols"].items()) or "fixed sizes"
     screen.print(
-        f"{printable(found['name'])} on the CPU twin: {printable(sizes)}; {_counts(found['counts'])}",
+        f"{printable(found['name'])} on {found['runs_on']}: {printable(sizes)}; {_counts(found['counts'])}",
         style="bold",
     )
     if found["chosen"]:
@@ -94,8 +94,8 @@ def print_model_run(screen: Console, found: Row) -> None:
         )
     screen.print(out)
     screen.print(
-        "moved: counted by the twin; unfused: every node reads its operands and writes its results "
-        "once (model); max rel: to the largest element of onnx.reference",
+        "moved: counted by the twin, of no other; unfused: every node reads its operands and writes its "
+        "results once (model); max rel: to the largest element of onnx.reference",
         style="dim",
     )
     _print_fallbacks(screen, found["fallbacks"])
@@ -119,22 +119,24 @@ def print_model_run(screen: Console, found: Row) -> None:
 def _print_fallbacks(screen: Console, rows: Sequence[Row]) -> None:
     if not rows:
         return
-    groups: dict[tuple[str, str, str], int] = {}
+    groups: dict[tuple[str, ...], int] = {}
     for r in rows:
-        key = (r["op"], r["code"], r["reason"])
+        by, state = r.get("reference", _FIRST), r.get("state", "not compared")
+        beside = {"ok": " = onnxruntime", "differs": ", FAIL: not as onnxruntime"}.get(state, "")
+        key = (r["op"], f"{by}{beside}", r["code"], r["reason"])
         groups[key] = groups.get(key, 0) + 1
-    out = table("nodes", "by onnx.reference", "code", "why", right=("nodes",))
-    for (op, code, reason), n in sorted(groups.items(), key=lambda g: (-g[1], g[0])):
-        out.add_row(str(n), printable(op), code, printable(reason))
+    out = table("nodes", "left out", "run by", "code", "why", right=("nodes",))
+    for (op, by, code, reason), n in sorted(groups.items(), key=lambda g: (-g[1], g[0])):
+        out.add_row(str(n), printable(op), by, code, printable(reason))
     screen.print(out)
 
 
 def _counts(c: Mapping[str, int]) -> str:
     views = f" and {c['inViews']} in views" if c["inViews"] else ""
-    kernels = f"{c['kernels']} kernel{'s' if c['kernels'] != 1 else ''}"
+    kernels = counted(c["kernels"], "kernel")
     parts = [f"{c['inKernels']} in {kernels}{views}", f"{c['fallbacks']} left out"]
     parts += [f"{c[k]} {k}" for k in ("known", "renamed", "unused") if c[k]]
-    return f"{c['nodes']} nodes, " + ", ".join(parts)
+    return f"{counted(c['nodes'], 'node')}, " + ", ".join(parts)
 
 
 def _groups(rows: Sequence[Row]) -> list[list[Row]]:

@@ -1,4 +1,4 @@
-"""What ``autofuse run --trace`` prints for people."""
+"""Output of ``autofuse run --trace`` for people."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from typing import Any
 
 from rich.console import Console
 
+from autofuse.base.wording import counted
 from autofuse.report.text.console import printable
 from autofuse.report.text.tables import bytes_text, table
 
@@ -51,7 +52,7 @@ def print_timed(screen: Console, found: Mapping[str, Any]) -> None:
     l2, banks = found["l2"], found["conflicts"]
     screen.print(
         f"L2 hits: {100 * l2['hit_rate']:.1f} % of the loads; bank conflicts: "
-        f"{banks['calls'] - banks['without']} of {banks['calls']} vector calls with operands in UB"
+        f"{banks['calls'] - banks['without']} of {counted(banks['calls'], 'vector call')} with operands in UB"
     )
     if found["cut"]:
         screen.print(
@@ -65,7 +66,7 @@ def print_timed(screen: Console, found: Mapping[str, Any]) -> None:
 
 
 def _path(found: Mapping[str, Any]) -> str:
-    """What takes most of the critical path: nodes on their pipes over all groups, and waits."""
+    """Return the largest parts of the critical path: nodes on their pipes over all groups, and waits."""
     spent: Counter[str] = Counter()
     for p in found["critical_path"]["parts"]:
         spent[f"{printable(found['nodes'][p['node']]['node'])} on {p['pipe']}"] += p["us"]

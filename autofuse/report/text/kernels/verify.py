@@ -1,4 +1,4 @@
-"""What ``autofuse run`` and ``autofuse verify`` print for people."""
+"""Output of ``autofuse run`` and ``autofuse verify`` for people."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from typing import Any
 from rich.console import Console
 from rich.text import Text
 
+from autofuse.base.wording import counted, form
 from autofuse.report.text.console import printable
 from autofuse.report.text.kernels.timed import print_timed
 from autofuse.report.text.tables import number, table
@@ -26,9 +27,11 @@ def print_run(screen: Console, found: Row) -> None:
     sizes = ", ".join(f"{k}={v}" for k, v in found["symbols"].items()) or "fixed sizes"
     where = ""
     if found["keys"]:
-        where = f", tiling key {found['key']} of {found['keys']}, {found['block_dim']} cores"
+        where = (
+            f", tiling key {found['key']} of {found['keys']}, {counted(found['block_dim'], 'core')}"
+        )
     if found["parts"] > 1:
-        where = f", {found['parts']} kernels{where}"
+        where = f", {counted(found['parts'], 'kernel')}{where}"
     screen.print(f"{found['name']} on {found['runs_on']}: {sizes}{where}", style="bold")
     places = _places(found["outputs"])
     out = table("output", "dtype", "shape", *_ERRORS, *places, "", right=_ERRORS)
@@ -59,19 +62,22 @@ def print_verify(screen: Console, found: Row) -> None:
     shrunk = [r for r in rows if r["shrunk"]]
     if shrunk and len(rows) > 5:
         screen.print(
-            f"{len(shrunk)} of them with tensors above {found['max_elements']} elements were "
-            "shrunk before they ran",
+            f"{len(shrunk)} of them, with tensors above {found['max_elements']} elements, "
+            f"{form(len(shrunk), 'was', 'were')} shrunk first",
             style="dim",
         )
     same = sum(r["same_as"] is not None for r in rows)
     if same:
         screen.print(
-            f"{same} of them are equal to another one but for names: built, and verified with it",
+            f"{same} of them {form(same, 'is', 'are')} equal to another one but for names: built, and "
+            "verified with it",
             style="dim",
         )
     doubtful = sum(any(d["code"] == "AF6003" for d in r["diagnostics"]) for r in rows)
     if doubtful:
-        screen.print(f"{doubtful} say little: their reference is ill-conditioned (AF6003)")
+        screen.print(
+            f"{doubtful} {form(doubtful, 'says', 'say')} little: the reference is ill-conditioned (AF6003)"
+        )
 
 
 def _print_graph(screen: Console, r: Row) -> None:
@@ -79,10 +85,10 @@ def _print_graph(screen: Console, r: Row) -> None:
     head = Text(f"{name}: ", style="bold")
     head.append(r["state"], style=_STYLES[r["state"]])
     if r["cases"]:
-        keys = f" over {r['keys']} tiling key{'s' if r['keys'] != 1 else ''}" if r["keys"] else ""
+        keys = f" over {counted(r['keys'], 'tiling key')}" if r["keys"] else ""
         if r["parts"] > 1:
-            keys += f" of {r['parts']} kernels"
-        head.append(f", {r['cases']} runs{keys}, {r['seconds']:.1f} s", style="")
+            keys += f" of {counted(r['parts'], 'kernel')}"
+        head.append(f", {counted(r['cases'], 'run')}{keys}, {r['seconds']:.1f} s", style="")
     screen.print(head)
     if any(r["shapes"]):
         sizes = (" ".join(f"{k}={n}" for k, n in s.items()) for s in r["shapes"])
@@ -91,7 +97,7 @@ def _print_graph(screen: Console, r: Row) -> None:
         screen.print(f"equal to {printable(r['same_as'])} but for names, and verified with it")
     if r["shrunk"]:
         screen.print(
-            f"shrunk: its largest tensor has {r['shrunk']['from']} elements, this run used "
+            f"shrunk: its largest tensor has {counted(r['shrunk']['from'], 'element')}, this run used "
             f"{r['shrunk']['to']} (the pattern of broadcasts and the alignment of rows are kept)"
         )
     if r["outputs"]:

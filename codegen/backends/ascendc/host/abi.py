@@ -1,4 +1,4 @@
-"""What all generated files agree on: parameters in their order, and fields of the tiling data."""
+"""Conventions that all generated files share: the order of parameters and the fields of the tiling data."""
 
 from __future__ import annotations
 
@@ -9,7 +9,8 @@ from json.encoder import encode_basestring_ascii as quoted
 from autofuse.base.diagnostics import AutofuseError
 from autofuse.codegen.backends.ascendc.expr_cpp import check_identifier, int_literal, to_cpp
 from autofuse.codegen.lower.names import parameter_names
-from autofuse.implgraph.expr.expression import Expr, ExprError, Func, bounds
+from autofuse.implgraph.expr.bounds import bounds
+from autofuse.implgraph.expr.expression import Expr, ExprError, Func
 from autofuse.implgraph.ir.frozen import frozen
 from autofuse.implgraph.ir.fusion import FusionGraph
 from autofuse.implgraph.ir.graph import ImplGraph
@@ -95,7 +96,7 @@ def tiling_fields(graph: FusionGraph, results: Iterable[ScheduleResult]) -> tupl
     seen: set[str] = set()
     for impl in all_impls(results):
         for name, meaning in (
-            (impl.tiling.tile_size, "length of a tile"),
+            (impl.tiling.opened.symbol, "length of a tile"),
             (impl.tiling.block_size, "tiles per core"),
             (impl.tiling.first_core, "core that takes the first tiles"),
         ):
@@ -134,8 +135,8 @@ def symbol_arguments(graph: FusionGraph) -> str:
 
 
 def log_sizes(graph: FusionGraph) -> str:
-    """``{"s0", s0}, {"s1", s1}``: the sizes of a call with their names, for the log."""
-    return ", ".join(f'{{"{r.name}", {r.parameter}}}' for r in symbol_rows(graph))
+    """``{"s0", s0}, {"s1", s1}``: the sizes of a call with the names that users know, for the log."""
+    return ", ".join(f"{{{c_string(s.label)}, {_parameter(s.name)}}}" for s in graph.symbols)
 
 
 def _parameter(symbol: str) -> str:

@@ -36,7 +36,7 @@ from autofuse.implgraph.expr.expression import Max, product
 from autofuse.implgraph.ir.fusion import FusionGraph
 from autofuse.schedule.axes.result import ScheduleResult, tiling_keys
 from autofuse.schedule.memory.workspace import workspace_bytes
-from autofuse.targets import Architecture, TargetSpec
+from autofuse.targets import TargetSpec
 
 __all__ = ["RENAMED", "SCHEMA", "driver_files", "part_folder", "part_unit"]
 
@@ -173,7 +173,7 @@ def driver_files(
     graph = split.graph
     name = check_identifier(graph.name)
     head = banner(graph, target.name)
-    slots = _Slots(split, schedules, target.arch)
+    slots = _Slots(split, schedules, target)
     if not graph.symbols and slots.bytes > _MAX_WORKSPACE:
         raise AutofuseError.of(
             "AF3006",
@@ -214,19 +214,18 @@ def driver_files(
 
 
 class _Slots:
-    """Which piece of the workspace holds what: pieces whose contents are not needed at the same time are one.
+    """Assignment of tensors and parts to pieces of the workspace; those with disjoint lifetimes share a piece.
 
-    A part needs its own workspace while it runs, a tensor its piece from the part that makes it to the last that reads
-    it.
+    A part needs its own workspace while it runs, a tensor its piece from the part that makes it to its last reader.
 
     Attributes:
         count: number of pieces, at least one.
-        bytes: of all pieces where symbols have their hints, without the workspaces of parts.
+        bytes: size of all pieces at the hints of the symbols, without the workspaces of parts.
         passed: the piece of every passed tensor.
         own: the piece of every part.
     """
 
-    def __init__(self, split: Split, schedules: Schedules, arch: Architecture) -> None:
+    def __init__(self, split: Split, schedules: Schedules, target: TargetSpec) -> None:
         ends: list[int] = []
         held: list[int] = []
         self.passed: list[int] = []
@@ -246,7 +245,7 @@ class _Slots:
         for k in range(len(split.parts)):
             made = [p for p in split.passed if p.maker == k]
             self.passed += [take(k, max(p.users), p.bytes) for p in made]
-            needs = any(workspace_bytes(r.hint, arch) != 0 for r in schedules[k])
+            needs = any(workspace_bytes(r.hint, target) != 0 for r in schedules[k])
             self.own.append(take(k, k, 0) if needs or not ends else 0)
         self.count = len(ends)
         self.bytes = sum(held)
@@ -339,9 +338,9 @@ def _errors(graph: FusionGraph) -> list[_Error]:
         )
     ]
     for i, s in enumerate(graph.symbols):
-        out.append(_Error("kSymbolRange", i, c_string(f"{s.name} is not in [{s.min}, {s.max}]")))
+        out.append(_Error("kSymbolRange", i, c_string(f"{s.label} is not in [{s.min}, {s.max}]")))
         out.append(
-            _Error("kUnsolved", i, c_string(f"{s.name} does not follow from the input shapes"))
+            _Error("kUnsolved", i, c_string(f"{s.label} does not follow from the input shapes"))
         )
     return out
 
@@ -386,7 +385,7 @@ def _manifest(
                 "tilingKeys": counts[k],
                 "keyRadix": radixes[k],
                 "workspace": {
-                    "bytes": size_json(Max(*(workspace_bytes(r.hint, target.arch) for r in s))),
+                    "bytes": size_json(Max(*(workspace_bytes(r.hint, target) for r in s))),
                     "piece": slots.own[k],
                 },
             }

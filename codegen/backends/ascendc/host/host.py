@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from autofuse.base.diagnostics import AutofuseError, Where
+from autofuse.base.wording import counted
 from autofuse.codegen.backends.ascendc.expr_cpp import check_identifier, int_literal, to_cpp
 from autofuse.codegen.backends.ascendc.host.abi import (
     Field,
@@ -148,7 +149,9 @@ def _infer_view(graph: FusionGraph, head: str) -> _InferView:
     outputs = [(o.name, graph.tensors[o.tensor].shape) for o in graph.outputs]
     for tensor, shape in (*inputs, *outputs):
         if len(shape) > MAX_RANK:
-            text = f"{tensor} has {len(shape)} dimensions, at most {MAX_RANK} are supported"
+            text = (
+                f"{tensor} has {counted(len(shape), 'dimension')}, at most {MAX_RANK} are supported"
+            )
             raise AutofuseError.of("AF1109", text, where=Where(node=tensor))
     members = symbol_expr_names(graph, "s")
     solutions = tuple(solve(graph))

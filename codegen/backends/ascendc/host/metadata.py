@@ -74,9 +74,7 @@ def metadata_text(
             | ({"called": s.called} if s.called else {})
             for s in graph.symbols
         ],
-        "workspace": {
-            "bytes": size_json(Max(*(workspace_bytes(r.hint, target.arch) for r in results)))
-        },
+        "workspace": {"bytes": size_json(Max(*(workspace_bytes(r.hint, target) for r in results)))},
         "functions": _functions(graph),
         "tilingData": [
             {"name": f.name, "type": f.ctype, "default": f.default, "meaning": f.meaning}
@@ -137,12 +135,12 @@ def _template(impl: ImplGraph) -> Json:
         "group": impl.group,
         "template": impl.template,
         "suffix": impl.suffix,
-        "tileSymbol": spec.tile_size,
+        "tileSymbol": spec.opened.symbol,
         "blockSymbol": spec.block_size,
-        "extent": size_json(spec.extent),
+        "extent": size_json(spec.opened.extent),
         "outer": size_json(spec.outer),
-        "granule": spec.granule,
-        "tileMax": None if spec.tile_max is None else size_json(spec.tile_max),
+        "granule": spec.opened.granule,
+        "tileMax": None if spec.opened.most is None else size_json(spec.opened.most),
         "ubBytes": size_json(spec.ub),
         "ubLimit": spec.ub_limit,
         "conditions": list(condition_text(impl)),
@@ -154,7 +152,7 @@ def _sizes(values: Sequence[Expr]) -> list[int | str]:
 
 
 def target_json(target: TargetSpec) -> Json:
-    """What files say of the chip that they are for; of a target file of one's own, its base too."""
+    """Return the JSON entries that identify a target: its name and, for a user's own target file, its base."""
     return {"target": target.name, **({"targetBase": target.base} if target.base else {})}
 
 

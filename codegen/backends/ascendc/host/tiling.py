@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import fields
 from functools import lru_cache
 
 from autofuse.base.diagnostics import AutofuseError
@@ -33,7 +32,9 @@ from autofuse.implgraph.ir.graph import Condition, ImplGraph
 from autofuse.implgraph.ops.requirements import requirements
 from autofuse.schedule.axes.result import ScheduleResult, tiling_keys
 from autofuse.schedule.memory.workspace import workspace_bytes
-from autofuse.schedule.search.cost_form import (
+from autofuse.schedule.search.bound import Chip, chip_figures
+from autofuse.schedule.search.costs import Costs
+from autofuse.schedule.search.form import (
     Affine,
     BodyForm,
     CallForm,
@@ -42,11 +43,9 @@ from autofuse.schedule.search.cost_form import (
     Place,
     Route,
 )
-from autofuse.schedule.search.costs import Costs
 from autofuse.schedule.search.given import GivenTiling
 from autofuse.schedule.search.solver import choose
-from autofuse.schedule.search.tile_cost import ChipTable, chip_table
-from autofuse.targets import Architecture
+from autofuse.targets import TargetSpec
 
 __all__ = ["condition_text", "render_tiling"]
 
@@ -91,7 +90,7 @@ class _Result:
 
 @frozen
 class _Requirement:
-    """What must hold of the sizes; ``index`` is among those of its kind."""
+    """Condition that the sizes must meet; ``index`` counts those of the same kind."""
 
     kind: str
     index: int
@@ -168,20 +167,20 @@ def render_tiling(
         result_count=len(rows),
         key_count=key,
         target=target.name,
-        chip=_chip_lines(chip_table(target)),
+        chip=_chip_lines(chip_figures(target)),
         example=tuple(
             [f"// {in_comment(x)}".rstrip() for x in example_lines(graph, results, costs)]
         ),
         folded=() if graph.symbols else _folded(results, costs),
         errors=tuple(_errors(graph, results, templates, needed)),
-        workspace_size=workspace_text(graph, results, target.arch),
+        workspace_size=workspace_text(graph, results, target),
         is_static="false" if graph.symbols else "true",
         tuned=tuned_view(graph, results, given, symbol_arguments(graph).removesuffix(", ")),
     )
     return render("tiling.cpp.jinja", view)
 
 
-#: Units of the figures of a chip, by member of ``ChipTable``; the header has the length of a block itself.
+#: Units of the figures of a chip, by member of ``autofuse::Chip``.
 _UNITS = {
     "cores": "",
     "ub": "bytes of UB that a kernel may use",
@@ -206,15 +205,13 @@ _UNITS = {
 
 
 @lru_cache(maxsize=16)
-def _chip_lines(chip: ChipTable) -> tuple[str, ...]:
+def _chip_lines(chip: Chip) -> tuple[str, ...]:
     """Assignments to the members of ``autofuse::Chip``, with their units."""
     out = []
-    for f in fields(chip):
-        if f.name in _UNITS:
-            value = getattr(chip, f.name)
-            text = int_literal(value) if isinstance(value, int) else _number(value)
-            unit = _UNITS[f.name]
-            out.append(f"chip.{f.name} = {text};{'  // ' + unit if unit else ''}")
+    for name, unit in _UNITS.items():
+        value = getattr(chip, name)
+        text = int_literal(value) if isinstance(value, int) else _number(value)
+        out.append(f"chip.{name} = {text};{'  // ' + unit if unit else ''}")
     return tuple(out)
 
 
@@ -224,10 +221,10 @@ def _number(value: float) -> str:
 
 
 def workspace_text(
-    graph: FusionGraph, results: Iterable[ScheduleResult], arch: Architecture
+    graph: FusionGraph, results: Iterable[ScheduleResult], target: TargetSpec
 ) -> str:
     """Bytes of workspace as C++, in the members of ``data``; empty for none."""
-    sizes = [workspace_bytes(r.hint, arch) for r in results]
+    sizes = [workspace_bytes(r.hint, target) for r in results]
     most = Max(*sizes) if len(sizes) > 1 else sizes[0]
     return "" if most == 0 else to_cpp(most, symbol_expr_names(graph, "data"))
 
@@ -247,30 +244,30 @@ def _template(graph: FusionGraph, index: int, impl: ImplGraph, costs: Costs) -> 
         costs: of the templates.
     """
     spec = impl.tiling
-    names = symbol_expr_names(graph, "s") | {spec.tile_size: "t"}
+    names = symbol_expr_names(graph, "s") | {spec.opened.symbol: "t"}
     form = costs.form(impl)
-    ranges = graph.symbol_ranges() | {spec.tile_size: (1, max(spec.granule, 1))}
-    checked = [spec.longest, spec.outer, spec.longest * spec.outer, spec.row_elements]
+    ranges = graph.symbol_ranges() | {spec.opened.symbol: (1, max(spec.opened.granule, 1))}
+    checked = [spec.opened.longest, spec.outer, spec.opened.longest * spec.outer, spec.row_elements]
     checked += [spec.reduce_outer, spec.ub, *(c.value for c in spec.conditions)]
-    checked += [spec.tile_max] if spec.tile_max is not None else []
+    checked += [spec.opened.most] if spec.opened.most is not None else []
     checked += form.sizes()
     for e in (*checked, *form.exprs()):
         if not (e.is_const or e.symbols() <= names.keys()):
             odd = ", ".join(sorted(e.symbols() - names.keys()))
             raise AutofuseError.of("AF9001", f"the tiling of {impl.name} depends on {odd}")
     # Sizes are asked for with the smallest tile first, so that is where an overflow would be.
-    smallest = _at_tile(dict.fromkeys(checked), spec.tile_size, max(spec.granule, 1))
+    smallest = _at_tile(dict.fromkeys(checked), spec.opened.symbol, max(spec.opened.granule, 1))
     guards = overflow_guards(smallest, ranges, names)
     scans = sum(not _plain(c) for c in form.calls)
     return _Template(
         index=index,
         function=check_identifier(impl.name),
-        extent=to_cpp(spec.extent, names),
-        longest=to_cpp(Max(spec.longest, 1), names),
+        extent=to_cpp(spec.opened.extent, names),
+        longest=to_cpp(Max(spec.opened.longest, 1), names),
         outer=to_cpp(spec.outer, names),
         reduce_outer=to_cpp(spec.reduce_outer, names),
-        granule=int_literal(spec.granule),
-        tile_max="" if spec.tile_max is None else to_cpp(spec.tile_max, names),
+        granule=int_literal(spec.opened.granule),
+        tile_max="" if spec.opened.most is None else to_cpp(spec.opened.most, names),
         ub_limit=int_literal(spec.ub_limit),
         looped=spec.reduce_tiles,
         conditions=" && ".join(_condition(c, names) for c in spec.conditions),
@@ -280,7 +277,7 @@ def _template(graph: FusionGraph, index: int, impl: ImplGraph, costs: Costs) -> 
         guard=" && ".join(f"autofuse::ProductFits({g})" for g in guards),
         fits=f"&Fits{index}" if guards else "nullptr",
         again=_bool(form.reads_again),
-        tile_size=check_identifier(spec.tile_size),
+        tile_size=check_identifier(spec.opened.symbol),
         block_size=check_identifier(spec.block_size),
     )
 
@@ -306,7 +303,7 @@ _COMES = {Route.READ: "", Route.AGAIN: ", again", Route.STREAM: ", around L2 whe
 
 
 def _plain(call: CallForm) -> bool:
-    """Whether its instructions are issued once."""
+    """Return True if the instructions of a call are issued once."""
     return call.along.base.number == 1 and call.along.step.number == 0
 
 
@@ -323,7 +320,7 @@ class _WorkText:
     def __init__(
         self, graph: FusionGraph, impl: ImplGraph, form: CostForm, names: Mapping[str, str]
     ) -> None:
-        self.form, self.t = form, sym(impl.tiling.tile_size)
+        self.form, self.t = form, sym(impl.tiling.opened.symbol)
         self.named, self.nodes = Names(impl, parameter_names(graph)), impl.by_name()
         self.common = shared_terms(list(form.exprs()), names)
         self.names = {**names, **{n: n for n in self.common.values}}
@@ -350,6 +347,11 @@ class _WorkText:
         if body.heads:
             yield f"{name}.heads = {_number(body.heads)};"
         yield f"{name}.scalar = {_number(body.scalar)};"
+        if body.held:
+            yield f"{name}.held = {_number(body.held)};"
+        for weight, times in body.places:
+            yield f"{name}.places.Add({_number(weight)}, {self._affine(times)});"
+        sums = (f"sum{index}{f'_{k}' if k else ''}" for k in itertools.count())
         for call in self.form.calls:
             if call.body != index:
                 continue
@@ -357,10 +359,11 @@ class _WorkText:
             if not _plain(call):
                 cycles = f"work.Sum({name}, {self._affine(call.along)}).vector"
                 if len(call.cycles) > 1:
-                    yield f"autofuse::Cycles& sum{index} = {cycles};"
-                    cycles = f"sum{index}"
-            for weight, count in call.cycles:
-                yield f"{cycles}.Add({_number(weight)}, {self._affine(count)});"
+                    total = next(sums)
+                    yield f"autofuse::Cycles& {total} = {cycles};"
+                    cycles = total
+            for weight, times in call.cycles:
+                yield f"{cycles}.Add({_number(weight)}, {self._affine(times)});"
         for member in ("chained", "staggered"):
             if getattr(body, member):
                 yield f"{name}.{member} = true;"
@@ -386,6 +389,8 @@ class _WorkText:
             ("apart", _or(apart), "0"),
             ("tiles_apart", _or([self._text(d) for d in c.tiles_apart]), "0"),
             ("distinct", self._text(c.distinct), "0"),
+            ("table", self._text(c.table), "0"),
+            ("names", self._text(c.names), "0"),
             ("varies", self._any_more_than_one(c.varying), "false"),
             ("varies_by_tile", _bool(c.varies_by_tile), "false"),
         ):
@@ -406,7 +411,7 @@ class _WorkText:
         return to_cpp(self.common.within(e), self.names)
 
     def _any_more_than_one(self, sizes: Sequence[Expr]) -> str:
-        """Whether one of these sizes is more than 1."""
+        """Return a C++ condition that is true if any of these sizes is more than 1."""
         if any([s.number is not None and s.number > 1 for s in sizes]):
             return "true"
         names = self.names
@@ -472,15 +477,15 @@ def _errors(
     for row, impl in zip(templates, all_impls(results), strict=True):
         where = f"template {row.function}: "
         if impl.tiling.conditions:
-            broken = " and ".join(condition_text(impl))
+            broken = " and ".join(graph.in_words(c.text()) for c in impl.tiling.conditions)
             yield _Error(
                 "kCondition", row.index, c_string(f"{where}it does not hold that {broken}")
             )
         if row.guard:
             yield _Error("kOverflow", row.index, c_string(f"{where}the sizes do not fit 64 bits"))
         limit = f"{impl.tiling.ub_limit} bytes of UB, or those that are granted"
-        if impl.tiling.tile_max is not None:
-            limit += f", or is longer than {impl.tiling.tile_max}"
+        if impl.tiling.opened.most is not None:
+            limit += f", or is longer than {graph.in_words(impl.tiling.opened.most)}"
         text = f"{where}even the smallest tile does not fit {limit}"
         yield _Error("kNoTile", row.index, c_string(text))
     for r in needed:

@@ -3,26 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import NamedTuple
 
 from autofuse.implgraph.expr.expression import ExprError
 from autofuse.implgraph.ir.fusion import FusionGraph
 from autofuse.implgraph.ir.graph import ImplGraph
 from autofuse.schedule.axes.result import ScheduleResult, tiling_keys
 from autofuse.schedule.axes.tile_limits import sample_env
-from autofuse.schedule.search.cost_form import Place
+from autofuse.schedule.search.bound import best_of_length
 from autofuse.schedule.search.costs import Costs
 from autofuse.schedule.search.solver import choose, solve_template
-from autofuse.schedule.search.tile_cost import (
-    BoundForm,
-    ChipTable,
-    Tiled,
-    TileParts,
-    paces,
-    pipes_of,
-    tile_parts,
-)
-from autofuse.schedule.search.tile_search import best_of_length, lengths
 
 __all__ = ["example_lines"]
 
@@ -78,55 +67,23 @@ def _rows(
     try:
         best = solve_template(impl, costs, sizes)
         bound, _ = costs.bound(impl, sizes, None)
-    except ExprError:
+    except (ExprError, OverflowError):
         return
     if best is None:
         return
     again = ", again" if costs.form(impl).reads_again else ""
     shown = {best.tile}
     if in_full:
-        tried = sorted(lengths(bound, costs.chip))
+        tried = sorted(bound.lengths(costs.chip))
         place = tried.index(best.tile)
         shown |= {*tried[max(place - 1, 0) : place + 2], tried[-1]}
     for tile in sorted(shown, reverse=True):
-        parts = tile_parts(bound, costs.chip, tile)
         found = best if tile == best.tile else best_of_length(bound, costs.chip, tile)
-        assert found is not None
-        figures = _shares(bound, costs.chip, parts, found)
-        used = impl.tiling.ub.evaluate({**sizes, impl.tiling.tile_size: tile})
+        at = bound.shares(costs.chip, tile, found.per_core)
+        # Without last tiles.
+        core = at.before + at.exposed + found.per_core * at.period
+        figures = (at.tile.load, at.tile.vector, at.tile.store, at.period, core, at.gm)
+        used = impl.tiling.ub.evaluate({**sizes, impl.tiling.opened.symbol: tile})
         mark = "*" if in_full and tile == best.tile else ""
-        cells = (tile, used, parts.tiles, found.cores, *map(round, (*figures, found.cycles)))
+        cells = (tile, used, at.tiles, found.cores, *map(round, (*figures, found.cycles)))
         yield (f"template {number}{mark}{again}", *(f"{c:,}" for c in cells))
-
-
-class _Shares(NamedTuple):
-    """Where the cycles of a choice go.
-
-    Attributes:
-        load, vector, store: of one tile, of all loops.
-        period: of one tile: the longest of them in each loop, or what two buffers cannot hide.
-        core: of the core with the most to do.
-        gm: of GM for all cores.
-    """
-
-    load: float
-    vector: float
-    store: float
-    period: float
-    core: float
-    gm: float
-
-
-def _shares(form: BoundForm, chip: ChipTable, parts: TileParts, chosen: Tiled) -> _Shares:
-    """Where the cycles of a choice go, without last tiles."""
-    memory, l2, same, apart, storing = paces(chip, chosen.cores)
-    load = vector = store = 0.0
-    for b, run in zip(form.bodies, parts.bodies, strict=True):
-        times = {Place.ONCE: 0, Place.TILE: 1, Place.STEP: parts.steps}[b.place]
-        bytes_ = zip(run.loaded, (memory, l2, same, apart), strict=True)
-        load += times * (run.load + sum(n * pace for n, pace in bytes_))
-        vector += times * run.vector
-        store += times * (run.store + run.stored * storing)
-    pipes = pipes_of(form, chip, parts.bodies, parts.steps, chosen.cores)
-    core = pipes.once + pipes.exposed + chosen.per_core * pipes.period
-    return _Shares(load, vector, store, pipes.period, core, parts.gm + chosen.cores * parts.gm_core)

@@ -247,7 +247,7 @@ def op_files(
 
 
 def _compute_unit(target: TargetSpec) -> str:
-    """What CANN calls the series of a chip; a name with an underscore is one of a series itself."""
+    """Return CANN's name for the series of a chip; a name with an underscore is that of a series itself."""
     return target.soc.lower() if "_" in target.soc else target.arch.family
 
 

@@ -1,9 +1,9 @@
-"""What an operator and its parameters are called in CANN, after rules of CANN's own.
+"""Names of an operator and its parameters in CANN, by CANN's own rules.
 
 An operator type is CamelCase; the kernel's function, its file and the header of its aclnn functions have that name with
-underscores.  Parameters of the aclnn functions are those of the definition without underscores, outputs with ``Out``
-behind, and one that an output overwrites with ``Ref``.  Two names of a graph may come down to one by these rules, or by
-those for macros, which have no lower case; here they are kept apart.
+underscores.  Parameters of the aclnn functions are those of the definition without underscores, with ``Out`` appended
+to outputs and ``Ref`` to a parameter that an output overwrites.  Two names of a graph may collide under these rules, or
+under those for macros, which have no lower case; here they are kept distinct.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ class OpNames:
 
 
 def operator_names(graph: FusionGraph) -> OpNames:
-    """What the operator of a graph, its parameters and its attributes are called."""
+    """Return the CANN names of a graph's operator, its parameters and its attributes."""
     taken = set(_OWN)
     overwritten = {o.inout for o in graph.outputs}
     inputs = {

@@ -117,6 +117,7 @@ class _OperatorView:
     plan_arguments: str
     buffers: tuple[_Buffer, ...]
     written: tuple[_Written, ...]
+    apart: str
 
 
 @frozen
@@ -252,7 +253,7 @@ def torch_files(
 
 
 def _lacks_gradient(operator: Operator, formula: Formula | None) -> bool:
-    """Whether an error takes the place of a formula; PyTorch takes none for what overwrites an input."""
+    """Return True if an error replaces the formula; PyTorch takes none for operators that overwrite an input."""
     known = formula is not None and operator is formula.forward
     return not known and not any(a.written for a in operator.arguments)
 
@@ -306,6 +307,15 @@ def _operator_view(operator: Operator, kernel: str, target: TargetSpec) -> _Oper
         plan_arguments=", ".join(plan),
         buffers=tuple(buffers),
         written=tuple(written),
+        apart=_apart(operator) if written else "",
+    )
+
+
+def _apart(operator: Operator) -> str:
+    """The tensors of a call, and which of them the kernel overwrites."""
+    return ", ".join(
+        f"{{{c_string(a.name)}, {a.variable}, {'true' if a.written else 'false'}}}"
+        for a in operator.tensors
     )
 
 

@@ -23,10 +23,10 @@ _GRADIENT, _INPUT, _OUTPUT, _SIZE = "gradient", "input", "output", "size"
 
 @dataclass(frozen=True, slots=True)
 class _Source:
-    """Where an argument of the gradient comes from.
+    """Source of an argument of the gradient.
 
-    ``kind``: the gradient of a result, an argument or a result of the forward operator, with its ``index``, or a size:
-    ``dim`` of that argument, or the argument itself where ``dim`` is None; less ``plus``, over ``factor``.
+    ``kind``: the gradient of a result, an argument or a result of the forward operator, with its ``index``; or a size:
+    ``dim`` of that argument (the argument itself if ``dim`` is None), minus ``plus``, divided by ``factor``.
     """
 
     kind: str
@@ -86,19 +86,19 @@ def formula_of(forward: Operator, graph: FusionGraph) -> Formula:
 
 
 class _Misfits:
-    """What does not fit, collected: AF1404 each."""
+    """Collected mismatches of the two graphs, each an AF1404."""
 
     def __init__(self, graph: FusionGraph) -> None:
         self.found: list[Diagnostic] = []
         self._label = graph.label
 
     def add(self, text: str, node: str = "", hint: str = "") -> None:
-        """Something that does not fit, with the tensor that it is about."""
+        """Add a mismatch, with the tensor that it concerns."""
         text = f"{self._label}: {text}"
         self.found.append(Diagnostic("AF1404", text, where=Where(node=node), hint=hint))
 
     def compare(self, name: str, dtype: DType, shape: Sequence[Expr], other: Tensor) -> None:
-        """A tensor must have the dtype and the shape that it has in the forward graph."""
+        """Check that a tensor has the dtype and the shape that it has in the forward graph."""
         if (dtype, tuple(shape)) != (other.dtype, other.shape):
             here, there = _kind(dtype, shape), _kind(other.dtype, other.shape)
             text = f"{name!r} is {here}, and {there} in the forward graph"
@@ -106,7 +106,7 @@ class _Misfits:
 
 
 def _source(forward: Operator, backward: Operator, name: str, misfits: _Misfits) -> _Source:
-    """Where an input of the gradient comes from."""
+    """Return the source of an input of the gradient."""
     graph, own = forward.graph, backward.graph.tensors[name]
     tensors = {o.name: graph.tensors[o.tensor] for o in graph.outputs}
     found: dict[str, tuple[_Source, Tensor]] = {
@@ -130,7 +130,7 @@ def _source(forward: Operator, backward: Operator, name: str, misfits: _Misfits)
 
 
 def _size_of(forward: Operator, symbol: str, misfits: _Misfits) -> _Source:
-    """Where a size comes from that no shape of the gradient's inputs shows."""
+    """Return the source of a size that no input shape of the gradient shows."""
     for i, a in enumerate(forward.arguments):
         if a.symbol == symbol:
             return _Source(_SIZE, i)

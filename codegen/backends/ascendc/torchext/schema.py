@@ -10,6 +10,7 @@ import keyword
 from dataclasses import dataclass
 
 from autofuse.base.diagnostics import AutofuseError, Where
+from autofuse.base.wording import counted
 from autofuse.codegen.backends.ascendc.host.host import Solution, solve
 from autofuse.codegen.lower.names import parameter_names
 from autofuse.implgraph.expr.expression import Expr
@@ -66,7 +67,7 @@ class Argument:
 
 @dataclass(frozen=True, slots=True)
 class Result:
-    """What the operator returns: an output of the graph, with its dtype and shape."""
+    """Result of the operator: an output of the graph, with its dtype and shape."""
 
     name: str
     dtype: DType
@@ -141,7 +142,8 @@ def operator_of(graph: FusionGraph, name: str = "") -> Operator:
     if len(written) > 26 or any(a.written and a.kind == "Scalar" for a in arguments):
         raise AutofuseError.of(
             "AF5007",
-            f"{graph.label} overwrites {len(written)} inputs; an operator of PyTorch overwrites at most 26 tensors,"
+            f"{graph.label} overwrites {counted(len(written), 'input')}; an operator of "
+            "PyTorch overwrites at most 26 tensors,"
             " and no number",
         )
     solved = tuple(solve(graph))

@@ -1,17 +1,16 @@
-"""C++ functions that generated files define where they use them.
+"""C++ functions that generated files define where they use them, beside those of ``autofuse.codegen.nests.formulas``.
 
 Those of floats have no branches and no calls, so that g++ turns a loop that calls them into vector instructions; the
-functions of the C library are calls, one per element.  A function stands behind those that it calls.
+functions of the C library are calls, one per element.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 
-from autofuse.codegen.nests.polynomials import LOG1P
-from autofuse.implgraph.ops.formulas.coefficients import COS, ERF, EXP, LOG, NORMAL_TAIL, SIN, TANH
+from autofuse.implgraph.ops.formulas.coefficients import COS, EXP, LOG, SIN
 
-__all__ = ["FUNCTIONS", "with_called"]
+__all__ = ["FUNCTIONS"]
 
 
 def _horner(name: str, x: str, coefficients: Sequence[float]) -> str:
@@ -132,7 +131,7 @@ inline float exp(float x) {
 """.replace("{EXP}", _horner("tail", "r", EXP))
 
 _EXP2 = """\
-// 2^x, as exp().
+// 2^x, as e^x.
 inline float exp2(float x) {
     const float a = x < -151.0f ? -151.0f : x > 129.0f ? 129.0f : x;
     const float shifted = a + 12582912.0f;
@@ -141,22 +140,6 @@ inline float exp2(float x) {
     const int32_t n = bit_cast<int32_t>(shifted) - 0x4b400000;
     const int32_t half = n >> 1;
     return (1.0f + (r + r * r * tail)) * power_of_2(half) * power_of_2(n - half);
-}
-""".replace("{EXP}", _horner("tail", "r", EXP))
-
-_EXPM1 = """\
-// e^x - 1 = 2^n (e^r - 1) + (2^n - 1), both halved so that 2^128 is not needed.
-inline float expm1(float x) {
-    const float a = x < -30.0f ? -30.0f : x;
-    const float scaled = a * 1.44269504f;
-    const float shifted = (scaled > 128.0f ? 128.0f : scaled) + 12583038.0f;
-    const float turns = shifted - 12583038.0f;
-    const float r = (a - turns * 0.693359375f) + turns * 2.12194440e-4f;
-    {EXP}
-    const float half = bit_cast<float>(bit_cast<uint32_t>(shifted) << 23);
-    const float value = (r + r * r * tail) * half + (half - 0.5f);
-    // A zero keeps its sign.
-    return x == 0.0f ? x : value + value;
 }
 """.replace("{EXP}", _horner("tail", "r", EXP))
 
@@ -176,59 +159,6 @@ inline float logarithm(float x, float high, float low, float scale) {
     return x > 0.0f ? (x < INFINITY ? value : x) : edge;
 }
 """.replace("{LOG}", _horner("tail", "f", LOG))
-
-_SOFTPLUS = """\
-// ln(1 + e^x).
-inline float softplus(float x) {
-    const float e = exp(-std::fabs(x));
-    {LOG1P}
-    return (x < 0.0f ? 0.0f : x) + (e + e * e * tail);
-}
-""".replace("{LOG1P}", _horner("tail", "e", LOG1P))
-
-_TANH = """\
-// A polynomial up to 0.6, beyond that of the exponential.
-inline float tanh(float x) {
-    const float size = std::fabs(x), square = x * x;
-    {TANH}
-    const float far = 1.0f - 2.0f / (exp(2.0f * size) + 1.0f);
-    return size < 0.6f ? x + x * square * tail : std::copysign(far, x);
-}
-""".replace("{TANH}", _horner("tail", "square", TANH))
-
-_NORMAL_TAIL = """\
-// e^(a^2/2) times the normal distribution function at -a, for a from 0 on.
-inline float normal_tail(float a) {
-    {ABOVE}
-    {BELOW}
-    return above / below;
-}
-""".replace("{ABOVE}", _horner("above", "a", NORMAL_TAIL[0])).replace(
-    "{BELOW}", _horner("below", "a", (*NORMAL_TAIL[1], 1.0))
-)
-
-_ERF = """\
-// A polynomial up to 1, beyond that of the tail of the normal distribution.
-inline float erf(float x) {
-    const float size = std::fabs(x), square = x * x;
-    {ERF}
-    const float a = size > 5.0f ? 5.0f : size;
-    const float far = 1.0f - 2.0f * exp(-a * a) * normal_tail(a * 1.41421356f);
-    return size < 1.0f ? x + x * tail : x != x ? x : std::copysign(far, x);
-}
-""".replace("{ERF}", _horner("tail", "square", ERF))
-
-_GELU = """\
-// x times the normal distribution function at x, accurate also where that is small.
-inline float gelu(float x) {
-    const float size = std::fabs(x), a = size > 15.0f ? 15.0f : size;
-    // e^(-a^2/2) = e^(-near^2/2) e^(-(a - near)(a + near)/2): the square of near is exact.
-    const float near = (a + 49152.0f) - 49152.0f;
-    const float decay = exp(near * near * -0.5f) * exp((a - near) * (a + near) * -0.5f);
-    const float below = normal_tail(a) * (a * decay);
-    return (x < 0.0f ? 0.0f : x) - below;
-}
-"""
 
 _QUARTER_TURNS = """\
 // 2/pi in binary, behind 32 bits of zeros.
@@ -288,114 +218,17 @@ inline float sine(float x, uint32_t ahead) {
     "{COS}", _horner("tail", "square", COS)
 )
 
-_ROUND_AWAY = """\
-// The nearest integral value, of two the one away from zero.
-inline float round_away(float x) {
-    const float whole = std::trunc(x);
-    return std::fabs(x - whole) >= 0.5f ? whole + std::copysign(1.0f, x) : whole;
-}
-"""
-
-_ROUND = """\
-// The nearest integral value, the even one of two.
-inline float round_even(float x) {
-    const float size = std::fabs(x);
-    const float whole = (size + 8388608.0f) - 8388608.0f;
-    return size < 8388608.0f ? std::copysign(whole, x) : x;
-}
-"""
-
-_EXTREMES = """\
+_MAX = """\
 // The larger; NaN wins.
 inline float max(float a, float b) {
     return a > b || a != a ? a : b;
 }
+"""
 
+_MIN = """\
 // The smaller; NaN wins.
 inline float min(float a, float b) {
     return a < b || a != a ? a : b;
-}
-"""
-
-_INTEGER_EXTREMES = """\
-template <typename T>
-inline T max_int(T a, T b) {
-    return a > b ? a : b;
-}
-
-template <typename T>
-inline T min_int(T a, T b) {
-    return a < b ? a : b;
-}
-"""
-
-_DIVISIONS = """\
-// a / b rounded to zero; 0 where b is 0, and -a, which wraps, where b is -1.
-template <typename T>
-inline T trunc_div(T a, T b) {
-    using U = std::make_unsigned_t<T>;
-    const bool negates = std::is_signed<T>::value && b == static_cast<T>(-1);
-    const T quotient = static_cast<T>(a / (b == 0 || negates ? T{1} : b));
-    return b == 0 ? T{0} : negates ? static_cast<T>(U{0} - static_cast<U>(a)) : quotient;
-}
-
-// What trunc_div leaves, with the sign of a; 0 where b is 0.
-template <typename T>
-inline T trunc_mod(T a, T b) {
-    const bool negates = std::is_signed<T>::value && b == static_cast<T>(-1);
-    return static_cast<T>(a % (b == 0 || negates ? T{1} : b));
-}
-
-// a / b rounded down; 0 where b is 0.
-template <typename T>
-inline T floor_div(T a, T b) {
-    const bool rounded = trunc_mod(a, b) != 0 && (a < 0) != (b < 0);
-    return static_cast<T>(trunc_div(a, b) - (rounded ? 1 : 0));
-}
-
-// What floor_div leaves, with the sign of b; 0 where b is 0.
-template <typename T>
-inline T floor_mod(T a, T b) {
-    const T rest = trunc_mod(a, b);
-    return rest != 0 && (rest < 0) != (b < 0) ? static_cast<T>(rest + b) : rest;
-}
-"""
-
-_SHIFTS = """\
-// x << count; 0 for a count from the width on, and for a negative one.
-template <typename T>
-inline T shift_left(T x, T count) {
-    using U = std::make_unsigned_t<T>;
-    const U places = static_cast<U>(count);
-    const bool inside = places < sizeof(T) * 8;
-    return inside ? static_cast<T>(static_cast<uint64_t>(static_cast<U>(x)) << (inside ? places : U{0})) : T{0};
-}
-
-// x >> count with the sign of x; a count from the width on and a negative one leave the sign alone.
-template <typename T>
-inline T shift_right(T x, T count) {
-    using U = std::make_unsigned_t<T>;
-    const U places = static_cast<U>(count);
-    const bool inside = places < sizeof(T) * 8;
-    const T sign = x < 0 ? static_cast<T>(-1) : T{0};
-    return inside ? static_cast<T>(x >> (inside ? places : U{0})) : sign;
-}
-"""
-
-_POWER_INT = """\
-// x^y of integers, which wraps; of a negative y the integral part.
-template <typename T>
-inline T power_int(T x, T y) {
-    using U = std::make_unsigned_t<T>;
-    uint64_t total = 1, factor = static_cast<U>(x), rest = static_cast<U>(y);
-    for (int bit = 0; bit < static_cast<int>(sizeof(T) * 8); ++bit) {
-        total = (rest & 1u) != 0 ? total * factor : total;
-        factor *= factor;
-        rest >>= 1;
-    }
-    const T sign = (y & 1) != 0 ? static_cast<T>(-1) : T{1};
-    const T unit = x == 1 ? T{1} : x == static_cast<T>(-1) ? sign : T{0};
-    return y < 0 ? unit : static_cast<T>(total);
 }
 """
 
@@ -410,6 +243,15 @@ inline T to_int(float x) {
     const T value = static_cast<T>(inside ? x : 0.0f);
     return inside ? value : x != x ? T{0} : x < 0.0f ? low : high;
 }
+"""
+
+_PART = """\
+// A run of elements is added up in the lanes of a vector; without optimisation there are none to share the roundings.
+#if defined(__OPTIMIZE__)
+using part = float;
+#else
+using part = double;
+#endif
 """
 
 _TURNED = """\
@@ -435,7 +277,7 @@ inline void turn(const T* in, T* out) {
 }
 """
 
-#: Name -> text; a function stands behind those that it calls.
+#: Name -> text.
 FUNCTIONS: Mapping[str, str] = {
     "bit_cast": _BIT_CAST,
     "from_half": _FROM_HALF,
@@ -447,45 +289,12 @@ FUNCTIONS: Mapping[str, str] = {
     "power_of_2": _POWER_OF_2,
     "exp": _EXP,
     "exp2": _EXP2,
-    "expm1": _EXPM1,
     "logarithm": _LOGARITHM,
-    "softplus": _SOFTPLUS,
-    "tanh": _TANH,
-    "normal_tail": _NORMAL_TAIL,
-    "erf": _ERF,
-    "gelu": _GELU,
     "quarter_turns": _QUARTER_TURNS,
     "sine": _SINE,
-    "round_away": _ROUND_AWAY,
-    "round_even": _ROUND,
-    "extremes": _EXTREMES,
-    "integer_extremes": _INTEGER_EXTREMES,
-    "divisions": _DIVISIONS,
-    "shifts": _SHIFTS,
-    "power_int": _POWER_INT,
+    "max": _MAX,
+    "min": _MIN,
     "to_int": _TO_INT,
     "turn": _TURNED,
+    "part": _PART,
 }
-
-_CALLS: Mapping[str, tuple[str, ...]] = {
-    **dict.fromkeys(("from_half", "to_half", "from_bfloat16", "to_bfloat16"), ("bit_cast",)),
-    **dict.fromkeys(("power_of_2", "expm1", "logarithm", "quarter_turns"), ("bit_cast",)),
-    **dict.fromkeys(("exp", "exp2"), ("power_of_2",)),
-    **dict.fromkeys(("softplus", "tanh"), ("exp",)),
-    **dict.fromkeys(("erf", "gelu"), ("exp", "normal_tail")),
-    "sine": ("quarter_turns",),
-    "widen": ("from_half",),
-    "narrow": ("to_half",),
-}
-
-
-def with_called(names: Iterable[str]) -> tuple[str, ...]:
-    """The functions and those that they call, in the order in which a file defines them."""
-    wanted: set[str] = set()
-    todo = list(names)
-    while todo:
-        name = todo.pop()
-        if name not in wanted:
-            wanted.add(name)
-            todo.extend(_CALLS.get(name, ()))
-    return tuple(name for name in FUNCTIONS if name in wanted)

@@ -1,4 +1,4 @@
-"""How results are accumulated in C++: the type of an accumulator, a step of it, and its name for OpenMP."""
+"""Accumulation of results in C++: the type of an accumulator, a step of it, and its name for OpenMP."""
 
 from __future__ import annotations
 
@@ -19,29 +19,27 @@ class Reduction:
     Attributes:
         step: statement that takes the value ``{x}`` into the accumulator ``{a}``.
         clause: what OpenMP calls it.
-        uses: names of the functions in ``step``.
     """
 
     step: str
     clause: str
-    uses: tuple[str, ...] = ()
 
 
 _SUM, _PRODUCT = Reduction("{a} += {x};", "+"), Reduction("{a} *= {x};", "*")
 
 
-def _extreme(name: str, declared: str) -> dict[tuple[str, bool], Reduction]:
+def _extreme(name: str, sign: str, declared: str) -> dict[tuple[str, bool], Reduction]:
     op = f"Reduce{name.capitalize()}"
-    floats = Reduction(f"{{a}} = simd::{name}({{a}}, {{x}});", declared, ("extremes", declared))
-    step = f"{{a}} = simd::{name}_int({{a}}, {{x}});"
-    return {(op, True): floats, (op, False): Reduction(step, name, ("integer_extremes",))}
+    floats = Reduction(f"{{a}} = simd::{name}({{a}}, {{x}});", declared)
+    step = f"{{a}} = {{a}} {sign} {{x}} ? {{a}} : {{x}};"
+    return {(op, True): floats, (op, False): Reduction(step, name)}
 
 
 _TABLE: Mapping[tuple[str, bool], Reduction] = {
     **{("ReduceSum", kind): _SUM for kind in (True, False)},
     **{("ReduceProd", kind): _PRODUCT for kind in (True, False)},
-    **_extreme("max", "largest"),
-    **_extreme("min", "smallest"),
+    **_extreme("max", ">", "largest"),
+    **_extreme("min", "<", "smallest"),
 }
 
 #: Reductions that OpenMP does not have: how they are declared, behind the functions that they call.
@@ -53,15 +51,15 @@ DECLARED: Mapping[str, str] = {
 
 
 def reduction(op: str, dtype: DType) -> Reduction:
-    """How an op of ``REDUCES`` is written for elements of a type."""
+    """Return the C++ form of a reduction (an op of ``REDUCES``) for elements of a type."""
     return _TABLE[op, dtype.kind == "f"]
 
 
 def accumulator(op: str, dtype: DType, many: bool) -> str:
     """The type of C++ in which elements are accumulated.
 
-    Sums of integers wrap, so they are unsigned ones of 32 bits at least.  Sums of many floats are ``double``: how many
-    accumulators a compiler makes of one depends on the machine, and in a single ``float`` small addends get lost.
+    Sums of integers wrap, so they are unsigned ones of 32 bits at least.  Sums and products of many floats are
+    ``double``: in a single ``float`` small addends get lost, and roundings of equal addends all go one way.
 
     Args:
         op: of ``REDUCES``, or Scan.
@@ -72,13 +70,13 @@ def accumulator(op: str, dtype: DType, many: bool) -> str:
         return TYPES[dtype.name]
     if dtype.kind != "f":
         return TYPES[_wraps(dtype).name]
-    return "double" if many and op != "ReduceProd" else TYPES[dtype.name]
+    return "double" if many else TYPES[dtype.name]
 
 
 def first(op: str, dtype: DType, many: bool) -> str:
-    """What an accumulator holds before the first element; arguments as above."""
+    """Return the initial value of an accumulator; arguments as for ``accumulator``."""
     if accumulator(op, dtype, many) == "double":
-        return "0.0"
+        return "1.0" if op == "ReduceProd" else "0.0"
     if dtype.kind == "f" or op in ("ReduceMax", "ReduceMin"):
         return literal(0 if op == "Scan" else neutral(op, dtype), dtype)
     held = _wraps(dtype)

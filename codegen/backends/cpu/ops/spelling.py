@@ -1,22 +1,30 @@
-"""How each op is written in C++: one table, a row per op and kind of element types.
-
-Floats of 16 bits are held as float (``autofuse.codegen.nests.legalize``), so rows of floats are those of float32.  The
-rows mean what the registry says of the op, within the error that it allows.
-"""
+"""Spell formulas (:mod:`autofuse.codegen.nests.formulas`) in C++: words, types, casts and literals."""
 
 from __future__ import annotations
 
+import ast
 import math
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from typing import ClassVar
 
 import numpy as np
 
 from autofuse.codegen.backends.ascendc.expr_cpp import int_literal
-from autofuse.codegen.nests.legalize import Dialect
+from autofuse.codegen.backends.cpu.ops.functions import FUNCTIONS
+from autofuse.codegen.nests.language import (
+    ATOM,
+    COMPARED,
+    INFIX,
+    SUM,
+    Language,
+    Printer,
+    bare,
+    is_truth,
+)
 from autofuse.implgraph.ir.dtypes import BY_NAME, DType
 
-__all__ = ["COSTLY", "DIALECT", "TYPES", "functions_of", "literal", "spell", "spelled", "stored"]
+__all__ = ["CPP", "TYPES", "literal", "stored"]
 
 #: Name of an element type -> the type of a value in C++.
 TYPES: Mapping[str, str] = {
@@ -26,27 +34,6 @@ TYPES: Mapping[str, str] = {
     "bfloat16": "bfloat16",
     "bool": "bool",
 }
-#: Ops that cost more than reading a value again.
-COSTLY = frozenset(
-    {"Exp", "Expm1", "Exp2", "Ln", "Log2", "Log10", "Softplus", "LogSigmoid", "Gelu", "Tanh", "Erf"}
-    | {"Sin", "Cos", "Pow", "Div", "Sqrt", "Rsqrt", "TruncDiv", "FloorDiv", "Fmod", "Remainder"}
-)
-
-
-@dataclass(frozen=True, slots=True)
-class _Row:
-    """How an op is written for operands of some kinds.
-
-    Attributes:
-        text: of the expression; ``{0}`` is the first operand, ``{T}`` the type of the result, ``{U}`` an unsigned
-            type in which its integers wrap.
-        kinds: of the element types of the last operand.
-        uses: names of functions in ``text``.
-    """
-
-    text: str
-    kinds: str = "f"
-    uses: tuple[str, ...] = ()
 
 
 def stored(dtype: DType) -> str:
@@ -74,185 +61,150 @@ def _atomic(text: str) -> str:
     return f"({text})" if text.startswith("-") else text
 
 
-def spelled(op: str, dtype: DType) -> bool:
-    """Whether an op is written directly, for a last operand of an element type."""
-    return any(dtype.kind in row.kinds for row in _TABLE.get(op, ()))
+class _Printer(Printer):
+    """Integers wrap, as only unsigned ones do in C++; they are computed as ``{U}`` and become ``{T}`` again."""
+
+    def number(self, value: float) -> str:
+        if isinstance(value, float):
+            return f"{value!r}f"
+        return f"{self.given['T']}{{{value}}}" if self.integers else str(value)
+
+    def infix(
+        self, e: ast.expr, sign: str, rank: int, left: ast.expr, right: ast.expr
+    ) -> tuple[str, int]:
+        if not self.integers or is_truth(e):
+            return super().infix(e, sign, rank, left, right)
+        if sign in "+-*":
+            text, _ = self._unsigned(e)
+        elif sign == "<<":
+            text = f"{self._unsigned(left)[0]} << {self.text(right, ATOM)}"
+        else:
+            text = f"{self.text(left, ATOM)} {sign.replace('//', '/')} {self.text(right, ATOM)}"
+        return f"static_cast<{self.given['T']}>({text})", ATOM
+
+    def _unsigned(self, e: ast.expr) -> tuple[str, int]:
+        """An expression that wraps, and how it holds together."""
+        match e:
+            case ast.Constant(int() as value):
+                return f"{value}u", ATOM
+            case ast.BinOp(left, ast.Add() | ast.Sub() | ast.Mult() as op, right):
+                sign, rank = INFIX[type(op)]
+                (a, first), (b, second) = self._unsigned(left), self._unsigned(right)
+                a, b = a if first >= rank else f"({a})", b if second > rank else f"({b})"
+                return f"{a} {sign} {b}", rank
+        return f"static_cast<{self.given['U']}>({self.text(e)})", ATOM
+
+    def inverted(self, x: ast.expr) -> tuple[str, int]:
+        return f"static_cast<{self.given['T']}>(~{self.text(x, ATOM)})", ATOM
+
+    def compared(self, left: ast.expr, sign: str, right: ast.expr) -> tuple[str, int]:
+        if isinstance(right, ast.Constant | ast.UnaryOp) and self.integers:
+            return f"{self.text(left, SUM)} {sign} {ast.unparse(right)}", COMPARED
+        return super().compared(left, sign, right)
+
+    def called(self, word: str, args: Sequence[ast.expr]) -> tuple[str, int]:
+        if word == "where":
+            condition, *values = (self.text(x, COMPARED) for x in args)
+            return f"({condition} ? {' : '.join(values)})", ATOM
+        return super().called(word, args)
 
 
-def spell(op: str, args: Sequence[str], dtypes: Sequence[DType], result: DType) -> str:
-    """The expression of one element-wise op.
+class Cpp(Language):
+    """C++, with functions in the namespace ``simd`` of the file."""
 
-    Args:
-        op: name of a row of the table.
-        args: a name or a literal per operand.
-        dtypes: element type per operand, as it is held.
-        result: element type of the result, as it is held.
-    """
-    wide = "uint64_t" if result.bits > 32 else "uint32_t"
-    return _row(op, dtypes, result).text.format(*args, T=TYPES[result.name], U=wide)
+    printer = _Printer
+    sizes: ClassVar[Mapping[str, str]] = {
+        "T": "T",
+        "U": "uint64_t",
+        "BITS": "static_cast<T>(sizeof(T) * 8)",
+        "TOP": "static_cast<T>(sizeof(T) * 8 - 1)",
+    }
+    loop, end, close = "for (size_t step = 0; step < sizeof(T) * 8; ++step) {", ";", "}"
 
+    def spell(self, op: str, args: Sequence[str], dtypes: Sequence[DType], result: DType) -> str:
+        """The expression of one element-wise op.
 
-def functions_of(op: str, dtypes: Sequence[DType], result: DType) -> tuple[str, ...]:
-    """Names of the functions in the expression of an op."""
-    return _row(op, dtypes, result).uses
+        Args:
+            op: name of an op that is spelled.
+            args: a name or a literal per operand.
+            dtypes: element type per operand, as it is held.
+            result: element type of the result, as it is held.
+        """
+        if op == "Cast":
+            return _cast(args[0], dtypes[0], result)
+        wide = "uint64_t" if result.bits > 32 else "uint32_t"
+        given = dict(zip("abc", args, strict=False)) | {"T": TYPES[result.name], "U": wide}
+        integers = dtypes[-1].kind != "f"
+        tree = self.tree(op, dtypes[-1])
+        return _Printer(self, given, integers=integers).text(tree)
 
+    def call(self, name: str, args: Sequence[str], given: Mapping[str, str]) -> str:
+        """A call of a function."""
+        return f"simd::{name}({', '.join(args)})"
 
-def _row(op: str, dtypes: Sequence[DType], result: DType) -> _Row:
-    if op == "Cast":
-        return _cast(dtypes[0], result)
-    kind = dtypes[-1].kind
-    return next(row for row in _TABLE[op] if kind in row.kinds)
+    def named(self, text: str) -> Iterable[str]:
+        """Names behind ``simd::``, and of what is called without a namespace."""
+        return (a or b for a, b in re.findall(r"simd::(\w+)|(?<![:\w])(\w+)(?=[<(])", text))
+
+    def head(self, f: ast.FunctionDef, *, integers: bool) -> Iterable[str]:
+        """The lines of a function before its statements."""
+        kind = "T" if integers else "float"
+        yield f"// {ast.get_docstring(f)}"
+        if integers:
+            yield "template <typename T>"
+        yield f"inline {kind} {f.name}({', '.join(f'{kind} {a.arg}' for a in f.args.args)}) {{"
+
+    def assignment(self, name: str, value: ast.expr, p: Printer, times: int) -> str:
+        """Gives a name a value; ``times``: how often it is given one, 0 if it has one."""
+        declared = "bool " if is_truth(value) else "T " if p.integers else "float "
+        declared = f"const {declared}" if times == 1 else declared if times else ""
+        return f"{declared}{name} = {bare(p.text(value))}"
+
+    def printed(self, f: ast.FunctionDef) -> str:
+        """A function of the table, in the namespace of what it calls."""
+        return super().printed(f).replace("simd::", "")
 
 
 #: Floats of 16 bits -> the functions from and to float.
 _HALVES = {"float16": "half", "bfloat16": "bfloat16"}
 
 
-def _cast(have: DType, to: DType) -> _Row:
+def _cast(x: str, have: DType, to: DType) -> str:
     """Integers wrap; a float becomes an integer by rounding to zero, saturates, and NaN is 0."""
     if have.name in _HALVES:
-        name = f"from_{_HALVES[have.name]}"
-        return _Row(f"simd::{name}({{0}})", uses=(name,))
+        return f"simd::from_{_HALVES[have.name]}({x})"
     if to.name in _HALVES:
-        name = f"to_{_HALVES[to.name]}"
-        return _Row(f"simd::{name}({{0}})", uses=(name,))
+        return f"simd::to_{_HALVES[to.name]}({x})"
     if to.kind == "b":
-        return _Row("({0} != 0)")
+        return f"({x} != 0)"
     if have.kind == "b" and to.kind == "f":
         # A conversion of bool to float keeps a loop from becoming vector instructions.
-        return _Row("({0} ? 1.0f : 0.0f)")
-    if have.kind == "f" and to.kind in "iu":
-        return _Row("simd::to_int<{T}>({0})", uses=("to_int",))
-    return _Row("static_cast<{T}>({0})")
+        return f"({x} ? 1.0f : 0.0f)"
+    called = "simd::to_int" if have.kind == "f" and to.kind in "iu" else "static_cast"
+    return f"{called}<{TYPES[to.name]}>({x})"
 
 
-def _called(name: str, arity: int = 1, kinds: str = "f", group: str = "") -> _Row:
-    """A call of a function; ``group``: the text that has it, where that has several."""
-    args = ", ".join(f"{{{i}}}" for i in range(arity))
-    return _Row(f"simd::{name}({args})", kinds, (group or name,))
-
-
-def _library(name: str, arity: int = 1) -> tuple[_Row, ...]:
-    """A call of the C library that is one instruction."""
-    args = ", ".join(f"{{{i}}}" for i in range(arity))
-    return (_Row(f"std::{name}({args})"),)
-
-
-def _arithmetic(sign: str) -> tuple[_Row, ...]:
-    """Integers wrap, as only unsigned ones do in C++."""
-    wraps = f"static_cast<{{T}}>(static_cast<{{U}}>({{0}}) {sign} static_cast<{{U}}>({{1}}))"
-    return _Row(f"({{0}} {sign} {{1}})"), _Row(wraps, "iu")
-
-
-def _comparison(sign: str) -> tuple[_Row, ...]:
-    return (_Row(f"({{0}} {sign} {{1}})", "fiub"),)
-
-
-def _bits(sign: str) -> tuple[_Row, ...]:
-    return (_Row(f"static_cast<{{T}}>({{0}} {sign} {{1}})", "iub"),)
-
-
-def _extreme(name: str) -> tuple[_Row, ...]:
-    """Of floats NaN wins."""
-    return (
-        _called(name, 2, group="extremes"),
-        _called(f"{name}_int", 2, "iu", "integer_extremes"),
-    )
-
-
-_NEGATED = "static_cast<{T}>(0u - static_cast<{U}>({0}))"
-_TABLE: Mapping[str, tuple[_Row, ...]] = {
-    # Arithmetic.
-    "Add": _arithmetic("+"),
-    "Sub": _arithmetic("-"),
-    "Mul": _arithmetic("*"),
-    "Div": (_Row("({0} / {1})"),),
-    "Neg": (_Row("(-{0})"), _Row(_NEGATED, "iu")),
-    "Abs": (
-        _Row("std::fabs({0})"),
-        _Row("({0} < 0 ? " + _NEGATED + " : {0})", "i"),
-        _Row("{0}", "u"),
-    ),
-    "Square": (
-        _Row("({0} * {0})"),
-        _Row("static_cast<{T}>(static_cast<{U}>({0}) * static_cast<{U}>({0}))", "iu"),
-    ),
-    "Sign": (
-        _Row("({0} > 0.0f ? 1.0f : {0} < 0.0f ? -1.0f : {0})"),
-        _Row("static_cast<{T}>(({0} > 0) - ({0} < 0))", "iu"),
-    ),
-    "Relu": (
-        _Row("({0} < 0.0f ? 0.0f : {0})"),
-        _Row("({0} < 0 ? {T}{{0}} : {0})", "i"),
-        _Row("{0}", "u"),
-    ),
-    "LeakyRelus": (_Row("({0} >= 0.0f ? {0} : {0} * {1})"),),
-    "Maximum": _extreme("max"),
-    "Minimum": _extreme("min"),
-    "Fma": (
-        # The product is exact in double, also where there is no fused operation.
-        _Row(
-            "static_cast<float>(static_cast<double>({0}) * static_cast<double>({1})"
-            " + static_cast<double>({2}))"
-        ),
-        _Row(
-            "static_cast<{T}>(static_cast<{U}>({0}) * static_cast<{U}>({1}) + static_cast<{U}>({2}))",
-            "iu",
-        ),
-    ),
-    # The product in the exponent needs more bits than float has.
-    "Pow": (
-        _Row("static_cast<float>(std::pow(static_cast<double>({0}), static_cast<double>({1})))"),
-        _called("power_int", 2, "iu"),
-    ),
-    "TruncDiv": (_called("trunc_div", 2, "iu", "divisions"),),
-    "FloorDiv": (_called("floor_div", 2, "iu", "divisions"),),
-    "Fmod": (_called("trunc_mod", 2, "iu", "divisions"),),
-    "Remainder": (_called("floor_mod", 2, "iu", "divisions"),),
-    # Functions of floats.
-    "Exp": (_called("exp"),),
-    "Expm1": (_called("expm1"),),
-    "Exp2": (_called("exp2"),),
-    "Softplus": (_called("softplus"),),
-    "LogSigmoid": (_Row("(-simd::softplus(-{0}))", uses=("softplus",)),),
-    "Gelu": (_called("gelu"),),
-    "Ln": (_Row("simd::logarithm({0}, 0.693359375f, -2.12194440e-4f, 1.0f)", uses=("logarithm",)),),
-    "Log2": (_Row("simd::logarithm({0}, 1.0f, 0.0f, 1.44269504f)", uses=("logarithm",)),),
-    "Log10": (
-        _Row(
-            "simd::logarithm({0}, 0.30102539f, 4.60503844e-6f, 0.434294482f)", uses=("logarithm",)
-        ),
-    ),
-    "Sqrt": _library("sqrt"),
-    "Rsqrt": (_Row("(1.0f / std::sqrt({0}))"),),
-    "Sin": (_Row("simd::sine({0}, 0)", uses=("sine",)),),
-    "Cos": (_Row("simd::sine({0}, 1)", uses=("sine",)),),
-    "Erf": (_called("erf"),),
-    "Tanh": (_called("tanh"),),
-    "Floor": _library("floor"),
-    "Ceil": _library("ceil"),
-    "Trunc": _library("trunc"),
-    "Round": (_called("round_even"),),
-    "RoundAway": (_called("round_away"),),
-    # Truth values.
-    "Equal": _comparison("=="),
-    "NotEqual": _comparison("!="),
-    "Less": _comparison("<"),
-    "LessEqual": _comparison("<="),
-    "Greater": _comparison(">"),
-    "GreaterEqual": _comparison(">="),
-    "Select": (_Row("({0} ? {1} : {2})", "fiub"),),
-    # Bits.
-    "BitwiseAnd": _bits("&"),
-    "BitwiseOr": _bits("|"),
-    "BitwiseXor": _bits("^"),
-    "BitwiseNot": (_Row("static_cast<{T}>(~{0})", "iu"), _Row("(!{0})", "b")),
-    "Shl": (_Row("static_cast<{T}>(static_cast<{U}>({0}) << {1})", "iu"),),
-    "Shr": (_Row("static_cast<{T}>({0} >> {1})", "iu"),),
-    "LShift": (_called("shift_left", 2, "iu", "shifts"),),
-    "RShift": (_called("shift_right", 2, "iu", "shifts"),),
-    "Cast": (_Row("static_cast<{T}>({0})", "fiub"),),
-    "BitCast": (_Row("simd::bit_cast<{T}>({0})", "fiub", ("bit_cast",)),),
+#: Words of C++; functions of the C library are those that are one instruction.
+_WORDS: Mapping[str, str] = {
+    "absolute": "std::fabs({0})",
+    "at_least": "({0} < {1} ? {1} : {0})",
+    "at_most": "({0} > {1} ? {1} : {0})",
+    "bit_cast": "simd::bit_cast<{T}>({0})",
+    "bits": "simd::bit_cast<uint32_t>({0})",
+    "copysign": "std::copysign({0}, {1})",
+    "maximum": "simd::max({0}, {1})",
+    "minimum": "simd::min({0}, {1})",
+    "narrow": "static_cast<float>({0})",
+    "one": "T(1)",
+    "number": "simd::bit_cast<float>({0})",
+    "power": "static_cast<float>(std::pow(static_cast<double>({0}), static_cast<double>({1})))",
+    "wide": "static_cast<double>({0})",
+    **{name: f"std::{name}({{0}})" for name in ("sqrt", "floor", "ceil", "trunc")},
+    "ln": "simd::logarithm({0}, 0.693359375f, -2.12194440e-4f, 1.0f)",
+    "log2": "simd::logarithm({0}, 1.0f, 0.0f, 1.44269504f)",
+    "log10": "simd::logarithm({0}, 0.30102539f, 4.60503844e-6f, 0.434294482f)",
+    "sin": "simd::sine({0}, 0)",
+    "cos": "simd::sine({0}, 1)",
 }
 
-DIALECT = Dialect("C++", spelled)
+CPP = Cpp("C++", _WORDS, {}, FUNCTIONS)

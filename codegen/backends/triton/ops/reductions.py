@@ -1,4 +1,4 @@
-"""How blocks are reduced and summed up in Triton, and how partial results are joined.
+"""Reductions and running sums of blocks in Triton, and the joining of partial results.
 
 A block is reduced in the type of its accumulator (:func:`accumulator`), elements outside of the data hold
 :func:`identity`, and the last partial result is cast to the type of the node.
@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from autofuse.codegen.backends.triton.ops.functions import with_called
 from autofuse.codegen.backends.triton.ops.spelling import literal
 from autofuse.implgraph.ir.dtypes import BY_NAME, DType
 from autofuse.implgraph.ops.rows.reductions import neutral
@@ -26,12 +25,10 @@ class Reduction:
     Attributes:
         block: expression that reduces the block ``{x}`` along ``{axis}``.
         combine: expression of two partial results ``{a}`` and ``{b}``, also element by element of two blocks.
-        uses: names of the device functions in them.
     """
 
     block: str
     combine: str
-    uses: tuple[str, ...] = ()
 
     def of(self, x: str, axis: int, *, keep_dims: bool = False) -> str:
         """The block ``x`` reduced along an axis, which stays with size 1 where ``keep_dims``."""
@@ -44,15 +41,13 @@ class Reduction:
 
 
 _SUM = Reduction("tl.sum({x}, {axis})", "{a} + {b}")
-_PRODUCT = Reduction("tl.reduce({x}, {axis}, _product)", "{a} * {b}", ("_product",))
+_PRODUCT = Reduction("tl.reduce({x}, {axis}, _product)", "{a} * {b}")
 
 
 def _extremes(name: str, function: str) -> dict[tuple[str, str], Reduction]:
     op = f"Reduce{name.capitalize()}"
     # Triton's own maximum of a block leaves NaN out; this is one instruction as well.
-    floats = Reduction(
-        f"tl.reduce({{x}}, {{axis}}, {function})", f"{function}({{a}}, {{b}})", (function,)
-    )
+    floats = Reduction(f"tl.reduce({{x}}, {{axis}}, {function})", f"{function}({{a}}, {{b}})")
     integers = Reduction(f"tl.{name}({{x}}, {{axis}})", f"tl.{name}imum({{a}}, {{b}})")
     return {(op, _FLOAT): floats, (op, _INTEGER): integers}
 
@@ -68,7 +63,7 @@ _TABLE: Mapping[tuple[str, str], Reduction] = {
 
 
 def reduction(op: str, dtype: DType) -> Reduction:
-    """How an op of ``REDUCES`` is written for elements of a type."""
+    """Return the Triton form of a reduction (an op of ``REDUCES``) for elements of a type."""
     return _TABLE[op, _FLOAT if dtype.kind == "f" else _INTEGER]
 
 
@@ -80,21 +75,21 @@ def accumulator(dtype: DType) -> DType:
 
 
 def identity(op: str, dtype: DType) -> str:
-    """What an element outside of the data holds; a Scan sums up.
+    """Return the value of elements outside of the data; for a Scan that of a sum.
 
     Args:
         op: of ``REDUCES``, or Scan.
-        dtype: of the node, not of its accumulator: the result of a reduction of nothing is this too.
+        dtype: of the node, not of its accumulator, as an empty reduction returns this value too.
     """
     return literal(neutral("ReduceSum" if op == "Scan" else op, dtype), dtype)
 
 
-def running_sum(x: str, *, exclusive: bool, reverse: bool) -> tuple[str, tuple[str, ...]]:
-    """The sums of a block ``[rows, columns]`` up to each element of a row, and the device functions in it.
+def running_sum(x: str, *, exclusive: bool, reverse: bool) -> str:
+    """The sums of a block ``[rows, columns]`` up to each element of a row.
 
     Args:
         x: the block, in the type of the accumulator.
         exclusive: the element itself is left out; not by taking it away again, which rounds.
         reverse: sums from the end.
     """
-    return f"_running_sum({x}, {exclusive}, {reverse})", with_called(("_running_sum",))
+    return f"_running_sum({x}, {exclusive}, {reverse})"

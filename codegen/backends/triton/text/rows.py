@@ -13,6 +13,8 @@ from autofuse.codegen.backends.triton.text.writer import COL, PART, ROW, Value, 
 from autofuse.codegen.nests.levels import Item, Join
 from autofuse.codegen.nests.memory import Memory
 from autofuse.codegen.nests.nest import varies, walk
+from autofuse.implgraph.division.online_reductions import Online
+from autofuse.implgraph.ir.frozen import replace
 from autofuse.implgraph.ir.graph import Node
 from autofuse.implgraph.ops.rows.reductions import REDUCES
 
@@ -25,14 +27,14 @@ class RowWriter(Writer):
 
     Attributes:
         meets: results that the blocks of a cluster tell each other.
-        exponentials: of a part of a row, by the sum of them: the node, and its value about the largest of the part.
+        exponentials: of a part of a row, by the sum of them: their values about the largest of the part, by node.
         part_values: result of a reduction -> its value of a part of a row.
         carries: running sum -> its value before a block of columns, and what that lost; integers lose nothing.
         losses: sum in a loop -> what it and that of squares have lost by rounding.
     """
 
     meets: int = 0
-    exponentials: dict[str, tuple[Node, str]] = field(default_factory=dict)
+    exponentials: dict[str, Mapping[str, Value]] = field(default_factory=dict)
     part_values: dict[str, str] = field(default_factory=dict)
     carries: dict[str, tuple[str, str]] = field(default_factory=dict)
     losses: dict[str, tuple[str, str]] = field(default_factory=dict)
@@ -52,9 +54,17 @@ class RowWriter(Writer):
         if k.partials:
             self._parts_of_columns()
             return
+        self._overwritten()
         for items in k.passes:
             self._pass(items)
         self._rest()
+
+    def _overwritten(self) -> None:
+        """Reads what is overwritten and does not vary along columns: all threads do, one writes behind a barrier."""
+        written = {self.kernel.targets[n.name].name for n in self.stored}
+        cols = frozenset(self.kernel.cols)
+        loads = [n for n in self.kernel.nest.nodes if n.op == "Load" and not varies(n) & cols]
+        self.need([n.name for n in loads if self.kernel.buffers[n.inputs[0]].name in written])
 
     def _columns(self, start: str) -> None:
         """The index along columns of a block that starts at ``start``."""
@@ -94,7 +104,7 @@ class RowWriter(Writer):
         return f"tl.range({first}, {last}, {step}, num_stages={stages})"
 
     def _outside(self, targets: Sequence[str]) -> None:
-        """What targets need of what does not vary along columns, and waits for no reduction that is not known."""
+        """Write what ``targets`` need that is constant along columns and waits for no unknown reduction."""
         if self.kernel.form is Form.ROWS:
             return
         needed = list(walk(self.kernel.nest.nodes, targets, frozenset(self.values)))
@@ -108,8 +118,7 @@ class RowWriter(Writer):
                 self.node(n)
 
     def _pass(self, items: Sequence[Item]) -> None:
-        targets = [i.first.inputs[0] for i in items]
-        self._outside(targets)
+        self._outside([r.inputs[0] for i in items for r in i.results])
         if self.kernel.form is Form.ROWS:
             for item in items:
                 self._item_of_block(item)
@@ -124,36 +133,67 @@ class RowWriter(Writer):
         if item.join is Join.PLAIN:
             self.node(item.first)
             return
-        assert item.second is not None
+        second, _ = item.followed()
         x = self.values[item.first.inputs[0]]
-        if item.join is Join.EXPONENTIALS:
-            self.node(item.first)
-            largest = self.values[item.first.name]
-            near, shift = self.names.take("exponentials"), self.names.take("shift")
-            # A part of nothing but -inf adds nothing.
-            self.say(f'{shift} = tl.where({largest.text} == float("-inf"), 0.0, {largest.text})')
-            self.say(f"{near} = tl.exp({x.text} - {shift})")
-            text = self.reduced(item.second, Value(near, x.dims))
-            self.define(item.second, text, largest.dims)
-            self.exponentials[item.second.name] = self._behind(item.second), near
-            return
         self.node(item.first)
         total = self.values[item.first.name]
+        if item.join is Join.EXPONENTIALS:
+            near = self._about(item, x, self._centre(item, total))
+            self.exponentials[second.name] = near
+            self.define(second, self.reduced(second, near[second.inputs[0]]), total.dims)
+            return
         number = self._elements()
         centred = self.names.take("centred")
         self.say(f"{centred} = {x.text} - {total.text} / {number}")
-        text = self.reduced(item.second, Value(f"{centred} * {centred}", x.dims))
-        self.define(item.second, text, total.dims)
+        text = self.reduced(second, Value(f"{centred} * {centred}", x.dims))
+        self.define(second, text, total.dims)
 
-    def _behind(self, n: Node) -> Node:
-        """What a reduction reduces, before any broadcast."""
-        x = self.named[n.inputs[0]]
-        while x.op == "Broadcast":
-            x = self.named[x.inputs[0]]
-        return x
+    # sums of exponentials about a centre ------------------------------------------------------
+    def _centre(self, i: Item, largest: Value) -> Value:
+        """Return the centre for a maximum ``largest``: the maximum itself, or 0 where it is -inf."""
+        _, rule = i.followed()
+        (centre,) = rule.centres
+        if centre.is_number:
+            return self._with({i.first.name: largest}, centre.value, rule)[centre.value]
+        shift = self.names.take("shift")
+        self.say(f'{shift} = tl.where({largest.text} == float("-inf"), 0.0, {largest.text})')
+        return Value(shift, largest.dims)
+
+    def _about(self, i: Item, x: Value, centre: Value) -> Mapping[str, Value]:
+        """The operand of a sum of exponentials and what leads to it, by node, about a centre."""
+        second, rule = i.followed()
+        given = {i.first.inputs[0]: x, rule.centres[0].value: centre}
+        return self._with(given, second.inputs[0], rule)
+
+    def _moved(self, i: Item, have: str, to: str) -> str:
+        """Return the factor that moves a sum of exponentials from the centre ``have`` to ``to``."""
+        _, rule = i.followed()
+        apart = self.names.take("apart")
+        self.say(f"{apart} = {have} - {to}")
+        value = Value(apart, frozenset(d for d in self.dims if d != COL))
+        for name in rule.moves[0]:
+            given = {x: value for x in self.named[name].inputs if x in rule.path}
+            value = self._with(given, name, rule)[name]
+        return value.text
+
+    def _with(self, given: Mapping[str, Value], target: str, rule: Online) -> Mapping[str, Value]:
+        """The values of a node and of those on the path to it, where some are given; none of them is known behind it.
+
+        Errors of tl.exp do not show in a sum that has an element of size 1.
+        """
+        gone = {*rule.path, *given}
+        before = dict(self.values)
+        self.values = {k: v for k, v in before.items() if k not in gone} | dict(given)
+        for n in walk(self.kernel.nest.nodes, [target], frozenset(self.values)):
+            short = {**n.attrs, "accuracy": "short"}
+            self.node(replace(n, attrs=short) if n.name in rule.powers else n)
+        made = {k: v for k, v in self.values.items() if k in gone}
+        self.values = {k: v for k, v in self.values.items() if k not in gone}
+        self.values |= {k: v for k, v in before.items() if k in gone}
+        return made
 
     def _elements(self) -> str:
-        """How many columns a block of a cluster has, at least 1."""
+        """Return the number of columns of a block of a cluster, at least 1."""
         count = self.size(self.count(COL), atomic=True)
         if PART not in self.dims:
             return count
@@ -178,8 +218,7 @@ class RowWriter(Writer):
                 self.say(f"{name} = tl.full({self.shape(self.dims)}, {first}, {kind})")
                 state[base] = (name,)
             else:
-                assert i.second is not None
-                a, b = self.names.take(base), self.names.take(i.second.name)
+                a, b = self.names.take(base), self.names.take(i.followed()[0].name)
                 first = 'float("-inf")' if i.join is Join.EXPONENTIALS else "0.0"
                 self.say(f"{a} = tl.full({self.shape(rows)}, {first}, tl.float32)")
                 self.say(f"{b} = tl.zeros({self.shape(rows)}, tl.float32)")
@@ -207,13 +246,20 @@ class RowWriter(Writer):
             return
         a, b = state
         if i.join is Join.EXPONENTIALS:
-            masked, largest, shift = (self.names.take(s) for s in ("masked", "largest", "shift"))
+            second, rule = i.followed()
+            masked, largest = self.names.take("masked"), self.names.take("largest")
+            rows = frozenset(d for d in self.dims if d != COL)
             self.say(f"{masked} = {self.neutral(op, x, dtype)}")
             block = self.reduce(op, masked, dtype)
             self.say(f"{largest} = {self.combine(op, a, block, dtype)}")
-            self.say(f'{shift} = tl.where({largest} == float("-inf"), 0.0, {largest})')
-            add = f"tl.sum(tl.exp({masked} - {shift}), {self.axis_of(COL)}, keep_dims=True)"
-            self.say(f"{b} = {b} * tl.exp({a} - {shift}) + {add}")
+            centre = self._centre(i, Value(largest, rows))
+            part = self._about(i, Value(masked, x.dims | {COL}), centre)[second.inputs[0]]
+            # Beside a factor the power of what is not there, 0, might not be 0 any more.
+            text = self.neutral(second.op, part, dtype) if self._has_factors(i) else part.text
+            have = self._centre(i, Value(a, rows)) if rule.centres[0].is_number else Value(a, rows)
+            scale = self._moved(i, have.text, centre.text)
+            total = f"tl.sum({text}, {self.axis_of(COL)}, keep_dims=True)"
+            self.say(f"{b} = {b} * {scale} + {total}")
             self.say(f"{a} = {largest}")
             return
         lost = self.losses[i.first.name]
@@ -232,6 +278,13 @@ class RowWriter(Writer):
         squares = f"tl.sum({centred} * {centred}, {axis}, keep_dims=True)"
         self._add(b, f"{squares} + {apart} * {apart} * {weight}", lost[1])
         self._add(a, total, lost[0])
+
+    def _has_factors(self, i: Item) -> bool:
+        """Return True if the exponentials of a sum have operands other than numbers and data."""
+        _, rule = i.followed()
+        beside = {x for n in rule.path for x in self.named[n].inputs} - rule.path
+        beside -= {i.first.name, i.first.inputs[0]}
+        return any(self.named[x].op != "Scalar" for x in beside)
 
     def _add(self, total: str, step: str, lost: str) -> None:
         """Adds to a sum of thousands of blocks: what it loses by rounding is added to the next one.
@@ -254,19 +307,21 @@ class RowWriter(Writer):
         if i.join is Join.PLAIN:
             self.define(i.first, self.result(i.first, state[0]), dims)
             return
-        assert i.second is not None
+        second, _ = i.followed()
         a, b = state
         if i.join is Join.EXPONENTIALS and not self.kernel.partials:
-            self._undefined(a, b)
+            self._undefined(i, a, b)
         self.values[i.first.name] = Value(a, dims)
-        self.values[i.second.name] = Value(b, dims)
+        self.values[second.name] = Value(b, dims)
 
-    def _undefined(self, largest: str, total: str) -> None:
+    def _undefined(self, i: Item, largest: str, total: str) -> None:
         """Of a row of nothing but -inf, the difference from the largest element is NaN."""
+        if i.followed()[1].centres[0].is_number:
+            return
         self.say(f'{total} = tl.where({largest} == float("-inf"), float("nan"), {total})')
 
     def _rest(self) -> None:
-        """What is stored."""
+        """Write the Stores, with what they need."""
         cols = frozenset(self.kernel.cols)
         wide = [n for n in self.stored if varies(n) & cols]
         narrow = [n for n in self.stored if n not in wide]
@@ -303,10 +358,9 @@ class RowWriter(Writer):
         dtype = n.y.dtype
         value = self.names.take(f"{n.name}_of")
         self.say(f"{value} = {self.neutral('ReduceSum', x, dtype)}")
-        text, functions = running_sum(
+        text = running_sum(
             value, exclusive=bool(n.attrs["exclusive"]), reverse=bool(n.attrs["reverse"])
         )
-        self.calls(functions)
         name = self.define(n, text, x.dims | {COL})
         if self.kernel.form is Form.LOOP:
             before, lost = self.carries[n.name]
@@ -337,7 +391,6 @@ class RowWriter(Writer):
                 self.say(f"tl.store({places[r.name]} + part, {self.values[r.name].text}{mask})")
                 self.meets += 1
         self.say("meet_cluster(PARTS)")
-        self.calls(["meet_cluster"])
         for i in items:
             self._joined(i, {name: self._part(place) for name, place in places.items()})
 
@@ -350,14 +403,14 @@ class RowWriter(Writer):
         return f"outer * {self.size(self.count(ROW), atomic=True)} + row", rows
 
     def _part(self, place: str) -> str:
-        """What a block of the cluster has stored: its number is ``other``."""
+        """Return the load of what block ``other`` of the cluster has stored."""
         mask = ", mask=row_live, other=0.0" if ROW in self.partial else ""
         return f'tl.load({place} + other{mask}, cache_modifier=".cg")'
 
     def _joined(self, i: Item, parts: Mapping[str, str]) -> None:
         """The result of an item from those of all blocks of the cluster, one after another."""
         dtype = self.named[i.first.inputs[0]].y.dtype
-        dims = frozenset({ROW}) & set(self.dims)
+        dims = self.spread(ROW)
         kind = TYPES[accumulator(dtype).name]
         first = self._start(i.first, identity(i.first.op, dtype), kind, dims)
         self.values[i.first.name] = Value(first, dims)
@@ -384,27 +437,42 @@ class RowWriter(Writer):
     def _joined_exponentials(
         self, i: Item, first: str, parts: Mapping[str, str], dims: frozenset[str]
     ) -> None:
-        assert i.second is not None
+        second, rule = i.followed()
         dtype = self.named[i.first.inputs[0]].y.dtype
-        total = self._start(i.second, "0.0", "tl.float32", dims)
-        self.values[i.second.name] = Value(total, dims)
-        part, largest, shift = (self.names.take(s) for s in ("part_largest", "largest", "shift"))
+        total = self._start(second, "0.0", "tl.float32", dims)
+        self.values[second.name] = Value(total, dims)
+        part, largest = self.names.take("part_largest"), self.names.take("largest")
         with self.inside("for other in tl.static_range(PARTS):"):
             self.say(f"{part} = {parts[i.first.name]}")
             self.say(f"{largest} = {self.combine(i.first.op, first, part, dtype)}")
-            self.say(f'{shift} = tl.where({largest} == float("-inf"), 0.0, {largest})')
-            again = f"{total} * tl.exp({first} - {shift})"
-            self.say(f"{total} = {again} + {parts[i.second.name]} * tl.exp({part} - {shift})")
+            centre = self._centre(i, Value(largest, dims)).text
+            have, new = first, part
+            if rule.centres[0].is_number:
+                have, new = (self._centre(i, Value(x, dims)).text for x in (first, part))
+            again = f"{total} * {self._moved(i, have, centre)}"
+            add = f"{parts[second.name]} * {self._moved(i, new, centre)}"
+            self.say(f"{total} = {again} + {add}")
             self.say(f"{first} = {largest}")
-        self._undefined(first, total)
-        if i.second.name in self.exponentials:
-            node, near = self.exponentials[i.second.name]
-            scale = self.names.take("scale")
-            self.say(f"{scale} = tl.exp({self.part_values[i.first.name]} - {first})")
-            self.define(node, f"{near} * {scale}", frozenset({PART, ROW, COL}) & set(self.dims))
+        self._undefined(i, first, total)
+        near = self._used_again(i)
+        if near:
+            ends = (Value(x, dims) for x in (self.part_values[i.first.name], first))
+            if rule.centres[0].is_number:
+                ends = (self._centre(i, x) for x in ends)
+            scale = self._moved(i, *(x.text for x in ends))
+            for n, value in near:
+                self.define(n, f"{value.text} * {scale}", value.dims | dims)
+
+    def _used_again(self, i: Item) -> list[tuple[Node, Value]]:
+        """The exponentials of a part of a row, and multiples of them, that something else uses as well."""
+        second, rule = i.followed()
+        near = self.exponentials.get(second.name, {})
+        others = [n for n in self.kernel.nest.nodes if n.name not in {*rule.path, second.name}]
+        used = {x for n in others for x in n.inputs}
+        return [(self.named[x], near[x]) for x in near if x in rule.powers & used]
 
     def _start(self, n: Node, value: str, kind: str, dims: frozenset[str]) -> str:
-        """What a reduction begins with."""
+        """Write the initial value of a reduction, and return its name."""
         name = self.names.take(n.name)
         shape = self.shape(sorted(dims)) if dims else "()"
         self.say(f"{name} = tl.full({shape}, {value}, {kind})")
@@ -442,7 +510,7 @@ class RowWriter(Writer):
             self._leave(p.memory, f"tl.program_id(0) * {count} + col", total, mask)
 
     def _beside_rows(self) -> None:
-        """What does not vary along rows is computed once, before the loop over them."""
+        """Write what is constant along rows once, before the loop over them."""
         rows = frozenset(self.kernel.rows)
         moving: set[str] = set()
         for n in self.kernel.nest.nodes:

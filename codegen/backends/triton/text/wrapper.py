@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from autofuse.codegen.backends.triton.blocks import row_blocks, rows_of_core, unit_of
+from autofuse.codegen.backends.triton.call import Call
 from autofuse.codegen.backends.triton.kernels import Blocks, Form, Kernel, Program
-from autofuse.codegen.backends.triton.ops.functions import DEVICE_FUNCTIONS
+from autofuse.codegen.backends.triton.ops.spelling import TRITON
 from autofuse.codegen.backends.triton.signature import entry_point, new_tensor
 from autofuse.codegen.backends.triton.text.launching import LAUNCHER, MEET
 from autofuse.codegen.backends.triton.text.rows import RowWriter
@@ -28,7 +29,6 @@ class KernelText:
         memory: what the pointers point to.
         sizes: symbols.
         constants: names of the constants of its blocks.
-        functions: the device functions that it calls.
         meets: results that the blocks of a cluster tell each other through scratch, a float of each for every row.
         takes_blocks: the number of blocks follows the sizes.
         reaches: offsets that decide whether the constant ``WIDE`` is true; empty if there is none.
@@ -39,7 +39,6 @@ class KernelText:
     memory: tuple[Memory, ...]
     sizes: tuple[str, ...]
     constants: tuple[str, ...]
-    functions: tuple[str, ...]
     meets: int
     takes_blocks: bool
     reaches: tuple[Expr, ...]
@@ -96,7 +95,6 @@ def kernel_text(
         tuple(writer.memory.values()),
         tuple(writer.sizes),
         tuple(constants),
-        tuple(writer.functions),
         meets,
         writer.takes_blocks,
         writer.reaches if writer.asks_width else (),
@@ -104,15 +102,16 @@ def kernel_text(
     )
 
 
-def file_text(program: Program, *, plain: bool = False) -> str:
+def file_text(program: Program, *, plain: bool = False, call: Call | None = None) -> str:
     """The text of the module.
 
     Args:
         program: its kernels.
         plain: kernels are launched by ``kernel[grid](...)``, and the function has annotations and takes tensors
             whose strides are others, of which it makes copies; the form of the operators of FlagGems.
+        call: the parameters of its function; None: the inputs of the graph.
     """
-    return _File(program, plain).text()
+    return _File(program, plain, call).text()
 
 
 class _File:
@@ -123,9 +122,9 @@ class _File:
         device: where results are allocated, as the function knows it.
     """
 
-    def __init__(self, program: Program, plain: bool) -> None:
+    def __init__(self, program: Program, plain: bool, call: Call | None) -> None:
         self.program, self.graph, self.plain = program, program.graph, plain
-        self.signature = program.signature
+        self.signature = replace(program.signature, call=call)
         self.launcher = not plain and program.cores == 0
         ranges = self.graph.symbol_ranges()
         self.texts = [
@@ -138,9 +137,8 @@ class _File:
 
     def text(self) -> str:
         """Everything."""
-        used = {f for t in self.texts for f in t.functions}
         parts = [LAUNCHER] if self.launcher else []
-        parts += [text for name, text in DEVICE_FUNCTIONS.items() if name in used]
+        parts += TRITON.functions(*("\n".join(t.lines) for t in self.texts)).values()
         parts += [MEET] if any(t.meets for t in self.texts) else []
         parts += ["\n".join(t.lines) + "\n" for t in self.texts]
         if any(k.blocks is None for k in self.program.kernels):
@@ -164,7 +162,8 @@ class _File:
             # Not every version of triton-ascend has knobs; torch_npu makes the other one.
             here = '"npu" if hasattr(torch, "npu") else "cpu"' if self.program.cores else here
             yield f"device = device or ({here})"
-        yield from self.signature.sizes()
+        called = ("row_blocks", "rows_of_core", "unit_of")
+        yield from self.signature.sizes([*called, *(k.name for k in self.program.kernels)])
         yield from self.signature.checks(any_layout=self.plain)
         yield from self.signature.allocated(self.device)
         for m in self.program.scratch:

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 
 from autofuse.codegen.backends.triton.kernels import Form, Kernel
 from autofuse.codegen.backends.triton.ops.reductions import accumulator, identity, reduction
-from autofuse.codegen.backends.triton.ops.spelling import TYPES, functions_of, literal, spell
+from autofuse.codegen.backends.triton.ops.spelling import TRITON, TYPES, literal
 from autofuse.codegen.backends.triton.python_text import Names, to_python
 from autofuse.codegen.nests.memory import Memory
 from autofuse.codegen.nests.nest import unit_axis, varies, walk
@@ -52,7 +52,6 @@ class Writer:
     indent: int = 1
     memory: dict[str, Memory] = field(default_factory=dict)
     sizes: dict[str, None] = field(default_factory=dict)
-    functions: dict[str, None] = field(default_factory=dict)
     values: dict[str, Value] = field(default_factory=dict)
     #: Axis -> its index.
     index: dict[int, Value] = field(default_factory=dict)
@@ -125,15 +124,22 @@ class Writer:
         """The position of a dimension in blocks."""
         return self.dims.index(dim)
 
+    def spread(self, dim: str) -> frozenset[str]:
+        """The dimensions of blocks along which the index of a dimension is long; none: it is one number.
+
+        Every part of a block has an index of rows of its own.  A block of ``[1, ROWS, 1]`` would be divided among the
+        blocks of a cluster along its rows, and Triton 3.6 divides what is computed with it in the same way.
+        """
+        along = {dim} if dim == ITEM else {dim, PART}
+        return frozenset(along & set(self.dims) if dim in self.dims else ())
+
     def shape(self, dims: Sequence[str]) -> str:
         """The shape of a block that is longer than 1 along ``dims``."""
         return "[" + ", ".join(BLOCK[d] if d in dims else "1" for d in self.dims) + "]"
 
     def live(self, dims: frozenset[str], *, among: Sequence[str] = (ITEM, ROW, COL)) -> str:
-        """Which elements of a block exist; empty if all do."""
+        """Return the mask of the elements of a block that exist; empty if all do."""
         found = [d for d in self.dims if d in dims and d in self.partial and d in among]
-        if PART in dims and COL in self.partial and COL not in found:
-            found.append(COL)
         return " & ".join(f"{d}_live" for d in found)
 
     def count(self, dim: str) -> Expr:
@@ -180,12 +186,12 @@ class Writer:
 
     @property
     def goes_over_rows(self) -> bool:
-        """Whether the kernel has a loop over rows of its own, beside which sums add up."""
+        """Return True if the kernel has its own loop over rows, beside which sums accumulate."""
         return self.kernel.blocks is not None and self.kernel.blocks.programs > 0
 
     @property
     def takes_blocks(self) -> bool:
-        """Whether the kernel has a loop over its blocks."""
+        """Return True if the kernel has a loop over its blocks."""
         return self.on_cores and not self.goes_over_rows
 
     @contextmanager
@@ -201,7 +207,7 @@ class Writer:
             yield
 
     def _place(self, number: str) -> None:
-        """Where block ``number`` is."""
+        """Write the indices of block ``number``."""
         k = self.kernel
         block = self.widened(number)
         main = ITEM if k.form is Form.ITEMS else ROW
@@ -230,19 +236,20 @@ class Writer:
         name = BLOCK[main]
         if main in self.dims:
             line = f"tl.arange(0, {name}){self.across(main)}"
+            if PART in self.dims:
+                line = f"(tl.arange(0, PARTS){self.across(PART)} * ROWS + {line}) % ROWS"
             self.say(f"{main} = {block} * {name} + {line}")
         else:
             self.say(f"{main} = {block}")
         self.index_along(main)
 
     def index_along(self, dim: str) -> None:
-        """Which elements along a dimension exist, and the indices of its axes."""
+        """Write the mask of existing elements along a dimension, and the indices of its axes."""
         k = self.kernel
         if dim in self.partial:
             self.say(f"{dim}_live = {dim} < {self.size(self.count(dim))}")
         axes = {ITEM: k.rows, ROW: k.rows, COL: k.cols}[dim]
-        dims = frozenset({dim, PART} if dim == COL else {dim}) & set(self.dims)
-        self._decode(dim, axes, dims)
+        self._decode(dim, axes, self.spread(dim))
 
     def _decode(self, flat: str, axes: Sequence[int], dims: frozenset[str]) -> None:
         """The index of every axis from a number row-major over them."""
@@ -301,8 +308,7 @@ class Writer:
             if n.op == "Div" and n.y.dtype.kind == "f" and narrower and "accuracy" not in n.attrs:
                 self._scaled(n, xs[0], xs[1])
                 return
-            text = spell(n.op, [x.text for x in xs], n.attrs, dtypes, n.y.dtype)
-            self.calls(functions_of(n.op, n.attrs, dtypes, n.y.dtype))
+            text = TRITON.spell(n.op, [x.text for x in xs], n.attrs, dtypes, n.y.dtype)
             self.define(n, text, dims)
 
     def scan(self, n: Node) -> None:
@@ -316,10 +322,6 @@ class Writer:
             inverse = self.inverses[by.text] = self.names.take("inverse")
             self.say(f"{inverse} = 1.0 / {by.text}")
         self.define(n, f"{x.text} * {inverse}", x.dims | by.dims)
-
-    def calls(self, functions: Sequence[str]) -> None:
-        """The kernel needs these device functions."""
-        self.functions.update(dict.fromkeys(functions))
 
     def define(self, n: Node, text: str, dims: frozenset[str], base: str = "") -> str:
         """An assignment; the name of the node in this scope."""
@@ -348,7 +350,7 @@ class Writer:
         self.define(n, f"({text}).to({kind})", at.dims)
 
     def _offset(self, n: Node) -> tuple[str, frozenset[str]]:
-        """Where the elements of a Load or Store are, and along which dimensions they differ."""
+        """Return the offset of the elements of a Load or Store, and the dimensions along which it varies."""
         terms: list[str] = []
         dims: frozenset[str] = frozenset()
         for a, stride, repeat in zip(n.y.axis, n.y.strides, n.y.repeats, strict=True):
@@ -395,7 +397,7 @@ class Writer:
         main = ITEM if self.kernel.form is Form.ITEMS else ROW
         if not dims and main in self.dims:
             # One element, which the value is a block of; its index along rows is 0.
-            offset, dims = f"{main} + {offset}" if offset else main, frozenset({main})
+            offset, dims = f"{main} + {offset}" if offset else main, self.spread(main)
         if PART in x.dims - dims:
             # Every block of the cluster knows the value, and writes it.
             offset = f"{offset} + 0 * part" if offset else "0 * part"
@@ -433,12 +435,8 @@ class Writer:
 
     def reduce(self, op: str, block: str, dtype: DType) -> str:
         """A block reduced along columns."""
-        how = reduction(op, dtype)
-        self.calls(how.uses)
-        return how.of(block, self.axis_of(COL), keep_dims=True)
+        return reduction(op, dtype).of(block, self.axis_of(COL), keep_dims=True)
 
     def combine(self, op: str, a: str, b: str, dtype: DType) -> str:
         """Two partial results of a reduction as one."""
-        how = reduction(op, dtype)
-        self.calls(how.uses)
-        return how.joined(a, b)
+        return reduction(op, dtype).joined(a, b)

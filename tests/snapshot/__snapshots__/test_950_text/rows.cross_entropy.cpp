@@ -25,7 +25,7 @@ __simd_vf__ __no_simd_vf_fusion__ inline void r_0_reduce_all_0_nil_0_nil_vf0(
   Reg::MaskReg all, n2_local_reg0, n2_local_reg1, n2_local_reg2, n2_local_reg3, n2_local_reg4,
     n2_local_reg5, n2_local_reg6, n2_local_reg7, row, part;
   Reg::Duplicate(n3_local_other, 0.0f);
-  Reg::Duplicate(least_float32, autofuse::FloatBits(0xff800000u));
+  Reg::Duplicate(least_float32, -__builtin_inff());
   Reg::Duplicate(zero_float32, 0.0f);
   all = Reg::CreateMask<float>();
   uint32_t row_lanes = 56;

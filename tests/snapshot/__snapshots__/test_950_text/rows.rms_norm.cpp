@@ -36,7 +36,7 @@ __simd_vf__ __no_simd_vf_fusion__ inline void r_0_reduce_all_0_nil_0_nil_vf0(
   Reg::Duplicate(n4_1_local_reg, 1.0f);
   Reg::Duplicate(n2_local_reg, 5e+02f);
   Reg::Duplicate(zero_float32, 0.0f);
-  Reg::Duplicate(least_float32, autofuse::FloatBits(0xff800000u));
+  Reg::Duplicate(least_float32, -__builtin_inff());
   all = Reg::CreateMask<float>();
   uint32_t part_lanes = 52;
   part = Reg::UpdateMask<float>(part_lanes);

@@ -15,7 +15,7 @@ __simd_vf__ __no_simd_vf_fusion__ inline void r_0_reduce_all_0_nil_0_nil_vf0(
     n0_reducesum_local_reg, y_local_reg0, y_local_reg1, y_local_reg2, y_local_reg3, y_local_reg4,
     y_local_reg5, y_local_reg6, y_local_reg7;
   Reg::MaskReg all, row, part;
-  Reg::Duplicate(least_float32, autofuse::FloatBits(0xff800000u));
+  Reg::Duplicate(least_float32, -__builtin_inff());
   Reg::Duplicate(zero_float32, 0.0f);
   all = Reg::CreateMask<float>();
   uint32_t row_lanes = 56;

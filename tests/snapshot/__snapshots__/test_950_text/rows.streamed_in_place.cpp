@@ -18,7 +18,7 @@ __simd_vf__ __no_simd_vf_fusion__ inline void r_0_reduce_all_0_nil_0_nil_vf0(
     n1_exp_local_reg3, n1_sub_local_reg32, n1_exp_local_reg32, n1_reducesum_local_reg4,
     n1_reducesum_local_reg, y_local_reg0, y_local_reg32;
   Reg::MaskReg all, row, part;
-  Reg::Duplicate(least_float32, autofuse::FloatBits(0xff800000u));
+  Reg::Duplicate(least_float32, -__builtin_inff());
   Reg::Duplicate(zero_float32, 0.0f);
   all = Reg::CreateMask<float>();
   uint32_t row_lanes = 56;
@@ -28,10 +28,10 @@ __simd_vf__ __no_simd_vf_fusion__ inline void r_0_reduce_all_0_nil_0_nil_vf0(
   for (uint16_t r = 0; r < rows; ++r) {
     Reg::LocalMemBar<Reg::MemType::VEC_LOAD, Reg::MemType::VEC_STORE>();
     // from: n1_reducemax: ReduceMax (/nodes/1)
-    Reg::Duplicate(n1_reducemax_local_reg0, autofuse::FloatBits(0xff800000u));
-    Reg::Duplicate(n1_reducemax_local_reg1, autofuse::FloatBits(0xff800000u));
-    Reg::Duplicate(n1_reducemax_local_reg2, autofuse::FloatBits(0xff800000u));
-    Reg::Duplicate(n1_reducemax_local_reg3, autofuse::FloatBits(0xff800000u));
+    Reg::Duplicate(n1_reducemax_local_reg0, -__builtin_inff());
+    Reg::Duplicate(n1_reducemax_local_reg1, -__builtin_inff());
+    Reg::Duplicate(n1_reducemax_local_reg2, -__builtin_inff());
+    Reg::Duplicate(n1_reducemax_local_reg3, -__builtin_inff());
     for (uint16_t i = 0; i < 8; ++i) {
       Reg::LoadAlign(x_local_reg0, x_local + r * 2104 + i * 256);
       Reg::LoadAlign(broadcast_0_local_reg0, broadcast_0_local + r * 2104 + i * 256);

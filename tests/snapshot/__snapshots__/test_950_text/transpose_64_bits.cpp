@@ -9,109 +9,6 @@
 
 using namespace AscendC;
 
-// transpose_64_bits_0_general_0_nil_2_nil: z2 in tiles of z2t_size, z0z1z2T in blocks of z0z1z2Tb_size per core.
-inline __aicore__ void transpose_64_bits_0_general_0_nil_2_nil(
-    GM_ADDR x,
-    GM_ADDR y,
-    GM_ADDR workspace,
-    const AutofuseTilingData& t) {
-  (void)workspace;
-  const int64_t n = t.n;
-  const int64_t m = t.m;
-  const int64_t z2t_size = t.z2t_size;
-  const int64_t z0z1z2Tb_size = t.z0z1z2Tb_size;
-  const int64_t z0z1z2T_axis_size = m * n * autofuse::CeilDiv(20, z2t_size);
-  const int64_t z0z1z2TB = GetBlockIdx();
-  const int64_t z0z1z2Tb_loop_size = autofuse::Min(z0z1z2T_axis_size - z0z1z2TB * z0z1z2Tb_size, z0z1z2Tb_size);
-  if (z0z1z2Tb_loop_size <= 0) {
-    return;
-  }
-  GlobalTensor<int64_t> x_gm;
-  x_gm.SetGlobalBuffer((__gm__ int64_t*)x);
-  // More than the 134217728 bytes of L2 would drive out what others read: it is passed by.
-  if (320 * m * n > 134217728) {
-    x_gm.SetL2CacheHint(CacheMode::CACHE_MODE_DISABLE);
-  }
-  GlobalTensor<int64_t> y_gm;
-  y_gm.SetGlobalBuffer((__gm__ int64_t*)y);
-  TPipe tpipe;
-  TQueBind<TPosition::VECIN, TPosition::VECOUT, 2> x_queue;
-  const int64_t x_queue_bytes = 32 * z2t_size;
-  tpipe.InitBuffer(x_queue, 2, static_cast<uint32_t>(x_queue_bytes));
-  for (int64_t z0z1z2Tb = 0; z0z1z2Tb < z0z1z2Tb_loop_size; z0z1z2Tb++) {
-    const int64_t z0z1z2T = z0z1z2Tb + z0z1z2TB * z0z1z2Tb_size;
-    const int64_t z2T = autofuse::Mod(z0z1z2T, autofuse::CeilDiv(20, z2t_size));
-    const int64_t z1 = autofuse::Mod(autofuse::FloorDiv(z0z1z2T, autofuse::CeilDiv(20, z2t_size)), m);
-    const int64_t z0 = autofuse::FloorDiv(autofuse::FloorDiv(z0z1z2T, autofuse::CeilDiv(20, z2t_size)), m);
-    const int64_t z2t_actual_size = autofuse::Min(20 - z2T * z2t_size, z2t_size);
-    const DataCopyExtParams block0{static_cast<uint16_t>(z2t_actual_size), 8, static_cast<uint32_t>(8 * m - 8), 0, 0};
-    const int64_t offset0 = z1 + 20 * m * z0 + m * z2T * z2t_size;
-    const DataCopyExtParams block1{static_cast<uint16_t>(z2t_actual_size), 8, 0, 0, 0};
-    const int64_t offset1 = 20 * z1 + 20 * m * z0 + z2T * z2t_size;
-    // from: gather_0: Load (/inputs/0)
-    LocalTensor<int64_t> x_local = x_queue.AllocTensor<int64_t>();
-    DataCopyPad(x_local[0], x_gm[offset0], block0, autofuse::NoPad<int64_t>());
-    x_queue.EnQue<int64_t>(x_local);
-    x_local = x_queue.DeQue<int64_t>();
-    // from: store: Store (/outputs/0)
-    DataCopyPad(y_gm[offset1], x_local[0], block1);
-    x_queue.FreeTensor(x_local);
-  }
-}
-
-// transpose_64_bits_0_transpose_0_nil_1_nil_z2_permuted: z1 in tiles of z1t_size, z0z1T in blocks of z0z1Tb_size per core.
-inline __aicore__ void transpose_64_bits_0_transpose_0_nil_1_nil_z2_permuted(
-    GM_ADDR x,
-    GM_ADDR y,
-    GM_ADDR workspace,
-    const AutofuseTilingData& t) {
-  (void)workspace;
-  const int64_t n = t.n;
-  const int64_t m = t.m;
-  const int64_t z1t_size = t.z1t_size;
-  const int64_t z0z1Tb_size = t.z0z1Tb_size;
-  const int64_t z0z1T_axis_size = n * autofuse::CeilDiv(m, z1t_size);
-  const int64_t z0z1TB = GetBlockIdx();
-  const int64_t z0z1Tb_loop_size = autofuse::Min(z0z1T_axis_size - z0z1TB * z0z1Tb_size, z0z1Tb_size);
-  if (z0z1Tb_loop_size <= 0) {
-    return;
-  }
-  GlobalTensor<int64_t> x_gm;
-  x_gm.SetGlobalBuffer((__gm__ int64_t*)x);
-  // More than the 134217728 bytes of L2 would drive out what others read: it is passed by.
-  if (320 * m * n > 134217728) {
-    x_gm.SetL2CacheHint(CacheMode::CACHE_MODE_DISABLE);
-  }
-  GlobalTensor<int64_t> y_gm;
-  y_gm.SetGlobalBuffer((__gm__ int64_t*)y);
-  TPipe tpipe;
-  TQueBind<TPosition::VECIN, TPosition::VECOUT, 2> x_queue;
-  const int64_t x_queue_bytes = 160 * z1t_size;
-  tpipe.InitBuffer(x_queue, 2, static_cast<uint32_t>(x_queue_bytes));
-  for (int64_t z0z1Tb = 0; z0z1Tb < z0z1Tb_loop_size; z0z1Tb++) {
-    const int64_t z0z1T = z0z1Tb + z0z1TB * z0z1Tb_size;
-    const int64_t z1T = autofuse::Mod(z0z1T, autofuse::CeilDiv(m, z1t_size));
-    const int64_t z0 = autofuse::FloorDiv(z0z1T, autofuse::CeilDiv(m, z1t_size));
-    const int64_t z1t_actual_size = autofuse::Min(m - z1T * z1t_size, z1t_size);
-    const int64_t offset0 = 20 * m * z0 + z1T * z1t_size;
-    const DataCopyExtParams block0{1, static_cast<uint32_t>(160 * z1t_actual_size), 0, 0, 0};
-    const int64_t offset1 = 20 * m * z0 + 20 * z1T * z1t_size;
-    // from: gather_0: Load (/inputs/0)
-    LocalTensor<int64_t> x_local = x_queue.AllocTensor<int64_t>();
-    autofuse::LoadDims<int64_t>(
-        x_local[0],
-        x_gm[offset0],
-        {1, static_cast<uint64_t>(m)},
-        {20, 1},
-        {static_cast<uint32_t>(z1t_actual_size), 20});
-    x_queue.EnQue<int64_t>(x_local);
-    x_local = x_queue.DeQue<int64_t>();
-    // from: store: Store (/outputs/0)
-    DataCopyPad(y_gm[offset1], x_local[0], block0);
-    x_queue.FreeTensor(x_local);
-  }
-}
-
 // transpose_64_bits_0_transpose_0_nil_0_nil_z2_32_permuted: z0 in tiles of z0t_size, z1Tz0T in blocks of z1Tz0Tb_size per core.
 inline __aicore__ void transpose_64_bits_0_transpose_0_nil_0_nil_z2_32_permuted(
     GM_ADDR x,
@@ -131,7 +28,7 @@ inline __aicore__ void transpose_64_bits_0_transpose_0_nil_0_nil_z2_32_permuted(
   }
   GlobalTensor<int64_t> x_gm;
   x_gm.SetGlobalBuffer((__gm__ int64_t*)x);
-  // More than the 134217728 bytes of L2 would drive out what others read: it is passed by.
+  // Larger than L2 (134217728 bytes): bypass it, so other tensors stay cached.
   if (320 * m * n > 134217728) {
     x_gm.SetL2CacheHint(CacheMode::CACHE_MODE_DISABLE);
   }
@@ -166,8 +63,8 @@ inline __aicore__ void transpose_64_bits_0_transpose_0_nil_0_nil_z2_32_permuted(
   }
 }
 
-// transpose_64_bits_0_transpose_0_nil_0_nil_z2_64_permuted: z0 in tiles of z0t_size, z1Tz0T in blocks of z1Tz0Tb_size per core.
-inline __aicore__ void transpose_64_bits_0_transpose_0_nil_0_nil_z2_64_permuted(
+// transpose_64_bits_0_transpose_0_nil_1_nil_z2_permuted: z1 in tiles of z1t_size, z0z1T in blocks of z0z1Tb_size per core.
+inline __aicore__ void transpose_64_bits_0_transpose_0_nil_1_nil_z2_permuted(
     GM_ADDR x,
     GM_ADDR y,
     GM_ADDR workspace,
@@ -175,17 +72,17 @@ inline __aicore__ void transpose_64_bits_0_transpose_0_nil_0_nil_z2_64_permuted(
   (void)workspace;
   const int64_t n = t.n;
   const int64_t m = t.m;
-  const int64_t z0t_size = t.z0t_size;
-  const int64_t z1Tz0Tb_size = t.z1Tz0Tb_size;
-  const int64_t z1Tz0T_axis_size = autofuse::CeilDiv(m, 64) * autofuse::CeilDiv(n, z0t_size);
-  const int64_t z1Tz0TB = GetBlockIdx();
-  const int64_t z1Tz0Tb_loop_size = autofuse::Min(z1Tz0T_axis_size - z1Tz0TB * z1Tz0Tb_size, z1Tz0Tb_size);
-  if (z1Tz0Tb_loop_size <= 0) {
+  const int64_t z1t_size = t.z1t_size;
+  const int64_t z0z1Tb_size = t.z0z1Tb_size;
+  const int64_t z0z1T_axis_size = n * autofuse::CeilDiv(m, z1t_size);
+  const int64_t z0z1TB = GetBlockIdx();
+  const int64_t z0z1Tb_loop_size = autofuse::Min(z0z1T_axis_size - z0z1TB * z0z1Tb_size, z0z1Tb_size);
+  if (z0z1Tb_loop_size <= 0) {
     return;
   }
   GlobalTensor<int64_t> x_gm;
   x_gm.SetGlobalBuffer((__gm__ int64_t*)x);
-  // More than the 134217728 bytes of L2 would drive out what others read: it is passed by.
+  // Larger than L2 (134217728 bytes): bypass it, so other tensors stay cached.
   if (320 * m * n > 134217728) {
     x_gm.SetL2CacheHint(CacheMode::CACHE_MODE_DISABLE);
   }
@@ -193,25 +90,24 @@ inline __aicore__ void transpose_64_bits_0_transpose_0_nil_0_nil_z2_64_permuted(
   y_gm.SetGlobalBuffer((__gm__ int64_t*)y);
   TPipe tpipe;
   TQueBind<TPosition::VECIN, TPosition::VECOUT, 2> x_queue;
-  const int64_t x_queue_bytes = 10240 * z0t_size;
+  const int64_t x_queue_bytes = 160 * z1t_size;
   tpipe.InitBuffer(x_queue, 2, static_cast<uint32_t>(x_queue_bytes));
-  for (int64_t z1Tz0Tb = 0; z1Tz0Tb < z1Tz0Tb_loop_size; z1Tz0Tb++) {
-    const int64_t z1Tz0T = z1Tz0Tb + z1Tz0TB * z1Tz0Tb_size;
-    const int64_t z0T = autofuse::Mod(z1Tz0T, autofuse::CeilDiv(n, z0t_size));
-    const int64_t z1T = autofuse::FloorDiv(z1Tz0T, autofuse::CeilDiv(n, z0t_size));
-    const int64_t z0t_actual_size = autofuse::Min(n - z0T * z0t_size, z0t_size);
-    const int64_t z1t_actual_size = autofuse::Min(64, m - 64 * z1T);
-    const int64_t offset0 = 64 * z1T + 20 * m * z0T * z0t_size;
-    const DataCopyExtParams block0{static_cast<uint16_t>(z0t_actual_size), static_cast<uint32_t>(160 * z1t_actual_size), static_cast<uint32_t>(320 - 5 * z1t_actual_size), static_cast<uint32_t>(160 * m - 160 * z1t_actual_size), 0};
-    const int64_t offset1 = 1280 * z1T + 20 * m * z0T * z0t_size;
+  for (int64_t z0z1Tb = 0; z0z1Tb < z0z1Tb_loop_size; z0z1Tb++) {
+    const int64_t z0z1T = z0z1Tb + z0z1TB * z0z1Tb_size;
+    const int64_t z1T = autofuse::Mod(z0z1T, autofuse::CeilDiv(m, z1t_size));
+    const int64_t z0 = autofuse::FloorDiv(z0z1T, autofuse::CeilDiv(m, z1t_size));
+    const int64_t z1t_actual_size = autofuse::Min(m - z1T * z1t_size, z1t_size);
+    const int64_t offset0 = 20 * m * z0 + z1T * z1t_size;
+    const DataCopyExtParams block0{1, static_cast<uint32_t>(160 * z1t_actual_size), 0, 0, 0};
+    const int64_t offset1 = 20 * m * z0 + 20 * z1T * z1t_size;
     // from: gather_0: Load (/inputs/0)
     LocalTensor<int64_t> x_local = x_queue.AllocTensor<int64_t>();
     autofuse::LoadDims<int64_t>(
         x_local[0],
         x_gm[offset0],
-        {static_cast<uint64_t>(20 * m), 1, static_cast<uint64_t>(m)},
-        {1280, 20, 1},
-        {static_cast<uint32_t>(z0t_actual_size), static_cast<uint32_t>(z1t_actual_size), 20});
+        {1, static_cast<uint64_t>(m)},
+        {20, 1},
+        {static_cast<uint32_t>(z1t_actual_size), 20});
     x_queue.EnQue<int64_t>(x_local);
     x_local = x_queue.DeQue<int64_t>();
     // from: store: Store (/outputs/0)
@@ -220,8 +116,8 @@ inline __aicore__ void transpose_64_bits_0_transpose_0_nil_0_nil_z2_64_permuted(
   }
 }
 
-// transpose_64_bits_0_transpose_0_nil_0_nil_z2_128_permuted: z0 in tiles of z0t_size, z1Tz0T in blocks of z1Tz0Tb_size per core.
-inline __aicore__ void transpose_64_bits_0_transpose_0_nil_0_nil_z2_128_permuted(
+// transpose_64_bits_0_transpose_0_nil_2_nil_z1_128: z2 in tiles of z2t_size, z1Tz0z2T in blocks of z1Tz0z2Tb_size per core.
+inline __aicore__ void transpose_64_bits_0_transpose_0_nil_2_nil_z1_128(
     GM_ADDR x,
     GM_ADDR y,
     GM_ADDR workspace,
@@ -229,17 +125,17 @@ inline __aicore__ void transpose_64_bits_0_transpose_0_nil_0_nil_z2_128_permuted
   (void)workspace;
   const int64_t n = t.n;
   const int64_t m = t.m;
-  const int64_t z0t_size = t.z0t_size;
-  const int64_t z1Tz0Tb_size = t.z1Tz0Tb_size;
-  const int64_t z1Tz0T_axis_size = autofuse::CeilDiv(m, 128) * autofuse::CeilDiv(n, z0t_size);
-  const int64_t z1Tz0TB = GetBlockIdx();
-  const int64_t z1Tz0Tb_loop_size = autofuse::Min(z1Tz0T_axis_size - z1Tz0TB * z1Tz0Tb_size, z1Tz0Tb_size);
-  if (z1Tz0Tb_loop_size <= 0) {
+  const int64_t z2t_size = t.z2t_size;
+  const int64_t z1Tz0z2Tb_size = t.z1Tz0z2Tb_size;
+  const int64_t z1Tz0z2T_axis_size = n * autofuse::CeilDiv(20, z2t_size) * autofuse::CeilDiv(m, 128);
+  const int64_t z1Tz0z2TB = GetBlockIdx();
+  const int64_t z1Tz0z2Tb_loop_size = autofuse::Min(z1Tz0z2T_axis_size - z1Tz0z2TB * z1Tz0z2Tb_size, z1Tz0z2Tb_size);
+  if (z1Tz0z2Tb_loop_size <= 0) {
     return;
   }
   GlobalTensor<int64_t> x_gm;
   x_gm.SetGlobalBuffer((__gm__ int64_t*)x);
-  // More than the 134217728 bytes of L2 would drive out what others read: it is passed by.
+  // Larger than L2 (134217728 bytes): bypass it, so other tensors stay cached.
   if (320 * m * n > 134217728) {
     x_gm.SetL2CacheHint(CacheMode::CACHE_MODE_DISABLE);
   }
@@ -247,29 +143,33 @@ inline __aicore__ void transpose_64_bits_0_transpose_0_nil_0_nil_z2_128_permuted
   y_gm.SetGlobalBuffer((__gm__ int64_t*)y);
   TPipe tpipe;
   TQueBind<TPosition::VECIN, TPosition::VECOUT, 2> x_queue;
-  const int64_t x_queue_bytes = 20480 * z0t_size;
+  const int64_t x_queue_bytes = 4096 * z2t_size;
   tpipe.InitBuffer(x_queue, 2, static_cast<uint32_t>(x_queue_bytes));
-  for (int64_t z1Tz0Tb = 0; z1Tz0Tb < z1Tz0Tb_loop_size; z1Tz0Tb++) {
-    const int64_t z1Tz0T = z1Tz0Tb + z1Tz0TB * z1Tz0Tb_size;
-    const int64_t z0T = autofuse::Mod(z1Tz0T, autofuse::CeilDiv(n, z0t_size));
-    const int64_t z1T = autofuse::FloorDiv(z1Tz0T, autofuse::CeilDiv(n, z0t_size));
-    const int64_t z0t_actual_size = autofuse::Min(n - z0T * z0t_size, z0t_size);
+  for (int64_t z1Tz0z2Tb = 0; z1Tz0z2Tb < z1Tz0z2Tb_loop_size; z1Tz0z2Tb++) {
+    const int64_t z1Tz0z2T = z1Tz0z2Tb + z1Tz0z2TB * z1Tz0z2Tb_size;
+    const int64_t z2T = autofuse::Mod(z1Tz0z2T, autofuse::CeilDiv(20, z2t_size));
+    const int64_t z0 = autofuse::Mod(autofuse::FloorDiv(z1Tz0z2T, autofuse::CeilDiv(20, z2t_size)), n);
+    const int64_t z1T = autofuse::FloorDiv(autofuse::FloorDiv(z1Tz0z2T, autofuse::CeilDiv(20, z2t_size)), n);
+    const int64_t z2t_actual_size = autofuse::Min(20 - z2T * z2t_size, z2t_size);
     const int64_t z1t_actual_size = autofuse::Min(128, m - 128 * z1T);
-    const int64_t offset0 = 128 * z1T + 20 * m * z0T * z0t_size;
-    const DataCopyExtParams block0{static_cast<uint16_t>(z0t_actual_size), static_cast<uint32_t>(160 * z1t_actual_size), static_cast<uint32_t>(640 - 5 * z1t_actual_size), static_cast<uint32_t>(160 * m - 160 * z1t_actual_size), 0};
-    const int64_t offset1 = 2560 * z1T + 20 * m * z0T * z0t_size;
     // from: gather_0: Load (/inputs/0)
     LocalTensor<int64_t> x_local = x_queue.AllocTensor<int64_t>();
-    autofuse::LoadDims<int64_t>(
-        x_local[0],
-        x_gm[offset0],
-        {static_cast<uint64_t>(20 * m), 1, static_cast<uint64_t>(m)},
-        {2560, 20, 1},
-        {static_cast<uint32_t>(z0t_actual_size), static_cast<uint32_t>(z1t_actual_size), 20});
+    for (int64_t row0 = 0; row0 < z2t_actual_size; row0++) {
+      DataCopyPad(
+          x_local[512 * row0],
+          x_gm[128 * z1T + m * row0 + 20 * m * z0 + m * z2T * z2t_size],
+          DataCopyExtParams{static_cast<uint16_t>(z1t_actual_size), 8, 0, 0, 0},
+          autofuse::NoPad<int64_t>());
+    }
     x_queue.EnQue<int64_t>(x_local);
     x_local = x_queue.DeQue<int64_t>();
     // from: store: Store (/outputs/0)
-    DataCopyPad(y_gm[offset1], x_local[0], block0);
+    for (int64_t row0 = 0; row0 < z2t_actual_size; row0++) {
+      DataCopyPad(
+          y_gm[row0 + 2560 * z1T + 20 * m * z0 + z2T * z2t_size],
+          x_local[512 * row0],
+          DataCopyExtParams{static_cast<uint16_t>(z1t_actual_size), 8, 0, 152, 0});
+    }
     x_queue.FreeTensor(x_local);
   }
 }
@@ -281,14 +181,10 @@ extern "C" __global__ __aicore__ void transpose_64_bits(
     AutofuseTilingData t) {
   KERNEL_TASK_TYPE_DEFAULT(KERNEL_TYPE_AIV_ONLY);
   if (t.tiling_key == 0) {
-    transpose_64_bits_0_general_0_nil_2_nil(x, y, workspace, t);
+    transpose_64_bits_0_transpose_0_nil_0_nil_z2_32_permuted(x, y, workspace, t);
   } else if (t.tiling_key == 1) {
     transpose_64_bits_0_transpose_0_nil_1_nil_z2_permuted(x, y, workspace, t);
   } else if (t.tiling_key == 2) {
-    transpose_64_bits_0_transpose_0_nil_0_nil_z2_32_permuted(x, y, workspace, t);
-  } else if (t.tiling_key == 3) {
-    transpose_64_bits_0_transpose_0_nil_0_nil_z2_64_permuted(x, y, workspace, t);
-  } else if (t.tiling_key == 4) {
-    transpose_64_bits_0_transpose_0_nil_0_nil_z2_128_permuted(x, y, workspace, t);
+    transpose_64_bits_0_transpose_0_nil_2_nil_z1_128(x, y, workspace, t);
   }
 }

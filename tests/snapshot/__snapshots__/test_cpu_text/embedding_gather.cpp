@@ -34,17 +34,6 @@ inline float from_half(half x) {
     return bit_cast<float>(bit_cast<uint32_t>(bit_cast<float>(bits) * 0x1p112f) | special);
 }
 
-// The nearest float16, the even one of two; infinity from 65520 on.
-inline half to_half(float x) {
-    const uint32_t bits = bit_cast<uint32_t>(x), size = bits & 0x7fffffffu;
-    const uint32_t usual = (size + 0xfffu + ((size >> 13) & 1u) - 0x38000000u) >> 13;
-    // The last bit of 0.5 is that of a subnormal float16.
-    const uint32_t tiny = bit_cast<uint32_t>(bit_cast<float>(size) + 0.5f) - 0x3f000000u;
-    const uint32_t huge = size > 0x7f800000u ? 0x7e00u : 0x7c00u;
-    const uint32_t near = size < 0x38800000u ? tiny : usual;
-    return static_cast<half>((size < 0x47800000u ? near : huge) | (bits & 0x80000000u) >> 16);
-}
-
 inline void widen(const half* x, float* y, int64_t count) {
     int64_t k = 0;
 #if defined(__AVX512F__)
@@ -61,6 +50,17 @@ inline void widen(const half* x, float* y, int64_t count) {
     for (; k < count; ++k) {
         y[k] = from_half(x[k]);
     }
+}
+
+// The nearest float16, the even one of two; infinity from 65520 on.
+inline half to_half(float x) {
+    const uint32_t bits = bit_cast<uint32_t>(x), size = bits & 0x7fffffffu;
+    const uint32_t usual = (size + 0xfffu + ((size >> 13) & 1u) - 0x38000000u) >> 13;
+    // The last bit of 0.5 is that of a subnormal float16.
+    const uint32_t tiny = bit_cast<uint32_t>(bit_cast<float>(size) + 0.5f) - 0x3f000000u;
+    const uint32_t huge = size > 0x7f800000u ? 0x7e00u : 0x7c00u;
+    const uint32_t near = size < 0x38800000u ? tiny : usual;
+    return static_cast<half>((size < 0x47800000u ? near : huge) | (bits & 0x80000000u) >> 16);
 }
 
 inline void narrow(const float* x, half* y, int64_t count) {

@@ -13,6 +13,27 @@ using half = uint16_t; // its bits
 
 namespace simd {
 
+// The elements of both halves in turns.
+template <typename T>
+inline void interleave(const T* in, T* out) {
+    for (int k = 0; k < 512; ++k) {
+        out[2 * k] = in[k];
+        out[2 * k + 1] = in[k + 512];
+    }
+}
+
+// A square of 32 by 32 elements with rows and columns exchanged: in five steps the bits of the column become
+// those of the row, which are vector instructions where single elements would be moved otherwise.
+template <typename T>
+inline void turn(const T* in, T* out) {
+    T a[1024], b[1024];
+    interleave(in, a);
+    interleave(a, b);
+    interleave(b, a);
+    interleave(a, b);
+    interleave(b, out);
+}
+
 // The bits of a value as another type of the same size.
 template <typename To, typename From>
 inline To bit_cast(From x) {
@@ -39,27 +60,6 @@ inline half to_half(float x) {
     const uint32_t huge = size > 0x7f800000u ? 0x7e00u : 0x7c00u;
     const uint32_t near = size < 0x38800000u ? tiny : usual;
     return static_cast<half>((size < 0x47800000u ? near : huge) | (bits & 0x80000000u) >> 16);
-}
-
-// The elements of both halves in turns.
-template <typename T>
-inline void interleave(const T* in, T* out) {
-    for (int k = 0; k < 512; ++k) {
-        out[2 * k] = in[k];
-        out[2 * k + 1] = in[k + 512];
-    }
-}
-
-// A square of 32 by 32 elements with rows and columns exchanged: in five steps the bits of the column become
-// those of the row, which are vector instructions where single elements would be moved otherwise.
-template <typename T>
-inline void turn(const T* in, T* out) {
-    T a[1024], b[1024];
-    interleave(in, a);
-    interleave(a, b);
-    interleave(b, a);
-    interleave(a, b);
-    interleave(b, out);
 }
 
 } // namespace simd

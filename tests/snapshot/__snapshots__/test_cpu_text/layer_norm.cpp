@@ -17,6 +17,13 @@ using half = uint16_t; // its bits
 
 namespace simd {
 
+// A run of elements is added up in the lanes of a vector; without optimisation there are none to share the roundings.
+#if defined(__OPTIMIZE__)
+using part = float;
+#else
+using part = double;
+#endif
+
 // The bits of a value as another type of the same size.
 template <typename To, typename From>
 inline To bit_cast(From x) {
@@ -32,17 +39,6 @@ inline float from_half(half x) {
     const uint32_t bits = (wide << 13) & 0x8fffe000u;
     const uint32_t special = (bits & 0x0f800000u) == 0x0f800000u ? 0x7f800000u : 0u;
     return bit_cast<float>(bit_cast<uint32_t>(bit_cast<float>(bits) * 0x1p112f) | special);
-}
-
-// The nearest float16, the even one of two; infinity from 65520 on.
-inline half to_half(float x) {
-    const uint32_t bits = bit_cast<uint32_t>(x), size = bits & 0x7fffffffu;
-    const uint32_t usual = (size + 0xfffu + ((size >> 13) & 1u) - 0x38000000u) >> 13;
-    // The last bit of 0.5 is that of a subnormal float16.
-    const uint32_t tiny = bit_cast<uint32_t>(bit_cast<float>(size) + 0.5f) - 0x3f000000u;
-    const uint32_t huge = size > 0x7f800000u ? 0x7e00u : 0x7c00u;
-    const uint32_t near = size < 0x38800000u ? tiny : usual;
-    return static_cast<half>((size < 0x47800000u ? near : huge) | (bits & 0x80000000u) >> 16);
 }
 
 inline void widen(const half* x, float* y, int64_t count) {
@@ -61,6 +57,17 @@ inline void widen(const half* x, float* y, int64_t count) {
     for (; k < count; ++k) {
         y[k] = from_half(x[k]);
     }
+}
+
+// The nearest float16, the even one of two; infinity from 65520 on.
+inline half to_half(float x) {
+    const uint32_t bits = bit_cast<uint32_t>(x), size = bits & 0x7fffffffu;
+    const uint32_t usual = (size + 0xfffu + ((size >> 13) & 1u) - 0x38000000u) >> 13;
+    // The last bit of 0.5 is that of a subnormal float16.
+    const uint32_t tiny = bit_cast<uint32_t>(bit_cast<float>(size) + 0.5f) - 0x3f000000u;
+    const uint32_t huge = size > 0x7f800000u ? 0x7e00u : 0x7c00u;
+    const uint32_t near = size < 0x38800000u ? tiny : usual;
+    return static_cast<half>((size < 0x47800000u ? near : huge) | (bits & 0x80000000u) >> 16);
 }
 
 inline void narrow(const float* x, half* y, int64_t count) {
@@ -95,34 +102,42 @@ static void layer_norm_0(
     #pragma omp parallel for schedule(static) if ((768 * tokens) >= 32768)
     for (int64_t i0 = 0; i0 < tokens; ++i0) {
         alignas(64) float widen_row[768];
-        float average_reducesum = 0.0f;
-        for (int64_t first = 0; first < 768; first += 256) {
-            const int64_t count = std::min<int64_t>(256, 768 - first);
+        double average_reducesum = 0.0;
+        for (int64_t first = 0; first < 768; first += 128) {
+            simd::part average_reducesum_part = 0.0f;
+            const int64_t count = std::min<int64_t>(128, 768 - first);
             simd::widen(&x[i0 * 768 + first], &widen_row[first], count);
-            #pragma omp simd reduction(+ : average_reducesum)
+            #pragma omp simd reduction(+ : average_reducesum_part)
             for (int64_t k = 0; k < count; ++k) {
                 const int64_t i1 = first + k;
-                average_reducesum += widen_row[i1];
+                average_reducesum_part += widen_row[i1];
             }
+            average_reducesum += average_reducesum_part;
         }
         const float average = average_reducesum / 768.0f;
-        float spread_reducesum = 0.0f;
-        #pragma omp simd reduction(+ : spread_reducesum)
-        for (int64_t i1 = 0; i1 < 768; ++i1) {
-            const float centre = widen_row[i1] - average;
-            const float square = centre * centre;
-            spread_reducesum += square;
+        double spread_reducesum = 0.0;
+        for (int64_t first = 0; first < 768; first += 128) {
+            simd::part spread_reducesum_part = 0.0f;
+            const int64_t count = std::min<int64_t>(128, 768 - first);
+            #pragma omp simd reduction(+ : spread_reducesum_part)
+            for (int64_t k = 0; k < count; ++k) {
+                const int64_t i1 = first + k;
+                const float centre = widen_row[i1] - average;
+                const float square = centre * centre;
+                spread_reducesum_part += square;
+            }
+            spread_reducesum += spread_reducesum_part;
         }
         const float spread = spread_reducesum / 768.0f;
         const float guard = spread + 1e-05f;
         const float inverse = 1.0f / std::sqrt(guard);
-        for (int64_t first = 0; first < 768; first += 256) {
-            const int64_t count = std::min<int64_t>(256, 768 - first);
-            alignas(64) float gamma_wide[256];
+        for (int64_t first = 0; first < 768; first += 128) {
+            const int64_t count = std::min<int64_t>(128, 768 - first);
+            alignas(64) float gamma_wide[128];
             simd::widen(&gamma[first], gamma_wide, count);
-            alignas(64) float beta_wide[256];
+            alignas(64) float beta_wide[128];
             simd::widen(&beta[first], beta_wide, count);
-            alignas(64) float out_wide[256];
+            alignas(64) float out_wide[128];
             #pragma omp simd
             for (int64_t k = 0; k < count; ++k) {
                 const int64_t i1 = first + k;

@@ -17,6 +17,13 @@ using half = uint16_t; // its bits
 
 namespace simd {
 
+// A run of elements is added up in the lanes of a vector; without optimisation there are none to share the roundings.
+#if defined(__OPTIMIZE__)
+using part = float;
+#else
+using part = double;
+#endif
+
 // The bits of a value as another type of the same size.
 template <typename To, typename From>
 inline To bit_cast(From x) {
@@ -32,17 +39,6 @@ inline float from_half(half x) {
     const uint32_t bits = (wide << 13) & 0x8fffe000u;
     const uint32_t special = (bits & 0x0f800000u) == 0x0f800000u ? 0x7f800000u : 0u;
     return bit_cast<float>(bit_cast<uint32_t>(bit_cast<float>(bits) * 0x1p112f) | special);
-}
-
-// The nearest float16, the even one of two; infinity from 65520 on.
-inline half to_half(float x) {
-    const uint32_t bits = bit_cast<uint32_t>(x), size = bits & 0x7fffffffu;
-    const uint32_t usual = (size + 0xfffu + ((size >> 13) & 1u) - 0x38000000u) >> 13;
-    // The last bit of 0.5 is that of a subnormal float16.
-    const uint32_t tiny = bit_cast<uint32_t>(bit_cast<float>(size) + 0.5f) - 0x3f000000u;
-    const uint32_t huge = size > 0x7f800000u ? 0x7e00u : 0x7c00u;
-    const uint32_t near = size < 0x38800000u ? tiny : usual;
-    return static_cast<half>((size < 0x47800000u ? near : huge) | (bits & 0x80000000u) >> 16);
 }
 
 inline void widen(const half* x, float* y, int64_t count) {
@@ -61,6 +57,17 @@ inline void widen(const half* x, float* y, int64_t count) {
     for (; k < count; ++k) {
         y[k] = from_half(x[k]);
     }
+}
+
+// The nearest float16, the even one of two; infinity from 65520 on.
+inline half to_half(float x) {
+    const uint32_t bits = bit_cast<uint32_t>(x), size = bits & 0x7fffffffu;
+    const uint32_t usual = (size + 0xfffu + ((size >> 13) & 1u) - 0x38000000u) >> 13;
+    // The last bit of 0.5 is that of a subnormal float16.
+    const uint32_t tiny = bit_cast<uint32_t>(bit_cast<float>(size) + 0.5f) - 0x3f000000u;
+    const uint32_t huge = size > 0x7f800000u ? 0x7e00u : 0x7c00u;
+    const uint32_t near = size < 0x38800000u ? tiny : usual;
+    return static_cast<half>((size < 0x47800000u ? near : huge) | (bits & 0x80000000u) >> 16);
 }
 
 inline void narrow(const float* x, half* y, int64_t count) {
@@ -98,17 +105,19 @@ static void layer_norm_backward_0(
         alignas(64) float scale_row[768];
         const float mean_value = mean[i0];
         const float rstd_value = rstd[i0];
-        float mean_weighed_reducesum = 0.0f;
-        float mean_aligned_reducesum = 0.0f;
-        for (int64_t first = 0; first < 768; first += 256) {
-            const int64_t count = std::min<int64_t>(256, 768 - first);
-            alignas(64) float dy_wide[256];
+        double mean_weighed_reducesum = 0.0;
+        double mean_aligned_reducesum = 0.0;
+        for (int64_t first = 0; first < 768; first += 128) {
+            simd::part mean_weighed_reducesum_part = 0.0f;
+            simd::part mean_aligned_reducesum_part = 0.0f;
+            const int64_t count = std::min<int64_t>(128, 768 - first);
+            alignas(64) float dy_wide[128];
             simd::widen(&dy[i0 * 768 + first], dy_wide, count);
-            alignas(64) float gamma_wide[256];
+            alignas(64) float gamma_wide[128];
             simd::widen(&gamma[first], gamma_wide, count);
-            alignas(64) float x_wide[256];
+            alignas(64) float x_wide[128];
             simd::widen(&x[i0 * 768 + first], x_wide, count);
-            #pragma omp simd reduction(+ : mean_weighed_reducesum, mean_aligned_reducesum)
+            #pragma omp simd reduction(+ : mean_weighed_reducesum_part, mean_aligned_reducesum_part)
             for (int64_t k = 0; k < count; ++k) {
                 const int64_t i1 = first + k;
                 const float weigh = dy_wide[k] * gamma_wide[k];
@@ -117,15 +126,17 @@ static void layer_norm_backward_0(
                 const float scale = centre * rstd_value;
                 scale_row[i1] = scale;
                 const float weighed_by_normed = weigh * scale;
-                mean_weighed_reducesum += weigh;
-                mean_aligned_reducesum += weighed_by_normed;
+                mean_weighed_reducesum_part += weigh;
+                mean_aligned_reducesum_part += weighed_by_normed;
             }
+            mean_weighed_reducesum += mean_weighed_reducesum_part;
+            mean_aligned_reducesum += mean_aligned_reducesum_part;
         }
         const float mean_weighed = mean_weighed_reducesum / 768.0f;
         const float mean_aligned = mean_aligned_reducesum / 768.0f;
-        for (int64_t first = 0; first < 768; first += 256) {
-            const int64_t count = std::min<int64_t>(256, 768 - first);
-            alignas(64) float dx_wide[256];
+        for (int64_t first = 0; first < 768; first += 128) {
+            const int64_t count = std::min<int64_t>(128, 768 - first);
+            alignas(64) float dx_wide[128];
             #pragma omp simd
             for (int64_t k = 0; k < count; ++k) {
                 const int64_t i1 = first + k;
@@ -151,33 +162,45 @@ static void layer_norm_backward_1(
 {
     for (int64_t start = 0; start < 768; start += 1024) {
         const int64_t lanes = std::min<int64_t>(1024, 768 - start);
-        float sum_gamma[1024];
-        std::fill_n(sum_gamma, 1024, 0.0f);
-        float sum_beta[1024];
-        std::fill_n(sum_beta, 1024, 0.0f);
+        double sum_gamma[1024];
+        std::fill_n(sum_gamma, 1024, 0.0);
+        double sum_beta[1024];
+        std::fill_n(sum_beta, 1024, 0.0);
         #pragma omp parallel for reduction(+ : sum_gamma, sum_beta) schedule(static) if ((768 * tokens) >= 32768)
-        for (int64_t i0 = 0; i0 < tokens; ++i0) {
-            const float mean_value = mean[i0];
-            const float rstd_value = rstd[i0];
-            alignas(64) float x_wide[1024];
-            simd::widen(&x[i0 * 768 + start], x_wide, lanes);
-            alignas(64) float dy_wide[1024];
-            simd::widen(&dy[i0 * 768 + start], dy_wide, lanes);
+        for (int64_t run = 0; run < tokens; run += 16) {
+            const int64_t end = std::min<int64_t>(run + 16, tokens);
+            float sum_gamma_part[1024];
+            std::fill_n(sum_gamma_part, lanes, 0.0f);
+            float sum_beta_part[1024];
+            std::fill_n(sum_beta_part, lanes, 0.0f);
+            for (int64_t i0 = run; i0 < end; ++i0) {
+                const float mean_value = mean[i0];
+                const float rstd_value = rstd[i0];
+                alignas(64) float x_wide[1024];
+                simd::widen(&x[i0 * 768 + start], x_wide, lanes);
+                alignas(64) float dy_wide[1024];
+                simd::widen(&dy[i0 * 768 + start], dy_wide, lanes);
+                #pragma omp simd
+                for (int64_t j = 0; j < lanes; ++j) {
+                    const int64_t i1 = start + j;
+                    const float centre_1 = x_wide[j] - mean_value;
+                    const float scale_1 = centre_1 * rstd_value;
+                    const float dy_by_normed = dy_wide[j] * scale_1;
+                    sum_gamma_part[j] += dy_by_normed;
+                    sum_beta_part[j] += dy_wide[j];
+                }
+            }
             #pragma omp simd
             for (int64_t j = 0; j < lanes; ++j) {
-                const int64_t i1 = start + j;
-                const float centre_1 = x_wide[j] - mean_value;
-                const float scale_1 = centre_1 * rstd_value;
-                const float dy_by_normed = dy_wide[j] * scale_1;
-                sum_gamma[j] += dy_by_normed;
-                sum_beta[j] += dy_wide[j];
+                sum_gamma[j] += sum_gamma_part[j];
+                sum_beta[j] += sum_beta_part[j];
             }
         }
         #pragma omp simd
         for (int64_t j = 0; j < lanes; ++j) {
             const int64_t i1 = start + j;
-            dgamma[i1] = sum_gamma[j];
-            dbeta[i1] = sum_beta[j];
+            dgamma[i1] = static_cast<float>(sum_gamma[j]);
+            dbeta[i1] = static_cast<float>(sum_beta[j]);
         }
     }
 }

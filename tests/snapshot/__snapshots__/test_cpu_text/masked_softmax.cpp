@@ -35,17 +35,6 @@ inline float from_half(half x) {
     return bit_cast<float>(bit_cast<uint32_t>(bit_cast<float>(bits) * 0x1p112f) | special);
 }
 
-// The nearest float16, the even one of two; infinity from 65520 on.
-inline half to_half(float x) {
-    const uint32_t bits = bit_cast<uint32_t>(x), size = bits & 0x7fffffffu;
-    const uint32_t usual = (size + 0xfffu + ((size >> 13) & 1u) - 0x38000000u) >> 13;
-    // The last bit of 0.5 is that of a subnormal float16.
-    const uint32_t tiny = bit_cast<uint32_t>(bit_cast<float>(size) + 0.5f) - 0x3f000000u;
-    const uint32_t huge = size > 0x7f800000u ? 0x7e00u : 0x7c00u;
-    const uint32_t near = size < 0x38800000u ? tiny : usual;
-    return static_cast<half>((size < 0x47800000u ? near : huge) | (bits & 0x80000000u) >> 16);
-}
-
 inline void widen(const half* x, float* y, int64_t count) {
     int64_t k = 0;
 #if defined(__AVX512F__)
@@ -64,23 +53,17 @@ inline void widen(const half* x, float* y, int64_t count) {
     }
 }
 
-inline void narrow(const float* x, half* y, int64_t count) {
-    int64_t k = 0;
-#if defined(__AVX512F__)
-    for (; k + 16 <= count; k += 16) {
-        const __m256i bits = _mm512_cvtps_ph(_mm512_loadu_ps(x + k), _MM_FROUND_TO_NEAREST_INT);
-        _mm256_storeu_si256(reinterpret_cast<__m256i*>(y + k), bits);
-    }
-#elif defined(__F16C__)
-    for (; k + 8 <= count; k += 8) {
-        const __m128i bits = _mm256_cvtps_ph(_mm256_loadu_ps(x + k), _MM_FROUND_TO_NEAREST_INT);
-        _mm_storeu_si128(reinterpret_cast<__m128i*>(y + k), bits);
-    }
-#endif
-    for (; k < count; ++k) {
-        y[k] = to_half(x[k]);
-    }
+// The larger; NaN wins.
+inline float max(float a, float b) {
+    return a > b || a != a ? a : b;
 }
+
+// A run of elements is added up in the lanes of a vector; without optimisation there are none to share the roundings.
+#if defined(__OPTIMIZE__)
+using part = float;
+#else
+using part = double;
+#endif
 
 // 2^n for n from -126 to 127.
 inline float power_of_2(int32_t n) {
@@ -104,14 +87,33 @@ inline float exp(float x) {
     return (1.0f + (r + r * r * tail)) * power_of_2(half) * power_of_2(n - half);
 }
 
-// The larger; NaN wins.
-inline float max(float a, float b) {
-    return a > b || a != a ? a : b;
+// The nearest float16, the even one of two; infinity from 65520 on.
+inline half to_half(float x) {
+    const uint32_t bits = bit_cast<uint32_t>(x), size = bits & 0x7fffffffu;
+    const uint32_t usual = (size + 0xfffu + ((size >> 13) & 1u) - 0x38000000u) >> 13;
+    // The last bit of 0.5 is that of a subnormal float16.
+    const uint32_t tiny = bit_cast<uint32_t>(bit_cast<float>(size) + 0.5f) - 0x3f000000u;
+    const uint32_t huge = size > 0x7f800000u ? 0x7e00u : 0x7c00u;
+    const uint32_t near = size < 0x38800000u ? tiny : usual;
+    return static_cast<half>((size < 0x47800000u ? near : huge) | (bits & 0x80000000u) >> 16);
 }
 
-// The smaller; NaN wins.
-inline float min(float a, float b) {
-    return a < b || a != a ? a : b;
+inline void narrow(const float* x, half* y, int64_t count) {
+    int64_t k = 0;
+#if defined(__AVX512F__)
+    for (; k + 16 <= count; k += 16) {
+        const __m256i bits = _mm512_cvtps_ph(_mm512_loadu_ps(x + k), _MM_FROUND_TO_NEAREST_INT);
+        _mm256_storeu_si256(reinterpret_cast<__m256i*>(y + k), bits);
+    }
+#elif defined(__F16C__)
+    for (; k + 8 <= count; k += 8) {
+        const __m128i bits = _mm256_cvtps_ph(_mm256_loadu_ps(x + k), _MM_FROUND_TO_NEAREST_INT);
+        _mm_storeu_si128(reinterpret_cast<__m128i*>(y + k), bits);
+    }
+#endif
+    for (; k < count; ++k) {
+        y[k] = to_half(x[k]);
+    }
 }
 
 } // namespace simd
@@ -137,9 +139,9 @@ static void masked_softmax_0(
             for (int64_t i1 = 0; i1 < 16; ++i1) {
                 for (int64_t i2 = 0; i2 < queries; ++i2) {
                     float softmax_reducemax = (-INFINITY);
-                    for (int64_t first = 0; first < keys; first += 256) {
-                        const int64_t count = std::min<int64_t>(256, keys - first);
-                        alignas(64) float scores_wide[256];
+                    for (int64_t first = 0; first < keys; first += 128) {
+                        const int64_t count = std::min<int64_t>(128, keys - first);
+                        alignas(64) float scores_wide[128];
                         simd::widen(&scores[i0 * (16 * keys * queries) + i1 * (keys * queries) + i2 * keys + first], scores_wide, count);
                         #pragma omp simd reduction(largest : softmax_reducemax)
                         for (int64_t k = 0; k < count; ++k) {
@@ -151,21 +153,27 @@ static void masked_softmax_0(
                             softmax_reducemax = simd::max(softmax_reducemax, mask);
                         }
                     }
-                    float softmax_reducesum = 0.0f;
-                    #pragma omp simd reduction(+ : softmax_reducesum)
-                    for (int64_t i3 = 0; i3 < keys; ++i3) {
-                        const float softmax_sub = mask_row[i3] - softmax_reducemax;
-                        const float softmax_exp = simd::exp(softmax_sub);
-                        softmax_exp_row[i3] = softmax_exp;
-                        softmax_reducesum += softmax_exp;
+                    double softmax_reducesum = 0.0;
+                    for (int64_t first = 0; first < keys; first += 128) {
+                        simd::part softmax_reducesum_part = 0.0f;
+                        const int64_t count = std::min<int64_t>(128, keys - first);
+                        #pragma omp simd reduction(+ : softmax_reducesum_part)
+                        for (int64_t k = 0; k < count; ++k) {
+                            const int64_t i3 = first + k;
+                            const float softmax_sub = mask_row[i3] - softmax_reducemax;
+                            const float softmax_exp = simd::exp(softmax_sub);
+                            softmax_exp_row[i3] = softmax_exp;
+                            softmax_reducesum_part += softmax_exp;
+                        }
+                        softmax_reducesum += softmax_reducesum_part;
                     }
-                    for (int64_t first = 0; first < keys; first += 256) {
-                        const int64_t count = std::min<int64_t>(256, keys - first);
-                        alignas(64) float out_wide[256];
+                    for (int64_t first = 0; first < keys; first += 128) {
+                        const int64_t count = std::min<int64_t>(128, keys - first);
+                        alignas(64) float out_wide[128];
                         #pragma omp simd
                         for (int64_t k = 0; k < count; ++k) {
                             const int64_t i3 = first + k;
-                            const float softmax = softmax_exp_row[i3] / softmax_reducesum;
+                            const float softmax = softmax_exp_row[i3] / static_cast<float>(softmax_reducesum);
                             out_wide[k] = softmax;
                         }
                         simd::narrow(out_wide, &out[i0 * (16 * keys * queries) + i1 * (keys * queries) + i2 * keys + first], count);

@@ -13,8 +13,8 @@ static void running_sum_0(const float* __restrict x, float* __restrict y)
 {
     for (int64_t start = 0; start < 40; start += 32) {
         const int64_t lanes = std::min<int64_t>(32, 40 - start);
-        float sum_total[32];
-        std::fill_n(sum_total, 32, 0.0f);
+        double sum_total[32];
+        std::fill_n(sum_total, 32, 0.0);
         for (int64_t i0 = 30 - 1; i0 >= 0; --i0) {
             #pragma omp simd
             for (int64_t j = 0; j < lanes; ++j) {
@@ -22,7 +22,7 @@ static void running_sum_0(const float* __restrict x, float* __restrict y)
                 const float x_value = x[i0 * 40 + i1];
                 const float square = x_value * x_value;
                 sum_total[j] += square;
-                const float sum = sum_total[j];
+                const float sum = static_cast<float>(sum_total[j]);
                 const float root = std::sqrt(sum);
                 y[i0 * 40 + i1] = root;
             }

@@ -55,53 +55,6 @@ inline __aicore__ void abs_test_0_general_0_nil_2_nil(
   }
 }
 
-// abs_test_0_general_0_nil_2_nil_unaligned: z0 in tiles of z0t_size, z0T in blocks of z0Tb_size per core.
-inline __aicore__ void abs_test_0_general_0_nil_2_nil_unaligned(
-    GM_ADDR x,
-    GM_ADDR y,
-    GM_ADDR workspace,
-    const AutofuseTilingData& t) {
-  (void)workspace;
-  const int64_t z0t_size = t.z0t_size;
-  const int64_t z0Tb_size = t.z0Tb_size;
-  const int64_t z0T_axis_size = autofuse::CeilDiv(200, z0t_size);
-  const int64_t z0TB = GetBlockIdx();
-  const int64_t z0Tb_loop_size = autofuse::Min(z0T_axis_size - z0TB * z0Tb_size, z0Tb_size);
-  if (z0Tb_loop_size <= 0) {
-    return;
-  }
-  GlobalTensor<float> x_gm;
-  x_gm.SetGlobalBuffer((__gm__ float*)x);
-  GlobalTensor<float> y_gm;
-  y_gm.SetGlobalBuffer((__gm__ float*)y);
-  TPipe tpipe;
-  TQue<TPosition::VECIN, 2> x_queue;
-  TQue<TPosition::VECOUT, 2> y_queue;
-  const int64_t x_queue_bytes = 256 * autofuse::CeilDiv(800 * z0t_size, 256);
-  tpipe.InitBuffer(x_queue, 2, static_cast<uint32_t>(x_queue_bytes));
-  tpipe.InitBuffer(y_queue, 2, static_cast<uint32_t>(x_queue_bytes));
-  for (int64_t z0Tb = 0; z0Tb < z0Tb_loop_size; z0Tb++) {
-    const int64_t z0T = z0Tb + z0TB * z0Tb_size;
-    const int64_t z0t_actual_size = autofuse::Min(200 - z0T * z0t_size, z0t_size);
-    const DataCopyExtParams block0{1, static_cast<uint32_t>(800 * z0t_actual_size), 0, 0, 0};
-    const int64_t offset0 = 200 * z0T * z0t_size;
-    // from: gather_0: Load (/inputs/0)
-    LocalTensor<float> x_local = x_queue.AllocTensor<float>();
-    DataCopyPad(x_local[0], x_gm[offset0], block0, autofuse::NoPad<float>());
-    x_queue.EnQue<float>(x_local);
-    x_local = x_queue.DeQue<float>();
-    // from: abs_0: Abs (/nodes/0)
-    LocalTensor<float> y_local = y_queue.AllocTensor<float>();
-    Abs(y_local[0], x_local[0], 200 * z0t_actual_size);
-    x_queue.FreeTensor(x_local);
-    // from: store: Store (/outputs/0)
-    y_queue.EnQue<float>(y_local);
-    y_local = y_queue.DeQue<float>();
-    DataCopyPad(y_gm[offset0], y_local[0], block0);
-    y_queue.FreeTensor(y_local);
-  }
-}
-
 extern "C" __global__ __aicore__ void abs_test(
     GM_ADDR x,
     GM_ADDR y,
@@ -110,7 +63,5 @@ extern "C" __global__ __aicore__ void abs_test(
   KERNEL_TASK_TYPE_DEFAULT(KERNEL_TYPE_AIV_ONLY);
   if (t.tiling_key == 0) {
     abs_test_0_general_0_nil_2_nil(x, y, workspace, t);
-  } else if (t.tiling_key == 1) {
-    abs_test_0_general_0_nil_2_nil_unaligned(x, y, workspace, t);
   }
 }

@@ -19,7 +19,6 @@
 //   template 0    1,152    18,432     35     18    145      49    171     197    761  243  1,049
 //   template 0*     896    14,336     45     23    116      45    136     180    676  243  1,043
 //   template 0      768    12,288     53     27    116      43    118     179    655  243  1,086
-//   template 1        5    16,384     40     20    141      47    167     194    748  243  1,067
 #include "autofuse_log.h"
 #include "autofuse_tiling_data.h"
 #include "autofuse_tiling.h"
@@ -95,63 +94,19 @@ void Work0([[maybe_unused]] const Data& s, autofuse::Work& work)
     store0.varies_by_tile = true;
 }
 
-// Template 1, abs_test_0_general_0_nil_2_nil_unaligned: t is z0t_size.
-autofuse::Axis Axis1([[maybe_unused]] const Data& s)
-{
-    autofuse::Axis axis;
-    axis.extent = 200;
-    axis.longest = 200;
-    axis.outer = 1;
-    axis.reduce_outer = 1;
-    axis.granule = 1;
-    axis.ub_limit = 188160;
-    return axis;
-}
-
-// Bytes of UB.
-int64_t Ub1([[maybe_unused]] const Data& s, [[maybe_unused]] int64_t t)
-{
-    return 1024 * autofuse::CeilDiv(800 * t, 256);
-}
-
-void Work1([[maybe_unused]] const Data& s, autofuse::Work& work)
-{
-    [[maybe_unused]] constexpr autofuse::Line t = autofuse::kTileLength;
-
-    // For each tile: y.
-    autofuse::Body& loop0 = work.Loop(autofuse::kTile, 2);
-    loop0.heads = 31.13;
-    loop0.scalar = 45.0;
-    loop0.vector.Add(3.125, t);
-    autofuse::Copy& load0 = work.Load(loop0, 1, autofuse::kRead);  // x
-    load0.row_bytes = 800 * t;
-    load0.apart = 800;
-    load0.tiles_apart = 800;
-    load0.distinct = 160000;
-    load0.varies_by_tile = true;
-    autofuse::Copy& store0 = work.Store(loop0, 1);  // y
-    store0.row_bytes = 800 * t;
-    store0.apart = 800;
-    store0.tiles_apart = 800;
-    store0.distinct = 160000;
-    store0.varies_by_tile = true;
-}
-
 constexpr autofuse::Template<Data> kTemplates[] = {
     {&autofuse::SolveTemplate<Data, 1, 2, 0, &Axis0, &Ub0, &Work0>, nullptr, false, &Data::z0z1t_size, &Data::z0z1Tb_size},
-    {&autofuse::SolveTemplate<Data, 1, 2, 0, &Axis1, &Ub1, &Work1>, nullptr, false, &Data::z0t_size, &Data::z0Tb_size},
 };
 constexpr autofuse::Group<Data> kGroups[] = {
-    {0, 2},
+    {0, 1},
 };
 constexpr autofuse::Result kResults[] = {
     {0, 1, 0},
 };
-constexpr autofuse::Plan<Data> kPlan = {kTemplates, kGroups, kResults, 1, 2, ThisChip()};
+constexpr autofuse::Plan<Data> kPlan = {kTemplates, kGroups, kResults, 1, 1, ThisChip()};
 
 constexpr autofuse::ErrorRow kErrors[] = {
     {autofuse::Fail(autofuse::kNoTile, 0), "template abs_test_0_general_0_nil_2_nil: even the smallest tile does not fit 188160 bytes of UB, or those that are granted"},
-    {autofuse::Fail(autofuse::kNoTile, 1), "template abs_test_0_general_0_nil_2_nil_unaligned: even the smallest tile does not fit 188160 bytes of UB, or those that are granted"},
     {autofuse::Fail(autofuse::kInputShape, 0), "input x does not have the shape [200, 200]"},
 };
 
@@ -233,7 +188,7 @@ extern "C" uint64_t GetTilingDataSize()
 
 extern "C" uint32_t GetTilingKeyCount()
 {
-    return 2;
+    return 1;
 }
 
 extern "C" bool AutofuseIsStaticShape()

@@ -11,8 +11,6 @@ struct AutofuseTilingData {
     uint32_t block_dim = 1;  // number of cores
     int64_t z0z1t_size = 1;  // length of a tile
     int64_t z0z1Tb_size = 1;  // tiles per core
-    int64_t z0t_size = 1;  // length of a tile
-    int64_t z0Tb_size = 1;  // tiles per core
 };
 
 #endif

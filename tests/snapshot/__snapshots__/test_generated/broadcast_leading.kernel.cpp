@@ -75,81 +75,6 @@ inline __aicore__ void broadcast_leading_0_general_0_nil_1_nil(
   }
 }
 
-// broadcast_leading_0_row_0_nil_0_nil: z0 in tiles of z0t_size, z0T in blocks of z0Tb_size per core.
-inline __aicore__ void broadcast_leading_0_row_0_nil_0_nil(
-    GM_ADDR x,
-    GM_ADDR r,
-    GM_ADDR y,
-    GM_ADDR workspace,
-    const AutofuseTilingData& t) {
-  (void)workspace;
-  const int64_t a = t.a;
-  const int64_t b = t.b;
-  const int64_t z0t_size = t.z0t_size;
-  const int64_t z0Tb_size = t.z0Tb_size;
-  const int64_t z0T_axis_size = autofuse::CeilDiv(a, z0t_size);
-  const int64_t z0TB = GetBlockIdx();
-  const int64_t z0Tb_loop_size = autofuse::Min(z0T_axis_size - z0TB * z0Tb_size, z0Tb_size);
-  if (z0Tb_loop_size <= 0) {
-    return;
-  }
-  GlobalTensor<float> r_gm;
-  r_gm.SetGlobalBuffer((__gm__ float*)r);
-  GlobalTensor<float> x_gm;
-  x_gm.SetGlobalBuffer((__gm__ float*)x);
-  GlobalTensor<float> y_gm;
-  y_gm.SetGlobalBuffer((__gm__ float*)y);
-  TPipe tpipe;
-  TQue<TPosition::VECIN, 2> x_queue;
-  TBuf<TPosition::VECCALC> bank_gap;
-  TBuf<TPosition::VECCALC> broadcast_0_buf;
-  TQue<TPosition::VECOUT, 2> y_queue;
-  TBuf<TPosition::VECIN> r_buf;
-  const int64_t x_queue_bytes = 512 * autofuse::CeilDiv(4 * b * z0t_size, 512);
-  const int64_t y_queue_bytes = 256 * autofuse::CeilDiv(4 * b * z0t_size, 256);
-  const int64_t r_buf_bytes = 256 * autofuse::CeilDiv(4 * b, 256);
-  tpipe.InitBuffer(x_queue, 2, static_cast<uint32_t>(x_queue_bytes));
-  // What follows starts in the other half of the banks of UB.
-  tpipe.InitBuffer(bank_gap, 256);
-  tpipe.InitBuffer(broadcast_0_buf, static_cast<uint32_t>(x_queue_bytes));
-  tpipe.InitBuffer(y_queue, 2, static_cast<uint32_t>(y_queue_bytes));
-  tpipe.InitBuffer(r_buf, static_cast<uint32_t>(r_buf_bytes));
-  LocalTensor<float> r_local = r_buf.Get<float>();
-  LocalTensor<float> broadcast_0_local = broadcast_0_buf.Get<float>();
-  const DataCopyExtParams block0{1, static_cast<uint32_t>(4 * b), 0, 0, 0};
-  // from: gather_1: Load (/inputs/1)
-  DataCopyPad(r_local[0], r_gm[0], block0, autofuse::NoPad<float>());
-  // from: broadcast_0: Broadcast, a step of Sub (/nodes/0)
-  {
-    const auto id = tpipe.AllocEventID<HardEvent::MTE2_V>();
-    SetFlag<HardEvent::MTE2_V>(id);
-    WaitFlag<HardEvent::MTE2_V>(id);
-    // The id stays taken: other pipes may not have reached the wait yet.
-  }
-  autofuse::BroadcastOuter(broadcast_0_local[0], r_local[0], 1, z0t_size, b);
-  PipeBarrier<PIPE_V>();
-  for (int64_t z0Tb = 0; z0Tb < z0Tb_loop_size; z0Tb++) {
-    const int64_t z0T = z0Tb + z0TB * z0Tb_size;
-    const int64_t z0t_actual_size = autofuse::Min(a - z0T * z0t_size, z0t_size);
-    const DataCopyExtParams block1{1, static_cast<uint32_t>(4 * b * z0t_actual_size), 0, 0, 0};
-    const int64_t offset0 = b * z0T * z0t_size;
-    // from: gather_0: Load (/inputs/0)
-    LocalTensor<float> x_local = x_queue.AllocTensor<float>();
-    DataCopyPad(x_local[0], x_gm[offset0], block1, autofuse::NoPad<float>());
-    x_queue.EnQue<float>(x_local);
-    x_local = x_queue.DeQue<float>();
-    // from: sub_0: Sub (/nodes/0)
-    LocalTensor<float> y_local = y_queue.AllocTensor<float>();
-    Sub(y_local[0], x_local[0], broadcast_0_local[0], b * z0t_actual_size);
-    x_queue.FreeTensor(x_local);
-    // from: store: Store (/outputs/0)
-    y_queue.EnQue<float>(y_local);
-    y_local = y_queue.DeQue<float>();
-    DataCopyPad(y_gm[offset0], y_local[0], block1);
-    y_queue.FreeTensor(y_local);
-  }
-}
-
 // broadcast_leading_0_row_0_nil_0_nil_unaligned: z0 in tiles of z0t_size, z0T in blocks of z0Tb_size per core.
 inline __aicore__ void broadcast_leading_0_row_0_nil_0_nil_unaligned(
     GM_ADDR x,
@@ -232,7 +157,7 @@ inline __aicore__ void broadcast_leading_0_row_0_nil_0_nil_unaligned(
 }
 
 // broadcast_leading_0_general_0_nil_1_3_rows_32: z1 in tiles of z1t_size, z0Tz1T in blocks of z0Tz1Tb_size per core.
-// z0t is gone through once for each of them.
+// Loops over z0t once per tile.
 inline __aicore__ void broadcast_leading_0_general_0_nil_1_3_rows_32(
     GM_ADDR x,
     GM_ADDR r,
@@ -313,10 +238,8 @@ extern "C" __global__ __aicore__ void broadcast_leading(
   if (t.tiling_key == 0) {
     broadcast_leading_0_general_0_nil_1_nil(x, r, y, workspace, t);
   } else if (t.tiling_key == 1) {
-    broadcast_leading_0_row_0_nil_0_nil(x, r, y, workspace, t);
-  } else if (t.tiling_key == 2) {
     broadcast_leading_0_row_0_nil_0_nil_unaligned(x, r, y, workspace, t);
-  } else if (t.tiling_key == 3) {
+  } else if (t.tiling_key == 2) {
     broadcast_leading_0_general_0_nil_1_3_rows_32(x, r, y, workspace, t);
   }
 }

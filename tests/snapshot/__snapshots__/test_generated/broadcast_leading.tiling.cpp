@@ -16,10 +16,10 @@
 //
 //                  t  UB bytes  tiles  cores   load  vector  store  period   core   GM   time
 //   template 0   100     3,328     64     22     73      33     37     153    648  113    998
-//   template 2    64   133,888      1      1  1,381     131  1,658   1,658  3,769   40  3,786
-//   template 2     6    13,568     11     11    141      41    166     190    831   52  1,007
-//   template 2*    5    13,056     13     13    119      39    140     179    783   54    991
-//   template 2     4    10,496     16     16     98      37    114     167    736   58    992
+//   template 1    64   133,888      1      1  1,381     131  1,658   1,658  3,769   40  3,786
+//   template 1     6    13,568     11     11    141      41    166     190    831   52  1,007
+//   template 1*    5    13,056     13     13    119      39    140     179    783   54    991
+//   template 1     4    10,496     16     16     98      37    114     167    736   58    992
 #include "autofuse_log.h"
 #include "autofuse_tiling_data.h"
 #include "autofuse_tiling.h"
@@ -104,7 +104,7 @@ void Work0([[maybe_unused]] const Data& s, autofuse::Work& work)
     store0.varies_by_tile = true;
 }
 
-// Template 1, broadcast_leading_0_row_0_nil_0_nil: t is z0t_size.
+// Template 1, broadcast_leading_0_row_0_nil_0_nil_unaligned: t is z0t_size.
 autofuse::Axis Axis1([[maybe_unused]] const Data& s)
 {
     autofuse::Axis axis;
@@ -115,71 +115,16 @@ autofuse::Axis Axis1([[maybe_unused]] const Data& s)
     axis.granule = 1;
     axis.tile_max = 4095;
     axis.ub_limit = 188160;
-    axis.conditions = autofuse::Mod(s.b, 8) == 0;
     return axis;
 }
 
 // Bytes of UB.
 int64_t Ub1([[maybe_unused]] const Data& s, [[maybe_unused]] int64_t t)
 {
-    return 256 + 512 * autofuse::CeilDiv(4 * s.b * t, 256) + 1536 * autofuse::CeilDiv(4 * s.b * t, 512) + 256 * autofuse::CeilDiv(4 * s.b, 256);
-}
-
-void Work1([[maybe_unused]] const Data& s, autofuse::Work& work)
-{
-    [[maybe_unused]] constexpr autofuse::Line t = autofuse::kTileLength;
-    const int64_t v0 = autofuse::CeilDiv(s.b, 64);
-    const int64_t v1 = autofuse::Min(1, autofuse::FloorDiv(v0, autofuse::Max(1, autofuse::FloorDiv(6400, autofuse::Max(1, s.b)))));
-
-    // For each tile: y.
-    autofuse::Body& loop0 = work.Loop(autofuse::kTile, 2);
-    loop0.heads = 31.13;
-    loop0.scalar = 45.0;
-    loop0.vector.Add(0.015625, s.b * t);
-    autofuse::Copy& load0 = work.Load(loop0, 1, autofuse::kRead);  // x
-    load0.row_bytes = 4 * s.b * t;
-    load0.apart = 4 * s.b;
-    load0.tiles_apart = 4 * s.b;
-    load0.distinct = 4 * s.a * s.b;
-    load0.varies_by_tile = true;
-    autofuse::Copy& store0 = work.Store(loop0, 1);  // y
-    store0.row_bytes = 4 * s.b * t;
-    store0.apart = 4 * s.b;
-    store0.tiles_apart = 4 * s.b;
-    store0.distinct = 4 * s.a * s.b;
-    store0.varies_by_tile = true;
-
-    // Before the tiles: broadcast_0.
-    autofuse::Body& loop1 = work.Loop(autofuse::kOnce, 2);
-    loop1.scalar = 45.0;
-    loop1.vector.Add(1.0, v0 * t);
-    loop1.vector.Add(24.0, v0 - v0 * v1 + v1 * t);
-    autofuse::Copy& load1 = work.Load(loop1, 1, autofuse::kRead);  // r
-    load1.row_bytes = 4 * s.b;
-    load1.distinct = 4 * s.b;
-}
-
-// Template 2, broadcast_leading_0_row_0_nil_0_nil_unaligned: t is z0t_size.
-autofuse::Axis Axis2([[maybe_unused]] const Data& s)
-{
-    autofuse::Axis axis;
-    axis.extent = s.a;
-    axis.longest = autofuse::Max(1, s.a);
-    axis.outer = 1;
-    axis.reduce_outer = 1;
-    axis.granule = 1;
-    axis.tile_max = 4095;
-    axis.ub_limit = 188160;
-    return axis;
-}
-
-// Bytes of UB.
-int64_t Ub2([[maybe_unused]] const Data& s, [[maybe_unused]] int64_t t)
-{
     return 256 + 512 * autofuse::CeilDiv(32 * t * autofuse::CeilDiv(s.b, 8), 256) + 1536 * autofuse::CeilDiv(32 * t * autofuse::CeilDiv(s.b, 8), 512) + 256 * autofuse::CeilDiv(s.b, 64);
 }
 
-void Work2([[maybe_unused]] const Data& s, autofuse::Work& work)
+void Work1([[maybe_unused]] const Data& s, autofuse::Work& work)
 {
     [[maybe_unused]] constexpr autofuse::Line t = autofuse::kTileLength;
     const int64_t v0 = autofuse::CeilDiv(s.b, 8);
@@ -216,8 +161,8 @@ void Work2([[maybe_unused]] const Data& s, autofuse::Work& work)
     load1.distinct = 4 * s.b;
 }
 
-// Template 3, broadcast_leading_0_general_0_nil_1_3_rows_32: t is z1t_size.
-autofuse::Axis Axis3([[maybe_unused]] const Data& s)
+// Template 2, broadcast_leading_0_general_0_nil_1_3_rows_32: t is z1t_size.
+autofuse::Axis Axis2([[maybe_unused]] const Data& s)
 {
     autofuse::Axis axis;
     axis.extent = s.b;
@@ -231,12 +176,12 @@ autofuse::Axis Axis3([[maybe_unused]] const Data& s)
 }
 
 // Bytes of UB.
-int64_t Ub3([[maybe_unused]] const Data& s, [[maybe_unused]] int64_t t)
+int64_t Ub2([[maybe_unused]] const Data& s, [[maybe_unused]] int64_t t)
 {
     return 256 + 512 * autofuse::CeilDiv(4 * t, 256) + 2048 * autofuse::CeilDiv(4 * t, 512);
 }
 
-void Work3([[maybe_unused]] const Data& s, autofuse::Work& work)
+void Work2([[maybe_unused]] const Data& s, autofuse::Work& work)
 {
     [[maybe_unused]] constexpr autofuse::Line t = autofuse::kTileLength;
     const int64_t v0 = autofuse::CeilDiv(s.a, 32);
@@ -275,16 +220,15 @@ void Work3([[maybe_unused]] const Data& s, autofuse::Work& work)
 constexpr autofuse::Template<Data> kTemplates[] = {
     {&autofuse::SolveTemplate<Data, 1, 3, 0, &Axis0, &Ub0, &Work0>, nullptr, false, &Data::z1t_size, &Data::z0z1Tb_size},
     {&autofuse::SolveTemplate<Data, 2, 3, 0, &Axis1, &Ub1, &Work1>, nullptr, false, &Data::z0t_size, &Data::z0Tb_size},
-    {&autofuse::SolveTemplate<Data, 2, 3, 0, &Axis2, &Ub2, &Work2>, nullptr, false, &Data::z0t_size, &Data::z0Tb_size},
-    {&autofuse::SolveTemplate<Data, 2, 3, 0, &Axis3, &Ub3, &Work3>, nullptr, false, &Data::z1t_size, &Data::z0Tz1Tb_size},
+    {&autofuse::SolveTemplate<Data, 2, 3, 0, &Axis2, &Ub2, &Work2>, nullptr, false, &Data::z1t_size, &Data::z0Tz1Tb_size},
 };
 constexpr autofuse::Group<Data> kGroups[] = {
-    {0, 4},
+    {0, 3},
 };
 constexpr autofuse::Result kResults[] = {
     {0, 1, 0},
 };
-constexpr autofuse::Plan<Data> kPlan = {kTemplates, kGroups, kResults, 1, 4, ThisChip()};
+constexpr autofuse::Plan<Data> kPlan = {kTemplates, kGroups, kResults, 1, 3, ThisChip()};
 
 constexpr autofuse::ErrorRow kErrors[] = {
     {autofuse::Fail(autofuse::kSymbolRange, 0), "a is not in [1, 4096]"},
@@ -292,11 +236,9 @@ constexpr autofuse::ErrorRow kErrors[] = {
     {autofuse::Fail(autofuse::kSymbolRange, 1), "b is not in [1, 4096]"},
     {autofuse::Fail(autofuse::kUnsolved, 1), "b does not follow from the input shapes"},
     {autofuse::Fail(autofuse::kNoTile, 0), "template broadcast_leading_0_general_0_nil_1_nil: even the smallest tile does not fit 188160 bytes of UB, or those that are granted"},
-    {autofuse::Fail(autofuse::kCondition, 1), "template broadcast_leading_0_row_0_nil_0_nil: it does not hold that b is a multiple of 8"},
-    {autofuse::Fail(autofuse::kNoTile, 1), "template broadcast_leading_0_row_0_nil_0_nil: even the smallest tile does not fit 188160 bytes of UB, or those that are granted, or is longer than 4095"},
-    {autofuse::Fail(autofuse::kNoTile, 2), "template broadcast_leading_0_row_0_nil_0_nil_unaligned: even the smallest tile does not fit 188160 bytes of UB, or those that are granted, or is longer than 4095"},
-    {autofuse::Fail(autofuse::kCondition, 3), "template broadcast_leading_0_general_0_nil_1_3_rows_32: it does not hold that a is at least 32 and b is at least 1024"},
-    {autofuse::Fail(autofuse::kNoTile, 3), "template broadcast_leading_0_general_0_nil_1_3_rows_32: even the smallest tile does not fit 188160 bytes of UB, or those that are granted"},
+    {autofuse::Fail(autofuse::kNoTile, 1), "template broadcast_leading_0_row_0_nil_0_nil_unaligned: even the smallest tile does not fit 188160 bytes of UB, or those that are granted, or is longer than 4095"},
+    {autofuse::Fail(autofuse::kCondition, 2), "template broadcast_leading_0_general_0_nil_1_3_rows_32: it does not hold that a is at least 32 and b is at least 1024"},
+    {autofuse::Fail(autofuse::kNoTile, 2), "template broadcast_leading_0_general_0_nil_1_3_rows_32: even the smallest tile does not fit 188160 bytes of UB, or those that are granted"},
     {autofuse::Fail(autofuse::kInputShape, 0), "input x does not have the shape [a, b]"},
     {autofuse::Fail(autofuse::kInputShape, 1), "input r does not have the shape [1, b]"},
 };
@@ -386,7 +328,7 @@ extern "C" uint64_t GetTilingDataSize()
 
 extern "C" uint32_t GetTilingKeyCount()
 {
-    return 4;
+    return 3;
 }
 
 extern "C" bool AutofuseIsStaticShape()

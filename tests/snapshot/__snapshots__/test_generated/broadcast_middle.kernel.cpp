@@ -8,78 +8,6 @@
 
 using namespace AscendC;
 
-// broadcast_middle_0_row_0_nil_1_nil: z1 in tiles of z1t_size, z0z1T in blocks of z0z1Tb_size per core.
-inline __aicore__ void broadcast_middle_0_row_0_nil_1_nil(
-    GM_ADDR x,
-    GM_ADDR m,
-    GM_ADDR y,
-    GM_ADDR workspace,
-    const AutofuseTilingData& t) {
-  (void)workspace;
-  const int64_t z1t_size = t.z1t_size;
-  const int64_t z0z1Tb_size = t.z0z1Tb_size;
-  const int64_t z0z1T_axis_size = 6 * autofuse::CeilDiv(10, z1t_size);
-  const int64_t z0z1TB = GetBlockIdx();
-  const int64_t z0z1Tb_loop_size = autofuse::Min(z0z1T_axis_size - z0z1TB * z0z1Tb_size, z0z1Tb_size);
-  if (z0z1Tb_loop_size <= 0) {
-    return;
-  }
-  GlobalTensor<float> x_gm;
-  x_gm.SetGlobalBuffer((__gm__ float*)x);
-  GlobalTensor<float> m_gm;
-  m_gm.SetGlobalBuffer((__gm__ float*)m);
-  GlobalTensor<float> y_gm;
-  y_gm.SetGlobalBuffer((__gm__ float*)y);
-  TPipe tpipe;
-  TQue<TPosition::VECIN, 2> x_queue;
-  TBuf<TPosition::VECCALC> bank_gap;
-  TBuf<TPosition::VECCALC> broadcast_0_buf;
-  TQue<TPosition::VECIN, 2> m_queue;
-  TQue<TPosition::VECOUT, 2> y_queue;
-  const int64_t x_queue_bytes = 512 * autofuse::CeilDiv(160 * z1t_size, 512);
-  const int64_t y_queue_bytes = 256 * autofuse::CeilDiv(160 * z1t_size, 256);
-  tpipe.InitBuffer(x_queue, 2, static_cast<uint32_t>(x_queue_bytes));
-  // What follows starts in the other half of the banks of UB.
-  tpipe.InitBuffer(bank_gap, 256);
-  tpipe.InitBuffer(broadcast_0_buf, static_cast<uint32_t>(x_queue_bytes));
-  tpipe.InitBuffer(m_queue, 2, 256);
-  tpipe.InitBuffer(y_queue, 2, static_cast<uint32_t>(y_queue_bytes));
-  LocalTensor<float> broadcast_0_local = broadcast_0_buf.Get<float>();
-  for (int64_t z0z1Tb = 0; z0z1Tb < z0z1Tb_loop_size; z0z1Tb++) {
-    const int64_t z0z1T = z0z1Tb + z0z1TB * z0z1Tb_size;
-    const int64_t z1T = autofuse::Mod(z0z1T, autofuse::CeilDiv(10, z1t_size));
-    const int64_t z0 = autofuse::FloorDiv(z0z1T, autofuse::CeilDiv(10, z1t_size));
-    const int64_t z1t_actual_size = autofuse::Min(10 - z1T * z1t_size, z1t_size);
-    const DataCopyExtParams block0{1, static_cast<uint32_t>(160 * z1t_actual_size), 0, 0, 0};
-    const int64_t offset0 = 400 * z0 + 40 * z1T * z1t_size;
-    const DataCopyExtParams block1{1, 160, 0, 0, 0};
-    // from: gather_0: Load (/inputs/0)
-    LocalTensor<float> x_local = x_queue.AllocTensor<float>();
-    DataCopyPad(x_local[0], x_gm[offset0], block0, autofuse::NoPad<float>());
-    x_queue.EnQue<float>(x_local);
-    x_local = x_queue.DeQue<float>();
-    // from: gather_1: Load (/inputs/1)
-    LocalTensor<float> m_local = m_queue.AllocTensor<float>();
-    DataCopyPad(m_local[0], m_gm[40 * z0], block1, autofuse::NoPad<float>());
-    m_queue.EnQue<float>(m_local);
-    m_local = m_queue.DeQue<float>();
-    // from: broadcast_0: Broadcast, a step of Mul (/nodes/0)
-    PipeBarrier<PIPE_V>();
-    autofuse::BroadcastOuter(broadcast_0_local[0], m_local[0], 1, z1t_actual_size, 40);
-    m_queue.FreeTensor(m_local);
-    // from: mul_0: Mul (/nodes/0)
-    LocalTensor<float> y_local = y_queue.AllocTensor<float>();
-    PipeBarrier<PIPE_V>();
-    Mul(y_local[0], x_local[0], broadcast_0_local[0], 40 * z1t_actual_size);
-    x_queue.FreeTensor(x_local);
-    // from: store: Store (/outputs/0)
-    y_queue.EnQue<float>(y_local);
-    y_local = y_queue.DeQue<float>();
-    DataCopyPad(y_gm[offset0], y_local[0], block0);
-    y_queue.FreeTensor(y_local);
-  }
-}
-
 // broadcast_middle_0_row_0_nil_0_nil: z0 in tiles of z0t_size, z0T in blocks of z0Tb_size per core.
 inline __aicore__ void broadcast_middle_0_row_0_nil_0_nil(
     GM_ADDR x,
@@ -160,8 +88,6 @@ extern "C" __global__ __aicore__ void broadcast_middle(
     AutofuseTilingData t) {
   KERNEL_TASK_TYPE_DEFAULT(KERNEL_TYPE_AIV_ONLY);
   if (t.tiling_key == 0) {
-    broadcast_middle_0_row_0_nil_1_nil(x, m, y, workspace, t);
-  } else if (t.tiling_key == 1) {
     broadcast_middle_0_row_0_nil_0_nil(x, m, y, workspace, t);
   }
 }

@@ -9,71 +9,6 @@
 
 using namespace AscendC;
 
-// broadcast_trailing_0_general_0_nil_1_nil: z1 in tiles of z1t_size, z0z1T in blocks of z0z1Tb_size per core.
-inline __aicore__ void broadcast_trailing_0_general_0_nil_1_nil(
-    GM_ADDR x,
-    GM_ADDR c,
-    GM_ADDR y,
-    GM_ADDR workspace,
-    const AutofuseTilingData& t) {
-  (void)workspace;
-  const int64_t z1t_size = t.z1t_size;
-  const int64_t z0z1Tb_size = t.z0z1Tb_size;
-  const int64_t z0z1T_axis_size = 24 * autofuse::CeilDiv(56, z1t_size);
-  const int64_t z0z1TB = GetBlockIdx();
-  const int64_t z0z1Tb_loop_size = autofuse::Min(z0z1T_axis_size - z0z1TB * z0z1Tb_size, z0z1Tb_size);
-  if (z0z1Tb_loop_size <= 0) {
-    return;
-  }
-  GlobalTensor<float> x_gm;
-  x_gm.SetGlobalBuffer((__gm__ float*)x);
-  GlobalTensor<float> c_gm;
-  c_gm.SetGlobalBuffer((__gm__ float*)c);
-  GlobalTensor<float> y_gm;
-  y_gm.SetGlobalBuffer((__gm__ float*)y);
-  TPipe tpipe;
-  TQue<TPosition::VECIN, 2> x_queue;
-  TQue<TPosition::VECOUT, 2> y_queue;
-  TBuf<TPosition::VECCALC> y_tmp_buf;
-  TQue<TPosition::VECIN, 2> c_queue;
-  const int64_t x_queue_bytes = 256 * autofuse::CeilDiv(4 * z1t_size, 256);
-  tpipe.InitBuffer(x_queue, 2, static_cast<uint32_t>(x_queue_bytes));
-  tpipe.InitBuffer(y_queue, 2, static_cast<uint32_t>(x_queue_bytes));
-  tpipe.InitBuffer(y_tmp_buf, 256);
-  tpipe.InitBuffer(c_queue, 2, 32);
-  LocalTensor<uint8_t> y_tmp = y_tmp_buf.Get<uint8_t>();
-  for (int64_t z0z1Tb = 0; z0z1Tb < z0z1Tb_loop_size; z0z1Tb++) {
-    const int64_t z0z1T = z0z1Tb + z0z1TB * z0z1Tb_size;
-    const int64_t z1T = autofuse::Mod(z0z1T, autofuse::CeilDiv(56, z1t_size));
-    const int64_t z0 = autofuse::FloorDiv(z0z1T, autofuse::CeilDiv(56, z1t_size));
-    const int64_t z1t_actual_size = autofuse::Min(56 - z1T * z1t_size, z1t_size);
-    const DataCopyExtParams block0{1, static_cast<uint32_t>(4 * z1t_actual_size), 0, 0, 0};
-    const int64_t offset0 = 56 * z0 + z1T * z1t_size;
-    const DataCopyExtParams block1{1, 4, 0, 0, 0};
-    // from: gather_0: Load (/inputs/0)
-    LocalTensor<float> x_local = x_queue.AllocTensor<float>();
-    DataCopyPad(x_local[0], x_gm[offset0], block0, autofuse::NoPad<float>());
-    x_queue.EnQue<float>(x_local);
-    x_local = x_queue.DeQue<float>();
-    // from: gather_1: Load (/inputs/1)
-    LocalTensor<float> c_local = c_queue.AllocTensor<float>();
-    DataCopyPad(c_local[0], c_gm[z0], block1, autofuse::NoPad<float>());
-    c_queue.EnQue<float>(c_local);
-    c_local = c_queue.DeQue<float>();
-    // from: div_0: DivRow (/nodes/0)
-    LocalTensor<float> y_local = y_queue.AllocTensor<float>();
-    PipeBarrier<PIPE_V>();
-    autofuse::WithRows<autofuse::DivRow>(y_local[0], x_local[0], c_local[0], y_tmp, 1, z1t_actual_size);
-    x_queue.FreeTensor(x_local);
-    c_queue.FreeTensor(c_local);
-    // from: store: Store (/outputs/0)
-    y_queue.EnQue<float>(y_local);
-    y_local = y_queue.DeQue<float>();
-    DataCopyPad(y_gm[offset0], y_local[0], block0);
-    y_queue.FreeTensor(y_local);
-  }
-}
-
 // broadcast_trailing_0_row_0_nil_0_nil: z0 in tiles of z0t_size, z0T in blocks of z0Tb_size per core.
 inline __aicore__ void broadcast_trailing_0_row_0_nil_0_nil(
     GM_ADDR x,
@@ -154,8 +89,6 @@ extern "C" __global__ __aicore__ void broadcast_trailing(
     AutofuseTilingData t) {
   KERNEL_TASK_TYPE_DEFAULT(KERNEL_TYPE_AIV_ONLY);
   if (t.tiling_key == 0) {
-    broadcast_trailing_0_general_0_nil_1_nil(x, c, y, workspace, t);
-  } else if (t.tiling_key == 1) {
     broadcast_trailing_0_row_0_nil_0_nil(x, c, y, workspace, t);
   }
 }

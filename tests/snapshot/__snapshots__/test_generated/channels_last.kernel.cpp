@@ -87,81 +87,6 @@ inline __aicore__ void channels_last_0_narrow_0_nil_1_nil(
   }
 }
 
-// channels_last_0_narrow_0_nil_0_nil_outer: z0 in tiles of z0t_size, z0T in blocks of z0Tb_size per core.
-inline __aicore__ void channels_last_0_narrow_0_nil_0_nil_outer(
-    GM_ADDR x,
-    GM_ADDR y,
-    GM_ADDR workspace,
-    const AutofuseTilingData& t) {
-  (void)workspace;
-  const int64_t z0t_size = t.z0t_size;
-  const int64_t z0Tb_size = t.z0Tb_size;
-  const int64_t z0T_axis_size = autofuse::CeilDiv(8, z0t_size);
-  const int64_t z0TB = GetBlockIdx();
-  const int64_t z0Tb_loop_size = autofuse::Min(z0T_axis_size - z0TB * z0Tb_size, z0Tb_size);
-  if (z0Tb_loop_size <= 0) {
-    return;
-  }
-  GlobalTensor<half> x_gm;
-  x_gm.SetGlobalBuffer((__gm__ half*)x);
-  GlobalTensor<float> y_gm;
-  y_gm.SetGlobalBuffer((__gm__ float*)y);
-  TPipe tpipe;
-  TQue<TPosition::VECIN, 1> x_queue;
-  TQue<TPosition::VECOUT, 1> y_queue;
-  TBuf<TPosition::VECCALC> cast_buf;
-  TBuf<TPosition::VECCALC> places_of_3_by_4_buf;
-  const int64_t x_queue_bytes = 256 * autofuse::CeilDiv(30048 * z0t_size, 256);
-  const int64_t y_queue_bytes = 256 * autofuse::CeilDiv(60000 * z0t_size, 256);
-  const int64_t cast_buf_bytes = autofuse::Max(4096, 256 * autofuse::CeilDiv(60096 * z0t_size, 256));
-  tpipe.InitBuffer(x_queue, 1, static_cast<uint32_t>(x_queue_bytes));
-  tpipe.InitBuffer(y_queue, 1, static_cast<uint32_t>(y_queue_bytes));
-  tpipe.InitBuffer(cast_buf, static_cast<uint32_t>(cast_buf_bytes));
-  tpipe.InitBuffer(places_of_3_by_4_buf, 4096);
-  LocalTensor<int32_t> places_of_3_by_4_local = places_of_3_by_4_buf.Get<int32_t>();
-  LocalTensor<uint8_t> places_of_3_by_4_tmp = cast_buf.Get<uint8_t>();
-  LocalTensor<float> cast_local = cast_buf.Get<float>();
-  // from: places_of_3_by_4: LaceOffsets
-  autofuse::LaceOffsets(
-      places_of_3_by_4_local[0],
-      places_of_3_by_4_tmp,
-      static_cast<int64_t>(3),
-      static_cast<int64_t>(5008),
-      static_cast<int64_t>(4));
-  for (int64_t z0Tb = 0; z0Tb < z0Tb_loop_size; z0Tb++) {
-    const int64_t z0T = z0Tb + z0TB * z0Tb_size;
-    const int64_t z0t_actual_size = autofuse::Min(8 - z0T * z0t_size, z0t_size);
-    const DataCopyExtParams block0{static_cast<uint16_t>(3 * z0t_actual_size), 10000, 0, 0, 0};
-    const int64_t offset0 = 15000 * z0T * z0t_size;
-    const DataCopyExtParams block1{1, static_cast<uint32_t>(60000 * z0t_actual_size), 0, 0, 0};
-    // from: gather_0: Load (/inputs/0)
-    LocalTensor<half> x_local = x_queue.AllocTensor<half>();
-    DataCopyPad(x_local[0], x_gm[offset0], block0, autofuse::NoPad<half>());
-    x_queue.EnQue<half>(x_local);
-    x_local = x_queue.DeQue<half>();
-    // from: cast: Cast (/nodes/0)
-    PipeBarrier<PIPE_V>();
-    Cast(cast_local[0], x_local[0], RoundMode::CAST_NONE, 15024 * z0t_actual_size);
-    x_queue.FreeTensor(x_local);
-    // from: store_rows: Lace (/outputs/0)
-    LocalTensor<float> y_local = y_queue.AllocTensor<float>();
-    PipeBarrier<PIPE_V>();
-    autofuse::Lace(
-        y_local[0],
-        cast_local[0],
-        places_of_3_by_4_local[0],
-        z0t_actual_size,
-        5000,
-        3,
-        5008);
-    // from: store: Store (/outputs/0)
-    y_queue.EnQue<float>(y_local);
-    y_local = y_queue.DeQue<float>();
-    DataCopyPad(y_gm[offset0], y_local[0], block1);
-    y_queue.FreeTensor(y_local);
-  }
-}
-
 extern "C" __global__ __aicore__ void channels_last(
     GM_ADDR x,
     GM_ADDR y,
@@ -170,7 +95,5 @@ extern "C" __global__ __aicore__ void channels_last(
   KERNEL_TASK_TYPE_DEFAULT(KERNEL_TYPE_AIV_ONLY);
   if (t.tiling_key == 0) {
     channels_last_0_narrow_0_nil_1_nil(x, y, workspace, t);
-  } else if (t.tiling_key == 1) {
-    channels_last_0_narrow_0_nil_0_nil_outer(x, y, workspace, t);
   }
 }

@@ -19,7 +19,6 @@
 //   template 0     640    34,816     64     32   226     481    295     481  1,727  432  2,240
 //   template 0*    512    28,672     80     40   241     393    242     416  1,535  432  2,175
 //   template 0     432    25,856     96     32   176     337    209     356  1,679  432  2,191
-//   template 1       1   154,624      8      8   918   3,491  2,106   5,596  6,758  432  6,901
 #include "autofuse_log.h"
 #include "autofuse_tiling_data.h"
 #include "autofuse_tiling.h"
@@ -105,69 +104,19 @@ void Work0([[maybe_unused]] const Data& s, autofuse::Work& work)
     loop1.scalar = 45.0;
 }
 
-// Template 1, channels_last_0_narrow_0_nil_0_nil_outer: t is z0t_size.
-autofuse::Axis Axis1([[maybe_unused]] const Data& s)
-{
-    autofuse::Axis axis;
-    axis.extent = 8;
-    axis.longest = 8;
-    axis.outer = 1;
-    axis.reduce_outer = 1;
-    axis.granule = 1;
-    axis.tile_max = 1365;
-    axis.ub_limit = 188160;
-    return axis;
-}
-
-// Bytes of UB.
-int64_t Ub1([[maybe_unused]] const Data& s, [[maybe_unused]] int64_t t)
-{
-    return 4096 + 256 * autofuse::CeilDiv(30048 * t, 256) + 256 * autofuse::CeilDiv(60000 * t, 256) + autofuse::Max(4096, 256 * autofuse::CeilDiv(60096 * t, 256));
-}
-
-void Work1([[maybe_unused]] const Data& s, autofuse::Work& work)
-{
-    [[maybe_unused]] constexpr autofuse::Line t = autofuse::kTileLength;
-
-    // For each tile: cast, y.
-    autofuse::Body& loop0 = work.Loop(autofuse::kTile, 1);
-    loop0.heads = 31.13;
-    loop0.scalar = 45.0;
-    loop0.vector.Add(3459.38, t);
-    autofuse::Copy& load0 = work.Load(loop0, 1, autofuse::kRead);  // x
-    load0.rows = 3 * t;
-    load0.row_bytes = 10000;
-    load0.apart = 30000 | 10000;
-    load0.tiles_apart = 30000;
-    load0.distinct = 240000;
-    load0.varies_by_tile = true;
-    autofuse::Copy& store0 = work.Store(loop0, 1);  // y
-    store0.row_bytes = 60000 * t;
-    store0.apart = 60000 | 12;
-    store0.tiles_apart = 60000;
-    store0.distinct = 480000;
-    store0.varies_by_tile = true;
-
-    // Before the tiles: places_of_3_by_4.
-    autofuse::Body& loop1 = work.Loop(autofuse::kOnce, 1);
-    loop1.scalar = 45.0;
-}
-
 constexpr autofuse::Template<Data> kTemplates[] = {
     {&autofuse::SolveTemplate<Data, 2, 2, 0, &Axis0, &Ub0, &Work0>, nullptr, false, &Data::z1t_size, &Data::z0z1Tb_size},
-    {&autofuse::SolveTemplate<Data, 2, 2, 0, &Axis1, &Ub1, &Work1>, nullptr, false, &Data::z0t_size, &Data::z0Tb_size},
 };
 constexpr autofuse::Group<Data> kGroups[] = {
-    {0, 2},
+    {0, 1},
 };
 constexpr autofuse::Result kResults[] = {
     {0, 1, 0},
 };
-constexpr autofuse::Plan<Data> kPlan = {kTemplates, kGroups, kResults, 1, 2, ThisChip()};
+constexpr autofuse::Plan<Data> kPlan = {kTemplates, kGroups, kResults, 1, 1, ThisChip()};
 
 constexpr autofuse::ErrorRow kErrors[] = {
     {autofuse::Fail(autofuse::kNoTile, 0), "template channels_last_0_narrow_0_nil_1_nil: even the smallest tile does not fit 188160 bytes of UB, or those that are granted"},
-    {autofuse::Fail(autofuse::kNoTile, 1), "template channels_last_0_narrow_0_nil_0_nil_outer: even the smallest tile does not fit 188160 bytes of UB, or those that are granted, or is longer than 1365"},
     {autofuse::Fail(autofuse::kInputShape, 0), "input x does not have the shape [8, 3, 5000]"},
 };
 
@@ -249,7 +198,7 @@ extern "C" uint64_t GetTilingDataSize()
 
 extern "C" uint32_t GetTilingKeyCount()
 {
-    return 2;
+    return 1;
 }
 
 extern "C" bool AutofuseIsStaticShape()

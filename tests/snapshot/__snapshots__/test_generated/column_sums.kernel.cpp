@@ -4,236 +4,14 @@
 
 #include "autofuse_device.h"
 #include "autofuse_math.h"
+#include "autofuse_batch.h"
 #include "autofuse_reduce.h"
 #include "autofuse_tiling_data.h"
 
 using namespace AscendC;
 
-// column_sums_0_reduce_0_nil_2_4_block_128: z0 in tiles of z0t_size, z1T in blocks of z1Tb_size per core.
-// z0T is gone through once for each of them.
-inline __aicore__ void column_sums_0_reduce_0_nil_2_4_block_128(
-    GM_ADDR x,
-    GM_ADDR y,
-    GM_ADDR workspace,
-    const AutofuseTilingData& t) {
-  (void)workspace;
-  const int64_t n = t.n;
-  const int64_t z0t_size = t.z0t_size;
-  const int64_t z1Tb_size = t.z1Tb_size;
-  const int64_t z1T_axis_size = 3;
-  const int64_t z1TB = GetBlockIdx();
-  const int64_t z1Tb_loop_size = autofuse::Min(z1T_axis_size - z1TB * z1Tb_size, z1Tb_size);
-  if (z1Tb_loop_size <= 0) {
-    return;
-  }
-  const int64_t z0T_loop_size = autofuse::CeilDiv(n, z0t_size);
-  GlobalTensor<float> x_gm;
-  x_gm.SetGlobalBuffer((__gm__ float*)x);
-  GlobalTensor<float> y_gm;
-  y_gm.SetGlobalBuffer((__gm__ float*)y);
-  TPipe tpipe;
-  TBuf<TPosition::VECCALC> sum_acc_buf;
-  TBuf<TPosition::VECCALC> bank_gap;
-  TBuf<TPosition::VECCALC> sum_part_buf;
-  TQue<TPosition::VECIN, 2> x_queue;
-  TQue<TPosition::VECOUT, 2> y_queue;
-  TBuf<TPosition::VECCALC> sum_part_tmp_buf;
-  const int64_t x_queue_bytes = 512 * z0t_size;
-  const int64_t sum_part_tmp_buf_bytes = 512 * autofuse::CeilDiv(z0t_size, 8);
-  tpipe.InitBuffer(sum_acc_buf, 512);
-  // What follows starts in the other half of the banks of UB.
-  tpipe.InitBuffer(bank_gap, 256);
-  tpipe.InitBuffer(sum_part_buf, 512);
-  tpipe.InitBuffer(x_queue, 2, static_cast<uint32_t>(x_queue_bytes));
-  tpipe.InitBuffer(y_queue, 2, 512);
-  tpipe.InitBuffer(sum_part_tmp_buf, static_cast<uint32_t>(sum_part_tmp_buf_bytes));
-  LocalTensor<float> sum_acc_local = sum_acc_buf.Get<float>();
-  LocalTensor<float> sum_part_local = sum_part_buf.Get<float>();
-  LocalTensor<uint8_t> sum_part_tmp = sum_part_tmp_buf.Get<uint8_t>();
-  for (int64_t z1Tb = 0; z1Tb < z1Tb_loop_size; z1Tb++) {
-    const int64_t z1T = z1Tb + z1TB * z1Tb_size;
-    const int64_t z1t_actual_size = autofuse::Min(128, 300 - 128 * z1T);
-    // from: sum_acc: Duplicate, a step of ReduceSum (/nodes/0)
-    PipeBarrier<PIPE_V>();
-    Duplicate(sum_acc_local[0], 0.0f, z1t_actual_size);
-    for (int64_t z0T = 0; z0T < z0T_loop_size; z0T++) {
-      const int64_t z0t_actual_size = autofuse::Min(n - z0T * z0t_size, z0t_size);
-      const DataCopyExtParams block1{static_cast<uint16_t>(z0t_actual_size), static_cast<uint32_t>(4 * z1t_actual_size), static_cast<uint32_t>(1200 - 4 * z1t_actual_size), static_cast<uint32_t>(16 - autofuse::CeilDiv(4 * z1t_actual_size, 32)), 0};
-      const int64_t offset0 = 128 * z1T + 300 * z0T * z0t_size;
-      // from: gather_0: Load (/inputs/0)
-      LocalTensor<float> x_local = x_queue.AllocTensor<float>();
-      DataCopyPad(x_local[0], x_gm[offset0], block1, autofuse::NoPad<float>());
-      x_queue.EnQue<float>(x_local);
-      x_local = x_queue.DeQue<float>();
-      // from: sum_part: ReduceSum (/nodes/0)
-      PipeBarrier<PIPE_V>();
-      autofuse::ReduceOuter<autofuse::SumOf>(
-          sum_part_local[0],
-          x_local[0],
-          sum_part_tmp,
-          1,
-          z0t_actual_size,
-          128);
-      x_queue.FreeTensor(x_local);
-      // from: sum: Add, a step of ReduceSum (/nodes/0)
-      PipeBarrier<PIPE_V>();
-      Add(sum_acc_local[0], sum_acc_local[0], sum_part_local[0], z1t_actual_size);
-    }
-    // from: store_source: UbCopy (/outputs/0)
-    LocalTensor<float> y_local = y_queue.AllocTensor<float>();
-    PipeBarrier<PIPE_V>();
-    DataCopy(y_local[0], sum_acc_local[0], 8 * autofuse::CeilDiv(z1t_actual_size, 8));
-    const DataCopyExtParams block0{1, static_cast<uint32_t>(4 * z1t_actual_size), 0, 0, 0};
-    // from: store: Store (/outputs/0)
-    y_queue.EnQue<float>(y_local);
-    y_local = y_queue.DeQue<float>();
-    DataCopyPad(y_gm[128 * z1T], y_local[0], block0);
-    y_queue.FreeTensor(y_local);
-  }
-}
-
-// column_sums_0_reduce_all_0_nil_1_nil: z1 in tiles of z1t_size, z1T in blocks of z1Tb_size per core.
-inline __aicore__ void column_sums_0_reduce_all_0_nil_1_nil(
-    GM_ADDR x,
-    GM_ADDR y,
-    GM_ADDR workspace,
-    const AutofuseTilingData& t) {
-  (void)workspace;
-  const int64_t n = t.n;
-  const int64_t z1t_size = t.z1t_size;
-  const int64_t z1Tb_size = t.z1Tb_size;
-  const int64_t row_size = n;
-  if (row_size <= 0) {
-    return;
-  }
-  const int64_t z1T_axis_size = autofuse::CeilDiv(300, z1t_size);
-  const int64_t z1TB = GetBlockIdx();
-  const int64_t z1Tb_loop_size = autofuse::Min(z1T_axis_size - z1TB * z1Tb_size, z1Tb_size);
-  if (z1Tb_loop_size <= 0) {
-    return;
-  }
-  GlobalTensor<float> x_gm;
-  x_gm.SetGlobalBuffer((__gm__ float*)x);
-  GlobalTensor<float> y_gm;
-  y_gm.SetGlobalBuffer((__gm__ float*)y);
-  TPipe tpipe;
-  TQue<TPosition::VECIN, 2> x_queue;
-  TQue<TPosition::VECOUT, 2> y_queue;
-  TBuf<TPosition::VECCALC> y_tmp_buf;
-  const int64_t x_queue_bytes = 256 * autofuse::CeilDiv(4 * n * z1t_size, 256);
-  const int64_t y_queue_bytes = 256 * autofuse::CeilDiv(4 * z1t_size, 256);
-  const int64_t y_tmp_buf_bytes = 256 * autofuse::CeilDiv(4 * z1t_size * autofuse::CeilDiv(n, 8), 256);
-  tpipe.InitBuffer(x_queue, 2, static_cast<uint32_t>(x_queue_bytes));
-  tpipe.InitBuffer(y_queue, 2, static_cast<uint32_t>(y_queue_bytes));
-  tpipe.InitBuffer(y_tmp_buf, static_cast<uint32_t>(y_tmp_buf_bytes));
-  LocalTensor<uint8_t> y_tmp = y_tmp_buf.Get<uint8_t>();
-  for (int64_t z1Tb = 0; z1Tb < z1Tb_loop_size; z1Tb++) {
-    const int64_t z1T = z1Tb + z1TB * z1Tb_size;
-    const int64_t z1t_actual_size = autofuse::Min(300 - z1T * z1t_size, z1t_size);
-    const DataCopyExtParams block0{static_cast<uint16_t>(n), static_cast<uint32_t>(4 * z1t_actual_size), static_cast<uint32_t>(1200 - 4 * z1t_actual_size), static_cast<uint32_t>(autofuse::FloorDiv(4 * z1t_size, 32) - autofuse::CeilDiv(4 * z1t_actual_size, 32)), 0};
-    const int64_t offset0 = z1T * z1t_size;
-    const DataCopyExtParams block1{1, static_cast<uint32_t>(4 * z1t_actual_size), 0, 0, 0};
-    // from: gather_0: Load (/inputs/0)
-    LocalTensor<float> x_local = x_queue.AllocTensor<float>();
-    DataCopyPad(x_local[0], x_gm[offset0], block0, autofuse::NoPad<float>());
-    x_queue.EnQue<float>(x_local);
-    x_local = x_queue.DeQue<float>();
-    // from: sum: ReduceSum (/nodes/0)
-    LocalTensor<float> y_local = y_queue.AllocTensor<float>();
-    PipeBarrier<PIPE_V>();
-    autofuse::ReduceOuter<autofuse::SumOf>(y_local[0], x_local[0], y_tmp, 1, n, z1t_size);
-    x_queue.FreeTensor(x_local);
-    // from: store: Store (/outputs/0)
-    y_queue.EnQue<float>(y_local);
-    y_local = y_queue.DeQue<float>();
-    DataCopyPad(y_gm[offset0], y_local[0], block1);
-    y_queue.FreeTensor(y_local);
-  }
-}
-
-// column_sums_0_reduce_0_nil_2_3: z0 in tiles of z0t_size, unit in blocks of unitb_size per core.
-// z0T is gone through once for each of them.
-inline __aicore__ void column_sums_0_reduce_0_nil_2_3(
-    GM_ADDR x,
-    GM_ADDR y,
-    GM_ADDR workspace,
-    const AutofuseTilingData& t) {
-  (void)workspace;
-  const int64_t n = t.n;
-  const int64_t z0t_size = t.z0t_size;
-  const int64_t unitb_size = t.unitb_size;
-  const int64_t unit_axis_size = 1;
-  const int64_t unitB = GetBlockIdx();
-  const int64_t unitb_loop_size = autofuse::Min(unit_axis_size - unitB * unitb_size, unitb_size);
-  if (unitb_loop_size <= 0) {
-    return;
-  }
-  const int64_t z0T_loop_size = autofuse::CeilDiv(n, z0t_size);
-  GlobalTensor<float> x_gm;
-  x_gm.SetGlobalBuffer((__gm__ float*)x);
-  GlobalTensor<float> y_gm;
-  y_gm.SetGlobalBuffer((__gm__ float*)y);
-  TPipe tpipe;
-  TBuf<TPosition::VECCALC> sum_acc_buf;
-  TBuf<TPosition::VECCALC> bank_gap;
-  TBuf<TPosition::VECCALC> sum_part_buf;
-  TQue<TPosition::VECIN, 2> x_queue;
-  TQue<TPosition::VECOUT, 2> y_queue;
-  TBuf<TPosition::VECCALC> sum_part_tmp_buf;
-  const int64_t x_queue_bytes = 256 * autofuse::CeilDiv(1216 * z0t_size, 256);
-  const int64_t sum_part_tmp_buf_bytes = 256 * autofuse::CeilDiv(1216 * autofuse::CeilDiv(z0t_size, 8), 256);
-  tpipe.InitBuffer(sum_acc_buf, 1536);
-  // What follows starts in the other half of the banks of UB.
-  tpipe.InitBuffer(bank_gap, 256);
-  tpipe.InitBuffer(sum_part_buf, 1536);
-  tpipe.InitBuffer(x_queue, 2, static_cast<uint32_t>(x_queue_bytes));
-  tpipe.InitBuffer(y_queue, 2, 1280);
-  tpipe.InitBuffer(sum_part_tmp_buf, static_cast<uint32_t>(sum_part_tmp_buf_bytes));
-  LocalTensor<float> sum_acc_local = sum_acc_buf.Get<float>();
-  LocalTensor<float> sum_part_local = sum_part_buf.Get<float>();
-  LocalTensor<uint8_t> sum_part_tmp = sum_part_tmp_buf.Get<uint8_t>();
-  for (int64_t unitb = 0; unitb < unitb_loop_size; unitb++) {
-    // from: sum_acc: Duplicate, a step of ReduceSum (/nodes/0)
-    PipeBarrier<PIPE_V>();
-    Duplicate(sum_acc_local[0], 0.0f, 300);
-    for (int64_t z0T = 0; z0T < z0T_loop_size; z0T++) {
-      const int64_t z0t_actual_size = autofuse::Min(n - z0T * z0t_size, z0t_size);
-      const DataCopyExtParams block1{static_cast<uint16_t>(z0t_actual_size), 1200, 0, 0, 0};
-      const int64_t offset0 = 300 * z0T * z0t_size;
-      // from: gather_0: Load (/inputs/0)
-      LocalTensor<float> x_local = x_queue.AllocTensor<float>();
-      DataCopyPad(x_local[0], x_gm[offset0], block1, autofuse::NoPad<float>());
-      x_queue.EnQue<float>(x_local);
-      x_local = x_queue.DeQue<float>();
-      // from: sum_part: ReduceSum (/nodes/0)
-      PipeBarrier<PIPE_V>();
-      autofuse::ReduceOuter<autofuse::SumOf>(
-          sum_part_local[0],
-          x_local[0],
-          sum_part_tmp,
-          1,
-          z0t_actual_size,
-          304);
-      x_queue.FreeTensor(x_local);
-      // from: sum: Add, a step of ReduceSum (/nodes/0)
-      PipeBarrier<PIPE_V>();
-      Add(sum_acc_local[0], sum_acc_local[0], sum_part_local[0], 300);
-    }
-    // from: store_source: UbCopy (/outputs/0)
-    LocalTensor<float> y_local = y_queue.AllocTensor<float>();
-    PipeBarrier<PIPE_V>();
-    DataCopy(y_local[0], sum_acc_local[0], 304);
-    const DataCopyExtParams block0{1, 1200, 0, 0, 0};
-    // from: store: Store (/outputs/0)
-    y_queue.EnQue<float>(y_local);
-    y_local = y_queue.DeQue<float>();
-    DataCopyPad(y_gm[0], y_local[0], block0);
-    y_queue.FreeTensor(y_local);
-  }
-}
-
 // column_sums_0_reduce_0_nil_1_0: z1 in tiles of z1t_size, z1T in blocks of z1Tb_size per core.
-// z0 is gone through once for each of them.
+// Loops over z0 once per tile.
 inline __aicore__ void column_sums_0_reduce_0_nil_1_0(
     GM_ADDR x,
     GM_ADDR y,
@@ -300,8 +78,67 @@ inline __aicore__ void column_sums_0_reduce_0_nil_1_0(
   }
 }
 
+// column_sums_0_reduce_all_0_nil_1_nil: z1 in tiles of z1t_size, z1T in blocks of z1Tb_size per core.
+inline __aicore__ void column_sums_0_reduce_all_0_nil_1_nil(
+    GM_ADDR x,
+    GM_ADDR y,
+    GM_ADDR workspace,
+    const AutofuseTilingData& t) {
+  (void)workspace;
+  const int64_t n = t.n;
+  const int64_t z1t_size = t.z1t_size;
+  const int64_t z1Tb_size = t.z1Tb_size;
+  const int64_t row_size = n;
+  if (row_size <= 0) {
+    return;
+  }
+  const int64_t z1T_axis_size = autofuse::CeilDiv(300, z1t_size);
+  const int64_t z1TB = GetBlockIdx();
+  const int64_t z1Tb_loop_size = autofuse::Min(z1T_axis_size - z1TB * z1Tb_size, z1Tb_size);
+  if (z1Tb_loop_size <= 0) {
+    return;
+  }
+  GlobalTensor<float> x_gm;
+  x_gm.SetGlobalBuffer((__gm__ float*)x);
+  GlobalTensor<float> y_gm;
+  y_gm.SetGlobalBuffer((__gm__ float*)y);
+  TPipe tpipe;
+  TQue<TPosition::VECIN, 2> x_queue;
+  TQue<TPosition::VECOUT, 2> y_queue;
+  TBuf<TPosition::VECCALC> y_tmp_buf;
+  const int64_t x_queue_bytes = 256 * autofuse::CeilDiv(4 * n * z1t_size, 256);
+  const int64_t y_queue_bytes = 256 * autofuse::CeilDiv(4 * z1t_size, 256);
+  const int64_t y_tmp_buf_bytes = 256 * autofuse::CeilDiv(4 * z1t_size * autofuse::CeilDiv(n, 8), 256);
+  tpipe.InitBuffer(x_queue, 2, static_cast<uint32_t>(x_queue_bytes));
+  tpipe.InitBuffer(y_queue, 2, static_cast<uint32_t>(y_queue_bytes));
+  tpipe.InitBuffer(y_tmp_buf, static_cast<uint32_t>(y_tmp_buf_bytes));
+  LocalTensor<uint8_t> y_tmp = y_tmp_buf.Get<uint8_t>();
+  for (int64_t z1Tb = 0; z1Tb < z1Tb_loop_size; z1Tb++) {
+    const int64_t z1T = z1Tb + z1TB * z1Tb_size;
+    const int64_t z1t_actual_size = autofuse::Min(300 - z1T * z1t_size, z1t_size);
+    const DataCopyExtParams block0{static_cast<uint16_t>(n), static_cast<uint32_t>(4 * z1t_actual_size), static_cast<uint32_t>(1200 - 4 * z1t_actual_size), static_cast<uint32_t>(autofuse::FloorDiv(4 * z1t_size, 32) - autofuse::CeilDiv(4 * z1t_actual_size, 32)), 0};
+    const int64_t offset0 = z1T * z1t_size;
+    const DataCopyExtParams block1{1, static_cast<uint32_t>(4 * z1t_actual_size), 0, 0, 0};
+    // from: gather_0: Load (/inputs/0)
+    LocalTensor<float> x_local = x_queue.AllocTensor<float>();
+    DataCopyPad(x_local[0], x_gm[offset0], block0, autofuse::NoPad<float>());
+    x_queue.EnQue<float>(x_local);
+    x_local = x_queue.DeQue<float>();
+    // from: sum: ReduceSum (/nodes/0)
+    LocalTensor<float> y_local = y_queue.AllocTensor<float>();
+    PipeBarrier<PIPE_V>();
+    autofuse::ReduceOuter<autofuse::SumOf>(y_local[0], x_local[0], y_tmp, 1, n, z1t_size);
+    x_queue.FreeTensor(x_local);
+    // from: store: Store (/outputs/0)
+    y_queue.EnQue<float>(y_local);
+    y_local = y_queue.DeQue<float>();
+    DataCopyPad(y_gm[offset0], y_local[0], block1);
+    y_queue.FreeTensor(y_local);
+  }
+}
+
 // column_sums_1_reduce_0_nil_1_0: z1 in tiles of z1t_size, z1T in blocks of z1Tb_size per core.
-// z0 is gone through once for each of them.
+// Loops over z0 once per tile.
 inline __aicore__ void column_sums_1_reduce_0_nil_1_0(
     GM_ADDR x,
     GM_ADDR y,
@@ -368,89 +205,8 @@ inline __aicore__ void column_sums_1_reduce_0_nil_1_0(
   }
 }
 
-// column_sums_1_reduce_0_nil_7_8: z0 in tiles of z0t_size, unit in blocks of unitb_size per core.
-// z0T is gone through once for each of them.
-inline __aicore__ void column_sums_1_reduce_0_nil_7_8(
-    GM_ADDR x,
-    GM_ADDR y,
-    GM_ADDR workspace,
-    const AutofuseTilingData& t) {
-  (void)y;
-  const int64_t n = t.n;
-  const int64_t z0t_size = t.z0t_size;
-  const int64_t unitb_size = t.unitb_size;
-  const int64_t unit_axis_size = 1;
-  const int64_t unitB = autofuse::CoreFrom(t.first_core_0, t.block_dim);
-  const int64_t unitb_loop_size = autofuse::Min(unit_axis_size - unitB * unitb_size, unitb_size);
-  if (unitb_loop_size <= 0) {
-    return;
-  }
-  const int64_t z0T_loop_size = autofuse::CeilDiv(autofuse::Mod(n, 16), z0t_size);
-  GlobalTensor<float> x_gm;
-  x_gm.SetGlobalBuffer((__gm__ float*)x);
-  GlobalTensor<float> Workspace_0_gm;
-  Workspace_0_gm.SetGlobalBuffer((__gm__ float*)(workspace + 19456));
-  TPipe tpipe;
-  TBuf<TPosition::VECCALC> sum_rest_acc_buf;
-  TBuf<TPosition::VECCALC> bank_gap;
-  TBuf<TPosition::VECCALC> sum_rest_part_buf;
-  TQue<TPosition::VECIN, 2> x_queue;
-  TQue<TPosition::VECOUT, 2> store_source_queue;
-  TBuf<TPosition::VECCALC> sum_rest_part_tmp_buf;
-  const int64_t x_queue_bytes = 256 * autofuse::CeilDiv(1216 * z0t_size, 256);
-  const int64_t sum_rest_part_tmp_buf_bytes = 256 * autofuse::CeilDiv(1216 * autofuse::CeilDiv(z0t_size, 8), 256);
-  tpipe.InitBuffer(sum_rest_acc_buf, 1536);
-  // What follows starts in the other half of the banks of UB.
-  tpipe.InitBuffer(bank_gap, 256);
-  tpipe.InitBuffer(sum_rest_part_buf, 1536);
-  tpipe.InitBuffer(x_queue, 2, static_cast<uint32_t>(x_queue_bytes));
-  tpipe.InitBuffer(store_source_queue, 2, 1280);
-  tpipe.InitBuffer(sum_rest_part_tmp_buf, static_cast<uint32_t>(sum_rest_part_tmp_buf_bytes));
-  LocalTensor<float> sum_rest_acc_local = sum_rest_acc_buf.Get<float>();
-  LocalTensor<float> sum_rest_part_local = sum_rest_part_buf.Get<float>();
-  LocalTensor<uint8_t> sum_rest_part_tmp = sum_rest_part_tmp_buf.Get<uint8_t>();
-  for (int64_t unitb = 0; unitb < unitb_loop_size; unitb++) {
-    // from: sum_rest_acc: Duplicate, a step of ReduceSum (/nodes/0)
-    PipeBarrier<PIPE_V>();
-    Duplicate(sum_rest_acc_local[0], 0.0f, 300);
-    for (int64_t z0T = 0; z0T < z0T_loop_size; z0T++) {
-      const int64_t z0t_actual_size = autofuse::Min(autofuse::Mod(n, 16) - z0T * z0t_size, z0t_size);
-      const DataCopyExtParams block1{static_cast<uint16_t>(z0t_actual_size), 1200, 0, 0, 0};
-      const int64_t offset0 = 4800 * autofuse::FloorDiv(n, 16) + 300 * z0T * z0t_size;
-      // from: gather_0: Load (/inputs/0)
-      LocalTensor<float> x_local = x_queue.AllocTensor<float>();
-      DataCopyPad(x_local[0], x_gm[offset0], block1, autofuse::NoPad<float>());
-      x_queue.EnQue<float>(x_local);
-      x_local = x_queue.DeQue<float>();
-      // from: sum_rest_part: ReduceSum (/nodes/0)
-      PipeBarrier<PIPE_V>();
-      autofuse::ReduceOuter<autofuse::SumOf>(
-          sum_rest_part_local[0],
-          x_local[0],
-          sum_rest_part_tmp,
-          1,
-          z0t_actual_size,
-          304);
-      x_queue.FreeTensor(x_local);
-      // from: sum_rest: Add, a step of ReduceSum (/nodes/0)
-      PipeBarrier<PIPE_V>();
-      Add(sum_rest_acc_local[0], sum_rest_acc_local[0], sum_rest_part_local[0], 300);
-    }
-    // from: store_source: UbCopy, a step of ReduceSum (/nodes/0)
-    LocalTensor<float> store_source_local = store_source_queue.AllocTensor<float>();
-    PipeBarrier<PIPE_V>();
-    DataCopy(store_source_local[0], sum_rest_acc_local[0], 304);
-    const DataCopyExtParams block0{1, 1200, 0, 0, 0};
-    // from: store: Store, a step of ReduceSum (/nodes/0)
-    store_source_queue.EnQue<float>(store_source_local);
-    store_source_local = store_source_queue.DeQue<float>();
-    DataCopyPad(Workspace_0_gm[0], store_source_local[0], block0);
-    store_source_queue.FreeTensor(store_source_local);
-  }
-}
-
 // column_sums_1_reduce_1_nil_2_7: z3 in tiles of z3t_size, z2 in blocks of z2b_size per core.
-// z3T is gone through once for each of them.
+// Loops over z3T once per tile.
 inline __aicore__ void column_sums_1_reduce_1_nil_2_7(
     GM_ADDR x,
     GM_ADDR y,
@@ -599,81 +355,6 @@ inline __aicore__ void column_sums_1_reduce_all_1_nil_4_nil(
   }
 }
 
-// column_sums_1_reduce_2_nil_6_5: z6 in tiles of z6t_size, z6T in blocks of z6Tb_size per core.
-// z5 is gone through once for each of them.
-inline __aicore__ void column_sums_1_reduce_2_nil_6_5(
-    GM_ADDR x,
-    GM_ADDR y,
-    GM_ADDR workspace,
-    const AutofuseTilingData& t) {
-  (void)x;
-  const int64_t z6t_size = t.z6t_size;
-  const int64_t z6Tb_size = t.z6Tb_size;
-  const int64_t z6T_axis_size = autofuse::CeilDiv(300, z6t_size);
-  const int64_t z6TB = GetBlockIdx();
-  const int64_t z6Tb_loop_size = autofuse::Min(z6T_axis_size - z6TB * z6Tb_size, z6Tb_size);
-  if (z6Tb_loop_size <= 0) {
-    return;
-  }
-  const int64_t z5_loop_size = 16;
-  GlobalTensor<float> Workspace_1_gm;
-  Workspace_1_gm.SetGlobalBuffer((__gm__ float*)workspace);
-  GlobalTensor<float> Workspace_0_gm;
-  Workspace_0_gm.SetGlobalBuffer((__gm__ float*)(workspace + 19456));
-  GlobalTensor<float> y_gm;
-  y_gm.SetGlobalBuffer((__gm__ float*)y);
-  TPipe tpipe;
-  TQue<TPosition::VECIN, 2> gather_2_queue;
-  TBuf<TPosition::VECCALC> bank_gap;
-  TBuf<TPosition::VECCALC> sum_whole_acc_buf;
-  TQue<TPosition::VECOUT, 2> y_queue;
-  const int64_t gather_2_queue_bytes = 512 * autofuse::CeilDiv(4 * z6t_size, 512);
-  const int64_t y_queue_bytes = 256 * autofuse::CeilDiv(4 * z6t_size, 256);
-  tpipe.InitBuffer(gather_2_queue, 2, static_cast<uint32_t>(gather_2_queue_bytes));
-  // What follows starts in the other half of the banks of UB.
-  tpipe.InitBuffer(bank_gap, 256);
-  tpipe.InitBuffer(sum_whole_acc_buf, static_cast<uint32_t>(gather_2_queue_bytes));
-  tpipe.InitBuffer(y_queue, 2, static_cast<uint32_t>(y_queue_bytes));
-  LocalTensor<float> sum_whole_acc_local = sum_whole_acc_buf.Get<float>();
-  for (int64_t z6Tb = 0; z6Tb < z6Tb_loop_size; z6Tb++) {
-    const int64_t z6T = z6Tb + z6TB * z6Tb_size;
-    const int64_t z6t_actual_size = autofuse::Min(300 - z6T * z6t_size, z6t_size);
-    // from: sum_whole_acc: Duplicate, a step of ReduceSum (/nodes/0)
-    PipeBarrier<PIPE_V>();
-    Duplicate(sum_whole_acc_local[0], 0.0f, z6t_actual_size);
-    for (int64_t z5 = 0; z5 < z5_loop_size; z5++) {
-      const DataCopyExtParams block1{1, static_cast<uint32_t>(4 * z6t_actual_size), 0, 0, 0};
-      const int64_t offset1 = 300 * z5 + z6T * z6t_size;
-      // from: gather_2: Load, a step of ReduceSum (/nodes/0)
-      LocalTensor<float> gather_2_local = gather_2_queue.AllocTensor<float>();
-      DataCopyPad(gather_2_local[0], Workspace_1_gm[offset1], block1, autofuse::NoPad<float>());
-      gather_2_queue.EnQue<float>(gather_2_local);
-      gather_2_local = gather_2_queue.DeQue<float>();
-      // from: sum_whole: Add, a step of ReduceSum (/nodes/0)
-      PipeBarrier<PIPE_V>();
-      Add(sum_whole_acc_local[0], sum_whole_acc_local[0], gather_2_local[0], z6t_actual_size);
-      gather_2_queue.FreeTensor(gather_2_local);
-    }
-    const DataCopyExtParams block0{1, static_cast<uint32_t>(4 * z6t_actual_size), 0, 0, 0};
-    const int64_t offset0 = z6T * z6t_size;
-    // from: gather_3: Load, a step of ReduceSum (/nodes/0)
-    LocalTensor<float> gather_3_local = gather_2_queue.AllocTensor<float>();
-    DataCopyPad(gather_3_local[0], Workspace_0_gm[offset0], block0, autofuse::NoPad<float>());
-    gather_2_queue.EnQue<float>(gather_3_local);
-    gather_3_local = gather_2_queue.DeQue<float>();
-    // from: sum_joined: Add, a step of ReduceSum (/nodes/0)
-    LocalTensor<float> y_local = y_queue.AllocTensor<float>();
-    PipeBarrier<PIPE_V>();
-    Add(y_local[0], sum_whole_acc_local[0], gather_3_local[0], z6t_actual_size);
-    gather_2_queue.FreeTensor(gather_3_local);
-    // from: store_2: Store (/outputs/0)
-    y_queue.EnQue<float>(y_local);
-    y_local = y_queue.DeQue<float>();
-    DataCopyPad(y_gm[offset0], y_local[0], block0);
-    y_queue.FreeTensor(y_local);
-  }
-}
-
 // column_sums_1_reduce_all_2_nil_6_nil: z6 in tiles of z6t_size, z6T in blocks of z6Tb_size per core.
 inline __aicore__ void column_sums_1_reduce_all_2_nil_6_nil(
     GM_ADDR x,
@@ -754,57 +435,23 @@ inline __aicore__ void column_sums_1_reduce_all_2_nil_6_nil(
   }
 }
 
-extern "C" __global__ __aicore__ void column_sums(
+extern "C" AUTOFUSE_BATCH_MODE __global__ __aicore__ void column_sums(
     GM_ADDR x,
     GM_ADDR y,
     GM_ADDR workspace,
     AutofuseTilingData t) {
   KERNEL_TASK_TYPE_DEFAULT(KERNEL_TYPE_MIX_AIV_1_0);
   if (t.tiling_key == 0) {
-    column_sums_0_reduce_0_nil_2_4_block_128(x, y, workspace, t);
+    column_sums_0_reduce_0_nil_1_0(x, y, workspace, t);
   } else if (t.tiling_key == 1) {
     column_sums_0_reduce_all_0_nil_1_nil(x, y, workspace, t);
   } else if (t.tiling_key == 2) {
-    column_sums_0_reduce_0_nil_2_3(x, y, workspace, t);
+    column_sums_1_reduce_0_nil_1_0(x, y, workspace, t);
+    column_sums_1_reduce_1_nil_2_7(x, y, workspace, t);
+    SyncAll();
+    column_sums_1_reduce_all_2_nil_6_nil(x, y, workspace, t);
   } else if (t.tiling_key == 3) {
-    column_sums_0_reduce_0_nil_1_0(x, y, workspace, t);
-  } else if (t.tiling_key == 4) {
     column_sums_1_reduce_0_nil_1_0(x, y, workspace, t);
-    column_sums_1_reduce_1_nil_2_7(x, y, workspace, t);
-    SyncAll();
-    column_sums_1_reduce_2_nil_6_5(x, y, workspace, t);
-  } else if (t.tiling_key == 5) {
-    column_sums_1_reduce_0_nil_1_0(x, y, workspace, t);
-    column_sums_1_reduce_1_nil_2_7(x, y, workspace, t);
-    SyncAll();
-    column_sums_1_reduce_all_2_nil_6_nil(x, y, workspace, t);
-  } else if (t.tiling_key == 6) {
-    column_sums_1_reduce_0_nil_1_0(x, y, workspace, t);
-    column_sums_1_reduce_all_1_nil_4_nil(x, y, workspace, t);
-    SyncAll();
-    column_sums_1_reduce_2_nil_6_5(x, y, workspace, t);
-  } else if (t.tiling_key == 7) {
-    column_sums_1_reduce_0_nil_1_0(x, y, workspace, t);
-    column_sums_1_reduce_all_1_nil_4_nil(x, y, workspace, t);
-    SyncAll();
-    column_sums_1_reduce_all_2_nil_6_nil(x, y, workspace, t);
-  } else if (t.tiling_key == 8) {
-    column_sums_1_reduce_0_nil_7_8(x, y, workspace, t);
-    column_sums_1_reduce_1_nil_2_7(x, y, workspace, t);
-    SyncAll();
-    column_sums_1_reduce_2_nil_6_5(x, y, workspace, t);
-  } else if (t.tiling_key == 9) {
-    column_sums_1_reduce_0_nil_7_8(x, y, workspace, t);
-    column_sums_1_reduce_1_nil_2_7(x, y, workspace, t);
-    SyncAll();
-    column_sums_1_reduce_all_2_nil_6_nil(x, y, workspace, t);
-  } else if (t.tiling_key == 10) {
-    column_sums_1_reduce_0_nil_7_8(x, y, workspace, t);
-    column_sums_1_reduce_all_1_nil_4_nil(x, y, workspace, t);
-    SyncAll();
-    column_sums_1_reduce_2_nil_6_5(x, y, workspace, t);
-  } else if (t.tiling_key == 11) {
-    column_sums_1_reduce_0_nil_7_8(x, y, workspace, t);
     column_sums_1_reduce_all_1_nil_4_nil(x, y, workspace, t);
     SyncAll();
     column_sums_1_reduce_all_2_nil_6_nil(x, y, workspace, t);

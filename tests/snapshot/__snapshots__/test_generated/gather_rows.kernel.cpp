@@ -8,95 +8,6 @@
 
 using namespace AscendC;
 
-// gather_rows_0_general_0_nil_1_nil: z1 in tiles of z1t_size, z0z1T in blocks of z0z1Tb_size per core.
-inline __aicore__ void gather_rows_0_general_0_nil_1_nil(
-    GM_ADDR table,
-    GM_ADDR ids,
-    GM_ADDR bias,
-    GM_ADDR y,
-    GM_ADDR workspace,
-    const AutofuseTilingData& t) {
-  (void)workspace;
-  const int64_t n = t.n;
-  const int64_t z1t_size = t.z1t_size;
-  const int64_t z0z1Tb_size = t.z0z1Tb_size;
-  const int64_t z0z1T_axis_size = n * autofuse::CeilDiv(20, z1t_size);
-  const int64_t z0z1TB = GetBlockIdx();
-  const int64_t z0z1Tb_loop_size = autofuse::Min(z0z1T_axis_size - z0z1TB * z0z1Tb_size, z0z1Tb_size);
-  if (z0z1Tb_loop_size <= 0) {
-    return;
-  }
-  GlobalTensor<int32_t> ids_gm;
-  ids_gm.SetGlobalBuffer((__gm__ int32_t*)ids);
-  GlobalTensor<float> table_gm;
-  table_gm.SetGlobalBuffer((__gm__ float*)table);
-  GlobalTensor<float> bias_gm;
-  bias_gm.SetGlobalBuffer((__gm__ float*)bias);
-  GlobalTensor<float> y_gm;
-  y_gm.SetGlobalBuffer((__gm__ float*)y);
-  TPipe tpipe;
-  TQue<TPosition::VECIN, 2> rows_queue;
-  TBuf<TPosition::VECCALC> bank_gap;
-  TQue<TPosition::VECIN, 2> bias_queue;
-  TQue<TPosition::VECOUT, 2> y_queue;
-  TQue<TPosition::VECIN, 2> ids_queue;
-  const int64_t rows_queue_bytes = 512 * autofuse::CeilDiv(4 * z1t_size, 512);
-  const int64_t y_queue_bytes = 256 * autofuse::CeilDiv(4 * z1t_size, 256);
-  tpipe.InitBuffer(rows_queue, 2, static_cast<uint32_t>(rows_queue_bytes));
-  // What follows starts in the other half of the banks of UB.
-  tpipe.InitBuffer(bank_gap, 256);
-  tpipe.InitBuffer(bias_queue, 2, static_cast<uint32_t>(rows_queue_bytes));
-  tpipe.InitBuffer(y_queue, 2, static_cast<uint32_t>(y_queue_bytes));
-  tpipe.InitBuffer(ids_queue, 2, 32);
-  for (int64_t z0z1Tb = 0; z0z1Tb < z0z1Tb_loop_size; z0z1Tb++) {
-    const int64_t z0z1T = z0z1Tb + z0z1TB * z0z1Tb_size;
-    const int64_t z1T = autofuse::Mod(z0z1T, autofuse::CeilDiv(20, z1t_size));
-    const int64_t z0 = autofuse::FloorDiv(z0z1T, autofuse::CeilDiv(20, z1t_size));
-    const int64_t z1t_actual_size = autofuse::Min(20 - z1T * z1t_size, z1t_size);
-    const DataCopyExtParams block0{1, 4, 0, 0, 0};
-    const DataCopyExtParams block1{1, static_cast<uint32_t>(4 * z1t_actual_size), 0, 0, 0};
-    const int64_t offset0 = z1T * z1t_size;
-    const int64_t offset1 = 20 * z0 + z1T * z1t_size;
-    // from: gather_0: Load (/inputs/1)
-    LocalTensor<int32_t> ids_local = ids_queue.AllocTensor<int32_t>();
-    DataCopyPad(ids_local[0], ids_gm[z0], block0, autofuse::NoPad<int32_t>());
-    ids_queue.EnQue<int32_t>(ids_local);
-    ids_local = ids_queue.DeQue<int32_t>();
-    // from: rows: Load (/nodes/0)
-    LocalTensor<float> rows_local = rows_queue.AllocTensor<float>();
-    {
-      const auto id = tpipe.AllocEventID<HardEvent::MTE2_S>();
-      SetFlag<HardEvent::MTE2_S>(id);
-      WaitFlag<HardEvent::MTE2_S>(id);
-      tpipe.ReleaseEventID<HardEvent::MTE2_S>(id);
-    }
-    const int64_t rows_at = autofuse::IndexIn(ids_local.GetValue(0), 50);
-    DataCopyPad(
-        rows_local[0],
-        table_gm[20 * rows_at + z1T * z1t_size],
-        block1,
-        autofuse::NoPad<float>());
-    rows_queue.EnQue<float>(rows_local);
-    rows_local = rows_queue.DeQue<float>();
-    ids_queue.FreeTensor(ids_local);
-    // from: gather_1: Load (/inputs/2)
-    LocalTensor<float> bias_local = bias_queue.AllocTensor<float>();
-    DataCopyPad(bias_local[0], bias_gm[offset0], block1, autofuse::NoPad<float>());
-    bias_queue.EnQue<float>(bias_local);
-    bias_local = bias_queue.DeQue<float>();
-    // from: add: Add (/nodes/1)
-    LocalTensor<float> y_local = y_queue.AllocTensor<float>();
-    Add(y_local[0], rows_local[0], bias_local[0], z1t_actual_size);
-    rows_queue.FreeTensor(rows_local);
-    bias_queue.FreeTensor(bias_local);
-    // from: store: Store (/outputs/0)
-    y_queue.EnQue<float>(y_local);
-    y_local = y_queue.DeQue<float>();
-    DataCopyPad(y_gm[offset1], y_local[0], block1);
-    y_queue.FreeTensor(y_local);
-  }
-}
-
 // gather_rows_0_row_0_nil_0_nil_unaligned: z0 in tiles of z0t_size, z0T in blocks of z0Tb_size per core.
 inline __aicore__ void gather_rows_0_row_0_nil_0_nil_unaligned(
     GM_ADDR table,
@@ -197,6 +108,95 @@ inline __aicore__ void gather_rows_0_row_0_nil_0_nil_unaligned(
   }
 }
 
+// gather_rows_0_general_0_nil_1_nil: z1 in tiles of z1t_size, z0z1T in blocks of z0z1Tb_size per core.
+inline __aicore__ void gather_rows_0_general_0_nil_1_nil(
+    GM_ADDR table,
+    GM_ADDR ids,
+    GM_ADDR bias,
+    GM_ADDR y,
+    GM_ADDR workspace,
+    const AutofuseTilingData& t) {
+  (void)workspace;
+  const int64_t n = t.n;
+  const int64_t z1t_size = t.z1t_size;
+  const int64_t z0z1Tb_size = t.z0z1Tb_size;
+  const int64_t z0z1T_axis_size = n * autofuse::CeilDiv(20, z1t_size);
+  const int64_t z0z1TB = GetBlockIdx();
+  const int64_t z0z1Tb_loop_size = autofuse::Min(z0z1T_axis_size - z0z1TB * z0z1Tb_size, z0z1Tb_size);
+  if (z0z1Tb_loop_size <= 0) {
+    return;
+  }
+  GlobalTensor<int32_t> ids_gm;
+  ids_gm.SetGlobalBuffer((__gm__ int32_t*)ids);
+  GlobalTensor<float> table_gm;
+  table_gm.SetGlobalBuffer((__gm__ float*)table);
+  GlobalTensor<float> bias_gm;
+  bias_gm.SetGlobalBuffer((__gm__ float*)bias);
+  GlobalTensor<float> y_gm;
+  y_gm.SetGlobalBuffer((__gm__ float*)y);
+  TPipe tpipe;
+  TQue<TPosition::VECIN, 2> rows_queue;
+  TBuf<TPosition::VECCALC> bank_gap;
+  TQue<TPosition::VECIN, 2> bias_queue;
+  TQue<TPosition::VECOUT, 2> y_queue;
+  TQue<TPosition::VECIN, 2> ids_queue;
+  const int64_t rows_queue_bytes = 512 * autofuse::CeilDiv(4 * z1t_size, 512);
+  const int64_t y_queue_bytes = 256 * autofuse::CeilDiv(4 * z1t_size, 256);
+  tpipe.InitBuffer(rows_queue, 2, static_cast<uint32_t>(rows_queue_bytes));
+  // What follows starts in the other half of the banks of UB.
+  tpipe.InitBuffer(bank_gap, 256);
+  tpipe.InitBuffer(bias_queue, 2, static_cast<uint32_t>(rows_queue_bytes));
+  tpipe.InitBuffer(y_queue, 2, static_cast<uint32_t>(y_queue_bytes));
+  tpipe.InitBuffer(ids_queue, 2, 32);
+  for (int64_t z0z1Tb = 0; z0z1Tb < z0z1Tb_loop_size; z0z1Tb++) {
+    const int64_t z0z1T = z0z1Tb + z0z1TB * z0z1Tb_size;
+    const int64_t z1T = autofuse::Mod(z0z1T, autofuse::CeilDiv(20, z1t_size));
+    const int64_t z0 = autofuse::FloorDiv(z0z1T, autofuse::CeilDiv(20, z1t_size));
+    const int64_t z1t_actual_size = autofuse::Min(20 - z1T * z1t_size, z1t_size);
+    const DataCopyExtParams block0{1, 4, 0, 0, 0};
+    const DataCopyExtParams block1{1, static_cast<uint32_t>(4 * z1t_actual_size), 0, 0, 0};
+    const int64_t offset0 = z1T * z1t_size;
+    const int64_t offset1 = 20 * z0 + z1T * z1t_size;
+    // from: gather_0: Load (/inputs/1)
+    LocalTensor<int32_t> ids_local = ids_queue.AllocTensor<int32_t>();
+    DataCopyPad(ids_local[0], ids_gm[z0], block0, autofuse::NoPad<int32_t>());
+    ids_queue.EnQue<int32_t>(ids_local);
+    ids_local = ids_queue.DeQue<int32_t>();
+    // from: rows: Load (/nodes/0)
+    LocalTensor<float> rows_local = rows_queue.AllocTensor<float>();
+    {
+      const auto id = tpipe.AllocEventID<HardEvent::MTE2_S>();
+      SetFlag<HardEvent::MTE2_S>(id);
+      WaitFlag<HardEvent::MTE2_S>(id);
+      tpipe.ReleaseEventID<HardEvent::MTE2_S>(id);
+    }
+    const int64_t rows_at = autofuse::IndexIn(ids_local.GetValue(0), 50);
+    DataCopyPad(
+        rows_local[0],
+        table_gm[20 * rows_at + z1T * z1t_size],
+        block1,
+        autofuse::NoPad<float>());
+    rows_queue.EnQue<float>(rows_local);
+    rows_local = rows_queue.DeQue<float>();
+    ids_queue.FreeTensor(ids_local);
+    // from: gather_1: Load (/inputs/2)
+    LocalTensor<float> bias_local = bias_queue.AllocTensor<float>();
+    DataCopyPad(bias_local[0], bias_gm[offset0], block1, autofuse::NoPad<float>());
+    bias_queue.EnQue<float>(bias_local);
+    bias_local = bias_queue.DeQue<float>();
+    // from: add: Add (/nodes/1)
+    LocalTensor<float> y_local = y_queue.AllocTensor<float>();
+    Add(y_local[0], rows_local[0], bias_local[0], z1t_actual_size);
+    rows_queue.FreeTensor(rows_local);
+    bias_queue.FreeTensor(bias_local);
+    // from: store: Store (/outputs/0)
+    y_queue.EnQue<float>(y_local);
+    y_local = y_queue.DeQue<float>();
+    DataCopyPad(y_gm[offset1], y_local[0], block1);
+    y_queue.FreeTensor(y_local);
+  }
+}
+
 extern "C" __global__ __aicore__ void gather_rows(
     GM_ADDR table,
     GM_ADDR ids,
@@ -206,8 +206,8 @@ extern "C" __global__ __aicore__ void gather_rows(
     AutofuseTilingData t) {
   KERNEL_TASK_TYPE_DEFAULT(KERNEL_TYPE_AIV_ONLY);
   if (t.tiling_key == 0) {
-    gather_rows_0_general_0_nil_1_nil(table, ids, bias, y, workspace, t);
-  } else if (t.tiling_key == 1) {
     gather_rows_0_row_0_nil_0_nil_unaligned(table, ids, bias, y, workspace, t);
+  } else if (t.tiling_key == 1) {
+    gather_rows_0_general_0_nil_1_nil(table, ids, bias, y, workspace, t);
   }
 }

@@ -19,10 +19,10 @@ import pytest
 pytest.importorskip("autofuse")
 
 from autofuse.api import graph_of  # noqa: E402
-from autofuse.twin.oracle.compare import compare  # noqa: E402
-from autofuse.twin.oracle.data import random_inputs  # noqa: E402
-from autofuse.twin.oracle.oracle import evaluate  # noqa: E402
-from autofuse.twin.oracle.sizes import shapes_for  # noqa: E402
+from autofuse.machines.twin.oracle.compare import compare  # noqa: E402
+from autofuse.machines.twin.oracle.data import random_inputs  # noqa: E402
+from autofuse.machines.twin.oracle.oracle import evaluate  # noqa: E402
+from autofuse.machines.twin.oracle.sizes import shapes_for  # noqa: E402
 
 ROOT = Path(__file__).resolve().parents[1]
 PROGRAM = Path(os.environ.get("OP_EXAMPLE", ROOT / "build_example" / "autofuse_in_out_example"))

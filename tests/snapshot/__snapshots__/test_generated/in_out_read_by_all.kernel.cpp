@@ -4,6 +4,7 @@
 
 #include "autofuse_device.h"
 #include "autofuse_math.h"
+#include "autofuse_batch.h"
 #include "autofuse_tiling_data.h"
 
 using namespace AscendC;
@@ -75,80 +76,6 @@ inline __aicore__ void in_out_read_by_all_0_general_0_nil_1_nil(
   }
 }
 
-// in_out_read_by_all_0_row_0_nil_0_nil_unaligned: z0 in tiles of z0t_size, z0T in blocks of z0Tb_size per core.
-inline __aicore__ void in_out_read_by_all_0_row_0_nil_0_nil_unaligned(
-    GM_ADDR x,
-    GM_ADDR row,
-    GM_ADDR y,
-    GM_ADDR next,
-    GM_ADDR workspace,
-    const AutofuseTilingData& t) {
-  (void)next;
-  (void)workspace;
-  const int64_t z0t_size = t.z0t_size;
-  const int64_t z0Tb_size = t.z0Tb_size;
-  const int64_t z0T_axis_size = autofuse::CeilDiv(12, z0t_size);
-  const int64_t z0TB = GetBlockIdx();
-  const int64_t z0Tb_loop_size = autofuse::Min(z0T_axis_size - z0TB * z0Tb_size, z0Tb_size);
-  if (z0Tb_loop_size <= 0) {
-    return;
-  }
-  GlobalTensor<float> row_gm;
-  row_gm.SetGlobalBuffer((__gm__ float*)row);
-  GlobalTensor<float> x_gm;
-  x_gm.SetGlobalBuffer((__gm__ float*)x);
-  GlobalTensor<float> y_gm;
-  y_gm.SetGlobalBuffer((__gm__ float*)y);
-  TPipe tpipe;
-  TQue<TPosition::VECIN, 2> x_queue;
-  TBuf<TPosition::VECCALC> bank_gap;
-  TBuf<TPosition::VECCALC> broadcast_0_buf;
-  TQue<TPosition::VECOUT, 2> y_queue;
-  TBuf<TPosition::VECIN> row_buf;
-  const int64_t x_queue_bytes = 512 * autofuse::CeilDiv(1216 * z0t_size, 512);
-  const int64_t y_queue_bytes = 256 * autofuse::CeilDiv(1216 * z0t_size, 256);
-  tpipe.InitBuffer(x_queue, 2, static_cast<uint32_t>(x_queue_bytes));
-  // What follows starts in the other half of the banks of UB.
-  tpipe.InitBuffer(bank_gap, 256);
-  tpipe.InitBuffer(broadcast_0_buf, static_cast<uint32_t>(x_queue_bytes));
-  tpipe.InitBuffer(y_queue, 2, static_cast<uint32_t>(y_queue_bytes));
-  tpipe.InitBuffer(row_buf, 1280);
-  LocalTensor<float> row_local = row_buf.Get<float>();
-  LocalTensor<float> broadcast_0_local = broadcast_0_buf.Get<float>();
-  const DataCopyExtParams block0{1, 1200, 0, 0, 0};
-  // from: gather_1: Load (/inputs/1)
-  DataCopyPad(row_local[0], row_gm[0], block0, autofuse::NoPad<float>());
-  // from: broadcast_0: Broadcast, a step of Add (/nodes/0)
-  {
-    const auto id = tpipe.AllocEventID<HardEvent::MTE2_V>();
-    SetFlag<HardEvent::MTE2_V>(id);
-    WaitFlag<HardEvent::MTE2_V>(id);
-    // The id stays taken: other pipes may not have reached the wait yet.
-  }
-  autofuse::BroadcastOuter(broadcast_0_local[0], row_local[0], 1, z0t_size, 304);
-  PipeBarrier<PIPE_V>();
-  for (int64_t z0Tb = 0; z0Tb < z0Tb_loop_size; z0Tb++) {
-    const int64_t z0T = z0Tb + z0TB * z0Tb_size;
-    const int64_t z0t_actual_size = autofuse::Min(12 - z0T * z0t_size, z0t_size);
-    const DataCopyExtParams block1{static_cast<uint16_t>(z0t_actual_size), 1200, 0, 0, 0};
-    const int64_t offset0 = 300 * z0T * z0t_size;
-    // from: gather_0: Load (/inputs/0)
-    LocalTensor<float> x_local = x_queue.AllocTensor<float>();
-    DataCopyPad(x_local[0], x_gm[offset0], block1, autofuse::NoPad<float>());
-    x_queue.EnQue<float>(x_local);
-    x_local = x_queue.DeQue<float>();
-    // from: add_0: Add (/nodes/0)
-    LocalTensor<float> y_local = y_queue.AllocTensor<float>();
-    Add(y_local[0], x_local[0], broadcast_0_local[0], 304 * z0t_actual_size);
-    x_queue.FreeTensor(x_local);
-    // from: store: Store (/outputs/0)
-    y_queue.EnQue<float>(y_local);
-    y_local = y_queue.DeQue<float>();
-    DataCopyPad(y_gm[offset0], y_local[0], block1);
-    y_queue.FreeTensor(y_local);
-  }
-}
-
 // in_out_read_by_all_0_general_1_nil_2_nil: z2 in tiles of z2t_size, z2T in blocks of z2Tb_size per core.
 inline __aicore__ void in_out_read_by_all_0_general_1_nil_2_nil(
     GM_ADDR x,
@@ -200,7 +127,7 @@ inline __aicore__ void in_out_read_by_all_0_general_1_nil_2_nil(
   }
 }
 
-extern "C" __global__ __aicore__ void in_out_read_by_all(
+extern "C" AUTOFUSE_BATCH_MODE __global__ __aicore__ void in_out_read_by_all(
     GM_ADDR x,
     GM_ADDR row,
     GM_ADDR y,
@@ -210,10 +137,6 @@ extern "C" __global__ __aicore__ void in_out_read_by_all(
   KERNEL_TASK_TYPE_DEFAULT(KERNEL_TYPE_MIX_AIV_1_0);
   if (t.tiling_key == 0) {
     in_out_read_by_all_0_general_0_nil_1_nil(x, row, y, next, workspace, t);
-    SyncAll();
-    in_out_read_by_all_0_general_1_nil_2_nil(x, row, y, next, workspace, t);
-  } else if (t.tiling_key == 1) {
-    in_out_read_by_all_0_row_0_nil_0_nil_unaligned(x, row, y, next, workspace, t);
     SyncAll();
     in_out_read_by_all_0_general_1_nil_2_nil(x, row, y, next, workspace, t);
   }

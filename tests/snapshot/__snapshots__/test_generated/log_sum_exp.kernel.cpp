@@ -11,7 +11,7 @@
 using namespace AscendC;
 
 // log_sum_exp_0_reduce_0_nil_0_2: z1 in tiles of z1t_size, z0 in blocks of z0b_size per core.
-// z1T is gone through once for each of them.
+// Loops over z1T once per tile.
 inline __aicore__ void log_sum_exp_0_reduce_0_nil_0_2(
     GM_ADDR x,
     GM_ADDR y,
@@ -76,13 +76,13 @@ inline __aicore__ void log_sum_exp_0_reduce_0_nil_0_2(
     const int64_t z0 = z0b + z0B * z0b_size;
     // from: v_max_acc: Duplicate, a step of ReduceMax (/nodes/0)
     PipeBarrier<PIPE_V>();
-    Duplicate(v_max_acc_local[0], autofuse::FloatBits(0xff800000u), 1);
+    Duplicate(v_max_acc_local[0], -__builtin_inff(), 1);
     // from: sum_acc: Duplicate, a step of ReduceSum (/nodes/3)
     Duplicate(sum_acc_local[0], 0.0f, 1);
     // from: v_max_lost: Duplicate, a step of ReduceMax (/nodes/0)
     Duplicate(v_max_lost_local[0], 0.0f, 1);
     // from: v_max_before: Duplicate, a step of ReduceMax (/nodes/0)
-    Duplicate(v_max_before_local[0], autofuse::FloatBits(0xff800000u), 1);
+    Duplicate(v_max_before_local[0], -__builtin_inff(), 1);
     for (int64_t z1T = 0; z1T < z1T_loop_size; z1T++) {
       const int64_t z1t_actual_size = autofuse::Min(50000 - z1T * z1t_size, z1t_size);
       const DataCopyExtParams block1{1, static_cast<uint32_t>(4 * z1t_actual_size), 0, 0, 0};

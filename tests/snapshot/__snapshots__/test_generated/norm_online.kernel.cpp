@@ -11,7 +11,7 @@
 using namespace AscendC;
 
 // norm_online_0_reduce_0_nil_0_2: z1 in tiles of z1t_size, z0 in blocks of z0b_size per core.
-// z1T is gone through 2 times for each of them.
+// Loops over z1T twice per tile.
 inline __aicore__ void norm_online_0_reduce_0_nil_0_2(
     GM_ADDR x,
     GM_ADDR y,

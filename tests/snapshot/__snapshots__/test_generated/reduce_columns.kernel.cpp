@@ -63,86 +63,6 @@ inline __aicore__ void reduce_columns_0_reduce_all_0_nil_1_nil(
   }
 }
 
-// reduce_columns_0_reduce_0_nil_2_3: z0 in tiles of z0t_size, unit in blocks of unitb_size per core.
-// z0T is gone through once for each of them.
-inline __aicore__ void reduce_columns_0_reduce_0_nil_2_3(
-    GM_ADDR x,
-    GM_ADDR y,
-    GM_ADDR workspace,
-    const AutofuseTilingData& t) {
-  (void)workspace;
-  const int64_t z0t_size = t.z0t_size;
-  const int64_t unitb_size = t.unitb_size;
-  const int64_t unit_axis_size = 1;
-  const int64_t unitB = GetBlockIdx();
-  const int64_t unitb_loop_size = autofuse::Min(unit_axis_size - unitB * unitb_size, unitb_size);
-  if (unitb_loop_size <= 0) {
-    return;
-  }
-  const int64_t z0T_loop_size = autofuse::CeilDiv(300, z0t_size);
-  GlobalTensor<half> x_gm;
-  x_gm.SetGlobalBuffer((__gm__ half*)x);
-  GlobalTensor<half> y_gm;
-  y_gm.SetGlobalBuffer((__gm__ half*)y);
-  TPipe tpipe;
-  TBuf<TPosition::VECCALC> v_max_acc_buf;
-  TBuf<TPosition::VECCALC> bank_gap;
-  TBuf<TPosition::VECCALC> v_max_part_buf;
-  TQue<TPosition::VECIN, 2> x_queue;
-  TQue<TPosition::VECOUT, 2> y_queue;
-  TBuf<TPosition::VECCALC> v_max_part_tmp_buf;
-  const int64_t x_queue_bytes = 256 * autofuse::CeilDiv(288 * z0t_size, 256);
-  const int64_t v_max_part_tmp_buf_bytes = 256 * autofuse::CeilDiv(288 * autofuse::CeilDiv(z0t_size, 8), 256);
-  tpipe.InitBuffer(v_max_acc_buf, 512);
-  // What follows starts in the other half of the banks of UB.
-  tpipe.InitBuffer(bank_gap, 256);
-  tpipe.InitBuffer(v_max_part_buf, 512);
-  tpipe.InitBuffer(x_queue, 2, static_cast<uint32_t>(x_queue_bytes));
-  tpipe.InitBuffer(y_queue, 2, 512);
-  tpipe.InitBuffer(v_max_part_tmp_buf, static_cast<uint32_t>(v_max_part_tmp_buf_bytes));
-  LocalTensor<half> v_max_acc_local = v_max_acc_buf.Get<half>();
-  LocalTensor<half> v_max_part_local = v_max_part_buf.Get<half>();
-  LocalTensor<uint8_t> v_max_part_tmp = v_max_part_tmp_buf.Get<uint8_t>();
-  for (int64_t unitb = 0; unitb < unitb_loop_size; unitb++) {
-    // from: v_max_acc: Duplicate, a step of ReduceMax (/nodes/0)
-    PipeBarrier<PIPE_V>();
-    Duplicate(v_max_acc_local[0], static_cast<half>(autofuse::FloatBits(0xff800000u)), 130);
-    for (int64_t z0T = 0; z0T < z0T_loop_size; z0T++) {
-      const int64_t z0t_actual_size = autofuse::Min(300 - z0T * z0t_size, z0t_size);
-      const DataCopyExtParams block1{static_cast<uint16_t>(z0t_actual_size), 260, 0, 0, 0};
-      const int64_t offset0 = 130 * z0T * z0t_size;
-      // from: gather_0: Load (/inputs/0)
-      LocalTensor<half> x_local = x_queue.AllocTensor<half>();
-      DataCopyPad(x_local[0], x_gm[offset0], block1, autofuse::NoPad<half>());
-      x_queue.EnQue<half>(x_local);
-      x_local = x_queue.DeQue<half>();
-      // from: v_max_part: ReduceMax (/nodes/0)
-      PipeBarrier<PIPE_V>();
-      autofuse::ReduceOuter<autofuse::MaxOf>(
-          v_max_part_local[0],
-          x_local[0],
-          v_max_part_tmp,
-          1,
-          z0t_actual_size,
-          144);
-      x_queue.FreeTensor(x_local);
-      // from: v_max: Maximum, a step of ReduceMax (/nodes/0)
-      PipeBarrier<PIPE_V>();
-      Max(v_max_acc_local[0], v_max_acc_local[0], v_max_part_local[0], 130);
-    }
-    // from: store_source: UbCopy (/outputs/0)
-    LocalTensor<half> y_local = y_queue.AllocTensor<half>();
-    PipeBarrier<PIPE_V>();
-    DataCopy(y_local[0], v_max_acc_local[0], 144);
-    const DataCopyExtParams block0{1, 260, 0, 0, 0};
-    // from: store: Store (/outputs/0)
-    y_queue.EnQue<half>(y_local);
-    y_local = y_queue.DeQue<half>();
-    DataCopyPad(y_gm[0], y_local[0], block0);
-    y_queue.FreeTensor(y_local);
-  }
-}
-
 extern "C" __global__ __aicore__ void reduce_columns(
     GM_ADDR x,
     GM_ADDR y,
@@ -151,7 +71,5 @@ extern "C" __global__ __aicore__ void reduce_columns(
   KERNEL_TASK_TYPE_DEFAULT(KERNEL_TYPE_AIV_ONLY);
   if (t.tiling_key == 0) {
     reduce_columns_0_reduce_all_0_nil_1_nil(x, y, workspace, t);
-  } else if (t.tiling_key == 1) {
-    reduce_columns_0_reduce_0_nil_2_3(x, y, workspace, t);
   }
 }

@@ -10,7 +10,7 @@
 using namespace AscendC;
 
 // reduce_rows_0_reduce_0_nil_0_2: z1 in tiles of z1t_size, z0 in blocks of z0b_size per core.
-// z1T is gone through once for each of them.
+// Loops over z1T once per tile.
 inline __aicore__ void reduce_rows_0_reduce_0_nil_0_2(
     GM_ADDR x,
     GM_ADDR y,
@@ -30,7 +30,7 @@ inline __aicore__ void reduce_rows_0_reduce_0_nil_0_2(
   const int64_t z1T_loop_size = autofuse::CeilDiv(s1, z1t_size);
   GlobalTensor<float> x_gm;
   x_gm.SetGlobalBuffer((__gm__ float*)x);
-  // More than the 201326592 bytes of L2 would drive out what others read: it is passed by.
+  // Larger than L2 (201326592 bytes): bypass it, so other tensors stay cached.
   if (4 * s0 + 4 * s0 * s1 > 201326592) {
     x_gm.SetL2CacheHint(CacheMode::CACHE_MODE_DISABLE);
   }
@@ -121,7 +121,7 @@ inline __aicore__ void reduce_rows_0_reduce_all_0_nil_0_nil(
   }
   GlobalTensor<float> x_gm;
   x_gm.SetGlobalBuffer((__gm__ float*)x);
-  // More than the 201326592 bytes of L2 would drive out what others read: it is passed by.
+  // Larger than L2 (201326592 bytes): bypass it, so other tensors stay cached.
   if (4 * s0 + 4 * s0 * s1 > 201326592) {
     x_gm.SetL2CacheHint(CacheMode::CACHE_MODE_DISABLE);
   }

@@ -4,88 +4,11 @@
 
 #include "autofuse_device.h"
 #include "autofuse_math.h"
+#include "autofuse_batch.h"
 #include "autofuse_reduce.h"
 #include "autofuse_tiling_data.h"
 
 using namespace AscendC;
-
-// reduce_twice_0_reduce_0_nil_0_3: z1 in tiles of z1t_size, z0 in blocks of z0b_size per core.
-// z1T is gone through once for each of them.
-inline __aicore__ void reduce_twice_0_reduce_0_nil_0_3(
-    GM_ADDR x,
-    GM_ADDR y,
-    GM_ADDR workspace,
-    const AutofuseTilingData& t) {
-  (void)y;
-  const int64_t z1t_size = t.z1t_size;
-  const int64_t z0b_size = t.z0b_size;
-  const int64_t z0_axis_size = 400;
-  const int64_t z0B = GetBlockIdx();
-  const int64_t z0b_loop_size = autofuse::Min(z0_axis_size - z0B * z0b_size, z0b_size);
-  if (z0b_loop_size <= 0) {
-    return;
-  }
-  const int64_t z1T_loop_size = autofuse::CeilDiv(77, z1t_size);
-  GlobalTensor<float> x_gm;
-  x_gm.SetGlobalBuffer((__gm__ float*)x);
-  GlobalTensor<float> Workspace_0_gm;
-  Workspace_0_gm.SetGlobalBuffer((__gm__ float*)workspace);
-  TPipe tpipe;
-  TQue<TPosition::VECIN, 2> x_queue;
-  TBuf<TPosition::VECCALC> sum_part_tmp_buf;
-  TQue<TPosition::VECOUT, 2> store_source_queue;
-  TBuf<TPosition::VECCALC> sum_acc_buf;
-  TBuf<TPosition::VECCALC> sum_part_buf;
-  const int64_t x_queue_bytes = 256 * autofuse::CeilDiv(4 * z1t_size, 256);
-  const int64_t sum_part_tmp_buf_bytes = 256 * autofuse::CeilDiv(32 * autofuse::CeilDiv(z1t_size, 512) + 32 * autofuse::CeilDiv(z1t_size, 64), 256);
-  tpipe.InitBuffer(x_queue, 2, static_cast<uint32_t>(x_queue_bytes));
-  tpipe.InitBuffer(sum_part_tmp_buf, static_cast<uint32_t>(sum_part_tmp_buf_bytes));
-  tpipe.InitBuffer(store_source_queue, 2, 32);
-  tpipe.InitBuffer(sum_acc_buf, 32);
-  tpipe.InitBuffer(sum_part_buf, 32);
-  LocalTensor<float> sum_acc_local = sum_acc_buf.Get<float>();
-  LocalTensor<float> sum_part_local = sum_part_buf.Get<float>();
-  LocalTensor<uint8_t> sum_part_tmp = sum_part_tmp_buf.Get<uint8_t>();
-  for (int64_t z0b = 0; z0b < z0b_loop_size; z0b++) {
-    const int64_t z0 = z0b + z0B * z0b_size;
-    // from: sum_acc: Duplicate, a step of ReduceSum (/nodes/0)
-    PipeBarrier<PIPE_V>();
-    Duplicate(sum_acc_local[0], 0.0f, 1);
-    for (int64_t z1T = 0; z1T < z1T_loop_size; z1T++) {
-      const int64_t z1t_actual_size = autofuse::Min(77 - z1T * z1t_size, z1t_size);
-      const DataCopyExtParams block1{1, static_cast<uint32_t>(4 * z1t_actual_size), 0, 0, 0};
-      const int64_t offset0 = 77 * z0 + z1T * z1t_size;
-      // from: gather_0: Load (/inputs/0)
-      LocalTensor<float> x_local = x_queue.AllocTensor<float>();
-      DataCopyPad(x_local[0], x_gm[offset0], block1, autofuse::NoPad<float>());
-      x_queue.EnQue<float>(x_local);
-      x_local = x_queue.DeQue<float>();
-      // from: sum_part: ReduceSum (/nodes/0)
-      PipeBarrier<PIPE_V>();
-      autofuse::ReduceInner<autofuse::SumOf>(
-          sum_part_local[0],
-          x_local[0],
-          sum_part_tmp,
-          1,
-          z1t_actual_size,
-          8 * autofuse::CeilDiv(z1t_size, 8));
-      x_queue.FreeTensor(x_local);
-      // from: sum: Add, a step of ReduceSum (/nodes/0)
-      PipeBarrier<PIPE_V>();
-      Add(sum_acc_local[0], sum_acc_local[0], sum_part_local[0], 1);
-    }
-    // from: store_source: UbCopy, a step of ReduceSum (/nodes/0)
-    LocalTensor<float> store_source_local = store_source_queue.AllocTensor<float>();
-    PipeBarrier<PIPE_V>();
-    DataCopy(store_source_local[0], sum_acc_local[0], 8);
-    const DataCopyExtParams block0{1, 4, 0, 0, 0};
-    // from: store: Store, a step of ReduceSum (/nodes/0)
-    store_source_queue.EnQue<float>(store_source_local);
-    store_source_local = store_source_queue.DeQue<float>();
-    DataCopyPad(Workspace_0_gm[z0], store_source_local[0], block0);
-    store_source_queue.FreeTensor(store_source_local);
-  }
-}
 
 // reduce_twice_0_reduce_all_0_nil_0_nil: z0 in tiles of z0t_size, z0T in blocks of z0Tb_size per core.
 inline __aicore__ void reduce_twice_0_reduce_all_0_nil_0_nil(
@@ -142,83 +65,6 @@ inline __aicore__ void reduce_twice_0_reduce_all_0_nil_0_nil(
   }
 }
 
-// reduce_twice_0_reduce_1_nil_3_4: z2 in tiles of z2t_size, unit in blocks of unitb_size per core.
-// z2T is gone through once for each of them.
-inline __aicore__ void reduce_twice_0_reduce_1_nil_3_4(
-    GM_ADDR x,
-    GM_ADDR y,
-    GM_ADDR workspace,
-    const AutofuseTilingData& t) {
-  (void)x;
-  const int64_t z2t_size = t.z2t_size;
-  const int64_t unitb_size = t.unitb_size;
-  const int64_t unit_axis_size = 1;
-  const int64_t unitB = GetBlockIdx();
-  const int64_t unitb_loop_size = autofuse::Min(unit_axis_size - unitB * unitb_size, unitb_size);
-  if (unitb_loop_size <= 0) {
-    return;
-  }
-  const int64_t z2T_loop_size = autofuse::CeilDiv(400, z2t_size);
-  GlobalTensor<float> Workspace_0_gm;
-  Workspace_0_gm.SetGlobalBuffer((__gm__ float*)workspace);
-  GlobalTensor<float> y_gm;
-  y_gm.SetGlobalBuffer((__gm__ float*)y);
-  TPipe tpipe;
-  TQue<TPosition::VECIN, 2> gather_1_queue;
-  TBuf<TPosition::VECCALC> v_max_part_tmp_buf;
-  TQue<TPosition::VECOUT, 2> y_queue;
-  TBuf<TPosition::VECCALC> v_max_acc_buf;
-  TBuf<TPosition::VECCALC> v_max_part_buf;
-  const int64_t gather_1_queue_bytes = 256 * autofuse::CeilDiv(4 * z2t_size, 256);
-  const int64_t v_max_part_tmp_buf_bytes = 256 * autofuse::CeilDiv(32 * autofuse::CeilDiv(z2t_size, 512) + 32 * autofuse::CeilDiv(z2t_size, 64), 256);
-  tpipe.InitBuffer(gather_1_queue, 2, static_cast<uint32_t>(gather_1_queue_bytes));
-  tpipe.InitBuffer(v_max_part_tmp_buf, static_cast<uint32_t>(v_max_part_tmp_buf_bytes));
-  tpipe.InitBuffer(y_queue, 2, 32);
-  tpipe.InitBuffer(v_max_acc_buf, 32);
-  tpipe.InitBuffer(v_max_part_buf, 32);
-  LocalTensor<float> v_max_acc_local = v_max_acc_buf.Get<float>();
-  LocalTensor<float> v_max_part_local = v_max_part_buf.Get<float>();
-  LocalTensor<uint8_t> v_max_part_tmp = v_max_part_tmp_buf.Get<uint8_t>();
-  for (int64_t unitb = 0; unitb < unitb_loop_size; unitb++) {
-    // from: v_max_acc: Duplicate, a step of ReduceMax (/nodes/1)
-    PipeBarrier<PIPE_V>();
-    Duplicate(v_max_acc_local[0], autofuse::FloatBits(0xff800000u), 1);
-    for (int64_t z2T = 0; z2T < z2T_loop_size; z2T++) {
-      const int64_t z2t_actual_size = autofuse::Min(400 - z2T * z2t_size, z2t_size);
-      const DataCopyExtParams block1{1, static_cast<uint32_t>(4 * z2t_actual_size), 0, 0, 0};
-      const int64_t offset0 = z2T * z2t_size;
-      // from: gather_1: Load (/nodes/0)
-      LocalTensor<float> gather_1_local = gather_1_queue.AllocTensor<float>();
-      DataCopyPad(gather_1_local[0], Workspace_0_gm[offset0], block1, autofuse::NoPad<float>());
-      gather_1_queue.EnQue<float>(gather_1_local);
-      gather_1_local = gather_1_queue.DeQue<float>();
-      // from: v_max_part: ReduceMax (/nodes/1)
-      PipeBarrier<PIPE_V>();
-      autofuse::ReduceInner<autofuse::MaxOf>(
-          v_max_part_local[0],
-          gather_1_local[0],
-          v_max_part_tmp,
-          1,
-          z2t_actual_size,
-          8 * autofuse::CeilDiv(z2t_size, 8));
-      gather_1_queue.FreeTensor(gather_1_local);
-      // from: v_max: Maximum, a step of ReduceMax (/nodes/1)
-      PipeBarrier<PIPE_V>();
-      Max(v_max_acc_local[0], v_max_acc_local[0], v_max_part_local[0], 1);
-    }
-    // from: store_1_source: UbCopy (/outputs/0)
-    LocalTensor<float> y_local = y_queue.AllocTensor<float>();
-    PipeBarrier<PIPE_V>();
-    DataCopy(y_local[0], v_max_acc_local[0], 8);
-    const DataCopyExtParams block0{1, 4, 0, 0, 0};
-    // from: store_1: Store (/outputs/0)
-    y_queue.EnQue<float>(y_local);
-    y_local = y_queue.DeQue<float>();
-    DataCopyPad(y_gm[0], y_local[0], block0);
-    y_queue.FreeTensor(y_local);
-  }
-}
-
 // reduce_twice_0_reduce_all_1_nil_3_nil: unit in tiles of unitt_size, unitT in blocks of unitTb_size per core.
 inline __aicore__ void reduce_twice_0_reduce_all_1_nil_3_nil(
     GM_ADDR x,
@@ -267,25 +113,13 @@ inline __aicore__ void reduce_twice_0_reduce_all_1_nil_3_nil(
   }
 }
 
-extern "C" __global__ __aicore__ void reduce_twice(
+extern "C" AUTOFUSE_BATCH_MODE __global__ __aicore__ void reduce_twice(
     GM_ADDR x,
     GM_ADDR y,
     GM_ADDR workspace,
     AutofuseTilingData t) {
   KERNEL_TASK_TYPE_DEFAULT(KERNEL_TYPE_MIX_AIV_1_0);
   if (t.tiling_key == 0) {
-    reduce_twice_0_reduce_0_nil_0_3(x, y, workspace, t);
-    SyncAll();
-    reduce_twice_0_reduce_1_nil_3_4(x, y, workspace, t);
-  } else if (t.tiling_key == 1) {
-    reduce_twice_0_reduce_0_nil_0_3(x, y, workspace, t);
-    SyncAll();
-    reduce_twice_0_reduce_all_1_nil_3_nil(x, y, workspace, t);
-  } else if (t.tiling_key == 2) {
-    reduce_twice_0_reduce_all_0_nil_0_nil(x, y, workspace, t);
-    SyncAll();
-    reduce_twice_0_reduce_1_nil_3_4(x, y, workspace, t);
-  } else if (t.tiling_key == 3) {
     reduce_twice_0_reduce_all_0_nil_0_nil(x, y, workspace, t);
     SyncAll();
     reduce_twice_0_reduce_all_1_nil_3_nil(x, y, workspace, t);

@@ -8,121 +8,6 @@
 
 using namespace AscendC;
 
-// rotation_0_general_0_nil_1_nil: z1 in tiles of z1t_size, z0z1T in blocks of z0z1Tb_size per core.
-inline __aicore__ void rotation_0_general_0_nil_1_nil(
-    GM_ADDR x,
-    GM_ADDR c,
-    GM_ADDR s,
-    GM_ADDR y,
-    GM_ADDR workspace,
-    const AutofuseTilingData& t) {
-  (void)workspace;
-  const int64_t z1t_size = t.z1t_size;
-  const int64_t z0z1Tb_size = t.z0z1Tb_size;
-  const int64_t z0z1T_axis_size = 500 * autofuse::CeilDiv(64, z1t_size);
-  const int64_t z0z1TB = GetBlockIdx();
-  const int64_t z0z1Tb_loop_size = autofuse::Min(z0z1T_axis_size - z0z1TB * z0z1Tb_size, z0z1Tb_size);
-  if (z0z1Tb_loop_size <= 0) {
-    return;
-  }
-  GlobalTensor<float> x_gm;
-  x_gm.SetGlobalBuffer((__gm__ float*)x);
-  GlobalTensor<float> c_gm;
-  c_gm.SetGlobalBuffer((__gm__ float*)c);
-  GlobalTensor<float> s_gm;
-  s_gm.SetGlobalBuffer((__gm__ float*)s);
-  GlobalTensor<float> y_gm;
-  y_gm.SetGlobalBuffer((__gm__ float*)y);
-  TPipe tpipe;
-  TQue<TPosition::VECIN, 2> x_queue;
-  TQue<TPosition::VECIN, 2> x_2_queue;
-  TBuf<TPosition::VECCALC> ac_buf;
-  TBuf<TPosition::VECCALC> bank_gap;
-  TQue<TPosition::VECIN, 2> c_queue;
-  TQue<TPosition::VECIN, 2> s_queue;
-  TBuf<TPosition::VECCALC> bs_buf;
-  TQue<TPosition::VECOUT, 2> y_queue;
-  TQue<TPosition::VECOUT, 2> y_2_queue;
-  const int64_t x_queue_bytes = 512 * autofuse::CeilDiv(4 * z1t_size, 512);
-  const int64_t y_queue_bytes = 256 * autofuse::CeilDiv(4 * z1t_size, 256);
-  tpipe.InitBuffer(x_queue, 2, static_cast<uint32_t>(x_queue_bytes));
-  tpipe.InitBuffer(x_2_queue, 2, static_cast<uint32_t>(x_queue_bytes));
-  tpipe.InitBuffer(ac_buf, static_cast<uint32_t>(x_queue_bytes));
-  // What follows starts in the other half of the banks of UB.
-  tpipe.InitBuffer(bank_gap, 256);
-  tpipe.InitBuffer(c_queue, 2, static_cast<uint32_t>(x_queue_bytes));
-  tpipe.InitBuffer(s_queue, 2, static_cast<uint32_t>(x_queue_bytes));
-  tpipe.InitBuffer(bs_buf, static_cast<uint32_t>(x_queue_bytes));
-  tpipe.InitBuffer(y_queue, 2, static_cast<uint32_t>(y_queue_bytes));
-  tpipe.InitBuffer(y_2_queue, 2, static_cast<uint32_t>(y_queue_bytes));
-  LocalTensor<float> ac_local = ac_buf.Get<float>();
-  LocalTensor<float> bs_local = bs_buf.Get<float>();
-  LocalTensor<float> bc_local = ac_buf.Get<float>();
-  LocalTensor<float> as_local = bs_buf.Get<float>();
-  for (int64_t z0z1Tb = 0; z0z1Tb < z0z1Tb_loop_size; z0z1Tb++) {
-    const int64_t z0z1T = z0z1Tb + z0z1TB * z0z1Tb_size;
-    const int64_t z1T = autofuse::Mod(z0z1T, autofuse::CeilDiv(64, z1t_size));
-    const int64_t z0 = autofuse::FloorDiv(z0z1T, autofuse::CeilDiv(64, z1t_size));
-    const int64_t z1t_actual_size = autofuse::Min(64 - z1T * z1t_size, z1t_size);
-    const DataCopyExtParams block0{1, static_cast<uint32_t>(4 * z1t_actual_size), 0, 0, 0};
-    const int64_t offset0 = 128 * z0 + z1T * z1t_size;
-    const int64_t offset1 = 64 * z0 + z1T * z1t_size;
-    const int64_t offset2 = 64 + 128 * z0 + z1T * z1t_size;
-    // from: gather_0: Load (/inputs/0)
-    LocalTensor<float> x_local = x_queue.AllocTensor<float>();
-    DataCopyPad(x_local[0], x_gm[offset0], block0, autofuse::NoPad<float>());
-    x_queue.EnQue<float>(x_local);
-    x_local = x_queue.DeQue<float>();
-    // from: gather_1: Load (/inputs/1)
-    LocalTensor<float> c_local = c_queue.AllocTensor<float>();
-    DataCopyPad(c_local[0], c_gm[offset1], block0, autofuse::NoPad<float>());
-    c_queue.EnQue<float>(c_local);
-    c_local = c_queue.DeQue<float>();
-    // from: ac: Mul (/nodes/2)
-    PipeBarrier<PIPE_V>();
-    Mul(ac_local[0], x_local[0], c_local[0], z1t_actual_size);
-    // from: gather_2: Load (/inputs/0)
-    LocalTensor<float> x_2_local = x_2_queue.AllocTensor<float>();
-    DataCopyPad(x_2_local[0], x_gm[offset2], block0, autofuse::NoPad<float>());
-    x_2_queue.EnQue<float>(x_2_local);
-    x_2_local = x_2_queue.DeQue<float>();
-    // from: gather_3: Load (/inputs/2)
-    LocalTensor<float> s_local = s_queue.AllocTensor<float>();
-    DataCopyPad(s_local[0], s_gm[offset1], block0, autofuse::NoPad<float>());
-    s_queue.EnQue<float>(s_local);
-    s_local = s_queue.DeQue<float>();
-    // from: bs: Mul (/nodes/3)
-    Mul(bs_local[0], x_2_local[0], s_local[0], z1t_actual_size);
-    // from: p: Sub (/nodes/4)
-    LocalTensor<float> y_local = y_queue.AllocTensor<float>();
-    PipeBarrier<PIPE_V>();
-    Sub(y_local[0], ac_local[0], bs_local[0], z1t_actual_size);
-    // from: store: Store (/outputs/0)
-    y_queue.EnQue<float>(y_local);
-    y_local = y_queue.DeQue<float>();
-    DataCopyPad(y_gm[offset0], y_local[0], block0);
-    y_queue.FreeTensor(y_local);
-    // from: bc: Mul (/nodes/5)
-    PipeBarrier<PIPE_V>();
-    Mul(bc_local[0], x_2_local[0], c_local[0], z1t_actual_size);
-    x_2_queue.FreeTensor(x_2_local);
-    c_queue.FreeTensor(c_local);
-    // from: as: Mul (/nodes/6)
-    Mul(as_local[0], x_local[0], s_local[0], z1t_actual_size);
-    x_queue.FreeTensor(x_local);
-    s_queue.FreeTensor(s_local);
-    // from: q: Add (/nodes/7)
-    LocalTensor<float> y_2_local = y_2_queue.AllocTensor<float>();
-    PipeBarrier<PIPE_V>();
-    Add(y_2_local[0], bc_local[0], as_local[0], z1t_actual_size);
-    // from: store_1: Store (/outputs/0)
-    y_2_queue.EnQue<float>(y_2_local);
-    y_2_local = y_2_queue.DeQue<float>();
-    DataCopyPad(y_gm[offset2], y_2_local[0], block0);
-    y_2_queue.FreeTensor(y_2_local);
-  }
-}
-
 // rotation_0_row_0_nil_0_nil: z0 in tiles of z0t_size, z0T in blocks of z0Tb_size per core.
 inline __aicore__ void rotation_0_row_0_nil_0_nil(
     GM_ADDR x,
@@ -247,8 +132,6 @@ extern "C" __global__ __aicore__ void rotation(
     AutofuseTilingData t) {
   KERNEL_TASK_TYPE_DEFAULT(KERNEL_TYPE_AIV_ONLY);
   if (t.tiling_key == 0) {
-    rotation_0_general_0_nil_1_nil(x, c, s, y, workspace, t);
-  } else if (t.tiling_key == 1) {
     rotation_0_row_0_nil_0_nil(x, c, s, y, workspace, t);
   }
 }

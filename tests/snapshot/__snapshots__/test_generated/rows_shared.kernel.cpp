@@ -9,139 +9,8 @@
 
 using namespace AscendC;
 
-// rows_shared_0_reduce_0_nil_0_2: z1 in tiles of z1t_size, z0 in blocks of z0b_size per core.
-// z1T is gone through 2 times for each of them.
-inline __aicore__ void rows_shared_0_reduce_0_nil_0_2(
-    GM_ADDR x,
-    GM_ADDR w,
-    GM_ADDR y,
-    GM_ADDR workspace,
-    const AutofuseTilingData& t) {
-  (void)workspace;
-  const int64_t z1t_size = t.z1t_size;
-  const int64_t z0b_size = t.z0b_size;
-  const int64_t z0_axis_size = 97;
-  const int64_t z0B = GetBlockIdx();
-  const int64_t z0b_loop_size = autofuse::Min(z0_axis_size - z0B * z0b_size, z0b_size);
-  if (z0b_loop_size <= 0) {
-    return;
-  }
-  const int64_t z1T_loop_size = autofuse::CeilDiv(40009, z1t_size);
-  GlobalTensor<float> x_gm;
-  x_gm.SetGlobalBuffer((__gm__ float*)x);
-  GlobalTensor<float> w_gm;
-  w_gm.SetGlobalBuffer((__gm__ float*)w);
-  GlobalTensor<float> y_gm;
-  y_gm.SetGlobalBuffer((__gm__ float*)y);
-  TPipe tpipe;
-  TQue<TPosition::VECIN, 2> x_queue;
-  TQue<TPosition::VECIN, 2> w_pass1_queue;
-  TBuf<TPosition::VECCALC> bank_gap;
-  TBuf<TPosition::VECCALC> square_buf;
-  TBuf<TPosition::VECCALC> normal_buf;
-  TQue<TPosition::VECOUT, 2> y_queue;
-  TBuf<TPosition::VECCALC> root_1_buf;
-  TBuf<TPosition::VECCALC> sum_acc_buf;
-  TBuf<TPosition::VECCALC> sum_part_buf;
-  const int64_t x_queue_bytes = 512 * autofuse::CeilDiv(4 * z1t_size, 512);
-  const int64_t normal_buf_bytes = autofuse::Max(512, autofuse::Max(512 * autofuse::CeilDiv(32 * autofuse::CeilDiv(z1t_size, 512) + 32 * autofuse::CeilDiv(z1t_size, 64), 512), 512 * autofuse::CeilDiv(4 * z1t_size, 512)));
-  const int64_t y_queue_bytes = 256 * autofuse::CeilDiv(4 * z1t_size, 256);
-  tpipe.InitBuffer(x_queue, 2, static_cast<uint32_t>(x_queue_bytes));
-  tpipe.InitBuffer(w_pass1_queue, 2, static_cast<uint32_t>(x_queue_bytes));
-  // What follows starts in the other half of the banks of UB.
-  tpipe.InitBuffer(bank_gap, 256);
-  tpipe.InitBuffer(square_buf, static_cast<uint32_t>(x_queue_bytes));
-  tpipe.InitBuffer(normal_buf, static_cast<uint32_t>(normal_buf_bytes));
-  tpipe.InitBuffer(y_queue, 2, static_cast<uint32_t>(y_queue_bytes));
-  tpipe.InitBuffer(root_1_buf, 32);
-  tpipe.InitBuffer(sum_acc_buf, 32);
-  tpipe.InitBuffer(sum_part_buf, 32);
-  LocalTensor<float> root_1_local = root_1_buf.Get<float>();
-  LocalTensor<float> sum_acc_local = sum_acc_buf.Get<float>();
-  LocalTensor<float> square_local = square_buf.Get<float>();
-  LocalTensor<float> sum_part_local = sum_part_buf.Get<float>();
-  LocalTensor<uint8_t> sum_part_tmp = normal_buf.Get<uint8_t>();
-  LocalTensor<float> root_local = sum_acc_buf.Get<float>();
-  LocalTensor<float> root_2_local = sum_acc_buf.Get<float>();
-  LocalTensor<float> broadcast_0_local = square_buf.Get<float>();
-  LocalTensor<uint8_t> broadcast_0_tmp = normal_buf.Get<uint8_t>();
-  LocalTensor<float> normal_local = normal_buf.Get<float>();
-  // from: root_1: Duplicate, a step of Rsqrt (/nodes/2)
-  Duplicate(root_1_local[0], 1.0f, 1);
-  for (int64_t z0b = 0; z0b < z0b_loop_size; z0b++) {
-    const int64_t z0 = z0b + z0B * z0b_size;
-    // from: sum_acc: Duplicate, a step of ReduceSum (/nodes/1)
-    Duplicate(sum_acc_local[0], 0.0f, 1);
-    for (int64_t z1T = 0; z1T < z1T_loop_size; z1T++) {
-      const int64_t z1t_actual_size = autofuse::Min(40009 - z1T * z1t_size, z1t_size);
-      const DataCopyExtParams block0{1, static_cast<uint32_t>(4 * z1t_actual_size), 0, 0, 0};
-      const int64_t offset0 = 40009 * z0 + z1T * z1t_size;
-      // from: gather_0: Load (/inputs/0)
-      LocalTensor<float> x_local = x_queue.AllocTensor<float>();
-      DataCopyPad(x_local[0], x_gm[offset0], block0, autofuse::NoPad<float>());
-      x_queue.EnQue<float>(x_local);
-      x_local = x_queue.DeQue<float>();
-      // from: square: Mul (/nodes/0)
-      Mul(square_local[0], x_local[0], x_local[0], z1t_actual_size);
-      x_queue.FreeTensor(x_local);
-      // from: sum_part: ReduceSum (/nodes/1)
-      PipeBarrier<PIPE_V>();
-      autofuse::ReduceInner<autofuse::SumOf>(
-          sum_part_local[0],
-          square_local[0],
-          sum_part_tmp,
-          1,
-          z1t_actual_size,
-          8 * autofuse::CeilDiv(z1t_size, 8));
-      // from: sum: Add, a step of ReduceSum (/nodes/1)
-      PipeBarrier<PIPE_V>();
-      Add(sum_acc_local[0], sum_acc_local[0], sum_part_local[0], 1);
-    }
-    // from: root: Sqrt, a step of Rsqrt (/nodes/2)
-    PipeBarrier<PIPE_V>();
-    Sqrt(root_local[0], sum_acc_local[0], 1);
-    // from: root_2: Div, a step of Rsqrt (/nodes/2)
-    PipeBarrier<PIPE_V>();
-    Div(root_2_local[0], root_1_local[0], root_local[0], 1);
-    // from: broadcast_0: Broadcast, a step of Mul (/nodes/3)
-    PipeBarrier<PIPE_V>();
-    autofuse::BroadcastInner(broadcast_0_local[0], root_2_local[0], broadcast_0_tmp, 1, z1t_size);
-    for (int64_t z1T_step = 0; z1T_step < z1T_loop_size; z1T_step++) {
-      const int64_t z1T = autofuse::Mod(z0B + z1T_step, z1T_loop_size);
-      const int64_t z1t_actual_size = autofuse::Min(40009 - z1T * z1t_size, z1t_size);
-      const DataCopyExtParams block1{1, static_cast<uint32_t>(4 * z1t_actual_size), 0, 0, 0};
-      const int64_t offset1 = 40009 * z0 + z1T * z1t_size;
-      const int64_t offset2 = z1T * z1t_size;
-      // from: gather_0_pass1: Load (/inputs/0)
-      LocalTensor<float> x_pass1_local = x_queue.AllocTensor<float>();
-      DataCopyPad(x_pass1_local[0], x_gm[offset1], block1, autofuse::NoPad<float>());
-      x_queue.EnQue<float>(x_pass1_local);
-      x_pass1_local = x_queue.DeQue<float>();
-      // from: normal: Mul (/nodes/3)
-      PipeBarrier<PIPE_V>();
-      Mul(normal_local[0], x_pass1_local[0], broadcast_0_local[0], z1t_actual_size);
-      x_queue.FreeTensor(x_pass1_local);
-      // from: gather_1: Load (/inputs/1)
-      LocalTensor<float> w_pass1_local = w_pass1_queue.AllocTensor<float>();
-      DataCopyPad(w_pass1_local[0], w_gm[offset2], block1, autofuse::NoPad<float>());
-      w_pass1_queue.EnQue<float>(w_pass1_local);
-      w_pass1_local = w_pass1_queue.DeQue<float>();
-      // from: weigh: Mul (/nodes/4)
-      LocalTensor<float> y_local = y_queue.AllocTensor<float>();
-      PipeBarrier<PIPE_V>();
-      Mul(y_local[0], normal_local[0], w_pass1_local[0], z1t_actual_size);
-      w_pass1_queue.FreeTensor(w_pass1_local);
-      // from: store: Store (/outputs/0)
-      y_queue.EnQue<float>(y_local);
-      y_local = y_queue.DeQue<float>();
-      DataCopyPad(y_gm[offset1], y_local[0], block1);
-      y_queue.FreeTensor(y_local);
-    }
-  }
-}
-
 // rows_shared_0_reduce_0_nil_2_4_rows_2: z1 in tiles of z1t_size, z0T in blocks of z0Tb_size per core.
-// z1T is gone through 2 times for each of them.
+// Loops over z1T twice per tile.
 inline __aicore__ void rows_shared_0_reduce_0_nil_2_4_rows_2(
     GM_ADDR x,
     GM_ADDR w,
@@ -291,8 +160,6 @@ extern "C" __global__ __aicore__ void rows_shared(
     AutofuseTilingData t) {
   KERNEL_TASK_TYPE_DEFAULT(KERNEL_TYPE_AIV_ONLY);
   if (t.tiling_key == 0) {
-    rows_shared_0_reduce_0_nil_0_2(x, w, y, workspace, t);
-  } else if (t.tiling_key == 1) {
     rows_shared_0_reduce_0_nil_2_4_rows_2(x, w, y, workspace, t);
   }
 }

@@ -72,83 +72,6 @@ inline __aicore__ void running_sum_0_scan_all_0_nil_1_nil(
   }
 }
 
-// running_sum_0_scan_0_nil_2_3: z0 in tiles of z0t_size, unit in blocks of unitb_size per core.
-// z0T is gone through once for each of them.
-inline __aicore__ void running_sum_0_scan_0_nil_2_3(
-    GM_ADDR x,
-    GM_ADDR y,
-    GM_ADDR workspace,
-    const AutofuseTilingData& t) {
-  (void)workspace;
-  const int64_t z0t_size = t.z0t_size;
-  const int64_t unitb_size = t.unitb_size;
-  const int64_t unit_axis_size = 1;
-  const int64_t unitB = GetBlockIdx();
-  const int64_t unitb_loop_size = autofuse::Min(unit_axis_size - unitB * unitb_size, unitb_size);
-  if (unitb_loop_size <= 0) {
-    return;
-  }
-  const int64_t z0T_loop_size = autofuse::CeilDiv(30, z0t_size);
-  GlobalTensor<float> x_gm;
-  x_gm.SetGlobalBuffer((__gm__ float*)x);
-  GlobalTensor<float> y_gm;
-  y_gm.SetGlobalBuffer((__gm__ float*)y);
-  TPipe tpipe;
-  TQue<TPosition::VECIN, 2> x_queue;
-  TQue<TPosition::VECOUT, 2> y_queue;
-  TBuf<TPosition::VECCALC> sum_carry_buf;
-  TBuf<TPosition::VECCALC> square_buf;
-  TBuf<TPosition::VECCALC> sum_tmp_buf;
-  TBuf<TPosition::VECCALC> sum_buf;
-  const int64_t x_queue_bytes = 256 * autofuse::CeilDiv(160 * z0t_size, 256);
-  tpipe.InitBuffer(x_queue, 2, static_cast<uint32_t>(x_queue_bytes));
-  tpipe.InitBuffer(y_queue, 2, static_cast<uint32_t>(x_queue_bytes));
-  tpipe.InitBuffer(sum_carry_buf, 256);
-  tpipe.InitBuffer(square_buf, static_cast<uint32_t>(x_queue_bytes));
-  tpipe.InitBuffer(sum_tmp_buf, static_cast<uint32_t>(x_queue_bytes));
-  tpipe.InitBuffer(sum_buf, static_cast<uint32_t>(x_queue_bytes));
-  LocalTensor<float> sum_carry_local = sum_carry_buf.Get<float>();
-  LocalTensor<float> square_local = square_buf.Get<float>();
-  LocalTensor<float> sum_local = sum_buf.Get<float>();
-  LocalTensor<uint8_t> sum_tmp = sum_tmp_buf.Get<uint8_t>();
-  for (int64_t unitb = 0; unitb < unitb_loop_size; unitb++) {
-    // from: sum_carry: Duplicate, a step of CumSum (/nodes/1)
-    PipeBarrier<PIPE_V>();
-    Duplicate(sum_carry_local[0], 0.0f, 40);
-    for (int64_t z0T_step = 0; z0T_step < z0T_loop_size; z0T_step++) {
-      const int64_t z0T = z0T_loop_size - 1 - z0T_step;
-      const int64_t z0t_actual_size = autofuse::Min(30 - z0T * z0t_size, z0t_size);
-      const DataCopyExtParams block0{1, static_cast<uint32_t>(160 * z0t_actual_size), 0, 0, 0};
-      const int64_t offset0 = 40 * z0T * z0t_size;
-      // from: gather_0: Load (/inputs/0)
-      LocalTensor<float> x_local = x_queue.AllocTensor<float>();
-      DataCopyPad(x_local[0], x_gm[offset0], block0, autofuse::NoPad<float>());
-      x_queue.EnQue<float>(x_local);
-      x_local = x_queue.DeQue<float>();
-      // from: square: Mul (/nodes/0)
-      Mul(square_local[0], x_local[0], x_local[0], 40 * z0t_actual_size);
-      x_queue.FreeTensor(x_local);
-      // from: sum: Scan, a step of CumSum (/nodes/1)
-      PipeBarrier<PIPE_V>();
-      autofuse::ScanOuter<false, true>(
-          sum_local[0],
-          square_local[0],
-          sum_carry_local[0],
-          sum_tmp,
-          z0t_actual_size,
-          40);
-      // from: root: Sqrt (/nodes/2)
-      LocalTensor<float> y_local = y_queue.AllocTensor<float>();
-      Sqrt(y_local[0], sum_local[0], 40 * z0t_actual_size);
-      // from: store: Store (/outputs/0)
-      y_queue.EnQue<float>(y_local);
-      y_local = y_queue.DeQue<float>();
-      DataCopyPad(y_gm[offset0], y_local[0], block0);
-      y_queue.FreeTensor(y_local);
-    }
-  }
-}
-
 extern "C" __global__ __aicore__ void running_sum(
     GM_ADDR x,
     GM_ADDR y,
@@ -157,7 +80,5 @@ extern "C" __global__ __aicore__ void running_sum(
   KERNEL_TASK_TYPE_DEFAULT(KERNEL_TYPE_AIV_ONLY);
   if (t.tiling_key == 0) {
     running_sum_0_scan_all_0_nil_1_nil(x, y, workspace, t);
-  } else if (t.tiling_key == 1) {
-    running_sum_0_scan_0_nil_2_3(x, y, workspace, t);
   }
 }

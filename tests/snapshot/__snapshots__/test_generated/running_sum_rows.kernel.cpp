@@ -10,7 +10,7 @@
 using namespace AscendC;
 
 // running_sum_rows_0_scan_0_nil_0_2: z1 in tiles of z1t_size, z0 in blocks of z0b_size per core.
-// z1T is gone through once for each of them.
+// Loops over z1T once per tile.
 inline __aicore__ void running_sum_rows_0_scan_0_nil_0_2(
     GM_ADDR x,
     GM_ADDR y,

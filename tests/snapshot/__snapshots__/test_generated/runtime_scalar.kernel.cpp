@@ -34,30 +34,19 @@ inline __aicore__ void runtime_scalar_0_general_0_nil_0_nil(
   TPipe tpipe;
   TQue<TPosition::VECIN, 2> x_queue;
   TQue<TPosition::VECOUT, 2> y_queue;
-  TBuf<TPosition::VECIN> rate_buf;
   const int64_t x_queue_bytes = 256 * autofuse::CeilDiv(4 * z0t_size, 256);
   tpipe.InitBuffer(x_queue, 2, static_cast<uint32_t>(x_queue_bytes));
   tpipe.InitBuffer(y_queue, 2, static_cast<uint32_t>(x_queue_bytes));
-  tpipe.InitBuffer(rate_buf, 32);
-  LocalTensor<float> rate_local = rate_buf.Get<float>();
-  const DataCopyExtParams block0{1, 4, 0, 0, 0};
   // from: gather_1: Load (/inputs/1)
-  DataCopyPad(rate_local[0], rate_gm[0], block0, autofuse::NoPad<float>());
-  {
-    const auto id = tpipe.AllocEventID<HardEvent::MTE2_S>();
-    SetFlag<HardEvent::MTE2_S>(id);
-    WaitFlag<HardEvent::MTE2_S>(id);
-    tpipe.ReleaseEventID<HardEvent::MTE2_S>(id);
-  }
-  const float rate_scalar = rate_local.GetValue(0);
+  const float rate_scalar = rate_gm.GetValue(0);
   for (int64_t z0Tb = 0; z0Tb < z0Tb_loop_size; z0Tb++) {
     const int64_t z0T = z0Tb + z0TB * z0Tb_size;
     const int64_t z0t_actual_size = autofuse::Min(n - z0T * z0t_size, z0t_size);
-    const DataCopyExtParams block1{1, static_cast<uint32_t>(4 * z0t_actual_size), 0, 0, 0};
+    const DataCopyExtParams block0{1, static_cast<uint32_t>(4 * z0t_actual_size), 0, 0, 0};
     const int64_t offset0 = z0T * z0t_size;
     // from: gather_0: Load (/inputs/0)
     LocalTensor<float> x_local = x_queue.AllocTensor<float>();
-    DataCopyPad(x_local[0], x_gm[offset0], block1, autofuse::NoPad<float>());
+    DataCopyPad(x_local[0], x_gm[offset0], block0, autofuse::NoPad<float>());
     x_queue.EnQue<float>(x_local);
     x_local = x_queue.DeQue<float>();
     // from: mul_0: Muls (/nodes/0)
@@ -67,7 +56,7 @@ inline __aicore__ void runtime_scalar_0_general_0_nil_0_nil(
     // from: store: Store (/outputs/0)
     y_queue.EnQue<float>(y_local);
     y_local = y_queue.DeQue<float>();
-    DataCopyPad(y_gm[offset0], y_local[0], block1);
+    DataCopyPad(y_gm[offset0], y_local[0], block0);
     y_queue.FreeTensor(y_local);
   }
 }

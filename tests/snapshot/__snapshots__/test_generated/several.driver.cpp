@@ -89,13 +89,13 @@ int64_t Tile0([[maybe_unused]] const Sizes& s, [[maybe_unused]] int64_t key, Res
     uint32_t workspace = 0;
     uint32_t* const block_dim = &data->part_block_dim[0];
     const int64_t rc = key < 0 ? several_part0_AutofuseTiling(s.s0, &data->part_0, &workspace, block_dim, limit)
-                               : several_part0_AutofuseTilingForKey(static_cast<uint32_t>(key / 4 % 2),
+                               : several_part0_AutofuseTilingForKey(static_cast<uint32_t>(key / 2 % 1),
                                      s.s0, &data->part_0, &workspace, block_dim, limit);
     if (rc != autofuse::kOk) {
         return rc;
     }
     room->Take(0, workspace);
-    data->tiling_key += data->part_0.tiling_key * 4;
+    data->tiling_key += data->part_0.tiling_key * 2;
     data->block_dim = static_cast<uint32_t>(autofuse::Max(data->block_dim, *block_dim));
     return autofuse::kOk;
 }
@@ -106,13 +106,13 @@ int64_t Tile1([[maybe_unused]] const Sizes& s, [[maybe_unused]] int64_t key, Res
     uint32_t workspace = 0;
     uint32_t* const block_dim = &data->part_block_dim[1];
     const int64_t rc = key < 0 ? several_part1_AutofuseTiling(s.s0, &data->part_1, &workspace, block_dim, limit)
-                               : several_part1_AutofuseTilingForKey(static_cast<uint32_t>(key / 2 % 2),
+                               : several_part1_AutofuseTilingForKey(static_cast<uint32_t>(key / 1 % 2),
                                      s.s0, &data->part_1, &workspace, block_dim, limit);
     if (rc != autofuse::kOk) {
         return rc;
     }
     room->Take(0, workspace);
-    data->tiling_key += data->part_1.tiling_key * 2;
+    data->tiling_key += data->part_1.tiling_key * 1;
     data->block_dim = static_cast<uint32_t>(autofuse::Max(data->block_dim, *block_dim));
     return autofuse::kOk;
 }
@@ -123,7 +123,7 @@ int64_t Tile2([[maybe_unused]] const Sizes& s, [[maybe_unused]] int64_t key, Res
     uint32_t workspace = 0;
     uint32_t* const block_dim = &data->part_block_dim[2];
     const int64_t rc = key < 0 ? several_part2_AutofuseTiling(s.s0, &data->part_2, &workspace, block_dim, limit)
-                               : several_part2_AutofuseTilingForKey(static_cast<uint32_t>(key / 1 % 2),
+                               : several_part2_AutofuseTilingForKey(static_cast<uint32_t>(key / 1 % 1),
                                      s.s0, &data->part_2, &workspace, block_dim, limit);
     if (rc != autofuse::kOk) {
         return rc;
@@ -168,7 +168,7 @@ int64_t Run(const Sizes& s, int64_t key, Data* tiling_data, uint32_t* workspace_
     if (s.s0 < 1 || s.s0 > 4096) {
         return autofuse::Fail(autofuse::kSymbolRange, 0);
     }
-    if (key >= 8) {
+    if (key >= 2) {
         return autofuse::kUnknownKey;
     }
     Data data;
@@ -335,7 +335,7 @@ extern "C" uint64_t GetTilingDataSize()
 
 extern "C" uint32_t GetTilingKeyCount()
 {
-    return 8;
+    return 2;
 }
 
 extern "C" bool AutofuseIsStaticShape()

@@ -13,8 +13,6 @@ struct several_part0_TilingData {
     int64_t s0 = 0;  // size given by the caller
     int64_t z0z1t_size = 1;  // length of a tile
     int64_t z0z1Tb_size = 1;  // tiles per core
-    int64_t z0t_size = 1;  // length of a tile
-    int64_t z0Tb_size = 1;  // tiles per core
 };
 
 // AutofuseTilingData of several_part1.
@@ -22,10 +20,10 @@ struct several_part1_TilingData {
     uint32_t tiling_key = 0;  // which template every group runs
     uint32_t block_dim = 1;  // number of cores
     int64_t s0 = 0;  // size given by the caller
-    int64_t z1t_size = 1;  // length of a tile
-    int64_t z0z1Tb_size = 1;  // tiles per core
     int64_t z0t_size = 1;  // length of a tile
     int64_t z0Tb_size = 1;  // tiles per core
+    int64_t z1t_size = 1;  // length of a tile
+    int64_t z0z1Tb_size = 1;  // tiles per core
 };
 
 // AutofuseTilingData of several_part2.
@@ -35,8 +33,6 @@ struct several_part2_TilingData {
     int64_t s0 = 0;  // size given by the caller
     int64_t z0z1t_size = 1;  // length of a tile
     int64_t z0z1Tb_size = 1;  // tiles per core
-    int64_t z0t_size = 1;  // length of a tile
-    int64_t z0Tb_size = 1;  // tiles per core
 };
 
 // AutofuseTilingData of several_part3.

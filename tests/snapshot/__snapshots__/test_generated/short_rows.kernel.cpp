@@ -6,7 +6,6 @@
 #include "autofuse_math.h"
 #include "autofuse_lace.h"
 #include "autofuse_reduce.h"
-#include "autofuse_rows.h"
 #include "autofuse_tiling_data.h"
 
 using namespace AscendC;
@@ -125,93 +124,6 @@ inline __aicore__ void short_rows_0_narrow_0_nil_0_nil(
   }
 }
 
-// short_rows_0_reduce_all_0_nil_0_nil: z0 in tiles of z0t_size, z0T in blocks of z0Tb_size per core.
-inline __aicore__ void short_rows_0_reduce_all_0_nil_0_nil(
-    GM_ADDR x,
-    GM_ADDR s,
-    GM_ADDR y,
-    GM_ADDR v_t,
-    GM_ADDR workspace,
-    const AutofuseTilingData& t) {
-  (void)workspace;
-  const int64_t z0t_size = t.z0t_size;
-  const int64_t z0Tb_size = t.z0Tb_size;
-  const int64_t z0T_axis_size = autofuse::CeilDiv(20000, z0t_size);
-  const int64_t z0TB = GetBlockIdx();
-  const int64_t z0Tb_loop_size = autofuse::Min(z0T_axis_size - z0TB * z0Tb_size, z0Tb_size);
-  if (z0Tb_loop_size <= 0) {
-    return;
-  }
-  GlobalTensor<float> x_gm;
-  x_gm.SetGlobalBuffer((__gm__ float*)x);
-  GlobalTensor<float> s_gm;
-  s_gm.SetGlobalBuffer((__gm__ float*)s);
-  GlobalTensor<float> y_gm;
-  y_gm.SetGlobalBuffer((__gm__ float*)y);
-  GlobalTensor<float> v_t_gm;
-  v_t_gm.SetGlobalBuffer((__gm__ float*)v_t);
-  TPipe tpipe;
-  TQue<TPosition::VECIN, 2> x_queue;
-  TQue<TPosition::VECIN, 2> s_queue;
-  TQue<TPosition::VECOUT, 2> v_t_queue;
-  TQue<TPosition::VECOUT, 2> y_queue;
-  TBuf<TPosition::VECCALC> v_t_tmp_buf;
-  const int64_t x_queue_bytes = 256 * autofuse::CeilDiv(32 * z0t_size, 256);
-  const int64_t s_queue_bytes = 256 * autofuse::CeilDiv(4 * z0t_size, 256);
-  const int64_t v_t_tmp_buf_bytes = autofuse::Max(256 * autofuse::CeilDiv(32 * z0t_size, 256), 256 * autofuse::CeilDiv(z0t_size, 8));
-  tpipe.InitBuffer(x_queue, 2, static_cast<uint32_t>(x_queue_bytes));
-  tpipe.InitBuffer(s_queue, 2, static_cast<uint32_t>(s_queue_bytes));
-  tpipe.InitBuffer(v_t_queue, 2, static_cast<uint32_t>(x_queue_bytes));
-  tpipe.InitBuffer(y_queue, 2, static_cast<uint32_t>(s_queue_bytes));
-  tpipe.InitBuffer(v_t_tmp_buf, static_cast<uint32_t>(v_t_tmp_buf_bytes));
-  LocalTensor<uint8_t> v_t_tmp = v_t_tmp_buf.Get<uint8_t>();
-  LocalTensor<uint8_t> y_tmp = v_t_tmp_buf.Get<uint8_t>();
-  for (int64_t z0Tb = 0; z0Tb < z0Tb_loop_size; z0Tb++) {
-    const int64_t z0T = z0Tb + z0TB * z0Tb_size;
-    const int64_t z0t_actual_size = autofuse::Min(20000 - z0T * z0t_size, z0t_size);
-    const DataCopyExtParams block0{static_cast<uint16_t>(z0t_actual_size), 8, 0, 0, 0};
-    const int64_t offset0 = 2 * z0T * z0t_size;
-    const DataCopyExtParams block1{1, static_cast<uint32_t>(4 * z0t_actual_size), 0, 0, 0};
-    const int64_t offset1 = z0T * z0t_size;
-    // from: gather_0: Load (/inputs/0)
-    LocalTensor<float> x_local = x_queue.AllocTensor<float>();
-    DataCopyPad(x_local[0], x_gm[offset0], block0, autofuse::NoPad<float>());
-    x_queue.EnQue<float>(x_local);
-    x_local = x_queue.DeQue<float>();
-    // from: gather_1: Load (/inputs/1)
-    LocalTensor<float> s_local = s_queue.AllocTensor<float>();
-    DataCopyPad(s_local[0], s_gm[offset1], block1, autofuse::NoPad<float>());
-    s_queue.EnQue<float>(s_local);
-    s_local = s_queue.DeQue<float>();
-    // from: scaled: MulRow (/nodes/0)
-    LocalTensor<float> v_t_local = v_t_queue.AllocTensor<float>();
-    PipeBarrier<PIPE_V>();
-    autofuse::WithRows<autofuse::MulRow>(
-        v_t_local[0],
-        x_local[0],
-        s_local[0],
-        v_t_tmp,
-        z0t_actual_size,
-        8);
-    x_queue.FreeTensor(x_local);
-    s_queue.FreeTensor(s_local);
-    // from: sum: ReduceSum (/nodes/1)
-    LocalTensor<float> y_local = y_queue.AllocTensor<float>();
-    PipeBarrier<PIPE_V>();
-    autofuse::ReduceInner<autofuse::SumOf>(y_local[0], v_t_local[0], y_tmp, z0t_actual_size, 2, 8);
-    // from: store: Store (/outputs/0)
-    y_queue.EnQue<float>(y_local);
-    y_local = y_queue.DeQue<float>();
-    DataCopyPad(y_gm[offset1], y_local[0], block1);
-    y_queue.FreeTensor(y_local);
-    // from: store_1: Store (/outputs/1)
-    v_t_queue.EnQue<float>(v_t_local);
-    v_t_local = v_t_queue.DeQue<float>();
-    DataCopyPad(v_t_gm[offset0], v_t_local[0], block0);
-    v_t_queue.FreeTensor(v_t_local);
-  }
-}
-
 extern "C" __global__ __aicore__ void short_rows(
     GM_ADDR x,
     GM_ADDR s,
@@ -222,7 +134,5 @@ extern "C" __global__ __aicore__ void short_rows(
   KERNEL_TASK_TYPE_DEFAULT(KERNEL_TYPE_AIV_ONLY);
   if (t.tiling_key == 0) {
     short_rows_0_narrow_0_nil_0_nil(x, s, y, v_t, workspace, t);
-  } else if (t.tiling_key == 1) {
-    short_rows_0_reduce_all_0_nil_0_nil(x, s, y, v_t, workspace, t);
   }
 }

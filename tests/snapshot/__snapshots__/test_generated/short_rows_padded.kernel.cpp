@@ -10,109 +10,6 @@
 
 using namespace AscendC;
 
-// short_rows_padded_0_narrow_0_nil_2_nil: z2 in tiles of z2t_size, z0z1z2T in blocks of z0z1z2Tb_size per core.
-inline __aicore__ void short_rows_padded_0_narrow_0_nil_2_nil(
-    GM_ADDR x,
-    GM_ADDR z,
-    GM_ADDR y,
-    GM_ADDR workspace,
-    const AutofuseTilingData& t) {
-  (void)workspace;
-  const int64_t z2t_size = t.z2t_size;
-  const int64_t z0z1z2Tb_size = t.z0z1z2Tb_size;
-  const int64_t z0z1z2T_axis_size = 16224 * autofuse::CeilDiv(50, z2t_size);
-  const int64_t z0z1z2TB = GetBlockIdx();
-  const int64_t z0z1z2Tb_loop_size = autofuse::Min(z0z1z2T_axis_size - z0z1z2TB * z0z1z2Tb_size, z0z1z2Tb_size);
-  if (z0z1z2Tb_loop_size <= 0) {
-    return;
-  }
-  GlobalTensor<float> x_gm;
-  x_gm.SetGlobalBuffer((__gm__ float*)x);
-  GlobalTensor<float> z_gm;
-  z_gm.SetGlobalBuffer((__gm__ float*)z);
-  GlobalTensor<float> y_gm;
-  y_gm.SetGlobalBuffer((__gm__ float*)y);
-  TPipe tpipe;
-  TQue<TPosition::VECIN, 2> x_queue;
-  TQue<TPosition::VECIN, 2> z_queue;
-  TQue<TPosition::VECOUT, 2> y_queue;
-  TBuf<TPosition::VECCALC> gather_1_buf;
-  TBuf<TPosition::VECCALC> highest_tmp_buf;
-  TBuf<TPosition::VECCALC> places_of_2_by_4_buf;
-  const int64_t z_queue_bytes = 256 * autofuse::CeilDiv(8 * z2t_size, 256);
-  const int64_t gather_1_buf_bytes = autofuse::Max(4096, 256 * autofuse::CeilDiv(8 * z2t_size, 256));
-  const int64_t highest_tmp_buf_bytes = 256 * autofuse::CeilDiv(256 + 64 * autofuse::CeilDiv(z2t_size, 64), 256);
-  tpipe.InitBuffer(x_queue, 2, 256);
-  tpipe.InitBuffer(z_queue, 2, static_cast<uint32_t>(z_queue_bytes));
-  tpipe.InitBuffer(y_queue, 2, static_cast<uint32_t>(z_queue_bytes));
-  tpipe.InitBuffer(gather_1_buf, static_cast<uint32_t>(gather_1_buf_bytes));
-  tpipe.InitBuffer(highest_tmp_buf, static_cast<uint32_t>(highest_tmp_buf_bytes));
-  tpipe.InitBuffer(places_of_2_by_4_buf, 4096);
-  LocalTensor<int32_t> places_of_2_by_4_local = places_of_2_by_4_buf.Get<int32_t>();
-  LocalTensor<uint8_t> places_of_2_by_4_tmp = gather_1_buf.Get<uint8_t>();
-  LocalTensor<float> gather_1_local = gather_1_buf.Get<float>();
-  LocalTensor<float> highest_local = gather_1_buf.Get<float>();
-  LocalTensor<uint8_t> highest_tmp = highest_tmp_buf.Get<uint8_t>();
-  // from: places_of_2_by_4: LaceOffsets
-  autofuse::LaceOffsets(
-      places_of_2_by_4_local[0],
-      places_of_2_by_4_tmp,
-      static_cast<int64_t>(2),
-      static_cast<int64_t>(z2t_size),
-      static_cast<int64_t>(4));
-  for (int64_t z0z1z2Tb = 0; z0z1z2Tb < z0z1z2Tb_loop_size; z0z1z2Tb++) {
-    const int64_t z0z1z2T = z0z1z2Tb + z0z1z2TB * z0z1z2Tb_size;
-    const int64_t z2T = autofuse::Mod(z0z1z2T, autofuse::CeilDiv(50, z2t_size));
-    const int64_t z1 = autofuse::Mod(autofuse::FloorDiv(z0z1z2T, autofuse::CeilDiv(50, z2t_size)), 507);
-    const int64_t z0 = autofuse::FloorDiv(autofuse::FloorDiv(z0z1z2T, autofuse::CeilDiv(50, z2t_size)), 507);
-    const int64_t z2t_actual_size = autofuse::Min(50 - z2T * z2t_size, z2t_size);
-    const DataCopyExtParams block0{1, 8, 0, 0, 0};
-    const int64_t offset0 = 1014 * z0 + 2 * z1;
-    const DataCopyExtParams block1{1, static_cast<uint32_t>(8 * z2t_actual_size), 0, 0, 0};
-    const int64_t offset1 = 100 * z0 + 2 * z2T * z2t_size;
-    const int64_t offset2 = 50700 * z0 + 100 * z1 + 2 * z2T * z2t_size;
-    // from: gather_0: Load (/inputs/0)
-    LocalTensor<float> x_local = x_queue.AllocTensor<float>();
-    DataCopyPad(x_local[0], x_gm[offset0], block0, autofuse::NoPad<float>());
-    x_queue.EnQue<float>(x_local);
-    x_local = x_queue.DeQue<float>();
-    // from: gather_1_rows: Load (/inputs/1)
-    LocalTensor<float> z_local = z_queue.AllocTensor<float>();
-    DataCopyPad(z_local[0], z_gm[offset1], block1, autofuse::NoPad<float>());
-    z_queue.EnQue<float>(z_local);
-    z_local = z_queue.DeQue<float>();
-    // from: gather_1: UnlaceByMask (/inputs/1)
-    PipeBarrier<PIPE_V>();
-    autofuse::UnlaceByMask(gather_1_local[0], z_local[0], 1, z2t_actual_size, 2, z2t_size);
-    z_queue.FreeTensor(z_local);
-    // from: highest: MaxRow (/nodes/0)
-    autofuse::WithRows<autofuse::MaxRow>(
-        highest_local[0],
-        gather_1_local[0],
-        x_local[0],
-        highest_tmp,
-        2,
-        z2t_size);
-    x_queue.FreeTensor(x_local);
-    // from: store_rows: Lace (/outputs/0)
-    LocalTensor<float> y_local = y_queue.AllocTensor<float>();
-    PipeBarrier<PIPE_V>();
-    autofuse::Lace(
-        y_local[0],
-        highest_local[0],
-        places_of_2_by_4_local[0],
-        1,
-        z2t_actual_size,
-        2,
-        z2t_size);
-    // from: store: Store (/outputs/0)
-    y_queue.EnQue<float>(y_local);
-    y_local = y_queue.DeQue<float>();
-    DataCopyPad(y_gm[offset2], y_local[0], block1);
-    y_queue.FreeTensor(y_local);
-  }
-}
-
 // short_rows_padded_0_narrow_0_nil_1_nil_outer: z1 in tiles of z1t_size, z0z1T in blocks of z0z1Tb_size per core.
 inline __aicore__ void short_rows_padded_0_narrow_0_nil_1_nil_outer(
     GM_ADDR x,
@@ -221,8 +118,6 @@ extern "C" __global__ __aicore__ void short_rows_padded(
     AutofuseTilingData t) {
   KERNEL_TASK_TYPE_DEFAULT(KERNEL_TYPE_AIV_ONLY);
   if (t.tiling_key == 0) {
-    short_rows_padded_0_narrow_0_nil_2_nil(x, z, y, workspace, t);
-  } else if (t.tiling_key == 1) {
     short_rows_padded_0_narrow_0_nil_1_nil_outer(x, z, y, workspace, t);
   }
 }

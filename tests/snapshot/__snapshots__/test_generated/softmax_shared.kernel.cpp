@@ -11,7 +11,7 @@
 using namespace AscendC;
 
 // softmax_shared_0_reduce_0_nil_0_2: z1 in tiles of z1t_size, z0 in blocks of z0b_size per core.
-// z1T is gone through 2 times for each of them.
+// Loops over z1T twice per tile.
 inline __aicore__ void softmax_shared_0_reduce_0_nil_0_2(
     GM_ADDR x,
     GM_ADDR y,
@@ -80,11 +80,11 @@ inline __aicore__ void softmax_shared_0_reduce_0_nil_0_2(
   for (int64_t z0b = 0; z0b < z0b_loop_size; z0b++) {
     const int64_t z0 = z0b + z0B * z0b_size;
     // from: softmax_reducemax_acc: Duplicate, a step of Softmax (/nodes/0)
-    Duplicate(softmax_reducemax_acc_local[0], autofuse::FloatBits(0xff800000u), 1);
+    Duplicate(softmax_reducemax_acc_local[0], -__builtin_inff(), 1);
     // from: softmax_reducesum_acc: Duplicate, a step of Softmax (/nodes/0)
     Duplicate(softmax_reducesum_acc_local[0], 0.0f, 1);
     // from: softmax_reducemax_before: Duplicate, a step of Softmax (/nodes/0)
-    Duplicate(softmax_reducemax_before_local[0], autofuse::FloatBits(0xff800000u), 1);
+    Duplicate(softmax_reducemax_before_local[0], -__builtin_inff(), 1);
     for (int64_t z1T = 0; z1T < z1T_loop_size; z1T++) {
       const int64_t z1t_actual_size = autofuse::Min(n - z1T * z1t_size, z1t_size);
       const DataCopyExtParams block0{1, static_cast<uint32_t>(4 * z1t_actual_size), 0, 0, 0};

@@ -10,7 +10,7 @@
 using namespace AscendC;
 
 // staggered_0_reduce_0_nil_0_2: z1 in tiles of z1t_size, z0 in blocks of z0b_size per core.
-// z1T is gone through 2 times for each of them.
+// Loops over z1T twice per tile.
 inline __aicore__ void staggered_0_reduce_0_nil_0_2(
     GM_ADDR x,
     GM_ADDR w,
@@ -62,7 +62,7 @@ inline __aicore__ void staggered_0_reduce_0_nil_0_2(
   for (int64_t z0b = 0; z0b < z0b_loop_size; z0b++) {
     const int64_t z0 = z0b + z0B * z0b_size;
     // from: peak_acc: Duplicate, a step of ReduceMax (/nodes/0)
-    Duplicate(peak_acc_local[0], autofuse::FloatBits(0xff800000u), 1);
+    Duplicate(peak_acc_local[0], -__builtin_inff(), 1);
     for (int64_t z1T = 0; z1T < z1T_loop_size; z1T++) {
       const int64_t z1t_actual_size = autofuse::Min(60001 - z1T * z1t_size, z1t_size);
       const DataCopyExtParams block0{1, static_cast<uint32_t>(4 * z1t_actual_size), 0, 0, 0};

@@ -10,10 +10,10 @@ struct AutofuseTilingData {
     uint32_t tiling_key = 0;  // which template every group runs
     uint32_t block_dim = 1;  // number of cores
     int64_t rows = 0;  // size given by the caller
-    int64_t z1t_size = 1;  // length of a tile
-    int64_t z0z1Tb_size = 1;  // tiles per core
     int64_t z0t_size = 1;  // length of a tile
     int64_t z0Tb_size = 1;  // tiles per core
+    int64_t z1t_size = 1;  // length of a tile
+    int64_t z0z1Tb_size = 1;  // tiles per core
 };
 
 #endif

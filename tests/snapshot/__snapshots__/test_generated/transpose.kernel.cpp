@@ -81,85 +81,6 @@ inline __aicore__ void transpose_0_transpose_0_nil_2_nil_z1_32(
   }
 }
 
-// transpose_0_transpose_0_nil_0_nil_z2_32: z0 in tiles of z0t_size, z2Tz1Tz0T in blocks of z2Tz1Tz0Tb_size per core.
-inline __aicore__ void transpose_0_transpose_0_nil_0_nil_z2_32(
-    GM_ADDR x,
-    GM_ADDR y,
-    GM_ADDR workspace,
-    const AutofuseTilingData& t) {
-  (void)workspace;
-  const int64_t z0t_size = t.z0t_size;
-  const int64_t z2Tz1Tz0Tb_size = t.z2Tz1Tz0Tb_size;
-  const int64_t z2Tz1Tz0T_axis_size = 638 * autofuse::CeilDiv(5, z0t_size);
-  const int64_t z2Tz1Tz0TB = GetBlockIdx();
-  const int64_t z2Tz1Tz0Tb_loop_size = autofuse::Min(z2Tz1Tz0T_axis_size - z2Tz1Tz0TB * z2Tz1Tz0Tb_size, z2Tz1Tz0Tb_size);
-  if (z2Tz1Tz0Tb_loop_size <= 0) {
-    return;
-  }
-  GlobalTensor<float> x_gm;
-  x_gm.SetGlobalBuffer((__gm__ float*)x);
-  GlobalTensor<float> y_gm;
-  y_gm.SetGlobalBuffer((__gm__ float*)y);
-  TPipe tpipe;
-  TQue<TPosition::VECIN, 2> x_queue;
-  TQue<TPosition::VECOUT, 2> y_queue;
-  TBuf<TPosition::VECCALC> gather_0_tmp_buf;
-  TBuf<TPosition::VECCALC> gather_0_buf;
-  const int64_t x_queue_bytes = 4096 * z0t_size;
-  tpipe.InitBuffer(x_queue, 2, static_cast<uint32_t>(x_queue_bytes));
-  tpipe.InitBuffer(y_queue, 2, static_cast<uint32_t>(x_queue_bytes));
-  tpipe.InitBuffer(gather_0_tmp_buf, 512);
-  tpipe.InitBuffer(gather_0_buf, static_cast<uint32_t>(x_queue_bytes));
-  LocalTensor<float> gather_0_local = gather_0_buf.Get<float>();
-  LocalTensor<uint8_t> gather_0_tmp = gather_0_tmp_buf.Get<uint8_t>();
-  for (int64_t z2Tz1Tz0Tb = 0; z2Tz1Tz0Tb < z2Tz1Tz0Tb_loop_size; z2Tz1Tz0Tb++) {
-    const int64_t z2Tz1Tz0T = z2Tz1Tz0Tb + z2Tz1Tz0TB * z2Tz1Tz0Tb_size;
-    const int64_t z0T = autofuse::Mod(z2Tz1Tz0T, autofuse::CeilDiv(5, z0t_size));
-    const int64_t z1T = autofuse::Mod(autofuse::FloorDiv(z2Tz1Tz0T, autofuse::CeilDiv(5, z0t_size)), 22);
-    const int64_t z2T = autofuse::FloorDiv(autofuse::FloorDiv(z2Tz1Tz0T, autofuse::CeilDiv(5, z0t_size)), 22);
-    const int64_t z0t_actual_size = autofuse::Min(5 - z0T * z0t_size, z0t_size);
-    const int64_t z1t_actual_size = autofuse::Min(32, 700 - 32 * z1T);
-    const int64_t z2t_actual_size = autofuse::Min(32, 900 - 32 * z2T);
-    // from: gather_0_rows: Load (/inputs/0)
-    LocalTensor<float> x_local = x_queue.AllocTensor<float>();
-    for (int64_t row0 = 0; row0 < z0t_actual_size; row0++) {
-      DataCopyPad(
-          x_local[1024 * row0],
-          x_gm[630000 * row0 + 32 * z1T + 22400 * z2T + 630000 * z0T * z0t_size],
-          DataCopyExtParams{static_cast<uint16_t>(z2t_actual_size), static_cast<uint32_t>(4 * z1t_actual_size), static_cast<uint32_t>(2800 - 4 * z1t_actual_size), static_cast<uint32_t>(4 - autofuse::CeilDiv(4 * z1t_actual_size, 32)), 0},
-          autofuse::NoPad<float>());
-    }
-    x_queue.EnQue<float>(x_local);
-    x_local = x_queue.DeQue<float>();
-    // from: gather_0: UbTranspose (/inputs/0)
-    PipeBarrier<PIPE_V>();
-    autofuse::TransposeRows(
-        gather_0_local[0],
-        x_local[0],
-        gather_0_tmp,
-        z0t_actual_size,
-        32,
-        32,
-        32,
-        32);
-    x_queue.FreeTensor(x_local);
-    // from: v_abs: Abs (/nodes/1)
-    LocalTensor<float> y_local = y_queue.AllocTensor<float>();
-    PipeBarrier<PIPE_V>();
-    Abs(y_local[0], gather_0_local[0], 1024 * z0t_actual_size);
-    // from: store: Store (/outputs/0)
-    y_queue.EnQue<float>(y_local);
-    y_local = y_queue.DeQue<float>();
-    for (int64_t row0 = 0; row0 < z0t_actual_size; row0++) {
-      DataCopyPad(
-          y_gm[630000 * row0 + 28800 * z1T + 32 * z2T + 630000 * z0T * z0t_size],
-          y_local[1024 * row0],
-          DataCopyExtParams{static_cast<uint16_t>(z1t_actual_size), static_cast<uint32_t>(4 * z2t_actual_size), static_cast<uint32_t>(4 - autofuse::CeilDiv(4 * z2t_actual_size, 32)), static_cast<uint32_t>(3600 - 4 * z2t_actual_size), 0});
-    }
-    y_queue.FreeTensor(y_local);
-  }
-}
-
 extern "C" __global__ __aicore__ void transpose(
     GM_ADDR x,
     GM_ADDR y,
@@ -168,7 +89,5 @@ extern "C" __global__ __aicore__ void transpose(
   KERNEL_TASK_TYPE_DEFAULT(KERNEL_TYPE_AIV_ONLY);
   if (t.tiling_key == 0) {
     transpose_0_transpose_0_nil_2_nil_z1_32(x, y, workspace, t);
-  } else if (t.tiling_key == 1) {
-    transpose_0_transpose_0_nil_0_nil_z2_32(x, y, workspace, t);
   }
 }

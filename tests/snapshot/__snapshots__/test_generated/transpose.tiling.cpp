@@ -19,7 +19,6 @@
 //   template 0    56    36,352  1,870     48    563     187    377     563  22,712  19,270  24,206
 //   template 0*   40    26,112  2,530     48    406     171    255     406  22,120  19,270  22,959
 //   template 0    32    20,992  3,190     48    327     163    201     344  23,621  19,270  25,445
-//   template 1     1    20,992  3,190     48    327     111    201     327  22,416  19,869  23,258
 #include "autofuse_log.h"
 #include "autofuse_tiling_data.h"
 #include "autofuse_tiling.h"
@@ -103,70 +102,19 @@ void Work0([[maybe_unused]] const Data& s, autofuse::Work& work)
     store0.varies_by_tile = true;
 }
 
-// Template 1, transpose_0_transpose_0_nil_0_nil_z2_32: t is z0t_size.
-autofuse::Axis Axis1([[maybe_unused]] const Data& s)
-{
-    autofuse::Axis axis;
-    axis.extent = 5;
-    axis.longest = 5;
-    axis.outer = 638;
-    axis.reduce_outer = 1;
-    axis.granule = 1;
-    axis.tile_max = 127;
-    axis.ub_limit = 188160;
-    return axis;
-}
-
-// Bytes of UB.
-int64_t Ub1([[maybe_unused]] const Data& s, [[maybe_unused]] int64_t t)
-{
-    return 512 + 20480 * t;
-}
-
-void Work1([[maybe_unused]] const Data& s, autofuse::Work& work)
-{
-    [[maybe_unused]] constexpr autofuse::Line t = autofuse::kTileLength;
-
-    // For each tile: gather_0, y.
-    autofuse::Body& loop0 = work.Loop(autofuse::kTile, 2);
-    loop0.heads = 31.13;
-    loop0.scalar = 45.0;
-    loop0.vector.Add(80.0, t);
-    autofuse::Copy& load0 = work.Load(loop0, 1, autofuse::kRead);  // x
-    load0.commands = t;
-    load0.rows = 32 * t;
-    load0.row_bytes = 128;
-    load0.apart = 89600 | 128 | 2520000 | 2800;
-    load0.tiles_apart = 2520000;
-    load0.distinct = 13066240;
-    load0.varies = true;
-    load0.varies_by_tile = true;
-    autofuse::Copy& store0 = work.Store(loop0, 1);  // y
-    store0.commands = t;
-    store0.rows = 32 * t;
-    store0.row_bytes = 128;
-    store0.apart = 128 | 115200 | 2520000 | 3600;
-    store0.tiles_apart = 2520000;
-    store0.distinct = 13066240;
-    store0.varies = true;
-    store0.varies_by_tile = true;
-}
-
 constexpr autofuse::Template<Data> kTemplates[] = {
     {&autofuse::SolveTemplate<Data, 1, 2, 0, &Axis0, &Ub0, &Work0>, nullptr, false, &Data::z2t_size, &Data::z1Tz0z2Tb_size},
-    {&autofuse::SolveTemplate<Data, 1, 2, 0, &Axis1, &Ub1, &Work1>, nullptr, false, &Data::z0t_size, &Data::z2Tz1Tz0Tb_size},
 };
 constexpr autofuse::Group<Data> kGroups[] = {
-    {0, 2},
+    {0, 1},
 };
 constexpr autofuse::Result kResults[] = {
     {0, 1, 0},
 };
-constexpr autofuse::Plan<Data> kPlan = {kTemplates, kGroups, kResults, 1, 2, ThisChip()};
+constexpr autofuse::Plan<Data> kPlan = {kTemplates, kGroups, kResults, 1, 1, ThisChip()};
 
 constexpr autofuse::ErrorRow kErrors[] = {
     {autofuse::Fail(autofuse::kNoTile, 0), "template transpose_0_transpose_0_nil_2_nil_z1_32: even the smallest tile does not fit 188160 bytes of UB, or those that are granted, or is longer than 4095"},
-    {autofuse::Fail(autofuse::kNoTile, 1), "template transpose_0_transpose_0_nil_0_nil_z2_32: even the smallest tile does not fit 188160 bytes of UB, or those that are granted, or is longer than 127"},
     {autofuse::Fail(autofuse::kInputShape, 0), "input x does not have the shape [5, 900, 700]"},
 };
 
@@ -248,7 +196,7 @@ extern "C" uint64_t GetTilingDataSize()
 
 extern "C" uint32_t GetTilingKeyCount()
 {
-    return 2;
+    return 1;
 }
 
 extern "C" bool AutofuseIsStaticShape()

@@ -27,7 +27,7 @@ inline __aicore__ void transpose_64_bits_0_general_0_nil_2_nil(
   }
   GlobalTensor<int64_t> x_gm;
   x_gm.SetGlobalBuffer((__gm__ int64_t*)x);
-  // More than the 201326592 bytes of L2 would drive out what others read: it is passed by.
+  // Larger than L2 (201326592 bytes): bypass it, so other tensors stay cached.
   if (320 * m * n > 201326592) {
     x_gm.SetL2CacheHint(CacheMode::CACHE_MODE_DISABLE);
   }
@@ -58,114 +58,8 @@ inline __aicore__ void transpose_64_bits_0_general_0_nil_2_nil(
   }
 }
 
-// transpose_64_bits_0_row_0_nil_1_nil: z1 in tiles of z1t_size, z0z1T in blocks of z0z1Tb_size per core.
-inline __aicore__ void transpose_64_bits_0_row_0_nil_1_nil(
-    GM_ADDR x,
-    GM_ADDR y,
-    GM_ADDR workspace,
-    const AutofuseTilingData& t) {
-  (void)workspace;
-  const int64_t n = t.n;
-  const int64_t m = t.m;
-  const int64_t z1t_size = t.z1t_size;
-  const int64_t z0z1Tb_size = t.z0z1Tb_size;
-  const int64_t z0z1T_axis_size = n * autofuse::CeilDiv(m, z1t_size);
-  const int64_t z0z1TB = GetBlockIdx();
-  const int64_t z0z1Tb_loop_size = autofuse::Min(z0z1T_axis_size - z0z1TB * z0z1Tb_size, z0z1Tb_size);
-  if (z0z1Tb_loop_size <= 0) {
-    return;
-  }
-  GlobalTensor<int64_t> x_gm;
-  x_gm.SetGlobalBuffer((__gm__ int64_t*)x);
-  // More than the 201326592 bytes of L2 would drive out what others read: it is passed by.
-  if (320 * m * n > 201326592) {
-    x_gm.SetL2CacheHint(CacheMode::CACHE_MODE_DISABLE);
-  }
-  GlobalTensor<int64_t> y_gm;
-  y_gm.SetGlobalBuffer((__gm__ int64_t*)y);
-  TPipe tpipe;
-  TQueBind<TPosition::VECIN, TPosition::VECOUT, 2> x_queue;
-  const int64_t x_queue_bytes = 256 * autofuse::CeilDiv(640 * z1t_size, 256);
-  tpipe.InitBuffer(x_queue, 2, static_cast<uint32_t>(x_queue_bytes));
-  for (int64_t z0z1Tb = 0; z0z1Tb < z0z1Tb_loop_size; z0z1Tb++) {
-    const int64_t z0z1T = z0z1Tb + z0z1TB * z0z1Tb_size;
-    const int64_t z1T = autofuse::Mod(z0z1T, autofuse::CeilDiv(m, z1t_size));
-    const int64_t z0 = autofuse::FloorDiv(z0z1T, autofuse::CeilDiv(m, z1t_size));
-    const int64_t z1t_actual_size = autofuse::Min(m - z1T * z1t_size, z1t_size);
-    // from: gather_0: Load (/inputs/0)
-    LocalTensor<int64_t> x_local = x_queue.AllocTensor<int64_t>();
-    for (int64_t row0 = 0; row0 < z1t_actual_size; row0++) {
-      DataCopyPad(
-          x_local[80 * row0],
-          x_gm[row0 + 20 * m * z0 + z1T * z1t_size],
-          DataCopyExtParams{20, 8, static_cast<uint32_t>(8 * m - 8), 0, 0},
-          autofuse::NoPad<int64_t>());
-    }
-    x_queue.EnQue<int64_t>(x_local);
-    x_local = x_queue.DeQue<int64_t>();
-    const DataCopyExtParams block0{static_cast<uint16_t>(20 * z1t_actual_size), 8, 0, 0, 0};
-    const int64_t offset0 = 20 * m * z0 + 20 * z1T * z1t_size;
-    // from: store: Store (/outputs/0)
-    DataCopyPad(y_gm[offset0], x_local[0], block0);
-    x_queue.FreeTensor(x_local);
-  }
-}
-
-// transpose_64_bits_0_transpose_0_nil_1_nil_z2: z1 in tiles of z1t_size, z0z1T in blocks of z0z1Tb_size per core.
-inline __aicore__ void transpose_64_bits_0_transpose_0_nil_1_nil_z2(
-    GM_ADDR x,
-    GM_ADDR y,
-    GM_ADDR workspace,
-    const AutofuseTilingData& t) {
-  (void)workspace;
-  const int64_t n = t.n;
-  const int64_t m = t.m;
-  const int64_t z1t_size = t.z1t_size;
-  const int64_t z0z1Tb_size = t.z0z1Tb_size;
-  const int64_t z0z1T_axis_size = n * autofuse::CeilDiv(m, z1t_size);
-  const int64_t z0z1TB = GetBlockIdx();
-  const int64_t z0z1Tb_loop_size = autofuse::Min(z0z1T_axis_size - z0z1TB * z0z1Tb_size, z0z1Tb_size);
-  if (z0z1Tb_loop_size <= 0) {
-    return;
-  }
-  GlobalTensor<int64_t> x_gm;
-  x_gm.SetGlobalBuffer((__gm__ int64_t*)x);
-  // More than the 201326592 bytes of L2 would drive out what others read: it is passed by.
-  if (320 * m * n > 201326592) {
-    x_gm.SetL2CacheHint(CacheMode::CACHE_MODE_DISABLE);
-  }
-  GlobalTensor<int64_t> y_gm;
-  y_gm.SetGlobalBuffer((__gm__ int64_t*)y);
-  TPipe tpipe;
-  TQueBind<TPosition::VECIN, TPosition::VECOUT, 2> x_queue;
-  const int64_t x_queue_bytes = 256 * autofuse::CeilDiv(640 * z1t_size, 256);
-  tpipe.InitBuffer(x_queue, 2, static_cast<uint32_t>(x_queue_bytes));
-  for (int64_t z0z1Tb = 0; z0z1Tb < z0z1Tb_loop_size; z0z1Tb++) {
-    const int64_t z0z1T = z0z1Tb + z0z1TB * z0z1Tb_size;
-    const int64_t z1T = autofuse::Mod(z0z1T, autofuse::CeilDiv(m, z1t_size));
-    const int64_t z0 = autofuse::FloorDiv(z0z1T, autofuse::CeilDiv(m, z1t_size));
-    const int64_t z1t_actual_size = autofuse::Min(m - z1T * z1t_size, z1t_size);
-    // from: gather_0: Load (/inputs/0)
-    LocalTensor<int64_t> x_local = x_queue.AllocTensor<int64_t>();
-    for (int64_t row0 = 0; row0 < z1t_actual_size; row0++) {
-      DataCopyPad(
-          x_local[80 * row0],
-          x_gm[row0 + 20 * m * z0 + z1T * z1t_size],
-          DataCopyExtParams{20, 8, static_cast<uint32_t>(8 * m - 8), 0, 0},
-          autofuse::NoPad<int64_t>());
-    }
-    x_queue.EnQue<int64_t>(x_local);
-    x_local = x_queue.DeQue<int64_t>();
-    const DataCopyExtParams block0{static_cast<uint16_t>(20 * z1t_actual_size), 8, 0, 0, 0};
-    const int64_t offset0 = 20 * m * z0 + 20 * z1T * z1t_size;
-    // from: store: Store (/outputs/0)
-    DataCopyPad(y_gm[offset0], x_local[0], block0);
-    x_queue.FreeTensor(x_local);
-  }
-}
-
-// transpose_64_bits_0_transpose_0_nil_2_nil_z1_32: z2 in tiles of z2t_size, z1Tz0z2T in blocks of z1Tz0z2Tb_size per core.
-inline __aicore__ void transpose_64_bits_0_transpose_0_nil_2_nil_z1_32(
+// transpose_64_bits_0_transpose_0_nil_2_nil_z1_128: z2 in tiles of z2t_size, z1Tz0z2T in blocks of z1Tz0z2Tb_size per core.
+inline __aicore__ void transpose_64_bits_0_transpose_0_nil_2_nil_z1_128(
     GM_ADDR x,
     GM_ADDR y,
     GM_ADDR workspace,
@@ -175,7 +69,7 @@ inline __aicore__ void transpose_64_bits_0_transpose_0_nil_2_nil_z1_32(
   const int64_t m = t.m;
   const int64_t z2t_size = t.z2t_size;
   const int64_t z1Tz0z2Tb_size = t.z1Tz0z2Tb_size;
-  const int64_t z1Tz0z2T_axis_size = n * autofuse::CeilDiv(20, z2t_size) * autofuse::CeilDiv(m, 32);
+  const int64_t z1Tz0z2T_axis_size = n * autofuse::CeilDiv(20, z2t_size) * autofuse::CeilDiv(m, 128);
   const int64_t z1Tz0z2TB = GetBlockIdx();
   const int64_t z1Tz0z2Tb_loop_size = autofuse::Min(z1Tz0z2T_axis_size - z1Tz0z2TB * z1Tz0z2Tb_size, z1Tz0z2Tb_size);
   if (z1Tz0z2Tb_loop_size <= 0) {
@@ -183,7 +77,7 @@ inline __aicore__ void transpose_64_bits_0_transpose_0_nil_2_nil_z1_32(
   }
   GlobalTensor<int64_t> x_gm;
   x_gm.SetGlobalBuffer((__gm__ int64_t*)x);
-  // More than the 201326592 bytes of L2 would drive out what others read: it is passed by.
+  // Larger than L2 (201326592 bytes): bypass it, so other tensors stay cached.
   if (320 * m * n > 201326592) {
     x_gm.SetL2CacheHint(CacheMode::CACHE_MODE_DISABLE);
   }
@@ -191,7 +85,7 @@ inline __aicore__ void transpose_64_bits_0_transpose_0_nil_2_nil_z1_32(
   y_gm.SetGlobalBuffer((__gm__ int64_t*)y);
   TPipe tpipe;
   TQueBind<TPosition::VECIN, TPosition::VECOUT, 2> x_queue;
-  const int64_t x_queue_bytes = 1024 * z2t_size;
+  const int64_t x_queue_bytes = 4096 * z2t_size;
   tpipe.InitBuffer(x_queue, 2, static_cast<uint32_t>(x_queue_bytes));
   for (int64_t z1Tz0z2Tb = 0; z1Tz0z2Tb < z1Tz0z2Tb_loop_size; z1Tz0z2Tb++) {
     const int64_t z1Tz0z2T = z1Tz0z2Tb + z1Tz0z2TB * z1Tz0z2Tb_size;
@@ -199,13 +93,13 @@ inline __aicore__ void transpose_64_bits_0_transpose_0_nil_2_nil_z1_32(
     const int64_t z0 = autofuse::Mod(autofuse::FloorDiv(z1Tz0z2T, autofuse::CeilDiv(20, z2t_size)), n);
     const int64_t z1T = autofuse::FloorDiv(autofuse::FloorDiv(z1Tz0z2T, autofuse::CeilDiv(20, z2t_size)), n);
     const int64_t z2t_actual_size = autofuse::Min(20 - z2T * z2t_size, z2t_size);
-    const int64_t z1t_actual_size = autofuse::Min(32, m - 32 * z1T);
+    const int64_t z1t_actual_size = autofuse::Min(128, m - 128 * z1T);
     // from: gather_0: Load (/inputs/0)
     LocalTensor<int64_t> x_local = x_queue.AllocTensor<int64_t>();
     for (int64_t row0 = 0; row0 < z2t_actual_size; row0++) {
       DataCopyPad(
-          x_local[128 * row0],
-          x_gm[32 * z1T + m * row0 + 20 * m * z0 + m * z2T * z2t_size],
+          x_local[512 * row0],
+          x_gm[128 * z1T + m * row0 + 20 * m * z0 + m * z2T * z2t_size],
           DataCopyExtParams{static_cast<uint16_t>(z1t_actual_size), 8, 0, 0, 0},
           autofuse::NoPad<int64_t>());
     }
@@ -214,66 +108,8 @@ inline __aicore__ void transpose_64_bits_0_transpose_0_nil_2_nil_z1_32(
     // from: store: Store (/outputs/0)
     for (int64_t row0 = 0; row0 < z2t_actual_size; row0++) {
       DataCopyPad(
-          y_gm[row0 + 640 * z1T + 20 * m * z0 + z2T * z2t_size],
-          x_local[128 * row0],
-          DataCopyExtParams{static_cast<uint16_t>(z1t_actual_size), 8, 0, 152, 0});
-    }
-    x_queue.FreeTensor(x_local);
-  }
-}
-
-// transpose_64_bits_0_transpose_0_nil_2_nil_z1_64: z2 in tiles of z2t_size, z1Tz0z2T in blocks of z1Tz0z2Tb_size per core.
-inline __aicore__ void transpose_64_bits_0_transpose_0_nil_2_nil_z1_64(
-    GM_ADDR x,
-    GM_ADDR y,
-    GM_ADDR workspace,
-    const AutofuseTilingData& t) {
-  (void)workspace;
-  const int64_t n = t.n;
-  const int64_t m = t.m;
-  const int64_t z2t_size = t.z2t_size;
-  const int64_t z1Tz0z2Tb_size = t.z1Tz0z2Tb_size;
-  const int64_t z1Tz0z2T_axis_size = n * autofuse::CeilDiv(20, z2t_size) * autofuse::CeilDiv(m, 64);
-  const int64_t z1Tz0z2TB = GetBlockIdx();
-  const int64_t z1Tz0z2Tb_loop_size = autofuse::Min(z1Tz0z2T_axis_size - z1Tz0z2TB * z1Tz0z2Tb_size, z1Tz0z2Tb_size);
-  if (z1Tz0z2Tb_loop_size <= 0) {
-    return;
-  }
-  GlobalTensor<int64_t> x_gm;
-  x_gm.SetGlobalBuffer((__gm__ int64_t*)x);
-  // More than the 201326592 bytes of L2 would drive out what others read: it is passed by.
-  if (320 * m * n > 201326592) {
-    x_gm.SetL2CacheHint(CacheMode::CACHE_MODE_DISABLE);
-  }
-  GlobalTensor<int64_t> y_gm;
-  y_gm.SetGlobalBuffer((__gm__ int64_t*)y);
-  TPipe tpipe;
-  TQueBind<TPosition::VECIN, TPosition::VECOUT, 2> x_queue;
-  const int64_t x_queue_bytes = 2048 * z2t_size;
-  tpipe.InitBuffer(x_queue, 2, static_cast<uint32_t>(x_queue_bytes));
-  for (int64_t z1Tz0z2Tb = 0; z1Tz0z2Tb < z1Tz0z2Tb_loop_size; z1Tz0z2Tb++) {
-    const int64_t z1Tz0z2T = z1Tz0z2Tb + z1Tz0z2TB * z1Tz0z2Tb_size;
-    const int64_t z2T = autofuse::Mod(z1Tz0z2T, autofuse::CeilDiv(20, z2t_size));
-    const int64_t z0 = autofuse::Mod(autofuse::FloorDiv(z1Tz0z2T, autofuse::CeilDiv(20, z2t_size)), n);
-    const int64_t z1T = autofuse::FloorDiv(autofuse::FloorDiv(z1Tz0z2T, autofuse::CeilDiv(20, z2t_size)), n);
-    const int64_t z2t_actual_size = autofuse::Min(20 - z2T * z2t_size, z2t_size);
-    const int64_t z1t_actual_size = autofuse::Min(64, m - 64 * z1T);
-    // from: gather_0: Load (/inputs/0)
-    LocalTensor<int64_t> x_local = x_queue.AllocTensor<int64_t>();
-    for (int64_t row0 = 0; row0 < z2t_actual_size; row0++) {
-      DataCopyPad(
-          x_local[256 * row0],
-          x_gm[64 * z1T + m * row0 + 20 * m * z0 + m * z2T * z2t_size],
-          DataCopyExtParams{static_cast<uint16_t>(z1t_actual_size), 8, 0, 0, 0},
-          autofuse::NoPad<int64_t>());
-    }
-    x_queue.EnQue<int64_t>(x_local);
-    x_local = x_queue.DeQue<int64_t>();
-    // from: store: Store (/outputs/0)
-    for (int64_t row0 = 0; row0 < z2t_actual_size; row0++) {
-      DataCopyPad(
-          y_gm[row0 + 1280 * z1T + 20 * m * z0 + z2T * z2t_size],
-          x_local[256 * row0],
+          y_gm[row0 + 2560 * z1T + 20 * m * z0 + z2T * z2t_size],
+          x_local[512 * row0],
           DataCopyExtParams{static_cast<uint16_t>(z1t_actual_size), 8, 0, 152, 0});
     }
     x_queue.FreeTensor(x_local);
@@ -289,12 +125,6 @@ extern "C" __global__ __aicore__ void transpose_64_bits(
   if (t.tiling_key == 0) {
     transpose_64_bits_0_general_0_nil_2_nil(x, y, workspace, t);
   } else if (t.tiling_key == 1) {
-    transpose_64_bits_0_row_0_nil_1_nil(x, y, workspace, t);
-  } else if (t.tiling_key == 2) {
-    transpose_64_bits_0_transpose_0_nil_1_nil_z2(x, y, workspace, t);
-  } else if (t.tiling_key == 3) {
-    transpose_64_bits_0_transpose_0_nil_2_nil_z1_32(x, y, workspace, t);
-  } else if (t.tiling_key == 4) {
-    transpose_64_bits_0_transpose_0_nil_2_nil_z1_64(x, y, workspace, t);
+    transpose_64_bits_0_transpose_0_nil_2_nil_z1_128(x, y, workspace, t);
   }
 }

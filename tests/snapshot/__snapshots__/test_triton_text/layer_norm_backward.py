@@ -104,7 +104,7 @@ def layer_norm_backward_rows(gamma_ptr, dy_ptr, x_ptr, mean_ptr, rstd_ptr, dx_pt
 @Launcher
 @triton.jit
 def layer_norm_backward_rows_1(partial_ptr, partial_1_ptr, dgamma_ptr, dbeta_ptr, meeting_ptr, PARTS: tl.constexpr, ROWS: tl.constexpr, COLS: tl.constexpr):
-    row = tl.program_id(0) * ROWS + tl.arange(0, ROWS)[None, :, None]
+    row = tl.program_id(0) * ROWS + (tl.arange(0, PARTS)[:, None, None] * ROWS + tl.arange(0, ROWS)[None, :, None]) % ROWS
     col = tl.arange(0, PARTS)[:, None, None] * COLS + tl.arange(0, COLS)[None, None, :]
     col_live = col < 528
     partial = tl.load(partial_ptr + col * 768 + row, mask=col_live, other=0.0)
@@ -116,10 +116,10 @@ def layer_norm_backward_rows_1(partial_ptr, partial_1_ptr, dgamma_ptr, dbeta_ptr
     tl.store(meeting_ptr + line * PARTS + part, sum_gamma)
     tl.store(meeting_ptr + (1 * 768 + line) * PARTS + part, sum_beta)
     meet_cluster(PARTS)
-    sum_gamma_1 = tl.full([1, ROWS, 1], 0.0, tl.float32)
+    sum_gamma_1 = tl.full([PARTS, ROWS, 1], 0.0, tl.float32)
     for other in tl.static_range(PARTS):
         sum_gamma_1 = sum_gamma_1 + tl.load(meeting_ptr + line * PARTS + other, cache_modifier=".cg")
-    sum_beta_1 = tl.full([1, ROWS, 1], 0.0, tl.float32)
+    sum_beta_1 = tl.full([PARTS, ROWS, 1], 0.0, tl.float32)
     for other in tl.static_range(PARTS):
         sum_beta_1 = sum_beta_1 + tl.load(meeting_ptr + (1 * 768 + line) * PARTS + other, cache_modifier=".cg")
     tl.store(dgamma_ptr + row, sum_gamma_1)

@@ -38,6 +38,12 @@ class Launcher:
 
 
 @triton.jit
+def _max(a, b):
+    """The larger; NaN wins."""
+    return tl.maximum(a, b, propagate_nan=tl.PropagateNan.ALL)
+
+
+@triton.jit
 def _exp(x):
     """e**x of float32 to 2 units of the last place, for every x; tl.exp loses up to 7 bits of large ones."""
     shifted = tl.minimum(tl.maximum(x * 1.4426950408889634, -126.0), 127.0) + 12583039.0
@@ -45,12 +51,6 @@ def _exp(x):
     rest = (x - turns * 0.693359375) + turns * 2.1219444005469058e-4
     power = (shifted.to(tl.int32, bitcast=True) << 23).to(tl.float32, bitcast=True)
     return tl.exp2(rest * 1.4426950408889634) * power
-
-
-@triton.jit
-def _max(a, b):
-    """The larger; NaN wins."""
-    return tl.maximum(a, b, propagate_nan=tl.PropagateNan.ALL)
 
 
 @Launcher
@@ -68,7 +68,11 @@ def log_sum_exp_loop(x_ptr, partial_ptr, partial_1_ptr, ROWS: tl.constexpr, COLS
         masked = tl.where(col_live, x, float("-inf"))
         largest = _max(v_max, tl.reduce(masked, 1, _max, keep_dims=True))
         shift = tl.where(largest == float("-inf"), 0.0, largest)
-        sum_1 = sum_1 * tl.exp(v_max - shift) + tl.sum(tl.exp(masked - shift), 1, keep_dims=True)
+        below = masked - shift
+        power = tl.exp(below)
+        apart = v_max - shift
+        power_1 = tl.exp(apart)
+        sum_1 = sum_1 * power_1 + tl.sum(power, 1, keep_dims=True)
         v_max = largest
     tl.store(partial_ptr + tl.program_id(1) * 20 + row, v_max)
     tl.store(partial_1_ptr + tl.program_id(1) * 20 + row, sum_1)
@@ -84,8 +88,8 @@ def log_sum_exp_rows(partial_ptr, partial_1_ptr, y_ptr, ROWS: tl.constexpr, COLS
     v_max = tl.reduce(partial, 1, _max, keep_dims=True)
     partial_1 = tl.load(partial_1_ptr + col * 20 + row, mask=row_live, other=0.0)
     sum_apart = partial - v_max
-    sum_scale = _exp(sum_apart)
-    sum_part = partial_1 * sum_scale
+    sum_scale_power = _exp(sum_apart)
+    sum_part = partial_1 * sum_scale_power
     sum_1 = tl.sum(sum_part, 1, keep_dims=True)
     v_log = tl.log(sum_1)
     back = v_log + v_max

@@ -91,7 +91,11 @@ def masked_softmax_loop(keep_ptr, scores_ptr, out_ptr, batch, queries, keys, ROW
         masked = tl.where(col_live, mask, float("-inf"))
         largest = _max(softmax_reducemax, tl.reduce(masked, 1, _max, keep_dims=True))
         shift = tl.where(largest == float("-inf"), 0.0, largest)
-        softmax_reducesum = softmax_reducesum * tl.exp(softmax_reducemax - shift) + tl.sum(tl.exp(masked - shift), 1, keep_dims=True)
+        softmax_sub = masked - shift
+        softmax_exp = tl.exp(softmax_sub)
+        apart = softmax_reducemax - shift
+        softmax_exp_1 = tl.exp(apart)
+        softmax_reducesum = softmax_reducesum * softmax_exp_1 + tl.sum(softmax_exp, 1, keep_dims=True)
         softmax_reducemax = largest
     softmax_reducesum = tl.where(softmax_reducemax == float("-inf"), float("nan"), softmax_reducesum)
     for start in range(0, keys, COLS):
@@ -102,10 +106,10 @@ def masked_softmax_loop(keep_ptr, scores_ptr, out_ptr, batch, queries, keys, ROW
         widen_1 = scores_1.to(tl.float32)
         scale_1 = widen_1 * 0.125
         mask_1 = tl.where(keep_1, scale_1, -10000.0)
-        softmax_sub = mask_1 - softmax_reducemax
-        softmax_exp = tl.exp(softmax_sub)
+        softmax_sub_1 = mask_1 - softmax_reducemax
+        softmax_exp_2 = tl.exp(softmax_sub_1)
         inverse = 1.0 / softmax_reducesum
-        softmax = softmax_exp * inverse
+        softmax = softmax_exp_2 * inverse
         narrow = softmax.to(tl.float16)
         tl.store(out_ptr + i0 * (16 * keys * queries) + i1 * (keys * queries) + i2 * keys + col, narrow, mask=row_live & col_live)
 

@@ -35,7 +35,10 @@ def renamed(case, **names: str):
     env = {old: sym(new) for old, new in names.items()}
 
     def impl(i):
-        spec = replace(i.tiling, extent=i.tiling.extent.substitute(env))
+        spec = replace(
+            i.tiling,
+            lengths=(replace(i.tiling.opened, extent=i.tiling.opened.extent.substitute(env)),),
+        )
         return replace(i, symbols=symbols, tiling=spec)
 
     symbols = tuple(Symbol(n, 1, 99) for n in names.values())
@@ -148,10 +151,17 @@ def test_compiles_file_by_file_and_as_one(
 
 @NEEDS_GPP
 @pytest.mark.twin
-def test_solver_header(tmp_path: Path, repo: Path) -> None:
-    """Legal tiles, all work covered once, cores respected: 100000 random problems."""
-    binary = tmp_path / "solver_test"
-    source = repo / "tests" / "cpp_host" / "solver_test.cpp"
+@pytest.mark.parametrize(
+    "name",
+    [
+        "solver_test",  # legal tiles, all work covered once, cores respected: 100000 random problems
+        "largest_tile_test",  # the longest of all legal tiles, tried one by one
+    ],
+)
+def test_solver_header(name: str, tmp_path: Path, repo: Path) -> None:
+    """The search of tiles keeps its promises in a program that checks them."""
+    binary = tmp_path / name
+    source = repo / "tests" / "cpp_host" / f"{name}.cpp"
     flags = [*FLAGS, "-O1", "-Wconversion", "-Wno-sign-conversion", "-Wshadow"]
     flags += [
         "-fsanitize=undefined",

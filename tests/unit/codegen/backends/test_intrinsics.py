@@ -7,14 +7,15 @@ from pathlib import Path
 import pytest
 
 from autofuse.codegen.functions import FUNCTIONS
-from autofuse.codegen.ir.intrinsics import SCALAR_INPUTS, STYLES, CallSite
-from autofuse.codegen.ir.kernel_ir import Count, EnumArg, LocalArg, Number, Role, ScalarVar
+from autofuse.codegen.ir.calls import Count, EnumArg, LocalArg, Number, Role, ScalarVar
+from autofuse.codegen.ir.intrinsics import STYLES, CallSite
 from autofuse.implgraph.expr.expression import const, sym
 from autofuse.implgraph.ir.dtypes import BY_NAME
 from autofuse.implgraph.ir.frozen import replace
 from autofuse.implgraph.ir.graph import Node, TensorView
 from autofuse.implgraph.ops.registry import all_ops, call_of
 from autofuse.schedule import functions
+from autofuse.schedule.placement.scalars import SCALAR_INPUTS
 from autofuse.targets import load_target
 
 ARCH = load_target("ascend910b1").arch

@@ -115,7 +115,7 @@ def test_casts_of_device_headers_have_a_mode_that_the_architecture_has() -> None
 @pytest.mark.slow
 @pytest.mark.skipif(shutil.which("cmake") is None, reason="needs cmake")
 def test_twin_preset_builds_a_library(abs_case, write, repo) -> None:
-    from autofuse.twin.run.compile import twin_files
+    from autofuse.machines.twin.run.compile import twin_files
 
     files = project_files(abs_case.graph, TARGET)
     files |= host_files(abs_case.graph, abs_case.results, Costs(TARGET))

@@ -5,13 +5,13 @@ from dataclasses import dataclass, fields, is_dataclass
 
 import pytest
 
-from autofuse.calibration import folder
 from autofuse.codegen import render
 from autofuse.codegen.backends.ascendc import device, project, releases
 from autofuse.codegen.backends.ascendc.host import client_launch, driver, host
 from autofuse.codegen.backends.ascendc.host import tiling as host_tiling
 from autofuse.codegen.backends.ascendc.op_package import files as op_package
 from autofuse.codegen.backends.ascendc.torchext import files as torch_files
+from autofuse.measure.calibration import folder
 
 VIEWS = {
     "CMakeLists.txt.jinja": project._CMakeView,

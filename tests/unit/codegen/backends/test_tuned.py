@@ -70,7 +70,7 @@ def _rows(built: BuildResult, rng: random.Random, count: int) -> Iterator[Tiling
         groups = tuple(
             GivenTile(
                 i.name,
-                rng.choice((i.tiling.granule, 1)) * rng.choice((1, 2, 3, 8, 64, 500)),
+                rng.choice((i.tiling.opened.granule, 1)) * rng.choice((1, 2, 3, 8, 64, 500)),
                 rng.choice((1, 7, 40, 48, 4000)),
             )
             for i in rng.choice(keys)
@@ -179,7 +179,9 @@ def _choice(built: BuildResult, sizes: Mapping[str, int]) -> tuple[GivenTile, ..
     found = choose(built.schedule, Costs(CHIP), sizes)
     assert found is not None
     impls = tiling_keys(built.schedule)[found.key]
-    return tuple(GivenTile(i.name, found.fields[i.tiling.tile_size], found.cores) for i in impls)
+    return tuple(
+        GivenTile(i.name, found.fields[i.tiling.opened.symbol], found.cores) for i in impls
+    )
 
 
 def test_the_model_says_of_the_choice_of_the_search_what_it_said() -> None:

@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
+from autofuse.codegen.ir.calls import Call
 from autofuse.codegen.ir.kernel_ir import (
     Alloc,
-    Call,
     CopyIn,
     CopyOut,
     DeQue,
@@ -185,15 +185,27 @@ def test_resident_data_are_awaited_once_before_the_loop(rows):
     assert next(s for s in before if isinstance(s, Sync)).event == "MTE2_V"
 
 
-def test_run_time_scalar_is_read_once_behind_its_load():
+def test_run_time_scalar_is_read_once_from_gm():
     inputs = {"x": ("float32", [4096]), "s": ("float32", [1])}
     nodes = [("a", "Mul", ["x", "s"]), ("y", "Add", ["a", "s"])]
     fn = run_passes(kernels(inputs, nodes, ["y"])["0_general"])
     (read,) = every(fn, ScalarRead)
+    assert (read.gm, read.offset, read.load) == ("s_gm", 0, "gather_1")
+    assert read in fn.body[: fn.body.index(loop_of(fn))]
+    assert not every(fn, Sync)
+    assert [s.gm for s in every(fn, CopyIn)] == ["x_gm"]
+
+
+def test_run_time_scalar_that_is_converted_is_put_into_ub():
+    inputs = {"x": ("float32", [4096]), "s": ("int32", [1])}
+    nodes = [("f", "Cast", ["s"], {"dtype": "float32"}), ("y", "Mul", ["x", "f"])]
+    fn = run_passes(kernels(inputs, nodes, ["y"])["0_general"])
+    first, second = every(fn, ScalarRead)
+    (put, _) = every(fn, CopyIn)
+    assert (put.scalar, put.local) == (first.name, first.local)
+    assert (first.gm, second.gm) == ("s_gm", "")
     before = fn.body[: fn.body.index(loop_of(fn))]
-    assert read in before
-    events = [s.event for s in before[: before.index(read)] if isinstance(s, Sync)]
-    assert events[-1].endswith("_S")
+    assert [s.event for s in before if isinstance(s, Sync)] == ["S_V", "V_S"]
 
 
 def test_value_per_row_is_read_in_the_loop_behind_a_sync():

@@ -6,10 +6,10 @@ from collections.abc import Iterator
 
 import pytest
 
+from autofuse.codegen.ir.calls import Call, LocalArg
 from autofuse.codegen.ir.kernel_ir import (
     Alloc,
     Barrier,
-    Call,
     CopyIn,
     DeQue,
     DmaBlock,
@@ -19,7 +19,6 @@ from autofuse.codegen.ir.kernel_ir import (
     InitBuffer,
     KernelFn,
     Let,
-    LocalArg,
     Parameters,
     QueueDecl,
     ReturnIfEmpty,

@@ -11,6 +11,7 @@ from register_functions import Made, calls, findings, functions, made, statement
 from row_graphs import (
     FAMILIES,
     NORMS,
+    elements_of_rows,
     graph,
     layer_norm,
     node,
@@ -22,11 +23,14 @@ from row_graphs import (
 
 from autofuse import api
 from autofuse.codegen.backends.ascendc.emit_cpp import emit_function
-from autofuse.codegen.ir.kernel_ir import Call, Count, For, RowLoop, RowStep
-from autofuse.codegen.ir.kernel_ir import VectorFunction as Function
+from autofuse.codegen.ir.calls import Call, Count, RowLoop, RowStep
+from autofuse.codegen.ir.calls import VectorFunction as Function
+from autofuse.codegen.ir.kernel_ir import For
+from autofuse.codegen.passes import vector_functions
+from autofuse.codegen.passes.row_places import stored_too_early
 from autofuse.codegen.passes.vector_functions import _Known
 from autofuse.codegen.proofs.model import Kernel
-from autofuse.codegen.verification import verify_kernel
+from autofuse.codegen.verification import rows_in_registers, verify_kernel
 from autofuse.codegen.verification.ranges import calls_cover_the_tile, calls_match_their_nodes
 from autofuse.implgraph.expr.expression import const
 
@@ -391,6 +395,61 @@ def test_a_fault_of_results_in_place_is_found(in_place: Made, fault: str) -> Non
     change, said = IN_PLACE_FAULTS[fault]
     found = findings(in_place, change)
     assert any(said in text for text in found), found
+
+
+def _narrow_elements(kind: str, dtype: str = "int8", cols: int = 40, as_dtype: str = "") -> Made:
+    return made(elements_of_rows(kind, dtype, cols=cols, as_dtype=as_dtype), template="reduce_0")
+
+
+@pytest.mark.parametrize("cols", [40, 61])
+@pytest.mark.parametrize("as_dtype", ["", "uint8", "float16"])
+@pytest.mark.parametrize("kind", ["ReduceMax", "ReduceMin", "ReduceSum"])
+def test_an_element_is_loaded_before_its_place_has_a_result(
+    kind: str, as_dtype: str, cols: int
+) -> None:
+    """The accumulator has the place of elements that are copied to rows before: one of both is in the function."""
+    for dtype in ("int8", "uint8"):
+        fn, impl, built = _narrow_elements(kind, dtype, cols, as_dtype)
+        places = Kernel(fn, impl, built.graph, built.target)
+        for f in functions(fn):
+            assert [x for x in f.stores for y in f.loads if f.rows and places.shares(x, y)] == []
+        assert verify_kernel(fn, impl, built.graph, built.target) == []
+
+
+@pytest.mark.parametrize("kind", ["ReduceMax", "ReduceSum"])
+@pytest.mark.parametrize("dtype", ["int8", "uint8"])
+def test_what_is_loaded_behind_a_store_in_its_place_is_found(
+    dtype: str, kind: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The proof follows what UB holds by itself, and so does what the pass asks of it."""
+    monkeypatch.setattr(vector_functions, "stored_too_early", lambda *_: ())
+    m = _narrow_elements(kind, dtype)
+    assert any("which may be loaded later" in text for text in findings(m, lambda f: f))
+    monkeypatch.setattr(rows_in_registers, "stored_too_early", lambda *_: ())
+    found = findings(m, lambda f: f)
+    assert any("over which it stored another value" in text for text in found), found
+    fn, impl, built = m
+    said = [d.message for d in verify_kernel(fn, impl, built.graph, built.target)]
+    assert any("over which it stored another value" in text for text in said), said
+
+
+def test_orders_of_a_load_and_a_store_in_one_place() -> None:
+    """What is stored needs what is loaded there, or waits for it; what is loaded behind it is something else."""
+    load = RowStep("load", to=("a", 0), of=(("a", 0),))
+    call = RowStep("call", 0, ("x", 0), (("a", 0),))
+    store = RowStep("store", -1, ("x", 0), (("x", 0),))
+    over = {"x": frozenset({"a"})}
+    for have, early in (
+        ((load, call, store), []),
+        ((load, store), [("x", "a")]),
+        ((load, RowStep("stores_wait"), store), []),
+        ((store, load), [("x", "a")]),
+        ((store, RowStep("loads_wait"), load), [("x", "a")]),
+        ((load, call, store, load), [("x", "a")]),
+        ((RowLoop(2, 1, (store,)), load), [("x", "a")]),
+        ((RowLoop(2, 1, (load, call, store)), replace(load, to=("a", 2))), []),
+    ):
+        assert [*stored_too_early(have, over)] == early, have
 
 
 def _shorter(s: RowStep | RowLoop) -> RowStep | RowLoop:

@@ -3,7 +3,7 @@
 import pytest
 
 from autofuse import api
-from autofuse.codegen.backends.triton.ops.spelling import DIALECT, literal, spell, spelled
+from autofuse.codegen.backends.triton.ops.spelling import TRITON, literal
 from autofuse.codegen.nests.legalize import legalize, rounds_each_step
 from autofuse.implgraph.ir.dtypes import BY_NAME
 from autofuse.implgraph.lowering.lowering import lower
@@ -32,7 +32,7 @@ def hint(nodes, outputs, dtype="float16", shape=(60,), **inputs):
 
 
 def made(*args, **kw):
-    return legalize(hint(*args, **kw).nodes, DIALECT)
+    return legalize(hint(*args, **kw).nodes, TRITON)
 
 
 def ops(nodes, *kept):
@@ -48,11 +48,11 @@ def check(nodes):
         seen[n.name] = n
         if n.op in MOVED:
             continue
-        assert spelled(n.op)
+        assert TRITON.spelled(n.op)
         kinds = [seen[x].y.dtype for x in n.inputs]
         if n.op not in ("Cast", "BitCast", "Select"):
             assert F16 not in (*kinds, n.y.dtype)
-        spell(n.op, [f"v{i}" for i in range(len(kinds))], n.attrs, kinds, n.y.dtype)
+        TRITON.spell(n.op, [f"v{i}" for i in range(len(kinds))], n.attrs, kinds, n.y.dtype)
 
 
 def test_a_chain_of_16_bits_is_rounded_where_it_ends():
@@ -224,7 +224,9 @@ def test_literals(value, dtype, text):
 
 def test_numbers_alone_get_a_type():
     int8 = BY_NAME["int8"]
-    assert spell("Add", ["a", "1"], {}, [int8, int8], int8) == "a + 1"
-    assert spell("Add", ["2", "1"], {}, [int8, int8], int8).startswith("tl.full((), 2, tl.int8)")
-    chosen = spell("Select", ["c", "2", "1"], {}, [BOOL, int8, int8], int8)
+    assert TRITON.spell("Add", ["a", "1"], {}, [int8, int8], int8) == "a + 1"
+    assert TRITON.spell("Add", ["2", "1"], {}, [int8, int8], int8).startswith(
+        "tl.full((), 2, tl.int8)"
+    )
+    chosen = TRITON.spell("Select", ["c", "2", "1"], {}, [BOOL, int8, int8], int8)
     assert chosen == "tl.where(c, tl.full((), 2, tl.int8), tl.full((), 1, tl.int8))"

@@ -1,26 +1,25 @@
 """Every element-wise op of the registry in Triton, on every dtype that it takes, against its reference."""
 
-import importlib.util
 import secrets
 from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
+from extras import needs
 from op_graphs import graph_of, graphs
 from triton_blocks import block_kernel, ends, work, write_job
 
-from autofuse.codegen.backends.triton.ops.spelling import spelled
+from autofuse.codegen.backends.triton.ops.spelling import TRITON
 from autofuse.implgraph.ir.dtypes import BY_NAME, numpy_dtype
 from autofuse.implgraph.ir.fusion import FusionGraph, GraphOutput
-from autofuse.twin.oracle.compare import compare
-from autofuse.twin.oracle.data import random_inputs
-from autofuse.twin.oracle.oracle import evaluate, shape_of
+from autofuse.machines.twin.oracle.compare import compare
+from autofuse.machines.twin.oracle.data import random_inputs
+from autofuse.machines.twin.oracle.oracle import evaluate, shape_of
 
 pytestmark = [
     pytest.mark.slow,
-    pytest.mark.skipif(importlib.util.find_spec("triton") is None, reason="needs Triton"),
-    pytest.mark.skipif(importlib.util.find_spec("torch") is None, reason="needs PyTorch"),
+    needs("torch", "triton"),
 ]
 
 #: Types that share a process, which takes seconds to start.
@@ -109,7 +108,7 @@ def test_what_is_written_directly_compiles_for_a_card(tmp_path):
         taken = [
             g
             for _, g, _ in graphs((dtype,))
-            if spelled(g.nodes[0].op, BY_NAME[dtype]) and _is_quick(g)
+            if TRITON.spelled(g.nodes[0].op, BY_NAME[dtype]) and _is_quick(g)
         ]
         written(tmp_path / dtype, merged(taken))
     work("compile", tmp_path)

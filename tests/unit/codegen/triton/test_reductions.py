@@ -1,10 +1,10 @@
 """Reductions and running sums of blocks in Triton, against NumPy."""
 
-import importlib.util
 import secrets
 
 import numpy as np
 import pytest
+from extras import needs
 from triton_blocks import HEAD, work, write_job
 
 from autofuse.codegen.backends.triton.ops.reductions import (
@@ -13,14 +13,13 @@ from autofuse.codegen.backends.triton.ops.reductions import (
     reduction,
     running_sum,
 )
-from autofuse.codegen.backends.triton.ops.spelling import DEVICE_FUNCTIONS, TYPES
+from autofuse.codegen.backends.triton.ops.spelling import TRITON, TYPES
 from autofuse.implgraph.ir.dtypes import BY_NAME, numpy_dtype
 from autofuse.implgraph.ops.rows import reductions as rows
 
 pytestmark = [
     pytest.mark.slow,
-    pytest.mark.skipif(importlib.util.find_spec("triton") is None, reason="needs Triton"),
-    pytest.mark.skipif(importlib.util.find_spec("torch") is None, reason="needs PyTorch"),
+    needs("torch", "triton"),
 ]
 
 DTYPES = tuple(d for d in BY_NAME if d not in ("bool", "mask"))
@@ -48,19 +47,19 @@ def reducing(op, dtype):
     to = TYPES[dtype.name]
     lines += [f"tl.store(y_ptr + 2 * row, c[:, None].to({to}), mask=row < rows)"]
     lines += [f"tl.store(y_ptr + 2 * row + 1, d.to({to}), mask=row < rows)"]
-    return text(op, dtype, lines, way.uses)
+    return text(op, dtype, lines)
 
 
 def summing(dtype, exclusive, reverse):
-    sums, uses = running_sum("x", exclusive=exclusive, reverse=reverse)
+    sums = running_sum("x", exclusive=exclusive, reverse=reverse)
     store = f"tl.store(y_ptr + row * N + column, y.to({TYPES[dtype.name]}), mask=row < rows)"
-    return text("Scan", dtype, [f"y = {sums}", store], uses)
+    return text("Scan", dtype, [f"y = {sums}", store])
 
 
-def text(op, dtype, lines, uses):
+def text(op, dtype, lines):
     head = LOAD.format(other=identity(op, dtype), type=TYPES[accumulator(dtype).name])
     body = "".join(f"    {s}\n" for s in lines)
-    return "\n\n".join((HEAD, *(DEVICE_FUNCTIONS[u] for u in uses), head + body))
+    return "\n\n".join((HEAD, *TRITON.functions(body).values(), head + body))
 
 
 def data(rng, op, dtype):

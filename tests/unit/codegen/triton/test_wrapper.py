@@ -5,15 +5,15 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from extras import required
 from triton_graphs import graph
 
 from autofuse import api
-from autofuse.gpu.importing import imported
+from autofuse.machines.gpu.importing import imported
 
-torch = pytest.importorskip("torch")
-pytest.importorskip("triton")
+pytestmark = [required("torch", "triton"), pytest.mark.triton]
 
-pytestmark = pytest.mark.triton
+import torch
 
 ADD = graph(
     "scaled",

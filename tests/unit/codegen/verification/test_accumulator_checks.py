@@ -9,17 +9,8 @@ from pathlib import Path
 import pytest
 
 from autofuse import api
-from autofuse.codegen.ir.kernel_ir import (
-    Alias,
-    Call,
-    DeQue,
-    EnQue,
-    For,
-    Free,
-    KernelFn,
-    SizeValue,
-    Stmt,
-)
+from autofuse.codegen.ir.calls import Call, SizeValue
+from autofuse.codegen.ir.kernel_ir import Alias, DeQue, EnQue, For, Free, KernelFn, Stmt
 from autofuse.codegen.lower.kernel import lower_kernel
 from autofuse.codegen.lower.names import parameter_names
 from autofuse.codegen.passes import run_passes

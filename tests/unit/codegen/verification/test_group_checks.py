@@ -9,15 +9,32 @@ from autofuse import api
 from autofuse.base.diagnostics import AutofuseError
 from autofuse.codegen.verification import check_schedule, verify_schedule
 from autofuse.codegen.verification.groups import (
+    cores_have_a_place_to_meet,
     cores_meet_between_groups,
     outputs_have_one_writer,
 )
+from autofuse.implgraph.expr.expression import const
 from autofuse.implgraph.ir.graph import ImplGraph
 from autofuse.schedule.axes.result import Group, ScheduleResult
+from tests.unit.schedule.conftest import make_graph
 
 GRAPHS = Path(__file__).resolve().parents[3] / "snapshot/graphs"
 #: The number of a tensor that is neither an input nor an output.
 WORKSPACE = 1000
+
+
+def moved_to(r: ScheduleResult, byte: int) -> ScheduleResult:
+    """The schedule with its workspaces in another place."""
+
+    def moved(impl: ImplGraph) -> ImplGraph:
+        nodes = (
+            replace(n, attrs={**n.attrs, "offset": const(byte)}) if n.op == "Workspace" else n
+            for n in impl.nodes
+        )
+        return replace(impl, nodes=tuple(nodes))
+
+    groups = (replace(g, impls=tuple(moved(i) for i in g.impls)) for g in r.groups)
+    return replace(r, groups=tuple(groups))
 
 
 def synced(r: ScheduleResult, *groups: int) -> ScheduleResult:
@@ -112,3 +129,20 @@ def test_outputs_are_written_once(separate: api.BuildResult) -> None:
     assert found.message == "output a is written by 0 Stores, not by 1"
     mixed = replace(result, groups=(replace(a, impls=(*a.impls, *b.impls)),))
     assert "write different outputs" in next(outputs_have_one_writer(separate.graph, mixed)).message
+
+
+def test_cores_that_meet_in_software_need_a_place() -> None:
+    graph = make_graph(
+        {"x": ("float32", [200000, 64])}, [("y", "ReduceSum", ["x"], {"axes": (0,)})], ["y"]
+    )
+    built = api.build(graph, target="ascend310p")
+    (result,) = built.schedule
+    assert any(g.sync_before for g in result.groups)
+    assert verify_schedule(built.graph, [result], built.target) == []
+    for byte in (0, 224):
+        found = verify_schedule(built.graph, [moved_to(result, byte)], built.target)
+        (first, *_) = [d for d in found if "check cores_have_a_place_to_meet" in d.notes]
+        assert f"begins at byte {byte} of the workspace, where cores meet in 256" in first.message
+    small = replace(built.target, ub_bytes=255)
+    found = list(cores_have_a_place_to_meet(built.graph, result, small))
+    assert [f.message for f in found] == ["cores meet in 256 bytes of UB, which has 255"]

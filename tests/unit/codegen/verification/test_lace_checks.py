@@ -9,7 +9,7 @@ from changed_counts import change_counts
 
 from autofuse.api import build
 from autofuse.codegen.functions import FUNCTIONS
-from autofuse.codegen.ir.kernel_ir import SizeValue
+from autofuse.codegen.ir.calls import SizeValue
 from autofuse.codegen.verification import verify_schedule
 
 CHANGES = {

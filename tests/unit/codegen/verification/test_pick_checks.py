@@ -7,23 +7,14 @@ from dataclasses import replace
 import pytest
 
 from autofuse.api import build
-from autofuse.codegen.ir.kernel_ir import (
-    Call,
-    CopyIn,
-    Count,
-    DmaDim,
-    For,
-    KernelFn,
-    LocalArg,
-    SizeValue,
-    Stmt,
-)
-from autofuse.codegen.lower.dma import run_dims
+from autofuse.codegen.ir.calls import Call, Count, LocalArg, SizeValue
+from autofuse.codegen.ir.kernel_ir import CopyIn, For, KernelFn, Stmt
 from autofuse.codegen.lower.kernel import lower_kernel
 from autofuse.codegen.lower.names import parameter_names
 from autofuse.codegen.passes import run_passes
 from autofuse.codegen.verification import verify_kernel
 from autofuse.implgraph.expr.expression import ONE, ZERO, const, sym
+from autofuse.schedule.placement.copied import DmaDim, run_dims
 
 #: Slices of float32 [40, 300], or of int64: the call that picks their elements.
 SLICES = {

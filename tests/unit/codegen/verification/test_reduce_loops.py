@@ -13,19 +13,8 @@ from twin_graphs import graph
 from autofuse import api
 from autofuse.base.diagnostics import AutofuseError
 from autofuse.codegen.backends.ascendc.emit_cpp import emit_block
-from autofuse.codegen.ir.kernel_ir import (
-    Alloc,
-    Call,
-    Count,
-    For,
-    Free,
-    GlobalDecl,
-    KernelFn,
-    Let,
-    LocalArg,
-    SizeValue,
-    Stmt,
-)
+from autofuse.codegen.ir.calls import Call, Count, LocalArg, SizeValue
+from autofuse.codegen.ir.kernel_ir import Alloc, For, Free, GlobalDecl, KernelFn, Let, Stmt
 from autofuse.codegen.lower.kernel import lower_kernel
 from autofuse.codegen.lower.names import parameter_names
 from autofuse.codegen.passes import run_passes

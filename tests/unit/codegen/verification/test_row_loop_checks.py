@@ -11,7 +11,8 @@ from kernel_interpreter import run_kernel
 from twin_graphs import CHIP, graph
 
 from autofuse import api
-from autofuse.codegen.ir.kernel_ir import Barrier, Call, For, KernelFn, Stmt
+from autofuse.codegen.ir.calls import Call
+from autofuse.codegen.ir.kernel_ir import Barrier, For, KernelFn, Stmt
 from autofuse.codegen.lower.kernel import lower_kernel
 from autofuse.codegen.lower.names import parameter_names
 from autofuse.codegen.passes import run_passes
@@ -66,8 +67,8 @@ def test_a_loop_that_does_not_end_with_its_tile(built, impl, fn, extent):
 def test_a_row_in_common_is_loaded_once_for_the_rows_of_a_tile(impl, fn):
     """By the interpreter, with two tiles of rows: every element of the output once, of the bias once for each."""
     spec = impl.tiling
-    tiles = 2 * -(-COLUMNS // spec.granule)
-    data = {spec.tile_size: spec.granule, spec.block_size: 3}
+    tiles = 2 * -(-COLUMNS // spec.opened.granule)
+    data = {spec.opened.symbol: spec.opened.granule, spec.block_size: 3}
     moved: dict[str, list[int]] = {}
     for t in run_kernel(fn, data, -(-tiles // 3)):
         moved.setdefault(t.param, []).extend(t.elements())

@@ -9,16 +9,8 @@ import pytest
 from lowering_checks import graph
 
 from autofuse.api import BuildResult, build
-from autofuse.codegen.ir.kernel_ir import (
-    Call,
-    CopyIn,
-    Count,
-    For,
-    IndexRead,
-    KernelFn,
-    Number,
-    Stmt,
-)
+from autofuse.codegen.ir.calls import Call, Count, Number
+from autofuse.codegen.ir.kernel_ir import CopyIn, For, IndexRead, KernelFn, Stmt
 from autofuse.codegen.lower.kernel import lower_kernel
 from autofuse.codegen.lower.names import parameter_names
 from autofuse.codegen.passes import run_passes

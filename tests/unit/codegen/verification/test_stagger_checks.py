@@ -12,7 +12,8 @@ from row_statistics import NORM, along
 from twin_graphs import CHIP, graph
 
 from autofuse import api
-from autofuse.codegen.ir.kernel_ir import For, KernelFn, Let, Stmt, VectorFunction
+from autofuse.codegen.ir.calls import VectorFunction
+from autofuse.codegen.ir.kernel_ir import For, KernelFn, Let, Stmt
 from autofuse.codegen.lower.kernel import lower_kernel
 from autofuse.codegen.lower.names import parameter_names
 from autofuse.codegen.passes import run_passes
@@ -152,8 +153,8 @@ def _functions(e: Any) -> list[Any]:
 def test_every_core_starts_elsewhere_and_does_every_step_once(built, impl):
     """The interpreter says which elements of the scale a core loads, and of the output it stores, in which order."""
     spec = impl.tiling
-    tile = spec.granule
-    data = {spec.tile_size: tile, spec.block_size: 1, "block_dim": ROWS}
+    tile = spec.opened.granule
+    data = {spec.opened.symbol: tile, spec.block_size: 1, "block_dim": ROWS}
     scale: dict[int, list[int]] = {c: [] for c in range(ROWS)}
     stored: dict[int, list[int]] = {c: [] for c in range(ROWS)}
     for t in run_kernel(lowered(built, impl), data, ROWS):

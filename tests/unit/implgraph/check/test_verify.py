@@ -11,6 +11,7 @@ from autofuse.implgraph.ir.fusion import Symbol
 from autofuse.implgraph.ir.graph import (
     AllocType,
     AxisType,
+    BufferKind,
     BufferPlan,
     Hardware,
     HintGraph,
@@ -44,6 +45,10 @@ def with_mem(g: Any, name: str, **fields: Any) -> Any:
     y: TensorView = next(n.y for n in g.nodes if n.name == name)
     assert y.mem is not None
     return with_y(g, name, mem=replace(y.mem, **fields))
+
+
+def with_length(g: ImplGraph, **changed: Any) -> ImplGraph:
+    return replace(g, tiling=replace(g.tiling, lengths=(replace(g.tiling.opened, **changed),)))
 
 
 def with_axis(g: Any, index: int, **fields: Any) -> Any:
@@ -164,22 +169,30 @@ HINT_CASES = [
 
 #: The same for the scheduled graph.
 IMPL_CASES = [
-    ("accumulators_are_joined", lambda g: with_node(g, "abs_0", attrs={"joins": "none"})),
-    ("accumulators_are_joined", lambda g: with_node(g, "abs_0", attrs={"joins": "gather_0"})),
+    ("accumulators_are_joined", lambda g: with_node(g, "abs_0", joins="none")),
+    ("accumulators_are_joined", lambda g: with_node(g, "abs_0", joins="gather_0")),
     (
         "staggered_loops_join_nothing",
         lambda g: replace(g, tiling=replace(g.tiling, staggered=(0,))),
     ),
-    ("takeovers_end_in_a_store", lambda g: with_node(g, "abs_0", attrs={"over": "Data_0"})),
-    ("takeovers_end_in_a_store", lambda g: with_node(g, "abs_0", attrs={"over": "gather_0"})),
+    ("takeovers_end_in_a_store", lambda g: with_node(g, "abs_0", over="Data_0")),
+    ("takeovers_end_in_a_store", lambda g: with_node(g, "abs_0", over="gather_0")),
     ("axes_exist", lambda g: replace(g, y_axis=17)),
     ("symbols_are_declared", lambda g: with_buffer(g, 0, nbytes=sym("n") * 32)),
     ("axes_derive", lambda g: with_axis(g, 3, size=const(3))),
     ("axes_derive", lambda g: with_axis(g, 4, size=V * 2)),
     ("axes_derive", lambda g: with_axis(g, 4, origin=(1,))),
     ("axes_derive", lambda g: with_axis(g, 6, origin=())),
-    ("tiling_names_the_split", lambda g: replace(g, tiling=replace(g.tiling, tile_axis=1))),
-    ("tiling_names_the_split", lambda g: replace(g, tiling=replace(g.tiling, extent=const(8)))),
+    (
+        "tiling_names_the_split",
+        lambda g: with_length(g, axis=1),
+    ),
+    (
+        "tiling_names_the_split",
+        lambda g: replace(
+            g, tiling=replace(g.tiling, lengths=(replace(g.tiling.opened, extent=const(8)),))
+        ),
+    ),
     ("vectorized_axes_are_inside", lambda g: with_node(g, "abs_0", loop_axis=5)),
     (
         "vectorized_axes_are_inside",
@@ -204,7 +217,6 @@ IMPL_CASES = [
     ("plan_lists_tensors", lambda g: with_buffer(g, 0, id=1)),
     ("plan_lists_tensors", lambda g: with_node(g, "abs_0", tmp_buffers=(TmpBuffer(4, Q),))),
     ("buffers_are_counted", lambda g: with_buffer(g, 0, depth=0)),
-    ("buffers_are_counted", lambda g: with_buffer(g, 0, kind="stack")),
     ("ub_is_the_sum_of_buffers", lambda g: replace(g, tiling=replace(g.tiling, ub=const(1)))),
 ]
 
@@ -267,7 +279,7 @@ def buffered(g: ImplGraph, *chain: tuple[str, str, int | None, dict[str, Any]]) 
         g.buffers[0],
         replace(g.buffers[1], tensors=tuple(n.name for n in nodes if n.y.buf is None)),
         *(
-            BufferPlan("buf", b, Position.VECCALC, 1, 1, const(32), tuple(plan.get(b, ())))
+            BufferPlan(BufferKind.BUF, b, Position.VECCALC, 1, 1, const(32), tuple(plan.get(b, ())))
             for b in sorted(set(plan) | tmp)
         ),
     )

@@ -13,7 +13,8 @@ from lowering_checks import graph
 
 from autofuse.implgraph.check.verify import verify
 from autofuse.implgraph.division.split_reductions import split_reductions
-from autofuse.implgraph.expr.expression import FloorDiv, Mod, bounds, sym
+from autofuse.implgraph.expr.bounds import bounds
+from autofuse.implgraph.expr.expression import FloorDiv, Mod, sym
 from autofuse.implgraph.expr.remainders import tight_bounds
 from autofuse.implgraph.ir.dtypes import numpy_dtype
 from autofuse.implgraph.ir.fusion import FusionGraph, Symbol

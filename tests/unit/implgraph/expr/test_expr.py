@@ -1,5 +1,6 @@
 import pytest
 
+from autofuse.implgraph.expr.bounds import bounds
 from autofuse.implgraph.expr.expression import (
     ONE,
     ZERO,
@@ -12,7 +13,6 @@ from autofuse.implgraph.expr.expression import (
     Mod,
     Ratio,
     align_up,
-    bounds,
     const,
     divide_exact,
     product,

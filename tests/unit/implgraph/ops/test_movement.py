@@ -465,11 +465,11 @@ def test_a_sliced_iota():
     ("op", "attrs", "words"),
     [
         ("Transpose", {"perm": (0, 0)}, "no order"),
-        ("Transpose", {"perm": (0,)}, "1 entries"),
+        ("Transpose", {"perm": (0,)}, "has 1 entry; the tensor has 2 dimensions"),
         ("Slice", cut((0, 0), (4, 5)), "elements 0 to 4"),
         ("Slice", cut((0, 0), (2, 2), (1, 0)), "is 0"),
         ("Concat", {"axis": 7}, "no axis 7"),
-        ("Pad", {"low": (ZERO,), "high": (ONE, ONE)}, "1 entries"),
+        ("Pad", {"low": (ZERO,), "high": (ONE, ONE)}, "has 1 entry; the tensor has 2 dimensions"),
         ("Pad", {"low": (const(-1), ZERO), "high": (ONE, ONE)}, "Slice"),
     ],
 )

@@ -20,7 +20,7 @@ from autofuse.implgraph.ops.rows.reductions import REDUCES
 from autofuse.implgraph.rewrites.decompose import decompose
 from autofuse.implgraph.rewrites.interpret import interpret
 from autofuse.implgraph.simplify.canonicalise import canonicalise
-from autofuse.twin.oracle.oracle import evaluate
+from autofuse.machines.twin.oracle.oracle import evaluate
 
 F32 = BY_NAME["float32"]
 

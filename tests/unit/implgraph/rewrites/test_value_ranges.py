@@ -105,3 +105,43 @@ def test_constants():
     # A size that only a call knows.
     size = Constant(0, INT64, sym("n"))
     assert of([("y", "Select", ["x", size, Constant(-7, INT64)])], x) == (-7, 1 << 20)
+
+
+_REDUCTIONS = {
+    "ReduceSum": lambda x: x.sum(1),
+    "ReduceMax": lambda x: x.max(1),
+    "ReduceMin": lambda x: x.min(1),
+    "CumSum": lambda x: x.cumsum(1),
+    "CumSum, exclusive": lambda x: x.cumsum(1) - x,
+    "CumSum, reversed": lambda x: x[:, ::-1].cumsum(1),
+    "ArgMax": lambda x: x.argmax(1),
+    "ArgMin": lambda x: x.argmin(1),
+}
+
+
+@pytest.mark.parametrize("way", _REDUCTIONS)
+@pytest.mark.parametrize("ends", [(3, 9), (-9, -3), (-4, 7), (0, 5), (-5, 0), (6, 6), (0, 0)])
+@pytest.mark.parametrize("sizes", [(1, 40), (7, 40), (0, 40), (40, 40)])
+def test_reductions_hold_the_results_of_every_size(way, ends, sizes):
+    """Rows of the least, of the largest and of both numbers, as short and as long as they may be, are inside."""
+    op, _, how = way.partition(", ")
+    low, high = ends
+    attrs = {"axis": 1} if op in ("CumSum", "ArgMax", "ArgMin") else {"axes": (1,)}
+    attrs |= {"exclusive": {"exclusive": True}, "reversed": {"reverse": True}}.get(how, {})
+    attrs |= {"dtype": "int64"} if op.startswith("Arg") else {}
+    limited = ("c", "ClipByValue", ["x", Constant(low, INT64), Constant(high, INT64)])
+    made = graph({"x": ((2, "n"), "int64")}, [limited, ("y", op, ["c"], attrs)], ["y"])
+    found = Ranges(replace(made, symbols=(Symbol("n", *sizes),)))
+    assert found.tensor("c") == ends
+    at_least, at_most = found.tensor("y")
+    for size in sorted({*sizes, (sizes[0] + sizes[1]) // 2}):
+        rows = np.full((4, size), low, np.int64)
+        rows[1], rows[2, ::2], rows[3, 1::2] = high, high, high
+        if size or op == "ReduceSum":
+            got = _REDUCTIONS[way](rows)
+            assert at_least <= got.min()
+            assert got.max() <= at_most
+    if op in ("ReduceSum", "CumSum"):
+        # No number is held that more elements than there may be would give.
+        assert at_least >= min(low * sizes[1], 0)
+        assert at_most <= max(high * sizes[1], 0)

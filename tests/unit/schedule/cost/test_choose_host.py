@@ -158,7 +158,7 @@ def test_explain_says_what_the_host_function_takes(hosts, name: str) -> None:
         impls = tiling_keys(schedule)[data.tiling_key]
         assert [t["function"] for t in taken] == [i.name for i in impls], sizes
         for t, impl in zip(taken, impls, strict=True):
-            assert t["tile"] == getattr(data, impl.tiling.tile_size), sizes
+            assert t["tile"] == getattr(data, impl.tiling.opened.symbol), sizes
             assert t["tiles_per_core"] == getattr(data, impl.tiling.block_size), sizes
             assert t["lost"] == ""
         assert max(t["cores"] for t in taken) <= data.block_dim
@@ -196,8 +196,8 @@ def test_limits_are_honoured(hosts, name: str) -> None:
         if found is not None:
             assert 1 <= found.cores <= (cores or CHIP.aiv_cores)
             for impl in host.chosen(found):
-                tile = found.fields[impl.tiling.tile_size]
-                used = impl.tiling.ub.evaluate({**sizes, impl.tiling.tile_size: tile})
+                tile = found.fields[impl.tiling.opened.symbol]
+                used = impl.tiling.ub.evaluate({**sizes, impl.tiling.opened.symbol: tile})
                 assert used <= min(ub, impl.tiling.ub_limit)
     # 16 bytes hold no tile of anything.
     assert isinstance(host(random_sizes(host.symbols, random_), 0, 16), int)

@@ -6,16 +6,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from autofuse.measure.calibration.written import Body, Loop, Work, evaluate
 from autofuse.schedule.cost.cost import (
-    Body,
     Call,
     Conflict,
     Copy,
-    Loop,
     Reach,
     Traffic,
-    Work,
-    evaluate,
     line_factor,
     traffic_us,
 )
@@ -72,11 +69,11 @@ def test_a_loop_takes_what_the_queue_protocol_takes(
 ) -> None:
     chip = with_model(loop=0)
     made = body(load, elements, store, depth)
-    one = evaluate(Work(1, (Loop(made, 1),), Traffic()), chip)
-    found = evaluate(Work(1, (Loop(made, n),), Traffic()), chip)
+    one = evaluate(Work(1, (Loop(made, 1),)), chip)
+    found = evaluate(Work(1, (Loop(made, n),)), chip)
     latency = CHIP.model.load_latency * US
     exact = queue_protocol(one.mte2, one.vector, one.mte3, latency, depth, n)
-    period = found.pipeline - evaluate(Work(1, (Loop(made, n + 1),), Traffic()), chip).pipeline
+    period = found.pipeline - evaluate(Work(1, (Loop(made, n + 1),)), chip).pipeline
     # What is left is less than one iteration: where a queue of two is what limits, iterations come in pairs.
     assert exact <= found.pipeline * (1 + 1e-9)
     assert found.pipeline <= exact - period + 1e-9
@@ -85,10 +82,10 @@ def test_a_loop_takes_what_the_queue_protocol_takes(
 def test_two_buffers_overlap_and_one_does_not() -> None:
     n = 1000
     double, single = (
-        evaluate(Work(1, (Loop(body(8192, 8192, 8192, d), n),), Traffic()), BARE) for d in (2, 1)
+        evaluate(Work(1, (Loop(body(8192, 8192, 8192, d), n),)), BARE) for d in (2, 1)
     )
     chained = Loop(body(8192, 8192, 8192, 1, chained=True), n)
-    serial = evaluate(Work(1, (chained,), Traffic()), BARE)
+    serial = evaluate(Work(1, (chained,)), BARE)
     assert double.pipeline == pytest.approx(max(double.mte2, double.vector, double.mte3), rel=5e-3)
     assert single.pipeline == pytest.approx(single.vector + max(single.mte2, single.mte3), rel=5e-3)
     assert serial.pipeline == pytest.approx(serial.mte2 + serial.vector + serial.mte3, rel=5e-3)
@@ -101,7 +98,7 @@ def test_bytes_per_command_for_a_share_of_the_peak(share: float, at_least: float
     chip = with_model(load_issue=27.0, read_gbs=t * 48 * CHIP.clock_mhz / 1e3)
     c = int(27.0 * t * share / (1 - share)) // 32 * 32
     assert c == pytest.approx(at_least, rel=0.05)
-    found = evaluate(Work(48, (Loop(body(c, 0, 0), 100),), Traffic()), chip)
+    found = evaluate(Work(48, (Loop(body(c, 0, 0), 100),)), chip)
     assert 100 * c * US / t / found.mte2 == pytest.approx(share, rel=1e-3)
 
 
@@ -125,26 +122,23 @@ def test_data_that_bypass_l2_leave_room_for_what_is_written() -> None:
 def test_a_large_kernel_takes_as_long_as_its_busiest_resource() -> None:
     n, tile = 1 << 20, 1 << 13
     for elements, limit in ((64, "GM"), (1 << 17, "vector")):
-        traffic = Traffic(read=48 * n * tile, written=48 * n * tile)
-        work = Work(48, (Loop(body(tile, elements, tile), n),), traffic)
-        found = evaluate(work, CHIP)
+        found = evaluate(Work(48, (Loop(body(tile, elements, tile), n),)), CHIP)
         assert found.limit == limit
-        assert found.total == pytest.approx(found.bound, rel=1e-3)
+        # What is hidden counts for a 256th.
+        assert found.bound <= found.total <= (1 + 1 / 200) * found.bound
 
 
 def test_a_small_kernel_is_its_start() -> None:
-    found = evaluate(Work(2, (Loop(body(256, 64, 256), 1),), Traffic(256, written=256)), CHIP)
-    assert found.limit == "start"
-    assert found.start == pytest.approx(CHIP.kernel_head_us + 2 * CHIP.model.core_start * US)
-    more = evaluate(Work(48, (Loop(body(256, 64, 256), 1),), Traffic(256, written=256)), CHIP)
-    assert more.start > found.start
+    few, more = (evaluate(Work(n, (Loop(body(256, 64, 256), 1),)), CHIP) for n in (2, 48))
+    assert few.limit == "start"
+    assert few.start == pytest.approx(CHIP.kernel_head_us + 2 * CHIP.model.core_start * US)
+    assert more.start > few.start
 
 
 def test_no_work_is_the_start_and_the_barriers() -> None:
-    found = evaluate(Work(1, (), Traffic(), barriers=2, tiling_in_gm=True), CHIP)
+    plain, found = (evaluate(Work(1, (), barriers=n), CHIP) for n in (0, 2))
     assert found.sync == pytest.approx(2 * CHIP.sync_all * US)
-    plain = evaluate(Work(1, (), Traffic()), CHIP)
-    assert plain.total == plain.start == pytest.approx(found.start - CHIP.model.tiling_load * US)
+    assert plain.total == pytest.approx(plain.start)
     assert found.total == pytest.approx(found.start + found.sync)
     assert (found.limit, plain.limit) == ("barriers", "start")
     assert plain.pipeline == plain.exposed == plain.gm == 0.0
@@ -153,7 +147,7 @@ def test_no_work_is_the_start_and_the_barriers() -> None:
 def test_rows_count_and_commands_count_more() -> None:
     def cycles(commands: int, rows: int) -> float:
         found = Copy(commands, rows, 128, align=128)
-        return evaluate(Work(48, (Loop(Body((found,)), 1),), Traffic()), CHIP).mte2 / US
+        return evaluate(Work(48, (Loop(Body((found,)), 1),)), CHIP).mte2 / US
 
     m = CHIP.model
     assert cycles(1, 64) - cycles(1, 1) * 1 > 63 * m.row
@@ -180,10 +174,10 @@ def test_lines_that_rows_touch(row: int, align: int, line: int, factor: float) -
 def test_short_rows_count_as_more_than_their_bytes() -> None:
     def mte2(row_bytes: int) -> float:
         found = Copy(1, 100, row_bytes, align=32)
-        return evaluate(Work(48, (Loop(Body((found,)), 1),), Traffic()), CHIP).mte2
+        return evaluate(Work(48, (Loop(Body((found,)), 1),)), CHIP).mte2
 
     assert mte2(4) > mte2(32)
-    assert evaluate(Work(48, (Loop(Body((Copy(1, 1, 4),)), 1),), Traffic()), CHIP).mte2 < mte2(32)
+    assert evaluate(Work(48, (Loop(Body((Copy(1, 1, 4),)), 1),)), CHIP).mte2 < mte2(32)
 
 
 @given(
@@ -198,12 +192,11 @@ def test_more_work_never_takes_less_time(
     nbytes: int, elements: int, cores: int, n: int, reach: Reach, data: st.DataObject
 ) -> None:
     def total(nbytes: int, elements: int, n: int, written: int) -> float:
-        traffic = Traffic(read=cores * n * nbytes, written=written, cached=cores * n * nbytes)
         call = (Call("exp", elements, 32),)
-        made = Body((copy(nbytes, reach=reach),), call, (copy(nbytes),))
-        return evaluate(Work(cores, (Loop(made, n),), traffic), CHIP).total
+        made = Body((copy(nbytes, reach=reach),), call, (copy(written),))
+        return evaluate(Work(cores, (Loop(made, n),)), CHIP).total
 
-    at = (nbytes, elements, n, cores * n * nbytes)
+    at = (nbytes, elements, n, nbytes)
     i = data.draw(st.integers(0, 3))
     more = list(at)
     more[i] += data.draw(st.integers(0, 1 << 12))
@@ -214,25 +207,24 @@ def works() -> list[Work]:
     """Work that every figure of the table shows in."""
     call = tuple(Call("binary", 4096, 32, c) for c in Conflict)
     out = [
-        Work(48, (Loop(body(8192, 4096, 8192), 10),), Traffic(), tiling_in_gm=True),
-        Work(
-            1, (Loop(Body((copy(8192),), call, (copy(8192),), scalar_reads=1000), 10),), Traffic()
-        ),
-        Work(48, (Loop(Body((Copy(1, 64, 8),), (), (Copy(64, 64, 512),)), 1),), Traffic()),
-        Work(48, (), Traffic(1 << 28, 1 << 26, 1 << 24, 1 << 24, 1 << 28, 1 << 29)),
+        Work(48, (Loop(body(8192, 4096, 8192), 10),)),
+        Work(1, (Loop(Body((copy(8192),), call, (copy(8192),), scalar_reads=1000), 10),)),
+        Work(48, (Loop(Body((Copy(1, 64, 8),), (), (Copy(64, 64, 512),)), 1),)),
+        Work(48, (Loop(body(65536, 0, 65536), 200),)),
     ]
     for cores in (1, 48):
         for reach in Reach:
-            out += [Work(cores, (Loop(Body((copy(65536, reach=reach),)), 10),), Traffic())]
+            loads = (copy(65536, reach=reach), copy(65536, reach=reach))
+            out += [Work(cores, (Loop(Body(loads, buffers=b), n),)) for b, n in ((1, 1), (2, 100))]
     return out
 
 
 def of_dims() -> Work:
     """Loads of several dimensions, which not every chip has."""
-    return Work(8, (Loop(Body((copy(65536, permuted=True),)), 10),), Traffic())
+    return Work(8, (Loop(Body((copy(65536, permuted=True),)), 10),))
 
 
-@pytest.mark.parametrize("name", [f.name for f in fields(CostTable)])
+@pytest.mark.parametrize("name", [f.name for f in fields(CostTable) if f.name != "tiling_load"])
 def test_every_figure_of_the_table_counts(name: str) -> None:
     chip = load_chip("ascend950pr") if name.startswith("dims_") else CHIP
     made = [of_dims()] if name.startswith("dims_") else works()
@@ -254,7 +246,7 @@ def test_costs_are_a_function_of_the_work() -> None:
 
 def test_calls_on_registers_have_one_head() -> None:
     calls = tuple(Call("unary", 640, 32) for _ in range(5))
-    work = Work(1, (Loop(Body((), calls), 1),), Traffic())
+    work = Work(1, (Loop(Body((), calls), 1),))
     apart = evaluate(work, CHIP).vector / US
     fused = evaluate(work, with_model(vector_fused=1, vector_issue=2)).vector / US
     head = CHIP.vector["unary"].head + CHIP.model.vector_gap
@@ -264,4 +256,4 @@ def test_calls_on_registers_have_one_head() -> None:
 
 def test_free_calls_and_empty_calls_cost_nothing() -> None:
     calls = (Call("none", 4096, 32), Call("exp", 0, 32))
-    assert evaluate(Work(1, (Loop(Body((), calls), 1),), Traffic()), CHIP).vector == 0.0
+    assert evaluate(Work(1, (Loop(Body((), calls), 1),)), CHIP).vector == 0.0

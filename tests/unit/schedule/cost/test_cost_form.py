@@ -5,8 +5,9 @@ from dataclasses import replace
 
 from autofuse import api
 from autofuse.implgraph.ir.graph import ImplGraph
-from autofuse.schedule.search.cost_form import CostForm, cost_form
+from autofuse.schedule.search.cost_form import cost_form
 from autofuse.schedule.search.costs import Costs
+from autofuse.schedule.search.form import CostForm
 from autofuse.schedule.search.solver import solve_template
 from autofuse.targets import load_target
 
@@ -39,7 +40,10 @@ def test_what_costs_something_else_has_costs_of_its_own() -> None:
     form = costs.form(impl)
     fewer = replace(impl, nodes=tuple(n for n in impl.nodes if n.op != "Abs"))
     assert costs.form(fewer) != form
-    longer = replace(impl.tiling, granule=2 * impl.tiling.granule, ub_limit=1 << 12)
+    longer = replace(
+        impl.tiling, lengths=(replace(impl.tiling.opened, granule=2 * impl.tiling.opened.granule),)
+    )
+    longer = replace(longer, ub_limit=1 << 12)
     assert costs.form(replace(impl, tiling=longer)) is not form
     assert costs.form(impl) == form
 
@@ -49,7 +53,7 @@ def test_what_a_template_is_bound_to_is_remembered_without_symbols() -> None:
     bound, searched = costs.bound(impl, {}, None)
     assert solve_template(impl, costs, {}) is not None
     assert costs.bound(impl, {}, None) == (bound, searched)
-    assert costs.chip in searched
+    assert costs.chip.cores in searched
     assert costs.bound(impl, {}, 4096)[1] == {}
 
 

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import random
+from collections.abc import Iterable
 
 import pytest
 
 from autofuse.implgraph.expr.expression import ONE, const, sym
-from autofuse.schedule.cost.cost import Conflict
-from autofuse.schedule.cost.device_calls import Amount, Issued, open_tile, summed
+from autofuse.schedule.axes.tile_limits import largest_tile
+from autofuse.schedule.cost.cost import Call, Conflict
+from autofuse.schedule.cost.device_calls import Amount, Issued, open_tile
 from autofuse.schedule.functions import issued
-from autofuse.schedule.search.workload import tilings
 
 N = (0, 1 << 30, 1024)
 GRAPHS = {
@@ -22,6 +23,23 @@ GRAPHS = {
     "running sums of columns": ("CumSum", {"axis": 0}),
     "transposition": ("Transpose", {"perm": (1, 0)}),
 }
+
+
+def summed(found: Iterable[Issued], bits: int) -> tuple[Call, ...]:
+    """Instructions whose extents are all numbers, those of a kind together; ``bits`` of an element."""
+    sums: dict[tuple[str, Conflict], tuple[float, float, float]] = {}
+    for x in found:
+        times = x.times.value * (1 + max(x.along.value - 1, 0).bit_length())
+        count, calls, waits = sums.get((x.kind, x.conflict), (0.0, 0.0, 0.0))
+        sums[x.kind, x.conflict] = (
+            count + times * x.elements.evaluate({}),
+            calls + times * x.calls.evaluate({}),
+            waits + times * x.waits,
+        )
+    return tuple(
+        Call(kind, max(count, 0.0), bits, conflict, max(calls, 0.0), max(waits, 0.0))
+        for (kind, conflict), (count, calls, waits) in sums.items()
+    )
 
 
 def test_parts_of_a_kind_are_summed_with_their_logarithm() -> None:
@@ -53,8 +71,8 @@ def test_an_open_tile_gives_what_a_typical_one_does(impls, target, name) -> None
     shape = [random_.randint(200, 3000), random_.randint(200, 3000)]
     seen = 0
     for impl in impls({"x": ("float32", shape)}, [("y", op, ["x"], attrs)], ["y"]):
-        tile = tilings(impl, target, {})[0]
-        env = {impl.tiling.tile_size: tile}
+        tile = largest_tile(impl.tiling, {})
+        env = {impl.tiling.opened.symbol: tile}
         named, sizes = impl.by_name(), {a.id: a.size for a in impl.axes}
         for n in impl.nodes:
             if n.api is None or n.api.unit != "Vector":
@@ -95,10 +113,32 @@ def test_sizes_at_the_edges_have_costs(impls, target, name, size) -> None:
     graph = ({"x": ("float32", ["m", "n"])}, [("y", op, ["x"], attrs)], ["y"])
     for impl in impls(*graph, m=N, n=N):
         named, axes = impl.by_name(), {a.id: a.size for a in impl.axes}
-        env = {"m": size, "n": size, impl.tiling.tile_size: max(size, 1)}
+        env = {"m": size, "n": size, impl.tiling.opened.symbol: max(size, 1)}
         for n in impl.nodes:
             if n.api is not None and n.api.unit == "Vector":
                 found = issued(n, impl, named, axes.__getitem__, env, target.arch)
                 for call in summed(found or (), 32):
                     assert call.count >= 0
                     assert call.calls >= 0
+
+
+@pytest.mark.parametrize("length", [512, 1000, 1024, 4096])
+def test_rows_of_a_symbolic_length_cost_what_this_length_costs(impls, target, length) -> None:
+    """Rows that are whole repeats are one run of instructions, whether or not that is known when code is generated."""
+    graph = ({"x": ("float32", ["m", "n"])}, [("y", "ReduceSum", ["x"], {"axes": (1,)})], ["y"])
+    seen = 0
+    for impl in impls(*graph, m=N, n=N):
+        if impl.tiling.reduce_tiles or impl.tiling.opened.extent != sym("m"):
+            continue
+        named, axes = impl.by_name(), {a.id: a.size for a in impl.axes}
+        env = {"m": 1024, "n": length, impl.tiling.opened.symbol: 8}
+        n = next(n for n in impl.nodes if n.op == "ReduceSum")
+        open_ = open_tile(impl.tiling, env)
+        left = issued(n, impl, named, axes.__getitem__, open_, target.arch)
+        known = issued(n, impl, named, axes.__getitem__, env, target.arch)
+        assert left is not None
+        assert known is not None
+        for kind, (count, calls) in work(known, env).items():
+            assert work(left, env)[kind] == pytest.approx((count, calls), rel=0.05, abs=2), kind
+        seen += 1
+    assert seen

@@ -3,24 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import replace
 
 import pytest
 from exhaustive import best_of_all, legal_tiles
-from twin_graphs import CHIP, graph
+from twin_graphs import CHIP, every_template, graph
 
 from autofuse import api
 from autofuse.implgraph.ir.graph import ImplGraph
 from autofuse.implgraph.lowering.lowering import lower
 from autofuse.implgraph.simplify.canonicalise import canonicalise
-from autofuse.schedule.cost.cost import evaluate
 from autofuse.schedule.scheduler import schedule
+from autofuse.schedule.search.bound import BoundForm, bind, chip_figures, search
+from autofuse.schedule.search.breakdown import cost_of
 from autofuse.schedule.search.cost_form import cost_form
-from autofuse.schedule.search.tile_cost import BoundForm, bind, chip_table, tile_parts, tile_time
-from autofuse.schedule.search.tile_search import search
-from autofuse.schedule.search.workload import workload
 
-TABLE = chip_table(CHIP)
+TABLE = chip_figures(CHIP)
 SHAPES = [(635, 22), (154, 15), (1906, 97), (87, 90)]
 
 
@@ -28,7 +25,8 @@ def bound(rows: int, columns: int) -> tuple[ImplGraph, BoundForm]:
     """Running sums of columns, of which a tile has some."""
     nodes = [("y", "CumSum", ["x"], {"axis": 0})]
     whole = lower(api.read(graph({"x": ("float32", (rows, columns))}, nodes)))
-    (result,) = schedule(canonicalise(whole), CHIP)
+    with every_template():
+        (result,) = schedule(canonicalise(whole), CHIP)
     impl = next(i for i in result.groups[0].impls if i.template == "scan_all")
     return impl, bind(cost_form(impl, CHIP), impl.tiling, {})
 
@@ -42,27 +40,21 @@ def lengths(form: BoundForm, columns: int) -> Iterator[tuple[int, bool]]:
 
 @pytest.mark.parametrize(("rows", "columns"), SHAPES)
 def test_a_last_tile_of_short_rows_takes_longer(rows: int, columns: int) -> None:
-    impl, form = bound(rows, columns)
+    _, form = bound(rows, columns)
     seen = 0
     for tile, is_short in lengths(form, columns):
-        parts = tile_parts(form, TABLE, tile)
         # Beside a tile of longer rows than a short one counts for, it takes no longer.
-        assert parts.tail == 0 if not is_short else parts.tail > 0 or tile >= 64
-        for per_core in (1, 2, 5):
-            cycles = tile_time(form, TABLE, parts, per_core)
-            work = workload(impl, CHIP, {}, tile, per_core=per_core)
-            us = cycles / CHIP.clock_mhz + CHIP.kernel_head_us
-            assert us == pytest.approx(evaluate(work, CHIP).total, rel=0.03)
-            assert (work.tail is not None) == is_short
+        last = form.shares(TABLE, tile, 1).last
+        assert last == 0 if not is_short else last > 0 or tile >= 64
         seen += is_short
     assert seen > 0
 
 
 def test_it_is_named_where_it_limits() -> None:
     """Of 97 columns tiles of 8 leave one, tiles of 40 leave 17."""
-    impl, _ = bound(1906, 97)
-    assert evaluate(workload(impl, CHIP, {}, 8, per_core=1), CHIP).limit == "last tile"
-    assert evaluate(workload(impl, CHIP, {}, 40, per_core=1), CHIP).limit != "last tile"
+    _, form = bound(1906, 97)
+    assert cost_of(form, CHIP, 8, 1).limit == "last tile"
+    assert cost_of(form, CHIP, 40, 1).limit != "last tile"
 
 
 @pytest.mark.parametrize(("rows", "columns"), SHAPES)
@@ -77,15 +69,12 @@ def test_the_search_finds_the_best_of_all(rows: int, columns: int) -> None:
 def test_of_one_axis_the_last_core_has_it_with_fewer_tiles() -> None:
     """Thirteen tiles on four cores: the last core has one, and time for it; on thirteen cores it takes longest."""
     _, form = bound(1906, 97)
-    parts = tile_parts(form, TABLE, 8)
-    assert parts.tiles == 13
-    alike = replace(parts, tail=0.0, behind=0.0)
+    assert form.tiles(8) == 13
 
     def longer(per_core: int) -> float:
-        both = (tile_time(form, TABLE, p, per_core) for p in (parts, alike))
-        return next(both) - next(both)
+        return form.shares(TABLE, 8, per_core).last
 
     assert longer(1) > 0
     assert longer(13) > 0
     # It has three tiles fewer than the others.
-    assert longer(4) == pytest.approx(longer(13) - 3 * parts.alone.period, rel=0.05)
+    assert longer(4) == pytest.approx(longer(13) - 3 * form.shares(TABLE, 8, 13).period, rel=0.05)

@@ -7,19 +7,17 @@ from typing import Any
 
 import pytest
 from row_statistics import NORM, SOFTMAX, along
-from twin_graphs import CHIP, graph
+from twin_graphs import CHIP, every_template, graph
 
 from autofuse import api
+from autofuse.base.tiling import Shares
 from autofuse.implgraph.ir.graph import ImplGraph
 from autofuse.implgraph.ir.printer import print_graph
-from autofuse.schedule import scheduler
-from autofuse.schedule.cost.cost import Reach, evaluate
 from autofuse.schedule.cost.stagger import with_staggered_loops
+from autofuse.schedule.search.bound import bind, chip_figures
 from autofuse.schedule.search.cost_form import cost_form
 from autofuse.schedule.search.costs import Costs
 from autofuse.schedule.search.solver import best_tiling
-from autofuse.schedule.search.tile_cost import bind, chip_table, tile_parts, tile_time
-from autofuse.schedule.search.workload import workload
 from autofuse.targets import TargetSpec
 
 LONG = 40000
@@ -35,8 +33,7 @@ def norm(rows: int = 96, columns: Any = LONG) -> dict[str, Any]:
 
 def templates(document: dict[str, Any], target: TargetSpec = CHIP) -> list[ImplGraph]:
     """Every template of a graph of one group."""
-    with pytest.MonkeyPatch.context() as m:
-        m.setattr(scheduler, "MAX_STATIC", 10)
+    with every_template():
         built = api.build(document, target=target)
     (result,) = built.schedule
     return list(result.groups[0].impls)
@@ -94,35 +91,25 @@ def in_order(impl: ImplGraph) -> ImplGraph:
     return replace(impl, tiling=replace(impl.tiling, staggered=()))
 
 
+def shares(impl: ImplGraph, tile: int, per_core: int) -> Shares:
+    form = bind(cost_form(impl, CHIP), impl.tiling, {})
+    return form.shares(chip_figures(CHIP), tile, per_core)
+
+
 def test_the_model_counts_places():
     """Of what all cores read, one part for each place that they start at is read as if in the same order."""
     impl = loop(norm())
     tile = 4000
-    work, before = (workload(i, CHIP, {}, tile) for i in (impl, in_order(impl)))
+    now, before = (shares(i, tile, 2) for i in (impl, in_order(impl)))
     steps = LONG // tile
     whole = 96 * LONG * 4
-    assert before.traffic.same_order == whole
-    assert before.traffic.shared == 0
-    assert work.traffic.same_order == whole // steps
-    assert work.traffic.shared == whole - whole // steps
-    loads = [c for body in work.loops for c in body.body.loads]
-    assert [c.places for c in loads if c.reach is Reach.SHARED] == [steps]
-    assert evaluate(work, CHIP).total < evaluate(before, CHIP).total
-
-
-@pytest.mark.parametrize("tile", [256, 1024, 4032])
-def test_the_tables_count_the_same(tile: int):
-    """What staggering takes off a choice is what it takes off in the model."""
-    chip = chip_table(CHIP)
-    off = []
-    for impl in (loop(norm()), in_order(loop(norm()))):
-        form = bind(cost_form(impl, CHIP), impl.tiling, {})
-        solved = tile_time(form, chip, tile_parts(form, chip, tile), 2)
-        modelled = evaluate(workload(impl, CHIP, {}, tile, per_core=2), CHIP)
-        off.append((solved / CHIP.clock_mhz, modelled.total))
-    (solved, modelled), (solved_before, modelled_before) = off
-    assert solved_before - solved == pytest.approx(modelled_before - modelled, rel=0.1)
-    assert modelled_before - modelled > 1.0
+    m = CHIP.model
+    alike = whole / m.same_order_gbs
+    apart = whole / steps / m.same_order_gbs + (whole - whole / steps) / m.shared_gbs
+    saved = (alike - apart) * CHIP.clock_mhz / 1e3
+    assert before.gm - now.gm == pytest.approx(saved, rel=1e-4)
+    assert before.bytes == now.bytes
+    assert now.cycles < before.cycles
 
 
 def test_it_pays_for_a_norm_of_few_rows():
@@ -134,25 +121,18 @@ def test_it_pays_for_a_norm_of_few_rows():
 
 
 @pytest.mark.parametrize(
-    ("rows", "tile", "reach", "places"),
-    [
-        (96, 2048, Reach.SHARED, 2),
-        (96, 1024, Reach.SHARED, 4),
-        (96, 4096, Reach.SAME_ORDER, None),
-        (16, 2048, Reach.L2, None),
-    ],
+    ("rows", "tile", "places"), [(96, 2048, 2), (96, 1024, 4), (96, 4096, 1), (16, 2048, None)]
 )
-def test_tiles_of_a_row_that_all_rows_share(
-    rows: int, tile: int, reach: Reach, places: int | None
-) -> None:
+def test_tiles_of_a_row_that_all_rows_share(rows: int, tile: int, places: int | None) -> None:
     """With a row for each core at least, all of them go through all tiles of it, and begin at any of these."""
     inputs = {"x": ("float32", (rows, 4096)), "b": ("float32", (4096,))}
     document = graph(inputs, [("y", "Add", ["x", "b"])])
     impl = next(i for i in templates(document) if i.template == "general" and not i.cut_axes())
-    work = workload(impl, CHIP, {}, tile, per_core=2)
-    found = [(c.reach, c.places) for c in work.loops[0].body.loads]
-    assert (reach, places) in found
-    form, chip = bind(cost_form(impl, CHIP), impl.tiling, {}), chip_table(CHIP)
-    solved = tile_time(form, chip, tile_parts(form, chip, tile), 2)
-    us = solved / CHIP.clock_mhz + CHIP.kernel_head_us
-    assert us == pytest.approx(evaluate(work, CHIP).total, rel=0.02)
+    m, whole = CHIP.model, rows * 4096 * 4
+    if places is None:  # Each row of it is read once, and again from L2.
+        shared = 4096 * 4 / m.read_gbs + (whole - 4096 * 4) / m.l2_read_gbs
+    else:
+        shared = whole / places / m.same_order_gbs + (whole - whole / places) / m.shared_gbs
+    own = whole / m.read_gbs + whole / m.write_gbs
+    found = shares(impl, tile, 2).gm / CHIP.clock_mhz * 1e3
+    assert found == pytest.approx(own + shared, rel=1e-4)

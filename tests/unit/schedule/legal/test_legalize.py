@@ -287,3 +287,37 @@ def test_310p_rounds_to_whole_numbers_by_way_of_int32(legal, op, dtype):
 def test_310p_refuses_shifts(legal, op):
     with pytest.raises(AutofuseError, match="not available on"):
         legal({"x": ("int32", [64])}, [("z", op, ["x", 3])], ["z"], chip="ascend310p")
+
+
+M = {"m": ("bool", [64, 8]), "x": ("float32", [64, 8])}
+
+
+@pytest.mark.parametrize(
+    ("nodes", "calls"),
+    [
+        # The byte of a bool that comes from outside may be any but 0: the number that it counts as is 1.
+        ([("z", "Cast", ["m"], {"dtype": "float16"})], ["Cast", "Mins"]),
+        ([("z", "Cast", ["m"], {"dtype": "float32"})], ["Cast", "Mins", "Cast"]),
+        ([("z", "Cast", ["m"], {"dtype": "uint8"})], ["Cast", "Mins", "Cast", "Reinterpret"]),
+        ([("z", "Reshape", ["m"], {"shape": [8, 64]})], ["Cast", "Mins", "Cast"]),
+        # A comparison with 0 takes any byte.
+        ([("z", "Select", ["m", "x", 0.0])], ["Cast", "CompareScalar", "SelectMask"]),
+        (
+            [("z", "LogicalNot", ["m"])],
+            ["Cast", "CompareScalar", "MaskNot", "Duplicate", "SelectMask", "Cast"],
+        ),
+        (
+            [("z", "ReduceAny", ["m"], {"axes": (1,)})],
+            ["Cast", "ReduceMax", "CompareScalar", "Duplicate", "SelectMask", "Cast"],
+        ),
+        # The kernel computes 0 or 1.
+        (
+            [("t", "Greater", ["x", 0.0]), ("z", "Cast", ["t"], {"dtype": "float32"})],
+            ["CompareScalar", "Duplicate", "SelectMask"],
+        ),
+    ],
+)
+def test_a_bool_from_outside_is_any_byte_but_zero(legal, nodes, calls):
+    used = {x for n in nodes for x in n[2] if isinstance(x, str)}
+    inputs = {name: t for name, t in M.items() if name in used}
+    assert sorted(ops(legal(inputs, nodes, ["z"]))) == sorted(calls)

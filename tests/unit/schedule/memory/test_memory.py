@@ -2,6 +2,8 @@
 
 import itertools
 import json
+from collections import Counter
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -9,7 +11,10 @@ import serve_graphs
 from schedule_steps import group_inputs, placed_templates
 
 import autofuse
+from autofuse.implgraph.expr.expression import const
+from autofuse.implgraph.ir.dtypes import BY_NAME
 from autofuse.implgraph.ir.graph import AllocType, Position
+from autofuse.implgraph.ops.registry import find_call
 from autofuse.schedule.axes.rejection import TemplateRejectedError
 from autofuse.schedule.axes.tiling_axes import Candidate
 from autofuse.schedule.memory.memory_plan import _Planner, least_memory, plan_memory
@@ -27,7 +32,7 @@ SOFTMAX = json.dumps(
         "outputs": ["y"],
     }
 )
-GENERAL = Candidate("general", "", 0, padded=False)
+GENERAL = Candidate("general", "", 0)
 
 
 @pytest.fixture
@@ -149,6 +154,53 @@ def test_more_buffers_than_a_pipe_has_are_refused(plan):
         plan(*many_alive(80), buf_num=1)
 
 
+@pytest.mark.parametrize(
+    ("graph", "buf_num"),
+    [
+        (chain(1), 2),
+        (chain(6), 1),
+        (chain(3, "Tanh"), 2),
+        (many_alive(3), 2),
+        (many_alive(12), 1),
+    ],
+)
+def test_a_pipe_takes_as_many_buffers_as_it_has_and_not_one_more(group, target, graph, buf_num):
+    """With a pipe of as many buffers as a plan needs, the plan is made; with one fewer, it is refused."""
+    placed = place(group(*graph), GENERAL)
+
+    def planned(buffers):
+        arch = replace(target.arch, buffers_total=buffers)
+        return plan_memory(placed, replace(target, arch=arch), buf_num)
+
+    needed = sum(b.buf_num for b in plan_memory(placed, target, buf_num).buffers)
+    for room in (needed, needed + 1):
+        assert sum(b.buf_num for b in planned(room).buffers) == needed
+    with pytest.raises(TemplateRejectedError) as refused:
+        planned(needed - 1)
+    assert f"{needed} buffers are needed; a TPipe has {needed - 1}" in str(refused.value)
+
+
+@pytest.mark.parametrize(("count", "buf_num"), [(3, 1), (4, 1), (6, 1), (9, 1), (2, 2), (3, 2)])
+@pytest.mark.parametrize("limit", [2, 3, 4, 6, 8])
+def test_no_position_has_more_queue_buffers_than_it_may(group, target, limit, count, buf_num):
+    """A plan has at most as many queue buffers at each TPosition as the architecture says, or there is no plan."""
+    placed = place(group(*many_alive(count)), GENERAL)
+    arch = replace(target.arch, queue_buffers_per_position=limit)
+    try:
+        found = plan_memory(placed, replace(target, arch=arch), buf_num)
+    except TemplateRejectedError:
+        assert (
+            buf_num > 1 or limit < 3
+        )  # one buffer per queue, and the rest copied, is always possible
+        return
+    at = Counter()
+    for b in found.buffers:
+        if b.kind == "queue":
+            at[b.position] += b.buf_num
+    assert at
+    assert max(at.values()) <= limit
+
+
 def test_masks_take_a_bit_per_element_and_calls_whole_256_bytes(plan):
     p = plan(
         {"x": ("float32", [4096]), "y": ("float32", [4096])},
@@ -172,6 +224,37 @@ def test_scratch_space_is_a_buffer_of_its_own_while_it_is_used(plan):
     assert tmp.nbytes.evaluate({t: 1000}) == 4000
     assert tmp.nbytes.evaluate({t: 1}) == 256
     assert any(b.kind == "buf" and b.id == tmp.id for b in p.buffers)
+
+
+#: Ops whose calls take scratch space: name, dtype, operands.
+SCRATCH = [
+    *((op, d, ["x"]) for op in ("Tanh", "Sin", "Cos", "Erf") for d in ("float16", "float32")),
+    *(("Pow", d, ["x", "z"]) for d in ("float16", "float32", "int32")),
+]
+
+
+@pytest.mark.parametrize(("op", "dtype", "operands"), SCRATCH)
+def test_every_buffer_is_whole_blocks_for_every_tile(plan, target, op, dtype, operands):
+    """Tensors and scratch space end at blocks, whatever the length of a tile, and hold what is needed."""
+    p = plan({x: (dtype, [4096]) for x in operands}, [("y", op, operands)], ["y"])
+    calls = [(n, t) for n in p.nodes() for t in n.tmp_buffers]
+    assert calls
+    (t,) = p.ub.symbols()
+    size = BY_NAME[dtype].itemsize
+    for tile in (*range(1, 70), 127, 128, 129, 1001, 4095):
+        for nbytes in (*(b.nbytes for b in p.buffers), *(s.nbytes for _, s in calls)):
+            assert nbytes.evaluate({t: tile}) % 32 == 0
+        for b in p.buffers:
+            if b.tensors and set(b.tensors) <= {
+                n.name for n in p.nodes() if n.y.dtype.name == dtype
+            }:
+                assert b.nbytes.evaluate({t: tile}) >= size * tile
+        for n, scratch in calls:
+            call = find_call(n.op, target.arch)
+            needed = call.tmp(const(tile), n.y.dtype).evaluate({})
+            assert needed <= scratch.nbytes.evaluate({t: tile}) < needed + 32
+            (held,) = (b for b in p.buffers if b.kind == "buf" and b.id == scratch.id)
+            assert held.nbytes.evaluate({t: tile}) >= needed
 
 
 def norm(columns):
@@ -233,7 +316,7 @@ def test_what_only_nodes_before_the_loop_use_leaves_its_buffer_to_others():
         assert load.position is Position.VECIN
         assert len(load.tensors) > 1
     # Both of these rows, two to compute with, two of float16 in a queue, and little else.
-    used = impl.tiling.ub.evaluate({impl.tiling.tile_size: 1})
+    used = impl.tiling.ub.evaluate({impl.tiling.opened.symbol: 1})
     assert 0 < used - 5 * 4 * 8192 < 4 * 8192 // 4
     assert {b.buf_num for b in impl.buffers if b.kind == "queue"} == {2}
 
@@ -261,7 +344,7 @@ def test_results_take_over_loads_where_that_makes_room_for_more_rows():
     impl, _ = rows_kept(4096)
     (queue,) = (b for b in impl.buffers if b.kind == "queue")
     assert queue.copy
-    t = impl.tiling.tile_size
+    t = impl.tiling.opened.symbol
     assert impl.tiling.ub.evaluate({t: 2}) <= impl.tiling.ub_limit
     short, _ = rows_kept(256)
     assert not any(b.copy for b in short.buffers)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from copied_rows import copied
 
 from autofuse.implgraph.check.verify import check
 from autofuse.implgraph.expr.expression import const
@@ -11,7 +12,6 @@ from autofuse.implgraph.ir.graph import ImplGraph, Node
 from autofuse.implgraph.ops.rows.device import PICK_BYTES
 from autofuse.schedule.axes.tile_limits import sample_env
 from autofuse.schedule.placement.picking import is_run
-from autofuse.schedule.placement.transposition import copy_rows
 
 
 def sliced(starts, sizes, steps):
@@ -126,20 +126,18 @@ def test_rows_that_would_not_begin_at_32_bytes_stay_elements(impls):
         for n in impl.nodes:
             if is_run(n) and len(n.y.vectorized_axis) > 1:
                 pitch = n.y.vectorized_strides[-2] * n.y.dtype.itemsize
-                assert pitch.evaluate({impl.tiling.tile_size: 1}) % 32 == 0
+                assert pitch.evaluate({impl.tiling.opened.symbol: 1}) % 32 == 0
 
 
-def test_rows_of_a_copy(impls):
+def test_rows_of_a_copy(impls, target):
     """Rows, commands and elements of a run, with what lies between its elements."""
     for name, impl in scheduled(impls, [100, 160], [0, 0], [100, 50], [1, 3]).items():
         load = load_of(impl)
-        env = {**sample_env(impl), impl.tiling.tile_size: 20, impl.tiling.block_size: 1}
-        copied = copy_rows(load, impl, {a.id: a.size for a in impl.axes}, env)
+        env = {**sample_env(impl), impl.tiling.opened.symbol: 20, impl.tiling.block_size: 1}
+        found = copied(load, impl, target, env)
         length = 20 if name == "general" else 50
         if len(load.y.vectorized_axis) == 1:
-            assert (copied.rows, copied.elements) == (1, (length - 1) * 3 + 1)
-            assert not copied.of_the_tile
+            assert found == (1, 1, (length - 1) * 3 + 1)
         else:
             # Rows are 160 elements apart, and elements of a row end behind 148.
-            assert (copied.rows, copied.commands, copied.elements) == (20, 1, 20 * 148)
-            assert copied.of_the_tile
+            assert found == (20, 1, 20 * 148)

@@ -4,8 +4,8 @@ import pytest
 
 from autofuse.implgraph.expr.expression import const
 from autofuse.schedule.axes.rejection import TemplateRejectedError
-from autofuse.schedule.axes.tiling_axes import Candidate
-from autofuse.schedule.placement.placement import alignment, place
+from autofuse.schedule.axes.tiling_axes import Candidate, Padding
+from autofuse.schedule.placement.placement import MAX_RESIDENT, alignment, place
 
 BIAS = ({"x": ("float32", [40, 64]), "b": ("float32", [64])}, [("y", "Add", ["x", "b"])], ["y"])
 COLUMN = (
@@ -13,9 +13,9 @@ COLUMN = (
     [("y", "Add", ["x", "b"])],
     ["y"],
 )
-GENERAL = Candidate("general", "", 1, padded=False)
-ROW = Candidate("row", "", 0, padded=False)
-PADDED = Candidate("row", "unaligned", 0, padded=True)
+GENERAL = Candidate("general", "", 1)
+ROW = Candidate("row", "", 0)
+PADDED = Candidate("row", "unaligned", 0, Padding.INNERMOST)
 
 
 def ops(nodes):
@@ -69,7 +69,7 @@ def test_middle_and_inner_axes_are_broadcast_in_two_steps_innermost_first(group)
         [("y", "Add", ["x", "b"])],
         ["y"],
     )
-    placed = place(g, Candidate("row", "", 0, padded=False))
+    placed = place(g, Candidate("row", "", 0))
     steps = [n for n in placed.looped if n.op == "Broadcast"]
     assert len(steps) == 2
     first, second = (n.y.vectorized_axis for n in steps)
@@ -84,7 +84,7 @@ def test_rows_of_a_partial_broadcast_must_start_at_32_bytes(group):
         [("a", "Broadcast", ["b"], {"shape": [4, 7, 3, 1]}), ("y", "Add", ["x", "a"])],
         ["y"],
     )
-    placed = place(g, Candidate("row", "", 0, padded=False))
+    placed = place(g, Candidate("row", "", 0))
     steps = [n for n in placed.looped if n.op == "Broadcast"]
     assert all(n.y.vectorized_axis[-1] == placed.split.vector[-1] for n in steps)
 
@@ -95,7 +95,7 @@ def test_strided_column_is_gathered_from_single_elements(group):
         [("z", "Add", ["x", "y"])],
         ["z"],
     )
-    placed = place(g, Candidate("general", "", 0, padded=False))
+    placed = place(g, Candidate("general", "", 0))
     load, turn = (n for n in placed.looped if n.name.endswith("_rows") or n.op == "UbTranspose")
     assert turn.inputs == (load.name,)
     assert [str(s) for s in load.y.vectorized_strides] == ["8"]
@@ -107,20 +107,20 @@ def test_strided_rows_that_are_dense_in_ub_must_be_multiples_of_32_bytes(group):
     inputs = {"x": ("float16", [8, 33, 1], [36, 1, 1], 0), "y": ("float16", [8, 33, 16])}
     g = group(inputs, [("z", "Add", ["x", "y"])], ["z"])
     with pytest.raises(TemplateRejectedError, match="66 bytes"):
-        place(g, Candidate("row", "", 0, padded=False))
-    place(g, Candidate("row", "", 1, padded=False))
-    place(g, Candidate("general", "", 2, padded=False))
+        place(g, Candidate("row", "", 0))
+    place(g, Candidate("row", "", 1))
+    place(g, Candidate("general", "", 2))
 
 
 def test_few_fills_stay_before_the_loop_and_many_move_into_it(group):
     def fills(count):
         nodes = [(f"d{i}", "Div", [float(3 + 2 * i), "x"]) for i in range(count)]
         g = group({"x": ("float32", [4096])}, nodes, [n[0] for n in nodes])
-        placed = place(g, Candidate("general", "", 0, padded=False))
+        placed = place(g, Candidate("general", "", 0))
         return ops(placed.hoisted).count("Duplicate"), ops(placed.looped).count("Duplicate")
 
-    assert fills(3) == (3, 0)
-    assert fills(4) == (0, 4)
+    assert fills(MAX_RESIDENT) == (MAX_RESIDENT, 0)
+    assert fills(MAX_RESIDENT + 1) == (0, MAX_RESIDENT + 1)
 
 
 def test_too_many_resident_loads_are_not_hoisted(group):

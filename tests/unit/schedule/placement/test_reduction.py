@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from ir_text_parser import parse_as
 
 from autofuse import api
 from autofuse.implgraph.check.verify import check
@@ -13,8 +14,7 @@ from autofuse.implgraph.ir.dtypes import BY_NAME
 from autofuse.implgraph.ir.graph import Condition, ImplGraph
 from autofuse.implgraph.ir.printer import print_graph
 from autofuse.implgraph.ir.serialise import from_json_as, to_json
-from autofuse.implgraph.ir.text_parser import parse_as
-from autofuse.schedule import scheduler
+from autofuse.schedule import rank, scheduler
 from autofuse.schedule.functions.scratch import reduce_inner_bytes, reduce_outer_bytes
 from autofuse.schedule.placement.reduce_steps import reduce_runs
 from autofuse.targets import load_target
@@ -27,8 +27,7 @@ SINGLE, HALF, WORD = BY_NAME["float32"], BY_NAME["float16"], BY_NAME["int32"]
 @pytest.fixture(autouse=True)
 def _all_templates(monkeypatch: pytest.MonkeyPatch) -> None:
     """Dominated templates are of interest here."""
-    monkeypatch.setattr(scheduler, "MAX_STATIC", 16)
-    monkeypatch.setattr(scheduler, "MAX_SYMBOLIC", 16)
+    monkeypatch.setattr(rank, "needed", lambda times, *_: range(len(times)))
 
 
 def graph(
@@ -104,12 +103,12 @@ def test_softmax_goes_through_its_rows_twice():
     assert passes(impl) == [0, 1]
     store = next(n for n in impl.nodes if n.op == "Store")
     assert (store.loop_axis, store.loop_pass) == (impl.r_axis, 1)
-    joins = [n for n in impl.nodes if n.attrs.get("joins")]
+    joins = [n for n in impl.nodes if n.joins is not None]
     # The maximum, its last place, and the sum that is multiplied whenever it moves.
     assert [(n.op, n.loop_pass) for n in joins] == [("Maximum", 0), ("UbCopy", 0), ("Add", 0)]
     named = impl.by_name()
     scaled = named[joins[2].inputs[0]]
-    assert (scaled.op, scaled.inputs[0]) == ("Mul", joins[2].attrs["joins"])
+    assert (scaled.op, scaled.inputs[0]) == ("Mul", joins[2].joins)
     queues = {n.y.que.id for n in impl.nodes if n.op == "Load" and n.y.que is not None}
     assert len(queues) == 1, "loads of different passes take turns in one queue"
 
@@ -167,7 +166,7 @@ def test_long_rows_share_the_buffers_of_loads_and_results(columns, buffers, shar
     if shared:
         # What is loaded, what it becomes step by step, and the result take turns.
         assert len(queues[0].tensors) == 4
-        over = [n.attrs["over"] for n in impl.nodes if n.attrs.get("over")]
+        over = [n.over for n in impl.nodes if n.over is not None]
         assert over == [queues[0].tensors[0]] * 3
 
 
@@ -179,7 +178,7 @@ def test_rows_of_unknown_length_have_a_template_with_fewer_buffers():
     found = softmax(["s0", "s1"], 1, s0={"max": 99}, s1={"max": 99999})
     tight = found["reduce_all_0_nil_0_nil_tight"]
     plain = found["reduce_all_0_nil_0_nil"]
-    sizes = {"s0": 9, "s1": 20000, tight.tiling.tile_size: 1}
+    sizes = {"s0": 9, "s1": 20000, tight.tiling.opened.symbol: 1}
     assert (
         tight.tiling.ub.evaluate(sizes) <= tight.tiling.ub_limit < plain.tiling.ub.evaluate(sizes)
     )
@@ -192,7 +191,7 @@ def test_rows_of_unknown_length_have_a_template_with_fewer_buffers():
 def test_an_accumulator_shares_the_buffer_of_its_initial_value():
     impl = total([40, 33], [1])["reduce_0_nil_0_2"]
     named = impl.by_name()
-    join = next(n for n in impl.nodes if n.attrs.get("joins"))
+    join = next(n for n in impl.nodes if n.joins is not None)
     first = named[join.inputs[0]]
     assert first.op == "Duplicate"
     assert named[first.inputs[0]].attrs["value"] == 0
@@ -219,7 +218,7 @@ def test_what_only_the_end_needs_is_loaded_behind_the_reduce_loop():
 
 def test_the_tile_of_a_column_sum_is_a_multiple_of_32_bytes():
     spec = total([40, 33], [0])["reduce_all_0_nil_1_nil"].tiling
-    assert (spec.granule, spec.rounded, spec.longest) == (8, True, 40)
+    assert (spec.opened.granule, spec.opened.rounded, spec.opened.longest) == (8, True, 40)
 
 
 def test_tiles_of_a_reduced_axis_are_not_shared_by_the_cores():

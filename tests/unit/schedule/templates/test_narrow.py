@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import pytest
+from copied_rows import copied
+from twin_graphs import every_template
 
 from autofuse import api
 from autofuse.codegen.verification import verify_schedule
 from autofuse.implgraph.ir.graph import ImplGraph
 from autofuse.schedule.axes.tile_limits import sample_env
-from autofuse.schedule.placement.transposition import copy_rows
 from autofuse.schedule.search.costs import Costs
 from autofuse.schedule.search.solver import solve_template
 from autofuse.schedule.templates import narrow
@@ -38,7 +39,8 @@ def document(inputs, node, symbols=()):
 
 
 def impls(graph, target="ascend910b1") -> list[ImplGraph]:
-    built = api.build(graph, target=target, verify_ir=True)
+    with every_template():
+        built = api.build(graph, target=target, verify_ir=True)
     return [i for r in built.schedule for g in r.groups for i in g.impls]
 
 
@@ -82,9 +84,8 @@ def test_what_turns_the_rows(k, load):
 
 def test_rows_of_a_tile_are_one_run():
     (impl,) = laced(scaled(5000, 3)).values()
-    sizes = {i: a.size for i, a in enumerate(impl.axes)}
-    at = {**sample_env(impl), impl.tiling.tile_size: 64}
-    moved = [copy_rows(n, impl, sizes, at) for n in impl.nodes if n.op in ("Load", "Store")]
+    at = {**sample_env(impl), impl.tiling.opened.symbol: 64}
+    moved = [copied(n, impl, CHIP, at) for n in impl.nodes if n.op in ("Load", "Store")]
     assert [m.rows for m in moved] == [1, 1, 1]
 
 
@@ -132,7 +133,7 @@ def test_groups_without_such_rows_have_no_such_template(graph):
 
 
 def test_without_datacopypad_rows_are_not_known_to_be_whole_blocks():
-    with pytest.raises(api.AutofuseError, match="DataCopyPad"):
+    with pytest.raises(api.AutofuseError, match="moves whole blocks"):
         api.build(scaled(5000, 3), target="ascend310p")
 
 
@@ -150,10 +151,9 @@ def test_short_rows_of_what_long_ones_have_in_common_are_dense():
     """A pair for each of 900 rows, and one for each of 64 columns: both are loaded as one run."""
     inputs = {"x": ("float32", [900, 1, 2]), "z": ("float32", [64, 2])}
     impl = laced(document(inputs, ("Sub", ["x", "z"], {})))["outer"]
-    env = {**sample_env(impl), impl.tiling.tile_size: 8}
-    extents = {a.id: a.size for a in impl.axes}
+    env = {**sample_env(impl), impl.tiling.opened.symbol: 8}
     loads = [n for n in impl.nodes if n.op == "Load"]
-    assert [copy_rows(n, impl, extents, env).rows for n in loads] == [1, 1]
+    assert [copied(n, impl, CHIP, env).rows for n in loads] == [1, 1]
 
 
 def test_long_rows_load_what_they_have_in_common_once():
@@ -185,11 +185,9 @@ def pairs_with_pairs(rows, columns):
 def test_runs_that_are_no_whole_blocks_are_rows_of_one_command():
     """Of 50 pairs: 400 bytes in GM, where they lie side by side, and the padding of their long rows in UB."""
     impl = laced(pairs_with_pairs(507, 50))["outer"]
-    env = {**sample_env(impl), impl.tiling.tile_size: 8}
-    extents = {a.id: a.size for a in impl.axes}
+    env = {**sample_env(impl), impl.tiling.opened.symbol: 8}
     store = next(n for n in impl.nodes if n.op == "Store")
-    moved = copy_rows(store, impl, extents, env)
-    assert (moved.rows, moved.commands, moved.elements) == (8, 1, 8 * 100)
+    assert copied(store, impl, CHIP, env) == (8, 1, 8 * 100)
     assert store.y.vectorized_strides[0] == 56 * 2
 
 

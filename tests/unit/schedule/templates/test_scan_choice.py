@@ -11,14 +11,13 @@ from twin_graphs import CHIP, graph
 
 from autofuse import api
 from autofuse.implgraph.ir.graph import ImplGraph
-from autofuse.schedule.axes.tile_limits import largest_tile, smallest_tile
-from autofuse.schedule.cost.cost import evaluate
+from autofuse.schedule.axes.tile_limits import largest_tile
 from autofuse.schedule.scheduler import _reduced_axes
+from autofuse.schedule.search.bound import bind
+from autofuse.schedule.search.breakdown import cost_of
 from autofuse.schedule.search.cost_form import cost_form
 from autofuse.schedule.search.costs import Costs
 from autofuse.schedule.search.solver import best_tiling
-from autofuse.schedule.search.tile_cost import bind, chip_table, tile_parts, tile_time
-from autofuse.schedule.search.workload import workload
 from autofuse.schedule.templates import scan
 
 SYMBOLS = {"m": {"min": 1, "max": 1 << 14}, "n": {"min": 1, "max": 1 << 12}}
@@ -39,7 +38,7 @@ def whole(group: Any, shape: list[Any], axis: int, **symbols: Any) -> list[tuple
     g = group(inputs, nodes, ["y"], **symbols)
     g = replace(g, reduced=_reduced_axes(g.nodes, g.order))
     found = [c for _, c in scan.SCAN.candidates(g) if c.template == scan.ALL]
-    return [(c.suffix, c.position, c.shortest, c.longest) for c in found]
+    return [(c.suffix, c.position, c.lengths.shortest, c.lengths.longest) for c in found]
 
 
 def test_many_rows_and_few(group):
@@ -75,26 +74,10 @@ def test_what_is_left_of_many_rows_is_summed_like_them(templates):
 
 def test_few_rows_need_less_ub(templates):
     many, few = (next(i for i in templates if i.suffix == s) for s in ("", scan.FEW))
-    sizes = {"m": 4096, "n": 1500, few.tiling.tile_size: 15}
+    sizes = {"m": 4096, "n": 1500, few.tiling.opened.symbol: 15}
     assert few.tiling.ub.evaluate(sizes) < 0.6 * many.tiling.ub.evaluate(
-        {**sizes, many.tiling.tile_size: 16}
+        {**sizes, many.tiling.opened.symbol: 16}
     )
-
-
-@pytest.mark.parametrize("rows", [1, 6851])
-@pytest.mark.parametrize("length", [1, 2, 17, 100, 1000, 3000])
-def test_tables_are_those_of_the_model(templates, rows, length):
-    sizes, chip = {"m": rows, "n": length}, chip_table(CHIP)
-    for impl in templates:
-        most = largest_tile(impl.tiling, sizes)
-        if not most or not all(c.holds(sizes) for c in impl.tiling.conditions):
-            continue
-        form = bind(cost_form(impl, CHIP), impl.tiling, sizes)
-        for tile in {smallest_tile(impl.tiling, sizes), most}:
-            cycles = tile_time(form, chip, tile_parts(form, chip, tile), 3)
-            us = cycles / CHIP.clock_mhz + CHIP.kernel_head_us
-            want = evaluate(workload(impl, CHIP, sizes, tile, per_core=3), CHIP).total
-            assert us == pytest.approx(want, rel=0.12), (impl.suffix, tile)
 
 
 def test_the_choice_is_near_the_best(templates):
@@ -103,15 +86,14 @@ def test_the_choice_is_near_the_best(templates):
     for _ in range(12):
         sizes = {"m": int(2 ** random_.uniform(0, 13)), "n": int(2 ** random_.uniform(0, 8))}
         legal = [i for i in templates if all(c.holds(sizes) for c in i.tiling.conditions)]
+        forms = {i.name: bind(cost_form(i, CHIP), i.tiling, sizes) for i in legal}
         found = [t for i in legal if (t := best_tiling(i, Costs(CHIP), sizes)) is not None]
         best = min(
-            evaluate(
-                workload(i, CHIP, sizes, tile, per_core=max(-(-pieces // cores), 1)), CHIP
-            ).total
+            cost_of(forms[i.name], CHIP, tile, max(-(-pieces // cores), 1)).total
             for i in legal
             for tile in (1, 2, 4, 8, 12, 15, 16, 32, 48, 64, 128)
-            if i.tiling.granule <= tile <= largest_tile(i.tiling, sizes)
-            if tile % i.tiling.granule == 0
+            if i.tiling.opened.granule <= tile <= largest_tile(i.tiling, sizes)
+            if tile % i.tiling.opened.granule == 0
             for pieces in (-(-sizes["m"] // tile),)
             for cores in (1, 8, 24, 48)
         )

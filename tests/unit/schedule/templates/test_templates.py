@@ -1,14 +1,15 @@
 """Template families: which candidates they propose, and how axes are split."""
 
 import pytest
+from twin_graphs import every_template
 
 from autofuse.implgraph.expr.expression import CeilDiv, const, sym
 from autofuse.implgraph.ir.graph import AxisType
 from autofuse.schedule import scheduler
-from autofuse.schedule.axes.tiling_axes import Candidate, split_axes, unmerge
+from autofuse.schedule.axes.tiling_axes import Candidate, Padding, split_axes
 from autofuse.schedule.templates.family import ELEMENTWISE, Family
 from autofuse.schedule.templates.general import GENERAL, GENERAL_ROWS, LONG, rows_in_loop
-from autofuse.schedule.templates.row import MAX_INNER, PACKED_ROWS, ROW
+from autofuse.schedule.templates.row import MAX_INNER, ROW
 from autofuse.schedule.templates.table import FAMILIES
 
 
@@ -23,11 +24,11 @@ def bias(group, shape, **symbols):
 
 def test_general_tiles_the_innermost_axis(group):
     ((_, candidate),) = GENERAL.candidates(bias(group, [40, 64]))
-    assert (candidate.template, candidate.suffix, candidate.position, candidate.padded) == (
+    assert (candidate.template, candidate.suffix, candidate.position, candidate.padding) == (
         "general",
         "",
         1,
-        False,
+        Padding.NONE,
     )
 
 
@@ -42,7 +43,7 @@ def test_row_length_decides_which_variants_are_tried(group, size, suffixes):
     symbols = {"s": (1, 4096, 64)} if size == "s" else {}
     found = [c for _, c in ROW.candidates(bias(group, [40, size], **symbols))]
     assert [c.suffix for c in found] == suffixes
-    assert [c.padded for c in found] == [s == "unaligned" for s in suffixes]
+    assert [c.padding is Padding.INNERMOST for c in found] == [s == "unaligned" for s in suffixes]
 
 
 def test_static_sizes_try_every_axis_and_symbols_few(group):
@@ -61,18 +62,6 @@ def test_static_sizes_try_every_axis_and_symbols_few(group):
     assert [c.position for c in static] == [3, 2, 1, 0]
     symbolic = [c for _, c in ROW.candidates(middle(["s", 3, 4, 5, 8], s=(1, 9, 2)))]
     assert min(c.position for c in symbolic) == 4 - MAX_INNER
-
-
-def test_packed_rows_need_a_merged_axis(group):
-    ((apart, candidate),) = PACKED_ROWS.candidates(flat(group, [40, 7]))
-    assert len(apart.order) == 2
-    assert (candidate.template, candidate.suffix, candidate.padded) == (
-        "general",
-        "unaligned",
-        False,
-    )
-    assert PACKED_ROWS.candidates(bias(group, [40, 7])) == []
-    assert PACKED_ROWS.candidates(flat(group, [40])) == []
 
 
 def test_split_names_and_sizes(group):
@@ -105,13 +94,6 @@ def test_view_on_the_split_axes_keeps_broadcast_axes(group):
     repeat = dict(zip(y.axis, y.repeats, strict=True))
     assert repeat[split.tile_in] == 1
     assert repeat[split.inner[0]] == 64
-
-
-def test_unmerge_restores_strides(group):
-    apart = unmerge(flat(group, [40, 7]))
-    store = next(n for n in apart.nodes if n.op == "Store")
-    assert store.y.repeats == (const(40), const(7))
-    assert store.y.strides == (const(7), const(1))
 
 
 def test_long_rows_with_a_bias_have_a_loop_over_rows(group):
@@ -153,7 +135,7 @@ class Alone(Family):
     kinds = ELEMENTWISE
 
     def candidates(self, g):
-        return [(g, Candidate("alone", "", len(g.order) - 1, padded=False))]
+        return [(g, Candidate("alone", "", len(g.order) - 1))]
 
     def planned(self, template):
         return template.planned([(1, False)])
@@ -169,7 +151,8 @@ def test_a_family_takes_a_line_of_the_table_and_nothing_else(impls, monkeypatch)
 
     before = {i.template for i in made()}
     monkeypatch.setattr(scheduler, "FAMILIES", (Alone(), *FAMILIES[1:]))
-    first, *others = made()
-    assert first.template == "alone"
-    assert {b.buf_num for b in first.buffers} == {1}
+    with every_template():
+        alone, *others = sorted(made(), key=lambda i: i.template)
+    assert alone.template == "alone"
+    assert {b.buf_num for b in alone.buffers} == {1}
     assert {i.template for i in others} <= before

@@ -1,6 +1,0 @@
-"""Certificates: what is known of one kernel, how it is known, and what is not."""
-
-from autofuse.certificate.certify import certify
-from autofuse.certificate.schema import SCHEMA, certificate_schema
-
-__all__ = ["SCHEMA", "certificate_schema", "certify"]

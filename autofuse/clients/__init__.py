@@ -1,0 +1,1 @@
+"""Clients of the compiler: CANN programs, PyTorch, ONNX, MindSpore AKG, and KernelGen."""

@@ -1,0 +1,36 @@
+"""The flow for a CPU: a shared library for this machine, and what AKG says of one."""
+
+from __future__ import annotations
+
+import platform
+from typing import Any
+
+from autofuse.clients.akg.signature import Sizes, document_keys, signature
+from autofuse.codegen.backends.cpu.backend import entry_point
+from autofuse.codegen.backends.cpu.sizes import unsolved
+from autofuse.implgraph.ir.fusion import FusionGraph
+from autofuse.targets import Target
+
+__all__ = ["cpu_keys"]
+
+
+def cpu_keys(graph: FusionGraph, target: Target, key_set: str, digest: str) -> dict[str, Any]:
+    """The values of a set of keys.
+
+    Args:
+        graph: as it was read.
+        target: the CPU.
+        key_set: ``upstream`` or ``document``.
+        digest: sha256 of the library.
+    """
+    sizes = Sizes(graph)
+    given = tuple(sizes.names[s] for s in unsolved(graph))
+    found: dict[str, Any] = {
+        "autofuse": signature(graph, target, sizes) | {"given": given},
+        "kernelName": entry_point(graph),
+        "sha256": digest,
+    }
+    if key_set == "document":
+        return found | document_keys(graph, sizes, None, platform.machine())
+    # A text, as AKG writes it: OpenMP has as many threads as the process wants.
+    return found | {"threadNumber": "null"}

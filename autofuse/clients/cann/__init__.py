@@ -1,0 +1,1 @@
+"""CANN's Python interface to kernel fusion."""

@@ -1,0 +1,1 @@
+"""Whole ONNX models, and autofuse as an ONNX backend."""

@@ -1,0 +1,67 @@
+"""Calls of kernels while a model runs."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+from autofuse import api
+
+if TYPE_CHECKING:
+    from autofuse.clients.onnx.models.result import ModelResult
+
+__all__ = ["Called", "KernelCall", "called", "kernel_calls"]
+
+
+@dataclass(frozen=True, slots=True)
+class Called:
+    """One call of a kernel.
+
+    Attributes:
+        outputs: by parameter.
+        bytes_moved: between GM and the cores, as the twin counts them; None if it is not known.
+        seconds: that it took.
+    """
+
+    outputs: Mapping[str, Any]
+    bytes_moved: int | None
+    seconds: float
+
+
+#: Calls a kernel by its name, with arrays by parameter, and sizes of its symbols.
+KernelCall: TypeAlias = Callable[[str, Mapping[str, Any], Mapping[str, int]], Called]
+
+
+def kernel_calls(built: ModelResult, *, check: str = "fast", check_seed: int = 0) -> KernelCall:
+    """Calls of the kernels as :func:`autofuse.load` gives them; each is compiled when it is first called.
+
+    Args:
+        built: the model.
+        check: as for :func:`autofuse.load`.
+        check_seed: as there.
+    """
+    loaded: dict[str, Any] = {}
+
+    def call(name: str, arrays: Mapping[str, Any], sizes: Mapping[str, int]) -> Called:
+        if name not in loaded:
+            loaded[name] = api.load(built.kernels[name], check=check, check_seed=check_seed)
+        return called(loaded[name], arrays, sizes)
+
+    return call
+
+
+def called(kernel: Any, arrays: Mapping[str, Any], sizes: Mapping[str, int]) -> Called:
+    """One call of a kernel that is loaded; the twin counts bytes."""
+    from autofuse.machines.twin.run.kernel import TwinKernel
+    from autofuse.machines.twin.run.record import core_bytes
+    from autofuse.machines.twin.verify.split import SplitKernel
+
+    start = time.perf_counter()
+    done = kernel.run(dict(arrays), symbols=sizes)
+    seconds = time.perf_counter() - start
+    # Of several kernels only the bytes of the last one are known.
+    counted = isinstance(kernel, TwinKernel) and not isinstance(kernel, SplitKernel)
+    moved = None if not counted else sum(a + b for a, b in core_bytes())
+    return Called(done.outputs, moved, seconds)

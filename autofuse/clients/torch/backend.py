@@ -1,0 +1,93 @@
+"""The backend as torch.compile calls it."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import torch
+from functorch.compile import make_boxed_func, min_cut_rematerialization_partition
+from torch._dynamo.backends.common import aot_autograd
+from torch._inductor.decomposition import select_decomp_table
+
+from autofuse.clients.torch.compiler import compile_graph
+from autofuse.clients.torch.layouts import laid_out
+from autofuse.clients.torch.ops.table import allocating
+from autofuse.clients.torch.options import Options
+
+__all__ = ["autofuse", "decompositions"]
+
+#: Not opened as Inductor opens them: the first into float64, which kernels do not hold, the next five into steps that
+#: round otherwise than eager where floats have 16 bits, index_select into an index that may count from the end, which
+#: eager refuses (the table of ops has these seven), the others into primitives of its own, by functions of a module
+#: that is loaded only where Inductor itself compiles.
+_KEPT = (
+    torch.ops.aten.softplus,
+    torch.ops.aten.addcdiv,
+    torch.ops.aten.addcmul,
+    torch.ops.aten.lerp,
+    torch.ops.aten.xlogy,
+    torch.ops.aten.special_xlog1py,
+    torch.ops.aten.index_select,
+    torch.ops.aten.max_pool2d_with_indices,
+    torch.ops.aten.max_pool3d_with_indices,
+)
+
+
+def decompositions() -> dict[Any, Callable[..., Any]]:
+    """Return the decompositions of composite ops: Inductor's, except for a few ops that stay whole."""
+    return {
+        op: how
+        for op, how in select_decomp_table().items()
+        if getattr(op, "overloadpacket", None) not in _KEPT
+    }
+
+
+@functools.cache
+def _laid_out() -> dict[Any, Callable[..., Any]]:
+    """Decompositions whose results have the memory layout of eager's."""
+    return laid_out(decompositions(), allocating())
+
+
+def autofuse(
+    gm: torch.fx.GraphModule,
+    example_inputs: Sequence[Any],
+    *,
+    options: Mapping[str, Any] | None = None,
+    mode: str | None = None,
+) -> Callable[..., Any]:
+    """The backend ``autofuse`` of ``torch.compile``.
+
+    Args:
+        gm: the graph that Dynamo has captured.
+        example_inputs: its inputs.
+        options: see :class:`autofuse.torch.Options`.
+        mode: presets of other backends; refused, since the options say it all.
+
+    Raises:
+        AutofuseError: AF5007, an option is unknown or has a wrong value.
+    """
+    if mode not in (None, "default"):
+        from autofuse.base.diagnostics import AutofuseError
+
+        raise AutofuseError.of(
+            "AF5007", f"the autofuse backend has no mode {mode!r}", hint="pass options={...}"
+        )
+    chosen = Options.of(options)
+
+    def compiler(kind: str) -> Callable[..., Any]:
+        def compiled(graph: torch.fx.GraphModule, inputs: Sequence[Any]) -> Any:
+            return make_boxed_func(compile_graph(graph, chosen, kind).forward)
+
+        return compiled
+
+    made: Callable[..., Any] = aot_autograd(
+        fw_compiler=compiler("forward"),
+        bw_compiler=compiler("backward"),
+        inference_compiler=compiler("inference"),
+        decompositions=_laid_out(),
+        # What is cheap is computed again in the backward graph rather than kept.
+        partition_fn=functools.partial(min_cut_rematerialization_partition, compiler="inductor"),
+    )(gm, example_inputs)
+    return made

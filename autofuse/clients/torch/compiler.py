@@ -1,0 +1,459 @@
+"""From a graph of PyTorch to a graph whose regions are kernels."""
+
+from __future__ import annotations
+
+import functools
+import operator
+import sys
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch.utils._pytree import tree_leaves
+
+from autofuse import api
+from autofuse.base import knobs
+from autofuse.base.diagnostics import AutofuseError, Diagnostic
+from autofuse.base.wording import counted
+from autofuse.clients.torch import report as reports
+from autofuse.clients.torch.cuda import TritonKernel, TritonRegion, with_gaps
+from autofuse.clients.torch.kernels import Built, built_for, is_triton, target_for, traffic
+from autofuse.clients.torch.lower import DEVICES, Lowered, lower, needs_masks, refusal, refusal_by
+from autofuse.clients.torch.ops.row import Kind
+from autofuse.clients.torch.options import Options
+from autofuse.clients.torch.partition import (
+    Candidate,
+    apart,
+    candidates,
+    cheapest_cut,
+    kind_of,
+    views_kept_for_strides,
+)
+from autofuse.clients.torch.refusal import RefusedError
+from autofuse.clients.torch.region import Place, PointerRegion, places_of
+from autofuse.clients.torch.sizes import hint_of
+from autofuse.failures import cut_around, internal_error, is_internal
+from autofuse.frontends.builder import topological_order
+
+__all__ = ["compile_graph"]
+
+#: Times that a graph is cut again after the library has refused a part of it.
+_ROUNDS = 8
+#: What is wrong with the machine or its settings, so with every kernel: no compiler, a variable, the cache folder.
+_ABOUT_THE_MACHINE = ("AF5001", "AF5008", "AF5009")
+#: Words of a diagnostic that a report shows.
+_LONGEST_REASON = 300
+
+
+@dataclass(frozen=True, slots=True)
+class _Made:
+    """A region that has a kernel.
+
+    Attributes:
+        candidate: its nodes.
+        lowered: their graph.
+        built: the kernel.
+        arguments: nodes whose results the region is called with.
+        places: for every symbol where it is found among these.
+        bytes: that it moves by the model, if that is known.
+    """
+
+    candidate: Candidate
+    lowered: Lowered
+    built: Built
+    arguments: Sequence[torch.fx.Node]
+    places: Sequence[Place]
+    bytes: int | None
+
+
+def compile_graph(
+    gm: torch.fx.GraphModule, options: Options, kind: str = "graph"
+) -> torch.fx.GraphModule:
+    """The graph with a kernel in place of every region that can have one.
+
+    Args:
+        gm: a graph without mutation, as AOTAutograd makes it; every node has its value in ``meta["val"]``.
+        options: of the backend.
+        kind: ``forward``, ``backward`` or ``inference``, for the report.
+
+    Raises:
+        AutofuseError: AF5001 no compiler, AF5008 an environment variable has a wrong value, AF5009 the cache folder
+            cannot be used; with ``fallback="error"`` also what the library refused.
+    """
+    refused: dict[torch.fx.Node, str] = {}
+    fusible: list[torch.fx.Node] = []
+    on_card = any(_holds_tensor(n) and _device(n).type != "cpu" for n in gm.graph.nodes)
+    for n in gm.graph.nodes:
+        if n.op != "call_function" or not _holds_tensor(n):
+            continue
+        if on_card and _device(n).type == "cpu":
+            refused[n] = "on the CPU, beside tensors on a card: PyTorch computes such numbers"
+        elif n.target is operator.getitem or (why := _refusal(n, options)) is None:
+            fusible.append(n)
+        else:
+            refused[n] = why
+    returned = _returned(gm, kind)
+    refused = views_kept_for_strides(gm.graph.nodes, fusible, returned) | refused
+    place = {n: i for i, n in enumerate(gm.graph.nodes)}
+    made = _regions(gm, fusible, refused, options)
+    made.sort(key=lambda m: place[m.candidate.nodes[0]])
+    fused = [_summary(m) for m in made]
+    found = reports.record(
+        kind,
+        _targets(gm.graph.nodes, options),
+        fused,
+        _left_out(gm, made, refused, options.min_ops),
+    )
+    out = _assembled(gm, made, options, found)
+    if options.report or knobs.REPORT.get():
+        print(found, file=sys.stderr)  # noqa: T201 - what was asked for
+    return out
+
+
+def _returned(gm: torch.fx.GraphModule, kind: str) -> list[torch.fx.Node]:
+    """The nodes whose results the caller gets; others of a forward graph are kept for the backward one."""
+    (results,) = gm.graph.output_node().args
+    context = torch._guards.TracingContext.try_get()
+    if kind == "forward" and context is not None and context.fw_metadata is not None:
+        results = results[: context.fw_metadata.num_forward_returns]  # type: ignore[index]
+    return [n for n in tree_leaves(results) if isinstance(n, torch.fx.Node)]
+
+
+def _refusal(n: torch.fx.Node, options: Options) -> str | None:
+    """Why a node cannot be in a kernel; also where that cannot be found out."""
+    try:
+        why = refusal(n)
+        if why is None or needs_masks(n):
+            why = refusal_by(target_for(options, _device(n)), n) or why
+        return why
+    except RefusedError as e:
+        return str(e.args[0])
+    except (AutofuseError, MemoryError):
+        raise
+    except Exception as e:
+        error = internal_error(e, options={"nodes": [n.format_node()]})
+        cut_around(error, "PyTorch")
+        return _words(error.diagnostics[0])
+
+
+def _holds_tensor(n: torch.fx.Node) -> bool:
+    val = n.meta.get("val")
+    return isinstance(val, torch.Tensor) or (
+        isinstance(val, list | tuple) and any(isinstance(v, torch.Tensor) for v in val)
+    )
+
+
+# regions --------------------------------------------------------------------------------------
+
+
+def _regions(
+    gm: torch.fx.GraphModule,
+    fusible: Sequence[torch.fx.Node],
+    refused: dict[torch.fx.Node, str],
+    options: Options,
+) -> list[_Made]:
+    """Regions with their kernels; what the library refuses is added to ``refused``."""
+    cuts: set[torch.fx.Node] = set()
+    made: list[_Made] = []
+    numbers = _numbers(gm.graph.nodes)
+    for last in (False,) * _ROUNDS + (True,):
+        made, again = [], False
+        left = [n for n in fusible if n not in refused]
+        for c in candidates(gm, left, options, cuts):
+            if c.work() < options.min_ops:
+                continue
+            try:
+                found = _made(c, options, numbers)
+            except RefusedError as e:
+                refused.update(_blamed(c, e))
+                again = True
+                continue
+            except AutofuseError as e:
+                if is_internal(e):
+                    cut_around(e, "PyTorch")
+                    refused.update(dict.fromkeys(c.nodes, _words(e.diagnostics[0])))
+                    again = True
+                    continue
+                if options.fallback == "error" or e.diagnostics[0].code in _ABOUT_THE_MACHINE:
+                    raise
+                refused.update(_blamed_by_library(c, e))
+                again = True
+                continue
+            if found.bytes is not None and found.bytes > apart(c):
+                # The kernel reads again what it could have kept: smaller ones do not.
+                if c.work() > options.min_ops:
+                    cuts.add(c.nodes[cheapest_cut(c.nodes, len(c.nodes)) - 1])
+                else:
+                    why = f"its kernel would move {counted(found.bytes, 'byte')}, the ops by themselves {apart(c)}"
+                    refused.update(dict.fromkeys(c.nodes, why))
+                again = True
+                continue
+            made.append(found)
+        if not again or last:
+            return made
+    return made
+
+
+def _made(c: Candidate, options: Options, numbers: Mapping[str, torch.fx.Node]) -> _Made:
+    try:
+        return _kernel_of(c, options, numbers)
+    except (AutofuseError, MemoryError, RefusedError):
+        raise
+    except Exception as e:
+        raise internal_error(e, options={"nodes": [n.format_node() for n in c.nodes]}) from e
+
+
+def _kernel_of(c: Candidate, options: Options, numbers: Mapping[str, torch.fx.Node]) -> _Made:
+    lowered = lower(c.nodes, c.outputs)
+    arguments = _arguments(c, lowered)
+    places = places_of(lowered, arguments, numbers)
+    # That of any tensor: nodes of a region are connected, and none moves data elsewhere.
+    device = _device(c.outputs[0])
+    if is_triton(target_for(options, device)):
+        lowered = with_gaps(lowered)
+    built = built_for(lowered.graph, options, device)
+    hints = _hints(c, numbers)
+    sizes = {
+        s.name: min(max(hints.get(name, 1024), s.min), s.max)
+        for name, s in zip(lowered.symbols, lowered.graph.symbols, strict=True)
+    }
+    return _Made(c, lowered, built, arguments, places, traffic(built.result, sizes))
+
+
+def _device(n: torch.fx.Node) -> torch.device:
+    """The device of what a node makes."""
+    val = n.meta["val"]
+    tensors = val if isinstance(val, list | tuple) else (val,)
+    return next(t.device for t in tensors if isinstance(t, torch.Tensor))
+
+
+def _targets(nodes: Iterable[torch.fx.Node], options: Options) -> str:
+    """The names of the targets that a graph would have kernels for, as the report says it."""
+    found: dict[str, None] = {}
+    for n in nodes:
+        if _holds_tensor(n) and _device(n).type in DEVICES:
+            with suppress(RefusedError):
+                found[target_for(options, _device(n)).name] = None
+    return ", ".join(found) or options.target or api.DEFAULT_TARGET
+
+
+def _hints(c: Candidate, numbers: Mapping[str, torch.fx.Node]) -> dict[str, int]:
+    """Values of the symbols, and of sizes made of them, when the graph was traced."""
+    known = {name: hint_of(n.meta["val"]) for name, n in numbers.items()}
+    out = {name: hint for name, hint in known.items() if hint is not None}
+    for n in c.nodes:
+        for x in (n, *n.all_input_nodes):
+            val = x.meta.get("val")
+            for size in val.shape if isinstance(val, torch.Tensor) else ():
+                if not isinstance(size, int):
+                    hint = hint_of(size)
+                    if hint is not None:
+                        out[str(size.node.expr)] = hint
+    return out
+
+
+def _blamed(c: Candidate, e: RefusedError) -> dict[torch.fx.Node, str]:
+    why = str(e.args[0])
+    nodes = [e.args[1]] if len(e.args) > 1 else list(c.nodes)
+    return dict.fromkeys(nodes, why)
+
+
+def _blamed_by_library(c: Candidate, e: AutofuseError) -> dict[torch.fx.Node, str]:
+    """The nodes that the library names, or else all, with its words."""
+    lowered = lower(c.nodes, c.outputs)
+    out: dict[torch.fx.Node, str] = {}
+    for d in e.diagnostics:
+        node = lowered.sources.get(d.where.node)
+        if node is not None:
+            out[node] = _words(d)
+    return out or dict.fromkeys(c.nodes, _words(e.diagnostics[0]))
+
+
+def _words(d: Diagnostic) -> str:
+    text = f"{d.message} ({d.code})"
+    return text if len(text) <= _LONGEST_REASON else f"{text[:_LONGEST_REASON]}..."
+
+
+# the report -----------------------------------------------------------------------------------
+
+
+def _summary(m: _Made) -> reports.FusedKernel:
+    ops = tuple(_op(n) for n in m.candidate.nodes if n.target is not operator.getitem)
+    ours = (s.name for s in m.lowered.graph.symbols)
+    theirs = (f"-{n}" if n in m.lowered.negative else n for n in m.lowered.symbols)
+    return reports.FusedKernel(
+        m.lowered.graph.name,
+        ops,
+        len(m.built.result.parts),
+        dict(zip(theirs, ours, strict=True)),
+        m.bytes,
+        apart(m.candidate),
+    )
+
+
+def _op(n: torch.fx.Node) -> str:
+    return str(n.target).removesuffix(".default")
+
+
+def _left_out(
+    gm: torch.fx.GraphModule,
+    made: Iterable[_Made],
+    refused: Mapping[torch.fx.Node, str],
+    min_ops: int,
+) -> Counter[tuple[str, str]]:
+    """Ops that PyTorch runs, with reasons; views cost nothing and are not named."""
+    inside = {n for m in made for n in m.candidate.nodes}
+    free = (Kind.VIEW, Kind.CREATE)
+    out: Counter[tuple[str, str]] = Counter()
+    for n in gm.graph.nodes:
+        if n.op != "call_function" or n in inside or not _holds_tensor(n):
+            continue
+        if n.target is operator.getitem:  # one of several results, no op
+            continue
+        if n in refused:
+            out[(_op(n), refused[n])] += 1
+        elif kind_of(n) not in free:
+            out[
+                (_op(n), f"its region has fewer than {counted(min_ops, 'op')} (option min_ops)")
+            ] += 1
+    return out
+
+
+# the new graph --------------------------------------------------------------------------------
+
+
+def _assembled(
+    gm: torch.fx.GraphModule,
+    made: Sequence[_Made],
+    options: Options,
+    found: reports.GraphReport,
+) -> torch.fx.GraphModule:
+    """The graph with calls of the regions."""
+    nodes = list(gm.graph.nodes)
+    at = {n: i for i, n in enumerate(nodes)}
+    owner = {n: m for m in made for n in m.candidate.nodes}
+    written = {n for m in made for n in m.candidate.outputs}
+    outside = {n for m in made for n in m.candidate.outside}
+    # A step is a region, or a node that PyTorch runs.
+    steps: list[_Made | torch.fx.Node] = [*made]
+    steps += [n for n in nodes if n not in owner or n in outside]
+    steps.sort(key=lambda s: at[s.candidate.nodes[0] if isinstance(s, _Made) else s])
+    place = {id(s): i for i, s in enumerate(steps)}
+
+    def maker(n: torch.fx.Node) -> int:
+        """The step that makes the result of a node for others."""
+        m = owner.get(n)
+        return place[id(m if m is not None and n in written else n)]
+
+    edges = [
+        [maker(n) for n in (s.arguments if isinstance(s, _Made) else s.all_input_nodes)]
+        for s in steps
+    ]
+    order, stuck = topological_order(edges)
+    assert not stuck, "regions form a cycle"
+    graph = torch.fx.Graph()
+    env: dict[torch.fx.Node, torch.fx.Node] = {}
+    root = torch.nn.Module()
+    for i in order:
+        step = steps[i]
+        if not isinstance(step, _Made):
+            # What a region writes is there already.
+            copy = graph.node_copy(step, lambda n: env[n])
+            env[step] = copy
+            continue
+        name = f"region_{len(root._modules)}"
+        how = (
+            step.lowered,
+            step.arguments,
+            step.places,
+            _eager(step.candidate, step.arguments),
+            functools.partial(_refused_call, found, options),
+        )
+        kernel = step.built.kernel
+        region = (
+            TritonRegion(*how, kernel)
+            if isinstance(kernel, TritonKernel)
+            else PointerRegion(*how, kernel, options.threads)
+        )
+        root.add_module(name, region)
+        call = graph.call_module(name, tuple(env[n] for n in step.arguments))
+        outputs = step.lowered.outputs
+        if len(outputs) == 1:
+            env[outputs[0].node] = call
+            continue
+        for k, o in enumerate(outputs):
+            env[o.node] = graph.call_function(operator.getitem, (call, k))
+    for n in graph.nodes:
+        if n.op in ("get_attr", "call_module") and not hasattr(root, n.target.split(".")[0]):
+            top = n.target.split(".")[0]
+            setattr(root, top, getattr(gm, top))
+    graph.eliminate_dead_code(is_impure_node=_impure)
+    graph.lint()
+    out = torch.fx.GraphModule(root, graph)
+    # Where Python looks first: the search for submodules takes longer than a call of a region should.
+    vars(out).update(out.named_children())
+    out.meta = dict(getattr(gm, "meta", {}))
+    return out
+
+
+def _impure(n: torch.fx.Node) -> bool:
+    """Return True if an unused node has to stay: placeholders, outputs, and impure calls outside of the table."""
+    if n.op in ("placeholder", "output"):
+        return True
+    return n.op == "call_function" and kind_of(n) is None and n.is_impure()
+
+
+def _refused_call(found: reports.GraphReport, options: Options, why: str, wrong: str) -> None:
+    """A kernel does not take the sizes of a call, or autofuse is wrong: the code says how."""
+    found.at_run_time.append(why)
+    if wrong:
+        cut_around(AutofuseError.of(wrong, why), "PyTorch")
+    if options.fallback == "error":
+        raise AutofuseError.of("AF5003", why)
+
+
+def _numbers(nodes: Iterable[torch.fx.Node]) -> dict[str, torch.fx.Node]:
+    """Arguments of the graph that are symbols by themselves."""
+    out: dict[str, torch.fx.Node] = {}
+    for n in nodes:
+        val = n.meta.get("val")
+        if n.op == "placeholder" and isinstance(val, torch.SymInt) and val.node.expr.is_Symbol:
+            out.setdefault(val.node.expr.name, n)
+    return out
+
+
+def _arguments(c: Candidate, lowered: Lowered) -> list[torch.fx.Node]:
+    """Return the arguments of a region: those that the kernel reads, then those that only PyTorch's fallback reads."""
+    out = dict.fromkeys(i.node for i in lowered.inputs if i.node is not None)
+    inside = set(c.nodes)
+    waiting = list(c.nodes)
+    while waiting:
+        for x in waiting.pop().all_input_nodes:
+            if x in inside or x in out:
+                continue
+            if kind_of(x) is Kind.CREATE:
+                inside.add(x)
+                waiting.append(x)
+            else:
+                out[x] = None
+    return list(out)
+
+
+def _eager(c: Candidate, read: Sequence[torch.fx.Node]) -> torch.fx.GraphModule:
+    """The nodes of a region as a graph of its own, for PyTorch."""
+    graph = torch.fx.Graph()
+    env = {n: graph.placeholder(f"a{i}") for i, n in enumerate(read)}
+
+    def operand(n: torch.fx.Node) -> Any:
+        if n not in env:
+            env[n] = graph.node_copy(n, operand)
+        return env[n]
+
+    for n in c.nodes:
+        operand(n)
+    results = tuple(env[n] for n in c.outputs)
+    graph.output(results[0] if len(results) == 1 else results)
+    return torch.fx.GraphModule(torch.nn.Module(), graph)

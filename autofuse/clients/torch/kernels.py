@@ -1,0 +1,188 @@
+"""Kernels of regions: made once for equal graphs, and called with addresses and sizes."""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections import OrderedDict
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from autofuse import api
+from autofuse.base import knobs
+from autofuse.base.diagnostics import AutofuseError
+from autofuse.clients.torch.cuda import TritonKernel, card, check_triton
+from autofuse.clients.torch.options import Options
+from autofuse.clients.torch.refusal import RefusedError
+from autofuse.clients.torch.region import Runnable
+from autofuse.implgraph.ir.fusion import FusionGraph
+from autofuse.implgraph.ir.serialise import json_text, to_json
+from autofuse.targets import GpuTarget, Target, ascend_chip, find_target, load_target
+
+__all__ = ["Built", "built_for", "target_for", "traffic"]
+
+#: Backend of the target -> types of the devices that its kernels run on, if they are for one of them.
+_ABLE = {"ascendc": ("cpu", "npu"), "triton": ("cpu", "cuda", "npu"), "cpu": ()}
+#: Kernels that a process keeps at hand; others are found in the cache folder.
+_KEPT = 1024
+
+
+@dataclass(frozen=True, slots=True)
+class Built:
+    """A kernel of a region.
+
+    Attributes:
+        result: what the library made of the graph.
+        kernel: the loaded kernel: one that is called with addresses, or one that is called with tensors.
+    """
+
+    result: api.SplitResult
+    kernel: Runnable | TritonKernel
+
+
+class _Cache:
+    """Kernels by graph and options; equal ones are made once, also when several threads ask."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._made: OrderedDict[str, Built] = OrderedDict()
+        self._busy: dict[str, threading.Lock] = {}
+
+    def get(self, key: str, make: Any) -> Built:
+        with self._lock:
+            found = self._made.get(key)
+            if found is not None:
+                self._made.move_to_end(key)
+                return found
+            busy = self._busy.setdefault(key, threading.Lock())
+        with busy:
+            with self._lock:
+                found = self._made.get(key)
+            if found is None:
+                found = make()
+                with self._lock:
+                    self._made[key] = found
+                    while len(self._made) > _KEPT:
+                        self._made.popitem(last=False)
+            with self._lock:
+                self._busy.pop(key, None)
+            return found
+
+
+_CACHE = _Cache()
+
+
+def target_for(options: Options, device: torch.device) -> Target:
+    """The target whose kernels compute tensors of a device.
+
+    Raises:
+        RefusedError: the target of the options has no kernels for that device.
+    """
+    if not options.target:
+        if device.type == "cuda":
+            return card(device)
+        return load_target(api.DEFAULT_TARGET)
+    target = find_target(options.target)
+    if device.type not in {"cpu", target.home} & set(_ABLE[target.backend]):
+        raise RefusedError(f"{target.name} has no kernels for tensors on {device.type}")
+    return target
+
+
+def is_triton(target: Target) -> bool:
+    """Return True if kernels for a target are written in Triton."""
+    return isinstance(target, GpuTarget)
+
+
+def built_for(graph: FusionGraph, options: Options, device: torch.device) -> Built:
+    """The kernel of a graph.
+
+    Raises:
+        AutofuseError: the library refuses the graph, it cannot be compiled, or something that it needs is missing.
+        RefusedError: as :func:`target_for`.
+    """
+    target = target_for(options, device)
+    # The name of a compiler may change while a process runs, as in tests.
+    # A name may be that of two target files of one's own.
+    figures = [str(f.value) for f in target.figures()] if "." in options.target else []
+    around = [target.name, *figures, options.opt, device.type, *(str(k.get()) for k in knobs.KNOBS)]
+    key = json.dumps([json_text(to_json(graph), indent=0), around])
+    return _CACHE.get(key, lambda: _built(graph, target, options, device))
+
+
+def _built(graph: FusionGraph, target: Target, options: Options, device: torch.device) -> Built:
+    if is_triton(target):
+        check_triton(target.name, device)
+        result = api.build_split(graph, target=target)
+        return Built(result, TritonKernel(result))
+    result = api.build_split(graph, target=target)
+    if device.type == "npu":
+        from autofuse.clients.torch.npu import NpuKernel
+
+        return Built(result, NpuKernel(result))
+    if knobs.DEVICE.get() != knobs.DEVICE.default:
+        from autofuse.clients.torch.witness import CardKernel
+
+        return Built(result, CardKernel(result))
+    import importlib
+
+    path = _library(result, options)
+    try:
+        # The extension module has no stub in the source tree.
+        kernel: Runnable = importlib.import_module("autofuse._twin").Kernel(str(path))
+    except (ImportError, RuntimeError) as e:
+        raise AutofuseError.of("AF5003", f"the library cannot be loaded: {e}") from e
+    return Built(result, kernel)
+
+
+def _library(result: api.SplitResult, options: Options) -> Path:
+    from autofuse.machines.twin.run.compile import compile_kernel
+    from autofuse.machines.twin.verify.split import load_split, read_parts
+
+    opt = options.opt or None
+    parts = read_parts(result.files, result.name)
+    if parts:
+        return load_split(result.files, result.graph, parts, opt=opt).path
+    return compile_kernel(result.files, result.name, opt=opt)
+
+
+def traffic(result: api.SplitResult, sizes: Mapping[str, int]) -> int | None:
+    """Return bytes that a kernel moves between GM and UB by the model, without what all cores load in common.
+
+    Return None if no template is legal, or the kernel has no templates.
+
+    Args:
+        result: what was built.
+        sizes: a value for every symbol.
+    """
+    from autofuse.schedule.search.costs import Costs
+
+    if is_triton(result.target):
+        return None
+    target = ascend_chip(result.target)
+    total = 0
+    for part in result.parts:
+        own = {s.name: sizes[s.name] for s in part.graph.symbols}
+        costs = Costs(target)
+        for group in part.schedule[0].groups:
+            moved = [_moved(impl, costs, own) for impl in group.impls]
+            known = [m for m in moved if m is not None]
+            if not known:
+                return None
+            total += min(known)
+    return total
+
+
+def _moved(impl: Any, costs: Any, sizes: Mapping[str, int]) -> int | None:
+    from autofuse.schedule.search.solver import solve_template
+
+    found = solve_template(impl, costs, sizes)
+    if found is None:
+        return None
+    form, _ = costs.bound(impl, sizes, None)
+    shares = form.shares(costs.chip, found.tile, found.per_core)
+    # L2 serves tensors that all cores load; an op by itself loads each of them once.
+    return round(shares.bytes - shares.common)

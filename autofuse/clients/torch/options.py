@@ -1,0 +1,81 @@
+"""Options of ``torch.compile(..., backend="autofuse", options={...})``."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, fields
+from typing import Any
+
+from autofuse.base.diagnostics import AutofuseError
+from autofuse.targets import find_target
+
+__all__ = ["FALLBACKS", "Options"]
+
+FALLBACKS = ("eager", "error")
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """Options of the backend.
+
+    Attributes:
+        target: the chip or the GPU whose kernels are made, see ``autofuse targets``; empty: the card that tensors on
+            ``cuda`` are on, ``ascend910b1`` for others.
+        fallback: ``eager``: what the library refuses is run by PyTorch, with the reason in the report; ``error``: it
+            raises AutofuseError.  An op that is not in the table of ops always stays with PyTorch.
+        min_ops: ops that compute, at least, in a kernel; smaller regions stay with PyTorch.
+        max_ops: ops that compute or copy, at most, in one kernel; larger regions are cut where the least data pass.
+        opt: optimisation level of kernels for the CPU twin, ``-O0`` to ``-O3``; empty for that of AUTOFUSE_OPT.
+        threads: threads that the twin spreads the cores of a kernel over; 0 for AUTOFUSE_THREADS.
+        report: print the report of every graph when it has been compiled, as AUTOFUSE_REPORT=1 does.
+    """
+
+    target: str = ""
+    fallback: str = "eager"
+    min_ops: int = 2
+    max_ops: int = 64
+    opt: str = ""
+    threads: int = 0
+    report: bool = False
+
+    @classmethod
+    def of(cls, given: Mapping[str, Any] | None) -> Options:
+        """The options of a call.
+
+        Raises:
+            AutofuseError: AF5007 an option is unknown or has a wrong value, AF5006 the target is not known.
+        """
+        known = {f.name: f for f in fields(cls)}
+        for name, value in (given or {}).items():
+            if name not in known:
+                raise AutofuseError.of(
+                    "AF5007",
+                    f"the autofuse backend has no option {name!r}",
+                    hint=f"its options are: {', '.join(known)}",
+                )
+            wanted = type(known[name].default)
+            if type(value) is not wanted:
+                text = f"the option {name!r} is {value!r}; it has to be of type {wanted.__name__}"
+                raise AutofuseError.of("AF5007", text)
+        found = cls(**dict(given or {}))
+        found._check()
+        return found
+
+    def _check(self) -> None:
+        if self.target:
+            find_target(self.target)
+        if self.fallback not in FALLBACKS:
+            raise AutofuseError.of(
+                "AF5007",
+                f"the option 'fallback' is {self.fallback!r}",
+                hint=f"write one of: {', '.join(FALLBACKS)}",
+            )
+        if self.opt not in ("", "-O0", "-O1", "-O2", "-O3"):
+            raise AutofuseError.of(
+                "AF5007", f"the option 'opt' is {self.opt!r}", hint="write -O0, -O1, -O2 or -O3"
+            )
+        for name, least in (("min_ops", 1), ("max_ops", 1), ("threads", 0)):
+            if getattr(self, name) < least:
+                raise AutofuseError.of(
+                    "AF5007", f"the option {name!r} is {getattr(self, name)}; at least {least}"
+                )

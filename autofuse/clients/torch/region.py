@@ -1,0 +1,417 @@
+"""A region at run time: tensors in, tensors out."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from typing import Any, Protocol
+
+import torch
+
+from autofuse.base import knobs
+from autofuse.clients.torch.lower import Lowered, Output, ScalarInput, TensorInput
+from autofuse.clients.torch.refusal import RefusedError
+from autofuse.clients.torch.sizes import Sizes
+from autofuse.implgraph.expr.expression import Expr, Sym, sym
+
+__all__ = ["Place", "PointerRegion", "Region", "Runnable", "as_line", "places_of"]
+
+#: Integers that a number of Python may be too large for.
+_NARROW = (torch.uint8, torch.int8, torch.int16, torch.int32)
+#: Sizes of calls whose output shapes are kept.
+_KEPT = 64
+#: Bytes of outputs up to which one thread runs all cores: waking others takes longer.
+_ONE_THREAD = 1 << 16
+
+
+class Runnable(Protocol):
+    """A kernel that can be called."""
+
+    def run(
+        self,
+        symbols: Sequence[int],
+        pointers: Sequence[int],
+        threads: int,
+        sizes: Sequence[int],
+        inputs: int,
+    ) -> tuple[int, str]:
+        """Tiling and launch.
+
+        Args:
+            symbols: sizes in the order of the graph.
+            pointers: addresses of inputs and outputs in the order of the graph.
+            threads: that the twin may use; 0 for one per CPU.
+            sizes: bytes that each pointer may be followed by; the twin checks every access.
+            inputs: how many of the pointers are only read; they come first.
+
+        Returns:
+            (0, ""), or a status and a text: words, or what the twin found, as JSON.
+        """
+
+
+class Place:
+    """Source of a symbol's value at a call.
+
+    Attributes:
+        argument: position among the arguments of the region.
+        dim: dimension of that tensor; None if the argument is the number itself.
+        factor: factor of the symbol in that size.
+        plus: constant added to it.
+        others: further symbols added to it, each with its factor.
+    """
+
+    __slots__ = ("argument", "dim", "factor", "others", "plus")
+
+    def __init__(
+        self,
+        argument: int,
+        dim: int | None,
+        factor: int = 1,
+        plus: int = 0,
+        others: tuple[tuple[int, Place], ...] = (),
+    ) -> None:
+        self.argument, self.dim, self.factor, self.plus = argument, dim, factor, plus
+        self.others = others
+
+    def read(self, args: Sequence[Any]) -> int:
+        """The value."""
+        found = args[self.argument]
+        size = int(found if self.dim is None else found.shape[self.dim])
+        for factor, other in self.others:
+            size -= factor * other.read(args)
+        return (size - self.plus) // self.factor
+
+
+def places_of(
+    lowered: Lowered, arguments: list[torch.fx.Node], numbers: Mapping[str, torch.fx.Node]
+) -> list[Place]:
+    """For every symbol of a region where it is found.
+
+    Args:
+        lowered: the region.
+        arguments: its arguments so far; nodes are added for symbols that no shape shows.
+        numbers: nodes of the whole graph that are symbols by themselves, by the name of the symbol.
+
+    Raises:
+        RefusedError: a symbol cannot be found.
+    """
+    sizes = Sizes()
+    sizes.symbols = dict(zip(lowered.symbols, (s for s in lowered.graph.symbols), strict=True))
+    sizes.negative = set(lowered.negative)
+    sizes.rests = dict(lowered.rests)
+    found: dict[str, Place] = {}
+    dims: list[tuple[Expr, int, int]] = []
+    for at, node in enumerate(arguments):
+        val = node.meta["val"]
+        if isinstance(val, torch.Tensor):
+            for d, size in enumerate(val.shape):
+                e = _read(sizes, size)
+                if e is not None:
+                    dims.append((e, at, d))
+                    _note(found, e, at, d)
+    rests = {key: (whole, rest) for whole, (key, rest) in lowered.rests.items()}
+    known = list(zip(lowered.symbols, (s.name for s in lowered.graph.symbols), strict=True))
+    # Those that are by themselves first: differences follow from them.
+    for name, ours in sorted(known, key=lambda pair: pair[0] in rests):
+        if ours in found:
+            continue
+        sign = -1 if name in lowered.negative else 1
+        if name not in rests:
+            if name not in numbers:
+                raise RefusedError(f"the size {name} follows from no shape of the inputs")
+            found[ours] = Place(_argument(arguments, numbers[name]), None, sign)
+            continue
+        found[ours] = _difference(ours, *rests[name], found, dims, arguments, numbers)
+    return [found[ours] for _, ours in known]
+
+
+def _difference(
+    ours: str,
+    whole: str,
+    rest: Expr,
+    found: Mapping[str, Place],
+    dims: Sequence[tuple[Expr, int, int]],
+    arguments: list[torch.fx.Node],
+    numbers: Mapping[str, torch.fx.Node],
+) -> Place:
+    """Return the place of a symbol that is a size, ``whole`` in PyTorch, minus ``rest``.
+
+    A part of that size works as well: it contains less of ``rest``.
+    """
+    known = set(found)
+    for e, at, d in dims:
+        left = e - sym(ours)
+        if ours in e.symbols() and left.symbols() <= known:
+            with suppress(RefusedError):
+                return _less(at, d, left, found)
+    if whole in numbers and rest.symbols() <= known:
+        return _less(_argument(arguments, numbers[whole]), None, rest, found)
+    raise RefusedError(f"the size {whole} less {rest} follows from no shape of the inputs")
+
+
+def _argument(arguments: list[torch.fx.Node], node: torch.fx.Node) -> int:
+    """The position of a node among the arguments; it is added if it is none of them."""
+    if node not in arguments:
+        arguments.append(node)
+    return arguments.index(node)
+
+
+def _less(at: int, dim: int | None, rest: Expr, found: Mapping[str, Place]) -> Place:
+    """Return the place of a size minus ``rest``, a sum of symbols whose places are known."""
+    others, plus = [], 0
+    for monomial, factor in rest.terms:
+        if not monomial:
+            plus = factor
+            continue
+        if len(monomial) != 1 or not isinstance(monomial[0][0], Sym) or monomial[0][1] != 1:
+            raise RefusedError(f"the size {rest} follows from no shape of the inputs")
+        others.append((factor, found[monomial[0][0].name]))
+    return Place(at, dim, 1, plus, tuple(others))
+
+
+def _read(sizes: Sizes, size: Any) -> Expr | None:
+    """A dimension, if it is one of the symbols of a region."""
+    if isinstance(size, int):
+        return None
+    if not {s.name for s in size.node.expr.free_symbols} <= {*sizes.symbols, *sizes.rests}:
+        return None
+    try:
+        return sizes.expr(size)
+    except RefusedError:
+        return None
+
+
+def _note(found: dict[str, Place], e: Expr, at: int, dim: int) -> None:
+    """A dimension from which a symbol follows."""
+    line = as_line(e)
+    if line is None:
+        return
+    name, factor, plus = line
+    have = found.get(name)
+    if have is None or (factor, plus) == (1, 0) != (have.factor, have.plus):
+        found[name] = Place(at, dim, factor, plus)
+
+
+def as_line(e: Expr) -> tuple[str, int, int] | None:
+    """(symbol, factor, plus) if an expression is factor * symbol + plus with a positive factor."""
+    plus = sum(factor for monomial, factor in e.terms if not monomial)
+    slopes = [(monomial, factor) for monomial, factor in e.terms if monomial]
+    if len(slopes) != 1 or len(slopes[0][0]) != 1 or slopes[0][1] <= 0:
+        return None
+    ((atom, power),), factor = slopes[0]
+    return (atom.name, factor, plus) if isinstance(atom, Sym) and power == 1 else None
+
+
+class Region(torch.nn.Module):
+    """A kernel in place of some nodes of a graph; a subclass says how the kernel is called.
+
+    Args:
+        lowered: what the kernel computes.
+        arguments: nodes whose results the region is called with, in order.
+        places: for every symbol where it is found among them.
+        eager: the same nodes, run by PyTorch: for sizes that the kernel refuses.
+        refused: called with the reason, once, when that happens, and with the code of the error where autofuse is
+            wrong, else with an empty text; may raise.
+
+    May be called by several threads at once.
+    """
+
+    def __init__(
+        self,
+        lowered: Lowered,
+        arguments: Sequence[torch.fx.Node],
+        places: Sequence[Place],
+        eager: torch.fx.GraphModule,
+        refused: Callable[[str, str], None],
+    ) -> None:
+        super().__init__()
+        at = {n: i for i, n in enumerate(arguments)}
+        device = next(
+            (
+                t.device
+                for n in (*arguments, *(o.node for o in lowered.outputs))
+                if isinstance(t := n.meta["val"], torch.Tensor)
+            ),
+            torch.device("cpu"),
+        )
+        self._name = lowered.graph.name
+        self._device = device
+        # (position, permutation) of tensors; (None, how to make it) of numbers.
+        self._inputs: list[tuple[int | None, Any]] = [_source(i, at) for i in lowered.inputs]
+        # Elsewhere a look at the elements would wait for the device.
+        looked_at = lowered.indices if device.type == "cpu" else ()
+        self._indices = [(at[i.node], i.extent, i.wraps) for i in looked_at]
+        self._places = tuple(places)
+        self._symbols = tuple(s.name for s in lowered.graph.symbols)
+        self._outputs = lowered.outputs
+        self._plain = all(o.perm is None for o in lowered.outputs)
+        self._refused = refused
+        self._told: set[str] = set()
+        # Not a submodule: it holds no parameters, and printing it helps nobody.
+        self._eager = [eager]
+
+    def _sizes(self, args: Sequence[Any]) -> tuple[int, ...]:
+        """The symbols, in the order of the graph."""
+        return tuple([p.read(args) for p in self._places])
+
+    def _is_outside(self, args: Sequence[Any], sizes: Sequence[int]) -> bool:
+        """Return True if an index is out of range; PyTorch then reports which one."""
+        env = dict(zip(self._symbols, sizes, strict=True))
+        for at, extent, wraps in self._indices:
+            if args[at].numel():
+                low, high = (int(t) for t in torch.aminmax(args[at]))
+                size = extent.evaluate(env)
+                if low < (-size if wraps else 0) or high >= size:
+                    return True
+        return False
+
+    def _tensors(self, args: Sequence[Any], sizes: Sequence[int]) -> list[torch.Tensor]:
+        """The inputs of the graph, with the axes in the order in which they lie in memory."""
+        found = []
+        for at, how in self._inputs:
+            if at is None:
+                found.append(self._number(how, args, sizes))
+            else:
+                found.append(args[at] if how is None else args[at].permute(how))
+        return found
+
+    def _number(self, how: ScalarInput, args: Sequence[Any], sizes: Sequence[int]) -> torch.Tensor:
+        if how.expr is None:
+            assert isinstance(how.node, int)
+            value = args[how.node]
+        else:
+            value = how.expr.evaluate(dict(zip(self._symbols, sizes, strict=True)))
+        if isinstance(value, int) and how.dtype in _NARROW:
+            # In arithmetic, a number that is too large wraps.
+            made = torch.tensor(value, dtype=torch.int64).to(how.dtype)
+        else:
+            made = torch.tensor(value, dtype=how.dtype)
+        if self._device.type == "cpu":
+            return made
+        # Not copied: that would wait for the device, and cannot be recorded in a CUDA graph.
+        return torch.full((), made.item(), dtype=how.dtype, device=self._device)
+
+    def _results(self, outputs: Sequence[torch.Tensor]) -> Any:
+        """A tensor, or a tuple of several, with the axes as eager has them."""
+        if not self._plain:
+            outputs = [
+                t if o.perm is None else t.permute(o.perm)
+                for t, o in zip(outputs, self._outputs, strict=True)
+            ]
+        return outputs[0] if len(outputs) == 1 else tuple(outputs)
+
+    def _by_pytorch(self, why: str, wrong: str, args: Sequence[Any]) -> Any:
+        """Return PyTorch's result in place of the kernel's.
+
+        Args:
+            why: the reason.
+            wrong: the code of the error if autofuse is at fault.
+            args: arguments of the region.
+        """
+        why = f"{self._name} {why}"
+        if why not in self._told:
+            self._told.add(why)
+            self._refused(why, wrong)
+        return self._eager[0](*args)
+
+    def extra_repr(self) -> str:
+        """The name of the kernel."""
+        return self._name
+
+
+class PointerRegion(Region):
+    """A region whose kernel is called with addresses and sizes.
+
+    Args:
+        lowered: as for :class:`Region`, like what follows.
+        arguments: nodes whose results the region is called with.
+        places: of its symbols.
+        eager: the same nodes, run by PyTorch.
+        refused: called when the kernel refuses a call.
+        kernel: the kernel.
+        threads: that the twin may use.
+    """
+
+    def __init__(
+        self,
+        lowered: Lowered,
+        arguments: Sequence[torch.fx.Node],
+        places: Sequence[Place],
+        eager: torch.fx.GraphModule,
+        refused: Callable[[str, str], None],
+        kernel: Runnable,
+        threads: int = 0,
+    ) -> None:
+        super().__init__(lowered, arguments, places, eager, refused)
+        self._kernel = kernel
+        self._run = kernel.run
+        self._shapes: dict[tuple[int, ...], _Shapes] = {}
+        self._threads = threads or knobs.THREADS.get()
+
+    def __call__(self, *args: Any) -> Any:
+        """The results of the nodes that are needed outside: a tensor, or a tuple of several."""
+        sizes = self._sizes(args)
+        if self._indices and self._is_outside(args, sizes):
+            return self._eager[0](*args)
+        keep = [t.contiguous() for t in self._tensors(args, sizes)]
+        shapes = self._shapes.get(sizes) or self._shapes_of(sizes)
+        outputs = [
+            torch.empty(s, dtype=o.dtype, device=self._device)
+            for s, o in zip(shapes.shapes, self._outputs, strict=True)
+        ]
+        if not shapes.empty:
+            pointers = [t.data_ptr() for t in (*keep, *outputs)]
+            bytes_ = [t.nbytes for t in keep]
+            bytes_.extend(shapes.bytes)
+            threads = 1 if shapes.small else self._threads
+            status, text = self._run(sizes, pointers, threads, bytes_, len(keep))
+            if status:
+                # What breaks a rule was proved not to: an error of autofuse.
+                wrong = "AF5004" if text.startswith("[") else ""
+                return self._by_pytorch(_why(status, text), wrong, args)
+        return self._results(outputs)
+
+    def _shapes_of(self, sizes: tuple[int, ...]) -> _Shapes:
+        env = dict(zip(self._symbols, sizes, strict=True))
+        found = _Shapes([_evaluated(o, env) for o in self._outputs], self._outputs)
+        if len(self._shapes) >= _KEPT:
+            self._shapes = {}
+        self._shapes[sizes] = found
+        return found
+
+
+def _why(status: int, text: str) -> str:
+    """Return why a kernel failed, from the message of its tiling function or the twin's findings as JSON."""
+    if not text.startswith("["):
+        return f"refuses a call: {text or f'status {status}'}"
+    found = [f"{f['code']}: {f['api']}: {f['message']}" for f in json.loads(text)]
+    return f"breaks a rule of the chip: {'; '.join(found) or f'status {status}'}"
+
+
+class _Shapes:
+    """Shapes of the outputs for some sizes; whether there is nothing to compute, and whether it is little."""
+
+    __slots__ = ("bytes", "empty", "shapes", "small")
+
+    def __init__(self, shapes: Sequence[tuple[int, ...]], outputs: Sequence[Output]) -> None:
+        self.shapes = tuple(shapes)
+        self.bytes = [
+            o.dtype.itemsize * math.prod(shape) for shape, o in zip(shapes, outputs, strict=True)
+        ]
+        total = sum(self.bytes)
+        self.empty = total == 0
+        self.small = total <= _ONE_THREAD
+
+
+def _evaluated(o: Output, env: Mapping[str, int]) -> tuple[int, ...]:
+    return tuple(e.evaluate(env) for e in o.shape)
+
+
+def _source(i: TensorInput | ScalarInput, at: Mapping[Any, int]) -> tuple[int | None, Any]:
+    if isinstance(i, TensorInput):
+        return at[i.node], i.perm
+    if i.node is None:
+        return None, i
+    return None, ScalarInput(i.dtype, None, at[i.node])  # type: ignore[arg-type]

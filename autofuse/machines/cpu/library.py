@@ -1,0 +1,76 @@
+"""A generated C++ file to a shared library for this machine: one compiler call, kept in the cache."""
+
+from __future__ import annotations
+
+import hashlib
+import platform
+from collections.abc import Mapping
+from functools import cache
+from pathlib import Path
+
+from autofuse.base import knobs
+from autofuse.implgraph.ir.fusion import FusionGraph
+from autofuse.machines.twin.run.compiler import Toolchain, although_emptied, key_of, made, toolchain
+
+__all__ = ["FLAGS", "compile_library", "source_file"]
+
+#: As the first lines of a generated file say; a library made of these uses all instructions of this machine.
+FLAGS = ("-std=c++17", "-march=native", "-fopenmp", "-fno-math-errno", "-fno-trapping-math")
+_OBJECT = ("-fPIC", "-shared")
+
+
+def source_file(graph: FusionGraph) -> str:
+    """The path of the file inside the output folder."""
+    return f"{graph.name}.cpp"
+
+
+def compile_library(
+    files: Mapping[str, str], graph: FusionGraph, *, opt: str | None = None
+) -> Path:
+    """Compile what was generated for a CPU.
+
+    Args:
+        files: path inside the output folder -> text.
+        graph: what it was generated from.
+        opt: ``-O0`` to ``-O3``; None: that of the knob, or else ``-O3``.
+
+    Returns:
+        The library; it lies in a cache entry together with its source.
+
+    Raises:
+        AutofuseError: AF5001 no compiler, AF5002 the code does not compile, AF5009 the cache folder cannot be used.
+    """
+    cxx = toolchain()
+    source, library = source_file(graph), f"{graph.name}.so"
+    texts = {source: files[source]}
+    opt = opt or f"-O{knobs.OPT.get() or 3}"
+    cmd = [
+        cxx.path,
+        *FLAGS,
+        opt,
+        *_wide(cxx),
+        *_OBJECT,
+        *knobs.CXXFLAGS.get(),
+        "-o",
+        library,
+        source,
+    ]
+    key = key_of(texts, cmd, cxx, _machine())
+    return although_emptied(lambda: made(texts, cmd, key, library, graph.label))
+
+
+def _wide(cxx: Toolchain) -> tuple[str, ...]:
+    """GCC takes half of the width of vectors that processors have which it does not know."""
+    x86 = platform.machine() in ("x86_64", "AMD64")
+    return ("-mprefer-vector-width=512",) if cxx.is_gcc and x86 else ()
+
+
+@cache
+def _machine() -> str:
+    """Return a digest of this machine's instruction set: machines may share a cache folder."""
+    try:
+        lines = Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines()
+        flags = next((x for x in lines if x.startswith(("flags", "Features"))), "")
+    except OSError:
+        flags = platform.processor()
+    return hashlib.sha256(f"{platform.machine()} {flags}".encode()).hexdigest()

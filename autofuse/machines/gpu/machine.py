@@ -1,0 +1,51 @@
+"""Kernels of Triton: in its interpreter, or on a card of NVIDIA."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from autofuse.implgraph.ir.fusion import FusionGraph
+from autofuse.machines.gpu.loading import (
+    INTERPRETED_ELEMENTS,
+    checked_device,
+    load_here,
+    module_file,
+)
+from autofuse.machines.machine import Machine
+from autofuse.machines.words import CPU
+from autofuse.targets import Target
+
+__all__ = ["MACHINE"]
+
+
+class _Gpu(Machine):
+    backend = "triton"
+    keys = ()
+
+    def wrote(self, files: Mapping[str, str], graph: FusionGraph) -> bool:
+        return module_file(graph) in files
+
+    def needs(self, device: str, target: Target | None = None) -> None:
+        checked_device(device)
+
+    def most_elements(self, device: str) -> int | None:
+        return INTERPRETED_ELEMENTS if device == CPU else None
+
+    def load(
+        self, files: Mapping[str, str], graph: FusionGraph, device: str, **options: Any
+    ) -> Any:
+        from autofuse.machines.gpu.kernel import TritonKernel
+
+        return TritonKernel(files, graph, device)
+
+    def open(
+        self, files: Mapping[str, str], graph: FusionGraph, device: str, **options: Any
+    ) -> Any:
+        return load_here(files, graph, device)
+
+    def label(self, device: str) -> str:
+        return "Triton's interpreter" if device == CPU else device
+
+
+MACHINE = _Gpu()

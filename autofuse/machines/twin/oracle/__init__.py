@@ -1,0 +1,1 @@
+"""NumPy reference of a graph with error bounds, random inputs, and the comparison."""

@@ -1,0 +1,1 @@
+"""Measurements of kernels and machines: times, tuning, figures of a chip, certificates, imported results."""

@@ -1,1 +1,0 @@
-"""What a graph means in NumPy, with error bounds; random inputs; the comparison."""

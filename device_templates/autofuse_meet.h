@@ -1,0 +1,33 @@
+// A barrier of all cores for chips whose SyncAll() has no hardware behind it.
+#ifndef AUTOFUSE_MEET_H
+#define AUTOFUSE_MEET_H
+
+#include "kernel_operator.h"
+
+namespace autofuse {
+
+// No core goes on before all of them have come here, with their stores done. `place`: 32 bytes of GM for each core of the
+// launch, of nothing else. A launch that meets several times uses one place; with `first` every core clears all of it, as
+// SyncAll asks of kernels that do so themselves: a core that is waiting already sets its mark again.
+template <bool first>
+__aicore__ inline void MeetAll(GM_ADDR place) {
+  const uint32_t marks = static_cast<uint32_t>(AscendC::GetBlockNum()) * 8;
+  AscendC::TPipe pipe;
+  AscendC::TBuf<AscendC::TPosition::VECOUT> buffer;
+  pipe.InitBuffer(buffer, static_cast<uint32_t>(marks * sizeof(int32_t)));
+  AscendC::LocalTensor<int32_t> local = buffer.Get<int32_t>();
+  AscendC::GlobalTensor<int32_t> global;
+  global.SetGlobalBuffer((__gm__ int32_t*)place, marks);
+  if (first) {
+    AscendC::Duplicate(local, static_cast<int32_t>(0), static_cast<int32_t>(marks));
+    const auto id = pipe.AllocEventID<AscendC::HardEvent::V_MTE3>();
+    AscendC::SetFlag<AscendC::HardEvent::V_MTE3>(id);
+    AscendC::WaitFlag<AscendC::HardEvent::V_MTE3>(id);
+    AscendC::DataCopy(global, local, marks);
+  }
+  AscendC::SyncAll(global, local, static_cast<int32_t>(AscendC::GetBlockNum()));
+}
+
+}  // namespace autofuse
+
+#endif

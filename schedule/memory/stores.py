@@ -1,0 +1,53 @@
+"""Nodes of a loop as their memory asks for it: when results are stored, and from copies of what."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from autofuse.implgraph.ir.frozen import replace
+from autofuse.implgraph.ir.graph import Api, Node
+
+__all__ = ["copy_for_store", "copy_in_ub", "stored_behind_uses"]
+
+_VECTOR = Api("Compute", "elewise", "Vector")
+
+
+def copy_in_ub(n: Node, name: str) -> Node:
+    """A copy in UB of the result of a node."""
+    return replace(n, name=name, op="UbCopy", inputs=(n.name,), attrs={}, joins=None, api=_VECTOR)
+
+
+def stored_behind_uses(looped: Sequence[Node]) -> list[Node]:
+    """The nodes with every Store behind the calls of its loop that use what it stores."""
+    uses: dict[str, int] = {}
+    loop = {n.name: n.loop for n in looped}
+    for i, n in enumerate(looped):
+        for x in n.inputs if n.op != "Store" else ():
+            if loop.get(x) == loop[n.name]:
+                uses[x] = i
+    place = {
+        n.name: max(i, uses.get(n.inputs[0], i)) for i, n in enumerate(looped) if n.op == "Store"
+    }
+    order = {n.name: (place.get(n.name, i), n.name in place) for i, n in enumerate(looped)}
+    return sorted(looped, key=lambda n: order[n.name])
+
+
+def copy_for_store(looped: Sequence[Node], ops: frozenset[str]) -> list[Node]:
+    """Results of ``ops`` that vector calls use and that are stored as well get a copy to store from."""
+    stored = {x for n in looped if n.op == "Store" for x in n.inputs}
+    both = {n.name: n for n in looped if n.op in ops and n.name in stored}
+    used = {x for n in looped if n.op != "Store" for x in n.inputs if x in both}
+    if not used:
+        return list(looped)
+    out: list[Node] = []
+    copied: set[str] = set()
+    for n in looped:
+        if n.op == "Store" and n.inputs[0] in used:
+            source = both[n.inputs[0]]
+            name = f"{source.name}_copy"
+            if name not in copied:
+                copied.add(name)
+                out.append(copy_in_ub(source, name))
+            n = replace(n, inputs=(name,))
+        out.append(n)
+    return out
