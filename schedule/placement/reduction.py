@@ -19,7 +19,6 @@ from dataclasses import dataclass
 from autofuse.base.wording import Wording
 from autofuse.implgraph.division.online_reductions import LOWEST, Centre, Online
 from autofuse.implgraph.expr.expression import ONE, ZERO, Expr, align_up
-from autofuse.implgraph.ir.dtypes import DType
 from autofuse.implgraph.ir.frozen import replace
 from autofuse.implgraph.ir.graph import Api, Attr, AxisType, Node, TensorView
 from autofuse.implgraph.ops.rows.reductions import JOIN, REDUCES, neutral
@@ -442,10 +441,14 @@ class _Placer:
         steps = self._reduced(part, source)
         init = self.made[f"{n.name}_acc"]
         last = steps[-1] if steps else source
+        have = init
         rule = self.follows.get(n.name)
-        if rule is not None:
-            steps += self._corrected(n, rule, init, number)
-        have = init if rule is None else steps[-1]
+        if rule is not None and rule.scales:
+            steps += self._scaled(n, rule, init, number)
+            have = steps[-1]
+        elif rule is not None:
+            steps += self._shifted(n, rule, last, number)
+            last = steps[-1]
         join = replace(n, op=JOIN[n.op], inputs=(have.name, last.name), attrs={}, joins=init.name)
         join = self._place(join, LOOP, number)
         self.made[n.name] = self.joins[n.name] = join
@@ -507,38 +510,50 @@ class _Placer:
         steps.append(self._step(value, f"{stem}_kept", "UbCopy", (now,), number, before))
         return starts, steps
 
-    def _corrected(self, n: Node, rule: Online, init: Node, number: int) -> list[Node]:
-        """The accumulator of a sum about centres that have moved, without what this iteration adds."""
+    def _scaled(self, n: Node, rule: Online, init: Node, number: int) -> list[Node]:
+        """The accumulator of a sum of powers about centres that have moved: times the power of the move."""
+        out, moves = self._moves(n, rule, number)
+        out.append(self._step(n, f"{n.name}_scaled", "Mul", (init, moves[0]), number))
+        return out
+
+    def _shifted(self, n: Node, rule: Online, part: Node, number: int) -> list[Node]:
+        """What this iteration adds to a sum of products about centres that have moved.
+
+        The part and the product of the moves are added to each other first.  Beside the accumulator of a long row the
+        product is so small that it would be rounded away, every time in the same direction.
+        """
+        out, moves = self._moves(n, rule, number)
+        # The count goes first: in the first iteration it is 0, and the square of the move might be too large.
+        count = self._count(self._new(f"{n.name}_count"), n.y, "before")
+        y = replace(n.y, dtype=self.by_name[n.inputs[0]].y.dtype)
+        wide = replace(n, y=y)
+        out.append(self._step(wide, f"{n.name}_weighted", "Muls", (moves[0], count), number))
+        out.append(self._step(wide, f"{n.name}_squared", "Mul", (out[-1], moves[1]), number))
+        moved = self._through(n, out[-1], rule.after, out, number)
+        out.append(self._step(n, f"{n.name}_shifted", "Add", (part, moved), number))
+        return out
+
+    def _moves(self, n: Node, rule: Online, number: int) -> tuple[list[Node], list[Node | str]]:
+        """The nodes that make the moves of the centres of a sum what the sum is made of, and the move of each."""
         out: list[Node] = []
-
-        def step(
-            what: str, op: str, inputs: tuple[Node | str, ...], dtype: DType, like: Node = n
-        ) -> Node:
-            source = replace(like, y=replace(n.y, dtype=dtype))
-            out.append(self._step(source, what, op, inputs, number))
-            return out[-1]
-
-        def through(x: Node | str, names: Iterable[str]) -> Node | str:
-            for name in names:
-                like = self.by_name[name]
-                inputs = (x, *like.inputs[1:])
-                x = step(f"{name}_move", like.op, inputs, like.y.dtype, like)
-            return x
-
         moves: list[Node | str] = []
         for k, (centre, names) in enumerate(zip(rule.centres, rule.moves, strict=True)):
             same = (centre, names) == (rule.centres[0], rule.moves[0])
-            moves.append(moves[0] if k and same else through(self.moving[centre].move, names))
-        if rule.scales:
-            step(f"{n.name}_scaled", "Mul", (init, moves[0]), n.y.dtype)
-            return out
-        # The count goes first: in the first iteration it is 0, and the square of the move might be too large.
-        count = self._count(self._new(f"{n.name}_count"), n.y, "before")
-        dtype = self.by_name[n.inputs[0]].y.dtype
-        weighted = step(f"{n.name}_weighted", "Muls", (moves[0], count), dtype)
-        moved = through(step(f"{n.name}_squared", "Mul", (weighted, moves[1]), dtype), rule.after)
-        step(f"{n.name}_shifted", "Add", (init, moved), n.y.dtype)
-        return out
+            move = self.moving[centre].move
+            moves.append(moves[0] if k and same else self._through(n, move, names, out, number))
+        return out, moves
+
+    def _through(
+        self, n: Node, x: Node | str, names: Iterable[str], out: list[Node], number: int
+    ) -> Node | str:
+        """``x`` after copies of the named nodes, on as many elements as ``n`` has; appends them to ``out``."""
+        for name in names:
+            like = self.by_name[name]
+            source = replace(like, y=replace(n.y, dtype=like.y.dtype))
+            inputs = (x, *like.inputs[1:])
+            out.append(self._step(source, f"{name}_move", like.op, inputs, number))
+            x = out[-1]
+        return x
 
     def _finished(self, n: Node) -> list[Node]:
         """Return the nodes that finish an accumulator after the loop: NaN for a row whose centre is no number."""

@@ -73,6 +73,24 @@ def test_narrow_types(nodes, dtype):
     check(statistics(nodes, (5, 999), dtype=dtype), 8000)
 
 
+@pytest.mark.parametrize("seed", [0, 1])
+def test_rows_one_after_another_do_not_bias_a_variance(seed):
+    """The product of the moves of the mean is small beside a sum of many squares, and not lost in it."""
+    n = 1 << 15
+    x = np.random.default_rng(seed).uniform(-8, 8, (n, 5)).astype(np.float32)
+    built = api.build(statistics(along(VARIANCE, [0]), ("n", 5), n={"max": 1 << 16}))
+    kernel = api.load(built)
+    tried = 0
+    for entry in built.metadata["tilingKeys"]:
+        if "_reduce_0_" not in entry["functions"][0] or len(entry["functions"]) > 1:
+            continue
+        (out,) = kernel.run({"x": x}, key=entry["key"]).outputs.values()
+        want = x.astype(np.float64).var(0)
+        assert np.max(np.abs(np.abs(out.reshape(5)) / want - 1)) < 200 * 2.0**-24
+        tried += 1
+    assert tried
+
+
 def test_products_about_two_means():
     assert passes(check(statistics(COVARIANCE, (5, 999)), 8000)) == {1}
 

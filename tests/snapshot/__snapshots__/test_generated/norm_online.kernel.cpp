@@ -77,7 +77,7 @@ inline __aicore__ void norm_online_0_reduce_0_nil_0_2(
   LocalTensor<uint8_t> variance_reducesum_part_tmp = variance_reducesum_weighted_buf.Get<uint8_t>();
   LocalTensor<float> variance_reducesum_weighted_local = variance_reducesum_weighted_buf.Get<float>();
   LocalTensor<float> variance_reducesum_squared_local = variance_reducesum_weighted_buf.Get<float>();
-  LocalTensor<float> variance_reducesum_shifted_local = variance_reducesum_weighted_buf.Get<float>();
+  LocalTensor<float> variance_reducesum_shifted_local = mean_reducesum_part_buf.Get<float>();
   LocalTensor<float> mean_1_local = mean_reducesum_acc_buf.Get<float>();
   LocalTensor<float> broadcast_0_local = centred_buf.Get<float>();
   LocalTensor<uint8_t> broadcast_0_tmp = mean_1_move_buf.Get<uint8_t>();
@@ -172,15 +172,15 @@ inline __aicore__ void norm_online_0_reduce_0_nil_0_2(
       PipeBarrier<PIPE_V>();
       Add(
           variance_reducesum_shifted_local[0],
-          variance_reducesum_acc_local[0],
+          variance_reducesum_part_local[0],
           variance_reducesum_squared_local[0],
           1);
       // from: variance_reducesum: Add, a step of ReduceMean (/nodes/3)
       PipeBarrier<PIPE_V>();
       Add(
           variance_reducesum_acc_local[0],
+          variance_reducesum_acc_local[0],
           variance_reducesum_shifted_local[0],
-          variance_reducesum_part_local[0],
           1);
     }
     // from: mean_1: Div, a step of ReduceMean (/nodes/0)
