@@ -23,10 +23,10 @@ RUNTIME := $(shell find runtime -type f -not -path '*/tests/*' 2>/dev/null)
 # $(call step,NAME,COMMAND,WHAT TO DO WHEN IT FAILS)
 step = @echo '== $(1)'; $(2) || { echo; echo 'FAILED: $(1). $(3)' >&2; exit 1; }
 
-.PHONY: help demo test test-extras quick docs env lint format pytest ctest snapshots replay sanitize asan ubsan clean
+.PHONY: help demo test test-extras test-all quick docs env lint format pytest ctest snapshots replay sanitize asan ubsan clean
 
 help: ## list the targets
-	@sed -nE 's/^([a-z ]+):.*## (.*)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 24
+	@sed -nE 's/^([a-z -]+):.*## (.*)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 24
 
 demo: $(STAMP) ## generate a fused kernel, run it on the CPU twin, compare with NumPy
 	$(call step,demo,$(BIN)/autofuse $(DEMO),The message above names the cause.)
@@ -37,6 +37,9 @@ test: lint docs pytest ctest sanitize ## everything that must pass: lint, types,
 test-extras: ## the tests that `make test` skips: PyTorch, Triton, distributed, onnxruntime, nvcc, in an environment of their own
 	@$(MAKE) --no-print-directory pytest VENV=.venv-extras EXTRAS=$(BEYOND) SELECT="--extras --snapshot-warn-unused"
 	@echo; echo 'All tests of the extras passed.'
+
+test-all: ## both with all cases and whole corpora, as before a release: hours
+	@CORPUS=all $(MAKE) --no-print-directory test test-extras
 
 # A test that compiles is one of the twin; without that mark it fails here, since g++ knows no such option.
 quick: lint ## what shows most mistakes in two minutes: lint, types, unit tests and snapshots, nothing compiled
@@ -83,7 +86,7 @@ format: $(STAMP) ## let ruff repair what it can
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 
-pytest: $(STAMP) ## the Python tests; CORPUS=all for whole corpora, CORPUS_SEED=... for the samples of another run
+pytest: $(STAMP) ## the Python tests; CORPUS=all for whole corpora, TEST_SEED=... for the data of another run
 	$(call step,pytest,$(BIN)/pytest $(SELECT) -n $(JOBS) --dist worksteal,Run one test alone with: $(BIN)/pytest -k NAME. If a snapshot changed on purpose: make snapshots)
 
 snapshots: $(STAMP) ## accept the present output as the expected output; read the diff before you commit it

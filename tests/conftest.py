@@ -4,7 +4,7 @@ import os
 from collections.abc import Iterator
 from pathlib import Path
 
-import corpus_sample
+import draws
 import extras
 import pytest
 from fake_canns import FakeCann
@@ -22,14 +22,17 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     )
 
 
+@pytest.hookimpl(tryfirst=True)
 def pytest_configure(config: pytest.Config) -> None:
-    """Refuse ``--extras`` where a package is missing: its tests would be skipped."""
+    """Seed hypothesis; refuse ``--extras`` where a package is missing: its tests would be skipped."""
+    if config.getoption("--hypothesis-seed") is None:
+        config.option.hypothesis_seed = str(draws.SEED)
     if config.getoption("--extras") and (reason := extras.lack(*extras.BEYOND)):
         raise pytest.UsageError(f"--extras {reason}")
 
 
 def pytest_report_header() -> str:
-    return corpus_sample.head()
+    return draws.head()
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
@@ -49,7 +52,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         marker = cases[0].get_closest_marker("sampled")
         assert marker is not None
         count = -(-len(cases) // marker.args[0])
-        kept = corpus_sample.some(name, count, len(cases))
+        kept = draws.some(name, count, len(cases))
         left |= {c.nodeid for c in cases} - {cases[k].nodeid for k in kept}
     if left:
         config.hook.pytest_deselected(items=[i for i in items if i.nodeid in left])

@@ -517,7 +517,7 @@ class _Placer:
         return out
 
     def _shifted(self, n: Node, rule: Online, part: Node, number: int) -> list[Node]:
-        """What this iteration adds to a sum of products about centres that have moved.
+        """Return the nodes that make what this iteration adds to a sum of products about centres that moved.
 
         The part and the product of the moves are added to each other first.  Beside the accumulator of a long row the
         product is so small that it would be rounded away, every time in the same direction.

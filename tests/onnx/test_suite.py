@@ -1,6 +1,6 @@
 """The node tests of the ONNX standard, each with the verdict that ``outcomes.json`` records.
 
-By default a sample runs, another one for another commit: one of sixteen cases that pass, one of eight others.
+By default a sample runs: one of sixteen cases that pass, one of eight others.
 ``pytest tests/onnx --onnx-full`` runs all of them; ``benchmarks/clients/onnx_suite.py --write`` records new verdicts.
 """
 
@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from corpus_sample import WHOLE, some
+from draws import WHOLE, some
 from extras import required
 
 pytestmark = [required("onnx"), pytest.mark.twin, pytest.mark.slow]

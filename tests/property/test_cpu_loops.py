@@ -7,7 +7,7 @@ from typing import Any
 import graph_strategies
 import pytest
 import storm_strategies as storms
-from corpus_sample import some
+from draws import some
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 from op_steps import OPS, of_one_op

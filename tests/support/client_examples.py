@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
+import draws
 import ml_dtypes
 import numpy as np
 from client_calls import POISON, Calls, Library, fused
@@ -369,7 +370,7 @@ EXAMPLES: dict[str, Callable[[bool], Example]] = {
 
 def arrays(shapes: list[tuple[type, tuple[int, ...]]]) -> Arrays:
     """Fresh random data of these types."""
-    rng = np.random.default_rng()
+    rng = draws.rng()
     out = []
     for dtype, shape in shapes:
         if dtype is U8:

@@ -1,10 +1,10 @@
 """A function or a module of PyTorch as one graph: what it computes, its names, and what is no graph."""
 
-import random
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+import draws
 import numpy as np
 import pytest
 import torch
@@ -90,7 +90,7 @@ def compared(
     graph: FusionGraph, function: Any, sizes: Sequence[dict[str, int]], **weights: Any
 ) -> None:
     """The graph by NumPy against PyTorch, on fresh random inputs."""
-    seed = random.randrange(1 << 30)
+    seed = draws.seed()
     rng = np.random.default_rng(seed)
     graph = canonical(graph)
     for given in sizes:
@@ -145,7 +145,7 @@ def test_several_results(file: Path) -> None:
 def test_a_module_and_its_class_have_their_weights_as_inputs(file: Path, name: str) -> None:
     graph = capture(file, name, ["x=float32[b,s,24]", "residual=float32[b,s,24]"]).graph
     assert graph.inputs == ("x", "residual", "norm_weight", "norm_bias")
-    rng = np.random.default_rng()
+    rng = draws.rng()
     weight, bias = rng.standard_normal((2, 24)).astype(np.float32)
 
     def eager(x: torch.Tensor, r: torch.Tensor) -> torch.Tensor:

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
+import draws
 import numpy as np
 import pytest
 import triton_modules as written
@@ -83,7 +84,7 @@ def loaded(before: str = "pass", device: str = "cuda:1") -> TritonModule:
 
 
 def inputs() -> dict[str, Any]:
-    rng = np.random.default_rng()
+    rng = draws.rng()
     return {n: rng.standard_normal(s).astype(np.float16) for n, s in INPUTS.items()}
 
 

@@ -7,6 +7,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import compare_a5
+import draws
 import numpy as np
 import peer_graphs
 import peer_inductor
@@ -37,7 +38,7 @@ GRAPHS = [
 
 
 def arrays(case: Case) -> dict[str, np.ndarray]:
-    rng = np.random.default_rng()
+    rng = draws.rng()
     return {n: rng.uniform(-2, 2, s).astype(np.float32) for n, s in case.inputs.items()}
 
 

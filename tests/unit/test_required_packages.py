@@ -5,7 +5,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-import corpus_sample
+import draws
 import extras
 import pytest
 
@@ -31,7 +31,7 @@ def run_pytest(
             *words,
         ],
         cwd=repo,
-        env={**os.environ, "PYTHONPATH": str(folder), "CORPUS_SEED": corpus_sample.seed()},
+        env={**os.environ, "PYTHONPATH": str(folder)},
         capture_output=True,
         text=True,
     )
@@ -62,7 +62,7 @@ def test_no_test_fails_without_the_optional_packages(repo: Path, tmp_path: Path)
         if "__snapshots__" not in p.parts and p != own and "onnx" in p.read_text(encoding="utf-8")
     ]
     marks = "not corpus and not slow and not twin"
-    if corpus_sample.WHOLE:
+    if draws.WHOLE:
         files, marks = ["tests", f"--deselect={own.relative_to(repo)}"], "not corpus"
     done = run_pytest(repo, tmp_path, OPTIONAL, "-p", "no:xdist", "-m", marks, *files)
     assert done.returncode == 0, done.stdout[-5000:] + done.stderr[-3000:]

@@ -1,6 +1,6 @@
 """Graphs of ``shared/corpus/akg`` that are made of supported ops are built, compiled and verified.
 
-They are dealt out to twelve parts, of which a run takes three, others for another commit, and all with ``CORPUS=all``.
+They are dealt out to twelve parts, of which a run takes three, the same in every run, and all with ``CORPUS=all``.
 A graph with a tensor of more than 2**20 elements is shrunk first (``implgraph.cutting.dimensions.shrink``).
 Every graph of a part is built.  Of kernels that are equal but for names and numbers, which are sizes for the most part,
 one is compiled and runs, in quick mode; with ``CORPUS=all`` those of other sizes do too.  Every eighth of them runs in
@@ -14,7 +14,7 @@ import shutil
 from pathlib import Path
 
 import pytest
-from corpus_sample import WHOLE, some
+from draws import WHOLE, some
 
 from autofuse import api
 from autofuse.base.diagnostics import AutofuseError

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import akg_runtime
 import pytest
-from corpus_sample import some
+from draws import some
 from triton_checks import small
 
 from autofuse import api

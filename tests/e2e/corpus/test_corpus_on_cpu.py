@@ -11,7 +11,7 @@ from pathlib import Path
 from types import ModuleType
 
 import pytest
-from corpus_sample import some
+from draws import some
 
 from autofuse import api
 from autofuse.base.diagnostics import AutofuseError

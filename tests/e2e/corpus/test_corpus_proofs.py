@@ -1,14 +1,14 @@
 """Everything is proved of the kernels of graphs of ``shared/corpus/akg``, with their own sizes and with symbols.
 
 All forms of a graph are proved: also those in which cores share reductions.  A run takes a quarter of the graphs,
-others for another commit, and all with ``CORPUS=all``.
+the same in every run, and all with ``CORPUS=all``.
 """
 
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from corpus_sample import some
+from draws import some
 
 from autofuse.base.diagnostics import AutofuseError
 from autofuse.codegen.verification import verify_schedule

@@ -1,7 +1,7 @@
 """60 graphs of ``shared/corpus/akg`` with symbols for dimensions are verified at 10 shapes each.
 
 The shapes hold sizes of 0 and 1, primes, and neighbours of multiples of 8, 16 and 32.  A run takes a third of them,
-others for another commit, and all with ``CORPUS=all``.
+the same in every run, and all with ``CORPUS=all``.
 """
 
 import random
@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from corpus_sample import some
+from draws import some
 
 from autofuse import api
 from autofuse.base.diagnostics import AutofuseError

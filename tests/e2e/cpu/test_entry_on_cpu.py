@@ -6,6 +6,7 @@ import ctypes
 from pathlib import Path
 from typing import Any
 
+import draws
 import numpy as np
 import pytest
 
@@ -15,7 +16,7 @@ from autofuse.machines.cpu.library import compile_library
 
 pytestmark = pytest.mark.twin
 
-RNG = np.random.default_rng()
+RNG = draws.rng()
 
 
 def document(name: str, shape: list[Any], nodes: list[Any], **more: Any) -> dict[str, Any]:

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import os
-import secrets
 import subprocess
 import sys
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+import draws
 import pytest
 from extras import needs
 from triton_checks import ELEMENTS, TARGET, small
@@ -72,7 +72,7 @@ def run(*words: object, cwd: Path | None = None) -> subprocess.CompletedProcess[
 
 @pytest.mark.parametrize("path", GALLERY, ids=lambda p: p.stem)
 def test_plain_kernels_agree_with_numpy(interpreter: WorkerPool, path: Path) -> None:
-    seed = secrets.randbelow(1 << 31)
+    seed = draws.seed()
     built = api.build(small(api.read(path)), target=TARGET, entry="plain")
     (text,) = (t for f, t in built.files.items() if f.endswith(".py"))
     assert "Launcher" not in text

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import secrets
 import shutil
 import subprocess
 import sys
@@ -13,7 +12,7 @@ from pathlib import Path
 from random import Random
 from typing import Any
 
-import corpus_sample
+import draws
 import pytest
 from op_steps import OPS, add_op
 from storm_maker import DTYPES, Maker
@@ -21,7 +20,7 @@ from triton_graphs import MOVES, REDUCTIONS, SUMS, graph
 from triton_tunings import random_tuning
 
 pytestmark = [pytest.mark.triton, pytest.mark.slow]
-whole = pytest.mark.skipif(not corpus_sample.WHOLE, reason="CORPUS=all compiles all kernels")
+whole = pytest.mark.skipif(not draws.WHOLE, reason="CORPUS=all compiles all kernels")
 #: With every Triton that there is: OTHER_TRITON names the Pythons of environments with other versions.
 PYTHONS = [sys.executable, *filter(None, os.environ.get("OTHER_TRITON", "").split(os.pathsep))]
 with_each_triton = pytest.mark.parametrize("python", PYTHONS)
@@ -152,7 +151,7 @@ def test_each_kind_of_work(rows_and_cols: tuple[Any, Any], python: str, tmp_path
 @with_each_triton
 def test_random_blocks(python: str, tmp_path: Path) -> None:
     """Of tuning files: what is taken, the compiler takes too."""
-    seed = secrets.randbelow(1 << 31)
+    seed = draws.seed()
     rng = Random(seed)
     sys.stdout.write(f"seed {seed}\n")
     for what, made in {**REDUCTIONS, **SUMS, **MOVES}.items():

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+import draws
 import numpy as np
 import numpy.typing as npt
 import pytest
@@ -77,7 +78,7 @@ def test_running_sums(
         monkeypatch.setattr(blocks, name, rule)
     made = summing(3, cols, exclusive, reverse)
     assert words in api.build(made, target=TARGET).files["sums_triton.py"]
-    x = np.random.default_rng().random((3, cols), np.float32)
+    x = draws.rng().random((3, cols), np.float32)
     right = running_sum(x.astype(np.float64), 1, exclusive, reverse)
     assert error(called(made, x), right) < BOUND
 

@@ -5,6 +5,7 @@ import subprocess
 import sys
 from collections.abc import Iterator
 
+import draws
 import ml_dtypes
 import numpy as np
 import pytest
@@ -118,7 +119,7 @@ def test_a_module_that_does_not_come_back(
 
 
 def test_a_kernel_is_called_like_one_of_the_twin() -> None:
-    rng = np.random.default_rng()
+    rng = draws.rng()
     kernel = TritonKernel(FILES, SOFT)
     bias = rng.standard_normal(96).astype(np.float16)
     for rows in (5, 0, 1):
@@ -137,7 +138,7 @@ def test_a_kernel_is_called_like_one_of_the_twin() -> None:
 
 
 def test_outputs_in_place_are_written_into_the_array_that_was_given() -> None:
-    rng = np.random.default_rng()
+    rng = draws.rng()
     kernel = TritonKernel(FILES, MIXED)
     x = rng.standard_normal((4, 66), dtype=np.float32)[:, ::2]
     total = rng.standard_normal((4, 33), dtype=np.float32)
@@ -157,7 +158,7 @@ def test_outputs_in_place_are_written_into_the_array_that_was_given() -> None:
 @pytest.mark.parametrize("dtype", ["float32", "float16", "int32"])
 def test_casts_to_and_from_bfloat16_round_as_on_a_card(dtype: str) -> None:
     graph = api.read(written.cast_graph(dtype))
-    rng = np.random.default_rng()
+    rng = draws.rng()
     x = rng.integers(-5000, 5000, 1009).astype(dtype)
     if dtype != "int32":
         x = (x / 7).astype(dtype)
@@ -202,7 +203,7 @@ def test_the_same_on_a_card() -> None:
         lost = report(edited("tl.store(y + row", "tl.store(y + (1 << 44) + row"), SOFT)
         assert lost.diagnostics[0].code == "AF5003"
         assert report(FILES, SOFT).ok
-    rng = np.random.default_rng()
+    rng = draws.rng()
     x = rng.standard_normal((5, 96)).astype(np.float16)
     here, there = (TritonKernel(FILES, SOFT, device)(x, x[0]) for device in ("cpu", "cuda:0"))
     assert np.allclose(here, there, rtol=2e-3, atol=0)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+import draws
 import numpy as np
 import pytest
 
@@ -71,7 +72,7 @@ def test_large_groups_share_all_cores():
 def test_fewer_cores_than_groups_ask_for(cores):
     document = parts([(9, 1000), (77, 33), (5000,)])
     kernel = api.load(api.build(document, target=CHIP))
-    rng = np.random.default_rng()
+    rng = draws.rng()
     inputs = {
         t["name"]: rng.standard_normal(t["shape"]).astype(np.float32) for t in document["inputs"]
     }

@@ -1,6 +1,6 @@
 """Generated kernels with one mistake each: the twin or the comparison must see it (``mutation_run.py``).
 
-A run takes half of the kernels, others for another commit, and all with ``CORPUS=all``.
+A run takes half of the kernels, the same in every run, and all with ``CORPUS=all``.
 """
 
 from collections import Counter
@@ -8,7 +8,7 @@ from pathlib import Path
 
 import mutation_run as mutation
 import pytest
-from corpus_sample import some
+from draws import some
 from mutation_kernels import ACCUMULATION, MEMORY, SYNCHRONISATION, sample
 from twin_graphs import every_template
 

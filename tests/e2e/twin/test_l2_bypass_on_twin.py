@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
+import draws
 import numpy as np
 import pytest
 
@@ -42,7 +43,7 @@ def add(rows: int | str) -> dict[str, Any]:
 
 def loads(built: api.BuildResult, rows: int) -> dict[str, set[bool]]:
     """Input -> whether its loads bypassed L2, over all loads of some cores; and the result is right."""
-    rng = np.random.default_rng()
+    rng = draws.rng()
     arrays = {
         "x": rng.uniform(-2, 2, (rows, 1000)).astype(np.float32),
         "row": rng.uniform(-2, 2, 1000).astype(np.float32),

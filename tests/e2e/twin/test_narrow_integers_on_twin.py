@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from typing import Any
 
+import draws
 import numpy as np
 import pytest
 from twin_graphs import check, graph
@@ -49,7 +50,7 @@ def test_comparisons_of_any_number_with_small_ones() -> None:
         for name, value in numbers.items()
     ]
     document = graph({"x": ("int64", [600])}, nodes, [n[0] for n in nodes])
-    rng = np.random.default_rng()
+    rng = draws.rng()
     near = rng.choice([-1, 1], 300) * (1 << 24) + rng.integers(-4, 5, 300)
     far = rng.integers(-(1 << 63), (1 << 63) - 1, 290, dtype=np.int64) >> rng.integers(0, 64, 290)
     ends = np.iinfo(np.int64)
@@ -106,7 +107,7 @@ def test_positions_of_what_is_not_padding() -> None:
         ("p", "Mul", ["s", "c"]),
         ("y", "Add", ["p", {"const": 1, "dtype": "int64"}]),
     ]
-    x = np.random.default_rng().integers(0, 3, (5, 70))
+    x = draws.rng().integers(0, 3, (5, 70))
     got = run(graph({"x": ("int64", [5, 70])}, nodes), x=x)["y"]
     mask = (x != 1).astype(np.int64)
     np.testing.assert_array_equal(got, np.cumsum(mask, 1) * mask + 1)

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import corpus_sample
+import draws
 import graph_strategies
 import pytest
 from extras import needs
@@ -65,7 +65,7 @@ def test_of_examples(repo: Path) -> None:
 
 
 def test_of_random_graphs() -> None:
-    seed = random.randrange(1 << 30)
+    seed = draws.seed()
     rng = random.Random(seed)
     made = 0
     for _ in range(15):
@@ -87,7 +87,7 @@ def test_of_random_graphs() -> None:
 def test_of_the_corpus(shared_dir: Path) -> None:
     files = sorted((shared_dir / "corpus" / "akg").rglob("*.json"))
     made = 0
-    for k in corpus_sample.some("definitions", 30, len(files)):
+    for k in draws.some("definitions", 30, len(files)):
         try:
             graph = api.read(files[k])
         except AutofuseError:

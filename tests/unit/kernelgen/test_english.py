@@ -1,9 +1,9 @@
 """Lines of English: what they mean, compared with NumPy, and what they leave open."""
 
-import random
 import re
 from pathlib import Path
 
+import draws
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -155,7 +155,7 @@ def test_every_op_is_understood_by_every_name(row: OpDef) -> None:
     ],
 )
 def test_what_a_line_computes(line: str, by_numpy) -> None:  # type: ignore[no-untyped-def]
-    seed = random.randrange(1 << 30)
+    seed = draws.seed()
     for n in (1, 13):
         with np.errstate(invalid="ignore"):
             found, data = numbers(line, seed, n=n)
@@ -168,7 +168,7 @@ def test_what_a_line_computes(line: str, by_numpy) -> None:  # type: ignore[no-u
 @pytest.mark.parametrize("dtype", ["float32", "float16"])
 @pytest.mark.parametrize("eps", ["", ", eps = 0.01"])
 def test_layer_norm_is_that_of_the_formula(dtype: str, eps: str) -> None:
-    seed = random.randrange(1 << 30)
+    seed = draws.seed()
     line = f"layer norm over the last axis of x {dtype} [n, 37] with gamma and beta{eps}"
     found, d = numbers(line, seed, n=5)
     centred = d["x"] - d["x"].mean(-1, keepdims=True)

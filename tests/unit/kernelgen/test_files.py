@@ -8,7 +8,7 @@ import re
 from pathlib import Path
 from typing import Any
 
-import corpus_sample
+import draws
 import numpy as np
 import pytest
 from extras import needs
@@ -183,7 +183,7 @@ def test_data_are_in_the_domain_of_the_op(op: str) -> None:
     recipes, scales = cases.recipes
     low, high = DOMAINS[op]
     assert len(scales) > 1
-    rng = np.random.default_rng()
+    rng = draws.rng()
     for scale in scales:
         drawn = recipes["x0"].drawn(rng, (1000,), scale)
         assert drawn.min() > low
@@ -204,7 +204,7 @@ def test_the_text_of_a_recipe_draws_what_it_says() -> None:
         (text,) = cases.inputs(scale="scale")
         space = {"torch": torch, "shape": (500,), "dtype": torch.float32, "device": "cpu"}
         drawn = eval(text, {**space, "scale": cases.recipes[1][-1]}).numpy()
-        ours = cases.recipes[0]["x0"].drawn(np.random.default_rng(), (20000,), cases.recipes[1][-1])
+        ours = cases.recipes[0]["x0"].drawn(draws.rng(), (20000,), cases.recipes[1][-1])
         assert abs(drawn.mean() - ours.mean()) < 0.2 * max(1.0, ours.std())
         assert drawn.std() == pytest.approx(ours.std(), rel=0.2)
 
@@ -243,7 +243,7 @@ def test_all_ops_with_one_operand_have_files() -> None:
 def test_graphs_of_a_corpus(shared_dir: Path) -> None:
     paths = sorted((shared_dir / "corpus" / "akg").rglob("*.json"))
     made = 0
-    for k in corpus_sample.some("kernelgen files", 12, len(paths)):
+    for k in draws.some("kernelgen files", 12, len(paths)):
         try:
             definition = definition_of(paths[k])
         except AutofuseError:

@@ -1,9 +1,9 @@
 """Test shapes: the lists of KernelGen and of the write-up of its flow, as far as the graph and the memory allow."""
 
-import random
 from math import prod
 from typing import Any
 
+import draws
 import numpy as np
 import pytest
 
@@ -133,7 +133,7 @@ def test_sizes_that_the_graph_refuses_are_not_tried() -> None:
 
 
 def test_any_shape_any_memory() -> None:
-    rng = random.Random()
+    rng = draws.python_rng()
     seed = rng.randrange(1 << 30)
     rng.seed(seed)
     for _ in range(60):

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+import draws
 import numpy as np
 import pytest
 
@@ -55,7 +56,7 @@ def test_a_core_that_fails_leaves_the_kernel_and_nothing_behind(
         ("qin.EnQue(a);", "if (t.s0 != 100) { qin.EnQue(a); }"), ("extern", "\n" * lines + "extern")
     )
     kernel = TwinKernel(compile_kernel(files, "absk", opt=opt), abs_graph)
-    rng = np.random.default_rng()
+    rng = draws.rng()
     for n in (99, 100, 101, 100, 640):
         x = rng.standard_normal(n, np.float32)
         if n == 100:

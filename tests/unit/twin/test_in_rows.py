@@ -3,6 +3,7 @@
 import copy
 from typing import Any
 
+import draws
 import numpy as np
 import pytest
 
@@ -59,7 +60,7 @@ def test_blocks_are_the_whole(
     nodes: Any, dtype: str, block: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     fusion = api.read(graph(dtype, *nodes))
-    inputs = random_inputs(fusion, {}, int(np.random.default_rng().integers(1 << 30)))
+    inputs = random_inputs(fusion, {}, draws.seed())
     whole = evaluate(fusion, copy.deepcopy(inputs), {})
     monkeypatch.setattr(module, "_BLOCK", block)
     parts = evaluate(fusion, inputs, {})
@@ -81,7 +82,7 @@ def test_blocks_are_the_whole(
 def test_parts_of_a_comparison_come_to_the_same(
     wrong: list[int], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    rng = np.random.default_rng()
+    rng = draws.rng()
     want = rng.uniform(1, 2, (10, 20)).astype(np.float32)
     got = (want.astype(np.float64) * (1 + 1e-7 * rng.uniform(-2, 2, want.shape))).astype(np.float32)
     got.reshape(-1)[wrong] += 1

@@ -6,6 +6,7 @@ import importlib
 import threading
 from typing import Any
 
+import draws
 import numpy as np
 import pytest
 from twin_graphs import graph
@@ -38,7 +39,7 @@ def run(kernel: Any, x: np.ndarray, threads: int = 1) -> np.ndarray:
 
 def test_sizes_that_come_again(kernel: Any) -> None:
     """More sizes than tilings are kept, each of them twice."""
-    rng = np.random.default_rng()
+    rng = draws.rng()
     shapes = [(int(m), int(n)) for m, n in rng.integers(1, 70, (20, 2))] + [(3, 0), (1, 1)]
     for shape in shapes * 2:
         x = rng.standard_normal(shape, np.float32) / 8

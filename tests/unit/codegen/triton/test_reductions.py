@@ -1,7 +1,6 @@
 """Reductions and running sums of blocks in Triton, against NumPy."""
 
-import secrets
-
+import draws
 import numpy as np
 import pytest
 from extras import needs
@@ -99,7 +98,7 @@ def unit(dtype):
 
 @pytest.mark.parametrize("op", sorted(rows.REDUCES))
 def test_reductions(op, tmp_path):
-    seed = secrets.randbelow(1 << 31)
+    seed = draws.seed()
     rng = np.random.default_rng(seed)
     jobs = []
     for dtype in map(BY_NAME.__getitem__, DTYPES):
@@ -123,7 +122,7 @@ def test_reductions(op, tmp_path):
 @pytest.mark.parametrize("reverse", [False, True])
 @pytest.mark.parametrize("exclusive", [False, True])
 def test_running_sums(exclusive, reverse, tmp_path):
-    rng = np.random.default_rng(secrets.randbelow(1 << 31))
+    rng = np.random.default_rng(draws.seed())
     jobs = [
         (summing(dtype, exclusive, reverse), dtype, ROWS * N, data(rng, "Scan", dtype))
         for dtype in map(BY_NAME.__getitem__, DTYPES)

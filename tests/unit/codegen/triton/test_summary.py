@@ -9,7 +9,7 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
-import numpy as np
+import draws
 import pytest
 
 from autofuse import api
@@ -93,7 +93,7 @@ def launches(graph: FusionGraph, program: Program, sizes: dict[str, int]) -> lis
 @pytest.mark.parametrize("source", [*GRAPHS, ROWS], ids=lambda s: getattr(s, "stem", "long_rows"))
 def test_kernels_are_those_that_the_file_launches(source: Any) -> None:
     graph, program = planned(source)
-    rng = np.random.default_rng()
+    rng = draws.rng()
     some = {s.name: int(rng.integers(s.min, min(s.max, 50000) + 1)) for s in graph.symbols}
     for sizes in (sizes_of(graph.symbols, {}), some):
         said = [k for k in plan_summary(program, sizes) if k["launched"]]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import draws
 import numpy as np
 import pytest
 from lowering_checks import checked, dims, graph
@@ -66,7 +67,7 @@ def test_a_line_of_places_in_runs(at, want):
 
 
 def test_runs_are_all_places_in_their_order():
-    rng = np.random.default_rng()
+    rng = draws.rng()
     many = 0
     for _ in range(2000):
         parts = [

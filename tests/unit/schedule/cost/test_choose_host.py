@@ -10,6 +10,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
+import draws
 import pytest
 from choose_graphs import GRAPHS, random_sizes
 
@@ -130,7 +131,7 @@ def agree(host: Host, sizes: Mapping[str, int], cores: int = 0, ub: int = 0) -> 
 
 @pytest.mark.parametrize("name", NAMES)
 def test_both_choose_the_same(hosts, name: str) -> None:
-    host, random_ = hosts[name], random.Random()
+    host, random_ = hosts[name], draws.python_rng()
     for _ in range(25):
         assert agree(host, random_sizes(host.symbols, random_)) is not None
 
@@ -145,7 +146,7 @@ CLOSE = {
 
 @pytest.mark.parametrize("name", NAMES)
 def test_explain_says_what_the_host_function_takes(hosts, name: str) -> None:
-    host, random_ = hosts[name], random.Random()
+    host, random_ = hosts[name], draws.python_rng()
     schedule = host.built.schedule
     drawn = [random_sizes(host.symbols, random_) for _ in range(10)]
     for sizes in [*CLOSE.get(name, []), *drawn]:
@@ -171,7 +172,7 @@ def test_explain_says_what_the_host_function_takes(hosts, name: str) -> None:
 
 @pytest.mark.parametrize("name", ["add_row", "layer_norm"])
 def test_code_that_is_not_optimised_chooses_the_same(tmp_path: Path, name: str) -> None:
-    host, random_ = compiled(name, tmp_path, "-O0"), random.Random()
+    host, random_ = compiled(name, tmp_path, "-O0"), draws.python_rng()
     for _ in range(25):
         assert agree(host, random_sizes(host.symbols, random_)) is not None
 
@@ -186,7 +187,7 @@ def test_short_rows_in_many_lengths(hosts) -> None:
 @pytest.mark.parametrize("name", NAMES)
 def test_limits_are_honoured(hosts, name: str) -> None:
     """Fewer cores, less UB, both; what cannot be had is refused by both."""
-    host, random_ = hosts[name], random.Random()
+    host, random_ = hosts[name], draws.python_rng()
     refused = 0
     for _ in range(25):
         sizes = random_sizes(host.symbols, random_)
@@ -233,7 +234,7 @@ def test_templates_that_load_rows_again_have_to_be_better_by_a_quarter(
 @pytest.mark.parametrize("name", ["abs", "softmax", "sum_columns"])
 def test_calls_that_come_again_get_the_same(hosts, name: str) -> None:
     """Shapes and limits in turns, more than are kept, from several threads: always the choice of that call."""
-    host, random_ = hosts[name], random.Random()
+    host, random_ = hosts[name], draws.python_rng()
     calls = [
         (
             random_sizes(host.symbols, random_),

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import random
 from collections.abc import Iterable
 
+import draws
 import pytest
 
 from autofuse.implgraph.expr.expression import ONE, const, sym
@@ -67,7 +67,7 @@ def test_an_amount_is_a_sum_of_products() -> None:
 def test_an_open_tile_gives_what_a_typical_one_does(impls, target, name) -> None:
     """At the tile that says which of two numbers is the lesser, within what roundings along the tile make."""
     op, attrs = GRAPHS[name]
-    random_ = random.Random()
+    random_ = draws.python_rng()
     shape = [random_.randint(200, 3000), random_.randint(200, 3000)]
     seen = 0
     for impl in impls({"x": ("float32", shape)}, [("y", op, ["x"], attrs)], ["y"]):

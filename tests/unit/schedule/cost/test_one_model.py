@@ -5,13 +5,13 @@ from __future__ import annotations
 import ctypes
 import json
 import math
-import random
 import shutil
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import draws
 import pytest
 from choose_graphs import GRAPHS
 
@@ -86,7 +86,7 @@ def host_of(built: api.BuildResult, folder: Path) -> tuple[Any, type[ctypes.Stru
 )
 def test_cycles_are_the_same_everywhere(document, chip: str, tmp_path: Path) -> None:
     """Over all cases more than 300 templates: ``CORPUS=all``."""
-    built, target, random_ = api.build(document, target=chip), load_target(chip), random.Random()
+    built, target, random_ = api.build(document, target=chip), load_target(chip), draws.python_rng()
     ask, data_type = host_of(built, tmp_path)
     costs, head = Costs(target), target.kernel_head_us
     for _ in range(4):

@@ -1,10 +1,10 @@
 """The tiling solver: its choice is near the best of all."""
 
-import random
 from collections.abc import Iterator
 from dataclasses import replace
 
 import choose as choosing
+import draws
 import pytest
 from choose_graphs import GRAPHS, random_sizes
 from exhaustive import best_of_all
@@ -49,7 +49,7 @@ def bounds_of(kernel: choosing.Kernel, sizes: dict[str, int]) -> Iterator[tuple[
 
 def test_the_choice_is_near_the_best_of_all(kernels) -> None:
     """A bounded run of ``benchmarks/tiling/choose.py``."""
-    found = choosing.points(kernels, 300, random.randrange(1 << 30))
+    found = choosing.points(kernels, 300, draws.seed())
     ratios = sorted(p.ratio for p in found)
     assert ratios[0] >= 1.0, "the exhaustive search missed a choice"
     worst = max(found, key=lambda p: p.ratio)
@@ -205,7 +205,7 @@ def test_of_equal_lengths_the_exhaustive_search_takes_the_cheapest_number_of_cor
 
 
 def test_a_search_tries_few_lengths(kernels) -> None:
-    random_ = random.Random()
+    random_ = draws.python_rng()
     for kernel in kernels:
         for _, form in bounds_of(kernel, random_sizes(kernel.symbols, random_)):
             tried = form.lengths(TABLE)

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import random
 from dataclasses import replace
 from typing import Any
 
+import draws
 import pytest
 from twin_graphs import CHIP, graph
 
@@ -82,7 +82,7 @@ def test_few_rows_need_less_ub(templates):
 
 def test_the_choice_is_near_the_best(templates):
     """Of both templates, by the model itself: at most a tenth above the best tile of any length."""
-    random_ = random.Random()
+    random_ = draws.python_rng()
     for _ in range(12):
         sizes = {"m": int(2 ** random_.uniform(0, 13)), "n": int(2 ** random_.uniform(0, 8))}
         legal = [i for i in templates if all(c.holds(sizes) for c in i.tiling.conditions)]
