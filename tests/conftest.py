@@ -1,6 +1,8 @@
 """Fixtures that every folder of tests may use."""
 
 import os
+import random
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -62,6 +64,9 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 def pytest_runtest_setup(item: pytest.Item) -> None:
     if reason := extras.lack(*sorted(extras.needed(item))):
         pytest.skip(reason)
+    random.seed(draws.seed())
+    if torch := sys.modules.get("torch"):
+        torch.manual_seed(draws.seed())
 
 
 @pytest.fixture(scope="session")
