@@ -272,29 +272,14 @@ def _div_mode(c: Call) -> Value:
 # limits and choices ---------------------------------------------------------------------------
 
 
-def _limited(c: Call, low: Any, high: Any) -> Value:
-    given = [a for a in (low, high) if a is not None]
-    x, *limits = c.promoted(c.node.args[0], *given)
-    if low is not None:
-        x = _compute(c.e, "Maximum", x, limits.pop(0))
-    return _compute(c.e, "Minimum", x, limits.pop(0)) if high is not None else x
-
-
-@row("aten.clamp.default", "aten.clamp.Tensor", "aten.hardtanh.default")
-def _clamp(c: Call) -> Value:
-    if "hardtanh" in str(c.node.target):
-        return _limited(c, c.arg(1, "min_val", -1.0), c.arg(2, "max_val", 1.0))
-    return _limited(c, c.arg(1, "min"), c.arg(2, "max"))
-
-
 @row("aten.clamp_min.default", "aten.clamp_min.Tensor")
 def _clamp_min(c: Call) -> Value:
-    return _limited(c, c.arg(1, "min"), None)
+    return _compute(c.e, "Maximum", *c.promoted(c.node.args[0], c.arg(1, "min")))
 
 
 @row("aten.clamp_max.default", "aten.clamp_max.Tensor")
 def _clamp_max(c: Call) -> Value:
-    return _limited(c, None, c.arg(1, "max"))
+    return _compute(c.e, "Minimum", *c.promoted(c.node.args[0], c.arg(1, "max")))
 
 
 def _number_wins(c: Call, name: str) -> Value:

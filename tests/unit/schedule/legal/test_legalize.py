@@ -4,6 +4,7 @@ import math
 
 import pytest
 
+from autofuse import api
 from autofuse.base.diagnostics import AutofuseError
 from autofuse.implgraph.ops.registry import all_ops
 from autofuse.targets import load_target
@@ -321,3 +322,32 @@ def test_a_bool_from_outside_is_any_byte_but_zero(legal, nodes, calls):
     used = {x for n in nodes for x in n[2] if isinstance(x, str)}
     inputs = {name: t for name, t in M.items() if name in used}
     assert sorted(ops(legal(inputs, nodes, ["z"]))) == sorted(calls)
+
+
+@pytest.mark.parametrize("outputs", [("o", "z"), ("z", "o")])
+def test_a_tensor_is_loaded_before_it_is_overwritten(outputs):
+    """What overwrites ``x`` needs nothing of it, and would be stored first: its operand is there already."""
+    shape = [64, 1000]
+    ends = {"o": {"name": "o", "tensor": "a", "inout": "x"}, "z": "z"}
+    built = api.build(
+        {
+            "schema": "autofuse.graph/1",
+            "name": "k",
+            "inputs": [{"name": n, "dtype": "float32", "shape": shape} for n in "xy"],
+            "nodes": [
+                {"name": "exp", "op": "Exp", "inputs": ["y"], "outputs": ["a"]},
+                {"name": "mul", "op": "Mul", "inputs": ["x", "y"], "outputs": ["z"]},
+            ],
+            "outputs": [ends[o] for o in outputs],
+        },
+        verify_ir=True,
+    )
+    (impl,) = (i for r in built.schedule for g in r.groups for i in g.impls)
+    calls = [n for n in impl.nodes if n.op in ("Load", "Store")]
+    data = {n.name: n.attrs["index"] for n in impl.nodes if n.op == "Data"}
+    (load,) = (k for k, n in enumerate(calls) if n.op == "Load" and data[n.inputs[0]] == 0)
+    over = outputs.index("o")
+    stores = [k for k, n in enumerate(calls) if n.op == "Store"]
+    written = {n.inputs[0]: n.attrs["index"] for n in impl.nodes if n.op == "Output"}
+    (store,) = (k for k in stores if written[calls[k].name] == over)
+    assert load < store
