@@ -4,12 +4,12 @@
 
 With ``--ops`` the other rows of the file stay.
 
-Every op becomes a kernel with one output per float dtype.  float16 and bfloat16 inputs of one operand are all 65,536
-bit patterns; float32 inputs are random bit patterns, numbers around 1, around the op's own scale, powers of two with
-their neighbours, and special values.  Errors are against the float64 reference of the row, in units of the last place
-of the exact result (of the smallest normal number below it).  Formulas in the place of a call are measured for an
-architecture that has them (Ascend 950).  On a chip, Exp, Ln, Sqrt, Div and the advanced calls may differ from the
-twin's: what is built on them then has that error besides.
+Each op becomes a kernel with one output per float dtype.  For ops of one operand, float16 and bfloat16 inputs cover all
+65,536 bit patterns.  float32 inputs are random bit patterns, numbers around 1 and around the op's own scale, powers of
+two with their neighbours, and special values.  Errors are relative to the float64 reference of the row, in units of the
+last place of the exact result (of the smallest normal number below it).  Formulas that replace a call are measured for
+an architecture that has them (Ascend 950).  On a chip, Exp, Ln, Sqrt, Div and the advanced calls may differ from the
+twin's; ops built on them then add that error.
 """
 
 from __future__ import annotations
@@ -225,18 +225,18 @@ def page(results: Sequence[tuple[OpDef, dict[str, Worst]]]) -> str:
         "",
         *(__doc__ or "").split("\n\n")[2].strip().splitlines(),
         "",
-        "`bound` is the error that is expected (in ulp, and absolute where stated), of which `autofuse verify`",
-        "allows twice as much; a wrong sign is no error that it allows. `wrong` counts results that are NaN or",
-        "infinite where the reference is not, or the other way round. Where a bound is absolute, the ulp columns",
-        "leave out results below 0.1. Zero may stand for a subnormal result, and is not counted. Results of float16",
-        "and bfloat16 are mostly rounded from float32, so 0.5 is their least error. Extremes of polynomials and of",
-        "waves are 0.1 to 1, so their error in ulp is that of the sum's largest term.",
+        "`bound` is the expected error (in ulp, and absolute where stated). `autofuse verify` allows twice as much,",
+        "but never a wrong sign. `wrong` counts results that are NaN or infinite where the reference is not, or the",
+        "reverse. With an absolute bound, the ulp columns leave out results below 0.1. Zero may replace a subnormal",
+        "result and is not counted. float16 and bfloat16 results are mostly rounded from float32, so their error is at",
+        "least 0.5. Extremes of polynomials and waves are 0.1 to 1, so their error in ulp is that of the largest term",
+        "of the sum.",
         "",
-        "Sums are not in the table: their error grows with the number n of their addends. Beside the rounding of the",
-        f"result it is {lookup('ReduceSum').addends} at most;",
-        "`autofuse ops ReduceSum` says so, and `autofuse ops NAME` of every other op. Of 4,800 times 0.1 a kernel",
-        "for an Ascend chip loses 0.2 ulp on the twin, Triton in its interpreter 1.8, loops for a CPU 2.8, NumPy",
-        "1.8.",
+        "The table has no sums: their error grows with the number n of addends. Besides the rounding of the result,",
+        f"it is at most {lookup('ReduceSum').addends};",
+        "`autofuse ops ReduceSum` prints this, and `autofuse ops NAME` prints the bound of any other op. For a sum of",
+        "4,800 times 0.1, a kernel for an Ascend chip loses 0.2 ulp on the twin, Triton in its interpreter 1.8, loops",
+        "for a CPU 2.8, NumPy 1.8.",
         "",
         "| op | bound | float32 | at | float16 | bfloat16 | wrong | source |",
         "| --- | --- | --- | --- | --- | --- | --- | --- |",

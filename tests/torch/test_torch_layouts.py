@@ -12,6 +12,7 @@ from torch.nn import functional as F  # noqa: N812 - PyTorch's own name for it
 from torch.utils._pytree import tree_leaves
 
 from autofuse.clients.torch import compiler, kernels, layouts
+from autofuse.targets import load_target
 
 Op = Callable[[torch.Tensor], Any]
 ONE_OP = {"min_ops": 1}
@@ -85,7 +86,7 @@ OPS: dict[str, Op] = {
 def _no_kernels(monkeypatch: pytest.MonkeyPatch) -> None:
     """Regions allocate results and do not compute them."""
     kernel = SimpleNamespace(run=lambda *given: (0, ""))
-    result: Any = SimpleNamespace(parts=(), target=None)
+    result: Any = SimpleNamespace(parts=(), target=load_target("ascend910b1"))
     built = kernels.Built(result, kernel)
     monkeypatch.setattr(compiler, "built_for", lambda graph, options, device: built)
 

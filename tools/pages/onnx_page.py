@@ -24,27 +24,28 @@ _TEXT = """\
 # ONNX
 
 `autofuse build model.onnx` reads a model that is one fused kernel; `run`, `verify`, `dump` and `show` take such files
-too. `build` and `run` also take [whole networks](#whole-models), of which they fuse what can be. `pip install
-'ascend-autofuse[onnx]'` brings what they need. A file is recognised by its content or by `.onnx`.
+too. `build` and `run` also take [whole networks](#whole-models), and fuse all nodes that can be fused. Install the
+requirements with `pip install 'ascend-autofuse[onnx]'`. A file is recognised by its content or by `.onnx`.
 
-- A dimension with a name is a symbol; one without a size is a symbol of its own.
-- An initialiser with one value, or one that counts, is part of the kernel. Any other is an input of the kernel, behind
-  the inputs of the model, because a kernel holds no data.
-- Operands that decide about shapes (the shape of `Reshape`, the axes of a reduction, the pads of `Pad`) must be
+- A named dimension is a symbol; a dimension without a size is a symbol of its own.
+- An initialiser with one value, or with an arithmetic sequence, is part of the kernel. Any other is an input of the
+  kernel, after the inputs of the model, because a kernel holds no data.
+- Operands that determine shapes (the shape of `Reshape`, the axes of a reduction, the pads of `Pad`) must be
   initialisers, constants, or follow from shapes. If they are inputs of the model, it is refused with AF1205, which
   names them.
-- An operand that is left out, or empty for all sizes (the `roi` of `Resize`), is nothing that sizes have to fit.
-- A size may be a number: of a `Range` (then it is an Iota), or, of a [whole model](#whole-models), beside tensors in an
-  op, where the kernel takes it like another input. What is computed from sizes alone stays outside of kernels.
-- A graph that is called as exporters call every graph (`main_graph`, `torch_jit`), or not at all, has the name of its
-  file.
-- An input whose elements nothing reads is no parameter of the kernel.
-- An op is taken over by a converter of its own, by the op of the same name, or by the function body that ONNX gives for
-  it. Functions of the model are called likewise.
+- An operand that is omitted, or empty for all sizes (the `roi` of `Resize`), puts no constraint on sizes.
+- A size may be used as a number: in a `Range` (then it is an Iota), or, in a [whole model](#whole-models), beside
+  tensors in an op, where the kernel takes it like another input. Values computed from sizes alone stay outside of
+  kernels.
+- A graph with an exporter's default name (`main_graph`, `torch_jit`), or without a name, is named after its file.
+- An input whose elements are never read is no parameter of the kernel.
+- An op is converted by its own converter, by the op of the same name, or by the function body that ONNX gives for
+  it. Functions of the model are inlined in the same way.
 - Refused with a diagnostic that names the op: `If`, `Loop`, `Scan`, sequences, optional values, strings, random
-  numbers, and whatever is no work of the vector unit. So are sparse initialisers, and files over 64 MiB.
-- Data in other files are read where the model is given as a path, from its own folder or one inside it. A file that is
-  elsewhere, or that a link leads to elsewhere, is refused, and no more is read than the tensors have elements.
+  numbers, and all other ops that the vector unit cannot compute. Sparse initialisers and files over 64 MiB are
+  refused too.
+- Data in other files are read if the model is given as a path, from its own folder or one inside it. A file
+  elsewhere, or behind a link to elsewhere, is refused, and no more is read than the tensors have elements.
 
 ## Whole models
 
@@ -56,79 +57,83 @@ autofuse run model.onnx --input image=image.npy --save results
 
 A model that cannot be read as one kernel is *partitioned*: nodes that a kernel can hold become regions with a kernel
 each, the others are *fallbacks*. `--partition` does this with every model, `--no-partition` with none; a model that
-is one kernel is treated as before. So is one of which nothing can be fused: it is refused with the reasons. `--split`
-and the options of `run` for one kernel are for one kernel. Of a folder of files each is one kernel. From Python it is
+is one kernel is built as above. A model in which nothing can be fused is refused with the reasons. `--split` and the
+single-kernel options of `run` apply to one kernel only. In a folder of files, each is one kernel. From Python, use
 `autofuse.models.build(model)` and `autofuse.models.run(model, inputs)`.
 
-- Every node is read by itself, by the rules above. What a fallback gives is an input of kernels, with the type and
-  shape that ONNX infers, or that operands tell: named sizes that Reshape gets, images whose size a convolution keeps,
-  multiples to which they are resized. What a loop carries has the sizes that its body keeps; an axis that it makes
-  longer is open, and so is the number of its steps. A size that only the result tells is a symbol. Local functions are
-  written out first. A named dimension is a symbol from 0 on, or from 1 where some size would else be negative. Where as
-  many rows of a table are taken as it is long, as of positions, the table limits it.
+- Every node is read by itself, by the rules above. The outputs of a fallback are inputs of kernels, with the type and
+  shape that ONNX infers, or that operands determine: named sizes passed to Reshape, images whose size a convolution
+  keeps, multiples to which they are resized. The values that a loop carries have the sizes that its body keeps; an
+  axis that the loop extends is open, and so is its number of steps. A size that only the result determines is a
+  symbol. Local functions are inlined first. A named dimension is a symbol from 0 on, or from 1 where some size would
+  otherwise be negative. Where an op takes as many rows of a table as a dimension is long, as with positions, the
+  table limits the dimension.
 - Nodes whose results are known when the model is read (`Shape`, constants, `ConstantOfShape`) are in no region, and
-  neither are those that give an operand as it is (`Identity`, `Dropout`) or that no output needs.
-- A region grows along tensors, those with the most bytes first. It is convex: what lies between two of its nodes is
+  neither are nodes that return an operand unchanged (`Identity`, `Dropout`) or that no output needs.
+- A region grows along tensors, those with the most bytes first. It is convex: every node between two of its nodes is
   in it. It has at most 64 nodes and 32 inputs and outputs. A change of shape at its end, or beginning, is a view
   outside of it.
 - A region that is refused as a kernel is cut where the [splitter](split.md) says, else around nodes that are refused
-  alone, which become fallbacks, else where the fewest bytes pass. So is one whose kernel moves more bytes than its
-  nodes would one by one, by the model of the kernel, where symbols have typical sizes (1024 inside their range).
-- Regions that are equal but for names are one kernel. Its name is made of the ops and a digest of what it computes;
+  alone, which become fallbacks, else where the fewest bytes cross. A region whose kernel moves more bytes than its
+  nodes one by one is cut likewise, by the model of the kernel, where symbols have typical sizes (1024 inside their
+  range).
+- Regions that differ only in names share one kernel. Its name combines the ops and a digest of the computation;
   its parameters are `x0`, `x1`, ... and `y0`, `y1`, ....
-- Files up to 2 GiB, with their data in other files, are read, with 10,000 nodes at most. Nothing in a file is taken as
-  a path, but of such data, or as a command.
+- Files up to 2 GiB, including data in other files, are read, with 10,000 nodes at most. Nothing in a file is used as
+  a path, except for such data, or as a command.
 
-`out/kernels/NAME/` is what `build` writes of one kernel, and can be run and compiled alone. `out/NAME.model.json`,
-schema `autofuse.model/1`, says how they belong together:
+`out/kernels/NAME/` is the output of `build` for one kernel, and can be run and compiled alone. `out/NAME.model.json`,
+schema `autofuse.model/1`, describes how they belong together:
 
 | member | what |
 |---|---|
-| `schema`, `generator`, `name`, `target`, `modelSha256`, `opsets` | of what and by what it was made |
-| `counts` | nodes by what became of them, regions, kernels |
+| `schema`, `generator`, `name`, `target`, `modelSha256`, `opsets` | source and generator of the file |
+| `counts` | nodes by outcome, regions, kernels |
 | `symbols` | sizes that are known at run time: `name`, what it `is` in the model, `min`, `max` |
 | `inputs`, `outputs` | of the model: `name`, `dtype`, `shape` (numbers and expressions; null if it is not known) |
-| `order` | what runs one after another: `{"kernel": i}` or `{"view": i}` is region i, `{"fallback": i}` fallback i |
+| `order` | the execution order: `{"kernel": i}` or `{"view": i}` is region i, `{"fallback": i}` fallback i |
 | `regions[].nodes` | `index`, `name` and `op` of its nodes in the model |
 | `regions[].kernel`, `folder` | null for a view |
 | `regions[].inputs`, `outputs` | `parameter` of the kernel; the `tensor` of the model, or a name in `parameters` |
 | `regions[].bytes` | with typical sizes: `once` each input and output; `modelled` for the kernel; `unfused` |
 | `fallbacks` | `index`, `name`, `op`, `code` and `reason`, `inputs`, `outputs` |
-| `parameters` | data of the model that kernels get: `name`, `initializer`, `dtype`, `shape`, `sha256` of the elements |
+| `parameters` | model data passed to kernels: `name`, `initializer`, `dtype`, `shape`, `sha256` of the elements |
 | `known`, `renamed`, `unused` | the other nodes |
 
 Parameters are not copied: they are initialisers of the model, by name, maybe with another shape; one without an
 `initializer` is made by nodes that are known.
 
-`-t` takes any target: kernels of Ascend C, C++ loops (`-t cpu`), modules of Triton kernels (`-t nvidia-h100`). Only
-for Ascend C there is a model of the bytes, by which regions are cut.
+`-t` takes any target: Ascend C kernels, C++ loops (`-t cpu`), modules of Triton kernels (`-t nvidia-h100`). Only
+Ascend C has a model of the bytes, by which regions are cut.
 
-`run` executes it in that order, kernels on the CPU twin, on this machine or in Triton's interpreter (with `--device
-cuda` on a card), in a process of their own, and fallbacks by `onnx.reference`. Inputs that are not given are random:
-floats of a normal distribution, integers 0 or 1, or indices of the table that they pick from. Sizes that `--shape` does
-not give are chosen: 8, or else the first of some usual ones that ONNX's shape inference accepts; the output names them.
-Every output of a region is compared with `onnx.reference` for the operands that the region got, and every output of the
-model with the model run by `onnx.reference` alone. The difference may be `--rtol` (0.001) times the element plus
-`--atol` (0.00001) times the largest element of the tensor; for float16 and bfloat16, also on the way to an output of
-another type, at least 8 and 2 distances between neighbouring numbers; integers are equal. Where a region differs by
-more, a bound of what rounding does, computed from its ops, is added; where rounding decides about an output of the
-model, as in the softmax of large numbers, it is called ill-conditioned (AF6003) and no failure. A kernel that fails is
-replaced by the reference, so that the rest is run. What is made of a tensor that nothing was compared with is "not
+`run` executes the model in that order: kernels on the CPU twin, on this machine or in Triton's interpreter (with
+`--device cuda` on a card), in a separate process, and fallbacks in `onnx.reference`. Inputs that are not given are
+random: floats of a normal distribution, integers 0 or 1, or indices of the table that they pick from. Sizes that
+`--shape` does not give are chosen: 8, or else the first of some usual ones that ONNX's shape inference accepts; the
+output names them.
+
+Every output of a region is compared with `onnx.reference` for the region's operands, and every output of the model
+with the model run in `onnx.reference` alone. The tolerance is `--rtol` (0.001) times the element plus `--atol`
+(0.00001) times the largest element of the tensor; for float16 and bfloat16, also on the way to an output of another
+type, at least 8 and 2 distances between neighbouring numbers; integers are equal. Where a region differs by more, a
+rounding bound, computed from its ops, is added. Where rounding decides about an output of the model, as in the
+softmax of large numbers, the output is called ill-conditioned (AF6003) and is no failure. A kernel that fails is
+replaced by the reference, so that the rest runs. Results computed from a tensor that was not compared are "not
 compared", never "ok".
 
-If `onnxruntime` is installed, every fallback is run by it too, and compared by the same tolerances: the table says by
-what it was run, and a difference is an error (AF6001). Random numbers are not compared. It is also asked where
-`onnx.reference` cannot run a node or differs from a kernel; the line of the region then says so. Where
-`onnx.reference` is known not to follow the standard it is put right: Softmax, LogSoftmax and Hardmax before version
-13, BatchNormalization from 7 to 13, DequantizeLinear before 19, the axis of a second operand before 7, LRN,
-GlobalMaxPool but for images, Loop without a condition or with results of its steps. The other
-[gaps](#gaps-of-onnxreference) that are known are not run by it: onnxruntime runs the node, or it is refused (AF5003).
+If `onnxruntime` is installed, it runs every fallback too, and the results are compared by the same tolerances: the
+table shows what ran each one, and a difference is an error (AF6001). Random numbers are not compared. `onnxruntime`
+also runs nodes that `onnx.reference` cannot run or where it differs from a kernel; the line of the region then says
+so. Known deviations of `onnx.reference` from the standard are corrected: Softmax, LogSoftmax and Hardmax before
+version 13, BatchNormalization from 7 to 13, DequantizeLinear before 19, the axis of a second operand before 7, LRN,
+GlobalMaxPool except for images, Loop without a condition or with results of its steps. It does not run the other
+known [gaps](#gaps-of-onnxreference): onnxruntime runs the node, or it is refused (AF5003).
 
-At the edges of the ranges kernels agree with `onnx.reference` and onnxruntime but for Tan of more than about 1e8 (NaN),
-Mish and Gelu of minus infinity (0, their limit), and Mish of the largest number (infinite).
+At the edges of the ranges kernels agree with `onnx.reference` and onnxruntime except for Tan of more than about 1e8
+(NaN), Mish and Gelu of minus infinity (0, their limit), and Mish of the largest number (infinite).
 
-The table has bytes that the twin counted beside those of the nodes one by one (model). Memory is what the tensors of
-the model take that are still needed, twice; a node with operands or results of more than 4 GiB is refused.
+The table shows bytes that the twin counted beside those of the nodes one by one (model). A run takes twice the memory
+of the model's live tensors; a node with operands or results of more than 4 GiB is refused.
 [onnx_networks.md](onnx_networks.md) has nine networks that were run like this.
 
 ## As a backend
@@ -141,8 +146,8 @@ prepared = AutofuseBackend.prepare(model)  # onnx.ModelProto
 (y,) = prepared.run([np.ones((2, 3), np.float32)])  # on the CPU twin
 ```
 
-A kernel is made at the first run with inputs of new shapes. Where an op must know an operand to know the shape of its
-result, and that operand is an input, the kernel is made for the elements of that run, and again when they change.
+A kernel is built at the first run with inputs of new shapes. If the shape of an op's result depends on the elements
+of an input, the kernel is built for the elements of that run, and again when they change.
 
 A model that cannot be one kernel is [partitioned](#whole-models), with a kernel per region for all sizes;
 `prepare(model, partition=False)` refuses it. Every run then compares the regions with `onnx.reference`; a difference is
@@ -159,8 +164,8 @@ As of version {version} of the package; `autofuse/clients/onnx/models/gaps.py` i
 ## Node tests of the standard
 
 `python benchmarks/clients/onnx_suite.py` runs them all in some minutes. `pytest tests/onnx` compares a sample with
-the verdicts below, `pytest tests/onnx --onnx-full` every case. A case with another verdict fails there, also if it is
-a better one. They are run as one kernel; what would be left to `onnx.reference` does not count.
+the verdicts below, `pytest tests/onnx --onnx-full` every case. A case with another verdict fails there, even with a
+better one. They run as one kernel; a fallback to `onnx.reference` does not count.
 
 """
 
