@@ -1,0 +1,204 @@
+"""Faults of the kind that a maintainer makes, for Python files of the compiler: places, and the changed text."""
+
+from __future__ import annotations
+
+import ast
+import random
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+__all__ = ["AREAS", "Fault", "drawn", "faults_of"]
+
+#: Areas of the compiler, and the folders of each.
+AREAS: Mapping[str, str] = {
+    "implgraph": "implgraph",
+    "schedule": "schedule",
+    "codegen": "codegen",
+    "torch": "autofuse/clients/torch",
+    "frontends": "autofuse/frontends",
+}
+_COMPARED: Mapping[type[ast.cmpop], tuple[str, str]] = {
+    ast.Lt: ("<", "<="),
+    ast.LtE: ("<=", "<"),
+    ast.Gt: (">", ">="),
+    ast.GtE: (">=", ">"),
+    ast.Eq: ("==", "!="),
+    ast.NotEq: ("!=", "=="),
+    ast.In: ("in", "not in"),
+    ast.NotIn: ("not in", "in"),
+    ast.Is: ("is", "is not"),
+    ast.IsNot: ("is not", "is"),
+}
+_COMPUTED: Mapping[type[ast.operator], tuple[str, str]] = {
+    ast.Add: ("+", "-"),
+    ast.Sub: ("-", "+"),
+    ast.Mult: ("*", "//"),
+    ast.FloorDiv: ("//", "*"),
+    ast.Mod: ("%", "//"),
+    ast.BitAnd: ("&", "|"),
+    ast.BitOr: ("|", "&"),
+}
+_CALLED = {"min": "max", "max": "min", "any": "all", "all": "any"}
+#: Statements whose inside is words or types, and calls whose arguments are words.
+_WORDS = (ast.Raise, ast.Assert, ast.AnnAssign, ast.Import, ast.ImportFrom)
+_SPOKEN = {"Wording", "AutofuseError", "of", "refused", "TypeVar", "cast"}
+
+
+@dataclass(frozen=True, slots=True)
+class Fault:
+    """One change of a file.
+
+    Attributes:
+        path: of the file, from the root of the repository.
+        line: first line that changes.
+        start: first byte of what is replaced.
+        end: byte after it.
+        now: text in its place.
+        kind: of the change.
+    """
+
+    path: str
+    line: int
+    start: int
+    end: int
+    now: str
+    kind: str
+
+    @property
+    def name(self) -> str:
+        """A name that stays the same as long as the file does."""
+        return f"{self.path}:{self.line}:{self.start}:{self.kind}"
+
+    def applied(self, text: bytes) -> bytes:
+        """The text of the file with the fault."""
+        return text[: self.start] + self.now.encode() + text[self.end :]
+
+
+class _Places:
+    """Offsets of the nodes of a file in its bytes."""
+
+    def __init__(self, text: bytes) -> None:
+        self.text = text
+        self.starts = [0]
+        for line in text.splitlines(keepends=True):
+            self.starts.append(self.starts[-1] + len(line))
+
+    def start(self, n: ast.expr | ast.stmt) -> int:
+        return self.starts[n.lineno - 1] + n.col_offset
+
+    def end(self, n: ast.expr | ast.stmt) -> int:
+        assert n.end_lineno is not None
+        assert n.end_col_offset is not None
+        return self.starts[n.end_lineno - 1] + n.end_col_offset
+
+    def of(self, n: ast.expr | ast.stmt) -> str:
+        return self.text[self.start(n) : self.end(n)].decode()
+
+
+def faults_of(path: str, text: bytes) -> Iterator[Fault]:
+    """Every fault that fits a file, in the order of its lines."""
+    places = _Places(text)
+    found = [f for n in _looked_at(ast.parse(text)) for f in _changes(n, places, path)]
+    yield from sorted(found, key=lambda f: (f.start, f.kind))
+
+
+def _looked_at(tree: ast.Module) -> Iterator[ast.AST]:
+    """Nodes that compute: no annotations, defaults of fields, docstrings, messages."""
+    waiting: list[ast.AST] = [tree]
+    while waiting:
+        n = waiting.pop()
+        if isinstance(n, _WORDS) or (isinstance(n, ast.If) and _is_for_types(n)):
+            continue
+        if isinstance(n, ast.Call) and _called(n) in _SPOKEN:
+            continue
+        if isinstance(n, ast.FunctionDef | ast.AsyncFunctionDef):
+            waiting += [*n.body, *n.args.defaults, *(d for d in n.args.kw_defaults if d)]
+            continue
+        if isinstance(n, ast.ClassDef):
+            waiting += n.body
+            continue
+        if isinstance(n, ast.JoinedStr):
+            continue
+        yield n
+        waiting += ast.iter_child_nodes(n)
+
+
+def _is_for_types(n: ast.If) -> bool:
+    return isinstance(n.test, ast.Name) and n.test.id == "TYPE_CHECKING"
+
+
+def _called(n: ast.Call) -> str:
+    f = n.func
+    return f.id if isinstance(f, ast.Name) else f.attr if isinstance(f, ast.Attribute) else ""
+
+
+def _changes(n: ast.AST, at: _Places, path: str) -> Iterator[Fault]:
+    def between(a: ast.expr, b: ast.expr, was: str, now: str, kind: str) -> Iterator[Fault]:
+        start, end = at.end(a), at.start(b)
+        found = at.text[start:end].find(was.encode())
+        if found >= 0:
+            begin = start + found
+            yield Fault(path, _line(at, begin), begin, begin + len(was), now, kind)
+
+    def whole(x: ast.expr | ast.stmt, now: str, kind: str) -> Fault:
+        return Fault(path, x.lineno, at.start(x), at.end(x), now, kind)
+
+    if isinstance(n, ast.Compare):
+        sides = [n.left, *n.comparators]
+        for op, a, b in zip(n.ops, sides, sides[1:], strict=False):
+            yield from between(a, b, *_COMPARED[type(op)], "comparison")
+    elif isinstance(n, ast.BoolOp):
+        was, now = ("and", "or") if isinstance(n.op, ast.And) else ("or", "and")
+        for a, b in zip(n.values, n.values[1:], strict=False):
+            yield from between(a, b, was, now, "junction")
+    elif isinstance(n, ast.BinOp) and type(n.op) in _COMPUTED and not _is_text(n):
+        yield from between(n.left, n.right, *_COMPUTED[type(n.op)], "operator")
+    elif isinstance(n, ast.UnaryOp) and isinstance(n.op, ast.Not):
+        yield whole(n, f"({at.of(n.operand)})", "negation")
+    elif isinstance(n, ast.Constant) and type(n.value) is int:
+        yield whole(n, str(n.value + 1), "number")
+    elif isinstance(n, ast.Constant) and type(n.value) is bool:
+        yield whole(n, str(not n.value), "truth")
+    elif isinstance(n, ast.If | ast.While | ast.IfExp):
+        yield whole(n.test, f"(not ({at.of(n.test)}))", "condition")
+    elif isinstance(n, ast.comprehension):
+        for test in n.ifs:
+            yield whole(test, f"(not ({at.of(test)}))", "filter")
+    elif isinstance(n, ast.Call) and isinstance(n.func, ast.Name) and n.func.id in _CALLED:
+        yield whole(n.func, _CALLED[n.func.id], "call")
+    elif isinstance(n, ast.Continue):
+        yield whole(n, "break", "jump")
+    elif isinstance(n, ast.AugAssign) or (
+        isinstance(n, ast.Expr) and isinstance(n.value, ast.Call)
+    ):
+        yield whole(n, "pass", "statement")
+
+
+def _line(at: _Places, offset: int) -> int:
+    return at.text.count(b"\n", 0, offset) + 1
+
+
+def _is_text(n: ast.BinOp) -> bool:
+    """True if an operand shows that text or a list is joined, where another operator is no likely mistake."""
+    sides = (n.left, n.right)
+    shown = (ast.JoinedStr, ast.List, ast.Tuple, ast.ListComp)
+    return any(
+        isinstance(x, shown) or (isinstance(x, ast.Constant) and isinstance(x.value, str))
+        for x in sides
+    )
+
+
+def drawn(root: Path, count: int, seed: int) -> list[Fault]:
+    """``count`` faults, as many in each area, at most one in a line; the order mixes the areas."""
+    rng = random.Random(seed)
+    chosen: dict[str, Sequence[Fault]] = {}
+    for area, folder in AREAS.items():
+        lines: dict[tuple[str, int], list[Fault]] = {}
+        for path in sorted((root / folder).rglob("*.py")):
+            name = path.relative_to(root).as_posix()
+            for f in faults_of(name, path.read_bytes()):
+                lines.setdefault((name, f.line), []).append(f)
+        some = rng.sample(sorted(lines), -(-count // len(AREAS)))
+        chosen[area] = [rng.choice(lines[x]) for x in some]
+    return [f for fs in zip(*chosen.values(), strict=True) for f in fs][:count]
