@@ -1,7 +1,7 @@
-"""The places where kernels run, by the backend that wrote a kernel and a word for a device.
+"""Machines that run kernels, selected by backend and device name.
 
 A machine is a folder beside this file whose module ``machine`` has an object ``MACHINE``, and a line in
-:data:`MACHINES`.  Everything that loads, verifies or times kernels asks :func:`machine_for`.
+:data:`MACHINES`. Code that loads, verifies or times kernels gets its machine from :func:`machine_for`.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from typing import Any, Protocol
 
 from autofuse.base.diagnostics import AutofuseError
 from autofuse.implgraph.ir.fusion import FusionGraph
+from autofuse.machines.timing import Timer
 from autofuse.machines.twin.oracle.sizes import shapes_for
 from autofuse.machines.twin.run.worker import WorkerPool
 from autofuse.machines.twin.verify.verify import (
@@ -40,7 +41,7 @@ __all__ = [
     "verify_job",
 ]
 
-#: Folders of machines, those that take fewer devices first.
+#: Folders of machines, the most specific ones first.
 MACHINES = ("gpu", "cpu", "npu", "witness", "twin")
 
 _JOB = "autofuse.machines.machine:verify_job"
@@ -53,30 +54,30 @@ class Kernel(Protocol):
 
     @property
     def runs_on(self) -> str:
-        """The machine in words."""
+        """Description of the machine."""
 
     @property
     def key_count(self) -> int:
-        """Number of tiling keys; 0 where nothing is chosen."""
+        """Number of tiling keys; 0 if there is no choice."""
 
     @property
     def flushes(self) -> bool:
         """True if subnormal results become 0."""
 
     def __call__(self, *arrays: Any, symbols: Mapping[str, int] | None = None, **named: Any) -> Any:
-        """Run it, and return its output, or a tuple of them."""
+        """Run the kernel, and return its output, or a tuple of them."""
 
     def run(self, inputs: Mapping[str, Any], *, symbols: Mapping[str, int] | None = None) -> Run:
-        """Run it on arrays by name."""
+        """Run the kernel on arrays by name."""
 
 
 class Machine(Protocol):
-    """One kind of place where the kernels of one backend run; a machine overrides what is not usual.
+    """A kind of device that runs the kernels of one backend; subclasses override the defaults.
 
     Attributes:
         backend: the backend whose kernels it runs.
-        options: those of ``check``, ``check_seed``, ``key``, ``trace``, ``html`` and ``opt`` that it has.
-        keys: tiling keys that a verification runs beside the host's choice; None for all.
+        options: those of ``check``, ``check_seed``, ``key``, ``trace``, ``html`` and ``opt`` that it supports.
+        keys: tiling keys that a verification runs besides the host's choice; None for all.
     """
 
     backend: str
@@ -88,14 +89,14 @@ class Machine(Protocol):
         return True
 
     def takes(self, device: str) -> bool:
-        """Return True if the word names one of its devices, or is for it to refuse."""
+        """Return True if the name is one of its devices, or an invalid one that it must refuse."""
         return True
 
     def needs(self, device: str, target: Target | None = None) -> None:
-        """Raise AF5001 or AF5007 if kernels, maybe those of a target, cannot be compiled or verified on a device."""
+        """Raise AF5001 or AF5007 if kernels, optionally of a target, cannot be compiled or verified on a device."""
 
     def most_elements(self, device: str) -> int | None:
-        """Return elements of the largest tensor that it runs in reasonable time; None for no limit of its own."""
+        """Return the elements of the largest tensor that it runs in reasonable time; None for no limit of its own."""
         return None
 
     def load(
@@ -107,7 +108,7 @@ class Machine(Protocol):
     def open(
         self, files: Mapping[str, str], graph: FusionGraph, device: str, **options: Any
     ) -> Any:
-        """Load a kernel in this process, which has to be a worker: it may crash, or take the device with it."""
+        """Load a kernel in this process, which must be a worker: the kernel may crash, or break the device."""
         return self.load(files, graph, device, **options)
 
     def verify_here(
@@ -121,15 +122,15 @@ class Machine(Protocol):
         opt: str | None = None,
         **options: Any,
     ) -> VerifyReport:
-        """Compare a kernel with NumPy in this process, which has to be a worker.
+        """Compare a kernel with NumPy in this process, which must be a worker.
 
         Args:
             files: path inside the output folder -> text.
-            graph: what it computes.
-            device: where it runs.
+            graph: the graph of the kernel.
+            device: the device.
             count: number of sizes to try if none are given.
             seed: of sizes and data.
-            opt: optimisation of what is compiled, ``-O0`` to ``-O3``.
+            opt: optimisation level, ``-O0`` to ``-O3``.
             **options: ``bindings``, sizes to try; ``special``, mix infinities, NaN and subnormal numbers into the
                 data; ``given``, arrays for inputs that are not random; and options of the machine.
         """
@@ -143,6 +144,22 @@ class Machine(Protocol):
 
         return verify_made(make, count=count, seed=seed, keys=self.keys, **options)
 
+    def timer(
+        self, files: Mapping[str, str], graph: FusionGraph, device: str, timeout_s: float
+    ) -> Timer:
+        """Load a kernel for timing in this process, which must be a worker.
+
+        Args:
+            files: path inside the output folder -> text.
+            graph: the graph of the kernel.
+            device: the device.
+            timeout_s: seconds that one launch may take, where a launch can hang.
+
+        Raises:
+            AutofuseError: AF5007, the device has no timer; else as :meth:`load`.
+        """
+        raise AutofuseError.of("AF5007", f"{self.label(device)} has no timer for kernels")
+
     def label(self, device: str) -> str:
         """Return the machine in words."""
         return device
@@ -150,7 +167,7 @@ class Machine(Protocol):
 
 @lru_cache(maxsize=1)
 def _machines() -> tuple[Machine, ...]:
-    """Return the machines whose folders are there."""
+    """Return the machines whose folders exist."""
     homes = [f"autofuse.machines.{name}" for name in MACHINES]
     return tuple(import_module(f"{h}.machine").MACHINE for h in homes if find_spec(h) is not None)
 
@@ -159,8 +176,8 @@ def machine_for(backend: str, device: str = CPU) -> Machine:
     """Return the machine that runs the kernels of a backend on a device.
 
     Args:
-        backend: as ``Target.backend`` names it.
-        device: a word such as ``cpu``, ``cuda:1`` or ``npu:0``; the machine refuses one that it does not have.
+        backend: as in ``Target.backend``.
+        device: a name such as ``cpu``, ``cuda:1`` or ``npu:0``; the machine refuses unknown ones.
 
     Raises:
         AutofuseError: AF5007, no machine runs kernels of this backend.
@@ -168,7 +185,7 @@ def machine_for(backend: str, device: str = CPU) -> Machine:
     for machine in _machines():
         if machine.backend == backend and machine.takes(device):
             return machine
-    raise AutofuseError.of("AF5007", f"nothing here runs kernels of the backend {backend!r}")
+    raise AutofuseError.of("AF5007", f"no machine runs kernels of the backend {backend!r}")
 
 
 def backend_of(files: Mapping[str, str], graph: FusionGraph) -> str:
@@ -182,15 +199,15 @@ def machine_of(files: Mapping[str, str], graph: FusionGraph, device: str = CPU) 
 
 
 def refuse_others(machine: Machine, given: Mapping[str, object]) -> None:
-    """Raise AF5007 for the first option that is given and that the machine does not have.
+    """Raise AF5007 for the first given option that the machine does not support.
 
     Args:
-        machine: that is to run a kernel.
+        machine: the machine that is to run a kernel.
         given: options as the user writes them (``--check-seed`` or ``check_seed``) -> value; false if not given.
     """
     for option, value in given.items():
         if value and option.lstrip("-").replace("-", "_") not in machine.options:
-            text = f"{option} is for the CPU twin, which runs kernels of Ascend C"
+            text = f"{option} is for the CPU twin, which runs Ascend C kernels"
             raise AutofuseError.of("AF5007", text, hint=f"leave out {option}")
 
 
@@ -206,13 +223,13 @@ def verify(
 
     Args:
         files: path inside the output folder -> text.
-        graph: what the kernel computes.
-        device: where it runs.
-        target: of the kernel, if it is known.
+        graph: the graph of the kernel.
+        device: the device.
+        target: target of the kernel, if known.
         **options: of :meth:`Machine.verify_here`.
 
     Returns:
-        The report; a kernel that is wrong, crashes or does not end is a finding in it.
+        The report; a wrong, crashing or hanging kernel is a finding in it.
 
     Raises:
         AutofuseError: AF5001, AF5002, AF5007: it cannot be compiled, or does not run there.
@@ -223,12 +240,12 @@ def verify(
 
 
 def verify_job(payload: str) -> dict[str, Any]:
-    """Verify a kernel in a worker: the payload of ``pack``, whose options have the ``device``."""
+    """Verify a kernel in a worker; the payload is from ``pack``, and its options have the ``device``."""
     files, graph, options = unpack(payload)
     device = options.pop("device", CPU)
     return machine_of(files, graph, device).verify_here(files, graph, device, **options).to_json()
 
 
 def names_in(folder: Path) -> Mapping[str, str]:
-    """Return the names of the files directly in a folder, for :func:`backend_of`; their text is left out."""
+    """Return the names of the files directly in a folder, without their text, for :func:`backend_of`."""
     return {p.name: "" for p in folder.iterdir() if p.is_file()}

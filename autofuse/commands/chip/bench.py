@@ -59,7 +59,7 @@ def bench(
         typer.Option(
             "--device",
             metavar="npu:N[,N]|cuda[:N]",
-            help="Where kernels are measured.  [default: npu:0, or cuda:0 for -t nvidia-*]",
+            help="Devices to measure on.  [default: npu:0, or cuda:0 for -t nvidia-*]",
             show_default=False,
         ),
     ] = None,
@@ -69,26 +69,26 @@ def bench(
             "--shape",
             "-s",
             metavar="SYMBOL=N,...",
-            help="Sizes to measure at. Repeatable.  [default: the typical ones]",
+            help="Sizes to measure at. Repeatable.  [default: typical sizes]",
             autocompletion=completing.symbols,
         ),
     ] = None,
     repeats: Annotated[
-        int, typer.Option("--repeats", min=1, max=10_000, help="Samples of each kernel.")
+        int, typer.Option("--repeats", min=1, max=10_000, help="Samples per kernel.")
     ] = 50,
     warm_up: Annotated[
         int,
-        typer.Option("--warm-up", min=0, max=10_000, help="Calls before the first that is timed."),
+        typer.Option("--warm-up", min=0, max=10_000, help="Calls before the first timed one."),
     ] = 10,
     l2: Annotated[
         L2,
-        typer.Option("--l2", help="L2 before a call: as the call before left it, or cleared."),
+        typer.Option("--l2", help="L2 before a call: warm from the previous call, or cleared."),
     ] = L2.warm,
     counters: Annotated[
         bool,
         typer.Option(
             "--counters/--no-counters",
-            help="On a chip: counters of the pipes, where msprof is installed.",
+            help="On a chip: count pipe activity with msprof, where installed.",
         ),
     ] = True,
     tuning: Tuning = None,
@@ -99,7 +99,7 @@ def bench(
             min=1,
             max=86_400,
             metavar="S",
-            help="Seconds for a kernel at one set of sizes, with compiling and NumPy.",
+            help="Time limit in seconds per kernel and set of sizes, compiling and NumPy included.",
         ),
     ] = 600,
     scheduler: Scheduler = None,
@@ -110,7 +110,7 @@ def bench(
             "-o",
             parser=path,
             metavar="FILE|DIR",
-            help="Add the results to this file, or to this folder.",
+            help="Add the results to this file or folder.",
         ),
     ] = None,
     seed: Seed = 0,
@@ -119,14 +119,14 @@ def bench(
 ) -> None:
     """Measure kernels on a chip or a card.
 
-    Ascend C runs on an Ascend chip, Triton (-t nvidia-h100) on a card. With --device cuda a card
-    runs Ascend C, too: what it takes there is no time of a chip. Every output is
-    compared with NumPy first: a wrong kernel has no time. Then calls are timed by events of the
-    device, and the median is printed beside the time of the cost model, which is no measurement. A
-    device measures one kernel at a time, in a process of its own.
+    Ascend C runs on an Ascend chip, Triton (-t nvidia-h100) on a card. With --device cuda, a card
+    also runs Ascend C, but its times say nothing about a chip. Every output is compared with NumPy
+    first: a wrong kernel is not timed. Then device events time the calls, and the median is printed
+    next to the cost model's prediction. Each device measures one kernel at a time, in a separate
+    process.
     """
     from autofuse.commands.chip.measuring import bench_graphs
-    from autofuse.measure.bench.measure import Plan
+    from autofuse.machines.timing import Plan
 
     plan = Plan(warm_up, repeats, l2.value, seed, counters)
     raise typer.Exit(

@@ -1,4 +1,4 @@
-"""``bench``: kernels on a chip or a card, compared with NumPy and timed, beside the model."""
+"""``bench``: compares kernels on a chip or a card with NumPy, and times them beside the model."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from autofuse.codegen.backends.interface import plans
 from autofuse.commands import words
 from autofuse.commands.graph_files import graph_files, is_built
 from autofuse.commands.outcome import Outcome
+from autofuse.machines.timing import Plan
 from autofuse.machines.witness.kernel import check_chip
 from autofuse.machines.words import CPU
 from autofuse.measure.bench.bench import Case, Row, bench
 from autofuse.measure.bench.devices import BenchDevice, parse_devices
-from autofuse.measure.bench.measure import Plan
 from autofuse.measure.bench.results import read_results
 from autofuse.measure.bench.store import append_results
 from autofuse.measure.bench.subjects import points, subject_of
@@ -48,20 +48,20 @@ def bench_graphs(
     out: Path | None = None,
     quiet: bool = False,
 ) -> Outcome:
-    """Build, compare, time; a row for each graph and set of sizes.
+    """Build, compare and time; one row per graph and set of sizes.
 
-    ``shapes`` are texts ``SYMBOL=N,SYMBOL=N``.  ``out`` is a store that gets the measurements.
+    ``shapes`` are texts ``SYMBOL=N,SYMBOL=N``. ``out`` is a store for the measurements.
 
     Raises:
-        AutofuseError: everything that is wrong before the first kernel runs.
+        AutofuseError: any error before the first kernel runs.
     """
     if out is not None and out.exists():
-        # What is no store is not found out about after minutes of measuring.
+        # Check the store first, not after minutes of measuring.
         read_results(out)
     paths = list(graph_files(graphs, built=True))
     if tuning is not None and len(paths) != 1:
         text = "a tuning file is for one graph"
-        raise AutofuseError.of("AF5007", text, hint="--tuning goes with one graph file")
+        raise AutofuseError.of("AF5007", text, hint="give --tuning with a single graph file")
     tuned = None if tuning is None else api.read_tuning(tuning)
     given = [words.sizes([text], "--shape") for text in shapes]
     devices = _devices(device, paths, target)
@@ -94,7 +94,7 @@ def bench_graphs(
 
 
 def _devices(device: str | None, paths: Sequence[Path], target: str) -> tuple[BenchDevice, ...]:
-    """Return the requested devices, by default the one that the kernels are generated for."""
+    """Return the requested devices, by default the target's kind."""
     if device is not None:
         return parse_devices(device)
     home = "npu" if all(map(is_built, paths)) else find_target(target).home
@@ -102,12 +102,12 @@ def _devices(device: str | None, paths: Sequence[Path], target: str) -> tuple[Be
 
 
 def _fits(devices: Sequence[BenchDevice], paths: Sequence[Path], target: str) -> None:
-    """Raises AF5007 where the target is none for the device."""
+    """Raise AF5007 if the device cannot run kernels for the target."""
     if all(map(is_built, paths)):
         return
     spec = find_target(target)
     if spec.home == CPU:
-        text = f"bench measures on chips and cards, and {target} is a CPU"
+        text = f"bench measures chips and cards, but {target} is a CPU"
         raise AutofuseError.of("AF5007", text, hint="autofuse run -t cpu runs the kernel here")
     planned = plans(spec)
     kind = devices[0].kind
@@ -125,7 +125,7 @@ def _cases(
     tuning: Tuning | Tilings | None,
     shapes: Sequence[dict[str, int]],
 ) -> tuple[list[Case], list[tuple[Path, AutofuseError]]]:
-    """Kernels at sizes; of several graphs those that cannot be built are told beside the others."""
+    """Return the kernels with their sizes; among several graphs, those that cannot be built are reported too."""
     cases: list[Case] = []
     failed: list[tuple[Path, AutofuseError]] = []
     for path in paths:
@@ -187,10 +187,10 @@ def _distinct(items: Any) -> list[Any]:
 
 
 def _mixed(rows: Sequence[Row]) -> list[Diagnostic]:
-    """A warning where times of different chips stand beside each other."""
+    """Return a warning if times of different chips are mixed."""
     names = _distinct(r.record.device.chip for r in rows if r.record is not None)
     if len(names) < 2:
         return []
-    text = f"the times are of different chips: {', '.join(names)}"
-    hint = "each row says of which; name devices of one kind to compare times"
+    text = f"the times come from different chips: {', '.join(names)}"
+    hint = "each row names its chip; to compare times, name devices of one kind"
     return [Diagnostic("AF5007", text, hint=hint, severity="warning")]

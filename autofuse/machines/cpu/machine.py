@@ -1,4 +1,4 @@
-"""Loops in C++, on the processor of this machine."""
+"""C++ loops on the processor of this machine."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class _Cpu(Machine):
 
     def needs(self, device: str, target: Target | None = None) -> None:
         if device != CPU:
-            text = f"C++ loops run on the processor of this machine, not on {device}"
+            text = f"C++ loops run on this machine's CPU, not on {device}"
             hint = "-t nvidia-h100 writes kernels for a card"
             raise AutofuseError.of("AF5007", text, hint=hint)
         toolchain()

@@ -1,4 +1,4 @@
-"""Kernels of Triton: in its interpreter, or on a card of NVIDIA."""
+"""Triton kernels, in Triton's interpreter or on an NVIDIA card."""
 
 from __future__ import annotations
 
@@ -43,6 +43,13 @@ class _Gpu(Machine):
         self, files: Mapping[str, str], graph: FusionGraph, device: str, **options: Any
     ) -> Any:
         return load_here(files, graph, device)
+
+    def timer(
+        self, files: Mapping[str, str], graph: FusionGraph, device: str, timeout_s: float
+    ) -> Any:
+        from autofuse.machines.gpu.timer import CardTimer
+
+        return CardTimer(files, graph, device)
 
     def label(self, device: str) -> str:
         return "Triton's interpreter" if device == CPU else device

@@ -22,7 +22,7 @@ class _Npu(Machine):
 
     def needs(self, device: str, target: Target | None = None) -> None:
         text = f"verify does not run kernels on {device}"
-        hint = "autofuse bench and autofuse silicon compare what a chip computes with NumPy"
+        hint = "autofuse bench and autofuse silicon compare a chip's results with NumPy"
         raise AutofuseError.of("AF5007", text, hint=hint)
 
     def load(
@@ -31,6 +31,13 @@ class _Npu(Machine):
         from autofuse.machines.npu.kernel import NpuKernel
 
         return NpuKernel(files, graph, device)
+
+    def timer(
+        self, files: Mapping[str, str], graph: FusionGraph, device: str, timeout_s: float
+    ) -> Any:
+        from autofuse.machines.npu.timer import NpuTimer
+
+        return NpuTimer(files, graph, device, timeout_s)
 
 
 MACHINE = _Npu()

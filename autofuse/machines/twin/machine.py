@@ -1,6 +1,6 @@
 """Kernels of Ascend C on the CPU twin.
 
-The other machines inherit from ``Machine``, which compares kernels by means of this package; so this one does not.
+The other machines inherit from ``Machine``, which uses this package to compare kernels; so this one does not.
 """
 
 from __future__ import annotations
@@ -80,7 +80,7 @@ class _Twin:
 
 def _only_here(device: str) -> None:
     if device != CPU:
-        text = f"kernels of Ascend C run on the CPU twin, not on {device}"
+        text = f"Ascend C kernels run on the CPU twin, not on {device}"
         raise AutofuseError.of("AF5007", text, hint="-t nvidia-h100 writes kernels for a card")
 
 

@@ -1,4 +1,4 @@
-"""Kernels of Ascend C on a card of NVIDIA: a second witness of what they compute."""
+"""Ascend C kernels on an NVIDIA card: a second witness of their results."""
 
 from __future__ import annotations
 
@@ -34,6 +34,13 @@ class _Witness(Machine):
         from autofuse.machines.witness.kernel import CudaKernel
 
         return CudaKernel(files, graph, device)
+
+    def timer(
+        self, files: Mapping[str, str], graph: FusionGraph, device: str, timeout_s: float
+    ) -> Any:
+        from autofuse.machines.witness.timer import WitnessTimer
+
+        return WitnessTimer(files, graph, device, timeout_s)
 
 
 MACHINE = _Witness()

@@ -1,4 +1,4 @@
-"""Kernels at sizes, measured on devices: rows for people and programs, and records for files of results."""
+"""Measures kernels at sizes on devices: rows for display and JSON, and records for files of results."""
 
 from __future__ import annotations
 
@@ -13,22 +13,22 @@ from autofuse.base.edits import blamed
 from autofuse.base.visible import visible
 from autofuse.codegen.backends.ascendc.tuning import Tilings
 from autofuse.codegen.backends.triton.tuning import Tuning
+from autofuse.machines.timing import Plan
 from autofuse.machines.twin.run.worker import Outcome
 from autofuse.measure.bench.cluster import checked_finding, on_cluster
 from autofuse.measure.bench.devices import BenchDevice
 from autofuse.measure.bench.job import JOB
-from autofuse.measure.bench.measure import Plan
 from autofuse.measure.bench.pools import on_devices
 from autofuse.measure.bench.results import Measurement, Part
 from autofuse.measure.bench.subjects import Choice, Subject, chosen
 
 __all__ = ["LAUNCH_S", "Case", "Row", "bench"]
 
-#: Seconds that one launch on a chip may take.
+#: Time limit of one launch on a chip, in seconds.
 LAUNCH_S = 60.0
-#: Findings that say that a kernel is wrong.
+#: Findings that mean a wrong kernel.
 _WRONG = frozenset(("AF6001", "AF6002"))
-#: Findings beside a measurement that are shown.
+#: Most findings shown with a measurement.
 _MOST_NOTES = 8
 
 
@@ -46,7 +46,7 @@ class Case:
 
     @property
     def called(self) -> dict[str, int]:
-        """The sizes by the names that users know them by."""
+        """The sizes by the user's names."""
         return {s.label: self.sizes[s.name] for s in self.subject.graph.symbols}
 
 
@@ -60,7 +60,7 @@ class Row:
         device: the device that ran it.
         record: the measurement, if any.
         choice: the choice of the model.
-        diagnostics: why there is no measurement, or problems that did not prevent it.
+        diagnostics: reasons why there is no measurement, or problems that did not prevent it.
     """
 
     case: Case
@@ -77,7 +77,7 @@ class Row:
         return r is not None and r.device.kind == "cuda" and not self.case.subject.is_triton
 
     def to_json(self) -> dict[str, Any]:
-        """The row as JSON, with the record."""
+        """Return the row as JSON, with the record."""
         r = self.record
         us = None if r is None else r.median_us
         model = self.choice.us
@@ -94,7 +94,7 @@ class Row:
             "spread_us": None if r is None else r.spread_us,
             "samples": 0 if r is None else len(r.times_us),
             "modelled_us": model,
-            # The model is of the chip.
+            # The model describes the chip.
             "modelled_over_measured": None
             if us is None or model is None or self.stands_in
             else model / us,
@@ -117,16 +117,16 @@ def bench(
     """Measure cases, one at a time on each device.
 
     Args:
-        cases: what is measured.
-        devices: of this host; with a scheduler, of each host of it.
-        plan: how it is timed.
-        timeout_s: seconds for a case, with compiling and NumPy.
+        cases: the cases to measure.
+        devices: devices of this host; with a scheduler, of each of its hosts.
+        plan: the timing plan.
+        timeout_s: seconds for a case, including compilation and NumPy.
         tuning: tilings or blocks that the kernels were built with, for the model.
         scheduler: address of a Dask scheduler, whose workers measure.
-        tick: is called for each case that is done.
+        tick: called for each finished case.
 
     Returns:
-        A row for each case, in their order.
+        A row per case, in order.
 
     Raises:
         AutofuseError: AF5001, AF5007, the scheduler cannot be used.
@@ -176,7 +176,7 @@ def _row(case: Case, outcome: Outcome, choice: Choice) -> Row:
         record = _completed(outcome.value["record"], case, choice)
         notes = tuple(checked_finding(d) for d in outcome.value["notes"][:_MOST_NOTES])
     except (ValueError, TypeError, KeyError, AttributeError) as e:
-        text = f"the answer of the worker for {case.subject.graph.label} is no measurement"
+        text = f"the worker returned no valid measurement for {case.subject.graph.label}"
         why = visible(str(e).splitlines()[0] if str(e) else type(e).__name__)[:200]
         finding = Diagnostic("AF1403", text, notes=(why,))
         return Row(case, "failed", device, None, choice, (finding,))
@@ -184,11 +184,11 @@ def _row(case: Case, outcome: Outcome, choice: Choice) -> Row:
 
 
 def _completed(value: Any, case: Case, choice: Choice) -> Measurement:
-    """The record of an answer, with what the model says; what was asked for is taken from the case."""
+    """Return the record of an answer, completed with the model's choice and the request of the case."""
     found = Measurement.model_validate(value)
     parts: Iterable[Part] = choice.parts
     if case.subject.edited or (choice.key is not None and choice.key != found.key):
-        # The model chose otherwise, or knows another kernel: its tiles are not those that ran.
+        # The model chose differently, or knows another kernel, so its tiles are not those that ran.
         parts = ()
     return Measurement.model_validate(
         {
@@ -203,7 +203,7 @@ def _completed(value: Any, case: Case, choice: Choice) -> Measurement:
 
 
 def _told(found: Sequence[Diagnostic], subject: Subject) -> tuple[Diagnostic, ...]:
-    """Findings about a kernel; of one that was edited, what does not compile is its user's."""
+    """Return the findings about a kernel; in an edited one, code that does not compile is blamed on the edit."""
     try:
         with blamed(Path(subject.path) if subject.edited else None):
             raise AutofuseError(found)

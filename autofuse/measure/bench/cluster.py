@@ -1,8 +1,8 @@
 """Jobs on the workers of a Dask scheduler.
 
-A job travels as text: the name of a function of ours, and JSON.  So does its answer, which is read as hostile and never
-unpickled.  What Dask itself sends between its processes is for those who trust each other: ``docs/bench.md`` says so.
-A worker runs each job in a process of its own, as a command would.
+A job travels as text: the name of one of our functions, and JSON. So does its answer, which is untrusted and never
+unpickled. Dask's own messages assume processes that trust each other, see ``docs/bench.md``. A worker runs each job in
+a process of its own, as a command would.
 """
 
 from __future__ import annotations
@@ -29,9 +29,9 @@ _ADDRESS = re.compile(
     r"(?:(?:tcp|tls|ws|wss)://)?(?:[A-Za-z0-9](?:[A-Za-z0-9.-]{0,251}[A-Za-z0-9])?|\[[0-9A-Fa-f:.]{2,45}\])"
     r":[0-9]{1,5}"
 )
-#: Seconds until a scheduler must have answered, and times that a job is begun again when its worker is lost.
+#: Time limit in seconds for a scheduler to answer, and restarts of a job whose worker is lost.
 _CONNECT_S, _RETRIES = 15, 1
-#: Findings that are taken from an answer.
+#: Most findings taken from an answer.
 _MOST_FINDINGS = 100
 
 
@@ -46,39 +46,39 @@ def on_cluster(
     """Run jobs on the workers of a scheduler.
 
     Args:
-        address: of the scheduler, as ``tcp://host:8786``.
+        address: address of the scheduler, such as ``tcp://host:8786``.
         job: as for :class:`~autofuse.machines.twin.run.worker.WorkerPool`.
-        items: of the jobs, ready for JSON.
+        items: items of the jobs, ready for JSON.
         timeout_s: seconds for one item.
-        memory_mb: MiB of a job, 0 for no limit.
+        memory_mb: memory limit of a job in MiB, 0 for none.
 
     Yields:
-        The index of an item and what became of it, as they end.
+        The index of an item with its outcome, as they complete.
 
     Raises:
         AutofuseError: AF5001, the package ``distributed`` is missing, or no scheduler answers, or it has no worker;
-            AF5007, this is no address.
+            AF5007, the address is invalid.
     """
     if not _ADDRESS.fullmatch(address):
         shown = visible(address[:60])
-        text = f"{shown!r} is no address of a scheduler"
-        raise AutofuseError.of("AF5007", text, hint="for instance tcp://host:8786")
+        text = f"{shown!r} is not the address of a scheduler"
+        raise AutofuseError.of("AF5007", text, hint="for example tcp://host:8786")
     if importlib.util.find_spec("distributed") is None:
         text = "--scheduler needs the package distributed, which is not installed here"
         raise AutofuseError.of("AF5001", text, hint="pip install 'ascend-autofuse[cluster]'")
-    # It has no types.
+    # The package has no type hints.
     distributed: Any = importlib.import_module("distributed")
     try:
         client = distributed.Client(
             address,
             timeout=_CONNECT_S,
             set_as_default=False,
-            # Answers are texts, and nothing else is taken for one.
+            # Answers must be texts.
             deserializers=["msgpack"],
         )
     except (OSError, ValueError) as e:
         text = f"no scheduler answers at {address}: {visible(str(e))[:200]}"
-        hint = "dask scheduler starts one, and dask worker ADDRESS the workers of a host"
+        hint = "start one with dask scheduler, and workers on each host with dask worker ADDRESS"
         raise AutofuseError.of("AF5001", text, hint=hint) from e
     with client:
         if not client.scheduler_info().get("workers"):
@@ -112,7 +112,7 @@ def _outcome(future: Any, item: Mapping[str, Any]) -> Outcome:
     except AutofuseError:
         raise
     except Exception as e:
-        # What went wrong on the worker arrives as an exception of its own, or as one that cannot be read.
+        # An error on the worker arrives as its own exception, or as one that cannot be read.
         why = visible(f"{type(e).__name__}: {e}")[:300]
         finding = Diagnostic("AF5003", f"a worker of the scheduler failed: {why}")
         return Outcome(item, diagnostics=(finding,))
@@ -125,15 +125,17 @@ def answer(job: str, text: str, version: str, timeout_s: float, memory_mb: int) 
     Args:
         job: the name of the function.
         text: JSON of its item.
-        version: of autofuse of whoever asks.
-        timeout_s: seconds that it may take.
-        memory_mb: MiB that it may take, 0 for no limit.
+        version: the caller's version of autofuse.
+        timeout_s: time limit in seconds.
+        memory_mb: memory limit in MiB, 0 for none.
 
     Returns:
         JSON with ``value``, ``diagnostics`` and ``seconds``, for :func:`read_answer`.
     """
     if version != __version__:
-        text = f"a worker of the scheduler has autofuse {__version__}, and the command {version}"
+        text = (
+            f"a worker of the scheduler has autofuse {__version__}, but the command has {version}"
+        )
         hint = "install the same version on all hosts"
         found = Diagnostic("AF5007", text, hint=hint)
         return json.dumps({"value": None, "diagnostics": [found.to_json()], "seconds": 0.0})
@@ -152,22 +154,22 @@ def answer(job: str, text: str, version: str, timeout_s: float, memory_mb: int) 
 
 @lru_cache(maxsize=4)
 def _pool(job: str, timeout_s: float, memory_mb: int) -> WorkerPool:
-    """The process of a job on this worker, kept for the next one."""
+    """Return the process of a job on this worker, kept for the next job."""
     pool = WorkerPool(job, workers=1, timeout_s=timeout_s, memory_mb=memory_mb)
     atexit.register(pool.close)
     return pool
 
 
 def read_answer(text: object, item: Mapping[str, Any]) -> Outcome:
-    """Return the checked answer of a worker; the caller has to check its value.
+    """Return the checked answer of a worker; the caller must check its value.
 
     Args:
-        text: what :func:`answer` returned, or anything else.
+        text: the result of :func:`answer`, or anything else.
         item: of the job.
     """
     try:
         if not isinstance(text, str):
-            raise TypeError("it is no text")
+            raise TypeError("it is not text")
         value = load(text, "the answer of a worker").value
         found = [checked_finding(d) for d in value["diagnostics"][:_MOST_FINDINGS]]
         seconds = float(value["seconds"])
@@ -179,10 +181,10 @@ def read_answer(text: object, item: Mapping[str, Any]) -> Outcome:
 
 
 def checked_finding(d: Mapping[str, Any]) -> Diagnostic:
-    """A finding of an answer; every member has the type that it must have.
+    """Return a finding of an answer, with the types of all members checked.
 
     Raises:
-        KeyError, TypeError, ValueError, AttributeError: it is none.
+        KeyError, TypeError, ValueError, AttributeError: it is not a finding.
     """
     texts = [d["code"], d["message"], d.get("hint", ""), *d.get("notes", ())]
     texts += [d.get("severity", "error"), *d.get("cut_after", ())]
@@ -190,13 +192,13 @@ def checked_finding(d: Mapping[str, Any]) -> Diagnostic:
     texts += [where.get(k, "") for k in ("path", "pointer", "node", "axis")]
     numbers = [where.get(k, 0) for k in ("line", "column")]
     if not all(isinstance(t, str) for t in texts) or not all(type(n) is int for n in numbers):
-        raise TypeError("a finding has a member of another type")
+        raise TypeError("a finding has a member of the wrong type")
     if d["code"] not in CODES or d.get("severity", "error") not in ("error", "warning", "note"):
-        raise ValueError("a finding has no code of autofuse")
+        raise ValueError("a finding has no autofuse code")
     return diagnostic_from_json(dict(d))
 
 
 def _not_ours(why: str) -> Diagnostic:
-    text = f"the answer of a worker of the scheduler is none of autofuse: {why[:300]}"
+    text = f"a worker of the scheduler returned an invalid answer: {why[:300]}"
     hint = "the workers of the scheduler must have the same version of autofuse"
     return Diagnostic("AF1403", text, hint=hint)

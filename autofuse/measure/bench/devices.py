@@ -1,4 +1,4 @@
-"""Devices by the words of the command line, each for one measurement at a time."""
+"""Devices named on the command line, each for one measurement at a time."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from autofuse.base.diagnostics import AutofuseError
 
 __all__ = ["BenchDevice", "alone", "parse_devices"]
 
-#: Devices of a host, at most.
+#: Most devices of a host.
 _MOST = 64
 _WORDS = re.compile(r"(npu|cuda)(?::((?:0|[1-9][0-9]?)(?:,(?:0|[1-9][0-9]?))*))?")
 
@@ -36,7 +36,7 @@ class BenchDevice:
 
 
 def parse_devices(text: str) -> tuple[BenchDevice, ...]:
-    """The devices that a text such as ``npu:0,1`` or ``cuda:0`` names; without a number the first one.
+    """Return the devices that a text such as ``npu:0,1`` or ``cuda:0`` names; without a number the first one.
 
     Raises:
         AutofuseError: AF5007, it names none, or one of them twice.
@@ -55,12 +55,12 @@ def parse_devices(text: str) -> tuple[BenchDevice, ...]:
 
 @contextmanager
 def alone(device: str) -> Iterator[None]:
-    """Hold a device of this host: two measurements at once would be none.
+    """Lock a device of this host, since concurrent measurements would be invalid.
 
-    Other programs are not kept away.  The lock ends with the process.
+    Other programs are not excluded. The lock ends with the process.
 
     Args:
-        device: as ``npu:0``.
+        device: such as ``npu:0``.
 
     Raises:
         AutofuseError: AF5009, the cache folder cannot be used.

@@ -1,4 +1,4 @@
-"""Operator tables of a user's own profile as measurements of kernels of autofuse."""
+"""Imports operator tables of a user's profile as measurements of autofuse's kernels."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ from autofuse.measure.bench.subjects import Choice, Subject, chosen
 
 __all__ = ["Imported", "imported"]
 
-#: Kernels whose graphs a compiler made have names that begin like this.
+#: Prefixes of names of kernels whose graphs a compiler generated.
 _OURS = "autofuse_"
-#: What runtimes add to the name of a kernel.
+#: Suffixes that runtimes add to the name of a kernel.
 _ADDED = re.compile(r"_mix_aiv|_mix_aic|_[0-9a-f]{32,64}|_[0-9]{1,20}")
 _Key: TypeAlias = tuple[str, "tuple[tuple[int, ...], ...] | None", int]
 
@@ -30,8 +30,8 @@ class Imported:
     """Measurements imported from a table.
 
     Attributes:
-        records: a measurement for each kernel, shapes of its inputs and number of cores.
-        graphs: for each record the path of its graph; empty if not given.
+        records: a measurement per kernel, input shapes and number of cores.
+        graphs: the path of the graph of each record; empty if not given.
         total: rows of the table.
         taken: rows of autofuse kernels.
     """
@@ -55,16 +55,16 @@ class _Group:
 
 
 def imported(profile: Profile, subjects: Sequence[Subject], *, chip: str, target: str) -> Imported:
-    """The measurements in an operator table.
+    """Return the measurements in an operator table.
 
-    A row is taken if its name is that of a kernel of the graphs, or begins as names of kernels do whose graphs a
-    compiler made.
+    A row is taken if it names a kernel of the graphs, or its name has the prefix of kernels whose graphs a compiler
+    generated.
 
     Args:
         profile: the table.
-        subjects: kernels that may be in it.
-        chip: what it was measured on: tables do not say.
-        target: what the kernels were generated for, of those whose graph is not given.
+        subjects: kernels that may occur in it.
+        chip: the chip of the measurements, which tables do not name.
+        target: the target of kernels whose graph is not given.
     """
     known = {s.graph.name: s for s in subjects}
     groups: dict[_Key, _Group] = {}
@@ -86,7 +86,7 @@ def imported(profile: Profile, subjects: Sequence[Subject], *, chip: str, target
 
 
 def _name_of(row: ProfileRow, known: Mapping[str, Subject]) -> str | None:
-    """The name of the kernel of a row; None if it is none of ours."""
+    """Return the kernel name of a row; None if it is not one of autofuse's."""
     for text in (row.name, row.kind):
         for name in _spellings(text):
             if name in known:
@@ -95,7 +95,7 @@ def _name_of(row: ProfileRow, known: Mapping[str, Subject]) -> str | None:
 
 
 def _spellings(text: str) -> Iterator[str]:
-    """A name as it is, and without what runtimes add to it."""
+    """Yield a name as it is, and without runtimes' suffixes."""
     yield text
     m = re.fullmatch(rf"(?P<name>[A-Za-z_][A-Za-z0-9_]*?)(?:{_ADDED.pattern})+", text)
     if m is not None:
@@ -116,7 +116,7 @@ def _record(group: _Group, chip: str, target: str, fake: bool) -> Measurement:
     }
     called = {}
     if subject is not None:
-        # Which text ran, the table does not tell.
+        # The table does not identify the text that ran.
         kernel = {**subject.facts(), "kernel_sha256": None}
         called = {s.label: sizes[s.name] for s in subject.graph.symbols} if sizes else {}
     counters = {n: statistics.median(v) for n, v in sorted(group.counters.items())[:256]}
@@ -138,13 +138,13 @@ def _record(group: _Group, chip: str, target: str, fake: bool) -> Measurement:
 
 
 def _sizes(subject: Subject, shapes: tuple[tuple[int, ...], ...] | None) -> dict[str, int] | None:
-    """Sizes by symbol that follow from the shapes of a row; None where they do not."""
+    """Return the sizes by symbol determined by the shapes of a row; None if they do not determine them."""
     graph = subject.graph
     if not graph.symbols:
         return {}
     if shapes is None or len(shapes) < len(graph.inputs):
         return None
-    # What a profiler says of the shape of a scalar differs from flow to flow.
+    # The reported shape of a scalar differs between flows.
     given = {
         n: shape
         for n, shape in zip(graph.inputs, shapes, strict=False)

@@ -1,77 +1,24 @@
-"""One kernel at one set of sizes: compared with NumPy, then timed."""
+"""Measures one kernel at one set of sizes: compares it with NumPy, then times it."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import Any, Protocol
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
 
-from autofuse.base.diagnostics import AutofuseError, Diagnostic
+from autofuse.base.diagnostics import AutofuseError
 from autofuse.base.wording import differing, part
 from autofuse.implgraph.ir.fusion import FusionGraph
+from autofuse.machines.timing import Plan, Samples, Timer
 from autofuse.machines.twin.oracle.compare import Comparison, compare, unwritten
 from autofuse.machines.twin.oracle.data import POISON, random_inputs
 from autofuse.machines.twin.oracle.oracle import evaluate
-from autofuse.measure.bench.results import Compared, DeviceFacts
-from autofuse.results import Run
+from autofuse.measure.bench.results import Compared
 
-__all__ = ["Found", "Plan", "Runner", "Samples", "measure"]
+__all__ = ["Found", "measure"]
 
-#: Microseconds that no kernel is below.
+#: Lower bound on the microseconds of a kernel.
 _LEAST_US = 1e-3
-
-
-@dataclass(frozen=True, slots=True)
-class Plan:
-    """Plan for timing a kernel.
-
-    Attributes:
-        warm_up: calls before the first timed one.
-        repeats: samples.
-        l2: ``warm``, as the call before left it, or ``clear``, cleared before each call.
-        seed: of the data.
-        counters: ask the profiler for counters of pipes, where there is one.
-    """
-
-    warm_up: int = 10
-    repeats: int = 50
-    l2: str = "warm"
-    seed: int = 0
-    counters: bool = True
-
-
-@dataclass(frozen=True, slots=True)
-class Samples:
-    """Samples of a timer.
-
-    Attributes:
-        us: microseconds of one call, every sample.
-        method: of timing, a word of :class:`~autofuse.measure.bench.results.Measurement`.
-        counters: of the profiler, by name.
-        notes: problems other than with the times.
-    """
-
-    us: Sequence[float]
-    method: str
-    counters: Mapping[str, float] = field(default_factory=dict)
-    notes: tuple[Diagnostic, ...] = ()
-
-
-class Runner(Protocol):
-    """A kernel that is loaded on a device."""
-
-    @property
-    def graph(self) -> FusionGraph:
-        """The graph that it computes."""
-
-    def facts(self) -> DeviceFacts:
-        """Return the facts of the device."""
-
-    def run(self, inputs: Mapping[str, Any], sizes: Mapping[str, int], poison: int) -> Run:
-        """Call it once; the memory that it writes is first filled with the byte ``poison``."""
-
-    def time(self, inputs: Mapping[str, Any], sizes: Mapping[str, int], plan: Plan) -> Samples:
-        """Time it on data that it was compared with."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,16 +38,16 @@ class Found:
     cores: int
 
 
-def measure(runner: Runner, sizes: Mapping[str, int], plan: Plan) -> Found:
-    """Compare every output with NumPy, then time the kernel: one that is wrong has no time.
+def measure(runner: Timer, sizes: Mapping[str, int], plan: Plan) -> Found:
+    """Compare every output with NumPy, then time the kernel; a wrong kernel has no time.
 
     Args:
         runner: the kernel.
         sizes: by symbol.
-        plan: how it is timed.
+        plan: the timing plan.
 
     Raises:
-        AutofuseError: AF6001, AF6002, an output is wrong; AF5003, the device gives no time; what the runner raises.
+        AutofuseError: AF6001, AF6002, an output is wrong; AF5003, the device gives no time; any error of the runner.
     """
     graph = runner.graph
     inputs = random_inputs(graph, sizes, plan.seed)
@@ -109,7 +56,7 @@ def measure(runner: Runner, sizes: Mapping[str, int], plan: Plan) -> Found:
     compared = []
     for o in graph.outputs:
         first, second = (r.outputs[o.name] for r in runs)
-        # An element that shows the pattern of both runs is one that nobody wrote.
+        # An element that shows the patterns of both runs is unwritten.
         left = 0
         if o.inout is None:
             left = int((unwritten(first, POISON[0]) & unwritten(second, POISON[1])).sum())
@@ -118,8 +65,8 @@ def measure(runner: Runner, sizes: Mapping[str, int], plan: Plan) -> Found:
         compared.append(found)
     samples = runner.time(_fresh(graph, inputs), sizes, plan)
     if not samples.us or min(samples.us) < _LEAST_US:
-        text = f"the device gives no time of {graph.label}: nothing runs, or it is too short"
-        raise AutofuseError.of("AF5003", text, hint="take larger sizes")
+        text = f"the device reports no time for {graph.label}: nothing runs, or the kernel is too short"
+        raise AutofuseError.of("AF5003", text, hint="use larger sizes")
     summary = Compared(
         outputs=len(compared),
         elements=sum(c.elements for c in compared),
@@ -130,14 +77,14 @@ def measure(runner: Runner, sizes: Mapping[str, int], plan: Plan) -> Found:
 
 
 def _fresh(graph: FusionGraph, inputs: Mapping[str, Any]) -> dict[str, Any]:
-    """The inputs; what the kernel overwrites of them as copies."""
+    """Return the inputs, with copies of those that the kernel overwrites."""
     written = {o.inout for o in graph.outputs}
     return {n: a.copy() if n in written else a for n, a in inputs.items()}
 
 
 def _refuse(graph: FusionGraph, c: Comparison, left: int) -> None:
-    """Raises AF6001 or AF6002 for an output that is wrong."""
-    hint = "a wrong kernel has no time"
+    """Raise AF6001 or AF6002 for a wrong output."""
+    hint = "a wrong kernel is not timed"
     if left:
         text = f"{part(left, c.elements, f'output {c.output} of {graph.label}', 'was', 'were')} not written"
         raise AutofuseError.of("AF6002", text, hint=hint)

@@ -1,4 +1,4 @@
-"""Many jobs on several devices of this host, or on the workers of a scheduler: the same outcomes."""
+"""Runs many jobs on several devices of this host, or on the workers of a scheduler, with equal outcomes."""
 
 from __future__ import annotations
 
@@ -27,24 +27,24 @@ def on_devices(
     *,
     timeout_s: float,
 ) -> Iterator[tuple[int, Outcome]]:
-    """Run jobs in a process for each device, which takes the next item when it is done with one.
+    """Run jobs in one process per device, which takes the next item after finishing one.
 
-    A kernel that hangs, crashes or breaks its device ends its process, and the next item gets another one.
+    A kernel that hangs, crashes or breaks its device ends its process, and the next item gets a new one.
 
     Args:
         job: as for :class:`~autofuse.machines.twin.run.worker.WorkerPool`.
-        items: of the jobs; each gets the member ``device``.
+        items: items of the jobs; each gets the member ``device``.
         devices: of this host.
         timeout_s: seconds for one item.
 
     Yields:
-        The index of an item and what became of it, as they end.
+        The index of an item with its outcome, as they complete.
     """
     todo: queue.SimpleQueue[int] = queue.SimpleQueue()
     for i in range(len(items)):
         todo.put(i)
     done: queue.SimpleQueue[tuple[int, Outcome | BaseException]] = queue.SimpleQueue()
-    # The driver of a device reserves more addresses than there is memory.
+    # The driver of a device reserves more address space than there is memory.
     pools = [
         WorkerPool(
             job, workers=1, timeout_s=timeout_s, memory_mb=0, jobs_per_worker=_JOBS_PER_WORKER
@@ -62,7 +62,7 @@ def on_devices(
             try:
                 outcome = pool.run({**items[i], "device": str(device)})
                 if any(d.code in BROKEN for d in outcome.diagnostics):
-                    # A process in which a device failed gets nothing more from it.
+                    # After a device failure the process can no longer use the device.
                     pool.close()
                 done.put((i, outcome))
             except BaseException as e:

@@ -1,7 +1,7 @@
 """Reads operator tables of Ascend profilers: ``op_summary_*.csv`` of msprof and ``kernel_details.csv`` of torch_npu.
 
-The columns differ by release and by what was collected: those that are needed are looked for by their names, the others
-are counters if they look like some.
+The columns depend on the release and the collected data: required ones are found by name, others are counters if they
+look like one.
 """
 
 from __future__ import annotations
@@ -20,22 +20,24 @@ from autofuse.base.wording import counted
 
 __all__ = ["FAKE_COLUMN", "Profile", "ProfileRow", "read_profile"]
 
-#: A column that the fake CANN of the tests writes, and no profiler.
+#: A column that only the fake CANN of the tests writes.
 FAKE_COLUMN = "autofuse fake"
 _MAX_BYTES = 128 << 20
 _MAX_ROWS, _MAX_COLUMNS, _MAX_FINDINGS = 2_000_000, 512, 20
-#: Columns by what they hold; the first name is that of msprof, the second that of torch_npu.
+#: Columns by contents; the first name is msprof's, the second torch_npu's.
 _NAME = ("Op Name", "Name")
 _TYPE = ("OP Type", "Type")
 _DURATION = ("Task Duration(us)", "Duration(us)")
 _CORES = ("Block Dim", "Block Num")
 _SHAPES = ("Input Shapes",)
 _COUNTER = re.compile(r"(?:aic|aiv|cube|mix)_[a-z0-9_]{1,50}(?:\((?:us|%|KB|GB/s)\))?")
-#: What stands for a number that was not collected.
+#: Placeholders for a number that was not collected.
 _NOTHING = frozenset(("", "N/A", "NA", "nan", "null"))
 _DIMENSION = re.compile(r"[0-9]{1,15}")
 _MOST_US, _MOST_CORES, _MOST_COUNT = 1e9, 1 << 20, 1e18
-_HINT = "give op_summary_*.csv of msprof --export=on, or kernel_details.csv of torch_npu's profiler"
+_HINT = (
+    "give op_summary_*.csv from msprof --export=on, or kernel_details.csv from torch_npu's profiler"
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,12 +45,12 @@ class ProfileRow:
     """One run of an operator.
 
     Attributes:
-        line: in the file.
-        name: of the operator, or of its kernel.
-        kind: its type; empty where the table has none.
+        line: line in the file.
+        name: name of the operator, or of its kernel.
+        kind: its type; empty if the table has none.
         us: microseconds on the device.
-        cores: blocks that ran; 0 where this is not known.
-        shapes: of its inputs; None where the profiler does not know them.
+        cores: blocks that ran; 0 if unknown.
+        shapes: shapes of its inputs; None if the profiler does not report them.
         counters: numbers of the units, by column.
     """
 
@@ -66,9 +68,9 @@ class Profile:
     """An operator table.
 
     Attributes:
-        rows: in the order of the file; those that never ran are left out.
+        rows: rows that ran, in the order of the file.
         total: rows of the file.
-        fake: the table is of a device that stands in for a chip.
+        fake: True if the table comes from a stand-in for a chip.
     """
 
     rows: tuple[ProfileRow, ...]
@@ -77,11 +79,11 @@ class Profile:
 
 
 def read_profile(path: Path) -> Profile:
-    """The operators of a table.
+    """Read the operators of a table.
 
     Raises:
-        AutofuseError: AF1001, AF1003, it cannot be read, or is too large; AF1004, it is no operator table; AF1403,
-            numbers that no device gives.
+        AutofuseError: AF1001, AF1003, it cannot be read, or is too large; AF1004, it is not an operator table; AF1403,
+            impossible numbers.
     """
     try:
         data = named(path, _MAX_BYTES)
@@ -89,7 +91,7 @@ def read_profile(path: Path) -> Profile:
     except TooLargeError as e:
         raise _refused("AF1003", str(e), path, "export one iteration or one device") from None
     except UnicodeDecodeError as e:
-        why = f"the table is no text in UTF-8: byte {data[e.start]:#04x}"
+        why = f"the table is not UTF-8 text: byte {data[e.start]:#04x}"
         raise _refused("AF1004", why, path) from None
     except (OSError, ValueError) as e:
         raise unreadable(path, "an operator table", e) from None
@@ -112,7 +114,7 @@ def read_profile(path: Path) -> Profile:
             if len(findings) >= _MAX_FINDINGS:
                 break
     except csv.Error as e:
-        why = f"line {reader.line_num} is no line of a table: {visible(str(e))}"
+        why = f"line {reader.line_num} is not a table row: {visible(str(e))}"
         raise _refused("AF1004", why, path, line=reader.line_num) from None
     if findings:
         raise AutofuseError(findings)
@@ -133,7 +135,7 @@ class _Columns:
     def row(
         self, cells: Sequence[str], line: int, path: Path, findings: list[Diagnostic]
     ) -> ProfileRow | None:
-        """The row of a line; None of an operator that has no time."""
+        """Return the row of a line; None for an operator without a time."""
 
         def cell(i: int) -> str:
             return cells[i].strip() if 0 <= i < len(cells) else ""
@@ -186,14 +188,14 @@ def _columns(head: Sequence[str], path: Path) -> _Columns:
         if i < 0
     ]
     if missing:
-        why = f"this is no operator table: it has no column {' and no column '.join(missing)}"
+        why = f"this is not an operator table: it has no column {' and no column '.join(missing)}"
         raise _refused("AF1004", why, path)
     counters = tuple((i, c) for i, c in enumerate(head) if _COUNTER.fullmatch(c))
     return _Columns(name, of(_TYPE), duration, of(_CORES), of(_SHAPES), counters)
 
 
 def _shapes(text: str) -> tuple[tuple[int, ...], ...] | None:
-    """Shapes as the profilers write them: ``"64,1024;1024"``, of a scalar nothing between two semicolons."""
+    """Parse shapes as the profilers write them: ``"64,1024;1024"``; a scalar is empty between two semicolons."""
     text = text.strip("\"' ")
     if text in _NOTHING:
         return None

@@ -1,7 +1,6 @@
 """Files of measured times (``autofuse.results/1``): their models, their reader, and their JSON Schema.
 
-What is read may come from anybody.  Names stay texts, numbers have ranges, and nothing of a file becomes a path, code
-or a command.
+Files are untrusted. Names stay texts, numbers have ranges, and nothing from a file becomes a path, code or a command.
 """
 
 from __future__ import annotations
@@ -38,9 +37,9 @@ __all__ = [
 
 SCHEMA = "autofuse.results/1"
 _ID = "https://autofuse.dev/schema/results-1.json"
-#: Times of one measurement, and files of a folder.
+#: Most times of one measurement, and most files of a folder.
 MAX_TIMES, _MAX_FILES = 10_000, 1000
-#: The largest time against the median of all.  More is a broken clock, and no outlier.
+#: Largest ratio of a time to the median of all. A larger one is a broken clock, not an outlier.
 _MOST_SPREAD = 1e6
 
 _Name: TypeAlias = Annotated[str, Field(min_length=1, max_length=512)]
@@ -62,15 +61,17 @@ class DeviceFacts(_Model):
     """Device that ran the kernel, without host, user, path or serial number."""
 
     kind: Literal["npu", "cuda", "cpu"] = Field(description="An Ascend chip, a card, or a CPU.")
-    chip: _Version = Field(description="Name of the chip or card, as its driver says it.")
-    fake: bool = Field(description="True for a device that stands in for a chip: no measurement.")
+    chip: _Version = Field(description="Name of the chip or card, as its driver reports it.")
+    fake: bool = Field(
+        description="True if the device only stands in for a chip: the times are no measurement."
+    )
     driver: _Version | None = Field(default=None, description="Version of the driver.")
     cann: _Version | None = Field(default=None, description="Release of CANN.")
     clocks_mhz: dict[_Word, _MHz] = Field(
         default_factory=dict, description="Clocks by name, in MHz.", max_length=32
     )
     versions: dict[_Word, _Version] = Field(
-        default_factory=dict, description="Versions of what was used besides.", max_length=32
+        default_factory=dict, description="Versions of other software used.", max_length=32
     )
 
 
@@ -78,14 +79,12 @@ class KernelFacts(_Model):
     """Kernel that ran."""
 
     name: _Name = Field(description="Name of the graph.")
-    target: _Name | None = Field(description="What it was generated for; null: not known.")
-    graph_sha256: _Digest | None = Field(description="Digest of the graph; null: not known.")
+    target: _Name | None = Field(description="Target it was generated for; null: unknown.")
+    graph_sha256: _Digest | None = Field(description="Digest of the graph; null: unknown.")
     kernel_sha256: _Digest | None = Field(
-        description="Digest of the text of the kernel as it ran; null: not known."
+        description="Digest of the kernel text that ran; null: unknown."
     )
-    edited: bool = Field(
-        default=False, description="The text of the kernel was changed by its user."
-    )
+    edited: bool = Field(default=False, description="True if the user edited the kernel.")
 
 
 class Part(_Model):
@@ -94,21 +93,21 @@ class Part(_Model):
     name: _Name = Field(description="Name of the device function.")
     template: _Name = Field(description="Family of the template, or form of the kernel.")
     tile: dict[_Word, _Size] = Field(
-        default_factory=dict, description="Sizes that were chosen, by name.", max_length=64
+        default_factory=dict, description="Chosen sizes, by name.", max_length=64
     )
 
 
 class Compared(_Model):
     """Comparison of the run's outputs with NumPy."""
 
-    outputs: _Count = Field(description="Outputs that were compared.")
-    elements: _Size = Field(description="Elements of all of them.")
+    outputs: _Count = Field(description="Number of outputs compared.")
+    elements: _Size = Field(description="Number of elements in all outputs.")
     max_ulp: float = Field(
         description="Largest difference in units of the last place.", ge=0, le=1e300
     )
     inconclusive: bool = Field(
         default=False,
-        description="Too many elements have no meaningful reference: agreement says little.",
+        description="Too many elements lack a meaningful reference: the comparison is inconclusive.",
     )
 
 
@@ -118,39 +117,42 @@ class Measurement(_Model):
     origin: Literal["bench", "msprof", "silicon", "tune"] = Field(description="Who measured.")
     when: str | None = Field(
         default=None,
-        description="When, in UTC.",
+        description="Time of the measurement, in UTC.",
         pattern=r"^20[0-9]{2}-[01][0-9]-[0-3][0-9]T[0-2][0-9]:[0-5][0-9]:[0-6][0-9]Z$",
     )
-    generator: _Version = Field(description="autofuse and its version.")
-    device: DeviceFacts = Field(description="What ran the kernel.")
-    kernel: KernelFacts = Field(description="Which kernel ran.")
+    generator: _Version = Field(description="The program, autofuse, and its version.")
+    device: DeviceFacts = Field(description="Device that ran the kernel.")
+    kernel: KernelFacts = Field(description="Kernel that ran.")
     sizes: dict[_Name, _Size] = Field(
         description="Sizes of the symbols of the graph.", max_length=256
     )
     key: Annotated[int, Field(ge=0, le=1 << 31)] | None = Field(
-        default=None, description="Tiling key that ran; null: there is none, or it is not known."
+        default=None, description="Tiling key that ran; null: none, or unknown."
     )
     cores: Annotated[int, Field(ge=1, le=1 << 20)] | None = Field(
-        default=None, description="Cores that ran; null: not known."
+        default=None, description="Number of cores that ran; null: unknown."
     )
     parts: list[Part] = Field(
-        default_factory=list, description="What was chosen, group by group.", max_length=4096
+        default_factory=list, description="Choices, group by group.", max_length=4096
     )
     l2: Literal["warm", "clear", "unknown"] = Field(
-        description="L2 before each call: as the call before left it, cleared, or not known."
+        description="State of L2 before each call: warm from the previous call, cleared, or unknown."
     )
     method: Literal["events", "graph", "queue", "profiler"] = Field(
         description="Events around a call; replays of a graph; events in a full queue; a profiler."
     )
-    warm_up: _Count = Field(default=0, description="Calls before the first that is timed.")
+    warm_up: _Count = Field(default=0, description="Calls before the first timed one.")
     times_us: list[_Us] = Field(
-        description="Microseconds of one call, every sample.", min_length=1, max_length=MAX_TIMES
+        description="Time of one call in microseconds, for every sample.",
+        min_length=1,
+        max_length=MAX_TIMES,
     )
     modelled_us: _Us | None = Field(
-        default=None, description="Microseconds by the cost model; no measurement."
+        default=None,
+        description="Time in microseconds predicted by the cost model; not a measurement.",
     )
     compared: Compared | None = Field(
-        default=None, description="Comparison with NumPy; null: nobody compared."
+        default=None, description="Comparison with NumPy; null: not compared."
     )
     counters: dict[_Word, Annotated[float, Field(ge=0, le=1e18)]] = Field(
         default_factory=dict, description="Counters of the profiler, by name.", max_length=256
@@ -175,19 +177,19 @@ class _Results(_Model):
         alias="schema", description="Version of this format."
     )
     editor_schema: str | None = Field(
-        default=None, alias="$schema", description="Where editors find this schema."
+        default=None, alias="$schema", description="Location of this schema, for editors."
     )
     records: list[Measurement] = Field(
-        description="A measurement each, in the order of the runs.", max_length=100_000
+        description="One measurement per entry, in run order.", max_length=100_000
     )
 
 
 def read_results(path: Path) -> tuple[Measurement, ...]:
-    """The measurements of a file, or of all files of a folder that end in ``.json``, in the order of their names.
+    """Read the measurements of a file, or of all ``.json`` files of a folder, in the order of their names.
 
     Raises:
-        AutofuseError: AF1001 to AF1004, a file cannot be read or is none of results; AF110x, AF1403, all that is wrong
-            with its fields, and all numbers that no device gives.
+        AutofuseError: AF1001 to AF1004, a file cannot be read or is not a file of results; AF110x, AF1403, all invalid
+            fields and all impossible numbers.
     """
     files = [path]
     try:
@@ -197,7 +199,7 @@ def read_results(path: Path) -> tuple[Measurement, ...]:
         raise unreadable(path, "a file of results", e) from None
     if len(files) > _MAX_FILES:
         text = f"{path} has {counted(len(files), 'file')} of results, the limit is {_MAX_FILES}"
-        hint = "name the files that are meant"
+        hint = "name the files to read"
         raise AutofuseError.of("AF1003", text, where=Where(str(path)), hint=hint)
     return tuple(m for file in files for m in _read(file))
 
@@ -211,7 +213,7 @@ def _read(path: Path) -> tuple[Measurement, ...]:
 
 
 def parse_results(data: str | bytes, path: str = "") -> tuple[Measurement, ...]:
-    """The measurements of the text of a file; ``path`` is its name in messages.
+    """Parse the measurements of the text of a file; ``path`` is its name in messages.
 
     Raises:
         AutofuseError: as :func:`read_results`.
@@ -231,23 +233,23 @@ def parse_results(data: str | bytes, path: str = "") -> tuple[Measurement, ...]:
 
 
 def _implausible(m: Measurement) -> Iterable[tuple[str, str]]:
-    """Yield field and text of values in a measurement that no device gives."""
+    """Yield field and text of impossible values in a measurement."""
     most = max(m.times_us)
     if most > _MOST_SPREAD * m.median_us:
         yield (
             "times_us",
-            f"{most:g} us beside a median of {m.median_us:g} us is no time of one kernel",
+            f"{most:g} us next to a median of {m.median_us:g} us is not plausible for one kernel",
         )
     if m.device.kind == "cpu" and m.device.cann is not None:
         yield "device/cann", "a CPU has no CANN"
     if m.device.fake and m.device.kind != "npu":
-        yield "device/fake", "only an Ascend chip has a stand-in"
+        yield "device/fake", "only an Ascend chip can have a stand-in"
     if m.origin == "msprof" and m.method != "profiler":
-        yield "method", f"msprof gives times of a profiler, not of {m.method}"
+        yield "method", f"msprof times are profiler times, not {m.method}"
 
 
 def results_text(records: Sequence[Measurement]) -> str:
-    """The text of a file of results, a record a line."""
+    """Return the text of a file of results, one record per line."""
     lines = (json.dumps(m.model_dump(exclude_defaults=True), ensure_ascii=True) for m in records)
     head = f'{{"schema": {json.dumps(SCHEMA)}, "records": ['
     body = ",\n".join(lines)
@@ -255,7 +257,7 @@ def results_text(records: Sequence[Measurement]) -> str:
 
 
 def results_schema() -> dict[str, Any]:
-    """The JSON Schema (draft 2020-12) of schema ``autofuse.results/1``."""
+    """Return the JSON Schema (draft 2020-12) of schema ``autofuse.results/1``."""
     schema = _Results.model_json_schema(by_alias=True)
     drop_titles(schema)
     head = {

@@ -19,30 +19,30 @@ __all__ = ["append_results"]
 def append_results(path: Path, records: Sequence[Measurement]) -> Path:
     """Add measurements to a store.
 
-    Several processes may do so at once.  A file is there whole or as it was before; what is there and is no file of
-    results is not overwritten.
+    Several processes may do so concurrently. Writes are atomic, and a file that is not a file of results is never
+    overwritten.
 
     Args:
-        path: a file; or a folder that is there, which gets one file more.
-        records: what to add.
+        path: a file; or an existing folder, which gets a new file.
+        records: the measurements to add.
 
     Returns:
-        The file that has them now.
+        The file that contains them.
 
     Raises:
-        AutofuseError: AF5005, it cannot be written, or would be larger than what is read; AF1xxx, the file that is
-            there is none of results.
+        AutofuseError: AF5005, it cannot be written, or would be too large to read; AF1xxx, the existing file is not a
+            file of results.
     """
     try:
         if path.is_dir():
             text = _checked(results_text(records), path)
-            # The same measurements have the same name: a run that is stored twice is there once.
+            # Equal measurements have equal names, so storing a run twice keeps one file.
             own = path / f"results-{digest(text)[:16]}.json"
             _place(own, text)
             return own
         if path.exists() and not path.is_file():
             raise _unwritable(path, "it is neither a file nor a folder")
-        # Under the lock nobody else puts another file in its place.
+        # Under the lock no other process replaces the file.
         with cache.lock(digest(str(path.resolve()))):
             before = read_results(path) if path.exists() else ()
             _place(path, _checked(results_text([*before, *records]), path))
@@ -52,15 +52,15 @@ def append_results(path: Path, records: Sequence[Measurement]) -> Path:
 
 
 def _checked(text: str, path: Path) -> str:
-    """The text, unless nobody would read it again."""
+    """Return the text, unless it would be too large to read."""
     if len(text) > MAX_BYTES or text.count(",") > MAX_VALUES:
-        hint = "give a folder, or another file: every verb that reads results takes several"
-        raise _unwritable(path, "the file would be larger than results may be", hint)
+        hint = "give a folder or another file; verbs that read results accept several"
+        raise _unwritable(path, "the file would exceed the size limit of results", hint)
     return text
 
 
 def _place(path: Path, text: str) -> None:
-    """Write a file beside and rename it: with the rights of any new file."""
+    """Write a file atomically, with the permissions of any new file."""
     whole = path.resolve()
     own = whole.with_name(f".autofuse-{secrets.token_hex(8)}")
     try:

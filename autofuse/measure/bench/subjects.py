@@ -1,4 +1,4 @@
-"""Subjects of a measurement: the kernel of a graph file, or that of a folder as it stands."""
+"""Subjects of a measurement: the kernel of a graph file, or of a folder as it is."""
 
 from __future__ import annotations
 
@@ -35,11 +35,11 @@ class Subject:
 
     Attributes:
         path: the graph file, or the folder.
-        graph: what it computes.
-        files: path inside the output folder -> text, as it runs.
-        built: what is generated for the graph today, which the model knows; None where nothing is.
-        target: its name; empty where it is not known.
-        edited: the text of the kernel is not what was generated.
+        graph: its graph.
+        files: path inside the output folder -> text, as they run.
+        built: the current build of the graph, which the model knows; None if there is none.
+        target: its name; empty if unknown.
+        edited: True if the text of the kernel differs from the generated one.
     """
 
     path: str
@@ -51,15 +51,15 @@ class Subject:
 
     @property
     def is_triton(self) -> bool:
-        """Written in Triton, else in Ascend C."""
+        """True for Triton, False for Ascend C."""
         return module_file(self.graph) in self.files
 
     def text(self) -> str:
-        """Graph and files as one text, for a worker."""
+        """Return graph and files as one text, for a worker."""
         return json.dumps({"graph": to_json(self.graph), "files": dict(self.files)})
 
     def facts(self) -> dict[str, Any]:
-        """The members of :class:`~autofuse.measure.bench.results.KernelFacts`."""
+        """Return the members of :class:`~autofuse.measure.bench.results.KernelFacts`."""
         own = module_file(self.graph) if self.is_triton else f"device/{self.graph.name}_kernel.cpp"
         text = self.files.get(own)
         return {
@@ -87,22 +87,22 @@ class Choice:
 
 
 def subject_of(path: Path, target: str, tuning: Tuning | Tilings | None = None) -> Subject:
-    """The kernel of a graph file, or of a folder that ``autofuse build`` wrote.
+    """Return the kernel of a graph file, or of a folder that ``autofuse build`` wrote.
 
     Args:
-        path: the one or the other.
-        target: what the kernel of a graph file is generated for; of a folder of Triton kernels, whose model is asked.
+        path: the file or the folder.
+        target: the target of a graph file's kernel; for a folder of Triton kernels, the target of the model.
         tuning: tilings or blocks of the kernels of a graph file.
 
     Raises:
-        AutofuseError: as :func:`autofuse.build`; AF1001, the folder holds no kernel; AF5007, a tuning file is given for
-            a folder.
+        AutofuseError: as :func:`autofuse.build`; AF1001, the folder has no kernel; AF5007, a tuning file is given for a
+            folder.
     """
     if not path.is_dir():
         built = api.build(path, target=target, tuning=tuning)
         return Subject(str(path), built.graph, built.files, built, built.target.name)
     if tuning is not None:
-        text = "a tuning file is for a graph file: the kernel of a folder has its blocks"
+        text = "a tuning file is for a graph file: the kernel of a folder already has its blocks"
         raise AutofuseError.of("AF5007", text, hint="leave out --tuning")
     graph, files = read_folder(path)
     name = target
@@ -110,20 +110,20 @@ def subject_of(path: Path, target: str, tuning: Tuning | Tilings | None = None) 
         if module_file(graph) in files:
             spec = find_target(name)
         else:
-            # A name that comes with the files opens no other one.
+            # A name from the files must not open a target file.
             name = _target_in(files, graph)
             spec = find_known(name)
         fits = spec.backend == backend_of(files, graph)
         again = api.build(graph, target=spec) if fits else None
     except AutofuseError:
-        # It runs as it is; only the model cannot say anything.
+        # It runs as it is; only the model's time is missing.
         again = None
     edited = any(is_code(f.name) for f in edited_files(path))
     return Subject(str(path), graph, files, again, name if again else "", edited)
 
 
 def _target_in(files: Mapping[str, str], graph: FusionGraph) -> str:
-    """The target that the metadata of a kernel of Ascend C name."""
+    """Return the target named in the metadata of an Ascend C kernel."""
     try:
         return str(json.loads(files[f"{graph.name}.json"])["target"])
     except (KeyError, TypeError, ValueError):
@@ -131,21 +131,21 @@ def _target_in(files: Mapping[str, str], graph: FusionGraph) -> str:
 
 
 def points(graph: FusionGraph, shapes: Sequence[Mapping[str, int]]) -> list[dict[str, int]]:
-    """Sizes by symbol, for each set of sizes that is asked for; the typical ones where none is.
+    """Return the sizes by symbol for each requested set of sizes; the typical ones by default.
 
     Args:
-        graph: whose symbols.
-        shapes: sizes by the names that users know; what is left out is typical.
+        graph: the graph.
+        shapes: sizes by the user's names; missing ones are typical.
 
     Raises:
-        AutofuseError: AF1005, AF5007, a name is no symbol, or the graph has no meaning for the sizes.
+        AutofuseError: AF1005, AF5007, a name is not a symbol, or the sizes are invalid for the graph.
     """
     found: list[dict[str, int]] = []
     for given in shapes or [{}]:
         sizes = sizes_of(graph.symbols, given)
         for r in requirements(graph):
             if not r.holds(sizes):
-                hint = "a kernel refuses these sizes as well"
+                hint = "a kernel rejects these sizes too"
                 raise AutofuseError.of("AF5007", r.text, hint=hint)
         if sizes not in found:
             found.append(sizes)
@@ -178,14 +178,14 @@ def _of_card(
     return _kernels(built, gpu_target(built.target), sizes, blocks)
 
 
-#: By the backend of the target.
+#: Backend of the target -> function.
 _CHOSEN: Mapping[str, Callable[..., Choice]] = {"ascendc": _of_chip, "triton": _of_card}
 
 
 def _given(
     built: BuildResult, target: TargetSpec, sizes: Mapping[str, int], tuning: Tilings
 ) -> Choice | None:
-    """The choice of a tuning file; None where the search decides."""
+    """Return the choice of a tuning file; None if the search decides."""
     rows = given_tilings(tuning, built.graph)
     found = tuned_choice(rows, built.schedule, target, sizes)
     if found is None:

@@ -318,9 +318,12 @@ def test_stopped(work: Repository, number: signal.Signals, status: int) -> None:
     started = work.root.parent / "started"
     base = work.commit(one={"waits": str(started)})
     out = subprocess.PIPE
+    # What a shell starts in the background ignores SIGINT, and so would the command.
+    before = signal.signal(number, signal.SIG_DFL)
     with subprocess.Popen(
         work.command("--base", base), env=work.environ, stdout=out, stderr=out
     ) as p:
+        signal.signal(number, before)
         try:
             deadline = time.monotonic() + 60
             while not started.exists() and p.poll() is None and time.monotonic() < deadline:

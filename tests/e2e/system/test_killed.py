@@ -92,7 +92,10 @@ def test_build_killed_at_random_moments(
         if time.monotonic() > end:
             break
         write(("Mul", "Add")[i % 2])
-        killed += _kill_after(rng.uniform(0.5, 1.1) * whole, cache_dir, "build", graph, "-o", out)
+        hit = _kill_after(rng.uniform(0.5, 1.1) * whole, cache_dir, "build", graph, "-o", out)
+        killed += hit
+        # The machine may have been busier when the whole build was timed.
+        whole *= 1.0 if hit else 0.8
     assert killed
     done = autofuse("build", graph, "-o", out)
     assert done.code == 0, done.err

@@ -17,8 +17,9 @@ import torch
 
 from autofuse import api
 from autofuse.machines.gpu import loading, timing
-from autofuse.measure.bench.measure import Plan, measure
-from autofuse.measure.bench.runners import CudaRunner
+from autofuse.machines.gpu.timer import CardTimer
+from autofuse.machines.timing import Plan
+from autofuse.measure.bench.measure import measure
 
 #: Microseconds of a call, of what clears L2, and of what keeps the card busy.
 CALL, CLEAR, BUSY = 7.0, 100.0, 1000.0
@@ -163,7 +164,7 @@ def test_a_module_is_compared_and_timed(
 ) -> None:
     monkeypatch.setattr(torch.Tensor, "to", lambda tensor, to: tensor.clone())
     files = {loading.module_file(GRAPH): TEXT.replace("OFFSET", "1.0")}
-    runner = CudaRunner(files, GRAPH, "cuda:0")
+    runner = CardTimer(files, GRAPH, "cuda:0")
     module = runner._module
     function = module.function
 

@@ -11,11 +11,13 @@ import pytest
 from autofuse import api
 from autofuse.base.diagnostics import AutofuseError
 from autofuse.implgraph.ir.fusion import FusionGraph
+from autofuse.machines.gpu.timer import facts_of
+from autofuse.machines.timing import Plan, Samples
 from autofuse.measure.bench.devices import BenchDevice, alone, parse_devices
 from autofuse.measure.bench.job import measurement_of
-from autofuse.measure.bench.measure import Plan, Samples, measure
+from autofuse.measure.bench.measure import measure
 from autofuse.measure.bench.results import DeviceFacts, KernelFacts, parse_results, results_text
-from autofuse.measure.bench.runners import cuda_facts, version_text
+from autofuse.measure.bench.runners import device_facts, version_text
 from autofuse.results import Run
 
 GRAPH = api.read(
@@ -118,7 +120,7 @@ def test_a_device_is_held_by_one(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_facts_of_a_card_name_no_machine() -> None:
-    facts = cuda_facts(
+    found = facts_of(
         {
             "device": "NVIDIA H100 80GB HBM3",
             "torch": "2.11.0+cu130",
@@ -132,6 +134,7 @@ def test_facts_of_a_card_name_no_machine() -> None:
             "when": "2026-11-27T21:00:00+00:00",
         }
     )
+    facts = device_facts(found)
     assert facts.chip == "NVIDIA H100 80GB HBM3"
     assert facts.clocks_mhz == {"sm": 1980.0}
     assert facts.versions["torch"] == "2.11.0+cu130"

@@ -101,7 +101,7 @@ def test_what_nvcc_refuses_is_told_with_its_lines(compiler, cache_dir):
         'case "$1" in --version) echo "release 13.0";; '
         "*) echo 'device/x_kernel.cpp(7): error: identifier \"Nonsense\" is undefined' >&2; exit 2;; esac"
     )
-    with pytest.raises(AutofuseError, match="nvcc refuses") as caught:
+    with pytest.raises(AutofuseError, match="nvcc rejects") as caught:
         nvcc.compile_for_card({"device/x_kernel.cpp": "Nonsense();"}, "x")
     assert code_of(caught) == "AF5002"
     assert 'x_kernel.cpp:7: identifier "Nonsense" is undefined' in str(caught.value)
@@ -177,7 +177,7 @@ def test_a_card_that_is_too_small_or_too_old(monkeypatch):
 
 def test_a_card_that_a_kernel_took_is_not_used_again():
     card = object.__new__(driver.Card)
-    card.name, card.lost = "a card", "a kernel did not end on it"
+    card.name, card.lost = "a card", "a kernel did not finish on it"
     with pytest.raises(AutofuseError, match="cannot use a card any more") as caught:
         card.use()
     assert code_of(caught) == "AF5003"

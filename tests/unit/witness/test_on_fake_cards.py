@@ -16,10 +16,11 @@ from autofuse import api
 from autofuse.base.diagnostics import AutofuseError
 from autofuse.commands.chip import measuring
 from autofuse.implgraph.ir.serialise import to_json
+from autofuse.machines.timing import Plan
 from autofuse.measure.bench import runners
 from autofuse.measure.bench.bench import Case, Row
 from autofuse.measure.bench.job import measurement_of
-from autofuse.measure.bench.measure import Plan, measure
+from autofuse.measure.bench.measure import measure
 from autofuse.measure.bench.results import KernelFacts
 from autofuse.measure.bench.subjects import Choice, subject_of
 from autofuse.report.text.chip.bench import STANDS_IN, print_bench
@@ -71,7 +72,9 @@ def test_times_of_a_card_say_whose_they_are(card):
     found = measure(runner, sizes, plan)
     assert found.compared.outputs == len(runner.graph.outputs)
     subject = subject_of(GRAPHS / "abs_test.json", api.DEFAULT_TARGET)
-    record = measurement_of(found, runner.facts(), KernelFacts(**subject.facts()), sizes, plan)
+    record = measurement_of(
+        found, runners.device_facts(runner.facts()), KernelFacts(**subject.facts()), sizes, plan
+    )
     assert (record.device.kind, record.device.driver) == ("cuda", "CUDA 13.0")
     assert (record.method, record.kernel.target) == ("events", api.DEFAULT_TARGET)
     row = Row(Case(subject, sizes), "measured", "cuda:0", record, Choice(us=3.0))
