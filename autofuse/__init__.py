@@ -1,7 +1,8 @@
 """autofuse: fused Ascend C and Triton kernels from operator graphs.
 
-What this module exports is the stable Python interface, described in ``docs/api.md``.  ``import autofuse`` is light: an
-exported name is loaded on first use (PEP 562), so ``autofuse --help`` does not pay for sympy, networkx or pydantic.
+The names that this module exports are the stable Python interface, described in ``docs/api.md``. ``import autofuse`` is
+light: an exported name is loaded on first use (PEP 562), so ``autofuse --help`` does not pay for sympy, networkx or
+pydantic.
 """
 
 from importlib import import_module

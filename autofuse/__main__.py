@@ -1,4 +1,4 @@
-"""The start of ``autofuse`` and ``python -m autofuse``; the latter imports nothing else from the current folder."""
+"""Entry point of ``autofuse`` and ``python -m autofuse``; the latter imports nothing else from the current folder."""
 
 import signal
 import sys
@@ -9,9 +9,9 @@ __all__ = ["main"]
 
 
 def main() -> int:
-    """Run the command line; returns the exit code.
+    """Run the command line and return the exit code.
 
-    Until it is imported, the keyboard ends the process as it ends any program, and not with a traceback.
+    Until the command line is imported, Ctrl-C ends the process without a traceback.
     """
     quiet = signal.getsignal(signal.SIGINT) == signal.default_int_handler
     if quiet:
@@ -24,7 +24,7 @@ def main() -> int:
 
 
 if __name__ == "__main__":
-    # Python looks into the current folder first for a module that it is asked to run.
+    # ``python -m`` searches the current folder first.
     with suppress(OSError):
         if sys.path and sys.path[0] in ("", str(Path.cwd())):
             del sys.path[0]

@@ -1,8 +1,7 @@
-"""Build a graph, load the kernel, run it with modelled times, compare it with NumPy.
+"""Build a graph, load its kernel, run it with modelled times, compare it with NumPy.
 
-What is built (:mod:`autofuse.compiler`) can be written (:meth:`BuildResult.write`), called on NumPy arrays
-(:func:`load`), compared with NumPy (:func:`verify`), or run with modelled times (:func:`timed`); the last three use the
-CPU twin.
+A build (:mod:`autofuse.compiler`) can be written (:meth:`BuildResult.write`), called on NumPy arrays (:func:`load`),
+compared with NumPy (:func:`verify`), or run with modelled times (:func:`timed`); the last three use the CPU twin.
 """
 
 from __future__ import annotations
@@ -72,7 +71,7 @@ DEFAULT_TARGET = "ascend910b1"
 
 #: A graph, the path of a graph file, its text, or its text as a dict.
 GraphLike: TypeAlias = "FusionGraph | Path | str | Mapping[str, Any]"
-#: The path of a tuning file, or what it says.
+#: The path of a tuning file, or its parsed contents.
 TuningLike: TypeAlias = "Tuning | Tilings | Path | str"
 
 
@@ -87,32 +86,31 @@ def build(
     tuning: TuningLike | None = None,
     backward: GraphLike | None = None,
 ) -> BuildResult:
-    """Generate the kernel of a graph: the text of all files, nothing is compiled or written.
+    """Generate the kernel of a graph, as the text of all files; nothing is compiled or written.
 
-    The files depend on the graph, the target, the options and the version alone.  Threads may build at once.
+    The files depend only on the graph, the target, the options and the version. Threads may build concurrently.
 
     Args:
         graph: a FusionGraph, the path of a graph file, or the text of one (as text or as a dict).
-        target: the chip, by name (``autofuse.target_names()``) or as ``autofuse.load_target`` gives it, or the GPU
+        target: the chip, by name (``autofuse.target_names()``) or as returned by ``autofuse.load_target``, or the GPU
             (``autofuse.gpu_names()``, ``autofuse.load_gpu``).
-        entry: ``launch``, a library with C functions that launch the kernel; ``op-package``, a custom operator project
-            of CANN, which calls it through aclnn (``docs/op_package.md``); ``torch``, an extension of PyTorch
+        entry: ``launch``: a library with C functions that launch the kernel; ``op-package``: a custom operator project
+            of CANN, which calls it through aclnn (``docs/op_package.md``); ``torch``: a PyTorch extension
             (``docs/torch_extension.md``).
-        ub_bytes: bytes of UB that the kernel may use, at most what the chip has for it; None: all of it.
+        ub_bytes: bytes of UB that the kernel may use, at most those available on the chip; None: all of them.
         verify_ir: check the IR after every stage; by default only if AUTOFUSE_DEBUG is set.
-        invariant: no size but those of what is reduced may change the bits of a result: neither how many rows there
-            are, nor the cores, the template or the tile (``docs/certificate.md``).
-        tuning: tilings of the kernel for a chip, which the host function takes before it searches, or blocks of the
-            kernels for a card, in place of those that the rules choose: a tuning file, or what :func:`read_tuning`
-            made of one; None: nothing is given.
-        backward: for the entry ``torch``, a graph of the gradient, whose inputs and outputs are called after those of
+        invariant: only the sizes of reduced axes may change the bits of a result; the number of rows, the cores, the
+            template and the tile may not (``docs/certificate.md``).
+        tuning: a tuning file, or the result of :func:`read_tuning`. For a chip it holds tilings that the host function
+            takes before it searches, for a card blocks that replace those chosen by the rules. None: no tuning.
+        backward: for the entry ``torch``, a graph of the gradient, whose inputs and outputs are named after those of
             ``graph`` (``docs/torch_extension.md``); None: the operator has no gradient.
 
     Raises:
-        AutofuseError: everything that is wrong with the graph (AF1xxx reading, AF2xxx lowering, AF3xxx scheduling);
-            AF3007 the tuning does not fit; AF3008 no kernel can be invariant; AF5006 the target is not known; AF5007 an
-            option is out of range; AF9001 if autofuse itself failed.  Where cutting the graph would help, ``cut_after``
-            of the diagnostic says where.
+        AutofuseError: every error in the graph (AF1xxx reading, AF2xxx lowering, AF3xxx scheduling); AF3007 the tuning
+            does not fit; AF3008 no kernel can be invariant; AF5006 the target is unknown; AF5007 an option is out of
+            range; AF9001 if autofuse itself failed. If cutting the graph would help, ``cut_after`` of the diagnostic
+            names the places.
     """
     with tracing(target) as trace:
         return observed(
@@ -140,16 +138,16 @@ def observed(
     tuning: TuningLike | None = None,
     backward: GraphLike | None = None,
 ) -> BuildResult:
-    """As :func:`build`, with someone who is shown the input and output of every stage and of passes.
+    """Build like :func:`build`, and show an observer the input and output of every stage and pass.
 
     Args:
-        graph: as for :func:`build`, like what follows.
+        graph: as for :func:`build`; so are the other arguments without a reference.
         observe: called as ``observe(stage, pass or "", before, after)``, see :class:`autofuse.compiler.Stages`.
         target: the chip.
         entry: how the kernel gets its tiling data.
         ub_bytes: bytes of UB that the kernel may use.
         verify_ir: check the IR after every stage.
-        invariant: only what is reduced may change bits.
+        invariant: only the sizes of reduced axes may change bits.
         tuning: tilings, or blocks of the kernels for a card.
         backward: a graph of the gradient.
 
@@ -186,24 +184,24 @@ def build_split(
     invariant: bool = False,
     cut_after: Sequence[str] | None = None,
 ) -> SplitResult:
-    """Generate the kernels of a graph: one if that is enough, else as few as possible, and a driver.
+    """Generate one kernel for a graph if possible, else as few as possible with a driver.
 
-    Of splits into as few kernels, the one is taken whose kernels read and write the fewest bytes of GM.  A part is a
-    run of nodes in the order of the graph; ``docs/split.md`` has the details.
+    Among splits into equally few kernels, it takes the one with the least GM traffic. A part is a run of consecutive
+    nodes of the graph; see ``docs/split.md``.
 
     Args:
         graph: as for :func:`build`.
         target: as there.
-        entry: as there; more than one kernel is possible with ``launch`` only.
+        entry: as there; only ``launch`` supports more than one kernel.
         ub_bytes: as there, for every kernel.
         verify_ir: as there.
         invariant: as there.
-        cut_after: names of nodes after which to cut, rather than where autofuse finds it best.
+        cut_after: names of nodes after which to cut; by default autofuse chooses.
 
     Raises:
         AutofuseError: as :func:`build`.  If no cut helps, the diagnostics are those of every node that cannot be built
-            alone either.
-        TypeError: ``cut_after`` is one text.
+            even alone.
+        TypeError: ``cut_after`` is a single string.
     """
     with tracing(target) as trace:
         return observed_split(
@@ -229,11 +227,11 @@ def observed_split(
     invariant: bool = False,
     cut_after: Sequence[str] | None = None,
 ) -> SplitResult:
-    """As :func:`build_split`, with an observer as for :func:`observed`.
+    """Build like :func:`build_split`, with an observer as for :func:`observed`.
 
     Raises:
         AutofuseError: as :func:`build_split`.
-        TypeError: ``cut_after`` is one text.
+        TypeError: ``cut_after`` is a single string.
     """
     if isinstance(cut_after, str):
         raise TypeError("cut_after is a sequence of names, not one text")
@@ -253,14 +251,14 @@ def _machine(
     observe: Observer | None,
     invariant: bool,
 ) -> tuple[Target, Stages]:
-    """The target, and what runs the stages."""
+    """Return the target and the object that runs the stages."""
     from autofuse.compiler import Stages
 
     spec = _target(target)
     if ub_bytes is not None:
         spec = ascend_only("bytes of UB are", spec).with_ub(ub_bytes)
     if invariant:
-        hint = "-t ascend910b1 writes them; of others nothing is promised across sizes"
+        hint = "-t ascend910b1 supports it; other targets make no promise across sizes"
         spec = ascend_only("--invariant is", spec, hint).in_fixed_order()
     return spec, Stages(observe, check_ir=knobs.DEBUG.get() if verify_ir is None else verify_ir)
 
@@ -270,7 +268,7 @@ def _target(target: str | Target) -> Target:
 
 
 def _tuned(tuning: TuningLike, target: Target) -> Backend:
-    """The backend with what a tuning file gives."""
+    """Return the backend with the contents of a tuning file."""
     from autofuse.codegen.backends.interface import load_backend
 
     backend = load_backend(target.backend)
@@ -291,13 +289,13 @@ def read_tuning(path: str | Path) -> Tuning | Tilings:
     """Read a tuning file for :func:`build`.
 
     Args:
-        path: of a file of the schema ``autofuse.tuning/1``.
+        path: the file, of schema ``autofuse.tuning/1``.
 
     Returns:
         Tilings for an Ascend chip, or blocks for a card.
 
     Raises:
-        AutofuseError: AF1xxx, everything that is wrong with the text at once, with line, column and JSON pointer.
+        AutofuseError: AF1xxx, all errors in the text at once, with line, column and JSON pointer.
     """
     from autofuse.frontends.tuning import read_tuning as read_file
 
@@ -305,14 +303,14 @@ def read_tuning(path: str | Path) -> Tuning | Tilings:
 
 
 def read(graph: GraphLike) -> FusionGraph:
-    """The graph of anything that :func:`build` takes, checked, with dtype and shape of every tensor.
+    """Read and check any graph that :func:`build` takes; dtype and shape of every tensor are known.
 
     Args:
-        graph: a path (autofuse.graph/1, MindSpore AKG info, ONNX: the content says which), a text that begins with
-            ``{`` or ``[``, the same as a dict, or a FusionGraph, which is returned as it is.
+        graph: a path (autofuse.graph/1, MindSpore AKG info or ONNX, detected by content), a text that begins with ``{``
+            or ``[``, the same as a dict, or a FusionGraph, which is returned unchanged.
 
     Raises:
-        AutofuseError: AF1xxx, every error of the text at once, with line, column and JSON pointer.
+        AutofuseError: AF1xxx, all errors in the file at once, with line, column and JSON pointer.
     """
     from autofuse.frontends import read as read_any
 
@@ -326,33 +324,33 @@ def load(
     check_seed: int = 0,
     device: str = "cpu",
 ) -> TwinKernel | NpuKernel | TritonKernel | CpuKernel:
-    """The kernel, or the kernels and their driver, as a function on NumPy arrays.
+    """Return the kernel, or the kernels with their driver, as a function on NumPy arrays.
 
-    Kernels of Ascend C run on the CPU twin, on a chip or on a card, kernels of Triton in its interpreter or on a card,
+    Ascend C kernels run on the CPU twin, on a chip or on a card; Triton kernels in Triton's interpreter or on a card;
     C++ loops on this machine.
 
     Args:
-        built: what :func:`build` or :func:`build_split` returned, or a folder that it was written to.
-        check: ``all`` looks for races, uninitialised data and elements written twice at every call,
-            which takes several times as long; ``fast`` does not.
-        check_seed: with ``all``, 0 executes instructions in program order, any other number in an
-            order that a chip may choose, as unfavourable as the number makes it.
+        built: the result of :func:`build` or :func:`build_split`, or a folder that it was written to.
+        check: ``all`` checks every call for races, uninitialised data and elements written twice, and is several times
+            slower; ``fast`` does not.
+        check_seed: with ``all``, 0 executes instructions in program order; any other number seeds an unfavourable order
+            that a chip may choose.
         device: ``cpu``; also ``cuda`` or ``cuda:N``, and for kernels of Ascend C ``npu`` or ``npu:N``.
 
     Returns:
-        A callable: arrays in the order of the graph's inputs, or by name; it returns the output, or
-        a tuple of them.  Several threads may call it at once.  A kernel of Ascend C and C++ loops run in this
-        process.  Compiling takes g++ seconds the first time; the library stays in the cache folder
-        (``AUTOFUSE_CACHE_DIR``).  That of Ascend C is unmapped when nothing refers to the callable any more.
-        Kernels of Triton run in another process, which takes seconds to start.  A kernel on a chip needs CANN, one of
-        Ascend C on a card nvcc and the card's driver; they run in this process, too.
+        A callable that takes arrays in the order of the graph's inputs, or by name, and returns the output, or a tuple
+        of them. Several threads may call it concurrently. Ascend C kernels and C++ loops run in this process. The first
+        compilation takes seconds; the library stays in the cache folder (``AUTOFUSE_CACHE_DIR``). An Ascend C
+        library is unmapped once nothing refers to the callable. Triton kernels run in another process, which takes
+        seconds to start. A kernel on a chip needs CANN; an Ascend C kernel on a card needs nvcc and the card's driver;
+        both run in this process, too.
 
     Raises:
-        AutofuseError: AF5001 no compiler, or no Triton, AF5002 the code does not compile, AF5015 what was edited does
-            not, AF5009 the cache folder cannot be used, AF1001 the folder does not hold a kernel, AF5007 the kernel
-            does not run on this device, or is not checked like this, AF5011 to AF5013 CANN is missing, fails, or
-            refuses the kernel.
-        ValueError: ``check`` is none of the two.
+        AutofuseError: AF5001 no compiler, or no Triton; AF5002 the code does not compile; AF5015 an edited file does
+            not compile; AF5009 the cache folder cannot be used; AF1001 the folder does not hold a kernel; AF5007 the
+            kernel does not run on this device, or does not support this check; AF5011 to AF5013 CANN is missing, fails,
+            or refuses the kernel.
+        ValueError: ``check`` is neither of these.
     """
     if not isinstance(built, BuildResult | SplitResult):
         graph, files = read_folder(Path(built))
@@ -364,7 +362,7 @@ def load(
 def _loaded(
     graph: FusionGraph, files: Mapping[str, str], check: str, check_seed: int, device: str
 ) -> TwinKernel | NpuKernel | TritonKernel | CpuKernel:
-    """The kernel in files, as a function."""
+    """Return the kernel in ``files`` as a function."""
     from autofuse.machines.machine import machine_of, refuse_others
 
     machine = machine_of(files, graph, device)
@@ -382,21 +380,21 @@ def timed(
     check: str = "fast",
     check_seed: int = 0,
 ) -> TimedRun:
-    """Run a kernel once on the CPU twin, with the times that its instructions take by the model of its chip.
+    """Run a kernel once on the CPU twin, with instruction times from the cost model of its chip.
 
     Args:
-        built: what :func:`build` returned, or a folder that it was written to; a graph of several kernels is refused.
-        inputs: by name, an array per input with the dtype and shape of the graph, a number for a scalar.
-        symbols: sizes that do not follow from the shapes.
+        built: the result of :func:`build`, or a folder that it was written to; a graph of several kernels is refused.
+        inputs: by name, an array per input with its dtype and shape, or a number for a scalar.
+        symbols: sizes that the shapes do not determine.
         key: the tiling key to take; None: the tiling function chooses.
         check: as for :func:`load`.
         check_seed: as there.
 
     Returns:
-        Outputs, and modelled times in cycles and microseconds; the times are no measurement of a chip.
+        The outputs, and modelled times in cycles and microseconds; these are not measurements.
 
     Raises:
-        AutofuseError: as for :func:`load`, and for a call of what it returns; AF5007 several kernels.
+        AutofuseError: as for :func:`load`, and as calling its result; AF5007 several kernels.
     """
     from autofuse.machines.machine import machine_of
     from autofuse.machines.twin.run.compile import compile_kernel
@@ -410,15 +408,15 @@ def timed(
         graph, files = read_folder(Path(built))
         chip = None
         if "trace" not in machine_of(files, graph).options:
-            text = f"no model gives the times of {graph.label}, which is not written in Ascend C"
+            text = f"{graph.label} has no timing model: it is not written in Ascend C"
             raise AutofuseError.of("AF5007", text)
     if read_parts(files, graph.name):
         raise AutofuseError.of(
             "AF5007",
-            f"{graph.label} is several kernels: timed mode takes one at a time",
-            hint="autofuse build --split writes each into a folder under parts/, which run takes",
+            f"{graph.label} has several kernels: timed mode takes one at a time",
+            hint="autofuse build --split writes each into a folder under parts/; run one of those",
         )
-    # The name comes with the files: it opens no other one.
+    # The name comes from the files, so it must not open a target file.
     chip = chip or chip_named(files, graph.name)
     with blamed(None if isinstance(built, BuildResult | SplitResult) else Path(built)):
         library = compile_kernel(files, graph.name, checked=True)
@@ -436,18 +434,18 @@ def verify(
     check_seed: int = 0,
     device: str = "cpu",
 ) -> VerifyReport:
-    """Compile for the CPU twin, run every tiling key on random data, compare with NumPy.
+    """Compile for the CPU twin, run every tiling key on random data, and compare with NumPy.
 
-    Kernels of Triton run in its interpreter, or on a card.  In any case they run in another process, which may take
-    ``AUTOFUSE_VERIFY_TIMEOUT`` seconds and ``AUTOFUSE_VERIFY_MEMORY_MB`` MiB, so that a kernel that hangs or crashes
-    is a finding as well.
+    Triton kernels run in Triton's interpreter, or on a card. Every kernel runs in another process, limited to
+    ``AUTOFUSE_VERIFY_TIMEOUT`` seconds and ``AUTOFUSE_VERIFY_MEMORY_MB`` MiB, so a hang or a crash is a finding as
+    well.
 
     Args:
-        graph: what :func:`build` or :func:`build_split` returned, or what they take.
-        shapes: sizes of the symbols to try (one dict per shape, symbol -> elements), or how many to choose.
+        graph: the result of :func:`build` or :func:`build_split`, or a graph that they take.
+        shapes: sizes of the symbols to try (one dict per shape, symbol -> elements), or the number of shapes to choose.
         seed: of sizes and data.
         target: the chip or the GPU, if the graph is not built yet.
-        check: as for :func:`load`, but ``all`` unless said otherwise.
+        check: as for :func:`load`, but ``all`` by default.
         check_seed: as for :func:`load`.
         device: as for :func:`load`.
 
@@ -455,10 +453,10 @@ def verify(
         The report; a wrong kernel is a finding in it, not an exception.
 
     Raises:
-        AutofuseError: the graph cannot be built (as :func:`build`), or the kernel not be compiled (as :func:`load`);
-            AF5007 sizes are not those of the symbols, or the kernel does not run on this device.
-        ValueError: no shape, a seed that is negative, or ``check`` is none of the two.
-        TypeError: a seed or a size is no integer.
+        AutofuseError: the graph cannot be built (as :func:`build`), or the kernel cannot be compiled (as :func:`load`);
+            AF5007 ``shapes`` does not match the symbols, or the kernel does not run on this device.
+        ValueError: no shape, a negative seed, or an unknown ``check``.
+        TypeError: a seed or a size is not an integer.
     """
     from autofuse.machines import machine as machines
     from autofuse.machines.twin.run.kernel import MAX_SEED
@@ -485,10 +483,10 @@ def verify(
 
 
 def _sizes(graph: FusionGraph, given: Mapping[str, int]) -> dict[str, int]:
-    """A size for every symbol of a graph.
+    """Return a size for every symbol of a graph.
 
     Raises:
-        AutofuseError: AF5007, these are not the symbols.
+        AutofuseError: AF5007, the names do not match the symbols.
     """
     if not isinstance(given, Mapping):
         raise TypeError(f"a shape is a dict of sizes, not {type(given).__name__}")
@@ -504,7 +502,7 @@ def _sizes(graph: FusionGraph, given: Mapping[str, int]) -> dict[str, int]:
 
 
 def graph_of(path: Path) -> FusionGraph:
-    """The graph of a file, or of the folder that :meth:`BuildResult.write` made of one.
+    """Return the graph of a file, or of a folder that :meth:`BuildResult.write` wrote.
 
     Raises:
         AutofuseError: AF1xxx, as :func:`read`.
@@ -513,15 +511,15 @@ def graph_of(path: Path) -> FusionGraph:
 
 
 def built_again(graph: FusionGraph, files: Mapping[str, str]) -> BuildResult | SplitResult:
-    """The build of the graph of a folder, for the target and with the options that the folder's files show.
+    """Build the graph of a folder again, for the target and with the options recorded in its files.
 
     Args:
-        graph: as :func:`folder_files` gives it.
-        files: likewise; they may have been edited, or be of another version: what they show is taken where it fits.
+        graph: as returned by :func:`folder_files`.
+        files: likewise; they may be edited, or come from another version: their options are used where they fit.
 
     Raises:
-        AutofuseError: as :func:`build`; AF1001, the metadata do not say for which target the kernel is; AF5006, for
-            one whose figures are in a file of the user's.
+        AutofuseError: as :func:`build`; AF1001, the metadata do not name the target; AF5006, the target's figures are
+            in a file of the user.
     """
     from autofuse.codegen.backends.interface import load_backend
 
@@ -538,13 +536,13 @@ def built_again(graph: FusionGraph, files: Mapping[str, str]) -> BuildResult | S
                 facts = found | facts
     target = facts.get("target")
     if not isinstance(target, str):
-        text = f"{graph.name}.json does not say for which target the kernel is"
+        text = f"{graph.name}.json does not name the kernel's target"
         raise AutofuseError.of("AF1001", text, hint="build the graph again")
     if "targetBase" in facts:
-        text = f"the kernel is for {target}, a target file of one's own, which the folder does not have"
-        hint = "name the graph, and the target file by -t, in place of the folder"
+        text = f"the kernel is for {target}, a custom target file that the folder does not contain"
+        hint = "give the graph instead of the folder, and the target file with -t"
         raise AutofuseError.of("AF5006", text, hint=hint)
-    spec = find_known(target)  # the name comes with the files: it opens no other one
+    spec = find_known(target)  # the name comes from the files, so it must not open a target file
     options: dict[str, Any] = {"invariant": facts.get("invariant") is True}
     templates = facts.get("templates")
     first = templates[0] if isinstance(templates, list) and templates else None
@@ -560,9 +558,9 @@ def built_again(graph: FusionGraph, files: Mapping[str, str]) -> BuildResult | S
 def hint_of(
     graph: GraphLike, *, target: str | TargetSpec | GpuTarget | CpuTarget = DEFAULT_TARGET
 ) -> HintGraph:
-    """The loop-level graph before scheduling: the first three stages of :func:`build`.
+    """Return the loop-level graph before scheduling: the result of the first three stages of :func:`build`.
 
-    Where there are several forms, it is the first one, in which no reduction of unknown size is divided.
+    If there are several forms, it is the first one, in which no reduction of unknown size is divided.
 
     Raises:
         AutofuseError: as :func:`build`.

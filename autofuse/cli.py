@@ -1,4 +1,4 @@
-"""The frame of the command line: the verbs of ``autofuse.commands`` in their order, and an exit code.
+"""Frame of the command line: the verbs of ``autofuse.commands`` in order, and an exit code.
 
 Nothing heavy is imported before a verb runs, so that ``--help`` and shell completion are quick.
 Exit codes: 0 ok, 1 the input or the kernel is wrong, 2 internal error.
@@ -36,8 +36,8 @@ from autofuse.commands.outcome import (
 
 __all__ = ["app", "main"]
 
-#: What verbs are for -> modules with a function ``register(app)``, in the order in which help lists both. Here and not
-#: in the packages, whose other modules also run in worker processes: these import no command line.
+#: Purpose -> modules with a function ``register(app)``; help lists both in this order. The table is here and not in the
+#: packages because their other modules also run in worker processes, which must not import the command line.
 _VERBS: dict[str, tuple[ModuleType, ...]] = {
     "Write a graph": (new, schema, ops),
     "Check": (verify, run, certify),
@@ -89,7 +89,7 @@ def _version(wanted: bool) -> None:
 
 @app.callback(
     epilog=examples(
-        "autofuse new first          write a graph to start from, and its schema",
+        "autofuse new first          write a sample graph and its schema",
         "autofuse verify first.json  generate, run on the twin, compare with NumPy",
         "autofuse build first.json   generate the Ascend C project",
     )
@@ -112,7 +112,7 @@ for _title, _modules in _VERBS.items():
 
 
 def main(args: list[str] | None = None) -> int:
-    """Entry point of the command; returns the exit code."""
+    """Run the command and return the exit code."""
     words = sys.argv[1:] if args is None else args
     if args is None:
         open_streams()
@@ -122,14 +122,14 @@ def main(args: list[str] | None = None) -> int:
         code = int(app(words, prog_name="autofuse", standalone_mode=False) or OK)
         sys.stdout.flush()
         return code
-    except OSError as e:  # Of --help and --version, which are printed before a verb runs.
+    except OSError as e:  # --help and --version print before a verb runs.
         return stream_lost(e.strerror or str(e))
     except (EndedError, KeyboardInterrupt, typer.Abort) as e:
         with suppress(OSError):
             typer.echo("interrupted", err=True)
         return 128 + (e.number if isinstance(e, EndedError) else signal.SIGINT)
     except Exception as e:
-        # What typer raises for words it does not understand; the class has moved between versions.
+        # The exception that typer raises for arguments it cannot parse; its class has moved between versions.
         message = getattr(e, "format_message", None)
         if not callable(message):
             raise
@@ -140,14 +140,14 @@ def main(args: list[str] | None = None) -> int:
 
 
 def _misused(error: Exception, message: str, words: list[str]) -> int:
-    """A command line that cannot be read is the user's error, so it exits with 1, not typer's 2."""
+    """Report a command line that cannot be parsed; the user's error, so it exits with 1, not typer's 2."""
     context = getattr(error, "ctx", None)
     if type(error).__name__ == "NoArgsIsHelpError":
         typer.echo(message)
         return OK
     path = context.command_path if context is not None else "autofuse"
     verb = path.partition(" ")[2]
-    # Typer quotes the exception of a choice by its kind.
+    # Typer quotes the type of the exception that a choice raises.
     message = message.replace(": Value error, ", ": ")
     found = Diagnostic("AF1005", message, hint=f"{path} --help")
     report_failure(verb, (found,), as_json="--json" in words)

@@ -9,7 +9,7 @@ simplify HintGraph, ...          HintGraph, ...        autofuse.implgraph.simpli
 schedule HintGraph, ...          ScheduleResult, ...   autofuse.schedule.scheduler
 ======== ======================= ===================== ==============================================
 
-From the schedule on the stages are those of the backend that the target names; Ascend C has
+From the schedule on, the target's backend defines the stages; those of Ascend C are
 
 ======== ======================= ===================== ==============================================
 kernel   ScheduleResult, ...     KernelIR per template autofuse.codegen.lower
@@ -18,11 +18,11 @@ check    KernelIR                the same, proved      autofuse.codegen.verifica
 emit     KernelIR                files: path -> text   autofuse.codegen.backends.ascendc
 ======== ======================= ===================== ==============================================
 
-A backend that plans its kernels itself gets one HintGraph from the simplification (:func:`lower_to_plan`), and no
-schedule.
+A backend that plans its own kernels gets one simplified HintGraph (:func:`lower_to_plan`) and no schedule.
 
-The output of a stage is the input of the next one: what is proved is what is emitted.  :class:`Stages` times every
-stage, and shows its input and output to an observer.  There is no global state: threads may build at once.
+The output of a stage is the input of the next one, so the emitted kernel is the one that was proved. :class:`Stages`
+times every stage and shows its input and output to an observer. There is no global state: threads may build
+concurrently.
 """
 
 from __future__ import annotations
@@ -72,9 +72,9 @@ class Stages:
 
     Attributes:
         observe: called as ``observe(stage, name, before, after)`` after every stage, with an empty name, and after
-            every pass of a stage that names its passes; None: nobody listens.
-        check_ir: check the graphs that a stage makes, and prove what the backend is about to emit.
-        seconds: stage -> seconds of the clock, summed up where a stage runs again.
+            every pass of a stage that names its passes; None: no observer.
+        check_ir: check the graphs that a stage produces, and prove the IR that the backend is about to emit.
+        seconds: stage -> wall-clock seconds, summed over repeated runs of a stage.
     """
 
     def __init__(self, observe: Observer | None = None, *, check_ir: bool = False) -> None:
@@ -94,16 +94,16 @@ class Stages:
         return inside(self.observe, stage)
 
     def check(self, graphs: Iterable[HintGraph | ImplGraph]) -> None:
-        """Raises AF2001 for a graph that breaks an invariant, if checks are wanted."""
+        """Raise AF2001 for a graph that breaks an invariant, if checks are enabled."""
         if self.check_ir:
             for g in graphs:
                 check(g)
 
 
 def prepare(target: Target, entry: str, backend: Backend | None) -> tuple[Backend, Target]:
-    """The backend, that of the target unless one is given, and the target as it schedules for it.
+    """Return the backend, by default the target's, and the target as the backend schedules for it.
 
-    Raises AF5007: there is no such backend, or it cannot do what is asked for.
+    Raises AF5007: there is no such backend, or it does not support the options.
     """
     backend = backend or load_backend(target.backend)
     return backend, prepared_for(backend, entry, target)
@@ -118,17 +118,17 @@ def compile(
     backward: FusionGraph | None = None,
     run: Stages | None = None,
 ) -> BuildResult:
-    """The files of a graph.
+    """Generate the files of a graph.
 
     Args:
-        fusion: the graph, as ``read`` gives it.
+        fusion: the graph, as returned by ``read``.
         target: the chip, the GPU or the CPU.
         entry: how the kernel gets its tiling data, one of the entries of the backend.
-        backend: what writes the kernel; None: the one that the target names.
-        backward: the graph of its gradient, for an entry that takes one.
-        run: who times and observes the stages.
+        backend: the writer of the kernel; None: the target's backend.
+        backward: the graph of its gradient, for an entry that supports gradients.
+        run: times and observes the stages.
 
-    Raises what :func:`autofuse.build` does.
+    Raises as :func:`autofuse.build`.
     """
     run = run or Stages()
     backend, target = prepare(target, entry, backend)
@@ -155,13 +155,13 @@ def compile(
 
 
 def check_gradient(backend: Backend, entry: str) -> None:
-    """Raises AF5007 for an entry that takes no graph of a gradient."""
+    """Raise AF5007 for an entry that does not support gradients."""
     if entry not in backend.capabilities.gradients:
         able = ", ".join(backend.capabilities.gradients)
         raise AutofuseError.of(
             "AF5007",
             f"the entry {entry!r} does not support gradients",
-            hint=f"--backward goes with --entry {able}"
+            hint=f"use --backward with --entry {able}"
             if able
             else "leave out the graph of the gradient",
         )
@@ -170,14 +170,14 @@ def check_gradient(backend: Backend, entry: str) -> None:
 def schedule(
     fusion: FusionGraph, target: TargetSpec, run: Stages, costs: Costs | None = None
 ) -> tuple[ScheduleResult, ...]:
-    """The stages up to the schedule; ``costs``: where those of its templates are kept."""
+    """Run the stages up to the schedule; ``costs`` stores the costs of its templates."""
     hints = lower(fusion, target, run)
     watch = run.watch("schedule")
     try:
         with _in_words_of(fusion):
             results = run("schedule", lambda hs: schedule_all(hs, target, costs, watch), hints)
     except AutofuseError:
-        # Pieces of short rows that are too much together may be possible one by one; of known sizes both are forms.
+        # Short rows that do not fit together may fit one by one; with known sizes both are forms.
         apart = lower(fusion, target, run, columns=False) if fusion.symbols else hints
         if apart == hints:
             raise
@@ -190,7 +190,7 @@ def schedule(
 def lower(
     fusion: FusionGraph, target: TargetSpec, run: Stages, *, columns: bool = True
 ) -> tuple[HintGraph, ...]:
-    """The forms of a graph before scheduling; ``columns``: pieces of short rows go together."""
+    """Return the forms of a graph before scheduling; ``columns``: keep pieces of short rows together."""
     watch = run.watch("lower")
     with _in_words_of(fusion):
         hints = run("lower", lambda g: lower_all(g, target, columns=columns, watch=watch), fusion)
@@ -201,7 +201,7 @@ def lower(
 
 
 def lower_to_plan(fusion: FusionGraph, run: Stages, *, masks: bool = False) -> HintGraph:
-    """The form of a graph for a backend that plans its kernels: no reduction divided, no axes merged.
+    """Return the form of a graph for a backend that plans its kernels: no reduction divided, no axes merged.
 
     ``masks``: as ``Capabilities.masks``.
     """
@@ -214,7 +214,7 @@ def lower_to_plan(fusion: FusionGraph, run: Stages, *, masks: bool = False) -> H
 
 
 def _unmoved(fusion: FusionGraph, row: UnmovedRow) -> str:
-    """A tensor in GM and its rows, in words; what passes between groups has the name of what is computed."""
+    """Describe a tensor in GM and its rows; a tensor passed between groups is named after its contents."""
     if row.end == "Data":
         name = fusion.inputs[row.index]
     elif row.end == "Output":

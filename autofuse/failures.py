@@ -1,4 +1,4 @@
-"""A failure that is no diagnostic is a bug of autofuse: AF9001, with what is needed to look into it."""
+"""Internal errors: a failure without a diagnostic is a bug of autofuse, AF9001, with a reproducer."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from autofuse.implgraph.ir.fusion import FusionGraph
 
 __all__ = ["cut_around", "internal_error", "is_internal", "no_room", "reporting_bugs"]
 
-#: Internal errors that were cut around in this process: the first is a warning.
+#: Internal errors in this process for which autofuse fell back to something else: the first one is a warning.
 _CUT_AROUND = itertools.count()
 
 
@@ -24,7 +24,7 @@ _CUT_AROUND = itertools.count()
 def reporting_bugs(graph: object, options: Mapping[str, object]) -> Iterator[None]:
     """Turn an exception that is not a diagnostic into AF9001, with a reproducer on disk.
 
-    Too little memory is no bug: MemoryError passes. Nor is a disk that is full.
+    Out of memory is not a bug, so MemoryError passes through; nor is a full disk.
     """
     try:
         yield
@@ -42,11 +42,11 @@ def is_internal(error: AutofuseError) -> bool:
 
 
 def cut_around(error: AutofuseError, instead: str) -> None:
-    """Say once in a process that something else does the work of a part for which autofuse failed.
+    """Warn once per process that autofuse failed for a part and fell back to something else.
 
     Args:
-        error: an internal one.
-        instead: who does the work.
+        error: an internal error.
+        instead: the fallback.
 
     Raises:
         AutofuseError: ``error`` itself, with ``AUTOFUSE_STRICT=1``.
@@ -57,14 +57,14 @@ def cut_around(error: AutofuseError, instead: str) -> None:
         found = error.diagnostics[0]
         words = "; ".join((found.message, *found.notes))
         text = (
-            f"autofuse failed, and {instead} does the work of that part: {words}. This is said once; "
+            f"autofuse failed, and {instead} handles that part instead: {words}. This is said once; "
             f"{knobs.STRICT.name}=1 makes it an error"
         )
         warnings.warn(text, RuntimeWarning, stacklevel=2)
 
 
 def no_room(error: OSError) -> AutofuseError | None:
-    """AF5005 where a file cannot be written because the disk, or what a user may take of it, is full; else None."""
+    """Return AF5005 if the disk or the user's quota is full; else None."""
     if error.errno not in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS):
         return None
     path = str(error.filename or "")
@@ -73,7 +73,7 @@ def no_room(error: OSError) -> AutofuseError | None:
 
 
 def _source(graph: object) -> str:
-    """The text to reproduce a failure from."""
+    """Return the source text that reproduces a failure."""
     from autofuse.frontends import MAX_FILE, read_graph
     from autofuse.frontends.onnx import looks_like_onnx
     from autofuse.implgraph.ir.serialise import to_json
@@ -90,14 +90,14 @@ def _source(graph: object) -> str:
         if looks_like_onnx(data, str(path)):
             return json.dumps(to_json(read_graph(path)), indent=1)
         return data.decode("utf-8", errors="replace")
-    except Exception as e:  # The failure to report may be the reason that this fails too.
+    except Exception as e:  # This may fail for the same reason as the failure to be reported.
         return f"the input cannot be shown: {e!r}\n"
 
 
 def internal_error(
     error: Exception, *, source: str = "", options: Mapping[str, object] | None = None
 ) -> AutofuseError:
-    """AF9001 for an exception that should not have happened; its note names the reproducer."""
+    """Return AF9001 for an unexpected exception; its note names the reproducer."""
     notes = []
     try:
         notes.append(f"reproducer: {artifacts.save_reproducer(error, source, options or {})}")

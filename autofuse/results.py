@@ -31,11 +31,11 @@ class BuildResult:
     Attributes:
         graph: the graph as it was read.
         target: the chip, or the GPU.
-        hint: the loop-level graph before scheduling, the first one if there are several forms.
-        schedule: the ways to realise it, with the templates of each; empty if the backend plans its kernels.
+        hint: the loop-level graph before scheduling, the first if there are several forms.
+        schedule: the forms of the graph with their templates; empty if the backend plans its kernels.
         files: path inside the output folder -> text.
         timings: stage (``read``, ``lower``, ``simplify``, ``schedule``, then those of the backend, for Ascend C
-            ``kernel``, ``passes``, ``emit``) -> seconds of the clock.
+            ``kernel``, ``passes``, ``emit``) -> wall-clock seconds.
     """
 
     graph: FusionGraph
@@ -57,23 +57,23 @@ class BuildResult:
         return found
 
     def write(self, folder: str | Path, *, force: bool = False) -> artifacts.Written:
-        """Write all files into ``folder``, or none of them.
+        """Write all files into ``folder``, or none.
 
         Args:
-            folder: made if it is not there.
+            folder: created if missing.
             force: overwrite files that were edited, or that autofuse did not write.
 
         Returns:
-            Which files were created, changed, left as they were, and removed.
+            The files that were created, changed, left unchanged, and removed.
 
         Raises:
-            AutofuseError: AF5005, the folder cannot be written, or a file in it was edited or is
-                not ours; ``force`` overwrites such files.
+            AutofuseError: AF5005, the folder cannot be written, or a file in it was edited or not written by autofuse;
+                ``force`` overwrites such files.
         """
         return artifacts.write_files(self.files, folder, force=force)
 
     def summary(self) -> dict[str, Any]:
-        """The build in numbers, ready for JSON."""
+        """Return the build in numbers, ready for JSON."""
         from autofuse.report.build_summary import rejected_rows, template_rows
 
         return {
@@ -96,10 +96,10 @@ class SplitResult:
     Attributes:
         graph: the graph as it was read.
         target: the chip.
-        split: where it was cut; None if it is one kernel.
+        split: the cuts; None if it is one kernel.
         parts: the kernels, in the order in which they run.
-        files: path inside the output folder -> text; for one kernel the same as from :func:`autofuse.build`.
-        timings: stage -> seconds, over all kernels; ``split`` is the search for the cuts, ``join`` the driver.
+        files: path inside the output folder -> text; for one kernel equal to those of :func:`autofuse.build`.
+        timings: stage -> seconds, over all kernels; ``split`` is the search for cuts, ``join`` the driver.
     """
 
     graph: FusionGraph
@@ -120,11 +120,11 @@ class SplitResult:
         return () if self.split is None else self.split.cut_after
 
     def write(self, folder: str | Path, *, force: bool = False) -> artifacts.Written:
-        """As :meth:`BuildResult.write`."""
+        """Write the files, as :meth:`BuildResult.write`."""
         return artifacts.write_files(self.files, folder, force=force)
 
     def summary(self) -> dict[str, Any]:
-        """The build in numbers, ready for JSON."""
+        """Return the build in numbers, ready for JSON."""
         passed = () if self.split is None else self.split.passed
         return {
             "name": self.graph.label,
@@ -154,8 +154,8 @@ class Run:
     """One run of a kernel.
 
     Attributes:
-        outputs: by the name of the output; an in-out output is the array that was given.
-        symbols: sizes that were used, by the names that users know them by.
+        outputs: output name -> array; an in-out output is the array that was passed in.
+        symbols: sizes of the run, by the names in the user's graph.
         key: tiling key of the template that ran.
         block_dim: number of cores.
         workspace: bytes of GM used between groups.
@@ -187,28 +187,28 @@ class TimedRun:
     report: Mapping[str, Any]
 
     def trace(self) -> str:
-        """The report as a JSON file for Perfetto and other viewers of Chrome traces."""
+        """Return the report as a JSON file for Perfetto and other viewers of Chrome traces."""
         from autofuse.report.pages.trace_events import trace_text
 
         return trace_text(self.report)
 
     def page(self) -> str:
-        """The report as an HTML file that needs nothing else."""
+        """Return the report as a self-contained HTML file."""
         from autofuse.report.pages.trace_page import page_text
 
         return page_text(self.report)
 
 
 def graph_file(graph: FusionGraph) -> dict[str, str]:
-    """The graph itself, so that a folder of generated files is enough to load and verify the kernel."""
+    """Return the graph as a file, so that a generated folder suffices to load and verify the kernel."""
     return {f"{graph.name}.graph.json": json_text(to_json(graph), indent=1) + "\n"}
 
 
 def read_folder(folder: Path) -> tuple[FusionGraph, dict[str, str]]:
-    """The graph and the files of a folder that :meth:`BuildResult.write` made, with what was edited since.
+    """Read the graph and the files, including later edits, of a folder that :meth:`BuildResult.write` wrote.
 
     Raises:
-        AutofuseError: AF1001, the folder does not hold a kernel, or one that cannot be read.
+        AutofuseError: AF1001, the folder holds no kernel, or one that cannot be read.
     """
     files = artifacts.read_files(folder)
     names = [n for n in files if n.endswith(".graph.json") and "/" not in n]
@@ -217,17 +217,17 @@ def read_folder(folder: Path) -> tuple[FusionGraph, dict[str, str]]:
             "AF1001",
             "this folder has no kernel that autofuse built",
             where=Where(path=str(folder)),
-            hint=f"autofuse build GRAPH -o {folder} writes one; of a graph file give the file",
+            hint=f"autofuse build GRAPH -o {folder} writes one; to use a graph file, give the file",
         )
     try:
         content = json.loads(files[names[0]])
     except (ValueError, RecursionError) as e:
         where = Where(path=str(folder / names[0]))
         raise AutofuseError.of(
-            "AF1001", f"the graph of a folder is no JSON: {e}", where=where
+            "AF1001", f"the folder's graph is not valid JSON: {e}", where=where
         ) from e
     graph = from_json_as(FusionGraph, content)
     if names[0] != f"{graph.name}.graph.json" or not graph.name.isidentifier():
-        text = f"{names[0]} is the graph of another kernel, {graph.name}"
+        text = f"{names[0]} belongs to another kernel, {graph.name}"
         raise AutofuseError.of("AF1001", text, where=Where(path=str(folder)))
     return graph, files

@@ -1,4 +1,4 @@
-"""Graphs that are too much for one kernel: where to cut them, and what to say about it."""
+"""Split graphs that do not fit into one kernel: find the cuts, and name them in the diagnostics."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ from autofuse.targets import Target, TargetSpec, ascend_chip
 
 __all__ = ["compile_split", "with_cuts"]
 
-#: Why a graph is refused before code is made, where smaller graphs may not be.
+#: Codes of refusals before code generation that smaller graphs may avoid.
 _PERHAPS_TOO_MUCH = frozenset(
     {"AF2101", "AF2102", "AF2103", "AF2104", "AF3001", "AF3002", "AF3003", "AF3004"}
 )
-#: Nodes that a hint names at most.
+#: Most nodes that a hint names.
 _NAMED_CUTS = 8
-#: Nodes at most of a graph for which cuts are looked for to name them beside its refusal.
+#: Most nodes of a refused graph for which cuts are searched to name them in the hint.
 _SEARCHED = 200
 
 
@@ -39,7 +39,7 @@ def compile_split(
     run: Stages,
     backend: Backend | None = None,
 ) -> SplitResult:
-    """The kernels of a graph: one if that is enough, else as few as possible, and a driver.
+    """Compile a graph into one kernel if possible, else into as few as possible with a driver.
 
     Raises:
         AutofuseError: as :func:`autofuse.build_split`.
@@ -47,10 +47,10 @@ def compile_split(
     backend, target = compiler.prepare(target, entry, backend)
     found: Split | Uncut
     if backend.capabilities.plans is not None:
-        # Its backend plans as many kernels as the graph needs.
+        # The backend plans as many kernels as the graph needs.
         if cut_after:
-            text = f"a graph is not cut for {target.name}"
-            hint = "leave out the cuts: its file has as many kernels as the graph needs"
+            text = f"graphs are not cut for {target.name}"
+            hint = "leave out the cuts: one file holds all kernels of the graph"
             raise AutofuseError.of("AF5007", text, hint=hint)
         whole = compiler.compile(fusion, target, entry=entry, backend=backend, run=run)
         return SplitResult(fusion, target, None, (whole,), whole.files, run.seconds)
@@ -79,7 +79,7 @@ def compile_split(
         for stage, seconds in own.seconds.items():
             run.seconds[stage] = run.seconds.get(stage, 0.0) + seconds
     if len(parts) == 1:
-        # Without nodes that no output needs, it is one kernel.
+        # Without dead nodes the graph is one kernel.
         return SplitResult(fusion, target, None, tuple(parts), parts[0].files, run.seconds)
     schedules, made = [p.schedule for p in parts], [p.files for p in parts]
     files = run("join", lambda s: backend.join(s, schedules, made, chip), split)
@@ -91,8 +91,8 @@ def _check_split_entry(backend: Backend, entry: str) -> None:
     if entry not in backend.capabilities.split_entries:
         raise AutofuseError.of(
             "AF5007",
-            f"a split has a driver, which cannot launch kernels with the entry {entry!r}",
-            hint="build the parts as graphs of their own, or leave out --entry or --split",
+            f"the driver of a split graph cannot launch kernels with the entry {entry!r}",
+            hint="build the parts as separate graphs, or leave out --entry or --split",
         )
 
 
@@ -120,10 +120,10 @@ def _perhaps_too_much(error: AutofuseError, graph: FusionGraph) -> bool:
 
 
 def with_cuts(error: AutofuseError, graph: FusionGraph, target: Target) -> AutofuseError:
-    """Return the error with a hint of the smallest split that works, if any; unchanged if the backend plans."""
+    """Return the error with a hint at the smallest split that works, if any; unchanged if the backend plans."""
     if plans(target) or not _perhaps_too_much(error, graph):
         return error
-    # A search in a graph of so many nodes or calls would take far longer than its refusal.
+    # Searching a graph with so many nodes or calls would take far longer than refusing it.
     if any(d.code == "AF2104" for d in error.diagnostics):
         return error
     if len(graph.nodes) > _SEARCHED:
@@ -141,7 +141,7 @@ def with_cuts(error: AutofuseError, graph: FusionGraph, target: Target) -> Autof
         )
     cuts = found.cut_after
     if not cuts:
-        hint = "leave out the nodes that no output needs"
+        hint = "remove the nodes that no output needs"
     else:
         names = ", ".join(cuts[:_NAMED_CUTS]) + (", ..." if len(cuts) > _NAMED_CUTS else "")
         place = f"node {names}" if len(cuts) == 1 else f"nodes {names}"
@@ -150,9 +150,9 @@ def with_cuts(error: AutofuseError, graph: FusionGraph, target: Target) -> Autof
 
 
 def _left_out(found: Uncut) -> AutofuseError:
-    """The errors of all nodes that no kernel can have."""
+    """Return the errors of all nodes that no kernel can contain."""
     kernels = counted(found.kernels, "kernel")
-    note = f"no cut helps; the other nodes of the graph make {kernels}"
+    note = f"no cut helps; the other nodes of the graph form {kernels}"
     out = []
     for o in found.obstacles:
         for d in o.error.diagnostics:

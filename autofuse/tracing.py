@@ -1,4 +1,4 @@
-"""``AUTOFUSE_TRACE``: what a build does, step by step, on stderr or as a page; off unless the variable is set."""
+"""``AUTOFUSE_TRACE``: the steps of a build on stderr or as a page; off unless the variable is set."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class Tracing:
     """Observer and output folder of a build that may be traced.
 
     Attributes:
-        observe: observer for the driver; None if nothing is traced.
+        observe: observer for the driver; None if tracing is off.
         folder: the folder of the page, once known; None: the cache folder.
     """
 
@@ -37,10 +37,10 @@ class Tracing:
 
 @contextmanager
 def tracing(target: str | Target) -> Iterator[Tracing]:
-    """Trace the build inside, if ``AUTOFUSE_TRACE`` asks for it.  The page of one that fails is in the cache folder.
+    """Trace the enclosed build if ``AUTOFUSE_TRACE`` is set. The page of a failed build is in the cache folder.
 
     Raises:
-        AutofuseError: AF5008, the variable has a wrong value.
+        AutofuseError: AF5008, the variable has an invalid value.
     """
     form = knobs.TRACE.get()
     if not form:
@@ -64,7 +64,7 @@ def tracing(target: str | Target) -> Iterator[Tracing]:
 
 
 def _page(trace: BuildTrace, target: str, folder: Path | None) -> str:
-    """Writes the page; a line that says where it is, or why it is not: a trace never makes a build fail."""
+    """Write the page and return a line with its path, or why it is missing: a trace never makes a build fail."""
     from autofuse.report.pages.build_trace_page import trace_page
 
     page = trace_page(trace, target)

@@ -1,13 +1,14 @@
-"""Give the four files of operators to KernelGen's own converter, from a checkout of its repository.
+"""Run KernelGen's own converter, from a checkout of its repository, on the four files of operators.
 
     git clone https://github.com/flagos-ai/KernelGen
     python benchmarks/kernelgen_converter.py --checkout KernelGen [--akg DIR --count 60] [GRAPH ...]
 
-Without graphs it takes those of the gallery, and with ``--akg`` as many of the corpus, drawn by ``--seed``.  Nothing of
-the converter is here: CI tests its rules in our own words (``autofuse.clients.kernelgen.files.converter_rules``).
+Without graphs it takes those of the gallery, and with ``--akg`` ``--count`` graphs of the corpus, drawn by ``--seed``.
+The converter is not included here: CI tests a reimplementation of its rules
+(``autofuse.clients.kernelgen.files.converter_rules``).
 
-An operator is accepted if the converter ends without an error, the kernels come through byte by byte, and its test is
-Python in which each name is defined and no word is left that the converter should have replaced.
+An operator is accepted if the converter succeeds, the kernels are unchanged byte for byte, and its test is valid Python
+with all names defined and without any text that the converter should have replaced.
 """
 
 from __future__ import annotations
@@ -32,14 +33,14 @@ from autofuse.targets import find_target
 
 REPO = Path(__file__).resolve().parent.parent
 CONVERTER = Path("tools") / "kernelgen_to_flaggems.py"
-#: Words of the form before the conversion.
+#: Text that the conversion must replace.
 WORDS = ("bench.", "to_reference", "@label", "@parametrize", "from bench.")
-#: What its test imports where KernelGen's times are kept; the converter leaves it as it is.
+#: Import in its test for KernelGen's timing; the converter keeps it.
 KEPT = "from bench_v2."
 
 
 def main() -> None:
-    """The command line."""
+    """Run the command line."""
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
@@ -71,7 +72,7 @@ def main() -> None:
 def first(
     files: list[Path], count: int, tool: Path, target: str, out: Path
 ) -> Iterator[tuple[str, bool, str]]:
-    """The first graphs that Triton has kernels for; matrix products and the like are passed over, and counted."""
+    """Yield the first graphs with Triton kernels; others, such as matrix products, are skipped and counted."""
     passed = found = 0
     for path in files:
         if found == count:
@@ -86,7 +87,7 @@ def first(
 
 
 def tried(path: Path, tool: Path, target: str, out: Path) -> tuple[str, bool, str]:
-    """A graph: its name, whether it is accepted, and why it is not."""
+    """Convert a graph; return its name, whether it is accepted, and the reason if not."""
     try:
         graph = api.read(path)
         definition = define(graph, find_target(target), requirement=path.name)
@@ -137,7 +138,7 @@ def faults(files: Mapping[str, str], made: Path, name: str) -> Iterator[str]:
 
 
 def report(title: str, results: list[tuple[str, bool, str]]) -> None:
-    """The lines of one set."""
+    """Print the lines of one set."""
     for name, ok, why in results:
         if not ok:
             print(f"{title}: {name}: {why}")

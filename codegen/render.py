@@ -1,7 +1,7 @@
-"""The only door to jinja2: a template, and a frozen dataclass whose fields are its variables.
+"""The only module that uses jinja2: it renders a template with the fields of a frozen dataclass.
 
-Templates are shells of files.  They hold no arithmetic and no decisions about ops; what goes into a
-hole is text or plain values that Python made.
+Templates hold fixed text, without arithmetic or decisions about ops; Python computes the text or plain values of every
+placeholder.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ __all__ = [
     "template_variables",
 ]
 
-#: Packages that hold templates (``*.jinja``) and constant files; a name is in one of them only.
+#: Packages with templates (``*.jinja``) and constant files; names are unique across them.
 FOLDERS = (
     "host_templates",
     "host_templates/headers",
@@ -37,10 +37,10 @@ UNDEFINED = jinja2.UndefinedError
 
 
 def render(template: str, view: object) -> str:
-    """The text of ``template`` with the fields of ``view`` as its variables.
+    """Return the text of ``template`` with the fields of ``view`` as its variables.
 
     Raises:
-        TypeError: ``view`` is not a frozen dataclass, or its fields are not the variables.
+        TypeError: ``view`` is not a frozen dataclass, or its fields are not the template's variables.
     """
     kind: Any = type(view)
     names = _checked_names(template, kind)
@@ -49,7 +49,7 @@ def render(template: str, view: object) -> str:
 
 @lru_cache(maxsize=64)
 def _checked_names(template: str, kind: type[Any]) -> tuple[str, ...]:
-    """The fields of a view, which are the variables of the template.
+    """Return the field names of a view, which are the variables of the template.
 
     Raises:
         TypeError: as :func:`render`.
@@ -63,22 +63,22 @@ def _checked_names(template: str, kind: type[Any]) -> tuple[str, ...]:
 
 
 def template_names() -> tuple[str, ...]:
-    """All templates of both folders, sorted."""
+    """Return all templates of both folders, sorted."""
     return tuple(sorted(n for n in _sources() if n.endswith(SUFFIX)))
 
 
 def header_names() -> tuple[str, ...]:
-    """The headers of both folders that go into the output as they are, sorted."""
+    """Return the headers of both folders that are copied unchanged to the output, sorted."""
     return tuple(sorted(n for n in _sources() if n.endswith(".h")))
 
 
 def template_variables(template: str) -> frozenset[str]:
-    """Names that the template expects."""
+    """Return the variables that the template expects."""
     return _template(template)[1]
 
 
 def read_text(name: str) -> str:
-    """The text of a file in one of the folders, as it lies there."""
+    """Return the text of a file in one of the folders, unchanged."""
     return _sources()[name]
 
 
@@ -96,7 +96,7 @@ def _sources() -> dict[str, str]:
 
 @cache
 def _template(name: str) -> tuple[jinja2.Template, frozenset[str]]:
-    """A template and the names that it expects, of which both are made when it is asked for the first time."""
+    """Return a template and its variables, both created on first use."""
     env = _environment()
     tree = env.parse(read_text(name), name)
     variables = frozenset(jinja2.meta.find_undeclared_variables(tree))
@@ -113,7 +113,7 @@ def _environment() -> jinja2.Environment:
         lstrip_blocks=True,
         keep_trailing_newline=True,
         autoescape=False,
-        # Nothing in the templates can be computed beforehand, so looking for it takes time only.
+        # Templates hold no constant expressions, so the optimizer would only cost time.
         optimized=False,
     )
 

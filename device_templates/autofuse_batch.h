@@ -1,6 +1,6 @@
-// AUTOFUSE_BATCH_MODE stands before a kernel whose cores wait for each other: it starts when all its cores are free, not
-// core by core, so that two such kernels on two streams never hold a part of the cores each. CANN has a word for it from
-// 9.1 on. With an older one nothing is asked for: such kernels have to run one after another, on one stream.
+// AUTOFUSE_BATCH_MODE marks a kernel whose cores wait for each other: it starts when all its cores are free, not core
+// by core, so that two such kernels on two streams cannot deadlock, each with some of the cores. CANN supports this
+// from 9.1 on. With older releases the macro is empty: run such kernels one after another, on one stream.
 #ifndef AUTOFUSE_BATCH_H
 #define AUTOFUSE_BATCH_H
 

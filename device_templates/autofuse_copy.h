@@ -1,4 +1,4 @@
-// Device code that generated kernels share: the instruction that copies elements of 16 and 32 bits inside UB.
+// Device code shared by generated kernels: copies of 16-bit and 32-bit elements within UB.
 #ifndef AUTOFUSE_COPY_H
 #define AUTOFUSE_COPY_H
 
@@ -6,8 +6,8 @@
 
 namespace autofuse {
 
-// `mask` elements of each of `repeat` repeats, whose steps are counted in blocks; the steps are at most 255. src_block 0:
-// all of a repeat from one block.
+// Copies `mask` elements in each of `repeat` repeats. Steps are in blocks, at most 255. With src_block 0, a repeat
+// reads one block only.
 template <typename T>
 __aicore__ inline void CopyRepeats(const AscendC::LocalTensor<T>& dst, const AscendC::LocalTensor<T>& src,
                                    uint32_t mask, uint32_t repeat, uint32_t src_block, uint32_t dst_step,

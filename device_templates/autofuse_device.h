@@ -1,4 +1,4 @@
-// Device code that generated kernels share: cores in turn, places that indices name, broadcasts in UB.
+// Device code shared by generated kernels: core numbering, index bounds, broadcasts in UB.
 #ifndef AUTOFUSE_DEVICE_H
 #define AUTOFUSE_DEVICE_H
 
@@ -12,20 +12,19 @@ constexpr uint32_t kVectorBytes = 256;  // one repeat of a vector instruction
 constexpr uint32_t kMaxRepeat = 255;
 constexpr uint32_t kMaxBlockStride = 255;  // repeat strides are counted in 32-byte blocks
 
-// Index of this core among `cores`, counted from core `first` on.
+// Index of this core among `cores`, counting from core `first`.
 __aicore__ inline int64_t CoreFrom(int64_t first, int64_t cores) {
   return (AscendC::GetBlockIdx() + cores - first % cores) % cores;
 }
 
-// A load that pads nothing: the rest of the last 32-byte unit of a block is not used.
+// Parameters of a load without padding: the rest of the last 32-byte unit of a block is not used.
 template <typename T>
 __aicore__ inline AscendC::DataCopyPadExtParams<T> NoPad() {
   return AscendC::DataCopyPadExtParams<T>{false, 0, 0, 0};
 }
 
-// The place that an index names along a dimension of `extent` >= 1 elements: a negative one counts from the end. An
-// index outside of the dimension becomes the nearest place, so that nothing outside of the tensor is read; the twin
-// reports it in checked mode.
+// The in-bounds position of an index along a dimension of `extent` >= 1 elements. Negative indices count from the end.
+// Out-of-bounds indices are clamped, so that nothing outside the tensor is read; the twin reports them in checked mode.
 __aicore__ inline int64_t IndexIn(int64_t index, int64_t extent) {
   const int64_t at = index < 0 ? index + extent : index;
 #ifdef AUTOFUSE_TWIN_CHECKED
@@ -37,7 +36,7 @@ __aicore__ inline int64_t IndexIn(int64_t index, int64_t extent) {
 }
 
 // Copies `rows` rows of `row` elements in UB. Destination rows are `dst_pitch` elements apart, source rows `src_pitch`
-// (0: the same row again and again). `spread`: a source row is one 32-byte block, repeated along the row.
+// (0: a single row, repeated). `spread`: a source row is one 32-byte block, repeated along the row.
 // Pitches are multiples of 32 bytes wherever there is more than one row.
 template <typename T>
 __aicore__ inline void CopyRows(const AscendC::LocalTensor<T>& dst, const AscendC::LocalTensor<T>& src, uint32_t rows,
@@ -47,7 +46,7 @@ __aicore__ inline void CopyRows(const AscendC::LocalTensor<T>& dst, const Ascend
   const uint32_t chunks = (row + lanes - 1) / lanes;
   const uint32_t src_block = spread ? 0 : 1;
   if (rows >= chunks && dst_pitch / block <= kMaxBlockStride && src_pitch / block <= kMaxBlockStride) {
-    // One instruction per 256 bytes of the row and 255 rows.
+    // One instruction per 256 bytes of a row and 255 rows.
     for (uint32_t at = 0; at < row; at += lanes) {
       const uint32_t mask = row - at < lanes ? row - at : lanes;
       for (uint32_t first = 0; first < rows; first += kMaxRepeat) {
@@ -58,7 +57,7 @@ __aicore__ inline void CopyRows(const AscendC::LocalTensor<T>& dst, const Ascend
     }
     return;
   }
-  // One instruction per row and 255 * 256 bytes of it, and one for the rest of the row.
+  // For every row, one instruction per 255 * 256 bytes and one for the remainder.
   const uint32_t src_step = spread ? 0 : 8;
   const uint32_t full = row / lanes;
   for (uint32_t r = 0; r < rows; r++) {
@@ -76,7 +75,7 @@ __aicore__ inline void CopyRows(const AscendC::LocalTensor<T>& dst, const Ascend
   }
 }
 
-// The element src[r] throughout the 32 bytes of block r, for `rows` rows rounded up to 8.
+// Fills the 32 bytes of block r with src[r], for `rows` rows rounded up to 8.
 template <typename T>
 __aicore__ inline void SpreadRows(const AscendC::LocalTensor<T>& dst, const AscendC::LocalTensor<T>& src,
                                   uint32_t rows) {

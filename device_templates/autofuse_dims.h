@@ -1,4 +1,4 @@
-// Loads of several dimensions, each with strides of its own in GM and in UB. Atlas A2 has none.
+// Multi-dimensional loads, with separate strides in GM and UB. Atlas A2 does not have them.
 #ifndef AUTOFUSE_DIMS_H
 #define AUTOFUSE_DIMS_H
 
@@ -19,7 +19,7 @@ __aicore__ inline void LoadDims(const AscendC::LocalTensor<T>& dst, const Ascend
     loops.loopLpSize[i] = 0;
     loops.loopRpSize[i] = 0;
   }
-  // These loads have a cache of their own, which may hold what GM held before.
+  // These loads have a separate cache, which may hold stale data.
   AscendC::NdDmaDci();
   AscendC::DataCopy<T, dims, plain>(dst, src, AscendC::NdDmaParams<T, dims>{loops, T{}});
 }

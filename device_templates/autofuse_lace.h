@@ -1,8 +1,8 @@
-// Device code that generated kernels share: tensors of short rows, which lie in GM as one dense run of rows of k
-// elements and in UB as k columns, `pitch` elements apart. pitch is a multiple of 32 bytes, k at most 64.
+// Device code shared by generated kernels: tensors with short rows, which are dense rows of k elements in GM and k
+// columns in UB, `pitch` elements apart. pitch is a multiple of 32 bytes, k at most 64.
 //
 // Elements have 16 or 32 bits. Tensors do not overlap. No function starts or ends with a barrier; inside,
-// PipeBarrier<PIPE_V> stands between calls that depend on each other. Nothing is done for sizes of 0 and less.
+// PipeBarrier<PIPE_V> separates calls that depend on each other. Sizes of 0 or less are no-ops.
 #ifndef AUTOFUSE_LACE_H
 #define AUTOFUSE_LACE_H
 
@@ -11,23 +11,24 @@
 
 namespace autofuse {
 
-// offsets[i] = (i mod k) * pitch * size + i / k * size bytes, for elements of `size` bytes: where Lace finds them. The
-// table has kPickOffsets entries; `tmp` is as large. The columns fit in UB, so every product is below 2^31.
+// offsets[i] = (i mod k) * pitch * size + i / k * size bytes, for elements of `size` bytes: the offsets that Lace
+// gathers. The table has kPickOffsets entries; `tmp` is as large. The columns fit in UB, so every product is below
+// 2^31.
 __aicore__ inline void LaceOffsets(const AscendC::LocalTensor<int32_t>& offsets,
                                    const AscendC::LocalTensor<uint8_t>& tmp, int64_t k, int64_t pitch, int64_t size) {
   constexpr int32_t count = static_cast<int32_t>(kPickOffsets);
   const AscendC::LocalTensor<float> middle = tmp.ReinterpretCast<float>();
   const AscendC::LocalTensor<int32_t> row = tmp.ReinterpretCast<int32_t>();
-  // Arange may store with the scalar unit, which no barrier of the vector unit holds back: into the table alone, since
-  // `tmp` may have been that of another call.
+  // Arange may store with the scalar unit, which no vector barrier orders: it writes the table only, since an earlier
+  // call may still use `tmp`.
   AscendC::Arange(offsets, static_cast<int32_t>(0), static_cast<int32_t>(1), count);
   AscendC::PipeBarrier<PIPE_V>();
-  AscendC::Cast(middle, offsets, AscendC::RoundMode::CAST_NONE, kPickOffsets);  // all of them are exact
+  AscendC::Cast(middle, offsets, AscendC::RoundMode::CAST_NONE, kPickOffsets);  // exact
   AscendC::PipeBarrier<PIPE_V>();
   AscendC::Adds(middle, middle, 0.5f, count);
   AscendC::Muls(offsets, offsets, static_cast<int32_t>(pitch * size), count);
   AscendC::PipeBarrier<PIPE_V>();
-  // (i + 0.5) / k is at least 0.5 / k away from whole numbers; rounding moves it by less than 0.001 / k.
+  // (i + 0.5) / k is at least 0.5 / k away from any integer; rounding moves it by less than 0.001 / k.
   AscendC::Muls(middle, middle, 1.0f / static_cast<float>(k), count);
   AscendC::PipeBarrier<PIPE_V>();
   AscendC::Cast(row, middle, AscendC::RoundMode::CAST_FLOOR, kPickOffsets);
@@ -37,7 +38,7 @@ __aicore__ inline void LaceOffsets(const AscendC::LocalTensor<int32_t>& offsets,
   AscendC::Add(offsets, offsets, row, count);
 }
 
-// dst[o, r, c] = src[o, c, r], o < outer, r < rows, c < k: columns to rows. With outer > 1, rows * k elements are a
+// Columns to rows: dst[o, r, c] = src[o, c, r], o < outer, r < rows, c < k. With outer > 1, rows * k elements are a
 // multiple of 32 bytes. `offsets` is the table of LaceOffsets for k, pitch and T.
 template <typename T>
 __aicore__ inline void Lace(const AscendC::LocalTensor<T>& dst, const AscendC::LocalTensor<T>& src,
@@ -49,22 +50,22 @@ __aicore__ inline void Lace(const AscendC::LocalTensor<T>& dst, const AscendC::L
   constexpr uint32_t block = 32 / sizeof(T);
   const uint32_t all = static_cast<uint32_t>(rows);
   const uint32_t width = static_cast<uint32_t>(k);
-  const uint32_t most = kPickOffsets / (width * block) * block;  // rows of one call: the next starts at 32 bytes of dst
+  const uint32_t most = kPickOffsets / (width * block) * block;  // rows per call: keeps dst 32-byte aligned
   for (int64_t o = 0; o < outer; o++) {
     const AscendC::LocalTensor<T> to = dst[static_cast<uint32_t>(o * rows * k)];
     const AscendC::LocalTensor<T> from = src[static_cast<uint32_t>(o * k * pitch)];
     for (uint32_t done = 0; done < all; done += most) {
       const uint32_t n = all - done < most ? all - done : most;
-      // The place inside the columns goes into the base address, which need not be a multiple of 32 bytes.
+      // The base address, which need not be 32-byte aligned, selects the rows within the columns.
       AscendC::Gather(to[done * width], from, offsets.ReinterpretCast<uint32_t>(),
                       done * static_cast<uint32_t>(sizeof(T)), n * width);
     }
   }
 }
 
-// dst[o, c, r] = src[o, r, first + c], o < outer, r < rows, c < k: rows to columns. The rows of src are `step` elements
-// apart, where step is 2 or 4, the patterns that the chip knows, and first + k <= step. With outer > 1, rows * step
-// elements are a multiple of 32 bytes. What lies between columns stays.
+// Rows to columns: dst[o, c, r] = src[o, r, first + c], o < outer, r < rows, c < k. The rows of src are `step` elements
+// apart, where step is 2 or 4, the patterns of the chip, and first + k <= step. With outer > 1, rows * step elements
+// are a multiple of 32 bytes. Padding between columns is unchanged.
 template <typename T>
 __aicore__ inline void UnlaceByMask(const AscendC::LocalTensor<T>& dst, const AscendC::LocalTensor<T>& src,
                                     int64_t outer, int64_t rows, int64_t k, int64_t pitch, int64_t step,
@@ -77,14 +78,14 @@ __aicore__ inline void UnlaceByMask(const AscendC::LocalTensor<T>& dst, const As
   }
 }
 
-// The same of rows that are dense.
+// For dense rows.
 template <typename T>
 __aicore__ inline void UnlaceByMask(const AscendC::LocalTensor<T>& dst, const AscendC::LocalTensor<T>& src,
                                     int64_t outer, int64_t rows, int64_t k, int64_t pitch) {
   UnlaceByMask(dst, src, outer, rows, k, pitch, k, 0);
 }
 
-// The same for any step. `offsets` is the table of PickOffsets for `step` elements.
+// For any step. `offsets` is the table of PickOffsets for `step` elements.
 template <typename T>
 __aicore__ inline void Unlace(const AscendC::LocalTensor<T>& dst, const AscendC::LocalTensor<T>& src,
                               const AscendC::LocalTensor<int32_t>& offsets, int64_t outer, int64_t rows, int64_t k,
@@ -100,7 +101,7 @@ __aicore__ inline void Unlace(const AscendC::LocalTensor<T>& dst, const AscendC:
   }
 }
 
-// The same of rows that are dense.
+// For dense rows.
 template <typename T>
 __aicore__ inline void Unlace(const AscendC::LocalTensor<T>& dst, const AscendC::LocalTensor<T>& src,
                               const AscendC::LocalTensor<int32_t>& offsets, int64_t outer, int64_t rows, int64_t k,
@@ -108,9 +109,9 @@ __aicore__ inline void Unlace(const AscendC::LocalTensor<T>& dst, const AscendC:
   Unlace(dst, src, offsets, outer, rows, k, pitch, k, 0);
 }
 
-// dst[o, c, r] = src_c[o, r], o < outer, r < row, for tensor c of `src`. Rows of `src` are `unit` elements apart, a
-// multiple of 32 bytes, and so are columns of `dst`: since it fits in UB, outer is less than the 4,095 rows that one
-// command copies. What follows a row up to the next 32 bytes goes with it.
+// dst[o, c, r] = src_c[o, r], o < outer, r < row, for tensor c of `src`. Rows of `src` and columns of `dst` are `unit`
+// elements apart, a multiple of 32 bytes; since they fit in UB, outer is below the 4,095 rows of one command. The copy
+// includes the padding of a row up to the next 32 bytes.
 template <typename T, typename... Src>
 __aicore__ inline void StackRows(const AscendC::LocalTensor<T>& dst, int64_t outer, int64_t row, int64_t unit,
                                  const Src&... src) {

@@ -1,4 +1,4 @@
-// A barrier of all cores for chips whose SyncAll() has no hardware behind it.
+// A barrier of all cores in software, for chips without hardware support for SyncAll().
 #ifndef AUTOFUSE_MEET_H
 #define AUTOFUSE_MEET_H
 
@@ -6,9 +6,9 @@
 
 namespace autofuse {
 
-// No core goes on before all of them have come here, with their stores done. `place`: 32 bytes of GM for each core of the
-// launch, of nothing else. A launch that meets several times uses one place; with `first` every core clears all of it, as
-// SyncAll asks of kernels that do so themselves: a core that is waiting already sets its mark again.
+// Blocks until all cores have arrived and completed their stores. `place`: 32 bytes of GM for each core of the launch,
+// reserved for this. All barriers of a launch share it. With `first`, every core clears all of it, as SyncAll requires
+// of kernels that provide the memory themselves; a core that is already waiting sets its mark again.
 template <bool first>
 __aicore__ inline void MeetAll(GM_ADDR place) {
   const uint32_t marks = static_cast<uint32_t>(AscendC::GetBlockNum()) * 8;

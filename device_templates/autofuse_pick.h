@@ -1,7 +1,7 @@
-// Device code that generated kernels share: elements of a run in UB that lie `step` apart, side by side.
+// Device code shared by generated kernels: packs every `step`-th element of a run in UB.
 //
-// Tensors do not overlap. No function starts or ends with a barrier; inside, PipeBarrier<PIPE_V> stands between calls
-// that depend on each other. Gather takes elements of 16 and 32 bits: 64-bit ones are pairs of words.
+// Tensors do not overlap. No function starts or ends with a barrier; inside, PipeBarrier<PIPE_V> separates calls that
+// depend on each other. Gather takes 16-bit and 32-bit elements: 64-bit elements are pairs of words.
 #ifndef AUTOFUSE_PICK_H
 #define AUTOFUSE_PICK_H
 
@@ -13,8 +13,8 @@ constexpr uint32_t kPickOffsets = 1024;  // entries of a table of offsets, one p
 
 template <typename T>
 struct PickWords {
-  static constexpr uint32_t kCount = sizeof(T) == 8 ? 2 : 1;  // gathered words of an element
-  static constexpr uint32_t kMost = kPickOffsets / kCount;    // elements of one table
+  static constexpr uint32_t kCount = sizeof(T) == 8 ? 2 : 1;  // words per element
+  static constexpr uint32_t kMost = kPickOffsets / kCount;    // elements per table
 };
 
 // offsets[i] = i * step bytes, for elements of 16 or 32 bits. The table has kPickOffsets entries.
@@ -22,17 +22,17 @@ __aicore__ inline void PickOffsets(const AscendC::LocalTensor<int32_t>& offsets,
   AscendC::Arange(offsets, static_cast<int32_t>(0), static_cast<int32_t>(step), static_cast<int32_t>(kPickOffsets));
 }
 
-// offsets[i] = i / 2 * step + 4 * (i mod 2) bytes: both words of 64-bit elements, which lie a multiple of 8 bytes apart.
+// offsets[i] = i / 2 * step + 4 * (i mod 2) bytes: both words of 64-bit elements that are a multiple of 8 bytes apart.
 // `tmp` is as large as the table.
 __aicore__ inline void PairOffsets(const AscendC::LocalTensor<int32_t>& offsets,
                                    const AscendC::LocalTensor<uint8_t>& tmp, int64_t step) {
   constexpr int32_t count = static_cast<int32_t>(kPickOffsets);
   const AscendC::LocalTensor<int32_t> odd = tmp.ReinterpretCast<int32_t>();
-  // Arange may store with the scalar unit, which no barrier of the vector unit holds back: into the table alone, since
-  // `tmp` may have been that of another call.
+  // Arange may store with the scalar unit, which no vector barrier orders: it writes the table only, since an earlier
+  // call may still use `tmp`.
   AscendC::Arange(offsets, static_cast<int32_t>(0), static_cast<int32_t>(4), count);
   AscendC::PipeBarrier<PIPE_V>();
-  // No shift, which architecture 2002 lacks. The places 4 i are multiples of 8 but for 4 (i mod 2), one of their bits:
+  // Architecture 2002 has no shift: mask bit 2 of 4 i, which is 4 (i mod 2), and compute
   // (4 i - 4 (i mod 2)) step / 8 + 4 (i mod 2).
   AscendC::Duplicate(odd, static_cast<int32_t>(4), count);
   AscendC::PipeBarrier<PIPE_V>();
@@ -45,8 +45,8 @@ __aicore__ inline void PairOffsets(const AscendC::LocalTensor<int32_t>& offsets,
   AscendC::Add(offsets, offsets, odd, count);
 }
 
-// dst[i] = src[first + i * step], i < count, first < step, where step is 2 or 4: the patterns that the chip knows. 16 or
-// 32 bits.
+// dst[i] = src[first + i * step], i < count, first < step, for elements of 16 or 32 bits. step is 2 or 4, the patterns
+// of the chip.
 template <typename T>
 __aicore__ inline void PickByMask(const AscendC::LocalTensor<T>& dst, const AscendC::LocalTensor<T>& src, int64_t count,
                                   int64_t step, int64_t first = 0) {
@@ -59,7 +59,7 @@ __aicore__ inline void PickByMask(const AscendC::LocalTensor<T>& dst, const Asce
                       AscendC::GatherMaskParams{1, 1, 8, 0}, kept);
 }
 
-// The words of elements, for Gather.
+// Views elements as words, for Gather.
 template <typename T>
 __aicore__ inline auto GatheredWords(const AscendC::LocalTensor<T>& x) {
   if constexpr (sizeof(T) == 8) {
@@ -87,8 +87,8 @@ __aicore__ inline void PickAhead(const AscendC::LocalTensor<T>& dst, const Ascen
   }
 }
 
-// dst[r * pitch + i] = src[(r * pitch + n - 1 - i) * step], i < n, for every row r < rows: from the end of a row. With
-// several rows, pitch is a multiple of 32 bytes. `offsets` is the table for -step elements; `tmp` is as large.
+// Reversed rows: dst[r * pitch + i] = src[(r * pitch + n - 1 - i) * step], i < n, for every row r < rows. With several
+// rows, pitch is a multiple of 32 bytes. `offsets` is the table for -step elements; `tmp` is as large.
 template <typename T>
 __aicore__ inline void PickBack(const AscendC::LocalTensor<T>& dst, const AscendC::LocalTensor<T>& src,
                                 const AscendC::LocalTensor<int32_t>& offsets, const AscendC::LocalTensor<uint8_t>& tmp,
@@ -104,7 +104,7 @@ __aicore__ inline void PickBack(const AscendC::LocalTensor<T>& dst, const Ascend
   for (uint32_t first = 0; first < all; first += most) {
     const uint32_t part = all - first < most ? all - first : most;
     if (first > 0) {
-      AscendC::PipeBarrier<PIPE_V>();  // the calls before read their places
+      AscendC::PipeBarrier<PIPE_V>();  // earlier calls still read the offsets
     }
     AscendC::Adds(places, offsets, static_cast<int32_t>((all - 1 - first) * apart), static_cast<int32_t>(part * words));
     AscendC::PipeBarrier<PIPE_V>();
@@ -115,7 +115,7 @@ __aicore__ inline void PickBack(const AscendC::LocalTensor<T>& dst, const Ascend
   }
 }
 
-// The same for one row.
+// For one row.
 template <typename T>
 __aicore__ inline void PickBack(const AscendC::LocalTensor<T>& dst, const AscendC::LocalTensor<T>& src,
                                 const AscendC::LocalTensor<int32_t>& offsets, const AscendC::LocalTensor<uint8_t>& tmp,

@@ -1,11 +1,11 @@
-// Device code that generated kernels share: reductions and transpositions in UB.
+// Device code shared by generated kernels: reductions and transpositions in UB.
 //
-// Names: S is the size of an element in bytes, P a pitch in bytes. Tensors do not overlap. No function starts or ends
-// with a barrier; inside, PipeBarrier<PIPE_V> stands between calls that depend on each other.
+// S is the size of an element in bytes, P a pitch in bytes. Tensors do not overlap. No function starts or ends with a
+// barrier; inside, PipeBarrier<PIPE_V> separates calls that depend on each other.
 //
-// Order of a reduction: along rows of float, 8 neighbours to one, again and again; else at most 8 parts one after the
-// other, then halves. So the error of a sum of n elements grows with log n. Max and Min of a NaN are what AscendC::Max
-// and Min give.
+// Order of a reduction: along rows of float, 8 neighbours to one, repeatedly; otherwise at most 8 parts in sequence,
+// then by halves. The error of a sum of n elements therefore grows with log n. Max and Min treat NaN as AscendC::Max
+// and Min do.
 #ifndef AUTOFUSE_REDUCE_H
 #define AUTOFUSE_REDUCE_H
 
@@ -14,15 +14,16 @@
 
 namespace autofuse {
 
-constexpr uint32_t kFoldParts = 8;     // parts that are folded one after the other: scratch is 1/8 of the source
+constexpr uint32_t kFoldParts = 8;     // parts that are folded in sequence: scratch is 1/8 of the source
 constexpr uint32_t kWholeRows = 240;   // rows per WholeReduce call: whole 32-byte blocks of results, at most 255
-constexpr uint32_t kBlockRows = 4;     // rows from which on two BlockReduce calls take less than a WholeReduce one
+constexpr uint32_t kBlockRows = 4;     // from this many rows, two BlockReduce calls are faster than one WholeReduce
 constexpr uint32_t kTransposed = 16;   // rows, and list entries, of one transposition
 constexpr uint32_t kDumpBytes = kTransposed * kBlockBytes;  // `tmp` of Transpose2D
 
-// The operations. Count: the first `count` elements. Repeats: `mask` lanes of `repeat` repeats. Whole: the first `mask`
-// lanes of every repeat to one element; half and float only. Blocks: the lanes of every 32 bytes to one element, 8 of a
-// repeat side by side; steps are those of a repeat, in blocks. kFewRows: fewer rows of float take Whole alone.
+// The operations. Count: on the first `count` elements. Repeats: on `mask` lanes of `repeat` repeats. Whole: reduces
+// the first `mask` lanes of every repeat to one element; half and float only. Blocks: reduces every 32 bytes to one
+// element, 8 adjacent ones per repeat; steps are per repeat, in blocks. kFewRows: below this many rows, float uses
+// Whole only.
 struct SumOf {
   static constexpr bool kWhole = true;
   static constexpr uint32_t kFewRows = kBlockRows;
@@ -50,7 +51,7 @@ struct SumOf {
   }
 };
 
-// The same calls for every number of rows: what a row sums up to does not depend on how many there are.
+// Makes the same calls for any number of rows, so that the sum of a row does not depend on it.
 struct SumInOrder : SumOf {
   static constexpr uint32_t kFewRows = 1;
 };
@@ -137,8 +138,8 @@ struct IsFloating<float> {
   static constexpr bool kYes = true;
 };
 
-// dst[r, c] = a[r, c] op b[r, c] for `rows` rows of `cols` elements; the pitches are multiples of 32 bytes wherever there
-// is more than one row. dst may be a.
+// dst[r, c] = a[r, c] op b[r, c] for `rows` rows of `cols` elements; with more than one row, pitches are multiples of
+// 32 bytes. dst may be a.
 template <typename Op, typename T>
 __aicore__ inline void CombineRows(const AscendC::LocalTensor<T>& dst, const AscendC::LocalTensor<T>& a,
                                    const AscendC::LocalTensor<T>& b, uint32_t rows, uint32_t cols, uint32_t dst_pitch,
@@ -172,7 +173,7 @@ __aicore__ inline void CombineRows(const AscendC::LocalTensor<T>& dst, const Asc
   }
   const uint32_t chunks = (cols + lanes - 1) / lanes;
   if (rows >= chunks && most <= kMaxBlockStride) {
-    // One instruction per 256 bytes of the row and 255 rows.
+    // One instruction per 256 bytes of a row and 255 rows.
     const AscendC::BinaryRepeatParams params(1, 1, 1, static_cast<uint8_t>(d), static_cast<uint8_t>(p),
                                              static_cast<uint8_t>(q));
     for (uint32_t at = 0; at < cols; at += lanes) {
@@ -189,15 +190,15 @@ __aicore__ inline void CombineRows(const AscendC::LocalTensor<T>& dst, const Asc
   }
 }
 
-// Rows of n elements to rows of w < n elements: dst[r, c] = op over k of src[r, k * w + c]. dst has the pitch w, which is
-// a multiple of 32 bytes wherever a part is not the last one or there is more than one row.
+// Folds rows of n elements to rows of w < n elements: dst[r, c] = op over k of src[r, k * w + c]. dst has the pitch w,
+// a multiple of 32 bytes unless there is one row and the part is the last one.
 template <typename Op, typename T>
 __aicore__ inline void FoldParts(const AscendC::LocalTensor<T>& dst, const AscendC::LocalTensor<T>& src, uint32_t rows,
                                  uint32_t n, uint32_t pitch, uint32_t w) {
   constexpr uint32_t block = kBlockBytes / sizeof(T);
   const uint32_t second = n - w < w ? n - w : w;
   if (second < w) {
-    // Two parts, and the second one is shorter: the rest of the first one goes along as it is, in whole blocks.
+    // Two parts, the second one shorter: copy the rest of the first one unchanged, in whole blocks.
     const uint32_t from = second / block * block;
     CopyRows(dst[from], src[from], rows, w - from, w, pitch, false);
     AscendC::PipeBarrier<PIPE_V>();
@@ -209,8 +210,8 @@ __aicore__ inline void FoldParts(const AscendC::LocalTensor<T>& dst, const Ascen
   }
 }
 
-// Rows of `cols` elements to rows of at most `most` elements, by halves in multiples of `unit`, in place. Returns how
-// many elements they have. `cols` is a multiple of `unit`, `unit` of 32 bytes.
+// Folds rows of `cols` elements in place, by halves in multiples of `unit`, until they have at most `most` elements.
+// Returns their length. `cols` is a multiple of `unit`, `unit` of 32 bytes.
 template <typename Op, typename T>
 __aicore__ inline uint32_t FoldHalves(const AscendC::LocalTensor<T>& rows_in_ub, uint32_t rows, uint32_t cols,
                                       uint32_t most, uint32_t unit) {
@@ -236,7 +237,7 @@ __aicore__ inline void WholeRows(const AscendC::LocalTensor<T>& dst, const Ascen
   }
 }
 
-// dst[i] = op over 8 elements from src[8 * i], for `count` elements; the last result may be of fewer. `count` is at least 1.
+// dst[i] = op over 8 elements from src[8 * i], for `count` >= 1 elements; the last result may cover fewer.
 template <typename Op>
 __aicore__ inline void BlockRun(const AscendC::LocalTensor<float>& dst, const AscendC::LocalTensor<float>& src,
                                 uint32_t count) {
@@ -252,8 +253,8 @@ __aicore__ inline void BlockRun(const AscendC::LocalTensor<float>& dst, const As
   }
 }
 
-// dst[r, i] = op over 8 elements from src[r, 8 * i], for `rows` rows of `cols` elements. The pitches are multiples of 8,
-// dst_pitch >= CeilDiv(cols, 64) * 8; what is behind the results in a row of dst gets unspecified values.
+// dst[r, i] = op over 8 elements from src[r, 8 * i], for `rows` rows of `cols` elements. The pitches are multiples of
+// 8, dst_pitch >= CeilDiv(cols, 64) * 8; elements after the results in a row of dst are unspecified.
 template <typename Op>
 __aicore__ inline void BlockRows(const AscendC::LocalTensor<float>& dst, const AscendC::LocalTensor<float>& src,
                                  uint32_t rows, uint32_t cols, uint32_t dst_pitch, uint32_t src_pitch) {
@@ -264,7 +265,7 @@ __aicore__ inline void BlockRows(const AscendC::LocalTensor<float>& dst, const A
     return;
   }
   if (rows >= (cols + lanes - 1) / lanes) {
-    // One instruction per 256 bytes of the row and 255 rows.
+    // One instruction per 256 bytes of a row and 255 rows.
     for (uint32_t at = 0; at < cols; at += lanes) {
       const int32_t mask = static_cast<int32_t>(cols - at < lanes ? cols - at : lanes);
       for (uint32_t first = 0; first < rows; first += kMaxRepeat) {
@@ -280,15 +281,16 @@ __aicore__ inline void BlockRows(const AscendC::LocalTensor<float>& dst, const A
   }
 }
 
-// dst[r] = op over c < cols of src[r, c], for rows of float: 8 neighbours to one until a row has 256 bytes or less, then
-// that as well, and these blocks of all rows. `scratch`: the results of a step and those of the next one in turns.
+// dst[r] = op over c < cols of src[r, c], for rows of float: reduces 8 neighbours to one until a row has 256 bytes or
+// less, once more to one block per row, then every block to one element. Steps alternate between two parts of
+// `scratch`.
 template <typename Op>
 __aicore__ inline void ReduceBlocks(const AscendC::LocalTensor<float>& dst, const AscendC::LocalTensor<float>& src,
                                     const AscendC::LocalTensor<float>& scratch, uint32_t rows, uint32_t cols,
                                     uint32_t pitch) {
   constexpr uint32_t block = kBlockBytes / sizeof(float);
   constexpr uint32_t lanes = kVectorBytes / sizeof(float);
-  const uint32_t odd = rows * ((cols + lanes - 1) / lanes * block);  // where the second one of the two begins
+  const uint32_t odd = rows * ((cols + lanes - 1) / lanes * block);  // start of the second part of scratch
   AscendC::LocalTensor<float> from = src;
   bool second = false;
   while (cols > lanes) {
@@ -308,7 +310,7 @@ __aicore__ inline void ReduceBlocks(const AscendC::LocalTensor<float>& dst, cons
   const AscendC::LocalTensor<float> to = scratch[second ? odd : 0];
   BlockRows<Op>(to, from, rows, cols, block, pitch);
   AscendC::PipeBarrier<PIPE_V>();
-  // Of a block as many elements count as there were blocks in a row.
+  // A block has as many valid elements as a row had blocks.
   const uint64_t valid = (uint64_t{1} << ((cols + block - 1) / block)) - 1;
   const uint64_t each = valid * 0x0101010101010101ULL;
   const uint64_t all[2] = {each, 0};
@@ -323,8 +325,8 @@ __aicore__ inline void ReduceBlocks(const AscendC::LocalTensor<float>& dst, cons
   }
 }
 
-// `repeat` transpositions of 16 rows of 32 bytes, the first one at row `r` and column `c`, the others next to it along
-// the rows (down) or the columns. What lies outside of dst goes to `tmp`; then `repeat` is 1.
+// Transposes `repeat` blocks of 16 rows of 32 bytes, the first one at row `r` and column `c`, the next ones adjacent
+// along the rows (`down`) or the columns. Results outside dst go to `tmp`; in that case `repeat` is 1.
 template <typename T>
 __aicore__ inline void TransposeTiles(const AscendC::LocalTensor<T>& dst, const AscendC::LocalTensor<T>& src,
                                       const AscendC::LocalTensor<uint8_t>& tmp, uint32_t rows, uint32_t cols,
@@ -332,12 +334,12 @@ __aicore__ inline void TransposeTiles(const AscendC::LocalTensor<T>& dst, const 
                                       bool down) {
   static_assert(sizeof(T) == 2 || sizeof(T) == 4, "TransDataTo5HD has 16 x 16 elements of 16 bits, 16 x 8 of 32");
   constexpr uint32_t block = kBlockBytes / sizeof(T);
-  constexpr uint32_t split = kTransposed / block;  // blocks that 16 results of a column take
+  constexpr uint32_t split = kTransposed / block;  // blocks for 16 results of a column
   uint64_t to[kTransposed];
   uint64_t from[kTransposed];
   bool dumps = false;
   for (uint32_t i = 0; i < kTransposed; i++) {
-    // Rows behind the last one are read from it: their results are in the padding of dst.
+    // Rows after the last one read the last one: their results land in the padding of dst.
     const uint32_t row = r + i < rows ? r + i : rows - 1;
     from[i] = reinterpret_cast<uint64_t>(src[row * src_pitch + c].GetPhyAddr());
     const uint32_t column = c + i / split;
@@ -352,7 +354,7 @@ __aicore__ inline void TransposeTiles(const AscendC::LocalTensor<T>& dst, const 
   if (dumps) {
     AscendC::PipeBarrier<PIPE_V>();  // an earlier call may still be writing there
   }
-  // The strides of a single repeat are added to its addresses.
+  // A single repeat adds its strides to the addresses.
   const uint32_t to_step = down ? split : dst_pitch;
   const uint32_t from_step = down ? src_pitch / block * kTransposed : 1;
   const AscendC::TransDataTo5HDParams params(false, false, static_cast<uint8_t>(repeat),
@@ -362,8 +364,8 @@ __aicore__ inline void TransposeTiles(const AscendC::LocalTensor<T>& dst, const 
 }
 
 // dst[c * dst_pitch + r] = src[r * src_pitch + c] for elements of 16 or 32 bits. The pitches are multiples of 32 bytes,
-// src_pitch >= cols, dst_pitch >= rows: src has rows * src_pitch elements, dst cols * dst_pitch. Elements of dst behind
-// `rows` in a row get unspecified values. `tmp` has kDumpBytes = 512 bytes.
+// src_pitch >= cols, dst_pitch >= rows: src has rows * src_pitch elements, dst cols * dst_pitch. Elements after `rows`
+// in a row of dst are unspecified. `tmp` has kDumpBytes = 512 bytes.
 template <typename T>
 __aicore__ inline void Transpose2D(const AscendC::LocalTensor<T>& dst, const AscendC::LocalTensor<T>& src,
                                    const AscendC::LocalTensor<uint8_t>& tmp, int64_t rows, int64_t cols,
@@ -404,9 +406,9 @@ __aicore__ inline void Transpose2D(const AscendC::LocalTensor<T>& dst, const Asc
   }
 }
 
-// Transpose2D for each of `outer` matrices: dst[o, c, r] = src[o, r, c] with rows of `src_pitch` and `dst_pitch` elements,
-// which are multiples of 32 bytes. src has outer * rows * src_pitch elements, dst outer * cols * dst_pitch. A column alone
-// (cols = 1) gathers what lies `src_pitch` elements apart, a row alone (rows = 1) spreads it.
+// Transpose2D for each of `outer` matrices: dst[o, c, r] = src[o, r, c] with rows of `src_pitch` and `dst_pitch`
+// elements, multiples of 32 bytes. src has outer * rows * src_pitch elements, dst outer * cols * dst_pitch. A single
+// column (cols = 1) gathers elements that are `src_pitch` apart, a single row (rows = 1) scatters them.
 template <typename T>
 __aicore__ inline void TransposeRows(const AscendC::LocalTensor<T>& dst, const AscendC::LocalTensor<T>& src,
                                      const AscendC::LocalTensor<uint8_t>& tmp, int64_t outer, int64_t rows,
@@ -418,10 +420,10 @@ __aicore__ inline void TransposeRows(const AscendC::LocalTensor<T>& dst, const A
   }
 }
 
-// dst[o] = op over j < n of src[o * pitch + j]; P = pitch * S is a multiple of 32, n >= 1. Writes `outer` elements, and may
-// write behind them up to the next 32 bytes. `tmp`, in bytes:
+// dst[o] = op over j < n of src[o * pitch + j]; P = pitch * S is a multiple of 32, n >= 1. Writes `outer` elements, and
+// may write behind them up to the next 32 bytes. `tmp`, in bytes:
 //   Sum, Max, Min of float:  outer * 32 * (CeilDiv(n, 64) + CeilDiv(n, 512))  (outer * 32 where n <= 64)
-//   Sum, Max, Min of half:   outer * Min(P, CeilDiv(P, 2048) * 256)  (nothing is used where n * S <= 256)
+//   Sum, Max, Min of half:   outer * Min(P, CeilDiv(P, 2048) * 256)  (unused if n * S <= 256)
 //   all others:              outer * Min(P, CeilDiv(P, 2048) * 256) + 32 * AlignUp(outer, 16)
 template <typename Op, typename T>
 __aicore__ inline void ReduceInner(const AscendC::LocalTensor<T>& dst, const AscendC::LocalTensor<T>& src,
@@ -429,7 +431,7 @@ __aicore__ inline void ReduceInner(const AscendC::LocalTensor<T>& dst, const Asc
   constexpr uint32_t block = kBlockBytes / sizeof(T);
   constexpr uint32_t lanes = kVectorBytes / sizeof(T);
   constexpr bool whole = Op::kWhole && IsFloating<T>::kYes;
-  constexpr uint32_t most = whole ? lanes : block;  // what a row is folded to
+  constexpr uint32_t most = whole ? lanes : block;  // length of a folded row
   if (outer <= 0) {
     return;
   }
@@ -458,7 +460,7 @@ __aicore__ inline void ReduceInner(const AscendC::LocalTensor<T>& dst, const Asc
   if constexpr (whole) {
     WholeRows<Op>(dst, from, rows, cols, step);
   } else {
-    // Element c of all rows side by side, for every c, and these planes onto each other.
+    // For every c, pack element c of all rows into a plane; then combine the planes.
     const uint32_t plane = (rows + kTransposed - 1) / kTransposed * kTransposed;
     const AscendC::LocalTensor<T> planes = scratch[used];
     Transpose2D(planes, from, tmp, rows, block, step, plane);
@@ -478,7 +480,7 @@ __aicore__ inline void ReduceInner(const AscendC::LocalTensor<T>& dst, const Asc
 }
 
 // dst[o * inner + i] = op over j < n of src[(o * n + j) * inner + i]; inner * S is a multiple of 32, n >= 1.
-// `tmp`, in bytes: outer * CeilDiv(n, 8) * inner * S (nothing is used where n <= 8).
+// `tmp`, in bytes: outer * CeilDiv(n, 8) * inner * S (unused if n <= 8).
 template <typename Op, typename T>
 __aicore__ inline void ReduceOuter(const AscendC::LocalTensor<T>& dst, const AscendC::LocalTensor<T>& src,
                                    const AscendC::LocalTensor<uint8_t>& tmp, int64_t outer, int64_t n, int64_t inner) {

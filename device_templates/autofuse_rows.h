@@ -1,8 +1,8 @@
-// Device code that generated kernels share: calls with two tensors of which one has an element per row.
+// Device code shared by generated kernels: operations on two tensors, one of which has one element per row.
 //
-// A call reads the element of a row from one 32-byte block again and again, so that no tensor of its copies has to be
-// written first. Tensors do not overlap, but dst may be x. No function starts or ends with a barrier; inside,
-// PipeBarrier<PIPE_V> stands between calls that depend on each other.
+// A call rereads the element of a row from one 32-byte block, so the operand is not broadcast to a full tensor first.
+// Tensors do not overlap, but dst may be x. No function starts or ends with a barrier; inside, PipeBarrier<PIPE_V>
+// separates calls that depend on each other.
 #ifndef AUTOFUSE_ROWS_H
 #define AUTOFUSE_ROWS_H
 
@@ -92,7 +92,7 @@ struct RowDiv {
   }
 };
 
-// Repeats that are `step` blocks apart, and the elements of their rows `each_step` blocks.
+// Applies Op to repeats that are `step` blocks apart; the elements of their rows are `each_step` blocks apart.
 template <typename Op, typename T>
 __aicore__ inline void RowRepeats(const AscendC::LocalTensor<T>& dst, const AscendC::LocalTensor<T>& x,
                                   const AscendC::LocalTensor<T>& each, uint32_t mask, uint32_t repeat, uint32_t step,
@@ -104,9 +104,9 @@ __aicore__ inline void RowRepeats(const AscendC::LocalTensor<T>& dst, const Asce
   Op::Repeats(dst, x, each, static_cast<uint64_t>(mask), static_cast<uint8_t>(repeat), params);
 }
 
-// dst[r, c] = x[r, c] op each[r] for `rows` >= 1 rows of `cols` >= 1 elements. With more than one row, a row is a multiple
-// of 32 bytes. `tmp` holds 32 bytes for every row, rounded up to 8 rows; and where several rows are several whole repeats
-// each, 32 bytes for each of these.
+// dst[r, c] = x[r, c] op each[r] for `rows` >= 1 rows of `cols` >= 1 elements. With more than one row, a row is a
+// multiple of 32 bytes. `tmp` holds 32 bytes for every row, rounded up to 8 rows; if each of several rows is several
+// whole repeats, also 32 bytes per repeat.
 template <typename Op, typename T>
 __aicore__ inline void WithRows(const AscendC::LocalTensor<T>& dst, const AscendC::LocalTensor<T>& x,
                                 const AscendC::LocalTensor<T>& each, const AscendC::LocalTensor<uint8_t>& tmp,
@@ -120,7 +120,7 @@ __aicore__ inline void WithRows(const AscendC::LocalTensor<T>& dst, const Ascend
   SpreadRows(spread, each, m);
   AscendC::PipeBarrier<PIPE_V>();
   if (m > 1 && chunks > 1 && n % lanes == 0) {
-    // All rows are one run: a block for every repeat of it.
+    // The rows are contiguous: spread one block per repeat.
     const AscendC::LocalTensor<T> every = spread[(m + 7) / 8 * 8 * block];
     CopyRows(every, spread, m, chunks * block, chunks * block, block, true);
     AscendC::PipeBarrier<PIPE_V>();
@@ -131,7 +131,7 @@ __aicore__ inline void WithRows(const AscendC::LocalTensor<T>& dst, const Ascend
     return;
   }
   if (m >= chunks && n / block <= kMaxBlockStride) {
-    // One instruction per 256 bytes of the row and 255 rows.
+    // One instruction per 256 bytes of a row and 255 rows.
     for (uint32_t at = 0; at < n; at += lanes) {
       const uint32_t mask = n - at < lanes ? n - at : lanes;
       for (uint32_t first = 0; first < m; first += kMaxRepeat) {
@@ -141,7 +141,7 @@ __aicore__ inline void WithRows(const AscendC::LocalTensor<T>& dst, const Ascend
     }
     return;
   }
-  // One instruction per row and 255 * 256 bytes of it, and one for the rest of the row.
+  // For every row, one instruction per 255 * 256 bytes and one for the remainder.
   const uint32_t full = n / lanes;
   for (uint32_t r = 0; r < m; r++) {
     for (uint32_t first = 0; first < full; first += kMaxRepeat) {

@@ -1,11 +1,11 @@
-// Device code that generated kernels share: running sums in UB.
+// Device code shared by generated kernels: running sums in UB.
 //
-// Names: S is the size of an element in bytes. Tensors do not overlap. ScanInner begins with a barrier, no other function
-// does, and none ends with one; inside, PipeBarrier<PIPE_V> stands between calls that depend on each other.
+// S is the size of an element in bytes. Tensors do not overlap. Only ScanInner begins with a barrier, and no function
+// ends with one; inside, PipeBarrier<PIPE_V> separates calls that depend on each other.
 //
-// kExclusive: an element is not in its own sum. kReverse: sums from the end. Every step adds what lies twice as far away,
-// so the error of a sum of n elements grows with log n. A `carry` is what comes before the first element (after the last
-// one, if kReverse), and becomes what comes before the next tile.
+// kExclusive: leaves an element out of its own sum. kReverse: sums from the end. Every step adds elements twice as far
+// away as the previous one, so the error of a sum of n elements grows with log n. A `carry` is the sum of everything
+// before the first element (after the last one, if kReverse); it is updated for the next tile.
 #ifndef AUTOFUSE_SCAN_H
 #define AUTOFUSE_SCAN_H
 
@@ -13,10 +13,10 @@
 
 namespace autofuse {
 
-constexpr uint32_t kSegments = 16;  // parts of a row that are summed side by side: the rows of one transposition
+constexpr uint32_t kSegments = 16;  // parts of a row that are summed in parallel: the rows of one transposition
 
-// Sums of 1, 2, 4, ... neighbouring rows of `inner` elements, of each of `outer` matrices of n rows, n > 1. The steps go
-// from src to `first`, from there to `second`, and back; `second` may be src. Returns the one that has the sums.
+// Running sums over rows of `inner` elements, by steps of 1, 2, 4, ... rows, in each of `outer` matrices of n > 1 rows.
+// The steps go from src to `first`, then to `second`, and back; `second` may be src. Returns the tensor with the sums.
 template <bool kReverse, typename T>
 __aicore__ inline AscendC::LocalTensor<T> ScanSteps(const AscendC::LocalTensor<T>& src,
                                                     const AscendC::LocalTensor<T>& first,
@@ -35,7 +35,7 @@ __aicore__ inline AscendC::LocalTensor<T> ScanSteps(const AscendC::LocalTensor<T
     }
     const uint32_t near = d * inner;
     const uint32_t rest = matrix - near;
-    // d rows have no partner: they stay.
+    // d rows have no partner and are copied.
     const uint32_t changed = kReverse ? 0 : near;
     CombineRows<SumOf>(to[changed], from[changed], from[near - changed], outer, rest, matrix, matrix, matrix);
     CopyRows(to[kReverse ? rest : 0], from[kReverse ? rest : 0], outer, near, matrix, matrix, false);
@@ -43,7 +43,7 @@ __aicore__ inline AscendC::LocalTensor<T> ScanSteps(const AscendC::LocalTensor<T
   return to;
 }
 
-// Whether ScanSteps of n rows end in `first`.
+// True if ScanSteps of n rows ends in `first`.
 __aicore__ inline bool EndsInFirst(uint32_t n) {
   bool first = false;
   for (uint32_t d = 1; d < n; d *= 2) {
@@ -53,7 +53,7 @@ __aicore__ inline bool EndsInFirst(uint32_t n) {
 }
 
 // dst[o, j, i] = sum of src[o, k, i] over k <= j. With n > 1, inner * S is a multiple of 32.
-// `tmp`, in bytes: outer * n * inner * S (nothing is used where n is 1).
+// `tmp`, in bytes: outer * n * inner * S (unused if n is 1).
 template <bool kExclusive, bool kReverse, typename T>
 __aicore__ inline void ScanOuter(const AscendC::LocalTensor<T>& dst, const AscendC::LocalTensor<T>& src,
                                  const AscendC::LocalTensor<uint8_t>& tmp, int64_t outer, int64_t n, int64_t inner) {
@@ -73,7 +73,7 @@ __aicore__ inline void ScanOuter(const AscendC::LocalTensor<T>& dst, const Ascen
     return;
   }
   const AscendC::LocalTensor<T> scratch = tmp.ReinterpretCast<T>();
-  // Sums that are shifted by a row are made beside dst.
+  // Sums that are then shifted by a row must not end in dst.
   const bool begins = EndsInFirst(rows) != kExclusive;
   ScanSteps<kReverse>(src, begins ? dst : scratch, begins ? scratch : dst, matrices, rows, unit);
   if (kExclusive) {
@@ -86,8 +86,8 @@ __aicore__ inline void ScanOuter(const AscendC::LocalTensor<T>& dst, const Ascen
   }
 }
 
-// The same for one matrix, of which `carry` is the row before the first one: `inner` elements.
-// `tmp`, in bytes: n * inner * S (nothing is used where n is 1).
+// For one matrix; `carry` is the row of sums before the first one, `inner` elements.
+// `tmp`, in bytes: n * inner * S (unused if n is 1).
 template <bool kExclusive, bool kReverse, typename T>
 __aicore__ inline void ScanOuter(const AscendC::LocalTensor<T>& dst, const AscendC::LocalTensor<T>& src,
                                  const AscendC::LocalTensor<T>& carry, const AscendC::LocalTensor<uint8_t>& tmp,
@@ -119,8 +119,8 @@ __aicore__ inline void ScanOuter(const AscendC::LocalTensor<T>& dst, const Ascen
   }
 }
 
-// A row of n elements in segments, which lie side by side once they are transposed. What comes before every segment is a
-// running sum of their totals, in a table of 17 rows, one of which is the carry.
+// Scans a row of n elements in segments, which a transposition places side by side. A running sum of their totals, in a
+// table of 17 rows including the carry, gives the sum before every segment.
 // `tmp`, in bytes: S * (32 * AlignUp(CeilDiv(n, 16), 32 / S) + 560) + 512.
 template <bool kExclusive, bool kReverse, bool kCarry, typename T>
 __aicore__ inline void ScanRow(const AscendC::LocalTensor<T>& dst, const AscendC::LocalTensor<T>& src,
@@ -178,11 +178,11 @@ __aicore__ inline void ScanRow(const AscendC::LocalTensor<T>& dst, const AscendC
 }
 
 // dst[o, j] = sum of src[o, k] over k <= j, j < n, for rows that are `pitch` elements apart; pitch * S is a multiple of
-// 32. Elements of dst behind n in a row get unspecified values. 16 rows and more are summed side by side, fewer with
-// kTogether only: that takes as long as 16, which is less than one after the other for most of them.
+// 32. Elements after n in a row of dst are unspecified. 16 rows or more are summed in parallel, fewer only with
+// kTogether: that takes as long as 16 rows, which for most numbers of rows is less than in sequence.
 // `tmp`, in bytes:
-//   side by side:         S * 2 * n * AlignUp(outer, 16) + 512
-//   one after the other:  S * (32 * AlignUp(CeilDiv(n, 16), 32 / S) + 560) + 512
+//   in parallel:  S * 2 * n * AlignUp(outer, 16) + 512
+//   in sequence:  S * (32 * AlignUp(CeilDiv(n, 16), 32 / S) + 560) + 512
 template <bool kExclusive, bool kReverse, bool kTogether = false, typename T>
 __aicore__ inline void ScanInner(const AscendC::LocalTensor<T>& dst, const AscendC::LocalTensor<T>& src,
                                  const AscendC::LocalTensor<uint8_t>& tmp, int64_t outer, int64_t n, int64_t pitch) {
@@ -225,7 +225,7 @@ __aicore__ inline void ScanInner(const AscendC::LocalTensor<T>& dst, const Ascen
   Transpose2D(dst, sums, dump, cols, rows, unit, step);
 }
 
-// The same for one row; the first element of `carry` is what comes before it.
+// For one row; the first element of `carry` is the sum before it.
 template <bool kExclusive, bool kReverse, typename T>
 __aicore__ inline void ScanInner(const AscendC::LocalTensor<T>& dst, const AscendC::LocalTensor<T>& src,
                                  const AscendC::LocalTensor<T>& carry, const AscendC::LocalTensor<uint8_t>& tmp,

@@ -1,4 +1,4 @@
-// 64-bit integers as two 32-bit words each: Atlas A2 has no arithmetic on wider ones.
+// 64-bit integers as pairs of 32-bit words: Atlas A2 has no 64-bit arithmetic.
 #ifndef AUTOFUSE_WORDS_H
 #define AUTOFUSE_WORDS_H
 
@@ -26,8 +26,8 @@ __aicore__ inline void HighWords(const AscendC::LocalTensor<int32_t>& dst, const
                       AscendC::GatherMaskParams{1, 1, 8, 0}, kept);
 }
 
-// dst[i] = the 64-bit integer of low[i] and high[i], i < n. Word k of dst is word k / 2 of `low` if k is even, else of
-// `high`; both lie one behind the other in `tmp`, whose size is 24 * n + 192 bytes.
+// dst[i] = the 64-bit integer with the words low[i] and high[i], i < n. Word k of dst is word k / 2 of `low` if k is
+// even, else of `high`; `tmp`, 24 * n + 192 bytes, holds both, one after the other.
 template <typename T>
 __aicore__ inline void JoinWords(const AscendC::LocalTensor<T>& dst, const AscendC::LocalTensor<int32_t>& low,
                                  const AscendC::LocalTensor<int32_t>& high, const AscendC::LocalTensor<uint8_t>& tmp,

@@ -1,7 +1,7 @@
-"""The ranking of templates by modelled cycles: which of a graph are kept, and in which order.
+"""Ranking of templates by modelled cycles: selects and orders the templates of a graph.
 
-Kept are those that win at some point of the grid (``schedule.search.grid``), and one that is legal for every size.
-Model figures, not measurements.
+Keeps the templates that win at some point of the grid (``schedule.search.grid``), and one that is legal for every size.
+Figures come from the model, not from measurements.
 """
 
 from __future__ import annotations
@@ -31,20 +31,20 @@ __all__ = [
     "why_left_out",
 ]
 
-#: A template is kept only if it saves more than this part of the time at some point; the second is for points where
+#: A template is kept only if it saves more than this fraction of the time at some point; the second value applies where
 #: less than the whole chip is granted.
 LITTLE, LIMITED = 1 / 64, 1 / 4
-#: Branches of one kernel at most, for each form; several groups multiply.
+#: Maximum branches of one kernel per form; those of several groups multiply.
 MAX_KEYS = 16
-#: With so many times more than ``LITTLE``, only what is legal counts.
+#: Beyond this multiple of ``LITTLE``, only legality counts.
 MOST_LITTLE = 1 << 16
 
 
 class Made(NamedTuple):
-    """A template that has been made.
+    """A template that could be made.
 
     Attributes:
-        always: sizes are known at run time only, and it is legal for all of them with half of UB.
+        always: sizes are known only at run time, and it is legal for all of them with half of UB.
     """
 
     impl: ImplGraph
@@ -52,18 +52,18 @@ class Made(NamedTuple):
 
 
 class Tried(NamedTuple):
-    """The templates of a group, and whether all cores meet before it."""
+    """The templates of a group; ``barrier``: all cores synchronise before it."""
 
     made: tuple[Made, ...]
     barrier: bool
 
 
 class Times(NamedTuple):
-    """Modelled cycles of a template at some points, infinite where it is not legal or takes longer than others.
+    """Modelled cycles of a template at several points, infinite where it is illegal or slower than others.
 
     Attributes:
-        cycles: with the tiling that the host function would choose, without the start of a kernel.
-        counted: what they count for beside those of other templates.
+        cycles: cycles with the tiling that the host function would choose, without kernel start.
+        counted: cycles as compared with those of other templates.
     """
 
     cycles: tuple[float, ...]
@@ -71,17 +71,17 @@ class Times(NamedTuple):
 
 
 def modelled_cycles(impl: ImplGraph, costs: Costs) -> float:
-    """Modelled cycles of a template at typical sizes; infinite where it is not legal."""
+    """Return the modelled cycles of a template at typical sizes; infinite where it is illegal."""
     found = solve_template(impl, costs, sample_env(impl))
     return math.inf if found is None else found.cycles
 
 
 class Kept(NamedTuple):
-    """Templates of a group that are kept.
+    """The kept templates of a group.
 
     Attributes:
         at: their indices.
-        times: of all templates; none where there is one.
+        times: times of all templates; empty if there is only one.
     """
 
     at: Sequence[int]
@@ -89,11 +89,11 @@ class Kept(NamedTuple):
 
 
 def totals(times: Sequence[Sequence[Times]], barriers: float) -> list[float]:
-    """Modelled cycles of a form at all points; infinite where a group has no legal template.
+    """Return the modelled cycles of a form at all points; infinite where a group has no legal template.
 
     Args:
-        times: of the templates of every group.
-        barriers: cycles that cores wait for each other.
+        times: times of the templates of every group.
+        barriers: cycles of the barriers.
     """
     paired = ([zip(t.counted, t.cycles, strict=True) for t in group] for group in times)
     best = ([min(at)[1] for at in zip(*group, strict=True)] for group in paired)
@@ -103,7 +103,7 @@ def totals(times: Sequence[Sequence[Times]], barriers: float) -> list[float]:
 def form_times(
     form: Sequence[Tried], points: Sequence[Point], costs: Costs, *, alone: bool
 ) -> list[list[Times]]:
-    """Times of the templates of every group; none where one form has one template."""
+    """Return the times of the templates of every group; none if one form has one template."""
     wider = _wider(points)
     return [
         [] if alone and len(g.made) == 1 else _compared(g.made, points, wider, costs) for g in form
@@ -113,9 +113,10 @@ def form_times(
 def _compared(
     made: Sequence[Made], points: Sequence[Point], wider: Sequence[int | None], costs: Costs
 ) -> list[Times]:
-    """Times of the templates of a group.
+    """Return the times of the templates of a group.
 
-    With less granted, a template takes at least as long: skip those that are slower than the fastest even with more.
+    With fewer resources a template takes at least as long, so skip those that are slower than the fastest even with
+    more.
     """
     weights = [comparable(1.0, m.impl, costs) for m in made]
     cycles: list[list[float]] = [[] for _ in made]
@@ -126,7 +127,7 @@ def _compared(
         least = math.inf
         for i in sorted(range(len(made)), key=more.__getitem__):
             if w is not None and more[i] > least:
-                # Templates that are legal for every size are legal here, and take at least as long.
+                # Templates that are legal for every size are legal here too, and take at least as long.
                 cycles[i].append(cycles[i][w] if made[i].always else math.inf)
                 continue
             found = solve_template(made[i].impl, costs, p.sizes, p.ub, p.cores)
@@ -139,7 +140,7 @@ def _compared(
 
 
 def _wider(points: Sequence[Point]) -> list[int | None]:
-    """For each point: the last one before it with the same sizes that grants no less."""
+    """Return, for each point, the last earlier one with the same sizes that grants no less."""
     return [
         next((w for w in reversed(range(k)) if points[w].includes(p)), None)
         for k, p in enumerate(points)
@@ -149,12 +150,12 @@ def _wider(points: Sequence[Point]) -> list[int | None]:
 def select(
     forms: Sequence[Sequence[Tried]], points: Sequence[Point], costs: Costs
 ) -> list[list[Kept] | None]:
-    """Return what is kept of the groups of every form, None for a form that is left out.
+    """Return the kept templates of the groups of every form; None for a form that is left out.
 
     Args:
         forms: the ways to divide a graph into groups.
-        points: at which they are compared.
-        costs: of the templates of the graph.
+        points: the points at which they are compared.
+        costs: costs of the graph's templates.
     """
     alone = len(forms) == 1
     times = [form_times(f, points, costs, alone=alone) for f in forms]
@@ -179,7 +180,7 @@ def _of_form(
     points: Sequence[Point],
     won: Sequence[int] | None = None,
 ) -> list[Kept]:
-    """Return the templates that each group keeps; ``won``: points where this form is the fastest, None for all."""
+    """Return the templates that each group keeps; ``won``: the points where this form is the fastest, None for all."""
     at = range(len(points)) if won is None else won
     more = 1
     while True:
@@ -202,14 +203,14 @@ def _slack(points: Sequence[Point], more: int) -> list[float]:
 def needed(
     times: Sequence[Sequence[float]], slack: Sequence[float], always: Sequence[bool]
 ) -> list[int]:
-    """Return the indices of those without which some point would take more time, by more than what is allowed.
+    """Return the indices of the templates without which some point would exceed the allowed loss of time.
 
-    One that is legal for every size is among them, if there is any.
+    They include one that is legal for every size, if there is any.
 
     Args:
-        times: of each, at all points; infinite where it is not legal.
-        slack: part of the least time that may be lost at a point.
-        always: it is legal for every size.
+        times: times of each template at all points; infinite where it is illegal.
+        slack: fraction of the least time that may be lost at a point.
+        always: for each template, True if it is legal for every size.
     """
     count = len(times)
     wins = [0] * count
@@ -236,7 +237,7 @@ def _within(limits: Sequence[float], times: Sequence[Sequence[float]]) -> bool:
 
 
 def in_order(made: Sequence[Made], kept: Kept) -> tuple[ImplGraph, ...]:
-    """Return the templates that are kept: one that is legal for every size first, then by cycles at typical sizes."""
+    """Return the kept templates: one that is legal for every size first, then by cycles at typical sizes."""
     ranked = sorted(kept.at, key=lambda i: (kept.times[i].counted[0] if kept.times else 0, i))
     first = next((i for i in ranked if made[i].always), None)
     order = sorted(ranked, key=lambda i: (i != first, bool(made[i].impl.suffix)))
@@ -244,7 +245,7 @@ def in_order(made: Sequence[Made], kept: Kept) -> tuple[ImplGraph, ...]:
 
 
 def why_left_out(made: Sequence[Made], kept: Kept, left: int) -> str:
-    """Return why a template of a group is not kept."""
+    """Return the reason why a template of a group is not kept."""
     own = kept.times[left]
     points = len(own.cycles)
     others = zip(*(kept.times[i].counted for i in kept.at), strict=True)
@@ -254,7 +255,7 @@ def why_left_out(made: Sequence[Made], kept: Kept, left: int) -> str:
         return f"not legal at any of the {points} points of the grid"
     if gains:
         return (
-            f"never faster than those that are kept by more than {100 * max(gains):.1f} %, "
+            f"never more than {100 * max(gains):.1f} % faster than the kept templates, "
             f"on the grid of {points} points"
         )
     first = min(range(len(made)), key=lambda i: (kept.times[i].counted[0], i))
@@ -263,12 +264,12 @@ def why_left_out(made: Sequence[Made], kept: Kept, left: int) -> str:
 
 
 def slower_words(cycles: float, better: str, least: float) -> str:
-    """Return why another template or form is better; ``cycles`` are infinite where this one is not legal."""
+    """Return the reason why another template or form is better; ``cycles`` are infinite where this one is illegal."""
     if math.isinf(cycles):
         return "not legal at typical sizes"
     if round(cycles) > round(least):
-        figures = f"{cycles:,.0f} cycles at typical sizes, not {least:,.0f}"
+        figures = f"{cycles:,.0f} instead of {least:,.0f} cycles at typical sizes"
         return f"slower by the model than {better}: {figures}"
     if round(cycles) == round(least):
         return f"as fast by the model as {better}: {cycles:,.0f} cycles at typical sizes"
-    return f"it loads again what {better} keeps in UB, and saves little by the model"
+    return f"reloads data that {better} keeps in UB, and saves little by the model"

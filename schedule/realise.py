@@ -1,6 +1,6 @@
-"""One template of a group: its nodes, the plan of its memory that fits, its conditions.
+"""Realisation of one template of a group: its nodes, a memory plan that fits, its conditions.
 
-Where two buffers for each queue do not fit, fewer do; tiles that hold whole rows have further plans.
+Falls back from double buffering if it does not fit; tiles that hold whole rows have further plans.
 """
 
 from __future__ import annotations
@@ -43,20 +43,20 @@ from autofuse.schedule.search.costs import Costs
 
 __all__ = ["Template"]
 
-#: Buffers of a queue, and whether results take over those of loads: what is tried, in this order.  Where tiles can be
-#: made smaller instead, sharing would save no pass over GM.
+#: Plans to try, in this order: (buffers per queue, results take over the buffers of loads).  Where tiles can be made
+#: smaller instead, sharing would save no pass over GM.
 _BUFFERING = ((2, False), (1, False))
 _BUFFERING_OF_ROWS = ((2, False), (2, True), (1, False), (1, True))
-#: Steps of a tile that fit UB: up to so many, a plan with room for more of them is looked at as well.
+#: With at most this many steps of a tile in UB, also try a plan with room for more.
 _FEW = 12
-#: A further plan is taken where it gains more than this part of the time.
+#: A further plan must save more than 1/20 of the time.
 _GAIN = 20
 
 
 def _check_block_copies(g: GroupInput, placed: Placed) -> None:
-    """Chips without DataCopyPad move whole 32-byte units: every row, and so every tail, must be such a multiple.
+    """Check that rows are whole 32-byte units, and so every tail, as chips without DataCopyPad require.
 
-    Tiles are multiples of blocks as well, so a row that is one leaves such a tail.
+    Tiles are multiples of blocks too, so rows of whole blocks leave tails of whole blocks.
     """
     ends = {n.name: n for n in g.nodes if is_source(n)}
     sinks = {i: n for n in g.nodes if is_sink(n) for i in n.inputs}
@@ -71,13 +71,13 @@ def _check_block_copies(g: GroupInput, placed: Placed) -> None:
     if found:
         rows = tuple(dict.fromkeys(found))
         listed = ", ".join("{}" for _ in rows)
-        template = f"{{}} moves whole blocks, and {listed} are not known to be such"
+        template = f"{{}} moves whole blocks, and {listed} may not be whole blocks"
         words = (r.words for r in rows)
         raise TemplateRejectedError(Wording(template, g.target.name, *words), rows=rows)
 
 
 def _odd_row(n: Node, placed: Placed) -> Expr | None:
-    """Elements of a row of a copy that are not known to be whole blocks; 0: all are; None: rows of one each."""
+    """Return the elements of a copy's row that is not known to be whole blocks; 0: all are; None: single elements."""
     axes, split = n.y.vectorized_axis, placed.split
     if not axes:
         return ONE
@@ -86,7 +86,7 @@ def _odd_row(n: Node, placed: Placed) -> Expr | None:
     stride = dict(zip(n.y.axis, n.y.strides, strict=True))[axes[-1]]
     if stride != 1 and not (stride == -1 and is_run(n)):
         return ONE
-    # A tile is whole blocks by its granule; then so is what an axis has left for the last one.
+    # A tile is whole blocks due to its granule; so is the remainder of an axis in the last tile.
     axis = split.axes[split.tiled if axes[-1] == split.tile_in else axes[-1]]
     lengths = [axis.size]
     while axis.type is AxisType.TILE_IN:
@@ -97,9 +97,9 @@ def _odd_row(n: Node, placed: Placed) -> Expr | None:
 
 
 class Template:
-    """A placed template: with its memory plan it is an ImplGraph.
+    """A placed template; with a memory plan it becomes an ImplGraph.
 
-    Several plans are tried; what does not depend on them is found once, and nodes are made for the one that fits.
+    Several plans are tried; plan-independent work is done once, and nodes are made for the plan that fits.
     """
 
     def __init__(
@@ -123,9 +123,9 @@ class Template:
         self._known_tiling: TilingSpec | None = None
 
     def in_tiles(self) -> ImplGraph:
-        """The template with two buffers for each queue; where these do not fit, with one.
+        """Return the template with double buffering, or with single buffering if that does not fit.
 
-        What the banks of UB ask for is given up before that.
+        Conflict-free banks are given up before that.
 
         Raises:
             TemplateRejectedError: with the reason.
@@ -133,9 +133,9 @@ class Template:
         return self.planned(_BUFFERING)
 
     def of_rows(self) -> ImplGraph:
-        """A template whose tiles hold whole rows: results take over the buffers of loads before single ones are tried.
+        """Return a template with whole rows in a tile: sharing buffers of loads is tried before single buffering.
 
-        Where two buffers do not fit, one that keeps what rows share as loaded is looked at as well.
+        If double buffering does not fit, a template that keeps data shared by rows as loaded is tried as well.
 
         Raises:
             TemplateRejectedError: with the reason.
@@ -158,7 +158,7 @@ class Template:
         return self.less(impl, lambda: late.planned(_BUFFERING_OF_ROWS))
 
     def for_long_rows(self) -> ImplGraph:
-        """The template with as few buffers as can be, for sizes for which it would not fit with two for each queue.
+        """Return the template with as few buffers as possible, for sizes at which double buffering would not fit.
 
         Raises:
             TemplateRejectedError: it does not fit, or there are no such sizes.
@@ -174,22 +174,22 @@ class Template:
         return replace(impl, tiling=replace(impl.tiling, conditions=conditions))
 
     def with_late_casts(self) -> Template | None:
-        """The template with what all tiles share as it was loaded; None where that is no less."""
+        """Return the template with data shared by all tiles kept as loaded; None if that saves nothing."""
         placed = with_late_casts(self.placed)
         if placed is None:
             return None
         return Template(self.g, self.candidate, placed, self.next_tensor, self.costs, ready=True)
 
     def planned(self, ways: Sequence[tuple[int, bool]]) -> ImplGraph:
-        """The template with the first plan that fits, each with and without what the banks of UB ask for.
+        """Return the template with the first plan that fits; each is tried with and without conflict-free banks.
 
-        The last one is also tried with as few queues as can be.
+        The last one is also tried with as few queues as possible.
 
         Args:
-            ways: buffers of a queue, and whether results take over those of loads.
+            ways: (buffers per queue, results take over the buffers of loads).
 
         Raises:
-            TemplateRejectedError: none of them fits; why the last one does not.
+            TemplateRejectedError: none of them fits; gives the reason for the last one.
         """
         *others, last = self._tried(ways)
         for way in others:
@@ -206,9 +206,9 @@ class Template:
     def _of_more_rows(
         self, impl: ImplGraph, way: tuple[int, bool, bool], ways: Sequence[tuple[int, bool]]
     ) -> ImplGraph:
-        """The template with results in the buffers of loads, where tiles of more rows make up for what waits then.
+        """Return the template with results in buffers of loads, if tiles with more rows make up for the added waits.
 
-        That can be where a few rows fill UB, so that heads of calls take much of the time.
+        That is possible if a few rows fill UB, so that call heads take much of the time.
         """
         buf_num, share, banks = way
         spec = impl.tiling
@@ -219,7 +219,7 @@ class Template:
         return self.less(impl, lambda: self._plan(buf_num, True, banks))
 
     def less(self, impl: ImplGraph, other: Callable[[], ImplGraph]) -> ImplGraph:
-        """A further plan, if there is one that takes less by more than a part of the time."""
+        """Return a further plan if one is sufficiently faster."""
         with suppress(TemplateRejectedError):
             made = other()
             cycles = modelled_cycles(impl, self.costs)
@@ -229,7 +229,7 @@ class Template:
 
     def _tried(self, ways: Sequence[tuple[int, bool]]) -> list[tuple[int, bool, bool]]:
         plans = [(buf_num, share, banks) for buf_num, share in ways for banks in (True, False)]
-        return plans[-1:] if self._never_fits() else plans  # the last one for the reason
+        return plans[-1:] if self._never_fits() else plans  # the last one, for the reason
 
     def _plan(self, buf_num: int, share: bool, banks: bool, *, few: bool = False) -> ImplGraph:
         target = self.g.target
@@ -238,7 +238,7 @@ class Template:
         )
 
     def _never_fits(self) -> bool:
-        """Return True if it is certain that no plan fits."""
+        """Return True if certainly no plan fits."""
         try:
             return exceeds_budget(self.placed, self._tiling, self.g.symbols, self.g.target)
         except TemplateRejectedError:
@@ -267,10 +267,10 @@ class Template:
 
     @property
     def _tiling(self) -> TilingSpec:
-        """The tiling; the UB sum is that of a plan, and 0 here.
+        """The tiling; its UB sum is 0 here and comes from a plan.
 
         Raises:
-            TemplateRejectedError: a size that is known breaks a condition.
+            TemplateRejectedError: a known size violates a condition.
         """
         if self._known_tiling is None:
             self._known_tiling = self._tiled()
@@ -280,7 +280,7 @@ class Template:
         g, candidate, placed = self.g, self.candidate, self.placed
         split = placed.split
         last = g.size(g.order[-1])
-        # Loads bring all of a tile to be one run.
+        # Loads make the whole tile one run.
         packed = candidate.permuting and candidate.padding is Padding.NONE
         conditions = _conditions(g, placed, candidate.conditions)
         more, longest = copy_limits(g, (*placed.hoisted, *placed.looped), split)
@@ -319,13 +319,13 @@ class Template:
 
 
 def _conditions(g: GroupInput, placed: Placed, own: Sequence[Condition]) -> list[Condition]:
-    """Return the run-time conditions: indexed and reduced axes are not empty, rows fit one DMA command.
+    """Return the run-time conditions: indexed and reduced axes are nonempty, rows fit one DMA command.
 
     Raises:
-        TemplateRejectedError: a size that is known breaks a condition.
+        TemplateRejectedError: a known size violates a condition.
     """
     split, out = placed.split, list[Condition]()
-    # An index is brought inside its dimension, which takes one that is not empty; with nothing to load there is none.
+    # Clamping an index requires a nonempty dimension; with nothing to load there is no such condition.
     extents = dict.fromkeys(
         n.size("extent")
         for n in g.nodes
@@ -360,17 +360,17 @@ def _conditions(g: GroupInput, placed: Placed, own: Sequence[Condition]) -> list
 
 
 def _check_known(conditions: Sequence[Condition]) -> None:
-    """Raises TemplateRejectedError if a size that is known breaks a condition."""
+    """Raise TemplateRejectedError if a known size violates a condition."""
     for c in conditions:
         if c.value.is_const and not c.holds({}):
-            raise TemplateRejectedError(Wording("it does not hold that {}", c.text()))
+            raise TemplateRejectedError(Wording("requires that {}", c.text()))
 
 
 def _granule(g: GroupInput, placed: Placed) -> int:
     """Return the number that tile lengths are multiples of.
 
-    Rows along the tiled axis that start at 32-byte addresses in UB are multiples of that.  With the innermost axis
-    tiled it is a repeat of the narrowest tensor: tiles then start at such distances in GM.
+    Rows along the tiled axis that start at 32-byte addresses in UB are multiples of 32 bytes.  With the innermost axis
+    tiled it is a repeat of the narrowest tensor, so that tiles start at multiples of that in GM.
     """
     split = placed.split
     rows = [
@@ -382,7 +382,7 @@ def _granule(g: GroupInput, placed: Placed) -> int:
     if split.tile_in in placed.layout.pitches or moved:
         return alignment(g, split.tiled)
     if split.inner and not g.target.arch.has_datacopypad:
-        # A chip that moves whole blocks alone has a tile of such from what lies side by side along it.
+        # A chip that moves only whole blocks needs tiles of whole blocks along contiguous axes.
         block = g.target.arch.block_bytes
         return max((block // n.y.dtype.itemsize for n in rows if is_copied(n)), default=1)
     repeat = g.target.arch.vector_bytes // g.target.arch.block_bytes

@@ -1,6 +1,6 @@
 """The scheduler: HintGraph -> groups -> templates -> memory plans -> ScheduleResult.
 
-Every template that is dropped leaves its reason in ``ScheduleResult.rejected``.
+``ScheduleResult.rejected`` records the reason for every dropped template.
 """
 
 from __future__ import annotations
@@ -66,9 +66,9 @@ from autofuse.targets import TargetSpec
 
 __all__ = ["schedule", "schedule_all"]
 
-#: What all tensors in GM have in common.
+#: Memory description shared by all tensors in GM.
 _GLOBAL, _GM, _AT_GM = AllocType.GLOBAL, Hardware.GM, Position.GM
-#: Skip forms whose lower bound is within this part of the best.
+#: Skip forms whose lower bound is above the best or less than 1/``LITTLE`` below it.
 LITTLE = 20
 
 
@@ -78,13 +78,13 @@ def schedule_all(
     costs: Costs | None = None,
     watch: Watch | None = None,
 ) -> tuple[ScheduleResult, ...]:
-    """One result per form of a graph: the host chooses for the sizes of a call.  Of known sizes only the best one.
+    """Return one result per form of a graph, for the host to choose from; with known sizes only the best one.
 
     Args:
-        hints: canonical graphs.  All but the first one may be dropped, with the reasons among what was rejected.
+        hints: canonical graphs.  All but the first may be dropped, with reasons in ``rejected``.
         target: the chip.
-        costs: memo of this build for the costs of templates; by default a new one.
-        watch: told of legalisation, and of the candidates of every group.
+        costs: cost memo of this build; a new one by default.
+        watch: notified of legalisation, and of the candidates of every group.
 
     Raises:
         AutofuseError: as :func:`schedule`, for the first form.
@@ -108,7 +108,7 @@ def schedule_all(
 def _kept(
     forms: Sequence[_Form], points: Sequence[Point], costs: Costs
 ) -> tuple[ScheduleResult, ...]:
-    """Return the forms that are kept, each with its templates."""
+    """Return the kept forms, each with its templates."""
     found = select([f.groups for f in forms], points, costs)
     lost = [
         Rejected(0, f"form {f.number}", f"never the fastest on the grid of {len(points)} points")
@@ -125,7 +125,7 @@ def _kept(
 def _result(
     form: _Form, kept: Sequence[Kept], costs: Costs, rejected: Sequence[Rejected]
 ) -> ScheduleResult:
-    """Return the schedule of a form, with the templates that are kept of its groups."""
+    """Return the schedule of a form, with the kept templates of its groups."""
     why = [*rejected]
     groups: list[Group] = []
     for g, (made, barrier), k in zip(form.inputs, form.groups, kept, strict=True):
@@ -144,7 +144,7 @@ def _result(
 
 
 def _cheapest(hints: Sequence[HintGraph], costs: Costs, watch: Watch | None) -> ScheduleResult:
-    """The form of the least modelled time, the first of equals; the others are among what was rejected."""
+    """Return the form with the least modelled time, the first of equals; the others are recorded as rejected."""
     points = grid(hints[0], costs.target)
     found: list[tuple[float, int, _Form]] = []
     rejected: list[Rejected] = []
@@ -183,7 +183,7 @@ def _cheapest(hints: Sequence[HintGraph], costs: Costs, watch: Watch | None) -> 
 
 
 def _moved_cycles(hint: HintGraph, chip: Chip) -> float:
-    """Cycles that GM takes at least for the inputs and outputs of a graph of known sizes, whatever its form."""
+    """Return a lower bound of GM cycles for the inputs and outputs of a graph of known sizes, for any form."""
     given = {n.name for n in hint.ops("Data")}
     made = {n.inputs[0] for n in hint.ops("Output")}
     loaded: dict[str, int] = {}
@@ -195,7 +195,7 @@ def _moved_cycles(hint: HintGraph, chip: Chip) -> float:
             if is_stored:
                 stored += nbytes
             else:
-                # Loads of one input may be of the same elements.
+                # Loads of one input may overlap.
                 loaded[n.inputs[0]] = max(loaded.get(n.inputs[0], 0), nbytes)
     return sum(loaded.values()) / chip.read + stored / chip.write
 
@@ -206,15 +206,15 @@ def _refused(number: int, why: AutofuseError) -> Rejected:
 
 
 def schedule(hint: HintGraph, target: TargetSpec, *, result: int = 0) -> tuple[ScheduleResult, ...]:
-    """All ways to realise ``hint`` that are worth a branch in the kernel; at present one result.
+    """Return the schedules of ``hint`` that are worth a branch in the kernel; at present one result.
 
     Args:
         hint: a canonical graph.
         target: the chip.
-        result: the number of the result.
+        result: index of the result.
 
     Raises:
-        AutofuseError: AF3001 an op is not available, AF3002/AF3003/AF3004 no template fits (the notes name each
+        AutofuseError: AF3001 if an op is not available, AF3002/AF3003/AF3004 if no template fits (the notes list each
             buffer and the tile that would fit).
     """
     costs = Costs(target)
@@ -222,11 +222,11 @@ def schedule(hint: HintGraph, target: TargetSpec, *, result: int = 0) -> tuple[S
 
 
 class _Form(NamedTuple):
-    """A way to divide a graph into groups, with all templates that could be made.
+    """A division of a graph into groups, with all templates that could be made.
 
     Attributes:
-        number: of the result.
-        inputs: what the templates of each group are made of.
+        number: index of the result.
+        inputs: scheduling input of each group.
         rejected: templates that could not be made.
     """
 
@@ -239,14 +239,14 @@ class _Form(NamedTuple):
 
 
 def _tried(hint: HintGraph, costs: Costs, result: int, watch: Watch | None = None) -> _Form:
-    """One way to realise ``hint``."""
+    """Return the form of ``hint`` with all its templates."""
     parts, target = groups(hint), costs.target
     late = _barriers(group_order_hazards(hint))
     hints = CacheHints(hint, target)
     rejected: list[Rejected] = []
     out: list[Tried] = []
     spaces = place_workspaces(hint, target)
-    # All groups are legalised before the first one is scheduled: what the chip lacks is said at once.
+    # Legalise all groups before scheduling the first, to report everything that the chip lacks at once.
     inputs = list(_group_inputs(hint, parts, spaces, target, result, watch))
     unmoved: list[UnmovedRow] = []
     for g in inputs:
@@ -254,7 +254,7 @@ def _tried(hint: HintGraph, costs: Costs, result: int, watch: Watch | None = Non
         try:
             made, dropped = _made(g, next_tensor, costs, watch)
         except UnmovedRowsError as e:
-            unmoved += e.rows  # those of all groups are said at once
+            unmoved += e.rows  # report those of all groups at once
             continue
         made = [m._replace(impl=hints.given_to(m.impl)) for m in made]
         rejected += dropped
@@ -272,7 +272,7 @@ def _group_inputs(
     result: int,
     watch: Watch | None = None,
 ) -> Iterator[GroupInput]:
-    """Yield the input of each group's templates; ``parts``: the nodes of the groups, ``spaces``: the workspaces."""
+    """Yield the scheduling input of each group; ``parts``: the nodes of the groups, ``spaces``: the workspaces."""
     inputs = sum(1 for _ in hint.ops("Data"))
     outputs = 1 + max((n.number("index") for n in hint.ops("Output")), default=-1)
     legal_of, ends = Legalizer(hint, target), _Ends(hint, spaces)
@@ -309,7 +309,7 @@ def _group_inputs(
 
 
 def _barriers(hazards: Sequence[tuple[int, int]]) -> set[int]:
-    """The groups before which all cores meet: one barrier keeps all groups before it apart from all behind it."""
+    """Return the groups that start with a barrier: one barrier separates all earlier groups from all later ones."""
     found: set[int] = set()
     last = 0
     for later in sorted({b for _, b in hazards}):
@@ -320,9 +320,9 @@ def _barriers(hazards: Sequence[tuple[int, int]]) -> set[int]:
 
 
 def _side_by_side(parts: Sequence[Group]) -> tuple[Group, ...]:
-    """Groups between which the cores do not meet start on different cores: small ones then run at the same time.
+    """Start groups without a barrier in between on different cores, so that small groups run in parallel.
 
-    The last of them starts on core 0, each of the others behind the cores of the next one.
+    The last of them starts on core 0, each of the others after the cores of the next group.
     """
     out: list[Group] = []
     for g, after in itertools.zip_longest(parts, parts[1:]):
@@ -335,7 +335,7 @@ def _side_by_side(parts: Sequence[Group]) -> tuple[Group, ...]:
 
 
 def _reduced_axes(nodes: Sequence[Node], order: Sequence[int]) -> tuple[int, ...]:
-    """The axes that the reductions of a group reduce, or its running sums run along, in order."""
+    """Return the axes that the reductions of a group reduce or its running sums run along, in order."""
     named = {n.name: n for n in nodes}
     for n in nodes:
         if n.op == SCAN:
@@ -350,13 +350,13 @@ def _reduced_axes(nodes: Sequence[Node], order: Sequence[int]) -> tuple[int, ...
 
 
 class _Ends:
-    """The nodes of a graph that stand for GM: its inputs, outputs and workspaces, which the groups read and write."""
+    """The nodes of a graph that represent GM: its inputs, outputs and workspaces, which the groups read and write."""
 
     def __init__(self, hint: HintGraph, spaces: Sequence[Node]) -> None:
         pieces = Counter(n.attrs["index"] for n in hint.ops("Output"))
-        #: Name of an input -> its place among the inputs, and its node.
+        #: Name of an input -> its position among the inputs, and its node.
         self._data = {n.name: (k, n) for k, n in enumerate(hint.ops("Data"))}
-        #: Name of a Store -> the places of the outputs that it makes, and these.
+        #: Name of a Store -> the outputs that it writes, with their positions.
         self._outputs: dict[str, list[tuple[int, Node]]] = {}
         for k, n in enumerate(hint.ops("Output")):
             count = pieces[n.attrs["index"]]
@@ -366,9 +366,9 @@ class _Ends:
         self._spaces = spaces
 
     def around(self, nodes: Sequence[Node]) -> list[Node]:
-        """The nodes of a group between the Data nodes that feed it and the Output nodes that it feeds.
+        """Return the nodes of a group with the Data nodes before them and the Output nodes after them.
 
-        A Workspace that it reads has no inputs here: what writes it is in another group.
+        A Workspace that it reads has no inputs here: its writers belong to another group.
         """
         inside = {n.name for n in nodes}
         used = {i for n in nodes for i in n.inputs}
@@ -390,7 +390,7 @@ class _Ends:
 def _made(
     g: GroupInput, next_tensor: int, costs: Costs, watch: Watch | None = None
 ) -> tuple[list[Made], list[Rejected]]:
-    """The templates of a group, and those that could not be made."""
+    """Return the templates of a group, and those that could not be made."""
     rejected: list[Rejected] = []
     made: list[Made] = []
     taken: set[str] = set()
@@ -398,7 +398,7 @@ def _made(
     fixed = bool(invariant_families(g))
     for family, placer, group, candidate in _tries(g):
         if families is not None and candidate.template not in families:
-            reason = "the backend does not write templates of this family"
+            reason = "the backend does not support templates of this family"
             rejected.append(Rejected(g.group, _title(group, candidate), reason))
             continue
         try:
@@ -417,21 +417,21 @@ def _made(
             )
             continue
         if fixed and not is_invariant(impl):
-            reason = "whether it fits depends on sizes of what is kept"
+            reason = "whether it fits depends on the sizes of axes that are not reduced"
             rejected.append(Rejected(g.group, _title(group, candidate), reason, "AF3008"))
             continue
         if impl.name in taken:
-            # Ids of axes are those of one template: another one may have the same for other axes.
+            # Axis ids are local to a template: another one may use the same ids for other axes.
             tiled = impl.axes[impl.tiling.opened.axis].name
             parts = (impl.suffix, f"by_{tiled}")
             impl = replace(impl, suffix="_".join(p for p in parts if p))
         taken.add(impl.name)
         half = impl.tiling.ub_limit // 2
         always = family.always_legal(impl) or fits_every_size(impl.tiling, half)
-        # All points of known sizes are on the grid.
+        # With known sizes, all points are on the grid.
         made.append(Made(impl, always and bool(g.symbols)))
         if fixed:
-            break  # the first one: what decides may be nothing but what is reduced
+            break  # the first one: only the reduced sizes may decide
     if not made:
         nothing = _verdicts((), Kept((), ()), rejected, costs)
         told(watch, f"candidates of group {g.group}", g, nothing)
@@ -457,7 +457,7 @@ def _verdicts(
 
 
 class _Try(NamedTuple):
-    """A candidate of a family: the group on its axes, and what places it."""
+    """A candidate of a family: the group on its axes, and the placing function."""
 
     family: Family
     placer: Placing
@@ -466,12 +466,12 @@ class _Try(NamedTuple):
 
 
 def _tries(g: GroupInput) -> list[_Try]:
-    """Return the candidates that the template families propose."""
+    """Return the candidates proposed by the template families."""
     out: list[_Try] = []
     kind = g.kind
     for family in invariant_families(g) or FAMILIES:
         if kind in family.kinds:
-            placers: dict[int, Placing] = {}  # most groups are tried with several tilings
+            placers: dict[int, Placing] = {}  # cached: most groups are tried with several tilings
             for group, candidate in family.candidates(g):
                 placer = placers.get(id(group)) or family.placing(group)
                 placers[id(group)] = placer
@@ -485,12 +485,12 @@ def _title(g: GroupInput, c: Candidate) -> str:
 
 
 def _in_gm(nodes: Sequence[Node], inputs: int, outputs: int) -> tuple[Node, ...]:
-    """The nodes of a group, of which those that stand for GM, and the Stores, know their tensor there.
+    """Return the nodes of a group, with GM tensors assigned to the nodes that represent GM and to the Stores.
 
     Args:
-        nodes: with the Data and Output nodes that they touch.
-        inputs: number of inputs of the kernel, which are the first tensors.
-        outputs: number of its outputs, which follow; workspaces come next.
+        nodes: the nodes, with the Data and Output nodes that they touch.
+        inputs: number of kernel inputs, which are the first tensors.
+        outputs: number of kernel outputs, which follow; workspaces come last.
     """
     first = {"Data": 0, "Output": inputs, "Workspace": inputs + outputs}
     found = {
@@ -505,30 +505,30 @@ def _in_gm(nodes: Sequence[Node], inputs: int, outputs: int) -> tuple[Node, ...]
 
 
 _HINTS = {
-    "AF3002": "another target may have what is missing here; the notes say what that is",
+    "AF3002": "another target may support it; the notes say what is missing here",
     "AF3003": "split the graph into smaller groups, or cut it where the fewest tensors are alive",
     "AF3004": "split the graph into smaller groups, or cut it where the fewest tensors are alive",
 }
 
 
 def _no_fixed_order(g: GroupInput, rejected: Sequence[Rejected]) -> AutofuseError:
-    """No template sums up in an order that follows from what is reduced alone."""
+    """Return the error that no template sums in an order that depends only on the reduced sizes."""
     return AutofuseError.of(
         "AF3008",
         Wording(
-            "no template of group {} of {} sums up in one order whatever the other sizes are",
+            "no template of group {} of {} sums in an order that is independent of the other sizes",
             g.group,
             g.graph,
         ),
-        hint="cut the graph at its reductions, or build it without --invariant",
+        hint="split the graph at its reductions, or build it without --invariant",
         notes=[Wording("{}: {}", r.template, r.whole_reason) for r in rejected],
     )
 
 
 def _nothing_fits(g: GroupInput, rejected: Sequence[Rejected]) -> AutofuseError:
-    """The error has the code of the first template, which asks for the least."""
+    """Return the error with the code of the first template, which has the weakest requirements."""
     if all(r.rows for r in rejected):
-        # Of the templates that move the most of them as rows.
+        # From the templates that move the most of them as rows.
         def single(r: Rejected) -> tuple[int, int]:
             return sum(row.elements in (None, ONE) for row in r.rows), -len(r.rows)
 

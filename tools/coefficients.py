@@ -1,10 +1,10 @@
-"""Fits the polynomials of ``implgraph/ops/formulas/coefficients.py`` with mpmath, and prints that module.
+"""Fit the polynomials of ``implgraph/ops/formulas/coefficients.py`` with mpmath, and print that module.
 
 ``python tools/coefficients.py > implgraph/ops/formulas/coefficients.py && ruff format
-implgraph/ops/formulas/coefficients.py`` (a minute); with ``bessel`` the module ``bessel_coefficients.py`` beside it.
+implgraph/ops/formulas/coefficients.py`` (a minute); with ``bessel``, the sibling module ``bessel_coefficients.py``.
 
-Every polynomial interpolates its function at Chebyshev nodes, in 40 digits, and is turned into powers of the variable;
-the degree is the smallest whose error, with coefficients rounded to float32, is below the bound stated in the table.
+Every polynomial interpolates its function at Chebyshev nodes, in 40 digits, and is converted to powers of the variable;
+the degree is the smallest whose error, with coefficients rounded to float32, is below the bound in the table.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ Function = Callable[["mp.mpf"], "mp.mpf"]
 
 @dataclass(frozen=True)
 class Fit:
-    """One polynomial: ``function`` of a variable between ``low`` and ``high``, and what it is."""
+    """One polynomial: ``function`` of a variable between ``low`` and ``high``, and its description."""
 
     name: str
     text: str
@@ -36,9 +36,9 @@ class Fit:
 
 @dataclass(frozen=True)
 class Ratio:
-    """A quotient of two polynomials, of degrees ``top`` and ``bottom``, of the least relative error from ``function``.
+    """A quotient of polynomials of degrees ``top`` and ``bottom`` with the least relative error from ``function``.
 
-    The highest coefficient below is 1.
+    The leading coefficient of the denominator is 1.
     """
 
     name: str
@@ -55,24 +55,24 @@ def _normal_tail(a: mp.mpf) -> mp.mpf:
     return mp.exp(a * a / 2) * mp.erfc(a / mp.sqrt(2)) / 2
 
 
-#: Where the slope of Gelu is 0, less its sign.
+#: Negated zero of Gelu's slope.
 GELU_LEAST = mp.mpf("0.75179152469356445746")
 
 
 def _gelu_slope(a: mp.mpf) -> mp.mpf:
-    """Of Gelu at -a over exp(-a^2/2) and a's distance from the zero."""
+    """Return the slope of Gelu at -a, divided by exp(-a^2/2) and by a's distance from the zero."""
     if abs(a - GELU_LEAST) < mp.mpf("1e-12"):
         a += mp.mpf("1e-10")
     return (_normal_tail(a) - a / mp.sqrt(2 * mp.pi)) / (GELU_LEAST - a)
 
 
 def _near_zero(f: Function, limit: Function) -> Function:
-    """``f``, and its Taylor limit where the formula is 0/0."""
+    """Return ``f``, with its Taylor limit where the formula is 0/0."""
     return lambda x: limit(x) if abs(x) < mp.mpf("1e-12") else f(x)
 
 
 def _taylor(f: Function, skip: int, terms: int = 3) -> Function:
-    """(f(x) less its first ``skip`` Taylor terms) / x**skip near zero."""
+    """Return (f(x) minus its first ``skip`` Taylor terms) / x**skip near zero."""
     c = mp.taylor(f, 0, skip + terms)[skip:]
     return lambda x: mp.polyval(list(reversed(c)), x)
 
@@ -88,24 +88,24 @@ def _rest(f: Function, skip: int) -> Function:
 
 
 def _odd(f: Function) -> Function:
-    """(f(sqrt(u)) - sqrt(u)) / sqrt(u)**3 of an odd function whose slope at 0 is 1."""
+    """Return (f(sqrt(u)) - sqrt(u)) / sqrt(u)**3 for an odd function with slope 1 at 0."""
     whole = _rest(f, 3)
     return lambda u: whole(mp.sqrt(u))
 
 
 def _slope(f: Function) -> Function:
-    """f(sqrt(u)) / sqrt(u) of an odd function."""
+    """Return f(sqrt(u)) / sqrt(u) for an odd function."""
     whole = _rest(f, 1)
     return lambda u: whole(mp.sqrt(u))
 
 
 def _tail(f: Function) -> Function:
-    """A function of v in (0, 1], its limit taken at v = 0."""
+    """Return a function of v in (0, 1], extended by its limit at v = 0."""
     return lambda v: f(max(v, mp.mpf("1e-8")))
 
 
 def _p(order: int, part: str) -> Function:
-    """Amplitudes of Hankel's expansion at x = 5/sqrt(v): P, and Q times x."""
+    """Return the amplitudes of Hankel's expansion at x = 5/sqrt(v): P, and Q times x."""
 
     def f(v: mp.mpf) -> mp.mpf:
         v = max(v, mp.mpf("1e-7"))
@@ -131,7 +131,7 @@ def _erfinv_center(w: mp.mpf) -> mp.mpf:
 
 
 def _erfinv_tail(w: mp.mpf) -> mp.mpf:
-    # w = sqrt(-ln(1 - x^2)) - 3; solved for the complement, as x itself rounds to 1
+    # w = sqrt(-ln(1 - x^2)) - 3; solved for the complement, because x itself rounds to 1
     a = (w + 3) ** 2
     q = -mp.expm1(mp.log1p(-mp.exp(-a)) / 2)  # 1 - x
     y = mp.sqrt(a)
@@ -159,7 +159,7 @@ def _ndtri_tail(r: mp.mpf) -> mp.mpf:
 
 
 def _airy_phase(part: str) -> Function:
-    """Amplitudes for x = -z, at 1/zeta = v with zeta = 2/3 z^1.5."""
+    """Return the amplitudes for x = -z, at 1/zeta = v with zeta = 2/3 z^1.5."""
 
     def f(v: mp.mpf) -> mp.mpf:
         v = max(v, mp.mpf("1e-6"))
@@ -189,20 +189,20 @@ X0 = mp.findroot(mp.digamma, 1.46)
 
 
 def _scaled_gamma(w: mp.mpf) -> mp.mpf:
-    """One over the factor of Stirling's formula for gamma(a + 1), at a = 1/w."""
+    """Return the reciprocal of the factor of Stirling's formula for gamma(a + 1), at a = 1/w."""
     a = 1 / w
     return mp.exp((a + mp.mpf("0.5")) * mp.log(a) - a - mp.loggamma(a + 1)) * mp.sqrt(2 * mp.pi)
 
 
 def _eta(mu: mp.mpf) -> mp.mpf:
-    """eta/mu of Temme's expansion: eta^2/2 = mu - ln(1 + mu)."""
+    """Return eta/mu of Temme's expansion: eta^2/2 = mu - ln(1 + mu)."""
     mu = mu if abs(mu) > mp.mpf("1e-9") else mp.mpf("1e-9")
     with mp.workdps(80):
         return mp.sqrt(2 * (mu - mp.log1p(mu))) / abs(mu)
 
 
 def _temme(order: int) -> Function:
-    """Coefficient c_0, c_1 or c_2 of Temme's expansion (DLMF 8.12.7 to 8.12.10) as a function of eta."""
+    """Return coefficient c_0, c_1 or c_2 of Temme's expansion (DLMF 8.12.7 to 8.12.10) as a function of eta."""
 
     def f(eta: mp.mpf) -> mp.mpf:
         with mp.workdps(100):
@@ -446,13 +446,13 @@ FITS = (
 
 
 def single(x: mp.mpf) -> float:
-    """The nearest float32."""
+    """Return the nearest float32."""
     value: float = struct.unpack("<f", struct.pack("<f", float(x)))[0]
     return value
 
 
 def interpolate(f: Function, low: mp.mpf, high: mp.mpf, degree: int) -> list[mp.mpf]:
-    """Coefficients of powers, lowest first, of the polynomial through the Chebyshev nodes."""
+    """Return the coefficients, lowest power first, of the polynomial through the Chebyshev nodes."""
     middle, half = (low + high) / 2, (high - low) / 2
     n = degree + 1
     nodes = [mp.cos((2 * k + 1) * mp.pi / (2 * n)) for k in range(n)]
@@ -465,7 +465,7 @@ def interpolate(f: Function, low: mp.mpf, high: mp.mpf, degree: int) -> list[mp.
 
 
 def fitted(fit: Fit) -> tuple[list[float], float]:
-    """The polynomial of the smallest degree within the bound, and its error."""
+    """Return the polynomial of the smallest degree within the bound, and its error."""
     low, high = mp.mpf(fit.low), mp.mpf(fit.high)
     points = [low + (high - low) * k / 97 for k in range(98)]
     exact = [fit.function(x) for x in points]
@@ -479,7 +479,7 @@ def fitted(fit: Fit) -> tuple[list[float], float]:
         if error <= fit.bound:
             break
         if degree > len(best[0]) + 2 and best[0]:
-            break  # the coefficients' own rounding is the error: more of them do not help
+            break  # the error is the coefficients' own rounding: more of them do not help
     return best
 
 
@@ -530,10 +530,10 @@ RATIOS = (
 
 
 def closest(fit: Ratio) -> tuple[list[float], list[float], float]:
-    """Coefficients above and below, lowest powers first, and the error: Remez' exchange."""
+    """Return numerator and denominator, lowest powers first, and the error, by the Remez exchange."""
     n, f = fit.top + fit.bottom + 2, fit.function
     low, high = mp.mpf(fit.low), mp.mpf(fit.high)
-    # Denser at the lower end, where the functions bend.
+    # Denser at the lower end, where the functions curve.
     grid = [low + (high - low) * (1 - mp.cos(mp.pi * k / 1200)) ** 2 for k in range(601)]
     values = [f(x) for x in grid]
     at = [600 * k // (n - 1) for k in range(n)]
@@ -546,7 +546,7 @@ def closest(fit: Ratio) -> tuple[list[float], list[float], float]:
                 rows[i, j] = x**j
             for j in range(fit.bottom):
                 rows[i, fit.top + 1 + j] = -y * x**j
-            # The error times the polynomial below, which is that of the step before.
+            # The error times the denominator of the previous step.
             rows[i, n - 1] = (-1) ** i * y * mp.polyval(below[::-1], x)
             right[i] = y * x**fit.bottom
         c = list(mp.lu_solve(rows, right))
@@ -570,7 +570,7 @@ def _off(above: list[object], below: list[object], x: mp.mpf, y: mp.mpf) -> mp.m
     return mp.polyval(above[::-1], x) / mp.polyval(below[::-1], x) / y - 1
 
 
-#: First lines of the modules, by the word of the command line, and names of the polynomials in the second.
+#: First lines of the modules, by command-line word, and names of the polynomials in the second module.
 TITLES = {
     "others": "Coefficients of polynomials, lowest power first: made by ``tools/coefficients.py``; do not edit.",
     "bessel": "Coefficients for Bessel and Airy functions: made by ``tools/coefficients.py bessel``; do not edit.",

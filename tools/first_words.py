@@ -1,4 +1,4 @@
-"""Find docstrings whose first line is no sentence about what a thing returns or does.
+"""Find docstrings whose first line begins with a relative clause or a question.
 
     python tools/first_words.py [FOLDER ...]
 
@@ -32,13 +32,13 @@ def odd_docstrings(path: Path) -> Iterator[tuple[int, str]]:
 
 
 def main(folders: list[str]) -> int:
-    """Print what was found."""
+    """Print the findings."""
     root = Path(__file__).resolve().parents[1]
     found = 0
     for folder in folders or FOLDERS:
         for path in sorted((root / folder).rglob("*.py")):
             if path.is_symlink() or any(p.is_symlink() for p in path.parents if p != root):
-                continue  # a top-level folder, by its other name
+                continue  # a top-level folder under its other name
             for line, text in odd_docstrings(path):
                 print(f"{path.relative_to(root)}:{line}: {text}")
                 found += 1

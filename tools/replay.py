@@ -1,17 +1,18 @@
-"""Generate the same graphs at two revisions and report what differs.
+"""Generate the same graphs at two revisions and report the differences.
 
-    make replay                        the working tree against the merge base, or against the commit before
+    make replay                        the working tree against the merge base, or the previous commit
     make replay BASE=v1.2 FULL=1       against another revision; all graphs of the AKG corpus, not every 10th
     make replay BASE=v1.2 HEAD=main    two revisions, neither of which is the working tree
 
-The net under a change that is to change nothing, or one thing.  Graphs are those of head: ``tests/snapshot/graphs``,
-``examples`` and the AKG corpus beside the checkout, for every target.  Each side runs in its own source tree and
-process (``replay_side.py``), with the packages of the present environment and through the public interface alone.
+A safety net for changes that should change nothing, or a single thing.  The graphs come from head:
+``tests/snapshot/graphs``, ``examples`` and the AKG corpus next to the checkout, for every target.  Each side runs in
+its own source tree and process (``replay_side.py``), with the packages of the current environment and only through
+the public interface.
 
-Everything counts but the version of autofuse in the first line of a file and in the metadata.  A graph that a side
-refuses is compared by the codes and messages of its diagnostics.
+Everything is compared except the version of autofuse in the first line of a file and in the metadata.  A graph that a
+side refuses is compared by the codes and messages of its diagnostics.
 
-Exit status 0: nothing differs, or there is no history to compare with; 1: something differs; 2: the comparison failed.
+Exit status 0: no differences, or no history to compare with; 1: differences; 2: the comparison failed.
 """
 
 from __future__ import annotations
@@ -37,7 +38,7 @@ from replay_compare import compare, report
 
 REPO = Path(__file__).resolve().parent.parent
 FOLDERS = ("tests/snapshot/graphs", "examples")
-#: Of the corpus, unless all of it is asked for.
+#: Step through the corpus, unless all of it is requested.
 EVERY = 10
 
 
@@ -47,7 +48,7 @@ class ReplayError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Side:
-    """A source tree, and where what it generates goes."""
+    """A source tree and its output folder."""
 
     name: str
     words: str
@@ -62,12 +63,12 @@ def git(*args: str) -> str:
         ReplayError: it failed; the message is git's own.
     """
     environ = {k: v for k, v in os.environ.items() if not k.startswith("GIT_")}
-    # No git that lies in the current folder, which an empty entry of PATH means.
+    # Ignore a git in the current folder, which an empty entry of PATH means.
     path = os.pathsep.join(p for p in os.get_exec_path() if Path(p).is_absolute())
     program = shutil.which("git", path=path)
     if program is None:
         raise ReplayError("git cannot be run: there is no such program")
-    # Hooks of the repository are for people who commit.
+    # The repository's hooks are for commits by developers.
     command = [program, "-c", f"core.hooksPath={os.devnull}", "-C", str(REPO), *args]
     try:
         done = subprocess.run(command, env=environ, capture_output=True, text=True)
@@ -79,7 +80,7 @@ def git(*args: str) -> str:
 
 
 def commit_of(revision: str) -> str | None:
-    """The full name of a commit; None if there is none."""
+    """Return the full name of a commit; None if there is none."""
     try:
         return git("rev-parse", "--verify", "--quiet", "--end-of-options", revision + "^{commit}")
     except ReplayError:
@@ -87,13 +88,13 @@ def commit_of(revision: str) -> str | None:
 
 
 def default_base(head: str) -> tuple[str, str] | None:
-    """The commit to compare with where none is named, and why; None without history."""
+    """Return the default commit to compare with, and the reason; None without history."""
     for branch in ("origin/HEAD", "origin/main", "origin/master"):
         if commit_of(branch) is None:
             continue
         try:
             found = git("merge-base", branch, head)
-        except ReplayError:  # The two have no commit in common, or a shallow clone lacks it.
+        except ReplayError:  # The two have no common commit, or a shallow clone lacks it.
             break
         if found != commit_of(head):
             return found, f"merge base with {branch}"
@@ -103,7 +104,7 @@ def default_base(head: str) -> tuple[str, str] | None:
 
 
 def why_no_history() -> str | None:
-    """Why revisions cannot be looked for at all; None if they can."""
+    """Return why revisions cannot be resolved at all; None if they can."""
     try:
         top = git("rev-parse", "--show-toplevel")
         if Path(top).resolve() != REPO:
@@ -116,12 +117,12 @@ def why_no_history() -> str | None:
 
 @contextmanager
 def worktree(revision: str, folder: Path) -> Iterator[Path]:
-    """The files of a revision in a worktree that lasts as long as the context."""
+    """Check out the files of a revision in a worktree for the duration of the context."""
     try:
         git("worktree", "add", "--quiet", "--detach", str(folder), revision)
         yield folder
     finally:
-        # A second Ctrl-C would leave the worktree behind.
+        # A second Ctrl-C would leave the worktree in place.
         with _undisturbed():
             shutil.rmtree(folder, ignore_errors=True)
             listed = git("worktree", "list", "--porcelain").splitlines()
@@ -140,7 +141,7 @@ def _undisturbed() -> Iterator[None]:
 
 
 def graphs_of(tree: Path, full: bool) -> list[tuple[str, str]]:
-    """Name and path of every graph."""
+    """Return the name and path of every graph."""
     found = [
         (f"{folder}/{p.name}", str(p))
         for folder in FOLDERS
@@ -160,7 +161,7 @@ def graphs_of(tree: Path, full: bool) -> list[tuple[str, str]]:
 
 
 def extension_for(src: Path) -> str:
-    """The compiled extension of the present environment, for a tree without one; empty if there is none."""
+    """Return the compiled extension of the current environment, for a tree without one; empty if there is none."""
     for folder in (src, REPO / "src", *map(Path, sys.path)):
         for suffix in importlib.machinery.EXTENSION_SUFFIXES:
             path = folder / "autofuse" / f"_twin{suffix}"
@@ -191,10 +192,10 @@ def search_of(side: Side) -> str:
 
 
 def generate(side: Side, graphs: Sequence[tuple[str, str]], jobs: int, seconds: int) -> None:
-    """Let a side generate all graphs.
+    """Run a side on all graphs.
 
     Raises:
-        ReplayError: it could not.
+        ReplayError: the run failed.
     """
     src = side.tree / "src"
     here = str(Path(__file__).resolve().parent)
@@ -213,10 +214,10 @@ def generate(side: Side, graphs: Sequence[tuple[str, str]], jobs: int, seconds: 
     order, errors = side.out.with_suffix(".job"), side.out.with_suffix(".errors")
     order.write_text(json.dumps(job), encoding="utf-8")
     environ = {k: v for k, v in os.environ.items() if not k.startswith(("PYTHON", "AUTOFUSE_"))}
-    # One order of hash tables at both sides: what differs comes from the code. Reproducers of bugs stay here.
+    # Both sides use the same hash order, so differences come from the code.  Reproducers of bugs stay here.
     environ |= {"PYTHONHASHSEED": "0", "AUTOFUSE_CACHE_DIR": str(side.out.with_suffix(".cache"))}
     script = Path(__file__).resolve().with_name("replay_side.py")
-    # Bytecode of its own: a file that was changed within a second, to one as long, has that of before.
+    # Separate bytecode: a file changed within a second to one of equal length would use the stale bytecode.
     bytecode = f"pycache_prefix={side.out.with_suffix('.bytecode')}"
     command = [sys.executable, "-S", "-s", "-X", bytecode, str(script), str(order)]
     start = time.perf_counter()
@@ -241,7 +242,7 @@ def generate(side: Side, graphs: Sequence[tuple[str, str]], jobs: int, seconds: 
 def _own_group(
     command: Sequence[str], environ: dict[str, str], stderr: int
 ) -> Iterator[subprocess.Popen[str]]:
-    """A process that Ctrl-C does not reach, and that ends with all that it started when the context ends."""
+    """Start a process that Ctrl-C does not reach; it and its children end with the context."""
     process = subprocess.Popen(
         command,
         env=environ,
@@ -263,7 +264,7 @@ def _own_group(
 
 
 def replay(args: argparse.Namespace, base: str, why: str, folder: Path) -> int:
-    """Generate both sides and print what differs; returns the exit status."""
+    """Generate both sides, print the differences, and return the exit status."""
     with worktree(base, folder / "replay-base") as old:
         if args.head is None:
             return _compared(args, (base, why, old), (_words_of_tree(), REPO), folder)
@@ -304,7 +305,7 @@ def _compared(
 
 
 def positive(text: str) -> int:
-    """An integer of at least 1, for argparse."""
+    """Parse an integer of at least 1, for argparse."""
     n = int(text)
     if n < 1:
         raise argparse.ArgumentTypeError(f"{n} is less than 1")
@@ -326,12 +327,12 @@ def arguments(argv: Sequence[str] | None) -> argparse.Namespace:
 
 
 def _terminated(number: int, _frame: FrameType | None) -> None:
-    """End as by Ctrl-C: what was made for the time of the run is removed."""
+    """End as by Ctrl-C, removing temporary files."""
     sys.exit(128 + number)
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run the script; returns the exit status."""
+    """Run the script and return the exit status."""
     args = arguments(argv)
     signal.signal(signal.SIGTERM, _terminated)
     try:

@@ -1,4 +1,4 @@
-"""Differences between the two sides of ``replay.py``, from what ``replay_side.py`` wrote of each."""
+"""Differences between the two sides of ``replay.py``, from the output of ``replay_side.py`` for each."""
 
 from __future__ import annotations
 
@@ -15,25 +15,25 @@ from functools import lru_cache, partial
 from pathlib import Path
 from typing import Any
 
-#: Lines of one diff that are kept to be shown.
+#: Maximum lines kept of one diff.
 SHOWN_LINES = 24
-#: Kinds of files that are counted one by one.
+#: Maximum number of file kinds counted separately.
 SHOWN_FILES = 12
 
 
 @dataclass(frozen=True, slots=True)
 class Difference:
-    """One file that differs, or what became of a graph where that differs.
+    """One file that differs, or a graph whose outcome differs.
 
     Attributes:
         graph: its name in the report.
         target: the chip.
-        file: path in the output folder, with ``*`` for the kernel; empty where the sides do not
-            agree whether the graph is built, refused or a bug.
-        added: lines that head has and base has not.
-        removed: lines that base has and head has not.
+        file: path in the output folder, with ``*`` for the kernel; empty if the sides disagree
+            on whether the graph is built, refused or a bug.
+        added: lines only in head.
+        removed: lines only in base.
         text: the diff, or its beginning.
-        alike: equal for diffs that change the same lines, but for names and digests.
+        alike: equal for diffs that change the same lines, up to names and digests.
     """
 
     graph: str
@@ -51,10 +51,10 @@ class Comparison:
 
     Attributes:
         graphs: number of graphs.
-        targets: those that both sides have.
+        targets: targets on both sides.
         only: target -> the only side that has it.
-        kinds: outcome of pairs of a graph and a target, if both sides agree -> number of pairs.
-        changed: pairs that both sides built differently -> their files that differ.
+        kinds: outcome, if both sides agree -> number of (graph, target) pairs.
+        changed: pairs that both sides built differently -> the differing files.
         unequal: pairs that only one side built, or that were refused with different messages.
     """
 
@@ -67,11 +67,11 @@ class Comparison:
 
     @property
     def same(self) -> bool:
-        """Nothing differs."""
+        """True if nothing differs."""
         return not (self.only or self.changed or self.unequal)
 
     def differences(self) -> Iterator[Difference]:
-        """All of them, in order."""
+        """Yield all differences, in order."""
         yield from self.unequal.values()
         for files in self.changed.values():
             yield from files
@@ -112,7 +112,7 @@ def _differences(
     head: Path,
     task: tuple[int, str, Sequence[str], Mapping[str, Any], Mapping[str, Any]],
 ) -> list[Difference]:
-    """Those of one graph."""
+    """Return the differences of one graph."""
     number, name, targets, was, now = task
     sides = _Texts(base, number), _Texts(head, number)
     found = []
@@ -146,7 +146,7 @@ def _differences(
 
 
 class _Texts:
-    """The texts of one graph at one side."""
+    """The texts of one graph on one side."""
 
     def __init__(self, side: Path, number: int) -> None:
         data = json.loads(zlib.decompress((side / "records" / f"{number}.z").read_bytes()))
@@ -155,7 +155,7 @@ class _Texts:
         self.texts: dict[str, str] = data["texts"]
 
     def text(self, target: str, file: str) -> str:
-        """The text of a file; empty where it is missing."""
+        """Return the text of a file; empty if it is missing."""
         digest = self.files[target].get(file)
         if digest is None:
             return ""
@@ -172,9 +172,9 @@ def _first_line(side: _Texts, target: str) -> str:
 
 @lru_cache(maxsize=256)
 def _diff(old: str, new: str) -> tuple[int, int, tuple[str, ...]]:
-    """Lines added, lines removed, and the diff without its head; remembered, since all graphs have the same headers."""
+    """Return lines added, lines removed, and the diff without its head; cached, because all graphs share headers."""
     a, b = _lines(old), _lines(new)
-    # What is frequent counts as well: blank lines and brackets.
+    # Do not treat frequent lines (blank lines, brackets) as junk.
     matcher = difflib.SequenceMatcher(None, a, b, autojunk=False)
     lines: list[str] = []
     for group in matcher.get_grouped_opcodes(2):
@@ -194,14 +194,14 @@ def _lines(text: str) -> list[str]:
 
 
 def _alike(kernel: str, lines: Sequence[str]) -> str:
-    """A digest of changed lines; the name of the kernel and what is made of one graph is left out."""
+    """Return a digest of changed lines, without the kernel's name and other text specific to a graph."""
     text = "\n".join(lines).replace(kernel, "*")
     text = re.sub(r"\b[0-9a-f]{16,}\b", "H", text)
     return hashlib.sha256(text.encode(errors="replace")).hexdigest()
 
 
 def report(found: Comparison, most: int) -> str:
-    """The counts, then the first ``most`` diffs that are not alike."""
+    """Return the counts, then the first ``most`` distinct diffs."""
     pairs = found.graphs * len(found.targets)
     kernels = found.kinds["built"] + len(found.changed)
     lines = [

@@ -1,21 +1,21 @@
-"""Compile generated kernels against the headers of the vendor that the user has.
+"""Compile generated kernels against the user's copy of the vendor's headers.
 
     python tools/vendor_headers.py --include DIR [--include DIR ...]     the examples, and a sample of all ops
     python tools/vendor_headers.py --include DIR --sample 0              every op on every dtype: some hours
     python tools/vendor_headers.py --include DIR --target ascend310p     for another chip
 
-The headers declare what the twin stands for: overloads, structs, dtypes.  A kernel that they refuse is a finding.  They
-are those of a CPU build (``ASCENDC_CPU_DEBUG``), whose assertions say what an architecture has: a cast, a copy or a
-shift that comes to one that fails whatever the data are is a finding too.  Nothing is run.
+The headers declare the interface that the twin emulates: overloads, structs, dtypes.  A kernel that they refuse is a
+finding.  They are compiled as a CPU build (``ASCENDC_CPU_DEBUG``), whose assertions define the features of an
+architecture: a cast, a copy or a shift that reaches an assertion that always fails is a finding too.  Nothing is run.
 
-The documents say more than the headers, and kernels are compiled so that this counts, too: calls that an architecture
-lacks, what functions on registers may call, and that floats of 16 bits do not saturate (``docs/ascend950.md``).
+The documents are stricter than the headers, and the compilation also checks their rules: calls that an architecture
+lacks, calls allowed in functions on registers, and that 16-bit floats do not saturate (``docs/ascend950.md``).
 
-Faults are planted into a kernel as well: a wrong dtype, a call that does not exist, a wrong number of arguments.  Where
-the headers let one pass, the check says nothing about that kind of fault.
+Faults are planted into a kernel as well: a wrong dtype, a call that does not exist, a wrong number of arguments.  If
+the headers accept one, the check is not meaningful for that kind of fault.
 
-Exit status 0: all kernels compile and all faults are refused; 1: a kernel does not compile; 2: the check cannot be
-made, or cannot fail.
+Exit status 0: all kernels compile and all faults are refused; 1: a kernel does not compile; 2: the check cannot run,
+or cannot fail.
 """
 
 from __future__ import annotations
@@ -44,12 +44,12 @@ LIMIT_S = 600
 ASSEMBLY = "kernel.s"
 WRITES = ("-S", "-o", ASSEMBLY)
 FLAGS = ("-std=c++17", "-w", "-fmax-errors=3", *WRITES)
-#: Optimised, so that assertions and marks are left where a call gets there; and with a look at what calls what.
+#: Optimised, so that assertions and marks remain only where a call reaches them; and with a check of the call graph.
 OPTIMISED, LOOKS_AT_CALLS = ("-O1",), ("-O0", "-fgnu-tm")
 OPERATOR = "kernel_operator.h"
-#: The assertion of the headers, and what is made of it: a mark where its condition is known to fail.  In the files of
-#: vector calls such a condition is about dtypes, unless it is plainly false.  Elsewhere headers choose by positions
-#: when a kernel runs, and everywhere by round modes.
+#: The assertion of the headers, and its replacement: a mark where its condition is known to fail.  In the files of
+#: vector calls such a condition concerns dtypes, unless it is literally false.  In other files, headers dispatch on
+#: positions at run time, and in all files on round modes.
 _ASSERTION = re.compile(rb"^[ \t]*#[ \t]*define[ \t]+ASCENDC_ASSERT\(", re.MULTILINE)
 _HARDENED = """
 #include "{log}"
@@ -69,8 +69,8 @@ extern "C" void autofuse_dtype();
 #undef ASCENDC_REPORT_NOT_SUPPORT
 #define ASCENDC_REPORT_NOT_SUPPORT(cond, ...) AUTOFUSE_HARD(cond)
 """
-#: A call as a function of its own, with all that it calls: a mark is left in its assembly only if the call gets there.
-#: Headers choose by round modes when a kernel runs, so these become arguments of the template.
+#: A call as a separate function with all its callees inlined: its assembly keeps a mark only if the call reaches it.
+#: Headers dispatch on round modes at run time, so these become template arguments.
 _CAST = """
 template <RoundMode kMode, typename T, typename U>
 __attribute__((noinline, flatten)) void AutofuseCast(const LocalTensor<T>& dst, const LocalTensor<U>& src, uint32_t n) {
@@ -78,7 +78,7 @@ __attribute__((noinline, flatten)) void AutofuseCast(const LocalTensor<T>& dst, 
   Cast(dst, src, kMode, n);
 }
 """
-#: A mark for a conversion to a float of 16 bits, which saturates if a bit of the control register says so, and marks
+#: A mark for a conversion to a 16-bit float, which saturates depending on a bit of the control register, and marks
 #: where that bit is set, and where it gets another value.
 _NARROWS = """
 extern "C" void autofuse_narrows();
@@ -97,7 +97,7 @@ __attribute__((always_inline)) inline void AutofuseSetCtrlSpr(int64_t value) {
 }
 """
 _KEEPS = "template <typename T, typename U> inline void AutofuseNarrows() {}"
-#: Functions on registers are in namespace autofuse, where their ``Reg`` is looked for first.
+#: Functions on registers are in namespace autofuse, where lookup of their ``Reg`` starts.
 _REGISTERS = """
 namespace autofuse { namespace Reg {
 using namespace AscendC::Reg;
@@ -109,13 +109,13 @@ inline void Cast(S& dst, V& src, MaskReg& mask) {
 } }
 #define SetCtrlSpr AutofuseSetCtrlSpr
 """
-#: A call that the documents exclude, whatever the headers do with it: in all forms, and without arguments alone.
+#: A call that the documents exclude even if the headers accept it: in all forms, and only without arguments.
 _LACKING = "template <typename... T, typename... A> void Autofuse@(A&&...) = delete;"
 _HARD = """
 template <bool kCores = true> void Autofuse@() = delete;
 template <bool kCores = true, typename... A> void Autofuse@(A&&... a) { @<kCores>(static_cast<A&&>(a)...); }
 """
-#: By architecture, calls whose form without arguments it lacks: 310P has no barrier of the hardware over its cores.
+#: Architecture -> calls whose form without arguments it lacks: 310P has no hardware barrier over its cores.
 _NO_HARD = {"2002": ("SyncAll",)}
 #: Headers in which functions for registers count as such that g++ -fgnu-tm has not to look into, and no other does: see
 #: ``reg_types.h`` of the twin.
@@ -133,7 +133,7 @@ _MARKED = f"""
 #undef __aicore__
 #define __aicore__ __attribute__((transaction_unsafe))
 """
-#: What the headers include and the vendor's build makes, or another package has; these stand for what is missing.
+#: Stand-ins for missing files that the headers include and that the vendor's build generates or another package has.
 _TILING = """
 #define BEGIN_TILING_DATA_DEF(name) struct name {{
 #define TILING_DATA_FIELD_DEF(type, name) type name{{}}
@@ -170,26 +170,26 @@ __attribute__((noinline, flatten)) void Autofuse@(A&&... a) {
   @(static_cast<A&&>(a)...);
 }
 """
-#: Those that some architecture lacks.  Of all calls it would take minutes per kernel.
+#: Calls that some architecture lacks.  Checking all calls would take minutes per kernel.
 _MAY_LACK = ("Copy", "ShiftLeft", "ShiftRight")
 _LABEL = re.compile(r"^([A-Za-z_$][\w.$]*):")
 _WRAPPED = re.compile(r"Autofuse(Cast|Copy|ShiftLeft|ShiftRight)")
 _MARK = re.compile(r"^\s+[a-z]+\s+autofuse_(never|dtype|narrows|overflows|as_found)\b")
 
-#: What is declared where a fault is planted: tensors of several dtypes.
+#: Declarations before a planted fault: tensors of several dtypes.
 DECLARED = """
   AscendC::LocalTensor<float> f;
   AscendC::LocalTensor<half> h;
   AscendC::LocalTensor<int32_t> i;
   AscendC::LocalTensor<int64_t> w;
 """
-#: Has to be accepted.
+#: Must be accepted.
 SOUND = """
   AscendC::Add(f, f, f, 64);
   AscendC::Adds(h, h, static_cast<half>(1.0f), 64);
   AscendC::Cast(i, f, AscendC::RoundMode::CAST_FLOOR, 64);
 """
-#: The same for an architecture that has registers: what it has to have for a float of 16 bits, and a function.
+#: Must be accepted for an architecture with registers: its requirements for 16-bit floats, and a function.
 SOUND_ON_REGISTERS = """
   struct Sound {
     __simd_vf__ static inline void Run(__ubuf__ float* x, uint32_t count) {
@@ -205,7 +205,7 @@ SOUND_ON_REGISTERS = """
   Sound::Run((__ubuf__ float*)f.GetPhyAddr(), 64);
   AscendC::SetCtrlSpr<48, 48>(found);
 """
-#: What has to be refused, by the kind of the fault.
+#: Must be refused, by kind of fault.
 FAULTS = {
     "operands of two dtypes": "AscendC::Add(f, f, h, 64);",
     "a scalar of another dtype": "AscendC::Duplicate(h, 1.0f, 64);",
@@ -220,12 +220,12 @@ FAULTS = {
     "a number for a struct": "AscendC::DataCopy(f, f, AscendC::DataCopyParams(1, 2, 3, 4, 5, 6));",
     "an unknown position": "AscendC::TQue<AscendC::TPosition::VECTOR, 1> q;",
 }
-#: The same for an architecture that lacks the call.
+#: Must be refused for an architecture that lacks the call.
 LACKING = {
     "Copy": "AscendC::Copy(f, f, uint64_t{64}, uint8_t{1}, AscendC::CopyRepeatParams(1, 1, 8, 8));",
     "ShiftRight": "AscendC::ShiftRight(i, i, 1, 64);",
 }
-#: The same for one with registers.
+#: Must be refused for an architecture with registers.
 FUNCTION = """
   struct Fault {{
     __simd_vf__ static inline void Run(__ubuf__ float* x, uint32_t count) {{ {call} }}
@@ -253,7 +253,7 @@ FAULTS_ON_REGISTERS = {
 
 
 class CheckError(Exception):
-    """The check cannot be made."""
+    """The check cannot run."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -274,7 +274,7 @@ class Compiler:
     passes: tuple[tuple[tuple[str, ...], str], ...]
 
     def errors(self, files: Mapping[str, str], source: str) -> list[str]:
-        """The errors of a source file; none if it compiles.
+        """Return the errors of a source file; none if it compiles.
 
         Raises:
             CheckError: the compiler cannot be run, or takes too long.
@@ -313,7 +313,7 @@ class Compiler:
 
 
 def _wrapped(target: TargetSpec) -> str:
-    """Calls as functions of their own, under the names of the calls."""
+    """Return the calls as separate functions with the calls' names."""
     arch = target.arch
     lacks = sorted(arch.lacks - set(_MAY_LACK))
     functions = [_NARROWS if arch.control_register else _KEEPS, _CAST]
@@ -329,7 +329,7 @@ def _wrapped(target: TargetSpec) -> str:
 
 
 def _reached(assembly: str) -> list[str]:
-    """Calls that end in an assertion that always fails, and casts that may saturate."""
+    """Return calls that reach an assertion that always fails, and casts that may saturate."""
     inside, found, marks = "", set[str](), set[str]()
     for line in assembly.splitlines():
         if label := _LABEL.match(line):
@@ -351,13 +351,13 @@ def _reached(assembly: str) -> list[str]:
 
 
 def _short(line: str) -> str:
-    """An error without the folders of its file."""
+    """Return an error without the folders of its file."""
     place, _, text = line.partition(": ")
     return f"{Path(place).name}: {text}" if text else line
 
 
 def corpus(target: TargetSpec, sample: int) -> Iterator[Kernel]:
-    """The examples, and ops on single dtypes: ``sample`` of those that the chip has, 0 for all."""
+    """Yield the examples, and ops on single dtypes: ``sample`` of those that the chip supports, 0 for all."""
     for path in sorted(EXAMPLES.glob("*.json")):
         try:
             built = build(path, target=target)
@@ -365,7 +365,7 @@ def corpus(target: TargetSpec, sample: int) -> Iterator[Kernel]:
             continue  # not for this chip
         yield Kernel(path.stem, f"device/{built.name}_kernel.cpp", built.files)
     singles = [(row, dtype) for row in all_ops(user=True) for dtype in DTYPES]
-    # Evenly over the table, and as many more as are refused.
+    # Evenly over the table, plus one for each refused.
     step = max(len(singles) // sample, 1) if sample else 1
     order = [k for first in range(step) for k in range(first, len(singles), step)]
     left = sample or len(singles)
@@ -381,7 +381,7 @@ def corpus(target: TargetSpec, sample: int) -> Iterator[Kernel]:
 
 
 def with_calls(calls: str) -> dict[str, str]:
-    """A kernel of nothing but these calls."""
+    """Return a kernel that consists of these calls."""
     text = f'#include "{OPERATOR}"\nextern "C" __global__ __aicore__ void planted() {{{DECLARED}{calls}\n}}\n'
     return {"planted.cpp": text}
 
@@ -389,10 +389,10 @@ def with_calls(calls: str) -> dict[str, str]:
 def compiler(
     cxx: str, include: Sequence[Path], define: Sequence[str], target: TargetSpec, folder: Path
 ) -> Compiler:
-    """The compiler for a chip, with assertions that are errors and the headers read once.
+    """Return the compiler for a chip, with assertions as errors and precompiled headers.
 
     Raises:
-        CheckError: the headers are not there or do not compile.
+        CheckError: the headers are missing or do not compile.
     """
     for path in include:
         if not path.is_dir():
@@ -401,7 +401,7 @@ def compiler(
         raise CheckError(f"no folder of --include has {OPERATOR}")
     macros = ("ASCENDC_CPU_DEBUG=1", f"__NPU_ARCH__={target.arch.name}", *define)
     folders = [*(p.resolve() for p in include), _stand_ins(include, folder / "stand_ins")]
-    # The user's macros are the last, so that they count.
+    # The user's macros come last, so that they take precedence.
     words = (cxx, *FLAGS, *(f"-D{m}" for m in macros), *(f"-I{p}" for p in folders))
     log = next((f for p in include for f in sorted(p.rglob("*.h")) if _asserts(f)), None)
     hardened = "" if log is None else _HARDENED.format(log=log.resolve())
@@ -425,7 +425,7 @@ def compiler(
 
 
 def _stand_ins(include: Sequence[Path], folder: Path) -> Path:
-    """A folder with what no folder of ``include`` has of what the headers include."""
+    """Return a folder with stand-ins for included files that no folder of ``include`` has."""
     structs = sorted({f.resolve() for p in include for f in p.rglob("*_tilingdata.h")})
     for path, text in _STAND_INS.items():
         if any((p / path).is_file() for p in include):
@@ -500,7 +500,7 @@ def check(compile_: Compiler, kernels: Sequence[Kernel], target: TargetSpec, job
 
 
 def arguments(argv: Sequence[str] | None) -> argparse.Namespace:
-    """The command line."""
+    """Parse the command line."""
     p = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     p.add_argument("--include", action="append", type=Path, required=True, metavar="DIR")
     p.add_argument("--define", action="append", default=[], metavar="NAME[=VALUE]")
@@ -515,7 +515,7 @@ def arguments(argv: Sequence[str] | None) -> argparse.Namespace:
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run the script; returns the exit status."""
+    """Run the script and return the exit status."""
     args = arguments(argv)
     target = load_target(args.target)
     try:

@@ -1,4 +1,4 @@
-"""The version of the C interface of generated libraries (docs/c_abi.md), which every loader asks for first."""
+"""Version of the C interface of generated libraries (docs/c_abi.md); every loader checks it first."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ from autofuse.base.diagnostics import AutofuseError, Where
 
 __all__ = ["ABI_VERSION", "SYMBOL", "check_abi", "check_library"]
 
-#: That of this package; ``autofuse::kAbiVersion`` in ``autofuse_status.h`` is the same.
+#: Version of this package; equals ``autofuse::kAbiVersion`` in ``autofuse_status.h``.
 ABI_VERSION = 1
-#: The function of a library that tells its version: ``uint32_t ()``.
+#: The function of a library that returns its version: ``uint32_t ()``.
 SYMBOL = "AutofuseAbiVersion"
 
 
@@ -18,11 +18,11 @@ def check_abi(found: int | None, path: str) -> None:
     """Refuse a library with another interface.
 
     Args:
-        found: what the library says; None where it has no such function.
-        path: of the library, for the message.
+        found: the library's version; None if it has no such function.
+        path: path of the library, for the message.
 
     Raises:
-        AutofuseError: AF5007, it is not :data:`ABI_VERSION`.
+        AutofuseError: AF5007, ``found`` is not :data:`ABI_VERSION`.
     """
     if found == ABI_VERSION:
         return
@@ -30,20 +30,20 @@ def check_abi(found: int | None, path: str) -> None:
     older = found is None or found < ABI_VERSION
     raise AutofuseError.of(
         "AF5007",
-        f"the library has {has}, and this autofuse calls version {ABI_VERSION}",
+        f"the library has {has}, this autofuse needs version {ABI_VERSION}",
         where=Where(path=path),
-        hint="build the kernel again with this autofuse"
+        hint="rebuild the kernel with this autofuse"
         if older
-        else "a newer autofuse made the library: install that one, or build the kernel again",
+        else "a newer autofuse made the library: install that version, or rebuild the kernel",
     )
 
 
 def check_library(library: ctypes.CDLL, path: str) -> None:
-    """Refuse a library that ctypes opened, if it has another interface.
+    """Refuse a library opened by ctypes if it has another interface.
 
     Args:
         library: the library.
-        path: of the library, for the message.
+        path: path of the library, for the message.
 
     Raises:
         AutofuseError: AF5007, as for :func:`check_abi`.

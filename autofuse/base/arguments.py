@@ -1,4 +1,4 @@
-"""Arguments of calls that are wrong in themselves: the errors name them."""
+"""Checks of call arguments, with errors that name the argument."""
 
 from __future__ import annotations
 
@@ -15,16 +15,16 @@ _ANY_SIZE = 1 << 62
 
 
 def integer(name: str, value: Any, low: int, high: int) -> int:
-    """A whole number.
+    """Return the value as an int in range.
 
     Args:
-        name: of the argument, for messages.
-        value: a number of Python or of NumPy.
-        low: the smallest one that is allowed.
-        high: the largest one.
+        name: the argument, for messages.
+        value: a Python or NumPy integer.
+        low: the smallest allowed value.
+        high: the largest.
 
     Raises:
-        TypeError: it is no whole number; a text or a float is none.
+        TypeError: it is not an integer; a text or a float is refused.
         ValueError: it is out of range.
     """
     try:
@@ -32,28 +32,28 @@ def integer(name: str, value: Any, low: int, high: int) -> int:
     except TypeError:
         raise TypeError(f"{name} must be an integer, not {type(value).__name__}") from None
     if not low <= number <= high:
-        raise ValueError(f"{name} is from {low} to {high}, not {number}")
+        raise ValueError(f"{name} must be from {low} to {high}, not {number}")
     return number
 
 
 def spelled(name: str, known: Container[str]) -> str:
-    """A name as it is known: graphs of some readers have control characters of a file as they are shown."""
+    """Return the known spelling of a name: some readers replace control characters by their visible form."""
     return visible(name) if name not in known and visible(name) in known else name
 
 
 def symbol_sizes(
     graph: str, symbols: Mapping[str, str], given: Mapping[str, int]
 ) -> dict[str, int]:
-    """Sizes that a caller gives to symbols, by their identifiers; whether they are in range is for the kernel to say.
+    """Return the caller's symbol sizes by identifier; the kernel checks their range.
 
     Args:
         graph: its name, for messages.
-        symbols: those that it has: identifier -> the name that users know it by.
+        symbols: its symbols: identifier -> the user's name.
         given: size per symbol, by either name.
 
     Raises:
-        AutofuseError: AF5007, a name is not that of a symbol.
-        TypeError: a size is no whole number.
+        AutofuseError: AF5007, a name is not a symbol.
+        TypeError: a size is not an integer.
         ValueError: a size is far out of any range.
     """
     known = {n: n for n in symbols} | {label: n for n, label in symbols.items()}

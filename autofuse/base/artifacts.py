@@ -1,12 +1,12 @@
-"""Files on disk: written all or none, and never over what somebody else wrote.
+"""Files on disk: written all or none, and never over files that autofuse did not write.
 
-A folder of generated files holds ``manifest.json`` with the digest of each (:mod:`autofuse.base.manifest`).  A later
+A folder of generated files holds ``manifest.json`` with the digest of each (:mod:`autofuse.base.manifest`). A later
 write replaces files whose digest still agrees, removes those that are no longer generated, and refuses to touch
-anything else unless told to.  A file that its user edited and adopted is left alone; its generated text goes beside
-it.  While files move into place the manifest lists both what was there and what comes, so that a folder whose writer
-was killed is neither used nor taken for edited.
+anything else unless told to. A file that the user edited and adopted is left alone; its generated text goes beside it.
+While files move into place the manifest lists old and new digests, so that a folder whose writer was killed is neither
+used nor taken for edited.
 
-A *reproducer* is a folder in the cache with what is needed to look into an internal error.
+A *reproducer* is a folder in the cache that suffices to investigate an internal error.
 """
 
 from __future__ import annotations
@@ -52,13 +52,13 @@ __all__ = [
     "write_files",
 ]
 
-#: Part of the name of a folder in which files are collected before they move into place.
+#: Part of the name of a staging folder, whose files move into place together.
 STAGE = ".autofuse-"
 
-#: How the name of a file ends that is no text.
+#: Suffixes of binary files.
 _LIBRARY = ".so"
 _KEPT_REPRODUCERS = 20
-#: A folder of ours beside an output folder that is not in use and older than this was left by a killed process.
+#: A staging folder that is not in use and older than this was left by a killed process.
 _STALE_S = 60.0
 _THERE = (errno.EEXIST, errno.ENOTEMPTY, errno.ENOTDIR)
 _DEPENDENCIES = ("jinja2", "ml_dtypes", "networkx", "numpy", "pydantic", "rich", "sympy", "typer")
@@ -73,9 +73,9 @@ class Written:
         created: files that did not exist.
         updated: files whose content changed.
         unchanged: files that already had the content.
-        removed: files of an earlier write that are no part of this one.
-        kept: edited and adopted files, left as they are; their generated text is in ``generated/``.
-        stale: kept files whose generated text changed since the edit, or is not generated any more.
+        removed: files of an earlier write that are not part of this one.
+        kept: edited and adopted files, left unchanged; their generated text is in ``generated/``.
+        stale: kept files whose generated text changed since the edit, or is no longer generated.
     """
 
     folder: Path
@@ -103,8 +103,8 @@ def write_files(
     """Write ``files`` (relative POSIX path -> text, or bytes) and a manifest into ``folder``.
 
     Args:
-        files: what to write.
-        folder: where to; made if it is not there.
+        files: the files to write.
+        folder: the output folder; created if missing.
         force: replace files that were edited, or that autofuse did not write; not those that were adopted.
 
     Raises:
@@ -120,7 +120,7 @@ def write_files(
 
 
 def _write(texts: dict[str, str | bytes], root: Path, force: bool) -> Written:
-    """Write a new folder in one step; change one that is there while nobody else does."""
+    """Write a new folder in one step; update an existing one under its lock."""
     parents = _make_parents(root.absolute().parent)
     try:
         with _stage(root) as stage:
@@ -137,7 +137,7 @@ def _write(texts: dict[str, str | bytes], root: Path, force: bool) -> Written:
                         continue
                     return Written(root, tuple(texts))
                 if not root.is_dir():
-                    raise _unwritable(root, "there is a file of that name")
+                    raise _unwritable(root, "a file of that name exists")
                 with _locked(root) as held:
                     if held:
                         return _update(texts, root, stage, force)
@@ -147,7 +147,7 @@ def _write(texts: dict[str, str | bytes], root: Path, force: bool) -> Written:
 
 
 def _update(texts: dict[str, str | bytes], root: Path, stage: Path, force: bool) -> Written:
-    """Bring a folder that is there up to date; the caller holds its lock."""
+    """Update an existing folder; the caller holds its lock."""
     old = read_manifest(root)
     edits = {n: e for n, e in old.edits.items() if (root / n).is_file()}
     check_inside(root, (*texts, *edits), "AF5005")
@@ -156,7 +156,7 @@ def _update(texts: dict[str, str | bytes], root: Path, stage: Path, force: bool)
     texts = {underneath(n) if n in edits else n: text for n, text in texts.items()}
     new = Manifest({n: {digest(text)} for n, text in texts.items()}, edits)
     plan = _compare(texts, root, old.files)
-    # What nobody adopted any more is its user's: it is neither replaced nor removed.
+    # An edit that is no longer adopted belongs to the user: neither replace nor remove it.
     plan.removed = [n for n in plan.removed if n not in old.edits]
     if not force:
         _refuse_foreign(plan, root)
@@ -164,8 +164,8 @@ def _update(texts: dict[str, str | bytes], root: Path, stage: Path, force: bool)
     manifest = new.text()
     _write_all({n: texts[n] for n in names} | {MANIFEST: manifest}, stage / "new")
     if names or plan.removed:
-        # Until the last file is in place the folder says what it is becoming, so that whoever comes after a
-        # killed process neither takes half of it for the whole nor for something edited by hand.
+        # Until the last file is in place the manifest lists old and new digests, so that after a kill the next
+        # reader takes a half-written folder neither for complete nor for edited by hand.
         _write_all({MANIFEST: _becoming_text(texts, old)}, stage / "first")
     if names or plan.removed or _digest_of(root / MANIFEST) != digest(manifest):
         _merge(names, stage, root, plan.removed)
@@ -183,15 +183,15 @@ def _update(texts: dict[str, str | bytes], root: Path, stage: Path, force: bool)
 def change_manifest(
     folder: Path, change: Callable[[Manifest], tuple[Manifest, Mapping[str, str]]]
 ) -> None:
-    """Change what a folder's manifest says, and files with it, while nobody else writes there.
+    """Change the manifest of a folder, and files with it, under its lock.
 
     Args:
-        folder: with a manifest.
-        change: what becomes of the manifest, and the texts of files to write before it; called once.
+        folder: a folder with a manifest.
+        change: maps the manifest to a new one and the texts of files to write before it; called once.
 
     Raises:
-        AutofuseError: AF1001, the folder has no whole manifest, or a file of it leads out of it; AF5005, it cannot be
-            written; what ``change`` raises.
+        AutofuseError: AF1001, the folder has no complete manifest, or a file in it leads out of the folder; AF5005, it
+            cannot be written; any error of ``change``.
     """
     if not (folder / MANIFEST).is_file():
         raise _no_kernel(folder)
@@ -217,7 +217,7 @@ def change_manifest(
 def _no_kernel(folder: Path) -> AutofuseError:
     return AutofuseError.of(
         "AF1001",
-        f"{folder} does not hold what autofuse wrote to the end",
+        f"{folder} does not hold a complete build",
         where=Where(path=str(folder)),
         hint=f"autofuse build GRAPH -o {folder}",
     )
@@ -225,10 +225,10 @@ def _no_kernel(folder: Path) -> AutofuseError:
 
 @contextmanager
 def _locked(folder: Path) -> Iterator[bool]:
-    """Hold the lock of a folder, which ends with the process.
+    """Hold the lock of a folder; the lock ends with the process.
 
     Yields:
-        False if the folder was replaced while the lock was waited for.
+        False if the folder was replaced while waiting for the lock.
     """
     fd = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
@@ -246,7 +246,7 @@ def _locked(folder: Path) -> Iterator[bool]:
 
 @contextmanager
 def _stage(root: Path) -> Iterator[Path]:
-    """An empty folder beside ``root``, locked while it is in use; leftovers of killed processes are removed."""
+    """Yield an empty folder beside ``root``, locked while in use; remove leftovers of killed processes."""
     parent, prefix = root.absolute().parent, f".{root.name}{STAGE}"
     for left in parent.glob(f"{glob.escape(prefix)}*"):
         with suppress(OSError):
@@ -262,10 +262,10 @@ def _stage(root: Path) -> Iterator[Path]:
 
 
 def read_files(folder: str | Path) -> dict[str, str]:
-    """The files of an earlier write but libraries, as they are now: path -> text; empty without a manifest.
+    """Return the current files of an earlier write, except libraries: path -> text; empty without a manifest.
 
     Raises:
-        AutofuseError: AF1001, one of them is gone.
+        AutofuseError: AF1001, one of them is missing.
     """
     root = Path(folder)
     try:
@@ -273,7 +273,7 @@ def read_files(folder: str | Path) -> dict[str, str]:
             with _locked(root):
                 manifest = read_manifest(root)
                 if manifest.becoming:
-                    raise ValueError("the folder was not written to the end")
+                    raise ValueError("writing the folder was interrupted")
                 names = [n for n in manifest.names if not n.endswith(_LIBRARY)]
                 check_inside(root, names)
                 return {name: reading.text(root / name) for name in names}
@@ -294,12 +294,12 @@ def _check_paths(files: Mapping[str, str | bytes]) -> None:
 
 
 def manifest_text(texts: Mapping[str, str | bytes]) -> str:
-    """The text of the manifest of a folder with these files."""
+    """Return the text of the manifest of a folder with these files."""
     return Manifest({name: {digest(text)} for name, text in texts.items()}).text()
 
 
 def _becoming_text(texts: Mapping[str, str | bytes], old: Manifest) -> str:
-    """A manifest of a folder that is being changed: every digest that a file of ours may have."""
+    """Return the manifest of a folder during a write: every digest that a generated file may have."""
     digests = {name: set(found) for name, found in old.files.items()}
     for name, text in texts.items():
         digests.setdefault(name, set()).add(digest(text))
@@ -327,9 +327,9 @@ def _compare(texts: Mapping[str, str | bytes], root: Path, old: Mapping[str, set
 
 
 def _digest_of(path: Path) -> str | None:
-    """Digest of a file, ``""`` of anything else that is there, None of nothing."""
+    """Return the digest of a file, ``""`` for anything else that exists, None for nothing."""
     if path.is_file():
-        # What is too large is none of ours: as it is, whoever wrote it.
+        # Too large to be a generated file, so it is left alone.
         with suppress(ValueError):
             return digest(reading.content(path))
     return "" if path.exists() or path.is_symlink() else None
@@ -359,16 +359,16 @@ def _write_all(texts: Mapping[str, str | bytes], folder: Path) -> None:
 
 
 def _merge(names: list[str], stage: Path, root: Path, removed: list[str]) -> None:
-    """Move what lies in the stage into place, the manifest last; undo everything if a move fails."""
+    """Move the staged files into place, the manifest last; undo everything if a move fails."""
     new, kept = stage / "new", stage / "old"
-    done: list[tuple[Path, Path | None]] = []  # (path in the folder, where its old content is)
+    done: list[tuple[Path, Path | None]] = []  # (path in the folder, path of its old content)
     made: list[Path] = []
     before = root / MANIFEST
     try:
         if (stage / "first" / MANIFEST).exists():
             if before.exists() or before.is_symlink():
                 kept.mkdir()
-                # A copy: the folder is never without a manifest.
+                # Copy rather than move, so that the folder is never without a manifest.
                 os.link(before, kept / MANIFEST, follow_symlinks=False)
             done.append((before, kept / MANIFEST if (kept / MANIFEST).is_file() else None))
             (stage / "first" / MANIFEST).replace(before)
@@ -396,7 +396,7 @@ def _merge(names: list[str], stage: Path, root: Path, removed: list[str]) -> Non
 
 
 def _make_parents(folder: Path) -> list[Path]:
-    """Make a folder; the ones that were not there, outermost first."""
+    """Create a folder with its parents; return the new ones, outermost first."""
     missing = [p for p in (folder, *folder.parents) if not p.exists()][::-1]
     folder.mkdir(parents=True, exist_ok=True)
     return missing
@@ -418,10 +418,10 @@ def _unwritable(root: Path, why: str) -> AutofuseError:
 
 
 def save_reproducer(error: BaseException, source: str, options: Mapping[str, object]) -> Path:
-    """Keep what is needed to look into ``error``; the same failure has the same folder.
+    """Write a reproducer of ``error``; equal failures share a folder.
 
     Raises:
-        AutofuseError: AF5009, there is no cache to put it into.
+        AutofuseError: AF5009, there is no cache folder for it.
         OSError: it cannot be written.
     """
     report = {
@@ -447,7 +447,7 @@ def save_reproducer(error: BaseException, source: str, options: Mapping[str, obj
 
 
 def traceback_text(error: BaseException) -> str:
-    """The traceback as Python prints it."""
+    """Return the traceback as Python prints it."""
     return "".join(traceback.format_exception(error))
 
 

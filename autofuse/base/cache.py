@@ -1,8 +1,8 @@
-"""The cache folder: entries appear whole or not at all, whatever happens to their makers.
+"""The cache folder: entries appear atomically, even if their writer is killed.
 
-An entry is a folder named by the digest of everything that it depends on.  It is filled under
-another name and then renamed, so that a killed process leaves nothing that a later one could
-mistake for an entry.  Locks are advisory file locks, which end with the process that holds them.
+An entry is a folder named by the digest of all its dependencies. It is filled under another name and then renamed, so
+that a killed process leaves nothing that could be mistaken for an entry. Locks are advisory file locks, which end with
+the process that holds them.
 """
 
 from __future__ import annotations
@@ -36,14 +36,13 @@ __all__ = [
     "write_atomic",
 ]
 
-#: Entries used within this many seconds are never removed to save room: a process may be about to
-#: load them.
+#: Entries used within this many seconds are never evicted: a process may be about to load them.
 _GRACE_S = 600.0
-#: Unfinished folders older than this are left over from a killed process.
+#: Unfinished folders older than this are leftovers of a killed process.
 _STALE_S = 3600.0
 _PRUNE_EVERY_S = 600.0
 _KINDS = ("kernels", "headers", "failed", "traces", "triton", "functions")
-#: A file of every entry: the digest of the file that makes the entry complete, and of others that are read.
+#: A file of every entry: digests of the file that completes the entry, and of the other files that are read.
 _DIGEST = "sha256"
 
 
@@ -67,10 +66,10 @@ class CacheInfo:
 
 
 def _named_folder() -> Path:
-    """The folder that the user names, or that of the user's caches.
+    """Return the folder that the user names, or one in the user's cache folder.
 
     Raises:
-        AutofuseError: AF5009, it is in the home folder, and there is none: HOME is not set, and the user is not listed.
+        AutofuseError: AF5009, there is no home folder: HOME is unset, and the user is not listed.
     """
     named = knobs.CACHE_DIR.get()
     try:
@@ -82,16 +81,16 @@ def _named_folder() -> Path:
     except RuntimeError:
         path = Path("~")
     if not path.is_absolute():
-        text = "there is no cache folder: HOME is not set to one, and the system does not know this user"
+        text = "there is no cache folder: HOME is not set to a folder, and the system does not know this user"
         raise AutofuseError.of("AF5009", text, hint="name a folder with AUTOFUSE_CACHE_DIR")
     return path
 
 
 def root() -> Path:
-    """The cache folder, made if it is not there.
+    """Return the cache folder, created if missing.
 
     Raises:
-        AutofuseError: AF5009, it cannot be made, or others could put code into it.
+        AutofuseError: AF5009, it cannot be created, or other users could put code into it.
     """
     path = _named_folder()
     try:
@@ -107,7 +106,7 @@ def root() -> Path:
 
 
 def unusable(why: str) -> AutofuseError:
-    """AF5009 where something that was started in the cache folder says that it cannot be written."""
+    """Return AF5009 if a program started in the cache folder reports that it cannot be written."""
     return _unusable(root(), why)
 
 
@@ -121,7 +120,7 @@ def _unusable(path: Path, why: str) -> AutofuseError:
 
 
 def write_atomic(path: Path, data: str | bytes) -> None:
-    """Write a file so that readers see the old content or the new, never a part."""
+    """Write a file atomically: readers see the old content or the new, never a part."""
     raw = data.encode() if isinstance(data, str) else data
     fd, name = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
     try:
@@ -136,7 +135,7 @@ def write_atomic(path: Path, data: str | bytes) -> None:
 
 @contextmanager
 def _in_use() -> Iterator[None]:
-    """Turn errors of the file system into diagnostics: no space, no permission, a file in place of a folder."""
+    """Turn file system errors into diagnostics: no space, no permission, a file in place of a folder."""
     try:
         yield
     except OSError as e:
@@ -145,7 +144,7 @@ def _in_use() -> Iterator[None]:
 
 @contextmanager
 def lock(key: str) -> Iterator[None]:
-    """Hold the lock of a digest; waits for its holder.  The lock ends with the process."""
+    """Hold the lock of a digest, waiting for its holder. The lock ends with the process."""
     folder = root() / "locks"
     with _in_use():
         folder.mkdir(exist_ok=True)
@@ -159,12 +158,12 @@ def lock(key: str) -> Iterator[None]:
 
 @contextmanager
 def scratch() -> Iterator[Path]:
-    """An empty folder on the file system of the cache; what is left in it at the end is removed.
+    """Yield an empty folder on the file system of the cache, and remove it at the end.
 
-    Those of processes that were killed are removed when another one is made, an hour later.
+    Leftovers of killed processes are removed after an hour, when another one is created.
     """
     parent = root() / "tmp"
-    # Named before it is made: a signal may end this process between any two steps.
+    # Named before it is created: a signal may end this process between any two steps.
     path = parent / f"{os.getpid()}-{secrets.token_hex(8)}"
     try:
         with _in_use():
@@ -179,20 +178,20 @@ def scratch() -> Iterator[Path]:
 def entry(
     kind: str, key: str, done: str, make: Callable[[Path], None], also: Sequence[str] = ()
 ) -> Path:
-    """The folder of an entry, made by ``make`` if it is not there or damaged.
+    """Return the folder of an entry, filled by ``make`` if missing or damaged.
 
     Args:
-        kind: ``kernels`` (compiled), ``headers`` (precompiled), ``failed`` (sources kept for the
-            user to look at), ``traces`` (pages of AUTOFUSE_TRACE), ``triton`` (modules to import) or
-            ``functions`` (files of Python that operators were described by).
+        kind: ``kernels`` (compiled), ``headers`` (precompiled), ``failed`` (sources kept for the user to look at),
+            ``traces`` (pages of AUTOFUSE_TRACE), ``triton`` (modules to import) or ``functions`` (Python files that
+            describe operators).
         key: hex digest of everything the content depends on.
-        done: a file that a complete entry holds; its digest is kept, and compared at every use.
-        make: fills the folder it is given; what it raises is passed on, and no entry is made.  It
-            must not ask for an entry itself: it is called with the lock of this one held.
-        also: other files that are read from it, with digests of their own.
+        done: a file that completes an entry; its digest is kept, and compared at every use.
+        make: fills the folder it is given; if it raises, the exception propagates and no entry is created. It must not
+            request an entry itself, because it runs with the lock of this one held.
+        also: other files that are read from the entry, with digests of their own.
 
     Raises:
-        AutofuseError: AF5009, there is no room, or the folder cannot be written.
+        AutofuseError: AF5009, there is no space, or the folder cannot be written.
     """
     found = lookup(kind, key, done, also)
     if found is not None:
@@ -206,7 +205,7 @@ def entry(
             make(fresh)
             digests = "\n".join(_digest(fresh / name) for name in (done, *also))
             (fresh / _DIGEST).write_text(digests, encoding="ascii")
-            if path.exists():  # an entry that was damaged
+            if path.exists():  # a damaged entry
                 path.rename(fresh.with_name(fresh.name + ".old"))
                 shutil.rmtree(fresh.with_name(fresh.name + ".old"), ignore_errors=True)
             path.parent.mkdir(exist_ok=True)
@@ -216,7 +215,7 @@ def entry(
 
 
 def lookup(kind: str, key: str, done: str, also: Sequence[str] = ()) -> Path | None:
-    """The folder of an entry if it is there and not damaged; see :func:`entry`."""
+    """Return the folder of an entry if it exists and is not damaged; see :func:`entry`."""
     assert kind in _KINDS, kind
     path = root() / kind / key
     try:
@@ -239,7 +238,7 @@ def _digest(path: Path) -> str:
 
 @lru_cache(maxsize=256)
 def _digest_of(path: Path, _inode: int, _size: int, _changed: int) -> str:
-    """The digest of a file that has not changed since a process looked at it: read once."""
+    """Return the digest of a file; a process reads an unchanged file once."""
     return _digest(path)
 
 
@@ -259,7 +258,7 @@ def info() -> CacheInfo:
 
 
 def clear() -> CacheInfo:
-    """Remove every entry, but not what a process is about to make one of; returns what was removed."""
+    """Remove every entry except those that a process is just making; return the removed contents."""
     before = info()
     for kind in _KINDS:
         shutil.rmtree(before.path / kind, ignore_errors=True)
@@ -268,7 +267,7 @@ def clear() -> CacheInfo:
 
 
 def prune(limit_bytes: int | None = None) -> int:
-    """Remove leftovers of killed processes, and least recently used entries above the limit.
+    """Remove leftovers of killed processes, and the least recently used entries above the limit.
 
     Returns:
         The number of entries removed.
@@ -286,7 +285,7 @@ def prune(limit_bytes: int | None = None) -> int:
         if now - used < _GRACE_S:
             continue
         with lock(path.name):
-            # Others go on while sizes are summed up: it may have been used since, or be gone.
+            # Other processes run while sizes are summed: the entry may have been used since, or be gone.
             with suppress(OSError):
                 if path.stat().st_mtime != used:
                     continue
@@ -297,7 +296,7 @@ def prune(limit_bytes: int | None = None) -> int:
 
 
 def _remove_leftovers(base: Path, now: float) -> None:
-    """Remove what killed processes did not finish."""
+    """Remove unfinished folders of killed processes."""
     for left in _children(base / "tmp"):
         with suppress(OSError):
             if now - left.stat().st_mtime > _STALE_S and not _is_running(left.name):
@@ -307,8 +306,8 @@ def _remove_leftovers(base: Path, now: float) -> None:
 def _is_running(name: str) -> bool:
     """Return True if the process that a folder of :func:`scratch` is named after still exists.
 
-    If another process has its number by now, the folder stays until that one ends. A process of another machine that
-    shares the cache is not visible, so age decides first.
+    If another process has its id by now, the folder stays until that one ends. Processes of another machine that shares
+    the cache are not visible, so age decides first.
     """
     number = name.partition("-")[0]
     try:
@@ -330,7 +329,7 @@ def _prune_sometimes() -> None:
 
 
 def _entries() -> list[tuple[Path, int, float]]:
-    """(folder, bytes on disk, time of last use) of every entry."""
+    """Return (folder, bytes on disk, time of last use) of every entry."""
     out = []
     for kind in _KINDS:
         for path in _children(root() / kind):

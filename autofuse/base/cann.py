@@ -1,4 +1,4 @@
-"""Building generated files for a chip: the commands of CMake, and which of them failed."""
+"""Builds of generated files for a chip: the CMake commands, and the first failure."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from autofuse.base import programs
 
 __all__ = ["COMMAND_SECONDS", "PRESET", "PRESET_COMMANDS", "Failure", "first_failure"]
 
-#: The preset of generated projects that compiles with CANN, and the commands that do.
+#: The preset of generated projects that compiles with CANN, and its commands.
 PRESET = "ascend"
 PRESET_COMMANDS = (["cmake", "--preset", PRESET], ["cmake", "--build", "--preset", PRESET])
-#: How long one command may take.
+#: Time limit of one command.
 COMMAND_SECONDS = 900
 _LINES = 20
 _PREFIXES = "CMAKE_PREFIX_PATH"
@@ -23,7 +23,7 @@ _PREFIXES = "CMAKE_PREFIX_PATH"
 
 @dataclass(frozen=True, slots=True)
 class Failure:
-    """A command that failed: its words, why, and the last lines that it printed."""
+    """A failed command: its arguments, the reason, and the last lines of its output."""
 
     command: str
     why: str
@@ -31,11 +31,11 @@ class Failure:
 
 
 def first_failure(commands: Iterable[Sequence[str]], folder: Path) -> Failure | None:
-    """Run commands in a folder until one fails; None if all succeed.
+    """Run commands in a folder and return the first failure; None if all succeed.
 
     Args:
-        commands: programs with their arguments; no shell reads them.
-        folder: where they run.
+        commands: programs with their arguments; no shell is involved.
+        folder: their working directory.
     """
     for command in commands:
         words = " ".join(command)
@@ -61,7 +61,7 @@ def first_failure(commands: Iterable[Sequence[str]], folder: Path) -> Failure | 
 
 
 def _environment() -> dict[str, str]:
-    """The variables for CMake, which then finds CANN's package of the language without set_env.sh."""
+    """Return the environment for CMake, which then finds CANN's language package without set_env.sh."""
     home = os.environ.get("ASCEND_HOME_PATH", "")
     given = programs.folders(os.environ.get(_PREFIXES, ""))
     prefixes = os.pathsep.join([*given, *programs.folders(home)])

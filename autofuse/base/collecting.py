@@ -1,4 +1,4 @@
-"""Garbage collection of processes that are autofuse's own."""
+"""Garbage collection in autofuse's own processes."""
 
 from __future__ import annotations
 
@@ -13,11 +13,10 @@ _MANY = 50_000
 
 @cache
 def collect_rarely() -> None:
-    """Look for garbage in cycles seldom, and never among what is there already.
+    """Run the cyclic garbage collector rarely, and never over objects that already exist.
 
-    A command ends soon, and nearly all that it makes is immutable and in no cycle: looking through the modules that it
-    loads would take longer than many builds.  Programs that import autofuse are left as they are.  A second call does
-    nothing.
+    A command is short-lived, and nearly all its objects are immutable and in no cycle; scanning the loaded modules
+    would take longer than many builds. Programs that import autofuse are not affected. A second call does nothing.
     """
     gc.freeze()
     gc.set_threshold(_MANY, 20, 50)

@@ -7,12 +7,12 @@ from dataclasses import dataclass, field
 
 __all__ = ["CODES", "AutofuseError", "Diagnostic", "Where"]
 
-#: Characters of a place, and of a text about it: names in a file may be as long as the file.
+#: Most characters of a place, and of a text about it: names in a file may be as long as the file.
 _MAX_PLACE, _MAX_TEXT = 512, 4096
 
 
 def _shortened(text: str, limit: int) -> str:
-    """The text, without its middle if it is too long."""
+    """Return the text, without its middle if it is too long."""
     if len(text) <= limit:
         return text
     return f"{text[: limit - limit // 4 - 5]} ... {text[-(limit // 4) :]}"
@@ -20,10 +20,10 @@ def _shortened(text: str, limit: int) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Where:
-    """A place in a file, in its JSON, or in an IR; what is not known is empty, the middle of long texts is left out.
+    """A place in a file, in its JSON, or in an IR; unknown fields are empty, long texts lose their middle.
 
     Attributes:
-        path: of the file.
+        path: path of the file.
         pointer: JSON pointer into it.
         line: from 1; 0 for unknown.
         column: from 1; 0 for unknown.
@@ -64,12 +64,12 @@ class Diagnostic:
 
     Attributes:
         code: ``AF`` and four digits, a key of :data:`CODES`.
-        message: what is wrong, with the numbers.
+        message: the error, with numbers.
         where: the place.
-        hint: what to do, in words that can be acted on.
-        notes: further lines (a table of buffers, say).
+        hint: the action to take.
+        notes: further lines, such as a table of buffers.
         severity: ``error``, ``warning`` or ``note``.
-        cut_after: nodes of the graph behind which cuts would make kernels of it that can be built.
+        cut_after: nodes of the graph; cuts after them would give kernels that can be built.
     """
 
     code: str
@@ -89,7 +89,7 @@ class Diagnostic:
             object.__setattr__(self, name, _shortened(getattr(self, name), _MAX_TEXT))
 
     def to_json(self) -> dict[str, object]:
-        """A JSON-ready dict with every field."""
+        """Return every field, as a JSON-ready dict."""
         w = self.where
         place = {
             k: getattr(w, k)
@@ -123,10 +123,10 @@ class Diagnostic:
 
 
 class AutofuseError(Exception):
-    """One or more diagnostics of severity ``error``; the one exception that the functions of autofuse raise on purpose.
+    """One or more diagnostics of severity ``error``; the one exception that autofuse raises deliberately.
 
     Attributes:
-        diagnostics: what is wrong, a tuple of :class:`Diagnostic`; its text is that of all of them.
+        diagnostics: a tuple of :class:`Diagnostic`; the text of the exception joins theirs.
     """
 
     def __init__(self, diagnostics: Iterable[Diagnostic]) -> None:
@@ -143,21 +143,21 @@ class AutofuseError(Exception):
         hint: str = "",
         notes: Iterable[str] = (),
     ) -> AutofuseError:
-        """An error with a single diagnostic; the arguments are members of :class:`Diagnostic`."""
+        """Return an error with a single diagnostic; the arguments are the fields of :class:`Diagnostic`."""
         return cls((Diagnostic(code, message, where or Where(), hint, tuple(notes)),))
 
 
-#: Every code with one line on what it means.  1xxx reading, 2xxx graph and IR, 3xxx schedule,
+#: Every code with a one-line description.  1xxx reading, 2xxx graph and IR, 3xxx schedule,
 #: 4xxx code generation, 5xxx build and twin, 6xxx verification, 9xxx internal.
 CODES: dict[str, str] = {
     "AF1001": "the file cannot be read",
     "AF1002": "the file is not valid JSON",
-    "AF1003": "the file is larger, or nests deeper, than a graph may be",
-    "AF1004": "the format of the file is not known",
-    "AF1005": "the command line is not understood",
-    "AF1006": "a package that this kind of file needs is not installed",
+    "AF1003": "the file is too large or nests too deep",
+    "AF1004": "unknown file format",
+    "AF1005": "invalid command line",
+    "AF1006": "this kind of file needs a package that is not installed",
     "AF1101": "a required field is missing",
-    "AF1102": "a field that the schema does not know",
+    "AF1102": "a field is not in the schema",
     "AF1103": "a field has the wrong type",
     "AF1104": "a field has a value that is not allowed",
     "AF1105": "a name is not legal",
@@ -166,53 +166,53 @@ CODES: dict[str, str] = {
     "AF1108": "an expression cannot be read",
     "AF1109": "a size is out of bounds",
     "AF1110": "an in-out parameter is not consistent with its input",
-    "AF1111": "strides or offset of an input are not supported",
-    "AF1201": "the op is not known",
-    "AF1202": "the op gets the wrong number of inputs or outputs",
-    "AF1203": "the dtypes do not fit the op",
-    "AF1204": "the shapes do not fit the op",
+    "AF1111": "the strides or offset of an input are not supported",
+    "AF1201": "the op is unknown",
+    "AF1202": "the op has the wrong number of inputs or outputs",
+    "AF1203": "the op does not take these dtypes",
+    "AF1204": "the op does not take these shapes",
     "AF1205": "an attribute of the op is missing, unknown or wrong",
     "AF1206": "the nodes form a cycle",
-    "AF1207": "a declared shape or dtype differs from what the op gives",
+    "AF1207": "a declared shape or dtype differs from the op's result",
     "AF1301": "a construct of CANN's Python interface is not supported",
-    "AF1401": "a line of English leaves a question open",
-    "AF1402": "the function of PyTorch is not one graph",
-    "AF1403": "a bundle or a file of results is not plausible",
-    "AF1404": "the graph of the gradient does not fit the forward graph",
-    "AF1405": "a target file of one's own is not valid",
+    "AF1401": "a line of English is ambiguous or incomplete",
+    "AF1402": "the PyTorch function is not a single graph",
+    "AF1403": "a bundle or results file is implausible",
+    "AF1404": "the gradient graph does not match the forward graph",
+    "AF1405": "a custom target file is invalid",
     "AF2001": "the ImplGraph text cannot be parsed",
     "AF2002": "the graph breaks an invariant of the IR",
     "AF2101": "the shapes of one kernel have no common iteration space",
     "AF2102": "an in-place write conflicts with a read elsewhere in the graph",
     "AF2103": "the op cannot be compiled yet",
-    "AF2104": "the graph has more calls or workspaces than one kernel may have",
+    "AF2104": "the graph exceeds the calls or workspaces of one kernel",
     "AF3001": "the op is not available on the target",
     "AF3002": "no template fits the graph",
     "AF3003": "the buffers do not fit UB",
     "AF3004": "the queue limits of the chip are exceeded",
     "AF3005": "a node cannot be scheduled",
-    "AF3006": "what passes between kernels does not fit a workspace",
-    "AF3007": "a tuning file does not fit the graph, the target or a kernel",
-    "AF3008": "no kernel can sum up in an order that other sizes do not change",
+    "AF3006": "data passed between kernels do not fit a workspace",
+    "AF3007": "a tuning file does not match the graph, the target or a kernel",
+    "AF3008": "no kernel can make the summation order independent of other sizes",
     "AF4001": "KernelIR breaks an invariant",
-    "AF5001": "what compiles or runs kernels is missing",
+    "AF5001": "a compiler or runtime for kernels is missing",
     "AF5002": "the generated code does not compile",
     "AF5003": "the kernel or a host function returned an error",
     "AF5004": "a check of the twin failed",
     "AF5005": "the output folder cannot be written",
     "AF5006": "the target is not known",
-    "AF5007": "arguments of the call do not fit the kernel",
-    "AF5008": "an AUTOFUSE_* variable is not known, or its value is not allowed",
+    "AF5007": "the arguments of the call do not match the kernel",
+    "AF5008": "an AUTOFUSE_* variable is unknown or has an invalid value",
     "AF5009": "the cache folder cannot be used",
-    "AF5010": "the folder is not as a stage of kernelgen needs it",
+    "AF5010": "the folder is not ready for this kernelgen stage",
     "AF5011": "the CANN toolkit is missing, or older than the kernel needs",
-    "AF5012": "a call of the chip's runtime failed",
-    "AF5013": "the compiler of CANN refuses the kernel",
-    "AF5014": "too little was measured to calibrate the cost model",
-    "AF5015": "a file that was edited does not compile",
-    "AF5016": "what is generated under an edited file changed",
+    "AF5012": "a call to the chip's runtime failed",
+    "AF5013": "the CANN compiler rejects the kernel",
+    "AF5014": "too few measurements to calibrate the cost model",
+    "AF5015": "an edited file does not compile",
+    "AF5016": "the generated text under an edited file changed",
     "AF6001": "an output differs from the reference",
     "AF6002": "an output element was not written, or an input was changed",
-    "AF6003": "the verification says nothing: the reference is ill-conditioned",
+    "AF6003": "the verification is inconclusive: the reference is ill-conditioned",
     "AF9001": "internal error",
 }

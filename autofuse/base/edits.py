@@ -1,6 +1,6 @@
-"""Generated files that their user edited: which they are, and whose a compile error is.
+"""Generated files that the user edited: find them, and attribute compile errors to them.
 
-Who compiles what is in a folder does it inside :func:`blamed`, whatever the compiler is.
+Code that compiles the files of a folder does so inside :func:`blamed`, with any compiler.
 """
 
 from __future__ import annotations
@@ -17,21 +17,21 @@ from autofuse.base.manifest import check_inside, digest, read_manifest, undernea
 
 __all__ = ["Edited", "blamed", "edited_files", "is_code", "stale_findings"]
 
-#: What generated code is made of: an error in such a file is that of whoever wrote it last.
+#: Suffixes of generated code: an error in such a file belongs to its last author.
 _CODE = (".cpp", ".h", ".py", ".txt", ".cmake", ".json")
-#: What the compilers of the twin and of a chip say of code that they refuse.
+#: Codes of errors that the compilers of the twin and of a chip find.
 _REFUSED = frozenset(("AF5002", "AF5013"))
 _MESSAGE = re.compile(r"(?P<file>[^\s:][^:\n]*):(?P<line>\d+):(?:(?P<col>\d+):)? ?(?P<text>.*)")
 
 
 @dataclass(frozen=True, slots=True)
 class Edited:
-    """A file of a folder that is not as autofuse generated it.
+    """A file that differs from its generated text.
 
     Attributes:
         name: path inside the folder.
         adopted: the edit is recorded, so that a build keeps it.
-        stale: something else is generated now than what was edited.
+        stale: the generated text has changed since the edit.
     """
 
     name: str
@@ -40,10 +40,10 @@ class Edited:
 
 
 def edited_files(folder: Path) -> tuple[Edited, ...]:
-    """The files of a folder whose text is not the generated one, by name; none where there is no manifest.
+    """Return the edited files of a folder by name; none if there is no manifest.
 
     Raises:
-        AutofuseError: AF1001, a file leads out of the folder by a symbolic link.
+        AutofuseError: AF1001, a symbolic link leads out of the folder.
     """
     found = read_manifest(folder)
     check_inside(folder, found.names)
@@ -59,7 +59,7 @@ def edited_files(folder: Path) -> tuple[Edited, ...]:
 
 
 def _digest(path: Path) -> str:
-    """The digest of a file; empty where it cannot be read."""
+    """Return the digest of a file; empty if it cannot be read."""
     try:
         return digest(reading.content(path))
     except (OSError, ValueError):
@@ -72,13 +72,13 @@ def is_code(name: str) -> bool:
 
 
 def stale_findings(folder: Path, names: Iterable[str]) -> tuple[Diagnostic, ...]:
-    """AF5016 for files that were kept although something else is generated for them now."""
+    """Return AF5016 for kept files whose generated text has changed."""
     return tuple(
         Diagnostic(
             "AF5016",
-            f"{name} was kept as you edited it, but what is generated for it changed"
+            f"{name} keeps your edit, but its generated text changed"
             if (folder / underneath(name)).is_file()
-            else f"{name} was kept as you edited it, but it is not generated any more",
+            else f"{name} keeps your edit, but the file is no longer generated",
             Where(path=str(folder / name)),
             f"autofuse adopt {folder} --diff shows both; --accept {name} keeps yours, --drop {name} takes the "
             "generated text"
@@ -92,10 +92,10 @@ def stale_findings(folder: Path, names: Iterable[str]) -> tuple[Diagnostic, ...]
 
 @contextmanager
 def blamed(folder: Path | None) -> Iterator[None]:
-    """Make AF5002 and AF5013, code that does not compile, AF5015 where it was the user who edited what is wrong.
+    """Turn AF5002 and AF5013, code that does not compile, into AF5015 if the user edited the faulty file.
 
     Args:
-        folder: where the code is; None: it was just generated, and nobody edited it.
+        folder: the folder of the code; None: it was just generated, so nobody edited it.
     """
     try:
         yield
@@ -121,14 +121,14 @@ def _blamed(d: Diagnostic, folder: Path, edited: Sequence[str]) -> Diagnostic:
                 "AF5015",
                 f"{name}, which you edited, does not compile: line {int(m['line'])}",
                 Where(path=str(folder / name), line=int(m["line"]), column=int(m["col"] or 1)),
-                f"correct the line; autofuse adopt {folder} --drop {name} takes the generated text again",
+                f"correct the line; autofuse adopt {folder} --drop {name} restores the generated text",
                 d.notes,
             )
     return d
 
 
 def _named(path: str, edited: Sequence[str]) -> str | None:
-    """The edited file that a compiler means by a path: an absolute one, or one inside the folder of one kernel."""
+    """Return the edited file that a compiler's path names: absolute, or inside the folder of one kernel."""
     own = Path(path).parts
     for name in edited:
         parts = Path(name).parts

@@ -1,4 +1,4 @@
-"""Clean end of autofuse's own processes on a signal: they first clean up what they began."""
+"""Clean exit of autofuse's own processes on a signal: they remove temporary files and child processes first."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ __all__ = ["EndedError", "end_cleanly"]
 
 
 class EndedError(BaseException):
-    """The process was asked to end by a signal other than that of the keyboard.
+    """A signal other than SIGINT asked the process to end.
 
-    No KeyboardInterrupt: libraries of the command line make an exit status of their own of that one.
+    Not a KeyboardInterrupt, because command-line libraries turn that into an exit status of their own.
 
     Attributes:
-        number: of the signal.
+        number: the signal's number.
     """
 
     def __init__(self, number: int) -> None:
@@ -23,10 +23,10 @@ class EndedError(BaseException):
 
 
 def end_cleanly() -> None:
-    """Let SIGTERM and SIGHUP end this process as the keyboard does, by an exception.
+    """Let SIGTERM and SIGHUP end this process by an exception, as Ctrl-C does.
 
-    Without it nothing of Python runs any more: temporary folders stay, and so do processes that were started. A signal
-    that is ignored (``nohup``) or has a handler already keeps it. Programs that import autofuse are left as they are.
+    Without it no Python code runs on these signals, so temporary folders and child processes would stay. A signal that
+    is ignored (``nohup``) or already has a handler keeps it. Programs that import autofuse are not affected.
     """
     for number in (signal.SIGTERM, signal.SIGHUP):
         if signal.getsignal(number) == signal.SIG_DFL:
@@ -34,6 +34,6 @@ def end_cleanly() -> None:
 
 
 def _end(number: int, _frame: FrameType | None) -> None:
-    # Once: another one ends the process where it is.
+    # Only once: a second signal ends the process at once.
     signal.signal(number, signal.SIG_DFL)
     raise EndedError(number)

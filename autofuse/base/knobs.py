@@ -1,7 +1,6 @@
 """Every environment variable that autofuse reads: one row each.
 
-A knob is read when it is used, not when autofuse is imported.  ``docs/knobs.md`` and ``autofuse
-knobs`` are made from :data:`KNOBS`.
+A knob is read on use, not on import. ``docs/knobs.md`` and ``autofuse knobs`` are generated from :data:`KNOBS`.
 """
 
 from __future__ import annotations
@@ -48,11 +47,11 @@ class Knob(Generic[T]):
 
     Attributes:
         name: the variable.
-        default: the value without it; its type is the type of the knob.
-        doc: what it does, in one line.
-        fallback: another variable that is read when this one is not set.
+        default: the value if it is unset; its type is the type of the knob.
+        doc: a one-line description.
+        fallback: another variable, read if this one is unset.
         least: smallest value of an integer.
-        values: the texts that are allowed besides none; empty for any.
+        values: the allowed texts besides the empty one; empty for any.
     """
 
     name: str
@@ -72,10 +71,10 @@ class Knob(Generic[T]):
         return "text" if isinstance(self.default, str) else "words"
 
     def get(self, environ: Mapping[str, str] | None = None) -> T:
-        """The value now.
+        """Return the current value.
 
         Raises:
-            AutofuseError: AF5008, the text is not a value of this kind.
+            AutofuseError: AF5008, the text is not a value of this type.
         """
         env = os.environ if environ is None else environ
         for name in (self.name, self.fallback):
@@ -96,7 +95,7 @@ class Knob(Generic[T]):
             elif self.values and text and text not in self.values:
                 raise ValueError(f"write one of {', '.join(self.values)}")
         except ValueError as e:
-            wanted = "an allowed text" if self.values else _ARTICLE[self.kind]
+            wanted = "an allowed value" if self.values else _ARTICLE[self.kind]
             raise AutofuseError.of(
                 "AF5008",
                 f"{name}={text!r} is not {wanted}: {e}",
@@ -105,7 +104,7 @@ class Knob(Generic[T]):
         return value  # type: ignore[return-value]
 
     def default_text(self) -> str:
-        """The default as a person would set it."""
+        """Return the default as a user would set it."""
         default: object = self.default
         if isinstance(default, tuple):
             return shlex.join(default) or "empty"
@@ -116,7 +115,7 @@ class Knob(Generic[T]):
 
 _ARTICLE = {
     "text": "a text",
-    "integer": "an integer that is allowed",
+    "integer": "an allowed integer",
     "switch": "a switch",
     "words": "a list of words",
 }
@@ -128,7 +127,7 @@ def _integer(text: str, least: int) -> int:
     except ValueError:
         raise ValueError("write a number in digits") from None
     if value < least:
-        raise ValueError(f"the least is {least}")
+        raise ValueError(f"the minimum is {least}")
     return value
 
 
@@ -142,12 +141,12 @@ def _switch(text: str) -> bool:
 
 
 CACHE_DIR = Knob(
-    "AUTOFUSE_CACHE_DIR", "", "folder of compiled kernels; empty for the user's cache folder"
+    "AUTOFUSE_CACHE_DIR", "", "folder for compiled kernels; empty: the user's cache folder"
 )
 CACHE_MB = Knob(
     "AUTOFUSE_CACHE_MB",
     1024,
-    "size in MiB above which the least recently used kernels leave the cache",
+    "size limit in MiB; above it, the least recently used kernels are evicted",
     least=1,
 )
 CXX = Knob("AUTOFUSE_CXX", "g++", "C++ compiler for the CPU twin", fallback="CXX")
@@ -158,38 +157,36 @@ NVCC = Knob("AUTOFUSE_NVCC", "nvcc", "CUDA compiler for kernels of Ascend C on a
 DEVICE = Knob(
     "AUTOFUSE_DEVICE",
     "cpu",
-    "where torch.compile runs kernels of Ascend C for tensors on the CPU: cpu, the CPU twin; cuda or cuda:N, a card",
+    "where torch.compile runs Ascend C kernels for CPU tensors: cpu, the CPU twin; cuda or cuda:N, a card",
 )
 OPT = Knob(
     "AUTOFUSE_OPT",
     "",
-    "optimisation level of kernels for the CPU twin; empty: 0 (quick: nothing is inlined or "
-    "vectorised) where kernels are verified, 1 elsewhere",
+    "optimisation level of kernels for the CPU twin; empty: 0 to verify (compiles quickly, "
+    "without inlining or vectorisation), 1 elsewhere",
     values=("0", "1", "2", "3"),
 )
 COMPILE_TIMEOUT = Knob(
-    "AUTOFUSE_COMPILE_TIMEOUT", 300, "seconds that compiling one kernel may take", least=1
+    "AUTOFUSE_COMPILE_TIMEOUT", 300, "time limit in seconds to compile one kernel", least=1
 )
 THREADS = Knob(
-    "AUTOFUSE_THREADS", 0, "threads that the twin spreads the cores over; 0 for one per CPU"
+    "AUTOFUSE_THREADS", 0, "threads over which the twin spreads the cores; 0: one per CPU"
 )
-DEBUG = Knob(
-    "AUTOFUSE_DEBUG", False, "compile kernels with -O0 -g, and show Python's traceback of an error"
-)
+DEBUG = Knob("AUTOFUSE_DEBUG", False, "compile kernels with -O0 -g, and show Python tracebacks")
 REPORT = Knob(
     "AUTOFUSE_REPORT",
     False,
-    "torch.compile prints what was fused, what was not, and why, when a graph has been compiled",
+    "after each compilation, torch.compile prints what was fused, what was not, and why",
 )
 STRICT = Knob(
     "AUTOFUSE_STRICT",
     False,
-    "an internal error in a part of a model or a torch.compile is raised; else others do that part, with a warning",
+    "raise internal errors in a part of a model or of torch.compile; otherwise that part falls back, with a warning",
 )
 LOG_LEVEL = Knob(
     "AUTOFUSE_LOG_LEVEL",
     "off",
-    "what generated libraries print on stderr: error, calls that fail; info, also what the tiling function chose; "
+    "stderr output of generated libraries: error, failing calls; info, also the choices of the tiling function; "
     "debug, also launches",
     values=("off", "error", "info", "debug"),
 )
@@ -201,10 +198,10 @@ TRACE = Knob(
     values=("text", "html"),
 )
 VERIFY_TIMEOUT = Knob(
-    "AUTOFUSE_VERIFY_TIMEOUT", 300, "seconds that a worker may spend on one kernel", least=1
+    "AUTOFUSE_VERIFY_TIMEOUT", 300, "time limit in seconds of a worker for one kernel", least=1
 )
 VERIFY_MEMORY_MB = Knob(
-    "AUTOFUSE_VERIFY_MEMORY_MB", 8192, "address space of a worker in MiB; 0 for no limit"
+    "AUTOFUSE_VERIFY_MEMORY_MB", 8192, "address space of a worker in MiB; 0: no limit"
 )
 
 #: In the order of the documentation.
@@ -227,7 +224,7 @@ KNOBS: tuple[Knob[str] | Knob[int] | Knob[bool] | Knob[tuple[str, ...]], ...] = 
     DEBUG,
 )
 
-#: Read by the tests only.
+#: Read only by the tests.
 _OF_TESTS = frozenset(
     {
         "AUTOFUSE_SHARED",
@@ -236,7 +233,7 @@ _OF_TESTS = frozenset(
 
 
 def unknown(environ: Mapping[str, str] | None = None) -> list[Diagnostic]:
-    """A warning per ``AUTOFUSE_*`` variable that nothing reads, with the name that was meant."""
+    """Return a warning for each ``AUTOFUSE_*`` variable that nothing reads, with the closest known name."""
     env = os.environ if environ is None else environ
     known = {k.name for k in KNOBS}
     out = []
@@ -250,7 +247,10 @@ def unknown(environ: Mapping[str, str] | None = None) -> list[Diagnostic]:
             )
             out.append(
                 Diagnostic(
-                    "AF5008", f"{name} is set, but nothing reads it", hint=hint, severity="warning"
+                    "AF5008",
+                    f"{name} is set, but autofuse does not read it",
+                    hint=hint,
+                    severity="warning",
                 )
             )
     return out

@@ -1,7 +1,7 @@
-"""Contents of ``manifest.json`` in a folder of generated files: their digests, and which of them the user edited.
+"""``manifest.json`` of a folder of generated files: their digests, and the user's edits.
 
-A manifest is not trusted: somebody else may have made it.  A name that leads out of the folder is not one of its files,
-and one that leads out by a symbolic link is refused (:func:`check_inside`).
+A manifest is untrusted input. A name that leads out of the folder is not one of its files, and one that leads out
+through a symbolic link is refused (:func:`check_inside`).
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ __all__ = [
 
 MANIFEST = "manifest.json"
 SCHEMA = "autofuse.manifest/1"
-#: The folder with the generated text of files that their user edited.
+#: The folder with the generated text of edited files.
 GENERATED = "generated"
 
 _DIGEST = re.compile(r"[0-9a-f]{64}")
@@ -40,7 +40,7 @@ _DIGEST = re.compile(r"[0-9a-f]{64}")
 
 @dataclass(frozen=True, slots=True)
 class Edit:
-    """A generated file that its user edited and keeps.
+    """A generated file that the user edited and keeps.
 
     Attributes:
         generated: digest of the generated text that was edited.
@@ -53,10 +53,10 @@ class Edit:
 
 @dataclass(frozen=True, slots=True)
 class Manifest:
-    """Return the contents of a manifest; empty if the file is missing or has another format.
+    """Contents of a manifest; empty if the file is missing or has another format.
 
     Attributes:
-        files: path inside the folder -> digests that a file of ours may have; several while a write is under way.
+        files: path inside the folder -> digests that the generated file may have; several during a write.
         edits: path -> the edit that the user keeps.  The generated text is in ``files`` as :func:`underneath` of it.
         becoming: True if a process was killed during a write.
     """
@@ -67,12 +67,12 @@ class Manifest:
 
     @property
     def names(self) -> tuple[str, ...]:
-        """The files that belong together, edited or not, without what lies under edits."""
+        """Return the generated files, edited or not, without the texts underneath edits."""
         under = {underneath(n) for n in self.edits}
         return tuple(sorted({*(n for n in self.files if n not in under), *self.edits}))
 
     def text(self) -> str:
-        """The manifest as a file: the digests as they are, one for each file unless it is becoming."""
+        """Return the text of the manifest; one digest per file unless a write is under way."""
         edits = {
             n: {"generated": e.generated, "edited": e.edited} for n, e in sorted(self.edits.items())
         }
@@ -86,7 +86,7 @@ class Manifest:
 
 
 def digest(data: str | bytes) -> str:
-    """The sha256 of a text (as UTF-8) or of bytes, in hex."""
+    """Return the sha256 of a text (as UTF-8) or of bytes, in hex."""
     return hashlib.sha256(data.encode() if isinstance(data, str) else data).hexdigest()
 
 
@@ -108,28 +108,28 @@ def is_inside(name: str) -> bool:
 
 
 def check_inside(root: Path, names: Iterable[str], code: str = "AF1001") -> None:
-    """Refuse files that a symbolic link takes out of their folder.
+    """Refuse files that lead out of their folder through a symbolic link.
 
     Raises:
-        AutofuseError: with ``code``, the first of these.
+        AutofuseError: with ``code``, for the first of these.
     """
     home = root.resolve()
     for name in names:
         try:
             found = (root / name).resolve()
-        except (OSError, RuntimeError):  # links that go round in circles
+        except (OSError, RuntimeError):  # a cycle of links
             found = None
         if found is None or home not in found.parents:
             raise AutofuseError.of(
                 code,
                 f"{name} leads out of the folder by a symbolic link",
                 where=Where(path=str(root)),
-                hint="remove the link: what a folder holds is read and written inside it only",
+                hint="remove the link: autofuse reads and writes only inside the folder",
             )
 
 
 def read_manifest(root: Path) -> Manifest:
-    """The manifest of a folder; an empty one where there is none to go by."""
+    """Return the manifest of a folder; an empty one if there is none that can be used."""
     try:
         content = json.loads(reading.text(root / MANIFEST))
         if content["schema"] != SCHEMA:

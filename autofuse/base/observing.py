@@ -8,9 +8,9 @@ from typing import TypeAlias, TypeVar
 
 __all__ = ["Observer", "Watch", "inside", "named", "told"]
 
-#: Called with a stage, the name of what runs in it (a pass, or empty for the whole stage), its input and its output.
+#: Called with a stage, the name of a pass (empty for the whole stage), its input and its output.
 Observer: TypeAlias = Callable[[str, str, object, object], None]
-#: The same inside one stage: the name of a pass, its input and its output.
+#: Called inside one stage with the name of a pass, its input and its output.
 Watch: TypeAlias = Callable[[str, object, object], None]
 
 T = TypeVar("T")
@@ -29,7 +29,7 @@ def named(watch: Watch | None, prefix: str) -> Watch | None:
 
 
 def told(watch: Watch | None, name: str, before: object, after: T) -> T:
-    """``after``, which the pass ``name`` made of ``before``, once whoever listens has been told."""
+    """Report a pass to the watch, if any, and return its output ``after``."""
     if watch is not None:
         watch(name, before, after)
     return after

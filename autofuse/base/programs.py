@@ -1,8 +1,8 @@
-"""Programs that autofuse starts: nothing of the current folder is executed because of where a command runs.
+"""Programs that autofuse starts never pick up code from the current folder.
 
-To the system, the compiler and the linker an empty entry in a list of folders is the current folder, and a relative one
-lies below it.  Such entries come about by accident (``PATH=$MORE:$PATH`` with nothing in ``MORE``), and beside a graph
-that someone has downloaded there may be anything.
+For the system, the compiler and the linker an empty entry in a search path is the current folder, and a relative one
+lies below it. Such entries arise by accident (``PATH=$MORE:$PATH`` with an empty ``MORE``), and the folder of a
+downloaded graph may contain anything.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from pathlib import Path
 
 __all__ = ["environment", "folders", "program"]
 
-#: The variables that are lists of folders where programs, libraries, headers and modules are looked for.
+#: Search-path variables for programs, libraries, headers and modules.
 _LISTS = (
     "PATH",
     "LD_LIBRARY_PATH",
@@ -33,15 +33,15 @@ _LISTS = (
 
 
 def folders(text: str) -> list[str]:
-    """The folders of a list such as PATH that mean the same wherever a program runs."""
+    """Return the absolute folders of a list such as PATH."""
     return [folder for folder in text.split(os.pathsep) if Path(folder).is_absolute()]
 
 
 def program(name: str) -> str | None:
-    """The absolute path of a program; None if it is not there.
+    """Return the absolute path of a program; None if it is missing.
 
     Args:
-        name: looked for in the absolute folders of PATH; with a slash in it, a path.
+        name: searched in the absolute folders of PATH; with a slash, a path.
     """
     if os.sep in name:
         found = shutil.which(name)
@@ -50,19 +50,19 @@ def program(name: str) -> str | None:
 
 
 def environment(**more: str) -> dict[str, str]:
-    """The variables for a program that is started, in whose lists of folders no entry means the current folder.
+    """Return the environment for a child process, without search-path entries that mean the current folder.
 
     Args:
-        more: variables besides.
+        more: further variables.
     """
     given: Mapping[str, str] = os.environ
     lists = {name: folders(given[name]) for name in _LISTS if name in given}
     lists["PATH"] = _path(given)
     kept = {name: os.pathsep.join(found) for name, found in lists.items() if found}
-    # A list without entries is left out: to some programs an empty one is the current folder again.
+    # Omit a list without entries: some programs take an empty one for the current folder.
     return {**{k: v for k, v in given.items() if k not in lists}, **kept, **more}
 
 
 def _path(given: Mapping[str, str]) -> list[str]:
-    """The folders of PATH, or those of the system."""
+    """Return PATH, or the system's default."""
     return folders(given.get("PATH", "")) or folders(os.defpath)

@@ -1,6 +1,6 @@
-"""Files of a folder that somebody names are read only where they are files, and up to a limit.
+"""Bounded reads of regular files in folders that a user names.
 
-A named pipe or a device would be waited for, or read without end; only what is named itself may be one (:func:`named`).
+A named pipe or a device could block or never end; only a path that the user names directly may be one (:func:`named`).
 """
 
 from __future__ import annotations
@@ -28,16 +28,16 @@ __all__ = [
     "unwritten",
 ]
 
-#: Bytes of a text of autofuse's own: generated files, manifests.
+#: Most bytes of autofuse's own texts: generated files, manifests.
 MAX_TEXT = 1 << 26
 _CHUNK = 1 << 20
 
 
 class TooLargeError(ValueError):
-    """More bytes than the limit.
+    """The file has more bytes than the limit.
 
     Attributes:
-        size: of the file; 0 where only its end would tell.
+        size: bytes of the file; 0 if they are unknown before its end.
     """
 
     def __init__(self, name: str, size: int, limit: int) -> None:
@@ -47,26 +47,26 @@ class TooLargeError(ValueError):
 
 @contextmanager
 def regular(path: Path) -> Iterator[BinaryIO]:
-    """The file, open for reading; nothing is waited for.
+    """Open a file for reading, without blocking.
 
     Raises:
         OSError: it cannot be opened.
         ValueError: it is a pipe, a device or a folder.
     """
-    # Without O_NONBLOCK a pipe would be waited for that nobody writes.
+    # Without O_NONBLOCK, opening a pipe without a writer would block.
     fd = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
     with os.fdopen(fd, "rb") as f:
         if not stat.S_ISREG(os.fstat(fd).st_mode):
-            raise ValueError(f"{path.name} is no file")
+            raise ValueError(f"{path.name} is not a regular file")
         yield f
 
 
 def content(path: Path, limit: int = MAX_TEXT) -> bytes:
-    """The bytes of a file, unless these are more than ``limit``.
+    """Return the bytes of a file, at most ``limit``.
 
     Raises:
         OSError: it cannot be read.
-        ValueError: it is too large, or no file.
+        ValueError: it is too large, or not a regular file.
     """
     with regular(path) as f:
         size = os.fstat(f.fileno()).st_size
@@ -77,15 +77,15 @@ def content(path: Path, limit: int = MAX_TEXT) -> bytes:
 
 
 def named(path: Path, limit: int) -> bytes:
-    """The bytes of what a user names: a file, or a pipe to which somebody writes; of a device at most MAX_TEXT.
+    """Return the bytes of a file or a pipe that the user names; of a device at most MAX_TEXT.
 
     Raises:
         OSError: it cannot be read.
-        TooLargeError: it has more bytes than that; a file is not opened then.
+        TooLargeError: it is larger than the limit; a regular file is then not opened.
     """
     found = path.stat()
     if stat.S_ISCHR(found.st_mode) or stat.S_ISBLK(found.st_mode):
-        limit = min(limit, MAX_TEXT)  # there may be no end of it
+        limit = min(limit, MAX_TEXT)  # it may be endless
     if found.st_size > limit:
         raise TooLargeError("the file", found.st_size, limit)
     with path.open("rb") as f:
@@ -96,12 +96,12 @@ def named(path: Path, limit: int) -> bytes:
 
 
 def text(path: Path, limit: int = MAX_TEXT) -> str:
-    """The text of a file; raises as :func:`content`, and ValueError where it is not UTF-8."""
+    """Return the text of a file; raises as :func:`content`, and ValueError if it is not UTF-8."""
     return content(path, limit).decode("utf-8")
 
 
 def sha256(path: Path) -> str:
-    """The digest of a file of any size, of which a part is in memory at a time; raises as :func:`regular`."""
+    """Return the digest of a file of any size, read in chunks; raises as :func:`regular`."""
     h = hashlib.sha256()
     with regular(path) as f:
         while chunk := f.read(_CHUNK):
@@ -112,13 +112,13 @@ def sha256(path: Path) -> str:
 def unreadable(
     path: str | os.PathLike[str], wanted: str, error: Exception, *, hint: str = ""
 ) -> AutofuseError:
-    """AF1001 for a file that cannot be read, and why in words; AF1003 where it is too large.
+    """Return AF1001, with the reason, for a file that cannot be read; AF1003 if it is too large.
 
     Args:
-        path: what a user named.
+        path: the file that the user named.
         wanted: the kind of file, with its article.
-        error: what reading it raised.
-        hint: what to do.
+        error: the exception from reading it.
+        hint: the action to take.
     """
     code = "AF1003" if isinstance(error, TooLargeError) else "AF1001"
     where = Where(path=str(path))
@@ -126,7 +126,7 @@ def unreadable(
 
 
 def unwritten(path: Path, error: Exception) -> str:
-    """The reason why a file cannot be written, in words."""
+    """Return the reason why a file cannot be written, in words."""
     number = error.errno if isinstance(error, OSError) else None
     if number == errno.EISDIR:
         return "this is a folder"
@@ -146,7 +146,7 @@ def _why(path: Path, wanted: str, error: Exception) -> str:
     if number == errno.EISDIR or (number is None and path.is_dir()):
         return f"this is a folder, not {wanted}"
     if number in (errno.ENOENT, errno.ENOTDIR):
-        # The first part that is not there, or is no folder.
+        # The first part that is missing or not a folder.
         for part in reversed((path, *path.parents)):
             if part.is_symlink() and not part.exists():
                 return f"{part} is a symbolic link to {part.readlink()}, which is not there"
@@ -156,5 +156,5 @@ def _why(path: Path, wanted: str, error: Exception) -> str:
                 return f"there is no such file: there is no folder {part}"
         return "there is no such file"
     if number in (errno.EACCES, errno.EPERM):
-        return "the file cannot be read: this user may not read it"
+        return "the file cannot be read: permission denied"
     return f"the file cannot be read: {getattr(error, 'strerror', None) or error}"

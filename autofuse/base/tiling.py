@@ -1,4 +1,4 @@
-"""The cost model and the search of the generated host code, from the compiled module; ``tiling.pyi`` describes them."""
+"""Cost model and search of the generated host code, from the compiled module; see ``tiling.pyi``."""
 
 from importlib import import_module
 
@@ -11,7 +11,7 @@ try:
 except ImportError as e:
     raise AutofuseError.of(
         "AF5001",
-        f"the search of tiles is not installed: {e}",
+        f"the tile search is not installed: {e}",
         hint="reinstall autofuse; in a checkout: pip install -e .",
     ) from e
 

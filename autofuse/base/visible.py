@@ -1,4 +1,4 @@
-"""Text from outside, for terminals, logs and pages: what is no printable character is shown as what it is."""
+"""Untrusted text made safe for terminals, logs and pages: unprintable characters are shown by name or code."""
 
 from __future__ import annotations
 
@@ -6,11 +6,11 @@ __all__ = ["visible"]
 
 
 def visible(text: str, keep: str = "") -> str:
-    """``text`` with control characters, marks of direction, lone surrogates and the like replaced by pictures or codes.
+    """Replace control characters, direction marks, lone surrogates and the like by symbols or codes.
 
     Args:
         text: any text.
-        keep: characters that stay as they are.
+        keep: characters that stay unchanged.
     """
     if text.isprintable():
         return text

@@ -1,1 +1,1 @@
-"""The verbs: a folder by what they are about, in each the words of a verb and the modules that do its work."""
+"""The verbs, a folder per subject; each has the command line of a verb and the modules that implement it."""

@@ -1,7 +1,7 @@
 """Shell completion of targets, ops, stages and entries, and of the symbols and inputs of the graph on the line.
 
-Only completion calls these functions, so they import what they need themselves.  A graph that cannot be read
-completes nothing: the command says what is wrong with it.
+Only completion calls these functions, so each does its own imports. A graph that cannot be read completes nothing: the
+command reports the error.
 """
 
 from __future__ import annotations
@@ -25,14 +25,14 @@ def _beginning(names: Iterable[str], incomplete: str) -> list[str]:
 
 
 def targets(incomplete: str) -> list[str]:
-    """Names of targets."""
+    """Complete names of targets."""
     from autofuse.targets import cpu_names, gpu_names, target_names
 
     return _beginning((*target_names(), *gpu_names(), *cpu_names()), incomplete)
 
 
 def ops(incomplete: str) -> list[str]:
-    """Names of ops; other names of theirs where they begin like that."""
+    """Complete names of ops, or aliases that begin with the text."""
     from autofuse.implgraph.ops.registry import all_ops
 
     rows = all_ops(user=True)
@@ -41,7 +41,7 @@ def ops(incomplete: str) -> list[str]:
 
 
 def has_templates(ctx: typer.Context) -> bool:
-    """True if kernels for the target on the line have templates."""
+    """Return True if kernels for the target on the line have templates."""
     from autofuse.codegen.backends.interface import plans
     from autofuse.targets import find_target
 
@@ -52,7 +52,7 @@ def has_templates(ctx: typer.Context) -> bool:
 
 
 def entries(ctx: typer.Context, incomplete: str) -> list[str]:
-    """Entries of the backend that writes kernels for the target on the line."""
+    """Complete entries of the backend of the target on the line."""
     from autofuse.codegen.backends.interface import load_backend
     from autofuse.targets import find_target
 
@@ -63,17 +63,17 @@ def entries(ctx: typer.Context, incomplete: str) -> list[str]:
 
 
 def symbols(ctx: typer.Context, incomplete: str) -> list[str]:
-    """``SYMBOL=`` for each symbol of the graphs on the line."""
+    """Complete ``SYMBOL=`` for each symbol of the graphs on the line."""
     return _of_graphs(ctx, incomplete, lambda g: [f"{s.label}=" for s in g.symbols])
 
 
 def inputs(ctx: typer.Context, incomplete: str) -> list[str]:
-    """``NAME=`` for each input of the graphs on the line."""
+    """Complete ``NAME=`` for each input of the graphs on the line."""
     return _of_graphs(ctx, incomplete, lambda g: [f"{n}=" for n in g.inputs])
 
 
 def keys(ctx: typer.Context, incomplete: str) -> list[str]:
-    """Tiling keys of the kernel of the graph on the line."""
+    """Complete tiling keys of the kernel of the graph on the line."""
 
     def found(graph: FusionGraph) -> Iterable[str]:
         from autofuse import api
@@ -88,10 +88,10 @@ def keys(ctx: typer.Context, incomplete: str) -> list[str]:
 def _of_graphs(
     ctx: typer.Context, incomplete: str, found: Callable[[FusionGraph], Iterable[str]]
 ) -> list[str]:
-    """Names of the graphs that the line has so far, of files or of folders that a build wrote."""
+    """Return names from the graphs on the line so far, in files or in folders that a build wrote."""
     from autofuse import api
 
-    # Behind an option whose value is completed, arguments are not assigned yet.
+    # After an option whose value is being completed, arguments are not assigned yet.
     given: Any = ctx.params.get("graph") or ctx.params.get("graphs") or map(Path, ctx.args)
     paths = [given] if isinstance(given, Path) else list(given)
     return _beginning(
@@ -101,14 +101,14 @@ def _of_graphs(
 
 
 def _target(ctx: typer.Context) -> str:
-    """The target on the line, else the usual one."""
+    """Return the target on the line, else the default."""
     from autofuse import api
 
     return ctx.params.get("target") or api.DEFAULT_TARGET
 
 
 def _readable(found: Callable[[], Iterable[str]]) -> Iterable[str]:
-    """The items of a search, empty where it cannot read a file or a target."""
+    """Return the items of a search, or nothing if it cannot read a file or a target."""
     try:
         return found()
     except AutofuseError:

@@ -14,7 +14,7 @@ from autofuse.frontends import read_graph
 
 __all__ = ["UNSUPPORTED", "graph_files", "is_built"]
 
-#: The op is not one of ours, or not compiled yet: the graph is beyond what autofuse does, not wrong.
+#: Codes for ops that autofuse lacks or does not compile yet: the graph is unsupported, not wrong.
 UNSUPPORTED = frozenset({"AF1201", "AF2103"})
 _LIKE_SCHEMAS = ".schema.json"
 
@@ -27,21 +27,21 @@ def is_built(path: Path) -> bool:
 
 
 def graph_files(words: Sequence[Path], *, built: bool = False) -> Iterator[Path]:
-    """Files as they are; in folders every .json that may be a graph, every .info and every .onnx.
+    """Yield files as given, and in folders every .json that may be a graph, every .info and every .onnx.
 
     With ``built``, a folder that a build wrote is taken as it is too.
 
     Raises:
-        AutofuseError: AF1001, a word names nothing, or a folder without graphs.
+        AutofuseError: AF1001, an argument names nothing, or a folder without graphs.
     """
     seen: set[Path] = set()
     for word in words:
         whole = not word.is_dir() or (built and is_built(word))
         found = [word] if whole else _graphs_in(word)
         if not found and (word / MANIFEST).is_file():
-            read_graph(word)  # raises, and says what to do with a generated folder
+            read_graph(word)  # raises an error with a hint on generated folders
         if not found:
-            text = "no graph file (*.json, *.info, *.onnx) is in this folder"
+            text = "this folder contains no graph file (*.json, *.info, *.onnx)"
             raise AutofuseError.of("AF1001", text, where=Where(path=str(word)))
         if not found[0].exists():
             raise unreadable(word, "a graph file", FileNotFoundError(errno.ENOENT, ""))
@@ -52,7 +52,7 @@ def graph_files(words: Sequence[Path], *, built: bool = False) -> Iterator[Path]
 
 
 def _graphs_in(folder: Path) -> list[Path]:
-    # A pipe or a device with such a name is no graph, and may never end.
+    # A pipe or a device with such a name is not a graph, and may never end.
     found = (
         p
         for p in folder.rglob("*")
@@ -62,7 +62,7 @@ def _graphs_in(folder: Path) -> list[Path]:
 
 
 def _may_be_graph(path: Path, root: Path) -> bool:
-    """Not a schema, and not in a folder of generated files, finished or not."""
+    """Return True unless the file is a schema, or in a folder of generated files, finished or not."""
     inside = [p for p in path.parents if p == root or root in p.parents]
     return not path.name.endswith(_LIKE_SCHEMAS) and not any(
         (p / MANIFEST).is_file() or STAGE in p.name for p in inside

@@ -1,4 +1,4 @@
-"""``kernelgen``: an operator in five stages, each a verb: definition, files, tests, tuning, log; and all of them."""
+"""``kernelgen``: an operator in five stages, each a verb (definition, files, tests, tuning, log), and all at once."""
 
 from __future__ import annotations
 
@@ -23,13 +23,13 @@ if TYPE_CHECKING:
 __all__ = ["app"]
 
 DEFAULT_TARGET = "nvidia-h100"
-#: Folder of the output folders, where -o does not say another one.
+#: Parent of the output folders, unless -o names another one.
 OUTPUT = "kernelgen-out"
 
 app = typer.Typer(
     no_args_is_help=True,
     rich_markup_mode=None,
-    help="Make an operator in five stages, from definition to log.",
+    help="Generate an operator in five stages, from definition to log.",
     epilog=examples(
         "autofuse kernelgen run graph.json                all five stages",
         "autofuse kernelgen describe graph.json           1: the definition",
@@ -53,17 +53,17 @@ Source = Annotated[
     typer.Argument(
         metavar="SOURCE",
         help="A graph file (JSON, AKG info, ONNX), file.py:name of a PyTorch function or module, "
-        "or a sentence about an operator.",
+        "or a line of English.",
     ),
 ]
 FolderOrSource = Annotated[
     str,
     typer.Argument(
-        metavar="FOLDER|SOURCE", help="The folder that describe wrote, or what describe takes."
+        metavar="FOLDER|SOURCE", help="Folder that describe wrote, or a source for describe."
     ),
 ]
 Folder = Annotated[
-    Path, typer.Argument(parser=path, metavar="FOLDER", help="The folder that describe wrote.")
+    Path, typer.Argument(parser=path, metavar="FOLDER", help="Folder that describe wrote.")
 ]
 Inputs = Annotated[
     list[str] | None,
@@ -71,7 +71,7 @@ Inputs = Annotated[
         "--input",
         "-i",
         metavar="NAME=DTYPE[SIZES]",
-        help="Of a PyTorch function: an input, as x=float16[b,4096]. Repeatable.",
+        help="For a PyTorch function: an example input, such as x=float16[b,4096]. Repeatable.",
     ),
 ]
 Target = Annotated[
@@ -79,7 +79,7 @@ Target = Annotated[
     typer.Option(
         "--target",
         "-t",
-        help="The GPU or chip; see: autofuse targets.",
+        help="GPU or chip; see: autofuse targets.",
         autocompletion=completing.targets,
     ),
 ]
@@ -96,10 +96,10 @@ Output = Annotated[
 ]
 Named = Annotated[
     Names,
-    typer.Option("--names", help="Names and form of the files: KernelGen's, or the document's."),
+    typer.Option("--names", help="Names and layout of the files: KernelGen's, or the document's."),
 ]
 AscendC = Annotated[
-    bool, typer.Option("--ascendc", help="Also a variant in Ascend C, in a folder ascendc.")
+    bool, typer.Option("--ascendc", help="Also write an Ascend C variant, in a folder ascendc.")
 ]
 Rounds = Annotated[
     int | None,
@@ -107,16 +107,21 @@ Rounds = Annotated[
         "--rounds",
         min=1,
         max=5,
-        help="Rounds of tuning, at most.  [default: as the definition says]",
+        help="Maximum rounds of tuning.  [default: from the definition]",
         show_default=False,
     ),
 ]
 Speedup = Annotated[
-    float, typer.Option("--speedup", help="Over the baseline, to be exceeded: tuning ends there.")
+    float,
+    typer.Option(
+        "--speedup", help="Target speedup over the baseline; tuning stops when it is exceeded."
+    ),
 ]
 Memory = Annotated[
     int,
-    typer.Option("--memory", min=1, metavar="GIB", help="Of the device, for sizes that are timed."),
+    typer.Option(
+        "--memory", min=1, metavar="GIB", help="Memory of the device, which limits the timed sizes."
+    ),
 ]
 Patterns = Annotated[
     Path | None,
@@ -124,7 +129,7 @@ Patterns = Annotated[
         "--patterns",
         parser=path,
         metavar="FILE",
-        help="What helped before, and helps now.  [default: patterns.json beside the folder]",
+        help="Patterns that helped in earlier runs; updated.  [default: patterns.json beside the folder]",
         show_default=False,
     ),
 ]
@@ -134,14 +139,14 @@ Results = Annotated[
         "--results",
         parser=path,
         metavar="FILE",
-        help="Times that NAME_performance.py --results measured on another machine. Repeatable.",
+        help="Times measured on another machine by NAME_performance.py --results. Repeatable.",
         show_default=False,
     ),
 ]
-Seed = Annotated[int, typer.Option("--seed", min=0, help="Seed of the data of the accuracy test.")]
+Seed = Annotated[int, typer.Option("--seed", min=0, help="Seed of the accuracy test's data.")]
 Force = Annotated[
     bool,
-    typer.Option("--force", help="Run a stage that is up to date; replace files that were edited."),
+    typer.Option("--force", help="Run a stage even if it is up to date; replace edited files."),
 ]
 
 
@@ -160,7 +165,7 @@ def describe(
     output: Output = None,
     names: Named = Names.kernelgen,
     rounds: Annotated[
-        int, typer.Option("--rounds", min=1, max=5, help="Rounds of tuning, at most.")
+        int, typer.Option("--rounds", min=1, max=5, help="Maximum rounds of tuning.")
     ] = 5,
     speedup: Speedup = 1.0,
     memory: Memory = 16,
@@ -169,7 +174,7 @@ def describe(
 ) -> None:
     """Write the definition of an operator, for people and as JSON.
 
-    What goes in and out, what it costs, what limits it on the target, and how it may be made faster.
+    It lists inputs and outputs, cost, the bottleneck on the target, and possible optimisations.
     """
 
     def action() -> Outcome:
@@ -202,8 +207,8 @@ def generate(
 ) -> None:
     """Write kernel, baseline, accuracy test and speed test.
 
-    Kernel and baseline have one function each, of the same name and parameters. The interfaces of the
-    files are compared by their syntax trees; exit code 1 if something does not fit.
+    Kernel and baseline each define one function, with the same name and parameters. The interfaces of
+    the files are compared by their syntax trees; exit code 1 on a mismatch.
     """
 
     def action() -> Outcome:
@@ -239,8 +244,8 @@ def check(
     """Run the accuracy test and the speed test.
 
     Every element is compared with NumPy in higher precision and with the baseline, at several sizes,
-    with strided inputs, NaN and infinities. On a card kernel and baseline are timed; without one the
-    times are those of a model, marked predicted. Exit code 1 if the accuracy test fails.
+    with strided inputs, NaN and infinities. On a card, kernel and baseline are timed; without one, a
+    model predicts the times. Exit code 1 if the accuracy test fails.
     """
 
     def action() -> Outcome:
@@ -270,11 +275,11 @@ def tune(
     force: Force = False,
     json: Json = False,
 ) -> None:
-    """Tune the kernel, a family of settings each round.
+    """Tune the kernel, one family of settings per round.
 
-    The bottleneck says which family is tried. What is fastest and passes the accuracy test is kept,
-    measured on a card, else predicted by the model of the target. It ends when the speedup is
-    reached or nothing is left. Killed in between, it goes on after the last round.
+    The bottleneck selects the family. The fastest setting that passes the accuracy test is kept; times
+    are measured on a card, or predicted by the model of the target. Tuning ends when the speedup is
+    reached or no family is left. If interrupted, it resumes after the last round.
     """
 
     def action() -> Outcome:
@@ -298,7 +303,7 @@ def tune(
 @app.command(
     epilog=examples(
         "autofuse kernelgen log kernelgen-out/graph",
-        "autofuse kernelgen log kernelgen-out/graph --profile    count on the card",
+        "autofuse kernelgen log kernelgen-out/graph --profile    with counters",
     )
 )
 def log(
@@ -307,17 +312,17 @@ def log(
         bool,
         typer.Option(
             "--profile",
-            help="Count hits in the cache and the use of multiprocessors by Nsight Compute (ncu).",
+            help="Measure cache hits and multiprocessor use with Nsight Compute (ncu).",
         ),
     ] = False,
     results: Results = None,
     force: Force = False,
     json: Json = False,
 ) -> None:
-    """Write optimization_log.md of what the other stages recorded.
+    """Write optimization_log.md from the records of the other stages.
 
-    Every number says whether it was measured, predicted, or comes from the interpreter. A number that
-    nothing recorded is not there.
+    Every number is marked as measured, predicted, or from the interpreter. Numbers that were not
+    recorded are left out.
     """
 
     def action() -> Outcome:
@@ -334,7 +339,7 @@ def log(
         "autofuse kernelgen run graph.json",
         "autofuse kernelgen run graph.json --device cuda -o out/op",
         "autofuse kernelgen run graph.json --speedup 2 --json",
-        "autofuse kernelgen run kernelgen-out/graph    go on with it",
+        "autofuse kernelgen run kernelgen-out/graph    continue it",
     )
 )
 def run(
@@ -348,7 +353,7 @@ def run(
     device: Device = "cpu",
     seed: Seed = 0,
     rounds: Annotated[
-        int, typer.Option("--rounds", min=1, max=5, help="Rounds of tuning, at most.")
+        int, typer.Option("--rounds", min=1, max=5, help="Maximum rounds of tuning.")
     ] = 5,
     speedup: Speedup = 1.0,
     memory: Memory = 16,
@@ -358,7 +363,7 @@ def run(
 ) -> None:
     """Run all five stages.
 
-    Stages that are up to date are passed over, so that the same command goes on after it was stopped.
+    Stages that are up to date are skipped, so the same command continues an interrupted run.
     """
 
     def action() -> Outcome:
@@ -413,31 +418,31 @@ def _folder(output: Path | None, definition: Definition) -> Path:
 
 
 def _is_folder(source: str) -> bool:
-    """Return True if ``source`` names a folder; raises AF1001 for one without a state."""
+    """Return True if ``source`` names a folder; raise AF1001 for one without a state."""
     from autofuse.clients.kernelgen.state import STATE
 
     folder = Path(source)
     if not folder.is_dir():
         return False
     if not (folder / STATE).exists():
-        text = f"{folder} is no folder that kernelgen wrote: it has no {STATE}"
+        text = f"{folder} was not written by kernelgen: it has no {STATE}"
         hint = f"autofuse kernelgen describe SOURCE -o {folder}"
         raise AutofuseError.of("AF1001", text, where=Where(path=source), hint=hint)
     return True
 
 
-#: What a definition says.
+#: Options that a definition already contains.
 _DESCRIBED = frozenset(("input", "target", "output", "names", "rounds", "speedup", "memory"))
 
 
 def _refuse_what_is_described(context: typer.Context) -> None:
-    """Raises AF1005 for an option that says what a definition says, where there is one."""
+    """Raise AF1005 for an option that the definition already contains, if there is a definition."""
     for p in context.command.params:
-        # Typer brings click along, or depends on it, as its version has it.
+        # Depending on its version, Typer bundles click or depends on it.
         given = context.get_parameter_source(p.name or "")
         if p.name in _DESCRIBED and given is not None and given.name == "COMMANDLINE":
-            text = f"{p.opts[-1]} belongs to a definition, and the folder has one"
-            hint = "give what describe takes in place of the folder, or leave the option out"
+            text = f"{p.opts[-1]} belongs to a definition, but the folder already has one"
+            hint = "give a source for describe instead of the folder, or leave out the option"
             raise AutofuseError.of("AF1005", text, hint=hint)
 
 
@@ -448,7 +453,7 @@ def _options(folder: Path, quiet: bool, **more: Any) -> Options:
 
 
 def _watch(quiet: bool) -> Callable[[str], None]:
-    """Shows on a terminal what is going on."""
+    """Show progress on a terminal."""
     import sys
 
     from autofuse.report.text.console import console

@@ -1,4 +1,4 @@
-"""Options and arguments that several verbs have, and the examples in their help."""
+"""Options and arguments shared by several verbs, and the examples in their help."""
 
 from __future__ import annotations
 
@@ -37,20 +37,20 @@ __all__ = [
 ]
 
 DEFAULT_TARGET = "ascend910b1"
-#: What ``dump`` shows, in the order in which the compiler makes it.
+#: Stages that ``dump`` shows, in compiler order.
 STAGES = ("fusion", "hint", "impl", "kernel", "files")
-#: Those that only targets with templates have.
+#: Stages that only targets with templates have.
 TEMPLATE_STAGES = ("impl", "kernel")
 
 
 def examples(*lines: str) -> str:
-    """The examples of a verb, a line each."""
+    """Format the examples of a verb, one per line."""
     # \b keeps the help formatter from joining the lines.
     return "\b\nExamples:\n" + "\n".join(f"  {line}" for line in lines)
 
 
 def path(text: str) -> Path:
-    """A path of the command line; an empty one, as a script's unset variable leaves, is not the current folder."""
+    """Parse a path; an empty one, as an unset shell variable leaves, is not the current folder."""
     if not str(text):
         raise typer.BadParameter("the path is empty; write . for the current folder")
     return Path(text)
@@ -62,7 +62,7 @@ Device = Annotated[
     typer.Option(
         "--device",
         metavar="cpu|cuda[:N]",
-        help="Where kernels run: on a CPU (the twin, Triton's interpreter), or on a card.",
+        help="Device to run on: the CPU (the twin or Triton's interpreter) or a card.",
     ),
 ]
 ChipDevice = Annotated[
@@ -70,18 +70,18 @@ ChipDevice = Annotated[
     typer.Option(
         "--device",
         metavar="cpu|cuda[:N]|npu[:N]",
-        help="Where kernels run: on a CPU (the twin, Triton's interpreter), on a card, or on an Ascend chip.",
+        help="Device to run on: the CPU (the twin or Triton's interpreter), a card, or an Ascend chip.",
     ),
 ]
 Graph = Annotated[
-    Path, typer.Argument(parser=path, metavar="GRAPH", help="The graph file (JSON or ONNX).")
+    Path, typer.Argument(parser=path, metavar="GRAPH", help="Graph file (JSON or ONNX).")
 ]
 Target = Annotated[
     str,
     typer.Option(
         "--target",
         "-t",
-        help="The chip or GPU (see: autofuse targets), or a target file, FILE.toml.",
+        help="Chip or GPU (see: autofuse targets), or a target file, FILE.toml.",
         autocompletion=completing.targets,
     ),
 ]
@@ -125,14 +125,14 @@ class KernelJson(str, Enum):
 Split = Annotated[
     bool,
     typer.Option(
-        "--split", help="Several kernels and a driver, if the graph is too large for one."
+        "--split", help="Split a graph that is too large for one kernel into several and a driver."
     ),
 ]
 Partition = Annotated[
     bool | None,
     typer.Option(
         "--partition/--no-partition",
-        help="An ONNX model as several regions, or as one kernel.  [default: one if it can be]",
+        help="Treat an ONNX model as several regions, or as one kernel.  [default: one kernel if possible]",
         show_default=False,
     ),
 ]
@@ -140,7 +140,7 @@ Invariant = Annotated[
     bool,
     typer.Option(
         "--invariant",
-        help="Let no size but those of what is reduced change the bits of a row.",
+        help="Make the bits of a row depend on no sizes except those of the reduced axes.",
     ),
 ]
 Tuning = Annotated[
@@ -149,7 +149,7 @@ Tuning = Annotated[
         "--tuning",
         parser=path,
         metavar="FILE",
-        help="A tuning file: tilings for a chip, or blocks for a card, that come first.",
+        help="Prefer the tilings (chip) or blocks (card) of this tuning file.",
     ),
 ]
 Against = Annotated[
@@ -158,14 +158,14 @@ Against = Annotated[
         "--against",
         parser=path,
         metavar="GRAPH_FILE",
-        help="Compare with what this graph computes, after an edit of the kernel.",
+        help="Compare an edited kernel with this graph.",
     ),
 ]
 CheckMode = Annotated[
     Check | None,
     typer.Option(
         "--check",
-        help="Of the twin; all: also races, uninitialised data, double stores.  "
+        help="Checks of the twin; all adds races, uninitialised data, double stores.  "
         "[default: all for verify, else fast]",
         show_default=False,
     ),
@@ -176,7 +176,7 @@ CheckSeed = Annotated[
         "--check-seed",
         min=0,
         max=(1 << 64) - 1,
-        help="Of the twin: order of instructions; 0: program order, else adversarial.",
+        help="Instruction order of the twin: 0 for program order, else adversarial.",
     ),
 ]
 Scheduler = Annotated[
@@ -184,6 +184,6 @@ Scheduler = Annotated[
     typer.Option(
         "--scheduler",
         metavar="ADDRESS",
-        help="Run on the workers of this Dask scheduler, as tcp://host:8786.",
+        help="Run on the workers of this Dask scheduler, such as tcp://host:8786.",
     ),
 ]

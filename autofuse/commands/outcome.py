@@ -1,4 +1,4 @@
-"""From a verb's work to the streams and the exit code, in one place for every verb."""
+"""Runs a verb: prints its outcome to the streams and returns the exit code."""
 
 from __future__ import annotations
 
@@ -39,8 +39,8 @@ class Outcome:
     """Result of a verb.
 
     Attributes:
-        result: what ``--json`` prints under ``result``.
-        show: prints the same for people.
+        result: the value that ``--json`` prints under ``result``.
+        show: prints the same as text.
         diagnostics: findings that did not stop the verb.
         ok: False gives exit code 1.
     """
@@ -52,19 +52,19 @@ class Outcome:
 
 
 class StreamError(Exception):
-    """The output of a command cannot be written; the text says why."""
+    """The output of a command cannot be written; the text gives the reason."""
 
 
 def open_streams() -> None:
-    """Give a process that was started without a standard stream one that refuses what is written.
+    """Give a process without a standard stream one that refuses writes.
 
-    Without it Python has None in its place, and the next file that is opened would get the stream's number.
+    Otherwise Python has None in its place, and the next opened file would get the stream's descriptor.
     """
     for number in (0, 1, 2):
         try:
             os.fstat(number)
         except OSError:  # noqa: PERF203 - three times
-            os.open(os.devnull, os.O_RDONLY)  # gets the least number that is free
+            os.open(os.devnull, os.O_RDONLY)  # gets the lowest free descriptor
     if sys.stdout is None:
         sys.stdout = os.fdopen(1, "w", encoding="utf-8")
     if sys.stderr is None:
@@ -82,8 +82,8 @@ def _to_streams() -> Iterator[None]:
 
 
 def stream_lost(why: str) -> int:
-    """Say that what was to be printed is lost; returns the exit code."""
-    # What is left in the buffer would fail again when Python ends.
+    """Report that output is lost, and return the exit code."""
+    # Flushing the rest of the buffer would fail again at exit.
     os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
     text = f"the output of the command cannot be written: {why}"
     with suppress(OSError):
@@ -98,7 +98,7 @@ def execute(verb: str, action: Callable[[], Outcome], *, as_json: bool) -> int:
     """Run a verb and print its outcome.
 
     Returns:
-        The exit code: 0 ok, 1 the input or the kernel is wrong, 2 autofuse is wrong, 128 and the number of the signal
+        The exit code: 0 ok, 1 the input or the kernel is wrong, 2 autofuse is wrong, 128 plus the number of the signal
         that interrupted it.
     """
     try:
@@ -111,7 +111,7 @@ def execute(verb: str, action: Callable[[], Outcome], *, as_json: bool) -> int:
             raise
         except MemoryError as e:
             text = f"there is not enough memory{f': {e}' if str(e) else ''}"
-            hint = "smaller sizes need less"
+            hint = "try smaller sizes"
             return report_failure(verb, (Diagnostic("AF5003", text, hint=hint),), as_json=as_json)
         except Exception as e:
             from autofuse.failures import internal_error, no_room
@@ -150,7 +150,7 @@ def _print_outcome(verb: str, outcome: Outcome, as_json: bool) -> int:
 
 
 def report_failure(verb: str, diagnostics: tuple[Diagnostic, ...], *, as_json: bool) -> int:
-    """Print what stopped a verb; returns the exit code."""
+    """Print the error that stopped a verb, and return the exit code."""
     with _to_streams():
         if as_json:
             _print_json(verb, False, diagnostics, None)

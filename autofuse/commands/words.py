@@ -1,4 +1,4 @@
-"""Words of the command line: those of the form NAME=VALUE, and the target as the next command needs it."""
+"""Command-line arguments of the form NAME=VALUE, and the target option of a suggested command."""
 
 from __future__ import annotations
 
@@ -15,24 +15,24 @@ from autofuse.base.wording import counted
 
 __all__ = ["array", "pairs", "sizes", "target_option"]
 
-#: More than any size has, and fewer than Python reads.
+#: Most digits of a size: more than any size has, and fewer than Python parses.
 _DIGITS = 40
-#: How a .npy file begins.
+#: First bytes of a .npy file.
 _MAGIC = b"\x93NUMPY"
 
 
 def pairs(words: Sequence[str], option: str) -> dict[str, str]:
-    """NAME -> VALUE.
+    """Return NAME -> VALUE.
 
     Raises:
-        AutofuseError: AF1005, a word has another form, or a name is there twice.
+        AutofuseError: AF1005, an argument has another form, or a name occurs twice.
     """
     out: dict[str, str] = {}
     for word in words:
         name, equals, value = _parted(word)
         if not (name and equals and value):
             raise AutofuseError.of(
-                "AF1005", f"{option} {word}: expected NAME=VALUE", hint=f"for instance {option} n=8"
+                "AF1005", f"{option} {word}: expected NAME=VALUE", hint=f"for example {option} n=8"
             )
         if name in out:
             raise AutofuseError.of("AF1005", f"{option} {name} is given twice")
@@ -41,7 +41,7 @@ def pairs(words: Sequence[str], option: str) -> dict[str, str]:
 
 
 def _parted(word: str) -> tuple[str, str, str]:
-    """A word at its first ``=``; at another one if what is behind it is a size or a file, for names that have one."""
+    """Split an argument at its first ``=``, or at a later one before a size or a file: names may contain ``=``."""
     parts = word.split("=")
     for k in range(len(parts) - 1, 1, -1):
         value = "=".join(parts[k:])
@@ -51,42 +51,42 @@ def _parted(word: str) -> tuple[str, str, str]:
 
 
 def sizes(words: Sequence[str], option: str) -> dict[str, int]:
-    """NAME -> size; a word may have several, with commas between them.
+    """Return NAME -> size; an argument may have several, separated by commas.
 
     Raises:
-        AutofuseError: AF1005, as :func:`pairs`, or a value is no size.
+        AutofuseError: AF1005, as :func:`pairs`, or a value is not a size.
     """
     each = [part for word in words for part in _listed(word)]
     return {name: _size(name, text, option) for name, text in pairs(each, option).items()}
 
 
 def _listed(word: str) -> list[str]:
-    """The parts of ``n=8,m=3``; a word with a comma elsewhere, as a name may have one, is one part."""
+    """Split ``n=8,m=3``; an argument with other commas, as in a name, is one part."""
     parts = word.split(",")
     return parts if all("=" in p and p.rpartition("=")[2].isdigit() for p in parts) else [word]
 
 
 def array(file: str) -> Any:
-    """The elements that ``--input NAME=FILE`` names.
+    """Return the array of ``--input NAME=FILE``.
 
     Raises:
         AutofuseError: AF1001, they cannot be read.
     """
     try:
         with regular(Path(file)) as f:
-            # Only the header is read here: of what has the wrong shape, nothing more is.
+            # Only the header is read here, so an array of the wrong shape is never loaded.
             is_array = f.read(len(_MAGIC)) == _MAGIC
         found = np.load(file, mmap_mode="r" if is_array else None, allow_pickle=False)
         return np.asarray(found) if is_array else found
     except OSError as e:
         raise unreadable(file, "a .npy file", e) from e
     except (ValueError, EOFError) as e:
-        text = f"{file} cannot be read as a .npy file: {e}"
+        text = f"{file} is not a valid .npy file: {e}"
         raise AutofuseError.of("AF1001", text, where=Where(path=file)) from e
 
 
 def target_option(target: str) -> str:
-    """Return the option that selects the target in a command, after its file; empty for the default."""
+    """Return the option that selects the target in a command; empty for the default."""
     return "" if target == api.DEFAULT_TARGET else f" -t {target}"
 
 

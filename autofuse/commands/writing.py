@@ -1,4 +1,4 @@
-"""Files that a verb was asked to write: all of them, or none where something fails."""
+"""Files that a verb was asked to write: all of them, or none if one fails."""
 
 from __future__ import annotations
 
@@ -19,28 +19,28 @@ from autofuse.base.reading import unwritten
 
 __all__ = ["Content", "array", "file_names", "keep_inputs", "text", "write_all"]
 
-#: Characters of the name of a file, without suffix.
+#: Most characters of a file name, without suffix.
 _LONGEST = 120
-#: Writes a file that is open.
+#: Writes to an open file.
 Content: TypeAlias = "Callable[[BinaryIO], object]"
 
 
 def text(content: str) -> Content:
-    """A text as UTF-8."""
+    """Return a writer of a text as UTF-8."""
     return lambda f: f.write(content.encode())
 
 
 def array(content: Any) -> Content:
-    """An array as .npy."""
+    """Return a writer of an array as .npy."""
     return lambda f: np.save(f, np.asarray(content), allow_pickle=False)
 
 
 def file_names(names: Iterable[str]) -> dict[str, str]:
-    """Names of tensors -> names of files without suffix: those of a path, or that begin with a dot, are changed."""
+    """Map tensor names to file names without suffix; names with a path or a leading dot are changed."""
     found: dict[str, str] = {}
     taken: set[str] = set()
     for name in names:
-        # Upper and lower case are one on some file systems.
+        # Some file systems ignore case.
         word = re.sub(r"[^A-Za-z0-9_.\-]", "_", name).lstrip(".")[:_LONGEST] or "_"
         own, n = word, 1
         while own.lower() in taken:
@@ -52,21 +52,21 @@ def file_names(names: Iterable[str]) -> dict[str, str]:
 
 
 def keep_inputs(path: Path, read: Mapping[str, Path]) -> None:
-    """Raises AF1005 where a file to write is one that is read."""
+    """Raise AF1005 if a file to write is also read."""
     for what, other in read.items():
         if path.resolve() == other.resolve():
-            text = f"{path} would be written over {what}"
-            raise AutofuseError.of("AF1005", text, hint="give the file to write another name")
+            text = f"{path} would overwrite {what}"
+            raise AutofuseError.of("AF1005", text, hint="give the output file another name")
 
 
 def write_all(files: Mapping[Path, Content], folder: Path | None = None) -> None:
-    """Write files so that a failure leaves what was there before, and nothing else.
+    """Write files so that a failure leaves the previous contents, and nothing else.
 
-    Devices and pipes are written as they are.
+    Devices and pipes are written directly.
 
     Args:
-        files: what to write where.
-        folder: made first if it is not there.
+        files: path -> writer.
+        folder: created first if missing.
 
     Raises:
         AutofuseError: AF5005, a file or the folder cannot be written.
@@ -105,7 +105,7 @@ def write_all(files: Mapping[Path, Content], folder: Path | None = None) -> None
 
 
 def _beside(path: Path) -> Path | None:
-    """A name beside a file, to write under until it is whole; None where the file is no regular one."""
+    """Return a temporary name beside a file; None if the file is not a regular one."""
     try:
         mode = path.stat().st_mode
     except FileNotFoundError:
@@ -127,7 +127,7 @@ def _refusals(path: Path) -> Iterator[None]:
         yield
     except (OSError, ValueError) as e:
         why = unwritten(path, e)
-        # NumPy reports a short write without the reason.
+        # NumPy reports a short write without its reason.
         if isinstance(e, OSError) and e.errno is None:
             why += " (is there room?)"
         raise AutofuseError.of(

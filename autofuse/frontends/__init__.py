@@ -1,4 +1,4 @@
-"""Readers of graph files: text in, a checked FusionGraph or every error with its place out."""
+"""Readers of graph files: from text to a checked FusionGraph, or to all errors with their places."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from autofuse.implgraph.ir.fusion import FusionGraph
 
 __all__ = ["MAX_FILE", "detect_format", "parse_graph", "read", "read_graph"]
 
-#: Is shown the JSON of a graph file before it is read as a graph.
+#: Called with the JSON of a graph file before it is read as a graph.
 Watch: TypeAlias = Callable[[Document], object]
 
 _NATIVE = frozenset({"schema", "$schema", "nodes", "inputs", "outputs", "symbols"})
@@ -28,7 +28,7 @@ def _unwatched(_: Document) -> None: ...
 
 
 def read_graph(path: str | os.PathLike[str], watch: Watch = _unwatched) -> FusionGraph:
-    """Read a graph file of any format; the content says which.
+    """Read a graph file of any format, detected by content.
 
     Raises:
         AutofuseError: AF1001 if the file cannot be read, AF1003 if it is too large, or all errors of the file at once.
@@ -48,20 +48,20 @@ def read_graph(path: str | os.PathLike[str], watch: Watch = _unwatched) -> Fusio
 
 
 def _folder(path: Path) -> AutofuseError:
-    """A folder stands where a graph file has to."""
+    """Return the error for a folder in place of a graph file."""
     where = Where(str(path))
     if not (path / MANIFEST).is_file():
         hint = "give one graph file; autofuse build and autofuse verify take folders of graph files"
         return AutofuseError.of(
             "AF1001", "this is a folder, not a graph file", where=where, hint=hint
         )
-    text = "this folder has a generated kernel, not a graph file"
-    hint = f"give the graph that it was built from; 'autofuse run {path}' runs it, and times it with --html FILE"
+    text = "this folder holds a generated kernel, not a graph file"
+    hint = f"give the graph it was built from; 'autofuse run {path}' runs it, and times it with --html FILE"
     return AutofuseError.of("AF1001", text, where=where, hint=hint)
 
 
 def read(graph: object, watch: Watch = _unwatched) -> FusionGraph:
-    """The graph of anything that :func:`autofuse.read` takes.
+    """Return the graph of anything that :func:`autofuse.read` takes.
 
     Raises:
         AutofuseError: as there.
@@ -75,7 +75,7 @@ def read(graph: object, watch: Watch = _unwatched) -> FusionGraph:
             raise AutofuseError.of(
                 "AF1103",
                 f"the graph cannot be written as JSON: {e}",
-                hint="lists, dicts, texts, numbers and booleans of Python; no arrays",
+                hint="use Python lists, dicts, strings, numbers and booleans; no arrays",
             ) from None
         return parse_graph(text, watch=watch)
     if isinstance(graph, str) and graph.lstrip()[:1] in ("{", "["):
@@ -85,7 +85,7 @@ def read(graph: object, watch: Watch = _unwatched) -> FusionGraph:
     raise AutofuseError.of(
         "AF1103",
         f"a graph cannot be read from an object of type {type(graph).__name__}",
-        hint="give a path, the text of a graph file, the same as a dict, or what autofuse.read returned",
+        hint="give a path, the text of a graph file, a dict with its content, or a result of autofuse.read",
     )
 
 
@@ -99,7 +99,7 @@ def parse_graph(text: str | bytes, *, path: str = "", watch: Watch = _unwatched)
         return read_onnx(text, path)
     document = load(text, path)
     watch(document)
-    # Imported late: the readers load pydantic, which a message about bad JSON need not wait for.
+    # Imported late: the readers load pydantic, which an error about bad JSON does not need.
     if _format_of(document) == "akg":
         from autofuse.frontends.akg.reader import read_akg
 
@@ -110,7 +110,7 @@ def parse_graph(text: str | bytes, *, path: str = "", watch: Watch = _unwatched)
 
 
 def detect_format(data: str | bytes) -> str:
-    """``native`` (schema autofuse.graph/1), ``akg`` (MindSpore GraphKernel) or ``onnx``.
+    """Return ``native`` (schema autofuse.graph/1), ``akg`` (MindSpore GraphKernel) or ``onnx``.
 
     Raises:
         AutofuseError: AF1002 if it is not JSON, AF1004 if it is neither.

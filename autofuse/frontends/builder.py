@@ -1,4 +1,4 @@
-"""Common parts of all frontends: a growing FusionGraph, checks of additions to it, and the order of nodes."""
+"""Common parts of all frontends: a growing FusionGraph, checks of its additions, and node order."""
 
 from __future__ import annotations
 
@@ -44,32 +44,32 @@ __all__ = [
     "topological_order",
 ]
 
-#: A tensor has fewer elements than this, whatever its symbols are: byte offsets then fit int64.
+#: A tensor has fewer elements than this for every size of its symbols, so byte offsets fit int64.
 MAX_ELEMENTS = 1 << 48
 #: Largest size of one dimension.
 MAX_SIZE = 1 << 31
 MAX_RANK = 16
 MAX_NODES = 10_000
-# Far above what a size that fits int64 needs.
+# Far more than a size that fits int64 needs.
 _MAX_FACTOR = 1 << 64
 _MAX_DEGREE = 32
 
 Array: TypeAlias = npt.NDArray[Any]
 Number: TypeAlias = int | float | bool
 Shape: TypeAlias = tuple[Expr, ...]
-#: Moves the elements of an array; the second argument is the shape that they get.
+#: Moves the elements of an array; the second argument is the resulting shape.
 Move: TypeAlias = Callable[[Array, tuple[int, ...]], Array]
 T = TypeVar("T")
 V = TypeVar("V")
 
 
 def shape_text(shape: Sequence[object]) -> str:
-    """A shape for a message."""
+    """Return a shape as text for a message."""
     return "[" + ", ".join(str(s) for s in shape) + "]"
 
 
 class GraphBuilder:
-    """Tensors and nodes of a graph that is being read."""
+    """Tensors and nodes of a graph during reading."""
 
     def __init__(self, findings: Findings, graph_name: str) -> None:
         self.findings = findings
@@ -83,33 +83,33 @@ class GraphBuilder:
         self.nodes: list[FusionNode] = []
 
     def ranges(self) -> dict[str, tuple[int, int]]:
-        """Closed range of every symbol."""
+        """Return the closed range of every symbol."""
         return {s.name: (s.min, s.max) for s in self.symbols.values()}
 
     def in_labels(self, thing: T) -> T:
-        """Sizes, or a tuple or a dict of them, with the names that users know symbols by."""
+        """Return sizes, or a tuple or a dict of them, with the user's names of symbols."""
         return in_labels(thing, self.symbols.values())
 
     def in_words(self, shape: Sequence[Expr]) -> str:
-        """A shape for a message."""
+        """Return a shape as text for a message."""
         return shape_text(self.in_labels(tuple(shape)))
 
     def check_shape(self, shape: Shape, pointer: str, what: str) -> bool:
-        """Rank and sizes within the limits, for every value of the symbols; notes AF1109."""
+        """Return True if rank and sizes are within the limits for every value of the symbols; else note AF1109."""
         wrong = self._too_large(shape, what)
         if wrong is not None:
             self.findings.add("AF1109", wrong[0], pointer, hint=wrong[1])
         return wrong is None
 
     def _too_large(self, shape: Shape, what: str) -> tuple[str, str] | None:
-        """Return an error text and a hint for a shape that is not allowed; None for one that is."""
+        """Return an error text and a hint for a shape that is not allowed, else None."""
         if len(shape) > MAX_RANK:
             return (
                 f"{what} has {counted(len(shape), 'dimension')}; at most {MAX_RANK} are allowed",
                 "",
             )
         if not all(map(is_moderate, shape)):
-            return f"a size of {what} has too large numbers in it", ""
+            return f"a size of {what} contains numbers that are too large", ""
         ranges = self.ranges()
         try:
             for i, size in enumerate(shape):
@@ -142,14 +142,14 @@ class GraphBuilder:
         operand_pointers: Sequence[str] = (),
         hint: str = "",
     ) -> tuple[DType, Shape] | None:
-        """Dtype and shape of a node's result; None, with a finding, if the op refuses these.
+        """Return dtype and shape of a node's result; None, with a finding, if the op refuses its operands.
 
-        ``hint`` goes with a refusal for which the op has none.
+        ``hint`` is used if the op's refusal has none.
         """
         if any(isinstance(x, Tensor) and x.dtype.kind in "iu" for x in operands):
             for o, p in zip(operands, operand_pointers, strict=False):
                 if isinstance(o, Constant) and o.dtype is None and not math.isfinite(o.value):
-                    text = f"the constant {o.value} has no integer value"
+                    text = f"the constant {o.value} is not an integer"
                     cast = "Cast the tensor to a float type first"
                     self.findings.add("AF1203", text, p, hint=cast, node=node)
                     return None
@@ -173,7 +173,7 @@ class GraphBuilder:
     def _refusal(
         self, row: OpDef, operands: Sequence[Tensor | Constant], attrs: Mapping[str, Any]
     ) -> OpError | None:
-        """The error of a row that refuses a node, with the user's names of symbols; None if it accepts."""
+        """Return the error of a row that refuses a node, with the user's symbol names; None if it accepts."""
         named = [
             replace(o, shape=self.in_labels(o.shape)) if isinstance(o, Tensor) else o
             for o in operands
@@ -189,7 +189,7 @@ class GraphBuilder:
     def check_constant(
         self, value: int | float | bool, dtype: DType, pointer: str, *, node: str = ""
     ) -> bool:
-        """The value exists in the dtype; notes AF1104."""
+        """Return True if the dtype can represent the value; else note AF1104."""
         if dtype.kind in "iu":
             lo = -(1 << (dtype.bits - 1)) if dtype.kind == "i" else 0
             hi = (1 << (dtype.bits - (dtype.kind == "i"))) - 1
@@ -216,7 +216,7 @@ class GraphBuilder:
         attrs: Mapping[str, AttrValue],
         origin: str,
     ) -> Tensor:
-        """Register a node with one result, which is returned."""
+        """Register a node with one result, and return that."""
         self.add_tensor(output)
         inputs = tuple(o.name if isinstance(o, Tensor) else o for o in operands)
         own = identifier(name, self.node_names)
@@ -225,7 +225,7 @@ class GraphBuilder:
         return output
 
     def live(self, outputs: Collection[str]) -> tuple[list[FusionNode], set[str]]:
-        """Nodes that tensors depend on, in their order, and the tensors of these."""
+        """Return the nodes that tensors depend on, in order, and their tensors."""
         needed, kept = set(outputs), []
         for n in reversed(self.nodes):
             if not needed.isdisjoint(n.outputs):
@@ -234,11 +234,11 @@ class GraphBuilder:
         return kept[::-1], needed
 
     def output_name(self, tensor: Tensor, wanted: str, used: set[str]) -> str:
-        """Name of the parameter for an output: that of its tensor where it can be, else a new one.
+        """Return the parameter name for an output: the tensor's name if possible, else a new one.
 
         Args:
             tensor: the tensor that is written.
-            wanted: the name that the file gives; empty for that of the tensor.
+            wanted: the name in the file; empty for the tensor's name.
             used: parameters so far, inputs among them; the result is added.
         """
         name = tensor.name
@@ -248,7 +248,7 @@ class GraphBuilder:
         return name
 
     def element_count(self, shape: Shape) -> Expr | None:
-        """Product of the sizes, or None if it grows too large to write down."""
+        """Return the product of the sizes, or None if it is too large to write down."""
         try:
             return product(shape)
         except ExprError:
@@ -256,12 +256,12 @@ class GraphBuilder:
 
 
 class Emitter(GraphBuilder, ABC, Generic[V]):
-    """A graph that is made op by op from values of type ``V``: tensors of the graph, or what is known while it is read.
+    """Builds a graph op by op from values of type ``V``: tensors of the graph, or constants known while reading.
 
-    A subclass says what a value is.  What is known stays so for as long as ops can take it as a constant.
+    A subclass defines the values. A known value stays known as long as ops can take it as a constant.
 
     Attributes:
-        node: name of the client's node that is being read, for messages and for names.
+        node: name of the client's current node, for messages and names.
         pointer: its place.
         inputs: names of the parameters, in order.
     """
@@ -272,7 +272,7 @@ class Emitter(GraphBuilder, ABC, Generic[V]):
         self.pointer = ""
         self.inputs: list[str] = []
 
-    # what a value is --------------------------------------------------------------------------
+    # values -----------------------------------------------------------------------------------
 
     @abstractmethod
     def shape(self, x: V) -> Shape:
@@ -284,15 +284,15 @@ class Emitter(GraphBuilder, ABC, Generic[V]):
 
     @abstractmethod
     def tensor(self, x: V) -> Tensor:
-        """The value as a tensor of the graph; one is made of what is known."""
+        """Return the value as a tensor of the graph; a known value becomes one."""
 
     @abstractmethod
     def made(self, tensor: Tensor, xs: Sequence[V]) -> V:
-        """The value that a tensor is, which a node makes of others."""
+        """Return the value for a tensor that a node computes from other values."""
 
     @abstractmethod
     def converted(self, x: V, dtype: DType) -> V | None:
-        """The value in another element type, if that takes no node."""
+        """Return the value in another element type, if that takes no node."""
 
     @abstractmethod
     def kept(self, x: V, shape: Shape, move: Move | None, *, copied: bool) -> V | None:
@@ -302,7 +302,7 @@ class Emitter(GraphBuilder, ABC, Generic[V]):
             x: the value.
             shape: shape of the result.
             move: the move as a function of an array; None if unknown.
-            copied: True if it makes a new array.
+            copied: True if ``move`` makes a new array.
         """
 
     @abstractmethod
@@ -313,27 +313,27 @@ class Emitter(GraphBuilder, ABC, Generic[V]):
         constants: Sequence[Constant],
         attrs: Mapping[str, Any],
     ) -> V:
-        """An element-wise op of values that all are ``constants``."""
+        """Fold an element-wise op whose operands all are ``constants``."""
 
     @abstractmethod
     def error(self, code: str, text: str, hint: str = "") -> Exception:
-        """Return the exception for an error at the node that is being read."""
+        """Return the exception for an error at the current node."""
 
     def check(self, shape: Shape) -> None:
         """Raise an error for the shape of a result that is too large."""
 
     @property
     def origin(self) -> str:
-        """Origin that is noted for everything made."""
+        """Origin noted for every new tensor and node."""
         return self.pointer
 
     def names(self, op: str) -> tuple[str, str]:
-        """Wanted names of a tensor, and of the node that makes it."""
+        """Return the wanted names of a tensor and of its node."""
         label = self.node or op
         return label, f"{label}_{op}"
 
     def refuse(self) -> None:
-        """Raise what was found to be wrong, if anything was."""
+        """Raise the findings, if any."""
         if len(self.findings):
             found, self.findings = self.findings, Findings(self.findings.document)
             found.raise_if_any()
@@ -348,7 +348,7 @@ class Emitter(GraphBuilder, ABC, Generic[V]):
         strides: Shape | None = None,
         offset: Expr | None = None,
     ) -> Tensor:
-        """A new input, called ``wanted`` if nothing is yet."""
+        """Add an input, called ``wanted`` if that name is free."""
         name = tensor_name(wanted, self.tensor_names)
         tensor = Tensor(name, dtype, shape, strides, offset, origin=self.origin)
         self.add_tensor(tensor)
@@ -358,10 +358,10 @@ class Emitter(GraphBuilder, ABC, Generic[V]):
     def emit(
         self, name: str, operands: Sequence[Tensor | Constant], attrs: Mapping[str, Any]
     ) -> Tensor:
-        """The result of a new node.
+        """Add a node and return its result.
 
         Raises:
-            Exception: of :meth:`error`: AF1201 the registry has no such op; whatever the op refuses.
+            Exception: from :meth:`error`: AF1201 the registry has no such op; any refusal of the op.
         """
         row = self._row(name)
         result = self.infer(row, operands, attrs, self.pointer, node=self.node)
@@ -376,10 +376,10 @@ class Emitter(GraphBuilder, ABC, Generic[V]):
     def evaluated(
         self, name: str, constants: Sequence[Constant], attrs: Mapping[str, Any]
     ) -> tuple[Array, DType]:
-        """The number that an element-wise op makes of constants, by the row's reference, and its element type."""
+        """Evaluate an element-wise op of constants by the row's reference; return the number and its element type."""
         row = self._row(name)
         if row.reference is None:
-            raise self.error("AF1201", f"the op {name!r} has no reference")
+            raise self.error("AF1201", f"the op {name!r} has no reference implementation")
         dtypes = [c.dtype for c in constants if c.dtype is not None]
         try:
             dtype = row.dtype_rule(dtypes, attrs)
@@ -399,9 +399,9 @@ class Emitter(GraphBuilder, ABC, Generic[V]):
     # ops --------------------------------------------------------------------------------------
 
     def op(self, name: str, /, *xs: V | Number, **attrs: Any) -> V:
-        """One element-wise op of the registry with broadcasting as NumPy's, of constants too.
+        """Apply an element-wise op of the registry with NumPy's broadcasting, also to constants.
 
-        A number of Python takes the element type of what is beside it.
+        A Python number takes the element type of the other operand.
         """
         operands = [Constant(x) if isinstance(x, int | float) else self.operand(x) for x in xs]
         constants = [o for o in operands if isinstance(o, Constant)]
@@ -412,11 +412,11 @@ class Emitter(GraphBuilder, ABC, Generic[V]):
         return self.broadcast(found, self.together(values))
 
     def apply(self, name: str, /, *xs: V, **attrs: Any) -> V:
-        """An op that is not element-wise: its operands are tensors, and the shape of the result is the row's."""
+        """Apply an op that is not element-wise: operands are tensors, and the row determines the result's shape."""
         return self.made(self.emit(name, [self.tensor(x) for x in xs], attrs), xs)
 
     def together(self, xs: Sequence[V]) -> Shape:
-        """The shape to which values broadcast."""
+        """Return the shape to which values broadcast."""
         shapes = [self.shape(x) for x in xs]
         try:
             return broadcast_shapes(shapes)
@@ -428,12 +428,12 @@ class Emitter(GraphBuilder, ABC, Generic[V]):
             raise self.error(e.code, str(e), e.hint) from None
 
     def cast(self, x: V, dtype: DType) -> V:
-        """The value in another element type; to bool: whether it is not 0."""
+        """Cast the value to another element type; to bool: True if it is not 0."""
         known = self.converted(x, dtype)
         return self.op("Cast", x, dtype=dtype.name) if known is None else known
 
     def broadcast(self, x: V, shape: Shape) -> V:
-        """NumPy's broadcast_to."""
+        """Broadcast as NumPy's broadcast_to."""
         if self.shape(x) == shape:
             return x
         known = self.kept(x, shape, np.broadcast_to, copied=False)
@@ -456,7 +456,7 @@ class Emitter(GraphBuilder, ABC, Generic[V]):
         if known is not None:
             return known
         moved = [p for p in perm if sizes[p] != 1]
-        if moved == sorted(moved):  # only axes of one element move
+        if moved == sorted(moved):  # only axes of size 1 move
             return self.reshape(x, shape)
         return self.apply("Transpose", x, perm=tuple(perm))
 
@@ -482,54 +482,54 @@ class Emitter(GraphBuilder, ABC, Generic[V]):
         return self.apply("Slice", x, starts=tuple(starts), shape=shape, **attrs)
 
     def part(self, x: V, axis: int, start: Expr | int, size: Expr | int, step: int = 1) -> V:
-        """A range of one axis, all of the others."""
+        """Return a range of one axis, and all of the others."""
         sizes = self.shape(x)
         starts = [Expr.of(start) if i == axis else const(0) for i in range(len(sizes))]
         shape = tuple(Expr.of(size) if i == axis else s for i, s in enumerate(sizes))
         return self.slice(x, starts, shape, [step if i == axis else 1 for i in range(len(sizes))])
 
     def concat(self, xs: Sequence[V], axis: int) -> V:
-        """Side by side along an axis; operands without elements are left out."""
+        """Concatenate along an axis; operands without elements are dropped."""
         full = [x for x in xs if self.shape(x)[axis] != 0] or list(xs[:1])
         return full[0] if len(full) == 1 else self.joined(full, axis)
 
     def joined(self, xs: Sequence[V], axis: int) -> V:
-        """Several operands, all with elements, side by side."""
+        """Concatenate several operands, all with elements."""
         return self.apply("Concat", *xs, axis=axis)
 
     def pad(self, x: V, low: Sequence[Expr], high: Sequence[Expr], value: float | int) -> V:
-        """A border of one value."""
+        """Pad with one value."""
         if all(v == 0 for v in (*low, *high)):
             return x
         return self.apply("Pad", x, low=tuple(low), high=tuple(high), value=value)
 
     def iota(self, shape: Shape, axis: int, dtype: DType, **line: int) -> V:
-        """0, 1, 2, ... along an axis; or from ``start`` in steps of ``step``."""
+        """Return 0, 1, 2, ... along an axis; or from ``start`` in steps of ``step``."""
         return self.apply("Iota", shape=shape, axis=axis, dtype=dtype.name, **line)
 
     def reduce(self, kind: str, x: V, axes: Sequence[int], *, keepdims: bool) -> V:
-        """``ReduceSum`` and the like; a reduction along no axis is the operand."""
+        """Apply ``ReduceSum`` or the like; a reduction along no axis returns the operand."""
         return self.apply(kind, x, axes=tuple(axes), keepdims=keepdims) if axes else x
 
     def select(self, condition: V, a: V, b: V) -> V:
-        """A where the condition holds, else b; both of one dtype."""
+        """Return a where the condition holds, else b; both of one dtype."""
         chosen, shape = self.operand(condition), self.together([condition, a, b])
         if isinstance(chosen, Constant):
             return self.broadcast(a if chosen.value else b, shape)
         if all([isinstance(self.operand(x), Constant) for x in (a, b)]):
-            # Two constants have no shape; the condition gives it.
+            # Two constants have no shape; the condition determines it.
             a, b = self.broadcast(a, shape), self.broadcast(b, shape)
         return self.op("Select", condition, a, b)
 
 
 def fixed(shape: Sequence[Expr]) -> tuple[int, ...] | None:
-    """A shape in numbers, if none of them is a symbol."""
+    """Return a shape as numbers, if none of its sizes is symbolic."""
     out = [s.as_int() for s in shape]
     return None if any(n is None for n in out) else tuple(n for n in out if n is not None)
 
 
 def is_moderate(e: Expr) -> bool:
-    """Factors and powers are so small that computing with the expression is no matter of time."""
+    """Return True if factors and powers are small enough to compute with the expression quickly."""
     for monomial, factor in e.terms:
         if abs(factor) > _MAX_FACTOR or sum(power for _, power in monomial) > _MAX_DEGREE:
             return False
@@ -540,7 +540,7 @@ def is_moderate(e: Expr) -> bool:
 
 
 def check_counts(data: Mapping[str, Any], keys: Sequence[str], findings: Findings) -> None:
-    """Refuse lists and objects of too many elements before anything else looks at them."""
+    """Refuse lists and objects with too many elements before anything else reads them."""
     for key in keys:
         value = data.get(key)
         if isinstance(value, list | dict) and len(value) > MAX_NODES:
@@ -550,13 +550,13 @@ def check_counts(data: Mapping[str, Any], keys: Sequence[str], findings: Finding
 
 
 def topological_order(edges: Sequence[Sequence[int]]) -> tuple[list[int], list[int]]:
-    """Order nodes so that each comes after those it depends on; otherwise the given order is kept.
+    """Order nodes topologically; the given order is kept where possible.
 
     Args:
         edges: for each node, the nodes that it depends on.
 
     Returns:
-        The order, and the nodes that are on a cycle or behind one.
+        The order, and the nodes that are on a cycle or after one.
     """
     users: list[list[int]] = [[] for _ in edges]
     waiting = [0] * len(edges)
@@ -578,7 +578,7 @@ def topological_order(edges: Sequence[Sequence[int]]) -> tuple[list[int], list[i
 
 
 def find_cycle(edges: Sequence[Sequence[int]], among: Sequence[int]) -> list[int]:
-    """One cycle among nodes of which each depends on another one; it begins at its first node."""
+    """Return one cycle among nodes that each depend on another one; it begins at its first node."""
     left = set(among)
     path: list[int] = []
     at: dict[int, int] = {}
@@ -593,13 +593,13 @@ def find_cycle(edges: Sequence[Sequence[int]], among: Sequence[int]) -> list[int
 
 
 def describe(value: object) -> str:
-    """A JSON value for a message: its value if short, and its JSON type."""
+    """Describe a JSON value for a message: its value if short, and its JSON type."""
     if value is None:
         return "null"
     if isinstance(value, bool):
         return "true" if value else "false"
     if isinstance(value, str):
-        return f"the text {quote(value, 40)}"
+        return f"the string {quote(value, 40)}"
     if isinstance(value, (int, float)):
         return f"the number {value}"
     return "a list" if isinstance(value, (list, tuple)) else "an object"

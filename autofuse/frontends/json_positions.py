@@ -1,11 +1,10 @@
 """JSON with the place of every value.
 
-The parser of the standard library reads the text; only when something has to be reported does a
-second pass find the line and column of every value.  A valid file therefore costs one fast parse.
+The standard library's parser reads the text; a second pass finds lines and columns only if there is something to
+report. A valid file therefore costs one fast parse.
 
-Stricter than JSON parsers usually are, because a graph file that two readers read differently is a
-bug: no duplicate keys, no ``NaN`` or ``Infinity``, no integers beyond 64 bits, no floats that
-overflow.
+It is stricter than most JSON parsers, because a graph file must not mean different things to two readers: no duplicate
+keys, no ``NaN`` or ``Infinity``, no integers beyond 64 bits, no floats that overflow.
 """
 
 from __future__ import annotations
@@ -34,9 +33,9 @@ __all__ = [
 
 MAX_BYTES = 16 << 20
 MAX_DEPTH = 64
-#: Commas outside of texts, which is about the number of values.
+#: Most commas outside of strings, about the number of values.
 MAX_VALUES = 1 << 18
-#: More findings than this say nothing new; the last one then gives the number of those left out.
+#: Most findings listed; the last one gives the number of omitted ones.
 MAX_FINDINGS = 1000
 
 _INT_MIN, _INT_MAX = -(1 << 63), (1 << 64) - 1
@@ -55,7 +54,7 @@ class _Place(NamedTuple):
 
 
 class _Oddity(NamedTuple):
-    """Something that is valid JSON for most parsers, but not here."""
+    """A construct that most JSON parsers accept, but this one does not."""
 
     code: str
     message: str
@@ -65,12 +64,12 @@ class _Oddity(NamedTuple):
 
 
 def escape(part: str | int) -> str:
-    """One part of a JSON pointer (RFC 6901)."""
+    """Escape one part of a JSON pointer (RFC 6901)."""
     return str(part).replace("~", "~0").replace("/", "~1")
 
 
 def quote(text: str, limit: int = 60) -> str:
-    """Text from a file for a message: quoted, on one line, cut to ``limit`` characters."""
+    """Quote text from a file for a message: on one line, cut to ``limit`` characters."""
     return repr(text if len(text) <= limit else text[: limit - 3] + "...")
 
 
@@ -79,8 +78,8 @@ class Document:
     """A parsed file.
 
     Attributes:
-        value: what the JSON parser gave.
-        text: the text, without a byte-order mark; empty if the file is none, and has no lines.
+        value: the parsed JSON.
+        text: the text, without a byte-order mark; empty for a file that is not text and has no lines.
         path: name of the file for messages; empty if there is none.
     """
 
@@ -91,11 +90,11 @@ class Document:
     _lines: list[int] | None = field(default=None, repr=False)
 
     def where(self, pointer: str, *, at_key: bool = False, shift: int = 0, node: str = "") -> Where:
-        """The place of the value that ``pointer`` names, or of the nearest value around it.
+        """Return the place of the value at ``pointer``, or of the nearest enclosing value.
 
         Args:
             pointer: JSON pointer; it need not exist.
-            at_key: the place of the key instead of that of the value.
+            at_key: return the place of the key instead of the value.
             shift: characters to add to the column, for a position inside a string.
             node: name of the graph's node, for the message.
         """
@@ -111,13 +110,13 @@ class Document:
         return Where(self.path, pointer, line, column, node)
 
     def locate(self, pointers: Iterable[str]) -> None:
-        """Find the places of many values in one pass; :meth:`where` is then fast for them."""
+        """Find the places of many values in one pass, so that :meth:`where` is fast for them."""
         wanted = [p for p in pointers if p not in self._places]
         if wanted and self.text:
             self._places |= _locate(self.text, wanted)
 
     def line_column(self, offset: int) -> tuple[int, int]:
-        """1-based line and column (in characters) of an offset."""
+        """Return the 1-based line and column (in characters) of an offset."""
         if self._lines is None:
             self._lines = [0, *(m.end() for m in re.finditer("\n", self.text))]
         line = bisect_right(self._lines, offset)
@@ -125,7 +124,7 @@ class Document:
 
 
 class Findings:
-    """Collects what is wrong with a document, so that all of it is reported at once."""
+    """Collects the errors of a document, so that they are all reported at once."""
 
     def __init__(self, document: Document) -> None:
         self.document = document
@@ -136,7 +135,7 @@ class Findings:
 
     @property
     def is_long(self) -> bool:
-        """So much is wrong that further hints which take a search are not worth their time."""
+        """True if there are so many findings that hints that need a search are not worth their time."""
         return len(self._found) >= 100
 
     def add(
@@ -157,7 +156,7 @@ class Findings:
         self._found.append((code, message, pointer, hint, notes, at_key, shift, node))
 
     def raise_if_any(self) -> None:
-        """Raise AutofuseError with everything found, in the order of the file."""
+        """Raise AutofuseError with all findings, in the order of the file."""
         if not self._found:
             return
         self.document.locate(found[2] for found in self._found[:MAX_FINDINGS])
@@ -197,7 +196,7 @@ def load(data: str | bytes, path: str = "") -> Document:
             hint="a graph describes one fused kernel; split the graph",
         )
     text = _decode(data, path)
-    # Before anything is made of them: millions of small values cost far more than their bytes.
+    # Checked before parsing: millions of small values cost far more than their bytes.
     if text.count(",") > MAX_VALUES and _STRING.sub("", text).count(",") > MAX_VALUES:
         raise AutofuseError.of(
             "AF1003",
@@ -238,7 +237,7 @@ def load(data: str | bytes, path: str = "") -> Document:
         ) from None
     except json.JSONDecodeError as e:
         if not text.strip():
-            hint = "an empty file is what a command leaves that failed while it wrote"
+            hint = "a command that failed before it wrote its output leaves an empty file"
             text = "the file is empty"
             raise AutofuseError.of("AF1002", text, where=Where(path, "", 1, 1), hint=hint) from None
         where = Where(path, "", e.lineno, e.colno)
@@ -262,7 +261,7 @@ def _decode(data: str | bytes, path: str) -> str:
         return data.decode("utf-8-sig")
     except UnicodeDecodeError as e:
         if b"\0" in data and not data.startswith((b"\xff\xfe", b"\xfe\xff")):
-            text = "this is a binary file, not a text in JSON"
+            text = "this is a binary file, not JSON text"
             raise AutofuseError.of("AF1002", text, where=Where(path)) from None
         line = data.count(b"\n", 0, e.start) + 1
         column = e.start - data.rfind(b"\n", 0, e.start)
@@ -277,11 +276,11 @@ def _syntax_hint(text: str, pos: int) -> str:
     if not rest:
         return "the file ends too early; is it complete?"
     if rest.startswith(("//", "/*", "#")):
-        return 'JSON has no comments; write them as the value of a "$comment" key'
+        return 'JSON has no comments; use the value of a "$comment" key'
     if rest[0] in "}]" or (before.endswith(",") and rest[0] not in "'"):
         return "remove the comma before the closing bracket"
     if rest[0] == "'":
-        return "names and texts are written in double quotes"
+        return "write names and strings in double quotes"
     if rest.startswith(("True", "False", "None")):
         return "JSON writes true, false and null"
     begun = text.lstrip().startswith("{") and not text.rstrip().endswith("}")
@@ -302,7 +301,7 @@ def _depth(value: Any) -> int:
 
 
 def _report(document: Document) -> None:
-    """Second pass over a text in which the parser saw something that is not accepted."""
+    """Scan a text a second time after the parser met a construct that is not accepted."""
     out = []
     for o in _oddities(document.text)[:MAX_FINDINGS]:
         line, column = document.line_column(o.offset)
@@ -313,7 +312,7 @@ def _report(document: Document) -> None:
 
 
 class _Frame:
-    """An object or array that is being scanned."""
+    """An object or array during the scan."""
 
     __slots__ = ("index", "is_object", "key", "key_offset", "keys", "wanted")
 
@@ -326,7 +325,7 @@ class _Frame:
         self.index = 0
 
     def part(self) -> str:
-        """The part of a pointer that leads to the current member."""
+        """Return the pointer part of the current member."""
         return (self.key or "") if self.is_object else str(self.index)
 
     def advance(self) -> None:
@@ -336,7 +335,7 @@ class _Frame:
 
 
 class _Wanted:
-    """Tree of the pointers to find."""
+    """Tree of the wanted pointers."""
 
     __slots__ = ("children", "pointer")
 
@@ -346,7 +345,7 @@ class _Wanted:
 
 
 def _locate(text: str, pointers: Iterable[str]) -> dict[str, _Place]:
-    """Offsets of values, and of all values around them, in a text that is known to parse."""
+    """Return the offsets of values and of all enclosing values, in a text that is known to parse."""
     root = _Wanted("")
     for pointer in pointers:
         at = root
@@ -382,7 +381,7 @@ def _locate(text: str, pointers: Iterable[str]) -> dict[str, _Place]:
 
 
 def _after(text: str, position: int) -> int:
-    """Offset behind the object or array whose members begin at ``position``."""
+    """Return the offset after the object or array whose members begin at ``position``."""
     depth = 1
     for m in _BRACKET.finditer(text, position):
         if m.group() in "[{":
@@ -422,7 +421,7 @@ def _oddities(text: str) -> list[_Oddity]:
                 top.keys.add(word)
             if any("\ud800" <= c <= "\udfff" for c in word):
                 hint = "remove the \\ud... escape"
-                note("AF1002", "half of a surrogate pair in a text", hint, m.start())
+                note("AF1002", "unpaired surrogate in a string", hint, m.start())
         elif scalar not in ("true", "false", "null"):
             problem = _number_problem(scalar)
             if problem is not None:
@@ -431,10 +430,10 @@ def _oddities(text: str) -> list[_Oddity]:
 
 
 def _number_problem(scalar: str) -> tuple[str, str, str] | None:
-    """Code, message and hint for a number that is not accepted."""
+    """Return code, message and hint for a number that is not accepted."""
     word = _NOT_FINITE.get(scalar)
     if word is not None:
-        hint = f'write the text "{word}" where a constant may take it'
+        hint = f'write the text "{word}" where a constant allows it'
         return "AF1002", f"not valid JSON: {scalar} is not a JSON number", hint
     if scalar.lstrip("-").isdigit():
         if len(scalar) > 20 or not _INT_MIN <= int(scalar) <= _INT_MAX:

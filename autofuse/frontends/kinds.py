@@ -1,4 +1,4 @@
-"""Kinds of JSON files that autofuse writes or reads, so that a file of the wrong kind is called what it is."""
+"""Kinds of JSON files that autofuse writes or reads, so that errors can name the kind of a wrong file."""
 
 from __future__ import annotations
 
@@ -9,45 +9,51 @@ from autofuse.frontends.json_positions import Document
 
 __all__ = ["kind_of", "of_another_kind"]
 
-#: Schema -> what a file of it is, and what takes it.
+#: Schema -> its kind of file, and the verb that takes it.
 _KINDS = {
-    "autofuse.graph/1": ("a graph file", "autofuse build takes it"),
-    "autofuse.bundle/1": ("a bundle of autofuse silicon", "autofuse calibrate takes it"),
-    "autofuse.certificate/1": ("a certificate", "autofuse certify wrote it, beside a page to read"),
+    "autofuse.graph/1": ("a graph file", "use it with autofuse build"),
+    "autofuse.bundle/1": ("a bundle of autofuse silicon", "use it with autofuse calibrate"),
+    "autofuse.certificate/1": (
+        "a certificate",
+        "autofuse certify wrote it together with an HTML page",
+    ),
     "autofuse.cli/1": (
-        "what a command printed with --json",
-        "its member result has what was found",
+        "the output of a command with --json",
+        "its member 'result' holds the results",
     ),
     "autofuse.ir.fusion/1": (
         "the graph of a generated folder",
         "give the folder, or the graph file",
     ),
-    "autofuse.kernel/1": ("the metadata of a kernel", "give the folder that it is in"),
-    "autofuse.kernelgen/1": ("the state of kernelgen", "give the folder that it is in"),
+    "autofuse.kernel/1": ("the metadata of a kernel", "give the folder that contains it"),
+    "autofuse.kernelgen/1": ("the state of kernelgen", "give the folder that contains it"),
     "autofuse.kernelgen.definition/1": (
         "a definition of kernelgen",
-        "give the folder that it is in",
+        "give the folder that contains it",
     ),
-    "autofuse.manifest/1": ("the manifest of a generated folder", "give the folder that it is in"),
+    "autofuse.manifest/1": (
+        "the manifest of a generated folder",
+        "give the folder that contains it",
+    ),
     "autofuse.model/1": ("the manifest of a model", "give the model"),
     "autofuse.patterns/1": (
         "a file of patterns",
-        "autofuse kernelgen tune takes it with --patterns",
+        "use it with autofuse kernelgen tune --patterns",
     ),
-    "autofuse.results/1": ("a file of results", "autofuse calibrate takes it behind a bundle"),
-    "autofuse.split/1": ("the metadata of several kernels", "give the folder that it is in"),
+    "autofuse.results/1": ("a file of results", "give it to autofuse calibrate after a bundle"),
+    "autofuse.split/1": ("the metadata of several kernels", "give the folder that contains it"),
     "autofuse.timed/1": ("a report of timed mode", "autofuse run --html writes it as a page"),
-    "autofuse.tuning/1": ("a tuning file", "--tuning takes it"),
+    "autofuse.tuning/1": ("a tuning file", "use it with --tuning"),
 }
 _NO_SCHEMA = {
-    "op_desc": ("an info file of MindSpore AKG", "autofuse build takes it"),
-    "traceEvents": ("a trace for a viewer", "https://ui.perfetto.dev shows it"),
-    "$defs": ("a JSON Schema", "editors take it"),
+    "op_desc": ("an info file of MindSpore AKG", "use it with autofuse build"),
+    "traceEvents": ("a trace for a viewer", "open it in https://ui.perfetto.dev"),
+    "$defs": ("a JSON Schema", "editors use it"),
 }
 
 
 def kind_of(value: Any) -> tuple[str, str]:
-    """The kind of a JSON file, with its article, and the verb that takes such a file; both empty if unknown."""
+    """Return the kind of a JSON file, with article, and the verb that takes it; both empty if unknown."""
     if not isinstance(value, dict):
         return ("a list" if isinstance(value, list) else "a single value"), ""
     schema = value.get("schema")
@@ -57,12 +63,12 @@ def kind_of(value: Any) -> tuple[str, str]:
 
 
 def of_another_kind(document: Document, wanted: str, hint: str) -> AutofuseError:
-    """AF1004 for a file that is not of the kind that is read here.
+    """Return AF1004 for a file of the wrong kind.
 
     Args:
         document: the file.
-        wanted: its kind, with the article.
-        hint: what such a file is, for one of which is not known what it is.
+        wanted: the expected kind, with article.
+        hint: used if the kind of the file is unknown.
     """
     found, taken = kind_of(document.value)
     text = f"this is {found}, not {wanted}" if found else f"this is not {wanted}"

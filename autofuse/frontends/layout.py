@@ -1,4 +1,4 @@
-"""Strides and offset of an input: which ones the kernels can read."""
+"""Strides and offset of an input, checked against what kernels can read."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ __all__ = ["Layout", "checked_layout", "contiguous"]
 
 @dataclass(frozen=True, slots=True)
 class Layout:
-    """Strides and offset in elements, each None where it says nothing that a reader must know."""
+    """Strides and offset in elements; None for the default."""
 
     strides: Shape | None = None
     offset: Expr | None = None
@@ -28,11 +28,11 @@ def checked_layout(
     pointer: str,
     what: str,
 ) -> Layout | None:
-    """The layout of an input, or None with a finding AF1111.
+    """Return the layout of an input, or None with a finding AF1111.
 
     Args:
-        builder: takes the findings and knows the ranges of the symbols.
-        shape: sizes of the input, checked already.
+        builder: takes the findings and has the ranges of the symbols.
+        shape: sizes of the input, already checked.
         strides: one per dimension, or None for contiguous.
         offset: of the first element, or None for 0.
         pointer: JSON pointer of the input.
@@ -86,14 +86,14 @@ def _good_strides(
             return False
     if shape and shape[-1] != 1 and strides[-1] not in (const(0), const(1)):
         text = f"the innermost stride of {what} is {strides[-1]}"
-        hint = "it must be 1, or 0 for a broadcast dimension; copy the tensor to make it so"
+        hint = "it must be 1, or 0 for a broadcast dimension; otherwise copy the tensor"
         findings.add("AF1111", text, f"{pointer}/{len(strides) - 1}", hint=hint)
         return False
     return True
 
 
 def contiguous(shape: Shape) -> Shape:
-    """Row-major strides."""
+    """Return row-major strides."""
     out: list[Expr] = []
     step = const(1)
     for s in reversed(shape):

@@ -1,4 +1,4 @@
-"""pydantic's errors as diagnostics: own codes, own words, a pointer and a hint."""
+"""Translation of pydantic's errors to diagnostics: code, message, pointer and hint."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ __all__ = ["did_you_mean", "note_errors", "validated"]
 
 _Model = TypeVar("_Model", bound=BaseModel)
 
-# A search among more names takes longer than its result is worth.
+# Searching more names costs more than the result is worth.
 _MAX_NAMES = 1000
 _WANTED = {
-    "string_type": "a text",
+    "string_type": "a string",
     "int_type": "an integer",
     "int_from_float": "an integer",
     "float_type": "a number",
@@ -30,7 +30,7 @@ _WANTED = {
     "model_attributes_type": "an object",
 }
 
-#: Kinds of errors of numbers and lengths that are too small or too large.
+#: Error types for numbers and lengths that are too small or too large.
 _RANGES = frozenset(
     (
         "greater_than",
@@ -44,7 +44,7 @@ _RANGES = frozenset(
 
 
 def did_you_mean(name: str, known: Iterable[str]) -> str:
-    """A hint that names the closest known name, or lists all if they are few; else empty."""
+    """Return a hint with the closest known name, or with all if they are few; else empty."""
     names = list(known)[:_MAX_NAMES]
     lower = {n.lower(): n for n in names}
     hits = difflib.get_close_matches(name.lower(), list(lower), n=1, cutoff=0.6)
@@ -56,10 +56,10 @@ def did_you_mean(name: str, known: Iterable[str]) -> str:
 def validated(
     model: type[_Model], data: Any, findings: Findings, *, out_of_range: str = "AF1104"
 ) -> _Model:
-    """``data``, the whole document, as ``model``; ``out_of_range`` is the code for numbers and lengths that are.
+    """Validate ``data``, the whole document, as ``model``; ``out_of_range`` is the code for numbers and lengths.
 
     Raises:
-        AutofuseError: AF1101 to AF1104 and ``out_of_range``, all fields that are not in order.
+        AutofuseError: AF1101 to AF1104 and ``out_of_range``, for all invalid fields.
     """
     try:
         return model.model_validate(data)
@@ -77,7 +77,7 @@ def note_errors(
     *,
     out_of_range: str = "AF1104",
 ) -> None:
-    """Translate every error of a validation of ``data`` (the whole document) against ``model``."""
+    """Translate every validation error of ``data`` (the whole document) against ``model``."""
     for e in error.errors(include_url=False):
         kind, loc = e["type"], e["loc"]
         steps = _steps(loc, data)
@@ -119,7 +119,7 @@ def note_errors(
 
 
 def _steps(loc: tuple[int | str, ...], data: Any) -> list[int | str]:
-    """The parts of ``loc`` that lead through ``data``; the others are pydantic's tags of unions."""
+    """Return the parts of ``loc`` that index ``data``, without pydantic's union tags."""
     out: list[int | str] = []
     at = data
     for part in loc:
@@ -134,7 +134,7 @@ def _steps(loc: tuple[int | str, ...], data: Any) -> list[int | str]:
 
 
 def _model_at(model: type[BaseModel], steps: list[int | str]) -> type[BaseModel] | None:
-    """The model of the object at ``steps``."""
+    """Return the model of the object at ``steps``."""
     found: type[BaseModel] | None = model
     todo = list(steps)
     while found is not None and todo:
@@ -155,7 +155,7 @@ def _model_at(model: type[BaseModel], steps: list[int | str]) -> type[BaseModel]
 
 
 def _plain(annotation: Any) -> Any:
-    """Without Annotated and without ``| None``."""
+    """Return a type without Annotated and ``| None``."""
     if get_origin(annotation) is Annotated:
         return _plain(get_args(annotation)[0])
     if get_origin(annotation) in (Union, types.UnionType):

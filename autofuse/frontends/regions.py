@@ -1,7 +1,8 @@
-"""Regions of a graph that become one kernel each: sets of nodes that can run together, joined where that saves bytes.
+"""Regions of a graph that become one kernel each: sets of nodes, joined where that saves bytes.
 
-A region is convex: whatever lies between two of its nodes is in it.  The graph is accessed through :class:`GraphView`,
-so its nodes may be anything; the reader decides how much a join saves and how large a region may be.
+A region is convex: it contains every node on a path between two of its nodes. The graph is accessed through
+:class:`GraphView`, so its nodes may be of any type; the reader decides how much a join saves and how large a region may
+be.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ __all__ = ["GraphView", "Partition", "components", "grow", "merged"]
 
 N = TypeVar("N", bound=Hashable)
 
-#: Regions that are looked at, in pairs, for one tensor.
+#: Most regions considered, in pairs, for one tensor.
 _MOST_AT_ONE = 8
 
 
@@ -27,8 +28,8 @@ class GraphView(Generic[N]):
 
     Attributes:
         place: number of a node in a topological order.
-        operands: nodes whose results a node reads.
-        users: nodes that read its result.
+        operands: the nodes whose results a node reads.
+        users: the nodes that read its result.
     """
 
     place: Callable[[N], int]
@@ -37,7 +38,7 @@ class GraphView(Generic[N]):
 
 
 class Partition(Generic[N]):
-    """Regions of a graph that have no node in common.
+    """Disjoint regions of a graph.
 
     Args:
         view: the graph.
@@ -62,7 +63,7 @@ class Partition(Generic[N]):
         self._apart: set[tuple[int, int]] = set()
 
     def join(self, a: int, b: int) -> bool:
-        """Make two regions one, ``a``, if they fit and no path leaves it and returns; whether they are one now."""
+        """Merge ``b`` into ``a`` if they fit and the result is convex; return True if they are merged."""
         if a == b:
             return True
         if (a, b) in self._apart or not self.fits(frozenset(self.members[a] | self.members[b])):
@@ -72,7 +73,7 @@ class Partition(Generic[N]):
             return False
         self.members[a] |= self.members.pop(b)
         self.home.update(dict.fromkeys(self.members[a], a))
-        # What was in the way of one of them may be inside now.
+        # A node that blocked one of them may be inside now.
         self._apart = {p for p in self._apart if a not in p and b not in p}
         return True
 
@@ -91,7 +92,7 @@ class Partition(Generic[N]):
                 continue
             step = {n} if at is None else self.members[at]
             seen |= step
-            # No path leads to b from what is all behind its last node.
+            # No path leads to b from nodes that all come after its last node.
             if min(map(place, step)) <= last:
                 waiting += [u for m in step for u in users(m)]
         return False
@@ -103,16 +104,16 @@ def grow(
     gain: Callable[[int, int], int],
     fits: Callable[[frozenset[int]], bool],
 ) -> list[tuple[int, ...]]:
-    """Regions that grow along what passes from one node to another, from the first node to the last.
+    """Grow regions along the edges of the graph, from the first node to the last.
 
     Args:
-        needs: node -> the nodes that it needs, which come before it; nodes are in topological order by their numbers.
+        needs: node -> the nodes that it depends on; node numbers are a topological order.
         eligible: nodes that may be in a region.
-        gain: what it saves that a node and one that it needs are in one region; not joined if it is 0.
+        gain: the saving if a node and a dependency share a region; they are not joined if it is 0.
         fits: whether nodes may be one region, as far as limits go.
 
     Returns:
-        The regions, each sorted, by their first nodes.
+        The regions, each sorted, ordered by their first nodes.
     """
     users: dict[int, set[int]] = {n: set() for n in needs}
     for n, deps in needs.items():
@@ -137,7 +138,7 @@ def merged(
     size: Callable[[N], int],
     fits: Callable[[frozenset[N]], bool],
 ) -> list[set[N]]:
-    """Regions, with those joined that share the most bytes: what both touch is moved once if they are one kernel.
+    """Join regions that share the most bytes: one kernel moves a tensor once that both touch.
 
     Args:
         view: the graph.
@@ -153,7 +154,7 @@ def merged(
 
 
 def _shared(found: Partition[N], size: Callable[[N], int]) -> dict[tuple[int, int], int]:
-    """Bytes that pairs of regions both read, or one makes for the other."""
+    """Return the bytes that each pair of regions both read, or that one passes to the other."""
     out: dict[tuple[int, int], int] = {}
     for x in dict.fromkeys(x for n in found.home for x in (n, *found.view.operands(n))):
         touched = {found.home[u] for u in (x, *found.view.users(x)) if u in found.home}
@@ -163,7 +164,7 @@ def _shared(found: Partition[N], size: Callable[[N], int]) -> dict[tuple[int, in
 
 
 def components(nodes: Sequence[N], operands: Callable[[N], Iterable[N]]) -> list[list[N]]:
-    """Nodes that are connected by what they compute, in the order that they have."""
+    """Return the connected components of the nodes, in their order."""
     at = {n: i for i, n in enumerate(nodes)}
     graph = nx.Graph()
     graph.add_nodes_from(nodes)

@@ -21,12 +21,12 @@ from autofuse.schedule.search.given import GivenTile
 
 __all__ = ["read_tuning", "tuning_schema"]
 
-#: Bytes of a file: a graph has a few kernels.
+#: Most bytes of a file: a graph has few kernels.
 _MAX_BYTES = 1 << 20
 _ID = "https://autofuse.dev/schema/tuning-1.json"
 _Size: TypeAlias = Annotated[int | None, Field(ge=1, le=1 << 16)]
 _Name: TypeAlias = Annotated[str, Field(min_length=1, max_length=512)]
-#: Rows of a table, which the host function goes through one by one; no tile is longer than UB has bytes.
+#: Most rows of a table, which the host function scans linearly; no tile is longer than UB has bytes.
 _MOST_ROWS, _MOST_TILE = 256, 1 << 20
 _Extent: TypeAlias = Annotated[int, Field(ge=0, le=1 << 62)]
 _Range: TypeAlias = Annotated[list[_Extent], Field(min_length=2, max_length=2)]
@@ -43,26 +43,26 @@ class KernelModel(_Model):
 
     name: _Name = Field(description="Name of its function, as autofuse explain lists it.")
     rows: _Size = Field(None, description="Elements along the rows of a program, a power of 2.")
-    cols: _Size = Field(None, description="Columns that a block holds at once, a power of 2.")
+    cols: _Size = Field(None, description="Columns of a block, a power of 2.")
     parts: _Size = Field(None, description="Blocks of a cluster that share a row, a power of 2.")
     warps: _Size = Field(None, description="Warps of a block, a power of 2.")
-    programs: _Size = Field(None, description="Programs that go over all rows, beside sums.")
-    chunks: _Size = Field(None, description="Parts of the columns, a program each.")
-    stages: _Size = Field(None, description="Turns of a loop whose loads are under way at once.")
+    programs: _Size = Field(None, description="Programs that cover all rows, for sums beside rows.")
+    chunks: _Size = Field(None, description="Parts of the columns, one program each.")
+    stages: _Size = Field(None, description="Loop iterations whose loads are in flight at once.")
 
 
 class TimesModel(_Model):
     """Evidence for a tuning: a time with it, and one with the compiler's choice."""
 
-    sizes: _Sizes = Field(description="Of the symbols of the graph.", max_length=64)
-    us: _Us = Field(description="The time with the tuning, in microseconds.")
-    default_us: _Us = Field(description="The time of what the compiler chooses.")
+    sizes: _Sizes = Field(description="Sizes of the graph's symbols.", max_length=64)
+    us: _Us = Field(description="Time with the tuning, in microseconds.")
+    default_us: _Us = Field(description="Time with the compiler's choice, in microseconds.")
     noise: float = Field(
-        description="Share of a time by which two runs of one kernel may differ.", ge=0, le=10
+        description="Relative difference between two runs of one kernel.", ge=0, le=10
     )
-    status: Literal["measured", "modelled"] = Field(description="Where the times are from.")
+    status: Literal["measured", "modelled"] = Field(description="Source of the times.")
     on: str = Field(description="The device or the model.", max_length=200)
-    fake: bool = Field(False, description="The device is a stand-in for tests.")
+    fake: bool = Field(False, description="True if the device is a stand-in for tests.")
 
 
 class _Headed(_Model):
@@ -72,14 +72,14 @@ class _Headed(_Model):
         alias="schema", description="Version of this format."
     )
     editor_schema: str | None = Field(
-        None, alias="$schema", description="Where editors find this schema."
+        None, alias="$schema", description="Location of this schema, for editors."
     )
     graph: _Name = Field(description="Name of the graph.")
     digest: str = Field(description="Digest of the graph.", pattern="^[0-9a-f]{64}$")
     target: _Name = Field(description="Name of the card.")
     times: list[TimesModel] = Field(
         [],
-        description="What speaks for it; nothing of it reaches generated files.",
+        description="Evidence for the tuning; has no effect on generated files.",
         max_length=4096,
     )
 
@@ -87,7 +87,9 @@ class _Headed(_Model):
 class TuningModel(_Headed):
     """Blocks of the kernels of one graph, for one card."""
 
-    kernels: list[KernelModel] = Field(description="A kernel each, in any order.", max_length=4096)
+    kernels: list[KernelModel] = Field(
+        description="One entry per kernel, in any order.", max_length=4096
+    )
 
 
 class GroupModel(_Model):
@@ -95,7 +97,7 @@ class GroupModel(_Model):
 
     template: _Name = Field(description="Name of its function, as autofuse explain lists it.")
     tile: int = Field(description="Length of a tile.", ge=1, le=_MOST_TILE)
-    cores: int = Field(description="Cores that share the tiles.", ge=1, le=1 << 12)
+    cores: int = Field(description="Number of cores that share the tiles.", ge=1, le=1 << 12)
 
 
 class TilingModel(_Model):
@@ -103,7 +105,7 @@ class TilingModel(_Model):
 
     sizes: dict[_Name, _Extent | _Range] = Field(
         {},
-        description="Of symbols: a size, or the least and the largest; without it any.",
+        description="Sizes of symbols: a size, or minimum and maximum; any size if left out.",
         max_length=64,
     )
     groups: list[GroupModel] = Field(
@@ -115,15 +117,15 @@ class TilingsModel(_Headed):
     """Tilings of the kernel of one graph, for one Ascend chip."""
 
     tilings: list[TilingModel] = Field(
-        description="Of several for one shape the first counts.", max_length=_MOST_ROWS
+        description="If several match a shape, the first applies.", max_length=_MOST_ROWS
     )
 
 
 def read_tuning(path: Path) -> Tuning | Tilings:
-    """The tuning of a file: tilings for an Ascend chip, or blocks for a card.
+    """Return the tuning of a file: tilings for an Ascend chip, or blocks for a card.
 
     Raises:
-        AutofuseError: AF1001, AF1002, AF1003, it cannot be read; AF110x, all that is wrong with its fields.
+        AutofuseError: AF1001, AF1002, AF1003, it cannot be read; AF110x, all errors in its fields.
     """
     try:
         data = named(path, _MAX_BYTES)
@@ -161,7 +163,7 @@ def _blocks(document: Document) -> Tuning:
     names: set[str] = set()
     for i, kernel in enumerate(value["kernels"]):
         if kernel["name"] in names:
-            text = f"the kernel {quote(kernel['name'])} is there twice"
+            text = f"the kernel {quote(kernel['name'])} occurs twice"
             findings.add("AF1106", text, f"/kernels/{i}/name")
         names.add(kernel["name"])
     findings.raise_if_any()
@@ -181,7 +183,7 @@ def _blocks(document: Document) -> Tuning:
 def _head(
     document: Document, others: Sequence[str]
 ) -> tuple[tuple[str, str, str], dict[str, Where]]:
-    """Graph, digest and target, and where they are; ``others``: what else is to be found in the file."""
+    """Return graph, digest and target with their places; ``others``: further values to locate in the file."""
     value: Any = document.value
     keys = ("graph", "digest", "target")
     document.locate([*(f"/{k}" for k in keys), *others])
@@ -194,7 +196,7 @@ def _times(rows: list[dict[str, Any]]) -> tuple[Times, ...]:
 
 
 def tuning_schema() -> dict[str, Any]:
-    """The JSON Schema (draft 2020-12) of schema ``autofuse.tuning/1``."""
+    """Return the JSON Schema (draft 2020-12) of schema ``autofuse.tuning/1``."""
     schema = TypeAdapter(TuningModel | TilingsModel).json_schema(by_alias=True)
     drop_titles(schema)
     head = {

@@ -1,1 +1,1 @@
-"""Reports of results for terminals and pages; the printing functions take the data that ``--json`` prints."""
+"""Reports of results for terminals and pages; printing functions take the data that ``--json`` prints."""

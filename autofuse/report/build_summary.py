@@ -1,4 +1,4 @@
-"""The kernels of a schedule in numbers: templates, tiles, UB."""
+"""Summary of a schedule's kernels in numbers: templates, tiles, UB."""
 
 from __future__ import annotations
 
@@ -12,17 +12,17 @@ from autofuse.schedule.axes.result import ScheduleResult, tiling_keys
 
 __all__ = ["largest_tile", "rejected_rows", "template_rows", "typical_sizes"]
 
-#: Assumed for a symbol without a hint, inside its range.
+#: Size assumed for a symbol without a hint, inside its range.
 _TYPICAL = 1024
 
 
 def typical_sizes(symbols: Sequence[Symbol]) -> dict[str, int]:
-    """One size per symbol: its hint, or 1024 if it has none, kept inside its range."""
+    """Return one size per symbol: its hint, or 1024 if it has none, clamped to its range."""
     return {s.name: min(max(_TYPICAL, s.min), s.max) if s.hint is None else s.hint for s in symbols}
 
 
 def largest_tile(tiling: TilingSpec, sizes: Mapping[str, int]) -> tuple[int, int] | None:
-    """The largest legal tile at these sizes and its bytes of UB; None if not even one fits."""
+    """Return the largest legal tile at these sizes and its bytes of UB; None if no tile fits."""
     extent = tiling.opened.extent.evaluate(sizes)
     limit = extent
     if tiling.opened.most is not None:
@@ -44,7 +44,7 @@ def largest_tile(tiling: TilingSpec, sizes: Mapping[str, int]) -> tuple[int, int
 def template_rows(
     results: tuple[ScheduleResult, ...], graph: FusionGraph
 ) -> list[dict[str, object]]:
-    """One row per tiling key and group; sizes without hints are typical ones of the form that the template is in."""
+    """Return one row per tiling key and group; sizes without hints are typical ones of the template's form."""
     sizes = typical_sizes(graph.symbols)
     return [
         {"key": key, **_template(impl, sizes | typical_sizes(impl.symbols), graph)}
@@ -56,7 +56,7 @@ def template_rows(
 def _template(impl: ImplGraph, sizes: Mapping[str, int], graph: FusionGraph) -> dict[str, object]:
     tiling = impl.tiling
     try:
-        # Nothing at all, such as a rest where there is none, takes no tile.
+        # An empty part, such as a missing remainder, needs no tile.
         found = (0, 0) if tiling.opened.extent.evaluate(sizes) == 0 else largest_tile(tiling, sizes)
     except ExprError:
         found = None
@@ -77,7 +77,7 @@ def _template(impl: ImplGraph, sizes: Mapping[str, int], graph: FusionGraph) -> 
 def rejected_rows(
     results: tuple[ScheduleResult, ...], graph: FusionGraph
 ) -> list[dict[str, object]]:
-    """The templates that were tried and dropped."""
+    """Return the templates that were tried and dropped."""
     return [
         {
             "group": r.group,

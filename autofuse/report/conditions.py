@@ -1,4 +1,4 @@
-"""The conditions of templates in the symbols of the graph: "needs h <= 24,576" for a formula of UB."""
+"""Conditions of templates in terms of the graph's symbols: "needs h <= 24,576" for a formula of UB."""
 
 from __future__ import annotations
 
@@ -13,21 +13,21 @@ __all__ = ["needs"]
 
 Ranges = Mapping[str, tuple[int, int]]
 
-#: Characters of a formula that is as easy to read as what would be said of it.
+#: Most characters of a formula that is as readable as its description.
 _SHORT = 24
-#: Characters of one that still is.
+#: Most characters of a formula that is still readable.
 _LONG = 48
 
 
 def needs(condition: Condition, symbols: Sequence[Symbol], sizes: Mapping[str, int]) -> str:
     """Return what a condition requires of the sizes, in words.
 
-    A bound of a value that grows with a symbol is given as a bound of the symbol.  With several symbols it is that of
-    one of them with the others at their sizes, and the text says so.
+    A bound of a value that grows with a symbol becomes a bound of the symbol. With several symbols it is a bound of one
+    of them with the others at their sizes, and the text states that.
 
     Args:
         condition: condition of a template.
-        symbols: symbols of the graph; the text uses the names that users know.
+        symbols: symbols of the graph; the text uses the user's names.
         sizes: typical or given sizes per symbol.
     """
     labels = {s.name: s.label for s in symbols}
@@ -43,7 +43,7 @@ def needs(condition: Condition, symbols: Sequence[Symbol], sizes: Mapping[str, i
 
 
 def _product(value: Expr) -> str:
-    """A value that has to be a multiple of something."""
+    """Describe a value that must be a multiple of something."""
     text = str(value)
     if len(text) > _LONG:
         return f"a combination of {', '.join(sorted(value.symbols()))} that is in the JSON object"
@@ -82,7 +82,7 @@ def _compared(name: str, low: int | None, high: int | None) -> str:
 def _interval(
     value: Expr, name: str, low: int | None, high: int | None, limits: tuple[int, int]
 ) -> str | None:
-    """The sizes of a symbol for which a value that grows with it is in bounds; None: for all or for none of them."""
+    """Return the sizes of a symbol for which a value that grows with it is in bounds; None: all or none of them."""
     first, last = limits
 
     def reaches(bound: int) -> Callable[[int], bool]:
@@ -96,7 +96,7 @@ def _interval(
 
 
 def _least(holds: Callable[[int], bool], low: int, high: int) -> int:
-    """The least number for which what holds of all larger ones holds; ``high`` and 1 where it holds of none."""
+    """Return the least number from which on a monotonic condition holds; ``high + 1`` if it never holds."""
     high += 1
     while low < high:
         middle = (low + high) // 2

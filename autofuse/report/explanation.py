@@ -1,7 +1,7 @@
-"""Why a kernel is scheduled as it is: every template that was tried, and what the cost model makes of it.
+"""Explains the schedule of a kernel: every template that was tried, with its modelled cost.
 
-Templates and tiles that count as taken are those that the host function takes (``autofuse.schedule.search.solver``);
-all times are those of the model that it compares them by (``autofuse.schedule.search.breakdown``).
+Templates and tiles count as chosen if the host function chooses them (``autofuse.schedule.search.solver``); all times
+come from the model by which it compares them (``autofuse.schedule.search.breakdown``).
 """
 
 from __future__ import annotations
@@ -29,29 +29,27 @@ from autofuse.targets import Architecture, TargetSpec
 
 __all__ = ["NOTE", "explain", "sizes_of"]
 
-#: Pipes in the order of a tile's way, with the fields of ``Cost``.
+#: Pipes in the order in which a tile passes them, with the fields of ``Cost``.
 PIPES = ("mte2", "vector", "mte3", "scalar")
 
 
 def sizes_of(symbols: Sequence[Symbol], given: Mapping[str, int]) -> dict[str, int]:
-    """A size for every symbol: the given one, else its hint, else 1024 inside its range.
+    """Return a size for every symbol: the given one, else its hint, else 1024 clamped to its range.
 
     Raises:
-        AutofuseError: AF1005 a given name is no symbol, AF5007 a given size is out of range.
+        AutofuseError: AF1005 a given name is not a symbol, AF5007 a given size is out of range.
     """
     known = {s.name: s for s in symbols} | {s.label: s for s in symbols}
     given = {spelled(name, known): size for name, size in given.items()}
     for name, size in given.items():
         if name not in known:
             labels = ", ".join(s.label for s in symbols)
-            have = f"symbols: {labels}" if symbols else "the graph has fixed sizes only"
-            raise AutofuseError.of(
-                "AF1005", f"--shape {name}: there is no symbol {name!r}", hint=have
-            )
+            have = f"symbols: {labels}" if symbols else "the graph has only fixed sizes"
+            raise AutofuseError.of("AF1005", f"--shape {name}: unknown symbol {name!r}", hint=have)
         s = known[name]
         if not s.min <= size <= s.max:
             raise AutofuseError.of(
-                "AF5007", f"--shape {name}={size}: {name} is from {s.min} to {s.max}"
+                "AF5007", f"--shape {name}={size}: {name} must be from {s.min} to {s.max}"
             )
     typical = {s.name: min(max(1024 if s.hint is None else s.hint, s.min), s.max) for s in symbols}
     return {**typical, **{known[n].name: size for n, size in given.items()}}
@@ -59,12 +57,12 @@ def sizes_of(symbols: Sequence[Symbol], given: Mapping[str, int]) -> dict[str, i
 
 @dataclass(frozen=True, slots=True)
 class _Tried:
-    """A template with the tiling that the host function finds for it; None where it is not legal for these sizes.
+    """A template with the tiling that the host function finds for it; None if it is not legal for these sizes.
 
     Attributes:
         impl: the template.
-        tiling: with its modelled time.
-        reads_again: it loads again what other templates keep in UB.
+        tiling: the tiling with its modelled time.
+        reads_again: it reloads data that other templates keep in UB.
     """
 
     impl: ImplGraph
@@ -74,12 +72,12 @@ class _Tried:
 
 @dataclass(frozen=True, slots=True)
 class _Form:
-    """A result, and what the host function takes if this is the form that runs.
+    """A form, with the host function's choice if this form runs.
 
     Attributes:
-        result: the schedule.
-        chosen: this is the form that the host function takes.
-        taken: a template per group; none where no template of a group is legal.
+        result: the schedule of the form.
+        chosen: True if the host function chooses this form.
+        taken: a template per group; empty if some group has no legal template.
         tried: all templates, per group.
     """
 
@@ -108,14 +106,14 @@ def explain(
     sizes: Mapping[str, int],
     graph: FusionGraph | None = None,
 ) -> dict[str, Any]:
-    """Templates, modelled times, limits and UB of a kernel, ready for JSON.
+    """Return templates, modelled times, limits and UB of a kernel, ready for JSON.
 
     Args:
-        name: of the kernel.
-        results: what the scheduler made.
+        name: name of the kernel.
+        results: the scheduler's results.
         target: the chip.
         sizes: values of all symbols.
-        graph: that the kernel is made of, for the names of its tensors.
+        graph: the graph of the kernel, for the names of its tensors.
     """
     costs = Costs(target)
     chosen = choose(results, costs, sizes)
@@ -259,7 +257,7 @@ def _template(
 def _l2(
     result: ScheduleResult, impl: ImplGraph, target: TargetSpec, sizes: Mapping[str, int]
 ) -> dict[str, Any]:
-    """Bytes that the kernel touches, and the inputs whose loads bypass L2 for that."""
+    """Return the bytes that the kernel touches, and the inputs whose loads therefore bypass L2."""
     named = impl.by_name()
     found = (n for n in impl.nodes if n.op == "Load" and bypasses(n, target, sizes))
     return {
@@ -270,7 +268,7 @@ def _l2(
 
 
 def _staggered(impl: ImplGraph) -> list[int]:
-    """Inputs that all cores read in a loop in which each starts at a step of its own."""
+    """Return the inputs that all cores read in a loop, each core starting at a different step."""
     named = impl.by_name()
     loops = [nodes for p, nodes in enumerate(passes(impl)) if p in impl.tiling.staggered]
     ends = [named[n.inputs[0]] for nodes in loops for n in nodes if same_on_all_cores(impl, n)]
@@ -285,14 +283,14 @@ def _holds(condition: Any, sizes: Mapping[str, int]) -> bool:
 
 
 def _lost(tried: _Tried, taken: _Tried | None) -> str:
-    """Why a legal template is not taken: how much slower, and which part of it grew most."""
+    """Explain why a legal template is not chosen: how much slower it is, and which part grew most."""
     if taken is None or taken.tiling is None or tried.tiling is None:
         return "another group has no template that is legal for these sizes"
     cost, best = tried.tiling.cost, taken.tiling.cost
     less = 100 * (1.0 - cost.total / best.total)
     if less >= 0.05 and tried.reads_again:
         return (
-            f"{less:.1f} % faster by the model, but it loads again what the one taken keeps in UB"
+            f"{less:.1f} % faster by the model, but it reloads data that the one taken keeps in UB"
         )
     text = _compared(cost.total, best.total)
     if less > -0.05:
@@ -305,42 +303,40 @@ def _lost(tried: _Tried, taken: _Tried | None) -> str:
     return text + (reason if more >= 0.005 else "")
 
 
-#: What is said of templates that wait for most of the time, where no unit has more to do.
+#: Text for templates that mostly wait, where no unit has more work.
 _WAITS = {
-    "queue depth": "its queues hold too little for loads to run ahead",
+    "queue depth": "its queues are too short for loads to run ahead",
     "last tile": "its last tiles take longer",
 }
 
-#: What the text calls fields of ``Cost`` that are no abbreviations.
+#: Field of ``Cost`` -> its name in the text, if not an abbreviation.
 _TITLES = {
     "vector": "vector",
     "scalar": "scalar",
-    "exposed": "what is not overlapped",
+    "exposed": "time that is not overlapped",
     "start": "the start",
 }
 
 
 def _compared(us: float, least: float) -> str:
-    """Return a modelled time beside that of what was taken, in words."""
+    """Return a modelled time compared with the chosen one's, in words."""
     slower = 100 * (us / least - 1.0)
     if slower >= 0.05:
-        return f"{slower:.1f} % slower by the model than what is taken"
-    return "as fast by the model as what is taken"
+        return f"{slower:.1f} % slower by the model than the one taken"
+    return "as fast by the model as the one taken"
 
 
 def _why_banks(impl: ImplGraph, n: Node, conflict: Conflict, arch: Architecture) -> str:
-    """Why the memory plan leaves a call its bank conflict."""
+    """Explain why the memory plan leaves a call with its bank conflict."""
     if not arch.bank_halves:
-        return f"{arch.vector_bytes} bytes of an operand lie in all groups of banks"
+        return f"{arch.vector_bytes} bytes of an operand span all groups of banks"
     if all(b.bank is None for b in impl.buffers):
-        return "UB has no room for buffers in two halves of the banks"
+        return "UB has no room for buffers in both halves of the banks"
     if conflict is Conflict.SOURCES and len(set(n.inputs)) == 1:
-        return "both operands are one tensor"
+        return "both are the same tensor"
     if conflict is Conflict.SOURCES:
-        return (
-            "other calls need the operands, or what shares their buffers, in one half of the banks"
-        )
-    return "the result is some rows behind an operand"
+        return "other calls need the operands, or tensors that share their buffers, in one half of the banks"
+    return "the result starts some rows after an operand"
 
 
 def _buffer(b: UbBuffer, names: HeldNames | None) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""Names of the graph for the contents of a buffer: tensors, and intermediate steps of one."""
+"""Names of a buffer's contents in the graph: tensors, and intermediate steps of tensors."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ class HeldNames:
     """Names for the results of the nodes of a template.
 
     Args:
-        impl: the template, or the graph that it is made of.
-        graph: that it was made of.
+        impl: the template, or its graph.
+        graph: the source graph.
     """
 
     def __init__(self, impl: HintGraph | ImplGraph, graph: FusionGraph) -> None:
@@ -32,7 +32,7 @@ class HeldNames:
         self._origins = tensors_by_origin(graph)
 
     def of(self, nodes: Iterable[str]) -> tuple[list[str], list[str]]:
-        """The tensors that some nodes hold, and those that others are steps of; a node without any is itself."""
+        """Return the tensors that nodes hold, and those that nodes are steps of; a node without either is itself."""
         whole: dict[str, None] = {}
         steps: dict[str, None] = {}
         for name in nodes:
@@ -49,7 +49,7 @@ class HeldNames:
         return list(whole), [s for s in steps if s not in whole]
 
     def loaded(self, name: str) -> str | None:
-        """The input that a node loads."""
+        """Return the input that a node loads."""
         node = self._nodes.get(name)
         if node is None or node.op != "Load":
             return None

@@ -1,4 +1,4 @@
-"""Support for a single op: how each dtype is realised, and a graph file as an example."""
+"""Support of a single op: its realisation for each dtype, and an example graph file."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ SHAPE = (const(64), const(64))
 _MOVES = frozenset({"Data", "Output", "Load", "Store", "Scalar"})
 
 NATIVE, COMPOSED, WIDENED, COPIED, NONE = "call", "calls", "wider", "copy", "-"
-#: The words that say how an op is realised.
+#: Words for the realisation of an op.
 MEANINGS = {
     NATIVE: "one call of the chip's API",
     COMPOSED: "several calls",
@@ -36,7 +36,7 @@ MEANINGS = {
 
 
 def allowed(row: OpDef) -> str:
-    """The error of one application that is expected, of which ``verify`` allows twice as much; empty: it is exact."""
+    """Return the expected error of one application, of which ``verify`` allows twice as much; empty if exact."""
     parts = [f"{row.ulp:g} units in the last place of the result (ulp)"] if row.ulp else []
     parts += [f"{row.absolute:g}"] if row.absolute else []
     parts += [f"for n operands {row.addends}"] if row.addends else []
@@ -67,7 +67,7 @@ def realised(row: OpDef, dtype: DType, target: TargetSpec) -> str:
     return NATIVE if len(nodes) == 1 else COMPOSED
 
 
-#: The input that must be bool, where one must.
+#: Op -> the input that must be bool.
 _CONDITION = {"Select": 0, "MaskedFill": 1}
 #: Ops whose second input must be a constant.
 _DEGREES = ("LaguerrePolynomialL", "LegendrePolynomialP")
@@ -80,10 +80,10 @@ _MOVED: dict[str, dict[str, Any]] = {
 
 
 def one_op_graph(row: OpDef, dtype: DType) -> FusionGraph:
-    """One op on fresh inputs of one dtype; the condition of a Select is bool.
+    """Return a graph of one op on fresh inputs of one dtype; the condition of a Select is bool.
 
     Raises:
-        OpError: the op does not take the dtype.
+        OpError: the op does not support the dtype.
     """
     kinds = [dtype] * min(row.arity[1], max(row.arity[0], 2 if row.name == "AddN" else 1))
     if row.name in _CONDITION:
@@ -122,10 +122,10 @@ def one_op_graph(row: OpDef, dtype: DType) -> FusionGraph:
 
 
 def example(row: OpDef, dtype: DType) -> dict[str, Any]:
-    """The graph file of :func:`one_op_graph`.
+    """Return the graph file of :func:`one_op_graph`.
 
     Raises:
-        OpError: the op does not take the dtype.
+        OpError: the op does not support the dtype.
     """
     graph = one_op_graph(row, dtype)
     (node,) = graph.nodes
@@ -151,7 +151,7 @@ def example(row: OpDef, dtype: DType) -> dict[str, Any]:
 
 
 def _plain(value: Any) -> Any:
-    """An attribute or a shape as JSON has it; its sizes are numbers."""
+    """Return an attribute or a shape as JSON, with sizes as numbers."""
     if isinstance(value, tuple):
         return [_plain(v) for v in value]
     return int(value.value) if isinstance(value, Expr) else value

@@ -1,4 +1,4 @@
-"""Choice of a tuning file at some sizes, beside that of the search in the host function."""
+"""Choice of a tuning file at given sizes, beside the host function's search."""
 
 from __future__ import annotations
 
@@ -19,17 +19,17 @@ def tuned_choice(
     target: TargetSpec,
     sizes: Mapping[str, int],
 ) -> dict[str, Any] | None:
-    """The row that the host function takes at these sizes, ready for JSON; None where the search decides.
+    """Return the row that the host function takes at these sizes, ready for JSON; None if the search decides.
 
     Args:
-        rows: of a tuning file.
+        rows: rows of a tuning file.
         results: the schedules of the graph.
         target: the chip.
         sizes: values of all symbols.
 
     Returns:
-        ``row``: its index; ``key``: the tiling key; ``cores``; ``groups``: of each ``template``, ``tile``,
-        ``tiles_per_core`` and ``cores``; ``total_us``: modelled.
+        ``row``: its index; ``key``: the tiling key; ``cores``; ``groups``: ``template``, ``tile``, ``tiles_per_core``
+        and ``cores`` of each; ``total_us``: modelled.
     """
     costs = Costs(target)
     found = taken(rows, results, costs, sizes)
@@ -52,7 +52,7 @@ def tuned_us(
     costs: Costs,
     sizes: Mapping[str, int],
 ) -> float:
-    """The modelled time of a tiling that is legal at these sizes, in microseconds."""
+    """Return the modelled time of a tiling that is legal at these sizes, in microseconds."""
     return _groups(row, results, costs, sizes)[1]
 
 
@@ -62,7 +62,7 @@ def _groups(
     costs: Costs,
     sizes: Mapping[str, int],
 ) -> tuple[list[dict[str, Any]], float]:
-    """The choice of each group, and the time of all: they are one kernel, with one head."""
+    """Return the choice per group, and the total time: the groups are one kernel with one head."""
     where = templates_of(row, results)
     assert where is not None
     index, choices = where

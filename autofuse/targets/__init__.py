@@ -1,4 +1,4 @@
-"""Targets as data: one TOML file each, every figure with its status and its source."""
+"""Targets as data: one TOML file each; every figure has a status and a source."""
 
 from autofuse.targets.architecture import Architecture
 from autofuse.targets.cost_table import CostTable

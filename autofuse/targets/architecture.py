@@ -1,4 +1,4 @@
-"""Properties of all chips of an architecture that plans and kernels depend on: limits, calls and casts."""
+"""Properties of an architecture that plans and kernels depend on: limits, calls and casts."""
 
 from __future__ import annotations
 
@@ -20,39 +20,39 @@ class Architecture:
         name: 2002, 2201, 3510.
         npu_arch: value of the compiler's ``--npu-arch``.
         family: name of the product line, as CMake presets have it.
-        has_datacopypad: false where only whole blocks can be moved.
+        has_datacopypad: False if only whole blocks can be moved.
         has_l2_hint: whether a GlobalTensor can bypass L2 (SetL2CacheHint).
-        zero_is_nothing: whether a vector call of no elements, or of no repeats, does nothing.
-        has_card_headers: whether there are headers with its calls for cards of NVIDIA.
+        zero_is_nothing: whether a vector call with zero elements, or zero repeats, does nothing.
+        has_card_headers: whether there are headers that implement its calls for NVIDIA cards.
         block_bytes: bytes of a block, to which addresses in UB are aligned.
         vector_bytes: bytes of one repeat of a vector instruction.
         repeats_max: repeats of one instruction.
         ub_bank_groups: groups of banks of UB, each as wide as a block.
-        ub_bank_bytes: bytes of UB after which another bank of a group begins.
-        cache_line_bytes: bytes in which GM is accessed.
-        event_ids: ids of one kind of event between two pipes.
+        ub_bank_bytes: bytes of UB after which the next bank of a group begins.
+        cache_line_bytes: granularity of GM accesses, in bytes.
+        event_ids: number of event ids per kind of event between two pipes.
         queue_buffers_per_position: buffers of all queues in one TPosition.
         buffers_total: buffers of one TPipe.
-        dma_block_count_max: rows of a DMA command.
-        dma_block_len_max: bytes of such a row.
-        dma_blocks_max: blocks of a row, and between two, of a command that moves whole blocks.
-        dma_gap_max: between two rows bytes of GM, or blocks of UB.
-        dma_dims: dimensions of a load with strides of its own in GM and in UB; 0: there is no such load.
-        dma_dim_max: elements along one of them, and between two in UB.
-        dma_dim_stride_max: elements between two in GM.
-        cores_max: cores of a launch.
-        vector_registers: registers of ``vector_bytes`` that generated functions can use; 0: there are none.
-        mask_registers: those of a bit per byte of these.
-        control_register: bits of the control register when a kernel begins; 0: results do not depend on it.
-        calls: op -> dtypes that its call takes, where these are fewer than its row says; none: there is no such call.
-        casts: the dtypes of one ``Cast``, source and result.
-        modes: the round modes of each, with source and result; a call with another one does nothing on the chip.
-        lacks: functions of the vendor's interface that compile, and do nothing on the chip.
-        since: function -> the first CANN release that has it, where that is known and kernels may need it.
-        register_calls: function on registers -> dtypes that it takes.
-        register_casts: its casts, each with its round modes: source, result, mode.
-        register_saturates: those of them that can saturate: source and result.
-        flushes: functions that take subnormal operands for zeros, and give zeros in their place.
+        dma_block_count_max: most rows of a DMA command.
+        dma_block_len_max: most bytes of such a row.
+        dma_blocks_max: most blocks of a row, and between two rows, of a command that moves whole blocks.
+        dma_gap_max: largest gap between two rows, in bytes of GM or blocks of UB.
+        dma_dims: dimensions of a load with separate strides in GM and in UB; 0: there is no such load.
+        dma_dim_max: most elements along one of them, and largest stride in UB.
+        dma_dim_stride_max: largest stride in GM, in elements.
+        cores_max: most cores of a launch.
+        vector_registers: registers of ``vector_bytes`` bytes that generated functions can use; 0: none.
+        mask_registers: mask registers, with one bit per byte of a vector register.
+        control_register: bits of the control register at kernel start; 0: results do not depend on it.
+        calls: op -> dtypes that its call takes, if fewer than in the op's row; empty: there is no such call.
+        casts: (source, result) dtypes of a single ``Cast``.
+        modes: the round modes of each, with source and result; a call with another mode does nothing on the chip.
+        lacks: functions of the vendor's interface that compile but do nothing on the chip.
+        since: function -> the first CANN release that has it, if known and if kernels may need it.
+        register_calls: register function -> dtypes that it takes.
+        register_casts: (source, result, round mode) of casts on registers.
+        register_saturates: (source, result) of register casts that can saturate.
+        flushes: functions that flush subnormal operands and results to zero.
     """
 
     name: str
@@ -94,17 +94,17 @@ class Architecture:
     figures: tuple[Figure, ...]
 
     def takes_in_registers(self, call: str, dtype: str) -> bool:
-        """Return True if a function on registers takes elements of a dtype."""
+        """Return True if a register function takes elements of a dtype."""
         return any(name == call and dtype in found for name, found in self.register_calls)
 
     @property
     def meets_in_hardware(self) -> bool:
-        """True if ``SyncAll()`` is a barrier of all cores; else they use its form with a workspace in GM."""
+        """True if ``SyncAll()`` is a barrier of all cores; else kernels use its form with a workspace in GM."""
         return "SyncAll()" not in self.lacks
 
     @property
     def bank_period(self) -> int:
-        """Addresses that differ by a multiple of these bytes are in one group of banks."""
+        """Bytes after which the bank groups repeat: addresses that differ by a multiple share a group."""
         return self.ub_bank_groups * self.block_bytes
 
     @property
@@ -118,7 +118,7 @@ class Architecture:
 
 @lru_cache(maxsize=16)
 def read_architecture(text: str) -> Architecture:
-    """The architecture of a base file.
+    """Return the architecture of a base file.
 
     Raises:
         ValueError: a figure is missing or unknown, or lacks its status or its source.
@@ -165,7 +165,7 @@ def read_architecture(text: str) -> Architecture:
     return made(Architecture, values, f"architecture {values['name']}")
 
 
-#: Among the modes of a cast: it can saturate.
+#: Entry among the modes of a cast that can saturate.
 _SATURATES = "SAT"
 
 

@@ -1,4 +1,4 @@
-"""Data of the cost model about a chip, beside the plain figures of :class:`~autofuse.targets.spec.TargetSpec`."""
+"""Cost model figures of a chip, beyond those of :class:`~autofuse.targets.spec.TargetSpec`."""
 
 from __future__ import annotations
 
@@ -14,28 +14,28 @@ class CostTable:
 
     Attributes:
         core_start: cycles that every further core adds to the start of a kernel.
-        tiling_load: cycles until tiling data in GM have been read, with the entry that keeps them there.
-        load_issue, store_issue: cycles that a DMA command takes beside its bytes, also when others wait behind it.
-        load_latency: cycles from a load to its first byte, seen where nothing hides them.
-        dims_issue, dims_rate: cycles of a load with several dimensions beside its bytes, and bytes per cycle; of an
-            architecture without such loads no file says them.
+        tiling_load: cycles to read tiling data from GM, for the entry that keeps them there.
+        load_issue, store_issue: cycles per DMA command beside its bytes, even if others are queued.
+        load_latency: cycles from a load to its first byte, if not overlapped.
+        dims_issue, dims_rate: cycles of a load with several dimensions beside its bytes, and bytes per cycle; absent
+            for architectures without such loads.
         row: cycles of one row of a strided copy beside its bytes.
-        short_row: bytes that a row of less than 32 bytes counts for.
-        load_core_rate, hot_core_rate, store_core_rate: most bytes per cycle that one core reads from memory, reads
-            from L2, writes.
+        short_row: bytes charged for a row of less than 32 bytes.
+        load_core_rate, hot_core_rate, store_core_rate: most bytes per cycle that one core reads from memory, reads from
+            L2, and writes.
         read_gbs: 1e9 B/s that all cores together read from memory.
-        l2_read_gbs: the same from L2, each core its own data.
-        shared_gbs, same_order_gbs: the same where all cores read one tensor, each starting at another place, or all
-            at the same.
-        write_gbs: the same for what is written and stays in L2.
-        writeback_gbs: the same for what L2 has to write on to memory.
-        conflict_sources, conflict_result: factors on the elements of a vector call whose two operands, or whose
-            operand and result, collide in the banks of UB.
-        vector_gap: cycles between two vector calls of which one needs the other's result.
-        vector_issue: vector instructions that run at a time.
-        vector_fused: 1 where a chain of calls in one loop body is one call on registers, with one head.
-        loop: cycles of the scalar unit per iteration of a loop.
-        scalar_read: cycles to read one element of UB into a scalar register.
+        l2_read_gbs: the same from L2, if each core reads its own data.
+        shared_gbs, same_order_gbs: the same if all cores read one tensor, each starting at a different place, or all at
+            the same place.
+        write_gbs: the same for writes that stay in L2.
+        writeback_gbs: the same for write-backs from L2 to memory.
+        conflict_sources, conflict_result: factors on the elements of a vector call if its two operands, or an operand
+            and its result, have a bank conflict in UB.
+        vector_gap: cycles between two dependent vector calls.
+        vector_issue: vector instructions that run concurrently.
+        vector_fused: 1 if a chain of calls in one loop body is one call on registers, with one head.
+        loop: scalar-unit cycles per loop iteration.
+        scalar_read: cycles to read one UB element into a scalar register.
     """
 
     core_start: float
@@ -66,10 +66,10 @@ class CostTable:
 
     @classmethod
     def read(cls, values: Mapping[str, float]) -> CostTable:
-        """The table of a target file.
+        """Return the table of a target file.
 
         Raises:
-            ValueError: a figure is missing, unknown, or not a positive number where it has to be one.
+            ValueError: a figure is missing, unknown, or not positive where it must be.
         """
         names = {f.name for f in fields(cls)}
         needed = {f.name for f in fields(cls) if f.default is MISSING}

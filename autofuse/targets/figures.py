@@ -33,7 +33,7 @@ STATUSES = ("measured", "vendor", "fitted", "modelled", "assumed")
 
 @dataclass(frozen=True, slots=True)
 class Figure:
-    """One number with its provenance; of the tables ``calls`` and ``casts``, names of dtypes, of ``apis`` a release.
+    """One number with its provenance; in ``calls`` and ``casts`` it is dtype names, in ``apis`` a release.
 
     Attributes:
         status: ``measured`` on silicon by the source, ``vendor`` statement, ``fitted`` by us to times measured on
@@ -50,7 +50,7 @@ class Figure:
 def read_figures(
     rows: Mapping[str, Mapping[str, Any]], prefix: str = "", units: Mapping[str, str] | None = None
 ) -> Iterator[Figure]:
-    """The figures of a table; units are those of the rows, else of ``units``.
+    """Yield the figures of a table; units come from the rows, else from ``units``.
 
     Raises:
         ValueError: a figure has no status or no source.
@@ -60,13 +60,13 @@ def read_figures(
 
 
 def read_dtypes(rows: Mapping[str, Mapping[str, Any]], prefix: str) -> Iterator[Figure]:
-    """The figures of a table of dtypes; ``none`` where a row names none."""
+    """Yield the figures of a table of dtypes; ``none`` for a row without dtypes."""
     for key, row in rows.items():
         yield figure(prefix + key, " ".join(row["dtypes"]) or "none", "dtypes", row)
 
 
 def figure(name: str, value: float | str, unit: str, row: Mapping[str, Any]) -> Figure:
-    """A figure with the status and the source of its row."""
+    """Return a figure with the status and source of its row."""
     if row["status"] not in STATUSES or not row["source"]:
         raise ValueError(f"figure {name} needs a status in {STATUSES} and a source")
     return Figure(name, value, unit, row["status"], row["source"])
@@ -74,7 +74,7 @@ def figure(name: str, value: float | str, unit: str, row: Mapping[str, Any]) -> 
 
 @lru_cache(maxsize=8)
 def target_files(package: str) -> Mapping[str, str]:
-    """The texts of the target files in the folder of a package, by name."""
+    """Return the texts of the target files in a package's folder, by name."""
     return {
         f.name.removesuffix(".toml"): f.read_text(encoding="utf-8")
         for f in resources.files(package).iterdir()
@@ -83,15 +83,15 @@ def target_files(package: str) -> Mapping[str, str]:
 
 
 def parsed(text: str) -> dict[str, Any]:
-    """The tables of a target file."""
+    """Return the tables of a target file."""
     return tomllib.loads(text)
 
 
 def made(kind: type[_T], values: Mapping[str, Any], where: str) -> _T:
-    """A dataclass of values read from the file ``where``.
+    """Return a dataclass made from values of the file ``where``.
 
     Raises:
-        ValueError: a value is missing, or there is no such field.
+        ValueError: a value is missing, or a field is unknown.
     """
     wanted = {f.name for f in fields(kind)}  # type: ignore[arg-type]
     if wanted != values.keys():

@@ -1,4 +1,4 @@
-"""Targets of every kind by their names."""
+"""Lookup of targets of every kind by name."""
 
 from __future__ import annotations
 
@@ -27,22 +27,22 @@ __all__ = [
     "narrowed",
 ]
 
-#: What has no templates: the backend plans its kernels.
+#: Targets without templates: the backend plans their kernels.
 PlannedTarget: TypeAlias = GpuTarget | CpuTarget
-#: What kernels are generated for.
+#: Any target that kernels are generated for.
 Target: TypeAlias = TargetSpec | PlannedTarget
 _T = TypeVar("_T")
 
 
 def find_target(name: str) -> Target:
-    """The Ascend chip, the target of Triton kernels or the CPU called ``name``.
+    """Return the Ascend chip, the Triton target or the CPU called ``name``.
 
     Args:
-        name: of a target; or the path of a target file of one's own, which ends in ``.toml``.
+        name: name of a target; or the path of a user's target file, which ends in ``.toml``.
 
     Raises:
-        AutofuseError: AF5006 if there is none; AF1001, AF1003, AF1405 the file cannot be read or is wrong.
-        TypeError: the name is no text.
+        AutofuseError: AF5006 there is none; AF1001, AF1003, AF1405 the file cannot be read or is wrong.
+        TypeError: the name is not a string.
     """
     if isinstance(name, str) and is_file(name):
         return load_target(name)
@@ -50,11 +50,11 @@ def find_target(name: str) -> Target:
 
 
 def find_known(name: str) -> Target:
-    """As :func:`find_target`, for a name that comes from a file: it opens none.
+    """Return a target like :func:`find_target`, but never open a file: the name may come from one.
 
     Raises:
         AutofuseError: AF5006 if there is none, or only the cost model knows it.
-        TypeError: the name is no text.
+        TypeError: the name is not a string.
     """
     if isinstance(name, str) and name in gpu_names():
         return load_gpu(name)
@@ -66,15 +66,15 @@ def find_known(name: str) -> Target:
 
 
 def load_target(name: str) -> TargetSpec:
-    """The chip called ``name``, to generate kernels for.
+    """Return the chip called ``name``, to generate kernels for.
 
     Args:
-        name: of a chip; or the path of a target file of one's own, which ends in ``.toml``.
+        name: name of a chip; or the path of a user's target file, which ends in ``.toml``.
 
     Raises:
         AutofuseError: AF5006 if there is none, or only the cost model knows it; AF1001, AF1003, AF1405 the file cannot
             be read or is wrong.
-        TypeError: the name is no text.
+        TypeError: the name is not a string.
     """
     if isinstance(name, str) and is_file(name):
         return read_target(name)
@@ -82,42 +82,42 @@ def load_target(name: str) -> TargetSpec:
 
 
 def ascend_chip(target: Target) -> TargetSpec:
-    """Return the target where there is something of Ascend C only.
+    """Return the target if it is an Ascend C chip.
 
     Raises:
         AutofuseError: AF5007, it is another one.
     """
-    hint = f"targets that have: {', '.join(target_names())}"
+    hint = f"supported by: {', '.join(target_names())}"
     text = f"{target.name} has no templates, no modelled times and no CPU twin"
     return narrowed(target, TargetSpec, text, hint)
 
 
 def gpu_target(target: Target) -> GpuTarget:
-    """Return the target where there is something of Triton only.
+    """Return the target if it runs Triton kernels.
 
     Raises:
         AutofuseError: AF5007, it is another one.
     """
-    return narrowed(target, GpuTarget, f"there are no kernels in Triton for {target.name}")
+    return narrowed(target, GpuTarget, f"autofuse has no Triton kernels for {target.name}")
 
 
 def ascend_only(what: str, target: Target, hint: str = "") -> TargetSpec:
-    """Return the target of an option that kernels of Ascend C alone have.
+    """Return the target if it supports an option that only Ascend C kernels have.
 
     Args:
         what: the option as the subject of a sentence, with its verb.
-        target: asked for.
-        hint: how to go on.
+        target: the requested target.
+        hint: the action to take.
 
     Raises:
-        AutofuseError: AF5007, it is another target.
+        AutofuseError: AF5007, it is another kind of target.
     """
     text = f"{what} for the kernels of Ascend C, not for {target.name}"
     return narrowed(target, TargetSpec, text, hint)
 
 
 def narrowed(target: Target, kind: type[_T], text: str, hint: str = "") -> _T:
-    """Return the target if it is of a class; else raise AF5007 with a text."""
+    """Return the target if it is an instance of a class; else raise AF5007 with a text."""
     if not isinstance(target, kind):
         raise AutofuseError.of("AF5007", text, hint=hint)
     return target

@@ -1,7 +1,7 @@
-"""Target files of one's own (``autofuse.target/1``): a chip of ours with other values of some figures.
+"""Users' target files (``autofuse.target/1``): a built-in chip with other values of some figures.
 
-Such a file comes from ``autofuse calibrate``, from a colleague or from an editor: it is read as one that nobody
-checked.  It gives numbers alone.  What reaches generated text is its ``name`` and the ``soc`` of its chip, identifiers.
+Such a file comes from ``autofuse calibrate``, from a colleague or from an editor, so it is untrusted. It holds only
+numbers, and the identifiers ``name`` and ``soc``, which reach generated text.
 """
 
 from __future__ import annotations
@@ -22,13 +22,13 @@ from autofuse.targets.spec import TargetSpec, load_chip, target_names, unknown_t
 __all__ = ["SCHEMA", "is_file", "read_target"]
 
 SCHEMA = "autofuse.target/1"
-#: Bytes of a file, and the most diagnostics that are listed.
+#: Most bytes of a file, and most diagnostics listed.
 _MAX_BYTES, _MOST = 1 << 18, 50
-#: A value may be so many times that of the base, or a part of it as small.
+#: Largest factor between a value and the base's, in either direction.
 _FACTOR = 1000.0
-#: A figure of no cycles may become as large.
+#: A figure in cycles may be up to this, whatever the base has.
 _MOST_CYCLES = 1e6
-#: Buffers are laid out in UB as a whole: no chip has some times as much.
+#: The same factor for bytes of UB: no chip has several times as many.
 _UB_FACTOR = 4.0
 _NAME = re.compile(r"[A-Za-z][A-Za-z0-9_.]{0,63}", re.ASCII)
 _SOC = re.compile(r"[A-Za-z][A-Za-z0-9_]{0,39}", re.ASCII)
@@ -43,25 +43,25 @@ _WHOLE = frozenset(
 
 
 def is_file(name: str) -> bool:
-    """Return True if a target is named by its file, which ends in ``.toml``."""
+    """Return True if the name is the path of a target file, which ends in ``.toml``."""
     return name.endswith(".toml")
 
 
 def read_target(path: str | Path) -> TargetSpec:
-    """The chip that a file describes.
+    """Return the chip that a file describes.
 
-    Its ``base`` is a chip of ours; ``figures``, ``model`` and ``vector`` replace figures of that, each with value,
-    status and source.  ``[chip]`` may name another ``soc``.  What ``calibration`` says is for readers.
+    Its ``base`` is a built-in chip; ``figures``, ``model`` and ``vector`` replace figures of the base, each with value,
+    status and source. ``[chip]`` may name another ``soc``. The table ``calibration`` is informative only.
 
     Args:
-        path: of the file.
+        path: path of the file.
 
     Returns:
-        The chip, with the ``name`` of the file and the base in ``base``.
+        The chip, with the file's ``name`` and the base chip in ``base``.
 
     Raises:
-        AutofuseError: AF1001, AF1003, it cannot be read; AF1405 with all that is wrong in it, each with its line;
-            AF5006, there is no such base.
+        AutofuseError: AF1001, AF1003, it cannot be read; AF1405 with all errors in it, each with its line; AF5006,
+            there is no such base.
     """
     where = Where(str(path))
     try:
@@ -76,14 +76,14 @@ def read_target(path: str | Path) -> TargetSpec:
     except (ValueError, RecursionError) as e:
         found = re.search(r"at line (\d+), column (\d+)", str(e))
         line, column = (int(x) for x in found.groups()) if found else (0, 0)
-        reason = "it nests too deep" if isinstance(e, RecursionError) else str(e)[:200]
+        reason = "it nests too deeply" if isinstance(e, RecursionError) else str(e)[:200]
         where = Where(str(path), line=line, column=column)
-        raise AutofuseError.of("AF1405", f"this is no TOML: {reason}", where=where) from None
+        raise AutofuseError.of("AF1405", f"this is not valid TOML: {reason}", where=where) from None
     return _Reader(str(path), text, doc).target()
 
 
 class _Reader:
-    """Collects all that is wrong."""
+    """Reads a target file and collects its errors."""
 
     def __init__(self, path: str, text: str, doc: Mapping[str, Any]) -> None:
         self.path, self.doc = path, doc
@@ -91,48 +91,48 @@ class _Reader:
         self.found: list[Diagnostic] = []
 
     def wrong(self, message: str, *key: str, hint: str = "") -> None:
-        """Note what is wrong with a key; its line is that of the closest table that is found."""
+        """Note an error of a key, with the line of the key or of its closest table."""
         at = next((self.lines[key[:n]] for n in range(len(key), 0, -1) if key[:n] in self.lines), 0)
         where = Where(self.path, ".".join(key), at, 1 if at else 0)
         self.found.append(Diagnostic("AF1405", message, where, hint))
 
     def finish(self) -> None:
-        """Raise what was found."""
+        """Raise the findings."""
         if self.found:
             raise AutofuseError(tuple(self.found[:_MOST]))
 
     def target(self) -> TargetSpec:
-        """The chip of the file."""
+        """Return the chip of the file."""
         base = self._base()
         for key in self.doc:
             if key not in _TOP:
                 self.wrong(f"there is no key {_said(key)}", key, hint=f"keys: {', '.join(_TOP)}")
         name = self._name()
         soc = self._soc(base)
-        # Limits, calls and casts are those of the architecture.
+        # Limits, calls and casts come from the architecture.
         known = {f.name: f for f in base.figures() if f not in base.arch.figures}
         rows = dict(self._figures(known))
         self.finish()
         chip = base.with_figures(rows.values())
         if chip.ub_usable < chip.arch.vector_bytes:
-            text = f"{chip.ub_usable} bytes of UB are left to kernels"
+            text = f"{chip.ub_usable} bytes of UB remain for kernels"
             self.wrong(text, "figures", "ub_bytes", hint="ub_bytes less what is reserved")
         if chip.aiv_cores > chip.arch.cores_max:
-            text = f"{counted(chip.aiv_cores, 'core')}, more than one launch may have"
+            text = f"{counted(chip.aiv_cores, 'core')}, more than one launch can use"
             self.wrong(text, "figures", "aiv_cores", hint=f"at most {chip.arch.cores_max}")
         self.finish()
         return replace(chip, name=name, soc=soc, base=base.name)
 
     def _base(self) -> TargetSpec:
-        """The chip that the file builds on; nothing else of the file can be judged without it."""
+        """Return the base chip; without it nothing else in the file can be checked."""
         if self.doc.get("schema") != SCHEMA:
             hint = f'a target file begins with schema = "{SCHEMA}"'
-            self.wrong("this is no target file", "schema", hint=hint)
+            self.wrong("this is not a target file", "schema", hint=hint)
             self.finish()
         base = self.doc.get("base")
         if not isinstance(base, str):
-            hint = 'base = "NAME": the chip whose figures hold where the file has none'
-            self.wrong("base has to be the name of a chip", "base", hint=hint)
+            hint = 'base = "NAME": the chip that supplies all other figures'
+            self.wrong("base must be the name of a chip", "base", hint=hint)
             self.finish()
         if base not in target_names():
             given = unknown_target(str(base), target_names()).diagnostics[0]
@@ -147,34 +147,34 @@ class _Reader:
 
         name = self.doc.get("name")
         if not isinstance(name, str) or not _NAME.fullmatch(name) or is_file(name):
-            text = "name has to be letters, digits, '_' and '.', a letter first, 64 at most"
+            text = "name must be letters, digits, '_' and '.', a letter first, 64 at most"
             self.wrong(text, "name", hint='name = "my_910b2": generated files name it')
             return ""
         if name in (*target_names(), *gpu_names(), *cpu_names()) or name.startswith("dav-"):
-            text = f"{name} is the name of a target of autofuse"
-            self.wrong(text, "name", hint=f"another one: my_{name}")
+            text = f"{name} is the name of a built-in target"
+            self.wrong(text, "name", hint=f"choose another: my_{name}")
         fake = self.doc.get("fake", False)
         if not isinstance(fake, bool):
-            self.wrong("fake has to be true or false", "fake")
+            self.wrong("fake must be true or false", "fake")
         elif fake and "fake" not in name:
-            text = f"the figures are those of a fake CANN, and the name {name} does not say so"
-            self.wrong(text, "name", hint=f"a name with the word fake: {name[:59]}_fake")
+            text = f"the figures come from a fake CANN, but the name {name} does not say so"
+            self.wrong(text, "name", hint=f"include the word fake: {name[:59]}_fake")
         return name
 
     def _soc(self, base: TargetSpec) -> str:
         chip = self.doc.get("chip", {})
         if not isinstance(chip, dict) or not set(chip) <= {"soc"}:
-            self.wrong("the table chip has the key soc alone", "chip", hint="figures: [figures]")
+            self.wrong("the table chip takes only the key soc", "chip", hint="figures: [figures]")
             return ""
         soc = chip.get("soc", base.soc)
         if not isinstance(soc, str) or not _SOC.fullmatch(soc):
-            text = "soc has to be letters, digits and '_', a letter first, 40 at most"
-            self.wrong(text, "chip", "soc", hint=f"as CANN calls the chip: {base.soc}")
+            text = "soc must be letters, digits and '_', a letter first, 40 at most"
+            self.wrong(text, "chip", "soc", hint=f"CANN's name for the chip: {base.soc}")
             return ""
         return soc
 
     def _figures(self, known: Mapping[str, Figure]) -> Iterator[tuple[str, Figure]]:
-        """The figures of the file by name."""
+        """Yield the figures of the file by name."""
         for key, row in self._rows():
             name = ".".join(key[1:] if key[0] == "figures" else key)
             base = known.get(name)
@@ -190,13 +190,13 @@ class _Reader:
         for table in _TABLES:
             rows = self.doc.get(table, {})
             if not isinstance(rows, dict):
-                self.wrong(f"{table} has to be a table", table)
+                self.wrong(f"{table} must be a table", table)
                 continue
             for name, row in rows.items():
                 if table != "vector":
                     yield (table, name), row
                 elif not isinstance(row, dict):
-                    self.wrong("has to be a table of head, rate16 and rate32", table, name)
+                    self.wrong("must be a table of head, rate16 and rate32", table, name)
                 else:
                     for part, cell in row.items():
                         yield (table, name, part), cell
@@ -204,7 +204,7 @@ class _Reader:
     def _figure(self, base: Figure, key: tuple[str, ...], row: Any) -> Figure | None:
         count = len(self.found)
         if not isinstance(row, dict) or not set(row) <= set(_ROW):
-            hint = '{ value = 1.5, status = "measured", source = "where it is from" }'
+            hint = '{ value = 1.5, status = "measured", source = "where it comes from" }'
             self.wrong(f"the figure {base.name} is a table of {', '.join(_ROW)}", *key, hint=hint)
             return None
         value = row.get("value")
@@ -215,12 +215,12 @@ class _Reader:
             self.wrong(text, *key, hint="write the value in that unit")
         status = row.get("status")
         if status not in STATUSES:
-            text = f"the status of {base.name} is one of {', '.join(STATUSES)}"
-            self.wrong(text, *key, hint="how its value was obtained; assumed if nothing is known")
+            text = f"the status of {base.name} must be one of {', '.join(STATUSES)}"
+            self.wrong(text, *key, hint="how the value was obtained; assumed if unknown")
         source = row.get("source")
         if not isinstance(source, str) or not _PRINTED.fullmatch(source):
-            text = f"the source of {base.name} has to be one line of 6 to 400 characters"
-            self.wrong(text, *key, hint="who says so")
+            text = f"the source of {base.name} must be one line of 6 to 400 characters"
+            self.wrong(text, *key, hint="state who published or measured the value")
         if len(self.found) > count:
             return None
         assert isinstance(value, int | float)
@@ -230,9 +230,9 @@ class _Reader:
         return Figure(base.name, int(value) if whole else value, base.unit, status, source)
 
     def _value(self, base: Figure, key: tuple[str, ...], value: object) -> None:
-        """A number of the right kind that a chip may have."""
+        """Check that a value is a number of the right type and range."""
         if isinstance(value, bool) or not isinstance(value, int | float):
-            self.wrong(f"the value of {base.name} has to be a number", *key)
+            self.wrong(f"the value of {base.name} must be a number", *key)
             return
         was = float(base.value)
         factor = _UB_FACTOR if base.name.startswith("ub_") else _FACTOR
@@ -244,7 +244,7 @@ class _Reader:
             unit = f" {base.unit}" if base.unit else ""
             self.wrong(text, *key, hint=f"from {least:g} to {most:g}{unit}; the base has {was:g}")
         elif base.name in _WHOLE and value != int(value):
-            self.wrong(f"the value of {base.name} has to be a whole number", *key)
+            self.wrong(f"the value of {base.name} must be an integer", *key)
 
 
 def _said(value: object) -> str:
@@ -253,13 +253,13 @@ def _said(value: object) -> str:
     return text if len(text) <= 80 else f"{text[:76]}...'"
 
 
-#: A header, and a key with what is before its equals sign.
+#: A table header, and a key before its equals sign.
 _HEADER = re.compile(r"\s*\[\[?([^\[\]#\"']{1,400})\]")
 _ENTRY = re.compile(r"\s*([A-Za-z0-9_.\- ]{1,400}?)\s*=")
 
 
 def _lines(text: str) -> dict[tuple[str, ...], int]:
-    """Return the line number of every key and table by its path; unusual spellings are left out."""
+    """Return the line number of every key and table by path; unusual spellings are omitted."""
     out: dict[tuple[str, ...], int] = {}
     table: tuple[str, ...] = ()
     for number, line in enumerate(text.splitlines(), 1):

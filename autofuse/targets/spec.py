@@ -1,7 +1,7 @@
 """Reads ``*.toml`` of this folder into :class:`TargetSpec`.
 
-A chip's file names the ``base`` file that holds what its architecture has in common; a figure in
-the chip's file replaces the one of the base.  Base files start with ``dav-`` and are no targets.
+A chip's file names a ``base`` file with the common figures of its architecture; a figure in the chip's file overrides
+the base. Base files start with ``dav-`` and are not targets.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ class VectorCost:
     rate32: float
 
     def cycles(self, count: int, bits: int = 32) -> float:
-        """Cycles for ``count`` elements of ``bits`` bits."""
+        """Return the cycles for ``count`` elements of ``bits`` bits."""
         rate = self.rate16 if bits <= 16 else self.rate32
         return self.head + count / rate if rate else 0.0
 
@@ -52,27 +52,27 @@ class TargetSpec:
     """A chip.  Bandwidths are bytes per cycle and core unless the name says otherwise.
 
     Attributes:
-        name: as ``load_target`` takes it, or as the target file of one's own says.
+        name: as passed to ``load_target``, or as given in the user's target file.
         soc: name of the chip in CANN.
         arch: architecture of its cores.
         backend: the folder of ``codegen.backends`` that writes its kernels.
-        queues: data cross between the pipes of a core in queues; false: local memory is plain arrays.
+        queues: True if data pass between the pipes of a core in queues; False: local memory is plain arrays.
         families: the template families to try; None: all of them.
-        invariant: no size but those of what is reduced may change the bits of a result (:meth:`in_fixed_order`).
+        invariant: only the sizes of reduced axes may change the bits of a result (:meth:`in_fixed_order`).
         experimental: kernels for this chip may change more than others do.
-        checked: how the generated code was checked, and whether it ran on silicon; a sentence without its full stop.
-        base: of a target file of one's own, the chip that it builds on; else empty.
+        checked: a sentence without its full stop: how the generated code was checked, and whether it ran on silicon.
+        base: for a user's target file, its base chip; else empty.
         aiv_cores: vector cores.
-        ub_bytes: bytes of UB of a core, with what is reserved.
-        ub_reserved: bytes of UB that the framework takes.
-        ub_reserved_select: bytes of UB that Select and some other calls take.
+        ub_bytes: bytes of UB of a core, including reserved ones.
+        ub_reserved: bytes of UB reserved by the framework.
+        ub_reserved_select: bytes of UB reserved by Select and some other calls.
         clock_mhz: clock of the cores.
         l2_bytes: bytes of L2.
         load_head, store_head: cycles of a DMA command before its first byte.
-        load_rate, store_rate: one core alone.
-        load_rate_all, store_rate_all: per core with all cores reading, writing.
-        kernel_head_us: microseconds of a kernel that does next to nothing.
-        sync_all: cycles until all cores have met, and gone on.
+        load_rate, store_rate: rate of one core alone.
+        load_rate_all, store_rate_all: rate per core if all cores read, or write.
+        kernel_head_us: microseconds of a nearly empty kernel.
+        sync_all: cycles of a barrier of all cores.
         gm_bandwidth_gbs, l2_bandwidth_gbs: whole chip, 1e9 B/s, reads and writes together.
         vector: cost rows by name (``unary``, ``binary``, ``exp``, ...), see ``OpDef.cost``.
         model: the other figures of the cost model.
@@ -119,7 +119,7 @@ class TargetSpec:
         return self.ub_bytes - self.ub_reserved - self.ub_reserved_select
 
     def __reduce__(self) -> tuple[Any, tuple[dict[str, Any]]]:
-        """So that results travel between processes; a view of a dict does not."""
+        """Make results picklable; a mappingproxy is not."""
         values = {f.name: getattr(self, f.name) for f in fields(self)}
         return _restored, ({**values, "vector": dict(self.vector)},)
 
@@ -128,10 +128,10 @@ class TargetSpec:
 
         Raises:
             AutofuseError: AF5007, the chip does not have that much.
-            TypeError: ``nbytes`` is no integer.
+            TypeError: ``nbytes`` is not an integer.
         """
         if not isinstance(nbytes, SupportsIndex):
-            raise TypeError(f"bytes of UB are an integer, not {type(nbytes).__name__}")
+            raise TypeError(f"bytes of UB must be an integer, not {type(nbytes).__name__}")
         if not 0 < nbytes <= self.ub_usable:
             raise AutofuseError.of(
                 "AF5007",
@@ -142,7 +142,7 @@ class TargetSpec:
         return replace(self, ub_reserved=taken)
 
     def with_values(self, values: Mapping[str, float]) -> TargetSpec:
-        """Return this chip with other values of some figures; their recorded sources stay as they were.
+        """Return this chip with other values of some figures; their recorded sources stay unchanged.
 
         Args:
             values: by the names of :meth:`figures`, such as ``sync_all``, ``model.row``, ``vector.exp.head``.
@@ -178,16 +178,16 @@ class TargetSpec:
         return replace(chip, _figures=tuple(new.get(f.name, f) for f in self._figures))
 
     def in_fixed_order(self) -> TargetSpec:
-        """Return this chip for kernels in which only the sizes of reduced axes can change the bits of a result."""
+        """Return this chip for invariant kernels: only the sizes of reduced axes can change the bits of a result."""
         return replace(self, invariant=True)
 
     @property
     def home(self) -> str:
-        """The kind of device that its kernels are for."""
+        """Kind of device that runs its kernels."""
         return "npu"
 
     def figures(self) -> tuple[Figure, ...]:
-        """Every number with unit, status and source, in the order of the files."""
+        """Return every number with unit, status and source, in the order of the files."""
         return (*self.arch.figures, *self._figures)
 
     def __hash__(self) -> int:
@@ -195,27 +195,27 @@ class TargetSpec:
 
 
 def target_names() -> tuple[str, ...]:
-    """Names of the chips that kernels can be generated for, sorted."""
+    """Return the sorted names of the chips that kernels can be generated for."""
     return tuple(sorted(n for n in target_files("autofuse.targets") if not n.startswith("dav-")))
 
 
 def known_target(name: str) -> TargetSpec:
-    """The chip of autofuse called ``name``, to generate kernels for; no file is opened, so a name may come from one.
+    """Return the built-in chip called ``name``; no file is opened, so the name may come from an untrusted file.
 
     Raises:
         AutofuseError: AF5006 if there is none.
-        TypeError: the name is no text.
+        TypeError: the name is not a string.
     """
     if not isinstance(name, str):
         raise TypeError(
-            f"a target is the name of a chip or a TargetSpec, not {type(name).__name__}"
+            f"a target must be the name of a chip or a TargetSpec, not {type(name).__name__}"
         )
     return load_chip(name)
 
 
 @cache
 def load_chip(name: str) -> TargetSpec:
-    """The chip called ``name``.
+    """Return the chip called ``name``.
 
     Raises:
         AutofuseError: AF5006 if there is none.
@@ -226,7 +226,7 @@ def load_chip(name: str) -> TargetSpec:
 
 
 def unknown_target(name: str, names: tuple[str, ...]) -> AutofuseError:
-    """AF5006 for a name that is none of ``names``, with the one that is meant."""
+    """Return AF5006 for a name not among ``names``, with the closest one as a hint."""
     close = difflib.get_close_matches(name.lower(), names, n=1)
     hint = f"did you mean {close[0]!r}? " if close else ""
     hint += f"known targets: {', '.join(names)}"
@@ -237,7 +237,7 @@ def _restored(values: dict[str, Any]) -> TargetSpec:
     return TargetSpec(**{**values, "vector": MappingProxyType(values["vector"])})
 
 
-#: What a file need not say.
+#: Optional entries of a file.
 _USUAL = {
     "base": "",
     "backend": "ascendc",
@@ -248,9 +248,9 @@ _USUAL = {
 
 
 def read_chip(name: str, files: Mapping[str, str]) -> TargetSpec:
-    """The chip of the file ``name``, where ``files`` has the texts of that and of its base by their names.
+    """Return the chip of the file ``name``; ``files`` has its text and its base's text by name.
 
-    A file without ``base`` has what its architecture has in common itself.
+    A file without ``base`` includes the figures of its architecture.
 
     Raises:
         KeyError: a file or a table is missing.

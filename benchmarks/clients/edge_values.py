@@ -1,16 +1,15 @@
-"""Ops of PyTorch and ONNX on NaN, infinities, zeros and the ends of the ranges, beside those who define them.
+"""Compare ops of PyTorch and ONNX with their references on NaN, infinities, zeros and the limits of the types.
 
-    python benchmarks/clients/edge_values.py              PyTorch, all element types, beside eager
+    python benchmarks/clients/edge_values.py              PyTorch, all element types, against eager
     python benchmarks/clients/edge_values.py int8 --group binary
-    python benchmarks/clients/edge_values.py --onnx       ONNX, beside onnx.reference, and onnxruntime if it is there
+    python benchmarks/clients/edge_values.py --onnx       ONNX, against onnx.reference, and onnxruntime if installed
     python benchmarks/clients/edge_values.py --onnx int64
     python benchmarks/clients/edge_values.py float16 --group binary
 
-Every op of one element is asked for 23 numbers, every op of two for all their pairs; of integers, for the ends of their
-range, small numbers and their negatives, and those about the width of the type.  Elements agree if they are equal, both
-NaN, or finite and close.  Divisions of integers by 0 and by -1, and lcm, are left out: eager ends the process at some.
-What is known to differ is in ``KNOWN``, with the reason; docs/torch.md and docs/onnx.md have the list.  Exit status 1:
-something else differs.
+Unary ops run on 23 numbers, binary ops on all pairs of them; integer ops on the limits of their type, small numbers and
+their negatives, and numbers around the bit width.  Elements agree if they are equal, both NaN, or finite and close.
+Integer divisions by 0 and -1, and lcm, are omitted: some of them crash eager.  ``KNOWN`` lists known differences with
+reasons; docs/torch.md and docs/onnx.md have the list.  Exit status 1: there are other differences.
 """
 
 from __future__ import annotations
@@ -27,7 +26,7 @@ import numpy as np
 INF, NAN = math.inf, math.nan
 TYPES = ("float32", "float16", "bfloat16")
 INTEGERS = ("int8", "uint8", "int16", "int32", "int64", "bool")
-#: Ops in one kernel.
+#: Number of ops in one kernel.
 CHUNK = 20
 
 _UNARY = """abs neg sign sgn relu floor ceil round trunc frac exp exp2 expm1 log log2 log10 log1p sqrt rsqrt reciprocal
@@ -43,7 +42,7 @@ _INTEGER_UNARY = """abs neg sign sgn square bitwise_not logical_not relu positiv
     ceil round trunc exp sqrt rsqrt reciprocal sigmoid tanh log erf"""
 _INTEGER_BINARY = """add sub mul div pow maximum minimum fmax fmin eq ne lt le gt ge logical_and logical_or logical_xor
     bitwise_and bitwise_or bitwise_xor bitwise_left_shift bitwise_right_shift copysign atan2"""
-#: Asked without divisors that are 0 or -1.
+#: Ops tested without divisors 0 and -1.
 _QUOTIENTS = "floor_divide fmod remainder gcd"
 _INTEGER_REDUCTIONS = (
     "sum mean prod amax amin argmax argmin all any count_nonzero cumsum cumprod logsumexp"
@@ -54,7 +53,7 @@ _ONNX = """Abs Neg Sign Relu Floor Ceil Round Exp Log Sqrt Reciprocal Sigmoid Ta
 _ONNX_INTEGERS = """Abs Neg Sign Relu BitwiseNot Add Sub Mul Div Mod Pow Max Min BitwiseAnd BitwiseOr BitwiseXor Equal
     Less Greater LessOrEqual GreaterOrEqual"""
 
-#: Op -> why it differs at some of the numbers, and is left so.
+#: Op -> why it differs at some numbers, and why that is accepted.
 KNOWN = {
     "tan": "angles of more than about 1e8 are not reduced: NaN",
     "i0": "infinite at infinities, where eager gives NaN",
@@ -74,14 +73,14 @@ KNOWN = {
 
 
 def numbers(largest: float, least: float) -> list[float]:
-    """NaN, infinities, zeros, the ends of a range, and ordinary numbers."""
+    """Return NaN, infinities, zeros, the limits of a range, and ordinary numbers."""
     ends = [largest, -largest, least, -least, least / 2]
     own = [1.0, -1.0, 0.5, -0.5, 2.0, -2.5, 3.5, 1e30, -1e30, 1e-30, 88.0, -104.0, 20.5]
     return [NAN, INF, -INF, 0.0, -0.0, *ends, *own]
 
 
 def agree(got: Any, want: Any, relative: float, absolute: float) -> Any:
-    """Elements that are equal, both NaN, or finite and close."""
+    """Return the mask of elements that are equal, both NaN, or finite and close."""
     with np.errstate(all="ignore"):
         a, b = np.asarray(got, np.float64), np.asarray(want, np.float64)
         same = (a == b) | (np.isnan(a) & np.isnan(b))
@@ -93,7 +92,7 @@ def agree(got: Any, want: Any, relative: float, absolute: float) -> Any:
 
 
 def torch_ops(group: str, dtype: str = "float32") -> dict[str, Callable[..., Any]]:
-    """Ops of a group for an element type: ``unary``, ``binary`` or ``rows``."""
+    """Return the ops of a group (``unary``, ``binary`` or ``rows``) for an element type."""
     import torch
     from torch.nn import functional
 
@@ -128,7 +127,7 @@ def _along_rows(op: Callable[..., Any], x: Any) -> Any:
 
 
 def _integer_ops(group: str, dtype: str) -> dict[str, Callable[..., Any]]:
-    """Those of a group that eager has for integers of a type."""
+    """Return the ops of a group that eager supports for an integer type."""
     import torch
 
     if group == "unary":
@@ -154,7 +153,7 @@ def _integer_ops(group: str, dtype: str) -> dict[str, Callable[..., Any]]:
 
 
 def _but_by_few(op: Callable[..., Any], a: Any, b: Any) -> Any:
-    """A division by 5 where the divisor is 0 or -1."""
+    """Apply a division, with divisor 5 in place of 0 and -1."""
     return op(a, ((b == 0) | (b == -1)).to(b.dtype) * 5 + b * ((b != 0) & (b != -1)))
 
 
@@ -167,14 +166,14 @@ def _is_there(op: Callable[..., Any], operands: Sequence[Any]) -> bool:
 
 
 def integers(low: int, high: int, bits: int) -> list[int]:
-    """The ends of a range, numbers about the width of the type, and ordinary numbers."""
+    """Return the limits of a range, numbers around the bit width, and ordinary numbers."""
     ends = [low, low + 1, low // 2, high, high - 1, high // 2, high // 2 + 1]
     own = [0, 1, 2, 3, 5, 7, 100, -1, -2, -3, -7, -100, bits - 1, bits, bits + 1, 46341]
     return sorted({n for n in (*ends, *own) if low <= n <= high})
 
 
 def torch_operands(group: str, dtype: str) -> list[Any]:
-    """Return the operands on which the ops of a group are tried."""
+    """Return the operands for the ops of a group."""
     import torch
 
     kind = getattr(torch, dtype)
@@ -215,7 +214,7 @@ def _pairs(x: Any) -> list[Any]:
 def torch_differences(
     group: str, dtype: str, names: Sequence[str] | None = None
 ) -> Iterator[tuple[str, str]]:
-    """Ops that differ from eager, each with the first numbers for which it does."""
+    """Yield ops that differ from eager, each with the first numbers for which it does."""
     import torch
 
     import autofuse.clients.torch  # noqa: F401 - the backend
@@ -255,7 +254,7 @@ def torch_differences(
 
 
 def onnx_differences() -> Iterator[tuple[str, str]]:
-    """Ops that differ from ``onnx.reference``, or from onnxruntime where that is installed."""
+    """Yield ops that differ from ``onnx.reference``, or from onnxruntime if installed."""
     import importlib.util
 
     from onnx import TensorProto, helper
@@ -299,7 +298,7 @@ def onnx_differences() -> Iterator[tuple[str, str]]:
 
 
 def onnx_integer_differences(dtype: str) -> Iterator[tuple[str, str]]:
-    """Ops of integers, and casts of them, that differ from ``onnx.reference`` where that has them."""
+    """Yield integer ops, and casts of integers, that differ from ``onnx.reference`` where it supports them."""
     from onnx import TensorProto, helper
     from onnx.reference import ReferenceEvaluator
 
@@ -346,7 +345,7 @@ def onnx_integer_differences(dtype: str) -> Iterator[tuple[str, str]]:
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Print what differs; 1 if something does that is not known to."""
+    """Print the differences; return 1 if there is an unknown one."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n", maxsplit=1)[0])
     parser.add_argument(
         "types", nargs="*", choices=[*TYPES, *INTEGERS, []], help="element types; none: all"

@@ -1,9 +1,9 @@
-"""The public Python tests of CANN's fusion package, with autofuse in its place.
+"""Run the public Python tests of CANN's fusion package with autofuse in its place.
 
     python benchmarks/clients/incumbent_tests.py --checkout graph-autofusion
 
-Nothing of the checkout is copied or changed: pytest reads its files, and the tests import autofuse.  Every test is
-listed that does not pass, with the reason; the exit status is 1 if one has none that is known.
+Nothing in the checkout is copied or changed: pytest reads its files, and the tests import autofuse.  Every test that
+does not pass is listed with its reason; the exit status is 1 if one has no known reason.
 """
 
 from __future__ import annotations
@@ -18,14 +18,14 @@ import xml.etree.ElementTree as ET
 from dataclasses import dataclass
 from pathlib import Path
 
-#: Files with tests that call the package, and not the modules that compile for CANN.
+#: Test files that call the package, but not the modules that compile for CANN.
 FILES = (
     "autofuse/tests/ut/python/test_python_ascir.py",
     "autofuse/tests/ut/python/test_python_ascir_isinf_maskedfill.py",
     "autofuse/tests/st/python/test_python_ascir_st.py",
 )
 
-#: What the message of a failure has -> why it is no defect of autofuse; the first that fits.
+#: Part of a failure message -> why it is not a defect of autofuse; the first match counts.
 REASONS = (
     (r"the op '\w*MatMul\w*' is not supported", "matrix product: no vector work"),
     (r"indirectload_\d", "IndirectLoad: an op that autofuse does not have"),
@@ -36,7 +36,7 @@ REASONS = (
 
 @dataclass(frozen=True)
 class Outcome:
-    """One test: its name, ``passed``, ``skipped`` or ``failed``, and the message of a failure."""
+    """Outcome of one test: its name, ``passed``, ``skipped`` or ``failed``, and the failure message."""
 
     name: str
     kind: str
@@ -44,12 +44,12 @@ class Outcome:
 
     @property
     def reason(self) -> str:
-        """Why it fails, as far as that is known."""
+        """The known reason for its failure."""
         return next((why for pattern, why in REASONS if re.search(pattern, self.text)), "")
 
 
 def run(checkout: Path) -> list[Outcome]:
-    """All tests of the files."""
+    """Run all tests of the files."""
     found: list[Outcome] = []
     for name in FILES:
         path = checkout.resolve() / name
@@ -69,7 +69,7 @@ def run(checkout: Path) -> list[Outcome]:
 
 
 def outcomes(report: Path) -> list[Outcome]:
-    """The tests of a JUnit report."""
+    """Return the tests of a JUnit report."""
     out = []
     for case in ET.parse(report).getroot().iter("testcase"):
         name = f"{case.get('classname', '').rpartition('.')[2]}.{case.get('name')}"
@@ -82,7 +82,7 @@ def outcomes(report: Path) -> list[Outcome]:
 
 
 def main() -> int:
-    """Run and list."""
+    """Run the tests and list the outcomes."""
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawTextHelpFormatter
     )

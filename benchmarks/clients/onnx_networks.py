@@ -1,13 +1,12 @@
 """Whole networks from the ``onnx`` package: regions, fallbacks, bytes and times.
 
     python benchmarks/clients/onnx_networks.py                     all of them, as a Markdown table
-    python benchmarks/clients/onnx_networks.py --model squeezenet  those whose name has this in it
+    python benchmarks/clients/onnx_networks.py --model squeezenet  those with this in their name
     python benchmarks/clients/onnx_networks.py --json
     python benchmarks/clients/onnx_networks.py --write             and keep the table: docs/onnx_networks.md
 
-Every network is partitioned and run on the CPU twin, the rest by ``onnx.reference``; every region and the output are
-compared with it.  Bytes are counted by the twin; times are of this machine, with the time of g++ for kernels that are
-not in the cache.
+Every network is partitioned and run on the CPU twin, with ``onnx.reference`` for the rest; every region and the output
+are compared with it.  The twin counts bytes; times are of this machine, including g++ for kernels that are not cached.
 """
 
 from __future__ import annotations
@@ -62,7 +61,7 @@ all nodes, and the comparison. Nothing ran on a chip.
 
 
 def networks() -> list[Path]:
-    """The files."""
+    """Return the model files."""
     return sorted(_LIGHT.glob("*.onnx"), key=lambda p: p.name)
 
 
@@ -92,7 +91,7 @@ def measure(path: Path) -> dict[str, Any]:
 
 
 def markdown(rows: Sequence[Mapping[str, Any]]) -> str:
-    """The table."""
+    """Return the table."""
     lines = ["| " + " | ".join(_HEAD) + " |", "|" + "---|" * len(_HEAD)]
     for r in rows:
         ops = ", ".join(f"{n} {op}" for op, n in r["fallback_ops"].items())
@@ -117,7 +116,7 @@ def markdown(rows: Sequence[Mapping[str, Any]]) -> str:
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run, print, and write if asked to; 1 if a network does not agree."""
+    """Run, print, and write if requested; return 1 if a network disagrees."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--model", default="", help="part of the name")
     parser.add_argument("--json", action="store_true", help="rows as JSON")

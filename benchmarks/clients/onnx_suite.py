@@ -1,7 +1,7 @@
-"""Run the node tests of the ONNX standard and print what became of them.
+"""Run the node tests of the ONNX standard and print the outcomes.
 
     python benchmarks/clients/onnx_suite.py                  all cases, on two processes
-    python benchmarks/clients/onnx_suite.py --only softmax   cases whose names hold the word
+    python benchmarks/clients/onnx_suite.py --only softmax   cases with this in their name
     python benchmarks/clients/onnx_suite.py --retry          cases that have not passed yet, but may
     python benchmarks/clients/onnx_suite.py --target ascend950pr --check all    kernels of another chip, in checked mode
     python benchmarks/clients/onnx_suite.py --write          and write tests/onnx/outcomes.json, docs/onnx.md
@@ -33,7 +33,7 @@ PAGE = REPO / "docs" / "onnx.md"
 
 
 def main() -> int:
-    """Run, print, and write if asked to."""
+    """Run, print, and write if requested."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--only", default="", help="cases whose names hold this word")
     parser.add_argument("--jobs", type=int, default=2, help="processes at a time")
@@ -68,7 +68,7 @@ def main() -> int:
 
 
 def _recorded() -> dict[str, str]:
-    """Case -> verdict of the last time."""
+    """Return case -> verdict of the last run."""
     if not OUTCOMES.is_file():
         return {}
     cases = json.loads(OUTCOMES.read_text(encoding="utf-8"))["cases"]

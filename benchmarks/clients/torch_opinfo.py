@@ -1,15 +1,15 @@
-"""PyTorch's own samples of its operators, compiled by the backend ``autofuse`` and compared with eager.
+"""Compile PyTorch's own samples of its operators with the backend ``autofuse`` and compare with eager.
 
     python benchmarks/clients/torch_opinfo.py                        # a table on the terminal; takes long
     python benchmarks/clients/torch_opinfo.py --only softmax,gelu    # some operators
     python benchmarks/clients/torch_opinfo.py --others 1 --jobs 2 --outcomes opinfo.jsonl --write docs/torch_ops.md
 
-Every sample on cpu of every operator goes through AOTAutograd and the backend, forward and, where the operator has a
-gradient, backward: of float32, and of other element types that kernels hold.  ``min_ops`` is 1, so that single ops are
-kernels too.  A sample that fails counts as different, unless AOTAutograd or eager fails in the same way without the
-backend.  Where eager itself is in doubt there is a second opinion: eager in float64, or the same graph run by PyTorch
-op by op, if that differs from eager too (it draws other random numbers).  What ``--outcomes`` has recorded is not run
-again: a long run can be cut and go on, and a type can be added to those that are recorded.
+Every cpu sample of every operator runs through AOTAutograd and the backend, forward and, if the operator has a
+gradient, backward, in float32 and the other element types that kernels support.  ``min_ops`` is 1, so that single ops
+become kernels too.  A sample that fails counts as different, unless AOTAutograd or eager fails in the same way without
+the backend.  If eager itself is in doubt, there is a second opinion: eager in float64, or the same graph run by PyTorch
+op by op, if that differs from eager too (it draws other random numbers).  Samples recorded by ``--outcomes`` are not
+run again: a long run can be interrupted and resumed, and a type added to the recorded ones.
 """
 
 from __future__ import annotations
@@ -41,13 +41,13 @@ from autofuse.clients.torch.compiler import compile_graph
 from autofuse.clients.torch.report import report, reset
 
 VERSION = torch.__version__.split("+")[0]
-#: Larger samples than this are left out: a sample is about values, not about speed.
+#: Larger samples than this are skipped: samples test values, not speed.
 MAX_ELEMENTS = 1 << 16
-#: Each graph has numbers of its own here.
+#: The numbers in this reason differ between graphs.
 _MOVED = re.compile(r"its kernel would move \d+ bytes, the ops by themselves \d+")
-#: Samples of one operator that one process runs in one go; an operator may have hundreds.
+#: Samples of one operator per process job; an operator may have hundreds.
 PART = 48
-#: Element types of samples -> relative and absolute error that a result may have beside eager's.
+#: Element type of samples -> relative and absolute error allowed against eager.
 TOLERANCES = {
     torch.float32: 2e-5,
     torch.float16: 2.0**-9,
@@ -56,7 +56,7 @@ TOLERANCES = {
     torch.int32: 0.0,
     torch.uint8: 0.0,
 }
-#: Operators whose results are random numbers or memory as it was: there is nothing to compare.
+#: Operators whose results are random numbers or uninitialised memory, and so cannot be compared.
 _NO_VALUES = """
     empty empty_like empty_permuted empty_strided new_empty new_empty_strided resize_ resize_as_ cauchy exponential
     geometric log_normal normal uniform bernoulli multinomial rand_like randint randint_like randn randn_like
@@ -71,16 +71,16 @@ class Outcome:
     """Outcome of the samples of one operator.
 
     Attributes:
-        name: of the operator, with its variant.
+        name: name of the operator, with its variant.
         dtype: element type of the samples.
-        version: of PyTorch, when they were run.
+        version: version of PyTorch at the run.
         samples: number of samples run.
-        fused: of these, with at least one kernel.
-        whole: of these, with nothing left to PyTorch.
-        right: of the fused ones, equal to eager.
-        settled: of the right ones, by a second opinion: which -> how often.
-        wrong: difference -> how often.
-        left: reason why ops stayed with PyTorch -> how often.
+        fused: number of samples with at least one kernel.
+        whole: number of samples without ops left to PyTorch.
+        right: number of fused samples equal to eager.
+        settled: second opinion that confirmed right samples -> count.
+        wrong: difference -> count.
+        left: reason why ops stayed with PyTorch -> count.
         skipped: samples not run, by reason: AOTAutograd or eager itself rejects them, or their size.
     """
 
@@ -97,7 +97,7 @@ class Outcome:
     skipped: Counter[str] = field(default_factory=Counter)
 
     def add(self, other: Outcome) -> None:
-        """Take in the outcome of other samples of the same operator."""
+        """Add the outcome of other samples of the same operator."""
         self.version = other.version
         self.samples += other.samples
         self.fused += other.fused
@@ -110,23 +110,23 @@ class Outcome:
 
     @classmethod
     def of(cls, record: dict[str, Any]) -> Outcome:
-        """An outcome that was recorded as JSON."""
+        """Return an outcome recorded as JSON."""
         texts = ("settled", "wrong", "left", "skipped")
         return cls(**{k: Counter(v) if k in texts else v for k, v in record.items()})
 
 
 def name_of(op: Any) -> str:
-    """Name of an operator with its variant."""
+    """Return the name of an operator with its variant."""
     return f"{op.name}.{op.variant_test_name}" if op.variant_test_name else str(op.name)
 
 
 def named(dtype: torch.dtype) -> str:
-    """Name of an element type."""
+    """Return the name of an element type."""
     return str(dtype).removeprefix("torch.")
 
 
 def operators(dtype: torch.dtype = torch.float32) -> list[Any]:
-    """All operators with samples of an element type on cpu."""
+    """Return all operators with samples of an element type on cpu."""
     from torch.testing._internal.common_methods_invocations import op_db
 
     return [op for op in op_db if dtype in op.supported_dtypes("cpu") and op.name not in LEFT_OUT]
@@ -155,8 +155,8 @@ def run_operator(
 
     Args:
         op: an OpInfo.
-        most: samples at most; None for all.
-        first: samples that are passed over.
+        most: maximum number of samples; None for all.
+        first: number of samples to skip.
         dtype: their element type.
     """
     out = Outcome(name_of(op), named(dtype))
@@ -167,7 +167,7 @@ def run_operator(
         try:
             samples: Iterator[Any] = iter(op.sample_inputs("cpu", dtype, requires_grad=grad))
             taken = list(itertools.islice(samples, first, None if most is None else first + most))
-        except Exception as e:  # the samples of some operators need packages that are not here
+        except Exception as e:  # the samples of some operators need missing packages
             out.skipped[f"no samples: {type(e).__name__}"] += 1
             return out
         for sample in taken:
@@ -193,11 +193,11 @@ def _run_sample(op: Any, sample: Any, grad: bool, dtype: torch.dtype, out: Outco
         return tuple(x for x in tree_leaves(found) if isinstance(x, torch.Tensor))
 
     def eager(to: torch.dtype = dtype) -> list[torch.Tensor]:
-        """Results and gradients of eager, where elements of the samples' type are of another one."""
+        """Return eager's results and gradients, with tensors of the samples' type converted to another type."""
         return _values(call, _fresh(tensors, dtype, to), grad)
 
     def by_aot(compiler: Any) -> list[torch.Tensor]:
-        """Results and gradients with a compiler of graphs."""
+        """Return results and gradients with a graph compiler."""
         compiled = aot_function(
             call,
             fw_compiler=compiler,
@@ -259,7 +259,7 @@ def _run_sample(op: Any, sample: Any, grad: bool, dtype: torch.dtype, out: Outco
 
 
 def _fresh(tensors: list[torch.Tensor], dtype: torch.dtype, to: torch.dtype) -> list[torch.Tensor]:
-    """Copies of tensors that nothing has been done with; those of one type in another."""
+    """Return fresh copies of tensors, those of one type converted to another."""
     copies = [t.detach().clone() for t in tensors]
     return [
         (c.to(to) if c.dtype == dtype else c).requires_grad_(t.requires_grad)
@@ -268,7 +268,7 @@ def _fresh(tensors: list[torch.Tensor], dtype: torch.dtype, to: torch.dtype) -> 
 
 
 def _values(function: Any, inputs: list[torch.Tensor], grad: bool) -> list[torch.Tensor]:
-    """Return the results of a function, and the gradients of its inputs for random ones of its results."""
+    """Return the results of a function, and the gradients of its inputs for random output gradients."""
     torch.manual_seed(1)
     results = list(function(*inputs))
     through = [r for r in results if r.requires_grad]
@@ -289,10 +289,10 @@ def _second_opinion(
     in_float64: Callable[[], list[torch.Tensor]],
     error: float,
 ) -> str:
-    """By what results are right that differ from those of eager; empty if they are wrong."""
+    """Return the second opinion that confirms results different from eager's; empty if they are wrong."""
     with contextlib.suppress(
         RuntimeError
-    ):  # of an operator that has no float64, or does not mix it with the rest
+    ):  # an operator without float64, or that does not mix it with other types
         exact = in_float64()
         if len(exact) == len(have) and not _compare(
             have, [e.to(h.dtype) for e, h in zip(exact, have, strict=True)], error
@@ -320,7 +320,7 @@ def _compare(have: list[torch.Tensor], wanted: list[torch.Tensor], error: float)
             if not torch.equal(a, b):
                 return "other integers"
             continue
-        # Results of integers may be floats.
+        # Integer ops may have float results.
         most = max(error, TOLERANCES.get(b.dtype, TOLERANCES[torch.float32]))
         if not torch.allclose(a, b, most, most, equal_nan=True):
             both = (a - b).abs() / (most + most * b.abs())
@@ -332,12 +332,12 @@ def _compare(have: list[torch.Tensor], wanted: list[torch.Tensor], error: float)
 
 # all of them ----------------------------------------------------------------------------------
 
-#: Element type, an operator's name, and which of its samples: the first and how many.
+#: Element type, operator name, first sample, and number of samples.
 Work = tuple[str, str, int, int]
 
 
 def work(dtype: torch.dtype, names: set[str], most: int | None) -> list[Work]:
-    """The samples to run, in parts, those of the operators with the most samples first."""
+    """Return the samples to run, in parts, operators with the most samples first."""
     found = {name_of(o): o for o in operators(dtype)}
     counts = {n: count_samples(o, dtype) for n, o in found.items() if not names or n in names}
     if most is not None:
@@ -362,7 +362,7 @@ def _run(part: Work) -> tuple[Work, Outcome]:
 
 
 def recorded(file: Path | None) -> dict[Work, Outcome]:
-    """The parts that an earlier run has recorded; a line that was cut off is left out."""
+    """Return the parts recorded by an earlier run, without a truncated line."""
     found: dict[Work, Outcome] = {}
     for line in file.read_text("utf-8").splitlines() if file is not None and file.exists() else []:
         try:
@@ -423,7 +423,7 @@ def main() -> int:
 
 
 def page(found: list[Outcome], most: Mapping[torch.dtype, int | None]) -> str:
-    """The tables as Markdown; at most so many samples of each operator were run."""
+    """Return the tables as Markdown; ``most`` is the maximum number of samples per operator."""
     lines = [
         "# PyTorch's operator samples",
         "",
@@ -484,7 +484,7 @@ def _totals(found: list[Outcome], most: Mapping[torch.dtype, int | None]) -> lis
 
 
 def _table(found: list[Outcome]) -> list[str]:
-    """Float32 in full; of the other types how many of the samples with kernels are equal to eager."""
+    """Return the table: float32 in full, for other types how many samples with kernels equal eager."""
     others = [named(d) for d in TOLERANCES if d != torch.float32]
     heads = ("operator", "samples", "with kernels", "whole", "equal to eager", *others)
     of = {(o.name, o.dtype): o for o in found}

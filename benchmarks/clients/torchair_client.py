@@ -1,15 +1,15 @@
 """Run the real client of CANN's interface on autofuse: torch.compile through inductor_npu_ext, on the CPU twin.
 
-The client is a folder of the public repository Ascend/torchair, `experimental/_inductor_npu_ext`; nothing of it is
-here.  It must be checked out, and torch be installed for this Python:
+The client is a folder of the public repository Ascend/torchair, `experimental/_inductor_npu_ext`, which is not included
+here.  It must be checked out, and this Python needs torch:
 
     python benchmarks/clients/torchair_client.py --client torchair/experimental/_inductor_npu_ext
     python benchmarks/clients/torchair_client.py --client ... --only softmax --only rope
     python benchmarks/clients/torchair_client.py --client ... --unit-tests
 
-Every pattern is compiled by torch with the client's backend in its debug CPU mode, in which CPU tensors take the place
-of NPU tensors; instead of the client's stub, autofuse is what it calls.  The results are compared with eager torch.
-Without torch or the client the script says so and ends with status 0: there is nothing to try.
+torch compiles every pattern with the client's backend in its debug CPU mode, where CPU tensors replace NPU tensors and
+the backend calls autofuse instead of the client's stub.  The results are compared with eager torch.  Without torch or
+the client, the script reports this and exits with status 0.
 """
 
 from __future__ import annotations
@@ -29,12 +29,12 @@ from typing import Any
 
 Make = Callable[[Any, int], list[Any]]
 
-#: Sizes of the leading dimension: one graph serves all of them where shapes are dynamic.
+#: Sizes of the leading dimension: with dynamic shapes, one graph serves all of them.
 STATIC, DYNAMIC = (6,), (6, 9, 33)
 
 
 def patterns(torch: Any) -> dict[str, tuple[Callable[..., Any], Make, float]]:
-    """Name -> function, its arguments for a leading size, tolerance against eager torch."""
+    """Return name -> (function, its arguments for a leading size, tolerance against eager torch)."""
     f = torch.nn.functional
 
     def r(*shape: int, dtype: Any = torch.float32) -> Any:
@@ -161,7 +161,7 @@ def patterns(torch: Any) -> dict[str, tuple[Callable[..., Any], Make, float]]:
     }
 
 
-#: What a row may say.
+#: Statuses of a row.
 STATUSES = {
     "ok": "right",
     "wrong": "with wrong numbers",
@@ -179,7 +179,7 @@ class _Log:
 
 
 def _watch(log: _Log) -> None:
-    """Count what the client has compiled."""
+    """Count the kernels that the client compiles."""
     from autofuse.clients.cann import compile_adapter
 
     inner = compile_adapter.jit_compile
@@ -201,7 +201,7 @@ def _load_client(client: Path, cache: str) -> Any:
     from torch._inductor.sizevars import SizeVarAllocator
 
     if not hasattr(SizeVarAllocator, "size_hint"):
-        # torch 2.13 renamed it, and the client calls the old name.
+        # torch 2.13 renamed this function; the client calls the old name.
         def size_hint(self: Any, expr: Any, *, fallback: int | None = None) -> int:
             return int(self.optimization_hint(expr, fallback=fallback))
 
@@ -214,7 +214,7 @@ def _load_client(client: Path, cache: str) -> Any:
 
 
 def _close(torch: Any, got: Any, want: Any) -> float:
-    """The largest error over ``1 + |want|``; infinite where values that are not finite differ."""
+    """Return the largest error over ``1 + |want|``; infinite if non-finite values differ."""
     worst = 0.0
     for g, w in zip(_flat(got), _flat(want), strict=True):
         if g.shape != w.shape or g.dtype != w.dtype:
@@ -234,7 +234,7 @@ def _flat(value: Any) -> Sequence[Any]:
 def run_pattern(
     torch: Any, log: _Log, entry: tuple[Callable[..., Any], Make, float], *, dynamic: bool
 ) -> dict[str, Any]:
-    """Compile one pattern and compare; the row of the report."""
+    """Compile and compare one pattern, and return its row of the report."""
     function, make, tolerance = entry
     torch._dynamo.reset()
     before, start = log.kernels, time.perf_counter()
@@ -247,7 +247,7 @@ def run_pattern(
             with torch.no_grad():
                 want = function(*known)
                 got = compiled(*args)
-            # What the function writes to its arguments counts, too.
+            # Compare writes to the arguments, too.
             error = _close(torch, (*_flat(got), *args), (*_flat(want), *known))
             row["error"] = max(row["error"], error)
         if row["error"] > tolerance:
@@ -265,14 +265,14 @@ def run_pattern(
 
 
 def _why(text: str) -> str:
-    """The line of a message that says what is wrong."""
+    """Return the line of a message that states the error."""
     lines = [x.strip() for x in text.splitlines() if x.strip()]
     found = [x for x in lines if "error AF" in x] or lines
     return found[0][-300:]
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """The exit status: 0 if every kernel gave right numbers, or there was nothing to try."""
+    """Return the exit status: 0 if every kernel was right, or there was nothing to run."""
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
@@ -289,7 +289,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     if missing:
         print(f"skipped: {missing}")
         return 0
-    # Folders of debug output and of the client's cache go away at the end.
+    # Debug output and the client's cache are removed at the end.
     with tempfile.TemporaryDirectory(prefix="torchair-") as folder:
         client = options.client.resolve()
         report = options.json.resolve() if options.json else None
@@ -308,7 +308,7 @@ def _unit_tests(client: Path, folder: str) -> int:
 
 
 def _patterns(client: Path, folder: str, only: Sequence[str], report: Path | None) -> int:
-    # torch reads the environment when it is imported: without this it would take texts from earlier runs.
+    # torch reads the environment at import: otherwise it would use texts from earlier runs.
     _load_client(client, f"{folder}/kernels")
     import torch
 

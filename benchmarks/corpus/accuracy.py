@@ -34,16 +34,16 @@ from autofuse.machines.twin.run.compile import compile_kernel
 from autofuse.machines.twin.run.kernel import TwinKernel
 
 FLOATS = ("float32", "float16", "bfloat16")
-#: Digits of the significand, exponent of the smallest normal number, largest number.
+#: Significand digits, exponent of the smallest normal number, largest number.
 FORMATS = {
     "float32": (24, -126, 3.4028234663852886e38),
     "float16": (11, -14, 65504.0),
     "bfloat16": (8, -126, 3.3895313892515355e38),
 }
 LENGTH = 1 << 16
-#: Attributes that a row asks for.
+#: Attributes required by a row.
 ATTRS = {f"ShiftedChebyshevPolynomial{x}": {"n": 5} for x in "TUVW"}
-#: Where the documented range is not the whole one: (low, high) of random inputs.
+#: (low, high) of random inputs, for ops with a restricted documented range.
 RANGES = {
     "AiryAi": (-20.0, 20.0),
     "BesselJ0": (-100.0, 100.0),
@@ -64,10 +64,10 @@ class Worst:
     """The largest error of one op in one dtype.
 
     Attributes:
-        ulp: in units of the last place; where the row allows an absolute error, of results above 0.1 only.
-        absolute: largest absolute error of results below 1, of rows that allow one.
-        at: inputs.
-        wrong: results that are NaN or infinite where the reference is not, or the other way round.
+        ulp: error in units of the last place; if the row allows an absolute error, only for results above 0.1.
+        absolute: largest absolute error of results below 1, for rows that allow one.
+        at: the inputs.
+        wrong: number of results that are NaN or infinite where the reference is not, or vice versa.
     """
 
     ulp: float
@@ -77,7 +77,7 @@ class Worst:
 
 
 def float_ops() -> list[OpDef]:
-    """Rows of one to three float inputs with a float result."""
+    """Return the rows with one to three float inputs and a float result."""
     out = []
     for row in all_ops(user=True):
         if row.compute_type != "elewise" or row.arity[1] > 3 or row.name in ("Cast", "Identity"):
@@ -97,7 +97,7 @@ def _inputs(row: OpDef, dtype: str) -> list[Tensor]:
 
 
 def graph_of(row: OpDef, dtypes: Sequence[str]) -> FusionGraph:
-    """The op in every dtype."""
+    """Return a graph with the op in every dtype."""
     tensors: dict[str, Tensor] = {}
     names: list[str] = []
     nodes, outputs = [], []
@@ -135,7 +135,7 @@ def _singles(rng: np.random.Generator, limits: tuple[float, float] | None) -> np
 
 
 def operands(row: OpDef, dtype: str, seed: int) -> list[np.ndarray]:
-    """Arrays of LENGTH elements, for every input."""
+    """Return arrays of LENGTH elements, for every input."""
     out = []
     limits = RANGES.get(row.name)
     for i in range(row.arity[0]):
@@ -165,7 +165,7 @@ def errors(row: OpDef, dtype: str, inputs: Sequence[np.ndarray], got: np.ndarray
         expected = np.where(np.abs(exact) >= limit, np.copysign(np.inf, exact), exact)
         odd = ~np.isfinite(expected) | ~np.isfinite(value)
         same = (expected == value) | (np.isnan(expected) & np.isnan(value))
-        # At the end of the range an infinity may stand for the largest number, and that for an infinity.
+        # At the limit of the range, infinity and the largest number are interchangeable.
         edge = (np.abs(exact) > largest * (1 - 2.0 ** (3 - digits))) & (
             np.sign(exact) == np.sign(value)
         )
@@ -174,7 +174,7 @@ def errors(row: OpDef, dtype: str, inputs: Sequence[np.ndarray], got: np.ndarray
         size = np.where(odd, 0.0, np.abs(exact))
         off = np.where(odd, 0.0, np.abs(value - exact))
         ulps = off / np.ldexp(1.0, exponent - digits)
-    # A subnormal number is as good as zero; an error that is absolute is no matter of digits near a zero.
+    # Treat subnormals as zero; near a zero, count an allowed absolute error in absolute terms, not in ulps.
     counted = (size >= (0.1 if row.absolute else 2.0**normal)) | (off > 2.0**normal) & (
         not row.absolute
     )
@@ -186,7 +186,7 @@ def errors(row: OpDef, dtype: str, inputs: Sequence[np.ndarray], got: np.ndarray
 
 
 def target_of(row: OpDef) -> str:
-    """Return the target that computes an op by our own formula: one without its call if it has call and formula."""
+    """Return the target that computes an op by formula: one without its call if it has both call and formula."""
     return "ascend950pr" if row.call and row.short else "ascend910b1"
 
 
@@ -217,7 +217,7 @@ def measure(row: OpDef, runs: int, dtypes: Sequence[str] = FLOATS) -> dict[str, 
 
 
 def page(results: Sequence[tuple[OpDef, dict[str, Worst]]]) -> str:
-    """Markdown."""
+    """Return the page as Markdown."""
     lines = [
         "# Accuracy",
         "",
@@ -255,7 +255,7 @@ def page(results: Sequence[tuple[OpDef, dict[str, Worst]]]) -> str:
 
 
 def merged(old: str, new: str) -> str:
-    """The page ``old`` with the rows of the page ``new`` in place of its own, or behind them."""
+    """Return the page ``old`` with the rows of the page ``new`` replaced or appended."""
     found = {_op(line): line for line in new.splitlines() if line.startswith("| ")}
     lines = [found.pop(_op(line), line) for line in old.splitlines()]
     return "\n".join([*lines, *found.values()]) + "\n"
@@ -266,7 +266,7 @@ def _op(line: str) -> str:
 
 
 def main() -> int:
-    """Measure, print the table or write it."""
+    """Measure, and print or write the table."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n")[0])
     parser.add_argument("--ops", default="", help="names, by commas; all if left out")
     parser.add_argument("--runs", type=int, default=4, help="of 65,536 elements each")

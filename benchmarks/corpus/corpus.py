@@ -2,11 +2,11 @@
 
     python benchmarks/corpus/corpus.py [FOLDER] [--limit N] [--check-seed N]... [--jobs N] [--json] ...
 
-A graph runs with its own shapes if no tensor has more than 2**20 elements, else it is shrunk first
-(``autofuse.implgraph.cutting.dimensions.shrink``).  Every ``--check-seed`` is one run of every graph: 0, and nothing
-given, executes instructions in program order, any other number in a hostile order that a chip may choose.
-Times are those of this machine's CPU, not of the chip.
-Exit status 0 if every graph that autofuse supports passed.
+A graph runs with its own shapes if no tensor has more than 2**20 elements; otherwise it is shrunk first
+(``autofuse.implgraph.cutting.dimensions.shrink``).  Every ``--check-seed`` adds a run of every graph: 0, the default,
+executes instructions in program order, any other number in a hostile order that a chip may choose.
+Times are of this machine's CPU, not of the chip.
+Exit status 0 if every supported graph passed.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ DEFAULT = Path(__file__).resolve().parents[3] / "shared" / "corpus" / "akg"
 class Row:
     """Outcome of one file in one order of instructions.
 
-    ``total_s`` includes build, compile, run and everything else.
+    ``total_s`` includes build, compilation, run and everything else.
     """
 
     path: str
@@ -56,7 +56,7 @@ class Row:
 
 
 def classes_of(graph: FusionGraph, path: Path) -> tuple[str, ...]:
-    """The classes of a graph, for counting; one graph may be in several."""
+    """Return the classes of a graph, for counting; a graph may be in several."""
     kinds = {lookup(n.op).compute_type for n in graph.nodes}
     found = []
     if "broadcast" in kinds or _broadcasts(graph):
@@ -75,7 +75,7 @@ def classes_of(graph: FusionGraph, path: Path) -> tuple[str, ...]:
 
 
 def _broadcasts(graph: FusionGraph) -> bool:
-    """An op combines tensors of different shapes."""
+    """Return True if an op combines tensors of different shapes."""
     return any(
         graph.tensors[x].shape != graph.tensors[n.outputs[0]].shape
         for n in graph.nodes
@@ -86,7 +86,7 @@ def _broadcasts(graph: FusionGraph) -> bool:
 
 
 def row_of(outcome: Outcome) -> Row:
-    """The row of a job that has ended."""
+    """Return the row of a finished job."""
     path, order = Path(outcome.item["path"]), outcome.item["check_seed"]
     if not outcome.ok:
         codes = tuple(sorted({d.code for d in outcome.diagnostics}))
@@ -122,7 +122,7 @@ def _classes(path: Path) -> tuple[str, ...]:
 
 
 def summary(rows: Iterable[Row], seconds: float) -> dict[str, Any]:
-    """Counts of files and runs by state, class and code, and times."""
+    """Return counts of files and runs by state, class and code, and times."""
     rows = list(rows)
     by_class: dict[str, Counter[str]] = {}
     for r in rows:
@@ -145,7 +145,7 @@ def summary(rows: Iterable[Row], seconds: float) -> dict[str, Any]:
 
 
 def print_text(found: dict[str, Any], rows: Iterable[Row]) -> None:
-    """The failures, then the counts."""
+    """Print the failures, then the counts."""
     for r in rows:
         if r.state == "failed":
             order = f" (order {r.check_seed})" if r.check_seed else ""
@@ -167,7 +167,7 @@ def _counts(n: dict[str, int]) -> str:
 
 
 def main(argv: list[str] | None = None) -> int:
-    """Run the script; returns the exit status."""
+    """Run the script and return the exit status."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("folder", nargs="?", type=Path, default=DEFAULT)
     parser.add_argument("--limit", type=int, help="only so many files, chosen by the seed")
@@ -191,7 +191,7 @@ def main(argv: list[str] | None = None) -> int:
         parser.error(f"there is no .json file in {args.folder}")
     if args.limit is not None and args.limit < len(paths):
         paths = sorted(random.Random(args.seed).sample(paths, args.limit))
-    # Orders of one graph follow each other: the second one finds the compiled kernel in the cache.
+    # Run the orders of one graph consecutively: from the second on, the compiled kernel is cached.
     orders = tuple(dict.fromkeys(args.check_seed or [0]))
     options = {
         "target": args.target,

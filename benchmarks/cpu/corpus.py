@@ -1,11 +1,11 @@
-"""Verify graphs of a folder as C++ loops on this machine, at their own sizes, against NumPy.
+"""Verify graphs of a folder as C++ loops on this machine against NumPy, at their own sizes.
 
     python benchmarks/cpu/corpus.py [FOLDER] [--sample N] [--out rows.jsonl] [--memory GIB] [--jobs N]
 
-A graph whose reference needs more memory than ``--memory`` GiB is shrunk until it does not
-(``autofuse.implgraph.cutting.dimensions.shrink``), and listed.  Every graph is one line of ``--out``; a graph that has
-a line there is not run again, so that a run which was interrupted goes on.  Of graphs that are equal but for names,
-with the same code, one runs.  ``--sample`` takes N of the files, the same ones every time.
+A graph whose reference needs more memory than ``--memory`` GiB is shrunk until it fits
+(``autofuse.implgraph.cutting.dimensions.shrink``), and listed.  Every graph is one line of ``--out``; a graph with a
+line there is not run again, so an interrupted run can resume.  Of graphs with the same code that differ only in names,
+one runs.  ``--sample`` takes a fixed sample of N files.
 Exit status 0 if every graph that autofuse reads passed.
 """
 
@@ -31,14 +31,14 @@ from autofuse.machines.twin.oracle.sizes import largest_tensor
 from autofuse.machines.twin.run.worker import Outcome, WorkerPool
 
 DEFAULT = Path(__file__).resolve().parents[3] / "shared" / "corpus" / "akg"
-#: Bytes of an element in the reference: its value and its bound in float64, and as much again while an op is computed.
+#: Bytes per element in the reference: value and bound in float64, and as much again while an op is computed.
 _WIDE = 32
-#: Sizes of symbols where a graph says nothing.
+#: Default sizes of symbols without a hint.
 _TYPICAL = 16
 
 
 def reference_bytes(graph: FusionGraph) -> int:
-    """Bytes that the reference of a graph needs at once, about: of all tensors that a later op still reads."""
+    """Estimate the peak bytes of a graph's reference: all tensors with later uses."""
     sizes = {s.name: s.hint or min(max(s.min, _TYPICAL), s.max) for s in graph.symbols}
     count: dict[str, int] = {}
     for name, t in graph.tensors.items():
@@ -48,7 +48,7 @@ def reference_bytes(graph: FusionGraph) -> int:
         count[name] = n
     last = {x: k for k, n in enumerate(graph.nodes) for x in n.inputs if isinstance(x, str)}
     last |= {o.tensor: len(graph.nodes) for o in graph.outputs}
-    # An input is there twice, for NumPy and for the kernel.
+    # An input exists twice, for NumPy and for the kernel.
     held = sum(2 * count[x] * graph.tensors[x].dtype.itemsize for x in graph.inputs)
     live, most = 0, 0
     for k, n in enumerate(graph.nodes):
@@ -63,7 +63,7 @@ def reference_bytes(graph: FusionGraph) -> int:
 
 
 def item(path: Path, budget: int, claims: Path) -> dict[str, Any] | None:
-    """Return the job of a worker for a file; None if it is no graph that autofuse reads."""
+    """Return the worker job for a file; None if autofuse cannot read it as a graph."""
     try:
         graph = api.read(path)
     except AutofuseError:
@@ -75,7 +75,7 @@ def item(path: Path, budget: int, claims: Path) -> dict[str, Any] | None:
         "target": "cpu",
         "shapes": 1,
         "seed": 0,
-        # As many elements in the largest tensor as the budget has room for.
+        # As many elements in the largest tensor as fit the budget.
         "max_elements": most if needed <= budget else max(1, most * budget // needed),
         "symbolic": False,
         "claims": str(claims),
@@ -108,7 +108,7 @@ def row(outcome: Outcome) -> dict[str, Any]:
 def rows_of(
     paths: Sequence[Path], *, memory_gib: float, jobs: int, timeout_s: float
 ) -> Iterator[dict[str, Any]]:
-    """A row per file, as they end."""
+    """Yield a row per file, in order of completion."""
     budget = int(memory_gib * (1 << 30))
     with (
         tempfile.TemporaryDirectory() as claims,
@@ -125,7 +125,7 @@ def rows_of(
 
 
 def settled(rows: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
-    """The rows, with the verdict of the graph that has the same code for those that were not run."""
+    """Return the rows; those not run get the verdict of the graph with the same code."""
     ran = {r["code"]: r for r in rows if r["state"] != "same" and r.get("code")}
     return [
         r
@@ -136,7 +136,7 @@ def settled(rows: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
 
 
 def main() -> int:
-    """Run, and print what failed, what was shrunk, and the counts."""
+    """Run, and print the failures, the shrunk graphs, and the counts."""
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )

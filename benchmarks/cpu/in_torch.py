@@ -1,4 +1,4 @@
-"""A graph as a function of PyTorch tensors: one call per node, of what ``run.py`` measures."""
+"""Graphs as functions of PyTorch tensors, one call per node, for ``run.py``."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ Tensors = tuple[torch.Tensor, ...]
 
 
 class UnknownOpError(Exception):
-    """There is no row for an op."""
+    """The table has no row for an op."""
 
 
 def torch_dtype(name: str) -> torch.dtype:
-    """The dtype of PyTorch that a dtype of autofuse is."""
+    """Return PyTorch's dtype for a dtype of autofuse."""
     return getattr(torch, BY_NAME[name].name)  # type: ignore[no-any-return]
 
 
@@ -75,19 +75,19 @@ _CALLS: Mapping[str, Callable[..., Any]] = {
     "Tanh": torch.tanh,
     "Transpose": lambda x, perm: x.permute(perm),
 }
-#: Ops whose operands have to be tensors.
+#: Ops whose operands must be tensors.
 _TENSORS = frozenset({"Maximum", "Minimum", "Select"})
 
 
 def function(graph: FusionGraph, sizes: Mapping[str, int]) -> Callable[..., Tensors]:
-    """The graph as a function of its inputs, which returns its outputs.
+    """Return the graph as a function from its inputs to its outputs.
 
     Args:
-        graph: what to compute; an output that overwrites an input does so.
-        sizes: of its symbols.
+        graph: the graph; outputs that overwrite inputs do so here too.
+        sizes: sizes of its symbols.
 
     Raises:
-        UnknownOpError: an op is none of the table.
+        UnknownOpError: an op is not in the table.
     """
     odd = (
         {n.op for n in graph.nodes} - _CALLS.keys() - {"Cast", "RoundToInt", "Reshape", "Broadcast"}

@@ -1,11 +1,11 @@
-"""Times C++ loops beside Inductor's C++ and NumPy, on this machine.
+"""Time C++ loops against Inductor's C++ and NumPy, on this machine.
 
     python benchmarks/cpu/run.py [--threads N] [--corpus N] [--only TEXT] [--out FILE.json]
 
-The graphs are those of ``examples/gallery`` at their typical sizes and ``--corpus`` ones of AKG's at their own.  Every
-call gets the same inputs and allocates its outputs.  They take turns, and the least time of each counts.  NumPy
-computes the graph op by op with the references of the registry, in the dtypes of the graph, with one thread.
-Ratios are Inductor's time over that of the loops: above 1 the loops are faster.
+The graphs are those of ``examples/gallery`` at their typical sizes, and ``--corpus`` many of AKG's at their own.  Every
+call gets the same inputs and allocates its outputs.  The implementations take turns, and the minimum time of each
+counts.  NumPy computes the graph op by op with the references of the registry, in the dtypes of the graph, with one
+thread.  Ratios are Inductor's time over that of the loops: above 1 the loops are faster.
 """
 
 from __future__ import annotations
@@ -28,15 +28,15 @@ import numpy as np
 
 ROOT = Path(__file__).resolve().parents[2]
 CORPUS = ROOT.parent / "shared" / "corpus" / "akg"
-#: Elements of the largest tensor of a graph of the corpus that is measured.
+#: Range of elements of the largest tensor in measured corpus graphs.
 _ELEMENTS = (1 << 18, 1 << 24)
-#: Turns of each, and seconds that a turn lasts at least.
+#: Number of turns, and minimum seconds per turn.
 _TURNS, _TURN_S = 5, 0.05
 
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """Seconds of one graph; None where there is no call of the others."""
+    """Seconds of one graph; None for an implementation without a call."""
 
     name: str
     elements: int
@@ -56,12 +56,12 @@ def main() -> int:
     parser.add_argument("--only", default="", help="graphs whose name has this text")
     parser.add_argument("--out", type=Path, help="a file for the rows")
     args = parser.parse_args()
-    # Both libraries of OpenMP read it when they are loaded.
+    # Both OpenMP libraries read it at load time.
     os.environ["OMP_NUM_THREADS"] = str(args.threads)
     import torch
 
     torch.set_num_threads(args.threads)
-    # Of one thread the time on the processor, which others on the machine do not lengthen.
+    # With one thread, use CPU time, which other load on the machine does not inflate.
     clock = time.thread_time if args.threads == 1 else time.perf_counter
     rows = []
     for name, graph in _graphs(args.corpus):
@@ -126,7 +126,7 @@ def _measured(name: str, graph: Any, clock: Callable[[], float]) -> Row:
     calls: dict[str, Callable[[], Any]] = {"loops": _loops(graph, inputs, sizes)}
     tensors = [_tensor(inputs[x]) for x in graph.inputs]
     differs = ""
-    # Of functions with one code Dynamo compiles a few only.
+    # Dynamo limits the compilations of functions that share a code object.
     torch._dynamo.reset()
     compiled = torch.compile(function(graph, sizes), dynamic=False)
     with torch.no_grad():
@@ -134,13 +134,13 @@ def _measured(name: str, graph: Any, clock: Callable[[], float]) -> Row:
             made = compiled(*tensors)
             calls["inductor"] = lambda: compiled(*tensors)
             differs = _difference(graph, calls["loops"](), made)
-        except Exception as e:  # what Inductor raises is its own affair
+        except Exception as e:  # Inductor may raise anything
             differs = f"Inductor: {type(e).__name__}"
         calls["numpy"] = _numpy(graph, inputs, sizes)
         best = dict.fromkeys(calls, math.inf)
         for turn in range(_TURNS):
             for which, call in calls.items():
-                # NumPy takes long, and its times are not what the ratios are of.
+                # NumPy is slow, and the ratios do not use its times.
                 if turn == 0 or which != "numpy":
                     best[which] = min(best[which], _seconds(call, clock))
     return Row(
@@ -154,7 +154,7 @@ def _measured(name: str, graph: Any, clock: Callable[[], float]) -> Row:
 
 
 def _loops(graph: Any, inputs: Any, sizes: Any) -> Callable[[], list[Any]]:
-    """The entry itself, with outputs that PyTorch allocates, as it does for Inductor."""
+    """Return a call of the entry, with outputs allocated by PyTorch, as for Inductor."""
     import torch
     from in_torch import torch_dtype
 
@@ -188,7 +188,7 @@ def _loops(graph: Any, inputs: Any, sizes: Any) -> Callable[[], list[Any]]:
 
 
 def _numpy(graph: Any, inputs: Any, sizes: Any) -> Callable[[], Any]:
-    """Op by op, in the dtypes of the graph."""
+    """Return a call of NumPy, op by op, in the dtypes of the graph."""
     from in_torch import _number
 
     from autofuse.implgraph.ir.dtypes import numpy_dtype
@@ -219,14 +219,14 @@ def _numpy(graph: Any, inputs: Any, sizes: Any) -> Callable[[], Any]:
                 else:
                     made = row.reference(xs, {k: _number(v, sizes) for k, v in n.attrs.items()})
                 values[n.outputs[0]] = np.asarray(made, dtype)
-        # A view of an input has not been computed yet.
+        # Views of inputs still need a copy.
         return [np.ascontiguousarray(values[o.tensor]) for o in graph.outputs]
 
     return call
 
 
 def _difference(graph: Any, ours: list[Any], theirs: Any) -> str:
-    """Outputs that are not the ones of Inductor, within what its own errors may be."""
+    """Return the outputs that differ from Inductor's by more than its own errors may."""
     found = []
     new = [k for k, o in enumerate(graph.outputs) if o.inout is None]
     for a, k in zip(ours, new, strict=True):
@@ -247,7 +247,7 @@ def _tensor(array: Any) -> Any:
 
 
 def _seconds(call: Callable[[], Any], clock: Callable[[], float]) -> float:
-    """The least seconds of a call within one turn."""
+    """Return the minimum seconds of a call within one turn."""
     best, end = math.inf, time.perf_counter() + _TURN_S
     while True:
         start = clock()

@@ -1,4 +1,4 @@
-"""Coverage-guided search: atheris (libFuzzer), or a loop of our own where it is not installed."""
+"""Coverage-guided search: atheris (libFuzzer), or a built-in loop if it is not installed."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _MODULES = ("frontends", "implgraph", "schedule", "codegen", "targets")
 
 
 def has_atheris() -> bool:
-    """True if atheris is installed; it has wheels for some platforms and versions only."""
+    """Return True if atheris is installed; it has wheels only for some platforms and versions."""
     return importlib.util.find_spec("atheris") is not None
 
 
@@ -35,15 +35,15 @@ def run_atheris(
     seconds: float,
     length: int,
 ) -> None:
-    """Fuzz; libFuzzer writes its statistics to standard error and ends the process."""
+    """Fuzz with libFuzzer, which writes its statistics to standard error and ends the process."""
     import atheris
 
-    # Compiled code lies where the install put it.
+    # Compiled code is in the installed location.
     compiled = importlib.import_module("autofuse._tiling")
     for name in [n for n in sys.modules if n.partition(".")[0] == "autofuse"]:
         del sys.modules[name]
     sys.modules[compiled.__name__] = compiled
-    # Import from the checkout: atheris cannot look into the loader of an editable install.
+    # Import from the checkout: atheris cannot handle the loader of an editable install.
     sys.path.insert(0, str(REPO / "src"))
     sys.meta_path = [m for m in sys.meta_path if "_editable" not in type(m).__module__]
     with atheris.instrument_imports(include=["autofuse"]):
@@ -81,7 +81,7 @@ def run_atheris(
 
 
 def import_all() -> None:
-    """Import every module that a target may reach, so that all of them are instrumented."""
+    """Import every module that a target may reach, to instrument all of them."""
     for part in _MODULES:
         package = importlib.import_module(f"autofuse.{part}")
         for m in pkgutil.walk_packages(package.__path__, f"{package.__name__}."):
@@ -89,7 +89,7 @@ def import_all() -> None:
 
 
 class OwnEngine:
-    """Keeps inputs that reach a new line, and changes them; the same seed gives the same run."""
+    """Fuzzer that keeps and mutates inputs that reach a new line; deterministic for a seed."""
 
     def __init__(self, harness: Any, target: str, seed: int, length: int) -> None:
         self.harness = harness
@@ -102,7 +102,7 @@ class OwnEngine:
         self._idle: dict[CodeType, int] = {}
 
     def fuzz(self, seeds: Sequence[bytes], runs: int, seconds: float) -> None:
-        """Run all seeds, then changed inputs: ``runs`` of them, or for ``seconds``."""
+        """Run all seeds, then mutated inputs: ``runs`` of them, or for ``seconds``."""
         from fuzzing.mutate import mutate
 
         deadline = time.monotonic() + seconds
@@ -111,7 +111,7 @@ class OwnEngine:
         done = 0
         while done < runs if runs else time.monotonic() < deadline:
             done += 1
-            # Newer inputs reach what older ones did not.
+            # Prefer newer inputs, which reach new lines.
             a = int(len(self.corpus) * self.rng.random() ** 0.6)
             data = mutate(self.target, self.corpus[a], self.rng.choice(self.corpus), self.rng)
             self._try(data[: self.length], keep=False)
@@ -159,7 +159,7 @@ class OwnEngine:
 
         def _on_call(self, frame: FrameType, event: str, arg: object) -> Any:
             code = frame.f_code
-            # Tracing is slow: a function that brought nothing new often enough is left alone.
+            # Tracing is slow: stop tracing a function after enough calls without a new line.
             idle = self._idle.get(code, 0)
             if idle > 400 or (idle == 0 and not _is_ours(code.co_filename)):
                 self._idle[code] = 401

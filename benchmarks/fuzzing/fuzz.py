@@ -1,16 +1,16 @@
-"""Looks for inputs that autofuse does not answer with a diagnostic.
+"""Search for inputs that autofuse does not answer with a diagnostic.
 
     python benchmarks/fuzzing/fuzz.py --seconds 60                         every target for a minute
     python benchmarks/fuzzing/fuzz.py --seconds 300 --target readers --seed 3
     python benchmarks/fuzzing/fuzz.py --runs 2000 --json                   a fixed number of inputs
 
 Targets: readers (graph files, JSON of the IRs), expr (expressions), pipeline
-(a graph file to all generated files).  An input is a finding if it raises something else than
+(a graph file to all generated files).  An input is a finding if it raises anything but
 AutofuseError, ends in AF9001, takes more than 10 s of CPU or 512 MiB, gives a diagnostic that cannot
-be shown, or does not survive being printed and read again.
+be shown, or does not survive a round trip through printing and reading.
 
-The search is guided by coverage: by atheris (`pip install -e '.[fuzz]'`), or by a slower loop of our
-own where atheris is not installed.  The exit code is 1 if something was found.
+The search is coverage-guided: by atheris (`pip install -e '.[fuzz]'`), or by a slower built-in loop
+if atheris is not installed.  The exit code is 1 if there are findings.
 """
 
 from __future__ import annotations
@@ -33,12 +33,12 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 NAMES = ("readers", "expr", "pipeline")
 _STATS = re.compile(r"#(\d+)\s+(?:\w+)\s+cov: (\d+) ft: (\d+) corp: (\d+)")
 _MINIMISE_S = 20.0
-#: Longest input in bytes; large files are a matter of the tests of limits.
+#: Maximum input length in bytes; the tests of limits cover large files.
 MAX_LENGTH = 16384
 
 
 def main() -> int:
-    """Fuzz what the command line asks for and print the statistics."""
+    """Fuzz the requested targets and print the statistics."""
     args = _arguments()
     if args.child:
         return _child(args)
@@ -64,7 +64,7 @@ def _arguments() -> argparse.Namespace:
 
 
 def _fuzz(target: str, args: argparse.Namespace) -> dict[str, Any]:
-    """Fuzz one target in other processes; a new one goes on where one ended early."""
+    """Fuzz one target in subprocesses; a new one continues after an early end."""
     from fuzzing.engines import has_atheris
 
     engine = args.engine
@@ -108,7 +108,7 @@ def _run_child(
 ) -> dict[str, Any]:
     job = {"target": target, "engine": engine, "corpus": str(work / "corpus"), "found": str(found)}
     job |= {"seed": seed, "runs": runs, "seconds": seconds}
-    # A fixed order of sets, so that a run with a number of inputs can be repeated.
+    # A fixed order of sets makes a run with a given number of inputs repeatable.
     env = {**os.environ, "PYTHONHASHSEED": "0", "AUTOFUSE_CACHE_DIR": str(work / "cache")}
     with (work / "log").open("w+", encoding="utf-8", errors="replace") as log:
         done = subprocess.run(
@@ -144,7 +144,7 @@ def _child(args: argparse.Namespace) -> int:
     if job["engine"] == "atheris":
         from fuzzing.engines import run_atheris
 
-        # Nothing of autofuse is imported yet, so that this instruments all of it.
+        # autofuse is not imported yet, so this instruments all of it.
         run_atheris(
             job["target"], corpus, found, job["seed"], job["runs"], job["seconds"], MAX_LENGTH
         )

@@ -1,4 +1,4 @@
-"""Runs a target on one input, within limits, and keeps what it finds."""
+"""Run a target on one input, within limits, and keep the findings."""
 
 from __future__ import annotations
 
@@ -17,17 +17,17 @@ from typing import Any
 
 __all__ = ["Harness", "minimise"]
 
-#: CPU seconds for one input, as the machine may be busy with other things.
+#: Limit for one input, in CPU seconds because the machine may be busy.
 LIMIT_S = 10.0
-#: Growth of the peak of memory that one input may cause.
+#: Maximum growth of peak memory by one input.
 LIMIT_RSS_MB = 512
-#: Address space beyond what the process has when it starts.
+#: Address space beyond the initial size of the process.
 _HEADROOM_MB = 3072
 _PARTS = ("autofuse", "implgraph", "schedule", "codegen")
 
 
 class _TooLongError(BaseException):
-    """Not an Exception, so that no handler between here and the loop takes it."""
+    """An input took too long.  Not an Exception, so that no handler below the loop catches it."""
 
 
 def _too_long(number: int, frame: FrameType | None) -> None:
@@ -35,9 +35,9 @@ def _too_long(number: int, frame: FrameType | None) -> None:
 
 
 def _peak_kib() -> int:
-    """Peak of resident memory of this program.
+    """Return the peak resident memory of this program.
 
-    Not ``ru_maxrss``: that one starts at the size of the process which started this one.
+    Not ``ru_maxrss``, which starts at the size of the parent process.
     """
     status = Path("/proc/self/status").read_text(encoding="ascii", errors="replace")
     return int(status.partition("VmHWM:")[2].split()[0])
@@ -45,12 +45,12 @@ def _peak_kib() -> int:
 
 @dataclass
 class Harness:
-    """One target and what was found in it.
+    """One target and its findings.
 
     Attributes:
-        name: of the target.
+        name: name of the target.
         function: the target.
-        folder: findings are written into it; None to keep them only here.
+        folder: folder for findings; None to keep them only in memory.
         findings: a short text that identifies a finding -> the smallest input.
     """
 
@@ -62,7 +62,7 @@ class Harness:
     slowest_s: float = 0.0
 
     def limit(self) -> None:
-        """Set the limits of this process."""
+        """Set the resource limits of this process."""
         signal.signal(signal.SIGPROF, _too_long)
         used = int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()
         _, hard = resource.getrlimit(resource.RLIMIT_AS)
@@ -70,7 +70,7 @@ class Harness:
             resource.setrlimit(resource.RLIMIT_AS, (used + (_HEADROOM_MB << 20), hard))
 
     def run(self, data: bytes) -> str:
-        """The finding that an input causes; empty if it causes none."""
+        """Run an input and return its finding; empty if there is none."""
         self.runs += 1
         before = _peak_kib()
         start = time.process_time()
@@ -107,7 +107,7 @@ class Harness:
 
 
 def _place(error: BaseException) -> str:
-    """The innermost function of autofuse in a traceback: ``file:function``."""
+    """Return the innermost function of autofuse in a traceback: ``file:function``."""
     place = "?"
     for frame, _ in traceback.walk_tb(error.__traceback__):
         path = Path(frame.f_code.co_filename)
@@ -123,7 +123,7 @@ def _trace(error: BaseException) -> str:
 
 
 def minimise(harness: Harness, data: bytes, found: str, seconds: float) -> bytes:
-    """A smaller input with the same finding: parts of a JSON value or of the text are left out."""
+    """Return a smaller input with the same finding, by removing parts of a JSON value or of the text."""
     deadline = time.monotonic() + seconds
 
     def still(candidate: bytes) -> bool:
@@ -165,7 +165,7 @@ def _smaller_json(data: bytes, still: Callable[[bytes], bool]) -> bytes:
 
 
 def _paths(value: Any) -> list[list[Any]]:
-    """Paths of all members, outer ones first."""
+    """Return the paths of all members, outer ones first."""
     out: list[list[Any]] = []
     todo: list[tuple[Any, list[Any]]] = [(value, [])]
     for v, path in todo:

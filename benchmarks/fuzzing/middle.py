@@ -1,14 +1,14 @@
-"""Random graphs of ops of all families, from 2 to 2,000 nodes, through all that lies between a frontend and the text.
+"""Run random graphs with ops of all families, 2 to 2,000 nodes, through everything from a frontend to the text.
 
     python benchmarks/fuzzing/middle.py --minutes 5                 graph files, ONNX models, functions of PyTorch
     python benchmarks/fuzzing/middle.py --kind onnx --cases 200 --seed 3
-    python benchmarks/fuzzing/middle.py --nodes 60 --verify 40      cases of at most 40 nodes run on the twin as well
+    python benchmarks/fuzzing/middle.py --nodes 60 --verify 40      cases of at most 40 nodes also run on the twin
     python benchmarks/fuzzing/middle.py --kind graph --again 17     one case, by the seed and its number
 
-A case is a finding if it ends in AF9001 or in an exception that is no AutofuseError, if it takes more than 2 s of
+A case is a finding if it ends in AF9001 or in an exception other than AutofuseError, if it takes more than 2 s of
 processor time and 20 ms per node, or if it is verified and its kernels differ from NumPy, onnx.reference or eager.
-Nothing else is compiled.  Ctrl-C and SIGTERM end a run early, with the table of what was tried.  The exit code is 1 if
-something was found.
+Only verified cases are compiled.  Ctrl-C and SIGTERM end a run early and print the table so far.  The exit code is 1 if
+there are findings.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ _STOPPED: list[int] = []
 
 
 def main() -> int:
-    """Run what the command line asks for and print the table."""
+    """Run the requested cases and print the table."""
     args = _arguments()
     if args.again is not None:
         kind = (args.kind or ["graph"])[0]
@@ -83,12 +83,12 @@ def _case(kind: str, seed: int, number: int, args: argparse.Namespace, pool: Wor
 
 
 def _kind(kind: str, args: argparse.Namespace) -> dict[str, Any]:
-    """Cases of one kind until the time or the number is reached."""
+    """Run cases of one kind until the time or the number is reached."""
     statuses: Counter[str] = Counter()
     codes: Counter[str] = Counter()
     findings: list[tuple[int, Tried]] = []
     number = nodes = 0
-    # What is loaded at the first call is not counted.
+    # Warm up, so that first-call imports do not count.
     tried(kind, Random(0), 2)
     start = time.monotonic()
     with WorkerPool(VERIFY_JOB, workers=1) as pool:

@@ -1,7 +1,7 @@
-"""Mutations that keep the structure of an input: JSON values, tokens.
+"""Structure-preserving mutations of an input: JSON values, tokens.
 
-Changes of single bytes seldom get past a JSON parser; these do.  Everything follows from the random
-numbers given, so that a run can be repeated.
+Single-byte changes rarely pass a JSON parser; these do.  Everything depends only on the given random
+generator, so that a run can be repeated.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ _EXPR_PARTS = (
 
 
 def mutate(target: str, data: bytes, other: bytes, rng: random.Random) -> bytes:
-    """A changed ``data``; parts of ``other``, an input of the corpus, may go into it."""
+    """Return a mutated ``data``, possibly with parts of ``other``, an input of the corpus."""
     if target in ("readers", "pipeline"):
         return _mutate_json(data, other, rng)
     return _mutate_tokens(data, rng)
@@ -80,7 +80,7 @@ def _mutate_json(data: bytes, other: bytes, rng: random.Random) -> bytes:
 
 
 def _places(value: Any) -> list[tuple[Any, Any]]:
-    """(container, key) of every value, in a fixed order."""
+    """Return (container, key) of every value, in a fixed order."""
     out: list[tuple[Any, Any]] = []
     todo = [value]
     while todo:
@@ -133,7 +133,7 @@ def _change(value: Any, other: bytes, rng: random.Random) -> Any:
 
 
 def _change_meaning(value: Any, places: list[tuple[Any, Any]], rng: random.Random) -> Any:
-    """Another op, dtype, operand or size: what graphs that can be read differ in."""
+    """Change an op, dtype, operand or size, so that the graph is likely to stay readable."""
     strings = [(b, k) for b, k in places if isinstance(b[k], str)]
     choice = rng.randrange(5)
     if choice == 0:
@@ -170,7 +170,7 @@ def _change_meaning(value: Any, places: list[tuple[Any, Any]], rng: random.Rando
 
 
 def _add_node(nodes: list[Any], value: Any, rng: random.Random) -> None:
-    """One more node on tensors that are there; its result becomes an output."""
+    """Add a node on existing tensors; its result becomes an output."""
     names = [n for n in _tensor_names(value) if isinstance(n, str)]
     if not names:
         return

@@ -1,17 +1,17 @@
-"""Shape storms: random graphs of one operator family each, compiled and verified on the twin in checked mode.
+"""Run shape storms: random graphs of one operator family each, compiled and verified on the twin in checked mode.
 
     python benchmarks/fuzzing/storm.py --minutes 6                      every family for six minutes
     python benchmarks/fuzzing/storm.py --minutes 1 --family reduce --seed 3
     python benchmarks/fuzzing/storm.py --cases 100 --json               a fixed number of cases per family
     python benchmarks/fuzzing/storm.py --family narrow --cases 1000 --prove
     python benchmarks/fuzzing/storm.py --target ascend950pr --cases 30 --special
-    python benchmarks/fuzzing/storm.py --again found/reduce-3-17.json   one case that was found, with all it says
+    python benchmarks/fuzzing/storm.py --again found/reduce-3-17.json   one finding, with full output
 
-Ranks 1 to 6, sizes 0 to 300, every dtype, constant and symbolic sizes; what is drawn depends on the seed and the number
-of the case only.  A case is a finding if an output differs, the twin objects, autofuse fails, or a graph is refused
-for a reason that ``docs/verification.md`` does not name.  With ``--prove`` kernels are proved and not compiled: twenty
-times as many cases a minute.  Ctrl-C and SIGTERM end a storm early, with the table of what was tried.  The exit code
-is 1 if something was found.
+Ranks 1 to 6, sizes 0 to 300, every dtype, constant and symbolic sizes; draws depend only on the seed and the
+number of the case.  A case is a finding if an output differs, the twin reports an error, autofuse fails, or a graph is
+refused for a reason that ``docs/verification.md`` does not list.  With ``--prove`` kernels are proved instead of
+compiled: twenty times as many cases per minute.  Ctrl-C and SIGTERM end a storm early and print the table so far.  The
+exit code is 1 if there are findings.
 """
 
 from __future__ import annotations
@@ -41,11 +41,11 @@ _STOPPED: list[int] = []
 
 
 def main() -> int:
-    """Run what the command line asks for and print the table."""
+    """Run the requested families and print the table."""
     args = _arguments()
     if args.again:
         return _again(args.again, args)
-    # Nearly all that a case makes is gone with its last reference; looking for circles takes a fifth of the time.
+    # Reference counting frees almost all objects of a case; the cycle collector would take a fifth of the time.
     gc.freeze()
     gc.set_threshold(200_000, 20, 100)
     for number in (signal.SIGINT, signal.SIGTERM):
@@ -59,7 +59,7 @@ def main() -> int:
 
 
 def _stop(number: int, _frame: object) -> None:
-    """The present case is the last one."""
+    """Stop after the current case."""
     _STOPPED.append(number)
 
 
@@ -86,7 +86,7 @@ def _again(path: Path, args: argparse.Namespace) -> int:
 
 
 def _storm(family: str, args: argparse.Namespace) -> dict[str, Any]:
-    """Cases of one family until the time or the number is reached."""
+    """Run cases of one family until the time or the number is reached."""
     statuses: Counter[str] = Counter()
     refused: Counter[str] = Counter()
     has: Counter[str] = Counter()

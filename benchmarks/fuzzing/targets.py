@@ -1,4 +1,4 @@
-"""Fuzz targets: functions of bytes, the inputs to start from, and what must hold for any input.
+"""Fuzz targets: functions of bytes, their seed inputs, and the properties that must hold for any input.
 
 A target may return or raise AutofuseError.  Anything else is a finding: another exception, AF9001, a
 diagnostic that cannot be shown, an expression that reads back as a different one.
@@ -33,7 +33,7 @@ SNAPSHOTS = REPO / "tests" / "snapshot" / "graphs"
 MALFORMED = REPO / "tests" / "support" / "malformed_cases.py"
 CORPUS = REPO.parent / "shared" / "corpus" / "akg"
 
-#: Of a corpus of thousands of files, this many evenly spaced ones.
+#: Number of evenly spaced files taken from a corpus of thousands.
 _CORPUS_SEEDS = 120
 #: Values of symbols for which an expression is evaluated.
 _VALUES = (0, 1, 7, 2**31)
@@ -45,7 +45,7 @@ class FindingError(Exception):
 
 
 def readers(data: bytes) -> None:
-    """Graph files of any format, and the JSON form of the IRs."""
+    """Read graph files of any format, and the JSON form of the IRs."""
     with _Reported():
         if b'"autofuse.ir.' in data:
             _read_ir(data)
@@ -54,7 +54,7 @@ def readers(data: bytes) -> None:
 
 
 def expr(data: bytes) -> None:
-    """Expressions: read, print, read again, evaluate, translate."""
+    """Read an expression, print it, read it again, evaluate it, translate it."""
     source = data.decode("utf-8", errors="surrogateescape")
     try:
         e = parse(source, allow_ratio=True)
@@ -63,7 +63,7 @@ def expr(data: bytes) -> None:
     try:
         again = parse(str(e), allow_ratio=True, max_length=1 << 20)
     except ExprError as problem:
-        # Sums of what may be written may be beyond it.
+        # Sums of valid expressions may exceed the limits.
         if any(w in str(problem) for w in ("nests deeper", "63 bits")):
             return
         raise FindingError(f"{e} cannot be read: {problem}") from None
@@ -77,10 +77,10 @@ def expr(data: bytes) -> None:
 
 
 def pipeline(data: bytes) -> None:
-    """From a graph file to the text of all generated files, with the checks of the IR."""
+    """Build a graph file into the text of all generated files, with the checks of the IR."""
     with _Reported():
         graph = parse_graph(data, path="graph.json")
-        if len(graph.nodes) > 60:  # a matter of time, which the tests of large graphs measure
+        if len(graph.nodes) > 60:  # slow; the tests of large graphs measure their time
             return
         try:
             build(graph, verify_ir=True)
@@ -103,7 +103,7 @@ TARGETS: dict[str, Callable[[bytes], None]] = {
 def _read_ir(data: bytes) -> None:
     try:
         value = json.loads(data)
-    except (ValueError, RecursionError):  # reading JSON is the caller's part here
+    except (ValueError, RecursionError):  # reading JSON is the caller's responsibility here
         return
     graph = from_json(value)
     if isinstance(graph, HintGraph | ImplGraph):
@@ -116,7 +116,7 @@ def _unless_expr_error(action: Callable[[], object]) -> None:
 
 
 class _Reported:
-    """An AutofuseError ends well if every diagnostic of it can be shown."""
+    """Context that accepts an AutofuseError if all its diagnostics can be shown."""
 
     def __enter__(self) -> None:
         return None
@@ -144,11 +144,11 @@ def _check_diagnostic(d: Diagnostic) -> None:
         raise FindingError(f"{d.code} is at {d.where.line}:{d.where.column}")
 
 
-# inputs to start from -------------------------------------------------------------------------
+# seed inputs ----------------------------------------------------------------------------------
 
 
 def seeds(target: str, max_length: int) -> Iterator[bytes]:
-    """Inputs to start from: examples, snapshots, malformed cases, the AKG corpus if it is there."""
+    """Yield seed inputs: examples, snapshots, malformed cases, the AKG corpus if present."""
     if target == "expr":
         yield from (s.encode() for s in _EXPRESSIONS)
         return

@@ -1,4 +1,4 @@
-"""The pictures of the page: lines over row lengths, and dots for ratios; SVG text, no library."""
+"""Charts of the page as SVG text, without a library: lines over row lengths, and dots for ratios."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import math
 from collections.abc import Mapping, Sequence
 from html import escape
 
-#: Who has which colour.
+#: Competitor -> colour.
 COLOURS = {
     "autofuse": "#1f5fbf",
     "generated": "#1f5fbf",
@@ -22,21 +22,21 @@ _STYLE = (
     " .line { fill: none; stroke-width: 2; }"
 )
 
-#: Of a panel with lines: width, height, and the space to its left.
+#: Panel of a line chart: width, height, and left margin.
 _PANEL = (250, 190, 50)
-#: Of a picture with dots: space for names, width, height of a row.
+#: Dot chart: space for names, width, row height.
 _DOTS = (300, 420, 14)
-#: Ratios that a picture with dots has room for.
+#: Range of ratios in a dot chart.
 _RATIOS = (0.5, 8.0)
 
 Points = Sequence[tuple[int, float]]
 
 
 def lines(title: str, panels: Mapping[str, Mapping[str, Points]]) -> str:
-    """Panels side by side: fractions of the roof over lengths, which are powers of two.
+    """Return panels side by side with fractions of the roof over lengths, which are powers of two.
 
     Args:
-        title: what a screen reader says.
+        title: text for screen readers.
         panels: name of a panel -> competitor -> (length, fraction of the roof).
     """
     width, height, left = _PANEL
@@ -67,10 +67,10 @@ def lines(title: str, panels: Mapping[str, Mapping[str, Points]]) -> str:
 
 
 def dots(title: str, found: Mapping[str, Mapping[str, float]]) -> str:
-    """A row per name: the ratio to each peer, on a logarithmic axis; what is beyond an end is drawn at the end.
+    """Return a row per name with the ratio to each peer, on a logarithmic axis; outliers are drawn at its ends.
 
     Args:
-        title: what a screen reader says.
+        title: text for screen readers.
         found: name of a row -> peer -> ratio.
     """
     left, width, step = _DOTS
@@ -93,7 +93,7 @@ def dots(title: str, found: Mapping[str, Mapping[str, float]]) -> str:
 
 
 def _short(n: int) -> str:
-    """A power of two as people write it: 64, 4K, 1M."""
+    """Return a power of two in short form: 64, 4K, 1M."""
     for unit, size in (("M", 1 << 20), ("K", 1 << 10)):
         if n >= size:
             return f"{n // size}{unit}"

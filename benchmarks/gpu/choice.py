@@ -1,12 +1,12 @@
-"""Compare the blocks that the rules choose with the fastest that a search finds on a card.
+"""Compare the blocks chosen by the rules with the fastest found by a search on a card.
 
     python benchmarks/gpu/choice.py --out FOLDER --seconds 400 --jobs 8
     python benchmarks/gpu/choice.py --out FOLDER --rows "4?_*" --jobs 4
 
-For every kernel of a row the search doubles and halves one block size after another as long as that is faster, in at
-most two rounds.  Each candidate is a tuning for ``--tuning``.  ``--jobs`` processes compile in parallel and take turns
-on the card.  Writes ``choice.json`` into ``--out``: for every row the time of the choice, that of the fastest, its
-sizes, and the number of candidates.  Results are not checked here: ``run.py`` checks those of the choice, the tests
+For every kernel of a row, the search doubles and halves one block size after another while that is faster, in at most
+two rounds.  Each candidate is a tuning for ``--tuning``.  ``--jobs`` processes compile in parallel and take turns on
+the card.  Writes ``choice.json`` into ``--out``: for every row the time of the choice, the time and sizes of the
+fastest, and the number of candidates.  Results are not checked here: ``run.py`` checks those of the choice, the tests
 those of other blocks.
 """
 
@@ -43,14 +43,14 @@ from autofuse.machines.gpu.timing import spans, timing_inputs
 from autofuse.targets import GpuTarget, load_gpu
 
 FILE = "choice.json"
-#: A candidate is taken where it is faster by this part.
+#: Minimum relative gain for accepting a candidate.
 _LEAST_GAIN = 0.01
 _ROUNDS = 2
 _SAMPLES = 9
 
 _Sizes = tuple[KernelTuning, ...]
 
-#: What is tried: sizes times factors.
+#: Candidates: factors for the sizes.
 _STEPS: tuple[dict[str, float], ...] = (
     *(
         {key: f}
@@ -66,7 +66,7 @@ _STEPS: tuple[dict[str, float], ...] = (
 
 
 def main() -> int:
-    """Search for the rows that the command line asks for."""
+    """Search for the requested rows."""
     options = parser()
     options.description = (__doc__ or "").partition("\n")[0]
     options.add_argument("--seconds", type=float, default=math.inf, help="start no row after this")
@@ -102,7 +102,7 @@ def main() -> int:
 
 
 def search(args: Any) -> int:
-    """One of the processes: its rows, a line of JSON each on stdout."""
+    """Run one of the processes: search its rows, and print a line of JSON for each."""
     gpu, (part, parts) = load_gpu(args.target), args.part
     for row in rows(args.set, args.rows)[part::parts]:
         if time.time() > args.until:
@@ -118,7 +118,7 @@ def search(args: Any) -> int:
 
 
 def of_row(row: Row, gpu: GpuTarget, args: Any) -> dict[str, Any]:
-    """The search for all kernels of a row."""
+    """Search for all kernels of a row."""
     kernels = [of_graph(g, gpu, args) for g in captured(row)]
     return {
         "set": row.set,
@@ -130,7 +130,7 @@ def of_row(row: Row, gpu: GpuTarget, args: Any) -> dict[str, Any]:
 
 
 def of_graph(graph: FusionGraph, gpu: GpuTarget, args: Any) -> dict[str, Any]:
-    """Coordinate descent over the sizes of the blocks of a graph's kernels."""
+    """Search the block sizes of a graph's kernels by coordinate descent."""
     built = api.build(graph, target=gpu)
     first = Tuning.of(plan(built.graph, built.hint, gpu), gpu)
     inputs = timing_inputs(built.graph, {}, torch.device(args.device), args.seed)
@@ -154,9 +154,9 @@ def of_graph(graph: FusionGraph, gpu: GpuTarget, args: Any) -> dict[str, Any]:
             try:
                 tried[name] = measured(sizes)
             except AutofuseError:
-                tried[name] = math.inf  # blocks that cannot be
+                tried[name] = math.inf  # impossible blocks
             except Exception as e:
-                tried[name] = math.inf  # what Triton cannot compile
+                tried[name] = math.inf  # Triton cannot compile it
                 print(f"{graph.name} {name}: {type(e).__name__}", file=sys.stderr)
             if tried[name] < best * (1 - _LEAST_GAIN):
                 best, now = tried[name], sizes
@@ -172,7 +172,7 @@ def of_graph(graph: FusionGraph, gpu: GpuTarget, args: Any) -> dict[str, Any]:
 
 
 def scaled(sizes: _Sizes, at: int, factors: Mapping[str, float]) -> _Sizes:
-    """The sizes of all kernels, some of those of one kernel times a factor."""
+    """Return the sizes of all kernels, with some sizes of one kernel multiplied by a factor."""
     own = dict(sizes[at].sizes)
     for key, factor in factors.items():
         if key in own:
@@ -183,7 +183,7 @@ def scaled(sizes: _Sizes, at: int, factors: Mapping[str, float]) -> _Sizes:
 
 
 def timed(call: Callable[[], object]) -> float:
-    """Microseconds of a call, the median of some; the first ones compile."""
+    """Return the microseconds of a call, the median of several; the first calls compile."""
     for _ in range(2):
         call()
     torch.cuda.synchronize()
@@ -193,7 +193,7 @@ def timed(call: Callable[[], object]) -> float:
 
 @contextmanager
 def held(lock: Path | None) -> Iterator[None]:
-    """Alone on the card, where processes share it."""
+    """Hold the card exclusively, if processes share it."""
     if lock is None:
         yield
         return
@@ -203,7 +203,7 @@ def held(lock: Path | None) -> Iterator[None]:
 
 
 def table(found: Sequence[dict[str, Any]]) -> Iterator[str]:
-    """The rows, the dearest choice first, and the mean."""
+    """Yield the rows, the worst choice first, and the mean."""
     yield f"{'row':48} {'chosen us':>10} {'best us':>10} {'cost':>7}"
     for r in sorted(found, key=lambda r: r["best_us"] / r["us"]):
         yield f"{r['name'][:48]:48} {r['us']:10.1f} {r['best_us']:10.1f} {r['us'] / r['best_us'] - 1:7.1%}"

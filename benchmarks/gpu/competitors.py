@@ -1,4 +1,4 @@
-"""Competitors of a row: eager PyTorch, Inductor and autofuse in two ways each, and libraries of kernels."""
+"""Competitors of a row: eager PyTorch, Inductor and autofuse in two variants each, and kernel libraries."""
 
 from __future__ import annotations
 
@@ -24,33 +24,33 @@ MAX_AUTOTUNE: _Options = {
 
 
 class NotOfferedError(Exception):
-    """The competitor has no such operator, or is not installed."""
+    """The competitor lacks the operator, or is not installed."""
 
 
 def eager(row: Row, case: Case, target: str) -> Function:
-    """PyTorch's own kernels, one op after the other."""
+    """Return PyTorch's own kernels, one op after the other."""
     return case.function
 
 
 def inductor(row: Row, case: Case, target: str) -> Function:
-    """``torch.compile`` as it is."""
+    """Return ``torch.compile`` with default options."""
     return torch.compile(case.function, dynamic=False)
 
 
 def inductor_max(row: Row, case: Case, target: str) -> Function:
-    """Inductor with all of its tuning for vector work."""
+    """Return Inductor with all its tuning for vector work."""
     return torch.compile(case.function, dynamic=False, options=MAX_AUTOTUNE)
 
 
 def autofuse(row: Row, case: Case, target: str) -> Function:
-    """``torch.compile`` with autofuse; single ops have kernels as well, so that no row measures PyTorch's."""
+    """Return ``torch.compile`` with autofuse; single ops get kernels too, so that no row measures PyTorch's."""
     backend = importlib.import_module("autofuse.clients.torch").autofuse
     options: _Options = {"target": target, "min_ops": 1}
     return torch.compile(case.function, dynamic=False, backend=backend, options=options)
 
 
 def generated(row: Row, case: Case, target: str) -> Function:
-    """The generated module of the row's graph, called as a user would who has only this file."""
+    """Return the generated module of the row's graph, called as by a user of this file alone."""
     if row.backward:
         raise NotOfferedError("the generated module is called for forward passes only")
     from autofuse.api import build
@@ -63,10 +63,10 @@ def generated(row: Row, case: Case, target: str) -> Function:
 
 
 def graph_of(case: Case) -> tuple[Any, list[int]]:
-    """The whole function as one graph, and which inputs of the case its inputs are.
+    """Return the whole function as one graph, and the case's input for each of its inputs.
 
     Raises:
-        NotOfferedError: an op of it has no kernel.
+        NotOfferedError: one of its ops has no kernel.
     """
     from torch.func import functionalize
     from torch.fx.experimental.proxy_tensor import make_fx
@@ -78,7 +78,7 @@ def graph_of(case: Case) -> tuple[Any, list[int]]:
 
     with torch.no_grad():
         opened = make_fx(case.function, decompositions(), tracing_mode="fake")(*case.inputs)
-        # Decompositions write in place here and there.
+        # Some decompositions write in place.
         graph = make_fx(functionalize(opened), tracing_mode="fake")(*case.inputs).graph
     graph.eliminate_dead_code()
     nodes = list(graph.nodes)
@@ -96,18 +96,18 @@ def graph_of(case: Case) -> tuple[Any, list[int]]:
 
 
 def quack(row: Row, case: Case, target: str) -> Function:
-    """QuACK, kernels in CuTe DSL whose long rows lie over a cluster."""
+    """Return QuACK, kernels in CuTe DSL that spread long rows over a cluster."""
     if row.peer == "layer_norm":
         return _quack_layer_norm()
     return _from_library("quack", row.peer, _QUACK)
 
 
 def liger(row: Row, case: Case, target: str) -> Function:
-    """Liger, kernels in Triton."""
+    """Return Liger, kernels in Triton."""
     return _from_library("liger_kernel", row.peer, _LIGER)
 
 
-#: Each takes a row, its case and the target of generated kernels, and gives what is called in place of the function.
+#: Each takes a row, its case and the target of generated kernels, and returns a replacement for the function.
 COMPETITORS: dict[str, Callable[[Row, Case, str], Function]] = {
     "eager": eager,
     "inductor": inductor,
@@ -118,7 +118,7 @@ COMPETITORS: dict[str, Callable[[Row, Case, str], Function]] = {
     "liger": liger,
 }
 
-#: What the libraries have: operator -> module, name, and how the row's inputs are passed.
+#: Entry of a library: module, name, and an adapter for the row's inputs.
 _Passed = tuple[str, str, Callable[[Function], Function]]
 _QUACK: dict[str, _Passed] = {
     "softmax": ("quack.softmax", "softmax", lambda f: f),
@@ -133,7 +133,7 @@ _LIGER: dict[str, _Passed] = {
         "liger_layer_norm",
         lambda f: lambda x, w, b: f(x, w, b, 1e-5),
     ),
-    # In place it would write its gradient over that of the output, which the next call needs.
+    # In place, it would overwrite the gradient of the output, which the next call needs.
     "rms_norm": (
         _LIGER_FUNCTIONS,
         "liger_rms_norm",
@@ -157,7 +157,7 @@ def _imported(name: str) -> Any:
 
 
 def _quack_layer_norm() -> Function:
-    """QuACK's layer norm has two functions and no autograd, and takes parameters in float32 only."""
+    """Return QuACK's layer norm, which has two functions, no autograd, and only float32 parameters."""
     norm = _imported("quack.rmsnorm")
 
     class LayerNorm(torch.autograd.Function):
@@ -181,7 +181,7 @@ def _quack_layer_norm() -> Function:
 
 
 def _module(name: str, text: str) -> Any:
-    """A module from its text; Triton reads the source of kernels from the file."""
+    """Return a module from its text, written to a file because Triton reads the source of kernels from it."""
     path = Path(tempfile.mkdtemp()) / f"{name}.py"
     path.write_text(text, encoding="utf-8")
     spec = importlib.util.spec_from_file_location(name, path)

@@ -1,11 +1,11 @@
-"""Bytes that kernels of rows move to and from DRAM, counted by Nsight Compute, beside the compulsory bytes.
+"""Compare the DRAM traffic of the rows' kernels, counted by Nsight Compute, with the compulsory bytes.
 
     python benchmarks/gpu/dram.py --out FOLDER --set sweep,operators
     python benchmarks/gpu/dram.py --out FOLDER --rows softmax --seconds 300
 
-Writes ``dram.json`` into ``--out``: device, versions, and for every row the compulsory bytes, the kernels and what they
-read and wrote.  L2 is emptied before every kernel; what a kernel leaves there (50 MB on an H100) is not yet written.
-Needs ``ncu`` on PATH and the right to read the card's counters.
+Writes ``dram.json`` into ``--out``: device, versions, and for every row the compulsory bytes, and the kernels with
+their bytes read and written.  L2 is flushed before every kernel; data that a kernel leaves in L2 (50 MB on an H100) is
+not yet written.  Needs ``ncu`` on PATH and permission to read the card's counters.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ _METRICS = ("dram__bytes_read.sum", "dram__bytes_write.sum")
 
 
 def main() -> int:
-    """Count what the command line asks for."""
+    """Count the requested rows."""
     options = parser()
     options.description = (__doc__ or "").partition("\n")[0]
     options.add_argument("--seconds", type=float, default=math.inf, help="start no row after this")
@@ -61,7 +61,7 @@ def main() -> int:
 
 
 def profiled(args: Any) -> int:
-    """Run one call of every row where ncu counts, after one where it does not."""
+    """Run one counted call of every row, after an uncounted one."""
     torch._functorch.config.donated_buffer = False
     for row in rows(args.set, args.rows)[args.share[0] :: args.share[1]]:
         if time.time() > args.until:
@@ -92,12 +92,12 @@ def profiled(args: Any) -> int:
 
 
 def moved(row: dict[str, Any]) -> int:
-    """Bytes of all kernels of a row."""
+    """Return the bytes of all kernels of a row."""
     return sum(k["read"] + k["written"] for k in row["kernels"])
 
 
 def table(found: Sequence[dict[str, Any]]) -> Iterator[str]:
-    """A line per row: compulsory MB, and what was moved over it."""
+    """Yield a line per row: compulsory MB, and the ratio of moved to compulsory bytes."""
     yield f"{'row':48} {'MB':>9} {'kernels':>8} {'moved/compulsory':>17}"
     for r in found:
         ratio = moved(r) / r["bytes"]

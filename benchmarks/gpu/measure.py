@@ -1,4 +1,4 @@
-"""Times on a device, and what a copy reaches there."""
+"""Timing on a device, and the bandwidth of a copy."""
 
 from __future__ import annotations
 
@@ -15,15 +15,15 @@ from rows import Tensors
 
 from autofuse.machines.gpu.timing import spans
 
-#: Elements (float32) of the copy that is the roof: of a run, and of a tiny one.
+#: Elements (float32) of the copy that defines the roof: in a normal run, and in a tiny one.
 _COPIED = (1 << 28, 1 << 16)
-#: Microseconds that one captured graph takes at least, by repeating the call in it, and calls that it has at most.
+#: Minimum microseconds of one captured graph, reached by repeating the call in it, and its maximum number of calls.
 _GRAPH_US, _MOST_CALLS = 1000.0, 100
-#: Microseconds of all replays together, and how many there are at least and at most.
+#: Microseconds of all replays together, and their minimum and maximum number.
 _REPLAYS_US, _LEAST_REPLAYS, _MOST_REPLAYS = 100_000.0, 9, 60
-#: Cycles that keep the device busy while the host fills its queue, per call.
+#: Cycles per call that keep the device busy while the host fills its queue.
 _CYCLES_PER_CALL = 600_000
-#: Calls whose host time is taken, at least and at most, and microseconds that they may keep the device busy.
+#: Minimum and maximum calls for the host time, and the maximum microseconds that they keep the device busy.
 _HOST_CALLS, _HOST_US = (5, 50), 20_000.0
 
 _QUERIED = (
@@ -40,16 +40,16 @@ _QUERIED = (
 
 @dataclass(frozen=True)
 class Timing:
-    """The time of one call.
+    """Time of one call.
 
     Attributes:
         us: microseconds on the device, the median.
-        least_us: the least sample.
+        least_us: the smallest sample.
         most_us: the largest sample.
         method: ``graph``: replays of a captured CUDA graph; ``queue``: events around calls in a full queue; ``cpu``.
         why: why no graph could be captured.
         host_us: microseconds of the host per call, without waiting for the device.
-        results: of the last call that was timed; where a buffer could be filled with poison before it, it was.
+        results: results of the last timed call, with buffers poisoned before it where possible.
     """
 
     us: float
@@ -62,14 +62,14 @@ class Timing:
 
 
 def timed(prepare: Callable[[], Callable[[], Tensors]], keep: Tensors, device: str) -> Timing:
-    """The time of a call.
+    """Time a call.
 
     Args:
-        prepare: makes the call; runs on the stream on which the call is timed, as a backward graph needs.
-        keep: tensors that results may share memory with and that must not be written.
+        prepare: makes the call; runs on the stream of the timed call, as a backward graph requires.
+        keep: tensors that may alias results and must not be written.
         device: ``cuda`` or ``cpu``.
 
-    L2 is as the last call left it.  What is larger than L2 does not notice.
+    L2 is as the last call left it; this does not affect data larger than L2.
     """
     if device == "cpu":
         return _timed_on_cpu(prepare())
@@ -98,14 +98,14 @@ def timed(prepare: Callable[[], Callable[[], Tensors]], keep: Tensors, device: s
         _poison(results, keep)
         graph.replay()
     torch.cuda.synchronize()
-    # The graph owns the memory of the results, and may go now: nothing runs it again.
+    # The graph owns the memory of the results; it can be freed now, because nothing replays it.
     return _timing(samples, calls, "graph", "", host, results)
 
 
 def copy_gbs(device: str, tiny: bool) -> float:
-    """GB/s, read and written, of a copy of 2^28 float32: the best of several, as processes may still be ending.
+    """Return GB/s, read plus written, of a copy of 2^28 float32: the best of several, as other processes may be ending.
 
-    In a CUDA graph a copy is another command, and a fifth slower, so it is timed in a queue.
+    In a CUDA graph, a copy is a different command and a fifth slower, so it is timed in a queue.
     """
     x = torch.rand(_COPIED[tiny], device=device)
     y = torch.empty_like(x)
@@ -123,7 +123,7 @@ def copy_gbs(device: str, tiny: bool) -> float:
 
 
 def device_facts(device: str) -> dict[str, Any]:
-    """Device, clocks (MHz), power limit (W), driver and versions, for the files of results."""
+    """Return device, clocks (MHz), power limit (W), driver and versions, for the files of results."""
     facts: dict[str, Any] = {"torch": torch.__version__, "python": platform.python_version()}
     if device == "cpu":
         return facts | {"name": platform.processor() or platform.machine()}
@@ -133,7 +133,7 @@ def device_facts(device: str) -> dict[str, Any]:
     card = torch.cuda.get_device_properties(0)
     facts["l2_bytes"] = card.L2_cache_size
     query = ["nvidia-smi", f"--query-gpu={','.join(_QUERIED)}", "--format=csv,noheader,nounits"]
-    # Of several cards this process may see another one first.
+    # With several cards, this process may number them differently.
     query.append(f"--id=GPU-{card.uuid}")
     try:
         line = subprocess.run(query, capture_output=True, text=True, check=True).stdout
@@ -148,7 +148,7 @@ def device_facts(device: str) -> dict[str, Any]:
 def _captured(
     call: Callable[[], Tensors], calls: int, stream: torch.cuda.Stream
 ) -> tuple[torch.cuda.CUDAGraph, Tensors]:
-    """A graph of some calls, and the results of the last one."""
+    """Capture some calls in a graph; return it and the results of the last call."""
     graph = torch.cuda.CUDAGraph()
     with torch.cuda.graph(graph, stream=stream):
         results = _repeat(call, calls)
@@ -164,13 +164,13 @@ def _queued(
     host_us: float,
     why: str,
 ) -> Timing:
-    """Events around calls that wait in the queue while the device is kept busy."""
+    """Time calls with events; they wait in the queue while the device is kept busy."""
     with torch.cuda.stream(stream):
         samples = []
         for _ in range(replays):
             torch.cuda._sleep(_CYCLES_PER_CALL * calls)
             samples.append(_between(lambda: _repeat(call, calls)))
-        # The next call gets the memory that this one leaves.
+        # The next call reuses the memory that this one frees.
         _poison(call(), keep)
         results = call()
     torch.cuda.synchronize()
@@ -197,19 +197,19 @@ def _timing(
 
 
 def _repeat(call: Callable[[], Tensors], calls: int) -> Tensors:
-    """The results of the last of some calls; the memory of the others is free when the next one runs."""
+    """Repeat a call and return the last results; memory of earlier results is freed before the next call."""
     for _ in range(calls - 1):
         call()
     return call()
 
 
 def _between(work: Callable[[], Any]) -> float:
-    """Microseconds on the device of what is put into the queue of the current stream."""
+    """Return the microseconds on the device of the work queued on the current stream."""
     return spans(work, 1)[0]
 
 
 def _host_us(call: Callable[[], Tensors], device_us: float) -> float:
-    """Microseconds that the host needs for a call, while the device is busy with something else."""
+    """Return the host's microseconds for a call, while the device is busy with other work."""
     torch.cuda.synchronize()
     torch.cuda._sleep(_CYCLES_PER_CALL * 10)
     times = []
@@ -223,7 +223,7 @@ def _host_us(call: Callable[[], Tensors], device_us: float) -> float:
 
 
 def _poison(results: Tensors, keep: Tensors) -> None:
-    """Overwrite results with what nobody computes, unless they share memory with something else."""
+    """Overwrite results with values that no op computes, unless they share memory with other tensors."""
     kept = {k.untyped_storage().data_ptr() for k in keep}
     for r in results:
         if r.untyped_storage().data_ptr() not in kept:

@@ -1,4 +1,4 @@
-"""Results in float64 from the function that is timed, and how far a result is from them, element by element."""
+"""Float64 results of the timed function, and the element-wise errors of other results against them."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ from collections.abc import Callable, Iterator, Sequence
 import torch
 from rows import Case, Function, Tensors, tensors
 
-#: Elements of the largest tensor that a part of the oracle has, and of those that are compared at once.
+#: Maximum elements of a tensor in one part of the oracle, and of elements compared at once.
 _PART = 1 << 27
-#: Part of whole numbers that may be one beside the oracle's: a quotient may lie on either side of a half.
+#: Fraction of integers that may be off by one: a quotient may be on either side of a half.
 _BESIDE = 1e-3
 
 
@@ -34,11 +34,11 @@ def call_of(function: Function, case: Case) -> Callable[[], Tensors]:
 
 
 class Oracle:
-    """The right results of a case.
+    """The correct results of a case.
 
     An error is ``max |result - right| / (eps * (|right| + rms))``, with ``eps`` of the result's dtype and the root
-    mean square of all that the output should be: 1 is about two roundings of an element of usual size.  For whole
-    numbers it is the part that differs by one, in units of 0.001; any larger difference is infinite.
+    mean square of the correct output: 1 is about two roundings of a typical element.  For integers it is the fraction
+    that differs by one, in units of 0.001; any larger difference is infinite.
     """
 
     def __init__(self, case: Case) -> None:
@@ -46,7 +46,7 @@ class Oracle:
         self._scales: list[float] = []
 
     def errors(self, results: Sequence[torch.Tensor]) -> list[float]:
-        """The error of every result; infinite for a wrong shape, a NaN, or a result that is missing."""
+        """Return the error of every result; infinite for a wrong shape, a NaN, or a missing result."""
         scales = self._scales or self._measured()
         found = [0.0] * len(scales)
         for at, right in self._parts():
@@ -58,7 +58,7 @@ class Oracle:
         return found
 
     def _measured(self) -> list[float]:
-        """The root mean square of every output."""
+        """Return the root mean square of every output."""
         totals: list[float] = []
         counts: list[int] = []
         for _, right in self._parts():
@@ -73,7 +73,7 @@ class Oracle:
         return self._scales
 
     def _parts(self) -> Iterator[tuple[slice | None, Tensors]]:
-        """Right outputs of one part after the other, with the place of the part along dimension 0; None: all."""
+        """Yield the correct outputs part by part, with the slice of the part along dimension 0; None for all."""
         case = self.case
         whole = not case.split or bool(case.dys)
         extent = 1 if whole else case.inputs[0].shape[0]
@@ -103,7 +103,7 @@ class Oracle:
 
 
 def error(given: torch.Tensor, right: torch.Tensor, scale: float) -> float:
-    """The error of one result (see :class:`Oracle`); ``scale`` is the root mean square of the right one."""
+    """Return the error of one result (see :class:`Oracle`); ``scale`` is the root mean square of the correct one."""
     if given.shape != right.shape or given.is_floating_point() != right.is_floating_point():
         return math.inf
     if not given.numel():

@@ -30,23 +30,23 @@ Call = Callable[..., Any]
 
 
 def chain(x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
-    """Four operators on equal shapes."""
+    """Apply four operators on equal shapes."""
     return torch.sigmoid(torch.relu(x + y) * 0.5)
 
 
 def softmax(x: torch.Tensor) -> torch.Tensor:
-    """Of rows."""
+    """Return the softmax of rows."""
     return torch.softmax(x, -1)
 
 
 def rms_norm(x: torch.Tensor, weight: torch.Tensor) -> torch.Tensor:
-    """Of rows, in float32 inside."""
+    """Return the RMS norm of rows, computed in float32."""
     wide = x.float()
     return (wide * torch.rsqrt(wide.square().mean(-1, keepdim=True) + 1e-6)).to(x.dtype) * weight
 
 
 def cases(device: str) -> dict[str, tuple[Call, tuple[torch.Tensor, ...]]]:
-    """Name -> function and arguments."""
+    """Return name -> (function, arguments)."""
 
     def normal(*shape: int, dtype: torch.dtype = torch.float32) -> torch.Tensor:
         return torch.randn(shape, device=device, dtype=dtype)
@@ -63,14 +63,14 @@ def cases(device: str) -> dict[str, tuple[Call, tuple[torch.Tensor, ...]]]:
 
 
 def launchers() -> list[Any]:
-    """The launcher classes of the modules that autofuse has imported in this process."""
+    """Return the launcher classes of the modules that autofuse has imported in this process."""
     modules = [m for name, m in list(sys.modules.items()) if name.startswith("autofuse_triton_")]
     return [m.Launcher for m in modules if hasattr(m, "Launcher")]
 
 
 @contextmanager
 def by_triton() -> Iterator[None]:
-    """Every launch of generated modules is ``kernel[grid](...)``, as if nothing had been kept of earlier ones."""
+    """Launch generated modules through ``kernel[grid](...)`` every time, without state from earlier launches."""
     classes = launchers()
     kept = [c.__call__ for c in classes]
 
@@ -91,7 +91,7 @@ def by_triton() -> Iterator[None]:
 
 
 def competitors(function: Call) -> dict[str, tuple[Call, Callable[[], Any]]]:
-    """Name -> what is called, and around what."""
+    """Return name -> (call, context of the calls)."""
     torch._dynamo.reset()
     own = torch.compile(function, backend=backend, dynamic=False, options={"fallback": "error"})
     return {
@@ -108,7 +108,7 @@ def check(call: Call, function: Call, args: tuple[torch.Tensor, ...]) -> None:
 
 
 def loop_us(call: Call, args: tuple[torch.Tensor, ...], calls: int) -> float:
-    """Microseconds of one call in a loop."""
+    """Return the microseconds of one call in a loop."""
     torch.cuda.synchronize()
     start = time.perf_counter()
     for _ in range(calls):
@@ -118,7 +118,7 @@ def loop_us(call: Call, args: tuple[torch.Tensor, ...], calls: int) -> float:
 
 
 def measure(device: str, calls: int, rounds: int) -> dict[str, dict[str, dict[str, float]]]:
-    """Case -> competitor -> least and median microseconds of a call."""
+    """Return case -> competitor -> minimum and median microseconds of a call."""
     out: dict[str, dict[str, dict[str, float]]] = {}
     for name, (function, args) in cases(device).items():
         with torch.no_grad():
@@ -140,7 +140,7 @@ def measure(device: str, calls: int, rounds: int) -> dict[str, dict[str, dict[st
 
 
 def main() -> int:
-    """Measure, print, and write if asked."""
+    """Measure, print, and write if requested."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--device", default="cuda")
     parser.add_argument("--calls", type=int, default=1000)

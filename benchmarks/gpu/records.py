@@ -1,4 +1,4 @@
-"""Files of results: one per set, one JSON object per line and row; of several lines of a row the last one counts.
+"""Files of results: one per set, with a JSON object per line and row; the last line of a row counts.
 
 A record has ``set``, ``name``, ``shape``, ``dtype``, ``backward``, ``sweep``, ``aim``, ``counted``, ``bytes``,
 ``roof_us``, ``run`` (device, clocks, versions, ``copy_gbs``, seed, time) and ``results``: for every competitor either
@@ -15,9 +15,9 @@ from typing import Any
 
 Record = dict[str, Any]
 
-#: Competitors whose better one a row is compared with.
+#: Competitors; a row is compared with the better one.
 INDUCTORS = ("inductor", "max")
-#: Those whose results are held to bounds.
+#: Competitors whose results must be within bounds.
 OURS = ("autofuse", "generated")
 
 
@@ -29,23 +29,23 @@ def append(folder: Path, record: Mapping[str, Any]) -> None:
 
 
 def read(folder: Path, since: float = 0.0) -> list[Record]:
-    """The latest record of every row, in the order of the files.
+    """Return the latest record of every row, in file order.
 
     Args:
-        folder: of the files.
-        since: records of earlier runs (seconds since the epoch) do not count.
+        folder: folder of the files.
+        since: ignore records of earlier runs (seconds since the epoch).
 
     Raises:
-        ValueError: a line is no JSON object.
+        ValueError: a line is not a JSON object.
     """
     return latest({p.name: p.read_bytes() for p in folder.glob("*.jsonl")}, since)
 
 
 def latest(files: Mapping[str, bytes], since: float = 0.0) -> list[Record]:
-    """Return the results of :func:`read` for files by their names, without those in folders of their own.
+    """Return the results of :func:`read` for files by name, without those in subfolders.
 
     Raises:
-        ValueError: a line is no JSON object.
+        ValueError: a line is not a JSON object.
     """
     found: dict[tuple[str, str], Record] = {}
     for name in sorted(n for n in files if n.endswith(".jsonl") and "/" not in n):
@@ -57,24 +57,24 @@ def latest(files: Mapping[str, bytes], since: float = 0.0) -> list[Record]:
 
 
 def done(found: Iterable[Record], competitors: Sequence[str]) -> set[tuple[str, str]]:
-    """Set and name of the rows that have an answer, a time or a reason, from each of the competitors."""
+    """Return set and name of the rows with an answer, a time or a reason, from every competitor."""
     return {(r["set"], r["name"]) for r in found if all(c in r["results"] for c in competitors)}
 
 
 def time_of(record: Record, *competitors: str) -> float | None:
-    """The least time (us) of some competitors; None if none has one.  Wrong results have no time."""
+    """Return the minimum time (us) of some competitors; None if there is none.  Wrong results have no time."""
     results = (record["results"].get(c, {}) for c in competitors)
     times = [r["us"] for r in results if r.get("right")]
     return min(times, default=None)
 
 
 def of_roof(record: Record, *competitors: str) -> float | None:
-    """The fraction of the roof that the fastest of some competitors reaches."""
+    """Return the fraction of the roof reached by the fastest of some competitors."""
     us = time_of(record, *competitors)
     return None if us is None else float(record["roof_us"]) / us
 
 
 def ratio(record: Record, *peers: str, own: str = "autofuse") -> float | None:
-    """The least time of some peers over that of ``own``: above 1 where ``own`` is faster."""
+    """Return the minimum time of some peers over that of ``own``: above 1 if ``own`` is faster."""
     mine, theirs = time_of(record, own), time_of(record, *peers)
     return None if mine is None or theirs is None else theirs / mine

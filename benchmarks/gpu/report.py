@@ -1,11 +1,11 @@
-"""The page about measured times, and its pictures, from the results of ``run.py``.
+"""Write the page about measured times, and its charts, from the results of ``run.py``.
 
 python benchmarks/gpu/report.py h100                         writes docs/measured_gpu.md and docs/pictures/gpu_*.svg
-python benchmarks/gpu/report.py h200 --page measured_h200    another page, with pictures of its own
-python benchmarks/gpu/report.py FOLDER --docs FOLDER         of a folder of ``run.py``, elsewhere
+python benchmarks/gpu/report.py h200 --page measured_h200    another page, with its own pictures
+python benchmarks/gpu/report.py FOLDER --docs FOLDER         from a folder of ``run.py``, to another place
 python benchmarks/gpu/report.py h100 --own generated         the generated modules in place of torch.compile
 
-What ``h100`` has is in ``benchmarks/results``; ``archive.py`` there adds files.
+The files of ``h100`` are in ``benchmarks/results``; ``archive.py`` there adds files.
 """
 
 from __future__ import annotations
@@ -27,9 +27,9 @@ import archive
 ROOT = Path(__file__).resolve().parents[2]
 PAGE = "measured_gpu"
 
-#: Fraction of the roof below which Inductor's tuning is tried.
+#: Inductor's tuning is tried below this fraction of the roof.
 MAX_BELOW = 0.93
-#: What the geometric means should be: over Inductor's default, and over its better mode.
+#: Target geometric means: over Inductor's default, and over its better mode.
 AIMS: dict[str, tuple[float | None, float | None]] = {
     "kernelbench": (1.15, 1.06),
     "operators": (1.20, 1.14),
@@ -45,15 +45,15 @@ TITLES = {
 DTYPES = {"float32": "fp32", "float16": "fp16", "bfloat16": "bf16"}
 PEERS = ("eager", "inductor", "max", "quack", "liger")
 
-#: Rows with less than this (us) at the roof are no part of the means: L2 and the launch decide there.
+#: Rows below this time (us) at the roof are not in the means: L2 and the launch dominate them.
 SMALL_US = 20.0
-#: A row should not be below this part of the better Inductor.
+#: A row's ratio to the better Inductor should not be below this.
 LEAST_RATIO = 0.95
-#: File of modelled times beside the files of sets, and the largest error that they should have.
+#: File of modelled times next to the files of sets, and their target error.
 MODEL, MODEL_AIM = "model.json", 0.10
-#: What ``dram.py`` writes there, and what it should find at most, over the compulsory bytes.
+#: File of ``dram.py``, and the maximum target ratio to the compulsory bytes.
 DRAM, DRAM_MOST = "dram.json", 1.03
-#: The folder there with runs beside libraries of kernels.
+#: Subfolder of runs against kernel libraries.
 LIBRARIES = "libraries/"
 
 Files = Mapping[str, bytes]
@@ -99,11 +99,11 @@ def markdown(
 
     Args:
         found: the records.
-        own: which of autofuse's two columns is compared.
+        own: column of autofuse that is compared.
         drawn: names of the pictures.
-        files: all that there is of this place.
-        place: the machine or the folder that the command names.
-        page: its name.
+        files: all files of this place.
+        place: the machine or folder named on the command line.
+        page: name of the page.
     """
     names, shown = list(drawn), shown_place(place)
     option = "" if page == PAGE else f" --page {page}"
@@ -132,7 +132,7 @@ def markdown(
 
 
 def shown_place(place: str) -> str:
-    """A machine; or a folder as seen from the root of the project, if it lies there."""
+    """Return a machine, or a folder relative to the project root if it is inside."""
     if place in archive.machines():
         return place
     full = Path(place).resolve()
@@ -145,12 +145,12 @@ def _source(place: str) -> str:
 
 
 def geometric_mean(values: Sequence[float]) -> float | None:
-    """The geometric mean; None of nothing."""
+    """Return the geometric mean; None without values."""
     return math.exp(sum(map(math.log, values)) / len(values)) if values else None
 
 
 def pictures(found: Sequence[Record], own: str) -> dict[str, str]:
-    """Name without the page's prefix -> SVG text: fractions of the roof by length per operator, ratios per set."""
+    """Return name without the page's prefix -> SVG: fractions of the roof by length per operator, ratios per set."""
     out: dict[str, str] = {}
     forward = [r for r in found if r["sweep"] and not r["backward"]]
     for operator in dict.fromkeys(r["sweep"] for r in forward):
@@ -233,7 +233,7 @@ def _summary(found: Sequence[Record], own: str) -> list[str]:
 
 
 def _lengths(found: Sequence[Record], *who: Sequence[str]) -> list[str]:
-    """Fractions of the roof by length, of the fastest of each group of competitors."""
+    """Return fractions of the roof by length, for the fastest of each group of competitors."""
     swept = [r for r in found if r["sweep"]]
     out = []
     for backward, title in ((False, "forward"), (True, "backward")):
@@ -262,7 +262,7 @@ def _fractions(record: Record | None, who: Iterable[Sequence[str]]) -> str:
 
 
 def _libraries(files: Files, own: str) -> list[str]:
-    """Rows beside libraries of kernels, from the files of runs with these."""
+    """Return the rows against kernel libraries, from the files of such runs."""
     beside = {n.removeprefix(LIBRARIES): d for n, d in files.items() if n.startswith(LIBRARIES)}
     found = latest(beside)
     if not found:
@@ -303,7 +303,7 @@ def _dram(files: Files) -> list[str]:
 
 
 def _small(found: Sequence[Record], own: str) -> list[str]:
-    """Return the section on calls with next to nothing to move: time on the device, and on the host."""
+    """Return the section on calls that move almost nothing: time on the device, and on the host."""
     rows = [r for r in found if r["roof_us"] <= SMALL_US]
     if not rows:
         return []
@@ -355,7 +355,7 @@ def _modelled(files: Files, shown: str, found: Sequence[Record]) -> list[str]:
 
 
 def _misses(found: Sequence[Record], own: str) -> list[str]:
-    """Return the sections on rows that are slower than they should be, wrong, or without a time."""
+    """Return the sections on rows that are slower than their aim, wrong, or without a time."""
     slow: list[tuple[float, Record]] = []
     low: list[tuple[float, Record]] = []
     for r in found:
@@ -377,7 +377,7 @@ def _misses(found: Sequence[Record], own: str) -> list[str]:
 
 
 def _listed(found: list[tuple[float, Record]], line: Callable[[float, Record], str]) -> list[str]:
-    """The worst first."""
+    """Return the lines, worst first."""
     ordered = sorted(found, key=lambda entry: entry[0])
     return ["\n".join(f"- {line(v, r)}" for v, r in ordered) or "None."]
 

@@ -1,6 +1,6 @@
-"""Rows of the benchmark: what is computed, on which inputs, how many bytes it has to move, and what it should reach.
+"""Rows of the benchmark: function, inputs, compulsory bytes, and target performance.
 
-The sets are in ``sets/``; :func:`rows` has them all.
+The sets are in ``sets/``; :func:`rows` returns them all.
 """
 
 from __future__ import annotations
@@ -18,48 +18,48 @@ Shape = tuple[int, ...]
 Tensors = tuple[torch.Tensor, ...]
 Function = Callable[..., Any]
 
-#: Largest extents of a tiny run: of the first dimension, and of the others, where an odd extent stays odd.
+#: Maximum extents in a tiny run: of the first dimension, and of the others, where an odd extent stays odd.
 _TINY = (5, 32)
 
 SETS = ("kernelbench", "operators", "sweep", "level2")
 
 
 class Maker:
-    """Makes random inputs on a device, from a seed of its own per row."""
+    """Makes random inputs on a device, with a separate seed per row."""
 
     def __init__(self, device: str, seed: int) -> None:
         self.device = device
         self.generator = torch.Generator(device).manual_seed(seed)
 
     def normal(self, shape: Shape, dtype: torch.dtype = torch.float32) -> torch.Tensor:
-        """Standard normal numbers."""
+        """Return standard normal numbers."""
         return torch.randn(shape, generator=self.generator, device=self.device, dtype=dtype)
 
     def uniform(self, shape: Shape, dtype: torch.dtype = torch.float32) -> torch.Tensor:
-        """Numbers from 0 to 1."""
+        """Return uniform numbers from 0 to 1."""
         return torch.rand(shape, generator=self.generator, device=self.device, dtype=dtype)
 
     def integers(self, below: int, shape: Shape) -> torch.Tensor:
-        """Whole numbers (int64) from 0 to ``below - 1``."""
+        """Return integers (int64) from 0 to ``below - 1``."""
         return torch.randint(below, shape, generator=self.generator, device=self.device)
 
     def truths(self, shape: Shape) -> torch.Tensor:
-        """True and False, equally often."""
+        """Return True and False with equal probability."""
         return self.uniform(shape) < 0.5
 
 
 @dataclass(frozen=True)
 class Case:
-    """A function and the tensors that it is timed on.
+    """A function and the tensors it is timed on.
 
     Attributes:
-        function: of the inputs; a tensor, or a tuple of tensors.  Given float64 it computes in float64.
-        inputs: parameters among them.
-        split: so many inputs, the first ones, and all outputs have parts along dimension 0 that do not depend on each
-            other; every part needs the other inputs whole.  0: there are no such parts.
-        gradients: the inputs whose gradients a backward row is about.
-        observed: what is compared in place of the outputs, as a function of outputs and inputs.
-        dys: for a backward row the gradients of the outputs.
+        function: function of the inputs that returns a tensor or a tuple; it computes in float64 if given float64.
+        inputs: the inputs, including parameters.
+        split: number of leading inputs that, like all outputs, split into independent parts along dimension 0; every
+            part needs the other inputs whole.  0: no such split.
+        gradients: inputs whose gradients a backward row computes.
+        observed: function of outputs and inputs whose value is compared in place of the outputs.
+        dys: gradients of the outputs, for a backward row.
     """
 
     function: Function
@@ -77,15 +77,15 @@ class Row:
     Attributes:
         name: unique in its set.
         set: one of ``SETS``.
-        shape: of the tensor that the name is about; ``make`` derives the others from it.
-        dtype: of the floats.
-        make: the case for a maker, a shape and a dtype.
-        backward: timed is the backward graph alone.
-        aim: fraction of the roof that it should reach; None if none is stated.
-        counted: whether it is part of the geometric means.
-        read_again: times that the inputs have to be read once more.
-        peer: what libraries of kernels call it (``softmax``, ``rms_norm``, ...); empty if they do not have it.
-        terms: products that the library sums for an element; errors are in units of the square root of as many
+        shape: shape of the tensor in the name; ``make`` derives the others from it.
+        dtype: dtype of the floats.
+        make: returns the case for a maker, a shape and a dtype.
+        backward: True to time only the backward graph.
+        aim: target fraction of the roof; None if there is none.
+        counted: True if it is in the geometric means.
+        read_again: number of additional reads of the inputs.
+        peer: name in kernel libraries (``softmax``, ``rms_norm``, ...); empty if they lack it.
+        terms: number of products that the library sums per element; errors are in units of the square root of as many
             roundings.
         sweep: the operator, if the row belongs to a sweep over lengths; ``shape[1]`` is the length.
     """
@@ -104,7 +104,7 @@ class Row:
     sweep: str = ""
 
     def case(self, device: str, seed: int, tiny: bool) -> Case:
-        """The case on a device; ``tiny`` cuts the extents to a few dozens."""
+        """Return the case on a device; ``tiny`` reduces the extents to a few dozen."""
         maker = Maker(device, seed ^ zlib.crc32(self.name.encode()))
         made = self.make(maker, shrunk(self.shape) if tiny else self.shape, self.dtype)
         if not self.backward:
@@ -120,20 +120,20 @@ def tensors(found: Any) -> Tensors:
 
 
 def shrunk(shape: Shape) -> Shape:
-    """The shape of a tiny run."""
+    """Return the shape for a tiny run."""
     first, rest = _TINY
     return (min(shape[0], first), *(e if e <= rest else rest + e % 2 for e in shape[1:]))
 
 
 def wide(x: torch.Tensor) -> torch.Tensor:
-    """Float32, as models convert for sums and norms; float64 stays, so that the oracle can use the same function."""
+    """Convert to float32, as models do for sums and norms; keep float64 for the oracle."""
     return x if x.dtype == torch.float64 else x.float()
 
 
 def elements_at(dim: int) -> Callable[[Tensors, Tensors], Tensors]:
-    """Compares indices along a dimension by the elements that they name: of equal ones any is right.
+    """Return a function that compares indices by the elements they select, because ties allow any index.
 
-    An index outside of the dimension names NaN.
+    An out-of-bounds index selects NaN.
     """
 
     def observed(outputs: Tensors, inputs: Tensors) -> Tensors:
@@ -146,13 +146,13 @@ def elements_at(dim: int) -> Callable[[Tensors, Tensors], Tensors]:
 
 
 def compulsory_bytes(row: Row, case: Case, results: Sequence[torch.Tensor]) -> int:
-    """Bytes that have to be moved: every input, parameter and gradient of an output once, every result once."""
+    """Return the compulsory bytes: every input, parameter and output gradient once, every result once."""
     read = sum(x.nbytes for x in (*case.inputs, *case.dys))
     return read * (1 + row.read_again) + sum(r.nbytes for r in results)
 
 
 def forward_aim(length: int, dtype: torch.dtype) -> float | None:
-    """Fraction of the roof for a forward pass that reads its rows, of ``length`` elements, once."""
+    """Return the target fraction of the roof for a forward pass that reads its rows of ``length`` elements once."""
     if length <= 16384:
         return 0.95
     if length <= 32768:
@@ -163,12 +163,12 @@ def forward_aim(length: int, dtype: torch.dtype) -> float | None:
 
 
 def backward_aim(dtype: torch.dtype, norm: bool) -> float:
-    """Fraction of the roof for the backward pass of a norm, or of a softmax or cross-entropy."""
+    """Return the target fraction of the roof for the backward pass of a norm, or of a softmax or cross-entropy."""
     return 0.80 if norm and dtype.itemsize == 2 else 0.90
 
 
 def rows(sets: Sequence[str] = SETS, patterns: Sequence[str] = ()) -> list[Row]:
-    """Rows of some sets in order; with patterns (``fnmatch``, or a part of the name) only those."""
+    """Return the rows of some sets in order; with patterns (``fnmatch``, or a part of the name) only matching ones."""
     from sets.kernelbench import KERNELBENCH
     from sets.level2 import LEVEL2
     from sets.operators import OPERATORS

@@ -1,17 +1,17 @@
-"""Measures rows on a GPU beside eager PyTorch, Inductor and libraries of kernels; every element is compared.
+"""Measure rows on a GPU against eager PyTorch, Inductor and kernel libraries; every element is compared.
 
     python benchmarks/gpu/run.py --set sweep --rows softmax --out FOLDER --seconds 480
     python benchmarks/gpu/run.py --out FOLDER --competitors eager,inductor,max,autofuse,quack,liger
     python benchmarks/gpu/run.py --out FOLDER --device cpu --tiny --competitors eager
 
-The files in ``--out`` (one per set) have one line per row.  A row that has an answer from every competitor is not
-measured again, unless ``--again`` says so; thus a set can be spread over several runs, and with ``--share K/N`` and a
-folder each over several cards (CUDA_VISIBLE_DEVICES).  All competitors of a row are
-measured in one process.  A process that dies, or that takes longer than ``--row-seconds`` for a competitor, is
-replaced: the row is noted as failed there.  ``--warm N`` compiles in N processes before anything is timed: 12 where
-inputs are small, 3 for KernelBench.  Compiled kernels can be kept from run to run by ``TORCHINDUCTOR_CACHE_DIR`` and
-``TRITON_CACHE_DIR``.  Needs torch, triton and NumPy, and autofuse on the path for its columns.  ``report.py`` makes the
-page of a folder, or of what ``benchmarks/results/archive.py add h100 gpu/sweep.jsonl=FOLDER/sweep.jsonl`` has kept.
+The files in ``--out`` (one per set) have one line per row.  A row with an answer from every competitor is not measured
+again without ``--again``, so a set can be spread over several runs, and, with ``--share K/N`` and separate folders,
+over several cards (CUDA_VISIBLE_DEVICES).  All competitors of a row are measured in one process.  A process that dies,
+or that takes longer than ``--row-seconds`` for a competitor, is replaced, and the row is recorded as failed there.
+``--warm N`` compiles in N processes before timing: 12 for small inputs, 3 for KernelBench.  ``TORCHINDUCTOR_CACHE_DIR``
+and ``TRITON_CACHE_DIR`` keep compiled kernels between runs.  Needs torch, triton and NumPy, and autofuse on the path
+for its columns.  ``report.py`` writes the page of a folder, or of files archived with
+``benchmarks/results/archive.py add h100 gpu/sweep.jsonl=FOLDER/sweep.jsonl``.
 """
 
 from __future__ import annotations
@@ -29,12 +29,12 @@ from records import INDUCTORS, OURS, Record, append, of_roof, ratio, read, time_
 from worker import parser
 
 _WORKER = Path(__file__).with_name("worker.py")
-#: Seconds between looks at a worker.
+#: Polling interval for a worker, in seconds.
 _LOOK_S = 0.25
 
 
 def main() -> int:
-    """Measure what the command line asks for, and print a table."""
+    """Measure the requested rows and print a table."""
     options = parser()
     options.description = (__doc__ or "").partition("\n")[0]
     options.add_argument("--seconds", type=float, default=math.inf, help="start no row after this")
@@ -69,7 +69,7 @@ def main() -> int:
 
 
 def compiled(arguments: Sequence[str], count: int, limit_s: float) -> None:
-    """Compile rows in several processes at once, into the caches of Inductor and Triton; each holds a row's inputs."""
+    """Compile rows in parallel processes, into the caches of Inductor and Triton; each holds a row's inputs."""
     began = time.time()
     environment = os.environ | {"TORCHINDUCTOR_COMPILE_THREADS": "1"}
     command = [sys.executable, str(_WORKER), *arguments]
@@ -85,7 +85,7 @@ def compiled(arguments: Sequence[str], count: int, limit_s: float) -> None:
 
 
 def watched(arguments: Sequence[str], current: Path, limit_s: float) -> str | None:
-    """Run a worker to its end; None if all is well, else what went wrong."""
+    """Run a worker to its end; return None on success, else the error."""
     worker = subprocess.Popen([sys.executable, str(_WORKER), *arguments])
     while (code := worker.poll()) is None:
         time.sleep(_LOOK_S)
@@ -101,7 +101,7 @@ def watched(arguments: Sequence[str], current: Path, limit_s: float) -> str | No
 
 
 def lost(noted: Record, competitors: Sequence[str], why: str) -> Record:
-    """The record of a row during which the process was lost."""
+    """Return the record of a row during which the process was lost."""
     record: Record = noted["record"]
     record["results"][noted["doing"]] = {"failed": why}
     for c in competitors:
@@ -110,7 +110,7 @@ def lost(noted: Record, competitors: Sequence[str], why: str) -> Record:
 
 
 def table(found: Iterable[Record], competitors: Sequence[str]) -> list[str]:
-    """The rows as lines: times in us, autofuse's fraction of the roof, and the ratios to Inductor."""
+    """Return the rows as lines: times in us, autofuse's fraction of the roof, and the ratios to Inductor."""
     ours = next((c for c in OURS if c in competitors), OURS[0])
     head = f"{'row':44} {'roof':>8}" + "".join(f"{c:>10}" for c in competitors)
     lines = [head + f"{'of roof':>9}{'/default':>9}{'/better':>9}"]

@@ -1,6 +1,6 @@
-"""Measures rows one after the other, in one process; ``run.py`` starts it and watches it.
+"""Measure rows one after the other in one process, started and watched by ``run.py``.
 
-A row is written down before each competitor, into ``current.json``, so that the row is not lost with the process.
+The row is saved to ``current.json`` before each competitor, so that it survives the process.
 """
 
 from __future__ import annotations
@@ -22,20 +22,21 @@ from oracle import Oracle, call_of
 from records import OURS, Record, append, done, of_roof, read
 from rows import SETS, Row, compulsory_bytes, rows
 
-#: Of the roof: from there on max-autotune is not tried.
+#: Fraction of the roof from which max-autotune is not tried.
 _ENOUGH = 0.93
-#: Errors of autofuse up to this are rounding, of 16-bit floats and of others; above, they may be so many times those of
-#: a peer.  Casts between ops are part of a graph: autofuse rounds there as eager does, and adds up in another order.
+#: Errors of autofuse up to this are rounding, for 16-bit floats and for others; larger ones may be up to a peer's error
+#: times its factor in _PEERS.  Casts between ops are part of a graph: autofuse rounds there like eager, but sums in
+#: another order.
 _ROUNDING = (1.0, 4.0)
 _PEERS = {"inductor": 2.0, "eager": 1.25}
-#: Peers are held to this: their results are taken as they are, unless they are plainly wrong.
+#: Bound for peers: their results are accepted unless they are plainly wrong.
 _PLAINLY_WRONG = 64.0
-#: Letters of a reason that a record keeps.
+#: Maximum length of a reason in a record.
 _LONGEST = 600
 
 
 def main() -> int:
-    """Measure the rows that are not done yet, until the time is over."""
+    """Measure the remaining rows until the time is over."""
     options = parser()
     options.add_argument(
         "--part", type=share, help="K/N: compile only, every N-th row from row K on"
@@ -46,7 +47,7 @@ def main() -> int:
     wanted = [r for r in chosen if (r.set, r.name) not in known]
     if not wanted:
         return 0
-    # A backward graph is called again and again, so that its inputs have to stay.
+    # A backward graph is called repeatedly, so its inputs must not be donated.
     torch._functorch.config.donated_buffer = False
     if args.part:
         return compile_only(wanted, args)
@@ -61,15 +62,15 @@ def main() -> int:
         args.out.joinpath("current.json").unlink(missing_ok=True)
         _free()
         if k == 0:
-            # What is imported now stays: later collections need not look at it.
+            # Imported objects are permanent: exclude them from later collections.
             gc.freeze()
     return 0
 
 
 def compile_only(wanted: list[Row], args: argparse.Namespace) -> int:
-    """Call what has to be compiled, once, so that the caches have it: several processes can do that at a time.
+    """Call everything that compiles once, to fill the caches; several processes can do this at the same time.
 
-    Inductor's tuning is left out: it times kernels, for which the device has to be free.
+    Inductor's tuning is skipped: it times kernels, which requires an idle device.
     """
     part, parts = args.part
     for row in wanted[part::parts]:
@@ -80,14 +81,14 @@ def compile_only(wanted: list[Row], args: argparse.Namespace) -> int:
             try:
                 call_of(COMPETITORS[name](row, case, args.target), case)()
             except Exception as e:
-                # The measurement meets it again, and notes it.
+                # The measurement will hit it again and record it.
                 print(f"{row.name}: {name}: {type(e).__name__}", flush=True)
             _free()
     return 0
 
 
 def parser() -> argparse.ArgumentParser:
-    """The options that ``run.py`` and its workers share."""
+    """Return the options shared by ``run.py`` and its workers."""
     out = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     listed = lambda text: [x for x in text.split(",") if x]  # noqa: E731
     out.add_argument("--set", type=listed, default=list(SETS))
@@ -112,7 +113,7 @@ def parser() -> argparse.ArgumentParser:
 
 
 def share(text: str) -> tuple[int, int]:
-    """``K/N``: one of N cards, each of which measures rows of its own."""
+    """Parse ``K/N``: card K of N, each of which measures its own rows."""
     part, parts = map(int, text.split("/"))
     if not 0 <= part < parts:
         raise ValueError(text)
@@ -151,7 +152,7 @@ class Measurement:
         """Measure all competitors.
 
         Raises:
-            RuntimeError: the device is out of order, as after an access outside of its memory.
+            RuntimeError: the device is unusable, for example after an out-of-bounds access.
         """
         for name in self.args.competitors:
             self._note(name)
@@ -204,7 +205,7 @@ class Measurement:
         }
 
     def _bounds(self) -> list[float]:
-        """The largest errors that autofuse may have."""
+        """Return the maximum errors allowed for autofuse."""
         floats = [d.is_floating_point and d.itemsize == 2 for _, d in self.specs]
         bounds = [_ROUNDING[0] if short else _ROUNDING[1] for short in floats]
         for name, times in _PEERS.items():
@@ -215,7 +216,7 @@ class Measurement:
 
 
 class _Kernels:
-    """Counts what a competitor compiles: kernels, and for autofuse what it leaves to PyTorch."""
+    """Counts the kernels that a competitor compiles, and the ops that autofuse leaves to PyTorch."""
 
     def __init__(self, competitor: str) -> None:
         self.competitor = competitor
@@ -229,7 +230,7 @@ class _Kernels:
             reset()
 
     def since(self) -> dict[str, Any]:
-        """The counts, as entries of a result."""
+        """Return the counts as entries of a result."""
         if self.competitor in ("inductor", "max"):
             from torch._inductor import metrics
 
@@ -247,7 +248,7 @@ class _Kernels:
 
 
 def shown(result: dict[str, Any]) -> str:
-    """A result as a line."""
+    """Return a result as a line."""
     for word in ("failed", "skipped"):
         if word in result:
             return f"{word}: {result[word][:100]}"

@@ -1,17 +1,17 @@
-"""All five stages of ``autofuse kernelgen`` over the gallery, on a card.
+"""Run all five stages of ``autofuse kernelgen`` over the gallery, on a card.
 
     python benchmarks/kernelgen/gallery.py --device cuda
     python benchmarks/kernelgen/gallery.py --device cuda --seconds 500 --only layer_norm,swiglu
     python benchmarks/kernelgen/gallery.py --profile
     python benchmarks/kernelgen/gallery.py --report > report.md
 
-Each operator gets a folder under ``--out``, and its state goes to ``--states`` as ``NAME.json``.  What is up to date is
-passed over, so that the same call goes on where an earlier one was stopped; ``--seconds`` starts no operator after that
-time.  ``benchmarks/results/archive.py add h200 kernelgen/NAME.json=FILE`` keeps a state in the archive of a machine;
-``--report`` and ``--profile`` take what all machines have there, unless ``--states`` names a folder.
-The speedup that is asked for is out of reach by default: tuning goes on until no family of settings is left, and every
-section of the log has what was recorded; ``--profile`` adds to states that are kept what Nsight Compute counts.  On
-``cpu`` times are those of the model, and no states are written.
+Each operator gets a folder under ``--out``, and its state goes to ``--states`` as ``NAME.json``.  Stages that are up to
+date are skipped, so repeating the call resumes an interrupted run; ``--seconds`` starts no operator after that time.
+``benchmarks/results/archive.py add h200 kernelgen/NAME.json=FILE`` keeps a state in the archive of a machine;
+``--report`` and ``--profile`` use the states of all machines, unless ``--states`` names a folder.
+The default target speedup is out of reach, so tuning continues until no family of settings is left, and every section
+of the log is complete; ``--profile`` adds Nsight Compute counters to kept states.  On ``cpu``, times come from the
+model, and no states are written.
 Needs autofuse, torch and triton.
 """
 
@@ -44,12 +44,12 @@ import archive
 HERE = Path(__file__).resolve().parent
 GALLERY = HERE.parents[1] / "examples" / "gallery"
 STATES = Path("build/kernelgen_states")
-#: More than any kernel reaches over its baseline.
+#: A speedup that no kernel reaches over its baseline.
 OUT_OF_REACH = 1000.0
 
 
 def main(words: Sequence[str] | None = None) -> int:
-    """Run what the command line asks for; returns the number of operators that failed."""
+    """Run the requested operators and return the number that failed."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("--device", default="cuda", help="cuda, cuda:N, or cpu for the model")
     parser.add_argument("--target", default="nvidia-h100", help="what the kernels are for")
@@ -89,7 +89,7 @@ def main(words: Sequence[str] | None = None) -> int:
 
 
 def operator(name: str, args: argparse.Namespace) -> State:
-    """The stages of one operator, as far as they go."""
+    """Run the stages of one operator as far as possible."""
     graph = api.read(GALLERY / f"{name}.json")
     found = describe(graph, target=args.target, rounds=args.rounds, target_speedup=args.speedup)
     options = stages.Options(
@@ -107,7 +107,7 @@ def operator(name: str, args: argparse.Namespace) -> State:
 
 
 def counted(name: str, args: argparse.Namespace) -> State:
-    """The state that is kept of an operator, with counters of its rounds."""
+    """Return the kept state of an operator, with counters of its rounds."""
     with kept(args.states) as folder:
         state = read_state(folder / f"{name}.json")
     graph = api.read(GALLERY / f"{name}.json")
@@ -117,7 +117,7 @@ def counted(name: str, args: argparse.Namespace) -> State:
 
 @contextmanager
 def kept(states: Path | None) -> Iterator[Path]:
-    """A folder with states: the given one, or what the archives of all machines have."""
+    """Provide a folder with states: the given one, or one extracted from the archives of all machines."""
     if states:
         yield states
         return
@@ -129,7 +129,7 @@ def kept(states: Path | None) -> Iterator[Path]:
 
 
 def report(folder: Path) -> Iterator[str]:
-    """A table of the states that are kept, every number with its status."""
+    """Yield a table of the kept states, every number with its status."""
     yield "| operator | accuracy | speedup before | after | rounds | bandwidth used | not recorded |"
     yield "|---|---|---|---|---|---|---|"
     for path in sorted(folder.glob("*.json")):
@@ -150,7 +150,7 @@ def report(folder: Path) -> Iterator[str]:
 
 
 def missing(state: State) -> list[str]:
-    """Return the data that the log lacks; rates of the cache and of units come from a profiler."""
+    """Return the data missing from the log; cache hit rates and unit utilisation come from a profiler."""
     lacks = {
         "rounds": not state.rounds,
         "bandwidth": any(s.bandwidth is None for r in state.rounds for s in r.speeds),

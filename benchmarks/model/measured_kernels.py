@@ -1,9 +1,9 @@
-"""Kernels whose time on silicon is public, as the cost model sees them.
+"""Kernels with public times on silicon, described for the cost model.
 
-Two sources.  ``npu_times.csv`` (in the folder ``facts`` of ../shared, or of AUTOFUSE_SHARED): times of CANN's own
-kernels, collected by cann-bench on 910B2 and 950PR.  Only those count whose schedule leaves no choice: one or two loads
-of the same contiguous shape, element-wise calls, one store.  And the series of the asc-devkit examples
-``add_high_performance`` and ``data_copy``, whose tiles and queues are documented; their figures are in the table below.
+There are two sources.  ``npu_times.csv`` (in the folder ``facts`` of ../shared, or of AUTOFUSE_SHARED) has times of
+CANN's own kernels, collected by cann-bench on 910B2 and 950PR; only kernels with a forced schedule count: one or two
+loads of the same contiguous shape, element-wise calls, one store.  The other source is the series of the asc-devkit
+examples ``add_high_performance`` and ``data_copy``, with documented tiles and queues; their figures are below.
 """
 
 from __future__ import annotations
@@ -35,31 +35,31 @@ __all__ = [
 #: Names in npu_times.csv -> targets.
 CHIPS = {"910b2": "ascend910b2", "950pr": "ascend950pr"}
 
-#: What the target file says of generated code, where every call is one of memory: CANN's own kernels work on registers,
-#: a chain of calls is one function, of which independent instructions are issued two at a time.
+#: Overrides for CANN's own kernels, which work on registers: a chain of calls is one function, whose independent
+#: instructions are issued two at a time.  The target file describes generated code, where every call works on memory.
 _ON_REGISTERS = {"model.vector_fused": 1.0, "model.vector_issue": 2.0, "model.vector_gap": 0.0}
 
 
 def chip_of_cases(chip: str) -> TargetSpec:
-    """The chip of a key of ``CHIPS``, for kernels of CANN."""
+    """Return the chip for a key of ``CHIPS``, with figures for CANN's kernels."""
     target = load_chip(CHIPS[chip])
     return target.with_values(_ON_REGISTERS) if chip == "950pr" else target
 
 
-#: Assumed: bytes of the tile that CANN's element-wise kernels compute on, in the type that they compute in.
+#: Assumed tile bytes of CANN's element-wise kernels, in their compute type.
 TILE_BYTES = 16384
 
 BYTES = {"int8": 1, "float16": 2, "bfloat16": 2, "float32": 4, "int32": 4, "int64": 8}
 
-#: Vector calls of the shortest known formula, in order; ``binary`` ones have two tensors as operands.
-#: Sigmoid: 1 / (1 + exp(-x)).  Gelu: x / (1 + exp(-1.59577 (x + 0.044715 x^3))), the one of tanh; both modes of the op
+#: Vector calls of the shortest known formula, in order; ``binary`` ones have two tensor operands.
+#: Sigmoid: 1 / (1 + exp(-x)).  Gelu: x / (1 + exp(-1.59577 (x + 0.044715 x^3))), the tanh form; both modes of the op
 #: take the same time on both chips.
 FORMULAS = {
     "sigmoid": ("unary", "exp", "unary", "div"),
     "gelu": ("binary", "binary", "unary", "binary", "unary", "exp", "unary", "div"),
     "maximum": ("binary",),
 }
-#: Ops that are computed in float32 also for 16-bit tensors.
+#: Ops computed in float32 even for 16-bit tensors.
 IN_FLOAT32 = {"sigmoid", "gelu"}
 
 
@@ -76,7 +76,7 @@ class Case:
 
     @property
     def elements(self) -> int:
-        """Elements of the result."""
+        """Number of elements of the result."""
         return math.prod(max(sizes) for sizes in zip(*_aligned(self.shapes), strict=True))
 
 
@@ -86,13 +86,13 @@ def _aligned(shapes: Sequence[Sequence[int]]) -> list[list[int]]:
 
 
 def facts_folder() -> Path:
-    """Return the folder that is searched for npu_times.csv."""
+    """Return the folder of npu_times.csv."""
     beside = Path(__file__).resolve().parents[3] / "shared"
     return Path(os.environ.get("AUTOFUSE_SHARED") or beside) / "facts"
 
 
 def read_cases(path: Path, chip: str) -> list[Case]:
-    """The measured rows of a chip; rows that were capped or estimated are left out.
+    """Return the measured rows of a chip, without capped or estimated ones.
 
     Raises:
         OSError, ValueError: the file cannot be read, or is not such a table.
@@ -113,19 +113,19 @@ def read_cases(path: Path, chip: str) -> list[Case]:
 
 
 def forced(case: Case) -> bool:
-    """Return True if the schedule leaves no choice: no broadcast, and a dtype that the vector unit has calls for."""
+    """Return True if the schedule is forced: no broadcast, and a dtype with vector calls."""
     return len(set(case.shapes)) == 1 and case.dtype != "int64" and case.op in FORMULAS
 
 
 def work_of(case: Case, target: TargetSpec) -> Work:
-    """A case as one double-buffered loop per core; all cores have the same share."""
+    """Return a case as one double-buffered loop per core, with equal shares for all cores."""
     calls, bits = _calls(case.op, case.dtype)
     itemsize, loads = BYTES[case.dtype], len(case.shapes)
     share = -(-case.elements // target.aiv_cores)
     iterations = max(1, -(-share // (TILE_BYTES * 8 // bits)))
     tile = -(-share // iterations)
     copy = Copy(1, 1, tile * itemsize)
-    # In a chain on registers only what was loaded is read from UB; CANN's kernels do nothing about banks.
+    # A chain on registers reads only loaded data from UB; CANN's kernels do not avoid bank conflicts.
     in_ub = not target.model.vector_fused or loads == 2
     made = tuple(
         Call(kind, tile, width, Conflict.SOURCES if kind == "binary" and in_ub else Conflict.NONE)
@@ -136,7 +136,7 @@ def work_of(case: Case, target: TargetSpec) -> Work:
 
 
 def _calls(op: str, dtype: str) -> tuple[list[tuple[str, int]], int]:
-    """Vector calls with their width, and the bits of the type that is computed in."""
+    """Return the vector calls with their width, and the bits of the compute type."""
     kinds = FORMULAS[op]
     wide = {"bfloat16": 32, "int8": 16}.get(dtype, 8 * BYTES[dtype])
     wide = 32 if op in IN_FLOAT32 else wide
@@ -153,9 +153,9 @@ class Point:
 
     Attributes:
         us: measured microseconds.
-        what: the field of ``Cost`` that it is a time of.
-        sets: the figure of the chip's table that its source derives from this experiment; empty where the model
-            predicts it.
+        what: the field of ``Cost`` that it measures.
+        sets: the figure of the chip's table that its source derives from this experiment; empty if the model predicts
+            it.
     """
 
     chip: str
@@ -167,7 +167,7 @@ class Point:
 
 
 def series() -> Iterator[Point]:
-    """The points of both examples, task times in microseconds."""
+    """Yield the points of both examples, with task times in microseconds."""
     yield from _adds("910b2", 48, 16384, (6909.6, 306.58, 268.5, 264.02, 187.68))
     yield from _adds("950pr", 64, 21760, (8924.021, 310.489, 251.684, 247.665, 182.04))
     half = 67_108_864
@@ -191,7 +191,7 @@ def series() -> Iterator[Point]:
 
 
 def _adds(chip: str, cores: int, tile: int, us: Sequence[float]) -> Iterator[Point]:
-    """Add of two halves of 8192 x 8192, cases 1 to 5."""
+    """Yield Add of two 8192 x 8192 matrices of half, cases 1 to 5."""
     n = 67_108_864
     kib = f"{tile * 2 // 1024} KiB"
     one = _add(1, n, 4096, 1)
@@ -223,7 +223,7 @@ def _add(
 
 
 def _copies(chip: str, cores: int, us: Sequence[float]) -> Iterator[Point]:
-    """Loads of a matrix of 12288 x 12288 halves, scenarios 1 to 6."""
+    """Yield loads of a 12288 x 12288 matrix of half, scenarios 1 to 6."""
     by_row = _load(cores, 192, 64, commands=192)
     yield Point(chip, "load, 128 B per command", by_row, us[0], sets="load_issue")
     yield Point(chip, "load, 64 rows of 128 B", _load(cores, 64, 64), us[1], sets="row")
@@ -249,7 +249,7 @@ def _load(
     times: int = 1,
     again: int = 0,
 ) -> Work:
-    """``times``: passes over all data; ``again``: further passes over each fourth that find it in L2."""
+    """Return the work of a load; ``times``: passes over all data; ``again``: further passes over each quarter in L2."""
     n = 12288 * 12288
     rounds = again + 1
     tiles = -(-n // (rows * columns * cores * rounds))
@@ -262,7 +262,7 @@ def _load(
 
 
 def _all_read(chip: str, cores: int, rows: int, same: float, other: float) -> Iterator[Point]:
-    """Every core loads the same matrix of 512 columns, in tiles of 128 x 64."""
+    """Yield loads by every core of the same matrix of 512 columns, in tiles of 128 x 64."""
     for name, us, reach, figure in (
         ("all cores read the same, in the same order", same, Reach.SAME_ORDER, "same_order_gbs"),
         ("all cores read the same, at different places", other, Reach.SHARED, "shared_gbs"),

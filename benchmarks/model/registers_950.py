@@ -1,14 +1,14 @@
-"""Functions on vector registers against calls on UB, for Ascend 950: modelled time and accesses to UB of both forms.
+"""Compare functions on vector registers with calls on UB for Ascend 950: modelled time and UB accesses.
 
     python benchmarks/model/registers_950.py examples/gallery/*.json    a Markdown table
     python benchmarks/model/registers_950.py --target ascend950dt examples/demo.json
     python benchmarks/model/registers_950.py --json examples/demo.json
     python benchmarks/model/registers_950.py FOLDER --limit 100 --seed 1 --max-elements 1048576
 
-Of a folder, so many graphs are drawn, of those without a larger tensor than that; they are not listed.
-The same templates and tiles are generated twice: as they are for the chip, and for the chip without registers. Times
-are those of timed mode: a model, nothing was measured. Accesses are the tensors in UB that vector statements of all
-templates read or write.
+From a folder, ``--limit`` graphs without a tensor larger than ``--max-elements`` are drawn, and not listed.
+The same templates and tiles are generated twice: for the chip, and for the chip without registers.  Times come from
+timed mode, a model; nothing was measured.  Accesses are the UB tensors that vector statements of all templates read or
+write.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ CHIP = "ascend950pr"
 
 @dataclass(frozen=True)
 class Row:
-    """One graph: microseconds of the model, and tensors that calls and functions read or write in UB."""
+    """One graph: modelled microseconds, and the UB tensors that calls and functions read or write."""
 
     name: str
     calls_us: float
@@ -55,12 +55,12 @@ class Row:
 
 
 def without_registers(chip: TargetSpec) -> TargetSpec:
-    """The chip as if it had calls on UB alone."""
+    """Return the chip restricted to calls on UB."""
     return replace(chip, arch=replace(chip.arch, vector_registers=0, mask_registers=0))
 
 
 def accesses(built: BuildResult, chip: TargetSpec) -> int:
-    """Tensors in UB that the statements of all templates name as operands and results of the vector unit."""
+    """Count the UB tensors that statements of all templates use as operands and results of the vector unit."""
     functions = lower_templates(built.graph, built.schedule, chip).values()
     return sum(_accesses(run_passes(fn).body) for fn in functions)
 
@@ -78,7 +78,7 @@ def _accesses(body: Sequence[Stmt]) -> int:
 
 
 def drawn(folder: Path, limit: int, seed: int, max_elements: int) -> list[Path]:
-    """Graphs of a folder that are read, and have no larger tensor than that."""
+    """Return readable graphs of a folder without a tensor larger than ``max_elements``."""
     paths = sorted(folder.rglob("*.json"))
     random.Random(seed).shuffle(paths)
     return list(islice((p for p in paths if _is_small(p, max_elements)), limit))
@@ -95,7 +95,7 @@ def _is_small(path: Path, max_elements: int) -> bool:
 
 
 def rows(paths: Sequence[Path], chip: TargetSpec) -> Iterator[Row]:
-    """A row per graph that is one kernel; the others are named on stderr."""
+    """Yield a row per graph that is one kernel; the others are listed on stderr."""
     plain = without_registers(chip)
     for path in paths:
         try:
@@ -111,7 +111,7 @@ def rows(paths: Sequence[Path], chip: TargetSpec) -> Iterator[Row]:
 
 
 def table(found: Sequence[Row]) -> str:
-    """Markdown."""
+    """Return the rows as Markdown."""
     lines = [
         "| graph | calls, us (model) | functions, us (model) | ratio | accesses to UB | with functions |",
         "| --- | --- | --- | --- | --- | --- |",
@@ -123,7 +123,7 @@ def table(found: Sequence[Row]) -> str:
 
 
 def summary(found: Sequence[Row]) -> str:
-    """Least, median and worst ratio."""
+    """Return the least, median and worst ratio as text."""
     ratios = sorted(r.ratio for r in found)
     least, middle, most = ratios[0], statistics.median(ratios), ratios[-1]
     changed = sum(r.functions_accesses < r.calls_accesses for r in found)
@@ -134,7 +134,7 @@ def summary(found: Sequence[Row]) -> str:
 
 
 def main() -> int:
-    """Exit status: 1 where no graph is one kernel."""
+    """Run the script; return 1 if no graph is one kernel."""
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )

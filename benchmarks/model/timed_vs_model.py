@@ -1,13 +1,13 @@
-"""Timed mode against the cost model: kernels of every template family, each priced both ways.
+"""Compare timed mode with the cost model: kernels of every template family, priced both ways.
 
     python benchmarks/model/timed_vs_model.py                 every case, as a Markdown table
-    python benchmarks/model/timed_vs_model.py --case softmax  those whose name has this in it
-    python benchmarks/model/timed_vs_model.py --every-key     all templates of a kernel, not only the one that is chosen
-    python benchmarks/model/timed_vs_model.py --random 168    so many matrices of random sizes, those that are 10 % off
+    python benchmarks/model/timed_vs_model.py --case softmax  those with this in their name
+    python benchmarks/model/timed_vs_model.py --every-key     all templates of a kernel, not only the chosen one
+    python benchmarks/model/timed_vs_model.py --random 168    this many matrices of random sizes; lists those 10 % off
     python benchmarks/model/timed_vs_model.py --json
 
 Both times are modelled, neither was measured: ``schedule/search/breakdown.py`` evaluates a formula for a template and
-its tile, timed mode plays the instructions of a run of the kernel through.
+its tile, timed mode simulates the instructions of a run of the kernel.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ from autofuse.schedule.search.breakdown import Cost
 from autofuse.schedule.search.costs import Costs
 from autofuse.schedule.search.solver import best_tiling
 
-#: Cases of ``benchmarks/model/traffic.py`` that are priced here as well.
+#: Cases of ``benchmarks/model/traffic.py`` that are also priced here.
 SHARED = (
     "element-wise 4096 x 1024",
     "broadcast of a row 4096 x 1024",
@@ -66,12 +66,12 @@ SHARED = (
 
 @dataclass(frozen=True)
 class Priced:
-    """A kernel at given sizes; microseconds of either model.
+    """A kernel at given sizes; microseconds by both models.
 
     Attributes:
-        templates: of its groups.
-        timed, model: the kernel.
-        timed_vector, model_vector: the vector unit of the core with the most to do, with the gaps between calls.
+        templates: templates of its groups.
+        timed, model: time of the kernel.
+        timed_vector, model_vector: time of the vector unit of the busiest core, with the gaps between calls.
     """
 
     case: Case
@@ -83,12 +83,12 @@ class Priced:
 
     @property
     def ratio(self) -> float:
-        """Timed mode over the formula."""
+        """Ratio of timed mode to the formula."""
         return self.timed / self.model
 
 
 def cases() -> tuple[Case, ...]:
-    """At least one for every family of templates."""
+    """Return at least one case for every template family."""
     known = {c.name: c for c in traffic.cases()}
     out = [known[n] for n in SHARED]
     exp = [step("Exp", "x")]
@@ -141,7 +141,7 @@ def _short_rows() -> Iterator[Case]:
 
 
 def random_cases(count: int, seed: int) -> Iterator[Case]:
-    """Matrices of 2 to 4,095 rows and 4 to 4,095 columns, log-uniformly, each with one operator in turns."""
+    """Yield matrices of 2 to 4,095 rows and 4 to 4,095 columns, log-uniform, with the operators in turn."""
     draw = random.Random(seed)
     forms: tuple[tuple[str, str, dict[str, Any]], ...] = (
         ("running sums of columns", "CumSum", {"axis": 0}),
@@ -161,12 +161,12 @@ def random_cases(count: int, seed: int) -> Iterator[Case]:
 
 
 def price(case: Case, built: BuildResult, key: int | None = None) -> Priced:
-    """A kernel by both models.
+    """Price a kernel by both models.
 
     Args:
-        case: sizes, and inputs.
+        case: sizes and inputs.
         built: its kernel.
-        key: of a template; None for what the tiling function chooses.
+        key: tiling key of a template; None for the choice of the tiling function.
 
     Raises:
         AutofuseError: the kernel cannot be compiled, or the twin found a broken rule.
@@ -212,7 +212,7 @@ def _keys(result: ScheduleResult) -> int:
 
 
 def measure(case: Case, *, every_key: bool = False) -> Iterator[Priced]:
-    """The rows of a case."""
+    """Yield the rows of a case."""
     built = build(traffic.graph(case))
     if not every_key:
         yield price(case, built)
@@ -223,7 +223,7 @@ def measure(case: Case, *, every_key: bool = False) -> Iterator[Priced]:
 
 
 def table(rows: Sequence[Priced]) -> str:
-    """The rows as Markdown."""
+    """Return the rows as Markdown."""
     head = ("case", "templates", "timed", "formula", "timed / formula")
     head += ("vector unit, timed", "formula")
     out = [f"| {' | '.join(head)} |", "|---|---|--:|--:|--:|--:|--:|"]
@@ -240,7 +240,7 @@ def is_off(row: Priced) -> bool:
 
 
 def summary(rows: Sequence[Priced]) -> str:
-    """Return a line on how far the two models differ."""
+    """Return a line on the difference between the two models."""
     off = sorted(abs(math.log(r.ratio)) for r in rows)
     worst = max(rows, key=lambda r: abs(math.log(r.ratio)))
     return (

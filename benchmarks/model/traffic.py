@@ -1,12 +1,12 @@
-"""Bytes that the DMA of generated kernels moves, over the bytes that it has to, counted by the CPU twin.
+"""Count the bytes moved by the DMA of generated kernels on the CPU twin, relative to the compulsory bytes.
 
     python benchmarks/model/traffic.py                 every case, as a Markdown table
-    python benchmarks/model/traffic.py --case softmax  those whose name has this in it
+    python benchmarks/model/traffic.py --case softmax  those with this in their name
     python benchmarks/model/traffic.py --json
 
-A kernel has to read every byte of its inputs that the result depends on once, with the rest of its sector of 32 bytes
-where elements are taken that lie apart, and to write every byte of its outputs once.  Counted is what copies between GM
-and UB move, without what fills rows up to 32 bytes; workspaces count as they are written and read.  No time is taken.
+A kernel must read once every input byte that the result depends on, including the rest of its 32-byte sector for
+scattered elements, and write every output byte once.  The count covers copies between GM and UB, without the padding of
+rows to 32 bytes; workspaces count when written and read.  No time is taken.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ import numpy as np
 
 from autofuse.api import BuildResult, build, load
 
-#: A node: op, operands (an input's name, the number of a node, or a float constant), attributes.
+#: A node: op, operands (name of an input, number of a node, or a float constant), attributes.
 Step = tuple[str, Sequence[Any], Mapping[str, Any]]
 
 
@@ -32,12 +32,11 @@ class Case:
     """A graph of float32 tensors.
 
     Attributes:
-        family: for the table.
-        sizes: what distinguishes it from others of its family.
+        family: family in the table.
+        sizes: label that distinguishes it within its family.
         inputs: name -> shape.
         steps: nodes; the last one is the output.
-        used: elements of the inputs that the result depends on, or that lie in one sector of 32 bytes with such an
-            element; None: all.
+        used: input elements that the result depends on, or that share a 32-byte sector with such an element; None: all.
     """
 
     family: str
@@ -54,12 +53,12 @@ class Case:
 
 @dataclass(frozen=True)
 class Traffic:
-    """Bytes that one launch moved.
+    """Bytes moved by one launch.
 
     Attributes:
-        templates: of the groups that ran.
-        loaded: from GM.
-        stored: to GM.
+        templates: templates of the groups that ran.
+        loaded: bytes loaded from GM.
+        stored: bytes stored to GM.
         inputs: bytes of the inputs that the result depends on.
         outputs: bytes of the outputs.
     """
@@ -73,12 +72,12 @@ class Traffic:
 
     @property
     def ratio(self) -> float:
-        """Moved bytes over those that have to be moved."""
+        """Ratio of moved to compulsory bytes."""
         return (self.loaded + self.stored) / (self.inputs + self.outputs)
 
 
 def step(op: str, *operands: Any, **attrs: Any) -> Step:
-    """A node."""
+    """Return a node."""
     return op, operands, attrs
 
 
@@ -173,7 +172,7 @@ def _three_dimensional(outer: int, middle: int, inner: int) -> Iterator[Case]:
 
 
 def cases() -> tuple[Case, ...]:
-    """All of them: sizes that are multiples of 32 bytes, then sizes that are none, then special ones."""
+    """Return all cases: sizes that are multiples of 32 bytes, then others, then special ones."""
     out = [*_two_dimensional(4096, 1024), *_three_dimensional(64, 64, 512)]
     out += [*_two_dimensional(4099, 1021), *_three_dimensional(61, 67, 509)]
     for elements in (1 << 22, (1 << 22) + 77):
@@ -212,7 +211,7 @@ def cases() -> tuple[Case, ...]:
 
 
 def graph(case: Case) -> dict[str, Any]:
-    """The graph of a case."""
+    """Return the graph of a case."""
 
     def operand(x: Any) -> Any:
         return {"const": x} if isinstance(x, float) else f"t{x}" if isinstance(x, int) else x
@@ -255,7 +254,7 @@ def measure(case: Case) -> Traffic:
 
 
 def templates(built: BuildResult, key: int) -> str:
-    """The templates of a tiling key, one per group."""
+    """Return the templates of a tiling key, one per group."""
     named = {
         i.name: f"{i.template}_{i.suffix}" if i.suffix else i.template
         for r in built.schedule
@@ -267,7 +266,7 @@ def templates(built: BuildResult, key: int) -> str:
 
 
 def table(rows: Sequence[Traffic]) -> str:
-    """The rows as Markdown."""
+    """Return the rows as Markdown."""
     head = ("case", "templates", "read / inputs", "written / outputs", "moved / needed")
     out = [f"| {' | '.join(head)} |", "| --- | --- | --: | --: | --: |"]
     for r in rows:

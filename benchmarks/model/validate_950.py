@@ -1,22 +1,22 @@
-"""Compare the model with the figures that the vendor published for Ascend 950, for the same form of function or kernel.
+"""Compare the model with the vendor's published figures for Ascend 950, for the same form of function or kernel.
 
-    python benchmarks/model/validate_950.py            a Markdown table, errors, and what is left out
-    python benchmarks/model/validate_950.py --fit      the same with the two assumed figures fitted again
+    python benchmarks/model/validate_950.py            a Markdown table, errors, and omitted figures
+    python benchmarks/model/validate_950.py --fit      the same with the two assumed figures refitted
     python benchmarks/model/validate_950.py --json
 
-Rows are in ``published_950.toml``, as steps of the vector unit.  Their cycles are those of ``autofuse run --trace``
-(``twin.timed.pricing.on_registers``); a whole kernel takes what the cost model gives for these steps and its
-copies (``autofuse.measure.calibration.written.evaluate``).  Columns:
+Rows are in ``published_950.toml``, as steps of the vector unit.  Their cycles come from ``autofuse run --trace``
+(``twin.timed.pricing.on_registers``); a whole kernel takes the cost model's time for these steps and its copies
+(``autofuse.measure.calibration.written.evaluate``).  Columns:
 
-- ``model``: with loops that begin within a function, operations that wait for the one before, and two operations
-  issued per cycle, as the vendor's documents say, by the figures of the same file;
+- ``model``: with the start of loops within a function, operations that wait for the previous one, and two operations
+  issued per cycle, according to the vendor's documents, with the figures of the same file;
 - ``one at a time``: the same with one operation issued per cycle;
-- ``counts``: one at a time without loops and waits, which is what timed mode knows of generated kernels;
+- ``counts``: one at a time without loops and waits, as timed mode prices generated kernels;
 - ``counts in pairs``: the same with two at a time.
 
 The two assumed figures, ``loop`` and ``chains``, are fitted to rows 1, 2, 5, 6, 9, 10 ... of the simulator, so that
-most functions have forms in both halves, and tested on the others.  The error is the mean of |ln(model / published)|.
-Nothing is measured here.
+both halves contain forms of most functions, and tested on the others.  The error is the mean of
+|ln(model / published)|.  Nothing is measured here.
 """
 
 from __future__ import annotations
@@ -61,12 +61,12 @@ __all__ = [
 
 CHIP = "ascend950pr"
 ROWS = Path(__file__).with_name("published_950.toml")
-#: What is fitted, and the values that are tried: finer ones would say more than a dozen rows can.
+#: Fitted figures and the values to try; a dozen rows do not support a finer grid.
 TRIED: Mapping[str, Sequence[float]] = {
     "loop": [x / 4 for x in range(33)],
     "chains": [1 + x / 10 for x in range(31)],
 }
-#: Operations that never begin together with another one, and those with the shorter latency.
+#: Operations that never issue together with another one, and those with the shorter latency.
 _ALONE = frozenset({"Reduce", "LocalMemBar"})
 _CHOICES = frozenset({"Max", "Maxs", "Min", "Mins", "Select"})
 NOTE = "Simulator and silicon: published by the vendor. Model: nothing was measured."
@@ -74,7 +74,7 @@ NOTE = "Simulator and silicon: published by the vendor. Model: nothing was measu
 
 @dataclass(frozen=True, slots=True)
 class Figures:
-    """Figures of functions on registers that timed mode lacks; see ``published_950.toml``."""
+    """Figures of functions on registers that timed mode does not model; see ``published_950.toml``."""
 
     loop: float = 0.0
     add: float = 0.0
@@ -83,22 +83,22 @@ class Figures:
     issue: float = 1.0
 
 
-#: That mode, and the same with two at a time.
+#: Timed mode's model, and the same with two operations at a time.
 COUNTS, PAIRS = Figures(), Figures(issue=2.0)
 
 
 @dataclass(frozen=True, slots=True)
 class Piece:
-    """Steps of the vector unit of which none begins before those of the piece before have ended.
+    """Steps of the vector unit that start after all steps of the previous piece have ended.
 
     Attributes:
-        functions: that start.
-        moves: registers that are loaded and stored, by function.
-        operations: the same for the others.
-        loops: how often a loop begins, but for the first of a function.
-        alone: loads that cannot go beside another one, since both need the same banks.
-        waits: operation -> how many of it need the result of the one before.
-        chains: how many chains of these there are that do not need each other.
+        functions: number of functions started.
+        moves: registers loaded and stored, by function.
+        operations: the other operations, by name.
+        loops: number of loop starts, except for the first of a function.
+        alone: loads that cannot pair with another one, because both need the same banks.
+        waits: operation -> how many of them need the previous result.
+        chains: number of independent chains of these.
     """
 
     functions: int
@@ -129,13 +129,13 @@ class Copies:
     """Parts of a kernel besides the steps of its cores' vector units.
 
     Attributes:
-        cores: cores that take part.
-        tiles: of a core; each is loaded, computed and stored.
+        cores: number of cores used.
+        tiles: tiles per core; each is loaded, computed and stored.
         load, store: bytes of a tile.
-        rows: of a tile, possibly apart in GM.
-        buffers: of each queue.
+        rows: rows of a tile, possibly not adjacent in GM.
+        buffers: buffers of each queue.
         once: bytes that each core loads before its tiles, the same for all cores.
-        again: bytes that come from L2 with each tile.
+        again: bytes loaded from L2 with each tile.
     """
 
     cores: int
@@ -148,8 +148,8 @@ class Copies:
     again: int = 0
 
     def cycles(self, vector: float, chip: TargetSpec) -> float:
-        """Cycles of the kernel, start included, whose cores' vector units take ``vector`` cycles."""
-        # The steps are already priced: a call of as many elements as take that long.
+        """Return the cycles of a kernel, including the start, if its cores' vector units take ``vector`` cycles."""
+        # The steps are already priced: use a call with as many elements as take that long.
         taken = Call(
             "unary", vector / self.tiles * chip.vector["unary"].rate32, 32, calls=0, waits=0
         )
@@ -164,7 +164,7 @@ class Copies:
 
 @dataclass(frozen=True, slots=True)
 class Published:
-    """A figure with the steps of a core behind it; see ``published_950.toml``.  ``copies``: of a whole kernel."""
+    """A figure with the steps of its core; see ``published_950.toml``.  ``copies``: for a whole kernel."""
 
     name: str
     form: str
@@ -180,7 +180,7 @@ class Published:
 
 @dataclass(frozen=True, slots=True)
 class Left:
-    """Figures that no row expresses, and why."""
+    """Figures that no row can express, and the reason."""
 
     name: str
     figures: int
@@ -188,7 +188,7 @@ class Left:
 
 
 def _number(of: int | str) -> int:
-    """A count: a number, or sums and products of numbers."""
+    """Parse a count: a number, or sums and products of numbers."""
 
     def at(node: ast.expr) -> int:
         if isinstance(node, ast.Constant) and isinstance(node.value, int):
@@ -214,7 +214,7 @@ def _piece(of: Mapping[str, Any]) -> Piece:
 
 
 def _pieces(row: Mapping[str, Any]) -> Sequence[Mapping[str, Any]]:
-    """The pieces of a row: those stated and one for each call, or the row itself."""
+    """Return the pieces of a row: the listed ones and one for each call, or the row itself."""
     if "calls" not in row:
         return list(row.get("piece", [row]))
     functions, n = row["functions"], _number(row["registers"])
@@ -228,7 +228,7 @@ def _pieces(row: Mapping[str, Any]) -> Sequence[Mapping[str, Any]]:
 def _row(
     row: Mapping[str, Any], figure: Mapping[str, Any], units: Mapping[str, str], *sizes: str
 ) -> Published:
-    """A figure by the steps of a row; ``sizes``: what the figure says of copies."""
+    """Return a figure with the steps of a row; ``sizes`` are the figure's data on copies."""
     return Published(
         row["name"],
         row["form"],
@@ -244,7 +244,7 @@ def _row(
 
 
 def read(path: Path = ROWS) -> tuple[list[Published], list[Left], Figures]:
-    """The rows of a file, kernels last, what it says is left out, and its figures."""
+    """Return the rows of a file, kernels last, the figures it omits, and its own figures."""
     found = tomllib.loads(path.read_text(encoding="utf-8"))
     units = {s["name"]: s["unit"] for s in found["source"]}
     figures = Figures(**{name: f["value"] for name, f in found["figures"].items()})
@@ -266,19 +266,19 @@ def cycles(row: Published, chip: TargetSpec, figures: Figures) -> float:
 
 
 def error(rows: Sequence[Published], chip: TargetSpec, figures: Figures) -> float:
-    """Mean of |ln(model / published)|."""
+    """Return the mean of |ln(model / published)|."""
     found = [abs(math.log(cycles(r, chip, figures) / r.published)) for r in rows]
     return sum(found) / len(found)
 
 
 def halves(rows: Sequence[Published]) -> tuple[list[Published], list[Published]]:
-    """The rows of the simulator that are fitted, and the others: pairs by turns, in the order of the file."""
+    """Return the simulator's rows for fitting, and the others: alternating pairs, in file order."""
     simulated = list(enumerate(r for r in rows if r.source == "simulator"))
     return [r for i, r in simulated if i % 4 < 2], [r for i, r in simulated if i % 4 > 1]
 
 
 def fit(rows: Sequence[Published], chip: TargetSpec, figures: Figures) -> Figures:
-    """The figures with the values of least error, of those that are tried."""
+    """Return the figures with the values of least error among those tried."""
     points = [
         replace(figures, **dict(zip(TRIED, x, strict=True)))
         for x in itertools.product(*TRIED.values())
@@ -287,14 +287,14 @@ def fit(rows: Sequence[Published], chip: TargetSpec, figures: Figures) -> Figure
 
 
 def one_at_a_time(rows: Sequence[Published], chip: TargetSpec, figures: Figures) -> Figures:
-    """The figures where one operation begins in a cycle, fitted likewise."""
+    """Return the figures for one issue per cycle, fitted likewise."""
     return fit(halves(rows)[0], chip, replace(figures, issue=1))
 
 
 def report(
     rows: Sequence[Published], chip: TargetSpec, figures: Figures
 ) -> dict[str, dict[str, float]]:
-    """Errors of the models, by the rows that they are of: of vector units, and of whole kernels."""
+    """Return the errors of the models, by kind of rows: vector units, and whole kernels."""
     fitted, tested = halves(rows)
     parts = {
         "simulator": [*fitted, *tested],
@@ -311,19 +311,19 @@ def report(
     }
     found = {m: {k: error(part, chip, f) for k, part in parts.items()} for m, f in models.items()}
     for m in ("model", "one at a time"):
-        # The error of the half that is fitted otherwise, where the other one is fitted.
+        # The error on the fitted half when the other half is fitted.
         found[m]["halves exchanged"] = error(fitted, chip, fit(tested, chip, models[m]))
     return found
 
 
 def expressed(rows: Sequence[Published], left: Sequence[Left]) -> tuple[int, int]:
-    """Return the number of listed figures that have rows, and the number of all."""
+    """Return the number of listed figures with rows, and the number of all figures."""
     listed = sum(r.listed for r in rows)
     return listed, listed + sum(x.figures for x in left)
 
 
 def table(rows: Sequence[Published], chip: TargetSpec, figures: Figures) -> str:
-    """Markdown."""
+    """Return the rows as Markdown."""
     fitted, _ = halves(rows)
     single = one_at_a_time(rows, chip, figures)
     lines = [
@@ -344,7 +344,7 @@ def table(rows: Sequence[Published], chip: TargetSpec, figures: Figures) -> str:
 def summary(
     rows: Sequence[Published], left: Sequence[Left], chip: TargetSpec, figures: Figures
 ) -> str:
-    """Errors, and what is left out with the reasons."""
+    """Return the errors, and the omitted figures with reasons."""
     found = report(rows, chip, figures)
     lines = [
         f"| mean of abs(ln(model / published)) | {' | '.join(found)} |",
@@ -360,7 +360,7 @@ def summary(
 
 
 def main() -> int:
-    """Exit status."""
+    """Run the script and return the exit status."""
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )

@@ -4,17 +4,17 @@
     python benchmarks/model/validate_model.py --chip 910b2    one chip
     python benchmarks/model/validate_model.py --json
 
-The figures of a chip that no source states (status ``fitted`` in its target file) are fitted to the cases of
-``npu_times.csv`` whose schedule leaves no choice.  The error is the mean of |ln(predicted / measured)|:
+Figures of a chip that no source gives (status ``fitted`` in its target file) are fitted to the cases of
+``npu_times.csv`` with a forced schedule.  The error is the mean of |ln(predicted / measured)|:
 
 - ``in``: fitted and tested on all cases;
-- ``5-fold``: fitted on four fifths, tested on the rest, five times; with the spread over ten divisions into fifths;
+- ``5-fold``: fitted on four fifths, tested on the rest, five times; with the spread over ten partitions into fifths;
 - ``without``: fitted without one op, tested on that op;
 - ``bytes only``: the same for T0 + bytes / rate, with one rate up to the size of L2 and one beyond;
 - ``no vector``: the same for the cost model without the vector unit.
 
 The series of the asc-devkit examples is predicted with the figures in the target files.  Needs the folder ``facts`` of
-../shared (AUTOFUSE_SHARED names another one).  Nothing is measured here.
+../shared (or of AUTOFUSE_SHARED).  Nothing is measured here.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ __all__ = [
     "validate",
 ]
 
-#: Divisions into fifths that the spread is taken over.
+#: Number of partitions into fifths for the spread.
 DIVISIONS = 10
 
 Values = Mapping[str, float]
@@ -62,12 +62,12 @@ Model = Callable[[Values], Callable[[Work], float]]
 
 
 def fitted_names(target: TargetSpec) -> tuple[str, ...]:
-    """The figures of a chip that are fitted, as named by ``autofuse targets``."""
+    """Return the fitted figures of a chip, as named by ``autofuse targets``."""
     return tuple(sorted(f.name for f in target.figures() if f.status == "fitted"))
 
 
 def predict(target: TargetSpec) -> Model:
-    """The cost model of a chip."""
+    """Return the cost model of a chip."""
 
     def at(values: Values) -> Callable[[Work], float]:
         chip = target.with_values(values)
@@ -77,7 +77,7 @@ def predict(target: TargetSpec) -> Model:
 
 
 def roofline(target: TargetSpec) -> Model:
-    """Bytes alone: a start, a rate for what fits L2, and one for what does not."""
+    """Return the model of bytes alone: a start, a rate for data that fits L2, and one beyond."""
 
     def at(values: Values) -> Callable[[Work], float]:
         def time(work: Work) -> float:
@@ -91,7 +91,7 @@ def roofline(target: TargetSpec) -> Model:
 
 
 def error(model: Model, values: Values, cases: Sequence[tuple[Work, float]]) -> float:
-    """Mean of |ln(predicted / measured)|."""
+    """Return the mean of |ln(predicted / measured)|."""
     time = model(values)
     return sum(abs(math.log(time(w) / us)) for w, us in cases) / len(cases)
 
@@ -99,7 +99,7 @@ def error(model: Model, values: Values, cases: Sequence[tuple[Work, float]]) -> 
 def fit(
     model: Model, start: Values, cases: Sequence[tuple[Work, float]], *, rounds: int = 2
 ) -> dict[str, float]:
-    """The values of least error, by the simplex method on their logarithms, from ``start``."""
+    """Return the values of least error, by the simplex method on their logarithms, from ``start``."""
     names = sorted(start)
 
     def at(point: Sequence[float]) -> float:
@@ -114,7 +114,7 @@ def fit(
 def _simplex(
     at: Callable[[Sequence[float]], float], start: Sequence[float], size: float
 ) -> list[float]:
-    """The method of Nelder and Mead."""
+    """Minimise by the Nelder-Mead method."""
     corners = [list(start)]
     corners += [[x + size * (i == k) for i, x in enumerate(start)] for k in range(len(start))]
     found = sorted((at(c), c) for c in corners)
@@ -146,7 +146,7 @@ def _simplex(
 
 
 def folds(count: int, seed: int, parts: int = 5) -> list[list[int]]:
-    """``range(count)`` in parts of about one size, at random."""
+    """Split ``range(count)`` randomly into parts of about equal size."""
     order = list(range(count))
     random.Random(seed).shuffle(order)
     return [order[k::parts] for k in range(parts)]
@@ -157,13 +157,13 @@ class Report:
     """Errors of one chip.
 
     Attributes:
-        values: fitted to all cases.
-        inside: error on the cases that were fitted.
-        five: held-out errors, one per division into fifths.
+        values: values fitted to all cases.
+        inside: error on the fitted cases.
+        five: held-out errors, one per partition into fifths.
         without: op -> error on it, fitted to the others.
-        by: (op, dtype) -> number of cases and their error, held out in the first division.
-        roofline_five, roofline_without: the same held-out errors of ``bytes only``, for the first division.
-        no_vector_five: that of the cost model without vector calls, for the first division.
+        by: (op, dtype) -> number of cases and their held-out error in the first partition.
+        roofline_five, roofline_without: held-out errors of ``bytes only``, for the first partition.
+        no_vector_five: held-out error of the cost model without vector calls, for the first partition.
         counts: op -> number of cases.
     """
 
@@ -181,11 +181,11 @@ class Report:
 
     @property
     def held_out(self) -> float:
-        """Mean held-out error over the divisions."""
+        """Mean held-out error over the partitions."""
         return sum(self.five) / len(self.five)
 
     def by_op(self, errors: Mapping[str, float]) -> float:
-        """The mean over all cases of errors per op, as of ``without``."""
+        """Return the mean over all cases of errors per op, such as ``without``."""
         return sum(errors[op] * n for op, n in self.counts.items()) / self.cases
 
 
@@ -194,8 +194,8 @@ def validate(chip: str, cases: Sequence[Case], *, divisions: int = DIVISIONS) ->
 
     Args:
         chip: a key of ``CHIPS``.
-        cases: measured, whose schedule is forced.
-        divisions: into fifths.
+        cases: measured cases with a forced schedule.
+        divisions: number of partitions into fifths.
     """
     target = chip_of_cases(chip)
     model = predict(target)
@@ -239,7 +239,7 @@ def without_vector(work: Work) -> Work:
 def _held_out(
     model: Model, start: Values, made: Sequence[tuple[Work, float]], seed: int
 ) -> list[float]:
-    """The error of every case, fitted without its fifth."""
+    """Return the error of every case, fitted without its fifth."""
     out = [0.0] * len(made)
     for part in folds(len(made), seed):
         left = [m for i, m in enumerate(made) if i not in part]
@@ -261,12 +261,12 @@ def _without(
 
 
 def predicted(point: Point) -> float:
-    """The model's figure for a point of a series, with the target file as it is."""
+    """Return the model's figure for a point of a series, with the unmodified target file."""
     return float(getattr(evaluate(point.work, load_chip(CHIPS[point.chip])), point.what))
 
 
 def tables(reports: Sequence[Report]) -> str:
-    """Everything as Markdown."""
+    """Return all tables as Markdown."""
     out = [
         "| chip | cases | fitted figures | in | 5-fold (spread) | no vector, 5-fold | bytes only, 5-fold |"
     ]
@@ -299,7 +299,7 @@ def tables(reports: Sequence[Report]) -> str:
 
 
 def series_table(chips: Sequence[str]) -> str:
-    """The documented series as Markdown."""
+    """Return the documented series as Markdown."""
     out = [
         "| chip | kernel | measured us | model us | error | fixes |",
         "| --- | --- | --: | --: | --: | --- |",

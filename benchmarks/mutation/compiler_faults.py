@@ -1,4 +1,4 @@
-"""Faults of the kind that a maintainer makes, for Python files of the compiler: places, and the changed text."""
+"""Typical maintainer's mistakes as faults in Python files of the compiler: positions, and the changed text."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from pathlib import Path
 
 __all__ = ["AREAS", "Fault", "drawn", "faults_of"]
 
-#: Areas of the compiler, and the folders of each.
+#: Area of the compiler -> its folders.
 AREAS: Mapping[str, str] = {
     "implgraph": "implgraph",
     "schedule": "schedule",
@@ -40,7 +40,7 @@ _COMPUTED: Mapping[type[ast.operator], tuple[str, str]] = {
     ast.BitOr: ("|", "&"),
 }
 _CALLED = {"min": "max", "max": "min", "any": "all", "all": "any"}
-#: Statements whose inside is words or types, and calls whose arguments are words.
+#: Statements that contain only text or types, and calls whose arguments are text.
 _WORDS = (ast.Raise, ast.Assert, ast.AnnAssign, ast.Import, ast.ImportFrom)
 _SPOKEN = {"Wording", "AutofuseError", "of", "refused", "TypeVar", "cast"}
 
@@ -50,12 +50,12 @@ class Fault:
     """One change of a file.
 
     Attributes:
-        path: of the file, from the root of the repository.
-        line: first line that changes.
-        start: first byte of what is replaced.
-        end: byte after it.
-        now: text in its place.
-        kind: of the change.
+        path: path of the file, from the root of the repository.
+        line: first changed line.
+        start: first replaced byte.
+        end: byte after the replaced text.
+        now: replacement text.
+        kind: kind of change.
     """
 
     path: str
@@ -67,16 +67,16 @@ class Fault:
 
     @property
     def name(self) -> str:
-        """A name that stays the same as long as the file does."""
+        """Name that is stable while the file does not change."""
         return f"{self.path}:{self.line}:{self.start}:{self.kind}"
 
     def applied(self, text: bytes) -> bytes:
-        """The text of the file with the fault."""
+        """Return the text of the file with the fault."""
         return text[: self.start] + self.now.encode() + text[self.end :]
 
 
 class _Places:
-    """Offsets of the nodes of a file in its bytes."""
+    """Byte offsets of the nodes of a file."""
 
     def __init__(self, text: bytes) -> None:
         self.text = text
@@ -97,14 +97,14 @@ class _Places:
 
 
 def faults_of(path: str, text: bytes) -> Iterator[Fault]:
-    """Every fault that fits a file, in the order of its lines."""
+    """Yield every possible fault of a file, in line order."""
     places = _Places(text)
     found = [f for n in _looked_at(ast.parse(text)) for f in _changes(n, places, path)]
     yield from sorted(found, key=lambda f: (f.start, f.kind))
 
 
 def _looked_at(tree: ast.Module) -> Iterator[ast.AST]:
-    """Nodes that compute: no annotations, defaults of fields, docstrings, messages."""
+    """Yield the nodes that compute, without annotations, field defaults, docstrings and messages."""
     waiting: list[ast.AST] = [tree]
     while waiting:
         n = waiting.pop()
@@ -180,7 +180,7 @@ def _line(at: _Places, offset: int) -> int:
 
 
 def _is_text(n: ast.BinOp) -> bool:
-    """True if an operand shows that text or a list is joined, where another operator is no likely mistake."""
+    """Return True if an operand shows a text or list concatenation, where another operator is an unlikely mistake."""
     sides = (n.left, n.right)
     shown = (ast.JoinedStr, ast.List, ast.Tuple, ast.ListComp)
     return any(
@@ -190,7 +190,7 @@ def _is_text(n: ast.BinOp) -> bool:
 
 
 def drawn(root: Path, count: int, seed: int) -> list[Fault]:
-    """``count`` faults, as many in each area, at most one in a line; the order mixes the areas."""
+    """Return ``count`` faults, equally many per area and at most one per line, with areas interleaved."""
     rng = random.Random(seed)
     chosen: dict[str, Sequence[Fault]] = {}
     for area, folder in AREAS.items():

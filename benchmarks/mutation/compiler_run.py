@@ -1,16 +1,16 @@
-"""Plants faults in the compiler itself and counts which ones its tests find.
+"""Plant faults in the compiler itself and count which ones its tests find.
 
     python benchmarks/mutation/compiler_run.py cover                         record which test runs which line
-    python benchmarks/mutation/compiler_run.py run --count 200 --seed 5      plant faults; goes on where it stopped
+    python benchmarks/mutation/compiler_run.py run --count 200 --seed 5      plant faults; resumes where it stopped
     python benchmarks/mutation/compiler_run.py table                         the results so far, as Markdown
 
-Run it in a clone of its own: it changes a file, runs the tests that run the changed line, and puts the file back.
-Faults are those of ``compiler_faults.py``, as many in each of five areas.  The fastest tests come first, up to
+Run it in a separate clone: it changes a file, runs the tests that run the changed line, and restores the file.
+The faults come from ``compiler_faults.py``, equally many in each of five areas.  The fastest tests come first, up to
 ``--budget`` seconds of them; if all pass, the others follow.  Tests that only compare text with a stored copy are
-left out: they fail on every change.  A fault is killed if a test fails, or if the tests twice take much longer than
-they do without it.  ``--reasons`` names a JSON file of faults that change nothing: name -> why.
+skipped: they fail on every change.  A fault is killed if a test fails, or if the tests twice take much longer than
+without it.  ``--reasons`` names a JSON file of faults that change nothing: name -> why.
 
-``cover`` needs pytest-cov, and takes about twice the time of the tests; arguments behind ``--`` go to pytest.
+``cover`` needs pytest-cov, and takes about twice the time of the tests; arguments after ``--`` go to pytest.
 """
 
 from __future__ import annotations
@@ -38,12 +38,12 @@ DATA, TIMES, RESULTS, CHOSEN = (
 _COPIES = re.compile(
     r"tests/snapshot/|_pages?\.py::|test_site\.py::|test_cli_errors\.py::|test_ub_overflow\.py::"
 )
-#: Seconds that starting pytest and collecting may take.
+#: Time limit in seconds for pytest's start and collection.
 _START = 60.0
 
 
 def main() -> int:
-    """Do what the command line says."""
+    """Run the command line."""
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
@@ -73,7 +73,7 @@ def main() -> int:
 
 
 def cover(words: Sequence[str]) -> int:
-    """Run the tests with a coverage that knows which test ran a line."""
+    """Run the tests with coverage that records which test ran a line."""
     folders = [f"--cov={folder}" for folder in AREAS.values()]
     done = pytest(
         ["--cov-context=test", "--cov-report=", f"--junitxml={TIMES}", *folders, *words],
@@ -120,7 +120,7 @@ def run(faults: Sequence[Fault], minutes: float, budget: float) -> int:
 
 
 def covering(faults: Sequence[Fault]) -> dict[str, list[str]]:
-    """The tests that run the line of each fault, without those that compare copies."""
+    """Return the tests that run the line of each fault, without those that compare copies."""
     from coverage import CoverageData
 
     data = CoverageData(str(DATA))
@@ -137,7 +137,7 @@ def covering(faults: Sequence[Fault]) -> dict[str, list[str]]:
 
 
 def durations() -> dict[str, float]:
-    """Seconds of each test when its lines were recorded."""
+    """Return the seconds of each test when its lines were recorded."""
     found: dict[str, float] = {}
     for case in ET.parse(TIMES).getroot().iter("testcase"):
         folder, _, name = case.get("classname", "").rpartition(".")
@@ -180,7 +180,7 @@ def tried(
 
 
 def verdict_of(tests: Sequence[str], seconds: float) -> tuple[str, str]:
-    """(killed, the test) or (survived, ""): a timeout counts where it comes twice."""
+    """Return (killed, the test) or (survived, ""); a timeout counts if it occurs twice."""
     CHOSEN.write_text("\n".join(tests), encoding="utf-8")
     for _ in range(2):
         try:
@@ -195,14 +195,14 @@ def verdict_of(tests: Sequence[str], seconds: float) -> tuple[str, str]:
 
 
 def results() -> list[dict[str, object]]:
-    """The results so far."""
+    """Return the results so far."""
     if not RESULTS.is_file():
         return []
     return [json.loads(line) for line in RESULTS.read_text(encoding="utf-8").splitlines()]
 
 
 def table(found: Iterable[Mapping[str, object]], reasons: Mapping[str, str]) -> str:
-    """Markdown: a row for each area, and the survivors."""
+    """Return Markdown: a row for each area, and the survivors."""
     counts: dict[str, Counter[str]] = {area: Counter() for area in AREAS}
     left: list[str] = []
     for r in found:

@@ -1,7 +1,7 @@
-"""Mutants that change what an accumulator starts with, or how far its centre has moved, and nothing that comes of it.
+"""Mutants that change the initial value of an accumulator or the shift of its centre, without effect on results.
 
-The words are those of ``schedule/placement/reduction.py``: a sum is corrected when its centre moves, by a factor or by
-a square.
+Terms are those of ``schedule/placement/reduction.py``: a sum is corrected when its centre moves, by a factor or by a
+square.
 """
 
 from __future__ import annotations
@@ -18,15 +18,15 @@ from autofuse.implgraph.expr.expression import ZERO, const
 
 __all__ = ["counts_for_nothing", "sign_of_a_move", "start_is_overwritten", "start_times_zero"]
 
-#: Calls that a move goes through on its way to a factor.
+#: Calls that turn a move into a factor.
 _THROUGH = frozenset({"Exp", "Muls", "Cast"})
 
 
 def start_is_overwritten(m: Mutation) -> bool:
-    """The initial value of an accumulator that the loop overwrites in every iteration before it reads it.
+    """Return True for the initial value of an accumulator that every loop iteration overwrites before reading.
 
-    The loop runs at least once, whatever the sizes are.  Inside the loop, the initial value is out of the way if a
-    barrier follows it.  A count of elements may only become less.
+    The loop runs at least once, for all sizes.  Inside the loop, the initial value is harmless if a barrier follows it.
+    A count of elements may only decrease.
     """
     _, count, other = count_change(m)
     if m.kind == "call-count" and other != count - 1:
@@ -43,9 +43,9 @@ def start_is_overwritten(m: Mutation) -> bool:
 
 
 def start_times_zero(m: Mutation) -> bool:
-    """Another finite number as the initial value of a sum that is multiplied by a power of how far the maximum moved.
+    """Return True for another finite initial value of a sum that is scaled by a power of the maximum's move.
 
-    The loop runs at least once, whatever the sizes are.  The maximum comes from -inf: the first factor is 0.
+    The loop runs at least once, for all sizes.  The maximum starts from -inf, so the first factor is 0.
     """
     local = _started(m)
     loop = _loop_of(m, local)
@@ -64,7 +64,7 @@ def start_times_zero(m: Mutation) -> bool:
 
 
 def counts_for_nothing(m: Mutation) -> bool:
-    """Another finite number that a mean starts with: the first move is counted for 0 elements, and so is its square."""
+    """Return True for another finite initial mean: the first move, and its square, count for 0 elements."""
     local = _started(m)
     loop = _loop_of(m, local)
     if not local or loop is None or not _finite(m, local):
@@ -80,7 +80,7 @@ def counts_for_nothing(m: Mutation) -> bool:
 
 
 def sign_of_a_move(m: Mutation) -> bool:
-    """The operands of a difference of which only the square is used."""
+    """Return True for swapped operands of a difference of which only the square is used."""
     old, new = change_of(m)
     if not isinstance(old, Call) or not isinstance(new, Call) or old.api != "Sub":
         return False
@@ -89,7 +89,7 @@ def sign_of_a_move(m: Mutation) -> bool:
 
 
 def _weighted(loop: For, move: Call) -> Call | None:
-    """The call that counts a move for as many elements, if all that uses the move is that and their product."""
+    """Return the call that weights a move by a number of elements, if only it and the product use the move."""
     at, name = loop.body.index(move), move.writes[0]
     found: Call | None = None
     for s in calls_of(loop.body[at + 1 :]):
@@ -106,14 +106,14 @@ def _weighted(loop: For, move: Call) -> Call | None:
 
 # statements -----------------------------------------------------------------------------------
 def _loops(m: Mutation) -> Iterator[For]:
-    """The reduce loops."""
+    """Yield the reduce loops."""
     for s in m.fn.body:
         if isinstance(s, For):
             yield from (f for f in s.body if isinstance(f, For) and calls_of(f.body))
 
 
 def _loop_of(m: Mutation, local: str) -> For | None:
-    """The reduce loop that writes an accumulator."""
+    """Return the reduce loop that writes an accumulator."""
     return next((f for f in _loops(m) if any(local in c.writes for c in calls_of(f.body))), None)
 
 
@@ -123,7 +123,7 @@ def _runs(m: Mutation) -> bool:
 
 
 def _started(m: Mutation) -> str:
-    """The accumulator of which the initial value was changed, moved or left out; empty if nothing else is the same."""
+    """Return the accumulator whose initial value alone was changed, moved or removed; empty if more has changed."""
     inside = {x for f in _loops(m) for c in calls_of(f.body) for x in c.writes[:1]}
     for x in sorted(inside):
         if _starts(m.fn.body, x) and _plain(m.fn.body, x) == _plain(m.mutant.body, x):
@@ -132,7 +132,7 @@ def _started(m: Mutation) -> str:
 
 
 def _plain(body: tuple[Stmt, ...], local: str) -> list[Stmt | tuple[object, ...]]:
-    """The statements without the initial value of a tensor, loops as what is in them."""
+    """Return the statements without the initial value of a tensor, with loops replaced by their contents."""
     out: list[Stmt | tuple[object, ...]] = []
     for s in body:
         if isinstance(s, For):
@@ -143,7 +143,7 @@ def _plain(body: tuple[Stmt, ...], local: str) -> list[Stmt | tuple[object, ...]
 
 
 def _starts(body: tuple[Stmt, ...], local: str) -> list[float]:
-    """The constants that the tensor is filled with."""
+    """Return the constants that fill the tensor."""
     fills = [
         s
         for s in statements(body)
@@ -158,7 +158,7 @@ def _finite(m: Mutation, local: str) -> bool:
 
 
 def _maker(loop: For, local: str, user: Call) -> Call | None:
-    """The last call before ``user`` that writes a tensor."""
+    """Return the last call before ``user`` that writes a tensor."""
     calls = calls_of(loop.body)
     before = calls[: calls.index(user)]
     return next((c for c in reversed(before) if local in c.writes), None)

@@ -1,4 +1,4 @@
-"""A changed template, and what the rules about it ask of both texts."""
+"""A changed template, and queries of the rules about the texts before and after."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ class Mutation:
     """A changed template.
 
     Attributes:
-        others: cores for which the other groups of a launch have work at most, whatever the tiles; None: unknown.
+        others: maximum number of cores used by the other groups of a launch, for all tiles; None: unknown.
     """
 
     kind: str
@@ -58,23 +58,23 @@ class Mutation:
 
 
 def has_one_tile(impl: ImplGraph) -> bool:
-    """The tiled axis has a fixed size that the host does not cut."""
+    """Return True if the tiled axis has a fixed size that the host does not split."""
     longest = impl.tiling.opened.longest.as_int()
     return longest is not None and longest <= impl.tiling.opened.granule
 
 
 def axis_name(impl: ImplGraph, kind: AxisType) -> str:
-    """The name of the first axis of a type."""
+    """Return the name of the first axis of a type."""
     return next(a.name for a in impl.axes if a.type is kind)
 
 
 def actual_size(impl: ImplGraph) -> str:
-    """The variable that is the length of a tile, the last one perhaps shorter."""
+    """Return the variable with the actual length of a tile; the last tile may be shorter."""
     return f"{impl.tile(AxisType.TILE_IN).name}_actual_size"
 
 
 def tile_lengths(impl: ImplGraph) -> set[int]:
-    """Lengths that a tile of an axis of fixed size may have: those that UB holds, where its bytes depend on no more."""
+    """Return the possible tile lengths of an axis of fixed size: those that fit UB, if its bytes depend on no more."""
     spec = impl.tiling
     longest = spec.opened.longest.as_int() or 0
     lengths = {longest, *range(spec.opened.granule, longest + 1, spec.opened.granule)} - {0}
@@ -84,35 +84,35 @@ def tile_lengths(impl: ImplGraph) -> set[int]:
 
 
 def one_turn(impl: ImplGraph) -> bool:
-    """There is one tile for all cores: that of the axis, or it is cut for the reduce loop only."""
+    """Return True if there is one tile for all cores: the whole axis, or one split only for the reduce loop."""
     spec = impl.tiling
     return (has_one_tile(impl) or spec.reduce_tiles) and spec.outer.as_int() == 1
 
 
 def one_step(m: Mutation) -> bool:
-    """The initial value of an accumulator in the loop that joins, where that loop runs once for every tile."""
+    """Return True for an accumulator's initial value in a combining loop that runs once per tile."""
     spec = m.impl.tiling
     return spec.reduce_outer.as_int() == 1 and (has_one_tile(m.impl) or not spec.reduce_tiles)
 
 
 def dtypes_of(m: Mutation) -> dict[str, DType]:
-    """Element types of the tensors in UB."""
+    """Return the element types of the tensors in UB."""
     return {s.local: s.dtype for s in statements(m.fn.body) if isinstance(s, Alloc | GetBuf)}
 
 
 def calls_of(body: tuple[Stmt, ...]) -> list[Call]:
-    """The calls of a block and of the loops in it."""
+    """Return the calls of a block and of the loops in it."""
     return [s for s in statements(body) if isinstance(s, Call)]
 
 
 def statements(body: tuple[Stmt, ...]) -> Iterator[Stmt]:
-    """The statements of a block and of the loops in it."""
+    """Yield the statements of a block and of the loops in it."""
     for block in blocks_of(body):
         yield from block
 
 
 def blocks_of(body: tuple[Stmt, ...]) -> Iterator[tuple[Stmt, ...]]:
-    """A block and the loops in it."""
+    """Yield a block and the blocks of the loops in it."""
     yield body
     for s in body:
         if isinstance(s, For):
@@ -120,7 +120,7 @@ def blocks_of(body: tuple[Stmt, ...]) -> Iterator[tuple[Stmt, ...]]:
 
 
 def change_of(m: Mutation) -> tuple[Stmt | None, Stmt | None]:
-    """The one statement that was replaced, and by what; None if that is not what happened."""
+    """Return the single replaced statement and its replacement; None if the change is not a replacement."""
     pairs = list(_differences(m.fn.body, m.mutant.body))
     return pairs[0] if len(pairs) == 1 else (None, None)
 
@@ -139,7 +139,7 @@ def _differences(
 
 
 def count_change(m: Mutation) -> tuple[Call | None, Expr, Expr]:
-    """The call of which one count was changed, what it was and what it is."""
+    """Return the call with one changed count, the old count and the new one."""
     old, new = change_of(m)
     if isinstance(old, Call) and isinstance(new, Call) and replace(new, args=old.args) == old:
         pairs = zip(old.args, new.args, strict=True)
@@ -152,12 +152,12 @@ def count_change(m: Mutation) -> tuple[Call | None, Expr, Expr]:
 
 
 def writes_of(s: Stmt) -> tuple[str, ...]:
-    """Tensors in UB that a call or a load writes."""
+    """Return the UB tensors that a call or a load writes."""
     return s.writes if isinstance(s, Call) else (s.local,) if isinstance(s, CopyIn) else ()
 
 
 def reads_of(s: Stmt) -> tuple[str, ...]:
-    """Tensors in UB that a statement reads."""
+    """Return the UB tensors that a statement reads."""
     if isinstance(s, Call):
         return s.reads
     return (s.local,) if isinstance(s, CopyOut | ScalarRead | IndexRead) else ()

@@ -1,4 +1,4 @@
-"""Data that mutants run on, chosen so that an error in a kernel shows in its outputs."""
+"""Input data for mutants, chosen so that an error in a kernel shows in its outputs."""
 
 from __future__ import annotations
 
@@ -21,47 +21,47 @@ from autofuse.targets import load_target
 
 __all__ = ["inputs_for", "is_large", "sizes_for", "sizes_that_fill", "tiles_for"]
 
-#: Seeds of data for which comparisons are close (for an input of one element they take turns), and of other data.
+#: Seeds of data with close comparisons (alternating for a one-element input), and of other data.
 _BALANCED = range(16)
 _MORE = range(100, 104)
-#: Beside numbers around 1, such as are near the constants by which a division by zero is avoided.
+#: Small values besides numbers around 1, near the constants that avoid a division by zero.
 _SMALL = 2.0**-20
-#: Half of what numbers rise or fall by over a tensor, in other data: Exp of a part of it is 0.
+#: Half of the rise or fall of numbers over a tensor in other data: Exp of some of them is 0.
 _SPREAD = 1000.0
-#: Bytes after which the rounded length of a buffer repeats.
+#: Period in bytes of the rounded length of a buffer.
 _PERIOD = load_target("ascend910b1").arch.bank_period
-#: Elements of the largest tensor from which on a kernel has few of the data, and one seed of the scheduler for each
-#: tiling and data, by turns: else a mutant that lives would run for many minutes.
+#: From this many elements in the largest tensor, a kernel gets less data, and one scheduler seed per tiling and data,
+#: in turn: otherwise a surviving mutant would run for many minutes.
 _LARGE = 1 << 15
-#: Length of a tiled axis from which on its tiles may be many, with a short last one, and rows that are folded need
-#: scratch space: with 8 and fewer they need none.
+#: From this length of a tiled axis, there may be many tiles with a short last one, and folded rows need scratch space:
+#: with 8 and fewer they need none.
 _LONG = 9
-#: Elements of the largest tensor to which a kernel may grow until its tiled axes are that long, and bindings of its
-#: symbols from which the smallest with that is taken.
+#: Maximum elements of the largest tensor when growing a kernel until its tiled axes are that long, and the number of
+#: symbol bindings from which the smallest sufficient one is taken.
 _GROWN = 1 << 16
 _TRIED = 64
-#: Elements of a row that is longer than what one instruction reduces, for every dtype.
+#: Row length that exceeds a single reduce instruction for every dtype.
 _LONG_ROW = 129
 
 
 def is_large(graph: FusionGraph, symbols: dict[str, int]) -> bool:
-    """Return True if the kernel is tried with less data and fewer schedules, to save time."""
+    """Return True if the kernel runs with less data and fewer schedules, to save time."""
     return largest_tensor(graph, symbols) >= _LARGE
 
 
 def sizes_for(
     graph: FusionGraph, extents: Iterable[Expr], count: int, max_elements: int
 ) -> list[dict[str, int]]:
-    """Sizes to run mutants with: small ones, and larger ones for tiled axes that are short with all of these.
+    """Return sizes to run mutants with: small ones, and larger ones for tiled axes that are short with all of these.
 
-    An axis of the quotient of a size, such as the rows of one of 16 parts, may be empty with every small size, so that
-    nothing in the loops of its template can show.
+    An axis over a quotient of a size, such as the rows of one of 16 parts, may be empty for every small size, which
+    would hide errors in the loops of its template.
 
     Args:
-        graph: whose symbols.
+        graph: the graph.
         extents: lengths of the tiled axes, one for each template.
         count: number of small bindings.
-        max_elements: of the largest tensor, for small bindings.
+        max_elements: maximum elements of the largest tensor, for small bindings.
     """
     out = shapes_for(graph, count, 0, max_elements=max_elements)
     short = [e for e in extents if not _reaches(e, out)]
@@ -76,17 +76,17 @@ def sizes_for(
 def sizes_that_fill(
     graph: FusionGraph, impls: Sequence[ImplGraph], sizes: Sequence[dict[str, int]], most: int
 ) -> list[dict[str, int]]:
-    """Sizes with which tensors fill buffers that they leave room in with ``sizes``, whatever the tile.
+    """Return sizes with which tensors fill buffers that have room left with ``sizes`` for all tiles.
 
-    Lengths of buffers are rounded up, so that an element more, or some bytes less, fit where there is room.  Rows of up
-    to 256 bytes need no scratch space: every symbol has a size of several times that as well, with work to do.  Every
-    template has sizes that it takes.
+    Buffer lengths are rounded up, so one more element, or some bytes less, may fit in the slack.  Rows of up to 256
+    bytes need no scratch space, so every symbol also gets a size of several times that, with work to do.  Every
+    template gets sizes that it accepts.
 
     Args:
-        graph: whose symbols.
+        graph: the graph.
         impls: the templates.
-        sizes: to be tried anyway.
-        most: elements of the largest tensor, unless no size that small will do.
+        sizes: sizes that are tried anyway.
+        most: maximum elements of the largest tensor, unless only larger sizes work.
     """
     small = shapes_for(graph, _TRIED, 0, max_elements=most)
     large = shapes_for(graph, _TRIED, 0, max_elements=_GROWN)
@@ -95,7 +95,7 @@ def sizes_that_fill(
     for name in (s.name for s in graph.symbols):
         if not any(s[name] >= _LONG_ROW and largest_tensor(graph, s) for s in (*sizes, *out)):
             out += [s for s in tried if s[name] >= _LONG_ROW and largest_tensor(graph, s)][:1]
-    # A template may be for many and long rows only.
+    # A template may accept only many and long rows.
     for impl in impls:
         if not any(_takes(impl, s) for s in (*sizes, *out)):
             fit = [s for s in small_sizes(impl) if _takes(impl, s)]
@@ -108,10 +108,10 @@ def sizes_that_fill(
 
 
 def tiles_for(impl: ImplGraph, symbols: dict[str, int]) -> list[int]:
-    """Some legal tiles; for every buffer, one with which its tensors leave the least room is among them."""
+    """Return some legal tiles, including for every buffer one with the least slack."""
     name, legal = impl.tiling.opened.symbol, _many_tiles(impl, symbols)
     full = [
-        # The longest of these: a shorter one may be what a function needs no scratch space for.
+        # Take the longest of these: a function may need no scratch space for a shorter one.
         min(legal, key=lambda t: (_room(e, {**symbols, name: t}), -t))
         for e in (_rounded(impl) if legal else ())
         if name in e.symbols()
@@ -125,19 +125,19 @@ def _takes(impl: ImplGraph, symbols: dict[str, int]) -> bool:
 
 
 def _rounded(impl: ImplGraph) -> list[Expr]:
-    """The lengths of buffers that depend on sizes."""
+    """Return the buffer lengths that depend on sizes."""
     return list(dict.fromkeys(b.nbytes for b in impl.buffers if not b.nbytes.is_const))
 
 
 def _fills(impl: ImplGraph, nbytes: Expr, symbols: dict[str, int]) -> bool:
-    """Return True if a tile longer than the shortest leaves no room; the shortest may need no scratch space."""
+    """Return True if a tile longer than the shortest leaves no slack; the shortest may need no scratch space."""
     name, legal = impl.tiling.opened.symbol, _many_tiles(impl, symbols)
     longer = [t for t in legal if t > min(legal)] or legal
     return any(_room(nbytes, {**symbols, name: t}) < 32 for t in longer)
 
 
 def _many_tiles(impl: ImplGraph, symbols: dict[str, int]) -> list[int]:
-    """Legal tiles: all up to the length from which on they leave the same room again, some that are longer."""
+    """Return legal tiles: all up to the length after which the slack repeats, and some longer ones."""
     spec = impl.tiling
     some = legal_tiles(impl, symbols, most=8)
     end = min(max(some, default=0), _PERIOD * spec.opened.granule)
@@ -147,7 +147,7 @@ def _many_tiles(impl: ImplGraph, symbols: dict[str, int]) -> list[int]:
 
 
 def _room(nbytes: Expr, values: dict[str, int]) -> Fraction:
-    """Bytes by which the length of a buffer was rounded up."""
+    """Return the bytes by which the length of a buffer was rounded up."""
     return nbytes.evaluate(values) - _before_rounding(nbytes, values)
 
 
@@ -170,7 +170,7 @@ def _reaches(extent: Expr, sizes: Sequence[dict[str, int]]) -> bool:
 
 
 def inputs_for(graph: FusionGraph, symbols: dict[str, int], seed: int) -> list[dict[str, Any]]:
-    """Sets of inputs with these sizes, those first that show most errors."""
+    """Return sets of inputs with these sizes, the most revealing first."""
     large = is_large(graph, symbols)
     close = (balanced_inputs(graph, symbols, s) for s in _BALANCED[: 1 if large else None])
     given = (
@@ -193,7 +193,7 @@ def _small_inputs(graph: FusionGraph, symbols: dict[str, int], seed: int) -> dic
 
 
 def _exact_inputs(graph: FusionGraph, symbols: dict[str, int], seed: int) -> list[dict[str, Any]]:
-    """Small integers and quarters, of which sums are exact: one element less in a long sum shows."""
+    """Return small integers and quarters, whose sums are exact, so that a missing element in a long sum shows."""
     types = {lookup(n.op).compute_type for n in graph.nodes}
     if "reduce" not in types or "gather" in types:
         return []
@@ -210,10 +210,10 @@ def _exact_inputs(graph: FusionGraph, symbols: dict[str, int], seed: int) -> lis
 
 
 def _extremes(graph: FusionGraph, symbols: dict[str, int], seed: int) -> list[dict[str, Any]]:
-    """Inputs all below 0, all above, falling or rising from row to row, with peaks; rows that are no numbers.
+    """Return inputs all below 0, all above, falling or rising from row to row, with peaks, and with NaN rows.
 
-    A maximum or minimum of many random numbers is far from 0 and nearly the same for every row; an accumulator that
-    starts with 0, or with what the row before left, would not show.  What is left by a row that is NaN does.
+    A maximum or minimum of many random numbers is far from 0 and similar for all rows; it would hide an accumulator
+    that starts with 0, or with the value of the previous row.  The value left by a NaN row shows.
     """
     if not any(n.op.startswith("Reduce") or n.op.endswith("Softmax") for n in graph.nodes):
         return []
@@ -240,7 +240,7 @@ def _extremes(graph: FusionGraph, symbols: dict[str, int], seed: int) -> list[di
 
 
 def _with_peaks(x: np.ndarray, place: int) -> np.ndarray:
-    """The first or last element along every dimension is far above the others: the largest one, which alone counts."""
+    """Return ``x`` with the first or last element along every dimension far above the others, so only it counts."""
     out = x.copy()
     for d in range(x.ndim):
         out[(slice(None),) * d + (place,)] += x.dtype.type(2 * _SPREAD)
@@ -248,19 +248,19 @@ def _with_peaks(x: np.ndarray, place: int) -> np.ndarray:
 
 
 def _lowest(x: np.ndarray) -> np.ndarray:
-    """The lowest number everywhere: nothing that stands for no number yet is below it."""
+    """Return the lowest number everywhere: no initial value of an accumulator is below it."""
     return np.full_like(x, np.finfo(x.dtype).min if x.dtype.itemsize > 2 else x.dtype.type(-65504))
 
 
 def _with_nan(x: np.ndarray) -> np.ndarray:
-    """The first element is NaN."""
+    """Return ``x`` with NaN as the first element."""
     out = x.copy()
     out.reshape(-1)[0] = np.nan
     return out
 
 
 def _with_infinities(x: np.ndarray, d: int) -> np.ndarray:
-    """The first of what lies along a dimension is -inf, the last element of all is NaN."""
+    """Return ``x`` with -inf first along a dimension, and NaN as the last element of all."""
     out = x.copy()
     if d < x.ndim:
         out[(slice(None),) * d + (0,)] = -np.inf

@@ -1,6 +1,6 @@
-"""The mutants of a kernel, and the one library that holds them all.
+"""The mutants of a kernel, and a single library with all of them.
 
-A launch chooses a mutant through the upper bits of the tiling key; 0 is the kernel as it is.
+A launch selects a mutant through the upper bits of the tiling key; 0 is the unchanged kernel.
 """
 
 from __future__ import annotations
@@ -64,12 +64,12 @@ KEY_BITS = 12
 _ENTRY = 'extern "C" __global__'
 _SYNC_ALL = "  SyncAll();\n"
 
-#: Order of pipes, cores and buffers.
+#: Classes that change the order of pipes, cores and buffers.
 SYNCHRONISATION = (
     *("delete-pair", "early-pair", "delete-enque", "delete-deque", "delete-sync", "weaken-sync"),
     *("delete-barrier", "weaken-barrier", "delete-syncall", "delete-free", "early-free"),
 )
-#: Where data go and how much of them.
+#: Classes that change addresses and amounts of data.
 MEMORY = (
     *(
         "gm-base",
@@ -83,14 +83,14 @@ MEMORY = (
     ),
     *("reduce-shape", "drop-tail", "loop-extent", "reduce-loop", "shrink-buffer", "halve-scratch"),
 )
-#: Accumulators of reduce loops.
+#: Classes that change accumulators of reduce loops.
 ACCUMULATION = ("delete-start", "change-start", "early-start", "late-start", "delete-join")
-#: What is computed.
+#: Classes that change the computation.
 COMPUTATION = (
     *("swap-operands", "change-constant", "delete-copy-in", "delete-copy-out", "delete-call"),
 )
 KINDS = (*SYNCHRONISATION, *MEMORY, *ACCUMULATION, *COMPUTATION, *REGISTERS)
-#: Functions whose last of three or more operands is scratch space.
+#: Functions with three or more operands whose last one is scratch space.
 _WITH_SCRATCH = ("autofuse::Broadcast", "autofuse::Reduce", "autofuse::Scan", "autofuse::WithRows")
 
 
@@ -108,7 +108,7 @@ class Candidate:
 
 
 def candidates(built: api.BuildResult) -> Iterator[Candidate]:
-    """All mutants of a kernel, by template."""
+    """Yield all mutants of a kernel, by template."""
     tensors = parameter_names(built.graph)
     for impl in impls_of(built):
         fn = run_passes(lower_kernel(impl, tensors, built.target))
@@ -129,12 +129,12 @@ def candidates(built: api.BuildResult) -> Iterator[Candidate]:
 
 
 def impls_of(built: api.BuildResult) -> list[ImplGraph]:
-    """All templates of a kernel."""
+    """Return all templates of a kernel."""
     return list({i.name: i for r in built.schedule for g in r.groups for i in g.impls}.values())
 
 
 def without_sync(built: api.BuildResult, number: int) -> tuple[ScheduleResult, ...]:
-    """The schedule without the SyncAll that is number ``number`` in the entry."""
+    """Return the schedule without SyncAll number ``number`` of the entry."""
     synced = {(r.index, g.index) for r in built.schedule for g in r.groups if g.sync_before}
     calls = [(i.result, i.group) for choice in tiling_keys(built.schedule) for i in choice]
     result, group = [c for c in calls if c in synced][number]
@@ -147,7 +147,7 @@ def without_sync(built: api.BuildResult, number: int) -> tuple[ScheduleResult, .
 
 
 def _moves(body: tuple[Stmt, ...]) -> Iterator[tuple[str, str, tuple[Stmt, ...]]]:
-    """Changes of more than one statement, and weaker forms of one: (class, text, changed body)."""
+    """Yield changes of more than one statement, and weaker forms of one: (class, text, changed body)."""
     for i, s in enumerate(body):
         if isinstance(s, For):
             for kind, text, inner in _moves(s.body):
@@ -176,10 +176,10 @@ def _moves(body: tuple[Stmt, ...]) -> Iterator[tuple[str, str, tuple[Stmt, ...]]
 
 
 def _smaller(fn: KernelFn, impl: ImplGraph, target: TargetSpec) -> Iterator[tuple[str, KernelFn]]:
-    """One buffer less in a queue; fewer bytes in a buffer, as few less as may show.
+    """Yield queues with one buffer less, and buffers with the smallest reduction that may show.
 
-    Lengths are rounded up.  32 bytes less are no mistake where calls and copies are seen to fit for every tile, so that
-    32 more are taken until they are not.  Pads hold nothing.
+    Lengths are rounded up.  If calls and copies provably fit in 32 bytes less for every tile, that is no fault, so
+    further 32 bytes are removed until they do not.  Pads hold no data.
     """
     held = {s.queue if isinstance(s, Alloc) else s.buf for s in _held(fn.body)}
     for i, s in enumerate(fn.body):
@@ -208,9 +208,9 @@ def _with(fn: KernelFn, at: int, s: Stmt) -> KernelFn:
 
 
 def _scratch(fn: KernelFn, impl: ImplGraph, target: TargetSpec) -> Iterator[tuple[str, KernelFn]]:
-    """Buffers that are scratch space of a call, and perhaps other things as well, with half of their bytes.
+    """Yield buffers used as scratch space, possibly among other uses, with half their bytes.
 
-    Where calls are seen to fit into half of what was rounded up, with a quarter, and so on.
+    If calls provably fit into half of the rounded length, use a quarter, and so on.
     """
     bufs = {s.local: s.buf for s in fn.body if isinstance(s, GetBuf)}
     calls = [c for c in _calls(fn.body) if callee(c).startswith(_WITH_SCRATCH)]
@@ -227,7 +227,7 @@ def _scratch(fn: KernelFn, impl: ImplGraph, target: TargetSpec) -> Iterator[tupl
 
 
 def _reductions(body: tuple[Stmt, ...]) -> Iterator[tuple[str, str, tuple[Stmt, ...]]]:
-    """Changes of the loops over tiles that are reduced, and of what they accumulate in."""
+    """Yield changes of the loops over reduced tiles, and of their accumulators."""
     for at, s in enumerate(body):
         if not isinstance(s, For):
             continue
@@ -255,7 +255,7 @@ def _carried(c: Call) -> tuple[str, ...]:
 def _accumulation(
     body: tuple[Stmt, ...], joined: set[str]
 ) -> Iterator[tuple[str, str, Stmt | None, tuple[Stmt, ...]]]:
-    """Changes of the body of the loop over tiles, each with a statement that goes in front of that loop."""
+    """Yield changes of the body of the loop over tiles, each with a statement to insert before that loop."""
     for i, s in enumerate(body):
         rest = (*body[:i], *body[i + 1 :])
         if isinstance(s, For) and _calls(s.body):
@@ -293,7 +293,7 @@ def _calls(body: tuple[Stmt, ...]) -> list[Call]:
 
 
 def _before(body: tuple[Stmt, ...], i: int, local: str) -> int | None:
-    """Index of the last statement before ``i`` that touches the tensor."""
+    """Return the index of the last statement before ``i`` that touches the tensor."""
     for k in range(i - 1, -1, -1):
         if local in _touched(body[k]):
             return k
@@ -316,7 +316,7 @@ def _place(body: tuple[Stmt, ...], i: int) -> str:
 
 
 def sample(built: api.BuildResult, kinds: Sequence[str], most: int, seed: int) -> list[Candidate]:
-    """At most ``most`` mutants of each class, in a fixed order."""
+    """Return at most ``most`` mutants of each class, in a fixed order."""
     groups: dict[str, list[Candidate]] = {k: [] for k in kinds}
     for c in candidates(built):
         if c.kind in groups:
@@ -341,10 +341,10 @@ def _kernel_path(built: api.BuildResult) -> str:
 
 
 def library_text(built: api.BuildResult, chosen: Sequence[Candidate]) -> str:
-    """The kernel file with every mutant; mutant ``k`` runs for tiling keys with ``k + 1`` in the upper bits."""
+    """Return the kernel file with every mutant; mutant ``k`` runs for tiling keys with ``k + 1`` in the upper bits."""
     functions, entry = _kernel_text(built).split(_ENTRY)
     head, brace, rest = entry.partition(") {\n")
-    # Before the kind of the kernel there may be a control bit of the core.
+    # A control bit of the core may precede the kind of the kernel.
     before, kind, after = rest.partition("KERNEL_TASK_TYPE_DEFAULT")
     assert kind
     task, newline, dispatch = after.partition("\n")
@@ -370,7 +370,7 @@ def library_text(built: api.BuildResult, chosen: Sequence[Candidate]) -> str:
 
 
 def compiled(built: api.BuildResult, chosen: Sequence[Candidate]) -> list[tuple[Path | None, int]]:
-    """For every mutant the library that holds it and its number there; None if it does not compile."""
+    """Return for every mutant its library and its number there; None if it does not compile."""
     files = {**built.files, _kernel_path(built): library_text(built, chosen)}
     try:
         path = compile_kernel(files, built.name, opt="-O0", checked=True)

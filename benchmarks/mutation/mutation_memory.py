@@ -1,4 +1,4 @@
-"""Rules about memory: elements and bytes that a call does not need, or that nobody sees."""
+"""Rules about memory: elements and bytes that a call does not need, or that are never observed."""
 
 from __future__ import annotations
 
@@ -59,30 +59,30 @@ __all__ = [
     "spare_buffer",
 ]
 
-#: Calls that compute every element from the elements at its place, or from a scalar.
+#: Calls that compute every element from the elements at the same index, or from a scalar.
 ELEMENTWISE = frozenset(
     {"Abs", "Add", "Adds", "Cast", "Div", "Duplicate", "Exp", "Ln", "Max", "Maxs", "Min", "Mins"}
     | {"Mul", "Muls", "Reciprocal", "Relu", "Rsqrt", "Sqrt", "Sub"}
 )
-#: Calls that do each of their rows by itself.
+#: Calls that process each row independently.
 _ROW_BY_ROW = (
     *("autofuse::ReduceInner<", "autofuse::ReduceOuter<", "autofuse::WithRows<"),
     *("autofuse::PickByMask", "autofuse::PickAhead"),
 )
-#: Bytes of scratch space that advanced functions need for float, as documented; 256 times the tensors that they keep.
+#: Documented scratch bytes of advanced functions for float: 256 times the number of tensors they keep.
 _LEAST_SCRATCH = {"Power": 1024, "Tanh": 256, "Sigmoid": 256, "Erf": 768, "Sin": 768, "Cos": 768}
-#: Lengths of a tile up to which each is looked at.
+#: Maximum number of tile lengths to check one by one.
 _FEW = 64
-#: Reductions that the chip has for a row of half or float.
+#: Reductions for which the chip has an instruction for a row of half or float.
 WHOLE = tuple(f"autofuse::ReduceInner<autofuse::{op}Of>" for op in ("Sum", "Max", "Min"))
 
 
 def scratch_that_is_not_used(m: Mutation) -> bool:
-    """Scratch space of ``ReduceInner`` that it does not need for rows of this length, whatever the tile.
+    """Return True for scratch space that ``ReduceInner`` does not need for rows of this length, for all tiles.
 
-    A row of half of at most 256 bytes is reduced to its sum, maximum or minimum by one instruction: nothing is folded.
-    A longer one is folded to the length of its parts, which is what the scratch space has to hold for every row; the
-    plan has a bound of that by the distance of the rows.  Of float, fewer than four rows take no block for each.
+    One instruction reduces a row of half of at most 256 bytes to its sum, maximum or minimum, without folding.  A
+    longer row is folded to the length of its parts, which the scratch space must hold for every row; the plan bounds it
+    by the distance of the rows.  For float, fewer than four rows do not take a block each.
     """
     change = _less_scratch(m, WHOLE)
     if change is None:
@@ -101,12 +101,12 @@ def scratch_that_is_not_used(m: Mutation) -> bool:
 
 
 def _scratch_used(rows: int, n: int, size: int) -> int:
-    """Bytes of scratch space that ``ReduceInner`` takes for rows of half or float."""
+    """Return the scratch bytes that ``ReduceInner`` uses for rows of half or float."""
     return _eighths(rows, n) if size == 4 else rows * _folded_row(n)
 
 
 def _folded_row(n: int) -> int:
-    """Bytes of a row of ``n`` elements of half that ``ReduceInner`` folds."""
+    """Return the bytes of a row of ``n`` elements of half that ``ReduceInner`` folds."""
     lanes, block = 128, 16
     if n <= lanes:
         return 0
@@ -115,7 +115,7 @@ def _folded_row(n: int) -> int:
 
 
 def _eighths(rows: int, n: int) -> int:
-    """Bytes of scratch space that ``ReduceInner`` takes for rows of float."""
+    """Return the scratch bytes that ``ReduceInner`` uses for rows of float."""
     places, used, k = (0, rows * math.ceil(n / 64)), 0, 0
     while n > 64:
         used = max(used, places[k % 2] + rows * math.ceil(n / 64))
@@ -126,9 +126,9 @@ def _eighths(rows: int, n: int) -> int:
 
 
 def scratch_above_the_least(m: Mutation) -> bool:
-    """Scratch space of an advanced function that takes any from a documented minimum on, whatever the tile.
+    """Return True for scratch space of an advanced function that is at least the documented minimum, for all tiles.
 
-    Between the minimum and what the plan gives, the function goes over its operands in more parts.
+    Between the minimum and the planned size, the function processes its operands in more parts.
     """
     change = _less_scratch(m, tuple(_LEAST_SCRATCH))
     if change is None:
@@ -138,16 +138,16 @@ def scratch_above_the_least(m: Mutation) -> bool:
     if any(dtypes[c.writes[0]].name != "float32" for c in calls):
         return False
     least = max(_LEAST_SCRATCH[callee(c)] for c in calls)
-    # Power of two tensors; the forms with a scalar need more.
+    # Power with two tensor operands; the forms with a scalar need more.
     if any(callee(c) == "Power" and len(c.reads) != 2 for c in calls):
         return False
     return all(room >= least for _, room in change)
 
 
 def _less_scratch(m: Mutation, functions: tuple[str, ...]) -> list[tuple[int, int]] | None:
-    """Lengths that a tile may have, with the bytes that a buffer has then.
+    """Return the possible tile lengths, each with the bytes of the buffer.
 
-    In it are scratch space of these functions, and single elements at other times.
+    The buffer holds scratch space of these functions, and single elements at other times.
     """
     old, new = change_of(m)
     if not isinstance(old, InitBuffer) or not isinstance(new, InitBuffer) or new.buf_num:
@@ -163,7 +163,7 @@ def _less_scratch(m: Mutation, functions: tuple[str, ...]) -> list[tuple[int, in
     out = []
     for t in tile_lengths(m.impl):
         room = _value_of_tile(m, new.nbytes, t)
-        # A buffer of no bytes is not legal.
+        # An empty buffer is not legal.
         if room is None or room <= 0:
             return None
         out.append((t, room))
@@ -171,7 +171,7 @@ def _less_scratch(m: Mutation, functions: tuple[str, ...]) -> list[tuple[int, in
 
 
 def _are_elements(m: Mutation, tensors: set[str]) -> bool:
-    """All that is done to these takes one element of each, which is in 32 bytes."""
+    """Return True if these tensors are only used as single elements, which fit in 32 bytes."""
     for s in statements(m.fn.body):
         if isinstance(s, CopyIn | CopyOut) and s.local in tensors:
             return False
@@ -180,7 +180,7 @@ def _are_elements(m: Mutation, tensors: set[str]) -> bool:
 
 
 def _value_of_tile(m: Mutation, e: Expr, tile: int) -> int | None:
-    """An expression of the mutant for tiles of this length, with what its variables stand for."""
+    """Return the value of an expression of the mutant for tiles of this length, with its variables substituted."""
     lets = {s.name: s.value for s in m.mutant.body if isinstance(s, Let)}
     sizes = {m.impl.tiling.opened.symbol: const(tile), actual_size(m.impl): const(tile)}
     for _ in range(len(lets) + 1):
@@ -198,22 +198,22 @@ def _buffer_of_change(m: Mutation) -> str:
 
 
 def _scratched(m: Mutation, buffer: str) -> list[Call]:
-    """The calls that have scratch space in a buffer."""
+    """Return the calls with scratch space in a buffer."""
     here = {s.local for s in statements(m.fn.body) if isinstance(s, GetBuf) and s.buf == buffer}
     return [c for c in calls_of(m.fn.body) if not here.isdisjoint(c.writes[1:])]
 
 
 def behind_the_end(m: Mutation) -> bool:
-    """One element more, for which every operand has room in its buffer, whatever the tile.
+    """Return True for one more element that fits the buffer of every operand, for all tiles.
 
-    A buffer holds one tensor at a time, from its start, so behind the end of a tensor are no data.  Calls compute the
-    elements of a tensor from elements of tensors, and copies to GM leave out what is behind the end: nobody sees it.
-    ``TransposeRows`` of one matrix makes a column more into a row behind the others.
-    ``BroadcastInner`` with a row more makes the others as before; with a longer row it does if there is one row, and so
-    does ``WithRows``, whose scratch space for one row is the same for any length.
-    So do ``ReduceInner`` and ``ReduceOuter`` with a result more, which folds rows of its own, ``WithRows`` with a row
-    more, and ``Arange``.
-    ``PickByMask`` and ``PickAhead`` of one run pick an element more, which is in the buffer of the run.
+    A buffer holds one tensor at a time, from its start, so there is no data after the end of a tensor.  Calls compute
+    the elements of a tensor from elements of tensors, and copies to GM skip elements past the end: they are never
+    observed.  ``TransposeRows`` of one matrix turns an additional column into a row after the others.
+    ``BroadcastInner`` with an additional row leaves the others unchanged; with a longer row it does so if there is one
+    row, and so does ``WithRows``, whose scratch space for one row is the same for any length.  So do ``ReduceInner``
+    and ``ReduceOuter`` with an additional result, which folds its own rows, ``WithRows`` with an additional row, and
+    ``Arange``.  ``PickByMask`` and ``PickAhead`` of one run pick an additional element, which is in the buffer of the
+    run.
     """
     old, before, after = count_change(m)
     if old is None or after != before + 1:
@@ -224,7 +224,7 @@ def behind_the_end(m: Mutation) -> bool:
         rows, _ = (a.value for a in old.args if isinstance(a, Count))
         if rows not in (before, ONE):
             return False
-        # Of a row that is longer, the result alone; a row more has to fit as a whole.
+        # For a longer row, only the result; an additional row must fit as a whole.
         touched = () if rows == before else old.writes[:1]
     elif callee(old) == "autofuse::TransposeRows":
         counts = [a.value for a in old.args if isinstance(a, Count)]
@@ -255,7 +255,7 @@ def behind_the_end(m: Mutation) -> bool:
 
 
 def _reduction_fits(m: Mutation, call: Call) -> bool:
-    """Source, result and scratch space of ``ReduceInner`` are in their buffers, however long the tile is."""
+    """Return True if source, result and scratch space of ``ReduceInner`` fit their buffers for all tiles."""
     places = {s.local: s.buf for s in statements(m.fn.body) if isinstance(s, GetBuf)}
     places |= {s.local: s.queue for s in statements(m.fn.body) if isinstance(s, Alloc)}
     places |= {s.local: places[s.of] for s in statements(m.fn.body) if isinstance(s, Alias)}
@@ -280,7 +280,7 @@ def _reduction_fits(m: Mutation, call: Call) -> bool:
 
 
 def _end_in_their_last_block(m: Mutation, tensors: tuple[str, ...], count: Expr) -> bool:
-    """All are one tile of fixed length, or one element, and have room for another one in their last 32 bytes."""
+    """Return True if all are one tile of fixed length or one element, with room for one more in their last 32 bytes."""
     spec = m.impl.tiling
     extent, longest = spec.opened.extent.as_int(), spec.opened.longest.as_int()
     tile: dict[str, int] = {}
@@ -296,7 +296,7 @@ def _end_in_their_last_block(m: Mutation, tensors: tuple[str, ...], count: Expr)
 
 
 def bits_to_spare(m: Mutation) -> bool:
-    """A word less of a mask, where the words that are left have a bit for every element, whatever the tile."""
+    """Return True for a mask with one word less whose remaining words have a bit for every element, for all tiles."""
     old, before, after = count_change(m)
     if old is None or callee(old) not in ("And", "Or", "Not") or after != before - 1:
         return False
@@ -312,10 +312,10 @@ def _kernel(m: Mutation) -> Kernel:
 
 
 def has_room(fn: KernelFn, impl: ImplGraph, target: TargetSpec) -> bool:
-    """Calls and copies are shown to fit into the buffers of a function, whatever the tile.
+    """Return True if calls and copies provably fit the buffers of a function, for all tiles.
 
-    Where no proof for all lengths of a tile at once is found, and there are few, one is asked for each of them: with
-    the room of that tile, for all up to its length.
+    If no proof covers all tile lengths at once, and there are few, each length gets a proof: with the buffers of that
+    tile, for all tiles up to its length.
     """
     found = _does_not_fit(fn, impl, target)
     if not found or any(f.refuted for f in found) or not impl.tiling.opened.longest.is_const:
@@ -341,7 +341,7 @@ def _does_not_fit(fn: KernelFn, impl: ImplGraph, target: TargetSpec) -> list[Fin
 
 
 def _with_room_of(fn: KernelFn, impl: ImplGraph, tile: int) -> KernelFn:
-    """The function with the buffers of tiles of one length."""
+    """Return the function with the buffers of tiles of one length."""
     lets = {s.name: s.value for s in fn.body if isinstance(s, Let)}
     name = impl.tiling.opened.symbol
     body = tuple(
@@ -354,10 +354,10 @@ def _with_room_of(fn: KernelFn, impl: ImplGraph, tile: int) -> KernelFn:
 
 
 def between_rows(m: Mutation) -> bool:
-    """The last elements of a result left out, where rows are padded and these are padding behind the last row.
+    """Return True if the omitted last elements of a result are padding after the last row.
 
     One element of an element-wise call or one row of ``ReduceInner``, and one row of a broadcast: the call computes
-    whole rows, and what it leaves out lies between the last element of the tile and the end of the last row.
+    whole rows, and the omitted elements are between the last element of the tile and the end of the last row.
     """
     old, before, after = count_change(m)
     if old is None or after != before - 1:
@@ -381,7 +381,7 @@ def between_rows(m: Mutation) -> bool:
 
 
 def _left_out(m: Mutation, old: Call) -> int | None:
-    """Elements at the end of its result that a call does not make if its count is one less; None: it is another one."""
+    """Return the elements at the end of its result that a call omits if its count is one less; None for other calls."""
     counts = [a.value for a in old.args if isinstance(a, Count)]
     new = change_of(m)[1]
     assert isinstance(new, Call)
@@ -398,12 +398,12 @@ def _left_out(m: Mutation, old: Call) -> int | None:
 
 
 def spare_buffer(m: Mutation) -> bool:
-    """A queue keeps a buffer for each tensor that is out at one time.
+    """Return True if a queue still has a buffer for each tensor in flight.
 
-    The second buffer of a queue only lets the next iteration begin earlier: every tensor is freed in the iteration
-    that took it, so fewer buffers make AllocTensor wait and nothing else.  It waits for the pipe that takes tensors out
-    of the queue, so no other pipe may be at one that was given to it: the vector pipe that reads what it has given to
-    be stored would still be reading when it writes the next one, unless a barrier comes in between.
+    The second buffer of a queue only lets the next iteration start earlier: every tensor is freed in the iteration that
+    allocated it, so fewer buffers only make AllocTensor wait.  It waits for the pipe that dequeues tensors, so no other
+    pipe may access an enqueued tensor: a vector pipe that reads a tensor it has enqueued for a store would still be
+    reading while it writes the next one, unless a barrier is in between.
     """
     old, new = change_of(m)
     if not isinstance(old, InitBuffer) or not isinstance(new, InitBuffer):
@@ -417,7 +417,7 @@ def spare_buffer(m: Mutation) -> bool:
 
 
 def _is_read_elsewhere(fn: KernelFn, queue: str) -> bool:
-    """Another pipe than that behind the queue is at a tensor that was put into it."""
+    """Return True if a pipe other than the queue's consumer accesses an enqueued tensor."""
     decl = next(s for s in fn.body if isinstance(s, QueueDecl) and s.name == queue)
     stored = decl.copy or decl.position is Position.VECOUT
     for block in blocks_of(fn.body):
@@ -438,7 +438,7 @@ def _is_read_elsewhere(fn: KernelFn, queue: str) -> bool:
 
 
 def _barriers_part_tensors(fn: KernelFn, queue: str) -> bool:
-    """The barriers of the vector pipe are enough where all tensors of a queue for results are in the same bytes."""
+    """Return True if the vector pipe's barriers suffice when all tensors of a result queue share the same bytes."""
     decl = next(s for s in fn.body if isinstance(s, QueueDecl) and s.name == queue)
     if decl.copy or decl.position is not Position.VECOUT:
         return False
@@ -454,7 +454,7 @@ def _without(body: tuple[Stmt, ...], gone: set[Alloc]) -> tuple[Stmt, ...]:
 
 
 def _most_out(body: tuple[Stmt, ...], queue: str, before: int) -> int | None:
-    """Most tensors of a queue that are out at one time, of which ``before`` from the start; None: some stay out."""
+    """Return the maximum tensors of a queue in flight, ``before`` of them initially; None if some are never freed."""
     most, out = before, set[str]()
     for s in body:
         if isinstance(s, For):

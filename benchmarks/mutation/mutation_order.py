@@ -1,4 +1,4 @@
-"""Rules about the order of pipes: pairs, flags and barriers whose work something else does."""
+"""Rules about the order of pipes: pairs, flags and barriers made redundant by other ones."""
 
 from __future__ import annotations
 
@@ -57,10 +57,10 @@ _FOLDS = ("autofuse::ReduceInner<", "autofuse::ReduceOuter<")
 
 
 def ordered_by_another_pair(m: Mutation) -> bool:
-    """EnQue and DeQue of a tensor, where a pair of another queue between the same pipes does their work.
+    """Return True for EnQue and DeQue of a tensor that a pair of another queue between the same pipes makes redundant.
 
-    A pipe sets flags in order, each when all it was given before is done.  So if the other EnQue stands behind the
-    last write of this tensor, and the other DeQue before its first read, the reading pipe has waited for this tensor.
+    A pipe sets flags in order, each after all its earlier work.  So if the other EnQue follows the last write of this
+    tensor, and the other DeQue precedes its first read, the reading pipe has waited for this tensor.
     """
     pipes = {s.name: (s.copy, s.position) for s in m.fn.body if isinstance(s, QueueDecl)}
     for before, after in zip(blocks_of(m.fn.body), blocks_of(m.mutant.body), strict=False):
@@ -96,7 +96,7 @@ def _dequeued(block: tuple[Stmt, ...], i: int, pair: EnQue) -> int:
 
 
 def _span(block: tuple[Stmt, ...], local: str, queue: tuple[bool, Position]) -> tuple[int, int]:
-    """The places of the last write to a tensor, and of the first read on the other side of its queue."""
+    """Return the positions of the last write to a tensor, and of the first read on the other side of its queue."""
     copy, position = queue
     loaded = copy or position is Position.VECIN
     stored = copy or position is Position.VECOUT
@@ -113,27 +113,27 @@ def _span(block: tuple[Stmt, ...], local: str, queue: tuple[bool, Position]) -> 
 
 
 def one_iteration(m: Mutation) -> bool:
-    """A barrier between the iterations of a loop that runs once: over the tiles of a core, or over what is reduced.
+    """Return True for a barrier between iterations of a loop that runs once: over a core's tiles, or a reduction.
 
-    So is the initial value of an accumulator that is written before the loop over tiles.  Written without such loops,
-    the calls need no barrier that the mutant does not have.
+    The same applies to an accumulator's initial value written before the loop over tiles.  Without such loops, the
+    calls need no barrier that the mutant lacks.
     """
     tiles, steps = one_turn(m.impl), one_step(m)
-    if m.kind == "early-start":  # before the only iteration, or in it
+    if m.kind == "early-start":  # before the only iteration, or inside it
         return tiles
     return (tiles or steps) and _needs_no_barrier(m, m.mutant, tiles, steps)
 
 
 def barrier_inside(m: Mutation) -> bool:
-    """A barrier beside a call of ours that has one inside, whatever the tile.
+    """Return True for a barrier next to a library function that contains one, for all tiles.
 
-    ``ReduceOuter`` of three to eight rows joins them one after the other, with a barrier before each from the third on;
-    of more, it and ``ReduceInner`` of rows longer than 256 bytes, fold the source to scratch
-    space, and after a barrier that to the result; of fewer or shorter ones they write no scratch space (of shorter
-    ones only sums, maxima and minima of floats).  ``TransposeRows`` that has something to leave out begins with one;
-    if it has nothing to leave out, it writes no scratch space.  It has one before every instruction that writes scratch
-    space, so space that only such calls have needs no other.
-    Written that way, the calls need no barrier that the mutant does not have.
+    ``ReduceOuter`` of three to eight rows combines them one after the other, with a barrier before each from the third
+    on.  With more rows, it and ``ReduceInner`` of rows longer than 256 bytes fold the source to scratch space, and
+    after a barrier fold that to the result; with fewer or shorter ones they write no scratch space (for shorter ones
+    only sums, maxima and minima of floats).  ``TransposeRows`` starts with a barrier if it must skip elements;
+    otherwise it writes no scratch space.  It has a barrier before every instruction that writes scratch space, so space
+    used only by such calls needs no other.  With these barriers written out, the calls need no barrier that the mutant
+    lacks.
     """
     body = _opened(m, m.mutant.body)
     if body == m.mutant.body:
@@ -143,7 +143,7 @@ def barrier_inside(m: Mutation) -> bool:
 
 
 def _opened(m: Mutation, body: tuple[Stmt, ...]) -> tuple[Stmt, ...]:
-    """The block with the barriers inside of calls."""
+    """Return the block with the barriers inside calls written out."""
     out: list[Stmt] = []
     for s in body:
         if isinstance(s, For):
@@ -156,7 +156,7 @@ def _opened(m: Mutation, body: tuple[Stmt, ...]) -> tuple[Stmt, ...]:
             out.append(replace(s, writes=s.writes[:1], reads=s.writes[1:]))
         elif isinstance(s, Call) and callee(s).startswith(_FOLDS) and _is_direct(m, s):
             once = replace(s, writes=s.writes[:1])
-            # From the third row on, each is joined to what was made before.
+            # From the third row on, each is combined with the previous result.
             again = replace(once, reads=(*s.reads, *once.writes))
             out += [once, Barrier("PIPE_V"), again] if _joins_rows(s) else [once]
         elif isinstance(s, Call) and callee(s) == _TRANSPOSE and _leaves_out(m, s):
@@ -169,7 +169,7 @@ def _opened(m: Mutation, body: tuple[Stmt, ...]) -> tuple[Stmt, ...]:
 
 
 def _has_own_scratch(m: Mutation, s: Call) -> bool:
-    """The scratch space is in a buffer that nothing else than the scratch space of such calls is in."""
+    """Return True if only scratch space of such calls uses the buffer of the scratch space."""
     place = {g.local: g.buf for g in statements(m.fn.body) if isinstance(g, GetBuf)}
     here = place.get(s.writes[1])
     return here is not None and all(
@@ -187,7 +187,7 @@ def _folds(m: Mutation, s: Call) -> bool:
 
 
 def _is_direct(m: Mutation, s: Call) -> bool:
-    """The call reduces to its result without scratch space."""
+    """Return True if the call reduces to its result without scratch space."""
     dtype = dtypes_of(m)[s.writes[0]]
     n = [a.value for a in s.args if isinstance(a, Count)][1].as_int()
     whole = dtype.kind == "f" and "ProdOf" not in callee(s)
@@ -196,13 +196,13 @@ def _is_direct(m: Mutation, s: Call) -> bool:
 
 
 def _joins_rows(s: Call) -> bool:
-    """``ReduceOuter`` of more than two rows, where it needs no scratch space."""
+    """Return True for ``ReduceOuter`` of more than two rows that needs no scratch space."""
     n = [a.value for a in s.args if isinstance(a, Count)][1].as_int()
     return "Outer" in callee(s) and n is not None and n > 2
 
 
 def _leaves_out(m: Mutation, s: Call) -> bool:
-    """The first 16 rows of 32 bytes that are transposed do not fit the result, however long the tile is."""
+    """Return True if the first 16 transposed rows of 32 bytes do not fit the result, for all tiles."""
     block = 32 // dtypes_of(m)[s.writes[0]].itemsize
     _, _, cols, _, pitch = (a.value for a in s.args if isinstance(a, Count))
     columns = _most(m.impl, cols)
@@ -212,7 +212,7 @@ def _leaves_out(m: Mutation, s: Call) -> bool:
 
 
 def _fits_whole(m: Mutation, s: Call) -> bool:
-    """No 16 rows of 32 bytes that are transposed go beyond the result, however long the tile is."""
+    """Return True if no 16 transposed rows of 32 bytes exceed the result, for all tiles."""
     block = 32 // dtypes_of(m)[s.writes[0]].itemsize
     _, _, cols, _, pitch = (a.value for a in s.args if isinstance(a, Count))
     lengths = tile_lengths(m.impl) if m.impl.tiling.opened.longest.is_const else set()
@@ -224,7 +224,7 @@ def _fits_whole(m: Mutation, s: Call) -> bool:
 
 
 def _most(impl: ImplGraph, e: Expr) -> int | None:
-    """The largest value for any legal tile, of an axis of fixed size."""
+    """Return the largest value for any legal tile of an axis of fixed size."""
     lengths = tile_lengths(impl) if impl.tiling.opened.longest.is_const else set()
     found = []
     for t in lengths:
@@ -235,7 +235,7 @@ def _most(impl: ImplGraph, e: Expr) -> int | None:
 
 
 def _needs_no_barrier(m: Mutation, fn: KernelFn, tiles: bool, steps: bool) -> bool:
-    """Without the loops over tiles, and over what is reduced, every barrier that is needed is there."""
+    """Return True if, without the loops over tiles and reductions, every required barrier is present."""
     loop = next((s for s in fn.body if isinstance(s, For) and calls_of(s.body)), None)
     if loop is None or fn.body[-1] != loop:
         return False
@@ -248,9 +248,9 @@ def _needs_no_barrier(m: Mutation, fn: KernelFn, tiles: bool, steps: bool) -> bo
 
 
 def for_the_scalar_unit(m: Mutation) -> bool:
-    """EnQue and DeQue of a tensor that the scalar unit alone reads, behind a flag of its own for what was loaded.
+    """Return True for EnQue and DeQue of a tensor read only by the scalar unit, after its own flag for the load.
 
-    They are left out, or stand elsewhere in the same block.
+    They are removed, or moved within the same block.
     """
     for before, after in zip(blocks_of(m.fn.body), blocks_of(m.mutant.body), strict=False):
         for pair in [s for s in before if isinstance(s, EnQue)]:
@@ -266,18 +266,18 @@ def for_the_scalar_unit(m: Mutation) -> bool:
 
 
 def _flagged(block: tuple[Stmt, ...], loads: list[int], read: ScalarRead | IndexRead) -> bool:
-    """The read, or a loop with it, stands in the block, behind a flag that stands behind the load."""
+    """Return True if the read, or a loop with it, is in the block after a flag that follows the load."""
     inside = (k for k, s in enumerate(block) if read in statements((s,)))
     at = next(inside, -1)
     return bool(loads) and max(loads) < at and Sync("MTE2", "S") in block[max(loads) : at]
 
 
 def behind_the_only_buffer(m: Mutation) -> bool:
-    """A barrier between the iterations of a loop, all of which use the one buffer of a queue that loads and stores.
+    """Return True for a barrier between iterations that share the single buffer of a queue for loads and stores.
 
-    The vector pipe waits for a load before its first call, that load for the store of the iteration before, and that
-    for all calls before its EnQue, which are all of that iteration.  Written without the loop, the calls need no
-    barrier that the mutant does not have.
+    The vector pipe waits for a load before its first call, that load for the store of the previous iteration, and that
+    store for all calls before its EnQue, which are all calls of that iteration.  Without the loop, the calls need no
+    barrier that the mutant lacks.
     """
     loop = next((s for s in m.mutant.body if isinstance(s, For) and calls_of(s.body)), None)
     if loop is None:
@@ -289,17 +289,17 @@ def behind_the_only_buffer(m: Mutation) -> bool:
             continue
         taken = [i for i, d in enumerate(loop.body) if isinstance(d, DeQue) and d.queue == s.name]
         given = [i for i, e in enumerate(loop.body) if isinstance(e, EnQue) and e.queue == s.name]
-        # Given by the load and taken by the calls, given by them and taken by the store.
+        # Enqueued by the load and dequeued by the calls, then enqueued by them and dequeued by the store.
         if len(given) == len(taken) == 2 and taken[0] < calls[0] and calls[-1] < given[1]:
             return _needs_no_barrier(m, m.mutant, True, one_step(m))
     return False
 
 
 def before_a_read(m: Mutation) -> bool:
-    """EnQue and DeQue of a tensor before a call that reads it, not only behind it.
+    """Return True for EnQue and DeQue of a tensor moved before a call that reads it.
 
-    The tensor is written by then.  That the buffer is not written again before the call is done is due to a barrier
-    of the vector pipe behind it.
+    The tensor is complete by then.  A barrier of the vector pipe after the call keeps the buffer from being rewritten
+    before the call is done.
     """
     for before, after in zip(blocks_of(m.fn.body), blocks_of(m.mutant.body), strict=False):
         for i, s in enumerate(after):

@@ -1,7 +1,7 @@
 """Mutants of functions on vector registers: their masks, barriers, operands, partial results and counts.
 
-Every mutant is a function of the same form with one change of its steps, so that it can be verified, emitted and run.
-A step that is left out leaves its register as it was; in other mutants later steps read what it read instead.
+Every mutant is a function of the same form with one changed step, so that it can be verified, emitted and run.
+Removing a step leaves its register unchanged; in other mutants, later steps read the removed step's input instead.
 """
 
 from __future__ import annotations
@@ -29,13 +29,13 @@ from autofuse.implgraph.expr.expression import const
 
 __all__ = ["REGISTERS", "register_graphs", "register_mutants", "same_values", "with_own_names"]
 
-#: What is changed in functions on registers.
+#: Classes of changes in functions on registers.
 REGISTERS = (
     *("register-mask", "register-barrier", "register-load", "register-store", "register-call"),
     *("register-operand", "register-start", "register-join", "register-fill", "register-reduce"),
     *("register-spread", "register-count"),
 )
-#: The class of a step that is left out.
+#: Step -> class of its removal.
 _LEFT_OUT = {
     "load": "register-load",
     "store": "register-store",
@@ -48,15 +48,15 @@ _LEFT_OUT = {
     "stores_wait": "register-barrier",
     "loads_wait": "register-barrier",
 }
-#: Class, what was changed, and the changed function.
+#: Class, description of the change, and the changed function.
 _Changed: TypeAlias = tuple[str, str, VectorFunction]
-#: Where a step is: among those of the row, and in a loop among its steps.
+#: Position of a step: among those of the row, and, in a loop, among its steps.
 _Place: TypeAlias = tuple[int, ...]
 _Edit: TypeAlias = Callable[[VectorFunction], Iterator[_Changed]]
 
 
 def register_mutants(fn: KernelFn) -> Iterator[tuple[str, str, KernelFn]]:
-    """All of them: class, text, and the changed template."""
+    """Yield all mutants: class, text, and the changed template."""
     for kind, text, body in _in_block(fn.body):
         yield kind, text, replace(fn, body=body)
 
@@ -90,7 +90,7 @@ def _in_block(body: tuple[Stmt, ...]) -> Iterator[tuple[str, str, tuple[Stmt, ..
 
 # elements -------------------------------------------------------------------------------------
 def _of_tensors(f: VectorFunction) -> Iterator[_Changed]:
-    """A tensor is not loaded, or not stored."""
+    """Yield functions that do not load, or do not store, a tensor."""
     for k, x in enumerate(f.loads):
         rest = (*f.loads[:k], *f.loads[k + 1 :])
         yield "register-load", f"without the load of {x}", replace(f, loads=rest)
@@ -100,12 +100,12 @@ def _of_tensors(f: VectorFunction) -> Iterator[_Changed]:
 
 
 def _of_calls(f: VectorFunction) -> Iterator[_Changed]:
-    """A call is left out, or has two operands exchanged."""
+    """Yield functions with a call removed, or with two operands swapped."""
     for k, s in enumerate(f.calls):
         left = replace(
             f, calls=(*f.calls[:k], *f.calls[k + 1 :]), notes=(*f.notes[:k], *f.notes[k + 1 :])
         )
-        # The value that it made is still declared, for what reads it.
+        # Its result stays declared for its readers.
         if any(s.writes[0] in c.reads for c in left.calls) or s.writes[0] in f.stores:
             yield "register-call", f"without {s.api} to {s.writes[0]}", left
         for text, other in _exchanged(s):
@@ -114,7 +114,7 @@ def _of_calls(f: VectorFunction) -> Iterator[_Changed]:
 
 
 def _exchanged(s: Call) -> Iterator[tuple[str, Call]]:
-    """The call with its last two operands the other way round, where these differ."""
+    """Yield the call with its last two operands swapped, if they differ."""
     places = [k for k, a in enumerate(s.args) if k and isinstance(a, LocalArg)]
     if len(places) < 2 or s.args[places[-2]] == s.args[places[-1]]:
         return
@@ -129,7 +129,7 @@ def _exchanged(s: Call) -> Iterator[tuple[str, Call]]:
 
 
 def _of_count(f: VectorFunction) -> Iterator[_Changed]:
-    """An element more, or less."""
+    """Yield functions with one element more, or less."""
     for by in (1, -1):
         yield "register-count", f"count {by:+d}", replace(f, count=f.count + const(by))
 
@@ -145,7 +145,7 @@ def _places(rows: Rows) -> Iterator[tuple[_Place, RowStep]]:
 
 
 def _with(f: VectorFunction, changes: dict[_Place, tuple[RowStep, ...]]) -> VectorFunction:
-    """The function with other steps in some places."""
+    """Return the function with other steps in some positions."""
     assert f.rows is not None
     out: list[RowStep | RowLoop] = []
     for i, s in enumerate(f.rows.steps):
@@ -158,7 +158,7 @@ def _with(f: VectorFunction, changes: dict[_Place, tuple[RowStep, ...]]) -> Vect
 
 
 def _instead(f: VectorFunction, at: _Place, to: RowRegister, by: RowRegister) -> VectorFunction:
-    """Without the step at a place: those behind it read another register, until the one it made is made again."""
+    """Return the function without a step; later steps read another register until its result is redefined."""
     assert f.rows is not None
     changes: dict[_Place, tuple[RowStep, ...]] = {at: ()}
     for place, s in _places(f.rows):
@@ -177,7 +177,7 @@ def _name(x: RowRegister) -> str:
 
 
 def _of_steps(f: VectorFunction) -> Iterator[_Changed]:
-    """A step is left out; or what later steps need of it is taken from what it read."""
+    """Yield functions with a step removed, or with later steps reading its input instead of its result."""
     assert f.rows is not None
     for at, s in _places(f.rows):
         kind, inside = _LEFT_OUT[s.op], " in a loop" if len(at) > 1 else ""
@@ -188,7 +188,7 @@ def _of_steps(f: VectorFunction) -> Iterator[_Changed]:
 
 
 def _of_masks(f: VectorFunction) -> Iterator[_Changed]:
-    """Other lanes, where the text has a mask and that mask has other lanes."""
+    """Yield functions with other lanes in a mask, where the text has one and it changes the lanes."""
     assert f.rows is not None
     masks: tuple[RowLanes, ...] = ("all", "row", "part")
     lanes = max(256 // f.lane, 1)
@@ -197,7 +197,7 @@ def _of_masks(f: VectorFunction) -> Iterator[_Changed]:
     for at, s in _places(f.rows):
         if s.op in ("load", "start", "stores_wait", "loads_wait"):
             continue
-        # The element of a row is stored from the lowest lane, whatever the mask.
+        # A row's single element is stored from the lowest lane for any mask.
         if s.op == "store" and s.to[1] is None:
             continue
         for mask in masks:
@@ -208,7 +208,7 @@ def _of_masks(f: VectorFunction) -> Iterator[_Changed]:
 
 
 def _of_operands(f: VectorFunction) -> Iterator[_Changed]:
-    """Operands of a step are exchanged, or one of them is another register of the same tensor."""
+    """Yield functions with swapped operands of a step, or with another register of the same tensor as operand."""
     assert f.rows is not None
     steps = list(_places(f.rows))
     made = {s.to for _, s in steps if s.op not in ("store", "stores_wait", "loads_wait")}
@@ -230,7 +230,7 @@ def _of_operands(f: VectorFunction) -> Iterator[_Changed]:
 
 
 def _of_places(f: VectorFunction) -> Iterator[_Changed]:
-    """Two loads, or two stores, of a tensor are of each other's part of the row; a load comes behind its use."""
+    """Yield functions with the row parts of two loads or stores of a tensor swapped, or with a load after its use."""
     assert f.rows is not None
     steps = list(_places(f.rows))
     for n, (at, s) in enumerate(steps):
@@ -252,7 +252,7 @@ def _of_places(f: VectorFunction) -> Iterator[_Changed]:
 
 
 def _of_sizes(f: VectorFunction) -> Iterator[_Changed]:
-    """A row more, an element more in each, rows further apart, an iteration more; or less."""
+    """Yield functions with one more or less: row, element per row, distance of rows, iteration."""
     rows, kind = f.rows, "register-count"
     assert rows is not None
     for by in (1, -1):
@@ -281,17 +281,17 @@ _OF_ROWS: tuple[_Edit, ...] = (_of_steps, _of_masks, _of_operands, _of_places, _
 
 # equivalence ----------------------------------------------------------------------------------
 _COMMUTATIVE = frozenset({"Add", "Mul", "Max", "Min"})
-#: What a register holds: how it was computed, and how many of its lowest lanes hold that.
+#: Value of a register: its computation, and the number of lowest lanes that hold it.
 _Held: TypeAlias = tuple[object, int]
 
 
 def same_values(m: Mutation) -> bool:
-    """The function stores the same in the same order: each value is made by the same calls of what was loaded.
+    """Return True if the function stores the same values in the same order, computed by the same calls from the loads.
 
-    Calls on elements are done lane by lane, so that a mask of more or fewer lanes matters only in those that something
-    takes: a store, but for the pad behind the row; a fill and a reduction, up to their mask; a join, all lanes.  A load
-    of what the register holds already changes nothing.  Operands of a call that takes them in either order may be
-    exchanged.  All barriers are still there, between the same stores.
+    Element-wise calls work lane by lane, so a mask of more or fewer lanes matters only in lanes that are used: by a
+    store, except for the padding after the row; by a fill and a reduction, up to their mask; by a join, all lanes.
+    Loading a value that the register already holds has no effect.  Operands of a commutative call may be swapped.  All
+    barriers are still present between the same stores.
     """
     old, new = change_of(m)
     if not isinstance(old, VectorFunction) or not isinstance(new, VectorFunction):
@@ -322,7 +322,7 @@ def _in_order(name: str, of: list[object]) -> tuple[object, ...]:
 
 
 class _Trace:
-    """Trace of the steps for a row: the stored values, each by what it is made of."""
+    """Trace of the steps for a row: the stored values, each as an expression."""
 
     def __init__(self, f: VectorFunction, rows: Rows) -> None:
         self.f, self.rows = f, rows
@@ -335,7 +335,7 @@ class _Trace:
         self.done: list[object] = []
 
     def whole(self) -> bool:
-        """Follow all steps; return True if each of them has its operands."""
+        """Follow all steps; return True if all their operands are defined."""
         for s in self.rows.steps:
             loop = s if isinstance(s, RowLoop) else RowLoop(1, 0, (s,))
             for i in range(loop.times):
@@ -387,9 +387,9 @@ class _Trace:
 
 # kernels --------------------------------------------------------------------------------------
 def register_graphs() -> dict[str, dict[str, Any]]:
-    """Small graphs with functions on registers: elements, rows that are kept, rows that are streamed; with tails.
+    """Return small graphs with functions on registers: elements, kept rows, streamed rows; with tails.
 
-    Of two, all rows share weights, and results are stored where their operands were.
+    In two of them, all rows share weights, and results are stored over their operands.
     """
     chosen = [
         node("sum", "Add", "x", "b"),

@@ -1,7 +1,7 @@
-"""Mutants that mean the same as the kernel they come from: the only rules by which a survivor is excused.
+"""Rules for mutants that are equivalent to their kernel: the only excuses for a survivor.
 
-Each rule is an argument about one pattern and names the mutants it takes as narrowly as it can.  Rules are asked about
-every mutant; one that holds for a mutant which something kills is wrong, and ``mutation.py`` says so.
+Each rule is an argument about one pattern and matches mutants as narrowly as possible.  Rules are applied to every
+mutant; a rule that matches a killed mutant is wrong, and ``mutation.py`` reports it.
 """
 
 from __future__ import annotations
@@ -75,7 +75,7 @@ _EQUALITY = frozenset({EnumArg("CMPMODE::EQ"), EnumArg("CMPMODE::NE")})
 
 
 def equivalent(m: Mutation) -> str:
-    """The name of the rule that shows the mutant to mean the same; empty if there is none."""
+    """Return the name of the rule that shows the mutant to be equivalent; empty if there is none."""
     for name, (kinds, rule) in RULES.items():
         if m.kind in kinds and rule(m):
             return name
@@ -84,7 +84,7 @@ def equivalent(m: Mutation) -> str:
 
 # computation ----------------------------------------------------------------------------------
 def _commutes(m: Mutation) -> bool:
-    """The operands of a call that takes them in either order; a comparison does if it asks whether they are equal."""
+    """Return True for swapped operands of a commutative call, including a comparison for equality."""
     old, new = change_of(m)
     if not isinstance(old, Call) or not isinstance(new, Call):
         return False
@@ -94,7 +94,7 @@ def _commutes(m: Mutation) -> bool:
 
 
 def _sign_is_lost(m: Mutation) -> bool:
-    """The operands of a difference of which only the square or the magnitude is used: ``b - a`` is ``-(a - b)``."""
+    """Return True for swapped operands of a difference used only by square or magnitude: ``b - a`` is ``-(a - b)``."""
     old, new = change_of(m)
     if not isinstance(old, Call) or not isinstance(new, Call) or callee(old) != "Sub":
         return False
@@ -108,9 +108,9 @@ def _sign_is_lost(m: Mutation) -> bool:
 
 
 def _step_of_one_table(m: Mutation) -> bool:
-    """The step of ``PickAhead``, where one table of offsets has all elements, whatever the tile.
+    """Return True for the step of ``PickAhead``, if one table of offsets has all elements, for all tiles.
 
-    The offsets say where elements are; the step says where those of the next table begin.
+    The offsets give the positions of elements; the step gives the start of the next table's elements.
     """
     old, new = change_of(m)
     if (
@@ -131,16 +131,16 @@ def _step_of_one_table(m: Mutation) -> bool:
 
 
 def _elements_of_tile(m: Mutation, count: Expr, tile: int) -> int | None:
-    """The count of a call in a tile of this length; None where it depends on more."""
+    """Return the count of a call for a tile of this length; None if it depends on more."""
     return count.substitute({actual_size(m.impl): const(tile)}).as_int()
 
 
 # order ----------------------------------------------------------------------------------------
 def _pitch_of_one_row(m: Mutation) -> bool:
-    """The distance of rows in ``ReduceInner``, where there is one row, whatever the tile.
+    """Return True for the distance of rows in ``ReduceInner``, if there is one row, for all tiles.
 
-    The function goes to row ``r`` at ``r * pitch`` and has scratch space by the length of a row, not by the distance.
-    An instruction for one row makes no step, so a distance of 0 does as well as any other.
+    The function accesses row ``r`` at ``r * pitch``, and its scratch space depends on the length of a row, not on the
+    distance.  An instruction for one row makes no step, so any distance works, including 0.
     """
     old, _, after = count_change(m)
     if old is None or not callee(old).startswith("autofuse::ReduceInner<"):
@@ -160,9 +160,9 @@ def _pitch_of_one_row(m: Mutation) -> bool:
 
 # lengths --------------------------------------------------------------------------------------
 def _no_short_tile(m: Mutation) -> bool:
-    """The length of the last tile, where it is never less than that of the others.
+    """Return True for the length of the last tile, if it is never shorter than the others.
 
-    The tiled axis has a fixed size.  There is one tile and the length becomes what is left of the axis, or all tiles
+    The tiled axis has a fixed size.  Either there is one tile and the length becomes the rest of the axis, or all tiles
     divide the axis and the length becomes that of a tile.
     """
     old, new = change_of(m)
@@ -177,12 +177,11 @@ def _no_short_tile(m: Mutation) -> bool:
 
 
 def _no_short_share(m: Mutation) -> bool:
-    """The tiles of the last core, where they are never fewer than those of the others.
+    """Return True for the tiles of the last core, if they are never fewer than those of the others.
 
-    The number of tiles is fixed.  Without the limit that a core takes, there is one tile.  Without the limit that
-    tiles are left, the number is a multiple of what a core takes, however much that is and however long the tiles, and
-    no core comes for the sake of another group; or there is one tile too many, which starts at the end of the axis and
-    has no work.
+    The number of tiles is fixed.  Without the limit per core, there is one tile.  Without the limit of the remaining
+    tiles, either the number is a multiple of the tiles per core, for every such number and tile length, and no core
+    runs only for another group; or there is one tile too many, which starts at the end of the axis and has no work.
     """
     old, new = change_of(m)
     spec = m.impl.tiling
@@ -192,7 +191,7 @@ def _no_short_share(m: Mutation) -> bool:
     if old.name != f"{axis_name(m.impl, AxisType.BLOCK_IN)}_loop_size":
         return False
     if extent is None:
-        # Tiles of an axis that is reduced belong to one core, however long it is.
+        # All tiles of a reduced axis belong to one core.
         return spec.reduce_tiles and outer == 1 and str(new.value) != spec.block_size
     counts = {
         t: spec.tiles.substitute({spec.opened.symbol: const(t)}).as_int() or 0
@@ -212,9 +211,9 @@ def _no_short_share(m: Mutation) -> bool:
 
 
 def _no_work(m: Mutation) -> bool:
-    """An iteration more of the loop over tiles, where there is one tile: the next one starts at the end of the axis.
+    """Return True for an additional iteration over tiles, if there is one tile: the next one starts at the axis' end.
 
-    Its length is 0, for a tile is as long as the axis.
+    Its length is 0, because a tile is as long as the axis.
     """
     old, new = change_of(m)
     if not isinstance(old, For) or not isinstance(new, For) or not calls_of(old.body):
@@ -225,10 +224,10 @@ def _no_work(m: Mutation) -> bool:
 
 
 def _no_step(m: Mutation) -> bool:
-    """An iteration more of a reduce loop over one tile: the next one starts at the end of the axis, its length is 0.
+    """Return True for an additional iteration of a reduce loop over one tile: it starts at the axis' end with length 0.
 
-    Nothing is moved and nothing computed.  A row of half or float is reduced to its maximum or minimum by one
-    instruction, which is documented to do nothing without lanes; its result is as before, and joined once more.
+    Nothing is moved or computed.  One instruction reduces a row of half or float to its maximum or minimum; it is
+    documented to do nothing without lanes, so its previous result is combined once more.
     """
     old, new = change_of(m)
     spec = m.impl.tiling
@@ -253,10 +252,10 @@ def _no_step(m: Mutation) -> bool:
 
 
 def _idle_at_the_end(fn: KernelFn, impl: ImplGraph) -> bool:
-    """A tile of length 0 moves nothing and computes nothing.
+    """Return True if a tile of length 0 moves and computes nothing.
 
-    Copies of blockLen 0 or blockCount 0 and calls of these functions on 0 elements are documented to do nothing; an
-    axis that a loop of copies runs over does not matter then.
+    Copies of blockLen 0 or blockCount 0 and calls of these functions on 0 elements are documented to do nothing, so an
+    axis of a loop of copies does not matter.
     """
     loop = fn.body[-1]
     assert isinstance(loop, For)
@@ -286,7 +285,7 @@ def _is_idle(body: tuple[Stmt, ...], impl: ImplGraph) -> bool:
 
 # ----------------------------------------------------------------------------------------------
 _Rule: TypeAlias = Callable[[Mutation], bool]
-#: Name of a rule -> the classes it is asked about, and the argument.
+#: Name of a rule -> the classes it applies to, and the argument.
 _STARTS = (
     *("delete-start", "change-start", "early-start", "late-start"),
     *("delete-call", "change-constant", "call-count"),

@@ -1,18 +1,17 @@
-"""Breaks generated kernels in one place at a time and counts who notices.
+"""Break generated kernels in one place at a time and count which checks notice.
 
     python benchmarks/mutation/mutation_run.py --graphs 60 --per-class 3 --seed 1
     python benchmarks/mutation/mutation_run.py examples/demo.json --per-class 20 --json
 
 A mutant is a kernel with one statement of one template changed: no EnQue/DeQue, no barrier, an offset or a length
-off by one, and so on.  All mutants of a kernel are compiled into one library; a launch chooses one through the upper
+off by one, and so on.  All mutants of a kernel are compiled into one library; a launch selects one through the upper
 bits of the tiling key.  Each runs in a worker process with ``check="all"``, for every tiling key that reaches it,
-several legal tilings (those of the host, and others with short tiles, tails and few cores) and several seeds of the
-scheduler, and its outputs are compared with the reference.
+several legal tilings (the host's, and others with short tiles, tails and few cores) and several scheduler seeds, and
+its outputs are compared with the reference.
 
-Killed: the twin has a finding, an output differs, or the process does not come back.  What the static verifier says
-is counted beside that.  Mutants that mean the same as the kernel are recognised by the rules of
-``mutation_rules.py``; the rest are survivors.  A rule that holds for a killed mutant is wrong.  Exit status 0 if there
-is neither.
+A mutant is killed if the twin has a finding, an output differs, or the process crashes or hangs.  Findings of the
+static verifier are counted separately.  The rules of ``mutation_rules.py`` recognise mutants equivalent to the kernel;
+the rest are survivors.  A rule that matches a killed mutant is wrong.  Exit status 0 without survivors and wrong rules.
 """
 
 from __future__ import annotations
@@ -56,7 +55,7 @@ from autofuse.targets import Architecture
 
 HERE = Path(__file__).resolve().parent
 ROOT = HERE.parents[1]
-#: Folders of the modules that this script and its workers import.
+#: Folders of modules imported by this script and its workers.
 _MODULES = tuple(map(str, (HERE, HERE.parent / "corpus", ROOT / "tests" / "support")))
 sys.path[:0] = _MODULES
 
@@ -86,7 +85,7 @@ OWN = (
 )
 MAX_ELEMENTS = 4096
 _SCHEDULES = (0, 1, 2, 3, 4)
-#: Launches after the twin's first finding in which an output may still show a difference.
+#: Launches after the twin's first finding that may still show a difference in an output.
 _PATIENCE = 16
 _LIMIT_S = 600.0
 
@@ -95,9 +94,9 @@ _LIMIT_S = 600.0
 class Row:
     """Outcome of a mutant.
 
-    ``state``: killed, equivalent, survived, rejected (it does not compile), unreached (no tiling that was tried takes
-    the template), or refuted (of a function on registers: by the static verifier alone).  ``rule`` says why it is
-    equivalent; for one that is killed, which rule is wrong.
+    ``state``: killed, equivalent, survived, rejected (it does not compile), unreached (no tiling tried selects the
+    template), or refuted (for a function on registers: by the static verifier alone).  ``rule`` is the rule that shows
+    equivalence; for a killed mutant, the wrong rule.
     """
 
     kernel: str
@@ -113,13 +112,13 @@ class Row:
     rule: str = ""
 
 
-#: Tiling key, limit on cores, and (unless 0) block_dim with values of the tiling data by their place.
+#: Tiling key, limit on cores, and (unless 0) block_dim with values of the tiling data by position.
 _Variant: TypeAlias = tuple[int, int, int, dict[str, int]]
 
 
 # running --------------------------------------------------------------------------------------
 class _Library:
-    """The library of a kernel that takes the tiling of one key for a mutant and collects findings."""
+    """Library of a kernel that uses the tiling of one key for a mutant and collects findings."""
 
     def __init__(self, inner: KernelLibrary) -> None:
         self.inner = inner
@@ -183,7 +182,7 @@ def _state(library: str, payload: str) -> _State:
 
 
 def run_job(item: dict[str, Any]) -> dict[str, Any]:
-    """One mutant in a worker: its findings, and whether outputs differ."""
+    """Run one mutant in a worker; return its findings, and whether outputs differ."""
     state = _state(item["library"], item["kernel"])
     state.library.mutant = item["mutant"]
     codes: Counter[str] = Counter()
@@ -222,7 +221,7 @@ def _differs(graph: FusionGraph, outputs: dict[str, Any], references: Any) -> bo
 
 # a kernel -------------------------------------------------------------------------------------
 def variants_of(built: api.BuildResult, sizes: Sequence[dict[str, int]]) -> list[list[_Variant]]:
-    """Ways to run the kernel, for each binding of its symbols: the host's tiling, and others that it may choose."""
+    """Return ways to run the kernel for each binding of its symbols: the host's tiling, and others it may choose."""
     fields = [f.name for f in tiling_fields(built.graph, built.schedule)]
     out = []
     for symbols in sizes:
@@ -247,7 +246,7 @@ def variants_of(built: api.BuildResult, sizes: Sequence[dict[str, int]]) -> list
 
 
 def _per_core(count: int, n: int, again: int) -> int:
-    """Tiles per core: few cores, the last of which has less to do than the others where that is possible."""
+    """Return the tiles per core for few cores, the last with less work than the others if possible."""
     if count <= 3:
         return max(count - again % 2, 1)
     even = [-(-count // (2 + (n + k) % 3)) for k in range(3)]
@@ -263,7 +262,7 @@ def rows_of(
         built: the kernel.
         chosen: its mutants.
         pool: workers with the job :func:`run_job`.
-        sizes: bindings of the symbols of a dynamic graph with few elements; there may be larger ones beside them.
+        sizes: small bindings of the symbols of a dynamic graph, possibly with larger ones.
 
     Raises:
         AutofuseError: the kernel itself fails.
@@ -316,15 +315,15 @@ def rows_of(
 
 
 def _keys_of(c: Candidate, keys: Sequence[Sequence[ImplGraph]]) -> list[int]:
-    """The tiling keys that reach what was changed."""
+    """Return the tiling keys that reach the change."""
     names = [{i.name for i in choice} for choice in keys]
     return [k for k, of in enumerate(names) if c.fn is None or c.fn.name in of]
 
 
 def cores_of_others(built: api.BuildResult, impl: ImplGraph) -> int | None:
-    """Tiles that the other groups of a launch have at most.
+    """Return the maximum tiles of the other groups of a launch.
 
-    None: that depends on symbols, or groups run at the same time, so that cores of one are beyond the last of another.
+    None if that depends on symbols, or if groups run concurrently, so that cores of one come after the last of another.
     """
     counts = [0]
     launch = next(r for r in built.schedule if r.groups[0].impls[0].result == impl.result)
@@ -343,7 +342,7 @@ def cores_of_others(built: api.BuildResult, impl: ImplGraph) -> int | None:
 
 
 def _with_static(row: Row, c: Candidate, built: api.BuildResult) -> Row:
-    """With what the static verifier says."""
+    """Return the row with the verdict of the static verifier."""
     if c.fn is not None and c.impl is not None:
         found = verify_kernel(c.fn, c.impl, built.graph, built.target)
     else:
@@ -355,7 +354,7 @@ def _with_static(row: Row, c: Candidate, built: api.BuildResult) -> Row:
 
 # graphs ---------------------------------------------------------------------------------------
 def choose(folder: Path, count: int, seed: int) -> list[FusionGraph]:
-    """Our own graphs, then graphs of the folder, by turns from every class and of different ops."""
+    """Return the built-in graphs, then graphs of the folder, in turn from every class and with different ops."""
     from corpus import classes_of
 
     graphs = [api.read(p) for p in OWN]
@@ -385,7 +384,7 @@ def choose(folder: Path, count: int, seed: int) -> list[FusionGraph]:
 
 
 def _various_first(keys: list[tuple[str, ...]]) -> list[tuple[str, ...]]:
-    """Return the keys in an order in which each adds the most entries that none before it has."""
+    """Return the keys ordered so that each adds the most new entries."""
     out: list[tuple[str, ...]] = []
     seen: set[str] = set()
     rest = list(keys)
@@ -413,7 +412,7 @@ def _reduced(graph: FusionGraph) -> tuple[str, ...]:
 
 # report ---------------------------------------------------------------------------------------
 def table(rows: Iterable[Row]) -> list[dict[str, Any]]:
-    """Counts per class, and of all."""
+    """Return the counts per class, and in total."""
     rows = [r for r in rows if r.state not in ("rejected", "unreached")]
     out = []
     for kind in (*KINDS, "all"):
@@ -440,7 +439,7 @@ def table(rows: Iterable[Row]) -> list[dict[str, Any]]:
 
 
 def print_table(found: Sequence[dict[str, Any]]) -> None:
-    """The table of :func:`table` as Markdown."""
+    """Print the table of :func:`table` as Markdown."""
     names = list(found[0])
     print("| " + " | ".join(names) + " |")
     print("|" + "---|" * len(names))
@@ -450,7 +449,7 @@ def print_table(found: Sequence[dict[str, Any]]) -> None:
 
 
 def main(argv: list[str] | None = None) -> int:
-    """Run the script; returns the exit status."""
+    """Run the script and return the exit status."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("files", nargs="*", type=Path, help="graph files instead of a choice")
     parser.add_argument("--corpus", type=Path, default=CORPUS, help="folder of graph files")
@@ -485,7 +484,7 @@ def main(argv: list[str] | None = None) -> int:
         os.environ.update(environment(str(folder)))
         for i, graph in enumerate(graphs):
             try:
-                # Rows that are shrunk would not fill a register.
+                # Shrunk rows would not fill a register.
                 small = graph if args.registers else shrink(graph, MAX_ELEMENTS)
                 built = api.build(small, target=target, ub_bytes=args.ub_bytes)
                 families.update({family(x) for x in impls_of(built)})
@@ -541,12 +540,12 @@ def main(argv: list[str] | None = None) -> int:
 
 
 def family(impl: ImplGraph) -> str:
-    """The template family with its variant, such as ``row_unaligned``."""
+    """Return the template family with its variant, such as ``row_unaligned``."""
     return f"{impl.template}_{impl.suffix}" if impl.suffix else impl.template
 
 
 def environment(cache: str) -> dict[str, str]:
-    """Variables for compiling and running mutants: libraries go to the folder ``cache``."""
+    """Return the environment for compiling and running mutants: libraries go to the folder ``cache``."""
     path = [*_MODULES, *filter(None, os.environ.get("PYTHONPATH", "").split(os.pathsep))]
     return {
         knobs.CACHE_DIR.name: cache,
@@ -558,7 +557,7 @@ def environment(cache: str) -> dict[str, str]:
 
 
 def worker_pool() -> WorkerPool:
-    """A pool for :func:`run_job`, to be used in :func:`environment`."""
+    """Return a pool for :func:`run_job`, to be used in :func:`environment`."""
     return WorkerPool("mutation_run:run_job", workers=1, timeout_s=_LIMIT_S)
 
 

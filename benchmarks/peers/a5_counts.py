@@ -1,7 +1,7 @@
-"""Count the uses of registers and UB in the text that ``bishengir-compile-a5`` prints of kernels.
+"""Count the register and UB accesses in the text that ``bishengir-compile-a5`` prints for kernels.
 
-The text is that after ``ave-process-membar``, the last pass on operations on registers (``ave.hir``).  Its functions
-are walked as they would run, with all loops; only integer values are known, which bound the loops.
+The text is the output of ``ave-process-membar``, the last pass on register operations (``ave.hir``).  Its functions are
+walked as they would run, with all loops; only integer values are tracked, to determine loop bounds.
 """
 
 from __future__ import annotations
@@ -42,20 +42,20 @@ _BARRIERS = frozenset({"membar"})
 
 
 class TextError(Exception):
-    """The text has something that is not understood."""
+    """The text contains an unknown construct."""
 
 
 @dataclass(frozen=True, slots=True)
 class Accesses:
-    """Counts of what a kernel executes, over all cores.
+    """Counts of executed operations of a kernel, over all cores.
 
     Attributes:
-        functions: functions on registers in the text.
-        loads: registers loaded from UB; a number broadcast to all lanes is one.
+        functions: number of functions on registers in the text.
+        loads: registers loaded from UB; a number broadcast to all lanes counts as one.
         stores: registers stored to UB.
-        operations: on registers.
-        masks: masks made.
-        others: vector calls on UB that are not counted, by name.
+        operations: operations on registers.
+        masks: masks created.
+        others: uncounted vector calls on UB, by name.
     """
 
     functions: int
@@ -67,7 +67,7 @@ class Accesses:
 
     @property
     def accesses(self) -> float:
-        """Accesses to UB."""
+        """Number of accesses to UB."""
         return self.loads + self.stores
 
     def per(self, registers: float) -> Accesses:
@@ -86,10 +86,10 @@ class _Function:
 
 
 def a5_counts(text: str) -> Accesses:
-    """Count what the kernels of a text execute.
+    """Count the executed operations of the kernels in a text.
 
     Raises:
-        TextError: it has no kernel, or bounds that do not follow from it.
+        TextError: it has no kernel, or loop bounds that cannot be determined.
     """
     functions = {f.name: f for f in _functions(text)}
     kernels = [f for f in functions.values() if f.is_kernel]
@@ -189,7 +189,7 @@ class _Run:
 
 
 def _closing(lines: Sequence[str], at: int) -> int:
-    """The line that ends the block that a line begins."""
+    """Return the last line of the block that a line begins."""
     depth = 0
     for k in range(at, len(lines)):
         depth += lines[k].endswith("{") - lines[k].startswith("}")
@@ -205,7 +205,7 @@ def _known(values: Mapping[str, int], name: str) -> int:
 
 
 def _value(what: str, values: Mapping[str, int]) -> int | None:
-    """An integer that an operation makes, where it follows from those before."""
+    """Return the integer result of an operation, if it follows from known values."""
     if found := _CONSTANT.match(what):
         return int(found[1])
     if found := _ARITHMETIC.match(what):
@@ -229,7 +229,7 @@ def _list(text: str | None) -> list[str]:
 
 
 def _affine(text: str, at: Mapping[str, int]) -> int:
-    """A sum of products, as affine maps have them."""
+    """Evaluate a sum of products, as in affine maps."""
     words = re.sub(r"\bceildiv\b", "@", re.sub(r"\bfloordiv\b", "//", text)).replace("mod", "%")
     words = re.sub(r"[ds]\d+", lambda m: str(at[m[0]]), words)
     if not re.fullmatch(r"[-+*/%@() \d]+", words):

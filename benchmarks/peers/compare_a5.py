@@ -1,18 +1,18 @@
-"""Loads, stores and operations on registers of Ascend 950: autofuse beside ``bishengir-compile-a5``.
+"""Compare loads, stores and register operations on Ascend 950: autofuse against ``bishengir-compile-a5``.
 
     pip install --target B ascendnpu-ir            its compiler for 950: B/ascendnpuir/bin/bishengir-compile-a5
     python benchmarks/peers/compare_a5.py --bishengir B/ascendnpuir/bin/bishengir-compile-a5
     python benchmarks/peers/compare_a5.py --bishengir ... --only norm --json
 
-A graph is given to autofuse as it is, and to the vendor's compiler as linalg on tensors, an operation per node
-(``peer_graphs.linalg``).  That compiler is a front end here: it ends where it would call ``hivmc-a5``, which is part of
-CANN and not of the wheel, and its last text on registers is counted (``a5_counts``).  Of its ways of fusing vector
-functions (:data:`MODES`) the one with the fewest accesses to UB is taken, for each graph.
+autofuse gets a graph directly, the vendor's compiler as linalg on tensors, an operation per node
+(``peer_graphs.linalg``).  Only the front end of that compiler runs here: it stops before calling ``hivmc-a5``, which is
+part of CANN and not of the wheel, and its last text on registers is counted (``a5_counts``).  For each graph, its mode
+of fusing vector functions (:data:`MODES`) with the fewest UB accesses counts.
 
-Ours are counted as the kernel runs on the CPU twin, over all cores: what functions on registers (``VectorFunction`` of
-KernelIR) execute, and for each call on UB its operands and results, as if it loaded and stored each once.  That is the
-least that such a call does; rows with such calls say how many.  All counts are for 64 elements of the largest tensor of
-the graph, a register of float32, whatever the dtype.  Nothing here is a time.
+autofuse's operations are counted while the kernel runs on the CPU twin, over all cores: those executed by functions on
+registers (``VectorFunction`` of KernelIR), and for each call on UB its operands and results, as if it loaded and stored
+each once.  This is a lower bound for such a call; rows with such calls give their number.  All counts are per 64
+elements of the largest tensor of the graph, a float32 register, whatever the dtype.  Nothing here is a time.
 """
 
 from __future__ import annotations
@@ -44,9 +44,9 @@ from autofuse.machines.twin.timed.clocks import Kind, Pipe
 
 CHIP = "ascend950pr"
 LIMIT_S = 300
-#: Elements of float32 in a register, and bytes.
+#: float32 elements in a register, and its bytes.
 LANES, BYTES = 64, 256
-#: How the vendor's compiler fuses vector functions.
+#: Modes of the vendor's compiler for fusing vector functions.
 MODES: Mapping[str, Sequence[str]] = {
     "": (),
     "all-op": ("--enable-vf-fusion=true", "--vf-fusion-mode=all-op"),
@@ -59,7 +59,7 @@ OPTIONS = (
     "--mlir-print-ir-after=ave-process-membar",
     "--mlir-disable-threading",
 )
-#: Events that are recorded of a core.
+#: Maximum number of recorded events per core.
 EVENTS = 200_000
 _LOAD, _STORE = "LoadAlign", "StoreAlign"
 _MASKS = frozenset({"CreateMask", "UpdateMask"})
@@ -72,10 +72,10 @@ class Graph:
     """A graph of this comparison.
 
     Attributes:
-        name: for the table.
+        name: name in the table.
         steps: nodes, as in ``traffic``.
         inputs: name -> shape.
-        dtype: of all of these.
+        dtype: dtype of all inputs.
     """
 
     name: str
@@ -85,11 +85,11 @@ class Graph:
 
     @property
     def elements(self) -> int:
-        """Of the largest tensor."""
+        """Number of elements of the largest tensor."""
         return max(math.prod(s) for s in self.inputs.values())
 
     def document(self) -> dict[str, Any]:
-        """The graph document."""
+        """Return the graph document."""
 
         def operand(x: Any) -> Any:
             if isinstance(x, float):
@@ -110,7 +110,7 @@ class Graph:
 
 @dataclass(frozen=True)
 class Row:
-    """A graph with both counts, for 64 elements of its largest tensor; the vendor's mode, or why it has none."""
+    """A graph with both counts, per 64 elements of its largest tensor; the vendor's mode, or why it has none."""
 
     name: str
     ours: Accesses
@@ -121,7 +121,7 @@ class Row:
 
 # the graphs ---------------------------------------------------------------------------------------
 def graphs() -> list[Graph]:
-    """All of them; the last dimension is that of rows."""
+    """Return all graphs; rows are along the last dimension."""
     x = {"x": (ROWS, COLUMNS)}
     xy = {**x, "y": (ROWS, COLUMNS)}
     xyz = {**xy, "z": (ROWS, COLUMNS)}
@@ -313,7 +313,7 @@ def _chain16() -> list[Step]:
 
 
 def _widened(steps: Any, dtype: str) -> list[Step]:
-    """Steps in float32, of a tensor of 16 bits, with such a result."""
+    """Return steps in float32 on a 16-bit tensor with a 16-bit result."""
     found = [step("Cast", "x", dtype="float32"), *steps(0, 1)]
     return [*found, step("Cast", len(found) - 1, dtype=dtype)]
 
@@ -417,7 +417,7 @@ def ours(graph: Graph, target: str = CHIP) -> Accesses:
     """Return the counts of autofuse's kernel.
 
     Raises:
-        AutofuseError: it cannot be built, or the twin objects.
+        AutofuseError: it cannot be built, or the twin reports an error.
     """
     built = api.build(graph.document(), target=target)
     library = compile_kernel(built.files, built.graph.name, checked=True, opt="-O0")
@@ -436,7 +436,7 @@ def ours(graph: Graph, target: str = CHIP) -> Accesses:
 
 
 def _executed(record: CoreRecord) -> tuple[list[float], int, set[str]]:
-    """Loads, stores, operations and masks of a core; functions on registers of the text; calls on UB, by name."""
+    """Return a core's loads, stores, operations and masks; the number of register functions; calls on UB by name."""
     e = record.events
     loads = stores = operations = masks = 0.0
     functions: set[int] = set()
@@ -487,7 +487,7 @@ def theirs(graph: Graph, program: Path, folder: Path) -> tuple[Accesses | None, 
             timeout=LIMIT_S,
             check=False,
         )
-        # It may end in an assertion of its host part, behind the device part that is counted.
+        # It may end in an assertion of its host part, after the counted device part.
         text = done.stdout + done.stderr
         try:
             found.append((a5_counts(text), mode))
@@ -503,7 +503,7 @@ def theirs(graph: Graph, program: Path, folder: Path) -> tuple[Accesses | None, 
 
 
 def rows(wanted: Sequence[Graph], program: Path, folder: Path) -> Iterator[Row]:
-    """A row per graph."""
+    """Yield a row per graph."""
     for graph in wanted:
         registers = graph.elements / LANES
         found, mode, why = theirs(graph, program, folder)
@@ -513,7 +513,7 @@ def rows(wanted: Sequence[Graph], program: Path, folder: Path) -> Iterator[Row]:
 
 # printing -----------------------------------------------------------------------------------------
 def table(found: Sequence[Row]) -> str:
-    """Markdown."""
+    """Return the rows as Markdown."""
     lines = [
         "| graph | loads | stores | operations | functions"
         " | loads (vendor) | stores | operations | functions | vendor / ours |",
@@ -546,7 +546,7 @@ def summary(found: Sequence[Row]) -> str:
 
 
 def version(program: Path) -> str:
-    """The first words that the program says of itself."""
+    """Return the first line of the program's version output."""
     done = subprocess.run(
         [program, "--version"], capture_output=True, text=True, timeout=LIMIT_S, check=False
     )
@@ -554,7 +554,7 @@ def version(program: Path) -> str:
 
 
 def main() -> int:
-    """Exit status: 1 where the vendor needs fewer accesses to UB for a graph."""
+    """Run the script; return 1 if the vendor needs fewer UB accesses for a graph."""
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )

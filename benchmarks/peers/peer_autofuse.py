@@ -1,4 +1,4 @@
-"""Times autofuse from a parsed graph to the text of all files; ``peers.py`` starts it.
+"""Time autofuse from a parsed graph to the text of all files; started by ``peers.py``.
 
 Standard input: an object with ``graph``, a graph document, and ``repeat``.  Standard output as JSON: the times.
 """

@@ -1,7 +1,7 @@
-"""Graphs that ``peers.py`` gives to every generator, and their text as linalg on tensors.
+"""Graphs that ``peers.py`` passes to every generator, and their text as linalg on tensors.
 
-A graph is written once, as a graph document.  autofuse reads it as it is, ``peer_inductor.py`` calls one torch function
-per node, and :func:`linalg` writes one named linalg operation per node (Softmax and ReduceMean take several).
+A graph is written once, as a graph document.  autofuse reads it directly, ``peer_inductor.py`` calls one torch function
+per node, and :func:`linalg` writes one named linalg operation per node (several for Softmax and ReduceMean).
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _UNARY = {
     "Ln": "log",
     "Neg": "negf",
 }
-#: HFusion's operations of the same form: it takes these from linalg in no other way.
+#: HFusion's unary operations, the only form in which it accepts them from linalg.
 _UNARY_HFUSION = {
     "Erf": "erf",
     "Reciprocal": "rec",
@@ -45,14 +45,14 @@ _COMPARE = {
     "LessEqual": "vle",
     "NotEqual": "vne",
 }
-#: The function that joins two elements, and what it starts from.
+#: The combining function, and its initial value.
 _REDUCE = {
     "ReduceMax": ("maximumf", -math.inf),
     "ReduceMin": ("minimumf", math.inf),
     "ReduceSum": ("addf", 0.0),
 }
 _TYPES = {"bfloat16": "bf16", "bool": "i1", "float16": "f16", "float32": "f32", "int32": "i32"}
-#: Infinities as MLIR writes them.
+#: Infinities in MLIR syntax.
 _INFINITE = {
     ("f32", 1): "0x7F800000",
     ("f32", -1): "0xFF800000",
@@ -64,7 +64,7 @@ _INFINITE = {
 
 
 def cases() -> tuple[Case, ...]:
-    """The graphs, all of float32."""
+    """Return the graphs, all of float32."""
     x: dict[str, tuple[int, ...]] = {"x": (ROWS, COLUMNS)}
     sizes = f"{ROWS} x {COLUMNS}"
     chain = [
@@ -103,19 +103,19 @@ def cases() -> tuple[Case, ...]:
 
 
 def document(case: Case) -> dict[str, Any]:
-    """The graph document of a case."""
+    """Return the graph document of a case."""
     return graph(case) | {"name": "peer"}
 
 
 def linalg(doc: Mapping[str, Any], kind: str = "DEVICE") -> str:
-    """A graph document as an MLIR module: one function on tensors, of named linalg operations.
+    """Return a graph document as an MLIR module: one function on tensors with named linalg operations.
 
     Args:
         doc: the document; it has one output.
-        kind: of the function, for the compiler: ``DEVICE``, or ``HOST``, which it makes kernels of.
+        kind: kind of the function for the compiler: ``DEVICE``, or ``HOST``, which it splits into kernels.
 
     Raises:
-        ValueError: the graph has something that none of the graphs here has.
+        ValueError: the graph uses a construct that no graph here uses.
     """
     return _Linalg(doc).text(kind)
 
@@ -123,7 +123,7 @@ def linalg(doc: Mapping[str, Any], kind: str = "DEVICE") -> str:
 class _Value:
     """A tensor of the function.
 
-    ``shape`` is that in the graph, ``without`` the dimension of one element that it has there only.
+    ``shape`` is its shape in the graph, ``without`` a dimension of size 1 that exists only there.
     """
 
     def __init__(
@@ -133,7 +133,7 @@ class _Value:
 
     @property
     def held(self) -> tuple[int, ...]:
-        """The shape in the function."""
+        """Shape in the function."""
         return tuple(e for k, e in enumerate(self.shape) if k != self.without)
 
     @property
@@ -141,7 +141,7 @@ class _Value:
         return f"tensor<{'x'.join(map(str, self.held))}x{self.element}>"
 
     def of(self, element: str) -> _Value:
-        """Such a tensor of another type, which has no name yet."""
+        """Return an unnamed tensor of this shape with another element type."""
         return _Value("", self.shape, element, without=self.without)
 
 
@@ -207,7 +207,7 @@ class _Linalg:
         raise ValueError(f"{op} with {attrs} is not written")
 
     def _operands(self, given: Sequence[Any]) -> tuple[list[_Value | str], _Value]:
-        """Operands of one shape, or numbers, and a tensor of that shape."""
+        """Return operands of one shape, or numbers, and a tensor of that shape."""
         tensors = [self._values[v] for v in given if not isinstance(v, Mapping)]
         like = max(tensors, key=lambda v: math.prod(v.shape))
         return [
@@ -230,7 +230,7 @@ class _Linalg:
         return self._named(call, operands, like)
 
     def _named(self, call: str, operands: Sequence[_Value | str], like: _Value) -> _Value:
-        """An operation whose result is like another tensor."""
+        """Emit an operation whose result is like another tensor."""
         element = next(v.element for v in reversed(operands) if isinstance(v, _Value))
         names = ", ".join(v if isinstance(v, str) else v.name for v in operands)
         types = ", ".join(element if isinstance(v, str) else v.type for v in operands)
@@ -242,7 +242,7 @@ class _Linalg:
         return found
 
     def _reduce(self, name: str, start: float, x: _Value, axis: int) -> _Value:
-        """A dimension reduced to one."""
+        """Emit a reduction of a dimension to size 1."""
         axis %= len(x.shape)
         if x.without is not None:
             raise ValueError(f"{x.shape} is reduced twice")
@@ -258,7 +258,7 @@ class _Linalg:
         return out
 
     def _spread(self, x: _Value, like: _Value) -> _Value:
-        """A tensor broadcast to the shape of another one."""
+        """Emit a broadcast of a tensor to the shape of another one."""
         if x.held == like.held:
             return x
         rank = len(like.held)

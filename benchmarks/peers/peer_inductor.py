@@ -1,10 +1,10 @@
-"""Times Inductor's lowering and C++ code generation; ``peers.py`` starts it with a Python that has torch.
+"""Time Inductor's lowering and C++ code generation; started by ``peers.py`` with a Python that has torch.
 
 Standard input: an object with ``graph``, a graph document, and ``repeat``.  Standard output: the times as JSON.
 
-Timed is what turns a graph of aten operations into text: ``GraphLowering.run`` and ``GraphLowering.codegen``.  Tracing
-and decomposition come before the clock starts, and g++ never runs.  No cache is used but the one of the CPU's
-instruction set, which Inductor finds out by compiling a test program.
+The timed part turns a graph of aten operations into text: ``GraphLowering.run`` and ``GraphLowering.codegen``.  Tracing
+and decomposition come before the clock starts, and g++ never runs.  The only cache used is that of the CPU's
+instruction set, which Inductor determines by compiling a test program.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ def main() -> int:
 
 
 def function(doc: Mapping[str, Any], torch: Any) -> Callable[..., Any]:
-    """The graph as a function of its inputs, one call of torch per node."""
+    """Return the graph as a function of its inputs, with one torch call per node."""
     calls: dict[str, Callable[..., Any]] = {
         "Abs": torch.abs,
         "Add": torch.add,

@@ -1,19 +1,18 @@
 """Time autofuse and its peers from a parsed graph to generated text, on the same graphs.
 
     python benchmarks/peers/peers.py                                     autofuse alone; how to install the peers
-    python benchmarks/peers/peers.py --torch-python T --bishengir B      beside PyTorch Inductor and bishengir-compile
+    python benchmarks/peers/peers.py --torch-python T --bishengir B      against PyTorch Inductor and bishengir-compile
     python benchmarks/peers/peers.py --case softmax --repeat 5 --json    graphs with this in their name
 
-The peers are no dependencies of autofuse.  Install them outside the project:
+The peers are not dependencies of autofuse.  Install them outside the project:
 
     python -m venv T && T/bin/pip install torch==2.13.0            then --torch-python T/bin/python
     pip install --target B ascendnpu-ir                            then --bishengir B/ascendnpuir/bin/bishengir-compile
 
-Every generator and graph has processes of its own, and one runs at a time.  autofuse and Inductor are timed inside
-theirs: the first run, and then repetitions in the same process.  ``bishengir-compile`` is a program that compiles one
-file, so whole processes of it are timed, and whole processes of ``autofuse build`` for comparison.  It ends where it
-would call ``hivmc``, which is part of CANN and not of the wheel: a program of this name that does nothing stands in
-for it.
+Every generator and graph has separate processes, which run one at a time.  autofuse and Inductor are timed inside
+theirs: the first run, then repetitions in the same process.  ``bishengir-compile`` is a program that compiles one file,
+so whole processes are timed, and whole processes of ``autofuse build`` for comparison.  It stops where it would call
+``hivmc``, which is part of CANN and not of the wheel: a dummy program with this name replaces it.
 """
 
 from __future__ import annotations
@@ -40,7 +39,7 @@ from traffic import Case
 
 HERE = Path(__file__).resolve().parent
 
-#: Seconds that one process may take.
+#: Time limit of one process in seconds.
 LIMIT_S = 300
 
 AUTOFUSE = "autofuse"
@@ -53,7 +52,7 @@ INSTALL = {
     BISHENGIR: "pip install --target B ascendnpu-ir; --bishengir B/ascendnpuir/bin/bishengir-compile",
 }
 
-#: As bishengir-compile names the target that autofuse has by default, and its vector cores.
+#: Names in bishengir-compile of autofuse's default target and its vector cores.
 BISHENGIR_OPTIONS = (
     "--enable-hfusion-compile=true",
     "--enable-auto-multi-buffer=true",
@@ -63,12 +62,12 @@ BISHENGIR_OPTIONS = (
 
 
 class PeerError(Exception):
-    """A generator did not do what was asked of it."""
+    """A generator failed."""
 
 
 @dataclass(frozen=True)
 class Counts:
-    """Repetitions inside of a process, and of whole processes; both without a first one."""
+    """Number of repetitions inside a process, and of whole processes; both exclude a first one."""
 
     repeat: int
     processes: int
@@ -76,12 +75,12 @@ class Counts:
 
 @dataclass(frozen=True)
 class Times:
-    """Repetitions of one thing.
+    """Times of repetitions.
 
     Attributes:
-        wall: seconds of each.
+        wall: wall-clock seconds of each.
         cpu: seconds of processor time of each.
-        first: those of the first time in a new process, where that is not what is repeated.
+        first: times of the first run in a new process, unless whole processes are repeated.
     """
 
     wall: Sequence[float]
@@ -96,8 +95,8 @@ class Row:
     Attributes:
         status: ``measured``, ``not installed`` or ``failed``.
         text: why there are no times.
-        times: if measured.
-        version: of the generator.
+        times: the times, if measured.
+        version: version of the generator.
     """
 
     generator: str
@@ -109,7 +108,7 @@ class Row:
 
 
 def main() -> int:
-    """Measure what the command line asks for and print it."""
+    """Measure the requested graphs and print the results."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("--case", default="", help="only graphs with this in their name")
     parser.add_argument("--repeat", type=int, default=20, help="in a process (default 20)")
@@ -128,7 +127,7 @@ def main() -> int:
         try:
             rows = measure(wanted, counts, args.torch_python, args.bishengir, Path(folder))
         except PeerError as e:
-            # A peer that fails is a row; this is autofuse.
+            # A failed peer is a row; this is autofuse.
             sys.exit(f"autofuse: {e}")
     if args.json:
         print(json.dumps(report(rows, counts), indent=2))
@@ -144,7 +143,7 @@ def measure(
     bishengir: Path | None,
     folder: Path,
 ) -> list[Row]:
-    """All rows; files go into ``folder``."""
+    """Return all rows; files go into ``folder``."""
 
     def inductor(case: Case) -> Row:
         return _in_process(INDUCTOR, case, counts.repeat, torch_python, "peer_inductor.py", folder)
@@ -163,7 +162,7 @@ def measure(
 
 
 def _kept(generator: str, case: Case, measured: Callable[[Case], Row]) -> Row:
-    """A peer's row; that it fails is a row as well."""
+    """Return a peer's row; a failure is a row as well."""
     try:
         return measured(case)
     except (PeerError, OSError, ValueError) as e:
@@ -173,11 +172,11 @@ def _kept(generator: str, case: Case, measured: Callable[[Case], Row]) -> Row:
 def _in_process(
     generator: str, case: Case, repeat: int, python: Path | None, script: str, folder: Path
 ) -> Row:
-    """A row of a script that measures itself."""
+    """Return the row of a script that measures itself."""
     if python is None:
         return Row(generator, case, "not installed", INSTALL[generator])
     asked = {"graph": document(case), "repeat": repeat}
-    # One core, and nothing kept but what Inductor finds out about the processor.
+    # One core, and no cache except Inductor's information about the processor.
     own = {"OMP_NUM_THREADS": "1", "TORCHINDUCTOR_CACHE_DIR": str(folder / "inductor")}
     done = subprocess.run(
         [python, HERE / script],
@@ -199,7 +198,7 @@ def _in_process(
 
 
 def _autofuse_build(case: Case, repeat: int, folder: Path) -> Row:
-    """Whole processes that read a graph file and write the generated files."""
+    """Time whole processes that read a graph file and write the generated files."""
     graph = folder / "graph.json"
     graph.write_text(json.dumps(document(case)), encoding="utf-8")
     python = Path(sys.executable)
@@ -212,7 +211,7 @@ def _autofuse_build(case: Case, repeat: int, folder: Path) -> Row:
 
 
 def _bishengir(case: Case, repeat: int, program: Path | None, folder: Path) -> Row:
-    """Whole processes of bishengir-compile, up to the call of the compiler that is not in its wheel."""
+    """Time whole processes of bishengir-compile, up to the call of the compiler missing from its wheel."""
     if program is None:
         return Row(BISHENGIR, case, "not installed", INSTALL[BISHENGIR])
     stand_in = folder / "bin" / "hivmc"
@@ -242,7 +241,7 @@ def _bishengir(case: Case, repeat: int, program: Path | None, folder: Path) -> R
 def _processes(
     command: Callable[[int], Sequence[str | Path]], repeat: int, env: Mapping[str, str]
 ) -> Times:
-    """Times of ``repeat`` processes, after one that is not counted."""
+    """Return the times of ``repeat`` processes, after an uncounted one."""
     wall, cpu = [], []
     for k in range(repeat + 1):
         before, start = resource.getrusage(resource.RUSAGE_CHILDREN), time.perf_counter()
@@ -258,17 +257,17 @@ def _processes(
 
 
 def _last_line(stream: str) -> str:
-    """The line of an error message that says most."""
+    """Return the most informative line of an error message."""
     lines = [line.strip() for line in stream.splitlines() if line.strip()]
     errors = [line for line in lines if "error: " in line.lower()]
     return ([*lines[-1:], *errors] or ["it says nothing"])[-1][:200]
 
 
-# what is printed ------------------------------------------------------------------------------
+# printing -------------------------------------------------------------------------------------
 
 
 def spread(seconds: Sequence[float]) -> dict[str, float]:
-    """Median, 95th percentile (nearest rank) and smallest value, milliseconds."""
+    """Return median, 95th percentile (nearest rank) and smallest value, in milliseconds."""
     ordered = sorted(1e3 * s for s in seconds)
     return {
         "median": statistics.median(ordered),
@@ -278,7 +277,7 @@ def spread(seconds: Sequence[float]) -> dict[str, float]:
 
 
 def ratios(row: Row, rows: Sequence[Row]) -> dict[str, float] | None:
-    """Medians over those of autofuse on the same graph, by wall clock and by processor time."""
+    """Return the medians relative to autofuse on the same graph, by wall clock and by processor time."""
     against = BUILD if row.generator == BISHENGIR else AUTOFUSE
     if row.times is None or row.generator in (AUTOFUSE, BUILD):
         return None
@@ -291,7 +290,7 @@ def ratios(row: Row, rows: Sequence[Row]) -> dict[str, float] | None:
 
 
 def report(rows: Sequence[Row], counts: Counts) -> dict[str, Any]:
-    """Everything, for JSON; times in milliseconds."""
+    """Return all results, ready for JSON; times in milliseconds."""
     out = []
     for r in rows:
         found: dict[str, Any] = {
@@ -313,7 +312,7 @@ def report(rows: Sequence[Row], counts: Counts) -> dict[str, Any]:
 
 
 def text(rows: Sequence[Row], counts: Counts) -> str:
-    """The tables as Markdown."""
+    """Return the tables as Markdown."""
     versions = sorted({r.version for r in rows if r.version})
     how = f"{counts.repeat} repetitions, or {counts.processes} processes"
     head = f"Milliseconds: median / p95 / min of {how}; {', '.join(versions)}."
@@ -326,7 +325,7 @@ def text(rows: Sequence[Row], counts: Counts) -> str:
 
 
 def _times_table(rows: Sequence[Row]) -> str:
-    """Median / 95th percentile / smallest, of the wall clock and of processor time."""
+    """Return a table of median / 95th percentile / smallest, of wall-clock and processor time."""
     head = ("graph", "generator", "wall", "processor", "first, wall", "first, processor")
     ends = ("wall over autofuse", "processor over autofuse")
     lines = [f"| {' | '.join((*head, *ends))} |", f"| --- | --- |{' --: |' * 6}"]

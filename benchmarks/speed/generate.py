@@ -3,17 +3,17 @@
     python benchmarks/speed/generate.py                     examples/ and, if there, ../shared/corpus/akg
     python benchmarks/speed/generate.py graphs/ --repeat 5  other graphs
     python benchmarks/speed/generate.py --compile --json    also the time of g++ for the CPU twin, at --opt
-    python benchmarks/speed/generate.py examples --cold 9   also `autofuse build` of one graph, in new processes
+    python benchmarks/speed/generate.py examples --cold 9   also `autofuse build` of one graph, in fresh processes
     python benchmarks/speed/generate.py --jobs 2            also `autofuse build DIR`, once
-    python benchmarks/speed/generate.py --collect-rarely    with garbage collected as the commands of autofuse do
+    python benchmarks/speed/generate.py --collect-rarely    with the garbage collection of autofuse's commands
 
-Each graph is read once and built a few times, in whole passes over all graphs, so that no build finds
-what it has just made; the median of a graph counts. Times are processor time, which excludes the time
-of other processes; those of the stages are wall time. A graph whose operators autofuse does not know
-is counted, not measured.
+Each graph is read once and built a few times, in passes over all graphs, so that no build benefits from
+its previous one; the median per graph counts.  Times are processor time, which excludes the time of
+other processes; those of the stages are wall time.  A graph with operators unknown to autofuse is
+counted, not measured.
 
-Builds run as in a program that imports autofuse: Python collects garbage as it does by default, among the graphs that
-this script holds as well.  Commands of autofuse do so more rarely; ``--collect-rarely`` measures that.
+Builds run as in a program that imports autofuse: Python's default garbage collection also scans the graphs that this
+script holds.  Commands of autofuse collect more rarely; ``--collect-rarely`` measures that.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ CORPUS = REPO.parent / "shared" / "corpus" / "akg"
 
 
 def main() -> int:
-    """Measure what the command line asks for and print it."""
+    """Measure the requested graphs and print the results."""
     args = _arguments()
     if args.collect_rarely:
         collect_rarely()
@@ -91,9 +91,9 @@ def _arguments() -> argparse.Namespace:
 
 
 def measure(folder: Path, args: argparse.Namespace) -> dict[str, Any]:
-    """Times of all graphs of a folder, in milliseconds."""
+    """Return the times of all graphs of a folder, in milliseconds."""
     paths = sorted(folder.rglob("*.json"))
-    # Every n-th, not the first ones: neighbours in a corpus are alike.
+    # Every n-th instead of the first ones: neighbours in a corpus are alike.
     if args.limit:
         paths = paths[:: max(1, len(paths) // args.limit)]
     graphs: list[tuple[Path, FusionGraph]] = []
@@ -104,7 +104,7 @@ def measure(folder: Path, args: argparse.Namespace) -> dict[str, Any]:
         except AutofuseError as e:  # noqa: PERF203
             left_out[e.diagnostics[0].code] += 1
     for _, graph in graphs[:5]:
-        _build_ms(graph, args.target)  # what only the first builds of a process need
+        _build_ms(graph, args.target)  # one-time work of a process
     found: dict[Path, list[dict[str, float]]] = {}
     for turn in range(args.repeat):
         for path, graph in graphs:
@@ -136,7 +136,7 @@ def measure(folder: Path, args: argparse.Namespace) -> dict[str, Any]:
 
 
 def _build_ms(graph: FusionGraph, target: str) -> dict[str, float] | str:
-    """Times of one build by stage, and ``total``; or the code of the error."""
+    """Return the times of one build by stage, and ``total``; or the error code."""
     start = time.process_time()
     try:
         result = build(graph, target=target)
@@ -170,7 +170,7 @@ def _compile_ms(graph: FusionGraph, args: argparse.Namespace) -> float:
 
 
 def _cold_ms(path: Path, args: argparse.Namespace) -> dict[str, Any]:
-    """`autofuse build` of one graph: processor time and wall clock of whole processes."""
+    """Time whole processes of `autofuse build` of one graph: processor time and wall clock."""
     cpu, wall = [], []
     with tempfile.TemporaryDirectory() as out:
         for _ in range(args.cold + 1):
@@ -178,12 +178,12 @@ def _cold_ms(path: Path, args: argparse.Namespace) -> dict[str, Any]:
             _command(["build", str(path), "-o", out, "-t", args.target])
             wall.append(1e3 * (time.perf_counter() - start))
             cpu.append(1e3 * (_children() - before))
-    # The first process may have to compile Python's modules.
+    # The first process may compile Python modules.
     return {"graph": path.stem, "cpu": _spread(cpu[1:]), "wall": _spread(wall[1:])}
 
 
 def _folder_s(folder: Path, args: argparse.Namespace) -> dict[str, float]:
-    """`autofuse build` of a whole folder, once: seconds of processor and wall clock."""
+    """Time `autofuse build` of a whole folder, once: seconds of processor and wall clock."""
     before, start = _children(), time.perf_counter()
     with tempfile.TemporaryDirectory() as out:
         _command(["build", str(folder), "-o", out, "-t", args.target, "-j", str(args.jobs)])
@@ -195,7 +195,7 @@ def _command(words: Sequence[str]) -> None:
 
 
 def _children() -> float:
-    """Seconds of processor that processes have taken which this one started and which have ended."""
+    """Return the processor seconds of finished child processes."""
     used = resource.getrusage(resource.RUSAGE_CHILDREN)
     return used.ru_utime + used.ru_stime
 
@@ -205,7 +205,7 @@ def _stages(rows: Sequence[dict[str, Any]]) -> Iterable[str]:
 
 
 def _spread(values: Sequence[float]) -> dict[str, float] | None:
-    """Median, 95th percentile (nearest rank) and largest value."""
+    """Return median, 95th percentile (nearest rank) and largest value."""
     if not values:
         return None
     ordered = sorted(values)
@@ -217,7 +217,7 @@ def _spread(values: Sequence[float]) -> dict[str, float] | None:
 
 
 def show(report: dict[str, Any]) -> None:
-    """One report as text."""
+    """Print a report as text."""
     left_out = ", ".join(f"{n} with {code}" for code, n in report["left_out"].items())
     rarely = ", garbage collected as rarely as by the commands" if report["collect_rarely"] else ""
     print(

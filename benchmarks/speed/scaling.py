@@ -1,8 +1,8 @@
-"""Milliseconds of processor time per node, for families of graphs at several sizes; a refusal is shown by its code.
+"""Print processor milliseconds per node, for families of graphs at several sizes; a refusal is shown by its code.
 
 python benchmarks/speed/scaling.py
 python benchmarks/speed/scaling.py --sizes 10 1000 --families exps softmaxes
-python benchmarks/speed/scaling.py --ops Pad ArgMax --sizes 300 1000     an op as a chain, used twice, and side by side
+python benchmarks/speed/scaling.py --ops Pad ArgMax --sizes 300 1000     an op in a chain, used twice, and side by side
 python benchmarks/speed/scaling.py --ops all --sizes 300
 """
 
@@ -25,7 +25,7 @@ from autofuse.api import build, read
 from autofuse.base.collecting import collect_rarely
 from autofuse.base.diagnostics import AutofuseError
 
-#: Family -> op, its attributes per node, whether a node takes the result of the one before.
+#: Family -> op, its attributes per node, and True if a node takes the previous result.
 FAMILIES: dict[str, tuple[str, tuple[dict[str, Any], ...], bool]] = {
     "exps": ("Exp", ({},), False),
     "chain": ("Exp", ({},), True),
@@ -68,7 +68,7 @@ def _ops(ops: Any, sizes: list[int]) -> int:
 
 
 def _of_op(op: str, pattern: str, nodes: int) -> Mapping[str, Any] | None:
-    """About as many nodes of an op, one after the other or side by side; None where it takes no tensor of 64 x 64."""
+    """Return about ``nodes`` nodes of an op, chained or side by side; None if it accepts no 64 x 64 tensor."""
     m = Maker(Random(f"{op} {nodes}"))
     dtype = next((d for d in ("float32", "int32", "bool") if _takes(op, d)), None)
     if dtype is None:

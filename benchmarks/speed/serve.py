@@ -1,15 +1,15 @@
-"""A server's loop: many threads compile graphs, and nothing may fail, grow, or differ.
+"""Run a server's loop: many threads compile graphs, and nothing may fail, grow, or differ.
 
     python benchmarks/speed/serve.py                          1,000 compiles in 8 threads
-    python benchmarks/speed/serve.py --compiles 200 --mark 50 a short one
-    python benchmarks/speed/serve.py --load-every 10 --json   more kernels that are loaded and run
+    python benchmarks/speed/serve.py --compiles 200 --mark 50 a short run
+    python benchmarks/speed/serve.py --load-every 10 --json   load and run more kernels
 
-A compile is all from the text of a graph to the text of all files.  Every graph is asked for twice, by whichever thread
-is free, and both answers must be the same; at the end a sample is made again by a single thread.  Every 25th graph is
-also compiled for the CPU twin, loaded, run on random data and compared with the reference.  A row is printed each time
-that so many compiles are done (--mark) and all threads wait: memory of the process after what is free was given back,
-blocks that Python holds, libraries of kernels that are mapped, open files, and threads.  The exit code is 1 if anything
-failed or differed, or if something grew from the second row on that has no business to.
+A compile covers everything from the text of a graph to the text of all files.  Every graph is requested twice, by any
+free thread, and both answers must be equal; at the end, a single thread repeats a sample.  Every 25th graph is also
+compiled for the CPU twin, loaded, run on random data and compared with the reference.  After every ``--mark`` compiles,
+while all threads wait, a row shows: memory of the process after returning free memory, blocks held by Python, mapped
+kernel libraries, open files, and threads.  The exit code is 1 if anything failed or differed, or if a resource grew
+unexpectedly from the second row on.
 """
 
 from __future__ import annotations
@@ -42,9 +42,9 @@ from autofuse.machines.twin.oracle.data import random_inputs
 from autofuse.machines.twin.oracle.oracle import evaluate
 from autofuse.report.build_summary import typical_sizes
 
-#: Growth of the process from the second row to the last that is no leak: what an allocator keeps for itself.
+#: Growth of the process from the second to the last row that is not a leak: memory kept by the allocator.
 _SLACK_MB = 24.0
-#: Graphs that a single thread makes again at the end.
+#: Number of graphs that a single thread repeats at the end.
 _SAMPLE = 12
 
 
@@ -53,14 +53,14 @@ class Mark:
     """Resources of the process after a number of compiles, while all threads are idle.
 
     Attributes:
-        compiles: so far.
-        seconds: since the last mark, of the clock.
-        cpu_seconds: of all threads, and of the compilers they called.
+        compiles: compiles so far.
+        seconds: wall-clock seconds since the last mark.
+        cpu_seconds: CPU seconds of all threads, and of the compilers they called.
         rss_mb: resident memory in MiB.
-        blocks: of memory that Python holds.
-        libraries: kernels that are mapped.
-        files: open.
-        threads: of the process, with those of the twin.
+        blocks: memory blocks held by Python.
+        libraries: mapped kernel libraries.
+        files: open files.
+        threads: threads of the process, including the twin's.
     """
 
     compiles: int
@@ -85,17 +85,17 @@ class Outcome:
     lock: threading.Lock = field(default_factory=threading.Lock)
 
     def answer(self, number: int, kind: str, digest: str) -> None:
-        """Note the digest of files or of results, and a difference from the one before."""
+        """Record the digest of files or of results, and a difference from the previous one."""
         with self.lock:
             if self.answers.setdefault((number, kind), digest) != digest:
                 self.differing.append(f"{kind} of graph {number}")
 
 
 def main() -> int:
-    """Serve, print, judge."""
+    """Serve, print the rows, and return the exit code."""
     args = _arguments()
     with tempfile.TemporaryDirectory(prefix="autofuse-serve-") as folder:
-        # Kernels of an earlier run would be found in the cache, and not compiled.
+        # A fresh cache: kernels of an earlier run would not be compiled again.
         os.environ[CACHE_DIR.name] = folder
         report = serve(
             args.compiles, args.threads, mark=args.mark, load_every=args.load_every, seed=args.seed
@@ -126,7 +126,7 @@ def _arguments() -> argparse.Namespace:
 def serve(
     compiles: int, threads: int, *, mark: int = 200, load_every: int = 25, seed: int = 0
 ) -> dict[str, Any]:
-    """Compile in threads and say what happened, ready for JSON."""
+    """Compile in threads and return a report, ready for JSON."""
     found = Outcome()
     marks: list[Mark] = []
     done = 0
@@ -149,14 +149,14 @@ def serve(
 
 
 def _request(number: int, found: Outcome, load_every: int) -> None:
-    """One compile, and for some the kernel too."""
+    """Serve one compile, and for some also run the kernel."""
     try:
         built = autofuse.build(text(number))
         files = [f"{path}\0{content}\0".encode() for path, content in sorted(built.files.items())]
         found.answer(number, "files", _digest(files))
         if load_every and number % load_every == 0:
             found.answer(number, "results", _digest(_run(built, number, found)))
-    except Exception as e:  # the loop goes on, whatever a request does; the report has it
+    except Exception as e:  # the loop continues after any error; the report lists it
         with found.lock:
             found.errors.append(f"graph {number}: {type(e).__name__}: {e}")
 
@@ -169,7 +169,7 @@ def _digest(parts: Iterable[bytes]) -> str:
 
 
 def _run(built: autofuse.BuildResult, number: int, found: Outcome) -> list[bytes]:
-    """The bytes of all outputs for random data, which are compared with the reference."""
+    """Run a kernel on random data, compare it with the reference, and return the bytes of all outputs."""
     sizes = {k: min(n, 257) for k, n in typical_sizes(built.graph.symbols).items()}
     inputs = random_inputs(built.graph, sizes, number)
     run = autofuse.load(built).run(inputs, symbols=sizes)
@@ -185,7 +185,7 @@ def _run(built: autofuse.BuildResult, number: int, found: Outcome) -> list[bytes
     return [np.ascontiguousarray(a).tobytes() for a in run.outputs.values()]
 
 
-# what the process holds -----------------------------------------------------------------------
+# resources of the process ---------------------------------------------------------------------
 
 
 def _mark(compiles: int, seconds: float, cpu: float) -> Mark:
@@ -206,7 +206,7 @@ def _mark(compiles: int, seconds: float, cpu: float) -> Mark:
 
 
 def _give_back() -> None:
-    """Have the C library return free memory, so that what is resident is what is held."""
+    """Make the C library return free memory, so that resident memory equals held memory."""
     trim = getattr(ctypes.CDLL(None), "malloc_trim", None)
     if trim is not None:
         trim(0)
@@ -262,7 +262,7 @@ def _grown(marks: Sequence[Mark]) -> list[str]:
 
 
 def show(report: dict[str, Any]) -> None:
-    """The report as text."""
+    """Print the report as text."""
     print(
         f"{report['compiles']} compiles of {report['graphs']} graphs in {report['threads']} threads, "
         f"{report['loaded']} kernels loaded and run"

@@ -1,6 +1,6 @@
-"""Graphs that a server may be asked for: drawn from a number, so that no two are the same.
+"""Graphs for a server's requests, generated from a number so that no two are equal.
 
-Names, sizes, symbols, constants, dtypes and ops change from number to number; what is fixed is the kind of the graph.
+Names, sizes, symbols, constants, dtypes and ops vary with the number; only the kinds of graphs are fixed.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ def _node(op: str, output: str, *inputs: Any, **attrs: Any) -> Document:
 
 
 def _size(rng: random.Random, symbols: Document, name: str, most: int) -> int | str:
-    """A number, or in half of the cases a symbol."""
+    """Return a number, or in half of the cases a symbol."""
     n = rng.randint(1, most)
     if rng.random() < 0.5:
         return n
@@ -39,7 +39,7 @@ def _size(rng: random.Random, symbols: Document, name: str, most: int) -> int | 
 
 
 def _chain(rng: random.Random, symbols: Document) -> Document:
-    """Element-wise ops on two tensors of one shape."""
+    """Return element-wise ops on two tensors of one shape."""
     dtype = rng.choice(_FLOATS)
     shape = [_size(rng, symbols, "rows", 300), _size(rng, symbols, "columns", 900)]
     nodes, last = [], "x"
@@ -48,7 +48,7 @@ def _chain(rng: random.Random, symbols: Document) -> Document:
         other: Any = rng.choice(["y", {"const": round(rng.uniform(0.1, 2.0), 6)}])
         nodes.append(_node(op, f"t{i}", last, *([other] if op in _BINARY else [])))
         last = f"t{i}"
-    # y is read for certain, and so an input.
+    # Ensure that y is read, and so an input.
     nodes.append(_node("Add", "out", last, "y"))
     return {
         "inputs": [_tensor("x", dtype, *shape), _tensor("y", dtype, *shape)],
@@ -58,7 +58,7 @@ def _chain(rng: random.Random, symbols: Document) -> Document:
 
 
 def _bias(rng: random.Random, symbols: Document) -> Document:
-    """A row vector that is broadcast, a gate, and a second output."""
+    """Return a graph with a broadcast row vector, a gate, and a second output."""
     dtype = rng.choice(_FLOATS)
     rows, columns = _size(rng, symbols, "tokens", 300), _size(rng, symbols, "width", 900)
     return {
@@ -79,7 +79,7 @@ def _bias(rng: random.Random, symbols: Document) -> Document:
 
 
 def _softmax(rng: random.Random, symbols: Document) -> Document:
-    """A scaled softmax of rows."""
+    """Return a scaled softmax of rows."""
     dtype = rng.choice(_FLOATS)
     shape = [_size(rng, symbols, "batch", 200), _size(rng, symbols, "keys", 1500)]
     return {
@@ -93,7 +93,7 @@ def _softmax(rng: random.Random, symbols: Document) -> Document:
 
 
 def _norm(rng: random.Random, symbols: Document) -> Document:
-    """A root-mean-square norm of rows with a scale."""
+    """Return a root-mean-square norm of rows with a scale."""
     rows, columns = _size(rng, symbols, "rows", 200), rng.randint(2, 1500)
     return {
         "inputs": [_tensor("x", "float32", rows, columns), _tensor("scale", "float32", columns)],
@@ -110,7 +110,7 @@ def _norm(rng: random.Random, symbols: Document) -> Document:
 
 
 def _columns(rng: random.Random, symbols: Document) -> Document:
-    """Sums of columns."""
+    """Return sums of columns."""
     shape = [rng.randint(1, 500), _size(rng, symbols, "columns", 900)]
     op = rng.choice(("ReduceSum", "ReduceMax"))
     return {
@@ -121,7 +121,7 @@ def _columns(rng: random.Random, symbols: Document) -> Document:
 
 
 def _transposed(rng: random.Random, symbols: Document) -> Document:
-    """A transposition that meets another tensor."""
+    """Return a transposition combined with another tensor."""
     dtype = rng.choice(("float32", "float16"))
     n, m = _size(rng, symbols, "rows", 200), _size(rng, symbols, "columns", 200)
     return {
@@ -145,7 +145,7 @@ KINDS: tuple[Callable[[random.Random, Document], Document], ...] = (
 
 
 def document(number: int) -> Document:
-    """The graph of a number, as a graph document."""
+    """Return the graph of a number as a graph document."""
     rng = random.Random(number)
     symbols: Document = {}
     kind = KINDS[number % len(KINDS)]

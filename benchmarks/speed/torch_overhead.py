@@ -3,8 +3,8 @@
     python benchmarks/speed/torch_overhead.py
     python benchmarks/speed/torch_overhead.py --elements 4096 --calls 2000 --json
 
-Times are measured processor time of the calling thread: minimum and median of several rounds.  They are not modelled
-and say nothing about the time of the kernel on a chip.
+Times are measured processor time of the calling thread: minimum and median of several rounds.  They are not modelled,
+and are unrelated to the time of the kernel on a chip.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from autofuse.clients.torch.region import PointerRegion
 
 
 def per_call(call: Callable[[], Any], calls: int, rounds: int) -> dict[str, float]:
-    """Microseconds of one call: least, median and most of several rounds, after a first one that does not count."""
+    """Return microseconds of one call: minimum, median and maximum of several rounds, after an uncounted first one."""
     times = []
     for i in range(rounds + 1):
         start = time.thread_time()
@@ -40,7 +40,7 @@ def per_call(call: Callable[[], Any], calls: int, rounds: int) -> dict[str, floa
 def region_of(
     function: Callable[..., Any], *inputs: torch.Tensor, **how: Any
 ) -> tuple[PointerRegion, Any]:
-    """The only region that a function becomes, and the compiled function."""
+    """Return the single region of a function, and the compiled function."""
     import autofuse.clients.torch.compiler as compiler
 
     found: list[PointerRegion] = []
@@ -64,7 +64,7 @@ def region_of(
 
 
 def measure(elements: int, calls: int, rounds: int) -> dict[str, Any]:
-    """All rows."""
+    """Return all rows."""
     out: dict[str, Any] = {"elements": elements}
     for name, dynamic in (("static", False), ("dynamic", True)):
         x, y = torch.randn(elements), torch.randn(elements)

@@ -3,12 +3,12 @@
     python benchmarks/speed/twin.py                  2^22 elements, 21 rounds
     python benchmarks/speed/twin.py --log2 20 --json
 
-One thread on both sides, reported as ratios, which depend little on this machine. A round is NumPy, the kernel in fast
-mode and, in every third round, the kernel in checked mode, one after the other, so that a busy machine affects the
-caches and memory of all of them. Times are processor time of the thread, which excludes the time of other processes;
-ratios of wall time are given as well. Two times are taken of a kernel: `launch` is the twin alone, `call` includes
-making and filling the outputs and all of Python around it. NumPy's time is that of the same expression with its usual
-temporaries. Every result is compared with NumPy's, and checked mode's with fast mode's, bit by bit.
+Both sides use one thread; results are ratios, which depend little on this machine.  A round runs NumPy, the kernel in
+fast mode and, in every third round, the kernel in checked mode, one after the other, so that a busy machine affects the
+caches and memory of all of them.  Times are processor time of the thread, which excludes the time of other processes;
+ratios of wall time are given as well.  A kernel has two times: `launch` is the twin alone, `call` includes allocating
+and filling the outputs and the surrounding Python.  NumPy's time is that of the same expression with its usual
+temporaries.  Every result is compared with NumPy's, and checked mode's with fast mode's, bit by bit.
 """
 
 from __future__ import annotations
@@ -35,10 +35,10 @@ class Case:
     """A graph and its NumPy expression.
 
     Attributes:
-        name: for the table.
-        nodes: op and operands: an input's name, the number of a node, or (as a float) a constant.
-        numpy: the same on the arrays of :func:`inputs`.
-        dtype: of all tensors.
+        name: name in the table.
+        nodes: op and operands: name of an input, number of a node, or (as a float) a constant.
+        numpy: the same expression on the arrays of :func:`inputs`.
+        dtype: dtype of all tensors.
     """
 
     name: str
@@ -48,16 +48,16 @@ class Case:
 
     @property
     def chain(self) -> bool:
-        """True for four ops and more."""
+        """True for four or more ops."""
         return len(self.nodes) >= 4
 
     @property
     def used(self) -> list[str]:
-        """Inputs that the graph has."""
+        """Inputs of the graph."""
         return [i for i in SHAPES if any(i in operands for _, operands in self.nodes)]
 
 
-#: Inputs: x and y are whole tensors, r is a row and c a column that are broadcast.
+#: Inputs: x and y are whole tensors, r is a broadcast row and c a broadcast column.
 SHAPES: dict[str, Callable[[int], tuple[int, int]]] = {
     "x": lambda rows: (rows, COLUMNS),
     "y": lambda rows: (rows, COLUMNS),
@@ -122,7 +122,7 @@ CASES: tuple[Case, ...] = (
 
 
 def graph(case: Case, rows: int) -> dict[str, Any]:
-    """The graph of a case."""
+    """Return the graph of a case."""
 
     def operand(x: Any) -> Any:
         return {"const": x} if isinstance(x, float) else f"t{x}" if isinstance(x, int) else x
@@ -142,13 +142,13 @@ def graph(case: Case, rows: int) -> dict[str, Any]:
 
 
 def inputs(case: Case, rows: int) -> dict[str, Any]:
-    """Random numbers from 0.5 to 2 for every input."""
+    """Return random numbers from 0.5 to 2 for every input."""
     rng = np.random.default_rng(0)
     return {i: rng.uniform(0.5, 2.0, SHAPES[i](rows)).astype(case.dtype) for i in case.used}
 
 
 class Times:
-    """Seconds of what ran inside ``with``: of the processor, and on the wall."""
+    """Processor and wall-clock seconds of ``with`` blocks."""
 
     def __init__(self) -> None:
         self.cpu: list[float] = []
@@ -162,13 +162,13 @@ class Times:
         self.wall.append(time.perf_counter() - self._start[1])
 
     def clear(self) -> None:
-        """Forget them."""
+        """Clear the times."""
         self.cpu.clear()
         self.wall.clear()
 
 
 class Timed:
-    """A kernel that notes the times of each launch and each call."""
+    """A kernel that records the times of each launch and each call."""
 
     def __init__(self, kernel: Any) -> None:
         self.kernel = kernel
@@ -187,18 +187,18 @@ class Timed:
         kernel.library = Library()
 
     def __call__(self, arrays: Sequence[Any]) -> Any:
-        """Run it."""
+        """Run the kernel."""
         with self.calls:
             return self.kernel(*arrays)
 
 
 def summary(seconds: Sequence[float]) -> dict[str, float]:
-    """Smallest and median time."""
+    """Return the smallest and the median time."""
     return {"min_s": min(seconds), "median_s": statistics.median(seconds)}
 
 
 def ratio(above: Sequence[float], below: Sequence[float]) -> dict[str, float]:
-    """Ratio of the medians, of the smallest, and the quartiles of the ratios of each round."""
+    """Return the ratio of the medians, that of the smallest times, and the quartiles of the ratios per round."""
     pairs = [a / b for a, b in zip(above, below, strict=True)]
     low, _, high = statistics.quantiles(pairs, n=4) if len(pairs) > 1 else pairs * 3
     return {
@@ -210,7 +210,7 @@ def ratio(above: Sequence[float], below: Sequence[float]) -> dict[str, float]:
 
 
 def measure(case: Case, log2: int, repeat: int) -> dict[str, Any]:
-    """A row: times in seconds and the ratios that matter.
+    """Return a row: times in seconds and the relevant ratios.
 
     Raises:
         SystemExit: a kernel gives a wrong result.
@@ -220,7 +220,7 @@ def measure(case: Case, log2: int, repeat: int) -> dict[str, Any]:
     built = build(graph(case, rows))
     ordered = [arrays[i] for i in built.graph.inputs]
     fast, checked = Timed(load(built)), Timed(load(built, check="all"))
-    # The first run of each loads code and touches memory; its results are looked at.
+    # The first run of each loads code and touches memory; its results are compared.
     want, have = case.numpy(arrays), fast(ordered)
     relative, absolute = (1e-2, 1e-3) if case.dtype == "float16" else (1e-5, 1e-6)
     alike = have.dtype == want.dtype and have.shape == want.shape
@@ -253,7 +253,7 @@ def measure(case: Case, log2: int, repeat: int) -> dict[str, Any]:
 
 
 def table(rows: Sequence[dict[str, Any]]) -> str:
-    """The rows as Markdown."""
+    """Return the rows as Markdown."""
     columns = (
         *("case", "numpy ms", "fast / numpy", "quartiles", "of minima", "on the wall"),
         *("call / numpy", "checked / fast"),
@@ -291,7 +291,7 @@ def main() -> int:
     for name in args.case or ():
         if name not in names:
             parser.error(f"there is no case {name!r}; these are: {', '.join(names)}")
-    os.environ["AUTOFUSE_THREADS"] = "1"  # NumPy's element-wise ops have one thread anyway
+    os.environ["AUTOFUSE_THREADS"] = "1"  # NumPy's element-wise ops are single-threaded anyway
     cases = [c for c in CASES if not args.case or c.name in args.case]
     rows = [measure(c, args.log2, args.repeat) for c in cases]
     if args.json:

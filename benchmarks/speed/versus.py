@@ -1,12 +1,12 @@
 """Compare the generation time of two checkouts, in processor time.
 
-    python benchmarks/speed/versus.py ../before                     this checkout against another one
+    python benchmarks/speed/versus.py ../before                     this checkout against another
     python benchmarks/speed/versus.py ../before --corpus 70 --turns 7
 
-Graphs are those of ``examples/gallery`` and every n-th of the AKG corpus, if that is beside the checkout.  Each
-checkout has one process, in which garbage is collected as the commands of autofuse do it; the two build one graph after
-the other in turn, so that what else the machine does meets both.  What counts of a graph are its fastest builds.
-Processes start without the import hook of an editable install, which would lead both to one tree.
+The graphs are those of ``examples/gallery`` and every n-th of the AKG corpus, if that is next to the checkout.  Each
+checkout has one process, with the garbage collection of autofuse's commands; the two take turns on each graph, so that
+other load on the machine affects both.  The fastest builds of a graph count.  Processes start without the import hook
+of an editable install, which would direct both to one tree.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ CORPUS = Path(os.environ.get("AUTOFUSE_SHARED") or REPO.parent / "shared") / "co
 
 
 def main() -> int:
-    """Measure and print; or be one of the two processes."""
+    """Measure and print; or run as one of the two processes."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("before", type=Path, help="the other checkout")
     parser.add_argument("--after", type=Path, default=REPO, help="default: this one")
@@ -67,7 +67,7 @@ def worker(tree: Path, target: str) -> subprocess.Popen[str]:
 
 
 def ask(side: subprocess.Popen[str], path: Path) -> float:
-    """Return the milliseconds that a build takes there; 0 where the graph is refused."""
+    """Return the milliseconds of a build there; 0 if the graph is refused."""
     assert side.stdin is not None
     assert side.stdout is not None
     side.stdin.write(f"{path}\n")
@@ -76,13 +76,13 @@ def ask(side: subprocess.Popen[str], path: Path) -> float:
 
 
 def work(tree: Path, target: str) -> int:
-    """Build the graphs that standard input names."""
+    """Build the graphs named on standard input."""
     import autofuse
     from autofuse.base.collecting import collect_rarely
 
     if not Path(autofuse.__file__).is_relative_to(tree.resolve() / "src"):
         raise ImportError(f"{autofuse.__file__} is not of {tree}")
-    # Compiled code: that of the environment of the checkout, or else of the present one.
+    # Compiled code comes from the checkout's environment, or else from the current one.
     installs = [*tree.resolve().glob(".venv/lib/python*/site-packages"), *map(Path, sys.path)]
     autofuse.__path__ += [str(p / "autofuse") for p in installs if (p / "autofuse").is_dir()]
     collect_rarely()

@@ -1,15 +1,15 @@
-"""Compare the tiling solver's choice with the best tiling of all, by its own model.
+"""Compare the tiling solver's choice with the best of all tilings, by its own model.
 
     python benchmarks/tiling/choose.py [--points 10000] [--seed 1] [--targets ascend910b2,ascend910b4] [--json]
 
 A point is a graph of ``choose_graphs.py``, random sizes and a chip.  For every point the solver chooses template,
 tile, tiles per core and cores as the generated host code does (a test compares the two), and ``exhaustive.py``
-evaluates every legal choice.  The output is the modelled time of the choice over that of the best, with and without
-the start of a kernel: median, p90, p99 and worst.  Times are those of the model; nothing is measured.
+evaluates every legal choice.  The output is the ratio of the modelled time of the choice to that of the best, with and
+without the start of a kernel: median, p90, p99 and worst.  Times come from the model; nothing is measured.
 
-Both follow the rule that a template which loads rows again has to be a quarter better than one that does not
-(``schedule.search.solver.comparable``), so costs are compared as it counts them.  The cost of the rule by the model
-alone is printed too: the time of the best choice that follows it over that of the best of all.
+Both follow the rule that a template that reloads rows must be a quarter better than one that does not
+(``schedule.search.solver.comparable``), so costs are compared under this rule.  The modelled cost of the rule itself is
+printed too: the time of the best choice that follows it over that of the best of all.
 """
 
 from __future__ import annotations
@@ -52,12 +52,12 @@ class Kernel:
 
 @dataclass(frozen=True, slots=True)
 class Point:
-    """A choice, the best of all, and what the kernel takes to start, in cycles.
+    """A choice, the best of all, and the start of the kernel, in cycles.
 
     Attributes:
-        chosen, best: with what their costs count for beside those of other templates.
-        ruled, free: modelled cycles of the best choice, and of the best one without the rule about loading again.
-        runs: how often a core runs the loop over tiles, as chosen.
+        chosen, best: the choices, with their costs under the rule.
+        ruled, free: modelled cycles of the best choice with and without the rule about reloading.
+        runs: iterations of a core's loop over tiles, as chosen.
     """
 
     kernel: str
@@ -72,17 +72,17 @@ class Point:
 
     @property
     def ratio(self) -> float:
-        """Time of the choice over that of the best, with the start."""
+        """Ratio of the time of the choice to that of the best, with the start."""
         return (self.chosen.cycles + self.start) / (self.best.cycles + self.start)
 
     @property
     def ratio_without_start(self) -> float:
-        """Time of the choice over that of the best, without the start."""
+        """Ratio of the time of the choice to that of the best, without the start."""
         return self.chosen.cycles / self.best.cycles
 
 
 def kernels(targets: Sequence[str]) -> list[Kernel]:
-    """The groups of all graphs on these chips."""
+    """Return the groups of all graphs on these chips."""
     out = []
     for name in targets:
         target = load_target(name)
@@ -99,7 +99,7 @@ def kernels(targets: Sequence[str]) -> list[Kernel]:
 
 
 def points(of: Sequence[Kernel], count: int, seed: int) -> list[Point]:
-    """Random points; those where no template is legal do not count."""
+    """Return random points, not counting those without a legal template."""
     random_ = random.Random(seed)
     out: list[Point] = []
     while len(out) < count:
@@ -111,7 +111,7 @@ def points(of: Sequence[Kernel], count: int, seed: int) -> list[Point]:
 
 
 def point(kernel: Kernel, sizes: dict[str, int]) -> Point | None:
-    """The choice for these sizes and the best of all; None where no template is legal."""
+    """Return the choice for these sizes and the best of all; None if no template is legal."""
     legal = [(b, i) for i, f in kernel.templates if (b := _bound(i, f, sizes)) is not None]
     bound = [b for b, _ in legal]
     if not bound:
@@ -144,7 +144,7 @@ def point(kernel: Kernel, sizes: dict[str, int]) -> Point | None:
 
 
 def _counted(found: Tiled, impl: ImplGraph, costs: Costs) -> Tiled:
-    """A choice with the cycles that it counts for beside other templates."""
+    """Return a choice with its cycles under the rule."""
     return replace(found, cycles=comparable(found.cycles, impl, costs))
 
 
@@ -165,7 +165,7 @@ def _runs(form: BoundForm, chosen: Tiled) -> int:
 
 
 def quantile(values: Sequence[float], q: float) -> float:
-    """The value that a share ``q`` of the sorted values does not exceed."""
+    """Return the value that a fraction ``q`` of the sorted values does not exceed."""
     ordered = sorted(values)
     return ordered[min(int(q * len(ordered)), len(ordered) - 1)]
 

@@ -1,4 +1,4 @@
-"""Graphs on which choosing is measured: element-wise, with broadcasts, reductions, norms, moves, short rows."""
+"""Graphs for evaluating the choice: element-wise, with broadcasts, reductions, norms, moves, short rows."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ __all__ = ["GRAPHS", "LONGEST", "graph_of", "kind_of", "random_sizes"]
 
 F32, F16, BF16 = "float32", "float16", "bfloat16"
 KEEP = {"axes": [1], "keepdims": True}
-#: Largest size of a symbol, where there is one and where there are two.
+#: Number of symbols -> largest size of a symbol.
 LONGEST = {1: 1 << 24, 2: 1 << 14}
 
 
@@ -20,11 +20,11 @@ def graph_of(
     nodes: Sequence[tuple[str, str, list[str], dict[str, Any]]],
     outputs: list[str],
 ) -> dict[str, Any]:
-    """A graph document.
+    """Return a graph document.
 
     Args:
-        name: of the graph.
-        inputs: name -> dtype and shape, in which a text is a symbol.
+        name: name of the graph.
+        inputs: name -> dtype and shape, in which a string is a symbol.
         nodes: result, op, operands and attributes of each.
         outputs: names of results.
     """
@@ -88,7 +88,7 @@ def _two_outputs() -> dict[str, Any]:
 
 
 def _gelu_row() -> dict[str, Any]:
-    """The vector unit limits it: the longest tiles are the best."""
+    """Return a graph limited by the vector unit: the longest tiles are the best."""
     nodes = [("a", "Add", ["x", "z"], {}), ("y", "Gelu", ["a"], {})]
     return graph_of("gelu_row", {"x": (F32, ["m", "n"]), "z": (F32, ["n"])}, nodes, ["y"])
 
@@ -103,7 +103,7 @@ def _channels_last() -> dict[str, Any]:
     return graph_of("channels_last", {"x": (F16, ["m", 3, "n"])}, [to_last], ["y"])
 
 
-#: By kind and name.
+#: Kind -> name -> graph.
 GRAPHS: Mapping[str, Mapping[str, dict[str, Any]]] = {
     kind: {g["name"]: g for g in graphs}
     for kind, graphs in {
@@ -148,12 +148,12 @@ GRAPHS: Mapping[str, Mapping[str, dict[str, Any]]] = {
 
 
 def kind_of(name: str) -> str:
-    """The kind of a graph."""
+    """Return the kind of a graph."""
     return next(kind for kind, graphs in GRAPHS.items() if name in graphs)
 
 
 def random_sizes(names: Sequence[str], random_: random.Random) -> dict[str, int]:
-    """A size for every symbol, log-uniform; four of ten are powers of two."""
+    """Return a size for every symbol, log-uniform; four in ten are powers of two."""
     most = LONGEST[len(names)].bit_length() - 1
     return {
         n: 1 << random_.randint(0, most)

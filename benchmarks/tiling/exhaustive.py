@@ -1,4 +1,4 @@
-"""The best of all legal tilings of a template by the model that decides: every tile, every number of cores.
+"""Exhaustive search for a template's best legal tiling by the deciding model: every tile, every number of cores.
 
 A test tool.
 """
@@ -11,18 +11,18 @@ from autofuse.schedule.search.bound import BoundForm, Chip, Tiled
 
 __all__ = ["best_of_all", "legal_tiles"]
 
-#: Tiles per core beyond the fewest that leave time for a last tile that takes longer, at most.
+#: Maximum tiles per core beyond the fewest, to leave time for a slower last tile.
 _MOST_LATE = 40
 
 
 def legal_tiles(form: BoundForm) -> list[int]:
-    """Return every legal length of a tile."""
+    """Return every legal tile length."""
     found = range(form.granule, form.largest + 1, form.granule)
     return sorted({*found, max(form.largest, 1)})
 
 
 def best_of_all(form: BoundForm, chip: Chip) -> Tiled | None:
-    """Return the choice of the fewest cycles, the first of equals; None where no tile is legal."""
+    """Return the choice with the fewest cycles, the first among equals; None if no tile is legal."""
     if form.largest == 0:
         return None
     best: Tiled | None = None
@@ -39,7 +39,7 @@ def best_of_all(form: BoundForm, chip: Chip) -> Tiled | None:
 
 @lru_cache(maxsize=4096)
 def _shares(tiles: int, cores: int) -> list[int]:
-    """Return the tiles of one core with which every number of cores occurs, and some more than the fewest."""
+    """Return tiles per core that give every number of cores, and some more than the fewest."""
     fewest = max(-(-tiles // cores), 1)
     each = {max(-(-tiles // n), 1) for n in range(1, cores + 1)}
     return sorted({*each, *(k for k in range(fewest, fewest + _MOST_LATE) if k <= max(tiles, 1))})

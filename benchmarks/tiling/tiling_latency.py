@@ -1,15 +1,15 @@
-"""Measure the generated tiling function: its time, the time of g++ to compile it, and its lines.
+"""Measure the generated tiling function: its time, its compile time with g++, and its lines.
 
     python benchmarks/tiling/tiling_latency.py [--shapes 20000] [--repeat 5] [--target ascend910b2] [--json]
 
 For every graph of ``choose_graphs.py`` the generated host code is compiled with ``-O2`` and called with random
-log-uniform sizes, one call at a time, and with one shape again and again.  The function remembers its last calls; to
-make every call of the first kind a search, each is given a different number of bytes of UB, always more than there
-are.  The clock's own time is measured and subtracted.
+log-uniform sizes, one call at a time, and with one shape repeatedly.  The function caches its last calls; to
+make every call of the first kind a search, each gets a different number of bytes of UB, always more than there are.
+The clock's own time is measured and subtracted.
 
 The output is in nanoseconds: median and p99.9 of all searches, as the median of ``--repeat`` passes with the lowest
-and the highest; the median of a repeated shape, and of eight in turns; processor seconds of g++; lines.  All figures
-are those of this machine's CPU under its current load.
+and the highest; the median of a repeated shape, and of eight in turn; processor seconds of g++; lines.  All figures
+are of this machine's CPU under its current load.
 """
 
 from __future__ import annotations
@@ -111,7 +111,7 @@ int main()
 
 
 def measure(graph: dict[str, Any], target: str, shapes: int, passes: int) -> dict[str, Any]:
-    """Figures of one graph: lists of one number per pass, seconds of g++, lines of the tiling file."""
+    """Return the figures of one graph: lists of one number per pass, seconds of g++, lines of the tiling file."""
     built = api.build(graph, target=target)
     count = len(built.graph.symbols)
     text = _MAIN.format(
@@ -152,7 +152,7 @@ def measure(graph: dict[str, Any], target: str, shapes: int, passes: int) -> dic
 
 
 def _compiled_s() -> float:
-    """Processor time of the processes that this one has started and that have ended."""
+    """Return the processor time of finished child processes."""
     used = resource.getrusage(resource.RUSAGE_CHILDREN)
     return used.ru_utime + used.ru_stime
 

@@ -3,11 +3,11 @@
     python benchmarks/tiling/unchosen.py                        the gallery, and 100 graphs of the AKG corpus
     python benchmarks/tiling/unchosen.py GRAPH ... --sizes 1000 --target ascend950pr
 
-Sizes are drawn at random, of each symbol's range evenly by their logarithms, a third of them powers of two and a third
-multiples of 16; they are not the grid by which the scheduler keeps templates (``schedule.search.grid``).  All cores and
-all of UB are granted.  Graphs of known sizes get symbols for their largest dimensions first.
+Sizes are random and log-uniform over each symbol's range, a third of them powers of two and a third multiples of 16;
+they are independent of the grid by which the scheduler keeps templates (``schedule.search.grid``).  All cores and all
+of UB are available.  Graphs of known sizes first get symbols for their largest dimensions.
 
-Exit status 1: more than ``--most`` per cent of the templates are never chosen.
+Exit status 1: more than ``--most`` percent of the templates are never chosen.
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def counted(path: Path, target: str, sizes: int, rng: random.Random) -> tuple[int, list[str]]:
-    """Return how many templates a graph has, and the names of those that are never chosen."""
+    """Return the number of templates of a graph, and the names of those never chosen."""
     graph = api.read(path)
     if not graph.symbols:
         graph = symbolize(graph)
@@ -79,7 +79,7 @@ def counted(path: Path, target: str, sizes: int, rng: random.Random) -> tuple[in
 
 
 def drawn(rng: random.Random, s: Symbol) -> int:
-    """Return a size of the range of a symbol, at least 1."""
+    """Return a size in the range of a symbol, at least 1."""
     least = max(s.min, 1)
     n = round(math.exp(rng.uniform(math.log(least), math.log(max(s.max, 1)))))
     n = rng.choice([n, 1 << (n.bit_length() - 1), max(n // 16, 1) * 16])

@@ -1,12 +1,12 @@
-"""Run packed kernels of Ascend C on a card, and compare every element with NumPy and with the twin.
+"""Run packed Ascend C kernels on a card, and compare every element with NumPy and with the twin.
 
     python campaign.py FOLDER --out OUT [--jobs 16] [--devices 0,1] [--only NAME]... [--seconds 500]
 
-FOLDER is what pack.py made.  Processes take one graph after the other: they compile the kernel with nvcc, unless
-prebuild.py did, make the data from their seeds, run every packed run, and compare with the reference of the registry
-(float64 per op, with a bound of the error) and with the checksums of what the twin gave.  OUT gets ``results.jsonl``,
-a row per graph, and a table; a campaign that was ended goes on where it was.  Exit status 0 if every graph ran, no
-element is wrong, none differs from the twin, and the data were those that the twin had.
+FOLDER is the output of pack.py.  Processes take one graph after the other: they compile the kernel with nvcc, unless
+prebuild.py did, generate the data from seeds, execute every packed run, and compare with the reference of the registry
+(float64 per op, with an error bound) and with the checksums of the twin's results.  OUT gets ``results.jsonl``, a row
+per graph, and a table; an interrupted campaign resumes where it stopped.  Exit status 0 if every graph ran, no element
+is wrong, none differs from the twin, and the data equal the twin's.
 """
 
 from __future__ import annotations
@@ -29,14 +29,14 @@ HERE = Path(__file__).resolve().parent
 if (HERE / "project").is_dir():
     sys.path.insert(0, str(HERE / "project"))
 
-#: Seconds that a graph may take, compiling included.
+#: Time limit per graph in seconds, including compilation.
 _LIMIT = 240
 
 
 def run_case(
     folder: Path, name: str, device: int, repeats: int = 1, timeout: float = 30.0
 ) -> dict[str, Any]:
-    """All runs of a graph, in this process; each so many times."""
+    """Execute all runs of a graph in this process, each ``repeats`` times."""
     from tasks import TASKS, run_task
 
     if (folder / TASKS).exists():
@@ -85,7 +85,7 @@ def run_case(
             done = kernel.run(given, symbols=r.symbols, key=r.key, cores=r.cores)
             about["s"] = round(time.perf_counter() - began, 4)
         except AutofuseError as e:
-            # The context of the card is lost with a kernel that fails.
+            # A failed kernel destroys the card's context.
             about["failed"] = _said(e)
             break
         about["outputs"] = []
@@ -117,13 +117,13 @@ def _said(e: Any) -> str:
 
 
 class Worker:
-    """A process that runs one graph after another on a card, and is replaced by another when a kernel fails in it.
+    """A process that runs one graph after another on a card, and is replaced when a kernel fails in it.
 
     Args:
-        folder: of the packed campaign.
+        folder: folder of the packed campaign.
         device: index of the card.
         cache: folder for binaries.
-        options: of the command line, which it takes as well.
+        options: command-line options passed on to it.
     """
 
     def __init__(self, folder: Path, device: int, cache: Path, options: Sequence[str]) -> None:
@@ -134,7 +134,7 @@ class Worker:
         self._said = tempfile.TemporaryFile("w+")  # noqa: SIM115 - as long as the object
 
     def run(self, name: str) -> dict[str, Any]:
-        """The row of a graph."""
+        """Return the row of a graph."""
         if self._process is None:
             self._process = subprocess.Popen(
                 self._cmd,
@@ -171,7 +171,7 @@ class Worker:
         return f"exit status {status}: {' / '.join(said)}"[:600]
 
     def close(self) -> None:
-        """End the process: one whose card hangs would not end by itself."""
+        """Kill the process, which would not end by itself if its card hangs."""
         if self._process is not None:
             self._process.kill()
             self._process.wait()
@@ -185,7 +185,7 @@ def serve(folder: Path, device: int, repeats: int, timeout: float) -> None:
 
 
 def table(rows: Iterable[Mapping[str, Any]]) -> tuple[str, bool]:
-    """The counts as text, and whether nothing is wrong."""
+    """Return the counts as text, and True if nothing is wrong."""
     rows = list(rows)
     runs = [r for row in rows for r in row["runs"]]
     outputs = [o for r in runs for o in r.get("outputs", ())]
@@ -232,7 +232,7 @@ def table(rows: Iterable[Mapping[str, Any]]) -> tuple[str, bool]:
 
 
 def main(argv: list[str] | None = None) -> int:
-    """Run the script; returns the exit status."""
+    """Run the script and return the exit status."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("folder", type=Path)
     kept = "folder of the results; benchmarks/results/archive.py add keeps its files"
@@ -251,7 +251,7 @@ def main(argv: list[str] | None = None) -> int:
     args = parser.parse_args(argv)
     if args.serve:
         serve(args.folder, args.device, args.repeats, args.timeout)
-        os._exit(0)  # a card that hangs would not let the process end
+        os._exit(0)  # a hanging card would keep the process alive
     from packed import longest_first, names_in
 
     out = args.out or args.folder / "out"

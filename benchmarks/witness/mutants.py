@@ -1,16 +1,16 @@
-"""Kernels with one call that orders pipes left out: who notices, the twin or the card?
+"""Remove one ordering call from kernels, and compare whether the twin or the card notices.
 
     python benchmarks/witness/mutants.py pack FOLDER GRAPH... [--seed 1]
     python benchmarks/witness/campaign.py FOLDER --out OUT --repeats 5 --timeout 3
     python benchmarks/witness/mutants.py table FOLDER OUT
 
-A mutant has one barrier of the vector pipe, one pair of EnQue and DeQue, one pair of flags, or one SyncAll less, in one
-template.  The twin runs it with all checks, in program order and in others; it kills with a finding or a wrong element.
-The card kills with an element that differs from what the twin computes without the mutation, with a launch that fails,
-or with one that does not end.  What neither kills is one of three: a mutant that no run reaches, since the twin does
-not see either what is planted in its place; a pair of EnQue and DeQue that the next pair implies, by :func:`implied`;
-or a call that orders nothing in these runs, which the twin says: it has seen no two accesses that conflict and are not
-ordered otherwise.  Exit status of ``table`` is 1 if the card kills what the twin lets live.
+A mutant lacks one barrier of the vector pipe, one pair of EnQue and DeQue, one pair of flags, or one SyncAll, in one
+template.  The twin runs it with all checks, in program order and in others; a finding or a wrong element kills it.
+The card kills it by an element that differs from the twin's result without the mutation, by a failed launch, or by one
+that does not end.  There are three reasons why neither kills a mutant: no run reaches it, because the twin does not see
+a fault planted in its place either; it lacks a pair of EnQue and DeQue that the next pair implies, by :func:`implied`;
+or its call orders nothing in these runs, because the twin has seen no two conflicting accesses without other ordering.
+The exit status of ``table`` is 1 if the card kills a mutant that survives the twin.
 """
 
 from __future__ import annotations
@@ -39,27 +39,27 @@ from autofuse.machines.twin.oracle.oracle import evaluate
 from autofuse.machines.twin.run.compile import QUICK, compile_kernel
 from autofuse.machines.twin.run.kernel import TwinKernel, chip_of
 
-#: A line that is left out by class; with the line that goes with it, where there is one.
+#: Lines to remove, by class, with the matching line of a pair.
 _BARRIER = re.compile(r"\s*PipeBarrier<PIPE_V>\(\);")
 _SYNC = re.compile(r"\s*SyncAll\b.*;")
 _ENQUE = re.compile(r"\s*(?P<queue>\w+)\.EnQue<\w+>\((?P<local>\w+)\);")
 _SET = re.compile(r"\s*SetFlag(?P<what><[^;]*);")
-#: What stands in a line that has to be reached: a wait for what nothing sets.
+#: Fault planted in a line that must be reached: a wait for a flag that is never set.
 _PLANTED = "WaitFlag<HardEvent::V_S>(7);\n"
-#: What may stand between two pairs where the second implies the first: nothing that reads what was copied.
+#: Allowed between two pairs if the second implies the first: nothing that reads the copied data.
 _COPIES = re.compile(
     r"\s*(//.*|LocalTensor<.*AllocTensor<\w+>\(\);|DataCopyPad\(\w+_local\[0\], \w+_gm\[.*\);)"
 )
-#: Orders of the twin's scheduler, elements of a tensor, and sets of sizes that are tried.
+#: Orders of the twin's scheduler, elements of a tensor, and number of size sets to try.
 _ORDERS, _ELEMENTS, _SIZES = (0, 1, 2), 8192, 2
-#: With few cores a core takes one tile after the other, as it does of large tensors.
+#: With few cores, a core takes several tiles, as for large tensors.
 _CORES = (0, 2)
-#: Mutants of one kernel in a class.
+#: Mutants per kernel and class.
 _EACH = 2
 
 
 def mutants_of(text: str) -> Iterator[tuple[str, int, str]]:
-    """(class, line from 1 on, text) of every mutant."""
+    """Yield (class, line from 1, text) of every mutant."""
     lines = text.splitlines(keepends=True)
     for i, line in enumerate(lines):
         found = next(
@@ -81,21 +81,21 @@ _CLASSES = {"barrier": _BARRIER, "queue": _ENQUE, "flag": _SET, "sync": _SYNC}
 
 
 def _other(lines: Sequence[str], i: int, kind: str, m: re.Match[str]) -> int | None:
-    """The line with the other half of a pair: the next one that fits."""
+    """Return the line with the other half of a pair: the next one that matches."""
     start = f"{m['local']} = {m['queue']}.DeQue<" if kind == "queue" else f"WaitFlag{m['what']};"
     return next((k for k in range(i + 1, len(lines)) if lines[k].strip().startswith(start)), None)
 
 
 def implied(text: str, line: int) -> bool:
-    """Return True if the EnQue and DeQue at a line of a kernel order nothing that the next pair does not.
+    """Return True if the next pair implies the order of the EnQue and DeQue at a line of a kernel.
 
-    This holds if the tensor was filled by a copy from GM, and another one is copied and awaited behind it before any
-    other call: MTE2 completes copies in order, so waiting for the later one waits for both.  Calls that span lines
-    count as others.
+    This holds if a copy from GM filled the tensor, and another tensor is copied and awaited after it before any other
+    call: MTE2 completes copies in order, so waiting for the later one waits for both.  Calls that span lines count as
+    other calls.
 
     Args:
-        text: of the kernel.
-        line: of the EnQue, from 1 on.
+        text: text of the kernel.
+        line: line of the EnQue, from 1.
     """
     lines = text.splitlines()
     at = line - 1
@@ -154,7 +154,7 @@ def verdict_of(
 
 
 def pack_kernel(path: Path, name: str, o: Options) -> list[str]:
-    """Pack mutants of a graph's kernel; what came of each in words."""
+    """Pack mutants of a graph's kernel and return the outcome of each in words."""
     graph = api.read(path)
     built = api.build(graph, target=o.target)
     graph, files = built.graph, dict(built.files)
@@ -194,7 +194,7 @@ def pack_kernel(path: Path, name: str, o: Options) -> list[str]:
 def table(
     verdicts: Mapping[str, Mapping[str, Any]], rows: Sequence[Mapping[str, Any]]
 ) -> tuple[str, bool]:
-    """Counts by class, and whether the twin kills all that the card kills."""
+    """Return counts by class, and True if the twin kills every mutant that the card kills."""
     counts: Counter[tuple[str, bool, bool]] = Counter()
     holes, lived = [], set()
     for row in rows:
@@ -221,7 +221,7 @@ def table(
 
 
 def killed_by_card(row: Mapping[str, Any]) -> str:
-    """Why a mutant is no kernel, by what the card did; empty if it lives."""
+    """Return how the card kills a mutant; empty if it survives."""
     for r in row["runs"]:
         if r.get("failed"):
             return str(r["failed"])[:120]
@@ -232,7 +232,7 @@ def killed_by_card(row: Mapping[str, Any]) -> str:
 
 
 def main(argv: list[str] | None = None) -> int:
-    """Run the script; returns the exit status."""
+    """Run the script and return the exit status."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     verbs = parser.add_subparsers(dest="verb", required=True)
     pack = verbs.add_parser("pack")

@@ -1,4 +1,4 @@
-"""Every element-wise op of the registry by dtype, several to a kernel, and every cast."""
+"""Kernels with every element-wise op of the registry by dtype, several per kernel, and every cast."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ from op_graphs import DTYPES, graphs
 
 __all__ = ["op_kernels"]
 
-#: Of what is computed in a wider dtype these are tested, too: the casts are the same for all ops.
+#: Dtypes computed in a wider dtype that are tested too: the casts are the same for all ops.
 _KEPT = frozenset({"int8", "uint16"})
 _PER_KERNEL = 16
 
 
 def op_kernels() -> Iterator[tuple[str, FusionGraph]]:
-    """(name, graph) of as few kernels as hold them all."""
+    """Yield (name, graph) of as few kernels as possible."""
     batch: list[FusionGraph] = []
     made = 0
     for _, graph, _ in graphs([d for d in DTYPES if d != "uint64"]):
@@ -47,7 +47,7 @@ def _is_kept(graph: FusionGraph) -> bool:
 
 
 def _joined(batch: list[FusionGraph]) -> FusionGraph:
-    """One graph with the nodes of all; inputs of one name are one input."""
+    """Return one graph with all nodes; inputs with the same name are merged."""
     inputs, tensors, nodes, outputs = {}, {}, [], []
     for k, g in enumerate(batch):
         (node,) = g.nodes

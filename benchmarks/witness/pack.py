@@ -2,12 +2,12 @@
 
     python benchmarks/witness/pack.py FOLDER GRAPH... [--target ascend910b1] [--sizes 3] [--most 131072] [--large 0]
 
-Every graph is built, compiled for the CPU twin, and run there with every tiling key that takes the sizes.  The folder
-gets the kernels, the tilings, the seeds of the data, checksums of what the twin gave, and all that campaign.py needs
-of this project, so that nothing else has to be there.  With --large N there is one more set of sizes, with tensors of
-up to N elements, which the twin does not run.  With --own N graphs keep the sizes that they were published with, up to
-N elements in a tensor, and the twin runs those of up to 2^22; else large ones are shrunk.  With --storms N there are N
-random graphs of every family of shape storms.  Graphs that are there already are left out.
+Every graph is built, compiled for the CPU twin, and run there with every tiling key that accepts the sizes.  The folder
+gets the kernels, the tilings, the seeds of the data, checksums of the twin's results, and the parts of this project
+that campaign.py needs, so that it is self-contained.  --large N adds a set of sizes with tensors of up to N elements,
+which the twin does not run.  With --own N graphs keep their published sizes, up to N elements in a tensor, and the twin
+runs those of up to 2^22; otherwise large ones are shrunk.  --storms N adds N random graphs of every family of shape
+storms.  Graphs already in the folder are skipped.
 """
 
 from __future__ import annotations
@@ -39,9 +39,9 @@ from autofuse.machines.witness.nvcc import headers
 
 HERE = Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE.parents[1] / "tests" / "support"))
-#: Elements of a tensor that the twin runs where graphs keep their sizes.
+#: Maximum elements of a tensor that the twin runs if graphs keep their sizes.
 TWIN_MOST = 1 << 22
-#: What is read there of the package: not its compiled parts.
+#: Suffixes of the package files to copy, without its compiled parts.
 _CODE = (".py", ".toml", ".jinja", ".h", ".json")
 
 
@@ -51,11 +51,11 @@ class Options:
 
     Attributes:
         folder: the output folder.
-        target: of the kernels.
-        sizes: number of sets of sizes of a dynamic graph.
-        most: largest number of elements of a tensor.
-        large: the same for one more set of sizes, which the twin does not run; 0: no such set.
-        seed: of sizes and data.
+        target: target of the kernels.
+        sizes: number of size sets of a dynamic graph.
+        most: maximum number of elements of a tensor.
+        large: maximum for one more size set, which the twin does not run; 0: no such set.
+        seed: seed of sizes and data.
         own: elements of a tensor up to which a graph keeps its sizes; 0: it is shrunk to ``most``.
         cores: limits on cores; everything runs with each of them; 0: no limit.
     """
@@ -72,12 +72,12 @@ class Options:
 
 @dataclass(frozen=True, slots=True)
 class Storm:
-    """A random graph, and how it is built and run.
+    """A random graph with its build and run parameters.
 
     Attributes:
         document: the graph.
-        bindings: sizes of its symbols, as often as it runs.
-        ub_bytes: that its kernel has; None: all.
+        bindings: sizes of its symbols for each run.
+        ub_bytes: bytes of UB for its kernel; None: all.
     """
 
     document: Mapping[str, Any]
@@ -88,7 +88,7 @@ class Storm:
 def runs_of(
     kernel: TwinKernel, o: Options, bindings: Sequence[Mapping[str, int]] | None = None
 ) -> Iterator[PackedRun]:
-    """The runs of a kernel, on the twin where it is not too large; ``bindings``: only with these sizes."""
+    """Yield the runs of a kernel, with the twin's results unless too large; ``bindings``: only these sizes."""
     graph = kernel.graph
     if bindings is None:
         bindings = shapes_for(graph, o.sizes, o.seed, max_elements=o.most)
@@ -103,7 +103,7 @@ def runs_of(
         most = TWIN_MOST if o.own else 4 * o.most
         on_twin = twin and largest_tensor(graph, symbols) <= most
         order = [symbols[s.name] for s in graph.symbols]
-        # Data that the twin does not see are made where the card is.
+        # Data that the twin does not use are generated on the card's machine.
         inputs = random_inputs(graph, symbols, o.seed + i) if on_twin else {}
         digest = digest_of(inputs) if on_twin else ""
         for key, cores in itertools.product(range(kernel.key_count), o.cores):
@@ -129,7 +129,7 @@ def runs_of(
 
 
 def pack_one(source: Path | FusionGraph | Storm, name: str, o: Options) -> str:
-    """Pack a graph; what came of it in words."""
+    """Pack a graph and return the outcome in words."""
     start = time.perf_counter()
     try:
         storm = source if isinstance(source, Storm) else None
@@ -158,7 +158,7 @@ def _sizes_of(storm: Storm, graph: FusionGraph) -> list[dict[str, int]] | None:
 
 
 def packed_files(files: Mapping[str, str], name: str) -> dict[str, str]:
-    """Return the files that a card's compiler needs and those that say how to call it; the launcher is left empty."""
+    """Return the files needed to compile for a card and those that describe the call; the launcher is left empty."""
     wanted = (f"{name}.json", "autofuse_tiling_data.h")
     kept = {p: t for p, t in files.items() if p.startswith(("device/", "include/")) or p in wanted}
     return {**kept, f"host/{name}_launch.cpp": ""}
@@ -186,7 +186,7 @@ def copy_code(folder: Path) -> None:
 
 
 def _files(folder: Path) -> Iterator[Path]:
-    """All files, those behind links as well."""
+    """Yield all files, following links."""
     for p in sorted(folder.iterdir()):
         if p.is_dir():
             yield from _files(p)
@@ -197,7 +197,7 @@ def _files(folder: Path) -> Iterator[Path]:
 def graphs_of(
     given: Sequence[Path], limit: int | None, seed: int, between: tuple[int, int] = (0, 0)
 ) -> dict[str, Path]:
-    """Files by the name of their case; ``between``: only those of folders with so many elements in a tensor."""
+    """Return files by case name; ``between`` limits the elements of a tensor for graphs from folders."""
     paths: list[Path] = []
     for p in given:
         found = sorted(p.rglob("*.json")) if p.is_dir() else [p]
@@ -226,7 +226,7 @@ def _elements_in(path: Path) -> int:
 
 
 def storms(each: int, seed: int) -> Iterator[tuple[str, Storm]]:
-    """So many random graphs of every family, with the sizes that a storm would try."""
+    """Yield ``each`` random graphs of every family, with the sizes that a storm would try."""
     from storm_strategies import FAMILIES, random_case
 
     for family in FAMILIES:
@@ -237,7 +237,7 @@ def storms(each: int, seed: int) -> Iterator[tuple[str, Storm]]:
 
 
 def main(argv: list[str] | None = None) -> int:
-    """Run the script; returns the exit status."""
+    """Run the script and return the exit status."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("folder", type=Path)
     parser.add_argument("graphs", type=Path, nargs="*", help="graph files, or folders of them")

@@ -1,7 +1,8 @@
 """Packed campaign: graphs, their kernels, the tilings of every run, and the twin's results.
 
-A machine with a card needs Python with NumPy and ml_dtypes, nvcc, and this; neither a C++ compiler for host code nor
-the twin.  A case is one JSON document per graph in ``cases/``; texts that kernels share are stored once, in ``texts/``.
+A machine with a card needs Python with NumPy and ml_dtypes, nvcc, and the campaign; neither a C++ compiler for host
+code nor the twin.  A case is one JSON document per graph in ``cases/``; texts shared by kernels are stored once, in
+``texts/``.
 """
 
 from __future__ import annotations
@@ -24,22 +25,22 @@ from autofuse.implgraph.ir.serialise import from_json_as, to_json
 from autofuse.machines.twin.oracle.sizes import largest_tensor
 from autofuse.machines.twin.run.native import Tiling
 
-#: Groups of elements of an output that are compared with the twin by a checksum each.
+#: Groups of elements per output, each compared with the twin by a checksum.
 GROUPS = 2048
 
 
 @dataclass(frozen=True, slots=True)
 class PackedRun:
-    """One run: sizes, template, data, and what the twin gave.
+    """One run: sizes, template, data, and the twin's results.
 
     Attributes:
         symbols: the sizes.
         key: the tiling key.
-        seed: of the data.
-        tiling: what the tiling function decided.
-        inputs: a digest of the data; empty where only the card sees them.
-        twin: checksums of groups of elements by output; empty where the twin did not run.
-        cores: the limit on cores; 0 for those of the chip.
+        seed: seed of the data.
+        tiling: result of the tiling function.
+        inputs: digest of the data; empty if only the card uses them.
+        twin: checksums of groups of elements by output; empty if the twin did not run.
+        cores: limit on cores; 0 for all cores of the chip.
     """
 
     symbols: Mapping[str, int]
@@ -56,11 +57,11 @@ class PackedCase:
     """A graph with its kernel.
 
     Attributes:
-        name: of the case.
-        graph: what is computed.
+        name: name of the case.
+        graph: its graph.
         files: path inside the output folder -> text.
         keys: number of tiling keys.
-        runs: in the order in which they run.
+        runs: the runs, in order.
     """
 
     name: str
@@ -71,7 +72,7 @@ class PackedCase:
 
 
 def sums_of(array: Any) -> list[int]:
-    """A checksum per group of elements; all NaN count as one."""
+    """Return a checksum per group of elements; all NaN are treated as equal."""
     flat = np.ascontiguousarray(array).reshape(-1)
     if flat.dtype.kind not in "iub":
         flat = flat.copy()
@@ -81,12 +82,12 @@ def sums_of(array: Any) -> list[int]:
 
 
 def group_of(elements: int) -> int:
-    """Elements of a group."""
+    """Return the number of elements of a group."""
     return -(-elements // GROUPS) or 1
 
 
 def digest_of(inputs: Mapping[str, Any]) -> str:
-    """Of the data of a run."""
+    """Return the digest of the data of a run."""
     h = hashlib.sha256()
     for name in sorted(inputs):
         h.update(name.encode() + np.ascontiguousarray(inputs[name]).tobytes())
@@ -161,12 +162,12 @@ def read_case(folder: Path, name: str) -> PackedCase:
 
 
 def names_in(folder: Path) -> list[str]:
-    """The cases of a packed campaign."""
+    """Return the cases of a packed campaign."""
     return sorted(p.name.removesuffix(".json.gz") for p in (folder / "cases").glob("*.json.gz"))
 
 
 def write_binary(folder: Path, name: str, digest: str, binary: bytes) -> None:
-    """Keep the binary of a case, with the digest of what it was compiled from."""
+    """Store the binary of a case with the digest of its sources."""
     (folder / "binaries").mkdir(exist_ok=True)
     place = folder / "binaries" / f"{name}.xz"
     made = place.with_suffix(".tmp")
@@ -175,7 +176,7 @@ def write_binary(folder: Path, name: str, digest: str, binary: bytes) -> None:
 
 
 def read_binary(folder: Path, name: str, digest: str) -> bytes | None:
-    """The binary of a case, if there is one that was compiled from just this."""
+    """Return the binary of a case if it was compiled from exactly these sources."""
     place = folder / "binaries" / f"{name}.xz"
     if not place.exists():
         return None
@@ -184,7 +185,7 @@ def read_binary(folder: Path, name: str, digest: str) -> bytes | None:
 
 
 def longest_first(folder: Path, names: Sequence[str]) -> list[str]:
-    """The cases in order of their work: elements that NumPy computes, then bytes that are compiled."""
+    """Return the cases, most work first: elements that NumPy computes, then bytes to compile."""
 
     def size(name: str) -> tuple[int, int]:
         document = json.loads(gzip.decompress((folder / "cases" / f"{name}.json.gz").read_bytes()))
@@ -196,10 +197,10 @@ def longest_first(folder: Path, names: Sequence[str]) -> list[str]:
 
 
 class PackedLibrary:
-    """The host functions of a packed kernel: they give what was packed.
+    """Host functions of a packed kernel, which return the packed results.
 
     Attributes:
-        key_count: tiling keys.
+        key_count: number of tiling keys.
         row_count: rows of a tuning file: none.
     """
 
@@ -218,4 +219,4 @@ class PackedLibrary:
         return self._known[tuple(symbols), key, cores]
 
     def infer_shape(self, inputs: Sequence[Sequence[int]], outputs: int) -> None:
-        """Nothing: shapes follow from the graph."""
+        """Do nothing: shapes follow from the graph."""

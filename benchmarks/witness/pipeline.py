@@ -1,13 +1,14 @@
-"""The cost model's pipes, buffers and tails on a card: times of kernels of Ascend C, and what the model says of them.
+"""Test the cost model's pipes, buffers and tails on a card: times of Ascend C kernels against the model.
 
     python benchmarks/witness/pipeline.py pack FOLDER [--jobs 2]                       here: kernels, tilings, binaries
     python FOLDER/pipeline.py run FOLDER --out OUT [--devices 0,1] [--seconds 150]     there: Python, NumPy, ml_dtypes
     python benchmarks/witness/pipeline.py table OUT/times.jsonl                        here: tables in Markdown
 
-Microbenchmarks, the kernels of ``autofuse silicon``, tell the figures of this machine: copies, vector calls, barriers,
-starts.  With these alone the model predicts generated kernels, at many tiles and numbers of cores, with two buffers
-for each queue and with one.  Before each timed launch more bytes are filled than L2 holds.  A row of
-``times.jsonl`` is one kernel; a run that was ended goes on where it was.  Exit status 1 if a kernel failed or is wrong.
+Microbenchmarks, the kernels of ``autofuse silicon``, determine the figures of this machine: copies, vector calls,
+barriers, starts.  From these alone the model predicts generated kernels, for many tiles and numbers of cores, with two
+buffers per queue and with one.  Before each timed launch, more bytes are filled than L2 holds.  A row of
+``times.jsonl`` is one kernel; an interrupted run resumes where it stopped.  Exit status 1 if a kernel failed or is
+wrong.
 """
 
 from __future__ import annotations
@@ -26,14 +27,14 @@ HERE = Path(__file__).resolve().parent
 if (HERE / "project").is_dir():
     sys.path.insert(0, str(HERE / "project"))
 
-#: Elements up to which results are compared with NumPy; larger ones with those of the first tiling of the same sizes.
+#: Elements up to which results are compared with NumPy; larger ones with the first tiling of the same sizes.
 _NUMPY = 1 << 18
-#: Seconds of the launches of a kernel, and how many of them are timed.
+#: Time limit in seconds for the launches of a kernel, and the number of timed launches.
 _TIMEOUT, _REPEATS = 10.0, 15
 
 
 def pack(folder: Path, jobs: int) -> None:
-    """Write kernels, tilings and binaries, and ``plan.json``: what each run of a case is."""
+    """Write kernels, tilings and binaries, and ``plan.json``, which describes each run of a case."""
     from concurrent.futures import ThreadPoolExecutor
 
     from pack import copy_code, packed_files
@@ -88,7 +89,7 @@ def pack(folder: Path, jobs: int) -> None:
 
 
 def _of_program(program: Any, sizes: Mapping[str, int]) -> bytes:
-    """The tiling data of a microbenchmark: key, cores, sizes."""
+    """Return the tiling data of a microbenchmark: key, cores, sizes."""
     import struct
 
     values = [sizes[p.name] for p in program.parameters]
@@ -96,7 +97,7 @@ def _of_program(program: Any, sizes: Mapping[str, int]) -> bytes:
 
 
 def kernel_of(folder: Path, name: str, device: int) -> Any:
-    """A packed kernel on a card, whose keys are the numbers of the runs; and its case."""
+    """Return a packed kernel on a card, with the run numbers as keys, and its case."""
     from packed import PackedLibrary, read_binary, read_case
 
     from autofuse.machines.witness.kernel import CudaKernel
@@ -112,7 +113,7 @@ def kernel_of(folder: Path, name: str, device: int) -> Any:
 
 
 def serve(folder: Path, out: Path, device: int, share: str, seconds: float) -> None:
-    """Time the kernels of a share of the cases that have no row yet, until one fails or the time is over."""
+    """Time the kernels of a share of the cases without a row, until one fails or the time is over."""
     import numpy as np
 
     from autofuse.base.diagnostics import AutofuseError
@@ -155,7 +156,7 @@ def serve(folder: Path, out: Path, device: int, share: str, seconds: float) -> N
                 )
             except AutofuseError as e:
                 write_row(out, {**row, "failed": str(e)[:300]})
-                os._exit(1)  # the card is lost to this process
+                os._exit(1)  # this process cannot use the card any more
             if program is not None:
                 right = program.is_right(run.outputs["y"], source, sizes)
             else:
@@ -168,7 +169,7 @@ def serve(folder: Path, out: Path, device: int, share: str, seconds: float) -> N
 
 
 def _values(found: Any) -> Any:
-    """Some elements of a result, all of a small one."""
+    """Return some elements of a result, or all of a small one."""
     import numpy as np
 
     flat = np.asarray(found).reshape(-1)
@@ -185,19 +186,19 @@ def _close(a: Any, b: Any) -> bool:
 
 
 def read_rows(out: Path) -> list[dict[str, Any]]:
-    """The rows of a folder of results."""
+    """Return the rows of a folder of results."""
     place = out / "times.jsonl"
     return [json.loads(x) for x in place.read_text().splitlines()] if place.exists() else []
 
 
 def write_row(out: Path, row: Mapping[str, Any]) -> None:
-    """Add a row, as one write: several processes do."""
+    """Append a row in a single write, because several processes do."""
     with (out / "times.jsonl").open("a") as f:
         f.write(json.dumps(row) + "\n")
 
 
 def run(folder: Path, out: Path, devices: Sequence[int], seconds: float) -> int:
-    """Time everything, a process for each card; one that ends early is replaced as long as there are new rows."""
+    """Time everything with a process per card; one that ends early is replaced as long as it adds rows."""
     out.mkdir(parents=True, exist_ok=True)
     start = time.monotonic()
     left = dict(enumerate(devices))
@@ -234,7 +235,7 @@ def run(folder: Path, out: Path, devices: Sequence[int], seconds: float) -> int:
 
 
 def main(argv: list[str] | None = None) -> int:
-    """Run the script; returns the exit status."""
+    """Run the script and return the exit status."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("what", choices=("pack", "run", "table", "serve"))
     parser.add_argument("path", type=Path, help="the folder, or the file of results")
@@ -253,7 +254,7 @@ def main(argv: list[str] | None = None) -> int:
         print(tables([json.loads(x) for x in args.path.read_text().splitlines()]))
     elif args.what == "serve":
         serve(args.path, out, int(args.devices), args.share, args.seconds)
-        os._exit(0)  # memory that is still held need not be given back
+        os._exit(0)  # no need to free held memory
     else:
         return run(args.path, out, [int(d) for d in args.devices.split(",")], args.seconds)
     return 0

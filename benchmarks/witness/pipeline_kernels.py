@@ -1,6 +1,7 @@
-"""The kernels that test the cost model on a card: microbenchmarks, and generated kernels with tilings of all kinds.
+"""Kernels that test the cost model on a card: microbenchmarks, and generated kernels with various tilings.
 
-Packing and judging make the same kernels from this: a card is a chip of 132 cores with UB of Ascend 910B1.
+Packing and evaluation build the same kernels from this module: a card is a chip with 132 cores and the UB of Ascend
+910B1.
 """
 
 from __future__ import annotations
@@ -38,9 +39,9 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tiling"))
 
 from choose_graphs import F16, F32, GRAPHS, graph_of
 
-#: Blocks that run at once, one per multiprocessor, and bytes of L2, of an NVIDIA H200; cycles are of its highest clock.
+#: Concurrent blocks, one per multiprocessor, and L2 bytes of an NVIDIA H200; cycles are at its highest clock.
 _CARD = {"aiv_cores": 132, "clock_mhz": 1980, "l2_bytes": 60 << 20}
-#: What a fit begins with: guesses, none of them measured.
+#: Start values of a fit: guesses, none of them measured.
 _BEGIN = {
     "kernel_head_us": 5.0,
     "sync_all": 3000.0,
@@ -66,16 +67,16 @@ _BEGIN = {
     "model.scalar_read": 150.0,
 }
 _HEAD, _RATE = 60.0, 40.0
-#: Sizes of graphs with one symbol, and with two.
+#: Sizes of graphs with one symbol; below, with two.
 _ONE = (60_000, 1_000_000, 8_388_608)
 _TWO = ((132, 500), (1000, 1024), (4096, 2048))
-#: Tilings of a graph with the buffers that it has, and of one with single buffers, at each size.
+#: Number of tilings at each size, of a graph with its own buffers, and of one with single buffers.
 TILINGS, SINGLE = 8, 4
 
 
 @lru_cache(maxsize=1)
 def machine() -> TargetSpec:
-    """The card as a chip, with figures that are guesses."""
+    """Return the card as a chip, with guessed figures."""
     chip = load_chip("ascend910b1")
     rows = [n for n, row in chip.vector.items() if row.rate32]
     vector = {f"vector.{n}.head": _HEAD for n in rows}
@@ -84,13 +85,13 @@ def machine() -> TargetSpec:
 
 
 def with_lines_of_a_card(chip: TargetSpec) -> TargetSpec:
-    """Return the chip with cache lines of 128 bytes; for the model alone, as kernels are made for lines of 512."""
+    """Return the chip with cache lines of 128 bytes; only for the model, because kernels assume lines of 512."""
     return replace(chip, arch=replace(chip.arch, cache_line_bytes=128))
 
 
 @dataclass(frozen=True, slots=True)
 class Subject:
-    """A kernel: its family, the graph, and whether each queue has one buffer, against what the scheduler does."""
+    """A kernel: its family, its graph, and a flag for one buffer per queue, against the scheduler's choice."""
 
     name: str
     family: str
@@ -98,7 +99,7 @@ class Subject:
     single: bool
 
     def build(self) -> BuildResult:
-        """The kernel."""
+        """Build the kernel."""
         if not self.single:
             return api.build(self.document, target=machine())
         ways = {"_BUFFERING": ((1, False),), "_BUFFERING_OF_ROWS": ((1, False), (1, True))}
@@ -106,7 +107,7 @@ class Subject:
             return api.build(self.document, target=machine())
 
     def sizes(self) -> list[dict[str, int]]:
-        """Values of the symbols."""
+        """Return the values of the symbols."""
         names = sorted(self.document["symbols"])
         shapes = [x["shape"] for x in self.document["inputs"]]
         more = max(math.prod(d for d in shape if isinstance(d, int)) for shape in shapes)
@@ -115,7 +116,7 @@ class Subject:
 
 
 def _more() -> Iterator[tuple[str, dict[str, Any]]]:
-    """Graphs beside those on which choosing is tested."""
+    """Yield graphs in addition to those that test the choice."""
 
     def chain(name: str, dtype: str, *ops: str) -> dict[str, Any]:
         steps = [(f"t{i}", op, [f"t{i - 1}" if i else "x"], {}) for i, op in enumerate(ops)]
@@ -138,7 +139,7 @@ def _more() -> Iterator[tuple[str, dict[str, Any]]]:
 
 
 def subjects() -> list[Subject]:
-    """All kernels."""
+    """Return all kernels."""
     known = [(kind, g) for kind, graphs in GRAPHS.items() for g in graphs.values()]
     out = []
     for kind, g in (*known, *_more()):
@@ -148,7 +149,7 @@ def subjects() -> list[Subject]:
 
 
 def tilings_of(built: BuildResult, sizes: Mapping[str, int], name: str) -> list[GivenTiling]:
-    """Tilings for given sizes: those that the search prefers, and others of every template, of long and short tiles."""
+    """Return tilings for given sizes: those the search prefers, and others of every template, long and short."""
     costs = Costs(machine())
     results = built.schedule
     first = [g for r in results if (g := searched(r, costs, sizes)) is not None]
@@ -181,7 +182,7 @@ def _tiles(impl: ImplGraph, costs: Costs, sizes: Mapping[str, int]) -> Iterator[
 
 
 def packed_tiling(built: BuildResult, given: GivenTiling, sizes: Mapping[str, int]) -> Tiling:
-    """The tiling data as the host function fills them.
+    """Return the tiling data as filled by the host function.
 
     Raises:
         ValueError: the tiling is not legal for these sizes.
@@ -205,9 +206,9 @@ class Part:
 
     Attributes:
         impl: its template.
-        sizes: of the symbols.
+        sizes: sizes of the symbols.
         tile, per_core: the tiling.
-        barriers: times that all cores meet before it.
+        barriers: number of barriers over all cores before it.
     """
 
     impl: ImplGraph
@@ -217,7 +218,7 @@ class Part:
     barriers: int
 
     def form(self, chip: TargetSpec) -> CostForm:
-        """Return what its template costs; of the last chip it is remembered."""
+        """Return the cost form of its template, cached for the last chip."""
         if _FORMS.get("chip") is not chip:
             _FORMS.clear()
             _FORMS["chip"] = chip
@@ -226,23 +227,23 @@ class Part:
         return _FORMS[id(self.impl)][1]
 
     def shares(self, chip: TargetSpec) -> Shares:
-        """Return where its cycles go."""
+        """Return the breakdown of its cycles."""
         form = bind(self.form(chip), self.impl.tiling, self.sizes)
         return form.shares(chip_figures(chip), self.tile, self.per_core)
 
     def cost(self, chip: TargetSpec, change: Callable[[CostForm], CostForm] | None = None) -> Cost:
-        """Return its modelled time, maybe with other loops."""
+        """Return its modelled time, optionally with other loops."""
         form = self.form(chip) if change is None else change(self.form(chip))
         bound = bind(form, self.impl.tiling, self.sizes)
         return cost_of(bound, chip, self.tile, self.per_core, barriers=self.barriers)
 
 
-#: The last chip that was asked for, and the costs of templates on it by their identities.
+#: The last chip, and the costs of templates on it by identity.
 _FORMS: dict[Any, Any] = {}
 
 
 def parts_of(built: BuildResult, given: GivenTiling, sizes: Mapping[str, int]) -> list[Part] | None:
-    """Return the groups of a kernel; None where the tiling is not legal."""
+    """Return the groups of a kernel; None if the tiling is not legal."""
     where = templates_of(given, built.schedule)
     if where is None:
         return None
@@ -261,7 +262,7 @@ def parts_of(built: BuildResult, given: GivenTiling, sizes: Mapping[str, int]) -
 def single_like(
     built: BuildResult, others: Sequence[GivenTiling], sizes: Mapping[str, int]
 ) -> list[GivenTiling]:
-    """Those of the tilings of a kernel with two buffers that suit this one as well, a few."""
+    """Return a few tilings of a kernel with two buffers that are also legal for this one."""
     costs = Costs(machine())
     legal = [t for t in others if not isinstance(take(t, built.schedule, costs, sizes), str)]
     return legal[:SINGLE]

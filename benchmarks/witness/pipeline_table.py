@@ -1,7 +1,7 @@
 """Compare the cost model with times of kernels on a card: Markdown tables from the rows of ``pipeline.py run``.
 
-Figures are fitted to microbenchmarks alone.  The cost model of the scheduler then predicts the time of each generated
-kernel, and which of them it would choose.  Errors are of ln(model / measured).
+Figures are fitted only to microbenchmarks.  The scheduler's cost model then predicts the time of each generated kernel,
+and which of them it would choose.  Errors are of ln(model / measured).
 """
 
 from __future__ import annotations
@@ -29,10 +29,10 @@ __all__ = ["Kernel", "figures_of", "kernels_of", "tables"]
 
 Values: TypeAlias = Mapping[str, float]
 Parts: TypeAlias = tuple[Part, ...]
-#: A model: values of its factors -> what a kernel does -> microseconds.
+#: A model: values of its factors -> parts of a kernel -> microseconds.
 Model: TypeAlias = Callable[[Values], Callable[[Parts], float]]
 
-#: Figures that one factor changes together.
+#: Factor -> figures that it scales together.
 _FACTORS = {
     "start": ("kernel_head_us",),
     "heads of calls": ("head", "model.vector_gap"),
@@ -47,11 +47,11 @@ class Kernel:
     """A generated kernel with a tiling, and its time.
 
     Attributes:
-        subject: which one it is.
-        sizes: of the symbols.
+        subject: the subject it belongs to.
+        sizes: sizes of the symbols.
         given: the tiling.
-        cores: that take part.
-        us: median.
+        cores: number of cores used.
+        us: median microseconds.
         parts: its groups.
         built: the kernel.
     """
@@ -71,18 +71,18 @@ class Kernel:
 
     @property
     def place(self) -> str:
-        """Name of the graph, and its sizes."""
+        """Name of the graph and its sizes."""
         return f"{self.graph} {' x '.join(str(n) for n in self.sizes.values())}"
 
     @property
     def label(self) -> str:
-        """All of it, for people."""
+        """Readable name of graph, sizes and tiling."""
         tiles = ", ".join(f"{g.template.split('_0_', 1)[-1]} x {g.tile}" for g in self.given.groups)
         return f"{self.place}{' single' * self.subject.single}: {tiles}, {self.cores} cores"
 
 
 def figures_of(rows: Iterable[Mapping[str, Any]]) -> tuple[Fit, TargetSpec]:
-    """The figures of the card, from the microbenchmarks among the rows."""
+    """Return the figures of the card, from the microbenchmarks among the rows."""
     chip = with_lines_of_a_card(machine())
     cases = {c.name: c for c in calibration_cases(machine())}
     found, tells = [], {}
@@ -101,12 +101,12 @@ def figures_of(rows: Iterable[Mapping[str, Any]]) -> tuple[Fit, TargetSpec]:
     begin = [replace(f, value=_value(chip, f.name)) for f in figures]
     done = fit(found, chip, begin, limit=1.0)
     chip = chip.with_values(values_of(done))
-    # No microbenchmark has a transposition: it is taken for a unary call.
+    # No microbenchmark has a transposition: price it as a unary call.
     return done, replace(chip, vector={**chip.vector, "transpose": chip.vector["unary"]})
 
 
 def _nearer(chip: TargetSpec, name: str, told: Sequence[Observation]) -> TargetSpec:
-    """The chip with the value of a figure that suits the kernels best that were made to tell it: where a fit begins."""
+    """Return the chip with the value of a figure that best fits its dedicated kernels, as start of a fit."""
     if not told:
         return chip
     value = _value(chip, name)
@@ -115,7 +115,7 @@ def _nearer(chip: TargetSpec, name: str, told: Sequence[Observation]) -> TargetS
 
 
 def kernels_of(rows: Iterable[Mapping[str, Any]]) -> list[Kernel]:
-    """The generated kernels among the rows that have a time and are right."""
+    """Return the generated kernels among the rows with a time and correct results."""
     known = {s.name: s for s in subjects()}
     built: dict[str, BuildResult] = {}
     out = []
@@ -137,13 +137,13 @@ def kernels_of(rows: Iterable[Mapping[str, Any]]) -> list[Kernel]:
 def _us(
     parts: Parts, chip: TargetSpec, change: Callable[[CostForm], CostForm] | None = None
 ) -> float:
-    """The modelled time of a kernel, whose groups share its head."""
+    """Return the modelled time of a kernel whose groups share its start."""
     totals = [p.cost(chip, change).total for p in parts]
     return sum(totals) - (len(totals) - 1) * chip.kernel_head_us
 
 
 def _scaled(chip: TargetSpec, values: Values) -> TargetSpec:
-    """The chip with figures times factors."""
+    """Return the chip with figures multiplied by factors."""
     ends = {e: values[n] for n, names in _FACTORS.items() for e in names}
     names = [f.name for f in chip.figures() if f.name.startswith(("model.", "vector."))]
     now = {n: _value(chip, n) for n in names} | {"kernel_head_us": chip.kernel_head_us}
@@ -167,7 +167,7 @@ def _value(chip: TargetSpec, name: str) -> float:
 
 
 def _models(chip: TargetSpec) -> dict[str, tuple[Model, Values]]:
-    """The model, and others that lack a part of its structure; with the factors to begin with."""
+    """Return the model, and others that lack a part of its structure, with initial factors."""
 
     def with_loops(change: Callable[[CostForm], CostForm]) -> Model:
         def at(values: Values) -> Callable[[Parts], float]:
@@ -206,7 +206,7 @@ def _models(chip: TargetSpec) -> dict[str, tuple[Model, Values]]:
 
 
 def _fit(model: Model, start: Values, kernels: Sequence[Kernel]) -> dict[str, float]:
-    """The factors of least mean absolute error, by reweighted least squares on their logarithms."""
+    """Return the factors of least mean absolute error, by reweighted least squares on their logarithms."""
     names = list(start)
 
     def errors(point: Any) -> Any:
@@ -232,7 +232,7 @@ def _fit(model: Model, start: Values, kernels: Sequence[Kernel]) -> dict[str, fl
 
 
 def _held_out(model: Model, start: Values, kernels: Sequence[Kernel]) -> tuple[list[float], str]:
-    """The error of each kernel with factors fitted to the other half of the graphs; and these factors."""
+    """Return the error of each kernel with factors fitted to the other half of the graphs, and these factors."""
     graphs = sorted({k.graph for k in kernels})
     random.Random(1).shuffle(graphs)
     first = set(graphs[: len(graphs) // 2])
@@ -249,7 +249,7 @@ def _held_out(model: Model, start: Values, kernels: Sequence[Kernel]) -> tuple[l
 
 
 def _searched(kernels: Sequence[Kernel], chip: TargetSpec) -> list[float]:
-    """The cycles by which the tile search chooses."""
+    """Return the cycles by which the tile search chooses."""
     costs: dict[int, Costs] = {}
     out = []
     for k in kernels:
@@ -264,7 +264,7 @@ def _mean(values: Iterable[float]) -> float:
 
 
 def _part(values: Sequence[float]) -> str:
-    """Mean and median of absolute errors, and the median with its sign."""
+    """Return mean and median of absolute errors, and the signed median."""
     sizes = [abs(v) for v in values]
     if not sizes:
         return "- | - | -"
@@ -273,7 +273,7 @@ def _part(values: Sequence[float]) -> str:
 
 
 def tables(rows: Sequence[Mapping[str, Any]]) -> str:
-    """Everything."""
+    """Return all tables."""
     done, chip = figures_of(rows)
     kernels = kernels_of(rows)
     plain = [math.log(_us(k.parts, chip) / k.us) for k in kernels]
@@ -394,7 +394,7 @@ def _depth(k: Kernel, chip: TargetSpec) -> list[int]:
 
 
 def _choices(kernels: Sequence[Kernel], chip: TargetSpec) -> str:
-    """Return a table of what the model's choice costs among the measured tilings."""
+    """Return a table of the loss of the model's choice among the measured tilings."""
     npu = with_lines_of_a_card(load_chip("ascend910b1").with_values({"aiv_cores": 132}))
     by = {
         "the model, figures of the card": _searched(kernels, chip),
@@ -430,7 +430,7 @@ def _templates(
     by: Mapping[str, Sequence[float]],
     pools: Mapping[str, Sequence[int]],
 ) -> str:
-    """The best tile of the template that the model takes, over the best of all."""
+    """Return the ratio of the best tile of the model's template to the best of all."""
     cycles = next(iter(by.values()))
     costs, many = [], 0
     for at in pools.values():

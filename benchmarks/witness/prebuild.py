@@ -1,9 +1,9 @@
-"""Compile packed kernels where there is nvcc but no card, so that a campaign need not.
+"""Compile packed kernels on a machine with nvcc but without a card, ahead of a campaign.
 
     python benchmarks/witness/prebuild.py FOLDER [--jobs 1] [--seconds 3600]
 
-FOLDER is what pack.py made or is making.  Each binary is kept with a digest of its sources and of the headers: one
-that was compiled from something else is compiled again, here or by campaign.py.
+FOLDER is the output of pack.py, which may still be running.  Each binary is stored with a digest of its sources and the
+headers; a stale one is compiled again, here or by campaign.py.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from autofuse.machines.witness.nvcc import compile_for_card, source_digest
 
 
 def compile_case(folder: Path, name: str) -> str:
-    """Compile a case if need be; what came of it in words."""
+    """Compile a case if needed and return the outcome in words."""
     case = read_case(folder, name)
     digest = source_digest(case.files, case.graph.name)
     if read_binary(folder, name, digest) is not None:
@@ -36,7 +36,7 @@ def compile_case(folder: Path, name: str) -> str:
 
 
 def main(argv: list[str] | None = None) -> int:
-    """Run the script; returns the exit status."""
+    """Run the script and return the exit status."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("folder", type=Path)
     parser.add_argument("--jobs", type=int, default=1)

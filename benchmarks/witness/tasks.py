@@ -1,12 +1,12 @@
-"""The vector tasks of KernelBench at their published sizes, compared on the card with PyTorch in float64.
+"""Compare the vector tasks of KernelBench at their published sizes with PyTorch in float64, on the card.
 
-    python benchmarks/witness/tasks.py FOLDER [--rows PATTERN]...     where PyTorch is; needs no card
+    python benchmarks/witness/tasks.py FOLDER [--rows PATTERN]...     needs PyTorch, but no card
     python benchmarks/witness/prebuild.py FOLDER
     python FOLDER/campaign.py FOLDER --out OUT --jobs 2 --devices 0,1 there: also PyTorch for the card
 
-Tensors of 2^31 elements are nothing that the twin or NumPy sees.  Data are made on the card, the kernel takes them
-there, and every element is compared with the function that the task is, computed in float64 by PyTorch: rows and
-oracle are those of ``benchmarks/gpu``.  Beside the error of the kernel stands that of PyTorch's own float32.
+Tensors of 2^31 elements are too large for the twin and NumPy.  Data are generated on the card, the kernel uses them
+there, and every element is compared with the task's function, computed in float64 by PyTorch: rows and oracle are those
+of ``benchmarks/gpu``.  The error of PyTorch's own float32 is shown next to the kernel's.
 """
 
 from __future__ import annotations
@@ -29,14 +29,15 @@ sys.path.insert(0, str(_GPU))
 
 TASKS = "tasks.json"
 _SET, _SEED = "kernelbench", 2026
-#: Of a task so many templates run.
+#: Maximum number of templates to run per task.
 _KEYS = 2
-#: Errors up to this are rounding (``oracle.Oracle`` says in which units), and so many times those of PyTorch's float32.
-#: What is above is shown: a sum in another order may be.  A sum of 4096 numbers that lacks one is 1000 away.
+#: Errors up to the first value are rounding (in units of ``oracle.Oracle``), as are errors up to the second value times
+#: those of PyTorch's float32.  Larger ones are shown: a sum in another order may be larger.  A sum of 4096 numbers that
+#: lacks one is 1000 away.
 _ROUNDING, _PEER = 4.0, 4.0
-#: As of peers in ``benchmarks/gpu``: above, a result is wrong.
+#: Results with larger errors are wrong, as for peers in ``benchmarks/gpu``.
 _WRONG = 64.0
-#: What outputs and workspaces have in every byte before a run: NaN.
+#: Initial value of every byte of outputs and workspaces: NaN.
 _POISON = 0xFF
 
 
@@ -44,14 +45,14 @@ def about(folder: Path) -> dict[str, Any]:
     """Return the facts about the tasks of a folder.
 
     Returns:
-        ``tiny``: their sizes are a few dozen; ``orders``: by name, the inputs that a task's kernel takes, in order.
+        ``tiny``: True if their sizes are a few dozen; ``orders``: task -> the inputs of its kernel, in order.
     """
     path = folder / TASKS
     return json.loads(path.read_text()) if path.exists() else {"tiny": False, "orders": {}}
 
 
 def pack(folder: Path, patterns: list[str], target: str, tiny: bool = False) -> Iterator[str]:
-    """Pack tasks; what came of each in words."""
+    """Pack tasks, yielding the outcome of each in words."""
     from competitors import NotOfferedError, graph_of
     from pack import copy_code, packed_files
     from rows import rows
@@ -107,7 +108,7 @@ def _runs(kernel: Any) -> Iterator[PackedRun]:
 
 
 def run_task(folder: Path, name: str, device: int, timeout: float = 30.0) -> dict[str, Any]:
-    """All runs of a task, in this process, as a row of ``campaign.py``."""
+    """Execute all runs of a task in this process, and return a row as in ``campaign.py``."""
     import torch
     from oracle import Oracle, call_of
     from rows import rows
@@ -183,7 +184,7 @@ def _poisoned(torch: Any, shape: tuple[int, ...], dtype: Any, place: str) -> Any
 
 
 def _compared(elements: int, error: float, peer: float) -> dict[str, Any]:
-    """An output in the words of ``campaign.py``; how many elements are wrong is not known, where any is."""
+    """Return an output's comparison in the format of ``campaign.py``, without a true count of wrong elements."""
     out = {"elements": elements, "wrong": int(not error <= _WRONG), "ulp": 0.0, "ill": 0}
     out["far"] = not error <= max(_ROUNDING, _PEER * peer)
     # JSON has no infinity.
@@ -194,7 +195,7 @@ def _compared(elements: int, error: float, peer: float) -> dict[str, Any]:
 
 
 def main(argv: list[str] | None = None) -> int:
-    """Run the script; returns the exit status."""
+    """Run the script and return the exit status."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("folder", type=Path)
     parser.add_argument("--rows", action="append", default=[], metavar="PATTERN")

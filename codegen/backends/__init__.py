@@ -1,1 +1,1 @@
-"""One folder per dialect: from a schedule to files."""
+"""Code generation backends, one folder per dialect."""

@@ -1,12 +1,12 @@
 """Interface of a backend, which takes the schedule of a graph and owns every stage from there to the files.
 
-A backend that plans its kernels itself (``Capabilities.plans``) gets the simplified HintGraph instead, and no schedule.
+A backend that plans its kernels itself (``Capabilities.plans``) takes the simplified HintGraph instead of a schedule.
 
-A backend is a folder beside this file whose module ``backend`` has an object ``BACKEND``; the data of a target name it
-(``backend = "ascendc"``).  Any other object with these members can be given to :func:`autofuse.compiler.compile`.
+A backend is a folder beside this file whose module ``backend`` defines an object ``BACKEND``; a target's data name it
+(``backend = "ascendc"``).  :func:`autofuse.compiler.compile` accepts any other object with these members.
 
-The data of the target tell the scheduler what it must know: budgets, calls, and ``queues``: whether data cross between
-pipes in queues, or lie in plain arrays that calls read and write.
+The target's data tell the scheduler the budgets, the calls, and ``queues``: whether data cross between pipes in queues,
+or lie in plain arrays that calls read and write.
 """
 
 from __future__ import annotations
@@ -39,10 +39,10 @@ __all__ = [
     "prepared",
 ]
 
-#: A stage by name: from the output of the one before it to its own.  The first one takes the schedule, or the
-#: HintGraph; the last one returns the files, relative path -> text.
+#: A stage by name: maps the previous stage's output to its own.  The first stage takes the schedule, or the HintGraph;
+#: the last one returns the files, relative path -> text.
 Stage: TypeAlias = tuple[str, Callable[[Any], Any]]
-#: Calls a stage by name: ``run(name, function, value)``.
+#: Runs a stage by name: ``run(name, function, value)``.
 StageRunner: TypeAlias = Callable[[str, Callable[[Any], Any], Any], Any]
 Files: TypeAlias = Mapping[str, str]
 _T = TypeVar("_T")
@@ -53,17 +53,16 @@ class Capabilities:
     """Capabilities of a backend.
 
     Attributes:
-        entries: ways to enter a kernel, the usual one first.
-        queues: it writes queues, the order of pipes and addresses in local memory, for targets that have them;
-            otherwise it takes targets whose local memory is plain arrays.
-        families: the template families that it can write; None: all of them.
-        split_entries: the entries for which it can write host code that runs several kernels as one.
-        plans: it takes the HintGraph, in which no reduction is divided and no axes are merged, for targets of this
-            class, and plans as many kernels as the graph needs; None: it takes the schedule for a
-            :class:`~autofuse.targets.TargetSpec`.
+        entries: supported kernel entries, the default first.
+        queues: it emits queues, the order of pipes and addresses in local memory, for targets that have them; otherwise
+            it supports targets whose local memory is plain arrays.
+        families: template families that it supports; None for all.
+        split_entries: entries for which it can emit host code that runs several kernels as one.
+        plans: it takes the HintGraph, without divided reductions and merged axes, for targets of this class, and plans
+            as many kernels as the graph needs; None: it takes the schedule for a :class:`~autofuse.targets.TargetSpec`.
         gradients: the entries that support a gradient graph.
-        tuning: the class of what a tuning file gives; None: it takes none.
-        masks: of a backend that plans: it masks reads that may lie outside a tensor's memory
+        tuning: class of its tuning files; None if it supports none.
+        masks: for a backend that plans: it masks reads that may be out of bounds
             (:func:`~autofuse.implgraph.lowering.lowering.lower_undivided`).
     """
 
@@ -79,16 +78,16 @@ class Capabilities:
 
 @dataclass(frozen=True, slots=True)
 class Job:
-    """One graph to write kernels for.
+    """One graph to generate kernels for.
 
     Attributes:
-        graph: the graph as it was read.
-        target: what the kernels are for.
-        costs: of the templates, as the scheduler found them; None for a backend that plans.
-        entry: how the kernel is entered, one of ``Capabilities.entries``.
-        backward: for an entry that has gradients, the graph of them, and the files of its kernel; None: there is none.
-        check: prove what can be proved before it is written.
-        observe: told about every pass inside a stage; None: nobody listens.
+        graph: the original graph.
+        target: target of the kernels.
+        costs: costs of the templates from the scheduler; None for a backend that plans.
+        entry: kernel entry, one of ``Capabilities.entries``.
+        backward: for an entry with gradients, the gradient graph and the files of its kernel; None if there is none.
+        check: run all proofs before emitting.
+        observe: callback for every pass inside a stage; None for no callback.
     """
 
     graph: FusionGraph
@@ -101,7 +100,7 @@ class Job:
 
     @property
     def chip(self) -> TargetSpec:
-        """The target of a backend that takes the schedule."""
+        """Return the target of a backend that takes the schedule."""
         return ascend_chip(self.target)
 
     def aimed(self, kind: type[_T]) -> _T:
@@ -111,30 +110,30 @@ class Job:
 
 
 class Backend(Protocol):
-    """Writer of kernels in one dialect."""
+    """Code generator for one dialect."""
 
     @property
     def name(self) -> str:
-        """Return the name that the data of a target use."""
+        """Return the name that target data refer to."""
 
     @property
     def capabilities(self) -> Capabilities:
         """Return the capabilities of this backend."""
 
     def stages(self, job: Job) -> Sequence[Stage]:
-        """The stages from ``tuple[ScheduleResult, ...]``, or from a HintGraph if it plans, to the files.
+        """Return the stages from ``tuple[ScheduleResult, ...]``, or from a HintGraph if it plans, to the files.
 
         Raises:
-            AutofuseError: by a stage, for what cannot be written, or AF4001 for what is proved to be wrong.
+            AutofuseError: raised by a stage for unsupported input, or AF4001 for a refuted obligation.
         """
 
     def tuned(self, tuning: Any) -> Backend:
-        """Return the backend with what a tuning file gives, of the class ``Capabilities.tuning``.
+        """Return the backend with the contents of a tuning file, of the class ``Capabilities.tuning``.
 
         Raises:
-            AutofuseError: AF5007, it takes none.
+            AutofuseError: AF5007, it does not support tuning.
         """
-        raise AutofuseError.of("AF5007", f"the backend {self.name} takes no tuning file")
+        raise AutofuseError.of("AF5007", f"the backend {self.name} does not support tuning files")
 
     def join(
         self,
@@ -143,31 +142,33 @@ class Backend(Protocol):
         parts: Sequence[Files],
         target: TargetSpec,
     ) -> dict[str, str]:
-        """Return the files of a graph that runs as several kernels, with those of its ``parts``; optional.
+        """Return the files of a graph that runs as several kernels, including its ``parts``; optional.
 
         Raises:
             AutofuseError: AF5007, it has no ``split_entries``; AF3006, tensors passed between the parts are too large.
         """
-        raise AutofuseError.of("AF5007", f"the backend {self.name} writes one kernel at a time")
+        raise AutofuseError.of(
+            "AF5007", f"the backend {self.name} writes only one kernel at a time"
+        )
 
 
 def plans(target: Target) -> bool:
-    """Return True if the backend of a target plans its kernels: there is no schedule, and there are no templates."""
+    """Return True if a target's backend plans its kernels, without a schedule or templates."""
     return load_backend(target.backend).capabilities.plans is not None
 
 
 def prepared(backend: Backend, entry: str, target: Target) -> Target:
-    """The target as the scheduler is to see it: with the template families that the backend can write.
+    """Return the target for the scheduler, restricted to the template families that the backend supports.
 
     Raises:
-        AutofuseError: AF5007, the backend does not have this entry, or not what the target asks for.
+        AutofuseError: AF5007, the backend does not support this entry, or a feature that the target requires.
     """
     can = backend.capabilities
     if entry not in can.entries:
         hint = f"known entries: {', '.join(can.entries)}"
         raise AutofuseError.of("AF5007", f"unknown entry {entry!r}", hint=hint)
     if not isinstance(target, can.plans or TargetSpec):
-        text = f"the backend {backend.name} writes no kernels for {target.name}"
+        text = f"the backend {backend.name} does not write kernels for {target.name}"
         raise AutofuseError.of("AF5007", text)
     if can.plans is not None:
         return target
@@ -180,7 +181,7 @@ def prepared(backend: Backend, entry: str, target: Target) -> Target:
 
 
 def load_backend(name: str) -> Backend:
-    """The backend in the folder ``name``; its modules are imported here, not before.
+    """Return the backend in the folder ``name``, importing its modules on demand.
 
     Raises:
         AutofuseError: AF5007 if there is none.
@@ -196,7 +197,7 @@ def load_backend(name: str) -> Backend:
 
 @lru_cache(maxsize=1)
 def _known(package: str) -> tuple[str, ...]:
-    """Names of the folders of a package: looked for once."""
+    """Return the subfolders of a package; cached."""
     return tuple(m.name for m in iter_modules(import_module(package).__path__) if m.ispkg)
 
 
@@ -206,13 +207,13 @@ def generate(
     schedule: tuple[ScheduleResult, ...] | HintGraph,
     run: StageRunner | None = None,
 ) -> dict[str, str]:
-    """The files of a kernel: the stages of a backend, one after another.
+    """Generate the files of a kernel by running a backend's stages in order.
 
     Args:
-        backend: whose stages.
-        job: what to write.
+        backend: backend with the stages.
+        job: job to generate.
         schedule: the schedule of the graph; for a backend that plans, its HintGraph.
-        run: calls a stage, as ``run(name, function, value)``; None: nothing is to be known about them.
+        run: runs a stage, as ``run(name, function, value)``; None calls the stages directly.
     """
     value: Any = schedule
     for name, stage in backend.stages(job):

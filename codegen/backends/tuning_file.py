@@ -19,16 +19,16 @@ MEASURED, MODELLED = "measured", "modelled"
 
 @dataclass(frozen=True, slots=True)
 class Times:
-    """Evidence for a tuning; nothing of it reaches generated files.
+    """Evidence for a tuning; it does not affect generated files.
 
     Attributes:
-        sizes: sizes of the symbols of the graph, by the names of its file.
+        sizes: sizes of the graph's symbols, by their names in its file.
         us: the time with the tuning, in microseconds.
         default_us: the time with the compiler's own choice.
-        noise: relative difference to expect between two runs of one kernel.
+        noise: expected relative difference between two runs of one kernel.
         status: ``measured`` or ``modelled``.
-        on: the device or the model that the times are from.
-        fake: the device is a stand-in for tests: its times say nothing about a chip.
+        on: device or model that gave the times.
+        fake: the device is a stand-in for tests; its times are meaningless for a chip.
     """
 
     sizes: Mapping[str, int]
@@ -67,7 +67,7 @@ class _Headed(Protocol):
 
 
 def graph_digest(graph: FusionGraph) -> str:
-    """The digest of everything that a graph is, by which a tuning file knows its own."""
+    """Return the digest of a whole graph, which ties a tuning file to it."""
     return digest(json_text(to_json(graph), indent=1))
 
 
@@ -78,14 +78,14 @@ def check_head(tuning: _Headed, graph: FusionGraph, target: str, hint: str) -> N
         tuning: contents of a file.
         graph: the graph to build.
         target: name of the target to build it for.
-        hint: tells how to write a new file.
+        hint: explains how to write a new file.
 
     Raises:
         AutofuseError: AF3007, it is for another one.
     """
     texts = {
         "graph": f"graph {tuning.graph!r}, not for {graph.label!r}",
-        "digest": f"another state of the graph {graph.label!r}",
+        "digest": f"a different version of the graph {graph.label!r}",
         "target": f"target {tuning.target!r}, not for {target!r}",
     }
     own = {"graph": graph.label, "digest": graph_digest(graph), "target": target}

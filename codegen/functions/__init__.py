@@ -1,6 +1,6 @@
-"""The functions of ``device_templates/``, by the name that rows of the op registry call them by.
+"""Functions of ``device_templates/``, keyed by the name in the op registry.
 
-Each module of this folder has the functions that it is about in a table, ``FUNCTIONS``.
+Each module of this folder lists its functions in a table, ``FUNCTIONS``.
 """
 
 from __future__ import annotations
@@ -19,6 +19,6 @@ for _m in iter_modules(__path__):
 
 
 def phases(s: Call) -> Phases:
-    """Return the reads and writes of a call, in parts divided by its own barriers of the vector pipe."""
+    """Return the reads and writes of a call, divided into phases at its internal barriers of the vector pipe."""
     f = FUNCTIONS.get(s.api)
     return ((s.reads, s.writes),) if f is None else f.phases(s)

@@ -12,7 +12,7 @@ __all__ = ["FUNCTIONS", "spreads"]
 
 
 def _call(s: FunctionSite) -> Call:
-    """One run of axes appears."""
+    """Return the call if one run of axes is new."""
     run, extents = broadcast_run(s.node, s.source), s.padded(s.node.y)
     counts = [product(extents[: run[0]]), product(extents[run[0] : run[-1] + 1])]
     if run[-1] + 1 == len(extents):
@@ -25,7 +25,7 @@ def _covers(p: Proof) -> Findings:
 
 
 def spreads(p: Proof, source: Node) -> Findings:
-    """[outer, 1, inner] -> [outer, mid, inner]: the new axes in their place, and all of the tile."""
+    """Check ``[outer, 1, inner] -> [outer, mid, inner]``: the new axes are in place, and cover the tile."""
     y, run = p.n.y, broadcast_run(p.n, source)
     outer, mid, inner = (*p.counts, ONE)[:3]
     strides, needed = y.vectorized_strides, p.span(y)
@@ -35,7 +35,7 @@ def spreads(p: Proof, source: Node) -> Findings:
     yield from p.same(inner, strides[run[-1]], f"elements of {p.api} that are repeated")
     if run[0] > 0:
         yield from p.same(mid * inner, strides[run[0] - 1], f"elements of a row of {p.api}")
-    # More than the tile where rows are padded and this one is the only row.
+    # Larger than the tile if rows are padded and this one is the only row.
     yield from p.at_least(product(p.counts), needed, f"elements of {p.api}")
     if run[0] > 0 or run[-1] + 1 < len(strides):
         yield from p.same(outer * mid * inner, needed, f"elements of {p.api}, outer x mid x inner")
@@ -43,11 +43,11 @@ def spreads(p: Proof, source: Node) -> Findings:
 
 
 def _fits(p: Proof) -> Findings:
-    """Operand, result and scratch space lie in their buffers, rows at 32-byte addresses."""
+    """Check that operand, result and scratch space fit their buffers, with rows at 32-byte addresses."""
     outer, *_, last = p.counts
     size, made = p.n.y.dtype.itemsize, product(p.counts)
     if p.call.form == "Inner":
-        # The elements are spread in eights, to 32 bytes each.
+        # Elements are spread in groups of eight, to 32 bytes each.
         eights = align_up(outer, 8)
         yield from p.fit((made * size, eights * size, eights * p.block))
     else:

@@ -1,4 +1,4 @@
-"""A function of ``device_templates/`` as code generation knows it: what a kernel states, and what has to hold of it."""
+"""Code generation's view of a function of ``device_templates/``: its statement, and its proof obligations."""
 
 from __future__ import annotations
 
@@ -30,11 +30,11 @@ class FunctionSite:
         node: the node that it computes.
         row: its call in the registry.
         nodes: the nodes of the template, by name.
-        extents: extents of tiles.
+        extents: extents of the tiles.
         whole: True for a full tile, False for a tail.
-        dst: the tensor of the result.
-        operands: the tensors of the inputs.
-        tmp: the scratch space, if the node has one.
+        dst: tensor of the result.
+        operands: tensors of the inputs.
+        tmp: scratch space, if the node has one.
         arch: architecture of the chip.
     """
 
@@ -50,22 +50,22 @@ class FunctionSite:
 
     @property
     def source(self) -> Node:
-        """The first input."""
+        """Return the first input."""
         return self.nodes[self.node.inputs[0]]
 
     def extent(self, axis: int) -> Expr:
-        """Elements of the tile along an axis."""
+        """Return the number of elements of the tile along an axis."""
         return self.extents.of(axis, self.whole)
 
     def padded(self, y: TensorView) -> list[Expr]:
-        """Elements along the vectorised axes of a tensor in UB, padding included."""
+        """Return the number of elements along the vectorised axes of a tensor in UB, padding included."""
         return [self.extents.in_ub(y, i, self.whole) for i in range(len(y.vectorized_axis))]
 
     def along(self, y: TensorView, run: Sequence[int]) -> tuple[Form, list[Expr]]:
-        """Return the form and counts of a tensor along a run of its vectorised axes, by position; none: row by row.
+        """Return the form and counts of a tensor along a run of its vectorised axes, by position; row by row if none.
 
         Returns:
-            The form; the elements before the run, in it, and after it or, if nothing follows, from one row to the next.
+            The form; the elements before the run, in it, and after it or, if nothing follows, the row pitch.
         """
         padded, strides = self.padded(y), y.vectorized_strides
         if not run:
@@ -78,7 +78,7 @@ class FunctionSite:
             return "Outer", [*counts, strides[run[-1]]]
         if run[0]:
             return "Inner", [*counts, strides[run[0] - 1]]
-        # Padding, if there is any, is behind all elements of the run.
+        # Padding, if any, follows all elements of the run.
         whole = product(self.extents.in_ub(y, i, True) for i in run)
         return "Inner", [*counts, align_up(whole, self.arch.block_bytes // y.dtype.itemsize)]
 
@@ -89,7 +89,7 @@ class FunctionSite:
         of: tuple[str | bool, ...] = (),
         kept: tuple[str, ...] = (),
     ) -> Call:
-        """The statement: result, operands and scratch space, then ``args``; ``kept`` are operands that it writes."""
+        """Build the statement: result, operands and scratch space, then ``args``; it writes the operands ``kept``."""
         moved = self.row.as_type.get(self.node.y.dtype.name)
         view = BY_NAME[moved] if moved else None
         tmp = (self.tmp,) if self.node.tmp_buffers else ()
@@ -103,13 +103,13 @@ class FunctionSite:
 
 @dataclass(frozen=True, slots=True)
 class Proof:
-    """Proof of a statement: its obligations, each a finding if it does not hold.
+    """Proof of a statement: obligations, each a finding if it does not hold.
 
     Attributes:
-        kernel: the function that contains the statement.
+        kernel: function that contains the statement.
         call: the statement.
         n: its node.
-        counts: the numbers of elements that it states, in the variables of the kernel.
+        counts: numbers of elements that it states, in terms of the kernel's variables.
         extent: iterations of a vectorised axis of the node in this tile.
     """
 
@@ -121,47 +121,47 @@ class Proof:
 
     @property
     def api(self) -> str:
-        """The function."""
+        """Return the name of the function."""
         return self.call.api
 
     @property
     def arch(self) -> Architecture:
-        """The architecture that the function is for."""
+        """Return the architecture of the function."""
         return self.kernel.arch
 
     @property
     def block(self) -> int:
-        """Bytes of a block of UB."""
+        """Return the bytes of a block of UB."""
         return self.arch.block_bytes
 
     @property
     def source(self) -> Node:
-        """The first operand."""
+        """Return the first operand."""
         return self.kernel.nodes[self.n.inputs[0]]
 
     def span(self, y: TensorView) -> Expr:
-        """Elements of UB from the first to the last of a tensor in this tile, rows with their padding."""
+        """Return the elements of UB from the first to the last of a tensor in this tile, padding of rows included."""
         axes = y.vectorized_axis
         return self.extent(axes[0]) * y.vectorized_strides[0] if axes else ONE
 
     def wrong(self, message: str, *, refuted: bool = True) -> Finding:
-        """A finding on the node."""
+        """Return a finding on the node."""
         return Finding(message, self.n.name, refuted)
 
     def same(self, a: Expr, b: Expr, what: str) -> Findings:
-        """``a == b``."""
+        """Return a finding unless ``a == b``."""
         return self.kernel.same(a, b, what, self.n.name)
 
     def at_least(self, a: Expr, b: Expr, what: str) -> Findings:
-        """``a >= b``."""
+        """Return a finding unless ``a >= b``."""
         return self.kernel.at_least(a, b, what, self.n.name)
 
     def aligned(self, nbytes: Expr, what: str) -> Findings:
-        """Bytes are whole blocks of UB, so that what follows them has an address where a tensor may start."""
+        """Return a finding unless the bytes are whole blocks of UB, so that a tensor may start after them."""
         return self.kernel.multiple(nbytes, self.block, what, self.n.name)
 
     def fit(self, nbytes: Sequence[Expr]) -> Findings:
-        """Every tensor that the statement gets, in order, has a buffer of so many bytes."""
+        """Yield a finding for every tensor argument, in order, whose buffer is smaller than its bytes."""
         tensors = [a.local for a in self.call.args if isinstance(a, LocalArg)]
         if len(tensors) > len(nbytes):
             yield self.wrong(f"{self.api} gets {len(tensors)} tensors")
@@ -180,18 +180,18 @@ def _one_phase(s: Call) -> Phases:
 
 @dataclass(frozen=True, slots=True)
 class DeviceFunction:
-    """One function, or one with a form for the innermost axes and one for others.
+    """A function, or a pair of forms for the innermost axes and for others.
 
-    The proofs compare a statement with its node; they take nothing from ``call``, which made it.
+    The proofs compare a statement with its node, independently of ``call``, which built it.
 
     Attributes:
-        header: ``autofuse_<header>.h`` has it; empty where a kernel includes that anyway.
-        call: the statement of a node; None where it is element-wise, by its style in the registry.
-        covers: that the counts of a statement are those of its node in this tile; None as for ``call``.
-        fits: that no statement touches bytes behind the buffer of an operand; None as for ``call``.
-        of: the template arguments of a node's statement.
-        phases: what a statement reads and writes, in parts between which it has a barrier of the vector pipe itself.
-        carries: the second operand, if there is one, is brought up to date for the next tile.
+        header: ``autofuse_<header>.h`` defines it; empty if the kernel includes it anyway.
+        call: builds the statement of a node; None for an element-wise one, built by its style in the registry.
+        covers: proves that the counts of a statement are those of its node in this tile; None as for ``call``.
+        fits: proves that no statement accesses an operand out of bounds; None as for ``call``.
+        of: template arguments of a node's statement.
+        phases: reads and writes of a statement, divided at its internal barriers of the vector pipe.
+        carries: the second operand, if present, is updated for the next tile.
     """
 
     header: str

@@ -1,7 +1,7 @@
-"""``Lace``, ``Unlace`` and ``UnlaceByMask``, and of the table of places for ``Lace``.
+"""``Lace``, ``Unlace``, ``UnlaceByMask``, and the index table of ``Lace``.
 
-Element (o, r, c) of a run, ``(o*rows + r)*step + first + c``, is element ``(o*k + c)*pitch + r`` of the long rows.  Of
-dense rows ``step`` is ``k``, and ``first`` is 0.  Where there are several runs, ``rows`` may count padding of theirs.
+Element (o, r, c) of a run, ``(o*rows + r)*step + first + c``, is element ``(o*k + c)*pitch + r`` of the long rows.  For
+dense rows ``step`` is ``k``, and ``first`` is 0.  If there are several runs, ``rows`` may include their padding.
 """
 
 from __future__ import annotations
@@ -20,17 +20,17 @@ from autofuse.schedule.placement.picking import beyond, is_run
 
 __all__ = ["FUNCTIONS"]
 
-#: ``outer, rows, k, pitch, step, first`` of a call.
+#: Values ``outer, rows, k, pitch, step, first`` of a call.
 _Stated: TypeAlias = tuple[Expr, Expr, Expr, Expr, Expr, Expr]
 
 
 def _call(s: FunctionSite) -> Call:
-    """Short rows that are one run as long rows, or back."""
+    """Return a call that converts a run of short rows to long rows, or back."""
     return s.made(map(Count, lace_counts(s.node, s.source, s.extent)))
 
 
 def _table(s: FunctionSite) -> Call:
-    """A table of the places of short rows' elements in long rows."""
+    """Return the call that builds the table of the positions of short rows' elements in long rows."""
     return s.made(SizeValue(e, BY_NAME["int64"]) for e in _sizes(s.node))
 
 
@@ -39,7 +39,7 @@ def _sizes(n: Node) -> list[Expr]:
 
 
 def _places_cover(p: Proof) -> Findings:
-    """The table is made for the rows that its node states."""
+    """Check that the table is built for the rows that its node states."""
     have = [a.value for a in p.call.args if isinstance(a, SizeValue)]
     want = _sizes(p.n)
     if len(have) != len(want):
@@ -50,7 +50,7 @@ def _places_cover(p: Proof) -> Findings:
 
 
 def _covers(p: Proof) -> Findings:
-    """Every element of the tile goes from its place in the operand to its place in the result."""
+    """Check that every element of the tile moves from its position in the operand to its position in the result."""
     source = p.source
     run, long = (p.n.y, source.y) if p.api == "Lace" else (source.y, p.n.y)
     stated = _stated(p)
@@ -107,9 +107,9 @@ def _are_loaded(p: Proof, stated: _Stated) -> Findings:
 
 
 def _short(run: TensorView, long: TensorView) -> tuple[int, ...]:
-    """The short axes, where the two views differ in nothing else than their place; else none.
+    """Return the short axes if the two views differ only in the position of these; else none.
 
-    A run of rows that lie apart has none of them.
+    A run of rows that are not adjacent lacks these axes.
     """
     rows, order = long.vectorized_axis, run.vectorized_axis
     if rows[-1] not in order:
@@ -122,7 +122,7 @@ def _short(run: TensorView, long: TensorView) -> tuple[int, ...]:
 def _lies(
     p: Proof, y: TensorView, axes: Sequence[int], inner: Sequence[tuple[int, Expr]], step: Expr
 ) -> Findings:
-    """The strides of a view along ``axes`` are those of the call; ``inner`` are extents, ``step`` the innermost one."""
+    """Check the strides of a view along ``axes``; ``inner`` are extents, ``step`` the innermost stride."""
     strides = dict(zip(y.vectorized_axis, y.vectorized_strides, strict=True))
     extents = dict(inner)
     for a in reversed(axes):
@@ -132,7 +132,7 @@ def _lies(
 
 
 def _has_its_table(p: Proof, stated: _Stated) -> Findings:
-    """The table that a call reads is made for its rows; GatherMask has a pattern for them."""
+    """Check that a call's table is built for its rows, or that GatherMask has a pattern for them."""
     _, _, k, pitch, step, first = stated
     tables = [p.kernel.nodes[i] for i in p.n.inputs[1:]]
     size = const(p.n.y.dtype.itemsize)
@@ -152,10 +152,10 @@ def _has_its_table(p: Proof, stated: _Stated) -> Findings:
 
 
 def _fits(p: Proof) -> Findings:
-    """Run, rows and table lie in their buffers, rows and runs at 32-byte addresses."""
+    """Check that run, rows and table fit their buffers, with rows and runs at 32-byte addresses."""
     stated = _stated(p)
     if stated is None:
-        return  # a finding of its own
+        return  # Reported separately.
     outer, rows, k, pitch, step, first = stated
     size = p.n.y.dtype.itemsize
     yield from p.aligned(pitch * size, f"rows of {p.api}")

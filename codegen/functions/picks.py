@@ -1,7 +1,7 @@
-"""``PickByMask``, ``PickAhead`` and ``PickBack``, and of the tables of offsets for them.
+"""``PickByMask``, ``PickAhead``, ``PickBack``, and their tables of offsets.
 
 The operand has the layout of the result with every stride times the step, so that element ``i`` of the result is
-element ``first + i * step`` of the run; ``PickBack`` takes those of a row from its end.
+element ``first + i * step`` of the run; ``PickBack`` reads a row backwards.
 """
 
 from __future__ import annotations
@@ -17,12 +17,12 @@ from autofuse.schedule.placement.picking import beyond
 __all__ = ["FUNCTIONS", "PATTERNS", "TABLE", "loaded", "table_fits"]
 
 PATTERNS = (2, 4)
-#: Bytes of a table, and of what one is made in.
+#: Bytes of a table, and of the scratch space that builds it.
 TABLE = const(PICK_BYTES)
 
 
 def _call(s: FunctionSite) -> Call:
-    """``count, step``, and ``first`` if it is not 0; of rows from their end ``rows, n, pitch, step``; in elements."""
+    """Return a call with ``count, step``, and ``first`` if nonzero; for reversed rows with ``rows, n, pitch, step``."""
     n, axes = s.node, s.node.y.vectorized_axis
     elements, step = s.extents.elements(n.y, s.whole), const(n.number("step"))
     if n.op != "PickBack" or len(axes) < 2:
@@ -35,12 +35,12 @@ def _call(s: FunctionSite) -> Call:
 
 
 def _table(s: FunctionSite) -> Call:
-    """A table of the offsets of every so many bytes, of a length that the call knows."""
+    """Return the call that builds a table of the multiples of a byte step."""
     return s.made((SizeValue(const(s.node.number("step")), BY_NAME["int64"]),))
 
 
 def _offsets_cover(p: Proof) -> Findings:
-    """The offsets of a table are those that its node states."""
+    """Check that a table has the offsets that its node states."""
     have = [a.value for a in p.call.args if isinstance(a, SizeValue)]
     if have != [const(p.n.number("step"))]:
         steps = ", ".join(map(str, have))
@@ -48,12 +48,12 @@ def _offsets_cover(p: Proof) -> Findings:
 
 
 def table_fits(p: Proof) -> Findings:
-    """The table, and what it is made in, have the room of all its entries."""
+    """Check that the table, and its scratch space, have room for all entries."""
     return p.fit((TABLE, TABLE))
 
 
 def _covers(p: Proof) -> Findings:
-    """Every element of the tile goes from its place in the run to its place in the result."""
+    """Check that every element of the tile moves from its position in the run to its position in the result."""
     y, source = p.n.y, p.source
     step = p.n.number("step")
     back = p.api == "PickBack"
@@ -83,19 +83,19 @@ def _covers(p: Proof) -> Findings:
 
 
 def _counts(p: Proof) -> int:
-    """Return how many counts the call states; PickBack of several rows also states those of the rows."""
+    """Return the number of counts in the call; PickBack of several rows also states those of the rows."""
     if p.api == "PickBack" and len(p.n.y.vectorized_axis) > 1:
         return 4
     return 3 if p.n.attrs.get("first") else 2
 
 
 def _first(p: Proof) -> Expr:
-    """Elements of a run before the first one that a call of one row takes."""
+    """Return the index in a run of the first element that a call of one row takes."""
     return p.counts[2] if len(p.counts) == 3 else ZERO
 
 
 def _has_its_table(p: Proof, step: int) -> Findings:
-    """The table that a call reads is that of its step, for elements of its width."""
+    """Check that a call's table has its step, for elements of its width."""
     if p.api == "PickByMask":
         return
     tables = [p.kernel.nodes[i] for i in p.n.inputs[1:]]
@@ -106,7 +106,7 @@ def _has_its_table(p: Proof, step: int) -> Findings:
 
 
 def loaded(p: Proof) -> Node:
-    """The Load of what a node takes elements of, which may have been widened."""
+    """Return the Load behind a node's operand, skipping casts."""
     load = p.source
     while load.op == "Cast":
         load = p.kernel.nodes[load.inputs[0]]
@@ -114,7 +114,7 @@ def loaded(p: Proof) -> Node:
 
 
 def _goes_as_loaded(p: Proof, *, back: bool) -> Findings:
-    """Check that a run is traversed from its end if it was loaded from there."""
+    """Check that a run is traversed backwards exactly if it was loaded backwards."""
     load = loaded(p)
     if load.op != "Load" or not load.attrs.get("run"):
         yield p.wrong(f"{load.name} does not load a run")
@@ -129,11 +129,11 @@ def _goes_as_loaded(p: Proof, *, back: bool) -> Findings:
 
 
 def _fits(p: Proof) -> Findings:
-    """Run, result and tables lie in their buffers, rows at 32-byte addresses."""
+    """Check that run, result and tables fit their buffers, with rows at 32-byte addresses."""
     if len(p.counts) != _counts(p):
-        return  # a finding of its own
+        return  # Reported separately.
     size, step = p.n.y.dtype.itemsize, p.counts[-1] if len(p.counts) == 4 else p.counts[1]
-    last = p.counts[0] - 1  # the place of the last element in the result
+    last = p.counts[0] - 1  # Position of the last element in the result.
     if len(p.counts) == 4:
         rows, length, pitch, _ = p.counts
         last = (rows - 1) * pitch + length - 1
@@ -144,7 +144,7 @@ def _fits(p: Proof) -> Findings:
 
 
 _PICK = DeviceFunction("pick", _call, _covers, _fits)
-#: The headers of what reads the tables have them.
+#: The header of the function that reads the table also builds it.
 _OFFSETS = DeviceFunction("", _table, _offsets_cover, table_fits)
 FUNCTIONS = {
     **dict.fromkeys(("PickByMask", "PickAhead", "PickBack"), _PICK),

@@ -13,7 +13,7 @@ __all__ = ["FUNCTIONS"]
 
 
 def _call(s: FunctionSite) -> Call:
-    """One run of axes goes."""
+    """Return the call, which reduces one run of axes."""
     y, left = s.source.y, set(s.node.y.vectorized_axis)
     form, counts = s.along(y, [i for i, a in enumerate(y.vectorized_axis) if a not in left])
     return s.made(map(Count, counts), form, _operation(s.node, form))
@@ -25,7 +25,7 @@ def _operation(n: Node, form: Form) -> tuple[str, ...]:
 
 
 def _covers(p: Proof) -> Findings:
-    """The axes that go are those that the call reduces, all of the tile and nothing of its padding."""
+    """Check that the call reduces exactly the missing axes: all of the tile, and none of its padding."""
     y, left = p.source.y, set(p.n.y.vectorized_axis)
     run = [i for i, a in enumerate(y.vectorized_axis) if a not in left]
     if len(p.counts) != 3 or not run or run != list(range(run[0], run[-1] + 1)):
@@ -61,9 +61,9 @@ def _covers(p: Proof) -> Findings:
 
 
 def _fits(p: Proof) -> Findings:
-    """Source, result and scratch space lie in their buffers, rows at 32-byte addresses, and no row is empty."""
+    """Check that source, result and scratch space fit their buffers, with nonempty rows at 32-byte addresses."""
     if len(p.counts) != 3:
-        return  # a finding of its own
+        return  # Reported separately.
     outer, length, third = p.counts
     dtype = p.n.y.dtype
     size = dtype.itemsize

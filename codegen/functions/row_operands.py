@@ -1,4 +1,4 @@
-"""``WithRows``: a tensor [r, c] and an operand with an element per row, [r]."""
+"""``WithRows``: a tensor [r, c] and an operand [r] with one element per row."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ __all__ = ["FUNCTIONS"]
 
 
 def _call(s: FunctionSite) -> Call:
-    """A tensor and an operand that has an element per row of it."""
+    """Return a call on a tensor and an operand with one element per row."""
     each = s.nodes[s.node.inputs[1]]
     rows, cols = row_extents(s.node, each, s.padded(s.node.y))
     return s.made((Count(product(rows)), Count(product(cols))), of=_operation(s.node, ""))
@@ -30,7 +30,7 @@ def _covers(p: Proof) -> Findings:
 
 
 def _same_rows(p: Proof) -> Findings:
-    """The tensor and the result lie alike, and the other operand has the axes around the rows, side by side."""
+    """Check that tensor and result have one layout, and that the other operand has the axes around the rows."""
     x, each = (p.kernel.nodes[i] for i in p.n.inputs)
     if (x.y.vectorized_axis, x.y.dtype) != (p.n.y.vectorized_axis, p.n.y.dtype):
         yield p.wrong(f"{p.api} reads {x.name}, which has other rows")
@@ -43,7 +43,7 @@ def _same_rows(p: Proof) -> Findings:
 
 
 def _fits(p: Proof) -> Findings:
-    """Tensors and scratch space lie in their buffers, and rows start at 32-byte addresses."""
+    """Check that tensors and scratch space fit their buffers, with rows at 32-byte addresses."""
     if len(p.counts) != 2:
         yield p.wrong(f"{p.api} has {len(p.counts)} counts")
         return

@@ -1,4 +1,4 @@
-"""``ScanInner`` and ``ScanOuter``: running sums in UB, and how tiles go on from each other."""
+"""``ScanInner`` and ``ScanOuter``: running sums in UB, carried from tile to tile."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ __all__ = ["FUNCTIONS"]
 
 
 def _call(s: FunctionSite) -> Call:
-    """Running sums along a run of axes of the tile; along none of them, of the tiles."""
+    """Return the call of running sums along a run of axes of the tile; without one, along the tiles."""
     n, run, carry = s.node, scan_run(s.node, s.extents.axes), s.operands[1:]
     form, counts = s.along(n.y, run)
     if carry:
@@ -31,7 +31,7 @@ def _flags(n: Node, form: Form) -> tuple[bool, ...]:
 
 
 def _counts(p: Proof) -> tuple[Expr, Expr, Expr | None] | None:
-    """``(outer, n, inner or pitch)``: with a carry there is one row or matrix, and no pitch."""
+    """Return ``(outer, n, inner or pitch)``; with a carry there is one row or matrix, and no pitch."""
     carry, inner = len(p.n.inputs) > 1, p.call.form == "Inner"
     if len(p.counts) != (3 - carry - (carry and inner)):
         return None
@@ -41,7 +41,7 @@ def _counts(p: Proof) -> tuple[Expr, Expr, Expr | None] | None:
 
 
 def _covers(p: Proof) -> Findings:
-    """The call adds up along the axes of its node: all of the tile, and nothing of its padding."""
+    """Check that the call sums along the axes of its node: all of the tile, and none of its padding."""
     found, run = _counts(p), scan_run(p.n, p.kernel.axes)
     source, y = p.source.y, p.n.y
     axes, strides = y.vectorized_axis, y.vectorized_strides
@@ -85,10 +85,10 @@ def _covers(p: Proof) -> Findings:
 
 
 def _fits(p: Proof) -> Findings:
-    """Operand, result, carry and scratch space lie in their buffers, rows at 32-byte addresses."""
+    """Check that operand, result, carry and scratch space fit their buffers, with rows at 32-byte addresses."""
     found = _counts(p)
     if found is None:
-        return  # a finding of its own
+        return  # Reported separately.
     outer, length, third = found
     size = p.n.y.dtype.itemsize
     if p.call.form == "Outer":
@@ -119,7 +119,7 @@ def _phases(s: Call) -> Phases:
         return (((), ()), (s.reads, s.writes), ((tmp,), (dst, tmp)))
     if not carry:
         return ((s.reads, s.writes),)
-    # What is carried on is brought up to date at the end, from the results or from the sums beside them.
+    # The carry is updated at the end, from the results or from the sums beside them.
     exclusive = s.of[0]
     return ((s.reads, (dst, tmp)), ((*s.reads, tmp) if exclusive else (dst,), (*carry,)))
 

@@ -11,14 +11,14 @@ __all__ = ["FUNCTIONS"]
 
 
 def _call(s: FunctionSite) -> Call:
-    """Tensors side by side."""
+    """Return a call that places tensors side by side."""
     counts = map(Count, stack_counts(s.node, s.extent, s.source))
     args: tuple[Arg, ...] = (LocalArg(s.dst), *counts, *map(LocalArg, s.operands))
     return Call(s.row.api, args, (s.dst,), s.operands)
 
 
 def _covers(p: Proof) -> Findings:
-    """Every operand is all of one column, in a layout that differs from that of the result by the columns only."""
+    """Check that each operand is exactly one column, with the result's layout except for the columns."""
     axes, sources = p.n.y.vectorized_axis, [p.kernel.nodes[i] for i in p.n.inputs]
     own = [i for i, a in enumerate(axes) if a not in sources[0].y.vectorized_axis]
     if len(p.counts) != 3 or len(own) != 1 or own[0] + 1 == len(axes):
@@ -49,9 +49,9 @@ def _covers(p: Proof) -> Findings:
 
 
 def _fits(p: Proof) -> Findings:
-    """Columns and operands lie in their buffers, with what follows a row up to the next 32 bytes."""
+    """Check that columns and operands fit their buffers, rows rounded up to 32 bytes included."""
     if len(p.counts) != 3:
-        return  # a finding of its own
+        return  # Reported separately.
     outer, row, unit = p.counts
     size = p.n.y.dtype.itemsize
     last = align_up(row, p.block // size)

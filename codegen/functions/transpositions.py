@@ -17,12 +17,12 @@ __all__ = ["FUNCTIONS"]
 
 
 def _call(s: FunctionSite) -> Call:
-    """[outer, rows, cols] -> [outer, cols, rows], rows of both at their pitches."""
+    """Return a call of [outer, rows, cols] -> [outer, cols, rows], with the pitches of both."""
     return s.made(map(Count, transpose_counts(s.source.y, s.node.y, s.extent, s.arch)))
 
 
 def _covers(p: Proof) -> Findings:
-    """Every element of the tile goes from its place in the operand to its place in the result."""
+    """Check that every element of the tile moves from its position in the operand to its position in the result."""
     source = p.source
     src = dict(zip(source.y.vectorized_axis, source.y.vectorized_strides, strict=True))
     dst = dict(zip(p.n.y.vectorized_axis, p.n.y.vectorized_strides, strict=True))
@@ -47,7 +47,7 @@ def _covers(p: Proof) -> Findings:
 
 
 def _kind(p: Proof, strides: tuple[Expr, Expr]) -> tuple[str, Expr]:
-    """Return what an axis counts (rows, columns or matrices), and how many of them one step is."""
+    """Return the unit that an axis counts (rows, columns or matrices), and the number of units per step."""
     _, rows, cols, src_pitch, dst_pitch = p.counts
     mine, theirs = strides
     same = p.kernel.prover.equal
@@ -63,14 +63,14 @@ def _kind(p: Proof, strides: tuple[Expr, Expr]) -> tuple[str, Expr]:
 
 
 def _fits(p: Proof) -> Findings:
-    """Operand, result and scratch space lie in their buffers, rows at 32-byte addresses."""
+    """Check that operand, result and scratch space fit their buffers, with rows at 32-byte addresses."""
     if len(p.counts) != 5:
-        return  # a finding of its own
+        return  # Reported separately.
     outer, rows, cols, src_pitch, dst_pitch = p.counts
     size = p.n.y.dtype.itemsize
     for pitch in (src_pitch, dst_pitch):
         yield from p.aligned(pitch * size, f"rows of {p.api}")
-    # Rows are read in blocks of 32 bytes, results are whole rows.
+    # Rows are read in blocks of 32 bytes; results are whole rows.
     read = align_up(outer * rows * src_pitch * size, p.block)
     yield from p.fit((outer * cols * dst_pitch * size, read, const(TRANSPOSE_BYTES)))
 

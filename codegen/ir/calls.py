@@ -1,4 +1,4 @@
-"""Calls in a device function and their arguments; calls that make one function on vector registers."""
+"""Calls in a device function and their arguments, and calls fused into a function on vector registers."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ __all__ = [
 
 
 class Role(Enum):
-    """Role of a tensor in UB for the node that it is declared for."""
+    """Role of a tensor in UB for the node it is declared for."""
 
     RESULT = "result"
     SCRATCH = "scratch"
@@ -63,7 +63,7 @@ class Number:
 
 @frozen
 class ScalarVar:
-    """A scalar that a ScalarRead defined."""
+    """A scalar variable that a ScalarRead defines."""
 
     name: str
 
@@ -77,7 +77,7 @@ class EnumArg:
 
 @frozen
 class SizeValue:
-    """A scalar of ``dtype`` that is known when the kernel runs: a size, or an index."""
+    """A scalar of ``dtype`` known only at run time: a size, or an index."""
 
     value: Expr
     dtype: DType
@@ -86,9 +86,9 @@ class SizeValue:
 Arg: TypeAlias = LocalArg | Count | Number | ScalarVar | EnumArg | SizeValue
 
 
-#: Of a function with two forms: along the innermost axes of a tensor, or along others.
+#: Form of a function with two forms: along the innermost axes of a tensor, or along others.
 Form: TypeAlias = Literal["", "Inner", "Outer"]
-#: What a call reads and what it writes, in parts between which it has a barrier of the vector pipe itself.
+#: Reads and writes of a call, divided into phases at its internal barriers of the vector pipe.
 Phases: TypeAlias = tuple[tuple[tuple[str, ...], tuple[str, ...]], ...]
 
 
@@ -98,10 +98,10 @@ class Call:
 
     Attributes:
         api: name of a function of Ascend C, or the key of one in ``codegen.functions.FUNCTIONS``.
-        args: in the order of the function.
-        writes: tensors whose bytes it writes: the result, scratch space, what is carried from tile to tile.
+        args: arguments in the function's order.
+        writes: tensors whose bytes it writes: result, scratch space, values carried from tile to tile.
         reads: tensors whose bytes it reads.
-        form: which of the two forms of a function that has them.
+        form: form of a function that has two.
         of: template arguments: flags, and names of operations.
     """
 
@@ -113,9 +113,9 @@ class Call:
     of: tuple[str | bool, ...] = ()
 
 
-#: A register of a function with rows: the tensor whose value it is, and which part of the row; None: of all of it.
+#: A register of a function with rows: its tensor, and the part of the row; None: one value for the whole row.
 RowRegister: TypeAlias = "tuple[str, int | None]"
-#: Lanes of a step: all of them, those of the row in its last register, or those of them that are reduced.
+#: Lanes of a step: all, those of the row in its last register, or the reduced ones among them.
 RowLanes: TypeAlias = Literal["all", "row", "part"]
 
 
@@ -123,17 +123,17 @@ RowLanes: TypeAlias = Literal["all", "row", "part"]
 class RowStep:
     """One step of a function with rows on registers, done once per row.
 
-    ``load``: a register of a tensor, or the element of the row to all lanes.  ``call``: one call.  ``start``: the
-    neutral element of a reduction to all lanes.  ``fill``: that to lanes that are not of the row.  ``join``: two
-    registers of partial results to one.  ``reduce``: all lanes to the lowest one.  ``spread``: that to all lanes.
-    ``store``: a register to a tensor, or the lowest lane to the element of the row.  ``stores_wait``: later stores, for
-    earlier loads.  ``loads_wait``: later loads, for earlier stores.
+    ``load``: a register of a tensor, or the row's element into all lanes.  ``call``: one call.  ``start``: the neutral
+    element of a reduction into all lanes.  ``fill``: the neutral element into lanes past the row.  ``join``: two
+    registers of partial results into one.  ``reduce``: all lanes into the lowest one.  ``spread``: the lowest lane into
+    all lanes.  ``store``: a register to a tensor, or the lowest lane to the row's element.  ``stores_wait``: later
+    stores wait for earlier loads.  ``loads_wait``: later loads wait for earlier stores.
 
     Attributes:
-        call: the place in ``calls`` of the call that this is part of; -1: of none.
-        to: the register, or the part of a tensor, that is written.
-        of: the registers, or the part of a tensor, that are read.
-        lanes: those that it is about.
+        call: index in ``calls`` of the call it belongs to; -1: of none.
+        to: register, or part of a tensor, that it writes.
+        of: registers, or part of a tensor, that it reads.
+        lanes: lanes that it covers.
     """
 
     op: Literal[
@@ -156,9 +156,9 @@ class RowStep:
 
 @frozen
 class RowLoop:
-    """Steps that go through the row from its first element on, ``width`` registers of it each time.
+    """Steps in a loop over the row from its first element on, ``width`` registers per iteration.
 
-    They name registers, and parts of tensors, by their places among these.
+    Registers and parts of tensors are numbered relative to the iteration.
     """
 
     times: int
@@ -168,13 +168,13 @@ class RowLoop:
 
 @frozen
 class Rows:
-    """The rows that a function on registers goes through, each of them as a whole.
+    """Rows that a function on registers loops over, each as a whole.
 
     Attributes:
-        count: of the rows.
-        length: elements of a row that reductions take.
-        pitch: elements from one row to the next; calls go through all of them.
-        steps: what is done for a row.
+        count: number of rows.
+        length: elements of a row that reductions cover.
+        pitch: elements from one row to the next; calls cover all of them.
+        steps: steps of one row.
     """
 
     count: Expr
@@ -188,7 +188,7 @@ class Rows:
 
     @property
     def written(self) -> tuple[RowStep, ...]:
-        """All steps in the order of the text, those of a loop once."""
+        """Return all steps in textual order, those of a loop once."""
         return tuple(x for s in self.steps for x in (s.steps if isinstance(s, RowLoop) else (s,)))
 
 
@@ -196,21 +196,22 @@ class Rows:
 class VectorFunction:
     """Calls over the same elements as one function on vector registers.
 
-    It goes through the elements a register at a time.  What is read and not computed before is loaded once, before the
-    call that needs it first; a result stays in its register, and is stored behind the last call that makes it, or not
-    at all.  Element k of a step lies in lane k, ``lane`` bytes wide, whatever its dtype is: narrower ones are spread.
+    It processes the elements a register at a time.  A tensor that is read but not computed earlier is loaded once,
+    before the call that first needs it; a result stays in its register, and is stored after the last call that writes
+    it, or not at all.  Element k of a step lies in lane k, ``lane`` bytes wide for every dtype: narrower ones are
+    widened to a lane.
 
     Attributes:
-        name: of the function.
-        count: of the elements.
-        calls: in order; the names of tensors stand for registers.
-        loads: tensors in UB that are read.
-        stores: those that are written.
-        dtypes: of all tensors and registers.
-        notes: of each call, the comments that precede it.
-        rows: of a function whose calls reduce rows, or have operands with an element per row; ``count`` is that of all
-            elements there.
-        fills: so many calls, the first ones, fill registers with a number, or a row, in place of a load.
+        name: function name.
+        count: number of elements.
+        calls: calls, in order; the names of tensors denote registers.
+        loads: tensors in UB that it loads.
+        stores: tensors in UB that it stores.
+        dtypes: dtypes of all tensors and registers.
+        notes: comments that precede each call.
+        rows: rows, for calls that reduce rows or have operands with one element per row; ``count`` then counts all
+            elements.
+        fills: number of leading calls that fill registers with a number, or a row, instead of loading.
     """
 
     name: str
@@ -225,10 +226,10 @@ class VectorFunction:
 
     @property
     def lane(self) -> int:
-        """Bytes of the widest dtype of elements."""
+        """Return the bytes of the widest element dtype."""
         return max(d.itemsize for _, d in self.dtypes if d.kind != "m")
 
     @property
     def stored(self) -> tuple[str, ...]:
-        """``stores`` in the order of the calls that make them: of those at one place the last one stays."""
+        """Return ``stores`` in the order of their calls; of tensors at one address, the last one stays."""
         return tuple([s.writes[0] for s in self.calls if s.writes[0] in self.stores])

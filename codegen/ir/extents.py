@@ -1,4 +1,4 @@
-"""Extents of the tensors of a tile: symbols of the loops around it, lengths of tails, pitches in UB."""
+"""Extents of the tensors of a tile: symbols of the surrounding loops, lengths of tails, pitches in UB."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ class Extents:
     Attributes:
         axes: all axes, by id.
         tile_in, tile_out, block_in, block_out: axes of the tiles, and of the cores.
-        tails: extents of tiles of constant length that do not divide their axis, by the id of their inner axis.
+        tails: extents of constant-length tiles that do not divide their axis, by the id of their inner axis.
     """
 
     def __init__(self, impl: ImplGraph) -> None:
@@ -37,21 +37,21 @@ class Extents:
         return self.axes[inside.origin[0]].size
 
     def actual_name(self) -> str:
-        """The variable that holds the length of this tile."""
+        """Return the variable for the length of this tile."""
         return actual_size(self.tile_in)
 
     def of(self, axis: int, whole: bool) -> Expr:
-        """Elements of a tile along an axis; ``whole``: of a full one, not of a tail."""
+        """Return the elements of a tile along an axis; ``whole``: of a full tile rather than a tail."""
         if axis == self.tile_in.id:
             return sym(self.impl.tiling.opened.symbol) if whole else sym(self.actual_name())
         return sym(actual_size(self.axes[axis])) if axis in self.tails else self.axes[axis].size
 
     def index(self, axis: int) -> Expr:
-        """The variable of the loop over an axis."""
+        """Return the variable of the loop over an axis."""
         return sym(self.axes[axis].name)
 
     def elements(self, y: TensorView, whole: bool) -> Expr:
-        """Elements of a call on the whole tensor: the outermost extent times its UB stride."""
+        """Return the elements of a call on the whole tensor: the outermost extent times its UB stride."""
         if not y.vectorized_axis:
             return ONE
         axis, stride = y.vectorized_axis[0], y.vectorized_strides[0]
@@ -63,7 +63,7 @@ class Extents:
         return self.axes[y.vectorized_axis[0]].size * y.vectorized_strides[0]
 
     def in_ub(self, y: TensorView, i: int, whole: bool) -> Expr:
-        """Extent along vectorised axis ``i`` in UB: the quotient of neighbouring strides, padding included."""
+        """Return the extent along vectorised axis ``i`` in UB: the quotient of adjacent strides, padding included."""
         axis = y.vectorized_axis[i]
         if i == 0:
             if axis == self.tile_in.id or axis in self.tails:
@@ -75,10 +75,10 @@ class Extents:
         return _exact(above, own)
 
     def _innermost_pitch(self, axis: int) -> Expr:
-        """Extent of a tensor that varies along one axis only; the pitch where others have one.
+        """Return the extent of a tensor that varies along one axis only; the pitch, if others have one.
 
-        Copies that are transposed, and what stands between them and the vector calls, have a layout of their own: the
-        memory plan gives no other tensor the room of their pitch.
+        Transposed copies, and nodes between them and the vector calls, have their own layout: the memory plan gives no
+        other tensor the space for their pitch.
         """
         for n in self.impl.nodes:
             y = n.y
@@ -89,7 +89,7 @@ class Extents:
 
 
 def actual_size(inside: Axis) -> str:
-    """The variable that holds the length of this tile of an axis."""
+    """Return the variable for the length of this tile of an axis."""
     return f"{inside.name}_actual_size"
 
 

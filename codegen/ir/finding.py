@@ -12,7 +12,7 @@ __all__ = ["Finding"]
 class Finding:
     """An obligation that fails, or, with ``refuted`` False, one without a proof.
 
-    ``values``: sizes for which it fails; None for a finding that does not depend on sizes, or is not refuted.
+    ``values``: sizes for which it fails; None if it does not depend on sizes, or is not refuted.
     """
 
     message: str

@@ -1,4 +1,4 @@
-"""Spelling of vector calls: how a node and its registry ``Call`` become arguments, one function per style."""
+"""Vector calls: how a node and its registry ``Call`` become arguments, one function per style."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from autofuse.targets import Architecture
 
 __all__ = ["STYLES", "CallSite", "Scalar"]
 
-#: What a call takes as a scalar operand.
+#: Scalar operands of calls.
 Scalar: TypeAlias = "Number | ScalarVar | SizeValue"
 
 
@@ -34,9 +34,9 @@ class CallSite:
     """Inputs of a call style.
 
     Attributes:
-        tensors: UB tensor of every input that is one, by position; scalars by position in ``scalars``.
-        count: elements of the result, without rounding.
-        arch: gives the lengths of blocks and repeats.
+        tensors: UB tensors of tensor inputs, by position; scalar inputs are in ``scalars``.
+        count: number of elements of the result, not rounded.
+        arch: architecture, for the lengths of blocks and repeats.
     """
 
     node: Node
@@ -49,31 +49,31 @@ class CallSite:
     arch: Architecture
 
     def local(self, i: int) -> LocalArg:
-        """Input ``i`` as a tensor argument, reinterpreted if the row says so."""
+        """Return input ``i`` as a tensor argument, reinterpreted if the row says so."""
         name, dtype = self.tensors[i]
         return LocalArg(name, self.view(dtype))
 
     def view(self, dtype: DType) -> DType | None:
-        """The type that a tensor is reinterpreted to, or None."""
+        """Return the type that a tensor is reinterpreted to, or None."""
         name = self.row.as_type.get(dtype.name)
         return BY_NAME[name] if name else None
 
     def result(self) -> LocalArg:
-        """The destination argument."""
+        """Return the destination argument."""
         return LocalArg(self.dst, self.view(self.node.y.dtype))
 
     def rounded(self, dtype: DType) -> Expr:
-        """The count; rounded up to whole repeats of ``dtype`` if the row says so."""
+        """Return the count; rounded up to whole repeats of ``dtype`` if the row says so."""
         if not self.row.whole_repeats:
             return self.count
         return align_up(self.count, self.arch.vector_bytes // dtype.itemsize)
 
     def in_blocks(self) -> Count:
-        """The count, rounded up to whole blocks of UB."""
+        """Return the count, rounded up to whole blocks of UB."""
         return Count(align_up(self.count, self.arch.block_bytes // self.node.y.dtype.itemsize))
 
     def made(self, *args: Arg, extra: tuple[str, ...] = ()) -> Call:
-        """The statement."""
+        """Return the statement."""
         reads = tuple(dict.fromkeys([name for name, _ in self.tensors.values()]))
         return Call(self.row.api, args, (self.dst, *extra), reads)
 
@@ -83,7 +83,7 @@ Style: TypeAlias = Callable[[CallSite], Call]
 
 def _count(s: CallSite) -> Count:
     if s.node.y.dtype.kind == "m":
-        # A mask is whole blocks, of a bit per element; the calls take 16 bits at a time.
+        # A mask is a whole number of blocks, with a bit per element; the calls count 16 bits at a time.
         bits = 8 * s.arch.block_bytes
         return Count(CeilDiv(s.count, bits) * (bits // 16))
     return Count(s.count)
@@ -102,7 +102,7 @@ def _scalar(s: CallSite) -> Call:
 
 
 def _viewed(s: CallSite, scalar: Scalar) -> Scalar:
-    """A constant in the type that the tensors are reinterpreted to: the same bits."""
+    """Return a constant in the type that the tensors are reinterpreted to, with the same bits."""
     view = s.view(s.tensors[0][1])
     if view is None or view.kind != "i" or not isinstance(scalar, Number):
         return scalar
@@ -111,7 +111,7 @@ def _viewed(s: CallSite, scalar: Scalar) -> Scalar:
 
 
 def _units(s: CallSite) -> Count:
-    """16-bit units of the result."""
+    """Return the number of 16-bit units of the result."""
     return Count(s.count * (s.node.y.dtype.itemsize // 2))
 
 
@@ -161,12 +161,12 @@ def _iota(s: CallSite) -> Call:
 
 
 def _ub_copy(s: CallSite) -> Call:
-    """DataCopy moves whole blocks; the buffers are sized in such units."""
+    """Copy in whole blocks, as DataCopy requires; buffer sizes are multiples of these."""
     return s.made(s.result(), s.local(0), s.in_blocks())
 
 
 def _reinterpret(s: CallSite) -> Call:
-    """A copy between two types of one width; the count as that of a copy."""
+    """Copy between two types of one width; the count is that of a copy."""
     source = LocalArg(s.tensors[0][0], s.node.y.dtype)
     return s.made(s.result(), source, s.in_blocks())
 

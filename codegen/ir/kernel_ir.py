@@ -1,7 +1,7 @@
-"""KernelIR: the statements of one device function.  Calls with their arguments are in ``calls``, all else is here.
+"""KernelIR: the statements of one device function.  ``calls`` has vector calls and their arguments.
 
-Sizes are :class:`Expr` over C++ variables that a ``Let`` or a ``For`` of the same function defines.  Text is made by
-``emit_cpp.py`` and nowhere else.
+Sizes are :class:`Expr` over C++ variables that a ``Let`` or a ``For`` of the same function defines.  Only
+``emit_cpp.py`` emits text.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ __all__ = [
     "TilingField",
 ]
 
-#: The parameter for what groups leave each other in GM; the others are in ``KernelFn.params``.
+#: The parameter for data that groups pass to each other in GM; the others are in ``KernelFn.params``.
 WORKSPACE = "workspace"
 
 
@@ -82,14 +82,14 @@ class Let:
 
 @frozen
 class TilingField:
-    """``const int64_t name = t.name``: a number of the tiling data."""
+    """``const int64_t name = t.name``: a field of the tiling data."""
 
     name: str
 
 
 @frozen
 class BlockIndex:
-    """``const int64_t name = GetBlockIdx()``; counted from the core in the tiling data's ``first``, if any."""
+    """``const int64_t name = GetBlockIdx()``; relative to the core in the tiling data's ``first``, if any."""
 
     name: str
     first: str | None = None
@@ -97,14 +97,14 @@ class BlockIndex:
 
 @frozen
 class ReturnIfEmpty:
-    """Leaves the function if ``value`` <= 0: this core has no tile."""
+    """Leave the function if ``value`` <= 0: this core has no tile."""
 
     value: str
 
 
 @frozen
 class GlobalDecl:
-    """A GlobalTensor over the kernel's parameter ``param``, from its byte ``offset`` on."""
+    """A GlobalTensor over the kernel's parameter ``param``, starting at byte ``offset``."""
 
     name: str
     dtype: DType
@@ -114,7 +114,7 @@ class GlobalDecl:
 
 @frozen
 class BypassL2:
-    """Loads from the GlobalTensor ``name`` bypass L2 if the kernel's bytes, ``held``, are more than ``size``."""
+    """Make loads from the GlobalTensor ``name`` bypass L2 if the kernel's bytes, ``held``, exceed ``size``."""
 
     name: str
     held: Expr
@@ -123,14 +123,14 @@ class BypassL2:
 
 @frozen
 class PipeDecl:
-    """The TPipe of the function."""
+    """The function's TPipe."""
 
     name: str
 
 
 @frozen
 class QueueDecl:
-    """A TQue, or with ``copy`` a TQueBind from VECIN to VECOUT; ``id`` of the queue in the plan."""
+    """A TQue, or with ``copy`` a TQueBind from VECIN to VECOUT; ``id``: of the queue in the plan."""
 
     name: str
     position: Position
@@ -141,7 +141,7 @@ class QueueDecl:
 
 @frozen
 class BufDecl:
-    """A TBuf; ``id`` of the buffer in the plan."""
+    """A TBuf; ``id``: of the buffer in the plan."""
 
     name: str
     position: Position
@@ -160,7 +160,7 @@ class InitBuffer:
 
 @frozen
 class GetBuf:
-    """The tensor of a TBuf; ``node``: whose result or scratch space it is."""
+    """The tensor of a TBuf; ``node``: node whose result or scratch space it is."""
 
     local: str
     buf: str
@@ -171,7 +171,7 @@ class GetBuf:
 
 @frozen
 class Alloc:
-    """A free buffer of the queue, for the result of ``node``."""
+    """A free buffer of the queue, allocated for the result of ``node``."""
 
     local: str
     queue: str
@@ -181,7 +181,7 @@ class Alloc:
 
 @frozen
 class Alias:
-    """The memory of ``of``, a tensor of a queue that is no longer needed, for the result of ``node``."""
+    """The memory of ``of``, a dead queue tensor, reused for the result of ``node``."""
 
     local: str
     of: str
@@ -191,10 +191,10 @@ class Alias:
 
 @frozen
 class EnQue:
-    """Hands the tensor to the other side of the queue.
+    """Hand the tensor to the other side of the queue.
 
-    ``link``: of a TQueBind whose buffers pass through vector calls as well, ``in`` from the load to these, ``out`` from
-    them to the store.
+    ``link``: for a TQueBind whose buffers vector calls use as well: ``in`` from the load to these calls, ``out`` from
+    the calls to the store.
     """
 
     local: str
@@ -205,7 +205,7 @@ class EnQue:
 
 @frozen
 class DeQue:
-    """Takes it on the other side; ``link`` as of EnQue."""
+    """Take the tensor on the other side; ``link`` as in EnQue."""
 
     local: str
     queue: str
@@ -215,7 +215,7 @@ class DeQue:
 
 @frozen
 class Free:
-    """Gives the buffer back to the queue."""
+    """Return the buffer to the queue."""
 
     local: str
     queue: str
@@ -223,7 +223,7 @@ class Free:
 
 @frozen
 class DmaBlock:
-    """Blocks of one DMA command.  ``length`` and ``gm_gap`` in bytes, ``ub_gap`` in 32-byte units, end to start."""
+    """Blocks of one DMA command: ``length`` and ``gm_gap`` in bytes, ``ub_gap`` in 32-byte units, end to start."""
 
     count: Expr
     length: Expr
@@ -231,18 +231,18 @@ class DmaBlock:
     ub_gap: Expr
 
     def exprs(self) -> tuple[Expr, ...]:
-        """All fields."""
+        """Return all fields."""
         return self.count, self.length, self.gm_gap, self.ub_gap
 
 
 @frozen
 class DmaDims:
-    """The dimensions of one load that has several, outermost first."""
+    """The dimensions of a multi-dimensional load, outermost first."""
 
     dims: tuple[DmaDim, ...]
 
     def exprs(self) -> tuple[Expr, ...]:
-        """All fields of all dimensions."""
+        """Return all fields of all dimensions."""
         return tuple(e for d in self.dims for e in (d.size, d.gm, d.ub))
 
     @property
@@ -267,11 +267,11 @@ class DmaLet:
 
 @frozen
 class CopyIn:
-    """GM -> UB.  Offsets in elements.
+    """GM -> UB copy; offsets in elements.
 
-    ``pad``: any number of bytes, DataCopyPad where the block has no dimensions; otherwise DataCopy of whole 32-byte
-    units.  ``block_name``: the DmaLet with this block.  ``scalar``: no DMA; the scalar unit puts the one element, which
-    the ScalarRead of this name has read, into UB: ``local.SetValue(0, scalar)``.
+    ``pad``: any number of bytes, DataCopyPad if the block has no dimensions; otherwise DataCopy of whole 32-byte units.
+    ``block_name``: the DmaLet with this block.  ``scalar``: no DMA; the scalar unit writes the single element, from the
+    ScalarRead of this name, to UB: ``local.SetValue(0, scalar)``.
     """
 
     local: str
@@ -287,7 +287,7 @@ class CopyIn:
 
 @frozen
 class CopyOut:
-    """UB -> GM; fields as CopyIn."""
+    """UB -> GM copy; fields as in CopyIn."""
 
     local: str
     local_offset: Expr
@@ -303,8 +303,8 @@ class CopyOut:
 class ScalarRead:
     """``const T name = local.GetValue(0)`` on the scalar unit.
 
-    ``gm``: the element at ``offset`` of a GlobalTensor instead, which is that of the Load ``load`` and of its tensor
-    ``local``, if that has a place in UB.
+    ``gm``: read the element at ``offset`` of a GlobalTensor instead; it belongs to the Load ``load``, and to the tensor
+    ``local`` if that exists in UB.
     """
 
     name: str
@@ -319,8 +319,8 @@ class ScalarRead:
 class IndexRead:
     """``const int64_t name = autofuse::IndexIn(local.GetValue(offset), extent)`` on the scalar unit.
 
-    The place along a dimension of ``extent`` elements that an element of ``local`` names: 0 <= name < extent.  The Load
-    ``load`` takes its elements there.
+    It is the index, 0 <= name < extent, that an element of ``local`` selects along a dimension of ``extent`` elements.
+    The Load ``load`` takes its elements there.
     """
 
     name: str
@@ -333,14 +333,14 @@ class IndexRead:
 
 @frozen
 class Sync:
-    """Flag set on the pipe ``source`` and awaited on ``target``."""
+    """A flag set on the pipe ``source`` and awaited on ``target``."""
 
     source: str
     target: str
 
     @property
     def event(self) -> str:
-        """The HardEvent, such as ``MTE2_V``."""
+        """Return the HardEvent, such as ``MTE2_V``."""
         return f"{self.source}_{self.target}"
 
 
@@ -394,14 +394,14 @@ Stmt: TypeAlias = (
 
 @frozen
 class Parameters:
-    """The GM parameters of a kernel for tensors, in its order: inputs, then outputs."""
+    """A kernel's GM parameters for tensors, in order: inputs, then outputs."""
 
     inputs: tuple[str, ...]
     outputs: tuple[str, ...]
 
     @property
     def names(self) -> tuple[str, ...]:
-        """All of them."""
+        """Return all names."""
         return (*self.inputs, *self.outputs)
 
 
@@ -410,11 +410,11 @@ class KernelFn:
     """A device function: one template.
 
     Attributes:
-        params: the tensors that it is given.
+        params: tensor parameters.
         title: comment above the function, one line per entry.
-        unused: parameters that the body does not touch.
-        arch: whose calls these are; None: nothing depends on it.
-        chip: whose cost model decides where calls have two forms; None: the first one is taken.
+        unused: parameters that the body does not use.
+        arch: architecture of the calls; None: nothing depends on it.
+        chip: chip whose cost model chooses between forms of a call; None: the first form.
     """
 
     name: str

@@ -1,1 +1,1 @@
-"""From an ImplGraph to KernelIR."""
+"""Lowering of an ImplGraph to KernelIR."""

@@ -13,12 +13,12 @@ def elements_done(impl: ImplGraph, actual: str, *, after: bool) -> Expr:
     """Return the number of elements along the reduced axes processed when an iteration begins, or ends.
 
     Args:
-        impl: a template with a reduce loop.
-        actual: the variable that is the length of a tile, the last one perhaps shorter.
-        after: count those of this iteration as well.
+        impl: template with a reduce loop.
+        actual: variable for the length of a tile, which may be a tail.
+        after: include the elements of this iteration.
 
     Returns:
-        An expression of the indices of the loop, which are variables with the names of the axes.
+        An expression in the indices of the loop, which are variables with the names of the axes.
     """
     assert impl.r_axis is not None
     spec, axes = impl.tiling, impl.axes
@@ -37,7 +37,7 @@ def elements_done(impl: ImplGraph, actual: str, *, after: bool) -> Expr:
 
 
 def _reduced_inside(impl: ImplGraph) -> set[int]:
-    """The axes inside one call that reductions reduce."""
+    """Return the axes within one call that reductions reduce."""
     nodes = impl.by_name()
     found: set[int] = set()
     for n in impl.nodes:

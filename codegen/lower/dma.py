@@ -1,4 +1,4 @@
-"""The descriptor of a DMA command that moves one or two dimensions of a copy between GM and UB."""
+"""Descriptors of DMA commands that move one or two dimensions of a copy between GM and UB."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ __all__ = ["dma_block"]
 
 
 def dma_block(dims: Sequence[DmaDim], itemsize: int, block: int) -> DmaBlock:
-    """The descriptor that moves at most two dimensions, the inner one contiguous; ``block``: bytes of a block of UB."""
+    """Return the descriptor for at most two dimensions, the inner one contiguous; ``block``: bytes of a UB block."""
     if len(dims) == 2:
         rows, row = dims
         length = row.size * itemsize

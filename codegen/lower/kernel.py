@@ -1,8 +1,8 @@
 """ImplGraph -> KernelIR: one device function per template.
 
-Everything that is decided comes from the ImplGraph: split axes, order, buffers, strides.  What is added here is the
-spelling of a schedule: loops, tails, DMA descriptors, the queue protocol, and the sync between copies to and from the
-same memory.  The other syncs and all barriers come from passes, which see what touches which bytes.
+The ImplGraph holds all decisions: split axes, order, buffers, strides.  Lowering only spells out the schedule: loops,
+tails, DMA descriptors, the queue protocol, and the syncs between copies to and from the same memory.  Passes, which
+track byte accesses, insert the other syncs and all barriers.
 """
 
 from __future__ import annotations
@@ -66,7 +66,7 @@ from autofuse.targets import TargetSpec
 
 __all__ = ["lower_kernel", "lower_templates"]
 
-#: Offsets in GM and UB, the descriptor of a DMA command, and the loops around it.
+#: A copy: offsets in GM and UB, the descriptor of a DMA command, and the loops around it.
 _Moved: TypeAlias = "tuple[Expr, Expr, DmaBlock | DmaDims, Sequence[tuple[str, Expr]]]"
 
 PIPE = "tpipe"
@@ -78,13 +78,13 @@ def lower_kernel(
     target: TargetSpec,
     ops: Mapping[str, str] = MappingProxyType({}),
 ) -> KernelFn:
-    """The device function of one template.
+    """Return the device function of one template.
 
     Args:
-        impl: a scheduled graph.
-        params: the kernel's GM parameters; Data and Output nodes index into them.
-        target: dialect (which DMA call) and architecture (which vector calls).
-        ops: what stands at a place of the input file: a comment says which op a call is a step of.
+        impl: scheduled graph.
+        params: the kernel's GM parameters, indexed by Data and Output nodes.
+        target: chip, for its dialect (DMA calls) and architecture (vector calls).
+        ops: op at each location of the input file, for comments on the steps of an expanded op.
     """
     return _Lowering(impl, params, target, ops).function()
 
@@ -95,37 +95,37 @@ class _Lowering:
     ) -> None:
         self.impl = impl
         made = Counter(n.origin for n in impl.nodes if n.api is not None)
-        #: Ops that are made of several calls, by the places of them.
+        #: Ops that expand to several calls, by location.
         self.ops = {place: ops[place] for place, k in made.items() if k > 1 and place in ops}
         self.params = params
         self.target = target
         self.extents = Extents(impl)
-        #: The range of every size that copies depend on: of symbols, of the tile, of tails.
+        #: Ranges of all sizes that copies depend on: symbols, the tile, tails.
         self.ranges = self._ranges()
         self.names = Names(impl, params)
         self.calls = VectorCalls(impl, target.arch, self.extents, self.names)
         self.nodes = self.calls.nodes
-        #: Where every Store goes: an Output, or a Workspace.
+        #: Destination of every Store: an Output, or a Workspace.
         self.sinks = {i: n for n in impl.nodes if n.op in ("Output", "Workspace") for i in n.inputs}
-        #: The GlobalTensor of every Load and Store.
+        #: GlobalTensor of every Load and Store.
         self.gm: dict[str, str] = {}
         self.loop = self.extents.axes[self.extents.block_out.origin[0]]
-        #: The tile with which this core begins.
+        #: First tile of this core.
         self.first = sym(self.extents.block_out.name) * sym(impl.tiling.block_size)
         self.reduce_loop = None if impl.r_axis is None else self.extents.axes[impl.r_axis]
-        #: Loads whose memory results take over.
+        #: Loads whose memory a result reuses.
         self.hosts = {n.over for n in impl.nodes}
-        #: What is stored -> the first of the Stores that do it.
+        #: Stored value -> its first Store.
         self.first_store: dict[str, str] = {}
         for n in impl.nodes:
             if n.op == "Store":
                 self.first_store.setdefault(n.inputs[0], n.name)
         self.scalars: dict[str, ScalarVar] = {}
-        #: What moves tiles, by how they lie: that of most copies is the same.
+        #: DMA of a tile, by layout: most copies share one.
         self.moved: dict[tuple[object, ...], _Moved] = {}
-        #: Where a result is used last.
+        #: Last use of every result.
         self.last = {x: i for i, n in enumerate(impl.nodes) for x in n.inputs}
-        #: Nodes whose results are in queues.
+        #: Nodes with results in queues.
         self.queued = {n.name for n in impl.nodes if n.y.que is not None and n.op != "Store"}
         self.position = {n.name: i for i, n in enumerate(impl.nodes)}
         self.now = 0
@@ -223,7 +223,9 @@ class _Lowering:
         for b in self.impl.buffers:
             number = b.buf_num if b.kind is BufferKind.QUEUE else 0
             if b.pad:
-                out.append(Comment("What follows starts in the other half of the banks of UB."))
+                out.append(
+                    Comment("Padding: the next buffer starts in the other half of the UB banks.")
+                )
             nbytes = b.nbytes if b.nbytes.is_const else sizes[b.nbytes]
             out.append(InitBuffer(PIPE, self.names.declared(b), number, nbytes))
         return out
@@ -271,21 +273,21 @@ class _Lowering:
         return out
 
     def _scalar_reads(self, n: Node, *, before_loop: bool = False) -> list[Stmt]:
-        """Reads of uniform tensors that ``n`` takes as scalars; ``before_loop``: those made outside of its loop."""
+        """Return the reads of uniform tensors that ``n`` takes as scalars; ``before_loop``: those outside the loop."""
         out: list[Stmt] = []
         for i in self.calls.scalar_inputs.get(n.name, ()):
             x = self.nodes[n.inputs[i]]
             if x.op == "Scalar" or x.name in self.scalars or x.y.vectorized_axis:
                 continue
             if before_loop and not self._is_made(x):
-                continue  # made in the loop, read there
+                continue  # Computed and read in the loop.
             name = self.names.scalar(x)
             out.append(ScalarRead(name, self.names.local(x), x.y.dtype))
             self.scalars[x.name] = ScalarVar(name)
         return out
 
     def _scalar_load(self, n: Node) -> list[Stmt]:
-        """The element of a Load on the scalar unit, and in UB where a call wants it there."""
+        """Return the element of a Load on the scalar unit, and its copy in UB if a call needs it there."""
         name, local, gm = self.names.scalar(n), self.names.local(n), self.gm[n.name]
         at, _, block, _ = self._moved(n, whole=True)
         self.scalars[n.name] = ScalarVar(name)
@@ -295,12 +297,12 @@ class _Lowering:
         return [read, CopyIn(local, ZERO, gm, at, n.y.dtype, block, scalar=name)]
 
     def _is_made(self, x: Node) -> bool:
-        """Return True if the statements that make ``x`` precede the one being written."""
+        """Return True if the statements that compute ``x`` precede the current one."""
         return self.position[x.name] < self.now
 
     # loop -------------------------------------------------------------------------------------
     def _tile(self, nodes: Sequence[Node]) -> list[Stmt]:
-        """Return the statements for one tile: its nodes in order, those of a pass in a loop of their own."""
+        """Return the statements for one tile: its nodes in order, each pass in a loop of its own."""
         out: list[Stmt] = []
         known = dict(self.scalars)
         runs = itertools.groupby(nodes, key=lambda n: n.loop)
@@ -316,7 +318,7 @@ class _Lowering:
         return out
 
     def _pass(self, members: Sequence[Node]) -> list[Stmt]:
-        """One loop over the reduced axes."""
+        """Return one loop over the reduced axes."""
         loop = self.reduce_loop
         assert loop is not None
         out: list[Stmt] = []
@@ -329,7 +331,7 @@ class _Lowering:
             var = f"{loop.name}_step"
             body.append(Let(loop.name, sym(f"{loop.name}_loop_size") - 1 - sym(var)))
         elif members[0].loop_pass in self.impl.tiling.staggered:
-            # Cores that read one tensor start at different places.
+            # Cores that read one tensor start at different offsets.
             var = f"{loop.name}_step"
             place = sym(var) + sym(self.extents.block_out.name)
             body.append(Let(loop.name, Mod(place, self._steps(loop))))
@@ -349,7 +351,7 @@ class _Lowering:
         return out
 
     def _steps(self, loop: Axis) -> Expr:
-        """Iterations of the reduce loop: of an axis in tiles of a constant length, as many as this tile has."""
+        """Return the iterations of the reduce loop; with tiles of a constant length, as many as this tile has."""
         whole = sym(f"{loop.name}_loop_size")
         return sym(actual_size(loop)) if loop.id in self.extents.tails else whole
 
@@ -366,7 +368,7 @@ class _Lowering:
         return out
 
     def _digits(self, loop: Axis) -> list[Stmt]:
-        """The indices of the axes that a loop axis was merged from."""
+        """Define the indices of the axes that a loop axis was merged from."""
         if loop.type is not AxisType.MERGED:
             return []
         out: list[Stmt] = []
@@ -379,7 +381,7 @@ class _Lowering:
         return out
 
     def _actual(self) -> Stmt:
-        """The length of this tile."""
+        """Return the length of this tile."""
         spec = self.impl.tiling
         t = sym(spec.opened.symbol)
         return Let(
@@ -414,7 +416,7 @@ class _Lowering:
         return Comment(f"from: {n.name}: {n.op}{step}{place}")
 
     def _whole(self, n: Node) -> bool:
-        """Return True if the node is made for a tile of full length, since it serves all tiles of the reduce loop."""
+        """Return True if the node covers a full tile, since it serves all tiles of the reduce loop."""
         return self.impl.tiling.reduce_tiles and n.loop_axis == self.extents.block_in.id
 
     def _store(self, n: Node) -> list[Stmt]:
@@ -425,24 +427,24 @@ class _Lowering:
             queue, link = self.names.queue(source), "out" if source.over is not None else ""
             out += [EnQue(local, queue, dtype, link), DeQue(local, queue, dtype, link)]
         if any(load not in self._needed_by(n) for load in self._overwritten_by(n)):
-            # The copy to GM overwrites what an earlier copy from GM reads, and no data tie the two together.
+            # The copy to GM overwrites the source of an earlier copy from GM, without a data dependence between them.
             out.append(Sync("MTE2", "S"))
         return out + self._copies(n, local, whole=False)
 
     def _overwritten_by(self, store: Node) -> list[str]:
-        """Loads in the loop that read the memory which this store writes."""
+        """Return the loads in the loop that read the memory this store overwrites."""
         over = self.sinks[store.name].attrs.get("inout", -1)
         if over == -1:
             return []
         return [n.name for n in self.impl.nodes if n.op == "Load" and self._reads(n, over)]
 
     def _reads(self, load: Node, index: object) -> bool:
-        """Return True if a Load reads the input of the kernel with this index."""
+        """Return True if a Load reads the kernel input with this index."""
         source = self.nodes[load.inputs[0]]
         return source.op == "Data" and source.attrs["index"] == index
 
     def _needed_by(self, n: Node) -> set[str]:
-        """Names of all nodes that ``n`` depends on."""
+        """Return the names of all nodes that ``n`` depends on."""
         seen: set[str] = set()
         todo = list(n.inputs)
         while todo:
@@ -453,7 +455,7 @@ class _Lowering:
         return seen
 
     def _frees(self, n: Node) -> list[Stmt]:
-        """Queue tensors whose last use is this node go back to their queue."""
+        """Return the statements that free queue tensors last used by this node."""
         out: list[Stmt] = []
         here = self.position[n.name]
         for x in dict.fromkeys((*n.inputs, n.name)):
@@ -461,22 +463,22 @@ class _Lowering:
                 continue
             source = self.nodes[x]
             if source.loop != n.loop:
-                continue  # freed behind the loop
-            if self._ends_its_queue(source):  # else freed with what takes over its memory
+                continue  # freed after the loop
+            if self._ends_its_queue(source):  # else freed with the tensor that reuses its memory
                 out.append(Free(self.names.local(source), self.names.queue(source)))
         return out
 
     def _ends_its_queue(self, n: Node) -> bool:
-        """Return True if no node takes over the queue buffer of ``n``; of several nodes the stored one is the last."""
+        """Return True if no node reuses the queue buffer of ``n``; of several nodes, the stored one is the last."""
         if n.over is None:
             return n.name not in self.hosts
         return n.name in self.first_store
 
     # copies -----------------------------------------------------------------------------------
     def _copies(self, n: Node, local: str, whole: bool) -> list[Stmt]:
-        """The DMA commands of a Load or Store: contiguous dimensions joined, one loop per dimension beyond two.
+        """Return the DMA commands of a Load or Store: contiguous dimensions joined, one loop per dimension beyond two.
 
-        Where a tensor says which elements are loaded, a loop per axis along which it does so is around the commands.
+        For indexed loads, a loop per axis that an index tensor varies along surrounds the commands.
         """
         y, is_indexed = n.y, n.op == "Load" and len(n.inputs) > 1
         indices: list[int] = []
@@ -507,14 +509,14 @@ class _Lowering:
         return stmts
 
     def _moved(self, n: Node, *, whole: bool) -> _Moved:
-        """Return how a Load or Store moves its tile."""
+        """Return the DMA of a Load's or Store's tile."""
         y, moved = n.y, copied(n, lambda a: self.extents.of(a, whole))
         offset = y.offset + moved.first
         for a, s, r in zip(y.axis, y.strides, y.repeats, strict=True):
             if r.number == 1:
                 continue
             if a == self.extents.block_in.id:
-                # Blocks of tiles: the index of the tile holds both the core and its loop.
+                # Blocks of tiles: the tile index combines the core and its loop.
                 offset = offset + s * sym(self.extents.tile_out.name)
             elif a != self.extents.block_out.id and a not in y.vectorized_axis:
                 offset = offset + s * self.extents.index(a)
@@ -567,7 +569,7 @@ _BYTES = DType("uint8", 8, "u", "uint8_t")
 def lower_templates(
     graph: FusionGraph, results: Iterable[ScheduleResult], target: TargetSpec
 ) -> dict[str, KernelFn]:
-    """KernelIR of every template by its name, before any pass."""
+    """Return the KernelIR of every template by name, before any pass."""
     tensors, ops = parameter_names(graph), {n.origin: n.op for n in graph.nodes}
     impls = {i.name: i for r in results for g in r.groups for i in g.impls}
     return {name: lower_kernel(i, tensors, target, ops) for name, i in impls.items()}

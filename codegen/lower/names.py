@@ -1,7 +1,7 @@
-"""Names of the parameters, tensors, queues and buffers of a kernel, after what they hold.
+"""Names of a kernel's parameters, tensors, queues and buffers, derived from their contents.
 
-The names of the graph are kept: ``x`` is the parameter, ``x_gm`` the tensor in GM, ``x_local`` its tile in UB,
-``x_queue`` the queue that the tile passes through.  What has no name in the graph is named after its node.
+Names of the graph are kept: ``x`` is the parameter, ``x_gm`` the tensor in GM, ``x_local`` its tile in UB, ``x_queue``
+the queue of the tile.  Values without a name in the graph are named after their node.
 """
 
 from __future__ import annotations
@@ -19,15 +19,15 @@ __all__ = ["Names", "parameter_names"]
 
 
 def parameter_names(graph: FusionGraph) -> Parameters:
-    """GM parameters of the kernel: the inputs, then the outputs, by their names in the graph.
+    """Return the kernel's GM parameters: the inputs, then the outputs, by their names in the graph.
 
-    They are local names of every function of the kernel: none is that of a symbol or of a function.
+    They are local names in every function of the kernel, and distinct from symbols and functions.
     """
     taken = {s.name for s in graph.symbols}
     like_a_template = re.compile(rf"{re.escape(graph.name)}_\d")
 
     def name(tensor: str) -> str:
-        # Functions of templates are called after the graph, with the number of a result behind.
+        # Template functions are named after the graph, with the number of a result appended.
         own = f"v_{tensor}" if like_a_template.match(tensor) else tensor
         return symbol_identifier(own, taken)
 
@@ -37,16 +37,16 @@ def parameter_names(graph: FusionGraph) -> Parameters:
 
 
 class Names:
-    """The names of one template; equal templates have equal ones.
+    """Names of one template; equal templates have equal names.
 
     Args:
-        impl: the template.
+        impl: template.
         params: names of its inputs and outputs.
     """
 
     def __init__(self, impl: ImplGraph, params: Parameters) -> None:
         self.nodes = impl.by_name()
-        # Accumulators are the tensor of their initial value.
+        # An accumulator shares the tensor of its initial value.
         self._same = {n.name: n.joins for n in impl.nodes if n.joins is not None}
         sinks = {
             x: params.outputs[n.number("index")]
@@ -58,7 +58,7 @@ class Names:
         taken: set[str] = set()
         self._stems = {n.name: _unique(self._stem(n, params), taken) for n in impl.nodes}
         taken = set()
-        # Queues and buffers are numbered apart.
+        # Queues and buffers are numbered separately.
         self._buffers = {
             (b.kind, b.id): _unique(self._buffer(b, impl.nodes), taken) for b in impl.buffers
         }
@@ -71,7 +71,7 @@ class Names:
                 name = f"{name}_run" if is_run(n) else name
                 return f"{name}_pass{n.loop_pass}" if n.loop_pass else name
         elif n.inputs and is_run(self.nodes[n.inputs[0]]):
-            # What is picked of a run is the tile.
+            # The elements picked from a run are the tile.
             source = self.nodes[self.nodes[n.inputs[0]].inputs[0]]
             if source.op == "Data":
                 return params.inputs[source.number("index")]
@@ -98,15 +98,15 @@ class Names:
         return self._stems[self._same.get(n.name, n.name)]
 
     def local(self, n: Node) -> str:
-        """The tensor in UB that holds the result of a node."""
+        """Return the tensor in UB that holds the result of a node."""
         return f"{self.called(n)}_local"
 
     def scratch(self, n: Node) -> str:
-        """The scratch space of the call of a node."""
+        """Return the scratch space of a node's call."""
         return f"{self._stems[n.name]}_tmp"
 
     def scalar(self, n: Node) -> str:
-        """The only number of a tensor, in a variable."""
+        """Return the variable for the single element of a tensor."""
         return f"{self._stems[n.name]}_scalar"
 
     def place(self, n: Node) -> str:
@@ -114,19 +114,19 @@ class Names:
         return f"{self._stems[n.name]}_at"
 
     def declared(self, b: BufferPlan) -> str:
-        """A queue or a buffer."""
+        """Return the name of a queue or a buffer."""
         return self._buffers[b.kind, b.id]
 
     def size(self, b: BufferPlan) -> str:
-        """The bytes of a queue or a buffer."""
+        """Return the name for the bytes of a queue or a buffer."""
         return f"{self._buffers[b.kind, b.id]}_bytes"
 
     def buffer(self, number: int) -> str:
-        """A buffer by its number."""
+        """Return the name of a buffer, by its number."""
         return self._buffers[BufferKind.BUF, number]
 
     def queue(self, n: Node) -> str:
-        """The queue that the result of a node is in."""
+        """Return the queue of a node's result."""
         assert n.y.que is not None, f"{n.name} has no queue"
         return self._buffers[BufferKind.QUEUE, n.y.que.id]
 

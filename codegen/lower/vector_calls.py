@@ -22,7 +22,7 @@ __all__ = ["VectorCalls"]
 
 
 class VectorCalls:
-    """The calls of an ImplGraph on one architecture; ``extents`` are those of its tiles."""
+    """The calls of an ImplGraph on one architecture; ``extents``: of its tiles."""
 
     def __init__(self, impl: ImplGraph, arch: Architecture, extents: Extents, names: Names) -> None:
         self.impl = impl
@@ -30,15 +30,15 @@ class VectorCalls:
         self.arch = arch
         self.extents = extents
         self.nodes = impl.by_name()
-        #: Accumulators are the tensor of their initial value.
+        #: An accumulator shares the tensor of its initial value.
         self.same = {n.name: n.joins for n in impl.nodes if n.joins is not None}
-        #: The operands that the call of a node takes as scalars, by position, where there are any.
+        #: Operands that a node's call takes as scalars, by position, if any.
         self.scalar_inputs = {
             n.name: at for n in impl.nodes if (at := scalar_inputs(n, self.nodes, arch))
         }
 
     def of(self, n: Node, whole: bool, known: Mapping[str, ScalarVar]) -> Call:
-        """The call of a node; ``known`` are uniform tensors that were read as scalars."""
+        """Return the call of a node; ``known``: uniform tensors read as scalars."""
         row = call_of(n.op, self.arch)
         function = FUNCTIONS.get(row.api)
         if function is not None and function.call is not None:
@@ -75,14 +75,14 @@ class VectorCalls:
         return STYLES[row.style](site)
 
     def _counted(self, x: Node) -> SizeValue:
-        """The number that a Scalar counts."""
+        """Return the number that a counting Scalar holds."""
         after = x.attrs["count"] == "after"
         return SizeValue(
             elements_done(self.impl, self.extents.actual_name(), after=after), x.y.dtype
         )
 
     def _line(self, n: Node) -> tuple[SizeValue, SizeValue]:
-        """First value and step of an Iota: what its index is at the start of the tile."""
+        """Return the first value and the step of an Iota, for the index at the start of the tile."""
         start, step = (n.size(k, d) for k, d in (("start", 0), ("step", 1)))
         first = ZERO
         for a, s, r in zip(n.y.axis, n.y.strides, n.y.repeats, strict=True):
@@ -97,7 +97,7 @@ class VectorCalls:
 
 
 def _scalar(x: Node) -> Number | SizeValue:
-    """The value of a Scalar node."""
+    """Return the value of a Scalar node."""
     if "expr" in x.attrs:
         return SizeValue(x.size("expr"), x.y.dtype)
     value = x.attrs["value"]

@@ -1,1 +1,1 @@
-"""Loop nests of a HintGraph, for backends that plan their kernels: levels of reductions, ops that a language has."""
+"""Loop nests of a HintGraph for backends that plan their kernels: reduction levels, and ops that a language has."""

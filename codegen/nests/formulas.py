@@ -1,7 +1,7 @@
-"""Formulas of ops, for all backends that write loops.
+"""Formulas of ops, shared by all backends that emit loops.
 
-A formula is an expression of Python in the operands ``a``, ``b`` and ``c``, or a function of such statements.  Beside
-operators it has *words*, which a language spells (:mod:`autofuse.codegen.nests.language`):
+A formula is a Python expression in the operands ``a``, ``b`` and ``c``, or a function of such statements.  Besides
+operators it has *words*, which each language spells (:mod:`autofuse.codegen.nests.language`):
 
 ==========================  ===============================================================================
 ``where(c, a, b)``          ``a`` where ``c`` holds, else ``b``
@@ -9,13 +9,13 @@ operators it has *words*, which a language spells (:mod:`autofuse.codegen.nests.
 ``bits(x)``, ``number(i)``  the bits of a float32 as an integer of 32 bits, and back
 ``copysign(size, x)``       ``size``, which is not negative, with the sign of ``x``
 ``wide(x)``, ``narrow(x)``  a float32 as a float64, and back
-``polynomial(x, NAME)``     of a table of ``COEFFICIENTS``; the right side of an assignment
+``polynomial(x, NAME)``     polynomial of ``COEFFICIENTS``; only as the right side of an assignment
 ``one(x)``                  1 in the type of an integer
-``BITS``, ``TOP``           how many bits an integer has, and one less
+``BITS``, ``TOP``           width of an integer in bits, and one less
 ==========================  ===============================================================================
 
-Other words are functions of their names, ``exp`` or ``sqrt``.  A language without such a function takes the one of
-``FUNCTIONS``.  Integers wrap, ``//`` and ``%`` round to zero.  Floats of 16 bits are held in float32
+Other words are function names, ``exp`` or ``sqrt``.  A language without such a function uses the one of ``FUNCTIONS``.
+Integers wrap, ``//`` and ``%`` round to zero.  16-bit floats are held in float32
 (:mod:`autofuse.codegen.nests.legalize`).
 """
 
@@ -31,7 +31,7 @@ from autofuse.implgraph.ops.rows.activations import SELU_ALPHA, SELU_GAMMA
 
 __all__ = ["COEFFICIENTS", "EXPANSIONS", "FORMULAS", "FUNCTIONS", "Formulas"]
 
-#: Op -> kinds of element types of the last operand -> the formula.
+#: Op -> kinds of the last operand's element type -> formula.
 Formulas = Mapping[str, Mapping[str, str]]
 
 FORMULAS: Formulas = {
@@ -52,14 +52,14 @@ FORMULAS: Formulas = {
     "LeakyRelus": {"f": "where(a >= 0.0, a, a * b)"},
     "Maximum": {"f": "maximum(a, b)", "iu": "where(a > b, a, b)"},
     "Minimum": {"f": "minimum(a, b)", "iu": "where(a < b, a, b)"},
-    # The product is exact in float64, also where there is no fused operation.
+    # The product is exact in float64, even without a fused operation.
     "Fma": {"f": "narrow(wide(a) * wide(b) + wide(c))", "iu": "a * b + c"},
     "Pow": {"f": "power(a, b)", "iu": "power_int(a, b)"},
     "TruncDiv": {"i": "trunc_div(a, b)", "u": "unsigned_div(a, b)"},
     "FloorDiv": {"i": "floor_div(a, b)", "u": "unsigned_div(a, b)"},
     "Fmod": {"i": "trunc_mod(a, b)", "u": "unsigned_mod(a, b)"},
     "Remainder": {"i": "floor_mod(a, b)", "u": "unsigned_mod(a, b)"},
-    # Functions of floats.
+    # Float functions.
     "Exp": {"f": "exp(a)"},
     "Expm1": {"f": "expm1(a)"},
     "Exp2": {"f": "exp2(a)"},
@@ -104,7 +104,7 @@ FORMULAS: Formulas = {
 FUNCTIONS: Mapping[str, str] = {
     "expm1": '''
 def expm1(x):
-    """e^x - 1 = 2^n (e^r - 1) + (2^n - 1), both halved so that 2^128 is not needed; a zero keeps its sign."""
+    """e^x - 1 = 2^n (e^r - 1) + (2^n - 1), with both terms halved to avoid 2^128; preserves the sign of zero."""
     a = at_least(x, -30.0)
     scaled = a * 1.4426950408889634
     shifted = at_most(scaled, 128.0) + 12583038.0
@@ -124,7 +124,7 @@ def softplus(x):
 ''',
     "tanh": '''
 def tanh(x):
-    """A polynomial up to 0.6, beyond that of the exponential."""
+    """Hyperbolic tangent: a polynomial up to 0.6, the exponential beyond."""
     size = absolute(x)
     square = x * x
     tail = polynomial(square, TANH)
@@ -133,14 +133,14 @@ def tanh(x):
 ''',
     "normal_tail": '''
 def normal_tail(a):
-    """e^(a^2/2) times the normal distribution function at -a, for a from 0 on."""
+    """e^(a^2/2) times the normal distribution function at -a, for a >= 0."""
     above = polynomial(a, NORMAL_ABOVE)
     below = polynomial(a, NORMAL_BELOW)
     return above / below
 ''',
     "erf": '''
 def erf(x):
-    """A polynomial up to 1, beyond that of the tail of the normal distribution."""
+    """Error function: a polynomial up to 1, the tail of the normal distribution beyond."""
     size = absolute(x)
     square = x * x
     tail = polynomial(square, ERF)
@@ -150,7 +150,7 @@ def erf(x):
 ''',
     "gelu": '''
 def gelu(x):
-    """x times the normal distribution function at x, accurate also where that is small."""
+    """x times the normal distribution function at x, accurate even where the latter is small."""
     size = absolute(x)
     a = at_most(size, 15.0)
     near = (a + 49152.0) - 49152.0
@@ -165,20 +165,20 @@ def gelu(x):
 ''',
     "round_even": '''
 def round_even(x):
-    """The nearest integral value, the even one of two."""
+    """Round to the nearest integral value, ties to even."""
     size = absolute(x)
     whole = (size + 8388608.0) - 8388608.0
     return where(size < 8388608.0, copysign(whole, x), x)
 ''',
     "round_away": '''
 def round_away(x):
-    """The nearest integral value, of two the one away from zero."""
+    """Round to the nearest integral value, ties away from zero."""
     whole = trunc(x)
     return where(absolute(x - whole) >= 0.5, whole + copysign(1.0, x), whole)
 ''',
     "power_int": '''
 def power_int(x: T, y: T):
-    """x^y, which wraps; of a negative y the integral part."""
+    """x^y, which wraps around; truncated to an integer for negative y."""
     total = one(x)
     factor = x
     rest = y
@@ -191,52 +191,52 @@ def power_int(x: T, y: T):
 ''',
     "trunc_div": '''
 def trunc_div(a: T, b: T):
-    """a / b rounded to zero; 0 where b is 0, and -a, which wraps, where b is -1."""
+    """a / b rounded towards zero; 0 if b is 0; -a, which wraps around, if b is -1."""
     quotient = a // where((b == 0) | (b == -1), 1, b)
     return where(b == 0, 0, where(b == -1, 0 - a, quotient))
 ''',
     "trunc_mod": '''
 def trunc_mod(a: T, b: T):
-    """Return the remainder of trunc_div, with the sign of a; 0 where b is 0."""
+    """Return the remainder of trunc_div, with the sign of a; 0 if b is 0."""
     return a % where((b == 0) | (b == -1), 1, b)
 ''',
     "floor_div": '''
 def floor_div(a: T, b: T):
-    """a / b rounded down; 0 where b is 0."""
+    """a / b rounded down; 0 if b is 0."""
     rest = trunc_mod(a, b)
     quotient = trunc_div(a, b)
     return where((rest != 0) & ((a < 0) != (b < 0)), quotient - 1, quotient)
 ''',
     "floor_mod": '''
 def floor_mod(a: T, b: T):
-    """Return the remainder of floor_div, with the sign of b; 0 where b is 0."""
+    """Return the remainder of floor_div, with the sign of b; 0 if b is 0."""
     rest = trunc_mod(a, b)
     return where((rest != 0) & ((rest < 0) != (b < 0)), rest + b, rest)
 ''',
     "unsigned_div": '''
 def unsigned_div(a: T, b: T):
-    """a / b rounded down; 0 where b is 0."""
+    """a / b rounded down; 0 if b is 0."""
     return where(b == 0, 0, a // where(b == 0, 1, b))
 ''',
     "unsigned_mod": '''
 def unsigned_mod(a: T, b: T):
-    """Return the remainder of unsigned_div; 0 where b is 0."""
+    """Return the remainder of unsigned_div; 0 if b is 0."""
     return a % where(b == 0, 1, b)
 ''',
     "shift_left": '''
 def shift_left(x: T, count: T):
-    """x << count; 0 for a count from the width on, and for a negative one."""
+    """x << count; 0 if count is negative or at least the width of x."""
     inside = (count >= 0) & (count < BITS)
     return where(inside, x << where(inside, count, 0), 0)
 ''',
     "shift_right": '''
 def shift_right(x: T, count: T):
-    """x >> count with the sign of x; a count from the width on and a negative one leave the sign alone."""
+    """x >> count with sign extension; only the sign is left if count is negative or at least the width of x."""
     return x >> where((count >= 0) & (count < BITS), count, TOP)
 ''',
     "unsigned_shift_right": '''
 def unsigned_shift_right(x: T, count: T):
-    """x >> count; 0 for a count from the width on."""
+    """x >> count; 0 if count is at least the width of x."""
     inside = count < BITS
     return where(inside, x >> where(inside, count, 0), 0)
 ''',
@@ -253,7 +253,7 @@ COEFFICIENTS: Mapping[str, Sequence[float]] = {
 }
 
 
-# what becomes several ops ---------------------------------------------------------------------
+# ops that expand to several nodes -------------------------------------------------------------
 
 
 def _elu(x: Vec, alpha: float = 1.0) -> Vec:
@@ -269,7 +269,7 @@ def _celu(x: Vec, alpha: float = 1.0) -> Vec:
     return (x > 0.0).choose(x, (x * (1.0 / alpha)).call("Expm1") * alpha)
 
 
-#: Name of an op -> what it becomes in the place of the expansion of its row.
+#: Op -> the nodes that replace it, instead of its row's expansion.
 EXPANSIONS: Mapping[str, Expansion] = {
     "Elu": formula(_elu),
     "Selu": formula(_selu),

@@ -1,4 +1,4 @@
-"""Print formulas (:mod:`autofuse.codegen.nests.formulas`) in a language: expressions, and functions that they call."""
+"""Print formulas (:mod:`autofuse.codegen.nests.formulas`) in a language: expressions, and the functions they call."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from autofuse.implgraph.ir.dtypes import DType
 
 __all__ = ["ATOM", "COMPARED", "INFIX", "SUM", "Language", "Printer", "bare", "is_truth", "parsed"]
 
-#: Precedence, loose to tight: a choice, a comparison or operator on bits, a sum, a product, a sign, a name.
+#: Precedence, loose to tight: a choice, a comparison or bitwise operator, a sum, a product, a sign, a name.
 CHOICE, COMPARED, SUM, PRODUCT, SIGNED, ATOM = range(6)
 INFIX: Mapping[type, tuple[str, int]] = {
     ast.Add: ("+", SUM),
@@ -40,13 +40,13 @@ INFIX: Mapping[type, tuple[str, int]] = {
 
 @lru_cache(maxsize=256)
 def parsed(text: str) -> ast.expr:
-    """A formula as a tree."""
+    """Return the syntax tree of a formula."""
     return ast.parse(text, mode="eval").body
 
 
 @lru_cache(maxsize=64)
 def _function(name: str) -> ast.FunctionDef:
-    """A function of the table, its polynomials as steps."""
+    """Return a function of the table, with its polynomials expanded to steps."""
     (found,) = ast.parse(FUNCTIONS[name]).body
     assert isinstance(found, ast.FunctionDef)
     found.body = [step for s in found.body for step in _steps(s)]
@@ -54,7 +54,7 @@ def _function(name: str) -> ast.FunctionDef:
 
 
 def _steps(s: ast.stmt) -> Iterator[ast.stmt]:
-    """A statement, or those of a polynomial."""
+    """Yield a statement, or the steps of a polynomial."""
     match s:
         case ast.Assign(
             [ast.Name(name)], ast.Call(ast.Name("polynomial"), [ast.Name(x), ast.Name(table)])
@@ -67,7 +67,7 @@ def _steps(s: ast.stmt) -> Iterator[ast.stmt]:
 
 
 def bare(text: str) -> str:
-    """An expression without parentheses around all of it."""
+    """Return an expression without enclosing parentheses."""
     depth = 0
     for k, c in enumerate(text):
         depth += (c == "(") - (c == ")")
@@ -87,24 +87,24 @@ def is_truth(e: ast.expr) -> bool:
 
 
 class Printer:
-    """Writes expressions of one formula.
+    """Printer of the expressions of one formula.
 
     Args:
-        language: whose words it has.
+        language: language with the words.
         given: names in the formula -> their texts.
-        integers: the formula is one of integers.
+        integers: True for a formula of integers.
     """
 
     def __init__(self, language: Language, given: Mapping[str, str], *, integers: bool) -> None:
         self.language, self.given, self.integers = language, given, integers
 
     def text(self, e: ast.expr, least: int = CHOICE) -> str:
-        """An expression, in parentheses unless it holds together as ``least`` does."""
+        """Return an expression, parenthesised if it binds less tightly than ``least``."""
         text, rank = self.ranked(e)
         return text if rank >= least else f"({text})"
 
     def ranked(self, e: ast.expr) -> tuple[str, int]:
-        """An expression, and how it holds together."""
+        """Return an expression, and its precedence."""
         match e:
             case ast.Constant(value):
                 assert isinstance(value, int | float)
@@ -126,37 +126,37 @@ class Printer:
         raise AssertionError(ast.dump(e))
 
     def number(self, value: float) -> str:
-        """A number of a formula."""
+        """Return a number of a formula."""
         return repr(value)
 
     def negated(self, x: ast.expr) -> tuple[str, int]:
-        """The opposite of a float."""
+        """Return the negation of a float."""
         return f"-{self.text(x, SIGNED)}", SIGNED
 
     def inverted(self, x: ast.expr) -> tuple[str, int]:
-        """All bits of an integer the other way."""
+        """Return the bitwise complement of an integer."""
         return f"~{self.text(x, SIGNED)}", SIGNED
 
     def infix(
         self, e: ast.expr, sign: str, rank: int, left: ast.expr, right: ast.expr
     ) -> tuple[str, int]:
-        """An operator between two operands."""
+        """Return a binary operation."""
         first, second = (ATOM, ATOM) if rank == COMPARED else (rank, rank + 1)
         return f"{self.text(left, first)} {sign} {self.text(right, second)}", rank
 
     def compared(self, left: ast.expr, sign: str, right: ast.expr) -> tuple[str, int]:
-        """A comparison."""
+        """Return a comparison."""
         return f"{self.text(left, SUM)} {sign} {self.text(right, SUM)}", COMPARED
 
     def called(self, word: str, args: Sequence[ast.expr]) -> tuple[str, int]:
-        """A word with its operands."""
+        """Return a word applied to its operands."""
         known = self.language.words.get(word)
         if known is None:
             return self.language.call(word, [self.text(x) for x in args], self.given), ATOM
 
         def operand(m: re.Match[str]) -> str:
             x = args[int(m[1])]
-            # Before a method or an operator it has to hold together.
+            # Before a method or an operator it has to be an atom.
             return self.text(x, ATOM if known[m.end() : m.end() + 1] in (".", " ") else CHOICE)
 
         text = re.sub(r"\{(\d)\}", operand, known)
@@ -165,16 +165,16 @@ class Printer:
 
 
 class Language(ABC):
-    """A language with the formulas of ops.
+    """A language with its spelling of formulas.
 
     Attributes:
-        name: for messages.
+        name: name for messages.
         words: word of formulas -> its text; ``{0}`` is the first operand, ``{T}`` the type of the result.
-        formulas: its own in the place of those that all languages share; ``Exp short`` is what Exp is where its
-            attribute ``accuracy`` is ``short``.
-        own: functions that are written in the language itself.
-        printer: of its expressions.
-        sizes: what ``T``, ``BITS`` and ``TOP`` are in a function.
+        formulas: overrides of the shared formulas; ``Exp short`` overrides Exp if its attribute ``accuracy`` is
+            ``short``.
+        own: functions written in the language itself.
+        printer: class that prints its expressions.
+        sizes: text of ``T``, ``BITS`` and ``TOP`` in a function.
         loop, end, close: the head of a loop over bits, and the ends of a statement and of a block.
     """
 
@@ -190,12 +190,12 @@ class Language(ABC):
         self.name, self.words, self.formulas, self.own = name, words, formulas, own
 
     def formula(self, op: str, dtype: DType | None, accuracy: object = "") -> str | None:
-        """The formula of an op.
+        """Return the formula of an op.
 
         Args:
-            op: its name.
-            dtype: of its last operand; None for any.
-            accuracy: ``short`` or ``exact``, as ``autofuse.codegen.nests.legalize`` gives it.
+            op: op name.
+            dtype: dtype of its last operand; None for any.
+            accuracy: ``short`` or ``exact``, from ``autofuse.codegen.nests.legalize``.
         """
         tables = (self.formulas.get(f"{op} {accuracy}"), self.formulas.get(op), FORMULAS.get(op))
         for kinds in filter(None, tables):
@@ -205,11 +205,11 @@ class Language(ABC):
         return None
 
     def spelled(self, op: str, dtype: DType | None = None) -> bool:
-        """Return True if a backend writes an op directly, for a last operand of a dtype or of any."""
+        """Return True if a backend emits an op directly, for a last operand of a dtype or of any."""
         return op == "Cast" or self.formula(op, dtype) is not None
 
     def tree(self, op: str, dtype: DType, accuracy: object = "") -> ast.expr:
-        """The formula of an op that is spelled, as a tree."""
+        """Return the syntax tree of a spelled op's formula."""
         text = self.formula(op, dtype, accuracy)
         assert text is not None, f"{op} of {dtype.name} is not spelled"
         return parsed(text)
@@ -217,22 +217,22 @@ class Language(ABC):
     # functions --------------------------------------------------------------------------------
     @abstractmethod
     def call(self, name: str, args: Sequence[str], given: Mapping[str, str]) -> str:
-        """A call of a function."""
+        """Return a call of a function."""
 
     @abstractmethod
     def head(self, f: ast.FunctionDef, *, integers: bool) -> Iterable[str]:
-        """The lines of a function before its statements."""
+        """Return the lines of a function before its statements."""
 
     @abstractmethod
     def assignment(self, name: str, value: ast.expr, p: Printer, times: int) -> str:
-        """Gives a name a value; ``times``: how often it is given one, 0 if it has one."""
+        """Return an assignment; ``times``: number of assignments to the name, 0 if it already has a value."""
 
     @abstractmethod
     def named(self, text: str) -> Iterable[str]:
-        """Names of what a text calls, among others those of functions."""
+        """Return the names that a text calls, functions included."""
 
     def printed(self, f: ast.FunctionDef) -> str:
-        """A function of the table."""
+        """Return a function of the table as text."""
         integers = f.args.args[0].annotation is not None
         p = self.printer(self, self.sizes, integers=integers)
         given = Counter(n.targets[0].id for n in ast.walk(f) if isinstance(n, ast.Assign))  # type: ignore[attr-defined]
@@ -255,14 +255,14 @@ class Language(ABC):
         return "\n".join((*lines, *([self.close] if self.close else []), ""))
 
     def function(self, name: str) -> str | None:
-        """The text of a function by the name that it is called with."""
+        """Return the text of a function, by its name in calls."""
         plain = name.removeprefix("_")
         if name in self.own:
             return self.own[name]
         return self.printed(_function(plain)) if plain in FUNCTIONS else None
 
     def functions(self, *texts: str) -> dict[str, str]:
-        """The functions that texts call, by name: each behind those that it calls itself."""
+        """Return the functions that texts call, by name; callees come first."""
         found: dict[str, str] = {}
         seen: set[str] = set()
 

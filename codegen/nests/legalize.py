@@ -1,10 +1,10 @@
-"""Legalisation for backends that plan: every element-wise node gets an op that a language has a word for.
+"""Legalise element-wise nodes to ops that a language can spell, for backends that plan.
 
-Such a language has integers of every width, comparisons of every type and truth values, so most nodes stay as they
-are.  What has no spelling is written out by the expansion of its registry row.
+Such a language has integers of every width, comparisons of every type and truth values, so most nodes stay unchanged.
+An op without a spelling is replaced by its registry row's expansion.
 
-Floats of 16 bits exist in memory only: what is computed from them is held in float32, and rounded where it is stored,
-where its bits are read, and where the graph casts to 16 bits.  What is only moved stays in 16 bits.
+16-bit floats exist in memory only: values computed from them are held in float32, and rounded for stores, bit
+operations, and casts of the graph to 16 bits.  Values that are only moved stay in 16 bits.
 """
 
 from __future__ import annotations
@@ -27,11 +27,11 @@ from autofuse.implgraph.rewrites.short_results import short_results, steps_of
 __all__ = ["legalize", "rounds_each_step"]
 
 BOOL, SINGLE = BY_NAME["bool"], BY_NAME["float32"]
-#: Ends of a kernel, which stay also where nothing uses their result.
+#: Ends of a kernel, kept even if nothing uses their result.
 _ENDS = frozenset({"Data", "Output", "Workspace", "Store"})
-#: Ops whose result is an operand as it is; of 16 bits nothing is computed.
+#: Ops whose result is an unchanged operand; on 16 bits nothing is computed.
 _MOVES = frozenset({"Broadcast", "Select", "MaskedFill", "Identity"})
-#: How a float is rounded to an integral value.
+#: Round modes of a float to an integral value.
 _ROUNDING = {
     "RINT": "Round",
     "FLOOR": "Floor",
@@ -39,7 +39,7 @@ _ROUNDING = {
     "ROUND": "RoundAway",
     "TRUNC": "Trunc",
 }
-#: Calls with a scalar operand and on masks: ops that take any operands.
+#: Calls with a scalar operand and on masks -> ops that take any operands.
 _SAME = {
     "Adds": "Add",
     "Muls": "Mul",
@@ -49,7 +49,7 @@ _SAME = {
     "MaskOr": "BitwiseOr",
     "MaskNot": "BitwiseNot",
 }
-#: Calls that see their operands as integers.
+#: Calls that treat their operands as integers.
 _ON_BITS = {
     "IntAdds": "Add",
     "IntAdd": "Add",
@@ -61,22 +61,22 @@ _ON_BITS = {
     "Sar": "Shr",
     "Shr": "Shr",
 }
-#: Exponents of floats of which the registry makes products and quotients.
+#: Exponents of floats that the registry expands to products and quotients.
 _PRODUCTS = (1, 2, 3, -1)
 
 
 def legalize(nodes: Sequence[Node], language: Language) -> tuple[Node, ...]:
-    """Nodes of a HintGraph, in an order of execution, as nodes that can be written in a language.
+    """Return nodes of a HintGraph, in execution order, as nodes that a language can spell.
 
     Args:
-        nodes: in an order of execution, with the Data and Output nodes that they touch.
-        language: which has formulas of ops.
+        nodes: nodes in execution order, with the Data and Output nodes that they access.
+        language: language with formulas of ops.
 
     Returns:
-        Nodes in an order of execution, without those whose result nothing uses.  A node that is not the same as
-        another one keeps its name; names of further nodes begin with that of the node that they are made for.
-        ``y.dtype`` is the type that a value is held in.  The attribute ``accuracy`` of a node is ``short`` where its
-        result need only be good to 16 bits, ``exact`` where it must be correctly rounded.
+        Nodes in execution order, without those whose result is unused.  A node without an equal one keeps its name;
+        names of additional nodes begin with that of the node they belong to.  ``y.dtype`` is the type that a value is
+        held in.  The attribute ``accuracy`` of a node is ``short`` if 16-bit precision suffices for its result,
+        ``exact`` if it must be correctly rounded.
     """
     rewriter = _Rewriter(nodes, language)
     for n in nodes:
@@ -97,12 +97,12 @@ def _is_half(d: DType) -> bool:
 
 
 def _held(d: DType) -> DType:
-    """The type that a computed value is held in."""
+    """Return the type that a computed value is held in."""
     return SINGLE if _is_half(d) else d
 
 
 def _rounded_exponentials(nodes: Sequence[Node]) -> frozenset[str]:
-    """Exponentials of which all that comes of them is rounded to 16 bits: the errors of tl.exp do not show there."""
+    """Return exponentials whose uses are all rounded to 16 bits, which hides the errors of tl.exp."""
     users: dict[str, list[Node]] = {}
     for n in nodes:
         for x in dict.fromkeys(n.inputs):
@@ -117,7 +117,7 @@ def _rounded_exponentials(nodes: Sequence[Node]) -> frozenset[str]:
 
 
 class _Rewriter:
-    """Implements ``OpSink``; handles are names of the new nodes."""
+    """``OpSink`` over new nodes; handles are their names."""
 
     def __init__(self, nodes: Sequence[Node], language: Language) -> None:
         self._language = language
@@ -160,7 +160,7 @@ class _Rewriter:
             assert self._node is not None
             raise AutofuseError.of(
                 "AF3001",
-                f"{op} on {self.dtype_of(xs[-1])} has no form in {self._language.name}",
+                f"{op} on {self.dtype_of(xs[-1])} has no implementation in {self._language.name}",
                 where=Where(pointer=self._node.origin, node=self._node.name),
             )
         return str(done)
@@ -195,9 +195,9 @@ class _Rewriter:
         """As ``OpSink.takes``."""
         return self._language.spelled(op, dtype)
 
-    # the nodes as they come -------------------------------------------------------------------
+    # input nodes ------------------------------------------------------------------------------
     def visit(self, n: Node) -> None:
-        """Legalise one node; its operands have been."""
+        """Legalise one node whose operands are already legalised."""
         self._node = n
         xs = [self._renamed[x] for x in n.inputs]
         if n.op in ("Data", "Output", "Workspace", "Load"):
@@ -223,10 +223,10 @@ class _Rewriter:
             mode = str(n.attrs.get("round") or "")
             if have[0] != n.y.dtype:
                 return self._cast(xs[0], n.y.dtype, mode)
-            # Of one type: nothing is rounded but to integral values.
+            # One type: only rounding to integral values.
             return self._cast(xs[0], _held(n.y.dtype), mode) if mode else xs[0]
         if n.op == "BitCast":
-            # The bits of a value of 16 bits are those of the rounded one.
+            # The bits of a 16-bit value are those of the rounded one.
             return self._bits_as(self._cast(xs[0], have[0], ""), n.y.dtype)
         values = [x for x, d in zip(xs, have, strict=True) if _is_half(d)]
         if n.op not in _MOVES or not all(_is_half(self.dtype_of(x)) for x in values):
@@ -234,7 +234,7 @@ class _Rewriter:
         return self.emit(n.op, xs, n.attrs)
 
     def result(self) -> tuple[Node, ...]:
-        """The nodes that something uses, in an order of execution."""
+        """Return the nodes with a use, in execution order."""
         used: set[str] = set()
         kept: list[Node] = []
         for n in reversed(self._nodes.values()):
@@ -243,9 +243,9 @@ class _Rewriter:
                 kept.append(n)
         return tuple(reversed(kept))
 
-    # the nodes as they go ---------------------------------------------------------------------
+    # emitted nodes ----------------------------------------------------------------------------
     def _chosen(self, row: OpDef, xs: Sequence[str], attrs: Mapping[str, Any]) -> str:
-        """The op whose spelling an op has: attributes and constant operands decide."""
+        """Return the op whose spelling a node takes; attributes and constant operands decide."""
         name = row.name
         if name == "BitShift":
             name = "LShift" if attrs.get("direction", "LEFT") == "LEFT" else "RShift"
@@ -271,7 +271,7 @@ class _Rewriter:
         return {"accuracy": "exact"} if exact else {}
 
     def _on_bits(self, op: str, xs: Sequence[str], dtype: DType | None) -> str:
-        """A call on the bits of its operands, as integers of their width: unsigned ones for Shr, else signed."""
+        """Emit a call on the bits of its operands, as integers of their width: unsigned for Shr, else signed."""
         have = self.dtype_of(xs[0])
         kind = BY_NAME[f"{'uint' if op == 'Shr' else 'int'}{have.bits}"]
         done = self._add(_ON_BITS[op], [self._bits_as(x, kind) for x in xs], kind, {})
@@ -289,7 +289,7 @@ class _Rewriter:
         return self._add("BitCast", [x], to, {"dtype": to.name})
 
     def _cast(self, x: str, to: DType, mode: str) -> str:
-        """A value as another type; to an integer rounded in a mode, by default to zero."""
+        """Emit a cast; casts to an integer round in a mode, by default to zero."""
         have = self.dtype_of(x)
         if mode and have.kind == "f" and (mode != "TRUNC" or to.kind == "f"):
             x = self._add(_ROUNDING[mode], [self._wide(x)], SINGLE, {})
@@ -297,7 +297,7 @@ class _Rewriter:
         if have == to:
             return x
         if _is_half(to) or _is_half(have):
-            # Through float32 also where one of the two is an integer.
+            # Through float32 also if one of the two is an integer.
             x = self._wide(x) if _is_half(have) else self._cast(x, SINGLE, "")
             if to == SINGLE:
                 return x
@@ -306,7 +306,7 @@ class _Rewriter:
         return self._add("Cast", [x], to, {"dtype": to.name})
 
     def _wide(self, x: str) -> str:
-        """A value of 16 bits in float32; before it is broadcast, where that comes first."""
+        """Return a 16-bit value in float32, cast before its broadcast if there is one."""
         n = self._nodes[x]
         if not _is_half(n.y.dtype):
             return x
@@ -328,14 +328,14 @@ class _Rewriter:
         return n.op == "Cast" and n.y.dtype == SINGLE and self.dtype_of(n.inputs[0]) == BOOL
 
     def _spread(self, x: str, view: TensorView) -> str:
-        """A value along all axes of a view."""
+        """Return a value broadcast to all axes of a view."""
         n = self._nodes[x]
         if n.y.repeats == view.repeats:
             return x
         return self._new("Broadcast", (x,), replace(view, dtype=n.y.dtype, offset=ZERO), {})
 
     def _view(self, xs: Sequence[str], dtype: DType) -> TensorView:
-        """The view of the current node, along the axes on which an operand varies."""
+        """Return the view of the current node, along the axes on which an operand varies."""
         assert self._node is not None
         y = self._node.y
         varies = {a for x in xs for a in self._nodes[x].y.varies()}
@@ -352,7 +352,7 @@ class _Rewriter:
         )
 
     def _add(self, op: str, xs: Sequence[str], dtype: DType, attrs: Mapping[str, Attr]) -> str:
-        """An element-wise node, or the equal one that is there."""
+        """Add an element-wise node, or reuse an equal one."""
         view = self._view(xs, dtype)
         key = (op, tuple(xs), tuple(sorted(attrs.items())), dtype.name, view.axis, view.repeats)
         if key not in self._memo:
@@ -374,7 +374,7 @@ class _Rewriter:
         return n.name
 
     def _named(self, n: Node, out: str) -> str:
-        """The last node that was made for ``n`` gets its name."""
+        """Give the last node emitted for ``n`` its name."""
         last = next(reversed(self._nodes), None)
         if out != last or out in self._given or not out.startswith(f"{n.name}_"):
             return out

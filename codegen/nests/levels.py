@@ -1,4 +1,4 @@
-"""Passes over the columns of a nest, and the reductions of each.
+"""Passes over the columns of a nest, and the reductions of each pass.
 
 Two consecutive reductions are one *item* if their partial results can be joined: a maximum with the sum of exponentials
 relative to it, and a sum with the sum of squared differences from the mean
@@ -20,7 +20,7 @@ __all__ = ["Item", "Join", "across_sums", "known_after", "passes"]
 
 
 class Join(str, Enum):
-    """Rule by which partial results of an item are joined."""
+    """Rule that joins partial results of an item."""
 
     PLAIN = "plain"
     EXPONENTIALS = "exponentials"
@@ -29,12 +29,12 @@ class Join(str, Enum):
 
 @frozen
 class Item:
-    """One reduction over the columns, or two that one pass makes.
+    """One reduction over the columns, or two computed in one pass.
 
     Attributes:
-        first: the reduction.
-        second: of two, the one that needs the result of the first.
-        rule: how the second one follows the first one.
+        first: first reduction.
+        second: second of two reductions, which needs the result of the first.
+        rule: dependence of the second one on the first one.
     """
 
     first: Node
@@ -43,25 +43,25 @@ class Item:
 
     @property
     def join(self) -> Join:
-        """Rules that join partial results."""
+        """Return the rule that joins partial results."""
         if self.rule is None:
             return Join.PLAIN
         return Join.EXPONENTIALS if self.rule.scales else Join.MOMENTS
 
     @property
     def results(self) -> tuple[Node, ...]:
-        """The reductions that are known when the item is."""
+        """Return the reductions that the item computes."""
         return (self.first,) if self.second is None else (self.first, self.second)
 
     def followed(self) -> tuple[Node, Online]:
-        """The second reduction of two, and its rule."""
+        """Return the second reduction of two, and its rule."""
         assert self.second is not None
         assert self.rule is not None
         return self.second, self.rule
 
 
 def passes(nest: Nest, *, join: bool = True) -> list[list[Item]]:
-    """The items of every pass over the columns, in order; ``join``: two reductions may be one item."""
+    """Return the items of every pass over the columns, in order; ``join``: fuse two reductions into one item."""
     named = nest.by_name()
     cols = frozenset(nest.cols)
     firsts: dict[str, Item] = {}
@@ -93,7 +93,7 @@ def passes(nest: Nest, *, join: bool = True) -> list[list[Item]]:
 
 
 def known_after(nest: Nest, found: Sequence[Sequence[Node]]) -> dict[str, int]:
-    """For every node the number of passes after which it can be computed; ``found``: the reductions of each."""
+    """Return the number of passes after which each node can be computed; ``found``: the reductions of each pass."""
     made = {n.name: k for k, level in enumerate(found) for n in level}
     out: dict[str, int] = {}
     for n in nest.nodes:
@@ -103,13 +103,13 @@ def known_after(nest: Nest, found: Sequence[Sequence[Node]]) -> dict[str, int]:
 
 
 def across_sums(nest: Nest) -> list[Node]:
-    """The sums over rows beside them."""
+    """Return the sums over rows of the nest."""
     named = nest.by_name()
     cols = frozenset(nest.cols)
     return [n for n in nest.nodes if n.op in REDUCES and not reduced(n, named) <= cols]
 
 
 def _is_made_in_loops(rule: Online) -> bool:
-    """Return True if loops can join partial results by a rule: of products, only plain squares about one mean."""
+    """Return True if loops can join partial results by a rule; for products, only plain squares about one mean."""
     a, *others = rule.centres
     return rule.scales or ([a] == others and not any(rule.moves) and not rule.after)

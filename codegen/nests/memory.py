@@ -1,4 +1,4 @@
-"""The memory that the kernels of a graph read and write: its inputs, its outputs, and scratch between them."""
+"""Memory that the kernels of a graph read and write: its inputs, its outputs, and scratch between them."""
 
 from __future__ import annotations
 
@@ -30,9 +30,9 @@ class Memory:
 
     Attributes:
         role: an input or an output of the graph, or scratch that the wrapper allocates.
-        name: in the wrapper.
-        dtype: of an element.
-        size: of scratch, in elements.
+        name: name in the wrapper.
+        dtype: dtype of an element.
+        size: for scratch, the number of elements.
     """
 
     role: Role
@@ -47,9 +47,9 @@ class Memories:
 
     Attributes:
         inputs, outputs: in the order of the graph; an output that overwrites an input is that input.
-        scratch: what is allocated between kernels.
-        buffers: where Data, Output and Workspace nodes are, by the name of the node.
-        targets: for every Store the memory that it writes.
+        scratch: memory allocated between kernels.
+        buffers: memory of Data, Output and Workspace nodes, by node name.
+        targets: memory that each Store writes.
     """
 
     names: Names
@@ -61,7 +61,7 @@ class Memories:
 
     @classmethod
     def of(cls, graph: FusionGraph, hint: HintGraph, names: Names) -> Memories:
-        """The memory of a graph and its loop-level form; ``names`` gives the identifiers."""
+        """Return the memory of a graph and its loop-level form; ``names`` gives the identifiers."""
         named: Sequence[str] = graph.inputs
         found = cls(
             names, [Memory(Role.INPUT, names.take(x), graph.tensors[x].dtype) for x in named]
@@ -84,7 +84,7 @@ class Memories:
         return found
 
     def allocate(self, dtype: DType, size: Expr, base: str) -> Memory:
-        """Scratch of ``size`` elements."""
+        """Allocate scratch of ``size`` elements."""
         m = Memory(Role.SCRATCH, self.names.take(base), dtype, size)
         self.scratch.append(m)
         return m

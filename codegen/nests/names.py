@@ -1,4 +1,4 @@
-"""Identifiers of generated text: names of tensors may have anything in them, an identifier may not."""
+"""Identifiers of generated text: names of tensors may contain any character, unlike identifiers."""
 
 from __future__ import annotations
 
@@ -8,22 +8,22 @@ from contextlib import contextmanager
 
 __all__ = ["Names"]
 
-#: What an identifier may not have.
+#: Characters that an identifier must not have.
 _FOREIGN = re.compile(r"[^A-Za-z0-9_]")
 
 
 class Names:
-    """Gives every thing of one scope an identifier of its own.
+    """Unique identifiers within one scope.
 
     Args:
-        taken: what may not be given: words of the language, and what else the text refers to.
+        taken: reserved names: words of the language, and other names in the text.
     """
 
     def __init__(self, taken: Iterable[str]) -> None:
         self._taken = set(taken)
 
     def take(self, wanted: str) -> str:
-        """An identifier like ``wanted``, with a number where it is taken."""
+        """Return an identifier like ``wanted``, numbered if that is taken."""
         base = _FOREIGN.sub("_", wanted).lstrip("_") or "v"
         base = base if base[0].isalpha() else f"v{base}"
         name, number = base, 0

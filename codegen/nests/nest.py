@@ -1,7 +1,7 @@
-"""The groups of a HintGraph as loop nests: which axes are reduced, and what is computed at which level.
+"""Groups of a HintGraph as loop nests: the reduced axes, and the nodes at each level.
 
-A *nest* has nodes on common axes.  Its ``cols`` are the axes that reductions and running sums go over, its ``rows`` the
-others.  Sums over rows beside work on whole rows (the gradients of weights beside that of a norm's input) are the
+The nodes of a *nest* share axes.  Its ``cols`` are the axes of reductions and running sums, its ``rows`` the others.
+Sums over rows computed together with whole rows (the gradients of weights with that of a norm's input) are the
 ``across`` of a nest; :mod:`~autofuse.codegen.backends.triton.beside` moves them there.
 """
 
@@ -23,11 +23,11 @@ class Nest:
     """Nodes that share axes.
 
     Attributes:
-        axes: ids, outermost first.
-        sizes: of these axes, in elements.
-        nodes: in execution order, without Data, Output and Workspace.
-        cols: axes that reductions or running sums go over; none for element-wise work.
-        across: axes that other reductions of the nest go over; a subset of the rows.
+        axes: axis ids, outermost first.
+        sizes: elements along these axes.
+        nodes: nodes in execution order, without Data, Output and Workspace.
+        cols: axes of reductions or running sums; none for element-wise work.
+        across: axes of the nest's other reductions; a subset of the rows.
     """
 
     axes: tuple[int, ...]
@@ -38,30 +38,30 @@ class Nest:
 
     @property
     def rows(self) -> tuple[int, ...]:
-        """The axes that are not in ``cols``."""
+        """Return the axes that are not in ``cols``."""
         return tuple(a for a in self.axes if a not in self.cols)
 
     def count(self, axes: Sequence[int]) -> Expr:
-        """Elements along axes."""
+        """Return the number of elements along axes."""
         return product(self.sizes[a] for a in axes)
 
     def by_name(self) -> dict[str, Node]:
-        """Nodes by name."""
+        """Return the nodes by name."""
         return {n.name: n for n in self.nodes}
 
 
 def varies(n: Node) -> frozenset[int]:
-    """Axes along which the elements of a node's result differ."""
+    """Return the axes along which the elements of a node's result differ."""
     return frozenset(n.y.varies())
 
 
 def reduced(n: Node, nodes: Mapping[str, Node]) -> frozenset[int]:
-    """The axes that a reduction goes over."""
+    """Return the axes that a reduction reduces."""
     return varies(nodes[n.inputs[0]]) - varies(n)
 
 
 def unit_axis(n: Node) -> int | None:
-    """The axis along which neighbours in memory lie: the last one of stride 1 along which a Load or Store varies."""
+    """Return the contiguous axis: the last one of stride 1 along which a Load or Store varies."""
     found = [
         a
         for a, stride, repeat in zip(n.y.axis, n.y.strides, n.y.repeats, strict=True)
@@ -71,7 +71,7 @@ def unit_axis(n: Node) -> int | None:
 
 
 def nests(hint: HintGraph) -> list[Nest]:
-    """The nests of a graph, in the order in which they run."""
+    """Return the nests of a graph, in execution order."""
     return [_nest(hint, nodes) for nodes in groups(hint)]
 
 
@@ -98,13 +98,13 @@ def _scanned(n: Node) -> tuple[int, ...]:
 
 
 def _cols(axes: Sequence[int], sets: Sequence[frozenset[int]]) -> frozenset[int]:
-    """Of two sets of reduced axes the one that has the innermost axis; the other one goes across."""
+    """Return the one of two sets of reduced axes with the innermost axis; the other one is ``across``."""
     found = [s for s in sets if s]
     return max(found, key=lambda s: max(axes.index(a) for a in s), default=frozenset())
 
 
 def walk(nodes: Sequence[Node], targets: Sequence[str], known: frozenset[str]) -> Iterator[Node]:
-    """The nodes that targets need and that are not known, in execution order."""
+    """Yield the nodes that targets need and that are not known, in execution order."""
     needed = set(targets)
     for n in reversed(nodes):
         if n.name in needed and n.name not in known:
@@ -115,7 +115,7 @@ def walk(nodes: Sequence[Node], targets: Sequence[str], known: frozenset[str]) -
 
 
 def values_held(nest: Nest) -> int:
-    """Values of an element that a reduction leaves in registers, at most: computed before it and used behind it."""
+    """Return the most values per element that a reduction keeps live: computed before it and used after it."""
     cols = frozenset(nest.cols)
     last = {i: k for k, n in enumerate(nest.nodes) for i in n.inputs}
     free = {n.name for n in nest.nodes if n.op in ("Scalar", "Broadcast")}

@@ -1,4 +1,4 @@
-"""Coefficients of functions that languages of such backends do not have, lowest power first; fitted."""
+"""Fitted coefficients of functions that such backends' languages lack, lowest power first."""
 
 from __future__ import annotations
 

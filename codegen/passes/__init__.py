@@ -13,7 +13,7 @@ from autofuse.codegen.passes.vector_functions import FormVectorFunctions
 
 __all__ = ["PIPELINE", "run_passes"]
 
-#: What runs between lowering and emission, in order.
+#: Passes between lowering and emission, in order.
 PIPELINE: tuple[Callable[[KernelFn], KernelFn], ...] = (
     InsertSyncs(),
     FormVectorFunctions(),
@@ -24,7 +24,7 @@ PIPELINE: tuple[Callable[[KernelFn], KernelFn], ...] = (
 
 
 def run_passes(fn: KernelFn) -> KernelFn:
-    """The function after all passes."""
+    """Return the function after all passes."""
     for p in PIPELINE:
         fn = p(fn)
     return fn

@@ -1,8 +1,8 @@
 """Barriers of the vector pipe.
 
-Two vector calls may overlap in time unless a ``PipeBarrier<PIPE_V>`` stands between them.  One is inserted before a
-call that touches bytes which an earlier call, since the last barrier, wrote (or read, if this one writes them).  Where
-the scalar unit has waited for the vector pipe (V_S), all earlier calls are over before it issues another one.
+Two vector calls may overlap in time unless a ``PipeBarrier<PIPE_V>`` separates them.  The pass inserts one before a
+call that accesses bytes which an earlier call since the last barrier wrote (or read, if this one writes them).  Once
+the scalar unit has waited for the vector pipe (V_S), all earlier calls are complete before it issues another one.
 """
 
 from __future__ import annotations
@@ -35,16 +35,16 @@ __all__ = ["InsertBarriers"]
 
 _BARRIER, _V_S = Barrier("PIPE_V"), Sync("V", "S")
 _BARRIERS = (_BARRIER, Barrier("PIPE_ALL"))
-#: What the vector pipe has to do with; the same and loops.
+#: Statements that concern the vector pipe; these and loops.
 _OF_PIPES = frozenset({Alloc, Barrier, Call, Sync, VectorFunction})
 _CONCERNED = _OF_PIPES | {For}
-#: What says whose bytes a tensor has, and loops.
+#: Statements that assign bytes to a tensor, and loops.
 _PLACING = frozenset({Alias, For, GetBuf})
 
 
 @frozen
 class _Marks:
-    """Barriers to insert in a block: the statements that one precedes, and the loops with some inside."""
+    """Barriers to insert in a block: before which statements, and inside which loops."""
 
     before: list[int] = field(default_factory=list)
     inside: dict[int, _Marks] = field(default_factory=dict)
@@ -53,10 +53,10 @@ class _Marks:
         return len(self.before) + sum([m.count() for m in self.inside.values()])
 
 
-#: What calls touch: what holds the bytes that are read, and what those that are written, one bit for each.
+#: Accesses of a call: bit sets of the holders that it reads and that it writes.
 _Touched: TypeAlias = "tuple[int, int]"
 _NOTHING: _Touched = (0, 0)
-#: The place of a statement, the statement, and what it touches in each of its phases if it is a call.
+#: Index of a statement, the statement and, for a call, the accesses of each of its phases.
 _Concerned: TypeAlias = "tuple[int, Stmt, list[_Touched]]"
 
 
@@ -65,11 +65,11 @@ class _Known:
     """Facts about a function.
 
     Attributes:
-        of: holder of the bytes of a tensor, if that is not itself.
-        body: the statements of the function.
-        bits: bit of each holder met so far.
-        blocks: relevant statements of each block met so far, by its id.
-        turns: of a tensor in a queue, the tensors that may have had its buffer in the previous iteration.
+        of: holder of a tensor's bytes, if not the tensor itself.
+        body: statements of the function.
+        bits: bit of each holder seen so far.
+        blocks: relevant statements of each block seen so far, by its id.
+        turns: for a queue tensor, the tensors that may have used its buffer in the previous iteration.
     """
 
     of: dict[str, str]
@@ -79,7 +79,7 @@ class _Known:
     blocks: dict[int, list[_Concerned]] = field(default_factory=dict)
 
     def concerned(self, body: tuple[Stmt, ...]) -> list[_Concerned]:
-        """Return the statements of a block that concern the vector pipe; cached, as loops are visited several times."""
+        """Return the statements of a block that concern the vector pipe; cached, as loops are visited repeatedly."""
         found = self.blocks.get(id(body))
         if found is None:
             found = self.blocks[id(body)] = [
@@ -97,14 +97,14 @@ class _Known:
         return [(self.holders(read), self.holders(written)) for read, written in phases(s)]
 
     def holders(self, tensors: Iterable[str]) -> int:
-        """Return the set, as bits, of what holds the bytes of tensors."""
+        """Return the holders of the tensors' bytes as a bit set."""
         found = 0
         for x in tensors:
             found |= self.bits.setdefault(self.of.get(x, x), 1 << len(self.bits))
         return found
 
     def runs(self, loop: For) -> bool:
-        """Return True if a loop has an iteration for all sizes."""
+        """Return True if a loop has at least one iteration for all sizes."""
         return all([self._is_positive(name) for name in loop.extent.symbols()])
 
     def _is_positive(self, name: str) -> bool:
@@ -119,19 +119,19 @@ class _Known:
 
 @dataclass(frozen=True)
 class InsertBarriers:
-    """Inserts the barriers, also between what stands before a loop, its iterations, and what follows it."""
+    """Insert the barriers, including those between the statements before a loop, its iterations, and those after it."""
 
     name: str = "insert-barriers"
 
     def __call__(self, fn: KernelFn) -> KernelFn:
-        """The function with barriers."""
+        """Return the function with barriers."""
         known = _Known(_places(fn.body), fn.body, _turns(fn.body))
         marks, _ = _block(fn.body, _NOTHING, known)
         return replace(fn, body=_inserted(fn.body, marks))
 
 
 def _block(body: tuple[Stmt, ...], pending: _Touched, known: _Known) -> tuple[_Marks, _Touched]:
-    """Return the barriers that a block needs, and the accesses by calls since the last barrier that remain pending."""
+    """Return the barriers that a block needs, and the accesses since the last barrier, which remain pending."""
     marks = _Marks()
     reads, writes = pending
     for i, s, touched in known.concerned(body):
@@ -145,8 +145,8 @@ def _block(body: tuple[Stmt, ...], pending: _Touched, known: _Known) -> tuple[_M
             if len(touched) > 1:
                 reads, writes = touched[-1]
         elif isinstance(s, Alloc):
-            # A fresh buffer: the queue's own event has seen off whatever used it before, but for vector calls that
-            # read what was stored already.
+            # A fresh buffer: the queue's event covers earlier uses, except vector calls that read a tensor after it was
+            # enqueued for its store.
             fresh = known.holders((s.local,))
             late = reads & known.holders(known.turns.get(s.local, ()))
             reads = reads | fresh if late else reads & ~fresh
@@ -156,12 +156,12 @@ def _block(body: tuple[Stmt, ...], pending: _Touched, known: _Known) -> tuple[_M
             if (reads or writes) and found.count():
                 alone = _loop(s.body, _NOTHING, known)
                 if found.count() > alone[0].count():
-                    # Before the loop, where it runs once.
+                    # Hoist it out of the loop, where it runs once.
                     marks.before.append(i)
                     found, every, last = alone
             if found.count():
                 marks.inside[i] = found
-            # What is left is what its last iteration leaves; not what was before, as if it did not run.
+            # Pending are the accesses of its last iteration; those before it as well, if the loop may not run.
             reads, writes = last if known.runs(s) else every
         elif (isinstance(s, Sync) and s == _V_S) or s in _BARRIERS:
             reads = writes = 0
@@ -171,9 +171,9 @@ def _block(body: tuple[Stmt, ...], pending: _Touched, known: _Known) -> tuple[_M
 def _loop(
     body: tuple[Stmt, ...], before: _Touched, known: _Known
 ) -> tuple[_Marks, _Touched, _Touched]:
-    """Barriers that hold in every iteration, what may be pending at the start of any, and what the last one leaves.
+    """Return barriers valid in every iteration, accesses pending at the start of any, and those after the last one.
 
-    The start of an iteration expects all that the end of one may leave.
+    The start of an iteration includes all accesses that the end of one may leave pending.
     """
     start = before
     while True:
@@ -185,7 +185,7 @@ def _loop(
 
 
 def _inserted(body: tuple[Stmt, ...], marks: _Marks) -> tuple[Stmt, ...]:
-    """The block with the barriers."""
+    """Return the block with the barriers."""
     out: list[Stmt] = []
     before = set(marks.before)
     at = 0
@@ -201,7 +201,7 @@ def _inserted(body: tuple[Stmt, ...], marks: _Marks) -> tuple[Stmt, ...]:
 
 
 def _places(body: tuple[Stmt, ...]) -> dict[str, str]:
-    """Return the holder of each tensor's bytes that is not itself: its TBuf, or the tensor that it is an alias of."""
+    """Return the holder of each tensor's bytes, if not itself: its TBuf, or the tensor that it aliases."""
     out: dict[str, str] = {}
     if _PLACING.isdisjoint(map(type, body)):
         return out
@@ -218,10 +218,10 @@ def _places(body: tuple[Stmt, ...]) -> dict[str, str]:
 
 
 def _turns(body: tuple[Stmt, ...]) -> dict[str, list[str]]:
-    """Of tensors in queues of results, those of their queue: where one buffer may be written twice within an iteration.
+    """Return the tensors of each result queue whose buffers may be written twice within an iteration, by tensor.
 
-    A queue of two buffers with one tensor has the same bytes two iterations later, and a barrier stands before every
-    call that reads that tensor.
+    A queue of two buffers with one tensor reuses the bytes two iterations later, and every call that reads the tensor
+    follows a barrier.
     """
     buffers: dict[str, int] = {}
     tensors: dict[str, list[str]] = {}
@@ -253,7 +253,7 @@ def _concerns(loop: For) -> bool:
 
 
 def _is_positive(e: Expr) -> bool:
-    """Return True if a size is at least 1 by its form: a product of rounded-up quotients of positive constants."""
+    """Return True if a size is syntactically at least 1: a product of rounded-up quotients of positive constants."""
     if len(e.terms) != 1 or e.terms[0][1] < 1:
         return False
     return all(
@@ -263,9 +263,9 @@ def _is_positive(e: Expr) -> bool:
 
 
 def _is_length(e: Expr) -> bool:
-    """Return True if a value is the length of a tile of constant size by its form: the size, or the rest of an axis.
+    """Return True if a value is syntactically the length of a constant-size tile: the size, or the rest of an axis.
 
-    No such tile is empty, for its index is less than their number.
+    No such tile is empty, since its index is less than the number of tiles.
     """
     if len(e.terms) != 1 or e.terms[0][1] != 1 or len(e.terms[0][0]) != 1:
         return False

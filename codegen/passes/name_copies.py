@@ -1,7 +1,7 @@
-"""Gives the GM offsets and DMA descriptors of a block names, each distinct one once.
+"""Name each distinct GM offset and DMA descriptor of a block once.
 
-Loads and stores of one tile mostly move the same bytes of different tensors; computed once, they are shorter to read
-and cost the scalar unit less.
+Most loads and stores of one tile move the same byte ranges of different tensors; shared names are shorter to read, and
+cost the scalar unit less.
 """
 
 from __future__ import annotations
@@ -29,13 +29,13 @@ __all__ = ["NameCopies"]
 
 
 _COPIES = frozenset({CopyIn, CopyOut})
-#: Copies, and what decides how they are named.
+#: Copies, and statements that affect their names.
 _CONCERNED = _COPIES | {IndexRead}
 
 
 @dataclass(slots=True)
 class _Names:
-    """Names of one block; numbers, of which ``count`` is the next, are not used twice in a function."""
+    """Names of one block; ``count`` holds the next number of each stem, unique within a function."""
 
     count: dict[str, int]
     offsets: dict[Expr, str] = field(default_factory=dict)
@@ -57,7 +57,7 @@ class _Names:
         return sym(name)
 
     def block(self, b: DmaBlock, load: bool) -> str:
-        # Without gaps the descriptors of loads and stores are the same.
+        # Without gaps, loads and stores share descriptors.
         key = (load and not (b.gm_gap == ZERO and b.ub_gap == ZERO), b)
         name = self.blocks.get(key)
         if name is None:
@@ -68,12 +68,12 @@ class _Names:
 
 @dataclass(frozen=True)
 class NameCopies:
-    """Names those of DataCopyPad; copies in loops over the rows of a tensor keep their offsets, which change there."""
+    """Name DataCopyPad copies; copies in loops over a tensor's rows keep their offsets, which change there."""
 
     name: str = "name-copies"
 
     def __call__(self, fn: KernelFn) -> KernelFn:
-        """The function with named offsets and descriptors."""
+        """Return the function with named offsets and descriptors."""
         counters: dict[str, int] = {}
         body = list(_named(fn.body, counters))
         for i, s in enumerate(body):
@@ -83,7 +83,7 @@ class NameCopies:
 
 
 def _in_tile(body: tuple[Stmt, ...], counters: dict[str, int]) -> tuple[Stmt, ...]:
-    """Name offsets and descriptors in inner loops whose iterations have tiles of their own."""
+    """Name offsets and descriptors in inner loops whose iterations have their own tiles."""
     if For not in map(type, body):
         return body
     return tuple(
@@ -95,9 +95,9 @@ def _in_tile(body: tuple[Stmt, ...], counters: dict[str, int]) -> tuple[Stmt, ..
 
 
 def _named(body: tuple[Stmt, ...], counters: dict[str, int]) -> tuple[Stmt, ...]:
-    """The statements of one block, definitions behind the leading Lets or before the first copy.
+    """Return the statements of one block, with definitions after the leading Lets or before the first copy.
 
-    An offset that depends on what a tensor holds stays where it is.
+    An offset that depends on a tensor's contents stays in place.
     """
     if _COPIES.isdisjoint(map(type, body)):
         return body
@@ -115,7 +115,7 @@ def _named(body: tuple[Stmt, ...], counters: dict[str, int]) -> tuple[Stmt, ...]
         elif isinstance(s, (CopyIn, CopyOut)) and s.pad:
             if first is None:
                 first = len(out)
-            named = ""  # a load of several dimensions states them itself
+            named = ""  # Multi-dimensional loads spell out their descriptors.
             if not isinstance(s.block, DmaDims):
                 named = names.block(s.block, isinstance(s, CopyIn))
             fixed = read.isdisjoint(s.gm_offset.symbols())
@@ -124,7 +124,7 @@ def _named(body: tuple[Stmt, ...], counters: dict[str, int]) -> tuple[Stmt, ...]
         out.append(s)
     if first is None:
         return body
-    # A loop body begins with the indices that offsets are made of; a function begins with much else.
+    # A loop body begins with the indices that offsets depend on; a function begins with other code.
     if For in map(type, body):
         at = _statement_start(out, first)
     else:
@@ -133,7 +133,7 @@ def _named(body: tuple[Stmt, ...], counters: dict[str, int]) -> tuple[Stmt, ...]
 
 
 def _statement_start(body: list[Stmt], at: int) -> int:
-    """Index of the comment that heads the statement group of ``body[at]``."""
+    """Return the index of the comment above the statement group of ``body[at]``."""
     while at > 0 and not isinstance(body[at], Comment):
         at -= 1
     return at

@@ -1,4 +1,4 @@
-"""Calls with functions on registers, the number of elements they cover, and the number of registers they need."""
+"""Vector calls as functions on registers: which exist, the elements they cover, and the registers they need."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ __all__ = [
     "stated_count",
 ]
 
-#: Bit operations: on data they count 16 bits at a time, on masks that many elements.
+#: Bitwise operations: on data they count in units of 16 bits, on masks in units of 16 elements.
 BITWISE = frozenset({"And", "Or", "Not"})
-#: Calls whose count is rounded up to whole repeats.
+#: Calls with a count rounded up to whole repeats.
 WHOLE = frozenset({"Compare", "CompareScalar", "Select"})
 
 
@@ -50,19 +50,19 @@ def _has_cast(source: DType, result: DType, mode: str, arch: Architecture) -> bo
 
 
 def cast_mode(s: Call) -> str:
-    """The round mode of a cast."""
+    """Return the round mode of a cast."""
     (mode,) = [a.text for a in s.args if isinstance(a, EnumArg)]
     return mode.rpartition("_")[2]
 
 
 def constants(calls: Sequence[Call]) -> int:
-    """Registers that are filled before the loop: constants, and scalars where a register is needed."""
+    """Return the number of registers filled before the loop: constants, and scalars that need a register."""
     other = [s for s in calls if s.api == "Select" and not isinstance(s.args[3], LocalArg)]
     return len(other) + len([s for s in calls if s.api == "Duplicate"])
 
 
 def registers_needed(calls: Sequence[Call], dtypes: dict[str, DType]) -> tuple[int, int]:
-    """Return how many vector and mask registers are in use at once, with constants and the mask of the loop."""
+    """Return how many vector and mask registers are live at once, with constants and the mask of the loop."""
     first: dict[str, int] = {}
     last: dict[str, int] = {}
     whole: set[str] = set()
@@ -81,7 +81,7 @@ def registers_needed(calls: Sequence[Call], dtypes: dict[str, DType]) -> tuple[i
 
 
 def stated_count(s: Call, count: Expr, dtypes: dict[str, DType], arch: Architecture) -> Expr:
-    """The count that a call states if it goes through ``count`` elements."""
+    """Return the count that a call states to cover ``count`` elements."""
     of = [dtypes[a.local] for a in s.args if isinstance(a, LocalArg)]
     data = [d for d in of if d.kind != "m"]
     if not data:

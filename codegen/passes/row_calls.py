@@ -1,4 +1,4 @@
-"""Rows in vector registers: the calls that reduce them or have an element per row, and what each tensor is to a row."""
+"""Rows in vector registers: calls that reduce rows or have an operand per row, and each tensor's relation to rows."""
 
 from __future__ import annotations
 
@@ -24,19 +24,19 @@ __all__ = [
     "shared_rows",
 ]
 
-#: Reductions that registers have, by the template argument of ``Reduce``, and the call that joins two partial results.
-#: The sum whose order is the same for every number of rows, ``SumInOrder``, stays a call: its order is stated.
+#: Reductions on registers, by the template argument of ``Reduce``, and the call that joins two partial results.
+#: ``SumInOrder``, whose order is the same for every number of rows, stays a call: its order is part of its definition.
 _REDUCTIONS = {"SumOf": "SUM", "MaxOf": "MAX", "MinOf": "MIN"}
 JOINS = {"SUM": "Add", "MAX": "Max", "MIN": "Min"}
 
 
 def reduction_of(s: Call) -> str:
-    """The kind of a reduction along rows: ``SUM``, ``MAX``, ``MIN``; empty where registers have none."""
+    """Return the kind of a reduction along rows: ``SUM``, ``MAX``, ``MIN``; empty if registers have none."""
     return _REDUCTIONS.get(str(s.of[0]), "") if s.api == "Reduce" and s.form == "Inner" else ""
 
 
 def neutral_element(kind: str, dtype: DType) -> float | int:
-    """Return the value that a reduction takes for lanes that are off."""
+    """Return the value that a reduction assumes for lanes that are off."""
     if kind == "SUM":
         return 0
     if dtype.kind == "f":
@@ -46,13 +46,13 @@ def neutral_element(kind: str, dtype: DType) -> float | int:
 
 
 def row_operation(s: Call) -> tuple[str, bool]:
-    """The call on registers of one with an element per row, and whether that element is its first operand."""
+    """Return the register call for a call with one element per row, and whether that element is its first operand."""
     (name,) = map(str, s.of)
     return name.replace("Row", ""), name.startswith("Row")
 
 
 def counts_of_rows(s: Call) -> tuple[Expr, Expr | None, Expr] | None:
-    """Rows, elements of each that are reduced, and elements from one to the next; None for calls without rows."""
+    """Return the rows, the reduced elements of each, and the pitch; None for calls without rows."""
     counts = [a.value for a in s.args if isinstance(a, Count)]
     if reduction_of(s):
         return counts[0], counts[1], counts[2]
@@ -64,7 +64,7 @@ def counts_of_rows(s: Call) -> tuple[Expr, Expr | None, Expr] | None:
 
 
 def shared_rows(calls: Iterable[Call]) -> set[str]:
-    """Return the tensors with one row for all rows: those copied to each row, and those that calls make these from."""
+    """Return the tensors with one row for all rows: those copied to each row, and the inputs of their calls."""
     found = set[str]()
     for s in reversed([*calls]):
         if (s.api == "Broadcast" and s.form == "Outer") or s.writes[0] in found:
@@ -73,7 +73,7 @@ def shared_rows(calls: Iterable[Call]) -> set[str]:
 
 
 def row_in_registers(s: Call, dtypes: dict[str, DType], arch: Architecture) -> bool:
-    """Return True if functions on registers can compute a call with rows."""
+    """Return True if functions on registers support a call with rows."""
     if counts_of_rows(s) is None:
         return False
     of = {dtypes.get(x) for x in (s.writes[0], *s.reads)}
@@ -91,14 +91,13 @@ class RowCalls:
     """Calls over the same rows.
 
     Attributes:
-        count, length, pitch: as of ``Rows``.
+        count, length, pitch: as in ``Rows``.
         full: tensors with all elements of the rows.
-        single: those with an element per row.
-        shared: those with one row for all of them.
-        constants: those of any kind that a Duplicate fills.
-        copies: full tensors that are copies of elements, or of one row, and the tensors of these.
-        level: of a value: how many reductions, one needing the other, are before it; what needs none has the level of
-            what needs it first.
+        single: tensors with one element per row.
+        shared: tensors with one row for all rows.
+        constants: tensors of any kind filled by a Duplicate.
+        copies: full tensors that copy an element, or one row -> the copied tensor.
+        level: number of dependent reductions before a value; a value that needs none takes the level of its first use.
     """
 
     count: Expr
@@ -115,7 +114,7 @@ class RowCalls:
 def row_calls(
     calls: Sequence[Call], dtypes: dict[str, DType], arch: Architecture
 ) -> RowCalls | None:
-    """Return ``calls`` as calls over the same rows; None if they are not one function, or row lengths are unknown."""
+    """Return ``calls`` as calls over the same rows; None if they cannot be one function, or row lengths are unknown."""
     known = [c for c in map(counts_of_rows, calls) if c is not None]
     if not known:
         return None
@@ -139,7 +138,7 @@ def row_calls(
 
 
 def _late(r: RowCalls, calls: Sequence[Call]) -> None:
-    """Does what needs no reduction where it is needed, unless its operands are read before: so no register keeps it."""
+    """To free registers, sink calls without reductions to their first use, unless operands are read before."""
     read: dict[str, int] = {}
     for s in reversed(calls):
         to, level = s.writes[0], r.level[s.writes[0]] - (s.api == "Reduce")
@@ -153,7 +152,7 @@ def _late(r: RowCalls, calls: Sequence[Call]) -> None:
 
 
 def _add(r: RowCalls, s: Call, dtypes: dict[str, DType], arch: Architecture) -> bool:
-    """Adds a call; False where it goes through other elements."""
+    """Add a call; return False if it covers other elements."""
     to = s.writes[0]
     if counts_of_rows(s) is None:
         if not in_registers(s, dtypes, arch):
@@ -161,7 +160,7 @@ def _add(r: RowCalls, s: Call, dtypes: dict[str, DType], arch: Architecture) -> 
         have = s.args[-1]
         assert isinstance(have, Count)
         if to in r.shared:
-            # Nothing needs what is behind the last element.
+            # Elements past the end are never used.
             own = [stated_count(s, const(x), dtypes, arch) for x in (r.length, r.pitch)]
             if have.value not in own:
                 return False
@@ -190,7 +189,7 @@ def _add(r: RowCalls, s: Call, dtypes: dict[str, DType], arch: Architecture) -> 
 
 
 def _is(r: RowCalls, x: str, kind: set[str]) -> bool:
-    """Return True if a tensor is of a kind; one that nothing is known of is an input, and becomes one."""
+    """Return True if a tensor is of a kind; an unknown tensor is an input, and becomes one."""
     if x not in r.full and x not in r.single and x not in r.shared:
         kind.add(x)
         r.level[x] = 0

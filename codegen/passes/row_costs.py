@@ -1,7 +1,7 @@
-"""Costs of rows in registers and as calls on UB, by the cost model: calls that are cheaper stay calls.
+"""Modelled costs of rows in registers and of the same calls on UB; calls that are cheaper stay calls.
 
-A row that is not a whole number of registers wastes lanes of its last one, whereas a call covers all rows at once.
-Calls are costed as cheaply as possible: tiles have as many rows as there is room for, so that heads count little.
+A row that is not a whole number of registers wastes lanes of its last one, whereas a call covers all rows at once.  The
+cost of calls is a lower bound: it assumes as many rows per tile as fit, so that instruction heads matter little.
 """
 
 from __future__ import annotations
@@ -20,9 +20,9 @@ from autofuse.targets import TargetSpec
 
 __all__ = ["PORTS", "calls_take", "kinds_of_calls", "rows_take"]
 
-#: Cycles of UB for a register: two loads go at a time, or a load beside a store.
+#: UB cycles per register: two loads issue together, or a load with a store.
 PORTS = {"load": 0.5, "store": 1.0}
-#: The rows of the vector table for steps that are no calls.
+#: Rows of the vector table for steps that are not calls.
 _STEPS = {
     "start": "duplicate",
     "fill": "select",
@@ -34,7 +34,7 @@ _STEPS = {
 
 @cache
 def kinds_of_calls() -> dict[str, str]:
-    """The row of a target's vector table for calls of Ascend C."""
+    """Map calls of Ascend C to rows of a target's vector table."""
     found: dict[str, str] = {}
     for row in all_ops():
         call = row.call
@@ -57,20 +57,20 @@ def _cycles(kind: str, count: float, bits: int, chip: TargetSpec) -> float:
 
 
 def _head(rows: float, chip: TargetSpec) -> float:
-    """Return the share of a row in an instruction's head, and in the wait for the one before."""
+    """Return a row's share of an instruction's head, and of the gap before it."""
     return (chip.vector["unary"].head + chip.model.vector_gap) / max(rows, 1)
 
 
 def rows_take(
     steps: Sequence[RowStep | RowLoop], calls: Sequence[Call], rows: float, chip: TargetSpec
 ) -> float:
-    """Cycles of a row in registers: the longer of its operations, one at a time, and its loads and stores.
+    """Return the cycles of a row in registers: the larger of its serial operations, and its loads and stores.
 
     Args:
-        steps: those of a row.
-        calls: whose parts they are.
-        rows: of a tile, at most.
-        chip: the target.
+        steps: steps of a row.
+        calls: calls that the steps belong to.
+        rows: most rows of a tile.
+        chip: target.
     """
     lanes = chip.arch.vector_bytes // 4
     work = ports = 0.0
@@ -95,15 +95,15 @@ def calls_take(
     rows: float,
     chip: TargetSpec,
 ) -> float:
-    """Cycles of a row of calls on UB, at least; those side by side on the same elements are one function.
+    """Return a lower bound of a row's cycles for calls on UB; adjacent ones on the same elements are one function.
 
     Args:
-        r: what they do to rows.
-        calls: these, in order.
-        stores: their results that are needed later.
-        dtypes: of all tensors.
-        rows: of a tile, at most.
-        chip: the target.
+        r: how the calls relate to rows.
+        calls: calls, in order.
+        stores: results needed later.
+        dtypes: dtypes of all tensors.
+        rows: most rows of a tile.
+        chip: target.
     """
     found, before = 0.0, ""
     for s in calls:
@@ -119,7 +119,7 @@ def calls_take(
         else:
             found += _beside(s, r, bits, rows, chip)
         before = now
-    # They load what none of them makes, and store what is needed later.
+    # They load external inputs, and store results that are needed later.
     made = {s.writes[0] for s in calls} | r.constants
     loaded = {x for s in calls for x in s.reads if x in r.full} - made
     size = max(dtypes[x].itemsize for x in r.full if dtypes[x].kind != "m")
@@ -129,21 +129,21 @@ def calls_take(
 
 
 def _beside(s: Call, r: RowCalls, bits: int, rows: float, chip: TargetSpec) -> float:
-    """Return the extra cost of a function of ``device_templates/`` beside one pass over the row."""
+    """Return the extra cost of a function of ``device_templates/``, over one pass over the row."""
     block, lanes = 8 * chip.arch.block_bytes // bits, 8 * chip.arch.vector_bytes // bits
     most = chip.arch.repeats_max
 
     def heads(elements: int) -> float:
-        """Return the heads of instructions that cover 256 bytes of each row, or one row at a time."""
+        """Return the head cycles of instructions that cover 256 bytes of each row, or one row at a time."""
         registers = -(-elements // lanes)
         return _head(1, chip) * min(registers / min(rows, most), -(-registers // most))
 
     if s.form == "Outer":
         return _head(rows, chip)
     if s.api != "Reduce":
-        # The element of a row goes to a block, and the blocks to what is computed with them.
+        # The row's element is broadcast to a block, and the blocks are operands of the computation.
         return _cycles("broadcast", block, bits, chip) + heads(r.pitch)
-    # A block to an element, again and again.
+    # Reduce blocks to elements repeatedly.
     found, left = heads(r.length), -(-r.length // block)
     while left > 1:
         found += _cycles("block_reduce", left, bits, chip) + heads(left)

@@ -1,4 +1,4 @@
-"""Results of rows that are stored where something else was: whether all that is needed of that was loaded before."""
+"""Results of rows stored over other tensors: check that those were fully loaded before."""
 
 from __future__ import annotations
 
@@ -14,17 +14,17 @@ def stored_too_early(
 ) -> Iterator[tuple[str, str]]:
     """Yield each tensor stored over another one that may still be loaded, with that one.
 
-    A load is over if the stored value was computed from it, or stores waited for it; what was stored must be loaded
-    before anything else is stored there.  A first load after a store over the same place comes too late.
+    A load is complete if the stored value depends on it, or stores waited for it; a stored value must be loaded before
+    another one overwrites it.  A first load after a store over the same address comes too late.
 
     Args:
         steps: steps of a row.
-        over: for each stored tensor, the tensors at the same place.
+        over: for each stored tensor, the tensors at the same address.
     """
-    #: By part of a tensor: the loads that may not be over, and by register: the loads of which it was computed.
+    #: By part of a tensor: loads that may be incomplete; and by register: the loads that its value depends on.
     open_loads: dict[RowRegister, set[int]] = {}
     needs: dict[RowRegister, frozenset[int]] = {}
-    #: By part of a tensor: what was stored over it, even before it is loaded; and what was stored and not loaded yet.
+    #: By part of a tensor: the tensor stored over it, even before its load; and parts stored but not yet loaded.
     gone: dict[RowRegister, str] = {}
     unread: set[RowRegister] = set()
     number = 0

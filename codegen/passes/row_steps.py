@@ -1,15 +1,15 @@
-"""Steps of a function with rows for one row, register by register.
+"""Steps of a function with rows for one row, one register at a time.
 
-Calls of one level run on one register of the row after the other, then the calls on reduced values, then the next
-level.  Partial results of a reduction are joined in pairs, pairs of pairs and so on, as in the tree of the
-instruction that reduces the lanes of a register at the end: the order of a sum follows from the length of the row.
+The calls of a level run on one register of the row after the other; then the calls on reduced values run, then the next
+level.  Partial results of a reduction are joined in pairs, pairs of pairs and so on, as in the tree of the instruction
+that reduces the lanes of a register at the end: the order of a sum depends only on the length of the row.
 
 Rows that fit the registers are *kept* there from the first use of an element to the last one.  Longer ones are
-*streamed*: each level is a loop, with a few partial results side by side.  It reloads its operands, recomputes results
+*streamed*: each level is a loop, with a few independent partial results.  It reloads its operands, recomputes results
 of calls with one operand, and reloads other results of earlier levels after waiting for their stores.
 
-A result may be stored over another tensor if it depends on what is loaded there for the row, or if stores waited for
-that load.  A row that all rows share is loaded for each of them.
+A result may be stored over another tensor if it depends on the loads there for the row, or if stores waited for those
+loads.  A row shared by all rows is loaded for each of them.
 """
 
 from __future__ import annotations
@@ -24,28 +24,28 @@ from autofuse.implgraph.ir.dtypes import DType
 
 __all__ = ["kept_steps", "steps_need", "stored_between", "streamed_steps"]
 
-#: Partial results of a loop that reduces: a chain of calls that need each other goes on in each of them.
+#: Independent partial results of a reducing loop, each a separate dependence chain.
 _SIDE_BY_SIDE = 4
 
 
 @dataclass
 class _Maker:
-    """Steps in the making."""
+    """Builder of the steps."""
 
     r: RowCalls
     calls: Sequence[Call]
     stores: frozenset[str]
     lanes: int
-    #: What an earlier level stored; None: registers are kept.
+    #: Values stored by an earlier level; None if registers are kept.
     between: frozenset[str] | None = None
-    #: Of what is stored: the tensors at the same place.
+    #: Stored tensor -> the other tensors at its address.
     over: Mapping[str, frozenset[str]] = field(default_factory=dict)
     steps: list[RowStep | RowLoop] = field(default_factory=list)
     body: list[RowStep] = field(default_factory=list)
-    #: The values that registers hold.
+    #: Values held in registers.
     have: set[RowRegister] = field(default_factory=set)
     loaded: set[str] = field(default_factory=set)
-    #: Of a reduction: what is not joined yet, registers and how many of the row each stands for.
+    #: Reduction -> its unjoined registers, and the number of row registers that each covers.
     parts: dict[int, list[tuple[RowRegister, int]]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
@@ -77,7 +77,7 @@ class _Maker:
         return tuple(self.steps)
 
     def _goes_on(self) -> bool:
-        """Return True if the last register of a row is loaded with elements of the next one that are stored over."""
+        """Return True if the last register of a row also loads elements of the next row that are overwritten."""
         stored = self.stores.union(*self.over.values())
         last = {s.to for s in self.steps if isinstance(s, RowStep) and s.op == "load"}
         return self.r.pitch % self.lanes > 0 and any(
@@ -96,12 +96,12 @@ class _Maker:
                 self._call(k, part)
 
     def _end(self) -> None:
-        """Ends the steps outside of loops."""
+        """Close the sequence of steps outside of loops."""
         self.steps += self.body
         self.body = []
 
     def _loop(self, wide: Sequence[int], level: int) -> int:
-        """A loop through a level, as far as whole registers go; the first register behind it."""
+        """Add a loop over the whole registers of a level; return the first register after it."""
         assert self.between is not None
         read = [x for k in wide for x in self.calls[k].reads]
         earlier = [x for x in read if x in self.made and self.levels[self.made[x]] < level]
@@ -115,7 +115,7 @@ class _Maker:
         reductions = [k for k in wide if self.calls[k].api == "Reduce"]
         width = _SIDE_BY_SIDE if reductions else 1
         times = self.r.length // self.lanes // width
-        # What is behind the loop stays, but where something else is to be stored: that has to be loaded first.
+        # Registers past the loop stay live, except values that will be overwritten: those are loaded first.
         again = {
             y for x, of in self.over.items() for y in of if self.made.get(y, -1) < self.made[x]
         }
@@ -152,7 +152,7 @@ class _Maker:
         return x, None if x in self.r.single or x in self.r.constants else part
 
     def _value(self, x: str, part: int | None, *, whole: bool = False) -> RowRegister:
-        """Return the register of a value, loaded or computed again if no register has it."""
+        """Return the register of a value; load or recompute it if no register holds it."""
         at = self._register(x, part)
         if at in self.have or at[0] in self.r.constants:
             return at
@@ -186,7 +186,7 @@ class _Maker:
         self.body.append(RowStep("store", -1, (to, part), (of,), lanes))
 
     def _take(self, k: int, part: int) -> None:
-        """A register of the row to a reduction."""
+        """Feed a register of the row to a reduction."""
         s = self.calls[k]
         (x,), to = s.reads, s.writes[0]
         of = self._value(x, part)
@@ -234,20 +234,20 @@ def kept_steps(
     lanes: int,
     over: Mapping[str, frozenset[str]],
 ) -> tuple[RowStep | RowLoop, ...]:
-    """The steps of a row that stays in registers.
+    """Return the steps of a row that stays in registers.
 
     Args:
-        r: what the calls do to rows.
-        calls: these, in order.
-        stores: what is stored.
-        lanes: of a register.
-        over: of what is stored, the tensors at the same place.
+        r: how the calls relate to rows.
+        calls: calls, in order.
+        stores: tensors to store.
+        lanes: lanes of a register.
+        over: stored tensor -> the other tensors at its address.
     """
     return _Maker(r, calls, frozenset(stores), lanes, over=over).all()
 
 
 def stored_between(r: RowCalls, calls: Sequence[Call]) -> frozenset[str]:
-    """Return the values that one level makes and a later one loads rather than recomputes from loaded data."""
+    """Return the values of one level that a later one loads, rather than recomputes from loaded data."""
     levels = _levels(r, calls)
     made = {s.writes[0]: k for k, s in enumerate(calls)}
     later = {
@@ -271,20 +271,20 @@ def streamed_steps(
     lanes: int,
     over: Mapping[str, frozenset[str]],
 ) -> tuple[RowStep | RowLoop, ...]:
-    """Return the steps of a row with one pass per level; ``stores`` has what is ``stored_between``."""
+    """Return the steps of a row with one pass per level; ``stores`` includes ``stored_between``."""
     return _Maker(r, calls, frozenset(stores), lanes, stored_between(r, calls), over).all()
 
 
 def steps_need(
     steps: Sequence[RowStep | RowLoop], calls: Sequence[Call], dtypes: dict[str, DType]
 ) -> tuple[int, int]:
-    """Return how many vector and mask registers are in use at once, with constants and masks of rows."""
+    """Return how many vector and mask registers are live at once, with constants and masks of rows."""
     filled = {s.writes[0] for s in calls if s.api == "Duplicate"}
     live: set[RowRegister] = set()
     most = [0, 0]
     neutral, used = set[tuple[str, DType]](), {"all"}
     for s in reversed(steps):
-        # Twice: what an iteration needs of the one before stays through all of it.
+        # Twice, as loop-carried values stay live through the whole iteration.
         here = (*s.steps, *s.steps) if isinstance(s, RowLoop) else (s,)
         for x in reversed(here):
             used.add(x.lanes)

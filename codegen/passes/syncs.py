@@ -1,9 +1,9 @@
-"""Syncs for tensors that no queue hands over: those loaded or computed before the loop, and operands read as scalars.
+"""Syncs for tensors outside of queues: those loaded or computed before the loop, and operands read as scalars.
 
-A sync is inserted before the first statement that needs it, and before the loop where that is inside one, for a sync
-in a loop takes an event id each time.  One sync serves all that was issued before it.  What the scalar unit has waited
-for on the vector pipe (V_S) includes the loads for which the vector pipe has waited itself; and as the scalar unit
-issues the instructions of all pipes, none of them has to wait again for what the scalar unit has seen done.
+A sync is inserted before the first statement that needs it; if that is inside a loop, before the loop, since a sync in
+a loop takes an event id in every iteration.  One sync covers everything issued before it.  Once the scalar unit has
+waited for the vector pipe (V_S), this includes the loads that the vector pipe itself waited for; and as the scalar unit
+issues the instructions of all pipes, none of them has to wait again for these.
 """
 
 from __future__ import annotations
@@ -28,25 +28,25 @@ from autofuse.implgraph.ir.frozen import replace
 __all__ = ["InsertSyncs"]
 
 
-#: What loads or computes tensors or uses them, and loops.
+#: Statements that load, compute or use tensors, and loops.
 _CONCERNED = frozenset({Call, CopyIn, DeQue, For, IndexRead, ScalarRead, Sync})
 _MTE2_V, _MTE2_S = Sync("MTE2", "V"), Sync("MTE2", "S")
 _V_S, _S_V = Sync("V", "S"), Sync("S", "V")
-#: What the scalar unit reads.
+#: Scalar reads.
 _READS = frozenset({ScalarRead, IndexRead})
 
 
 @dataclass(slots=True)
 class _Pending:
-    """Tensors in UB, by their buffer, whose bytes somebody has not waited for.
+    """Tensors in UB, by their buffer, with bytes that some pipe has not waited for.
 
     Attributes:
-        bufs: the buffer of a tensor that is in a TBuf.
+        bufs: TBuf of a tensor that is in one.
         vector: loaded; the vector pipe has not waited for the copy.
         scalar: loaded; the scalar unit has not.
         made: computed; the scalar unit has not waited for the vector pipe.
-        put: what the scalar unit has put into UB; the vector pipe has not waited for it.
-        read: whether the scalar unit reads any tensor; else it waits for none, and the last two stay empty.
+        put: written to UB by the scalar unit; the vector pipe has not waited for it.
+        read: True if the scalar unit reads any tensor; otherwise it waits for none, and the last two stay empty.
     """
 
     bufs: Mapping[str, str]
@@ -89,7 +89,7 @@ class _Pending:
         return None
 
     def wait(self, sync: Sync) -> None:
-        """After a sync."""
+        """Update the state for a sync."""
         if sync == _MTE2_V:
             self.vector.clear()
         elif sync == _MTE2_S:
@@ -102,7 +102,7 @@ class _Pending:
             self.put.clear()
 
     def step(self, s: Stmt) -> None:
-        """After a statement."""
+        """Update the state for a statement."""
         if isinstance(s, Call):
             if self.read:
                 places = self.places(*s.writes)
@@ -124,17 +124,17 @@ class _Pending:
 
 @dataclass(frozen=True)
 class InsertSyncs:
-    """Inserts a flag set on one pipe and awaited on another wherever bytes pass between them without a queue."""
+    """Insert a flag set on one pipe and awaited on another for all bytes passed between them without a queue."""
 
     name: str = "insert-syncs"
 
     def __call__(self, fn: KernelFn) -> KernelFn:
-        """The function with syncs."""
+        """Return the function with syncs."""
         found = _concerned(fn.body)
         reads = not _READS.isdisjoint(map(type, found))
         loaded = {s.local for s in found if isinstance(s, CopyIn)}
         if not reads and loaded <= {s.local for s in found if isinstance(s, DeQue)}:
-            return fn  # queues hand over all that is loaded
+            return fn  # Queues synchronise all loads.
         bufs = {s.local: s.buf for s in fn.body if isinstance(s, GetBuf)}
         return replace(fn, body=self._block(fn.body, _Pending(bufs, reads)))
 
@@ -158,7 +158,7 @@ class InsertSyncs:
         return tuple(out)
 
     def _loop(self, body: tuple[Stmt, ...], pending: _Pending) -> tuple[Stmt, ...]:
-        """The body with syncs that hold in every iteration: its start expects all that its end may leave."""
+        """Return the body with syncs valid in every iteration: its start includes accesses that its end may leave."""
         while True:
             start = pending.copy()
             out = self._block(body, pending)
@@ -168,7 +168,7 @@ class InsertSyncs:
 
 
 def _before_loop(loop: For, pending: _Pending) -> Iterator[Sync]:
-    """Syncs that a statement of the loop needs for what was loaded or computed before the loop."""
+    """Yield the syncs of the loop's statements for tensors loaded or computed before the loop."""
     if not (pending.vector or pending.scalar or pending.made or pending.put):
         return
     inside = _concerned(loop.body)
@@ -187,7 +187,7 @@ def _written(s: Stmt) -> tuple[str, ...]:
 
 
 def _concerned(body: Iterable[Stmt]) -> list[Stmt]:
-    """The statements that matter of a block and of the loops in it."""
+    """Return the relevant statements of a block and of the loops in it."""
     out: list[Stmt] = []
     for s in body:
         if type(s) in _CONCERNED:

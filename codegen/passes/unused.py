@@ -1,4 +1,4 @@
-"""Removes sizes and indices that no statement uses; a compiler would warn about them."""
+"""Remove sizes and indices that no statement uses; a compiler would warn about them."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from autofuse.schedule.placement.copied import DmaDim
 __all__ = ["RemoveUnused"]
 
 
-#: How fields are declared that hold no expressions.
+#: Annotations of fields that hold no expressions.
 _PLAIN = frozenset(
     {"str", "str | None", "int", "bool", "float | int", "tuple[str, ...]", "tuple[str | bool, ...]"}
     | {"DType", "DType | None", "Form", "Loop", "Position", "Role"}
@@ -38,7 +38,7 @@ _MEMBERS: dict[type, tuple[str, ...]] = {
     kind: tuple(f.name for f in fields(kind) if f.type not in _PLAIN)
     for kind in (*get_args(Stmt), *get_args(Arg), DmaBlock, DmaDim, DmaDims, Rows)
 }
-#: What uses a size or an index.
+#: Statements that may use a size or an index.
 _USING = frozenset(
     {kind for kind, names in _MEMBERS.items() if names} | {Expr, ReturnIfEmpty, TilingField}
 )
@@ -46,17 +46,17 @@ _USING = frozenset(
 
 @dataclass(frozen=True)
 class RemoveUnused:
-    """Drops every ``Let`` and ``TilingField`` whose name does not occur later; chains of them go too."""
+    """Drop every ``Let`` and ``TilingField`` whose name does not occur later, and chains of them."""
 
     name: str = "remove-unused"
 
     def __call__(self, fn: KernelFn) -> KernelFn:
-        """The function without unused definitions."""
+        """Return the function without unused definitions."""
         return replace(fn, body=_sweep(fn.body, set()))
 
 
 def _sweep(body: tuple[Stmt, ...], used: set[str]) -> tuple[Stmt, ...]:
-    """Walks backwards, so that a use is seen before its definition."""
+    """Walk backwards, so that uses precede their definition."""
     out: list[Stmt] = []
     for s in reversed(body):
         kind = type(s)
@@ -82,7 +82,7 @@ def _sweep(body: tuple[Stmt, ...], used: set[str]) -> tuple[Stmt, ...]:
 
 
 def _use(value: Any, used: set[str]) -> None:
-    """Adds the symbols of all expressions in a member of a statement."""
+    """Add the symbols of all expressions in a member of a statement."""
     kind = type(value)
     if kind is Expr:
         if not value.is_const:

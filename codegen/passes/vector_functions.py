@@ -1,19 +1,19 @@
-"""Functions on vector registers, for architectures that have them: runs of calls over the same elements become one.
+"""Fuse runs of vector calls over the same elements into functions on vector registers, on architectures with them.
 
-A run goes through a block, past what moves tensors: what brings operands comes before the function, what frees them or
-takes results away behind it.  The longest run is taken that is one function:
+A run extends over a block, past statements that move tensors: those that supply operands precede the function, those
+that free them or take results away follow it.  The pass takes the longest run that can be one function:
 
-- its calls go through the same elements, and there are functions on registers for each of them and its dtypes;
-- values fit into the registers, and tensors and scalars into the parameters;
-- no step stores over what another one still loads;
-- no tensor stays longer than it is read, where others wait for its place in the queue: loads would stand still.
+- its calls cover the same elements, and functions on registers support each of them and its dtypes;
+- values fit the registers, and tensors and scalars the parameters;
+- no step stores over data that another one still loads;
+- no tensor stays allocated after its last read, if others wait for its slot in the queue: loads would stall.
 
-A tensor that is filled once, with a number, is no operand: the function fills a register with it, before its loop.
-One that holds copies of a row is none where a function goes through rows: it loads the row, where that is still in UB.
-The plan lets others have the place of a row that was copied, but what stays in registers takes no place.  Where all
-that read such tensors are functions, they are not made in UB.
+A tensor filled once, with a number, is no operand: the function fills a register with it, before its loop.  A tensor
+with copies of a row is no operand of a function with rows: it loads the row, if that is still in UB.  The memory plan
+may reuse the space of a copied row, but values in registers take no space.  If only functions read such tensors, they
+are not written to UB.
 
-No barrier is needed inside, for no address in UB is written and then read there.
+No barrier is needed inside, as no address in UB is written and then read there.
 """
 
 from __future__ import annotations
@@ -76,31 +76,31 @@ from autofuse.targets import Architecture, TargetSpec
 
 __all__ = ["MOST_CALLS", "MOST_PARAMETERS", "MOST_STEPS", "FormVectorFunctions"]
 
-#: Calls of one function; longer ones take long to compile, and leave the instruction cache.
+#: Most calls of one function; longer ones compile slowly, and exceed the instruction cache.
 MOST_CALLS = 64
-#: Tensors and scalars that a function takes besides its count: those behind the 16th word are not passed in registers.
+#: Most tensors and scalars besides the count: parameters after the 16th word are not passed in registers.
 MOST_PARAMETERS = 15
-#: The part of the time of calls that streamed rows may take: as one function they keep their operands, and hold back
-#: what is stored, until all of the tile is done, where calls let the next copy begin.
+#: Largest share of the calls' time for streamed rows: a function holds its operands, and delays its stores, until the
+#: whole tile is done, whereas calls let the next copy begin.
 STREAMED_IN = 0.9
-#: Steps of a row, which are written out.
+#: Most steps of a row, since they are unrolled.
 MOST_STEPS = 320
-#: What may stand between the calls of a function, besides calls.
+#: Statements allowed between the calls of a function, besides calls.
 _MOVES = (Alias, Alloc, Comment, CopyIn, CopyOut, DeQue, DmaLet, EnQue, Free, Let)
 
 
 @dataclass(frozen=True)
 class FormVectorFunctions:
-    """Makes one statement of each run of two calls or more."""
+    """Fuse each run of two calls or more into one statement."""
 
     name: str = "form-vector-functions"
 
     def __call__(self, fn: KernelFn) -> KernelFn:
-        """The function with functions on registers, where its architecture has them."""
+        """Return the function with functions on registers, if its architecture has them."""
         if fn.arch is None or not fn.arch.vector_registers:
             return fn
         known = _Known(fn, fn.arch, fn.chip)
-        # What is stored in UB shows when functions are formed: then some of what should fill registers is given up.
+        # Forming functions shows which tensors are needed in UB; those no longer fill registers, and it runs again.
         while True:
             body = known.formed(fn.body)
             read = _read_in_ub(body)
@@ -122,7 +122,7 @@ class _Known:
         self.made = 0
         self.dtypes: dict[str, DType] = {}
         self.places: dict[str, str] = {}
-        #: The statements that read a tensor; those that hand on what a buffer of a queue holds, by its first tensor.
+        #: Readers of each tensor; and tensors handed on in a queue buffer, by its first tensor.
         self.readers: dict[str, set[int]] = {}
         self.handed: set[str] = set()
         self.buffers: dict[str, int] = {}
@@ -145,7 +145,7 @@ class _Known:
                 written.setdefault(local, []).append(s)
             if isinstance(s, InitBuffer):
                 self.buffers[s.name] = s.buf_num
-        #: What makes tensors that hold one number, or copies of one row.
+        #: Calls whose result is one number, or copies of one row.
         self.fills: dict[str, Call] = {}
         once = {id(s) for s in fn.body}
         users = Counter([self.place(x) for x, of in written.items() for _ in of])
@@ -153,7 +153,7 @@ class _Known:
             if more or not isinstance(s, Call) or x != s.writes[0] or x not in self.places:
                 continue
             if _fills(s):
-                # Where others have its place in turn, functions without it would be longer, and wait for more loads.
+                # If other tensors share its place, functions without it would be longer, and wait for more loads.
                 if users[self.place(x)] == 1:
                     self.fills[x] = s
             elif id(s) in once and s.form == "Outer" and counts_of_rows(s) is not None:
@@ -162,7 +162,7 @@ class _Known:
                     self.fills[x] = s
 
     def lost(self, body: tuple[Stmt, ...], dead: set[int]) -> set[str]:
-        """Return the tensors that cannot fill registers: read in UB without a maker, or with an overwritten row."""
+        """Return the tensors that cannot fill registers: read in UB without their call, or with an overwritten row."""
         last = {self.place(x): x for s in _statements(body) for x in _written(s)}
         read = _read_in_ub(body)
         return {
@@ -177,13 +177,13 @@ class _Known:
         return self.places.get(local, local)
 
     def buffer(self, local: str) -> tuple[str, int]:
-        """The buffer of a tensor, or the queue that has one for it, and how many of its size there are."""
+        """Return the buffer of a tensor, or its queue, and the number of buffers of that size."""
         place = self.place(local)
         queue = self.queues.get(place, place)
         return queue, max(self.buffers.get(queue, 1), 1)
 
     def formed(self, body: tuple[Stmt, ...]) -> tuple[Stmt, ...]:
-        """All statements of the function, with functions on registers."""
+        """Return all statements of the function, with functions on registers."""
         self.made = 0
         return self.block(body)
 
@@ -210,20 +210,20 @@ class _Known:
     def _found(
         self, body: tuple[Stmt, ...], at: int, shared: frozenset[str]
     ) -> tuple[_Run, int] | None:
-        """The longest function that begins at a statement, and the place behind it; of as long ones that with rows."""
+        """Return the longest function from a statement on, and the index after it; prefer rows if equally long."""
         kinds = [k for k in (_RowRun, _Run) if k.takes(body[at], self.dtypes, self.arch)]
         found = [f for k in kinds if (f := self._longest(body, at, shared, k)) is not None]
         return max(found, key=lambda f: f[1], default=None)
 
     def _shared(self, body: tuple[Stmt, ...]) -> frozenset[str]:
-        """Queues of which an iteration takes several buffers, and that have none for the next one of each tensor."""
+        """Return the queues with several allocations per iteration, and no buffer for the next one of each tensor."""
         taken = Counter([s.queue for s in body if isinstance(s, Alloc)])
         return frozenset(q for q, n in taken.items() if n > 1 and 2 * n > self.buffers.get(q, 1))
 
     def _longest(
         self, body: tuple[Stmt, ...], start: int, shared: frozenset[str], kind: type[_Run]
     ) -> tuple[_Run, int] | None:
-        """The longest function that begins with a call, and the place behind it."""
+        """Return the longest function that begins with a call, and the index after it."""
         ends = [start + 1] if kind.alone(body[start], self) else []
         for at in range(start + 1, len(body)):
             s = body[at]
@@ -242,7 +242,7 @@ class _Known:
 
 @dataclass
 class _Run:
-    """Statements that may become one function with what comes before and behind it."""
+    """Statements that may become one function with statements before and after it."""
 
     known: _Known
     entries: tuple[Stmt, ...]
@@ -253,13 +253,13 @@ class _Run:
     count: Expr | None = None
     loads: list[str] = field(default_factory=list)
     stores: list[str] = field(default_factory=list)
-    #: By tensor that a call writes: what was handed on before, in the order of the text.
+    #: Result of a call -> the tensors handed on before it, in textual order.
     late: dict[str, frozenset[str]] = field(default_factory=dict)
-    #: Calls at the beginning that fill registers with numbers.
+    #: Number of leading calls that fill registers with numbers.
     filled: int = 0
     rows: Rows | None = None
-    #: Whether results of the function may take the place of each other. Of elements they do not: a function that is
-    #: longer by that waits for more loads, which takes more time in the model.
+    #: Results of the function may share an address.  Off for elementwise runs: a function that is longer for it waits
+    #: for more loads, and is slower in the model.
     in_place: ClassVar[bool] = False
 
     @staticmethod
@@ -273,7 +273,7 @@ class _Run:
         return False
 
     def arrange(self) -> bool:
-        """Puts what moves tensors before or behind the function; False where neither is right."""
+        """Place statements that move tensors before or after the function; return False if neither is correct."""
         comments: list[Comment] = []
         opened: list[Stmt] = []
         written: set[str] = set()
@@ -320,14 +320,14 @@ class _Run:
                 if not isinstance(s, CopyOut):
                     queues.add(s.queue)
             if isinstance(s, Alloc | Alias):
-                opened.append(s)  # the comments are of what writes the tensor
+                opened.append(s)  # The comments describe the writer of the tensor.
                 continue
             (self.behind if behind else self.before).extend([*comments, *opened, s])
             comments, opened = [], []
         return True
 
     def fill(self) -> None:
-        """Puts what makes a tensor of one number, or of copies, before its readers, as long as the first of these."""
+        """Prepend calls that fill registers with numbers or row copies, each as long as its first reader."""
         written = {s.writes[0] for s in self.calls}
         for s in tuple(self.calls):
             for x in s.reads:
@@ -340,13 +340,13 @@ class _Run:
                     written.add(x)
 
     def instead(self, made: Call, reader: Call) -> Call | None:
-        """Return the call that fills registers with what ``made`` makes in UB; None if the function has to load it."""
+        """Return a call that fills registers with the value of ``made``; None if the function has to load it."""
         if made.api != "Duplicate":
             return None
         return replace(made, args=(*made.args[:-1], reader.args[-1]))
 
     def resolve(self) -> bool:
-        """Finds what is loaded and stored; False where that is not one function."""
+        """Set loads and stores; return False if the calls cannot be one function."""
         self.fill()
         dtypes, arch = self.known.dtypes, self.known.arch
         plain = [s for s in self.calls if s.api not in WHOLE | BITWISE]
@@ -375,7 +375,7 @@ class _Run:
         return len({*self.loads, *self.stores}) + len(scalars)
 
     def _flow(self) -> dict[str, frozenset[str]] | None:
-        """Set loads and stores; return the loaded tensors each value depends on, or None if a constant is not one."""
+        """Set loads and stores; return the loads that each value depends on, or None if a constant is also written."""
         needs: dict[str, frozenset[str]] = {}
         for s in self.calls:
             to = s.writes[0]
@@ -399,7 +399,7 @@ class _Run:
         return needs
 
     def _stores_in_place(self, needs: dict[str, frozenset[str]]) -> bool:
-        """Return True if stores leave alone what is loaded, and what was handed on."""
+        """Return True if stores do not overwrite loaded tensors, or tensors handed on."""
         known, dtypes = self.known, self.known.dtypes
         places = [known.place(x) for x in self.stores]
         if len(set(places)) < len(places):
@@ -414,7 +414,7 @@ class _Run:
         return True
 
     def statements(self, name: str, notes: tuple[str, ...]) -> list[Stmt]:
-        """The function with what comes before and behind it."""
+        """Return the function with the statements before and after it."""
         assert self.count is not None
         named = [x for s in self.calls for x in (*s.writes, *s.reads)]
         named += [a.name for s in self.calls for a in s.args if isinstance(a, ScalarVar)]
@@ -433,7 +433,7 @@ class _Run:
 
 
 class _RowRun(_Run):
-    """Run whose calls may reduce rows, or have operands with an element per row."""
+    """Run whose calls may reduce rows, or have operands with one element per row."""
 
     in_place = True
 
@@ -446,12 +446,12 @@ class _RowRun(_Run):
 
     @staticmethod
     def alone(s: Stmt, known: _Known) -> bool:
-        """Return True if one call may be such a function by itself: if it loads a row instead of copies of it."""
+        """Return True if one call may be such a function by itself, because it loads a row instead of copies of it."""
         made = [known.fills[x] for x in s.reads if x in known.fills] if isinstance(s, Call) else []
         return any([m.api == "Broadcast" for m in made])
 
     def resolve(self) -> bool:
-        """Finds what is loaded and stored, and the steps of a row; False where that is not one function."""
+        """Set loads, stores and the steps of a row; return False if the calls cannot be one function."""
         self.fill()
         dtypes, arch = self.known.dtypes, self.known.arch
         r = row_calls(self.calls, dtypes, arch)
@@ -480,7 +480,7 @@ class _RowRun(_Run):
         return rows_take(steps, self.calls, most, chip) <= calls
 
     def instead(self, made: Call, reader: Call) -> Call | None:
-        """Return the call that fills registers; copies of a row are made for the rows that the reader covers."""
+        """Return a call that fills registers; copies of a row are made for the rows that the reader covers."""
         if made.api == "Duplicate":
             return super().instead(made, reader)
         have, (one, _, pitch) = reader.args[-1], made.args[2:]
@@ -493,7 +493,7 @@ class _RowRun(_Run):
         )
 
     def _rows_at_most(self, r: RowCalls, chip: TargetSpec) -> float:
-        """Return how many rows UB has room for: each has a place in every buffer of the tensors of the calls."""
+        """Return the most rows that fit UB: each needs space in every buffer of the calls' tensors."""
         known, row = self.known, dict[str, int]()
         for s in self.calls:
             for x in (s.writes[0], *s.reads):
@@ -504,7 +504,7 @@ class _RowRun(_Run):
         return chip.ub_usable / sum(row.values())
 
     def _kept(self, r: RowCalls, lanes: int) -> tuple[RowStep | RowLoop, ...]:
-        """The steps of rows that stay in registers; none where they do not fit."""
+        """Return the steps of rows that stay in registers; empty if they do not fit."""
         over = self._over(r)
         if over is None or -(-r.pitch // lanes) > self.known.arch.vector_registers:
             return ()
@@ -512,7 +512,7 @@ class _RowRun(_Run):
         return steps if self._fit(steps, over) else ()
 
     def _streamed(self, r: RowCalls, lanes: int) -> tuple[RowStep | RowLoop, ...]:
-        """The steps of rows that are streamed; what a level leaves the next one has its place in UB."""
+        """Return the steps of streamed rows; values passed between levels are stored in UB."""
         between = stored_between(r, self.calls)
         self.stores += sorted(between.difference(self.stores))
         over = self._over(r)
@@ -522,7 +522,7 @@ class _RowRun(_Run):
         return steps if self._fit(steps, over) else ()
 
     def _over(self, r: RowCalls) -> dict[str, frozenset[str]] | None:
-        """Return the other tensors at the place of each result; None if it was handed on, or elements lie otherwise."""
+        """Return the other tensors at each result's address; None if it was handed on, or the layouts differ."""
         known, found = self.known, dict[str, frozenset[str]]()
         if self._parameters() > MOST_PARAMETERS:
             return None
@@ -536,13 +536,13 @@ class _RowRun(_Run):
         return found
 
     def _alike(self, r: RowCalls, x: str, y: str) -> bool:
-        """Return True if elements of two tensors have the same places: both whole rows, or one element of each."""
+        """Return True if two tensors have the same layout: both whole rows, or one element of each."""
         dtypes = self.known.dtypes
         kinds = (r.full, r.single)
         return dtypes[x].itemsize == dtypes[y].itemsize and any([{x, y} <= k for k in kinds])
 
     def _fit(self, steps: tuple[RowStep | RowLoop, ...], over: dict[str, frozenset[str]]) -> bool:
-        """Return True if registers suffice, the text is not too long, and nothing is stored too early."""
+        """Return True if registers suffice, the text is short enough, and nothing is stored too early."""
         vectors, masks = steps_need(steps, self.calls, self.known.dtypes)
         arch = self.known.arch
         written = sum(len(s.steps) if isinstance(s, RowLoop) else 1 for s in steps)
@@ -566,7 +566,7 @@ def _read_in_ub(body: tuple[Stmt, ...]) -> set[str]:
 
 
 def _dropped(body: tuple[Stmt, ...], dead: set[int]) -> tuple[Stmt, ...]:
-    """The statements without some, and without the comments that stand before these."""
+    """Return the statements without the dead ones, and without the comments above them."""
     out: list[Stmt] = []
     for s in body:
         if id(s) in dead:
@@ -584,7 +584,7 @@ def _fills(s: Call) -> bool:
 
 
 def _written(s: Stmt) -> tuple[str, ...]:
-    """The tensors in UB that a statement gives a value."""
+    """Return the tensors in UB that a statement writes."""
     if isinstance(s, Call):
         return s.writes
     if isinstance(s, VectorFunction):
@@ -593,7 +593,7 @@ def _written(s: Stmt) -> tuple[str, ...]:
 
 
 def _read(s: Stmt) -> tuple[str, ...]:
-    """The tensors in UB whose bytes a statement needs."""
+    """Return the tensors in UB that a statement reads."""
     if isinstance(s, Call):
         return s.reads
     if isinstance(s, VectorFunction):

@@ -1,1 +1,1 @@
-"""Basis of the checks' proofs: the meaning of a kernel, facts about its variables, a prover, sample sizes."""
+"""Basis of the proofs: the meaning of a kernel, facts about its variables, a prover, sample sizes."""

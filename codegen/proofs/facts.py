@@ -14,13 +14,13 @@ from autofuse.targets import Architecture
 
 __all__ = ["A", "J", "K", "Q", "R", "assumed", "factors", "facts"]
 
-#: Names of the tile number, of its index along the tiled axis, of its length, and of the step of a reduce loop; of how
-#: many steps of a staggered one are done.
+#: Names of the tile number, its index along the tiled axis, its length, the step of a reduce loop, and the number of
+#: completed steps of a staggered one.
 K, J, A, Q, R = "%k", "%j", "%a", "%q", "%r"
 
 
 class Terms(Protocol):
-    """Terms of facts: the axes of a template, the expressions of its loops.  ``model.Kernel`` has them."""
+    """Terms of facts: a template's axes, and the expressions of its loops.  ``model.Kernel`` has them."""
 
     impl: ImplGraph
     spec: TilingSpec
@@ -46,17 +46,17 @@ class Terms(Protocol):
 
     @property
     def steps_here(self) -> Expr:
-        """Steps of the reduce loop."""
+        """Return the number of steps of the reduce loop."""
 
     def extent(self, axis: int) -> Expr:
-        """Iterations of an axis in this tile."""
+        """Return the iterations of an axis in this tile."""
 
     def rest(self, inside: int, tiles: Axis) -> Expr:
         """Return the length of an axis from the first element of a tile on."""
 
 
 def facts(kernel: Terms) -> dict[str, Fact]:
-    """Facts that hold in the loop and behind the returns for nothing to do."""
+    """Return facts that hold in the loop, after the early returns."""
     spec = kernel.spec
     out: dict[str, Fact] = {}
     one = _at_least_one(kernel)
@@ -71,7 +71,7 @@ def facts(kernel: Terms) -> dict[str, Fact]:
     if spec.opened.rounded:
         multiple = spec.opened.granule
     elif length is not None:
-        # A tile is a multiple of the granule, or the whole axis; so is what a tail leaves of it.
+        # A tile is a multiple of the granule, or the whole axis; so is a tail.
         whole = length <= spec.opened.granule
         multiple = max(length, 1) if whole else math.gcd(length, spec.opened.granule)
     out[spec.opened.symbol] = Fact(
@@ -103,7 +103,7 @@ def facts(kernel: Terms) -> dict[str, Fact]:
             size = kernel.looped[0].size
             out[Q] = Fact(0, _top(size.as_int()), upper=((ONE, size - 1),), rank=26)
         if kernel.steps_here != spec.reduce_steps:
-            # As many as the tile of the looped axis has, which is known only when that is.
+            # As many as the tile of the looped axis has, which depends on its index.
             out[Q] = replace(out[Q], upper=((ONE, kernel.steps_here - 1),), rank=55)
         out[kernel.place] = out[R] = out[Q]
     for number, parts in ((K, kernel.blocked), (kernel.place, kernel.looped)):
@@ -127,10 +127,10 @@ def facts(kernel: Terms) -> dict[str, Fact]:
 
 
 def _at_least_one(kernel: Terms) -> set[str]:
-    """Symbols that are at least 1 where anything runs."""
+    """Return the symbols that are at least 1 whenever anything runs."""
     spec = kernel.spec
     one = {s.name for s in kernel.impl.symbols if s.min >= 1}
-    # Where the tiled axis is reduced, it may be empty; then nothing that has its indices runs.
+    # If the tiled axis is reduced, it may be empty; then nothing that uses its indices runs.
     for e in (spec.opened.extent, spec.outer) if kernel.loop_guard else ():
         one |= factors(e)
     one |= factors(spec.row_elements) if kernel.row_guard else set()
@@ -140,7 +140,7 @@ def _at_least_one(kernel: Terms) -> set[str]:
 
 
 def _facts_of_cut_axes(kernel: Terms, out: dict[str, Fact]) -> None:
-    """No tile of a constant length is empty, and the last one ends with its axis."""
+    """Add facts about constant-length tiles: none is empty, and the last one ends with its axis."""
     for inside, tiles in kernel.cut.items():
         length, whole = kernel.axes[inside].size, kernel.axes[tiles.origin[0]].size
         number = str(kernel.index[tiles.id])
@@ -157,10 +157,10 @@ def _facts_of_cut_axes(kernel: Terms, out: dict[str, Fact]) -> None:
 
 
 def assumed(kernel: Terms) -> list[Expr]:
-    """Return the conditions that the host has checked, as expressions that are not negative.
+    """Return the conditions that the host has checked, as nonnegative expressions.
 
-    ``t <= FloorDiv(most, rows)`` means ``t*rows <= most``, and with ``t >= 1`` ``rows <= most``.  A limit of a product
-    holds without any factors of at least 1 as well.
+    ``t <= FloorDiv(most, rows)`` means ``t*rows <= most``, and with ``t >= 1`` ``rows <= most``.  An upper bound of a
+    product also bounds it without any factors that are at least 1.
     """
     ones, out = _at_least_one(kernel), [r.value - r.least for r in kernel.needed]
     for c in kernel.spec.conditions:
@@ -180,7 +180,7 @@ def assumed(kernel: Terms) -> list[Expr]:
 
 
 def _parts(e: Expr, ones: set[str]) -> list[Expr]:
-    """``e`` and, for a product, all that is left of it after division by symbols that are at least 1."""
+    """Return ``e`` and, for a product, its quotients by symbols that are at least 1."""
     out = [e]
     if len(e.terms) == 1 and e.terms[0][1] > 0:
         for name in sorted(ones & e.symbols()):
@@ -193,7 +193,7 @@ def _top(size: int | None) -> int:
 
 
 def factors(e: Expr) -> set[str]:
-    """Symbols that are at least 1 if ``e`` is: those of a product."""
+    """Return the symbols that are at least 1 if ``e`` is: the factors of a product."""
     if len(e.terms) != 1:
         return set()
     out: set[str] = set()

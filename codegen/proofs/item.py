@@ -1,4 +1,4 @@
-"""A statement of a kernel as the proofs see it."""
+"""A statement of a kernel, as the proofs see it."""
 
 from __future__ import annotations
 
@@ -25,11 +25,11 @@ class Item:
     """A statement with its expressions in terms of the variables.
 
     Attributes:
-        rows: loops around it inside the main loop: variable and extent.
-        inside: in the loop over tiles.
-        number: of the reduce loop that the statement is in; None outside of them.
-        within: the function on registers that a call is part of, which stands before its calls; None for others.
-        values: expressions of the statement in the order of its fields.
+        rows: surrounding loops inside the main loop: variable and extent.
+        inside: True in the loop over tiles.
+        number: number of the surrounding reduce loop; None outside of them.
+        within: function on registers that a call belongs to, which precedes its calls; None for others.
+        values: expressions of the statement, in the order of its fields.
     """
 
     stmt: Stmt
@@ -42,12 +42,12 @@ class Item:
 
     @property
     def place(self) -> tuple[bool, int | None]:
-        """The loops around the statement."""
+        """Return the loops around the statement."""
         return self.inside, self.number
 
     @property
     def reads_in_ub(self) -> tuple[str, ...]:
-        """Tensors in UB whose elements it reads; calls of a function have theirs from registers."""
+        """Return the tensors in UB whose elements it reads; calls of a function read registers."""
         s = self.stmt
         if isinstance(s, Call):
             return s.reads if self.within is None else ()
@@ -59,7 +59,7 @@ class Item:
 
     @property
     def writes_in_ub(self) -> tuple[str, ...]:
-        """Tensors in UB that it gives a value, in order; calls of a function leave theirs in registers."""
+        """Return the tensors in UB that it writes, in order; calls of a function write registers."""
         s = self.stmt
         if isinstance(s, Call):
             return s.writes if self.within is None else ()
@@ -69,6 +69,6 @@ class Item:
 
     @property
     def fills(self) -> bool:
-        """Return True if it fills a register with a node's number, or with a row that the node holds copies of."""
+        """Return True if it fills a register with a node's number, or with the row that the node copies."""
         f = self.within
         return f is not None and self.stmt in f.calls[: f.fills]

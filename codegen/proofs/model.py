@@ -1,6 +1,6 @@
 """Meaning of one kernel in a few variables, and the facts about them, shared by its checks.
 
-A template means this, with E the length of the tiled axis, t that of a tile, O the iterations of the loops outside::
+With E the length of the tiled axis, t that of a tile, and O the iterations of the loops outside, a template means::
 
     core  c in [0, cores)      tiles per core  b,  cores*b >= T       tiles  T = CeilDiv(E, t) * O
     loop  i in [0, Min(b, T - c*b))        tile number  k = c*b + i
@@ -11,15 +11,15 @@ With a reduce loop (axes S, and the tiled one if that is reduced, when T = O) ev
 
     step  q in [0, Q)   in mixed radix over (S ..., CeilDiv(E, t) if the tiled axis is reduced)  ->  indices, as above
 
-In a *staggered* pass core c does the steps in another order: in its r-th turn q = Mod(r + c, Q), which is one to one
-onto [0, Q), for r + c are Q integers in a row.
+In a *staggered* pass core c does the steps in another order: its r-th turn is step q = Mod(r + c, Q), which is a
+bijection onto [0, Q), as r + c are Q consecutive integers.
 
-``(c, i) -> k`` is one to one onto [0, T), for every k lies in exactly one of the blocks [c*b, c*b + b) and none beyond
-T is run; ``k -> indices`` is one to one as the digits of a number are; the tiles of one row of the axis are neighbours,
-not empty, and end at E.  So every element of the iteration space belongs to one element of one tile of one core.
+``(c, i) -> k`` is a bijection onto [0, T), as every k lies in exactly one of the blocks [c*b, c*b + b), and no k beyond
+T runs; ``k -> indices`` is one, as mixed-radix digits are; the tiles of one row of the axis are adjacent, nonempty, and
+end at E.  So every element of the iteration space belongs to one element of one tile of one core.
 It remains to check that the statements say this and nothing else: a definition of the kernel that means one of the
 variables above is replaced by it (``%k``, ``%j``, ``%a``, ``%<axis>``), and every other expression is compared or
-bounded in terms of them.
+bounded in terms of these variables.
 """
 
 from __future__ import annotations
@@ -103,20 +103,20 @@ class Kernel:
     def __post_init__(self) -> None:
         spec = self.impl.tiling
         self.spec, self.arch = spec, self.target.arch
-        #: What the host has checked of the sizes.
+        #: Conditions on the sizes that the host has checked.
         self.needed = () if self.graph is None else requirements(self.graph)
         self.nodes = self.impl.by_name()
-        #: Accumulators, by name; each has the tensor of its initial value.
+        #: Accumulators, by name; each shares the tensor of its initial value.
         self.joins = {n.name: n for n in self.impl.nodes if n.joins is not None}
-        #: The nodes whose results tensors in UB hold, and those whose scratch space they are.
+        #: Tensor in UB -> the node whose result, or scratch space, it holds.
         self.locals: dict[str, Node] = {}
         self.scratch: dict[str, Node] = {}
-        #: The tensors of these nodes, by name; the tensors that scalars are read from, by theirs.
+        #: Node -> its result tensor; scalar -> the tensor it is read from.
         self._results: dict[str, str] = {}
         self.scalars: dict[str, str] = {}
-        #: What holds the bytes of a tensor that is not the first one there.
+        #: Tensor -> the holder of its bytes, if that is another one.
         self._places: dict[str, str] = {}
-        #: The queue or TBuf of every tensor in UB; of the plan's, by kind and id.
+        #: Tensor in UB -> its queue or TBuf; the plan's buffers by kind and id.
         self._buffers: dict[str, str] = {}
         self.planned: dict[tuple[str, int | None], str] = {}
         self._declare(self.fn.body)
@@ -124,7 +124,7 @@ class Kernel:
         self.axes = {a.id: a for a in self.impl.axes}
         self.tile_in = self.impl.tile(AxisType.TILE_IN)
         self.tile_out = self.impl.tile(AxisType.TILE_OUT)
-        #: Axes in tiles of a constant length that end with a shorter one: tiles by what is inside.
+        #: Axes in constant-length tiles with a shorter last one: inner axis -> its tiles.
         self.cut = {
             inside.id: tiles
             for tiles, inside in self.impl.cut_axes()
@@ -144,7 +144,7 @@ class Kernel:
         self.outer += [a for a in self.looped if a.id != self.tile_out.id]
         self.per_axis = CeilDiv(spec.opened.extent, self.t)
         self.tiles = spec.tiles
-        #: No core has a tile, whatever the symbols are: nothing is moved, and nothing has to hold.
+        #: No core has a tile for any symbols: nothing is moved, and every obligation holds.
         self.empty = (
             ONE if spec.reduce_tiles else spec.opened.extent
         ) * spec.outer * spec.row_elements == 0
@@ -162,9 +162,9 @@ class Kernel:
         self._guards()
         self._provers: dict[frozenset[str], Prover] = {}
         self._few: tuple[dict[str, int], ...] | None = None
-        #: Places that tensors say, by the name in the text: the variable, and the extent of the dimension.
+        #: Indices from index tensors, by name in the text: the variable, and the extent of the dimension.
         self.read: dict[str, tuple[str, Expr]] = {}
-        #: Those variables, by the Load that takes its elements there.
+        #: These variables, by the Load that uses them.
         self.places: dict[str, Expr] = {}
         self.prover = Prover(
             facts(self),
@@ -175,7 +175,7 @@ class Kernel:
         self._resolve(self.fn.body, Item(self.fn.body[0], False))
 
     def _parts(self, loop: Axis | None) -> list[Axis]:
-        """The axes that a loop axis was merged from, or itself."""
+        """Return the axes that a loop axis was merged from, or the axis itself."""
         if loop is None:
             return []
         return [self.axes[i] for i in loop.origin] if loop.type is AxisType.MERGED else [loop]
@@ -184,7 +184,7 @@ class Kernel:
         return next(a for a in self.impl.axes if a.type is kind)
 
     def _declare(self, body: Iterable[Stmt]) -> None:
-        """Record what every tensor in UB and every buffer was declared for."""
+        """Record the node of every tensor in UB, and the buffers of the plan."""
         for s in body:
             if isinstance(s, For):
                 self._declare(s.body)
@@ -194,7 +194,7 @@ class Kernel:
             elif isinstance(s, ScalarRead):
                 self.scalars[s.name] = s.local
                 if s.gm:
-                    # The tensor of a Load that may have no place in UB.
+                    # The tensor of a Load, which may not exist in UB.
                     self._results.setdefault(s.load, s.local)
             elif isinstance(s, GetBuf | Alloc | Alias):
                 self._declare_tensor(s)
@@ -210,7 +210,7 @@ class Kernel:
         n = self.nodes.get(s.node)
         scratch = isinstance(s, GetBuf) and s.role is Role.SCRATCH
         table = self.scratch if scratch else self.locals
-        # An accumulator has the tensor of its initial value.
+        # An accumulator shares the tensor of its initial value.
         known = scratch or (
             s.node not in self.joins and self._results.setdefault(s.node, s.local) == s.local
         )
@@ -221,7 +221,7 @@ class Kernel:
 
     # meaning ----------------------------------------------------------------------------------
     def _define(self) -> None:
-        """Texts that mean a variable: expression in earlier variables -> variable."""
+        """Define the expressions that mean a variable: expression in earlier variables -> variable."""
         k = sym(K)
         first = self.core * self.b
         self.loop_size = Min(self.b, self.tiles - first)
@@ -239,17 +239,17 @@ class Kernel:
 
     @property
     def steps_here(self) -> Expr:
-        """Steps of the reduce loop of this tile: an axis in tiles of a constant length may end with a shorter one."""
+        """Return the steps of this tile's reduce loop; the last tile of a constant-length tiling may be shorter."""
         short = len(self.looped) == 1 and self.looped[0].id in self.cut
         return self.extent(self.looped[0].id) if short else self.spec.reduce_steps
 
     def rest(self, inside: int, tiles: Axis) -> Expr:
-        """Elements of an axis that is cut from the first one of a tile on."""
+        """Return the elements of a divided axis from the first one of a tile on."""
         whole = self.axes[tiles.origin[0]].size
         return whole - self.index[tiles.id] * self.axes[inside].size
 
     def _digits(self, number: Expr, parts: list[Axis]) -> None:
-        """The indices of the axes that one loop goes through."""
+        """Define the indices of the axes that one loop runs over."""
         rest = number
         for place, axis in enumerate(reversed(parts)):
             last = place == len(parts) - 1
@@ -263,7 +263,7 @@ class Kernel:
                 rest = FloorDiv(rest, axis.size)
 
     def _guards(self) -> None:
-        """Record which returns for nothing to do stand before the loop."""
+        """Record the early returns before the loop."""
         for s in self.fn.body:
             if isinstance(s, For):
                 break
@@ -279,7 +279,7 @@ class Kernel:
                 self.row_guard |= value == self.spec.row_elements
 
     def value(self, e: Expr) -> Expr:
-        """``e`` in terms of the variables."""
+        """Return ``e`` in terms of the variables."""
         if e.is_const:
             return e
         found = self._cache.get(e)
@@ -290,13 +290,13 @@ class Kernel:
         return found
 
     def _bind(self, name: str, meant: Expr) -> Expr:
-        if self._env.get(name, meant) != meant:  # a variable of an earlier loop
+        if self._env.get(name, meant) != meant:  # A variable of an earlier loop.
             self._cache = {e: v for e, v in self._cache.items() if name not in e.symbols()}
         self._env[name] = meant
         return meant
 
     def _resolve(self, body: Iterable[Stmt], at: Item) -> None:
-        """The statements of a block; ``at`` has the loops around it."""
+        """Resolve the statements of a block; ``at`` holds the loops around it."""
         blocks, inside = self._blocks, at.inside
         for s in body:
             if isinstance(s, For):
@@ -340,7 +340,7 @@ class Kernel:
                 self.items += [replace(of, stmt=call) for call in s.calls]
 
     def _block(self, stated: DmaBlock | DmaDims) -> DmaBlock | DmaDims:
-        """A descriptor with the values of its fields."""
+        """Return a descriptor with resolved fields."""
         if isinstance(stated, DmaDims):
             dims = [DmaDim(*map(self.value, (d.size, d.gm, d.ub))) for d in stated.dims]
             return DmaDims(tuple(dims))
@@ -375,10 +375,10 @@ class Kernel:
         self._resolve(s.body, replace(at, rows=(*rows, (var, extent))))
 
     def _place_read(self, s: IndexRead, extent: Expr, depth: int) -> None:
-        """Assumed: ``autofuse::IndexIn`` gives a place inside of the dimension, if that has one.
+        """Assume that ``autofuse::IndexIn`` returns an in-bounds index, for nonempty dimensions.
 
-        What the tensor holds is data.  The function brings an index that is outside to the nearest place; the twin
-        reports such an index in checked mode.
+        The tensor's contents are data.  The function clamps an out-of-bounds index; the twin reports such an index in
+        checked mode.
         """
         var = f"%{s.name}"
         self.prover.facts[var] = Fact(upper=((ONE, extent - 1),), rank=70 + depth)
@@ -395,7 +395,7 @@ class Kernel:
 
     # counterexamples --------------------------------------------------------------------------
     def samples(self) -> list[dict[str, int]]:
-        """Small legal values of all variables."""
+        """Return small legal values of all variables."""
         if self._samples is None:
             self._samples = list(itertools.islice(self._sample(), 400))
         return self._samples
@@ -414,13 +414,13 @@ class Kernel:
                     env = {**base, self.spec.block_size: per_core, K: k}
                     env |= {"%c": k // per_core, "%i": k % per_core}
                     if self.spec.reduce_steps.evaluate(env) < 1:
-                        continue  # a dimension of 0, by which places in it would be divided
+                        continue  # A dimension of 0, by which indices in it would be divided.
                     steps = self.steps_here.evaluate(self._at_step(env, 0, 1))
                     for q in sorted({0, steps - 1}):
                         yield self._at_step(env, q, steps)
 
     def _at_step(self, env: Mapping[str, int], q: int, steps: int) -> dict[str, int]:
-        """Values of all variables in a step of the reduce loop."""
+        """Return the values of all variables in a step of the reduce loop."""
         at = {**env, Q: q, R: (q - env["%c"]) % steps}
         for text, name in self.meaning.items():
             if name not in (sym(K), sym(Q)):
@@ -428,9 +428,9 @@ class Kernel:
         return at
 
     def refute(self, e: Expr, rows: tuple[tuple[str, Expr], ...] = ()) -> dict[str, int] | None:
-        """Values for which ``e`` is negative."""
+        """Return values for which ``e`` is negative, or None."""
         for env in self.samples():
-            # The last row, the first, and the second: a distance of rows shows there as it is.
+            # The last row, the first, and the second, where a row pitch appears unscaled.
             for row in (None, 0, 1):
                 at = dict(env)
                 for var, extent in (*rows, *self.read.values()):
@@ -445,14 +445,14 @@ class Kernel:
 
     @property
     def proved(self) -> frozenset[tuple[Expr, Expr]]:
-        """Pairs ``(a, b)`` of which ``a >= b`` was proved, in terms of the variables."""
+        """Return the pairs ``(a, b)`` for which ``a >= b`` was proved, in terms of the variables."""
         return frozenset(self._proved)
 
     # obligations ------------------------------------------------------------------------------
     def at_least(
         self, a: Expr, b: Expr, what: str, node: str = "", item: Item | None = None
     ) -> Iterator[Finding]:
-        """The obligation ``a >= b``."""
+        """Check the obligation ``a >= b``."""
         if self.empty or (a, b) in self._proved:
             return
         if a == b or self.prover.nonneg(a - b):
@@ -464,14 +464,14 @@ class Kernel:
         yield Finding(f"{what}: {a} >= {b}", node, values is not None, values)
 
     def iterations(self, item: Item) -> tuple[Expr, ...]:
-        """Return the iterations of each loop around a statement: at least one, where the statement runs."""
+        """Return the iterations of each loop around a statement: at least one, if the statement runs."""
         loops = (self.tiles,) if item.inside else ()
         if item.number is not None:
             loops = (*loops, self.spec.reduce_steps)
         return (*loops, *(extent for _, extent in item.rows))
 
     def _in_loops(self, item: Item) -> Prover:
-        """A prover that knows which symbols are not 0 because the loops around a statement run."""
+        """Return a prover that knows which symbols are nonzero because the loops around a statement run."""
         found = {name for n in self.iterations(item) for name in factors(n)}
         ones = frozenset(
             s for s in found & self.prover.facts.keys() if self.prover.facts[s].low < 1
@@ -491,7 +491,7 @@ class Kernel:
     def same(
         self, a: Expr, b: Expr, what: str, node: str = "", item: Item | None = None
     ) -> Iterator[Finding]:
-        """The obligation ``a == b``."""
+        """Check the obligation ``a == b``."""
         if self.empty or a == b:
             return
         if self.prover.equal(a, b):
@@ -504,7 +504,7 @@ class Kernel:
     def multiple(
         self, e: Expr, n: int, what: str, node: str = "", item: Item | None = None
     ) -> Iterator[Finding]:
-        """The obligation that ``n`` divides ``e``."""
+        """Check the obligation that ``n`` divides ``e``."""
         if self.empty or self.prover.divides(n, e):
             return
         values = self.refute(-(e - FloorDiv(e, n) * n), item.rows if item else ())
@@ -512,7 +512,7 @@ class Kernel:
 
     # small parts ----------------------------------------------------------------------------------
     def turn(self, repeats: int = 2) -> Iterator[Item]:
-        """One iteration of the loop over tiles as it runs, the reduce loops ``repeats`` times."""
+        """Yield one iteration of the loop over tiles in execution order; reduce loops run ``repeats`` times."""
         inside = [i for i in self.items if i.inside]
         for number, run in itertools.groupby(inside, key=lambda i: i.number):
             members = list(run)
@@ -520,13 +520,13 @@ class Kernel:
                 yield from members
 
     def place_of(self, n: Node) -> tuple[bool, int | None]:
-        """The loops in which a node has to be: those of its statements' ``Item.place``."""
+        """Return the loops that a node must be in, as in ``Item.place`` of its statements."""
         if n.loop_axis is None:
             return False, None
         return True, n.loop_pass if n.loop_axis == self.impl.r_axis else None
 
     def maker(self, item: Item, local: str) -> Node | None:
-        """The node whose result a statement at this place writes to ``local``."""
+        """Return the node whose result a statement writes to ``local``."""
         found = self.locals.get(local)
         for n in self.joins.values() if item.number is not None else ():
             if found is not None and n.joins == found.name:
@@ -534,22 +534,22 @@ class Kernel:
         return found
 
     def local_of(self, name: str) -> str:
-        """The tensor in UB that holds the result of a node."""
+        """Return the tensor in UB that holds the result of a node."""
         n = self.joins.get(name)
         made = (n.joins if n is not None else None) or name
         return self._results.get(made, f"no tensor of {made}")
 
     def scratch_of(self, n: Node) -> str:
-        """The tensor in UB that is the scratch space of a node."""
+        """Return the tensor in UB that is the scratch space of a node."""
         return next((x for x, of in self.scratch.items() if of is n), f"no scratch of {n.name}")
 
     def node_of(self, local: str) -> str:
-        """The name of the node that a tensor in UB was declared for; empty for none."""
+        """Return the node that a tensor in UB was declared for; empty for none."""
         n = self.locals.get(local) or self.scratch.get(local)
         return "" if n is None else n.name
 
     def start_of(self, n: Node) -> Expr:
-        """GM offset, in elements, of the first element of a node's tensor in this tile."""
+        """Return the GM offset, in elements, of the first element of a node's tensor in this tile."""
         start = n.y.offset
         for a, s in zip(n.y.axis, n.y.strides, strict=True):
             if a == self.block_in.id:
@@ -561,34 +561,34 @@ class Kernel:
         return start
 
     def indexed_axes(self, n: Node) -> list[int]:
-        """The axes in this tile of a Load along which a tensor says which elements are meant."""
+        """Return the axes in this tile along which an index tensor selects the elements of a Load."""
         if n.op != "Load" or len(n.inputs) < 2:
             return []
         stride = dict(zip(n.y.axis, n.y.strides, strict=True))
         return [a for a in n.y.vectorized_axis if stride[a] == ZERO]
 
     def is_whole(self, n: Node) -> bool:
-        """Return True if a node is made for a full tile: before the loops, or for all tiles of a reduce loop."""
+        """Return True if a node covers a full tile: before the loops, or for all tiles of a reduce loop."""
         whole = self.spec.reduce_tiles and n.loop_axis == self.block_in.id
         return n.loop_axis is None or whole
 
     def buffer_of(self, local: str) -> str:
-        """The queue or TBuf whose memory the tensor ``local`` is in; empty if it has none."""
+        """Return the queue or TBuf that holds the tensor ``local``; empty if there is none."""
         return self._buffers.get(local, "")
 
     def shares(self, a: str, b: str) -> bool:
-        """Return True if two tensors have the same bytes of UB."""
+        """Return True if two tensors share their bytes in UB."""
         return self._places.get(a, a) == self._places.get(b, b)
 
     def extent(self, axis: int) -> Expr:
-        """Iterations of a vectorised axis in this tile."""
+        """Return the iterations of a vectorised axis in this tile."""
         if axis in self.cut:
             return sym(f"{A}{self.axes[axis].name}")
         return sym(A) if axis == self.tile_in.id else self.axes[axis].size
 
 
 def at_loads(kernel: Kernel) -> Iterator[tuple[Item, CopyIn | CopyOut, DmaBlock | DmaDims]]:
-    """All copies with their descriptors."""
+    """Yield all copies with their descriptors."""
     for item in kernel.items:
         if item.block is not None:
             assert isinstance(item.stmt, CopyIn | CopyOut)
@@ -596,7 +596,7 @@ def at_loads(kernel: Kernel) -> Iterator[tuple[Item, CopyIn | CopyOut, DmaBlock 
 
 
 def node_of_copy(kernel: Kernel, s: CopyIn | CopyOut) -> list[Node]:
-    """The Load of a copy, or the Stores that take its tensor to its parameter."""
+    """Return the Load of a copy, or the Stores of its tensor."""
     if isinstance(s, CopyIn):
         made = kernel.locals.get(s.local)
         return [made] if made is not None and made.op == "Load" else []

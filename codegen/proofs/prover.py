@@ -1,26 +1,26 @@
 """Proofs of inequalities between size expressions, for all legal values of their symbols.
 
-The only question is ``e >= 0``.  It is answered by elimination: one atom of ``e`` is replaced by a bound of it that is
-known, in the direction that makes ``e`` smaller, until nothing but a number or a sum of what is never negative is left.
+The only question is ``e >= 0``.  Elimination answers it: it replaces an atom of ``e`` by a known bound, in the
+direction that makes ``e`` smaller, until only a number or a sum of nonnegative terms is left.
 
-1. ``e`` is brought to normal form: ``CeilDiv(4*t, 256)`` becomes ``CeilDiv(t, 64)``, and a common factor is dropped.
+1. ``e`` is brought to normal form: ``CeilDiv(4*t, 256)`` becomes ``CeilDiv(t, 64)``, and common factors are dropped.
 2. It holds if every term is non-negative, or if interval arithmetic over the ranges of the symbols says so.
-3. Else the atom ``v`` of the highest rank is taken (an index before the tile length, that before the graph's sizes).
-   With ``e = q*v + r`` and the sign of ``q`` known (the same question), every fact ``m*v >= x`` (or ``<=``) with
-   ``m >= 1`` gives ``m*e >= q*x + m*r``, and the question is asked again of the right-hand side.  One fact must do;
-   of a ``Min`` from below, or a ``Max`` from above, every operand must.
+3. Otherwise take the atom ``v`` of the highest rank (an index before the tile length, and that before the graph's
+   sizes). With ``e = q*v + r`` and the sign of ``q`` known (by the same question), every fact ``m*v >= x`` (or ``<=``)
+   with ``m >= 1`` gives ``m*e >= q*x + m*r``, and the question is asked of the right-hand side.  One such fact
+   suffices; for a ``Min`` from below, or a ``Max`` from above, every operand is required.
 
 Facts about functions, for ``n >= 1`` (the tests confirm each with an SMT solver):
 
 - ``x <= n*CeilDiv(x, n) <= x + n - 1`` and ``x - n + 1 <= n*FloorDiv(x, n) <= x``; both grow with ``x``;
-- ``CeilDiv(x, m) <= k*CeilDiv(y, n)`` if ``n*x <= k*m*y``, for the right side is a whole number that is at least
-  ``x/m``; so ``CeilDiv(x, m) <= k*CeilDiv(x, k*m)``;
+- ``CeilDiv(x, m) <= k*CeilDiv(y, n)`` if ``n*x <= k*m*y``, as the right side is an integer that is at least ``x/m``; so
+  ``CeilDiv(x, m) <= k*CeilDiv(x, k*m)``;
 - ``CeilDiv(n*q + c, n) = q + CeilDiv(c, n)``, and the same for ``FloorDiv``;
 - ``0 <= Mod(x, n) <= n - 1``, and ``Mod(x, n) = x - n*FloorDiv(x, n)``;
 - ``CeilDiv(CeilDiv(x, m), n) = CeilDiv(x, m*n)``, and the same for ``FloorDiv``;
 - if ``n`` divides ``x``, ``n*CeilDiv(x, n) = n*FloorDiv(x, n) = x``.
 
-"True" is a proof; "False" says only that none was found.
+"True" is a proof; "False" only means that none was found.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ __all__ = ["Bound", "Fact", "Prover"]
 Bound: TypeAlias = tuple[Expr, Expr]
 
 _DEPTH = 24
-#: Questions per obligation; beyond them an obligation counts as not proved.
+#: Most questions per obligation; beyond them it counts as not proved.
 _STEPS = 600
 _REBUILD: dict[str, Callable[..., Expr]] = {"Min": Min, "Max": Max, "Mod": Mod, "Ratio": Ratio}
 
@@ -82,7 +82,7 @@ class Fact:
 
 
 class Prover:
-    """Answers for one set of facts; remembers what it answered."""
+    """Prover for one set of facts; it caches its answers."""
 
     def __init__(
         self,
@@ -91,13 +91,13 @@ class Prover:
         assumed: Iterable[Expr] = (),
         examples: Callable[[], Sequence[Mapping[str, int]]] = tuple,
     ) -> None:
-        """A prover.
+        """Create a prover.
 
         Args:
             facts: one per symbol.
             multiples: expressions that are multiples of a number.
-            assumed: expressions that are known to be non-negative.
-            examples: some legal values of all symbols: what is negative for one of them need not be searched for.
+            assumed: expressions known to be nonnegative.
+            examples: some legal values of all symbols: an expression that is negative for one needs no search.
         """
         self.facts = dict(facts)
         self._examples = examples
@@ -169,7 +169,7 @@ class Prover:
 
     # normal form ------------------------------------------------------------------------------
     def normal(self, e: Expr) -> Expr:
-        """``e`` with shortened fractions."""
+        """Return ``e`` with reduced fractions."""
         if all(isinstance(a, Sym) for a in e.atoms()):
             return e
         found = self._normal.get(e)
@@ -195,7 +195,7 @@ class Prover:
             x, n = Expr(tuple((m, c // g) for m, c in args[0].terms)), n // g
             inner = x.terms[0][0][0][0] if is_single_atom(x) else None
             if isinstance(inner, Func) and inner.name == a.name and inner.args[1].is_const:
-                # Of a quotient of the same kind: one division by the product.
+                # A nested quotient of the same kind becomes one division by the product.
                 x, n = inner.args[0], n * inner.args[1].value
             whole, c = _constant(x)
             if c and all(k % n == 0 for _, k in whole.terms):
@@ -221,13 +221,13 @@ class Prover:
         self._steps += 1
         if depth > _DEPTH or self._steps > _STEPS:
             return False
-        self._known[e] = False  # while it is being asked, it proves nothing
+        self._known[e] = False  # Proves nothing while the question is open.
         answer = self._plain(e) or self._assumed(e)
         answer = answer or (not self._refuted(e) and self._search(e, depth))
         if answer:
             self._known[e] = True
         elif depth:
-            del self._known[e]  # the search may have been cut short
+            del self._known[e]  # The search may have been cut short.
         return answer
 
     def _assumed(self, e: Expr) -> bool:
@@ -237,7 +237,7 @@ class Prover:
         return any(_value(e, env) < 0 for env in self._examples())
 
     def _search(self, e: Expr, depth: int) -> bool:
-        """Eliminates the first atom whose factor has a known sign, or another one of its rank."""
+        """Eliminate the first atom whose factor has a known sign, or another one of its rank."""
         tried: int | None = None
         for a in self._order(e):
             if tried is not None and self._rank(a) < tried:
@@ -266,7 +266,7 @@ class Prover:
         return check(self._plain(x) for x in a.args)
 
     def _is_nonneg(self, a: Atom) -> bool:
-        """Return True if an atom is proved to be non-negative, with a search for the operands of a function."""
+        """Return True if an atom is proved nonnegative, searching for the operands of a function."""
         if self._atom_nonneg(a) or isinstance(a, Sym) or a.name == "Ratio":
             return self._atom_nonneg(a)
         check = any if a.name == "Max" else all
@@ -283,12 +283,12 @@ class Prover:
         return rank
 
     def _order(self, e: Expr) -> list[Atom]:
-        """Atoms to eliminate, the best first; more than four are not worth the time."""
+        """Return the atoms to eliminate, the best first; more than four are not worth the time."""
         atoms = list(dict.fromkeys(e.atoms()))
         return sorted(atoms, key=self._rank, reverse=True)[:4]
 
     def _eliminate(self, e: Expr, v: Atom, depth: int) -> bool | None:
-        """Return True if some bound of ``v`` leads to a proof; None if the sign of its factor is not known."""
+        """Return True if some bound of ``v`` leads to a proof; None if the sign of its factor is unknown."""
         q, r = _split(e, v)
         if any(a == v for a in q.atoms()):
             return None
@@ -385,7 +385,7 @@ class Prover:
 
 
 def _value(e: Expr, env: Mapping[str, int]) -> int:
-    """The value, 0 where a symbol has none."""
+    """Return the value of an expression, 0 if a symbol has none."""
     try:
         return e.evaluate(env)
     except ExprError:
@@ -399,7 +399,7 @@ def _symbols(a: Atom) -> frozenset[str]:
 
 
 def _constant(e: Expr) -> tuple[Expr, int]:
-    """``(x, c)`` with ``e = x + c``, where ``x`` has no term without symbols."""
+    """Return ``(x, c)`` with ``e = x + c``, where ``x`` has no constant term."""
     c = sum(k for m, k in e.terms if not m)
     return e - c, c
 
@@ -409,7 +409,7 @@ def _content(e: Expr) -> int:
 
 
 def _primitive(e: Expr) -> Expr:
-    """``e`` without a common factor of its coefficients, or a symbol in all terms: symbols are not negative."""
+    """Return ``e`` without common factors: of its coefficients, and symbols in all terms, which are nonnegative."""
     g = _content(e)
     if g > 1:
         e = Expr(tuple((m, c // g) for m, c in e.terms))
@@ -427,7 +427,7 @@ def _primitive(e: Expr) -> Expr:
 
 
 def _split(e: Expr, v: Atom) -> tuple[Expr, Expr]:
-    """``(q, r)`` with ``e == q*v + r``; ``q`` may hold ``v`` again."""
+    """Return ``(q, r)`` with ``e == q*v + r``; ``q`` may contain ``v`` again."""
     q: dict[tuple[tuple[Atom, int], ...], int] = {}
     r: list[tuple[tuple[tuple[Atom, int], ...], int]] = []
     for monomial, c in e.terms:
@@ -452,7 +452,7 @@ def _with_bound(q: Expr, r: Expr, m: Expr, x: Expr) -> Expr:
 
 
 def _related(v: Func, e: Expr, *, finer: bool) -> Iterator[tuple[Expr, int]]:
-    """Other ceilings ``a`` in ``e`` with a number ``k``: ``a <= k*v`` if ``finer``, else ``v <= k*a``."""
+    """Yield other ceilings ``a`` in ``e`` with a number ``k``: ``a <= k*v`` if ``finer``, else ``v <= k*a``."""
     for a in e.atoms():
         if isinstance(a, Func) and a.name == "CeilDiv" and a != v:
             k = _times(a, v) if finer else _times(v, a)
@@ -461,7 +461,7 @@ def _related(v: Func, e: Expr, *, finer: bool) -> Iterator[tuple[Expr, int]]:
 
 
 def _times(low: Func, high: Func) -> int:
-    """A number ``k`` with ``low <= k*high``, both ceilings; 0 if none is seen."""
+    """Return a number ``k`` with ``low <= k*high``, for two ceilings; 0 if none is found."""
     (x, m), (y, n) = low.args, high.args
     if not (m.is_const and n.is_const):
         return 0
@@ -476,7 +476,7 @@ def _times(low: Func, high: Func) -> int:
 
 
 def _nearest(found: tuple[Bound, ...], e: Expr) -> list[Bound]:
-    """The bounds, those first that speak of what the question speaks of anyhow."""
+    """Return the bounds, sorted by how few symbols they add to the question."""
     if len(found) < 2:
         return list(found)
     have = e.symbols()

@@ -1,4 +1,4 @@
-"""Some legal sizes and tile lengths of a template, to refute obligations with."""
+"""Sample sizes and tile lengths of a template, to refute obligations."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _SIZES = (1, 2, 3, 5, 8, 17, 64, 129, 0, 1000)
 
 
 def small_sizes(impl: ImplGraph, needed: Sequence[Requirement] = ()) -> Iterator[dict[str, int]]:
-    """Some values of the graph's symbols within their ranges and the template's conditions, that fit each other."""
+    """Yield consistent values of the graph's symbols, within their ranges and the template's conditions."""
     names = [s.name for s in impl.symbols]
     choices: list[list[int]] = []
     step = max((c.multiple_of for c in impl.tiling.conditions), default=1)
@@ -30,7 +30,7 @@ def small_sizes(impl: ImplGraph, needed: Sequence[Requirement] = ()) -> Iterator
 
 
 def _least(impl: ImplGraph, c: Condition, s: Symbol) -> list[int]:
-    """The smallest values of a symbol for which a size is as large as a condition asks, where small ones are not."""
+    """Return the smallest values of a symbol that satisfy a lower bound, if the usual small ones do not."""
     env = {other.name: max(other.min, 1) for other in impl.symbols}
     low, high = s.min, s.max
 
@@ -46,7 +46,7 @@ def _least(impl: ImplGraph, c: Condition, s: Symbol) -> list[int]:
 
 
 def _mixed(choices: list[list[int]]) -> Iterator[tuple[int, ...]]:
-    """Some of the product: every value of every list, in changing company."""
+    """Yield part of the product: every value of every list, in varying combinations."""
     if not choices:
         yield ()
         return
@@ -60,7 +60,7 @@ def _mixed(choices: list[list[int]]) -> Iterator[tuple[int, ...]]:
 
 
 def legal_tiles(impl: ImplGraph, sizes: Mapping[str, int], most: int = 6) -> list[int]:
-    """Tile lengths that the host may choose for these sizes: ends of the range, and some that leave short tails."""
+    """Return tile lengths that the host may choose: ends of the range, and some with short tails."""
     spec = impl.tiling
     extent = spec.opened.longest.evaluate(sizes)
     if not extent * spec.outer.evaluate(sizes) * spec.row_elements.evaluate(sizes):

@@ -1,8 +1,8 @@
-"""Static verification of KernelIR: what is proved of every template before a compiler sees it.
+"""Static verification of KernelIR: proofs about every template before a compiler sees it.
 
-:data:`CHECKS` names the checks; each is a generator of findings over a :class:`Kernel`, a function with its template
-in terms of a few variables.  A finding is an obligation that fails (with sizes for which it does, where they were
-found) or one without a proof.
+:data:`CHECKS` lists the checks; each is a generator of findings over a :class:`Kernel`, a function with its template in
+terms of a few variables.  A finding is an obligation that fails (with sizes for which it does, if found) or one without
+a proof.
 """
 
 from __future__ import annotations
@@ -69,7 +69,7 @@ __all__ = [
     "verify_schedule",
 ]
 
-#: Every check, in the order in which findings are reported.
+#: All checks, in the order of their findings.
 CHECKS: tuple[Callable[[Kernel], Iterator[Finding]], ...] = (
     queue_protocol,
     queues_are_within_limits,
@@ -101,7 +101,7 @@ CHECKS: tuple[Callable[[Kernel], Iterator[Finding]], ...] = (
     integers_do_not_overflow,
 )
 
-#: Every check of the groups of a kernel, before those of its functions.
+#: All checks of the groups of a kernel, which run before those of its functions.
 GROUP_CHECKS: tuple[Callable[[FusionGraph, ScheduleResult], Iterator[Finding]], ...] = (
     outputs_have_one_writer,
     pieces_cover_their_output,
@@ -112,17 +112,17 @@ GROUP_CHECKS: tuple[Callable[[FusionGraph, ScheduleResult], Iterator[Finding]], 
 def verify_kernel(
     fn: KernelFn, impl: ImplGraph, graph: FusionGraph | None, target: TargetSpec
 ) -> list[Diagnostic]:
-    """All findings on one function, as AF4001.
+    """Return all findings on one function, as AF4001.
 
     Args:
-        fn: the function after all passes.
-        impl: the template it was made from.
-        graph: the graph of the kernel, which knows how large its tensors are; without it GM is not bounded.
-        target: the chip.
+        fn: function after all passes.
+        impl: its template.
+        graph: graph of the kernel, which gives the sizes of its tensors; without it, GM bounds are not checked.
+        target: chip.
 
     Returns:
-        Errors, each an obligation that fails, and notes, each one that was neither proved nor refuted; nothing for a
-        kernel of which everything is proved.
+        Errors, for obligations that fail, and notes, for those neither proved nor refuted; empty if everything is
+        proved.
     """
     kernel = Kernel(fn, impl, graph, target)
     return [_diagnostic(fn, one.__name__, f) for one in CHECKS for f in one(kernel)]
@@ -131,7 +131,7 @@ def verify_kernel(
 def check_kernel(
     fn: KernelFn, impl: ImplGraph, graph: FusionGraph | None, target: TargetSpec
 ) -> None:
-    """Raises what :func:`verify_kernel` is sure of.
+    """Raise the errors of :func:`verify_kernel`.
 
     Raises:
         AutofuseError: AF4001, if an obligation fails.
@@ -147,14 +147,14 @@ def verify_schedule(
     target: TargetSpec,
     functions: Mapping[str, KernelFn] | None = None,
 ) -> list[Diagnostic]:
-    """All findings on the functions of a kernel, and on what its groups do to each other.
+    """Return all findings on the functions of a kernel, and on the interaction of its groups.
 
     Args:
-        graph: the graph of the kernel.
+        graph: graph of the kernel.
         results: its schedule.
-        target: the chip.
-        functions: what is emitted, by the name of the template; None: a schedule that nothing is emitted of, whose
-            functions are made here.
+        target: chip.
+        functions: emitted functions, by the name of the template; None: generate them here, for a schedule that is not
+            emitted.
     """
     results = tuple(results)
     if functions is None:
@@ -177,7 +177,7 @@ def check_schedule(
     target: TargetSpec,
     functions: Mapping[str, KernelFn] | None = None,
 ) -> None:
-    """Raises what :func:`verify_schedule` is sure of.
+    """Raise the errors of :func:`verify_schedule`.
 
     Raises:
         AutofuseError: AF4001, if an obligation fails.

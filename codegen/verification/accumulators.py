@@ -1,7 +1,7 @@
-"""Checks of what loops carry on: accumulators hold what is read of them, elements are counted, sums go on in order.
+"""Checks of loop-carried values: reads of accumulators see the right value, counts are exact, sums stay in order.
 
 Several statements of a reduce loop may read an accumulator before the one that joins it, and others after it.  All of
-them name the same tensor, so that it is the order of the statements that decides which value they get.
+them name the same tensor, so the order of the statements decides which value they read.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ __all__ = ["accumulators_are_read_in_order", "elements_are_counted", "sums_go_on
 
 
 def _made(kernel: Kernel) -> Iterator[tuple[int, Item, Node]]:
-    """The calls that make the result of a node, with their places."""
+    """Yield the calls that compute the result of a node, with their positions."""
     for place, item in enumerate(kernel.items):
         if isinstance(item.stmt, Call):
             node = kernel.maker(item, item.stmt.writes[0])
@@ -30,7 +30,7 @@ def _made(kernel: Kernel) -> Iterator[tuple[int, Item, Node]]:
 
 
 def accumulators_are_read_in_order(kernel: Kernel) -> Iterator[Finding]:
-    """In the loop that joins an accumulator its old value is read before that, its new one after it."""
+    """In the loop that joins an accumulator, reads of the old value precede the join, the others follow it."""
     joined: dict[str, tuple[int, Item]] = {}
     for place, item, node in _made(kernel):
         if node.name in kernel.joins:
@@ -76,7 +76,7 @@ def elements_are_counted(kernel: Kernel) -> Iterator[Finding]:
 
 
 def _done(kernel: Kernel, *, after: bool) -> Expr:
-    """Elements along the reduced axes in the iterations of a reduce loop before this one, or with this one."""
+    """Return the elements along the reduced axes in the reduce loop's iterations before this one, or up to it."""
     spec = kernel.spec
     gone = {
         a
@@ -97,10 +97,10 @@ def _done(kernel: Kernel, *, after: bool) -> Expr:
 
 
 def sums_go_on_in_order(kernel: Kernel) -> Iterator[Finding]:
-    """A loop over the axes of a sum goes through them in the order of its elements, from the end if the sum does.
+    """A loop over the axes of a sum visits them in the order of its elements, reversed if the sum is.
 
-    Of the axes that a tile does not hold whole, those of the loop are the outer ones, outermost first; a carry is set
-    before the loop, and its call is in it.
+    Among the axes that a tile does not hold whole, those of the loop are the outer ones, outermost first; a carry is
+    initialised before the loop, and its call is in it.
     """
     impl = kernel.impl
     for n in impl.nodes:

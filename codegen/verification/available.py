@@ -1,6 +1,6 @@
-"""Calls that the architecture has: for each node its call, its dtype and, of a Cast, its round mode.
+"""Calls that the architecture has: for each node its call, its dtype and, for a Cast, its round mode.
 
-Vendor headers compile other calls too: in a kernel for the chip these do nothing.
+Vendor headers also compile other calls: in a kernel for the chip these do nothing.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Check of addresses in UB: every buffer starts in the half of the banks that the memory plan gave it."""
+"""Check of addresses in UB: every buffer starts in the half of the banks that the memory plan chose."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ __all__ = ["buffers_start_in_their_banks"]
 
 
 def buffers_start_in_their_banks(kernel: Kernel) -> Iterator[Finding]:
-    """A TPipe hands out addresses one after another: in the plan's order, and where the plan says, for every tile."""
+    """Buffers, which a TPipe allocates consecutively in the plan's order, start where the plan says, for every tile."""
     plans = [
         (kernel.planned.get((b.kind, b.id), f"{b.kind} {b.id}"), b) for b in kernel.impl.buffers
     ]

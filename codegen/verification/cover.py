@@ -1,13 +1,13 @@
-"""Checks of what is moved: every output element once, every load inside its tensor, every copy the region of its node.
+"""Checks of data movement: outputs are written once, loads are in-bounds, copies move the regions of their nodes.
 
 Three steps, for all legal sizes at once:
 
-1. ``(core, loop, tile element)`` is one to one onto the iteration space (``model.py``), given that the loop runs
+1. ``(core, loop, tile element)`` is a bijection onto the iteration space (``model.py``), given that the loop runs
    ``Min(b, T - c*b)`` times, that the indices are the digits of ``c*b + i``, and that a tail is ``Min(t, E - j*t)``.
 2. A Store's strides are a mixed radix over the axes (each is the product of the sizes inside it) and the product of all
-   sizes is the number of elements of the output; so the iteration space is one to one onto the output.
-3. The offset and the descriptor of a copy are those of its node: the same start, and the same list of (size, GM stride,
-   UB stride) after neighbouring dimensions that lie side by side are joined.
+   sizes is the number of elements of the output; so the iteration space maps bijectively onto the output.
+3. The offset and the descriptor of a copy match its node: the same start, and the same list of (size, GM stride, UB
+   stride) after joining adjacent contiguous dimensions.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ __all__ = [
 
 
 def cores_share_the_tiles(kernel: Kernel) -> Iterator[Finding]:
-    """There is one loop over tiles, it runs as often as this core has tiles, and cores without one leave before."""
+    """A single loop over tiles runs once per tile of this core, and cores without a tile return before it."""
     yield from kernel.problems
     if kernel.loops != 1:
         yield Finding(f"there are {kernel.loops} loops over tiles")
@@ -62,7 +62,7 @@ def cores_share_the_tiles(kernel: Kernel) -> Iterator[Finding]:
 # regions --------------------------------------------------------------------------------------
 @dataclass(frozen=True, slots=True)
 class _Dim:
-    """Iterations; bytes from one to the next in GM and in UB."""
+    """Iterations, and strides in bytes in GM and in UB."""
 
     size: Expr
     gm: Expr
@@ -70,7 +70,7 @@ class _Dim:
 
 
 def _joined(kernel: Kernel, dims: list[_Dim]) -> list[_Dim]:
-    """Without dimensions of size 1, and with those joined that lie side by side on both sides."""
+    """Drop dimensions of size 1, and join those that are contiguous on both sides."""
     same = kernel.prover.equal
     out: list[_Dim] = []
     for d in reversed(dims):
@@ -84,13 +84,13 @@ def _joined(kernel: Kernel, dims: list[_Dim]) -> list[_Dim]:
 
 
 def _of_node(kernel: Kernel, n: Node) -> tuple[Expr, list[_Dim]]:
-    """Start in GM in elements, and the dimensions of a Load or Store in this tile."""
+    """Return the start in GM in elements, and the dimensions of a Load or Store in this tile."""
     y = n.y
     size = n.y.dtype.itemsize
     stride = dict(zip(y.axis, y.strides, strict=True))
     start = kernel.start_of(n)
     pitch = dict(zip(y.vectorized_axis, y.vectorized_strides, strict=True))
-    # Every place that a tensor says has copies of its own: these loops are the outermost ones.
+    # Each index of an index tensor has its own copies: these loops are the outermost ones.
     first = kernel.indexed_axes(n)
     order = [*first, *(a for a in y.vectorized_axis if a not in first)]
     dims = [_Dim(kernel.extent(a), stride[a] * size, pitch[a] * size) for a in order]
@@ -102,9 +102,9 @@ def _of_node(kernel: Kernel, n: Node) -> tuple[Expr, list[_Dim]]:
 def _of_run(
     kernel: Kernel, start: Expr, dims: list[_Dim], size: int, more: int
 ) -> tuple[Expr, list[_Dim]]:
-    """A Load that takes all from the first to the last of its elements, and some more, in the order of GM.
+    """Return a Load of all elements from its first to its last, and ``more`` after them, in GM order.
 
-    Where the index goes backwards the run begins at the last one, and every row is a run of its own.
+    For a descending index the run begins at the last element, and every row is a separate run.
     """
     backwards = (dims[-1].gm.as_int() or 0) < 0
     outer, last = dims[:-1], dims[-1]
@@ -117,7 +117,7 @@ def _of_run(
 
 
 def _of_copy(kernel: Kernel, item: Item) -> tuple[Expr, Expr, list[_Dim]]:
-    """Starts in GM and UB in elements, and the dimensions of a copy with the loops around it."""
+    """Return the starts in GM and UB in elements, and the dimensions of a copy with its surrounding loops."""
     s, block = item.stmt, item.block
     assert isinstance(s, CopyIn | CopyOut)
     assert block is not None
@@ -140,9 +140,9 @@ def _of_copy(kernel: Kernel, item: Item) -> tuple[Expr, Expr, list[_Dim]]:
 
 
 def indices_are_their_operands(kernel: Kernel) -> Iterator[Finding]:
-    """Check that a Load takes its elements at the index that its operand has for the same place in this tile.
+    """Check that a Load takes its elements at the index that its operand holds for that position in the tile.
 
-    Nothing is known about the index itself but that it is inside of its dimension (``Kernel._place_read``).
+    The index itself is only known to be in-bounds (``Kernel._place_read``).
     """
     reads = {i.stmt.load: i for i in kernel.items if isinstance(i.stmt, IndexRead)}
     for item, s, _ in at_loads(kernel):
@@ -182,7 +182,7 @@ def indices_are_their_operands(kernel: Kernel) -> Iterator[Finding]:
 
 
 def copies_move_their_region(kernel: Kernel) -> Iterator[Finding]:
-    """Every Load and Store has one copy, which moves exactly the region of the node."""
+    """Every Load and Store has exactly one copy, which moves the region of the node."""
     done: set[str] = set()
     for item, s, _ in at_loads(kernel):
         param = _param(kernel, s.gm)
@@ -190,7 +190,7 @@ def copies_move_their_region(kernel: Kernel) -> Iterator[Finding]:
         if not nodes:
             yield Finding(f"no node moves {s.local} and {s.gm}", kernel.node_of(s.local))
             continue
-        # Several Stores of one tensor to one parameter are copied in their order.
+        # Several Stores of one tensor to one parameter are copied in order.
         n = next((n for n in nodes if n.name not in done), nodes[0])
         if n.name in done:
             yield Finding(f"{n.name} is copied twice", n.name)
@@ -228,14 +228,14 @@ def copies_move_their_region(kernel: Kernel) -> Iterator[Finding]:
 
 
 def _scalar_reads(kernel: Kernel) -> Iterator[tuple[Item, ScalarRead]]:
-    """The elements of GM that the scalar unit reads."""
+    """Yield the scalar unit's reads of GM."""
     for item in kernel.items:
         if isinstance(item.stmt, ScalarRead) and item.stmt.gm:
             yield item, item.stmt
 
 
 def _unlike(kernel: Kernel, want: list[_Dim], have: list[_Dim], n: Node) -> Iterator[Finding]:
-    """Descriptors of another form: compared by the bytes that they move, at sample sizes."""
+    """Compare descriptors of different form by the number of bytes that they move."""
     texts = ["x".join(f"({d.size}, {d.gm}, {d.ub})" for d in dims) for dims in (have, want)]
     moved, wanted = (product(d.size for d in dims) for dims in (have, want))
     found = list(kernel.same(moved, wanted, "bytes of the copy", n.name))
@@ -254,7 +254,7 @@ def _param(kernel: Kernel, gm: str) -> str:
 
 
 def _memory(s: GlobalDecl) -> str:
-    """A parameter, or a part of the workspace."""
+    """Return a parameter, or a part of the workspace."""
     return f"workspace + {s.offset}" if s.param == WORKSPACE else s.param
 
 
@@ -264,12 +264,12 @@ def _output(kernel: Kernel, n: Node) -> Node:
 
 
 def _end(kernel: Kernel, n: Node) -> Node:
-    """The Data, Output or Workspace node of a Load or Store."""
+    """Return the Data, Output or Workspace node of a Load or Store."""
     return kernel.nodes[n.inputs[0]] if n.op == "Load" else _output(kernel, n)
 
 
 def _tensor(kernel: Kernel, n: Node) -> str:
-    """The parameter that a Load reads or a Store writes."""
+    """Return the parameter that a Load reads or a Store writes."""
     end = _end(kernel, n)
     if end.op == "Workspace":
         return f"workspace + {end.size('offset')}"
@@ -278,7 +278,7 @@ def _tensor(kernel: Kernel, n: Node) -> str:
 
 
 def _declared(kernel: Kernel, n: Node) -> Tensor | None:
-    """The tensor of the graph behind that parameter."""
+    """Return the graph's tensor for that parameter."""
     graph, end = kernel.graph, _end(kernel, n)
     if end.op == "Workspace":
         return Tensor(end.name, end.y.dtype, (end.size("size"),))
@@ -295,7 +295,7 @@ def _declared(kernel: Kernel, n: Node) -> Tensor | None:
 
 
 def tensors_are_their_parameters(kernel: Kernel) -> Iterator[Finding]:
-    """Every GlobalTensor has the element type of its parameter, and begins where that or its workspace does."""
+    """Every GlobalTensor has the element type of its parameter, and begins at that or at its workspace."""
     dtypes = {}
     for n in kernel.impl.nodes:
         if n.op in ("Load", "Store"):
@@ -313,7 +313,7 @@ def tensors_are_their_parameters(kernel: Kernel) -> Iterator[Finding]:
 
 
 def _whole(kernel: Kernel, n: Node) -> list[tuple[Expr, Expr]]:
-    """(size, GM stride) of all axes of a Load or Store, the split ones as they were before the split."""
+    """Return (size, GM stride) of all axes of a Load or Store, with split axes as before the split."""
     y = n.y
     rows: list[tuple[Expr, Expr]] = []
     stride = dict(zip(y.axis, y.strides, strict=True))
@@ -330,7 +330,7 @@ def _whole(kernel: Kernel, n: Node) -> list[tuple[Expr, Expr]]:
 
 
 def _split_is_sound(kernel: Kernel, n: Node) -> Iterator[Finding]:
-    """Strides of the split axes follow from that of the tile's elements."""
+    """Check that the strides of the split axes follow from the stride of the tile's elements."""
     stride = dict(zip(n.y.axis, n.y.strides, strict=True))
     step = stride.get(kernel.tile_in.id, ZERO)
     for axis, want in (
@@ -351,7 +351,7 @@ def _split_is_sound(kernel: Kernel, n: Node) -> Iterator[Finding]:
 
 
 def stores_cover_their_output(kernel: Kernel) -> Iterator[Finding]:
-    """The iteration space of a Store is one to one onto the elements of its output."""
+    """A Store maps the iteration space bijectively onto the elements of its output."""
     for n in kernel.impl.nodes:
         if n.op != "Store":
             continue
@@ -376,7 +376,7 @@ def stores_cover_their_output(kernel: Kernel) -> Iterator[Finding]:
 
 
 def _is_written_once(kernel: Kernel, n: Node) -> Iterator[Finding]:
-    """A Store varies along every axis of the loops around it: no two iterations write the same elements."""
+    """Check that a Store varies along every surrounding loop: no two iterations write the same elements."""
     repeat = dict(zip(n.y.axis, n.y.repeats, strict=True))
     loops = [*kernel.blocked, *(kernel.looped if kernel.place_of(n)[1] is not None else ())]
     for axis in loops:
@@ -387,12 +387,12 @@ def _is_written_once(kernel: Kernel, n: Node) -> Iterator[Finding]:
 
 
 def _covers_whole(kernel: Kernel, n: Node, declared: Tensor | None) -> Iterator[Finding]:
-    """Every element of a contiguous output: mixed radix over the axes, as many as there are elements."""
+    """Check that a contiguous output is covered: its axes are a mixed radix over all of its elements."""
     yield from kernel.same(n.y.offset, ZERO, "offset of an output", n.name)
     inside = ONE
     left = [row for row in reversed(_whole(kernel, n)) if row[0] != 1]
     while left:
-        # The split axes are not in the order of the output: the next one is that whose stride fits.
+        # The split axes may be in another order than the output's: take the next one by its stride.
         fits = (row for row in left if kernel.prover.equal(row[1], inside))
         size, stride = row = next(fits, left[0])
         left.remove(row)
@@ -408,9 +408,9 @@ def _covers_whole(kernel: Kernel, n: Node, declared: Tensor | None) -> Iterator[
 
 
 def _is_apart(kernel: Kernel, n: Node) -> Iterator[Finding]:
-    """A piece of an output: no two indices of the iteration space are one element."""
+    """Check that the indices of a piece of an output map to distinct elements."""
     rows = [row for row in _whole(kernel, n) if row[0] != 1]
-    # Large ones as well: a quotient may be 1 for small sizes, as the stride inside it is.
+    # Large ones as well: for small sizes a quotient may be 1, like the stride inside it.
     samples = [
         {s.name: max(s.min, min(s.max, v)) for s in kernel.impl.symbols} for v in (64, 1 << 16)
     ]
@@ -421,7 +421,7 @@ def _is_apart(kernel: Kernel, n: Node) -> Iterator[Finding]:
 
 
 def _covers_view(kernel: Kernel, n: Node, declared: Tensor) -> Iterator[Finding]:
-    """Every element of the strided view that an in-place output has: the same dimensions, and no two overlap."""
+    """Check that the strided view of an in-place output is covered: by the same dimensions, without overlap."""
     assert declared.strides is not None
     offset = ZERO if declared.offset is None else declared.offset
     yield from kernel.same(n.y.offset, offset, "offset of an in-place output", n.name)
@@ -443,7 +443,7 @@ def _covers_view(kernel: Kernel, n: Node, declared: Tensor) -> Iterator[Finding]
 
 
 def loads_are_inside_their_tensor(kernel: Kernel) -> Iterator[Finding]:
-    """No copy touches GM outside its tensor."""
+    """No copy accesses GM outside its tensor."""
     for item, s, block in at_loads(kernel):
         param = _param(kernel, s.gm)
         nodes = [n for n in node_of_copy(kernel, s) if _tensor(kernel, n) == param]
@@ -471,7 +471,7 @@ def loads_are_inside_their_tensor(kernel: Kernel) -> Iterator[Finding]:
 
 
 def _elements(t: Tensor) -> Expr:
-    """Elements that the memory of a tensor spans, with its offset and gaps."""
+    """Return the number of elements that the memory of a tensor spans, with its offset and gaps."""
     elements = ONE
     if t.strides is None:
         elements = product(t.shape)
@@ -482,7 +482,7 @@ def _elements(t: Tensor) -> Expr:
 
 
 def in_place_regions_agree(kernel: Kernel) -> Iterator[Finding]:
-    """Check that the same tile reads what a Store overwrites in place, if this function reads it at all."""
+    """Check that a tile reads exactly what its Store overwrites in place, if this function reads it at all."""
     for out in kernel.impl.nodes:
         index = out.number("inout", -1)
         if out.op != "Output" or index < 0:

@@ -1,9 +1,9 @@
-"""Checks between the groups of a kernel: who writes an output, and whether the cores meet where groups share memory.
+"""Checks across the groups of a kernel: writers of outputs, and SyncAll between groups that share memory.
 
-Groups run one after another on every core, but a core that is done with one starts the next while others are still at
-it, and each group shares its tiles among the cores in its own way.  So where a group writes GM that another one reads
-or writes, all cores have to meet in between (SyncAll before a group): for inputs that are overwritten in place, and for
-workspace alike.  Where they meet in software, they do in memory that nothing else has.
+Groups run one after another on every core, but a core that finishes one starts the next while others still run it, and
+each group divides its tiles among the cores in its own way.  So if a group writes GM that another one reads or writes,
+a SyncAll must separate them, for inputs overwritten in place and for workspace alike.  A software SyncAll uses memory
+that nothing else uses.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ __all__ = [
 
 
 def outputs_have_one_writer(graph: FusionGraph, r: ScheduleResult) -> Iterator[Finding]:
-    """Every output is written by one Store, or every piece of it is, whichever templates are chosen."""
+    """Every output, or every piece of it, is written by one Store, whichever templates are chosen."""
     writers = [0] * len(graph.outputs)
     pieces = [0] * len(graph.outputs)
     for o in r.hint.ops("Output"):
@@ -47,7 +47,7 @@ def outputs_have_one_writer(graph: FusionGraph, r: ScheduleResult) -> Iterator[F
 
 
 def _outputs(impl: ImplGraph) -> tuple[int, ...]:
-    """The outputs that a template writes, each as often as it has pieces there."""
+    """Return the outputs that a template writes, each repeated for its pieces."""
     nodes = impl.by_name()
     return tuple(
         sorted(
@@ -62,17 +62,17 @@ def _outputs(impl: ImplGraph) -> tuple[int, ...]:
 # ----------------------------------------------------------------------------------------------
 @dataclass(frozen=True, slots=True)
 class _Touched:
-    """Tensors in GM that a group reads and writes, with a node for each."""
+    """Tensors in GM that a group reads and writes, with one node for each."""
 
     reads: dict[int, str]
     writes: dict[int, str]
 
 
 def cores_meet_between_groups(graph: FusionGraph, r: ScheduleResult) -> Iterator[Finding]:
-    """Between two groups of which one writes GM that the other one touches stands a SyncAll."""
+    """A SyncAll separates two groups if one writes GM that the other one accesses."""
     first_output, touched = len(graph.inputs), [_touched(g) for g in r.groups]
     counts = Counter(o.number("index") for o in r.hint.ops("Output"))
-    # No two pieces of an output, or of a workspace, overlap: a check of its own.
+    # Pieces of an output, or of a workspace, do not overlap, as another check proves.
     outputs = [index for index, count in counts.items() if count > 1]
     overwritten = [graph.outputs[index].inout for index in outputs]
     pieces = {first_output + index for index in outputs}
@@ -106,7 +106,7 @@ def cores_meet_between_groups(graph: FusionGraph, r: ScheduleResult) -> Iterator
 def cores_have_a_place_to_meet(
     graph: FusionGraph, r: ScheduleResult, target: TargetSpec
 ) -> Iterator[Finding]:
-    """The workspace begins with a block for every core where these meet in software, and a core has as much UB."""
+    """For a software SyncAll the workspace begins with one block per core, and a core has as much UB."""
     if target.arch.meets_in_hardware or not any(g.sync_before for g in r.groups):
         return
     needed = target.aiv_cores * target.arch.block_bytes
@@ -126,7 +126,7 @@ def cores_have_a_place_to_meet(
 
 
 def _touched(group: Group) -> _Touched:
-    """Of all templates together; an output that overwrites an input is that input."""
+    """Return the accesses of all templates together; an output that overwrites an input counts as that input."""
     out = _Touched({}, {})
     for impl in group.impls:
         nodes = impl.by_name()
@@ -146,7 +146,7 @@ def _touched(group: Group) -> _Touched:
 
 
 def _memory(impl: ImplGraph, name: str) -> int:
-    """The number of the tensor in GM that a node stands for: inputs and outputs of the kernel, or workspace."""
+    """Return the number of a node's tensor in GM: an input or output of the kernel, or workspace."""
     mem = impl.by_name()[name].y.mem
     assert mem is not None, name
     assert mem.hardware is Hardware.GM, name

@@ -1,4 +1,4 @@
-"""Checks of the integers that a kernel computes: no division by 0, no product beyond 64 bits."""
+"""Checks of a kernel's integer arithmetic: no division by 0, no product beyond 64 bits."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from autofuse.implgraph.expr.expression import (
 
 __all__ = ["divisors_are_positive", "integers_do_not_overflow"]
 
-#: Elements of the iteration space, and of a tensor, that a kernel is made for.
+#: Supported number of elements of the iteration space, and of a tensor.
 MAX_ELEMENTS = 1 << 48
 
 
@@ -50,9 +50,9 @@ def _expressions_of(kernel: Kernel, item: Item) -> Iterator[tuple[Expr, str]]:
 
 
 def divisors_are_positive(kernel: Kernel) -> Iterator[Finding]:
-    """Every divisor is at least 1 where the division is done.
+    """Every divisor is at least 1 where the division happens.
 
-    In a loop that runs, the number of iterations is at least 1, and so is every factor of it that is not negative.
+    In a loop that runs, the number of iterations is at least 1, and so is every nonnegative factor of it.
     """
     seen: set[tuple[Expr, tuple[Expr, ...]]] = set()
     for e, node, loops in _divisions(kernel):
@@ -65,14 +65,14 @@ def divisors_are_positive(kernel: Kernel) -> Iterator[Finding]:
 
 
 def _divisions(kernel: Kernel) -> Iterator[tuple[Expr, str, tuple[Expr, ...]]]:
-    """Expressions, the node each is for, and the iterations of the loops around it."""
+    """Yield expressions, with their nodes and the iterations of the loops around them."""
     for item in kernel.items:
         around = kernel.iterations(item)
         for e, node in _expressions_of(kernel, item):
             yield e, node, around
         for inside, (_, extent) in enumerate(reversed(item.rows), 1):
             yield extent, "", around[:-inside]
-    # Digits of a number were replaced by names above: they are taken where that number is known.
+    # Names replaced the digits of a number above: they are computed where that number is known.
     for e in kernel.meaning:
         numbers = e.symbols()
         loops = (kernel.tiles,) if K in numbers else ()
@@ -96,8 +96,8 @@ def _divisors(e: Expr) -> Iterator[Expr]:
 def integers_do_not_overflow(kernel: Kernel) -> Iterator[Finding]:
     """With an iteration space of at most 2**48 elements, all products fit 64 bits.
 
-    Indices are at most what they count: ``j*t < E``, ``c*b <= T + cores``, and so on; a product of the sizes that
-    remain is a part of the product of all sizes, or is bounded by the ranges of the symbols.
+    Indices are at most the sizes they count: ``j*t < E``, ``c*b <= T + cores``, and so on; a product of the remaining
+    sizes is a factor of the product of all sizes, or is bounded by the ranges of the symbols.
     """
     spec = kernel.spec
     space = [
@@ -122,7 +122,7 @@ def _inner(kernel: Kernel) -> set[int]:
 
 
 def _magnitude(kernel: Kernel, e: Expr, whole: Expr) -> int:
-    """A bound of the absolute value of every partial sum."""
+    """Return a bound on the absolute value of every partial sum."""
     try:
         low, high = bounds(_largest(kernel, e), kernel.prover.ranges)
         if low > -(1 << 62) and high < 1 << 62:
@@ -149,10 +149,10 @@ def _magnitude(kernel: Kernel, e: Expr, whole: Expr) -> int:
 
 
 def _largest(kernel: Kernel, e: Expr) -> Expr:
-    """A sum of products of sizes that is at least ``|e|`` part by part."""
+    """Return a sum of products of sizes that bounds ``|e|`` term by term."""
     out = ZERO
     t, tile = kernel.spec.opened.symbol, str(kernel.tile_index)
-    # A rounded tile is shorter than the axis and one granule together.
+    # A rounded tile is shorter than the axis plus one granule.
     extent = kernel.spec.opened.extent * (
         kernel.spec.opened.granule if kernel.spec.opened.rounded else 1
     )
@@ -172,7 +172,7 @@ def _largest(kernel: Kernel, e: Expr) -> Expr:
                     if a.name == "Min"
                     else value
                 )
-                # CeilDiv(x, n) <= x, for x is at least 1 in the loop; constants keep their quotient.
+                # CeilDiv(x, n) <= x, as x is at least 1 in the loop; constants keep their quotient.
                 value = CeilDiv(value, whole) if value.is_const else value
                 if p == 1 and whole > 1 and scale % whole == 0:
                     # n*CeilDiv(x, n) <= x + n - 1
@@ -198,7 +198,7 @@ def _largest(kernel: Kernel, e: Expr) -> Expr:
         for name, p in powers.items():
             for _ in range(p):
                 fact = kernel.prover.facts.get(name)
-                # A row of a copy: its number is below the extent of the loop over rows.
+                # A row of a copy: its index is below the extent of the loop over rows.
                 row = _largest(kernel, fact.upper[0][1] + 1) if fact and fact.rank >= 60 else None
                 term = term * upper.get(name, row if row is not None else sym(name))
         out = out + term * scale

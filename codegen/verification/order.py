@@ -1,11 +1,11 @@
-"""Checks of order: the life of queue tensors, who owns the bytes of a TBuf, and who has waited for whom.
+"""Checks of order: the lifetime of queue tensors, the contents of TBufs, and the waits between pipes.
 
-The statements are walked as they run, the loop over tiles twice, so that the second iteration meets what the first one
-left.  Time is a vector clock: every pipe (MTE2, V, MTE3, and the scalar unit S, which issues to the others) counts its
-instructions, and knows which instructions of every pipe are done before its next one starts, because it has waited for
-them, or the scalar unit has.  A queue hands knowledge from the writing pipe to the reading one at EnQue/DeQue and back
-at FreeTensor/AllocTensor; a Sync hands it over at once; the vector pipe may run its own calls at the same time unless a
-barrier stands between them.
+The statements are walked in execution order, the loop over tiles twice, so that the second iteration sees the state
+after the first one.  Time is a vector clock: every pipe (MTE2, V, MTE3, and the scalar unit S, which issues to the
+others) counts its instructions, and knows which instructions of every pipe complete before its next one starts, because
+it or the scalar unit has waited for them.  A queue passes knowledge from the writing pipe to the reading one at
+EnQue/DeQue and back at FreeTensor/AllocTensor; a Sync passes it immediately; the vector pipe may overlap its own calls
+unless a barrier separates them.
 """
 
 from __future__ import annotations
@@ -55,9 +55,9 @@ _PIPES = ("S", "MTE2", "V", "MTE3")
 
 @dataclass(slots=True)
 class _Life:
-    """A tensor of a queue, with its aliases, from Alloc to Free.
+    """A queue tensor, with its aliases, from Alloc to Free.
 
-    ``state``: allocated, enqueued, dequeued, or, behind a DeQue from a load to vector calls, between.
+    ``state``: allocated, enqueued, dequeued or, after a DeQue from a load to vector calls, between.
     """
 
     queue: str
@@ -199,8 +199,8 @@ class _Protocol:
             return
         decl = self.queues[life.queue]
         out = decl.copy or decl.position is Position.VECOUT
-        # Before EnQue the pipe that makes a result may read it again, and the scalar unit once it is made; other pipes
-        # have to wait for DeQue.
+        # Before EnQue the pipe that computes a result may read it again, and so may the scalar unit once it is
+        # computed; other pipes have to wait for DeQue.
         own = life.state == "allocated" and pipe in ("V", "S")
         early = own and out and not decl.copy and life.written
         early = early or (life.state == "between" and pipe in ("V", "S"))
@@ -246,7 +246,7 @@ def buffers_hold_their_tensors(kernel: Kernel) -> Iterator[Finding]:
             if s.buf not in declared:
                 say(f"{s.buf} is not declared", s.local)
         elif isinstance(s, Alias):
-            # Tensors that take turns in one buffer of a queue.
+            # Tensors that alternate in one queue buffer.
             buf_of[s.of] = buf_of[s.local] = buf_of.get(s.of, s.of)
             owner.setdefault(buf_of[s.of], s.of)
         elif isinstance(s, ScalarRead):
@@ -275,7 +275,7 @@ def buffers_hold_their_tensors(kernel: Kernel) -> Iterator[Finding]:
 
 
 def _shared(kernel: Kernel, s: Call, buf_of: dict[str, str]) -> Iterator[str]:
-    """Operands of one call in one TBuf: the result over an operand, where the call allows it."""
+    """Yield illegal overlaps of a call's operands: a result may overwrite an operand only if the call allows it."""
     place = {x: buf_of.get(x, x) for x in (*s.reads, *s.writes)}
     node = kernel.locals.get(s.writes[0])
     join = any(kernel.local_of(x) == s.writes[0] and s.writes[0] in s.reads for x in kernel.joins)
@@ -300,7 +300,7 @@ _Clock = dict[str, int]
 
 @dataclass(slots=True)
 class _Bytes:
-    """Accesses to one buffer: last write and the reads since, as (pipe, instruction)."""
+    """Accesses to one buffer: the last write and the reads since then, as (pipe, instruction)."""
 
     write: tuple[str, int] | None = None
     reads: list[tuple[str, int]] = field(default_factory=list)
@@ -314,17 +314,17 @@ class _Time:
     known: dict[str, _Clock] = field(
         default_factory=lambda: {p: dict.fromkeys(_PIPES, 0) for p in _PIPES}
     )
-    #: Vector instructions up to here are done before later ones start.
+    #: Later vector instructions start after those up to here are complete.
     barrier: int = 0
 
     def issue(self, pipe: str) -> int:
-        # The scalar unit issues: what it has waited for is over.
+        # The scalar unit issues, so everything it has waited for is complete.
         self.learn(pipe, self.known["S"])
         self.count[pipe] += 1
         return self.count[pipe]
 
     def mark(self, pipe: str) -> _Clock:
-        """Return the clock after a wait for everything that ``pipe`` was given so far."""
+        """Return the clock after a wait for all instructions issued to ``pipe`` so far."""
         return {**self.known[pipe], pipe: self.count[pipe]}
 
     def learn(self, pipe: str, clock: _Clock) -> None:
@@ -334,16 +334,16 @@ class _Time:
                 mine[p] = n
 
     def over(self, pipe: str, other: tuple[str, int]) -> bool:
-        """Return True if an instruction that ``pipe`` is given now starts after ``other`` is done."""
+        """Return True if an instruction issued to ``pipe`` now starts after ``other`` is complete."""
         p, n = other
         if p == "S":
-            return True  # a scalar read is over before anything else is issued
+            return True  # A scalar read completes before anything else is issued.
         if p == pipe and (p != "V" or n <= self.barrier):
             return True
         return n <= self.known[pipe][p]
 
     def seen(self, pipe: str, write: tuple[str, int]) -> bool:
-        """True if a pipe sees a write; other pipes must wait for what the scalar unit writes into UB."""
+        """Return True if a pipe sees a write; other pipes must wait for the scalar unit's writes to UB."""
         p, n = write
         if p == "S" and pipe != "S":
             return n <= self.known[pipe]["S"]
@@ -351,16 +351,16 @@ class _Time:
 
 
 def barriers_and_events(kernel: Kernel) -> Iterator[Finding]:
-    """An instruction starts when those are done whose bytes it reads or overwrites, or that read what it overwrites."""
+    """An instruction starts after earlier writes of bytes it reads or overwrites, and reads of those it overwrites."""
     walk = _Waits(kernel)
     for item in kernel.items:
         if not item.inside and item.within is None:
             walk.step(item.stmt)
-    # Reduce loops may have nothing to go through.
+    # Reduce loops may run no iteration.
     spec, ranges = kernel.spec, {s.name: (s.min, s.max) for s in kernel.impl.symbols}
     sizes = (spec.reduce_outer, spec.opened.extent if spec.reduce_tiles else ONE)
     empty = any(bounds(size, ranges)[0] < 1 for size in sizes) and not kernel.empty
-    # With two buffers the third iteration has the bytes of the first one.
+    # With two buffers, the third iteration reuses the bytes of the first one.
     for repeats in (2, 2, 2, 0, 0) if empty else (2, 2, 2):
         walk.loads.clear()
         walk.stores.clear()
@@ -379,11 +379,11 @@ class _Waits:
         self.bytes: dict[str, _Bytes] = {}
         self.queues: dict[str, QueueDecl] = {}
         self.enqueued: dict[str, list[_Clock]] = {}
-        #: Buffers of a queue that are free, in the order in which they are taken, and what is over then.
+        #: Free buffers of each queue, in allocation order, and the clock of each.
         self.freed: dict[str, list[tuple[str, _Clock]]] = {}
         self.loads: dict[str, int] = {}
         self.stores: set[str] = set()
-        #: Those of them that are stored by the iteration of a reduce loop that runs.
+        #: Subset stored by the current iteration of a reduce loop.
         self.own: set[str] = set()
         self.number: int | None = None
         firsts: dict[int | None, Item] = {}
@@ -398,7 +398,7 @@ class _Waits:
         self.found.setdefault(text, Finding(text, self.kernel.node_of(local)))
 
     def enter(self, item: Item) -> None:
-        """The next statement: every iteration of a reduce loop has a tile of its own."""
+        """Enter the next statement; every iteration of a reduce loop has its own tile."""
         if item.number != self.number:
             self.own.clear()
         elif item.number is not None and self.firsts[item.number] is item:
@@ -439,7 +439,7 @@ class _Waits:
             self.queues[s.name] = s
             self.enqueued[s.name], self.freed[s.name] = [], []
         elif isinstance(s, InitBuffer) and s.name in self.queues:
-            # Buffers that nobody has had yet come first: the second of two is taken without waiting for the first.
+            # Unused buffers come first: taking the second of two does not wait for the first.
             self.freed[s.name] = [(f"{s.name}#{k}", {}) for k in range(s.buf_num)]
         elif isinstance(s, GetBuf):
             self.place[s.local] = s.buf
@@ -458,8 +458,8 @@ class _Waits:
         writer = "MTE2" if loads and link != "out" else "V"
         reader = "MTE3" if stores and link != "in" else "V"
         if isinstance(s, Alloc):
-            # The bytes of whoever had this buffer before.  The event of FreeTensor has been awaited, which says nothing
-            # of vector calls that read what was enqueued for a store already.
+            # The bytes of the buffer's previous tensor.  The event of FreeTensor has been awaited, which does not cover
+            # vector calls that read a tensor after it was enqueued for its store.
             if self.freed[s.queue]:
                 self.place[s.local], over = self.freed[s.queue].pop(0)
                 time.learn(writer, over)
@@ -516,7 +516,7 @@ def _who(access: tuple[str, int]) -> str:
 
 
 def _in_place(kernel: Kernel) -> dict[str, list[str]]:
-    """Output parameter -> input parameters whose memory it has."""
+    """Map each output parameter to the input parameters whose memory it overwrites."""
     out: dict[str, list[str]] = {}
     params = kernel.fn.params
     for n in kernel.impl.nodes:
@@ -528,7 +528,7 @@ def _in_place(kernel: Kernel) -> dict[str, list[str]]:
 
 # events ---------------------------------------------------------------------------------------
 def event_ids_suffice(kernel: Kernel) -> Iterator[Finding]:
-    """Queues and syncs that keep their id take at most 8 ids of every event, and no loop takes more each time."""
+    """Queues and persistent syncs use at most 8 ids of every event, and no loop takes another id per iteration."""
     ids: Counter[str] = Counter()
     number: dict[str, int] = {}
     queues: dict[str, QueueDecl] = {}
@@ -559,7 +559,7 @@ def event_ids_suffice(kernel: Kernel) -> Iterator[Finding]:
 
 
 def queues_are_within_limits(kernel: Kernel) -> Iterator[Finding]:
-    """A TPosition has no more queue buffers, and the TPipe no more buffers, than the architecture allows."""
+    """No TPosition has more queue buffers, and the TPipe no more buffers, than the architecture allows."""
     found: Counter[str] = Counter()
     for b in kernel.impl.buffers:
         if b.kind is BufferKind.QUEUE:

@@ -1,9 +1,8 @@
-"""Tensors that several Stores write: that the pieces cover the tensor, and that no two of them overlap.
+"""Tensors written by several Stores: the pieces cover the tensor, and no two of them overlap.
 
-A piece is an offset and a list of (size, stride), outermost first.  Pieces cover ``[0, n)`` exactly once if, in the
-order of their offsets, each begins where those before end: a piece without gaps covers as much as it has elements;
-of pieces whose rows lie S apart, m rows of each cover m * S together if one row of each covers S.  Pieces with more
-rows than that go on behind.
+A piece is an offset and a list of (size, stride), outermost first.  Pieces cover ``[0, n)`` exactly once if, sorted by
+offset, each begins where the previous ones end: a piece without gaps covers as many elements as it has; pieces with
+rows S apart, m rows each, cover m * S together if one row of each covers S.  Pieces with more rows continue after that.
 """
 
 from __future__ import annotations
@@ -20,9 +19,9 @@ from autofuse.schedule.axes.result import ScheduleResult
 
 __all__ = ["pieces_cover_their_output"]
 
-#: Value of every symbol when pieces are put in order: a prime, so that a part that is left over is not empty.
+#: Value of every symbol for sorting pieces: a prime, so that a remainder is not empty.
 _SAMPLE = 997
-#: Pieces and rows of pieces that are looked at for one tensor; beyond them nothing is proved.
+#: Most pieces and rows of pieces to examine per tensor; beyond them nothing is proved.
 _STEPS = 20_000
 
 
@@ -41,7 +40,7 @@ class _Piece:
 
 
 def pieces_cover_their_output(graph: FusionGraph, r: ScheduleResult) -> Iterator[Finding]:
-    """The pieces of an output, or of a workspace, that several Stores write are a partition of it."""
+    """The pieces of an output, or of a workspace, written by several Stores are a partition of it."""
     prover = Prover({s.name: Fact(s.min, max(s.max, 1)) for s in graph.symbols})
     stores: dict[int, list[Node]] = {}
     for o in r.hint.ops("Output"):
@@ -71,7 +70,7 @@ def _check(prover: Prover, written: Sequence[Node], elements: Expr, what: str) -
 
 
 def _piece(n: Node) -> _Piece:
-    """The elements that a Store writes; its axes may be in another order than those of the tensor."""
+    """Return the elements that a Store writes; its axes may be in another order than those of the tensor."""
     dims: list[tuple[Expr, Expr]] = []
     axes = zip(n.y.repeats, n.y.strides, strict=True)
     for size, stride in sorted(axes, key=lambda row: -_at_sample(row[1])):
@@ -89,7 +88,7 @@ def _at_sample(e: Expr) -> int:
 
 
 def _partition(prover: Prover, pieces: Sequence[_Piece], elements: Expr, steps: list[int]) -> bool:
-    """Return True if the pieces are proved to cover ``[0, elements)`` exactly once; ``steps`` is the budget left."""
+    """Return True if the pieces provably cover ``[0, elements)`` exactly once; ``steps``: remaining budget."""
     left = sorted(pieces, key=lambda p: _at_sample(p.offset))
     end = ZERO
     while left:
@@ -116,7 +115,7 @@ def _partition(prover: Prover, pieces: Sequence[_Piece], elements: Expr, steps: 
         if not all(prover.nonneg(_rows(p, pitch) - rows) for p in here):
             return False
         inner = [_Piece(p.name, p.offset - end, _row(p, pitch)) for p in here]
-        # Other pieces between the rows would overlap, or leave a gap: then the rest does not fit.
+        # Other pieces between the rows would overlap or leave a gap, and fail this proof.
         if not _partition(prover, inner, pitch, steps):
             return False
         end = end + rows * pitch
@@ -126,7 +125,7 @@ def _partition(prover: Prover, pieces: Sequence[_Piece], elements: Expr, steps: 
 
 
 def _pitch(left: Sequence[_Piece]) -> Expr:
-    """The distance of rows of the first piece, or the larger one of a piece that lies between two of its rows."""
+    """Return the row pitch of the first piece, or the larger one of a piece between two of its rows."""
     pitch, start = left[0].dims[0][1], _at_sample(left[0].offset)
     while True:
         window = start + _at_sample(pitch)
@@ -138,7 +137,7 @@ def _pitch(left: Sequence[_Piece]) -> Expr:
 
 
 def _folded(p: _Piece, pitch: Expr) -> list[_Piece]:
-    """Return the piece with rows ``pitch`` apart, where its own rows fill these, and the rest of it."""
+    """Return the piece with rows ``pitch`` apart, if its own rows fill these, and the rest of it."""
     if not p.dims:
         return [p]
     (size, stride), inner = p.dims[0], p.dims[1:]
@@ -159,7 +158,7 @@ def _folded(p: _Piece, pitch: Expr) -> list[_Piece]:
 
 
 def _rows(p: _Piece, pitch: Expr) -> Expr:
-    """Number of rows at a distance of ``pitch``."""
+    """Return the number of rows with pitch ``pitch``."""
     return p.dims[0][0] if p.dims and p.dims[0][1] == pitch else ONE
 
 

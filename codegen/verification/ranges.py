@@ -1,4 +1,4 @@
-"""Checks of sizes: extents of calls and copies against their buffers, the UB sum, casts."""
+"""Checks of sizes: extents of calls and copies against their buffers, the sum of UB, casts."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ __all__ = [
 
 # memory ---------------------------------------------------------------------------------------
 def buffers_equal_the_plan(kernel: Kernel) -> Iterator[Finding]:
-    """InitBuffer states the plan's bytes and numbers, tensors are taken from the buffers of their nodes."""
+    """InitBuffer states the plan's bytes and numbers, and tensors come from the buffers of their nodes."""
     have = {
         i.stmt.name: (i.stmt, i.values[0]) for i in kernel.items if isinstance(i.stmt, InitBuffer)
     }
@@ -78,7 +78,7 @@ def buffers_equal_the_plan(kernel: Kernel) -> Iterator[Finding]:
 
 
 def ub_is_within_its_limit(kernel: Kernel) -> Iterator[Finding]:
-    """The buffers add up to ``tiling.ub``, which grows with the tile: what the host solves for is what is used."""
+    """The buffers add up to ``tiling.ub``, which grows with the tile: the host solves for the actual use."""
     total = ZERO
     for item in kernel.items:
         if isinstance(item.stmt, InitBuffer):
@@ -96,7 +96,7 @@ def ub_is_within_its_limit(kernel: Kernel) -> Iterator[Finding]:
 
 # calls ----------------------------------------------------------------------------------------
 def _extent(kernel: Kernel, n: Node, axis: int) -> Expr:
-    """Iterations of a vectorised axis where ``n`` runs: of this tile, or of a whole one."""
+    """Return the iterations of a vectorised axis where ``n`` runs: of this tile, or of a whole one."""
     whole = kernel.is_whole(n) and axis == kernel.tile_in.id
     return kernel.t if whole else kernel.extent(axis)
 
@@ -110,7 +110,7 @@ def _row(kernel: Kernel, n: Node) -> CallRow | None:
 
 
 def _calls(kernel: Kernel, *, fills: bool = False) -> Iterator[tuple[Item, Call, Node, list[Expr]]]:
-    """Calls with the nodes whose results they write; ``fills``: those that fill registers instead."""
+    """Yield calls with the nodes whose results they write; ``fills``: those that fill registers instead."""
     for item in kernel.items:
         s = item.stmt
         if isinstance(s, Call) and item.fills == fills:
@@ -120,7 +120,7 @@ def _calls(kernel: Kernel, *, fills: bool = False) -> Iterator[tuple[Item, Call,
 
 
 def calls_match_their_nodes(kernel: Kernel) -> Iterator[Finding]:
-    """A call writes the result of a node and reads its operands, each in its place."""
+    """A call writes the result of a node and reads its operands, in the right positions."""
     for item in kernel.items:
         if isinstance(item.stmt, Call) and item.stmt.writes[0] not in kernel.locals:
             yield Finding(
@@ -168,7 +168,7 @@ def calls_match_their_nodes(kernel: Kernel) -> Iterator[Finding]:
 
 
 def _same_constants(kernel: Kernel, s: Call, n: Node) -> bool:
-    """The constants of a call are those of its node; those of integers as bits."""
+    """Return True if the constants of a call are those of its node; integers are compared as bits."""
     scalars = [kernel.nodes[x] for x in n.inputs if kernel.nodes[x].op == "Scalar"]
     want = [x.attrs.get("value") for x in scalars if "value" in x.attrs]
     have = [a for a in s.args if isinstance(a, Number)]
@@ -179,25 +179,25 @@ def _same_constants(kernel: Kernel, s: Call, n: Node) -> bool:
         if a.dtype.kind in "iu":
             if (int(value) - int(a.value)) % (1 << a.dtype.bits):
                 return False
-        elif float(value).hex() != float(a.value).hex():  # NaN and the sign of 0 count
+        elif float(value).hex() != float(a.value).hex():  # NaN and the sign of 0 count.
             return False
     return True
 
 
 def _touched(kernel: Kernel, n: Node, s: Call, have: list[str]) -> tuple[set[str], set[str]]:
     scratch = {x for x in have if kernel.scratch.get(x) is n}
-    # What a running sum carries from tile to tile is read and written.
+    # The carry of a running sum is read and written.
     carries = s.api in FUNCTIONS and FUNCTIONS[s.api].carries
     carry = set(have[2:3]) - scratch if carries else set[str]()
     return {have[0], *scratch, *carry}, set(have[1:]) - scratch
 
 
 def calls_cover_the_tile(kernel: Kernel) -> Iterator[Finding]:
-    """The count of a call is that of its result in this tile, or that rounded up as the call asks for."""
+    """The count of a call matches its result in this tile, rounded up if the call requires it."""
     for item, s, n, counts in _calls(kernel, fills=True):
         f = FUNCTIONS.get(s.api)
         if f is not None and f.covers is not None:
-            # In place of copies for all tiles: those for the rows of this one, or of all in front of the loop.
+            # Instead of copies for all tiles: copies for the rows of this one, or for all rows before the loop.
             extent = kernel.extent if item.inside else partial(_extent, kernel, n)
             yield from f.covers(Proof(kernel, s, n, counts, extent))
     for _item, s, n, counts in _calls(kernel):
@@ -224,7 +224,7 @@ def calls_cover_the_tile(kernel: Kernel) -> Iterator[Finding]:
             )
             continue
         if row is not None and row.style in ("bits_1", "bits_2"):
-            want = want * (n.y.dtype.itemsize // 2)  # 16 bits at a time
+            want = want * (n.y.dtype.itemsize // 2)  # 16 bits at a time.
         unit = kernel.arch.vector_bytes if row is not None and row.whole_repeats else 0
         unit = kernel.arch.block_bytes if s.api == "DataCopy" else unit
         if not unit:
@@ -237,7 +237,7 @@ def calls_cover_the_tile(kernel: Kernel) -> Iterator[Finding]:
 
 
 def _line_starts(kernel: Kernel, s: Call, n: Node) -> Iterator[Finding]:
-    """The first number of an Iota is that of the tile's first index."""
+    """Check that the first value of an Iota belongs to the tile's first index."""
     have = [kernel.value(a.value) for a in s.args if isinstance(a, SizeValue)]
     start, step = (n.size(k, d) for k, d in (("start", 0), ("step", 1)))
     for value, wanted in zip(have, (start + step * kernel.start_of(n), step), strict=True):
@@ -245,14 +245,14 @@ def _line_starts(kernel: Kernel, s: Call, n: Node) -> Iterator[Finding]:
 
 
 def _counted(kernel: Kernel, n: Node) -> DType:
-    """The type whose elements the call counts: that of the operand, for Compare, else of the result."""
+    """Return the type whose elements the call counts: that of the operand, for Compare, else of the result."""
     if n.y.dtype.kind == "m" and n.inputs:
         return kernel.nodes[n.inputs[0]].y.dtype
     return n.y.dtype
 
 
 def calls_fit_their_buffers(kernel: Kernel) -> Iterator[Finding]:
-    """No call touches bytes behind the buffer of an operand, as the call rounds its count."""
+    """No call accesses an operand beyond its buffer, with its count rounded."""
     for _item, s, n, counts in _calls(kernel):
         f = FUNCTIONS.get(s.api)
         if f is not None and f.fits is not None:
@@ -307,7 +307,7 @@ def copies_fit_their_buffers(kernel: Kernel) -> Iterator[Finding]:
 
 
 def dma_fields_do_not_truncate(kernel: Kernel) -> Iterator[Finding]:
-    """Fields of descriptors, and bytes of InitBuffer, are within what their types and the chip take."""
+    """Descriptor fields, and bytes of InitBuffer, are within the limits of their types and of the chip."""
     limit, gap_max = kernel.spec.ub_limit, kernel.arch.dma_gap_max
     if limit >= 1 << 32:
         yield Finding(f"the UB limit {limit} does not fit 32 bits")
@@ -321,7 +321,7 @@ def dma_fields_do_not_truncate(kernel: Kernel) -> Iterator[Finding]:
         yield from kernel.at_least(const(count), block.count, "blockCount", node, item)
         yield from kernel.at_least(block.count, ZERO, "blockCount", node, item)
         yield from kernel.at_least(block.length, ZERO, "blockLen", node, item)
-        # All buffers together are within the limit of UB, for every tile that the host may choose.
+        # All buffers together fit the limit of UB, for every tile that the host may choose.
         if limit > length or not kernel.prover.nonneg(room - block.length):
             yield from kernel.at_least(const(length), block.length, "blockLen", node, item)
         for gap, what in ((block.gm_gap, "GM gap"), (block.ub_gap, "UB gap")):
@@ -334,7 +334,7 @@ def dma_fields_do_not_truncate(kernel: Kernel) -> Iterator[Finding]:
 
 
 def _dims(kernel: Kernel, block: DmaDims, node: str, item: Item) -> Iterator[Finding]:
-    """Dimensions are not empty, and each lies behind those inside of it in UB, so that no place is written twice."""
+    """Check that dimensions are nonempty and lie after their inner ones in UB, so that no element is written twice."""
     most, far, dims = kernel.arch.dma_dim_max, kernel.arch.dma_dim_stride_max, block.dims
     if len(dims) > kernel.arch.dma_dims:
         yield Finding(f"a load of {len(dims)} dimensions", node)
@@ -352,7 +352,7 @@ def _dims(kernel: Kernel, block: DmaDims, node: str, item: Item) -> Iterator[Fin
 def _whole_blocks(
     kernel: Kernel, s: CopyIn | CopyOut, block: DmaBlock, item: Item
 ) -> Iterator[Finding]:
-    """DataCopy takes blocks, and its descriptor counts them."""
+    """Check the blocks of a DataCopy, whose descriptor counts them."""
     unit, most = kernel.arch.block_bytes, kernel.arch.dma_blocks_max
     node = kernel.node_of(s.local)
     for e, what in (

@@ -1,7 +1,7 @@
-"""Functions on vector registers: they compute what their calls say, and leave in UB what others read there.
+"""Functions on vector registers: they compute their calls, and store the values that are read in UB.
 
-Their calls are checked as any other; here is what registers add.  As no call in such a function waits for UB, what a
-step stores must not be what another step loads.
+Their calls are checked like any other; these checks cover the registers.  As no call in such a function waits for UB, a
+step must not store what another step loads.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ __all__ = ["functions_on_registers_are_whole"]
 
 
 def functions_on_registers_are_whole(kernel: Kernel) -> Iterator[Finding]:
-    """Each has its operands, its results, and room for its values."""
+    """Every function on registers has its operands, its results, and room for its values."""
     items = kernel.items
     for item in items:
         if not isinstance(item.stmt, VectorFunction):
@@ -38,7 +38,7 @@ def functions_on_registers_are_whole(kernel: Kernel) -> Iterator[Finding]:
 
 
 def _calls(kernel: Kernel, f: VectorFunction) -> Iterator[Finding]:
-    """Every call is one that registers have, over the elements of the function."""
+    """Check that every call exists on registers, and covers the elements of the function."""
     dtypes, arch = dict(f.dtypes), kernel.arch
     for s in f.calls:
         node = kernel.node_of(s.writes[0])
@@ -78,7 +78,7 @@ def _values(kernel: Kernel, f: VectorFunction) -> Iterator[Finding]:
 
 
 def _in_place(kernel: Kernel, f: VectorFunction) -> Iterator[Finding]:
-    """A step stores over nothing that another one loads, or stores itself."""
+    """Check that no step stores over a value that another one loads or stores."""
     dtypes = dict(f.dtypes)
     needs: dict[str, frozenset[str]] = {x: frozenset({x}) for x in f.loads}
     for s in f.calls:

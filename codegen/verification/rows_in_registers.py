@@ -1,7 +1,7 @@
-"""Functions on registers that go through rows: their steps compute what their calls say, for all lanes of a row.
+"""Functions on registers that loop over rows: their steps compute their calls, for all lanes of a row.
 
-The steps are followed by what each register holds: a call's result for a part of the row, or a reduction of some parts.
-Nothing of how the steps were made is used.
+The check tracks the contents of each register through the steps: a call's result for a part of the row, or a reduction
+of some parts.  It is independent of how the steps were built.
 """
 
 from __future__ import annotations
@@ -36,10 +36,10 @@ __all__ = ["row_findings"]
 
 @dataclass(frozen=True)
 class _Value:
-    """Contents of a register: a part of the row of ``of`` (None: the element of the row, in all lanes).
+    """Contents of a register: a part of the row of ``of`` (None: the row's element, in all lanes).
 
-    ``parts``: the parts in an unfinished reduction.  ``clean``: lanes behind the row hold its neutral element.
-    ``lowest``: only the lowest lane holds it.
+    ``parts``: parts in an unfinished reduction.  ``clean``: lanes past the row hold its neutral element. ``lowest``:
+    only the lowest lane holds it.
     """
 
     of: str
@@ -50,7 +50,7 @@ class _Value:
 
 
 def row_findings(kernel: Kernel, f: VectorFunction) -> Iterator[Finding]:
-    """Check a function that processes rows."""
+    """Check a function with rows."""
     assert f.rows is not None
     dtypes = dict(f.dtypes)
     yield from _counts(kernel, f, f.rows, dtypes)
@@ -66,7 +66,7 @@ def row_findings(kernel: Kernel, f: VectorFunction) -> Iterator[Finding]:
 def _counts(
     kernel: Kernel, f: VectorFunction, rows: Rows, dtypes: dict[str, DType]
 ) -> Iterator[Finding]:
-    """Every call is one that registers have, over the rows of the function, or an element of each."""
+    """Check that every call exists on registers, and covers the rows of the function, or an element of each."""
     arch, pitch = kernel.arch, const(rows.pitch)
 
     def same(a: Expr, b: Expr, what: str, node: str) -> Iterator[Finding]:
@@ -102,9 +102,9 @@ def _counts(
 
 
 def _single(kernel: Kernel, f: VectorFunction, rows: Rows, dtypes: dict[str, DType]) -> set[str]:
-    """Return the tensors with an element per row: by calls with rows, and by calls on one element of each row.
+    """Return the tensors with one element per row: by calls with rows, and by calls on one element of each row.
 
-    Counts are rounded up, so that the count of one element per row may equal that of all; then a call is on all.
+    Counts are rounded up, so the count of one element per row may equal that of all; such a call covers all.
     """
     single: set[str] = set()
     for s in f.calls:
@@ -133,15 +133,15 @@ class _Steps:
     dtypes: dict[str, DType]
     held: dict[RowRegister, _Value] = field(default_factory=dict)
     stored: set[RowRegister] = field(default_factory=set)
-    #: By call: the part of its operand that was taken last, where all parts are alike.
+    #: Call -> the part of its operand taken last, if all parts are alike.
     alike: dict[int, int] = field(default_factory=dict)
-    #: Stores that later loads wait for; whether stores wait for the loads of the row before.
+    #: Stores that later loads wait for; and whether stores wait for the previous row's loads.
     settled: set[RowRegister] = field(default_factory=set)
     waited: bool = False
-    #: Of what is stored: the tensors at the same place; what of these is there no more.
+    #: Stored tensor -> the tensors at its address; and parts that were overwritten.
     over: dict[str, list[str]] = field(default_factory=dict)
     gone: set[RowRegister] = field(default_factory=set)
-    #: The part of the row that an iteration begins with.
+    #: First part of the row in an iteration.
     first: int = 0
 
     def __post_init__(self) -> None:
@@ -151,7 +151,7 @@ class _Steps:
         self.single = _single(self.kernel, f, self.rows, self.dtypes)
         self.shared = shared_rows(f.calls)
         self.made = {s.writes[0]: k for k, s in enumerate(f.calls)}
-        #: What is loaded with the first elements of the next row.
+        #: Tensors loaded together with the first elements of the next row.
         self.goes_on = {*self._go_on()} if self.rows.pitch % self.lanes else set()
         for s in f.calls:
             if s.api == "Duplicate":
@@ -182,7 +182,7 @@ class _Steps:
                 yield self.say(f"does not store all of {x}", x)
 
     def _once(self) -> Iterator[Finding]:
-        """A tensor has one value, and what is loaded or stored is a tensor of UB."""
+        """Check that every tensor has one value, and that loads and stores access tensors in UB."""
         if len(self.made) < len(self.f.calls):
             yield self.say("computes a tensor twice")
         last = self.registers - 1
@@ -209,7 +209,7 @@ class _Steps:
             yield self.say(f"stores {x} over {y}, which may be loaded later", x)
 
     def _kinds(self) -> Iterator[Finding]:
-        """Check that a row shared by all rows is used as one: by calls that make such a row, or copy it to all rows."""
+        """Check that a row shared by all rows is read only by calls that compute such a row or copy it."""
         for s in self.f.calls:
             if s.writes[0] in self.shared or s.form == "Outer":
                 wrong = self.single.intersection(s.reads)
@@ -221,7 +221,7 @@ class _Steps:
             yield self.say(f"stores {x} for each row", x)
 
     def _expected(self, x: str, part: int | None) -> _Value:
-        """The value of a tensor for a part of the row."""
+        """Return the value of a tensor for a part of the row."""
         k = self.made.get(x)
         if k is not None and self.f.calls[k].api == "Broadcast":
             return self._expected(
@@ -239,7 +239,7 @@ class _Steps:
         return left == (size % self.lanes or self.lanes)
 
     def _part(self, of: RowRegister) -> int | None:
-        """The part of the row that a step names."""
+        """Return the part of the row that a step refers to."""
         return None if of[1] is None else self.first + of[1]
 
     def _load(self, step: RowStep) -> Iterator[Finding]:
@@ -273,7 +273,7 @@ class _Steps:
             yield self.say(f"has other values than {names} for {s.api}", s.writes[0])
 
     def _leaf(self, step: RowStep, at: RowRegister) -> _Value | None:
-        """A register as a part of what a reduction takes."""
+        """Return a register as a part of a reduction's operand."""
         have = self.held.get(at)
         if have is None:
             return None
@@ -285,7 +285,7 @@ class _Steps:
             return None
         part = parts[0]
         if len(parts) > 1:
-            # All parts of a constant, or of copies of an element, are alike: the next one is meant, or the last one.
+            # All parts of a constant, or of copies of an element, are alike: use the next one, or the last one.
             part = self.registers - 1 if step.op == "fill" else self._next(step.call)
         whole = self._whole(part)
         return _Value(self.f.calls[step.call].writes[0], None, frozenset({part}), clean=whole)

@@ -1,7 +1,7 @@
-"""Checks of staggered loops: those whose steps every core does in an order of its own.
+"""Checks of staggered loops, whose steps run in a different order on every core.
 
-That all steps are done once each is in ``model.py``: the index of a step is ``Mod(turn + core, steps)``, or the
-statements mean something else than the template.  What is left is that the order does not matter.
+``model.py`` proves that every step runs exactly once: its index is ``Mod(turn + core, steps)``, or the statements
+differ from the template.  It remains to check that the order does not matter.
 """
 
 from __future__ import annotations
@@ -15,11 +15,11 @@ __all__ = ["steps_have_no_order"]
 
 
 def steps_have_no_order(kernel: Kernel) -> Iterator[Finding]:
-    """No statement of a staggered loop leaves anything to the next step, or asks how many steps came before.
+    """No statement of a staggered loop passes data to the next step, or depends on the number of steps before.
 
-    What it writes in UB belongs to nodes of the loop, which each step makes anew.  Other checks see to it that nothing
-    is read before it is made (``buffers_hold_their_tensors``), and that what is overwritten in place is read by the
-    same step (``in_place_regions_agree``).
+    It writes only nodes of the loop in UB, which every step computes anew.  Other checks ensure that nothing is read
+    before it is computed (``buffers_hold_their_tensors``), and that the step that overwrites a value in place also
+    reads it (``in_place_regions_agree``).
     """
     for p in kernel.spec.staggered:
         if not 0 <= p < kernel.passes:

@@ -1,5 +1,5 @@
-// What the host functions of a kernel say about their calls: nothing, unless AUTOFUSE_LOG_LEVEL or AutofuseSetLogger asks
-// for it.  A call that says nothing reads one number.
+// Log of the host functions of a kernel: off unless AUTOFUSE_LOG_LEVEL or AutofuseSetLogger turns it on.  When off, it
+// costs a call one atomic read.
 #ifndef AUTOFUSE_LOG_H
 #define AUTOFUSE_LOG_H
 
@@ -11,7 +11,7 @@
 #include <atomic>
 #include <initializer_list>
 
-// Takes one line, without a newline at its end, in the thread of the call that it is about.
+// Receives one line without a trailing newline, on the thread of the call that it describes.
 typedef void (*AutofuseLogger)(int32_t level, const char* text, void* user);
 
 namespace autofuse {
@@ -24,15 +24,15 @@ enum LogLevel : int32_t {
 };
 
 struct LogState {
-    std::atomic<int32_t> level{-1};  // -1: AUTOFUSE_LOG_LEVEL was not read yet
+    std::atomic<int32_t> level{-1};  // -1: AUTOFUSE_LOG_LEVEL not read yet
     std::atomic<AutofuseLogger> logger{nullptr};
     std::atomic<void*> user{nullptr};
 };
 
-// One for all files of a library.  Hidden, so that two libraries in one program have one each.
+// One per library: hidden, so that two libraries in one process do not share it.
 __attribute__((visibility("hidden"))) inline LogState log_state;
 
-// Reads AUTOFUSE_LOG_LEVEL; says so on stderr where it is no level.
+// Reads AUTOFUSE_LOG_LEVEL; complains on stderr if it is not a level.
 __attribute__((cold, noinline, visibility("hidden"))) inline int32_t LevelOfEnvironment()
 {
     constexpr const char* kNames[] = {"off", "error", "info", "debug"};
@@ -48,7 +48,7 @@ __attribute__((cold, noinline, visibility("hidden"))) inline int32_t LevelOfEnvi
         level = kLogOff;
     }
     int32_t before = -1;
-    // AutofuseSetLogger may have been faster.
+    // AutofuseSetLogger may have set a level first.
     return log_state.level.compare_exchange_strong(before, level) ? level : before;
 }
 
@@ -73,7 +73,7 @@ struct LogSize {
     int64_t value;
 };
 
-// "KERNEL: FUNCTION(rows=4, cols=8)", cut off at 1023 characters; the number of those that were written.
+// Writes "KERNEL: FUNCTION(rows=4, cols=8)", truncated to 1023 characters; returns the length.
 inline size_t LogHead(char (&text)[1024], const char* kernel, const char* function, std::initializer_list<LogSize> sizes)
 {
     const auto left = [](size_t used) { return sizeof(text) - used; };
@@ -90,7 +90,7 @@ inline size_t LogHead(char (&text)[1024], const char* kernel, const char* functi
     return more(used, snprintf(text + used, left(used), ")"));
 }
 
-// What became of a call of a tiling function.  `why`: the text of `rc`.
+// Logs the result of a tiling function.  `why`: the text of `rc`.
 template <typename Data>
 __attribute__((cold, noinline)) void LogTiling(const char* kernel, const char* function,
                                                std::initializer_list<LogSize> sizes, int64_t rc, const char* why,
@@ -108,7 +108,7 @@ __attribute__((cold, noinline)) void LogTiling(const char* kernel, const char* f
     }
 }
 
-// What became of a launch.
+// Logs the result of a launch.
 __attribute__((cold, noinline, visibility("hidden"))) inline void LogLaunch(const char* kernel, uint32_t key,
                                                                             uint32_t cores, int64_t rc)
 {
@@ -121,7 +121,7 @@ __attribute__((cold, noinline, visibility("hidden"))) inline void LogLaunch(cons
     }
 }
 
-// Who gets the lines, and from which level on; null for stderr.
+// Sets the function that receives the lines (null for stderr), and the most detailed level that is logged.
 inline void SetLogger(AutofuseLogger logger, void* user, int32_t level)
 {
     log_state.user.store(user, std::memory_order_relaxed);

@@ -1,11 +1,11 @@
-// Integer arithmetic of generated code: exact, the meaning of Python's // and %, no float anywhere.
-// A divisor of 0 gives 0.
+// Integer arithmetic of generated code: exact, with the semantics of Python's // and %, without floats.
+// Dividing by 0 gives 0.
 #ifndef AUTOFUSE_MATH_H
 #define AUTOFUSE_MATH_H
 
 #include <stdint.h>
 
-// In a kernel source, where kernel_operator.h comes first, the functions are device functions.
+// In a kernel source, which includes kernel_operator.h first, these are device functions.
 #ifdef __aicore__
 #define AUTOFUSE_MATH_FN __aicore__ inline constexpr
 #else
@@ -36,7 +36,7 @@ AUTOFUSE_MATH_FN int64_t CeilDiv(int64_t a, int64_t b)
     return b == 0 ? 0 : a / b + ((a % b != 0 && (a < 0) == (b < 0)) ? 1 : 0);
 }
 
-// a - FloorDiv(a, b) * b: has the sign of b.
+// a - FloorDiv(a, b) * b, with the sign of b.
 AUTOFUSE_MATH_FN int64_t Mod(int64_t a, int64_t b)
 {
     return b == 0 ? 0 : a % b + ((a % b != 0 && (a < 0) != (b < 0)) ? b : 0);

@@ -1,4 +1,4 @@
-// Shapes at the C interface of InferShape, and what the generated code does with them.
+// Shapes in the C interface of InferShape, and helpers that the generated code calls on them.
 #ifndef AUTOFUSE_SHAPE_H
 #define AUTOFUSE_SHAPE_H
 
@@ -37,7 +37,7 @@ inline void SetShape(AutofuseShape* shape, std::initializer_list<int64_t> dims)
     }
 }
 
-// Solves dims[dim] == factor * value + plus for an integer value >= 0; false if there is none.
+// Solves dims[dim] == factor * value + plus for an integer value >= 0; returns false if there is none.
 inline bool SolveDim(const AutofuseShape& shape, uint32_t dim, int64_t factor, int64_t plus, int64_t* value)
 {
     if (dim >= shape.rank || dim >= kMaxRank || factor == 0) {

@@ -1,5 +1,5 @@
-// Return codes of the generated host functions: a kind, and for some kinds the index of the symbol, template or input
-// that it is about.  AutofuseErrorText of the generated code names the thing; StatusText names the kind.
+// Return codes of the generated host functions: a kind and, for some kinds, the index of the symbol, template or input
+// concerned.  The generated AutofuseErrorText names that item; StatusText names the kind.
 #ifndef AUTOFUSE_STATUS_H
 #define AUTOFUSE_STATUS_H
 
@@ -20,20 +20,20 @@ enum Status : int64_t {
     kNoTemplate = 7,       // no template is legal for these sizes and limits
     kInputCount = 8,       // wrong number of inputs
     kOutputCount = 9,      // wrong number of outputs
-    kInputShape = 10,      // input i: rank or sizes do not fit the graph
+    kInputShape = 10,      // input i: rank or sizes do not match the graph
     kUnsolved = 11,        // symbol i does not follow from the shapes of the inputs
     kNoKernelBinary = 12,  // built without a device binary
-    kNoElements = 13,      // size i is 0, and an op has no result for that
-    kSharedBuffer = 14,    // an output is passed the buffer of an input, and the kernel was not made for that
-    kRelation = 15         // sizes do not fit each other: the kernel would read what is not there
+    kNoElements = 13,      // size i is 0, and some op has no result for 0 elements
+    kSharedBuffer = 14,    // an output has the buffer of an input, and the kernel was not generated for that
+    kRelation = 15         // sizes contradict each other: the kernel would read out of bounds
 };
 
-// Of the C interface: one more where a function takes or means something else than before.  New functions leave it.
+// Version of the C interface: incremented when the parameters or meaning of a function change, not for new functions.
 constexpr uint32_t kAbiVersion = 1;
 
 constexpr int64_t kStatusStep = 100;
 
-// The return code for `kind` and the thing with index `index`.
+// The return code for `kind` and the item with index `index`.
 constexpr int64_t Fail(Status kind, int64_t index)
 {
     return kind + kStatusStep * (index + 1);
@@ -64,20 +64,20 @@ inline const char* StatusText(int64_t rc)
     return kind >= 0 && kind < kCount ? kTexts[kind] : "unknown error";
 }
 
-// One line of the generated table: what `rc` means in this graph.
+// One line of the generated table: the meaning of `rc` in this graph.
 struct ErrorRow {
     int64_t rc;
     const char* text;
 };
 
-// a * b, or the largest number where that does not fit.
+// a * b, or INT64_MAX on overflow.
 inline int64_t SaturatingMul(int64_t a, int64_t b)
 {
     int64_t product = 0;
     return __builtin_mul_overflow(a, b, &product) ? INT64_MAX : product;
 }
 
-// True if the product of values >= 0 stays below 2^60; asked before sizes are multiplied.
+// True if the product of values >= 0 stays below 2^60; checked before sizes are multiplied.
 template <typename... Values>
 constexpr bool ProductFits(Values... values)
 {

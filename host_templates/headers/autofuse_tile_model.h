@@ -1,11 +1,11 @@
-// How long a template takes with tiles of t elements on a given number of cores: the cost model that tiles are chosen by.
+// The cost model that chooses tiles: the time of a template with tiles of t elements on a given number of cores.
 //
-// Times are cycles, without what no choice changes.  Sizes are int64_t, times are double.
+// Times are in cycles and leave out costs that no choice changes.  Sizes are int64_t, times are double.
 //
 //   time = core_start * cores + the longer of (one core, GM) + 1/256 of the shorter
 //   one core = before its tiles + first and last tile + tiles per core * the sum of all loops' periods
-//   period = max(load, vector, store, scalar, what the buffers of a queue cannot hide)
-//   load, store = issue of every command + row for every further row + bytes / rate of one of so many cores
+//   period = max(load, vector, store, scalar, latency that the buffers of a queue cannot hide)
+//   load, store = issue of every command + row for every further row + bytes / rate of one core among that many
 //   GM = bytes of all cores / rates of all cores
 //
 // autofuse itself calls these functions too, to rank templates and to explain them.
@@ -22,8 +22,8 @@ namespace autofuse {
 
 constexpr int64_t kUnlimited = INT64_MAX;
 constexpr int64_t kBlock = 32;           // bytes that a row in UB is rounded up to
-constexpr double kMostLate = 40;         // tiles that a last one counts for at most
-constexpr double kHidden = 1.0 / 256;    // what is hidden, GM or the pipes, counts for this share
+constexpr double kMostLate = 40;         // the last tile counts as this many at most
+constexpr double kHidden = 1.0 / 256;    // share that the hidden side, GM or the pipes, still counts for
 
 // The figures of a chip.
 struct Chip {
@@ -31,12 +31,12 @@ struct Chip {
     int64_t ub = 0;         // usable bytes of UB of one core
     int64_t l2 = 0;         // bytes
     int64_t line = 0;       // bytes of a cache line
-    int64_t short_row = 0;  // bytes that a row of less than 32 bytes counts for
+    int64_t short_row = 0;  // bytes that a row shorter than 32 bytes counts as
     // Cycles.
-    double core_start = 0;    // that every core adds to the start
-    double load_issue = 0;    // of a command
+    double core_start = 0;    // added to the start by every core
+    double load_issue = 0;    // per command
     double store_issue = 0;
-    double row = 0;           // of a further row of a command
+    double row = 0;           // per further row of a command
     double load_latency = 0;  // to the first byte
     // Bytes per cycle of one core.
     double load_core = 0;
@@ -45,13 +45,13 @@ struct Chip {
     // Bytes per cycle of all cores together.
     double read = 0;        // from memory
     double l2_read = 0;
-    double same_order = 0;  // of one tensor that all cores load in the same order, ...
-    double shared = 0;      // ... or each from another place
+    double same_order = 0;  // one tensor that all cores load in the same order, ...
+    double shared = 0;      // ... or each starting at a different place
     double write = 0;
-    double writeback = 0;   // from L2 to memory, of what L2 cannot hold
+    double writeback = 0;   // from L2 to memory, for data that L2 cannot hold
 };
 
-// base + step * t, t being the length of a tile.
+// base + step * t, where t is the length of a tile.
 struct Line {
     constexpr Line(int64_t constant = 0, int64_t per_element = 0) : base(constant), step(per_element)
     {
@@ -62,7 +62,7 @@ struct Line {
         return base + step * t;
     }
 
-    // The same for lengths that no tile has.
+    // At() for lengths that are not those of a tile.
     constexpr double Of(double t) const
     {
         return static_cast<double>(base) + static_cast<double>(step) * t;
@@ -97,19 +97,19 @@ constexpr Line kTileLength = {0, 1};
 // The axis that is cut into tiles, and the loops around it.
 struct Axis {
     int64_t extent = 0;
-    int64_t longest = 0;           // tile that holds the whole axis
+    int64_t longest = 0;           // length of a tile that holds the whole axis
     int64_t outer = 0;             // iterations of the loops around it
     int64_t reduce_outer = 0;      // iterations of the reduce loop per tile, or around the tiles
     int64_t granule = 0;           // tiles are multiples of this, unless the tile is the whole axis
     int64_t tile_max = kUnlimited; // limit other than UB
     int64_t ub_limit = 0;          // bytes
-    bool looped = false;           // one core goes through all tiles of the axis
+    bool looped = false;           // one core loops over all tiles of the axis
     bool conditions = true;        // the conditions of the template hold
 };
 
 enum Place { kOnce, kTile, kStep };             // a loop body runs once per core, per tile, per step of the reduce loop
-enum Route { kRead, kAgain, kStream, kWrite };  // again: read or written before; stream: read around a full L2
-enum Reach { kMemory, kL2, kSameOrder, kShared, kReaches };  // where the bytes of a load come from
+enum Route { kRead, kAgain, kStream, kWrite };  // again: read or written before; stream: bypasses a full L2
+enum Reach { kMemory, kL2, kSameOrder, kShared, kReaches };  // source of the bytes of a load
 
 // Cycles and bytes of one run of a loop body.
 struct Run {
@@ -123,7 +123,7 @@ struct Run {
 
 // Cycles of the vector unit: base + step * t.
 struct Cycles {
-    // So many for each of `count` elements or vector calls.
+    // Adds `cycles` for each of `count` elements or vector calls.
     void Add(double cycles, Line count)
     {
         base += cycles * static_cast<double>(count.base);
@@ -142,48 +142,48 @@ struct Cycles {
 // One loop body.
 struct Body {
     Place place = kTile;
-    int64_t buffers = 2;     // of each queue, 1 or 2
-    double heads = 0;        // cycles of the element-wise calls, whatever their length
+    int64_t buffers = 2;     // per queue, 1 or 2
+    double heads = 0;        // cycles of element-wise calls that do not depend on their length
     double scalar = 0;       // cycles of the scalar unit
-    Cycles places;           // ... beside them, for places that it reads from an index
-    double held = 0;         // cycles to read the first of them, while loads wait; 0 where no index is loaded
-    Cycles vector;           // cycles of elements and of calls that are many
+    Cycles places;           // ... and those for reading places from an index
+    double held = 0;         // cycles to read the first place, while loads wait; 0 if no index is loaded
+    Cycles vector;           // cycles per element and per repeated call
     bool loads = false;
-    bool chained = false;    // stored from the buffer that was loaded
-    bool staggered = false;  // every core starts at another step
-    Run run;                 // with the length at hand
+    bool chained = false;    // stores from the buffer that was loaded
+    bool staggered = false;  // every core starts at a different step
+    Run run;                 // for the current tile length
 };
 
-// Loads or stores that do the same.
+// A number of equal loads or stores.
 struct Copy {
     Body* body = nullptr;
     Route route = kRead;
     int64_t count = 1;
-    Line commands = 1;         // of a tile, each of them
+    Line commands = 1;         // per tile, each of them
     Line rows = 1;
     Line row_bytes = 0;
     int64_t apart = 0;         // distances of rows in GM in bytes, or-ed
     int64_t tiles_apart = 0;   // distances of tiles in GM in bytes per element of t, or-ed
-    int64_t distinct = 0;      // bytes in GM that are touched, each counted once
-    int64_t table = 0;         // places that an index may name; 0 where none directs a load
+    int64_t distinct = 0;      // bytes of GM touched, each counted once
+    int64_t table = 0;         // places that an index may name; 0 without an index
     int64_t names = 0;         // elements of that index
-    bool varies = false;       // other places along a loop that is not the one over tiles, ...
+    bool varies = false;       // addresses change along a loop other than the one over tiles, ...
     bool varies_by_tile = false;  // ... and along that one
-    Cycles own;                // of its pipe, where they do not follow from commands, rows and bytes
-    Reach reach = kMemory;     // with the length at hand; from so many places
+    Cycles own;                // of its pipe, if they do not follow from commands, rows and bytes
+    Reach reach = kMemory;     // for the current tile length, starting at `places` places
     double places = 1;
-    double whole = 0;          // bytes of all tiles, however the axis is cut; 0 where that is not what it depends on
-    double touched = 0;        // bytes of all that do the same, each counted once
+    double whole = 0;          // bytes of all tiles, however the axis is cut; 0 if they do not depend on the axis
+    double touched = 0;        // bytes touched by all `count` of them, each counted once
 };
 
-// Vector calls that go over their elements once, and once more for every bit of `along`, as running sums do.
+// Vector calls that pass over their elements once, and once more per bit of `along`, as running sums do.
 struct Scan {
     Body* body = nullptr;
     Line along;
     Cycles vector;
 };
 
-// What a template does.  WorkOf has the memory.
+// The work of a template.  WorkOf owns the memory.
 struct Work {
     Body& Loop(Place place, int64_t buffers)
     {
@@ -256,7 +256,7 @@ inline int64_t LowBit(int64_t x)
     return x & -x;
 }
 
-// The time of choices, for one length of a tile after the other.
+// Time of a template for one tile length at a time.
 class Model {
 public:
     Model(Work& work, const Chip& chip) : work_(work), axis_(work.axis), chip_(chip)
@@ -283,19 +283,19 @@ public:
         }
     }
 
-    // So many tiles take as long as the last one takes longer, where one core has it.
+    // The extra time of the last tile, in tiles, if a single core runs it.
     int64_t Late() const
     {
         return late_;
     }
 
-    // Tiles of the length at hand that the cores share.
+    // Tiles of the current length that the cores share.
     int64_t Tiles() const
     {
         return tiles_;
     }
 
-    // Sets the length of tiles.
+    // Sets the tile length.
     void SetTile(int64_t t)
     {
         pieces_ = Pieces(axis_.extent, t);
@@ -313,7 +313,7 @@ public:
         if (pieces_ > 1 && last * row_step_ < kBlock) {
             Measure(last, apart);
             const Pipes late = PipesOf(own_);
-            // Where one core goes through all of the axis, every step of a tile was taken for a last one.
+            // If one core loops over the whole axis, each of its steps was counted as a last one.
             tail_ = std::max(late.period - alone_.period, 0.0) / (axis_.looped ? AsDouble(pieces_) : 1);
             behind_ = std::max(late.exposed - alone_.exposed, 0.0);
             if (!axis_.looped && tiles_ == pieces_ && alone_.period > 0) {
@@ -323,13 +323,13 @@ public:
         }
     }
 
-    // Cycles if cores did not disturb each other: a choice takes no less.
+    // Cycles without contention between cores: a lower bound.
     double LeastTime(int64_t per_core, int64_t cores) const
     {
         return tiles_ == 0 ? chip_.core_start : Together(per_core, cores, alone_);
     }
 
-    // Cycles with so many tiles on each of so many cores.
+    // Cycles with `per_core` tiles on each of `cores` cores.
     double Time(int64_t per_core, int64_t cores) const
     {
         if (tiles_ == 0) {
@@ -344,13 +344,13 @@ protected:
     // Cycles of one core.
     struct Pipes {
         double once = 0;     // before its tiles
-        double period = 0;   // of each of its tiles
-        double exposed = 0;  // what the first and the last tile leave unhidden
-        double rest = 0;     // what is left once the last bytes have come
-        double held = 0;     // of each of its tiles, while loads wait for an index
+        double period = 0;   // per tile
+        double exposed = 0;  // not hidden, for the first and the last tile
+        double rest = 0;     // after the last bytes have arrived
+        double held = 0;     // per tile, while loads wait for an index
     };
 
-    // Cycles per byte of one of so many cores; the last is that of stores.
+    // Cycles per byte of one core among `cores`; the last entry is for stores.
     void SetPace(int64_t cores, double (&pace)[kReaches + 1]) const
     {
         for (int i = 0; i <= kReaches; ++i) {
@@ -358,7 +358,7 @@ protected:
         }
     }
 
-    // Cycles of all cores, with these pipes.
+    // Cycles of all cores, given the cycles of one.
     double Together(int64_t per_core, int64_t cores, const Pipes& pipes) const
     {
         const double tiles = AsDouble(per_core) * pipes.period + LastTiles(per_core, cores);
@@ -368,13 +368,13 @@ protected:
         return chip_.core_start * AsDouble(cores) + std::max(busy, gm) + std::min(busy, gm) * kHidden;
     }
 
-    // Cycles of GM for all of so many cores.
+    // Cycles of GM for `cores` cores together.
     double GmOf(int64_t cores) const
     {
         return gm_ + AsDouble(cores) * (once_ * share_[kSameOrder]);
     }
 
-    // What last tiles add to the core that takes longest; of one axis the last core has it, with fewer others.
+    // Cycles that last tiles add to the slowest core.  A single last tile is on the last core, which has fewer others.
     double LastTiles(int64_t per_core, int64_t cores) const
     {
         if (tail_ + behind_ == 0) {
@@ -387,14 +387,14 @@ protected:
         return std::max(AsDouble(Pieces(per_core, pieces_)) * tail_ + behind_ - AsDouble(spare) * alone_.period, 0.0);
     }
 
-    // Where the bytes of every copy come from, and cycles of GM for all cores.
+    // Sets the source of the bytes of every copy, and the cycles of GM for all cores.
     void SetTraffic(int64_t length)
     {
         const double tiles = AsDouble(tiles_);
         const double steps = AsDouble(steps_);
         const double l2 = AsDouble(chip_.l2);
         const int64_t most = Max(Min(tiles_, chip_.cores), 1);
-        // Every core goes through all tiles of the axis, again and again.
+        // Every core loops over all tiles of the axis, again and again.
         const bool rounds = !axis_.looped && axis_.outer >= chip_.cores;
         std::fill(moved_, moved_ + kReaches + 1, 0.0);
         once_ = 0;
@@ -425,7 +425,7 @@ protected:
             const bool by_tile = c.varies_by_tile && pieces_ > 1;
             const bool common = NamesHalf(c, most);
             if (most > 1 && (common || (!c.varies && (rounds || !by_tile)))) {
-                // All cores read one tensor: those that start at the same place do so in the same order.
+                // All cores read one tensor; those that start at the same place read it in the same order.
                 c.reach = kSameOrder;
                 double in_order = moved;
                 if (common) {
@@ -462,7 +462,7 @@ protected:
         }
     }
 
-    // Each core comes by half of the table of an index: of evenly spread names that takes ln 2 = 0.69 for each place.
+    // Each core reads half of an index's table: with evenly spread entries that takes ln 2 = 0.69 of them per place.
     static bool NamesHalf(const Copy& c, int64_t cores)
     {
         return c.table > 0 && 100 * AsDouble(c.names) >= 69 * AsDouble(cores) * AsDouble(c.table);
@@ -473,7 +473,7 @@ protected:
         return AsDouble(c.rows.At(length)) * AsDouble(c.row_bytes.At(length));
     }
 
-    // One run of every loop body with a tile of so many elements.
+    // Computes one run of every loop body for a tile of `length` elements.
     void Measure(int64_t length, int64_t apart)
     {
         for (int i = 0; i < work_.bodies; ++i) {
@@ -511,7 +511,7 @@ protected:
         }
     }
 
-    // Bytes that a row counts for: blocks, and the cache lines that it touches.
+    // Bytes that a row counts as: whole blocks, scaled by the cache lines that it touches.
     double BilledRow(const Copy& c, int64_t row, int64_t rows, int64_t apart) const
     {
         const double billed = AsDouble(row < kBlock && rows > 1 ? chip_.short_row : (row + kBlock - 1) & -kBlock);
@@ -532,7 +532,7 @@ protected:
                                  (run.loaded[kSameOrder] * pace[kSameOrder] + run.loaded[kShared] * pace[kShared]);
             const double load = run.load + bytes;
             const double store = run.store + run.stored * pace[kReaches];
-            // The first place is read once the index is there; then loads go on as fast as places are read.
+            // The first place is read when the index has arrived; after that, loads run as fast as places are read.
             const double held = b.held > 0 ? chip_.load_latency + std::max(b.held, run.scalar - load) : 0;
             const double come = (b.loads ? load + chip_.load_latency : load) + held;
             const double alone = std::max(come + run.vector + store, run.scalar);
@@ -557,17 +557,17 @@ protected:
     Work& work_;
     const Axis& axis_;
     const Chip& chip_;
-    int64_t row_step_ = 1 << 16;  // bytes of a row per element of t, the fewest of what is cut into several
-    double own_[kReaches + 1];    // cycles per byte of a core that no other one disturbs, and more for each core
-    double share_[kReaches + 1];
-    int64_t pieces_ = 0;          // of the axis, ...
-    int64_t tiles_ = 0;           // ... and tiles that the cores share, with the length at hand
+    int64_t row_step_ = 1 << 16;  // bytes of a row per element of t: the minimum over copies of several rows
+    double own_[kReaches + 1];    // cycles per byte of one core without contention ...
+    double share_[kReaches + 1];  // ... and per core that shares the rate of all
+    int64_t pieces_ = 0;          // of the axis, for the current length
+    int64_t tiles_ = 0;           // that the cores share, for the current length
     int64_t steps_ = 0;           // of the reduce loop
-    double tail_ = 0;             // cycles that the last tile of the axis takes longer, and leaves unhidden besides
-    double behind_ = 0;
+    double tail_ = 0;             // extra cycles of the period of the last tile of the axis ...
+    double behind_ = 0;           // ... and extra cycles that it leaves exposed
     int64_t late_ = 0;
-    Pipes alone_;                 // of a core that no other one disturbs
-    double moved_[kReaches + 1] = {};  // bytes of all cores: loads by where they come from, and stores
+    Pipes alone_;                 // of a core without contention
+    double moved_[kReaches + 1] = {};  // bytes of all cores: loads by source, then stores
     double once_ = 0;             // bytes that every core loads before its tiles
     double gm_ = 0;               // cycles of GM for the bytes of all tiles
 };

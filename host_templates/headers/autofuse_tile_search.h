@@ -1,4 +1,5 @@
-// Which tile a template gets: the largest that fits UB, and a loop over a few dozen pairs of a length and a number of cores.
+// Search for the tile of a template: the largest that fits UB, then a few dozen pairs of a length and a number of
+// cores.
 //
 // autofuse itself calls these functions too, to rank templates.
 #ifndef AUTOFUSE_TILE_SEARCH_H
@@ -15,13 +16,13 @@
 namespace autofuse {
 
 constexpr double kForever = __builtin_inf();
-constexpr int kSeries = 16;          // lengths, each shorter than the one before ...
-constexpr int64_t kShorter = 4;      // ... by this part of it
-constexpr int64_t kShares = 4;       // numbers of tiles for each core that a length is made for, from the fewest on
+constexpr int kSeries = 16;          // decreasing lengths, each shorter than the previous one ...
+constexpr int64_t kShorter = 4;      // ... by one part in this many
+constexpr int64_t kShares = 4;       // numbers of tiles per core to derive a length from, starting with the fewest
 constexpr int kMostLengths = 1 + kSeries + static_cast<int>(kShares);
-constexpr int64_t kFewerOf[] = {3, 4};  // the next number of cores that is tried, as a part of the one before
-constexpr int64_t kFarther = 256;    // times a length that fits, up to which UB is asked for
-constexpr int kGuesses = 4;          // lengths along lines, before intervals are halved
+constexpr int64_t kFewerOf[] = {3, 4};  // the next number of cores to try, as a fraction of the previous one
+constexpr int64_t kFarther = 256;    // probes stay within this multiple of a length that fits
+constexpr int kGuesses = 4;          // linear interpolations before bisection
 
 struct Tile {
     int64_t size = 1;       // t
@@ -30,7 +31,7 @@ struct Tile {
     double cycles = 0;
 };
 
-// Bytes of UB of a template with tiles of a size.
+// Bytes of UB that a template needs with tiles of `size`.
 struct UbOf {
     const void* sizes;
     int64_t (*ub)(const void* sizes, int64_t size);
@@ -41,7 +42,7 @@ struct UbOf {
     }
 };
 
-// The largest legal tile, 0 if there is none: it fits UB, and is no longer than the axis and what the template bears.
+// The largest legal tile, or 0 if there is none: it fits UB and exceeds neither the axis nor the template's limit.
 inline int64_t LargestTile(const Axis& axis, int64_t limit, const UbOf& ub)
 {
     const int64_t whole = axis.longest;
@@ -54,8 +55,8 @@ inline int64_t LargestTile(const Axis& axis, int64_t limit, const UbOf& ub)
     if (most < 1 || whole <= axis.granule || low_bytes > limit) {
         return 0;
     }
-    // In granules: `low` fits, `high` does not.  UB grows about linearly, so a guess along a line through two points is
-    // close.  It goes no further than to so many times what fits, so that ub is not asked for absurd sizes.
+    // In granules: `low` fits, `high` does not.  UB grows about linearly, so linear interpolation gets close.  A probe
+    // is at most kFarther times a length that fits, so that ub is not called with absurd sizes.
     int64_t low = 1;
     int64_t high = most + 1;
     int64_t next = kFarther;
@@ -74,7 +75,7 @@ inline int64_t LargestTile(const Axis& axis, int64_t limit, const UbOf& ub)
     return whole <= top && whole - tile < axis.granule && ub(whole) <= limit ? whole : tile;
 }
 
-// The shortest length with whose multiples tiles start at cache lines, as far as that depends on them.
+// The shortest length whose multiples make tiles start at cache lines, as far as the length decides that.
 inline int64_t LineStep(const Work& work, const Chip& chip)
 {
     int64_t apart = 0;
@@ -88,12 +89,12 @@ inline int64_t LineStep(const Work& work, const Chip& chip)
     return apart == 0 ? work.axis.granule : work.axis.granule * (chip.line / LowBit(chip.line | apart));
 }
 
-// Finds the lengths that are tried, each once; returns how many there are.
+// Collects the lengths to try, without duplicates; returns their number.
 inline int FindLengths(const Work& work, const Chip& chip, int64_t largest, int64_t (&found)[kMostLengths])
 {
     const Axis& axis = work.axis;
     int count = 0;
-    // The next legal length: a multiple of the step, the whole axis, or the largest.
+    // Adds the next legal length: a multiple of the step, the whole axis, or the largest.
     const auto add = [&](int64_t t, int64_t step) {
         t = Min(Pieces(Max(t, 1), step) * step, Min(axis.longest, largest));
         if (std::find(found, found + count, t) == found + count) {
@@ -104,13 +105,13 @@ inline int FindLengths(const Work& work, const Chip& chip, int64_t largest, int6
     int64_t t = largest;
     add(t, axis.granule);
     for (int i = 0; i < kSeries && t >= 1; ++i) {
-        // The shortest that makes as many pieces of the axis, or the next with which tiles start at cache lines.
+        // The shortest that cuts the axis into as many pieces, or the next one that starts tiles at cache lines.
         const int64_t even = Pieces(axis.extent, Max(Pieces(axis.extent, t), 1));
         add(even, line <= even ? line : axis.granule);
         t -= Max(t / kShorter, axis.granule);
     }
     if (!axis.looped && axis.outer > 0) {
-        // Those with which all cores have equally many tiles.
+        // Lengths that give every core the same number of tiles.
         const int64_t fewest = Max(Pieces(axis.extent, largest), 1);
         const int64_t share = Max(Pieces(fewest * axis.outer, chip.cores), 1);
         for (int64_t tiles = share; tiles < share + kShares; ++tiles) {
@@ -120,13 +121,13 @@ inline int FindLengths(const Work& work, const Chip& chip, int64_t largest, int6
     return count;
 }
 
-// Takes tiles of a length in place of `best` where they take fewer cycles, with the number of cores that suits them.
+// Replaces `best` if tiles of length `t` take fewer cycles on some number of cores.
 inline void TryLength(Model& model, const Chip& chip, int64_t t, Tile& best)
 {
     model.SetTile(t);
     const int64_t tiles = model.Tiles();
-    // From all cores on, until fewer take longer; where the last tile takes longer than others, also those with which its
-    // core has time for it.
+    // From all cores down, until fewer cores take longer.  If the last tile takes longer than others, also try numbers
+    // of cores that leave its core time for it.
     const int64_t fewest = Max(Pieces(tiles, chip.cores), 1);
     const int64_t last = fewest + model.Late();
     double shortest = kForever;
@@ -148,8 +149,8 @@ inline void TryLength(Model& model, const Chip& chip, int64_t t, Tile& best)
     }
 }
 
-// The pair that takes the fewest cycles, the first of equals, with tiles of at most `largest`, a legal length.  Where none
-// takes fewer than `limit`, what is found does not either.
+// The pair with the fewest cycles, the first of equals, with tiles of at most `largest`, a legal length.  If no pair
+// takes fewer than `limit` cycles, the result has cycles == limit.
 inline Tile BestTile(Work& work, const Chip& chip, int64_t largest, double limit)
 {
     Model model(work, chip);
@@ -163,10 +164,10 @@ inline Tile BestTile(Work& work, const Chip& chip, int64_t largest, double limit
     return best;
 }
 
-// The best tile of a template, or what is in the way.  `limit`: bytes of UB; `least`: cycles of another template, beside
-// which it is of no use to take as many.
+// Finds the best tile of a template, or returns why there is none.  `limit`: bytes of UB; `least`: cycles of another
+// template, which this one has to beat.
 #if defined(AUTOFUSE_SOLVER_APART)
-// Another unit, which defines AUTOFUSE_SOLVER_HERE, has the code: it is the same for all graphs.
+// A separate translation unit, which defines AUTOFUSE_SOLVER_HERE, has the code: it is the same for all graphs.
 Status SolveWork(Work& work, const Chip& chip, int64_t limit, const UbOf& ub, double least, Tile* found);
 #else
 #if !defined(AUTOFUSE_SOLVER_HERE)

@@ -1,9 +1,9 @@
-// The last tilings of a kernel, for sizes that come again.  No allocation, and no thread ever waits for another.
+// Cache of a kernel's most recent tilings.  Lock-free and without allocation.
 //
-// An entry holds everything that a choice depends on (sizes, forced key, granted cores and UB), and all of it is compared,
-// so that a hit is the choice that the search made for the very same call.  `turn` is odd while an entry is written;
-// a reader that finds it odd, or changed when it is done, takes that for a miss, and a writer that finds it odd leaves the
-// entry as it is.  That holds for threads as for a signal handler in the middle of a call.
+// An entry holds everything that a choice depends on (sizes, forced key, granted cores and UB), and a lookup compares
+// all of it, so a hit is the choice that the search made for the very same call.  `turn` is odd while an entry is being
+// written: a reader that finds it odd, or changed when it is done, reports a miss; a writer that finds it odd leaves
+// the entry alone.  This also holds for a signal handler that interrupts a call.
 #ifndef AUTOFUSE_TILING_MEMO_H
 #define AUTOFUSE_TILING_MEMO_H
 
@@ -18,7 +18,7 @@
 
 namespace autofuse {
 
-// What a choice depends on; the same numbers give the same choice.
+// Everything that a choice depends on: equal keys have equal choices.
 template <int kSizes>
 struct MemoKey {
     MemoKey(const int64_t (&sizes)[kSizes], int64_t forced, const ResLimit* limit)
@@ -41,14 +41,14 @@ struct MemoKey {
     uint64_t hash;
 };
 
-// An object with static storage needs no code at start.
+// With static storage, an object needs no code at startup.
 template <typename Data, int kSizes>
 class Memo {
 public:
     static_assert(std::is_trivially_copyable<Data>::value, "entries are copied word by word");
     using Key = MemoKey<kSizes>;
 
-    // Fills `data` and returns true if the choice for `key` is here.
+    // Fills `data` and returns true if the cache has the choice for `key`.
     bool Find(const Key& key, Data* data) const
     {
         const Entry* const set = entries_ + First(key);
@@ -60,7 +60,7 @@ public:
         return false;
     }
 
-    // Keeps the choice for `key` instead of that of another call, unless another thread is writing there.
+    // Stores the choice for `key`, evicting another if the set is full, unless another thread is writing to that entry.
     void Keep(const Key& key, const Data& data)
     {
         Entry* const set = entries_ + First(key);
@@ -70,14 +70,14 @@ public:
                 return;
             }
         }
-        // Two threads may take the same one; then one of them does not keep its choice.
+        // Two threads may pick the same entry; then one of them does not store its choice.
         const uint64_t next = next_.load(std::memory_order_relaxed);
         next_.store(next + 1, std::memory_order_relaxed);
         set[next % kWays].Write(key, data);
     }
 
 private:
-    static constexpr uint64_t kWays = 4;  // entries that a key may be in
+    static constexpr uint64_t kWays = 4;  // entries that may hold a key
     static constexpr uint64_t kSets = 8;
     static constexpr size_t kDataWords = (sizeof(Data) + sizeof(int64_t) - 1) / sizeof(int64_t);
 
@@ -87,7 +87,7 @@ private:
     }
 
     struct Entry {
-        std::atomic<uint64_t> turn{0};  // 0: nothing yet
+        std::atomic<uint64_t> turn{0};  // 0: empty
         std::atomic<int64_t> words[Key::kWords + kDataWords] = {};
 
         bool Read(const Key& key, Data* data) const

@@ -1,8 +1,8 @@
-// Chooses template, tile, tiles per core and cores for given sizes of a graph.  The generated code says what each template
-// does, the headers have the formulas and the loop over tiles.  No allocation, no exceptions, no state.
+// Chooses template, tile, tiles per core and cores for given sizes of a graph.  The generated code describes the work
+// of each template; the headers have the formulas and the loop over tiles.  No allocation, no exceptions, no state.
 //
-// A group takes the template of the least time, the kernel the result whose groups and barriers take least in sum; of
-// equals the first.  schedule/search/solver.py does the same in the same order.
+// A group takes its fastest template, the kernel the result with the least total time of groups and barriers; ties go
+// to the first.  schedule/search/solver.py does the same in the same order.
 #ifndef AUTOFUSE_TILING_SOLVER_H
 #define AUTOFUSE_TILING_SOLVER_H
 
@@ -13,7 +13,7 @@
 #include "autofuse_tile_model.h"
 #include "autofuse_tile_search.h"
 
-// What the caller grants; a null pointer or a field of 0 means: all that the target has.
+// Resources that the caller grants; a null pointer or a field of 0 grants all that the target has.
 struct ResLimit {
     uint32_t valid_num;
     uint32_t aiv_num;
@@ -24,30 +24,30 @@ struct ResLimit {
 
 namespace autofuse {
 
-// A template that loads data again, which L2 may no longer have, has to be better by this part of its time than one that
-// keeps them in UB.
+// A template that loads data again, which L2 may have evicted, must beat one that keeps the data in UB by this fraction
+// of its own time.
 constexpr double kLeeway = 1.0 / 4;
 
-// One template: functions of the sizes, and the members that take the result.
+// One template: functions of the sizes, and the members that receive the result.
 template <typename Data>
 struct Template {
-    // The best tile beside a template that takes so many cycles, or what is in the way.
+    // Finds the best tile that beats `least` cycles, or returns why the template is not legal.
     Status (*solve)(const Data&, const Chip&, double least, Tile*);
-    bool (*fits)(const Data&);  // null, or false if the other would overflow
-    bool again;                 // it loads data again
+    bool (*fits)(const Data&);  // null, or returns false if `solve` would overflow
+    bool again;                 // loads data again
     int64_t Data::*tile_size;
     int64_t Data::*block_size;
 };
 
-// Templates [first, first + count) of the table, to choose one from.
+// Templates [first, first + count) of the table, one of which is chosen.
 template <typename Data>
 struct Group {
     int64_t first;
     int64_t count;
-    int64_t Data::*first_core = nullptr;  // for a group that the next one runs beside: behind the cores of that one
+    int64_t Data::*first_core = nullptr;  // if the next group runs beside it: the first core after those of that group
 };
 
-// Groups [first, first + count) of the table, which run one after another; keys start at `key`.
+// Groups [first, first + count) of the table, which run in sequence; keys start at `key`.
 struct Result {
     int64_t first;
     int64_t count;
@@ -65,7 +65,7 @@ struct Plan {
     Chip chip;
 };
 
-// Template::solve of a template: functions give its axis, bytes of UB with tiles of a size, and what it does.
+// Template::solve of one template: the functions give its axis, its bytes of UB for a tile size, and its work.
 template <typename Data, int kBodies, int kCopies, int kScans, Axis (*kAxis)(const Data&),
           int64_t (*kUb)(const Data&, int64_t), void (*kFill)(const Data&, Work&)>
 Status SolveTemplate(const Data& sizes, const Chip& chip, double least, Tile* found)
@@ -76,7 +76,7 @@ Status SolveTemplate(const Data& sizes, const Chip& chip, double least, Tile* fo
         return kCondition;
     }
     const int64_t limit = Min(work.axis.ub_limit, chip.ub);
-    // A tile that is legal bounds what the template does with one.
+    // The smallest tile has to fit before kFill runs: that bounds the numbers that kFill computes.
     if (kUb(sizes, Min(work.axis.granule, work.axis.longest)) > limit) {
         return kNoTile;
     }
@@ -86,16 +86,16 @@ Status SolveTemplate(const Data& sizes, const Chip& chip, double least, Tile* fo
 }
 
 // Solves every group of a result; `forced` is an offset into the keys of the result, or -1 to choose.
-// Writes tile sizes, block_dim and tiling_key, unless it takes as many cycles as another result, `limit`.  Returns the code of
-// what failed last.
+// Writes tile sizes, block_dim and tiling_key, unless it takes `limit` cycles, those of another result, or more.
+// Returns the code of the last failure.
 template <typename Data>
 int64_t SolveResult(const Plan<Data>& plan, const Chip& chip, const Data& sizes, const Result& result, int64_t forced,
                     double limit, Data* data, double* cycles)
 {
-    int64_t digit = 1;  // keys per choice of the group at hand; the choice of the last group varies fastest
+    int64_t digit = 1;  // keys per choice of the current group; the choice of the last group varies fastest
     int64_t key = result.key;
     int64_t block_dim = 1;
-    int64_t taken = 0;  // cores of the groups that run beside the one at hand, as far as they are known
+    int64_t taken = 0;  // cores taken so far by the groups that run beside the current one
     *cycles = result.barriers;
     for (int64_t g = result.count - 1; g >= 0 && *cycles < limit; --g) {
         const Group<Data>& group = plan.groups[result.first + g];
@@ -139,14 +139,14 @@ int64_t SolveResult(const Plan<Data>& plan, const Chip& chip, const Data& sizes,
     return kOk;
 }
 
-// Whether less is granted than the chip has.
+// True if the caller grants less than the chip has.
 inline bool Limits(const ResLimit* limit, const Chip& chip)
 {
     return limit != nullptr && ((limit->aiv_num != 0 && limit->aiv_num < chip.cores) ||
                                 (limit->ub_size != 0 && limit->ub_size < chip.ub));
 }
 
-// `data` holds the sizes of the symbols and gets the rest; `key` -1 to choose.
+// `data` holds the sizes of the symbols and receives the rest; a `key` of -1 lets the solver choose.
 template <typename Data>
 int64_t SolvePlan(const Plan<Data>& plan, const ResLimit* limit, int64_t key, Data* data)
 {

@@ -1,5 +1,5 @@
-// Tilings that a tuning file gives: a short table that comes before the search.  A row is for one shape or for a range of
-// them; one that is not legal for a call, or for what the caller grants, is passed over.
+// Tilings from a tuning file: a short table that takes precedence over the search.  A row covers one shape or a range
+// of shapes; a row that is not legal for a call, or for the resources that the caller grants, is skipped.
 //
 // schedule/search/given.py does the same.
 #ifndef AUTOFUSE_TUNED_H
@@ -11,7 +11,7 @@
 
 namespace autofuse {
 
-// What says which tiles of a template are legal.
+// Functions that decide which tiles of a template are legal.
 template <typename Data>
 struct TileRules {
     Axis (*axis)(const Data&);
@@ -20,12 +20,12 @@ struct TileRules {
 
 // A choice for one group.
 struct GivenTile {
-    int64_t choice;  // among its templates
-    int64_t size;    // of a tile; of an axis that is shorter, all of it
-    int64_t cores;   // that share the tiles as evenly as whole tiles allow
+    int64_t choice;  // index among its templates
+    int64_t size;    // of a tile; a shorter axis is one tile
+    int64_t cores;   // share the tiles as evenly as whole tiles allow
 };
 
-// A row: sizes of the symbols from least to most, and a choice for each group of a result.
+// A row: a range of sizes for every symbol, and a choice for each group of a result.
 template <int kSizes, int kGroups>
 struct TunedRow {
     int64_t least[kSizes];
@@ -36,7 +36,7 @@ struct TunedRow {
 
 template <typename Data, int kSizes, int kGroups>
 struct Tuned {
-    const TileRules<Data>* rules;  // by template
+    const TileRules<Data>* rules;  // one per template
     const TunedRow<kSizes, kGroups>* rows;
     int64_t count;
 };
@@ -65,7 +65,7 @@ Status TakeTile(const Template<Data>& self, const TileRules<Data>& rules, const 
     return kOk;
 }
 
-// Fills tile sizes, block_dim and tiling_key from a row; returns the code of what is in the way.
+// Fills tile sizes, block_dim and tiling_key from a row; returns an error code if the row is not legal.
 template <typename Data, int kSizes, int kGroups>
 int64_t TakeRow(const Tuned<Data, kSizes, kGroups>& tuned, const TunedRow<kSizes, kGroups>& row,
                 const Plan<Data>& plan, const Chip& chip, Data* data)
@@ -101,8 +101,8 @@ int64_t TakeRow(const Tuned<Data, kSizes, kGroups>& tuned, const TunedRow<kSizes
     return kOk;
 }
 
-// Takes the first row that is for these sizes, or the one that a key behind those of the plan asks for; block_dim 0 says
-// that there is none.  Returns the code of what is in the way of a row that is asked for.
+// Takes the first legal row for these sizes, or the row that a key after those of the plan selects; sets block_dim to 0
+// if there is none.  Returns an error code if a selected row is not legal.
 template <typename Data, int kSizes, int kGroups>
 int64_t TakeTuned(const Tuned<Data, kSizes, kGroups>& tuned, const Plan<Data>& plan, const int64_t (&sizes)[kSizes],
                   const ResLimit* limit, int64_t key, Data* data)

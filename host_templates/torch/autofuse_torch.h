@@ -1,6 +1,6 @@
-// What operators of PyTorch need around a kernel: sizes that may be symbols, checks, and the library with the kernel.
+// Support code for PyTorch operators around a kernel: sizes that may be symbols, checks, and loading of the library.
 //
-// All is local to a translation unit: a process may load the extensions of many kernels.
+// Everything is local to a translation unit: a process may load the extensions of many kernels.
 #ifndef AUTOFUSE_TORCH_H
 #define AUTOFUSE_TORCH_H
 
@@ -23,7 +23,7 @@
 #include <c10/core/SymInt.h>
 #include <c10/util/Exception.h>
 
-// The functions with which a graph writes its sizes; division rounds down, and a divisor of 0 gives 0.
+// Functions in the size expressions of graphs; division rounds down, and dividing by 0 gives 0.
 namespace autofuse {
 namespace {
 
@@ -37,7 +37,7 @@ namespace {
     if (x && y) {
         return *x / *y - ((*x % *y != 0 && (*x < 0) != (*y < 0)) ? 1 : 0);
     }
-    return a / b;  // of symbols it rounds down
+    return a / b;  // division of symbols rounds down
 }
 
 [[maybe_unused]] c10::SymInt CeilDiv(const c10::SymInt& a, const c10::SymInt& b)
@@ -67,18 +67,18 @@ namespace autofuse_torch {
 namespace {
 
 constexpr size_t kWorkspaceAlign = 512;
-// Of the C interface of the kernel that is called here: that of autofuse_status.h, which the library has and this one not.
+// Version of the kernel's C interface, as in autofuse_status.h, which only the library includes.
 constexpr uint32_t kAbiVersion = 1;
 
 // Checks ------------------------------------------------------------------------------------------
 
-// An element type as Python has it.
+// Name of an element type in Python.
 [[maybe_unused]] std::string Called(at::ScalarType dtype)
 {
     return std::string(c10::getDtypeNames(dtype).first);
 }
 
-// dtype and rank of an argument; `name` is that of the schema.
+// Checks dtype and rank of an argument; `name` is its name in the schema.
 [[maybe_unused]] void CheckKind(const char* op, const char* name, const at::Tensor& t, at::ScalarType dtype, int64_t rank)
 {
     TORCH_CHECK_TYPE(t.scalar_type() == dtype, op, ": ", name, " must be ", Called(dtype), ", not ", Called(t.scalar_type()));
@@ -90,7 +90,7 @@ constexpr uint32_t kAbiVersion = 1;
     TORCH_CHECK_VALUE(t.device() == first.device(), op, ": ", name, " is on ", t.device(), ", and others on ", first.device());
 }
 
-// A dimension is what the graph says; `text` is that.
+// Checks that a dimension has the size of the graph, whose text is `text`.
 [[maybe_unused]] void CheckSize(const char* op, const char* name, const at::Tensor& t, int64_t dim, const c10::SymInt& size,
                                 const char* text)
 {
@@ -98,7 +98,7 @@ constexpr uint32_t kAbiVersion = 1;
                       " is ", t.sym_size(dim), "; the graph says ", text, ", which is ", size, " here");
 }
 
-// (size - plus) / factor: the symbol of which a dimension is factor * symbol + plus.
+// Solves size == factor * symbol + plus for the symbol.
 [[maybe_unused]] c10::SymInt Solved(const at::Tensor& t, int64_t dim, int64_t factor, int64_t plus)
 {
     const c10::SymInt rest = t.sym_size(dim) - c10::SymInt(plus);
@@ -107,14 +107,14 @@ constexpr uint32_t kAbiVersion = 1;
 
 // Memory ------------------------------------------------------------------------------------------
 
-// A parameter of the kernel, which counts `offset` elements from its pointer to the first element.
+// A parameter of the kernel, whose first element is `offset` elements after its pointer.
 struct Buffer {
     at::Tensor tensor;
     bool written = false;
     int64_t offset = 0;
 
     void* Pointer() const { return static_cast<char*>(tensor.data_ptr()) - Before(); }
-    // From the pointer to the end of the last element.
+    // Bytes from the pointer to the end of the last element.
     uint64_t Bytes() const
     {
         return Before() + at::detail::computeStorageNbytes(tensor.sizes(), tensor.strides(), tensor.element_size());
@@ -122,8 +122,8 @@ struct Buffer {
     int64_t Before() const { return offset * static_cast<int64_t>(tensor.element_size()); }
 };
 
-// The tensor with strides that the graph fixes, in elements: as it lies, or a copy. They do not matter where there is one
-// element.
+// The tensor with the strides of the graph, in elements: unchanged, or a copy. Strides of dimensions of size 1 do not
+// matter.
 [[maybe_unused]] at::Tensor Laid(const at::Tensor& t, const std::vector<int64_t>& strides)
 {
     bool fits = true;
@@ -133,13 +133,13 @@ struct Buffer {
     return fits ? t : at::empty_strided(t.sizes(), strides, t.options()).copy_(t);
 }
 
-// A number in memory of the device.
+// A number in device memory.
 [[maybe_unused]] at::Tensor Number(const at::Scalar& value, at::ScalarType dtype, const at::Tensor& like)
 {
     return at::full({}, value, like.options().dtype(dtype));
 }
 
-// What is written in place of an argument goes back to it where the kernel could not write there.
+// Copies an overwritten argument back if the kernel had to write to a copy of it.
 [[maybe_unused]] void HandBack(const at::Tensor& argument, const at::Tensor& written)
 {
     if (!argument.is_same(written)) {
@@ -149,7 +149,7 @@ struct Buffer {
 
 // Overlaps ----------------------------------------------------------------------------------------
 
-// Where the elements of a tensor lie, in bytes; sizes are not 0.
+// Memory layout of a tensor, in bytes; sizes are not 0.
 struct Span {
     const char* first = nullptr;
     int64_t width = 0;  // of an element
@@ -173,8 +173,8 @@ struct Span {
 
 constexpr int64_t kMaxWork = int64_t{1} << 20;
 
-// Whether `rest` is a sum of terms from `at` on, each taken up to so many times; true also after too many steps. `most` is
-// the sum of all of them.
+// True if `rest` is a sum of terms from `at` on, each used at most `count` times, or if the search takes too many
+// steps. `most` is the sum of all of them.
 [[maybe_unused]] bool IsSum(const std::vector<std::pair<int64_t, int64_t>>& terms, size_t at, int64_t rest, int64_t most,
                             int64_t& work)
 {
@@ -195,10 +195,10 @@ constexpr int64_t kMaxWork = int64_t{1} << 20;
     return false;
 }
 
-// Whether an element of one and an element of the other have a byte in common.
+// True if an element of one tensor and an element of the other have a byte in common.
 [[maybe_unused]] bool Share(const Span& a, const Span& b)
 {
-    // From the first byte of a to the last one of b: so many elements onwards in a, and backwards in b.
+    // The distance from the first byte of a to the last one of b is a sum of steps forwards in a and backwards in b.
     const int64_t distance = b.first + b.Bytes() - 1 - a.first;
     std::vector<std::pair<int64_t, int64_t>> terms = {{1, a.width - 1}, {1, b.width - 1}};
     terms.insert(terms.end(), a.dims.begin(), a.dims.end());
@@ -210,11 +210,11 @@ constexpr int64_t kMaxWork = int64_t{1} << 20;
     return IsSum(terms, 0, distance, a.Bytes() + b.Bytes() - 2, work);
 }
 
-// Whether two elements of one tensor have a byte in common.
+// True if two elements of one tensor have a byte in common.
 [[maybe_unused]] bool SharesWithItself(Span a)
 {
-    // Two elements differ along a first dimension: how far apart they are is what one of the later ones there is from the
-    // first, whatever the dimensions behind it.
+    // Take the first dimension along which two elements differ: compare the later elements there with the first one,
+    // over all indices of the dimensions after it.
     for (size_t d = 0; d < a.dims.size(); ++d) {
         Span later = a;
         const auto [step, count] = std::exchange(a.dims[d], {0, 0});
@@ -234,7 +234,7 @@ struct Argument {
     bool written;
 };
 
-// What is overwritten shares no memory, neither with itself nor with another argument.
+// Checks that an overwritten argument shares no memory with itself or another argument.
 [[maybe_unused]] void CheckApart(const char* op, const std::vector<Argument>& arguments)
 {
     for (size_t i = 0; i < arguments.size(); ++i) {
@@ -257,7 +257,7 @@ struct Argument {
 
 // The kernel --------------------------------------------------------------------------------------
 
-// A library with the kernel and its host functions; it stays open.
+// A library with the kernel and its host functions; never closed.
 struct Kernel {
     void* handle = nullptr;
     void* tiling = nullptr;
@@ -285,7 +285,7 @@ struct Kernel {
     return found;
 }
 
-// The library has the C interface that this header calls, by the version that it says itself.
+// Checks that the library reports the version of the C interface that this header calls.
 [[maybe_unused]] void CheckAbi(const char* op, void* handle)
 {
     const auto version = reinterpret_cast<uint32_t (*)()>(Function(op, handle, "AutofuseAbiVersion"))();
@@ -294,7 +294,7 @@ struct Kernel {
                 "; build the extension again");
 }
 
-// Opens FOLDER/FILE; `why` says what was left out of the build where it is not there.
+// Opens FOLDER/FILE; `why` explains a missing file: the build left something out.
 [[maybe_unused]] Kernel Open(const char* op, const std::string& file, const char* why)
 {
     const std::string path = Folder() + file;
@@ -313,7 +313,7 @@ struct Kernel {
     return k;
 }
 
-// What the tiling function chose for a call.
+// The choices of the tiling function for a call.
 struct Plan {
     std::vector<uint64_t> data;
     uint32_t workspace = 0;
@@ -340,7 +340,7 @@ Plan PlanOf(const Kernel& kernel, const char* op, Symbols... symbols)
     return at::empty({bytes}, like.options().dtype(at::kByte));
 }
 
-// Pointers in the order of the kernel; the workspace begins at a multiple of 512.
+// Pointers in the order of the kernel's parameters; the workspace is aligned to 512 bytes.
 [[maybe_unused]] std::vector<void*> Pointers(const std::vector<Buffer>& buffers, const at::Tensor& workspace)
 {
     std::vector<void*> out;
@@ -353,7 +353,7 @@ Plan PlanOf(const Kernel& kernel, const char* op, Symbols... symbols)
     return out;
 }
 
-// Whether no output has an element: such a launch may be left out.
+// True if no output has any elements: the launch may be skipped.
 [[maybe_unused]] bool NothingToDo(const std::vector<Buffer>& buffers)
 {
     return std::all_of(buffers.begin(), buffers.end(), [](const Buffer& b) { return !b.written || b.tensor.numel() == 0; });

@@ -1,4 +1,4 @@
-// Tensors on a CPU: the kernel for the twin, which compares every access with the sizes of the tensors.
+// Tensors on a CPU: runs the kernel on the twin, which checks that every access is in-bounds.
 #ifndef AUTOFUSE_TORCH_CPU_H
 #define AUTOFUSE_TORCH_CPU_H
 
@@ -31,7 +31,7 @@ struct Cpu {
         std::vector<void*> pointers = Pointers(buffers, workspace);
         clear();
         for (size_t i = 0; i < buffers.size(); ++i) {
-            // Of an input that is overwritten the twin knows the output, which comes behind.
+            // If a later output overwrites this input, register only the output with the twin.
             const bool again = std::any_of(buffers.begin() + i + 1, buffers.end(), [&](const Buffer& b) {
                 return b.written && b.Pointer() == pointers[i];
             });

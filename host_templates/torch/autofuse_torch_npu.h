@@ -1,4 +1,4 @@
-// Tensors on an NPU: the kernel for the chip, in the task queue of torch_npu, on the current stream.
+// Tensors on an NPU: runs the kernel on the chip, through the task queue of torch_npu, on the current stream.
 #ifndef AUTOFUSE_TORCH_NPU_H
 #define AUTOFUSE_TORCH_NPU_H
 
@@ -17,7 +17,7 @@ struct Npu {
                                     "the extension was built without a kernel for the chip");
     }
 
-    // Returns before the kernel has run. The task holds what it reads and writes until it is queued on the stream.
+    // Returns before the kernel has run. The task keeps its tensors alive until it is queued on the stream.
     static void Launch(const Kernel& kernel, const char* op, Plan plan, const std::vector<Buffer>& buffers,
                        uint64_t /* ub_bytes */)
     {

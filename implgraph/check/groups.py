@@ -16,7 +16,7 @@ __all__ = ["CHECKS", "Finding"]
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """A broken invariant: what, and at which node or axis."""
+    """A broken invariant, with the node or axis it concerns."""
 
     message: str
     node: str = ""
@@ -24,14 +24,14 @@ class Finding:
 
 
 def reductions_share_axes(g: HintGraph | ImplGraph) -> Iterator[Finding]:
-    """All reductions of a group run over the same axes, and keep all others of their operand."""
+    """All reductions of a group run over the same axes and keep the operand's other axes."""
     if not isinstance(g, HintGraph):
         return
     nodes = g.by_name()
     over: dict[tuple[int, ...], tuple[str, frozenset[int]]] = {}
     for n in g.ops(*REDUCES):
         if not n.inputs:
-            continue  # ops_are_known says that
+            continue  # reported by ops_are_known
         have, want = set(n.y.varies()), set(nodes[n.inputs[0]].y.varies())
         if not have < want:
             yield Finding(
@@ -46,7 +46,7 @@ def reductions_share_axes(g: HintGraph | ImplGraph) -> Iterator[Finding]:
 
 
 def operands_have_the_axes_of_results(g: HintGraph | ImplGraph) -> Iterator[Finding]:
-    """An element-wise op of a HintGraph takes operands that vary as its result does, or not at all."""
+    """In a HintGraph, each operand of an element-wise op varies along the axes of the result, or along none."""
     if not isinstance(g, HintGraph):
         return
     nodes = g.by_name()
@@ -57,7 +57,7 @@ def operands_have_the_axes_of_results(g: HintGraph | ImplGraph) -> Iterator[Find
         for x in n.inputs:
             have, want = ({a for a in y.varies() if g.axes[a].size != 1} for y in (nodes[x].y, n.y))
             if have and have != want:
-                yield Finding(f"{x} varies along other axes than the result", n.name)
+                yield Finding(f"{x} varies along different axes from the result", n.name)
 
 
 def lines_are_straight(g: HintGraph | ImplGraph) -> Iterator[Finding]:
@@ -69,7 +69,7 @@ def lines_are_straight(g: HintGraph | ImplGraph) -> Iterator[Finding]:
 
 
 def scalars_have_a_value(g: HintGraph | ImplGraph) -> Iterator[Finding]:
-    """A Scalar has a value, or an expression of the graph's symbols; in an ImplGraph it may be a count of elements."""
+    """A Scalar holds a value or an expression of the graph's symbols; in an ImplGraph, possibly an element count."""
     known = {s.name for s in g.symbols}
     for n in g.nodes:
         if n.op == "Scalar":
@@ -86,13 +86,13 @@ def scalars_have_a_value(g: HintGraph | ImplGraph) -> Iterator[Finding]:
 def _expression(n: Node, known: set[str]) -> Iterator[Finding]:
     given = n.attrs["expr"]
     if not isinstance(given, Expr):
-        yield Finding(f"{given!r} is no expression", n.name)
+        yield Finding(f"{given!r} is not an expression", n.name)
     elif unknown := sorted(given.symbols() - known):
         yield Finding(f"the expression uses the unknown symbol {unknown[0]}", n.name)
 
 
 def accumulators_are_joined(g: HintGraph | ImplGraph) -> Iterator[Finding]:
-    """One node joins an accumulator: in the reduce loop, in the buffer of an initial value made outside that loop."""
+    """One node updates each accumulator: in the reduce loop, in the buffer of an initial value set outside it."""
     if not isinstance(g, ImplGraph):
         return
     nodes, seen = g.by_name(), set[str]()
@@ -103,32 +103,32 @@ def accumulators_are_joined(g: HintGraph | ImplGraph) -> Iterator[Finding]:
             continue
         init = nodes.get(name)
         if init is None or place[init.name] >= place[n.name]:
-            yield Finding(f"joins {name}, which no earlier node makes", n.name)
+            yield Finding(f"joins {name}, which no earlier node defines", n.name)
             continue
         if init.name in seen:
-            yield Finding(f"joins {name}, as another node does", n.name)
+            yield Finding(f"joins {name}, which another node also joins", n.name)
         seen.add(init.name)
         if n.loop_axis != g.r_axis or init.loop_axis == g.r_axis:
-            yield Finding(f"joins {name} in other loops than those of an accumulator", n.name)
+            yield Finding(f"joins {name} outside the loops of an accumulator", n.name)
         if (init.y.buf, init.y.dtype) != (n.y.buf, n.y.dtype) or n.y.buf is None:
-            yield Finding(f"has another buffer than {name}, which it joins", n.name)
+            yield Finding(f"has a different buffer from {name}, which it joins", n.name)
 
 
 def staggered_loops_join_nothing(g: HintGraph | ImplGraph) -> Iterator[Finding]:
-    """A pass that every core starts at another step is there, and has no accumulator."""
+    """Every staggered pass exists and has no accumulator."""
     if not isinstance(g, ImplGraph):
         return
     for p in g.tiling.staggered:
         inside = [n for n in g.nodes if n.loop_axis == g.r_axis and n.loop_pass == p]
         if g.r_axis is None or not inside:
-            yield Finding(f"pass {p} is staggered, and there is none")
+            yield Finding(f"pass {p} is staggered but does not exist")
         for n in inside:
             if n.joins is not None:
                 yield Finding(f"is joined in pass {p}, which is staggered", n.name)
 
 
 def takeovers_end_in_a_store(g: HintGraph | ImplGraph) -> Iterator[Finding]:
-    """Nodes that take over the buffer of a Load have its queue, type and loop; a Store reads the last of them."""
+    """Nodes that take over a Load's buffer share its queue, type and loop; a Store reads the last of them."""
     if not isinstance(g, ImplGraph):
         return
     nodes, last = g.by_name(), dict[str, Node]()
@@ -139,12 +139,15 @@ def takeovers_end_in_a_store(g: HintGraph | ImplGraph) -> Iterator[Finding]:
             continue
         load = nodes.get(name)
         if load is None or load.op != "Load" or load.y.que is None or load.name in stored:
-            yield Finding(f"takes over the buffer of {name}, which is no Load with a queue", n.name)
+            yield Finding(
+                f"takes over the buffer of {name}, which is not a Load with a queue", n.name
+            )
             continue
         have = (n.y.que, n.y.dtype, n.loop)
         if have != (load.y.que, load.y.dtype, load.loop):
             yield Finding(
-                f"has another queue, type or loop than {name}, whose buffer it takes over", n.name
+                f"has a different queue, type or loop from {name}, whose buffer it takes over",
+                n.name,
             )
         if name in last and last[name].name in stored:
             yield Finding(f"takes over the buffer of {name} after it is stored", n.name)
@@ -155,14 +158,14 @@ def takeovers_end_in_a_store(g: HintGraph | ImplGraph) -> Iterator[Finding]:
 
 
 def workspaces_are_written_first(g: HintGraph | ImplGraph) -> Iterator[Finding]:
-    """A Workspace is written by Stores, in groups before those that load it."""
+    """Stores write a Workspace, in groups that run before those that load it."""
     if not isinstance(g, HintGraph):
         return
     nodes = g.by_name()
     group_of = {n.name: k for k, found in enumerate(groups(g)) for n in found}
     for n in g.ops("Workspace"):
         if any(nodes[i].op != "Store" for i in n.inputs):
-            yield Finding("a Workspace is written by Stores", n.name)
+            yield Finding("a Workspace must be written by Stores", n.name)
     for n in g.ops("Load"):
         source = nodes[n.inputs[0]] if n.inputs else n
         late = [i for i in source.inputs if group_of.get(i, -1) >= group_of.get(n.name, 0)]

@@ -1,4 +1,4 @@
-"""Invariants of where data are: loads and stores, tensors, queues and buffers in UB."""
+"""Invariants of data placement: loads and stores, tensors, queues and buffers in UB."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def loads_and_stores_connect(g: Graph) -> Iterator[Finding]:
             yield Finding(f"{n.op} has {len(n.inputs)} inputs, not 1", n.name)
         if isinstance(g, HintGraph):
             if n.op == "Load" and any(nodes[i].op not in _MEMORY for i in n.inputs[:1]):
-                yield Finding("Load reads what is not in GM", n.name)
+                yield Finding("Load reads a tensor that is not in GM", n.name)
             continue
         in_gm = n.op in (*_MEMORY, "Store")
         if n.y.mem is not None and (n.y.mem.hardware is Hardware.GM) != in_gm:
@@ -46,7 +46,7 @@ def loads_and_stores_connect(g: Graph) -> Iterator[Finding]:
             if mem is None or n.op in ("Output", "Workspace"):
                 continue
             want = Hardware.GM if n.op == "Load" and i == n.inputs[0] else Hardware.UB
-            # A tensor of one element may be read from GM as a scalar.
+            # The scalar unit may read a one-element tensor from GM.
             scalar = n.op != "Store" and not nodes[i].y.varies()
             if mem.hardware is not want and not scalar:
                 yield Finding(f"{n.op} reads {i}, which is in {mem.hardware.value}", n.name)
@@ -59,7 +59,7 @@ def tensors_have_one_place(g: Graph) -> Iterator[Finding]:
     for n in g.nodes:
         mem, que, buf = n.y.mem, n.y.que, n.y.buf
         if mem is None:
-            # A Load of one element may have it in a register alone.
+            # A one-element Load may hold the element in a register only.
             if n.op != "Scalar" and not (n.op == "Load" and n.attrs.get("scalar") == "alone"):
                 yield Finding("the tensor has no memory", n.name)
             continue
@@ -76,7 +76,7 @@ def tensors_have_one_place(g: Graph) -> Iterator[Finding]:
 
 
 def tensor_ids_are_unique(g: Graph) -> Iterator[Finding]:
-    """No two tensors have one ``tensor_id``; an Output or Workspace is the tensor that its Stores write."""
+    """Each ``tensor_id`` is unique; an Output or Workspace shares the id of the tensor its Stores write."""
     ids: dict[int, str] = {}
     sinks = {i: n for n in g.nodes if n.op in ("Output", "Workspace") for i in n.inputs}
     for n in g.nodes:
@@ -87,16 +87,16 @@ def tensor_ids_are_unique(g: Graph) -> Iterator[Finding]:
         name = n.name if sink is None else f"{sink.op} {sink.attrs.get('index')}"
         other = ids.setdefault(n.y.mem.tensor_id, name)
         if other != name:
-            yield Finding(f"tensor_id {n.y.mem.tensor_id} belongs to {other} too", n.name)
+            yield Finding(f"tensor_id {n.y.mem.tensor_id} also belongs to {other}", n.name)
 
 
 def plan_lists_tensors(g: Graph) -> Iterator[Finding]:
-    """A buffer lists exactly the tensors that refer to it, in order, and fits their description."""
+    """A buffer lists exactly the tensors that refer to it, in order, and matches their fields."""
     if not isinstance(g, ImplGraph):
         return
     plan = {(b.kind, b.id): b for b in g.buffers}
     if len(plan) != len(g.buffers):
-        yield Finding("two buffers of the plan have one kind and id")
+        yield Finding("two buffers of the plan have the same kind and id")
     users: dict[tuple[BufferKind, int], list[str]] = {key: [] for key in plan}
     for n in g.nodes:
         keys = [(BufferKind.QUEUE, n.y.que.id)] if n.y.que is not None else []
@@ -132,7 +132,7 @@ def _described(n: Node, b: BufferPlan) -> Iterator[Finding]:
 
 
 def buffers_are_counted(g: Graph) -> Iterator[Finding]:
-    """The counts of queues and bufs are positive."""
+    """Buffer counts and depths of queues are positive."""
     if not isinstance(g, ImplGraph):
         return
     for b in g.buffers:
@@ -151,12 +151,11 @@ def ub_is_the_sum_of_buffers(g: Graph) -> Iterator[Finding]:
 
 
 def buffers_are_not_shared_in_time(g: Graph) -> Iterator[Finding]:
-    """Tensors in one ``buf``, and those that take over the buffer of a Load's queue, live one after another.
+    """Live ranges are disjoint within one ``buf`` and among tensors that take over the buffer of a Load's queue.
 
-    A tensor lives from its node to the last node that uses it; one made before the loops that a node in
-    them uses lives to the end.  An op may write over its operand where its call allows it, and over the accumulator
-    that it joins, which lives until then.  A tmp buffer lives during its call, with the operands and
-    the result of the call.
+    A tensor is live from its node to its last user; a tensor made before the loops and used inside them is live to the
+    end.  An op may overwrite its operand where its call allows that, and the accumulator that it updates, which is live
+    until then.  A tmp buffer is live during its call, along with the call's operands and result.
     """
     if not isinstance(g, ImplGraph):
         return
@@ -188,7 +187,7 @@ def buffers_are_not_shared_in_time(g: Graph) -> Iterator[Finding]:
 
 
 def _joined(n: Node) -> tuple[str, ...]:
-    """The initial value of the accumulator that the node overwrites."""
+    """Return the initial value of the accumulator that the node overwrites."""
     return () if n.joins is None else (n.joins,)
 
 

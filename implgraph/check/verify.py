@@ -1,8 +1,8 @@
 """Invariants of HintGraph and ImplGraph, one small function each.
 
-A check is a generator of :class:`Finding`; :data:`CHECKS` names them all.  The first four are about
-references; only a graph that passes them is given to the others, which may then follow every name
-and axis id without looking.  Checks that speak of memory apply to an ImplGraph only.
+A check is a generator of :class:`Finding`; :data:`CHECKS` lists them all.  The first four validate references; the
+others run only on graphs that pass these, so they may follow every name and axis id without checking.  Memory checks
+apply to an ImplGraph only.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from autofuse.implgraph.ops.registry import find
 
 __all__ = ["CHECKS", "Finding", "check", "verify"]
 
-#: Nodes without a result of their own in UB.
+#: Ops without a result in UB.
 _STRUCTURAL = frozenset({"Data", "Output", "Scalar", "Store", "Workspace"})
 _COPIES = frozenset({"Load", "Store", "Output", "Workspace"})
 _SPLIT = {
@@ -44,7 +44,7 @@ Graph: TypeAlias = HintGraph | ImplGraph
 
 
 def names_are_unique(g: Graph) -> Iterator[Finding]:
-    """Nodes, axes and symbols have names of their own."""
+    """Names of nodes, axes and symbols are unique."""
     kinds = (
         ("node", [n.name for n in g.nodes]),
         ("axis", [a.name for a in g.axes]),
@@ -57,7 +57,7 @@ def names_are_unique(g: Graph) -> Iterator[Finding]:
 
 
 def inputs_come_first(g: Graph) -> Iterator[Finding]:
-    """A node uses results of earlier nodes only."""
+    """A node uses only results of earlier nodes."""
     seen: set[str] = set()
     names = {n.name for n in g.nodes}
     for n in g.nodes:
@@ -69,7 +69,7 @@ def inputs_come_first(g: Graph) -> Iterator[Finding]:
 
 
 def axes_exist(g: Graph) -> Iterator[Finding]:
-    """Axis ids are indices of ``axes``; no list names an axis twice."""
+    """Axis ids are valid indices into ``axes``; no list names an axis twice."""
     count = len(g.axes)
     for i, a in enumerate(g.axes):
         if a.id != i:
@@ -132,7 +132,7 @@ def symbols_are_declared(g: Graph) -> Iterator[Finding]:
 
 
 def only_repeats_are_quotients(g: Graph) -> Iterator[Finding]:
-    """A quotient that may not be an integer occurs in ``repeats`` only."""
+    """A quotient that may not be an integer occurs only in ``repeats``."""
     for e, what, node, axis in _expressions(g):
         if what != "y.repeats" and _has_ratio(e):
             yield Finding(f"{what} {e} may not be an integer", node, axis)
@@ -144,7 +144,7 @@ def _has_ratio(e: Expr) -> bool:
 
 
 def _expressions(g: Graph) -> Iterator[tuple[Expr, str, str, str]]:
-    """(expression, what it is, node, axis)."""
+    """Yield (expression, description, node, axis)."""
     for a in g.axes:
         yield a.size, "the size", "", a.name
     for n in g.nodes:
@@ -166,11 +166,11 @@ def _expressions(g: Graph) -> Iterator[tuple[Expr, str, str, str]]:
 
 
 def axes_derive(g: Graph) -> Iterator[Finding]:
-    """Split and merged axes have the sizes that their origin gives them.
+    """Sizes of split and merged axes follow from their origins.
 
-    ORIGINAL: no origin.  MERGED: the product of the origins.  TILE_OUT and BLOCK_OUT: one origin,
-    and ``CeilDiv(origin, inner)`` for the size of the one TILE_IN or BLOCK_IN axis of the same
-    origin, whose size is a symbol, or a number.
+    ORIGINAL: no origin.  MERGED: the product of the origins.  TILE_OUT and BLOCK_OUT: one origin, and size
+    ``CeilDiv(origin, inner)``, where ``inner`` is the size of the one TILE_IN or BLOCK_IN axis of the same origin: a
+    symbol or a number.
     """
     for a in g.axes:
         if a.type is AxisType.ORIGINAL:
@@ -205,7 +205,7 @@ def _split_size(g: Graph, a: Axis) -> Iterator[Finding]:
 
 
 def tiling_names_the_split(g: Graph) -> Iterator[Finding]:
-    """The TilingSpec speaks of the axes that are there."""
+    """The TilingSpec refers to existing axes."""
     if not isinstance(g, ImplGraph):
         return
     t = g.tiling
@@ -237,8 +237,8 @@ def repeats_fit_axes(g: Graph) -> Iterator[Finding]:
 def strides_mark_broadcasts(g: Graph) -> Iterator[Finding]:
     """Stride 0 if and only if repeat 1.
 
-    Exceptions: along an axis of size 1 any stride is right; a tensor of no elements has no order; the place of an
-    element that is loaded by index does not follow from that index's axes, and what is computed from it has its view.
+    Exceptions: along an axis of size 1 any stride is valid; an empty tensor has no order; the position of an element
+    that is loaded by index does not follow from the index's axes, and results computed from it keep its view.
     """
     loose: set[str] = set()
     for n in g.nodes:
@@ -258,7 +258,7 @@ def strides_mark_broadcasts(g: Graph) -> Iterator[Finding]:
 def vectorized_axes_are_inside(g: Graph) -> Iterator[Finding]:
     """Vectorized axes lie inside the innermost loop, in the node's order.
 
-    Every axis inside the loop along which the tensor varies is one of them; others may be left out.
+    They include every axis inside the loop along which the tensor varies; others may be left out.
     """
     for n in g.nodes:
         if n.op in _STRUCTURAL - {"Store"} or not n.axis:
@@ -283,7 +283,7 @@ def _names(g: Graph, ids: Iterable[int]) -> str:
 
 
 def hoisted_nodes_use_hoisted(g: Graph) -> Iterator[Finding]:
-    """Nodes that run before the loop do not use results of the loop."""
+    """Nodes that run before the loop use no results of the loop."""
     if not isinstance(g, ImplGraph):
         return
     nodes = g.by_name()
@@ -298,7 +298,7 @@ def hoisted_nodes_use_hoisted(g: Graph) -> Iterator[Finding]:
 
 
 def ops_are_known(g: Graph) -> Iterator[Finding]:
-    """Every op has a row that takes this many inputs."""
+    """Every op has a registry row that accepts its number of inputs."""
     for n in g.nodes:
         row = find(n.op)
         if row is None:
@@ -308,10 +308,10 @@ def ops_are_known(g: Graph) -> Iterator[Finding]:
 
 
 def dtypes_fit_rows(g: Graph) -> Iterator[Finding]:
-    """The dtype of a result is what the row's rule gives.
+    """The dtype of a result follows the row's rule.
 
-    Exceptions: nodes without inputs carry their own dtype, a Cast without the attribute too.  A
-    copy may call the byte of a bool uint8, and back: the chip has no bool.
+    Exceptions: nodes without inputs carry their own dtype, and so does a Cast without the attribute.  A copy may
+    relabel bool as uint8 and back: the chip has no bool.
     """
     nodes = g.by_name()
     for n in g.nodes:
@@ -331,10 +331,10 @@ def dtypes_fit_rows(g: Graph) -> Iterator[Finding]:
 
 
 def calls_take_dtypes(g: Graph) -> Iterator[Finding]:
-    """Every op of an ImplGraph has an Ascend C call for its element type on some architecture.
+    """Some architecture has an Ascend C call for each op of an ImplGraph and its element type.
 
-    Exceptions: structural nodes, broadcasts and views have no call of their own; the pairs of types
-    that Cast takes are not in its row.
+    Exceptions: structural nodes, broadcasts and views have no call of their own; Cast's row does not list its dtype
+    pairs.
     """
     if not isinstance(g, ImplGraph):
         return
@@ -345,7 +345,7 @@ def calls_take_dtypes(g: Graph) -> Iterator[Finding]:
         if row is None or n.op == "Cast" or (row.call is None and row.compute_type in without):
             continue
         if row.call is None:
-            yield Finding(f"{n.op} has no Ascend C call; it had to be expanded", n.name)
+            yield Finding(f"{n.op} has no Ascend C call; it must be expanded", n.name)
             continue
         element = _element_type(n, row, nodes)
         taken = {*row.call.dtypes, *row.call.as_type}
@@ -355,7 +355,7 @@ def calls_take_dtypes(g: Graph) -> Iterator[Finding]:
 
 
 def _element_type(n: Node, row: OpDef, nodes: dict[str, Node]) -> DType:
-    """Type of the first tensor operand; a mask counts only where the call works on masks."""
+    """Return the dtype of the first tensor operand; a mask counts only where the call works on masks."""
     masks = row.call is not None and "mask" in row.call.dtypes
     for i in n.inputs:
         d = nodes[i].y.dtype
@@ -390,8 +390,8 @@ CHECKS: tuple[Callable[[Graph], Iterator[Finding]], ...] = (
 
 
 def verify(g: HintGraph | ImplGraph) -> list[Diagnostic]:
-    """All broken invariants as AF2002, in the order of :data:`CHECKS`; empty for a sound graph."""
-    # Without sound references the other checks would stumble.
+    """Return all broken invariants as AF2002, in the order of :data:`CHECKS`; empty for a valid graph."""
+    # The other checks rely on valid references.
     return _run(g, _REFERENCES) or _run(g, CHECKS[len(_REFERENCES) :])
 
 

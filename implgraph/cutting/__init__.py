@@ -1,1 +1,1 @@
-"""Cutting a graph that is too much for one kernel, and sizes of its dimensions."""
+"""Splitting a graph that is too large for one kernel, and changing the sizes of its dimensions."""

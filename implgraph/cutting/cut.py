@@ -1,7 +1,7 @@
-"""A FusionGraph cut into parts that run one after another, and what passes between them.
+"""A FusionGraph cut into parts that run one after another, and the tensors passed between them.
 
-A cut is a place in the order of the graph's nodes.  A part is what lies between two cuts: a FusionGraph of its own,
-whose inputs are inputs of the whole and tensors that earlier parts made.
+A cut is a position in the order of the graph's nodes.  A part is the FusionGraph between two cuts; its inputs are
+inputs of the whole graph and tensors that earlier parts made.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ __all__ = [
 #: Kinds of :class:`Place`.
 INPUT, OUTPUT, PASSED = "input", "output", "passed"
 
-#: Size of a symbol without a hint, where bytes are compared.
+#: Size assumed for a symbol without a hint when comparing bytes.
 _TYPICAL = 1024
 
 
@@ -42,12 +42,12 @@ class Place:
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """One kernel.
+    """One part: a graph that becomes one kernel.
 
     Attributes:
-        graph: what it computes; its name is that of the whole with ``_part<k>``.
-        sources: for every input of the part where it lies.
-        targets: for every output of the part where it is written to.
+        graph: the part; its name is that of the whole graph with ``_part<k>`` appended.
+        sources: location of every input of the part.
+        targets: destination of every output of the part.
     """
 
     graph: FusionGraph
@@ -57,9 +57,9 @@ class Part:
 
 @dataclass(frozen=True, slots=True)
 class Passed:
-    """A tensor, dense in GM, that part ``maker`` writes for the parts ``users``; it is no output of the whole.
+    """A tensor, dense in GM, that part ``maker`` writes for the parts ``users``; not an output of the whole graph.
 
-    ``bytes``: its size where symbols have their hints.
+    ``bytes``: its size with symbols at their hints.
     """
 
     tensor: Tensor
@@ -70,13 +70,13 @@ class Passed:
 
 @dataclass(frozen=True, slots=True)
 class Split:
-    """A graph as parts.
+    """A graph split into parts.
 
     Attributes:
         graph: the whole.
-        parts: in the order in which they run.
-        passed: the tensors between them, in the order in which they are made.
-        cut_after: names of nodes: the last one of every part but the last part.
+        parts: in execution order.
+        passed: the tensors passed between them, in the order in which they are made.
+        cut_after: name of the last node of every part except the last.
     """
 
     graph: FusionGraph
@@ -86,14 +86,14 @@ class Split:
 
 
 class Cutter:
-    """Cuts one graph at places in the order of its nodes.
+    """Cuts one graph at positions in the order of its nodes.
 
     Nodes that no output needs are left out.  An output that overwrites an input is written once no later node reads
-    that input any more; every other output by the part that makes its tensor.
+    that input; every other output is written by the part that makes its tensor.
 
     Attributes:
         graph: the whole.
-        nodes: the nodes that are needed; a part is the nodes ``[first, end)``.
+        nodes: the needed nodes; a part consists of the nodes ``[first, end)``.
     """
 
     def __init__(self, graph: FusionGraph) -> None:
@@ -112,7 +112,7 @@ class Cutter:
         self._written_with: dict[int, list[str]] = {}
         for o, n in zip(graph.outputs, self._written, strict=True):
             self._written_with.setdefault(n, []).append(o.tensor)
-        #: Tensors that a later part can read from where an output of the whole lies.
+        #: Tensors that a later part can read from an output of the whole graph.
         self._home = {
             o.tensor: k
             for k, o in reversed(tuple(enumerate(graph.outputs)))
@@ -128,7 +128,7 @@ class Cutter:
         }
 
     def _places(self) -> list[int]:
-        """For every output the position of the node with which it is written."""
+        """Return, for every output, the position of the node after which it is written."""
         outputs = self.graph.outputs
         read = dict(self._last)
         at = [max(self._made[o.tensor], 0) for o in outputs]
@@ -150,7 +150,7 @@ class Cutter:
     # one part ---------------------------------------------------------------------------------
 
     def part(self, first: int, end: int, name: str) -> FusionGraph:
-        """The graph of the nodes ``[first, end)``: outputs of the whole first, then what later parts need."""
+        """Return the graph of the nodes ``[first, end)``: outputs of the whole first, then tensors later parts need."""
         graph = self.graph
         nodes = self.nodes[first:end]
         written = self._outputs(first, end)
@@ -178,11 +178,11 @@ class Cutter:
         )
 
     def _outputs(self, first: int, end: int) -> list[int]:
-        """Outputs of the whole that a part writes."""
+        """Return the outputs of the whole graph that a part writes."""
         return [k for k, n in enumerate(self._written) if first <= n < end]
 
     def _passed(self, first: int, end: int) -> list[str]:
-        """Tensors that a part makes for later ones, but for those that are outputs of the whole anyway."""
+        """Return the tensors that a part makes for later ones, except outputs of the whole graph."""
         return [
             x
             for n in self.nodes[first:end]
@@ -193,7 +193,7 @@ class Cutter:
     # all parts --------------------------------------------------------------------------------
 
     def split(self, ends: Sequence[int]) -> Split:
-        """The parts that end at these places, the last of which is the number of nodes."""
+        """Return the parts that end at these positions; the last position is the number of nodes."""
         firsts = [0, *ends[:-1]]
         graph = self.graph
         graphs = [
@@ -228,9 +228,9 @@ class Cutter:
     # bytes ------------------------------------------------------------------------------------
 
     def traffic(self, first: int) -> list[int]:
-        """Bytes that the parts ``[first, end)`` read and write, for ``end`` from ``first + 1`` on.
+        """Return the bytes that the parts ``[first, end)`` read and write, for ``end`` from ``first + 1`` on.
 
-        Symbols have their hints.  Summed over all parts this is what the cuts cost beside a constant.
+        Symbols take their hints.  The sum over all parts is the cost of the cuts plus a constant.
         """
         out: list[int] = []
         loaded: set[str] = set()
@@ -255,7 +255,7 @@ class Cutter:
 
 
 def needed_nodes(graph: FusionGraph) -> tuple[FusionNode, ...]:
-    """The nodes that some output needs, in their order."""
+    """Return the nodes that some output needs, in order."""
     wanted = {o.tensor for o in graph.outputs}
     out: list[FusionNode] = []
     for n in reversed(graph.nodes):
@@ -270,7 +270,7 @@ def _operands(node: FusionNode) -> Iterator[str]:
 
 
 def expressions(nodes: Sequence[FusionNode], tensors: Iterable[Tensor]) -> Iterator[Expr]:
-    """Every expression of sizes in nodes and tensors."""
+    """Yield every size expression of nodes and tensors."""
     for t in tensors:
         yield from (*t.shape, *(t.strides or ()))
         if t.offset is not None:

@@ -1,11 +1,11 @@
 """Equal dimensions of a FusionGraph, and graphs with smaller, symbolic or fixed sizes for them.
 
-Every dimension of every tensor is a product of *factors*.  Ops equate factors: an element-wise op
-equates the dimensions of its operands and its result, a Reshape the products of its dimensions,
-which splits a dimension of 768 into 12 x 64 if the other side has these.  Where a Reshape mixes
-dimensions that do not divide, their factors are *frozen*: they keep their sizes.  The frame of a
-Pad keeps its size: a padded dimension is a *framed* factor, the factors of the operand's dimension
-plus a constant, and is never chosen.  Changing the size of a factor everywhere keeps the graph legal.
+Every dimension of every tensor is a product of *factors*.  Ops equate factors: an element-wise op equates the
+dimensions of its operands and its result, a Reshape the products of its dimensions, which splits a dimension of 768
+into 12 x 64 if the other side has those.  Where a Reshape mixes dimensions that do not divide, their factors are
+*frozen*: they keep their sizes.  The frame of a Pad keeps its size: a padded dimension is a *framed* factor, the
+operand's dimension plus a constant, and is never chosen.  Changing the size of a factor everywhere keeps the graph
+legal.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ def _root(f: _Factor) -> _Factor:
 
 
 def _leaves(dimension: _Factor) -> list[_Factor]:
-    """The factors of a dimension, outermost first."""
+    """Return the factors of a dimension, outermost first."""
     out: list[_Factor] = []
     stack = [dimension]
     while stack:
@@ -63,7 +63,7 @@ def _leaves(dimension: _Factor) -> list[_Factor]:
 class Dimensions:
     """The factors of all dimensions of a graph.
 
-    Dimensions of literally 1 have no factor: they stay 1.
+    Dimensions that are literally 1 have no factor: they stay 1.
     """
 
     def __init__(self, graph: FusionGraph) -> None:
@@ -78,7 +78,7 @@ class Dimensions:
                 for x in node.inputs:
                     if isinstance(x, str):
                         self._relate(node, x, name)
-        #: ``id`` of a framed factor -> the dimension inside its frame, and the size of the frame.
+        #: ``id`` of a framed factor -> (dimension inside its frame, size of the frame).
         self._framed: dict[int, tuple[_Factor, Expr]] = {}
         for out in graph.outputs:
             if out.inout is not None:
@@ -102,7 +102,7 @@ class Dimensions:
         a: Sequence[_Factor | None],
         b: Sequence[_Factor | None],
     ) -> None:
-        """Dimensions of an operand that are some dimension of the result; sizes that attributes fix are frozen."""
+        """Relate the operand's dimensions to those of the result that they become; freeze sizes fixed by attributes."""
         attrs: Mapping[str, Any] = node.attrs
         if op == "Transpose":
             self._equate([a[p] for p in attrs["perm"]], b)
@@ -125,9 +125,9 @@ class Dimensions:
         a: Sequence[_Factor | None],
         b: Sequence[_Factor | None],
     ) -> None:
-        """Slice, Concat, Pad, Gather: the dimensions that they leave alone; the others keep their sizes.
+        """Relate the dimensions that Slice, Concat, Pad and Gather leave alone; the others keep their sizes.
 
-        Those of a Pad are looked at when all ops are known (:meth:`_frame`).
+        Padded dimensions are handled once all ops are known (:meth:`_frame`).
         """
         attrs: Mapping[str, Any] = node.attrs
         same = [False] * len(a)
@@ -170,8 +170,9 @@ class Dimensions:
     def _frame(self) -> None:
         """Make the results of Pads framed factors.
 
-        Where that cannot be, the sizes on both sides are frozen: where a Reshape splits the result, where two Pads
-        make it of different dimensions, where its size is that of what is inside, or fixed, or not a number.
+        Where that is impossible, freeze the sizes on both sides: where a Reshape splits the result, where two Pads make
+        it from different dimensions, or where its size equals that of the inner dimension, is fixed, or is not a
+        number.
         """
         for f, g, frame in self._pads:
             root, inside = _root(g), _leaves(f)
@@ -184,7 +185,7 @@ class Dimensions:
                 _freeze(f)
                 _freeze(g)
         changed = True
-        while changed:  # a size that must stay keeps those that it depends on
+        while changed:  # a frozen size freezes those it depends on
             changed = False
             for f, g, _ in self._pads:
                 ends = [*_leaves(f), *_leaves(g)]
@@ -196,7 +197,7 @@ class Dimensions:
                         x.frozen = changed = True
 
     def choices(self, f: _Factor) -> list[_Factor]:
-        """The factors that the size of a factor depends on: itself, or those inside its frame."""
+        """Return the factors that the size of a factor depends on: itself, or those inside its frame."""
         framed = self._framed.get(id(f))
         if framed is None:
             return [f]
@@ -207,18 +208,18 @@ class Dimensions:
         return id(f) in self._framed
 
     def size(self, f: _Factor, sizes: Mapping[int, Expr]) -> Expr:
-        """The size of a factor, where those of some that are not framed are given by ``id``."""
+        """Return the size of a factor, given the sizes of some unframed factors by ``id``."""
         framed = self._framed.get(id(f))
         if framed is None:
             return sizes.get(id(f), f.size)
         return product(self.size(x, sizes) for x in _leaves(framed[0])) + framed[1]
 
     def factors(self, tensor: str) -> list[list[_Factor]]:
-        """The factors of every dimension of a tensor, outermost first; none for a size of 1."""
+        """Return the factors of every dimension of a tensor, outermost first; none for a size of 1."""
         return [[] if f is None else _leaves(f) for f in self._dims[tensor]]
 
     def all_factors(self) -> list[_Factor]:
-        """Every factor once, in order of first appearance."""
+        """Return every factor once, in order of first appearance."""
         seen: dict[int, _Factor] = {}
         for name in self.graph.tensors:
             for dim in self.factors(name):
@@ -227,7 +228,7 @@ class Dimensions:
         return list(seen.values())
 
     def rebuilt(self, sizes: Mapping[int, Expr], symbols: Sequence[Symbol]) -> FusionGraph:
-        """The graph with other sizes of factors, by ``id``; shapes and strides follow."""
+        """Return the graph with new factor sizes, by ``id``; shapes and strides follow."""
         tensors: dict[str, Tensor] = {}
         for name, t in self.graph.tensors.items():
             shape = tuple(product(self.size(f, sizes) for f in dim) for dim in self.factors(name))
@@ -239,7 +240,7 @@ class Dimensions:
 
 
 def _unify(a: Sequence[_Factor], b: Sequence[_Factor]) -> None:
-    """Two lists of factors, outermost first, have the same product: make them the same factors."""
+    """Unify two lists of factors, outermost first, that have the same product."""
     left, right = list(a), list(b)
     _match(left, right, inner=True)
     left.reverse()
@@ -251,7 +252,7 @@ def _unify(a: Sequence[_Factor], b: Sequence[_Factor]) -> None:
 
 
 def _match(left: list[_Factor], right: list[_Factor], *, inner: bool) -> None:
-    """Take factors off the ends while they line up; ``inner``: the lists end innermost."""
+    """Strip factors off the ends while they line up; ``inner``: the lists end innermost."""
     while left and right:
         f, g = _root(left.pop()), _root(right.pop())
         if f.parts is not None or g.parts is not None:
@@ -281,7 +282,7 @@ def _halves(f: _Factor, inner: bool) -> tuple[_Factor, ...]:
 
 
 def _split(f: _Factor, size: Expr, inner: bool) -> bool:
-    """Split off ``size``, as the inner or the outer part; False if it does not divide."""
+    """Split off ``size`` as the inner or outer part; return False if it does not divide."""
     rest = None if f.size == 0 else divide_exact(f.size, size)
     if rest is None:
         return False
@@ -292,7 +293,7 @@ def _split(f: _Factor, size: Expr, inner: bool) -> bool:
 
 
 def _restrided(t: Tensor, shape: tuple[Expr, ...]) -> tuple[Expr, ...] | None:
-    """Strides for another shape: dense stays dense, padding between rows keeps its length."""
+    """Return strides for another shape: dense stays dense, padding between rows keeps its length."""
     if t.strides is None:
         return None
     out = list(t.strides)
@@ -318,7 +319,7 @@ def _reshaped(n: FusionNode, tensors: Mapping[str, Tensor]) -> FusionNode:
 
 
 def check_shapes(graph: FusionGraph) -> None:
-    """Infer every node again and compare with what the graph says.
+    """Infer every node again and compare with the graph.
 
     Raises:
         OpError: the row of an op does not accept its operands.
@@ -343,7 +344,7 @@ def _text(shape: Sequence[Expr]) -> str:
 
 
 def shrink(graph: FusionGraph, max_elements: int) -> FusionGraph:
-    """Return the graph with smaller dimensions, for running it where the full size takes too long.
+    """Return the graph with smaller dimensions, for runs where the full size takes too long.
 
     While the largest tensor has more than ``max_elements`` elements, its largest factor is reduced
     everywhere it occurs.  A size v becomes, in this order of preference,
@@ -355,13 +356,13 @@ def shrink(graph: FusionGraph, max_elements: int) -> FusionGraph:
 
     The frames of Pads stay as wide as they are: a dimension of 416 + 1 becomes 96 + 1.
 
-    So the ranks, the pattern of broadcasts (1 stays 1, others stay at least 2) and the alignment of
-    rows are those of the full graph.  A tensor of many small dimensions may stay larger than
-    ``max_elements``.  Symbolic sizes stay; they count with their hint, or else their minimum.
+    This preserves the ranks, the pattern of broadcasts (1 stays 1, others stay at least 2) and the alignment of rows.
+    A tensor of many small dimensions may stay larger than ``max_elements``.  Symbolic sizes stay; they count as their
+    hint, or else their minimum.
 
     Args:
         graph: any graph.
-        max_elements: bound for the number of elements of every tensor.
+        max_elements: target bound on the number of elements of every tensor.
     """
     d = Dimensions(graph)
     env = {s.name: s.min if s.hint is None else s.hint for s in graph.symbols}
@@ -397,7 +398,7 @@ def shrink(graph: FusionGraph, max_elements: int) -> FusionGraph:
 def _next_size(
     ids: Sequence[int], now: Mapping[int, int], innermost: set[int]
 ) -> tuple[int, int] | None:
-    """The factor of a tensor that shrinks next, and its new size."""
+    """Return the factor of a tensor to shrink next, and its new size."""
     ids = sorted(ids, key=lambda i: -now[i])
     for modulus, movable in ((64, ids), (16, [i for i in ids if i not in innermost])):
         for floor in (modulus, 0):
@@ -414,11 +415,10 @@ def _next_size(
 def symbolize(graph: FusionGraph, limit: int = 4) -> FusionGraph:
     """Return the graph with symbolic sizes.
 
-    The ``limit`` largest literal factors become symbols ``s0``, ``s1``, ... (names that the graph
-    has already are skipped); every shape and shape attribute that holds them follows.  ``hint`` is
-    the old size; ``min`` is 0, or 1 for a factor that a Reshape divides by.  ``max`` is a power of
-    two, or the old size where that is larger, such that no tensor exceeds 2**40 elements and no
-    symbol 2**31.
+    The ``limit`` largest literal factors become symbols ``s0``, ``s1``, ... (names already in the graph are skipped);
+    every shape and shape attribute that holds them follows.  ``hint`` is the old size; ``min`` is 0, or 1 for a factor
+    that a Reshape divides by.  ``max`` is a power of two, or the old size where that is larger, such that no tensor
+    exceeds 2**40 elements and no symbol 2**31.
 
     Args:
         graph: any graph.
@@ -446,7 +446,7 @@ def symbolize(graph: FusionGraph, limit: int = 4) -> FusionGraph:
 
 
 def _maxima(d: Dimensions, chosen: Sequence[_Factor]) -> dict[int, int]:
-    """Largest value per symbol: the room that a tensor has is shared evenly among its symbols."""
+    """Return the largest value per symbol; a tensor's element budget is shared evenly among its symbols."""
     ranges = d.graph.symbol_ranges()
     hints = {id(f): f.size.value for f in chosen}
     top = {i: max(MAX_SIZE, h) for i, h in hints.items()}
@@ -485,8 +485,7 @@ def bind(graph: FusionGraph, values: Mapping[str, int]) -> FusionGraph:
         values: value per symbol.
 
     Raises:
-        AutofuseError: AF1109 for a symbol that the graph does not have, or a value outside its
-            range.
+        AutofuseError: AF1109 for a symbol not in the graph, or a value outside its range.
     """
     ranges = graph.symbol_ranges()
     for name, value in values.items():

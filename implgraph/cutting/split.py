@@ -1,8 +1,8 @@
-"""Cuts of a graph that is too large for one kernel: as few kernels as possible, then as few bytes between them.
+"""Splits a graph that is too large for one kernel: into the fewest kernels, then with the fewest bytes between them.
 
-``refusal``, the checks that refused the whole, tells whether a part can be built.  Parts are runs of nodes in graph
-order.  The search assumes that anything inside a buildable part is buildable, which holds for nearly all graphs; in
-any case every part of the result has been checked.
+``refusal``, the checks that rejected the whole graph, tells whether a part can be built.  Parts are runs of nodes in
+graph order.  The search assumes that every sub-run of a buildable part is buildable, which holds for nearly all graphs;
+in any case every part of the result has been checked.
 """
 
 from __future__ import annotations
@@ -17,17 +17,17 @@ from autofuse.implgraph.ir.fusion import FusionGraph, FusionNode
 
 __all__ = ["MAX_CHECKS", "Obstacle", "Refusal", "Uncut", "cut_after", "find_split"]
 
-#: Why a graph cannot be built, or None.
+#: Returns the reason why a graph cannot be built, or None.
 Refusal: TypeAlias = Callable[[FusionGraph], AutofuseError | None]
 
-#: Parts that are asked for to find better places, once the number of kernels is known, and nodes that these have in
-#: all: a number, or so many times those of the graph.
+#: Limits of the search for better cuts once the number of kernels is known: parts to check, and the total number of
+#: their nodes, as a number or as a multiple of the graph's.
 MAX_CHECKS, _NODES, _TIMES = 64, 1000, 2
 
 
 @dataclass(frozen=True, slots=True)
 class Obstacle:
-    """A node that cannot be built alone either, and why."""
+    """A node that cannot be built even alone, and why."""
 
     node: FusionNode
     error: AutofuseError
@@ -35,11 +35,11 @@ class Obstacle:
 
 @dataclass(frozen=True, slots=True)
 class Uncut:
-    """No cut helps.
+    """Result of a search in which no cut helps.
 
     Attributes:
-        obstacles: the nodes because of which; only one if no more were asked for.
-        kernels: number of kernels that the other nodes make, if all obstacles were asked for.
+        obstacles: the nodes in the way; only one unless all were requested.
+        kernels: number of kernels for the remaining nodes, if all obstacles were requested.
     """
 
     obstacles: tuple[Obstacle, ...]
@@ -56,15 +56,15 @@ def find_split(
 ) -> Split | Uncut:
     """Cut ``graph`` into the smallest number of parts, and of these splits the one with the fewest bytes of GM traffic.
 
-    The number of questions grows with the number of parts times the logarithm of the number of nodes, the rest of the
-    work with the square of the latter.
+    The number of checks grows with the number of parts times the logarithm of the number of nodes; the remaining work
+    grows with the square of the number of nodes.
 
     Args:
         graph: a graph with at least one node that an output needs.
-        refusal: asked for every part that is considered.
-        every: name every node that stands in the way, not only the first one found.
-        suspects: names of nodes to ask for first, where not every one has to be named.
-        whole: why the graph is refused, if somebody has asked already.
+        refusal: called for every part considered.
+        every: report every obstacle, not only the first one found.
+        suspects: names of nodes to check first, if ``every`` is False.
+        whole: the reason why the whole graph is refused, if already known.
     """
     search = _Search(Cutter(graph), refusal)
     if whole is not None and search.size == len(graph.nodes):
@@ -73,10 +73,10 @@ def find_split(
 
 
 def cut_after(graph: FusionGraph, names: Sequence[str]) -> Split:
-    """Cut ``graph`` behind the nodes with these names.
+    """Cut ``graph`` after the nodes with these names.
 
     Raises:
-        AutofuseError: AF5007, there is no such node, or nothing is left after it.
+        AutofuseError: AF5007, there is no such node, or no node follows it.
     """
     cutter = Cutter(graph)
     position = {n.name: k + 1 for k, n in enumerate(cutter.nodes)}
@@ -91,16 +91,16 @@ def cut_after(graph: FusionGraph, names: Sequence[str]) -> Split:
 
 
 class _Search:
-    """One search; every part is asked for once."""
+    """One search; every part is checked once."""
 
     def __init__(self, cutter: Cutter, refusal: Refusal) -> None:
         self.cutter = cutter
         self.refusal = refusal
         self.size = len(cutter.nodes)
         self.answers: dict[tuple[int, int], AutofuseError | None] = {}
-        #: Where the longest part that begins at a node ends, for nodes for which this is known.
+        #: Node -> end of the longest part that begins there, where known.
         self.reach: dict[int, int] = {}
-        #: Where the longest part that ends at a place begins.
+        #: Position -> start of the longest part that ends there.
         self.begin: dict[int, int] = {}
 
     def run(self, every: bool, suspects: Sequence[str]) -> Split | Uncut:
@@ -137,7 +137,7 @@ class _Search:
         return self.answers[key] is None
 
     def _reach(self, first: int) -> int:
-        """The end of the longest part that begins at ``first``; ``first`` if there is none."""
+        """Return the end of the longest part that begins at ``first``; ``first`` if there is none."""
         if first in self.reach:
             return self.reach[first]
         low, high = first, self.size + 1
@@ -146,7 +146,7 @@ class _Search:
             high = self.size
         places = self._places(whole, first, self.size)
         end, step = min(self._near(first), high - 1), 1
-        # Steps of twice the length while one side is open, then halves.
+        # Double the step while one side is open, then bisect.
         while high - low > 1 and low < self.size:
             places = [p for p in places if low < p < high]
             if places:
@@ -171,7 +171,7 @@ class _Search:
         return low
 
     def _near(self, first: int) -> int:
-        """Guess where the part that begins at ``first`` ends: with the nearest earlier part, or at its length."""
+        """Guess the end of the part that begins at ``first``: that of the nearest earlier part, or its length away."""
         begun = max((f for f in self.reach if f < first), default=first)
         end = self.reach.get(begun, first)
         guess = end if end > first else first + end - begun
@@ -180,7 +180,7 @@ class _Search:
     def _places(self, error: AutofuseError | None, first: int, end: int) -> list[int]:
         """Return ends to try for a part that begins at ``first`` if ``[first, end)`` is refused, shorter parts first.
 
-        A refusal names the node at which something became too much, counted from the first node, or from the last one.
+        A refusal names the node at which a limit was exceeded, counted from the first node or from the last one.
         """
         if error is None:
             return []
@@ -200,7 +200,7 @@ class _Search:
         return named or (where.pointer == node.origin and bool(node.origin))
 
     def _fewest_bytes(self) -> list[int]:
-        """Ends of the parts of the best split, given that there is one."""
+        """Return the ends of the parts of the best split, given that one exists."""
         costs = [self.cutter.traffic(i) for i in range(self.size)]
         before = set(self.answers)
         most = max(_NODES, _TIMES * self.size)
@@ -229,7 +229,7 @@ class _Search:
         self.begin.setdefault(end, high)
 
     def _shortest(self, costs: Sequence[Sequence[int]], *, known: bool) -> list[int]:
-        """The path from 0 to the end with the fewest parts, then bytes; ``known``: over accepted parts only."""
+        """Return the path from 0 to the end with the fewest parts, then bytes; ``known``: over accepted parts only."""
         worst = (self.size + 1, 0)
         best = [worst] * self.size + [(0, 0)]
         step = [self.size] * self.size
@@ -238,7 +238,7 @@ class _Search:
             if error is None:
                 accepted.setdefault(first, []).append(end)
         most = self.size
-        # What is refused for one part is taken as refused for those that contain it.
+        # Parts that contain a refused part count as refused.
         shorter: dict[int, int] = {}
         for end, first in self.begin.items():
             shorter[first - 1] = min(shorter.get(first - 1, self.size), end - 1)

@@ -1,1 +1,1 @@
-"""Large reductions divided among the cores or into steps, and reductions that need an earlier one in the same pass."""
+"""Large reductions divided among the cores or into steps, and reductions fused into the pass of one they depend on."""

@@ -1,18 +1,18 @@
-"""Divided sums that need an earlier divided reduction of the same rows, without waiting for its end.
+"""Divided sums that depend on an earlier divided reduction of the same rows, without waiting for its end.
 
-Every core has a part of each row, and makes what a sum needs about the maximum or mean of that part, by the rules of
-:mod:`autofuse.implgraph.division.online_reductions`.  What the parts have is joined by the same rules: with ``c`` the
-maximum or mean of all elements, and ``c_i`` that of part ``i``, whose ``n_i`` elements have the sum ``s_i``,
+Every core has a part of each row and computes the sum about the maximum or mean of that part, by the rules of
+:mod:`autofuse.implgraph.division.online_reductions`.  The same rules join the parts: with ``c`` the maximum or mean of
+all elements, ``c_i`` that of part ``i``, and ``s_i`` the sum over its ``n_i`` elements,
 
 * sums of exponentials are ``sum s_i exp(k (c_i - c))``, all of whose powers are at most 1;
 * sums of products about means are ``sum s_i + n_i (c_i - c) (e_i - e)``.
 
-So the cores meet once, and read a row once, for both.  The maximum of a part is at least the lowest number: of nothing
-but -inf, or of nothing, it is that, and the sum is 0.  A row without a number has NaN nevertheless, because the maximum
-of all parts stays -inf.  The mean of a part without elements is 0 where it is joined.
+So the cores synchronise once and read each row once for both reductions.  The maximum of a part is clamped to the
+lowest finite number: an empty part, or one of -inf only, has that maximum and a sum of 0.  A row of -inf only still
+gives NaN, because the maximum of all parts stays -inf.  The mean of an empty part is 0 when joined.
 
-This module has what is recognised in a FusionGraph, and what replaces it; where the parts are is known to
-:mod:`autofuse.implgraph.division.split_reductions`.
+This module recognises such sums in a FusionGraph and builds their replacement;
+:mod:`autofuse.implgraph.division.split_reductions` determines the parts.
 """
 
 from __future__ import annotations
@@ -38,13 +38,13 @@ _Shape = tuple[Expr, ...]
 
 @dataclass(frozen=True, slots=True)
 class Follower:
-    """A sum that can be made beside the reductions that it needs.
+    """A sum that can be computed along with the reductions it depends on.
 
     Attributes:
-        rule: how; its nodes are named by the tensors that they make.
+        rule: how the sum follows them; its nodes are named by the tensors they produce.
         path: the nodes between the earlier reductions and this one, in order.
-        shape: of the tensor that is summed up.
-        kept: the same with sizes of 1 for what is reduced.
+        shape: shape of the summed tensor.
+        kept: the same shape with size 1 for reduced dimensions.
         count: elements of a row.
     """
 
@@ -57,14 +57,14 @@ class Follower:
 
 @dataclass(frozen=True, slots=True)
 class Half:
-    """The parts of equal length, or the short part, of all tensors that are divided alike.
+    """The equal parts, or the short part, of all tensors that are divided alike.
 
     Attributes:
         key: tells halves apart.
-        full: shape of what is reduced.
-        gone: dimensions of it that are reduced.
-        lined: dimension of the parts in ``full``; -1: there is one.
-        count: elements that each result is made of.
+        full: shape of the reduced operand.
+        gone: its reduced dimensions.
+        lined: dimension of the parts in ``full``; -1 if there is one part.
+        count: elements reduced into each result.
     """
 
     key: tuple[object, ...]
@@ -75,20 +75,20 @@ class Half:
 
     @property
     def kept(self) -> _Shape:
-        """The shape of a number for every row of every part, that goes with ``full``."""
+        """The shape of one value per row and part, broadcastable to ``full``."""
         return tuple(ONE if d in self.gone else s for d, s in enumerate(self.full))
 
     @property
     def rows(self) -> _Shape:
-        """The shape of a number for every row, that goes with ``full``."""
+        """The shape of one value per row, broadcastable to ``full``."""
         return tuple(ONE if d == self.lined else s for d, s in enumerate(self.kept))
 
     def results(self, shape: _Shape) -> _Shape:
-        """A shape like ``full`` without what is reduced."""
+        """Return a shape like ``full`` without its reduced dimensions."""
         return tuple(s for d, s in enumerate(shape) if d not in self.gone)
 
 
-# what is recognised ---------------------------------------------------------------------------
+# recognition ---------------------------------------------------------------------------
 
 
 def follower_of(
@@ -100,8 +100,8 @@ def follower_of(
 
     Args:
         n: a node of ``nodes``.
-        nodes: of a FusionGraph without compositions, in order.
-        tensors: of the graph.
+        nodes: the nodes of a FusionGraph without composite ops, in order.
+        tensors: the tensors of the graph.
     """
     x = n.inputs[0]
     if n.op != "ReduceSum" or not isinstance(x, str):
@@ -123,7 +123,7 @@ def follower_of(
 
 
 def axes_of(n: FusionNode, rank: int) -> tuple[int, ...]:
-    """The dimensions that a reduction of an operand with ``rank`` of them reduces, in order."""
+    """Return the dimensions, in order, that a reduction reduces of an operand of this rank."""
     named = n.attrs.get("axes", ())
     given = tuple(a for a in named if isinstance(a, int)) if isinstance(named, tuple) else ()
     return reduced_axes(given, rank)
@@ -146,7 +146,7 @@ def _before(n: FusionNode, nodes: Sequence[FusionNode]) -> list[FusionNode]:
 
 @dataclass
 class _LegalView:
-    """Nodes of a FusionGraph as the calls that they become, as far as the laws of online reductions name these."""
+    """A view of FusionGraph nodes as the calls they become, as far as the laws of online reductions need them."""
 
     tensors: Mapping[str, Tensor]
     shape: _Shape
@@ -156,7 +156,7 @@ class _LegalView:
     _known: set[str] = field(default_factory=set)
 
     def add(self, f: FusionNode) -> None:
-        """The calls of a node with one result."""
+        """Add the calls of a node with one result."""
         y = f.outputs[0]
         inputs = tuple(
             self._source(x) if isinstance(x, str) else self._scalar(f"{y}%{k}", x)
@@ -165,7 +165,7 @@ class _LegalView:
         op = self._call(f)
         view = self._view(self.tensors[y].dtype, self.tensors[y].shape)
         if f.op in REDUCES:
-            # Only of the same rows, whether or not dimensions of 1 stay.
+            # Only reductions of the same rows, whether or not they keep dimensions of 1.
             view = self._view(self.tensors[y].dtype, self.kept if self._same_rows(f) else ())
         self._put(Node(y, op, inputs, view))
 
@@ -177,7 +177,7 @@ class _LegalView:
         return TensorView(dtype, tuple(range(len(shape))), shape, tuple(ZERO for _ in shape))
 
     def _source(self, name: str) -> str:
-        """A tensor, from wherever."""
+        """Return a tensor's name, after adding a Data node if no node produces it yet."""
         if name not in self._known:
             t = self.tensors[name]
             self._put(Node(name, "Data", (), self._view(t.dtype, t.shape)))
@@ -195,7 +195,7 @@ class _LegalView:
         return own == self.shape and axes_of(f, len(own)) == self.gone
 
     def _call(self, f: FusionNode) -> str:
-        """The op of the call; ``Other`` for what there is no law for."""
+        """Return the op of the call; ``Other`` where no law covers it."""
         own = [self.tensors[x].shape for x in f.inputs if isinstance(x, str)]
         shape = self.tensors[f.outputs[0]].shape
         if f.op in REDUCES:
@@ -217,11 +217,11 @@ class _LegalView:
         return product(own[0]) == product(shape)
 
     def _goes_with(self, own: _Shape) -> bool:
-        """A tensor of the full shape, of a number per row, or of one element."""
+        """Return True for a tensor of the full shape, with one value per row, or of one element."""
         return own == self.shape or product(own) == 1 or _padded(own, len(self.kept)) == self.kept
 
 
-#: What moves nothing to another place, among ops without a cost: other moves, as transpositions and pieces, do.
+#: Free ops that keep every element in place, unlike transpositions or slices.
 _ORDERLY = ("view", "broadcast", "elewise")
 
 
@@ -229,11 +229,11 @@ def _padded(shape: _Shape, rank: int) -> _Shape:
     return (*(ONE for _ in range(rank - len(shape))), *shape)
 
 
-# what replaces it -----------------------------------------------------------------------------
+# replacement -----------------------------------------------------------------------------
 
 
 class Builder(Protocol):
-    """The graph under construction, and where its tensors are divided."""
+    """The graph under construction, with the divisions of its tensors."""
 
     tensors: dict[str, Tensor]
     ranges: dict[str, tuple[int, int]]
@@ -248,20 +248,20 @@ class Builder(Protocol):
         dtype: DType,
         attrs: Mapping[str, AttrValue],
     ) -> str:
-        """A new node for what ``n`` does; the name of its result."""
+        """Add a node that does what ``n`` does, and return the name of its result."""
 
     def outlives(self, count: Expr) -> bool:
         """Return True if an output may have elements where ``count`` is 0."""
 
     def half_of(self, n: FusionNode, x: str, half: Half) -> str:
-        """The part of a tensor with the shape of what is reduced."""
+        """Return one half of a tensor that has the shape of the reduced operand."""
 
     def reduced_half(self, reduction: str, half: Half) -> str:
-        """The result that an earlier reduction, given by its tensor, has of a half."""
+        """Return the result of an earlier reduction, given by its tensor, over one half."""
 
 
 class Joiner:
-    """The halves of a follower: what they sum up, and what becomes of their sums when they are joined."""
+    """The halves of a follower: the tensors they sum, and the rules that join their sums."""
 
     def __init__(self, builder: Builder) -> None:
         self.builder = builder
@@ -272,7 +272,7 @@ class Joiner:
         return self._copies(n, follower, half, half.count)[str(n.inputs[0])]
 
     def joined(self, n: FusionNode, follower: Follower, half: Half, total: str) -> str:
-        """A sum about the centre of a half as one about the centre of all; shape as that of ``total``."""
+        """Convert a sum about the centre of a half to the centre of all elements; the shape is that of ``total``."""
         b, rule = self.builder, follower.rule
         named = {f.outputs[0]: f for f in follower.path}
         dims, dtype = b.tensors[total].shape, b.tensors[total].dtype
@@ -303,7 +303,7 @@ class Joiner:
         return b.put(n, "shifted", "Add", [total, shift], dims, dtype, {})
 
     def _of_nothing(self, n: FusionNode, follower: Follower, centre: Centre, x: str) -> str:
-        """The centre of all as ``x``; a number where there are no elements: their sum is 0, not NaN."""
+        """Return ``x``, the centre of all elements, but finite where there are none: their sum is 0, not NaN."""
         b, count = self.builder, follower.count
         if centre.is_number or bounds(count, b.ranges)[0] > 0 or not b.outlives(count):
             return x
@@ -317,7 +317,7 @@ class Joiner:
     def _copies(
         self, n: FusionNode, follower: Follower, half: Half, count: Expr, *, centres: bool = False
     ) -> dict[str, str]:
-        """The nodes of the path for one half, by the tensors of the graph; ``centres``: as far as these need them."""
+        """Copy the path's nodes for one half, by tensors of the graph; ``centres``: only those the centres need."""
         rule, found = follower.rule, dict[str, str]()
         means = {c.value: c for c in rule.centres if c.is_mean}
         for c in rule.centres:
@@ -335,13 +335,13 @@ class Joiner:
         return found
 
     def _once(self, key: tuple[object, ...], make: Callable[[], str]) -> str:
-        """Return the tensor of ``key``, made once for all followers that share it."""
+        """Return the tensor of ``key``, created once for all followers that share it."""
         if key not in self._made:
             self._made[key] = make()
         return self._made[key]
 
     def _reduced(self, n: FusionNode, centre: Centre, half: Half) -> str:
-        """The earlier reduction of a half, in the shape that goes with what it is subtracted from."""
+        """Return the earlier reduction of a half, shaped to broadcast against the tensor it is subtracted from."""
         b = self.builder
         x, shape = b.reduced_half(centre.reduction, half), half.kept
         dtype = b.tensors[x].dtype
@@ -388,12 +388,12 @@ def _lowest(dtype: DType) -> Constant:
 
 
 def number(e: Expr, dtype: DType) -> Constant:
-    """A size as an operand."""
+    """Return a size as an operand."""
     return Constant(float(e.value), dtype) if e.is_const else Constant(0, dtype, e)
 
 
 def needed(nodes: Sequence[FusionNode], outputs: Iterable[str]) -> list[FusionNode]:
-    """The nodes that outputs depend on, in order."""
+    """Return the nodes that outputs depend on, in order."""
     wanted, found = set(outputs), list[FusionNode]()
     for f in reversed(nodes):
         if wanted.intersection(f.outputs):

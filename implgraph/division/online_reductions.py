@@ -1,18 +1,19 @@
-"""Reductions that need an earlier one over the same rows, and can do with what that has come to so far.
+"""Reductions that depend on an earlier one over the same rows and can use its running value.
 
 The sum of squares about a mean, or of exponentials below a maximum, seems to need two passes over a row: one for the
 mean or the maximum, its *centre*, and one for the sum.  But when the centre moves from ``c`` to ``d``, the sum so far
-can be carried along instead of being made anew:
+can be corrected instead of recomputed:
 
 * A sum of exponentials is multiplied: ``exp(k*(x - d)) = exp(k*(x - c)) * exp(k*(c - d))``.  The centre is the maximum
-  of the same ``x`` and ``k > 0``, so that no power is above 1.  Factors that do not depend on the centre may be beside.
+  of the same ``x`` and ``k > 0``, so no power exceeds 1.  Further factors may occur if they do not depend on the
+  centre.
 * A sum of products about means is added to: ``sum (x - d)(y - f) = sum (x - c)(y - e) + n (c - d)(e - f)``, for
   ``sum (x - c)`` and ``sum (y - e)`` are 0 where ``c`` and ``e`` are the means of the ``n`` elements so far.
 
-So one pass keeps both, correcting the sum whenever the centre has moved, and cores that have a part of a row each join
-what they have by the same rules (:mod:`autofuse.implgraph.division.online_parts`).  The first rule is that of Milakov
-and Gimelshein (2018), the second one that of Chan, Golub and LeVeque (1983).  What is recognised is a chain of ops, by
-the laws that they obey (:data:`_LAWS`); a reduction that depends on an earlier one in any other way waits for its end.
+So one pass computes both, correcting the sum whenever the centre moves; cores that each have a part of a row join their
+results by the same rules (:mod:`autofuse.implgraph.division.online_parts`).  The first rule is due to Milakov and
+Gimelshein (2018), the second to Chan, Golub and LeVeque (1983).  Chains of ops are recognised by the laws that they
+obey (:data:`_LAWS`); a reduction that depends on an earlier one in any other way waits for it to finish.
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ from autofuse.implgraph.ops.rows.reductions import REDUCES
 
 __all__ = ["LOWEST", "Centre", "Online", "online_reductions"]
 
-#: The number below all others: a centre before the first element, and where there are none but -inf.
+#: The lowest finite number: the centre before the first element, and of rows of -inf only.
 LOWEST = {"float32": -float.fromhex("0x1.fffffep127"), "float16": -65504.0}
 
 
@@ -39,7 +40,8 @@ class Centre:
 
     Attributes:
         reduction: the earlier reduction.
-        value: the node whose result is subtracted: the reduction, its mean, or the maximum with a lower bound.
+        value: the node whose result is subtracted: the reduction, the mean computed from it, or the maximum with a
+            lower bound.
         count: operand of ``value`` that holds the number of elements; empty for a maximum.
     """
 
@@ -49,12 +51,12 @@ class Centre:
 
     @property
     def is_mean(self) -> bool:
-        """True if it is a mean, False if it is a maximum."""
+        """True for a mean, False for a maximum."""
         return bool(self.count)
 
     @property
     def is_number(self) -> bool:
-        """True if the centre is finite even for a row of nothing but -inf."""
+        """True if the centre is finite even for a row of -inf only."""
         return not self.is_mean and self.value != self.reduction
 
 
@@ -63,12 +65,12 @@ class Online:
     """Rule by which a reduction follows its centres.
 
     Attributes:
-        centres: one, of exponentials; two, perhaps the same, of products.
-        moves: for each centre the nodes that its move passes through, in order: those of its difference.
-        after: nodes that a product of moves passes through as well.
+        centres: one for exponentials; two, possibly the same, for products.
+        moves: for each centre, the nodes applied to its move, in order: those of its difference.
+        after: nodes applied to a product of moves as well.
         path: all nodes between the earlier reductions and this one.
-        powers: those of ``path`` that are multiplied where the centre of a sum of exponentials moves.
-        hides: results of rows without a finite maximum, which must be NaN, may not be unless the sum is.
+        powers: nodes of ``path`` whose move scales a sum of exponentials when its centre moves.
+        hides: in rows without a finite maximum, results must be NaN but are only if the sum is.
     """
 
     centres: tuple[Centre, ...]
@@ -80,13 +82,13 @@ class Online:
 
     @property
     def scales(self) -> bool:
-        """True if the sum so far is multiplied, False if it is added to."""
+        """True if a move multiplies the sum so far, False if it adds to it."""
         return len(self.centres) == 1
 
 
 @frozen
 class _Form:
-    """Form of a node on the path, in terms of the centres.
+    """Form of a node on the path in terms of the centres.
 
     ``kind``: ``total`` (an earlier sum), ``value`` (a centre), ``negative`` (its opposite), ``difference`` (of data and
     a centre), ``exponential``, or ``product``.
@@ -101,14 +103,14 @@ class _Form:
 def online_reductions(
     nodes: Sequence[Node], reduced: frozenset[int], count: Expr, *, levels: bool = False
 ) -> dict[str, Online]:
-    """The reductions of a group that can be made in the pass of the reductions they need.
+    """Return the reductions of a group that can run in the pass of the reductions they depend on.
 
     Args:
-        nodes: legal nodes of one group in execution order.
-        reduced: ids of the axes that its reductions reduce.
+        nodes: legalised nodes of one group in execution order.
+        reduced: ids of the axes that the group's reductions reduce.
         count: elements along all of these axes.
-        levels: earlier passes may make reductions that the data of a centre need, and a mean may be a product with
-            ``1 / count``, as who joins the results counts the elements.
+        levels: earlier passes may compute reductions that the data of a centre depend on, and a mean may be a product
+            with ``1 / count``, since the code that joins the results counts the elements.
     """
     named = {n.name: n for n in nodes}
     found: dict[str, Online] = {}
@@ -128,7 +130,7 @@ class _Recogniser:
     levels: bool
     early: set[str] = field(default_factory=set)
     path: set[str] = field(default_factory=set)
-    #: Forms of the nodes that depend on an earlier reduction; None for one that no law covers.
+    #: Forms of nodes that depend on an earlier reduction; None where no law applies.
     forms: dict[str, _Form | None] = field(default_factory=dict)
 
     def online(self, n: Node) -> Online | None:
@@ -148,7 +150,7 @@ class _Recogniser:
         return Online(form.centres, form.moves, form.after, path, frozenset(powers), hides)
 
     def _shows(self, n: Node) -> bool:
-        """Return True if all uses of the sum meet a difference or exponential: NaN in rows without a finite maximum."""
+        """Return True if each use of the sum meets a difference or exponential, NaN in rows with no finite maximum."""
         users: dict[str, list[Node]] = {}
         for u in self.named.values():
             for x in dict.fromkeys(u.inputs):
@@ -168,7 +170,7 @@ class _Recogniser:
         return len(users.get(n.name, ())) > 0
 
     def _reach(self, n: Node) -> None:
-        """Finds the earlier reductions and the nodes in between, and their forms."""
+        """Finds the earlier reductions, the nodes in between and their forms."""
         seen = self._needed(n, through=())
         early = {name for name in seen if self.named[name].op in REDUCES}
         if self.levels:
@@ -186,7 +188,7 @@ class _Recogniser:
                 self.forms[x.name] = None if law is None else law(self, x)
 
     def _needed(self, n: Node, through: Collection[str]) -> set[str]:
-        """Return the operands of a node; of reductions, only those of ``through`` have any."""
+        """Return the operands of a node; none for reductions outside ``through``."""
         seen: set[str] = set()
         todo = [*n.inputs]
         while todo:
@@ -198,7 +200,7 @@ class _Recogniser:
         return seen
 
     def _same_rows(self, n: Node, earlier: Node) -> bool:
-        """The earlier reduction has a result for every result of ``n``, from all elements along the reduced axes."""
+        """Return True if the earlier reduction has one result per result of ``n``, over all reduced axes."""
         source = self.named[earlier.inputs[0]]
         whole = self.reduced <= set(source.y.varies())
         return whole and n.y.axis == earlier.y.axis and n.y.repeats == earlier.y.repeats
@@ -209,7 +211,7 @@ class _Recogniser:
         return name in self.path or name in self.early
 
     def forms_of(self, n: Node) -> list[_Form | None]:
-        """Forms of the operands, None for one that is independent; an empty list if one of them has none."""
+        """Return the forms of the operands, None for independent ones; an empty list if an operand has no form."""
         out: list[_Form | None] = []
         for x in n.inputs:
             form = self.forms.get(x)
@@ -219,14 +221,14 @@ class _Recogniser:
         return out
 
     def number(self, name: str) -> float | None:
-        """The constant that a node is."""
+        """Return the value of a constant node."""
         n = self.named[name]
         value = n.attrs.get("value")
         plain = n.op == "Scalar" and "expr" not in n.attrs
         return float(value) if plain and isinstance(value, int | float) else None
 
     def counts(self, name: str) -> bool:
-        """Return True if a node is the number of elements along the reduced axes."""
+        """Return True if a node holds the number of elements along the reduced axes."""
         n = self.named[name]
         if n.op == "Duplicate":
             return self.counts(n.inputs[0])
@@ -242,7 +244,7 @@ class _Recogniser:
 
 
 def _first(n: Node) -> _Form | None:
-    """The form of an earlier reduction."""
+    """Return the form of an earlier reduction."""
     if n.y.dtype.kind != "f":
         return None
     if n.op == "ReduceMax":
@@ -250,7 +252,7 @@ def _first(n: Node) -> _Form | None:
     return _Form("total", (Centre(n.name, ""),)) if n.op == "ReduceSum" else None
 
 
-#: Calls of which a NaN in one operand makes NaN, and forms that are NaN where a maximum is infinite or NaN.
+#: Calls that propagate NaN from any operand, and forms that are NaN where a maximum is infinite or NaN.
 _ARITHMETIC = frozenset({"Add", "Adds", "Sub", "Mul", "Muls", "Div", "Neg", "Square"})
 _LOST = ("difference", "exponential")
 
@@ -260,13 +262,13 @@ _Law = Callable[[_Recogniser, Node], "_Form | None"]
 
 
 def _spread(r: _Recogniser, n: Node) -> _Form | None:
-    """Return the operand's form if it is a centre or its negative, which a Broadcast only repeats."""
+    """Return the operand's form if it is a centre or its negative: a Broadcast only repeats these."""
     form = r.forms[n.inputs[0]]
     return form if form is not None and form.kind in ("value", "negative") else None
 
 
 def _with_number(r: _Recogniser, n: Node) -> tuple[_Form, float] | None:
-    """The form of one operand of two, and the number that the other one is."""
+    """Return the form of one of two operands, and the value of the other, a constant."""
     for x, other in (n.inputs, n.inputs[::-1]):
         form, k = r.forms.get(x), r.number(other)
         if form is not None and k is not None:
@@ -275,7 +277,7 @@ def _with_number(r: _Recogniser, n: Node) -> tuple[_Form, float] | None:
 
 
 def _floored(r: _Recogniser, n: Node) -> _Form | None:
-    """A maximum, or a number where that is more: it moves as a maximum does, and no element is above it."""
+    """Maximum of a maximum and a number: it moves as a maximum does, and no element exceeds it."""
     found = _with_number(r, n)
     if found is None or found[0].kind != "value" or not math.isfinite(found[1]):
         return None
@@ -284,7 +286,7 @@ def _floored(r: _Recogniser, n: Node) -> _Form | None:
 
 
 def _difference(r: _Recogniser, data: str, centre: _Form) -> _Form | None:
-    """``data - centre``: of the data that the centre is the maximum or the mean of."""
+    """``data - centre``, where the centre is the maximum or mean of the data."""
     (c,) = centre.centres
     same = r.named[c.reduction].inputs[0] == data
     return _Form("difference", (c,)) if same else None
@@ -298,7 +300,7 @@ def _sub(r: _Recogniser, n: Node) -> _Form | None:
 
 
 def _add(r: _Recogniser, n: Node) -> _Form | None:
-    """A sum with the opposite of a centre is a difference."""
+    """A sum with the negative of a centre is a difference."""
     forms = r.forms_of(n)
     if len(forms) != 2:
         return None
@@ -309,7 +311,7 @@ def _add(r: _Recogniser, n: Node) -> _Form | None:
 
 
 def _through(form: _Form, n: Node) -> _Form:
-    """The moves of the centres go through ``n`` like what it is applied to."""
+    """Apply ``n`` to the moves of the centres as to its operand."""
     if form.kind == "product":
         return replace(form, after=(*form.after, n.name))
     return replace(form, moves=tuple((*m, n.name) for m in form.moves))
@@ -321,7 +323,7 @@ def _neg(r: _Recogniser, n: Node) -> _Form | None:
 
 
 def _times(r: _Recogniser, n: Node, form: _Form, k: float) -> _Form | None:
-    """A multiple by a constant."""
+    """A product with a constant."""
     if form.kind == "value" and k == -1:
         return replace(form, kind="negative")
     if form.kind == "total" and r.inverts(k):
@@ -335,7 +337,7 @@ def _times(r: _Recogniser, n: Node, form: _Form, k: float) -> _Form | None:
 
 
 def _cast(r: _Recogniser, n: Node) -> _Form | None:
-    """Into a wider type."""
+    """A cast to a wider type."""
     form, source = r.forms[n.inputs[0]], r.named[n.inputs[0]].y.dtype
     if form is None or n.y.dtype.kind != "f" or n.y.dtype.bits < source.bits:
         return None
@@ -387,7 +389,7 @@ def _div(r: _Recogniser, n: Node) -> _Form | None:
     return form if form.kind == "exponential" else None
 
 
-#: What ops on the way from one reduction to another do to a centre, and to what was centred.
+#: Effect of the ops between two reductions on a centre and on centred data.
 _LAWS: Mapping[str, _Law] = {
     "Broadcast": _spread,
     "Duplicate": _spread,

@@ -1,13 +1,13 @@
-"""Reductions over dimensions on both sides of what is kept, in two steps: the outer dimensions first.
+"""Reductions over dimensions on both sides of the kept ones, in two steps: the outer dimensions first.
 
 A sum of ``[n, c, h, w]`` over n, h and w reads rows of h * w elements.  Unless these start at cache lines of GM, each
-is copied by itself, into a place of its own in UB, which takes longer.  What is summed over n alone is dense: runs of
-c * h * w elements.  What that leaves, ``[c, h * w]``, goes through a workspace and is little beside the operand::
+row is copied separately into its own place in UB, which takes longer.  A sum over n alone reads dense runs of c * h * w
+elements.  Its result, ``[c, h * w]``, goes through a workspace and is small compared with the operand::
 
     x [n, c, h * w] -> ReduceSum over n -> [c, h * w] -> ReduceSum over h * w -> [c]
 
-What might be worth it is proposed (:mod:`autofuse.implgraph.division.worth`).  Of known sizes the scheduler compares
-both forms, of others the host does.
+:mod:`autofuse.implgraph.division.worth` proposes the candidates.  With known sizes the scheduler compares both forms;
+otherwise the host does.
 """
 
 from __future__ import annotations
@@ -29,11 +29,11 @@ Dims: TypeAlias = tuple[Expr, ...]
 
 
 def outer_first(graph: FusionGraph, target: TargetSpec) -> FusionGraph:
-    """The graph with such reductions in two steps; the graph itself if there are none.
+    """Return the graph with such reductions in two steps; the graph itself if there are none.
 
     Args:
-        graph: without compositions.
-        target: the chip, which says how long a cache line is.
+        graph: a graph without composite ops.
+        target: the chip; gives the length of a cache line.
     """
     worth = Worth(target)
     tensors = dict(graph.tensors)

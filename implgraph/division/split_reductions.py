@@ -1,23 +1,22 @@
 """Large reductions to few elements in two phases, so that all cores take part.
 
-The cores share what is kept, not what is reduced: a sum over all of a tensor would run on one of them.  Where little is
-kept, the reduced elements are divided into parts of equal length.  The first phase reduces every part, the second one
-their results, which go through a workspace.  What does not fill all parts evenly, fewer elements than there are parts,
-is a short part of its own, and joined last::
+The cores share the kept dimensions, not the reduced ones: a sum over a whole tensor would run on one core.  Where few
+elements are kept, the reduced elements are divided into parts of equal length.  The first phase reduces every part, the
+second reduces their results, which go through a workspace.  The remainder, fewer elements than there are parts, is a
+short part of its own and joined last::
 
     x -> Slice, Reshape [parts, length] -> Reduce -> [parts] -> Reduce -+
     x -> Slice [rest] ------------------> Reduce -----------------------+-> Add -> result
 
-A sum that needs an earlier divided reduction of the same rows, as in softmax and in norms, is made of every part in the
-same phase where there is a rule for that (:mod:`autofuse.implgraph.division.online_parts`).  Long running sums are
-divided alike (:mod:`autofuse.implgraph.division.split_scans`).
+A sum that depends on an earlier divided reduction of the same rows, as in softmax and norms, is computed for every part
+in the same phase where a rule allows it (:mod:`autofuse.implgraph.division.online_parts`).  Long running sums are
+divided the same way (:mod:`autofuse.implgraph.division.split_scans`).
 
-A part without elements has the neutral value, so that this holds for every size.  No core adds to what another one
-has: the order follows from the parts and the tiles, and the same call gives the same bits.
+An empty part yields the neutral value, so this works for every size.  No core adds to another core's result: the order
+of summation follows from the parts and the tiles, so the same call gives the same bits.
 
-What might be worth it is proposed (:mod:`autofuse.implgraph.division.worth`).  Where all sizes are known, the scheduler
-compares the forms; where they are not, all are in the kernel, and the host takes the cheapest one for the sizes of a
-call.
+:mod:`autofuse.implgraph.division.worth` proposes the candidates.  Where all sizes are known, the scheduler compares the
+forms; otherwise the kernel contains all of them and the host picks the cheapest for the sizes of a call.
 """
 
 from __future__ import annotations
@@ -67,37 +66,37 @@ from autofuse.targets import TargetSpec
 __all__ = ["flattened", "split_forms", "split_reductions"]
 
 _SCAN = "CumSum"
-#: A symbol without a hint counts as that where it says how much is kept, and how much is reduced.
+#: Value assumed for a symbol without a hint: as a kept size, and as a reduced size.
 FEW, MANY = 1024, 1 << 20
 
 
 def split_reductions(
     graph: FusionGraph, target: TargetSpec, *, symbolic: bool = False, gain: float = GAIN
 ) -> FusionGraph:
-    """The graph with large reductions and long running sums in two phases; the graph itself if there are none.
+    """Return the graph with large reductions and long running sums in two phases; ``graph`` itself if there are none.
 
     Args:
-        graph: without compositions.
-        target: the chip, which says how many cores there are and what a barrier costs.
-        symbolic: also reductions of which it depends on symbols whether they are large.  These symbols then have
-            hints that say so, which templates are ranked by.
-        gain: how many times as long one phase has to take as two.
+        graph: a graph without composite ops.
+        target: the chip; gives the number of cores and the cost of a barrier.
+        symbolic: also divide reductions whose size depends on symbols.  These symbols then get hints for large sizes,
+            by which templates are ranked.
+        gain: minimum ratio of the time of one phase to that of two.
     """
     return _divided(_Splitter(graph, target, Worth(target), symbolic, gain))
 
 
 def split_forms(graph: FusionGraph, target: TargetSpec) -> list[FusionGraph]:
-    """The graph as it is, or with what is certainly worth it divided, and what else may be worth it; all different.
+    """Return the graph as it is, or with the certain gains divided, and further forms that may pay; all different.
 
     Args:
-        graph: without compositions.
+        graph: a graph without composite ops.
         target: the chip.
     """
     if not any(n.op in REDUCES or n.op == _SCAN for n in graph.nodes):
         return [graph]
     worth = Worth(target)
     found: list[FusionGraph] = []
-    # What is not worth it for the smallest gain is not for the others.
+    # A division rejected at the smallest gain is rejected at the others.
     for symbolic, gain in reversed(proposals(symbolic=bool(graph.symbols))):
         made = _divided(_Splitter(graph, target, worth, symbolic, gain))
         if made not in found:
@@ -114,7 +113,7 @@ def _divided(made: _Splitter) -> FusionGraph:
     if not made.divided:
         return graph
     symbols = tuple(replace(s, hint=made.hints.get(s.name, s.hint)) for s in graph.symbols)
-    # What lay between a sum and the reductions that it follows may have no other users.
+    # Nodes between a sum and the reductions it follows may have no other users.
     nodes = tuple(needed(made.nodes, [o.tensor for o in graph.outputs]))
     used = {*graph.inputs, *(y for n in nodes for y in n.outputs)}
     tensors = {name: t for name, t in made.tensors.items() if name in used}
@@ -123,7 +122,7 @@ def _divided(made: _Splitter) -> FusionGraph:
 
 @dataclass(frozen=True, slots=True)
 class _Plan:
-    """Division of a reduction: axis ``run`` of ``shape`` into ``parts``; ``gone`` are the reduced axes.
+    """Division of axis ``run`` of ``shape`` into ``parts``; ``gone`` are the reduced axes.
 
     ``whole``: results have the shape of the operand, as running sums do.
     """
@@ -138,13 +137,13 @@ class _Plan:
     def rest(self) -> Expr:
         """The length of the short part."""
         size = self.shape[self.run]
-        # The sums of parts are put together again: all lengths then add up to the size as they are written.
+        # Sums of parts are concatenated again: the lengths must add up to the size symbolically.
         return (
             size - FloorDiv(size, self.parts) * self.parts if self.whole else Mod(size, self.parts)
         )
 
     def halves(self) -> tuple[Half, Half | None]:
-        """The parts of equal length, and the short one unless it is known to be empty."""
+        """Return the equal parts, and the short one unless it is known to be empty."""
         shape, run, rest = self.shape, self.run, self.rest
         each = FloorDiv(shape[run], self.parts)
         others = product(shape[d] for d in self.gone if d != run)
@@ -159,7 +158,7 @@ class _Plan:
 
 @dataclass(frozen=True, slots=True)
 class _Division:
-    """A reduction that is divided: its plan, and what the parts and the short one come to; empty if there is none."""
+    """A divided reduction: its plan, the results of the equal parts and of the short one; empty if there is none."""
 
     plan: _Plan
     first: str
@@ -175,10 +174,10 @@ class _Splitter:
 
     Args:
         graph: as for :func:`split_reductions`.
-        target: as there.
-        worth: says what is worth it on the chip.
-        symbolic: as there.
-        gain: as there.
+        target: as for :func:`split_reductions`.
+        worth: estimator for the chip.
+        symbolic: as for :func:`split_reductions`.
+        gain: as for :func:`split_reductions`.
     """
 
     def __init__(
@@ -194,7 +193,7 @@ class _Splitter:
         self.tensors: dict[str, Tensor] = dict(graph.tensors)
         self.nodes: list[FusionNode] = []
         self.ranges = graph.symbol_ranges()
-        #: Typical values of the symbols on which it depends what is large.
+        #: Typical values of the symbols that decide which reductions are large.
         self.hints: dict[str, int] = {}
         self._taken = {n.name for n in graph.nodes} | set(graph.tensors)
         self._number: dict[str, int] = {}
@@ -203,19 +202,19 @@ class _Splitter:
         for n in graph.nodes:
             for x in dict.fromkeys(i for i in n.inputs if isinstance(i, str)):
                 self._users.setdefault(x, []).append(n)
-        #: The parts and the rest of a tensor, for all reductions that divide it alike.
+        #: The parts and the rest of a tensor, shared by all reductions that divide it alike.
         self._divided: dict[tuple[str, _Plan], tuple[str, str]] = {}
-        #: The reductions that are divided, by their results.
+        #: Divided reductions, by result.
         self.divisions: dict[str, _Division] = {}
         self._joiner = Joiner(self)
-        #: Whether anything is.
+        #: True once anything is divided.
         self.divided = False
         self._outputs = {o.tensor for o in graph.outputs}
-        #: Tensors that are certainly for others than reductions along axes.
+        #: Tensors known to have users other than reductions along axes.
         self._for_others: set[tuple[str, tuple[int, ...]]] = set()
 
     def add(self, n: FusionNode) -> None:
-        """A node of the graph, or what replaces it."""
+        """Add a node of the graph, or its replacement."""
         x = n.inputs[0] if n.inputs else None
         if n.op == _SCAN and isinstance(x, str):
             self._scan(n, x)
@@ -233,24 +232,24 @@ class _Splitter:
             self._split(n, x, plan, follower)
 
     def _common(self, follower: Follower) -> _Plan | None:
-        """Return the division of the reductions that a reduction follows; None if they are undivided or differ."""
+        """Return the division shared by the reductions that this one follows; None if undivided or different."""
         found = [self.divisions.get(c.reduction) for c in follower.rule.centres]
         plans = {None if d is None else d.plan for d in found}
         return plans.pop() if len(plans) == 1 else None
 
-    # what to divide ---------------------------------------------------------------------------
+    # choice of divisions ---------------------------------------------------------------------------
     def _plan(self, n: FusionNode, x: str) -> _Plan | None:
-        """Return the best division of a reduction; None if it stays whole."""
+        """Return the best division of a reduction; None if it stays undivided."""
         own = self.tensors[x].shape
         axes = axes_of(n, len(own))
         return self._best(x, axes, ROW)
 
     def _has_others(self, x: str, axes: tuple[int, ...]) -> bool:
-        """Return True if a tensor, or one linked to it element by element, has other users than these reductions.
+        """Return True if a tensor, or one linked to it element by element, has users other than these reductions.
 
         Args:
             x: the tensor.
-            axes: of the reductions.
+            axes: axes of the reductions.
         """
         shape = self.tensors[x].shape
         chain, todo = {x}, deque([x])
@@ -258,9 +257,9 @@ class _Splitter:
         while todo:
             y = todo.popleft()
             users = self._users.get(y, ())
-            # A reduction that takes other axes of the operand cannot be in the same group either.
+            # A reduction over other axes of the operand cannot join the same group either.
             mine = [u for u in users if u.op not in REDUCES or axes_of(u, len(shape)) != axes]
-            # What is certain ends the search, or each reduction of a long graph would go through all of it.
+            # Stop at known tensors, or each reduction of a long graph would traverse all of it.
             apart = any(all(self.tensors[z].shape != shape for z in u.outputs) for u in mine)
             if y in self._outputs or (y, axes) in self._for_others or apart:
                 self._for_others.add((x, axes))
@@ -268,7 +267,7 @@ class _Splitter:
             others += mine
             maker = self._makers.get(y)
             near = [] if maker is None or maker.op in REDUCES else list(maker.inputs)
-            # What is made of it may be for such reductions alone, as squares are beside a sum.
+            # Results computed from it may feed only such reductions, as squares beside a sum do.
             near += [z for u in users if _is_elementwise(u) for z in u.outputs]
             for i in near:
                 if isinstance(i, str) and i not in chain and self.tensors[i].shape == shape:
@@ -284,13 +283,13 @@ class _Splitter:
         *,
         sums: bool = False,
     ) -> _Plan | None:
-        """Return the best division of ``axes`` of a tensor; None if it stays whole.
+        """Return the best division of ``axes`` of a tensor; None if it stays undivided.
 
         Args:
             x: the tensor.
-            axes: the dimensions that are reduced or summed along.
-            row: neighbours that are kept and go to the same core.
-            sums: for running sums.
+            axes: the reduced dimensions, or those of the running sum.
+            row: number of kept neighbours that go to the same core.
+            sums: True for running sums.
         """
         own = self.tensors[x].shape
         if not self.symbolic and not all(s.is_const for s in own):
@@ -305,7 +304,7 @@ class _Splitter:
             sizes = replace(sizes, sums=sums)
             if self._worth.hopeless(sizes, self.gain):
                 continue
-            # Others are looked for in all of the graph: only where it matters.
+            # Searching the whole graph for other users is slow: do it only where it matters.
             sizes = replace(sizes, again=not sums and self._has_others(x, axes))
             parts = self._worth.parts(sizes, shape, gone, run)
             cost = self._worth.less(sizes, parts, self.gain)
@@ -319,7 +318,7 @@ class _Splitter:
         return min(found, key=lambda f: f[0])[1]
 
     def _typical(self, shape: Sequence[Expr], gone: Sequence[int]) -> dict[str, int]:
-        """A value for every symbol: its hint, or as if little were kept of much."""
+        """Return a value for every symbol: its hint, or one by which few elements are kept of many."""
         kept = {s for d, e in enumerate(shape) if d not in gone for s in e.symbols()}
         return {
             s.name: s.hint
@@ -336,14 +335,14 @@ class _Splitter:
         itemsize: int,
         neighbours: int,
     ) -> Sizes | None:
-        """Sizes for the typical values of symbols; None where nothing is left, or a size is not one."""
+        """Return sizes at the typical values of symbols; None where nothing is left or a size is invalid."""
         typical = self._typical(shape, gone)
         try:
             values = [e.evaluate(typical) for e in shape]
             if any(bounds(e, self.ranges)[0] < 0 for e in shape):
                 return None
         except ExprError:
-            return None  # a division by zero, for a size that nobody may ask for
+            return None  # a division by zero, at a size that no call may use
         if product(values) == 0:
             return None
         last = len(shape) - 1
@@ -354,11 +353,11 @@ class _Splitter:
         return Sizes(values[run], blocks, others * row * itemsize, row * itemsize, again=False)
 
     def _scan(self, n: FusionNode, x: str) -> None:
-        """A running sum, or the nodes that replace it."""
+        """Add a running sum, or its replacement."""
         rank = len(self.tensors[x].shape)
         named = n.attrs["axis"]
         assert isinstance(named, int)
-        # The totals need a reduction of the type, which adds up as the running sum does.
+        # The totals need a reduction of this type that sums as the running sum does.
         dtype = self.tensors[x].dtype
         call = find_call("ReduceSum", self.target.arch)
         native = call is not None and dtype.name in call.dtypes
@@ -368,7 +367,7 @@ class _Splitter:
             plan = self._best(x, axes, LINE, sums=True)
         if plan is not None:
             plan = _Plan(plan.shape, plan.gone, plan.run, plan.parts, whole=True)
-            # An output that overwrites an input is written by one group, and not in pieces.
+            # One group writes an output that overwrites an input, and never in pieces.
             pieces = plan.rest != 0 and any(o.inout for o in self.graph.outputs)
             if pieces or tight_bounds(plan.rest, self.ranges)[0] < 0:
                 plan = None
@@ -380,9 +379,9 @@ class _Splitter:
         attrs: dict[str, AttrValue] = {"shape": self.tensors[n.outputs[0]].shape}
         self.nodes.append(FusionNode(n.name, "Reshape", (y,), n.outputs, attrs, n.origin))
 
-    # how to divide it -------------------------------------------------------------------------
+    # construction -------------------------------------------------------------------------
     def _split(self, n: FusionNode, x: str, plan: _Plan, follower: Follower | None) -> None:
-        """The nodes that replace a reduction."""
+        """Replace a reduction by the nodes of its halves."""
         self.divided = True
         result = self.tensors[n.outputs[0]]
         main, short = plan.halves()
@@ -421,18 +420,18 @@ class _Splitter:
         return any(divide_exact(product(s), count) is None for s in shapes)
 
     def half_of(self, n: FusionNode, x: str, half: Half) -> str:
-        """The part of a tensor with the shape of what is reduced."""
+        """Return one half of a tensor that has the shape of the reduced operand."""
         plan = half.key[0]
         assert isinstance(plan, _Plan)
         return self._divide(n, x, plan)[half.lined < 0]
 
     def reduced_half(self, reduction: str, half: Half) -> str:
-        """The result that an earlier reduction, given by its tensor, has of a half."""
+        """Return the result of an earlier reduction, given by its tensor, over one half."""
         division = self.divisions[reduction]
         return division.tail if half.lined < 0 else division.first
 
     def _divide(self, n: FusionNode, x: str, plan: _Plan) -> tuple[str, str]:
-        """The parts of a tensor, and the short one; empty if there cannot be one."""
+        """Return the equal parts of a tensor, and the short one; empty if it cannot exist."""
         known = self._divided.get((x, plan))
         if known is not None:
             return known
@@ -469,7 +468,7 @@ class _Splitter:
         dims: Sequence[Expr],
         **attrs: AttrValue,
     ) -> str:
-        """A node with one operand, whose type it keeps; the name of its result."""
+        """Add a node that keeps the type of its one operand, and return the name of its result."""
         return self.put(n, what, op, (source,), dims, self.tensors[source].dtype, attrs)
 
     def put(
@@ -482,7 +481,7 @@ class _Splitter:
         dtype: DType,
         attrs: Mapping[str, AttrValue],
     ) -> str:
-        """A new node for what ``n`` does; the name of its result."""
+        """Add a node that does what ``n`` does, and return the name of its result."""
         name = self._named(n, what)
         self.tensors[name] = Tensor(name, dtype, tuple(dims), origin=n.origin)
         self.nodes.append(FusionNode(name, op, tuple(operands), (name,), dict(attrs), n.origin))
@@ -500,7 +499,7 @@ class _Splitter:
 def flattened(
     shape: Sequence[Expr], axes: Sequence[int]
 ) -> tuple[tuple[Expr, ...], tuple[int, ...]]:
-    """The shape with neighbours that are reduced as one axis and without sizes of 1; the reduced axes of it."""
+    """Return the shape with neighbouring reduced axes joined and sizes of 1 dropped, and its reduced axes."""
     out: list[Expr] = []
     gone: list[int] = []
     for d, s in enumerate(shape):

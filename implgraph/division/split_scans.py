@@ -1,16 +1,16 @@
 """Long running sums of few rows in two phases, so that all cores take part.
 
-A row is divided as reductions divide it (:mod:`autofuse.implgraph.division.split_reductions`).  The cores first add up
-their parts.  Running sums of these few totals, in the same type, are what comes before every part; then each core goes
-through its part a second time::
+A row is divided as reductions divide it (:mod:`autofuse.implgraph.division.split_reductions`).  The cores first sum
+their parts.  An exclusive running sum of these few totals, in the same type, gives the offset of every part; then each
+core reads its part a second time::
 
     x -> parts [parts, length] -> ReduceSum -> [parts] -> CumSum, exclusive -+
                  |                                                           v
                  +-> CumSum -> [parts, length] ----------------------------> Add -+-> Concat -> result
     x -> rest -> CumSum -> Add: the total of all parts ---------------------------+
 
-Sums from the end are the same with the rest first: its total is added to all parts.  Which part is added to which does
-not depend on who is first.
+Sums from the end work the same way, with the rest first: its total is added to all parts.  The order of additions does
+not depend on which core finishes first.
 """
 
 from __future__ import annotations
@@ -25,14 +25,14 @@ __all__ = ["divided_scan"]
 def divided_scan(
     b: Builder, n: FusionNode, x: str, shape: tuple[Expr, ...], main: Half, short: Half | None
 ) -> str:
-    """The running sums of ``x`` from those of its parts; their tensor, with the axes of the halves.
+    """Compute the running sums of ``x`` from those of its parts; return their tensor, with the axes of the halves.
 
     Args:
         b: the graph under construction.
         n: a CumSum.
         x: its operand.
-        shape: of the operand, with the axes of the halves.
-        main: the parts, of which the axis of the sums is the one behind them.
+        shape: shape of the operand, with the axes of the halves.
+        main: the equal parts; the axis of the sums follows that of the parts.
         short: the short part, or None.
     """
     dtype, axis = b.tensors[x].dtype, main.lined
@@ -43,18 +43,18 @@ def divided_scan(
     }
 
     def put(what: str, op: str, operands: list[Operand], half: Half, **attrs: AttrValue) -> str:
-        """A node whose result has an element for each of what ``half`` has."""
+        """Add a node whose result has the elements of ``half``."""
         return b.put(n, what, op, operands, half.full, dtype, attrs)
 
     def total(what: str, x: str, half: Half) -> str:
-        """The sum of each part."""
+        """Return the sum of each part."""
         dims = half.results(half.full)
         if all(half.full[d] == ONE for d in half.gone):
             return b.put(n, what, "Reshape", [x], dims, dtype, {"shape": dims})
         return b.put(n, what, "ReduceSum", [x], dims, dtype, {"axes": half.gone})
 
     def shifted(what: str, x: str, by: str, half: Half) -> str:
-        """``x`` and a number for each part of it, or for each row."""
+        """Add to ``x`` one number for each of its parts, or for each row."""
         y = b.put(n, what, "Reshape", [by], half.kept, dtype, {"shape": half.kept})
         return put(what, "Add", [x, y], half)
 
@@ -95,7 +95,7 @@ def divided_scan(
 
 
 def _last(b: Builder, n: FusionNode, x: str, axis: int) -> str:
-    """The last of the numbers along an axis."""
+    """Return the last of the numbers along an axis."""
     shape, rank = b.tensors[x].shape, len(b.tensors[x].shape)
     dims = tuple(ONE if d == axis else s for d, s in enumerate(shape))
     starts = tuple(shape[axis] - 1 if d == axis else ZERO for d in range(rank))
@@ -104,7 +104,7 @@ def _last(b: Builder, n: FusionNode, x: str, axis: int) -> str:
 
 
 def _joined(b: Builder, n: FusionNode, x: str, main: Half) -> str:
-    """Parts as one row."""
+    """Return the parts as one row."""
     at = main.lined
     dims = (*main.full[:at], main.full[at] * main.full[at + 1], *main.full[at + 2 :])
     return b.put(n, "parts", "Reshape", [x], dims, b.tensors[x].dtype, {"shape": dims})

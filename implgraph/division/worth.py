@@ -1,9 +1,9 @@
-"""Choice of the forms of a graph to propose, by the only estimate of time that is made before scheduling.
+"""Choice of the forms of a graph to propose, by the only estimate of time made before scheduling.
 
-Lowering proposes forms, and the cost model decides: in the scheduler for known sizes, in the host function for those of
-a call.  A form takes as long to lower and to schedule as the graph itself, and each reduction may be divided or not, so
-forms with hardly a chance are dropped here, by bytes and barriers alone.  Vector calls and UB are ignored, so the
-bounds are wide where something else decides in the end.
+Lowering proposes forms, and the cost model decides: in the scheduler for known sizes, in the host function for the
+sizes of a call.  Each form takes as long to lower and schedule as the graph itself, and each reduction may be divided
+or not, so unpromising forms are dropped here, by bytes and barriers alone.  Vector calls and UB are ignored, so the
+bounds are wide wherever another stage makes the final choice.
 """
 
 from __future__ import annotations
@@ -17,23 +17,23 @@ from autofuse.targets import TargetSpec
 
 __all__ = ["GAIN", "LINE", "ROW", "Sizes", "Worth", "blocks_of", "proposals"]
 
-#: Elements of a row that a DMA command moves at a good rate: neighbours that are kept are shared in blocks of them.
+#: Elements of a row that a DMA command moves efficiently: cores share kept neighbours in blocks of this length.
 ROW = 128
-#: The same for running sums, of which cores share the rows as far as these fill cache lines.
+#: Block length for running sums: cores share rows in whole cache lines.
 LINE = 32
-#: Parts per core at most: more of them share the work more evenly, and are more to reduce in the second phase.
+#: Maximum parts per core: more parts balance the work better but leave more to reduce in the second phase.
 _ROUNDS = 4
-#: Modelled time that a running sum takes in UB, over that in which a core loads its operand.
+#: Modelled time of a running sum in UB relative to the time in which a core loads its operand.
 _SUMS = 1.75
-#: Time of one phase over that of two from which on they are divided: without a doubt, where nothing else decides, where
-#: the host chooses for the sizes of a call, and where the scheduler compares by the model.
+#: Minimum ratio of the time of one phase to that of two for a division: without a doubt, where nothing else decides,
+#: where the host chooses for the sizes of a call, and where the scheduler compares by the model.
 _SURE_GAIN, GAIN, _MAY_GAIN, _MIGHT_GAIN = 5.0, 1.5, 1.2, 0.5
-#: Elements that a first step makes one of, from which on its result is little beside its operand.
+#: Minimum elements per result of a first step for its result to be small compared with its operand.
 _FEWEST = 8
 
 
 def proposals(*, symbolic: bool) -> tuple[tuple[bool, float], ...]:
-    """The forms of a graph: whether sizes that depend on symbols are divided, and the least gain; the largest first."""
+    """Return the forms of a graph as (symbolic sizes are divided, least gain), the largest gain first."""
     if symbolic:
         return (False, GAIN), (True, _MAY_GAIN)
     return (False, _SURE_GAIN), (False, GAIN), (False, _MIGHT_GAIN)
@@ -41,15 +41,15 @@ def proposals(*, symbolic: bool) -> tuple[tuple[bool, float], ...]:
 
 @dataclass(frozen=True, slots=True)
 class Sizes:
-    """A reduction, or a running sum, with known sizes or typical ones.
+    """A reduction or running sum, with known or typical sizes.
 
     Attributes:
-        length: elements of the axis that is to be divided.
-        blocks: what the cores share without parts: elements that are kept, in blocks of neighbours.
-        block: bytes of such a block that are reduced, per element of the axis.
-        kept: bytes of the results of a block.
-        again: the operand is read by others too, which one group can serve only without a short part.
-        sums: of running sums.
+        length: elements of the axis to divide.
+        blocks: number of blocks of kept neighbours, the work the cores share without parts.
+        block: bytes reduced per block and element of the axis.
+        kept: bytes of a block's results.
+        again: the operand has other readers, which one group can serve only without a short part.
+        sums: True for running sums.
     """
 
     length: int
@@ -61,19 +61,19 @@ class Sizes:
 
 
 class Worth:
-    """Estimator of what is worth dividing on a chip, by modelled cycles of the busiest core.
+    """Estimator of which divisions pay on a chip, by modelled cycles of the busiest core.
 
     Args:
-        target: the chip: cores, how fast they read, what a barrier costs, the length of a cache line.
+        target: the chip; gives cores, their read rates, the cost of a barrier, the length of a cache line.
     """
 
     def __init__(self, target: TargetSpec) -> None:
         self._target, self._cores = target, target.aiv_cores
-        #: The best number of parts for known sizes, by these and the most parts.
+        #: Best number of parts, by known sizes and the maximum number of parts.
         self._best: dict[tuple[Sizes, int], int] = {}
 
     def less(self, s: Sizes, parts: int, gain: float) -> float | None:
-        """Cycles of two phases with a number of parts; None unless one phase takes ``gain`` times as long."""
+        """Return the cycles of two phases with so many parts; None unless one phase takes ``gain`` times as long."""
         cost = self.parted(s, parts) if parts else 0.0
         return cost if parts and self.whole(s) > gain * cost else None
 
@@ -103,13 +103,13 @@ class Worth:
         return self._target.sync_all + nbytes / self._cores / self._target.load_rate_all
 
     def parts(self, s: Sizes, shape: Sequence[Expr], gone: Sequence[int], run: int) -> int:
-        """The number of parts; 0 if the axis is too short.  Along the innermost one a part is a row of its own.
+        """Return the number of parts; 0 if the axis is too short.  Along the innermost axis each part is a row.
 
         Args:
             s: sizes, typical ones where those of the shape depend on symbols.
-            shape: of the operand.
-            gone: reduced dimensions.
-            run: the one of these that is divided.
+            shape: shape of the operand.
+            gone: its reduced dimensions.
+            run: the reduced dimension to divide.
         """
         cores = self._cores
         most = min(_ROUNDS * cores, s.length // (ROW if run == len(shape) - 1 else 2))
@@ -120,17 +120,17 @@ class Worth:
                 self._best[s, most] = known
             return known
         if not all(e.is_const for d, e in enumerate(shape) if d not in gone):
-            # A core per part, for every block that there may be.
+            # One core per part, for every possible block.
             return cores if cores <= most else 0
 
         def share(parts: int) -> Fraction:
-            """Of the axis, that the busiest core goes through."""
+            """Return the share of the axis that the busiest core reads."""
             return Fraction(blocks_of(parts * s.blocks, cores), parts)
 
         return min(range(2, most + 1), key=share, default=0)
 
     def dense_first(self, shape: Sequence[Expr], gone: Sequence[int], itemsize: int) -> bool:
-        """Return True if a first step of dense runs may pay: it joins rows that are no whole lines, and leaves little.
+        """Return True if a dense first step may pay: it joins rows that are not whole lines, and its result is small.
 
         Unknown sizes count as favourable.
         """
@@ -142,7 +142,7 @@ class Worth:
         )
 
     def _reduced(self, s: Sizes, parts: int) -> float:
-        """Cycles of a reduction in two phases."""
+        """Return the cycles of a reduction in two phases."""
         target, cores = self._target, self._cores
         each, rest = divmod(s.length, parts)
         rounds, alone = blocks_of(parts * s.blocks, cores), blocks_of(s.blocks, cores)
@@ -157,7 +157,7 @@ class Worth:
         return cycles
 
     def _rate(self, blocks: int) -> float:
-        """Bytes per cycle that a core reads: with few at work each has more."""
+        """Return the bytes per cycle that a core reads; with fewer cores at work each reads faster."""
         target, cores = self._target, self._cores
         return min(target.load_rate, target.load_rate_all * cores / min(blocks, cores))
 

@@ -1,4 +1,4 @@
-"""Intervals that contain the values of an expression, from those of its symbols."""
+"""Interval arithmetic: bounds of an expression from the ranges of its symbols."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ __all__ = ["bounds"]
 
 
 def bounds(e: Expr, ranges: Mapping[str, tuple[int, int]]) -> tuple[int, int]:
-    """A closed interval that contains every value of ``e`` for symbols inside ``ranges``."""
+    """Return a closed interval that contains every value of ``e`` for symbols inside ``ranges``."""
     if e.is_const:
         return e._value, e._value
     lo = hi = 0

@@ -1,11 +1,10 @@
 """Integer expressions over symbolic sizes.
 
-An :class:`Expr` is a polynomial with integer coefficients over *atoms*; an atom is a symbol or one of
-``CeilDiv``, ``FloorDiv``, ``Mod``, ``Min``, ``Max`` and ``Ratio``.  The polynomial form is canonical, so
-``==`` is equality of normal forms and a division by a monomial is exact arithmetic on exponents.
-All symbols stand for integers >= 0.  Evaluation and printing are exact integer arithmetic; there is no
-float anywhere.  sympy is imported here only, and only for the one job the canonical form cannot do alone:
-dividing by a sum (see :func:`divide_exact`).
+An :class:`Expr` is a polynomial with integer coefficients over *atoms*; an atom is a symbol or one of ``CeilDiv``,
+``FloorDiv``, ``Mod``, ``Min``, ``Max`` and ``Ratio``.  The polynomial form is canonical, so ``==`` is equality of
+normal forms and a division by a monomial is exact arithmetic on exponents.  All symbols are integers >= 0.  Evaluation
+and printing use exact integer arithmetic, never floats.  sympy is imported only here, and only to divide by a sum (see
+:func:`divide_exact`).
 
 ``Ratio(a, b)`` is an exact quotient that is not known to be an integer polynomial.  It occurs in the
 ``repeats`` of outer axes of an ImplGraph (the text form of the specification) and never in generated code.
@@ -46,10 +45,10 @@ __all__ = [
 
 MAX_TERMS = 256
 MAX_INT = (1 << 63) - 1
-#: Symbols and functions inside one function.  A function of a sum occurs in every term of a product with a
-#: sum, so that text doubles with each level of nesting.
+#: Most symbols and functions inside one function.  A function of a sum occurs in every term of a product with a sum, so
+#: the text doubles with each level of nesting.
 MAX_FUNC_SIZE = 4096
-#: Functions inside each other; what is printed then nests less than what the parser reads.
+#: Most nested functions; keeps printed text within the parser's depth limit.
 MAX_FUNC_DEPTH = 16
 
 
@@ -153,8 +152,8 @@ class Expr:
     """A canonical integer polynomial over atoms.  Immutable and hashable.
 
     Attributes:
-        is_const: true if the value does not depend on any symbol.
-        number: that value; None where it does.
+        is_const: True if the value does not depend on any symbol.
+        number: the constant value, or None.
     """
 
     __slots__ = ("_hash", "_symbols", "_text", "_value", "is_const", "number", "terms")
@@ -180,7 +179,7 @@ class Expr:
     # construction -----------------------------------------------------------------------------
     @staticmethod
     def of(value: IntLike) -> Expr:
-        """An Expr from an int or an Expr."""
+        """Return an Expr from an int or an Expr."""
         if isinstance(value, Expr):
             return value
         return const(value)
@@ -205,11 +204,11 @@ class Expr:
         return self._value
 
     def as_int(self) -> int | None:
-        """The constant value, or None."""
+        """Return the constant value, or None."""
         return self.number
 
     def symbols(self) -> frozenset[str]:
-        """Names of all symbols, also inside functions."""
+        """Return the names of all symbols, including those inside functions."""
         if self.is_const:
             return _NO_SYMBOLS
         if self._symbols is not None:
@@ -226,7 +225,7 @@ class Expr:
         return self._symbols
 
     def atoms(self) -> Iterable[Atom]:
-        """Top-level atoms (not those inside functions)."""
+        """Yield the top-level atoms (not those inside functions)."""
         for m, _ in self.terms:
             for a, _p in m:
                 yield a
@@ -281,7 +280,7 @@ class Expr:
         return Expr._from_dict(d)
 
     def _times(self, factor: int) -> Expr:
-        """The product with a constant, as nearly all products are."""
+        """Return the product with a constant, the most frequent kind."""
         if self.is_const:
             return const(self._value * factor)
         if factor == 1:
@@ -297,7 +296,7 @@ class Expr:
         return self * other
 
     def __reduce__(self) -> tuple[type[Expr], tuple[tuple[tuple[Monomial, int], ...]]]:
-        # The hash of a string differs between processes, so it is made anew.
+        # String hashes differ between processes, so recompute it.
         return Expr, (self.terms,)
 
     def __eq__(self, other: object) -> bool:
@@ -318,7 +317,7 @@ class Expr:
 
     # evaluation -------------------------------------------------------------------------------
     def evaluate(self, env: Mapping[str, int] | None = None) -> int:
-        """Exact integer value.
+        """Return the exact integer value.
 
         Raises:
             ExprError: an unbound symbol, a division by zero, or a Ratio that is not an integer.
@@ -380,7 +379,7 @@ IntLike: TypeAlias = int | Expr
 
 @lru_cache(maxsize=4096)
 def const(value: int) -> Expr:
-    """A constant."""
+    """Return a constant."""
     return ONE if value == 1 else Expr((((), int(value)),)) if value else ZERO
 
 
@@ -390,7 +389,7 @@ def _atom(a: Atom) -> Expr:
 
 @lru_cache(maxsize=4096)
 def sym(name: str) -> Expr:
-    """The symbol ``name``."""
+    """Return the symbol ``name``."""
     return _atom(Sym(name))
 
 
@@ -410,7 +409,7 @@ def _mul_monomials(a: Monomial, b: Monomial) -> Monomial:
 
 
 def total(parts: Iterable[Expr]) -> Expr:
-    """The sum, sorted once: one by one, many parts take time with the square of their number."""
+    """Return the sum, sorted once: adding the parts one by one takes quadratic time."""
     d: dict[Monomial, int] = {}
     for e in parts:
         for m, c in e.terms:
@@ -419,7 +418,7 @@ def total(parts: Iterable[Expr]) -> Expr:
 
 
 def product(values: Iterable[IntLike]) -> Expr:
-    """Product of all values; 1 for none."""
+    """Return the product of all values; 1 for none."""
     factor, out = 1, None
     for v in values:
         if not isinstance(v, Expr):
@@ -460,7 +459,7 @@ def _eval_atom(a: Atom, env: Mapping[str, int]) -> int:
 
 
 def divide_exact(a: IntLike, b: IntLike) -> Expr | None:
-    """``a / b`` as an integer polynomial, or None if there is none."""
+    """Return ``a / b`` as an integer polynomial, or None if there is none."""
     x, y = Expr.of(a), Expr.of(b)
     if not y.terms:
         return None
@@ -494,7 +493,7 @@ def divide_exact(a: IntLike, b: IntLike) -> Expr | None:
 
 
 def _divide_by_sum(x: Expr, y: Expr) -> Expr | None:
-    """Polynomial long division by a divisor of two or more terms; sympy's ``div`` over the integers."""
+    """Divide by a divisor of two or more terms with sympy's ``div`` over the integers."""
     import sympy
 
     atoms = sorted({a for e in (x, y) for a in e.atoms()}, key=lambda a: a.key)
@@ -530,7 +529,7 @@ def _fold(name: str, a: IntLike, b: IntLike, op: Callable[[int, int], int]) -> E
 
 
 def _func(name: str, args: tuple[Expr, ...]) -> Expr:
-    """A function as an expression, if it is not too large."""
+    """Return a function as an expression, if it is not too large."""
     left, todo = MAX_FUNC_SIZE, [(e, 1) for e in args]
     while todo:
         e, depth = todo.pop()
@@ -549,7 +548,7 @@ def _func(name: str, args: tuple[Expr, ...]) -> Expr:
 
 
 def CeilDiv(a: IntLike, b: IntLike) -> Expr:  # noqa: N802 - the field's name for it
-    """Smallest integer >= a / b."""
+    """Return the smallest integer >= a / b."""
     x, y = Expr.of(a), Expr.of(b)
     if x.is_const and y.is_const and y._value:
         return const(-(-x._value // y._value))
@@ -558,24 +557,24 @@ def CeilDiv(a: IntLike, b: IntLike) -> Expr:  # noqa: N802 - the field's name fo
 
 @lru_cache(maxsize=16384)
 def _ceil_div(a: Expr, b: Expr) -> Expr:
-    # Remembered: the length of every buffer is rounded up, and the same few lengths come again and again.
+    # Cached: every buffer length is rounded up, and the same few lengths recur.
     q = divide_exact(a, b)
     return q if q is not None else _fold("CeilDiv", a, b, lambda n, d: -(-n // d))
 
 
 def FloorDiv(a: IntLike, b: IntLike) -> Expr:  # noqa: N802
-    """Largest integer <= a / b."""
+    """Return the largest integer <= a / b."""
     q = divide_exact(a, b)
     return q if q is not None else _fold("FloorDiv", a, b, lambda n, d: n // d)
 
 
 def Mod(a: IntLike, b: IntLike) -> Expr:  # noqa: N802
-    """``a - FloorDiv(a, b) * b``."""
+    """Return ``a - FloorDiv(a, b) * b``."""
     return ZERO if divide_exact(a, b) is not None else _fold("Mod", a, b, lambda n, d: n % d)
 
 
 def Ratio(a: IntLike, b: IntLike) -> Expr:  # noqa: N802
-    """The exact quotient a / b, an integer polynomial where it is one."""
+    """Return the exact quotient a / b, as an integer polynomial if it is one."""
     q = divide_exact(a, b)
     if q is not None:
         return q
@@ -608,7 +607,7 @@ def _min_max(name: str, values: tuple[IntLike, ...], pick: Callable[[list[int]],
 
 
 def is_single_atom(e: Expr) -> bool:
-    """True if the expression is one symbol or function, by itself."""
+    """Return True if the expression is a single symbol or function."""
     return (
         len(e.terms) == 1
         and e.terms[0][1] == 1
@@ -618,17 +617,17 @@ def is_single_atom(e: Expr) -> bool:
 
 
 def Min(*values: IntLike) -> Expr:  # noqa: N802
-    """Smallest of the values."""
+    """Return the smallest of the values."""
     return _min_max("Min", values, min)
 
 
 def Max(*values: IntLike) -> Expr:  # noqa: N802
-    """Largest of the values."""
+    """Return the largest of the values."""
     return _min_max("Max", values, max)
 
 
 def align_up(a: IntLike, n: IntLike) -> Expr:
-    """The smallest multiple of n that is >= a."""
+    """Return the smallest multiple of n that is >= a."""
     return CeilDiv(a, n) * n
 
 

@@ -1,4 +1,4 @@
-"""Text of expressions without parentheses that nothing needs."""
+"""Text of expressions without redundant parentheses."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ __all__ = ["bare"]
 
 
 def bare(e: object) -> str:
-    """Text without the outer parentheses of a sum or a product."""
+    """Return the text without the outer parentheses of a sum or a product."""
     text = str(e)
     if text.startswith("(") and _matching(text) == len(text) - 1:
         return text[1:-1]

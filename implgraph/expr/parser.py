@@ -1,7 +1,7 @@
-"""Reads expressions: what graph files hold, and the printed form of :class:`Expr`.
+"""Parser for expressions in graph files and in the printed form of :class:`Expr`.
 
-A recursive-descent parser of our own; nothing is ever evaluated as code.  Length, depth, numbers and what it takes to
-compute the canonical form are bounded, for one expression (:func:`parse`) and for all of an input (:class:`Reader`).
+Recursive descent; nothing is ever evaluated as code.  Length, depth, numbers and the work of computing the canonical
+form are bounded, for one expression (:func:`parse`) and for all of an input (:class:`Reader`).
 """
 
 from __future__ import annotations
@@ -31,12 +31,12 @@ __all__ = ["MAX_PARSE_DEPTH", "MAX_PARSE_LENGTH", "Reader", "ir_reader", "parse"
 
 MAX_PARSE_DEPTH = 64
 MAX_PARSE_LENGTH = 4096
-#: The same for one expression, and for all that differ, of a printed graph.
+#: Maximum length of one expression, and of all distinct expressions, in a printed graph.
 MAX_IR_LENGTH = 1 << 16
 MAX_IR_TEXT = 1 << 18
-#: Pairs of terms that products of sums may multiply: a second or two.
+#: Maximum number of term pairs in products of sums: a second or two of work.
 MAX_PAIRS = 1 << 15
-#: Divisions of a sum by a sum in all expressions of an input; each may take a tenth of a second.
+#: Maximum number of divisions of a sum by a sum per input; each may take a tenth of a second.
 MAX_DIVISIONS = 16
 
 _TOKEN = re.compile(r"\s*(?:([0-9]+)|([A-Za-z_][A-Za-z0-9_]*)|(//|[-+*/%(),]))")
@@ -69,7 +69,7 @@ class _Budget:
                 raise ExprError("too many divisions of a sum by a sum", position)
 
     def multiply(self, a: Expr, b: Expr, position: int) -> None:
-        """Charge a product of sums, also if it has few terms in the end or is subtracted again."""
+        """Charge a product of sums, even if it ends up with few terms or cancels."""
         if len(a.terms) > 1 and len(b.terms) > 1:
             self.pairs -= len(a.terms) * len(b.terms)
             if self.pairs < 0:
@@ -209,7 +209,7 @@ class _Parser:
         return e
 
     def _round_sum(self, e: Expr, fn: str, pos: int) -> Expr:
-        """ceil/floor of an integer polynomial is itself; of a sum with a quotient it is not supported."""
+        """Return ceil/floor of an integer polynomial: the polynomial itself; a sum with a quotient is not supported."""
         if any(isinstance(a, Func) and a.name == "Ratio" for a in e.atoms()):
             raise ExprError(f"{fn}() takes one quotient, such as {fn}(a / b)", pos)
         return e
@@ -226,9 +226,9 @@ def parse(
 
     Args:
         text: ``s0*4``, ``ceil(s0/2)``, or the printed form ``Ceiling((40000 / (z0t_size)))``.
-        known: says whether a symbol name is defined; None accepts all names.
+        known: returns True if a symbol name is defined; None accepts all names.
         allow_ratio: accept a quotient that is not an integer polynomial (printed ``repeats``).
-        max_length: longest text that is read, in characters.
+        max_length: longest accepted text, in characters.
 
     Raises:
         ExprError: with the position of the first problem.
@@ -238,13 +238,13 @@ def parse(
 
 
 class Reader:
-    """Reads the expressions of one input, each text once, and no more of them than anyone writes.
+    """Reads the expressions of one input, parsing each text once, within a total size limit.
 
     Args:
-        max_text: characters of all expressions that differ.
-        max_length: of one of them.
+        max_text: maximum total length of distinct expressions, in characters.
+        max_length: maximum length of one expression, in characters.
         allow_ratio: see :func:`parse`.
-        known: says whether a symbol name is defined; None accepts all names.
+        known: returns True if a symbol name is defined; None accepts all names.
     """
 
     def __init__(
@@ -263,7 +263,7 @@ class Reader:
         self._found: dict[str, Expr | ExprError] = {}
 
     def read(self, text: str) -> Expr:
-        """The expression.
+        """Return the parsed expression.
 
         Raises:
             ExprError: as :func:`parse`, or because the input has too many expressions.
@@ -289,7 +289,7 @@ class Reader:
 
 
 def ir_reader(known: Callable[[str], bool] | None = None) -> Reader:
-    """A reader of what autofuse prints: a printed sum of many buffers is longer than what a user may write."""
+    """Return a reader for text printed by autofuse: a printed sum of many buffers exceeds the limit for user input."""
     return Reader(max_text=MAX_IR_TEXT, max_length=MAX_IR_LENGTH, allow_ratio=True, known=known)
 
 
@@ -307,7 +307,7 @@ def _parse(
     except ExprError as err:
         if err.position >= 0:
             raise
-        # From arithmetic (a division by zero, too many terms), which knows no text.
+        # Raised by arithmetic (a division by zero, too many terms), which has no text position.
         raise ExprError(str(err), parser.tokens[parser.i - 1][2]) from None
     if not allow_ratio and _has_ratio(e):
         raise ExprError(f"{text.strip()!r} may not be an integer; write ceil(...) or floor(...)", 0)

@@ -1,4 +1,4 @@
-"""Bounds of sizes that are what a division leaves: ``n - k*FloorDiv(n, k)`` is at least 0 and less than ``k``."""
+"""Bounds of remainders: ``n - k*FloorDiv(n, k)`` is at least 0 and less than ``k``."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ __all__ = ["tight_bounds"]
 
 
 def tight_bounds(e: Expr, ranges: Mapping[str, tuple[int, int]]) -> tuple[int, int]:
-    """As :func:`~autofuse.implgraph.expr.expression.bounds`, also with a number written as quotient and rest.
+    """Like :func:`~autofuse.implgraph.expr.expression.bounds`, also with numbers written as quotient and remainder.
 
     Args:
         e: the expression.
@@ -25,7 +25,7 @@ def tight_bounds(e: Expr, ranges: Mapping[str, tuple[int, int]]) -> tuple[int, i
 
 
 def _divided(e: Expr) -> Iterator[tuple[Sym, Expr]]:
-    """Symbols of which a quotient by a number is a part of ``e``, and what they are in terms of that quotient."""
+    """Yield symbols whose quotient by a number occurs in ``e``, each rewritten in terms of that quotient."""
     for a in dict.fromkeys(e.atoms()):
         if not isinstance(a, Func) or a.name != "FloorDiv" or not a.args[1].is_const:
             continue
@@ -39,7 +39,7 @@ def _divided(e: Expr) -> Iterator[tuple[Sym, Expr]]:
 
 
 def _with(e: Expr, symbol: Atom, value: Expr) -> Expr:
-    """The expression with another value for a symbol; what is inside functions stays."""
+    """Return the expression with another value for a symbol; function arguments stay."""
     out = ZERO
     for m, c in e.terms:
         term = Expr(((tuple((a, p) for a, p in m if a != symbol), c),))

@@ -1,4 +1,4 @@
-"""Values of symbols, at which many expressions are evaluated."""
+"""Symbol values for evaluating many expressions."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ __all__ = ["Sizes"]
 
 
 class Sizes(dict[str, int]):
-    """Values of symbols; nobody changes them.
+    """Symbol values, never mutated.
 
-    Many expressions that are evaluated at the same sizes have functions in common: each is computed once.
+    Expressions evaluated at the same sizes share functions; each is computed once.
 
     Attributes:
         known: values of functions.

@@ -39,7 +39,7 @@ class DType:
         return self.name
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """One object per row, in a graph from another process, too: dtypes are compared by ``is``."""
+        """Unpickle to the one object per row: dtypes are compared by ``is``, even in a graph from another process."""
         return dtype, (self.name,)
 
 
@@ -55,15 +55,15 @@ _ROWS = (
     DType("uint16", 16, "u", "uint16_t"),
     DType("uint32", 32, "u", "uint32_t"),
     DType("uint64", 64, "u", "uint64_t"),
-    # One byte in GM and in UB, 0 or 1; of an input every byte but 0 is true.  The chip has no bool arithmetic, so it
-    # travels as uint8.
+    # One byte in GM and UB, 0 or 1; in an input, every nonzero byte is true.  The chip has no bool arithmetic, so bool
+    # is moved as uint8.
     DType("bool", 8, "b", "uint8_t", ("bool_",)),
     # Result of a compare in UB: bit i of the buffer belongs to element i.  Never in GM.
     DType("mask", 1, "m", "uint8_t"),
 )
 
 BY_NAME: dict[str, DType] = {d.name: d for d in _ROWS}
-#: Element types that files have and no kernel holds.
+#: Element types that occur in files but in no kernel.
 FOREIGN = frozenset(
     (
         *("complex", "complex32", "complex64", "complex128", "float64", "double", "string"),
@@ -74,22 +74,22 @@ _ALIASES: dict[str, DType] = {a: d for d in _ROWS for a in d.aliases}
 
 
 def dtype(name: str) -> DType:
-    """The DType called ``name`` (canonical name or alias); KeyError if there is none."""
+    """Return the DType called ``name`` (canonical name or alias); KeyError if there is none."""
     return BY_NAME.get(name) or _ALIASES[name]
 
 
 def is_float(d: DType) -> bool:
-    """True for floating-point types."""
+    """Return True for floating-point types."""
     return d.kind == "f"
 
 
 def is_int(d: DType) -> bool:
-    """True for integers, signed or not; not for bool."""
+    """Return True for integers, signed or unsigned; not for bool."""
     return d.kind in "iu"
 
 
 def numpy_dtype(d: DType) -> np.dtype:
-    """The NumPy dtype; bfloat16 comes from ml_dtypes."""
+    """Return the NumPy dtype; bfloat16 comes from ml_dtypes."""
     import numpy as np
 
     if d.name == "bfloat16":

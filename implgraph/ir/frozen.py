@@ -1,9 +1,9 @@
-"""The frozen dataclasses that the IRs are made of: how they are made, and changed copies of them.
+"""Fast construction and copying of the frozen dataclasses of the IRs.
 
-Stages make such values by the thousand for every graph.  The ``__init__`` of a frozen dataclass has every field looked
-up by name, in ``object.__setattr__``, and ``dataclasses.replace`` looks up what the fields are each time.  Here a value
-is filled as an object of a subclass whose slots anybody may set, which the interpreter does without a call; then it
-becomes one of the frozen class, and is as immutable as any.
+Stages create thousands of such values per graph.  The ``__init__`` of a frozen dataclass sets every field by name
+through ``object.__setattr__``, and ``dataclasses.replace`` looks up the fields on each call.  Here an instance of a
+subclass with writable slots is filled, which takes no call per field; then its class becomes the frozen class, and it
+is immutable like any other instance.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 __all__ = ["frozen", "replace"]
 
 if TYPE_CHECKING:
-    # The type checker knows these, and checks names and types of fields and changes.
+    # Type checkers know these, and check the names and types of fields and changes.
     from dataclasses import field, replace
     from typing import TypeVar
 
@@ -33,17 +33,17 @@ else:
     from dataclasses import dataclass
 
     def frozen(cls):
-        """``@dataclass(frozen=True, slots=True)`` whose ``__init__`` fills the slots directly; it has no subclasses.
+        """``@dataclass(frozen=True, slots=True)`` whose ``__init__`` fills the slots directly; do not subclass it.
 
         Raises:
-            TypeError: the class is more than its fields (``__post_init__``, keyword-only or hidden fields).
+            TypeError: the class has more than plain fields (``__post_init__``, keyword-only or hidden fields).
         """
         made = dataclass(frozen=True, slots=True, init=False)(cls)
         made.__init__ = _init(made)
         return made
 
     def replace(value, /, **changes):
-        """A copy of a frozen dataclass with slots, with some fields changed; ``__init__`` is not called.
+        """Return a copy of a frozen dataclass with slots, with some fields changed; ``__init__`` is not called.
 
         Raises:
             TypeError: a field that the class does not have, or a class with ``__post_init__``, without slots, or with
@@ -57,7 +57,7 @@ _COPIES: dict[type, Callable[[Any, Mapping[str, Any]], Any]] = {}
 
 
 def _field_names(cls: type) -> tuple[str, ...]:
-    """The fields of a class that is nothing but its fields, each with a slot."""
+    """Return the field names of a class that has only plain fields, each with a slot."""
     found = fields(cls)
     if hasattr(cls, "__post_init__") or not all(f.init and not f.kw_only for f in found):
         raise TypeError(f"{cls.__name__} is more than its fields; use dataclasses.replace")
@@ -67,13 +67,13 @@ def _field_names(cls: type) -> tuple[str, ...]:
 
 
 def _open(cls: type) -> type:
-    """The subclass whose slots anybody may set."""
+    """Return a subclass with writable slots."""
     anybody = {"__setattr__": object.__setattr__, "__delattr__": object.__delattr__}
     return type(cls.__name__, (cls,), {"__slots__": (), **anybody})
 
 
 def _compiled(text: list[str], scope: dict[str, Any]) -> Any:
-    """The function that the lines define."""
+    """Return the function that the lines define."""
     exec("\n".join(text), scope)
     return scope[text[0].removeprefix("def ").partition("(")[0]]
 
@@ -123,6 +123,6 @@ def _prepare(cls: type) -> Callable[[Any, Mapping[str, Any]], Any]:
 
 
 def _refuse(cls: type, changes: Mapping[str, Any]) -> Any:
-    """Raises TypeError, for changes of what is no field."""
+    """Raise TypeError for changes to names that are not fields."""
     names = {f.name for f in fields(cls)}
     raise TypeError(f"{cls.__name__} has no field {', '.join(sorted(set(changes) - names))}")

@@ -1,4 +1,4 @@
-"""FusionGraph: what a user writes.  Tensor-level ops on symbolic shapes, before any loop exists."""
+"""FusionGraph, the user's graph: tensor-level ops on symbolic shapes, before any loop exists."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ AttrValue: TypeAlias = "int | float | str | bool | tuple[int | float | str | boo
 
 @dataclass(frozen=True, slots=True)
 class Symbol:
-    """A size that is known at run time only: ``min <= value <= max``; ``hint`` is a typical value."""
+    """A size known only at run time: ``min <= value <= max``; ``hint`` is a typical value."""
 
     name: str
     min: int = 1
@@ -39,7 +39,7 @@ class Symbol:
 
     @property
     def label(self) -> str:
-        """The name that users know it by: that of the file, of which ``name`` is an identifier in C++."""
+        """The name shown to users, as in the file; ``name`` is its C++ identifier."""
         return self.called or self.name
 
 
@@ -51,7 +51,7 @@ class Tensor:
         shape: sizes, outermost first; ``()`` for a 0-d tensor.
         strides: GM strides in elements, one per dimension; None for contiguous.
         offset: GM offset of the first element, in elements.
-        scalar: a run-time scalar: one value, passed by pointer like a tensor of one element.
+        scalar: True for a run-time scalar: one value, passed by pointer like a one-element tensor.
         origin: JSON pointer of the definition.
     """
 
@@ -66,10 +66,10 @@ class Tensor:
 
 @dataclass(frozen=True, slots=True)
 class Constant:
-    """An inline constant operand, 0-d.  ``dtype`` None: it takes the dtype of the other operand.
+    """An inline 0-d constant operand.  With ``dtype`` None it takes the dtype of the other operand.
 
-    ``expr``: the constant is this expression of the graph's symbols, and ``value`` means nothing; such constants come
-    from rewriting, not from users, and have a dtype.
+    ``expr``: the constant is this expression of the graph's symbols, and ``value`` is ignored; such constants come from
+    rewriting, not from users, and have a dtype.
     """
 
     value: int | float | bool
@@ -94,16 +94,16 @@ class FusionNode:
 
     @property
     def label(self) -> str:
-        """The name that users know it by; ``name`` is an identifier for it."""
+        """The name shown to users; ``name`` is an identifier for it."""
         return self.called or self.name
 
 
 @dataclass(frozen=True, slots=True)
 class GraphOutput:
-    """An output of the graph.
+    """An output of a graph.
 
-    ``name`` is the parameter's name; ``tensor`` names the tensor that is written to it (an input of the graph is
-    allowed: a copy); ``inout`` names the input whose memory this output overwrites, or None.
+    ``name`` is the parameter's name; ``tensor`` names the tensor written to it (an input of the graph is allowed: a
+    copy); ``inout`` names the input whose memory this output overwrites, or None.
     """
 
     name: str
@@ -113,17 +113,17 @@ class GraphOutput:
 
 @dataclass(frozen=True, slots=True)
 class FusionGraph:
-    """A group of ops that becomes one kernel: what :func:`autofuse.read` returns.  Immutable; it is compared by value.
+    """A group of ops that becomes one kernel, as returned by :func:`autofuse.read`.  Immutable; compared by value.
 
     Attributes:
-        name: of the kernel, a legal C identifier.
-        symbols: sizes that are known at run time only: name, min, max, hint, in elements.
-        inputs: names of tensors, in the order of the kernel's parameters.
-        nodes: in topological order.
-        outputs: name of the parameter, tensor that is written to it, and input that it overwrites, or None.
+        name: name of the kernel, a legal C identifier.
+        symbols: sizes known only at run time: name, min, max, hint, in elements.
+        inputs: names of the input tensors, in the order of the kernel's parameters.
+        nodes: the ops in topological order.
+        outputs: for each, the parameter's name, the tensor written to it, and the input that it overwrites, or None.
         tensors: every named tensor, inputs and results, with dtype, shape, and strides and offset in elements;
             constants have no entry.
-        called: the name that it was given, where that is another one.
+        called: the original name, if it differs from ``name``.
     """
 
     name: str
@@ -136,15 +136,15 @@ class FusionGraph:
 
     @property
     def label(self) -> str:
-        """The name that users know it by; ``name`` is an identifier for it."""
+        """The name shown to users; ``name`` is an identifier for it."""
         return self.called or self.name
 
     def symbol_labels(self) -> dict[str, str]:
-        """The name that users know a symbol by, by its identifier."""
+        """Return the names of symbols as shown to users, by identifier."""
         return {s.name: s.label for s in self.symbols}
 
     def in_words(self, thing: object) -> str:
-        """A size, a shape or a message with the names that users know things by; any other object as it prints."""
+        """Return a size, a shape or a message with the names shown to users; any other object as its string."""
         if isinstance(thing, Wording):
             return thing.named(self.in_words)
         place = getattr(thing, "origin", None)
@@ -155,12 +155,12 @@ class FusionGraph:
         return str(in_labels(getattr(thing, "name", thing), self.symbols))
 
     def symbol_ranges(self) -> dict[str, tuple[int, int]]:
-        """Closed range of every symbol, by name."""
+        """Return the closed range of every symbol, by name."""
         return {s.name: (s.min, s.max) for s in self.symbols}
 
 
 def in_labels(thing: T, symbols: Collection[Symbol]) -> T:
-    """Sizes, or a tuple or a dict of them, with the names that users know symbols by; any other object as it is."""
+    """Return sizes, or a tuple or dict of them, with symbol names as shown to users; any other object as it is."""
     if not any(s.called for s in symbols):
         return thing
     if isinstance(thing, Expr):
@@ -173,7 +173,7 @@ def in_labels(thing: T, symbols: Collection[Symbol]) -> T:
 
 
 def tensors_by_origin(graph: FusionGraph) -> dict[str, str]:
-    """The tensor that each place of the definition is about, by its JSON pointer."""
+    """Return the tensor that each place of the definition concerns, by JSON pointer."""
     found = {t.origin: t.name for t in graph.tensors.values() if t.origin}
     found |= {n.origin: n.outputs[0] for n in graph.nodes if n.origin}
     return found | {f"/outputs/{k}": o.name for k, o in enumerate(graph.outputs)}

@@ -1,7 +1,7 @@
 """HintGraph and ImplGraph: loop-level graphs, before and after scheduling.
 
-Both are immutable.  A node has one result, called ``y``; its inputs name the nodes that make them.  Nodes are stored in
-execution order.  ``docs/architecture.md`` gives the meaning of every field; ``printer.py`` the text form.
+Both are immutable.  A node has one result, called ``y``; its inputs name the nodes that produce them.  Nodes are stored
+in execution order.  ``docs/architecture.md`` explains every field; ``printer.py`` defines the text form.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ __all__ = [
 
 Attr: TypeAlias = "int | float | str | bool | Expr | tuple[int, ...]"
 
-#: Attributes of nodes that are sizes: integers, or expressions, whose text stands in quotes where a graph is written.
+#: Node attributes that are sizes: integers, or expressions, which are quoted in the text form of a graph.
 SIZE_ATTRS = frozenset(
     {"bypass", "expr", "extent", "offset", "pitch", "size", "start", "step", "stride"}
 )
@@ -68,7 +68,7 @@ class Axis:
         name: ``z0``; ``z0z1`` merged; suffix T/t tile out/in, B/b block out/in.
         size: number of iterations.
         origin: ids of the axes it was split or merged from; empty for ORIGINAL.
-        align: -1 none, else the multiple that the size is rounded to.
+        align: the multiple that the size is rounded to; -1 for none.
     """
 
     id: int
@@ -107,7 +107,7 @@ class Position(str, Enum):
 
 @frozen
 class Mem:
-    """Memory of a tensor.  ``reuse_id`` is equal for tensors that take turns in one buffer; -1 for none."""
+    """Memory of a tensor.  ``reuse_id`` is equal for tensors that share one buffer in turn; -1 for none."""
 
     tensor_id: int
     alloc_type: AllocType
@@ -133,8 +133,8 @@ class TensorView:
     Attributes:
         axis: axis ids, outermost first.
         repeats: size per axis; 1 where the tensor does not vary.
-        strides: GM strides in elements, 0 where the tensor is broadcast (also for tensors that stay in UB: the
-            strides they would have).
+        strides: GM strides in elements, 0 where the tensor is broadcast; tensors that stay in UB hold the strides they
+            would have in GM.
         offset: GM offset of the first element, in elements.
         vectorized_axis: axes inside one API call.
         vectorized_strides: UB strides in elements, one per vectorized axis.
@@ -152,7 +152,7 @@ class TensorView:
     buf: int | None = None
 
     def varies(self) -> tuple[int, ...]:
-        """Ids of the axes along which the elements differ."""
+        """Return the ids of the axes along which the elements differ."""
         pairs = zip(self.axis, self.repeats, strict=True)
         return tuple([a for a, r in pairs if r.number != 1])
 
@@ -185,12 +185,12 @@ class Node:
     Attributes:
         name: unique in the graph.
         op: registry name.
-        inputs: names of the nodes whose result is used, in the op's order.
+        inputs: names of the nodes whose results are used, in the op's order.
         axis: loop nest around the node, outermost first (all axes, also those inside the API call).
         loop_axis: the innermost generated loop; None for a node outside all loops.
-        loop_pass: which of the loops over ``loop_axis``, where data that are reduced are gone through several times.
-        joins: of what brings an accumulator up to date: the node that makes its initial value, whose buffer it has.
-        over: the Load whose buffer in a queue the result takes over.
+        loop_pass: index among the loops over ``loop_axis``, where reduced data are read in several passes.
+        joins: for a node that updates an accumulator: the node of the initial value, whose buffer it shares.
+        over: the Load whose queue buffer the result takes over.
         origin: JSON pointer into the input graph; becomes a comment in the generated code.
     """
 
@@ -210,24 +210,24 @@ class Node:
 
     @property
     def loop(self) -> tuple[int | None, int]:
-        """The innermost generated loop: its axis, and its number among the loops over that axis."""
+        """The innermost generated loop: its axis, and its index among the loops over that axis."""
         return self.loop_axis, self.loop_pass
 
     def size(self, attr: str, default: int | None = None) -> Expr:
-        """An attribute that is a size; without a default the node must have it."""
+        """Return a size attribute; without a default the node must have it."""
         value = self.attrs[attr] if default is None else self.attrs.get(attr, default)
         assert isinstance(value, int | Expr), f"{attr} of {self.name} is no size"
         return Expr.of(value)
 
     def number(self, attr: str, default: int | None = None) -> int:
-        """An attribute that is an integer; without a default the node must have it."""
+        """Return an integer attribute; without a default the node must have it."""
         value = self.attrs[attr] if default is None else self.attrs.get(attr, default)
         assert isinstance(value, int), f"{attr} of {self.name} is no integer"
         return value
 
 
 class AxisSizes(dict[int, Expr]):
-    """Sizes of axes by id; of most axes of a graph nobody asks for them, so they are looked up one by one."""
+    """Sizes of axes by id, looked up lazily: few are ever needed."""
 
     def __init__(self, axes: Sequence[Axis]) -> None:
         super().__init__()
@@ -242,8 +242,8 @@ class HintGraph:
     """A loop-level graph before scheduling.
 
     ``Data`` nodes (attr ``index``) are the kernel's inputs, ``Output`` nodes its outputs; ``Load`` and ``Store`` move
-    between GM and UB; ``Scalar`` nodes hold compile-time values.  Axes that are merged stay in
-    the list: they are the origin of the MERGED one.
+    between GM and UB; ``Scalar`` nodes hold compile-time values.  Merged axes stay in the list as origins of the MERGED
+    axis.
     """
 
     name: str
@@ -252,18 +252,18 @@ class HintGraph:
     nodes: tuple[Node, ...]
 
     def node(self, name: str) -> Node:
-        """The node called ``name``."""
+        """Return the node called ``name``."""
         for n in self.nodes:
             if n.name == name:
                 return n
         raise KeyError(name)
 
     def by_name(self) -> dict[str, Node]:
-        """All nodes by name."""
+        """Return all nodes by name."""
         return {n.name: n for n in self.nodes}
 
     def users(self) -> dict[str, list[Node]]:
-        """For every node the nodes that use its result, each once, in order."""
+        """Return, for every node, the nodes that use its result, each once, in order."""
         out: dict[str, list[Node]] = {n.name: [] for n in self.nodes}
         for n in self.nodes:
             for i in dict.fromkeys(n.inputs):
@@ -271,7 +271,7 @@ class HintGraph:
         return out
 
     def ops(self, *names: str) -> Iterator[Node]:
-        """Nodes whose op is one of ``names``."""
+        """Return the nodes whose op is one of ``names``."""
         return (n for n in self.nodes if n.op in names)
 
 
@@ -289,11 +289,10 @@ class BufferPlan:
     Attributes:
         id: the queue id (``que.id``) or buffer id (``buf``, ``TmpBuffer.id``); the two count separately.
         position: VECIN, VECOUT, or VECCALC for a TBuf.
-        copy: the queue is a TQueBind that carries loaded data straight to a store.
+        copy: True if the queue is a TQueBind that carries loaded data straight to a store.
         nbytes: bytes of one buffer, a multiple of 32.
         tensors: names of the nodes whose results live here, in order of first use.
-        bank: the address of every one of its buffers modulo 512, for every size of the tile; None where the plan does
-            not say.
+        bank: the address of each of its buffers modulo 512, for every tile size; None if not fixed by the plan.
     """
 
     kind: BufferKind
@@ -308,13 +307,13 @@ class BufferPlan:
 
     @property
     def pad(self) -> bool:
-        """True if it holds nothing and only moves the buffers after it to other banks."""
+        """True if it is empty and only moves the buffers after it to other banks."""
         return self.bank is not None and not self.tensors
 
 
 @frozen
 class Condition:
-    """The template is legal only if ``value`` is a multiple of ``multiple_of`` and in ``at_least`` to ``at_most``."""
+    """Legality condition of a template: ``value`` is a multiple of ``multiple_of`` in ``at_least`` to ``at_most``."""
 
     value: Expr
     multiple_of: int = 1
@@ -341,11 +340,11 @@ class TileLength:
 
     Attributes:
         axis: id of the tiled axis.
-        symbol: name of the length, which is the size of the TILE_IN axis.
+        symbol: name of the length, the size of the TILE_IN axis.
         extent: size of the tiled axis.
-        granule: lengths are multiples of this, unless the tile is the whole axis and not ``rounded``.
-        most: the longest legal tile by limits other than UB (rows of one DMA command), or None.
-        rounded: the tile that holds the whole axis is a multiple of the granule as well.
+        granule: lengths are multiples of this, except a tile that is the whole axis and not ``rounded``.
+        most: longest legal tile by limits other than UB (rows of one DMA command), or None.
+        rounded: a tile that holds the whole axis is also a multiple of the granule.
     """
 
     axis: int
@@ -357,31 +356,33 @@ class TileLength:
 
     @property
     def longest(self) -> Expr:
-        """The length of a tile that holds the whole axis."""
+        """Length of a tile that holds the whole axis."""
         return align_up(self.extent, self.granule) if self.rounded else self.extent
 
     @property
     def pieces(self) -> Expr:
-        """Number of tiles of the axis, in the symbol of their length."""
+        """Number of tiles of the axis, in terms of the symbol of their length."""
         return CeilDiv(self.extent, sym(self.symbol))
 
 
 @frozen
 class TilingSpec:
-    """Choices of the host for a template, and their limits.
+    """Tiling choices of the host for a template, and their limits.
 
     Attributes:
-        lengths: of the tiles, one for each tiled axis.  The search opens one of them, the first.
+        lengths: tile lengths, one for each tiled axis.  The search opens one of them, the first.
         block_size: symbol of the number of tiles per core (the size of the BLOCK_IN axis).
-        outer: number of iterations of the loops around the tiled axis, 1 if none.
+        outer: number of iterations of the loops around the tiled axis; 1 if none.
         row_elements: elements per step of the tiled axis inside a tile (1 when the last axis is tiled).
-        ub: bytes of UB as a function of the tile symbol (and graph symbols).
+        ub: bytes of UB as a function of the tile symbol and the graph symbols.
         ub_limit: usable bytes of UB on the target.
         conditions: run-time conditions for the template.
-        reduce_tiles: one core loops over the tiles of the axis in its reduce loop; the cores do not share them.
-        reduce_outer: iterations of the reduce loop for each tile, or for all of them with ``reduce_tiles`` times this.
-        first_core: symbol of the core that takes the first tiles, for a group that has others beside it; else core 0.
-        staggered: passes of the reduce loop in which every core starts at a step of its own and wraps around.
+        reduce_tiles: True if one core loops over all tiles of the axis in its reduce loop, so the cores do not share
+            them.
+        reduce_outer: iterations of the reduce loop for each tile; with ``reduce_tiles``, the loop runs over the tiles
+            times this.
+        first_core: symbol of the core that takes the first tiles, if other groups run alongside; else core 0.
+        staggered: passes of the reduce loop in which each core starts at a different step and wraps around.
     """
 
     lengths: tuple[TileLength, ...]
@@ -398,18 +399,18 @@ class TilingSpec:
 
     @property
     def opened(self) -> TileLength:
-        """The length that the search opens."""
+        """The tile length that the search opens."""
         return self.lengths[0]
 
     @property
     def tiles(self) -> Expr:
-        """Number of tiles that the cores share, in the tile symbol."""
+        """Number of tiles that the cores share, in terms of the tile symbol."""
         per_axis = ONE if self.reduce_tiles else self.opened.pieces
         return per_axis * self.outer
 
     @property
     def reduce_steps(self) -> Expr:
-        """Iterations of the reduce loop of one of these tiles."""
+        """Iterations of the reduce loop for one of these tiles."""
         per_axis = self.opened.pieces if self.reduce_tiles else ONE
         return per_axis * self.reduce_outer
 
@@ -424,7 +425,7 @@ class ImplGraph:
         template: template family, such as ``general`` or ``row``.
         suffix: variant, such as ``unaligned``; empty for none.
         y_axis: id of the axis in the Y place of the function's name.
-        r_axis: the axis of the reduce loop (in the R place); None where there is none.
+        r_axis: the axis of the reduce loop (in the R place), or None.
     """
 
     graph: str
@@ -462,11 +463,11 @@ class ImplGraph:
         return f"{self.template}_{self.suffix}" if self.suffix else self.template
 
     def by_name(self) -> dict[str, Node]:
-        """All nodes by name."""
+        """Return all nodes by name."""
         return {n.name: n for n in self.nodes}
 
     def merged_from(self, axis: int) -> set[int]:
-        """An axis, and all those that it was merged from."""
+        """Return an axis and all axes that it was merged from."""
         found = self.axes[axis]
         origin = found.origin if found.type is AxisType.MERGED else ()
         return {axis}.union(*(self.merged_from(a) for a in origin))
@@ -477,7 +478,7 @@ class ImplGraph:
         return next(a for a in reversed(self.axes) if a.type is kind and a.origin == origin)
 
     def cut_axes(self) -> tuple[tuple[Axis, Axis], ...]:
-        """The axes in tiles of a constant length, as (tiles, inside); the last tile may be shorter."""
+        """The axes cut into tiles of a constant length, as (tiles, inside); the last tile may be shorter."""
         made = [a for a in self.axes if a.type is not AxisType.ORIGINAL]
         inside = {a.origin: a for a in made if a.type is AxisType.TILE_IN}
         return tuple(

@@ -1,4 +1,4 @@
-"""The groups of a HintGraph, and what must not happen before what."""
+"""The groups of a HintGraph, and the ordering constraints between and within them."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ __all__ = ["group_order_hazards", "groups", "in_place_pairs"]
 
 
 def groups(hint: HintGraph) -> list[tuple[Node, ...]]:
-    """The nodes of every group in execution order, without Data, Output and Workspace nodes.
+    """Return the nodes of every group in execution order, without Data, Output and Workspace nodes.
 
     Groups have disjoint axes; they run in this order.
     """
@@ -20,9 +20,9 @@ def groups(hint: HintGraph) -> list[tuple[Node, ...]]:
 
 
 def group_order_hazards(hint: HintGraph) -> list[tuple[int, int]]:
-    """Pairs (earlier, later) of groups that a kernel which runs both has to keep apart with a barrier.
+    """Return the pairs (earlier, later) of groups that need a barrier in between.
 
-    The later one overwrites an input that the earlier one reads, or reads a workspace that the earlier one writes.
+    The later group overwrites an input that the earlier one reads, or reads a workspace that the earlier one writes.
     :func:`~autofuse.implgraph.lowering.lowering.lower` orders the groups so that ``earlier < later``.
     """
     nodes = hint.by_name()
@@ -39,10 +39,10 @@ def group_order_hazards(hint: HintGraph) -> list[tuple[int, int]]:
 
 
 def in_place_pairs(hint: HintGraph) -> list[tuple[str, str]]:
-    """Pairs (Load, Store) of one group where the Store overwrites what the Load reads.
+    """Return the pairs (Load, Store) of one group where the Store overwrites the memory that the Load reads.
 
-    Both touch the same elements in the same iteration, so the Load must come first; where the
-    stored value does not depend on it, the copy to GM must wait for the copy from GM.
+    Both touch the same elements in the same iteration, so the Load must come first; where the stored value does not
+    depend on it, the copy to GM must still wait for the copy from GM.
     """
     writers = _writers(hint)
     if not writers:
@@ -57,7 +57,7 @@ def in_place_pairs(hint: HintGraph) -> list[tuple[str, str]]:
 
 
 def _writers(hint: HintGraph) -> dict[str, list[str]]:
-    """The Stores that overwrite an input, by the name of the Data node."""
+    """Return the Stores that overwrite an input, by the name of the Data node."""
     out: dict[str, list[str]] = {}
     over = [o for o in hint.ops("Output") if "inout" in o.attrs]
     data = {n.number("index"): n.name for n in hint.ops("Data")} if over else {}

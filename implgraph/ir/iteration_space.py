@@ -1,12 +1,12 @@
 """The index space of one group of tensors: a linear space of n elements, factored into axes.
 
-A tensor inside a group is known by the axes along which it varies, in the order of its dimensions.  Its elements are
-numbered row-major over these axes, so a Reshape is nothing, a Transpose another order and a Broadcast adds axes.  Where
-a tensor's dimensions do not coincide with the axes, an axis is split exactly; what cannot be split exactly is a
-:class:`ConflictError`.
+A tensor inside a group is described by the axes along which it varies, in the order of its dimensions.  Its elements
+are numbered row-major over these axes, so a Reshape changes nothing, a Transpose reorders the axes and a Broadcast adds
+axes.  Where a tensor's dimensions do not coincide with the axes, an axis is split exactly; if that is impossible,
+:class:`ConflictError` is raised.
 
-An entry of such a tuple may be a :class:`Window` in place of an axis: the tensor has ``extent`` elements along it, of
-which the group visits a regular part.
+An entry of such a tuple may be a :class:`Window` in place of an axis: the group visits a regular part of the tensor's
+``extent`` elements along it.
 """
 
 from __future__ import annotations
@@ -30,12 +30,11 @@ __all__ = [
 ]
 
 Axes: TypeAlias = tuple[int, ...]
-#: Neighbouring dimensions taken together, outermost first: (number of elements, kept by the
-#: operand).
+#: Runs of neighbouring dimensions, outermost first: (number of elements, kept by the operand).
 Runs: TypeAlias = tuple[tuple[Expr, bool], ...]
 
 
-#: So many axes at most are tried in every order.
+#: Maximum number of axes to try in every order.
 _MAX_PERMUTED = 4
 
 
@@ -61,15 +60,15 @@ class Window:
 class IterationSpace:
     """Axes of one group while its splits are being found.
 
-    Ids of axes and windows are local.  :attr:`roots` are the starting axes in order; :attr:`reduced` those of them that
-    the group's reductions run over, None while no reduction has been met.
+    Ids of axes and windows are local.  :attr:`roots` are the starting axes in order; :attr:`reduced` are the roots that
+    the group's reductions run over, None until a reduction is met.
     """
 
     def __init__(self, sizes: Sequence[Expr]) -> None:
         self.sizes: list[Expr] = list(sizes)
         self.roots: Axes = tuple(range(len(self.sizes)))
         self.reduced: Axes | None = None
-        #: The axes along which the group's running sums run, and whether from the end.
+        #: (axes of the group's running sums, True if the sums run from the end).
         self.scanned: tuple[Axes, bool] | None = None
         self._parts: dict[int, tuple[int, int]] = {}
         self._windows: dict[int, Window] = {}
@@ -77,7 +76,7 @@ class IterationSpace:
         self._kept: dict[tuple[Axes, Runs], Axes] = {}
 
     def copy(self) -> IterationSpace:
-        """A space that changes on its own."""
+        """Return an independent copy."""
         out = IterationSpace(())
         out.sizes, out.roots, out.reduced = list(self.sizes), self.roots, self.reduced
         out.scanned = self.scanned
@@ -86,7 +85,7 @@ class IterationSpace:
 
     @property
     def splits(self) -> int:
-        """Number of splits so far; a set of reduced axes counts as one."""
+        """Number of splits so far; fixing the reduced axes counts as one."""
         return len(self._parts) + (self.reduced is not None)
 
     def axes(self) -> Axes:
@@ -94,16 +93,16 @@ class IterationSpace:
         return self.resolve(self.roots)
 
     def kept_axes(self) -> Axes:
-        """The axes that are not reduced."""
+        """The unreduced axes."""
         gone = set(self.reduced_axes())
         return tuple(a for a in self.axes() if a not in gone)
 
     def reduced_axes(self) -> Axes:
-        """The axes that are reduced; none without a reduction."""
+        """The reduced axes; empty without a reduction."""
         return self.resolve(self.reduced or ())
 
     def add_axes(self, sizes: Sequence[Expr]) -> Axes:
-        """New starting axes, innermost."""
+        """Append starting axes, innermost, and return them."""
         new = tuple(range(len(self.sizes), len(self.sizes) + len(sizes)))
         self.sizes += sizes
         self.roots += new
@@ -112,7 +111,7 @@ class IterationSpace:
     # windows ----------------------------------------------------------------------------------
 
     def window(self, extent: Expr, offset: Expr, step: int, base: Axes) -> Axes:
-        """The entry for a part of a dimension: ``base`` itself where the part is everything."""
+        """Return the entry for a part of a dimension: ``base`` itself if the part is everything."""
         base = self.resolve(base)
         count = product(self.sizes[a] for a in base)
         if step == 1 and offset == ZERO and count == extent:
@@ -126,11 +125,11 @@ class IterationSpace:
         return (n,)
 
     def window_of(self, entry: int) -> Window | None:
-        """The window that an entry stands for, or None for an axis."""
+        """Return the window of an entry, or None for an axis."""
         return self._windows.get(entry)
 
     def flatten(self, axes: Axes) -> Axes:
-        """The axes that a tensor varies along: windows replaced by what they are numbered over."""
+        """Return the axes that a tensor varies along, with windows replaced by their base axes."""
         windows = self._windows
         if not windows or not any(a in windows for a in axes):
             return axes
@@ -139,13 +138,13 @@ class IterationSpace:
         )
 
     def has_windows(self, axes: Axes) -> bool:
-        """True if an entry is a window."""
+        """Return True if an entry is a window."""
         return bool(self._windows) and any(a in self._windows for a in axes)
 
     # splitting --------------------------------------------------------------------------------
 
     def resolve(self, axes: Axes) -> Axes:
-        """``axes`` with every split axis replaced by its parts, also inside windows."""
+        """Return ``axes`` with every split axis replaced by its parts, also inside windows."""
         parts, windows = self._parts, self._windows
         if not (parts and any(a in parts or a in windows for a in axes)):
             return axes
@@ -167,7 +166,7 @@ class IterationSpace:
         """Distribute ``axes`` over runs of dimensions, splitting axes where a run ends inside one.
 
         Args:
-            axes: axes whose product of sizes is that of the runs; none of them is split already.
+            axes: unsplit axes whose product of sizes equals that of the runs.
             runs: sizes, outermost first; none is literally 1.
 
         Raises:
@@ -204,10 +203,10 @@ class IterationSpace:
         return out
 
     def kept(self, axes: Axes, runs: Runs) -> Axes:
-        """The axes along which an operand varies whose dimensions are the kept ones of ``runs``."""
+        """Return the axes of an operand whose dimensions are the kept ones of ``runs``."""
         if not runs:
             return ()
-        # Walks ask the same of one broadcast after another; of axes that are split since, nobody asks again.
+        # Cached: walks repeat this query for one broadcast after another, but never for axes split since.
         found = self._kept.get((axes, runs))
         if found is None:
             groups = self.align(axes, [size for size, _ in runs])
@@ -217,7 +216,7 @@ class IterationSpace:
         return found
 
     def align_any(self, axes: Axes, runs: Sequence[Expr]) -> list[Axes]:
-        """As :meth:`align`, with the axes in any order that fits.
+        """Like :meth:`align`, with the axes in any order that fits.
 
         Raises:
             ConflictError: when no order does.
@@ -239,8 +238,7 @@ class IterationSpace:
 def broadcast_runs(source: Sequence[Expr], target: Sequence[Expr]) -> Runs:
     """Return the runs by which ``source`` broadcasts to ``target``; ``()`` for a source of one element.
 
-    Dimensions of the target that are literally 1 are left out, so a broadcast that moves no data
-    has one kept run.
+    Dimensions of the target that are literally 1 are dropped, so a broadcast that moves no data has one kept run.
     """
     runs: list[tuple[Expr, bool]] = []
     lead = len(target) - len(source)
@@ -256,7 +254,7 @@ def broadcast_runs(source: Sequence[Expr], target: Sequence[Expr]) -> Runs:
 
 
 def stride_runs(shape: Sequence[Expr], strides: Sequence[Expr]) -> tuple[tuple[Expr, Expr], ...]:
-    """Dimensions that are contiguous among themselves, as (size, stride of the innermost)."""
+    """Return the runs of dimensions that are contiguous among themselves, as (size, stride of the innermost)."""
     runs: list[tuple[Expr, Expr]] = []
     for size, stride in zip(shape, strides, strict=True):
         if size == 1:
@@ -269,7 +267,7 @@ def stride_runs(shape: Sequence[Expr], strides: Sequence[Expr]) -> tuple[tuple[E
 
 
 def contiguous_strides(sizes: Sequence[Expr]) -> tuple[Expr, ...]:
-    """Row-major strides in elements."""
+    """Return row-major strides in elements."""
     out: list[Expr] = []
     step = ONE
     for size in reversed(sizes):

@@ -1,7 +1,7 @@
-"""Names from files become C++ identifiers here, and nowhere else.
+"""Conversion of names from files into C++ identifiers, done only here.
 
-Whatever a file calls a graph, a node, a symbol or a tensor, only what :func:`identifier` returns reaches generated
-code; their own names stay beside it: in messages, metadata and files.
+Whatever a file calls a graph, a node, a symbol or a tensor, only results of :func:`identifier` reach generated code;
+the original names remain in messages, metadata and files.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ thread_local throw true try typedef typeid typename typeof union unsigned using 
 volatile wchar_t while xor xor_eq
 """
 
-# Macros and names of the C and C++ libraries that a local name would break or be broken by.
+# Macros and names of the C and C++ libraries that would conflict with a local name.
 _LIBRARY = """
 NULL EOF BUFSIZ FILE INFINITY NAN HUGE_VAL M_E M_PI CHAR_BIT RAND_MAX assert errno stdin stdout
 stderr offsetof setjmp signbit isnan isinf isfinite linux unix i386 near far interface main std
@@ -55,8 +55,8 @@ strcmp strcpy strcspn strdup strlen strncat strncmp strncpy strndup strpbrk strr
 strtod strtol system time toascii tolower toupper vprintf write
 """
 
-# The kernel's entry is an `extern "C"` function, and compilers know these by their names: for double, float and
-# long double, and (with a c in front) for complex numbers.
+# The kernel's entry is an `extern "C"` function, and compilers treat these names as builtins: for double, float and
+# long double, and (with a leading c) for complex numbers.
 _MATH = """
 acos acosh asin asinh atan atan2 atanh cbrt ceil copysign cos cosh drem erf erfc exp exp10 exp2
 expm1 fabs fdim finite floor fma fmax fmin fmod frexp gamma hypot ilogb j0 j1 jn ldexp lgamma
@@ -97,7 +97,7 @@ Tanh TopK Trans5HD TransData TransDataTo5HD Transpose Trunc UnPad VectorPadding 
 WholeReduceMax WholeReduceMin WholeReduceSum Xor
 """
 
-# Names that generated code, its C ABI and its host side use themselves.
+# Names used by generated code, its C ABI and its host side.
 _GENERATED = """
 AutofuseAbiVersion AutofuseErrorText AutofuseLaunch AutofuseLaunchArray AutofuseLogger AutofuseSetLogger
 AutofuseTiling AutofuseTilingData AutofuseTilingForKey AutofuseIsStaticShape GetTilingDataSize
@@ -115,28 +115,28 @@ _RESERVED_FORM = re.compile(
     r"|(?:block|offset|row)\d+|row_size|bank_gap|id)\Z",
     re.A,
 )
-# Symbols become local variables of the kernel, beside those that end like this.
+# Symbols become local variables of the kernel, next to variables with these suffixes.
 _LOCAL_FORM = re.compile(
     r"\w+_(?:gm|local|scalar|tmp|queue|buf|bytes|at|actual_size|axis_size|loop_size)\Z", re.A
 )
 
 
 def legal_name(text: str) -> bool:
-    """True if a graph file may use ``text`` as the name of a graph, a node or a tensor: what can be seen."""
+    """Return True if a graph file may use ``text`` to name a graph, a node or a tensor: it is printable."""
     return 0 < len(text) <= MAX_NAME and text.isprintable() and text.strip() == text
 
 
 def is_reserved(text: str) -> bool:
-    """True if ``text`` means something else in the generated C++."""
+    """Return True if ``text`` already has a meaning in the generated C++."""
     return text in _RESERVED or _RESERVED_FORM.match(text) is not None
 
 
 def identifier(text: str, taken: set[str] | None = None) -> str:
-    """A C++ identifier for any text: letters, digits and single underscores, at most 64 characters.
+    """Return a C++ identifier for any text: letters, digits and single underscores, at most 64 characters.
 
-    The result depends on the arguments only.  It is no keyword, no name of Ascend C or of generated
-    code, does not begin or end with an underscore, and contains no double one; a name that is such
-    an identifier stays as it is.
+    The result depends on the arguments only.  It is not a keyword or a name of Ascend C or generated code, does not
+    begin or end with an underscore, and contains no double underscore; a name that satisfies this already is returned
+    unchanged.
 
     Args:
         text: any text at all.
@@ -162,13 +162,13 @@ def identifier(text: str, taken: set[str] | None = None) -> str:
 
 
 def symbol_identifier(text: str, taken: set[str]) -> str:
-    """:func:`identifier` for a symbol, which shares its scope with the locals of a kernel."""
+    """Return an :func:`identifier` for a symbol, which shares its scope with the locals of a kernel."""
     word = identifier(text)
     return identifier(f"{word[: MAX_LENGTH - 2]}_v" if _LOCAL_FORM.match(word) else text, taken)
 
 
 def tensor_name(text: str, taken: set[str]) -> str:
-    """The name of a tensor: that of the file, with control characters shown, and a number where it is taken.
+    """Return the name of a tensor as in the file, with control characters escaped and a number appended if it is taken.
 
     Args:
         text: any text at all.
@@ -193,9 +193,9 @@ def _numbered(word: str, n: int) -> str:
 
 
 def _free_number(numbered: Callable[[int], str], taken: set[str]) -> int:
-    """A number from 2 on that makes a word free.
+    """Return a number, at least 2, that makes a word free.
 
-    In doubling steps and back by halves: thousands of names may come down to the same word.
+    Searches in doubling steps, then bisects: thousands of names may reduce to the same word.
     """
     high = 2
     while numbered(high) in taken:

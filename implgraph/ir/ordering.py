@@ -12,9 +12,8 @@ def execution_order(
 ) -> list[int]:
     """Order the nodes that the roots need, depth first, the heavier operand before the lighter one.
 
-    This is Sethi and Ullman's order: the number of values that are alive at once is smallest for
-    trees and close to it for graphs with shared values.  Leaves come right before their first use.
-    Linear time, no recursion.
+    This is Sethi and Ullman's order: the number of simultaneously live values is minimal for trees and close to minimal
+    for graphs with shared values.  Leaves come right before their first use.  Linear time, no recursion.
 
     Args:
         operands: for every node the indices of the nodes it uses.
@@ -44,7 +43,7 @@ def execution_order(
 def most_alive(
     operands: Sequence[Sequence[int]], order: Sequence[int], free: Sequence[bool]
 ) -> int:
-    """Return the largest number of values alive at once, including those used for the last time.
+    """Return the maximum number of simultaneously live values, including those at their last use.
 
     Args:
         operands: for every node the indices of the nodes it uses.

@@ -1,6 +1,6 @@
 """The text form of HintGraph and ImplGraph.
 
-It says all of a graph: tests read it back without loss.  Sections come in this order::
+It is lossless: tests read it back.  Sections come in this order::
 
     Graph: abs_test
     Schedule:        (ImplGraph only) the parts of the template function's name
@@ -10,9 +10,9 @@ It says all of a graph: tests read it back without loss.  Sections come in this 
     Buffers:         (ImplGraph only) every TQue and TBuf
     Tiling:          (ImplGraph only) the TilingSpec
 
-Names, words and axis references are bare where they are plain identifiers and JSON strings
-everywhere else; an axis that has no name of its own (a bad id, a name used twice) is written
-``#7``.  ``nil`` is None.  ``//`` starts a comment.  Indentation is for the reader only.
+Names, words and axis references are bare where they are plain identifiers and JSON strings everywhere else; an axis
+without a unique name (a bad id, a name used twice) is written ``#7``.  ``nil`` is None.  ``//`` starts a comment.
+Indentation has no meaning.
 """
 
 from __future__ import annotations
@@ -37,30 +37,30 @@ from autofuse.implgraph.ir.graph import (
 
 __all__ = ["POSITION", "free_symbols", "print_graph", "quote"]
 
-#: What is written before a position.
+#: Prefix of a position.
 POSITION = "TPosition::"
 
-#: What is written without quotes.  No ``//`` can occur inside, which would start a comment.
+#: Words written without quotes.  They cannot contain ``//``, which would start a comment.
 _PLAIN = re.compile(r"[A-Za-z_]\w*(?:[/.-]\w+)*", re.ASCII)
 _RESERVED = frozenset({"nil", "true", "false", "inf", "nan"})
 
 
 def quote(text: str) -> str:
-    """``text`` as it stands where it is a plain word, else as a JSON string."""
+    """Return ``text`` unchanged if it is a plain word, else as a JSON string."""
     if _PLAIN.fullmatch(text) and text not in _RESERVED:
         return text
     return json.dumps(text)
 
 
 def print_graph(g: HintGraph | ImplGraph) -> str:
-    """The text form of a graph, ending in a newline; a pure function of the graph."""
+    """Return the text form of a graph, ending in a newline; a pure function of the graph."""
     return "".join(f"{line}\n" for line in _Printer(g).lines())
 
 
 def free_symbols(g: HintGraph | ImplGraph) -> list[str]:
-    """Symbols that the graph uses without a range of their own: the tile symbols of an ImplGraph.
+    """Return the symbols that the graph uses without declaring a range: the tile symbols of an ImplGraph.
 
-    Order: the sizes of tile and block axes as the axes are listed, then the others as they occur.
+    Order: sizes of tile and block axes in axis order, then the others in order of occurrence.
     """
     known = {s.name for s in g.symbols}
     names: list[str] = []
@@ -75,7 +75,7 @@ def free_symbols(g: HintGraph | ImplGraph) -> list[str]:
 
 
 def _expressions(g: HintGraph | ImplGraph) -> Iterator[Expr]:
-    """Every expression of the graph, in the order of printing."""
+    """Yield every expression of the graph, in printing order."""
     for a in g.axes:
         yield a.size
     for n in g.nodes:
@@ -101,7 +101,7 @@ def _braces(items: Iterable[object]) -> str:
 
 
 def _value(v: Attr) -> str:
-    """An attribute value; the type can be told from the text."""
+    """Return the text of an attribute value; it determines the type."""
     if isinstance(v, bool):
         return "true" if v else "false"
     if isinstance(v, str | Expr):
@@ -112,7 +112,7 @@ def _value(v: Attr) -> str:
 
 
 class _Printer:
-    """Prints one graph; knows how its axes and nodes are called."""
+    """Prints one graph, with the names of its axes and nodes."""
 
     def __init__(self, g: HintGraph | ImplGraph) -> None:
         self.g = g
@@ -219,7 +219,7 @@ class _Printer:
         if self.full or y.vectorized_axis or y.vectorized_strides:
             yield f".y.vectorized_axis = {self.axes(y.vectorized_axis)}"
             yield f".y.vectorized_strides = {_braces(y.vectorized_strides)}"
-        # The reuse id belongs to the memory; it is shown where the source document shows it: last.
+        # The reuse id belongs to the memory, but the source document shows it last.
         if y.mem is not None:
             yield ".y.mem:"
             yield f"  .tensor_id = {y.mem.tensor_id}"

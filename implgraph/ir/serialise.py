@@ -1,10 +1,10 @@
 """JSON form of FusionGraph, HintGraph and ImplGraph, without loss.
 
-The dataclasses are the schema: an object has one key per field, in the order of definition, and all
-of them are written.  Expressions are strings as ``str(Expr)`` prints them, dtypes are names, enums
-are values, tuples are lists.  What has no JSON of its own is an object with one key:
-``{"expr": "s0*4"}`` inside lists of attributes (where a plain string is a string), ``{"float": "nan"}``
-for NaN and infinities.  An attribute in ``SIZE_ATTRS`` that is a string is an expression.
+The dataclasses are the schema: an object has one key per field, in the order of definition, and all of them are
+written.  Expressions are strings as ``str(Expr)`` prints them, dtypes are names, enums are values, tuples are lists.  A
+value without a JSON type is an object with one key: ``{"expr": "s0*4"}`` inside lists of attributes (where a plain
+string is a string), ``{"float": "nan"}`` for NaN and infinities.  An attribute in ``SIZE_ATTRS`` that is a string is an
+expression.
 """
 
 from __future__ import annotations
@@ -40,23 +40,23 @@ _JSON_TYPES = {dict: "an object", list: "a list", str: "a string", bool: "true o
 
 
 def to_json(g: FusionGraph | HintGraph | ImplGraph) -> dict[str, object]:
-    """A JSON-ready dict with stable key order; :func:`from_json` gives the graph back."""
+    """Return a JSON-ready dict with stable key order; :func:`from_json` inverts it."""
     schema = next(name for name, kind in SCHEMAS.items() if kind is type(g))
     return {"schema": schema, **_fields(g)}
 
 
 def json_text(value: object, indent: int) -> str:
-    """The text of ``json.dumps(value, indent=indent)``, whose encoder is slow where it indents.
+    """Return the text of ``json.dumps(value, indent=indent)``, whose encoder is slow when indenting.
 
     Args:
-        value: dicts with texts as keys, lists, texts, numbers, booleans, None.
-        indent: blanks per level.
+        value: dicts with string keys, lists, strings, numbers, booleans, None.
+        indent: spaces per level.
     """
     return _indented(value, "\n", " " * indent)
 
 
 def _indented(value: object, line: str, step: str) -> str:
-    """The text of a value; ``line`` begins a new line at its level."""
+    """Return the text of a value; ``line`` starts a new line at its level."""
     if isinstance(value, dict):
         if not value:
             return "{}"
@@ -77,7 +77,7 @@ def _indented(value: object, line: str, step: str) -> str:
     return json.dumps(value)
 
 
-#: The JSON of texts, numbers without fractions, booleans and None, by type.
+#: Encoders of strings, integers, booleans and None, by type.
 _SCALAR_TEXTS: dict[type, Callable[[Any], str]] = {
     str: quoted,
     int: int.__repr__,
@@ -93,7 +93,7 @@ def _fields(value: Any) -> dict[str, object]:
 
 
 def field_names(kind: type) -> tuple[str, ...]:
-    """The fields of a dataclass that are part of its value, in the order of definition; nothing for another type."""
+    """Return the fields of a dataclass that are part of its value, in definition order; nothing for other types."""
     found = _FIELDS.get(kind)
     if found is None:
         fields = dataclasses.fields(kind) if dataclasses.is_dataclass(kind) else ()
@@ -102,7 +102,7 @@ def field_names(kind: type) -> tuple[str, ...]:
 
 
 _FIELDS: dict[type, tuple[str, ...]] = {}
-#: Fields that are left out where they are empty.
+#: Fields omitted when empty.
 _SPARSE: dict[type, frozenset[str]] = {
     kind: frozenset({"called"}) for kind in (Symbol, FusionNode, FusionGraph)
 } | {Node: frozenset({"joins", "over"})}
@@ -152,7 +152,7 @@ def _attr(value: Any) -> object:
 
 
 def from_json(data: object) -> FusionGraph | HintGraph | ImplGraph:
-    """The graph that :func:`to_json` wrote; its kind is in the key ``schema``.
+    """Return the graph that :func:`to_json` wrote; the key ``schema`` gives its kind.
 
     Raises:
         AutofuseError: AF1004, AF1101 to AF1104 or AF1108 with a JSON pointer; findings in different
@@ -213,14 +213,14 @@ def _hints(kind: type) -> dict[str, Any]:
 
 
 class _Reader:
-    """Decodes by the declared types of the fields; the types bound the depth of recursion."""
+    """Decodes by the declared types of fields, which bound the depth of recursion."""
 
     def __init__(self) -> None:
         self.errors: list[Diagnostic] = []
         self.expressions = ir_reader()
 
     def guard(self, kind: Any, value: object, at: str) -> Any:
-        """Decode an item; its finding is noted, so that the items beside it are read too."""
+        """Decode an item; record its finding, so that sibling items are read too."""
         try:
             return self.decode(kind, value, at)
         except _BadValueError as err:
@@ -265,7 +265,7 @@ class _Reader:
             if value["float"] in ("nan", "inf", "-inf"):
                 return float(value["float"])
             raise _BadValueError("AF1104", "expected nan, inf or -inf", f"{at}/float")
-        # bool is an int in Python; in a graph it is not.
+        # In Python bool is an int; in a graph it is not.
         if not isinstance(value, kind) or (kind is int and isinstance(value, bool)):
             words = _JSON_TYPES | {int: "an integer", float: "a float"}
             raise _BadValueError("AF1103", f"expected {words[kind]}, found {_name(value)}", at)
@@ -289,7 +289,7 @@ class _Reader:
             raise _BadValueError("AF1104", message, at) from None
 
     def union(self, kinds: tuple[Any, ...], value: Any, at: str) -> Any:
-        """The member that fits the JSON value; members differ in their JSON type."""
+        """Return the union member that fits the JSON value; members differ in their JSON type."""
         if value is None and type(None) in kinds:
             return None
         members = [k for k in kinds if k is not type(None)]
@@ -322,7 +322,7 @@ class _Reader:
                 made[name] = self.guard(_hints(kind)[name], table[name], f"{at}/{name}")
             elif f.default is dataclasses.MISSING and f.default_factory is dataclasses.MISSING:
                 raise _BadValueError("AF1101", f"the field {name!r} is missing", at)
-        # After a finding the graph is thrown away, and the values of fields may not be of their types.
+        # After a finding the graph is discarded, so field values may have wrong types.
         return None if self.errors else kind(**made)
 
 

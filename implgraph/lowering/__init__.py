@@ -1,1 +1,1 @@
-"""From a FusionGraph to a HintGraph: views, groups, axes."""
+"""Lowering of a FusionGraph to a HintGraph: views, groups, axes."""

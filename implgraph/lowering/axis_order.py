@@ -1,4 +1,4 @@
-"""The order of a group's axes: the one in which most of its memory is walked through element by element."""
+"""The order of a group's axes: the one in which most of its memory accesses are contiguous."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ from autofuse.implgraph.ir.iteration_space import Axes
 
 __all__ = ["Traffic", "axis_order"]
 
-#: A typical size for a symbol without a hint.
+#: Typical size of a symbol without a hint.
 TYPICAL = 64
-#: A copy of single elements costs about as much as one of so many neighbours.
+#: Copying a single element costs about as much as copying this many neighbours.
 SCATTERED = 8
 
 
 @frozen
 class Traffic:
-    """A tensor that is copied from or to GM: its stride, in elements, along every axis on which it varies."""
+    """A tensor copied from or to GM, by its stride, in elements, along every axis on which it varies."""
 
     strides: Mapping[int, Expr]
 
@@ -28,16 +28,16 @@ class Traffic:
 def axis_order(
     axes: Axes, sizes: Sequence[Expr], traffic: Sequence[Traffic], symbols: Sequence[Symbol]
 ) -> Axes:
-    """The axes, outermost first.
+    """Return the axes, outermost first.
 
-    Candidates are the given order and the orders in which one of the tensors lies in memory; the first of the cheapest
-    wins, so that nothing changes without a reason.
+    Candidates are the given order and the memory order of each tensor; ties keep the earlier candidate, so the given
+    order changes only for a gain.
 
     Args:
         axes: ids of the axes, in the order of the group's first output.
         sizes: size by id.
-        traffic: what is copied.
-        symbols: for typical sizes.
+        traffic: the copied tensors.
+        symbols: symbols of the graph, for typical sizes.
     """
     env = {s.name: max(s.min, TYPICAL if s.hint is None else s.hint) for s in symbols}
     number = {a: sizes[a].evaluate(env) for a in axes}
@@ -59,13 +59,13 @@ def axis_order(
 
 
 def _sorted(axes: Axes, strides: Mapping[int, int]) -> Axes:
-    """``axes`` with those of a tensor in the order of memory; the others stay where they are."""
+    """Return ``axes`` with those of a tensor in memory order; the others stay in place."""
     mine = iter(sorted((a for a in axes if a in strides), key=lambda a: -strides[a]))
     return tuple(next(mine) if a in strides else a for a in axes)
 
 
 def _cost(order: Axes, number: Mapping[int, int], steps: Sequence[Mapping[int, int]]) -> int:
-    """Elements that are copied; those of a tensor whose innermost axis is not dense count several times."""
+    """Return the number of copied elements; a tensor whose innermost axis is not dense counts several times."""
     total = 0
     for strides in steps:
         inner = next(a for a in reversed(order) if a in strides)

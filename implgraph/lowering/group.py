@@ -1,4 +1,4 @@
-"""A group of results that are computed together, and how it grows."""
+"""A group of results that are computed together, and its growth."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ __all__ = ["Group", "Result", "grown", "settle"]
 
 @frozen
 class Result:
-    """Tensor that a group stores: as output ``output`` of the graph, or workspace ``workspace`` (else -1)."""
+    """A tensor that a group stores: as output ``output`` of the graph, or workspace ``workspace`` (else -1)."""
 
     tensor: int
     shape: tuple[Expr, ...]
@@ -31,25 +31,25 @@ class Result:
 
     @property
     def runs(self) -> tuple[tuple[Expr, Expr], ...]:
-        """(size, stride) runs of the strided memory that it overwrites; else none."""
+        """(size, stride) runs of the strided memory that it overwrites; empty for dense memory."""
         t = self.memory
         return () if t is None or t.strides is None else stride_runs(t.shape, t.strides)
 
 
 @dataclass
 class Group:
-    """One group: what it stores, its axes and its instances."""
+    """One group: its results, axes and instances."""
 
     program: Program
     results: list[Result]
     space: IterationSpace
     starts: list[Start]
     walk: Walk
-    #: Tensors that it reads from workspaces rather than computes.
+    #: Tensors that it reads from workspaces instead of computing them.
     cuts: frozenset[int]
-    #: One piece of an output; nothing joins it.
+    #: True for one piece of an output, which nothing joins.
     part: bool = False
-    #: Pieces that short rows hold are computed together in it.
+    #: True if it computes the pieces of short rows together.
     columns: bool = False
     insts: list[Inst] = field(init=False)
 
@@ -57,13 +57,13 @@ class Group:
         self.insts = self.walk.insts
 
     def again(self, cuts: frozenset[int]) -> Group:
-        """Return a copy of the group with other cuts, none of which its walk reached; both can change."""
+        """Return an independent copy of the group with other cuts, none of which its walk reached."""
         space, walk, columns = self.space.copy(), self.walk, self.columns
         results, starts = list(self.results), list(self.starts)
         return Group(self.program, results, space, starts, walk, cuts, self.part, columns)
 
     def execution_order(self) -> list[int]:
-        """The instances in execution order; an input is read before it is overwritten."""
+        """Return the instances in execution order; an input is read before it is overwritten."""
         operands = [i.operands for i in self.insts]
         for store, result in zip(self.walk.stores, self.results, strict=True):
             if result.inout >= 0:
@@ -87,8 +87,8 @@ def settle(
     """Walk until a walk makes no new split.
 
     Raises:
-        BlockedError: the axes do not do, or a result varies neither along all axes nor along all that are kept.
-        StraddleError: a piece has to be cut.
+        BlockedError: the axes do not fit, or a result varies neither along all axes nor along all kept ones.
+        StraddleError: a piece must be cut.
     """
     while True:
         before = space.splits
@@ -106,15 +106,15 @@ def settle(
 def grown(
     group: Group, more: Sequence[Result], *, make: bool = False
 ) -> tuple[Group, list[Result]]:
-    """The group with those results of ``more`` that its axes reach: all of these, or one by one what fits.
+    """Return the group with the results of ``more`` that its axes reach: all at once, or else one by one if they fit.
 
     Args:
-        group: stays as it is.
+        group: the group; not changed.
         more: results to add.
-        make: tensors of these that the group reads from a workspace are computed in the group instead.
+        make: compute these tensors in the group where it reads them from a workspace.
 
     Returns:
-        The larger group, or the same, and the results that are left.
+        The larger group, or the same one, and the remaining results.
     """
     left = list(more)
     progress = True

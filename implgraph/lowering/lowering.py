@@ -1,14 +1,13 @@
-"""From a FusionGraph to a HintGraph: loads, stores, broadcasts, scalars and axes become explicit.
+"""Lowering of a FusionGraph to a HintGraph: loads, stores, broadcasts, scalars and axes become explicit.
 
-1. Narrow, where the target is known: integers in types that take fewer calls
-   (:mod:`autofuse.implgraph.rewrites.narrowing`).
-   Decompose: what activations were opened into becomes them again (:mod:`autofuse.implgraph.rewrites.recognise`), other
-   ops that are compositions are written out (:mod:`autofuse.implgraph.rewrites.decompose`), and large reductions are
-   divided among the cores (:mod:`autofuse.implgraph.division.split_reductions`).
-2. Normalise: Reshape and Identity are views of another tensor, a broadcast inside an op becomes its
-   own step, an operand of one element stays as it is (it is uniform: one value for the whole
-   iteration space).
-3. Group: outputs that can be computed in one iteration space are one group; what does not fit goes through a
+1. Narrow, if the target is known: integers move to types that take fewer calls
+   (:mod:`autofuse.implgraph.rewrites.narrowing`).  Decompose: primitives of activations are recognised as the
+   activation (:mod:`autofuse.implgraph.rewrites.recognise`), composite ops are written out
+   (:mod:`autofuse.implgraph.rewrites.decompose`), and large reductions are divided among the cores
+   (:mod:`autofuse.implgraph.division.split_reductions`).
+2. Normalise: Reshape and Identity are views of another tensor, a broadcast inside an op becomes its own step, a
+   one-element operand stays as it is (uniform: one value for the whole iteration space).
+3. Group: outputs that can be computed in one iteration space form one group; tensors that do not fit go through a
    workspace (:mod:`autofuse.implgraph.lowering.partition`).
 4. Axes: a group starts with the dimensions of its first output and walks backwards; dimensions that
    do not coincide with the axes split them (:mod:`autofuse.implgraph.lowering.walk`).
@@ -64,21 +63,22 @@ def lower_all(
     columns: bool = True,
     watch: Watch | None = None,
 ) -> tuple[HintGraph, ...]:
-    """The forms of a FusionGraph to choose from: one, or more where reductions can be divided or go in steps.
+    """Return the candidate forms of a FusionGraph: one, or more where reductions can be divided or done in steps.
 
-    With symbols a call chooses, by its sizes; without, the scheduler does, also between the pieces of short rows
-    together and each by itself, and between a Gather of rows and the Slices that it is where its index is known.
+    With symbols, the host chooses by the sizes of a call.  With known sizes, the scheduler chooses, also between
+    computing the pieces of short rows together or separately, and between a Gather of rows with a known index and the
+    equivalent Slices.
 
-    Where the order of sums is to be fixed (``target.invariant``), there is one form, in which nothing is divided.
+    Where the order of sums must be fixed (``target.invariant``), there is one form, in which nothing is divided.
 
     Args:
         graph: as for :func:`lower`.
         target: the chip.
-        columns: pieces that short rows hold are computed together although they load nothing in common.
-        watch: told of every step.
+        columns: compute pieces of short rows together even if they share no loads.
+        watch: notified of every step.
 
     Raises:
-        AutofuseError: AF3001, the target lacks an element type; as :func:`lower`.
+        AutofuseError: AF3001 if the target lacks an element type; otherwise as :func:`lower`.
     """
     _check_dtypes(graph, target)
     graph = told(watch, "zero-strides", graph, without_zero_strides(graph))
@@ -87,7 +87,7 @@ def lower_all(
     graph = told(watch, "recognise", graph, recognise(graph))
     written = told(watch, "decompose", graph, decompose(graph))
     if target.invariant:
-        # How a reduction is divided depends on the cores, and on how much is kept.
+        # The division of a reduction depends on the number of cores and of kept elements.
         return (told(watch, "loops", written, _lowered(written, columns)[0]),)
     forms: list[HintGraph] = []
     refused: list[tuple[FusionGraph, AutofuseError]] = []
@@ -103,14 +103,14 @@ def lower_all(
 
 
 def _check_dtypes(graph: FusionGraph, target: TargetSpec) -> None:
-    """Raises AF3001 for the tensors whose elements the target has no type for, all of one type in one message."""
+    """Raise AF3001 for tensors whose element type the target lacks, one message per type."""
     found: dict[str, list[str]] = {}
     for name in dict.fromkeys((*graph.inputs, *graph.tensors)):
         dtype = graph.tensors[name].dtype
         if dtype.cpp in target.arch.lacks:
             found.setdefault(dtype.name, []).append(name)
     if found:
-        hint = "cast them to float16 or float32 before and behind the kernel"
+        hint = "cast to float16 or float32 before the kernel and back after it"
         raise AutofuseError(
             Diagnostic("AF3001", f"{target.name} has no {d}, which {_named(names)} have", hint=hint)
             for d, names in found.items()
@@ -118,7 +118,7 @@ def _check_dtypes(graph: FusionGraph, target: TargetSpec) -> None:
 
 
 def _named(names: Sequence[str]) -> str:
-    """The first twelve items, joined in words."""
+    """Return the first twelve items as a list in words."""
     more = len(names) - 12
     shown = [*names[:12], *([f"{more} more"] if more > 0 else [])]
     return " and ".join(p for p in (", ".join(shown[:-1]), shown[-1]) if p)
@@ -130,9 +130,9 @@ def _loops(
     refused: list[tuple[FusionGraph, AutofuseError]],
     watch: Watch | None,
 ) -> Iterator[HintGraph]:
-    """The HintGraph of a form, of known sizes also with pieces of short rows apart; none where it has no common axes.
+    """Yield the HintGraphs of a form, for known sizes also with pieces of short rows apart; none without common axes.
 
-    What has none once it is divided stays undivided.  ``refused`` gets the form and why it has none.
+    A form that has no common axes once divided stays undivided.  ``refused`` receives the form and the error.
     """
     try:
         hint, together = _lowered(form, columns)
@@ -140,16 +140,16 @@ def _loops(
         if together and not form.symbols:
             yield told(watch, "loops, columns apart", form, _lowered(form, False)[0])
     except AutofuseError as e:
-        # Without the frames, which refer to the list.
+        # Drop the stack frames, which refer to the list.
         refused.append((form, told(watch, "loops", form, e.with_traceback(None))))
 
 
 def _rewritten(
     graph: FusionGraph, written: FusionGraph, target: TargetSpec, watch: Watch | None
 ) -> Iterator[FusionGraph]:
-    """Other ways to write a graph out than ``written``, of which it depends on the sizes which one is faster.
+    """Yield alternatives to ``written`` for decomposing a graph where the fastest one depends on the sizes.
 
-    With symbols those are left out of which a kernel would hardly need both.
+    With symbols, alternatives that a kernel would hardly need as well are left out.
     """
     ops = set() if graph.symbols else {n.op for n in graph.nodes}
     ways = [{"gather_rows": True}] if "Gather" in ops else []
@@ -165,13 +165,13 @@ def _rewritten(
 def lower_undivided(
     graph: FusionGraph, watch: Watch | None = None, *, masks: bool = False
 ) -> HintGraph:
-    """The HintGraph for a backend that plans its kernels itself: no integer is narrowed, no reduction divided.
+    """Return the HintGraph for a backend that plans kernels itself: integers are not narrowed, reductions not divided.
 
     Args:
         graph: as for :func:`lower`.
-        watch: told of every step.
-        masks: a Load may have the attribute ``inside``, the elements of the tensor that it reads: of its places those
-            that are below 0, or not below that, are outside, and nothing uses their values.
+        watch: notified of every step.
+        masks: a Load may have the attribute ``inside``, the number of elements of the tensor that it reads: positions
+            below 0 or at least ``inside`` are out of bounds, and nothing uses their values.
 
     Raises:
         AutofuseError: as :func:`lower`.
@@ -185,23 +185,23 @@ def lower_undivided(
 
 
 def lower(graph: FusionGraph) -> HintGraph:
-    """The HintGraph of a FusionGraph, for one core or many: no reduction is divided.
+    """Return the HintGraph of a FusionGraph, for one core or many: reductions are not divided.
 
-    Data, Output and Workspace nodes have no axes; all other nodes carry all axes of their group (``repeats``
-    is 1 and the stride is 0 along axes on which a tensor does not vary).  Operands of one element
-    are used as they are: an element-wise op takes them as uniform operands, without a Broadcast, unless a reduction
-    gives them; a constant is a Scalar node.  The input of a Store is never a Scalar.  An Output that overwrites
-    an input has that input's index as the attribute ``inout``.  Several Outputs of one ``index`` are pieces of it; a
-    Workspace (attributes ``index``, and ``size`` in elements) has the Stores that write it as inputs.
+    Data, Output and Workspace nodes have no axes; all other nodes carry all axes of their group (``repeats`` is 1 and
+    the stride is 0 along axes on which a tensor does not vary).  One-element operands are used directly: an
+    element-wise op takes them as uniform operands, without a Broadcast, unless a reduction produces them; a constant is
+    a Scalar node.  The input of a Store is never a Scalar.  An Output that overwrites an input has that input's index
+    as the attribute ``inout``.  Several Outputs of one ``index`` are pieces of it; a Workspace (attributes ``index``,
+    and ``size`` in elements) has the Stores that write it as inputs.
 
     Raises:
-        AutofuseError: AF2101 when the shapes have no common iteration space, AF2103 when an op cannot be compiled.
+        AutofuseError: AF2101 if the shapes have no common iteration space, AF2103 if an op cannot be compiled.
     """
     return lower_written(decompose(recognise(graph)))
 
 
 def lower_written(graph: FusionGraph) -> HintGraph:
-    """Lower a graph whose compositions are already written out, without rewriting it.
+    """Lower a graph whose composite ops are already decomposed, without rewriting it.
 
     Raises:
         AutofuseError: as :func:`lower`.
@@ -210,7 +210,7 @@ def lower_written(graph: FusionGraph) -> HintGraph:
 
 
 def _lowered(graph: FusionGraph, columns: bool, *, masks: bool = False) -> tuple[HintGraph, bool]:
-    """The HintGraph, and whether pieces of short rows are computed together in it, which takes ``columns``."""
+    """Return the HintGraph, and True if it computes pieces of short rows together, which requires ``columns``."""
     program = Program(graph, masks=masks)
     ordered = partition(program, columns=columns)
     return _Builder(program, ordered).graph(), any(g.columns for g in ordered)
@@ -242,17 +242,17 @@ class _Views:
         self._views: dict[tuple[str, Axes], TensorView] = {}
 
     def axes(self) -> list[Axis]:
-        """The axes for the HintGraph."""
+        """Return the axes for the HintGraph."""
         return [Axis(i, f"z{i}", size) for i, size in zip(self.ids, self.sizes, strict=True)]
 
     def view(self, dtype: DType, axes: Axes) -> TensorView:
-        """A contiguous tensor that varies along ``axes``."""
+        """Return the view of a contiguous tensor that varies along ``axes``."""
         axes = self.space.flatten(axes)
         key = (dtype.name, axes)
         v = self._views.get(key)
         if v is None:
             if axes not in self._shapes:
-                # In UB the order is that of the axes, however the tensor's dimensions are arranged.
+                # UB uses the order of the axes, whatever the order of the tensor's dimensions.
                 ordered = tuple(a for a in self.local if a in axes)
                 size = self.space.sizes
                 inner = contiguous_strides([size[a] for a in ordered])
@@ -268,12 +268,12 @@ class _Views:
         )
 
     def memory(self, dtype: DType, axes: Axes, t: Tensor | None = None) -> TensorView:
-        """A tensor in GM with the strides and the offset of ``t``, or dense."""
+        """Return the view of a tensor in GM with the strides and offset of ``t``, or dense."""
         steps, offset = self._strides(axes, t)
         return TensorView(dtype, self.ids, *self._expand(steps), offset)
 
     def _strides(self, axes: Axes, t: Tensor | None) -> tuple[dict[int, Expr], Expr]:
-        """Stride per axis, and offset."""
+        """Return the stride per axis, and the offset."""
         strided = t is not None and t.strides is not None and axes
         offset = t.offset if t is not None and t.offset is not None else ZERO
         if strided:
@@ -289,7 +289,7 @@ class _Views:
         return steps, offset
 
     def _along(self, part: Axes, stride: Expr, steps: dict[int, Expr]) -> Expr:
-        """Adds the strides of the axes of one dimension to ``steps``; the offset that its windows begin with."""
+        """Add the strides of the axes of one dimension to ``steps``; return the initial offset of its windows."""
         size, offset = self.space.sizes, ZERO
         for a, inner in zip(part, contiguous_strides([size[a] for a in part]), strict=True):
             w = self.space.window_of(a)
@@ -303,7 +303,7 @@ class _Views:
         return offset
 
     def indexed(self, dtype: DType, axes: Axes, places: Places) -> TensorView:
-        """Elements of a tensor in GM, of which an index says one place: the stride along its axes is 0."""
+        """Return the view of indexed elements in GM: the stride is 0 along the axes of the index."""
         steps, offset = self._indexed(places)
         whole = dict.fromkeys(self.space.flatten(axes), ZERO) | steps
         return TensorView(dtype, self.ids, *self._expand(whole), offset)
@@ -317,7 +317,7 @@ class _Views:
 
 
 class _Names:
-    """Names of nodes: fixed patterns for what lowering adds, the user's names for ops."""
+    """Names of nodes: fixed patterns for nodes added by lowering, the user's names for ops."""
 
     def __init__(self, graph: FusionGraph, ordered: Sequence[Group]) -> None:
         self._next = dict.fromkeys(("gather", "broadcast", "scalar", "store", "iota"), 0)
@@ -335,13 +335,13 @@ class _Names:
         self._suffix: dict[str, int] = {}
 
     def number(self, prefix: str) -> str:
-        """The next ``prefix_<k>``; stores are ``store``, ``store_1``, ..."""
+        """Return the next ``prefix_<k>``; stores are ``store``, ``store_1``, ..."""
         k = self._next[prefix]
         self._next[prefix] = k + 1
         return _store_name(k) if prefix == "store" else f"{prefix}_{k}"
 
     def user(self, name: str) -> str:
-        """``name``, or with a suffix when it is taken."""
+        """Return ``name``, with a suffix if it is taken."""
         new, k = name, self._suffix.get(name, 0)
         while new in self._taken or (k and new in self._users):
             k += 1
@@ -356,7 +356,7 @@ def _store_name(k: int) -> str:
 
 
 class _Builder:
-    """Makes the nodes of all groups."""
+    """Builds the nodes of all groups."""
 
     def __init__(self, program: Program, ordered: Sequence[Group]) -> None:
         self.program = program
@@ -364,7 +364,7 @@ class _Builder:
         self.names = _Names(program.graph, ordered)
         self.body: list[Node] = []
         self.axes: list[Axis] = []
-        #: The Stores of an output, and of a workspace, by index.
+        #: The Stores of each output, and of each workspace, by index.
         self.outputs: dict[int, list[str]] = {}
         self.spills: dict[int, list[str]] = {}
         self.workspace = {
@@ -372,7 +372,7 @@ class _Builder:
         }
 
     def graph(self) -> HintGraph:
-        """The graph."""
+        """Return the graph."""
         g = self.program.graph
         missing = {
             w: sum(r.workspace == w for x in self.ordered for r in x.results)
@@ -502,13 +502,13 @@ class _Builder:
         return Node(name, op, inputs, y, attrs, axis=views.ids, origin=inst.origin)
 
     def _inside(self, views: _Views, inst: Inst) -> dict[str, Attr]:
-        """Return the attribute ``inside``, the number of elements, if some places are outside; else none."""
+        """Return the attribute ``inside``, the number of elements, if some positions are out of bounds; else none."""
         if not self.program.masks or not reaches_out(views.space, inst.axes):
             return {}
         return {"inside": _number(self.program.counts[inst.tensor])}
 
     def _memory_of(self, places: Places) -> str:
-        """The node that stands for the memory of what is indexed."""
+        """Return the node of the indexed tensor's memory."""
         w = self.workspace.get(places.source)
         return f"Data_{self.program.steps[places.source].index}" if w is None else f"Workspace_{w}"
 

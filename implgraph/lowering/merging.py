@@ -1,7 +1,7 @@
-"""Fewer groups: the one that writes a workspace, and one that reads it, become one where their axes allow it.
+"""Merging of groups: the writer of a workspace and a reader of it become one group where their axes allow it.
 
-Cutting a tensor gives it a group of its own.  Often one of its users could compute it on the way: then the workspace
-serves the others only, or nobody.
+Cutting a tensor gives it a group of its own.  Often one of its users could compute it along the way: then the workspace
+serves only the other users, or none.
 """
 
 from __future__ import annotations
@@ -17,12 +17,12 @@ __all__ = ["merged"]
 
 #: Pairs of groups that were tried; the values keep the ids in the keys alive.
 Tried: TypeAlias = dict[tuple[int, int], tuple[Group, Group]]
-#: With more groups than this there are no mergers.
+#: Groups are merged only up to this number.
 MAX_GROUPS = 48
 
 
 def merged(found: Sequence[Group]) -> list[Group]:
-    """The groups after all mergers; workspaces that nobody reads are gone, the others numbered anew."""
+    """Return the groups after all mergers; unread workspaces are removed, the others renumbered."""
     left = list(found)
     if not any(g.walk.reloads() for g in left):
         return left
@@ -45,14 +45,14 @@ def merged(found: Sequence[Group]) -> list[Group]:
 
 
 def _pair(left: Sequence[Group], tried: Tried) -> tuple[Group, Group, Group] | None:
-    """Two groups, the second one reads what the first one writes or neither needs the other, and both in one."""
+    """Return two groups and their merger, where the second reads the first or neither needs the other."""
     reads, needs = _waiting(left)
     for m, maker in enumerate(left):
         for u, user in enumerate(left):
             key = (id(maker), id(user))
             if maker is user or key in tried or needs[m] >> u & 1:
                 continue
-            # A third group that waits for the one, and for which the other one waits, could not run.
+            # A third group between the two could not run: it waits for one, and the other waits for it.
             others = (k for k in reads[u] if k != m) if m in reads[u] else reads[u]
             if any(needs[k] >> m & 1 for k in others) or _apart(maker, user):
                 continue
@@ -64,7 +64,7 @@ def _pair(left: Sequence[Group], tried: Tried) -> tuple[Group, Group, Group] | N
 
 
 def _apart(a: Group, b: Group) -> bool:
-    """Groups of which one is a piece or a copy of an input, or that have nothing to do with each other."""
+    """Return True if one group is a piece or a copy of an input, or the two are unrelated."""
     find, steps = a.program.find, a.program.steps
     copies = any(
         steps[r.tensor].kind == INPUT and r.workspace >= 0 for r in (*a.results, *b.results)
@@ -73,7 +73,7 @@ def _apart(a: Group, b: Group) -> bool:
 
 
 def _waiting(left: Sequence[Group]) -> tuple[list[set[int]], list[int]]:
-    """For every group those whose workspaces it reads, and as bits all that it waits for."""
+    """Return, for every group, the groups whose workspaces it reads, and a bit mask of all groups it waits for."""
     makers: dict[int, list[int]] = {}
     for k, g in enumerate(left):
         for r in g.results:
@@ -93,7 +93,7 @@ def _waiting(left: Sequence[Group]) -> tuple[list[set[int]], list[int]]:
 
 
 def _without_unread(g: Group, read: set[int]) -> Group | None:
-    """The group without workspaces that nobody reads; None if nothing is left of it."""
+    """Return the group without unread workspaces; None if nothing is left of it."""
     keep = [k for k, r in enumerate(g.results) if r.workspace < 0 or r.tensor in read]
     if len(keep) == len(g.results):
         return g
@@ -101,7 +101,7 @@ def _without_unread(g: Group, read: set[int]) -> Group | None:
         return None
     results: list[Result] = [g.results[k] for k in keep]
     starts = [g.starts[k] for k in keep]
-    # What it computed for its own use as well it computes still: nobody else does.
+    # It still computes tensors for its own use: no other group does.
     cuts = g.cuts - {r.tensor for k, r in enumerate(g.results) if k not in keep}
     space = g.space.copy()
     walk = settle(g.program, space, starts, cuts)

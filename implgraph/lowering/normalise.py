@@ -59,9 +59,9 @@ Shape: TypeAlias = tuple[Expr, ...]
 
 @frozen
 class Use:
-    """An operand of a step: a tensor (index) or a constant; ``runs`` None for equal sizes.
+    """An operand of a step: a tensor (index) or a constant; ``runs`` is None for equal sizes.
 
-    ``shape`` is the operand's as the op sees it: views are resolved, so that of the tensor may be another.
+    ``shape`` is the operand's shape as the op sees it: views are resolved, so the tensor's own shape may differ.
     """
 
     tensor: int
@@ -72,11 +72,11 @@ class Use:
 
 @dataclass(slots=True)
 class Step:
-    """Step that makes a tensor.
+    """A step that produces a tensor.
 
-    ``numbers`` are the reduced dimensions of a REDUCE, the permutation of a TRANSPOSE, the steps of a SLICE, the
-    dimension of a CONCAT, GATHER or SCAN, that of a FRAME and the number of elements before it, or start and step of an
-    IOTA, which is one-dimensional; ``starts`` belongs to a SLICE.
+    ``numbers`` holds the reduced dimensions of a REDUCE, the permutation of a TRANSPOSE, the steps of a SLICE, the
+    dimension of a CONCAT, GATHER or SCAN, the dimension of a FRAME and the number of elements before the framed ones,
+    or start and step of an IOTA, which is one-dimensional; ``starts`` belongs to a SLICE.
     """
 
     kind: int
@@ -89,7 +89,7 @@ class Step:
 
     @property
     def origin(self) -> str:
-        """JSON pointer of what made it."""
+        """JSON pointer of the definition it comes from."""
         return self.node.origin if self.node else self.tensor.origin
 
 
@@ -98,21 +98,21 @@ class Program:
 
     def __init__(self, graph: FusionGraph, *, masks: bool = False) -> None:
         self.graph = graph
-        #: What is outside of a tensor's memory is not read, wherever a window lies.
+        #: Loads are masked: nothing outside a tensor's memory is read, wherever a window lies.
         self.masks = masks
         self.steps: list[Step] = []
         self.index: dict[str, int] = {}
         self.counts: list[Expr] = []
-        #: For every tensor whether a reduction is among what it is computed from.
+        #: For every tensor, True if it depends on a reduction.
         self.after_reduce: list[bool] = []
-        #: For every tensor the steps that use it.
+        #: For every tensor, the steps that use it.
         self.users: list[list[int]] = []
         self.ranges = graph.symbol_ranges()
         self._parent: list[int] = []
         self._products: dict[Shape, Expr] = {(): ONE}
         self._runs: dict[tuple[Shape, Shape], Runs | None] = {}
         self._ends: dict[int, list[int] | None] = {}
-        #: Slices by where they start and end.
+        #: Slices by the part of the operand that they take.
         self._slices: dict[tuple[object, ...], list[int]] = {}
         for i, name in enumerate(graph.inputs):
             self._add(name, Step(INPUT, graph.tensors[name], index=i))
@@ -135,14 +135,14 @@ class Program:
         return n
 
     def count(self, shape: Shape) -> Expr:
-        """Number of elements."""
+        """Return the number of elements."""
         n = self._products.get(shape)
         if n is None:
             n = self._products[shape] = product(shape)
         return n
 
     def at_least(self, a: Expr, b: Expr) -> bool:
-        """True if a >= b for all values of the symbols."""
+        """Return True if a >= b for all values of the symbols."""
         if a.is_const and b.is_const:
             return a.value >= b.value
         return tight_bounds(a - b, self.ranges)[0] >= 0
@@ -192,7 +192,7 @@ class Program:
         self._add_step(node, kind)
 
     def _is_view(self, node: FusionNode, row: OpDef, source: str) -> bool:
-        """True if the result is the operand under another shape."""
+        """Return True if the result is the operand under another shape."""
         tensors = self.graph.tensors
         if row.compute_type == "broadcast":
             return self._pattern(tensors[source].shape, tensors[node.outputs[0]].shape) is None
@@ -240,9 +240,10 @@ class Program:
             self._union(i, n)
 
     def slices_alike(self, n: int) -> list[int]:
-        """Slices that take the same of tensors linked to that of slice ``n``: one load of these may serve all.
+        """Return slices that take the same part of tensors linked to the operand of slice ``n``: one load may do.
 
-        None of what waits for a reduction, as others in its group would wait as well; nor if ``n`` is no slice.
+        Empty for operands that depend on a reduction, since others in the group would have to wait too, and if ``n`` is
+        not a slice.
         """
         step = self.steps[n]
         found = self._slices.get(_taken(step), []) if step.kind == SLICE else []
@@ -252,7 +253,7 @@ class Program:
         return [m for m in found if m != n and self.find(self.steps[m].uses[0].tensor) == root]
 
     def _add_iota(self, node: FusionNode) -> None:
-        """An index tensor is a line of numbers, broadcast to the other dimensions."""
+        """Add an index tensor as a 1-D Iota broadcast to the other dimensions."""
         result = self.graph.tensors[node.outputs[0]]
         attrs: Mapping[str, Any] = node.attrs
         axis = attrs["axis"] % len(result.shape)
@@ -266,7 +267,7 @@ class Program:
             self._add(node.outputs[0], Step(BROADCAST, result, (Use(n, runs, shape=shape),), node))
 
     def find(self, i: int) -> int:
-        """Representative of the class of a tensor."""
+        """Return the representative of a tensor's class."""
         p = self._parent
         while p[i] != i:
             p[i] = p[p[i]]

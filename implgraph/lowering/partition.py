@@ -1,11 +1,11 @@
 """Partition of a graph's outputs into groups with one iteration space each, and the order of the groups.
 
 An output starts a group with its own dimensions.  Outputs that the group's axes reach join it.  Where a group's tensors
-do not fit its axes, or its reductions run over different axes, the graph is cut: the tensor at that place is written
-to a workspace by another group and read back.  An output that concatenates tensors becomes one group per piece; pieces
-of one size are computed together where they load the same elements, as the halves of a rotation do, or where they lie
-side by side in short rows, as the columns of a stack do.
-Groups recompute what they share, except for reductions, and as long as that stays in proportion to the graph.
+do not fit its axes, or its reductions run over different axes, the graph is cut: another group writes the tensor at
+that point to a workspace, and the group reads it back.  An output that concatenates tensors becomes one group per
+piece; pieces of equal size are computed together if they load the same elements, as the halves of a rotation do, or lie
+side by side in short rows, as the columns of a stack do.  Groups recompute shared tensors, except reductions, as long
+as the cost stays in proportion to the graph.
 """
 
 from __future__ import annotations
@@ -39,21 +39,21 @@ from autofuse.implgraph.lowering.walk import (
 
 __all__ = ["partition"]
 
-#: Most tensors of one kernel that are cut: each of them costs all cores a barrier, and the planning starts again.
+#: Maximum cut tensors per kernel: each costs all cores a barrier and restarts planning.
 MAX_CUTS = 128
-#: Most pieces of one output.
+#: Maximum pieces of one output.
 MAX_PIECES = 64
-#: Most loads and stores of pieces that are computed together: each has buffers in UB.
+#: Maximum loads and stores of pieces that are computed together: each has buffers in UB.
 MAX_COPIES = 12
-#: Bytes of a row at most whose pieces are computed together for the sake of that, and pieces and loads at most.
+#: Maximum bytes of a short row whose pieces are computed together, and their maximum number and loads.
 SHORT_ROW = 64
 MAX_COLUMNS = 16
-#: Rows at least for whose sake pieces are cut into columns.
+#: Minimum number of rows for cutting pieces into columns.
 MIN_ROWS = 16
 
 
 class _FinerError(Exception):
-    """A concatenation along a part of a dimension: with ``shape`` as the first axes it can be cut."""
+    """A concatenation along a part of a dimension, which can be cut with ``shape`` as the initial axes."""
 
     def __init__(self, shape: tuple[Expr, ...]) -> None:
         super().__init__("a concatenation inside of a dimension")
@@ -70,15 +70,15 @@ class _Piece:
 
 
 def partition(program: Program, *, columns: bool = True) -> list[Group]:
-    """The groups of a graph in the order in which they run.
+    """Return the groups of a graph in execution order.
 
     Args:
         program: the graph.
-        columns: pieces that short rows hold are computed together although they load nothing in common.
+        columns: compute pieces of short rows together even if they share no loads.
 
     Raises:
-        AutofuseError: AF2101, the shapes have no common iteration space, and cutting does not help; AF2102, an output
-            does not fit the input that it overwrites; AF2104, too many tensors are cut.
+        AutofuseError: AF2101, the shapes have no common iteration space and cutting does not help; AF2102, an output
+            does not fit the input that it overwrites; AF2104, too many tensors would be cut.
     """
     cuts: list[int] = []
     known = Remembered()
@@ -93,20 +93,20 @@ def partition(program: Program, *, columns: bool = True) -> list[Group]:
                 "AF2104",
                 f"more than {MAX_CUTS} tensors of {program.graph.label} would have to pass through a workspace",
                 where=Where(pointer=step.origin),
-                hint="make several graphs of it, or let autofuse build --split do that",
+                hint="split it into several graphs, or use autofuse build --split",
             )
         cuts.append(cut)
         known.forget(cut)
-    raise RuntimeError(f"cutting {program.graph.name} does not end")
+    raise RuntimeError(f"cutting {program.graph.name} does not terminate")
 
 
 def _too_much(program: Program, tensor: int) -> AutofuseError:
     step = program.steps[tensor]
     return AutofuseError.of(
         "AF2104",
-        f"the operators that are computed together take more than {MAX_INSTANCES} calls",
+        f"the fused operators need more than {MAX_INSTANCES} calls",
         where=Where(pointer=step.origin),
-        hint="make several graphs of it, or let autofuse build --split do that",
+        hint="split it into several graphs, or use autofuse build --split",
     )
 
 
@@ -122,7 +122,7 @@ def _results(program: Program, cuts: Sequence[int]) -> list[Result]:
             if count != program.count(graph.tensors[o.tensor].shape):
                 raise AutofuseError.of(
                     "AF2102",
-                    f"output {o.name} overwrites {o.inout}, which has another number of elements",
+                    f"output {o.name} overwrites {o.inout}, which has a different number of elements",
                     where=Where(pointer=f"/outputs/{k}"),
                     hint="write to a new tensor",
                 )
@@ -137,7 +137,7 @@ def _results(program: Program, cuts: Sequence[int]) -> list[Result]:
 
 
 class _Plan:
-    """One attempt, with some tensors cut."""
+    """One attempt at a partition, with some tensors cut."""
 
     def __init__(
         self, program: Program, cuts: Sequence[int], columns: bool, known: Remembered
@@ -151,7 +151,7 @@ class _Plan:
         self.ordered: list[Group] = []
 
     def _levels(self) -> list[int]:
-        """For every result how many workspaces one after the other it needs at most."""
+        """Return, for every result, the longest chain of workspaces that it depends on."""
         steps = self.program.steps
         make = [0] * len(steps)
         use = [0] * len(steps)
@@ -161,7 +161,7 @@ class _Plan:
         return [make[r.tensor] for r in self.results]
 
     def make(self) -> int | None:
-        """Form all groups; or the tensor that has to be cut first."""
+        """Form all groups and return None, or return a tensor that must be cut first."""
         classes: dict[tuple[int, int], list[int]] = {}
         for r, result in enumerate(self.results):
             key = (self.program.find(result.tensor), self.levels[r])
@@ -187,7 +187,7 @@ class _Plan:
     def _no_space(self, e: BlockedError) -> AutofuseError:
         step = self.program.steps[e.tensor]
         if e.reason is None:
-            text = f"the pieces of {step.tensor.name} cannot be told apart for all values of the symbols"
+            text = f"the pieces of {step.tensor.name} cannot be distinguished for all values of the symbols"
         else:
             text = Wording(
                 "dimensions {} do not line up with {}",
@@ -199,7 +199,7 @@ class _Plan:
     # groups -----------------------------------------------------------------------------------
 
     def _class_groups(self, members: Sequence[int]) -> Iterator[Group]:
-        """Groups of results that are linked and need as many workspaces."""
+        """Form the groups of results that are linked and on the same workspace level."""
         left = [self.results[r] for r in members]
         while left:
             made = self.known.groups(left.pop(0), self.cuts, self._first)
@@ -211,7 +211,7 @@ class _Plan:
             yield from made
 
     def _first(self, result: Result) -> list[Group]:
-        """The group of one result; several where it has pieces."""
+        """Return the group of one result; several if it has pieces."""
         own = self.program.steps[result.tensor].tensor.shape
         count = self.program.count(result.shape)
         shapes = [(count,)] if count == 0 else [result.shape, own, (count,)]
@@ -223,13 +223,14 @@ class _Plan:
                     return made
             raise failures[0]
         finally:
-            # An error refers to this frame and those of all callers: with the list in it, they would keep each other.
+            # The error refers to this frame and those of all callers: storing it in the list would create a reference
+            # cycle.
             failures.clear()
 
     def _cut_alike(
         self, made: list[Group], more: Sequence[Result]
     ) -> tuple[list[Group], list[Result]]:
-        """The groups of a result's pieces with those results of ``more`` that are cut alike, and what is left."""
+        """Return the groups of a result's pieces, with results of ``more`` that are cut alike, and those left over."""
         left: list[Result] = []
         for other in more:
             both = [self._beside(g, other) for g in made]
@@ -240,14 +241,14 @@ class _Plan:
         return made, left
 
     def _beside(self, group: Group, other: Result) -> Group | None:
-        """A group of pieces with the same pieces of another result, if it loads less than two groups would."""
+        """Return a group of pieces with the same pieces of another result, if it loads less than two groups would."""
         first = group.results[0]
         tensors = self.program.steps
         alike = [tensors[r.tensor].tensor.shape for r in (first, other)]
         if group.columns or first.shape != other.shape or alike[0] != alike[1]:
             return None
         runs = tuple(size for size, _ in other.runs)
-        # Results that joined before have the same pieces once more.
+        # Results that joined before repeat the same pieces.
         pieces = [s for s, r in zip(group.starts, group.results, strict=True) if r is first]
         starts = [
             Start(len(group.starts) + k, other.tensor, s.axes, other.origin, runs)
@@ -265,20 +266,20 @@ class _Plan:
         return both if less and _copies(both) <= MAX_COPIES else None
 
     def _group_of(self, results: list[Result], space: IterationSpace, starts: list[Start]) -> Group:
-        """A group of pieces."""
+        """Return a group of pieces."""
         walk = settle(self.program, space, starts, self.cuts)
         return Group(self.program, results, space, starts, walk, self.cuts, True)
 
     def _pieces(
         self, result: Result, shape: Sequence[Expr], failures: list[BlockedError]
     ) -> list[Group]:
-        """The groups with ``shape`` as the first axes; none, with an entry in ``failures``, if these do not do."""
+        """Return the groups with ``shape`` as initial axes; none, with an entry in ``failures``, if it does not fit."""
         try:
             return self._split(result, shape)
         except BlockedError as e:
             failures.append(e)
         except _FinerError as inside:
-            # A concatenation inside of a dimension, as of the columns that a Reshape has put there.
+            # A concatenation inside a dimension, as of columns that a Reshape merged into it.
             return self._pieces(result, inside.shape, failures)
         return []
 
@@ -299,7 +300,7 @@ class _Plan:
     def _cut(
         self, result: Result, todo: list[list[_Piece]]
     ) -> tuple[list[Group], list[list[_Piece]]]:
-        """The groups of a result's pieces, the last one first, each cut further where it has to be; the pieces then."""
+        """Return the groups of a result's pieces, last first, each cut further if necessary, and the final pieces."""
         done: list[tuple[Group, list[_Piece], list[Axes]]] = []
         found: list[list[_Piece]] = []
         while todo:
@@ -336,18 +337,18 @@ class _Plan:
         bases: Sequence[Axes],
         beside: bool,
     ) -> Group | None:
-        """A group of pieces with one more, if that shares a load of theirs along all axes or lies ``beside`` them.
+        """Return a group of pieces with one more, if it shares a load along all axes with them or lies ``beside`` them.
 
         Args:
-            group: pieces whose axes are those of ``piece``.
-            piece: the group of the other one alone.
-            pieces: where that one lies.
+            group: pieces with the axes of ``piece``.
+            piece: the group of the additional piece alone.
+            pieces: location of the additional piece.
             bases: the axes of ``group`` along each dimension.
-            beside: whether short rows hold all of them.
+            beside: True if short rows hold all of them.
         """
         copies = _copies(group) + len(piece.starts)
         if not beside and (copies > MAX_COPIES or not (_full_loads(group) and _full_loads(piece))):
-            return None  # too much, or there is no load that they can share
+            return None  # too many copies, or no load to share
         space = group.space.copy()
         start = _start(len(group.starts), piece.results[0], space, pieces, bases)
         starts = [*group.starts, start]
@@ -361,7 +362,7 @@ class _Plan:
         less = _full_loads(both) < _full_loads(group) + _full_loads(piece)
         if less and _copies(both) <= MAX_COPIES:
             return both
-        # Columns are one store.
+        # Columns share one store.
         both.columns = True
         fits = _copies(both) - len(both.starts) <= MAX_COLUMNS
         return both if beside and fits else None
@@ -375,13 +376,13 @@ class _Plan:
         )
 
     def _row_elements(self, result: Result) -> int:
-        """Elements of a short row of a result."""
+        """Return the number of elements in a short row of a result."""
         return SHORT_ROW * 8 // self.program.steps[result.tensor].tensor.dtype.bits
 
     def _cut_piece(
         self, e: StraddleError, space: IterationSpace, pieces: list[_Piece], bases: list[Axes]
     ) -> list[list[_Piece]]:
-        """The two parts of a piece, the second one first."""
+        """Return the two parts of a piece, the second one first."""
         for d, (p, base) in enumerate(zip(pieces, bases, strict=True)):
             if base and space.resolve(base) == space.resolve(e.base):
                 parts = (
@@ -398,7 +399,7 @@ class _Plan:
     # cuts -------------------------------------------------------------------------------------
 
     def _shared_reduction(self, found: Sequence[Group]) -> int | None:
-        """A reduction that two groups would compute."""
+        """Return a reduction that two groups would compute."""
         seen: dict[int, int] = {}
         for n, g in enumerate(found):
             for inst in g.insts:
@@ -408,7 +409,7 @@ class _Plan:
         return None
 
     def _unsafe_write(self, found: Sequence[Group]) -> int | None:
-        """An input that a group overwrites, but does not read element by element where it writes."""
+        """Return an input that a group overwrites but does not read element by element where it writes."""
         for g in found:
             for result, start in zip(g.results, g.starts, strict=True):
                 for index, tensor, axes in g.walk.loads() if result.inout >= 0 else ():
@@ -417,7 +418,7 @@ class _Plan:
         return None
 
     def _order(self, found: Sequence[Group]) -> int | None:
-        """Put the groups in an order; or an input that has to be copied to have one."""
+        """Order the groups and return None, or return an input that must be copied to make an order possible."""
         writers: dict[int, list[int]] = {}
         makers: dict[int, list[int]] = {}
         for n, g in enumerate(found):
@@ -426,7 +427,7 @@ class _Plan:
                     writers.setdefault(r.inout, []).append(n)
                 if r.workspace >= 0:
                     makers.setdefault(r.tensor, []).append(n)
-        # before[n]: groups that must run before group n, and the input for whose sake.
+        # before[n]: groups that must run before group n, each with the input that requires it.
         before: list[dict[int, int]] = [{} for _ in found]
         for n, g in enumerate(found):
             for t in g.walk.reloads():
@@ -458,7 +459,7 @@ class _Plan:
 
 
 def _side_by_side(pieces: Sequence[Sequence[_Piece]], most: int) -> int | None:
-    """The dimension along which the pieces differ, if there is one, and rows of it have up to ``most`` elements."""
+    """Return the one dimension along which the pieces differ, if its rows have at most ``most`` elements."""
     first = pieces[0]
     apart = {d for other in pieces for d, p in enumerate(other) if p != first[d]}
     if len(apart) != 1 or apart == {0}:
@@ -469,7 +470,7 @@ def _side_by_side(pieces: Sequence[Sequence[_Piece]], most: int) -> int | None:
 
 
 def _columns(pieces: Sequence[Sequence[_Piece]], most: int) -> list[list[_Piece]]:
-    """Pieces of different widths, side by side in short rows, as pieces of one width; none where they are others."""
+    """Return pieces of different widths, side by side in short rows, as pieces of equal width; otherwise none."""
     d = _side_by_side(pieces, most)
     if d is None:
         return []
@@ -487,7 +488,7 @@ def _columns(pieces: Sequence[Sequence[_Piece]], most: int) -> list[list[_Piece]
 
 
 def _has_columns(group: Group) -> bool:
-    """Return True if the group's tensors can as well be moved and computed column by column."""
+    """Return True if the group's tensors can also be moved and computed column by column."""
     known = (INPUT, RELOAD, OP, BROADCAST, SCALAR, STORE)
     steps = group.program.steps
     return all(
@@ -503,7 +504,7 @@ def _start(
     pieces: Sequence[_Piece],
     bases: Sequence[Axes],
 ) -> Start:
-    """The store of the elements of ``result`` in these pieces of its dimensions."""
+    """Return the store of the elements of ``result`` in these pieces of its dimensions."""
     axes: Axes = ()
     for p, base in zip(pieces, bases, strict=True):
         axes += space.window(p.size, p.offset, 1, base)
@@ -512,7 +513,7 @@ def _start(
 
 
 def _full_loads(group: Group) -> int:
-    """Loads of as many elements as the group has."""
+    """Return the number of loads that cover all axes of the group."""
     whole = set(group.space.axes())
     return sum(
         i.kind in (INPUT, RELOAD) and set(group.space.flatten(i.axes)) == whole for i in group.insts
@@ -520,7 +521,7 @@ def _full_loads(group: Group) -> int:
 
 
 def _copies(group: Group) -> int:
-    """Loads and stores."""
+    """Return the number of loads and stores."""
     return len(group.starts) + sum(i.kind in (INPUT, RELOAD) for i in group.insts)
 
 

@@ -1,4 +1,4 @@
-"""Along which axes of a group other tensors could be computed, followed through the ops that link them."""
+"""Propagation of a group's axes to other tensors through the ops that link them."""
 
 from __future__ import annotations
 
@@ -27,20 +27,20 @@ from autofuse.implgraph.lowering.walk import (
 __all__ = ["reachable"]
 
 
-#: Instances whose axes say those of other tensors.
+#: Kinds of instances whose axes determine those of other tensors.
 _FOLLOWED = (INPUT, OP, REDUCE, GATHER, SCAN, RELOAD, STORE)
 
 
 def reachable(program: Program, space: IterationSpace, walk: Walk) -> dict[int, Axes]:
-    """Axes of every tensor that is linked to those of a walk.
+    """Return the axes of every tensor that is linked to those of a walk.
 
-    From a tensor whose axes are known, the axes of its operands and of what is computed from it follow.  Where a
-    reduction is passed and the group has none yet, the space gets its reduced axes.
+    The known axes of a tensor determine those of its operands and of its users.  On passing the group's first
+    reduction, the space gets its reduced axes.
 
     Args:
         program: the graph.
-        space: the axes; may be split, so give a copy.
-        walk: the instances that are known.
+        space: the axes; may be split, so pass a copy.
+        walk: the known instances.
     """
     known: dict[int, Axes] = {}
     queue: list[int] = []
@@ -88,7 +88,7 @@ def _neighbours(
 def _operand(
     program: Program, space: IterationSpace, tensor: int, k: int, axes: Axes
 ) -> Axes | None:
-    """Axes of an operand of a tensor along ``axes``."""
+    """Return the axes of an operand of a tensor along ``axes``."""
     step = program.steps[tensor]
     use = step.uses[k]
     if step.kind in (OP, BROADCAST, SCAN):
@@ -109,7 +109,7 @@ def _operand(
 
 
 def _result(program: Program, space: IterationSpace, user: int, k: int, axes: Axes) -> Axes | None:
-    """Axes of what is computed from an operand along ``axes``."""
+    """Return the axes of a result computed from an operand along ``axes``."""
     step = program.steps[user]
     use = step.uses[k]
     if step.kind == TRANSPOSE:
@@ -124,7 +124,7 @@ def _result(program: Program, space: IterationSpace, user: int, k: int, axes: Ax
     reduced = space.reduced_axes()
     if not program.after_reduce[use.tensor] or set(reduced) & set(axes):
         return None
-    # A reduction's result goes back into the space that was reduced.
+    # A reduction's result is broadcast back into the reduced space.
     runs = use.runs or tuple((size, False) for size in sizes_of(step.tensor.shape))
     known = iter(space.align(axes, [size for size, keep in runs if keep]))
     fill = iter(space.align_any(reduced, [size for size, keep in runs if not keep]))

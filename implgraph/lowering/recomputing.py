@@ -1,7 +1,7 @@
 """Limit on recomputation, which keeps it in proportion to the graph.
 
-Groups recompute what they share.  In a long chain every group would recompute everything before it, and the kernel
-would grow with the square of the chain: there a tensor half way is cut.
+Groups recompute shared tensors.  In a long chain every group would recompute everything before it, and the kernel would
+grow with the square of the chain's length: there a tensor half way is cut.
 """
 
 from __future__ import annotations
@@ -15,20 +15,20 @@ from autofuse.implgraph.lowering.walk import Inst
 
 __all__ = ["often_computed"]
 
-#: Instances of all groups together that are not too many, and how many per step of the graph.
+#: Allowed instances of all groups together: in total, and per step of the graph.
 _FEW, _PER_STEP = 600, 4
-#: Instances that a cut saves at least: it costs a barrier, and a load in each of the groups.
+#: Minimum instances that a cut must save: it costs a barrier, and a load in each of the groups.
 _LEAST = 64
-#: Tensors of which it is counted what cutting them saves; the others are only guessed.
+#: Number of candidates whose savings are counted exactly; those of the others are estimated.
 _COUNTED = 8
 
 
 def often_computed(found: Sequence[Group], steps: int) -> int | None:
-    """The tensor that saves most if it comes from a workspace; None where groups recompute little.
+    """Return the tensor that saves most when read from a workspace; None where groups recompute little.
 
     Args:
         found: the groups of a graph.
-        steps: of the graph.
+        steps: number of steps of the graph.
     """
     if sum(len(g.insts) for g in found) <= max(_FEW, _PER_STEP * steps):
         return None
@@ -47,7 +47,7 @@ def often_computed(found: Sequence[Group], steps: int) -> int | None:
 
 
 def _needs(insts: Sequence[Inst], order: Sequence[int]) -> dict[int, int]:
-    """For every instance those that it is computed from, itself included, as bits of a number."""
+    """Return, for every instance, a bit mask of the instances it depends on, itself included."""
     out: dict[int, int] = {}
     for n in order:
         bits = 1 << n

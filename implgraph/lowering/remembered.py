@@ -1,7 +1,7 @@
-"""Groups that stay as they are when one more tensor is cut.
+"""Cache of groups that stay the same when one more tensor is cut.
 
-Every cut starts the grouping again.  A group depends on those tensors alone that its walks came to: what did not come
-to the tensor of the cut is the same once more, whether it is a group or a place where the walk could not go on.
+Every cut restarts the grouping.  A group depends only on the tensors that its walks reached: an outcome that did not
+reach the newly cut tensor stays valid, whether it is a group or a blocked walk.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ class Cuts(frozenset[int]):
     """Tensors that come from workspaces.
 
     Attributes:
-        asked: the tensors of which somebody wanted to know whether they do.
+        asked: the tensors that were looked up.
     """
 
     def __init__(self, _: Iterable[int]) -> None:
@@ -33,7 +33,7 @@ class Cuts(frozenset[int]):
 
 @dataclass(frozen=True, slots=True)
 class _Outcome:
-    """Outcome for a result: its groups, or where its walks were blocked; and the tensors that they reached."""
+    """Outcome for a result: its groups or the point at which its walks were blocked, and the tensors they reached."""
 
     asked: set[int]
     groups: tuple[Group, ...]
@@ -41,19 +41,19 @@ class _Outcome:
 
 
 class Remembered:
-    """The groups of results by themselves, over all attempts at one graph."""
+    """The groups of single results, kept over all attempts at one graph."""
 
     def __init__(self) -> None:
         self._known: dict[Result, _Outcome] = {}
 
     def forget(self, cut: int) -> None:
-        """Forget what another cut changes."""
+        """Forget the outcomes that a new cut changes."""
         self._known = {r: o for r, o in self._known.items() if cut not in o.asked}
 
     def groups(
         self, result: Result, cuts: Cuts, make: Callable[[Result], list[Group]]
     ) -> list[Group]:
-        """The groups of a result alone, as ``make`` forms them with these cuts.
+        """Return the groups of a single result, as ``make`` forms them with these cuts.
 
         Raises:
             BlockedError: there are none.
@@ -67,6 +67,6 @@ class Remembered:
                 found = _Outcome(cuts.asked, (), type(e)(e.tensor, e.reason))
             self._known[result] = found
         if found.blocked is not None:
-            # A new one: the error gets the frames of all callers.
+            # A new error, since it collects the frames of all callers.
             raise type(found.blocked)(found.blocked.tensor, found.blocked.reason)
         return [g.again(cuts) for g in found.groups]

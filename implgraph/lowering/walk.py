@@ -1,9 +1,9 @@
-"""From the outputs of one group backwards: which tensors it needs, along which axes.
+"""Backward walk from the outputs of one group: the tensors it needs, and along which axes.
 
 The walk starts at the stores and demands operands.  A demand is a tensor and a tuple of axes, in the order of the
 tensor's dimensions; two demands of one tensor along different axes are two instances.  Transposes, slices and
-concatenations give no instance: they pass the demand on with the axes in another order, with a window in place of an
-axis, or to the piece in which the window lies.
+concatenations create no instance: they pass the demand on with the axes in another order, with a window in place of an
+axis, or to the piece that contains the window.
 """
 
 from __future__ import annotations
@@ -55,14 +55,14 @@ __all__ = [
     "Walk",
 ]
 
-#: Instances of one group at most beside the steps of the graph: a kernel of more is too long for compilers as well.
+#: Maximum instances of one group beyond the steps of the graph: a longer kernel is too long for compilers as well.
 MAX_INSTANCES = 10_000
 #: Further kinds of instances: a compile-time scalar, a store, the load of a workspace, the sum of two index lines.
 SCALAR, STORE, RELOAD, SUM = range(10, 14)
 
 
 class BlockedError(Exception):
-    """The walk cannot go on at a tensor; it can if that comes from a workspace."""
+    """The walk is blocked at a tensor; reading that tensor from a workspace unblocks it."""
 
     def __init__(self, tensor: int, reason: ConflictError | None = None) -> None:
         super().__init__("no common iteration space")
@@ -71,11 +71,11 @@ class BlockedError(Exception):
 
 
 class CrowdedError(BlockedError):
-    """The walk makes too many instances: a tensor is demanded along too many different axes."""
+    """The walk creates too many instances: a tensor is demanded along too many different axes."""
 
 
 class StraddleError(Exception):
-    """A window reaches over several pieces of a concatenation; cutting its base after ``at`` helps."""
+    """A window spans several pieces of a concatenation; cutting its base after ``at`` helps."""
 
     def __init__(self, tensor: int, base: Axes, at: Expr) -> None:
         super().__init__("a window over several pieces")
@@ -89,11 +89,11 @@ class Places:
     """Location of the elements of a Gather in GM, in elements of the tensor ``source``.
 
     Attributes:
-        source: an input, or a tensor that is in a workspace.
-        offset: of the first element of the tensor.
-        parts: axes and stride of every dimension but the one that is indexed.
+        source: an input, or a tensor in a workspace.
+        offset: offset of the first element of the tensor.
+        parts: axes and stride of every dimension except the indexed one.
         stride: from one element of the indexed dimension to the next.
-        extent: elements of that dimension.
+        extent: size of the indexed dimension.
     """
 
     source: int
@@ -105,7 +105,7 @@ class Places:
 
 @dataclass(slots=True)
 class Inst:
-    """A step for one choice of axes.  ``tensor`` is an index; -1 for scalars.  ``line`` is an Iota's start and step."""
+    """A step along particular axes.  ``tensor`` is an index; -1 for scalars.  ``line`` is an Iota's start and step."""
 
     kind: int
     tensor: int
@@ -121,7 +121,7 @@ class Inst:
 
 @frozen
 class Start:
-    """A store with which a walk begins: the output, what it stores, along which axes, and its strided memory."""
+    """A store at which a walk begins: the output, the stored tensor, its axes, and its strided memory."""
 
     output: int
     tensor: int
@@ -131,12 +131,12 @@ class Start:
 
 
 def sizes_of(shape: Sequence[Expr]) -> list[Expr]:
-    """The dimensions that are not literally 1."""
+    """Return the dimensions that are not literally 1."""
     return [s for s in shape if s != 1]
 
 
 def parts_of(space: IterationSpace, axes: Axes, shape: Sequence[Expr]) -> list[Axes]:
-    """The axes of every dimension; none for a dimension of literally 1.
+    """Return the axes of every dimension; none for a dimension that is literally 1.
 
     Raises:
         ConflictError: a dimension ends inside an axis that does not divide.
@@ -146,10 +146,10 @@ def parts_of(space: IterationSpace, axes: Axes, shape: Sequence[Expr]) -> list[A
 
 
 def source_of_reduce(space: IterationSpace, step: Step, axes: Axes) -> Axes:
-    """The axes of the operand of a reduction whose result varies along ``axes``.
+    """Return the axes of the operand of a reduction whose result varies along ``axes``.
 
-    The first reduction of a group settles which axes are reduced: those along which its result does not vary, or new
-    ones where it varies along all.
+    The first reduction of a group determines the reduced axes: those along which its result does not vary, or new ones
+    if it varies along all.
 
     Raises:
         ConflictError: the operand's dimensions do not fit these.
@@ -196,9 +196,9 @@ class Walk:
 
     Args:
         program: the graph.
-        space: the group's axes; the walk splits them where it must, and is then to be repeated.
+        space: the group's axes; the walk splits them where necessary and must then be repeated.
         starts: the stores.
-        cuts: tensors that come from a workspace.
+        cuts: tensors read from a workspace.
 
     Raises:
         BlockedError: an operand does not fit the axes.
@@ -272,7 +272,7 @@ class Walk:
         return self._demand(tensor, axes, make=True)
 
     def _nothing(self, tensor: int, axes: Axes) -> int:
-        """A tensor without elements needs no operands."""
+        """Return an instance of an empty tensor, which needs no operands of the graph."""
         step = self.program.steps[tensor]
         n = self._new(Inst(BROADCAST, tensor, axes, origin=step.origin))
         zero = False if step.tensor.dtype.kind == "b" else 0
@@ -288,7 +288,7 @@ class Walk:
                 continue
             axes = self.space.resolve(axes)
             have = self._operand_axes(use, axes)
-            # One element is used as it is, unless it has to be computed in UB.
+            # One element is used directly, unless it must be computed in UB.
             uniform = not have and not self.program.after_reduce[use.tensor]
             if use.runs is None or have == axes or uniform:
                 operands.append(self._demand(use.tensor, have))
@@ -308,7 +308,7 @@ class Walk:
         return len(self.insts) - 1
 
     def _demand(self, tensor: int, axes: Axes, *, make: bool = False) -> int:
-        """The instance of a tensor that varies along ``axes``; ``make``: also where it is in a workspace."""
+        """Return the instance of a tensor along ``axes``; ``make``: compute it even if it is in a workspace."""
         while True:
             key = (tensor, axes)
             found = self._keys.get(key)
@@ -371,7 +371,7 @@ class Walk:
     # moves ------------------------------------------------------------------------------------
 
     def _moved(self, step: Step, tensor: int, axes: Axes) -> tuple[int, Axes]:
-        """Return what a demand of a moved tensor demands: an operand, and its axes."""
+        """Return the operand, and its axes, that a demand for a moved tensor demands."""
         parts = parts_of(self.space, axes, step.tensor.shape)
         if step.kind == CONCAT:
             return self._piece(step, tensor, parts)
@@ -389,10 +389,10 @@ class Walk:
         return use.tensor, out
 
     def _line(self, part: Axes, tensor: int) -> tuple[Expr, int, Axes]:
-        """A dimension's axes as (offset, step, base).
+        """Return a dimension's axes as (offset, step, base).
 
         Raises:
-            BlockedError: it is made of windows and axes mixed.
+            BlockedError: it mixes windows and axes.
         """
         if len(part) == 1 and (w := self.space.window_of(part[0])) is not None:
             return w.offset, w.step, w.base
@@ -401,24 +401,24 @@ class Walk:
         return ZERO, 1, part
 
     def _part(self, part: Axes, size: Expr, start: Expr, stride: int, tensor: int) -> Axes:
-        """The entry for elements ``start + stride * i`` of a dimension of ``size``."""
+        """Return the entry for elements ``start + stride * i`` of a dimension of ``size``."""
         offset, step, base = self._line(part, tensor)
         return self.space.window(size, start + offset * stride, step * stride, base)
 
     def _piece(self, step: Step, tensor: int, parts: list[Axes]) -> tuple[int, Axes]:
-        """The operand of a Concat in which the demanded elements lie."""
+        """Return the operand of a Concat that contains the demanded elements."""
         self._reads(tensor, tuple(a for part in parts for a in part), dense=False)
         (axis,) = step.numbers
         offset, stride, base = self._line(parts[axis], tensor)
         count = product(self.space.sizes[a] for a in base)
         last = offset + (count - 1) * stride
-        # The elements are among low <= index < high.
+        # The elements have indices low <= index < high.
         low, high = (offset, last + 1) if stride > 0 else (last, offset + 1)
         at_least = self.program.at_least
         ends = self.program.ends(tensor)
         first = 0
         if ends is not None and low.is_const and high.is_const and low.value < high.value:
-            # Pieces that end before the elements are not asked one by one.
+            # Skip the pieces that end before the elements.
             first = bisect_right(ends, low.value)
         begin = const(ends[first - 1]) if ends is not None and first else ZERO
         for use in step.uses[first:]:
@@ -438,14 +438,14 @@ class Walk:
         raise BlockedError(tensor)
 
     def _straddles(self, tensor: int, base: Axes, at: Expr) -> Exception:
-        """The error that has a piece cut; BlockedError along the axis of a running sum, which has no pieces."""
+        """Return the error that gets a piece cut; BlockedError along the axis of a running sum, which has no pieces."""
         scanned = self.space.scanned
         if scanned is not None and set(base) & set(self.space.resolve(scanned[0])):
             return BlockedError(tensor)
         return StraddleError(tensor, base, at)
 
     def _framed(self, step: Step, tensor: int, axes: Axes) -> tuple[int, Axes] | None:
-        """Return the framed operand and its axes, which may reach beyond it; None for a demand outside of it."""
+        """Return the framed operand and its axes, which may reach beyond it; None for a demand outside it."""
         axis, low = step.numbers
         (use,) = step.uses
         size = use.shape[axis]
@@ -470,11 +470,11 @@ class Walk:
         return use.tensor, out
 
     def _reads(self, tensor: int, axes: Axes, *, dense: bool = True) -> None:
-        """Nothing is read outside of a tensor's memory, where no mask keeps from it.
+        """Ensure that unmasked reads stay inside a tensor's memory.
 
         Raises:
-            BlockedError: a running sum would have to be cut for that.
-            StraddleError: a piece has to be.
+            BlockedError: a running sum would have to be cut.
+            StraddleError: a piece must be cut.
         """
         if self.program.masks and dense:
             return
@@ -483,7 +483,7 @@ class Walk:
             raise self._straddles(tensor, *found)
 
     def _scanned(self, tensor: int, axes: Axes) -> int:
-        """Return the instance that a running sum adds up.  All sums of a group have the same axes and direction.
+        """Return the instance that a running sum adds up.  All running sums of a group share axes and direction.
 
         Raises:
             BlockedError: the group has other running sums or reductions, or takes a part of the sums.
@@ -501,10 +501,10 @@ class Walk:
         return self._demand(step.uses[0].tensor, self.space.resolve(axes))
 
     def _gather(self, tensor: int, step: Step, axes: Axes) -> int:
-        """Elements that are read from GM at places that another tensor of the group says.
+        """Return a load from GM at positions given by another tensor of the group.
 
         Raises:
-            BlockedError: what is indexed is not in GM as the op sees it.
+            BlockedError: the indexed tensor is not in GM as the op sees it.
         """
         data, index = step.uses
         (axis,) = step.numbers
@@ -528,7 +528,7 @@ class Walk:
         return n
 
     def _iota(self, tensor: int, step: Step, axes: Axes) -> int:
-        """A line of numbers: one Iota per axis, added up; a scalar where it varies along none."""
+        """Return a line of numbers: one Iota per axis, added up; a scalar if it varies along none."""
         offset, stride, base = self._line(axes, tensor)
         start, each = step.numbers
         begin, slope = const(start) + offset * each, each * stride
@@ -559,7 +559,7 @@ class Walk:
     # results ----------------------------------------------------------------------------------
 
     def loads(self) -> Iterator[tuple[int, int, Axes | None]]:
-        """(input index, tensor, axes) of every load of an input; without axes where a tensor says which elements."""
+        """Yield (input index, tensor, axes) of every load of an input; no axes where a tensor selects the elements."""
         for inst in self.insts:
             if inst.kind == INPUT:
                 yield self.program.steps[inst.tensor].index, inst.tensor, inst.axes
@@ -568,8 +568,8 @@ class Walk:
                 yield self.program.steps[source].index, source, None
 
     def reloads(self) -> frozenset[int]:
-        """The tensors that are read from workspaces."""
-        if self._reloads is None:  # mergers of groups ask many times
+        """Return the tensors read from workspaces."""
+        if self._reloads is None:  # group merging queries this repeatedly
             found = {i.tensor for i in self.insts if i.kind == RELOAD}
             given = {i.places.source for i in self.insts if i.places is not None}
             self._reloads = frozenset(found | (given & set(self.cuts)))

@@ -1,1 +1,1 @@
-"""The operators: what a row is, the registry of all rows, inference from them."""
+"""The operators: the definition of a row, the registry of all rows, inference from them."""

@@ -1,7 +1,7 @@
-"""Approximate numbers of vector calls of integer ops, which narrowing compares.
+"""Approximate vector call counts of integer ops, for narrowing to compare.
 
-Legalisation knows exactly, but only once there are axes; these figures count its expansions on whole vectors.  A call
-that fills a 64-bit vector counts as two; calls on bit masks are nearly free, and count as a tenth.
+Legalisation knows the exact counts, but only once there are axes; these figures count its expansions on whole vectors.
+A call that fills a 64-bit vector counts as two; calls on bit masks are nearly free and count as a tenth.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from autofuse.targets import Architecture
 
 __all__ = ["cast_calls", "op_calls"]
 
-#: Of 64 bits in pairs of words.
+#: Calls of 64-bit ops on pairs of words.
 _LONG: Mapping[str, float] = {
     **dict.fromkeys(("Reshape", "Identity", "Slice", "Transpose", "Concat", "Pad"), 0),
     **dict.fromkeys(("Equal", "NotEqual"), 4),
@@ -31,7 +31,7 @@ _LONG: Mapping[str, float] = {
     "ArgMax": 8,
     "ArgMin": 8,
 }
-#: Of int32 where it is not one.
+#: Calls of int32 ops; 1 if not listed.
 _WORD: Mapping[str, float] = {
     **dict.fromkeys(("Reshape", "Identity", "Slice", "Transpose", "Concat", "Pad"), 0),
     **dict.fromkeys(("LessEqual", "GreaterEqual"), 2),
@@ -51,7 +51,7 @@ _SINGLE: Mapping[str, float] = {
 
 
 def op_calls(op: str, d: DType) -> float:
-    """Vector calls of an op whose operands, of a comparison, or result are of dtype ``d``, per vector of 32 bits."""
+    """Return the vector calls, per 32-bit vector, of an op with result (for a comparison: operand) dtype ``d``."""
     if d.kind == "f":
         return _SINGLE.get(op, 1)
     if d.bits == 64:
@@ -60,7 +60,7 @@ def op_calls(op: str, d: DType) -> float:
 
 
 def cast_calls(arch: Architecture, have: DType, to: DType) -> int | None:
-    """Calls of a Cast between signed integers, bytes, bool and floats; None where the chip has none.
+    """Return the calls of a Cast between signed integers, bytes, bool and floats; None if the chip has none.
 
     Args:
         arch: architecture of the target.

@@ -1,7 +1,7 @@
-"""Routes for conversions that the ``Cast`` of an architecture does not do in one call.
+"""Routes for conversions that the ``Cast`` of an architecture cannot do in one call.
 
-They go through the cheapest chain of those that it does; int8, uint8 and bool only meet half.  A step in between holds
-every value of one of the two ends.
+A route is the cheapest chain of supported casts; int8, uint8 and bool convert only to and from half.  An intermediate
+type holds every value of one of the two ends.
 """
 
 from __future__ import annotations
@@ -15,15 +15,15 @@ __all__ = ["cast_route"]
 
 
 _BYTES = frozenset({"bool", "int8", "uint8"})
-#: Steps that are narrow -> the ends between which they lose nothing.
+#: Narrow intermediate type -> the ends between which it is lossless.
 _BETWEEN = {"float16": _BYTES, "int16": _BYTES, **dict.fromkeys(_BYTES, frozenset[str]())}
 
 
 @lru_cache(maxsize=512)
 def cast_route(arch: Architecture, src: str, dst: str) -> tuple[str, ...] | None:
-    """Dtypes after ``src`` on the shortest chain of single calls to ``dst``; None if there is none.
+    """Return the dtypes after ``src`` on the shortest chain of single calls to ``dst``; None if there is none.
 
-    Chains prefer float32 as the step in between, which holds every half and 24-bit integer exactly.
+    Chains prefer float32 as the intermediate type, which holds every half and 24-bit integer exactly.
     """
     seen = {src: ""}
     queue = deque([src])

@@ -1,7 +1,7 @@
 """Rows of the op registry.
 
 A row gives name, arity, dtype rule, shape rule, NumPy reference, the Ascend C call (or the expansion into other ops),
-the tmp-buffer rule and the cost row.  The calls that an architecture lacks are in its file in ``autofuse/targets``.
+the tmp-buffer rule and the cost row.  An architecture's file in ``autofuse/targets`` lists the calls that it lacks.
 Frontends, inference, legalisation, code generation, the oracle and ``docs/support.md`` read rows; nothing else knows an
 op by name.
 """
@@ -37,7 +37,7 @@ Shape: TypeAlias = tuple[Expr, ...]
 Attrs: TypeAlias = Mapping[str, Any]
 DTypeRule: TypeAlias = Callable[[Sequence[DType], Attrs], DType]
 ShapeRule: TypeAlias = Callable[[Sequence[Shape], Attrs], Shape]
-#: Values that are 0 or more as long as nothing outside of the operands is read, each with what the op does otherwise.
+#: Rule for values that are negative if an op reads out of bounds, each with the text of that error.
 InsideRule: TypeAlias = Callable[[Sequence[Shape], Attrs], Iterator[tuple[Expr, str]]]
 ExtentRule: TypeAlias = Callable[[Sequence[Shape], Attrs], tuple[Expr, ...]]
 Reference: TypeAlias = "Callable[[Sequence[np.ndarray], Attrs], np.ndarray]"
@@ -48,7 +48,7 @@ ANY = 1 << 16
 
 
 class OpError(ValueError):
-    """A dtype, shape or attribute that a row does not accept.  ``code`` is a diagnostic code."""
+    """A dtype, shape or attribute that a row rejects.  ``code`` is a diagnostic code."""
 
     def __init__(self, code: str, message: str, hint: str = "") -> None:
         super().__init__(message)
@@ -60,7 +60,7 @@ class OpError(ValueError):
 class Attr:
     """An attribute of an op; required if ``default`` is None.
 
-    ``kind``: ``int float bool str dtype shape ints``, or ``size``, an expression, of ops that no user writes.
+    ``kind``: ``int float bool str dtype shape ints``, or, for ops that users cannot write, ``size``: an expression.
     """
 
     name: str
@@ -74,14 +74,15 @@ class Call:
     """Spelling of an op in Ascend C.
 
     Attributes:
-        api: name of the function: of Ascend C, or of ``device_templates/``, without what tells its two forms apart.
-        style: how arguments are put together: a key of ``codegen.ir.intrinsics.STYLES``, or ``device`` where the entry
-            of ``api`` in ``codegen.functions`` says it.
-        dtypes: element types (of the first tensor operand) that the function takes.
+        api: name of the function, in Ascend C or ``device_templates/``, without the part that distinguishes its two
+            forms.
+        style: argument layout: a key of ``codegen.ir.intrinsics.STYLES``, or ``device`` if the entry of ``api`` in
+            ``codegen.functions`` defines it.
+        dtypes: supported element types (of the first tensor operand).
         as_type: type to which tensors are reinterpreted first (bit moves on 32- and 16-bit data), by dtype name.
         tmp: bytes of ``sharedTmpBuffer`` for n elements, or None.
         inplace: the destination may be one of the sources (documented, or element-wise level-2 calls).
-        whole_repeats: the element count of a call is rounded up so that it covers whole repeats of the vector unit.
+        whole_repeats: the element count of a call is rounded up to whole repeats of the vector unit.
     """
 
     api: str
@@ -97,8 +98,8 @@ class Call:
 class Addends:
     """Growth of the error of a result of n operands, in units of 2^-24 of ``of``.
 
-    It is ``own``, and beside that log2(n) + ``steps`` + ``roots`` sqrt(n), or n - 1 where that is less: so many
-    roundings does the first operand go through where all are taken one after another.
+    It is ``own`` plus log2(n) + ``steps`` + ``roots`` sqrt(n), or plus n - 1 if that is less: the number of roundings
+    of the first operand when operands are added one after another.
     """
 
     steps: float
@@ -107,7 +108,7 @@ class Addends:
     of: str = "the sum of their magnitudes"
 
     def __call__(self, n: int) -> float:
-        """The units for n operands."""
+        """Return the units for n operands."""
         if n < 2:
             return self.own
         return self.own + min(n - 1, math.log2(n) + self.steps + self.roots * math.sqrt(n))
@@ -121,27 +122,27 @@ class Addends:
 
 
 class OpSink(Protocol):
-    """Builder that an expansion emits nodes with: operands are opaque handles of the rewriter."""
+    """Builder with which an expansion emits nodes: operands are opaque handles of the rewriter."""
 
     def emit(
         self, op: str, inputs: Sequence[Any], attrs: Attrs | None = None, dtype: DType | None = None
     ) -> Any:
-        """Add a node; ``dtype`` overrides the row's dtype rule (a Cast's target, say)."""
+        """Add a node; ``dtype`` overrides the row's dtype rule (e.g. a Cast's target)."""
 
     def constant(self, value: float | int, dtype: DType) -> Any:
-        """A compile-time scalar operand."""
+        """Return a compile-time scalar operand."""
 
     def dtype_of(self, operand: Any) -> DType:
-        """Element type of an operand."""
+        """Return the element type of an operand."""
 
     def constant_of(self, operand: Any) -> float | int | None:
-        """Value of a compile-time scalar operand, or None."""
+        """Return the value of a compile-time scalar operand, or None."""
 
     def is_uniform(self, operand: Any) -> bool:
-        """True if the operand is one value for the whole iteration space: a constant or a tensor of one element."""
+        """Return True if the operand is one value for the whole iteration space: a constant or a one-element tensor."""
 
     def takes(self, op: str, dtype: DType) -> bool:
-        """True if the chip has a call for this op on this dtype as it is."""
+        """Return True if the chip has a call for this op on this dtype as it is."""
 
 
 #: Rewrites one op into others; returns the operand that replaces the op's result, or None to decline.
@@ -158,31 +159,33 @@ class OpDef:
         arity: smallest and largest number of inputs.
         dtype_rule: result dtype from input dtypes; raises OpError.
         shape_rule: result shape from input shapes; raises OpError.
-        compute_type: ``elewise broadcast view reduce scan iota load store data output scalar workspace`` as printed
-            in the ImplGraph, ``transpose pick offsets`` around copies there; ``transpose slice concat pad composite
-            gather`` for ops that lowering leaves none of.
-        reference: NumPy function on float64 (floats) or exact integer arrays; shapes broadcast as NumPy's do.
-        attrs: attributes it takes.
-        call: Ascend C call, with all dtypes that it takes anywhere; None for ops that never reach the device.
-        expand: rewriting into other ops; tried first, and may decline.
+        compute_type: ``elewise broadcast view reduce scan iota load store data output scalar workspace`` as printed in
+            the ImplGraph, ``transpose pick offsets`` around copies there; ``transpose slice concat pad composite
+            gather`` for ops that lowering removes.
+        reference: NumPy function on float64 (floats) or exact integer arrays; shapes broadcast as in NumPy.
+        attrs: accepted attributes.
+        call: Ascend C call, with all dtypes that it takes on any architecture; None for ops that never reach the
+            device.
+        expand: rewriting into other ops; tried first and may decline.
         promote: dtype name -> dtype name in which to compute when neither call nor expansion takes the dtype.
-        short: rewriting of float32 operands in the place of ``expand`` where operands and result are rounded to 16
-            bits: fewer calls, and at most 0.15 units of the last place of these more than the rounding.
+        short: rewriting of float32 operands used instead of ``expand`` where operands and result are rounded to 16
+            bits: takes fewer calls and adds at most 0.15 16-bit ulp to the rounding error.
         cost: row of the target's vector cost table.
-        ulp: error of one application in units of the last place of the result dtype, assumed by the comparison.
-        absolute: error of one application beside ``ulp``, for functions with zeros at no float.
-        addends: error beside ``ulp`` that grows with the number of operands of one result.
-        special: it takes several times what a sum takes: functions of floats, and quotients.
-        errors: of the operands, in the result: ``relative``, no larger relative error; ``added``, the sum of the
-            absolute ones; empty, they may grow.
-        each_step: of floats, the formula or the definition needs each product rounded before it is added.
-        exact_quotients: of floats, the formula or the definition needs quotients that are correctly rounded.
-        nonempty: sizes that must not be 0, from input shapes: there is no result then, and the host refuses the call.
-        inside: values that must not be negative, from input shapes, else the host refuses the call.
+        ulp: error of one application in units in the last place of the result dtype, assumed by the comparison.
+        absolute: error of one application in addition to ``ulp``, for functions whose zeros are not floats.
+        addends: error in addition to ``ulp`` that grows with the number of operands of one result.
+        special: True if it takes several times as long as a sum: functions of floats, and quotients.
+        errors: propagation of the operands' errors: ``relative``, the relative error does not grow; ``added``, absolute
+            errors add up; empty, they may grow.
+        each_step: for floats, the formula or definition requires each product to be rounded before it is added.
+        exact_quotients: for floats, the formula or definition requires correctly rounded quotients.
+        nonempty: sizes, from input shapes, that must not be 0, since there would be no result; the host rejects such a
+            call.
+        inside: values, from input shapes, that must not be negative; otherwise the host rejects the call.
         user: may appear in a FusionGraph.
         aliases: names used by other dialects (AKG, ONNX-like spellings).
         doc: one line for docs/support.md.
-        source: where a composition comes from: the identity or the approximation.
+        source: source of a composition: the identity or the approximation.
     """
 
     name: str
@@ -212,7 +215,7 @@ class OpDef:
     source: str = ""
 
     def attr_names(self) -> frozenset[str]:
-        """Names of all attributes."""
+        """The names of all attributes."""
         return frozenset(a.name for a in self.attrs)
 
     def takes(self, noun: str = "input") -> str:

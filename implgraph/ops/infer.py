@@ -23,10 +23,11 @@ __all__ = [
 
 
 def operand_dtypes(operands: Sequence[Tensor | Constant]) -> list[DType]:
-    """Dtypes of the operands; a constant without dtype takes that of the tensors beside it.
+    """Return the dtypes of the operands; a constant without dtype takes that of the tensors beside it.
 
-    Next to tensors, a constant takes the dtype of the last tensor operand that is not bool (the condition of a
-    Select comes first); a float constant beside an integer tensor is an error.  Without tensors, float32 or int32.
+    Next to tensors, a constant takes the dtype of the last tensor operand that is not bool (the condition of a Select
+    comes first); a float constant beside an integer tensor is an error.  Without tensors, constants are float32 or
+    int32.
     """
     tensors = [o.dtype for o in operands if isinstance(o, Tensor)]
     numeric = [d for d in tensors if d.kind != "b"]
@@ -53,7 +54,7 @@ def operand_dtypes(operands: Sequence[Tensor | Constant]) -> list[DType]:
 def with_whole_numbers(
     row: OpDef, operands: Sequence[Tensor | Constant], attrs: Mapping[str, Any]
 ) -> list[Tensor | Constant]:
-    """The operands; a whole number that the float type beside it would round is an int64 where the op takes one."""
+    """Return the operands; a whole number that the adjacent float type would round is int64 if the op takes it."""
     out = list(operands)
     for i, o in enumerate(operands):
         if not isinstance(o, Constant) or o.dtype is not None or not math.isfinite(o.value):
@@ -74,7 +75,7 @@ def with_whole_numbers(
 
 
 def _default_dtype(c: Tensor | Constant) -> DType:
-    """Dtype of a constant beside which there is no tensor."""
+    """Return the dtype of a constant without tensor operands beside it."""
     assert isinstance(c, Constant)
     if isinstance(c.value, bool):
         return BY_NAME["bool"]
@@ -82,7 +83,7 @@ def _default_dtype(c: Tensor | Constant) -> DType:
 
 
 def check_attrs(row: OpDef, attrs: Mapping[str, Any]) -> None:
-    """Every required attribute is there and has the right kind; unknown ones are errors.
+    """Check that required attributes exist and have the right kind, and that no others are given.
 
     Raises:
         OpError: AF1205.
@@ -129,20 +130,20 @@ def infer_node(
     attrs: Mapping[str, Any],
     ranges: Mapping[str, tuple[int, int]] | None = None,
 ) -> tuple[DType, tuple[Expr, ...]]:
-    """Dtype and shape of the result.
+    """Return the dtype and shape of the result.
 
-    What is read outside of an operand whatever the symbols are is refused; what depends on them, the host function
-    refuses.
+    An out-of-bounds read for all values of the symbols is an error; one that depends on the symbols is rejected by the
+    host function.
 
     Args:
         row: the op's row.
         operands: tensors and constants, in order.
         attrs: attributes; ``shape`` values are tuples of Expr, ``dtype`` values canonical names.
-        ranges: closed ranges of the symbols that are known.
+        ranges: closed ranges of the known symbols.
 
     Raises:
-        OpError: with the code that names the kind of mistake.
-        ExprError: a size has no bounds.
+        OpError: with the diagnostic code of the mistake.
+        ExprError: a size is unbounded.
     """
     lo, hi = row.arity
     if not lo <= len(operands) <= hi:

@@ -1,6 +1,6 @@
 """The op registry: all rows of ``rows/``, by name and by alias.
 
-The rows of ``device`` and ``bits`` are those that lowering and legalisation introduce; users write the others.
+Lowering and legalisation introduce the rows of ``device`` and ``bits``; users write the others.
 """
 
 from __future__ import annotations
@@ -40,14 +40,14 @@ __all__ = [
 
 @dataclass(frozen=True, slots=True)
 class Registry:
-    """Rows by name, and what else they are called."""
+    """Rows by name and by alias."""
 
     rows: Mapping[str, OpDef]
     aliases: Mapping[str, str]
 
     @classmethod
     def of(cls, rows: Iterable[OpDef]) -> Registry:
-        """A registry of rows; a name or alias that occurs twice is a ValueError."""
+        """Return a registry of rows; ValueError if a name or alias occurs twice."""
         named: dict[str, OpDef] = {}
         aliases: dict[str, str] = {}
         for row in rows:
@@ -59,7 +59,7 @@ class Registry:
         return cls(named, aliases)
 
 
-#: In the order of the documents: what users write first.
+#: In the order of the documents: ops that users write come first.
 _MODULES = (
     elementwise,
     math,
@@ -73,20 +73,20 @@ _MODULES = (
     device,
     bits,
 )
-#: How much of a name another one must have to be meant: "Sort" is not "Sqrt", "MatMul" is not "Mul".
+#: Minimum similarity for suggesting another name: "Sort" is not "Sqrt", "MatMul" is not "Mul".
 _ALIKE = 0.8
 _REGISTRY = Registry.of(row for m in _MODULES for row in m.ROWS)
 
 
 def find(name: str) -> OpDef | None:
-    """The row called ``name`` (registry name or alias), or None."""
+    """Return the row called ``name`` (registry name or alias), or None."""
     known = _REGISTRY
     return known.rows.get(name) or known.rows.get(known.aliases.get(name, ""))
 
 
 @lru_cache(maxsize=1024)
 def lookup(name: str) -> OpDef:
-    """The row called ``name``; KeyError if there is none."""
+    """Return the row called ``name``; KeyError if there is none."""
     row = _REGISTRY.rows.get(name) or find(name)
     if row is None:
         raise KeyError(f"unknown op {name!r}")
@@ -95,7 +95,7 @@ def lookup(name: str) -> OpDef:
 
 @lru_cache(maxsize=1024)
 def find_call(op: str, arch: Architecture) -> Call | None:
-    """The call of an op, with the dtypes that it takes on an architecture; None where it has no such call."""
+    """Return the call of an op, with the dtypes supported on an architecture; None if it has no such call."""
     call = lookup(op).call
     if call is None or call.api in arch.lacks:
         return None
@@ -107,7 +107,7 @@ def find_call(op: str, arch: Architecture) -> Call | None:
 
 
 def call_of(op: str, arch: Architecture) -> Call:
-    """The call of an op that has one on an architecture; KeyError if it has none."""
+    """Return the call of an op on an architecture; KeyError if it has none."""
     call = find_call(op, arch)
     if call is None:
         raise KeyError(f"architecture {arch.name} has no call for {op}")
@@ -116,22 +116,22 @@ def call_of(op: str, arch: Architecture) -> Call:
 
 @lru_cache(maxsize=1024)
 def is_many_calls(op: str) -> bool:
-    """Return True if an op calls a device function: many calls of the chip, at addresses that depend on sizes."""
+    """Return True if an op calls a device function: many chip calls, at addresses that depend on sizes."""
     call = lookup(op).call
     return call is not None and call.style == "device"
 
 
 def all_ops(*, user: bool | None = None) -> list[OpDef]:
-    """All rows in the order of registration; ``user`` filters on :attr:`OpDef.user`."""
+    """Return all rows in the order of registration; ``user`` filters on :attr:`OpDef.user`."""
     return [r for r in _REGISTRY.rows.values() if user is None or r.user is user]
 
 
 def suggest(name: str) -> str | None:
-    """The user op whose name is closest to ``name``, for "did you mean"."""
+    """Return the user op whose name is closest to ``name``, for "did you mean"."""
     known = _REGISTRY
     names: Iterable[str] = [r.name for r in known.rows.values() if r.user] + list(known.aliases)
     lower = {n.lower(): n for n in names}
     hits = difflib.get_close_matches(name.lower(), list(lower), n=3, cutoff=_ALIKE)
-    # Of names that are about as close, the one that begins alike.
+    # Among similarly close names, prefer a common prefix.
     best = next((h for h in hits if h[:1] == name[:1].lower()), hits[0] if hits else "")
     return lower.get(best)

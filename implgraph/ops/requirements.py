@@ -16,13 +16,13 @@ __all__ = ["Requirement", "may_overlap", "requirements"]
 
 @frozen
 class Requirement:
-    """Condition on sizes; the host function refuses a call that breaks it.
+    """Condition on sizes; the host function rejects a call that violates it.
 
     Attributes:
-        kind: ``empty``: an op has no result for no elements; ``relation``: sizes do not fit each other.
+        kind: ``empty``: an op has no result for empty operands; ``relation``: sizes do not fit each other.
         value: must be at least ``least``.
         least: 0 or 1.
-        text: the error where it is not.
+        text: the error message for a violation.
     """
 
     kind: Literal["empty", "relation"]
@@ -39,7 +39,7 @@ def requirements(graph: FusionGraph) -> tuple[Requirement, ...]:
     """Return the conditions that do not follow from the ranges of the symbols; one for each value.
 
     Raises:
-        ExprError: an expression has no bounds.
+        ExprError: an expression is unbounded.
     """
     ranges = graph.symbol_ranges()
     found = [r for r in _all(graph) if bounds(r.value, ranges)[0] < r.least]
@@ -70,7 +70,7 @@ def _all(graph: FusionGraph) -> Iterator[Requirement]:
 
 
 def _row(t: Tensor) -> tuple[int, Expr]:
-    """The first of the last dimensions that are contiguous among themselves, and the size of these."""
+    """Return the first of the trailing dimensions that are contiguous among themselves, and their total size."""
     assert t.strides is not None
     size, first = ONE, len(t.shape)
     for k in reversed(range(len(t.shape))):
@@ -81,15 +81,15 @@ def _row(t: Tensor) -> tuple[int, Expr]:
 
 
 def _of_strides(t: Tensor, ranges: Mapping[str, tuple[int, int]]) -> Iterator[Requirement]:
-    """Rows of an input whose distance depends on sizes must not overlap: one command copies several of them.
+    """Yield conditions that keep rows at size-dependent distances from overlapping: one command copies several of them.
 
-    Of rows that may go backwards, each has a command of its own.
+    Rows that may go backwards are copied by one command each.
     """
     if t.strides is None:
         return
     for k, (stride, size) in enumerate(zip(t.strides, t.shape, strict=True)):
         if stride == ZERO:
-            # It is loaded once, whatever the size: a sum of no such rows would load what is not there.
+            # It is loaded once, whatever the size: a sum over zero such rows would read out of bounds.
             text = f"dimension {k} of {t.name} has the stride 0, and no elements"
             yield Requirement("empty", size, 1, text)
     first, row = _row(t)

@@ -1,4 +1,4 @@
-"""Constructors of the rows of compositions: ops that are other ops on the chip."""
+"""Constructors of rows, such as compositions: ops that become other ops on the chip."""
 
 from __future__ import annotations
 
@@ -25,14 +25,14 @@ def composite(
     short: Formula | None = None,
     **fields: Any,
 ) -> OpDef:
-    """An element-wise op of floats that ``fn`` computes in float32.
+    """Return the row of an element-wise float op that ``fn`` computes in float32.
 
     Args:
-        name: of the row.
-        fn: formula of ``arity`` vectors, and of the attributes.
-        reference: NumPy function of as many arrays, in float64; or, with attributes, a finished reference.
+        name: name of the row.
+        fn: formula of ``arity`` vectors and the attributes.
+        reference: NumPy function of as many arrays, in float64; or, for an op with attributes, a complete reference.
         arity: number of inputs.
-        short: formula of fewer calls for 16-bit floats.
+        short: formula with fewer calls for 16-bit floats.
         fields: other fields of the row.
     """
     values: dict[str, Any] = {
@@ -52,7 +52,7 @@ def composite(
 def device_op(
     name: str, arity: tuple[int, int], dtype_rule: DTypeRule, compute_type: str, **fields: Any
 ) -> OpDef:
-    """An op that lowering and scheduling make, and no graph has; its inputs broadcast."""
+    """Return the row of an op that only lowering and scheduling create; its inputs broadcast."""
     return OpDef(name, arity, dtype_rule, broadcast_shape, compute_type, user=False, **fields)
 
 
@@ -63,12 +63,12 @@ def elementwise(
     reference: Reference | None = None,
     **fields: Any,
 ) -> OpDef:
-    """An element-wise op whose inputs broadcast."""
+    """Return the row of an element-wise op whose inputs broadcast."""
     return OpDef(name, arity, dtype_rule, broadcast_shape, "elewise", reference, **fields)
 
 
 def with_attrs(fn: Callable[..., Any], *attrs: Attr) -> Callable[..., Any]:
-    """A NumPy function of arrays and of attributes as keywords, as a reference."""
+    """Return a NumPy function of arrays, and of attributes as keywords, as a reference."""
     defaults = {a.name: a.default for a in attrs}
 
     def reference(xs: Any, given: Any) -> Any:

@@ -1,4 +1,4 @@
-"""Rules and references that the rows of ``rows/`` are made of."""
+"""Dtype and shape rules and references shared by the rows of ``rows/``."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ __all__ = [
 
 
 def same_dtype(dtypes: Sequence[DType], attrs: Attrs) -> DType:
-    """The common dtype of all inputs; AF1203 if there is none."""
+    """Return the common dtype of all inputs; AF1203 if there is none."""
     first = dtypes[0]
     for d in dtypes[1:]:
         if d != first:
@@ -75,30 +75,30 @@ bits_dtype = _only("iub", "an integer type or bool")
 
 
 def power_dtype(dtypes: Sequence[DType], attrs: Attrs) -> DType:
-    """The common dtype of base and exponent; the base's where that is a float and the exponent an integer."""
+    """Return the common dtype of base and exponent; the base's dtype for a float base and an integer exponent."""
     if dtypes[0].kind == "f" and dtypes[1].kind in "iu":
         return dtypes[0]
     return number_dtype(dtypes, attrs)
 
 
 def truth_dtype(dtypes: Sequence[DType], attrs: Attrs) -> DType:
-    """bool, from inputs of any dtypes."""
+    """Return bool, for inputs of any dtypes."""
     return BY_NAME["bool"]
 
 
 def fill_dtype(dtypes: Sequence[DType], attrs: Attrs) -> DType:
-    """MaskedFill: a value of the tensor's dtype where the bool in between holds."""
+    """Return the tensor's dtype for MaskedFill, whose mask, the second operand, is bool."""
     return select_dtype((dtypes[1], dtypes[0], dtypes[2]), attrs)
 
 
 def compare_dtype(dtypes: Sequence[DType], attrs: Attrs) -> DType:
-    """bool, from inputs of one dtype."""
+    """Return bool, for inputs of one dtype."""
     same_dtype(dtypes, attrs)
     return BY_NAME["bool"]
 
 
 def select_dtype(dtypes: Sequence[DType], attrs: Attrs) -> DType:
-    """The dtype of the two values; the condition is bool."""
+    """Return the dtype of the two values; the condition is bool."""
     if dtypes[0].kind != "b":
         raise OpError(
             "AF1203",
@@ -109,28 +109,28 @@ def select_dtype(dtypes: Sequence[DType], attrs: Attrs) -> DType:
 
 
 def cast_dtype(dtypes: Sequence[DType], attrs: Attrs) -> DType:
-    """The target; a rounding mode must fit it."""
+    """Return the target dtype; a rounding mode must fit it."""
     to, mode = BY_NAME[attrs["dtype"]], attrs.get("round", "")
     if mode and mode not in ROUNDING:
         raise OpError(
-            "AF1205", f"no rounding mode {mode!r}", f"known: {', '.join(sorted(ROUNDING))}"
+            "AF1205", f"unknown rounding mode {mode!r}", f"known: {', '.join(sorted(ROUNDING))}"
         )
     if mode and not (dtypes[0].kind == "f" and (to.kind in "iu" or to == dtypes[0])):
         raise OpError(
             "AF1205",
-            f"a rounding mode goes with a Cast from a float to an integer or to itself, not {dtypes[0]} to {to}",
-            "leave the attribute out",
+            f"a rounding mode applies only to a Cast from a float to an integer or to itself, not {dtypes[0]} to {to}",
+            "leave out the attribute",
         )
     return to
 
 
 def any_dtype(dtypes: Sequence[DType], attrs: Attrs) -> DType:
-    """The dtype of the first input."""
+    """Return the dtype of the first input."""
     return dtypes[0]
 
 
 def broadcast_shapes(shapes: Sequence[tuple[Expr, ...]]) -> tuple[Expr, ...]:
-    """NumPy's broadcasting on symbolic sizes; only a literal 1 broadcasts.
+    """Broadcast symbolic shapes as NumPy does; only a literal 1 broadcasts.
 
     Raises:
         OpError: AF1204 when two sizes differ and neither is 1.
@@ -158,7 +158,7 @@ def broadcast_shapes(shapes: Sequence[tuple[Expr, ...]]) -> tuple[Expr, ...]:
 
 
 def broadcast_shape(shapes: Sequence[Shape], attrs: Attrs) -> Shape:
-    """NumPy broadcasting of all inputs."""
+    """Return the broadcast shape of all inputs."""
     return broadcast_shapes(shapes)
 
 
@@ -192,7 +192,7 @@ def _text(shape: Shape) -> str:
 
 
 def reference_of(fn: Callable[..., Any]) -> Callable[[Sequence[np.ndarray], Attrs], np.ndarray]:
-    """A NumPy function of arrays as a reference."""
+    """Return a NumPy function of arrays as a reference."""
 
     def reference(xs: Sequence[np.ndarray], attrs: Attrs) -> np.ndarray:
         return np.asarray(fn(*xs))
@@ -201,14 +201,14 @@ def reference_of(fn: Callable[..., Any]) -> Callable[[Sequence[np.ndarray], Attr
 
 
 def erf(x: np.ndarray) -> np.ndarray:
-    """The error function, in float64."""
+    """Return the error function, in float64."""
     return np.asarray(np.vectorize(math.erf, otypes=[np.float64])(x))
 
 
 def power(a: np.ndarray, b: np.ndarray) -> np.ndarray:
-    """Power a ** b; integers modulo 2^64, and with a negative exponent the integer part of the quotient.
+    """Return a ** b; integers modulo 2^64, and with a negative exponent the integer part of the quotient.
 
-    Of an integer exponent of a float the last bit gives the sign, also where float64 does not hold it.
+    For a float base with an integer exponent, the exponent's last bit gives the sign, even if float64 cannot hold it.
     """
     if a.dtype.kind == "f" and b.dtype.kind in "iu":
         size = np.power(np.abs(a), b.astype(np.float64))
@@ -221,14 +221,14 @@ def power(a: np.ndarray, b: np.ndarray) -> np.ndarray:
 
 
 def reciprocal(x: np.ndarray) -> np.ndarray:
-    """One divided by x; of integers the integer part, and 0 for 0."""
+    """Return 1 / x; for integers the integer part, and 0 for 0."""
     if x.dtype.kind == "f":
         return np.asarray(1.0 / x)
     return np.asarray(np.where(np.abs(x) == 1, x, x.dtype.type(0)))
 
 
 def sum_all(xs: Sequence[np.ndarray], attrs: Attrs) -> np.ndarray:
-    """Reference of AddN: the sum, left to right."""
+    """Return the reference of AddN: the sum, left to right."""
     out = xs[0]
     for x in xs[1:]:
         out = out + x
@@ -236,7 +236,7 @@ def sum_all(xs: Sequence[np.ndarray], attrs: Attrs) -> np.ndarray:
 
 
 def _half_away(x: np.ndarray) -> np.ndarray:
-    """To nearest, ties away from zero, without the error of adding a half to the largest number below it."""
+    """Round to nearest, ties away from zero, without the error of adding 0.5 to the largest number below 0.5."""
     whole = np.trunc(x)
     return np.asarray(np.where(np.abs(x - whole) >= 0.5, whole + np.sign(x), whole))
 
@@ -252,23 +252,23 @@ ROUNDING: Mapping[str, Callable[[np.ndarray], np.ndarray]] = {
 
 
 def bits_as_dtype(dtypes: Sequence[DType], attrs: Attrs) -> DType:
-    """BitCast: the target, whose elements have the width of the input's."""
+    """Return the target dtype of BitCast, whose elements have the input's width."""
     have, to = dtypes[0], BY_NAME[attrs["dtype"]]
     if attrs.get("source") not in (None, "", have.name):
-        raise OpError("AF1205", f"the input is {have}, not {attrs['source']}", "leave source out")
+        raise OpError("AF1205", f"the input is {have}, not {attrs['source']}", "leave out source")
     if have.bits != to.bits or (to.kind == "b" and have.kind != "b"):
         raise OpError(
             "AF1203",
-            f"the bits of {have} are not those of {to}",
+            f"{have} and {to} differ in their bits",
             "BitCast keeps the width, and a bool is 0 or 1",
         )
     return to
 
 
 def bits_as_reference(xs: Sequence[np.ndarray], attrs: Attrs) -> np.ndarray:
-    """The bits of the first operand, which is of dtype ``source``, read as ``dtype``.
+    """Return the bits of the first operand, which is of dtype ``source``, read as ``dtype``.
 
-    Without ``source`` the operand has the width of the result; of floats it is then not bfloat16.
+    Without ``source`` the operand has the width of the result, and a float operand is not bfloat16.
     """
     to = numpy_dtype(BY_NAME[attrs["dtype"]])
     if attrs.get("source"):
@@ -279,12 +279,12 @@ def bits_as_reference(xs: Sequence[np.ndarray], attrs: Attrs) -> np.ndarray:
 
 
 def with_source(attrs: Attrs, names: Collection[str], dtype: str) -> Attrs:
-    """Attributes for a reference: ``source``, where a row has that name, is the dtype of the first operand."""
+    """Return the attributes for a reference: ``source``, if a row has that name, is the dtype of the first operand."""
     return {**attrs, "source": dtype} if "source" in names else attrs
 
 
 def cast_reference(xs: Sequence[np.ndarray], attrs: Attrs) -> np.ndarray:
-    """The rounding to the target dtype is the oracle's own last step; only what it cannot see happens here."""
+    """Apply only the parts of a cast that the oracle's final rounding to the target dtype does not cover."""
     x, to = xs[0], BY_NAME[attrs["dtype"]]
     if to.kind == "b":
         return np.asarray(x != 0)

@@ -1,1 +1,1 @@
-"""From a FusionGraph to one that lowering takes: narrower, recognised, written out, divided among the cores."""
+"""Rewrites of a FusionGraph before lowering: narrowing, recognition, decomposition, division among the cores."""

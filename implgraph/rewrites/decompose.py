@@ -1,17 +1,18 @@
-"""Writes out the ops that are compositions of others: a FusionGraph to a FusionGraph of ops that lowering knows.
+"""Decomposes composite ops: rewrites a FusionGraph into one of ops that lowering supports.
 
-* Mean is a sum divided by the count; Any and All are the largest and smallest of 0 and 1.
-* ArgMax selects the indices of the largest elements, and takes the smallest of these; as float32 where they all are.
-* Softmax subtracts the largest element first.  All of this is computed in float32.
-* A sum or product of float16 or bfloat16 is made in float32 and rounded once; the largest of a narrow type that the
-  vector unit has no instruction for is found in a wider one, which is exact.  Sums of int8, uint8 and 64-bit integers
-  stay as they are: no chip computes them, and a Cast to int32 or float32 is the user's choice to make.
-* A reduction of no elements is its neutral element; one along dimensions of size 1 is a Reshape; of two of a kind
-  without anything between them becomes one.
-* A power of a float with an integer exponent is one of its size, with the base's sign where the exponent is odd.
-* Pad is a concatenation with tensors of equal elements.
-* GatherElements is a Gather from its data as one row; a Gather with an index that is a number is a Slice, one with an
-  index that is known and has few runs a Concat of Slices.
+* Mean is a sum divided by the count; Any and All are the maximum and minimum of 0 and 1.
+* ArgMax selects the indices of the largest elements and takes the smallest; in float32 where that holds all indices.
+* Softmax subtracts the largest element first.  It is computed entirely in float32.
+* A sum or product of float16 or bfloat16 is computed in float32 and rounded once; the maximum of a narrow type without
+  a vector instruction is computed in a wider type, which is exact.  Sums of int8, uint8 and 64-bit integers stay as
+  they are: no chip computes them, and a Cast to int32 or float32 is left to the user.
+* An empty reduction is its neutral element; one along dimensions of size 1 is a Reshape; two adjacent reductions of a
+  kind become one.
+* A float power with an integer exponent is the power of the base's absolute value, with its sign if the exponent is
+  odd.
+* Pad is a concatenation with constant tensors.
+* GatherElements is a Gather from its flattened data; a Gather with a constant scalar index is a Slice, one with a known
+  index of few runs a Concat of Slices.
 """
 
 from __future__ import annotations
@@ -38,9 +39,9 @@ __all__ = ["decompose"]
 
 F32, I32 = BY_NAME["float32"], BY_NAME["int32"]
 HALVES = ("float16", "bfloat16")
-#: Integers up to that are float32.
+#: float32 holds integers up to this exactly.
 EXACT = 1 << 24
-#: Types in which the largest element is found in another one, exactly.
+#: Types whose maximum is computed, exactly, in another type.
 WIDER = {"bfloat16": "float32", "int8": "float16", "uint8": "float16"}
 
 
@@ -53,16 +54,17 @@ def decompose(
     native_integers: bool = False,
     masks: bool = False,
 ) -> FusionGraph:
-    """The graph without compositions; the graph itself if there are none.  Names of outputs stay.
+    """Return the graph without composite ops; the graph itself if there are none.  Output names stay.
 
     Args:
-        graph: stays as it is.
-        gather_rows: a Gather along another dimension than the innermost one stays, also where its index is known.
-        frames: constants around a tensor along the innermost dimension are a mask
+        graph: the graph; not changed.
+        gather_rows: keep a Gather along a dimension other than the innermost, even if its index is known.
+        frames: turn constants around a tensor along the innermost dimension into a mask
             (:mod:`autofuse.implgraph.rewrites.frames`).
-        compare_places: of a line of elements GatherElements takes one as the sum of those whose place is the named one.
-        native_integers: every integer type has reductions and running sums of its own.
-        masks: as ``frames`` along any dimension, for kernels that read with masks.
+        compare_places: GatherElements of one element per line is the sum of the elements whose position equals the
+            index.
+        native_integers: keep reductions and running sums of every integer type.
+        masks: like ``frames`` along any dimension, for kernels with masked loads.
     """
     if not any(n.op in _RULES for n in graph.nodes):
         return graph
@@ -91,7 +93,7 @@ class _Rewriter:
     ) -> None:
         self.graph = graph
         self.compare_places = compare_places
-        #: Integer types whose reductions are written out.
+        #: Integer types whose reductions are decomposed.
         self.indirect = indirect
         self.gather_rows = gather_rows
         self.frames = frames
@@ -112,20 +114,20 @@ class _Rewriter:
         self._taken = {n.name for n in graph.nodes} | set(graph.tensors)
 
     def keep(self, n: FusionNode) -> None:
-        """A node as it is."""
+        """Keep a node as it is."""
         self.nodes.append(n)
         self.makers.update(dict.fromkeys(n.outputs, n))
 
     def finish(self, n: FusionNode, last: FusionNode) -> None:
-        """``last`` gives the result of ``n``."""
+        """Add ``last``, which produces the result of ``n``."""
         self.keep(replace(last, name=n.name, outputs=n.outputs))
 
     def last(self, op: str, inputs: Sequence[Operand], **attrs: Any) -> FusionNode:
-        """The node that gives the result."""
+        """Return the node that produces the result."""
         return FusionNode("", op, tuple(inputs), (), attrs, self.node.origin)
 
     def emit(self, op: str, inputs: Sequence[Operand], **attrs: Any) -> str:
-        """A node with a new result."""
+        """Add a node with a new result, and return its name."""
         operands = [self.tensors[x] if isinstance(x, str) else x for x in inputs]
         dtype, shape = infer_node(lookup(op), operands, attrs)
         name = self._fresh(f"{self.node.name}_{op.lower()}")
@@ -142,11 +144,11 @@ class _Rewriter:
         return new
 
     def cast(self, x: str, to: DType) -> str:
-        """``x`` in another dtype."""
+        """Return ``x`` in another dtype."""
         return x if self.tensors[x].dtype == to else self.emit("Cast", [x], dtype=to.name)
 
     def source(self, n: FusionNode) -> tuple[str, Tensor]:
-        """The operand of a node with one."""
+        """Return the operand of a unary node."""
         self.node = n
         x = n.inputs[0]
         if isinstance(x, Constant):  # a constant has no dimensions
@@ -154,7 +156,7 @@ class _Rewriter:
         return x, self.tensors[x]
 
     def result(self, n: FusionNode) -> Tensor:
-        """The tensor that a node gives."""
+        """Return the tensor that a node produces."""
         return self.tensors[n.outputs[0]]
 
 
@@ -182,11 +184,11 @@ def _reduce(r: _Rewriter, n: FusionNode) -> FusionNode:
 
 
 def _reduction(r: _Rewriter, op: str, x: str, axes: tuple[int, ...], result: Tensor) -> FusionNode:
-    """A reduction of one of the four kinds; ``result`` has its shape and dtype."""
+    """Add a reduction of one of the four kinds; ``result`` has its shape and dtype."""
     t = r.tensors[x]
     dtype = t.dtype
     of_nothing = any(t.shape[a] == 0 for a in axes)
-    # ReduceMax and ReduceMin take no axis of size 0, also where there is no result to make.
+    # ReduceMax and ReduceMin accept no axis of size 0, even if the result is empty.
     if of_nothing and (product(result.shape) != 0 or op in ("ReduceMax", "ReduceMin")):
         return r.last("Broadcast", [_value(dtype, neutral(op, dtype))], shape=result.shape)
     if all(t.shape[a] == 1 for a in axes):
@@ -208,13 +210,13 @@ def _reduction(r: _Rewriter, op: str, x: str, axes: tuple[int, ...], result: Ten
     if wide == dtype and result.shape in (kept, gone):
         return r.last(op, [x], **attrs)
     total = r.emit(op, [x], **attrs)
-    if result.shape not in (kept, gone):  # of two reductions in one, only one kept its dimensions
+    if result.shape not in (kept, gone):  # of two merged reductions, only one kept its dimensions
         total = r.emit("Reshape", [total], shape=result.shape)
     return r.last("Cast", [total], dtype=dtype.name)
 
 
 def _chained(r: _Rewriter, op: str, x: str, axes: tuple[int, ...]) -> tuple[str, tuple[int, ...]]:
-    """A reduction of a reduction of the same kind, which nothing else uses, is one over all their axes."""
+    """Merge a reduction with one of the same kind that only it uses into one over all their axes."""
     inner = r.makers.get(x)
     while inner is not None and inner.op == op and r.uses.get(x, 0) == 1:
         source = inner.inputs[0]
@@ -242,7 +244,7 @@ def _mean(r: _Rewriter, n: FusionNode) -> FusionNode:
 
 
 def _total(r: _Rewriter, op: str, x: str, axes: Sequence[int], keepdims: bool) -> str:
-    """A reduction as a step in between."""
+    """Add a reduction as an intermediate step."""
     row = lookup(op)
     attrs = {"axes": tuple(axes), "keepdims": keepdims}
     t = r.tensors[x]
@@ -274,7 +276,7 @@ def _arg(r: _Rewriter, n: FusionNode) -> FusionNode:
     if t.dtype.kind == "f":
         found = r.emit("LogicalOr", [found, r.emit("NotEqual", [x, x])])
     shape = tuple(s if d == axis else ONE for d, s in enumerate(t.shape))
-    # The smallest float32 is found by fewer calls than the smallest int32 (autofuse_reduce.h).
+    # The minimum of float32 takes fewer calls than that of int32 (autofuse_reduce.h).
     exact = bounds(t.shape[axis], r.ranges)[1] <= EXACT
     kind, behind = (F32, float(EXACT)) if exact else (I32, (1 << 31) - 1)
     index = r.emit("Iota", [], shape=shape, axis=axis, dtype=kind.name)
@@ -306,7 +308,7 @@ def _softmax(r: _Rewriter, n: FusionNode) -> FusionNode:
 
 
 def _cumsum(r: _Rewriter, n: FusionNode) -> FusionNode:
-    """Halves are added up in float32, integers as their total is; sums of one element are nothing or the element."""
+    """Sum halves in float32, integers like their total; a sum along size 1 is 0 or the element."""
     x, t = r.source(n)
     attrs = {**_attrs(n), "axis": int(_attrs(n)["axis"]) % len(t.shape)}
     if product(t.shape) == 0:
@@ -324,7 +326,7 @@ def _cumsum(r: _Rewriter, n: FusionNode) -> FusionNode:
     def native(op: str, y: str, axes: Sequence[int]) -> str:
         return r.emit("CumSum", [y], **attrs)
 
-    # No part of a total is larger than what its digits have room for.
+    # Partial sums fit the digits that hold the total.
     sums = integer_reduction(r, "ReduceSum", x, (attrs["axis"],), native)
     return r.last("Identity", [sums])
 
@@ -333,10 +335,10 @@ def _cumsum(r: _Rewriter, n: FusionNode) -> FusionNode:
 
 
 def _pow(r: _Rewriter, n: FusionNode) -> FusionNode:
-    """float32 holds integers of 16 bits; of a larger one the last bit gives the sign.
+    """Expand a power: float32 holds 16-bit exponents; for larger ones the last bit gives the sign.
 
-    Whatever the base but 1 is, a power of 2^31 is 0 or infinite, so the exponent is not farther from 0 than int32 says.
-    Beyond what float32 holds it is split in two, both with its sign: neither power is farther from 1 than the result.
+    For any base but 1, an exponent of 2^31 gives 0 or infinity, so the exponent is clamped to int32.  Beyond float32
+    precision it is split in two, both with its sign: neither power is farther from 1 than the result.
     """
     r.node = n
     have, kind = _dtypes(r, n)
@@ -368,7 +370,7 @@ def _dtypes(r: _Rewriter, n: FusionNode) -> list[DType]:
 
 
 def _tensor(r: _Rewriter, x: Operand, dtype: DType) -> str:
-    """An operand as a tensor; a number as one without dimensions."""
+    """Return an operand as a tensor; a number as a 0-d tensor."""
     return x if isinstance(x, str) else r.emit("Broadcast", [replace(x, dtype=dtype)], shape=())
 
 
@@ -381,7 +383,7 @@ def _pad(r: _Rewriter, n: FusionNode) -> FusionNode:
     value = _value(t.dtype, attrs.get("value", 0.0))
     low, high = attrs["low"], attrs["high"]
     last: FusionNode | None = None
-    # From the innermost dimension outwards: the frame of an outer one is then whole rows.
+    # From the innermost dimension outwards, so that the frame of an outer one consists of whole rows.
     for d in reversed(range(len(t.shape))):
         if low[d] == ZERO and high[d] == ZERO:
             continue
@@ -398,7 +400,7 @@ def _pad(r: _Rewriter, n: FusionNode) -> FusionNode:
 
 
 def _transpose(r: _Rewriter, n: FusionNode) -> FusionNode:
-    """A transposition that moves only dimensions of 1 is a Reshape."""
+    """Turn a Transpose that moves only dimensions of size 1 into a Reshape."""
     x, t = r.source(n)
     perm = [p % len(t.shape) for p in _attrs(n)["perm"]]
     moved = [p for p in perm if t.shape[p] != 1]
@@ -408,7 +410,7 @@ def _transpose(r: _Rewriter, n: FusionNode) -> FusionNode:
 
 
 def _slice(r: _Rewriter, n: FusionNode) -> FusionNode:
-    """A Slice of everything is a copy."""
+    """Turn a Slice of everything into a copy."""
     x, t = r.source(n)
     attrs = _attrs(n)
     steps = attrs.get("steps") or (1,) * len(t.shape)
@@ -422,7 +424,7 @@ def _slice(r: _Rewriter, n: FusionNode) -> FusionNode:
 
 
 def _concat(r: _Rewriter, n: FusionNode) -> FusionNode:
-    """Pieces without elements are left out."""
+    """Leave out empty pieces of a Concat."""
     r.node = n
     rank = len(r.result(n).shape)
     axis = int(_attrs(n)["axis"]) % rank
@@ -433,13 +435,13 @@ def _concat(r: _Rewriter, n: FusionNode) -> FusionNode:
 
 
 def _joined(r: _Rewriter, pieces: Sequence[str], axis: int) -> FusionNode:
-    """The last node of what joins pieces with some elements each."""
+    """Join nonempty pieces and return the last node."""
     frame = framed(r, pieces, axis, masked=r.masked) if r.frames else None
     return frame or r.last("Concat", pieces, axis=axis)
 
 
 def _gather(r: _Rewriter, n: FusionNode) -> FusionNode:
-    """With an index that is a number, a Slice; also where it is the same number everywhere, inside for all sizes."""
+    """Turn a Gather into a Slice if its index is one number everywhere that is in-bounds for all sizes."""
     x, t = r.source(n)
     index, axis = n.inputs[1], int(_attrs(n)["axis"]) % len(t.shape)
     if isinstance(index, str):
@@ -479,7 +481,7 @@ def _gather(r: _Rewriter, n: FusionNode) -> FusionNode:
 
 
 def _gather_elements(r: _Rewriter, n: FusionNode) -> FusionNode:
-    """A Gather from the data as one row: the place of an element is that of its dimensions together."""
+    """Expand to a Gather from the flattened data: the position of an element combines those along all dimensions."""
     x, t = r.source(n)
     index, axis = n.inputs[1], int(_attrs(n)["axis"]) % len(t.shape)
     assert isinstance(index, str)
@@ -507,9 +509,9 @@ def _gather_elements(r: _Rewriter, n: FusionNode) -> FusionNode:
 
 
 def _inside(r: _Rewriter, index: str, size: Expr, kind: DType) -> str:
-    """The place of an index in a dimension, as ``autofuse::IndexIn`` gives it; ``kind`` holds the size.
+    """Return the position of an index in a dimension, as ``autofuse::IndexIn`` does; ``kind`` holds the size.
 
-    A larger type is cut after the places outside of the dimension are gone, which would become others.
+    A larger type is narrowed only after out-of-bounds positions are clamped, since narrowing would change them.
     """
     have = r.tensors[index].dtype
     at = r.cast(index, kind) if have.bits < kind.bits else index
@@ -521,7 +523,7 @@ def _inside(r: _Rewriter, index: str, size: Expr, kind: DType) -> str:
 
 
 def _is_one_of_line(data: Tensor, index: Tensor, axis: int) -> bool:
-    """Return True if an index names one element per line of data of a type that has sums, along a known size."""
+    """Return True if an index selects one element per line, of a known size and a type that has sums."""
     lines = tuple(ONE if d == axis else s for d, s in enumerate(data.shape))
     summed = data.dtype.name in HALVES or data.dtype.name in ("float32", "int32")
     size = data.shape[axis]
@@ -529,7 +531,7 @@ def _is_one_of_line(data: Tensor, index: Tensor, axis: int) -> bool:
 
 
 def _compared(r: _Rewriter, n: FusionNode, x: str, index: str, axis: int) -> FusionNode:
-    """The sum of a line's elements, of which all but one are taken as -0, which changes no number."""
+    """Return the sum of a line's elements with all but one replaced by -0, the neutral value."""
     t = r.tensors[x]
     size = t.shape[axis].value
     at = _inside(r, index, const(size), I32)

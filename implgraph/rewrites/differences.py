@@ -14,9 +14,9 @@ COMPARISONS = frozenset({"Equal", "NotEqual", "Less", "LessEqual", "Greater", "G
 
 
 def without_differences(graph: FusionGraph) -> FusionGraph:
-    """``a - b <= 0`` as ``a <= b``, and so on, of differences that nothing else uses; ``graph`` if there are none.
+    """Rewrite ``a - b <= 0`` as ``a <= b`` etc. for differences with no other use; return ``graph`` if there is none.
 
-    The same only for integers without overflow, which the intervals of ``a`` and ``b`` must show.
+    Valid only for integers without overflow, which the intervals of ``a`` and ``b`` must prove.
     """
     if not any(n.op in COMPARISONS and any(map(_is_zero, n.inputs)) for n in graph.nodes):
         return graph
@@ -51,7 +51,7 @@ def _is_zero(x: object) -> bool:
 
 
 def _is_whole(ranges: Ranges, n: FusionNode) -> bool:
-    """Return True if a difference is of integers and never wraps in its dtype."""
+    """Return True if a difference of integers never wraps in its dtype."""
     a, b = (ranges.of(n, x) for x in n.inputs)
     if a is None or b is None or all(isinstance(x, Constant) for x in n.inputs):
         return False

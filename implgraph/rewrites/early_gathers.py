@@ -1,7 +1,7 @@
-"""Gathers before element-wise work: a few elements are taken of what is there, not of what is computed for all.
+"""Moves gathers before element-wise work, so that it is computed for the gathered elements only.
 
-``GatherElements(f(x, r), i)`` along an axis is ``f(GatherElements(x, i), r)`` where ``r`` does not vary along it: the
-loss of a class needs one logit of a row and two numbers of the row, no row of logarithms in memory.
+``GatherElements(f(x, r), i)`` along an axis is ``f(GatherElements(x, i), r)`` where ``r`` does not vary along it: a
+classification loss needs one logit and two numbers per row, not a row of logarithms in memory.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ __all__ = ["with_early_gathers"]
 
 
 def with_early_gathers(graph: FusionGraph) -> FusionGraph:
-    """The graph with GatherElements of one element of a line in front of the element-wise ops that they are behind."""
+    """Return the graph with GatherElements of one element per line moved before the element-wise ops they follow."""
     makers = {t: n for n in graph.nodes for t in n.outputs}
     moved = _Moved(graph, makers)
     nodes: list[FusionNode] = []
@@ -35,14 +35,14 @@ def with_early_gathers(graph: FusionGraph) -> FusionGraph:
 
 
 class _Moved:
-    """Gathers that moved, and the tensors that they take with them."""
+    """Moved gathers, and the tensors that move with them."""
 
     def __init__(self, graph: FusionGraph, makers: dict[str, FusionNode]) -> None:
         self.makers = makers
         self.tensors: dict[str, Tensor] = dict(graph.tensors)
 
     def before(self, gather: FusionNode) -> list[FusionNode]:
-        """The nodes in the place of a gather: the gathers of operands, and the op on what they give."""
+        """Return the replacement of a gather: gathers of the operands, and the op on their results."""
         source, index = gather.inputs
         assert isinstance(source, str)
         assert isinstance(index, str)

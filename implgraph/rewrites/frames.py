@@ -1,9 +1,9 @@
-"""Tensors with a frame of constants along the innermost dimension, as a mask over one that reads beyond its rows.
+"""Rewrites a constant frame along the innermost dimension to a mask over a tensor that reads beyond its rows.
 
-A Concat with constants costs a group per piece, and the pieces of a frame are columns of few elements, each a block of
-its own in GM.  Where what is framed is read from memory, the elements before a row and behind it are in memory as well:
-those of its neighbours.  So the whole rows are computed, in long runs, and a Select takes the constant where the frame
-is.  What would be outside of the memory is cut off (:func:`cut_to_inside`).
+A Concat with constants costs a group per piece, and the pieces of a frame are columns of few elements, each a separate
+block in GM.  If the framed tensor is read from memory, the elements before and after a row are in memory too: they
+belong to the neighbouring rows.  So whole rows are computed, in long runs, and a Select takes the constant inside the
+frame.  Parts that would be out of bounds are cut off (:func:`cut_to_inside`).
 """
 
 from __future__ import annotations
@@ -21,49 +21,49 @@ from autofuse.implgraph.ops.registry import lookup
 
 __all__ = ["cut_to_inside", "framed", "reaches_out", "same_everywhere"]
 
-#: Places in a row at most: float32 counts so far, and tells neighbours apart when it is doubled.
+#: Maximum positions in a row: float32 counts this far exactly, and still separates neighbours when doubled.
 MAX_ROW = 1 << 22
-#: Types of which a Select is one call or two.
+#: Types whose Select takes one or two calls.
 TYPES = frozenset({"float32", "float16", "bfloat16", "int32"})
-#: Of so few rows the columns of the frame are cut off rather than rows.
+#: With at most this many rows, the columns of the frame are cut off instead of rows.
 FEW_ROWS = 128
 
-#: Kinds of ops of which any part can be computed again.
+#: Kinds of ops that can be recomputed in part.
 _COMPUTED_AGAIN = frozenset({"elewise", "broadcast", "view", "transpose", "slice", "frame", "iota"})
-#: Ops that give the elements of their operand.
+#: Ops that only move the elements of their operand.
 _MOVES = ("Broadcast", "Reshape", "Transpose", "Slice", "Identity")
 
 
 class Makers(Protocol):
-    """Object that knows the node that makes each tensor."""
+    """Object that maps each tensor to the node that produces it."""
 
     makers: dict[str, FusionNode]
 
 
 class Builder(Makers, Protocol):
-    """The part of the rewriter that this needs; names of tensors are its operands."""
+    """The rewriter interface used here; operands are tensor names."""
 
     tensors: dict[str, Tensor]
-    #: Masks by the shape and the places of the frame.
+    #: Masks by the shape and the positions of the frame.
     masks: dict[tuple[Any, ...], str]
 
     def emit(self, op: str, inputs: Sequence[Operand], **attrs: Any) -> str:
-        """A node with a new result."""
+        """Add a node with a new result, and return its name."""
 
     def last(self, op: str, inputs: Sequence[Operand], **attrs: Any) -> FusionNode:
-        """The node that gives the result."""
+        """Return the node that produces the result."""
 
 
 def framed(
     r: Builder, pieces: Sequence[str], axis: int, *, masked: bool = False
 ) -> FusionNode | None:
-    """The last node of a Concat of one tensor and equal constants around it; None where it is something else.
+    """Rewrite a Concat of one tensor and equal constants around it, and return the last node; None for other pieces.
 
     Args:
-        r: where nodes are added; none are if this gives None.
-        pieces: what is joined, with some elements each.
-        axis: the dimension along which it is.
-        masked: reads have masks: the dimension and the type may be any, but all has to be computed element by element.
+        r: receives the new nodes; none if this returns None.
+        pieces: the joined tensors, none of them empty.
+        axis: the dimension of the Concat.
+        masked: loads are masked: any dimension and type is allowed, but everything must be computed element by element.
     """
     shapes = [r.tensors[p].shape for p in pieces]
     dtype = r.tensors[pieces[0]].dtype
@@ -87,7 +87,7 @@ def framed(
 
 
 def _is_elementwise(r: Makers, x: str) -> bool:
-    """Return True if a tensor comes from inputs by element-wise work and movement alone: reads compute it again."""
+    """Return True if only element-wise work and movement lead from inputs to a tensor, so that it can be recomputed."""
     seen, left = {x}, [x]
     while left:
         maker = r.makers.get(left.pop())
@@ -102,7 +102,7 @@ def _is_elementwise(r: Makers, x: str) -> bool:
 
 
 def same_everywhere(r: Makers, x: Operand) -> Constant | None:
-    """The number that all elements of an operand are, where nothing but movement gives it."""
+    """Return the number that all elements of an operand equal, if only movement produces it."""
     while isinstance(x, str):
         maker = r.makers.get(x)
         if maker is None or maker.op not in _MOVES:
@@ -112,7 +112,7 @@ def same_everywhere(r: Makers, x: Operand) -> Constant | None:
 
 
 def _mask(r: Builder, shape: tuple[Expr, ...], axis: int, low: int, size: int) -> str:
-    """Return the mask of the ``size`` places in a row from ``low`` on."""
+    """Return the mask of the ``size`` positions in a row from ``low`` on."""
     key = (shape, axis, low, size)
     if key not in r.masks:
         f32: DType = BY_NAME["float32"]
@@ -135,7 +135,7 @@ def _mask(r: Builder, shape: tuple[Expr, ...], axis: int, low: int, size: int) -
 
 @frozen
 class _Line:
-    """Places ``offset + step * i`` of a dimension of ``extent``; i counts over ``base``."""
+    """Positions ``offset + step * i`` in a dimension of ``extent``; i counts over ``base``."""
 
     extent: int
     offset: int
@@ -145,27 +145,27 @@ class _Line:
 
     @property
     def last(self) -> int:
-        """The last place."""
+        """The last position."""
         return self.offset + (self.count - 1) * self.step
 
     @property
     def is_over(self) -> bool:
-        """True if a place is outside the dimension."""
+        """True if a position is outside the dimension."""
         return min(self.offset, self.last) < 0 or max(self.offset, self.last) >= self.extent
 
     @property
     def span(self) -> int:
-        """Places from the first one to the last one."""
+        """Number of positions from the first to the last."""
         return abs(self.last - self.offset) + 1
 
     def fitting(self) -> int:
-        """Return where to cut so that one part is no longer than the dimension: copies of rows do not overlap then."""
+        """Return where to cut so that one part is no longer than the dimension: then copies of rows do not overlap."""
         most = (self.extent - 1) // abs(self.step) + 1
         starts = self.offset < 0 if self.step > 0 else self.offset >= self.extent
         return self.count - most if starts else most
 
     def ends(self) -> int:
-        """After how many places they begin to exist, or cease to."""
+        """Return the numbers of positions after which they enter or leave the dimension."""
         up, end = (
             (self.step, self.offset)
             if self.step > 0
@@ -177,15 +177,15 @@ class _Line:
 def cut_to_inside(
     space: IterationSpace, axes: Axes, *, dense: bool = True
 ) -> tuple[Axes, Expr] | None:
-    """Return where to cut a piece so that nothing outside of a tensor's memory is read.
+    """Return where to cut a piece so that no read is outside the tensor's memory.
 
     Args:
-        space: of a graph without symbols where a window is larger than its dimension.
+        space: the index space; of a graph without symbols if a window is larger than its dimension.
         axes: the axes and windows of the tensor's dimensions.
-        dense: the next row follows a row directly; else the elements after a row are outside.
+        dense: rows follow each other without gaps; otherwise the elements after a row are out of bounds.
 
     Returns:
-        The axes to cut, and after how many of their elements; None if all reads are inside.
+        The axes to cut, and after how many of their elements; None if all reads are in-bounds.
     """
     if not reaches_out(space, axes):
         return None
@@ -203,7 +203,7 @@ def cut_to_inside(
         if not before and end < math.prod(v.extent for v in lines):
             return None
         if rows and math.prod(v.count for v in rows) > FEW_ROWS:
-            # Only the first row or the last one reaches out.
+            # Only the first or the last row extends out of bounds.
             v = rows[-1]
             return v.base, const(1 if before == (v.step > 0) else v.count - 1)
     v = next(v for v in lines if v.is_over)

@@ -1,13 +1,13 @@
-"""Reductions of the integer types that the chip does not reduce, by reductions of those that it does.
+"""Reductions of integer types that the chip cannot reduce, in terms of types that it can.
 
-Sums and products do not know a sign and wrap, so 8 bits are reduced as int16, 16 and 32 bits as the signed type of
-that width.  For the extremes, unsigned numbers are moved to the signed ones that are ordered alike.  64 bits are taken
-apart:
+Sums and products wrap and have the same bits for signed and unsigned types, so 8 bits are reduced as int16, 16 and 32
+bits as the signed type of that width.  For extremes, unsigned numbers are mapped to signed ones in the same order.
+64-bit numbers are split:
 
-* The largest number has the largest upper word, and of those that have it the largest lower word.
-* A sum is that of the upper words, and of every digit of the lower words, with digits so short that the sum of one does
-  not reach 2^31 for as many elements as there can be.
-* A product is that of slices, each with one of the numbers.
+* The largest number has the largest upper word, and among those the largest lower word.
+* A sum adds the upper words and every digit of the lower words; digits are short enough that the sum of one stays below
+  2^31 for the largest number of elements.
+* A product multiplies slices, each with one of the numbers.
 """
 
 from __future__ import annotations
@@ -27,51 +27,51 @@ from autofuse.implgraph.ir.fusion import Constant, FusionNode, Operand, Tensor
 __all__ = ["INDIRECT", "integer_reduction"]
 
 INT16, INT32, UINT32 = (BY_NAME[n] for n in ("int16", "int32", "uint32"))
-#: Types of which one reduction or more is not a call of the chip.
+#: Types for which the chip lacks at least one reduction.
 INDIRECT = frozenset({"int8", "uint8", "uint16", "uint32", "int64", "uint64"})
 _NARROW = {"int8": INT16, "uint8": INT16, "uint16": INT16, "uint32": INT32}
 _INT_MIN = -(1 << 31)
-#: Fewest bits of a digit: with 8 digits of 4, 2^27 elements can be added.
+#: Minimum bits of a digit: with 8 digits of 4 bits, 2^27 elements can be added.
 _LEAST_DIGIT = 4
-#: Sums of more elements, of which more digits would be kept, are made over the inner dimensions first.
+#: Sums of more elements, which need more digits, first reduce the inner dimensions.
 _AT_ONCE = 1 << 23
-#: Numbers in a product: each is a load of its own.
+#: Maximum numbers in a product: each takes a separate load.
 _MOST_FACTORS = 64
 
 
 class Builder(Protocol):
-    """The part of the rewriter that reductions are built with; names of tensors are its operands."""
+    """The rewriter interface for building reductions; operands are tensor names."""
 
     tensors: dict[str, Tensor]
-    #: The op that is written out.
+    #: The op being decomposed.
     node: FusionNode
-    #: Smallest and largest value of every symbol.
+    #: Range of every symbol.
     ranges: dict[str, tuple[int, int]]
 
     def emit(self, op: str, inputs: Sequence[Operand], **attrs: Any) -> str:
-        """A node with a new result."""
+        """Add a node with a new result, and return its name."""
 
     def cast(self, x: str, to: DType) -> str:
-        """``x`` in another dtype."""
+        """Return ``x`` in another dtype."""
 
 
-#: A reduction of a type that the chip reduces, of a tensor over axes, which stay with size 1.
+#: Reduces a tensor, of a type that the chip reduces, over axes, which stay with size 1.
 Native = Callable[[str, str, Sequence[int]], str]
 
 
 def integer_reduction(r: Builder, op: str, x: str, axes: Sequence[int], native: Native) -> str:
-    """A reduction of a type in :data:`INDIRECT`; the reduced axes stay, with size 1.
+    """Build a reduction of a type in :data:`INDIRECT`; the reduced axes stay, with size 1.
 
     Args:
         r: builds the nodes.
         op: one of the four reductions.
         x: name of the tensor.
         axes: sorted numbers of the reduced axes.
-        native: makes the reductions that the chip has.
+        native: builds the reductions that the chip has.
 
     Raises:
-        AutofuseError: AF3001, a sum of 64-bit numbers of more elements than its digits allow, or a product of them
-            of too many or an unknown number.
+        AutofuseError: AF3001, a 64-bit sum of more elements than its digits allow, or a 64-bit product of too many or
+            an unknown number of elements.
     """
     dtype = r.tensors[x].dtype
     extreme = op in ("ReduceMax", "ReduceMin")
@@ -89,18 +89,18 @@ def integer_reduction(r: Builder, op: str, x: str, axes: Sequence[int], native: 
 
 
 def _ordered(r: Builder, x: str) -> str:
-    """int32 with the top bit flipped: the order of uint32 in that of int32, and back."""
+    """Flip the top bit of int32, which maps the order of uint32 to that of int32, and back."""
     return r.emit("Add", [x, Constant(_INT_MIN, INT32)])
 
 
 def _words(r: Builder, x: str) -> tuple[str, str]:
-    """(low, high): the words of 64-bit numbers as int32."""
+    """Return (low, high), the words of 64-bit numbers as int32."""
     dtype = r.tensors[x].dtype
     return r.cast(x, INT32), r.cast(r.emit("RShift", [x, Constant(32, dtype)]), INT32)
 
 
 def _wide(r: Builder, word: str, dtype: DType, shift: int) -> str:
-    """A word, which has no sign, in front of ``shift`` zeros."""
+    """Return an unsigned word, widened and shifted left by ``shift``."""
     x = r.cast(r.cast(word, UINT32), dtype)
     return r.emit("LShift", [x, Constant(shift, dtype)]) if shift else x
 
@@ -128,12 +128,12 @@ def _sum_of_words(r: Builder, x: str, axes: Sequence[int], native: Native) -> st
     few = next((k for k in range(1, len(axes)) if count_of(axes[k:]) <= _AT_ONCE), 0)
     if count > _AT_ONCE and few:
         return _sum_of_words(r, _sum_of_words(r, x, axes[few:], native), axes[:few], native)
-    # Half of a word is left for the sum of a digit, so that a carry can be added to it.
+    # The sum of a digit uses only half the range of a word, so that a carry can be added.
     width = min(16, 31 - max(count - 1, 0).bit_length())
     if width < _LEAST_DIGIT:
         raise _refused(
             r,
-            f"a sum of {t.dtype} over up to {counted(count, 'element')}: {1 << (31 - _LEAST_DIGIT)} is the most",
+            f"a sum of {t.dtype} over up to {counted(count, 'element')}: {1 << (31 - _LEAST_DIGIT)} is the maximum",
             "give the symbols of the reduced axes a smaller max",
         )
     digits = -(-32 // width)
@@ -182,7 +182,7 @@ def _product_of_slices(r: Builder, x: str, axes: Sequence[int], native: Native) 
 
 
 def _slice(r: Builder, x: str, at: Mapping[int, int]) -> str:
-    """One index of some dimensions."""
+    """Slice out one index along some dimensions."""
     shape = r.tensors[x].shape
     starts = tuple(const(at.get(d, 0)) for d in range(len(shape)))
     sizes = tuple(ONE if d in at else s for d, s in enumerate(shape))

@@ -1,7 +1,6 @@
-"""Executes a HintGraph with NumPy, element by element as the nodes say: the meaning of the IR.
+"""Reference interpreter of a HintGraph in NumPy, which defines the meaning of the IR.
 
-For tests and for finding the pass that breaks a graph; it knows nothing of schedules and is not
-fast.
+Used by tests and to find the pass that breaks a graph; it ignores schedules and is not fast.
 """
 
 from __future__ import annotations
@@ -28,16 +27,15 @@ def interpret(
     """Run a graph.
 
     Args:
-        hint: a graph as :func:`~autofuse.implgraph.lowering.lowering.lower` and the passes make it.
-        inputs: the memory behind every input, 1-D, of the input's dtype; not changed.
+        hint: a graph as produced by :func:`~autofuse.implgraph.lowering.lowering.lower` and the passes.
+        inputs: the memory of every input, 1-D, of the input's dtype; not changed.
         env: values of the symbols.
 
     Returns:
-        The memory behind every output, 1-D.  An output that overwrites an input starts as a copy of
-        it.
+        The memory of every output, 1-D.  An output that overwrites an input starts as a copy of it.
 
     Raises:
-        KeyError: an op without a reference (those that legalisation introduces).
+        KeyError: an op without a reference (one introduced by legalisation).
         ExprError: a symbol without value.
     """
     run = _Run(hint, inputs, dict(env or {}))
@@ -55,7 +53,7 @@ class _Run:
         self.nodes = hint.by_name()
         self.env = env
         self.values: dict[str, np.ndarray] = {}
-        #: What is behind the GM address of every Data, Output and Workspace node, by name or index.
+        #: The GM of every Data, Output and Workspace node, by name or index.
         self.inputs = [np.array(x) for x in inputs]
         self.workspaces: dict[str, np.ndarray] = {}
         #: Store -> Output or Workspace node.
@@ -132,7 +130,7 @@ class _Run:
         return apply(n.op, operands, n.attrs, n.y.dtype)
 
     def _scan(self, n: Node, x: np.ndarray) -> np.ndarray:
-        """Running sums along axes that together count as one dimension."""
+        """Compute running sums along axes that together count as one dimension."""
         axes = n.attrs["axes"]
         assert isinstance(axes, tuple)
         places = [n.y.axis.index(a) for a in axes]
@@ -145,7 +143,7 @@ class _Run:
         return np.array(back, dtype=numpy_dtype(n.y.dtype))
 
     def _indexed(self, memory: np.ndarray, n: Node, index: np.ndarray) -> np.ndarray:
-        """Elements of which ``index`` says the place along one dimension."""
+        """Return the elements at the positions along one dimension that ``index`` holds."""
         extent, stride = (n.size(k).evaluate(self.env) for k in ("extent", "stride"))
         sizes = _sizes(n.y, self.env)
         at = np.asarray(n.y.offset.evaluate(self.env) + inside(index, extent) * stride)
@@ -158,12 +156,12 @@ class _Run:
 def apply(
     op: str, operands: Sequence[np.ndarray], attrs: Mapping[str, object], result: DType
 ) -> np.ndarray:
-    """One op by its reference, in float64 or exact integers, rounded to the dtype ``result``."""
+    """Apply one op by its reference, in float64 or exact integers, rounded to the dtype ``result``."""
     row = lookup(op)
     if row.reference is None:
         raise KeyError(f"{op} has no reference")
     if row.arity[1] == ANY and len(operands) > 2:
-        # As the kernel and the reference of the comparison do: left to right, rounding each time.
+        # Like the kernel and the reference of the comparison: left to right, rounding each time.
         return reduce(lambda a, b: apply(op, (a, b), attrs, result), operands)
     with np.errstate(all="ignore"):
         given = with_source(attrs, row.attr_names(), operands[0].dtype.name if operands else "")
@@ -171,7 +169,7 @@ def apply(
 
 
 def _held(x: np.ndarray, dtype: DType) -> np.ndarray:
-    """Values in a dtype; as on the chip a float saturates where it becomes an integer, and NaN is 0."""
+    """Convert values to a dtype; as on the chip, float to integer saturates, and NaN becomes 0."""
     if dtype.kind not in "iu" or x.dtype.kind != "f":
         return x.astype(numpy_dtype(dtype))
     limits = np.iinfo(numpy_dtype(dtype))
@@ -182,7 +180,7 @@ def _held(x: np.ndarray, dtype: DType) -> np.ndarray:
 
 
 def _wide(x: np.ndarray) -> np.ndarray:
-    """Return the values in float64 or in 64-bit integers; a bool stays."""
+    """Return the values in float64 or 64-bit integers; bool stays."""
     if x.dtype.kind in "iu":
         return x.astype(np.int64 if x.dtype.kind == "i" else np.uint64)
     return x if x.dtype.kind == "b" else x.astype(np.float64)
@@ -193,7 +191,7 @@ def _sizes(y: TensorView, env: Mapping[str, int]) -> tuple[int, ...]:
 
 
 def _extent(y: TensorView, env: Mapping[str, int]) -> int:
-    """Elements from the start of the memory to the last element of the tensor."""
+    """Return the number of elements from the start of the memory to the last element of the tensor."""
     sizes = _sizes(y, env)
     if 0 in sizes:
         return 0
@@ -205,7 +203,7 @@ def _extent(y: TensorView, env: Mapping[str, int]) -> int:
 
 
 def _window(memory: np.ndarray, y: TensorView, env: Mapping[str, int]) -> np.ndarray:
-    """The elements of a tensor in GM, one dimension per axis."""
+    """Return the elements of a tensor in GM, one dimension per axis."""
     sizes = _sizes(y, env)
     extent = _extent(y, env)
     if extent > memory.size:

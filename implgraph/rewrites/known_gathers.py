@@ -1,8 +1,8 @@
-"""Gathers whose index follows from the graph alone, as slices side by side.
+"""Rewrites gathers whose index follows from the graph alone to concatenated slices.
 
-A roll, a reflected border, a reversal or a repetition, written as arithmetic on an Iota, has an index without unknowns:
-the references of the rows say its values.  Cut into runs of equal steps, the gather is a Concat of Slices, which cost
-no index in UB and no address per element, and need nothing in GM.
+A roll, a reflected border, a reversal or a repetition, written as arithmetic on an Iota, has a known index: the
+references of the rows give its values.  Cut into runs of equal steps, the gather is a Concat of Slices, which needs no
+index in UB, no address per element, and no data in GM.
 """
 
 from __future__ import annotations
@@ -26,26 +26,26 @@ __all__ = ["MAX_RUNS", "Run", "known_gather", "runs_of"]
 
 Array = Any
 
-#: Elements of an index at most that are computed at build time.
+#: Maximum elements of an index that are computed at build time.
 MAX_ELEMENTS = 1 << 16
-#: Runs of an index at most: each is a group of its own.
+#: Maximum runs of an index: each is a separate group.
 MAX_RUNS = 8
 
 
 class Builder(Protocol):
-    """The part of the rewriter that this needs; names of tensors are its operands."""
+    """The rewriter interface used here; operands are tensor names."""
 
     tensors: dict[str, Tensor]
     makers: dict[str, FusionNode]
     ranges: dict[str, tuple[int, int]]
 
     def emit(self, op: str, inputs: Sequence[Operand], **attrs: Any) -> str:
-        """A node with a new result."""
+        """Add a node with a new result, and return its name."""
 
 
 @frozen
 class Run:
-    """Places ``start``, ``start + step``, ...: ``count`` of them."""
+    """``count`` positions ``start``, ``start + step``, ..."""
 
     start: int
     count: int
@@ -53,17 +53,17 @@ class Run:
 
 
 def known_gather(r: Builder, x: str, index: str, axis: int) -> str | None:
-    """Build the result of a Gather from Slices; its dimension ``axis`` is the index as one line.
+    """Build the result of a Gather from Slices; dimension ``axis`` of the result is the flattened index.
 
     Args:
-        r: where nodes are added; none are if this gives None.
+        r: receives the new nodes; none if this returns None.
         x: the data.
-        index: the places.
-        axis: the dimension of the data that they are along.
+        index: the positions.
+        axis: the indexed dimension of the data.
 
     Returns:
-        None where the index depends on more than constants and known sizes, names places that only a call decides, or
-        has more than :data:`MAX_RUNS` runs.
+        None if the index depends on more than constants and known sizes, holds positions that depend on the sizes of a
+        call, or has more than :data:`MAX_RUNS` runs.
     """
     extent = r.tensors[x].shape[axis]
     at = _values(r, index)
@@ -73,7 +73,7 @@ def known_gather(r: Builder, x: str, index: str, axis: int) -> str | None:
     if extent.is_const:
         at = inside(at, extent.value)
     elif at.min() < 0 or at.max() >= bounds(extent, r.ranges)[0]:
-        return None  # the size decides which places wrap or are the last one
+        return None  # the size decides which positions wrap or are clamped
     each = _equal_neighbours(at)
     whole = _period(at)
     runs = runs_of(at)
@@ -91,7 +91,7 @@ def known_gather(r: Builder, x: str, index: str, axis: int) -> str | None:
 
 
 def _values(r: Builder, x: Operand) -> Array | None:
-    """The elements of a tensor, by the references of the ops that make it; None if an input is among them."""
+    """Compute the elements of a tensor by the references of its ops; None if it depends on an input."""
     found: dict[str, Array | None] = {}
     todo = [x] if isinstance(x, str) else []
     while todo:
@@ -113,7 +113,7 @@ def _values(r: Builder, x: Operand) -> Array | None:
 
 
 def _is_small(shape: Sequence[Expr]) -> bool:
-    """Return True if a tensor has a known number of elements, and few."""
+    """Return True if a tensor has few elements, and their number is known."""
     count = 1
     for s in shape:
         if not s.is_const:
@@ -145,13 +145,13 @@ def _value(r: Builder, n: FusionNode, found: Mapping[str, Array | None]) -> Arra
 
 
 def runs_of(at: Array) -> tuple[Run, ...] | None:
-    """A line of places as runs of equal steps; None if it has more than :data:`MAX_RUNS`.
+    """Split a line of positions into runs of equal steps; None if it has more than :data:`MAX_RUNS`.
 
-    A place that ends one run and could begin the next belongs to the longer one: so the middle of a reflected or
-    repeated border is all of its dimension.
+    A position that ends one run and could begin the next goes to the longer one, so that the middle of a reflected or
+    repeated border covers its whole dimension.
     """
     steps = np.diff(at)
-    # ends[k]: the last place of the k-th stretch of equal steps; the next stretch begins there.
+    # ends[k]: the last position of the k-th stretch of equal steps; the next stretch begins there.
     ends = [*(np.flatnonzero(np.diff(steps)) + 1).tolist(), len(at) - 1]
     if len(ends) > 4 * MAX_RUNS:
         return None
@@ -170,13 +170,13 @@ def runs_of(at: Array) -> tuple[Run, ...] | None:
 
 
 def _equal_neighbours(at: Array) -> int:
-    """The most times in a row that a line names each of its places."""
+    """Return the maximum number of consecutive repeats shared by all positions of a line."""
     changes = np.flatnonzero(np.diff(at)) + 1
     return int(np.gcd.reduce([at.size, *changes.tolist()]))
 
 
 def _period(at: Array) -> int:
-    """Places after which a line begins anew, again and again; its length if it does not."""
+    """Return the period of a line; its length if it is not periodic."""
     size = at.size
     again = [p for p in np.flatnonzero(at == at[0]).tolist() if p and size % p == 0]
     return next((p for p in again if (at.reshape(-1, p) == at[:p]).all()), size)
@@ -186,13 +186,13 @@ def _period(at: Array) -> int:
 
 
 def _joined(r: Builder, x: str, axis: int, runs: Sequence[Run]) -> str:
-    """The runs of a dimension one after the other."""
+    """Return the concatenated runs of a dimension."""
     pieces = [_run(r, x, axis, run) for run in runs]
     return pieces[0] if len(pieces) == 1 else r.emit("Concat", pieces, axis=axis)
 
 
 def _run(r: Builder, x: str, axis: int, run: Run) -> str:
-    """The elements of one run."""
+    """Return the elements of one run."""
     shape = r.tensors[x].shape
     once = run.step == 0
     if run == Run(0, run.count, 1) and shape[axis] == run.count:
@@ -208,7 +208,7 @@ def _run(r: Builder, x: str, axis: int, run: Run) -> str:
 
 
 def _repeated(r: Builder, x: str, axis: int, times: int, before: bool) -> str:
-    """A dimension of which every element, or the whole line (``before``), is there some times in a row."""
+    """Repeat every element of a dimension, or the whole line (``before``), several times."""
     shape = r.tensors[x].shape
     at = axis if before else axis + 1
     thin = r.emit("Reshape", [x], shape=(*shape[:at], ONE, *shape[at:]))

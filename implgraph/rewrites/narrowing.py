@@ -1,16 +1,16 @@
 """Integer arithmetic in the narrowest type that is exact: 64 bits in int32, and both in float32.
 
-The chips compare float32 in one call, int32 in one to three, and compute 64-bit integers in dozens of calls on pairs
-of words.  Frontends write indices in 64 bits all the same.  Where intervals
+The chips compare float32 in one call, int32 in one to three, and compute 64-bit integers in dozens of calls on pairs of
+words.  Frontends nevertheless write indices in 64 bits.  Where intervals
 (:mod:`autofuse.implgraph.rewrites.value_ranges`) show that no number is too large, a chain of nodes is computed in the
-narrower type.  What leaves the chain in its own type is cast once, at the end.
+narrower type.  Results that leave the chain in their own type are cast once, at the end.
 
-A tensor ``x`` of integers stands in the narrow type as ``r(x)``: in int32 the number itself, in float32 the number
-rounded to nearest.  Three facts are all that the rewriting rests on:
+The narrow form of an integer tensor ``x`` is ``r(x)``: in int32 the number itself, in float32 the number rounded to
+nearest.  The rewriting relies on three facts:
 
-* Integers of at most 2^24 are floats of 24 bits, so ``r`` is exact for them: sums and products with such operands and
-  results are the same.  Sums of many elements are, where the sum of their absolute values is bounded by 2^24.
-* ``r`` is monotone.  So it commutes with moves, with Select, Maximum and Minimum, whatever the numbers are.
+* Integers of magnitude at most 2^24 are exact in float32, so sums and products with such operands and results are the
+  same.  Sums of many elements are exact if the sum of absolute values is bounded by 2^24.
+* ``r`` is monotone, so it commutes with moves, Select, Maximum and Minimum for any numbers.
 * Let abs(c) < 2^24.  Then c - 1, c and c + 1 are floats, and x < c means r(x) <= r(c - 1) = c - 1 < c, x > c means
   r(x) >= c + 1 > c: x and c compare as r(x) and c do, for every x.
 """
@@ -41,12 +41,12 @@ _CHOICES = MOVES | {
     *("Pad", "Select", "MaskedFill", "Maximum", "Minimum", "ClipByValue", "Relu"),
     *("ReduceMax", "ReduceMin"),
 }
-#: Ops that are exact where operands and result are; sums also need exact partial sums.
+#: Ops that are exact if operands and result are; sums also need exact partial sums.
 _SUMS = frozenset({"AddN", "ReduceSum", "CumSum"})
 _ARITHMETIC = _SUMS | {"Iota", "Add", "Sub", "Mul", "Square", "Neg", "Abs", "Sign"}
 _DIVISIONS = frozenset({"FloorDiv", "TruncDiv", "Remainder", "Fmod", "Mod"})
 _ARGS = frozenset({"ArgMax", "ArgMin"})
-#: What a size without a hint is taken to be, where calls are counted.
+#: Size assumed for a symbol without a hint when counting calls.
 _TYPICAL = 1024
 
 
@@ -77,14 +77,14 @@ _WAYS = (
 
 
 def narrowed(graph: FusionGraph, target: TargetSpec) -> FusionGraph:
-    """The graph with integers computed in int32 or float32 where that is exact and takes fewer calls.
+    """Return the graph with integers computed in int32 or float32 where that is exact and takes fewer calls.
 
     Args:
-        graph: as a frontend gives it; inputs and outputs keep their dtypes.
-        target: decides which casts there are.
+        graph: a graph from a frontend; inputs and outputs keep their dtypes.
+        target: determines the available casts.
 
     Returns:
-        A graph with the same results for all inputs; ``graph`` itself where there is nothing to gain.
+        A graph with the same results for all inputs; ``graph`` itself if there is no gain.
     """
     graph = without_differences(graph)
     for way in _WAYS:
@@ -106,7 +106,7 @@ def _inside(x: Interval | None, ends: Interval) -> bool:
 
 
 class _Narrowing:
-    """One way through a graph: what may be narrow, what is asked for, what of it is a gain, and the new nodes."""
+    """One narrowing pass: candidates, demanded tensors, the gain of each part, and the new nodes."""
 
     def __init__(self, graph: FusionGraph, arch: Architecture, way: _Way) -> None:
         self.graph, self.arch, self.way = graph, arch, way
@@ -116,7 +116,7 @@ class _Narrowing:
         self.outputs = {o.tensor for o in graph.outputs}
         sizes = {s.name: min(max(s.hint or _TYPICAL, s.min), s.max) for s in graph.symbols}
         self.typical = {name: (size, size) for name, size in sizes.items()}
-        #: Tensors that a narrow node can make, and those that have a narrow form at all.
+        #: Tensors that a narrow node can produce, and all tensors that have a narrow form.
         self.made: set[str] = set()
         self.able: set[str] = {x for x in graph.inputs if self._castable(x)}
         self.roots: list[FusionNode] = []
@@ -128,7 +128,7 @@ class _Narrowing:
             if self._is_root(n):
                 self.roots.append(n)
 
-    # what can be narrow ---------------------------------------------------------------------------
+    # candidates ---------------------------------------------------------------------------
     def _exact(self, n: FusionNode, x: Operand) -> bool:
         return _inside(self.ranges.of(n, x), self.way.exact)
 
@@ -139,7 +139,7 @@ class _Narrowing:
         return self.tensors[x].dtype.name in self.way.wide
 
     def _castable(self, x: str) -> bool:
-        """Return True if one Cast gives the narrow form; to float32 it may round, to int32 it must lose nothing."""
+        """Return True if one Cast gives the narrow form; to float32 it may round, to int32 it must be exact."""
         d = self.tensors[x].dtype
         if not self._is_wide(x) or d.kind != "i":
             return False
@@ -148,7 +148,7 @@ class _Narrowing:
         ) is not None
 
     def _values(self, n: FusionNode) -> tuple[Operand, ...]:
-        """The operands that are numbers, not conditions."""
+        """Return the operands that are numbers, not conditions."""
         if n.op == "Select":
             return n.inputs[1:]
         if n.op == "MaskedFill":
@@ -179,12 +179,12 @@ class _Narrowing:
         return exact and (n.op not in _SUMS or self._sums_exactly(n))
 
     def _rounds_alike(self, n: FusionNode) -> bool:
-        """Return True if a choice yields only elements that it is given, or an exact number."""
+        """Return True if a choice yields only elements of its operands, or an exact number."""
         if n.op == "Pad":
             attrs: Mapping[str, Any] = n.attrs
             value = int(attrs.get("value", 0))
             return _inside((value, value), self.way.exact)
-        # Of no elements the largest is an end of the dtype, of floats an infinity.
+        # The maximum of no elements is the lower end of the dtype, for floats an infinity.
         return n.op not in ("ReduceMax", "ReduceMin") or self.ranges.reduced(n)[0] >= 1
 
     def _sums_exactly(self, n: FusionNode) -> bool:
@@ -228,16 +228,16 @@ class _Narrowing:
             return False
         if to.kind == "b" or to == self.way.to:
             return True
-        # The cast from here on rounds, or takes the remainder, as the one from the wide type.
+        # The cast from the narrow type then rounds like the one from the wide type.
         return self._exact_tensor(xs[0]) and to.kind == "f"
 
-    # what is worth it -----------------------------------------------------------------------------
+    # gain -----------------------------------------------------------------------------
     def _weight(self, x: str) -> int:
-        """Elements of a tensor, for typical sizes."""
+        """Return the number of elements of a tensor at typical sizes."""
         return max(bounds(product(self.tensors[x].shape), self.typical)[0], 1)
 
     def _calls(self, n: FusionNode, narrow: bool) -> float:
-        """Calls of a node, in its own type or in the narrow one, times elements."""
+        """Return the calls of a node, in its own type or in the narrow one, times elements."""
         y = self.tensors[n.outputs[0]].dtype
         x = next((self.tensors[o].dtype for o in _names(n)), y)
         weight = self._weight(n.outputs[0])
@@ -262,7 +262,7 @@ class _Narrowing:
         return float("inf") if calls is None else self._weight(x) * calls
 
     def _demanded(self) -> set[str]:
-        """Tensors whose narrow form somebody asks for."""
+        """Return the tensors whose narrow form is used."""
         asked = {x for n in self.roots for x in _names(n)}
         root_names = {n.name for n in self.roots}
         for n in reversed(self.graph.nodes):
@@ -282,7 +282,7 @@ class _Narrowing:
         return [] if n.op in _ARGS else [x for x in self._values(n) if isinstance(x, str)]
 
     def _parts(self, asked: set[str]) -> list[tuple[set[str], list[FusionNode]]]:
-        """Tensors and roots that hang together, which become narrow together or not at all."""
+        """Return the connected parts of tensors and roots; a part becomes narrow as a whole or not at all."""
         parent = {x: x for x in asked}
 
         def find(x: str) -> str:
@@ -312,7 +312,7 @@ class _Narrowing:
         return list(parts.values())
 
     def _kept(self, part: set[str], roots: Iterable[FusionNode]) -> tuple[set[str], set[str]]:
-        """Tensors that are needed in their own type as well: cast back from the narrow one, and computed twice."""
+        """Return tensors also needed in their own type: those cast back from the narrow one, those computed twice."""
         narrow_roots = {n.name for n in roots}
         needed = set(self.outputs)
         back: set[str] = set()
@@ -351,7 +351,7 @@ class _Narrowing:
 
     # the new graph --------------------------------------------------------------------------------
     def result(self) -> FusionGraph:
-        """The graph with all parts narrow that gain."""
+        """Return the graph with all gainful parts narrow."""
         taken: set[str] = set()
         roots: list[FusionNode] = []
         for part, its_roots in self._parts(self._demanded()):
@@ -364,11 +364,11 @@ class _Narrowing:
         return _Writer(self, taken, {n.name for n in roots}, back, twice).graph()
 
     def is_made(self, x: str) -> bool:
-        """Return True if a narrow node makes ``x``; else a Cast does."""
+        """Return True if a narrow node produces ``x``; otherwise a Cast does."""
         return x in self.made
 
     def values(self, n: FusionNode) -> tuple[Operand, ...]:
-        """The operands of a node that are numbers."""
+        """Return the operands of a node that are numbers."""
         return self._values(n)
 
 
@@ -389,7 +389,7 @@ class _Writer:
         self._names = {n.name for n in self.old.nodes} | set(self.tensors)
 
     def graph(self) -> FusionGraph:
-        """The graph."""
+        """Return the graph."""
         for n in self.old.nodes:
             y = n.outputs[0]
             if n.name in self.roots:
@@ -425,13 +425,13 @@ class _Writer:
         return y
 
     def _result(self, like: str, n: FusionNode) -> str:
-        """A new tensor with the shape of ``like`` in the narrow type."""
+        """Add a tensor with the shape of ``like`` in the narrow type, and return its name."""
         name = self._fresh(f"{like}_{self.to.name}")
         self.tensors[name] = Tensor(name, self.to, self.tensors[like].shape, origin=n.origin)
         return name
 
     def _operand(self, x: Operand, n: FusionNode) -> Operand:
-        """An operand in the narrow type."""
+        """Return an operand in the narrow type."""
         if isinstance(x, Constant):
             value = float(x.value) if self.to is F32 else int(x.value)
             return Constant(value, self.to, x.expr)

@@ -1,4 +1,4 @@
-"""A frame around a frame of the same value is one frame: its pieces do not grow in number with every Pad."""
+"""Joins nested Pads of the same value into one, so that the number of pieces does not grow with every Pad."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _PAD = "Pad"
 
 
 def with_nested_pads_joined(graph: FusionGraph) -> FusionGraph:
-    """The graph with one Pad for every chain of them that nothing else reads; ``graph`` itself if there is none."""
+    """Return the graph with one Pad for every chain of Pads without other users; ``graph`` itself if there is none."""
     pads = sum(lookup(n.op).name == _PAD for n in graph.nodes)
     if pads < 2:
         return graph
@@ -44,7 +44,7 @@ def _alike(inner: FusionNode, outer: FusionNode) -> bool:
 
 
 def _both(inner: FusionNode, outer: FusionNode) -> dict[str, Any]:
-    """The attributes of one frame that is as wide as both."""
+    """Return the attributes of one frame as wide as both."""
 
     def widths(end: str) -> tuple[Any, ...]:
         given: list[Any] = [inner.attrs[end], outer.attrs[end]]

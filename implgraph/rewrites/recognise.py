@@ -1,11 +1,11 @@
-"""Puts an activation in the place of the primitives that it was opened into.
+"""Replaces the primitives that an activation was decomposed into by the activation.
 
-PyTorch and ONNX write Gelu with Erf, Mish with Log1p and Tanh, and so on.  The registered op has fewer calls: it knows
-the range of what lies between its parts, and of 16 bits it needs no more than 16 bits hold.  :data:`FORMS` is the
-table of what is looked for; a form stands for the exact value of its op, so results are nearer to that than those of
-the primitives, and where these have 0 times infinity, as Gelu of minus infinity, the op has the limit.
+PyTorch and ONNX write Gelu with Erf, Mish with Log1p and Tanh, and so on.  The registered op takes fewer calls: it
+knows the range of intermediate values, and for 16-bit results it needs only 16-bit accuracy.  :data:`FORMS` is the
+table of patterns; a form computes the exact value of its op, so results are closer to it than those of the primitives,
+and where the primitives multiply 0 by infinity, as in Gelu of minus infinity, the op gives the limit.
 
-A form is taken where what is dear in it (:data:`DEAR`) is needed by nobody else.
+A form is replaced if its expensive parts (:data:`DEAR`) have no other users.
 """
 
 from __future__ import annotations
@@ -33,24 +33,24 @@ class Op:
 
 @dataclass(frozen=True, slots=True)
 class OneOf:
-    """Any of some spellings."""
+    """Any of several spellings."""
 
     spellings: tuple[Pattern, ...]
 
 
-#: A pattern of text is the argument of the activation, a number is itself to within a rounding.
+#: A string matches the argument of the activation, a number matches to within a rounding.
 Pattern: TypeAlias = "Op | OneOf | str | float"
 X = "x"
 
 
 @dataclass(frozen=True, slots=True)
 class Form:
-    """Primitives that an op is opened into.
+    """Primitives that an op is decomposed into.
 
     Attributes:
-        op: the registered op, of one operand.
-        pattern: the primitives, as a tree.
-        narrow: only where the result is rounded to 16 bits; in float32 the op has no fewer calls.
+        op: the registered op, with one operand.
+        pattern: the tree of primitives.
+        narrow: replace only where the result is rounded to 16 bits; in float32 the op takes at least as many calls.
     """
 
     op: str
@@ -59,12 +59,12 @@ class Form:
 
 
 def op(name: str, *operands: Pattern) -> Op:
-    """A node."""
+    """Return a node pattern."""
     return Op(name, operands)
 
 
 def product(*factors: Pattern) -> Pattern:
-    """Two or three factors, multiplied in any order."""
+    """Return a pattern of two or three factors, multiplied in any order."""
     if len(factors) == 2:
         return Op("Mul", factors)
     a, b, c = factors
@@ -76,7 +76,7 @@ def product(*factors: Pattern) -> Pattern:
 _SQUARE = OneOf((op("Mul", X, X), op("Square", X), op("Pow", X, 2.0)))
 _CUBE = OneOf((op("Mul", _SQUARE, X), op("Pow", X, 3.0)))
 _HALF_ROOT = OneOf((op("Mul", X, math.sqrt(0.5)), op("Div", X, math.sqrt(2.0))))
-#: 1 + erf(x/sqrt 2), which is twice the normal distribution function.
+#: 1 + erf(x/sqrt 2), twice the normal distribution function.
 _TWICE = op("Add", op("Erf", _HALF_ROOT), 1.0)
 _DENSITY = op("Exp", OneOf((product(_SQUARE, -0.5), product(X, X, -0.5))))
 _TANH = op(
@@ -87,7 +87,7 @@ _LOG1P_EXP = op("Log1p", op("Exp", op("Neg", op("Abs", X))))
 _SOFTPLUS = OneOf(
     (
         op("Softplus", X),
-        # Beyond 20 both are x in float32.
+        # Beyond 20 both equal x in float32.
         op("Select", op("Greater", X, 20.0), X, op("Log1p", op("Exp", X))),
     )
 )
@@ -107,16 +107,16 @@ FORMS: tuple[Form, ...] = (
     Form("LogSigmoid", op("Sub", op("Minimum", X, 0.0), _LOG1P_EXP), False),
 )
 
-#: What is not computed beside the op that it is part of.
+#: Ops too expensive to compute in addition to the activation that contains them.
 DEAR = frozenset({"Erf", "Log1p", "Tanh"})
 _COMMUTATIVE = frozenset({"Add", "Maximum", "Minimum", "Mul"})
-#: Bits of the significand.
+#: Significand bits by dtype.
 _DIGITS = {"float32": 24, "float16": 11, "bfloat16": 8}
 
 
 @dataclass(frozen=True, slots=True)
 class _Match:
-    """A form at a node: what it is of, and what below the node is dear."""
+    """A form at a node: its argument, and the expensive nodes below."""
 
     form: Form
     x: str
@@ -125,14 +125,14 @@ class _Match:
 
 @dataclass(frozen=True, slots=True)
 class _State:
-    """A match in the making."""
+    """A partial match."""
 
     x: str | None = None
     dear: frozenset[str] = frozenset()
 
 
 def recognise(graph: FusionGraph) -> FusionGraph:
-    """The graph with activations in the place of what they were opened into; itself if there are none."""
+    """Return the graph with recognised activations; ``graph`` itself if there are none."""
     if not any(n.op in DEAR for n in graph.nodes):
         return graph
     found = _Finder(graph).matches()
@@ -148,9 +148,9 @@ def recognise(graph: FusionGraph) -> FusionGraph:
 
 
 def _rewritten(graph: FusionGraph, found: Mapping[str, _Match]) -> tuple[FusionNode, ...]:
-    """The nodes with the matches taken, and without those that nobody needs any more."""
+    """Return the nodes with the matches replaced, without those that became dead."""
     needed = {o.tensor for o in graph.outputs}
-    # What nobody needed before is left alone.
+    # Nodes that were dead before are left alone.
     needed.update(_unused(graph))
     out: list[FusionNode] = []
     for n in reversed(graph.nodes):
@@ -177,7 +177,7 @@ class _Finder:
         self.makers = {o: n for n in graph.nodes for o in n.outputs}
 
     def matches(self) -> dict[str, _Match]:
-        """The first form at every result that has one."""
+        """Return the first matching form at every result that has one."""
         ends = cast_ends(
             [
                 Step(
@@ -220,7 +220,7 @@ class _Finder:
         return None
 
     def _at(self, pattern: Pattern, at: Operand, dtype: DType, state: _State) -> Iterator[_State]:
-        """The ways in which a pattern is at an operand, which has this element type where it is a number."""
+        """Yield the matches of a pattern at an operand; a number without dtype has this one."""
         if isinstance(pattern, OneOf):
             for p in pattern.spellings:
                 yield from self._at(p, at, dtype, state)
@@ -242,7 +242,7 @@ class _Finder:
                 yield from self._all(pattern.operands, n.inputs[::-1], dtype, state)
 
     def _uncast(self, at: Operand, dtype: DType, *, widened: bool = False) -> Operand:
-        """Return what an operand was cast from, if a 16-bit result has float32 steps; ``widened``: to float32 only."""
+        """Return the source of an operand's casts, if a 16-bit result has float32 steps; ``widened``: to float32."""
         tensors = self.graph.tensors
         while dtype.itemsize == 2 and isinstance(at, str) and at in self.makers:
             n = self.makers[at]
@@ -267,7 +267,7 @@ class _Finder:
 
 
 def _is_number(c: Constant, value: float, dtype: DType) -> bool:
-    """Return True if a constant is a number, to within a rounding of its element type."""
+    """Return True if a constant equals a number to within a rounding of its element type."""
     if c.expr is not None or isinstance(c.value, bool) or dtype.name not in _DIGITS:
         return False
     return abs(c.value - value) <= abs(value) * 2.0 ** -_DIGITS[dtype.name]

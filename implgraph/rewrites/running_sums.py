@@ -1,7 +1,7 @@
-"""Running sums from the end, or without the element itself, that a graph writes with Slices and a Concat around CumSum.
+"""Recognises reversed or exclusive running sums that a graph writes with Slices and a Concat around CumSum.
 
 ``flip(CumSum(flip(x)))`` is ``CumSum(x, reverse)``, and ``Concat(0, CumSum(x without its last element))`` is
-``CumSum(x, exclusive)``: one pass over x, where the parts are several.
+``CumSum(x, exclusive)``: one pass over x instead of several.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ __all__ = ["with_whole_running_sums"]
 
 
 def with_whole_running_sums(graph: FusionGraph) -> FusionGraph:
-    """The graph with a CumSum in the place of one with Slices or a Concat around it."""
+    """Return the graph with each CumSum absorbing the Slices or Concat around it."""
     found = _Sums(graph)
     nodes = [found.whole(n) for n in graph.nodes]
     if nodes == list(graph.nodes):
@@ -38,7 +38,7 @@ class _Sums:
         self.makers = {t: n for n in graph.nodes for t in n.outputs}
 
     def whole(self, n: FusionNode) -> FusionNode:
-        """A node, or the CumSum that computes the same of something before it."""
+        """Return a node, or an equivalent CumSum of an earlier tensor."""
         if n.op == "Slice" and (axis := self._flipped(n)) is not None:
             total = self._made(n.inputs[0], "CumSum")
             inner = total and self._made(total.inputs[0], "Slice")
@@ -54,7 +54,7 @@ class _Sums:
         return n
 
     def _made(self, tensor: object, op: str) -> FusionNode | None:
-        """The node that makes a tensor, if it is of this op."""
+        """Return the node that produces a tensor, if it has this op."""
         maker = self.makers.get(tensor) if isinstance(tensor, str) else None
         return maker if maker is not None and maker.op == op else None
 
@@ -65,7 +65,7 @@ class _Sums:
         return int(str(n.attrs["axis"])) % len(self._shape(n.outputs[0]))
 
     def _flipped(self, n: FusionNode) -> int | None:
-        """The axis along which a Slice turns all of a tensor around, and nothing else; None: it does something else."""
+        """Return the axis along which a Slice only reverses a whole tensor; None for any other Slice."""
         shape = self._shape(n.inputs[0])
         if self._shape(n.outputs[0]) != shape:
             return None
@@ -77,13 +77,13 @@ class _Sums:
         return turned[0] if whole and len(turned) == 1 else None
 
     def _ways(self, n: FusionNode) -> Iterator[tuple[Expr, int]]:
-        """Start and step of a Slice along every axis."""
+        """Return start and step of a Slice along every axis."""
         starts = cast("tuple[Expr, ...]", n.attrs["starts"])
         steps = cast("tuple[int, ...]", n.attrs.get("steps") or (1,) * len(starts))
         return zip(starts, steps, strict=True)
 
     def _fills(self, n: FusionNode, total: FusionNode) -> bool:
-        """Return True if a Concat puts one 0 before an inclusive sum from the start."""
+        """Return True if a Concat prepends one 0 to an inclusive sum from the start."""
         zeros = self._made(n.inputs[0], "Broadcast")
         constant = zeros.inputs[0] if zeros else None
         return (
@@ -96,7 +96,7 @@ class _Sums:
         )
 
     def _without_last(self, inner: FusionNode, total: FusionNode, n: FusionNode) -> bool:
-        """Return True if a Slice drops the last element along the axis of the sum, and nothing else."""
+        """Return True if a Slice drops only the last element along the axis of the sum."""
         axis, source = self._axis(total), self._shape(inner.inputs[0])
         return source == self._shape(n.outputs[0]) and all(
             start == 0 and step == 1 and kept == (extent - ONE if k == axis else extent)

@@ -1,8 +1,8 @@
-"""Float32 results that need the accuracy of 16 bits only: those that reach nothing but casts to 16 bits.
+"""Float32 results that need only 16-bit accuracy: those that reach only casts to 16 bits.
 
-A row with a ``short`` formula gives float32 with a relative error far below the rounding to 16 bits.  Products,
-quotients and choices keep a relative error; a sum may cancel, so it ends the path.  Every path counts: in a cast that
-two such results reach, or one of them twice, their errors would add up, so only the first takes the formula.
+A ``short`` formula gives float32 with a relative error far below the rounding to 16 bits.  Products, quotients and
+selections preserve a relative error; a sum may cancel, so it ends the path.  In a cast reached by two such results, or
+by one along two paths, their errors would add up, so only the first uses the formula.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ __all__ = ["Step", "cast_ends", "short_results", "steps_of"]
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """One node: name of the result, op, names of operands, element type; ``rounds``: in a mode of its own."""
+    """One node: name of the result, op, names of operands, element type; ``rounds``: has an explicit rounding mode."""
 
     name: str
     op: str
@@ -29,11 +29,11 @@ class Step:
 
 
 def cast_ends(steps: Sequence[Step], kept: Collection[str] = ()) -> dict[str, frozenset[str]]:
-    """For results of float32 that only reach casts to 16 bits, each by one path: the names of these casts.
+    """Return, for float32 results that only reach casts to 16 bits, each by one path, the names of these casts.
 
     Args:
-        steps: all nodes, in an order of execution.
-        kept: results that others see as they are.
+        steps: all nodes, in execution order.
+        kept: results with other users.
     """
     users: dict[str, list[Step]] = {}
     for s in steps:
@@ -58,7 +58,7 @@ def _reached(user: Step, ends: Mapping[str, frozenset[str]]) -> frozenset[str] |
 
 
 def short_results(steps: Sequence[Step]) -> frozenset[str]:
-    """Results of float32 whose op may take its ``short`` formula."""
+    """Return the float32 results whose op may use its ``short`` formula."""
     able = [s for s in steps if s.dtype.name == "float32" and _has_short(s.op)]
     if not able:
         return frozenset()
@@ -79,5 +79,5 @@ def _has_short(op: str) -> bool:
 
 
 def steps_of(nodes: Iterable[Node]) -> list[Step]:
-    """The nodes of a HintGraph as steps."""
+    """Return the nodes of a HintGraph as steps."""
     return [Step(n.name, n.op, n.inputs, n.y.dtype, bool(n.attrs.get("round"))) for n in nodes]

@@ -1,4 +1,4 @@
-"""Intervals of the integers that a FusionGraph computes, by its constants, dtypes and sizes."""
+"""Intervals of the integers in a FusionGraph, from its constants, dtypes and sizes."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ MOVES = frozenset({"Reshape", "Broadcast", "Identity", "Slice", "Transpose", "Co
 
 
 def limits(d: DType) -> Interval:
-    """Least and largest number of an integer dtype or bool."""
+    """Return the smallest and largest number of an integer dtype or bool."""
     if d.kind in "bm":
         return 0, 1
     return (
@@ -30,7 +30,7 @@ def limits(d: DType) -> Interval:
 
 
 class Ranges:
-    """Closed intervals that hold all elements, for every value of the symbols; integers and bools only."""
+    """Closed intervals that contain all elements, for every value of the symbols; integers and bools only."""
 
     def __init__(self, graph: FusionGraph) -> None:
         self.graph = graph
@@ -52,12 +52,12 @@ class Ranges:
         if d.kind not in "iub":
             return
         low, high = limits(d)
-        # What leaves the dtype wraps, and may then be anything.
+        # Values beyond the dtype wrap and may become anything.
         inside = made is not None and low <= made[0] <= made[1] <= high
         self._of[name] = made if inside and made is not None else (low, high)
 
     def of(self, n: FusionNode, x: Operand) -> Interval | None:
-        """The interval of an operand of ``n``; None of floats."""
+        """Return the interval of an operand of ``n``; None for floats."""
         if isinstance(x, str):
             return self._of.get(x)
         operands = [self.graph.tensors[o] if isinstance(o, str) else o for o in n.inputs]
@@ -65,7 +65,7 @@ class Ranges:
         return self.constant(x, operand_dtypes(operands)[at])
 
     def constant(self, c: Constant, d: DType) -> Interval | None:
-        """The interval of a constant of dtype ``d``; None of floats."""
+        """Return the interval of a constant of dtype ``d``; None for floats."""
         if d.kind not in "iub":
             return None
         if c.expr is None:
@@ -76,15 +76,15 @@ class Ranges:
             return limits(d)
 
     def tensor(self, name: str) -> Interval | None:
-        """The interval of a tensor; None of floats."""
+        """Return the interval of a tensor; None for floats."""
         return self._of.get(name)
 
     def size(self, e: Expr) -> Interval:
-        """Bounds of a size."""
+        """Return the bounds of a size."""
         return bounds(e, self.symbols)
 
     def reduced(self, n: FusionNode) -> Interval:
-        """Bounds of how many elements become one in a ReduceX, CumSum or ArgX."""
+        """Return the bounds of the number of elements per result of a ReduceX, CumSum or ArgX."""
         x = n.inputs[0]
         shape = self.graph.tensors[x].shape if isinstance(x, str) else ()
         attrs: Mapping[str, Any] = n.attrs
@@ -93,7 +93,7 @@ class Ranges:
 
 
 class _NoRangeError(Exception):
-    """An operand is no integer."""
+    """An operand is not an integer."""
 
 
 _Rule: TypeAlias = Callable[[Ranges, FusionNode, list[Interval | None]], Interval | None]
@@ -107,7 +107,7 @@ def _whole(xs: Sequence[Interval | None]) -> list[Interval]:
 
 
 def _of(fn: Callable[..., Interval]) -> _Rule:
-    """A rule that needs the operands' intervals only."""
+    """Return a rule that needs only the operands' intervals."""
     return lambda r, n, xs: fn(*_whole(xs))
 
 
@@ -142,7 +142,7 @@ def _add(*xs: Interval) -> Interval:
 
 
 def _quotient(a: Interval, b: Interval) -> Interval:
-    """Of division by any rule of rounding; by 0 it gives 0."""
+    """Return the interval of a quotient under any rounding; division by 0 gives 0."""
     if a[0] >= 0 and b[0] >= 1:
         return a[0] // b[1], a[1] // b[0]
     most = max(abs(a[0]), abs(a[1]))
@@ -150,7 +150,7 @@ def _quotient(a: Interval, b: Interval) -> Interval:
 
 
 def _remainder(a: Interval, b: Interval) -> Interval:
-    """Of any sign rule: less than the divisor, and of numbers that are not negative not more than the dividend."""
+    """Return the interval of a remainder under any sign rule: below the divisor; at most a nonnegative dividend."""
     most = max(abs(b[0]), abs(b[1]), 1) - 1
     if a[0] >= 0 and b[0] >= 0:
         return 0, min(most, a[1])
@@ -185,7 +185,7 @@ def _sum(r: Ranges, n: FusionNode, xs: list[Interval | None]) -> Interval:
 
 
 def _extreme(r: Ranges, n: FusionNode, xs: list[Interval | None]) -> Interval | None:
-    # Of no elements it is an end of the dtype.
+    # For no elements it is an end of the dtype.
     return xs[0] if r.reduced(n)[0] >= 1 else None
 
 

@@ -1,4 +1,4 @@
-"""Inputs that repeat elements by strides of 0, as smaller inputs with a Broadcast: copies would load them anew."""
+"""Rewrites inputs that repeat elements by strides of 0 to smaller inputs with a Broadcast, to avoid repeated loads."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ __all__ = ["without_zero_strides"]
 
 
 def without_zero_strides(graph: FusionGraph) -> FusionGraph:
-    """The graph with a Broadcast behind every such input; ``graph`` itself if there is none."""
+    """Return the graph with a Broadcast after every such input; ``graph`` itself if there is none."""
     tensors = dict(graph.tensors)
     made: list[FusionNode] = []
     whole: dict[str, str] = {}

@@ -1,1 +1,1 @@
-"""Passes that bring a HintGraph into its simplest form."""
+"""Passes that simplify a HintGraph."""

@@ -1,11 +1,10 @@
-"""Passes that bring a HintGraph into its simplest form.
+"""Passes that bring a HintGraph into canonical form.
 
-Every pass is a value with a ``name`` and a ``__call__`` from HintGraph to HintGraph; a pass that
-finds nothing to do returns the graph it was given.  :func:`canonicalise` runs :data:`PIPELINE`
-until nothing changes, so it is idempotent. Names of nodes survive, except those that lowering gave
-(``gather_0``, ``broadcast_0``, ...), which are counted anew.
+Every pass is a value with a ``name`` and a ``__call__`` from HintGraph to HintGraph; a pass that finds nothing to do
+returns the graph it was given.  :func:`canonicalise` runs :data:`PIPELINE` until nothing changes, so it is idempotent.
+Names of nodes survive, except those assigned by lowering (``gather_0``, ``broadcast_0``, ...), which are renumbered.
 
-One file: a short class per pass, and the order of the passes below them, which is read together.
+One file, because the order of the passes is read together with their short classes.
 """
 
 from __future__ import annotations
@@ -46,7 +45,7 @@ __all__ = [
     "canonicalise_all",
 ]
 
-#: A pass is run again at most this often; graphs need two or three rounds.
+#: Maximum rounds; graphs need two or three.
 MAX_ROUNDS = 16
 
 Varies: TypeAlias = tuple[bool, ...]
@@ -60,7 +59,7 @@ class Pass(Protocol):
         """Name of the pass, for traces."""
 
     def __call__(self, ir: HintGraph) -> HintGraph:
-        """The rewritten graph; ``ir`` itself if nothing changed."""
+        """Return the rewritten graph; ``ir`` itself if nothing changed."""
 
 
 def _with_nodes(ir: HintGraph, nodes: Iterable[Node]) -> HintGraph:
@@ -68,7 +67,7 @@ def _with_nodes(ir: HintGraph, nodes: Iterable[Node]) -> HintGraph:
 
 
 def _rename(n: Node, names: Mapping[str, str]) -> Node:
-    """The node with its inputs replaced."""
+    """Return the node with its inputs replaced."""
     if not names or names.keys().isdisjoint(n.inputs):
         return n
     return replace(n, inputs=tuple(names.get(i, i) for i in n.inputs))
@@ -85,7 +84,7 @@ def _is_elementwise(n: Node) -> bool:
 
 
 class _Fresh:
-    """Names ``<prefix>_<k>`` that no node has."""
+    """Generator of unused names ``<prefix>_<k>``."""
 
     def __init__(self, ir: HintGraph) -> None:
         self._taken = {n.name for n in ir.nodes}
@@ -100,7 +99,7 @@ class _Fresh:
 
 
 def _broadcast_before_store(ir: HintGraph, nodes: list[Node]) -> HintGraph:
-    """A Store that would take a Scalar gets a Broadcast between the two."""
+    """Insert a Broadcast between a Scalar and a Store that would take it."""
     scalars = {n.name: n for n in nodes if n.op == "Scalar"}
     if not any(n.op == "Store" and n.inputs[0] in scalars for n in nodes):
         return _with_nodes(ir, nodes)
@@ -126,7 +125,7 @@ def _broadcast_before_store(ir: HintGraph, nodes: list[Node]) -> HintGraph:
 
 
 def _rounded(value: Any, d: DType) -> int | float | bool | None:
-    """``value`` as ``d`` holds it, or None when it does not fit."""
+    """Return ``value`` rounded to ``d``, or None if it does not fit."""
     if d.kind == "b":
         return bool(value)
     if d.kind in "iu":
@@ -141,10 +140,10 @@ def _rounded(value: Any, d: DType) -> int | float | bool | None:
 
 @dataclass(frozen=True)
 class ConstantFolding:
-    """Computes ops whose operands are all constants: the row's reference, rounded to the dtype.
+    """Evaluates ops of constant operands by the row's reference, rounded to the dtype.
 
-    An integer that does not fit its dtype stays uncomputed.  A folded value that is stored goes
-    through a Broadcast, since a Store takes no Scalar.
+    An integer result that does not fit its dtype is not folded.  A folded value that is stored goes through a
+    Broadcast, since a Store takes no Scalar.
     """
 
     name: str = "constant-folding"
@@ -186,12 +185,12 @@ def _fold(n: Node, operands: list[tuple[Any, DType]]) -> int | float | bool | No
 
 # casts ----------------------------------------------------------------------------------------
 
-#: Bits of precision and of the exponent.
+#: Bits of the significand and of the exponent.
 _FLOAT_BITS = {"float32": (24, 8), "float16": (11, 5), "bfloat16": (8, 8)}
 
 
 def _exact(a: DType, b: DType) -> bool:
-    """Every value of ``a`` is a value of ``b``."""
+    """Return True if every value of ``a`` is a value of ``b``."""
     if a == b or a.kind == "b":
         return True
     if b.kind == "b":
@@ -211,7 +210,7 @@ def _exact(a: DType, b: DType) -> bool:
 
 @dataclass(frozen=True)
 class NoOpCast:
-    """Removes casts to the same dtype, and widening casts followed by the way back."""
+    """Removes casts to the same dtype, and widening casts followed by the cast back."""
 
     name: str = "no-op-cast"
 
@@ -244,7 +243,7 @@ class NoOpCast:
 
 @dataclass(frozen=True)
 class DoubleBroadcast:
-    """Broadcasts of broadcasts become one; those that add no axis go, except after a Scalar."""
+    """Merges nested broadcasts and removes those that add no axis, except after a Scalar."""
 
     name: str = "double-broadcast"
 
@@ -273,12 +272,11 @@ class DoubleBroadcast:
 
 @dataclass(frozen=True)
 class SinkBroadcast:
-    """Computes on the small tensors first, and broadcasts the result.
+    """Moves broadcasts after element-wise ops, so that these compute on small tensors.
 
-    An element-wise op whose operands, before their broadcasts, vary along fewer axes than its
-    result is computed along those axes only.  An operand that is the broadcast of a single element
-    is used without the broadcast, unless a reduction gives it: then it is in UB, not a scalar.  Ops with a bool result
-    stay where they are: the device has no broadcast of bit masks.
+    An element-wise op whose operands, before their broadcasts, vary along fewer axes than its result is computed along
+    those axes only.  The broadcast of a single element is dropped, unless a reduction produces the element: then it is
+    in UB, not a scalar.  Ops with a bool result stay in place: the device has no broadcast of bit masks.
     """
 
     name: str = "sink-broadcast"
@@ -349,7 +347,7 @@ class SinkBroadcast:
 def _view(
     dtype: DType, axis: tuple[int, ...], sizes: Mapping[int, Expr], varies: Varies
 ) -> TensorView:
-    """A contiguous tensor along the axes of ``axis`` that are marked."""
+    """Return the view of a contiguous tensor along the marked axes of ``axis``."""
     inner = iter(contiguous_strides([sizes[a] for a, v in zip(axis, varies, strict=True) if v]))
     return TensorView(
         dtype,
@@ -373,12 +371,12 @@ def _attr_key(value: Attr) -> tuple[str, str]:
     return (
         type(value).__name__,
         repr(value),
-    )  # tells 0.0 from -0.0 and 1 from True, and a NaN equals itself
+    )  # distinguishes 0.0 from -0.0 and 1 from True, and equates a NaN with itself
 
 
 @dataclass(frozen=True)
 class CommonSubexpressions:
-    """Nodes with the same op, inputs, attributes and axes become one."""
+    """Merges nodes with equal op, inputs, attributes and axes."""
 
     name: str = "common-subexpressions"
 
@@ -400,7 +398,7 @@ class CommonSubexpressions:
 
 @dataclass(frozen=True)
 class DeadCode:
-    """Removes nodes that reach no Store, but no Data nodes: they are the kernel's parameters."""
+    """Removes nodes that reach no Store, except Data nodes: they are the kernel's parameters."""
 
     name: str = "dead-code"
 
@@ -421,10 +419,10 @@ class DeadCode:
 
 @dataclass(frozen=True)
 class MergeAxes:
-    """Merges neighbouring axes that every tensor of the group walks through as one.
+    """Merges neighbouring axes that every tensor of the group traverses as one.
 
-    A merged axis comes after all others in ``axes`` and says which of lowering's axes it was made of;
-    these stay in the list.
+    A merged axis is appended to ``axes`` and lists the axes of lowering that it was merged from; these stay in the
+    list.
     """
 
     name: str = "merge-axes"
@@ -473,7 +471,7 @@ class MergeAxes:
 
 
 def _scanned(n: Node) -> tuple[int, ...]:
-    """The axes along which a Scan adds up."""
+    """Return the axes along which a Scan adds up."""
     axes = n.attrs["axes"]
     assert isinstance(axes, tuple)
     return axes
@@ -482,7 +480,7 @@ def _scanned(n: Node) -> tuple[int, ...]:
 def _merged_ids(
     n: Node, runs: list[list[int]], ids: Mapping[tuple[int, ...], tuple[int, ...]]
 ) -> tuple[int, ...]:
-    """The axes along which a Scan adds up, after they were merged."""
+    """Return the axes along which a Scan adds up, after merging."""
     new = {n.axis[k]: i for i, run in zip(ids[n.axis], runs, strict=True) for k in run}
     return tuple(dict.fromkeys(new[a] for a in _scanned(n)))
 
@@ -490,7 +488,7 @@ def _merged_ids(
 def _mergeable(
     axis: Sequence[int], views: Iterable[TensorView], scanned: Sequence[int]
 ) -> list[list[int]]:
-    """Positions of the axes, taken together where all views allow it, and running sums go on from one to the next."""
+    """Return the positions of the axes, grouped where all views allow it and running sums continue across them."""
     count = len(axis)
     joined = [True] * (count - 1)
     for k in range(count - 1):
@@ -535,7 +533,7 @@ _COUNTED: Mapping[str, str] = {"Load": "gather", "Broadcast": "broadcast", "Scal
 
 @dataclass(frozen=True)
 class Order:
-    """Brings the nodes into an order with short live ranges, and counts loads and the like."""
+    """Orders the nodes for short live ranges, and renumbers loads and similar nodes."""
 
     name: str = "order"
 
@@ -562,7 +560,7 @@ class Order:
 
 
 def _count(nodes: list[Node]) -> dict[str, str]:
-    """New names of the nodes that are counted; only those that change."""
+    """Return the new names of numbered nodes; only those that change."""
     counted = [
         (n, _COUNTED[n.op])
         for n in nodes
@@ -600,14 +598,14 @@ PIPELINE: tuple[Pass, ...] = (
 )
 
 
-#: The same for backends that look at the axes of several groups before they merge them.
+#: Passes for backends that inspect the axes of several groups before merging them.
 UNMERGED: tuple[Pass, ...] = tuple(p for p in PIPELINE if not isinstance(p, MergeAxes))
 
 
 def canonicalise(
     hint: HintGraph, watch: Watch | None = None, passes: tuple[Pass, ...] = PIPELINE
 ) -> HintGraph:
-    """Run ``passes`` until nothing changes; doing it twice is doing it once.  ``watch`` is told of every pass."""
+    """Run ``passes`` until nothing changes; idempotent.  ``watch`` is notified of every pass."""
     settled = 0
     for step in passes * MAX_ROUNDS:
         before, hint = hint, step(hint)
@@ -621,7 +619,7 @@ def canonicalise(
 def canonicalise_all(
     hints: Sequence[HintGraph], watch: Watch | None = None
 ) -> tuple[HintGraph, ...]:
-    """The forms of a graph, each in its simplest form; ``watch`` is told of every pass."""
+    """Return the forms of a graph, each canonicalised; ``watch`` is notified of every pass."""
     if len(hints) == 1:
         return (canonicalise(hints[0], watch),)
     return tuple(canonicalise(h, named(watch, f"form {k}")) for k, h in enumerate(hints))

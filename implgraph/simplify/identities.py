@@ -1,4 +1,4 @@
-"""Laws of truth values: ops on bools that give an operand, or a constant, for every other operand."""
+"""Boolean identities: ops on bools that return an operand, whatever its value."""
 
 from __future__ import annotations
 
@@ -9,16 +9,16 @@ from autofuse.implgraph.ir.graph import HintGraph, Node
 
 __all__ = ["TruthIdentities"]
 
-#: The constant with which an op gives its other operand.
+#: The constant operand for which an op returns its other operand.
 _UNIT = {"LogicalAnd": True, "LogicalOr": False, "LogicalXor": False}
 
 
 @dataclass(frozen=True)
 class TruthIdentities:
-    """``x and true``, ``x or false``, ``x xor false`` and ``not not x`` are x; a constant selects one of two.
+    """Simplifies ``x and true``, ``x or false``, ``x xor false``, ``not not x`` to x, and a Select by a constant.
 
-    ``x`` has the dtype and the axes of the result, so that nothing but a name changes. ``x and false`` and
-    ``x or true`` are constants, which are not folded here: no frontend writes them.
+    ``x`` has the dtype and the axes of the result, so that only a name changes.  ``x and false`` and ``x or true`` are
+    not folded here: no frontend writes them.
     """
 
     name: str = "truth-identities"
@@ -42,13 +42,13 @@ class TruthIdentities:
 
 
 def _truth(n: Node) -> bool | None:
-    """The truth that a node is everywhere."""
+    """Return the truth value of a constant node, or None."""
     known = n.op == "Scalar" and n.y.dtype.kind == "b" and "expr" not in n.attrs
     return bool(n.attrs["value"]) if known else None
 
 
 def _same(n: Node, nodes: dict[str, Node]) -> Node | None:
-    """The operand that ``n`` gives."""
+    """Return the operand that ``n`` returns, or None."""
     if n.op in _UNIT:
         a, b = (nodes[i] for i in n.inputs)
         for x, other in ((a, b), (b, a)):
@@ -64,7 +64,7 @@ def _same(n: Node, nodes: dict[str, Node]) -> Node | None:
 
 
 def _is_like(x: Node, n: Node) -> bool:
-    """Return True if ``x`` can stand for ``n``: of its dtype and shape, and no Scalar, which is never stored."""
+    """Return True if ``x`` can replace ``n``: same dtype and shape, and not a Scalar, which is never stored."""
     varies = [(r == 1, s == 0) for r, s in zip(x.y.repeats, x.y.strides, strict=True)]
     wanted = [(r == 1, s == 0) for r, s in zip(n.y.repeats, n.y.strides, strict=True)]
     return x.op != "Scalar" and x.y.dtype == n.y.dtype and x.axis == n.axis and varies == wanted

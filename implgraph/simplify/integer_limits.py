@@ -1,4 +1,4 @@
-"""Leaves out limits that a conversion to an integer has anyway: it saturates."""
+"""Removes clamps before a conversion to an integer, which saturates anyway."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ __all__ = ["IntegerLimits"]
 
 @dataclass(frozen=True)
 class IntegerLimits:
-    """A Cast from float to an integer reads through a Maximum or Minimum with a number at or beyond the integer's end.
+    """Removes a Maximum or Minimum with a number at or beyond the integer's end before a Cast from float to integer.
 
-    What they cut the conversion cuts, and NaN, which they leave, becomes 0 either way.
+    The conversion clamps the same values, and NaN, which they propagate, becomes 0 either way.
     """
 
     name: str = "integer-limits"
@@ -38,7 +38,7 @@ class IntegerLimits:
 
 
 def _within(n: Node, to: DType, nodes: Mapping[str, Node]) -> str | None:
-    """The operand that ``n`` limits to no less than what ``to`` holds, or None."""
+    """Return the operand that ``n`` clamps to no less than the range of ``to``, or None."""
     if n.op not in ("Maximum", "Minimum") or n.y.dtype.kind != "f":
         return None
     for x, limit in (n.inputs, n.inputs[::-1]):

@@ -25,7 +25,7 @@ namespace {
 
 constexpr size_t kMaxSymbols = 64;
 constexpr size_t kWorkspaceAlign = 512;
-// Words of workspace that a thread keeps for its next call: 8 MiB.
+// Workspace words that a thread keeps for its next call: 8 MiB.
 constexpr size_t kKeptWorkspace = size_t{1} << 20;
 
 // Layout shared with the generated host code.
@@ -85,7 +85,7 @@ template <size_t... N> PlainCall PickPlain(size_t n, std::index_sequence<N...>) 
     return table[n];
 }
 
-// The calls of an architecture, by the names that target files have for dtypes and round modes.
+// The calls of an architecture, by the target files' names of dtypes and round modes.
 class Architecture {
 public:
     Architecture(std::string name, const std::vector<std::tuple<std::string, std::string, std::string>>& modes,
@@ -115,7 +115,7 @@ public:
 
     const autofuse_twin_architecture* Calls() const { return &calls_; }
 
-    // The round modes of Atlas A2 that the twin knows by itself, of a conversion.
+    // The twin's built-in round modes of Atlas A2 for a conversion.
     static std::vector<std::string> DefaultModes(const std::string& source, const std::string& destination) {
         const uint8_t bits = autofuse_twin_default_modes(Type(source), Type(destination));
         std::vector<std::string> out;
@@ -249,7 +249,7 @@ public:
         std::string json;
         {
             const py::gil_scoped_release unlocked;
-            // A launch that fails before it reaches the twin must not show the findings of an earlier one.
+            // Clear earlier findings, as this launch may fail before it reaches the twin.
             autofuse_twin_findings_clear();
             rc = reinterpret_cast<Fn>(fn)(block_dim, nullptr, args.data(), data.data());
             json.resize(autofuse_twin_findings_json(nullptr, 0) + 1);
@@ -281,8 +281,8 @@ public:
         return findings;
     }
 
-    // Tiling and launch in one call. pointers: inputs and outputs; the workspace is memory of the calling thread.
-    // sizes: the bytes of each; the first `inputs` of them are only read. Without any, GM is not checked.
+    // Tiling and launch in one call. pointers: inputs and outputs; the workspace comes from the calling thread. sizes:
+    // the bytes of each; the first `inputs` of them are read-only. Without sizes, GM is not checked.
     std::pair<int64_t, std::string> Run(const std::vector<int64_t>& symbols, const std::vector<uintptr_t>& pointers,
                                         int threads, const std::vector<uint64_t>& sizes, size_t inputs) const {
         if (symbols.size() > kMaxSymbols) {
@@ -291,7 +291,7 @@ public:
         if (!sizes.empty() && sizes.size() != pointers.size()) {
             throw std::invalid_argument("a size for every pointer, or none");
         }
-        // The tiling function remembers its latest choices itself.
+        // The tiling function caches its latest choices itself.
         const int64_t bytes = reinterpret_cast<int64_t (*)()>(Symbol("GetTilingDataSize"))();
         std::vector<uint64_t> data((static_cast<size_t>(bytes) + 7) / 8);
         uint32_t workspace = 0;
@@ -337,7 +337,7 @@ public:
     }
 
 private:
-    // Memory for `bytes`, at an address that copies may start at; a large one does not outlive the call.
+    // Memory for `bytes`, aligned for copies; large allocations are freed after the call.
     static void* Workspace(size_t bytes, std::vector<uint64_t>& kept, std::vector<uint64_t>& large) {
         const size_t words = bytes / 8 + kWorkspaceAlign / 8 + 1;
         std::vector<uint64_t>& memory = words > kKeptWorkspace ? large : kept;

@@ -19,7 +19,7 @@ using autofuse::Copy;
 using autofuse::Line;
 using autofuse::Scan;
 
-// The members of Chip in the order of the constructor.
+// The members of Chip in constructor order.
 constexpr std::tuple kFigures = {
     std::pair{"cores", &Chip::cores}, std::pair{"ub", &Chip::ub}, std::pair{"l2", &Chip::l2}, std::pair{"line", &Chip::line},
     std::pair{"short_row", &Chip::short_row}, std::pair{"core_start", &Chip::core_start},
@@ -29,7 +29,7 @@ constexpr std::tuple kFigures = {
     std::pair{"l2_read", &Chip::l2_read}, std::pair{"same_order", &Chip::same_order}, std::pair{"shared", &Chip::shared},
     std::pair{"write", &Chip::write}, std::pair{"writeback", &Chip::writeback}};
 
-// Takes the items of a sequence one after the other.  An integer beyond 64 bits is an OverflowError.
+// Takes the items of a sequence in order.  An integer beyond 64 bits raises OverflowError.
 class Items {
 public:
     explicit Items(const py::handle& of) : all_(py::reinterpret_borrow<py::tuple>(of))
@@ -84,7 +84,7 @@ private:
     size_t next_ = 0;
 };
 
-// What a template does, for given sizes; the order of the items is that of _tiling.pyi.
+// The work of a template at given sizes, with items in the order of _tiling.pyi.
 class Form {
 public:
     Form(const py::tuple& axis, int64_t largest, const py::list& bodies, const py::list& copies, const py::list& scans)
@@ -162,21 +162,21 @@ struct Busy {
     double scalar = 0;
 };
 
-// Where the cycles of a choice go.
+// Breakdown of the cycles of a choice.
 struct Shares {
     int64_t tiles = 0;
     int64_t cores = 0;
-    Busy once;           // of a core, before its tiles
-    Busy tile;           // of one tile, all of its loops
-    double before = 0;   // its tiles
-    double period = 0;   // of one tile
+    Busy once;           // per core, before its tiles
+    Busy tile;           // per tile, all of its loops
+    double before = 0;   // before the tiles
+    double period = 0;   // per tile
     double exposed = 0;
-    double last = 0;     // what last tiles add
+    double last = 0;     // added by tail tiles
     double gm = 0;       // of all cores
     double rest = 0;     // of GM
-    double held = 0;     // of one tile, while loads wait for an index
-    double bytes = 0;    // of all cores, loads and stores
-    double common = 0;   // of these, what all cores load of one tensor
+    double held = 0;     // per tile, while loads wait for an index
+    double bytes = 0;    // loads and stores of all cores
+    double common = 0;   // bytes of one tensor that all cores load, among these
     double cycles = 0;
 };
 

@@ -1,4 +1,4 @@
-// Findings, bounds checks, and what happens before and after the kernel body of a core.
+// Findings, bounds checks, and the setup and checks around a core's kernel body.
 #include "core.h"
 #include "reg/vf.h"
 
@@ -187,7 +187,7 @@ void CheckGm(Core& core, const char* api, const GmView& view, uint64_t bytes, bo
         return;
     }
     if (view.region == 0) {
-        // Name the closest tensor below the address: usually the one that was left.
+        // Name the nearest tensor below the address: usually the one that was overrun.
         const Region* below = nullptr;
         for (const Region& r : *core.run->regions) {
             if (r.hi <= view.addr && (below == nullptr || r.hi > below->hi)) {
@@ -228,7 +228,7 @@ void GmBind(GmView& view, uint32_t elem) {
         Fail("gm-align", "SetGlobalBuffer", "address %p is not a multiple of the element size %u",
              static_cast<void*>(view.addr), elem);
     }
-    // A pointer one past the end belongs to its tensor only when no other tensor starts there.
+    // A pointer one past the end belongs to its tensor only if no other tensor starts there.
     size_t best = 0;
     for (size_t i = 0; i < regions.size(); ++i) {
         const Region& r = regions[i];
@@ -338,7 +338,7 @@ void BeginCore(Core& core, Run* run, int64_t index) {
     core.atomic = 0;
     core.dims_clean = false;
     core.task_type = -1;
-    // Where nothing is known of the register, floats overflow to infinity and casts to integers saturate.
+    // For an unknown control register, floats overflow to infinity and casts to integers saturate.
     const bool has_control = run->architecture != nullptr && run->architecture->control != 0;
     core.control = core.control_found = has_control ? run->architecture->control : kControlDefault | kControlKept;
     core.check = nullptr;
@@ -374,7 +374,7 @@ void EndCore(Core& core) {
     if (core.aborted) {
         return;
     }
-    Current();  // ends a vector function
+    Current();  // closes the vector function
     FinishAll(core);
     ReleasePipe(core);
     for (int e = 0; e < kEvents; ++e) {
@@ -447,8 +447,8 @@ void SyncAllSoft(const GmView& gm, const UbView& ub, int32_t used_cores) {
     CheckGm(core, "SyncAll", gm, bytes, true);
     CheckUb(core, "SyncAll", "ubWorkspace", ub, bytes, 32);
     FinishAll(core);
-    // The cores count in the workspace: what it holds decides whether they wait. The twin counts elsewhere and leaves it
-    // 0, so that every core finds all of it cleared.
+    // The cores count in the workspace, and its contents decide whether they wait. The twin counts elsewhere and leaves
+    // it 0, so that every core finds all of it cleared.
     const uint8_t* end = gm.addr + bytes;
     const uint8_t* odd = std::find_if(gm.addr, const_cast<uint8_t*>(end), [](uint8_t byte) { return byte != 0; });
     if (odd != end) {

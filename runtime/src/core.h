@@ -26,11 +26,12 @@ constexpr uint64_t kUbDefault = 196608 - 256 - 8192;            // usable on A2 
 constexpr uint32_t kMaxBuffers = 64;                            // buffers per TPipe
 constexpr uint32_t kMaxQueueBuffers = 8;                        // queue buffers per position
 constexpr int kEventIds = 8;
-// Bits of the control register, by what 1 makes of results that a type cannot hold: floats become infinities and NaN stays;
-// sums, differences and products of integers saturate; casts to integers are cut; bits 48 and 59 decide, and not each cast.
+// Bits of the control register, by the meaning of 1 for out-of-range results: floats become infinities and NaN stays
+// NaN; integer sums, differences and products saturate; casts to integers are truncated; bits 48 and 59 override each
+// cast.
 constexpr int kControlFloats = 48, kControlIntegers = 53, kControlCasts = 59, kControlGlobal = 60;
 constexpr uint64_t kControlDefault = uint64_t{1} << kControlGlobal;
-// What a TPipe leaves as it is of these.
+// The bits of these that a TPipe does not change.
 constexpr uint64_t kControlKept = uint64_t{1} << kControlFloats;
 constexpr int kEvents = static_cast<int>(AscendC::HardEvent::MAX);
 
@@ -51,13 +52,13 @@ struct Finding {
     Place site;
     std::string place;  // a tensor, and bytes of it
     int64_t begin = 0, end = 0;
-    bool has_other = false;  // the access that this one conflicts with
+    bool has_other = false;  // the conflicting access
     std::string other_api;
     int64_t other_core = 0;
     Place other_site;
 };
 
-// Everything the cores of one launch share.
+// State shared by the cores of one launch.
 struct Run {
     void (*body)(void*);
     void* context;
@@ -67,20 +68,20 @@ struct Run {
     const std::vector<Region>* regions;
     const autofuse_twin_architecture* architecture = nullptr;  // null: Atlas A2
     bool check = false;
-    uint64_t seed = 0;              // 0: instructions execute when they are issued
-    const std::vector<uint32_t>* recorded = nullptr;  // the cores that run and are recorded; null: all run, none is
+    uint64_t seed = 0;              // 0: instructions execute at their issue
+    const std::vector<uint32_t>* recorded = nullptr;  // the recorded cores, which run alone; null: all run unrecorded
     uint64_t record_limit = 0;
-    uint32_t count = 0;             // cores that run
+    uint32_t count = 0;             // number of cores that run
 
     std::mutex mutex;               // guards everything below
     std::vector<Finding> findings;
     std::vector<GmAccess> gm;
-    std::set<std::pair<const uint8_t*, const uint8_t*>> meetings;  // where cores met in software
-    uint64_t loaded = 0, stored = 0;  // bytes that copies moved from and to GM
-    std::vector<std::pair<uint64_t, uint64_t>> moved;  // the same by core
+    std::set<std::pair<const uint8_t*, const uint8_t*>> meetings;  // workspaces of software SyncAll
+    uint64_t loaded = 0, stored = 0;  // bytes moved by copies from and to GM
+    std::vector<std::pair<uint64_t, uint64_t>> moved;  // by core
     std::vector<Record> records;    // in the order of `recorded`
-    bool aborted = false;           // some core did not come to its end
-    uint32_t next = 0;              // cores that were started
+    bool aborted = false;           // some core stopped early
+    uint32_t next = 0;              // number of started cores
     uint32_t finished = 0;
     uint32_t arrived = 0;           // cores waiting in SyncAll
     uint64_t generation = 0;        // completed SyncAll rounds
@@ -92,15 +93,15 @@ struct Run {
 enum class SlotState : uint8_t { kFree, kOccupied, kEnque, kDeque };
 
 struct Slot {
-    UbView view;  // a tensor of the block; its age is how often the block was freed
+    UbView view;  // a tensor of the block; its age is the number of times the block was freed
     uint32_t elem;  // bytes of an element of that tensor
     SlotState state;
-    // What EnQue and FreeTensor set for the other pipe of the queue: the clock, and the flag of the scheduler.
+    // Set by EnQue and FreeTensor for the other pipe of the queue: the clock, and the flag of the scheduler.
     Clock filled, freed;
     uint32_t filled_flag, freed_flag;
 };
 
-// Blocks of a queue in the order in which they came. A block is in it once at most.
+// Blocks of a queue in FIFO order. A block is in it at most once.
 class Fifo {
 public:
     size_t size() const { return count_; }
@@ -135,9 +136,10 @@ struct BufferInfo {
     uint8_t pos;
 };
 
-// Memory that the kernel probably loads next: what follows the rows it loaded last. Vector calls fetch a half of it into
-// the cache bit by bit, the store the rest, so that their time and that of memory overlap, as those of the pipes do on a
-// chip. Memory reads and writes at once: all of it during the calls, or all during the store, took longer.
+// Memory that the kernel probably loads next: the memory after the rows it loaded last. Vector calls prefetch half of
+// it into the cache piecewise, the store prefetches the rest, so that compute and memory time overlap, as pipes do on a
+// chip. Memory reads and writes concurrently: prefetching all of it during the calls, or all during the store, took
+// longer.
 struct Ahead {
     const uint8_t* at[4] = {};
     uint64_t lines[4] = {};
@@ -168,7 +170,7 @@ struct Core {
     uint8_t* ub = nullptr;
     uint64_t dirty = kUbPhysical;  // bytes from the start that may differ from the poison
     uint64_t used = 0;
-    uint64_t loaded = 0, stored = 0;  // bytes that copies moved from and to GM
+    uint64_t loaded = 0, stored = 0;  // bytes moved by copies from and to GM
     bool aborted = false;
     Ahead ahead;
     void* pipe = nullptr;
@@ -184,16 +186,16 @@ struct Core {
     Dt atomic_dt = Dt::F32;
     bool dims_clean = false;  // NdDmaDci() since the last multi-dimensional copy
     int task_type = -1;
-    uint64_t control = 0, control_found = 0;  // the control register, and as it was when the kernel began
+    uint64_t control = 0, control_found = 0;  // the control register, now and at the start of the kernel
 
     Checked* check = nullptr;    // null in fast mode
-    Scheduler* order = nullptr;  // null if instructions execute when they are issued
+    Scheduler* order = nullptr;  // null if instructions execute at their issue
     Clock flag_clock[kEvents][kEventIds];
     uint32_t flag_token[kEvents][kEventIds] = {};
     std::unique_ptr<Checked> check_memory;
     std::unique_ptr<Scheduler> order_memory;
     Record record;
-    Vf* vf = nullptr;  // the vector function that is open; checked mode
+    Vf* vf = nullptr;  // the open vector function; checked mode
     std::shared_ptr<RegState> reg;
 
     ~Core();
@@ -205,7 +207,7 @@ struct CoreAbort {};
 // The core running on this thread. (Not of the initial-exec model: a library that Python loads late may find no room.)
 extern __thread Core* g_current;
 [[noreturn]] void NoCurrent();
-// Ends the vector function that is open: what it touched becomes one instruction of PIPE_V.
+// Closes the open vector function: its accesses become one instruction of PIPE_V.
 void LeaveVf(Core& core);
 // For an operation of a vector function. Throws std::logic_error outside of a launch.
 inline Core& CurrentInside() {
@@ -214,7 +216,7 @@ inline Core& CurrentInside() {
     }
     return *g_current;
 }
-// For everything else: a vector function that is open ends here.
+// For everything else: closes an open vector function.
 inline Core& Current() {
     Core& core = CurrentInside();
     if (core.vf != nullptr) {
@@ -229,7 +231,7 @@ inline Core& Current() {
 void Report(const char* code, const char* api, const char* format, ...) __attribute__((format(printf, 3, 4)));
 void AddFinding(Run& run, int64_t core, const char* code, const char* api, std::string message);
 void AddFinding(Run& run, Finding finding);
-// A finding of this core at the present place.
+// A finding of this core at the current source location.
 Finding NewFinding(const Core& core, const char* code, const char* api);
 
 const char* OpName(Op op);
@@ -237,10 +239,10 @@ const char* DtName(Dt dt);
 const char* PosName(uint8_t pos);
 std::string EventName(uint8_t event);
 
-// "VECIN queue 0 block 1" for the buffer that owns the view.
+// "VECIN queue 0 block 1" for the owner of the view.
 std::string BufferName(const Core& core, const UbView& view);
 
-// That the architecture of the kernel has a call; Atlas A2 has all.
+// Checks that the kernel's architecture has a call; Atlas A2 has all.
 [[noreturn]] void FailLacking(const Run& run, const char* api);
 bool Lacks(const Run& run, const char* api);
 inline void CheckCall(const Core& core, const char* api) {
@@ -249,19 +251,19 @@ inline void CheckCall(const Core& core, const char* api) {
     }
 }
 
-// Alignment and bounds of [view.addr, view.addr + bytes).
+// Checks alignment and bounds of [view.addr, view.addr + bytes).
 void CheckUb(Core& core, const char* api, const char* operand, const UbView& view, uint64_t bytes, uint32_t align);
 void CheckGm(Core& core, const char* api, const GmView& view, uint64_t bytes, bool write);
 
-// That the kernel leaves the control register as it found it.
+// Checks that the kernel restores the control register.
 void CheckControlKept(const Core& core);
 
-// Called around the kernel body.
+// Called before and after the kernel body.
 void BeginCore(Core& core, Run* run, int64_t index);
 void EndCore(Core& core);
 void ReleasePipe(Core& core);
 
-// Executes an instruction: now, or when the scheduler gets to it.
+// Executes an instruction: now, or when the scheduler reaches it.
 template <typename F> inline void Execute(Core& core, PipeId pipe, const F& f) {
     if (core.order == nullptr) {
         f();
@@ -269,11 +271,11 @@ template <typename F> inline void Execute(Core& core, PipeId pipe, const F& f) {
         core.order->Add(pipe, f);
     }
 }
-// All pipes of the core come to a halt, and other threads may read what it stored.
+// Waits for all pipes of the core, so that other threads may read its stores.
 void FinishAll(Core& core);
 void StreamFence();
 
-// Blocks until all cores arrived; false when that cannot happen any more.
+// Blocks until all cores have arrived; false once that is impossible.
 bool WaitAllCores(Run& run);
 
 }  // namespace autofuse_twin

@@ -1,8 +1,8 @@
 // Launching kernels: a persistent pool of threads, SyncAll, settings and findings per calling thread.
 //
-// A core runs to its end on one thread. The calling thread takes part, so a launch of one core never switches
-// threads. A core that waits in SyncAll blocks its thread; before that it makes sure that some other thread takes
-// over the cores that have not started, so any block_dim works on any number of hardware threads.
+// A core runs to its end on one thread. The calling thread takes part, so a launch of one core never switches threads.
+// A core that waits in SyncAll blocks its thread, but first ensures that another thread takes over the cores that have
+// not started, so any block_dim works on any number of hardware threads.
 #include "autofuse_twin/launch.h"
 
 #include <pthread.h>
@@ -43,7 +43,7 @@ ThreadState& State() {
     return state;
 }
 
-// The core object of a thread, with its UB memory, is reused by all cores that the thread runs.
+// A thread's core object, with its UB memory, is reused by all cores that the thread runs.
 Core& ThreadCore() {
     thread_local Core core;
     return core;
@@ -94,7 +94,7 @@ Pool& ThePool() {
     return *g_pool;
 }
 
-// Called with run.mutex held, when a core ended or arrived: a waiting core that can never go on must be released.
+// Called with run.mutex held, when a core ended or arrived: releases waiting cores that can never continue.
 void CheckBroken(Run& run) {
     if (run.arrived != 0 && run.finished != 0 && run.arrived + run.finished == run.count) {
         run.broken = true;
@@ -135,7 +135,7 @@ void RunOne(Core& core, Run& run, uint32_t index) {
 }
 
 void RunCores(Run& run) {
-    // A kernel that launches another kernel would destroy its own UB, so a nested launch gets a core of its own.
+    // A kernel that launches another kernel would destroy its own UB, so a nested launch gets its own core.
     std::unique_ptr<Core> nested;
     if (g_current != nullptr) {
         nested = std::make_unique<Core>();
@@ -185,7 +185,7 @@ void Pool::Work() {
         lock.unlock();
         RunCores(*run);
         {
-            // Nothing of the run may be touched after this block: its owner may return.
+            // Nothing of the run may be accessed after this block: its owner may return.
             const std::lock_guard<std::mutex> run_lock(run->mutex);
             --run->workers;
             run->wake.notify_all();
@@ -195,7 +195,8 @@ void Pool::Work() {
     }
 }
 
-// What a launch may write lies in no other region; but an output that overwrites an input has the input's memory, all of it.
+// Regions that a launch may write overlap no other region; but an output that overwrites an input has exactly the
+// input's memory.
 std::string SharedRegions(const std::vector<Region>& regions) {
     for (size_t i = 0; i < regions.size(); ++i) {
         for (size_t k = 0; k < i; ++k) {
@@ -296,7 +297,7 @@ int64_t autofuse_twin_launch(uint32_t block_dim, void (*body)(void*), void* cont
             run.wake.wait(lock);
         }
     }
-    if (run.check && run.recorded == nullptr) {  // what the others write is not known
+    if (run.check && run.recorded == nullptr) {  // writes of the other cores are unknown
         CheckGmAccesses(run);
     }
     std::stable_sort(run.findings.begin(), run.findings.end(),

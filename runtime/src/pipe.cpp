@@ -90,7 +90,7 @@ uint8_t* Reserve(Core& core, uint64_t bytes, const std::string& what) {
     return p;
 }
 
-// The tensor of a block. It is kept, for a copy of members that were just written has to wait for them.
+// The tensor of a block. It is kept, since copying members that were just written would stall.
 const UbView& ViewOf(const Queue& q, Slot& slot, uint32_t elem) {
     if (slot.elem != elem) {
         slot.elem = elem;
@@ -116,7 +116,7 @@ Pipes PipesOf(const Queue& q, Link link) {
     return {q.dst == kGmPos ? kPipeV : kPipeMte2, kPipeMte3};
 }
 
-// The flags of a queue in checked mode: one pipe sets, the other one waits.
+// The flags of a queue in checked mode: one pipe sets them, the other one waits.
 void SetFor(Core& core, PipeId pipe, Clock& clock, uint32_t& token) {
     clock = core.check->Release(pipe);
     token = core.order == nullptr ? 0 : core.order->Set(pipe);
@@ -159,7 +159,7 @@ Pipes PipesOf(uint8_t event) {
 
 namespace {
 
-// A TPipe sets the control register to what it is by default, but for one bit.
+// A TPipe resets the control register to its defaults, except for one bit.
 void InitControl(Core& core) { core.control = kControlDefault | (core.control & kControlKept); }
 
 }  // namespace

@@ -1,7 +1,7 @@
-// Small kernels in two versions each: one with a fault, and the same without it.
+// Small kernels in two versions each: one with a fault, and one without it.
 //
 // Every kernel copies or computes over GM arrays `x` (input) and `y` (output) in tiles, written out call by call, so
-// that one call can be left out.
+// that a single call can be left out.
 #ifndef AUTOFUSE_TWIN_TESTS_CHECKED_SUPPORT_H
 #define AUTOFUSE_TWIN_TESTS_CHECKED_SUPPORT_H
 
@@ -12,7 +12,7 @@ using namespace AscendC;
 
 constexpr uint32_t kTile = 64;   // floats
 constexpr uint32_t kTiles = 6;   // of one core
-constexpr uint64_t kSeeds = 24;  // orders that are tried
+constexpr uint64_t kSeeds = 24;  // tested orders
 
 struct Arrays {
     std::vector<float> x, y, w;
@@ -56,8 +56,8 @@ inline bool HasCode(const std::string& findings, const char* code) {
     return findings.find("{\"code\": \"" + std::string(code) + "\"") != std::string::npos;
 }
 
-// kernel(arrays, fault). With the fault the finding appears for every seed, without it none does. `changes`: for some
-// seed the fault changes the numbers.
+// kernel(arrays, fault). With the fault every seed reports the finding, without it none does. `changes`: for some seed
+// the fault changes the numbers.
 template <typename Kernel>
 void Pair(const char* file, int line, const char* name, const char* code, bool changes, uint32_t cores, Kernel kernel) {
     std::vector<float> good;

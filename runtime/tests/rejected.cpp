@@ -1,4 +1,4 @@
-// Each CASE must not compile: element types, scalar types and positions that A2 does not have.
+// No CASE may compile: element types, scalar types and positions that A2 does not have.
 #include "kernel_operator.h"
 
 using namespace AscendC;
@@ -12,7 +12,7 @@ void Body() {
     [[maybe_unused]] LocalTensor<int32_t> i32;
     [[maybe_unused]] LocalTensor<int64_t> i64;
 #if CASE == 0
-    Add(f, f, f, 8);  // the one case that must compile
+    Add(f, f, f, 8);  // the only case that must compile
 #elif CASE == 1
     Add(b, b, b, 8);
 #elif CASE == 2

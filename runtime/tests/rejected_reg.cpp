@@ -1,4 +1,4 @@
-// Each CASE must not compile: what the registers and the multi-dimensional copy of Ascend 950 do not have.
+// No CASE may compile: missing features of the registers and of the multi-dimensional copy of Ascend 950.
 #define __NPU_ARCH__ 3510
 #include "kernel_operator.h"
 

@@ -1,5 +1,5 @@
-// The control register of Ascend 950: overflow, infinities and NaN of conversions and calculations under each setting of
-// its bits, of memory and of registers. The wanted values are the vendor's tables of edge values.
+// The control register of Ascend 950: overflow, infinities and NaN of conversions and calculations under each setting
+// of its bits, on memory and on registers. The expected values are the vendor's tables of edge values.
 #define __NPU_ARCH__ 3510
 #include "kernel_support.h"
 
@@ -8,7 +8,7 @@ namespace R = AscendC::Reg;
 
 namespace {
 
-// Ascend 950 as the target file has it: every round mode, and the control register.
+// Ascend 950 as in the target file: every round mode, and the control register.
 struct Chip {
     Chip() {
         std::memset(chip_.modes, 0xff, sizeof(chip_.modes));
@@ -34,7 +34,7 @@ void Set(const Bits& b) {
     SetCtrlSpr<60, 60>(b.global);
 }
 
-// op(dst, src, n) with these bits, which are as they were at the end.
+// op(dst, src, n) with these bits, which are restored at the end.
 template <typename D, typename S, typename F> std::vector<D> With(const Bits& bits, const std::vector<S>& x, F op) {
     std::vector<D> out;
     EXPECT_CLEAN(1, [&] {
@@ -54,7 +54,7 @@ template <typename D, typename S> std::vector<D> OfMemory(const Bits& bits, cons
     return With<D>(bits, x, [&](auto& d, auto& s, int32_t n) { Cast(d, s, mode, static_cast<uint32_t>(n)); });
 }
 
-// The same on registers: 64 lanes of the wider type.
+// Variant on registers: 64 lanes of the wider type.
 template <typename D, typename S, const R::CastTrait& trait> std::vector<D> OfRegister(const Bits& bits, std::vector<S> x) {
     constexpr uint32_t lanes = 256 / (sizeof(D) > sizeof(S) ? sizeof(D) : sizeof(S));
     const size_t wanted = x.size();
@@ -100,7 +100,7 @@ constexpr R::CastTrait kSatInts{R::RegLayout::ZERO, R::SatMode::SAT, R::MaskMerg
 constexpr R::CastTrait kNoSatInts{R::RegLayout::ZERO, R::SatMode::NO_SAT, R::MaskMergeMode::ZEROING, RoundMode::UNKNOWN};
 constexpr R::CastTrait kHalfToBfloat{R::RegLayout::UNKNOWN, R::SatMode::UNKNOWN, R::MaskMergeMode::ZEROING, RoundMode::CAST_RINT};
 
-// Every setting of 48, 59 and 60, and what the conversion does under it: of memory, of a SAT and of a NO_SAT instruction.
+// Every setting of 48, 59 and 60, with the conversion under it: on memory, by a SAT and by a NO_SAT instruction.
 template <typename F> void UnderEach(const F& check) {
     for (int k = 0; k < 8; ++k) {
         const Bits b{k & 1, 0, k >> 1 & 1, k >> 2};
@@ -195,7 +195,7 @@ void Halfs() {
         const auto big = Halves(std::vector<float>(128, 60000.0f));
         const auto total = With<half>(b, big, [](auto& d, auto& s, int32_t) { WholeReduceSum(d, s, 128, 1, 1, 1, 8); });
         CheckSame(std::vector<half>{total[0]}, {sum});
-        // What only moves elements keeps them.
+        // Pure moves of elements preserve them.
         CheckSame(With<half>(b, h, [](auto& d, auto&, int32_t n) { Duplicate(d, half(kInf), n); }),
                   std::vector<float>(6, kInf));
     });
@@ -245,7 +245,7 @@ void Register() {
         ResetCtrlSpr<48, 48>();
         CHECK_EQ(All(), 8);
     });
-    // What is not put back is a finding, as found and not as by default.
+    // A kernel must restore the register as it found it, rather than to the default.
     EXPECT_FINDING("control-bits", 2, [] { SetCtrlSpr<48, 48>(1); });
     EXPECT_FINDING("control-bits", 2, [] { SetCtrlSpr<60, 60>(0); });
     EXPECT_FINDING("control-bits", 1, [] { SetCtrlSpr<53, 53>(1); });

@@ -169,7 +169,7 @@ void AtomicAgain() {
         SetAtomicNone();
         SetAtomicMax<float>();
     });
-    // A core that ends with the mode on leaves the others, and the next launch, alone.
+    // A core that ends with the mode on does not affect the others, or the next launch.
     EXPECT_FINDING("atomic-mode", 2, [] {
         if (GetBlockIdx() == 0) SetAtomicAdd<float>();
     });
@@ -182,7 +182,7 @@ void AtomicAgain() {
     CHECK(y[0] == 2.0f);
 }
 
-// Long rows of a large tensor go around the caches: any alignment in GM, any length, and not a byte more.
+// Long rows of a large tensor bypass the caches: any alignment in GM, any length, and not a byte more.
 void LargeTensor() {
     const uint32_t elements = (5u << 20) / 4;
     std::vector<float> y(elements + 64, -1.0f);

@@ -10,7 +10,7 @@ using namespace AscendC;
 namespace {
 
 constexpr uint32_t kTableBytes = autofuse::kPickOffsets * 4;
-constexpr int64_t kUbBytes = 180 * 1024;  // somewhat less than the twin has
+constexpr int64_t kUbBytes = 180 * 1024;  // somewhat less than the twin's
 constexpr int64_t kMost = 64;  // elements of a row
 
 int64_t AlignUp(int64_t n, int64_t unit) { return (n + unit - 1) / unit * unit; }
@@ -25,14 +25,14 @@ template <typename T> T OfBits(uint32_t bits) {
 
 template <typename T> bool Same(const T& a, const T& b) { return std::memcmp(&a, &b, sizeof(T)) == 0; }
 
-// No value of a tensor: all bits are set.
+// Mark that no tensor contains: all bits are set.
 template <typename T> T Mark() { return OfBits<T>(0xffffffffu); }
 
 template <typename T> void Fill(const LocalTensor<T>& x, int64_t bytes) {
     Duplicate(x.template ReinterpretCast<int32_t>(), static_cast<int32_t>(-1), static_cast<int32_t>(bytes / 4));
 }
 
-// outer * rows rows of k elements, and how their columns lie in UB.
+// Column layout in UB of outer * rows rows of k elements.
 struct Shape {
     int64_t outer;
     int64_t rows;
@@ -41,7 +41,7 @@ struct Shape {
 
     int64_t Size() const { return outer * rows * k; }
     int64_t Row(int64_t i) const { return i / k % rows; }
-    // The place of element i of the rows inside the columns.
+    // Position in the columns of element i of the rows.
     int64_t InColumns(int64_t i) const { return (i / k / rows * k + i % k) * pitch + Row(i); }
     std::string Name() const {
         return std::to_string(outer) + " times " + std::to_string(rows) + " rows of " + std::to_string(k) +
@@ -49,7 +49,7 @@ struct Shape {
     }
 };
 
-// Values that all differ.
+// Distinct values.
 template <typename T> std::vector<T> Values(int64_t n) {
     std::vector<T> out(static_cast<size_t>(n));
     for (int64_t i = 0; i < n; ++i) {
@@ -58,8 +58,8 @@ template <typename T> std::vector<T> Values(int64_t n) {
     return out;
 }
 
-// One core with `runs` runs of `in` in UB, `pitch` apart (what lies between them is undefined), both tables and a
-// marked result, which comes back with a block behind it. False with a finding.
+// One core with `runs` runs of `in` in UB, `pitch` apart (with undefined data between them), both tables and a marked
+// result, which is returned with one block after it. False with a finding.
 template <typename T, typename F>
 bool Run(const std::string& name, uint64_t seed, std::vector<T>& in, int64_t runs, int64_t pitch,
          std::vector<T>& out, F body) {
@@ -106,7 +106,7 @@ bool Run(const std::string& name, uint64_t seed, std::vector<T>& in, int64_t run
     return true;
 }
 
-// Every element of a result, those that have to keep the mark too.
+// Every element of a result, including those that must keep the mark.
 template <typename T>
 void Compare(const std::string& name, const std::vector<T>& have, const std::vector<T>& want) {
     for (size_t i = 0; i < have.size(); ++i) {
@@ -163,7 +163,7 @@ template <typename T> void ToColumns(const Shape& s) {
     }
 }
 
-// Some columns of rows that are `step` apart, the run of which ends with the last element that is taken.
+// Some columns of rows that are `step` apart; the run ends with the last element taken.
 template <typename T> void SomeColumns(int64_t rows, int64_t k, int64_t step, int64_t first) {
     const std::string name = "columns " + std::to_string(first) + " to " + std::to_string(first + k) + " of " +
                              std::to_string(rows) + " x " + std::to_string(step);
@@ -239,7 +239,7 @@ template <typename T> void Nothing() {
     }
 }
 
-// Tensors of outer rows, `unit` apart, side by side. What follows a row in its last block goes with it.
+// Places tensors of outer rows, `unit` apart, side by side. The rest of a row's last block moves with it.
 template <typename T> void Stacked(int64_t k, int64_t outer, int64_t row, int64_t unit) {
     const std::string name = std::to_string(k) + " tensors of " + std::to_string(outer) + " rows of " +
                              std::to_string(row) + ", " + std::to_string(unit) + " apart";

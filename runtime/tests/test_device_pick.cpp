@@ -1,5 +1,5 @@
 // The shipped header autofuse_pick.h in checked mode, for several orders of execution: results, no finding with buffers
-// of exactly the documented sizes, nothing written behind the results.
+// of exactly the documented sizes, nothing written after the results.
 #include <algorithm>
 
 #include "autofuse_pick.h"
@@ -16,7 +16,7 @@ template <typename T> int64_t Bytes(int64_t elements) { return elements * static
 
 int64_t AlignUp(int64_t n, int64_t unit) { return (n + unit - 1) / unit * unit; }
 
-// Values whose words all differ.
+// Values with distinct words.
 template <typename T> std::vector<T> Values(int64_t n) {
     std::vector<T> out(static_cast<size_t>(n));
     for (int64_t i = 0; i < n; ++i) {

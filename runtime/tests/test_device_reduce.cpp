@@ -37,7 +37,7 @@ template <typename T> int64_t OuterTmp(int64_t outer, int64_t n, int64_t inner) 
     return n <= 8 ? 0 : outer * ((n + 7) / 8) * inner * static_cast<int64_t>(sizeof(T));
 }
 
-// Loads rows of n elements to a pitch and leaves the rest of a row undefined.
+// Loads rows of n elements at a pitch and leaves the rest of a row undefined.
 template <typename T>
 void LoadRows(const LocalTensor<T>& to, std::vector<T>& from, int64_t rows, int64_t n, int64_t pitch) {
     GlobalTensor<T> gm;
@@ -113,7 +113,7 @@ template <> struct Name<autofuse::MaxOf> { static constexpr const char* text = "
 template <> struct Name<autofuse::MinOf> { static constexpr const char* text = "Min"; };
 template <> struct Name<autofuse::ProdOf> { static constexpr const char* text = "Prod"; };
 
-// Values whose product stays in range; integers overflow on purpose.
+// Values with products in range; integers overflow on purpose.
 template <typename Op, typename T> T Value(uint64_t& state) {
     const double u = static_cast<double>(Random(state) % 2048) / 2048.0;
     if constexpr (!kFloating<T>) {
@@ -125,7 +125,7 @@ template <typename Op, typename T> T Value(uint64_t& state) {
     }
 }
 
-// The reduction of values in double, and how far a result may be from it.
+// The reduction of values in double, and the tolerance of a result.
 template <typename Op, typename T> struct Reference {
     double value = 0;
     double magnitude = 0;
@@ -271,7 +271,7 @@ template <typename T> void Transposed(int64_t rows, int64_t cols, int64_t more) 
 
 template <typename Op, typename T> void Shapes() {
     struct Shape {
-        int64_t outer, n, more;  // more: what the pitch has beyond n
+        int64_t outer, n, more;  // more: the pitch minus n
     };
     // Lengths around 8, 16 (a block), 64, 128 (a repeat), 8 repeats, and the longest pitch of a repeated call.
     const Shape inner[] = {{1, 1, 0},    {3, 1, 0},     {300, 1, 0},   {16, 2, 0},    {17, 3, 40},  {600, 5, 0},   {33, 7, 0},
@@ -311,7 +311,7 @@ float Sum(std::vector<float>& in) {
     return out[0];
 }
 
-// Sums of ones and noise, and of ones behind a number that swallows them one by one.
+// Sums of ones and noise, and of ones after a number that absorbs them one by one.
 void LongSums() {
     std::vector<float> in(38000);
     uint64_t state = 5;
@@ -326,7 +326,7 @@ void LongSums() {
     CHECK(std::fabs(static_cast<double>(Sum(in)) - (0x1p24 + 37999)) <= 16);
 }
 
-// A tensor and an element per row of it, which lies behind the rows of the source; `inplace`: the result is the tensor.
+// A tensor and an element per row of it, stored after the rows of the source; `inplace`: the result is the tensor.
 template <typename Op, typename T, typename F>
 void WithRows(const char* op, int64_t rows, int64_t cols, bool inplace, F want) {
     const int64_t size = static_cast<int64_t>(sizeof(T));
@@ -356,7 +356,7 @@ void WithRows(const char* op, int64_t rows, int64_t cols, bool inplace, F want) 
                              });
         for (int64_t i = 0; ran && i < rows * pitch; ++i) {
             if (i % pitch >= n) {
-                continue;  // behind the only row
+                continue;  // after the only row
             }
             const T x = in[static_cast<size_t>(i)];
             const T each = in[static_cast<size_t>(rows * pitch + i / pitch)];
@@ -368,7 +368,7 @@ void WithRows(const char* op, int64_t rows, int64_t cols, bool inplace, F want) 
     }
 }
 
-// Of integers with room for sums and products, which then wrap.
+// Integers with room for sums and products, which wrap afterwards.
 template <typename T> auto Wide(T x) {
     if constexpr (std::is_integral_v<T>) {
         return static_cast<int64_t>(x);
@@ -381,7 +381,8 @@ template <typename T> void AllWithRows() {
     struct Shape {
         int64_t rows, cols;
     };
-    // Lengths around a block, a repeat and eight, with few and many rows; more than 255 repeats, rows and blocks of one.
+    // Lengths around a block, a repeat and eight, with few and many rows; more than 255 repeats, rows and blocks of
+    // one.
     const Shape shapes[] = {{1, 1},    {1, 7},    {1, 64},   {1, 65},    {1, 128},  {1, 300},  {1, 16400}, {2, 8},
                             {9, 16},   {300, 24}, {3, 64},   {7, 64},    {30, 128}, {300, 64}, {7, 192},   {7, 768},
                             {2, 1024}, {17, 512}, {40, 384}, {3, 100},   {2, 200},  {20, 200}, {256, 72},  {2, 2100},
@@ -402,7 +403,7 @@ template <typename T> void AllWithRows() {
     }
 }
 
-// NaN comes through Max and Min, wherever it stands.
+// NaN propagates through Max and Min at any position.
 void NotANumber() {
     for (const int64_t at : {0, 1, 63, 64, 500, 999}) {
         std::vector<float> in(2000, 1.0f);

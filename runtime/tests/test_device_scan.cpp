@@ -31,7 +31,7 @@ template <typename T> int64_t InnerTmp(int64_t outer, int64_t n, bool together =
                       : size * 2 * n * AlignUp(outer, 16) + 512;
 }
 
-// What a call adds up: `outer` matrices of `n` rows of `inner` elements, rows of the last axis `pitch` elements apart.
+// Operands of a call: `outer` matrices of `n` rows of `inner` elements, rows of the last axis `pitch` elements apart.
 struct Extents {
     int64_t outer, n, inner;
     bool innermost;  // the sums run along rows, which are padded to 32 bytes
@@ -62,7 +62,7 @@ template <typename T> std::vector<T> Values(int64_t n, uint64_t seed) {
     return out;
 }
 
-// Whether `out` has the running sums of `in` behind `carry`, a number for every sum; the first wrong place otherwise.
+// True if `out` has the running sums of `in` on top of `carry`, a number for every sum; else the first wrong place.
 template <typename T>
 std::string Wrong(const std::vector<T>& in, const std::vector<T>& out, const std::vector<T>& carry, const Extents& e,
                   bool exclusive, bool reverse) {
@@ -114,7 +114,7 @@ void Move(const LocalTensor<T>& ub, std::vector<T>& memory, const Extents& e, bo
     }
 }
 
-// One core with a source, a result with a marked block behind it, a carry and scratch space: body(dst, src, carry, tmp).
+// One core with a source, a result with a marked block after it, a carry and scratch space: body(dst, src, carry, tmp).
 template <typename T, typename F>
 bool Run(const std::string& name, uint64_t seed, std::vector<T>& in, std::vector<T>& out, std::vector<T>& carry,
          const Extents& e, int64_t tmp_bytes, F body) {
@@ -183,7 +183,7 @@ template <bool kExclusive, bool kReverse, typename T> std::string Name(const cha
            " " + e.text();
 }
 
-// All of it in one call.
+// One call for everything.
 template <bool kExclusive, bool kReverse, bool kTogether, typename T> void Whole(const Extents& e, uint64_t seed) {
     const char* call = !e.innermost ? "ScanOuter" : kTogether ? "ScanInner together" : "ScanInner";
     const std::string name = Name<kExclusive, kReverse, T>(call, e);
@@ -207,7 +207,7 @@ template <bool kExclusive, bool kReverse, bool kTogether, typename T> void Whole
     }
 }
 
-// Two tiles, of which the second one goes on from the carry of the first one.
+// Two tiles; the second one continues from the carry of the first one.
 template <bool kExclusive, bool kReverse, typename T>
 void Tiles(const Extents& first, const Extents& second, uint64_t seed) {
     std::vector<T> carry = Values<T>(first.inner, seed + 23);
@@ -231,7 +231,7 @@ void Tiles(const Extents& first, const Extents& second, uint64_t seed) {
             return;
         }
         std::string wrong = Wrong(in, out, before, e, kExclusive, kReverse);
-        // What comes before the next tile is the sum of all elements.
+        // The carry for the next tile is the sum of all elements.
         for (size_t i = 0; wrong.empty() && i < carry.size(); ++i) {
             double sum = static_cast<double>(before[i]);
             double magnitude = std::fabs(sum);
@@ -291,7 +291,7 @@ template <typename T> void OfType(uint64_t seed) {
     }
 }
 
-// No rows, or rows of nothing: nothing is written, and a carry stays.
+// No rows, or empty rows: nothing is written, and a carry stays unchanged.
 void Nothing() {
     for (const Extents& e : {Extents{0, 5, 8, false}, Extents{3, 0, 8, false}, Extents{0, 5, 1, true}, Extents{3, 0, 1, true}}) {
         AllFlags<float>(e, 1);
@@ -300,7 +300,7 @@ void Nothing() {
     AllTiles<float>(Extents{1, 0, 1, true}, Extents{1, 3, 1, true}, 1);
 }
 
-// Sums of steps that double add up in few roundings: those of a long row of equal numbers are nearly exact.
+// Sums of steps that double adds up with few roundings: those of a long row of equal numbers are nearly exact.
 void ErrorsDoNotGrow() {
     const Extents e{1, 4096, 1, true};
     std::vector<float> in(static_cast<size_t>(e.n), 0.1f);

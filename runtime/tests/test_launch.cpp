@@ -95,7 +95,7 @@ void SoftBarrier() {
     run("sync-workspace", 4, 0);
 }
 
-// What a kernel for architecture 2002 may not ask for, and the form that it has: cleared by each core, or not.
+// Calls that architecture 2002 lacks, and its own barrier: with workspace cleared by each core, or not.
 void WithoutHardware() {
     static const char* const lacks[] = {"SyncAll()", "KERNEL_TYPE_AIV_ONLY", "KERNEL_TYPE_MIX_AIV_1_0"};
     autofuse_twin_architecture arch = {};
@@ -131,7 +131,7 @@ void WithoutHardware() {
     autofuse_twin_set_architecture(nullptr);
 }
 
-// Of a workspace that is too small for its cores, or that holds what they left there before.
+// A workspace that is too small for its cores, or that holds their earlier contents.
 void SoftWorkspace() {
     std::vector<int32_t> gm(8 * 4, 0);
     const auto run = [&](const char* code, uint64_t size, bool clears) {
@@ -176,7 +176,7 @@ void FindingText() {
     CHECK(thrown);
 }
 
-// Regions that share memory: refused before anything runs where the kernel may write there.
+// Regions that share memory: rejected before anything runs if the kernel may write there.
 void SharedMemory() {
     std::vector<float> x(64, 1.0f);
     std::vector<float> y(64, 1.0f);

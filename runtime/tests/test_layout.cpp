@@ -53,7 +53,7 @@ template <typename T, typename U> void GatherMasks() {
         GatherMask(y, x, 5, true, 70, GatherMaskParams{1, 2, 16, 0}, n);
         CHECK_EQ(n, uint64_t{2 * 17});
         CHECK(y.GetValue(1) == static_cast<T>(6) && y.GetValue(17) == static_cast<T>(static_cast<int>(2 * lanes + 2)));
-        // A pattern of one's own, the same for both repeats.
+        // A custom pattern, equal for both repeats.
         auto p = ub.Make(std::vector<U>(8, static_cast<U>(0x8009)));
         GatherMask(y, x, p, true, 32, GatherMaskParams{1, 2, 8, 0}, n);
         const uint32_t per = sizeof(T) == 2 ? 3 * 2 : 3;
@@ -90,7 +90,7 @@ template <typename T> void Blocks() {
         holds(3, 0);
         TransDataTo5HD<T>(to_at, from_at, TransDataTo5HDParams(false, false, 2, 16, 1));
         holds(2, 0);
-        // A single repeat starts behind the addresses.
+        // A single repeat starts after its addresses.
         TransDataTo5HD<T>(to_at, from_at, TransDataTo5HDParams(false, false, 1, 0, 2));
         holds(1, 2 * block);
         TransDataTo5HD<T>(to_at, from_at, TransDataTo5HDParams(false, false, 0, 0, 0));
@@ -240,7 +240,7 @@ void Barriers() {
     }
 }
 
-// What was never written stays so, element by element.
+// Elements that were never written stay undefined, one by one.
 void Undefined() {
     PAIR("a block without values", "uninit-store", false, 1, [](Arrays& a, bool fault) {
         constexpr uint32_t n = kTile * kTiles;

@@ -16,7 +16,7 @@ double Ulps(float got, double want) {
     return std::fabs(static_cast<double>(got) - want) / unit;
 }
 
-// Floats with a fixed pseudo-random spread of signs, exponents and mantissas, and the special values.
+// Floats with pseudo-random signs, exponents and mantissas from a fixed seed, and the special values.
 std::vector<float> Samples(size_t n, int lo_exp, int hi_exp, bool negative) {
     std::vector<float> out = {0.0f, 1.0f, 0.5f, 2.0f, NextUp(1.0f), std::nextafter(1.0f, 0.0f), INFINITY, NAN, 1e-45f, 3.4e38f};
     if (negative) out.insert(out.end(), {-0.0f, -1.0f, -0.5f, -INFINITY, -3.4e38f});
@@ -30,7 +30,7 @@ std::vector<float> Samples(size_t n, int lo_exp, int hi_exp, bool negative) {
     return out;
 }
 
-// All signs and exponents with many mantissas, subnormal numbers, infinities and NaN among them.
+// All signs and exponents with many mantissas, including subnormal numbers, infinities and NaN.
 std::vector<float> Stepped() {
     std::vector<float> out;
     for (uint64_t bits = 0; bits < uint64_t{1} << 32; bits += 7919) {
@@ -42,7 +42,7 @@ std::vector<float> Stepped() {
     return out;
 }
 
-// The 1001 floats around each value: limits where one way to compute ends and another starts.
+// The 1001 floats around each value: boundaries between two ways to compute.
 std::vector<float> Around(const std::vector<float>& values) {
     std::vector<float> out;
     for (const float v : values) {
@@ -64,7 +64,7 @@ float One(Op op, float x) {
     return y;
 }
 
-// Where the result is a number that a float holds exactly, it is that number.
+// If a float holds the result exactly, the function returns it.
 void ExactValues() {
     CHECK(One(Op::Exp, 0.0f) == 1.0f && One(Op::Exp, -0.0f) == 1.0f && One(Op::Exp, 1e-45f) == 1.0f);
     CHECK(One(Op::Exp, INFINITY) == INFINITY && One(Op::Exp, 3.4e38f) == INFINITY && One(Op::Exp, 88.73f) == INFINITY);
@@ -119,7 +119,7 @@ std::vector<const KernelTable*> Sets() {
     return out;
 }
 
-// Plain numbers take a shorter way if all their neighbours are plain: the result is that among others, and that alone.
+// Plain numbers take a shorter path if all their neighbours are plain: both paths give the same result.
 template <typename T> void Neighbours(Op op, Dt dt, const std::vector<T>& plain, T odd) {
     for (const KernelTable* set : Sets()) {
         const ElementFn fn = set->element(op, dt, dt);
@@ -149,7 +149,7 @@ void PlainRanges() {
     Neighbours<uint16_t>(Op::Exp, Dt::F16, halves, 0x7e00);
 }
 
-// Moves of bytes of any length and alignment, and nothing around them.
+// Byte moves of any length and alignment, without touching bytes around them.
 void Bytes() {
     std::vector<uint8_t> from(5000);
     for (size_t i = 0; i < from.size(); ++i) from[i] = static_cast<uint8_t>(i * 37 + i / 251);

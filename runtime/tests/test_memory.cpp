@@ -1,4 +1,4 @@
-// Uninitialised data, blocks used after they were freed, GM written twice or not at all, and the places in findings.
+// Uninitialised data, blocks used after they were freed, GM written twice or not at all, and the locations of findings.
 #include "checked_support.h"
 
 namespace {
@@ -31,7 +31,7 @@ void StoredTail(Arrays& a, bool fault) {
     }
 }
 
-// A conversion, a comparison, a selection and a broadcast carry what is undefined along.
+// Conversions, comparisons, selections and broadcasts propagate undefined data.
 template <int kind> void Carried(Arrays& a, bool fault) {
     TPipe pipe;
     TBuf<TPosition::VECOUT> buf;
@@ -109,8 +109,8 @@ void AfterFree(Arrays& a, bool fault) {
     }
 }
 
-// A tensor that was freed, while its only block of the queue belongs to another one: used once that is allocated (0),
-// waits in the queue (1), or was taken from it (2).
+// A freed tensor whose only queue block belongs to another one: used once that is allocated (0), waiting in the queue
+// (1), or dequeued (2).
 template <int when> void AfterTheNextAlloc(Arrays& a, bool fault) {
     TPipe pipe;
     TQue<TPosition::VECOUT, 1> out;
@@ -212,7 +212,7 @@ void Scratch(Arrays& a, bool fault) {
     }
 }
 
-// Rules of calls that only checked mode looks at.
+// Rules of calls that only checked mode checks.
 void WholeBlocks(Arrays& a, bool fault) {
     TPipe pipe;
     TQueBind<TPosition::VECIN, TPosition::VECOUT, 1> que;
@@ -256,7 +256,7 @@ void RepeatOverlap(Arrays& a, bool fault) {
     }
 }
 
-// Findings are merged by their place; they say where they are and with what they conflict.
+// Findings are merged by location; they state it, and the conflicting access.
 void TestPlaces() {
     Arrays a(2);
     const int line = __LINE__ + 12;

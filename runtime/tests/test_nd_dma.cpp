@@ -1,4 +1,4 @@
-// The multi-dimensional copy of Ascend 950: where elements go, what stays untouched, what is found and recorded.
+// The multi-dimensional copy of Ascend 950: positions of elements, untouched bytes, findings and records.
 #define __NPU_ARCH__ 3510
 #include "checked_support.h"
 
@@ -43,8 +43,8 @@ NdDmaParams<T, dim> Loops(const uint32_t (&size)[dim], const uint64_t (&src)[dim
     return p;
 }
 
-// Copies in fast mode, in checked mode and in checked mode with seeds. All elements of UB are compared with what the
-// description of the copy says, the poison between them included.
+// Copies in fast mode, in checked mode and in checked mode with seeds. Compares all elements of UB with the copy's
+// description, including the poison between them.
 template <typename T, uint8_t dim> void Copies(uint32_t first, const NdDmaParams<T, dim>& p, uint64_t distinct) {
     std::vector<T> x = Ramp<T>(8192);
     const uint32_t n = kBytes / sizeof(T);
@@ -89,7 +89,7 @@ template <typename T, uint8_t dim> void Copies(uint32_t first, const NdDmaParams
 }
 
 template <typename T> void Kinds() {
-    // [a, k, b] becomes [a, b, k]: 5 x 3 x 7, an odd tail of everything.
+    // [a, k, b] becomes [a, b, k]: 5 x 3 x 7, with odd tails everywhere.
     Copies<T>(0, Loops<T, 3>({3, 7, 5}, {7, 1, 21}, {1, 3, 21}), 105);
     // [k, b] becomes [b, k], rows of UB at a pitch of 16.
     Copies<T>(9, Loops<T, 2>({9, 40}, {40, 1}, {1, 16}), 360);
@@ -110,7 +110,7 @@ template <typename T> void Kinds() {
     Copies<T>(0, Loops<T, 5>({2, 3, 4, 5, 6}, {360, 120, 30, 6, 1}, {1, 2, 6, 24, 120}), 720);
     Copies<T>(0, Loops<T, 5>({2, 3, 2, 3, 2}, {1, 3, 12, 40, 200}, {2, 5, 17, 40, 130}), 72);
     Copies<T>(0, Loops<T, 5>({4, 3, 1, 5, 2}, {1, 0, 9, 100, 4}, {1, 4, 0, 12, 60}), 40);
-    // Windows that overlap in GM; loops between each other in UB.
+    // Windows that overlap in GM; interleaved loops in UB.
     Copies<T>(0, Loops<T, 2>({5, 20}, {1, 1}, {1, 5}), 100);
     Copies<T>(0, Loops<T, 2>({3, 2}, {1, 10}, {2, 3}), 6);
 }
@@ -190,7 +190,7 @@ void Cache() {
     FOUND("dma-cache", text, DataCopy<float, 1, kPlain>(p.ub, p.x, Loops<float, 1>({8}, {1}, {1})));
     FOUND("dma-cache", text, Go<1>(p.ub, p.x, Loops<float, 1>({8}, {1}, {1}));
           DataCopy<float, 1, kPlain>(p.ub[8], p.x, Loops<float, 1>({8}, {1}, {1})));
-    // Nobody looks in fast mode, and a launch begins without one.
+    // Fast mode does not check, and a launch begins without one.
     std::vector<float> x = Ramp<float>(64);
     for (const bool checked : {false, true, false}) {
         autofuse_twin_set_check(checked ? 1 : 0, 0);
@@ -228,7 +228,7 @@ void MissingQueue(Arrays& a, bool fault) {
     }
 }
 
-// Only what is written is defined: a gap of the loops must not be stored.
+// Only written elements are defined: a gap of the loops must not be stored.
 void StoredGap(Arrays& a, bool fault) {
     TPipe pipe;
     TQueBind<TPosition::VECIN, TPosition::VECOUT, 1> que;
@@ -245,7 +245,7 @@ void StoredGap(Arrays& a, bool fault) {
     }
 }
 
-// What is read of GM are the elements, not what lies between them.
+// The reads of GM are the elements, not the data between them.
 void ReadsWhatIsStored(Arrays& a, bool fault) {
     TPipe pipe;
     TQueBind<TPosition::VECIN, TPosition::VECOUT, 1> que;
@@ -312,7 +312,7 @@ void Records() {
     // Rows of two pitches, 40 and 1000 floats: 12 rows over 2080 + 5 floats, in steps of 40.
     e = Recorded(x, Loops<float, 3>({5, 4, 3}, {1, 40, 1000}, {1, 8, 32}), &api);
     CHECK(e[1].count == 60 && e[1].gm_rows == 12 && e[1].gm_bytes == 20 && e[1].gm_pitch == 160 * 4);
-    // More spans than an event has: their bounds.
+    // More spans than an event has: record their bounds.
     e = Recorded(x, Loops<float, 3>({3, 3, 7}, {1, 3, 9}, {2, 8, 32}), &api);
     CHECK(e[1].count == 63 && e[1].spans == 1 && e[1].hi[0] - e[1].lo[0] == 4 * (4 + 16 + 192 + 1));
 }

@@ -223,7 +223,7 @@ void Flags() {
     });
 }
 
-// operator[]: at 0 the tensor itself, which a copy of it does not follow; elsewhere a tensor with what is left.
+// operator[]: at 0 the tensor itself, whose changes a copy does not follow; elsewhere a tensor of the rest.
 void Elements() {
     EXPECT_CLEAN(1, [] {
         Fixture<2> f;

@@ -1,4 +1,4 @@
-// Every kind of missing order between two accesses: it is found, and some order of the scheduler changes the numbers.
+// Every kind of missing order between two accesses is found, and some order of the scheduler changes the numbers.
 #include <algorithm>
 
 #include "checked_support.h"
@@ -36,7 +36,7 @@ void MissingQueueIn(Arrays& a, bool fault) {
     }
 }
 
-// The same on the way out: the store does not wait for the vector unit.
+// On the way out: the store does not wait for the vector unit.
 void MissingQueueOut(Arrays& a, bool fault) {
     TPipe pipe;
     TQue<TPosition::VECIN, 2> in;
@@ -191,7 +191,7 @@ void MissingLoadBarrier(Arrays& a, bool fault) {
     }
 }
 
-// The scalar unit reads what was loaded, or writes what the vector unit reads.
+// The scalar unit reads loaded data, or writes data that the vector unit reads.
 void MissingScalarRead(Arrays& a, bool fault) {
     TPipe pipe;
     TBuf<TPosition::VECIN> buf;
@@ -233,8 +233,9 @@ void MissingScalarWrite(Arrays& a, bool fault) {
     }
 }
 
-// One block of a row is touched by another pipe without order, the others are in order: the store of a row that is still
-// written (0), or the next write of a row that is still stored (1). `length` floats; the last block may be a part of one.
+// Another pipe accesses one block of a row without order, the other blocks are in order: the store of a row that is
+// still being written (0), or the next write of a row that is still being stored (1). `length` floats; the last block
+// may be partial.
 template <int kind, uint32_t length> void OneBlock(Arrays& a, bool fault, uint32_t block) {
     TPipe pipe;
     TBuf<TPosition::VECOUT> buf;
@@ -278,7 +279,7 @@ void CopyThrough(TQueBind<TPosition::VECIN, TPosition::VECOUT, 1>& que, const Gl
     }
 }
 
-// Every core writes its part of a workspace and then reads the part of its neighbour.
+// Every core writes its part of a workspace, then reads its neighbour's part.
 void MissingSyncAll(Arrays& a, bool fault) {
     KERNEL_TASK_TYPE_DEFAULT(KERNEL_TYPE_MIX_AIV_1_0);
     const uint32_t cores = static_cast<uint32_t>(GetBlockNum());
@@ -296,8 +297,8 @@ void MissingSyncAll(Arrays& a, bool fault) {
     CopyThrough(que, a.W()[(me + 1) % cores * part], a.Y()[me * part]);
 }
 
-// A core that writes GM and reads it again: the first load must wait for the last store. The blocks of the queue order
-// the other ones, because a load waits for the store that used its block.
+// A core that writes GM and reads it again: the first load must wait for the last store. The queue's blocks order the
+// others, because a load waits for the store that used its block.
 void MissingGmOrder(Arrays& a, bool fault) {
     TPipe pipe;
     TQueBind<TPosition::VECIN, TPosition::VECOUT, 1> que;

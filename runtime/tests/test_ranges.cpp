@@ -1,5 +1,5 @@
-// Documented ranges of arguments, one by one, in checked mode: a call outside of them is reported with its code, its
-// function and its line, and the call at the limit is not.
+// Documented ranges of arguments, one by one, in checked mode: a call out of range is reported with its code, its
+// function and its line, and a call at the limit is not.
 #include "check.h"
 #include "kernel_operator.h"
 
@@ -10,8 +10,8 @@ namespace {
 using F32 = LocalTensor<float>;
 constexpr uint32_t kFloats = 512;
 
-// What a call may use: GM tensors x (input) and y, a loaded tensor in, a tensor to store out, and scratch with defined
-// contents of which `spare` is apart from `calc`.
+// Operands of a call: GM tensors x (input) and y, a loaded tensor in, a tensor to store out, and scratch with defined
+// contents; its part `spare` is disjoint from `calc`.
 struct Place {
     TPipe pipe;
     TBuf<TPosition::VECIN> in_buf;
@@ -82,7 +82,7 @@ void PaddedCopies() {
     const char* api = "DataCopyPad";
     TAKEN(DataCopyPad(p.in, p.x, DataCopyExtParams{1, 2048, 0, 0, 0}, Pad()));
     TAKEN(DataCopyPad(p.y, p.out, DataCopyExtParams{1, 2048, 0, 0, 0}));
-    // blockCount is in [0, 4095], blockLen in [0, 2097151]; 0 is documented as a NOP: nothing is looked at.
+    // blockCount is in [0, 4095], blockLen in [0, 2097151]; 0 is documented as a NOP: nothing is checked.
     TAKEN(DataCopyPad(p.in, p.x, DataCopyExtParams{0, 32, 0, 0, 0}, Pad()));
     TAKEN(DataCopyPad(p.in, p.x, DataCopyExtParams{4095, 0, 0, 0, 0}, Pad()));
     TAKEN(DataCopyPad(p.y, p.out, DataCopyExtParams{0, 32, 0, 0, 0}));
@@ -103,7 +103,7 @@ void PaddedCopies() {
     const auto with = [](int64_t value) { return DataCopyPadExtParams<int64_t>{true, 0, 1, value}; };
     TAKEN(DataCopyPad(to(p), from(p), DataCopyExtParams{1, 8, 0, 0, 0}, with(0)));
     REFUSED("dma-params", api, DataCopyPad(to(p), from(p), DataCopyExtParams{1, 8, 0, 0, 0}, with(1)));
-    // Bounds of what the strides reach, alignment and position in UB.
+    // Bounds reached by the strides, alignment and position in UB.
     REFUSED("ub-oob", api, DataCopyPad(p.in, p.x, DataCopyExtParams{2, 1024, 0, 1, 0}, Pad()));
     REFUSED("ub-oob", api, DataCopyPad(p.y, p.out, DataCopyExtParams{2, 1024, 1, 0, 0}));
     REFUSED("gm-oob", api, DataCopyPad(p.in, p.x, DataCopyExtParams{2, 4, 131072, 0, 0}, Pad()));
@@ -132,7 +132,7 @@ void BlockCopies() {
     REFUSED("ub-align", api, DataCopy(p.in[4], p.x, DataCopyParams{1, 1, 0, 0}));
     REFUSED("dma-position", api, DataCopy(p.calc, p.x, DataCopyParams{1, 1, 0, 0}));
     REFUSED("dma-position", api, DataCopy(p.y, p.calc, DataCopyParams{1, 1, 0, 0}));
-    // Rows of both sides between each other are apart; rows that meet are not.
+    // Interleaved rows of both sides are disjoint; overlapping rows are not.
     TAKEN(DataCopy(p.calc[8], p.calc, DataCopyParams{4, 1, 1, 1}));
     REFUSED("ub-overlap", api, DataCopy(p.calc[8], p.calc, DataCopyParams{4, 1, 0, 1}));
     REFUSED("ub-overlap", api, DataCopy(p.calc, p.calc[8], DataCopyParams{1, 2, 0, 0}));
@@ -199,7 +199,7 @@ void SelectCalls() {
     REFUSED("ub-align", "Select", Select(p.calc, bits(p.spare)[16], p.in, p.out, tensors, 64));
 }
 
-// Copy with a mask and repeats, and Brcb: what broadcasts in UB are made of.
+// Copy with a mask and repeats, and Brcb: the parts of broadcasts in UB.
 void RepeatCalls() {
     const uint64_t all = 64;
     TAKEN(Copy(p.calc, p.in, all, 8, {1, 1, 8, 8}));
@@ -216,13 +216,13 @@ void RepeatCalls() {
     REFUSED("mask-range", "Copy", Copy(p.calc, p.in, high, 1, {1, 1, 8, 8}));
     REFUSED("ub-oob", "Copy", Copy(p.calc, p.in, all, 9, {1, 1, 8, 8}));
     REFUSED("ub-align", "Copy", Copy(p.calc[4], p.in, all, 1, {1, 1, 8, 8}));
-    // Inside a repeat apart or the same.
+    // Inside a repeat: disjoint or identical.
     TAKEN(Copy(p.calc, p.calc, all, 8, {1, 1, 8, 8}));
     TAKEN(Copy(p.calc, p.calc[64], all, 1, {1, 1, 8, 8}));
     REFUSED("ub-overlap", "Copy", Copy(p.calc, p.calc[8], all, 1, {1, 1, 8, 8}));
     REFUSED("ub-overlap", "Copy", Copy(p.calc, p.calc, all, 1, {2, 1, 8, 8}));
     REFUSED("ub-overlap", "Copy", Copy(p.calc, p.calc, all, 1, {1, 0, 8, 8}));
-    // No repeat reads what an earlier one wrote; the other way round is in order.
+    // No repeat reads data that an earlier one wrote; the reverse is legal.
     REFUSED("ub-overlap", "Copy", Copy(p.calc[64], p.calc, all, 2, {1, 1, 8, 8}));
     TAKEN(Copy(p.calc, p.calc[64], all, 2, {1, 1, 8, 8}));
     REFUSED("ub-overlap", "Copy", Copy(p.calc, p.calc, all, 2, {1, 1, 8, 0}));

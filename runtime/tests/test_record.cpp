@@ -1,4 +1,4 @@
-// What is recorded of some cores: instructions with their lines, flags, barriers, and bytes of all cores.
+// Records of some cores: instructions with their lines, flags, barriers, and bytes of all cores.
 #include "checked_support.h"
 
 #include <algorithm>
@@ -95,12 +95,12 @@ void RecordsWhatSomeCoresDo() {
         CHECK(loads[i].gm_use == 0 && stores[i].gm_use == AUTOFUSE_TWIN_EVENT_WRITE);
         CHECK(stores[i].region == 2 && stores[i].gm_at == at);
         CHECK(calls[3 * i].count == kTile && calls[3 * i].bytes == 4 && calls[3 * i + 1].count == kTile - 8);
-        // Muls reads the block that was loaded, and writes the buffer.
+        // Muls reads the loaded block, and writes the buffer.
         CHECK(calls[3 * i].spans == 2 && calls[3 * i].writes == 1 && calls[3 * i].lo[1] == loads[i].lo[0]);
         CHECK(std::string(r.apis[calls[3 * i].api]) == "Muls" && std::string(r.apis[loads[i].api]) == "DataCopyPad");
         CHECK(loads[i].line < calls[3 * i].line && calls[3 * i].line < stores[i].line);
     }
-    // Two buffers each: nothing waits for a free block until the third tile. Flags are set before they are waited for.
+    // Two buffers each: no wait for a free block until the third tile. Flags are set before the waits.
     const auto waits = Of(r, AUTOFUSE_TWIN_EVENT_WAIT, -1);
     const auto count = [&waits](int cause) {
         return std::count_if(waits.begin(), waits.end(), [cause](const autofuse_twin_event& e) { return e.cause == cause; });
@@ -138,7 +138,7 @@ void NothingIsRecordedAfterwards() {
     }
 }
 
-// What L2 is asked not to keep.
+// Loads that ask L2 not to keep them.
 void BypassIsAPropertyOfTheTensor() {
     Arrays arrays(kCores);
     const uint32_t core = 0;

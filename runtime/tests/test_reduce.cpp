@@ -14,7 +14,7 @@ std::vector<float> Numbers(uint32_t n, uint64_t seed) {
     return out;
 }
 
-// Neighbours first, rounded to T after every addition.
+// Adjacent elements first, rounded to T after every addition.
 template <typename T> float TreeSum(const std::vector<float>& v, size_t first, size_t n) {
     if (n == 1) {
         return v[first];
@@ -43,7 +43,7 @@ template <typename T> void WholeSums() {
             }
         }
         CHECK_EQ(static_cast<float>(y.GetValue(4)), 9.0f);
-        // Results apart from each other, blocks apart from each other, sources that overlap.
+        // Disjoint results, disjoint blocks, overlapping sources.
         WholeReduceSum(y[1], x, static_cast<int32_t>(lanes / 4), 3, 5, 2, 1);
         for (uint32_t r = 0; r < 3; ++r) {
             constexpr uint32_t block = 32 / sizeof(T);
@@ -94,7 +94,7 @@ template <typename T, typename Index> void WholeExtremes() {
                  *std::min_element(numbers.begin() + lanes, numbers.begin() + 2 * lanes));
         ReduceRepeat<ReduceType::MIN>(y, x, static_cast<int32_t>(lanes), 1, 1, 1, 8);
         CHECK_EQ(static_cast<float>(y.GetValue(0)), *std::min_element(numbers.begin(), numbers.begin() + lanes));
-        // Of equal values the first one; NaN wins.
+        // Of equal values the first one wins; NaN wins over all.
         Duplicate(x, T(2.0f), static_cast<int32_t>(lanes));
         WholeReduceMin(y, x, static_cast<int32_t>(lanes), 1, 1, 1, 8);
         CHECK_EQ(static_cast<uint32_t>(y.template ReinterpretCast<Index>().GetValue(1)), 0u);
@@ -236,7 +236,7 @@ void Barriers() {
     }
 }
 
-// A lane that nobody wrote makes the result undefined, if it takes part.
+// An unwritten lane makes the result undefined, if it is enabled.
 void Undefined() {
     PAIR("a lane without a value", "uninit-store", false, 1, [](Arrays& a, bool fault) {
         TPipe pipe;

@@ -1,4 +1,5 @@
-// Register operations against rules: every operation has a reference over edge values, in half, bfloat16, float, integers.
+// Register operations against rules: every operation has a reference over edge values, in half, bfloat16, float,
+// integers.
 #include <algorithm>
 #include <functional>
 #include <type_traits>
@@ -39,7 +40,7 @@ template <typename T> std::vector<T> Edges() {
     return out;
 }
 
-// All pairs of edges, as many as whole registers take.
+// All pairs of edges, up to whole registers.
 template <typename T> void Pairs(std::vector<T>& a, std::vector<T>& b) {
     const auto e = Edges<T>();
     for (T x : e) {
@@ -134,7 +135,7 @@ template <typename T> void Floats() {
             // The product is exact in long double, and so is its difference to the rounded result.
             const long double lost = static_cast<long double>(float(a)) * float(b) - r + float(c);
             if (!std::isfinite(r) || lost == 0 || (autofuse_twin::FloatBits(r) & 1u) != 0) return T(r);
-            // Towards the exact value by one step where the rounded one is even, so that the second rounding is right.
+            // If the rounded result is even, one step towards the exact value makes the second rounding correct.
             return T(std::nextafter(r, lost > 0 ? std::numeric_limits<float>::infinity() : -std::numeric_limits<float>::infinity()));
         }
     };
@@ -201,7 +202,7 @@ template <typename T> void Choices() {
         R::Compares<T, CMPMODE::NE>(other, a, T(1), m);
         R::Select(d, b, a, other);
     }, [](T a, T b, T) { return a != T(1) ? b : a; });
-    // Three lanes and zeros, or what was there.
+    // Three lanes and zeros, or the previous contents.
     std::vector<T> a(512 / sizeof(T), T(2)), b(a.size(), T(1)), c(a.size(), T(5));
     const auto zeroed = Run<T, T>(a, b, c, [](auto& d, auto& x, auto& y, R::MaskReg&) {
         auto three = R::CreateMask<T, R::MaskPattern::VL3>();
@@ -235,7 +236,7 @@ template <typename D, typename S, const R::CastTrait& trait> std::vector<D> Cast
     std::vector<D> out;
     EXPECT_CLEAN(1, [&] {
         Ub ub;
-        SetCtrlSpr<60, 60>(0);  // what the instruction says counts
+        SetCtrlSpr<60, 60>(0);  // the instruction decides
         auto x = ub.Make(in);
         auto y = ub.Make<D>(256 / sizeof(D));
         R::RegTensor<S> s;
@@ -328,7 +329,7 @@ template <typename D, typename S, typename F> std::vector<D> Once(const std::vec
 }
 
 void Reductions() {
-    // A sum whose order shows: large neighbours cancel in the first step of the tree.
+    // A sum that reveals its order: large neighbours cancel in the first step of the tree.
     std::vector<float> v(64);
     for (uint32_t i = 0; i < 64; ++i) {
         v[i] = i % 2 == 0 ? 1e8f + static_cast<float>(i) * 8 : -1e8f;

@@ -1,5 +1,5 @@
-// Order inside vector functions, and of vector functions with the other pipes: what is missing is found, and some order
-// that is legal without it changes the numbers. Accesses that the registers of Ascend 950 do not allow.
+// Order inside vector functions, and between vector functions and other pipes: a missing barrier is found, and some
+// order that is legal without it changes the numbers. Accesses that the registers of Ascend 950 do not allow.
 #include "checked_support.h"
 #include "autofuse_twin/reg.h"
 
@@ -75,7 +75,7 @@ __simd_vf__ inline void InPlace(__ubuf__ float* x, __ubuf__ float* y) {
 
 enum Missing { kNothing, kLoad, kStore, kReuse };
 
-// Tiles with flags around a function; `missing` is left out.
+// Tiles with flags around a function; `missing` is omitted.
 template <typename F> void Tiles(Arrays& a, Missing missing, bool named, F function) {
     TPipe pipe;
     TBuf<TPosition::VECIN> buf;
@@ -126,7 +126,7 @@ __simd_vf__ inline void Doubled(__ubuf__ float* x, __ubuf__ float* y) {
     R::StoreAlign(y, a, all);
 }
 
-// Two functions, the second of which reads what the first one writes: they are two instructions of one pipe.
+// Two functions, the second of which reads results of the first one: they are two instructions of one pipe.
 void TwoFunctions(Arrays& a, bool fault) {
     TPipe pipe;
     TBuf<TPosition::VECIN> buf;
@@ -177,7 +177,7 @@ void Accesses() {
     FOUND("ub-align", [&](float* x, float*) {
         R::LoadAlign<float, R::LoadDist::DIST_BRC_B32>(r, reinterpret_cast<float*>(reinterpret_cast<char*>(x) + 2));
     });
-    // A load may read on behind its buffer, a store may not write there.
+    // A load may extend past its buffer, a store may not.
     FOUND("", [&](float*, float* last) { R::LoadAlign(r, last); });
     FOUND("ub-oob", [&](float*, float* last) {
         auto all = R::CreateMask<float>();
@@ -206,7 +206,7 @@ void Accesses() {
         at += 7;
         R::StoreUnAlignPost(at, u, 0);
     });
-    // What lies behind the buffer is undefined, and so is a register that nothing was written to.
+    // Data past the buffer is undefined, and so is a register that was never written.
     for (const bool fault : {false, true}) {
         Found(__LINE__, fault ? "uninit-scalar" : "", [&](float* x, float* last) {
             R::RegTensor<float> own;

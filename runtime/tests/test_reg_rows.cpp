@@ -18,7 +18,7 @@ constexpr uint32_t kTilesOfCore = 3;
 constexpr uint32_t kCores = 2;
 constexpr uint32_t kLanes = 64;  // floats of a register
 
-// A row of up to 256 numbers in four registers. Lanes behind its end count as the smallest number.
+// A row of up to 256 numbers in four registers. Lanes past its end hold the smallest number.
 __simd_callee__ inline void Keep(Reg::RegTensor<float>& r, Reg::RegTensor<float>& lowest, Reg::MaskReg& mask) {
     Reg::Select(r, r, lowest, mask);
 }

@@ -54,7 +54,7 @@ template <typename T> void FloatOps(uint32_t n) {
     ExpectEach(BINARY(T, AddRelu), n, [&](size_t i) { return T(std::fmax(A(i) + B(i), 0.0f)); });
     ExpectEach(UNARY(T, Abs), n, [&](size_t i) { return T(std::fabs(A(i))); });
     ExpectEach(UNARY(T, Relu), n, [&](size_t i) { return T(A(i) < 0 ? 0.0f : A(i)); });
-    // Exp is right to one unit in the last place (test_math.cpp).
+    // Exp is accurate to one unit in the last place (test_math.cpp).
     const auto exp = UNARY(T, Exp);
     for (size_t i = 0; i < n; ++i) {
         const double want = std::exp(static_cast<double>(A(i)));
@@ -253,7 +253,7 @@ void AdvancedFunctions() {
     });
 }
 
-// Copy as broadcasts use it, against its definition: block i of repeat r goes from src to dst by the strides.
+// Copy as broadcasts use it, against its definition: block i of repeat r moves from src to dst by the strides.
 template <typename T> void CopyForms() {
     constexpr uint32_t per = 32 / sizeof(T);
     constexpr uint32_t lanes = 256 / sizeof(T);

@@ -19,11 +19,11 @@ class Layout:
     """Extents of the vectorised axes in UB.
 
     Attributes:
-        arch: says how long a block of UB is.
-        pitches: those of padded axes, where rows start at blocks.
-        longest: of a tile, where the template has a limit of its own.
+        arch: gives the length of a UB block.
+        pitches: extents of padded axes, whose rows start at blocks.
+        longest: the template's own limit on the tile, if any.
         short: axes outside the innermost one that are short rows in GM; see :mod:`autofuse.schedule.placement.lacing`.
-        permuting: where loads bring elements to their places, the fewest elements of a tile; else 0.  See
+        permuting: if loads permute elements, the minimum elements of a tile; else 0.  See
             :mod:`autofuse.schedule.placement.permutation`.
     """
 
@@ -35,11 +35,11 @@ class Layout:
     permuting: int = 0
 
     def extent(self, axis: int) -> Expr:
-        """Elements reserved along the axis."""
+        """Return the number of elements reserved along the axis."""
         return self.pitches.get(axis, self.split.sizes[axis])
 
     def in_blocks(self, nbytes: Expr) -> bool:
-        """Return True if a number of bytes is known to be whole blocks."""
+        """Return True if a number of bytes is known to be a whole number of blocks."""
         block = self.arch.block_bytes
         return CeilDiv(nbytes, block) * block == nbytes
 
@@ -48,16 +48,16 @@ class Layout:
         return self.extent(axis) != self.split.sizes[axis]
 
     def present(self, y: TensorView) -> tuple[int, ...]:
-        """Vectorised axes along which the tensor varies."""
+        """Return the vectorised axes along which the tensor varies."""
         repeat = dict(zip(y.axis, y.repeats, strict=True))
         return tuple([a for a in self.split.vector if repeat[a].number != 1])
 
     def place(self, y: TensorView) -> TensorView:
-        """``y`` on the split axes, with its vectorised axes and their UB strides."""
+        """Return ``y`` on the split axes, with its vectorised axes and their UB strides."""
         return self.vectorize(self.split.view(y))
 
     def vectorize(self, y: TensorView) -> TensorView:
-        """``y`` with its vectorised axes and their UB strides: dense, innermost axis at the pitch."""
+        """Return ``y`` with its vectorised axes and their UB strides: dense, innermost axis at the pitch."""
         axes = self.present(y)
         strides, pitch = [ONE] * len(axes), ONE
         for i in range(len(axes) - 1, 0, -1):
@@ -65,16 +65,16 @@ class Layout:
         return replace(y, vectorized_axis=axes, vectorized_strides=tuple(strides))
 
     def elements(self, y: TensorView) -> Expr:
-        """Elements that the tensor takes in UB for a whole tile."""
+        """Return the number of elements that the tensor takes in UB for a whole tile."""
         axes = y.vectorized_axis
         return self.extent(axes[0]) * y.vectorized_strides[0] if axes else ONE
 
 
 class Views:
-    """:meth:`Layout.place` while one template is placed: most tensors of a group have the same few shapes.
+    """Cache of :meth:`Layout.place` for one template: most tensors of a group share a few shapes.
 
     Args:
-        layout: of the template.
+        layout: layout of the template.
     """
 
     def __init__(self, layout: Layout) -> None:
@@ -82,7 +82,7 @@ class Views:
         self._shapes: dict[tuple[tuple[object, ...], ...], TensorView] = {}
 
     def place(self, y: TensorView) -> TensorView:
-        """``y`` on the split axes."""
+        """Return ``y`` on the split axes."""
         key = (y.axis, y.repeats, y.strides)
         found = self._shapes.get(key)
         if found is None:

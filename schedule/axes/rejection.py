@@ -1,4 +1,4 @@
-"""Reasons to drop a template, and tensors whose rows a chip cannot move."""
+"""Reasons for dropping a template, and tensors whose rows a chip cannot move."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ __all__ = ["TemplateRejectedError", "UnmovedRow", "UnmovedRowsError"]
 
 @frozen
 class UnmovedRow:
-    """Rows of a tensor in GM that are not known to be whole blocks.
+    """Rows of a GM tensor that are not known to be whole blocks.
 
     Attributes:
-        end: ``Data``, ``Output`` or ``Workspace``: the node that stands for the tensor.
-        index: of that node.
-        origin: where the input file has what is stored or loaded.
-        dtype: of the tensor.
-        elements: of a row; None: single elements that do not lie side by side in UB.
+        end: ``Data``, ``Output`` or ``Workspace``: the op of the node of the tensor.
+        index: index of that node.
+        origin: position in the input file of the stored or loaded tensor.
+        dtype: dtype of the tensor.
+        elements: number per row; None: single elements that are not contiguous in UB.
     """
 
     end: str
@@ -34,7 +34,7 @@ class UnmovedRow:
 
     @property
     def words(self) -> Wording:
-        """The rows in a message."""
+        """The rows in words, for messages."""
         if self.elements is None:
             return Wording("single elements of {}", self.dtype)
         return Wording("rows of {} {}", self.elements, self.dtype)
@@ -43,8 +43,8 @@ class UnmovedRow:
 class TemplateRejectedError(Exception):
     """A template cannot realise the group.
 
-    ``text`` says why, with the numbers; ``code`` is the diagnostic if no other template can either; ``details`` is
-    what only those want to know who change the graph for it; ``rows``: those that the chip cannot move.
+    ``text`` says why, with numbers; ``code`` is the diagnostic if no other template can either; ``details`` is extra
+    information for changing the graph; ``rows`` are those that the chip cannot move.
     """
 
     def __init__(
@@ -60,7 +60,7 @@ class UnmovedRowsError(AutofuseError):
     Args:
         rows: all of them.
         target: the chip.
-        called: the tensor of a row and its rows, in words; by default nodes are named.
+        called: describes a row's tensor and its rows; by default names the nodes.
     """
 
     def __init__(
@@ -76,10 +76,10 @@ class UnmovedRowsError(AutofuseError):
         steps = [f"{block // d.itemsize}*n for {d}" for d in whole]
         made = AutofuseError.of(
             "AF3002",
-            f"{target.name} moves whole blocks of {block} bytes, and these tensors are not known to have rows of "
-            f"such: {_listed(named)}",
-            hint=f"give their innermost dimension a size that is a multiple, as {_listed(steps)}, and pad what is "
-            f"shorter",
+            f"{target.name} moves whole blocks of {block} bytes, and rows of these tensors may not be whole blocks: "
+            f"{_listed(named)}",
+            hint=f"make their innermost dimension a multiple of a block, such as {_listed(steps)}, and pad shorter "
+            f"rows",
         )
         super().__init__(made.diagnostics)
 

@@ -14,15 +14,15 @@ __all__ = ["Group", "Rejected", "ScheduleResult", "Verdict", "tiling_keys"]
 
 @dataclass(frozen=True, slots=True)
 class Rejected:
-    """A template that was tried and dropped, and why.
+    """A template that was tried and dropped, with the reason.
 
     Attributes:
-        group: of the template.
+        group: index of the template's group.
         template: its name.
-        reason: for people, with the numbers that the model has for it.
-        code: the diagnostic that the reason becomes if nothing else fits either.
-        details: more to the reason, as the bytes of every buffer.
-        title: how people call it beside others of the group; empty for ``template``.
+        reason: text for users, with the model's figures.
+        code: the diagnostic to report if no other template fits either.
+        details: further details, such as the bytes of every buffer.
+        title: display name among the templates of the group; empty for ``template``.
         rows: tensors in GM whose rows the chip cannot move.
     """
 
@@ -42,11 +42,11 @@ class Rejected:
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """Outcome of a template that was tried, for watchers of the build.
+    """Outcome of a tried template, for watchers of the build.
 
     Attributes:
-        cycles: modelled cycles at typical sizes, infinite where it is not legal there; None: it could not be made.
-        reason: why it was dropped; empty for those that are kept.
+        cycles: modelled cycles at typical sizes, infinite if illegal there; None if it could not be made.
+        reason: reason for dropping it; empty if kept.
     """
 
     template: str
@@ -58,7 +58,7 @@ class Verdict:
 class Group:
     """Nodes with one iteration space; ``impls`` are the templates to choose from at run time, best first.
 
-    ``sync_before``: the group reads or overwrites what an earlier group's cores touch, so all cores meet first.
+    ``sync_before``: all cores synchronise first, because the group reads or overwrites memory of an earlier group.
     """
 
     index: int
@@ -68,7 +68,7 @@ class Group:
 
 @dataclass(frozen=True, slots=True)
 class ScheduleResult:
-    """One way to realise a HintGraph: groups that run one after another in the same kernel."""
+    """One implementation of a HintGraph: groups that run one after another in the same kernel."""
 
     index: int
     hint: HintGraph
@@ -77,7 +77,7 @@ class ScheduleResult:
 
 
 def tiling_keys(results: tuple[ScheduleResult, ...]) -> tuple[tuple[ImplGraph, ...], ...]:
-    """One template per group for every tiling key; the key is the index.
+    """Return one template per group for every tiling key; the key is the index.
 
     The key is dense over (result, choice per group); the choice of the last group varies fastest.
     """

@@ -11,14 +11,14 @@ from autofuse.implgraph.ir.graph import HintGraph, ImplGraph, TilingSpec
 
 __all__ = ["fits_every_size", "largest_tile", "sample_env", "smallest_tile", "takes_every_size"]
 
-#: Bytes of UB that count for more than there are, however many a tile would need.
+#: A number of UB bytes above any limit.
 _MOST = 1 << 62
-#: Value of a symbol without hint when a symbolic kernel is ranked.
+#: Value of a symbol without a hint when ranking a symbolic kernel.
 SAMPLE = 1024
 
 
 def sample_env(graph: HintGraph | ImplGraph) -> dict[str, int]:
-    """Typical values of a graph's symbols: the hints, else 1024, within the ranges."""
+    """Return typical values of a graph's symbols: the hints, else 1024, within the ranges."""
     return {
         s.name: max(s.min, min(s.max, s.hint if s.hint is not None else SAMPLE))
         for s in graph.symbols
@@ -26,7 +26,7 @@ def sample_env(graph: HintGraph | ImplGraph) -> dict[str, int]:
 
 
 def smallest_tile(spec: TilingSpec, env: Mapping[str, int]) -> int:
-    """The smallest legal tile: one granule, or the whole axis if that is shorter."""
+    """Return the smallest legal tile: one granule, or the whole axis if that is shorter."""
     return max(1, min(spec.opened.granule, spec.opened.longest.evaluate(env)))
 
 
@@ -35,13 +35,13 @@ def takes_every_size(spec: TilingSpec) -> bool:
     if spec.conditions or spec.row_elements == 1:
         return not spec.conditions
     if not (spec.opened.extent * spec.outer * spec.reduce_outer).symbols():
-        return False  # nothing else is asked for
+        return False  # no other conditions
     limited = spec.opened.most is not None and not spec.opened.most.is_const
     return not limited and spec.ub.symbols() <= {spec.opened.symbol}
 
 
 def fits_every_size(spec: TilingSpec, ub: int | None = None) -> bool:
-    """Return True if the limits and the use of UB do not depend on sizes, so that the smallest tile always fits.
+    """Return True if limits and UB usage do not depend on sizes, so that the smallest tile always fits.
 
     Stricter than :func:`takes_every_size` for tiles whose rows have one element: there UB may hold whole axes.
 
@@ -59,7 +59,7 @@ def fits_every_size(spec: TilingSpec, ub: int | None = None) -> bool:
 
 
 def largest_tile(spec: TilingSpec, env: Mapping[str, int], ub: int | None = None) -> int:
-    """The largest tile whose buffers fit UB, a multiple of the granule or the whole axis; 0 if none fits.
+    """Return the largest tile whose buffers fit UB, a multiple of the granule or the whole axis; 0 if none fits.
 
     Args:
         spec: the tiling of a template.
@@ -85,10 +85,10 @@ def _largest(
     top: int,
     whole: bool,
 ) -> int:
-    """The largest tile up to ``top`` for which ``needed`` (bytes, symbol of the tile, other symbols) fits ``limit``.
+    """Return the largest tile up to ``top`` for which ``needed`` (bytes, tile symbol, other symbols) fits ``limit``.
 
-    ``whole``: the tile ``top`` need not be a multiple of the granule.  Remembered: a template is asked for it when its
-    costs are read, when it is ranked, and when its tiling is folded.
+    ``whole``: the tile ``top`` need not be a multiple of the granule.  Cached: used when a template's costs are read,
+    when it is ranked, and when its tiling is folded.
     """
     ub, symbol, sizes = needed
     env = dict(sizes)

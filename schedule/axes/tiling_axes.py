@@ -1,4 +1,4 @@
-"""Splitting axes: tile split of one axis, block split over the cores, and the views of tensors on the new axes."""
+"""Axis splitting: the tile split of one axis, the block split over the cores, and tensor views on the new axes."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ __all__ = [
 
 
 class Kind(Enum):
-    """Kind of work of a group along some of its axes, which decides the families that have templates for it."""
+    """Kind of work of a group along some of its axes, which selects the template families."""
 
     ELEMENTWISE = "elementwise"
     REDUCTION = "reduction"
@@ -42,13 +42,13 @@ class GroupInput:
     """One group to schedule.
 
     Attributes:
-        axes: all axes of the graph as templates have them, by id: MERGED are the loops that they merge themselves.  The
-            new ones of a template follow them.
+        axes: all axes of the graph as seen by templates, by id; only axes merged by a template itself are MERGED.  A
+            template appends its new axes.
         order: ids of the iteration space, outermost first.
-        nodes: legal nodes in execution order, with the Data and Output nodes they touch.
-        inputs: number of inputs of the kernel; tensor ids of the outputs follow them.
-        reduced: ids of the axes that the group's reductions reduce, or its running sums run along.
-        outputs: number of outputs of the kernel; tensor ids of workspaces follow theirs.
+        nodes: legalised nodes in execution order, with the Data and Output nodes they touch.
+        inputs: number of kernel inputs; tensor ids of the outputs follow.
+        reduced: ids of the axes that the group's reductions reduce or its running sums run along.
+        outputs: number of kernel outputs; tensor ids of workspaces follow.
     """
 
     graph: str
@@ -76,28 +76,28 @@ class GroupInput:
         return Kind.REDUCTION if self.reduced else Kind.ELEMENTWISE
 
     def size(self, axis: int) -> Expr:
-        """Size of the axis with this id."""
+        """Return the size of the axis with this id."""
         return self.axes[axis].size
 
 
 class Padding(Enum):
-    """Rows that start at 32-byte addresses in UB although their length is no multiple."""
+    """Rows padded to start at 32-byte addresses in UB."""
 
     NONE = "none"
-    #: Those along the innermost axis.
+    #: Rows along the innermost axis.
     INNERMOST = "innermost"
-    #: Those along the innermost axis of every tensor with several axes.
+    #: Rows along the innermost axis of every tensor with several axes.
     EVERY_TENSOR = "every tensor"
 
 
 @frozen
 class TileLengths:
-    """Limits of a tile of a template, beside those of UB and of DMA commands.
+    """Limits of a template's tile in addition to those of UB and DMA commands.
 
     Attributes:
-        shortest: tiles are multiples of it, and the axis is no shorter.
-        longest: the limit; None where there is none.
-        fixed: the one length of all tiles, but of an axis that is shorter, and of the rest of one; None: any length.
+        shortest: tiles are multiples of this, and the axis is at least as long.
+        longest: the maximum; None for no limit.
+        fixed: the length of all tiles, except on a shorter axis and for the remainder; None: any length.
     """
 
     shortest: int = 1
@@ -111,7 +111,7 @@ class TileLengths:
 
     @property
     def most(self) -> int | None:
-        """The longest tile; None: any."""
+        """The longest tile; None for no limit."""
         return self.fixed or self.longest
 
 
@@ -120,18 +120,17 @@ class Candidate:
     """One template to try.
 
     Attributes:
-        template: name of the template: that of its family, or of a variant which has one of its own.
-        suffix: what follows in the name of a variant; empty for none.
-        position: index into ``GroupInput.order`` of the axis that is tiled; the axes inside it are whole in UB.
-        padding: which rows are padded in UB.
-        all_load: reduced axes outside the tiled one lie inside the tile as well, so that there is no reduce loop.
-        tight: for sizes for which the template does not fit UB with two buffers for each queue.
+        template: name of the template: that of its family, or of a variant with its own name.
+        suffix: suffix of a variant's name; empty for none.
+        position: index into ``GroupInput.order`` of the tiled axis; the axes inside it are whole in UB.
+        padding: the rows that are padded in UB.
+        all_load: reduced axes outside the tiled one also lie inside the tile, so there is no reduce loop.
+        tight: for sizes at which the template does not fit UB with double buffering.
         rows: axes outside the tiled one, of constant size, that lie inside the tile.
         lengths: limits of a tile.
         short: axes inside the tile that are short rows in GM; see :mod:`autofuse.schedule.placement.lacing`.
-        permuting: loads bring elements to their places with a DMA of several dimensions.
-        conditions: for which sizes alone it is meant.  Such a template gets no place that another one needs for other
-            sizes.
+        permuting: loads permute elements with a multi-dimensional DMA.
+        conditions: the sizes for which alone it is meant.  Such a template never displaces one needed for other sizes.
     """
 
     template: str
@@ -152,12 +151,12 @@ class Split:
     """The axes of a schedule; see ``architecture.md`` for the names.
 
     Attributes:
-        outer: axes whose indices the cores share, with that of the tiles, unless ``tile_reduced``.
-        summed: reduced axes of the reduce loop, with that of the tiles if ``tile_reduced``.
+        outer: axes that the cores share, along with that of the tiles unless ``tile_reduced``.
+        summed: reduced axes of the reduce loop, along with that of the tiles if ``tile_reduced``.
         above: axes outside the tiled one that lie inside the tile.
         inner: axes inside the tiled one.
-        vector: axes inside one API call: ``above``, that of a tile, ``inner``.
-        reduce_loop: the axis of the reduce loop; None where there is none.
+        vector: axes inside one API call: ``above``, the axis inside a tile, ``inner``.
+        reduce_loop: the axis of the reduce loop, or None.
     """
 
     axes: tuple[Axis, ...]
@@ -179,16 +178,16 @@ class Split:
 
     @property
     def blocked(self) -> frozenset[int]:
-        """Axes of the group along which the tiles of the cores lie."""
+        """Axes of the group that are distributed over the cores."""
         return frozenset(self.outer if self.tile_reduced else (*self.outer, self.tiled))
 
     @property
     def looped(self) -> frozenset[int]:
-        """Axes of the group that the reduce loop goes through."""
+        """Axes of the group that the reduce loop traverses."""
         return frozenset((*self.summed, self.tiled) if self.tile_reduced else self.summed)
 
     def view(self, y: TensorView) -> TensorView:
-        """``y`` on the split axes."""
+        """Return ``y`` on the split axes."""
         own = {a: (a, r, s) for a, r, s in zip(y.axis, y.repeats, y.strides, strict=True)}
         _, repeat, s = own[self.tiled]
         if repeat.number == 1:
@@ -221,11 +220,11 @@ class Split:
 def split_axes(
     g: GroupInput, position: int, *, all_load: bool = False, rows: Sequence[int] = ()
 ) -> Split:
-    """Tile-split the axis at ``position``; block-split the tiles, merged with the axes outside that are kept.
+    """Tile-split the axis at ``position``; block-split the tiles, merged with the kept axes outside.
 
-    Reduced axes outside are those of the reduce loop, or inside the tile with ``all_load``; axes outside that are in
-    ``rows`` are inside the tile too.  If the tiled axis is reduced, there must be another axis outside that is kept;
-    its tiles belong to the reduce loop.
+    Reduced axes outside form the reduce loop, or lie inside the tile with ``all_load``; outer axes in ``rows`` lie
+    inside the tile too.  If the tiled axis is reduced, its tiles belong to the reduce loop, and there must be a kept
+    axis outside.
     """
     tiled = g.axes[g.order[position]]
     before, inner = g.order[:position], g.order[position + 1 :]
@@ -281,7 +280,7 @@ def split_axes(
 
 
 def with_unit_axis(g: GroupInput) -> GroupInput:
-    """The group with an axis of size 1 outside all others: what the cores share where everything else is reduced."""
+    """Return the group with an outermost axis of size 1, for the cores to share where everything else is reduced."""
     name = "unit"
     while any(a.name == name for a in g.axes):
         name += "_"
@@ -298,7 +297,7 @@ def with_unit_axis(g: GroupInput) -> GroupInput:
 
 
 def reordered(g: GroupInput, order: Sequence[int]) -> GroupInput:
-    """The group with its axes in another order."""
+    """Return the group with its axes in another order."""
     place = [g.order.index(a) for a in order]
 
     def view(y: TensorView) -> TensorView:
@@ -316,9 +315,9 @@ def reordered(g: GroupInput, order: Sequence[int]) -> GroupInput:
 
 
 def with_tiles(g: GroupInput, axis: int, length: int) -> GroupInput:
-    """The group with an axis that is kept split into tiles of a constant length, whose number is the outermost axis.
+    """Return the group with a kept axis split into tiles of constant length; the tile index is the outermost axis.
 
-    The last tile has the rest of the axis: loops and copies go to its end only.
+    The last tile holds the rest of the axis: loops and copies stop at the axis's end.
     """
     old = g.axes[axis]
     count = CeilDiv(old.size, length)
@@ -347,7 +346,7 @@ def with_tiles(g: GroupInput, axis: int, length: int) -> GroupInput:
 
 
 def plain(axes: Sequence[Axis]) -> tuple[Axis, ...]:
-    """The axes of a graph as templates have them: a merged one is one loop."""
+    """Return the axes of a graph as seen by templates: a merged axis is one loop."""
     return tuple(
         replace(a, type=AxisType.ORIGINAL, origin=()) if a.type is AxisType.MERGED else a
         for a in axes

@@ -1,11 +1,11 @@
-"""Addresses of buffers at which the operands of a vector call do not collide in the banks of UB.
+"""Buffer addresses at which the operands of a vector call do not collide in the banks of UB.
 
-Take 16 groups of banks, each 32 bytes wide, of which an instruction of the vector unit covers eight.  Two operands that
-are read at the same time share no group only if their addresses differ by 256 bytes modulo 512, the *period*; a result
-and an operand in one bank must not lie a few rows apart, and do not if both start at multiples of 256 bytes.
-So a plan has two *halves*: buffers that start at multiples of the period, and buffers that start half a period later.
-If lengths are multiples of the period, all blocks of a queue are in one half for every size of the tile, and the second
-half costs only one pad of half a period.
+Take 16 groups of banks, each 32 bytes wide, of which a vector instruction covers eight.  Two operands read at the same
+time share no group only if their addresses differ by 256 bytes modulo 512, the *period*; a result and an operand in one
+bank must not be a few rows apart, which is guaranteed if both start at multiples of 256 bytes.  So a plan has two
+*halves*: buffers that start at multiples of the period, and buffers that start half a period later.  If lengths are
+multiples of the period, all blocks of a queue stay in one half for every tile size, and the second half costs only one
+pad of half a period.
 """
 
 from __future__ import annotations
@@ -32,9 +32,9 @@ __all__ = [
 
 
 def data_operands(n: Node, named: Mapping[str, Node]) -> list[Node]:
-    """Return the tensors that an element-wise vector call reads from UB as data, in input order; none for other nodes.
+    """Return the tensors that an element-wise vector call reads from UB as data, in input order; empty for other nodes.
 
-    Masks beside data are left out: an instruction reads only a few bytes of them, so they fall behind the data, and no
+    Masks next to data are left out: an instruction reads only a few bytes of them, so they lag behind the data, and no
     address keeps them apart.  So are reductions and moves: they take many calls, at addresses that depend on sizes.
     """
     if n.api is None or n.api.unit != "Vector" or is_many_calls(n.op):
@@ -44,16 +44,15 @@ def data_operands(n: Node, named: Mapping[str, Node]) -> list[Node]:
 
 
 def bank_conflict(places: Sequence[int], result: int | None, arch: Architecture) -> Conflict:
-    """The worst collision of a vector call, for the first of its instructions; those that follow move alike.
+    """Return the worst collision of a vector call, for its first instruction; later ones shift all addresses alike.
 
-    An instruction covers neighbouring groups of banks.  Two operands collide in any group that both are in; a
-    result collides with an operand in the same bank, unless the two start in the same one, where the write comes one
-    instruction later.
+    An instruction covers neighbouring groups of banks.  Two operands collide in any shared group; a result collides
+    with an operand in the same bank, unless both start in the same bank, where the write comes one instruction later.
 
     Args:
         places: UB addresses of the operands.
-        result: UB address of the result, or None where it is no tensor.
-        arch: says how many groups there are, and how many of them an instruction covers.
+        result: UB address of the result, or None if it is not a tensor.
+        arch: gives the number of groups, and how many of them an instruction covers.
     """
     block, groups = arch.block_bytes, arch.ub_bank_groups
     covered = arch.vector_bytes // block
@@ -71,22 +70,22 @@ def bank_conflict(places: Sequence[int], result: int | None, arch: Architecture)
 
 
 class Halves:
-    """Tensors in two halves of the banks: which have to be apart, and which are together as they share a buffer.
+    """Assignment of tensors to two halves of the banks: some must be apart, others share a buffer and stay together.
 
-    What was said first holds; a later relation that contradicts it is refused.
+    Earlier relations take precedence; a later one that contradicts them is rejected.
     """
 
     def __init__(self) -> None:
-        #: Tensor -> another one of its component, and whether the two are apart.
+        #: Tensor -> (parent in its component, True if the two are apart).
         self._up: dict[str, tuple[str, bool]] = {}
         self._split: set[str] = set()
 
     def _root(self, name: str) -> tuple[str, bool]:
-        """The tensor that stands for the component, and whether ``name`` is apart from it."""
+        """Return the root tensor of the component, and True if ``name`` is apart from it."""
         first = self._up.get(name)
         if first is None:
             return name, False
-        if first[0] not in self._up:  # nearly always: ways are cut short below
+        if first[0] not in self._up:  # nearly always, due to the path compression below
             return first
         way: list[tuple[str, bool]] = []
         while (found := self._up.get(name)) is not None:
@@ -99,7 +98,7 @@ class Halves:
         return name, apart
 
     def put(self, a: str, b: str, *, apart: bool) -> bool:
-        """Put two tensors apart, or together; False, and nothing is changed, where they are the other way already."""
+        """Put two tensors apart or together; return False, changing nothing, if that contradicts earlier relations."""
         (ra, pa), (rb, pb) = self._root(a), self._root(b)
         if ra == rb:
             return (pa ^ pb) == apart
@@ -116,14 +115,14 @@ class Halves:
         return ra != rb or pa == pb
 
     def side(self, name: str) -> tuple[str, bool] | None:
-        """The component and the half of it that a tensor is in; None where it need not be apart from any."""
+        """Return a tensor's component and half; None if it need not be apart from any other."""
         root, apart = self._root(name)
         return (root, apart) if root in self._split else None
 
 
 @lru_cache(maxsize=4096)
 def round_up(nbytes: Expr, step: int) -> Expr:
-    """The smallest multiple of ``step`` that is not less than ``nbytes``, as short as can be."""
+    """Return the smallest multiple of ``step`` that is at least ``nbytes``, simplified."""
     if len(nbytes.terms) == 1:
         ((monomial, factor),) = nbytes.terms
         if len(monomial) == 1 and monomial[0][1] == 1:
@@ -138,7 +137,7 @@ def round_up(nbytes: Expr, step: int) -> Expr:
 
 
 def halves_of(nodes: Sequence[Node]) -> Halves:
-    """Return the halves of tensors that the calls of ``nodes`` need apart, first calls first; accumulators are one."""
+    """Return the halves of tensors that calls of ``nodes`` need apart, first calls first; accumulators are one."""
     halves, named = Halves(), {n.name: n for n in nodes}
     for n in nodes:
         if n.joins is not None:
@@ -159,17 +158,17 @@ def in_halves(
     wide: frozenset[str],
     arch: Architecture,
 ) -> list[BufferPlan]:
-    """The buffers in the order of their addresses, with lengths and a pad that put them where they should be.
+    """Return the buffers in address order, with the lengths and a pad that place them in their halves.
 
-    First the buffers of one half, then a pad and those of the other one; then what need not be apart from anything, at
-    multiples of half a period; then single elements and masks.
+    First the buffers of one half, then a pad and those of the other half; then unconstrained buffers, at multiples of
+    half a period; then single elements and masks.
 
     Args:
         plans: all buffers.
-        leaders: the tensor of each that decides in which half it is; empty for scratch space.
-        halves: which tensors have to be apart.
-        wide: tensors of data with more than one element.
-        arch: says how many groups of banks there are.
+        leaders: for each buffer, the tensor that determines its half; empty for scratch space.
+        halves: the tensors that must be apart.
+        wide: data tensors with more than one element.
+        arch: gives the number of bank groups.
     """
     period = arch.bank_period
     half_bytes = period // 2

@@ -1,9 +1,9 @@
 """Loads that bypass L2, and the sizes at which they do.
 
 A kernel that moves more bytes than L2 holds evicts its output with its input.  An input that is read once gains nothing
-from L2: its load bypasses it, so that more of what is written, and of what is read again, stays cached.  An input that
-several loads or several cores read still uses L2, and so does one that an output overwrites.  Whether the bytes exceed
-L2 depends on the sizes: unless they are known, the kernel compares them at run time.
+from L2: its load bypasses L2, so that more written and reread data stay cached.  An input that several loads or several
+cores read still uses L2, and so does one that an output overwrites.  Whether the bytes exceed L2 depends on the sizes:
+unless they are known, the kernel compares them at run time.
 """
 
 from __future__ import annotations
@@ -19,23 +19,23 @@ from autofuse.targets import TargetSpec
 
 __all__ = ["CacheHints", "bypass_bytes", "bypasses", "held_bytes", "touched_bytes"]
 
-#: Attribute of a Load that bypasses L2: the bytes that the kernel would ask L2 to hold.
+#: Attribute of a Load that bypasses L2: the bytes that the kernel would place in L2.
 _ATTR = "bypass"
 
 
 def bypass_bytes(n: Node) -> Expr | None:
-    """Return the bytes that a Load compares with the size of L2 to bypass it; None for a Load that never does."""
+    """Return the bytes to compare with the size of L2 for a bypass; None for a Load that never bypasses L2."""
     return n.size(_ATTR) if _ATTR in n.attrs else None
 
 
 def bypasses(n: Node, target: TargetSpec, sizes: Mapping[str, int]) -> bool:
-    """Return True if a Load bypasses L2 at given sizes."""
+    """Return True if a Load bypasses L2 at the given sizes."""
     held = bypass_bytes(n)
     return held is not None and held.evaluate(sizes) > target.l2_bytes
 
 
 def held_bytes(hint: HintGraph) -> Expr:
-    """Bytes that all loads and stores of a kernel touch, each once."""
+    """Return the bytes that all loads and stores of a kernel touch, each counted once."""
     seen: dict[tuple[object, ...], Expr] = {}
     for n in hint.nodes:
         if n.op not in ("Load", "Store"):
@@ -46,17 +46,17 @@ def held_bytes(hint: HintGraph) -> Expr:
 
 
 def touched_bytes(y: TensorView) -> Expr:
-    """Bytes of GM that a load or store touches, each once."""
+    """Return the bytes of GM that a load or store touches, each counted once."""
     moves = (r for r, s in zip(y.repeats, y.strides, strict=True) if s != 0)
     return product(moves) * y.dtype.itemsize
 
 
 class CacheHints:
-    """Loads of a graph's templates that bypass L2.
+    """Marks the loads of a graph's templates that bypass L2.
 
     Args:
-        hint: the graph, for what other groups read.
-        target: the chip; one without the hint leaves templates as they are.
+        hint: the graph, to know the reads of other groups.
+        target: the chip; without support for the hint, templates stay unchanged.
     """
 
     def __init__(self, hint: HintGraph, target: TargetSpec) -> None:
@@ -66,7 +66,7 @@ class CacheHints:
         self._held = held if wanted else None
         overwritten = {n.attrs.get("inout", -1) for n in hint.ops("Output")}
         readers = Counter(n.inputs[0] for n in hint.ops("Load"))
-        #: The inputs that one Load of the graph reads, and that nothing overwrites.
+        #: The inputs with a single Load in the graph that nothing overwrites.
         self._inputs = {
             n.name
             for n in hint.ops("Data")
@@ -74,7 +74,7 @@ class CacheHints:
         }
 
     def given_to(self, impl: ImplGraph) -> ImplGraph:
-        """A template of the graph whose loads know when to bypass L2."""
+        """Return a template of the graph with the bypass attribute on its loads."""
         held = self._held
         read = self._read_once(impl) if held is not None else None
         if held is None or not read:
@@ -85,7 +85,7 @@ class CacheHints:
         return replace(impl, nodes=nodes)
 
     def _read_once(self, impl: ImplGraph) -> frozenset[str]:
-        """Names of the loads that are the only ones of their input, and read each of its bytes once."""
+        """Return the names of loads that alone read their input, and each of its bytes once."""
         loads = [n for n in impl.nodes if n.op == "Load"]
         readers = Counter(n.inputs[0] for n in loads)
         size = AxisSizes(impl.axes)

@@ -1,6 +1,6 @@
-"""Cycles of single copies and vector calls, by the figures of a chip's target file.
+"""Cycles of single copies and vector calls, from the figures in a chip's target file.
 
-Timed mode prices what a run issues by them.  What a template takes is in ``schedule.search.breakdown``.
+Timed mode uses them to price the commands of a run.  ``schedule.search.breakdown`` has the time of a template.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ __all__ = [
     "traffic_us",
 ]
 
-#: What every output says about the figures of the model.
+#: Disclaimer on the model's figures, part of every output.
 NOTE = "model: nothing here was measured; docs/performance.md has the model's errors"
 
 
@@ -33,9 +33,9 @@ class Reach(str, Enum):
 
     MEMORY = "memory"
     L2 = "l2"
-    #: All cores read the same tensor, each starting at another place, ...
+    #: All cores read the same tensor, each starting at a different position, ...
     SHARED = "shared"
-    #: ... or all of them at the same place at the same time.
+    #: ... or all at the same position at the same time.
     SAME_ORDER = "same order"
 
 
@@ -43,23 +43,23 @@ class Conflict(str, Enum):
     """Conflict of the operands of a vector call in the banks of UB."""
 
     NONE = "none"
-    #: The two operands are in the same groups of banks.
+    #: The two operands share groups of banks.
     SOURCES = "sources"
-    #: The result is in the bank of an operand, some rows apart.
+    #: The result is in an operand's bank, some rows apart.
     RESULT = "result"
 
 
 @dataclass(frozen=True, slots=True)
 class Copy:
-    """Copy of one Load or Store in an iteration.
+    """The copy of one Load or Store in an iteration.
 
     Attributes:
         commands: DMA commands.
-        rows: rows that lie apart in GM, of all commands.
+        rows: number of separate rows in GM, over all commands.
         row_bytes: bytes of a row.
         align: largest power of two that divides the GM addresses of rows, in bytes.
-        reach: of a load.
-        permuted: commands of several dimensions, which go from element to element.
+        reach: source of a load.
+        permuted: multi-dimensional commands, which move element by element.
     """
 
     commands: int
@@ -71,7 +71,7 @@ class Copy:
 
     @property
     def nbytes(self) -> int:
-        """Bytes that are copied."""
+        """Number of copied bytes."""
         return self.rows * self.row_bytes
 
 
@@ -81,11 +81,11 @@ class Call:
 
     Attributes:
         kind: row of the target's vector table.
-        count: elements that they go over, all together.
-        bits: of an element.
-        conflict: how their operands lie in the banks of UB.
-        calls: how many there are.
-        waits: how many of them wait for the result of one before.
+        count: elements processed by all calls together.
+        bits: size of an element.
+        conflict: bank conflict of their operands in UB.
+        calls: number of calls.
+        waits: number of calls that wait for the result of an earlier one.
     """
 
     kind: str
@@ -98,16 +98,16 @@ class Call:
 
 @dataclass(frozen=True, slots=True)
 class Traffic:
-    """Bytes between GM and the cores, of all cores.
+    """Bytes between GM and all cores.
 
     Attributes:
-        read: read from memory.
-        reread: read again, from L2.
-        shared: read by every core, of tensors that all cores read; each starts at another place.
-        same_order: the same where all start at one place.
-        written: to GM.
-        cached: what L2 is asked to hold: what is written, and what is read without bypassing L2, each byte once.
-        streamed: the part of that which bypasses L2 where L2 cannot hold all of it.
+        read: bytes read from memory.
+        reread: bytes read again, from L2.
+        shared: bytes per core of tensors that all cores read, each starting at a different position.
+        same_order: as ``shared``, with all cores starting at the same position.
+        written: bytes written to GM.
+        cached: bytes placed in L2: those written, and those read without bypassing L2, each counted once.
+        streamed: the part of these that bypasses L2 if L2 cannot hold all of them.
     """
 
     read: int = 0
@@ -120,11 +120,11 @@ class Traffic:
 
 
 def line_factor(row_bytes: int, align: int, line: int) -> float:
-    """Cache lines that rows touch on average, over those that they would touch at aligned addresses.
+    """Return the average number of cache lines that rows touch, relative to aligned addresses.
 
     Args:
         row_bytes: bytes of a row.
-        align: what divides the addresses of rows, in bytes.
+        align: alignment of rows, in bytes.
         line: bytes of a cache line.
     """
     if row_bytes <= 0 or align >= line:
@@ -134,9 +134,9 @@ def line_factor(row_bytes: int, align: int, line: int) -> float:
 
 
 def traffic_us(traffic: Traffic, target: TargetSpec) -> float:
-    """Microseconds that GM takes for the bytes of all cores; loads and stores share it.
+    """Return the microseconds that GM takes for the bytes of all cores; loads and stores share its bandwidth.
 
-    What is written goes to L2.  Of the bytes that L2 is asked to hold and cannot, the written ones go on to memory.
+    Writes go to L2.  Written bytes that L2 cannot hold go on to memory.
     """
     m = target.model
     cached = traffic.cached - (traffic.streamed if traffic.cached > target.l2_bytes else 0)
@@ -152,18 +152,18 @@ def traffic_us(traffic: Traffic, target: TargetSpec) -> float:
 
 
 def load_issue(copy: Copy, target: TargetSpec) -> float:
-    """Cycles that a command of a load takes beside its bytes."""
+    """Return the cycles that a load command takes in addition to its bytes."""
     return target.model.dims_issue if copy.permuted else target.model.load_issue
 
 
 def copy_cycles(copy: Copy, cores: float, target: TargetSpec, *, store: bool = False) -> float:
-    """Cycles that the bytes and rows of a Load or Store take on its pipe, without the issue of its commands.
+    """Return the cycles that the bytes and rows of a Load or Store take on its pipe, without issuing its commands.
 
     Args:
-        copy: what is copied.
+        copy: the copy.
         cores: cores that share GM.
         target: the chip.
-        store: to GM; else from it.
+        store: True for a copy to GM, False for one from GM.
     """
     m = target.model
     if copy.permuted:
@@ -173,7 +173,7 @@ def copy_cycles(copy: Copy, cores: float, target: TargetSpec, *, store: bool = F
 
 
 def call_cycles(call: Call, target: TargetSpec) -> tuple[float, float]:
-    """Cycles of the heads of vector calls, and of their elements; nothing for those that issue no instruction."""
+    """Return the cycles of vector calls, heads and elements; 0 for calls that issue no instruction."""
     row = target.vector[call.kind]
     if call.count <= 0 or not row.rate32:
         return 0.0, 0.0
@@ -188,7 +188,7 @@ def call_cycles(call: Call, target: TargetSpec) -> tuple[float, float]:
 
 
 def _moved(copy: Copy, rate: float, target: TargetSpec) -> float:
-    """Cycles of the bytes and rows of a copy."""
+    """Return the cycles of the bytes and rows of a copy."""
     if copy.rows <= 0 or copy.row_bytes <= 0:
         return 0.0
     m = target.model
@@ -201,7 +201,7 @@ def _moved(copy: Copy, rate: float, target: TargetSpec) -> float:
 
 
 def _rate(copy: Copy, cores: float, target: TargetSpec) -> float:
-    """Bytes per cycle that one of ``cores`` cores loads at."""
+    """Return the load rate of one of ``cores`` cores, in bytes per cycle."""
     m = target.model
     if copy.reach is Reach.L2:
         return min(m.hot_core_rate, _share(m.l2_read_gbs, cores, target))
@@ -212,5 +212,5 @@ def _rate(copy: Copy, cores: float, target: TargetSpec) -> float:
 
 
 def _share(gbs: float, cores: float, target: TargetSpec) -> float:
-    """Bytes per cycle of one of ``cores`` cores, of a bandwidth in 1e9 B/s."""
+    """Return one core's share of a bandwidth in 1e9 B/s, in bytes per cycle."""
     return gbs * 1e3 / (target.clock_mhz * max(cores, 1.0))

@@ -1,14 +1,14 @@
-"""Instructions that the functions of ``device_templates/`` issue: how many, of what kind, over how many elements.
+"""Instructions issued by the functions of ``device_templates/``: number, kind, elements.
 
-A reduction, broadcast, running sum, transposition or pick is one node and one call in the text of a kernel, but many
-instructions.  ``schedule.functions`` has what the headers do, in closed form and in the terms of this module:
-``issued`` gives it for a node as a function of its extents, for the cost model with the length of the tile left open
-(``schedule.search.cost_form``).  Timed mode prices what a run really issues; ``benchmarks/model/timed_vs_model.py``
-compares.
+A reduction, broadcast, running sum, transposition or pick is one node and one call in the kernel's text, but many
+instructions.  ``schedule.functions`` describes the headers in closed form, in terms of this module: ``issued`` gives
+the instructions of a node as a function of its extents; for the cost model the tile length stays open
+(``schedule.search.cost_form``).  Timed mode prices the instructions that a run actually issues;
+``benchmarks/model/timed_vs_model.py`` compares the two.
 
-With all extents known, the forms are exact but for single instructions.  Where the tile is left open, roundings along
-it count on average; which of two numbers is the lesser one, and logarithms, are those of a typical tile, with as
-many elements as the largest one has at typical sizes.
+With all extents known, the forms are exact up to single instructions.  With an open tile, roundings along it are
+averaged; minima and logarithms are taken at a typical tile, with as many elements as the largest one has at typical
+sizes.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ __all__ = [
     "reaches",
 ]
 
-#: As in the headers: rows of a transposition.
+#: Rows of a transposition, as in the headers.
 ROWS = 16
 
 
@@ -58,7 +58,7 @@ class Amount:
 
     @classmethod
     def of(cls, e: Expr | int, weight: float = 1.0) -> Amount:
-        """``weight`` times ``e``."""
+        """Return ``weight`` times ``e``."""
         return cls(((weight, const(e) if isinstance(e, int) else e),))
 
     def __add__(self, other: Amount) -> Amount:
@@ -68,11 +68,11 @@ class Amount:
         return Amount(tuple((w * v, e * f) for w, e in self.parts for v, f in other.parts))
 
     def times(self, factor: Expr | int, weight: float = 1.0) -> Amount:
-        """Every part times ``factor`` and ``weight``."""
+        """Return the amount with every part times ``factor`` and ``weight``."""
         return Amount(tuple((w * weight, e * factor) for w, e in self.parts))
 
     def evaluate(self, env: Mapping[str, int]) -> float:
-        """The number."""
+        """Return the number."""
         return sum(w * e.evaluate(env) for w, e in self.parts)
 
 
@@ -85,12 +85,12 @@ class Issued:
 
     Attributes:
         kind: row of the target's vector table.
-        calls: instructions, each with its head.
-        elements: that all of them go over, whole repeats where an instruction has repeats.
-        waits: times that the vector unit waits for a result of the ones before.
-        pairs: two operands are read, as far apart as the rows of one tensor are: in the same banks, as a rule.
-        along: all of this happens 1 + log2(``along``) times, rounded up, ...
-        times: ... and as often as this says.
+        calls: number of instructions, each with its head.
+        elements: number of elements over all instructions, in whole repeats where an instruction has repeats.
+        waits: number of times that the vector unit waits for an earlier result.
+        pairs: True if two operands are read that are rows of one tensor apart: usually in the same banks.
+        along: everything happens 1 + log2(``along``) times, rounded up, ...
+        times: ... times this factor.
     """
 
     kind: str
@@ -109,9 +109,9 @@ class Issued:
 
 @frozen
 class Tile:
-    """The length of a tile: its symbol, and typical values of all symbols, that one included.
+    """An open tile length: its symbol, and typical values of all symbols, including that one.
 
-    ``least``: what divides it, ``most``: what it does not exceed, where the template says so; None for no limit.
+    ``least`` divides it; ``most`` is its upper limit from the template, or None.
     """
 
     name: str
@@ -121,11 +121,11 @@ class Tile:
 
 
 def open_tile(spec: TilingSpec, typical: Mapping[str, int]) -> Tile:
-    """The length of a template's tiles, left open.
+    """Return the open length of a template's tiles.
 
     Args:
-        spec: of the template.
-        typical: values of the symbols of the graph, and of a tile; a shorter one than any legal one becomes the least.
+        spec: tiling of the template.
+        typical: values of the graph symbols and of the tile length, which is raised to the shortest legal one.
     """
     # A tile is a multiple of the granule, unless the axis may be shorter than that.
     longer = [c.at_least or 1 for c in spec.conditions if c.value == spec.opened.extent]
@@ -140,14 +140,14 @@ def open_tile(spec: TilingSpec, typical: Mapping[str, int]) -> Tile:
 
 
 class Chip:
-    """The chip where a node calls a function of the headers; names of arguments are those of the headers.
+    """Context of a node's call of a header function; arguments are named as in the headers.
 
     Attributes:
         n: the node.
         impl: its template.
         extent: axis -> its extent in a tile.
-        tile: the length of a tile, which stays in the result; or values of all symbols.
-        arch: says how long blocks and repeats are, and how many repeats an instruction has.
+        tile: the open tile length, which stays in the result; or values of all symbols.
+        arch: gives the lengths of blocks and repeats, and the repeats of an instruction.
     """
 
     def __init__(
@@ -168,13 +168,13 @@ class Chip:
         self.block = max(arch.block_bytes // self.size, 1)
 
     def operand(self, i: int) -> Node:
-        """An input of the node."""
+        """Return an input of the node."""
         return self.named[self.n.inputs[i]]
 
     def value(self, e: Expr) -> Expr:
-        """An extent: a number where all symbols are known, else without roundings of the length of the tile.
+        """Return an extent: a number if all symbols are known, else an expression without rounding of the tile length.
 
-        Tiles are multiples of a granule, so that a row of them starts at a 32-byte address.
+        Tiles are multiples of a granule, so their rows start at 32-byte addresses.
         """
         if not isinstance(self.tile, Tile):
             return const(e.evaluate(self.tile))
@@ -185,11 +185,11 @@ class Chip:
         return e
 
     def extents(self, axes: Iterable[int]) -> Expr:
-        """Elements along some axes."""
+        """Return the number of elements along some axes."""
         return self.value(product(self.extent(a) for a in axes))
 
     def elements(self) -> Expr:
-        """Elements of the result, rows with their padding."""
+        """Return the number of elements of the result, including row padding."""
         y = self.n.y
         if not y.vectorized_axis:
             return ONE
@@ -200,7 +200,7 @@ class Chip:
         return isinstance(self.tile, Tile) and self.tile.name in e.symbols()
 
     def pieces(self, x: Expr, k: int) -> Amount:
-        """``x`` over ``k``, rounded up."""
+        """Return ``x`` over ``k``, rounded up."""
         if k == 1 or not self.is_open(x):
             return Amount.of(CeilDiv(x, k))
         if self.is_multiple(x, k):
@@ -208,7 +208,7 @@ class Chip:
         return Amount(((1.0 / k, x), (0.5 * (k - 1) / k, ONE)))
 
     def is_multiple(self, x: Expr, k: int) -> bool:
-        """Return True if an open extent is a multiple of ``k`` because the tile length is a multiple of its least."""
+        """Return True if an open extent is a multiple of ``k`` because the tile length is a multiple of ``least``."""
         tile = self.tile
         if not isinstance(tile, Tile) or tile.least == 1:
             return False
@@ -216,14 +216,14 @@ class Chip:
         return none == 0 and one is not None and one % k == 0
 
     def typical(self, x: Expr, beside: Expr) -> Expr:
-        """An extent with ``beside`` other elements in the tile, or how long it typically is."""
+        """Return an extent, or its typical value if open, given ``beside`` elements along the tile's other axes."""
         if not isinstance(self.tile, Tile) or not self.is_open(x):
             return x
         elements = (x * beside).evaluate(self.tile.typical)
         return Max(FloorDiv(max(elements, 1), Max(beside, 1)), 1)
 
     def lesser(self, a: Expr, per_a: int, b: Expr, per_b: int) -> Amount:
-        """The lesser of ``a / per_a`` and ``b / per_b``, both rounded up; one of them may be open."""
+        """Return the smaller of ``a / per_a`` and ``b / per_b``, both rounded up; one of them may be open."""
         one, other = CeilDiv(self.typical(a, b), per_a), CeilDiv(self.typical(b, a), per_b)
         if not self.is_open(a) and not self.is_open(b):
             return Amount.of(Min(one, other))
@@ -231,17 +231,17 @@ class Chip:
         return self.pieces(a, per_a).times(first) + self.pieces(b, per_b).times(1 - first)
 
     def fewer(self, rows: Expr, cols: Expr) -> Amount:
-        """Instructions for rows: one for each of them, or one for every repeat of a row if these are fewer."""
+        """Return the number of instructions for rows: one per row, or one per repeat of a row if those are fewer."""
         if rows == ONE:
             return SINGLE
         return self.lesser(rows, 1, cols, self.lanes)
 
     def repeats(self, rows: Expr, cols: Expr) -> Amount:
-        """Elements of rows, each in whole repeats."""
+        """Return the elements of rows, each in whole repeats."""
         return self.pieces(cols, self.lanes).times(rows, self.lanes)
 
     def combine(self, rows: Expr, cols: Expr, parts: int, waits: float) -> Issued:
-        """``CombineRows``, ``parts`` times."""
+        """Return the instructions of ``parts`` calls of ``CombineRows``."""
         if rows == ONE:
             return Issued("binary", Amount.of(parts), Amount.of(cols * parts), waits, True)
         if cols == self.block:
@@ -251,7 +251,7 @@ class Chip:
         return Issued("binary", self.fewer(rows, cols).times(parts), elements, waits, True)
 
     def copy(self, rows: Expr, row: Expr, times: Expr = ONE, waits: float = 0.0) -> Issued:
-        """``CopyRows``, ``times`` times."""
+        """Return the instructions of ``times`` calls of ``CopyRows``."""
         calls = self.fewer(rows, row)
         if rows == ONE and not self.is_open(row) and (row.as_int() or 1) % self.lanes:
             calls = Amount.of(1 if row.is_const and row.value < self.lanes else 2)
@@ -260,12 +260,12 @@ class Chip:
 
 
 def reaches(a: Expr, b: Expr) -> Expr:
-    """1 where ``a`` is at least ``b``, else 0; both are positive."""
+    """Return 1 if ``a`` is at least ``b``, else 0; both are positive."""
     return Min(FloorDiv(a, Max(b, 1)), 1)
 
 
 def in_part(x: Issued, some: float, all_: float) -> list[Issued]:
-    """Instructions of which some have operands in the same banks, and the others have not."""
+    """Split instructions into those with operands in the same banks and the others."""
     share = some / all_
     apart = Issued(x.kind, NOTHING, x.elements.times(1, 1.0 - share))
     return [replace(x, elements=x.elements.times(1, share)), apart]

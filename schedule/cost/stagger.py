@@ -1,9 +1,9 @@
-"""Loops in which every core starts at a step of its own.
+"""Loops that every core starts at a different step.
 
-Where all cores go through one tensor from its start, as through the scale of a norm whose rows do not fit UB, they ask
-for the same addresses at the same time, and GM answers them one after another.  A loop whose steps may be done in any
-order starts on each core at another step instead, and goes on from the first one when it is through the last.  Steps
-have an order where one takes over what an earlier one left: accumulators, running sums, counts of elements.
+If all cores read one tensor from its start, such as the scale of a norm whose rows do not fit UB, they request the same
+addresses at the same time, and GM serializes them.  A loop whose steps may run in any order instead starts at a
+different step on each core and wraps around.  Steps are ordered if one depends on an earlier one: accumulators, running
+sums, element counts.
 """
 
 from __future__ import annotations
@@ -17,17 +17,17 @@ __all__ = ["in_any_order", "passes", "same_on_all_cores", "with_staggered_loops"
 
 
 def with_staggered_loops(impl: ImplGraph, target: TargetSpec) -> ImplGraph:
-    """The template, with those passes staggered that gain by it.
+    """Return the template with the passes staggered that gain from it.
 
     Args:
         impl: a template.
-        target: the chip; one that reads a tensor in one order as fast as in several has nothing to gain.
+        target: the chip; no gain if it reads a tensor equally fast in one order and in several.
     """
     spec, model = impl.tiling, target.model
     if impl.r_axis is None or model.shared_gbs <= model.same_order_gbs:
         return impl
     if spec.tiles.as_int() == 1 or spec.reduce_steps.as_int() == 1:
-        return impl  # a core is alone, or has one step
+        return impl  # a single core, or a single step
     found = tuple(
         p
         for p, nodes in enumerate(passes(impl))
@@ -37,14 +37,14 @@ def with_staggered_loops(impl: ImplGraph, target: TargetSpec) -> ImplGraph:
 
 
 def passes(impl: ImplGraph) -> tuple[tuple[Node, ...], ...]:
-    """The nodes of every pass of the reduce loop."""
+    """Return the nodes of every pass of the reduce loop."""
     inside = [n for n in impl.nodes if n.loop_axis is not None and n.loop_axis == impl.r_axis]
     count = max((n.loop_pass for n in inside), default=-1) + 1
     return tuple(tuple(n for n in inside if n.loop_pass == p) for p in range(count))
 
 
 def in_any_order(impl: ImplGraph, nodes: tuple[Node, ...]) -> bool:
-    """Return True if no step of a loop with these nodes depends on what an earlier step left."""
+    """Return True if no step of a loop with these nodes depends on an earlier step."""
     counts = {n.name for n in impl.nodes if n.attrs.get("count")}
     return not any(
         n.joins is not None or n.op == SCAN or not counts.isdisjoint(n.inputs) for n in nodes
@@ -52,7 +52,7 @@ def in_any_order(impl: ImplGraph, nodes: tuple[Node, ...]) -> bool:
 
 
 def same_on_all_cores(impl: ImplGraph, n: Node) -> bool:
-    """Return True if a node in the reduce loop is a Load that does not change with the tiles of the cores."""
+    """Return True if a node in the reduce loop is a Load that is the same for all tiles of the cores."""
     assert impl.r_axis is not None
     looped = impl.merged_from(impl.r_axis)
     moving = {

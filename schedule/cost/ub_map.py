@@ -1,4 +1,4 @@
-"""The buffers of a template in UB, and how the operands of its vector calls lie in the banks."""
+"""The UB buffers of a template, and the bank conflicts of its vector calls."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ class UbBuffer:
 
     @property
     def count(self) -> int:
-        """Copies of it."""
+        """Number of copies."""
         return self.plan.buf_num
 
 
 def ub_map(impl: ImplGraph, sizes: Mapping[str, int], tile: int) -> tuple[UbBuffer, ...]:
-    """The buffers in the order in which the kernel reserves them, from address 0 on."""
+    """Return the buffers in the order in which the kernel reserves them, from address 0."""
     env = {**sizes, impl.tiling.opened.symbol: tile}
     out: list[UbBuffer] = []
     offset = 0
@@ -43,7 +43,7 @@ def ub_map(impl: ImplGraph, sizes: Mapping[str, int], tile: int) -> tuple[UbBuff
 def conflicts(
     impl: ImplGraph, sizes: Mapping[str, int], tile: int, arch: Architecture
 ) -> tuple[tuple[Node, int, Conflict], ...]:
-    """The element-wise vector calls: how many tensors they read, and how these and the result lie in the banks."""
+    """Return, for every element-wise vector call, the number of tensors read and the bank conflict."""
     places = _places(ub_map(impl, sizes, tile))
     named = impl.by_name()
     return tuple(
@@ -56,7 +56,7 @@ def conflicts(
 
 
 def _places(buffers: Iterable[UbBuffer]) -> dict[str, tuple[int, ...]]:
-    """Node -> where its result lies in UB, in each of the buffers of its queue."""
+    """Return, by node, the UB addresses of its result in each buffer of its queue."""
     out: dict[str, tuple[int, ...]] = {}
     for b in buffers:
         at = tuple([b.offset + k * b.nbytes for k in range(b.count)])
@@ -67,11 +67,11 @@ def _places(buffers: Iterable[UbBuffer]) -> dict[str, tuple[int, ...]]:
 def _conflict(
     n: Node, read: Sequence[Node], places: Mapping[str, tuple[int, ...]], arch: Architecture
 ) -> Conflict:
-    """The worst that a call's tensors do to each other; queues go through their buffers in step."""
+    """Return the worst conflict of a call's tensors; queues cycle through their buffers in step."""
     found = Conflict.NONE
     if not read:
         return found
-    # A result of another width falls behind the operands, or ahead of them.
+    # A result of another width advances slower or faster than the operands.
     bits = n.y.dtype.bits
     alike = n.name in places and all([x.y.dtype.bits == bits for x in read])
     turns = [places[x.name] for x in read] + ([places[n.name]] if alike else [])

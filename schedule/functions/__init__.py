@@ -1,6 +1,6 @@
-"""The functions of ``device_templates/``, by the name that rows of the op registry call them by.
+"""The functions of ``device_templates/``, by the names used in rows of the op registry.
 
-Each module of this folder has the functions that it is about in a table, ``FUNCTIONS``.
+Each module of this folder lists its functions in a table, ``FUNCTIONS``.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ for _m in iter_modules(__path__):
 
 @lru_cache(maxsize=1024)
 def function_of(op: str) -> Resources | None:
-    """The function that nodes of an op call; None for those that are one call of the chip, or none."""
+    """Return the function that nodes of an op call; None for ops that take one chip call or none."""
     call = lookup(op).call
     return None if call is None else FUNCTIONS.get(call.api)
 
@@ -39,14 +39,14 @@ def issued(
     tile: Tile | Mapping[str, int],
     arch: Architecture,
 ) -> tuple[Issued, ...] | None:
-    """Return the instructions that a vector node issues for a whole tile; None if it is one call of the chip.
+    """Return the instructions that a vector node issues for a whole tile; None if it is one chip call.
 
     Args:
         n: the node.
         impl: its template.
         named: its nodes by name.
         size: axis -> its extent in a tile.
-        tile: the length of a tile, which stays in the result; or values of all symbols.
+        tile: the open tile length, which stays in the result; or values of all symbols.
         arch: gives the lengths of blocks and repeats, and the repeats of an instruction.
     """
     f = function_of(n.op)

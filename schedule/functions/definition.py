@@ -1,4 +1,4 @@
-"""A function of ``device_templates/`` as the scheduler knows it: what it takes."""
+"""The scheduler's description of a ``device_templates/`` function: the resources it takes."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ class Resources:
 
     Attributes:
         issues: the instructions for the node that a :class:`Chip` holds.
-        scratch: bytes that a node needs beside its operands, where the number of elements alone does not say it, as the
-            row of the registry does; None, or a result of None, where there are none.
-        result: bytes of its result, where they do not depend on the tile.
+        scratch: bytes that a node needs in addition to its operands, where they depend on more than the number of
+            elements (otherwise the registry row gives them); None, or a result of None, if there are none.
+        result: bytes of its result, if independent of the tile.
     """
 
     issues: Callable[[Chip], tuple[Issued, ...]]

@@ -12,12 +12,12 @@ from autofuse.schedule.placement.transposition import transpose_counts
 
 __all__ = ["FUNCTIONS", "transpose"]
 
-#: Entries of a table of offsets.
+#: Number of entries in a table of offsets.
 _OFFSETS = 1024
 
 
 def transpose(c: Chip, outer: Expr, rows: Expr, cols: Expr) -> tuple[Issued, ...]:
-    """``TransposeRows``: matrices in units of 16 rows and a block of columns."""
+    """Return the instructions of ``TransposeRows``: matrices in units of 16 rows and a block of columns."""
     calls = c.lesser(rows, ROWS, cols, c.block)
     units = c.pieces(rows, ROWS) * c.pieces(cols, c.block)
     elements = units.times(ROWS * c.block)
@@ -30,7 +30,7 @@ def _transpose(c: Chip) -> tuple[Issued, ...]:
 
 
 def _pick(c: Chip) -> tuple[Issued, ...]:
-    """``PickByMask``, ``PickAhead`` or ``PickBack``."""
+    """Return the instructions of ``PickByMask``, ``PickAhead`` or ``PickBack``."""
     n = c.n
     axes, elements = n.y.vectorized_axis, c.elements()
     if n.op == "PickByMask":
@@ -48,7 +48,7 @@ def _pick(c: Chip) -> tuple[Issued, ...]:
 
 
 def _lace(c: Chip) -> tuple[Issued, ...]:
-    """``Lace``, ``Unlace`` or ``UnlaceByMask``."""
+    """Return the instructions of ``Lace``, ``Unlace`` or ``UnlaceByMask``."""
     n = c.n
     outer, rows, k, *_ = map(c.value, lace_counts(n, c.operand(0), c.extent))
     if n.op == "UnlaceByMask":
@@ -63,14 +63,14 @@ def _lace(c: Chip) -> tuple[Issued, ...]:
 
 
 def _stack(c: Chip) -> tuple[Issued, ...]:
-    """``StackRows``."""
+    """Return the instructions of ``StackRows``."""
     k = len(c.n.inputs)
     outer, row, _ = map(c.value, stack_counts(c.n, c.extent, c.operand(0)))
     return (Issued("unary", Amount.of(k), Amount.of(outer * row * k)),)
 
 
 def _words(c: Chip) -> tuple[Issued, ...]:
-    """``LowWords`` and ``HighWords``, or ``JoinWords``."""
+    """Return the instructions of ``LowWords`` and ``HighWords``, or ``JoinWords``."""
     both = Amount.of(c.elements() * 2)
     if c.n.y.dtype.bits < 64:
         return (Issued("transpose", SINGLE, both),)
@@ -82,7 +82,7 @@ def _words(c: Chip) -> tuple[Issued, ...]:
 
 
 def _table(c: Chip) -> tuple[Issued, ...]:
-    """Nothing that counts: a table is made once per core."""
+    """Return nothing: a table is built once per core, at negligible cost."""
     return ()
 
 

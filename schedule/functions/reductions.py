@@ -33,15 +33,14 @@ from autofuse.schedule.functions.scratch import reduce_inner_bytes, reduce_outer
 
 __all__ = ["FUNCTIONS"]
 
-#: As in the header: parts that are folded one after the other, rows of a WholeReduce, and rows from which on two
-#: BlockReduce take its place.
+#: As in the header: parts folded sequentially, rows of a WholeReduce, and the minimum rows for two BlockReduce instead.
 _PARTS, _WHOLE, _BLOCK_ROWS = 8, 240, 4
-#: Bytes of a float; how often an eighth of a tile is more than a repeat.
+#: Bytes of a float; maximum number of times that an eighth of a tile exceeds a repeat.
 _FLOAT, _EIGHTHS = 4, 4
 
 
 def _reduce(c: Chip) -> tuple[Issued, ...]:
-    """``ReduceInner`` or ``ReduceOuter``."""
+    """Return the instructions of ``ReduceInner`` or ``ReduceOuter``."""
     n, source = c.n, c.operand(0)
     axes, left = source.y.vectorized_axis, set(n.y.vectorized_axis)
     run = [i for i, a in enumerate(axes) if a not in left]
@@ -65,7 +64,7 @@ def _reduce_inner(c: Chip, rows: Expr, cols: Expr, *, whole: bool) -> tuple[Issu
         calls = c.pieces(rows, _WHOLE)
         found = Issued("reduce", calls, Amount.of(rows * c.lanes), float(bool(out)))
         return (*out, found)
-    # The last step: elements of all rows side by side.
+    # The last step: elements of all rows are contiguous.
     steps = c.block.bit_length() - 1
     planes = c.pieces(rows, ROWS).times(ROWS)
     sums = planes.times(c.block - 1)
@@ -77,12 +76,12 @@ def _reduce_inner(c: Chip, rows: Expr, cols: Expr, *, whole: bool) -> tuple[Issu
 
 
 def _reduce_blocks(c: Chip, rows: Expr, cols: Expr) -> tuple[Issued, ...]:
-    """``ReduceBlocks``: eighths while a row has more than a repeat, then a repeat of every row."""
+    """Return the instructions of ``ReduceBlocks``: eighths while a row exceeds a repeat, then a repeat of every row."""
     out: list[Issued] = []
     length = c.typical(cols, rows)
-    reach = 1  # elements of a row that are one now
+    reach = 1  # elements of a row reduced into one so far
     for _ in range(_EIGHTHS):
-        # 1 where more than a repeat is left.
+        # 1 if more than a repeat is left.
         again = Min(CeilDiv(length, c.lanes * reach) - 1, 1)
         if again == ZERO:
             break
@@ -104,7 +103,7 @@ def _reduce_blocks(c: Chip, rows: Expr, cols: Expr) -> tuple[Issued, ...]:
 
 
 def _block_calls(c: Chip, rows: Expr, cols: Expr, reach: int) -> Amount:
-    """Instructions of ``BlockRows`` over rows of ``cols / reach`` elements."""
+    """Return the instructions of ``BlockRows`` over rows of ``cols / reach`` elements."""
     repeat = c.lanes * reach
     if c.is_open(cols):
         whole = ONE if c.is_multiple(cols, repeat) else ZERO
@@ -112,7 +111,7 @@ def _block_calls(c: Chip, rows: Expr, cols: Expr, reach: int) -> Amount:
         whole = _is_multiple(CeilDiv(cols, reach), c.lanes)
     if rows == ONE or whole == ONE:
         return c.pieces(cols * rows, repeat * c.arch.repeats_max)
-    # A row by itself has a call more, for its rest.
+    # A single row takes one more call, for its remainder.
     one, every = c.typical(rows, cols), CeilDiv(c.typical(cols, rows), repeat)
     across = reaches(one, every)
     apart = c.pieces(cols, repeat).times(across) + Amount.of(rows * 2).times(ONE - across)
@@ -123,18 +122,18 @@ def _block_calls(c: Chip, rows: Expr, cols: Expr, reach: int) -> Amount:
 
 
 def _is_multiple(x: Expr, k: int) -> Expr:
-    """1 where ``x``, which is not negative, is a multiple of ``k``, else 0."""
+    """Return 1 if ``x``, which is nonnegative, is a multiple of ``k``, else 0."""
     return ONE - Min(x - FloorDiv(x, k) * k, 1)
 
 
 def _folded(c: Chip, rows: Expr, cols: Expr, most: int) -> list[Issued]:
-    """``FoldParts``, and ``FoldHalves`` down to ``most`` elements."""
+    """Return the instructions of ``FoldParts``, and of ``FoldHalves`` down to ``most`` elements."""
     length = c.typical(cols, rows)
     parts = Min(Max(CeilDiv(length, c.lanes), 2), _PARTS)
     w = align_up(CeilDiv(length, parts), c.block)
     less = Amount.of(parts) + Amount.of(-1)
     if rows == ONE:
-        # As many halves as the logarithm says, and one of the parts with them.
+        # Halves by the logarithm, and one of the parts with them.
         fold = Amount.of(cols) + Amount.of(-most)
         first = Issued("binary", less + Amount.of(-1), fold, _PARTS - 2.0, True)
         return [first, Issued("binary", SINGLE, NOTHING, 1.0, True, CeilDiv(w, most))]
@@ -153,10 +152,10 @@ def _folded(c: Chip, rows: Expr, cols: Expr, most: int) -> list[Issued]:
 
 
 def _colliding(c: Chip, w: int, parts: int) -> tuple[float, float]:
-    """Of the ``parts`` that are added one after the other: how many meet the sum so far in the banks, of how many.
+    """Return how many of the sequentially added ``parts`` collide with the sum in the banks, and their number.
 
-    The first two lie in the source, ``w`` elements apart; then the sum is in scratch space, which lies in either
-    half of the banks.
+    The first two are in the source, ``w`` elements apart; then the sum is in scratch space, in either half of the
+    banks.
     """
     half = c.arch.bank_period // 2
     apart = w * c.size % c.arch.bank_period
@@ -185,7 +184,7 @@ def _reduce_outer(c: Chip, rows: Expr, n: Expr, unit: Expr) -> tuple[Issued, ...
 
 
 def _scratch(n: Node, nodes: Mapping[str, Node], layout: Layout) -> Expr:
-    """Of a whole tile, with padding."""
+    """Return the scratch bytes for a whole tile, with padding."""
     y, left = nodes[n.inputs[0]].y, set(n.y.vectorized_axis)
     run = [i for i, a in enumerate(y.vectorized_axis) if a not in left]
     sizes = [layout.extent(a) for a in y.vectorized_axis]

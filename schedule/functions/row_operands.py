@@ -1,4 +1,4 @@
-"""Functions that repeat the elements of rows (``autofuse_device.h``), or read them row by row (``autofuse_rows.h``)."""
+"""Functions that broadcast elements of rows (``autofuse_device.h``) or read them row by row (``autofuse_rows.h``)."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ __all__ = ["FUNCTIONS"]
 
 
 def _broadcast(c: Chip) -> tuple[Issued, ...]:
-    """``BroadcastInner`` or ``BroadcastOuter``."""
+    """Return the instructions of ``BroadcastInner`` or ``BroadcastOuter``."""
     y, run = c.n.y, broadcast_run(c.n, c.operand(0))
     outer = c.extents(y.vectorized_axis[: run[0]])
     mid = c.extents(y.vectorized_axis[i] for i in run)
@@ -28,7 +28,7 @@ def _broadcast(c: Chip) -> tuple[Issued, ...]:
 
 
 def _with_rows(c: Chip) -> tuple[Issued, ...]:
-    """``WithRows``: half of the repeats read the element of a row where they read the row."""
+    """Return the instructions of ``WithRows``: half of the repeats read a row's element in the banks of the row."""
     y, first = c.n.y, broadcast_run(c.n, c.operand(1))[0]
     rows = c.extents(y.vectorized_axis[:first])
     whole = c.extents(y.vectorized_axis[first:])
@@ -49,12 +49,12 @@ def _with_rows(c: Chip) -> tuple[Issued, ...]:
 
 
 def _spread(c: Chip, rows: Expr) -> Issued:
-    """``SpreadRows``."""
+    """Return the instructions of ``SpreadRows``."""
     return Issued("broadcast", SINGLE, c.pieces(rows, 8).times(8 * c.block), 1.0)
 
 
 def _spread_bytes(n: Node, nodes: Mapping[str, Node], layout: Layout) -> Expr | None:
-    """A broadcast along the innermost axis first spreads every element to a 32-byte block (Brcb, 8 at a time)."""
+    """Return the scratch bytes of an innermost broadcast: Brcb first spreads elements to 32-byte blocks, 8 at once."""
     source = nodes[n.inputs[0]]
     if source.y.vectorized_axis and n.y.vectorized_axis[-1] in source.y.vectorized_axis:
         return None
@@ -62,7 +62,7 @@ def _spread_bytes(n: Node, nodes: Mapping[str, Node], layout: Layout) -> Expr | 
 
 
 def _row_bytes(n: Node, nodes: Mapping[str, Node], layout: Layout) -> Expr:
-    """Return the bytes to which a call with an element per row spreads these."""
+    """Return the bytes over which a call spreads its one element per row."""
     extents = [layout.extent(a) for a in n.y.vectorized_axis]
     rows, along = row_extents(n, nodes[n.inputs[1]], extents)
     return row_bytes(n.y.dtype, product(rows), product(along), layout.arch)

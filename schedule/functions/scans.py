@@ -27,7 +27,7 @@ __all__ = ["FUNCTIONS"]
 
 
 def _scan(c: Chip) -> tuple[Issued, ...]:
-    """``ScanInner`` or ``ScanOuter``, with a carry where there is one."""
+    """Return the instructions of ``ScanInner`` or ``ScanOuter``, with the carry if there is one."""
     n, run = c.n, scan_run(c.n, c.impl.axes)
     axes, carry = n.y.vectorized_axis, len(n.inputs) > 1
     if not run:
@@ -55,7 +55,7 @@ def _scan(c: Chip) -> tuple[Issued, ...]:
 
 
 def _has_many(c: Chip, rows: Expr, beside: Expr) -> Expr:
-    """1 where rows are summed side by side, else 0: known where the template is for few of them."""
+    """Return 1 if rows are summed side by side, else 0: known if the template is for few rows."""
     tile = c.tile
     if isinstance(tile, Tile) and tile.most is not None and c.is_open(rows):
         most = rows.substitute({tile.name: const(tile.most)}).as_int()
@@ -65,7 +65,7 @@ def _has_many(c: Chip, rows: Expr, beside: Expr) -> Expr:
 
 
 def _carried(c: Chip, rows: Expr, unit: Expr) -> Issued:
-    """A carry added to rows; with one instruction for all rows, the piece of it is too short to collide."""
+    """Return the addition of a carry to rows; with one instruction for all rows, its part is too short to collide."""
     added = c.combine(rows, unit, 1, 1.0)
     number, row = (c.typical(a, b).as_int() for a, b in ((rows, unit), (unit, rows)))
     by_row = number is not None and row is not None and number < -(-row // c.lanes)
@@ -73,14 +73,14 @@ def _carried(c: Chip, rows: Expr, unit: Expr) -> Issued:
 
 
 def _steps(c: Chip, outer: Expr, n: Expr, inner: Expr) -> tuple[Issued, ...]:
-    """``ScanSteps``: every step adds all but the first rows, and copies these; n rows less one in all steps."""
+    """Return the instructions of ``ScanSteps``: steps add all but their first rows and copy these, n - 1 in all."""
     along = c.typical(n, outer * inner)
     calls, none = c.fewer(outer, n * inner), c.fewer(outer, n * inner).times(-1)
     matrices, row = n * inner * outer, inner * outer
-    # Where rows do not fill all banks, they are half of them apart in one of the steps.
+    # If rows do not fill all banks, they are half of the banks apart in one of the steps.
     free = matrices if inner.as_int() is None or inner.value * c.size % c.arch.bank_period else ZERO
     free = free * reaches(along, const(8))
-    # A logarithm counts a step more than there are.
+    # The logarithm counts one step too many.
     return (
         Issued("binary", calls, Amount.of(matrices), 1.0, True, along),
         Issued("binary", none, Amount.of(row - matrices * 2 - free), -1.0, True),
@@ -91,14 +91,14 @@ def _steps(c: Chip, outer: Expr, n: Expr, inner: Expr) -> tuple[Issued, ...]:
 
 
 def _segments(c: Chip, n: Expr) -> tuple[Issued, ...]:
-    """``ScanRow``: 16 segments side by side, and sums of their totals."""
+    """Return the instructions of ``ScanRow``: 16 segments side by side, and sums of their totals."""
     cols = align_up(CeilDiv(c.typical(n, ONE), ROWS), c.block)
     size = Amount.of(n if c.is_open(n) else cols * ROWS)
-    wide = c.lanes // ROWS  # a repeat for every 16 elements
+    wide = c.lanes // ROWS  # one repeat per 16 elements
     return (
         Issued("duplicate", Amount.of(2), size, 1.0),
         Issued("unary", Amount.of(4), size.times(2), 2.0),
-        # To columns and back; totals, and what comes before the segments.
+        # Transposition to columns and back; totals, and offsets of the segments.
         Issued("transpose", Amount.of(5), size.times(2), 4.0),
         Issued("binary", SINGLE, size, 1.0, True, cols),
         Issued("binary", Amount.of(-1), size.times(-3), 0.0, True),
@@ -113,7 +113,7 @@ def _segments(c: Chip, n: Expr) -> tuple[Issued, ...]:
 
 
 def _scratch(n: Node, nodes: Mapping[str, Node], layout: Layout) -> Expr:
-    """Of a whole tile, with padding."""
+    """Return the scratch bytes for a whole tile, with padding."""
     axes = layout.split.axes
     run = scan_run(n, axes)
     sizes = [layout.extent(a) for a in n.y.vectorized_axis]

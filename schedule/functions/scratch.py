@@ -20,11 +20,11 @@ __all__ = [
 def reduce_inner_bytes(
     op: str, dtype: DType, outer: Expr, n: Expr, pitch: Expr, arch: Architecture
 ) -> Expr:
-    """Of ``ReduceInner`` over ``outer`` rows that are ``pitch`` elements apart.
+    """Return the scratch bytes of ``ReduceInner`` over ``outer`` rows that are ``pitch`` elements apart.
 
-    Of float an eighth of every row and an eighth of that, each in whole blocks; else every row folded to a repeat or
-    less.  The last step of what the chip cannot reduce along a row (products, integers) takes a block more for every
-    row.
+    For float, an eighth of every row and an eighth of that, each in whole blocks; otherwise every row folded to at most
+    a repeat.  The last step of reductions that the chip cannot do along a row (products, integers) takes one more block
+    per row.
     """
     block, vector = arch.block_bytes, arch.vector_bytes
     row = pitch * dtype.itemsize
@@ -42,14 +42,14 @@ def reduce_inner_bytes(
 
 
 def reduce_outer_bytes(dtype: DType, outer: Expr, n: Expr, inner: Expr, arch: Architecture) -> Expr:
-    """Of ``ReduceOuter``: every eight rows of a column are folded to one."""
+    """Return the scratch bytes of ``ReduceOuter``: every eight rows of a column are folded to one."""
     if n.is_const and n.value <= 8:
         return const(arch.block_bytes)
     return outer * CeilDiv(n, 8) * inner * dtype.itemsize
 
 
 def row_bytes(dtype: DType, rows: Expr, cols: Expr, arch: Architecture) -> Expr:
-    """Of ``WithRows``: a block for every row, in eights; of rows that are several repeats, one for each of these."""
+    """Return the scratch bytes of ``WithRows``: a block per row, in eights; for long rows one more per repeat."""
     block, lanes, known = arch.block_bytes, arch.vector_bytes // dtype.itemsize, cols.as_int()
     if rows == ONE or (known is not None and (known % lanes or known == lanes)):
         return align_up(rows, 8) * block
@@ -57,7 +57,7 @@ def row_bytes(dtype: DType, rows: Expr, cols: Expr, arch: Architecture) -> Expr:
 
 
 def scan_outer_bytes(dtype: DType, outer: Expr, n: Expr, inner: Expr, arch: Architecture) -> Expr:
-    """Of ``ScanOuter``: the sums once more, for the steps go back and forth."""
+    """Return the scratch bytes of ``ScanOuter``: a second copy of the sums, since steps alternate between buffers."""
     return const(arch.block_bytes) if n == 1 else outer * n * inner * dtype.itemsize
 
 
@@ -70,9 +70,9 @@ def scan_inner_bytes(
     few: bool = False,
     together: bool = False,
 ) -> Expr:
-    """Of ``ScanInner``: few rows one after the other, in segments; from 16 rows on all of them, transposed.
+    """Return the scratch bytes of ``ScanInner``: few rows one by one, in segments; 16 or more together, transposed.
 
-    ``few``: it is known that there are fewer than 16; ``together``: the rows are transposed, however few they are.
+    ``few``: there are known to be fewer than 16 rows; ``together``: the rows are transposed, however few they are.
     """
     size, block = dtype.itemsize, arch.block_bytes
     fixed = (2 * 17 * 16 + 16) * size + TRANSPOSE_BYTES

@@ -1,1 +1,1 @@
-"""Legalisation: every node becomes one that the target has a call for."""
+"""Legalisation: rewriting nodes to ops that the target has calls for."""

@@ -1,8 +1,8 @@
-"""Casts in calls that the chip has: routes over other dtypes, wrap-around, and the unsigned types that it lacks.
+"""Casts in terms of the chip's calls: routes through other dtypes, wrap-around, and missing unsigned types.
 
-Integers are converted as NumPy does, modulo the width of the target.  The chip's own Cast between integers clamps, so
-the bits that do not count are shifted out first, and its unsigned types go through the signed ones of the same width.
-Floats become integers as on the chip: out of range saturates and NaN is zero.
+Integers are converted as NumPy does, modulo the width of the target.  The chip's own Cast between integers saturates,
+so excess bits are shifted out first; unsigned types use the signed types of equal width.  Float to integer follows the
+chip: out-of-range values saturate and NaN becomes zero.
 """
 
 from __future__ import annotations
@@ -21,12 +21,12 @@ __all__ = ["CastSink", "cast_mode", "convert", "exact_mode", "to_whole"]
 HALF, SINGLE, INT16, INT32, INT64, UINT16, UINT32 = (
     BY_NAME[n] for n in ("float16", "float32", "int16", "int32", "int64", "uint16", "uint32")
 )
-#: Types that no call of the chip converts, and the signed ones that have their bits.
+#: Types that no call of the chip converts -> signed types with the same bits.
 _TWIN = {"uint16": INT16, "uint32": INT32, "uint64": INT64}
 
 
 class CastSink(Protocol):
-    """The part of the rewriter that conversions are built with."""
+    """The rewriter interface for building conversions."""
 
     @property
     def arch(self) -> Architecture:
@@ -35,20 +35,20 @@ class CastSink(Protocol):
     def emit(
         self, op: str, inputs: Sequence[Any], attrs: Attrs | None = None, dtype: DType | None = None
     ) -> str:
-        """As ``OpSink.emit``."""
+        """Like ``OpSink.emit``."""
 
     def constant(self, value: float | int, dtype: DType) -> str:
-        """As ``OpSink.constant``."""
+        """Like ``OpSink.constant``."""
 
     def dtype_of(self, operand: Any) -> DType:
-        """As ``OpSink.dtype_of``."""
+        """Like ``OpSink.dtype_of``."""
 
     def cast_node(self, x: str, to: DType, mode: str) -> str:
-        """One Cast call."""
+        """Add one Cast call."""
 
 
 def convert(s: CastSink, x: str, to: DType, mode: str) -> str | None:
-    """``x`` as ``to``, neither of them bool nor a mask; None if the chip has no way.
+    """Convert ``x`` to ``to``, neither of them bool nor a mask; return None if the chip cannot.
 
     Args:
         s: builds the nodes.
@@ -73,12 +73,12 @@ def convert(s: CastSink, x: str, to: DType, mode: str) -> str | None:
 def _by_route(s: CastSink, x: str, have: DType, to: DType, mode: str) -> str | None:
     route = cast_route(s.arch, have.name, to.name)
     if route is None:
-        # An architecture that takes 16-bit integers to float16 alone.
+        # This architecture converts 16-bit integers only to float16.
         halves = have is INT16 and (have.name, "float16") in s.arch.casts
         return _by_route(s, _from_short(s, x), SINGLE, to, mode) if halves else None
     down = have.kind == "f" and to.kind in "iu"
     if down and len(route) > 1 and mode in ("RINT", "ROUND"):
-        # Rounding to nearest twice is not rounding once: first to an integer, then on exactly.
+        # Avoid rounding twice: round to an integer first, then convert exactly.
         single = _by_route(s, x, have, SINGLE, "") if have is not SINGLE else x
         if single is None:
             return None
@@ -89,15 +89,15 @@ def _by_route(s: CastSink, x: str, have: DType, to: DType, mode: str) -> str | N
 
 
 def _step_mode(s: CastSink, have: DType, step: DType, to: DType, mode: str) -> str:
-    """The rounding mode of one step of a conversion that ends in ``to``."""
+    """Return the rounding mode of one step of a conversion that ends in ``to``."""
     if have.kind != "f" or to.kind not in "iu":
         return mode if have.kind == "f" else ""
     if step is SINGLE:
-        return ""  # it does not round
+        return ""  # exact step
     if step is not HALF:
         return mode
-    # A narrower float between must not round up to the next integer.  To odd, it never becomes an integer, or the
-    # middle of two, that the number is not: of bytes, float16 has three bits and more behind the point.
+    # A narrower intermediate float must not round up to the next integer.  Rounding to odd never creates a new integer
+    # or midpoint: for byte values, float16 has at least three fraction bits.
     mode = mode or "TRUNC"
     return mode if cast_mode(s.arch, have, HALF, mode) else "ODD"
 
@@ -130,9 +130,9 @@ def _has_shifts(s: CastSink) -> bool:
 
 
 def _low_bits(s: CastSink, x: str, have: DType, to: DType) -> str | None:
-    """The low 8 or 16 bits by a mask, for an architecture without shifts: of a signed number around its middle."""
+    """Return the low 8 or 16 bits by masking, without shifts; signed numbers are offset by half the range."""
     word = INT16 if have.bits == 16 else INT32
-    # 16 bits without a sign have those of a signed number.
+    # Unsigned 16-bit numbers share their bits with signed ones.
     signed = to.kind == "i" or to.bits == 16
     middle = 1 << (to.bits - 1) if signed else 0
     x = _signed(s, x, have)
@@ -146,13 +146,13 @@ def _low_bits(s: CastSink, x: str, have: DType, to: DType) -> str | None:
 
 
 def _from_short(s: CastSink, x: str) -> str:
-    """An int16 as float32: its bytes are exact in float16, and so is their sum in float32."""
+    """Convert int16 to float32: its bytes are exact in float16, and their sum is exact in float32."""
     parts = (s.emit("BitAnd", (x, s.constant(m, INT16)), dtype=INT16) for m in (-256, 255))
     return s.emit("Add", [s.cast_node(s.cast_node(p, HALF, ""), SINGLE, "") for p in parts])
 
 
 def _low_half(s: CastSink, x: str, to: DType) -> str:
-    """The low 16 bits of 32, as a signed number first: then the chip's clamping cast has nothing to clamp."""
+    """Return the low 16 of 32 bits, sign-extended first, so that the chip's saturating cast is exact."""
     if not _has_shifts(s):
         low = _low_bits(s, x, INT32, to)
         assert low is not None, "an architecture without shifts casts int32 to int16"
@@ -198,7 +198,7 @@ def _signed(s: CastSink, x: str, have: DType) -> str:
 
 # floats ---------------------------------------------------------------------------------------
 def _to_unsigned(s: CastSink, x: str, to: DType, mode: str) -> str | None:
-    """From a float to uint16, uint32 or uint64, which clamp at both ends."""
+    """Convert a float to uint16, uint32 or uint64, saturating at both ends."""
     have = s.dtype_of(x)
     single = x if have is SINGLE else convert(s, x, SINGLE, "")
     if single is None:
@@ -214,7 +214,7 @@ def _to_unsigned(s: CastSink, x: str, to: DType, mode: str) -> str | None:
     positive = s.emit("Maxs", (single, s.constant(0.0, SINGLE)))
     if to.name == "uint64":
         return _to_long(s, positive, to)
-    # The upper half of the range: less 2^31, and the top bit afterwards.
+    # Upper half of the range: subtract 2^31, and set the top bit afterwards.
     above = s.emit("GreaterEqual", (positive, s.constant(2.0**31, SINGLE)))
     less = s.emit("Adds", (positive, s.constant(-(2.0**31), SINGLE)))
     small = s.emit("Select", (above, less, positive))
@@ -224,7 +224,7 @@ def _to_unsigned(s: CastSink, x: str, to: DType, mode: str) -> str | None:
 
 
 def _to_long(s: CastSink, positive: str, to: DType) -> str:
-    """From a float32 that is not negative to uint64, through int64: the top bit of the upper half on its own."""
+    """Convert a nonnegative float32 to uint64, through int64; the upper half gets its top bit separately."""
     above = s.emit("GreaterEqual", (positive, s.constant(2.0**63, SINGLE)))
     less = s.emit("Adds", (positive, s.constant(-(2.0**63), SINGLE)))
     small = s.emit("Select", (above, less, positive))
@@ -236,7 +236,7 @@ def _to_long(s: CastSink, positive: str, to: DType) -> str:
 
 
 def _from_long(s: CastSink, x: str, to: DType) -> str | None:
-    """From uint64 to a float: the upper half of the range as half the number, whose last bit keeps what was lost."""
+    """Convert uint64 to a float: the upper half of the range is halved, with a sticky last bit."""
 
     def shift(op: str, word: str, n: int) -> str:
         return s.emit(op, (word, s.constant(n, INT32 if op == "Shl" else UINT32)), dtype=INT32)
@@ -257,7 +257,7 @@ def _from_long(s: CastSink, x: str, to: DType) -> str | None:
 
 
 def _from_unsigned(s: CastSink, x: str, have: DType, to: DType) -> str | None:
-    """From uint16 or uint32 to a float: halves of 16 bits are exact, and their sum rounds once."""
+    """Convert uint16 or uint32 to a float: 16-bit halves are exact, and their sum rounds once."""
     if have is UINT16:
         word = convert(s, x, INT32, "")
         return None if word is None else convert(s, word, to, "")
@@ -275,7 +275,7 @@ def _from_unsigned(s: CastSink, x: str, have: DType, to: DType) -> str | None:
 
 
 def _by_masks(s: CastSink, bits: str) -> str:
-    """The bits of a uint32 as float32: the upper half, which its sign bit makes negative, and the lower one."""
+    """Return the parts of a uint32 as float32: the upper half, negative if its sign bit is set, and the lower half."""
     upper, lower = (
         s.cast_node(s.emit("BitAnd", (bits, s.constant(m, INT32)), dtype=INT32), SINGLE, "")
         for m in (-65536, 65535)
@@ -288,31 +288,31 @@ def _by_masks(s: CastSink, bits: str) -> str:
 
 
 def to_whole(s: CastSink, x: str, mode: str) -> str:
-    """A float32 rounded to a whole number by way of int32, where Cast does not round float32 to itself."""
+    """Round a float32 to a whole number through int32, where Cast cannot round float32 to itself."""
     near = s.cast_node(s.cast_node(x, INT32, mode), SINGLE, "")
-    # The integer has no sign of zero; the result has the sign of ``x`` in every mode.
+    # Integers have no signed zero; the result has the sign of ``x`` in every mode.
     sign = s.emit("BitAnd", (x, s.constant(-(1 << 31), INT32)), dtype=SINGLE)
     signed = s.emit("BitOr", (near, sign), dtype=SINGLE)
-    # From 2^23 on every float32 is whole; NaN compares as false.
+    # Every float32 of at least 2^23 is whole; NaN compares false.
     small = s.emit("Less", (s.emit("Abs", (x,)), s.constant(2.0**23, SINGLE)))
     return s.emit("Select", (small, signed, x))
 
 
 def cast_mode(arch: Architecture, have: DType, to: DType, mode: str = "") -> str | None:
-    """The round mode of one Cast that rounds as ``mode`` does, NumPy's where it is empty; None if there is none."""
+    """Return the round mode of one Cast that rounds like ``mode`` (empty: like NumPy); None if there is none."""
     mode = mode or _rounding(have, to)
-    # NONE rounds to nearest even where the result is not exact.
+    # NONE rounds inexact results to nearest even.
     same = {"RINT": ("RINT", "NONE"), "NONE": ("NONE", "RINT")}.get(mode, (mode,))
     return next((m for m in same if (have.name, to.name, m) in arch.modes), None)
 
 
 def exact_mode(arch: Architecture, have: DType, to: DType) -> str:
-    """The round mode of one Cast of values that are exact in both dtypes."""
+    """Return the round mode of one Cast of values that are exact in both dtypes."""
     return cast_mode(arch, have, to, "NONE") or "NONE"
 
 
 def _rounding(have: DType, to: DType) -> str:
-    """NumPy's rounding: to nearest even into floats, to zero into integers; NONE where the value is exact."""
+    """Return NumPy's rounding: to nearest even for floats, toward zero for integers; NONE if exact."""
     if have.kind == "f" and to.kind in "iub":
         return "TRUNC"
     if have.kind == "f" and to.kind == "f":

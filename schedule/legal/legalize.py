@@ -1,8 +1,8 @@
-"""Legalisation: every node becomes one that the target has a call for.
+"""Legalisation: rewriting nodes to ops that the target has calls for.
 
-Expansions, promotions and tensor/scalar forms come from the registry rows; what this file adds is the two shapes of a
-truth value (a byte in GM and after a Load, a bit mask after a Compare), the routes of Cast, and the filling of a
-uniform operand where a call wants a tensor.
+Expansions, promotions and tensor/scalar forms come from the registry rows; this file adds the two forms of a truth
+value (a byte in GM and after a Load, a bit mask after a Compare), the routes of Cast, and the filling of a uniform
+operand where a call requires a tensor.
 """
 
 from __future__ import annotations
@@ -35,10 +35,10 @@ from autofuse.targets import Architecture, TargetSpec
 __all__ = ["Legalizer", "legalize"]
 
 MASK, BOOL, HALF, SINGLE = (BY_NAME[n] for n in ("mask", "bool", "float16", "float32"))
-#: Most calls of one group beside its nodes: a kernel of more is too long for compilers as well.
+#: Maximum calls of one group beyond its nodes: a longer kernel is too long for compilers as well.
 MAX_CALLS = 10_000
 _KEEP = ("Data", "Output", "Load", "Workspace")
-#: Ops whose result is 0, or above 0, alike for every byte of a true bool, and comparisons that ask just that.
+#: Ops that keep every true byte of a bool nonzero, and comparisons that only test for that.
 _ZERO_STAYS = frozenset(
     {"Load", "Store", "Workspace", "Broadcast", "ReduceMax", "ReduceMin", "Maximum", "Minimum"}
 )
@@ -55,14 +55,14 @@ def legalize(nodes: Sequence[Node], hint: HintGraph, target: TargetSpec) -> tupl
         target: decides which calls exist.
 
     Raises:
-        AutofuseError: AF3001 when neither a call, an expansion nor a promotion realises an op, for every such op that
-            needs none of the others; AF2104, there are too many calls.
+        AutofuseError: AF3001 if neither a call, an expansion nor a promotion realises an op, for every such op
+            independent of the others; AF2104, there are too many calls.
     """
     return Legalizer(hint, target).of(nodes)
 
 
 class Legalizer:
-    """Legalises the groups of one graph; what they have in common is found once."""
+    """Legalises the groups of one graph, sharing common work."""
 
     def __init__(self, hint: HintGraph, target: TargetSpec) -> None:
         self._target = target
@@ -71,7 +71,7 @@ class Legalizer:
         self._zero_or_not = _compared_with_zero(hint)
 
     def of(self, nodes: Sequence[Node]) -> tuple[Node, ...]:
-        """As :func:`legalize`."""
+        """Legalise one group, as :func:`legalize`."""
         rewriter = _Rewriter(self._target, self._reserved, self._zero_or_not)
         rewriter.short = short_results(steps_of(nodes))
         lacking: list[Diagnostic] = []
@@ -93,14 +93,14 @@ class Legalizer:
 
 
 class Reserved:
-    """Names that new nodes must not have.
+    """Names that new nodes must not use.
 
-    Names are numbered until one is free, in every group anew: a run of numbers that is taken is passed in one step.
+    Every group numbers names until one is free; runs of taken numbers are skipped in one step.
     """
 
     def __init__(self, names: Iterable[str]) -> None:
         self._names = frozenset(names)
-        #: Base and number of a name that is taken -> a number behind it of which all before are taken as well.
+        #: (base, number) of a taken name -> a later number such that all numbers in between are taken.
         self._behind: dict[tuple[str, int], int] = {}
 
     def __contains__(self, name: str) -> bool:
@@ -110,7 +110,7 @@ class Reserved:
         return len(self._names)
 
     def behind(self, base: str, number: int) -> int:
-        """The first number from ``number`` on that makes a free name."""
+        """Return the first number, at least ``number``, that makes a free name."""
         passed = []
         while numbered(base, number) in self._names:
             passed.append(number)
@@ -121,7 +121,7 @@ class Reserved:
 
 
 def _compared_with_zero(hint: HintGraph) -> frozenset[str]:
-    """Casts of bools whose results are only moved, reduced by Max or Min, or compared with 0."""
+    """Return casts of bools whose results are only moved, reduced by Max or Min, or compared with 0."""
     nodes = hint.by_name()
     asked: dict[str, bool] = {}
     users: dict[str, list[Node]] = {}
@@ -146,12 +146,12 @@ def _is_zero(n: Node) -> bool:
 
 
 def numbered(base: str, number: int) -> str:
-    """A name with a number, 0 for none."""
+    """Return a name with a number; 0 for none."""
     return f"{base}_{number}" if number else base
 
 
 def _with_inputs(n: Node, inputs: tuple[str, ...]) -> Node:
-    """The node with these inputs; the same node where it has them."""
+    """Return the node with these inputs; the same node if it has them already."""
     return n if n.inputs == inputs else replace(n, inputs=inputs)
 
 
@@ -161,23 +161,23 @@ class _Rewriter:
 
     target: TargetSpec
     reserved: Reserved
-    #: Casts of bools of which nothing but whether they are 0 is asked.
+    #: Casts of bools that are only tested for 0.
     zero_or_not: frozenset[str]
     nodes: dict[str, Node] = field(default_factory=dict)
-    #: Bools that the caller of the kernel made: true is any byte but 0.  What the kernel computes is 0 or 1.
+    #: Bools from the kernel's caller: any nonzero byte is true.  Bools computed by the kernel are 0 or 1.
     bytes: set[str] = field(default_factory=set)
     renamed: dict[str, str] = field(default_factory=dict)
     memo: dict[tuple[object, ...], str] = field(default_factory=dict)
-    #: Base of a name -> the number of the last one made of it.
+    #: Base of a name -> the last number used with it.
     numbers: dict[str, int] = field(default_factory=dict)
     current: Node | None = None
     axis: tuple[int, ...] = ()
     all_uniform: bool = False
-    #: Name of a narrow tensor -> name of the wider one that it was cast from, within a chain of promoted ops.
+    #: Narrow tensor -> the wider one that it was cast from, within a chain of promoted ops.
     wide: dict[str, str] = field(default_factory=dict)
-    #: Nodes of float32 whose result is rounded to 16 bits, and need not be more exact than that.
+    #: float32 nodes whose result is rounded to 16 bits and needs no higher accuracy.
     short: frozenset[str] = frozenset()
-    #: Views of the nodes as they came.
+    #: Original views of the nodes.
     views: dict[str, TensorView] = field(default_factory=dict)
 
     @property
@@ -215,7 +215,7 @@ class _Rewriter:
         try:
             if op == "Cast":
                 return self._cast(xs[0], BY_NAME[a["dtype"]], str(a.get("round") or ""))
-            # An op that is computed in a wider type is so as a whole: its parts do not round in between.
+            # An op promoted to a wider type is promoted as a whole: its parts do not round in between.
             if expand is not None and self.dtype_of(xs[-1]).name not in row.promote:
                 done = expand(self, xs, a)
                 if done is not None:
@@ -225,7 +225,7 @@ class _Rewriter:
             self.all_uniform = outer
 
     def _word(self, x: str, high: bool) -> str | None:
-        """A word of a 64-bit operand that is at hand: of a constant, or of words that were just joined."""
+        """Return an available word of a 64-bit operand: of a constant, or of words that were just joined."""
         n = self.nodes[x]
         value = self.constant_of(x)
         if value is not None:
@@ -256,7 +256,7 @@ class _Rewriter:
         return value
 
     def is_uniform(self, operand: Any) -> bool:
-        """Among uniform tensors only a constant counts as uniform: the rest are data of one element."""
+        """Return True for one-element operands; if all operands are, only for constants: the rest are data."""
         return self.nodes[operand].op == "Scalar" if self.all_uniform else self._is_one(operand)
 
     def takes(self, op: str, dtype: DType) -> bool:
@@ -305,12 +305,12 @@ class _Rewriter:
         self.views[n.name] = n.y
 
     def result(self, in_place: Sequence[tuple[str, str]]) -> tuple[Node, ...]:
-        """The nodes that a Store needs, ordered anew: expansions change what is best computed first.
+        """Return the nodes that a Store needs, reordered, since expansions change the best order.
 
-        Where more would be alive than there are buffers, the order as written may do with fewer: of a chain of 64-bit
-        integers the lower words need nothing of the upper ones, which need all of them.
+        If more values are live than there are buffers, the original order may need fewer: in a chain of 64-bit integers
+        the lower words do not depend on the upper ones, which depend on all lower ones.
 
-        ``in_place``: pairs of a Load and the Store that overwrites what it reads, and so comes later.
+        ``in_place``: pairs of a Load and the Store that overwrites its memory and must come later.
         """
         nodes = list(self.nodes.values())
         index = {n.name: i for i, n in enumerate(nodes)}
@@ -337,7 +337,7 @@ class _Rewriter:
         attrs: Mapping[str, Attr],
         stem: str = "",
     ) -> str:
-        # Nodes that stay keep their names.
+        # Unchanged nodes keep their names.
         stays = self.current is None or self.current.op in _KEEP or self.current.op == "Store"
         own = self.current.name if self.current and not stays else ""
         base = stem or own or op.lower()
@@ -352,15 +352,15 @@ class _Rewriter:
         if len(self.nodes) >= MAX_CALLS + len(self.reserved):
             raise AutofuseError.of(
                 "AF2104",
-                f"the operators that are computed together take more than {MAX_CALLS} calls",
+                f"the fused operators need more than {MAX_CALLS} calls",
                 where=Where(pointer=origin, node=own),
-                hint="make several graphs of it, or let autofuse build --split do that",
+                hint="split the graph, or use autofuse build --split",
             )
         self.nodes[name] = Node(name, op, inputs, view, attrs, origin=origin)
         return name
 
     def _free(self, base: str, number: int, own: str) -> tuple[str, int]:
-        """The first name from a number on that no node has, and that is not reserved or is ``own``."""
+        """Return the first unused name from a number on that is not reserved, or is ``own``."""
         own_number = own[len(base) + 1 :] if own.startswith(f"{base}_") else ""
         mine = int(own_number) if own_number.isdecimal() else -1
         while True:
@@ -376,7 +376,7 @@ class _Rewriter:
     def _node(
         self, op: str, inputs: Sequence[str], attrs: Mapping[str, Attr], view: TensorView
     ) -> str:
-        """A node, or the equal one that exists already."""
+        """Add a node, or return an existing equal one."""
         key = (op, tuple(inputs), tuple(sorted(attrs.items())), view.dtype.name, view.repeats)
         if key not in self.memo:
             self.memo[key] = self._add(op, tuple(inputs), view, attrs)
@@ -386,18 +386,18 @@ class _Rewriter:
         return all([r.number == 1 for r in self.nodes[name].y.repeats])
 
     def _strip(self, name: str) -> str:
-        """A broadcast of one element is that element: calls take it as a scalar, or it is filled again."""
+        """Replace a broadcast of one element by the element: calls take it as a scalar, or it is filled again."""
         n = self.nodes[name]
         while n.op in ("Broadcast", "Duplicate") and self._is_one(n.inputs[0]):
             n = self.nodes[n.inputs[0]]
         return n.name
 
     def _view(self, xs: Sequence[str], dtype: DType) -> TensorView:
-        """The view of an element-wise result: that of the operand that varies, else of the first."""
+        """Return the view of an element-wise result: that of the varying operand, else of the first."""
         best = self.nodes[next((x for x in xs if not self._is_one(x)), xs[0])]
         y = best.y
         if best.op == "Load" and len(best.inputs) > 1:
-            # Its strides say where the elements come from.
+            # Its strides give the source of the elements.
             inner = iter(contiguous_strides([r for r in y.repeats if r != 1]))
             y = replace(y, strides=tuple(ZERO if r == 1 else next(inner) for r in y.repeats))
         return replace(y, dtype=dtype, offset=ZERO)
@@ -414,7 +414,7 @@ class _Rewriter:
         view = self._view(tensors, lead)
         if call.style == "select":
             view = self._view(xs, lead)
-            # Tensor-scalar mode takes the last operand as a scalar; not where the types are reinterpreted.
+            # Tensor-scalar mode takes the last operand as a scalar, except where types are reinterpreted.
             plain = lead.name in call.dtypes
             scalar = self.nodes[xs[2]].op == "Scalar" or (
                 self._is_one(xs[2]) and any(r != 1 for r in view.repeats)
@@ -437,7 +437,7 @@ class _Rewriter:
         keep = 1 if row.name == "Select" else 0
         widened = self._byte if keep and lead is BOOL else self._widened
         wider = xs[:keep] + [widened(x, BY_NAME[wide]) for x in xs[keep:]]
-        # What float32 has beyond 16 bits would be lost.
+        # The accuracy of float32 beyond 16 bits would be lost.
         short = row.short if lead.kind == "f" and lead.itemsize == 2 else None
         out = self._emit(row, short or row.expand, wider, attrs)
         result = row.dtype_rule([self.dtype_of(x) for x in xs], attrs)
@@ -449,15 +449,15 @@ class _Rewriter:
         return narrow
 
     def _taken_wider(self, row: OpDef, lead: DType) -> str | None:
-        """float32, for a call that takes float16 elsewhere and on this architecture does not."""
+        """Return float32 for a call that takes float16 on other architectures but not on this one."""
         elsewhere = row.call is not None and lead is HALF and lead.name in row.call.dtypes
         return "float32" if elsewhere and self.takes(row.name, BY_NAME["float32"]) else None
 
     def _widened(self, x: str, to: DType) -> str:
-        """``x`` in a wider dtype: what it was rounded from, where that is at hand.
+        """Return ``x`` in a wider dtype: the unrounded value, if available.
 
-        So a chain of ops that are computed in a wider type rounds where it ends (a Store, a Cast that the graph asks
-        for, an op of the narrow type), not after every op.
+        So a chain of promoted ops rounds only at its end (a Store, an explicit Cast, an op of the narrow type), not
+        after every op.
         """
         wide = self.wide.get(x)
         if wide is not None and self.dtype_of(wide) is to:
@@ -465,7 +465,7 @@ class _Rewriter:
         return self._cast(x, to, "")
 
     def _fill(self, x: str, view: TensorView) -> str:
-        """``x`` itself if it is a tensor of the right extent, else a buffer filled with its value."""
+        """Return ``x`` if it is a tensor of the right extent, else a buffer filled with its value."""
         n = self.nodes[x]
         if n.op != "Scalar" and (not self._is_one(x) or all(r == 1 for r in view.repeats)):
             return x
@@ -480,7 +480,7 @@ class _Rewriter:
             filled = self._node("Duplicate", (half,), {}, replace(view, dtype=HALF, offset=ZERO))
             if n.y.dtype is BOOL and view.dtype is BOOL:
                 return self.cast_node(filled, BOOL, "")
-            # Not emit(): it would take the fill for the one element that it came from.
+            # Not emit(), which would reduce the fill to its one element.
             zero = self.constant(0, HALF)
             return self._call(lookup("CompareScalar"), [filled, zero], {"mode": "NE"}, None)
         if not self.takes("Duplicate", n.y.dtype):
@@ -488,7 +488,7 @@ class _Rewriter:
             if n.y.dtype.itemsize == 8 and value is not None and not -(1 << 31) <= value < 1 << 31:
                 words = [self._spread(self.emit(w, (x,)), view) for w in ("Low", "High")]
                 return self._call(lookup("Join"), words, {"dtype": n.y.dtype.name}, n.y.dtype)
-            # What Duplicate lacks (8 and 64 bits) is filled in a type that converts to it.
+            # Types that Duplicate lacks (8 and 64 bits) are filled in a type that converts to them.
             wide = BY_NAME["float16" if n.y.dtype.itemsize == 1 else "int32"]
             value = self.constant_of(x)
             source = self.constant(value, wide) if value is not None else self._cast(x, wide, "")
@@ -514,7 +514,7 @@ class _Rewriter:
         return self._node("Broadcast", (x,), {}, replace(view, dtype=d))
 
     def _scan(self, n: Node, x: str) -> str:
-        """Running sums of a tensor that varies along all axes of the result."""
+        """Legalise running sums: their operand must vary along all axes of the result."""
         x = self._spread(x, n.y) if self._is_one(x) else x
         have, call = self.dtype_of(x), call_of(n.op, self.arch)
         if have.name not in call.dtypes and have.name not in call.as_type:
@@ -524,14 +524,14 @@ class _Rewriter:
         return self._node(n.op, (x,), n.attrs, replace(n.y, dtype=have, offset=ZERO))
 
     def _iota(self, n: Node) -> str:
-        """Numbers along an axis, in a type that the chip counts in."""
+        """Legalise an Iota: count in a type that the chip supports."""
         native = self.takes("Iota", n.y.dtype)
         dtype = n.y.dtype if native else BY_NAME["int32" if n.y.dtype.kind in "iu" else "float32"]
         attrs = {k: n.attrs[k] for k in ("start", "step") if k in n.attrs}
         return self._cast(self._node("Iota", (), attrs, replace(n.y, dtype=dtype)), n.y.dtype, "")
 
     def _reduce(self, n: Node, x: str) -> str:
-        """A reduction runs over a tensor that varies along all that is reduced."""
+        """Legalise a reduction: its operand must vary along all reduced axes."""
         if self._is_one(x):
             x = self._spread(x, self.views[n.inputs[0]])
         row, have = lookup(n.op), self.dtype_of(x)
@@ -553,16 +553,16 @@ class _Rewriter:
         )
 
     def _zero_or_one(self, x: str) -> str:
-        """A bool of which true is the byte 1; others as they are."""
+        """Return a bool whose true byte is 1; other operands unchanged."""
         return self.cast_node(self.cast_node(x, HALF, ""), BOOL, "") if x in self.bytes else x
 
     def _byte(self, x: str, to: DType) -> str:
-        """``x`` as ``to``, for what looks only at whether it is 0: the byte of a bool as a number, whatever it is."""
+        """Return ``x`` as ``to`` for users that only test for 0: the byte of a bool as a number, whatever it is."""
         direct = x in self.bytes and len(cast_route(self.arch, BOOL.name, to.name) or "..") == 1
         return self._one_cast(x, to, "") if direct else self._cast(x, to, "")
 
     def _stored(self, x: str, dtype: DType) -> str:
-        """The value in the form that GM holds."""
+        """Return the value in the form that GM holds."""
         n = self.nodes[x]
         if n.y.dtype is MASK:
             return self._cast(x, BOOL, "")
@@ -578,7 +578,7 @@ class _Rewriter:
         if have is to and not mode:
             return x
         if self.nodes[x].op == "Scalar":
-            # A value that the kernel knows when it starts: written in the other dtype.
+            # A value known when the kernel starts is written in the other dtype.
             n = self.nodes[x]
             return self._node("Scalar", (), n.attrs, replace(n.y, dtype=to))
         if have is MASK:
@@ -590,7 +590,7 @@ class _Rewriter:
         if to is BOOL:
             return self.emit("NotEqual", (x, self.constant(0, have)))
         if have is to:
-            # To an integral value: a call that only float32 has.
+            # Rounding to an integral value: a call that only float32 has.
             whole = self.cast_node(self._cast(x, SINGLE, ""), SINGLE, mode)
             return self._cast(whole, to, "")
         done = convert(self, self._zero_or_one(x) if to.bits == BOOL.bits else x, to, mode)
@@ -605,7 +605,7 @@ class _Rewriter:
         return AutofuseError.of("AF3001", text, where=where, hint=hint)
 
     def cast_node(self, x: str, to: DType, mode: str) -> str:
-        """One Cast call; AF3001 if the chip does not have it.  True is 1, whatever its byte."""
+        """Add one Cast call; AF3001 if the chip lacks it.  True becomes 1, whatever its byte."""
         number = self._one_cast(x, to, mode)
         return self.emit("Mins", (number, self.constant(1, to))) if x in self.bytes else number
 
@@ -622,7 +622,7 @@ class _Rewriter:
 
 
 def _converted(value: float | int, to: DType, mode: str) -> float | int:
-    """A compile-time value after a Cast: integers wrap, floats saturate, NaN becomes zero."""
+    """Return a compile-time value after a Cast: integers wrap, floats saturate, NaN becomes zero."""
     if to is BOOL:
         return int(bool(value))
     if to.kind == "f":

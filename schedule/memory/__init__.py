@@ -1,1 +1,1 @@
-"""The memory plan: queues, buffers, workspaces."""
+"""Memory planning: queues, buffers, workspaces."""

@@ -1,4 +1,4 @@
-"""Checks that a template fits UB: by its memory plan, or before it has one."""
+"""Checks that a template fits UB, with or without a memory plan."""
 
 from __future__ import annotations
 
@@ -19,19 +19,19 @@ __all__ = ["check_budget", "exceeds_budget"]
 def exceeds_budget(
     placed: Placed, spec: TilingSpec, symbols: Sequence[Symbol], target: TargetSpec
 ) -> bool:
-    """Return True if no plan can fit: tensors alive at once exceed UB even in the smallest tile, or all buffers.
+    """Return True if no plan can fit: live tensors exceed UB, or the number of buffers, even for the smallest tile.
 
     Args:
         placed: the nodes of a template on its split axes.
         spec: its tiling; the UB sum in it is ignored.
-        symbols: of the graph.
+        symbols: symbols of the graph.
         target: the chip.
     """
     env = {s.name: max(s.min, 1) for s in symbols}
     env[spec.opened.symbol] = tile = smallest_tile(spec, env)
     nodes = (*placed.hoisted, *placed.looped)
     longest = tile * spec.row_elements.evaluate(env) * max(n.y.dtype.itemsize for n in nodes)
-    # Most often not even all tensors at one time would exceed it, as long as none has padding of its own.
+    # Usually not even all tensors together exceed it, as long as none has its own padding.
     if len(nodes) * longest <= spec.ub_limit and len(nodes) <= target.arch.buffers_total:
         return False
     buffers, used = least_memory(placed, target, env)
@@ -44,19 +44,19 @@ def check_budget(
     nodes: Iterable[Node],
     symbols: Sequence[Symbol],
 ) -> None:
-    """The smallest legal tile must fit UB, at the smallest sizes that symbols may have.
+    """Check that the smallest legal tile fits UB at the smallest sizes of the symbols.
 
-    With two buffers per queue, a symbolic axis is taken as long: where one granule of it does not fit, single buffers
-    do better.
+    With double buffering, a symbolic axis is assumed to be long: if one granule of it does not fit, single buffering is
+    better.
 
     Raises:
-        TemplateRejectedError: it does not; the message names every buffer, and the tile that would fit.
+        TemplateRejectedError: it does not fit; the message lists every buffer and the tile that would fit.
     """
     env = {s.name: max(s.min, 1) for s in symbols}
     if spec.opened.most is not None and spec.opened.most.evaluate(env) < 1:
         raise TemplateRejectedError(
             Wording(
-                "one tile takes more rows than a DMA command moves: {} tiles of them fit",
+                "one tile needs more rows than a DMA command moves: {} tiles fit in a command",
                 spec.opened.most,
             )
         )
@@ -72,7 +72,7 @@ def check_budget(
     fits = next((t for t in range(tile, 0, -1) if _bytes_at(spec, env, t) <= spec.ub_limit), 0)
     raise TemplateRejectedError(
         Wording(
-            "the smallest tile, {}, needs {} of UB and {} are usable ({})",
+            "the smallest tile, {}, needs {} of UB, but {} are usable ({})",
             tile,
             counted(used, "byte"),
             spec.ub_limit,

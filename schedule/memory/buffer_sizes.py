@@ -1,4 +1,4 @@
-"""Sizes of the buffers of a memory plan, in bytes, and their comparison."""
+"""Sizes in bytes of the buffers of a memory plan, and their comparison."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from autofuse.targets import Architecture
 
 __all__ = ["granule_tensors", "larger", "scratch_bytes", "weight"]
 
-#: Value of every symbol when the sizes of two buffers are compared.
+#: Value of every symbol when comparing buffer sizes.
 _SAMPLE = 1000
 
 
 def granule_tensors(nodes: Iterable[Node], arch: Architecture) -> frozenset[str]:
-    """Tensors that meet a call which rounds its length up to whole repeats."""
+    """Return the tensors used by a call that rounds its length up to whole repeats."""
     out: set[str] = set()
     for n in nodes:
         call = find_call(n.op, arch)
@@ -32,13 +32,13 @@ def granule_tensors(nodes: Iterable[Node], arch: Architecture) -> frozenset[str]
 def scratch_bytes(
     n: Node, nodes: Mapping[str, Node], layout: Layout, arch: Architecture
 ) -> Expr | None:
-    """Bytes that the calls of a node need beside its operands; None where they need none.
+    """Return the scratch bytes that the calls of a node need; None if they need none.
 
     Args:
         n: the node.
-        nodes: those of its template, by name.
-        layout: how tensors lie in UB.
-        arch: the architecture, which says what the calls are.
+        nodes: the nodes of its template, by name.
+        layout: layout of tensors in UB.
+        arch: the architecture; determines the calls.
     """
     call = find_call(n.op, arch)
     if call is not None and call.tmp is not None:
@@ -49,12 +49,12 @@ def scratch_bytes(
 
 @lru_cache(maxsize=4096)
 def weight(nbytes: Expr) -> int:
-    """Bytes at a sample point, to compare sizes that are symbolic."""
+    """Return the bytes at a sample point, for comparing symbolic sizes."""
     return nbytes.evaluate({s: _SAMPLE for s in nbytes.symbols()})
 
 
 def larger(a: Expr, b: Expr) -> Expr:
-    """The larger of two sizes, without a Max where one is seen to be the larger."""
+    """Return the larger of two sizes, without a Max if one is evidently larger."""
     return a if a is b else _larger(a, b)
 
 

@@ -1,22 +1,21 @@
-"""Memory plan of a template, in bytes: queues for what crosses pipes, TBufs for the rest.
+"""Memory plan of a template, in bytes: queues for tensors that cross pipes, TBufs for the rest.
 
-Every tensor gets a live range over the execution order; one that is made before a loop and used in it lives to the end
-of the loop.  An accumulator has the buffer of its initial value.  Loads live in VECIN queues, stored results in VECOUT
-queues, a load that goes straight to a store in a TQueBind; everything else, and all that is made before the loop, in
-TBufs that are used again as soon as their tensor is dead.  A result takes over the buffer of an operand that dies with
-it where the call allows that.
+Every tensor gets a live range over the execution order; a tensor made before a loop and used in it is live to the end
+of the loop.  An accumulator uses the buffer of its initial value.  Loads go to VECIN queues, stored results to VECOUT
+queues, a load that goes straight to a store to a TQueBind; everything else, including all tensors made before the loop,
+goes to TBufs that are reused as soon as their tensor is dead.  A result takes over the buffer of an operand whose live
+range ends there if the call allows that.
 
-Where UB is tight, loads and results share as well: the buffer of a load that is dead when a result of the same loop is
-made becomes that of the result, and holds other tensors in between.  Its queue is a TQueBind that goes from the load to
-the vector calls, and from these to the store.
+If UB is tight, loads and results share buffers too: a result takes over the buffer of a load of the same loop that is
+dead by then, and the buffer holds other tensors in between.  Its queue is a TQueBind from the load to the vector calls,
+and from these to the store.
 
-Where it can choose, the plan puts the two operands of a call into buffers of different halves of the banks
-(``autofuse.schedule.cost.banks``).  Addresses follow from lengths and order, since a TPipe hands them out one after
-another.
+Where possible, the plan puts the two operands of a call into buffers of different halves of the banks
+(``autofuse.schedule.cost.banks``).  Addresses follow from lengths and order, since a TPipe allocates them sequentially.
 
-For a target without queues there are only buffers: arrays that calls read and write, without scratch space.
+A target without queues has only buffers: arrays that calls read and write, without scratch space.
 
-One file: one class plans, and each of its decisions leaves less room to the next one.
+One file, because one class plans, and each decision constrains the next.
 """
 
 from __future__ import annotations
@@ -53,13 +52,13 @@ from autofuse.targets import TargetSpec
 
 __all__ = ["MemoryPlan", "buffer_title", "least_memory", "plan_memory"]
 
-#: Members that every tensor asks for; the interpreter takes long to look them up.
+#: Enum members used for every tensor, bound once because the lookup is slow.
 _BUFFER, _QUEUE, _UB = AllocType.BUFFER, AllocType.QUEUE, Hardware.UB
 _VECIN, _VECOUT, _VECCALC = Position.VECIN, Position.VECOUT, Position.VECCALC
 
 
 class _Queues(Enum):
-    """The queues of a kernel by what goes through them, in the order in which they are numbered."""
+    """Kinds of queues of a kernel by their contents, in numbering order."""
 
     LOADS = "loads"
     #: Loads that go straight to a store.
@@ -70,18 +69,18 @@ class _Queues(Enum):
 
     @property
     def position(self) -> Position:
-        """VECIN for what vector calls alone take, VECOUT for what is stored."""
+        """VECIN for loads used only by vector calls, VECOUT for everything that is stored."""
         return _VECIN if self is _Queues.LOADS else _VECOUT
 
     @property
     def bound(self) -> bool:
-        """True if loads enter the queue and stores leave it: a TQueBind."""
+        """True if loads fill the queue and stores drain it: a TQueBind."""
         return self in (_Queues.COPIES, _Queues.SHARED)
 
 
 @frozen
 class _Place:
-    """The memory of a tensor in UB: a queue or a TBuf by its number, scratch space, and whose buffer it takes over."""
+    """The memory of a UB tensor: number of its queue or TBuf, scratch space, the Load whose buffer it takes over."""
 
     position: Position
     queue: Queue | None
@@ -90,7 +89,7 @@ class _Place:
     over: str | None
 
     def given_to(self, n: Node, tensor: int) -> Node:
-        """The node with this memory; ``tensor`` is the id of its tensor."""
+        """Return the node with this memory; ``tensor`` is the id of its tensor."""
         kind = _BUFFER if self.queue is None else _QUEUE
         number = self.buf if self.queue is None else self.queue.id
         assert number is not None
@@ -103,7 +102,7 @@ class _Place:
 class MemoryPlan:
     """The buffers, the UB sum in bytes as a function of the tile symbols, and the memory of every node.
 
-    Most plans are thrown away for their UB sum alone, so nodes get their memory when they are asked for.
+    Most plans are discarded based on their UB sum alone, so nodes get their memory lazily.
     """
 
     bare: tuple[Node, ...]
@@ -112,9 +111,9 @@ class MemoryPlan:
     ub: Expr
 
     def nodes(self, first_tensor: int = 0) -> list[Node]:
-        """All nodes in execution order with their memory, tensors numbered from ``first_tensor`` on.
+        """Return all nodes in execution order with their memory, tensors numbered from ``first_tensor`` on.
 
-        Stores stay as they are, for their memory is GM, and so do elements that the scalar unit alone has.
+        Stores stay unchanged, since their memory is GM, and so do elements that only the scalar unit holds.
         """
         number = itertools.count(first_tensor)
         return [
@@ -129,15 +128,15 @@ class _Slot:
 
     id: int
     nbytes: Expr
-    #: Its bytes where sizes are compared.
+    #: Its bytes for comparing sizes.
     weight: int = field(init=False)
     #: The loop in which its last tensor was made.
     loop: tuple[int | None, int] = (None, 0)
     free_at: int = -1
     tensors: list[str] = field(default_factory=list)
-    #: Of a TBuf: a load before the loops fills it, whatever it holds when that is dead.
+    #: For a TBuf: a load before the loops fills it, whatever it holds once that is dead.
     loaded: bool = False
-    #: The tensor that decides in which half of the banks it is.
+    #: The tensor that determines its half of the banks.
     leader: str = ""
 
     def __post_init__(self) -> None:
@@ -145,7 +144,7 @@ class _Slot:
 
     @property
     def position(self) -> Position:
-        """That of a TBuf."""
+        """The position of a TBuf."""
         return _VECIN if self.loaded else _VECCALC
 
     def hold(self, name: str, nbytes: Expr, until: int) -> None:
@@ -166,20 +165,20 @@ def plan_memory(
     banks: bool = True,
     few: bool = False,
 ) -> MemoryPlan:
-    """Give every UB tensor of a template its memory.
+    """Allocate the memory of every UB tensor of a template.
 
     Args:
         placed: the nodes on the split axes.
         target: queue and buffer limits.
         buf_num: buffers per queue, 2 or 1.
-        share: results take over the buffers of loads.
-        banks: buffers start and end where the operands of calls do not collide, which takes some bytes; nothing is
-            done about it for a chip whose operands collide wherever they are.
-        few: a load or result that is dead gives its queue to the next one, which waits for it, also where the chip
-            has room for another queue.
+        share: let results take over the buffers of loads.
+        banks: place buffers so that the operands of calls do not collide, at the cost of some bytes; ignored for a chip
+            whose operands collide at any address.
+        few: reuse the queue of a dead load or result, which makes the next one wait, even if the chip has room for
+            another queue.
 
     Raises:
-        TemplateRejectedError: the chip's limits on queue buffers or on buffers in all are exceeded.
+        TemplateRejectedError: the chip's limits on queue buffers or on all buffers are exceeded.
     """
     banks = banks and target.arch.bank_halves
     planner = _Planner(placed, target, buf_num, share=share, banks=banks, few=few)
@@ -188,9 +187,9 @@ def plan_memory(
 
 
 def least_memory(placed: Placed, target: TargetSpec, env: Mapping[str, int]) -> tuple[int, int]:
-    """Buffers, and bytes of UB, that no plan of a template can do without: of all tensors that are alive at one time.
+    """Return lower bounds on the buffers and UB bytes of any plan: the maximum over simultaneously live tensors.
 
-    What a node makes counts from the next node on, as it may have the buffer of an operand that dies with it.
+    A result counts from the next node on, as it may reuse the buffer of an operand whose live range ends there.
 
     Args:
         placed: the nodes on the split axes.
@@ -198,13 +197,13 @@ def least_memory(placed: Placed, target: TargetSpec, env: Mapping[str, int]) -> 
         env: values of all symbols.
     """
     plan = _Planner(placed, target, 2, share=False, banks=False)
-    alive: list[tuple[int, int]] = []  # when it dies, bytes; what dies first is first
+    alive: list[tuple[int, int]] = []  # (end of the live range, bytes), earliest end first
     buffers = most = now = 0
     for n in plan.nodes:
         while alive and alive[0][0] < plan.position[n.name]:
             now -= heapq.heappop(alive)[1]
         buffers, most = max(buffers, len(alive)), max(most, now)
-        # An accumulator stays where its initial value is, which is alive as long.
+        # An accumulator stays in the buffer of its initial value, which is live as long.
         if n.op != "Store" and n.joins is None:
             size = plan.nbytes(n).evaluate(env)
             heapq.heappush(alive, (plan.last[n.name], size))
@@ -228,7 +227,7 @@ class _Planner:
         self.buf_num = buf_num
         self.banks, self.few = banks, few
         self.layout = placed.layout
-        #: What runs before the loops and has a place in UB.
+        #: Nodes that run before the loops and occupy UB.
         self.hoisted = [n for n in placed.hoisted if not is_scalar(n, alone=True)]
         self.looped = list(placed.looped)
         if target.queues:
@@ -240,13 +239,13 @@ class _Planner:
         straight = self._loads() if target.queues else []
         self.straight = {n.name for n in straight if n.name in self.stored}
         self.copy_slots = min(len(self.straight), max(1, per_position // buf_num // 4))
-        # The sync behind the loads before the loop keeps one event of the position for itself.
+        # The sync after the loads before the loop reserves one event of the position.
         reserved = int(any(n.op == "Load" and is_copied(n) for n in placed.hoisted))
         self.room = (per_position - reserved) // buf_num - self.copy_slots
         if buf_num == 1 and target.queues:
             self._relieve_queues()
         self.granule = granule_tensors(self.nodes, target.arch)
-        # Calls in loops come first, for not all of them may find a place.
+        # Calls in loops come first, since not all calls may get conflict-free places.
         self.halves = halves_of([*self.looped, *self.hoisted]) if banks else Halves()
         #: Load -> the result that takes over its buffer.
         self.heirs = self._heirs() if share and target.queues else {}
@@ -254,10 +253,10 @@ class _Planner:
         self.room -= len(self.heirs)
         self.queues: dict[_Queues, list[_Slot]] = {kind: [] for kind in _Queues}
         self.bufs: list[_Slot] = []
-        #: Tensor -> where it lives, and the kind of that queue; None: a TBuf.
+        #: Tensor -> its slot, and the kind of that queue; None for a TBuf.
         self.homes: dict[str, tuple[_Slot, _Queues | None]] = {}
         self.tmp: dict[str, tuple[TmpBuffer, ...]] = {}
-        #: What the buffer of a Load with an heir holds.
+        #: Current content of the buffer of a Load with an heir.
         self.holder: dict[str, Node] = {}
 
     def _loads(self) -> list[Node]:
@@ -279,7 +278,7 @@ class _Planner:
             for x in n.inputs:
                 if x in self.last:
                     use = self.position[n.name]
-                    # What is made outside of a loop is needed in every iteration.
+                    # Tensors made outside a loop are needed in every iteration.
                     if loop[x] != loop[n.name] and self.position[x] < use:
                         if self.by_name[x].loop_axis is None:
                             use = end
@@ -293,7 +292,7 @@ class _Planner:
 
     # spilling ---------------------------------------------------------------------------------
     def _relieve_queues(self) -> None:
-        """More tensors alive at once than queue buffers: the one needed last moves to a TBuf by a copy in UB."""
+        """Spill while more tensors are live than there are queue buffers: copy the one needed last to a TBuf in UB."""
         if self._crowd([n for n in self.looped if n.name in self.stored and n.op != "Load"]):
             ops = frozenset(n.op for n in self.looped if n.op != "Load")
             self.looped = copy_for_store(self.looped, ops)
@@ -303,7 +302,7 @@ class _Planner:
             self._copy_after(self._moved(loads))
 
     def _crowd(self, tensors: Sequence[Node]) -> list[Node]:
-        """The first set of more tensors alive at once than there is room for; empty if there is none."""
+        """Return the first set of simultaneously live tensors that exceeds the room; empty if there is none."""
         alive: list[Node] = []
         for n in tensors:
             now = self.position[n.name]
@@ -313,7 +312,7 @@ class _Planner:
         return []
 
     def _moved(self, loads: Sequence[Node]) -> set[str]:
-        """The loads that move, in one pass: one that has moved needs its queue for the copy alone."""
+        """Return the loads to spill, in one pass: a spilled load needs its queue only for the copy."""
         moved: set[str] = set()
         alive: list[Node] = []
         for n in loads:
@@ -332,7 +331,7 @@ class _Planner:
         return moved
 
     def _copy_after(self, moved: set[str]) -> None:
-        """Behind each of these loads a copy, which everything else uses."""
+        """Add a copy after each of these loads, which all other users read."""
         out: list[Node] = []
         for n in self.looped:
             if not moved.isdisjoint(n.inputs):
@@ -346,14 +345,14 @@ class _Planner:
 
     # banks ------------------------------------------------------------------------------------
     def _suits(self, slot: _Slot, name: str) -> bool:
-        """Return True if a tensor may be in the buffer's half of the banks."""
+        """Return True if a tensor may be placed in the buffer's half of the banks."""
         return not slot.leader or self.halves.may_share(slot.leader, name)
 
     # sharing ----------------------------------------------------------------------------------
     def _heirs(self) -> dict[str, Node]:
-        """Loads that are dead when a result that is stored is made, in the same loop and of the same size and type.
+        """Find loads that are dead when a stored result of the same loop, size and type is made.
 
-        The next load waits for the store of the result, not for calls that would read it after that.
+        The next load waits for the store of the result, not for later calls that read the result.
         """
         found: dict[str, Node] = {}
         loads = [n for n in self._loads() if n.name not in self.stored]
@@ -361,7 +360,7 @@ class _Planner:
             x: self.position[n.name] for n in self.looped if n.op == "Store" for x in n.inputs
         }
         results = [n for n in self.looped if n.name in self.stored and n.op != "Load"]
-        # Each takes events of both positions; what has none of them needs a queue as well.
+        # Each takes events of both positions; tensors without an heir need queues as well.
         most = self.room - int(max(len(loads), len(results)) > self.room)
         for r in results:
             if self.last[r.name] != behind[r.name]:
@@ -385,14 +384,14 @@ class _Planner:
         return same and self.nbytes(n) == self.nbytes(other)
 
     def _ends_at(self, n: Node, heir: Node) -> bool:
-        """Return True if ``n`` is dead when ``heir`` is made, or an operand that its call may overwrite."""
+        """Return True if ``n`` is dead when ``heir`` is made, or is an operand that the heir's call may overwrite."""
         end, at = self.last[n.name], self.position[heir.name]
         call = find_call(heir.op, self.target.arch)
         over = call is not None and call.inplace and n.name in heir.inputs
         return end < at or (end == at and over and n.y.vectorized_axis == heir.y.vectorized_axis)
 
     def _guest(self, n: Node, now: int) -> str | None:
-        """The Load whose buffer ``n`` may have until its heir is made."""
+        """Return the Load whose buffer ``n`` may use until the heir is made."""
         found: str | None = None
         for load, heir in self.heirs.items():
             holder = self.holder.get(load)
@@ -407,20 +406,20 @@ class _Planner:
 
     # sizes ------------------------------------------------------------------------------------
     def nbytes(self, n: Node) -> Expr:
-        """Bytes of UB that a tensor takes."""
+        """Return the bytes of UB that a tensor takes."""
         found = self.lengths.get(n.name)
         if found is None:
             f = function_of(n.op)
             found = f.result if f is not None else None
             if found is None:
                 found = self.placed.nbytes(n, n.name in self.granule)
-            # One object per length: slots compare lengths all the time.
+            # One object per length, since slots compare lengths frequently.
             found = self.lengths[n.name] = self.same.setdefault(found, found)
         return found
 
     # assignment -------------------------------------------------------------------------------
     def run(self) -> None:
-        """Assign everything, and add up.
+        """Assign all memory and compute the UB sum.
 
         Raises:
             TemplateRejectedError: see :func:`plan_memory`.
@@ -458,18 +457,18 @@ class _Planner:
         self._finish()
 
     def _inherit(self, n: Node) -> None:
-        """The buffer of the Load that is over becomes that of ``n``."""
+        """Let ``n`` take over the buffer of a dead Load."""
         load = self.over[n.name]
         self._hold(n, self.homes[load][0], _Queues.SHARED)
         self.holder[load] = n
 
     def _new(self, slots: list[_Slot], n: Node, *, loaded: bool = False) -> _Slot:
-        """A further slot."""
+        """Return a new slot."""
         slots.append(_Slot(len(slots), self.nbytes(n), n.loop, loaded=loaded))
         return slots[-1]
 
     def _hold(self, n: Node, slot: _Slot, queues: _Queues | None = None) -> None:
-        """The result of ``n`` lives in a slot: a queue of this kind, else a TBuf."""
+        """Put the result of ``n`` into a slot: a queue of this kind, else a TBuf."""
         slot.hold(n.name, self.nbytes(n), self.last[n.name])
         if slot.leader != n.name:
             self.halves.put(slot.leader, n.name, apart=False)
@@ -479,9 +478,9 @@ class _Planner:
         self._hold(n, self._queue_slot(n, kind, room), kind)
 
     def _queue_slot(self, n: Node, kind: _Queues, room: int) -> _Slot:
-        """A queue of its own while there is room, or that of another loop; then the free one that fits best.
+        """Return a new queue while there is room, or one of another loop; then the free one that fits best.
 
-        With few queues a free one of the same size comes before one of its own.
+        With ``few`` queues a free one of the same size takes precedence over a new one.
         """
         slots, nbytes = self.queues[kind], self.nbytes(n)
         now, loop = self.position[n.name], n.loop
@@ -495,7 +494,7 @@ class _Planner:
             return self._new(slots, n)
         if not free:
             raise TemplateRejectedError(
-                f"more than {room} {kind.value} are alive at once with {counted(self.buf_num, 'buffer')} each; the "
+                f"more than {room} {kind.value} are live at once with {counted(self.buf_num, 'buffer')} each; the "
                 f"chip has {self.target.arch.queue_buffers_per_position} queue buffers per position: "
                 + ", ".join(x for slot in slots for x in slot.tensors[-1:]),
                 "AF3004",
@@ -511,7 +510,7 @@ class _Planner:
         )
 
     def _slot(self, n: Node, now: int, taken: _Slot | None) -> _Slot:
-        """The buffer ``taken`` of an operand that dies, in the right half of the banks if one is; else a dead one."""
+        """Return the buffer ``taken`` of a dying operand, or a dead one; preferably in the right half of the banks."""
         nbytes = self.nbytes(n)
         if taken is None:
             return self._free_slot(nbytes, now, n.name)
@@ -521,7 +520,7 @@ class _Planner:
         return next((s for s in dead if self._suits(s, n.name)), taken)
 
     def _takeover(self, n: Node, now: int) -> _Slot | None:
-        """The buffer of an operand that dies with the call, where that may write over it."""
+        """Return the buffer of an operand that dies with the call, if the call may overwrite it."""
         call = find_call(n.op, self.target.arch)
         if call is None or not call.inplace:
             return None
@@ -538,13 +537,13 @@ class _Planner:
         return next((s for s in fit if self._suits(s, n.name)), fit[0] if fit else None)
 
     def _free_slot(self, nbytes: Expr, now: int, name: str = "") -> _Slot:
-        """A dead buffer of the same size, else one that is large enough, else a new one; ``name``: for which tensor."""
+        """Return a dead buffer of the same size, else a large enough one, else a new one, for the tensor ``name``."""
         free = [s for s in self.bufs if s.free_at < now]
         same = [s for s in free if s.nbytes == nbytes]
         if not same:
             least = weight(nbytes)
             large = [s.weight for s in free if s.weight >= least]
-            # A buffer that is too small grows: cheaper than a new one beside it.
+            # Grow a buffer that is too small: cheaper than adding a new one.
             best = min(large) if large else max([s.weight for s in free], default=0)
             same = [s for s in free if s.weight == best]
         if same:
@@ -560,7 +559,7 @@ class _Planner:
             self.tmp[n.name] = (TmpBuffer(slot.id, nbytes),)
 
     def _finish(self) -> None:
-        """Number the queues through, put all buffers in order, check the limits, add up."""
+        """Number the queues, order all buffers, check the limits, compute the UB sum."""
         plans: list[BufferPlan] = []
         leaders: list[str] = []
         for kind, slots in self.queues.items():
@@ -623,7 +622,7 @@ def buffer_title(b: BufferPlan, nodes: Mapping[str, Node]) -> Wording:
 
     Args:
         b: the buffer.
-        nodes: what has its tensors as results, by name.
+        nodes: the nodes that produce its tensors, by name.
     """
     shown: list[object] = [nodes.get(t, t) for t in b.tensors[:4]] or [
         "pad" if b.pad else "scratch"

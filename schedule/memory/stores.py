@@ -1,4 +1,4 @@
-"""Nodes of a loop as their memory asks for it: when results are stored, and from copies of what."""
+"""Rewrites of a loop's nodes for memory planning: when results are stored, and from which copies."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ _VECTOR = Api("Compute", "elewise", "Vector")
 
 
 def copy_in_ub(n: Node, name: str) -> Node:
-    """A copy in UB of the result of a node."""
+    """Return a copy in UB of a node's result."""
     return replace(n, name=name, op="UbCopy", inputs=(n.name,), attrs={}, joins=None, api=_VECTOR)
 
 
 def stored_behind_uses(looped: Sequence[Node]) -> list[Node]:
-    """The nodes with every Store behind the calls of its loop that use what it stores."""
+    """Return the nodes with every Store after the calls of its loop that use the stored result."""
     uses: dict[str, int] = {}
     loop = {n.name: n.loop for n in looped}
     for i, n in enumerate(looped):
@@ -33,7 +33,7 @@ def stored_behind_uses(looped: Sequence[Node]) -> list[Node]:
 
 
 def copy_for_store(looped: Sequence[Node], ops: frozenset[str]) -> list[Node]:
-    """Results of ``ops`` that vector calls use and that are stored as well get a copy to store from."""
+    """Add a copy to store from for results of ``ops`` that are both stored and used by vector calls."""
     stored = {x for n in looped if n.op == "Store" for x in n.inputs}
     both = {n.name: n for n in looped if n.op in ops and n.name in stored}
     used = {x for n in looped if n.op != "Store" for x in n.inputs if x in both}

@@ -1,6 +1,6 @@
-"""Offsets of workspaces, the temporaries in GM that one group writes and later groups read.
+"""Offsets of workspaces: temporaries in GM that one group writes and later groups read.
 
-Before them, for a chip whose cores meet in software, is the place where they do.
+On a chip with a software barrier, the memory of the barrier precedes them.
 """
 
 from __future__ import annotations
@@ -15,12 +15,12 @@ __all__ = ["meeting_bytes", "place_workspaces", "workspace_bytes"]
 
 
 def meeting_bytes(target: TargetSpec) -> int:
-    """Bytes of GM, and of UB, by which all cores of a chip meet: a block for each of them; 0: hardware does it."""
+    """Return the bytes of GM, and of UB, for the software barrier: a block per core; 0 with a hardware barrier."""
     return 0 if target.arch.meets_in_hardware else target.aiv_cores * target.arch.block_bytes
 
 
 def place_workspaces(hint: HintGraph, target: TargetSpec) -> tuple[Node, ...]:
-    """The Workspace nodes with the attribute ``offset``: their first byte."""
+    """Return the Workspace nodes with the attribute ``offset``: their first byte."""
     out: list[Node] = []
     end = _first(hint, target)
     for n in hint.ops("Workspace"):
@@ -30,16 +30,16 @@ def place_workspaces(hint: HintGraph, target: TargetSpec) -> tuple[Node, ...]:
 
 
 def workspace_bytes(hint: HintGraph, target: TargetSpec) -> Expr:
-    """Bytes that all workspaces take together, with the place where the cores meet."""
+    """Return the total bytes of all workspaces, including the memory of the barrier."""
     return _first(hint, target) + total(_nbytes(n, target.arch) for n in hint.ops("Workspace"))
 
 
 def _first(hint: HintGraph, target: TargetSpec) -> Expr:
-    """Bytes before the first workspace."""
+    """Return the bytes before the first workspace."""
     meets = meeting_bytes(target) if group_order_hazards(hint) else 0
     return align_up(const(meets), target.arch.cache_line_bytes)
 
 
 def _nbytes(n: Node, arch: Architecture) -> Expr:
-    """Bytes of whole cache lines, of which two workspaces share none."""
+    """Return the bytes in whole cache lines, since workspaces must not share any."""
     return align_up(n.size("size") * n.y.dtype.itemsize, arch.cache_line_bytes)

@@ -1,1 +1,1 @@
-"""Placement of nodes: where they run and how results lie in UB, one module per kind of node."""
+"""Placement of nodes in loops and of results in UB, one module per kind of node."""

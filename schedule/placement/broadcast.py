@@ -15,7 +15,7 @@ __all__ = ["broadcast_runs", "broadcast_steps"]
 
 
 def broadcast_runs(want: Sequence[int], have: Collection[int]) -> list[list[int]]:
-    """Runs of neighbouring axes that are new, innermost run first."""
+    """Return the runs of neighbouring new axes, innermost run first."""
     runs: list[list[int]] = []
     for i, a in enumerate(want):
         if a in have:
@@ -28,7 +28,7 @@ def broadcast_runs(want: Sequence[int], have: Collection[int]) -> list[list[int]
 
 
 def broadcast_steps(node: Node, source: Node, layout: Layout) -> list[Node]:
-    """One node per run of new axes, innermost run first; none if UB already holds the result."""
+    """Return one node per run of new axes, innermost run first; none if UB already holds the result."""
     have = set(source.y.vectorized_axis)
     runs = broadcast_runs(node.y.vectorized_axis, have)
     steps: list[Node] = []
@@ -53,7 +53,7 @@ def broadcast_steps(node: Node, source: Node, layout: Layout) -> list[Node]:
 
 
 def _check_rows(node: Node, y: TensorView, run: Sequence[int], layout: Layout) -> None:
-    """Rows that a step writes must start at 32-byte addresses."""
+    """Check that the rows written by a step start at 32-byte addresses."""
     axes = y.vectorized_axis
     first, after = axes.index(run[0]), axes.index(run[-1]) + 1
     outer = product(layout.extent(a) for a in axes[:first])
@@ -67,7 +67,7 @@ def _check_rows(node: Node, y: TensorView, run: Sequence[int], layout: Layout) -
     ):
         return
     if axes[-1] == layout.split.vector[-1] and len(layout.split.vector) > 1:
-        return  # the condition on the row length of the unpadded variant covers it
+        return  # covered by the condition on the row length of the unpadded variant
     if not layout.in_blocks(row):
         raise TemplateRejectedError(
             Wording(

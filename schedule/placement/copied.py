@@ -1,6 +1,6 @@
-"""Account of how a Load or Store traverses GM and UB, which lowering and the cost model both read.
+"""Description of how a Load or Store traverses GM and UB, shared by lowering and the cost model.
 
-Proofs (``codegen.proofs``) derive theirs from the commands of the kernel, so that they do not repeat a mistake of this
+Proofs (``codegen.proofs``) derive their own from the commands of the kernel, so as not to repeat a mistake of this
 module.
 """
 
@@ -21,7 +21,7 @@ __all__ = ["Copied", "DmaDim", "copied", "run_dims"]
 
 @frozen
 class DmaDim:
-    """One dimension of a copy: iterations, strides in GM and in UB in elements."""
+    """One dimension of a copy: iterations, and strides in GM and UB in elements."""
 
     size: Expr
     gm: Expr
@@ -34,9 +34,9 @@ class Copied:
 
     Attributes:
         node: the Load or Store.
-        directed: dimensions along which an index tensor selects what is loaded: a loop each.
-        dims: the others, outermost first; those that are contiguous on both sides are merged.
-        first: element of GM at which a run begins, relative to that of the index 0.
+        directed: dimensions along which an index tensor selects the elements: a loop each.
+        dims: the other dimensions, outermost first; those contiguous on both sides are merged.
+        first: GM element at which a run begins, relative to that of index 0.
     """
 
     node: Node
@@ -45,27 +45,27 @@ class Copied:
     first: Expr = ZERO
 
     def in_command(self, arch: Architecture, ranges: Mapping[str, tuple[int, int]]) -> int:
-        """Return how many of the last dimensions one command moves: all of several, or a row, or rows.
+        """Return how many of the last dimensions one command moves: all (a multi-dimensional DMA), a row, or rows.
 
-        Rows are a command each where the gap between two has a sign, or does not fit the bits of a descriptor: 32 bits,
-        or 16 bits of whole blocks.
+        Each row is a command if the gap between rows may be negative or does not fit its descriptor field: 32 bits, or
+        16 bits of whole blocks.
 
         Args:
             arch: the architecture.
-            ranges: of the symbols in the sizes.
+            ranges: ranges of the symbols in the sizes.
         """
         if is_permuted(self.node) or len(self.dims) < 2:
             return len(self.dims)
         rows, row = self.dims[-2:]
         item = self.node.y.dtype.itemsize
-        # Rows may overlap, unless their lengths say that they do not.
+        # Rows may overlap unless their lengths rule that out.
         apart = is_run(self.node) or bool(self.node.attrs.get("overlap"))
         if bounds(rows.gm - row.size if apart else rows.gm, ranges)[0] < 0:
             return 1
         gap, most = (rows.gm - row.size) * item, (1 << 32) - 1
         if not arch.has_datacopypad:
             most = arch.dma_blocks_max * arch.block_bytes
-            # A row is whole blocks there; then the gap is, if the distance of two rows is.
+            # Rows are whole blocks there; the gap is too if the row distance is.
             pitch = rows.gm * item
             if CeilDiv(pitch, arch.block_bytes) * arch.block_bytes != pitch:
                 return 1
@@ -87,12 +87,12 @@ def copied(n: Node, size: Callable[[int], Expr]) -> Copied:
     for a, pitch in zip(y.vectorized_axis, y.vectorized_strides, strict=True):
         to = directed if by_index and stride[a] == ZERO else dims
         to.append(DmaDim(size(a), stride[a], pitch))
-    # A tail changes only the outermost dimension, so dimensions may be joined by their full sizes.
+    # A tail shortens only the outermost dimension, so dimensions may be merged by their full sizes.
     first = ZERO
     if is_run(n):
         dims, first = run_dims(dims, beyond(n))
     elif dims and not is_permuted(n) and (dims[-1].gm != 1 or dims[-1].ub != 1):
-        # The innermost dimension is not contiguous: single elements, each in a block of its own.
+        # The innermost dimension is not contiguous: single elements, each in a separate block.
         dims = [*_joined(dims[:-1], [dims[-1]]), DmaDim(ONE, ONE, ONE)]
     else:
         dims = _joined(dims, [])
@@ -100,22 +100,22 @@ def copied(n: Node, size: Callable[[int], Expr]) -> Copied:
 
 
 def run_dims(dims: Sequence[DmaDim], more: int = 0) -> tuple[list[DmaDim], Expr]:
-    """Return the dimensions of a copy that takes what lies between the elements of the last one, and where it begins.
+    """Return the dimensions and start of a copy that includes the gaps between the elements of the last dimension.
 
     Args:
-        dims: of its elements.
-        more: elements that it takes behind the last one.
+        dims: dimensions of the elements.
+        more: further elements to take after the last one.
     """
     last, forwards = dims[-1], dims[-1].gm.value > 0
     out = _joined(dims[:-1], [last]) if forwards else [*_joined(dims[:-1], []), last]
     last = out[-1]
     out[-1] = DmaDim((last.size - 1) * abs(last.gm.value) + 1 + more, ONE, ONE)
-    # Where the index goes backwards, the run begins at its last element.
+    # If the index goes backwards, the run begins at its last element.
     return out, ZERO if forwards else last.gm * (last.size - 1)
 
 
 def _joined(dims: Sequence[DmaDim], inner: Sequence[DmaDim]) -> list[DmaDim]:
-    """Return dimensions around others, each in the outermost one so far where it goes on behind that."""
+    """Return dimensions around others, merging each into the outermost one so far if it continues it."""
     out = list(inner)
     for d in reversed(dims):
         if out and d.gm == out[0].gm * out[0].size and d.ub == out[0].ub * out[0].size:

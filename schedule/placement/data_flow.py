@@ -1,4 +1,4 @@
-"""Facts about a group with reductions that do not depend on how its axes are split, found once for all templates."""
+"""Facts about a group with reductions that do not depend on the axis split, computed once for all templates."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ class DataFlow:
     """Users of the nodes of a group, and the axes along which data change.
 
     Attributes:
-        nodes: without those that stand for GM.
-        structural: those that stand for what is read, and constants.
+        nodes: all nodes except those that represent GM.
+        structural: nodes that represent GM inputs, and constants.
         users: node -> the nodes that use its result, each once.
         varies: node -> the axes along which its elements differ.
-        moves: node -> the axes of loops with which its result changes, were all of them loops.
+        moves: node -> the axes with which its result changes if all axes were loops.
     """
 
     def __init__(self, g: GroupInput) -> None:
@@ -49,7 +49,7 @@ class DataFlow:
         return found.difference(self.g.reduced) if n.op in REDUCES else found
 
     def rules(self) -> dict[str, Online]:
-        """The reductions that could be made in the pass of those that they follow; found when asked for."""
+        """Return the reductions that can run in the pass of those that they follow; computed on demand."""
         if self._rules is None:
             g = self.g
             count = product(map(g.size, g.reduced))

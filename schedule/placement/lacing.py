@@ -1,19 +1,19 @@
 """Short rows: one run in GM, long rows in UB.
 
-A tensor ``[t, k]`` of a few numbers per row, as pairs, boxes or pixels with three channels, is not moved row by row:
-every row would be a row of a DMA command and take 32 bytes of UB at least.  All rows of a tile are one run.  In UB the
-tensors of the group have ``k`` rows of ``t`` elements: what is loaded is *unlaced*, row ``c`` takes every ``k``-th
-element from ``c`` on; what is stored is *laced* again.  Calls of the group then have long rows, what is the same for
-a short row lies side by side, and a reduction over ``k`` adds rows.
+A tensor ``[t, k]`` with few numbers per row, such as pairs, boxes or three-channel pixels, is not moved row by row:
+every row would be a row of a DMA command and take at least 32 bytes of UB.  All rows of a tile are one run.  In UB the
+tensors of the group have ``k`` rows of ``t`` elements: loaded data are *unlaced*, row ``c`` taking every ``k``-th
+element from ``c`` on; stored data are *laced* again.  Calls of the group then have long rows, values common to a short
+row are contiguous, and a reduction over ``k`` adds rows.
 
-Of a tile of several long rows each has a run of short ones.  Runs of a whole number of 32-byte blocks lie side by side
-in UB; any other ones are as long there as their long rows are with their padding, and rows of a DMA command.
+In a tile of several long rows, each has a run of short ones.  Runs of whole 32-byte blocks are contiguous in UB; other
+runs are as long there as their padded long rows, and are rows of a DMA command.
 
-Short rows that lie apart, as the first two of four columns, are loaded with what lies between them: one run of
-:mod:`autofuse.schedule.placement.picking`, which others of the same rows share.
+Short rows with gaps, such as the first two of four columns, are loaded with the gaps: one run of
+:mod:`autofuse.schedule.placement.picking`, shared by other loads of the same rows.
 
-``UnlaceByMask`` is GatherMask, for the steps that it has patterns for; ``Unlace`` and ``Lace`` are Gather with a table
-of offsets that is made once per core (:mod:`autofuse.schedule.placement.picking`).
+``UnlaceByMask`` is GatherMask, for steps that it has patterns for; ``Unlace`` and ``Lace`` are Gather with a table of
+offsets that is built once per core (:mod:`autofuse.schedule.placement.picking`).
 """
 
 from __future__ import annotations
@@ -33,13 +33,13 @@ __all__ = ["apart_view", "dense_view", "lace_counts", "lacing", "unlacing"]
 
 
 def dense_view(n: Node, layout: Layout) -> tuple[TensorView, int] | None:
-    """Return the view in which the tile of short rows of a Load or Store is one run in UB, and the elements of a row.
+    """Return the view in which a tile of short rows of a Load or Store is one run in UB, and the elements of a row.
 
     None if it has no such rows.
 
     Raises:
-        TemplateRejectedError: runs of several rows of the tile would not start at 32-byte addresses, or long rows do
-            not lie side by side.
+        TemplateRejectedError: runs of several rows of the tile would not start at 32-byte addresses, or long rows are
+            not contiguous.
     """
     y, axes = n.y, n.y.vectorized_axis
     short = tuple(a for a in axes if a in layout.short)
@@ -52,10 +52,10 @@ def dense_view(n: Node, layout: Layout) -> tuple[TensorView, int] | None:
     gm = dict(zip(y.axis, y.strides, strict=True))
     if any(gm[a] != s for a, s in list(zip(order, strides, strict=True))[len(around) :]):
         return None
-    # Long rows are one distance apart, so that only the outermost axis may be longer in UB than it is.
+    # Long rows are equally spaced, so only the outermost axis may be longer in UB than it is.
     _check_dense(n, (*short, *around[1:]), layout)
     if around and not layout.in_blocks(strides[len(around) - 1] * y.dtype.itemsize):
-        # With the padding of its long rows, if they have one, a run is whole blocks.
+        # Including the padding of its long rows, a run is whole blocks.
         sizes[len(around)] = layout.extent(axes[-1])
         strides = contiguous_strides(sizes)
         nbytes = strides[len(around) - 1] * y.dtype.itemsize
@@ -73,18 +73,18 @@ def dense_view(n: Node, layout: Layout) -> tuple[TensorView, int] | None:
 
 
 def _check_dense(n: Node, axes: Sequence[int], layout: Layout) -> None:
-    """Raises TemplateRejectedError where long rows do not lie side by side along some axes."""
+    """Raise TemplateRejectedError if long rows are not contiguous along some axes."""
     if any(layout.padded(a) for a in axes):
         raise TemplateRejectedError(Wording("rows of {} are padded for another tensor", n))
 
 
 def apart_view(n: Node, layout: Layout) -> tuple[TensorView, int] | None:
-    """Return the view of the first elements of short rows apart in GM that are one run in UB, and a row's elements.
+    """Return the view of the first elements of short rows with gaps in GM that are one run in UB, and a row's elements.
 
     None if a Load has no such rows, or there are several runs of them.
 
     Raises:
-        TemplateRejectedError: long rows do not lie side by side.
+        TemplateRejectedError: long rows are not contiguous.
     """
     y, axes = n.y, n.y.vectorized_axis
     short = tuple(a for a in axes if a in layout.short)
@@ -114,17 +114,17 @@ def apart_view(n: Node, layout: Layout) -> tuple[TensorView, int] | None:
 
 
 def unlacing(k: int, step: int) -> tuple[str, dict[str, Attr]]:
-    """The op that makes long rows of ``k`` elements that are ``step`` apart in a run, and its attributes."""
+    """Return the op that makes long rows from ``k`` elements that are ``step`` apart in a run, and its attributes."""
     return "UnlaceByMask" if step in PATTERNS else "Unlace", {"k": k, "step": step}
 
 
 def lacing(k: int) -> tuple[str, dict[str, Attr]]:
-    """The op that makes a run of long rows, and its attributes."""
+    """Return the op that makes a run from long rows, and its attributes."""
     return "Lace", {"k": k}
 
 
 def lace_counts(n: Node, source: Node, extent: Callable[[int], Expr]) -> tuple[Expr, ...]:
-    """``outer, rows, k, pitch`` of the functions, in elements, and ``step, first`` of rows that lie apart.
+    """Return ``outer, rows, k, pitch`` of the functions, in elements, and ``step, first`` for rows with gaps.
 
     Args:
         n: the node.
@@ -136,7 +136,7 @@ def lace_counts(n: Node, source: Node, extent: Callable[[int], Expr]) -> tuple[E
     at = order.index(rows.vectorized_axis[-1])
     outer, k = product(extent(a) for a in order[:at]), const(n.number("k"))
     pitch = rows.vectorized_strides[-2]
-    # Runs that have the padding of long rows are turned with it.
+    # Runs with the padding of long rows are transposed including it.
     padded = at > 0 and run.vectorized_strides[at - 1] == pitch * k
     counts = (outer, pitch if padded else extent(order[at]), k, pitch)
     if n.op == "Lace" or n.attrs["step"] == k.value:

@@ -1,8 +1,8 @@
-"""Rows that all tiles share, kept in the type in which they were loaded and converted in every tile.
+"""Rows shared by all tiles, kept in the type in which they were loaded and converted in every tile.
 
-A scale of float16 is converted to float32 and spread over the tile once per core, before the loop.  Where rows nearly
-fill UB, what that takes is what a second buffer of each queue would have: then it is spread as it was loaded, in half
-the bytes, and the tile that needs it converts it.
+A float16 scale is converted to float32 and spread over the tile once per core, before the loop.  If rows nearly fill
+UB, that space would be needed for double buffering: then the scale is spread as loaded, in half the bytes, and each
+tile converts it.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ __all__ = ["with_late_casts"]
 
 
 def with_late_casts(placed: Placed) -> Placed | None:
-    """The nodes with wider types made in the loop; None where nothing wider is made before it."""
+    """Return the nodes with casts to wider types moved into the loop; None if there are none before it."""
     before = {n.name: n for n in placed.hoisted}
     users: dict[str, list[Node]] = {}
     for n in (*placed.hoisted, *placed.looped):
@@ -23,7 +23,7 @@ def with_late_casts(placed: Placed) -> Placed | None:
             users.setdefault(x, []).append(n)
     spread: dict[str, Node] = {}
     gone: set[str] = set()
-    #: By the first node that needs it.
+    #: By the first node that uses it.
     late: dict[str, list[Node]] = {}
     for n in placed.hoisted:
         cast = before.get(n.inputs[0]) if n.op == "Broadcast" else None
@@ -53,5 +53,5 @@ def with_late_casts(placed: Placed) -> Placed | None:
 
 
 def _is_narrower(load: Node, cast: Node) -> bool:
-    """Return True if a tensor is loaded in 16 bits, which can be spread, and cast to a wider type."""
+    """Return True if a tensor is loaded in 16 bits, which can be spread, and is then cast to a wider type."""
     return load.op == "Load" and load.y.dtype.bits == 16 < cast.y.dtype.bits

@@ -1,9 +1,9 @@
-"""Loads of several dimensions: the DMA itself brings every element to its place in the tile.
+"""Multi-dimensional loads: the DMA itself moves every element to its position in the tile.
 
-Each dimension has strides of its own in GM and in UB.  Else a Load whose neighbours in GM are none in the tile is moved
-in rows, padded, and turned in UB (:mod:`autofuse.schedule.placement.transposition`): 64 bits one by one, since no call
-turns them, and what is stored in rows that may be short.  The command is slow: it is for runs in GM that are whole
-cache lines.
+Each dimension has its own strides in GM and UB.  Otherwise a Load whose contiguous axis in GM differs from that of the
+tile is moved in rows, padded, and transposed in UB (:mod:`autofuse.schedule.placement.transposition`); 64-bit elements
+move one by one, since no call transposes them, and stores may have short rows.  The command is slow: it is for GM runs
+of whole cache lines.
 """
 
 from __future__ import annotations
@@ -23,19 +23,19 @@ __all__ = ["is_permuted", "permuted_load", "stride_limits"]
 
 
 def is_permuted(n: Node) -> bool:
-    """Return True if a Load is a command of several dimensions."""
+    """Return True if a Load is a multi-dimensional command."""
     return n.op == "Load" and bool(n.attrs.get("permuted"))
 
 
 def _is_one_run(y: TensorView, layout: Layout) -> bool:
-    """Return True if the tile of a Load has the same layout in GM as in UB."""
+    """Return True if the tile of a Load has the same layout in GM and UB."""
     gm = dict(zip(y.axis, y.strides, strict=True))
     inside = zip(y.vectorized_axis, y.vectorized_strides, strict=True)
     return not layout.pitches and all(gm[a] == s for a, s in inside)
 
 
 def _is_in_rows(y: TensorView, layout: Layout) -> bool:
-    """Return True if the tile of a Load consists of rows of neighbours that begin at blocks of UB."""
+    """Return True if the tile of a Load consists of contiguous rows that start at UB blocks."""
     gm = dict(zip(y.axis, y.strides, strict=True))
     outer = y.vectorized_strides[:-1]
     return gm[y.vectorized_axis[-1]] == 1 and all(
@@ -44,11 +44,11 @@ def _is_in_rows(y: TensorView, layout: Layout) -> bool:
 
 
 def permuted_load(n: Node, layout: Layout) -> Node:
-    """The Load as one command; as it is where it is one run, or rows.
+    """Return the Load as one multi-dimensional command; unchanged if it is one run, or rows.
 
     Raises:
-        TemplateRejectedError: it has more dimensions than a command, goes backwards, goes by an index, or its runs in
-            GM are not known to be cache lines.
+        TemplateRejectedError: it has more dimensions than a command, goes backwards, is indexed, or its runs in GM are
+            not known to be cache lines.
     """
     y, arch = n.y, layout.arch
     gm = dict(zip(y.axis, y.strides, strict=True))
@@ -64,13 +64,13 @@ def permuted_load(n: Node, layout: Layout) -> Node:
             )
         )
     if len(n.inputs) > 1 or any(c < 0 for a in y.vectorized_axis for _, c in gm[a].terms):
-        raise TemplateRejectedError(Wording("{} goes backwards, or by an index", n))
+        raise TemplateRejectedError(Wording("{} has a negative stride or an index", n))
     nbytes = _run(y, layout) * y.dtype.itemsize
     known = nbytes.as_int()
     if known is None or known < arch.cache_line_bytes:
         raise TemplateRejectedError(
             Wording(
-                "{} takes {} at a place, not known to be {}",
+                "{} loads contiguous runs of {}, which may be shorter than {}",
                 n,
                 counted(nbytes, "byte"),
                 arch.cache_line_bytes,
@@ -80,7 +80,7 @@ def permuted_load(n: Node, layout: Layout) -> Node:
 
 
 def _run(y: TensorView, layout: Layout) -> Expr:
-    """Elements that are neighbours in GM: the fewest of a tile, or those along axes that are whole in it."""
+    """Return the length of contiguous runs in GM: the minimum within a tile, or that of axes that are whole in it."""
     gm, tile_in = dict(zip(y.axis, y.strides, strict=True)), layout.split.tile_in
     left = [a for a in y.vectorized_axis if a != tile_in]
     found = const(layout.permuting) if tile_in in y.vectorized_axis and gm[tile_in] == 1 else ONE
@@ -93,7 +93,7 @@ def _run(y: TensorView, layout: Layout) -> Expr:
 def stride_limits(
     n: Node, ranges: Mapping[str, tuple[int, int]], arch: Architecture
 ) -> list[Condition]:
-    """Return conditions that keep the strides of a Load in GM within one command, where size ranges do not."""
+    """Return conditions that keep the GM strides of a Load within the limits of a command, where size ranges do not."""
     strides, most = dict(zip(n.y.axis, n.y.strides, strict=True)), arch.dma_dim_stride_max
     far = [
         s for a, s in strides.items() if a in n.y.vectorized_axis and bounds(s, ranges)[1] > most

@@ -1,11 +1,10 @@
-"""Loads of elements that lie apart in GM: the run that holds them as a whole, and a vector call that picks them in UB.
+"""Strided loads: the whole run that contains the elements, and a vector call that picks them in UB.
 
-Alone, an element that is no neighbour of the next one costs a row of a DMA command and a sector of 32 bytes.  Where
-the run from the first element to the last touches no other sectors than these, it is loaded as it is, in the layout
-of the result with every stride times the step, and a call brings the elements together: ``GatherMask`` where the chip
-knows the pattern, else ``Gather`` with a table of offsets that is made once per core.  A run with a negative step lies
-in UB in the order of GM and is read from its end, row by row.  Loads whose elements lie between those of another one,
-as the even and the odd ones of a row, share one run.
+Loaded separately, each non-contiguous element costs a row of a DMA command and a 32-byte sector.  If the run from the
+first element to the last touches no other sectors, it is loaded as a whole, in the layout of the result with every
+stride times the step, and a call gathers the elements: ``GatherMask`` if the chip has the pattern, else ``Gather`` with
+a table of offsets that is built once per core.  A run with a negative step is in UB in GM order and is read from its
+end, row by row.  Loads of interleaved elements, such as the even and odd ones of a row, share one run.
 """
 
 from __future__ import annotations
@@ -32,10 +31,10 @@ __all__ = [
     "tables",
 ]
 
-#: Calls that take elements of a run from one that may not be its first.
+#: Calls that can take elements of a run from any first element.
 _OF_RUNS = frozenset({"PickByMask", "PickAhead", "PickBack", "Unlace", "UnlaceByMask"})
 _WITH_TABLES = frozenset({"PickAhead", "PickBack", "Lace", "Unlace"})
-#: Steps for which GatherMask has a pattern.
+#: Steps with a GatherMask pattern.
 PATTERNS = (2, 4)
 
 _VECTOR = Api("Compute", "pick", "Vector")
@@ -44,20 +43,20 @@ _HALF, _INT32 = BY_NAME["float16"], BY_NAME["int32"]
 
 
 def is_run(n: Node) -> bool:
-    """Return True if a Load takes the whole run in which its elements lie."""
+    """Return True if a Load takes the whole run that contains its elements."""
     return n.op == "Load" and bool(n.attrs.get("run"))
 
 
 def beyond(n: Node) -> int:
-    """Elements that a run goes on behind the last one of its Load, for others that share it."""
+    """Return the number of elements by which a run extends past the last one of its Load, for others that share it."""
     return n.number("beyond", 0)
 
 
 def run_step(n: Node, layout: Layout) -> int | None:
-    """Elements in GM from one element of a Load to the next one along its last axis, if it is to take the run.
+    """Return the GM step between elements of a Load along its last axis, if it should load the run.
 
-    None where that touches more sectors of 32 bytes than the elements alone would, and where a row of the result would
-    not begin at a 32-byte address.
+    None if that touches more 32-byte sectors than the elements alone, or if a row of the result would not start at a
+    32-byte address.
     """
     y, axes = n.y, n.y.vectorized_axis
     if n.op != "Load" or not axes or len(n.inputs) > 1:
@@ -67,12 +66,12 @@ def run_step(n: Node, layout: Layout) -> int | None:
     if step is None or step in (0, 1) or abs(step) * y.dtype.itemsize > layout.arch.block_bytes:
         return None
     if any(gm[a] == 1 for a in axes):
-        return None  # rows along that axis are moved, and transposed
+        return None  # rows along that axis are moved and transposed
     return step if _rows_are_aligned(y, layout, backwards=step < 0) else None
 
 
 def _rows_are_aligned(y: TensorView, layout: Layout, *, backwards: bool) -> bool:
-    """Return True if every row of the result begins at a 32-byte address, or all of them are one run."""
+    """Return True if every row of the result starts at a 32-byte address, or all of them are one run."""
     gm = dict(zip(y.axis, y.strides, strict=True))
     axes, last = y.vectorized_axis, y.vectorized_axis[-1]
     # Rows along the last axis are padded, or a multiple of 32 bytes by a condition, or one run in GM.
@@ -83,19 +82,19 @@ def _rows_are_aligned(y: TensorView, layout: Layout, *, backwards: bool) -> bool
             continue
         size = layout.split.sizes[b]
         one_run = gm[a] == gm[b] * size and above == below * size
-        # From its end, a run of several rows would give the rows in another order.
+        # Read from its end, a run of several rows would reverse the order of rows.
         if not (one_run or by_template) or (one_run and backwards):
             return False
     return True
 
 
 def picked_load(n: Node, step: int, arch: Architecture) -> list[Node]:
-    """The Load of the run that holds the elements of ``n``, and what makes the tensor of ``n`` of it.
+    """Return the Load of the run that contains the elements of ``n``, and the nodes that compute ``n`` from it.
 
     Args:
-        n: a Load for which :func:`run_step` gave a step.
-        step: that step.
-        arch: the architecture, which says what the calls take.
+        n: a Load for which :func:`run_step` returned a step.
+        step: the step.
+        arch: the architecture; determines the operands of calls.
     """
     apart = abs(step)
     strides = tuple(s * apart for s in n.y.vectorized_strides)
@@ -126,7 +125,7 @@ def _pick(like: Node, name: str, x: Node, dtype: DType, step: int, arch: Archite
 
 
 def share_runs(nodes: Sequence[Node]) -> list[Node]:
-    """The nodes with one Load for those of one loop that take runs which begin at different elements of one step.
+    """Return the nodes with one Load for all Loads of a loop whose runs start at different elements of the same step.
 
     Runs that go backwards are not shared.
     """
@@ -145,12 +144,12 @@ def share_runs(nodes: Sequence[Node]) -> list[Node]:
 
 
 def _apart(load: Node) -> int:
-    """Elements in GM from one element of a run to the next one."""
+    """Return the GM step between elements of a run."""
     return dict(zip(load.y.axis, load.y.strides, strict=True))[load.y.vectorized_axis[-1]].value
 
 
 def _shared(alike: Sequence[Node]) -> Iterator[tuple[Node, dict[str, int]]]:
-    """Loads of runs, with the names of those that each stands for, and where these begin in it."""
+    """Yield the shared Loads of runs, with the names of the Loads that each replaces and their offsets in it."""
     left = list(alike)
     while left:
         base, step = left[0], _apart(left[0])
@@ -163,7 +162,7 @@ def _shared(alike: Sequence[Node]) -> Iterator[tuple[Node, dict[str, int]]]:
                 for name, d in places.items()
                 if d is not None and start <= d and d + behind[name] < start + step
             }
-            if base.name in near:  # a run from there on has its rows, too
+            if base.name in near:  # a run from there also contains its rows
                 break
         first = next(n for n in left if places[n.name] == start)
         left = [n for n in left if n.name not in near]
@@ -174,9 +173,9 @@ def _shared(alike: Sequence[Node]) -> Iterator[tuple[Node, dict[str, int]]]:
 
 
 def _with_shared(nodes: Sequence[Node], shared: dict[str, tuple[Node, int]]) -> list[Node]:
-    """The nodes with these Loads instead of theirs; what widens the bytes of one run stands there once."""
+    """Return the nodes with these Loads instead of their own; the bytes of a run are widened once."""
     out: list[Node] = []
-    #: What stands for a run, and where the elements begin in it.
+    #: Replacement of a run, and the offset of the elements in it.
     instead: dict[str, tuple[Node, int]] = {}
     for n in nodes:
         if n.name in shared:
@@ -199,7 +198,7 @@ def _with_shared(nodes: Sequence[Node], shared: dict[str, tuple[Node, int]]) -> 
 
 
 def tables(hoisted: Sequence[Node], looped: Sequence[Node]) -> tuple[list[Node], list[Node]]:
-    """Both lists with the tables of offsets that their nodes need: each once, before the loop."""
+    """Return both lists with the tables of offsets that their nodes need: each once, before the loop."""
     if not any(n.op in _WITH_TABLES for n in (*hoisted, *looped)):
         return list(hoisted), list(looped)
     made: dict[tuple[str, tuple[Attr, ...]], Node] = {}
@@ -220,7 +219,7 @@ def tables(hoisted: Sequence[Node], looped: Sequence[Node]) -> tuple[list[Node],
 
 
 def _offsets_for(n: Node, source: Node) -> tuple[str, dict[str, Attr]]:
-    """The table that a node takes: its op, and attributes."""
+    """Return the table that a node takes: its op and attributes."""
     size = n.y.dtype.itemsize
     if n.op == "Lace":
         pitch = source.y.vectorized_strides[-2]
@@ -233,7 +232,7 @@ def _offsets_for(n: Node, source: Node) -> tuple[str, dict[str, Attr]]:
 
 
 def _table(like: Node, op: str, attrs: dict[str, Attr], taken: set[str]) -> Node:
-    """The table of offsets for ``like``, under a name that is not ``taken``."""
+    """Return the table of offsets for ``like``, under a name that is not ``taken``."""
     if op == "LaceOffsets":
         name = f"places_of_{attrs['k']}_by_{attrs['size']}"
     else:

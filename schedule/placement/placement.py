@@ -1,7 +1,7 @@
-"""Placement of a node: where it runs, and how its result lies in UB.
+"""Placement of a node in the loops, and of its result in UB.
 
 Nodes whose data do not change between tiles run once per core, before the loop.  A Broadcast in UB becomes one step per
-run of neighbouring axes; one over outer axes only is no operation at all.
+run of neighbouring axes; a Broadcast over outer axes only is a no-op.
 """
 
 from __future__ import annotations
@@ -48,9 +48,9 @@ STRUCTURAL = ("Data", "Output", "Scalar", "Workspace")
 
 
 def alignment(g: GroupInput, last: int) -> int:
-    """Elements that make a block in the narrowest tensor that varies along the axis ``last``.
+    """Return the number of elements per block in the narrowest tensor that varies along the axis ``last``.
 
-    What is transposed in words on its way from GM is as narrow as these.
+    A tensor transposed as words on its way from GM counts as narrow as the words.
     """
     sizes = [
         aligned_bytes(n, g)
@@ -72,13 +72,13 @@ class Placed:
     outputs: tuple[Node, ...]
 
     def nbytes(self, n: Node, granule: bool) -> Expr:
-        """Bytes of UB for the result; ``granule``: calls on it round their length up to whole repeats."""
+        """Return the UB bytes of the result; ``granule``: calls on it round their length up to whole repeats."""
         return buffer_bytes(self.layout.elements(n.y), n.y.dtype, granule, self.layout.arch)
 
 
-@lru_cache(maxsize=1024)  # several plans are made, and most tensors have the same few lengths
+@lru_cache(maxsize=1024)  # several plans are made, and most tensors share a few lengths
 def buffer_bytes(elements: Expr, dtype: DType, granule: bool, arch: Architecture) -> Expr:
-    """Bytes for ``elements`` of a dtype, whole blocks or repeats; masks take one bit per element."""
+    """Return the bytes for ``elements`` of a dtype, in whole blocks or repeats; masks take one bit per element."""
     block = arch.block_bytes
     if dtype.kind == "m":
         return CeilDiv(elements, 8 * block) * block
@@ -88,8 +88,8 @@ def buffer_bytes(elements: Expr, dtype: DType, granule: bool, arch: Architecture
 def place(g: GroupInput, candidate: Candidate) -> Placed:
     """Split, hoist, resolve broadcasts and lay out one group.
 
-    What is loaded or filled before the loop stays in UB to its end; with more than MAX_RESIDENT such tensors nothing
-    is hoisted.
+    Tensors loaded or filled before the loop stay in UB to its end; with more than MAX_RESIDENT of them nothing is
+    hoisted.
 
     Raises:
         TemplateRejectedError: a broadcast would have to write rows that do not start at a 32-byte address, or a DMA
@@ -102,7 +102,7 @@ def place(g: GroupInput, candidate: Candidate) -> Placed:
 
 
 def holds_too_much(placed: Placed) -> bool:
-    """True if tensors that are loaded or filled before the loop exceed MAX_RESIDENT."""
+    """Return True if more than MAX_RESIDENT tensors are loaded or filled before the loop."""
     kept = [
         n
         for n in placed.hoisted
@@ -113,7 +113,7 @@ def holds_too_much(placed: Placed) -> bool:
 
 
 def is_one_input(n: Node, structural: Iterable[Node]) -> bool:
-    """True if a node loads one element of an input; ``structural`` includes the nodes that represent GM."""
+    """Return True if a node loads one element of an input; ``structural`` includes the nodes that represent GM."""
     single = n.op == "Load" and len(n.inputs) == 1 and not n.y.varies() and not n.y.vectorized_axis
     return single and any(s.op == "Data" and s.name == n.inputs[0] for s in structural)
 
@@ -185,7 +185,7 @@ def _place(g: GroupInput, candidate: Candidate, *, hoist: bool) -> Placed:
 
 
 def _pitches(g: GroupInput, candidate: Candidate, split: Split) -> dict[int, Expr]:
-    """The padded axes: the innermost one, or that of every tensor with several."""
+    """Return the pitches of padded axes: the innermost axis, or that of every tensor with several."""
     if candidate.padding is Padding.NONE or not split.inner:
         return {}
     axes = {g.order[-1]}
@@ -200,9 +200,9 @@ def _pitches(g: GroupInput, candidate: Candidate, split: Split) -> dict[int, Exp
 
 
 def check_blocks(n: Node, layout: Layout) -> None:
-    """Raises TemplateRejectedError unless a DMA command can move the tile of a Load or Store.
+    """Raise TemplateRejectedError unless a DMA command can move the tile of a Load or Store.
 
-    A DMA block is a run of neighbours in GM, and starts at a 32-byte address in UB.
+    A DMA block is contiguous in GM and starts at a 32-byte address in UB.
     """
     y, axes = n.y, n.y.vectorized_axis
     if not axes or is_relaid(n, layout.split.vector) or is_permuted(n):
@@ -217,7 +217,7 @@ def check_blocks(n: Node, layout: Layout) -> None:
         if not one_run and not layout.in_blocks(nbytes):
             raise TemplateRejectedError(
                 Wording(
-                    "rows of {} of {} lie apart in GM and do not start at {}-byte addresses in UB",
+                    "rows of {} of {} are not contiguous in GM and do not start at {}-byte addresses in UB",
                     counted(nbytes, "byte"),
                     n,
                     layout.arch.block_bytes,

@@ -20,11 +20,12 @@ __all__ = ["reduce_runs", "reduce_steps"]
 def reduce_runs(
     axes: Sequence[int], gone: Collection[int], dense: Collection[int], bare: Collection[int] = ()
 ) -> list[tuple[int, ...]]:
-    """Runs of the axes in ``gone``: the one that ends the axes, then the others, outermost first.
+    """Return the runs of the axes in ``gone``: the innermost run first, then the others, outermost first.
 
-    So a run in the middle has as few axes before it as can be.  Neighbours make one run where the inner one is in
-    ``dense``: no padding can stand between its elements.  Where the one at the end would leave an axis of ``bare``
-    innermost, whose rows are not padded, it comes last: several rows of a run in the middle start at 32-byte addresses.
+    So a run in the middle has as few axes before it as possible.  Neighbours form one run if the inner one is in
+    ``dense``, i.e. no padding can separate its elements.  If the innermost run would leave an axis of ``bare``
+    innermost, whose rows are not padded, it comes last: several rows of a run in the middle must start at 32-byte
+    addresses.
     """
     runs: list[tuple[int, ...]] = []
     for i in reversed(range(len(axes))):
@@ -50,12 +51,13 @@ def reduce_steps(
     dense: Collection[int],
     bare: Collection[int] = (),
 ) -> list[Node]:
-    """One node per run; none if the source does not vary along the axes ``gone`` in UB.
+    """Return one node per run; none if the source does not vary along the axes ``gone`` in UB.
 
-    The view of ``node`` is that of its result, ``source`` is in UB; ``dense`` and ``bare`` as for :func:`reduce_runs`.
+    The view of ``node`` is that of its result; ``source`` is in UB; ``dense`` and ``bare`` are as in
+    :func:`reduce_runs`.
 
     Raises:
-        TemplateRejectedError: padding stands between the rows of a step.
+        TemplateRejectedError: padding separates the rows of a step.
     """
     runs = reduce_runs(source.y.vectorized_axis, gone, dense, bare)
     steps: list[Node] = []
@@ -70,7 +72,7 @@ def reduce_steps(
         _check_rows(node, before, run, layout)
         y = node.y
         if not last:
-            # A partial step varies along all that the source does, apart from what is reduced by now.
+            # A partial step varies along all axes of the source except those reduced so far.
             keep = [views[a] if a not in gone or a in left else (ONE, ZERO) for a in y.axis]
             y = replace(y, repeats=tuple(r for r, _ in keep), strides=tuple(s for _, s in keep))
         made = replace(
@@ -85,12 +87,12 @@ def reduce_steps(
 
 
 def _check_rows(node: Node, source: Node, run: Sequence[int], layout: Layout) -> None:
-    """[o, r, i] with several o has no padding behind r: the call takes rows that lie side by side."""
+    """Check that [o, r, i] with several o has no padding after r: the call takes contiguous rows."""
     axes = source.y.vectorized_axis
     at = axes.index(run[0])
     if at and run[-1] != axes[-1] and any(layout.padded(a) for a in run):
         raise TemplateRejectedError(
             Wording(
-                "{} would reduce rows with padding between {} of them", node, layout.extent(run[0])
+                "{} would reduce {} rows with padding between them", node, layout.extent(run[0])
             )
         )

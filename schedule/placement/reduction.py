@@ -1,14 +1,15 @@
 """Placement of the nodes of a group with reductions.
 
-A node whose data change with the reduce loop runs in it, one whose data change with the tiles of the cores in the loop
-around it, everything else once before both.  A reduction over the axes of the reduce loop becomes an accumulator: set
-to the neutral value before the loop, joined with the partial result of every iteration.  Users of the result come after
-the loop; if they run over the reduced axes again, they do so in a further loop (a *pass*), which repeats the loads and
-what is computed from them.
+A node whose data change in the reduce loop runs in it; one whose data change with the tiles of the cores runs in the
+loop around it; everything else runs once before both.  A reduction over the axes of the reduce loop becomes an
+accumulator: set to the neutral value before the loop, updated with the partial result of every iteration.  Users of the
+result come after the loop; if they run over the reduced axes again, they do so in a further loop (a *pass*), which
+repeats the loads and the computations from them.
 
-A reduction that needs the result of an earlier one does not have to wait for the next pass where
+A reduction that depends on an earlier one need not wait for the next pass if
 ``implgraph/division/online_reductions.py`` has a rule for it: then the nodes between the two run in the loop as well,
-on the value of the earlier one so far (as *running* copies), and whenever that moves the accumulator is corrected.
+on the running value of the earlier one (as *running* copies), and the accumulator is corrected whenever that value
+moves.
 """
 
 from __future__ import annotations
@@ -50,7 +51,7 @@ def place_reduction(flow: DataFlow, candidate: Candidate) -> Placed:
     """Split, lay out and order one group with reductions.
 
     Raises:
-        TemplateRejectedError: a DMA block is not contiguous in GM, or what is reduced is empty.
+        TemplateRejectedError: a DMA block is not contiguous in GM, or the reduced elements are empty.
     """
     split = split_axes(
         flow.g,
@@ -67,7 +68,7 @@ def place_reduction(flow: DataFlow, candidate: Candidate) -> Placed:
 
 @dataclass(frozen=True, slots=True)
 class _Moving:
-    """A centre in the loop in which it moves: nodes that hold its move, and what makes a row without a centre NaN."""
+    """A centre in the loop in which it moves: its move, and the node that makes rows without a centre NaN."""
 
     move: str
     lost: Node | None
@@ -81,29 +82,29 @@ class _Placer:
         self.g = g = flow.g
         self.nodes, self.by_name = flow.nodes, flow.by_name
         self.level: dict[str, int] = {}
-        #: Number of the pass in which a reduction is joined.
+        #: Reduction -> number of the pass that accumulates it.
         self.joined: dict[str, int] = {}
-        #: Passes that must be over before a node may run.
+        #: Node -> number of passes that must finish before it.
         self.stage: dict[str, int] = {}
         self.made: dict[str, Node] = {}
         self.taken: set[str] = set()
         #: Reductions that follow earlier ones.
         self.follows: dict[str, Online] = {}
-        #: What joins the result of an iteration, by reduction.
+        #: The node that accumulates the result of an iteration, by reduction.
         self.joins: dict[str, Node] = {}
         self.moving: dict[Centre, _Moving] = {}
-        #: What only running copies need of the loop over tiles.
+        #: Nodes of the loop over tiles that only running copies need.
         self.idle: set[str] = set()
         #: Nodes that run in each pass.
         self.slices: list[set[str]] = []
         self.structural = [*flow.structural]
         tiled = {split.tile_in: split.tiled}
-        #: Elements that make 32 bytes along the axes of a tile.
+        #: Number of elements per 32 bytes along the axes of a tile.
         self.aligned = {a: alignment(g, tiled.get(a, a)) for a in split.vector}
-        #: Vectorised axes of the tensors with certain repeats.
+        #: Vectorised axes of tensors, by axes and repeats.
         self.present: dict[tuple[object, ...], tuple[int, ...]] = {}
         self.dense = self._dense_axes()
-        #: Short axes that are not padded where they are innermost: all, unless a reduction goes along their rows.
+        #: Short axes that are not padded when innermost: all, unless a reduction runs along their rows.
         self.bare = frozenset(short)
         if any(n.op in REDUCES for n in self.nodes) and not self._gone().isdisjoint(short):
             self.bare = frozenset()
@@ -122,13 +123,13 @@ class _Placer:
         return found
 
     def _dense_axes(self) -> frozenset[int]:
-        """Axes that have no padding even where their rows start at 32-byte addresses."""
+        """Return the axes without padding even if their rows start at 32-byte addresses."""
         size = self.split.sizes
         inside = [a for a in self.split.vector if a != self.split.tile_in]
         return frozenset(a for a in inside if align_up(size[a], self.aligned[a]) == size[a])
 
     def _pitches(self) -> dict[int, Expr]:
-        """The innermost axis of every tensor with several of them is padded in all of them, unless it is bare."""
+        """Return the pitches: the innermost axis of any multi-axis tensor is padded in all tensors, unless bare."""
         several = (axes for axes in self._tensors() if len(axes) > 1)
         last = {axes[-1] for axes in several} - self.bare
         return {
@@ -140,7 +141,7 @@ class _Placer:
         }
 
     def _tensors(self) -> Iterator[tuple[int, ...]]:
-        """Vectorised axes of all tensors, also of the steps in which UB reduces and broadcasts."""
+        """Yield the vectorised axes of all tensors, including intermediate steps of UB reductions and broadcasts."""
         for n in self.nodes:
             axes = self._present(n)
             yield axes
@@ -156,16 +157,16 @@ class _Placer:
                     yield tuple(a for a in axes if a in source)
 
     def _gone(self) -> frozenset[int]:
-        """Vectorised axes that are reduced."""
+        """Return the reduced vectorised axes."""
         gone = set(self.g.reduced)
         tile = {self.split.tile_in} if self.split.tile_reduced else set()
         return frozenset(a for a in self.split.vector if a in gone or a in tile)
 
     # levels and passes ------------------------------------------------------------------------
     def _classify(self) -> None:
-        """Level and stage of every node."""
+        """Determine the level and stage of every node."""
         blocked, looped = self.split.blocked, self.split.looped
-        # The last tile of an axis that is cut is shorter: what has its length does so for one tile only.
+        # The last tile of a cut axis is shorter, so tensors with its length depend on the tile.
         cut = {a.id for a in self.g.axes if a.type is AxisType.TILE_IN}
         for n in self.g.nodes:
             move = self.flow.moves[n.name]
@@ -173,7 +174,7 @@ class _Placer:
             joins = n.op in REDUCES and bool(looped)
             if level == ONCE:
                 here = n.op == "Store" or joins or not self.hoist or self.flow.varies[n.name] & cut
-                # A reduction of equal numbers does not change from tile to tile, but is joined in the loop over them.
+                # A reduction of equal numbers does not change between tiles, but is accumulated in the loop over them.
                 level = TILE if here or any([self.level[i] for i in n.inputs]) else ONCE
             self.level[n.name] = level
             stage = max([self.stage[i] for i in n.inputs], default=0)
@@ -186,7 +187,7 @@ class _Placer:
         self._delay_tiles()
 
     def _join_pass(self, n: Node, stage: int) -> int:
-        """The pass in which a reduction is joined: that of its centres, if it can follow them."""
+        """Return the pass that accumulates a reduction: that of its centres, if it can follow them."""
         rule = self.flow.rules().get(n.name)
         if rule is None:
             return stage
@@ -200,7 +201,7 @@ class _Placer:
         return passes.pop()
 
     def _delay_overwrites(self) -> None:
-        """A Store that overwrites an input waits for the last pass that reads it."""
+        """Delay a Store that overwrites an input until the last pass that reads it."""
         inputs = {n.number("index"): n.name for n in self.g.nodes if n.op == "Data"}
         over = {
             o.inputs[0]: inputs.get(o.number("inout"))
@@ -220,7 +221,7 @@ class _Placer:
                         changed = True
 
     def _last_pass(self, n: Node) -> int:
-        """The last pass in which a node runs, or before which it does."""
+        """Return the last pass in or before which a node runs."""
         if self.level[n.name] != LOOP:
             return self.stage[n.name]
         return max((p for p in self._passes() if n.name in self._slice(p)), default=0)
@@ -229,7 +230,7 @@ class _Placer:
         return range(max(self.stage.values(), default=0) + 1)
 
     def _sinks(self, number: int) -> list[Node]:
-        """Return the nodes that a pass exists for: reductions that it joins, and stores."""
+        """Return the nodes for which a pass exists: the reductions it accumulates, and stores."""
         return [
             n
             for n in self.nodes
@@ -238,7 +239,7 @@ class _Placer:
         ]
 
     def _slice(self, number: int) -> set[str]:
-        """Nodes that run in this pass."""
+        """Return the nodes that run in this pass."""
         out = {n.name for n in self._sinks(number)}
         todo = [i for name in out for i in self.by_name[name].inputs]
         while todo:
@@ -249,7 +250,7 @@ class _Placer:
         return out
 
     def _delay_tiles(self) -> None:
-        """Delay nodes of the loop over tiles as far as their users allow: they take UB from then on."""
+        """Delay nodes of the loop over tiles as far as their users allow, since they occupy UB from then on."""
         self.slices = [self._slice(p) for p in self._passes()]
         for n in reversed(self.nodes):
             if self.level[n.name] != TILE or n.op == "Store" or n.name in self.joined:
@@ -260,7 +261,7 @@ class _Placer:
                     continue
                 if self.level[u.name] == TILE and u.name not in self.joined:
                     wanted.append(self.stage[u.name])
-                # In an earlier pass it has a running copy.
+                # Earlier passes use a running copy.
                 own = self.stage[n.name]
                 wanted += [p for p, names in enumerate(self.slices) if u.name in names and p >= own]
             if wanted:
@@ -299,7 +300,7 @@ class _Placer:
         )
 
     def _pass(self, number: int) -> list[Node]:
-        """One reduce loop, behind the initial values of what it joins."""
+        """Add one reduce loop after the initial values of its accumulators."""
         joined = [n for n in self.nodes if self.joined.get(n.name) == number]
         followers = [n for n in joined if n.name in self.follows]
         rules = [self.follows[n.name] for n in followers]
@@ -318,7 +319,7 @@ class _Placer:
                 starts, steps = self._follow(centres[n.name], number, hidden=hidden)
                 before += starts
                 inside += steps
-        # Behind the loop, what is made of a centre is made anew; a maximum is what was joined.
+        # After the loop, nodes computed from a centre are recomputed; a maximum is the accumulator.
         for name in running:
             del self.made[name]
         for n in joined:
@@ -345,7 +346,7 @@ class _Placer:
         name: str | None = None,
         inputs: tuple[str, ...] | None = None,
     ) -> Node:
-        """A node on the split axes, with another name and other inputs where these are given."""
+        """Return a node on the split axes, optionally with another name and other inputs."""
         split = self.split
         loops = {ONCE: None, TILE: split.block_in, LOOP: split.reduce_loop}
         inner = () if split.reduce_loop is None or level != LOOP else (split.reduce_loop,)
@@ -361,7 +362,7 @@ class _Placer:
         )
 
     def _fresh(self, name: str, number: int) -> str:
-        """The name of a node in this pass; it may stand for itself in one pass only."""
+        """Return the name of a node in this pass; it keeps its own name in one pass only."""
         fresh = name if name not in self.taken else f"{name}_pass{number}"
         self.taken.add(name)
         return fresh
@@ -393,11 +394,11 @@ class _Placer:
         return made
 
     def _reduced(self, node: Node, source: Node) -> list[Node]:
-        """The steps of a reduction in UB."""
+        """Return the steps of a reduction in UB."""
         return reduce_steps(node, source, self.layout, self._gone(), self.dense, self.bare)
 
     def _to_store(self, store: Node, source: Node) -> list[Node]:
-        """A copy of what is made elsewhere than it is stored: the queue of a result belongs to one loop."""
+        """Return a copy of a result that is stored in another loop: a result's queue belongs to one loop."""
         here = store.loop == source.loop
         if here and source.joins is None:
             return []
@@ -420,7 +421,7 @@ class _Placer:
 
     # accumulators -----------------------------------------------------------------------------
     def _initial(self, n: Node) -> Node:
-        """The neutral value, in the buffer of the accumulator."""
+        """Return the nodes of the neutral value, in the buffer of the accumulator."""
         scalar = self._scalar(f"{n.name}_neutral", n.y, neutral(n.op, n.y.dtype))
         init = replace(n, name=f"{n.name}_acc", op="Duplicate", inputs=(scalar,), attrs={})
         init = self._place(init, TILE, 0)
@@ -435,7 +436,7 @@ class _Placer:
         return name
 
     def _join(self, n: Node, number: int) -> list[Node]:
-        """The partial result of an iteration, and the call that joins it with the accumulator."""
+        """Return the partial result of an iteration, and the call that adds it to the accumulator."""
         source = self._source(n.inputs[0])
         part = self._place(n, LOOP, number, name=f"{n.name}_part", inputs=(source.name,))
         steps = self._reduced(part, source)
@@ -456,10 +457,10 @@ class _Placer:
 
     # centres that move ------------------------------------------------------------------------
     def _running(self, n: Node, centre: Centre | None, number: int) -> list[Node]:
-        """A copy of a node behind the loop: for what the reductions have come to so far."""
+        """Return a running copy of a node from after the loop, on the reductions' values so far."""
         out: list[Node] = []
         if centre is not None and centre.is_mean:
-            # The mean of the elements that were gone through: another number of them.
+            # The mean of the elements read so far has a different count.
             fill = self.by_name[centre.count]
             count = self._count(self._new(f"{n.name}_count"), fill.y, "after")
             if fill.op != "Scalar":
@@ -481,9 +482,9 @@ class _Placer:
     ) -> tuple[list[Node], list[Node]]:
         """Return the nodes for a centre's move in this iteration: initial values, and steps that run after it.
 
-        A maximum of nothing but -inf cannot be subtracted; the lowest number replaces it, and leaves a sum of 0.  The
-        sum of such a row must be NaN, as the centre minus itself is: where the results would not be NaN anyway
-        (``hidden``), it is added after the loop.
+        A maximum of -inf cannot be subtracted; the lowest finite number replaces it, giving a sum of 0.  The sum of
+        such a row must be NaN, as the centre minus itself is: if the results would not be NaN anyway (``hidden``), that
+        difference is added after the loop.
         """
         value = self.by_name[centre.value]
         now = self._source(centre.value)
@@ -491,7 +492,7 @@ class _Placer:
         steps: list[Node] = []
         starts: list[Node] = []
         lost: Node | None = None
-        # The first move multiplies by 0, or is counted 0 times: what the sum starts with is 0 either way.
+        # The first move multiplies by 0, or has a count of 0: either way the sum starts at 0.
         start = 0.0 if centre.is_mean else float("-inf")
         if not centre.is_mean:
             if hidden:
@@ -511,19 +512,19 @@ class _Placer:
         return starts, steps
 
     def _scaled(self, n: Node, rule: Online, init: Node, number: int) -> list[Node]:
-        """The accumulator of a sum of powers about centres that have moved: times the power of the move."""
+        """Return the nodes that scale the accumulator of a sum of powers by the power of the centre's move."""
         out, moves = self._moves(n, rule, number)
         out.append(self._step(n, f"{n.name}_scaled", "Mul", (init, moves[0]), number))
         return out
 
     def _shifted(self, n: Node, rule: Online, part: Node, number: int) -> list[Node]:
-        """Return the nodes that make what this iteration adds to a sum of products about centres that moved.
+        """Return the nodes of this iteration's addend to a sum of products about centres that moved.
 
-        The part and the product of the moves are added to each other first.  Beside the accumulator of a long row the
-        product is so small that it would be rounded away, every time in the same direction.
+        The part and the product of the moves are added first.  Next to the accumulator of a long row the product is so
+        small that it would be rounded away, always in the same direction.
         """
         out, moves = self._moves(n, rule, number)
-        # The count goes first: in the first iteration it is 0, and the square of the move might be too large.
+        # Multiply by the count first: in the first iteration it is 0, while the square of the move might overflow.
         count = self._count(self._new(f"{n.name}_count"), n.y, "before")
         y = replace(n.y, dtype=self.by_name[n.inputs[0]].y.dtype)
         wide = replace(n, y=y)
@@ -534,7 +535,7 @@ class _Placer:
         return out
 
     def _moves(self, n: Node, rule: Online, number: int) -> tuple[list[Node], list[Node | str]]:
-        """The nodes that make the moves of the centres of a sum what the sum is made of, and the move of each."""
+        """Return the nodes that transform the moves of a sum's centres like its operands, and the resulting moves."""
         out: list[Node] = []
         moves: list[Node | str] = []
         for k, (centre, names) in enumerate(zip(rule.centres, rule.moves, strict=True)):
@@ -546,7 +547,7 @@ class _Placer:
     def _through(
         self, n: Node, x: Node | str, names: Iterable[str], out: list[Node], number: int
     ) -> Node | str:
-        """``x`` after copies of the named nodes, on as many elements as ``n`` has; appends them to ``out``."""
+        """Apply copies of the named nodes, in the shape of ``n``, to ``x``; append them to ``out``."""
         for name in names:
             like = self.by_name[name]
             source = replace(like, y=replace(n.y, dtype=like.y.dtype))
@@ -556,7 +557,7 @@ class _Placer:
         return x
 
     def _finished(self, n: Node) -> list[Node]:
-        """Return the nodes that finish an accumulator after the loop: NaN for a row whose centre is no number."""
+        """Return the nodes that finish an accumulator after the loop: NaN for a row without a finite centre."""
         rule = self.follows[n.name]
         lost = self.moving[rule.centres[0]].lost
         if lost is None or not rule.hides:
@@ -576,7 +577,7 @@ class _Placer:
         return [*out, made]
 
     def _start(self, like: Node, what: str, value: float) -> Node:
-        """An accumulator that is not a reduction's, with its initial value."""
+        """Return the initial value of an accumulator that does not belong to a reduction."""
         name = self._new(f"{like.name}_{what}")
         scalar = self._scalar(self._new(f"{name}_start"), like.y, value)
         init = replace(like, name=name, op="Duplicate", inputs=(scalar,), attrs={})
@@ -591,7 +592,7 @@ class _Placer:
         number: int,
         into: Node | None = None,
     ) -> Node:
-        """A call in the loop on as many elements as ``like`` has; ``into``: the accumulator that it overwrites."""
+        """Return a call in the loop, in the shape of ``like``; ``into``: the accumulator that it overwrites."""
         operands = tuple(x if isinstance(x, str) else x.name for x in inputs)
         attrs = like.attrs if op == like.op else {}
         joins = None if into is None else into.name
@@ -599,11 +600,11 @@ class _Placer:
         return self._place(node, LOOP, number)
 
     def _count(self, name: str, like: TensorView, when: str) -> str:
-        """A Scalar: how many elements were gone through before this iteration, or after it."""
+        """Return a Scalar with the number of elements read before this iteration, or after it."""
         return self._scalar(name, like, {"count": when})
 
     def _new(self, name: str) -> str:
-        """A name that no node has."""
+        """Return an unused name."""
         while name in self.taken or name in self.by_name:
             name += "_"
         self.taken.add(name)

@@ -1,8 +1,8 @@
-"""Operands with an element per row: calls that read it from a block of its own, in the place of a Broadcast.
+"""Operands with one element per row: calls that read it from a separate block, instead of a Broadcast.
 
-``x - max`` and ``x * scale`` of rows take a tensor and a number per row.  A Broadcast writes that number throughout a
-row of UB first, a pass over the tile and a tensor of its size.  The chip can read the same 32 bytes for every block of
-a repeat: the calls of ``autofuse_rows.h`` take the number from there.
+``x - max`` and ``x * scale`` of rows take a tensor and a number per row.  A Broadcast would first fill a whole row of
+UB with the number, which takes a pass over the tile and a tensor of its size.  The chip can read the same 32 bytes for
+every block of a repeat: the calls of ``autofuse_rows.h`` take the number from there.
 """
 
 from __future__ import annotations
@@ -19,12 +19,12 @@ from autofuse.targets import Architecture
 
 __all__ = ["broadcast_run", "row_extents", "with_row_operands"]
 
-#: Each of them spreads the elements anew: from so many on, one Broadcast for all takes less.
+#: Each call spreads the elements again: from this many on, one Broadcast for all is cheaper.
 _USERS = 3
 
 
 def broadcast_run(n: Node, source: Node) -> list[int]:
-    """Places of the vectorised axes of ``n`` that ``source`` does not have."""
+    """Return the positions of the vectorised axes of ``n`` that ``source`` lacks."""
     have = set(source.y.vectorized_axis)
     return [i for i, a in enumerate(n.y.vectorized_axis) if a not in have]
 
@@ -32,12 +32,12 @@ def broadcast_run(n: Node, source: Node) -> list[int]:
 def with_row_operands(
     hoisted: Sequence[Node], looped: Sequence[Node], arch: Architecture
 ) -> tuple[Node, ...]:
-    """The nodes of a loop, of which those that need a Broadcast along rows take its operand themselves.
+    """Return the nodes of a loop, where users of a Broadcast along rows take its operand directly.
 
     Args:
         hoisted: nodes before the loop.
         looped: nodes of the loop, in order.
-        arch: the architecture, which says what the calls take.
+        arch: the architecture; determines the operands of calls.
     """
     named = {n.name: n for n in (*hoisted, *looped)}
     uses = Counter(i for n in (*hoisted, *looped) for i in n.inputs)
@@ -73,7 +73,7 @@ def _along_rows(n: Node, named: Mapping[str, Node]) -> bool:
 def _taking(
     n: Node, along: Mapping[str, Node], named: Mapping[str, Node], arch: Architecture
 ) -> tuple[Node, str] | None:
-    """The node with an operand per row, and the Broadcast that it does without."""
+    """Return the node with an operand per row, and the Broadcast that it replaces."""
     at = [i for i, x in enumerate(n.inputs) if x in along]
     if len(n.inputs) != 2 or len(at) != 1:
         return None
@@ -84,7 +84,7 @@ def _taking(
     call = find_call(op, arch)
     if call is None or n.y.dtype.name not in call.dtypes:
         return None
-    # A Broadcast of another loop is done once for many rounds of this one.
+    # A Broadcast in an outer loop is executed once for many iterations of this one.
     if n.loop != broadcast.loop:
         return None
     shape = (n.y.vectorized_axis, n.y.vectorized_strides, n.y.dtype)
@@ -95,6 +95,6 @@ def _taking(
 
 
 def row_extents(n: Node, source: Node, extents: Sequence[Expr]) -> tuple[list[Expr], list[Expr]]:
-    """Extents of the axes around the rows, and of those along them."""
+    """Return the extents of the axes around the rows, and of those along them."""
     first = broadcast_run(n, source)[0]
     return list(extents[:first]), list(extents[first:])

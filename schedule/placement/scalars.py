@@ -1,4 +1,4 @@
-"""Operands of one element: which calls take them as scalars, and which inputs the scalar unit reads from GM."""
+"""One-element operands: scalar operands of calls, and inputs that the scalar unit reads from GM."""
 
 from __future__ import annotations
 
@@ -12,19 +12,19 @@ from autofuse.targets import Architecture
 
 __all__ = ["SCALAR_INPUTS", "is_copied", "is_scalar", "scalar_inputs", "with_scalars"]
 
-#: Inputs that a style of call takes as scalars, by position, when the operand is uniform.
+#: Positions of inputs that a style of call takes as scalars when uniform.
 SCALAR_INPUTS: Mapping[str, tuple[int, ...]] = {
     "scalar": (1,),
     "compare_scalar": (1,),
     "select": (2,),
     "duplicate": (0,),
 }
-#: The attribute of a Load of one element that the scalar unit reads, and its value where no call wants it in UB.
+#: The attribute of a one-element Load that the scalar unit reads, and its value if no call needs it in UB.
 _ATTR, _ALONE = "scalar", "alone"
 
 
 def scalar_inputs(n: Node, nodes: Mapping[str, Node], arch: Architecture) -> tuple[int, ...]:
-    """The operands that the call of a node takes as scalars, by position."""
+    """Return the operands that the call of a node takes as scalars, by position."""
     row = find_call(n.op, arch)
     places = () if row is None else SCALAR_INPUTS.get(row.style, ())
     if places and n.op == "SelectMask":
@@ -34,11 +34,11 @@ def scalar_inputs(n: Node, nodes: Mapping[str, Node], arch: Architecture) -> tup
 
 
 def with_scalars(placed: Placed, arch: Architecture) -> Placed:
-    """The template with Loads of one element of an input, before the loops, as reads of the scalar unit.
+    """Return the template with one-element Loads of inputs before the loops turned into reads by the scalar unit.
 
-    They take no DMA command.  An element that some call wants in UB is put there by the scalar unit as well.
-    Workspaces are not read so: another core has written them, and the scalar unit has a cache.  A chip that moves whole
-    blocks has no other way to load one element, so that such Loads leave the loops.
+    They take no DMA command.  If a call needs the element in UB, the scalar unit writes it there as well.  Workspaces
+    are excluded: another core wrote them, and the scalar unit is cached.  A chip that moves whole blocks has no other
+    way to load one element, so there such Loads are moved out of the loops.
     """
     if not arch.has_datacopypad:
         single = [n for n in placed.looped if is_one_input(n, placed.structural)]
@@ -63,10 +63,10 @@ def with_scalars(placed: Placed, arch: Architecture) -> Placed:
 
 
 def is_scalar(n: Node, *, alone: bool = False) -> bool:
-    """True if the scalar unit reads the element of a Load; with ``alone``, only if no call needs it in UB."""
+    """Return True if the scalar unit reads the element of a Load; with ``alone``, only if no call needs it in UB."""
     return n.attrs.get(_ATTR) == _ALONE if alone else _ATTR in n.attrs
 
 
 def is_copied(n: Node) -> bool:
-    """True if a DMA command moves the elements of a node."""
+    """Return True if a DMA command moves the elements of a node."""
     return n.op == "Store" or (n.op == "Load" and not is_scalar(n))

@@ -1,8 +1,8 @@
 """Placement of the nodes of a group with running sums.
 
 The axes of the sum are handled like reduced ones: inside the tile, or in a loop of one core.  In the loop a tensor in
-UB, the *carry*, holds the sum of what comes before the tile; every call adds it to its results and updates it.
-Sums from the end run the loop backwards.
+UB, the *carry*, holds the sum of all earlier tiles; every call adds it to its results and updates it.  Sums from the
+end run the loop backwards.
 """
 
 from __future__ import annotations
@@ -38,21 +38,21 @@ __all__ = [
 ]
 
 SCAN = "Scan"
-#: Rows from which on ``ScanInner`` transposes all of them, instead of one after the other.
+#: Minimum rows for ``ScanInner`` to transpose all of them instead of summing one after the other.
 SCANNED_TOGETHER = 16
 #: Levels: before the loops, in the loop over tiles, in the loop over the axes of the sum.
 ONCE, TILE, LOOP = range(3)
 
 
 def scanned_axes(n: Node) -> tuple[int, ...]:
-    """Ids of the axes along which a Scan adds up, outermost first."""
+    """Return the ids of the axes along which a Scan adds up, outermost first."""
     axes = n.attrs["axes"]
     assert isinstance(axes, tuple)
     return axes
 
 
 def scan_run(n: Node, axes: Mapping[int, Axis] | Sequence[Axis]) -> list[int]:
-    """Places among the vectorised axes of a Scan of those that it adds up along."""
+    """Return the positions, among the vectorised axes of a Scan, of those that it adds up along."""
     gone = set(scanned_axes(n))
     return [
         i
@@ -72,7 +72,7 @@ def place_scan(g: GroupInput, candidate: Candidate) -> Placed:
     """Split, lay out and order one group with running sums.
 
     Raises:
-        TemplateRejectedError: a DMA block is not contiguous in GM, or the axes of a sum do not lie side by side in UB.
+        TemplateRejectedError: a DMA block is not contiguous in GM, or the axes of a sum are not adjacent in UB.
     """
     split = split_axes(g, candidate.position, all_load=candidate.all_load)
     return _Placer(g, split, candidate).run()
@@ -97,7 +97,7 @@ class _Placer:
         return tuple(a for a in self.split.vector if repeat.get(tiled.get(a, a), 1) != 1)
 
     def _tensors(self) -> Iterator[tuple[int, ...]]:
-        """Vectorised axes of all tensors, also of the steps in which UB broadcasts, and of carries."""
+        """Yield the vectorised axes of all tensors, including intermediate steps of UB broadcasts, and carries."""
         for n in self.nodes:
             axes = self._present(n)
             yield axes
@@ -108,7 +108,7 @@ class _Placer:
                     yield tuple(a for a in axes if a in have)
 
     def _pitches(self) -> dict[int, Expr]:
-        """The innermost axis of every tensor with several of them is padded, in all tensors alike."""
+        """Return the pitches: the innermost axis of any multi-axis tensor is padded in all tensors."""
         split, out = self.split, dict[int, Expr]()
         for a in {axes[-1] for axes in self._tensors() if len(axes) > 1}:
             tiled = split.tiled if a == split.tile_in else a
@@ -194,7 +194,7 @@ class _Placer:
         return made
 
     def _to_store(self, store: Node, source: Node) -> list[Node]:
-        """A copy of what is made in another loop than it is stored: the queue of a result belongs to one loop."""
+        """Return a copy of a result that is stored in another loop: a result's queue belongs to one loop."""
         if store.loop_axis == source.loop_axis:
             return []
         y = replace(source.y, mem=None, que=None, buf=None)
@@ -204,33 +204,33 @@ class _Placer:
 
     # sums -------------------------------------------------------------------------------------
     def _scan(self, n: Node, source: Node, level: int, tiles: list[Node]) -> Node:
-        """The call, with a carry where it is in the loop."""
+        """Return the call, with a carry if it is in the loop."""
         run = scan_run(n, self.axes)
         axes = n.y.vectorized_axis
         if source.y.vectorized_axis != axes:
             raise TemplateRejectedError(Wording("{} does not vary along all axes of {}", source, n))
         if run and run != list(range(run[0], run[-1] + 1)):
-            raise TemplateRejectedError(
-                Wording("the axes of the sum {} do not lie side by side", n)
-            )
-        # Rows that are summed element by element have no distance of their own from those of the next sum.
+            raise TemplateRejectedError(Wording("the axes of the sum {} are not adjacent", n))
+        # Rows that are summed element by element have no separate distance to those of the next sum.
         between = bool(run) and run[0] > 0 and run[-1] + 1 < len(axes)
         apart = run if between else run[1:]
         if any(self.layout.padded(axes[i]) for i in apart):
-            raise TemplateRejectedError(Wording("padding lies between what {} adds up", n))
+            raise TemplateRejectedError(
+                Wording("there is padding between the elements that {} adds up", n)
+            )
         if level != LOOP:
             return self._side_by_side(n, run)
         outside = [i for i in range(len(axes)) if run and i < run[0]]
         if any(self.split.sizes[axes[i]] != 1 for i in outside):
             raise TemplateRejectedError(
-                Wording("a tile of {} has several rows of which each goes on", n)
+                Wording("a tile of {} has several rows, each continued in the next tile", n)
             )
         carry = self._carry(self.by_name[n.name])
         tiles.append(carry)
         return replace(n, inputs=(source.name, carry.name))
 
     def _side_by_side(self, n: Node, run: Sequence[int]) -> Node:
-        """Return ``n``, marked to sum all rows at once in the last tile as well if all others have rows enough."""
+        """Return ``n``, marked to sum all rows at once even in the last tile if all other tiles have enough rows."""
         axes = n.y.vectorized_axis
         outer, _, _ = scan_extents(n, [self.layout.extent(a) for a in axes], run)
         tile = str(self.split.t)
@@ -264,12 +264,12 @@ class _Placer:
 
 
 def scan_extents(n: Node, sizes: Sequence[Expr], run: Sequence[int]) -> tuple[Expr, Expr, Expr]:
-    """``(outer, n, inner)`` of a Scan in UB; ``inner`` is 1 where it adds up along the innermost axis.
+    """Return ``(outer, n, inner)`` of a Scan in UB; ``inner`` is 1 if it adds up along the innermost axis.
 
     Args:
         n: the Scan.
         sizes: elements reserved along its vectorised axes, with padding.
-        run: places of those along which it adds up; none where a tile has one element of each sum.
+        run: positions of the axes along which it adds up; empty if a tile has one element of each sum.
     """
     if not run:
         return ONE, ONE, product(sizes)

@@ -1,8 +1,8 @@
-"""Pieces of short rows: columns that several Stores of a group write, as the tensor that one Store writes.
+"""Combines columns that several Stores of a group write, pieces of short rows, into one Store of a stacked tensor.
 
-Columns that are computed one by one, as the halves of an interleaved rotation or the corners of boxes, lie some
-elements apart in GM: their Stores would move single elements.  ``Stack`` places them side by side in UB, as the long
-rows of one tensor, whose Store is that of short rows (:mod:`autofuse.schedule.placement.lacing`).
+Separately computed columns, such as the halves of an interleaved rotation or the corners of boxes, are strided in GM:
+their Stores would move single elements.  ``Stack`` places them side by side in UB, as the long rows of one tensor,
+whose Store is that of short rows (:mod:`autofuse.schedule.placement.lacing`).
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ STACK = "Stack"
 
 @dataclass(frozen=True, slots=True)
 class _Columns:
-    """Stores of one output or workspace that differ in where they begin only, ``step`` elements apart."""
+    """Stores of one output or workspace that differ only in their offsets, ``step`` elements apart."""
 
     stores: tuple[Node, ...]
     step: int
@@ -36,10 +36,10 @@ class _Columns:
 
 
 def stacked(g: GroupInput) -> GroupInput | None:
-    """The group with an axis for columns that several Stores write: one Store of their Stack does so instead.
+    """Return the group with an axis for columns that several Stores write: one Store of their Stack replaces these.
 
-    That axis is the last one of its ``axes``.  None where there are no such columns, or two tensors have another number
-    of them.
+    That axis is the last of its ``axes``.  None if there are no such columns, or two tensors have different numbers of
+    them.
     """
     found = _columns(g.nodes)
     counts = {len(c.stores) for c in found}
@@ -61,7 +61,7 @@ def stacked(g: GroupInput) -> GroupInput | None:
         )
         return replace(y, axis=axis, repeats=repeats, strides=strides)
 
-    # What is stored is known once the last one of the columns is.
+    # All stored tensors are known once the last column is.
     after = {max(c.stores, key=g.nodes.index).name: c for c in found}
     gone = {n.name for c in found for n in c.stores}
     nodes: list[Node] = []
@@ -93,7 +93,7 @@ def stacked(g: GroupInput) -> GroupInput | None:
 
 
 def _columns(nodes: Sequence[Node]) -> list[_Columns]:
-    """Return what the group writes as evenly spaced columns, in the order of the columns."""
+    """Return the evenly spaced columns that the group writes, in column order."""
     named = {n.name: n for n in nodes}
     stores: dict[tuple[str, Attr], list[Node]] = {}
     for sink in filter(is_sink, nodes):
@@ -104,7 +104,7 @@ def _columns(nodes: Sequence[Node]) -> list[_Columns]:
 
 
 def _evenly_apart(stores: Sequence[Node], named: Mapping[str, Node]) -> _Columns | None:
-    """The Stores as columns, if they differ in nothing but where they begin, by multiples of one number."""
+    """Return the Stores as columns if they differ only in their offsets, by multiples of one number."""
     base = stores[0].y
     places: list[tuple[int, Node]] = []
     for n in stores:
@@ -121,7 +121,7 @@ def _evenly_apart(stores: Sequence[Node], named: Mapping[str, Node]) -> _Columns
 
 
 def _place(order: Sequence[int], c: _Columns) -> int:
-    """Return the position of the axis of the columns: outside the axes whose elements lie in one column."""
+    """Return the position of the column axis: outside the axes within one column."""
     y = c.first.y
     strides = dict(zip(y.axis, y.strides, strict=True))
     inside = (
@@ -133,7 +133,7 @@ def _place(order: Sequence[int], c: _Columns) -> int:
 
 
 def _sink(n: Node, gone: Collection[str], kept: Mapping[str, _Columns]) -> Node | None:
-    """A sink with the Stores that are left; None if there are none."""
+    """Return a sink with its remaining Stores; None if there are none."""
     inputs = tuple(i for i in n.inputs if i in kept or i not in gone)
     if not inputs:
         return None
@@ -144,12 +144,12 @@ def _sink(n: Node, gone: Collection[str], kept: Mapping[str, _Columns]) -> Node 
 
 
 def columns_of(store: Node) -> int:
-    """Pieces of an output that a Store writes."""
+    """Return the number of pieces of an output that a Store writes."""
     return store.number("columns", 1)
 
 
 def stack_counts(n: Node, extent: Callable[[int], Expr], source: Node) -> tuple[Expr, ...]:
-    """``outer, row, unit`` of the function, in elements.
+    """Return ``outer, row, unit`` of the function, in elements.
 
     Args:
         n: the node.
@@ -160,5 +160,5 @@ def stack_counts(n: Node, extent: Callable[[int], Expr], source: Node) -> tuple[
     at = next(i for i, a in enumerate(axes) if a not in source.y.vectorized_axis)
     outer = product(extent(a) for a in axes[:at])
     unit = n.y.vectorized_strides[at]
-    # Of several rows the last one is copied with its padding.
+    # With several rows, the last one is copied including its padding.
     return outer, extent(axes[at + 1]) * n.y.vectorized_strides[at + 1], unit

@@ -1,9 +1,9 @@
-"""Transpositions in UB: copies whose innermost axis in the tile is not the one whose elements are neighbours in GM.
+"""Transpositions in UB: copies whose innermost axis in the tile is not the contiguous axis in GM.
 
-The tile of such a Load or Store has a layout of its own in UB.  If one of its axes is contiguous in GM, the DMA moves
-rows along that axis: ``[a, b, k]`` for a tile ``[a, k, b]``, rows at 32-byte addresses.  If none is, a Load takes the
-run that holds the elements where they lie close together (``picking``); else every element has 32 bytes to itself: the
-same as rows, with a ``k`` of one element.  An ``UbTranspose`` node turns the one into the other.
+The tile of such a Load or Store has a separate layout in UB.  If one of its axes is contiguous in GM, the DMA moves
+rows along that axis: ``[a, b, k]`` for a tile ``[a, k, b]``, rows at 32-byte addresses.  Otherwise a Load takes the run
+that contains the elements if they are close together (``picking``); else every element takes 32 bytes, like rows with a
+``k`` of one element.  An ``UbTranspose`` node converts between the two layouts.
 """
 
 from __future__ import annotations
@@ -52,19 +52,19 @@ __all__ = [
 
 _VECTOR = Api("Compute", "elewise", "Vector")
 _HALF, _INT32 = BY_NAME["float16"], BY_NAME["int32"]
-#: The op that brings elements to other places in UB, and its attributes.
+#: The op that permutes elements in UB, and its attributes.
 _Turning: TypeAlias = "tuple[str, dict[str, Attr]]"
 _TRANSPOSED: _Turning = ("UbTranspose", {})
 
 
 def contiguous_axis(y: TensorView, axes: Iterable[int]) -> int | None:
-    """That of ``axes`` along which the elements of a Load or Store are neighbours in GM."""
+    """Return the one of ``axes`` along which the elements of a Load or Store are contiguous in GM."""
     strides = dict(zip(y.axis, y.strides, strict=True))
     return next((a for a in axes if strides[a] == 1), None)
 
 
 def is_relaid(n: Node, vector: Sequence[int]) -> bool:
-    """Return True if a Load or Store has another layout in UB than the vector calls of its group."""
+    """Return True if the UB layout of a Load or Store differs from that of its group's vector calls."""
     y = n.y
     here = tuple([a for a in vector if a in y.vectorized_axis])
     return bool(here) and (y.vectorized_axis != here or y.vectorized_strides[-1] != 1)
@@ -75,8 +75,8 @@ def copied_by_elements(n: Node, nodes: Sequence[Node], layout: Layout) -> bool:
 
     Args:
         n: a Load.
-        nodes: those of its group.
-        layout: how tensors lie in UB.
+        nodes: nodes of its group.
+        layout: layout of tensors in UB.
     """
     if n.op != "Load" or n.y.dtype.bits != 64:
         return False
@@ -93,12 +93,12 @@ def copied_by_elements(n: Node, nodes: Sequence[Node], layout: Layout) -> bool:
 
 
 def _moved_bytes(dtype: DType) -> int:
-    """Bytes of an element as it is transposed: 64 bits as two words."""
+    """Return the bytes per element when transposed: 64 bits as two words."""
     return min(dtype.itemsize, 4)
 
 
 def aligned_bytes(n: Node, g: GroupInput) -> int:
-    """Bytes of an element by which rows begin at blocks: of a Load that is transposed for vector calls, those moved."""
+    """Return the element bytes that determine row alignment; if transposed for vector calls, the moved bytes."""
     along = n.y.varies()
     turned = n.op == "Load" and contiguous_axis(n.y, along) not in (None, *along[-1:])
     if turned and any(m.op != "Store" for m in g.nodes if n.name in m.inputs):
@@ -107,16 +107,16 @@ def aligned_bytes(n: Node, g: GroupInput) -> int:
 
 
 def by_elements(n: Node, layout: Layout, unit: int = 0) -> Node:
-    """A Load or Store of which every element has a block of UB to itself, or the room of ``unit`` elements."""
+    """Return a Load or Store whose every element takes a separate block of UB, or the space of ``unit`` elements."""
     unit = unit or layout.arch.block_bytes // n.y.dtype.itemsize
     strides = tuple(s * unit for s in n.y.vectorized_strides)
     return replace(n, y=replace(n.y, vectorized_strides=strides))
 
 
 def transposed_load(n: Node, layout: Layout) -> list[Node]:
-    """The Load in a layout that a DMA can write, and what turns its result into that of ``n``.
+    """Return the Load in a layout that a DMA can write, and the nodes that convert its result to that of ``n``.
 
-    ``n`` alone where it is contiguous as it is.
+    Only ``n`` if it is already contiguous.
 
     Raises:
         TemplateRejectedError: no call transposes the dtype, or rows would not start at 32-byte addresses.
@@ -141,9 +141,9 @@ def transposed_load(n: Node, layout: Layout) -> list[Node]:
 
 
 def transposed_store(n: Node, source: Node, layout: Layout) -> list[Node]:
-    """Return the nodes that bring ``source`` into a layout that a DMA can read, and the Store from there.
+    """Return the nodes that convert ``source`` to a layout that a DMA can read, and the Store from there.
 
-    ``n`` alone where it is contiguous as it is.
+    Only ``n`` if it is already contiguous.
 
     Raises:
         TemplateRejectedError: as for a Load.
@@ -161,13 +161,13 @@ def transposed_store(n: Node, source: Node, layout: Layout) -> list[Node]:
 
 
 def _nest(n: Node, raw: TensorView) -> tuple[int, ...]:
-    """The axes around a copy, those of its tile in the order of UB."""
+    """Return the axes around a copy, with those of its tile in UB order."""
     inside = set(raw.vectorized_axis)
     return (*(a for a in n.axis if a not in inside), *raw.vectorized_axis)
 
 
 def _raw_view(n: Node, layout: Layout) -> TensorView | None:
-    """The view of a Load or Store with a layout in UB that a DMA can move; None if it has one.
+    """Return the view of a Load or Store with a UB layout that a DMA can move; None if it already has one.
 
     Raises:
         TemplateRejectedError: it cannot be transposed.
@@ -185,7 +185,7 @@ def _raw_view(n: Node, layout: Layout) -> TensorView | None:
     if not layout.in_blocks(row) and not _is_last(after[-1], layout):
         raise TemplateRejectedError(
             Wording(
-                "rows of {} of {} would be transposed to addresses that are no multiples of {}",
+                "rows of {} of {} would be transposed to addresses that are not multiples of {}",
                 counted(row, "byte"),
                 n,
                 block,
@@ -236,7 +236,7 @@ def _steps(
 def copy_limits(
     g: GroupInput, nodes: Iterable[Node], split: Split
 ) -> tuple[list[Condition], Expr | None]:
-    """Return limits that keep rows of transposed copies within one DMA command: conditions, a longest tile or None."""
+    """Return limits that keep rows of transposed copies within one DMA command: conditions, longest tile or None."""
     most = g.target.arch.dma_block_count_max
     ranges = {s.name: (s.min, s.max) for s in g.symbols}
     conditions: list[Condition] = []
@@ -261,14 +261,14 @@ def copy_limits(
 
 
 def rows_within(most: int, count: Expr) -> Expr:
-    """Return how many times ``count`` rows are at most ``most``; a count that may be 0, as s0 - 3, counts as 1 then."""
+    """Return how many times ``count`` rows fit into ``most``; a count that may be 0, e.g. s0 - 3, then counts as 1."""
     rounded_down = any(isinstance(a, Func) and a.name in ("FloorDiv", "Mod") for a in count.atoms())
     may_be_nothing = rounded_down or any(c < 0 for _, c in count.terms)
     return FloorDiv(most, Max(count, 1) if may_be_nothing else count)
 
 
 def smaller(a: Expr | None, b: Expr | None) -> Expr | None:
-    """The smaller one of two limits, where both are known to be limits."""
+    """Return the smaller of two limits; None means no limit."""
     if a is None or b is None or a == b:
         return b if a is None else a
     return Min(a, b)
@@ -278,18 +278,18 @@ def smaller(a: Expr | None, b: Expr | None) -> Expr | None:
 def transpose_counts(
     src: TensorView, dst: TensorView, extent: Callable[[int], Expr], arch: Architecture
 ) -> tuple[Expr, Expr, Expr, Expr, Expr]:
-    """``outer, rows, cols, src_pitch, dst_pitch`` of ``autofuse::TransposeRows``, in elements.
+    """Return ``outer, rows, cols, src_pitch, dst_pitch`` of ``autofuse::TransposeRows``, in elements.
 
     Args:
         src: the operand.
         dst: the result.
         extent: iterations of a vectorised axis in this tile.
-        arch: says how long a block is.
+        arch: gives the length of a block.
     """
     unit = arch.block_bytes // src.dtype.itemsize
     have, want = src.vectorized_axis, dst.vectorized_axis
     if have == want:
-        # Single elements in 32 bytes each, on one of the two sides.
+        # One side has single elements in 32 bytes each.
         if src.vectorized_strides[-1] != 1:
             rows = extent(want[0]) * dst.vectorized_strides[0]
             return ONE, rows, ONE, src.vectorized_strides[-1], align_up(rows, unit)

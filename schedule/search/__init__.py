@@ -1,1 +1,1 @@
-"""The search for tiles by the cost model, and what it evaluates."""
+"""The search for tiles by the cost model, and the costs that it evaluates."""

@@ -1,6 +1,6 @@
-"""The costs of a template for given sizes, as the compiled model and search take them: ``autofuse_tile_search.h``.
+"""The costs of a template for given sizes, in the form of the compiled model and search, ``autofuse_tile_search.h``.
 
-Times are cycles, without what no choice changes (``kernel_head_us``).
+Times are cycles, without the part that is the same for all choices (``kernel_head_us``).
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ __all__ = ["BoundForm", "Chip", "Tiled", "best_of_length", "bind", "chip_figures
 
 @frozen
 class Tiled:
-    """A choice: length of a tile, tiles of one core, cores, and the cycles that it takes."""
+    """A choice: length of a tile, tiles per core, cores, and its cycles."""
 
     tile: int
     per_core: int
@@ -58,13 +58,13 @@ def chip_figures(target: TargetSpec) -> Chip:
 
 
 def search(form: BoundForm, chip: Chip) -> Tiled | None:
-    """Return the pair of a tile and a number of cores of the fewest cycles; None where no tile is legal."""
+    """Return the tile and number of cores with the fewest cycles; None if no tile is legal."""
     found = form.search(chip)
     return None if found is None else Tiled(*found)
 
 
 def best_of_length(form: BoundForm, chip: Chip, tile: int) -> Tiled:
-    """Return the number of cores of the fewest cycles for tiles of a length."""
+    """Return the number of cores with the fewest cycles for a tile length."""
     return Tiled(*form.search_length(chip, tile))
 
 
@@ -77,7 +77,7 @@ def bind(
     """Return the costs of a template for given sizes.
 
     Args:
-        form: of the template.
+        form: costs of the template.
         spec: its tiling.
         sizes: values of all symbols of the graph.
         ub: usable bytes of UB, if fewer than the target has.

@@ -1,7 +1,7 @@
 """Breakdown of the time of a template, by the model that chooses tiles.
 
-Times are microseconds of the model, never measurements.  ``docs/performance.md`` has the formulas, and how far they
-are from times measured on silicon.
+Times are model microseconds, never measurements.  ``docs/performance.md`` has the formulas and their deviation from
+times measured on silicon.
 """
 
 from __future__ import annotations
@@ -18,14 +18,14 @@ class Cost:
     """Modelled microseconds.
 
     Attributes:
-        mte2, vector, mte3, scalar: how long the pipe is busy on the core with the most to do.
-        gm: how long GM takes for the traffic of all cores.
-        pipeline: of a core, with what queues of this depth leave unhidden.
-        exposed: beside GM or the pipeline's steady state: the first load and the last calls and stores.
-        start: of the kernel.
+        mte2, vector, mte3, scalar: busy time of the pipe on the busiest core.
+        gm: time of GM for the traffic of all cores.
+        pipeline: time of a core, including the parts that queues of this depth do not overlap.
+        exposed: the first load and the last calls and stores, in addition to GM or the pipeline's steady state.
+        start: start of the kernel.
         sync: barriers.
-        total: of the kernel.
-        limit: what the time is spent on, such as ``GM`` or ``vector``.
+        total: time of the kernel.
+        limit: the bottleneck, such as ``GM`` or ``vector``.
     """
 
     mte2: float
@@ -42,13 +42,13 @@ class Cost:
 
     @property
     def bound(self) -> float:
-        """The time below which this work cannot be done on this chip: its busiest resource, and the start."""
+        """Lower bound of the time on this chip: the busiest resource, and the start."""
         return self.start + max(self.gm, self.mte2, self.vector, self.mte3)
 
 
 @frozen
 class Tiling:
-    """Tile length, tiles of one core, cores, and the modelled cost."""
+    """Tile length, tiles per core, cores, and the modelled cost."""
 
     tile: int
     per_core: int
@@ -59,14 +59,14 @@ class Tiling:
 def cost_of(
     form: BoundForm, target: TargetSpec, tile: int, per_core: int, *, barriers: int = 0
 ) -> Cost:
-    """Return the modelled time of a choice: the head of a kernel, and the cycles that choices are compared by.
+    """Return the modelled time of a choice: the kernel head, and the cycles by which choices are compared.
 
     Args:
         form: a template for given sizes.
         target: the chip.
         tile: length of a tile.
-        per_core: tiles of one core.
-        barriers: times that all cores meet before it.
+        per_core: tiles per core.
+        barriers: number of barriers before it.
     """
     us = 1.0 / target.clock_mhz
     at = form.shares(chip_figures(target), tile, per_core)
@@ -99,9 +99,9 @@ def cost_of(
 def _limit(
     start: float, sync: float, body: float, by_gm: bool, pipes: dict[str, float], last: float
 ) -> str:
-    """Return what most of the time is spent on: start, barriers, GM, a pipe that is busy nearly always, or waiting.
+    """Return the bottleneck: start, barriers, GM, a pipe that is nearly always busy, or waiting.
 
-    ``last``: what last tiles add; it is said where it is a fourth.
+    ``last``: the part due to last tiles; mentioned if it is at least a fourth.
     """
     if start + sync >= body:
         return "start" if start >= sync else "barriers"

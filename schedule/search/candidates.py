@@ -1,4 +1,4 @@
-"""Tilings that may be faster on a chip than the one that the model prefers: what a tuner measures."""
+"""Candidate tilings for a tuner to measure, which may be faster on a chip than the model's choice."""
 
 from __future__ import annotations
 
@@ -35,18 +35,18 @@ def candidates(
     sizes: Mapping[str, int],
     top: int,
 ) -> list[GivenTiling]:
-    """Tilings for given sizes: of every template the best tiles by the model, one group changed at a time.
+    """Return tilings for given sizes: the best tiles of every template by the model, changing one group at a time.
 
-    The sizes of what is returned are left open.
+    The returned tilings leave the sizes open.
 
     Args:
         results: the schedules of the graph.
-        costs: of their templates.
+        costs: costs of their templates.
         sizes: values of all symbols.
-        top: of each template, at most.
+        top: maximum per template.
 
     Returns:
-        Those with the least modelled time first; what the search takes in each schedule is among them.
+        The tilings, least modelled time first; they include the search's choice in each schedule.
     """
     found: dict[tuple[GivenTile, ...], GivenTiling] = {}
     for r in results:
@@ -77,7 +77,7 @@ def _best(group: Group, costs: Costs, sizes: Mapping[str, int]) -> GivenTile | N
 
 
 def _tiles(impl: ImplGraph, costs: Costs, sizes: Mapping[str, int], top: int) -> list[GivenTile]:
-    """The best tiles of a template: each length with the cores that suit it, and with all of them."""
+    """Return the best tiles of a template: each length with the best number of cores, and with all cores."""
     try:
         form, _ = costs.bound(impl, sizes, None)
     except (ExprError, OverflowError):
@@ -92,7 +92,7 @@ def _tiles(impl: ImplGraph, costs: Costs, sizes: Mapping[str, int], top: int) ->
             one = GivenTile(impl.name, length, max(min(cores, form.tiles(length)), 1))
             at = placed(impl, costs, sizes, one)
             if isinstance(at, Tiled):
-                # As many as really take part, so that equal choices are one.
+                # Count only participating cores, so that equal choices coincide.
                 found.setdefault(replace(one, cores=at.cores), at.cycles)
     return sorted(found, key=lambda t: found[t])[:top]
 
@@ -103,7 +103,7 @@ def legal_everywhere(
     costs: Costs,
     points: Sequence[Mapping[str, int]],
 ) -> Iterator[GivenTiling]:
-    """Those that are legal at all of some sizes."""
+    """Yield the tilings that are legal at all given sizes."""
     for t in given:
         if all(not isinstance(given_cycles(t, results, costs, s), str) for s in points):
             yield t

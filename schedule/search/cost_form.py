@@ -1,8 +1,8 @@
 """Cost of a template with the length of a tile left open: loops, copies and calls as functions of it.
 
-Everything that the cost model asks of an ImplGraph is ``base + step * t``, t being the length of a tile, where ``base``
-and ``step`` follow from the sizes of a call.  The generated host code holds these functions, ``bound`` beside this
-module binds them to sizes.
+Everything that the cost model needs from an ImplGraph has the form ``base + step * t``, where t is the tile length and
+``base`` and ``step`` follow from the sizes of a call.  The generated host code contains these functions; the sibling
+module ``bound`` binds them to sizes.
 """
 
 from __future__ import annotations
@@ -54,14 +54,14 @@ __all__ = [
 
 
 def _sum(parts: Sequence[Affine]) -> Affine:
-    """The sum of one or more."""
+    """Return the sum of one or more."""
     if len(parts) == 1:
         return parts[0]
     return Affine(total(p.base for p in parts), total(p.step for p in parts))
 
 
 def cost_form(impl: ImplGraph, target: TargetSpec) -> CostForm:
-    """The costs of a template on a chip.
+    """Return the costs of a template on a chip.
 
     Whether operands of a call collide in the banks of UB depends on the tile; it is taken from the largest one at
     typical sizes.
@@ -69,7 +69,7 @@ def cost_form(impl: ImplGraph, target: TargetSpec) -> CostForm:
     return _FormReader(impl, target).form()
 
 
-#: Members that every node asks for; the interpreter takes long to look them up.
+#: Enum members used for every node, bound once because the lookup is slow.
 _ONCE, _TILE, _STEP = Place.ONCE, Place.TILE, Place.STEP
 _READ, _AGAIN, _WRITE = Route.READ, Route.AGAIN, Route.WRITE
 _NO_CONFLICT = Conflict.NONE
@@ -85,7 +85,7 @@ class _FormReader:
         self.t, self.tile = spec.opened.symbol, Sym(spec.opened.symbol)
         self.named = impl.by_name()
         self.size = AxisSizes(impl.axes)
-        # An axis in tiles of a constant length may be shorter than one of them.
+        # An axis cut into tiles of constant length may be shorter than one tile.
         for _, inside in impl.cut_axes():
             self.size[inside.id] = Min(inside.size, self.size[inside.origin[0]])
         self.tile_in = impl.tile(AxisType.TILE_IN).id
@@ -100,20 +100,20 @@ class _FormReader:
         self.buffers = min((b.buf_num for b in impl.buffers if b.kind == "queue"), default=2)
         self.carried = {name for b in impl.buffers if b.copy for name in b.tensors}
         self.seen: set[tuple[object, ...]] = set()
-        #: Offsets of the Loads of a tensor that differ in these alone, ...
+        #: Offsets of the Loads of a tensor that differ only in these, ...
         self.offsets: dict[tuple[object, ...], list[Expr]] = {}
-        #: ... and elements of those that no earlier one has, where some has most of them.
+        #: ... and the elements of each that no earlier one loads, where an earlier one loads most of them.
         self.fresh: dict[str, Expr] = {}
         self.known: dict[tuple[int, ...], Affine] = {}
         self.parts: dict[int, frozenset[int]] = {}
-        #: What the reduce loop goes through.
+        #: Axes that the reduce loop traverses.
         self.looped = set() if impl.r_axis is None else impl.merged_from(impl.r_axis)
-        #: Numbers of the ways in which copies lie in GM and in UB, ...
+        #: Numbering of the layouts of copies in GM and UB, ...
         self.lies: dict[tuple[object, ...], int] = {}
-        #: ... and of forms, by that, and whether their bytes were read before.
+        #: ... and of copy forms, by layout and by whether their bytes were read before.
         self.copied: dict[tuple[int, bool, Expr | None], int] = {}
         self.forms: dict[CopyForm, int] = {}
-        #: Indices that a Load of the same body goes by.
+        #: Indices used by a Load of the same body.
         self.awaited: set[str] = set()
         self.kinds: set[str] = set()
         self.bodies: list[BodyForm] = []
@@ -125,7 +125,7 @@ class _FormReader:
         once = [n for n in nodes if n.loop_axis is None]
         inner = [n for n in nodes if n.loop_axis is not None and n.loop_axis == self.impl.r_axis]
         outer = [n for n in nodes if n.loop_axis is not None and n.loop_axis != self.impl.r_axis]
-        # What was read before is known in the order in which a core runs them: once, per tile, per step.
+        # Visit bodies in execution order (once, per tile, per step) to know which bytes were read before.
         routes = {n.name: self._route(n) for part in (once, outer, inner) for n in part}
         for p in sorted({n.loop_pass for n in inner}):
             self._body(_STEP, [n for n in inner if n.loop_pass == p], routes)
@@ -148,7 +148,7 @@ class _FormReader:
             head = self._calls(n, cycles)
             heads += [head] if head is not None else []
         head = max(heads, default=0.0) if m.vector_fused else sum(heads)
-        # Those that are issued once come first, as the generated code adds them up.
+        # Calls issued once come first, in the order in which the generated code adds them.
         along = sorted(cycles, key=lambda a: a != ONE)
         self.calls += [CallForm(index, _folded(cycles[a]), Affine(a, ZERO)) for a in along]
         loads = [n for n in nodes if n.op == "Load" and is_copied(n)]
@@ -171,20 +171,20 @@ class _FormReader:
         )
 
     def _places(self, loads: Iterable[Node]) -> Iterator[tuple[float, Affine]]:
-        """Cycles in which the scalar unit reads the places of loads that an index directs, one by command."""
+        """Yield the cycles of the scalar unit for reading the positions of indexed loads, one per command."""
         m = self.target.model
         for n in loads:
             if len(n.inputs) > 1:
                 commands = self._rows(n)[1]
-                several = commands != SINGLE  # a loop of their own
+                several = commands != SINGLE  # separate loop
                 yield six_digits(m.scalar_read + m.loop * several), commands
 
     def _calls(self, n: Node, cycles: dict[Expr, _Weighted]) -> float | None:
-        """Adds the cycles of a vector node; the head of its call, 0 for one of many calls, None where it is free.
+        """Add the cycles of a vector node; return the head of its call, 0 for a device function, None if it is free.
 
         Args:
             n: the node.
-            cycles: of instructions, by what the logarithm of says how often they are issued.
+            cycles: cycles of instructions, by the expression whose logarithm multiplies them.
         """
         operands = self._tensors(n)
         bits = max([n.y.dtype.bits, *[x.y.dtype.bits for x in operands]])
@@ -205,7 +205,7 @@ class _FormReader:
         return row.head + self.target.model.vector_gap
 
     def _per_element(self, row: VectorCost, bits: int, conflict: Conflict) -> float:
-        """Cycles of an element."""
+        """Return the cycles per element."""
         m, factor = self.target.model, 1.0
         if conflict is not _NO_CONFLICT:
             sources = conflict is Conflict.SOURCES
@@ -213,7 +213,7 @@ class _FormReader:
         return factor / ((row.rate16 if bits <= 16 else row.rate32) * m.vector_issue)
 
     def _issue(self, x: Issued, bits: int, cycles: dict[Expr, _Weighted]) -> None:
-        """Adds the cycles of instructions; on registers, where calls have one head in all, without heads."""
+        """Add the cycles of instructions; without heads on a register architecture, where all calls share one head."""
         m, row = self.target.model, self.target.vector[x.kind]
         if not row.rate32:
             return
@@ -226,7 +226,7 @@ class _FormReader:
             _add(cycles, x.along, weight, self._affine(e * x.times))
 
     def _longest(self, found: Iterable[Issued]) -> float:
-        """The head of the longest call, where all have one in common."""
+        """Return the head of the longest call, if all calls share one."""
         m = self.target.model
         heads = (self.target.vector[x.kind].head for x in found)
         return max(heads, default=0.0) + m.vector_gap if m.vector_fused else 0.0
@@ -241,7 +241,7 @@ class _FormReader:
     def _copies(
         self, nodes: Sequence[Node], body: int, routes: Mapping[str, Route]
     ) -> list[CopyForm]:
-        """The Loads and Stores of a body, those that do the same as one."""
+        """Return the Loads and Stores of a body, merging equal ones."""
         found: dict[tuple[int, Route], list[str]] = {}
         for n in nodes:
             if not is_copied(n):
@@ -266,15 +266,15 @@ class _FormReader:
         ]
 
     def _copy(self, n: Node, route: Route) -> CopyForm:
-        """One Load or Store; its body, route and tensor are for the caller to say."""
+        """Return one Load or Store; the caller sets its body, route and tensor."""
         y = n.y
         item = y.dtype.itemsize
         rows, commands, row = self._rows(n)
         apart, tiles_apart = self._distances(n)
         step = 1
-        if is_run(n):  # with what lies between the elements
+        if is_run(n):  # including the gaps between elements
             step = abs(dict(zip(y.axis, y.strides, strict=True))[y.vectorized_axis[-1]].value)
-        # Where an index directs a load, other elements of the index are other places.
+        # For an indexed load, other elements of the index mean other positions.
         moving = [
             a
             for v in (y, *self._indices(n))
@@ -301,7 +301,7 @@ class _FormReader:
         )
 
     def _own_cycles(self, n: Node) -> tuple[tuple[float, Affine], ...]:
-        """Cycles of a load of several dimensions, which goes from element to element."""
+        """Return the cycles of a multi-dimensional load, which moves element by element."""
         if not is_permuted(n):
             return ()
         m = self.target.model
@@ -309,7 +309,7 @@ class _FormReader:
         return (six_digits(m.dims_issue), SINGLE), (by_element, self._elements(n.y.vectorized_axis))
 
     def _named(self, n: Node) -> tuple[Expr, Expr]:
-        """Places of a table that an index may name, and elements of that index; 0 for other copies."""
+        """Return the number of positions that an index may select, and elements of that index; 0 for other copies."""
         indices = self._indices(n)
         if not indices:
             return ZERO, ZERO
@@ -318,7 +318,7 @@ class _FormReader:
         return n.size("extent"), product(extents)
 
     def _indices(self, n: Node) -> list[TensorView]:
-        """Of a Load: the index that says where it takes its elements, if there is one."""
+        """Return the index of a Load, if it has one."""
         return [self.named[i].y for i in n.inputs[1:]] if n.op == "Load" else []
 
     def _route(self, n: Node) -> Route:
@@ -336,7 +336,7 @@ class _FormReader:
         return _READ if bypass_bytes(n) is None else Route.STREAM
 
     def _rows(self, n: Node) -> tuple[Affine, Affine, Affine]:
-        """Return the rows of a copy, commands, and elements of a row."""
+        """Return the rows of a copy, its commands, and the elements of a row."""
         if is_permuted(n):
             return SINGLE, SINGLE, self._elements(n.y.vectorized_axis)
         moved = copied(n, lambda a: self.size[a])
@@ -347,7 +347,7 @@ class _FormReader:
         return self._product(rows), self._product(commands), self._product(sizes[-1:])
 
     def _distances(self, n: Node) -> tuple[tuple[tuple[Expr | None, Expr], ...], tuple[Expr, ...]]:
-        """Distances in bytes between places in GM, and those between tiles per element of a tile."""
+        """Return the distances in bytes between rows in GM, and those between tiles per element of a tile."""
         y = n.y
         item, inside = y.dtype.itemsize, y.vectorized_axis[-1:] if is_run(n) else ()
         aligned: list[tuple[Expr | None, Expr]] = []
@@ -359,7 +359,7 @@ class _FormReader:
         for a, stride in zip(y.axis, y.strides, strict=True):
             axis = self.impl.axes[a]
             if stride.number in (0, 1) or a in inside or axis.type is _BLOCK_OUT:
-                continue  # blocks are as far apart as a number of the tiles in them
+                continue  # the distance between blocks is a multiple of the distance between tiles
             root = axis.origin[0] if axis.type is _BLOCK_IN else a
             if root == self.tile_out:
                 tiled.append(self._affine(stride).step * item)
@@ -370,7 +370,7 @@ class _FormReader:
         return tuple(dict.fromkeys(aligned)), tuple(dict.fromkeys(tiled))
 
     def _shifted(self, n: Node) -> None:
-        """Notes what a Load has beside the earlier one that it is shifted against by least, as slices overlap."""
+        """Record the elements of a Load beyond those of the earlier Load with the smallest shift, as slices overlap."""
         y = n.y
         earlier = self.offsets.setdefault((n.inputs, y.axis, y.strides), [])
         found: list[tuple[int, int]] = []
@@ -391,16 +391,16 @@ class _FormReader:
             self.fresh[n.name] = product([const(least), *sizes.values()])
 
     def _distinct(self, n: Node) -> Expr:
-        """Elements of GM that a copy touches and none before it; an index names others each time."""
+        """Return the GM elements that a copy touches and no earlier one did; an index selects new ones each time."""
         fresh = self.fresh.get(n.name)
         return product(self._extents(n).values()) if fresh is None else fresh
 
     def _root(self, axis: int) -> int:
-        """The axis that stands for an axis in sizes: tiles and what is inside them are one."""
+        """Return the axis that represents an axis in sizes: tiles and their insides count as one."""
         return self.tile_in if axis == self.tile_out else axis
 
     def _extents(self, n: Node) -> dict[int, Expr]:
-        """Sizes of the axes along which a copy goes through GM."""
+        """Return the sizes of the axes along which a copy traverses GM."""
         return self._sizes_of(n.y, directed=bool(self._indices(n)))
 
     def _sizes_of(self, y: TensorView, *, directed: bool = False) -> dict[int, Expr]:
@@ -415,7 +415,7 @@ class _FormReader:
         return roots
 
     def _parts_of(self, axis: int) -> frozenset[int]:
-        """The axes that an axis of loops goes through: blocks and merged axes resolved."""
+        """Return the axes that a loop axis traverses, with blocks and merged axes resolved."""
         found = self.parts.get(axis)
         if found is None:
             found = self.parts[axis] = frozenset(self._parts(axis))
@@ -432,12 +432,12 @@ class _FormReader:
             yield axis
 
     def _made_of_tiles(self, origin: Sequence[int]) -> bool:
-        """Return True if an axis is merged for the loop over blocks, not before the template was chosen."""
+        """Return True if an axis was merged for the loop over blocks, not before the template was chosen."""
         return any(self.impl.axes[a].type is not AxisType.ORIGINAL for a in origin)
 
     # functions of the tile --------------------------------------------------------------------
     def _elements(self, axes: tuple[int, ...]) -> Affine:
-        """Elements of a tensor with these axes in a tile."""
+        """Return the elements of a tensor with these axes in a tile."""
         found = self.known.get(axes)
         if found is None:
             found = self.known[axes] = self._product(self.size[a] for a in axes)
@@ -447,7 +447,7 @@ class _FormReader:
         return self._affine(product(sizes))
 
     def _affine(self, e: Expr) -> Affine:
-        """``e`` by powers of the tile symbol.
+        """Return ``e`` by powers of the tile symbol.
 
         Raises:
             ValueError: it is not of the form ``base + step * t``.
@@ -461,7 +461,7 @@ class _FormReader:
 
 @lru_cache(maxsize=4096)
 def _by_powers(e: Expr, tile: Sym) -> Affine:
-    # Remembered: tensors of several templates, and of several graphs, have the same few lengths.
+    # Cached: tensors of several templates, and of several graphs, share a few lengths.
     parts: list[list[Expr]] = [[], []]
     for monomial, c in e.terms:
         power = next((p for a, p in monomial if a == tile), 0)
@@ -472,7 +472,7 @@ def _by_powers(e: Expr, tile: Sym) -> Affine:
     return Affine(total(parts[0]), total(parts[1]))
 
 
-#: Parts of a sum by the number that they are multiplied with.
+#: Parts of a sum, by factor.
 _Weighted: TypeAlias = dict[float, list[Affine]]
 
 
@@ -481,7 +481,7 @@ def _add(cycles: dict[Expr, _Weighted], along: Expr, weight: float, count: Affin
 
 
 def _folded(by_weight: _Weighted) -> tuple[tuple[float, Affine], ...]:
-    """The sum: what is known before sizes are, that per element of a tile, and others by their weight."""
+    """Return the sum: the constant part, the constant per element of a tile, and other parts by weight."""
     known = per_element = 0.0
     out = []
     for weight, parts in by_weight.items():
@@ -496,5 +496,5 @@ def _folded(by_weight: _Weighted) -> tuple[tuple[float, Affine], ...]:
 
 
 def six_digits(figure: float) -> float:
-    """A figure as the generated code prints it, and as it is computed with here."""
+    """Round a figure as the generated code prints it, so that both compute with equal values."""
     return float(f"{figure:.6g}")

@@ -1,4 +1,4 @@
-"""Costs of templates while a graph is built: the memo of one build.
+"""Cost memo of one build.
 
 A template is ranked, its tiling is folded, and its numbers go into the host code: each step needs the same costs.  The
 caller that starts a build, or explains one, makes a :class:`Costs`, passes it along, and drops it after the build.
@@ -19,7 +19,7 @@ __all__ = ["Costs"]
 
 
 class _Known:
-    """The costs of a template; without symbols also what they are bound to, and what was found for that, by cores."""
+    """The costs of a template; without symbols also the bound costs, and the search results for them, by cores."""
 
     def __init__(self, form: CostForm) -> None:
         self.form = form
@@ -28,9 +28,9 @@ class _Known:
 
 
 class Costs:
-    """The costs of the templates of a graph on a chip, each found once.
+    """The costs of the templates of a graph on a chip, each computed once.
 
-    Templates that differ in name, conditions or first core only are copies with the same nodes, and cost the same.
+    Templates that differ only in name, conditions or first core share nodes and cost the same.
 
     Attributes:
         target: the chip.
@@ -39,11 +39,11 @@ class Costs:
 
     def __init__(self, target: TargetSpec) -> None:
         self.target, self.chip = target, chip_figures(target)
-        #: By the identities of what costs are read off.  The template that is kept with them keeps these alive.
+        #: By the ids of the objects that costs are computed from; the stored template keeps them alive.
         self._known: dict[tuple[int, ...], tuple[ImplGraph, _Known]] = {}
 
     def form(self, impl: ImplGraph) -> CostForm:
-        """The costs of a template.
+        """Return the costs of a template.
 
         Whether operands of a call collide in the banks of UB depends on the tile; it is taken from the largest one at
         typical sizes.
@@ -53,7 +53,7 @@ class Costs:
     def bound(
         self, impl: ImplGraph, sizes: Mapping[str, int], ub: int | None
     ) -> tuple[BoundForm, dict[int, Tiled | None]]:
-        """The costs of a template for given sizes, and what has been found for these; remembered without symbols.
+        """Return the costs of a template for given sizes, and the search results for them; cached without symbols.
 
         Raises:
             ExprError: a size that the template divides by is 0.

@@ -1,6 +1,6 @@
-"""The costs of a template, with the length of a tile left open: loop bodies, their copies and their calls.
+"""The costs of a template with an open tile length: loop bodies, their copies and their calls.
 
-:func:`~autofuse.schedule.search.cost_form.cost_form` reads them off an ImplGraph, ``bound`` binds them to sizes.
+:func:`~autofuse.schedule.search.cost_form.cost_form` computes them from an ImplGraph, ``bound`` binds them to sizes.
 """
 
 from __future__ import annotations
@@ -33,11 +33,11 @@ class Place(IntEnum):
 class Route(IntEnum):
     """Route of the bytes of a copy."""
 
-    #: From memory; what is read more than once comes from L2.
+    #: From memory; repeated reads come from L2.
     READ = 0
-    #: Read before by the same cores, or written by them: from L2.
+    #: From L2: the same cores read or wrote the bytes before.
     AGAIN = 1
-    #: From memory, bypassing L2 where that cannot hold what the kernel asks it to.
+    #: From memory, bypassing L2 if L2 cannot hold the kernel's data.
     STREAM = 2
     #: Written to GM.
     WRITE = 3
@@ -54,12 +54,12 @@ class Affine:
         return Affine(self.base + other.base, self.step + other.step)
 
     def times(self, factor: Expr | int) -> Affine:
-        """Both parts times ``factor``."""
+        """Return both parts times ``factor``."""
         step = self.step if self.step is ZERO else self.step * factor
         return Affine(self.base * factor, step)
 
     def exprs(self) -> tuple[Expr, Expr]:
-        """Both parts."""
+        """Return both parts."""
         return self.base, self.step
 
 
@@ -68,21 +68,21 @@ SINGLE = Affine(ONE, ZERO)
 
 @frozen
 class CopyForm:
-    """Loads or Stores of one body that do the same.
+    """Equal Loads or Stores of one body.
 
     Attributes:
         body: index of the body.
         nodes: their names.
-        commands, rows: of a whole tile.
+        commands, rows: numbers for a whole tile.
         row_bytes: bytes of a row; times ``rows`` those of the copy.
-        apart: distances of rows in GM, in bytes, as (size of the axis or None, distance); those of axes with more than
-            one index count.
-        tiles_apart: distances in bytes per element of t, where there is more than one tile.
-        distinct: bytes that are touched, each counted once; 0 for the route ``AGAIN``.
-        table, names: places that an index may name, 0 without one, and elements of that index.
-        varying: sizes of the axes of loops along which it varies, beside that of the tiles, ...
-        varies_by_tile: ... and whether along that one.
-        cycles: of its pipe as a weighted sum, where they do not follow from commands, rows and bytes.
+        apart: distances of rows in GM, in bytes, as (size of the axis or None, distance); only axes longer than 1
+            count.
+        tiles_apart: distances between tiles in bytes per element of t, if there is more than one tile.
+        distinct: touched bytes, each counted once; 0 for the route ``AGAIN``.
+        table, names: number of positions that an index may select, 0 without one, and elements of that index.
+        varying: sizes of the loop axes along which it varies, except that of the tiles, ...
+        varies_by_tile: ... and True if it varies along that one.
+        cycles: cycles of its pipe as a weighted sum, if they do not follow from commands, rows and bytes.
     """
 
     body: int
@@ -108,14 +108,14 @@ class CopyForm:
 
 @frozen
 class CallForm:
-    """Vector calls of one body: cycles as weighted sums, 1 + log2(``along``) times, rounded up."""
+    """Vector calls of one body: cycles as weighted sums, times 1 + log2(``along``), rounded up."""
 
     body: int
     cycles: tuple[tuple[float, Affine], ...]
     along: Affine = SINGLE
 
     def exprs(self) -> tuple[Expr, ...]:
-        """Every expression in it."""
+        """Return every expression in it."""
         return (*(e for _, a in self.cycles for e in a.exprs()), *self.along.exprs())
 
 
@@ -125,14 +125,14 @@ class BodyForm:
 
     Attributes:
         ops: names of its vector nodes.
-        heads: cycles that its element-wise calls take whatever their length.
+        heads: cycles of its element-wise calls that do not depend on their length.
         scalar: cycles of the scalar unit, ...
-        places: ... beside them, as a weighted sum, to read places from an index, ...
+        places: ... further ones, as a weighted sum, to read positions from an index, ...
         held: ... and to read the first of them while loads wait; 0 where no index is loaded.
-        buffers: of each queue.
-        chained: what is loaded is stored from the same buffer.
-        loads: whether it waits for a first byte.
-        staggered: whether every core starts at another step.
+        buffers: number per queue.
+        chained: True if loaded data are stored from the same buffer.
+        loads: True if it waits for a first byte.
+        staggered: True if every core starts at a different step.
     """
 
     place: Place
@@ -153,7 +153,7 @@ class CostForm:
 
     Attributes:
         bodies, copies, calls: in a fixed order.
-        kinds: rows of the target's vector table that its calls take.
+        kinds: rows of the target's vector table that its calls use.
     """
 
     bodies: tuple[BodyForm, ...]
@@ -163,11 +163,11 @@ class CostForm:
 
     @property
     def reads_again(self) -> bool:
-        """True if a core loads what was loaded or written before, as the second pass over long rows does."""
+        """True if a core loads data that were loaded or written before, as the second pass over long rows does."""
         return any(c.route is Route.AGAIN for c in self.copies)
 
     def sizes(self) -> tuple[Expr, ...]:
-        """Return the sizes that a legal tile does not bound: bytes of tensors, and distances in them."""
+        """Return the sizes not bounded by a legal tile: bytes of tensors, and distances in them."""
         out: list[Expr] = []
         for c in self.copies:
             out += [c.distinct * c.count, *(d for _, d in c.apart), *c.tiles_apart]
@@ -175,7 +175,7 @@ class CostForm:
         return tuple(dict.fromkeys(out))
 
     def exprs(self) -> tuple[Expr, ...]:
-        """Every expression in it, in a fixed order."""
+        """Return every expression in it, in a fixed order."""
         out: list[Expr] = []
         for c in self.copies:
             for a in (c.commands, c.rows, c.row_bytes):

@@ -1,6 +1,6 @@
-"""Tilings that are given, not searched: whether they are legal, and what they take by the model.
+"""Given tilings, as opposed to searched ones: their legality and modelled time.
 
-The same rules as ``autofuse_tuned.h``; a test compiles that header and compares.
+Follows the rules of ``autofuse_tuned.h``; a test compiles that header and compares.
 """
 
 from __future__ import annotations
@@ -24,8 +24,8 @@ class GivenTile:
 
     Attributes:
         template: name of its function.
-        tile: length of a tile; of an axis that is shorter, all of it.
-        cores: that share the tiles, as evenly as whole tiles allow; fewer where fewer are granted.
+        tile: length of a tile; a shorter axis is one tile.
+        cores: number of cores that share the tiles, as evenly as whole tiles allow; fewer if fewer are granted.
     """
 
     template: str
@@ -38,22 +38,22 @@ class GivenTiling:
     """A choice for all groups of a schedule, at one shape or a range of them.
 
     Attributes:
-        sizes: the least and the largest value of symbols; one that is left out has any.
-        groups: a choice for each group, in their order.
+        sizes: the least and largest values of symbols; a missing symbol may have any value.
+        groups: a choice for each group, in order.
     """
 
     sizes: Mapping[str, tuple[int, int]]
     groups: tuple[GivenTile, ...]
 
     def covers(self, sizes: Mapping[str, int]) -> bool:
-        """Return True if the tiling is for these sizes."""
+        """Return True if the tiling covers these sizes."""
         return all(least <= sizes[n] <= most for n, (least, most) in self.sizes.items())
 
 
 def templates_of(
     given: GivenTiling, results: Sequence[ScheduleResult]
 ) -> tuple[int, tuple[int, ...]] | None:
-    """The schedule that a tiling is of, and the index of the template of each group; None where there is none."""
+    """Return the schedule of a tiling, and the index of each group's template; None if there is none."""
     names = [g.template for g in given.groups]
     for i, r in enumerate(results):
         known = [[impl.name for impl in g.impls] for g in r.groups]
@@ -71,11 +71,11 @@ def placed(
     ub: int | None = None,
     cores: int | None = None,
 ) -> Tiled | str:
-    """A template with a given tile, and its modelled cycles; in words why it cannot have it.
+    """Return a template with a given tile and its modelled cycles, or the reason, in words, why that is illegal.
 
     Args:
         impl: the template.
-        costs: of templates on the chip.
+        costs: costs of templates on the chip.
         sizes: values of all symbols of the graph.
         given: tile and cores.
         ub: bytes of UB that are granted, if fewer than the target has.
@@ -85,25 +85,25 @@ def placed(
     try:
         broken = [c.text() for c in spec.conditions if not c.holds(sizes)]
         if broken:
-            return f"it does not hold that {' and '.join(broken)}"
+            return f"requires that {' and '.join(broken)}"
         form, _ = costs.bound(impl, sizes, ub)
         tile = min(given.tile, form.longest)
         if tile % spec.opened.granule and tile != form.longest:
-            return f"tiles are multiples of {spec.opened.granule}, or all of {form.longest}"
+            return f"tiles must be multiples of {spec.opened.granule}, or the whole axis of {form.longest}"
         if spec.opened.most is not None and tile > (most := spec.opened.most.evaluate(sizes)):
-            return f"a tile of this template is no longer than {most}"
+            return f"tiles of this template have a length of at most {most}"
         need = spec.ub.evaluate({**sizes, spec.opened.symbol: tile})
         limit = min(spec.ub_limit, chip.ub if ub is None else ub)
         if need > limit:
-            return f"{need} bytes of UB are needed, and there are {limit}"
+            return f"needs {need} bytes of UB, and {limit} are available"
         tiles = form.tiles(tile)
         per_core = max(-(-tiles // min(given.cores, chip.cores)), 1)
         (cycles,) = form.times(chip, tile, [per_core])
         return Tiled(tile, per_core, max(-(-tiles // per_core), 1), cycles)
     except ExprError:
-        return "a size that it divides by is 0"
+        return "divides by a size of 0"
     except OverflowError:
-        return "a number has more than 64 bits"
+        return "a size does not fit 64 bits"
 
 
 def take(
@@ -115,12 +115,12 @@ def take(
     ub: int | None = None,
     cores: int | None = None,
 ) -> Choice | str:
-    """The tiling data that a given tiling makes, as the host function fills them; in words why it cannot be.
+    """Return the tiling data of a given tiling as the host function fills them, or the reason why it is illegal.
 
     Args:
-        given: the tiling; whether it is for these sizes is not asked.
+        given: the tiling; not checked to cover these sizes.
         results: the schedules of the graph.
-        costs: of templates on the chip.
+        costs: costs of templates on the chip.
         sizes: values of all symbols.
         ub: bytes of UB that are granted, if fewer than the target has.
         cores: cores that are granted, if fewer.
@@ -157,7 +157,7 @@ def taken(
     ub: int | None = None,
     cores: int | None = None,
 ) -> tuple[int, Choice] | None:
-    """The first of some given tilings that is for these sizes and legal, by its index; None: the search decides."""
+    """Return the index of the first given tiling that covers these sizes and is legal; None: the search decides."""
     for i, row in enumerate(rows):
         if row.covers(sizes):
             found = take(row, results, costs, sizes, ub=ub, cores=cores)
@@ -172,7 +172,7 @@ def given_cycles(
     costs: Costs,
     sizes: Mapping[str, int],
 ) -> float | str:
-    """The modelled cycles of a given tiling, without the start of the kernel; in words why it cannot be."""
+    """Return the modelled cycles of a given tiling without kernel start, or the reason, in words, why it is illegal."""
     found = _tiled(given, results, costs, sizes, None, None)
     if isinstance(found, str):
         return found

@@ -1,11 +1,12 @@
-"""The grid: sizes, cores and bytes of UB at which the templates of a graph are compared by modelled cycles.
+"""The grid of sizes, cores and UB bytes at which the templates of a graph are compared by modelled cycles.
 
 A template that wins at none of these points is not emitted.  The grid is a pure function of graph and chip:
 
-* sizes: typical ones, the smallest and the largest, then a sequence that fills the ranges of the symbols evenly by
-  their logarithms, in turn as it comes, rounded to a power of two, and odd.  So many for every symbol, up to a limit.
-* each with all cores and all of UB; and some of them with half of the cores or one, and with half of UB, in turn.  A
-  graph of known sizes has the one point with each of these.
+* sizes: typical, smallest and largest, then a sequence that fills the ranges of the symbols evenly on a logarithmic
+  scale, in turn unrounded, rounded to a power of two, and odd; their number grows with that of the symbols, up to a
+  limit.
+* each with all cores and all of UB; some also, in turn, with half of the cores or one, and with half of UB.  A graph of
+  known sizes has its one size with each of these.
 """
 
 from __future__ import annotations
@@ -22,17 +23,17 @@ from autofuse.targets import TargetSpec
 
 __all__ = ["Point", "grid"]
 
-#: Sizes of the grid: with one symbol, for each further one, and at most.
+#: Number of sizes of the grid: with one symbol, for each further one, and at most.
 FIRST, FURTHER, MOST = 10, 7, 24
-#: Bases of the sequence, one for each symbol in turn.
+#: Bases of the sequence, one per symbol in turn.
 PRIMES = (2, 3, 5, 7, 11, 13)
-#: Places of an octave.
+#: Steps per octave.
 PARTS = 64
 
 
 @frozen
 class Point:
-    """Sizes of all symbols, and what a call grants.
+    """Sizes of all symbols, and the resources granted by a call.
 
     Attributes:
         ub: bytes of UB; None for all.
@@ -49,7 +50,7 @@ class Point:
         return self.ub is not None or self.cores is not None
 
     def includes(self, other: Point) -> bool:
-        """Return True if this point grants no less than another one, for the same sizes."""
+        """Return True if this point grants no less than another, for the same sizes."""
         ub = self.ub is None or self.ub == other.ub
         cores = self.cores is None or (other.cores is not None and self.cores >= other.cores)
         return ub and cores and self.sizes == other.sizes
@@ -80,7 +81,7 @@ def _sizes(hint: HintGraph) -> list[dict[str, int]]:
 
 
 def _spread(symbols: Sequence[Symbol]) -> Iterator[dict[str, int]]:
-    """The smallest sizes, the largest ones, then as many as are asked for, spread evenly by their logarithms."""
+    """Yield the smallest sizes, the largest, then the requested number, spread evenly on a logarithmic scale."""
     yield {s.name: s.min for s in symbols}
     yield {s.name: s.max for s in symbols}
     k = 0
@@ -97,19 +98,19 @@ def _spread(symbols: Sequence[Symbol]) -> Iterator[dict[str, int]]:
 
 
 def _place(n: int) -> int:
-    """Return where a size lies among all sizes: its octave, and the part of that, in ``PARTS``."""
+    """Return the position of a size on the logarithmic scale: its octave and the fraction of that, in ``PARTS``."""
     octave = n.bit_length() - 1
     return octave * PARTS + (n * PARTS >> octave) - PARTS
 
 
 def _size(place: int) -> int:
-    """Return the size at a place."""
+    """Return the size at a position."""
     octave, part = divmod(place, PARTS)
     return (PARTS + part << octave) // PARTS
 
 
 def _reversed(k: int, base: int) -> tuple[int, int]:
-    """Return the digits of ``k`` in reverse and their end: over it, term ``k`` of the van der Corput sequence."""
+    """Return the reversed digits of ``k`` and their bound; their quotient is a term of the van der Corput sequence."""
     digits, end = 0, 1
     while k:
         k, digit = divmod(k, base)

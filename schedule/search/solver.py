@@ -1,7 +1,7 @@
 """The tiling solver: template, tile, tiles per core and cores for given sizes, by ``autofuse_tile_search.h``.
 
-The same choices, in the same order, as ``autofuse_tiling_solver.h``; tests compile that header and compare.  It
-ranks templates, and folds the tiling of graphs whose sizes are all known.
+Makes the same choices, in the same order, as ``autofuse_tiling_solver.h``; tests compile that header and compare.  Used
+to rank templates, and to fold the tiling of graphs with known sizes.
 """
 
 from __future__ import annotations
@@ -26,8 +26,8 @@ __all__ = [
     "solve_template",
 ]
 
-#: A template that loads data again has to be better than one that keeps them in UB by this part of its time: the model
-#: takes for granted that L2 has them still, and no time was there to check that with.
+#: A template that reloads data must beat one that keeps them in UB by this fraction of its time: the model assumes that
+#: L2 still holds them, and no measured time was available to check that.
 LEEWAY = 1 / 4
 
 
@@ -38,11 +38,11 @@ def solve_template(
     ub: int | None = None,
     cores: int | None = None,
 ) -> Tiled | None:
-    """The tiling of a template; None where it is not legal for these sizes.
+    """Return the tiling of a template; None if it is illegal for these sizes.
 
     Args:
         impl: the template.
-        costs: of templates on the chip.
+        costs: costs of templates on the chip.
         sizes: values of all symbols of the graph.
         ub: usable bytes of UB, if fewer than the target has.
         cores: cores, if fewer than the target has.
@@ -53,14 +53,14 @@ def solve_template(
             return None
         bound, searched = costs.bound(impl, sizes, ub)
     except (ExprError, OverflowError):
-        return None  # a size that it divides by is 0, or one that the host cannot count
+        return None  # division by a size of 0, or a size beyond the host's integers
     if chip.cores not in searched:
         searched[chip.cores] = search(bound, chip)
     return searched[chip.cores]
 
 
 def comparable(cycles: float, impl: ImplGraph, costs: Costs) -> float:
-    """Return a template's time, in any unit, as compared with those of other templates: see :data:`LEEWAY`."""
+    """Return a template's time, in any unit, adjusted for comparison with other templates: see :data:`LEEWAY`."""
     return cycles + cycles * LEEWAY if costs.form(impl).reads_again else cycles
 
 
@@ -71,9 +71,9 @@ def best_tiling(
 
     Args:
         impl: the template.
-        costs: of templates on the chip.
+        costs: costs of templates on the chip.
         sizes: values of all symbols of the graph.
-        barriers: barriers of all cores before it.
+        barriers: number of barriers before it.
     """
     found = solve_template(impl, costs, sizes)
     if found is None:
@@ -85,7 +85,7 @@ def best_tiling(
 
 @dataclass(frozen=True, slots=True)
 class Choice:
-    """Choice of the host function: key, cores, and the values of the other fields of the tiling data."""
+    """Choice of the host function: key, cores, and the other fields of the tiling data."""
 
     key: int
     cores: int
@@ -100,12 +100,12 @@ def choose(
     ub: int | None = None,
     cores: int | None = None,
 ) -> Choice | None:
-    """The tiling of a graph as the host function chooses it; None where nothing is legal.
+    """Return the tiling of a graph that the host function chooses; None if nothing is legal.
 
     Args:
         results: the schedules of the graph.
-        costs: of templates on the chip.
-        sizes: values of all symbols of the graph; None where it has none.
+        costs: costs of templates on the chip.
+        sizes: values of all symbols of the graph; None if it has no symbols.
         ub: bytes of UB that are granted, if fewer than the target has.
         cores: cores that are granted, if fewer.
     """
@@ -127,7 +127,7 @@ def result_cycles(
     ub: int | None = None,
     cores: int | None = None,
 ) -> float | None:
-    """Return the cycles of a schedule with the tiling that is chosen; arguments as of :func:`choose`."""
+    """Return the cycles of a schedule with the chosen tiling; arguments as for :func:`choose`."""
     found = _choose_in(result, costs, 0, sizes or {}, ub, cores)
     return None if found is None else found[0]
 
@@ -147,7 +147,7 @@ def _choose_in(
     ub: int | None,
     granted: int | None,
 ) -> tuple[float, Choice] | None:
-    """Cycles of a result with its barriers, and the choice; None where a group has no legal template."""
+    """Return the cycles of a result including barriers, and the choice; None if a group has no legal template."""
     target = costs.target
     most = target.aiv_cores if granted is None else min(granted, target.aiv_cores)
     cycles = sum(g.sync_before for g in result.groups) * target.sync_all

@@ -1,1 +1,1 @@
-"""Template families, one file each.  A family looks at a group and proposes candidates."""
+"""Template families, one file each.  A family inspects a group and proposes candidates."""

@@ -1,4 +1,4 @@
-"""Template families: objects that the scheduler, the realisation of a template and the ranking ask.
+"""Template families: interface for the scheduler, the realisation of templates and the ranking.
 
 No other code knows the name of a family or the meaning of its suffixes.  :mod:`autofuse.schedule.templates.table` lists
 the families.
@@ -19,7 +19,7 @@ from autofuse.schedule.realise import Template
 
 __all__ = ["ELEMENTWISE", "REDUCTION", "SCAN", "Candidates", "Family", "InLoops", "Placing"]
 
-#: What a family proposes: templates to try, each with the group on the axes that it asks for.
+#: Proposals of a family: templates to try, each with the group on the axes that it requires.
 Candidates = list[tuple[GroupInput, Candidate]]
 Placing = Callable[[Candidate], Placed]
 
@@ -30,24 +30,24 @@ class Family(Protocol):
     """A way to tile groups.
 
     Attributes:
-        kinds: the groups that it has templates for; it is not asked about others.
+        kinds: kinds of groups that it has templates for; it is used for no others.
     """
 
     kinds: frozenset[Kind]
 
     def candidates(self, g: GroupInput) -> Candidates:
-        """The templates that are worth trying for a group, the most promising first; none where it does not apply."""
+        """Return the templates worth trying for a group, the most promising first; empty if it does not apply."""
         ...
 
     def placing(self, g: GroupInput) -> Placing:
-        """Return the function that places all candidates of one group: by default without a reduce loop."""
+        """Return the function that places all candidates of one group; by default without a reduce loop."""
         return partial(place, g)
 
     def planned(self, template: Template) -> ImplGraph:
-        """A placed template with its memory plan: by default with two buffers for each queue, else with one.
+        """Return a placed template with its memory plan: by default double buffered, else with one buffer per queue.
 
         Raises:
-            TemplateRejectedError: no plan fits; why.
+            TemplateRejectedError: no plan fits; gives the reason.
         """
         return template.in_tiles()
 
@@ -57,8 +57,8 @@ class Family(Protocol):
 
 
 class InLoops(Family, Protocol):
-    """A family of which some axes, given as reduced ones, are a loop inside the tile or around it."""
+    """A family in which some axes, given as reduced ones, are a loop inside the tile or around it."""
 
     def placing(self, g: GroupInput) -> Placing:
-        """Candidates have nodes that run once, for every tile, and in the loop."""
+        """Return a function that places nodes to run once, per tile, or in the loop."""
         return partial(place_reduction, DataFlow(g))

@@ -1,11 +1,11 @@
 """*general*: the innermost axis of the iteration space is tiled.
 
-For a group without broadcasts that is the whole tensor as one axis.  With broadcasts it is the template that always
-works: inside a tile every tensor either varies along the one axis or is a single value.
+For a group without broadcasts that is the whole tensor as one axis.  With broadcasts this template always works: inside
+a tile every tensor either varies along the one axis or is a single value.
 
-Its ``rows`` variant is for rows that have something in common, as a bias, and are too long for a tile that holds whole
-ones: a tile is a piece of the columns, and a loop inside it goes through some rows.  What these have in common is
-loaded, cast and computed once for all of them.
+Its ``rows`` variant is for rows that share data, such as a bias, and are too long for a tile of whole rows: a tile is a
+piece of the columns, and an inner loop iterates over some rows.  The shared data are loaded, cast and computed once for
+all of them.
 """
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ from autofuse.schedule.templates.transpose import contiguous_axes
 __all__ = ["GENERAL", "GENERAL_ROWS", "LONG", "cut_into_rows", "rows_in_loop"]
 
 NAME = "general"
-#: Rows that a loop goes through: with one row in common, a 64th more than has to be moved.
+#: Rows per loop: with one shared row, this moves 1/64 more than necessary.
 ROWS = 32
-#: Elements from which on rows are long: a tile that holds whole ones has few of them.
+#: Minimum elements of a long row: a tile holds few such rows.
 LONG = 1024
-#: Axes that may be looped over, the innermost first.
+#: Maximum number of axes to try as loops, innermost first.
 MOST = 2
 
 
@@ -33,11 +33,11 @@ class _General(Family):
     kinds = ELEMENTWISE
 
     def candidates(self, g: GroupInput) -> Candidates:
-        """The one candidate of this family."""
+        """Return the one candidate of this family."""
         return [(g, Candidate(NAME, "", len(g.order) - 1))]
 
     def always_legal(self, impl: ImplGraph) -> bool:
-        """A tile of a few elements fits, whatever the sizes are."""
+        """Return True: a tile of a few elements always fits."""
         return True
 
 
@@ -45,7 +45,7 @@ class _GeneralRows(InLoops):
     kinds = ELEMENTWISE
 
     def candidates(self, g: GroupInput) -> Candidates:
-        """A loop over rows for each axis along which rows have something in common."""
+        """Return a loop over rows for each axis along which rows share data."""
         size = g.size(g.order[-1]).as_int()
         if (size is not None and size < LONG) or contiguous_axes(g):
             return []
@@ -56,12 +56,12 @@ GENERAL, GENERAL_ROWS = _General(), _GeneralRows()
 
 
 def cut_into_rows(g: GroupInput, axes: Sequence[int], plain: Candidate) -> Candidates:
-    """The group with one of some axes cut into loops, where its rows along the innermost axis have something in common.
+    """Return the group with one of several axes cut into loops, where rows along the innermost axis share data.
 
     Args:
-        g: the group; what is reduced in it stays so.
-        axes: that may be cut.
-        plain: what the candidates are like otherwise.
+        g: the group; its reduced axes stay.
+        axes: the axes that may be cut.
+        plain: template for the candidates' other fields.
     """
     last = g.order[-1]
     loads = [n for n in g.nodes if n.op == "Load" and n.y.varies_along(last)]
@@ -86,12 +86,12 @@ def cut_into_rows(g: GroupInput, axes: Sequence[int], plain: Candidate) -> Candi
 
 
 def _some_share(loads: list[Node], axis: int) -> bool:
-    """Return True if along the axis some loads read one row of GM again, and others do not."""
+    """Return True if along the axis some loads reread one row of GM, and others do not."""
     return len({n.y.varies_along(axis) for n in loads}) == 2
 
 
 def rows_in_loop(rows: int | None) -> int:
-    """Rows in a loop: as many in each, where their number is known when the kernel is built."""
+    """Return the rows per loop: equal in all loops if their number is known at build time."""
     if rows is None:
         return ROWS
     return -(-rows // -(-rows // ROWS)) if rows else 1

@@ -1,16 +1,17 @@
-"""Templates of *invariant* kernels: the bits of a result depend on the sizes of what is reduced for it, and no others.
+"""Templates of *invariant* kernels: the bits of a result depend only on the sizes that are reduced for it.
 
-A sum of floats depends on its order.  Elsewhere that follows from the tile, which the host solves for, from the
-template, and from how many rows there are.  Here a group with such reductions has one template, chosen by what is
-reduced alone, in which the order is fixed:
+A sum of floats depends on its order.  In other kernels the order follows from the tile, which the host solves for, from
+the template, and from the number of rows.  Here a group with such reductions has one template, chosen only by the
+reduced sizes, with a fixed order:
 
-* *reduce_all* where everything that is reduced has a known size and fits UB: one call per run of axes for a tile of
-  rows along the innermost axis that is kept, however many these are.
-* else the loop *reduce*, or *scan* for running sums.  Where the innermost axis is reduced, its tiles have a constant
-  length (the last one has the rest).  Where it is kept, a tile has a constant number of what is reduced, by a block of
-  neighbours; or a step of the loop is one element of each sum.
+* *reduce_all* if all reduced axes have known sizes and fit UB: one call per run of axes for a tile of any number of
+  rows along the innermost kept axis.
+* otherwise the loop *reduce*, or *scan* for running sums.  If the innermost axis is reduced, its tiles have a constant
+  length (the last one has the rest).  If it is kept, a tile is a constant number of reduced elements by a block of
+  neighbours, or a step of the loop is one element of each sum.
 
-No family is tried on a group whose order can make no difference, as one of integers: those have any template.
+These families are not tried on a group whose order makes no difference, such as one of integers: it may use any
+template.
 """
 
 from __future__ import annotations
@@ -39,11 +40,11 @@ from autofuse.schedule.templates.scan import Scan
 
 __all__ = ["IN_ORDER", "depends_on_order", "invariant_families", "is_invariant", "with_fixed_order"]
 
-#: The attribute of a reduction that takes one order for any number of rows.
+#: Attribute of a reduction that uses the same order for any number of rows.
 IN_ORDER = "in_order"
 #: Suffix of a loop whose tiles have a constant length.
 FIXED = "fixed"
-#: Elements of a tile along the innermost axis, and of what is reduced outside of it: the first ones that fit.
+#: Tile elements along the innermost axis, and along reduced axes outside it; the first that fits is used.
 LENGTHS = (2048, 1024, 512, 256, 128, 64)
 OUTSIDE = (64, 32, 16, 8)
 
@@ -58,14 +59,14 @@ def depends_on_order(n: Node) -> bool:
 
 
 def invariant_families(g: GroupInput) -> tuple[Family, ...]:
-    """The families to try for a group whose order must be fixed, none for another group."""
+    """Return the families to try for a group whose order must be fixed; none for other groups."""
     if not g.target.invariant or not any(depends_on_order(n) for n in g.nodes):
         return ()
     return (_SCAN if g.scans else _REDUCE,)
 
 
 def with_fixed_order(nodes: Sequence[Node]) -> tuple[Node, ...]:
-    """The nodes, of which those that reduce floats take one order for any number of rows in a tile."""
+    """Return the nodes, with float reductions marked to use the same order for any number of rows in a tile."""
     return tuple(
         replace(n, attrs={**n.attrs, IN_ORDER: 1}) if n.op in REDUCES and depends_on_order(n) else n
         for n in nodes
@@ -77,13 +78,13 @@ def is_invariant(impl: ImplGraph) -> bool:
     spec = impl.tiling
     if fits_every_size(spec):
         return True
-    # A tile of one length has to fit where the axis is as long as that.
+    # A tile of fixed length must fit if the axis is that long.
     return impl.suffix != FIXED and impl.r_axis is not None and takes_every_size(spec)
 
 
 class _Reduce(Reduce):
     def candidates(self, g: GroupInput) -> Candidates:
-        """Whole rows where it is known how long they are, then loops of fixed steps."""
+        """Return whole rows if their length is known, then loops of fixed steps."""
         whole, loops = tiled(g, ALL, LOOP)
         known = all(g.size(a).is_const for a in g.reduced)
         return (whole[:1] if known else []) + _columns(g) + _steps(g, loops)
@@ -91,7 +92,7 @@ class _Reduce(Reduce):
 
 class _Scan(Scan):
     def candidates(self, g: GroupInput) -> Candidates:
-        """Loops of fixed steps."""
+        """Return loops of fixed steps."""
         return _steps(g, tiled(g, ALL, SCAN_LOOP)[1])
 
 
@@ -99,7 +100,7 @@ _REDUCE, _SCAN = _Reduce(), _Scan()
 
 
 def _steps(g: GroupInput, loops: Candidates) -> Candidates:
-    """The loop whose tiles lie along the innermost axis: of a constant length where that is reduced."""
+    """Return the loop with tiles along the innermost axis: of constant length if that axis is reduced."""
     if not loops:
         return []
     group, candidate = loops[0]
@@ -112,7 +113,7 @@ def _steps(g: GroupInput, loops: Candidates) -> Candidates:
 
 
 def _columns(g: GroupInput) -> Candidates:
-    """Blocks of neighbours that are kept, by a constant number of what is reduced around them."""
+    """Return tiles of a block of kept neighbours by a constant number of reduced elements around them."""
     last = g.order[-1]
     outside = [p for p, a in enumerate(g.order[:-1]) if a in g.reduced]
     if last in g.reduced or not outside or not g.target.arch.has_datacopypad:
@@ -125,7 +126,7 @@ def _columns(g: GroupInput) -> Candidates:
     else:
         group, place, padding = g, outside[-1], Padding.INNERMOST
     if place != len(group.order) - 2:
-        return []  # what is kept in between would lie in the tile as a whole
+        return []  # kept axes in between would lie in the tile as a whole
     return [
         (
             group,

@@ -1,11 +1,11 @@
-"""*narrow*: groups whose tensors have short rows in GM, which are long ones in UB.
+"""*narrow*: groups whose tensors have short rows in GM and long rows in UB.
 
-:mod:`autofuse.schedule.placement.lacing` turns the one into the other.
+:mod:`autofuse.schedule.placement.lacing` converts between them.
 
-The short axes lie inside the tile, outside the one that makes the long rows.  The host solves for the tile of that
-one, or in the ``outer`` variants for that of one around it, of which a long row is whole: the next one that is not
-reduced, and where that is short, as ``outer_2``, the one after it.  The ``rows`` variant has a loop over long rows with
-something in common, as :mod:`autofuse.schedule.templates.general`.
+The short axes lie inside the tile, outside the axis of the long rows.  The host solves for the tile of that axis, or,
+in the ``outer`` variants, for the tile of an axis around whole long rows: the next unreduced one, and, if that is
+short, as ``outer_2``, the one after it.  The ``rows`` variant has a loop over long rows that share data, as in
+:mod:`autofuse.schedule.templates.general`.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from autofuse.schedule.templates.general import cut_into_rows
 __all__ = ["NAME", "NARROW"]
 
 NAME = "narrow"
-#: Bytes of short rows at most, from where on moving them one by one takes less; elements of long rows at least.
+#: Maximum bytes of short rows, above which moving them one by one is faster; minimum elements of long rows.
 MOST, LEAST = SHORT_ROW, MIN_ROWS
 
 
@@ -39,7 +39,7 @@ class _Narrow(InLoops):
     kinds = ELEMENTWISE | REDUCTION
 
     def candidates(self, g: GroupInput) -> Candidates:
-        """The group with its short axes inside a tile of long rows, where its tensors allow it."""
+        """Return the group with its short axes inside a tile of long rows, if its tensors allow it."""
         columns = stacked(g)
         if columns is not None and _has_long_columns(columns):
             g = columns
@@ -60,7 +60,7 @@ class _Narrow(InLoops):
         if not g.reduced:
             # Short axes lie inside the tile as reduced ones do.
             turned = replace(turned, reduced=short)
-            # A loop over the long rows that have something in common, as in the template *general*.
+            # A loop over long rows that share data, as in the template *general*.
             shared = cut_into_rows(
                 turned, around, Candidate(NAME, "", -1, Padding.INNERMOST, short=short)
             )
@@ -70,7 +70,7 @@ class _Narrow(InLoops):
         for i, a in enumerate(reversed(around), 1):
             if a not in g.reduced:
                 places.append(places[0] - len(short) - i)
-                # Of a few long rows a tile has all, and more of those around them.
+                # If there are few long rows, a tile holds all of them, and several of the next axis.
                 if _constant(g, a) >= LEAST:
                     break
         names = ["", "outer", *(f"outer_{i}" for i in range(2, len(places)))]
@@ -84,7 +84,7 @@ NARROW = _Narrow()
 
 
 def _short_axes(g: GroupInput) -> tuple[int, ...]:
-    """The axes of short rows, in order: those along which tensors are contiguous, and all inside the long one."""
+    """Return the axes of short rows, in order: those along which tensors are contiguous and all inside the long one."""
     sizes = [n.y.dtype.itemsize for n in g.nodes if n.op in ("Load", "Store")]
     most = MOST // min(sizes)
     first = {
@@ -96,7 +96,7 @@ def _short_axes(g: GroupInput) -> tuple[int, ...]:
         if k is not None and _constant(g, k) <= most
     }
     if len(first) > 1:
-        # Of several, the longest one is the long row.
+        # The longest of several is the long row.
         first.discard(max(sorted(first), key=lambda a: _constant(g, a)))
     found = set(first)
     while found:
@@ -111,7 +111,7 @@ def _short_axes(g: GroupInput) -> tuple[int, ...]:
 
 
 def _has_long_columns(g: GroupInput) -> bool:
-    """Return True if the axis of the columns, the last one, is inside a tile, and long rows are inside all columns."""
+    """Return True if the column axis, the last one, is inside a tile, and long rows are inside all columns."""
     short = _short_axes(g)
     left = [a for a in g.order if a not in short]
     return g.axes[-1].id in short and all(
@@ -120,7 +120,7 @@ def _has_long_columns(g: GroupInput) -> bool:
 
 
 def _constant(g: GroupInput, axis: int) -> int:
-    """The size of an axis; of one that is not known, more than any short one."""
+    """Return the size of an axis; if unknown, a value above any short one."""
     size = g.size(axis).as_int()
     return MOST + 1 if size is None else size
 
@@ -141,7 +141,7 @@ def _is_run(n: Node, short: tuple[int, ...], long: int) -> bool:
 
 
 def _can_be_moved(n: Node, short: tuple[int, ...], long: int) -> bool:
-    """Return True if a node is no copy, or copies a run, elements of a run, or long rows."""
+    """Return True if a node is not a copy, or copies a run, elements of a run, or long rows."""
     if n.op not in ("Load", "Store"):
         return True
     gm = dict(zip(n.y.axis, n.y.strides, strict=True))

@@ -1,11 +1,11 @@
 """Templates of groups with reductions.
 
-*reduce_all*: a tile holds whole rows of everything that is reduced, so GM is read once, also where results of the
-reduction meet the data again (norms).  The tiled axis is one that is kept.  Where it is known at run time how long rows
-are, there is a second one with single buffers, for rows that would not fit otherwise.
+*reduce_all*: a tile holds whole rows of all reduced axes, so GM is read once, even if results of the reduction are
+combined with the data again (norms).  The tiled axis is a kept one.  If row lengths are known only at run time, a
+second template with single buffering covers rows that would not fit otherwise.
 
-*reduce*: a loop goes over the reduced axes, with an accumulator in UB.  Data that meet a result of the
-reduction are read again in a further loop.  With the innermost axis tiled it is legal for every size.
+*reduce*: a loop runs over the reduced axes, with an accumulator in UB.  Data combined with a result of the reduction
+are read again in a further loop.  With the innermost axis tiled it is legal for every size.
 """
 
 from __future__ import annotations
@@ -28,32 +28,32 @@ from autofuse.schedule.templates.family import REDUCTION, Candidates, InLoops
 __all__ = ["ALL", "LOOP", "REDUCE", "Reduce", "rows_in_tile", "tiled", "whole_or_in_loops"]
 
 ALL, LOOP = "reduce_all", "reduce"
-#: Suffix of *reduce_all* with as few buffers as can be.
+#: Suffix of *reduce_all* with as few buffers as possible.
 TIGHT = "tight"
 
-#: Candidates of one kind that are tried, the innermost tiled axes first.
+#: Maximum candidates per kind, innermost tiled axes first.
 MOST = 4
-#: Rows in a tile of rows that share what is loaded: where their number is known at run time only, and at most.
+#: Rows per tile of rows that share loads: if their number is known only at run time, and at most.
 SOME, MANY = 4, 8
 
 
 class Reduce(InLoops):
-    """Tiles with everything that is reduced, and loops over it."""
+    """Tiles that hold all reduced axes, and loops over these."""
 
     kinds = REDUCTION
 
     def candidates(self, g: GroupInput) -> Candidates:
-        """Whole rows in a tile, loops, and loops of several rows or of blocks of columns."""
+        """Return whole rows in a tile, loops, and loops of several rows or of blocks of columns."""
         return whole_or_in_loops(g) + _shared(g) + _blocks(g)
 
     def planned(self, template: Template) -> ImplGraph:
-        """Tiles with everything that is reduced hold whole rows."""
+        """Plan memory; tiles that hold all reduced axes hold whole rows."""
         if template.candidate.tight:
             return template.for_long_rows()
         return template.of_rows() if template.candidate.all_load else template.in_tiles()
 
     def always_legal(self, impl: ImplGraph) -> bool:
-        """A loop whose tiles may be short."""
+        """Return True for a loop whose tiles may be short."""
         return impl.r_axis is not None and takes_every_size(impl.tiling)
 
 
@@ -61,18 +61,18 @@ REDUCE = Reduce()
 
 
 def whole_or_in_loops(g: GroupInput) -> Candidates:
-    """All-load templates, then loops."""
+    """Return all-load templates, then loops."""
     whole, loops = tiled(g, ALL, LOOP)
     if any(not g.size(a).is_const for a in g.reduced) and _meets_data_again(g):
-        # How long rows are is known at run time: those that do not fit with two buffers may fit with one.
+        # Row lengths are known only at run time: rows that do not fit with double buffering may fit with single.
         whole += [(h, replace(c, suffix=TIGHT, tight=True)) for h, c in whole]
     return whole + loops
 
 
 def tiled(g: GroupInput, all_load: str, loop: str) -> tuple[Candidates, Candidates]:
-    """Templates with the names of two kinds: everything that is reduced in a tile, and a loop over it."""
+    """Return the templates of two kinds: all reduced axes in a tile, and a loop over them."""
     kept = [p for p, a in enumerate(g.order) if a not in g.reduced]
-    # What the cores share where the outermost axis is reduced.
+    # An axis for the cores to share if the outermost axis is reduced.
     unit = with_unit_axis(g) if g.order[0] in g.reduced else g
     places = [(g, p) for p in reversed(kept[-MOST:])] or [(unit, 0)]
     whole = [(h, Candidate(all_load, "", p, Padding.INNERMOST, all_load=True)) for h, p in places]
@@ -80,7 +80,7 @@ def tiled(g: GroupInput, all_load: str, loop: str) -> tuple[Candidates, Candidat
     for p in reversed(range(len(g.order))[-2 * MOST :]):
         reduced = g.order[p] in g.reduced
         if not reduced and not any(a in g.reduced for a in g.order[:p]):
-            continue  # nothing to loop over: the all-load template
+            continue  # nothing to loop over: same as the all-load template
         inside = reduced and not any(k < p for k in kept)
         h, place = (unit, p + 1) if inside else (g, p)
         loops.append((h, Candidate(loop, "", place, Padding.INNERMOST)))
@@ -88,7 +88,7 @@ def tiled(g: GroupInput, all_load: str, loop: str) -> tuple[Candidates, Candidat
 
 
 def _meets_data_again(g: GroupInput) -> bool:
-    """Return True if a reduction's result goes back to elements along the reduced axes: a loop reads them again."""
+    """Return True if a reduction's result is combined with elements along the reduced axes: a loop reads them again."""
     late: set[str] = set()
     for n in g.nodes:
         if n.op in REDUCES or not late.isdisjoint(n.inputs):
@@ -99,10 +99,10 @@ def _meets_data_again(g: GroupInput) -> bool:
 
 
 def _shared(g: GroupInput) -> Candidates:
-    """A loop over tiles of several rows, where rows have something in common that is loaded.
+    """Return a loop over tiles of several rows, if rows share loaded data.
 
-    That, as the scale of a layer norm, is then loaded once for the rows of a tile.  The last tile has fewer rows, which
-    takes DataCopyPad.
+    Shared data, such as the scale of a layer norm, are then loaded once for the rows of a tile.  The last tile has
+    fewer rows, which requires DataCopyPad.
     """
     last = g.order[-1]
     kept = [a for a in g.order if a not in g.reduced]
@@ -125,7 +125,7 @@ def _shared(g: GroupInput) -> Candidates:
 
 
 def rows_in_tile(rows: int | None, cores: int) -> int:
-    """Rows that a tile may have so that every core has some: a power of two."""
+    """Return the rows per tile, a power of two, such that every core gets some."""
     if rows is None:
         return SOME
     each = -(-rows // cores)
@@ -133,10 +133,10 @@ def rows_in_tile(rows: int | None, cores: int) -> int:
 
 
 def _blocks(g: GroupInput) -> Candidates:
-    """A loop over rows of which every tile has a block of neighbours, where rows are kept and long.
+    """Return a loop over rows in which every tile has a block of neighbours, if rows are kept and long.
 
-    The rows in a tile are then many, whatever their length, and a group of cores shares each block of columns.  The
-    last block is shorter, which takes DataCopyPad.
+    A tile then has many rows, whatever their length, and a group of cores shares each block of columns.  The last block
+    is shorter, which requires DataCopyPad.
     """
     last = g.order[-1]
     size = g.size(last).as_int()

@@ -1,7 +1,7 @@
 """*row*: an outer axis is tiled, the axes inside it are whole in UB.
 
-A tile is a number of rows.  Where all rows are a multiple of 32 bytes they lie in UB as they lie in GM; the
-``unaligned`` variant works for any length: rows are padded to 32 bytes by DataCopyPad.
+A tile is a number of rows.  If all rows are multiples of 32 bytes, they have the same layout in UB as in GM; the
+``unaligned`` variant works for any length: DataCopyPad pads rows to 32 bytes.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from autofuse.schedule.templates.family import ELEMENTWISE, Candidates, Family
 __all__ = ["MAX_INNER", "ROW"]
 
 NAME = "row"
-#: Inner axes that a template for symbolic sizes holds in UB at most; more rarely fit.
+#: Maximum inner axes that a template for symbolic sizes holds in UB; more rarely fit.
 MAX_INNER = 2
 
 
@@ -23,7 +23,7 @@ class _Row(Family):
     kinds = ELEMENTWISE
 
     def candidates(self, g: GroupInput) -> Candidates:
-        """Aligned and unaligned rows for each axis that may be tiled, innermost first."""
+        """Return aligned and unaligned rows for each axis that may be tiled, innermost first."""
         if len(g.order) < 2:
             return []
         length = g.size(g.order[-1]).as_int()

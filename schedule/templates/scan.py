@@ -1,12 +1,12 @@
 """Templates of groups with running sums.
 
-*scan_all*: a tile holds everything that a sum runs over; the tiled axis is another one.  Sums of rows are made side by
-side from 16 of them on, and one after the other where a tile has fewer, so there is a template for either: what they
-cost, and the scratch space that they take, have nothing in common.
+*scan_all*: a tile holds all elements of a sum; the tiled axis is another one.  Sixteen or more rows are summed side by
+side, fewer rows one after the other, so there is a template for either case: their costs and scratch space are
+unrelated.
 
-*scan*: one core loops over the axes of the sums, with what comes before the tile in UB.  With the
-innermost axis tiled it is legal for every size: a tile is a part of a row of which each element goes on with its own
-sum, or a part of the one sum.
+*scan*: one core loops over the axes of the sums, with the carry from earlier tiles in UB.  With the innermost axis
+tiled it is legal for every size: a tile is a part of a row in which each element continues its own sum, or a part of
+the one sum.
 """
 
 from __future__ import annotations
@@ -29,18 +29,18 @@ FEW = "few"
 
 
 class Scan(Reduce):
-    """Tiles with everything that a sum runs over, and loops over it."""
+    """Tiles that hold all elements of a sum, and loops over these."""
 
     kinds = family.SCAN
 
     def candidates(self, g: GroupInput) -> Candidates:
-        """Whole sums in a tile, then loops."""
+        """Return whole sums in a tile, then loops."""
         whole, loops = tiled(g, ALL, LOOP)
         whole = [(h, v) for h, c in whole for v in (_variants(g, c) if h is g else [c])]
         return whole + loops
 
     def placing(self, g: GroupInput) -> Placing:
-        """The axes of the sums lie inside the tile, or are a loop with a carry."""
+        """Return a function that places the axes of the sums inside the tile, or in a loop with a carry."""
         return partial(place_scan, g)
 
 
@@ -48,11 +48,11 @@ SCAN = Scan()
 
 
 def _variants(g: GroupInput, candidate: Candidate) -> list[Candidate]:
-    """Tiles with everything that a sum runs over, and many rows or few where it is known how many one step has."""
+    """Return whole sums in a tile; two variants, for many rows and for few, if a step is known to have few rows."""
     inside = [a for a in g.order[candidate.position + 1 :] if a not in g.reduced]
     rows = product(g.size(a) for a in inside).as_int()
     if g.order[-1] not in g.reduced or rows is None or not 0 < rows < SCANNED_TOGETHER:
-        return [candidate]  # columns, or rows of which one step has enough, or an unknown number
+        return [candidate]  # columns, or rows with enough or an unknown number per step
     return [
         replace(candidate, lengths=TileLengths(shortest=-(-SCANNED_TOGETHER // rows))),
         replace(candidate, suffix=FEW, lengths=TileLengths(longest=(SCANNED_TOGETHER - 1) // rows)),

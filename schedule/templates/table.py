@@ -1,4 +1,4 @@
-"""The template families that there are."""
+"""The table of template families."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from autofuse.schedule.templates.transpose import CUT_REDUCE, TRANSPOSE
 
 __all__ = ["FAMILIES"]
 
-#: In the order in which they are tried: of templates of equal costs the first one is taken, and where none fits, the
-#: first one says why.
+#: In the order of trial: of equally fast templates the first one wins, and if none fits, the first one gives the
+#: reason.
 FAMILIES: tuple[Family, ...] = (
     GENERAL,
     ROW,

@@ -1,11 +1,11 @@
 """*transpose*: groups whose tensors are contiguous in GM along different axes.
 
-All these axes lie inside the tile, so that every copy moves rows of neighbours; what is transposed is so in UB
-(``schedule/placement/transposition.py``).  The host solves for the tile of one axis; the other ones of these, where
-they are long, are cut into tiles of a constant length.
+All these axes lie inside the tile, so that every copy moves contiguous rows; transposition happens in UB
+(``schedule/placement/transposition.py``).  The host solves for the tile of one axis; the others of these axes, if long,
+are cut into tiles of a constant length.
 
-Where the chip has loads of several dimensions, the ``permuted`` variants have those in the place of rows and what turns
-them (``schedule/placement/permutation.py``), and where no node asks for it, tiles without padding.
+If the chip has multi-dimensional loads, the ``permuted`` variants use these instead of rows and transpositions
+(``schedule/placement/permutation.py``), and unpadded tiles if no node requires padding.
 """
 
 from __future__ import annotations
@@ -29,18 +29,18 @@ from autofuse.schedule.templates.reduce import Reduce, whole_or_in_loops
 __all__ = ["CUT_REDUCE", "NAME", "TRANSPOSE", "contiguous_axes"]
 
 NAME = "transpose"
-#: Elements of a constant tile for a pair of axes, the larger ones first; three or more take the smallest unit.
+#: Elements of a constant tile for a pair of axes, largest first; three or more axes use the smallest.
 LENGTHS = (128, 64, 32)
-#: Nodes that do not ask where rows begin in UB.
+#: Kinds of nodes that do not depend on where rows begin in UB.
 _OF_ANY_ROWS = frozenset({"elewise", "load", "store", "data", "output", "scalar", "workspace"})
-#: Axes around the contiguous ones that may be in the tile as well.
+#: Maximum axes around the contiguous ones that may be in the tile as well.
 AROUND = 2
 
 
 def contiguous_axes(g: GroupInput) -> tuple[int, ...]:
-    """The axes along which the Loads and Stores of several axes are contiguous in GM, in order.
+    """Return the axes along which multi-axis Loads and Stores are contiguous in GM, in order.
 
-    Empty if each is contiguous along its innermost axis: then nothing has to be transposed.
+    Empty if each is contiguous along its innermost axis: then nothing needs transposing.
     """
     found: set[int] = set()
     apart = False
@@ -62,7 +62,7 @@ class _Transpose(Family):
     kinds = ELEMENTWISE
 
     def candidates(self, g: GroupInput) -> Candidates:
-        """Each of the contiguous axes as the innermost one, tiles of several lengths."""
+        """Return tiles of several lengths with each of the contiguous axes as the innermost one."""
         inside = contiguous_axes(g)
         if len(inside) < 2:
             return []
@@ -87,20 +87,20 @@ class _Transpose(Family):
                     out.append(tried)
                     if permuting:
                         out.append(_permuting(*tried))
-        # Where rows are whole blocks, padding them changes nothing.
+        # If rows are whole blocks, padding changes nothing.
         padded = {(h.order, c.position) for h, c in out if c.permuting and _in_blocks(h)}
         return [*out, *(p for p in _unpadded(g) if (p[0].order, p[1].position) not in padded)]
 
 
 def _stores_along(g: GroupInput, last: int) -> bool:
-    """Return True if loads of several dimensions can bring all data to the order of the Stores, along axis ``last``."""
+    """Return True if multi-dimensional loads can bring all data to the order of the Stores, along axis ``last``."""
     return g.target.arch.dma_dims > 0 and all(
         contiguous_axis(n.y, reversed(g.order)) == last for n in g.nodes if n.op == "Store"
     )
 
 
 def _permuting(g: GroupInput, c: Candidate) -> tuple[GroupInput, Candidate]:
-    """A candidate with loads of several dimensions; runs along the tiled axis are cache lines."""
+    """Return a candidate with multi-dimensional loads; runs along the tiled axis are cache lines."""
     tiled, line = g.order[c.position], g.target.arch.cache_line_bytes
     along = [
         n.y.dtype.itemsize
@@ -119,7 +119,7 @@ def _in_blocks(g: GroupInput) -> bool:
 
 
 def _unpadded(g: GroupInput) -> Candidates:
-    """Tiles in the order of all Stores, of which each is one run: rows of any length take no padding."""
+    """Return tiles in the order of all Stores, each of which is one run: rows of any length need no padding."""
     if not g.target.arch.dma_dims:
         return []
     for n in g.nodes:
@@ -138,7 +138,7 @@ def _unpadded(g: GroupInput) -> Candidates:
 
 class _CutReduce(Reduce):
     def candidates(self, g: GroupInput) -> Candidates:
-        """For a group with reductions: the same axes inside the tile, of which those that are kept may be cut."""
+        """Return the same axes inside the tile for a group with reductions; only kept axes may be cut."""
         inside = contiguous_axes(g)
         kept = [a for a in inside if a not in g.reduced]
         if len(inside) < 2 or not kept:
@@ -174,7 +174,7 @@ def _is_long(g: GroupInput, axis: int, length: int) -> bool:
 def _candidate(
     g: GroupInput, position: int, cut: list[int], length: int
 ) -> tuple[GroupInput, Candidate]:
-    """The axes in ``cut`` in tiles of ``length``, the axis at ``position`` in those of the host."""
+    """Return a candidate with axes in ``cut`` in tiles of ``length`` and the axis at ``position`` tiled by the host."""
     name = next(a.name for a in g.axes if a.id == g.order[-1])
     tiled = g.order[position]
     for a in cut:

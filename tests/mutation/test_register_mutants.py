@@ -1,5 +1,7 @@
 """Functions on vector registers with one mistake each: the static verifier or the twin must see it."""
 
+import re
+from collections import Counter
 from functools import cache
 from pathlib import Path
 
@@ -69,15 +71,25 @@ def test_the_verifier_refutes_all_of_them(name: str) -> None:
 
 def test_what_the_rule_excuses() -> None:
     """Exchanged operands of a maximum or a sum, masks of a call, and loads of what the register holds: no more."""
-    for name in ("softmax", "streamed"):
+    excused: Counter[str] = Counter()
+    for name in ("chosen", "softmax", "streamed", "in_place"):
         built, found = kernel(name)
-        taken = [c for c in found if equivalent(change(c, built))]
-        assert {c.kind for c in taken} <= {"register-operand", "register-mask", "register-load"}
-        for c in taken:
+        for c in (c for c in found if equivalent(change(c, built))):
+            excused[c.kind] += 1
             if c.kind == "register-operand":
-                assert "Max to" in c.text or "Add to" in c.text or "Mul to" in c.text
+                # "Add to n0_local: ..." of elements, "call n0_local 3: ..." of rows.
+                (local,) = re.findall(r": (?:\w+ to|call) (\w+)[^:]*: operands exchanged$", c.text)
+                assert c.original is not None
+                made = [s for s in statements(c.original.body) if isinstance(s, VectorFunction)]
+                (call,) = (s for f in made for s in f.calls if s.writes[0] == local)
+                assert call.api in ("Add", "Max", "Mul"), c.text
             elif c.kind == "register-mask":
                 assert "lanes of call" in c.text
+            else:
+                # The sum that is stored over an operand is in its register when it is read again.
+                assert "load n0_local" in c.text
+    assert excused.keys() == {"register-operand", "register-mask", "register-load"}
+    assert min(excused.values()) >= 5
 
 
 def test_every_class_has_mutants() -> None:

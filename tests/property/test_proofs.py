@@ -238,7 +238,9 @@ def meaning(kernel: Kernel, env: Mapping[str, int]) -> Iterable[Any]:
 
 @pytest.mark.parametrize("path", FILES, ids=lambda p: p.stem)
 def test_obligations_of_kernels_hold(path: Path) -> None:
-    for kernel in kernels(path):
+    made = list(kernels(path))
+    assert made
+    for kernel in made:
         assert [f for check in CHECKS for f in check(kernel)] == []
         pairs = sorted(kernel.proved, key=str)
         assert pairs
@@ -254,3 +256,4 @@ def test_obligations_of_kernels_hold(path: Path) -> None:
             assert not holds(z3.BoolVal(False), *meaning(kernel, env)), "no such values"
             claim = z3.And(*(term(a, env) >= term(b, env) for a, b in pairs))
             assert holds(claim, *meaning(kernel, env)), f"{kernel.fn.name} at {env}"
+        assert seen

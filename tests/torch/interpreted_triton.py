@@ -101,20 +101,20 @@ def test_a_call_that_the_module_refuses(fallback: str, monkeypatch: pytest.Monke
     f = compiled(half_relu, fallback=fallback)
     a, b = torch.randn(8), torch.randn(8)
     if fallback == "error":
-        with pytest.raises(AutofuseError, match=r"AF5003.*refuses a call: not these sizes"):
+        with pytest.raises(AutofuseError, match=r"AF5003.*rejects a call: not these sizes"):
             f(a, b)
         return
     torch.testing.assert_close(f(a, b), half_relu(a, b))
     torch.testing.assert_close(f(a, b), half_relu(a, b))
     (graph,) = autofuse.clients.torch.report().graphs
-    assert graph.at_run_time == [f"{POINTWISE} refuses a call: not these sizes"]
+    assert graph.at_run_time == [f"{POINTWISE} rejects a call: not these sizes"]
 
 
 def test_a_kernel_that_triton_refuses(monkeypatch: pytest.MonkeyPatch) -> None:
     _replaced(monkeypatch, "inside = at < n", "inside = at < nothing")
     monkeypatch.setenv("AUTOFUSE_STRICT", "1")
     a, b = torch.randn(8), torch.randn(8)
-    with pytest.raises(AutofuseError, match=r"AF5002.*is refused by Triton.*nothing"):
+    with pytest.raises(AutofuseError, match=r"AF5002.*is rejected by Triton.*nothing"):
         compiled(half_relu)(a, b)
 
 
@@ -157,7 +157,7 @@ def test_whatever_the_compiler_raises(
     assert len(tries) == 1
     (graph,) = autofuse.clients.torch.report().graphs
     (why,) = graph.at_run_time
-    assert why.startswith(f"{POINTWISE} is refused by Triton: {type(raised).__name__}: {raised}")
+    assert why.startswith(f"{POINTWISE} is rejected by Triton: {type(raised).__name__}: {raised}")
 
 
 def test_a_launcher_is_marked_once() -> None:

@@ -180,13 +180,13 @@ def test_it_becomes_a_definition(file: Path) -> None:
     [
         ("maskd", [], "no function or module 'maskd'", "did you mean 'masked'?"),
         ("number", [], "no function or module 'number'", ""),
-        ("Other", ["x=float32[3]"], "none of torch.nn.Module", ""),
+        ("Other", ["x=float32[3]"], "not a subclass of torch.nn.Module", ""),
         ("masked", ["x=float32[3]"], "no example input for 'mask'", "--input"),
         ("masked", ["x=float32[3]", "y=float32[3]"], "no parameter 'y'", "x, mask"),
-        ("in_place", ["x=float32[3]"], "changes its inputs", "return what is new"),
+        ("in_place", ["x=float32[3]"], "changes its inputs", "return the new values"),
         ("wrong", ["x=float32[3]"], "ValueError: no | way # at all", ""),
-        ("branches", ["x=float32[3]"], "does not export 'branches'", ""),
-        ("masked", ["x=float32[b,3]", "mask=float32[5,3]"], "does not export", "every size"),
+        ("branches", ["x=float32[3]"], "cannot export 'branches'", ""),
+        ("masked", ["x=float32[b,3]", "mask=float32[5,3]"], "cannot export", "every value"),
     ],
 )
 def test_what_is_no_graph(file: Path, name: str, inputs: list[str], says: str, hint: str) -> None:

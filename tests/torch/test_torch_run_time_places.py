@@ -200,7 +200,7 @@ def test_a_comparison_that_cannot_be_guarded() -> None:
         sizes.holds(size < 3)
     env.freeze()
     assert not sizes.holds(n < 1)
-    with pytest.raises(RefusedError, match="is known at run time only"):
+    with pytest.raises(RefusedError, match="is known only at run time"):
         sizes.holds(n < 7)
 
 

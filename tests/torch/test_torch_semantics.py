@@ -61,12 +61,12 @@ def values(dtype: str, *shape: int) -> torch.Tensor:
 @pytest.mark.parametrize("name", BINARY)
 def test_types_are_promoted_as_pytorch_does(name: str) -> None:
     """Three of all pairs of types: others at each run."""
-    pairs = random.sample(list(itertools.product(TYPES, TYPES)), 3)
+    # PyTorch has no power of bool.
+    first = [t for t in TYPES if (name, t) != ("power", "bool")]
+    pairs = random.sample(list(itertools.product(first, TYPES)), 3)
     print(pairs)  # noqa: T201 - for a failure
     for one, two in pairs:
         a, b = values(one, 3, 5), values(two, 5)
-        if name == "power" and one == "bool":
-            continue
         want = BINARY[name](a, b)
         have = compiled(BINARY[name])(a, b)
         assert have.dtype == want.dtype, (one, two)

@@ -45,7 +45,7 @@ def test_a_word_that_names_no_card(monkeypatch):
     fake_card(monkeypatch)
     monkeypatch.setenv(knobs.DEVICE.name, "npu:0")
     compiled = torch.compile(normed, backend="autofuse", dynamic=False, options=OPTIONS)
-    with pytest.raises(Exception, match="AUTOFUSE_DEVICE='npu:0' names no device"):
+    with pytest.raises(Exception, match="AUTOFUSE_DEVICE='npu:0' does not name a device"):
         compiled(torch.randn(7, 40), torch.randn(40))
 
 

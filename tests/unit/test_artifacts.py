@@ -109,7 +109,7 @@ def test_force_overwrites(tmp_path: Path) -> None:
 
 def test_a_file_in_the_way_of_the_folder(tmp_path: Path) -> None:
     (tmp_path / "out").write_text("mine")
-    with pytest.raises(AutofuseError, match="there is a file of that name"):
+    with pytest.raises(AutofuseError, match="a file of that name exists"):
         write_files(FILES, tmp_path / "out", force=True)
     assert (tmp_path / "out").read_text() == "mine"
 

@@ -81,12 +81,12 @@ def test_reasons_of_rejected_templates_are_words(name):
         (
             52_000.0,
             41_294.0,
-            "slower by the model than x: 52,000 cycles at typical sizes, not 41,294",
+            "slower by the model than x: 52,000 instead of 41,294 cycles at typical sizes",
         ),
         (41_294.2, 41_294.0, "as fast by the model as x: 41,294 cycles at typical sizes"),
         (math.inf, 41_294.0, "not legal at typical sizes"),
         (math.inf, math.inf, "not legal at typical sizes"),
-        (40_000.0, 41_294.0, "it loads again what x keeps in UB, and saves little by the model"),
+        (40_000.0, 41_294.0, "reloads data that x keeps in UB, and saves little by the model"),
     ],
 )
 def test_how_two_templates_compare(cycles, least, words):

@@ -117,7 +117,7 @@ def test_an_edited_file_that_is_no_longer_generated_is_left_to_its_user(tmp_path
     done = write_files({"a.cpp": "int a;\n"}, tmp_path / "out")
     assert done.stale == ("b.cpp",)
     assert (tmp_path / "out" / "b.cpp").read_text() == "int mine;\n"
-    assert "not generated any more" in stale_findings(tmp_path / "out", done.stale)[0].message
+    assert "no longer generated" in stale_findings(tmp_path / "out", done.stale)[0].message
 
 
 def test_only_code_is_adopted(out: Path) -> None:

@@ -70,9 +70,9 @@ def test_a_backend_and_a_device_have_one_machine(target: str, device: str, machi
 @pytest.mark.parametrize(
     ("target", "device", "text"),
     [
-        ("ascend910b1", "tpu", "kernels of Ascend C run on the CPU twin, not on tpu"),
-        ("ascend910b1", "cuda:01", "kernels of Ascend C run on the CPU twin, not on cuda:01"),
-        ("cpu", "cuda", "C\\+\\+ loops run on the processor of this machine, not on cuda"),
+        ("ascend910b1", "tpu", "Ascend C kernels run on the CPU twin, not on tpu"),
+        ("ascend910b1", "cuda:01", "Ascend C kernels run on the CPU twin, not on cuda:01"),
+        ("cpu", "cuda", "C\\+\\+ loops run on this machine's CPU, not on cuda"),
         ("nvidia-h100", "npu:0", "kernels run on cpu, cuda or cuda:N, not on 'npu:0'"),
         ("ascend910b1", "npu:0", "verify does not run kernels on npu:0"),
     ],
@@ -93,5 +93,5 @@ def test_options_that_a_machine_lacks_are_refused() -> None:
 
 
 def test_kernels_of_a_backend_without_a_machine_are_refused() -> None:
-    with pytest.raises(AutofuseError, match="AF5007: nothing here runs kernels of the backend 'x'"):
+    with pytest.raises(AutofuseError, match="AF5007: no machine runs kernels of the backend 'x'"):
         machines.machine_for("x")

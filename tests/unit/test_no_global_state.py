@@ -110,10 +110,13 @@ def test_no_container_of_a_module_grows(modules: list[types.ModuleType]) -> None
     held = containers(modules)
     sizes = {at: len(c) for at, c in held.items()}
     build_some(range(100, 124))
+    checked = 0
     for at, c in held.items():
         # A table by classes has no more entries than there are classes, and gets them as these are first used.
         if not (isinstance(c, dict) and all(isinstance(k, type) for k in c)):
             assert len(c) == sizes[at], f"{'.'.join(at)} grew from {sizes[at]} to {len(c)}"
+            checked += 1
+    assert checked >= 200
 
 
 def test_nothing_is_left_of_a_build_but_what_caches_hold(modules: list[types.ModuleType]) -> None:

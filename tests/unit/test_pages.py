@@ -33,7 +33,7 @@ def explained(graph: Path) -> dict[str, Any]:
 def test_all_bars_of_a_page_have_one_scale(repo: Path) -> None:
     found = explained(repo / "examples" / "gallery" / "layer_norm_backward.json")
     page = explain_page(found)
-    scale = float(re.search(r"All bars: the whole width is ([\d.]+) us", page)[1])
+    scale = float(re.search(r"Full width of every bar: ([\d.]+) us", page)[1])
     taken = next(r for r in found["results"] if r["chosen"])
     totals = [t["us"]["total"] for g in taken["groups"] for t in g["templates"] if t["legal"]]
     assert scale == pytest.approx(max(totals), abs=0.006)
@@ -69,7 +69,7 @@ def row_sums() -> dict[str, Any]:
 def test_a_certificate_has_no_red_below_nothing_is_wrong(row_sums: dict[str, Any]) -> None:
     page = certificate_page(row_sums)
     body = page.partition("<body>")[2]
-    assert "Nothing is wrong." in body
+    assert "All checks passed." in body
     assert 'class="bad"' not in body
     assert "`" not in body
     assert ">no<" not in body
@@ -97,7 +97,7 @@ def test_other_bits_are_red_only_where_they_are_wrong(
     }
     page = certificate_page(found)
     assert f'<td class="{style}">other bits</td>' in page
-    assert ("Something is wrong." in page) == (style == "bad")
+    assert ("Some checks failed." in page) == (style == "bad")
 
 
 @pytest.mark.twin
@@ -105,7 +105,7 @@ def test_what_is_not_proved_is_said_and_is_not_wrong(row_sums: dict[str, Any]) -
     first, *others = row_sums["proved"]["checks"]
     proved = row_sums["proved"] | {"checks": [first | {"proved": False}, *others]}
     page = certificate_page(row_sums | {"proved": proved})
-    assert '<p class="open">Nothing was found to be wrong; 1 check is not proved.</p>' in page
+    assert '<p class="open">No failures; 1 check is not proved.</p>' in page
     assert '<td class="open">not proved</td>' in page
 
 
@@ -130,9 +130,9 @@ def test_every_group_lays_out_ub_for_itself(repo: Path) -> None:
         own = sorted((b["lo"], b["hi"]) for b in ub["buffers"] if b["group"] == number)
         assert own[0][0] == 0
         assert all(a[1] <= b[0] for a, b in itertools.pairwise(own))
-        for row in rows:
-            if report["nodes"][row[1]]["function"] == function:
-                assert all(any(lo <= s[0] < hi for lo, hi in own) for s in row[8])
+        those = [row for row in rows if report["nodes"][row[1]]["function"] == function]
+        assert len(those) >= 10
+        assert all(any(lo <= s[0] < hi for lo, hi in own) for row in those for s in row[8])
 
 
 def test_the_picture_of_the_pipeline_is_whole_on_a_narrow_screen(repo: Path) -> None:

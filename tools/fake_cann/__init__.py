@@ -1,1 +1,1 @@
-"""A folder like that of CANN: kernels compile for and run on the CPU twin, times are those of a perturbed model."""
+"""A fake CANN folder: kernels compile for and run on the CPU twin, and times come from a perturbed model."""

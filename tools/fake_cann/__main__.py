@@ -1,13 +1,13 @@
-"""Write a folder that is laid out like CANN, for tests and for following the documentation without a chip.
+"""Write a folder laid out like CANN, for tests and for following the documentation without a chip.
 
     python tools/fake_cann DIR
     source DIR/set_env.sh
-    python tools/fake_cann DIR --fail timeout:exp --fail oom    the same folder, with what goes wrong
+    python tools/fake_cann DIR --fail timeout:exp --fail oom    the same folder, with failures
     python tools/fake_cann DIR --seed 7 --noise 0.1             another chip of the same kind
 
-Kernels compile and run on the CPU twin; what they are said to take is made up: a cost model with figures that are moved
-by up to a quarter, noise, outliers, and a cost that the model lacks.  No time of it is a measurement of a chip, and
-results say so (``fake``).  It compiles with g++ and needs autofuse installed.
+Kernels compile and run on the CPU twin; their times are invented: a cost model with figures changed by up to a quarter,
+noise, outliers, and a cost that the model lacks.  No time is a measurement of a chip, and results say so (``fake``).
+It compiles with g++ and needs autofuse installed.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from fake_cann.layout import FAILURES, Options, make
 
 
 def main(argv: list[str]) -> int:
-    """The command."""
+    """Run the command."""
     parser = argparse.ArgumentParser(
         prog="python tools/fake_cann",
         description=__doc__,

@@ -1,10 +1,10 @@
 """The compiler of the fake CANN: Ascend C on the headers of the CPU twin, by g++.
 
-It takes the words of bisheng that its documentation has for kernels: ``-x asc``, ``--npu-arch``, ``-c``, ``-shared``,
+It accepts bisheng's documented options for kernels: ``-x asc``, ``--npu-arch``, ``-c``, ``-shared``,
 ``-o``, ``-I``, ``-D``, ``-O``, ``-std``, ``-L``, ``-l``.  ``kernel<<<...>>>(...)`` is rewritten after the preprocessor,
-so that what is compiled is the text for a chip.
+so that the source is the same as for a chip.
 
-``bisheng.py ROOT WORDS...``; nothing of autofuse is imported, since this starts once per kernel.
+``bisheng.py ROOT WORDS...``; it does not import autofuse, because it starts once per kernel.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ class Call:
 
 
 def main(argv: list[str]) -> int:
-    """Be bisheng."""
+    """Run as bisheng."""
     root, words = Path(argv[0]), argv[1:]
     about = json.loads((root / "fake_cann.json").read_text(encoding="utf-8"))
     if "--version" in words:
@@ -65,7 +65,7 @@ def main(argv: list[str]) -> int:
 
 
 def read_words(words: list[str]) -> Call:
-    """The words as a call; ValueError for what bisheng refuses."""
+    """Parse the command line; ValueError for options that bisheng refuses."""
     call, language = Call(), ""
     rest = iter(words)
     for word in rest:
@@ -100,7 +100,7 @@ def read_words(words: list[str]) -> Call:
 
 
 def by_suffix(path: str) -> str:
-    """The language of a file by its name."""
+    """Return the language of a file by its name."""
     suffix = Path(path).suffix
     return {".asc": "asc", ".o": "object", ".a": "object", ".so": "object"}.get(suffix, "c++")
 
@@ -133,7 +133,7 @@ def build(call: Call, about: dict[str, object], root: Path) -> int:
                 if status:
                     return status
                 Path(unit).write_text(launches(text), encoding="utf-8")
-            # A kernel spends its time in the twin's library: compiling it fast is worth more.
+            # A kernel spends its time in the twin's library, so fast compilation matters more.
             flags = [*call.flags, "-fPIC", "-O0", "-w"]
             status, _ = run([cxx, *flags, *include, "-c", "-o", made, *kind, unit])
             if status:
@@ -150,13 +150,13 @@ def build(call: Call, about: dict[str, object], root: Path) -> int:
 
 
 def run(command: list[str], output: bool = False) -> tuple[int, str]:
-    """A command, with its messages passed on."""
+    """Run a command, passing its messages on."""
     done = subprocess.run(command, stdout=subprocess.PIPE if output else None, text=True)
     return done.returncode, done.stdout or ""
 
 
 def launches(text: str) -> str:
-    """A preprocessed text with its launches as calls of the fake runtime."""
+    """Return a preprocessed text with launches replaced by calls of the fake runtime."""
     out, at = [], 0
     for m in _LAUNCH.finditer(text):
         if m.start() < at:
@@ -168,7 +168,7 @@ def launches(text: str) -> str:
         close = closing(text, open_.end())
         kernel, config = m["kernel"], text[m.end() : end]
         arguments = text[open_.end() : close].strip()
-        # The names in the middle are those of the lambda; the arguments are evaluated once, by Run.
+        # The kernel is called inside a lambda; Run evaluates the arguments once.
         name = re.sub(r"\s*<.*", "", kernel, flags=re.S).rpartition("::")[2]
         body = f"[](auto... a) {{ {kernel}(a...); }}"
         passed = f", {arguments}" if arguments else ""
@@ -190,7 +190,7 @@ def closing(text: str, at: int) -> int:
 
 
 def config_commas(config: str) -> int:
-    """Commas between the parts of what stands in <<<>>>."""
+    """Count the commas between the parts of a <<<>>> configuration."""
     depth = commas = 0
     for c in config:
         depth += {"(": 1, ")": -1, "[": 1, "]": -1, "{": 1, "}": -1}.get(c, 0)

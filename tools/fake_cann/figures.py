@@ -1,4 +1,4 @@
-"""Figures of a fake chip: those of a target, moved by some percent each, and one cost that the model does not have."""
+"""Figures of a fake chip: a target's, each changed by some percent, and one cost that the model lacks."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from autofuse.targets import TargetSpec
 
 __all__ = ["HIDDEN", "changed", "perturbed", "read_figures", "text_of"]
 
-#: The cost that the model lacks: microseconds for every tensor in GM that a launch touches beyond two.
+#: The cost that the model lacks: microseconds for each GM tensor beyond two that a launch touches.
 HIDDEN = "hidden.tensor_us"
 HIDDEN_US = 0.35
-#: What is moved at most, up or down.
+#: Maximum relative change, up or down.
 SPREAD = 0.25
 _PLAIN = ("kernel_head_us", "sync_all")
-#: Not times but how a chip works, or factors that are at least 1.
+#: Figures that are not times but properties of a chip, or factors of at least 1.
 _KEPT = frozenset({"vector_fused", "vector_issue", "short_row"})
 _AT_LEAST_1 = frozenset({"conflict_sources", "conflict_result"})
 
@@ -26,9 +26,9 @@ def perturbed(target: TargetSpec, seed: int, spread: float = SPREAD) -> dict[str
     """Figures of a fake chip by name, as ``autofuse targets`` names them; equal seeds give equal figures.
 
     Args:
-        target: the chip that it is nearly.
-        seed: of the numbers.
-        spread: how far a figure is from that of the target at most, 0.25 for a quarter.
+        target: the chip that it approximates.
+        seed: seed of the changes.
+        spread: maximum relative change of a figure, 0.25 for a quarter.
     """
     numbers = random.Random(f"{target.name}/{seed}")
     out: dict[str, float] = {}
@@ -53,7 +53,7 @@ def _figures(target: TargetSpec) -> dict[str, float]:
 
 
 def changed(target: TargetSpec, figures: Mapping[str, float]) -> TargetSpec:
-    """The target with other figures; ValueError for a name that it does not have."""
+    """Return the target with changed figures; ValueError for an unknown name."""
     unknown = sorted(figures.keys() - _figures(target).keys() - {HIDDEN})
     if unknown:
         raise ValueError(f"{target.name} has no figure {', '.join(unknown)}")
@@ -61,12 +61,12 @@ def changed(target: TargetSpec, figures: Mapping[str, float]) -> TargetSpec:
 
 
 def text_of(figures: Mapping[str, float]) -> str:
-    """A file of figures."""
+    """Return the text of a file of figures."""
     return "".join(f'"{name}" = {value!r}\n' for name, value in sorted(figures.items()))
 
 
 def read_figures(text: str) -> dict[str, float]:
-    """Parse the output of :func:`text_of`, or tables such as ``[model]``; ValueError for what is no number."""
+    """Parse the output of :func:`text_of`, or tables such as ``[model]``; ValueError for a non-number."""
     try:
         import tomllib
     except ImportError:

@@ -1,4 +1,4 @@
-"""Writes the folder: compiler, runtime, profiler, ``npu-smi`` and what says which release and which chips."""
+"""Writer of the folder: compiler, runtime, profiler, ``npu-smi``, and the files that name release and chips."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ __all__ = ["FAILURES", "Options", "make"]
 
 HERE = Path(__file__).resolve().parent
 LIBRARY = "libascendcl.so"
-#: What can be made to fail; those that are about a kernel take a part of its name.
+#: Failures to simulate; those of a kernel take a part of its name.
 FAILURES = ("timeout", "wrong", "lost", "oom", "old", "two-chips")
 _OF_KERNELS = ("timeout", "wrong", "lost")
 RELEASE, OLD_RELEASE = "8.5.0", "8.0.RC3"
@@ -44,7 +44,7 @@ class Options:
         target: the chip that it approximates.
         chips: number of chips.
         seed: seed of the hidden figures and of the noise.
-        figures: figures of its own; None for hidden ones.
+        figures: explicit figures; None for hidden ones.
         noise: relative noise of a time.
         fail: kinds of FAILURES, with ``:PART`` for the kernels whose name has that part.
     """
@@ -61,14 +61,14 @@ def make(folder: Path, options: Options | None = None) -> Path:
     """Write a fake CANN.
 
     Args:
-        folder: is made; one that holds anything else than a fake is refused.
-        options: what it is like.
+        folder: created if missing; refused if it contains anything but a fake.
+        options: properties of the fake.
 
     Returns:
-        The folder: what ASCEND_HOME_PATH is to be.
+        The folder, the value for ASCEND_HOME_PATH.
 
     Raises:
-        ValueError: an option means nothing, or the folder is not empty.
+        ValueError: an option is invalid, or the folder is not empty.
         AutofuseError: there is no such target, no compiler, or no twin.
     """
     options = options or Options()
@@ -87,7 +87,7 @@ def make(folder: Path, options: Options | None = None) -> Path:
     about = {
         "note": "the fake CANN of autofuse: no time of it is a measurement of a chip",
         "release": release,
-        # What compiled kernels depend on besides their text.
+        # Compiled kernels depend on this besides their text.
         "digest": _digest(twin),
         "socket": _socket(folder),
         "cxx": cxx.path,
@@ -132,7 +132,7 @@ def _digest(twin: TwinFiles) -> str:
 
 
 def _socket(folder: Path) -> str:
-    """Return the socket of the process that prices launches: the same when a folder is written again."""
+    """Return the socket of the pricing process; rewriting a folder does not change it."""
     try:
         known = json.loads((folder / FAKE).read_text(encoding="utf-8"))["socket"]
         return str(known)
@@ -174,7 +174,7 @@ def _configuration(
 
 
 def _chip(target: TargetSpec, memory: int) -> tuple[str, ...]:
-    """A chip, the round modes of its casts as bits by the twin's numbers of types, and what is odd about its calls."""
+    """Return a chip, the round modes of its casts as bits by the twin's type numbers, and quirks of its calls."""
     modes = [[0] * len(_TYPES) for _ in _TYPES]
     for source, result, mode in target.arch.modes:
         row = modes[_TYPES.index("uint8" if source == "bool" else source)]
@@ -189,7 +189,7 @@ def _chip(target: TargetSpec, memory: int) -> tuple[str, ...]:
 
 
 def _library(folder: Path, cxx: Toolchain, twin: TwinFiles) -> None:
-    """The runtime, from the cache if it was compiled before."""
+    """Write the runtime, from the cache if it was compiled before."""
     texts = {
         p.relative_to(HERE).as_posix(): p.read_text(encoding="utf-8")
         for part in ("include", "src")
@@ -202,13 +202,13 @@ def _library(folder: Path, cxx: Toolchain, twin: TwinFiles) -> None:
     command += [f"-Wl,-rpath,{twin.library.parent}", "-ldl", "-lpthread"]
     made_ = made(texts, command, key_of(texts, command, cxx, twin.digest), LIBRARY, "ascendcl")
     to = folder / "lib64" / LIBRARY
-    # Under a new inode: a process may have the old one mapped.
+    # Use a new inode: a process may have the old one mapped.
     shutil.copyfile(made_, to.with_suffix(".new"))
     to.with_suffix(".new").replace(to)
 
 
 def _environment(folder: Path) -> str:
-    """Return a shell script that sets the variables of CANN's own set_env.sh, as far as anything here reads them."""
+    """Return a shell script that sets those variables of CANN's set_env.sh that are read here."""
     lists = {"PATH": "bin", "LD_LIBRARY_PATH": "lib64"}
     lines = [f"export {name}={_quoted(str(folder))}" for name in VARIABLES]
     lines.append(f"export ASCEND_OPP_PATH={_quoted(str(folder / 'opp'))}")

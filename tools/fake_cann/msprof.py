@@ -1,6 +1,6 @@
-"""``msprof`` of the fake CANN: runs a program and writes the table of operators of its launches.
+"""``msprof`` of the fake CANN: run a program and write the operator table of its launches.
 
-``msprof --output=DIR [--application="PROGRAM WORDS"] [PROGRAM WORDS...]``; other options are taken and have no effect.
+``msprof --output=DIR [--application="PROGRAM WORDS"] [PROGRAM WORDS...]``; other options are accepted without effect.
 """
 
 from __future__ import annotations
@@ -34,13 +34,13 @@ COLUMNS = (
     "aiv_mte2_ratio",
     "aiv_mte3_time(us)",
     "aiv_mte3_ratio",
-    # No profiler has such a column: by it import-msprof knows that these are no times of a chip.
+    # No real profiler has this column: it tells import-msprof that these are not times of a chip.
     "autofuse fake",
 )
 
 
 def main(argv: list[str]) -> int:
-    """Be msprof."""
+    """Run as msprof."""
     output, program = Path.cwd(), []
     for i, word in enumerate(argv[1:], 1):
         if word.startswith("--output="):
@@ -70,7 +70,7 @@ def main(argv: list[str]) -> int:
 
 
 def row(number: int, line: str) -> list[object]:
-    """A launch as the runtime notes it, as a row of the table."""
+    """Return a launch recorded by the runtime as a row of the table."""
     name, device, start, duration, cores, *pipes = line.split("\t")
     us = float(duration)
     scalar, vec, mte2, mte3 = (min(float(p), us) for p in pipes)

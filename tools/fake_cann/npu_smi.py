@@ -8,7 +8,7 @@ from pathlib import Path
 
 
 def main(argv: list[str]) -> int:
-    """Be npu-smi."""
+    """Run as npu-smi."""
     about = json.loads((Path(argv[0]) / "fake_cann.json").read_text(encoding="utf-8"))
     words, chips = argv[1:], about["chips"]
     if words[:1] != ["info"]:

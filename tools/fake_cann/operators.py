@@ -1,4 +1,4 @@
-"""Files for operator packages in a fake folder: interfaces of op_host, functions of CMake, aclnn."""
+"""Files for operator packages in a fake folder: op_host interfaces, CMake functions, aclnn."""
 
 from __future__ import annotations
 
@@ -10,15 +10,15 @@ from pathlib import Path
 __all__ = ["add_operators"]
 
 HERE = Path(__file__).resolve().parent
-#: Where the fake has its CMake modules, and where projects of operators look for them.
+#: Folder of the fake's CMake modules, and the path where operator projects look for them.
 _MODULES, _HINT = "lib/cmake/ASC", "compiler/tikcpp/ascendc_kernel_cmake"
 
 
 def add_operators(folder: Path, cxx: str, include: Sequence[str]) -> None:
-    """Add them to a fake that has its headers, its CMake modules and ``libascendcl.so``.
+    """Add the files to a fake that has its headers, its CMake modules and ``libascendcl.so``.
 
     Args:
-        folder: of the fake.
+        folder: folder of the fake.
         cxx: the compiler.
         include: folders with the headers of the twin.
 
@@ -36,7 +36,7 @@ def add_operators(folder: Path, cxx: str, include: Sequence[str]) -> None:
     if library.is_file() and all(
         p.stat().st_mtime < library.stat().st_mtime for p in (source, *headers)
     ):
-        return  # nothing in it depends on what the fake is like
+        return  # it does not depend on the fake's options
     command = [cxx, "-std=c++17", "-O1", "-fPIC", "-shared", "-Wall", "-Wextra", "-Werror"]
     command += [f"-I{HERE / 'include'}", *(f"-isystem{p}" for p in include)]
     command += ["-o", str(library), str(source)]

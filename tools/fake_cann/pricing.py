@@ -1,7 +1,7 @@
-"""The process that says how long launches of the fake chips take: timed mode of the twin with the chips' own figures.
+"""The process that prices launches of the fake chips: timed mode of the twin with the chips' own figures.
 
-``pricing.py ROOT``: one for a folder, started by the first launch that somebody times.  It ends when nobody has asked
-for half a minute.
+``pricing.py ROOT``: one process per folder, started by the first timed launch.  It ends after half a minute without
+requests.
 """
 
 from __future__ import annotations
@@ -33,18 +33,18 @@ from fake_cann.figures import HIDDEN, changed, read_figures
 
 IDLE_S = 30.0
 _PIPES = ("scalar", "V", "MTE2", "MTE3")
-#: Tensors that cost nothing of their own.
+#: Number of tensors without an extra cost.
 _FREE_TENSORS = 2
 
 
 class Prices:
-    """The figures of the chips of a folder, as they are when somebody asks."""
+    """The figures of a folder's chips, read on every request."""
 
     def __init__(self, root: Path) -> None:
         self.root = root
 
     def chip(self, soc: str) -> tuple[TargetSpec, float]:
-        """A chip with its own figures, and what a tensor costs that the model lets pass for nothing."""
+        """Return a chip with its own figures, and the cost per tensor that the model lacks."""
         target = target_of(soc)
         assert target is not None
         path = self.root / "figures" / f"{target.name}.toml"
@@ -58,7 +58,7 @@ class Prices:
         own, of_tensor = self.chip(head["soc"])
         recording, tensors = _recording(head, blob)
         cold = self._report(recording, own)
-        # What is in L2 comes as fast as from there.
+        # Data in L2 loads at L2 bandwidth.
         near = replace(own.model, read_gbs=max(own.model.read_gbs, own.model.l2_read_gbs))
         warm = self._report(recording, replace(own, model=near))
         more = of_tensor * max(0, tensors - _FREE_TENSORS)
@@ -68,7 +68,7 @@ class Prices:
         return " ".join(f"{n:.6f}" for n in numbers)
 
     def _report(self, recording: Recording, target: TargetSpec) -> dict[str, Any]:
-        # Nobody asks which node of a graph a call belongs to.
+        # The nodes that calls belong to are not needed.
         source = SourceMap(KernelText(""), None)  # type: ignore[arg-type]
         return timed_report(recording, target, source)
 
@@ -120,7 +120,7 @@ class _Server(socketserver.ThreadingMixIn, socketserver.UnixStreamServer):
 
 
 def main(argv: list[str]) -> int:
-    """Serve until nobody asks."""
+    """Serve until requests stop."""
     root = Path(argv[0])
     about = json.loads((root / "fake_cann.json").read_text(encoding="utf-8"))
     prices = Prices(root)

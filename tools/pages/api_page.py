@@ -1,7 +1,7 @@
 """``docs/api_reference.md``: every public name with its signature and its docstring.
 
-``python tools/pages/api_page.py`` prints the page.  What it lists is ``__all__`` of the public modules, so a name
-that is exported is on the page, with what its docstring says, and nothing else is.
+``python tools/pages/api_page.py`` prints the page.  It lists exactly the names in ``__all__`` of the public modules,
+with their docstrings.
 """
 
 from __future__ import annotations
@@ -16,9 +16,9 @@ from typing import Any
 
 __all__ = ["PUBLIC_MODULES", "api_page", "public_names"]
 
-#: The modules whose ``__all__`` is public, with the extra that one needs besides the package.
+#: The modules whose ``__all__`` is public, and the extra that each requires.
 PUBLIC_MODULES = {"autofuse": "", "autofuse.models": "onnx", "autofuse.onnx_backend": "onnx"}
-#: For tools of autofuse itself; what they return is internal.
+#: Members for autofuse's own tools; their results are internal.
 _INTERNAL = {"TwinKernel.record"}
 _SECTIONS = ("Args", "Attributes", "Returns", "Raises")
 
@@ -35,7 +35,7 @@ def public_names(module: str) -> list[str]:
 
 
 def api_page() -> str:
-    """The page."""
+    """Return the page."""
     out = [_HEAD]
     for module, extra in PUBLIC_MODULES.items():
         held = importlib.import_module(module)
@@ -66,11 +66,11 @@ def _function(name: str, value: Any, level: str = "###") -> list[str]:
 
 
 def _signature(name: str, value: Any) -> str:
-    """On one line if it is short, else a parameter per line."""
+    """Return the signature on one line if it is short, else with a parameter per line."""
     found = inspect.signature(value)
     kept = [p for p in found.parameters.values() if p.name not in ("self", "cls")]
     signature = found.replace(parameters=kept)
-    # With the future import annotations are texts, which would be printed in quotes.
+    # The future import makes annotations strings, which would be printed in quotes.
     line = name.rpartition(".")[2] + re.sub(r"(?<=: |> )'([^']*)'", r"\1", str(signature))
     if len(line) <= 100:
         return line
@@ -103,7 +103,7 @@ def _class(name: str, value: type) -> list[str]:
 
 
 def _text(value: Any) -> list[str]:
-    """A docstring in Markdown: prose, and lists for its sections."""
+    """Return a docstring in Markdown: prose, and lists for its sections."""
     section = ""
     out: list[str] = []
     for line in _logical(inspect.getdoc(value) or ""):
@@ -127,7 +127,7 @@ def _text(value: Any) -> list[str]:
 
 
 def _logical(doc: str) -> Iterator[str]:
-    """Lines of a docstring, with what continues an item of a section joined to it, and prose to paragraphs."""
+    """Yield the logical lines of a docstring: section items and paragraphs joined from their lines."""
     held, section = "", ""
     for line in doc.splitlines():
         if line.endswith(":") and line.rstrip(":") in _SECTIONS:

@@ -1,7 +1,7 @@
-"""``docs/gallery/``: real operators, each with its graph, its kernel, and what there is to see in it.
+"""``docs/gallery/``: real operators, each with its graph, its kernel, and a commentary.
 
-``python tools/pages/gallery_page.py`` writes all pages and pictures. What people wrote about each operator is in
-``gallery_words.py``; all the rest follows from the graph, the target and the version of autofuse.
+``python tools/pages/gallery_page.py`` writes all pages and pictures.  The handwritten texts are in
+``gallery_words.py``; everything else depends only on the graph, the target and the version of autofuse.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ _MADE = "<!-- Made by python tools/pages/gallery_page.py; do not edit. -->\n"
 
 
 def index_page() -> str:
-    """The list of all operators, with the model's time of each at its typical size."""
+    """Return the list of all operators, with the model's time of each at its typical size."""
     rows = []
     for name, words in WORDS.items():
         found = _explained(name).result
@@ -60,7 +60,7 @@ def index_page() -> str:
 
 
 def operator_page(name: str) -> str:
-    """The page of one operator."""
+    """Return the page of one operator."""
     words = WORDS[name]
     path = GRAPHS / f"{name}.json"
     shown = path.relative_to(ROOT)
@@ -91,7 +91,7 @@ def operator_page(name: str) -> str:
 
 
 def picture(name: str) -> str:
-    """Return what ``autofuse show -o`` draws; its colours follow the reader's system, light or dark."""
+    """Return the drawing of ``autofuse show -o``; its colours follow the reader's system, light or dark."""
     graph = api.read(GRAPHS / f"{name}.json")
     return to_svg(api.hint_of(graph), source=graph)
 
@@ -109,7 +109,7 @@ def _explained(name: str) -> Outcome:
 
 
 def _text(outcome: Outcome) -> str:
-    """Return what explain prints on a terminal of 80 columns."""
+    """Return the output of explain on a terminal of 80 columns."""
     out = io.StringIO()
     with mock.patch.dict(os.environ, {"COLUMNS": "80"}):
         outcome.show(console(out))
@@ -117,13 +117,13 @@ def _text(outcome: Outcome) -> str:
 
 
 def _taken(found: dict[str, object]) -> list[dict[str, object]]:
-    """The template of every group that the host takes at these sizes."""
+    """Return the template that the host chooses for each group at these sizes."""
     results = (r for r in found["results"] if r["chosen"])  # type: ignore[attr-defined]
     return [t for r in results for g in r["groups"] for t in g["templates"] if t["chosen"]]
 
 
 def _kernel(name: str, found: dict[str, object]) -> list[str]:
-    """The device function of the template that is taken in the group the words point at."""
+    """Return the device function of the chosen template in the group that the words refer to."""
     words = WORDS[name]
     template = _taken(found)[words.group]
     files = api.build(GRAPHS / f"{name}.json", target=_TARGET).files
@@ -150,7 +150,7 @@ def _without_declarations(body: str) -> str:
 
 
 def _numbers(text: str, found: dict[str, object], group: int) -> str:
-    """Written words with the model's times in the place of ``{total}`` and of titles of templates in braces."""
+    """Return a text with the model's times in place of ``{total}`` and of template titles in braces."""
     chosen = next(r for r in found["results"] if r["chosen"])  # type: ignore[attr-defined]
     times = {"total": found["total_us"]}
     times |= {f"form {r['result']}": r["total_us"] for r in found["results"]}  # type: ignore[attr-defined]
@@ -168,7 +168,7 @@ def _folded(title: str, text: str, language: str) -> str:
 
 
 def _code(title: str) -> str:
-    """Markdown is not read inside of HTML."""
+    """Return a title as HTML, because Markdown is not parsed inside HTML."""
     first, *rest = title.split("`")
     return first if not rest else f"{first}<code>{rest[0]}</code>{''.join(rest[1:])}"
 

@@ -14,10 +14,10 @@ class Words:
     Attributes:
         title: heading of the page.
         purpose: what the operator is for.
-        look: what there is to see in the kernel and in the numbers of explain. What is in backquotes is on the page. A
-            title of a template in braces, ``{total}`` or ``{form 0}`` stands for the model's time.
-        group: of which group of the taken form the kernel is shown.
-        variants: names of graphs that differ in little, such as the dtype.
+        look: commentary on the kernel and the numbers of explain.  Text in backquotes is on the page.  A template title
+            in braces, ``{total}`` and ``{form 0}`` are replaced with the model's time.
+        group: group of the chosen form whose kernel is shown.
+        variants: names of graphs with small differences, such as the dtype.
     """
 
     title: str

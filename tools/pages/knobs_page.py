@@ -20,15 +20,14 @@ _VALUES = {
 
 
 def knobs_page() -> str:
-    """The page as Markdown."""
+    """Return the page as Markdown."""
     lines = [
         "# Environment variables",
         "",
         "Made by `python tools/pages/knobs_page.py` from `autofuse/base/knobs.py`; do not edit.",
         "",
-        "A variable is read when it is needed, not when autofuse is imported. A value that is not allowed is an error",
-        "(AF5008); an `AUTOFUSE_*` variable that nothing reads is a warning of `autofuse knobs`, which also shows the",
-        "values now.",
+        "autofuse reads a variable when it needs it, not on import. An invalid value is an error (AF5008).",
+        "`autofuse knobs` shows the current values, and warns about unknown `AUTOFUSE_*` variables.",
         "",
         "| variable | kind | default | what it does |",
         "| --- | --- | --- | --- |",

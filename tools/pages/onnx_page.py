@@ -17,7 +17,7 @@ from autofuse.clients.onnx.models.gaps import GAPS, VERSION
 
 __all__ = ["KERNEL", "PLAIN", "onnx_page"]
 
-#: Words for the verdicts that are no reasons.
+#: Verdicts other than reasons.
 KERNEL, PLAIN = "passed", "passed without a kernel"
 
 _TEXT = """\
@@ -171,7 +171,7 @@ better one. They run as one kernel; a fallback to `onnx.reference` does not coun
 
 
 def onnx_page(outcomes: Mapping[str, Any]) -> str:
-    """The page as Markdown.
+    """Return the page as Markdown.
 
     Args:
         outcomes: ``onnx``, the version of the package; ``cases``: op -> verdict -> names of cases.

@@ -1,7 +1,7 @@
-"""``docs/pictures/*.png``: the pages of ``explain --html`` and ``run --html`` as a browser shows them, light and dark.
+"""``docs/pictures/*.png``: browser screenshots of ``explain --html`` and ``run --html``, light and dark.
 
-``python tools/pages/screenshots.py`` writes them. It needs Chromium or Chrome. Pictures differ a little from one
-version of the browser to the next, so they are written by hand when the page changes, and no test compares them.
+``python tools/pages/screenshots.py`` writes them.  It needs Chromium or Chrome.  Pictures differ slightly between
+browser versions, so run it by hand when a page changes; no test compares them.
 """
 
 from __future__ import annotations
@@ -18,22 +18,22 @@ __all__ = ["FILES", "GRAPH", "LIMIT", "browser", "main"]
 ROOT = Path(__file__).resolve().parents[2]
 GRAPH = ROOT / "examples" / "gallery" / "rms_norm_residual.json"
 PICTURES = ROOT / "docs" / "pictures"
-#: Bytes of a picture, at most.
+#: Maximum bytes of a picture.
 LIMIT = 150_000
 
-#: Page -> the verb that writes it with its options, and the size of the window. The run has few enough turns of the
-#: loop that single tiles can be seen.
+#: Page -> the verb that writes it with its options, and the window size.  The run has so few loop iterations that
+#: single tiles are visible.
 _PAGES = {
     "explain": (("explain",), "1000,770"),
     "times": (("run", "--shape", "tokens=512"), "1000,644"),
 }
 #: Colour scheme -> its number among Chromium's settings.
 _SCHEMES = {"light": 1, "dark": 0}
-#: What is written.
+#: The output files.
 FILES = tuple(PICTURES / f"{page}_{scheme}.png" for page in _PAGES for scheme in _SCHEMES)
 
 _BROWSERS = ("chromium", "chromium-browser", "google-chrome-stable", "google-chrome", "chrome")
-#: As root, as in a container, Chromium has no sandbox. Without the others it looks for updates.
+#: As root, for example in a container, Chromium has no sandbox.  The other flags stop it from checking for updates.
 _FLAGS = (
     "--headless",
     "--no-sandbox",
@@ -48,10 +48,10 @@ _FLAGS = (
 
 
 def browser() -> str:
-    """The browser on PATH.
+    """Return the browser on PATH.
 
     Raises:
-        SystemExit: there is none.
+        SystemExit: there is no browser.
     """
     for name in _BROWSERS:
         found = shutil.which(name)

@@ -1,9 +1,9 @@
-"""Hooks of mkdocs: pages are read on a forge and on the site, from the same files.
+"""MkDocs hooks that let the same files serve as pages on a forge and on the site.
 
-README.md, CONTRIBUTING.md and CHANGELOG.md become pages. A link that leads out of ``docs`` to one of them leads to
-that page; one to any other file of the repository becomes text. Drawings in Mermaid would need a script from elsewhere:
-those of docs/templates.md are left out, since the loops that they show follow as text, others are shown as text. Pages
-of ``docs/gallery`` are in the menu once there is an index page.
+README.md, CONTRIBUTING.md and CHANGELOG.md become pages.  A link from ``docs`` to one of them leads to that page; a
+link to any other file of the repository becomes text.  Mermaid drawings would need an external script: those of
+docs/templates.md are omitted, because their loops follow as text; others are shown as text.  The pages of
+``docs/gallery`` are in the menu once there is an index page.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 __all__ = ["on_config", "on_files", "on_page_markdown", "rewritten"]
 
-#: Files beside docs that are pages of the site.
+#: Files outside docs that are pages of the site.
 PAGES = {
     "README.md": "index.md",
     "CONTRIBUTING.md": "contributing.md",
@@ -32,10 +32,10 @@ _LINK = re.compile(r"\[([^\]\n]+)\]\(([^)\s]+)\)")
 
 
 def rewritten(text: str, source: str) -> str:
-    """The text of a page with the links of the site.
+    """Return the text of a page with the links of the site.
 
     Args:
-        text: of the page, Markdown.
+        text: Markdown of the page.
         source: path of the file in the repository, with slashes.
     """
     page = _page_of(source)
@@ -54,7 +54,7 @@ def rewritten(text: str, source: str) -> str:
     if source == "docs/templates.md":
         text = _MERMAID.sub("", text)
     parts = _FENCE.split(text.replace("```mermaid\n", "```text\n"))
-    # What is fenced stands at the odd places.
+    # Fenced blocks are at the odd positions.
     return "".join(p if i % 2 else _LINK.sub(link, p) for i, p in enumerate(parts))
 
 
@@ -74,7 +74,7 @@ def _relative(page: str, start: str) -> str:
 
 
 def on_config(config: MkDocsConfig) -> MkDocsConfig:
-    """Adds the gallery to the menu, before the reference."""
+    """Add the gallery to the menu, before the reference."""
     menu = config.nav or []
     if (Path(config.docs_dir) / "gallery" / "index.md").exists():
         folder = Path(config.docs_dir) / "gallery"
@@ -85,7 +85,7 @@ def on_config(config: MkDocsConfig) -> MkDocsConfig:
 
 
 def on_files(files: Files, *, config: MkDocsConfig) -> Files:
-    """Adds the pages that lie beside docs."""
+    """Add the pages outside docs."""
     from mkdocs.structure.files import File
 
     top = Path(config.config_file_path).parent
@@ -95,7 +95,7 @@ def on_files(files: Files, *, config: MkDocsConfig) -> Files:
 
 
 def on_page_markdown(markdown: str, *, page: Any, **_: Any) -> str:
-    """The links of one page."""
+    """Rewrite the links of one page."""
     own = {there: name for name, there in PAGES.items()}
     uri = page.file.src_uri
     return rewritten(markdown, own.get(uri, f"docs/{uri}"))

@@ -67,7 +67,7 @@ class Family:
 
     Attributes:
         template: as in ``ImplGraph.template``.
-        suffix: how ``ImplGraph.suffix`` starts.
+        suffix: prefix of ``ImplGraph.suffix``.
         inputs: shapes of the float32 inputs ``x``, ``y``, ...; a symbol as its name and largest value.
         nodes: op, inputs and attributes; results are ``t0``, ``t1``, ...
         text: when it is chosen, and its limits.
@@ -396,7 +396,7 @@ The bytes that each family moves are counted in [verification.md](verification.m
 
 
 def _example_of(family: Family) -> list[str]:
-    """The example of a section: what it is, its picture, its loops."""
+    """Return the example of a section: description, picture and loops."""
     impl, kernel = _example(family)
     shapes = ", ".join(
         "x".join(d[0] if isinstance(d, tuple) else str(d) for d in s) for s in family.inputs
@@ -429,14 +429,14 @@ def _graph(family: Family) -> FusionGraph:
 
 
 def _example(family: Family) -> tuple[ImplGraph, str]:
-    """The template of a family, and the text of the kernel that it is in.
+    """Return the template of a family, and the text of its kernel.
 
     Raises:
         ValueError: its graph has no such template.
     """
     graph = _graph(family)
     target = load_target(_TARGET)
-    # One may win for other sizes than those of a small graph.
+    # A template may win only at larger sizes than those of a small graph.
     with patch.object(rank, "needed", lambda times, *_: range(len(times))):
         results: tuple[ScheduleResult, ...] = schedule(canonicalise(lower(graph)), target)
     for impl in (i for r in results for g in r.groups for i in g.impls):
@@ -454,7 +454,7 @@ def _fits(suffix: str, family: Family) -> bool:
 
 
 def nodes_by_loop(impl: ImplGraph) -> str:
-    """A Mermaid picture: nodes that touch UB, in the loops that they run in."""
+    """Return a Mermaid picture of the nodes that touch UB, in their loops."""
     names = {a.id: a.name for a in impl.axes}
     shown = [n for n in impl.nodes if n.op not in STRUCTURAL]
     ids = {n.name: f"n{i}" for i, n in enumerate(shown)}
@@ -494,7 +494,7 @@ _TENSOR = re.compile(r"\b(\w+?)(?:_local)?\[")
 
 
 def loops(kernel: str, function: str) -> str:
-    """The loops of a device function with the copies and vector calls in them, without what is around."""
+    """Return the loops of a device function with their copies and vector calls, without the surrounding code."""
     body = kernel[kernel.index(f"void {function}(") :]
     body = body[: body.index("\n}\n")]
     start = body.index("TPipe tpipe;")
@@ -522,7 +522,7 @@ def _statements(lines: Sequence[str]) -> Iterator[str]:
 
 
 def _call(text: str) -> Iterator[str]:
-    """A call on tensors in short."""
+    """Yield a call on tensors in short form."""
     found = _CALL.fullmatch(text)
     tensors = list(dict.fromkeys(_TENSOR.findall(found[2]))) if found else []
     if found and tensors:
@@ -531,7 +531,7 @@ def _call(text: str) -> Iterator[str]:
 
 
 def templates_page() -> str:
-    """The whole page."""
+    """Return the whole page."""
     parts = [_TEXT]
     for family in FAMILIES:
         parts.append(f"## `{family.name}`\n\n{family.text}\n")

@@ -1,4 +1,4 @@
-"""The flows of MindSpore AKG: what its command makes of a graph for a CPU, a GPU or an Ascend chip.
+"""The flows of MindSpore AKG: the files that its command produces from a graph for a CPU, a GPU or an Ascend chip.
 
-Each flow makes the binary, or the project of one, and beside it the JSON that a run time launches it by.
+Each flow produces the binary, or a project that builds it, and the JSON from which a run time launches it.
 """

@@ -1,4 +1,4 @@
-"""The flow for an Ascend chip: the project of ``build``, and what AKG says of a binary for the vector cores."""
+"""The flow for an Ascend chip: the project of ``build``, and AKG's JSON for a binary on the vector cores."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ __all__ = ["ascend_keys"]
 def ascend_keys(
     graph: FusionGraph, target: TargetSpec, key_set: str, digest: str | None = None
 ) -> dict[str, Any]:
-    """The values of a set of keys.
+    """Return the JSON values for a key set.
 
     Args:
-        graph: as it was read.
-        target: the chip; all of its vector cores are the blocks, how many run is decided by the tiling function.
+        graph: the graph as read.
+        target: the chip; all its vector cores count as blocks, and the tiling function decides how many run.
         key_set: ``upstream`` or ``document``.
-        digest: sha256 of the library that CMake made with CANN; None where there is none.
+        digest: SHA-256 of the library that CMake built with CANN; None if there is none.
     """
     sizes = Sizes(graph)
     found: dict[str, Any] = {

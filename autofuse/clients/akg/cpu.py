@@ -1,4 +1,4 @@
-"""The flow for a CPU: a shared library for this machine, and what AKG says of one."""
+"""The flow for a CPU: a shared library for this machine, and AKG's JSON for it."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ __all__ = ["cpu_keys"]
 
 
 def cpu_keys(graph: FusionGraph, target: Target, key_set: str, digest: str) -> dict[str, Any]:
-    """The values of a set of keys.
+    """Return the JSON values for a key set.
 
     Args:
-        graph: as it was read.
+        graph: the graph as read.
         target: the CPU.
         key_set: ``upstream`` or ``document``.
-        digest: sha256 of the library.
+        digest: SHA-256 of the library.
     """
     sizes = Sizes(graph)
     given = tuple(sizes.names[s] for s in unsolved(graph))
@@ -32,5 +32,5 @@ def cpu_keys(graph: FusionGraph, target: Target, key_set: str, digest: str) -> d
     }
     if key_set == "document":
         return found | document_keys(graph, sizes, None, platform.machine())
-    # A text, as AKG writes it: OpenMP has as many threads as the process wants.
+    # AKG writes a string here; the process sets the number of OpenMP threads.
     return found | {"threadNumber": "null"}

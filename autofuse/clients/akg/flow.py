@@ -1,4 +1,4 @@
-"""``--flow akg``: a graph in, the files of a flow out; which flow there is for a target is a row of a table."""
+"""``--flow akg``: build a graph into the files of a flow; a table maps each target to its flow."""
 
 from __future__ import annotations
 
@@ -37,9 +37,9 @@ if TYPE_CHECKING:
 
 __all__ = ["PROCESSES", "TARGET_WORDS", "FlowResult", "build", "find"]
 
-#: What AKG calls its targets -> the target that is meant where no other one is named.
+#: AKG's name of a target -> the default target of that kind.
 TARGET_WORDS: Mapping[str, str] = {"cpu": "cpu", "gpu": "nvidia-h100", "ascend": api.DEFAULT_TARGET}
-#: What an info file calls the place where its kernel runs, ``process`` -> the word for the target.
+#: ``process`` of an info file, the device its kernel runs on -> AKG's name of the target.
 PROCESSES: Mapping[str, str] = {"cuda": "gpu", "cpu": "cpu", "aicore": "ascend"}
 
 
@@ -49,10 +49,10 @@ class FlowResult:
 
     Attributes:
         built: result of :func:`autofuse.build` for the graph and the target; ``timings`` includes the later stages.
-        kind: kind of the target, one of ``TARGET_WORDS``.
+        kind: kind of target, one of ``TARGET_WORDS``.
         keys: name of the JSON's key set.
         files: path inside the output folder -> text, or the bytes of a library.
-        launches: the JSON's entry of every launch; empty where a tiling function decides.
+        launches: the JSON's entry for each launch; empty if a tiling function decides.
     """
 
     built: api.BuildResult
@@ -63,11 +63,11 @@ class FlowResult:
 
     @property
     def json_file(self) -> str:
-        """The path of the JSON inside the output folder."""
+        """Path of the JSON inside the output folder."""
         return _json_file(self.built)
 
     def write(self, folder: str | Path, *, force: bool = False) -> artifacts.Written:
-        """As :meth:`autofuse.BuildResult.write`."""
+        """Write the files, as :meth:`autofuse.BuildResult.write` does."""
         return artifacts.write_files(self.files, folder, force=force)
 
     def with_library(self, digest: str) -> FlowResult:
@@ -78,7 +78,7 @@ class FlowResult:
         return replace(self, files={**self.files, self.json_file: text})
 
     def summary(self) -> dict[str, Any]:
-        """The build in numbers, ready for JSON."""
+        """Return the figures of the build, ready for JSON."""
         return {
             **self.built.summary(),
             "flow": "akg",
@@ -91,10 +91,10 @@ class FlowResult:
 
 
 def find(word: str) -> tuple[str, Target]:
-    """The kind of a target, and the target, by a word of AKG or by its own name.
+    """Return the kind of a target and the target, given AKG's name or its own.
 
     Raises:
-        AutofuseError: AF5006, there is none; AF5007, no flow is for it.
+        AutofuseError: AF5006, there is no such target; AF5007, it has no flow.
     """
     known = dict.fromkeys((*TARGET_WORDS, *target_names(), *gpu_names(), *cpu_names()))
     if word not in known:
@@ -103,7 +103,7 @@ def find(word: str) -> tuple[str, Target]:
     kind = _KINDS.get((target.backend, getattr(target, "dialect", "")))
     if kind is not None:
         return kind, target
-    text = f"no flow of AKG is for {target.name}: its kernels are compiled by triton-ascend"
+    text = f"AKG has no flow for {target.name}: triton-ascend compiles its kernels"
     hint = f"-t {', '.join(TARGET_WORDS)}, or a target of one of these kinds"
     raise AutofuseError.of("AF5007", text, hint=hint)
 
@@ -116,23 +116,23 @@ def build(
     ub_bytes: int | None = None,
     tuning: TuningLike | None = None,
 ) -> FlowResult:
-    """Make what AKG makes of a graph: nothing is written, and of an Ascend project nothing compiled.
+    """Produce the files that AKG produces from a graph, without writing them or compiling an Ascend project.
 
     Args:
         graph: as for :func:`autofuse.build`.
         target: ``cpu``, ``gpu``, ``ascend``, or the name of a target of one of these kinds; None: the one that
-            ``process`` of an info file says, ``ascend`` where nothing says it.
-        keys: those of the JSON, ``upstream`` or ``document``.
+            ``process`` of an info file names, else ``ascend``.
+        keys: key set of the JSON, ``upstream`` or ``document``.
         ub_bytes: as for :func:`autofuse.build`, for Ascend chips.
         tuning: as for :func:`autofuse.build`, for GPUs.
 
     Returns:
-        The files, the same for the same graph, target, options and versions of autofuse and of the compiler.
+        The files, determined by the graph, target, options and versions of autofuse and the compiler.
 
     Raises:
-        AutofuseError: as :func:`autofuse.build`; as :func:`find`; AF1104, ``process`` is unknown; AF5001, what compiles
-            the kernels is missing; AF5002, it refuses one; AF5003, it crashed or took too long.
-        ValueError: there is no such set of keys.
+        AutofuseError: as :func:`autofuse.build`; as :func:`find`; AF1104, ``process`` is unknown; AF5001, the kernel
+            compiler is missing; AF5002, it rejects a kernel; AF5003, it crashed or took too long.
+        ValueError: there is no such key set.
     """
     if keys not in KEY_SETS:
         raise ValueError(f"keys are {' or '.join(KEY_SETS)}, not {keys!r}")
@@ -152,7 +152,7 @@ def build(
 
 
 def _said_by(documents: Sequence[Document]) -> str:
-    """The target that ``process`` of a graph file chooses."""
+    """Return AKG's name of the target that ``process`` of a graph file selects."""
     for document in documents:
         process = document.value.get("process")
         if isinstance(process, str) and process in PROCESSES:
@@ -160,14 +160,14 @@ def _said_by(documents: Sequence[Document]) -> str:
         if process is not None:
             known = " or ".join(map(repr, PROCESSES))
             text = f"'process' is {describe(process)}, and not {known}"
-            hint = f"-t {', -t '.join(TARGET_WORDS)} choose a flow whatever the file says"
+            hint = f"-t {', -t '.join(TARGET_WORDS)} override the file"
             raise AutofuseError.of("AF1104", text, where=document.where("/process"), hint=hint)
     return "ascend"
 
 
 @dataclass(slots=True)
 class _Stages:
-    """An observer that keeps what the stages made, and shows it to another one."""
+    """An observer that records the results of the stages and forwards them to another observer."""
 
     other: Callable[[str, str, Any, Any], None] | None
     made: dict[str, Any] = field(default_factory=dict)
@@ -208,11 +208,11 @@ def _finish_ascend(built: api.BuildResult, keys: str, _: _Stages) -> FlowResult:
     return FlowResult(built, "ascend", keys, {**built.files, _json_file(built): text})
 
 
-#: From what ``build`` makes, the set of keys, and what its stages made, to the result.
+#: Kind of target -> function from the result of ``build``, the key set and the stages to the flow's result.
 _FLOWS: Mapping[str, Callable[[api.BuildResult, str, _Stages], FlowResult]] = {
     "cpu": _finish_cpu,
     "gpu": _finish_gpu,
     "ascend": _finish_ascend,
 }
-#: Kinds of flows by backend and dialect.
+#: (backend, dialect) -> kind of target.
 _KINDS = {("cpu", ""): "cpu", ("triton", "cuda"): "gpu", ("ascendc", ""): "ascend"}

@@ -1,4 +1,4 @@
-"""The flow for a GPU: PTX of every kernel by Triton's compiler, and how a run time launches it."""
+"""The flow for a GPU: PTX of each kernel from Triton's compiler, and the JSON to launch it."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from autofuse.targets import GpuTarget
 
 __all__ = ["GpuKernels", "gpu_kernels"]
 
-#: Element types that Triton has another word for than the letter of their kind and their bits.
+#: Element types whose name in Triton is not the letter of their kind and their width in bits.
 _TRITON = {"bfloat16": "bf16", "bool": "i1"}
 _INT32_MAX = (1 << 31) - 1
 
@@ -31,12 +31,12 @@ class GpuKernels:
     """The compiled kernels of a graph.
 
     Attributes:
-        graph: as it was read.
+        graph: the graph as read.
         target: the card.
-        launches: in their order.
-        compiled: what came of each.
-        scratch: bytes of memory that a call needs.
-        module: the text of the module that was compiled.
+        launches: the launches in order.
+        compiled: the PTX of each launch.
+        scratch: bytes of each scratch buffer that a call needs.
+        module: source text of the compiled module.
     """
 
     graph: FusionGraph
@@ -47,7 +47,7 @@ class GpuKernels:
     module: str
 
     def files(self) -> dict[str, str]:
-        """The module, and the PTX of every kernel."""
+        """Return the module and the PTX of each kernel."""
         texts = {
             f"kernel_meta/{name}.ptx": ptx.text
             for name, ptx in zip(self._binaries(), self.compiled, strict=True)
@@ -55,7 +55,7 @@ class GpuKernels:
         return {module_file(self.graph): self.module, **texts}
 
     def keys(self, key_set: str) -> dict[str, Any]:
-        """The values of a set of keys, ``upstream`` or ``document``."""
+        """Return the JSON values for a key set, ``upstream`` or ``document``."""
         sizes = Sizes(self.graph)
         rows = self._rows(sizes)
         scratch = tuple({"bytes": sizes.size(e)} for e in self.scratch)
@@ -75,18 +75,18 @@ class GpuKernels:
 
     @property
     def is_one_launch(self) -> bool:
-        """True if a call is a single launch without scratch memory and dynamic shared memory."""
+        """True if a call is a single launch without scratch or dynamic shared memory."""
         dynamic = any(ptx.dynamic_shared_bytes for ptx in self.compiled)
         return len(self.launches) == 1 and not self.scratch and not dynamic
 
     def _binaries(self) -> list[str]:
-        """Names of files without their end: that of the graph, numbered where there are several."""
+        """Return the file stems: the name of the graph, numbered if there are several kernels."""
         name = self.graph.name
         several = [f"{name}_{i}" for i in range(len(self.launches))]
         return [name] if len(several) == 1 else several
 
     def _rows(self, sizes: Sizes) -> tuple[dict[str, Any], ...]:
-        """Return the signature's entry of every launch."""
+        """Return the signature's entry for each launch."""
         places = self._places()
         meeting = len([m for m in places if m.role is Role.SCRATCH])
         rows = []
@@ -120,7 +120,7 @@ class GpuKernels:
         return tuple(rows)
 
     def _places(self) -> dict[Memory, tuple[str, int]]:
-        """Each tensor in memory by what a run time knows it as: kind and index."""
+        """Map each tensor in memory to the kind and index by which the run time knows it."""
         program_order = self.launches[0].memory
         counts = {Role.INPUT: 0, Role.OUTPUT: 0, Role.SCRATCH: 0}
         outputs = [i for i, o in enumerate(self.graph.outputs) if o.inout is None]
@@ -135,7 +135,7 @@ class GpuKernels:
         index, found = next((i, s) for i, s in enumerate(self.graph.symbols) if s.name == symbol)
         return {"kind": "size", "index": index, "type": _integer(found.max)}
 
-    # sets of keys -----------------------------------------------------------------------------
+    # key sets ---------------------------------------------------------------------------------
     def _upstream(self, sizes: Sizes) -> dict[str, Any]:
         (launch,) = self.launches
         grid = (_upstream_grid(e, sizes) for e in _blocks(launch))
@@ -179,12 +179,12 @@ def gpu_kernels(graph: FusionGraph, program: Program, target: GpuTarget) -> GpuK
     """Compile the kernels of a graph for every size of its symbols.
 
     Args:
-        graph: as it was read.
+        graph: the graph as read.
         program: its plan.
-        target: the card, one for CUDA.
+        target: a CUDA card.
 
     Raises:
-        AutofuseError: AF5001, PyTorch, Triton or its assembler are missing; AF5002, a kernel does not compile; AF5003,
+        AutofuseError: AF5001, PyTorch, Triton or its assembler is missing; AF5002, a kernel does not compile; AF5003,
             the compiler crashed or took too long.
     """
     program = for_every_size(program)
@@ -217,7 +217,7 @@ def _entry(launch: Launch, graph: FusionGraph) -> Entry:
 
 
 def _short(dtype: DType) -> str:
-    """An element type as Triton's signatures have it."""
+    """Return the name of an element type in a Triton signature."""
     kind = "fp" if dtype.kind == "f" else dtype.kind
     return _TRITON.get(dtype.name) or f"{kind}{8 * dtype.itemsize}"
 
@@ -227,13 +227,13 @@ def _integer(most: int) -> str:
 
 
 def _blocks(launch: Launch) -> Sequence[Expr]:
-    """Thread blocks along each dimension of the grid."""
+    """Return the number of thread blocks along each dimension of the grid."""
     x, y, z = launch.grid
     return x * launch.parts, y, z
 
 
 def _upstream_grid(e: Expr, sizes: Sizes) -> int | str | tuple[str, int]:
-    """A number of blocks as AKG writes it: for a symbol that is divided, with both in a pair."""
+    """Return a number of blocks as AKG writes it: a pair (symbol, divisor) for a divided symbol."""
     named: Mapping[Expr, str] = {sym(s): name for s, name in sizes.names.items()}
     if e in named:
         return named[e], 1

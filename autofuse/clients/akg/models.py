@@ -1,9 +1,9 @@
-"""The JSON beside a binary, from which a run time knows how to launch it: a model of each kind, which is its schema.
+"""Schemas of the JSON next to a binary, from which a run time launches it: one model per kind of target.
 
-There are two sets of keys: ``upstream``, what the master branch of AKG writes and reads, and ``document``, what a
-description of AKG says that others work from.  Neither can say that a graph takes several launches or scratch.  What a
-run time needs then, and the signature of every launch, is under the key ``autofuse`` of both.  The keys of a launch are
-absent from the top where one launch with the tensors of the graph is not all: whoever knows only them stops there.
+There are two key sets: ``upstream``, which the master branch of AKG writes and reads, and ``document``, from a
+description of AKG that other tools follow.  Neither can express several launches or scratch memory.  In both, the key
+``autofuse`` holds these and the signature of every launch.  Unless a single launch on the tensors of the graph does
+all the work, the top level omits the launch keys, so that a reader that knows only those stops there.
 """
 
 from __future__ import annotations
@@ -24,10 +24,10 @@ _Name: TypeAlias = Annotated[str, Field(pattern=r"^[A-Za-z]\w*$")]
 _Digest: TypeAlias = Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")]
 _Count: TypeAlias = Annotated[int, Field(ge=0)]
 _Positive: TypeAlias = Annotated[int, Field(ge=1)]
-#: A size: a number, or integer arithmetic of Python over symbols.
+#: A size: a number, or Python integer arithmetic on symbols.
 _Size: TypeAlias = _Count | Annotated[str, Field(pattern=r"^[\w+\-*/%(), ]+$")]
 _Shape: TypeAlias = tuple[_Size, ...]
-#: A number of blocks, or the pair (symbol, divisor) that is rounded up.
+#: A number of blocks, or a pair (symbol, divisor) for the quotient rounded up.
 _Grid: TypeAlias = _Size | tuple[_Name, _Positive]
 
 
@@ -36,7 +36,7 @@ class _Model(BaseModel):
 
 
 class Tensor(_Model):
-    """An input or an output; ``strides`` null for contiguous, ``input``: which input an output overwrites."""
+    """An input or output; ``strides`` is null if contiguous, ``input`` is the input that an output overwrites."""
 
     name: str
     dtype: str
@@ -46,7 +46,7 @@ class Tensor(_Model):
 
 
 class Symbol(_Model):
-    """A size that a call decides: dimension ``dim`` of input ``input``, null where no shape says it."""
+    """A size known at call time: dimension ``dim`` of input ``input``; both null if no shape determines it."""
 
     name: _Name
     called: str
@@ -71,10 +71,10 @@ class Argument(_Model):
 
 
 class Launch(_Model):
-    """One launch; of a grid with a 0 there is none.
+    """One launch; skip it if the grid contains a 0.
 
-    ``gridDim`` counts blocks, of which ``clusterDim`` form a cluster; ``dynamicSharedBytes`` are for the launch to
-    ask for.
+    ``gridDim`` counts blocks, and ``clusterDim`` the blocks per cluster; the launch must request
+    ``dynamicSharedBytes``.
     """
 
     kernelName: _Name
@@ -92,7 +92,7 @@ class Launch(_Model):
 
 
 class Signature(_Model):
-    """Facts that neither key set holds."""
+    """Facts that neither key set can express."""
 
     schema_: Literal["autofuse.akg/1"] = Field(alias="schema")
     graph: str
@@ -103,7 +103,7 @@ class Signature(_Model):
 
 
 class CpuSignature(Signature):
-    """``given``: symbols whose sizes follow from no shape; a call has them in one more row behind those of tensors."""
+    """``given``: symbols that no shape determines; a call passes them in one more row after the tensors' rows."""
 
     given: tuple[_Name, ...]
 
@@ -115,7 +115,7 @@ class GpuSignature(Signature):
 
 
 class DynamicSupport(_Model):
-    """Inputs of the tile choice in AKG's run time; constant, as these kernels leave it no choice."""
+    """Inputs to the tile choice in AKG's run time; constant, because these kernels leave it no choice."""
 
     OperatorType: Literal["Unknown"]
     DynAlgorithm: Literal[""]
@@ -125,7 +125,7 @@ class DynamicSupport(_Model):
 
 
 class UpstreamGpu(_Model):
-    """AKG's keys for PTX; those with shapes are there for graphs with symbols."""
+    """AKG's keys for PTX; the keys with shapes are present for graphs with symbols."""
 
     autofuse: GpuSignature
     is_dynamic: bool
@@ -157,7 +157,7 @@ class UpstreamCpu(_Model):
 
 
 class UpstreamAscend(_Model):
-    """AKG's keys for a kernel of the vector cores; the digest is null where there is no binary."""
+    """AKG's keys for a kernel of the vector cores; the digest is null if there is no binary."""
 
     autofuse: Signature
     magic: Literal["RT_DEV_BINARY_MAGIC_ELF_AIVEC"]
@@ -184,7 +184,7 @@ class Document(_Model):
 
 
 class DocumentCpu(Document):
-    """The document's keys as far as they mean something for a shared library."""
+    """The document's keys that apply to a shared library."""
 
     autofuse: CpuSignature
     kernelName: _Name
@@ -206,7 +206,7 @@ class DocumentGpuLaunch(DocumentGpu):
 
 
 class DocumentAscend(Document):
-    """The document's keys as far as they mean something for an Ascend chip, whose blocks are cores."""
+    """The document's keys that apply to an Ascend chip, where a block is a core."""
 
     autofuse: Signature
     kernelName: _Name
@@ -214,7 +214,7 @@ class DocumentAscend(Document):
     sha256: _Digest | None
 
 
-#: Word for a set of keys -> kind of target -> the models of what is written, the one with the most keys first.
+#: Key set -> kind of target -> the models of the JSON, the one with the most keys first.
 KEY_SETS: Mapping[str, Mapping[str, tuple[type[_Model], ...]]] = {
     "upstream": {
         "cpu": (UpstreamCpu,),
@@ -231,22 +231,22 @@ DEFAULT_KEYS = "upstream"
 
 
 def kernel_schema(keys: str) -> dict[str, Any]:
-    """The JSON Schema of the files of a set of keys, one of ``KEY_SETS``, for every kind of target."""
+    """Return the JSON Schema of the files of a key set, one of ``KEY_SETS``, for every kind of target."""
     models = (model for kinds in KEY_SETS[keys].values() for model in kinds)
     found = TypeAdapter(reduce(or_, models)).json_schema(by_alias=True)
     return {"$schema": "https://json-schema.org/draft/2020-12/schema", **found}
 
 
 def json_text(found: Mapping[str, Any], keys: str, kind: str) -> str:
-    """The text of a file, sorted by key.
+    """Return the text of a file, sorted by key.
 
     Args:
-        found: the values, with tuples for lists; without the keys of a launch where they are to be absent.
-        keys: a set of keys, one of ``KEY_SETS``.
+        found: the values, with tuples for lists; without the launch keys if the file omits them.
+        keys: a key set, one of ``KEY_SETS``.
         kind: the kind of target.
 
     Raises:
-        pydantic.ValidationError: it does not fit the schema, which is an error of autofuse.
+        pydantic.ValidationError: the values do not match the schema, which is a bug in autofuse.
     """
     full, *others = KEY_SETS[keys][kind]
     model = others[0] if others and "kernelName" not in found else full

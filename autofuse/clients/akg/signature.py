@@ -1,4 +1,4 @@
-"""Signature of a graph in the JSON of every target: its tensors and symbols."""
+"""Signature of a graph in the JSON: its tensors and symbols, for every target."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ __all__ = ["Sizes", "document_keys", "signature"]
 
 
 class Sizes:
-    """Sizes of a graph as its JSON has them.
+    """Sizes of a graph as written in its JSON.
 
     Attributes:
-        names: symbol -> its name there, an identifier that is no word of Python.
+        names: symbol -> its name in the JSON, an identifier that is not a Python keyword.
     """
 
     def __init__(self, graph: FusionGraph) -> None:
@@ -26,17 +26,17 @@ class Sizes:
         self.names: Mapping[str, str] = {s.name: taken.take(s.name) for s in graph.symbols}
 
     def size(self, e: Expr) -> int | str:
-        """A number, or integer arithmetic of Python over symbols."""
+        """Return a number, or Python integer arithmetic on symbols."""
         number = e.as_int()
         return to_python(e, self.names) if number is None else number
 
     def shape(self, sizes: Iterable[Expr]) -> tuple[int | str, ...]:
-        """Each of some sizes."""
+        """Return a shape as JSON sizes."""
         return tuple(self.size(e) for e in sizes)
 
 
 def signature(graph: FusionGraph, target: Target, sizes: Sizes) -> dict[str, Any]:
-    """The part under the key ``autofuse``, without what a kind of target adds."""
+    """Return the part under the key ``autofuse`` that all kinds of target share."""
     inputs = [graph.tensors[x] for x in graph.inputs]
     return {
         "schema": SCHEMA,
@@ -67,7 +67,7 @@ def _tensor(t: Tensor, name: str, sizes: Sizes) -> dict[str, Any]:
 
 
 def _place(symbol: str, inputs: Iterable[Tensor]) -> dict[str, int | None]:
-    """The input and its dimension that say the size of a symbol."""
+    """Return the input and dimension that determine the size of a symbol; both None if there are none."""
     for i, t in enumerate(inputs):
         for d, e in enumerate(t.shape):
             if e == sym(symbol):

@@ -1,8 +1,8 @@
-"""Nodes of a client's graph in one call each: ``y = ascir_api.Add(graph, a, b, axis=[z0, z1])``.
+"""One function per op that adds a node to a client's graph: ``y = ascir_api.Add(graph, a, b, axis=[z0, z1])``.
 
-Every op is a function under its name: ``Op(owner_graph, inputs..., *, axis, size=None, stride=None, **attributes)``
-makes a node with a name of its own and gives its output.  ``size`` is by default that of the axes, and ``stride`` that
-of a tensor without gaps.  Functions with other arguments are written out below.
+``Op(owner_graph, inputs..., *, axis, size=None, stride=None, **attributes)`` makes a node with a unique name and
+returns its output.  ``size`` defaults to the sizes of the axes, ``stride`` to contiguous strides.  Functions with
+other arguments are defined below.
 """
 
 from __future__ import annotations
@@ -26,31 +26,31 @@ _Output = _ascir.OpsOperatorOutput
 
 
 def Data(owner_graph: _ascir.HintGraph, *, dtype: _Any) -> _Output:  # noqa: N802
-    """An input of the graph; inputs are numbered in the order in which they are made."""
+    """Add an input to the graph; inputs are numbered in creation order."""
     node = _node("Data", owner_graph)
     node.attr.ir_attr.index = owner_graph.get_input_num() - 1
     return _typed(node, dtype)
 
 
 def Scalar(owner_graph: _ascir.HintGraph, *, dtype: _Any, value: str) -> _Output:  # noqa: N802
-    """A constant, as text."""
+    """Add a constant, given as text."""
     return _first("Scalar", owner_graph, dtype, value=value)
 
 
 def ScalarData(owner_graph: _ascir.HintGraph, *, dtype: _Any, value: str) -> _Output:  # noqa: N802
-    """A scalar that is known when the kernel is called."""
+    """Add a scalar that is known when the kernel is called."""
     return _first("ScalarData", owner_graph, dtype, value=value)
 
 
 def IndexExpr(  # noqa: N802
     owner_graph: _ascir.HintGraph, *, dtype: _Any, expr: int | None = None
 ) -> _Output:
-    """A value that is computed from sizes."""
+    """Add a value computed from sizes."""
     return _first("IndexExpr", owner_graph, dtype, expr=expr)
 
 
 def Output(owner_graph: _ascir.HintGraph, x: _Any, *, dtype: _Any = None) -> _Output:  # noqa: N802
-    """An output of the graph, of one Store or of a list of them; outputs are numbered as inputs are."""
+    """Add an output to the graph, from one Store or a list of them; outputs are numbered like inputs."""
     node = _node("Output", owner_graph)
     node.x = x
     node.attr.ir_attr.index = owner_graph.get_output_num() - 1
@@ -66,7 +66,7 @@ def Cast(  # noqa: N802
     size: _Sizes = None,
     stride: _Sizes = None,
 ) -> _Output:
-    """Make a node of type Cast: the same values in another element type."""
+    """Create a node of type Cast: the same values in another element type."""
     node = _node("Cast", owner_graph)
     node.x = x
     _lay_out(node, axis, size, stride)
@@ -84,7 +84,7 @@ def IndirectLoad(  # noqa: N802
     stride: _Sizes = None,
     **attributes: _Any,
 ) -> _Output:
-    """Elements of ``x1`` at the places in ``x2`` along dimension ``axis``."""
+    """Gather elements of ``x1`` at the indices in ``x2`` along dimension ``axis``."""
     node = _node("IndirectLoad", owner_graph)
     node.x1, node.x2 = x1, x2
     _set(node, {"axis": axis, **attributes})
@@ -100,7 +100,7 @@ def _first(kind: str, graph: _ascir.HintGraph, dtype: _Any, **attributes: _Any) 
 
 def _node(kind: str, graph: _ascir.HintGraph) -> _ascir.Operator:
     if not isinstance(graph, _ascir.HintGraph):
-        raise _ClientTypeError.of("AF1103", f"{kind}: {graph!r} is no HintGraph")
+        raise _ClientTypeError.of("AF1103", f"{kind}: {graph!r} is not a HintGraph")
     names = {n.name for n in graph.operators}
     count = sum(n.type == kind for n in graph.operators)
     while f"{kind.lower()}_{count}" in names:
@@ -126,7 +126,7 @@ def _lay_out(node: _ascir.Operator, axis: _Axes, size: _Sizes, stride: _Sizes) -
     node.attr.sched.axis = axis
     node.y.axis = axis
     if size is None and stride is not None:
-        text = f"{node.name}: stride is given, and size is not"
+        text = f"{node.name}: stride is given without size"
         raise _ClientValueError.of("AF1101", text, hint="give both, or size alone, or neither")
     sizes = [a.size for a in axis] if size is None else list(size)
     steps: list[_Any] = [] if stride is None else list(stride)
@@ -145,7 +145,7 @@ def _lay_out(node: _ascir.Operator, axis: _Axes, size: _Sizes, stride: _Sizes) -
 
 
 def _inputs(kind: str, count: int) -> tuple[str, ...]:
-    """Names of the inputs of an op that is called with ``count`` arguments by position."""
+    """Return the names of the inputs of an op called with ``count`` positional arguments."""
     row = _find_op(kind)
     if row is not None:
         return row.inputs
@@ -153,7 +153,7 @@ def _inputs(kind: str, count: int) -> tuple[str, ...]:
 
 
 def __getattr__(kind: str) -> _Callable[..., _Output]:
-    """The function of an op."""
+    """Return the function of an op."""
     if kind.startswith("_"):
         raise AttributeError(kind)
 
@@ -183,7 +183,7 @@ def __getattr__(kind: str) -> _Callable[..., _Output]:
         return _typed(node)
 
     add.__name__ = add.__qualname__ = kind
-    add.__doc__ = f"Make a node of type {kind}."
+    add.__doc__ = f"Create a node of type {kind}."
     return add
 
 

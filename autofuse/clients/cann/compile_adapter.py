@@ -1,8 +1,8 @@
-"""CANN's way to compile what an Autofuser generated: three C++ texts to a shared library.
+"""CANN's interface to compile the output of an Autofuser: three C++ texts into a shared library.
 
-Without CANN, or where the client says that the chip is ``cpu``, the library runs on the CPU twin: pointers of host
-memory go to ``AutofuseLaunch``, and the generated Ascend C computes on them.  Where ASCEND_HOME_PATH leads to bisheng,
-the library is for the chip.
+Without CANN, or if the client passes ``cpu`` as the chip, the library runs on the CPU twin: ``AutofuseLaunch`` takes
+host pointers, and the generated Ascend C computes on them.  If ASCEND_HOME_PATH contains bisheng, the library is for
+the chip.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from autofuse.machines.twin.run.compile import compile_kernel, compile_split
 
 __all__ = ["host_compile", "jit_compile", "kernel_compile", "pgo_get_top_result"]
 
-#: Options of CANN's compiler that change nothing here: they name folders and checks of its own build.
+#: Options of CANN's compiler that have no effect here: they name folders and checks of its own build.
 _KNOWN = ("graph_name", "output_path", "force_unknown", "config_file", "soc_version")
 
 
@@ -33,10 +33,10 @@ def jit_compile(tiling_def: str, host_tiling: str, op_kernel: str, argv: Sequenc
     Args:
         tiling_def: ``struct AutofuseTilingData``.
         host_tiling: the host code.
-        op_kernel: the device code; all three as ``Autofuser.codegen`` returned them.
+        op_kernel: the device code; all three as returned by ``Autofuser.codegen``.
         argv: ``--output_file=PATH`` (or ``--output_path=FOLDER``, for ``kernel.so`` in it), ``--soc_version=cpu`` for
-            the twin even where CANN is; ``--graph_name``, ``--force_unknown`` and ``--config_file=None`` as CANN's
-            compiler takes them.
+            the twin even if CANN is installed; ``--graph_name``, ``--force_unknown`` and ``--config_file=None`` as
+            for CANN's compiler.
 
     Raises:
         AutofuseError: AF5001 no compiler, AF5002 the code does not compile, AF5005 the library cannot be written,
@@ -46,7 +46,7 @@ def jit_compile(tiling_def: str, host_tiling: str, op_kernel: str, argv: Sequenc
 
 
 def host_compile(tiling_def_code: str, tiling_impl_code: str, argv: Sequence[str]) -> None:
-    """As :func:`jit_compile`, of the host functions alone: ``AutofuseTiling``, ``InferShape`` and their company.
+    """Compile only the host functions: ``AutofuseTiling``, ``InferShape`` and related ones; see :func:`jit_compile`.
 
     Args:
         tiling_def_code: as ``tiling_def`` there.
@@ -63,7 +63,7 @@ def kernel_compile(
     *,
     tiling_repr: str | None = None,
 ) -> None:
-    """As :func:`jit_compile`, of the kernel and its launcher alone, with ``AutofuseLaunch``.
+    """Compile only the kernel and its launcher ``AutofuseLaunch``; see :func:`jit_compile`.
 
     Args:
         tiling_def_code: as ``tiling_def`` there.
@@ -75,13 +75,13 @@ def kernel_compile(
         raise AutofuseError.of(
             "AF1301",
             "kernel_compile(tiling_repr=...) is not supported",
-            hint="tiling data are passed to AutofuseLaunch",
+            hint="pass tiling data to AutofuseLaunch",
         )
     _compile(tiling_def_code, (kernel_impl_code,), argv, "kernel.so")
 
 
 def pgo_get_top_result(*args: object, **kwargs: object) -> NoReturn:
-    """The best of tilings that were measured on the chip: refused.
+    """Refuse to return the best of the tilings measured on the chip.
 
     Raises:
         AutofuseError: AF1301, always.
@@ -92,7 +92,7 @@ def pgo_get_top_result(*args: object, **kwargs: object) -> NoReturn:
 def _compile(tiling_def: str, texts: Sequence[str], argv: Sequence[str], default: str) -> None:
     if not all(isinstance(t, str) for t in (tiling_def, *texts)):
         raise AutofuseError.of(
-            "AF5007", "the code is not text", hint="what Autofuser.codegen gives"
+            "AF5007", "the code is not text", hint="pass the result of Autofuser.codegen"
         )
     wanted = _arguments(argv)
     files, name = unpack(tiling_def, *texts)
@@ -112,23 +112,23 @@ def _arguments(argv: Sequence[str]) -> argparse.Namespace:
         parser.add_argument(f"--{name}")
     parser.add_argument("--compile_options")
     if isinstance(argv, str) or not isinstance(argv, Sequence):
-        text = f"jit_compile: argv is {argv!r}, and no list of texts"
+        text = f"jit_compile: argv is {argv!r}, not a list of strings"
         raise AutofuseError.of("AF5007", text, hint='["--output_file=PATH", "--soc_version=cpu"]')
     found = parser.parse_args([str(a) for a in argv])
     if found.compile_options:
         text = f"--compile_options={found.compile_options} is not supported"
-        raise AutofuseError.of("AF5007", text, hint="AUTOFUSE_CXXFLAGS has flags for the twin")
+        raise AutofuseError.of("AF5007", text, hint="set flags for the twin in AUTOFUSE_CXXFLAGS")
     if found.config_file not in (None, "", "None"):
         text = f"--config_file={found.config_file} is not supported"
-        raise AutofuseError.of("AF5007", text, hint="leave it out, or give None")
+        raise AutofuseError.of("AF5007", text, hint="leave it out, or pass None")
     return found
 
 
 class _Parser(argparse.ArgumentParser):
-    """Errors as diagnostics."""
+    """Argument parser that reports errors as diagnostics."""
 
     def error(self, message: str) -> NoReturn:
-        """Raises AF5007."""
+        """Raise AF5007."""
         raise AutofuseError.of(
             "AF5007", f"jit_compile: {message}", hint="--output_file=PATH --soc_version=cpu"
         )
@@ -168,7 +168,7 @@ def _on_chip(files: Mapping[str, str], name: str, folder: Path) -> Path:
 
 
 def _place(library: Path, target: Path) -> None:
-    """Copy the library to where the client wants it; it appears whole or not at all."""
+    """Copy the library to the client's path atomically."""
     try:
         target.parent.mkdir(parents=True, exist_ok=True)
         write_atomic(target, library.read_bytes())

@@ -1,6 +1,6 @@
 """The definition of an operator as a document, with every section of the write-up of the flow.
 
-Headings are English, with the titles of the write-up beside them.  Whatever comes from a graph is shown as text.
+Headings are English, followed by the titles of the write-up.  Text from a graph is escaped.
 """
 
 from __future__ import annotations
@@ -19,25 +19,25 @@ from autofuse.targets import Figure, find_target
 
 __all__ = ["document"]
 
-#: Nodes that the table of the data flow shows.
+#: Maximum number of nodes in the data-flow table.
 _MAX_STEPS = 200
 
 
 def document(definition: Definition) -> str:
-    """The document, Markdown; a function of the definition alone.
+    """Return the document as Markdown; it depends only on the definition.
 
     Args:
-        definition: of the operator.
+        definition: definition of the operator.
 
     Raises:
-        AutofuseError: AF5006, the target is not known; AF2xxx, AF3xxx: there is no kernel for the graph.
+        AutofuseError: AF5006, the target is unknown; AF2xxx, AF3xxx: no kernel exists for the graph.
     """
     d = definition
     seen = outlook(d.graph, find_target(d.device), d.analysis)
     lines = [
         f"# {code(d.name)}: definition and analysis (算子定义与分析文档)",
         "",
-        'Counts follow from the formula. Times marked "model" are computed from figures of the target, and were not '
+        'Counts follow from the formula. Times marked "model" are computed from figures of the target; they were not '
         "measured.",
         "",
         *_basics(d),
@@ -64,19 +64,22 @@ def _basics(d: Definition) -> Iterator[str]:
             ("description (功能描述)", plain(d.description)),
             *_signature(d),
             ("formula (公式)", f"{counted(len(d.graph.nodes), 'op')}, in 2.5"),
-            ("speedup to exceed (目标加速比)", f"{d.target_speedup:g} over the baseline"),
+            (
+                "target speedup, to be exceeded (目标加速比)",
+                f"{d.target_speedup:g} over the baseline",
+            ),
         ],
     )
     yield from ("### (3) Inputs (输入参数)", "", *_parameters(d, d.inputs))
     if d.constraints:
         yield from ("Constraints (约束条件):", "", *bullets(code(c) for c in d.constraints))
     yield from ("### (4) Outputs (输出参数)", "", *_parameters(d, d.outputs))
-    yield from ("### (5) Rounds of automatic tuning, at most (自动优化最大迭代轮次)", "")
+    yield from ("### (5) Maximum rounds of automatic tuning (自动优化最大迭代轮次)", "")
     yield from (str(d.rounds), "")
 
 
 def _signature(d: Definition) -> Iterator[tuple[str, str]]:
-    """The row for the function that an operator was described by."""
+    """Yield the row for the function that describes the operator."""
     if d.function is not None:
         parameters = d.function.call.parameters((), annotated=True)
         yield "signature (函数签名)", code(f"{d.function.name}({parameters})")
@@ -106,7 +109,7 @@ def _shape(d: Definition, shape: Sequence[Expr]) -> str:
 
 
 def _size(d: Definition, e: Expr) -> str:
-    """A size, without the brackets around all of it."""
+    """Return a size without its outermost parentheses."""
     text = d.graph.in_words(e)
     return text[1:-1] if text.startswith("(") and _closes_last(text) else text
 
@@ -137,13 +140,13 @@ def _complexity(d: Definition) -> Iterator[str]:
     yield from ("### 2.1 Complexity (算法复杂度分析)", "")
     yield from bullets(
         [
-            f"P = {code(_size(d, a.rows))}, the rows; D = {code(_size(d, a.columns))}, the elements of each",
+            f"P = {code(_size(d, a.rows))} rows; D = {code(_size(d, a.columns))} elements each",
             f"time (时间复杂度): {a.time_complexity}",
             f"space (空间复杂度): {a.space_complexity}; "
             f"{code(_size(d, a.read_bytes))} bytes of inputs, {code(_size(d, a.written_bytes))} of outputs",
         ]
     )
-    yield "Operations by kind; a step is what the vector lanes do at once, and functions take several:"
+    yield "Operations by kind; a step is one operation of the vector lanes, and functions take several:"
     yield ""
     yield from table(
         ("kind", "operations", "steps", "counted as FLOP"),
@@ -187,8 +190,8 @@ def _roofline(d: Definition) -> Iterator[str]:
             _ceiling("start of a kernel", c.start),
         ],
     )
-    yield f"The ridge is at {c.ridge:.4g} operations per byte: below it, memory is the limit of additions."
-    yield "Attainable is the larger of the two times, and the start of a kernel."
+    yield f"The ridge is at {c.ridge:.4g} operations per byte: below it, additions are memory-bound."
+    yield "The attainable time is the larger of the two times, plus the start of a kernel."
     yield ""
     yield from table(
         ("shape", "memory, us (model)", "lanes, us (model)", "attainable, us (model)", "limit"),
@@ -214,8 +217,8 @@ def _bottleneck(d: Definition) -> Iterator[str]:
     a = d.analysis
     yield from ("### 2.4 Bottleneck (性能瓶颈分析)", "")
     assumed = ", assumed" if a.memory_bytes == ASSUMED_MEMORY else ""
-    yield f"At the largest test shape it is the **{a.bottleneck}**, by the model. Memory at the test shapes: inputs and"
-    yield f"outputs may have a quarter of that of the device ({bytes_text(a.memory_bytes)}{assumed})."
+    yield f"At the largest test shape, the bottleneck is the **{a.bottleneck}** (model). At the test shapes, inputs and"
+    yield f"outputs may take a quarter of the memory of the device ({bytes_text(a.memory_bytes)}{assumed})."
     yield ""
     yield from table(
         ("shape", "for", "inputs and outputs", "note"),
@@ -246,7 +249,7 @@ def _data_flow(d: Definition) -> Iterator[str]:
         or [("1", "copy", "Identity", "", "", "", "")],
     )
     if len(steps) > _MAX_STEPS:
-        yield from (f"{len(steps) - _MAX_STEPS} more nodes are in the graph.", "")
+        yield from (f"The graph has {len(steps) - _MAX_STEPS} more nodes.", "")
     inputs = ", ".join(code(t) for t in d.graph.inputs) or "nothing"
     outputs = ", ".join(f"{code(o.name)} from {code(o.tensor)}" for o in d.graph.outputs)
     yield from (
@@ -261,12 +264,12 @@ def _data_flow(d: Definition) -> Iterator[str]:
 def _strategies(d: Definition, seen: Outlook) -> Iterator[str]:
     yield from ("## 3. Optimisation strategies (性能优化策略)", "")
     k = len(seen.points) - 1
-    yield f"What the code generator plans at {_sizes(d, len(d.analysis.points) - 1)}:"
+    yield f"Plan of the code generator at {_sizes(d, len(d.analysis.points) - 1)}:"
     yield ""
     yield from table(
         (
             *("part", "form", "rows x columns", "block or tile", "grid or cores", "warps"),
-            *("passes", "most time in (model)"),
+            *("passes", "bottleneck (model)"),
         ),
         [
             (
@@ -297,14 +300,14 @@ def _strategies(d: Definition, seen: Outlook) -> Iterator[str]:
             for n, (key, s) in enumerate(STRATEGIES.items(), start=1)
         ],
     )
-    yield from ("What a change gains is known when it is measured, and not before.", "")
+    yield from ("The gain of a change is unknown until it is measured.", "")
     for n, (key, s) in enumerate(STRATEGIES.items(), start=1):
         yield from (f"### 3.{n} {s.title} ({s.chinese})", "")
         yield from _verdict(verdicts[key])
 
 
 def _verdict(v: Verdict) -> Iterator[str]:
-    yield from ("Applies:" if v.applies else "Does not apply:", "")
+    yield from ("Applies:" if v.applies else "Not applicable:", "")
     yield from bullets(plain(r) for r in v.reason)
     if v.tries:
         yield from ("To try:", "", *bullets(plain(t) for t in v.tries))
@@ -312,34 +315,34 @@ def _verdict(v: Verdict) -> Iterator[str]:
 
 _DIRECTIONS = (
     (
-        "memory bandwidth used to less than 60 %",
-        "bytes moved, over the time, over the bandwidth in 2.3",
+        "memory bandwidth utilisation below 60 %",
+        "bytes moved / time / the bandwidth in 2.3",
         "3.4, 3.2",
     ),
     ("cache hit rate below 80 %", "a profiler", "3.5, 3.2"),
     ("too few programs to fill the device", "programs in the plan of 3; a profiler", "3.1, 3.2"),
-    ("latency of memory is seen", "a profiler: stalls", "3.3"),
-    ("fast at some shapes only", "speedup per shape", "3.6"),
+    ("memory latency is exposed", "a profiler: stalls", "3.3"),
+    ("fast only at some shapes", "speedup per shape", "3.6"),
 )
 
 
 def _plan(d: Definition, seen: Outlook) -> Iterator[str]:
     yield from ("## 4. If the target is missed (未达目标修改方案)", "")
     yield from ("### 4.1 Diagnosis (问题诊断框架)", "")
-    yield from ("First, what a change touches:", "")
+    yield from ("First, the scope of each change:", "")
     yield from table(
-        ("change (修改类型)", "what it is", "files to change"),
+        ("change (修改类型)", "parts", "files to change"),
         [
             ("performance parameter (性能参数修改)", "grid, blocks, warps, stages", "the kernel"),
             ("interface (接口修改)", "names, number or types of parameters", "all four"),
             ("logic (逻辑修改)", "the formula", "all four, and this definition"),
         ],
     )
-    yield from ("Then, where the time goes, and which section has the change:", "")
-    yield from table(("symptom (瓶颈类型)", "how it is found", "section"), _DIRECTIONS)
+    yield from ("Then, the bottleneck, and the section with the change:", "")
+    yield from table(("symptom (瓶颈类型)", "how to find it", "section"), _DIRECTIONS)
     yield from ("### 4.2 Changes, round by round (具体修改方案)", "")
     yield (
-        "One kind of change a round; correctness is tested before each time is taken. At most "
+        "One kind of change per round; correctness is tested before each timing. At most "
         f"{counted(d.rounds, 'round')}:"
     )
     yield ""
@@ -351,7 +354,7 @@ def _plan(d: Definition, seen: Outlook) -> Iterator[str]:
             (
                 str(n),
                 f"{s.title} ({s.chinese})",
-                "; ".join(plain(t) for t in v.tries) or "nothing, by the plan of 3",
+                "; ".join(plain(t) for t in v.tries) or "nothing, by the plan in 3",
             )
             for n, (_, s, v) in enumerate(rounds[: d.rounds], start=1)
         ]

@@ -1,4 +1,4 @@
-"""The empty form of one round in the log of optimisations, in the order of the write-up of the flow."""
+"""Template for a round in the optimisation log, in the order of the write-up of the flow."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 __all__ = ["SECTIONS", "log_template"]
 
-#: Sections of a round with their fields, each with the title that the write-up gives it.
+#: Sections of a round and their fields, each with its title in the write-up.
 SECTIONS: tuple[tuple[str, str, tuple[tuple[str, str], ...]], ...] = (
     (
         "Version",
@@ -53,18 +53,18 @@ SECTIONS: tuple[tuple[str, str, tuple[tuple[str, str], ...]], ...] = (
         "Lessons",
         "经验总结",
         (
-            ("what helped", "成功经验"),
-            ("what did not, and why", "失败教训"),
-            ("what to try next", "后续优化方向"),
+            ("successes", "成功经验"),
+            ("failures, and why", "失败教训"),
+            ("next steps", "后续优化方向"),
         ),
     ),
 )
 
 
 def log_template(target_speedup: float) -> Iterator[str]:
-    """The lines of the form; every figure is followed by how it was obtained: measured, model, or not measured."""
+    """Yield the lines of the template; each figure states its origin: measured, model, or not measured."""
     yield from (
-        "One block for each round; behind each figure: measured, model, or not measured.",
+        "One block per round; mark each figure: measured, model, or not measured.",
         "",
     )
     for title, chinese, fields in SECTIONS:

@@ -1,4 +1,4 @@
-"""Text from files as Markdown that means nothing but that text."""
+"""Escaping of text from files for Markdown."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from autofuse.base.visible import visible
 
 __all__ = ["bullets", "code", "plain", "table"]
 
-#: What may stand between backquotes in a cell of a table: nothing of it ends either.
+#: Text allowed between backquotes in a table cell: it ends neither.
 _CODE = re.compile(r"(?:[A-Za-z0-9_.,:;/()\[\]=+*%'\" -]|[<>]=)*[A-Za-z0-9_\]\)]\Z", re.A)
-#: Characters that are markup, of Markdown or of HTML, wherever they stand.
+#: Characters that are always markup in Markdown or HTML.
 _MARKUP = {c: f"\\{c}" for c in "\\`*[]{}|"} | {c: f"&#{ord(c)};" for c in "&<>~@$"}
-#: What is markup in some places: links that renderers find by themselves, emphasis, and the first word of a line.
+#: Text that is markup in some positions: automatic links, emphasis, and the first word of a line.
 _PLACES = re.compile(
     r":(?=//)|(?<=\bwww)\.|(?<![A-Za-z0-9])_|_(?![A-Za-z0-9])|(?<=^)[-+#.)=:!]", re.I
 )
@@ -21,14 +21,14 @@ _NUMBERED = re.compile(r"^(\d+)([.)])")
 
 
 def plain(text: str) -> str:
-    """Any text on one line, every character as itself."""
+    """Return any text on one line, with all markup escaped."""
     shown = _PLACES.sub(lambda m: f"\0{ord(m[0])};", visible(text).strip())
     shown = _NUMBERED.sub(lambda m: f"{m[1]}\0{ord(m[2])};", shown)
     return "".join(_MARKUP.get(c, c) for c in shown).replace("\0", "&#")
 
 
 def code(text: str) -> str:
-    """A name or an expression: between backquotes where it can be, else as :func:`plain` has it."""
+    """Return a name or an expression between backquotes if possible, else escaped by :func:`plain`."""
     shown = visible(text)
     if _CODE.match(shown) and not shown.startswith(" "):
         return f"`{shown}`"
@@ -36,11 +36,11 @@ def code(text: str) -> str:
 
 
 def table(header: Sequence[str], rows: Iterable[Sequence[str]]) -> list[str]:
-    """The lines of a table; cells are Markdown, on one line, without bars of their own."""
+    """Return the lines of a table; cells are Markdown, on one line, without vertical bars."""
     out = [f"| {' | '.join(header)} |", f"|{'---|' * len(header)}"]
     return [*out, *(f"| {' | '.join(row)} |" for row in rows), ""]
 
 
 def bullets(items: Iterable[str]) -> list[str]:
-    """The lines of a list; items are Markdown on one line."""
+    """Return the lines of a list; items are Markdown on one line."""
     return [*(f"- {i}" for i in items), ""]

@@ -1,4 +1,4 @@
-"""Names of the files that the first stage writes."""
+"""Names of the files of the first stage."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ DEFINITION_DOCUMENT, DEFINITION_JSON = "definition.md", "definition.json"
 
 
 def definition_files(name: str, *, seed_names: bool = False) -> tuple[str, str]:
-    """The file names of the document and of its JSON.
+    """Return the file names of the document and of its JSON.
 
     Args:
-        name: of the operator.
-        seed_names: as the write-up of the flow calls its document, after the operator; the JSON, which it does not
-            name, is called likewise.
+        name: name of the operator.
+        seed_names: name the document after the operator, as the write-up of the flow does; the JSON, which the
+            write-up does not name, likewise.
     """
     if not seed_names:
         return DEFINITION_DOCUMENT, DEFINITION_JSON

@@ -1,4 +1,4 @@
-"""An operator as the stages behind the first one need it: files, sizes, and who judges its kernels."""
+"""An operator for the stages after the first: its files, sizes, and judges of its kernels."""
 
 from __future__ import annotations
 
@@ -32,9 +32,9 @@ from autofuse.targets import GpuTarget
 
 __all__ = ["Measuring", "Operator", "Predicting"]
 
-#: Elements of fixed sizes up to which the interpreter runs a kernel as it is.
+#: Maximum elements of fixed sizes for which the interpreter runs a kernel unshrunk.
 _INTERPRETED_WHOLE = 1 << 20
-#: The same for a baseline that is compared with the function of its graph.
+#: The limit for a baseline that is compared with the function of its graph.
 _COMPARED_WHOLE = 1 << 23
 
 
@@ -43,10 +43,10 @@ class Operator:
     """An operator with a target whose kernels are written in Triton.
 
     Attributes:
-        definition: of the operator.
-        names: how the files are called, ``kernelgen`` or ``document``.
-        pool: of :func:`~autofuse.clients.kernelgen.testing.accuracy.workers`, for several accuracy tests; None:
-            each has its own.
+        definition: definition of the operator.
+        names: naming convention of the files, ``kernelgen`` or ``document``.
+        pool: result of :func:`~autofuse.clients.kernelgen.testing.accuracy.workers`, shared by several accuracy tests;
+            None: one per test.
     """
 
     definition: Definition
@@ -64,24 +64,24 @@ class Operator:
 
     @cached_property
     def model(self) -> Model:
-        """Of the target."""
+        """Model of the target."""
         return Model(self.definition, self.target)
 
     @property
     def called(self) -> FileNames:
-        """The names of the files."""
+        """Names of the files."""
         return file_names(operator_name(self.definition.graph), self.names)
 
     def files(self, settings: Settings) -> dict[str, str]:
-        """The files of the second stage."""
+        """Return the files of the second stage."""
         return four_files(self.definition, names=self.names, tuning=self.model.tuning(settings))
 
     def kernel_text(self, settings: Settings) -> str:
-        """The file of the kernels alone."""
+        """Return only the kernel file."""
         return kernel_text(self.definition, self.model.tuning(settings))
 
     def pair(self, settings: Settings) -> Pair:
-        """Kernel and baseline."""
+        """Return kernel and baseline."""
         return self._pair(self.definition.graph, self.files(settings))
 
     def _pair(self, graph: FusionGraph, files: Mapping[str, str]) -> Pair:
@@ -91,10 +91,10 @@ class Operator:
         return Pair(graph, operator_name(graph), kernel, baseline, self.definition.call, where)
 
     def sizes(self, memory: int = ASSUMED_MEMORY) -> tuple[dict[str, int], ...]:
-        """Sizes that are timed, small ones first: the typical ones that the graph names, and those of the document.
+        """Return the sizes to time, smallest first: the graph's typical sizes, and those of the document.
 
         Args:
-            memory: bytes of the device.
+            memory: bytes of device memory.
         """
         graph = self.definition.graph
         found = list(performance_sizes(graph, memory))
@@ -112,12 +112,12 @@ class Operator:
         seed: int = 0,
         few: bool = False,
     ) -> tuple[Accuracy, ...]:
-        """The accuracy test of the kernels with some settings.
+        """Run the accuracy test of the kernels with some settings.
 
-        A graph whose sizes are fixed and too large for the interpreter is made smaller there.
+        In the interpreter, a graph with fixed sizes that are too large is shrunk.
 
         Raises:
-            AutofuseError: AF5001, AF5007, the device; AF5003, a smaller kernel cannot have these settings.
+            AutofuseError: AF5001, AF5007, the device; AF5003, a shrunk kernel cannot use these settings.
         """
         graph = self.definition.graph
         if (
@@ -126,11 +126,11 @@ class Operator:
             and largest_tensor(graph, {}) > _INTERPRETED_WHOLE
         ):
             if settings:
-                text = f"{graph.label} is too large for the interpreter, and settings are for its sizes"
+                text = f"{graph.label} is too large for the interpreter, and the settings are specific to its sizes"
                 raise AutofuseError.of("AF5003", text, hint="--device cuda checks it on a card")
             small = replace(self.definition, graph=shrink(graph, elements_of(device)))
             more: dict[str, Any] = {"facts": facts, "seed": seed, "few": few, "pool": self.pool}
-            # A function may have the sizes of its example in it: at these the baseline stands for the kernel.
+            # A function may hard-code the sizes of its example: at these, the baseline takes the place of the kernel.
             pair = self._pair(small.graph, four_files(small, names=self.names))
             cases = accuracy(dataclasses.replace(pair, function=None), [{}], **more)
             cases = tuple(c.model_copy(update={"smaller": True}) for c in cases)
@@ -155,36 +155,36 @@ class Operator:
 
 @dataclass(frozen=True)
 class Predicting:
-    """Times of the model; accuracy in the interpreter."""
+    """Judge with times from the model and accuracy from the interpreter."""
 
     operator: Operator
 
     def speeds(self, settings: Settings) -> tuple[Speed, ...]:
-        """As :class:`autofuse.clients.kernelgen.tuning.tuner.Judge`."""
+        """Return the predicted times at every set of sizes."""
         operator = self.operator
         return tuple(operator.model.speed(settings, s) for s in operator.sizes())
 
     def wrong(self, settings: Settings) -> str:
-        """As there."""
+        """Return the failure of the accuracy test; empty if it passes."""
         return _wrong(self.operator, settings, CPU, None)
 
 
 @dataclass(frozen=True)
 class Measuring:
-    """Times and accuracy on a card; each baseline is timed once."""
+    """Judge with times and accuracy from a card; each baseline is timed once."""
 
     operator: Operator
     bench: Bench
     _baselines: dict[tuple[tuple[str, int], ...], Speed] = field(default_factory=dict)
 
     def speeds(self, settings: Settings) -> tuple[Speed, ...]:
-        """As :class:`autofuse.clients.kernelgen.tuning.tuner.Judge`."""
+        """Return the measured times at every set of sizes."""
         sizes = self.operator.sizes(self.bench.memory)
         pair = self.operator.pair(settings)
         return tuple(self._speed(settings, pair, s) for s in sizes)
 
     def wrong(self, settings: Settings) -> str:
-        """As there."""
+        """Return the failure of the accuracy test; empty if it passes."""
         return _wrong(self.operator, settings, self.bench.device, self.bench.facts)
 
     def _speed(self, settings: Settings, pair: Pair, sizes: dict[str, int]) -> Speed:

@@ -1,8 +1,8 @@
-"""Nsight Compute counters of a kernel that runs on a card: L2 hit rate, and utilisation of multiprocessors.
+"""Nsight Compute counters of a kernel on a card: L2 hit rate, and utilisation of multiprocessors.
 
     python -m autofuse.clients.kernelgen.profiled FILE    is the profiled process
 
-FILE is made by :func:`profiled`.
+:func:`profiled` writes FILE.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from autofuse.machines.words import card_index
 
 __all__ = ["profiled"]
 
-#: Nanoseconds; what L2 was asked for, and how much of it was there (%); the busiest unit of a multiprocessor (%).
+#: Nanoseconds; requests to L2 and their hit rate (%); the busiest unit of a multiprocessor (%).
 _METRICS = (
     "gpu__time_duration.sum",
     "lts__t_sectors.sum",
@@ -34,23 +34,26 @@ _HOW = "Nsight Compute, L2 empty before each kernel"
 
 
 def profiled(state: State, operator: Operator, *, again: bool = False) -> State:
-    """With counters of the kernel that each round began with, in one call with its largest sizes.
+    """Add counters of the initial kernel of each round, from one call with its largest sizes.
 
     Args:
-        state: whose rounds ran on a card.
-        operator: whose kernels.
-        again: count what is known, too.
+        state: state whose rounds ran on a card.
+        operator: operator of the kernels.
+        again: also recount known counters.
 
     Raises:
-        AutofuseError: AF5007, they did not; AF5001, there is no ``ncu``, or no card; AF5003, it cannot count.
+        AutofuseError: AF5007, the rounds did not run on a card; AF5001, there is no ``ncu``, or no card; AF5003,
+            ``ncu`` cannot count.
     """
     if operator.target.chip:
-        text = f"Nsight Compute counts on cards of NVIDIA, and the kernels are for {operator.target.chip}"
-        hint = "msprof counts on a machine with the chip, while NAME_performance.py of --names document runs"
+        text = (
+            f"Nsight Compute needs an NVIDIA card, but the kernels are for {operator.target.chip}"
+        )
+        hint = "on a machine with the chip, run msprof with NAME_performance.py of --names document"
         raise AutofuseError.of("AF5007", text, hint=hint)
     ran = [r for r in state.rounds if any(s.kernel is not None for s in r.speeds)]
     if card_index(state.device) is None or not ran:
-        text = f"no round of {state.operator} ran on a card, so that there is nothing to profile"
+        text = f"no round of {state.operator} ran on a card: there is nothing to profile"
         raise AutofuseError.of("AF5007", text, hint="autofuse kernelgen tune FOLDER --device cuda")
     wanted = {_key(r.before): r for r in ran if again or r.profile == Profile()}
     if not wanted:
@@ -79,7 +82,7 @@ def _key(settings: Settings) -> str:
 
 
 def _profile(kernels: Sequence[Counted], bench: Bench) -> Profile:
-    """Of all kernels of a call: hits by what L2 was asked for, use by time."""
+    """Return averages over all kernels of a call: hit rate weighted by L2 requests, utilisation by time."""
 
     def mean(weight: int, value: int) -> Record | None:
         total = sum(k.values[weight] for k in kernels)
@@ -90,7 +93,7 @@ def _profile(kernels: Sequence[Counted], bench: Bench) -> Profile:
 
 
 def main(file: Path) -> None:
-    """Call every kernel of a file once where it counts, behind a call that compiles it."""
+    """Call every kernel of a file once under the profiler, after a call that compiles it."""
     import autofuse.machines.gpu.timing as card
     from autofuse.machines.gpu.loading import function_here
 

@@ -1,4 +1,4 @@
-"""Times that a user measured with the performance script, on a device that this machine does not have."""
+"""Times measured by a user with the performance script, on a device that this machine does not have."""
 
 from __future__ import annotations
 
@@ -23,14 +23,14 @@ __all__ = ["Reported"]
 
 
 class Reported:
-    """The times of result files, for the kernels of an operator.
+    """Times from result files, for the kernels of an operator.
 
     Args:
-        operator: whose kernels were timed.
-        paths: of the files.
+        operator: operator of the timed kernels.
+        paths: paths of the files.
 
     Raises:
-        AutofuseError: AF1xxx, a file cannot be read, or is none; AF5007, it is of another operator.
+        AutofuseError: AF1xxx, a file cannot be read or is malformed; AF5007, it is for another operator.
     """
 
     def __init__(self, operator: Operator, paths: Sequence[Path]) -> None:
@@ -41,14 +41,12 @@ class Reported:
         for path in paths:
             found = read_results(path)
             if found.operator != operator.definition.name:
-                text = (
-                    f"the results are those of {found.operator}, not of {operator.definition.name}"
-                )
+                text = f"the results belong to {found.operator}, not to {operator.definition.name}"
                 raise AutofuseError.of("AF5007", text, where=Where(path=str(path)))
             self._files.append(found)
 
     def speeds(self, settings: Settings) -> tuple[Speed, ...] | None:
-        """The times of the kernel with some settings, where there are any; bottlenecks are those of the model."""
+        """Return the times of the kernel with some settings, if any; bottlenecks come from the model."""
         kernel = digest(self.operator.kernel_text(settings))
         found = [f for f in self._files if f.kernel == kernel]
         speeds = [
@@ -85,7 +83,7 @@ class Reported:
         )
 
     def in_state(self, state: State) -> State:
-        """The state with the times of the kernels that were timed, in the place of what is predicted of them.
+        """Return the state with reported times in place of predictions, for the kernels that were timed.
 
         Raises:
             AutofuseError: AF5007, no kernel of the state was timed.
@@ -105,8 +103,8 @@ class Reported:
                     update["reached"] = result.value > state.target_speedup
             rounds.append(r.model_copy(update=update))
         if self._files and not known:
-            text = f"the results are of no kernel of {state.operator} as it was generated or tuned"
-            hint = "time the kernel file of the folder as it is now"
+            text = f"the results belong to no generated or tuned kernel of {state.operator}"
+            hint = "time the current kernel file of the folder"
             raise AutofuseError.of("AF5007", text, hint=hint)
         if now is not None:
             state = state.but(speeds=now, speedup=speedup_of(now))

@@ -1,4 +1,4 @@
-"""The five stages over an output folder: each takes what the one before left, and is passed over if up to date."""
+"""The five stages on an output folder: each reads the output of the previous one, and is skipped if up to date."""
 
 from __future__ import annotations
 
@@ -35,12 +35,12 @@ from autofuse.machines.words import CPU, card_index
 __all__ = ["TUNING", "Options", "Result", "check", "describe", "generate", "log", "tune"]
 
 TUNING = "tuning.json"
-#: Version of a kernel as it is generated; each round that changes it adds one behind the point.
+#: Version of a kernel as generated; each round that changes it increments the minor version.
 FIRST = "v1.0"
 
 
 def _silent(_: str) -> None:
-    """Nobody watches."""
+    """Ignore a progress message."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +54,7 @@ class Options:
         ascendc: also generate a variant in Ascend C.
         seed: seed for the data of the accuracy test.
         rounds: maximum number of tuning rounds; None: as in the definition.
-        patterns: file of earlier successes; None: ``patterns.json`` beside the folder.
+        patterns: file of earlier successes; None: ``patterns.json`` next to the folder.
         results: files of times that the performance script measured elsewhere, for tuning and the log.
         profile: count cache hits and unit utilisation of kernels tuned on a card, for the log.
         force: run a stage that is up to date, and replace files that were edited.
@@ -80,7 +80,7 @@ class Result:
 
     Attributes:
         stage: its name.
-        ok: False if it found something wrong.
+        ok: False if it found an error.
         passed_over: True if it was up to date.
         facts: its facts, ready for JSON.
         lines: the facts as text for people.
@@ -102,8 +102,8 @@ def describe(definition: Definition, options: Options) -> Result:
     """Write the definition: a document, and a JSON file that the other stages read.
 
     Raises:
-        AutofuseError: AF5005, the folder cannot be written, or has other files of these names; AF5010, it is of another
-            version.
+        AutofuseError: AF5005, the folder cannot be written, or has other files of these names; AF5010, it comes from
+            another version.
     """
     folder = options.folder
     paper, data = definition_files(definition.name, seed_names=options.names == "document")
@@ -127,11 +127,11 @@ def describe(definition: Definition, options: Options) -> Result:
 
 
 def generate(options: Options) -> Result:
-    """Write kernel, baseline, accuracy test and speed test, and look at their interfaces.
+    """Write kernel, baseline, accuracy test and speed test, and check their interfaces.
 
     Raises:
-        AutofuseError: AF5010, there is no definition; AF5007, its target has no kernels in Triton; AF2xxx, AF3xxx,
-            there is no kernel in Ascend C for it; AF5005, as above.
+        AutofuseError: AF5010, there is no definition; AF5007, its target has no Triton kernels; AF2xxx, AF3xxx, no
+            Ascend C kernel exists for it; AF5005, as above.
     """
     state, folder = _ready(options, "generate"), options.folder
     key = digest(f"generate {state.stages['describe'].key} {options.ascendc}")
@@ -161,7 +161,7 @@ def generate(options: Options) -> Result:
 
 
 def check(options: Options) -> Result:
-    """Run the accuracy test, and the speed test: on a card measured, else predicted by the model of the target.
+    """Run the accuracy test and the speed test: measured on a card, else predicted by the target's model.
 
     Raises:
         AutofuseError: AF5010, there are no files yet, or they were edited; AF5001, AF5007, the device.
@@ -186,7 +186,7 @@ def check(options: Options) -> Result:
     speedup = speedup_of(speeds)
     state = state.but(device=device, accuracy=cases, speeds=speeds, speedup=speedup)
     state = state.but(target_speedup=operator.definition.target_speedup)
-    # Of rounds that were stopped, the kernel may be there already or not.
+    # If rounds were interrupted, the kernel may or may not be written already.
     files = _kernel_files(operator, state)
     state = states.write(folder, state, files, force=options.force).done("check", key, files)
     states.save(folder, state)
@@ -194,10 +194,10 @@ def check(options: Options) -> Result:
 
 
 def tune(options: Options) -> Result:
-    """Run rounds of tuning, write the kernel with what is best, and join what helped to the patterns.
+    """Run rounds of tuning, write the best kernel, and add the changes that helped to the patterns.
 
     Raises:
-        AutofuseError: AF5010, nothing is checked yet, or the accuracy test failed; AF5007, the target's kernels do not
+        AutofuseError: AF5010, ``check`` has not run, or the accuracy test failed; AF5007, the target's kernels do not
             run on the device.
     """
     state, folder = _ready(options, "tune"), options.folder
@@ -246,12 +246,12 @@ def tune(options: Options) -> Result:
         )
         state = tuner.run(state, keep)
         facts = None if bench is None else bench.facts
-        options.watch(f"accuracy of {state.operator} as it is tuned")
+        options.watch(f"accuracy of {state.operator} after tuning")
         cases = state.accuracy
         if state.rounds:
             cases = operator.accuracy(state.tuning, device, facts, seed=options.seed)
         if any(not c.ok for c in cases):
-            # Each round was right at fewer sizes: nothing of it is kept.
+            # The rounds passed at fewer sizes only: discard them.
             text = next(c.reason for c in cases if not c.ok)
             state = state.but(tuning={}, ended=f"the accuracy test fails at more sizes: {text}")
             speeds = reported.speeds({}) or judge.speeds({})
@@ -270,11 +270,11 @@ def tune(options: Options) -> Result:
 
 
 def log(options: Options) -> Result:
-    """Write ``optimization_log.md`` from the state, with ``profile`` what a profiler counts besides.
+    """Write ``optimization_log.md`` from the state; with ``profile``, add counters from a profiler.
 
     Raises:
-        AutofuseError: AF5010, nothing is tuned yet; with ``profile`` AF5007, it was not on a card, AF5001, there is no
-            profiler, AF5003, it cannot count.
+        AutofuseError: AF5010, ``tune`` has not run; with ``profile`` AF5007, it did not run on a card, AF5001, there is
+            no profiler, AF5003, the profiler cannot count.
     """
     state, folder = _ready(options, "log"), options.folder
     if options.results:
@@ -295,11 +295,11 @@ def log(options: Options) -> Result:
     return Result("log", True, False, facts, lines)
 
 
-# what they share ------------------------------------------------------------------------------
+# shared by the stages -------------------------------------------------------------------------
 
 
 def _loaded(options: Options) -> State | None:
-    """The state; with ``force`` none in the place of one that cannot be used."""
+    """Return the state; with ``force``, None instead of an unusable one."""
     try:
         return states.load(options.folder)
     except AutofuseError:
@@ -309,7 +309,7 @@ def _loaded(options: Options) -> State | None:
 
 
 def _ready(options: Options, stage: str) -> State:
-    """The state of a folder in which the stages before one have ended, and whose files are as they left them."""
+    """Return the state of a folder in which the earlier stages have finished and their files are unchanged."""
     folder = options.folder
     state = states.load(folder)
     before = STAGES[: STAGES.index(stage)]
@@ -319,7 +319,7 @@ def _ready(options: Options, stage: str) -> State:
         what = "SOURCE -o" if first == "describe" else ""
         raise AutofuseError.of(
             "AF5010",
-            f"{stage} needs what {first} leaves, which {folder} does not have"
+            f"{stage} needs the output of {first}, which is not in {folder}"
             if folder.is_dir()
             else f"{folder} is a file, not a folder"
             if folder.exists()
@@ -334,7 +334,7 @@ def _ready(options: Options, stage: str) -> State:
 
 
 def _ours(state: State) -> dict[str, tuple[str, ...]]:
-    """Every file that stages wrote, or began to, with what it may be."""
+    """Return every file that stages wrote or began to write, with its possible digests."""
     return {n: state.digests(n) for n in (*state.files, *state.coming)}
 
 
@@ -344,10 +344,10 @@ def _definition(options: Options, state: State) -> Definition:
 
 
 def _operator(options: Options, state: State) -> Operator:
-    """The operator of a folder whose files are what would be generated now.
+    """Return the operator of a folder whose files match those that would be generated now.
 
     Raises:
-        AutofuseError: AF5010, they are not.
+        AutofuseError: AF5010, they do not match.
     """
     operator = Operator(_definition(options, state), state.names)
     stale = [
@@ -356,31 +356,31 @@ def _operator(options: Options, state: State) -> Operator:
         if digest(text) not in state.digests(n)
     ]
     if stale:
-        text = f"{options.folder / stale[0]} is not what this autofuse generates"
+        text = f"{options.folder / stale[0]} differs from what this autofuse generates"
         hint = f"autofuse kernelgen generate {options.folder} --force"
         raise AutofuseError.of("AF5010", text, hint=hint)
     return operator
 
 
 def _device(options: Options, operator: Operator) -> str:
-    """The device that runs the kernels of an operator.
+    """Return the device that runs the kernels of an operator.
 
     Raises:
-        AutofuseError: AF5001, AF5007, they do not run there.
+        AutofuseError: AF5001, AF5007, the kernels do not run there.
     """
     chip = operator.target.chip
     if chip and options.device != CPU:
         text = f"kernels for {chip} do not run on {options.device!r} here"
         hint = (
-            "--device cpu predicts their times; on a machine with the chip NAME_performance.py of --names document "
-            "measures them, with --device npu --results FILE, and --results FILE here takes them"
+            "--device cpu predicts their times; to measure them, run NAME_performance.py of --names document with "
+            "--device npu --results FILE on a machine with the chip, and pass --results FILE here"
         )
         raise AutofuseError.of("AF5007", text, hint=hint)
     return checked_device(options.device)
 
 
 def _kernel_files(operator: Operator, state: State) -> dict[str, str]:
-    """The files that settings change: the kernel, and the tuning file that says which."""
+    """Return the files that depend on the settings: the kernel, and its tuning file."""
     plain = operator.files({})
     files = {n: t for n, t in operator.files(state.tuning).items() if t != plain[n]}
     kernel = operator.called.kernel
@@ -438,13 +438,13 @@ def _tuned(state: State, *, passed_over: bool) -> Result:
         f"round {k}: {r.family}, {counted(len(r.trials), 'setting')}, gain {number(r.gain)}"
         for k, r in enumerate(state.rounds, 1)
     ]
-    lines += [f"passed over {family}: {why}" for family, why in state.skipped.items()]
+    lines += [f"skipped {family}: {why}" for family, why in state.skipped.items()]
     lines += [f"ended: {state.ended}", f"speedup, geometric mean: {number(speedup)}"]
     return Result("tune", True, passed_over, facts, tuple(lines))
 
 
 def number(record: Record | None) -> str:
-    """A number with its status, for a terminal."""
+    """Return a number with its status, for a terminal."""
     if record is None:
         return "not recorded"
     return f"{digits(record.value)} {record.unit} ({record.status})"

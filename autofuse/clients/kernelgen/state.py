@@ -1,6 +1,6 @@
-"""``state.json`` of an output folder, and the files that the stages write beside it.
+"""``state.json`` of an output folder, and the other files of the stages.
 
-The state is written whole after every stage and every round, so that a run that was killed goes on where it was.
+The state is written in full after every stage and every round, so that a killed run can resume.
 """
 
 from __future__ import annotations
@@ -21,26 +21,26 @@ STATE = "state.json"
 
 
 def load(folder: Path) -> State | None:
-    """The state of a folder; None where it has none.
+    """Return the state of a folder; None if it has none.
 
     Raises:
-        AutofuseError: AF1xxx, it cannot be read; AF5010, it is of another version of autofuse.
+        AutofuseError: AF1xxx, it cannot be read; AF5010, it comes from another version of autofuse.
     """
     path = folder / STATE
     if not path.exists():
         return None
     found = read_state(path)
     if found.version != __version__:
-        text = f"the folder was written by autofuse {found.version}, this is {__version__}"
+        text = f"autofuse {found.version} wrote the folder, but this is {__version__}"
         raise AutofuseError.of("AF5010", text, where=Where(path=str(path)), hint=_ANEW)
     return found
 
 
-_ANEW = "autofuse kernelgen run SOURCE -o FOLDER --force makes it anew"
+_ANEW = "autofuse kernelgen run SOURCE -o FOLDER --force rebuilds it"
 
 
 def save(folder: Path, state: State) -> None:
-    """Write the state of a folder; readers see the old one or the new one.
+    """Write the state of a folder atomically.
 
     Raises:
         AutofuseError: AF5005, it cannot be written.
@@ -49,7 +49,7 @@ def save(folder: Path, state: State) -> None:
 
 
 def save_as(path: Path, state: State) -> None:
-    """Write a state to a file of any name, as :func:`save`."""
+    """Write a state to a file of any name, as :func:`save` does."""
     text = json.dumps(state.model_dump(mode="json", by_alias=True), indent=1, ensure_ascii=False)
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -63,16 +63,16 @@ def write(folder: Path, state: State, files: Mapping[str, str], *, force: bool) 
     """Write the files of a stage; nothing is removed (:func:`remove`).
 
     Args:
-        folder: made if it is not there.
-        state: of the folder, before the stage.
+        folder: created if missing.
+        state: state of the folder before the stage.
         files: name -> text.
         force: replace files that were edited, or that no stage wrote.
 
     Returns:
-        The state as it is saved, in which the files are coming: the stage has not ended.
+        The state as saved, with the files marked as coming: the stage has not finished.
 
     Raises:
-        AutofuseError: AF5005, the folder cannot be written, or a file in it is not ours.
+        AutofuseError: AF5005, the folder cannot be written, or contains a file that no stage wrote.
     """
     now = {n: _digest_of(folder / n) for n in files}
     wanted = {n: artifacts.digest(text) for n, text in files.items()}
@@ -80,10 +80,10 @@ def write(folder: Path, state: State, files: Mapping[str, str], *, force: bool) 
         n for n in files if now[n] is not None and now[n] not in (wanted[n], *state.digests(n))
     ]
     if foreign and not force:
-        text = f"{folder / foreign[0]} was edited, or is not of kernelgen"
+        text = f"{folder / foreign[0]} was edited, or was not written by kernelgen"
         hint = "--force replaces it, -o writes somewhere else"
         raise AutofuseError.of("AF5005", text, hint=hint, notes=foreign[1:])
-    # That of the write before is one of them until the first file is replaced.
+    # The digest of the previous write stays valid until the first file is replaced.
     coming = {n: (*state.digests(n)[-1:], digest) for n, digest in wanted.items()}
     state = state.but(coming={**state.coming, **coming})
     save(folder, state)
@@ -99,20 +99,20 @@ def write(folder: Path, state: State, files: Mapping[str, str], *, force: bool) 
 
 
 def remove(folder: Path, state: State, names: Iterable[str]) -> None:
-    """Remove files that stages wrote and that are as they left them."""
+    """Remove files that stages wrote and that are unchanged."""
     for name in names:
         if _digest_of(folder / name) in state.digests(name):
             with suppress(OSError):
                 (folder / name).unlink()
                 for parent in (folder / name).relative_to(folder).parents[:-1]:
-                    (folder / parent).rmdir()  # until one holds something else
+                    (folder / parent).rmdir()  # stops at a folder that is not empty
 
 
 def unchanged(folder: Path, state: State, stages: Iterable[str] = STAGES) -> None:
-    """See that the files of some stages are as these left them.
+    """Check that the files of some stages are unchanged.
 
     Raises:
-        AutofuseError: AF5010, one was edited, or is gone.
+        AutofuseError: AF5010, a file was edited, or is missing.
     """
     own = {n for s in stages if s in state.stages for n in state.stages[s].files}
     wrong = []
@@ -125,14 +125,14 @@ def unchanged(folder: Path, state: State, stages: Iterable[str] = STAGES) -> Non
     if wrong:
         raise AutofuseError.of(
             "AF5010",
-            f"{folder} is not as the stages left it: {wrong[0]}",
-            hint="--force of the stage that wrote it makes it again",
+            f"{folder} changed since the stages wrote it: {wrong[0]}",
+            hint="rerun the stage that wrote it with --force",
             notes=wrong[1:],
         )
 
 
 def _digest_of(path: Path) -> str | None:
-    """The digest of a file; None where there is none, and of what is no file, that of nothing."""
+    """Return the digest of a file; None if it does not exist, an empty string if it is not a readable file."""
     try:
         return reading.sha256(path)
     except FileNotFoundError:

@@ -42,19 +42,19 @@ __all__ = [
 
 #: In the order in which they run.
 STAGES = ("describe", "generate", "check", "tune", "log")
-#: Entries of a file of patterns.
+#: Maximum number of entries in a pattern file.
 MOST_PATTERNS = 4096
 
 Sizes: TypeAlias = dict[str, int]
 _Word: TypeAlias = Annotated[str, Field(pattern=r"^[A-Za-z_][A-Za-z0-9_]*$")]
-#: Kernel -> what is set of its blocks -> number, as in a tuning file.
+#: Kernel -> block setting -> number, as in a tuning file.
 Settings: TypeAlias = dict[_Word, dict[_Word, int]]
 Data: TypeAlias = Literal["random", "special", "strided"]
 Names: TypeAlias = Literal["kernelgen", "document"]
 _PART = r"[^/\\\x00-\x1f.][^/\\\x00-\x1f]*"
-#: Path inside of the folder; no part begins with a dot.
+#: Path inside the folder; no part begins with a dot.
 FileName: TypeAlias = Annotated[str, Field(pattern=rf"^{_PART}(/{_PART})*$")]
-#: -> sha256.
+#: File name -> SHA-256.
 Files: TypeAlias = dict[FileName, str]
 
 
@@ -68,10 +68,10 @@ class Record(_Model):
     Attributes:
         value: the number, finite.
         unit: ``us``, ``%``, ``x`` (a ratio), ``GB/s``; empty for one without.
-        status: ``measured`` on a device; ``predicted`` by the model of a target; ``twin``: what an interpreter of the
-            kernels computes, which says nothing about time.
-        by: what made it: device, driver, versions and clocks, or the model.
-        when: date and time (UTC) of a measurement; empty for others, which are the same in every run.
+        status: ``measured`` on a device; ``predicted`` by the model of a target; ``twin``: computed by an
+            interpreter of the kernels, which says nothing about time.
+        by: its source: device, driver, versions and clocks, or the model.
+        when: date and time (UTC) of a measurement; empty for others, which are deterministic.
     """
 
     value: float
@@ -83,9 +83,9 @@ class Record(_Model):
     @model_validator(mode="after")
     def _has_a_source(self) -> Record:
         if not self.by:
-            raise ValueError("a number needs what made it, in 'by'")
+            raise ValueError("a number needs its source, in 'by'")
         if bool(self.when) != (self.status == "measured"):
-            raise ValueError("'when' belongs to measured numbers, and to no others")
+            raise ValueError("only measured numbers have 'when'")
         return self
 
 
@@ -93,17 +93,17 @@ class Difference(_Model):
     """One output of one case.
 
     Attributes:
-        output: its name.
-        elements: that were compared.
-        wrong: elements farther from the oracle than the error bounds of its ops allow, or not written.
+        output: name of the output.
+        elements: number of elements compared.
+        wrong: number of elements outside the error bounds of the oracle, or not written.
         error: the largest difference from the oracle, NumPy in higher precision.
-        max_diff: the largest difference from the baseline; None where the baseline did not run.
-        apart: elements farther from the baseline than ``rtol`` and ``atol``.
-        rtol: of the comparison with the baseline.
-        atol: as well.
-        document: whether kernel and baseline agree within 1e-3, the tolerance of the source document.
-        function_diff: the largest difference from the function that the graph is of; None where there is none.
-        function_apart: elements farther from it than ``rtol`` and ``atol``.
+        max_diff: the largest difference from the baseline; None if the baseline did not run.
+        apart: number of elements that differ from the baseline by more than ``rtol`` and ``atol``.
+        rtol: relative tolerance of the comparison with the baseline.
+        atol: absolute tolerance of the comparison with the baseline.
+        document: True if kernel and baseline agree within 1e-3, the tolerance of the source document.
+        function_diff: the largest difference from the graph's source function; None without one.
+        function_apart: number of elements that differ from it by more than ``rtol`` and ``atol``.
     """
 
     output: str
@@ -123,12 +123,12 @@ class Accuracy(_Model):
     """One case of the accuracy test.
 
     Attributes:
-        sizes: of the symbols.
+        sizes: sizes of the symbols.
         data: ``random``, ``special`` (with NaN, infinities, subnormal and huge numbers), ``strided``.
         ok: the kernel agrees with the oracle and with the baseline.
-        outputs: a comparison for each.
-        reason: what failed.
-        smaller: a graph with smaller sizes was run in the place of one that is too large for the interpreter.
+        outputs: comparison of each output.
+        reason: the failure.
+        smaller: True if a graph with smaller sizes ran in place of one too large for the interpreter.
     """
 
     sizes: Sizes
@@ -143,14 +143,14 @@ class Speed(_Model):
     """Times at one set of sizes.
 
     Attributes:
-        sizes: of the symbols.
+        sizes: sizes of the symbols.
         kernel: time of all kernels of one call.
-        baseline: time of the baseline, one kernel for every operator.
+        baseline: time of the baseline, one kernel per op.
         speedup: baseline / kernel.
-        bandwidth: what the tensors of the graph need to move, by the time of the kernel, in % of a copy on the target.
-        parallelism: places of the target's multiprocessors that the programs of a kernel fill, in waves of one for
-            each, in %: the least of all kernels.
-        bottleneck: a name of the model of the target.
+        bandwidth: bytes that the graph's tensors must move, divided by the kernel's time, in % of a copy on the target.
+        parallelism: occupancy of the target's multiprocessors by the programs of a kernel, in waves of one program
+            each, in %: the minimum over all kernels.
+        bottleneck: bottleneck by the target's model.
     """
 
     sizes: Sizes
@@ -170,13 +170,13 @@ class Profile(_Model):
 
 
 class Trial(_Model):
-    """One setting that was tried in a round.
+    """One setting tried in a round.
 
     Attributes:
         settings: blocks of the kernels.
-        speedup: over the baseline, the geometric mean over all sizes; None where it did not run.
-        reason: why it was not taken; empty for the one that was.
-        known: a pattern of an earlier run proposed it.
+        speedup: speedup over the baseline, the geometric mean over all sizes; None if it did not run.
+        reason: why it was rejected; empty for the accepted one.
+        known: True if a pattern of an earlier run proposed it.
     """
 
     settings: Settings
@@ -189,8 +189,8 @@ class Code(_Model):
     """Lines of the kernel file that a round changed, or tried to.
 
     Attributes:
-        before: the lines as they were.
-        after: the lines as the round left them.
+        before: the lines before the round.
+        after: the lines after the round.
     """
 
     before: str
@@ -201,21 +201,21 @@ class Round(_Model):
     """One round of tuning.
 
     Attributes:
-        version: of the kernel that the round starts with.
-        family: of the settings that were tried.
-        bottleneck: that led to the family.
-        why: from the bottleneck to the family, in words.
-        before: settings that differ from what the generator chooses, when the round began; ``after``: when it ended.
-        speeds: with ``before``, for every set of sizes.
-        speedup: with ``before``, the geometric mean.
-        expected: the largest gain that the model predicts for what is tried, in %.
-        trials: what was tried.
+        version: version of the kernel at the start of the round.
+        family: family of the settings tried.
+        bottleneck: bottleneck that led to the family.
+        why: reason for the family, in words.
+        before: settings that differ from the generator's choice at the start; ``after``: at the end.
+        speeds: speeds with ``before``, for every set of sizes.
+        speedup: speedup with ``before``, the geometric mean.
+        expected: the largest gain that the model predicts for the trials, in %.
+        trials: the settings tried.
         result: speedup with ``after``; ``gain``: the difference in %.
         gain: as above.
-        target: the speedup that was asked for.
-        reached: whether ``result`` is above it.
-        profile: what a profiler recorded.
-        code: what of the kernel file it was about.
+        target: the requested speedup.
+        reached: True if ``result`` exceeds it.
+        profile: counters from a profiler.
+        code: the affected lines of the kernel file.
     """
 
     version: str
@@ -237,11 +237,11 @@ class Round(_Model):
 
 
 class Done(_Model):
-    """A stage that ended.
+    """A finished stage.
 
     Attributes:
-        key: digest of everything that it depends on; with another one the stage is out of date.
-        files: that it wrote -> sha256.
+        key: digest of all its dependencies; if it changes, the stage is out of date.
+        files: file that it wrote -> SHA-256.
     """
 
     key: str
@@ -249,27 +249,27 @@ class Done(_Model):
 
 
 class State(_Model):
-    """Everything that is known about the operator of one folder.
+    """The state of one operator folder.
 
     Attributes:
-        schema_: of the file.
-        version: of autofuse.
-        operator: its name.
-        target: what the kernels are written for.
-        names: how the files are named, ``kernelgen`` or ``document``.
-        device: where they ran, as the last stage that ran them was told: ``cpu``, ``cuda``, ``cuda:N``.
-        stages: that ended.
+        schema_: schema of the file.
+        version: version of autofuse.
+        operator: name of the operator.
+        target: target of the kernels.
+        names: naming convention of the files, ``kernelgen`` or ``document``.
+        device: device option of the last stage that ran the kernels: ``cpu``, ``cuda``, ``cuda:N``.
+        stages: the finished stages.
         accuracy: cases of the accuracy test.
-        speeds: of the speed test.
-        speedup: the geometric mean over these.
-        kernel_version: of the kernel as it is now.
-        target_speedup: that is wanted.
-        rounds: of tuning.
-        skipped: families of settings that tuning passed over -> why.
+        speeds: results of the speed test.
+        speedup: geometric mean over these.
+        kernel_version: version of the current kernel.
+        target_speedup: the requested speedup.
+        rounds: rounds of tuning.
+        skipped: family of settings that tuning skipped -> reason.
         ended: why tuning ended.
-        tuning: settings that differ from what the generator chooses.
+        tuning: settings that differ from the generator's choice.
         tuned_for: key of the stage that the rounds belong to, also while it runs.
-        coming: files that a stage has begun to write -> the last digests that they may have.
+        coming: file that a stage has begun to write -> its possible digests.
     """
 
     schema_: Literal["autofuse.kernelgen/1"] = Field(default="autofuse.kernelgen/1", alias="schema")
@@ -294,17 +294,17 @@ class State(_Model):
     coming: dict[FileName, tuple[str, ...]] = Field(default_factory=dict)
 
     def but(self, **changes: Any) -> State:
-        """A copy with other values."""
+        """Return a copy with changed values."""
         return self.model_copy(update=changes)
 
     def done(self, stage: str, key: str, files: Mapping[str, str] | None = None) -> State:
-        """A copy in which a stage has ended, having written ``files``, and those behind it have not."""
+        """Return a copy in which a stage has finished and written ``files``, and later stages have not."""
         kept = {s: d for s, d in self.stages.items() if STAGES.index(s) < STAGES.index(stage)}
         ended = Done(key=key, files={n: artifacts.digest(t) for n, t in (files or {}).items()})
         return self.but(stages={**kept, stage: ended}, coming={})
 
     def is_done(self, stage: str, key: str) -> bool:
-        """Return True if a stage has ended with the same key."""
+        """Return True if a stage has finished with the same key."""
         return stage in self.stages and self.stages[stage].key == key
 
     def digests(self, name: str) -> tuple[str, ...]:
@@ -314,7 +314,7 @@ class State(_Model):
 
     @property
     def files(self) -> dict[str, str]:
-        """The digest of every file, as the last stage that wrote it left it."""
+        """Digest of every file, as left by the last stage that wrote it."""
         return {n: d for s in STAGES if s in self.stages for n, d in self.stages[s].files.items()}
 
 
@@ -340,12 +340,12 @@ class Pattern(_Model):
     """A change that helped.
 
     Attributes:
-        case: what it is for.
-        family: of the settings.
-        change: setting -> steps up or down; empty: left to the rules again.
-        gain: the best that it brought, in % of the speed.
-        operator: that it brought it to.
-        operators: all that it helped.
+        case: the case it applies to.
+        family: family of the settings.
+        change: setting -> steps up or down; empty: back to the choice by rules.
+        gain: its largest gain, in % of the speed.
+        operator: operator with this gain.
+        operators: all operators that it helped.
     """
 
     case: Case
@@ -356,7 +356,7 @@ class Pattern(_Model):
     operators: tuple[str, ...]
 
     def key(self) -> tuple[object, ...]:
-        """Patterns with the same key are one; the status counts, since what is predicted may not be so."""
+        """Key that identifies a pattern; it includes the status, because a prediction may be wrong."""
         c = self.case
         where = (c.target, c.kind, c.form, c.bucket, c.bottleneck)
         return (*where, self.family, tuple(sorted(self.change.items())), self.gain.status)
@@ -366,13 +366,13 @@ class Run(_Model):
     """A run of tuning, whether anything helped or not.
 
     Attributes:
-        operator: that was tuned.
-        target: what its kernels are for.
-        bottleneck: of the kernel that it began with, at the largest size.
-        families: of settings that were tried.
-        helped: those of them that made the kernel faster.
-        before: the speedup that it began with.
-        after: the speedup that it ended with.
+        operator: the tuned operator.
+        target: target of its kernels.
+        bottleneck: bottleneck of the initial kernel at the largest size.
+        families: families of settings tried.
+        helped: families that made the kernel faster.
+        before: initial speedup.
+        after: final speedup.
         ended: why it ended.
     """
 
@@ -391,7 +391,7 @@ class Run(_Model):
 
 
 class PatternFile(_Model):
-    """A file of patterns, and of the runs that looked for them."""
+    """A file of patterns, and of the runs that searched for them."""
 
     schema_: Literal["autofuse.patterns/1"] = Field(default="autofuse.patterns/1", alias="schema")
     patterns: tuple[Pattern, ...] = Field(default=(), max_length=MOST_PATTERNS)
@@ -402,7 +402,7 @@ class Timed(_Model):
     """Times of one call.
 
     Attributes:
-        shape: as the performance script has it.
+        shape: shape in the performance script.
         kernel_us: microseconds of the kernel.
         baseline_us: microseconds of the baseline.
     """
@@ -413,11 +413,11 @@ class Timed(_Model):
 
 
 class Results(_Model):
-    """Times that the performance script of an operator measured.
+    """Times measured by the performance script of an operator.
 
     Attributes:
         operator: its name.
-        kernel: sha256 of the file of the kernels.
+        kernel: SHA-256 of the kernel file.
         device: name of the device.
         when: date and time (UTC).
         times: by shape.
@@ -437,16 +437,16 @@ _M = TypeVar("_M", State, PatternFile, Results)
 
 
 def read_state(path: Path) -> State:
-    """The state of a folder.
+    """Read the state of a folder.
 
     Raises:
-        AutofuseError: AF1001 to AF1003, it cannot be read; AF110x, all that is wrong with its fields.
+        AutofuseError: AF1001 to AF1003, it cannot be read; AF110x, all invalid fields.
     """
     return _read(path, State, "the state of kernelgen")
 
 
 def read_patterns(path: Path) -> PatternFile:
-    """A file of patterns.
+    """Read a pattern file.
 
     Raises:
         AutofuseError: as :func:`read_state`.
@@ -455,7 +455,7 @@ def read_patterns(path: Path) -> PatternFile:
 
 
 def read_results(path: Path) -> Results:
-    """A file of times that were measured elsewhere.
+    """Read a file of times measured elsewhere.
 
     Raises:
         AutofuseError: as :func:`read_state`.

@@ -1,6 +1,6 @@
 """``torch.compile(model, backend="autofuse")``: regions of a model become kernels.
 
-The backend is found by its name where autofuse is installed; ``import autofuse.torch`` registers it as well::
+PyTorch finds the backend by name if autofuse is installed; ``import autofuse.torch`` also registers it::
 
     import torch
     import autofuse.clients.torch
@@ -9,7 +9,7 @@ The backend is found by its name where autofuse is installed; ``import autofuse.
     fast(x)
     print(autofuse.torch.report())
 
-Tensors on ``cpu`` are computed by the CPU twin, tensors on ``npu`` by the chip, tensors on ``cuda`` by Triton kernels.
+The CPU twin computes tensors on ``cpu``, the chip tensors on ``npu``, and Triton kernels tensors on ``cuda``.
 ``docs/torch.md`` has the details.
 """
 

@@ -1,4 +1,4 @@
-"""The backend as torch.compile calls it."""
+"""The backend that torch.compile calls."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ from autofuse.clients.torch.options import Options
 
 __all__ = ["autofuse", "decompositions"]
 
-#: Not opened as Inductor opens them: the first into float64, which kernels do not hold, the next five into steps that
-#: round otherwise than eager where floats have 16 bits, index_select into an index that may count from the end, which
-#: eager refuses (the table of ops has these seven), the others into primitives of its own, by functions of a module
-#: that is loaded only where Inductor itself compiles.
+#: Ops without Inductor's decomposition.  It decomposes the first into float64, which kernels do not support, the next
+#: five into steps that round 16-bit floats differently from eager, index_select into an index that may be negative,
+#: which eager refuses (the table of ops has these seven), and the others into its own primitives, in a module that is
+#: loaded only when Inductor itself compiles.
 _KEPT = (
     torch.ops.aten.softplus,
     torch.ops.aten.addcdiv,
@@ -46,7 +46,7 @@ def decompositions() -> dict[Any, Callable[..., Any]]:
 
 @functools.cache
 def _laid_out() -> dict[Any, Callable[..., Any]]:
-    """Decompositions whose results have the memory layout of eager's."""
+    """Return decompositions whose results have eager's memory layout."""
     return laid_out(decompositions(), allocating())
 
 
@@ -60,10 +60,10 @@ def autofuse(
     """The backend ``autofuse`` of ``torch.compile``.
 
     Args:
-        gm: the graph that Dynamo has captured.
+        gm: the graph captured by Dynamo.
         example_inputs: its inputs.
         options: see :class:`autofuse.torch.Options`.
-        mode: presets of other backends; refused, since the options say it all.
+        mode: presets of other backends; refused, because the options cover everything.
 
     Raises:
         AutofuseError: AF5007, an option is unknown or has a wrong value.
@@ -87,7 +87,7 @@ def autofuse(
         bw_compiler=compiler("backward"),
         inference_compiler=compiler("inference"),
         decompositions=_laid_out(),
-        # What is cheap is computed again in the backward graph rather than kept.
+        # Recompute cheap values in the backward graph instead of saving them.
         partition_fn=functools.partial(min_cut_rematerialization_partition, compiler="inductor"),
     )(gm, example_inputs)
     return made

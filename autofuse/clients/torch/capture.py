@@ -1,4 +1,4 @@
-"""A function or a module in a Python file as one graph, for tools that begin with a formula."""
+"""Capture a function or a module of a Python file as one graph, for tools that start from a formula."""
 
 from __future__ import annotations
 
@@ -31,19 +31,19 @@ from autofuse.implgraph.ir.names import identifier, tensor_name
 
 __all__ = ["Captured", "capture", "reference"]
 
-#: Size of the first named dimension in an example, and what the next ones are larger by: none is special.
+#: Size of the first named dimension in an example, and the increment for the next ones, so that none is special.
 _FIRST_SIZE, _STEP = 24, 16
 _INPUT = re.compile(r"(\w+)\s*=\s*(.+)\Z", re.S)
 _TENSOR = re.compile(r"([A-Za-z]\w*)\s*\[([^\[\]]*)\]\Z")
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*\Z")
 _FORM = "write NAME=DTYPE[SIZES], such as x=float16[b,4096], or NAME=NUMBER"
-#: How a parameter may be given.
+#: Kinds of parameters.
 _KINDS: Mapping[Any, Kind] = {
     inspect.Parameter.POSITIONAL_ONLY: "positional",
     inspect.Parameter.POSITIONAL_OR_KEYWORD: "either",
     inspect.Parameter.KEYWORD_ONLY: "keyword",
 }
-#: Characters of what the user's code, or PyTorch, says.
+#: Maximum characters of a message from the user's code or PyTorch.
 _LONGEST = 600
 
 
@@ -52,8 +52,8 @@ class _Example:
     """An example input.
 
     Attributes:
-        value: a tensor, or dtype and sizes of one; or a number.
-        dims: names of its dimensions, by their place; others are fixed.
+        value: a tensor, or its dtype and sizes; or a number.
+        dims: names of its dimensions, by position; others are fixed.
     """
 
     value: Any
@@ -67,7 +67,7 @@ class _Example:
 
 @dataclass(frozen=True, slots=True)
 class _Sizes:
-    """A tensor that is to be made: of named dimensions the size is 0."""
+    """Dtype and sizes of a tensor to create; named dimensions have size 0."""
 
     dtype: str
     sizes: tuple[int, ...]
@@ -75,12 +75,12 @@ class _Sizes:
 
 @dataclass(frozen=True, slots=True)
 class Captured:
-    """A function as a graph.
+    """A function captured as a graph.
 
     Attributes:
-        graph: its formula; the inputs are its parameters, in its order, and behind them weights of a module.
+        graph: its formula; the inputs are its parameters in order, followed by the weights of a module.
         call: its parameters.
-        sha256: of the file.
+        sha256: digest of the file.
     """
 
     graph: FusionGraph
@@ -89,19 +89,19 @@ class Captured:
 
 
 def capture(path: Path, name: str, inputs: Sequence[str]) -> Captured:
-    """The graph of a function, a module, or a class of modules; the file is executed.
+    """Capture the graph of a function, a module, or a module class; this executes the file.
 
-    A class is made without arguments, or with those of ``get_init_inputs`` of the file; without ``inputs`` the example
-    inputs are those of ``get_inputs`` of the file.
+    A class is instantiated without arguments, or with those of the file's ``get_init_inputs``; without ``inputs``, the
+    example inputs come from the file's ``get_inputs``.
 
     Args:
-        path: of the file.
-        name: of the function, of the module, or of the class in it.
-        inputs: example inputs, in the form ``x=float16[b,4096]``; sizes that are names stay open.
+        path: path of the file.
+        name: name of the function, module, or class in it.
+        inputs: example inputs, in the form ``x=float16[b,4096]``; named sizes stay symbolic.
 
     Raises:
-        AutofuseError: AF1001 there is no such file, AF1402 no such name in it, its code raises, its inputs do not fit,
-            or a part of it is no kernel; AF1005 an example input cannot be read.
+        AutofuseError: AF1001 there is no such file, AF1402 no such name in it, its code raises, its inputs do not
+            match, or a part of it cannot be in a kernel; AF1005 an example input cannot be parsed.
     """
     given = [_example(text) for text in inputs]
     with _importing(path.resolve().parent):
@@ -110,8 +110,8 @@ def capture(path: Path, name: str, inputs: Sequence[str]) -> Captured:
         try:
             program = _exported(called, examples)
         except Exception as e:
-            text = f"PyTorch does not export {quote(name)}: {_words(e)}"
-            hint = "sizes that are names must be possible for every size; others are numbers"
+            text = f"PyTorch cannot export {quote(name)}: {_words(e)}"
+            hint = "a named size must work for every value; write other sizes as numbers"
             raise AutofuseError.of("AF1402", text, where=Where(str(path)), hint=hint) from e
     graph, weights = _graph(program, examples, identifier(name), path)
     named = dict(zip(examples, graph.inputs, strict=False))
@@ -126,7 +126,7 @@ def capture(path: Path, name: str, inputs: Sequence[str]) -> Captured:
 
 
 def _free(names: Iterable[str], taken: set[str]) -> Iterator[str]:
-    """Names for parameters that are none of these."""
+    """Yield parameter names that are not taken."""
     for name in names:
         found = name
         while found in taken:
@@ -138,13 +138,13 @@ def _free(names: Iterable[str], taken: set[str]) -> Iterator[str]:
 def reference(
     path: Path, folder: Path, name: str, call: Call
 ) -> Callable[..., tuple[torch.Tensor, ...]]:
-    """The function of a file as one of the inputs of its graph; the file is executed.
+    """Return the function of a file as a function of the inputs of its graph; this executes the file.
 
     Args:
-        path: of the file.
-        folder: where the file looks for others.
-        name: of the function, of the module, or of the class in it.
-        call: what :func:`capture` found.
+        path: path of the file.
+        folder: folder from which the file imports.
+        name: name of the function, module, or class in it.
+        call: parameters found by :func:`capture`.
 
     Raises:
         AutofuseError: as :func:`capture`.
@@ -175,7 +175,7 @@ def reference(
 
 @contextmanager
 def _importing(folder: Path) -> Iterator[None]:
-    """A script looks for others in its folder."""
+    """Allow a script to import from its folder."""
     before = list(sys.path)
     sys.path.insert(0, str(folder))
     try:
@@ -193,7 +193,7 @@ def _object(path: Path, name: str) -> Any:
     )
     if spec is None or spec.loader is None:
         hint = "give FILE.py:NAME"
-        raise AutofuseError.of("AF1001", "this is no Python file", where=where, hint=hint)
+        raise AutofuseError.of("AF1001", "this is not a Python file", where=where, hint=hint)
     made = importlib.util.module_from_spec(spec)
     try:
         spec.loader.exec_module(made)
@@ -207,12 +207,12 @@ def _object(path: Path, name: str) -> Any:
 
 
 class _Called(torch.nn.Module):
-    """A function or a module as one of the tensors among its parameters.
+    """A function or a module as a function of its tensor parameters.
 
     Args:
         called: the function or module.
-        arguments: its parameters; those that are no example have their default, or their value.
-        examples: parameters -> what they are given.
+        arguments: its parameters; those without an example have their default, or their value.
+        examples: parameter -> its example.
     """
 
     def __init__(
@@ -234,29 +234,29 @@ class _Called(torch.nn.Module):
 
 
 def _globals(found: Any) -> Mapping[str, Any]:
-    """The names of the file that an object is from."""
+    """Return the global names of the file that defines an object."""
     owner = found if hasattr(found, "__globals__") else getattr(found, "forward", None)
     return getattr(owner, "__globals__", {})
 
 
 def _module(path: Path, found: Any, name: str) -> Any:
-    """The callable: a module ready to run, or a function."""
+    """Return the callable: a module ready to run, or a function."""
     if isinstance(found, torch.nn.Module):
         return found.eval()
     if not inspect.isclass(found):
         return found
     if not issubclass(found, torch.nn.Module):
-        text = f"{quote(name)} is a class, and none of torch.nn.Module"
+        text = f"{quote(name)} is a class, but not a subclass of torch.nn.Module"
         raise AutofuseError.of("AF1402", text, where=Where(str(path)))
     make = _globals(found).get("get_init_inputs")
     try:
         arguments = tuple(make()) if callable(make) else ()
-        # The file may have other classes beside the one that these are for.
+        # The file may contain other classes than the one these arguments are for.
         fit = len(arguments) <= len(inspect.signature(found).parameters)
         made: torch.nn.Module = found(*(arguments if fit else ()))
     except Exception as e:
-        text = f"{quote(name)} cannot be made: {_words(e)}"
-        hint = "a class is made without arguments, or with those of get_init_inputs() of the file"
+        text = f"{quote(name)} cannot be instantiated: {_words(e)}"
+        hint = "a class is instantiated without arguments, or with those of get_init_inputs() in the file"
         raise AutofuseError.of("AF1402", text, where=Where(str(path)), hint=hint) from e
     return made.eval()
 
@@ -264,7 +264,7 @@ def _module(path: Path, found: Any, name: str) -> Any:
 def _called(
     path: Path, found: Any, name: str, given: Sequence[tuple[str, _Example]]
 ) -> tuple[_Called, list[Argument], dict[str, _Example]]:
-    """The callable to record, its parameters, and an example of each tensor parameter."""
+    """Return the callable to record, its parameters, and an example of each tensor parameter."""
     where = Where(str(path))
     ready = _module(path, found, name)
     call = ready.forward if isinstance(ready, torch.nn.Module) else ready
@@ -272,9 +272,9 @@ def _called(
     several = [str(p) for p in parameters if p.kind not in _KINDS]
     if several:
         text = (
-            f"{', '.join(map(quote, several))}: any number of arguments is no signature of a kernel"
+            f"{', '.join(map(quote, several))}: a kernel cannot take a variable number of arguments"
         )
-        hint = f"describe a function around {quote(name)} that has a parameter for each"
+        hint = f"describe a wrapper of {quote(name)} with one parameter per argument"
         raise AutofuseError.of("AF1402", text, where=where, hint=hint)
     examples = _examples(found, parameters, given, where)
     arguments = [_argument(p, examples[p.name], where) for p in parameters]
@@ -289,13 +289,13 @@ def _called(
 
 
 def _argument(p: inspect.Parameter, example: _Example, where: Where) -> Argument:
-    """A parameter, with its default and its value as text."""
+    """Return a parameter with its default and value as text."""
     default = "" if p.default is p.empty else literal(p.default)
     value = "" if example.is_tensor else literal(example.value)
     if default is None or value is None:
         what = "default" if default is None else "example"
-        text = f"the {what} of {quote(p.name)} has no place in generated code: {type(p.default).__name__}"
-        hint = "a number, a text, a dtype, None, or a tuple of these has; describe a function around it"
+        text = f"the {what} of {quote(p.name)} cannot be written in generated code: {type(p.default).__name__}"
+        hint = "use a number, string, dtype, None, or tuple of these; otherwise describe a wrapper function"
         raise AutofuseError.of("AF1402", text, where=where, hint=hint)
     return Argument(p.name, _KINDS[p.kind], value=value, default=default)
 
@@ -306,7 +306,7 @@ def _examples(
     given: Sequence[tuple[str, _Example]],
     where: Where,
 ) -> dict[str, _Example]:
-    """An example for every parameter, in their order: what is given, else its default."""
+    """Return an example for every parameter, in order: the given one, else its default."""
     names = [p.name for p in parameters]
     defaults = {p.name: _Example(p.default, {}) for p in parameters if p.default is not p.empty}
     by_name = dict(given)
@@ -323,12 +323,14 @@ def _examples(
     else:
         made = list(make())
         if len(made) > len(names):
-            text = f"get_inputs() of the file gives {len(made)} inputs for {len(names)} parameters"
+            text = (
+                f"get_inputs() in the file returns {len(made)} inputs for {len(names)} parameters"
+            )
             raise AutofuseError.of("AF1402", text, where=where, hint="give an --input for each")
         by_name = {n: _Example(v, {}) for n, v in zip(names, made, strict=False)}
     lacking = [n for n in names if n not in by_name and n not in defaults]
     if lacking and not given:
-        text = "there are no example inputs, and no get_inputs() in the file that gives them all"
+        text = "there are no example inputs, and the file has no get_inputs() that returns them all"
         hint = " ".join(f"--input {n}=float32[...]" for n in lacking)
         raise AutofuseError.of("AF1402", text, where=where, hint=f"{hint}; {_FORM}")
     if lacking:
@@ -338,8 +340,8 @@ def _examples(
 
 
 def _example(text: str) -> tuple[str, _Example]:
-    """``x=float16[b,4096]``, or ``alpha=0.5``."""
-    wrong = AutofuseError.of("AF1005", f"--input {quote(text)} is not understood", hint=_FORM)
+    """Parse an example such as ``x=float16[b,4096]`` or ``alpha=0.5``."""
+    wrong = AutofuseError.of("AF1005", f"--input {quote(text)} is invalid", hint=_FORM)
     m = _INPUT.match(text.strip())
     if m is None or not m[1].isidentifier():
         raise wrong
@@ -375,7 +377,7 @@ def _example(text: str) -> tuple[str, _Example]:
 
 
 def _exported(called: _Called, examples: Mapping[str, _Example]) -> Any:
-    """The program of a function, with weights as inputs, in ops that are opened as for a compiler."""
+    """Export a function with weights as inputs, decomposed as for a compiler."""
     names = list(dict.fromkeys(d for e in examples.values() for d in e.dims.values()))
     size_of = {n: _FIRST_SIZE + _STEP * k for k, n in enumerate(names)}
     dims = {n: torch.export.Dim(n) for n in names}
@@ -396,28 +398,28 @@ def _exported(called: _Called, examples: Mapping[str, _Example]) -> Any:
 def _graph(
     program: Any, examples: Mapping[str, _Example], called: str, path: Path
 ) -> tuple[FusionGraph, dict[str, str]]:
-    """The graph, and its inputs that are weights -> their names in the module."""
+    """Return the graph, and its weight inputs -> their names in the module."""
     where = Where(str(path))
     signature = program.graph_signature
     if signature.buffers_to_mutate or signature.user_inputs_to_mutate:
         text = "it changes its inputs or its buffers in place"
-        raise AutofuseError.of("AF1402", text, where=where, hint="return what is new instead")
+        raise AutofuseError.of("AF1402", text, where=where, hint="return the new values instead")
     if getattr(signature, "inputs_to_lifted_tensor_constants", {}):
-        text = "a tensor that it makes of numbers is no parameter"
-        hint = "make it a parameter of the function, or write it with numbers"
+        text = "it creates a tensor from numbers, which is not a parameter"
+        hint = "make it a parameter of the function, or use plain numbers"
         raise AutofuseError.of("AF1402", text, where=where, hint=hint)
-    # Others are sizes, and assertions about what the example inputs said.
+    # The others are sizes, and assertions about the example inputs.
     nodes = [n for n in program.graph.nodes if n.op == "call_function" and _holds_tensors(n)]
     refused = {
         str(n.target): why
         for n in nodes
-        # One of several results is part of the op that makes them.
+        # An item of several results belongs to the op that returns them.
         if n.target is not operator.getitem and (why := refusal(n)) is not None
     }
     if refused:
         notes = [f"{op}: {why}" for op, why in refused.items()]
-        text = f"it is not one graph of ops that kernels have: {counted(len(refused), 'op is', 'ops are')} refused"
-        hint = "describe what is before and behind them as functions of their own"
+        text = f"it is not a graph of ops that kernels support: {counted(len(refused), 'op is', 'ops are')} refused"
+        hint = "describe the code before and after them as separate functions"
         raise AutofuseError.of("AF1402", text, where=where, hint=hint, notes=notes)
     by_name = {n.name: n for n in program.graph.nodes if n.op == "placeholder"}
     own = dict(zip(signature.user_inputs, examples, strict=True))
@@ -429,12 +431,12 @@ def _graph(
     try:
         lowered = lower(nodes, outputs, parameters)
     except RefusedError as e:
-        raise AutofuseError.of("AF1402", f"it is not one graph: {e.args[0]}", where=where) from None
+        raise AutofuseError.of(
+            "AF1402", f"it is not a single graph: {e.args[0]}", where=where
+        ) from None
     if len(lowered.inputs) > len(parameters):
-        text = "it computes with an open size as a number"
-        hint = (
-            "give this size as a number, or the number as a tensor of one element, NAME=float32[]"
-        )
+        text = "it uses a symbolic size as a number"
+        hint = "fix this size, or pass the number as a tensor of one element, NAME=float32[]"
         raise AutofuseError.of("AF1402", text, where=where, hint=hint)
     told = {n: _own_name(weights[n]).replace(".", "_") for n in weights}
     graph = _named(lowered, own | told, _symbols(program, own, examples), called)
@@ -443,20 +445,20 @@ def _graph(
 
 
 def _own_name(weight: str) -> str:
-    """The name of a weight in its module, which is the one of :class:`_Called`."""
+    """Return the name of a weight in its module, the one that :class:`_Called` wraps."""
     return weight.removeprefix("called.")
 
 
 def _results(program: Any, where: Where) -> list[torch.fx.Node]:
-    """The nodes of the results: of a tensor, or of several in a tuple or a list."""
+    """Return the nodes of the results: a tensor, or a tuple or list of several."""
     (results,) = next(n for n in program.graph.nodes if n.op == "output").args
     spec = program.call_spec.out_spec
     if not all(isinstance(n, torch.fx.Node) and _holds_tensors(n) for n in results):
-        text = "a result is no tensor"
-        raise AutofuseError.of("AF1402", text, where=where, hint="return tensors only")
+        text = "a result is not a tensor"
+        raise AutofuseError.of("AF1402", text, where=where, hint="return only tensors")
     flat = spec.is_leaf() or (spec.type in (tuple, list) and spec.num_children == spec.num_leaves)
     if not flat or (len(results) == 1 and not spec.is_leaf()) or not results:
-        text = "its results are neither a tensor nor several tensors side by side"
+        text = "its result is neither a tensor nor a tuple of tensors"
         hint = "return a tensor, or a tuple of two or more"
         raise AutofuseError.of("AF1402", text, where=where, hint=hint)
     return list(results)
@@ -472,7 +474,7 @@ def _holds_tensors(n: torch.fx.Node) -> bool:
 def _symbols(
     program: Any, own: Mapping[str, str], examples: Mapping[str, _Example]
 ) -> dict[str, str]:
-    """PyTorch's name of a symbol -> that of the user."""
+    """Return PyTorch's name of a symbol -> the user's name."""
     out = {}
     for n in program.graph.nodes:
         example = examples.get(own.get(n.name, "")) if n.op == "placeholder" else None
@@ -486,7 +488,7 @@ def _symbols(
 def _named(
     lowered: Lowered, own: Mapping[str, str], symbols: Mapping[str, str], called: str
 ) -> FusionGraph:
-    """The graph with the names of the user."""
+    """Return the graph with the user's names."""
     g = lowered.graph
     taken = set(g.tensors) - set(g.inputs)
     new = {t: t for t in g.tensors}

@@ -1,4 +1,4 @@
-"""From a graph of PyTorch to a graph whose regions are kernels."""
+"""Replace regions of a PyTorch graph with kernels."""
 
 from __future__ import annotations
 
@@ -40,25 +40,25 @@ from autofuse.frontends.builder import topological_order
 
 __all__ = ["compile_graph"]
 
-#: Times that a graph is cut again after the library has refused a part of it.
+#: Maximum attempts to cut a graph again after the library refuses a part of it.
 _ROUNDS = 8
-#: What is wrong with the machine or its settings, so with every kernel: no compiler, a variable, the cache folder.
+#: Errors of the machine or its settings, which affect every kernel: no compiler, a variable, the cache folder.
 _ABOUT_THE_MACHINE = ("AF5001", "AF5008", "AF5009")
-#: Words of a diagnostic that a report shows.
+#: Maximum length of a reason in a report.
 _LONGEST_REASON = 300
 
 
 @dataclass(frozen=True, slots=True)
 class _Made:
-    """A region that has a kernel.
+    """A region with a kernel.
 
     Attributes:
         candidate: its nodes.
         lowered: their graph.
         built: the kernel.
-        arguments: nodes whose results the region is called with.
-        places: for every symbol where it is found among these.
-        bytes: that it moves by the model, if that is known.
+        arguments: nodes whose results are the region's arguments.
+        places: for every symbol, where to find it among these.
+        bytes: bytes moved by the model, if known.
     """
 
     candidate: Candidate
@@ -72,16 +72,16 @@ class _Made:
 def compile_graph(
     gm: torch.fx.GraphModule, options: Options, kind: str = "graph"
 ) -> torch.fx.GraphModule:
-    """The graph with a kernel in place of every region that can have one.
+    """Return the graph with a kernel in place of every region that can have one.
 
     Args:
-        gm: a graph without mutation, as AOTAutograd makes it; every node has its value in ``meta["val"]``.
-        options: of the backend.
+        gm: a functional graph from AOTAutograd; every node has its value in ``meta["val"]``.
+        options: options of the backend.
         kind: ``forward``, ``backward`` or ``inference``, for the report.
 
     Raises:
         AutofuseError: AF5001 no compiler, AF5008 an environment variable has a wrong value, AF5009 the cache folder
-            cannot be used; with ``fallback="error"`` also what the library refused.
+            cannot be used; with ``fallback="error"`` also the library's refusals.
     """
     refused: dict[torch.fx.Node, str] = {}
     fusible: list[torch.fx.Node] = []
@@ -90,7 +90,7 @@ def compile_graph(
         if n.op != "call_function" or not _holds_tensor(n):
             continue
         if on_card and _device(n).type == "cpu":
-            refused[n] = "on the CPU, beside tensors on a card: PyTorch computes such numbers"
+            refused[n] = "on the CPU, next to tensors on a card: PyTorch computes such numbers"
         elif n.target is operator.getitem or (why := _refusal(n, options)) is None:
             fusible.append(n)
         else:
@@ -114,7 +114,7 @@ def compile_graph(
 
 
 def _returned(gm: torch.fx.GraphModule, kind: str) -> list[torch.fx.Node]:
-    """The nodes whose results the caller gets; others of a forward graph are kept for the backward one."""
+    """Return the nodes whose results the caller gets; other outputs of a forward graph are saved for backward."""
     (results,) = gm.graph.output_node().args
     context = torch._guards.TracingContext.try_get()
     if kind == "forward" and context is not None and context.fw_metadata is not None:
@@ -123,7 +123,7 @@ def _returned(gm: torch.fx.GraphModule, kind: str) -> list[torch.fx.Node]:
 
 
 def _refusal(n: torch.fx.Node, options: Options) -> str | None:
-    """Why a node cannot be in a kernel; also where that cannot be found out."""
+    """Return why a node cannot be in a kernel, also if checking it fails; None if it can."""
     try:
         why = refusal(n)
         if why is None or needs_masks(n):
@@ -155,7 +155,7 @@ def _regions(
     refused: dict[torch.fx.Node, str],
     options: Options,
 ) -> list[_Made]:
-    """Regions with their kernels; what the library refuses is added to ``refused``."""
+    """Return regions with their kernels; nodes that the library refuses are added to ``refused``."""
     cuts: set[torch.fx.Node] = set()
     made: list[_Made] = []
     numbers = _numbers(gm.graph.nodes)
@@ -183,7 +183,7 @@ def _regions(
                 again = True
                 continue
             if found.bytes is not None and found.bytes > apart(c):
-                # The kernel reads again what it could have kept: smaller ones do not.
+                # The kernel reloads values that it could have kept; smaller kernels do not.
                 if c.work() > options.min_ops:
                     cuts.add(c.nodes[cheapest_cut(c.nodes, len(c.nodes)) - 1])
                 else:
@@ -210,7 +210,7 @@ def _kernel_of(c: Candidate, options: Options, numbers: Mapping[str, torch.fx.No
     lowered = lower(c.nodes, c.outputs)
     arguments = _arguments(c, lowered)
     places = places_of(lowered, arguments, numbers)
-    # That of any tensor: nodes of a region are connected, and none moves data elsewhere.
+    # Any tensor will do: a region is connected, and no node moves data to another device.
     device = _device(c.outputs[0])
     if is_triton(target_for(options, device)):
         lowered = with_gaps(lowered)
@@ -224,14 +224,14 @@ def _kernel_of(c: Candidate, options: Options, numbers: Mapping[str, torch.fx.No
 
 
 def _device(n: torch.fx.Node) -> torch.device:
-    """The device of what a node makes."""
+    """Return the device of a node's result."""
     val = n.meta["val"]
     tensors = val if isinstance(val, list | tuple) else (val,)
     return next(t.device for t in tensors if isinstance(t, torch.Tensor))
 
 
 def _targets(nodes: Iterable[torch.fx.Node], options: Options) -> str:
-    """The names of the targets that a graph would have kernels for, as the report says it."""
+    """Return the names of the targets of a graph's kernels, for the report."""
     found: dict[str, None] = {}
     for n in nodes:
         if _holds_tensor(n) and _device(n).type in DEVICES:
@@ -241,7 +241,7 @@ def _targets(nodes: Iterable[torch.fx.Node], options: Options) -> str:
 
 
 def _hints(c: Candidate, numbers: Mapping[str, torch.fx.Node]) -> dict[str, int]:
-    """Values of the symbols, and of sizes made of them, when the graph was traced."""
+    """Return the values of the symbols, and of sizes computed from them, when the graph was traced."""
     known = {name: hint_of(n.meta["val"]) for name, n in numbers.items()}
     out = {name: hint for name, hint in known.items() if hint is not None}
     for n in c.nodes:
@@ -262,7 +262,7 @@ def _blamed(c: Candidate, e: RefusedError) -> dict[torch.fx.Node, str]:
 
 
 def _blamed_by_library(c: Candidate, e: AutofuseError) -> dict[torch.fx.Node, str]:
-    """The nodes that the library names, or else all, with its words."""
+    """Return the nodes that the library names, or else all, with its message."""
     lowered = lower(c.nodes, c.outputs)
     out: dict[torch.fx.Node, str] = {}
     for d in e.diagnostics:
@@ -304,14 +304,14 @@ def _left_out(
     refused: Mapping[torch.fx.Node, str],
     min_ops: int,
 ) -> Counter[tuple[str, str]]:
-    """Ops that PyTorch runs, with reasons; views cost nothing and are not named."""
+    """Count the ops that PyTorch runs, with reasons; views are free and omitted."""
     inside = {n for m in made for n in m.candidate.nodes}
     free = (Kind.VIEW, Kind.CREATE)
     out: Counter[tuple[str, str]] = Counter()
     for n in gm.graph.nodes:
         if n.op != "call_function" or n in inside or not _holds_tensor(n):
             continue
-        if n.target is operator.getitem:  # one of several results, no op
+        if n.target is operator.getitem:  # an item of several results, not an op
             continue
         if n in refused:
             out[(_op(n), refused[n])] += 1
@@ -331,7 +331,7 @@ def _assembled(
     options: Options,
     found: reports.GraphReport,
 ) -> torch.fx.GraphModule:
-    """The graph with calls of the regions."""
+    """Return the graph with calls of the regions."""
     nodes = list(gm.graph.nodes)
     at = {n: i for i, n in enumerate(nodes)}
     owner = {n: m for m in made for n in m.candidate.nodes}
@@ -344,7 +344,7 @@ def _assembled(
     place = {id(s): i for i, s in enumerate(steps)}
 
     def maker(n: torch.fx.Node) -> int:
-        """The step that makes the result of a node for others."""
+        """Return the step that provides a node's result to others."""
         m = owner.get(n)
         return place[id(m if m is not None and n in written else n)]
 
@@ -360,7 +360,7 @@ def _assembled(
     for i in order:
         step = steps[i]
         if not isinstance(step, _Made):
-            # What a region writes is there already.
+            # Outputs of a region already exist.
             copy = graph.node_copy(step, lambda n: env[n])
             env[step] = copy
             continue
@@ -393,21 +393,21 @@ def _assembled(
     graph.eliminate_dead_code(is_impure_node=_impure)
     graph.lint()
     out = torch.fx.GraphModule(root, graph)
-    # Where Python looks first: the search for submodules takes longer than a call of a region should.
+    # Python looks here first: the search for submodules would take longer than a region's call should.
     vars(out).update(out.named_children())
     out.meta = dict(getattr(gm, "meta", {}))
     return out
 
 
 def _impure(n: torch.fx.Node) -> bool:
-    """Return True if an unused node has to stay: placeholders, outputs, and impure calls outside of the table."""
+    """Return True if an unused node must stay: placeholders, outputs, and impure calls outside the table."""
     if n.op in ("placeholder", "output"):
         return True
     return n.op == "call_function" and kind_of(n) is None and n.is_impure()
 
 
 def _refused_call(found: reports.GraphReport, options: Options, why: str, wrong: str) -> None:
-    """A kernel does not take the sizes of a call, or autofuse is wrong: the code says how."""
+    """Record that a kernel refused the sizes of a call, or that autofuse is at fault: the code says how."""
     found.at_run_time.append(why)
     if wrong:
         cut_around(AutofuseError.of(wrong, why), "PyTorch")
@@ -416,7 +416,7 @@ def _refused_call(found: reports.GraphReport, options: Options, why: str, wrong:
 
 
 def _numbers(nodes: Iterable[torch.fx.Node]) -> dict[str, torch.fx.Node]:
-    """Arguments of the graph that are symbols by themselves."""
+    """Return the arguments of the graph that are plain symbols."""
     out: dict[str, torch.fx.Node] = {}
     for n in nodes:
         val = n.meta.get("val")
@@ -426,7 +426,7 @@ def _numbers(nodes: Iterable[torch.fx.Node]) -> dict[str, torch.fx.Node]:
 
 
 def _arguments(c: Candidate, lowered: Lowered) -> list[torch.fx.Node]:
-    """Return the arguments of a region: those that the kernel reads, then those that only PyTorch's fallback reads."""
+    """Return the arguments of a region: those that the kernel reads, then those that only the eager fallback reads."""
     out = dict.fromkeys(i.node for i in lowered.inputs if i.node is not None)
     inside = set(c.nodes)
     waiting = list(c.nodes)
@@ -443,7 +443,7 @@ def _arguments(c: Candidate, lowered: Lowered) -> list[torch.fx.Node]:
 
 
 def _eager(c: Candidate, read: Sequence[torch.fx.Node]) -> torch.fx.GraphModule:
-    """The nodes of a region as a graph of its own, for PyTorch."""
+    """Return the nodes of a region as a separate graph, for PyTorch."""
     graph = torch.fx.Graph()
     env = {n: graph.placeholder(f"a{i}") for i, n in enumerate(read)}
 

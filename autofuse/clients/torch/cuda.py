@@ -1,4 +1,4 @@
-"""Kernels in Triton: a generated module that is called with tensors, on an NVIDIA card or in Triton's interpreter."""
+"""Triton kernels: a generated module called with tensors, on an NVIDIA card or in Triton's interpreter."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _CARDS = {"H100": "nvidia-h100", "H200": "nvidia-h200"}
 
 
 def card(device: torch.device) -> GpuTarget:
-    """The target of a CUDA device: that of a file if it is about such a card, else of what its driver says."""
+    """Return the target of a CUDA device: from the target file of such a card, else from the driver's figures."""
     return _card(torch.cuda.current_device() if device.index is None else device.index)
 
 
@@ -36,7 +36,7 @@ def _card(index: int) -> GpuTarget:
     properties = torch.cuda.get_device_properties(index)
     for word, name in _CARDS.items():
         target = load_gpu(name)
-        # Cards of one name differ in what they have: the one on a PCIe board has fewer multiprocessors.
+        # Cards with the same name differ: the PCIe board has fewer multiprocessors.
         same = properties.multi_processor_count == target.multiprocessors
         if word in properties.name and same:
             return target
@@ -44,7 +44,7 @@ def _card(index: int) -> GpuTarget:
 
 
 def check_triton(target: str, device: torch.device) -> None:
-    """See whether Triton computes tensors of a device here.
+    """Check that Triton can compute tensors of a device here.
 
     Raises:
         AutofuseError: AF5001 Triton is missing, or the tensors are on ``cpu`` and Triton does not interpret.
@@ -60,7 +60,7 @@ def check_triton(target: str, device: torch.device) -> None:
     if device.type == "cpu" and not knobs.runtime.interpret:
         raise AutofuseError.of(
             "AF5001",
-            f"kernels for {target} compute tensors on cpu in Triton's interpreter alone, which is not on",
+            f"kernels for {target} take CPU tensors only in Triton's interpreter, which is off",
             hint="set TRITON_INTERPRET=1 before Python starts, or move the tensors to cuda",
         )
     if device.type == "cpu":
@@ -83,7 +83,7 @@ def with_gaps(lowered: Lowered) -> Lowered:
 
 
 def _gaps(how: TensorInput) -> tuple[int, ...] | None:
-    """The strides of a tensor that has gaps between its elements; None for other tensors."""
+    """Return the strides of a tensor with gaps between its elements; None for other tensors."""
     t = how.node.meta["val"] if how.perm is None else how.node.meta["val"].permute(how.perm)
     if not all(isinstance(n, int) and n > 1 for n in (*t.shape, *t.stride()[:-1])):
         return None
@@ -99,11 +99,11 @@ class TritonKernel:
     """The function of a generated module.
 
     Args:
-        result: what the library made of the graph.
+        result: the library's result for the graph.
 
     Attributes:
         call: takes the inputs of the graph as contiguous tensors, in order, and returns the output or a tuple of them.
-        keywords: what ``call`` takes by name: symbols that no shape shows, and ``device`` where there are no inputs.
+        keywords: keyword arguments of ``call``: symbols that no shape contains, and ``device`` without inputs.
 
     Raises:
         AutofuseError: AF5009 the cache folder cannot be used.
@@ -121,14 +121,14 @@ class TritonKernel:
 
 
 class _NotCompiledError(Exception):
-    """An error of Triton while it compiles a kernel, loads it, or launches it for the first time."""
+    """An error of Triton while compiling, loading or first launching a kernel."""
 
 
 class _FirstLaunch:
-    """A kernel as its launcher sees it, which says of all that goes wrong with a launch that it did so there.
+    """Wrapper of a kernel that marks every error of a launch as such.
 
-    Triton compiles in the launch.  Its passes raise RuntimeError, its assembler fails as a process, and a card refuses
-    what needs too much: by its type an exception cannot be told from one of the device.
+    Triton compiles during the launch.  Its passes raise RuntimeError, its assembler fails as a process, and a card
+    refuses kernels that need too many resources: by type, such an exception looks like one of the device.
     """
 
     def __init__(self, kernel: Any) -> None:
@@ -152,7 +152,7 @@ class _FirstLaunch:
 
 
 def _mark_first_launches(module: Any, entry: Callable[..., Any]) -> None:
-    """Mark what goes wrong in the launches of a module by way of Triton; a launcher goes to the driver later."""
+    """Mark errors of a module's launches through Triton; later launches go directly to the driver."""
     from triton.runtime.jit import KernelInterface
 
     for name in entry.__code__.co_names:
@@ -164,12 +164,12 @@ def _mark_first_launches(module: Any, entry: Callable[..., Any]) -> None:
 
 
 class TritonRegion(Region):
-    """A region whose kernel takes tensors and makes its results, on the current stream.
+    """A region whose kernel takes tensors and allocates its results, on the current stream.
 
     Args:
-        lowered: as for :class:`autofuse.clients.torch.region.Region`, like what follows.
-        arguments: nodes whose results the region is called with.
-        places: of its symbols.
+        lowered: this and the following as for :class:`autofuse.clients.torch.region.Region`.
+        arguments: nodes whose results are the region's arguments.
+        places: places of its symbols.
         eager: the same nodes, run by PyTorch.
         refused: called when the kernel refuses a call.
         kernel: the kernel.
@@ -192,23 +192,23 @@ class TritonRegion(Region):
         self._keywords = [(name, self._symbols.index(name)) for name in names]
         self._where = {"device": self._device} if "device" in kernel.keywords else {}
         tensors = [lowered.graph.tensors[x] for x in lowered.graph.inputs]
-        #: Of an input with gaps its strides, None for contiguous ones.
+        #: Strides of inputs with gaps, None for contiguous ones.
         self._strides: list[tuple[int, ...] | None] = [
             None if t.strides is None else tuple(int(s.value) for s in t.strides) for t in tensors
         ]
         plain = [(i, None) for i in range(len(arguments))]
-        #: The arguments are the inputs of the graph, and nothing else has to be known of them.
+        #: The arguments are exactly the inputs of the graph and need no preparation.
         self._is_direct = self._inputs == plain and not kernel.keywords and not self._indices
-        #: Triton does not compile it, and would try again at every call.
+        #: Triton failed to compile it, and would retry at every call.
         self._is_given_up = False
 
     def __call__(self, *args: Any) -> Any:
-        """The results of the nodes that are needed outside: a tensor, or a tuple of several."""
+        """Return the results needed outside the region: a tensor, or a tuple of several."""
         named: dict[str, Any] = {}
         if self._is_given_up:
             return self._eager[0](*args)
         if self._is_direct:
-            # PyTorch's own kernels need not have kept to the strides that the graph was traced with.
+            # PyTorch's own kernels may return other strides than the traced ones.
             given = [_laid(t, how) for t, how in zip(args, self._strides, strict=True)]
         else:
             sizes = self._sizes(args)
@@ -232,7 +232,7 @@ class TritonRegion(Region):
 
 
 def _laid(t: torch.Tensor, strides: tuple[int, ...] | None) -> torch.Tensor:
-    """The tensor with the strides that a kernel is made for, contiguous without."""
+    """Return the tensor with the strides that a kernel expects; contiguous if None."""
     if strides is None:
         return t if t.is_contiguous() else t.contiguous()
     if t.stride() == strides:
@@ -241,17 +241,17 @@ def _laid(t: torch.Tensor, strides: tuple[int, ...] | None) -> torch.Tensor:
 
 
 def _refusal(e: Exception) -> tuple[str, str] | None:
-    """Why the function does not compute, and the code of the error of autofuse behind it; None for other errors."""
+    """Return why the function fails, and the underlying error code of autofuse; None for other errors."""
     from triton.errors import TritonError
 
     cause = e.__cause__ if isinstance(e, _NotCompiledError) else e
     if cause is not e or isinstance(e, TritonError):
-        return f"is refused by Triton: {type(cause).__name__}: {cause}", "AF5002"
-    return (f"refuses a call: {e}", "") if isinstance(e, ValueError) else None
+        return f"is rejected by Triton: {type(cause).__name__}: {cause}", "AF5002"
+    return (f"rejects a call: {e}", "") if isinstance(e, ValueError) else None
 
 
 def _on(device: torch.device, call: Callable[..., Any]) -> Callable[..., Any]:
-    """A function that launches on a device, whichever is the current one."""
+    """Return a function that launches on a given device, whatever the current one."""
 
     def on_device(*tensors: torch.Tensor, **sizes: int) -> Any:
         with torch.cuda.device(device):

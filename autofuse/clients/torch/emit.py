@@ -1,7 +1,7 @@
-"""Values of a region as the graph of its kernel is made of them.
+"""Values of a region, from which the graph of its kernel is built.
 
-A value that is the same for all elements (``full``, a Python number) stays a constant for as long as ops can take it as
-one; a tensor is made of it only where one is needed.
+A uniform value (``full``, a Python number) stays a constant as long as ops accept one; it becomes a tensor only where
+one is needed.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ class Value:
     Attributes:
         dtype: element type.
         shape: sizes, outermost first.
-        tensor: the tensor of the graph; None where all elements are ``number``.
+        tensor: the tensor of the graph; None if all elements are ``number``.
         number: that number.
     """
 
@@ -47,12 +47,12 @@ class Value:
 
 @dataclass(frozen=True, slots=True)
 class Indexed:
-    """A tensor of places.
+    """A tensor of indices.
 
     Attributes:
-        index: the places.
-        extent: size of the dimension along which they are.
-        wraps: negative ones count from its end.
+        index: the indices.
+        extent: size of the indexed dimension.
+        wraps: negative indices count from its end.
     """
 
     index: Value
@@ -65,7 +65,7 @@ class Emitter(builder.Emitter[Value]):
 
     Attributes:
         sizes: its symbols.
-        indices: what is used as places, in order.
+        indices: tensors used as indices, in order.
     """
 
     def __init__(self, name: str, sizes: Sizes) -> None:
@@ -74,44 +74,44 @@ class Emitter(builder.Emitter[Value]):
         self.indices: list[Indexed] = []
 
     def error(self, code: str, text: str, hint: str = "") -> RefusedError:
-        """The region is not one kernel."""
+        """Return the error that the region cannot be a kernel."""
         return RefusedError(text)
 
     def refuse(self) -> None:
-        """RefusedError for what was found first."""
+        """Raise RefusedError for the first finding."""
         try:
             super().refuse()
         except AutofuseError as e:
             raise RefusedError(e.diagnostics[0].message) from None
 
     def check(self, shape: Shape) -> None:
-        """RefusedError if there are too many dimensions."""
+        """Raise RefusedError if there are too many dimensions."""
         if len(shape) > MAX_RANK:
             raise RefusedError(
                 f"{counted(len(shape), 'dimension')}; kernels have at most {MAX_RANK}"
             )
 
     def names(self, op: str) -> tuple[str, str]:
-        """Numbers: what PyTorch calls nodes changes from one trace to the next."""
+        """Return numbered names, because PyTorch's node names differ between traces."""
         count = len(self.nodes)
         return f"t{count}", f"{op}_{count}"
 
     # values -----------------------------------------------------------------------------------
 
     def input(self, dtype: DType, shape: Shape) -> Value:
-        """A parameter of the kernel, contiguous."""
+        """Add a contiguous parameter of the kernel."""
         return Value(dtype, shape, self.parameter(f"x{len(self.inputs)}", dtype, shape))
 
     def full(self, shape: Shape, number: Number, dtype: DType) -> Value:
-        """A tensor of equal elements."""
+        """Return a tensor of equal elements."""
         return Value(dtype, shape, None, _converted(number, dtype))
 
     def shape(self, x: Value) -> Shape:
-        """Sizes, outermost first."""
+        """Return the sizes, outermost first."""
         return x.shape
 
     def operand(self, x: Value) -> Tensor | Constant:
-        """A tensor, or the number that all elements are."""
+        """Return the tensor, or the number that all elements equal."""
         return Constant(x.number, x.dtype) if x.tensor is None else x.tensor
 
     def tensor(self, x: Value) -> Tensor:
@@ -123,10 +123,10 @@ class Emitter(builder.Emitter[Value]):
         return wide if x.shape else self.emit("Reshape", [wide], {"shape": ()})
 
     def made(self, tensor: Tensor, xs: Sequence[Value]) -> Value:
-        """The result of a node."""
+        """Return the result of a node."""
         return Value(tensor.dtype, tensor.shape, tensor)
 
-    # what is known ----------------------------------------------------------------------------
+    # known values -----------------------------------------------------------------------------
 
     def folded(
         self,
@@ -135,28 +135,28 @@ class Emitter(builder.Emitter[Value]):
         constants: Sequence[Constant],
         attrs: Mapping[str, Any],
     ) -> Value:
-        """Nothing is computed here: the first operand becomes a tensor."""
+        """Apply an op to constants without folding: the first operand becomes a tensor."""
         at, x = next((i, x) for i, x in enumerate(xs) if isinstance(x, Value))
         first = self.made(self.tensor(x), ())
         return self.op(name, *xs[:at], first, *xs[at + 1 :], **attrs)
 
     def converted(self, x: Value, dtype: DType) -> Value | None:
-        """Equal elements in another element type."""
+        """Convert a uniform value to another element type."""
         if x.dtype == dtype:
             return x
         return self.full(x.shape, x.number, dtype) if x.tensor is None else None
 
     def kept(self, x: Value, shape: Shape, move: Move | None, *, copied: bool) -> Value | None:
-        """Equal elements are so in every order."""
+        """Keep a uniform value uniform: reordering does not change it."""
         return replace(x, shape=shape) if x.tensor is None else None
 
 
 def _converted(number: Number, dtype: DType) -> Number:
-    """A number as an element of a dtype: floats of 16 bits are rounded and integers wrap, as PyTorch's are."""
+    """Return a number as an element of a dtype: as in PyTorch, 16-bit floats are rounded and integers wrap."""
     if dtype.kind == "f":
         if dtype.bits == 32:
             return float(number)
-        # By way of float32, as PyTorch does.
+        # Through float32, as PyTorch does.
         with np.errstate(over="ignore"):
             return float(np.float32(number).astype(numpy_dtype(dtype)))
     if dtype.kind == "b":

@@ -1,4 +1,4 @@
-"""Kernels of regions: made once for equal graphs, and called with addresses and sizes."""
+"""Kernels of regions: built once for equal graphs, and called with addresses and sizes."""
 
 from __future__ import annotations
 
@@ -25,9 +25,9 @@ from autofuse.targets import GpuTarget, Target, ascend_chip, find_target, load_t
 
 __all__ = ["Built", "built_for", "target_for", "traffic"]
 
-#: Backend of the target -> types of the devices that its kernels run on, if they are for one of them.
+#: Backend of the target -> types of devices on which its kernels can run.
 _ABLE = {"ascendc": ("cpu", "npu"), "triton": ("cpu", "cuda", "npu"), "cpu": ()}
-#: Kernels that a process keeps at hand; others are found in the cache folder.
+#: Maximum number of kernels kept in a process; others are in the cache folder.
 _KEPT = 1024
 
 
@@ -36,8 +36,8 @@ class Built:
     """A kernel of a region.
 
     Attributes:
-        result: what the library made of the graph.
-        kernel: the loaded kernel: one that is called with addresses, or one that is called with tensors.
+        result: the library's result for the graph.
+        kernel: the loaded kernel, called either with addresses or with tensors.
     """
 
     result: api.SplitResult
@@ -45,7 +45,7 @@ class Built:
 
 
 class _Cache:
-    """Kernels by graph and options; equal ones are made once, also when several threads ask."""
+    """Kernels by graph and options; equal ones are built once, even if several threads request them."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -77,7 +77,7 @@ _CACHE = _Cache()
 
 
 def target_for(options: Options, device: torch.device) -> Target:
-    """The target whose kernels compute tensors of a device.
+    """Return the target whose kernels compute tensors of a device.
 
     Raises:
         RefusedError: the target of the options has no kernels for that device.
@@ -98,15 +98,15 @@ def is_triton(target: Target) -> bool:
 
 
 def built_for(graph: FusionGraph, options: Options, device: torch.device) -> Built:
-    """The kernel of a graph.
+    """Return the kernel of a graph.
 
     Raises:
-        AutofuseError: the library refuses the graph, it cannot be compiled, or something that it needs is missing.
+        AutofuseError: the library refuses the graph, it cannot be compiled, or a prerequisite is missing.
         RefusedError: as :func:`target_for`.
     """
     target = target_for(options, device)
     # The name of a compiler may change while a process runs, as in tests.
-    # A name may be that of two target files of one's own.
+    # Two target files of the user may have the same name.
     figures = [str(f.value) for f in target.figures()] if "." in options.target else []
     around = [target.name, *figures, options.opt, device.type, *(str(k.get()) for k in knobs.KNOBS)]
     key = json.dumps([json_text(to_json(graph), indent=0), around])
@@ -131,7 +131,7 @@ def _built(graph: FusionGraph, target: Target, options: Options, device: torch.d
 
     path = _library(result, options)
     try:
-        # The extension module has no stub in the source tree.
+        # The extension module has no type stub in the source tree.
         kernel: Runnable = importlib.import_module("autofuse._twin").Kernel(str(path))
     except (ImportError, RuntimeError) as e:
         raise AutofuseError.of("AF5003", f"the library cannot be loaded: {e}") from e
@@ -150,12 +150,12 @@ def _library(result: api.SplitResult, options: Options) -> Path:
 
 
 def traffic(result: api.SplitResult, sizes: Mapping[str, int]) -> int | None:
-    """Return bytes that a kernel moves between GM and UB by the model, without what all cores load in common.
+    """Return the modelled bytes that a kernel moves between GM and UB, without loads that all cores share.
 
     Return None if no template is legal, or the kernel has no templates.
 
     Args:
-        result: what was built.
+        result: the build result.
         sizes: a value for every symbol.
     """
     from autofuse.schedule.search.costs import Costs
@@ -184,5 +184,5 @@ def _moved(impl: Any, costs: Any, sizes: Mapping[str, int]) -> int | None:
         return None
     form, _ = costs.bound(impl, sizes, None)
     shares = form.shares(costs.chip, found.tile, found.per_core)
-    # L2 serves tensors that all cores load; an op by itself loads each of them once.
+    # L2 serves tensors that all cores load; an unfused op loads each of them once.
     return round(shares.bytes - shares.common)

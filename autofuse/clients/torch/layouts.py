@@ -1,8 +1,8 @@
-"""The memory layout of the results of an op, as eager PyTorch chooses it.
+"""Memory layouts of the results of ops in eager PyTorch.
 
-A decomposition gives the elements of an op, and often another order of them in memory; what PyTorch says of an op
-without running it is not always right either.  Who reads strides or storage of a result sees the difference.  So an op
-whose operands are not all contiguous is run on small tensors that lie in memory as its operands do.
+A decomposition computes the same elements but often another memory order, and PyTorch's meta functions do not always
+return eager's layout either.  Code that reads strides or storage of a result sees the difference.  So an op with
+non-contiguous operands is run on small tensors with the same layouts as its operands.
 """
 
 from __future__ import annotations
@@ -22,11 +22,11 @@ from autofuse.clients.torch.sizes import hint_of
 
 __all__ = ["laid_out", "memory_order"]
 
-#: Elements of the operands up to which an op runs on tensors of their sizes.
+#: Total elements of the operands up to which an op runs on tensors of their real sizes.
 _SMALL = 1 << 14
-#: A size of larger operands, at most: that of each is kept apart from others as far as this goes.
+#: Maximum size for larger operands; different sizes stay different as far as this allows.
 _LONGEST = 8
-#: Orders that are kept, by op and operands.
+#: Maximum number of cached orders, by op and operands.
 _KEPT = 4096
 _UNKNOWN = (torch.Tag.nondeterministic_seeded, torch.Tag.data_dependent_output)
 
@@ -35,11 +35,11 @@ Opened = Callable[..., Any]
 
 
 def laid_out(opened: Mapping[Any, Opened], whole: Sequence[Any]) -> dict[Any, Opened]:
-    """Decompositions whose results lie in memory as those of the ops do.
+    """Return decompositions whose results have the memory layout of the ops' results.
 
     Args:
         opened: decompositions, by op.
-        whole: ops that are not opened, and whose results are laid out by what PyTorch says of them.
+        whole: ops without decomposition, whose results have the layout of PyTorch's meta functions.
     """
     known = [op for op in opened if torch.Tag.dynamic_output_shape not in getattr(op, "tags", ())]
     ops = [op for op in dict.fromkeys((*known, *whole)) if _allocates(op)]
@@ -47,9 +47,9 @@ def laid_out(opened: Mapping[Any, Opened], whole: Sequence[Any]) -> dict[Any, Op
 
 
 def memory_order(t: torch.Tensor) -> Order | None:
-    """The order of the axes of a dense tensor in memory, those of one element at the place that their stride says.
+    """Return the memory order of the axes of a dense tensor, with axes of size 1 placed by their stride.
 
-    A contiguous tensor with its axes in this order has the strides of ``t``.  None: there is no such order.
+    A contiguous tensor with its axes in this order has the strides of ``t``.  None if there is no such order.
     """
     sizes, strides = [hint_of(s) for s in t.shape], [hint_of(s) for s in t.stride()]
     if any(s is None for s in (*sizes, *strides)):
@@ -68,7 +68,7 @@ def _order(sizes: Sequence[int], strides: Sequence[int]) -> Order | None:
 
 
 def _allocates(op: Any) -> bool:
-    """True if an op makes new tensors that depend on its operands alone."""
+    """Return True if an op allocates new tensors that depend only on its operands."""
     if not isinstance(op, torch._ops.OpOverload) or set(_UNKNOWN) & set(op.tags):
         return False
     schema = op._schema
@@ -76,7 +76,7 @@ def _allocates(op: Any) -> bool:
 
 
 class _Inside(threading.local):
-    """A flag of each thread: the parts of a composite op are being traced, and it fixes the layout itself."""
+    """Thread-local flag: the parts of a composite op are being traced, and it sets the layout itself."""
 
     now = False
 
@@ -96,7 +96,7 @@ def _inside() -> Iterator[None]:
 def _keeping(op: Any, how: Opened | None) -> Opened:
     def kept(*args: Any, **kwargs: Any) -> Any:
         operands = _tensors((args, kwargs))
-        # Of a mask that counts the results, their shape is not known.
+        # If a mask determines the number of results, their shape is unknown.
         asks = torch.Tag.dynamic_output_shape in op.tags
         masked = asks and any(t.dtype in (torch.bool, torch.uint8) for t in operands)
         if _INSIDE.now or masked or all(map(_is_plain, operands)):
@@ -126,7 +126,7 @@ def _tensors(made: Any) -> list[torch.Tensor]:
 
 
 def _lies(t: torch.Tensor, order: Order | None) -> bool:
-    """True if the axes of a tensor have a given order in memory."""
+    """Return True if the axes of a tensor have a given memory order."""
     if order is None or t.dim() != len(order) or t.layout is not torch.strided:
         return True
     step = 1
@@ -138,7 +138,7 @@ def _lies(t: torch.Tensor, order: Order | None) -> bool:
 
 
 def _arranged(made: Any, orders: Sequence[Order | None]) -> Any:
-    """The results, each copied if its axes have another order in memory."""
+    """Return the results, each copied if its axes have another memory order."""
     leaves, spec = tree_flatten(made)
     places = [i for i, x in enumerate(leaves) if isinstance(x, torch.Tensor)]
     for i, order in zip(places, orders, strict=False):
@@ -151,14 +151,14 @@ def _arranged(made: Any, orders: Sequence[Order | None]) -> Any:
 
 
 class _Orders:
-    """The orders in memory of the results of ops, by what they are given."""
+    """Cache of the memory orders of ops' results, by op and arguments."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._known: dict[Any, list[Order | None]] = {}
 
     def of(self, op: Any, args: Any, kwargs: Any) -> list[Order | None]:
-        """The order of every tensor among the results; None where it is not known, or it has none."""
+        """Return the order of every tensor among the results; None if unknown or undefined."""
         leaves, spec = tree_flatten((args, kwargs))
         try:
             told = [_Operand(x) if isinstance(x, torch.Tensor) else _number(x) for x in leaves]
@@ -204,7 +204,7 @@ class _Operand:
         self.key = (tuple(self.sizes), tuple(self.strides), t.dtype, t.device)
 
     def small(self, sizes: Mapping[int, int]) -> torch.Tensor:
-        """A tensor of other sizes whose axes lie in memory in the same order, with its gaps and repeats."""
+        """Return a tensor of other sizes with the same memory order of axes, gaps and zero strides."""
         strides = [0] * len(self.sizes)
         inner, step = 1, 1
         for d in sorted(
@@ -218,14 +218,14 @@ class _Operand:
             step = max(sizes[self.sizes[d]], 1) * strides[d]
         shape = [sizes[s] for s in self.sizes]
         count = 1 + sum(max(n - 1, 0) * step for n, step in zip(shape, strides, strict=True))
-        # A place is inside, whatever the dimension; a divisor is none.
+        # Index 0 is in-bounds for every dimension; 1 is a safe divisor.
         places = not self.dtype.is_floating_point and not self.dtype.is_complex
         held = torch.full((count,), 0 if places else 1, dtype=self.dtype, device=self.device)
         return held.as_strided(shape, strides)
 
 
 def _run(op: Any, spec: Any, told: Sequence[Any]) -> list[Order | None]:
-    """The orders of the results of an op for small operands."""
+    """Return the orders of the results of an op for small operands."""
     operands = [x for x in told if isinstance(x, _Operand)]
     known = sorted({s for x in operands for s in x.sizes})
     small = sum(torch.Size(x.sizes).numel() for x in operands) <= _SMALL
@@ -239,6 +239,6 @@ def _run(op: Any, spec: Any, told: Sequence[Any]) -> list[Order | None]:
             args, kwargs = spec.unflatten(leaves)
             made = op(*args, **kwargs)
     except Exception:
-        # Its numbers are for the sizes that it has, or it needs other elements.
+        # Its number arguments require the original sizes, or it needs other elements.
         return []
     return [_order(t.shape, t.stride()) for t in _tensors(made)]

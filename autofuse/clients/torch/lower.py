@@ -1,4 +1,4 @@
-"""From the nodes of a region to the graph of its kernel."""
+"""Lower the nodes of a region to the graph of its kernel."""
 
 from __future__ import annotations
 
@@ -39,9 +39,9 @@ __all__ = [
 
 #: Types of devices with kernels.
 DEVICES = ("cpu", "cuda", "npu")
-#: Ops that leave elements as they are.
+#: Ops that only rearrange elements.
 _ORDERS = frozenset({"Reshape", "Transpose", "Broadcast", "Slice"})
-#: Ops in the name of a kernel.
+#: Maximum number of ops in the name of a kernel.
 _NAMED_OPS = 5
 
 
@@ -50,8 +50,8 @@ class TensorInput:
     """A tensor that the kernel reads.
 
     Attributes:
-        node: that makes it.
-        perm: order of its axes in memory; None for the plain one.
+        node: its producer.
+        perm: memory order of its axes; None for row-major.
     """
 
     node: torch.fx.Node
@@ -64,8 +64,8 @@ class ScalarInput:
 
     Attributes:
         dtype: its element type in the kernel.
-        expr: the number as an expression of sizes; None if a node makes it.
-        node: that makes it.
+        expr: the number as an expression of sizes; None if a node produces it.
+        node: its producer.
     """
 
     dtype: torch.dtype
@@ -78,10 +78,10 @@ class Output:
     """A tensor that the kernel writes.
 
     Attributes:
-        node: whose result it is.
+        node: the node whose result it is.
         dtype: its element type.
-        shape: as it lies in memory.
-        perm: order of the axes that turns this into the result; None for the plain one.
+        shape: its shape in memory order.
+        perm: permutation of the axes that gives the result; None for the identity.
     """
 
     node: torch.fx.Node
@@ -92,12 +92,12 @@ class Output:
 
 @dataclass(frozen=True, slots=True)
 class IndexInput:
-    """An input whose elements are places.
+    """An input whose elements are indices.
 
     Attributes:
-        node: that makes it.
-        extent: size of the dimension along which they are.
-        wraps: negative ones count from its end.
+        node: its producer.
+        extent: size of the indexed dimension.
+        wraps: negative indices count from its end.
     """
 
     node: torch.fx.Node
@@ -110,14 +110,14 @@ class Lowered:
     """The graph of a region.
 
     Attributes:
-        graph: what the kernel computes.
-        inputs: for every input of the graph where it comes from.
-        outputs: for every output of the graph whose result it is.
-        symbols: for every symbol of the graph its name in PyTorch's graph.
-        negative: those of these names whose value is at most 0; the symbol of the graph is the amount.
-        rests: symbols of PyTorch's graph that are the sum of another "symbol" (a difference) and this.
-        sources: node of the graph -> PyTorch's node that it was made for.
-        indices: inputs that are places as they are; those that the kernel computes are not known before.
+        graph: graph of the kernel.
+        inputs: source of every input of the graph.
+        outputs: node of every output of the graph.
+        symbols: name in PyTorch's graph of every symbol of the graph.
+        negative: those of these names whose value is at most 0; the symbol of the graph is the absolute value.
+        rests: symbol of PyTorch's graph -> the "symbol" (a difference) and the term whose sum it is.
+        sources: node of the graph -> the PyTorch node it implements.
+        indices: inputs used directly as indices; indices that the kernel computes are not known in advance.
     """
 
     graph: FusionGraph
@@ -131,17 +131,17 @@ class Lowered:
 
 
 def layout_of(t: torch.Tensor) -> tuple[int, ...] | None:
-    """The order of the axes of a tensor in memory; None for the plain order, or if elements share memory.
+    """Return the memory order of a tensor's axes; None for row-major order, or if elements overlap.
 
-    A tensor with gaps between its elements has one too: what is dense in the same order can be viewed in every way in
-    which the tensor can.
+    A tensor with gaps between its elements has an order too: a dense tensor in this order supports every view that the
+    tensor supports.
     """
     strides = [hint_of(s) for s in t.stride()]
     sizes = [hint_of(s) for s in t.shape]
     if any(s is None for s in strides):
         return None
     perm = tuple(sorted(range(t.dim()), key=lambda d: (-(strides[d] or 0), d)))
-    # Where an axis of one element stands in memory means nothing.
+    # The position of an axis of size 1 in memory is meaningless.
     long = [d for d in perm if sizes[d] != 1]
     if long == sorted(long):
         return None
@@ -159,23 +159,23 @@ def lower(
     outputs: Sequence[torch.fx.Node],
     parameters: Sequence[torch.fx.Node] | None = None,
 ) -> Lowered:
-    """The graph of some nodes.
+    """Lower nodes to a graph.
 
     Args:
-        nodes: in topological order.
-        outputs: those of them whose results are needed; their results are tensors.
-        parameters: the inputs of the graph, in this order, whether anything reads them or not; all inputs and outputs
-            have the shapes that PyTorch says.  None: what is read, in the order in which it is met, with inputs and
-            outputs as they lie in memory.
+        nodes: the nodes in topological order.
+        outputs: nodes whose results are needed; their results are tensors.
+        parameters: the inputs of the graph in order, even if unused; all inputs and outputs then have PyTorch's shapes.
+            None: the inputs are the tensors read, in order of first use, and inputs and outputs have the axis order of
+            memory.
 
     Raises:
-        RefusedError: an op does not take its operands; the node is noted in ``args[1]``.
+        RefusedError: an op does not support its operands; ``args[1]`` is the node.
     """
     return _Lowering(nodes, parameters).run(outputs)
 
 
 def refusal(node: torch.fx.Node) -> str | None:
-    """Why a node cannot be in a kernel, looked at alone; None if nothing speaks against it."""
+    """Return why a node by itself cannot be in a kernel; None if it can."""
     row = find(node.target)
     if row is None:
         return _usual_reason(node)
@@ -192,7 +192,7 @@ def refusal(node: torch.fx.Node) -> str | None:
 
 
 def refusal_by(target: Target, node: torch.fx.Node) -> str | None:
-    """Why the kernels of a target leave a node to PyTorch, whatever it is; None if nothing speaks against it."""
+    """Return why the kernels of a target leave a node to PyTorch; None if they do not."""
     taken = not needs_masks(node) or load_backend(target.backend).capabilities.masks
     return None if taken else _usual_reason(node)
 
@@ -209,7 +209,7 @@ def _usual_reason(node: torch.fx.Node) -> str:
 
 
 def _checked_devices(val: Any) -> set[str]:
-    """Devices of the tensors of a value; RefusedError unless kernels know all of them."""
+    """Return the devices of a value's tensors; raise RefusedError unless kernels support all of them."""
     found = set()
     for t in val if isinstance(val, list | tuple) else (val,):
         if not isinstance(t, torch.Tensor):
@@ -241,7 +241,7 @@ class _Lowering:
         self.scalars: dict[Any, Value] = {}
 
     def name_differences(self, node: torch.fx.Node) -> None:
-        """Symbols for sizes of a node that are differences, before one of them is written down."""
+        """Name the sizes of a node that are differences, before any of them is used."""
         try:
             self.sizes.name_differences(_sizes_of(node))
         except RefusedError as e:
@@ -255,7 +255,7 @@ class _Lowering:
         results: list[tuple[Tensor, Output]] = []
         for node in outputs:
             found = self.values[node]
-            # All results of a node that has several: only to see whether it can be lowered.
+            # All results of a multi-result node, only to check that it can be lowered.
             for v, t in _pairs(found, node.meta["val"]):
                 results.append(self.output(node, v, t))
         return self.finish(results)
@@ -282,8 +282,8 @@ class _Lowering:
         except RefusedError as e:
             raise RefusedError(str(e.args[0]), node) from None
         except (ValueError, TypeError, IndexError, KeyError, ArithmeticError) as e:
-            # Arguments of a form that no row expects.
-            raise RefusedError(f"its arguments do not fit: {type(e).__name__}: {e}", node) from e
+            # Arguments in a form that no row expects.
+            raise RefusedError(f"its arguments do not match: {type(e).__name__}: {e}", node) from e
         for n in self.e.nodes[before:]:
             self.sources[n.name] = node
 
@@ -305,11 +305,11 @@ class _Lowering:
         self.values[node] = x if perm is None else self.e.transpose(x, _inverse(perm))
 
     def order_of(self, t: torch.Tensor) -> tuple[int, ...] | None:
-        """The order of the axes of an input or output; those of a function are as their shapes say."""
+        """Return the axis order of an input or output; for a function, None: shapes as declared."""
         return layout_of(t) if self.parameters is None else None
 
     def scalar(self, given: Any, dtype: DType) -> Value:
-        """A number that is known at run time, as a tensor."""
+        """Return a number known at run time as a tensor."""
         expr, node = None, None
         if isinstance(given, Expr):
             expr = given
@@ -341,7 +341,7 @@ class _Lowering:
         return found
 
     def as_declared(self, found: Value | Sequence[Value], val: Any) -> Value | Sequence[Value]:
-        """The result with the element type and the shape that PyTorch says it has."""
+        """Return the result with the element type and shape of PyTorch's metadata."""
         if not isinstance(found, Value):
             return [self.declared(v, t) for v, t in zip(found, val, strict=True)]
         return self.declared(found, val)
@@ -418,13 +418,13 @@ class _Lowering:
     def symbols(
         self, tensors: Collection[Tensor], nodes: Sequence[FusionNode], numbers: Iterable[Expr]
     ) -> list[Symbol]:
-        """Those that the kernel or a number for it needs, with limits."""
+        """Return the symbols that the kernel or a number for it needs, with ranges."""
         alive = {s for e in (*expressions(nodes, tensors), *numbers) for s in e.symbols()}
         return [s for s in self.sizes.limit([t.shape for t in tensors]) if s.name in alive]
 
 
 def _sizes_of(node: torch.fx.Node) -> Iterator[Any]:
-    """Sizes of what a node reads and makes."""
+    """Yield the sizes of a node's operands and results."""
     for x in (*node.all_input_nodes, node):
         val = x.meta.get("val")
         for t in val if isinstance(val, list | tuple) else (val,):
@@ -443,6 +443,6 @@ def _inverse(perm: Sequence[int]) -> tuple[int, ...]:
 
 
 def _name(nodes: Sequence[FusionNode]) -> str:
-    """The name of a kernel: its first ops."""
+    """Return the name of a kernel: its first ops."""
     ops = list(dict.fromkeys(n.op.lower() for n in nodes)) or ["copy"]
     return identifier("_".join(["fused", *ops[:_NAMED_OPS]]))

@@ -41,7 +41,7 @@ class NpuKernel:
     """A kernel on the current NPU stream.
 
     Args:
-        result: what the library made of the graph.
+        result: the library's result for the graph.
 
     Raises:
         AutofuseError: AF5001 CANN, torch_npu or cmake is missing, AF5002 the code does not compile,
@@ -54,7 +54,7 @@ class NpuKernel:
             raise AutofuseError.of(
                 "AF5001",
                 f"kernels on an NPU need {' and '.join(missing)}",
-                hint="on this machine tensors on cpu run on the twin",
+                hint="on this machine, use tensors on cpu, which run on the twin",
             )
         path = str(_library(result))
         library = ctypes.CDLL(path)
@@ -83,14 +83,14 @@ class NpuKernel:
         sizes: Sequence[int],
         inputs: int,
     ) -> tuple[int, str]:
-        """Tiling and launch on the current stream; returns before the kernel has run.
+        """Compute the tiling and launch on the current stream, without waiting for the kernel.
 
         Args:
             symbols: sizes in the order of the graph.
             pointers: device addresses of inputs and outputs.
-            threads: not used.
-            sizes: not used: the chip checks no access.
-            inputs: not used.
+            threads: unused.
+            sizes: unused: the chip does not check accesses.
+            inputs: unused.
 
         Returns:
             (0, ""), or a status and its text.
@@ -100,7 +100,7 @@ class NpuKernel:
         status = self._tiling(*symbols, data, ctypes.byref(workspace), ctypes.byref(cores), None)
         if status:
             return status, (self._text(status) or b"").decode()
-        # Given back to PyTorch's allocator at once: it orders memory by stream.
+        # Returned to PyTorch's allocator immediately: it orders reuse by stream.
         scratch = torch.empty(max(workspace.value, 1), dtype=torch.uint8, device="npu")
         table = (_POINTER * (len(pointers) + 1))(*pointers, scratch.data_ptr())
         npu: Any = torch.npu  # type: ignore[attr-defined]
@@ -109,7 +109,7 @@ class NpuKernel:
 
 
 def _library(result: api.SplitResult) -> Path:
-    """The library, from the cache if it is there."""
+    """Return the library, from the cache if present."""
     name = f"lib{result.name}.so"
     home = os.environ["ASCEND_HOME_PATH"]
     key = artifacts.digest(json.dumps([home, sorted(result.files.items())]))

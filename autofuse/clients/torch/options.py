@@ -19,15 +19,15 @@ class Options:
     """Options of the backend.
 
     Attributes:
-        target: the chip or the GPU whose kernels are made, see ``autofuse targets``; empty: the card that tensors on
-            ``cuda`` are on, ``ascend910b1`` for others.
-        fallback: ``eager``: what the library refuses is run by PyTorch, with the reason in the report; ``error``: it
-            raises AutofuseError.  An op that is not in the table of ops always stays with PyTorch.
-        min_ops: ops that compute, at least, in a kernel; smaller regions stay with PyTorch.
-        max_ops: ops that compute or copy, at most, in one kernel; larger regions are cut where the least data pass.
-        opt: optimisation level of kernels for the CPU twin, ``-O0`` to ``-O3``; empty for that of AUTOFUSE_OPT.
-        threads: threads that the twin spreads the cores of a kernel over; 0 for AUTOFUSE_THREADS.
-        report: print the report of every graph when it has been compiled, as AUTOFUSE_REPORT=1 does.
+        target: the chip or GPU to build kernels for, see ``autofuse targets``; empty: the tensors' own card on
+            ``cuda``, ``ascend910b1`` otherwise.
+        fallback: ``eager``: PyTorch runs what the library refuses, with the reason in the report; ``error``: raise
+            AutofuseError.  An op that is not in the table of ops always stays with PyTorch.
+        min_ops: minimum compute ops in a kernel; smaller regions stay with PyTorch.
+        max_ops: maximum compute or copy ops in a kernel; larger regions are cut where the least data crosses.
+        opt: optimisation level of kernels for the CPU twin, ``-O0`` to ``-O3``; empty: AUTOFUSE_OPT.
+        threads: number of threads over which the twin distributes the cores of a kernel; 0: AUTOFUSE_THREADS.
+        report: print the report of every graph after compilation, as AUTOFUSE_REPORT=1 does.
     """
 
     target: str = ""
@@ -40,10 +40,10 @@ class Options:
 
     @classmethod
     def of(cls, given: Mapping[str, Any] | None) -> Options:
-        """The options of a call.
+        """Return the options of a call.
 
         Raises:
-            AutofuseError: AF5007 an option is unknown or has a wrong value, AF5006 the target is not known.
+            AutofuseError: AF5007 an option is unknown or has a wrong value, AF5006 the target is unknown.
         """
         known = {f.name: f for f in fields(cls)}
         for name, value in (given or {}).items():
@@ -55,7 +55,7 @@ class Options:
                 )
             wanted = type(known[name].default)
             if type(value) is not wanted:
-                text = f"the option {name!r} is {value!r}; it has to be of type {wanted.__name__}"
+                text = f"the option {name!r} is {value!r}; it must be of type {wanted.__name__}"
                 raise AutofuseError.of("AF5007", text)
         found = cls(**dict(given or {}))
         found._check()

@@ -1,9 +1,9 @@
 """Choice of the nodes of a graph that become kernels.
 
-PyTorch's partitioner proposes sets of nodes that leave no cycle, but stops at the first set that it finds for a node:
-sets that share data are joined (``autofuse.frontends.regions``).  The sets are cut here: independent pieces become
-separate kernels, long ones are cut where the least data passes, and a view that is needed outside is made outside,
-where it moves nothing.
+PyTorch's partitioner proposes sets of nodes without cycles, but stops at the first set that it finds for a node, so
+sets that share data are merged (``autofuse.frontends.regions``).  This module splits the sets: independent pieces
+become separate kernels, long ones are cut where the least data crosses, and PyTorch makes views that are needed
+outside, where they move no data.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ __all__ = [
     "work_of",
 ]
 
-#: Ops of PyTorch that read the memory behind a tensor as it lies, not only its elements.
+#: PyTorch ops that depend on the memory layout of a tensor, not only on its elements.
 _READ_STORAGE = ("as_strided", "as_strided_scatter", "as_strided_copy")
 
 
@@ -46,9 +46,9 @@ class Candidate:
     """Nodes that may become a kernel.
 
     Attributes:
-        nodes: in topological order; all of them are needed for the outputs.
+        nodes: the nodes in topological order, all needed for the outputs.
         outputs: nodes whose results the kernel writes.
-        outside: views of these and of inputs, which PyTorch makes; in topological order.
+        outside: views of these and of inputs that PyTorch makes, in topological order.
     """
 
     nodes: tuple[torch.fx.Node, ...]
@@ -56,7 +56,7 @@ class Candidate:
     outside: tuple[torch.fx.Node, ...]
 
     def work(self) -> int:
-        """Ops that compute or copy."""
+        """Return the number of ops that compute or copy."""
         return work_of(self.nodes)
 
 
@@ -78,14 +78,14 @@ def views_kept_for_strides(
     fusible: Iterable[torch.fx.Node],
     returned: Iterable[torch.fx.Node] = (),
 ) -> dict[torch.fx.Node, str]:
-    """Views that PyTorch has to make, since strides, offset or storage are seen; with reasons.
+    """Return the views that PyTorch must make because their strides, offset or storage are visible, with reasons.
 
-    What a kernel writes for a view has no gaps and a storage of its own.
+    A kernel's output is contiguous and has its own storage.
 
     Args:
-        nodes: of a graph.
-        fusible: those of them that a kernel can have.
-        returned: those whose results the caller of the compiled function gets.
+        nodes: nodes of a graph.
+        fusible: nodes that can be in a kernel.
+        returned: nodes whose results the caller of the compiled function gets.
     """
     inside = set(fusible)
     seen = [(n, "the caller") for n in returned if _is_piece(n)]
@@ -101,7 +101,7 @@ def views_kept_for_strides(
 
 
 def _is_piece(n: torch.fx.Node) -> bool:
-    """True if a result has gaps, shares memory, or has a storage offset."""
+    """Return True if a result has gaps, shares memory, or has a storage offset."""
     val = n.meta.get("val")
     if not isinstance(val, torch.Tensor):
         return False
@@ -115,7 +115,7 @@ def _reads_storage(target: Any) -> bool:
         return isinstance(target, torch._ops.HigherOrderOperator)
     if target.namespace in ("aten", "prims"):
         return target.overloadpacket.__name__ in _READ_STORAGE
-    # An op that somebody else has made, and that may count on anything.
+    # A third-party op, which may depend on anything.
     return torch.Tag.flexible_layout not in target.tags
 
 
@@ -133,17 +133,17 @@ def candidates(
     options: Options,
     cuts: Iterable[torch.fx.Node] = (),
 ) -> list[Candidate]:
-    """The regions of a graph.
+    """Return the regions of a graph.
 
     Args:
         gm: the graph.
-        fusible: nodes that a kernel can have.
+        fusible: nodes that can be in a kernel.
         options: limits.
-        cuts: nodes after which a region ends, in the order of the graph.
+        cuts: nodes after which a region ends, in graph order.
     """
     view = view_of(gm)
     wanted = {n for n in fusible if kind_of(n) is not Kind.CREATE}
-    # Results of a node with several, and the node, are together.
+    # Keep a multi-result node together with its items.
     for n in list(wanted):
         items = _items(n)
         if items and any(i.target is not operator.getitem for i in items):
@@ -157,7 +157,7 @@ def candidates(
         gm, _Support(wanted), allows_single_node_partition=True
     ).propose_partitions()
     out = []
-    # Views of what others make are no reason to be together, and may be in the way of a better one.
+    # Nodes connected only through views of other nodes' results gain nothing together, and may block a better merge.
     connected = [
         c
         for p in found
@@ -168,25 +168,25 @@ def candidates(
         for piece in _pieces(view, _whole(sorted(joined, key=view.place)), options.max_ops):
             parts = _cut(piece, options.max_ops, set(cuts))
             if len(parts) > 1:
-                # What a cut leaves may have nothing to do with each other any more.
+                # A cut may leave unconnected pieces.
                 parts = [q for part in parts for q in _pieces(view, part, options.max_ops)]
             out += [made for c in parts if (made := _candidate(c, view)) is not None]
     return out
 
 
 def view_of(gm: torch.fx.GraphModule) -> GraphView[torch.fx.Node]:
-    """A graph as the partitioner sees it."""
+    """Return the partitioner's view of a graph."""
     order = {n: i for i, n in enumerate(gm.graph.nodes)}
     return GraphView(order.__getitem__, lambda n: n.all_input_nodes, lambda n: n.users)
 
 
 def _items(node: torch.fx.Node) -> list[torch.fx.Node]:
-    """Users of a node with several results."""
+    """Return the users of a node with several results."""
     return list(node.users) if isinstance(node.meta.get("val"), list | tuple) else []
 
 
 def _whole(nodes: Sequence[torch.fx.Node]) -> list[torch.fx.Node]:
-    """The nodes, without those of several results whose items lie elsewhere."""
+    """Return the nodes, without multi-result nodes whose items are elsewhere."""
     have = set(nodes)
     broken = {n for n in nodes if any(i not in have for i in _items(n))}
     return [
@@ -202,9 +202,9 @@ def _whole(nodes: Sequence[torch.fx.Node]) -> list[torch.fx.Node]:
 def _pieces(
     view: GraphView[torch.fx.Node], nodes: Sequence[torch.fx.Node], most: int
 ) -> list[list[torch.fx.Node]]:
-    """Connected nodes; pieces that read the same large tensor stay together while they are small.
+    """Return connected pieces; pieces that read the same large tensor stay together while they are small.
 
-    Two kernels would read that tensor twice.
+    Otherwise two kernels would read that tensor twice.
     """
     pieces = components(nodes, view.operands)
     joined = Partition(view, pieces, lambda together: work_of(together) <= most)
@@ -226,7 +226,7 @@ def _pieces(
 def _cut(
     nodes: Sequence[torch.fx.Node], most: int, cuts: set[torch.fx.Node]
 ) -> list[list[torch.fx.Node]]:
-    """Runs of nodes, none too long, that end at the given cuts."""
+    """Return runs of nodes of limited length that end at the given cuts."""
     at = next((i for i, n in enumerate(nodes[:-1], 1) if n in cuts), None)
     if at is None and work_of(nodes) > most:
         at = cheapest_cut(nodes, most)
@@ -236,7 +236,7 @@ def _cut(
 
 
 def cheapest_cut(nodes: Sequence[torch.fx.Node], most: int) -> int:
-    """The place across which the fewest bytes pass, in the second half of the first nodes with ``most`` ops."""
+    """Return the cut crossed by the fewest bytes, in the second half of the first nodes with ``most`` ops."""
     end = min(_reach(nodes, most), len(nodes) - 1)
     places = range(max(end // 2, 1), max(end, 1) + 1)
     at = {n: i for i, n in enumerate(nodes)}
@@ -290,10 +290,10 @@ def _candidate(nodes: Sequence[torch.fx.Node], view: GraphView[torch.fx.Node]) -
 def _root(
     node: torch.fx.Node, have: set[torch.fx.Node], outputs: Mapping[torch.fx.Node, None]
 ) -> tuple[torch.fx.Node | None, list[torch.fx.Node]]:
-    """The node whose result an outer user's view is a view of, and the views on the way to it.
+    """Return the base node of a view that an outer user needs, and the views in between.
 
-    The kernel writes the root, if it is one of its nodes; a piece of a large tensor that nothing else needs is written
-    for itself.
+    The kernel writes the base if it is one of its nodes; a piece of a large tensor that is not needed otherwise is
+    written by itself.
     """
     views: list[torch.fx.Node] = []
     n = node
@@ -317,7 +317,7 @@ def _root(
 
 
 def bytes_of(node: torch.fx.Node) -> int:
-    """Bytes of a node's result, for the sizes at which the graph was traced."""
+    """Return the bytes of a node's result, for the sizes at which the graph was traced."""
     val = node.meta.get("val")
     tensors = val if isinstance(val, list | tuple) else (val,)
     return sum(
@@ -328,7 +328,7 @@ def bytes_of(node: torch.fx.Node) -> int:
 
 
 def apart(c: Candidate) -> int:
-    """Bytes that the ops of a region read and write if each runs by itself."""
+    """Return the bytes that the ops of a region read and write if each runs by itself."""
     out = 0
     for n in c.nodes:
         if kind_of(n) in (Kind.COMPUTE, Kind.COPY):

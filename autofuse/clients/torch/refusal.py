@@ -1,4 +1,4 @@
-"""Why an op of a graph stays with PyTorch."""
+"""Reasons why an op of a graph stays with PyTorch."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ __all__ = ["REASONS", "RefusedError", "reason_for_kind"]
 
 
 class RefusedError(Exception):
-    """An op, or a tensor of it, that no kernel takes; the text is the reason in the report."""
+    """Kernels do not support an op or one of its tensors; the text is the reason in the report."""
 
 
 _KINDS = {
@@ -39,10 +39,10 @@ _KINDS = {
     "it has no value that could be computed": "empty empty_strided empty_like empty_permuted new_empty",
 }
 
-#: Name of an op, without namespace and overload -> why no kernel takes it.
+#: Op name without namespace and overload -> why kernels do not support it.
 REASONS: dict[str, str] = {op: why for why, names in _KINDS.items() for op in names.split()}
 
 
 def reason_for_kind(name: str) -> str:
-    """Why an op that has no row in the table is not fused."""
+    """Return why an op without a row in the table is not fused."""
     return REASONS.get(name, "no kernel has this op")

@@ -1,4 +1,4 @@
-"""A region at run time: tensors in, tensors out."""
+"""A region at run time, a function from tensors to tensors."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ from autofuse.implgraph.expr.expression import Expr, Sym, sym
 
 __all__ = ["Place", "PointerRegion", "Region", "Runnable", "as_line", "places_of"]
 
-#: Integers that a number of Python may be too large for.
+#: Integer types that a Python number may overflow.
 _NARROW = (torch.uint8, torch.int8, torch.int16, torch.int32)
-#: Sizes of calls whose output shapes are kept.
+#: Maximum number of cached sizes of calls with their output shapes.
 _KEPT = 64
-#: Bytes of outputs up to which one thread runs all cores: waking others takes longer.
+#: Bytes of outputs up to which one thread runs all cores, because waking others takes longer.
 _ONE_THREAD = 1 << 16
 
 
@@ -37,17 +37,17 @@ class Runnable(Protocol):
         sizes: Sequence[int],
         inputs: int,
     ) -> tuple[int, str]:
-        """Tiling and launch.
+        """Compute the tiling and launch.
 
         Args:
             symbols: sizes in the order of the graph.
             pointers: addresses of inputs and outputs in the order of the graph.
-            threads: that the twin may use; 0 for one per CPU.
-            sizes: bytes that each pointer may be followed by; the twin checks every access.
-            inputs: how many of the pointers are only read; they come first.
+            threads: maximum threads of the twin; 0 for one per CPU.
+            sizes: accessible bytes from each pointer; the twin checks every access.
+            inputs: number of read-only pointers, which come first.
 
         Returns:
-            (0, ""), or a status and a text: words, or what the twin found, as JSON.
+            (0, ""), or a status and a text: a message, or the twin's findings as JSON.
         """
 
 
@@ -76,7 +76,7 @@ class Place:
         self.others = others
 
     def read(self, args: Sequence[Any]) -> int:
-        """The value."""
+        """Return the value."""
         found = args[self.argument]
         size = int(found if self.dim is None else found.shape[self.dim])
         for factor, other in self.others:
@@ -87,12 +87,12 @@ class Place:
 def places_of(
     lowered: Lowered, arguments: list[torch.fx.Node], numbers: Mapping[str, torch.fx.Node]
 ) -> list[Place]:
-    """For every symbol of a region where it is found.
+    """Return where to find every symbol of a region.
 
     Args:
         lowered: the region.
-        arguments: its arguments so far; nodes are added for symbols that no shape shows.
-        numbers: nodes of the whole graph that are symbols by themselves, by the name of the symbol.
+        arguments: its arguments so far; nodes are added for symbols that no shape contains.
+        numbers: nodes of the whole graph that are plain symbols, by the name of the symbol.
 
     Raises:
         RefusedError: a symbol cannot be found.
@@ -113,14 +113,14 @@ def places_of(
                     _note(found, e, at, d)
     rests = {key: (whole, rest) for whole, (key, rest) in lowered.rests.items()}
     known = list(zip(lowered.symbols, (s.name for s in lowered.graph.symbols), strict=True))
-    # Those that are by themselves first: differences follow from them.
+    # Plain symbols first: differences depend on them.
     for name, ours in sorted(known, key=lambda pair: pair[0] in rests):
         if ours in found:
             continue
         sign = -1 if name in lowered.negative else 1
         if name not in rests:
             if name not in numbers:
-                raise RefusedError(f"the size {name} follows from no shape of the inputs")
+                raise RefusedError(f"the size {name} does not follow from the input shapes")
             found[ours] = Place(_argument(arguments, numbers[name]), None, sign)
             continue
         found[ours] = _difference(ours, *rests[name], found, dims, arguments, numbers)
@@ -136,9 +136,9 @@ def _difference(
     arguments: list[torch.fx.Node],
     numbers: Mapping[str, torch.fx.Node],
 ) -> Place:
-    """Return the place of a symbol that is a size, ``whole`` in PyTorch, minus ``rest``.
+    """Return the place of a symbol that equals a size, ``whole`` in PyTorch, minus ``rest``.
 
-    A part of that size works as well: it contains less of ``rest``.
+    A part of that size also works: it contains less of ``rest``.
     """
     known = set(found)
     for e, at, d in dims:
@@ -148,11 +148,11 @@ def _difference(
                 return _less(at, d, left, found)
     if whole in numbers and rest.symbols() <= known:
         return _less(_argument(arguments, numbers[whole]), None, rest, found)
-    raise RefusedError(f"the size {whole} less {rest} follows from no shape of the inputs")
+    raise RefusedError(f"the size {whole} less {rest} does not follow from the input shapes")
 
 
 def _argument(arguments: list[torch.fx.Node], node: torch.fx.Node) -> int:
-    """The position of a node among the arguments; it is added if it is none of them."""
+    """Return the position of a node among the arguments, adding it if missing."""
     if node not in arguments:
         arguments.append(node)
     return arguments.index(node)
@@ -166,13 +166,13 @@ def _less(at: int, dim: int | None, rest: Expr, found: Mapping[str, Place]) -> P
             plus = factor
             continue
         if len(monomial) != 1 or not isinstance(monomial[0][0], Sym) or monomial[0][1] != 1:
-            raise RefusedError(f"the size {rest} follows from no shape of the inputs")
+            raise RefusedError(f"the size {rest} does not follow from the input shapes")
         others.append((factor, found[monomial[0][0].name]))
     return Place(at, dim, 1, plus, tuple(others))
 
 
 def _read(sizes: Sizes, size: Any) -> Expr | None:
-    """A dimension, if it is one of the symbols of a region."""
+    """Return a dimension as an expression if the region knows its symbols, else None."""
     if isinstance(size, int):
         return None
     if not {s.name for s in size.node.expr.free_symbols} <= {*sizes.symbols, *sizes.rests}:
@@ -184,7 +184,7 @@ def _read(sizes: Sizes, size: Any) -> Expr | None:
 
 
 def _note(found: dict[str, Place], e: Expr, at: int, dim: int) -> None:
-    """A dimension from which a symbol follows."""
+    """Record a dimension that determines a symbol."""
     line = as_line(e)
     if line is None:
         return
@@ -195,7 +195,7 @@ def _note(found: dict[str, Place], e: Expr, at: int, dim: int) -> None:
 
 
 def as_line(e: Expr) -> tuple[str, int, int] | None:
-    """(symbol, factor, plus) if an expression is factor * symbol + plus with a positive factor."""
+    """Return (symbol, factor, plus) if an expression is factor * symbol + plus with a positive factor."""
     plus = sum(factor for monomial, factor in e.terms if not monomial)
     slopes = [(monomial, factor) for monomial, factor in e.terms if monomial]
     if len(slopes) != 1 or len(slopes[0][0]) != 1 or slopes[0][1] <= 0:
@@ -205,17 +205,17 @@ def as_line(e: Expr) -> tuple[str, int, int] | None:
 
 
 class Region(torch.nn.Module):
-    """A kernel in place of some nodes of a graph; a subclass says how the kernel is called.
+    """A kernel in place of some nodes of a graph; subclasses define how to call the kernel.
 
     Args:
-        lowered: what the kernel computes.
-        arguments: nodes whose results the region is called with, in order.
-        places: for every symbol where it is found among them.
-        eager: the same nodes, run by PyTorch: for sizes that the kernel refuses.
-        refused: called with the reason, once, when that happens, and with the code of the error where autofuse is
-            wrong, else with an empty text; may raise.
+        lowered: graph of the kernel.
+        arguments: nodes whose results are the region's arguments, in order.
+        places: for every symbol, where to find it among them.
+        eager: the same nodes, run by PyTorch, for sizes that the kernel refuses.
+        refused: called once when that happens, with the reason and the error code if autofuse is at fault, else an
+            empty text; may raise.
 
-    May be called by several threads at once.
+    Thread-safe.
     """
 
     def __init__(
@@ -238,9 +238,9 @@ class Region(torch.nn.Module):
         )
         self._name = lowered.graph.name
         self._device = device
-        # (position, permutation) of tensors; (None, how to make it) of numbers.
+        # (position, permutation) for tensors; (None, ScalarInput) for numbers.
         self._inputs: list[tuple[int | None, Any]] = [_source(i, at) for i in lowered.inputs]
-        # Elsewhere a look at the elements would wait for the device.
+        # On other devices, reading the elements would synchronise.
         looked_at = lowered.indices if device.type == "cpu" else ()
         self._indices = [(at[i.node], i.extent, i.wraps) for i in looked_at]
         self._places = tuple(places)
@@ -249,11 +249,11 @@ class Region(torch.nn.Module):
         self._plain = all(o.perm is None for o in lowered.outputs)
         self._refused = refused
         self._told: set[str] = set()
-        # Not a submodule: it holds no parameters, and printing it helps nobody.
+        # Not a submodule: it holds no parameters, and printing it is useless.
         self._eager = [eager]
 
     def _sizes(self, args: Sequence[Any]) -> tuple[int, ...]:
-        """The symbols, in the order of the graph."""
+        """Return the sizes of the symbols, in the order of the graph."""
         return tuple([p.read(args) for p in self._places])
 
     def _is_outside(self, args: Sequence[Any], sizes: Sequence[int]) -> bool:
@@ -268,7 +268,7 @@ class Region(torch.nn.Module):
         return False
 
     def _tensors(self, args: Sequence[Any], sizes: Sequence[int]) -> list[torch.Tensor]:
-        """The inputs of the graph, with the axes in the order in which they lie in memory."""
+        """Return the inputs of the graph, with their axes in memory order."""
         found = []
         for at, how in self._inputs:
             if at is None:
@@ -284,17 +284,17 @@ class Region(torch.nn.Module):
         else:
             value = how.expr.evaluate(dict(zip(self._symbols, sizes, strict=True)))
         if isinstance(value, int) and how.dtype in _NARROW:
-            # In arithmetic, a number that is too large wraps.
+            # A number that is too large wraps, as in arithmetic.
             made = torch.tensor(value, dtype=torch.int64).to(how.dtype)
         else:
             made = torch.tensor(value, dtype=how.dtype)
         if self._device.type == "cpu":
             return made
-        # Not copied: that would wait for the device, and cannot be recorded in a CUDA graph.
+        # A copy would synchronise, and cannot be captured in a CUDA graph.
         return torch.full((), made.item(), dtype=how.dtype, device=self._device)
 
     def _results(self, outputs: Sequence[torch.Tensor]) -> Any:
-        """A tensor, or a tuple of several, with the axes as eager has them."""
+        """Return a tensor, or a tuple of several, with eager's axis order."""
         if not self._plain:
             outputs = [
                 t if o.perm is None else t.permute(o.perm)
@@ -317,7 +317,7 @@ class Region(torch.nn.Module):
         return self._eager[0](*args)
 
     def extra_repr(self) -> str:
-        """The name of the kernel."""
+        """Return the name of the kernel."""
         return self._name
 
 
@@ -325,13 +325,13 @@ class PointerRegion(Region):
     """A region whose kernel is called with addresses and sizes.
 
     Args:
-        lowered: as for :class:`Region`, like what follows.
-        arguments: nodes whose results the region is called with.
-        places: of its symbols.
+        lowered: this and the following as for :class:`Region`.
+        arguments: nodes whose results are the region's arguments.
+        places: places of its symbols.
         eager: the same nodes, run by PyTorch.
         refused: called when the kernel refuses a call.
         kernel: the kernel.
-        threads: that the twin may use.
+        threads: maximum threads of the twin.
     """
 
     def __init__(
@@ -351,7 +351,7 @@ class PointerRegion(Region):
         self._threads = threads or knobs.THREADS.get()
 
     def __call__(self, *args: Any) -> Any:
-        """The results of the nodes that are needed outside: a tensor, or a tuple of several."""
+        """Return the results needed outside the region: a tensor, or a tuple of several."""
         sizes = self._sizes(args)
         if self._indices and self._is_outside(args, sizes):
             return self._eager[0](*args)
@@ -368,7 +368,7 @@ class PointerRegion(Region):
             threads = 1 if shapes.small else self._threads
             status, text = self._run(sizes, pointers, threads, bytes_, len(keep))
             if status:
-                # What breaks a rule was proved not to: an error of autofuse.
+                # The rule was proved to hold, so a violation is a bug in autofuse.
                 wrong = "AF5004" if text.startswith("[") else ""
                 return self._by_pytorch(_why(status, text), wrong, args)
         return self._results(outputs)
@@ -385,13 +385,13 @@ class PointerRegion(Region):
 def _why(status: int, text: str) -> str:
     """Return why a kernel failed, from the message of its tiling function or the twin's findings as JSON."""
     if not text.startswith("["):
-        return f"refuses a call: {text or f'status {status}'}"
+        return f"rejects a call: {text or f'status {status}'}"
     found = [f"{f['code']}: {f['api']}: {f['message']}" for f in json.loads(text)]
     return f"breaks a rule of the chip: {'; '.join(found) or f'status {status}'}"
 
 
 class _Shapes:
-    """Shapes of the outputs for some sizes; whether there is nothing to compute, and whether it is little."""
+    """Shapes of the outputs for some sizes, with flags for empty and for small work."""
 
     __slots__ = ("bytes", "empty", "shapes", "small")
 

@@ -1,4 +1,4 @@
-"""Report of what was fused, what was not, and why."""
+"""Report of the fused ops, the unfused ones, and the reasons."""
 
 from __future__ import annotations
 
@@ -12,23 +12,23 @@ from autofuse.base.wording import counted
 
 __all__ = ["FusedKernel", "GraphReport", "Report", "record", "report", "reset"]
 
-#: Graphs that a process remembers.
+#: Maximum number of graphs kept in a process.
 _KEPT = 256
-#: Ops of a kernel that a line names.
+#: Maximum number of ops listed for a kernel.
 _SHOWN = 12
 
 
 @dataclass(frozen=True, slots=True)
 class FusedKernel:
-    """A region that is a kernel.
+    """A region with a kernel.
 
     Attributes:
-        name: of the kernel.
+        name: name of the kernel.
         ops: PyTorch's ops in it, in order.
-        kernels: kernels that it was cut into.
-        symbols: sizes that are known at run time only, as ``PyTorch's name -> the kernel's``.
-        bytes: that the kernel moves by the model, at the sizes of the first call; None if it is not known.
-        bytes_apart: that the ops would read and write one by one.
+        kernels: number of kernels it was split into.
+        symbols: sizes known only at run time, as ``PyTorch's name -> the kernel's``.
+        bytes: bytes moved by the kernel according to the model, at the sizes of the first call; None if unknown.
+        bytes_apart: bytes that the ops would read and write one by one.
     """
 
     name: str
@@ -41,14 +41,14 @@ class FusedKernel:
 
 @dataclass(slots=True)
 class GraphReport:
-    """One graph that was compiled.
+    """One compiled graph.
 
     Attributes:
         name: ``forward`` or ``backward`` or ``inference``, and a number.
         target: the chip.
         fused: its kernels.
-        not_fused: op and reason -> how often.
-        at_run_time: why kernels refused calls, which PyTorch ran.
+        not_fused: (op, reason) -> count.
+        at_run_time: reasons for which kernels refused calls, which PyTorch then ran.
     """
 
     name: str
@@ -90,9 +90,7 @@ class GraphReport:
         for k in self.fused:
             lines.append(f"  fused: {k.name}: {_listed(k.ops)}")
             if k.kernels > 1:
-                lines.append(
-                    f"    cut into {counted(k.kernels, 'kernel')}, which run one after another"
-                )
+                lines.append(f"    cut into {counted(k.kernels, 'kernel')}, which run in sequence")
             if k.symbols:
                 named = ", ".join(f"{n} ({ours})" for n, ours in k.symbols.items())
                 lines.append(f"    sizes at run time: {named}")
@@ -104,7 +102,7 @@ class GraphReport:
         return "\n".join(lines)
 
     def _by_reason(self) -> dict[str, str]:
-        """Reason -> the ops that it holds for."""
+        """Return reason -> ops with this reason."""
         ops: dict[str, list[str]] = {}
         for (op, why), n in sorted(self.not_fused.items()):
             ops.setdefault(why, []).append(f"{op} (x{n})" if n > 1 else op)
@@ -112,7 +110,7 @@ class GraphReport:
 
 
 def _listed(ops: Iterable[str]) -> str:
-    """Ops in order; runs of one op as a count."""
+    """Return the ops in order, with repeated ones as a count."""
     out: list[tuple[str, int]] = []
     for op in ops:
         if out and out[-1][0] == op:
@@ -148,7 +146,7 @@ _COUNT = Counter[str]()
 def record(
     kind: str, target: str, fused: Iterable[FusedKernel], not_fused: Counter[tuple[str, str]]
 ) -> GraphReport:
-    """Note a graph."""
+    """Record a graph."""
     with _LOCK:
         _COUNT[kind] += 1
         found = GraphReport(f"{kind} {_COUNT[kind]}", target, tuple(fused), not_fused)
@@ -157,7 +155,7 @@ def record(
 
 
 def report() -> Report:
-    """Return what was fused in this process so far, what was not, and why, for the last 256 graphs."""
+    """Return the fused ops of this process, the unfused ones and the reasons, for the last 256 graphs."""
     with _LOCK:
         return Report(tuple(_GRAPHS))
 

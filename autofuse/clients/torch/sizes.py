@@ -1,4 +1,4 @@
-"""Sizes of PyTorch's graphs as expressions: every symbol of a region gets a name that depends on the region alone."""
+"""Sizes of PyTorch's graphs as expressions; names of symbols depend only on the region."""
 
 from __future__ import annotations
 
@@ -29,18 +29,18 @@ from autofuse.implgraph.ir.fusion import Symbol
 
 __all__ = ["Shape", "Sizes", "hint_of", "number_of_elements"]
 
-#: A symbol is at most 2 to this; less where a tensor has so many that it could grow too large.
+#: log2 of the maximum value of a symbol; less if a tensor with several symbols could grow too large.
 _SIZE_BITS = 31
 _FUNCTIONS = {"FloorDiv": FloorDiv, "CleanDiv": FloorDiv, "Mod": Mod, "PythonMod": Mod}
 
 
 class Sizes:
-    """The symbols of one region, in the order in which they are met.
+    """The symbols of one region, in order of first use.
 
     Attributes:
         symbols: name in PyTorch's graph -> the symbol of the kernel, with the range that PyTorch guards.
-        negative: those of these names that PyTorch guards to be at most 0; the symbol of the kernel is the amount.
-        rests: name in PyTorch's graph -> the name of a difference, and what it lacks to that symbol.
+        negative: names that PyTorch guards to be at most 0; the symbol of the kernel is the absolute value.
+        rests: name in PyTorch's graph -> the name of a difference, and the term to add to get that symbol.
     """
 
     def __init__(self) -> None:
@@ -49,14 +49,14 @@ class Sizes:
         self.rests: dict[str, tuple[str, Expr]] = {}
 
     def name_differences(self, sizes: Iterable[Any]) -> None:
-        """A symbol for every size of these that is a symbol less others.
+        """Introduce a symbol for every size that is a symbol minus others.
 
-        A kernel knows ranges of symbols, not that ``n - k`` is a size and so from 0.  With a symbol ``m`` for the
-        difference, ``n`` is ``m + k``: every size is a sum, and what is cut from one lies within it.
+        A kernel knows ranges of symbols, but not that ``n - k`` is a size and thus non-negative.  With a symbol ``m``
+        for the difference, ``n`` is ``m + k``: every size is a sum, and a slice of one is within its bounds.
 
         Raises:
-            RefusedError: for a size that is none, such as a second difference of one symbol that is no part of the
-                first one.
+            RefusedError: for a size that cannot be shown non-negative, such as a second difference of one symbol that
+                is not part of the first one.
         """
         for size in sizes:
             if isinstance(size, int):
@@ -67,10 +67,10 @@ class Sizes:
             try:
                 self._name_difference(e, env)
             except ExprError as wrong:
-                raise RefusedError(f"the size {e} cannot be written down: {wrong}") from None
+                raise RefusedError(f"the size {e} cannot be expressed: {wrong}") from None
             ranges = {s.name: (s.min, s.max) for s in self.symbols.values()}
             if bounds(self.expr(size), ranges)[0] < 0:
-                raise RefusedError(f"the size {e} can be negative by the ranges of its symbols")
+                raise RefusedError(f"the size {e} can be negative within the ranges of its symbols")
 
     def _name_difference(self, e: Any, env: Any) -> None:
         parts = [(a, self._read(a, env)) for a in e.args]
@@ -78,7 +78,7 @@ class Sizes:
         if len(whole) != 1:
             return
         (n,) = whole
-        # What is left of a difference: what is taken from the whole beyond the rest is taken from the difference.
+        # Difference of a difference: subtract from it the part of the terms that exceeds the rest.
         key, before = self.rests.get(n.name, (n.name, ZERO))
         rest = 0 - total(x for a, x in parts if a not in whole) - before
         ranges = {s.name: (s.min, s.max) for s in self.symbols.values()}
@@ -88,15 +88,15 @@ class Sizes:
         if self.symbols[key].name in taken | rest.symbols():
             return
         lacking = self.symbols.pop(key)
-        # The symbol of the whole is that of the difference now: nothing has been written down with it yet.
+        # Reuse the symbol of the whole for the difference: nothing refers to it yet.
         self.symbols[str(e)] = Symbol(lacking.name, 0, lacking.max)
         self.rests[n.name] = (str(e), before + rest)
 
     def expr(self, size: Any) -> Expr:
-        """An int or a SymInt as an expression.
+        """Return an int or a SymInt as an expression.
 
         Raises:
-            RefusedError: the size depends on data, or has a function that kernels do not know.
+            RefusedError: the size depends on data, or contains a function that kernels do not support.
         """
         if isinstance(size, int):
             return const(size)
@@ -104,10 +104,10 @@ class Sizes:
         try:
             return self._read(node.expr, node.shape_env)
         except ExprError as e:
-            raise RefusedError(f"the size {node.expr} cannot be written down: {e}") from None
+            raise RefusedError(f"the size {node.expr} cannot be expressed: {e}") from None
 
     def shape(self, sizes: Iterable[Any]) -> Shape:
-        """A shape, or strides."""
+        """Return a shape, or strides, as expressions."""
         return tuple(self.expr(s) for s in sizes)
 
     def holds(self, comparison: Any) -> bool:
@@ -117,7 +117,7 @@ class Sizes:
             comparison: a bool, or PyTorch's comparison of SymInts.
 
         Raises:
-            RefusedError: it depends on data, or a guard is needed and PyTorch takes no more of them.
+            RefusedError: it depends on data, or needs a guard but PyTorch accepts no more guards.
         """
         if isinstance(comparison, bool):
             return comparison
@@ -127,12 +127,12 @@ class Sizes:
             return False
         node = comparison.node
         if not node.has_hint():
-            raise RefusedError(f"whether {node.expr} depends on data")
+            raise RefusedError(f"{node.expr} depends on data")
         if node.shape_env.frozen:
-            raise RefusedError(f"whether {node.expr} is known at run time only")
+            raise RefusedError(f"{node.expr} is known only at run time")
         return bool(comparison)
 
-    # The classes of the algebra system that PyTorch keeps its sizes in are told apart by their names.
+    # Distinguish the classes of PyTorch's algebra system by name.
     def _read(self, e: Any, env: Any) -> Expr:
         kind = type(e).__name__
         if e.is_Integer:
@@ -157,7 +157,7 @@ class Sizes:
         if kind == "CeilToInt" and type(args[0]).__name__ == "IntTrueDiv":
             over = args[0].args
             return CeilDiv(self._read(over[0], env), self._read(over[1], env))
-        raise RefusedError(f"the size {e} has a function that kernels do not know: {kind}")
+        raise RefusedError(f"the size {e} uses a function that kernels do not support: {kind}")
 
     def _symbol(self, s: Any, env: Any) -> str:
         found = self.symbols.get(s.name)
@@ -174,7 +174,7 @@ class Sizes:
         return found.name
 
     def limit(self, shapes: Iterable[Shape]) -> tuple[Symbol, ...]:
-        """The symbols, small enough that no tensor of these shapes has too many elements."""
+        """Return the symbols with ranges small enough that no tensor of these shapes has too many elements."""
         bits = min((_bits_left(s) for s in shapes), default=_SIZE_BITS)
         most = 1 << max(min(bits, _SIZE_BITS), 0)
         return tuple(
@@ -189,7 +189,7 @@ def _may_take_away(term: Any, env: Any) -> bool:
 
 
 def _range(env: Any, symbol: Any) -> tuple[int, int]:
-    """Return the range of a symbol, either without negative or without positive numbers."""
+    """Return the range of a symbol, which is either non-negative or non-positive."""
     known, most = env.var_to_range.get(symbol), 1 << _SIZE_BITS
     if known is None:
         return 0, most
@@ -205,7 +205,7 @@ def _as_int(value: Any, otherwise: int) -> int:
 
 
 def _bits_left(shape: Shape) -> int:
-    """Bits that each symbol of a shape may have."""
+    """Return the bits available to each symbol of a shape."""
     degree, fixed = 0, 0
     for e in shape:
         if e.is_const:
@@ -219,7 +219,7 @@ def _bits_left(shape: Shape) -> int:
 
 
 def hint_of(size: Any) -> int | None:
-    """The value of a size when the graph was traced; None if it depends on data."""
+    """Return the value of a size when the graph was traced; None if it depends on data."""
     if isinstance(size, int):
         return size
     hint = size.node.hint
@@ -227,7 +227,7 @@ def hint_of(size: Any) -> int | None:
 
 
 def number_of_elements(sizes: Sequence[Any]) -> int:
-    """Elements of a tensor when the graph was traced; sizes that depend on data count as 1."""
+    """Return the elements of a tensor when the graph was traced; sizes that depend on data count as 1."""
     out = 1
     for s in sizes:
         hint = hint_of(s)

@@ -1,4 +1,4 @@
-"""Kernels of Ascend C for tensors on the CPU, run by a card in place of the CPU twin: for checks of large modules."""
+"""Ascend C kernels for CPU tensors, run on a card instead of the CPU twin, to check large modules."""
 
 from __future__ import annotations
 
@@ -16,20 +16,20 @@ __all__ = ["CardKernel"]
 
 
 class CardKernel:
-    """A kernel that a card runs on copies of the memory of tensors.
+    """A kernel that a card runs on copies of the tensors' memory.
 
     Args:
-        result: what the library made of the graph.
+        result: the library's result for the graph.
 
     Raises:
-        AutofuseError: AF5008, the knob names no card; AF5001 nvcc or the card are missing, AF5002 the kernel does not
-            compile, AF5007 the kernel is none that a card runs: it is one of several, or for another architecture.
+        AutofuseError: AF5008, the knob names no card; AF5001 nvcc or the card is missing, AF5002 the kernel does not
+            compile, AF5007 a card cannot run the kernel: it is one of several, or for another architecture.
     """
 
     def __init__(self, result: api.SplitResult) -> None:
         device = knobs.DEVICE.get()
         if card_index(device) is None:
-            text = f"{knobs.DEVICE.name}={device!r} names no device"
+            text = f"{knobs.DEVICE.name}={device!r} does not name a device"
             raise AutofuseError.of("AF5008", text, hint=f"{knobs.DEVICE.name}: {knobs.DEVICE.doc}")
         self._kernel = CudaKernel(result.files, result.graph, device)
         self._lock = threading.Lock()
@@ -42,20 +42,20 @@ class CardKernel:
         sizes: Sequence[int],
         inputs: int,
     ) -> tuple[int, str]:
-        """Tiling and launch; returns when the kernel has run.
+        """Compute the tiling, launch, and wait for the kernel.
 
         Args:
             symbols: sizes in the order of the graph.
             pointers: addresses of inputs and outputs on the host.
-            threads: not used.
-            sizes: bytes behind each pointer.
-            inputs: how many of the pointers are only read; they come first.
+            threads: unused.
+            sizes: accessible bytes from each pointer.
+            inputs: number of read-only pointers, which come first.
 
         Returns:
             (0, ""), or a status of the tiling function and its text.
 
         Raises:
-            AutofuseError: AF5003, the kernel fails on the card, which this process cannot use any more then.
+            AutofuseError: AF5003, the kernel fails on the card; this process then cannot use the card any more.
         """
         try:
             with self._lock:

@@ -1,4 +1,4 @@
-"""``adopt``: edits of generated files that their user keeps."""
+"""``adopt``: the user's edits of generated files that later builds keep."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def register(app: typer.Typer) -> None:
         "adopt",
         epilog=examples(
             "autofuse adopt out               record every edit in the folder",
-            "autofuse adopt out --diff        what was edited; records nothing",
+            "autofuse adopt out --diff        show the edits; record nothing",
             "autofuse adopt out device/add_kernel.cpp",
             "autofuse adopt out --accept device/add_kernel.cpp",
             "autofuse adopt out --drop device/add_kernel.cpp",
@@ -36,30 +36,31 @@ def _adopt(
     ],
     files: Annotated[
         list[str] | None,
-        typer.Argument(metavar="FILE", help="Edited files in it.  [default: all]"),
+        typer.Argument(metavar="FILE", help="Edited files in the folder.  [default: all]"),
     ] = None,
     diff: Annotated[
-        bool, typer.Option("--diff", help="Show edits beside the generated text; change nothing.")
+        bool,
+        typer.Option("--diff", help="Show the edits against the generated text; change nothing."),
     ] = False,
     accept: Annotated[
         list[str] | None,
         typer.Option(
             "--accept",
             metavar="FILE",
-            help="Keep the edit over what is generated now. Repeatable.",
+            help="Keep the edit despite changes in the generated text. Repeatable.",
         ),
     ] = None,
     drop: Annotated[
         list[str] | None,
-        typer.Option("--drop", metavar="FILE", help="Take the generated text instead. Repeatable."),
+        typer.Option("--drop", metavar="FILE", help="Restore the generated text. Repeatable."),
     ] = None,
     json: Json = False,
 ) -> None:
     """Keep generated files that you edited.
 
-    The next build into DIR leaves an adopted file as it is, and says when what is generated for it
-    changed (AF5016). The generated text is beside it, under generated/. verify, run and explain take
-    DIR with its edits, adopted or not.
+    The next build into DIR leaves an adopted file as it is, and warns if the text generated for it
+    changed (AF5016). The generated text is kept under generated/. verify, run and explain accept DIR
+    with its edits, adopted or not.
     """
 
     def action() -> Outcome:
@@ -77,10 +78,10 @@ def adopt(
     from autofuse.measure import adopting
 
     if diff and (accept or drop):
-        text = "--diff changes nothing, --accept and --drop do"
+        text = "--diff is read-only; --accept and --drop change the folder"
         raise AutofuseError.of("AF5007", text, hint="leave out --diff")
     if files and (accept or drop):
-        text = "files are named after --accept or --drop, or alone to adopt them"
+        text = "give files after --accept or --drop, or alone to adopt them"
         raise AutofuseError.of("AF5007", text, hint="--accept FILE --drop FILE")
     adopted: tuple[str, ...] = ()
     accepted: tuple[str, ...] = ()

@@ -1,4 +1,4 @@
-"""``calibrate``: figures of the cost model, fitted to what a chip measured."""
+"""``calibrate``: fits figures of the cost model to measurements of a chip."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ __all__ = ["register"]
 
 
 class Status(str, Enum):
-    """Of figures that may be left as they are."""
+    """Status of figures that may be kept as they are."""
 
     measured = "measured"
     vendor = "vendor"
@@ -42,8 +42,8 @@ def register(app: typer.Typer) -> None:
             "autofuse calibrate bundle.json -o mine.toml",
             "autofuse calibrate bundle.json.gz --keep vendor",
             "autofuse calibrate bundle.json results/ --graphs graphs/",
-            "autofuse calibrate bundle.json --dry-run    look, and write nothing",
-            "autofuse build graph.json -t mine.toml      plan with what was found",
+            "autofuse calibrate bundle.json --dry-run    fit, but write nothing",
+            "autofuse build graph.json -t mine.toml      plan with the fitted figures",
         )
     )(calibrate)
 
@@ -51,13 +51,11 @@ def register(app: typer.Typer) -> None:
 def calibrate(
     bundle: Annotated[
         Path,
-        typer.Argument(parser=path, metavar="BUNDLE", help="What autofuse silicon wrote."),
+        typer.Argument(parser=path, metavar="BUNDLE", help="Bundle written by autofuse silicon."),
     ],
     results: Annotated[
         list[Path] | None,
-        typer.Argument(
-            parser=path, metavar="RESULTS", help="Files of results, or folders of them."
-        ),
+        typer.Argument(parser=path, metavar="RESULTS", help="Results files, or folders of them."),
     ] = None,
     output: Annotated[
         Path | None,
@@ -66,7 +64,7 @@ def calibrate(
             "-o",
             parser=path,
             metavar="FILE.toml",
-            help="The target file.  [default: TARGET_calibrated.toml, of a fake TARGET_fake.toml]",
+            help="Target file to write.  [default: TARGET_calibrated.toml; for a fake chip TARGET_fake.toml]",
             show_default=False,
         ),
     ] = None,
@@ -76,7 +74,7 @@ def calibrate(
             "--target",
             "-t",
             autocompletion=completing.targets,
-            help="The chip whose figures the fit begins with.  [default: that of the bundle]",
+            help="Chip whose figures the fit starts from.  [default: the bundle's]",
             show_default=False,
         ),
     ] = None,
@@ -86,7 +84,7 @@ def calibrate(
             "--graphs",
             parser=path,
             metavar="GRAPH_OR_DIR",
-            help="What the results are of. Repeatable.",
+            help="Graphs of the results. Repeatable.",
         ),
     ] = None,
     keep: Annotated[
@@ -94,20 +92,20 @@ def calibrate(
         typer.Option(
             "--keep",
             metavar="STATUS",
-            help="Leave figures of this status as they are, as vendor. Repeatable.",
+            help="Keep figures of this status, such as vendor. Repeatable.",
         ),
     ] = None,
     dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="Print what was found, and write nothing.")
+        bool, typer.Option("--dry-run", help="Print the fit, but write nothing.")
     ] = False,
     json: Json = False,
 ) -> None:
-    """Fit the figures of the cost model to what a chip measured.
+    """Fit the figures of the cost model to measurements of a chip.
 
-    Times of the calibration kernels of a bundle, and of kernels of graphs, tell bandwidths, heads
-    and rates of vector calls, start, barriers and bank conflicts apart. Outliers count little. What
-    the times do not determine stays as it is, with the reason. The result is a target file: name it
-    wherever a target is named.
+    The times of calibration kernels in a bundle, and of kernels of graphs, separate bandwidths, heads
+    and rates of vector calls, start, barriers and bank conflicts. Outliers get little weight. A figure
+    that the times do not determine is unchanged, with the reason. The result is a target file, accepted
+    wherever a target is.
     """
     from autofuse.commands.outcome import execute
 
@@ -149,17 +147,17 @@ def _calibrate(
 
     read = read_bundle(bundle)
     try:
-        # The name in the bundle opens no file.
+        # The name in the bundle must not open a file.
         spec = find_known(read.target) if target is None else find_target(target)
     except AutofuseError as e:
         if target is not None:
             raise
-        hint = "the bundle is of a target file: -t FILE.toml names it"
+        hint = "the bundle was made with a target file: name it with -t FILE.toml"
         raise AutofuseError(tuple(replace(d, hint=hint) for d in e.diagnostics)) from None
     chip = ascend_chip(spec)
     records = [m for p in results for m in read_results(p)]
     if records and not graphs:
-        text = "results are of kernels, and the graphs that these compute are not named"
+        text = "the results need the graphs of their kernels"
         raise AutofuseError.of("AF5007", text, hint="--graphs GRAPH_OR_DIR")
     base = chip.base or chip.name
     file = output or Path(f"{base}_{'fake' if read.fake else 'calibrated'}.toml")
@@ -180,12 +178,12 @@ def _calibrate(
     return Outcome(row, show)
 
 
-#: Rounds of a fit, about: it ends when it is done.
+#: Approximate number of rounds of a fit, for progress.
 _ROUNDS = 12
 
 
 def _builds(graphs: Sequence[Path], chip: TargetSpec, *, quiet: bool) -> dict[str, BuildResult]:
-    """The kernels of graphs by the digest of their text; a graph that needs several kernels gives none."""
+    """Build the kernels of graphs, by the digest of their text; a graph that needs several kernels gives none."""
     from autofuse import api
     from autofuse.base.diagnostics import AutofuseError
     from autofuse.commands.graph_files import graph_files

@@ -1,4 +1,4 @@
-"""``certify``: what is known of a kernel, as JSON and as a page."""
+"""``certify``: the certificate of a kernel, as JSON and as a page."""
 
 from __future__ import annotations
 
@@ -46,25 +46,24 @@ def _certify(
             "-o",
             parser=path,
             metavar="DIR",
-            help="Where to write.  [default: the folder, else autofuse-out/NAME]",
+            help="Output folder.  [default: the folder, else autofuse-out/NAME]",
             show_default=False,
         ),
     ] = None,
     shapes: Annotated[
-        int, typer.Option("--shapes", min=1, max=64, help="Different shapes to run.")
+        int, typer.Option("--shapes", min=1, max=64, help="Number of shapes to run.")
     ] = 3,
     seed: Seed = 0,
     invariant: Invariant = False,
     target: Target = DEFAULT_TARGET,
     json: Json = False,
 ) -> None:
-    """Write down what is known of a kernel, and how.
+    """Write a certificate: what is known about a kernel, and how.
 
-    What is proved before compilation, what is checked on the CPU twin and at which shapes, how
-    accurate results are on a grid of values, how many bytes move, hashes of inputs and outputs, and
-    which sizes may change the bits of a row: NAME.certificate.json, and NAME.certificate.html. Each
-    figure has a status; none is measured on a chip. The same kernel gives the same bytes. Exit code
-    1 if something is wrong.
+    Writes NAME.certificate.json and NAME.certificate.html: proofs made before compilation, checks on
+    the CPU twin and their shapes, accuracy on a grid of values, bytes moved, hashes of inputs and
+    outputs, and the sizes that may change the bits of a row. Each figure has a status; none is
+    measured on a chip. The certificate of a kernel is deterministic. Exit code 1 if a check fails.
     """
 
     def action() -> Outcome:
@@ -100,7 +99,7 @@ def certify(
     from autofuse.report.text.console import progress
 
     if source.is_dir() and invariant:
-        text = f"--invariant makes another kernel than that in {source}"
+        text = f"--invariant would make a different kernel from the one in {source}"
         raise AutofuseError.of("AF5007", text, hint="build it with --invariant")
     with progress("certify", 1, show=not quiet) as tick:
         found = certified(source, target=target, invariant=invariant, shapes=shapes, seed=seed)
@@ -131,7 +130,7 @@ def certify(
 
 
 def _findings(found: dict[str, Any]) -> tuple[Diagnostic, ...]:
-    """Return the findings by which the kernel of a certificate is wrong."""
+    """Return the findings that make the kernel of a certificate wrong."""
     out = [Diagnostic("AF4001", text) for text in found["proved"]["refuted"]]
     out += [Diagnostic("AF2001", text) for text in found["proved"]["graphs"]["broken"]]
     if not found["checked"]["ok"]:
@@ -148,8 +147,6 @@ def _findings(found: dict[str, Any]) -> tuple[Diagnostic, ...]:
         if r.get("wrong")
     ]
     if not out and not found["ok"]:
-        text = "the bits of an output are not the same in another run of the same inputs"
-        out.append(
-            Diagnostic("AF5004", text, hint="the section bits of the certificate says which")
-        )
+        text = "the bits of an output differ between two runs with the same inputs"
+        out.append(Diagnostic("AF5004", text, hint="see the section bits of the certificate"))
     return tuple(out)

@@ -31,7 +31,7 @@ def import_msprof(
         typer.Argument(
             parser=path,
             metavar="CSV...",
-            help="op_summary_*.csv of msprof, or kernel_details.csv of torch_npu.",
+            help="op_summary_*.csv from msprof, or kernel_details.csv from torch_npu.",
         ),
     ],
     target: Annotated[
@@ -39,7 +39,7 @@ def import_msprof(
         typer.Option(
             "--target",
             "-t",
-            help="The chip that was profiled: a table does not say which.",
+            help="Profiled chip; the table does not name it.",
             autocompletion=completing.targets,
         ),
     ],
@@ -50,7 +50,7 @@ def import_msprof(
             "-g",
             parser=path,
             metavar="GRAPH|DIR",
-            help="Graphs of the kernels: files, folders of them, folders that build wrote. Repeatable.",
+            help="Graphs of the kernels: files, folders of files, or folders that build wrote. Repeatable.",
         ),
     ] = None,
     out: Annotated[
@@ -60,15 +60,15 @@ def import_msprof(
             "-o",
             parser=path,
             metavar="FILE|DIR",
-            help="Add the results to this file, or to this folder.",
+            help="Add the results to this file or folder.",
         ),
     ] = None,
     json: Json = False,
 ) -> None:
-    """Take times of kernels from your own profile.
+    """Import kernel times from your own profile.
 
-    Kernels are recognised by their names; rows of other operators are counted and left. With the
-    graphs, sizes follow from the shapes in the table, and the time of the cost model stands beside.
+    Kernels are recognised by name; rows of other operators are counted and skipped. Given the graphs,
+    the sizes follow from the shapes in the table, and the cost model's prediction is added.
     """
     from autofuse.commands.chip.profiles import import_msprof as run
 

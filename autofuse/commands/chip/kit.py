@@ -1,4 +1,4 @@
-"""``silicon``: everything that we want to know of a chip, into one file."""
+"""``silicon``: collects everything of interest about a chip into one file."""
 
 from __future__ import annotations
 
@@ -30,14 +30,14 @@ if TYPE_CHECKING:
 
 __all__ = ["listed", "silicon"]
 
-#: Seconds in which a chip has to say what it is, and between two lines about progress off a terminal.
+#: Seconds for a chip to identify itself, and between progress lines without a terminal.
 _PROBE_S, _LINES_S = 60.0, 30.0
-#: Characters of what a failure says on the screen.
+#: Most characters of a failure on the screen.
 _SHORT = 160
 
 
 def listed(target: str | None, only: str | None, words: Sequence[str]) -> Outcome:
-    """List the units that the kit would run; needs no chip."""
+    """List the units that the kit would run; it needs no chip."""
     units = _units(load_target(target or DEFAULT_TARGET), only, words)
     rows = [
         {
@@ -66,7 +66,7 @@ def silicon(
     agree: Callable[[], bool],
     quiet: bool,
 ) -> Outcome:
-    """Run the kit on a chip, show what it found, and write the bundle if ``agree`` says so."""
+    """Run the kit on a chip, show the results, and write the bundle if ``agree`` returns True."""
     chip = _chip_at(device)
     word = target or _target_of(chip)
     spec = load_target(word)
@@ -84,7 +84,7 @@ def silicon(
     except (KeyboardInterrupt, EndedError):
         if not quiet:
             done = len(journal.rows)
-            text = f"{done} of {len(units)} are done; the same command with --resume goes on"
+            text = f"{done} of {len(units)} are done; to continue, repeat the command with --resume"
             console(sys.stderr).print(text)
         raise
     finally:
@@ -103,7 +103,7 @@ def silicon(
 
     def show(screen: Console) -> None:
         if is_written:
-            screen.print(f"written: {path}; autofuse calibrate {path} makes a target file of it")
+            screen.print(f"written: {path}; autofuse calibrate {path} makes a target file from it")
         else:
             screen.print("nothing was written; --resume asks again")
 
@@ -113,16 +113,16 @@ def silicon(
 def _units(target: TargetSpec, only: str | None, words: Sequence[str]) -> tuple[Unit, ...]:
     units = chosen(target, only, words)
     if not units:
-        text = f"nothing in the kit has {' or '.join(words)} in its name"
+        text = f"no item in the kit has {' or '.join(words)} in its name"
         raise AutofuseError.of("AF5007", text, hint="autofuse silicon --list has the names")
     return units
 
 
 def _chip_at(device: str) -> dict[str, Any]:
-    """Return the facts of the chip, asked in a process of its own so that this one never hangs.
+    """Return the facts of the chip, queried in another process so that this one never hangs.
 
     Raises:
-        AutofuseError: AF5011, AF5012, it does not answer; AF5007, it is not there.
+        AutofuseError: AF5011, AF5012, the chip does not answer; AF5007, there is no such chip.
     """
     with WorkerPool(PROBE, 1, timeout_s=_PROBE_S, memory_mb=0) as pool:
         outcome = pool.run({"device": device})
@@ -135,7 +135,9 @@ def _chip_at(device: str) -> dict[str, Any]:
 def _target_of(chip: dict[str, Any]) -> str:
     if not chip["target"]:
         text = f"no target is known for the chip {chip['soc']}"
-        raise AutofuseError.of("AF5006", text, hint="-t names the one to generate kernels for")
+        raise AutofuseError.of(
+            "AF5006", text, hint="name the target to generate kernels for with -t"
+        )
     return str(chip["target"])
 
 
@@ -158,14 +160,14 @@ def _head(
 def _lost(device: str) -> Diagnostic:
     return Diagnostic(
         "AF5012",
-        f"{device} does not answer any more: what was found until then is kept",
-        hint="when `npu-smi info` shows it again, the same command with --resume goes on",
+        f"{device} stopped responding: the results so far are kept",
+        hint="when `npu-smi info` shows it again, repeat the command with --resume",
     )
 
 
 @contextmanager
 def _watched(total: int, *, quiet: bool) -> Iterator[Callable[[Seen], None]]:
-    """A bar with the time that is left on a terminal, else a line now and then; failures are said at once."""
+    """Show a bar with the remaining time on a terminal, else occasional lines; report failures at once."""
     screen = console(sys.stderr)
     begun = said = time.monotonic()
     done = 0

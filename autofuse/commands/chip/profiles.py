@@ -1,4 +1,4 @@
-"""``import-msprof``: what a user's own profile says of kernels of autofuse, into the store of ``bench``."""
+"""``import-msprof``: imports times of autofuse's kernels from a user's profile into the store of ``bench``."""
 
 from __future__ import annotations
 
@@ -30,8 +30,8 @@ def import_msprof(
 ) -> Outcome:
     """Read operator tables, recognise kernels by their names, and add their times to a store.
 
-    ``graphs`` are graph files, folders of them, and folders that ``build`` wrote.  ``target`` is the chip that was
-    profiled, which a table does not say.
+    ``graphs`` are graph files, folders of them, and folders that ``build`` wrote. ``target`` is the profiled chip,
+    which a table does not name.
 
     Raises:
         AutofuseError: a table, a graph or the store cannot be read; AF5005, the store cannot be written.
@@ -76,9 +76,9 @@ def import_msprof(
         "out": None if written is None else str(written),
     }
     if not records:
-        hint = "--graphs names the graph files, or the folders that build wrote, of the kernels"
+        hint = "name the kernels' graph files, or the folders that build wrote, with --graphs"
         where = Where(str(tables[0]))
-        text = f"none of the {counted(total, 'row')} is of a kernel of autofuse"
+        text = f"none of the {counted(total, 'row')} belongs to an autofuse kernel"
         findings.append(Diagnostic("AF1403", text, where, hint))
 
     def show(screen: Console) -> None:
@@ -90,7 +90,7 @@ def import_msprof(
 
 
 def _subjects(graphs: Sequence[Path], target: str) -> tuple[list[Subject], list[Diagnostic]]:
-    """Kernels of graphs; what cannot be built is a warning, since the kernel may be in the table all the same."""
+    """Build the kernels of graphs; a failure is a warning, since the kernel may be in the table anyway."""
     found: list[Subject] = []
     notes: list[Diagnostic] = []
     for word in graphs:
@@ -103,13 +103,13 @@ def _subjects(graphs: Sequence[Path], target: str) -> tuple[list[Subject], list[
                 d = e.diagnostics[0]
                 where = Where(str(path))
                 notes.append(
-                    Diagnostic(d.code, d.message, where, "the graph is left out", severity="note")
+                    Diagnostic(d.code, d.message, where, "the graph is ignored", severity="note")
                 )
     return found, notes
 
 
 def _folders(word: Path) -> list[Path]:
-    """Folders of kernels in a folder."""
+    """Return the folders of kernels in a folder."""
     return sorted(p.parent for p in word.rglob(MANIFEST)) if word.is_dir() else []
 
 

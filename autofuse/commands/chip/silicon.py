@@ -30,7 +30,7 @@ def register(app: typer.Typer) -> None:
         epilog=examples(
             "autofuse silicon --list",
             "autofuse silicon --device npu:0",
-            "autofuse silicon --device npu:0 --resume   goes on after Ctrl-C or a crash",
+            "autofuse silicon --device npu:0 --resume   continue after Ctrl-C or a crash",
             "autofuse silicon --only calibration --out chip.json.gz --yes",
             "autofuse silicon --device npu:0 --filter op.Exp --filter corner",
         )
@@ -45,7 +45,7 @@ def silicon(
             "--target",
             "-t",
             autocompletion=completing.targets,
-            help="What kernels are generated for.  [default: the target of the chip]",
+            help="Target to generate kernels for.  [default: the chip's target]",
             show_default=False,
         ),
     ] = None,
@@ -55,23 +55,23 @@ def silicon(
             "--out",
             parser=path,
             metavar="BUNDLE",
-            help="The file to write: .json, or .json.gz.  [default: silicon-TARGET.json.gz]",
+            help="File to write: .json or .json.gz.  [default: silicon-TARGET.json.gz]",
             show_default=False,
         ),
     ] = None,
-    resume: Annotated[
-        bool, typer.Option("--resume", help="Go on with a run that was interrupted.")
-    ] = False,
+    resume: Annotated[bool, typer.Option("--resume", help="Continue an interrupted run.")] = False,
     only: Annotated[
         Part | None,
-        typer.Option("--only", help="One part of the kit.  [default: both]", show_default=False),
+        typer.Option(
+            "--only", help="Run one part of the kit.  [default: both]", show_default=False
+        ),
     ] = None,
     words: Annotated[
         list[str] | None,
         typer.Option(
             "--filter",
             metavar="TEXT",
-            help="Only what has this in its name. Repeatable.",
+            help="Run only items with this in their name. Repeatable.",
         ),
     ] = None,
     list_only: Annotated[
@@ -80,7 +80,11 @@ def silicon(
     limit: Annotated[
         float,
         typer.Option(
-            "--time-limit", min=0.5, max=3600, metavar="S", help="Seconds that one launch may take."
+            "--time-limit",
+            min=0.5,
+            max=3600,
+            metavar="S",
+            help="Time limit in seconds of one launch.",
         ),
     ] = 20.0,
     repeats: Annotated[
@@ -91,7 +95,7 @@ def silicon(
     jobs: Annotated[
         int,
         typer.Option(
-            "--jobs", "-j", min=0, help="Kernels compiled at a time; 0: one per core, less one."
+            "--jobs", "-j", min=0, help="Kernels to compile at a time; 0: all cores but one."
         ),
     ] = 0,
     yes: Annotated[
@@ -101,10 +105,10 @@ def silicon(
 ) -> None:
     """Run the kit on a chip, and write a bundle.
 
-    Conformance: every op and dtype that the target claims, every template family, and what we had
-    to assume of the chip, compared with NumPy. Calibration: kernels whose times tell the figures of
-    the cost model. Every kernel has a process and a time limit; those that may hang come last. What
-    the bundle holds is shown before it is written: no host, user, path or serial number is in it.
+    Conformance: every op and dtype that the target claims, every template family, and assumptions about
+    the chip, compared with NumPy. Calibration: kernels whose times determine the figures of the cost
+    model. Every kernel has its own process and time limit; kernels that may hang run last. The contents
+    of the bundle are shown before it is written: no host, user, path or serial number.
     """
 
     def action() -> Outcome:
@@ -117,7 +121,7 @@ def silicon(
         if not yes and (json or not sys.stdin.isatty()):
             raise AutofuseError.of(
                 "AF5007",
-                "nobody can be asked here whether the bundle is to be written",
+                "writing the bundle needs a confirmation, and nobody can be asked here",
                 hint="--yes writes it without asking",
             )
         return verb.silicon(

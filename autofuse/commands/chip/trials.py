@@ -1,4 +1,4 @@
-"""``tune``: a tuning file for a graph, from what is measured on devices or predicted by a model."""
+"""``tune``: a tuning file for a graph, from times measured on devices or predicted by a model."""
 
 from __future__ import annotations
 
@@ -55,16 +55,16 @@ def tune(
     Args:
         graph: the graph file.
         output: the tuning file; None: ``NAME.tuning.json`` in the current folder.
-        shapes: a text ``SYMBOL=N,SYMBOL=N..M`` for each shape or range; none: the typical one of the graph.
+        shapes: a text ``SYMBOL=N,SYMBOL=N..M`` per shape or range; empty: the typical shape of the graph.
         target: the chip or the card.
-        device: ``cpu``, ``cuda:N``, or several as ``npu:0,1``.
+        device: ``cpu``, ``cuda:N``, or several such as ``npu:0,1``.
         budget: seconds; None: no limit.
         top: candidates of each template or kernel.
         rounds: samples of each.
-        seed: of the data.
-        store: a file of what was measured, to go on from.
+        seed: seed of the data.
+        store: a file of earlier measurements to resume from.
         scheduler: address of a Dask scheduler, whose workers have the devices.
-        bundle: of ``autofuse silicon``: times are predicted by figures that are fitted to it.
+        bundle: a bundle of ``autofuse silicon``; times are predicted by figures fitted to it.
         quiet: show no progress.
     """
     asked = api.read(graph)
@@ -75,7 +75,9 @@ def tune(
     devices = devices_of(device)
     _fits(devices, spec, scheduler)
     if bundle is not None and (devices != (CPU,) or spec.home != "npu"):
-        text = "a bundle gives the model of a chip its figures, and no device is measured with it"
+        text = (
+            "a bundle supplies figures for the model of a chip and cannot be combined with a device"
+        )
         raise AutofuseError.of("AF5007", text, hint="leave out --bundle, or --device")
     ranges = [_range(asked, text) for text in shapes] or [_range(asked, "")]
     kept = _store(store)
@@ -121,45 +123,46 @@ def _chip(
     return tune_chip(asked, chip, ranges, options, priced=priced, figures=figures)
 
 
-#: By the backend of the target.
+#: Backend of the target -> tuner.
 _TUNED = {"triton": _card, "ascendc": _chip}
 
 
 def _figures(bundle: Path, chip: TargetSpec) -> str:
-    """The target file that a bundle gives.
+    """Return the target file fitted to a bundle.
 
     Raises:
-        AutofuseError: AF1403, AF5007, the bundle is not plausible, or of another chip; AF5014, it has too little.
+        AutofuseError: AF1403, AF5007, the bundle is implausible, or from another chip; AF5014, it has too few
+            measurements.
     """
     from autofuse.measure.calibration.bundle import read_bundle
     from autofuse.measure.calibration.calibrating import calibrate
 
     read = read_bundle(bundle)
     if read.target not in (chip.name, chip.base):
-        text = f"the bundle is of {read.target}, not of {chip.name}"
+        text = f"the bundle is for {read.target}, not for {chip.name}"
         raise AutofuseError.of("AF5007", text, hint=f"-t {find_known(read.target).name}")
     return calibrate(read, chip).text
 
 
 def _fits(devices: Sequence[str], spec: Target, scheduler: str | None) -> None:
-    """Raises AF5007 where kernels for the target do not run on the devices."""
+    """Raise AF5007 if the devices cannot run kernels for the target."""
     if _TUNED.get(spec.backend) is None:
-        text = f"no tilings are chosen for {spec.name}"
-        raise AutofuseError.of("AF5007", text, hint="Ascend chips and cards of NVIDIA are tuned")
+        text = f"{spec.name} cannot be tuned"
+        raise AutofuseError.of("AF5007", text, hint="tuning supports Ascend chips and NVIDIA cards")
     kind = devices[0].partition(":")[0]
     wanted = spec.home
     if kind not in (CPU, wanted):
         text = f"kernels for {spec.name} do not run on {devices[0]}"
         raise AutofuseError.of(
-            "AF5007", text, hint=f"--device {wanted}:0, or -t for another target"
+            "AF5007", text, hint=f"--device {wanted}:0, or choose another target with -t"
         )
     if scheduler is not None and kind == CPU:
-        text = "--scheduler is for devices, and a model needs none"
+        text = "--scheduler is for devices, but the model needs none"
         raise AutofuseError.of("AF5007", text, hint=f"--device {wanted}:0")
 
 
 def devices_of(text: str) -> tuple[str, ...]:
-    """The devices that an option names: ``cpu``, ``cuda:1``, ``npu:0,1``.
+    """Return the devices that an option names: ``cpu``, ``cuda:1``, ``npu:0,1``.
 
     Raises:
         AutofuseError: AF5007, it names none, or one twice.
@@ -168,10 +171,10 @@ def devices_of(text: str) -> tuple[str, ...]:
 
 
 def _range(graph: FusionGraph, text: str) -> Range:
-    """A shape of the command line, or a range of shapes.
+    """Parse a shape, or a range of shapes, of the command line.
 
     Raises:
-        AutofuseError: AF1005, AF5007, it is none of the graph.
+        AutofuseError: AF1005, AF5007, it is not a shape of the graph.
     """
     parts = [p for p in text.split(",") if p]
     ends = [[_end(p, at) for p in parts] for at in (0, -1)]
@@ -179,13 +182,13 @@ def _range(graph: FusionGraph, text: str) -> Range:
     for n in low:
         if low[n] > high[n]:
             label = graph.symbol_labels()[n]
-            text = f"--shape {label}={low[n]}..{high[n]}: the first size is the least"
+            text = f"--shape {label}={low[n]}..{high[n]}: the first size must be the smaller one"
             raise AutofuseError.of("AF1005", text)
     return Range({n: (low[n], high[n]) for n in low})
 
 
 def _end(word: str, at: int) -> str:
-    """``rows=8..64`` at one of its ends; a size has one."""
+    """Return one end of ``rows=8..64``; for a single size, that size."""
     name, equals, value = word.partition("=")
     return f"{name}{equals}{value.split('..')[at] if value.count('..') == 1 else value}"
 

@@ -29,8 +29,8 @@ def register(app: typer.Typer) -> None:
         epilog=examples(
             "autofuse tune first.json --shape rows=4096 --device npu:0 -o t.json",
             "autofuse tune first.json --shape rows=1024..4096 --device npu:0,1",
-            "autofuse tune first.json --shape rows=4096      predicted by the model",
-            "autofuse tune first.json --bundle bundle.json    the same, as calibrated",
+            "autofuse tune first.json --shape rows=4096      predicted times",
+            "autofuse tune first.json --bundle bundle.json    with fitted figures",
             "autofuse tune first.json -t nvidia-h100 --device cuda:0 --budget 120",
             "autofuse build first.json --tuning t.json",
         )
@@ -45,7 +45,7 @@ def tune(
             "--shape",
             "-s",
             metavar="SYMBOL=N,...",
-            help="Sizes to tune for; N..M is a range. Repeatable.  [default: the typical ones]",
+            help="Sizes to tune for; N..M is a range. Repeatable.  [default: typical sizes]",
             autocompletion=completing.symbols,
         ),
     ] = None,
@@ -56,7 +56,7 @@ def tune(
             "-o",
             parser=path,
             metavar="FILE",
-            help="The tuning file.  [default: NAME.tuning.json]",
+            help="Tuning file to write.  [default: NAME.tuning.json]",
         ),
     ] = None,
     device: Annotated[
@@ -64,18 +64,20 @@ def tune(
         typer.Option(
             "--device",
             metavar="cpu|npu:N[,N]|cuda:N[,N]",
-            help="Where to measure; cpu: times are predicted by the model.",
+            help="Device to measure on; cpu: predict times with the model.",
         ),
     ] = "cpu",
     budget: Annotated[
         float | None,
-        typer.Option("--budget", min=1, metavar="S", help="Seconds.  [default: no limit]"),
+        typer.Option(
+            "--budget", min=1, metavar="S", help="Time limit in seconds.  [default: none]"
+        ),
     ] = None,
     top: Annotated[
-        int, typer.Option("--top", min=1, max=200, help="Candidates of each template, or kernel.")
+        int, typer.Option("--top", min=1, max=200, help="Candidates per template or kernel.")
     ] = 12,
     rounds: Annotated[
-        int, typer.Option("--rounds", min=3, max=1000, help="Samples of each candidate.")
+        int, typer.Option("--rounds", min=3, max=1000, help="Samples per candidate.")
     ] = 15,
     store: Annotated[
         Path | None,
@@ -83,7 +85,7 @@ def tune(
             "--store",
             parser=path,
             metavar="FILE",
-            help="Keep what is measured, and go on from what is there.",
+            help="Store measurements in this file, and continue from those in it.",
         ),
     ] = None,
     bundle: Annotated[
@@ -92,7 +94,7 @@ def tune(
             "--bundle",
             parser=path,
             metavar="FILE",
-            help="Of silicon: predict times by figures that are fitted to it.",
+            help="Predict times with figures fitted to this bundle from silicon.",
         ),
     ] = None,
     scheduler: Scheduler = None,
@@ -102,11 +104,11 @@ def tune(
 ) -> None:
     """Find faster tilings or blocks, and write a tuning file.
 
-    Candidates are compared with NumPy, then timed in turns with the compiler's choice. The best is
-    kept if it is better by more than the noise. For a chip they are templates, tiles and cores, at
-    each of the sizes; for a card blocks of Triton kernels, for all sizes together. Without a device
-    times are predicted: those of a chip by timed mode of the twin. build, run, verify, bench and
-    explain take the file with --tuning.
+    Candidates are compared with NumPy, then timed in turns with the compiler's choice. The fastest is
+    kept if its gain exceeds the noise. Candidates for a chip are templates, tiles and cores, at each
+    size; for a card, blocks of Triton kernels, for all sizes together. Without a device, times are
+    predicted; for a chip, by the timed mode of the twin. build, run, verify, bench and explain take
+    the file with --tuning.
     """
     from autofuse.commands.chip.trials import tune as run
 

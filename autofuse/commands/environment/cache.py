@@ -1,4 +1,4 @@
-"""The words of the verb ``cache``."""
+"""Command line of the verb ``cache``."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def register(app: typer.Typer) -> None:
 
 def cache(
     action: Annotated[
-        CacheAction, typer.Argument(metavar="info|clear", help="Say what it holds, or empty it.")
+        CacheAction, typer.Argument(metavar="info|clear", help="Show its contents, or empty it.")
     ],
     json: Json = False,
 ) -> None:

@@ -1,4 +1,4 @@
-"""``cache``: what lies in the folder of compiled kernels, and how to empty it."""
+"""``cache``: shows and empties the folder of compiled kernels."""
 
 from __future__ import annotations
 
@@ -26,8 +26,8 @@ def info() -> Outcome:
     def show(screen: Console) -> None:
         screen.print(str(held.path), soft_wrap=True)
         screen.print(
-            f"{_count(held.entries)}, {_mib(held.bytes)} of {_mib(held.limit_bytes)}; above that the least recently "
-            f"used leave ({knobs.CACHE_MB.name})"
+            f"{_count(held.entries)}, {_mib(held.bytes)} of {_mib(held.limit_bytes)}; above the limit, the least "
+            f"recently used are evicted ({knobs.CACHE_MB.name})"
         )
         for kind, (entries, size) in held.kinds.items():
             screen.print(f"  {kind}: {_count(entries)}, {_mib(size)}", style="dim")
@@ -36,7 +36,7 @@ def info() -> Outcome:
 
 
 def clear() -> Outcome:
-    """Remove every entry; what a running process has loaded stays usable for it.
+    """Remove every entry; libraries that a running process has loaded stay usable.
 
     Raises:
         AutofuseError: AF5009, the folder cannot be used.

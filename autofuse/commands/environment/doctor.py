@@ -1,4 +1,4 @@
-"""The words of the verb ``doctor``."""
+"""Command line of the verb ``doctor``."""
 
 from __future__ import annotations
 

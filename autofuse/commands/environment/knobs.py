@@ -1,4 +1,4 @@
-"""The words of the verb ``knobs``."""
+"""Command line of the verb ``knobs``."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``targets``, ``doctor``, ``knobs``: what autofuse knows about chips and about this machine."""
+"""``targets``, ``doctor``, ``knobs``: facts about chips and about this machine."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 
 __all__ = ["doctor", "show_knobs", "targets", "twin_folder"]
 
-#: Figures in the row of a target, by its backend.
+#: Backend -> figures in the row of a target.
 _SHOWN = {
     "ascendc": (
         *("name", "base", "soc", "npu_arch", "experimental", "checked", "aiv_cores", "ub_bytes"),
@@ -53,11 +53,11 @@ _DRIVER_SECONDS = 60.0
 
 
 def targets(name: str | None) -> Outcome:
-    """All targets, also chips that only the cost model knows, or every figure of one: by its name or its file."""
+    """List all targets, also chips that only the cost model knows, or all figures of one, by name or file."""
     from autofuse.report.text import tables
 
     if name is not None:
-        # Also of what only the cost model knows.
+        # Includes chips that only the cost model knows.
         spec: Target = (
             read_target(name)
             if name.endswith(".toml")
@@ -75,7 +75,7 @@ def targets(name: str | None) -> Outcome:
         tables.print_targets(screen, chips)
         tables.print_gpus(screen, gpus)
         tables.print_cpus(screen, cpus)
-        screen.print("Every figure of one with its source: autofuse targets NAME", style="dim")
+        screen.print("All figures of a target, with sources: autofuse targets NAME", style="dim")
 
     return Outcome({"targets": chips, "gpus": gpus, "cpus": cpus}, show)
 
@@ -86,7 +86,7 @@ def _target_row(spec: Target) -> dict[str, object]:
 
 
 def doctor() -> Outcome:
-    """Look for everything that a verb may need."""
+    """Check for everything that a verb may need."""
     from autofuse.report.text import tables
 
     rows = [
@@ -106,7 +106,7 @@ def doctor() -> Outcome:
 
 
 def twin_folder() -> Outcome:
-    """The twin's folder, alone on a line, for the CMake project of a build."""
+    """Print the twin's folder, alone on a line, for the CMake project of a build."""
     folder = twin_files().include[0].parent
 
     def show(screen: Console) -> None:
@@ -116,7 +116,7 @@ def twin_folder() -> Outcome:
 
 
 def show_knobs() -> Outcome:
-    """Every environment variable with its value now."""
+    """List every environment variable with its current value."""
     from autofuse.report.text import tables
 
     rows = [
@@ -152,7 +152,7 @@ def _twin() -> dict[str, object]:
     except AutofuseError as e:
         return _missing("CPU twin", e)
     if importlib.util.find_spec("autofuse._twin") is None:
-        return _row("CPU twin", "missing", "the module autofuse._twin", "install autofuse again")
+        return _row("CPU twin", "missing", "the module autofuse._twin", "reinstall autofuse")
     return _row("CPU twin", "ok", str(found.library))
 
 
@@ -162,7 +162,7 @@ def _missing(what: str, error: AutofuseError) -> dict[str, object]:
 
 
 def _cann() -> list[dict[str, object]]:
-    """CANN, the driver and the chips: three rows."""
+    """Return rows on CANN, the driver and the chips."""
     hint = "only needed to compile for the chip: install the CANN toolkit and source its set_env.sh"
     try:
         cann = find_cann()
@@ -181,7 +181,7 @@ def _cann() -> list[dict[str, object]]:
 
 
 def _chips() -> list[dict[str, object]]:
-    """Return rows on the driver and the chips, from another process, as a driver may hang or crash."""
+    """Return rows on the driver and the chips, from another process because a driver may hang or crash."""
     with WorkerPool(CHIPS_JOB, workers=1, timeout_s=_DRIVER_SECONDS) as pool:
         outcome = pool.run(None)
     if not outcome.ok:
@@ -194,7 +194,7 @@ def _chips() -> list[dict[str, object]]:
         ", ".join(
             [
                 c.label,
-                *([f"target {c.target}"] if c.target else ["no target of autofuse"]),
+                *([f"target {c.target}"] if c.target else ["not an autofuse target"]),
                 *([f"{counted(c.cores, 'core')}"] if c.cores else []),
                 *([f"{c.clock_mhz} MHz"] if c.clock_mhz else []),
                 f"{c.memory_bytes >> 30} GiB",
@@ -205,10 +205,10 @@ def _chips() -> list[dict[str, object]]:
     return [
         _row("driver", "ok", ", ".join(drivers))
         if drivers
-        else _row("driver", "optional", "npu-smi does not tell its version"),
+        else _row("driver", "optional", "npu-smi does not report its version"),
         _row("chips", "ok", "; ".join(texts))
         if found
-        else _row("chips", "optional", "the driver sees none", hint),
+        else _row("chips", "optional", "the driver sees no device", hint),
     ]
 
 
@@ -218,7 +218,7 @@ def _triton() -> dict[str, object]:
     except PackageNotFoundError as e:
         hint = "only needed to run kernels for GPUs: pip install 'ascend-autofuse[gpu]'"
         return _row("Triton", "optional", f"{e.name} is not installed", hint)
-    # A wheel has several assemblers: only a kernel shows that the one that is taken fits.
+    # A wheel has several assemblers: only compiling a kernel shows that the right one is used.
     cards = {t.capability for t in map(load_gpu, gpu_names()) if t.dialect == "cuda"}
     try:
         made = [probe(capability) for capability in sorted(cards)]

@@ -1,4 +1,4 @@
-"""The words of the verb ``targets``."""
+"""Command line of the verb ``targets``."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def register(app: typer.Typer) -> None:
             "autofuse targets",
             "autofuse targets ascend910b2",
             "autofuse targets nvidia-h100",
-            "autofuse targets mine.toml              a target file of one's own",
+            "autofuse targets mine.toml              a custom target file",
         )
     )(targets)
 
@@ -30,7 +30,7 @@ def targets(
         str | None,
         typer.Argument(
             metavar="[NAME|FILE.toml]",
-            help="Every figure of this one.",
+            help="Show all figures of this target.",
             autocompletion=completing.targets,
         ),
     ] = None,

@@ -1,1 +1,1 @@
-"""Verbs that look at a graph or help to write one: ``dump``, ``explain``, ``show``, ``schema``, ``new``, ``ops``."""
+"""Verbs that inspect a graph or help to write one: ``dump``, ``explain``, ``show``, ``schema``, ``new``, ``ops``."""

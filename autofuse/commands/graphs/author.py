@@ -34,10 +34,10 @@ def schema(
     certificate: bool = False,
     kernel_json: str | None = None,
 ) -> Outcome:
-    """The JSON Schema of graph files, or of the one kind of file that is asked for.
+    """Return the JSON Schema of graph files, or of the requested kind of file.
 
     Raises:
-        AutofuseError: AF5007, several others are asked for.
+        AutofuseError: AF5007, several kinds are requested.
     """
     asked: dict[str, Callable[[], dict[str, Any]]] = {}
     if tuning:
@@ -53,7 +53,7 @@ def schema(
     if kernel_json is not None:
         asked["--kernel-json"] = lambda: kernel_schema(kernel_json)
     if len(asked) > 1:
-        text = "one schema is printed at a time"
+        text = "schema prints one schema at a time"
         raise AutofuseError.of("AF5007", text, hint=f"leave out {' or '.join(asked)}")
     found = next(iter(asked.values()), graph_schema)()
 
@@ -64,18 +64,18 @@ def schema(
 
 
 def new(name: str, folder: Path) -> Outcome:
-    """Write ``NAME.json`` and, beside it, the schema that it names.
+    """Write ``NAME.json`` with its schema beside it.
 
-    ``name`` may also be that of the file, with ``.json``.
+    ``name`` may also include ``.json``.
 
     Raises:
-        AutofuseError: AF1105 if the name is not legal, AF5005 if ``NAME.json`` is there already.
+        AutofuseError: AF1105 if the name is not legal, AF5005 if ``NAME.json`` exists.
     """
     file = "/" in name and name.endswith(".json")
     name = name.removesuffix(".json")
     if file or name.startswith((".", "/")):
         hint = f"autofuse new {Path(name).name or 'NAME'} -o {Path(name).parent}"
-        raise AutofuseError.of("AF1105", f"{name!r} is a path, and no name of a graph", hint=hint)
+        raise AutofuseError.of("AF1105", f"{name!r} is a path, not the name of a graph", hint=hint)
     text = starter(name)
     path = folder / f"{writing.file_names([name])[name]}.json"
     schema_path = folder / SCHEMA_FILE
@@ -83,7 +83,7 @@ def new(name: str, folder: Path) -> Outcome:
         folder.mkdir(parents=True, exist_ok=True)
         if path.exists():
             raise FileExistsError
-        # Ours by its name: always the one of this version.
+        # The schema's name is reserved: always write this version's.
         _place(schema_path, _text(graph_schema()))
         _place(path, text)
     except FileExistsError as e:
@@ -93,7 +93,7 @@ def new(name: str, folder: Path) -> Outcome:
             ) from e
         raise AutofuseError.of(
             "AF5005",
-            f"{path} is there already; it was not overwritten",
+            f"{path} exists; it was not overwritten",
             where=Where(path=str(path)),
             hint="choose another name, or another folder with -o",
         ) from None
@@ -110,13 +110,13 @@ def new(name: str, folder: Path) -> Outcome:
 
 
 def _place(path: Path, text: str) -> None:
-    """Write a file under another name and rename it, so that it is there whole or not at all."""
+    """Write a file atomically: under another name, then rename it."""
     handle, name = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
     part = Path(name)
     try:
         with os.fdopen(handle, "w", encoding="utf-8") as f:
             f.write(text)
-        # A temporary file is for its owner only.
+        # A temporary file is readable only by its owner.
         part.chmod(0o666 & ~_umask())
         part.replace(path)
     finally:

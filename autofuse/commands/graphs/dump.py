@@ -1,4 +1,4 @@
-"""The words of the verb ``dump``."""
+"""Command line of the verb ``dump``."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def dump(
         typer.Option(
             "--template",
             metavar="KEY",
-            help="Only this tiling key.",
+            help="Print only this tiling key.",
             autocompletion=completing.keys,
         ),
     ] = None,

@@ -1,4 +1,4 @@
-"""The words of the verb ``explain``."""
+"""Command line of the verb ``explain``."""
 
 from __future__ import annotations
 
@@ -41,9 +41,7 @@ def explain(
     shape: Shape = None,
     html: Annotated[
         Path | None,
-        typer.Option(
-            "--html", parser=path, metavar="FILE", help="Write the same as one HTML page."
-        ),
+        typer.Option("--html", parser=path, metavar="FILE", help="Also write an HTML page."),
     ] = None,
     tuning: Tuning = None,
     tuning_out: Annotated[
@@ -52,7 +50,7 @@ def explain(
             "--tuning-out",
             parser=path,
             metavar="FILE",
-            help="For a GPU: write the blocks that were taken, to change and give to --tuning.",
+            help="For a GPU: write the chosen blocks, to edit and pass to --tuning.",
         ),
     ] = None,
     target: Target = DEFAULT_TARGET,
@@ -60,9 +58,9 @@ def explain(
 ) -> None:
     """Show the templates of a graph, with modelled times.
 
-    What limits each template, why some are not taken, and what is where in UB. All times are those
-    of a model of the chip, none is measured. For a GPU it lists the kernels with their blocks, the
-    bytes that they have to move, and the time of each by a model of the card.
+    Shows the bottleneck of each template, why some are not chosen, and the layout of UB. All times come
+    from a model of the chip; none is measured. For a GPU, lists the kernels with their blocks, the bytes
+    that they must move, and the time of each by a model of the card.
     """
 
     def action() -> Outcome:

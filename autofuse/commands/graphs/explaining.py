@@ -1,4 +1,4 @@
-"""``explain``: the templates of a graph, and what the cost model makes of each."""
+"""``explain``: the templates of a graph, with the cost model's view of each."""
 
 from __future__ import annotations
 
@@ -26,10 +26,8 @@ if TYPE_CHECKING:
 
 __all__ = ["explain"]
 
-#: What an edit means for what is printed.
-UNEDITED = (
-    "the figures are those of the generated kernel (model); run DIR --html FILE times the edit"
-)
+#: Note on the effect of an edit on the output.
+UNEDITED = "the figures describe the generated kernel (model); run DIR --html FILE times the edit"
 
 
 def explain(
@@ -41,11 +39,11 @@ def explain(
     tuning: Path | None = None,
     tuning_out: Path | None = None,
 ) -> Outcome:
-    """Schedule a graph and evaluate every template that is kept, at sizes of the user's choice.
+    """Schedule a graph and evaluate every kept template, at sizes of the user's choice.
 
-    ``page`` is a file that gets the same as HTML.  Kernels for a GPU have no templates: what the plan says of each is
-    printed, with blocks of the file ``tuning``; ``tuning_out`` is a file that gets those that were taken.  For a chip,
-    ``tuning`` is a file of tilings: its choice is shown beside that of the search.
+    ``page`` is a file for the same as HTML. Kernels for a GPU have no templates: the plan of each is printed, with
+    blocks from the file ``tuning``; ``tuning_out`` is a file for the chosen blocks. For a chip, ``tuning`` is a file of
+    tilings: its choice is shown beside the search's.
     """
     from autofuse.report import explanation
 
@@ -63,12 +61,12 @@ def explain(
     asked: FusionGraph
     if is_built(graph):
         if tuning is not None:
-            text = f"--tuning makes another kernel than that in {graph}"
+            text = f"--tuning would make a different kernel from the one in {graph}"
             raise AutofuseError.of("AF5007", text, hint="leave out --tuning, or name the graph")
         asked, files = read_folder(graph)
         whole = api.built_again(asked, files)
         if isinstance(whole, api.SplitResult) and whole.split is not None:
-            text = f"{asked.label} is several kernels, and each is explained alone"
+            text = f"{asked.label} has several kernels; explain takes one at a time"
             raise AutofuseError.of("AF5007", text, hint="name one of the folders under parts/")
         remade = whole if isinstance(whole, api.BuildResult) else whole.parts[0]
         target = remade.target.name
@@ -78,7 +76,7 @@ def explain(
     sizes = explanation.sizes_of(asked.symbols, given)
     for r in requirements(asked):
         if not r.holds(sizes):
-            hint = "a kernel refuses these sizes as well"
+            hint = "a kernel rejects these sizes too"
             raise AutofuseError.of("AF5007", r.text, hint=hint)
     tuned = None if tuning is None else api.read_tuning(tuning)
     built = remade or api.build(graph, target=target, tuning=tuned)
@@ -86,7 +84,7 @@ def explain(
     called = {labels[n]: size for n, size in sizes.items()}
     planned = {"triton": _kernels}.get(built.target.backend)
     if planned is not None:
-        blocks = cast("Tuning | None", tuned)  # build takes no other for a GPU
+        blocks = cast("Tuning | None", tuned)  # build refuses any other for a GPU
         return planned(built, gpu_target(built.target), sizes, called, blocks, tuning_out)
     found = explanation.explain(
         built.graph.label, built.schedule, ascend_chip(built.target), sizes, built.graph
@@ -115,7 +113,7 @@ def explain(
 def _tuned(
     built: api.BuildResult, tuning: Tilings, sizes: Mapping[str, int]
 ) -> dict[str, Any] | None:
-    """Return the choice of the tuning file at these sizes, None if it has none."""
+    """Return the tuning file's choice at these sizes, None if it has none."""
     from autofuse.codegen.backends.ascendc.tuning import given_tilings
     from autofuse.report.tuned_choice import tuned_choice
 
@@ -124,9 +122,9 @@ def _tuned(
 
 
 def _needs_gpu(target: str) -> None:
-    """Raises AF5007 for a target whose kernels have no blocks."""
+    """Raise AF5007 for a target whose kernels have no blocks."""
     if find_target(target).home != "cuda":
-        text = f"a tuning file is for cards of NVIDIA, not for {target}"
+        text = f"a tuning file is for NVIDIA cards, not for {target}"
         raise AutofuseError.of("AF5007", text, hint="-t nvidia-h100 writes kernels for a card")
 
 
@@ -138,7 +136,7 @@ def _kernels(
     tuning: Tuning | None,
     tuning_out: Path | None,
 ) -> Outcome:
-    """The kernels for a GPU; ``called``: the sizes by the names of the graph file."""
+    """Explain the kernels for a GPU; ``called``: the sizes by the names in the graph file."""
     from autofuse.codegen.backends.triton.cost import modelled
     from autofuse.codegen.backends.triton.plan import plan
     from autofuse.codegen.backends.triton.summary import plan_summary

@@ -31,7 +31,7 @@ __all__ = ["dump", "show"]
 
 
 def dump(graph: Path, *, stage: str | None, template: int | None, target: str) -> Outcome:
-    """Show the state of the compiler after ``stage``, as text and as JSON.
+    """Show the output of ``stage``, as text and as JSON.
 
     The default stage is ``impl``, or ``files`` for a target without templates.
     """
@@ -45,12 +45,12 @@ def dump(graph: Path, *, stage: str | None, template: int | None, target: str) -
             "AF1005", f"there is no stage {stage!r}", hint=f"{hint}stages: {', '.join(STAGES)}"
         )
     if planned and (template is not None or stage in TEMPLATE_STAGES):
-        text = f"kernels for {target} have no templates, so there is no stage impl or kernel"
+        text = f"kernels for {target} have no templates, and so no stage impl or kernel"
         raise AutofuseError.of("AF5007", text, hint="stages: fusion, hint, files")
     if template is not None and stage not in TEMPLATE_STAGES:
         raise AutofuseError.of(
             "AF1005",
-            f"--template chooses a template, and the stage {stage} has none",
+            f"--template selects a template, but the stage {stage} has none",
             hint="use --stage impl or --stage kernel",
         )
     if stage == "fusion":
@@ -82,7 +82,7 @@ def dump(graph: Path, *, stage: str | None, template: int | None, target: str) -
 
 
 def _impls(result: api.BuildResult, key: int | None) -> list[ImplGraph]:
-    """The templates of one tiling key, or all, each once."""
+    """Return the templates of one tiling key, or all, each once."""
     from autofuse.schedule.axes.result import tiling_keys
 
     keys = tiling_keys(result.schedule)
@@ -113,9 +113,9 @@ def _write_files(files: Mapping[str, str]) -> None:
 
 
 def show(graph: Path, output: Path | None) -> Outcome:
-    """A summary of the graph, and its picture."""
+    """Summarise the graph, and draw its picture."""
     if output is not None and output.suffix.lower() not in ("", ".svg"):
-        text = f"{output} would not be what its name says: a picture is SVG"
+        text = f"{output} has the wrong extension: pictures are SVG"
         hint = f"for instance -o {output.with_suffix('.svg')}"
         raise AutofuseError.of("AF5007", text, hint=hint)
     fusion = api.read(graph)

@@ -1,4 +1,4 @@
-"""The words of the verb ``new``."""
+"""Command line of the verb ``new``."""
 
 from __future__ import annotations
 
@@ -22,15 +22,13 @@ def new(
     name: Annotated[str, typer.Argument(metavar="NAME", help="Name of the graph.")],
     output: Annotated[
         Path,
-        typer.Option(
-            "--output", "-o", parser=path, metavar="DIR", help="The folder to write into."
-        ),
+        typer.Option("--output", "-o", parser=path, metavar="DIR", help="Folder to write to."),
     ] = Path(),
     json: Json = False,
 ) -> None:
     """Write a graph to start from.
 
-    Beside NAME.json goes graph.schema.json, so that editors complete and check the file.
+    Also writes graph.schema.json, with which editors complete and check the file.
     """
 
     def action() -> Outcome:

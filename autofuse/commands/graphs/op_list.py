@@ -1,4 +1,4 @@
-"""``ops``: every op that a graph file can have, or all about one of them."""
+"""``ops``: the list of all ops of graph files, or the details of one."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ __all__ = ["ops"]
 
 
 def ops(name: str | None) -> Outcome:
-    """All ops that users write, or one, by its name or another one that it has.
+    """List all ops of graph files, or describe one, by its name or an alias.
 
     Raises:
         AutofuseError: AF1201, there is no such op.
@@ -67,7 +67,7 @@ def _attribute(a: Attr) -> dict[str, Any]:
 
 
 def _page(row: OpDef) -> dict[str, Any]:
-    """The row of the table, how each kind of chip computes each dtype, and a graph file that can be built."""
+    """Return the row of an op, how each kind of chip computes each dtype, and a buildable graph file."""
     chips = []
     for same in _architectures():
         words = {d.name: realised(row, d, same[0]) for d in DTYPES}
@@ -83,7 +83,7 @@ def _page(row: OpDef) -> dict[str, Any]:
 
 
 def _architectures() -> list[list[TargetSpec]]:
-    """Chips that kernels are made for; those of an architecture have the same calls."""
+    """Return the chips that kernels are generated for; chips of one architecture have the same calls."""
     same: dict[str, list[TargetSpec]] = {}
     for chip in map(load_chip, target_names()):
         same.setdefault(chip.arch.name, []).append(chip)

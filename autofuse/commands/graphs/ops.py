@@ -1,4 +1,4 @@
-"""The words of the verb ``ops``."""
+"""Command line of the verb ``ops``."""
 
 from __future__ import annotations
 
@@ -27,14 +27,14 @@ def register(app: typer.Typer) -> None:
 def ops(
     name: Annotated[
         str | None,
-        typer.Argument(metavar="[NAME]", help="All about this one.", autocompletion=completing.ops),
+        typer.Argument(metavar="[NAME]", help="Describe this op.", autocompletion=completing.ops),
     ] = None,
     json: Json = False,
 ) -> None:
     """List the ops of graph files, or describe one.
 
-    Of one: attributes, how each chip computes which dtype, accuracy, other names, and a graph that
-    can be built.
+    With a name, shows its attributes, its implementation per chip and dtype, its accuracy, its other
+    names, and a graph that can be built.
     """
 
     def action() -> Outcome:

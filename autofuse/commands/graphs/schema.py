@@ -1,4 +1,4 @@
-"""The words of the verb ``schema``."""
+"""Command line of the verb ``schema``."""
 
 from __future__ import annotations
 
@@ -18,38 +18,40 @@ def register(app: typer.Typer) -> None:
         epilog=examples(
             "autofuse schema > graph.schema.json",
             "autofuse schema --tuning > tuning.schema.json",
-            "autofuse schema --results               of what bench --out writes",
-            "autofuse schema --bundle                of what silicon writes",
-            "autofuse schema --certificate            of what certify writes",
-            "autofuse schema --kernel-json upstream   of what build --flow akg writes",
+            "autofuse schema --results               files that bench --out writes",
+            "autofuse schema --bundle                files that silicon writes",
+            "autofuse schema --certificate            files that certify writes",
+            "autofuse schema --kernel-json upstream   files that build --flow akg writes",
         )
     )(schema)
 
 
 def schema(
     tuning: Annotated[
-        bool, typer.Option("--tuning", help="Of tuning files, with tilings, or blocks for a GPU.")
+        bool,
+        typer.Option("--tuning", help="Schema of tuning files, with tilings, or blocks for a GPU."),
     ] = False,
     results: Annotated[
-        bool, typer.Option("--results", help="Of files of results, with measured times.")
+        bool, typer.Option("--results", help="Schema of results files, with measured times.")
     ] = False,
     bundle: Annotated[
-        bool, typer.Option("--bundle", help="Of bundles, with what the kit found on a chip.")
+        bool,
+        typer.Option("--bundle", help="Schema of bundles, with the kit's results from a chip."),
     ] = False,
     certificate: Annotated[
-        bool, typer.Option("--certificate", help="Of the certificate of a kernel.")
+        bool, typer.Option("--certificate", help="Schema of kernel certificates.")
     ] = False,
     kernel_json: Annotated[
         KernelJson | None,
         typer.Option(
-            "--kernel-json", help="Of a flow's JSON, with these keys.", show_default=False
+            "--kernel-json", help="Schema of a flow's JSON, with these keys.", show_default=False
         ),
     ] = None,
     json: Annotated[
-        bool, typer.Option("--json", help="Wrap it in the object that the other verbs print.")
+        bool, typer.Option("--json", help="Wrap the schema in the object that other verbs print.")
     ] = False,
 ) -> None:
-    """Print the JSON Schema of graph or other files."""
+    """Print the JSON Schema of graph files, or of other files."""
 
     def action() -> Outcome:
         from autofuse.commands.graphs.author import schema

@@ -1,4 +1,4 @@
-"""The words of the verb ``show``."""
+"""Command line of the verb ``show``."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``build --flow akg``: the files that AKG's command makes of a graph."""
+"""``build --flow akg``: the files that AKG's command generates from a graph."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 __all__ = ["build_akg", "build_akg_job"]
 
 _JOB = "autofuse.commands.kernels.akg:build_akg_job"
-#: What makes the binary, by the kind of target.
+#: Kind of target -> producer of the binary.
 _COMPILERS = {"cpu": "the C++ compiler", "gpu": "Triton"}
 
 
@@ -40,20 +40,20 @@ def build_akg(
     quiet: bool,
     verbose: bool,
 ) -> Outcome:
-    """Make the files of a flow for a graph, or for every graph of a folder.
+    """Write the files of a flow for a graph, or for every graph of a folder.
 
     Args:
         graph: the file, or a folder of them.
-        output: where to write; None: a folder of its own.
-        target: a word of AKG, or the name of a target; None: what each info file says itself.
-        keys: the set of keys of the JSON; None: the usual one.
+        output: the output folder; None: a new one.
+        target: AKG's name or ours of a target; None: as in each info file.
+        keys: the set of keys of the JSON; None: the default.
         ub_bytes: bytes of UB that a kernel may use.
         tuning: a tuning file, for one graph and a GPU.
-        refused: option -> its value, of options that flows do not take; without a value they are not given.
-        force: overwrite files that were edited or are not ours.
-        jobs: graphs at a time; 0: one per core.
+        refused: option -> its value, for options that flows do not support; no value means not given.
+        force: overwrite files that were edited or not written by autofuse.
+        jobs: concurrent graphs; 0: one per core.
         quiet: show no progress.
-        verbose: the text has the name of every file.
+        verbose: list every file.
 
     Raises:
         AutofuseError: as :func:`autofuse.clients.akg.flow.build`; AF5005, the folder cannot be written; AF5007,
@@ -61,7 +61,7 @@ def build_akg(
     """
     for option, value in refused.items():
         if value is not None and value is not False:
-            text = f"{option} does not apply to --flow akg, which makes one kernel as AKG does"
+            text = f"{option} does not apply to --flow akg, which makes one kernel like AKG"
             raise AutofuseError.of("AF5007", text, hint=f"leave out {option}, or --flow akg")
     if target is not None:
         flow.find(target)
@@ -73,7 +73,7 @@ def build_akg(
     if graph.is_dir():
         if tuning is not None:
             text = "a tuning file is for one graph"
-            raise AutofuseError.of("AF5007", text, hint="--tuning goes with one graph file")
+            raise AutofuseError.of("AF5007", text, hint="give --tuning with a single graph file")
         options["force"] = force
         return build_rows(graph, output, _JOB, options, target=target, jobs=jobs, quiet=quiet)
     found = _built(graph, output, **options, tuning=tuning, force=force)
@@ -96,7 +96,7 @@ def _built(
     force: bool,
     tuning: Path | None = None,
 ) -> dict[str, Any]:
-    """Write the files of a graph; what was made."""
+    """Write the files of a graph and return what was built."""
     result = flow.build(graph, target=target, keys=keys, ub_bytes=ub_bytes, tuning=tuning)
     name = result.built.name
     folder = output if output is not None else DEFAULT_FOLDER / name
@@ -122,7 +122,7 @@ def _built(
 
 
 def build_akg_job(job: Mapping[str, Any]) -> dict[str, Any]:
-    """One graph of a folder, in a worker.
+    """Build one graph of a folder, in a worker.
 
     Args:
         job: ``path``, ``output`` (the folder of its files), and the options of :func:`_built`.

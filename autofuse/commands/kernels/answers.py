@@ -89,7 +89,7 @@ def checked_verification(value: Any) -> dict[str, Any]:
         The value, unchanged.
 
     Raises:
-        AutofuseError: AF1403, it is no such result, or contradicts itself.
+        AutofuseError: AF1403, it is not such a result, or contradicts itself.
     """
     try:
         found = _Verification.model_validate(value)
@@ -104,12 +104,12 @@ def checked_verification(value: Any) -> dict[str, Any]:
     wrong = any(d.severity == "error" for d in report.diagnostics)
     wrong = wrong or any(o.wrong or o.unwritten for c in report.cases for o in c.outputs)
     if report.ok and (wrong or not passed):
-        raise _refused("it says that the kernel is right beside a case that is not")
+        raise _refused("it reports a correct kernel together with a failed case")
     checked: dict[str, Any] = value
     return checked
 
 
 def _refused(why: str) -> AutofuseError:
-    text = f"the answer of a worker of the scheduler is none of verify: {why}"
+    text = f"a worker of the scheduler returned an invalid answer: {why}"
     hint = "the workers of the scheduler must have the same version of autofuse"
     return AutofuseError.of("AF1403", text, hint=hint)

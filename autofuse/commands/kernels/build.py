@@ -1,4 +1,4 @@
-"""The words of the verb ``build``."""
+"""Command line of the verb ``build``."""
 
 from __future__ import annotations
 
@@ -46,10 +46,10 @@ def register(app: typer.Typer) -> None:
             "autofuse build first.json --entry torch     an operator of PyTorch",
             "autofuse build y.json --entry torch --backward grad.json",
             "autofuse build large.json --split -o out",
-            "autofuse build first.json --invariant       bits of a row whatever the batch",
+            "autofuse build first.json --invariant       row bits independent of batch",
             "autofuse build graphs/ -o out --jobs 2",
-            "autofuse build model.onnx -o out         one kernel, or those of a network",
-            "autofuse build fused.info --flow akg -t gpu    PTX and JSON as of AKG",
+            "autofuse build model.onnx -o out         one kernel, or several regions",
+            "autofuse build fused.info --flow akg -t gpu    PTX and JSON like AKG's",
             "autofuse build first.json --json | jq .result.templates",
         )
     )(build)
@@ -62,7 +62,7 @@ def build(
         typer.Argument(
             parser=path,
             metavar="GRAPH",
-            help="The graph file (JSON or ONNX), or a folder of them.",
+            help="Graph file (JSON or ONNX), or a folder of them.",
         ),
     ],
     output: Annotated[
@@ -72,7 +72,7 @@ def build(
             "-o",
             parser=path,
             metavar="DIR",
-            help="Where to write.  [default: autofuse-out/NAME]",
+            help="Output folder.  [default: autofuse-out/NAME]",
         ),
     ] = None,
     target: Target = DEFAULT_TARGET,
@@ -83,7 +83,7 @@ def build(
             autocompletion=completing.entries,
             help="launch: a library with C functions; op-package: a custom operator project of CANN; "
             "torch: an extension of PyTorch. "
-            "Of Triton: launch; plain: kernel[grid](...), the form of the operators of FlagGems.",
+            "For Triton: launch, or plain: kernel[grid](...), the form of FlagGems operators.",
         ),
     ] = "launch",
     ub: Annotated[
@@ -96,7 +96,7 @@ def build(
             "--backward",
             parser=path,
             metavar="GRAPH",
-            help="For --entry torch: the graph of the gradient.",
+            help="For --entry torch: graph of the gradient.",
         ),
     ] = None,
     split: Split = False,
@@ -107,7 +107,7 @@ def build(
         Flow | None,
         typer.Option(
             "--flow",
-            help="Make what MindSpore AKG makes; -t also takes gpu, ascend.",
+            help="Write the same files as MindSpore AKG; -t also takes gpu, ascend.",
             show_default=False,
         ),
     ] = None,
@@ -115,15 +115,18 @@ def build(
         KernelJson | None,
         typer.Option(
             "--kernel-json",
-            help="Keys of the flow's JSON: AKG's own, or its description's.  [default: upstream]",
+            help="Keys of the flow's JSON: those of AKG, or of its description.  [default: upstream]",
             show_default=False,
         ),
     ] = None,
     force: Annotated[
-        bool, typer.Option("--force", help="Overwrite files that were edited or are not ours.")
+        bool,
+        typer.Option(
+            "--force", help="Overwrite edited files and files that autofuse did not write."
+        ),
     ] = False,
     jobs: Annotated[
-        int, typer.Option("--jobs", "-j", min=0, help="Graphs at a time; 0: one per core.")
+        int, typer.Option("--jobs", "-j", min=0, help="Number of parallel jobs; 0: one per core.")
     ] = 0,
     verbose: Annotated[
         bool, typer.Option("--verbose", "-v", help="List the files of a graph.")
@@ -132,13 +135,13 @@ def build(
 ) -> None:
     """Generate kernels of a graph: Ascend C, or Triton.
 
-    For a GPU (-t nvidia-h100) it is a module of Triton kernels, as many as the graph needs.
-    Of a folder, every graph in it gets a project of its own, at the same place inside DIR. Where
-    CANN is installed (ASCEND_HOME_PATH), it is compiled for the chip too. A graph that is too much
-    for one kernel is refused, and the message says where to cut it; --split cuts it there. Of an
-    ONNX model that is more than one kernel, every region that can be fused gets one. With
-    --flow akg a graph becomes what AKG's command makes of it: for a GPU, PTX and its JSON. Without
-    -t the "process" of an info file chooses: cuda, cpu or aicore.
+    For a GPU (-t nvidia-h100), writes a module with as many Triton kernels as the graph needs.
+    Given a folder, builds every graph in it into a project of its own, at the same relative path in
+    DIR. Where CANN is installed (ASCEND_HOME_PATH), also compiles for the chip. If a graph is too
+    large for one kernel, the error says where to cut it; --split cuts it there. For an ONNX model
+    that needs more than one kernel, every region that can be fused gets one. With --flow akg, writes
+    the same files as AKG's command: for a GPU, PTX and its JSON. Without -t, the "process" of an info
+    file selects the target: cuda, cpu or aicore.
     """
 
     def action() -> Outcome:
@@ -170,10 +173,14 @@ def build(
         if graph.is_dir() and not partition:
             if tuning is not None:
                 text = "a tuning file is for one graph"
-                raise AutofuseError.of("AF5007", text, hint="--tuning goes with one graph file")
+                raise AutofuseError.of(
+                    "AF5007", text, hint="give --tuning with a single graph file"
+                )
             if backward is not None:
-                text = "a graph of a gradient is for one graph"
-                raise AutofuseError.of("AF5007", text, hint="--backward goes with one graph file")
+                text = "a gradient graph is for one graph"
+                raise AutofuseError.of(
+                    "AF5007", text, hint="give --backward with a single graph file"
+                )
             return build_many(
                 graph,
                 output,
@@ -206,7 +213,7 @@ def build(
 
 
 def _is_given(context: typer.Context, name: str) -> bool:
-    """True if the user gave an option; False if it has its default."""
-    # Typer brings click along, or depends on it, as its version has it.
+    """Return True if the user gave an option; False if it has its default."""
+    # Depending on its version, Typer bundles click or depends on it.
     source = context.get_parameter_source(name)
     return source is not None and source.name == "COMMANDLINE"

@@ -1,4 +1,4 @@
-"""``build``: the files of a kernel, or of several, on disk, compiled where CANN is installed."""
+"""``build``: writes the files of one or several kernels, and compiles them if CANN is installed."""
 
 from __future__ import annotations
 
@@ -38,10 +38,9 @@ __all__ = [
 ]
 
 DEFAULT_FOLDER = Path("autofuse-out")
-#: The preset of the generated CMake project that compiles for the chip.
-#: For all that happens to one graph of a folder.
+#: Seconds for one graph of a folder.
 _GRAPH_TIMEOUT_S = 2 * COMMAND_SECONDS + 100
-#: Graphs that one worker process builds: none of them leaves anything behind, and a new process costs as much as many.
+#: Graphs per worker process: a build leaves no state, and starting a process costs as much as many builds.
 _GRAPHS_PER_WORKER = 5_000
 _JOB = "autofuse.commands.kernels.building:build_job"
 _STATES = ("built", "failed", "not supported yet")
@@ -63,11 +62,11 @@ def build(
     quiet: bool = False,
     verbose: bool = False,
 ) -> Outcome:
-    """Generate, write, compile if possible; with ``split`` several kernels where one is not enough.
+    """Generate, write, and compile if possible; with ``split`` into several kernels if one does not suffice.
 
-    The text has the name of every file if ``verbose``.
+    The output lists every file if ``verbose``.
 
-    An ONNX model that cannot be read as one kernel is partitioned, unless ``partition`` is False; with True every one
+    An ONNX model that cannot be read as one kernel is partitioned, unless ``partition`` is False; with True every model
     is.
     """
     from autofuse.commands.kernels import models
@@ -94,10 +93,10 @@ def build(
             compiled=partial(compile_project, target=target),
         )
     if split and tuning is not None:
-        text = "--tuning is for the kernels of a GPU, which --split does not divide"
+        text = "--tuning is for GPU kernels, which --split does not divide"
         raise AutofuseError.of("AF5007", text, hint="leave out --split")
     if split and backward is not None:
-        text = "--backward is for one kernel, and --split may make several"
+        text = "--backward needs a single kernel, but --split may make several"
         raise AutofuseError.of("AF5007", text, hint="leave out --split")
     folder, found = _built(
         graph, output, target, entry, ub_bytes, split, force, invariant, tuning, backward
@@ -130,7 +129,7 @@ def _built(
     tuning: Path | None = None,
     backward: Path | None = None,
 ) -> tuple[Path, dict[str, Any]]:
-    """The folder with the files of a graph, and what was made."""
+    """Return the folder with the files of a graph, and the build."""
     result: api.BuildResult | api.SplitResult
     options: dict[str, Any] = {
         "target": target,
@@ -160,11 +159,11 @@ def _built(
 
 
 def only_of_flows(given: Mapping[str, object]) -> None:
-    """Raises AF5007 for the first option that is given: only flows have these."""
+    """Raise AF5007 for the first given option: these are only for flows."""
     for option, value in given.items():
         if value is not None:
-            text = f"{option} is for the JSON of a flow, and no flow is named"
-            raise AutofuseError.of("AF5007", text, hint="--flow akg names one")
+            text = f"{option} is for the JSON of a flow, but no flow is given"
+            raise AutofuseError.of("AF5007", text, hint="add --flow akg")
 
 
 def build_many(
@@ -180,12 +179,12 @@ def build_many(
     jobs: int,
     quiet: bool,
 ) -> Outcome:
-    """:func:`build` for every graph file of a folder, in worker processes; a graph that fails stops no other one.
+    """Run :func:`build` for every graph file of a folder, in worker processes; a failure does not stop the others.
 
     The files of ``FOLDER/a/b.json`` are written into ``OUTPUT/a/b``.
 
     Raises:
-        AutofuseError: AF1001 no graph is there, AF5006 no such target.
+        AutofuseError: AF1001 there is no graph, AF5006 the target is unknown.
     """
     find_target(target)
     options = {
@@ -216,13 +215,13 @@ def build_rows(
         output: where to write.
         job: ``package.module:function``, which takes ``path``, ``output`` and the options, and returns what
             :func:`build_job` does.
-        options: the same for all graphs.
-        target: as the command line has it; None: each graph says it itself.
-        jobs: graphs at a time; 0: one per core.
+        options: options for all graphs.
+        target: as on the command line; None: each graph names its own.
+        jobs: concurrent graphs; 0: one per core.
         quiet: show no progress.
 
     Raises:
-        AutofuseError: AF1001 no graph is there.
+        AutofuseError: AF1001 there is no graph.
     """
     from autofuse.machines.twin.run.worker import WorkerPool
     from autofuse.report.text.console import progress
@@ -277,14 +276,14 @@ def _folders(paths: Sequence[Path], root: Path, output: Path) -> list[Path]:
 
 
 def build_job(job: Mapping[str, Any]) -> dict[str, Any]:
-    """One graph of :func:`build_many`, in a worker.
+    """Build one graph of :func:`build_many`, in a worker.
 
     Args:
         job: ``path``, ``output`` (the folder of its files), and the options of :func:`build`.
 
     Returns:
-        ``name``, ``keys`` (number of tiling keys, over all kernels), ``parts`` (number of kernels), ``written``
-        (how many files, by what became of them), ``stale`` (see ``artifacts.Written``), ``compiled``, ``seconds``.
+        ``name``, ``keys`` (number of tiling keys, over all kernels), ``parts`` (number of kernels), ``written`` (number
+        of files by outcome), ``stale`` (see ``artifacts.Written``), ``compiled``, ``seconds``.
     """
     collect_rarely()
     names = ("target", "entry", "ub_bytes", "split", "force", "invariant")
@@ -318,7 +317,7 @@ def _row(outcome: JobOutcome) -> dict[str, Any]:
 
 
 def _placed(d: Diagnostic, path: str) -> Diagnostic:
-    """The diagnostic with the graph file, where it names none."""
+    """Return the diagnostic, with the graph file if it names none."""
     where = d.where or Where()
     return d if where.path else replace(d, where=replace(where, path=path))
 
@@ -327,8 +326,8 @@ def compile_project(folder: Path, entry: str, target: str) -> Mapping[str, Any]:
     """Compile for the chip; without CANN, for Triton or for a CPU, say that nothing was compiled."""
     spec = find_target(target)
     why = {
-        "cpu": "generated: the first lines of the file say how it is compiled",
-        "triton": "generated: Triton compiles each kernel at its first call",
+        "cpu": "generated: the first lines of the file say how to compile it",
+        "triton": "generated: Triton compiles each kernel on its first call",
     }.get(spec.backend)
     if why is not None:
         return {"done": False, "why": why}

@@ -48,12 +48,12 @@ from autofuse.targets import find_target
 
 __all__ = ["run_job", "verify_job"]
 
-#: The size of a symbol when a graph is judged by the size of its tensors.
+#: Size of a symbol when judging a graph by the size of its tensors.
 _FEW = 4
 
 
 def verify_job(job: Mapping[str, Any]) -> dict[str, Any]:
-    """:func:`_verify`, with a reproducer of what should not happen."""
+    """Run :func:`_verify`, with a reproducer for internal errors."""
     sent = job.get("graph")
     graph = Path(job["path"]) if sent is None else from_json_as(FusionGraph, sent)
     with api.reporting_bugs(graph, {k: v for k, v in job.items() if k != "graph"}):
@@ -75,11 +75,11 @@ def _verify(job: Mapping[str, Any], source: Path | FusionGraph) -> dict[str, Any
             ``autofuse.machines.twin.verify.verify.verify_kernel``; ``device`` (or nothing, for ``cpu``): where
             kernels run; ``invariant`` (or nothing, for False): as for ``autofuse.build``;
             ``tuning`` (or nothing): a tuning file, for the graph as it is;
-            ``symbols`` (or nothing): sizes that are decided, ``inputs`` (or nothing): name -> .npy file, in place of
-            random data, both for the graph as it is;
-            ``against`` (or nothing): the graph file that says what a generated folder, which ``path`` may be, is to
-            compute; ``claims`` (or nothing): a folder for this
-            verification, and a kernel that another job of it has claimed is built and not run;
+            ``symbols`` (or nothing): fixed sizes, ``inputs`` (or nothing): name -> .npy file, in place of random data,
+            both for the graph as it is;
+            ``against`` (or nothing): the graph file of the expected results, if ``path`` is a generated
+            folder; ``claims`` (or nothing): a folder for this verification; a kernel claimed by another job is built
+            but not run;
             ``sizes`` (or nothing, for True): kernels of other sizes are others.
         source: the file, or the graph.
 
@@ -100,7 +100,7 @@ def _verify(job: Mapping[str, Any], source: Path | FusionGraph) -> dict[str, Any
     if shrunk is not None and as_it_is is not None:
         raise _too_large_for(as_it_is, shrunk["from"], job)
     if shrunk is not None:
-        # What is refused, or fails, with the sizes of the file does not pass with smaller ones.
+        # A graph that is refused or fails with its own sizes must not pass with smaller ones.
         make(graph, **how)
     graph = symbolize(small) if job["symbolic"] else small
     data = _asked(graph, job)
@@ -130,7 +130,7 @@ def _verify(job: Mapping[str, Any], source: Path | FusionGraph) -> dict[str, Any
 
 
 def _verify_folder(job: Mapping[str, Any]) -> dict[str, Any]:
-    """Verify the kernel in a folder as it is, edited or not, at the sizes of its graph.  As :func:`_verify`."""
+    """Verify the kernel in a folder as it is, edited or not, at the sizes of its graph; see :func:`_verify`."""
     folder, sent = Path(job["path"]), job.get("files")
     if sent is None:
         graph, files = read_folder(folder)
@@ -143,12 +143,12 @@ def _verify_folder(job: Mapping[str, Any]) -> dict[str, Any]:
         job.get("against") if against is None else from_json_as(FusionGraph, against),
     )
     expected = expected or graph
-    # Names of kernels and symbols are those of the folder.
+    # Names of kernels and symbols come from the folder.
     expected = replace(expected, name=graph.name)
     options = _asked(expected, job)
     parts, device = read_parts(files, graph.name), job.get("device", CPU)
     machine = machine_of(files, graph, device)
-    # A folder of another host is not here; whoever asked knows what was edited in it.
+    # A folder of another host is not here; the caller knows its edits.
     with blamed(folder if sent is None else None):
         report = machine.verify_here(files, expected, device, **options, **_options(machine, job))
     return {
@@ -178,7 +178,7 @@ def _keys(text: str) -> int:
 
 
 def _asked(graph: FusionGraph, job: Mapping[str, Any]) -> dict[str, Any]:
-    """The options of a verification that say with which sizes and data a kernel runs."""
+    """Return the options of a verification that set the sizes and data of a run."""
     found: dict[str, Any] = {"count": job["shapes"], "seed": job["seed"]}
     files, sizes = job.get("inputs", {}), job.get("symbols", {})
     if not files and not sizes:
@@ -196,10 +196,8 @@ def _asked(graph: FusionGraph, job: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _too_large_for(what: str, elements: int, job: Mapping[str, Any]) -> AutofuseError:
-    """An AF5007 error for blocks or data whose graph is larger than what verify runs."""
-    text = (
-        f"{what} is for the graph as it is, whose largest tensor has {counted(elements, 'element')}"
-    )
+    """Return AF5007 for blocks or data of a graph that is larger than verify runs."""
+    text = f"{what} is for the graph's own sizes, but its largest tensor has {counted(elements, 'element')}"
     hint = (
         f"verify runs at most {job['max_elements']}; autofuse run takes the graph's own sizes, of a "
         "tuning file the folder that build --tuning -o DIR writes"
@@ -208,7 +206,7 @@ def _too_large_for(what: str, elements: int, job: Mapping[str, Any]) -> Autofuse
 
 
 def _shrunk(graph: FusionGraph, limit: int) -> tuple[FusionGraph, dict[str, int] | None]:
-    """A graph whose fixed sizes are small enough to run; symbols are small anyway when it runs."""
+    """Shrink the fixed sizes of a graph until it is small enough to run; symbols are small in a run anyway."""
     few = {s.name: min(max(s.min, _FEW), s.max) for s in graph.symbols}
     hinted = tuple(replace(s, hint=few[s.name]) for s in graph.symbols)
     small = replace(shrink(replace(graph, symbols=hinted), limit), symbols=graph.symbols)
@@ -217,7 +215,7 @@ def _shrunk(graph: FusionGraph, limit: int) -> tuple[FusionGraph, dict[str, int]
 
 
 def run_job(job: Mapping[str, Any]) -> dict[str, Any]:
-    """:func:`_run`, with a reproducer of what should not happen."""
+    """Run :func:`_run`, with a reproducer for internal errors."""
     with api.reporting_bugs(Path(job["path"]), job):
         return _run(job)
 
@@ -229,17 +227,17 @@ def _run(job: Mapping[str, Any]) -> dict[str, Any]:
         job: ``path`` (a graph file or a generated folder); ``target``, ``seed``, ``key`` (or
             None), ``invariant`` (or nothing), ``symbols`` (sizes), ``inputs`` (name -> .npy file), ``save`` (folder for
             the outputs, or None), ``split``, ``tuning`` (a tuning file, or nothing), ``check`` (or None, for ``fast``),
-            ``check_seed``, ``device``; ``against`` (or nothing): the
-            graph file that says what the outputs are to be; ``traces`` and ``pages`` (or nothing):
+            ``check_seed``, ``device``; ``against`` (or nothing): the graph file of the expected
+            outputs; ``traces`` and ``pages`` (or nothing):
             files that timed mode writes.
 
     Returns:
-        Sizes, what it ran on, tiling key, number of cores, a comparison per output, what is wrong with the data if one
-        differs (``faults``), and the files that were saved;
-        ``timed``: modelled times without the single instructions, or None.
+        Sizes, machine, tiling key, number of cores, a comparison per output, errors of the data if one differs
+        (``faults``), and the saved files;
+        ``timed``: modelled times without single instructions, or None.
     """
     path = Path(job["path"])
-    # What was asked for is wrong or right before anything is compiled.
+    # Validate the request before anything is compiled.
     asked = api.graph_of(path)
     expected = _expected(asked, path, job.get("against"))
     given = _given_arrays(asked, job["inputs"])
@@ -269,7 +267,7 @@ def _run(job: Mapping[str, Any]) -> dict[str, Any]:
     check = job["check"] or "fast"
     kernel = api.load(
         source,
-        # Timed mode compiles it like this anyway.
+        # Timed mode compiles it this way anyway.
         check="all" if timed_wanted else check,
         check_seed=job["check_seed"],
         device=job["device"],
@@ -317,10 +315,10 @@ def _run(job: Mapping[str, Any]) -> dict[str, Any]:
 def _expected(
     kernel: FusionGraph, path: Path, file: str | FusionGraph | None
 ) -> FusionGraph | None:
-    """The graph that says what a kernel is to compute, where it is not the kernel's own.
+    """Return the graph of the expected results, if it is not the kernel's own.
 
     Raises:
-        AutofuseError: AF1xxx, as :func:`autofuse.api.read`; AF5007, the kernel is called in another way.
+        AutofuseError: AF1xxx, as :func:`autofuse.api.read`; AF5007, the kernel has another signature.
     """
     if file is None:
         return None
@@ -334,13 +332,13 @@ def _expected(
         for name in dict.fromkeys((*own, *other))
         if own.get(name) != other.get(name)
     )
-    text = f"{named} has other parameters than {path}"
+    text = f"{named} has different parameters from {path}"
     hint = "--against takes a graph with the same inputs, outputs and symbols"
     raise AutofuseError([Diagnostic("AF5007", text, hint=hint, notes=notes)])
 
 
 def _parameters(graph: FusionGraph) -> dict[str, str]:
-    """Return the parameters of a kernel in words, by what each is."""
+    """Describe the parameters of a kernel in words."""
     inputs = {f"input {n}": n for n in graph.inputs}
     outputs = {f"output {o.name}": o.tensor for o in graph.outputs}
     tensors = {
@@ -351,7 +349,7 @@ def _parameters(graph: FusionGraph) -> dict[str, str]:
 
 
 def _copies(graph: FusionGraph, inputs: Mapping[str, Any]) -> dict[str, Any]:
-    """The inputs; what the kernel overwrites of them as copies."""
+    """Return the inputs, with copies of those that the kernel overwrites."""
     written = {o.inout for o in graph.outputs}
     return {n: a.copy() if n in written else a for n, a in inputs.items()}
 
@@ -363,7 +361,7 @@ def _without_slices(report: Mapping[str, Any]) -> dict[str, Any]:
 def _save(
     outputs: Mapping[str, Any], timed: api.TimedRun | None, job: Mapping[str, Any]
 ) -> list[str]:
-    """Write what the user wants to keep: outputs, traces and pages; all of it, or nothing."""
+    """Write the requested outputs, traces and pages: all of them, or none."""
     files: dict[Path, writing.Content] = {}
     folder = None if job["save"] is None else Path(job["save"])
     if folder is not None:
@@ -377,10 +375,10 @@ def _save(
 
 
 def _given_arrays(graph: FusionGraph, files: Mapping[str, str]) -> dict[str, Any]:
-    """Arrays from .npy files.
+    """Load arrays from .npy files.
 
     Raises:
-        AutofuseError: AF5007 a name that is not an input, or another dtype, AF1001 a file that cannot be read.
+        AutofuseError: AF5007 a name is not an input, or has another dtype; AF1001 a file cannot be read.
     """
     out: dict[str, Any] = {}
     problems: list[Diagnostic] = []
@@ -406,14 +404,14 @@ def _given_arrays(graph: FusionGraph, files: Mapping[str, str]) -> dict[str, Any
 def _sizes(
     graph: FusionGraph, given: Mapping[str, Any], symbols: Mapping[str, int]
 ) -> dict[str, int]:
-    """A size per symbol: as asked for, else from the shapes of given arrays, else typical."""
+    """Return a size per symbol: the requested one, else from the shapes of given arrays, else typical."""
     return sizes_with(graph, _fixed(graph, given, symbols))
 
 
 def _fixed(
     graph: FusionGraph, given: Mapping[str, Any], symbols: Mapping[str, int]
 ) -> dict[str, int]:
-    """The sizes that are asked for, or follow from the shapes of given arrays."""
+    """Return the sizes that are requested, or determined by the shapes of given arrays."""
     symbols = symbol_sizes(graph.label, graph.symbol_labels(), symbols)
     fixed = {s for n in given for e in graph.tensors[n].shape for s in e.symbols()}
     part = replace(graph, symbols=tuple(s for s in graph.symbols if s.name in fixed | set(symbols)))

@@ -34,10 +34,10 @@ if TYPE_CHECKING:
 
 __all__ = ["ATOL", "RTOL", "build_model", "is_model", "kernel_job", "run_model"]
 
-#: Tolerances of ``run`` where the command line gives none.
+#: Default tolerances of ``run``.
 RTOL, ATOL = 1e-3, 1e-5
 _JOB = "autofuse.commands.kernels.models:kernel_job"
-#: Enough of a file to know its format by.
+#: Bytes of a file that identify its format.
 _HEAD = 16
 
 
@@ -46,16 +46,16 @@ def is_model(graph: Path, partition: bool | None, *, refused: Mapping[str, objec
 
     Args:
         graph: the file.
-        partition: what the command line says; None: it depends on the model.
-        refused: option -> its value, of options that such a model does not take; without a value they are not given.
+        partition: as on the command line; None: it depends on the model.
+        refused: option -> its value, for options that such a model does not support; no value means not given.
 
     Raises:
-        AutofuseError: AF5007, options that do not go together; AF1001, what ``build`` made of a model; whatever
-            reading the model gives.
+        AutofuseError: AF5007, incompatible options; AF1001, the folder that ``build`` wrote for a model; any error of
+            reading the model.
     """
     if graph.is_dir() and any(graph.glob("*.model.json")) and partition is not False:
-        text = f"{graph} holds the kernels of a model, and not its data"
-        hint = f"give the model itself, or one of the folders in {graph / 'kernels'}"
+        text = f"{graph} holds the kernels of a model, but not its data"
+        hint = f"give the model, or one of the folders in {graph / 'kernels'}"
         raise AutofuseError.of("AF1001", text, where=Where(str(graph)), hint=hint)
     given = [n for n, value in refused.items() if value is not None and value is not False]
     if partition is False or (partition is None and given):
@@ -64,13 +64,13 @@ def is_model(graph: Path, partition: bool | None, *, refused: Mapping[str, objec
         with graph.open("rb") as f:
             head = f.read(_HEAD)
     except OSError:
-        head = b""  # the reader of graphs says what is wrong
+        head = b""  # the graph reader reports the error
     is_onnx = looks_like_onnx(head, str(graph)) and not graph.is_dir()
     if partition and not is_onnx:
-        text = f"--partition is for ONNX models, {graph} is none"
+        text = f"--partition is for ONNX models; {graph} is not one"
         raise AutofuseError.of("AF5007", text, where=Where(str(graph)))
     if partition and given:
-        text = f"{given[0]} is for one kernel; with --partition there are several"
+        text = f"{given[0]} needs a single kernel; --partition makes several"
         raise AutofuseError.of("AF5007", text, hint=f"leave out {given[0]}")
     if not is_onnx or not head:
         return False
@@ -91,17 +91,17 @@ def build_model(
     verbose: bool,
     compiled: Callable[[Path, str], Mapping[str, Any]],
 ) -> Outcome:
-    """Partition, generate, write, compile every kernel if possible.
+    """Partition, generate and write; compile every kernel if possible.
 
     Args:
         model: the file.
-        output: the folder that is written to.
+        output: the output folder.
         target: the chip, the GPU or the CPU.
         entry: how kernels get their tiling data.
         ub_bytes: UB that a kernel may use.
-        force: overwrite files that were edited or are not ours.
+        force: overwrite files that were edited or not written by autofuse.
         quiet: show no progress.
-        verbose: the text has the folder of every kernel.
+        verbose: list the folder of every kernel.
         compiled: compiles the kernel in a folder for the chip.
     """
     result = _built(model, target, entry=entry, ub_bytes=ub_bytes, quiet=quiet)
@@ -156,16 +156,16 @@ def run_model(
     atol: float,
     quiet: bool,
 ) -> Outcome:
-    """Run a model beside ``onnx.reference``; kernels run in a process of their own.
+    """Run a model and compare it with ``onnx.reference``; kernels run in a process of their own.
 
-    ``check`` None is ``fast``, where there is a twin.
+    ``check`` None means ``fast``, if there is a twin.
     """
     from autofuse.clients.onnx import models
 
     spec = find_target(target)
     machine = machine_for(
         spec.backend
-    )  # kernels of Ascend C: the twin, which refuses another device
+    )  # Ascend C kernels use the twin, which refuses another device
     machine.needs(device, spec)
     refuse_others(machine, {"--check": check, "--check-seed": check_seed})
 
@@ -215,7 +215,7 @@ def run_model(
 
 
 def _saved(outputs: Mapping[str, Any], folder: Path) -> list[str]:
-    """Outputs as files; names of tensors are no names of files, so identifiers are."""
+    """Write outputs to files, named by identifiers because tensor names may not be file names."""
     names = writing.file_names(outputs)
     files = {folder / f"{names[o]}.npy": writing.array(a) for o, a in outputs.items()}
     writing.write_all(files, folder)
@@ -228,7 +228,7 @@ def _saved(outputs: Mapping[str, Any], folder: Path) -> list[str]:
 def _calls(
     built: ModelResult, folder: Path, pool: WorkerPool, how: Mapping[str, Any]
 ) -> KernelCall:
-    """Calls of kernels in a worker, with arrays in files; ``how``: members of the job that say how they run."""
+    """Calls kernels in a worker, with arrays in files; ``how``: members of the job with the options of a run."""
     from autofuse.clients.onnx.models.calls import Called
     from autofuse.clients.onnx.models.result import kernel_folder
 
@@ -261,12 +261,12 @@ def _calls(
 
 
 def _of(d: Diagnostic, kernel: str) -> Diagnostic:
-    """A diagnostic of a worker, with the kernel in its notes."""
+    """Return a worker's diagnostic with the kernel in its notes."""
     return replace(d, notes=(*d.notes, f"kernel: {kernel}"))
 
 
 def kernel_job(job: Mapping[str, Any]) -> dict[str, Any]:
-    """One call of a kernel, in a worker.
+    """Call a kernel once, in a worker.
 
     Args:
         job: ``kernel`` (a generated folder), ``files`` (the folder with its operands, ``in_<number>``, and for its

@@ -1,4 +1,4 @@
-"""The words of the verb ``run``."""
+"""Command line of the verb ``run``."""
 
 from __future__ import annotations
 
@@ -43,10 +43,10 @@ def register(app: typer.Typer) -> None:
             "autofuse run first.json --tuning first.tuning.json",
             "autofuse run first.json -t nvidia-h100      in Triton's interpreter",
             "autofuse run first.json -t cpu              C++ loops on this machine",
-            "autofuse run first.json --trace trace.json   times of a model, Perfetto",
-            "autofuse run first.json --html times.html    the same as a page",
+            "autofuse run first.json --trace trace.json   modelled times, for Perfetto",
+            "autofuse run first.json --html times.html    modelled times, as a page",
             "autofuse run out                             a folder, edited or not",
-            "autofuse run out --against first.json        what it computes after an edit",
+            "autofuse run out --against first.json        compare an edited kernel",
             "autofuse run model.onnx --shape batch=3      a network, or one kernel",
         )
     )(run)
@@ -60,7 +60,7 @@ def run(
         int | None,
         typer.Option(
             "--key",
-            help="Force this tiling key instead of the host's choice.",
+            help="Use this tiling key instead of the host's choice.",
             autocompletion=completing.keys,
         ),
     ] = None,
@@ -93,14 +93,14 @@ def run(
     partition: Partition = None,
     rtol: Annotated[
         float | None,
-        typer.Option("--rtol", min=0, help="Of a model: relative tolerance.  [default: 0.001]"),
+        typer.Option("--rtol", min=0, help="For a model: relative tolerance.  [default: 0.001]"),
     ] = None,
     atol: Annotated[
         float | None,
         typer.Option(
             "--atol",
             min=0,
-            help="Of a model: tolerance relative to the largest element.  [default: 0.00001]",
+            help="For a model: tolerance relative to the largest element.  [default: 0.00001]",
         ),
     ] = None,
     check: CheckMode = None,
@@ -111,13 +111,12 @@ def run(
 ) -> None:
     """Run the kernel once and compare it with NumPy.
 
-    Kernels of Ascend C run on the CPU twin, or with --device npu:0 on a chip. Those of Triton
-    (-t nvidia-h100) run in its interpreter. With --device cuda both run on a card. GRAPH may be a
-    folder that build wrote. Of an ONNX model that is
-    more than one kernel, the regions that can be fused run as kernels and the rest by
-    onnx.reference, which all of it is compared with. With --trace or --html the run is timed by a
-    model of the chip: clocks of every pipe, what each waits for, and the critical path. No time is
-    measured.
+    Ascend C kernels run on the CPU twin, or with --device npu:0 on a chip. Triton kernels
+    (-t nvidia-h100) run in Triton's interpreter. With --device cuda, both run on a card. GRAPH may be
+    a folder that build wrote. For an ONNX model that needs more than one kernel, the regions that can
+    be fused run as kernels and the rest in onnx.reference, and all results are compared with
+    onnx.reference. With --trace or --html, a model of the chip times the run: clocks of every pipe,
+    stalls, and the critical path. No time is measured.
     """
 
     def action() -> Outcome:

@@ -1,4 +1,4 @@
-"""``run``: a kernel once, on the CPU twin, beside NumPy."""
+"""``run``: runs a kernel once on the CPU twin and compares it with NumPy."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ __all__ = ["run"]
 
 JOB = "autofuse.commands.kernels.jobs:run_job"
 
-#: What to do if a kernel in a folder differs from its graph on purpose.
+#: Hint for a kernel in a folder that differs from its graph on purpose.
 EDITED = (
-    "a kernel that was edited to compute something else: --against GRAPH_FILE, with what it is now"
+    "if the kernel was edited to compute something else: --against GRAPH_FILE, with its new graph"
 )
 
-#: Names of traces that are written as pages.
+#: Suffixes of traces that are written as pages.
 PAGE_SUFFIXES = (".html", ".htm")
 
 
@@ -54,15 +54,15 @@ def run(
     atol: float | None = None,
     quiet: bool = False,
 ) -> Outcome:
-    """Run in a worker process and show how far each output is from NumPy's.
+    """Run in a worker process and show the difference of each output from NumPy's.
 
-    An ONNX model that cannot be read as one kernel is partitioned, unless ``partition`` is False; all are if it is
-    True.  It is compared with ``onnx.reference`` by the tolerances ``rtol`` and ``atol``.
+    An ONNX model that cannot be read as one kernel is partitioned, unless ``partition`` is False; with True every model
+    is. It is compared with ``onnx.reference`` by the tolerances ``rtol`` and ``atol``.
 
     ``tuning`` is a tuning file for the kernel.
-    ``against`` is a graph file that says what the outputs are to be, for a kernel that was edited by hand.
-    ``check`` None is ``fast``, where there is a twin.
-    ``trace`` and ``page`` are files that timed mode writes; a trace whose name ends in .html is a page.
+    ``against`` is a graph file of the expected outputs, for a kernel that was edited by hand.
+    ``check`` None means ``fast``, if there is a twin.
+    ``trace`` and ``page`` are output files of timed mode; a trace whose name ends in .html is a page.
     """
     one_kernel = {
         "--key": key,
@@ -74,7 +74,7 @@ def run(
         "--tuning": tuning,
     }
     if invariant and graph.is_dir():
-        text = f"--invariant makes another kernel than that in {graph}"
+        text = f"--invariant would make a different kernel from the one in {graph}"
         raise AutofuseError.of("AF5007", text, hint="build it with --invariant")
     if models.is_model(graph, partition, refused=one_kernel):
         return models.run_model(
@@ -93,11 +93,13 @@ def run(
         )
     if rtol is not None or atol is not None:
         text = "--rtol and --atol are for ONNX models of several regions"
-        hint = "a kernel is compared with NumPy, by bounds of the rounding errors of its ops"
+        hint = "a kernel is compared with NumPy, within rounding-error bounds of its ops"
         raise AutofuseError.of("AF5007", text, hint=hint)
     if tuning is not None and (split or graph.is_dir()):
         text = "a tuning file is for one kernel that is built from a graph file"
-        hint = "leave out --tuning: a folder has its tilings or blocks, and --split takes none"
+        hint = (
+            "leave out --tuning: a folder already has its tilings or blocks, and --split takes none"
+        )
         raise AutofuseError.of("AF5007", text, hint=hint)
     data = words.pairs(inputs, "--input")
     traces, pages = _wanted(trace, page)
@@ -142,10 +144,10 @@ def run(
 
 
 def _wanted(trace: Path | None, page: Path | None) -> tuple[list[Path], list[Path]]:
-    """Files for traces, and for pages.
+    """Return the files for traces, and those for pages.
 
     Raises:
-        AutofuseError: AF1005, one file is to be both.
+        AutofuseError: AF1005, one file is named for both.
     """
     if trace is None:
         return [], [] if page is None else [page]
@@ -154,8 +156,8 @@ def _wanted(trace: Path | None, page: Path | None) -> tuple[list[Path], list[Pat
     if page is None:
         return [trace], []
     if page.resolve() == trace.resolve():
-        text = f"--trace and --html name one file, {trace}"
-        hint = "a trace is JSON, a page is HTML; give each a name"
+        text = f"--trace and --html name the same file, {trace}"
+        hint = "a trace is JSON, a page is HTML; give each its own name"
         raise AutofuseError.of("AF1005", text, hint=hint)
     return [trace], [page]
 

@@ -1,4 +1,4 @@
-"""The words of the verb ``verify``."""
+"""Command line of the verb ``verify``."""
 
 from __future__ import annotations
 
@@ -61,16 +61,17 @@ def verify(
         ),
     ],
     shapes: Annotated[
-        int, typer.Option("--shapes", min=1, help="Different shapes to try, for symbolic graphs.")
+        int, typer.Option("--shapes", min=1, help="Number of shapes to try, for symbolic graphs.")
     ] = 4,
     shape: Shape = None,
     input: Input = None,
     seed: Seed = 0,
     jobs: Annotated[
-        int, typer.Option("--jobs", "-j", min=0, help="Graphs at a time; 0: one per core.")
+        int, typer.Option("--jobs", "-j", min=0, help="Number of parallel jobs; 0: one per core.")
     ] = 0,
     symbolic: Annotated[
-        bool, typer.Option("--symbolic", help="Make fixed sizes symbols first, to try others.")
+        bool,
+        typer.Option("--symbolic", help="Turn fixed sizes into symbols first, to try other sizes."),
     ] = False,
     split: Split = False,
     invariant: Invariant = False,
@@ -85,12 +86,12 @@ def verify(
 ) -> None:
     """Run with random data, compare with NumPy.
 
-    Kernels of Ascend C run on the CPU twin. Those of Triton (-t nvidia-h100) run in its interpreter.
-    With --device cuda both run on a card, those of Ascend C by nvcc. Every element of every output is
+    Ascend C kernels run on the CPU twin; Triton kernels (-t nvidia-h100) run in Triton's interpreter.
+    With --device cuda, both run on a card, Ascend C through nvcc. Every element of every output is
     compared, at several shapes of a symbolic graph. A graph with a tensor of more than 2^20 elements
-    (2^16 for the interpreter) is built, and shrunk before it runs. --shape and --input, for one graph,
-    are sizes and data as for run; what they leave open is chosen. Exit code 1 if a graph fails, or
-    none passes; graphs with an op that autofuse does not know are counted apart.
+    (2^16 for the interpreter) is built, then shrunk before it runs. --shape and --input set sizes and
+    data of one graph, as for run; the rest is chosen. Exit code 1 if a graph fails or none passes;
+    graphs with an op that autofuse does not support are counted separately.
     """
 
     def action() -> Outcome:

@@ -1,4 +1,4 @@
-"""``verify``: many graphs on the CPU twin, each against NumPy."""
+"""``verify``: compares many graphs on the CPU twin with NumPy."""
 
 from __future__ import annotations
 
@@ -58,11 +58,11 @@ def verify(
     invariant: bool = False,
     scheduler: str | None = None,
 ) -> Outcome:
-    """Build, run, compare; one row per graph.  ``check`` None: ``all``, where there is a twin.
+    """Build, run and compare; one row per graph. ``check`` None means ``all``, if there is a twin.
 
-    A folder that a build wrote is taken as it is, with what was edited in it; ``against`` is a graph file that says
-    what it is to compute.  ``scheduler`` is the address of a Dask scheduler, whose workers build and run.
-    ``sizes`` (SYMBOL=N) and ``inputs`` (NAME=FILE) are for one graph, what they leave open is chosen.
+    A folder that a build wrote is taken as it is, with its edits; ``against`` is a graph file of the expected results.
+    ``scheduler`` is the address of a Dask scheduler, whose workers build and run. ``sizes`` (SYMBOL=N) and ``inputs``
+    (NAME=FILE) are for a single graph; missing ones are chosen.
     """
     symbols, data = words.sizes(sizes, "--shape"), words.pairs(inputs, "--input")
     if tuning is not None:
@@ -80,8 +80,8 @@ def verify(
         remade = {"--split": split, "--symbolic": symbolic, "--invariant": invariant}
         _only_graphs(next(iter(edited)), remade)
     if against is not None and not (len(paths) == 1 and edited):
-        text = "--against is for one folder, with a kernel that was edited"
-        raise AutofuseError.of("AF5007", text, hint="a graph file says itself what it computes")
+        text = "--against is for one folder with an edited kernel"
+        raise AutofuseError.of("AF5007", text, hint="a graph file already defines its computation")
     options = {
         "target": target,
         "shapes": shapes,
@@ -133,11 +133,11 @@ def _verified_here(
     device: str,
     tick: Callable[[], object],
 ) -> list[JobOutcome]:
-    on_card = card_index(device) is not None  # one process has it to itself
+    on_card = card_index(device) is not None  # one process owns the device
     workers = min(jobs or (1 if on_card else os.cpu_count()) or 1, len(items))
     pool = WorkerPool(JOB, workers=workers, memory_mb=memory_limit(device))
     if on_card:
-        # A kernel that fails on a card takes it from its process.
+        # A kernel that fails on a card makes it unusable for its process.
         pool.jobs_per_worker = 1
     with cache.scratch() as claims, pool:
         return verified_once(pool, items, claims, tick)
@@ -149,7 +149,7 @@ def _verified_there(
     limit: int | None,
     tick: Callable[[], object],
 ) -> list[JobOutcome]:
-    """Verify on the workers of a scheduler, which get the graphs: they do not have the files."""
+    """Verify on the workers of a scheduler, which receive the graphs because they lack the files."""
     outcomes: dict[int, JobOutcome] = {}
     sent: list[tuple[int, Mapping[str, Any]]] = []
     for i, item in enumerate(items):
@@ -172,7 +172,7 @@ def _verified_there(
 
 
 def _sent(item: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the graphs and texts that a worker of another host gets in place of files."""
+    """Return the graphs and texts sent to a worker of another host in place of files."""
     path, against = Path(item["path"]), item["against"]
     if not is_built(path):
         return {"graph": to_json(read_graph(path))}
@@ -194,13 +194,13 @@ def _checked(outcome: JobOutcome) -> JobOutcome:
 
 
 def _only_tuned(graphs: Sequence[Path], changed: Mapping[str, object]) -> None:
-    """Raises AF5007 where a tuning file, which is for one graph as it is, cannot be meant."""
+    """Raise AF5007 if a tuning file, which is for one unchanged graph, does not apply."""
     if len(graphs) != 1 or graphs[0].is_dir():
         text = "a tuning file is for one graph"
-        raise AutofuseError.of("AF5007", text, hint="--tuning goes with one graph file")
+        raise AutofuseError.of("AF5007", text, hint="give --tuning with a single graph file")
     for option, given in changed.items():
         if given:
-            text = f"{option} does not go with a tuning file"
+            text = f"{option} cannot be combined with a tuning file"
             raise AutofuseError.of("AF5007", text, hint=f"leave out {option}")
 
 
@@ -210,20 +210,20 @@ def _only_one(
     """Raise AF5007 if sizes or data of one graph are given for several."""
     for option in (o for o, found in given.items() if found):
         if len(paths) != 1:
-            text = f"{option} is for one graph, these are {len(paths)}"
+            text = f"{option} is for one graph, but there are {len(paths)}"
             raise AutofuseError.of(
                 "AF5007", text, hint="name one graph file, or one folder of a kernel"
             )
         if option == "--input" and scheduler is not None:
-            text = "--input names files of this machine, and --scheduler runs on others"
+            text = "--input names files on this machine, but --scheduler runs on others"
             raise AutofuseError.of("AF5007", text, hint="leave out one of them")
 
 
 def _only_graphs(folder: str, changed: Mapping[str, bool]) -> None:
-    """Raises AF5007 where a kernel would have to be built again, and the folder is taken as it is."""
+    """Raise AF5007 if a kernel would have to be rebuilt, since the folder is taken as it is."""
     for option, given in changed.items():
         if given:
-            text = f"{option} makes another kernel than that in {folder}"
+            text = f"{option} would make a different kernel from the one in {folder}"
             raise AutofuseError.of("AF5007", text, hint=f"leave out {option}, or name the graph")
 
 
@@ -233,16 +233,16 @@ def verified_once(
     claims: Path,
     tick: Callable[[], object] = lambda: None,
 ) -> list[JobOutcome]:
-    """Outcomes in the order of the items; of kernels that are equal but for names, one is run.
+    """Return outcomes in the order of the items; among kernels that differ only in names, one is run.
 
-    The others have no report, and the ``code`` of the one that has.  They are run after all where that one was lost,
-    with its process, before it could say which code it had.
+    The others have no report, and the ``code`` of the one that ran. They are run after all if that one died with its
+    process before reporting its code.
 
     Args:
         pool: workers with the job :data:`JOB`.
         items: as for that job.
         claims: an empty folder.
-        tick: is called for every outcome.
+        tick: called for every outcome.
     """
     outcomes = []
     for outcome in pool.map({**item, "claims": str(claims)} for item in items):
@@ -257,7 +257,7 @@ def verified_once(
 
 
 def _rows(outcomes: Sequence[JobOutcome]) -> list[dict[str, Any]]:
-    """A row per graph; one that was not run has the verdict of the one that has the same code."""
+    """Return a row per graph; a graph that was not run has the verdict of the one with the same code."""
     ran = {o.value["code"]: o for o in outcomes if o.ok and o.value["report"] is not None}
     rows = []
     for o in outcomes:
@@ -300,7 +300,7 @@ def _row(outcome: JobOutcome) -> dict[str, Any]:
 
 
 def _shapes(cases: Sequence[Mapping[str, Any]]) -> list[dict[str, int]]:
-    """The sizes of symbols with which a kernel ran, each once, in the order of the runs."""
+    """Return the distinct symbol sizes of a kernel's runs, in order."""
     out: list[dict[str, int]] = []
     for case in cases:
         if case["status"] != "not applicable" and case["symbols"] not in out:
@@ -309,7 +309,7 @@ def _shapes(cases: Sequence[Mapping[str, Any]]) -> list[dict[str, int]]:
 
 
 def _worst(cases: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
-    """Per output the largest errors over all cases, and the first wrong element."""
+    """Return, per output, the largest errors over all cases, and the first wrong element."""
     out: dict[str, dict[str, Any]] = {}
     for case in cases:
         for c in case["outputs"]:
@@ -324,7 +324,7 @@ def _worst(cases: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
 
 
 def _findings(rows: Sequence[Mapping[str, Any]]) -> tuple[Diagnostic, ...]:
-    """Every diagnostic of every graph that did not pass, and warnings of those that did."""
+    """Return all diagnostics of graphs that did not pass, and the warnings of those that did."""
     from autofuse.machines.twin.run.worker import diagnostic_from_json
 
     return tuple(

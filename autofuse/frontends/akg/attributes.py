@@ -1,4 +1,4 @@
-"""Attributes of AKG ops in the terms of the registry; they come as attributes or as inline operands."""
+"""Attributes of AKG ops translated to the registry's; they come as attributes or as inline operands."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ Shape: TypeAlias = tuple[Expr, ...]
 def dimensions(
     op: Op, row: definition.OpDef, descs: list[tuple[Desc, str]], pointer: str, findings: Findings
 ) -> dict[str, AttrValue] | None:
-    """The attributes of a reduction or a Transpose, which may also be inline operands."""
+    """Return the attributes of a reduction or a Transpose, which may also be inline operands."""
     inline = [d.value for d, _ in descs[1:] if d.inline]
     given = op.attrs()
     name = "perm" if row.name == "Transpose" else "axis"
@@ -41,7 +41,7 @@ def dimensions(
 def padding(
     op: Op, kind: str, operand: Value, pointer: str, findings: Findings
 ) -> dict[str, AttrValue] | None:
-    """The attributes of the Pad or Slice that PadAkg and UnPadAkg are."""
+    """Return the attributes of the Pad or Slice equivalent to PadAkg or UnPadAkg."""
     shape = operand.shape if isinstance(operand, Tensor) else ()
     given = op.attrs()
     frames: list[Shape] = []
@@ -67,7 +67,7 @@ def padding(
 
 
 def known_attrs(row: definition.OpDef, op: Op) -> dict[str, AttrValue]:
-    """The attributes that the row has; files carry many more."""
+    """Return the attributes that the row has; files carry many more."""
     given = op.attrs()
     out: dict[str, AttrValue] = {}
     for a in row.attrs:
@@ -85,7 +85,7 @@ def known_attrs(row: definition.OpDef, op: Op) -> dict[str, AttrValue]:
 def cast_agrees(
     op: Op, descs: list[tuple[Desc, str]], d: DType, pointer: str, findings: Findings
 ) -> bool:
-    """The target is said up to three times: attribute, operand, description of the output."""
+    """Return True if the up to three targets of a Cast agree: attribute, operand, output description."""
     said: Any = next((op.attrs()[k] for k in ("dst_type", "DstT") if k in op.attrs()), None)
     if len(descs) > 1 and descs[1][0].inline:
         said = descs[1][0].value
@@ -96,7 +96,7 @@ def cast_agrees(
     except KeyError:
         agrees = False
     if not agrees:
-        text = f"the Cast is to {said}, but its output is described as {d}"
+        text = f"the Cast is to {said}, but its output is declared as {d}"
         findings.add("AF1207", text, f"{pointer}/output_desc/0/data_type")
     return agrees
 
@@ -104,7 +104,7 @@ def cast_agrees(
 def tile_is_broadcast(
     op: Op, descs: list[tuple[Desc, str]], pointer: str, findings: Findings
 ) -> bool:
-    """A Tile that repeats only dimensions of size 1 is a broadcast; no other is supported."""
+    """Return True if a Tile repeats only dimensions of size 1, which is a broadcast; no other is supported."""
     given = op.attrs().get("multiples")
     if given is None and len(descs) > 1 and descs[1][0].inline:
         given = descs[1][0].value
@@ -116,7 +116,7 @@ def tile_is_broadcast(
     times = [1] * (len(shape) - len(times)) + times
     if any(n != 1 and s != 1 for n, s in zip(times, shape, strict=True)):
         have = shape_text(descs[0][0].shape)
-        text = f"Tile of {have} by {shape_text(times)} repeats data: not supported"
+        text = f"Tile of {have} by {shape_text(times)} repeats data, which is not supported"
         findings.add(
             "AF1201", text, f"{pointer}/name", hint="only dimensions of size 1 can be repeated"
         )

@@ -1,4 +1,4 @@
-"""Ops of AKG that are several of ours."""
+"""AKG ops composed of several ops of autofuse."""
 
 from __future__ import annotations
 
@@ -15,25 +15,25 @@ from autofuse.implgraph.ir.fusion import AttrValue, Constant, Tensor
 __all__ = ["COMPOSED", "Make", "composed"]
 
 Value: TypeAlias = "Tensor | Constant"
-#: Makes a node of a row, operands and attributes; None, with a finding, if the row refuses them.
+#: Makes a node from a row, operands and attributes; None, with a finding, if the row refuses them.
 Make: TypeAlias = Callable[[str, Sequence[Value], Mapping[str, AttrValue]], "Tensor | None"]
 
 COMPOSED = frozenset({"ElemAny", "OneHot"})
-#: Ops -> operands that they take.
+#: Op -> number of operands.
 _OPERANDS = {"ElemAny": 1, "OneHot": 3}
 
 
 def composed(
     op: Op, operands: Sequence[Value], d: DType, pointer: str, findings: Findings, make: Make
 ) -> Tensor | None:
-    """The result of an op of ``COMPOSED``.
+    """Return the result of an op of ``COMPOSED``.
 
     Args:
         op: the op.
-        operands: what it reads.
+        operands: its operands.
         d: element type of the result.
         pointer: its place, for findings.
-        findings: what is wrong goes there.
+        findings: collects errors.
         make: makes the nodes.
     """
     if len(operands) != _OPERANDS[op.name]:
@@ -67,7 +67,7 @@ def _elem_any(x: Tensor, d: DType, make: Make) -> Tensor | None:
 def _one_hot(
     index: Tensor, values: Sequence[Value], depth: int, axis: int, make: Make
 ) -> Tensor | None:
-    """The first value where an index is the place along the new axis, else the second; also for negative indices."""
+    """Return the first value where the index equals its place, else the second; a negative index never matches."""
     one = const(1)
     wide = (*index.shape[:axis], one, *index.shape[axis:])
     line: tuple[Expr, ...] = tuple(const(depth) if i == axis else one for i in range(len(wide)))

@@ -1,4 +1,4 @@
-"""The fields of an AKG file that matter here; there are many more, and they are ignored."""
+"""The fields of an AKG file that are read; all others are ignored."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ class Op(_Model):
     @field_validator("attr", mode="before")
     @classmethod
     def _none(cls, given: Any) -> Any:
-        """An empty object is no attributes."""
+        """Take an empty object for no attributes."""
         return None if given == {} else given
 
     def attrs(self) -> dict[str, Any]:

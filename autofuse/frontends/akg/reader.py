@@ -1,11 +1,11 @@
 """AKG "info" files: the kernels that MindSpore's GraphKernel writes as JSON.
 
-Both dialects are read: axes, shapes and dtypes as attributes (2020 to 2024), and as inline
-operands (2025 on).  What the format leaves to the reader, and what is decided here:
+Both dialects are read: axes, shapes and dtypes as attributes (2020 to 2024), and as inline operands (2025 on).
+Decisions where the format leaves a choice:
 
 * An operand with ``value`` is a constant; its name is a placeholder.  It is written with shape [1].
-* The shapes of the descriptions are the truth.  Where an operand's description differs from its
-  producer's in shape but not in the number of elements, the file means a reshape, and gets one.
+* The shapes of the descriptions are authoritative. Where an operand's description differs from its
+  producer's in shape but not in the number of elements, a reshape is inserted.
 * ``Assign(dst, src)`` and ``InplaceAssign(dst, src, ret)`` write ``src`` into the memory of the
   graph input ``dst``.  Their own output is another name: of ``src`` for Assign, of ``ret`` for
   InplaceAssign.
@@ -74,12 +74,12 @@ def read_akg(document: Document) -> FusionGraph:
 
 
 def _as_composite(document: Document) -> dict[str, Any]:
-    """A file of a single kernel has the op's name and attributes at the top."""
+    """Wrap a file of a single kernel, which has the op's name and attributes at the top."""
     data: dict[str, Any] = document.value
     if not isinstance(data.get("name"), str) or not isinstance(data.get("output_desc"), list):
         raise AutofuseError.of(
             "AF1004",
-            "an AKG file without 'op_desc', and without the 'name' and 'output_desc' of one op",
+            "an AKG file has neither 'op_desc' nor the 'name' and 'output_desc' of a single op",
             where=document.where(""),
             hint="a fused kernel lists its ops in 'op_desc'",
         )
@@ -96,16 +96,16 @@ class _Reader:
         self.single_at = single_at
         self.builder = GraphBuilder(findings, info.op)
         self.sizes = Sizes(self.builder, info.symbol_calc_expr or {})
-        # Name in the file -> tensor or constant; None: known, but what it depends on is in error.
+        # Name in the file -> tensor or constant; None: defined, but it depends on an error.
         self.values: dict[str, Value | None] = {}
         self.inputs: dict[str, str] = {}
-        # Input (name in the file) -> what is written into it, and the op's pointer.
+        # Input (name in the file) -> the tensor written into it, and the op's pointer.
         self.written: dict[str, tuple[Value | None, str]] = {}
         self.tokens: dict[str, str] = {}
         self.bad_types: set[str] = set()
 
     def read(self) -> FusionGraph:
-        """The graph, or an AutofuseError."""
+        """Return the graph; raise AutofuseError if there are findings."""
         self.read_inputs()
         unsupported = self.note_unsupported()
         for i, op in enumerate(self.info.op_desc):
@@ -201,7 +201,7 @@ class _Reader:
             value = self.materialised(value, (), name, pointer)
             if value is None:
                 return
-        # A token is no tensor, so its name is free for the parameter.
+        # A token is not a tensor, so its name is free for the parameter.
         parameter = self.builder.output_name(value, name if target is not None else "", used)
         out.append(
             GraphOutput(parameter, value.name, None if target is None else self.inputs[target])
@@ -247,7 +247,7 @@ class _Reader:
         )
 
     def operand(self, desc: Desc, pointer: str, name: str) -> Value | None:
-        """Return an operand of an op, reshaped where the description says so."""
+        """Return an operand of an op, reshaped to its description."""
         if desc.inline:
             return self.constant(desc, pointer)
         if desc.tensor_name not in self.values:
@@ -257,7 +257,7 @@ class _Reader:
         return self.seen_as(self.values[desc.tensor_name], desc, pointer, name)
 
     def seen_as(self, value: Value | None, desc: Desc, pointer: str, name: str) -> Value | None:
-        """``value`` with the shape that a description of it has."""
+        """Return ``value`` with the shape of its description."""
         if value is None:
             return None
         d = self.dtype(desc, pointer)
@@ -265,7 +265,7 @@ class _Reader:
         if d is None or wanted is None:
             return None
         if value.dtype != d:
-            text = f"{quote(desc.tensor_name)} is {value.dtype}, but described as {d}"
+            text = f"{quote(desc.tensor_name)} is {value.dtype}, but declared as {d}"
             self.findings.add("AF1207", text, f"{pointer}/data_type")
             return None
         if isinstance(value, Constant):
@@ -276,11 +276,11 @@ class _Reader:
                 else self.materialised(value, shape, name, pointer)
             )
         return self.fitted(
-            value, wanted, name, pointer, f"{quote(desc.tensor_name)} is described with shape"
+            value, wanted, name, pointer, f"{quote(desc.tensor_name)} is declared with shape"
         )
 
     def complete(self, wanted: Sequence[Expr | None], known: Shape) -> Shape | None:
-        """``wanted`` with the sizes that the file does not say taken from ``known``."""
+        """Return ``wanted`` with unknown sizes taken from ``known``."""
         if all(w is not None for w in wanted):
             return tuple(self.sizes.resolve(w) for w in wanted if w is not None)
         if len(wanted) != len(known):
@@ -292,7 +292,7 @@ class _Reader:
     def fitted(
         self, value: Tensor, wanted: Sequence[Expr | None], name: str, pointer: str, what: str
     ) -> Tensor | None:
-        """``value``, or a Reshape of it, with shape ``wanted``; AF1207 if that is impossible."""
+        """Return ``value``, or a Reshape of it, with shape ``wanted``; AF1207 if impossible."""
         have = tuple(self.sizes.resolve(e) for e in value.shape)
         shape = self.complete(wanted, have)
         if shape == have:
@@ -312,7 +312,7 @@ class _Reader:
                 "AF1207",
                 text,
                 pointer,
-                hint="only shapes with the same number of elements may differ",
+                hint="shapes may differ only if they have the same number of elements",
             )
             return None
         out = Tensor(tensor_name(name, b.tensor_names), value.dtype, shape, origin=pointer)
@@ -322,7 +322,7 @@ class _Reader:
     def materialised(
         self, value: Constant, shape: Shape | None, name: str, pointer: str
     ) -> Tensor | None:
-        """A tensor of equal elements."""
+        """Return a tensor of equal elements."""
         if shape is None or value.dtype is None:
             return None
         b = self.builder
@@ -333,7 +333,7 @@ class _Reader:
     # ops --------------------------------------------------------------------------------------
 
     def note_unsupported(self) -> set[str]:
-        """One finding per kind of op that is not supported."""
+        """Note one finding per unsupported kind of op."""
         first: dict[str, int] = {}
         count: dict[str, int] = {}
         for i, op in enumerate(self.info.op_desc):
@@ -381,7 +381,7 @@ class _Reader:
     def compute(
         self, op: Op, descs: list[tuple[Desc, str]], out: Desc, index: int, pointer: str
     ) -> Value | None:
-        """An op that gives a tensor."""
+        """Convert an op that gives a tensor."""
         out_at = f"{pointer}/output_desc/0"
         wanted = self.sizes.read(out.shape, out.symbolic_shape, out_at, define=False)
         d = self.dtype(out, out_at)
@@ -421,7 +421,7 @@ class _Reader:
         if result is None:
             return None
         if result[0] != d:
-            text = f"{op.name} gives {result[0]}, but its output is described as {d}"
+            text = f"{op.name} gives {result[0]}, but its output is declared as {d}"
             self.findings.add("AF1207", text, f"{out_at}/data_type", node=node)
             return None
         have = tuple(self.sizes.resolve(e) for e in result[1])
@@ -439,14 +439,14 @@ class _Reader:
                 wanted,
                 out.tensor_name,
                 out_at,
-                f"the output of {op.name} is described with shape",
+                f"the output of {op.name} is declared with shape",
             )
         )
 
     def compose(
         self, op: Op, descs: list[tuple[Desc, str]], out: Desc, index: int, pointer: str
     ) -> Value | None:
-        """An op that is several of ours."""
+        """Convert an op that is several ops of autofuse."""
         out_at = f"{pointer}/output_desc/0"
         wanted = self.sizes.read(out.shape, out.symbolic_shape, out_at, define=False)
         d = self.dtype(out, out_at)
@@ -469,10 +469,10 @@ class _Reader:
         if result is None:
             return None
         if result.dtype != d:
-            text = f"{op.name} gives {result.dtype}, but its output is described as {d}"
+            text = f"{op.name} gives {result.dtype}, but its output is declared as {d}"
             self.findings.add("AF1207", text, f"{out_at}/data_type", node=node)
             return None
-        what = f"the output of {op.name} is described with shape"
+        what = f"the output of {op.name} is declared with shape"
         return self.fitted(result, wanted, out.tensor_name, out_at, what)
 
     def spelled(
@@ -483,7 +483,7 @@ class _Reader:
         d: DType | None,
         pointer: str,
     ) -> tuple[definition.OpDef | None, dict[str, AttrValue], int | None]:
-        """Registry row, attributes, and how many operands are data (None: all)."""
+        """Return registry row, attributes, and the number of data operands (None: all)."""
         if op.name in _RESHAPES:
             return registry.lookup("Reshape"), {}, 1
         if op.name == "ZerosLike":
@@ -508,7 +508,7 @@ class _Reader:
     def target_shape(
         self, op: Op, kind: str, operand: Value, wanted: Sequence[Expr | None], pointer: str
     ) -> Shape | None:
-        """Shape that a Broadcast or Reshape gives."""
+        """Return the shape that a Broadcast or Reshape gives."""
         have = operand.shape if isinstance(operand, Tensor) else ()
         if all(w is not None for w in wanted):
             return tuple(self.sizes.resolve(w) for w in wanted if w is not None)
@@ -523,7 +523,7 @@ class _Reader:
             size = divided(count, rest)
             if size is not None:
                 return tuple(size if w is None else w for w in wanted)
-        text = f"the shape that {op.name} gives does not follow from its operand {self.builder.in_words(have)}"
+        text = f"the result shape of {op.name} does not follow from its operand {self.builder.in_words(have)}"
         at = f"{pointer}/output_desc/0/shape"
         self.findings.add("AF1109", text, at, hint="name the dynamic sizes in 'symbolic_shape'")
         return None
@@ -531,7 +531,7 @@ class _Reader:
     def assign(
         self, op: Op, descs: list[tuple[Desc, str]], index: int, pointer: str
     ) -> Value | None:
-        """Note the write into a graph input; the result is what the op's output names."""
+        """Note the write into a graph input; return the value that the op's output names."""
         least = 2 if op.name == "Assign" else 3
         if len(descs) < least:
             self.findings.add(
@@ -551,7 +551,7 @@ class _Reader:
             return None
         if target in self.written:
             text = f"the input {quote(target)} is overwritten twice"
-            hint = f"the first time by {self.written[target][1]}"
+            hint = f"first by {self.written[target][1]}"
             self.findings.add("AF1110", text, f"{dst_at}/tensor_name", hint=hint)
             return None
         memory = self.resolved(self.builder.tensors[self.inputs[target]])
@@ -573,7 +573,7 @@ class _Reader:
             )
         result = value if op.name == "Assign" else self.operand(*descs[2], f"{out}_ret")
         self.written[target] = (value, pointer)
-        # The ops run in the order of the file: later ones read what was written.
+        # The ops run in file order: later ones read the written value.
         self.values[target] = value
         if op.name == "Assign" or op.attrs().get("fake_output") is True:
             self.tokens[out] = target
@@ -595,5 +595,5 @@ class _Reader:
 
 
 def divided(count: Expr | None, rest: Expr | None) -> Expr | None:
-    """``count / rest`` if that is an integer polynomial."""
+    """Return ``count / rest`` if that is an integer polynomial."""
     return None if count is None or rest is None else divide_exact(count, rest)

@@ -27,7 +27,7 @@ from autofuse.implgraph.ir.names import called, symbol_identifier
 
 __all__ = ["Sizes", "parse_call"]
 
-#: Smallest value that a symbol of an AKG file may take; the files do not say.
+#: Smallest value of a symbol of an AKG file; the files do not give one.
 _MIN = 1
 _NAME = re.compile(r"[A-Za-z_]\w*\Z", re.A)
 _TOKEN = re.compile(r"\s*(?:(-?\d{1,19})|([A-Za-z_]\w*)|([(),]))", re.A)
@@ -95,7 +95,7 @@ def parse_call(text: str, resolve: Callable[[str], Expr]) -> Expr:
         take(")")
         e = _CALLS[word](left, right)
         if not is_moderate(e):
-            raise ExprError("too large numbers", at)
+            raise ExprError("the numbers are too large", at)
         return e
 
     out = value(0)
@@ -107,10 +107,9 @@ def parse_call(text: str, resolve: Callable[[str], Expr]) -> Expr:
 class Sizes:
     """Turns the shapes of an AKG file into expressions.
 
-    ``symbolic_shape`` names the dimensions that are -1; ``symbol_calc_expr`` defines some of these
-    names by others.  Older files say -1 and nothing else: each such dimension of a graph input is
-    then a symbol of its own, and an element-wise op makes the dimensions of its operands that lie
-    over each other equal.
+    ``symbolic_shape`` names the dimensions that are -1; ``symbol_calc_expr`` defines some of these names by others.
+    Older files have only -1: each such dimension of a graph input is then a symbol of its own, and an element-wise op
+    equates the aligned dimensions of its operands.
     """
 
     def __init__(self, builder: GraphBuilder, calc: Mapping[str, str]) -> None:
@@ -124,7 +123,7 @@ class Sizes:
     def read(
         self, shape: Sequence[int], symbolic: Sequence[str] | None, pointer: str, *, define: bool
     ) -> tuple[Expr | None, ...] | None:
-        """Sizes of a tensor; None for the whole if it is in error, and for a size that is not said.
+        """Return the sizes of a tensor; None if it is wrong, and None for each unknown size.
 
         Args:
             shape: numbers, -1 where unknown.
@@ -174,13 +173,13 @@ class Sizes:
         if name in self._open:
             raise ExprError(f"{name!r} is defined by itself", 0)
         if len(self._open) > _MAX_DEPTH:
-            raise ExprError(f"the definition of {name!r} is too long a chain", 0)
+            raise ExprError(f"the definition of {name!r} is a chain that is too long", 0)
         if name in self._calc:
             self._open.add(name)
             try:
                 value = parse_call(self._calc[name], self._named)
             except ExprError as e:
-                # No position in the text that is being read; the innermost definition says most.
+                # There is no position in the text; the innermost definition is the most specific.
                 raise e if e.position < 0 else ExprError(f"{self._calc[name]!r}: {e}") from None
             finally:
                 self._open.discard(name)
@@ -200,7 +199,7 @@ class Sizes:
         return sym(word)
 
     def resolve(self, e: Expr) -> Expr:
-        """``e`` with all that :meth:`equate` found out so far."""
+        """Return ``e`` with the substitutions that :meth:`equate` found so far."""
         while self._equal:
             replaced = e.substitute({n: self._equal[n] for n in e.symbols() if n in self._equal})
             if replaced == e:
@@ -209,10 +208,10 @@ class Sizes:
         return e
 
     def equate(self, shapes: Sequence[tuple[Expr, ...]]) -> None:
-        """An element-wise op joins tensors of these shapes: unnamed sizes in one place are equal.
+        """Equate the unnamed sizes of tensors that an element-wise op joins.
 
-        In files without symbol names nothing tells a size of 1, which would be broadcast, from an
-        equal one; the kernels of such files were compiled for equal sizes.
+        In files without symbol names nothing distinguishes a size of 1, which would be broadcast, from an equal size;
+        the kernels of such files were compiled for equal sizes.
         """
         if not self._unnamed:
             return
@@ -245,7 +244,7 @@ class Sizes:
             b.symbols[name] = Symbol(name, _MIN, limit)
 
     def _addressable(self, limit: int) -> bool:
-        """No tensor has too many elements while every symbol is at most ``limit``."""
+        """Return True if no tensor has too many elements while every symbol is at most ``limit``."""
         ranges = {name: (_MIN, limit) for name in self._builder.symbols}
         for t in self._builder.tensors.values():
             shape = [self.resolve(s) for s in t.shape]
@@ -255,6 +254,6 @@ class Sizes:
                 if bounds(product(shape), ranges)[1] >= MAX_ELEMENTS:
                     return False
             except ExprError:
-                # No limit would help; the check of the shapes says what is wrong.
+                # No limit would help; the check of the shapes reports the error.
                 continue
         return True

@@ -28,15 +28,15 @@ from autofuse.implgraph.ir.names import (
 __all__ = ["Definitions", "Shape", "is_symbol", "valid"]
 
 Shape: TypeAlias = tuple[Expr, ...]
-#: Characters of all expressions of a file that differ.
+#: Most characters of all distinct expressions of a file.
 MAX_TEXT = 1 << 16
 _SYMBOL = re.compile(r"[A-Za-z_][A-Za-z0-9_]*\Z")
 
 
 def valid(model: type[BaseModel], raw: Any) -> Any:
-    """The element as a model, or None if its fields are in error (which is noted already).
+    """Return the element as a model, or None if its fields have errors (already noted).
 
-    An element with too many fields is taken without these, so that the rest of it is checked too.
+    Unknown fields of an element are dropped, so that its other fields are checked too.
     """
     try:
         return model.model_validate(raw)
@@ -49,12 +49,12 @@ def valid(model: type[BaseModel], raw: Any) -> Any:
 
 
 def is_symbol(text: str) -> bool:
-    """True if a file may use ``text`` as the name of a symbol."""
+    """Return True if ``text`` is a legal name of a symbol."""
     return len(text) <= MAX_NAME and _SYMBOL.match(text) is not None
 
 
 class Definitions:
-    """Names of the file are keys here; identifiers are found in the builder only."""
+    """Definitions of a file, by the names in it; only the builder has identifiers."""
 
     def __init__(self, data: Mapping[str, Any], findings: Findings) -> None:
         self.data = data
@@ -63,27 +63,27 @@ class Definitions:
         self.builder = GraphBuilder(findings, name if isinstance(name, str) else "")
         if isinstance(name, str):
             self.check_name(name, "/name", "graph")
-        # Symbol of the file -> identifier; None for one whose definition is in error.
+        # Symbol of the file -> identifier; None if its definition has an error.
         self.symbols: dict[str, str | None] = {}
         self.any_symbol = False
         self.reader = Reader(
             max_text=MAX_TEXT, known=lambda n: self.any_symbol or n in self.symbols
         )
-        # Tensor of the file -> tensor; None: defined, but in error or dependent on an error.
+        # Tensor of the file -> tensor; None: defined, but it has or depends on an error.
         self.tensors: dict[str, Tensor | None] = {}
         self.defined_at: dict[str, str] = {}
-        # Definitions cannot be read, so that a tensor without one may be no second mistake.
+        # Some definitions cannot be read, so an undefined tensor may not be a second mistake.
         self.partial = any(not isinstance(data.get(k), list) for k in ("inputs", "nodes"))
 
     def elements(self, key: str) -> list[Any]:
-        """The list at the top called ``key``; empty if it is missing or no list."""
+        """Return the top-level list ``key``; empty if it is missing or not a list."""
         value = self.data.get(key)
         return value if isinstance(value, list) else []
 
     # names and expressions --------------------------------------------------------------------
 
     def check_name(self, name: str, pointer: str, what: str) -> bool:
-        """A file may use the name; notes AF1105."""
+        """Return True if the name is legal; else note AF1105."""
         if legal_name(name):
             return True
         if len(name) > MAX_NAME:
@@ -92,14 +92,12 @@ class Definitions:
             )
         else:
             text = f"{quote(name)} is not a legal name of a {what}"
-        hint = (
-            f"printable characters, no space at either end; for instance {quote(identifier(name))}"
-        )
+        hint = f"use printable characters without a space at either end, such as {quote(identifier(name))}"
         self.findings.add("AF1105", text, pointer, hint=hint)
         return False
 
     def define(self, name: str, pointer: str) -> bool:
-        """Note the definition of a tensor; False if its name is illegal or taken."""
+        """Record the definition of a tensor; return False if its name is illegal or taken."""
         if name in self.defined_at:
             text = f"the tensor {quote(name)} is defined twice"
             self.findings.add(
@@ -111,7 +109,7 @@ class Definitions:
         return self.check_name(name, pointer, "tensor")
 
     def expression(self, raw: int | str, pointer: str) -> Expr | None:
-        """A size; None, with AF1108 or AF1109, if it is in error."""
+        """Parse a size; return None, with AF1108 or AF1109, if it is wrong."""
         if isinstance(raw, int):
             if raw < 0:
                 self.findings.add("AF1109", f"the size {raw} is negative", pointer)
@@ -120,7 +118,7 @@ class Definitions:
         try:
             e = self.reader.read(raw)
             if not is_moderate(e):
-                raise ExprError("too large numbers")
+                raise ExprError("the numbers are too large")
         except ValueError as error:
             hint = ""
             unknown = re.match(r"unknown symbol '(\w+)'", str(error))
@@ -136,13 +134,13 @@ class Definitions:
         )
 
     def expressions(self, raw: Sequence[int | str], pointer: str) -> Shape | None:
-        """Sizes; None if one of them is in error."""
+        """Parse sizes; return None if one of them is wrong."""
         out = [self.expression(r, f"{pointer}/{i}") for i, r in enumerate(raw)]
         good = tuple(e for e in out if e is not None)
         return good if len(good) == len(out) else None
 
     def dtype(self, name: str, pointer: str) -> DType | None:
-        """An element type; None, with AF1104, if there is none of that name, AF1203 if no kernel holds it."""
+        """Return an element type; None, with AF1104, if it is unknown, with AF1203 if kernels do not support it."""
         try:
             d = dtype(name)
         except KeyError:
@@ -164,7 +162,7 @@ class Definitions:
     # definitions ------------------------------------------------------------------------------
 
     def read_symbols(self) -> None:
-        """The section ``symbols``."""
+        """Read the section ``symbols``."""
         raw = self.data.get("symbols", {})
         self.any_symbol = not isinstance(raw, dict)
         for name, fields in raw.items() if isinstance(raw, dict) else ():
@@ -172,9 +170,7 @@ class Definitions:
             self.symbols[name] = None
             model: SymbolModel | None = valid(SymbolModel, fields)
             if not is_symbol(name):
-                hint = (
-                    f"letters, digits and _, no digit first; for instance {quote(identifier(name))}"
-                )
+                hint = f"use letters, digits and _, not starting with a digit, such as {quote(identifier(name))}"
                 self.findings.add(
                     "AF1105",
                     f"{quote(name)} is not a legal name of a symbol",
@@ -198,7 +194,7 @@ class Definitions:
             self.builder.symbols[word] = Symbol(word, model.min, model.max, model.hint, called)
 
     def read_inputs(self) -> None:
-        """The section ``inputs``."""
+        """Read the section ``inputs``."""
         for i, raw in enumerate(self.elements("inputs")):
             pointer = f"/inputs/{i}"
             model: InputModel | None = valid(InputModel, raw)
@@ -208,7 +204,7 @@ class Definitions:
                 self.tensors[model.name] = self.input_tensor(model, pointer)
 
     def hide(self, name: Any, pointer: str) -> None:
-        """A tensor that exists, but about which nothing more can be said."""
+        """Define a tensor about which nothing else is known."""
         if not isinstance(name, str):
             self.partial = True
         else:
@@ -216,7 +212,7 @@ class Definitions:
             self.tensors.setdefault(name, None)
 
     def input_tensor(self, model: InputModel, pointer: str) -> Tensor | None:
-        """One input, registered in the builder; None, with findings, if it is in error."""
+        """Register one input in the builder; return None, with findings, if it is wrong."""
         d = self.dtype(model.dtype, f"{pointer}/dtype")
         raw = model.shape
         if raw is None:
@@ -248,7 +244,7 @@ class Definitions:
         return tensor
 
     def layout(self, model: InputModel, shape: Shape, pointer: str, what: str) -> Layout | None:
-        """Strides and offset; None if they are in error."""
+        """Return strides and offset; None if they are wrong."""
         strides: Shape | None = None
         if model.strides is not None:
             strides = self.expressions(model.strides, f"{pointer}/strides")
@@ -260,7 +256,7 @@ class Definitions:
             if offset is None:
                 return None
         if model.scalar and (strides is not None or offset is not None):
-            text = f"{what} is a scalar and has no strides or offset"
+            text = f"{what} is a scalar, and takes no strides or offset"
             self.findings.add("AF1111", text, pointer)
             return None
         return checked_layout(self.builder, shape, strides, offset, pointer, what)

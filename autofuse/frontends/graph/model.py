@@ -32,14 +32,14 @@ __all__ = [
 ]
 
 SCHEMA = "autofuse.graph/1"
-#: Texts for floats that JSON has no number for.
+#: Texts for floats that JSON cannot represent.
 NOT_FINITE = ("inf", "-inf", "nan")
 
 _NAME_SCHEMA: dict[str, Any] = {"pattern": r"^\S(.*\S)?$", "maxLength": 256}
 
 
 def _wanted(what: str, hint: str = "") -> PydanticCustomError:
-    """An error of the wrong type; ``what`` reads after "expected"."""
+    """Return the error for a wrong type; ``what`` follows "expected"."""
     return PydanticCustomError("wanted", "expected {what}", {"what": what, "hint": hint})
 
 
@@ -47,7 +47,7 @@ def _dim(v: Any) -> int | str:
     if isinstance(v, bool) or not isinstance(v, (int, str)):
         raise _wanted(
             "an integer or an expression",
-            'a size is a number, or a text such as "s0" or "ceil(s0/2)"',
+            'a size is a number or a string such as "s0" or "ceil(s0/2)"',
         )
     return v
 
@@ -63,7 +63,7 @@ def _attr(v: Any) -> Any:
         return v
     if isinstance(v, list) and all(isinstance(x, (int, float, str)) for x in v):
         return v
-    raise _wanted("a number, a text, true, false, or a list of these")
+    raise _wanted("a number, a string, true, false, or a list of these")
 
 
 Name: TypeAlias = Annotated[str, Field(json_schema_extra=_NAME_SCHEMA)]
@@ -119,11 +119,11 @@ class InputModel(_Model):
         None, description="Sizes, outermost first; [] for a 0-d tensor."
     )
     strides: list[Dim] | None = Field(
-        None, description="Strides in elements, one per dimension; by default contiguous."
+        None, description="Strides in elements, one per dimension; contiguous by default."
     )
     offset: Dim | None = Field(None, description="Offset of the first element, in elements.")
     scalar: bool = Field(
-        False, description="One value that is given at run time, passed by pointer."
+        False, description="A single value, given at run time and passed by pointer."
     )
 
 
@@ -131,9 +131,7 @@ class ConstModel(_Model):
     """A constant operand."""
 
     const: ConstValue = Field(description="The value.")
-    dtype: str | None = Field(
-        None, description="Element type; by default that of the other operand."
-    )
+    dtype: str | None = Field(None, description="Element type; the other operand's by default.")
 
 
 class ResultModel(_Model):
@@ -141,10 +139,10 @@ class ResultModel(_Model):
 
     name: Name = Field(description="Name of the tensor.")
     dtype: str | None = Field(
-        None, description="Expected element type; reading fails if the op gives another."
+        None, description="Expected element type; an error if the op's result differs."
     )
     shape: list[Dim] | None = Field(
-        None, description="Expected shape; reading fails if the op gives another."
+        None, description="Expected shape; an error if the op's result differs."
     )
 
 
@@ -152,16 +150,16 @@ class OutputModel(_Model):
     """An output of the kernel."""
 
     tensor: Name | None = Field(
-        None, description="The tensor that is written; by default the one called 'name'."
+        None, description="Tensor to write; the one called 'name' by default."
     )
     name: Name | None = Field(
-        None, description="Name of the parameter; by default that of the tensor."
+        None, description="Name of the parameter; the tensor's name by default."
     )
-    inout: Name | None = Field(None, description="The input whose memory this output overwrites.")
+    inout: Name | None = Field(None, description="Input whose memory this output overwrites.")
 
 
 def _kind(v: Any) -> str | None:
-    """Return the member of a union that a value is meant to be."""
+    """Return the union member that a value is meant to be."""
     return (
         "<name>" if isinstance(v, str) else "<object>" if isinstance(v, (dict, BaseModel)) else None
     )
@@ -193,7 +191,7 @@ Output: TypeAlias = Annotated[
 class NodeModel(_Model):
     """One op."""
 
-    name: Name = Field(description="Name of the node, for messages and comments.")
+    name: Name = Field(description="Name of the node, in messages and comments.")
     op: str = Field(description="The op.")
     inputs: list[Operand] = Field(description="Operands, in order.")
     outputs: list[Result] = Field(description="Results.")
@@ -207,11 +205,11 @@ class GraphModel(_Model):
         alias="schema", description="Version of this format."
     )
     editor_schema: str | None = Field(
-        None, alias="$schema", description="Where editors find this schema."
+        None, alias="$schema", description="Location of this schema, for editors."
     )
-    name: Name = Field(description="Name of the graph; the kernel is called like it.")
+    name: Name = Field(description="Name of the graph and of the kernel.")
     symbols: dict[str, SymbolModel] = Field(
-        default_factory=dict, description="Sizes known at run time only."
+        default_factory=dict, description="Sizes known only at run time."
     )
     inputs: list[InputModel] = Field(description="Tensors that the kernel reads.")
     nodes: list[NodeModel] = Field(description="Ops, in any order.")

@@ -1,8 +1,7 @@
 """Reader of the project's own format, schema ``autofuse.graph/1``.
 
-The fields are checked first (:mod:`autofuse.frontends.graph.model`), then what they mean.  An
-element that is in error is left out, and what depends on it is not checked: each mistake is
-reported once, and independent ones all together.
+The fields are checked first (:mod:`autofuse.frontends.graph.model`), then their meaning. A wrong element is dropped and
+its dependents are not checked, so each mistake is reported once, and all independent ones together.
 """
 
 from __future__ import annotations
@@ -47,7 +46,7 @@ def read_native(document: Document) -> FusionGraph:
     """Read a graph file.
 
     Raises:
-        AutofuseError: with everything that is wrong.
+        AutofuseError: with all errors of the file.
     """
     findings = Findings(document)
     data = _without_comments(document.value)
@@ -69,7 +68,7 @@ def read_native(document: Document) -> FusionGraph:
 
 
 def _without_comments(value: Any) -> Any:
-    """The value without its ``$comment`` members, which any object may have."""
+    """Return the value without ``$comment`` members, which any object may have."""
     if isinstance(value, dict):
         return {k: _without_comments(v) for k, v in value.items() if k != "$comment"}
     return value if not isinstance(value, list) else [_without_comments(v) for v in value]
@@ -77,7 +76,7 @@ def _without_comments(value: Any) -> Any:
 
 @dataclass(slots=True)
 class _Node:
-    """A node of the file whose fields are in order."""
+    """A node of the file with valid fields."""
 
     model: NodeModel
     pointer: str
@@ -85,10 +84,10 @@ class _Node:
 
 
 class _Reader(Definitions):
-    """Nodes and outputs, and the graph in the end."""
+    """Reads nodes and outputs, and builds the graph."""
 
     def read(self) -> FusionGraph:
-        """The graph, or an AutofuseError."""
+        """Return the graph; raise AutofuseError if there are findings."""
         self.read_symbols()
         self.read_inputs()
         nodes = self.read_nodes()
@@ -112,7 +111,7 @@ class _Reader(Definitions):
     # nodes ------------------------------------------------------------------------------------
 
     def read_nodes(self) -> list[_Node]:
-        """Nodes whose fields are in order; all results are defined afterwards."""
+        """Read the nodes with valid fields; afterwards all results are defined."""
         raws = self.elements("nodes")
         out: list[_Node] = []
         names: dict[str, str] = {}
@@ -144,7 +143,7 @@ class _Reader(Definitions):
         return out
 
     def ordered(self, nodes: Sequence[_Node]) -> list[int]:
-        """Order of evaluation; notes undefined operands and cycles."""
+        """Return the nodes in order of evaluation; note undefined operands and cycles."""
         producer = {r: i for i, n in enumerate(nodes) for r in n.results}
         edges: list[list[int]] = []
         for n in nodes:
@@ -259,7 +258,7 @@ class _Reader(Definitions):
     def attrs(
         self, row: definition.OpDef, model: NodeModel, pointer: str
     ) -> dict[str, AttrValue] | None:
-        """The attributes in the types of the registry; None, with findings, if one is wrong."""
+        """Return the attributes in the registry's types; None, with findings, if one is wrong."""
         kinds = {a.name: a.kind for a in row.attrs}
         out: dict[str, AttrValue] = {}
         ok = True
@@ -326,7 +325,7 @@ class _Reader(Definitions):
             "int": "an integer",
             "float": "a number",
             "bool": "true or false",
-            "str": "a text",
+            "str": "a string",
         }
         what = f"the attribute {quote(name)} of {row.name}"
         text = f"{what} must be {want.get(kind, kind)}, not {describe(raw)}"
@@ -336,7 +335,7 @@ class _Reader(Definitions):
     def declared(
         self, model: NodeModel, row: definition.OpDef, d: DType, shape: Shape, pointer: str
     ) -> bool:
-        """Return True if dtype and shape that the file declares for the result are those that the op gives."""
+        """Return True if the declared dtype and shape of the result agree with those of the op."""
         result = model.outputs[0]
         if not isinstance(result, ResultModel):
             return True
@@ -377,7 +376,7 @@ class _Reader(Definitions):
             if name is None:
                 self.findings.add(
                     "AF1101",
-                    "the output names no tensor",
+                    "the output does not name a tensor",
                     pointer,
                     hint='{"tensor": "y", "inout": "x"}',
                 )
@@ -391,7 +390,7 @@ class _Reader(Definitions):
             if parameter in seen:
                 text = f"the output {quote(parameter)} is listed twice"
                 hint = (
-                    f'first at {seen[parameter]}; {{"tensor": ..., "name": ...}} gives another name'
+                    f'first at {seen[parameter]}; {{"tensor": ..., "name": ...}} sets another name'
                 )
                 self.findings.add("AF1106", text, at, hint=hint)
                 continue
@@ -428,7 +427,7 @@ class _Reader(Definitions):
         overwritten: dict[str, str],
         pointer: str,
     ) -> bool:
-        """The output can take the place of the input; notes AF1107 and AF1110."""
+        """Return True if the output can overwrite the input; else note AF1107 or AF1110."""
         at = f"{pointer}/inout"
         if name not in self.tensors:
             self.undefined(name, at)
@@ -438,7 +437,7 @@ class _Reader(Definitions):
             return False
         if name in overwritten:
             text = f"the input {quote(name)} is overwritten twice"
-            self.findings.add("AF1110", text, at, hint=f"the first time by {overwritten[name]}")
+            self.findings.add("AF1110", text, at, hint=f"first by {overwritten[name]}")
             return False
         overwritten[name] = pointer
         memory = self.tensors[name]
@@ -449,7 +448,9 @@ class _Reader(Definitions):
                 f"the output is {tensor.dtype} {self.builder.in_words(tensor.shape)}, "
                 f"but the input {quote(name)} is {memory.dtype} {self.builder.in_words(memory.shape)}"
             )
-            self.findings.add("AF1110", text, at, hint="an in-out parameter keeps dtype and shape")
+            self.findings.add(
+                "AF1110", text, at, hint="an in-out parameter must keep dtype and shape"
+            )
             return False
         if memory.strides is not None or memory.offset is not None:
             self.findings.add(

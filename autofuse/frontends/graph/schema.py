@@ -1,4 +1,4 @@
-"""JSON Schema of the graph file, for editors, and the file that ``autofuse new`` starts with."""
+"""JSON Schema of the graph file, for editors, and the starter file of ``autofuse new``."""
 
 from __future__ import annotations
 
@@ -13,23 +13,23 @@ from autofuse.implgraph.ops import registry
 
 __all__ = ["SCHEMA_FILE", "drop_titles", "graph_schema", "starter"]
 
-#: Name of the schema file that a starter file refers to; it lies beside it.
+#: Name of the schema file beside a starter file, which refers to it.
 SCHEMA_FILE = "graph.schema.json"
 _ID = "https://autofuse.dev/schema/graph-1.json"
-_COMMENT = {"description": "Ignored: a note for human readers."}
+_COMMENT = {"description": "A note for readers; ignored."}
 
 
 def graph_schema() -> dict[str, Any]:
-    """The JSON Schema (draft 2020-12) of schema ``autofuse.graph/1``.
+    """Return the JSON Schema (draft 2020-12) of schema ``autofuse.graph/1``.
 
-    The fields come from the models that check a file, the ops and attributes from the registry.
+    Fields come from the models that check a file, ops and attributes from the registry.
     """
     schema = GraphModel.model_json_schema(by_alias=True)
     drop_titles(schema)
     definitions: dict[str, Any] = schema["$defs"]
     for part in (schema, *definitions.values()):
         part["properties"]["$comment"] = _COMMENT
-    # These two hold members with free names, to which the rule for their values must not apply.
+    # These two have members with free names, so the rule for their values must not apply.
     schema["properties"]["symbols"] |= {
         "propertyNames": {"pattern": r"^([A-Za-z_][A-Za-z0-9_]*|\$comment)$"},
         "properties": {"$comment": _COMMENT},
@@ -55,7 +55,7 @@ def graph_schema() -> dict[str, Any]:
 
 
 def drop_titles(value: Any) -> None:
-    """Pydantic repeats every field's name as a title, taken out here; a field may itself be called ``title``."""
+    """Remove the titles in which pydantic repeats the name of a field; a field itself may be called ``title``."""
     if isinstance(value, dict):
         if isinstance(value.get("title"), str):
             del value["title"]
@@ -71,7 +71,7 @@ def _op_names() -> dict[str, Any]:
     docs: list[str] = []
     for row in registry.all_ops(user=True):
         names += [row.name, *row.aliases]
-        docs += [row.doc, *(f"the same as {row.name}" for _ in row.aliases)]
+        docs += [row.doc, *(f"same as {row.name}" for _ in row.aliases)]
     return {"description": "The op.", "enum": names, "enumDescriptions": docs}
 
 
@@ -81,7 +81,7 @@ def _dtype_names() -> dict[str, Any]:
 
 
 def _attr_rules() -> list[dict[str, Any]]:
-    """For each op: its attributes with their types, and no others."""
+    """Return a rule per op: its attributes with their types, and no others."""
     size = {"anyOf": [{"type": "integer", "minimum": 0}, {"type": "string", "minLength": 1}]}
     types: dict[str, dict[str, Any]] = {
         "int": {"type": "integer"},
@@ -114,7 +114,7 @@ def _attr_rules() -> list[dict[str, Any]]:
 
 
 def starter(name: str) -> str:
-    """Text of a small graph file with comments, which reads without error.
+    """Return the text of a small valid graph file with comments.
 
     Args:
         name: name of the graph.
@@ -126,7 +126,7 @@ def starter(name: str) -> str:
         raise AutofuseError.of(
             "AF1105",
             f"{name!r} is not a legal name of a graph",
-            hint=f"printable characters, no space at either end; for instance {identifier(name)!r}",
+            hint=f"use printable characters without a space at either end, such as {identifier(name)!r}",
         )
     return _STARTER.replace("@NAME@", json.dumps(name)).replace("@SCHEMA_FILE@", SCHEMA_FILE)
 
@@ -138,11 +138,11 @@ _STARTER = """\
   "$comment": [
     "relu(x + bias) * scale, on any number of rows.",
     "A $comment is allowed in every object and ignored.",
-    "'autofuse schema' prints the JSON Schema; saved as @SCHEMA_FILE@ it serves editors."
+    "'autofuse schema' prints the JSON Schema; editors use it if saved as @SCHEMA_FILE@."
   ],
   "name": @NAME@,
   "symbols": {
-    "$comment": "Sizes that are known at run time only; hint is a typical value.",
+    "$comment": "Sizes known only at run time; hint is a typical value.",
     "rows": {"min": 1, "max": 1048576, "hint": 4096}
   },
   "inputs": [

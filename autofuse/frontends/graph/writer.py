@@ -1,4 +1,4 @@
-"""A graph as the value of a graph file (``autofuse.graph/1``), which the reader reads again."""
+"""Writer of graph files (``autofuse.graph/1``)."""
 
 from __future__ import annotations
 
@@ -18,15 +18,15 @@ __all__ = ["graph_data"]
 
 
 def graph_data(graph: FusionGraph) -> dict[str, Any]:
-    """The graph, ready for JSON, with the names that its users know; every result has its dtype and its shape.
+    """Return the graph, ready for JSON, with the user's names; every result has its dtype and shape.
 
-    What is read of it gives the same again.
+    Reading the result and writing it again gives the same.
 
     Args:
-        graph: as a reader made it.
+        graph: a graph as returned by a reader.
 
     Raises:
-        AutofuseError: AF1104, a constant is an expression of sizes, which no graph file has.
+        AutofuseError: AF1104, a constant is an expression of sizes, which a graph file cannot hold.
     """
     return _Writer(graph).data()
 
@@ -43,7 +43,7 @@ class _Writer:
         self.nodes = _names([(n.name, n.label) for n in graph.nodes], legal_name)
 
     def data(self) -> dict[str, Any]:
-        """The whole file."""
+        """Return the whole file."""
         g = self.graph
         return {
             "schema": SCHEMA,
@@ -76,13 +76,13 @@ class _Writer:
         }
 
     def size(self, e: Expr) -> int | str:
-        """A size."""
+        """Return a size."""
         if e.is_const:
             return e.value
         return str(e.substitute(self.renamed) if self.renamed else e)
 
     def input(self, t: Tensor) -> dict[str, Any]:
-        """An input."""
+        """Return an input."""
         out: dict[str, Any] = {"name": self.tensors[t.name], "dtype": t.dtype.name}
         out["shape"] = [self.size(e) for e in t.shape]
         if t.strides is not None:
@@ -92,35 +92,35 @@ class _Writer:
         return out | ({"scalar": True} if t.scalar else {})
 
     def result(self, t: Tensor) -> dict[str, Any]:
-        """A result of a node, with what it is."""
+        """Return a result of a node, with dtype and shape."""
         shape = [self.size(e) for e in t.shape]
         return {"name": self.tensors[t.name], "dtype": t.dtype.name, "shape": shape}
 
     def constant(self, c: Constant, origin: str) -> dict[str, Any]:
-        """A constant operand."""
+        """Return a constant operand."""
         if c.expr is not None:
-            text = f"a constant is the expression {c.expr} of sizes, which a graph file cannot say"
+            text = f"a graph file cannot hold a constant with the expression {c.expr} of sizes"
             raise AutofuseError.of("AF1104", text, where=Where(pointer=origin))
         return {"const": _number(c.value)} | ({} if c.dtype is None else {"dtype": c.dtype.name})
 
     def attr(self, value: AttrValue) -> Any:
-        """An attribute."""
+        """Return an attribute."""
         if isinstance(value, tuple):
             return [self.size(v) if isinstance(v, Expr) else _number(v) for v in value]
         return _number(value)
 
 
 def _number(value: int | float | str | bool) -> int | float | str | bool:
-    """A value as JSON has it; floats that are no numbers are words."""
+    """Return a value as JSON; non-finite floats are texts."""
     return str(value) if isinstance(value, float) and not math.isfinite(value) else value
 
 
 def _names(pairs: Collection[tuple[str, str]], legal: Callable[[str], bool]) -> dict[str, str]:
-    """For every name what the file calls it: its label, if the file may and nothing else has it.
+    """Return the name of each entity in the file: its label if that is legal and not taken.
 
     Args:
-        pairs: names, which differ, with labels.
-        legal: whether a file may use a word.
+        pairs: distinct names with labels.
+        legal: returns True for a word that a file may use.
     """
     uses = Counter(label for _, label in pairs)
     out: dict[str, str] = {}

@@ -12,9 +12,9 @@ __all__ = ["MAX_FILE", "looks_like_onnx", "read_onnx"]
 
 
 def read_onnx(data: bytes, path: str = "", *, folder: Path | None = None) -> FusionGraph:
-    """The graph of a model that is one fused kernel.
+    """Return the graph of a model that is one fused kernel.
 
-    Initialisers with one value become constants of the kernel, others become inputs behind those of the model.
+    Initialisers with one value become constants of the kernel, others become inputs after those of the model.
 
     Args:
         data: the file.
@@ -22,7 +22,7 @@ def read_onnx(data: bytes, path: str = "", *, folder: Path | None = None) -> Fus
         folder: where it lies; None: data in other files are refused.
 
     Raises:
-        AutofuseError: as ``reader.convert``; AF1204 if there is nothing to compute.
+        AutofuseError: as ``reader.convert``; AF1204, there is nothing to compute.
     """
     from autofuse.base.diagnostics import AutofuseError, Where
     from autofuse.frontends.onnx.reader import convert

@@ -21,7 +21,7 @@ __all__ = [
     "violation",
 ]
 
-#: Element-wise ops whose meaning is the same in all versions: the newest body serves older ones.
+#: Element-wise ops with one meaning in all versions: the newest body serves older ones.
 _STABLE = frozenset(
     [
         "Celu",
@@ -40,7 +40,7 @@ _STABLE = frozenset(
 
 
 def schema_of(op: str, domain: str, opset: int) -> OpSchema | None:
-    """The newest schema of an op that the operator set includes."""
+    """Return the newest schema of an op that the operator set includes."""
     from onnx import defs
 
     try:
@@ -50,7 +50,7 @@ def schema_of(op: str, domain: str, opset: int) -> OpSchema | None:
 
 
 def violation(node: onnx.NodeProto, opsets: Mapping[str, int]) -> str:
-    """Return how a node breaks its schema: attributes missing, unknown or of the wrong type; empty if it does not."""
+    """Return a node's violation of its schema (an attribute missing, unknown or of the wrong type); empty if none."""
     import onnx
     from onnx import checker
 
@@ -61,12 +61,12 @@ def violation(node: onnx.NodeProto, opsets: Mapping[str, int]) -> str:
         checker.check_node(node, context)
     except checker.ValidationError as e:
         lines = [line.strip() for line in str(e).splitlines() if line.strip()]
-        return lines[0] if lines else "it does not follow the standard"
+        return lines[0] if lines else "it does not conform to the standard"
     return ""
 
 
 def attribute_value(a: onnx.AttributeProto) -> Any:
-    """The value of an attribute; bytes as text."""
+    """Return the value of an attribute; bytes as text."""
     from onnx import helper
 
     value = helper.get_attribute_value(a)
@@ -76,7 +76,7 @@ def attribute_value(a: onnx.AttributeProto) -> Any:
 
 
 def default_attributes(schema: OpSchema) -> dict[str, Any]:
-    """Attributes that a node may leave out."""
+    """Return the attributes that a node may omit, with their defaults."""
     return {
         name: attribute_value(a.default_value)
         for name, a in schema.attributes.items()
@@ -87,11 +87,11 @@ def default_attributes(schema: OpSchema) -> dict[str, Any]:
 def body_of(
     node: onnx.NodeProto, declared: OpSchema, opset: int, inputs: Sequence[Value | None]
 ) -> onnx.FunctionProto | None:
-    """The function that ONNX defines the op by, or None."""
+    """Return the function body by which ONNX defines the op, or None."""
     import onnx
     from onnx import defs
 
-    schema: Any = declared  # the stubs of onnx know nothing of functions
+    schema: Any = declared  # onnx's stubs lack functions
     if node.op_type in _STABLE and not schema.has_function:
         schema = defs.get_schema(node.op_type, schema.domain)
         opset = max(opset, schema.since_version)
@@ -115,7 +115,7 @@ def body_of(
     body.ParseFromString(text)
     if not body.node:
         return None
-    # A default that the schema gives is not repeated in the body.
+    # The body does not repeat a default of the schema.
     have = {a.name for a in body.attribute_proto}
     body.attribute_proto.extend(
         a.default_value
@@ -149,7 +149,7 @@ def _type_of(x: Value | None) -> bytes:
 def specialised(
     node: onnx.NodeProto, given: Mapping[str, onnx.AttributeProto], absent: set[str]
 ) -> onnx.NodeProto:
-    """A node of a body: attributes of the caller in place of references, absent operands left out."""
+    """Specialise a node of a body: substitute the caller's attributes, drop absent operands."""
     import onnx
 
     refers = any(a.ref_attr_name for a in node.attribute)

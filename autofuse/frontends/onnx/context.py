@@ -24,11 +24,11 @@ class Node:
 
     Attributes:
         op_type: the op.
-        version: of the op: the operator set in which its present meaning began.
-        inputs: operands; None for one that is left out.
+        version: version of the op: the operator set that introduced its current meaning.
+        inputs: operands; None if omitted.
         attrs: attributes as Python values; tensors as arrays.
-        outputs: number of results that something uses, up to the last one.
-        e: what results are made with.
+        outputs: number of results up to the last one that is used.
+        e: the emitter of results.
     """
 
     op_type: str
@@ -39,10 +39,10 @@ class Node:
     e: Emitter
 
     def x(self, i: int = 0) -> Value:
-        """An operand that must be there.
+        """Return a required operand.
 
         Raises:
-            AutofuseError: AF1202, it is not.
+            AutofuseError: AF1202, it is missing.
         """
         found = self.opt(i)
         if found is None:
@@ -50,15 +50,15 @@ class Node:
         return found
 
     def opt(self, i: int) -> Value | None:
-        """An operand that may be left out."""
+        """Return an optional operand, or None."""
         return self.inputs[i] if i < len(self.inputs) else None
 
     def all(self) -> list[Value]:
-        """Every operand."""
+        """Return all operands."""
         return [self.x(i) for i in range(len(self.inputs))]
 
     def known(self, i: int, what: str) -> Array:
-        """The elements of an operand that decides about shapes.
+        """Return the elements of an operand that determines shapes.
 
         Raises:
             NeededError: they are not known.
@@ -66,20 +66,20 @@ class Node:
         return self.e.elements(self.x(i), f"{what} (operand {i} of {self.op_type})")
 
     def sizes(self, i: int, what: str) -> tuple[Expr, ...]:
-        """The elements of such an operand as sizes."""
+        """Return the elements of such an operand as sizes."""
         return tuple(
             Expr.of(v if isinstance(v, Expr) else int(v)) for v in self.known(i, what).reshape(-1)
         )
 
     def ints(self, i: int, what: str) -> list[int]:
-        """The elements of such an operand as numbers, which must not be symbols."""
+        """Return the elements of such an operand as numbers; symbols are refused."""
         out = [s.as_int() for s in self.sizes(i, what)]
         if any(n is None for n in out):
             raise self.error("AF1205", f"{what} depends on a size that is not fixed")
         return [n for n in out if n is not None]
 
     def axis(self, value: int, rank: int) -> int:
-        """An axis counted from the front.
+        """Return an axis counted from the front.
 
         Raises:
             AutofuseError: AF1205, there is no such axis.
@@ -89,7 +89,7 @@ class Node:
         return value + rank if value < 0 else value
 
     def axes(self, i: int, rank: int) -> tuple[int, ...] | None:
-        """The attribute ``axes``, or operand i, which it became in later versions; sorted; None if absent."""
+        """Return the attribute ``axes``, in later versions operand i, sorted; None if absent."""
         if self.opt(i) is not None:
             values = self.ints(i, "the axes")
         elif "axes" in self.attrs:
@@ -99,11 +99,11 @@ class Node:
         return tuple(sorted({self.axis(v, rank) for v in values}))
 
     def dtype(self, i: int = 0) -> DType:
-        """Element type of an operand."""
+        """Return the element type of an operand."""
         return self.e.dtype(self.x(i))
 
     def size(self, x: Value, axis: int) -> int:
-        """A size that has to be a number.
+        """Return a size that must be a number.
 
         Raises:
             AutofuseError: AF1204, it is a symbol.
@@ -116,13 +116,13 @@ class Node:
         return n
 
     def error(self, code: str, text: str, hint: str = "") -> AutofuseError:
-        """A diagnostic at this node."""
+        """Return a diagnostic at this node."""
         return self.e.error(code, text, hint)
 
 
 Converter: TypeAlias = Callable[[Node], Result]
 
-#: ONNX op -> how it becomes ops of ours.
+#: ONNX op -> its conversion to ops of autofuse.
 CONVERTERS: dict[str, Converter] = {}
 
 

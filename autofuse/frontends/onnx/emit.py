@@ -1,7 +1,7 @@
-"""Values of an ONNX graph as a FusionGraph is made of them, with constants folded into the ops that use them.
+"""Builds a FusionGraph from values of an ONNX graph, with constants folded into the ops that use them.
 
-An ONNX constant with one value becomes a constant operand; one that counts (0, 1, 2, ... along an
-axis) an Iota; any other a parameter of the kernel, because a FusionGraph holds no data.
+An ONNX constant with one value becomes a constant operand, a range (0, 1, 2, ... along an axis) an Iota, and any other
+a parameter of the kernel, because a FusionGraph holds no data.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from autofuse.implgraph.ir.fusion import Constant, Tensor
 
 __all__ = ["Emitter"]
 
-#: Elements of a constant that are copied here; larger ones are left to the kernel.
+#: Most elements of a constant that are copied here; larger ones are left to the kernel.
 _MAX_COPIED = 1 << 22
 
 
@@ -40,9 +40,9 @@ class Emitter(builder.Emitter[Value]):
     """Adds nodes to a graph.
 
     Attributes:
-        op_type: op of the ONNX node that is being read, for messages.
-        parameters: name of a graph input -> the constant that has to be passed there.
-        origins: such an input -> name of the ONNX tensor that it was made from; empty for results of nodes.
+        op_type: op of the current ONNX node, for messages.
+        parameters: name of a graph input -> the constant to pass.
+        origins: such an input -> name of its ONNX tensor; empty for results of nodes.
     """
 
     def __init__(self, name: str, path: str) -> None:
@@ -56,17 +56,17 @@ class Emitter(builder.Emitter[Value]):
     # errors -----------------------------------------------------------------------------------
 
     def error(self, code: str, text: str, hint: str = "") -> AutofuseError:
-        """A diagnostic at the node that is being read."""
+        """Return a diagnostic at the current node."""
         prefix = f"{self.op_type}: " if self.op_type else ""
         where = Where(self.path, self.pointer, node=self.node)
         return AutofuseError.of(code, prefix + text, where=where, hint=hint)
 
     def check(self, shape: Shape) -> None:
-        """AF1109 for a result that is too large."""
+        """Raise AF1109 for a result that is too large."""
         self.check_shape(shape, self.pointer, f"a result of {self.op_type}")
         self.refuse()
 
-    # what was tried ---------------------------------------------------------------------------
+    # undoing ----------------------------------------------------------------------------------
 
     def mark(self) -> tuple[int, ...]:
         """Return the current counts, for :meth:`restore`."""
@@ -74,7 +74,7 @@ class Emitter(builder.Emitter[Value]):
         return tuple(len(part) for part in (*held, self._constants))
 
     def restore(self, mark: Sequence[int]) -> None:
-        """Take back everything since ``mark``; names stay taken."""
+        """Undo everything since ``mark``; names stay taken."""
         del self.nodes[mark[0] :], self.inputs[mark[1] :]
         held: list[dict[Any, Any]] = [self.tensors, self.symbols, self.parameters, self._constants]
         for part, count in zip(held, mark[2:], strict=True):
@@ -84,7 +84,7 @@ class Emitter(builder.Emitter[Value]):
     # values -----------------------------------------------------------------------------------
 
     def input(self, name: str, dtype: DType, shape: Shape) -> Traced:
-        """A parameter of the kernel for an input of the ONNX graph."""
+        """Return a parameter of the kernel for an input of the ONNX graph."""
         self.check_shape(shape, self.pointer, f"the input {name!r}")
         self.refuse()
         return Traced(self.parameter(name, dtype, shape), frozenset({name}))
@@ -97,7 +97,7 @@ class Emitter(builder.Emitter[Value]):
         """Element type.
 
         Raises:
-            AutofuseError: AF1203, it is none of ours.
+            AutofuseError: AF1203, autofuse does not have it.
         """
         if x.dtype is None:
             name = x.type_name if isinstance(x, Foreign) else x.array.dtype
@@ -118,10 +118,10 @@ class Emitter(builder.Emitter[Value]):
         return self.tensor(x)
 
     def tensor(self, x: Value) -> Tensor:
-        """The operand as a tensor of the graph: a constant becomes an Iota, a Broadcast or a parameter.
+        """Return the operand as a tensor of the graph: a constant becomes an Iota, a Broadcast or a parameter.
 
         Raises:
-            AutofuseError: AF1203, no kernel holds such elements.
+            AutofuseError: AF1203, kernels do not support such elements.
         """
         if isinstance(x, Traced):
             return x.tensor
@@ -152,10 +152,10 @@ class Emitter(builder.Emitter[Value]):
         return tensor
 
     def numbers(self, x: Known) -> Array:
-        """The array without objects.
+        """Return the array without objects.
 
         Raises:
-            AutofuseError: AF1203, sizes of symbolic dimensions are in it.
+            AutofuseError: AF1203, it contains symbolic sizes.
         """
         if x.array.dtype != object:
             return x.array
@@ -163,30 +163,30 @@ class Emitter(builder.Emitter[Value]):
         if any(v is None for v in flat):
             raise self.error(
                 "AF1203",
-                "a size that is not known is used as a number",
-                "give the dimensions of the inputs fixed sizes",
+                "an unknown size is used as a number",
+                "fix the sizes of the inputs' dimensions",
             )
         return np.asarray(flat, numpy_dtype(self.dtype(x))).reshape(x.array.shape)
 
     def scalar(self, value: float | bool, dtype: DType) -> Known:
-        """A constant of one element."""
+        """Return a constant of one element."""
         return Known(np.asarray(value, numpy_dtype(dtype)))
 
     def like(self, value: float | bool, x: Value) -> Known:
-        """A constant with the dtype of another operand."""
+        """Return a constant with the dtype of another operand."""
         return self.scalar(value, self.dtype(x))
 
     def elements(self, x: Value, what: str) -> Array:
-        """The elements of an operand that has to be known now.
+        """Return the elements of an operand that must be known now.
 
         Raises:
-            NeededError: they are not.
+            NeededError: they are not known.
         """
         if isinstance(x, Known):
             return x.array
         raise NeededError(what, x.sources)
 
-    # what is known ----------------------------------------------------------------------------
+    # known values -----------------------------------------------------------------------------
 
     def folded(
         self,
@@ -195,13 +195,13 @@ class Emitter(builder.Emitter[Value]):
         constants: Sequence[Constant],
         attrs: Mapping[str, Any],
     ) -> Known:
-        """An op of constants only."""
+        """Fold an op of constants only."""
         value, _ = self.evaluated(name, constants, attrs)
         shape = self.together([x for x in xs if not isinstance(x, int | float)])
         return Known(np.broadcast_to(value, [s.value for s in shape]))
 
     def converted(self, x: Value, dtype: DType) -> Value | None:
-        """Constants of one value, and small ones of types that no kernel holds, in another element type."""
+        """Convert constants of one value, and small ones of unsupported types, to another element type."""
         if x.dtype == dtype:
             return x
         if not isinstance(x, Known) or x.array.dtype == object:
@@ -214,7 +214,7 @@ class Emitter(builder.Emitter[Value]):
         return Known(np.broadcast_to(cast, x.array.shape), x.name)
 
     def kept(self, x: Value, shape: Shape, move: Move | None, *, copied: bool) -> Value | None:
-        """The elements of a constant moved, unless that copies too many."""
+        """Move the elements of a constant, unless that copies too many."""
         self.check(shape)
         sizes = fixed(shape)
         if not isinstance(x, Known) or move is None or sizes is None:
@@ -226,7 +226,7 @@ class Emitter(builder.Emitter[Value]):
         return Known(move(x.array, sizes), x.name)
 
     def joined(self, xs: Sequence[Value], axis: int) -> Value:
-        """Constants together are one."""
+        """Concatenate constants."""
         known = [x for x in xs if isinstance(x, Known)]
         if len(known) == len(xs) and sum(x.array.size for x in known) <= _MAX_COPIED:
             return Known(np.concatenate([x.array for x in known], axis))
@@ -258,7 +258,7 @@ def _integer(v: Any) -> int | None:
 
 
 def _counts(array: Array) -> tuple[int, int, int] | None:
-    """(axis, start, step) if an integer array is start + step*i along one axis."""
+    """Return (axis, start, step) if an integer array is start + step*i along one axis."""
     if array.dtype.kind not in "iu" or array.size < 2:
         return None
     axes = [

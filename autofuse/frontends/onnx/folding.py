@@ -1,4 +1,4 @@
-"""Evaluating nodes whose operands are known: shape arithmetic, constants."""
+"""Constant folding of nodes whose operands are known: shape arithmetic, constants."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ if TYPE_CHECKING:
 
 __all__ = ["fold"]
 
-#: Work that folding may do; more is left to the kernel.
+#: Most work for folding; more is left to the kernel.
 _MAX_WORK = 1 << 22
-#: Of those, ops that only move what they are given; sizes that were cast are not computed with.
+#: The folded ops that only move elements; no others apply to sizes that were cast.
 _KEEPS = frozenset({"Cast", "Gather", "Identity", "Reshape", "Slice", "Squeeze", "Unsqueeze"})
-#: Ops whose result is not larger than what their operands broadcast to.
+#: Ops whose result is not larger than the broadcast shape of their operands.
 _FOLDED = frozenset(
     [
         "Abs",
@@ -112,9 +112,9 @@ _FOLDED = frozenset(
 
 
 def fold(node: onnx.NodeProto, opset: int, inputs: Sequence[Value | None]) -> list[Value] | None:
-    """Results of a node of the default domain that can be computed now, or None.
+    """Return the results of a node of the default domain if they can be computed now, else None.
 
-    Several float values are left to the kernel: folding is for sizes, indices and scalars.
+    Arrays of several floats are left to the kernel: folding is for sizes, indices and scalars.
     """
     if node.op_type in ("Shape", "Size"):
         x = inputs[0] if inputs else None
@@ -160,7 +160,7 @@ def _to_float(node: onnx.NodeProto) -> bool:
 
 
 def _size_type(node: onnx.NodeProto) -> DType | None:
-    """The element type that sizes are cast to, if it holds every size."""
+    """Return the element type that sizes are cast to, if it holds every size."""
     to = next((tables.type_name(a.i) for a in node.attribute if a.name == "to"), "")
     return BY_NAME[to] if to in ("int32", "int64", "float32") else None
 
@@ -187,7 +187,7 @@ def _bounds(attrs: Mapping[str, int], rank: int) -> tuple[int, int]:
 def _evaluated(
     node: onnx.NodeProto, opset: int, arrays: Sequence[Array | None]
 ) -> list[Value] | None:
-    """By the reference implementation in the onnx package."""
+    """Evaluate the node by the onnx package's reference implementation."""
     import onnx.helper as helper
     from onnx.reference import ReferenceEvaluator
 
@@ -197,10 +197,10 @@ def _evaluated(
     )
     feeds = {n: a for n, a in zip(node.input, arrays, strict=False) if a is not None}
     try:
-        # Not warnings.catch_warnings: filters belong to the whole process, errstate to this thread.
+        # Not warnings.catch_warnings: its filters are per process, errstate is per thread.
         with np.errstate(all="ignore"):
             results = ReferenceEvaluator(function).run(None, feeds, attributes={})
-    except Exception:  # the converter of the op says what is wrong
+    except Exception:  # the op's converter reports the error
         return None
     found = [np.asarray(r) for r in results]
     if any(a.dtype.kind in "OSU" for a in found):  # strings
@@ -227,7 +227,7 @@ _ARITHMETIC: dict[str, Callable[[Any, Any], Any]] = {
 
 
 def _symbolic(node: onnx.NodeProto, arrays: Sequence[Array | None]) -> list[Value] | None:
-    """Shape arithmetic on objects: sums, products, and moving sizes around."""
+    """Evaluate shape arithmetic on objects: sums, products, and moves of sizes."""
     given = [a for a in arrays if a is not None]
     plain = [a if a.dtype == object else a.astype(object) for a in given]
     attrs = {a.name: a for a in node.attribute}

@@ -1,4 +1,4 @@
-"""Types and sizes of what a node makes, where no kernel holds it: what ONNX infers, and what operands tell."""
+"""Types and sizes of the results of unsupported nodes, from ONNX's inference and from operands."""
 
 from __future__ import annotations
 
@@ -14,16 +14,16 @@ if TYPE_CHECKING:
 
 __all__ = ["read_by", "sizes_told", "subgraphs", "types_of_results"]
 
-#: Operands of at most so many elements are shown to the inference: shapes, axes, scales.
+#: Most elements of an operand passed to the inference: shapes, axes, scales.
 _MAX_SHOWN = 64
-#: Op -> the operand whose elements are sizes of the result.
+#: Op -> the operand whose elements are the sizes of the result.
 _SIZES_IN = {"ConstantOfShape": 0, "Expand": 1, "Tile": 1, "Resize": 3, "OneHot": 1, "TopK": 1}
 #: Ops that move a window over an image.
 _WINDOWS = frozenset({"Conv", "MaxPool", "AveragePool", "LpPool"})
 
 
 def subgraphs(node: onnx.NodeProto) -> Iterator[Any]:
-    """Graphs in the attributes of a node: branches, bodies of loops."""
+    """Yield the graphs in a node's attributes: branches, loop bodies."""
     for a in node.attribute:
         if a.HasField("g"):
             yield a.g
@@ -31,7 +31,7 @@ def subgraphs(node: onnx.NodeProto) -> Iterator[Any]:
 
 
 def read_by(node: onnx.NodeProto) -> list[str]:
-    """Tensors that a node reads, also from inside its subgraphs."""
+    """Return the tensors that a node reads, also inside its subgraphs."""
     found = [n for n in node.input if n]
     for g in subgraphs(node):
         own = {v.name for v in g.input} | {t.name for t in g.initializer}
@@ -49,13 +49,13 @@ def types_of_results(
     values: Mapping[str, Value],
     read: Sequence[str],
 ) -> dict[str, Any]:
-    """Types of the results by name, as far as ONNX infers them from those of the operands; empty if it refuses them.
+    """Return the result types that ONNX infers from the operands, by name; empty if it refuses them.
 
     Args:
         node: the node.
         opsets: domain -> version.
-        values: what is known of tensors, by name; sizes that are expressions come back as names of sizes.
-        read: tensors that the node reads, those read inside its subgraphs too.
+        values: known tensors, by name; sizes that are expressions come back as names of sizes.
+        read: tensors that the node reads, also inside its subgraphs.
     """
     domain = "" if node.domain == "ai.onnx" else node.domain
     opset = opsets.get(domain, 1)
@@ -111,7 +111,7 @@ def _with_subgraphs(
     graph = helper.make_graph([node], "node", inputs, [])
     model = helper.make_model(graph, opset_imports=imports, ir_version=onnx.IR_VERSION)
     try:
-        # What breaks a schema must not reach the C++ code of the inference.
+        # A body that breaks its schema must not reach the C++ code of the inference.
         checker.check_model(model)
         found = shape_inference.infer_shapes(model, data_prop=True)
     except (shape_inference.InferenceError, checker.ValidationError, RuntimeError, ValueError):
@@ -123,10 +123,10 @@ def _with_subgraphs(
 def _loop_types(
     node: onnx.NodeProto, imports: Sequence[Any], types: Mapping[str, Any]
 ) -> dict[str, Any]:
-    """Types of the results of a loop, whose shapes ONNX does not infer.
+    """Return the result types of a loop, whose shapes ONNX does not infer.
 
-    What a loop carries may have another shape after every step.  The body is inferred for the shapes that it begins
-    with; axes that it makes longer or shorter are open from then on, until none is left that it changes.
+    A loop-carried tensor may change shape at every step. The body is inferred for the initial shapes; axes that it
+    changes become open, until it changes no more of them.
     """
     import onnx
     from onnx import checker, helper, shape_inference
@@ -179,7 +179,7 @@ def _copy(t: onnx.TypeProto) -> onnx.TypeProto:
 
 
 def _joined(a: onnx.TypeProto | None, b: onnx.TypeProto | None) -> onnx.TypeProto | None:
-    """The common type of two values; sizes that differ become open."""
+    """Return the common type of two values; sizes that differ become open."""
     if a is None or b is None or a.tensor_type.elem_type != b.tensor_type.elem_type:
         return None
     out, other = _copy(a), b.tensor_type
@@ -196,7 +196,7 @@ def _joined(a: onnx.TypeProto | None, b: onnx.TypeProto | None) -> onnx.TypeProt
 
 
 def _type_of(v: Value) -> Any:
-    """The type of a tensor, or None if ONNX has none for it; sizes that are expressions are names of sizes."""
+    """Return the ONNX type of a tensor, None if there is none; sizes that are expressions are names of sizes."""
     import onnx
 
     name = v.type_name if isinstance(v, Foreign) else str(v.dtype or "")
@@ -217,13 +217,13 @@ def _type_of(v: Value) -> Any:
 
 
 def sizes_told(node: onnx.NodeProto, values: Mapping[str, Value]) -> tuple[Expr | None, ...] | None:
-    """Sizes of the first result that operands tell and ONNX, which looks at numbers only, does not infer.
+    """Infer sizes of the first result from operands where ONNX, which handles only numbers, does not.
 
-    Sizes that an operand has (the shape of Reshape, how many TopK takes), the axes that Slice leaves alone, images that
-    a convolution or pooling leaves as large as they are, and multiples to which they are resized.
+    They are sizes given by an operand (the shape of Reshape, the k of TopK), axes that Slice leaves unchanged, images
+    whose size a convolution or pooling keeps, and sizes resized by an integer factor.
 
     Returns:
-        A size per axis, None for one that is not told; None if nothing is.
+        A size per axis, None if unknown; None if all are unknown.
     """
     given = [values.get(x) for x in node.input]
     x = given[0] if given else None
@@ -257,7 +257,7 @@ def sizes_told(node: onnx.NodeProto, values: Mapping[str, Value]) -> tuple[Expr 
 def _as_operands_say(
     node: onnx.NodeProto, given: Sequence[Value | None]
 ) -> tuple[Expr | None, ...] | None:
-    """Sizes of the result of an op that has them as elements of an operand."""
+    """Return the result's sizes for an op that takes them as elements of an operand."""
     x, place = given[0], _SIZES_IN.get(node.op_type, -1)
     held = given[place] if 0 <= place < len(given) else None
     attrs = {a.name: a for a in node.attribute}
@@ -284,7 +284,7 @@ def _as_operands_say(
         return tuple(a * b for a, b in zip(x.shape, sizes, strict=False))
     if len(sizes) != 1 or not x.shape:
         return None
-    # TopK has so many along an axis, OneHot along another one.
+    # TopK has this many along its axis, OneHot along a new one.
     before = axis % (len(x.shape) + (node.op_type == "OneHot"))
     behind = before + (node.op_type == "TopK")
     return (*x.shape[:before], sizes[0], *x.shape[behind:])
@@ -293,7 +293,7 @@ def _as_operands_say(
 def _same_sizes(
     node: onnx.NodeProto, sizes: Sequence[Expr], kernel: Sequence[Expr] | None
 ) -> list[Expr | None]:
-    """Of the axes along which a window moves, those whose size it keeps: steps are 1, and pads make up for it."""
+    """Return the window axes whose size is kept: strides are 1, and pads compensate for the window."""
     attrs = {a.name: a for a in node.attribute}
 
     def numbers(name: str, default: int, count: int) -> list[int]:
@@ -319,7 +319,7 @@ def _same_sizes(
 def _multiples(
     node: onnx.NodeProto, sizes: Sequence[Expr], scales: Array
 ) -> tuple[Expr | None, ...] | None:
-    """Sizes of an image that is resized, along axes whose scale is a whole number."""
+    """Return the sizes of a resized image, along axes with an integer scale."""
     if scales.size != len(sizes) or any(a.name == "axes" for a in node.attribute):
         return None
     numbers = [float(v) for v in scales.reshape(-1)]

@@ -1,4 +1,4 @@
-"""Bytes of an untrusted file to a ModelProto, or a diagnostic."""
+"""Loading of an untrusted file: from bytes to a ModelProto, or a diagnostic."""
 
 from __future__ import annotations
 
@@ -19,15 +19,15 @@ if TYPE_CHECKING:
 
 __all__ = ["MAX_BYTES", "MAX_MODEL_BYTES", "check_model", "looks_like_onnx", "model_of"]
 
-#: A graph is one fused kernel: it holds no weights to speak of.
+#: Size limit for one fused kernel, which holds few weights.
 MAX_BYTES = 64 << 20
-#: A model that is partitioned may hold its weights, as far as protobuf takes files.
+#: Size limit for a partitioned model, which may hold its weights: protobuf's limit for files.
 MAX_MODEL_BYTES = (2 << 30) - 1
 _HINT = "pip install 'ascend-autofuse[onnx]'"
 
 
 def looks_like_onnx(data: bytes, path: str = "") -> bool:
-    """True for a file called ``*.onnx``, and for bytes that begin as a serialised ModelProto does.
+    """Return True for a file called ``*.onnx``, and for bytes that begin like a serialised ModelProto.
 
     The first field is ``ir_version`` (tag 0x08, a small number), followed by another one of the
     top level's length-delimited fields; no text begins like that.
@@ -44,17 +44,17 @@ _NEXT_FIELDS = frozenset({0x12, 0x1A, 0x22, 0x32, 0x3A, 0x42, 0x72})
 def model_of(
     data: bytes, path: str = "", *, limit: int = MAX_BYTES, folder: Path | None = None
 ) -> onnx.ModelProto:
-    """Parse and check what can be checked without looking at the ops.
+    """Parse a model and check everything but its ops.
 
     Args:
         data: the file.
         path: its name, for messages.
-        limit: bytes that it may have, with its data in other files.
-        folder: where the file lies; None: data in other files are refused.
+        limit: most bytes, including data in other files.
+        folder: the file's folder; None: data in other files are refused.
 
     Raises:
-        AutofuseError: AF1003 too large, AF1004 no ONNX model, AF1006 the onnx package is missing,
-            AF1104 data outside the file that are not taken.
+        AutofuseError: AF1003 too large, AF1004 not an ONNX model, AF1006 the onnx package is missing, AF1104 data
+            outside the file are refused.
     """
     where = Where(path)
     if len(data) > limit:
@@ -71,7 +71,7 @@ def model_of(
     try:
         model.ParseFromString(data)
     except (DecodeError, RuntimeError, ValueError) as e:
-        text = f"the file is no ONNX model: {e}"
+        text = f"the file is not an ONNX model: {e}"
         raise AutofuseError.of("AF1004", text, where=where) from None
     try:
         texts = all(isinstance(t, str) for t in _texts(model))
@@ -86,7 +86,7 @@ def model_of(
 
 
 def _texts(message: Any) -> Iterator[Any]:
-    """Every text field; protobuf hands out bytes where they are no text."""
+    """Yield every text field; protobuf returns bytes if they are not valid text."""
     for descriptor, value in message.ListFields():
         if descriptor.type == descriptor.TYPE_STRING:
             yield from [value] if isinstance(value, str | bytes) else value
@@ -96,7 +96,7 @@ def _texts(message: Any) -> Iterator[Any]:
 
 
 def check_model(model: onnx.ModelProto, path: str = "") -> None:
-    """Refuse what a reader must not follow or would choke on.
+    """Refuse models that a reader must not follow or could not handle.
 
     Raises:
         AutofuseError: AF1003, AF1004, AF1104.
@@ -106,7 +106,7 @@ def check_model(model: onnx.ModelProto, path: str = "") -> None:
     where = Where(path)
     graph = model.graph
     if not graph.node and not graph.output:
-        raise AutofuseError.of("AF1004", "the file holds no ONNX graph", where=where)
+        raise AutofuseError.of("AF1004", "the file contains no ONNX graph", where=where)
     if not model.opset_import and not graph.node:
         raise AutofuseError.of("AF1004", "the model names no operator set", where=where)
     _check_versions(model, where)
@@ -120,17 +120,17 @@ def check_model(model: onnx.ModelProto, path: str = "") -> None:
     inside = (("", t) for t in _all_tensors(model))
     for pointer, tensor in (*_tensors(model), *inside):
         if tensor.data_location or tensor.external_data:
-            text = f"the data of {quote(tensor.name)} lie in another file, which is not read"
-            hint = "give the path of the model, so that its data are looked for beside it"
+            text = f"the data of {quote(tensor.name)} are in another file, which is not read"
+            hint = "give the path of the model, so that its data files can be found"
             raise AutofuseError.of("AF1104", text, where=Where(path, pointer), hint=hint)
-        # NumPy would take one for "the rest of the elements".
+        # NumPy would take -1 for "the rest of the elements".
         if min(tensor.dims, default=0) < 0:
             text = f"the tensor {quote(tensor.name)} has the negative dimension {min(tensor.dims)}"
             raise AutofuseError.of("AF1104", text, where=Where(path, pointer))
 
 
 def _check_versions(model: onnx.ModelProto, where: Where) -> None:
-    """Refuse operator sets that are newer than the package: what their ops mean is not known here.
+    """Refuse operator sets newer than the onnx package: the meaning of their ops is unknown.
 
     Raises:
         AutofuseError: AF1104.
@@ -149,19 +149,19 @@ def _check_versions(model: onnx.ModelProto, where: Where) -> None:
 
 
 def _take_in(model: onnx.ModelProto, folder: Path, path: str, limit: int) -> None:
-    """Put data that lie in files beside the model into it.
+    """Load data from files beside the model into it.
 
-    A file is untrusted, and could name any other one: what it names has to be a file in the folder of the model, or
-    below, which no link leads out of, and no more is read than the tensors have elements.
+    A model is untrusted and could name any file. A named file must lie in the model's folder or below, without a link
+    that leads out, and at most the bytes of the tensors are read.
 
     Args:
-        model: is changed.
-        folder: where the model lies.
+        model: changed in place.
+        folder: the model's folder.
         path: its name, for messages.
-        limit: bytes that all of them may have.
+        limit: most bytes of all files together.
 
     Raises:
-        AutofuseError: AF1003 too many bytes, AF1104 a file that is not taken, or not as long as it should be.
+        AutofuseError: AF1003 too many bytes, AF1104 a file is refused, or has the wrong length.
     """
     from onnx import checker, external_data_helper
 
@@ -173,7 +173,7 @@ def _take_in(model: onnx.ModelProto, folder: Path, path: str, limit: int) -> Non
         raise AutofuseError.of("AF1003", text, where=Where(path))
     for t, size in zip(outside, sizes, strict=True):
         if not any(e.key == "length" for e in t.external_data):
-            # Without it the file would be read to its end, whatever is there.
+            # Without a length the file would be read to its end.
             t.external_data.add(key="length", value=str(size))
         try:
             external_data_helper.load_external_data_for_tensor(t, str(base))
@@ -195,10 +195,10 @@ def _not_read(tensor: Any, why: str, path: str) -> AutofuseError:
 
 
 def _size_outside(tensor: Any, base: Path, path: str) -> int:
-    """Bytes of a tensor whose data lie in another file.
+    """Return the bytes of a tensor whose data are in another file.
 
     Raises:
-        AutofuseError: AF1104, the file is not taken, or other sizes are given.
+        AutofuseError: AF1104, the file is refused, or the sizes disagree.
     """
     from onnx import helper
 
@@ -207,11 +207,11 @@ def _size_outside(tensor: Any, base: Path, path: str) -> int:
     size = 0
     try:
         kind = np.dtype(helper.tensor_dtype_to_np_dtype(tensor.data_type))
-        # Elements of less than a byte are packed.
+        # Elements smaller than a byte are packed.
         bits = next((int(b) for b in re.findall(r"(?:int|float)([24])(?!\d)", kind.name)), 0)
         size = (math.prod(tensor.dims) * (bits or 8 * kind.itemsize) + 7) // 8
         if kind.kind == "O" or min(tensor.dims, default=0) < 0:
-            problem = problem or "it has no elements that lie in a file"
+            problem = problem or "it has no elements in a file"
         elif int(entries.get("length", size)) != size:
             problem = (
                 problem or f"it has {counted(size, 'byte')}, and the length is {entries['length']}"
@@ -224,7 +224,7 @@ def _size_outside(tensor: Any, base: Path, path: str) -> int:
 
 
 def _misplaced(base: Path, location: str) -> str:
-    """Why a file that a model names is not read; empty if it is."""
+    """Return why a file that a model names is refused; empty if it is accepted."""
     if not location or "\0" in location:
         return "no file is named"
     named = Path(location)
@@ -236,11 +236,11 @@ def _misplaced(base: Path, location: str) -> str:
         return f"{quote(location)}: {getattr(e, 'strerror', None) or e}"
     if not found.is_relative_to(base):
         return f"{quote(location)} is not in the folder of the model"
-    return "" if found.is_file() else f"{quote(location)} is no file"
+    return "" if found.is_file() else f"{quote(location)} is not a regular file"
 
 
 def _all_tensors(message: Any) -> Iterator[Any]:
-    """Every tensor of a model, inside of subgraphs and functions too."""
+    """Yield every tensor of a model, also inside subgraphs and functions."""
     for field, value in message.ListFields():
         if field.type != field.TYPE_MESSAGE:
             continue

@@ -1,4 +1,4 @@
-"""The names of the model for the tensors of a graph that was made of it; they had those of nodes before."""
+"""Renames the tensors of a graph from node names to the names in the ONNX model."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from autofuse.implgraph.ir.names import tensor_name
 
 __all__ = ["model_names", "own_name", "renamed"]
 
-#: What exporters call every graph.
+#: Default graph names of exporters.
 _ANY_GRAPH = frozenset({"", "main_graph", "torch_jit", "torch-jit-export"})
 
 
 def own_name(graph: str, path: str) -> str:
-    """The name of a graph; if the graph has only an exporter's default name, that of its file without the suffix."""
+    """Return the name of a graph, or its file's stem if it has only an exporter's default name."""
     return (graph not in _ANY_GRAPH and graph) or Path(path).stem or graph or "onnx_graph"
 
 
@@ -28,13 +28,13 @@ def model_names(
     constants: Mapping[str, str],
     outputs: Iterable[str],
 ) -> dict[str, str]:
-    """Names for all tensors of the graph.
+    """Return names for all tensors of the graph.
 
     Args:
-        graph: inputs of the model have their names in it already.
-        values: tensor of the model -> what it became.
-        constants: parameter -> the initialiser that it is, or an empty text.
-        outputs: tensors of the model whose names nothing else may have.
+        graph: the graph, whose inputs already have the model's names.
+        values: tensor of the model -> its value in the graph.
+        constants: parameter -> its initialiser, or an empty text.
+        outputs: tensors of the model whose names are reserved.
     """
     taken = {x for x in graph.inputs if x not in constants}
     found = {x: x for x in taken}
@@ -50,7 +50,7 @@ def model_names(
 
 
 def renamed(graph: FusionGraph, names: Mapping[str, str], outputs: Iterable[str]) -> FusionGraph:
-    """The graph with other names; ``outputs``: what the model calls each of its outputs."""
+    """Return the graph with other names; ``outputs``: the model's names of its outputs."""
     taken = set(names.values())
     used: set[str] = set(graph.inputs)
     parameters = []

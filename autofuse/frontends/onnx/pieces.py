@@ -1,7 +1,7 @@
-"""Reader of a whole ONNX model: every node by itself, as ops of a kernel or with the reason why it is none.
+"""Reader of a whole ONNX model: each node becomes ops of a kernel, or a fallback with its reason.
 
-All nodes are read into one graph of ops (``nodes``, ``tensors``), in which the results of nodes that no kernel holds
-are inputs.  Which nodes then become a kernel together is decided elsewhere (``regions``).
+All nodes are read into one graph of ops (``nodes``, ``tensors``), in which the results of fallback nodes are inputs.
+The module ``regions`` decides which nodes become a kernel together.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ __all__ = [
 #: Kinds of :class:`Piece`.
 KERNEL, FALLBACK, KNOWN, RENAMED, UNUSED = "kernel", "fallback", "known", "renamed", "unused"
 
-#: (smallest, log2 of the largest) size of a symbol, tried one after another until no tensor is too large or negative.
+#: (smallest, log2 of the largest) size of a symbol, tried in order until no tensor is too large or negative.
 _RANGES = ((0, 20), (1, 20), (1, 16), (1, 12), (1, 8))
 
 
@@ -51,15 +51,15 @@ class Piece:
 
     Attributes:
         index: its place in the model's list of nodes.
-        name: its name, or that of its first result.
+        name: its name, or its first result's.
         op: its op.
-        kind: ``kernel``: a kernel can hold it; ``fallback``: none can; ``known``: its results are known when the model
-            is read; ``renamed``: its results are its operands; ``unused``: no output of the model needs it.
+        kind: ``kernel``: a kernel can hold it; ``fallback``: no kernel can; ``known``: its results are known when the
+            model is read; ``renamed``: its results are its operands; ``unused``: no output of the model depends on it.
         code: for a fallback, the code of the diagnostic.
-        reason: for a fallback, why.
-        inputs: tensors of the model that it reads, those read inside its subgraphs too.
-        outputs: tensors of the model that it makes.
-        nodes: the ops that it became: a range of :attr:`ModelPieces.nodes`.
+        reason: for a fallback, its reason.
+        inputs: tensors of the model that it reads, also inside its subgraphs.
+        outputs: tensors of the model that it computes.
+        nodes: its ops: a range of :attr:`ModelPieces.nodes`.
         needs: nodes of the model that must run before it.
     """
 
@@ -80,22 +80,22 @@ class ModelPieces:
     """A model, read node by node.
 
     Attributes:
-        model: with its local functions in place of their calls.
+        model: the model with its local functions inlined.
         path: name of its file, for messages.
         name: a C identifier.
-        label: what the model calls itself.
+        label: the model's own name.
         pieces: one per node of the model, in its order.
         nodes: all ops.
         tensors: all tensors of these, by name.
-        symbols: sizes that are known at run time only.
-        dims: symbol -> the name that the model has for it, or the tensor and axis.
-        parameters: tensors that are initialisers, or made from them by moving elements -> elements.
-        origins: such a tensor -> the initialiser.
-        values: tensor of the model -> what it is.
-        keys: tensor of the model -> where it is kept at run time; tensors that are the same have the same key.
-        inputs: tensors of the model that a caller gives.
-        outputs: tensors of the model that a caller gets.
-        shapeless: tensors of the model whose shapes are known at run time only.
+        symbols: sizes that are known only at run time.
+        dims: symbol -> its name in the model, or the tensor and axis.
+        parameters: tensors that are initialisers, or initialisers with moved elements -> elements.
+        origins: parameter -> its initialiser.
+        values: tensor of the model -> its value.
+        keys: tensor of the model -> its storage at run time; identical tensors share a key.
+        inputs: tensors of the model that a caller passes.
+        outputs: tensors of the model that a caller receives.
+        shapeless: tensors of the model whose shapes are known only at run time.
     """
 
     model: onnx.ModelProto
@@ -116,7 +116,7 @@ class ModelPieces:
     shapeless: frozenset[str]
 
     def ops(self, indices: Sequence[int]) -> list[FusionNode]:
-        """The ops of some nodes of the model, in their order."""
+        """Return the ops of some nodes of the model, in order."""
         return [self.nodes[k] for i in sorted(indices) for k in self.pieces[i].nodes]
 
 
@@ -128,7 +128,7 @@ def read_pieces(model: onnx.ModelProto, *, path: str = "") -> ModelPieces:
         path: name of its file for messages.
 
     Raises:
-        AutofuseError: the model is no legal graph: AF1003, AF1104, AF1106, AF1107.
+        AutofuseError: the model is not a valid graph: AF1003, AF1104, AF1106, AF1107.
     """
     check_model(model, path)
     model = _without_functions(model, path)
@@ -144,15 +144,15 @@ def read_pieces(model: onnx.ModelProto, *, path: str = "") -> ModelPieces:
 
 
 def _sized(pieces: ModelPieces) -> int:
-    """Nodes that are no part of a kernel because some size of a symbol would be too much, or too little."""
+    """Count the nodes excluded from kernels because some symbol size would be too large or too small."""
     return sum(p.code == "AF1109" for p in pieces.pieces) + len(pieces.shapeless)
 
 
 def _without_functions(model: onnx.ModelProto, path: str) -> onnx.ModelProto:
-    """Calls of local functions written out.
+    """Inline the calls of local functions.
 
     Raises:
-        AutofuseError: AF1003, they call each other without end, or make too many nodes.
+        AutofuseError: AF1003, they recurse endlessly, or give too many nodes.
     """
     if not model.functions:
         return model
@@ -182,13 +182,13 @@ def _without_functions(model: onnx.ModelProto, path: str) -> onnx.ModelProto:
     try:
         found: onnx.ModelProto = inliner.inline_local_functions(model)
     except (RuntimeError, ValueError, onnx.checker.ValidationError) as e:
-        text = f"the functions of the model cannot be written out: {e}"
+        text = f"the functions of the model cannot be inlined: {e}"
         raise AutofuseError.of("AF1104", text, where=Where(path)) from None
     return found
 
 
 def _sizes(v: Known) -> list[Expr]:
-    """The elements of a constant that are sizes."""
+    """Return the elements of a constant that are sizes."""
     return [e for e in v.array.flat if isinstance(e, Expr)] if v.array.dtype == object else []
 
 
@@ -197,7 +197,7 @@ def _has_sizes(v: Value) -> bool:
 
 
 class _ModelReader(Reader):
-    """One reading, with one range for all symbols."""
+    """Reads a model once, with one range for all symbols."""
 
     def __init__(self, model: onnx.ModelProto, path: str, smallest: int, bits: int) -> None:
         super().__init__(model, path, {}, {})
@@ -207,10 +207,10 @@ class _ModelReader(Reader):
         self.shapeless: set[str] = set()
         self.numbers: dict[str, Traced] = {}
         self.dims: dict[str, str] = {}
-        #: Node of the model that makes a tensor, by key, or that determines a symbol.
+        #: The node of the model that computes a tensor, by key, or that determines a symbol.
         self.maker: dict[str, int] = {}
         self.definer: dict[str, int] = {}
-        #: Text of an expression in a shape -> the expression; what shape inference carries through.
+        #: Text of an expression in a shape -> the expression; shape inference carries the text.
         self.sizes: dict[str, Expr] = {}
         graph = model.graph
         known = (*graph.value_info, *graph.output)
@@ -259,7 +259,7 @@ class _ModelReader(Reader):
         if name in self.values:
             raise self.e.error("AF1106", f"the tensor {quote(name)} is defined twice")
         self.values[name] = v
-        # No tensor of an op has a line break in its name, so these are others.
+        # Tensors of ops have no line break in their names, so these keys cannot collide.
         self.keys[name] = v.tensor.name if isinstance(v, Traced) else key or f"\n{name}"
         self.sizes.update((str(s), s) for s in v.shape)
 
@@ -269,7 +269,7 @@ class _ModelReader(Reader):
         return Known(self.array(t), t.name)
 
     def given(self, v: onnx.ValueInfoProto) -> Value:
-        """An input of the model."""
+        """Read an input of the model."""
         kind = v.type.WhichOneof("value") or "nothing"
         if kind == "tensor_type" and not v.type.tensor_type.HasField("shape"):
             return self.unknown(v.name, tables.type_name(v.type.tensor_type.elem_type))
@@ -315,17 +315,17 @@ class _ModelReader(Reader):
     def tried(
         self, node: onnx.NodeProto, read: Sequence[str], same: Mapping[int, str], first: int
     ) -> Sequence[Value]:
-        """The node as ops, number ``first`` and those behind; ``same``: keys of what it reads, by id.
+        """Read the node as ops, numbered from ``first``; ``same``: keys of its operands, by id.
 
         Raises:
-            AutofuseError: it is none that a kernel holds.
-            NeededError: so that one could hold it, an operand had to be known.
+            AutofuseError: no kernel can hold it.
+            NeededError: a kernel could hold it only if an operand were known.
         """
         if node.domain not in DOMAINS:
             raise self.e.error("AF1201", f"the domain {quote(node.domain)} is not known")
         for x in read:
             if x in self.shapeless:
-                text = f"the shape of {quote(x)} is known at run time only"
+                text = f"the shape of {quote(x)} is known only at run time"
                 raise self.e.error("AF1101", text)
         inputs = [self.values[x] if x else None for x in node.input]
         mark = self.e.mark()
@@ -335,7 +335,7 @@ class _ModelReader(Reader):
             sized = [x for x in node.input if x and _has_sizes(self.values[x])]
             if not sized or not any(isinstance(v, Traced) for v in inputs):
                 raise
-            # A kernel is not made for a size that is a number beside its tensors: it takes it like any other.
+            # A size that is a number beside the tensors is not compiled in: the kernel takes it like any other.
             self.e.restore(mark)
             numbers = {x: self.number(x) for x in sized}
             inputs = [numbers.get(x, v) for x, v in zip(node.input, inputs, strict=True)]
@@ -352,11 +352,11 @@ class _ModelReader(Reader):
             if isinstance(v, Foreign) and id(v) not in same:
                 raise self.e.error("AF1203", f"no kernel holds elements of type {v.type_name}")
             if isinstance(v, Traced) and v.tensor.name not in had:
-                raise self.e.error("AF1202", "its result is a constant that another node makes")
+                raise self.e.error("AF1202", "its result is a constant from another node")
         return results
 
     def number(self, name: str) -> Traced:
-        """Sizes as an input of kernels."""
+        """Make sizes an input of kernels."""
         held = self.numbers.get(name)
         if held is None or held.tensor.name not in self.e.tensors:
             v = self.values[name]
@@ -371,7 +371,7 @@ class _ModelReader(Reader):
         read: tuple[str, ...],
         error: AutofuseError | NeededError,
     ) -> Piece:
-        # Before its results are defined: a node does not wait for itself.
+        # Before its results are defined: a node does not depend on itself.
         needs = self.needs(read, range(0))
         known = {x: self.values[x] for x in read if x not in self.shapeless}
         types = inference.types_of_results(node, self.opsets, known, read)
@@ -383,7 +383,7 @@ class _ModelReader(Reader):
                 kind = told or kind
             self.define(o, self.result(o, index, kind, sizes))
             self.maker[self.keys[o]] = index
-        code, text = "AF1205", f"{error} must be known when the kernel is made"
+        code, text = "AF1205", f"{error} must be known when the kernel is built"
         if isinstance(error, AutofuseError):
             code, text = error.diagnostics[0].code, error.diagnostics[0].message
         op, reason = node.op_type, text.removeprefix(f"{node.op_type}: ")
@@ -396,7 +396,7 @@ class _ModelReader(Reader):
         kind: onnx.TypeProto | None,
         told: tuple[Expr | None, ...] | None,
     ) -> Value:
-        """A result of a node that no kernel holds, as an input of kernels."""
+        """Make a result of a fallback node an input of kernels."""
         if kind is None or not kind.HasField("tensor_type"):
             return self.unknown(name, "unknown")
         type_name = tables.type_name(kind.tensor_type.elem_type)
@@ -422,12 +422,12 @@ class _ModelReader(Reader):
         try:
             return self.e.input(name, dtype, tuple(shape))
         except AutofuseError:
-            # More elements than a kernel takes at the largest sizes.
+            # At the largest sizes it has more elements than a kernel takes.
             self.e.restore(mark)
             return self.unknown(name, type_name)
 
     def fresh(self, name: str, axis: int, index: int) -> Expr:
-        """A size that only the node's result tells."""
+        """Return a new symbol for a size that only the node's result determines."""
         ident = self.symbol(f"{name}_{axis}")
         self.dims[ident] = f"axis {axis} of {name}"
         self.definer.setdefault(ident, index)
@@ -436,7 +436,7 @@ class _ModelReader(Reader):
     # order ------------------------------------------------------------------------------------
 
     def needs(self, read: Sequence[str], nodes: range) -> tuple[int, ...]:
-        """Nodes of the model that make what a node reads, or that tell the sizes that it needs."""
+        """Return the nodes of the model that compute a node's operands, or determine sizes that it needs."""
         b = self.e
         found = set()
         used: set[str] = set()
@@ -453,9 +453,9 @@ class _ModelReader(Reader):
         return tuple(sorted(found))
 
     def without_unused(self, found: Sequence[Piece], outputs: Sequence[str]) -> tuple[Piece, ...]:
-        """Nodes that no output of the model needs are marked."""
+        """Mark the nodes that no output of the model depends on."""
         needed = {self.maker[self.keys[o]] for o in outputs if self.keys[o] in self.maker}
-        # A result that is known may still depend on sizes that only another node tells.
+        # A known result may still depend on sizes that only another node determines.
         needed |= set(self.needs(outputs, range(0)))
         for p in reversed(found):
             if p.index in needed:

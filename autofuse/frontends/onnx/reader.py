@@ -1,8 +1,8 @@
 """Reader of ONNX models: a model that is one fused kernel becomes a FusionGraph.
 
-An op is read by the first of these that knows it: its operands are all known and it is evaluated
-(``folding``); a converter (``elementwise``, ``movement``, ...); a row of the registry with the
-same name; the body that ONNX itself gives for the op.
+An op is read by the first of these that applies: constant folding if all operands are known (``folding``); a converter
+(``elementwise``, ``movement``, ...); a row of the registry with the same name; the function body that ONNX defines for
+the op.
 """
 
 from __future__ import annotations
@@ -51,27 +51,27 @@ if TYPE_CHECKING:
 
 __all__ = ["DOMAINS", "OnnxGraph", "Reader", "convert"]
 
-#: Modules that fill the table of converters.
+#: Modules that register converters.
 _MODULES = (einsum, elementwise, indexing, movement, norms, reductions)
-#: A symbol is at most 2 to this, and less where an input has so many that it could grow too large.
+#: log2 of the largest symbol; less if an input has so many symbols that it could grow too large.
 _SIZE_BITS = 20
-#: Functions inside functions.
+#: Most nested functions.
 _MAX_DEPTH = 16
-#: A known output of at most so many elements (a shape, a scalar) needs no kernel.
+#: Most elements of a known output (a shape, a scalar) that needs no kernel.
 _MAX_PLAIN = 16
-#: Operator sets that are looked at.
+#: Operator sets that are read.
 DOMAINS = frozenset({"", "ai.onnx", "ai.onnx.ml", "ai.onnx.preview", "ai.onnx.preview.training"})
 
 
 @dataclass(frozen=True, slots=True)
 class OnnxGraph:
-    """A model that was read.
+    """The result of reading a model.
 
     Attributes:
         graph: the kernel, or None if all outputs are known without one.
         inputs: parameter of the kernel -> input of the model.
-        constants: parameter of the kernel -> what has to be passed there: initialisers.
-        bound: inputs of the model whose elements the kernel was made for, such as the shape for a Reshape.
+        constants: parameter of the kernel -> the initialiser to pass.
+        bound: inputs of the model whose elements are compiled into the kernel, such as the shape of a Reshape.
         outputs: for each output of the model, the parameter of the kernel, or its elements.
     """
 
@@ -94,11 +94,11 @@ def convert(
     Args:
         model: the model.
         path: name of its file for messages.
-        shapes: shapes of inputs, in place of what the model declares.
-        values: elements of inputs; they are used only where an op has to know them.
+        shapes: shapes of inputs, replacing those that the model declares.
+        values: elements of inputs, used only where an op must know them.
 
     Raises:
-        AutofuseError: AF1201 for every op that no kernel can hold, or the first other error.
+        AutofuseError: AF1201 for every unsupported op, or the first other error.
     """
     check_model(model, path)
     _check_ops(model, path)
@@ -113,7 +113,7 @@ def convert(
             if not more:
                 raise reader.e.error(
                     "AF1205",
-                    f"{e} must be known when the kernel is made",
+                    f"{e} must be known when the kernel is built",
                     "make it an initialiser of the model"
                     + (f"; it depends on {', '.join(sorted(e.sources))}" if e.sources else ""),
                 ) from None
@@ -121,7 +121,7 @@ def convert(
 
 
 def _check_ops(model: onnx.ModelProto, path: str) -> None:
-    """All ops that are refused at once."""
+    """Raise AF1201 for all refused ops at once."""
     own = {(f.domain, f.name) for f in model.functions}
     found = [
         Diagnostic(
@@ -146,7 +146,7 @@ def _check_ops(model: onnx.ModelProto, path: str) -> None:
 
 
 class Reader:
-    """One attempt: with the elements of some inputs bound."""
+    """One attempt to read a model, with the elements of some inputs bound."""
 
     def __init__(
         self,
@@ -168,7 +168,7 @@ class Reader:
         self.inputs: dict[str, Traced] = {}
 
     def read(self) -> OnnxGraph:
-        """The model as one kernel."""
+        """Read the model as one kernel."""
         graph = self.model.graph
         values: dict[str, Value] = {}
         for i, t in enumerate(graph.initializer):
@@ -189,7 +189,7 @@ class Reader:
         return self.finish(outputs, values)
 
     def array(self, t: onnx.TensorProto) -> Array:
-        """The elements of a tensor in the file; AF1104 or AF1203 if there are none that can be read."""
+        """Return the elements of a tensor in the file; AF1104 or AF1203 if they cannot be read."""
         from onnx import numpy_helper
 
         try:
@@ -205,7 +205,7 @@ class Reader:
     # inputs and outputs -----------------------------------------------------------------------
 
     def read_input(self, v: onnx.ValueInfoProto) -> Value:
-        """An input of the model."""
+        """Read an input of the model."""
         kind = v.type.WhichOneof("value") or "nothing"
         sources = frozenset({v.name})
         if v.name in self.bound:
@@ -222,7 +222,7 @@ class Reader:
         return found
 
     def input_shape(self, v: onnx.ValueInfoProto) -> Shape:
-        """Its shape: as it was given, else as declared, with symbols for sizes that are not."""
+        """Return its shape: as given, else as declared, with symbols for undeclared sizes."""
         if v.name in self.shapes:
             return tuple(const(int(n)) for n in self.shapes[v.name])
         if not v.type.tensor_type.HasField("shape"):
@@ -231,7 +231,7 @@ class Reader:
         for i, d in enumerate(v.type.tensor_type.shape.dim):
             if d.dim_value < -1:
                 text = f"dimension {i} of {quote(v.name)} is {d.dim_value}"
-                raise self.e.error("AF1109", text, hint="-1 stands for an unknown size")
+                raise self.e.error("AF1109", text, hint="-1 means an unknown size")
             if _is_known(d):
                 out.append(const(d.dim_value))
             else:
@@ -239,7 +239,7 @@ class Reader:
         return tuple(out)
 
     def symbol(self, name: str) -> str:
-        """The symbol for a dimension of this name."""
+        """Return the symbol for a dimension of this name."""
         if name not in self.symbols:
             ident = symbol_identifier(name, self.e.taken)
             self.symbols[name] = ident
@@ -292,7 +292,7 @@ class Reader:
         )
 
     def worth_a_kernel(self, v: Known) -> bool:
-        """A large constant that a kernel can make: one value, or one that counts."""
+        """Return True for a large constant that a kernel can generate: one value, or a range."""
         if v.array.size <= _MAX_PLAIN or v.dtype is None or v.array.dtype == object:
             return False
         return uniform_value(v.array) is not None
@@ -337,7 +337,7 @@ class Reader:
         opsets: Mapping[str, int],
         depth: int,
     ) -> Sequence[Value]:
-        """Return the results of a node, by the first reader that knows its op; see the top of this module."""
+        """Return the results of a node from the first reader that applies; see the module docstring."""
         domain = _domain(node.domain)
         own = self.functions.get((domain, node.op_type))
         if own is not None:
@@ -368,7 +368,7 @@ class Reader:
                 OverflowError,
                 ArithmeticError,
             ) as e:
-                # Ranks and values that no schema rules out.
+                # Ranks and values that schemas do not rule out.
                 raise self.misfit(inputs) from e
             return [result] if isinstance(result, Traced | Known | Foreign) else list(result)
         if (direct := self.by_row(n, set(schema.attributes))) is not None:
@@ -379,7 +379,7 @@ class Reader:
         return self.call(body, node, inputs, depth)
 
     def misfit(self, inputs: Sequence[Value | None]) -> AutofuseError:
-        """AF1205 where operands are sizes that are not fixed, else AF1204 with the shapes of the operands."""
+        """Return AF1205 if operands are sizes that are not fixed, else AF1204 with the operands' shapes."""
         sizes = {
             str(v)
             for x in inputs
@@ -391,10 +391,12 @@ class Reader:
             text = f"an operand depends on sizes that are not fixed: {', '.join(sorted(sizes))}"
             return self.e.error("AF1205", text)
         shapes = ", ".join("none" if x is None else shape_text(x.shape) for x in inputs)
-        return self.e.error("AF1204", f"operands of the shapes {shapes} do not fit its attributes")
+        return self.e.error(
+            "AF1204", f"operands with the shapes {shapes} do not match its attributes"
+        )
 
     def by_row(self, n: Node, names: set[str]) -> Value | None:
-        """The element-wise op of the registry with the same name and attributes, if there is one."""
+        """Return the element-wise op of the registry with the same name and attributes, if any."""
         row = registry.find(tables.ROW_NAMES.get(n.op_type, n.op_type))
         if row is None or not row.user or row.compute_type != "elewise":
             return None
@@ -405,7 +407,7 @@ class Reader:
         return self.e.op(row.name, *n.all(), **attrs)
 
     def attributes(self, node: onnx.NodeProto) -> dict[str, Any]:
-        """Attributes as Python values; AF1201 for subgraphs."""
+        """Return the attributes as Python values; AF1201 for subgraphs."""
         out: dict[str, Any] = {}
         for a in node.attribute:
             if a.HasField("g") or a.graphs:
@@ -423,7 +425,7 @@ class Reader:
         inputs: Sequence[Value | None],
         depth: int,
     ) -> Sequence[Value]:
-        """The body of a function with operands and attributes in place."""
+        """Inline the body of a function with its operands and attributes."""
         if depth >= _MAX_DEPTH:
             raise self.e.error("AF1003", f"functions call each other more than {_MAX_DEPTH} deep")
         given = {a.name: a for a in function.attribute_proto} | {a.name: a for a in node.attribute}
@@ -442,7 +444,7 @@ class Reader:
 
 
 def _bits_left(v: onnx.ValueInfoProto) -> int:
-    """log2 of the size up to which all symbols of an input may grow together."""
+    """Return log2 of the size up to which all symbols of an input may grow together."""
     dims = v.type.tensor_type.shape.dim
     fixed = sum(max(d.dim_value, 1).bit_length() for d in dims if _is_known(d))
     count = sum(not _is_known(d) for d in dims)
@@ -450,7 +452,7 @@ def _bits_left(v: onnx.ValueInfoProto) -> int:
 
 
 def _is_known(d: onnx.TensorShapeProto.Dimension) -> bool:
-    """Return True if a dimension is declared by a number; exporters write -1 for one that is not."""
+    """Return True if a dimension is declared as a number; exporters write -1 for unknown ones."""
     return d.HasField("dim_value") and d.dim_value != -1
 
 

@@ -24,24 +24,24 @@ __all__ = [
     "execution_order",
 ]
 
-#: Nodes of the model in one region at most.
+#: Most nodes of the model in one region.
 MAX_REGION = 64
-#: Inputs and outputs of a region at most; beyond that a kernel has more queues than buffers.
+#: Most inputs and outputs of a region; with more, a kernel has more queues than buffers.
 MAX_PARAMETERS = 32
-#: Size of a symbol where bytes are compared.
+#: Size assumed for a symbol when comparing bytes.
 _TYPICAL = 1024
 
 
 @dataclass(frozen=True, slots=True)
 class Region:
-    """Nodes of a model that are one kernel, or one view.
+    """Nodes of a model that become one kernel, or one view.
 
     Attributes:
-        nodes: their indices, in their order.
-        graph: what they compute, with names that depend on nothing but its structure; its own name is ``region``.
+        nodes: node indices, in order.
+        graph: their computation, with names that depend only on its structure; the graph is called ``region``.
         inputs: for every input of the graph the key of the tensor (``ModelPieces.keys``).
         outputs: for every output the same.
-        view: nothing is computed: the results have the elements of the operands, in their order.
+        view: True if nothing is computed: the results have the elements of the operands, in order.
     """
 
     nodes: tuple[int, ...]
@@ -54,10 +54,10 @@ class Region:
 def execution_order(
     units: Sequence[Sequence[int]], needs: Mapping[int, Collection[int]]
 ) -> list[int]:
-    """Indices of units (sets of nodes) in an order in which each comes after those that it needs.
+    """Return the indices of units (sets of nodes) in topological order.
 
     Raises:
-        ValueError: they need each other.
+        ValueError: there is a cycle.
     """
     home = {n: k for k, unit in enumerate(units) for n in unit}
     edges = [
@@ -74,7 +74,7 @@ class Regions:
 
     Attributes:
         pieces: the model.
-        needs: the nodes that run, in a kernel or by themselves -> those that they need.
+        needs: node that runs, in a kernel or alone -> the nodes that it depends on.
     """
 
     def __init__(self, pieces: ModelPieces) -> None:
@@ -83,7 +83,7 @@ class Regions:
         self._maker = {t: k for k, n in enumerate(pieces.nodes) for t in n.outputs}
         self._piece_of = {k: p.index for p in pieces.pieces if p.kind == KERNEL for k in p.nodes}
         named = set(pieces.keys.values())
-        #: Tensors that a few constants make, of no node in particular: every region makes its own.
+        #: Tensors computed from constants and owned by no node: every region computes its own.
         self._common = {
             t
             for n in pieces.nodes
@@ -101,7 +101,7 @@ class Regions:
         self._typical = {s.name: min(max(_TYPICAL, s.min), s.max) for s in pieces.symbols.values()}
 
     def grown(self, eligible: Collection[int]) -> list[tuple[int, ...]]:
-        """The eligible nodes as regions, with views cut off where they save nothing."""
+        """Return the eligible nodes as regions, with views cut off where they save nothing."""
         out: list[tuple[int, ...]] = []
         for nodes in grow(self.needs, eligible, self._gain, self._fits):
             out += self._without_views(nodes)
@@ -110,7 +110,7 @@ class Regions:
     # graphs -----------------------------------------------------------------------------------
 
     def region(self, nodes: Iterable[int]) -> Region:
-        """The graph of some nodes that are a region."""
+        """Return the graph of the nodes of a region."""
         chosen = tuple(sorted(nodes))
         outputs = self._outputs(chosen)
         ops = self._ops(chosen, outputs)
@@ -127,7 +127,7 @@ class Regions:
         return Region(chosen, graph, tuple(inputs), tuple(outputs), view)
 
     def owners(self, region: Region) -> list[int | None]:
-        """For every op of a region's graph the node of the model that it is of; None for a common one."""
+        """Return the model's node for every op of a region's graph; None for a shared one."""
         return [
             None
             if self._common.intersection(op.outputs)
@@ -167,7 +167,7 @@ class Regions:
         )
 
     def _outputs(self, nodes: Sequence[int]) -> list[str]:
-        """Keys of what the nodes make for others."""
+        """Return the keys of results that other nodes use."""
         inside = set(nodes)
         found = []
         for i in nodes:
@@ -180,7 +180,7 @@ class Regions:
         return found
 
     def _ops(self, nodes: Sequence[int], outputs: Sequence[str]) -> list[FusionNode]:
-        """The ops that the outputs need, with the common ones."""
+        """Return the ops that the outputs depend on, shared ones included."""
         inside = {k for i in nodes for k in self.pieces.pieces[i].nodes}
         wanted: set[int] = set()
         todo = list(outputs)
@@ -196,12 +196,12 @@ class Regions:
         return [self.pieces.nodes[k] for k in sorted(wanted)]
 
     def _is_view(self, i: int) -> bool:
-        """The node only changes the shape."""
+        """Return True if the node only changes the shape."""
         ops = [self.pieces.nodes[k] for k in self.pieces.pieces[i].nodes]
         return bool(ops) and all(n.op == "Reshape" for n in ops)
 
     def _without_views(self, nodes: Sequence[int]) -> list[tuple[int, ...]]:
-        """Views at the ends are regions of their own: outside of a kernel they cost nothing."""
+        """Split views at the ends into regions of their own: outside of a kernel they cost nothing."""
         left = set(nodes)
         out: list[tuple[int, ...]] = []
         needs = self.needs
@@ -224,7 +224,7 @@ class Regions:
     # bytes ------------------------------------------------------------------------------------
 
     def bytes_of(self, key: str, sizes: Mapping[str, int] | None = None) -> int:
-        """Bytes of a tensor of ops, typical ones without sizes."""
+        """Return the bytes of a tensor, with typical sizes if none are given."""
         t = self.pieces.tensors.get(key)
         if t is None:
             return 0
@@ -232,7 +232,7 @@ class Regions:
         return max(product(t.shape).evaluate(env), 0) * t.dtype.itemsize
 
     def unfused_bytes(self, nodes: Sequence[int], sizes: Mapping[str, int] | None = None) -> int:
-        """Bytes that the nodes read and write one by one, every operand and every result once; views nothing."""
+        """Return the bytes that the nodes move if run one by one: each operand and result once, views nothing."""
         total = 0
         for i in nodes:
             p = self.pieces.pieces[i]
@@ -249,7 +249,7 @@ class Regions:
         return total
 
     def fused_bytes(self, region: Region, sizes: Mapping[str, int] | None = None) -> int:
-        """Bytes of what the region reads and writes, every tensor once."""
+        """Return the bytes that the region reads and writes, each tensor once."""
         return sum(self.bytes_of(k, sizes) for k in (*region.inputs, *region.outputs))
 
     def _gain(self, maker: int, user: int) -> int:
@@ -264,10 +264,10 @@ class Regions:
         return len(region.inputs) + len(region.outputs) <= MAX_PARAMETERS
 
     def typical(self) -> dict[str, int]:
-        """The sizes at which bytes are compared."""
+        """Return the sizes at which bytes are compared."""
         return dict(self._typical)
 
 
 def evaluated(shape: Iterable[Expr], sizes: Mapping[str, int]) -> tuple[int, ...]:
-    """A shape in numbers."""
+    """Return a shape as numbers."""
     return tuple(e.evaluate(sizes) for e in shape)

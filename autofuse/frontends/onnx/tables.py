@@ -4,7 +4,7 @@ from __future__ import annotations
 
 __all__ = ["ATTR_NAMES", "ROW_NAMES", "type_name", "type_number"]
 
-#: ONNX op -> row of the registry, where an element-wise op has another name there.
+#: ONNX op -> row of the registry, for element-wise ops with different names.
 ROW_NAMES = {
     "And": "LogicalAnd",
     "GreaterOrEqual": "GreaterEqual",
@@ -16,7 +16,7 @@ ROW_NAMES = {
     "Xor": "LogicalXor",
 }
 
-#: ONNX op -> attribute -> attribute of the row, where the names differ.
+#: ONNX op -> attribute -> attribute of the row, for names that differ.
 ATTR_NAMES = {"LeakyRelu": {"alpha": "negative_slope"}}
 
 _TYPES = {
@@ -51,10 +51,10 @@ _NUMBERS = {name: n for n, name in _TYPES.items()}
 
 
 def type_name(number: int) -> str:
-    """Name of an element type of ONNX; our name where we have the type."""
+    """Return the name of an ONNX element type; autofuse's name if it has the type."""
     return _TYPES.get(number, f"type {number}")
 
 
 def type_number(name: str) -> int:
-    """The inverse; 0 for a type that ONNX does not have."""
+    """Return the ONNX number of an element type; 0 if ONNX does not have it."""
     return _NUMBERS.get(name, 0)

@@ -1,4 +1,4 @@
-"""Values that the names of an ONNX graph stand for while the graph is read."""
+"""Values of the names of an ONNX graph while it is read."""
 
 from __future__ import annotations
 
@@ -47,8 +47,8 @@ class Known:
     """Elements that are known while the graph is read: initialisers, constants, sizes.
 
     Attributes:
-        array: the elements; of dtype object where some are sizes (Expr).
-        name: of the ONNX tensor, for the parameter that it becomes where a kernel has to read it.
+        array: the elements; of dtype object if some are sizes (Expr).
+        name: the ONNX tensor, naming the parameter if a kernel has to read it.
         cast: element type of sizes; None: int64.
     """
 
@@ -58,7 +58,7 @@ class Known:
 
     @property
     def dtype(self) -> DType | None:
-        """Element type, or None if it is none of ours."""
+        """Element type, or None if autofuse does not have it."""
         return self.cast or dtype_of_array(self.array)
 
     @property
@@ -69,7 +69,7 @@ class Known:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Foreign:
-    """Something that no kernel can hold, of a type such as ``double`` or ``sequence``; its shape may be known."""
+    """A value of an unsupported type such as ``double`` or ``sequence``; its shape may be known."""
 
     type_name: str
     shape: Shape
@@ -77,7 +77,7 @@ class Foreign:
 
     @property
     def dtype(self) -> None:
-        """None of ours."""
+        """None: autofuse does not have the type."""
         return None
 
 
@@ -85,10 +85,10 @@ Value: TypeAlias = "Traced | Known | Foreign"
 
 
 class NeededError(Exception):
-    """An operand has to be known when the kernel is made, such as the shape that Reshape gets.
+    """An operand must be known at compile time, such as the shape of a Reshape.
 
     Attributes:
-        sources: inputs of the ONNX graph that would have to be known for that.
+        sources: inputs of the ONNX graph that would have to be known.
     """
 
     def __init__(self, text: str, sources: frozenset[str]) -> None:
@@ -97,19 +97,19 @@ class NeededError(Exception):
 
 
 def dtype_of_array(array: Array) -> DType | None:
-    """The DType of an array; objects are sizes."""
+    """Return the DType of an array; objects are sizes."""
     return BY_NAME["int64"] if array.dtype == object else BY_NAME.get(array.dtype.name)
 
 
 def uniform_value(array: Array) -> int | float | bool | None:
-    """The value that all elements have, or None."""
+    """Return the common value of all elements, or None."""
     if array.size == 0 or array.dtype == object:
         return None
     first = array.reshape(-1)[0] if array.size == 1 else array[(0,) * array.ndim]
     # An array without strides is one element, however large its shape is.
     if array.size > 1 and any(n > 1 and s for n, s in zip(array.shape, array.strides, strict=True)):
         same = (array == first) | (first != first) & (array != array)
-        # Zeros of both signs compare equal, but do not act alike.
+        # Zeros of both signs compare equal but behave differently.
         if not same.all() or (array.dtype.kind not in "iub" and _mixed_zeros(array, first)):
             return None
     if array.dtype.kind == "b":

@@ -1,1 +1,1 @@
-"""Compiles generated C++ loops with the compiler of this machine, and runs them on NumPy arrays."""
+"""Compiles generated C++ loops with this machine's compiler, and runs them on NumPy arrays."""

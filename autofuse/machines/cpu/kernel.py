@@ -27,17 +27,17 @@ Array: TypeAlias = npt.NDArray[Any]
 
 
 class CpuKernel:
-    """Loops that run on this machine, with as many threads as OpenMP starts (``OMP_NUM_THREADS``).
+    """Loops on this machine, with OpenMP's number of threads (``OMP_NUM_THREADS``).
 
     Args:
-        path: the library that ``compile_library`` made.
+        path: the library from ``compile_library``.
         graph: the graph that it was generated from.
 
     Raises:
         AutofuseError: AF5003, the library cannot be loaded.
 
-    The object may be used by several threads at once.  Arrays of in-out parameters are the caller's: two calls at
-    the same time must not be given the same one.
+    Several threads may use the object at once. Arrays of in-out parameters belong to the caller: concurrent calls must
+    not share one.
     """
 
     runs_on, key_count, flushes = "the CPU", 0, False
@@ -51,7 +51,7 @@ class CpuKernel:
         self._entry.restype = None
 
     def choose(self, sizes: Mapping[str, int]) -> None:
-        """Nothing: one form takes all sizes."""
+        """Do nothing: one form takes all sizes."""
 
     def __call__(self, *arrays: Any, symbols: Mapping[str, int] | None = None, **named: Any) -> Any:
         """Run the loops on inputs in the order of the graph, or by name.
@@ -59,7 +59,7 @@ class CpuKernel:
         Args:
             *arrays: an array per input, with exactly its dtype and a shape that fits the graph; a number for a
                 scalar.  Inputs that an output overwrites are changed in place.
-            symbols: sizes that do not follow from the shapes, in elements.
+            symbols: sizes that the shapes do not determine, in elements.
             **named: inputs by name.
 
         Returns:
@@ -82,16 +82,16 @@ class CpuKernel:
 
         Args:
             inputs: an array per input, a number for a scalar.
-            symbols: sizes that do not follow from the shapes.
+            symbols: sizes that the shapes do not determine.
             key: None.
-            poison: byte that fills outputs before the run; None: they hold what was there.
+            poison: byte that fills outputs before the run; None: they stay uninitialised.
 
         Raises:
             AutofuseError: AF5007, the arguments do not fit.
-            TypeError: a size is no integer, or ``inputs`` is not by name.
+            TypeError: a size is not an integer, or ``inputs`` is not by name.
         """
         if key is not None:
-            raise misfit("loops for a CPU have no tiling keys")
+            raise misfit("CPU loops have no tiling keys")
         arrays, sizes = checked_inputs(self.graph, inputs, symbols or {})
         given = {n: self._laid_out(self.graph.tensors[n], a, sizes) for n, a in arrays.items()}
         pointers = [_start(self.graph.tensors[n], a, sizes) for n, a in given.items()]
@@ -128,19 +128,19 @@ class CpuKernel:
         self._entry(data, table)
 
     def _laid_out(self, tensor: Tensor, array: Array, sizes: Mapping[str, int]) -> Array:
-        """The array as the graph says that it lies in memory; a copy where it does not."""
+        """Return the array with the graph's memory layout; a copy if its layout differs."""
         if tensor.strides is None and tensor.offset is None:
             return np.ascontiguousarray(array) if array.ndim else array
         return strided_copy(array, tensor, sizes)
 
 
 def _start(tensor: Tensor, array: Array, sizes: Mapping[str, int]) -> int:
-    """The address from which the graph counts the elements of a tensor."""
+    """Return the address from which the graph counts the elements of a tensor."""
     offset = 0 if tensor.offset is None else tensor.offset.evaluate(sizes)
     return int(array.ctypes.data) - offset * array.itemsize
 
 
 def _shape_array(tensor: Tensor, sizes: Mapping[str, int]) -> list[int]:
-    """Return what a dynamic entry takes for a tensor: 0, its shape, its strides in elements."""
+    """Return the argument of a dynamic entry for a tensor: 0, its shape, its strides in elements."""
     _, strides, _ = buffer_extent(tensor, sizes)
     return [0, *shape_of(tensor.shape, sizes), *strides]

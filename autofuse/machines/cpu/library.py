@@ -1,4 +1,4 @@
-"""A generated C++ file to a shared library for this machine: one compiler call, kept in the cache."""
+"""Compiles a generated C++ file into a shared library for this machine: one cached compiler call."""
 
 from __future__ import annotations
 
@@ -14,31 +14,31 @@ from autofuse.machines.twin.run.compiler import Toolchain, although_emptied, key
 
 __all__ = ["FLAGS", "compile_library", "source_file"]
 
-#: As the first lines of a generated file say; a library made of these uses all instructions of this machine.
+#: As in the head of a generated file; the library uses all instructions of this machine.
 FLAGS = ("-std=c++17", "-march=native", "-fopenmp", "-fno-math-errno", "-fno-trapping-math")
 _OBJECT = ("-fPIC", "-shared")
 
 
 def source_file(graph: FusionGraph) -> str:
-    """The path of the file inside the output folder."""
+    """Return the path of the file inside the output folder."""
     return f"{graph.name}.cpp"
 
 
 def compile_library(
     files: Mapping[str, str], graph: FusionGraph, *, opt: str | None = None
 ) -> Path:
-    """Compile what was generated for a CPU.
+    """Compile the generated file for a CPU.
 
     Args:
         files: path inside the output folder -> text.
-        graph: what it was generated from.
-        opt: ``-O0`` to ``-O3``; None: that of the knob, or else ``-O3``.
+        graph: the graph that it was generated from.
+        opt: ``-O0`` to ``-O3``; None: the knob's, or else ``-O3``.
 
     Returns:
-        The library; it lies in a cache entry together with its source.
+        The library, in a cache entry together with its source.
 
     Raises:
-        AutofuseError: AF5001 no compiler, AF5002 the code does not compile, AF5009 the cache folder cannot be used.
+        AutofuseError: AF5001 no compiler; AF5002 the code does not compile; AF5009 the cache folder cannot be used.
     """
     cxx = toolchain()
     source, library = source_file(graph), f"{graph.name}.so"
@@ -60,7 +60,7 @@ def compile_library(
 
 
 def _wide(cxx: Toolchain) -> tuple[str, ...]:
-    """GCC takes half of the width of vectors that processors have which it does not know."""
+    """Return flags for full-width vectors: for processors that GCC does not know it uses half the width."""
     x86 = platform.machine() in ("x86_64", "AMD64")
     return ("-mprefer-vector-width=512",) if cxx.is_gcc and x86 else ()
 

@@ -1,9 +1,9 @@
-"""Compiles Triton kernels for a card that need not be here: PTX that the driver of any program loads.
+"""Compiles Triton kernels ahead of time, for a card that may be absent, to PTX that any program can load.
 
-Triton adds two pointers of its own to a kernel, to scratch that no kernel of ours asks for, and leaves the size of
-shared memory to whoever launches.  A run time that knows the parameters of the kernel only would launch such an entry
-with wrong arguments.  So these pointers are left out, and shared memory has its size in the PTX where the card takes
-it there.  What comes of it is assembled by the assembler that Triton itself takes for the card: a wheel has several.
+Triton adds two scratch pointers to a kernel, which our kernels do not use, and leaves the size of shared memory to the
+launcher. A runtime that knows only the kernel's parameters would launch such an entry with wrong arguments. So these
+pointers are removed, and the PTX declares the size of shared memory if the card accepts it there. The result is
+assembled by the assembler that Triton itself uses for the card: a wheel has several.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from autofuse.machines.twin.run.worker import WorkerPool
 __all__ = ["Entry", "Ptx", "compile_ahead", "compile_job", "probe"]
 
 _JOB = "autofuse.machines.gpu.ahead:compile_job"
-#: Bytes of shared memory that a kernel may have by its text; more is asked for at the launch.
+#: Most bytes of static shared memory of a kernel; more is requested at launch.
 _STATIC_SHARED = 48 << 10
 _SHARED = ".extern .shared .align 16 .b8 global_smem[];"
 _REPORTED = {"registers": r"Used (\d+) registers", "spill_bytes": r"(\d+) bytes spill stores"}
@@ -48,12 +48,13 @@ class Entry:
     """A kernel to compile.
 
     Attributes:
-        name: of the function in its module.
-        types: of its parameters, in Triton's words: ``*fp32`` for a pointer, to a multiple of 16, ``i32`` for a size.
-        constants: by name, those that come behind.
-        warps: of a block.
+        name: name of the function in its module.
+        types: types of its parameters in Triton's notation: ``*fp32`` for a 16-byte aligned pointer, ``i32`` for a
+            size.
+        constants: the constexpr parameters after these, by name.
+        warps: warps of a block.
         parts: blocks of a cluster; 1 for none.
-        fusion: products and sums may round together.
+        fusion: allow fused multiply-add.
     """
 
     name: str
@@ -70,11 +71,11 @@ class Ptx:
 
     Attributes:
         text: the PTX, which has one entry with the name of the function.
-        arch: what it is for, as ``sm_90a``.
-        registers: of a thread.
-        spill_bytes: of a thread, what does not fit into registers.
-        shared_bytes: of a block.
-        dynamic_shared_bytes: how much of it the launch has to ask for.
+        arch: its architecture, such as ``sm_90a``.
+        registers: registers of a thread.
+        spill_bytes: spilled bytes of a thread.
+        shared_bytes: shared memory of a block.
+        dynamic_shared_bytes: the part of it that the launch must request.
         compiler: its name and version.
         assembler: its name and version.
     """
@@ -95,13 +96,13 @@ def compile_ahead(
     """Compile kernels of a module, in a worker process.
 
     Args:
-        text: of the module, which is imported.
+        text: text of the module, which is imported.
         file: its name, which ends in ``.py``.
         entries: the kernels.
-        capability: of the card, ten times the major number plus the minor one.
+        capability: compute capability of the card, ten times the major number plus the minor one.
 
     Returns:
-        The PTX of each kernel: the same for the same text and the same version of Triton.
+        The PTX of each kernel, deterministic for a text and a version of Triton.
 
     Raises:
         AutofuseError: AF5001, PyTorch, Triton or its assembler are missing; AF5002, a kernel does not compile; AF5003,
@@ -121,10 +122,10 @@ def compile_ahead(
 
 
 def probe(capability: int) -> Ptx:
-    """A one-line kernel, compiled for a card.
+    """Compile a one-line kernel for a card.
 
     Args:
-        capability: of the card, as for :func:`compile_ahead`, whose errors it raises.
+        capability: as for :func:`compile_ahead`, whose errors it raises.
     """
     entry = Entry("probe", ("*fp32",), {}, warps=1, parts=1, fusion=True)
     (made,) = compile_ahead(_PROBE, "probe.py", [entry], capability=capability)
@@ -133,15 +134,15 @@ def probe(capability: int) -> Ptx:
 
 @lru_cache
 def _workers() -> WorkerPool:
-    # The compiler reserves more addresses than it uses.
+    # The compiler reserves more address space than it uses.
     pool = WorkerPool(_JOB, memory_mb=0)
     atexit.register(pool.close)
     return pool
 
 
 def compile_job(job: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """:func:`compile_ahead` in a worker."""
-    # Where the file of a kernel is must not be in its text, and whoever ran the command may want the interpreter.
+    """Run :func:`compile_ahead` in a worker."""
+    # The PTX must not contain file paths, and the caller's environment may select the interpreter.
     os.environ.pop("TRITON_INTERPRET", None)
     with cache.scratch() as folder:
         os.environ |= {"TRITON_DISABLE_LINE_INFO": "1", "TRITON_CACHE_DIR": str(folder / "triton")}
@@ -150,7 +151,7 @@ def compile_job(job: Mapping[str, Any]) -> list[dict[str, Any]]:
         for given in job["entries"]:
             entry = Entry(**given)
             kernel = getattr(module, entry.name)
-            # Behind a Launcher, where the module has one.
+            # Inside a Launcher, if the module has one.
             kernel = getattr(kernel, "kernel", None) or kernel
             made.append(asdict(_compiled(kernel, entry, job["capability"], folder)))
     return made
@@ -176,7 +177,7 @@ def _compiled(kernel: Any, entry: Entry, capability: int, folder: Path) -> Ptx:
         found = triton.compile(source, target=GPUTarget("cuda", capability, 32), options=options)
     except Exception as e:
         lines = f"{type(e).__name__}: {e}".strip().splitlines()
-        text = f"Triton does not compile {entry.name}: {lines[0]}"
+        text = f"Triton cannot compile {entry.name}: {lines[0]}"
         raise AutofuseError.of("AF5002", text, notes=lines[1:_SHOWN_LINES]) from e
     arch = sm_arch_from_capability(capability)
     shared = found.metadata.shared
@@ -198,16 +199,16 @@ def _compiled(kernel: Any, entry: Entry, capability: int, folder: Path) -> Ptx:
 
 
 def _own_parameters(ptx: str, entry: Entry) -> str:
-    """The PTX without the two parameters behind those of the kernel.
+    """Return the PTX without the two parameters after those of the kernel.
 
     Raises:
-        AutofuseError: AF5002, the kernel reads them.
+        AutofuseError: AF5002, the kernel uses them.
     """
     for number in (len(entry.types), len(entry.types) + 1):
         name = rf"\b{entry.name}_param_{number}\b"
         ptx = re.sub(rf",\s*\.param [^\n]*{name}", "", ptx, count=1)
         if re.search(name, ptx):
-            text = f"{entry.name} needs scratch of Triton's own, which no run time gives it"
+            text = f"{entry.name} needs Triton's own scratch memory, which no runtime allocates"
             raise AutofuseError.of("AF5002", text)
     return ptx
 
@@ -224,11 +225,11 @@ def _assembled(ptx: str, entry: Entry, arch: str, ptxas: str, folder: Path) -> d
     try:
         done = subprocess.run([ptxas, *flags, str(source)], capture_output=True, text=True)
     except OSError as e:
-        text = f"the assembler of Triton, {ptxas}, does not run: {e.strerror or e}"
+        text = f"Triton's assembler, {ptxas}, cannot be run: {e.strerror or e}"
         raise AutofuseError.of("AF5001", text) from e
     if done.returncode != 0:
         lines = (done.stderr + done.stdout).strip().splitlines()[-_SHOWN_LINES:]
-        text = f"ptxas refuses {entry.name}"
+        text = f"ptxas rejects {entry.name}"
         raise AutofuseError.of("AF5002", text, notes=lines)
     said = {key: re.search(form, done.stderr) for key, form in _REPORTED.items()}
     return {key: int(m[1]) if m else 0 for key, m in said.items()}

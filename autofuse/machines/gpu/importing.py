@@ -1,4 +1,4 @@
-"""Imports generated modules by way of files, which Triton reads the source of kernels from."""
+"""Imports generated modules from files, because Triton reads the source of kernels from files."""
 
 from __future__ import annotations
 
@@ -12,17 +12,17 @@ __all__ = ["imported"]
 
 
 def imported(text: str, name: str) -> ModuleType:
-    """The module of a text, from a file in the cache folder.
+    """Import a text as a module, from a file in the cache folder.
 
     Args:
-        text: of the module.
-        name: of the file, which ends in ``.py``.
+        text: text of the module.
+        name: name of the file, which ends in ``.py``.
 
     Raises:
         AutofuseError: AF5009, the cache folder cannot be used.
     """
     digest = artifacts.digest(text)
-    # A part of what Triton knows a kernel by: the same in every process, so that it finds what it has compiled.
+    # Part of Triton's cache key of a kernel: equal in every process, so that compiled kernels are found.
     full = f"autofuse_triton_{digest}"
     if full not in sys.modules:
         folder = cache.entry("triton", digest, name, lambda f: cache.write_atomic(f / name, text))

@@ -1,4 +1,4 @@
-"""Triton's interpreter with what it does otherwise than a card mended, and without its slowest loop."""
+"""Patches Triton's interpreter: fixes its differences from a card, and replaces its slowest loop."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ __all__ = ["mend_interpreter"]
 
 @cache
 def mend_interpreter() -> None:
-    """Let this process convert bfloat16 as a card does, and combine blocks in as many steps as their size has bits.
+    """Patch the interpreter to convert bfloat16 as a card does, and to combine blocks in log2(size) steps.
 
-    By itself the interpreter holds bfloat16 as 16-bit integers: it cuts bits off where it should round, takes subnormal
-    numbers for 0, and integers for bits of the result.  What it spreads gets the type of its handle, which for the
-    result of a comparison is that of the operands.  It calls a combining function of ``tl.reduce`` or
+    The original interpreter holds bfloat16 as 16-bit integers: it truncates instead of rounding, flushes subnormal
+    numbers to 0, and takes integers for the bits of the result. A broadcast value gets the type of its handle, which
+    for the result of a comparison is the operands' type. It calls the combining function of ``tl.reduce`` or
     ``tl.associative_scan`` for every element.
     """
     usual = interpreter.InterpreterBuilder.cast_impl
@@ -41,14 +41,14 @@ def mend_interpreter() -> None:
 
 
 def _numpy_type(scalar: Any) -> np.dtype[Any]:
-    """The NumPy type whose numbers are those of a type of Triton."""
+    """Return the NumPy type that corresponds to a Triton type."""
     if scalar == bfloat16:
         return numpy_dtype(BY_NAME["bfloat16"])
     return np.dtype(interpreter._get_np_dtype(scalar))
 
 
 def _spread(builder: Any, block: Any, value: Any) -> Any:
-    """A block of one number."""
+    """Return a block filled with one number."""
     data = np.asarray(value.data)
     return interpreter.TensorHandle(
         np.full(block.shape, data.flat[0], data.dtype), value.dtype.scalar
@@ -56,7 +56,7 @@ def _spread(builder: Any, block: Any, value: Any) -> Any:
 
 
 def _reduce(ops: Any, tensors: Sequence[Any]) -> list[Any]:
-    """Blocks halved until one element is left along the axis; all dimensions of a block are powers of two."""
+    """Halve blocks until one element is left along the axis; all dimensions of a block are powers of two."""
     flat, axis = ops.unravel(tensors, ops.axis)
     data = [np.moveaxis(t.handle.data, axis, 0) for t in flat]
     while len(data[0]) > 1:
@@ -79,7 +79,7 @@ def _scan(ops: Any, tensors: Sequence[Any]) -> list[Any]:
 
 
 def _scanned(ops: Any, data: list[Any], tensors: Sequence[Any]) -> list[Any]:
-    """Every second result from the scan of neighbours combined; the others from the result before them."""
+    """Scan recursively: every second result comes from the scan of combined pairs, the others from the one before."""
     if len(data[0]) == 1:
         return data
     even, odd = [d[0::2] for d in data], [d[1::2] for d in data]

@@ -31,12 +31,12 @@ __all__ = ["TritonKernel", "call_job"]
 Array: TypeAlias = npt.NDArray[Any]
 
 _JOB = "autofuse.machines.gpu.kernel:call_job"
-#: Modules that a worker keeps loaded, and calls after which another one takes its place.
+#: Modules that a worker keeps loaded, and calls after which the worker is replaced.
 _MODULES, _CALLS_PER_WORKER = 32, 10_000
 
 
 class TritonKernel:
-    """A module of Triton kernels that runs in a worker process, one for each device; several threads may call it.
+    """A module of Triton kernels in a worker process, one per device; several threads may call it.
 
     A call may take ``AUTOFUSE_VERIFY_TIMEOUT`` seconds, and on a CPU ``AUTOFUSE_VERIFY_MEMORY_MB`` MiB.
     """
@@ -50,7 +50,7 @@ class TritonKernel:
 
     @property
     def runs_on(self) -> str:
-        """The interpreter, or the card."""
+        """Description of the interpreter, or the card."""
         return "Triton's interpreter" if self.device == CPU else self.device
 
     def __call__(self, *arrays: Any, symbols: Mapping[str, int] | None = None, **named: Any) -> Any:
@@ -59,7 +59,7 @@ class TritonKernel:
         Args:
             *arrays: an array per input, with exactly its dtype and a shape that fits the graph; a number for a
                 scalar.  Inputs that an output overwrites are changed in place.
-            symbols: sizes that do not follow from the shapes, in elements.
+            symbols: sizes that the shapes do not determine, in elements.
             **named: inputs by name.
 
         Returns:
@@ -75,9 +75,9 @@ class TritonKernel:
         """Run the kernel on inputs by name.
 
         Raises:
-            AutofuseError: AF5007 the arguments do not fit, AF5001 there is no such card, AF5002 the module cannot be
-                imported, AF5003 a kernel or its worker failed.
-            TypeError: a size is no integer, or ``inputs`` is not by name.
+            AutofuseError: AF5007 the arguments do not fit; AF5001 there is no such card; AF5002 the module cannot be
+                imported; AF5003 a kernel or its worker failed.
+            TypeError: a size is not an integer, or ``inputs`` is not by name.
         """
         arrays, sizes = checked_inputs(self.graph, inputs, symbols or {})
         with cache.scratch() as folder:
@@ -100,11 +100,11 @@ class TritonKernel:
 
 
 def call_job(job: Mapping[str, Any]) -> None:
-    """One call, in a worker.
+    """Call the kernel once, in a worker.
 
     Args:
-        job: ``module`` (packed: the file of the module, the graph, the device), ``sizes`` by symbol, ``folder``: has
-            the elements of each input in a file, and gets those of each output.
+        job: ``module`` (packed: the file of the module, the graph, the device), ``sizes`` by symbol, ``folder``: has a
+            file with the elements of each input, and receives one per output.
     """
     module, folder = _loaded(job["module"]), Path(job["folder"])
     graph = module.graph
@@ -117,7 +117,7 @@ def call_job(job: Mapping[str, Any]) -> None:
 
 @lru_cache
 def _workers(device: str) -> WorkerPool:
-    """The worker of a device; calls at the same time get one each."""
+    """Return the workers of a device; concurrent calls get one each."""
     pool = WorkerPool(_JOB, memory_mb=memory_limit(device), jobs_per_worker=_CALLS_PER_WORKER)
     atexit.register(pool.close)
     return pool
@@ -132,7 +132,7 @@ def _loaded(payload: str) -> TritonModule:
 def _read(
     graph: FusionGraph, tensors: Iterable[str], sizes: Mapping[str, int], folder: Path, kind: str
 ) -> list[Array]:
-    """The elements of tensors, from a file each."""
+    """Read the elements of tensors, each from a file."""
     found = []
     for k, name in enumerate(tensors):
         tensor = graph.tensors[name]

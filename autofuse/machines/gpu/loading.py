@@ -25,22 +25,22 @@ __all__ = [
     "needs_triton",
 ]
 
-#: Elements of the largest tensor of a run in the interpreter, which takes a millisecond or more for a program.
+#: Most elements of a tensor in the interpreter, which takes a millisecond or more per program.
 INTERPRETED_ELEMENTS = 1 << 16
-#: PyTorch takes no leading zeros, and keeps the number of a card in 8 bits.
+#: PyTorch accepts no leading zeros, and stores the number of a card in 8 bits.
 _DEVICE = re.compile(r"cpu|cuda(:(0|[1-9][0-9]?))?")
 
 
 def module_file(graph: FusionGraph) -> str:
-    """The path of the module inside the output folder."""
+    """Return the path of the module inside the output folder."""
     return f"{graph.name}_triton.py"
 
 
 def checked_device(device: str) -> str:
-    """The device, as PyTorch names it; whether there is such a card is found out in the worker.
+    """Return PyTorch's name of the device; the worker checks that the card exists.
 
     Raises:
-        AutofuseError: AF5001, PyTorch or Triton are missing; AF5007, it is none that kernels run on.
+        AutofuseError: AF5001, PyTorch or Triton are missing; AF5007, kernels do not run on such a device.
     """
     if not _DEVICE.fullmatch(device):
         text = f"kernels run on cpu, cuda or cuda:N, not on {device!r}"
@@ -50,19 +50,19 @@ def checked_device(device: str) -> str:
 
 
 def needs_triton() -> None:
-    """Raises AF5001 where PyTorch or Triton are not installed."""
+    """Raise AF5001 if PyTorch or Triton are not installed."""
     missing = [name for name in ("torch", "triton") if find_spec(name) is None]
     if missing:
-        text = f"modules of Triton kernels need {' and '.join(missing)}, not installed here"
+        text = f"Triton kernels need {' and '.join(missing)}, not installed here"
         raise AutofuseError.of("AF5001", text, hint="pip install 'ascend-autofuse[gpu]'")
 
 
 def load_here(files: Mapping[str, str], graph: FusionGraph, device: str = CPU) -> TritonModule:
-    """The module in this process, which has to be a worker: for a CPU, Triton interprets all kernels from now on.
+    """Load the module in this process, which must be a worker: for a CPU, Triton interprets all kernels from now on.
 
     Args:
-        files: what was generated: path inside the output folder -> text.
-        graph: what it was generated from.
+        files: generated files: path inside the output folder -> text.
+        graph: the graph that it was generated from.
         device: see :func:`checked_device`.
 
     Raises:
@@ -82,14 +82,14 @@ def function_here(
     spread: bool = False,
     call: Call | None = None,
 ) -> TritonModule:
-    """A function of any module in this process, as :func:`load_here`.
+    """Load a function of any module in this process, as :func:`load_here`.
 
     Args:
-        text: of the module.
-        graph: what the function computes.
+        text: text of the module.
+        graph: the graph of the function.
         entry: its name.
         device: see :func:`checked_device`.
-        spread: inputs that the graph gives no strides have gaps between their elements.
+        spread: put gaps between the elements of inputs without strides in the graph.
         call: its parameters; None: the inputs of the graph.
 
     Raises:
@@ -101,7 +101,7 @@ def function_here(
 
         mend_interpreter()
     else:
-        # Else Triton would interpret what is to run on the card.
+        # Else Triton would interpret kernels meant for the card.
         os.environ.pop("TRITON_INTERPRET", None)
     from autofuse.machines.gpu.module import TritonModule
 

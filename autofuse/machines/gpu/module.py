@@ -32,7 +32,7 @@ __all__ = ["TritonModule"]
 
 Array: TypeAlias = npt.NDArray[Any]
 
-#: Lines of a traceback that a finding has.
+#: Most traceback lines of a finding.
 _TRACE_LINES = 12
 
 
@@ -40,23 +40,23 @@ class TritonModule:
     """A module of Triton kernels.
 
     Args:
-        text: of the module.
+        text: text of the module.
         graph: the graph that it was generated from.
-        entry: the name of its function.
+        entry: name of its function.
         device: ``cpu``, ``cuda`` or ``cuda:N``.
-        spread: inputs to which the graph gives no strides get gaps between their elements.
+        spread: put gaps between the elements of inputs without strides in the graph.
         call: parameters of the function; None: the inputs of the graph.
 
     Attributes:
         graph: as given.
-        device: of PyTorch.
-        function: takes a tensor per input, and what :meth:`keywords` gives.
+        device: PyTorch's device.
+        function: takes a tensor per input, and the result of :meth:`keywords`.
 
     Raises:
         AutofuseError: AF5001, there is no such card, or it cannot be used; AF5002, the module cannot be imported.
     """
 
-    #: It has no tiling keys: its function chooses among its kernels.
+    #: No tiling keys: its function chooses among its kernels.
     key_count = 0
 
     def __init__(
@@ -85,13 +85,13 @@ class TritonModule:
         self.function = made if call is None else _of_inputs(made, call)
 
     def with_function(self, function: Callable[..., Any]) -> TritonModule:
-        """Another function of the inputs of the graph, and of nothing else, in the place of this one."""
+        """Return this module with another function, which takes only the inputs of the graph."""
         made = copy(self)
         made.function, made._keywords = function, []
         return made
 
     def _check_card(self) -> None:
-        """Raises AF5001 where there is no such card, or nothing can be allocated on it."""
+        """Raise AF5001 if there is no such card, or it cannot allocate memory."""
         if (self.device.index or 0) >= torch.cuda.device_count():
             raise AutofuseError.of("AF5001", f"there is no device {self.device} here")
         try:
@@ -101,7 +101,7 @@ class TritonModule:
             raise AutofuseError.of("AF5001", text) from e
 
     def choose(self, sizes: Mapping[str, int]) -> None:
-        """Nothing: what its function chooses is part of a call."""
+        """Do nothing: its function chooses during a call."""
 
     def run(
         self,
@@ -114,15 +114,15 @@ class TritonModule:
         """Call the function once.
 
         Args:
-            inputs: an array per input, a number for a scalar.  They are copied; what the kernels wrote into the
-                copies is put into those that can be written.
-            symbols: sizes that do not follow from the shapes.
+            inputs: an array per input, a number for a scalar. They are copied; changes by the kernels are copied back
+                into writable ones.
+            symbols: sizes that the shapes do not determine.
             key: None.
-            poison: byte that fills memory which the function allocates; None: it stays as it is.
+            poison: byte that fills memory allocated by the function; None: it stays uninitialised.
 
         Raises:
-            AutofuseError: AF5007, the arguments do not fit the graph; AF5003, the function raises, or returns what
-                the graph does not declare.
+            AutofuseError: AF5007, the arguments do not fit the graph; AF5003, the function raises, or returns results
+                that do not match the graph.
         """
         if key is not None:
             raise misfit("a module of Triton kernels has no tiling keys")
@@ -146,13 +146,13 @@ class TritonModule:
         return Run(outputs, called, key=-1, block_dim=0, workspace=0)
 
     def prepared(self, inputs: Mapping[str, Any], sizes: Mapping[str, int]) -> Callable[[], object]:
-        """A call of the function on tensors that are on the device already, to be timed.
+        """Return a call of the function on tensors already on the device, for timing.
 
-        What it overwrites of them is overwritten by every call.
+        Every call overwrites its in-out tensors again.
 
         Args:
             inputs: as for :meth:`run`.
-            sizes: of all symbols.
+            sizes: sizes of all symbols.
 
         Raises:
             AutofuseError: AF5007, the arguments do not fit the graph; AF5003, the device has no memory for them.
@@ -166,18 +166,18 @@ class TritonModule:
         return lambda: self.function(*given, **keywords)
 
     def _no_memory(self, e: Exception) -> AutofuseError:
-        hint = "take smaller sizes, or another device"
-        text = f"{self.device} has no memory for this call: {_first_line(e)}"
+        hint = "use smaller sizes, or another device"
+        text = f"{self.device} is out of memory for this call: {_first_line(e)}"
         return AutofuseError.of("AF5003", text, hint=hint)
 
     def _current(self) -> AbstractContextManager[object]:
-        """Triton launches on the current card, not on that of the tensors."""
+        """Make the tensors' card current, since Triton launches on the current card."""
         return torch.cuda.device(self.device) if self.device.type == "cuda" else nullcontext()
 
     def _end_if_broken(self) -> None:
-        """End this process if a kernel broke the context of its card, which serves no further call.
+        """End this process if a kernel broke the context of its card, which then fails all further calls.
 
-        Whoever waits for the process is told so, with what is written to standard error.
+        The parent process reports this with the text on standard error.
         """
         if self.device.type == "cuda":
             try:
@@ -188,7 +188,7 @@ class TritonModule:
                 os._exit(1)
 
     def _tensor(self, name: str, array: Array, sizes: Mapping[str, int]) -> torch.Tensor:
-        """A copy of an input on the device, laid out as the graph says."""
+        """Return a copy of an input on the device, with the graph's layout."""
         tensor = self.graph.tensors[name]
         if tensor.strides is None and tensor.offset is None:
             dense = _to_torch(array.copy()).to(self.device)
@@ -198,7 +198,7 @@ class TritonModule:
         return buffer.as_strided(array.shape, strides, offset)
 
     def keywords(self, sizes: Mapping[str, int]) -> dict[str, int]:
-        """The sizes that are no dimension of an input, by the names of the function's keyword parameters."""
+        """Return the sizes that are not a dimension of an input, by the function's keyword parameters."""
         shown = {str(e) for n in self.graph.inputs for e in self.graph.tensors[n].shape}
         free = [sizes[s.name] for s in self.graph.symbols if s.name not in shown]
         return dict(zip(self._keywords, free, strict=False))
@@ -224,7 +224,7 @@ class TritonModule:
         sizes: Mapping[str, int],
     ) -> Array:
         if o.inout is not None and result is not given[o.inout]:
-            raise _wrong(f"for output {o.name} another tensor than {o.inout}, which it overwrites")
+            raise _wrong(f"for output {o.name} a tensor other than {o.inout}, which it overwrites")
         tensor = self.graph.tensors[o.tensor]
         array = _to_numpy(result)
         want = numpy_dtype(tensor.dtype), shape_of(tensor.shape, sizes)
@@ -235,7 +235,7 @@ class TritonModule:
 
 
 def _of_inputs(function: Callable[..., Any], call: Call) -> Callable[..., Any]:
-    """A function with these parameters as one of the inputs of the graph, in their order."""
+    """Wrap a function with these parameters as a function of the graph's inputs, in order."""
     order = [a.input for a in call.arguments if a.input]
 
     def called(*tensors: torch.Tensor, **sizes: int) -> Any:
@@ -255,7 +255,7 @@ def _with_gaps(dense: torch.Tensor) -> torch.Tensor:
 
 
 class _Poisoned(TorchDispatchMode):  # type: ignore[no-untyped-call]
-    """Fills the memory of new tensors with a byte, so that elements that no kernel writes are found."""
+    """Fills the memory of new tensors with a byte, so that unwritten elements are found."""
 
     _FRESH = frozenset(
         getattr(torch.ops.aten, name)
@@ -274,14 +274,14 @@ class _Poisoned(TorchDispatchMode):  # type: ignore[no-untyped-call]
 
 
 def _to_torch(array: Array) -> torch.Tensor:
-    """A tensor with the memory of an array; PyTorch knows bfloat16, and NumPy's one is not its own."""
+    """Return a tensor that shares an array's memory; bfloat16 is reinterpreted, since PyTorch does not know NumPy's."""
     if array.dtype.kind == "V":
         return torch.from_numpy(array.view(np.int16)).view(torch.bfloat16)
     return torch.from_numpy(array)
 
 
 def _to_numpy(tensor: torch.Tensor) -> Array:
-    """A copy of a tensor."""
+    """Return a copy of a tensor as an array."""
     held = tensor.detach().cpu().contiguous()
     if held.dtype is torch.bfloat16:
         return np.array(held.view(torch.int16).numpy().view(numpy_dtype(BY_NAME["bfloat16"])))
@@ -289,7 +289,7 @@ def _to_numpy(tensor: torch.Tensor) -> Array:
 
 
 def _read_back(array: Array, tensor: torch.Tensor) -> None:
-    """Put what a kernel wrote into the copy of an input into the array."""
+    """Copy the kernel's changes of an input back into the array."""
     now = _to_numpy(tensor)
     if array.flags.writeable and now.tobytes() != array.tobytes():
         array[...] = now

@@ -1,7 +1,6 @@
-"""Counters of a card: what Nsight Compute (``ncu``) reads while kernels of another process run.
+"""Counters of a card, read by Nsight Compute (``ncu``) while kernels of another process run.
 
-That process marks with :func:`part` what counts.  ``ncu`` runs each kernel there several times, with caches that are
-empty before it.
+That process marks the relevant kernels with :func:`part`. ``ncu`` runs each of them several times, with cleared caches.
 """
 
 from __future__ import annotations
@@ -22,18 +21,18 @@ from autofuse.implgraph.ir.frozen import frozen
 __all__ = ["Counted", "counters", "part", "parts_of"]
 
 _PROGRAM = "ncu"
-#: The kernel that :func:`part` starts with: it stands between those of two parts.
+#: Marker kernel launched by :func:`part`, which separates the kernels of two parts.
 _BETWEEN = "spin_kernel"
 _SHOWN = 500
 
 
 @frozen
 class Counted:
-    """A kernel that ran.
+    """Counters of a kernel that ran.
 
     Attributes:
-        name: of its function.
-        values: of the metrics, in the order in which they were asked for.
+        name: name of its function.
+        values: values of the metrics, in the requested order.
     """
 
     name: str
@@ -42,7 +41,7 @@ class Counted:
 
 @contextmanager
 def part() -> Iterator[None]:
-    """Kernels that start in this context count, in a process that :func:`counters` started."""
+    """Count the kernels that start in this context, in a process started by :func:`counters`."""
     import torch
 
     runtime = torch.cuda.cudart()  # type: ignore[no-untyped-call]
@@ -55,15 +54,15 @@ def part() -> Iterator[None]:
 
 
 def counters(arguments: Sequence[str], metrics: Sequence[str], folder: Path) -> list[list[Counted]]:
-    """Run Python in a process whose parts are watched.
+    """Run Python under the profiler and return the counters of its parts.
 
     Args:
-        arguments: of Python.
-        metrics: as ``ncu`` calls them.
-        folder: where it runs; modules are looked for there, too.
+        arguments: arguments of Python.
+        metrics: ``ncu``'s names.
+        folder: the working directory, also searched for modules.
 
     Returns:
-        The kernels of every part that ended, in their order.
+        The kernels of every completed part, in order.
 
     Raises:
         AutofuseError: AF5001, there is no ``ncu``; AF5003, the process failed, or the counters cannot be read.
@@ -71,7 +70,7 @@ def counters(arguments: Sequence[str], metrics: Sequence[str], folder: Path) -> 
     program = programs.program(_PROGRAM)
     if program is None:
         text = f"{_PROGRAM}, Nsight Compute of the CUDA toolkit, is not in PATH"
-        raise AutofuseError.of("AF5001", text, hint="only it can read the counters of a card")
+        raise AutofuseError.of("AF5001", text, hint="it is needed to read the counters of a card")
     command = [
         *(program, "--csv", "--page=raw", "--print-units=base", f"--metrics={','.join(metrics)}"),
         *("--profile-from-start=off", "--clock-control=none", "--target-processes=all"),
@@ -87,13 +86,13 @@ def counters(arguments: Sequence[str], metrics: Sequence[str], folder: Path) -> 
     )
     if ran.returncode or '"ID"' not in ran.stdout:
         said = visible(ran.stdout.strip()[-_SHOWN:]) or "nothing"
-        text = f"{_PROGRAM} ended with status {ran.returncode} and counted nothing: {said}"
+        text = f"{_PROGRAM} exited with status {ran.returncode} and counted nothing: {said}"
         raise AutofuseError.of("AF5003", text)
     return list(parts_of(ran.stdout, metrics))
 
 
 def parts_of(text: str, metrics: Sequence[str]) -> Iterator[list[Counted]]:
-    """The kernels of every part, from what ``ncu`` prints: lines of its own, then CSV with units behind the head."""
+    """Parse the kernels of every part from the output of ``ncu``: its own lines, then CSV with units after the head."""
     kernels: list[Counted] | None = None
     for line in csv.DictReader(io.StringIO(text[text.index('"ID"') :])):
         if not line["ID"].isdigit():

@@ -1,4 +1,4 @@
-"""Times of functions of tensors on a card, and what the card is."""
+"""Timing of functions of tensors on a card, and facts about the card."""
 
 from __future__ import annotations
 
@@ -31,15 +31,15 @@ __all__ = [
     "timing_inputs",
 ]
 
-#: Calls before the first that is timed, and calls that are timed at least.
+#: Warm-up calls, and least number of timed calls.
 WARM_UPS, ITERATIONS = 10, 100
-#: Microseconds that one captured graph takes at least, by repeating the call in it, and replays at least.
+#: Least microseconds of a captured graph, reached by repeating the call, and least replays.
 _GRAPH_US, _REPLAYS = 1000.0, 10
-#: Cycles that keep the card busy while the host fills its queue, per call.
+#: Busy cycles of the card per call while the host fills its queue.
 _CYCLES_PER_CALL = 600_000
-#: Calls behind a cleared L2 that are in the queue at once: it holds about a thousand launches.
+#: Calls with a cleared L2 queued at once: the queue holds about a thousand launches.
 _CLEARED_AT_ONCE = 32
-#: Bytes that are written to clear L2, in sizes of L2, and at least: what is written last stays in it.
+#: Bytes written to clear L2, as a multiple of its size, and at least: the last bytes written stay in L2.
 _CLEAR_TIMES, _LEAST_CLEARED = 4, 64 << 20
 _QUERIED = ("driver_version", "clocks.sm", "clocks.mem", "clocks.max.sm", "power.limit")
 
@@ -52,8 +52,8 @@ class Timing:
         us: microseconds, the median over samples.
         least_us: the least sample.
         most_us: the largest one.
-        calls: that were timed.
-        method: ``graph``: replays of a captured CUDA graph, ``queue``: events around calls in a queue that is full.
+        calls: number of timed calls.
+        method: ``graph``: replays of a captured CUDA graph; ``queue``: events around calls in a full queue.
     """
 
     us: float
@@ -64,10 +64,10 @@ class Timing:
 
 
 def timed(call: Callable[[], object], device: torch.device) -> Timing:
-    """The time of a call, without that of the host.
+    """Return the time of a call, without host time.
 
-    Ten calls warm up, a hundred or more are timed.  L2 is as the call before left it: what is larger than L2 does not
-    notice.
+    Ten calls warm up, a hundred or more are timed. L2 is as the previous call left it, which makes no difference to
+    data larger than L2.
 
     Args:
         call: starts work on the current stream.
@@ -84,20 +84,19 @@ def timed(call: Callable[[], object], device: torch.device) -> Timing:
 def sampled(
     call: Callable[[], object], device: torch.device, *, warm_up: int, repeats: int, clear: bool
 ) -> tuple[list[float], str]:
-    """Samples of the time of one call, in microseconds, in the order in which they were taken; and the method.
+    """Return time samples of one call, in microseconds and in order, with the method.
 
-    A sample of calls that leave L2 as it is is the mean over so many of them that it takes a millisecond; one behind a
-    cleared L2 is a single call.
+    With a warm L2 a sample is the mean over as many calls as take a millisecond; with a cleared L2 it is a single call.
 
     Args:
         call: starts work on the current stream.
         device: a card.
-        warm_up: calls before the first that is timed.
+        warm_up: calls before the first timed one.
         repeats: samples.
-        clear: write a buffer that is larger than L2 before each call, outside of what is timed.
+        clear: write a buffer larger than L2 before each call, outside the timed span.
 
     Returns:
-        The samples; ``graph`` or ``queue``, as of :class:`Timing`.
+        The samples, and ``graph`` or ``queue`` as in :class:`Timing`.
     """
     with torch.cuda.device(device):
         stream = _warmed(call, warm_up)
@@ -109,7 +108,7 @@ def sampled(
 
 
 def _warmed(call: Callable[[], object], warm_up: int) -> torch.cuda.Stream:
-    """A stream on which the call has run."""
+    """Return a stream on which the call has run."""
     stream = torch.cuda.Stream()  # type: ignore[no-untyped-call]
     stream.wait_stream(torch.cuda.current_stream())
     with torch.cuda.stream(stream):
@@ -130,7 +129,7 @@ def _calls_of_a_sample(call: Callable[[], object], stream: torch.cuda.Stream) ->
 def _taken(
     call: Callable[[], object], calls: int, samples: int, stream: torch.cuda.Stream
 ) -> tuple[list[float], str]:
-    """Microseconds of some samples of so many calls each, and the method."""
+    """Return the microseconds of samples of ``calls`` calls each, and the method."""
     try:
         graph = torch.cuda.CUDAGraph()
         with torch.cuda.graph(graph, stream=stream):
@@ -148,7 +147,7 @@ def _taken(
 def _cleared(
     call: Callable[[], object], device: torch.device, samples: int, stream: torch.cuda.Stream
 ) -> list[float]:
-    """Microseconds of single calls, before each of which a buffer went through L2."""
+    """Return the microseconds of single calls, with L2 cleared before each."""
     held = int(torch.cuda.get_device_properties(device).L2_cache_size)
     buffer = torch.empty(max(_CLEAR_TIMES * held, _LEAST_CLEARED), dtype=torch.uint8, device=device)
     taken: list[float] = []
@@ -192,7 +191,7 @@ def _repeat(call: Callable[[], object], calls: int) -> None:
 
 
 def busy(calls: int) -> None:
-    """Keep the card busy while the host puts some calls into the queue."""
+    """Keep the card busy while the host queues some calls."""
     torch.cuda._sleep(_CYCLES_PER_CALL * calls)  # type: ignore[no-untyped-call]
 
 
@@ -201,7 +200,7 @@ def _event() -> Any:
 
 
 def spans(run: Callable[[], object], count: int) -> list[float]:
-    """Microseconds of each of some runs, all of them in the queue before the first is waited for."""
+    """Return the microseconds of each run; all runs are queued before waiting for the first."""
     marks: list[Any] = [_event() for _ in range(count + 1)]
     marks[0].record()
     for mark in marks[1:]:
@@ -214,13 +213,13 @@ def spans(run: Callable[[], object], count: int) -> list[float]:
 def timing_inputs(
     graph: FusionGraph, sizes: Mapping[str, int], device: torch.device, seed: int
 ) -> list[Any]:
-    """A tensor per input, made on the card: data of any size, for which every op has a meaning.
+    """Return a tensor per input, generated on the card: data of any size that are valid for every op.
 
     Args:
-        graph: whose inputs.
-        sizes: of its symbols.
-        device: where.
-        seed: of the data.
+        graph: the graph.
+        sizes: sizes of its symbols.
+        device: the card.
+        seed: seed of the data.
 
     Raises:
         AutofuseError: AF5003, the memory of the card does not hold them.
@@ -238,8 +237,8 @@ def timing_inputs(
             offset, strides, _ = buffer_extent(tensor, sizes)
             made.append(flat.as_strided(shape_of(tensor.shape, sizes), strides, offset))
     except torch.cuda.OutOfMemoryError as e:
-        text = f"{device} has no room for the inputs at {dict(sizes)}"
-        raise AutofuseError.of("AF5003", text, hint="smaller sizes need less") from e
+        text = f"{device} has too little memory for the inputs at {dict(sizes)}"
+        raise AutofuseError.of("AF5003", text, hint="try smaller sizes") from e
     return made
 
 
@@ -251,7 +250,7 @@ def _values(
     top: int | None,
     positive: bool,
 ) -> torch.Tensor:
-    """The memory of an input; ``top``: of one that holds places, how many there are."""
+    """Return the memory of an input; ``top``: the indexed size, for an input of indices."""
     length = max(buffer_extent(tensor, sizes)[2], 1)
     dtype = getattr(torch, "bool" if tensor.dtype.kind == "b" else tensor.dtype.name)
     if tensor.dtype.kind == "f":
@@ -265,10 +264,10 @@ def _values(
 
 
 def card_at(device: str) -> torch.device:
-    """A card by the name that PyTorch has for it.
+    """Return a card by PyTorch's name.
 
     Raises:
-        AutofuseError: AF5001, there is none.
+        AutofuseError: AF5001, there is no such card.
     """
     found = torch.device(device)
     if not torch.cuda.is_available() or (found.index or 0) >= torch.cuda.device_count():
@@ -277,12 +276,12 @@ def card_at(device: str) -> torch.device:
 
 
 def memory_bytes(device: torch.device) -> int:
-    """Bytes of the card's memory, whoever has them: sizes that follow from it are the same in every run."""
+    """Return the card's total memory in bytes, not the free part, so that derived sizes are equal in every run."""
     return int(torch.cuda.get_device_properties(device).total_memory)
 
 
 def card_facts(device: torch.device) -> dict[str, str]:
-    """Name, driver, clocks (MHz), power limit (W) and versions, and ``when``: for records of what is measured there."""
+    """Return name, driver, clocks (MHz), power limit (W), versions and ``when``, for records of measurements."""
     import triton
 
     index = torch.cuda.current_device() if device.index is None else device.index
@@ -300,7 +299,7 @@ def card_facts(device: torch.device) -> dict[str, str]:
             [*query, "--format=csv,noheader,nounits"], capture_output=True, text=True, check=True
         ).stdout.splitlines()[0]
     except (OSError, subprocess.CalledProcessError, IndexError):
-        pass  # of a container without it the name has to do
+        pass  # a container without it has only the name
     else:
         facts |= dict(zip(_QUERIED, (v.strip() for v in line.split(",")), strict=True))
     now = datetime.datetime.now(datetime.timezone.utc)

@@ -1,4 +1,4 @@
-"""Several modules that compute one graph, on a card: each checked against NumPy, then timed in turns."""
+"""Compares several modules of one graph on a card: each is checked against NumPy, then timed in turns."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ from autofuse.machines.twin.oracle.oracle import Reference, evaluate
 
 __all__ = ["facts_job", "in_turns", "measured", "turns_job"]
 
-#: Calls of something, in a list -> microseconds of a call of each, round by round.
+#: List of calls -> microseconds of each call, round by round.
 Timer: TypeAlias = Callable[[Sequence[Callable[[], object]]], Sequence[Sequence[float]]]
 
-#: Calls of each before the first that is timed.
+#: Warm-up calls of each.
 _WARM_UPS = 5
-#: Microseconds that one sample takes at least, by repeating the call in it, and calls of a sample at most.
+#: Least microseconds of a sample, reached by repeating the call, and most calls of a sample.
 _SAMPLE_US, _MOST_CALLS = 400.0, 50
 
 
@@ -56,9 +56,9 @@ def turns_job(job: Mapping[str, Any]) -> list[dict[str, Any]]:
 
 
 def measured(job: Mapping[str, Any], timer: Timer) -> list[dict[str, Any]]:
-    """Check and time modules as :func:`turns_job`, with a given timer.
+    """Check and time modules, as :func:`turns_job`, with a given timer.
 
-    Modules that are wrong or fail are not timed.
+    Wrong or failing modules are not timed.
 
     Raises:
         AutofuseError: AF5001, there is no such card; AF5003, its memory is too small for the data.
@@ -97,7 +97,7 @@ def _wrong_in(module: TritonModule, job: Mapping[str, Any]) -> str:
     """Return the first wrong output of a module for random data, in words; empty if all are right."""
     inputs, references = _data(job["graph"], tuple(sorted(job["sizes"].items())), job["seed"])
     given = {n: a.copy() for n, a in inputs.items()}
-    # Elements that no kernel writes keep a pattern that is NaN as a float.
+    # Unwritten elements keep a pattern that is NaN as a float.
     run = module.run(given, symbols=job["sizes"], poison=POISON[0])
     for o in module.graph.outputs:
         dtype = module.graph.tensors[o.tensor].dtype
@@ -116,7 +116,7 @@ def _graph(text: str) -> FusionGraph:
 def _data(
     text: str, sizes: tuple[tuple[str, int], ...], seed: int
 ) -> tuple[Mapping[str, Any], Mapping[str, Reference]]:
-    """Random inputs, and what NumPy makes of them: the same for all modules of a graph."""
+    """Return random inputs with NumPy's results, shared by all modules of a graph."""
     graph, symbols = _graph(text), dict(sizes)
     inputs = random_inputs(graph, symbols, seed)
     return inputs, evaluate(graph, inputs, symbols)
@@ -125,13 +125,13 @@ def _data(
 def in_turns(
     calls: Sequence[Callable[[], object]], device: torch.device, rounds: int
 ) -> list[list[float]]:
-    """Times of calls, without those of the host, in microseconds: a sample of each call in every round.
+    """Time calls without host time, in microseconds: a sample of each call in every round.
 
-    The order changes from round to round, so that what drifts (clocks, heat) meets all of them alike.  L2 is as the
-    call before left it.
+    The order changes from round to round, so that drift (clocks, heat) affects all of them equally. L2 is as the
+    previous call left it.
 
     Args:
-        calls: each starts work on the current stream; those of one graph on the same tensors.
+        calls: each starts work on the current stream; calls of one graph use the same tensors.
         device: a card.
         rounds: samples of each.
     """
@@ -145,7 +145,7 @@ def in_turns(
                 for k in range(len(calls)):
                     i = (k + r) % len(calls)
                     run, times = repeated[i]
-                    # The card is busy while the host puts what is timed into the queue.
+                    # Keep the card busy while the host queues the timed calls.
                     run()
                     samples[i].append(spans(run, 1)[0] / times)
         torch.cuda.synchronize()
@@ -155,7 +155,7 @@ def in_turns(
 def _repeated(
     call: Callable[[], object], stream: torch.cuda.Stream
 ) -> tuple[Callable[[], object], int]:
-    """Return a function that repeats the call, as a captured graph where possible, and how often it does."""
+    """Return a function that repeats the call, as a captured graph if possible, and the number of repetitions."""
 
     def several(times: int) -> None:
         for _ in range(times):

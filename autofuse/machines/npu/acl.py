@@ -1,7 +1,7 @@
-"""CANN's runtime, ``libascendcl.so``, by ctypes: memory, streams and events of a chip.
+"""Binding of CANN's runtime, ``libascendcl.so``, by ctypes: memory, streams and events of a chip.
 
-The functions, their arguments and codes are those of the public interface of AscendCL.  Every call is checked; what
-fails is an :class:`~autofuse.machines.npu.codes.AclError`.
+Functions, arguments and codes follow the public interface of AscendCL. Every call is checked; a failure raises
+:class:`~autofuse.machines.npu.codes.AclError`.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ __all__ = ["Acl", "Device", "open_acl"]
 _TO_DEVICE, _TO_HOST = 1, 2
 _HUGE_FIRST = 0
 _ERROR = c_int32
-#: Arguments by function; every one returns an ``aclError``.
+#: Function -> its arguments; every function returns an ``aclError``.
 _FUNCTIONS: dict[str, tuple[Any, ...]] = {
     "aclInit": (c_char_p,),
     "aclrtGetDeviceCount": (POINTER(c_uint32),),
@@ -41,22 +41,22 @@ _FUNCTIONS: dict[str, tuple[Any, ...]] = {
     "aclrtRecordEvent": (c_void_p, c_void_p),
     "aclrtEventElapsedTime": (POINTER(c_float), c_void_p, c_void_p),
 }
-#: Functions that some releases lack; without them a fact is not known.
+#: Functions that some releases lack; without them a fact is unknown.
 _OPTIONAL: dict[str, tuple[Any, ...]] = {
     "aclrtGetDeviceInfo": (c_uint32, c_int32, POINTER(c_int64)),
 }
 #: ``aclrtMemAttr``: HBM; ``aclrtDevAttr``.
 _HBM = 1
 _VECTOR_CORES, _MEMORY, _L2 = 201, 301, 302
-#: A symbol of the library of the fake CANN, and of no other.
+#: A symbol that only the library of the fake CANN has.
 _FAKE = "autofuse_fake_cann"
 
 
 class Acl:
-    """The loaded library, initialised; one for the process.
+    """The loaded and initialised library, one per process.
 
     Args:
-        path: of ``libascendcl.so``.
+        path: the path of ``libascendcl.so``.
 
     Raises:
         AutofuseError: AF5011, it cannot be loaded, or lacks a function; AF5012, it does not start.
@@ -64,7 +64,7 @@ class Acl:
 
     def __init__(self, path: Path) -> None:
         try:
-            # A kernel's own library finds the runtime among what is loaded.
+            # A kernel's own library finds the runtime among the loaded libraries.
             self._library = ctypes.CDLL(str(path), mode=ctypes.RTLD_GLOBAL)
             for name, arguments in _FUNCTIONS.items():
                 self._declare(name, arguments)
@@ -75,13 +75,13 @@ class Acl:
                 "AF5011",
                 f"the runtime of CANN cannot be loaded: {visible(str(e))}",
                 where=Where(path=str(path)),
-                hint="source set_env.sh of CANN and of its driver, which say where libraries are",
+                hint="source set_env.sh of CANN and of its driver to set the library paths",
             ) from e
         for name, arguments in _OPTIONAL.items():
             if hasattr(self._library, name):
                 self._declare(name, arguments)
         self.path = path
-        #: Of the fake CANN of the tests: what it times is no measurement.
+        #: True for the fake CANN of the tests, whose times are not measurements.
         self.is_fake = hasattr(self._library, _FAKE)
         try:
             self.call("aclInit", None)
@@ -97,7 +97,7 @@ class Acl:
         """Call a function that returns an ``aclError``.
 
         Raises:
-            AclError: it returned something else than 0.
+            AclError: it did not return 0.
         """
         code = getattr(self._library, name)(*arguments)
         if code:
@@ -115,12 +115,12 @@ class Acl:
         return count.value
 
     def soc_name(self) -> str:
-        """The name of the chip that this thread uses, such as ``Ascend910B2``."""
+        """Return the name of the chip that this thread uses, such as ``Ascend910B2``."""
         name = self._library.aclrtGetSocName() or b""
         return visible(name.decode("ascii", errors="replace"))[:64]
 
     def device_info(self, device: int, attribute: int) -> int | None:
-        """A number about a chip; None where this release does not tell."""
+        """Return an attribute of a chip; None if this release does not report it."""
         if not hasattr(self._library, "aclrtGetDeviceInfo"):
             return None
         value = c_int64()
@@ -128,19 +128,19 @@ class Acl:
         return None if code else value.value
 
     def cores(self, device: int) -> int | None:
-        """Vector cores of a chip; None where this release does not tell."""
+        """Return the vector cores of a chip; None if this release does not report them."""
         return self.device_info(device, _VECTOR_CORES)
 
     def l2_bytes(self, device: int) -> int | None:
-        """Bytes of its L2; None where this release does not tell."""
+        """Return the bytes of its L2; None if this release does not report them."""
         return self.device_info(device, _L2)
 
     @contextmanager
     def device(self, index: int) -> Iterator[Device]:
-        """A chip, for this thread, with a stream of its own; at the end all that was taken there is given back.
+        """Yield a chip for this thread, with its own stream; release all its resources at the end.
 
         Args:
-            index: of the chip, from 0 on.
+            index: index of the chip, from 0.
 
         Raises:
             AclError: there is no such chip, or it cannot be used.
@@ -155,12 +155,12 @@ class Acl:
 
 @lru_cache(maxsize=1)
 def _only_acl() -> dict[str, Acl]:
-    """The runtime of this process by the name ``acl``, once it is loaded."""
+    """Return the runtime of this process, by the name ``acl``, once it is loaded."""
     return {}
 
 
 def open_acl(path: Path) -> Acl:
-    """The runtime, loaded once in a process.
+    """Return the runtime, loaded once per process.
 
     Raises:
         AutofuseError: as :class:`Acl`; AF5011, this process has loaded the runtime of another CANN.
@@ -174,7 +174,7 @@ def open_acl(path: Path) -> Acl:
             "AF5011",
             f"this process uses the CANN of {found.path}",
             where=Where(path=str(path)),
-            hint="kernels call the runtime that was loaded first: use another process for another CANN",
+            hint="kernels use the runtime loaded first: use a separate process for another CANN",
         )
     return found
 
@@ -184,7 +184,7 @@ class Device:
 
     Attributes:
         acl: the runtime.
-        index: of the chip.
+        index: index of the chip.
         stream: handle of the stream, for launches.
     """
 
@@ -198,13 +198,13 @@ class Device:
         self.stream = handle.value or 0
 
     def malloc(self, size: int) -> int:
-        """Memory of the chip, at an address that is a multiple of 512.
+        """Allocate memory of the chip, aligned to 512 bytes.
 
         Args:
-            size: bytes; of 0 there is some all the same.
+            size: bytes; 0 also gives a valid address.
 
         Raises:
-            AclError: there is not as much (``Kind.MEMORY``).
+            AclError: there is not enough (``Kind.MEMORY``).
         """
         address = c_void_p()
         self.acl.call("aclrtMalloc", byref(address), max(size, 1), _HUGE_FIRST)
@@ -212,7 +212,7 @@ class Device:
         return self._memory[-1]
 
     def free(self, address: int) -> None:
-        """Give memory back before the end."""
+        """Free memory before the end."""
         self._memory.remove(address)
         self.acl.call("aclrtFree", address)
 
@@ -238,7 +238,7 @@ class Device:
             seconds: at most.
 
         Raises:
-            AclError: it takes longer (``Kind.TIMEOUT``), or what ran there failed.
+            AclError: it takes longer (``Kind.TIMEOUT``), or the work on the stream failed.
         """
         ms = max(1, round(1e3 * seconds))
         try:
@@ -248,30 +248,30 @@ class Device:
             raise
 
     def event(self) -> c_void_p:
-        """An event, to be recorded on the stream."""
+        """Return an event, to be recorded on the stream."""
         handle = c_void_p()
         self.acl.call("aclrtCreateEvent", byref(handle))
         self._events.append(handle)
         return handle
 
     def record(self, event: c_void_p) -> None:
-        """Let the stream note the time when it comes here."""
+        """Record the event on the stream."""
         self.acl.call("aclrtRecordEvent", event, self.stream)
 
     def elapsed_us(self, start: c_void_p, end: c_void_p) -> float:
-        """Microseconds between two events that the stream has passed."""
+        """Return the microseconds between two events that the stream has passed."""
         ms = c_float()
         self.acl.call("aclrtEventElapsedTime", byref(ms), start, end)
         return 1e3 * ms.value
 
     def memory(self) -> tuple[int, int]:
-        """Bytes of the chip's memory: free, and all."""
+        """Return the free and the total bytes of the chip's memory."""
         free, total = c_size_t(), c_size_t()
         self.acl.call("aclrtGetMemInfo", _HBM, byref(free), byref(total))
         return free.value, total.value
 
     def close(self) -> None:
-        """Give back what was taken; a chip that is lost, or hangs, is left as it is: the call would wait for it."""
+        """Release all resources; skip a chip that is lost or hangs, since the call would wait for it."""
         if self._stuck:
             return
         for call, handles in (

@@ -1,6 +1,6 @@
-"""Generated files to a shared library for a chip: host code with the C++ compiler, the kernel with bisheng.
+"""Compiles generated files into a shared library for a chip: host code with the C++ compiler, the kernel with bisheng.
 
-A library is kept in the cache under the digest of all that it depends on: files, commands, both compilers.
+A library is cached under the digest of all its dependencies: files, commands, both compilers.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ _SHOWN = 8
 
 @dataclass(frozen=True, slots=True)
 class _Step:
-    """A command, the folder that it runs in, and the file that it has to leave there."""
+    """A command, its working directory, and the file that it must produce there."""
 
     folder: str
     words: tuple[str, ...]
@@ -59,24 +59,24 @@ def compile_for_chip(
     """Compile generated files into a shared library for a chip.
 
     Args:
-        files: path inside the output folder -> text; the launcher of the kernel, ``host/<name>_launch.cpp``, includes
-            it; the other ``.cpp`` files under ``host/`` are code of the host alone.
-        name: of the graph.
+        files: path inside the output folder -> text; the launcher ``host/<name>_launch.cpp`` includes the kernel; the
+            other ``.cpp`` files under ``host/`` are host code only.
+        name: name of the graph.
         npu_arch: architecture of the cores, such as ``dav-2201``.
-        cann: whose compiler.
+        cann: the installation with the compiler.
         parts: names of the kernels of a graph that runs as several, each with its files under ``parts/<name>``.
 
     Returns:
-        The library; it lies in a cache entry together with its sources.
+        The library, in a cache entry together with its sources.
 
     Raises:
-        AutofuseError: AF5001 no C++ compiler, AF5013 a compiler refuses the files, or takes too long, AF5009 the
-            cache folder cannot be used.
-        ValueError: a path that may not become one, an unknown architecture, or no launcher.
+        AutofuseError: AF5001 no C++ compiler; AF5013 a compiler refuses the files, or takes too long; AF5009 the cache
+            folder cannot be used.
+        ValueError: an illegal path, an unknown architecture, or no launcher.
     """
     texts = {p: t for p, t in files.items() if _is_code(p)}
     if not _ARCH.fullmatch(npu_arch):
-        raise ValueError(f"{npu_arch!r} is no architecture")
+        raise ValueError(f"{npu_arch!r} is not an architecture")
     cxx, library = toolchain(), f"{name}.so"
     device = (str(cann.bisheng), *_DEVICE_FLAGS, f"--npu-arch={npu_arch}")
     steps: list[_Step] = []
@@ -88,7 +88,7 @@ def compile_for_chip(
             raise ValueError(f"there is no {launcher!r}")
         own = [p.removeprefix(prefix) for p in sorted(texts) if p.startswith(f"{prefix}host/")]
         host = [p for p in own if p.endswith(".cpp") and p != launcher]
-        # What all kernels call alike has another name in each part.
+        # Symbols with one name in all kernels are renamed in each part.
         unit = partial(part_unit, part) if folder else _unit
         texts[f"{prefix}{_HOST}.cpp"] = unit(host)
         call = (cxx.path, *_HOST_FLAGS, *_FOLDERS, "-c", "-o", f"{_HOST}.o", f"{_HOST}.cpp")
@@ -128,7 +128,7 @@ def _unit(sources: Sequence[str]) -> str:
 
 @lru_cache(maxsize=4)
 def bisheng_version(path: Path) -> str:
-    """The first line that the compiler says about itself.
+    """Return the first line of the compiler's version text.
 
     Raises:
         AutofuseError: AF5011, it cannot be executed.
@@ -149,7 +149,7 @@ def bisheng_version(path: Path) -> str:
             "AF5011",
             f"bisheng --version fails: {visible(str(e))}",
             where=Where(path=str(path)),
-            hint="source set_env.sh of CANN, or install its toolkit again",
+            hint="source set_env.sh of CANN, or reinstall its toolkit",
         ) from e
     return (done.stdout.strip().splitlines() or ["unknown"])[0]
 
@@ -166,7 +166,7 @@ def _is_code(path: str) -> bool:
 def _refused(
     failed: CompilerFailedError, texts: Mapping[str, str], key: str, name: str
 ) -> AutofuseError:
-    """AF5013 with the first errors, and a folder where the command can be repeated."""
+    """Return AF5013 with the first errors, and a folder where the command can be repeated."""
     kept = kept_sources(failed, texts, key)
     lines = [visible(x) for x in failed.text.splitlines() if x.strip()]
     first = _ERROR.search(failed.text)
@@ -184,7 +184,7 @@ def _refused(
     hint = "generated code should always compile: please report this, with the folder above"
     return AutofuseError.of(
         "AF5013",
-        f"{program} refuses {name} (exit status {failed.status})",
+        f"{program} rejects {name} (exit status {failed.status})",
         where=where,
         hint=hint,
         notes=[*lines[start : start + _SHOWN], f"sources and compiler.log: {kept}"],

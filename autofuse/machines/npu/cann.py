@@ -1,4 +1,4 @@
-"""The CANN that is installed: its compiler, its runtime and its profiler, and which release it is."""
+"""The installed CANN: compiler, runtime, profiler and release."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ __all__ = [
     "release_key",
 ]
 
-#: The variables that lead to CANN, as its set_env.sh sets them, best first.
+#: Variables with the path of CANN, as its set_env.sh sets them, best first.
 VARIABLES = ("ASCEND_HOME_PATH", "ASCEND_TOOLKIT_HOME")
-#: A file that stands in the folder of the fake CANN of the tests, and in no other.
+#: A file that marks the folder of the fake CANN of the tests.
 FAKE = "fake_cann.json"
-#: Where installers put it: for all users, and for one.
+#: Default folders of the installers: for all users, and for one.
 _SYSTEM = ("/usr/local/Ascend/cann", "/usr/local/Ascend/ascend-toolkit/latest")
 _HOME = ("Ascend/cann", "Ascend/ascend-toolkit/latest")
 _MACHINE = f"{platform.machine()}-linux"
@@ -47,7 +47,7 @@ _VERSIONS = (
     "opp/version.info",
 )
 _RELEASE = re.compile(r"^[ \t]*version(?:_dir)?[ \t]*=[ \t]*([0-9][0-9A-Za-z.]{0,40})", re.M | re.I)
-#: Numbers of a release that are compared.
+#: Number of release components that are compared.
 _PARTS = 8
 _INSTALL = (
     "install the CANN toolkit and source its set_env.sh, or set ASCEND_HOME_PATH to its folder"
@@ -60,11 +60,11 @@ class Cann:
 
     Attributes:
         root: its folder.
-        release: such as ``8.5.0``; empty where no file of it says so.
+        release: such as ``8.5.0``; empty if no file names it.
         bisheng: the compiler.
         library: ``libascendcl.so``, the runtime.
         msprof: the profiler; None where it is not installed.
-        is_fake: it is the fake of the tests: what it times is no measurement.
+        is_fake: True for the fake CANN of the tests, whose times are not measurements.
     """
 
     root: Path
@@ -76,11 +76,11 @@ class Cann:
 
 
 def find_cann(release: str | None = None, calls: Sequence[str] = ()) -> Cann:
-    """The CANN that the environment names, or that is installed at a usual place.
+    """Return the CANN that the environment names, or that is in a default folder.
 
     Args:
-        release: the least one that is needed, as the metadata of a kernel say; None for any.
-        calls: what needs it, for the message.
+        release: the oldest sufficient one, from a kernel's metadata; None for any.
+        calls: the calls that need it, for the message.
 
     Raises:
         AutofuseError: AF5011, there is none, a part of it is missing, or it is older.
@@ -93,7 +93,7 @@ def find_cann(release: str | None = None, calls: Sequence[str] = ()) -> Cann:
                 "AF5011",
                 f"CANN in {where} lacks {name}",
                 where=Where(path=str(where)),
-                hint=f"the toolkit has it, the package of drivers alone does not: {_INSTALL}",
+                hint=f"the toolkit contains it, the driver package alone does not: {_INSTALL}",
             )
     assert bisheng is not None
     assert library is not None
@@ -104,7 +104,7 @@ def find_cann(release: str | None = None, calls: Sequence[str] = ()) -> Cann:
 
 
 def needs_release(cann: Cann, release: str | None, calls: Sequence[str] = ()) -> None:
-    """Raises AF5011 where CANN is known to be older than ``release``; ``calls`` says what needs it."""
+    """Raise AF5011 if CANN is known to be older than ``release``; ``calls`` are the calls that need it."""
     if not release or not cann.release or release_key(cann.release) >= release_key(release):
         return
     what = f": it calls {', '.join(calls)}" if calls else ""
@@ -117,36 +117,40 @@ def needs_release(cann: Cann, release: str | None, calls: Sequence[str] = ()) ->
 
 
 def release_key(release: str) -> tuple[int, ...]:
-    """The numbers of a release, for comparisons: ``8.5.0`` is (8, 5, 0, ...), ``8.2.RC1`` is (8, 2, -1, 1, ...)."""
+    """Return a comparable key of a release: ``8.5.0`` is (8, 5, 0, ...), ``8.2.RC1`` is (8, 2, -1, 1, ...)."""
     out: list[int] = []
     for part in release.split("."):
         m = re.fullmatch(r"(?:(rc|alpha|beta|t)?0*)(\d*)\w*", part, re.I)
         if m is None:
             break
-        if m[1]:  # before the release of that number
+        if m[1]:  # sorts before the release of that number
             out.append(-1)
         out.append(int(m[2] or 0))
     return (*out, *(0,) * (_PARTS - len(out)))
 
 
 def bisheng() -> Path | None:
-    """The compiler of CANN, if ASCEND_HOME_PATH leads to one."""
+    """Return the compiler of the CANN in ASCEND_HOME_PATH, if any."""
     home = os.environ.get("ASCEND_HOME_PATH")
     return bisheng_in(Path(home)) if home else None
 
 
 def bisheng_in(root: Path) -> Path | None:
-    """The compiler in a folder of CANN."""
+    """Return the compiler in a folder of CANN."""
     return _first(root, _PROGRAMS, "bisheng", os.X_OK)
 
 
 def _root() -> Path:
-    """The folder of CANN."""
+    """Return the folder of CANN."""
     for name in VARIABLES:
         if text := os.environ.get(name, ""):
             path = Path(text)
             if not path.is_absolute() or not path.is_dir():
-                why = "there is no such folder" if path.is_absolute() else "it is no absolute path"
+                why = (
+                    "there is no such folder"
+                    if path.is_absolute()
+                    else "it is not an absolute path"
+                )
                 raise AutofuseError.of("AF5011", f"{name} is {text!r}, but {why}", hint=_INSTALL)
             return path
     for path in _usual():

@@ -1,4 +1,4 @@
-"""Error codes of CANN's runtime, as its public headers number them, and what each means for a caller."""
+"""Error codes of CANN's runtime, as numbered in its public headers, and their meaning for a caller."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ __all__ = ["ALREADY_INITIALISED", "CODES", "AclError", "Kind"]
 
 
 class Kind(Enum):
-    """Kind of a failed call, by what it means for the chip."""
+    """Kind of a failed call, by its consequence for the chip."""
 
     TIMEOUT = "timeout"
     LOST = "device lost"
@@ -20,17 +20,17 @@ class Kind(Enum):
 
 
 _HINTS = {
-    Kind.TIMEOUT: "the kernel did not end in time: it may hang; end this process before the chip is used again",
-    Kind.LOST: "the chip does not answer: look at `npu-smi info`, and start again in a new process",
-    Kind.MEMORY: "the memory of the chip is used up: smaller shapes, or end what else runs there (`npu-smi info`)",
-    Kind.KERNEL: "the kernel broke a rule of the chip; `autofuse run DIR --check all` may find it on the CPU twin",
-    Kind.OTHER: "CANN's log says more: plog files in ~/ascend/log, or ASCEND_SLOG_PRINT_TO_STDOUT=1",
+    Kind.TIMEOUT: "the kernel timed out and may hang; end this process before using the chip again",
+    Kind.LOST: "the chip does not respond: check `npu-smi info`, and restart in a new process",
+    Kind.MEMORY: "the chip is out of memory: use smaller shapes, or end other processes on it (`npu-smi info`)",
+    Kind.KERNEL: "the kernel broke a rule of the chip; `autofuse run DIR --check all` may show which on the CPU twin",
+    Kind.OTHER: "see CANN's log: plog files in ~/ascend/log, or ASCEND_SLOG_PRINT_TO_STDOUT=1",
 }
 
-#: What ``aclInit`` returns where it was called before.
+#: Result of ``aclInit`` if it was called before.
 ALREADY_INITIALISED = 100002
 
-#: Number -> name without the words that all share, and kind.
+#: Number -> name without the common prefix, and kind.
 CODES: dict[int, tuple[str, Kind]] = {
     100000: ("ACL_ERROR_INVALID_PARAM", Kind.OTHER),
     100001: ("ACL_ERROR_UNINITIALIZE", Kind.OTHER),
@@ -91,9 +91,9 @@ class AclError(AutofuseError):
 
     Attributes:
         function: the call.
-        code: what it returned.
+        code: its return value.
         name: the name of the code; empty for one that is not known.
-        kind: what it says about the chip.
+        kind: the consequence for the chip.
     """
 
     function: str
@@ -103,12 +103,12 @@ class AclError(AutofuseError):
 
     @classmethod
     def make(cls, function: str, code: int, said: str = "") -> AclError:
-        """The error of a call.
+        """Make the error of a call.
 
         Args:
             function: the call.
-            code: what it returned.
-            said: the runtime's own text about it.
+            code: its return value.
+            said: the runtime's own error text.
         """
         name, kind = CODES.get(code, ("", Kind.OTHER))
         notes = [f"CANN says: {line}" for line in said.splitlines()[:_LINES] if line.strip()]

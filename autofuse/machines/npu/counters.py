@@ -1,6 +1,6 @@
-"""Activity of the pipes of a chip's cores during a kernel, from the counters that ``msprof`` reads.
+"""Pipe activity of a chip's cores during a kernel, from the counters that ``msprof`` reads.
 
-The kernel runs in a process of its own under the profiler, whose table of operators is read afterwards.
+The kernel runs in its own process under the profiler, whose operator table is read afterwards.
 """
 
 from __future__ import annotations
@@ -31,13 +31,13 @@ from autofuse.machines.twin.verify.verify import pack, unpack
 
 __all__ = ["PIPES", "Counters", "counters", "profiled_job", "read_table"]
 
-#: Names of pipes as timed mode has them -> columns of the profiler.
+#: Name of a pipe in timed mode -> columns of the profiler.
 PIPES = {"scalar": "scalar", "V": "vec", "MTE2": "mte2", "MTE3": "mte3"}
 _JOB = "autofuse.machines.npu.counters:profiled_job"
 _MAX_RUNS = 1000
 _MAX_ROWS = 1_000_000
 _SECONDS = 300
-#: The same column in several releases of the profiler.
+#: Names of one column in several releases of the profiler.
 _NAME = ("Op Name", "Name", "OP Name")
 _DURATION = ("Task Duration(us)", "Duration(us)")
 _CORES = ("Block Dim", "Block Num")
@@ -45,13 +45,13 @@ _CORES = ("Block Dim", "Block Num")
 
 @dataclass(frozen=True, slots=True)
 class Counters:
-    """A graph under the profiler; times are medians over its launches, of several kernels their sums.
+    """Counters of a graph; times are medians over its launches, summed over its kernels.
 
     Attributes:
-        launches: that were counted.
+        launches: number of counted launches.
         us: microseconds of a launch.
-        cores: cores of the launch; 0 where the profiler does not tell.
-        pipes_us: pipe -> microseconds that it was busy, over the cores as the profiler sums them up.
+        cores: cores of the launch; 0 if the profiler does not report them.
+        pipes_us: pipe -> busy microseconds, summed over the cores as by the profiler.
     """
 
     launches: int
@@ -60,7 +60,7 @@ class Counters:
     pipes_us: Mapping[str, float]
 
     def to_json(self) -> dict[str, Any]:
-        """All attributes by name."""
+        """Return all attributes by name."""
         return {**asdict(self), "pipes_us": dict(self.pipes_us)}
 
 
@@ -76,15 +76,15 @@ def counters(
     """Run a kernel under the profiler.
 
     Args:
-        kernel: which.
-        inputs: as for :meth:`NpuKernel.run`; nothing is written into them.
+        kernel: the kernel.
+        inputs: as for :meth:`NpuKernel.run`; they are not modified.
         repeats: launches.
         symbols: as there.
         key: as there.
         cores: as there.
 
     Returns:
-        What the profiler counted; None where CANN has no ``msprof``, or it counts nothing of the kernel.
+        The counters; None if CANN has no ``msprof``, or it reports nothing for the kernel.
 
     Raises:
         AutofuseError: AF5012, the profiler or the kernel under it fails.
@@ -114,8 +114,8 @@ def counters(
         if not (folder / "done").is_file():
             raise AutofuseError.of(
                 "AF5012",
-                f"the kernel did not come to its end under {msprof.name}",
-                hint="the kernel by itself may run: `autofuse bench` without counters",
+                f"the kernel did not finish under {msprof.name}",
+                hint="the kernel may still run without the profiler: `autofuse bench` without counters",
                 notes=[visible(x) for x in said[-8:]],
             )
         rows = [r for path in _tables(output) for r in read_table(path)]
@@ -131,12 +131,12 @@ def counters(
 
 
 def _is_of(launched: str, name: str) -> bool:
-    """Return True if a name in the table is that of the kernel; some releases append a tiling key."""
+    """Return True if a name in the table is the kernel's; some releases append a tiling key."""
     return launched == name or re.fullmatch(rf"{re.escape(name)}_[0-9a-f_]+", launched) is not None
 
 
 def profiled_job(payload: str) -> None:
-    """Launch a kernel again and again, in the process that is profiled."""
+    """Launch a kernel repeatedly, in the profiled process."""
     files, graph, options = unpack(payload)
     folder = Path(options["folder"])
     arrays = {
@@ -152,9 +152,9 @@ def profiled_job(payload: str) -> None:
 
 
 def read_table(path: Path) -> Iterator[tuple[str, float, int, dict[str, float]]]:
-    """The rows of a table of operators that the profiler wrote: name, microseconds, cores, microseconds by pipe.
+    """Read the profiler's operator table; rows are name, microseconds, cores, microseconds by pipe.
 
-    Rows that are not of a vector kernel, and what is no number, are left out.
+    Rows of other than vector kernels, and entries that are not numbers, are omitted.
 
     Raises:
         OSError: it cannot be read.
@@ -188,7 +188,7 @@ def _tables(folder: Path) -> list[Path]:
 
 
 def _run(command: list[str], folder: Path) -> list[str]:
-    """Run the profiler, and end all that it started where it takes too long; the lines that it printed."""
+    """Run the profiler and return the lines that it printed; kill all its processes if it takes too long."""
     log = folder / "log"
     with (
         log.open("wb") as out,

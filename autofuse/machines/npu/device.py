@@ -1,4 +1,4 @@
-"""The chips of this machine: ``npu:0,1`` as users write it, and what runtime and driver say about each."""
+"""The chips of this machine: parsing of ``npu:0,1``, and facts from runtime and driver."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ __all__ = [
 ]
 
 CHIPS_JOB = "autofuse.machines.npu.device:chips_job"
-#: What names of chips begin with.
+#: Prefix of chip names.
 PREFIX = "npu"
 _DEVICES = re.compile(r"npu(?::(?P<list>\d{1,4}(?:,\d{1,4}){0,63}))?")
 _VALUE = re.compile(r"^\s*(?P<name>[A-Za-z][A-Za-z ()/]*?)\s*:\s*(?P<value>\S.*?)\s*$", re.M)
@@ -42,16 +42,16 @@ class Chip:
     Attributes:
         index: as in ``npu:INDEX``.
         soc: its name in CANN.
-        target: the target of ours that has this name; empty for none.
-        npu_arch: architecture of that target; empty where it is not known.
-        cores: vector cores; None where the runtime does not tell.
-        l2_bytes: of L2; None where it does not tell.
-        memory_bytes: of HBM.
-        free_bytes: of them, free now.
-        driver: version of the driver; empty where ``npu-smi`` does not tell.
-        clock_mhz: clock of the cores now; None where ``npu-smi`` does not tell.
-        cann: release of CANN; empty where it is not known.
-        is_fake: it is the fake of the tests: no time of it is a measurement.
+        target: autofuse's target of this name; empty for none.
+        npu_arch: architecture of that target; empty if unknown.
+        cores: vector cores; None if the runtime does not report them.
+        l2_bytes: bytes of L2; None if the runtime does not report them.
+        memory_bytes: bytes of HBM.
+        free_bytes: bytes of HBM that are free now.
+        driver: version of the driver; empty if ``npu-smi`` does not report it.
+        clock_mhz: current clock of the cores; None if ``npu-smi`` does not report it.
+        cann: release of CANN; empty if unknown.
+        is_fake: True for the fake of the tests, whose times are not measurements.
     """
 
     index: int
@@ -69,32 +69,32 @@ class Chip:
 
     @property
     def label(self) -> str:
-        """For messages: where it is, what it is, and that it is a fake if it is one."""
+        """Text for messages: device, name, and a note if it is a fake."""
         return f"npu:{self.index} ({self.soc}{', a fake' if self.is_fake else ''})"
 
     def to_json(self) -> dict[str, Any]:
-        """All attributes by name."""
+        """Return all attributes by name."""
         return asdict(self)
 
 
 def parse_devices(text: str) -> tuple[int, ...]:
-    """The numbers of ``npu``, ``npu:0`` or ``npu:0,1``, each once, in that order.
+    """Return the distinct numbers of ``npu``, ``npu:0`` or ``npu:0,1``, in that order.
 
     Raises:
-        AutofuseError: AF5007, it is none of these.
+        AutofuseError: AF5007, the text has another form.
     """
     m = _DEVICES.fullmatch(text)
     if m is None:
         raise AutofuseError.of(
             "AF5007",
-            f"{visible(text)!r} does not name chips",
-            hint="npu:0 is the first Ascend chip, npu:0,1 are two of them",
+            f"{visible(text)!r} does not name a chip",
+            hint="npu:0 is the first Ascend chip, npu:0,1 the first two",
         )
     return tuple(dict.fromkeys(int(n) for n in (m["list"] or "0").split(",")))
 
 
 def chips(cann: Cann) -> tuple[Chip, ...]:
-    """All chips that the runtime sees.
+    """Return all chips that the runtime sees.
 
     Raises:
         AutofuseError: AF5011, the runtime cannot be loaded; AF5012, it does not answer.
@@ -104,16 +104,16 @@ def chips(cann: Cann) -> tuple[Chip, ...]:
 
 
 def chips_job(_: object) -> list[dict[str, Any]]:
-    """:func:`chips` of the CANN that is found, in a worker: all attributes of each by name."""
+    """Run :func:`chips` of the installed CANN in a worker; return the attributes of each by name."""
     return [c.to_json() for c in chips(find_cann())]
 
 
 def chip_at(cann: Cann, index: int) -> Chip:
-    """One chip.
+    """Return one chip.
 
     Args:
-        cann: whose runtime.
-        index: from 0 on.
+        cann: the installation with the runtime.
+        index: from 0.
 
     Raises:
         AutofuseError: as :func:`chips`; AF5007, there is no such chip.
@@ -129,7 +129,7 @@ def chip_at(cann: Cann, index: int) -> Chip:
 
 
 def target_of(soc: str) -> TargetSpec | None:
-    """The target of ours for a chip, by its name in CANN; names of variants go on behind that of the target."""
+    """Return autofuse's target for a chip's name in CANN; names of variants extend the target's name."""
     known = {load_chip(n).soc: n for n in target_names()}
     fits = [s for s in known if soc.lower().startswith(s.lower())]
     return load_chip(known[max(fits, key=len)]) if fits else None
@@ -158,7 +158,7 @@ def _chip(acl: Acl, cann: Cann, index: int) -> Chip:
 
 
 def _driver_facts(cann: Cann, index: int) -> tuple[str, int | None]:
-    """Version of the driver and clock in MHz, as ``npu-smi`` prints them; serial numbers are not asked for."""
+    """Return driver version and clock in MHz, as ``npu-smi`` prints them; serial numbers are not queried."""
     smi = shutil.which("npu-smi", path=str(cann.root / "bin")) or programs.program("npu-smi")
     if smi is None:
         return "", None
@@ -170,7 +170,7 @@ def _driver_facts(cann: Cann, index: int) -> tuple[str, int | None]:
 
 
 def _printed(smi: Path, kind: str, index: int) -> dict[str, str]:
-    """The lines ``name : value`` of ``npu-smi info -t KIND -i INDEX``, names in lower case."""
+    """Return the lines ``name : value`` of ``npu-smi info -t KIND -i INDEX``, names in lower case."""
     try:
         done = subprocess.run(
             [str(smi), "info", "-t", kind, "-i", str(index)],

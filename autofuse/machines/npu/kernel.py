@@ -25,19 +25,18 @@ from autofuse.targets import TargetSpec, load_chip
 
 __all__ = ["L2_STATES", "NpuKernel"]
 
-#: What is in L2 when a timed launch begins: what the launch before left there, or nothing of it.
+#: State of L2 before a timed launch: as the previous launch left it, or cleared.
 L2_STATES = ("warm", "clear")
-#: Timed launches that are queued at once, and fillings of memory before them, during which the host runs ahead.
+#: Timed launches queued at once, and memory fills before them, during which the host runs ahead.
 _BATCH, _AHEAD = 16, 3
-#: Bytes to fill so that nothing is left in L2, where the runtime does not tell how large it is: twice that of the
-#: largest chip known.
+#: Bytes to fill to clear L2 if the runtime does not report its size: twice the size of the largest known chip's.
 _USUAL_L2 = 192 << 20
 _MAX_LAUNCHES = 1_000_000
 
 
 @dataclass(frozen=True, slots=True)
 class _Metadata:
-    """Facts of ``<name>.json`` about where a kernel runs."""
+    """Facts of ``<name>.json`` about the devices of a kernel."""
 
     target: TargetSpec
     release: str | None
@@ -49,18 +48,18 @@ class NpuKernel:
     """A kernel that runs on an Ascend chip.
 
     Args:
-        files: of the output folder: path -> text.
+        files: path inside the output folder -> text.
         graph: the graph that they were generated from.
         device: ``npu:INDEX``.
-        cann: the installation; None for the one that is found.
+        cann: the installation; None: the installed one.
         timeout: seconds that one launch, or one batch of timed launches, may take.
 
     Raises:
-        AutofuseError: AF5011 CANN is missing or too old, AF5012 the runtime fails, AF5013 the kernel does not
-            compile, AF5007 there is no such chip, or the kernel is for another architecture, not in Ascend C, or of an
+        AutofuseError: AF5011 CANN is missing or too old; AF5012 the runtime fails; AF5013 the kernel does not compile;
+            AF5007 there is no such chip, or the kernel is for another architecture, not in Ascend C, or from an
             operator package.
 
-    A graph of several kernels runs by its driver, one after another on one stream.
+    The driver of a graph runs its kernels one after another on one stream.
     """
 
     def __init__(
@@ -76,7 +75,7 @@ class NpuKernel:
         needs_launcher(graph, files)
         indices = parse_devices(device)
         if len(indices) != 1:
-            raise AutofuseError.of("AF5007", f"a kernel runs on one chip, not on {device}")
+            raise AutofuseError.of("AF5007", f"a kernel runs on a single chip, not on {device}")
         self.cann = cann or find_cann(about.release, about.calls)
         needs_release(self.cann, about.release, about.calls)
         self.files, self.graph, self.timeout = dict(files), graph, timeout
@@ -90,7 +89,7 @@ class NpuKernel:
         )
         self._host = TwinKernel(self.path, graph)
         self._usual_cores = about.target.aiv_cores
-        #: Names of what is launched, in order.
+        #: Names of the launched kernels, in order.
         self.launched: tuple[str, ...] = about.parts or (graph.name,)
 
     @classmethod
@@ -102,10 +101,10 @@ class NpuKernel:
         cann: Cann | None = None,
         timeout: float = 60.0,
     ) -> NpuKernel:
-        """The kernel of a build, or of a folder that ``autofuse build`` wrote.
+        """Load the kernel of a build, or of a folder that ``autofuse build`` wrote.
 
         Args:
-            built: the one or the other.
+            built: the build, or the folder.
             device: as for the class.
             cann: as there.
             timeout: as there.
@@ -122,12 +121,12 @@ class NpuKernel:
 
     @property
     def runs_on(self) -> str:
-        """The chip in words."""
+        """Description of the chip."""
         return self.chip.label
 
     @property
     def key_count(self) -> int:
-        """Number of tiling keys: templates that the kernel can choose from."""
+        """Number of tiling keys, i.e. of templates."""
         return self._host.key_count
 
     def choose(self, sizes: Mapping[str, int]) -> None:
@@ -150,7 +149,7 @@ class NpuKernel:
         Args:
             *arrays: an array per input, with exactly its dtype and a shape that fits the graph; a number for a
                 scalar.  Inputs that an output overwrites are changed in place.
-            symbols: sizes that do not follow from the shapes, in elements.
+            symbols: sizes that the shapes do not determine, in elements.
             key: the tiling key to take; None: the tiling function chooses.
             **named: inputs by name.
 
@@ -175,13 +174,13 @@ class NpuKernel:
 
         Args:
             inputs: an array per input, a number for a scalar.  Arrays of in-out parameters are overwritten.
-            symbols: sizes that do not follow from the shapes, in elements.
+            symbols: sizes that the shapes do not determine, in elements.
             key: the tiling key to take; None: the tiling function chooses.
             cores: limit on the number of cores; 0 for those of the target.
             poison: byte that fills outputs and workspace before the run.
 
         Returns:
-            The outputs by name, the sizes that followed from the shapes, and what the tiling function chose.
+            The outputs by name, the inferred sizes, and the tiling function's choice.
 
         Raises:
             AutofuseError: AF5007 the arguments do not fit, AF5003 a host function refused, AF5012 the chip failed: an
@@ -210,15 +209,15 @@ class NpuKernel:
     ) -> list[float]:
         """Time launches by events of the stream.
 
-        Launches are queued while the chip is busy with other work, so that the time of the host is not in it.
-        In-out parameters are overwritten again and again; the arrays that are given stay as they are.
+        Launches are queued while the chip is busy with other work, which excludes host time. In-out parameters are
+        overwritten repeatedly; the given arrays are not modified.
 
         Args:
             inputs: as for :meth:`run`.
-            warmup: launches before the first that is timed.
-            repeats: launches that are timed.
-            l2: what L2 holds when a timed launch begins: ``warm``, what the launch before left; ``clear``, other
-                data, as if the inputs had long not been used.
+            warmup: launches before the first timed one.
+            repeats: timed launches.
+            l2: contents of L2 before a timed launch: ``warm``, as the previous launch left them; ``clear``, other data,
+                as if the inputs had not been used for long.
             symbols: as for :meth:`run`.
             key: as there.
             cores: as there.
@@ -228,7 +227,7 @@ class NpuKernel:
 
         Raises:
             AutofuseError: as :meth:`run`.
-            ValueError: a number out of range, or ``l2`` is none of the two.
+            ValueError: a number is out of range, or ``l2`` is neither of these.
         """
         warmup = integer("warmup", warmup, 0, _MAX_LAUNCHES)
         repeats = integer("repeats", repeats, 1, _MAX_LAUNCHES)
@@ -278,7 +277,7 @@ class NpuKernel:
 
     @contextmanager
     def _on_chip(self, frame: Frame) -> Iterator[tuple[Device, tuple[int, ...]]]:
-        """The chip with the memory of a launch; addresses there in the order of the launcher."""
+        """Yield the chip with the memory of a launch, and addresses in the order of the launcher."""
         with self._acl.device(self.chip.index) as device:
             needed: dict[int, int] = {}
             for r in frame.regions:
@@ -289,7 +288,7 @@ class NpuKernel:
             yield device, tuple(there[r.address] for r in frame.regions)
 
     def _cores(self, asked: int) -> int:
-        """The limit on cores; a kernel in which all cores meet hangs where the chip has fewer than it starts."""
+        """Return the limit on cores: a kernel with a barrier of all cores hangs if the chip has too few of them."""
         here = self.chip.cores
         if asked or here is None:
             return asked
@@ -297,27 +296,27 @@ class NpuKernel:
 
 
 def _metadata(files: Mapping[str, str], graph: FusionGraph) -> _Metadata:
-    """Raises AF5007 for a kernel that is not in Ascend C."""
+    """Return the metadata; raise AF5007 for a kernel that is not in Ascend C."""
     parts = tuple(p.graph.name for p in read_parts(files, graph.name))
     try:
         found = json.loads(files[f"{graph.name}.{'split.' if parts else ''}json"])
         cann = found["cann"]
         release, calls = cann["release"], tuple(map(str, cann["calls"]))
-        # Of a target file of one's own it is the chip that this builds on.
+        # For a user's target file it is the base chip.
         target = load_chip(str(found.get("targetBase", found["target"])))
         if release is not None and not isinstance(release, str):
             raise TypeError(f"the release {release!r}")
     except (AutofuseError, KeyError, TypeError, ValueError, AttributeError) as e:
         raise AutofuseError.of(
             "AF5007",
-            f"{graph.label} is no kernel of Ascend C",
+            f"{graph.label} is not an Ascend C kernel",
             hint="autofuse build -t ascend910b2 writes one; `autofuse targets` lists the chips",
         ) from e
     return _Metadata(target, release, calls, parts)
 
 
 def _check_architecture(about: _Metadata, chip: Chip, graph: FusionGraph) -> None:
-    """Raises AF5007 where the chip is known to have other cores than the kernel was written for."""
+    """Raise AF5007 if the chip is known to have another architecture than the kernel."""
     if chip.npu_arch and chip.npu_arch != about.target.npu_arch:
         raise AutofuseError.of(
             "AF5007",

@@ -1,6 +1,5 @@
-"""Running generated kernels on the CPU twin, and comparing them with a reference.
+"""Runs generated kernels on the CPU twin, and compares them with a reference.
 
-``compile`` turns files into a shared library, ``kernel`` calls it, ``oracle`` says what the graph
-means, ``data`` makes inputs, ``verify`` puts these together, and ``worker`` runs them where a crash
-does no harm.
+``compile`` turns files into a shared library, ``kernel`` calls it, ``oracle`` computes the reference of a graph,
+``data`` generates inputs, ``verify`` combines these, and ``worker`` runs them in a process that may crash.
 """

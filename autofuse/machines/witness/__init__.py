@@ -1,4 +1,4 @@
-"""Kernels of Ascend C, unmodified, on a card of NVIDIA: a second witness beside the CPU twin.
+"""Runs unmodified Ascend C kernels on an NVIDIA card: a second witness beside the CPU twin.
 
-The headers of ``runtime/cuda`` give the same source another meaning: one core is one block of threads.
+The headers of ``runtime/cuda`` reinterpret the source: one core is one block of threads.
 """

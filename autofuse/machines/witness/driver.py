@@ -1,6 +1,6 @@
-"""The driver of a card, ``libcuda.so.1``, by ctypes: memory and launches.  Nothing else of CUDA is needed.
+"""Binding of a card's driver, ``libcuda.so.1``, by ctypes: memory and launches. It needs nothing else of CUDA.
 
-A kernel that fails takes the context of its process with it: run what is not trusted in a worker.
+A failing kernel breaks the context of its process, so run untrusted kernels in a worker.
 """
 
 from __future__ import annotations
@@ -59,20 +59,20 @@ _PRESENT = {
 _L2, _MAJOR, _MINOR, _SHARED_MOST = 38, 75, 76, 97
 _OWN_SHARED, _DYNAMIC_SHARED = 1, 8
 _NOT_READY = 600
-#: What a launch returns whose blocks do not fit on the card at once.
+#: Result of a launch whose blocks do not fit on the card at once.
 _TOO_MANY_BLOCKS = 720
 _POLL = (0.0, 0.0001, 0.001, 0.01)
-#: Timed launches that are queued at once, and fillings of memory before them, during which the host runs ahead.
+#: Timed launches queued at once, and memory fills before them, during which the host runs ahead.
 _BATCH, _AHEAD = 16, 8
-#: Bytes that are filled: at least, and in sizes of L2.
+#: Bytes to fill: at least, and as a multiple of the size of L2.
 _LEAST_FILLED, _L2_TIMES = 256 << 20, 2
 
 
 class Function:
-    """A kernel that is loaded on a card.
+    """A kernel loaded on a card.
 
     Attributes:
-        room: bytes of shared memory that a block of it may have besides its own.
+        room: bytes of shared memory that a block may have besides its static ones.
     """
 
     def __init__(self, card: Card, image: bytes, name: str) -> None:
@@ -85,11 +85,11 @@ class Function:
         self._allowed = 0
 
     def launch(self, blocks: int, threads: int, shared: int, arguments: list[bytes]) -> None:
-        """Queue the kernel: all blocks run at the same time, and may wait for each other.
+        """Queue the kernel: all blocks run concurrently, and may wait for each other.
 
         Args:
-            blocks: of threads.
-            threads: of a block.
+            blocks: number of blocks.
+            threads: threads per block.
             shared: bytes of shared memory of a block, at most ``room``.
             arguments: the bytes of each.
 
@@ -109,17 +109,17 @@ class Card:
     """A card, for this thread.
 
     Args:
-        index: from 0 on.
+        index: from 0.
 
     Raises:
         AutofuseError: AF5001, there is no driver, or no such card; AF5003, it does not answer.
 
     Attributes:
-        name: of the card.
-        capability: as ``90`` for 9.0.
-        shared_bytes: of shared memory that a block may have.
-        driver: the version of CUDA that it has.
-        lost: why this process cannot use it any more; empty while it can.
+        name: name of the card.
+        capability: such as ``90`` for 9.0.
+        shared_bytes: most bytes of shared memory of a block.
+        driver: its version of CUDA.
+        lost: reason why this process can no longer use it; empty while it can.
     """
 
     def __init__(self, index: int) -> None:
@@ -164,7 +164,7 @@ class Card:
             )
 
     def use(self) -> None:
-        """Make this thread one that uses the card.
+        """Bind this thread to the card.
 
         Raises:
             AutofuseError: AF5003, a kernel failed on it in this process.
@@ -178,7 +178,7 @@ class Card:
         """Call a function of the driver.
 
         Raises:
-            AutofuseError: AF5003, it returned something else than 0.
+            AutofuseError: AF5003, it did not return 0.
         """
         code = getattr(self._library, name)(*arguments)
         if code:
@@ -188,7 +188,7 @@ class Card:
         name, text = self._error(code)
         hint = ""
         if code == _TOO_MANY_BLOCKS:
-            hint = "all cores of the kernel run at the same time, and the card has fewer"
+            hint = "all cores of the kernel must run at once, but the card has fewer"
         return AutofuseError.of("AF5003", f"{call} failed: {name}: {text}", hint=hint)
 
     def _error(self, code: int) -> tuple[str, str]:
@@ -204,7 +204,7 @@ class Card:
         return value.value
 
     def function(self, image: bytes, name: str) -> Function:
-        """A kernel of a compiled module.
+        """Return a kernel of a compiled module.
 
         Raises:
             AutofuseError: AF5003, it does not suit this card.
@@ -212,17 +212,17 @@ class Card:
         return Function(self, image, name)
 
     def malloc(self, size: int) -> int:
-        """The address of so many bytes on the card.
+        """Allocate memory on the card and return its address.
 
         Raises:
-            AutofuseError: AF5003, there are not so many.
+            AutofuseError: AF5003, there is not enough memory.
         """
         at = c_uint64()
         self.call("cuMemAlloc_v2", byref(at), max(size, 1))
         return at.value
 
     def free(self, at: int) -> None:
-        """Give memory back."""
+        """Free memory."""
         self.call("cuMemFree_v2", at)
 
     def to_card(self, at: int, address: int, size: int) -> None:
@@ -231,15 +231,15 @@ class Card:
             self.call("cuMemcpyHtoD_v2", at, address, size)
 
     def to_host(self, address: int, at: int, size: int) -> None:
-        """Copy to an address of the host; what was launched before is complete then."""
+        """Copy to an address of the host, after all earlier launches complete."""
         if size:
             self.call("cuMemcpyDtoH_v2", address, at, size)
 
     def wait(self, seconds: float) -> None:
-        """Wait until everything that was launched is complete.
+        """Wait until all launches are complete.
 
         Raises:
-            AutofuseError: AF5003, a kernel failed, or takes longer; the process has to end then, or the kernel goes on.
+            AutofuseError: AF5003, a kernel failed, or takes longer; then only ending the process stops the kernel.
         """
         end = time.monotonic() + seconds
         tries = 0
@@ -248,8 +248,8 @@ class Card:
                 self.lost = "a kernel failed on it"
                 raise self._failed("the kernel", code)
             if time.monotonic() > end:
-                self.lost = "a kernel did not end on it"
-                text = f"the kernel does not end within {seconds:g} s on the card"
+                self.lost = "a kernel did not finish on it"
+                text = f"the kernel does not finish within {seconds:g} s on the card"
                 raise AutofuseError.of("AF5003", text)
             time.sleep(_POLL[min(tries // 100, len(_POLL) - 1)])
             tries += 1
@@ -263,15 +263,15 @@ class Card:
         clear: bool = False,
         seconds: float = 60.0,
     ) -> list[float]:
-        """Time launches by events around each, queued while the card is busy: the time of the host is not in it.
+        """Time launches by events around each, queued while the card is busy, which excludes host time.
 
         Args:
             launch: queues a kernel, as :meth:`Function.launch` does.
-            warm_up: launches before the first that is timed.
-            repeats: launches that are timed.
-            clear: fill a buffer that is larger than L2 before each of them, outside of what is timed; else L2 is as
-                the launch before left it.
-            seconds: that some launches may take together, as of :meth:`wait`.
+            warm_up: launches before the first timed one.
+            repeats: timed launches.
+            clear: fill a buffer larger than L2 before each of them, outside the timed span; else L2 is as the previous
+                launch left it.
+            seconds: time limit of a batch of launches, as for :meth:`wait`.
 
         Returns:
             Microseconds of each timed launch, in order.
@@ -321,5 +321,5 @@ class Card:
 
 @lru_cache(maxsize=8)
 def open_card(index: int) -> Card:
-    """The card of this process; see :class:`Card`."""
+    """Return the card of this process; see :class:`Card`."""
     return Card(index)

@@ -1,4 +1,4 @@
-"""A kernel of Ascend C on a card of NVIDIA as a Python function on NumPy arrays."""
+"""An Ascend C kernel on an NVIDIA card as a Python function on NumPy arrays."""
 
 from __future__ import annotations
 
@@ -29,52 +29,52 @@ _TIMEOUT = 60.0
 
 
 def runs_on_cards(files: Mapping[str, str], graph: FusionGraph) -> TargetSpec:
-    """The chip that a kernel was written for, whose UB and cores a card stands in for.
+    """Return the chip of a kernel, whose UB and cores a card emulates.
 
     Raises:
-        AutofuseError: AF5007, the kernel is one of several, or not in Ascend C, or for an architecture whose calls the
-            headers for a card lack.
+        AutofuseError: AF5007, the graph has several kernels, or it is not in Ascend C, or the headers for a card lack
+            the calls of its architecture.
     """
     if read_parts(files, graph.name):
-        text = f"{graph.label} is a graph of several kernels, whose driver does not run on a card"
-        hint = "its parts run one by one: build --split writes each into a folder under parts/"
+        text = f"{graph.label} has several kernels, whose driver does not run on a card"
+        hint = "run its parts one by one: build --split writes each into a folder under parts/"
         raise AutofuseError.of("AF5007", text, hint=hint)
     needs_launcher(graph, files)
     chip = chip_of(files, graph.name)
     if chip is None:
-        text = f"{graph.label} is no kernel of Ascend C whose metadata name its target"
+        text = f"{graph.label} is not an Ascend C kernel whose metadata name its target"
         raise AutofuseError.of("AF5007", text, hint="without --device it runs on the CPU twin")
     check_chip(chip)
     return chip
 
 
 def check_chip(chip: TargetSpec) -> None:
-    """Raises AF5007 for a chip whose calls the headers for a card lack."""
+    """Raise AF5007 for a chip whose calls the headers for a card lack."""
     if not chip.arch.has_card_headers:
         text = (
             f"kernels for {chip.name} do not run on a card: there are no headers for a card with the calls of "
             f"architecture {chip.arch.name}"
         )
-        hint = "without --device they run on the CPU twin; kernels of -t ascend910b1 run on a card"
+        hint = "without --device they run on the CPU twin; kernels for -t ascend910b1 run on a card"
         raise AutofuseError.of("AF5007", text, hint=hint)
 
 
 class CudaKernel(TwinKernel):
-    """A kernel that runs on a card; its host functions are those of the library for the CPU twin.
+    """A kernel that runs on a card; the CPU twin's library provides its host functions.
 
     Args:
-        files: of the output folder: path -> text.
+        files: path inside the output folder -> text.
         graph: the graph that they were generated from.
         device: ``cuda`` or ``cuda:INDEX``.
-        timeout: seconds that a launch may take.
-        library: the host functions, where they are loaded already.
-        image: the binary, where it is compiled already.
+        timeout: time limit of a launch in seconds.
+        library: the host functions, if already loaded.
+        image: the binary, if already compiled.
 
     Raises:
-        AutofuseError: AF5001 nvcc or the card are missing, AF5002 the kernel does not compile, AF5007 the kernel is
-            none that a card runs, or needs more UB than a block may have.
+        AutofuseError: AF5001 nvcc or the card are missing; AF5002 the kernel does not compile; AF5007 a card cannot run
+            the kernel, or the kernel needs more UB than a block may have.
 
-    After a launch that failed, this process cannot use the card any more.
+    After a failed launch, this process can no longer use the card.
     """
 
     def __init__(
@@ -89,18 +89,18 @@ class CudaKernel(TwinKernel):
     ) -> None:
         index = card_index(device)
         if index is None:
-            text = f"kernels of Ascend C run on cuda or cuda:N, not on {device!r}"
+            text = f"Ascend C kernels run on cuda or cuda:N, not on {device!r}"
             raise AutofuseError.of("AF5007", text, hint="--device cuda is the first card")
         chip = runs_on_cards(files, graph)
         self._ub = chip.ub_usable
         self.card: Card = open_card(index)
         if self.card.capability < CAPABILITY:
             text = (
-                f"{self.card.name} has compute capability {self.card.capability / 10}: kernels of Ascend C need "
+                f"{self.card.name} has compute capability {self.card.capability / 10}: Ascend C kernels need "
                 f"{CAPABILITY / 10} or later, for barriers and shared memory"
             )
             raise AutofuseError.of("AF5007", text, hint="without --device they run on the CPU twin")
-        # A card that is missing is said before anything is compiled, and what nvcc needs before what g++ needs.
+        # Report a missing card before compiling anything, and missing requirements of nvcc before g++'s.
         image = image or compile_for_card(files, graph.name, self.card.capability)
         path = Path() if library else compile_kernel(files, graph.name, opt=level(QUICK))
         super().__init__(path, graph, chip=chip, library=library)
@@ -117,13 +117,13 @@ class CudaKernel(TwinKernel):
 
     @property
     def runs_on(self) -> str:
-        """The card in words."""
+        """Description of the card."""
         return f"{self.device} ({self.card.name})"
 
     def _launch(
         self, frame: Frame, key: int | None, record: Sequence[int] = (), limit: int = 0
     ) -> None:
-        """Raises AF5003 for a launch that fails."""
+        """Launch the kernel; raise AF5003 if it fails."""
         with self._on_card(frame) as pointers:
             self.queue(frame.tiling, pointers)
             self.card.wait(self.timeout)
@@ -132,17 +132,17 @@ class CudaKernel(TwinKernel):
                     self.card.to_host(region.address, at, region.bytes)
 
     def queue(self, tiling: Tiling, pointers: Sequence[int]) -> None:
-        """Queue a launch on memory of the card, and do not wait for it.
+        """Queue a launch on memory of the card without waiting for it.
 
         Args:
-            tiling: what the tiling function decided.
-            pointers: of inputs, outputs and workspace, in the order of the launcher.
+            tiling: the tiling function's choice.
+            pointers: addresses of inputs, outputs and workspace, in the order of the launcher.
 
         Raises:
             AutofuseError: AF5003, it cannot be launched.
         """
         data = struct.pack(f"<{len(pointers)}Q", *pointers) + tiling.data
-        # The structure ends where 8 bytes do.
+        # The size of the structure is a multiple of 8 bytes.
         arguments = [data + bytes(-len(data) % 8), struct.pack("<I", self._ub)]
         self._function.launch(tiling.block_dim, THREADS, self._ub, arguments)
 
@@ -154,8 +154,8 @@ class CudaKernel(TwinKernel):
         Args:
             symbols: sizes in the order of the graph.
             pointers: addresses of inputs and outputs on the host, in the order of the launcher.
-            sizes: bytes behind each of them.
-            inputs: how many of them are only read; they come first.
+            sizes: bytes at each of them.
+            inputs: number of read-only ones, which come first.
 
         Raises:
             StatusError: the tiling function refused.
@@ -181,13 +181,13 @@ class CudaKernel(TwinKernel):
         key: int | None = None,
         cores: int = 0,
     ) -> list[float]:
-        """Time launches by events of the card: of a GPU that runs the text, and of no Ascend chip.
+        """Time launches by events of the card; these are times of a GPU, not of an Ascend chip.
 
-        In-out parameters are overwritten again and again; the arrays that are given stay as they are.
+        In-out parameters are overwritten repeatedly; the given arrays are not modified.
 
         Args:
             inputs: as for :meth:`run`.
-            warm_up: as for :meth:`Card.time <autofuse.machines.witness.driver.Card.time>`, like what follows.
+            warm_up: as for :meth:`Card.time <autofuse.machines.witness.driver.Card.time>`.
             repeats: as there.
             clear: as there.
             symbols: as for :meth:`run`.
@@ -212,7 +212,7 @@ class CudaKernel(TwinKernel):
 
     @contextmanager
     def _on_card(self, frame: Frame) -> Iterator[tuple[int, ...]]:
-        """The memory of a launch on the card: addresses in the order of the launcher."""
+        """Yield the addresses of a launch's memory on the card, in the order of the launcher."""
         self.card.use()
         needed: dict[int, int] = {}
         for r in frame.regions:
@@ -224,6 +224,6 @@ class CudaKernel(TwinKernel):
                 self.card.to_card(there[address], address, size)
             yield tuple(there[r.address] for r in frame.regions)
         finally:
-            # What a kernel holds that goes on for ever cannot be given back: the call would wait for it.
+            # Memory of a hanging kernel cannot be freed: the call would wait for the kernel.
             for at in () if self.card.lost else there.values():
                 self.card.free(at)

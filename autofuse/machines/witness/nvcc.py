@@ -1,6 +1,6 @@
-"""The device code of a kernel of Ascend C to a binary for a card: one call of nvcc, kept in the cache.
+"""Compiles the device code of an Ascend C kernel into a binary for a card: one cached nvcc call.
 
-Only the kernel is compiled here; its host functions are those of the library for the CPU twin.
+Only the kernel is compiled here; the CPU twin's library has its host functions.
 """
 
 from __future__ import annotations
@@ -40,13 +40,13 @@ __all__ = [
     "unit",
 ]
 
-#: The function that is launched, and the threads of its blocks (``core.h``: pipe V, MTE2, MTE3).
+#: The launched function, and the threads of its blocks (``core.h``: pipe V, MTE2, MTE3).
 ENTRY, THREADS = "autofuse_cuda_entry", 16 * 32
-#: What is compiled for where no card says: Hopper, the first whose blocks may have enough shared memory.
+#: Default capability: Hopper, the first whose blocks may have enough shared memory.
 CAPABILITY = 90
-#: Where the toolkit is that is not in PATH.
+#: Default folder of a toolkit that is not in PATH.
 _USUAL = "/usr/local/cuda/bin/nvcc"
-#: No multiplication is fused with an addition, as on the twin: numbers can be compared bit by bit.
+#: Multiplications and additions are not fused, as on the twin, so results can be compared bit by bit.
 _FLAGS = (
     "-std=c++17",
     "-cubin",
@@ -73,7 +73,7 @@ class Headers:
 
 @lru_cache(maxsize=1)
 def headers() -> Headers:
-    """The headers for a card, and those of the twin that they share.
+    """Return the headers for a card, and the twin's headers that they share.
 
     Raises:
         AutofuseError: AF5001, they are missing.
@@ -104,7 +104,7 @@ def headers() -> Headers:
 
 
 def _installed() -> str | None:
-    """The compiler of the packages of NVIDIA, of the newest toolkit among them."""
+    """Return the compiler of NVIDIA's Python packages, from the newest toolkit."""
     spec = importlib.util.find_spec("nvidia")
     homes = [] if spec is None else [Path(p) for p in spec.submodule_search_locations or ()]
     found = sorted(p for h in homes for p in h.glob("cu[0-9]*/bin/nvcc"))
@@ -144,22 +144,22 @@ def _nvcc_at(name: str) -> Toolchain:
 
 
 def find_nvcc() -> Toolchain:
-    """The compiler that the knob names: nvcc in PATH, or that of the usual folder, or that of a package.
+    """Return the compiler that the knob names, or nvcc from PATH, the default folder, or a package.
 
     Raises:
-        AutofuseError: AF5001, there is none, or it cannot be executed.
+        AutofuseError: AF5001, it is missing, or cannot be executed.
     """
     return _nvcc_at(knobs.NVCC.get())
 
 
 def unit(name: str) -> str:
-    """The translation unit: the kernel as it is, and what is launched behind it.
+    """Return the translation unit: the unchanged kernel, followed by the launched function.
 
     Args:
-        name: of the kernel's function.
+        name: name of the kernel's function.
 
     Raises:
-        ValueError: it is none.
+        ValueError: it is not a legal name.
     """
     if not _NAME.fullmatch(name):
         raise ValueError(f"{name!r} is not a name of a kernel")
@@ -170,7 +170,7 @@ def unit(name: str) -> str:
 
 
 def command(nvcc: str, include: Sequence[Path | str], capability: int) -> list[str]:
-    """The call of nvcc, to be executed in the folder of the sources."""
+    """Return the nvcc call, to be executed in the folder of the sources."""
     folders = [f"-I{p}" for p in (".", "include", *include)]
     return [nvcc, *_FLAGS, f"-arch=sm_{capability}", *folders, "-o", _RESULT, _UNIT]
 
@@ -180,8 +180,8 @@ def compile_for_card(files: Mapping[str, str], name: str, capability: int = CAPA
 
     Args:
         files: path inside the output folder -> text.
-        name: of the graph.
-        capability: of the card, as ``90``.
+        name: name of the graph.
+        capability: capability of the card, such as ``90``.
 
     Returns:
         The binary.
@@ -204,7 +204,7 @@ def compile_for_card(files: Mapping[str, str], name: str, capability: int = CAPA
 
 
 def source_digest(files: Mapping[str, str], name: str, capability: int = CAPABILITY) -> str:
-    """Return a digest of what distinguishes binaries of one compiler: sources, headers, options.
+    """Return a digest of all that determines the binary for one compiler: sources, headers, options.
 
     Args:
         files: as for :func:`compile_for_card`.
@@ -222,7 +222,7 @@ def _sources(files: Mapping[str, str], name: str) -> dict[str, str]:
 
 
 def _is_device_code(path: str) -> bool:
-    """Return True if nvcc reads a file: the kernel and headers, not those of parts."""
+    """Return True if nvcc reads a file: the kernel and headers, but not those of parts."""
     if PurePosixPath(path).suffix not in (".cpp", ".h", ".inc"):
         return False
     parts = path.split("/")
@@ -234,7 +234,7 @@ def _is_device_code(path: str) -> bool:
 def _refused(
     failed: CompilerFailedError, texts: Mapping[str, str], key: str, name: str
 ) -> AutofuseError:
-    """AF5002 with the first errors, and a folder where the command can be repeated."""
+    """Return AF5002 with the first errors, and a folder where the command can be repeated."""
     kept = kept_sources(failed, texts, key)
     errors = [
         f"{m['file']}:{m['line']}: {visible(m['text'])}" for m in _ERROR.finditer(failed.text)
@@ -242,7 +242,7 @@ def _refused(
     shown = errors[:_SHOWN] or [visible(x) for x in failed.text.strip().splitlines()[-_SHOWN:]]
     return AutofuseError.of(
         "AF5002",
-        f"nvcc refuses the code generated for {name} (exit status {failed.status})",
-        hint="a call that the headers for a card lack is a gap of theirs: please report this, with the folder above",
+        f"nvcc rejects the code generated for {name} (exit status {failed.status})",
+        hint="a call missing from the headers for a card is a bug in autofuse: please report it, with the folder above",
         notes=[*shown, f"sources and compiler.log: {kept}"],
     )

@@ -1,4 +1,4 @@
-"""Edits of generated files that their user keeps: recorded, compared with what is generated, given up."""
+"""Edits of generated files that the user keeps: record them, compare them with the generated text, drop them."""
 
 from autofuse.measure.adopting.adopt import accept, adopt, differences, drop
 

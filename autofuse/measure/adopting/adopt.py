@@ -1,8 +1,7 @@
-"""A folder of generated files some of which are edited: which edits are kept, and on what they are based.
+"""Records which edits of a generated folder are kept, and the generated text that they are based on.
 
-An adopted edit is an entry of the folder's manifest.  Builds leave the file alone, and keep the generated text under
-``generated/`` beside it, so that both can be compared (:func:`differences`) and the generated one be taken
-(:func:`drop`).
+An adopted edit is an entry in the folder's manifest. Builds leave the file alone, and keep the generated text under
+``generated/`` beside it, so that the two can be compared (:func:`differences`) and the edit dropped (:func:`drop`).
 """
 
 from __future__ import annotations
@@ -31,7 +30,7 @@ from autofuse.results import read_folder
 
 __all__ = ["accept", "adopt", "differences", "drop"]
 
-#: Lines of a difference at most.
+#: Most lines of a difference.
 MAX_LINES = 2_000
 
 
@@ -39,14 +38,14 @@ def adopt(folder: Path, names: Sequence[str] = ()) -> tuple[str, ...]:
     """Record edits of generated files, so that builds into the folder keep them.
 
     Args:
-        folder: that a build wrote.
-        names: files in it, as the manifest names them; none: all that were edited.
+        folder: a folder that a build wrote.
+        names: files in it, as in the manifest; empty: all edited ones.
 
     Returns:
-        The files that are recorded now and were not before.  Each is compared with what is generated for it now.
+        The newly recorded files. Each is compared with its current generated text.
 
     Raises:
-        AutofuseError: AF1001, it is no such folder, or a link leads out of it; AF5007, a file cannot be adopted;
+        AutofuseError: AF1001, it is not such a folder, or a link leads out of it; AF5007, a file cannot be adopted;
             AF5005, the folder cannot be written.
     """
     _check_whole(folder)
@@ -56,10 +55,10 @@ def adopt(folder: Path, names: Sequence[str] = ()) -> tuple[str, ...]:
     ]
     for name in chosen:
         if not is_code(name):
-            text = f"{name} says what the folder is made of, and is written by every build"
-            raise AutofuseError.of("AF5007", text, hint="change the graph, and build it again")
+            text = f"{name} describes the folder and is rewritten by every build"
+            raise AutofuseError.of("AF5007", text, hint="change the graph and rebuild")
         if name not in found:
-            raise AutofuseError.of("AF5007", f"{name} is as it was generated: nothing to adopt")
+            raise AutofuseError.of("AF5007", f"{name} has not been edited: nothing to adopt")
     fresh = tuple(n for n in chosen if not found[n].adopted)
     if not fresh:
         return ()
@@ -79,11 +78,11 @@ def adopt(folder: Path, names: Sequence[str] = ()) -> tuple[str, ...]:
 
 
 def accept(folder: Path, names: Sequence[str] = ()) -> tuple[str, ...]:
-    """Take edits for edits of what is generated now: what :func:`differences` shows is as their user wants it.
+    """Accept the current generated text as the base of edits: the result of :func:`differences` is intended.
 
     Args:
         folder: as for :func:`adopt`.
-        names: adopted files; none: all under which the generated text changed.
+        names: adopted files; empty: all whose generated text changed.
 
     Returns:
         The files.
@@ -108,25 +107,25 @@ def accept(folder: Path, names: Sequence[str] = ()) -> tuple[str, ...]:
 
 
 def drop(folder: Path, names: Sequence[str]) -> tuple[str, ...]:
-    """Give edits up, adopted or not: the generated text takes their place.
+    """Drop edits, adopted or not: restore the generated text.
 
     Args:
         folder: as for :func:`adopt`.
-        names: files that were edited.
+        names: edited files.
 
     Returns:
         The files.
 
     Raises:
-        AutofuseError: as :func:`adopt`; AF5007, the generated text is not known: a build has to make it first.
+        AutofuseError: as :func:`adopt`; AF5007, the generated text is unknown: a build must generate it first.
     """
     _check_whole(folder)
     chosen = tuple(_known(folder, n) for n in names)
     texts = _generated(folder, chosen)
     for name in chosen:
         if name not in texts:
-            text = f"what is generated for {name} is not known here"
-            hint = f"autofuse build GRAPH -o {folder} --force writes it, over edits that are not adopted"
+            text = f"the generated text of {name} is not available"
+            hint = f"autofuse build GRAPH -o {folder} --force writes it, and overwrites edits that are not adopted"
             raise AutofuseError.of("AF5007", text, hint=hint)
 
     def change(old: Manifest) -> tuple[Manifest, Mapping[str, str]]:
@@ -177,7 +176,7 @@ def differences(folder: Path, names: Sequence[str] = ()) -> dict[str, str | None
 def _readable(
     folder: Path, change: Callable[[Manifest], tuple[Manifest, Mapping[str, str]]]
 ) -> Callable[[Manifest], tuple[Manifest, Mapping[str, str]]]:
-    """The change, with AF1001 for a file that cannot be read."""
+    """Return the change, with AF1001 for a file that cannot be read."""
 
     def safe(old: Manifest) -> tuple[Manifest, Mapping[str, str]]:
         try:
@@ -203,18 +202,18 @@ def _text(folder: Path, name: str) -> str:
 def _adopted(edits: Mapping[str, Edit], name: str) -> Edit:
     if name not in edits:
         text = f"{name} is not adopted"
-        raise AutofuseError.of("AF5007", text, hint="autofuse adopt DIR records edits")
+        raise AutofuseError.of("AF5007", text, hint="record edits with autofuse adopt DIR")
     return edits[name]
 
 
 def _check_whole(folder: Path) -> None:
-    """Raises AF1001 for what is no folder of generated files, or the part of one: its whole knows the files too."""
+    """Raise AF1001 if it is not a generated folder, or only a part of one, since the whole lists the files too."""
     if not read_manifest(folder).files:
         raise AutofuseError.of(
             "AF1001",
-            "this folder has nothing that autofuse built"
+            "this folder contains no autofuse build"
             if folder.is_dir()
-            else "this is a file, not a folder that autofuse built"
+            else "this is a file, not an autofuse build folder"
             if folder.exists()
             else "there is no such folder",
             where=Where(path=str(folder)),
@@ -228,7 +227,7 @@ def _check_whole(folder: Path) -> None:
 
 
 def _known(folder: Path, word: str) -> str:
-    """The file that a user means: as the manifest names it, or by its path from here.
+    """Return the file that the user names: as in the manifest, or by a path from the current folder.
 
     Raises:
         AutofuseError: AF5007, the folder has no such file.
@@ -239,14 +238,14 @@ def _known(folder: Path, word: str) -> str:
         with suppress(ValueError, OSError, RuntimeError):
             inside = Path(word).resolve().relative_to(folder.resolve()).as_posix()
     if inside not in names:
-        text = f"{word} is no generated file of {folder}"
+        text = f"{word} is not a generated file of {folder}"
         shown = ", ".join([n for n in names if is_code(n)][:12])
         raise AutofuseError.of("AF5007", text, hint=f"its files are: {shown}" if shown else "")
     return inside
 
 
 def _generated(folder: Path, names: Sequence[str]) -> dict[str, str]:
-    """The text that is generated for files: as a build left it, or else made again; not all may be known."""
+    """Return the generated text of files: as left by a build, else generated again; some may be unknown."""
     found = read_manifest(folder)
     check_inside(folder, [underneath(n) for n in names])
     out: dict[str, str] = {}
@@ -265,7 +264,7 @@ def _generated(folder: Path, names: Sequence[str]) -> dict[str, str]:
 
 
 def _made_again(folder: Path, wanted: Mapping[str, set[str]]) -> dict[str, str]:
-    """Texts of files by digest, from a build of the folder's own graph with the options that it shows."""
+    """Build the folder's own graph with its recorded options, and return the texts of files by digest."""
     try:
         built = api.built_again(*read_folder(folder))
     except AutofuseError:

@@ -1,1 +1,1 @@
-"""Kernels whose times tell the figures of the cost model, and what these times say."""
+"""Kernels whose times determine the figures of the cost model, and the fit to these times."""

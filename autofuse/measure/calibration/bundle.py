@@ -1,7 +1,7 @@
-"""Bundles (``autofuse.bundle/1``): what ``autofuse silicon`` found out on a chip, to be sent and read elsewhere.
+"""Bundles (``autofuse.bundle/1``): results of ``autofuse silicon`` on a chip, to be sent and read elsewhere.
 
-A bundle has numbers and names out of fixed alphabets, and nothing else: no path, host, user, serial number, and no
-text of a compiler or driver.  Whoever reads one did not write it, so a reader checks every size and every range.
+A bundle has only numbers, and names from fixed alphabets: no path, host, user, serial number, and no text of a compiler
+or driver. It is untrusted input, so a reader checks every size and every range.
 """
 
 from __future__ import annotations
@@ -42,9 +42,9 @@ __all__ = [
 
 SCHEMA = "autofuse.bundle/1"
 _ID = "https://autofuse.dev/schema/bundle-1.json"
-#: Bytes of a bundle as it lies on disk, and of its text.
+#: Most bytes of a bundle on disk, and of its text.
 _MAX_FILE, _MAX_TEXT = 16 << 20, 16 << 20
-#: Times of one kernel, and elements of one output that differ, that a bundle has at most.
+#: Most times of one kernel, and most differing elements of one output, in a bundle.
 MAX_TIMES, MAX_DIFFERENCES = 256, 16
 _GZIP = b"\x1f\x8b"
 
@@ -61,68 +61,72 @@ _Unfinished: TypeAlias = Literal["timeout", "failed", "lost", "skipped"]
 
 
 class _Model(BaseModel):
-    # Strict: 1.0 is no integer, "1" is no number; a JSON integer is a number.
+    # Strict: 1.0 is not an integer, "1" is not a number; a JSON integer is a number.
     model_config = ConfigDict(extra="forbid", strict=True, frozen=True)
 
 
 class Chip(_Model):
     """The chip, by what its runtime says of all chips of its kind."""
 
-    soc: _Release = Field(description="Name of the chip, as the runtime has it.")
+    soc: _Release = Field(description="Name of the chip, as the runtime reports it.")
     clock_mhz: int | None = Field(
-        None, description="Clock of the cores, where the runtime tells.", ge=1, le=100_000
+        None, description="Clock of the cores, if the runtime reports it.", ge=1, le=100_000
     )
-    driver: _Release | None = Field(None, description="Version of the driver, where it is known.")
+    driver: _Release | None = Field(None, description="Version of the driver, if known.")
 
 
 class CalibrationRow(_Model):
     """One calibration kernel at one set of parameters."""
 
     case: _Name = Field(description="Name of the case; unique.")
-    program: _Name = Field(description="Which calibration kernel.")
+    program: _Name = Field(description="Calibration kernel.")
     parameters: dict[_Name, _Count] = Field(
-        description="Its sizes, by the names that the kernel has for them.", max_length=16
+        description="Sizes of the kernel, by name.", max_length=16
     )
     l2: Literal["warm", "clear"] = Field(description="L2 before each run.")
     state: Literal["measured", "wrong"] | _Unfinished = Field(
-        description="measured; wrong: its result was not as NumPy's; or why there is none."
+        description="measured; wrong: the result differs from NumPy; or why there is no time."
     )
-    code: _Code | None = Field(None, description="Code of the error, where there was one.")
+    code: _Code | None = Field(None, description="Code of the error, if any.")
     times_us: list[_Microseconds] = Field(
-        default_factory=list, description="Every repeat, in microseconds.", max_length=MAX_TIMES
+        default_factory=list,
+        description="Time of every repeat, in microseconds.",
+        max_length=MAX_TIMES,
     )
     model_us: _Microseconds | None = Field(
-        None, description="The model's time, by the target file that the kit was run with."
+        None, description="Time predicted by the model with the kit's target file."
     )
 
 
 class Difference(_Model):
     """An element that the chip has otherwise than NumPy."""
 
-    at: list[_Count] = Field(description="Its place in the output.", max_length=16)
+    at: list[_Count] = Field(description="Index in the output.", max_length=16)
     inputs: list[_Value] = Field(
-        description="Elements of the inputs at that place, where these have it.", max_length=16
+        description="Elements of the inputs at that index, for inputs that have it.", max_length=16
     )
-    got: _Value = Field(description="What the chip has.")
-    want: _Value = Field(description="What NumPy has.")
+    got: _Value = Field(description="Value from the chip.")
+    want: _Value = Field(description="Value from NumPy.")
 
 
 class ConformanceRow(_Model):
     """One kernel compared with NumPy, at one set of sizes."""
 
     case: _Name = Field(description="Name of the case; unique.")
-    kind: Literal["op", "template", "corner"] = Field(description="What the case is about.")
-    subject: _Name = Field(description="The op, the template family, or the assumption.")
-    dtype: _Name = Field(description="Of the inputs.")
+    kind: Literal["op", "template", "corner"] = Field(description="Subject of the case.")
+    subject: _Name = Field(description="Op, template family, or assumption.")
+    dtype: _Name = Field(description="Element type of the inputs.")
     state: Literal["equal", "within", "differs"] | _Unfinished = Field(
-        description="equal bit by bit, within the allowed error, beyond it, or why there is no result."
+        description="bit-identical, within the allowed error, beyond it, or why there is no result."
     )
-    code: _Code | None = Field(None, description="Code of the error, where there was one.")
-    elements: _Count = Field(0, description="Elements that were compared.")
-    differing: _Count = Field(0, description="Of these, how many have other bits than NumPy's.")
-    wrong: _Count = Field(0, description="Of these, how many are beyond the allowed error.")
+    code: _Code | None = Field(None, description="Code of the error, if any.")
+    elements: _Count = Field(0, description="Number of elements compared.")
+    differing: _Count = Field(0, description="Number of elements whose bits differ from NumPy's.")
+    wrong: _Count = Field(0, description="Number of elements beyond the allowed error.")
     differences: list[Difference] = Field(
-        default_factory=list, description="The first of them.", max_length=MAX_DIFFERENCES
+        default_factory=list,
+        description="The first differing elements.",
+        max_length=MAX_DIFFERENCES,
     )
 
 
@@ -133,14 +137,14 @@ class Bundle(_Model):
         alias="schema", description="Version of this format."
     )
     editor_schema: str | None = Field(
-        None, alias="$schema", description="Where editors find this schema.", max_length=512
+        None, alias="$schema", description="Location of this schema, for editors.", max_length=512
     )
-    autofuse: _Release = Field(description="Version that made it.")
-    fake: bool = Field(description="True: a simulated chip; its times are no measurements.")
+    autofuse: _Release = Field(description="Version of autofuse that wrote it.")
+    fake: bool = Field(description="True for a simulated chip, whose times are no measurements.")
     target: _Name = Field(description="Target that the kernels were generated for.")
-    chip: Chip = Field(description="What they ran on.")
+    chip: Chip = Field(description="Chip that ran the kernels.")
     cann: _Release = Field(description="Release of CANN.")
-    complete: bool = Field(description="Whether every case was tried.")
+    complete: bool = Field(description="True if every case was tried.")
     calibration: list[CalibrationRow] = Field(
         default_factory=list, description="Calibration kernels.", max_length=4096
     )
@@ -150,11 +154,11 @@ class Bundle(_Model):
 
 
 def read_bundle(path: Path) -> Bundle:
-    """The bundle of a file, plain or compressed with gzip.
+    """Read the bundle of a file, plain or compressed with gzip.
 
     Raises:
-        AutofuseError: AF1001 it cannot be read, AF1002 it is no JSON, AF1003 it is too large or too deep, AF1004 it is
-            no bundle, AF110x all fields that are not in order, AF1403 what its fields say together cannot be.
+        AutofuseError: AF1001 it cannot be read; AF1002 it is not JSON; AF1003 it is too large or too deep; AF1004 it is
+            not a bundle; AF110x for all invalid fields; AF1403 its fields contradict each other.
     """
     try:
         data = named(path, _MAX_FILE)
@@ -164,7 +168,7 @@ def read_bundle(path: Path) -> Bundle:
 
 
 def parse_bundle(data: bytes, path: str = "") -> Bundle:
-    """The bundle of the bytes of a file; raises as :func:`read_bundle`.
+    """Parse the bytes of a bundle; raises as :func:`read_bundle`.
 
     Args:
         data: JSON, or JSON compressed with gzip.
@@ -189,7 +193,7 @@ def _unpacked(data: bytes, path: str) -> bytes:
     try:
         text = unpacker.decompress(data, _MAX_TEXT + 1)
     except zlib.error:
-        raise AutofuseError.of("AF1001", "the bundle is no file of gzip", where=where) from None
+        raise AutofuseError.of("AF1001", "the bundle is not a gzip file", where=where) from None
     if len(text) > _MAX_TEXT:
         reason = f"the bundle has more than {_MAX_TEXT} bytes when it is unpacked"
         raise AutofuseError.of("AF1003", reason, where=where)
@@ -243,12 +247,12 @@ def _twice(field: str, names: Iterable[str]) -> Iterator[tuple[str, str]]:
     seen: set[str] = set()
     for i, name in enumerate(names):
         if name in seen:
-            yield f"/{field}/{i}/case", f"the case {quote(name)} is there twice"
+            yield f"/{field}/{i}/case", f"the case {quote(name)} occurs twice"
         seen.add(name)
 
 
 def bundle_bytes(bundle: Bundle, *, packed: bool) -> bytes:
-    """The bytes of a file: JSON, a row a line, or that compressed.  Equal bundles give equal bytes."""
+    """Return the bytes of a file: JSON, one row per line, or that compressed. Equal bundles give equal bytes."""
     value = bundle.model_dump(mode="json", by_alias=True, exclude_none=True)
     rows = {k: value.pop(k) for k in ("calibration", "conformance")}
     head = json.dumps(value, indent=1)[:-2]
@@ -258,12 +262,12 @@ def bundle_bytes(bundle: Bundle, *, packed: bool) -> bytes:
     )
     text = ",\n ".join((head, *lists)) + "\n}\n"
     data = text.encode()
-    # No name of a file, and no time.
+    # Without file name and time.
     return gzip.compress(data, mtime=0) if packed else data
 
 
 def write_bundle(bundle: Bundle, path: Path) -> None:
-    """Write a file; it is compressed where its name ends with ``.gz``.
+    """Write a file, compressed if its name ends with ``.gz``.
 
     Raises:
         AutofuseError: AF5005, it cannot be written.
@@ -280,7 +284,7 @@ def write_bundle(bundle: Bundle, path: Path) -> None:
 
 
 def bundle_schema() -> dict[str, Any]:
-    """The JSON Schema (draft 2020-12) of schema ``autofuse.bundle/1``."""
+    """Return the JSON Schema (draft 2020-12) of schema ``autofuse.bundle/1``."""
     schema = Bundle.model_json_schema(by_alias=True)
     drop_titles(schema)
     head = {

@@ -1,4 +1,4 @@
-"""From a bundle, and maybe files of results, to a target with fitted figures."""
+"""Fits the figures of a target to a bundle and, optionally, files of results."""
 
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ from autofuse.targets import Figure, TargetSpec, load_chip
 
 __all__ = ["LEAST_KERNELS", "Calibration", "Kind", "calibrate"]
 
-#: Kernels with times below which nothing is fitted.
+#: Least kernels with times for a fit.
 LEAST_KERNELS = 8
-#: A kind of kernels whose times are off by this part, and by so many standard errors, has a cost that the model lacks.
+#: Relative bias, and bias in standard errors, above which a kind of kernels has a cost that the model lacks.
 _OFF, _ERRORS = 0.05, 4.0
 #: Weight below which a kernel is an outlier.
 _OUTLIER = 0.05
@@ -33,16 +33,16 @@ _OUTLIER = 0.05
 
 @dataclass(frozen=True, slots=True)
 class Kind:
-    """The kernels of a kind; errors are parts, as of ``|model / measured - 1|``.
+    """The kernels of a kind; errors are relative, as in ``|model / measured - 1|``.
 
     Attributes:
-        name: of the kind.
-        kernels: how many.
-        before: the median error with the figures as they were.
-        after: with the fitted ones.
-        held_out: each with figures that were fitted without it.
-        bias: the median of ``model / measured - 1`` with the fitted figures, with its sign.
-        lacking: the bias is no noise: the model lacks a cost of these kernels, or has one too many.
+        name: name of the kind.
+        kernels: number of kernels.
+        before: the median error with the old figures.
+        after: the median error with the fitted figures.
+        held_out: the median error of each kernel with figures fitted without it.
+        bias: the signed median of ``model / measured - 1`` with the fitted figures.
+        lacking: the bias is not noise: the model lacks a cost of these kernels, or has one too many.
     """
 
     name: str
@@ -61,12 +61,12 @@ class Calibration:
     Attributes:
         fit: figures and errors.
         target: the chip with the fitted figures.
-        kinds: of kernels, by name.
+        kinds: kinds of kernels, by name.
         outliers: kernels with little weight in the fit, with ``model / measured - 1``; the largest first.
         left_out: reason -> number of kernels that could not be used.
         notes: remarks for the reader.
-        text: of the target file.
-        fake: the times are those of a fake CANN: no measurement.
+        text: text of the target file.
+        fake: the times come from a fake CANN and are not measurements.
     """
 
     fit: Fit
@@ -79,7 +79,7 @@ class Calibration:
     fake: bool
 
     def median(self, errors: Sequence[float]) -> float:
-        """The median of ``|model / measured - 1|`` over all kernels."""
+        """Return the median of ``|model / measured - 1|`` over all kernels."""
         return statistics.median(map(_part, errors))
 
 
@@ -93,19 +93,19 @@ def calibrate(
     name: str = "",
     watch: Callable[[], object] = lambda: None,
 ) -> Calibration:
-    """Fit the figures of the cost model to what was measured.
+    """Fit the figures of the cost model to measurements.
 
     Args:
-        bundle: of ``autofuse silicon``.
-        target: the chip that the kit was run for; its figures are where the fit begins.
-        records: of files of results.
-        builds: the kernels that these are of, by the digest of their text.
-        keep: statuses whose figures stay as they are, such as ``vendor``.
-        name: of the new target; empty: that of the base, with ``_calibrated`` or ``_fake``.
+        bundle: a bundle of ``autofuse silicon``.
+        target: the chip of the kit's run; its figures are the start of the fit.
+        records: measurements from files of results.
+        builds: the kernels of the records, by the digest of their text.
+        keep: statuses whose figures stay unchanged, such as ``vendor``.
+        name: name of the new target; empty: the base's, with ``_calibrated`` or ``_fake``.
         watch: called after each round of the fit.
 
     Raises:
-        AutofuseError: AF5014, too little was measured; AF1403, the clock of the bundle is none of this chip.
+        AutofuseError: AF5014, there are too few measurements; AF1403, the bundle's clock is impossible for this chip.
     """
     base = load_chip(target.base or target.name)
     clocked = with_clock(target, bundle.chip.clock_mhz)
@@ -114,13 +114,13 @@ def calibrate(
     more = of_results(same, target, builds or {}, fake=bundle.fake)
     left = Counter(observed.left_out) + Counter(more.left_out)
     if len(same) < len(records):
-        left["of another chip than the bundle"] += len(records) - len(same)
+        left["from a different chip than the bundle"] += len(records) - len(same)
     observations = (*observed.observations, *more.observations)
     figures = fitting_figures(clocked, keep)
     _check_enough(len(observations), left, "")
     found = fit(observations, clocked, figures, watch=watch)
     if not found.fitted:
-        _check_enough(0, left, "the kernels determine no figure")
+        _check_enough(0, left, "the kernels determine no figures")
     new = [_figure(e, bundle) for e in found.fitted]
     name = name or f"{base.name}_{'fake' if bundle.fake else 'calibrated'}"
     chip = replace(clocked.with_figures(new), name=name, base=base.name)
@@ -161,12 +161,12 @@ def _check_enough(count: int, left: Mapping[str, int], why: str) -> None:
     )
     if left:
         text += "; left out: " + ", ".join(f"{n} {reason}" for reason, n in sorted(left.items()))
-    hint = "autofuse silicon --only calibration measures what a fit needs"
+    hint = "autofuse silicon --only calibration measures enough for a fit"
     raise AutofuseError.of("AF5014", text, hint=hint)
 
 
 def _figure(e: Estimate, bundle: Bundle) -> Figure:
-    """A figure with what is said of it; six digits are more than it has."""
+    """Return a figure with its status and source; six digits exceed its precision."""
     on = "a fake CANN, no chip" if bundle.fake else f"{bundle.chip.soc}, CANN {bundle.cann}"
     was = f"was {e.figure.value:g} ({e.figure.status})"
     source = f"autofuse calibrate: {counted(e.kernels, 'kernel')} on {on}; +- {100 * e.error:.1f} %; {was}"
@@ -221,14 +221,14 @@ def _notes(bundle: Bundle, target: TargetSpec, clocked: TargetSpec) -> tuple[str
     if bundle.target not in (target.name, target.base):
         out.append(f"the kit was run for {bundle.target}, and {target.name} is fitted")
     if clocked.clock_mhz != target.clock_mhz:
-        out.append(f"the chip reports {clocked.clock_mhz} MHz in place of {target.clock_mhz}")
+        out.append(f"the chip reports {clocked.clock_mhz} MHz instead of {target.clock_mhz}")
     if not bundle.complete:
-        out.append("the bundle is of a part of the kit, or of a run that stopped")
+        out.append("the bundle covers only part of the kit, or comes from an interrupted run")
     return tuple(out)
 
 
 def _part(error: float) -> float:
-    """A difference of logarithms as a part."""
+    """Convert a difference of logarithms to a relative difference."""
     return abs(math.expm1(error))
 
 

@@ -1,4 +1,4 @@
-"""The calibration kernels and sizes that ``autofuse silicon`` runs, and the figures that each case tells."""
+"""The calibration kernels and sizes that ``autofuse silicon`` runs, and the figures that each case determines."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from autofuse.targets import TargetSpec
 
 __all__ = ["Case", "calibration_cases", "case_work"]
 
-#: Cycles that a loop of vector calls or reads takes about, so that the start of the kernel is a tenth of its time.
+#: Approximate cycles of a loop of vector calls or reads, so that the kernel's start is a tenth of its time.
 _CYCLES = 50_000
 
 
@@ -25,10 +25,10 @@ class Case:
         name: unique; words with dots between them.
         program: name of the kernel.
         parameters: its sizes.
-        figures: what of the model its time depends on and was made to tell, by the names of ``TargetSpec.figures()``;
+        figures: figures of the model that its time is designed to determine, by the names of ``TargetSpec.figures()``;
             empty for a case that only checks the model.
-        l2: L2 before each run: ``clear`` where data have to come from memory.
-        risk: 0 for what every kernel does, higher for what a chip was never seen to do: the order of the runs.
+        l2: L2 before each run: ``clear`` if data must come from memory.
+        risk: order of the runs: 0 for common operations, higher for operations never seen to run on a chip.
     """
 
     name: str
@@ -43,7 +43,7 @@ class Case:
         return case_work(self.program, self.parameters, target)
 
     def model_us(self, target: TargetSpec) -> float:
-        """Its time by the model, in microseconds."""
+        """Return its modelled time in microseconds."""
         return evaluate(self.work(target), target).total
 
 
@@ -59,7 +59,7 @@ def case_work(program: str, parameters: Mapping[str, int], target: TargetSpec) -
 
 @lru_cache(maxsize=8)
 def calibration_cases(target: TargetSpec) -> tuple[Case, ...]:
-    """The cases for a chip, from safe to risky; names are unique."""
+    """Return the cases for a chip, from safe to risky; names are unique."""
     cases = [
         *_starts(target),
         *_copies(target),
@@ -75,7 +75,7 @@ def calibration_cases(target: TargetSpec) -> tuple[Case, ...]:
 
 
 def _counts_of_cores(target: TargetSpec) -> tuple[int, ...]:
-    """One core, all of them, and some counts between."""
+    """Return core counts: one, all, and some in between."""
     most = target.aiv_cores
     return tuple(sorted({1, max(1, most // 6), max(1, most // 3), max(1, 2 * most // 3), most}))
 
@@ -89,7 +89,7 @@ def _starts(target: TargetSpec) -> Iterator[Case]:
 def _load(
     name: str, figures: tuple[str, ...], *, program: str = "load", risk: int = 0, **sizes: int
 ) -> Case:
-    """A case of loads; what is not said is one row per tile, two buffers, own data, once."""
+    """Return a case of loads; defaults are one row per tile, two buffers, own data, once."""
     row = sizes["row"]
     usual = {
         "readers": sizes["cores"],
@@ -107,7 +107,7 @@ def _load(
 def _copies(target: TargetSpec) -> Iterator[Case]:
     most = target.aiv_cores
     issue = ("model.load_issue", "model.load_core_rate")
-    # One core, commands of one block to 32 KiB: what a command takes, and the rate.
+    # One core, commands of one block to 32 KiB: the cost of a command, and the rate.
     for row, tiles in ((8, 256), (64, 128), (256, 64)):
         yield _load(f"eight.r{row}", issue, program="load_8", cores=1, tiles=tiles, row=row)
     for row, tiles in ((2048, 128), (8192, 32)):
@@ -130,7 +130,7 @@ def _copies(target: TargetSpec) -> Iterator[Case]:
                 row=row,
                 pitch=256,
             )
-    # All cores: the bandwidth of memory, of L2, and of what all read.
+    # All cores: the bandwidth of memory, of L2, and of data that all cores read.
     for cores, tiles in ((most // 2, 24), (most, 16), (most, 32)):
         name = f"memory.c{cores}.t{tiles}"
         yield _load(name, ("model.read_gbs",), cores=cores, tiles=tiles, row=8192)
@@ -157,7 +157,7 @@ def _copies(target: TargetSpec) -> Iterator[Case]:
         yield _store(f"one.r{row}", stores, cores=1, tiles=tiles, row=row)
     for tiles in (32, 64):
         yield _store(f"all.t{tiles}", ("model.store_core_rate",), cores=most, tiles=tiles, row=8192)
-    # Stores alone are slower than GM takes them; beside loads they are not.
+    # Stores alone do not saturate GM; together with loads they do.
     both = ("model.read_gbs", "model.write_gbs")
     for cores, row, tiles in ((1, 2048, 64), (most, 1024, 64), (most, 4096, 48), (most, 4096, 96)):
         sizes = {"cores": cores, "tiles": tiles, "row": row}
@@ -170,7 +170,7 @@ def _store(name: str, figures: tuple[str, ...], *, risk: int = 0, **sizes: int) 
 
 
 def _tensors(target: TargetSpec) -> Iterator[Case]:
-    """Kernels with many tensors: the model has no cost of one, and these show whether the chip has."""
+    """Yield kernels with many tensors: the model has no cost per tensor, and these show whether the chip has."""
     for cores in _counts_of_cores(target)[::2]:
         yield Case(f"tensors.c{cores}", "tensors", {"cores": cores}, (), "clear")
 
@@ -188,7 +188,7 @@ def _vectors(target: TargetSpec) -> Iterator[Case]:
             yield from _calls(call, target)
     if not target.arch.bank_halves:
         return
-    # The same call with its operands in other banks; a block is 32 bytes.
+    # One call with its operands in different banks; a block is 32 bytes.
     for shift_b, shift_c, figure in (
         (8, 0, "sources"),
         (4, 0, "sources"),
@@ -214,7 +214,7 @@ def _calls(call: Instruction, target: TargetSpec) -> Iterator[Case]:
     figures = () if square else (f"{row}.head", f"{row}.rate{call.bits}")
     # Functions of the library take scratch and many instructions; tables of the chip's own come before these.
     risk = 2 if call.more > 8192 else 1 if square else 0
-    # Heads show in the first, rates in the last.
+    # The first determine heads, the last rates.
     counts = (call.least, max(call.least, call.most // 4), call.most)
     for count in sorted(set(counts[square:])):
         yield _call(f"{call.name}.n{count}", program, target, figures, risk=risk, count=count)
@@ -238,7 +238,7 @@ def _call(
     risk: int = 0,
     **sizes: int,
 ) -> Case:
-    """A case of vector calls that takes about :data:`_CYCLES` by the model, on one core."""
+    """Return a case of vector calls that takes about :data:`_CYCLES` by the model, on one core."""
     parameters = {"cores": 1, "turns": 1, "chained": 0, "shift_b": 0, "shift_c": 0, **sizes}
     few, more = (
         evaluate(program.work({**parameters, "turns": n}, target), target).total for n in (100, 200)
@@ -265,7 +265,7 @@ def _hints(target: TargetSpec) -> Iterator[Case]:
 
 
 def _larger_than_l2(target: TargetSpec) -> Iterator[Case]:
-    """Stores of more bytes than L2 holds: what does not fit is written on to memory."""
+    """Yield stores of more bytes than L2 holds: the excess is written back to memory."""
     tile = 4 * 8192
     for part in (6, 8):
         tiles = 8 * -(-target.l2_bytes * part // (8 * 4 * tile * target.aiv_cores))

@@ -1,10 +1,10 @@
 """Fits figures of the cost model to measured times, by robust least squares.
 
-Unknown are the logarithms of the figures; a kernel's residual is ``ln(model / measured)``, in units of its noise.
-Measuring gives outliers, and so does what the model lacks: weights go from Huber's to Tukey's (iteratively reweighted
-least squares).  Steps are those of Gauss and Newton, with derivatives by differences.  A weak prior holds figures near
-their values where nothing else does.  What the kernels then do not determine is not reported as fitted: its figure
-stays as it was, and :class:`Estimate` says why.
+The unknowns are the logarithms of the figures; a kernel's residual is ``ln(model / measured)``, in units of its noise.
+Measurement errors and gaps in the model cause outliers, so the weights are Huber's and then Tukey's (iteratively
+reweighted least squares). Steps are Gauss-Newton, with finite differences. A weak prior holds figures near their values
+where nothing else does. A figure that the kernels do not determine is not reported as fitted: it stays unchanged, and
+:class:`Estimate` has the reason.
 
 Equal observations give equal fits.
 """
@@ -26,27 +26,27 @@ __all__ = ["LIMIT", "Estimate", "Fit", "Observation", "Undetermined", "fit"]
 
 Floats: TypeAlias = npt.NDArray[np.float64]
 
-#: The largest standard error of a figure that counts as fitted, as a part of its value.
+#: Largest relative standard error of a figure that counts as fitted.
 LIMIT = 0.03
 #: Standard deviation of the prior on the logarithm of a figure: a factor of about 3.
 _PRIOR = 1.1
-#: Noise that every time has at least, as a part of it.
+#: Least relative noise of a time.
 _NOISE = 0.005
-#: Step of the differences, the longest step of a round, and when rounds are over.
+#: Step of the finite differences, longest step of a round, and tolerance that ends the rounds.
 _STEP, _LONGEST, _CLOSE = 0.004, 0.8, 2e-4
-#: How far a figure may go in its logarithm: no chip of the name is 100 times another.
+#: Largest change of a figure's logarithm: no chip of the name is 100 times another.
 _FARTHEST = 4.6
-#: Rounds with Huber's weights and with Tukey's, and how far a figure moves before derivatives are taken again.
+#: Rounds with Huber's and with Tukey's weights, and the change of a figure that triggers new derivatives.
 _HUBER_ROUNDS, _TUKEY_ROUNDS, _MOVED = 12, 8, 0.05
-#: Where the weights begin to fall, or reach 0, in standard deviations.
+#: Residuals, in standard deviations, at which weights begin to fall, and at which they reach 0.
 _HUBER, _TUKEY = 1.345, 4.685
-#: Errors by residuals that are so many times those by noise are no accident.
+#: Ratio of residual-based to noise-based errors that is not accidental.
 _CONTRADICTS = 2.5
-#: Of the change of a figure, the part by which the time of a kernel changes that depends on it.
+#: Least relative change of a kernel's time per relative change of a figure that it depends on.
 _DEPENDS = 0.01
-#: A figure rests on kernels that it moves by this part of what it moves any by; so many of these have to agree.
+#: A figure rests on the kernels that it affects by this part of its largest effect; this share of them must agree.
 _RESTS, _AGREE = 0.3, 0.6
-#: Parts that kernels are divided into to be held out.
+#: Number of folds for holding kernels out.
 _PARTS = 5
 
 
@@ -55,13 +55,13 @@ class Observation:
     """One measured kernel.
 
     Attributes:
-        name: of the kernel and its sizes.
-        kernel: what is held out together.
-        kind: what residuals are told by.
+        name: name of the kernel with its sizes.
+        kernel: group that is held out together.
+        kind: group for reporting residuals.
         us: microseconds, a median.
-        noise: standard error of that, as a part of it.
+        noise: relative standard error of ``us``.
         predict: the model's microseconds for a chip; pure.
-        depends: names of the figures that this can depend on; None: any.
+        depends: names of the figures that it can depend on; None: any.
     """
 
     name: str
@@ -78,10 +78,10 @@ class Undetermined:
     """Why the kernels do not determine a figure.
 
     Attributes:
-        kernels: how many depend on it.
-        error: its standard error, as a part of its value; infinity where nothing depends on it.
-        beside: a figure with which alone the kernels determine it; empty where there is none.
-        contradict: the kernels would determine it if they agreed.
+        kernels: number of kernels that depend on it.
+        error: its relative standard error; infinity if nothing depends on it.
+        beside: a figure together with which the kernels determine it; empty if there is none.
+        contradict: True if the kernels would determine it if they agreed.
     """
 
     kernels: int
@@ -99,10 +99,10 @@ class Undetermined:
             )
             return f"{text}: +- {100 * self.error:.0f} %"
         if self.beside:
-            return f"kernels tell it only together with {self.beside}"
+            return f"kernels determine it only together with {self.beside}"
         return (
             f"{counted(self.kernels, 'kernel')} {form(self.kernels, 'depends', 'depend')} on it, "
-            f"too little: +- {100 * self.error:.0f} %"
+            f"too weakly: +- {100 * self.error:.0f} %"
         )
 
 
@@ -136,13 +136,13 @@ class Fit:
 
     Attributes:
         estimates: one per figure.
-        observations: what was fitted.
-        before: errors with the figures as they were.
-        after: with the fitted ones; those that are not determined are as they were.
-        held_out: each kernel with figures that were fitted without it.
-        weights: 0 to 1; near 0: an outlier that nothing was learned from.
-        scale: spread of the residuals in units of the noise of the times: above 1 the model lacks something.
-        rank: how many combinations of the figures the kernels determine.
+        observations: the fitted observations.
+        before: errors with the old figures.
+        after: errors with the fitted figures; undetermined ones keep their old values.
+        held_out: error of each kernel with figures fitted without it.
+        weights: 0 to 1; near 0: an outlier that did not affect the fit.
+        scale: spread of the residuals in units of the times' noise: above 1 the model is incomplete.
+        rank: number of combinations of figures that the kernels determine.
     """
 
     estimates: tuple[Estimate, ...]
@@ -172,10 +172,10 @@ def fit(
 
     Args:
         observations: measured kernels.
-        target: the chip, with the values to begin with.
-        figures: of it, those that may change; none is 0.
+        target: the chip, with the initial values.
+        figures: its figures that may change; none is 0.
         watch: called after each round.
-        limit: the largest standard error of a figure that counts as fitted, as a part of its value.
+        limit: the largest relative standard error of a figure that counts as fitted.
     """
     problem = _Problem(observations, target, figures, limit)
     before = problem.errors(problem.start)
@@ -221,19 +221,19 @@ class _Problem:
         self.noise: Floats = np.array([math.hypot(o.noise, _NOISE) for o in observations])
 
     def chip(self, point: Floats) -> TargetSpec:
-        """The chip at a point."""
+        """Return the chip at a point."""
         values = np.exp(point).tolist()
         return self.target.with_values(dict(zip(self.names, values, strict=True)))
 
     def errors(self, point: Floats, only: Sequence[int] | None = None) -> Floats:
-        """ln(model / measured) at a point, of all observations or of some."""
+        """Return ln(model / measured) at a point, for all observations or some."""
         chip = self.chip(point)
         rows = range(len(self.observations)) if only is None else only
         logs = [math.log(self.observations[i].predict(chip)) - self.logs[i] for i in rows]
         return np.array(logs)
 
     def slopes(self, point: Floats, errors: Floats) -> Floats:
-        """Derivatives of the errors by the logarithms of the figures, by differences."""
+        """Return the derivatives of the errors by the logarithms of the figures, from finite differences."""
         out: Floats = np.zeros((len(self.observations), len(self.names)))
         base = np.exp(point)
         here = self.chip(point)
@@ -282,7 +282,7 @@ def _solved(problem: _Problem, watch: Callable[[], object]) -> _State:
 def _shortened(
     problem: _Problem, point: Floats, errors: Floats, step: Floats, weights: Floats
 ) -> tuple[Floats, Floats]:
-    """The point behind a step, and its errors; the step is halved while it makes things worse."""
+    """Return the point after a step, and its errors; the step is halved while it increases the error."""
 
     def loss(at: Floats, found: Floats) -> float:
         prior = (at - problem.start) / _PRIOR
@@ -306,7 +306,7 @@ def _information(problem: _Problem, state: _State, rows: Any = slice(None)) -> F
 
 
 def _step(problem: _Problem, state: _State, rows: Any = slice(None)) -> Floats:
-    """The step to the least weighted squares, by the slopes."""
+    """Return the weighted least-squares step for the slopes."""
     pull = state.weights[rows] * state.errors[rows] / (problem.noise[rows] * state.scale) ** 2
     gradient = state.slopes[rows].T @ pull + (state.point - problem.start) / _PRIOR**2
     whole = _information(problem, state, rows) + np.eye(len(gradient)) / _PRIOR**2
@@ -315,7 +315,7 @@ def _step(problem: _Problem, state: _State, rows: Any = slice(None)) -> Floats:
 
 
 def _scale(residuals: Floats, slopes: Floats) -> float:
-    """Spread of residuals in units of noise, by their median; never below 1."""
+    """Return the spread of residuals in units of noise, from their median; never below 1."""
     count = len(residuals)
     used = min(int((np.abs(slopes).max(axis=0, initial=0.0) > 0).sum()), count // 2)
     spread = 1.4826 * float(np.median(np.abs(residuals)))
@@ -376,17 +376,17 @@ def _determined(problem: _Problem, state: _State, rows: Any = slice(None)) -> _D
     whole = information + np.eye(len(information)) / _PRIOR**2
     covariance = np.linalg.inv(whole)
     smooth = np.sqrt(np.diag(covariance))
-    # Residuals of few kernels scatter themselves: what they say counts where it is no accident.
+    # Residuals of few kernels scatter: they count only if they are not accidental.
     seen = _by_residuals(problem, state, covariance, rows)
     errors = np.where(seen > _CONTRADICTS * smooth, seen, smooth)
     alone = 1.0 / np.sqrt(np.diag(whole))
     used = (np.abs(state.slopes[rows]) > _DEPENDS) & (state.weights[rows, None] > 0)
-    # Where most kernels that a figure decides are outliers, what is left is no majority.
+    # If most kernels that a figure determines are outliers, the rest is not a majority.
     size = np.abs(state.slopes[rows])
     size *= size >= _RESTS * size.max(axis=0, initial=0.0)
     agreeing = state.weights[rows] @ size / np.maximum(size.sum(axis=0), 1e-300)
     errors = np.where(agreeing < _AGREE, np.maximum(errors, 1.0 - agreeing), errors)
-    # A direction is determined where the kernels alone give it within the limit.
+    # A direction is determined if the kernels alone fix it within the limit.
     directions = np.linalg.eigvalsh(information)
     return _Determined(
         (errors <= problem.limit) & used.any(axis=0),
@@ -401,10 +401,10 @@ def _determined(problem: _Problem, state: _State, rows: Any = slice(None)) -> _D
 
 
 def _by_residuals(problem: _Problem, state: _State, covariance: Any, rows: Any) -> Floats:
-    """Standard errors by the residuals of the kernels that a figure rests on: large where these disagree."""
+    """Return standard errors from the residuals of the kernels that a figure rests on: large if these disagree."""
     scaled = state.slopes[rows] / problem.noise[rows, None]
     weights = state.weights[rows] / state.scale**2
-    # How much a kernel decides its own residual.
+    # Leverage: how much a kernel determines its own residual.
     leverage = weights * np.einsum("ij,jk,ik->i", scaled, covariance, scaled)
     residuals = state.errors[rows] / problem.noise[rows] / np.sqrt(np.maximum(1.0 - leverage, 0.05))
     pull = scaled * (weights * residuals)[:, None]
@@ -413,7 +413,7 @@ def _by_residuals(problem: _Problem, state: _State, covariance: Any, rows: Any) 
 
 
 def _held_out(problem: _Problem, state: _State) -> Floats:
-    """The error of every observation with figures fitted to other kernels: one step from the fit to all of them."""
+    """Return the error of every observation with figures fitted to other kernels: one step from the full fit."""
     kernels = list(dict.fromkeys(o.kernel for o in problem.observations))
     part = {k: i % _PARTS for i, k in enumerate(kernels)}
     out: Floats = np.zeros(len(problem.observations))
@@ -430,5 +430,5 @@ def _held_out(problem: _Problem, state: _State) -> Floats:
 
 
 def values_of(fitted: Fit) -> Mapping[str, float]:
-    """The fitted values by name."""
+    """Return the fitted values by name."""
     return {e.figure.name: e.value for e in fitted.fitted}

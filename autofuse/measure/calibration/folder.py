@@ -1,4 +1,4 @@
-"""The files of a calibration kernel: those of a generated one, so that whatever runs these runs it too."""
+"""The files of a calibration kernel, laid out like a generated one so that the same code can run it."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class _TilingView:
 
 @dataclass(frozen=True)
 class _PlainView:
-    """Of kernels that have nothing but sizes."""
+    """Template variables of kernels that have only sizes."""
 
     banner: str
     name: str
@@ -41,7 +41,7 @@ class _PlainView:
 
 @dataclass(frozen=True)
 class _Block:
-    """Of an input: its name, and its first element in UB."""
+    """Template variables of an input: its name, and its first element in UB."""
 
     name: str
     at: int
@@ -49,7 +49,7 @@ class _Block:
 
 @dataclass(frozen=True)
 class _TensorsView:
-    """``elements`` and ``bytes`` are those of all blocks of a core."""
+    """Template variables of kernels with many tensors; ``elements`` and ``bytes`` count all blocks of a core."""
 
     banner: str
     name: str
@@ -67,7 +67,7 @@ class _StartView:
 
 @dataclass(frozen=True)
 class _Command:
-    """Of a load: what stands behind the tensor in UB, and behind the place in GM."""
+    """Template variables of a load: the suffixes of the tensor in UB and of the place in GM."""
 
     ub: str
     gm: str
@@ -82,7 +82,7 @@ class _StoreView:
 
 @dataclass(frozen=True)
 class _Result:
-    """Of a vector call: its name, and its first byte in UB."""
+    """Template variables of a vector call: its name, and its first byte in UB."""
 
     name: str
     at: str
@@ -124,7 +124,7 @@ class _VectorView:
 
 
 def program_graph(program: Program) -> FusionGraph:
-    """The parameters, the inputs and the output of a kernel as those of a graph, which has no nodes."""
+    """Return a graph without nodes that has the parameters, inputs and output of a kernel."""
     tensors = {"y": Tensor("y", BY_NAME[program.dtype], (program.results,))}
     if program.length is not None:
         shape = (program.length,)
@@ -166,12 +166,12 @@ def _texts(program: Program, target: TargetSpec) -> MappingProxyType[str, str]:
 
 
 def program_files(program: Program, target: TargetSpec) -> dict[str, str]:
-    """The files of a kernel by path, relative to the folder of one."""
+    """Return the files of a kernel by path inside its folder."""
     return dict(_texts(program, target))
 
 
 def _view(program: Program, head: str, target: TargetSpec) -> object:
-    """The variables of the template of a kernel."""
+    """Return the variables of a kernel's template."""
     name, call = program.kernel, program.instruction
     if call is not None:
         return _VectorView(
@@ -211,14 +211,14 @@ def _view(program: Program, head: str, target: TargetSpec) -> object:
 
 
 def _behind(first: str, number: int, step: str) -> str:
-    """The place of an element of a series."""
+    """Return the offset text for an element of a series."""
     return f"{first} + {number} * {step}" if number else first
 
 
 def _metadata(
     program: Program, graph: FusionGraph, target: TargetSpec, kernel: str, needs: Releases
 ) -> str:
-    """The text of ``<kernel>.json``, with the keys that loaders read."""
+    """Return the text of ``<kernel>.json``, with the keys that loaders read."""
     found = {
         "schema": SCHEMA,
         "generator": f"autofuse {__version__}",

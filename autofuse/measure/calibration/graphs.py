@@ -1,4 +1,4 @@
-"""The modelled time of a generated kernel as it was tiled, for the figures of any chip."""
+"""Modelled time of a generated kernel with a fixed tiling, for the figures of any chip."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ __all__ = ["graph_model"]
 def graph_model(
     built: BuildResult, sizes: Mapping[str, int], key: int | None
 ) -> tuple[frozenset[str], Callable[[TargetSpec], float]] | None:
-    """Return the rows of the vector table that a kernel takes, and its time for a chip; None where no tiling is legal.
+    """Return the vector table rows of a kernel, and its time as a function of the chip; None if no tiling is legal.
 
-    The tiling stays that of the chip that the kernel was built for: another one would be other work.
+    The tiling is fixed to the one for the chip that the kernel was built for, since another would change the work.
 
     Args:
         built: the kernel.
         sizes: a value for every symbol.
-        key: the template that ran; None: the one that the host function chooses.
+        key: the template that ran; None: the host function's choice.
     """
     costs = Costs(ascend_chip(built.target))
     if key is None:

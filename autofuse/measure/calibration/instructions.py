@@ -1,4 +1,4 @@
-"""Vector calls that calibration kernels time: one or two for each row of a target's vector table."""
+"""Vector calls timed by calibration kernels: one or two per row of a target's vector table."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from autofuse.targets import Architecture
 
 __all__ = ["CALLS", "INSTRUCTIONS", "Instruction"]
 
-#: Calls of a turn, each with a result of its own.
+#: Calls per loop iteration, each with its own result.
 CALLS = 8
-#: Bytes of a tensor's step, and of one half of the banks.
+#: Bytes of a tensor's stride, and of one half of the banks.
 _STEP, _HALF = 512, 256
 _CPP = {"float32": "float", "float16": "half", "uint8": "uint8_t"}
 _BYTES = {"float32": 4, "float16": 2, "uint8": 1}
-#: What all operands hold.
+#: Value of all operand elements.
 A, B = 1.5, 0.5
 
 
@@ -30,13 +30,13 @@ class Instruction:
         kind: row of the target's vector table.
         text: the call; ``{c}`` is its result, ``a`` and ``b`` are the operands, ``count`` the elements.
         operand, result: dtypes.
-        reads: the operands among ``a`` and ``b``, in the order of the call; of none the banks do not matter.
-        want: what every element of the result is, within a ``slack``-th of it.
-        shrink: elements of the operand for one of the result; 1 where the two are as long as each other.
+        reads: the operands among ``a`` and ``b``, in call order; if empty, banks do not matter.
+        want: the value of every result element, within the relative tolerance ``slack``.
+        shrink: operand elements per result element; 1 if the two have equal length.
         prepare: statements before the loop.
-        more: bytes of UB behind the results.
-        most: elements of one call.
-        waits: calls share a buffer, so that each waits for the one before.
+        more: bytes of UB after the results.
+        most: most elements of one call.
+        waits: calls share a buffer, so each waits for the one before.
     """
 
     name: str
@@ -55,35 +55,35 @@ class Instruction:
 
     @property
     def bits(self) -> int:
-        """Of an element of the operand."""
+        """Bits of an operand element."""
         return 8 * _BYTES[self.operand]
 
     @property
     def block(self) -> int:
-        """Elements of the result in one block of 32 bytes."""
+        """Result elements in one 32-byte block."""
         return 32 // _BYTES[self.result]
 
     @property
     def least(self) -> int:
-        """Elements of a call with a block of results, whole repeats of the operand."""
+        """Least elements of a call: a block of results, and whole repeats of the operand."""
         return max(128, self.block * self.shrink)
 
     def cpp(self, dtype: str) -> str:
-        """The type in C++."""
+        """Return the C++ type of a dtype."""
         return _CPP[dtype]
 
     def bytes_of(self, dtype: str) -> int:
-        """Bytes of an element."""
+        """Return the bytes of an element."""
         return _BYTES[dtype]
 
     def calls(self) -> tuple[str, ...]:
-        """The text of the calls of one turn."""
+        """Return the text of the calls of one loop iteration."""
         return tuple(self.text.replace("{c}", f"c{k}") for k in range(CALLS))
 
     def conflicts(
         self, count: int, shift_b: int, shift_c: int, arch: Architecture
     ) -> Sequence[Conflict]:
-        """Return the bank conflict in UB of each call of a turn, from the addresses of the kernel."""
+        """Return the bank conflict in UB of each call of an iteration, from the kernel's addresses."""
         if not self.reads or self.kind == "gather":
             return (Conflict.NONE,) * CALLS
         width = _rounded(_BYTES[self.operand] * count)
@@ -106,7 +106,7 @@ def _rounded(nbytes: int) -> int:
 def _floats(
     name: str, kind: str, text: str, reads: str, want: float, slack: float = 0.0
 ) -> tuple[Instruction, ...]:
-    """A call on floats of 32 and of 16 bits."""
+    """Return a call on 32-bit and on 16-bit floats."""
     return tuple(
         Instruction(f"{name}_{_BYTES[d] * 8}", kind, text, d, d, reads, want, slack)
         for d in _FLOATS
@@ -114,7 +114,7 @@ def _floats(
 
 
 def _advanced(name: str, kind: str, text: str, reads: str, want: float) -> tuple[Instruction, ...]:
-    """A function of the library, which needs a buffer of its own."""
+    """Return a library function, which needs its own buffer."""
     lines = ("LocalTensor<uint8_t> tmp = ub[more_at];",)
     return tuple(
         Instruction(
@@ -171,7 +171,7 @@ def _gathered(dtype: str) -> Instruction:
 
 
 def _reduced(name: str, kind: str, text: str, results: int, dtype: str) -> Instruction:
-    """A reduction of every 256 bytes to ``results`` elements."""
+    """Return a reduction of every 256 bytes to ``results`` elements."""
     lanes = 256 // _BYTES[dtype]
     shrink = lanes // results
     whole = text.replace("{lanes}", str(lanes))

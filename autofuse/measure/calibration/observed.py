@@ -1,7 +1,7 @@
-"""From what was measured to what is fitted: bundles and files of results as observations.
+"""Turns measurements into observations for the fit, from bundles and files of results.
 
-Both come from anybody (``read_bundle`` of ``bundle.py`` beside this file, ``read_results`` of ``measure.bench.results``
-check their fields): a kernel that is not known here, or that the model has no time for, is left out, and counted.
+Both are untrusted (``read_bundle`` of ``bundle.py`` beside this file and ``read_results`` of ``measure.bench.results``
+check their fields): a kernel that is unknown here, or that the model has no time for, is skipped and counted.
 """
 
 from __future__ import annotations
@@ -25,21 +25,21 @@ from autofuse.targets import TargetSpec
 
 __all__ = ["LEAST_TIMES", "MOST_NOISE", "Observed", "of_bundle", "of_results", "with_clock"]
 
-#: Times of a kernel that make a median, and the largest part of it that its standard error may be.
+#: Least times of a kernel for a median, and largest relative standard error of the median.
 LEAST_TIMES, MOST_NOISE = 3, 0.5
-#: Of the standard error of a median over that of a mean, of normal noise.
+#: Ratio of the standard errors of median and mean, for normal noise.
 _MEDIAN = 1.2533
-#: How far half of all times are from the median at most, of normal noise with a standard deviation of 1.
+#: Median absolute deviation of normal noise with a standard deviation of 1.
 _QUARTILE = 0.6745
 
 
 @dataclass(frozen=True, slots=True)
 class Observed:
-    """Observations, and what was left out.
+    """Observations, and the number of skipped kernels.
 
     Attributes:
-        observations: in the order of the files.
-        left_out: reason -> how many kernels.
+        observations: observations in the order of the files.
+        left_out: reason -> number of kernels.
     """
 
     observations: tuple[Observation, ...]
@@ -47,11 +47,11 @@ class Observed:
 
 
 def of_bundle(bundle: Bundle, target: TargetSpec) -> Observed:
-    """The calibration kernels of a bundle.
+    """Return observations of a bundle's calibration kernels.
 
     Args:
-        bundle: what was measured.
-        target: the chip that the kit was run for, which decides what the kernels did.
+        bundle: the measurements.
+        target: the chip of the kit's run, which determines the kernels' work.
     """
     left: Counter[str] = Counter()
     found = []
@@ -63,7 +63,7 @@ def of_bundle(bundle: Bundle, target: TargetSpec) -> Observed:
             work = case_work(row.program, row.parameters, target)
             kinds = frozenset(c.kind for b in work.bodies for c in b.calls)
         except AutofuseError:
-            left["this version has no such kernel, or not of these sizes"] += 1
+            left["this version has no such kernel, or not with these sizes"] += 1
             continue
         made = _observation(
             row.case,
@@ -88,13 +88,13 @@ def of_results(
     *,
     fake: bool,
 ) -> Observed:
-    """The kernels of files of results that were built for the chip, and measured on one (or on a fake one).
+    """Return observations of results whose kernels were built for the chip and measured on one, or on a fake.
 
     Args:
-        records: what was measured.
+        records: the measurements.
         target: the chip.
-        builds: by the digest of the text of the kernel (``sha256`` of its metadata).
-        fake: whether the bundle is of a fake CANN; results of the other sort are left out.
+        builds: builds by the digest of the kernel's text (``sha256`` in its metadata).
+        fake: True if the bundle comes from a fake CANN; results of the other kind are skipped.
     """
     left: Counter[str] = Counter()
     found = []
@@ -114,7 +114,7 @@ def of_results(
             continue
         model = graph_model(built, sizes, m.key)
         if model is None:
-            left["the model has no time of such a tiling"] += 1
+            left["the model has no time for this tiling"] += 1
             continue
         shape = "_".join(str(n) for n in sizes.values())
         made = _observation(
@@ -139,15 +139,19 @@ def _total(work: Work, chip: TargetSpec) -> float:
 def _unfit(
     m: Measurement, target: TargetSpec, builds: Mapping[str, BuildResult], *, fake: bool
 ) -> str:
-    """Why a record says nothing about the chip; empty where it does."""
+    """Return why a record is not usable for the chip; empty if it is."""
     if m.device.kind != "npu" or m.kernel.target not in (target.name, target.base):
-        return "of another target"
+        return "for another target"
     if m.device.fake != fake:
-        return "of a chip beside a bundle of a fake" if fake else "of a fake beside a chip"
+        return (
+            "from a chip, but the bundle is from a fake"
+            if fake
+            else "from a fake, but the bundle is from a chip"
+        )
     if m.kernel.edited:
-        return "edited kernels: the model knows the generated ones"
+        return "edited kernels: the model covers only generated ones"
     if m.kernel.kernel_sha256 not in builds:
-        return "none of the graphs gives that kernel (--graphs DIR)"
+        return "none of the graphs produces this kernel (--graphs DIR)"
     return ""
 
 
@@ -160,21 +164,21 @@ def _observation(
     predict: Callable[[TargetSpec], float],
     target: TargetSpec,
 ) -> Observation | str:
-    """The median of some times; why there is none."""
+    """Return the observation for the median of the times, or the reason why there is none."""
     if len(times) < LEAST_TIMES:
         return f"fewer than {LEAST_TIMES} times"
     median = statistics.median(times)
     noise = _spread(times) * _MEDIAN / math.sqrt(len(times))
     if noise > MOST_NOISE:
-        return "times that scatter too much"
+        return "times that vary too much"
     us = predict(target)
     if not (math.isfinite(us) and us > 0):
-        return "the model has no time of such sizes"
+        return "the model has no time for these sizes"
     return Observation(name, kernel, kind, median, noise, predict, _depends(kinds, target))
 
 
 def _spread(times: Sequence[float]) -> float:
-    """The standard deviation of times as a part of their median, by how far half of them are: without outliers."""
+    """Return the relative standard deviation of times, from their median absolute deviation, which ignores outliers."""
     median = statistics.median(times)
     away = statistics.median(abs(t - median) for t in times)
     return away / _QUARTILE / median
@@ -195,15 +199,15 @@ def _kind_of(row: CalibrationRow) -> str:
 
 
 def with_clock(target: TargetSpec, clock_mhz: int | None) -> TargetSpec:
-    """The chip at the clock that its runtime reports, which turns cycles into times.
+    """Return the chip at the clock that its runtime reports, which converts cycles to times.
 
     Raises:
-        AutofuseError: AF1403, no such chip has such a clock.
+        AutofuseError: AF1403, the clock is impossible for the chip.
     """
     if clock_mhz is None or clock_mhz == target.clock_mhz:
         return target
     if not target.clock_mhz / 2 <= clock_mhz <= target.clock_mhz * 2:
-        text = f"the bundle says {clock_mhz} MHz, and {target.name} has {target.clock_mhz} MHz"
+        text = f"the bundle says {clock_mhz} MHz, but {target.name} has {target.clock_mhz} MHz"
         hint = "another target: -t NAME"
         raise AutofuseError.of("AF1403", text, hint=hint)
     old = next(f for f in target.figures() if f.name == "clock_mhz")

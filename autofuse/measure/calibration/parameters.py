@@ -8,21 +8,21 @@ from autofuse.targets import Figure, TargetSpec
 
 __all__ = ["fitting_figures"]
 
-#: Figures of a chip as a whole that :func:`autofuse.schedule.cost.cost.evaluate` reads as costs.
+#: Chip-wide figures that :func:`autofuse.schedule.cost.cost.evaluate` reads as costs.
 _PLAIN = ("kernel_head_us", "sync_all")
-#: Figures of the table ``model`` that say how a core works, and are no quantities.
+#: Figures of the table ``model`` that describe how a core works and are not quantities.
 _STRUCTURE = ("model.vector_issue", "model.vector_fused")
 
 
 def fitting_figures(target: TargetSpec, keep: Collection[str] = ()) -> tuple[Figure, ...]:
-    """The figures that a fit may change, in the order of the target file.
+    """Return the figures that a fit may change, in the order of the target file.
 
-    Left out are counts and sizes (cores, clock, L2, UB), figures that no time is computed from, those that are 0, and
-    rows of vector calls that cost nothing.
+    It omits counts and sizes (cores, clock, L2, UB), figures that no time depends on, figures that are 0, and free
+    vector calls.
 
     Args:
         target: the chip.
-        keep: statuses whose figures stay as they are, such as ``vendor``.
+        keep: statuses whose figures stay unchanged, such as ``vendor``.
     """
     costs = (
         f for f in target.figures() if f.name.startswith(("model.", "vector.")) or f.name in _PLAIN

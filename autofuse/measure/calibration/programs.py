@@ -1,8 +1,8 @@
-"""Calibration kernels: what sizes each takes, what it does in terms of the cost model, and what its result must be.
+"""Calibration kernels: their sizes, their work in terms of the cost model, and their expected results.
 
-A kernel is compiled once and run at many sizes.  Its :class:`~autofuse.measure.calibration.written.Work`
-says what it does:
-:func:`~autofuse.measure.calibration.written.evaluate` of that is the modelled time, for the figures of any target.
+A kernel is compiled once and run at many sizes. Its :class:`~autofuse.measure.calibration.written.Work` describes it,
+and :func:`~autofuse.measure.calibration.written.evaluate` turns that into the modelled time, for the figures of any
+target.
 """
 
 from __future__ import annotations
@@ -39,15 +39,15 @@ __all__ = [
 Array: TypeAlias = npt.NDArray[Any]
 Sizes: TypeAlias = Mapping[str, int]
 
-#: Bytes of GM that the tensors of one kernel take at most.
+#: Most bytes of GM of one kernel's tensors.
 _MOST_BYTES = 2 << 30
-#: What loads find in GM: small integers, so that every sum with one is exact.
+#: Input values: small integers, so that every sum with one is exact.
 _PERIOD = 251
-#: Bytes of one element of what is loaded and stored.
+#: Bytes of a loaded or stored element.
 _WIDTH = 4
-#: Elements of a block of 32 bytes.
+#: Elements of a 32-byte block.
 BLOCK = 8
-#: Stores of a turn of the loop.
+#: Stores per loop iteration.
 STORES = 8
 #: Inputs of the kernel with many tensors.
 TENSORS = 6
@@ -71,17 +71,17 @@ class Program:
         name: part of the name of the C function; an identifier.
         template: file of its text.
         parameters: its sizes, in the order of the tiling function.
-        length: elements of an input, by the parameters; None where there is none.
+        length: elements of an input, by the parameters; None if there is no input.
         results: elements of the output, by the parameters.
-        dtype: of the output; inputs are float32.
-        work: what the kernel does, for the cost model.
-        want: the output, from the input and the sizes.
-        slack: how far an element may be from that, as a part of it.
-        instruction: the vector call that it times; None for other kernels.
-        reads: elements that one turn of the loop reads into registers.
+        dtype: dtype of the output; inputs are float32.
+        work: the kernel's work, for the cost model.
+        want: computes the expected output from the input and the sizes.
+        slack: relative tolerance of an element.
+        instruction: the timed vector call; None for other kernels.
+        reads: elements that one loop iteration reads into registers.
         commands: DMA commands that load one tile.
-        barriers: whether all cores meet.
-        operands: number of inputs, all of which hold the same.
+        barriers: whether it has barriers of all cores.
+        operands: number of inputs, which all have the same contents.
     """
 
     name: str
@@ -129,10 +129,10 @@ class Program:
 
 
 def program_of(name: str) -> Program:
-    """The kernel called ``name``.
+    """Return the kernel called ``name``.
 
     Raises:
-        AutofuseError: AF1403, there is none.
+        AutofuseError: AF1403, there is no such kernel.
     """
     try:
         return PROGRAMS[name]
@@ -140,15 +140,15 @@ def program_of(name: str) -> Program:
         raise AutofuseError.of(
             "AF1403",
             f"there is no calibration kernel {name[:60]!r}",
-            hint="the bundle is of another version of autofuse",
+            hint="the bundle is from another version of autofuse",
         ) from None
 
 
 def checked_parameters(program: Program, sizes: Sizes, target: TargetSpec) -> dict[str, int]:
-    """The sizes, if the kernel can be run with them on the chip.
+    """Return the sizes if the kernel can run with them on the chip.
 
     Raises:
-        AutofuseError: AF1403, a size is missing, unknown or out of range, or they do not fit together.
+        AutofuseError: AF1403, a size is missing, unknown or out of range, or the sizes are inconsistent.
     """
     wanted = {p.name for p in program.parameters}
     if wanted != sizes.keys():
@@ -171,7 +171,7 @@ def _implausible(program: Program, text: str) -> AutofuseError:
     return AutofuseError.of("AF1403", f"calibration kernel {program.name}: {text}")
 
 
-# what the kernels do ----------------------------------------------------------------------------
+# work of the kernels ----------------------------------------------------------------------------
 
 _CORES = Parameter("cores", 1, 65535, "number of cores")
 
@@ -206,12 +206,12 @@ def _load(p: Sizes, target: TargetSpec, *, commands: int) -> Work:
 
 
 def _power_of_two(line: int, nbytes: int) -> int:
-    """The largest power of two that divides ``nbytes``, a cache line at most."""
+    """Return the largest power of two that divides ``nbytes``, at most a cache line."""
     return min(line, nbytes & -nbytes)
 
 
 def _loaded(x: Array | None, p: Sizes, *, commands: int) -> Array:
-    """The first elements of the tile that each core loads last."""
+    """Return the first elements of the tile that each core loads last."""
     assert x is not None
     core = np.arange(p["cores"])
     first = core * p["tiles"] if p["readers"] > 1 else np.zeros_like(core)
@@ -258,7 +258,7 @@ def _vector(p: Sizes, target: TargetSpec, *, call: Instruction) -> Work:
 
 
 def _tensors(p: Sizes, _: TargetSpec) -> Work:
-    """A block of each tensor; one call and one store for all, which other kernels have too."""
+    """Return the work on a block of each tensor, with one call and one store for all, as in other kernels."""
     block = _WIDTH * BLOCK
     loaded = Copy(TENSORS, TENSORS, block, block)
     moved = TENSORS * block
@@ -268,7 +268,7 @@ def _tensors(p: Sizes, _: TargetSpec) -> Work:
 
 
 def _side_by_side(x: Array | None, _: Sizes) -> Array:
-    """The blocks of all tensors, which are equal, core by core."""
+    """Return the blocks of all tensors, which are equal, core by core."""
     assert x is not None
     found: Array = np.tile(x.reshape(-1, BLOCK), TENSORS).reshape(-1)
     return found
@@ -296,10 +296,10 @@ def _program_of_call(call: Instruction) -> Program:
         (
             _CORES,
             Parameter("count", call.least, call.most, "elements of a call, a multiple of 128"),
-            Parameter("turns", 1, 1 << 20, "turns of the loop, of eight calls each"),
-            Parameter("chained", 0, 1, "whether each call waits for the one before"),
-            Parameter("shift_b", 0, 16, "blocks by which the second operand is moved"),
-            Parameter("shift_c", 0, 16, "blocks by which the results are moved"),
+            Parameter("turns", 1, 1 << 20, "iterations of the loop, of eight calls each"),
+            Parameter("chained", 0, 1, "1: each call waits for the previous one"),
+            Parameter("shift_b", 0, 16, "offset of the second operand, in blocks"),
+            Parameter("shift_c", 0, 16, "offset of the results, in blocks"),
         ),
         None,
         results,
@@ -315,7 +315,7 @@ def _program_of_reads(reads: int) -> Program:
     return Program(
         f"scalar_{reads}",
         "calibration_scalar.cpp.jinja",
-        (_CORES, Parameter("turns", 1, 1 << 20, "turns of the loop")),
+        (_CORES, Parameter("turns", 1, 1 << 20, "iterations of the loop")),
         None,
         _DEVICE_ONES,
         "int32",
@@ -331,15 +331,17 @@ def _program_of_loads(commands: int) -> Program:
         "calibration_load.cpp.jinja",
         (
             _CORES,
-            Parameter("readers", 1, 65535, "1: all cores load the same tiles; else the cores"),
+            Parameter(
+                "readers", 1, 65535, "1: all cores load the same tiles; else the number of cores"
+            ),
             _TILES,
             Parameter("rounds", 1, 1 << 16, "times that a core loads its tiles"),
             Parameter("rows", 1, 4095, "rows of a command"),
             _ROW,
             Parameter("pitch", 1, 1 << 16, "elements from one row to the next"),
             Parameter("depth", 1, 2, "buffers of the queue"),
-            Parameter("stagger", 0, 1, "whether each core starts a tile behind the one before"),
-            Parameter("bypass", 0, 1, "whether loads bypass L2"),
+            Parameter("stagger", 0, 1, "1: each core starts one tile after the previous core"),
+            Parameter("bypass", 0, 1, "1: loads bypass L2"),
             Parameter("kept", 1, 8, "elements of the last tile that are stored"),
         ),
         commands * sym("readers") * sym("tiles") * sym("rows") * sym("pitch"),

@@ -1,4 +1,4 @@
-"""The text of a target file (``autofuse.target/1``) of figures that were fitted."""
+"""Writes the text of a target file (``autofuse.target/1``) with fitted figures."""
 
 from __future__ import annotations
 
@@ -21,15 +21,15 @@ def target_text(
     *,
     fake: bool,
 ) -> str:
-    """The text of the file; equal arguments give equal bytes.
+    """Return the text of the file; equal arguments give equal bytes.
 
     Args:
-        name: of the target.
-        base: the chip that it builds on.
-        estimates: those that are not fitted are named with the reason, as comments.
-        figures: what is written: the fitted ones, and others that were told, with status and source.
-        about: what the table ``calibration`` says.
-        fake: the times are those of a fake CANN.
+        name: name of the target.
+        base: its base chip.
+        estimates: the results of the fit; unfitted figures become comments with the reason.
+        figures: the figures to write, fitted or given otherwise, with status and source.
+        about: contents of the table ``calibration``.
+        fake: the times come from a fake CANN.
     """
     lines = [
         "# A target file of autofuse: figures of the cost model, fitted by autofuse calibrate.",
@@ -55,7 +55,7 @@ def target_text(
 
 
 def _tables(figures: Sequence[Figure]) -> Iterator[str]:
-    """The figures by table, in their order."""
+    """Yield the figures by table, in order."""
     tables: dict[str, list[str]] = {}
     for f in figures:
         parts = f.name.split(".")

@@ -1,6 +1,6 @@
-"""Kernels that are written by hand, as the cost model sees them: every core goes through the same loops.
+"""Hand-written kernels in terms of the cost model: every core runs the same loops.
 
-What such a kernel takes is what the model of generated kernels says of it (``autofuse.schedule.search.breakdown``).
+Their times come from the model of generated kernels (``autofuse.schedule.search.breakdown``).
 """
 
 from __future__ import annotations
@@ -23,10 +23,10 @@ class Body:
 
     Attributes:
         loads, calls, stores: in this order.
-        buffers: of each queue: 1, or 2 where copies of one iteration overlap with calls of another.
-        chained: the buffer that is loaded is the one that is stored.
-        scalar_reads: elements that are read from UB into registers.
-        bypass: loads bypass L2 where that is full.
+        buffers: buffers per queue: 1, or 2 if copies of one iteration overlap with calls of another.
+        chained: the loaded buffer is also the stored one.
+        scalar_reads: elements read from UB into scalar registers.
+        bypass: loads bypass L2 if that is full.
     """
 
     loads: tuple[Copy, ...] = ()
@@ -52,10 +52,10 @@ class Work:
 
     Attributes:
         cores: cores that take part.
-        loops: of every core, one after another; of those with several iterations, each has a multiple of the fewest.
-        once: what a core does before its loops.
-        barriers: times that all cores meet.
-        rounds: times that a core runs its loops; later rounds read from L2.
+        loops: loops of every core, one after another; the iterations of loops with several are multiples of the fewest.
+        once: work of a core before its loops.
+        barriers: number of barriers of all cores.
+        rounds: number of times that a core runs its loops; later rounds read from L2.
     """
 
     cores: int
@@ -66,7 +66,7 @@ class Work:
 
     @property
     def nbytes(self) -> int:
-        """Bytes between GM and all cores, both ways."""
+        """Bytes moved between GM and all cores, both ways."""
         return (self.cores * self.rounds) * sum(
             x.iterations * c.nbytes for x in self.loops for c in (*x.body.loads, *x.body.stores)
         )
@@ -78,7 +78,7 @@ class Work:
 
 
 def evaluate(work: Work, target: TargetSpec) -> Cost:
-    """Return the modelled time of a kernel, on a chip with as many cores as it takes."""
+    """Return the modelled time of a kernel, on a chip with the kernel's number of cores."""
     return cost_of(form_of(work, target), target, 1, work.rounds, barriers=work.barriers)
 
 

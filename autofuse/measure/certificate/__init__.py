@@ -1,4 +1,4 @@
-"""Certificates: what is known of one kernel, how it is known, and what is not."""
+"""Certificates: the known properties of one kernel, their evidence, and open questions."""
 
 from autofuse.measure.certificate.certify import certify
 from autofuse.measure.certificate.schema import SCHEMA, certificate_schema

@@ -1,6 +1,6 @@
-"""The certificate of a kernel: built, proved, run on the twin, and put together as JSON.
+"""Makes the certificate of a kernel: builds it, proves it, runs it on the twin, and collects the results as JSON.
 
-Nothing in it depends on when or where it is made: the same kernel, options and version give the same bytes.
+It does not depend on time or place: equal kernel, options and version give equal bytes.
 """
 
 from __future__ import annotations
@@ -29,9 +29,9 @@ from autofuse.targets import Target, ascend_only, find_target
 
 __all__ = ["MAX_ELEMENTS", "certify"]
 
-#: Elements of a tensor of fixed sizes at most: the twin runs them all, several times.
+#: Most elements of a tensor of fixed sizes: the twin runs them all, several times.
 MAX_ELEMENTS = 1 << 23
-_CHIP = "nothing here was measured on a chip"
+_CHIP = "none of this was measured on a chip"
 
 
 def certify(
@@ -42,21 +42,22 @@ def certify(
     shapes: int = 3,
     seed: int = 0,
 ) -> dict[str, Any]:
-    """The certificate of the kernel of a graph, or of that in a folder.
+    """Return the certificate of the kernel of a graph, or of a folder's kernel.
 
     Args:
-        source: a graph file or a graph; or a folder that a build wrote, whose files are taken as they are.
-        target: the chip; a folder says it itself.
-        invariant: build the kernel so that only what is reduced may change bits; a folder says it itself.
-        shapes: how many sizes of the symbols to run.
+        source: a graph file or a graph; or a folder that a build wrote, whose files are used as they are.
+        target: the chip; a folder names its own.
+        invariant: build the kernel so that only sizes of reduced axes may change bits; a folder records its own
+            setting.
+        shapes: number of symbol sizes to run.
         seed: of sizes and data.
 
     Returns:
-        What :func:`autofuse.measure.certificate.certificate_schema` describes, ready for JSON.
+        The certificate as in :func:`autofuse.measure.certificate.certificate_schema`, ready for JSON.
 
     Raises:
-        AutofuseError: as :func:`autofuse.build` and :func:`autofuse.load`; AF5007, the kernel is not for a chip of
-            Ascend, is several kernels, or too large for the twin; AF5015, what was edited does not compile.
+        AutofuseError: as :func:`autofuse.build` and :func:`autofuse.load`; AF5007, the kernel is not for an Ascend
+            chip, is several kernels, or is too large for the twin; AF5015, an edited file does not compile.
     """
     folder = source if isinstance(source, Path) and source.is_dir() else None
     files: dict[str, str] | None = None
@@ -73,12 +74,12 @@ def certify(
     else:
         graph = api.read(source)
         spec = find_target(target)
-    hint = "autofuse verify runs kernels for other targets"
+    hint = "use autofuse verify for other targets"
     chip = ascend_only("a certificate is", spec, hint)
     elements = largest_tensor(graph, shapes_for(graph, 1, seed)[0])
     if elements > MAX_ELEMENTS:
         text = f"{graph.label} has a tensor of {counted(elements, 'element')}, the twin runs {MAX_ELEMENTS} at most"
-        hint = "make the sizes that may be smaller symbols: the proofs hold for all of them"
+        hint = "turn sizes that may be smaller into symbols: the proofs hold for all their values"
         raise AutofuseError.of("AF5007", text, hint=hint)
     built = api.build(graph, target=chip, invariant=invariant) if remade is None else remade
     assert isinstance(built, api.BuildResult)
@@ -112,11 +113,11 @@ def certify(
         "proved": _proved(proofs(built), same),
         "checked": {
             **ran["checked"],
-            "status": "checked on the CPU twin, by NumPy with error bounds",
+            "status": "checked on the CPU twin against NumPy with error bounds",
         },
         "accuracy": {
             "grids": ran["accuracy"],
-            "status": "computed on the CPU twin, which rounds as the documents of the chip say",
+            "status": "computed on the CPU twin, which rounds as the chip's documentation specifies",
         },
         "bits": {
             "may_change": _changes(may_change(graph, built.schedule, invariant), same),
@@ -132,22 +133,20 @@ def certify(
 
 def _check_one(graph: FusionGraph, files: dict[str, str]) -> None:
     if read_parts(files, graph.name):
-        text = f"{graph.label} is several kernels, and each has a certificate of its own"
+        text = f"{graph.label} has several kernels, each with its own certificate"
         raise AutofuseError.of("AF5007", text, hint="name one of the folders under parts/")
     needs_launcher(graph, files)
     if f"device/{graph.name}_kernel.cpp" not in files:
-        text = f"a certificate is for a kernel of Ascend C, which {graph.label} is not"
-        raise AutofuseError.of(
-            "AF5007", text, hint="autofuse verify runs kernels for other targets"
-        )
+        text = f"a certificate needs an Ascend C kernel, which {graph.label} is not"
+        raise AutofuseError.of("AF5007", text, hint="use autofuse verify for other targets")
 
 
 def _proved(found: dict[str, Any], same: bool) -> dict[str, Any]:
-    """The proofs; of code that is not the generated one nothing is proved."""
+    """Return the proofs; nothing is proved of edited code."""
     if same:
         return found
     rows = [{**row, "proved": False, "open": row["open"] or 1} for row in found["checks"]]
-    status = "not proved: the code is not what autofuse generates for this graph"
+    status = "not proved: the code differs from the code generated for this graph"
     return {**found, "checks": rows, "status": status}
 
 
@@ -158,13 +157,13 @@ def _changes(found: dict[str, Any], same: bool) -> dict[str, Any]:
     return {
         "sizes": None,
         "choices": None,
-        "why": "the code is not what autofuse generates for this graph: its order is not known",
+        "why": "the code differs from the code generated for this graph: its order is unknown",
         "status": "not known",
     }
 
 
 def _is_ok(found: dict[str, Any]) -> bool:
-    """Return True if nothing was refuted or wrong, and the bits repeat as the certificate says."""
+    """Return True if nothing was refuted or wrong, and the bits repeat as the certificate states."""
     proved, bits = found["proved"], found["bits"]
     right = all(r.get("wrong", 0) == 0 for r in found["accuracy"]["grids"])
     always = same_bits(found["kernel"])

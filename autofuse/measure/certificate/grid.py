@@ -1,8 +1,8 @@
-"""A structured grid of values per dtype: what a kernel is asked for its accuracy with.
+"""A structured grid of values per dtype, for measuring the accuracy of a kernel.
 
-Unlike random data a grid has what is rare: numbers beside a power of two, subnormal ones, both zeros, the ends of the
-range.  The values of the first input go round fastest, those of the next one once for each round of it, and so on, so
-that two inputs meet in all pairs as far as there are elements.
+Unlike random data a grid has rare values: neighbours of powers of two, subnormal numbers, both zeros, the ends of the
+range. The values of the first input vary fastest, those of the next one advance once per cycle of the first, and so on,
+so that two inputs form all pairs if there are enough elements.
 """
 
 from __future__ import annotations
@@ -30,19 +30,19 @@ __all__ = ["GRIDS", "grid_inputs", "grid_values"]
 
 Array: TypeAlias = npt.NDArray[Any]
 
-#: Name -> what it holds.
+#: Name -> contents.
 GRIDS = {
-    "ordinary": "both signs of 2^-12 to 2^12, times 1, 1.25, 1.5 and the numbers beside 1 and 2; zeros",
-    "range": "as far as the dtype goes: subnormal numbers, both ends, zeros, infinities, NaN",
+    "ordinary": "both signs of 2^-12 to 2^12, times 1, 1.25, 1.5 and the neighbours of 1 and 2; zeros",
+    "range": "over the range of the dtype: subnormal numbers, both ends, zeros, infinities, NaN",
 }
 _ORDINARY = 12
 
 
 def grid_values(dtype: DType, grid: str) -> Array:
-    """The values of one grid for a dtype, without repeats, in a fixed order.
+    """Return the distinct values of one grid for a dtype, in a fixed order.
 
     Args:
-        dtype: of an input.
+        dtype: dtype of an input.
         grid: a key of :data:`GRIDS`.
     """
     kind = numpy_dtype(dtype)
@@ -82,16 +82,16 @@ def _integers(kind: np.dtype[Any], grid: str) -> Array:
 def grid_inputs(
     graph: FusionGraph, symbols: Mapping[str, int], grid: str, seed: int
 ) -> dict[str, Array]:
-    """An array per input, filled with the values of a grid.
+    """Return an array per input, filled with the values of a grid.
 
-    Where an op asks for positive numbers, or ones that are not 0, the grid is without the others.  An index, and what
-    one is computed from, keeps random places.
+    If an op needs positive or nonzero numbers, the grid has no others. Index inputs, and inputs that indices are
+    computed from, stay random.
 
     Args:
-        graph: whose inputs.
+        graph: the graph.
         symbols: a value per symbol.
         grid: a key of :data:`GRIDS`.
-        seed: of the indices.
+        seed: seed of the indices.
     """
     positive, nonzero = positive_inputs(graph), divisors(graph)
     indices = {*indexing_inputs(graph), *computed_places(graph)}

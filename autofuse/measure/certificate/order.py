@@ -1,4 +1,4 @@
-"""In which order a kernel sums up, and which sizes may change the bits of a row."""
+"""Summation order of a kernel, and the sizes that may change the bits of a row."""
 
 from __future__ import annotations
 
@@ -15,8 +15,10 @@ from autofuse.schedule.templates.invariant import depends_on_order
 
 __all__ = ["STATUS", "may_change", "orders"]
 
-#: How it is known that nothing else changes bits.
-STATUS = "by the text and the twin; the order of lanes inside one instruction on a chip is assumed"
+#: Evidence that nothing else changes bits.
+STATUS = (
+    "from the kernel text and the twin; the chip's order of lanes within one instruction is assumed"
+)
 
 
 def may_change(
@@ -25,25 +27,25 @@ def may_change(
     """Return the sizes and choices that may change the bits of a row of the results.
 
     Returns:
-        ``sizes``: symbols and fixed sizes of the graph, ``choices``: some of ``cores``, ``ub``, ``template`` and
+        ``sizes``: symbols and fixed sizes of the graph; ``choices``: some of ``cores``, ``ub``, ``template`` and
         ``tile``; ``why``, in words, and ``status``.
     """
     sensitive = [(impl, n) for impl in _impls(schedule) for n in impl.nodes if depends_on_order(n)]
     if not sensitive:
-        why = "no result depends on an order: nothing sums up floats"
+        why = "no result depends on an order: there is no sum of floats"
         return {"sizes": [], "choices": [], "why": why, "status": STATUS}
     reduced = {size: None for impl, n in sensitive for size in _reduced(impl, n)}
     labels = graph.symbol_labels()
     if invariant:
         sizes = _in_words(reduced, labels)
-        why = "the order of every sum of floats follows from what is summed up alone"
+        why = "the order of every sum of floats depends only on the summed elements"
         return {"sizes": sizes, "choices": [], "why": why, "status": STATUS}
     sizes = sorted({*_in_words(reduced, labels), *labels.values()})
     return {
         "sizes": sizes,
         "choices": ["cores", "ub", "template", "tile"],
-        "why": "the order of a sum of floats follows from the tile and the template, which the host function "
-        "chooses; --invariant builds a kernel in which nothing but what is summed up decides",
+        "why": "the order of a sum of floats depends on the tile and the template, which the host function "
+        "chooses; --invariant builds a kernel in which it depends only on the summed elements",
         "status": STATUS,
     }
 
@@ -100,7 +102,7 @@ def _product(sizes: Sequence[Expr]) -> Expr:
 
 
 def _reduced(impl: ImplGraph, n: Node) -> Iterator[Expr]:
-    """The sizes of the graph's axes along which a node reduces, or sums up."""
+    """Yield the sizes of the graph's axes along which a node reduces, or computes running sums."""
     own = {a.id: a for a in impl.axes}
     if n.op == SCAN:
         yield from (own[a].size for a in scanned_axes(n))
@@ -114,7 +116,7 @@ def _reduced(impl: ImplGraph, n: Node) -> Iterator[Expr]:
 
 
 def _original(impl: ImplGraph, axis: int) -> Iterator[Expr]:
-    """The sizes of the axes that one was made of."""
+    """Yield the sizes of the original axes of an axis."""
     own = {a.id: a for a in impl.axes}
     if not own[axis].origin:
         yield own[axis].size
@@ -123,7 +125,7 @@ def _original(impl: ImplGraph, axis: int) -> Iterator[Expr]:
 
 
 def _in_words(sizes: Sequence[Expr] | dict[Expr, None], labels: dict[str, str]) -> list[str]:
-    """Symbols by the names of the user, and known sizes other than 1."""
+    """Return symbols by the user's names, and known sizes other than 1."""
     found = set()
     for size in sizes:
         found |= {labels.get(s, s) for s in size.symbols()} or {str(size)}

@@ -14,15 +14,17 @@ from autofuse.targets import ascend_chip
 
 __all__ = ["STATUS", "proofs"]
 
-#: How these things are known.
-STATUS = "proved before compilation, with the sizes as symbols; a call of the chip does what its documentation says"
+#: Status of these results.
+STATUS = (
+    "proved before compilation, with symbolic sizes, assuming that chip calls behave as documented"
+)
 
-#: What a module of checks is about.
+#: Module of checks -> its subject.
 _ABOUT = {
     "accumulators": "order of sums",
     "available": "calls of the chip",
     "banks": "alignment",
-    "cover": "what every core reads and writes",
+    "cover": "reads and writes of every core",
     "groups": "groups and barriers",
     "integers": "integers",
     "order": "queues, events, barriers",
@@ -37,7 +39,7 @@ def proofs(built: BuildResult) -> dict[str, Any]:
     """Return the checks of a build and their results.
 
     Args:
-        built: for a chip of Ascend.
+        built: a build for an Ascend chip.
 
     Returns:
         ``graphs`` (the number of graphs that the invariants of the IR hold for, and of these invariants),

@@ -33,7 +33,7 @@ def runs_job(payload: str) -> dict[str, Any]:
     """Run a kernel for its certificate.
 
     Args:
-        payload: files, graph and ``shapes`` (how many), ``seed``, as ``twin.verify.verify.pack`` makes it.
+        payload: files, graph and ``shapes`` (their number), ``seed``, as packed by ``twin.verify.verify.pack``.
 
     Returns:
         ``checked``, ``accuracy``, ``bits`` and ``traffic`` of the certificate.
@@ -81,7 +81,7 @@ def runs_job(payload: str) -> dict[str, Any]:
 def _accuracy(
     graph: FusionGraph, kernel: TwinKernel, symbols: Mapping[str, int], seed: int
 ) -> list[dict[str, Any]]:
-    """A row per grid and output."""
+    """Return a row per grid and output."""
     rows: list[dict[str, Any]] = []
     for grid in GRIDS:
         inputs = grid_inputs(graph, symbols, grid, seed)
@@ -116,30 +116,30 @@ def _accuracy(
 
 
 def _finite(a: Array, dtype: DType) -> int:
-    """Return the number of finite elements: the others have no accuracy."""
+    """Return the number of finite elements; the others have no accuracy."""
     return int(np.isfinite(a.astype(np.float64)).sum()) if dtype.kind == "f" else a.size
 
 
 def _rounded(x: float) -> float:
-    """Three digits: what is behind them says nothing."""
+    """Round to three digits; the others are not significant."""
     return float(f"{x:.3g}")
 
 
 def _copies(graph: FusionGraph, inputs: Mapping[str, Array]) -> dict[str, Array]:
-    """The inputs; what the kernel overwrites of them as copies."""
+    """Return the inputs, with copies of those that the kernel overwrites."""
     written = {o.inout for o in graph.outputs}
     return {n: a.copy() if n in written else a for n, a in inputs.items()}
 
 
 def _digest(arrays: Mapping[str, Array]) -> dict[str, str]:
-    """The sha256 of the elements of each array, in C order."""
+    """Return the sha256 of the elements of each array, in C order."""
     return {
         n: hashlib.sha256(np.ascontiguousarray(a).tobytes()).hexdigest() for n, a in arrays.items()
     }
 
 
 class _Bits:
-    """Inputs of one shape, and the bits that come out under every choice."""
+    """Inputs of one shape, and the resulting bits under every choice."""
 
     def __init__(
         self,
@@ -154,7 +154,7 @@ class _Bits:
         self.traffic: dict[str, Any] = {}
 
     def found(self) -> dict[str, Any] | None:
-        """Hashes, and whether they are the same again; None for sizes that no template takes."""
+        """Return the hashes and whether they repeat; None for sizes that no template supports."""
         labels = self.graph.symbol_labels()
         named = {labels[n]: v for n, v in self.symbols.items()}
         try:
@@ -185,7 +185,7 @@ class _Bits:
         ways: Sequence[Mapping[str, int]],
         kernel: TwinKernel | None = None,
     ) -> bool | None:
-        """Return True if the other ways give the same bits; None if none of them accepts these sizes."""
+        """Return True if the other choices give the same bits; None if none of them accepts these sizes."""
         same: list[bool] = []
         for how in ways:
             try:
@@ -198,7 +198,7 @@ class _Bits:
         return all(same) if same else None
 
     def _traffic(self, moved: Sequence[tuple[int, int]], workspace: int) -> dict[str, Any]:
-        """Bytes from and to GM, over what inputs and outputs have once each."""
+        """Return the bytes moved from and to GM, relative to moving every input and output once."""
         read, written = sum(r for r, _ in moved), sum(w for _, w in moved)
 
         def nbytes(name: str) -> int:

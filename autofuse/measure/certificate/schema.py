@@ -37,7 +37,7 @@ def _texts_or_unknown() -> dict[str, Any]:
 
 
 def certificate_schema() -> dict[str, Any]:
-    """The schema of ``<g>.certificate.json``."""
+    """Return the schema of ``<g>.certificate.json``."""
     sizes = _map(_COUNT)
     check = _object(
         check=_TEXT,

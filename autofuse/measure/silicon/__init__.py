@@ -1,1 +1,1 @@
-"""The kit for a chip: does it compute what we assume of it, and how long does it take?"""
+"""The kit for a chip: it checks the assumptions about the chip's results, and times the chip."""

@@ -1,4 +1,4 @@
-"""An output of a chip beside NumPy's: how many elements differ, and what the farthest of them are."""
+"""Compares an output of a chip with NumPy's: the number of differing elements, and the worst of them."""
 
 from __future__ import annotations
 
@@ -16,20 +16,20 @@ __all__ = ["LISTED", "compared"]
 
 Array: TypeAlias = npt.NDArray[Any]
 
-#: Elements that are listed: what a bundle takes.
+#: Most elements listed, as in a bundle.
 LISTED = 16
 
 
 def compared(
     got: Array, reference: Reference, dtype: DType, inputs: Mapping[str, Array]
 ) -> dict[str, Any]:
-    """The fields of a row of a bundle that say how an output compares.
+    """Return the fields of a bundle row that describe the comparison of an output.
 
     Args:
-        got: what the chip has.
-        reference: what NumPy has, and how far an element may be from that.
-        dtype: of the output.
-        inputs: whose elements are listed beside those that differ, where they have the shape of the output.
+        got: the chip's output.
+        reference: NumPy's output with the tolerance per element.
+        dtype: dtype of the output.
+        inputs: inputs of the output's shape are listed beside elements that differ.
     """
     want = reference.value
     found = compare("y", got, reference, dtype)
@@ -54,7 +54,7 @@ def compared(
 
 
 def _differs(got: Array, want: Array, dtype: DType) -> Array:
-    """Elements with other bits; one NaN is as good as another."""
+    """Return a mask of elements with different bits; all NaN are equal."""
     if dtype.kind == "b":
         return np.asarray(got.view(np.uint8) != want.view(np.uint8)).reshape(want.shape)
     if dtype.kind in "iu":
@@ -66,12 +66,12 @@ def _differs(got: Array, want: Array, dtype: DType) -> Array:
 
 
 def _wide(x: Array) -> Array:
-    """In float64, which has all floats of 16 and 32 bits."""
+    """Widen to float64, which represents all 16-bit and 32-bit floats."""
     return x.astype(np.float64)
 
 
 def _farthest(at: Array, got: Array, reference: Reference) -> list[int]:
-    """Of the elements that differ those farthest off, by what is allowed there."""
+    """Return the differing elements with the largest errors relative to their tolerance."""
     if not at.size:
         return []
     with np.errstate(all="ignore"):
@@ -84,7 +84,7 @@ def _farthest(at: Array, got: Array, reference: Reference) -> list[int]:
 
 
 def _text(value: Any) -> str:
-    """An element so that it can be read back: no NaN and no infinity is a number of JSON."""
+    """Return an element as text that can be read back, since JSON has no NaN or infinity."""
     if isinstance(value, np.bool_ | np.integer):
         return str(int(value))
     return repr(float(value))

@@ -15,7 +15,7 @@ from autofuse.implgraph.ir.fusion import AttrValue
 __all__ = ["CORNERS", "Corner"]
 
 _NAN, _INF = math.nan, math.inf
-#: Subnormal numbers of float32 and of float16, and the least normal ones.
+#: Subnormal numbers of float32 and of float16, and the smallest normal ones.
 _SMALL, _SMALL16 = (1e-40, -1e-40, 1e-45, 1.1754944e-38), (6e-8, -6e-8, 5.9e-5, 6.104e-5)
 _NOTHING: Mapping[str, AttrValue] = MappingProxyType({})
 
@@ -26,11 +26,11 @@ class Corner:
 
     Attributes:
         name: unique, an identifier.
-        says: what is assumed, in a sentence.
-        op: whose result shows it.
-        dtype: of the inputs.
+        says: the assumption, as a sentence.
+        op: the op whose result shows it.
+        dtype: dtype of the inputs.
         inputs: the elements of each input; all have the same length.
-        attrs: of the op.
+        attrs: attributes of the op.
     """
 
     name: str
@@ -66,7 +66,7 @@ _OUTSIDE = (3e9, -3e9, 1e20, -1e20, _INF, -_INF, _NAN, 65536.0)
 CORNERS: tuple[Corner, ...] = (
     *_floats(
         "relu_zero",
-        "Relu of -0 is 0, of NaN NaN",
+        "Relu of -0 is 0, of NaN is NaN",
         "Relu",
         (0.0, -0.0, _NAN, _INF, -_INF, 1.0, -1.0, 6e-8),
     ),
@@ -123,7 +123,7 @@ CORNERS: tuple[Corner, ...] = (
     ),
     *_floats(
         "arg_max_tie",
-        "of equal maxima ArgMax takes the first",
+        "ArgMax returns the first of equal maxima",
         "ArgMax",
         (1.0, 3.0, 3.0, -0.0, 0.0, 3.0, 2.0, 1.0),
         axis=0,
@@ -163,13 +163,13 @@ CORNERS: tuple[Corner, ...] = (
     _cast(
         "float32",
         "float16",
-        "ties go to the even one, too large is inf",
+        "ties to even; overflow gives inf",
         *(1.00048828125, 1.00146484375, 65504.0, 65520.0, 1e6, -1e6, 6e-8, _NAN),
     ),
     _cast(
         "float32",
         "bfloat16",
-        "ties go to the even one",
+        "ties to even",
         *(1.00390625, 1.01171875, 3.4e38, 3.3895e38, 1e-40, -0.0, _INF, _NAN),
     ),
     _cast("float32", "int32", "truncates; out of range saturates, NaN is 0", *_TIES, *_OUTSIDE),
@@ -180,7 +180,7 @@ CORNERS: tuple[Corner, ...] = (
     _cast("int32", "float32", "rounds to even", 16777217, 16777219, -16777217, 2147483647),
     _cast("int64", "float32", "rounds to even", 16777217, 16777219, -16777217, 2147483647),
     _cast("int32", "int16", "wraps", 40000, -40000, 65536, 70000),
-    Corner("round_half_float32", "Round takes ties to the even one", "Round", "float32", (_TIES,)),
+    Corner("round_half_float32", "Round rounds ties to even", "Round", "float32", (_TIES,)),
     Corner(
         "add_wrap_int32",
         "sums of integers wrap",

@@ -1,4 +1,4 @@
-"""From what the kit found to a bundle, and what is in one in a few words."""
+"""Turns the kit's results into a bundle, and summarises a bundle."""
 
 from __future__ import annotations
 
@@ -27,14 +27,14 @@ def bundle_of(
     *,
     complete: bool,
 ) -> Bundle:
-    """The bundle of a run.
+    """Return the bundle of a run.
 
     Args:
-        units: what was to be run, in order.
-        journal: what was found.
-        chip: as ``Chip.to_json`` has it; of that, what a bundle has no field for is left out.
-        target: that kernels were generated for.
-        complete: whether this is all of the kit.
+        units: the planned units, in order.
+        journal: the results.
+        chip: as from ``Chip.to_json``; entries without a field in a bundle are dropped.
+        target: the target of the kernels.
+        complete: True if the whole kit ran.
     """
     rows: dict[str, list[dict[str, Any]]] = {"calibration": [], "conformance": []}
     for unit in units:
@@ -59,12 +59,12 @@ def bundle_of(
 
 
 def _plain(text: str) -> str:
-    """A name or a version as a bundle may have it."""
+    """Return a name or a version in the alphabet of a bundle."""
     return _ODD.sub("", text).lstrip("._-")[:32]
 
 
 def _rounded(row: Mapping[str, Any]) -> dict[str, Any]:
-    """Times to a nanosecond: events are no finer."""
+    """Round times to a nanosecond, the resolution of events."""
     out = dict(row)
     if "times_us" in row:
         out["times_us"] = [max(round(t, 3), 0.001) for t in row["times_us"]]

@@ -1,4 +1,4 @@
-"""The graphs that a chip is compared on: one op each, one template family each, one assumption each."""
+"""Graphs for comparing a chip with NumPy: one per op, per template family, and per assumption."""
 
 from __future__ import annotations
 
@@ -41,11 +41,11 @@ class FamilyGraph:
 
     Attributes:
         name: an identifier.
-        families: how the names of templates begin that it must have on Atlas A2.
-        shapes: of the float32 inputs ``x`` and ``y``; a text is a symbol.
+        families: prefixes of templates that it must have on Atlas A2.
+        shapes: shapes of the float32 inputs ``x`` and ``y``; a text is a symbol.
         nodes: op, inputs, attributes; results are ``t0``, ``t1``, ...
-        sizes: of its symbols.
-        meets: all cores meet in the kernel.
+        sizes: sizes of its symbols.
+        meets: the kernel has a barrier of all cores.
     """
 
     name: str
@@ -56,7 +56,7 @@ class FamilyGraph:
     meets: bool = False
 
 
-#: Elements of an input of an assumption, whose numbers come again and again: whole blocks of every dtype.
+#: Elements of an assumption's input, which repeats its numbers: whole blocks of every dtype.
 _LONG = 32
 _X, _BOTH = ("x",), ("x", "y")
 _SUM: Node = ("ReduceSum", ("t0",), {"axes": (1,)})
@@ -121,8 +121,8 @@ class Subject:
         name: unique; words separated by dots.
         kind: ``op``, ``template`` or ``corner``.
         about: the op, the graph of a family, or the assumption.
-        dtype: of its inputs.
-        meets: all cores synchronise in its kernel.
+        dtype: dtype of its inputs.
+        meets: its kernel has a barrier of all cores.
     """
 
     name: str
@@ -138,7 +138,7 @@ class Subject:
         return realised(_ROWS[self.about], BY_NAME[self.dtype], target) != NONE
 
     def graph(self) -> FusionGraph:
-        """The graph of the kernel."""
+        """Return the graph of the kernel."""
         if self.kind == "op":
             graph = one_op_graph(_ROWS[self.about], BY_NAME[self.dtype])
             return replace(graph, name=f"op_{self.about}_{self.dtype}")
@@ -150,11 +150,11 @@ class Subject:
         return _graph(f"corner_{c.name}", names, shapes, c.dtype, [(c.op, names, dict(c.attrs))])
 
     def sizes(self) -> dict[str, int]:
-        """Of the symbols."""
+        """Return the sizes of the symbols."""
         return dict(_FAMILIES[self.about].sizes) if self.kind == "template" else {}
 
     def inputs(self, graph: FusionGraph, seed: int) -> Iterator[tuple[str, dict[str, Array]]]:
-        """The data that the kernel runs with, and what is put behind the name of the case."""
+        """Yield a suffix for the name of the case, and the inputs of the kernel."""
         if self.kind == "corner":
             c = _CORNERS[self.about]
             kind = numpy_dtype(BY_NAME[c.dtype])
@@ -165,12 +165,12 @@ class Subject:
         sizes = self.sizes()
         yield "", random_inputs(graph, sizes, seed)
         if self.kind == "op" and any(graph.tensors[n].dtype.kind == "f" for n in graph.inputs):
-            # Infinities, NaN, zeros with signs, subnormal and huge numbers among them.
+            # They include infinities, NaN, signed zeros, subnormal and huge numbers.
             yield ".special", random_inputs(graph, sizes, seed + 1, special=True)
 
 
 def subjects() -> Iterator[Subject]:
-    """Everything that a chip is compared on, ops first."""
+    """Yield all subjects, ops first."""
     for row in _ROWS.values():
         for dtype in DTYPES:
             try:

@@ -1,7 +1,7 @@
-"""Jobs of the kit's worker processes: compile a kernel, run or time one on the chip, ask whether the chip answers.
+"""Jobs of the kit's worker processes: compile a kernel, run or time one on the chip, probe the chip.
 
-A failure on the chip is a result like others: a state and a code.  Messages of compilers and drivers may contain
-paths; they go to the user's screen and into no bundle.
+A failure on the chip is a regular result, with a state and a code. Messages of compilers and drivers may contain paths,
+so they are shown on the user's screen but never put into a bundle.
 """
 
 from __future__ import annotations
@@ -36,13 +36,13 @@ __all__ = ["COMPILE", "PROBE", "RUN", "compile_job", "probe_job", "run_job", "un
 COMPILE, RUN, PROBE = (
     f"autofuse.measure.silicon.jobs:{n}_job" for n in ("compile", "run", "probe")
 )
-#: Seconds in which a chip without work answers.
+#: Time limit in seconds for an idle chip to answer.
 _ANSWER_S = 10.0
 _STATES = {Kind.TIMEOUT: "timeout", Kind.LOST: "lost"}
 
 
 def compile_job(item: Mapping[str, Any]) -> None:
-    """Compile the kernel of a unit, so that the chip need not wait for it; what fails fails again when it is run."""
+    """Compile the kernel of a unit ahead of its run; a failure is reported when it runs."""
     try:
         target = load_target(item["target"])
         files, graph = _kernel_of(find_unit(item["unit"], target), target)
@@ -74,8 +74,7 @@ def run_job(item: Mapping[str, Any]) -> dict[str, Any]:
         item: ``unit``, ``target``, ``device``, ``limit`` (seconds of a launch), ``seed``, ``repeats``.
 
     Returns:
-        ``rows``, as a bundle has them, none where the target does not claim the op; and ``text`` where something
-        failed, for the screen.
+        ``rows`` as in a bundle, empty if the target does not claim the op; and after a failure ``text`` for the screen.
     """
     target = load_target(item["target"])
     unit = find_unit(item["unit"], target)
@@ -92,7 +91,7 @@ def run_job(item: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def unfinished_row(unit: Unit, target: TargetSpec, state: str, code: str | None) -> dict[str, Any]:
-    """The row of a unit that has no result."""
+    """Return the row of a unit without a result."""
     code_of = {} if code is None else {"code": code}
     if unit.case is not None:
         return {**_about_case(unit.case, target), "state": state, **code_of}
@@ -133,14 +132,14 @@ def _kernel_of(unit: Unit, target: TargetSpec) -> tuple[Mapping[str, str], Fusio
 
 @lru_cache(maxsize=1)
 def _calibration_kernel(program: str, target: TargetSpec, device: str, limit: float) -> NpuKernel:
-    """One: cases of a kernel follow each other."""
+    """Cache one kernel: cases of a kernel follow each other."""
     found = program_of(program)
     files = program_files(found, target)
     return NpuKernel(files, program_graph(found), device, timeout=limit)
 
 
 def _timed(case: Case, target: TargetSpec, item: Mapping[str, Any]) -> dict[str, Any]:
-    """A calibration kernel: a wrong result has no time."""
+    """Time a calibration kernel; a wrong result has no time."""
     program = program_of(case.program)
     sizes = checked_parameters(program, case.parameters, target)
     kernel = _calibration_kernel(case.program, target, item["device"], item["limit"])
@@ -149,7 +148,7 @@ def _timed(case: Case, target: TargetSpec, item: Mapping[str, Any]) -> dict[str,
     if here is not None and sizes["cores"] > here:
         return {**row, "state": "skipped"}
     source = program.input(sizes)
-    # What lies at one address is one tensor on the chip as well.
+    # Inputs at one address are one tensor on the chip as well.
     inputs = {} if source is None else {n: source.copy() for n in program.inputs}
     run = kernel.run(inputs, symbols=sizes)
     if not program.is_right(run.outputs["y"], source, sizes):
@@ -161,7 +160,7 @@ def _timed(case: Case, target: TargetSpec, item: Mapping[str, Any]) -> dict[str,
 def _compared(
     subject: Subject, target: TargetSpec, item: Mapping[str, Any]
 ) -> Iterator[dict[str, Any]]:
-    """A generated kernel beside NumPy: of a template family with every tiling key, else with what the host takes."""
+    """Compare a generated kernel with NumPy: a template family with every tiling key, others with the host's choice."""
     built = build(subject.graph(), target=target)
     kernel = NpuKernel.load(built, item["device"], timeout=item["limit"])
     sizes = subject.sizes()
@@ -182,7 +181,7 @@ def _compared(
 
 
 def _keys(subject: Subject, built: BuildResult) -> list[tuple[int | None, str]]:
-    """Tiling keys to run, each with what a row is about."""
+    """Return the tiling keys to run, each with the subject of its row."""
     if subject.kind != "template":
         return [(None, subject.about)]
     out: list[tuple[int | None, str]] = []

@@ -1,6 +1,6 @@
 """Journal of a kit run, in a file beside the bundle: an interrupted run resumes from it.
 
-Each unit is noted before it runs, so that one that takes the machine down is known after the restart.
+Each unit is recorded before it runs, so that a unit that crashes the machine is known after the restart.
 """
 
 from __future__ import annotations
@@ -23,12 +23,12 @@ class Journal:
     """A file of lines, each one JSON object.
 
     Args:
-        path: of the file.
-        head: what the run is about: a file of another run is not taken for this one's.
+        path: the file.
+        head: identifies the run, so that the file of another run is not resumed.
 
     Attributes:
-        rows: by name of the unit the rows that it has.
-        hung: units that were begun, and of which nothing was heard any more.
+        rows: name of a unit -> its rows.
+        hung: units that started but never reported a result.
     """
 
     def __init__(self, path: Path, head: Mapping[str, Any]) -> None:
@@ -39,16 +39,16 @@ class Journal:
         self._file: IO[str] | None = None
 
     def start(self, *, resume: bool) -> None:
-        """Begin, or go on.
+        """Start a run, or resume it.
 
         Raises:
-            AutofuseError: AF5007, there is a run to go on with and ``resume`` is not set; AF1001, AF1403, the file
-                cannot be read, or is of another run; AF5005, it cannot be written.
+            AutofuseError: AF5007, there is a run to resume and ``resume`` is not set; AF1001, AF1403, the file cannot
+                be read, or belongs to another run; AF5005, it cannot be written.
         """
         if self.path.exists():
             if not resume:
-                text = f"{self.path.name} is what an unfinished run has found"
-                hint = "--resume goes on with it; remove the file to begin again"
+                text = f"{self.path.name} holds the results of an unfinished run"
+                hint = "continue it with --resume, or remove the file to start over"
                 raise AutofuseError.of("AF5007", text, where=Where(str(self.path)), hint=hint)
             self._read()
         try:
@@ -61,20 +61,20 @@ class Journal:
             raise AutofuseError.of("AF5005", text, where=Where(str(self.path))) from None
 
     def begin(self, unit: str) -> None:
-        """A unit is about to run."""
+        """Record that a unit is about to run."""
         self._write({"begin": unit})
 
     def end(self, unit: str, rows: list[dict[str, Any]]) -> None:
-        """It has a result."""
+        """Record the result of a unit."""
         self.rows[unit] = rows
         self._write({"end": unit, "rows": rows})
 
     def leave(self, unit: str) -> None:
-        """It was interrupted by the user, and has to run again."""
+        """Record that the user interrupted a unit, so that it runs again."""
         self._write({"leave": unit})
 
     def close(self, *, remove: bool = False) -> None:
-        """Close the file; ``remove``: what it has is in the bundle."""
+        """Close the file; ``remove``: delete it, since the bundle has its contents."""
         if self._file is not None:
             self._file.close()
             self._file = None
@@ -90,14 +90,14 @@ class Journal:
         where = Where(str(self.path))
         try:
             lines = content(self.path, _MAX_BYTES).decode("utf-8").splitlines()
-            # The last line may be torn, where the machine went down while it was written.
+            # The last line may be incomplete if the machine went down while writing it.
             found = [json.loads(x) for x in lines[:-1]]
             found += _whole(lines[-1]) if lines else []
         except (OSError, ValueError, RecursionError) as e:
             text = f"the journal of the run cannot be read: {type(e).__name__}"
             raise AutofuseError.of("AF1001", text, where=where) from None
         if not found or found[0] != self.head:
-            text = "the journal is of another run: other chip, release, version or options"
+            text = "the journal belongs to another run, with a different chip, release, version or options"
             hint = "give the options of that run, or another --out"
             raise AutofuseError.of("AF1403", text, where=where, hint=hint)
         open_units: dict[str, None] = {}
@@ -112,7 +112,7 @@ class Journal:
                     self.rows[str(line["end"])] = [dict(r) for r in line["rows"]]
         except (KeyError, TypeError, ValueError):
             raise AutofuseError.of(
-                "AF1403", "the journal has a line of no run", where=where
+                "AF1403", "the journal has an invalid line", where=where
             ) from None
         self.hung = [u for u in open_units if u not in self.rows]
 

@@ -1,4 +1,4 @@
-"""Runs the kit: a process for every kernel, a limit for each, and a chip that may get lost on the way."""
+"""Runs the kit: a process with a time limit for every kernel, and recovery from a lost chip."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ from autofuse.targets import TargetSpec
 
 __all__ = ["Kit", "Seen"]
 
-#: Seconds to compile one kernel for the chip, and for a process to begin and end beside its launches.
+#: Seconds to compile one kernel for the chip, and for a process to start and end besides its launches.
 _COMPILE_S, _AROUND_S = 600.0, 120.0
-#: Seconds to wait before a chip that does not answer is asked again, and for its answer.
+#: Seconds to wait before probing a silent chip again, and for its answer.
 _WAITS, _PROBE_S = (1.0, 5.0, 15.0, 30.0), 60.0
 
 
@@ -30,7 +30,7 @@ class Seen:
 
     Attributes:
         unit: its name.
-        states: of its rows.
+        states: states of its rows.
         text: the failure.
         seconds: wall-clock time.
     """
@@ -50,9 +50,9 @@ class Kit:
         device: the chip.
         limit: seconds of one launch.
         repeats: timed launches of a calibration kernel.
-        seed: of random data.
-        jobs: kernels compiled at a time; 0: one per core, less one.
-        waits: seconds to wait, one after the other, for a chip that does not answer.
+        seed: seed of random data.
+        jobs: kernels compiled concurrently; 0: one per core, minus one.
+        waits: successive waits in seconds for a chip that does not answer.
         around: seconds that a process may take besides its launches.
         names: of the worker jobs that run a unit, compile its kernel and probe the chip.
         named: name or path by which workers find the target; empty: its name.
@@ -70,7 +70,7 @@ class Kit:
     named: str = ""
 
     def run(self, units: Sequence[Unit], journal: Journal, watch: Callable[[Seen], None]) -> bool:
-        """Run the units that the journal has no rows of, in their order.
+        """Run the units without rows in the journal, in order.
 
         Args:
             units: from safe to risky.
@@ -81,7 +81,7 @@ class Kit:
             False if the chip was lost for good; the remaining units have no rows then.
         """
         for name in journal.hung:
-            # It was running when everything ended, the machine maybe.
+            # It was running when the process or the machine went down.
             for unit in (u for u in units if u.name == name):
                 journal.end(name, [unfinished_row(unit, self.target, "lost", "AF5012")])
         left = [u for u in units if u.name not in journal.rows]
@@ -95,7 +95,7 @@ class Kit:
 
     @contextmanager
     def _ahead(self, groups: Sequence[Sequence[Unit]]) -> Iterator[Iterator[Outcome]]:
-        """Compiles the kernels of groups side by side, some of them ahead of the chip."""
+        """Compile the kernels of groups in parallel, some of them ahead of the chip."""
         items = ({"unit": g[0].name, "target": self.named or self.target.name} for g in groups)
         workers = self.jobs or max(1, (os.cpu_count() or 2) - 1)
         with WorkerPool(self.names[1], workers, timeout_s=_COMPILE_S, memory_mb=0) as pool:
@@ -110,11 +110,11 @@ class Kit:
     def _run_group(
         self, group: Sequence[Unit], journal: Journal, watch: Callable[[Seen], None]
     ) -> bool:
-        """The units of one kernel, in a process of their own; False if the chip was lost for good."""
+        """Run the units of one kernel in their own process; return False if the chip was lost for good."""
         if not group:
             return True
         most = 2 * self.limit + self.around
-        # The runtime reserves more addresses than any limit on memory allows.
+        # The runtime reserves more address space than any memory limit allows.
         with WorkerPool(
             self.names[0], 1, timeout_s=most, memory_mb=0, jobs_per_worker=1 << 30
         ) as pool:
@@ -134,7 +134,7 @@ class Kit:
                     break
             else:
                 return True
-        # Its process has ended by now, and what hung on the chip with it.
+        # Its process has ended by now, and with it the kernel that hung on the chip.
         return self._answers() and self._run_group(left, journal, watch)
 
     def _run_unit(
@@ -152,7 +152,7 @@ class Kit:
         )
         if outcome.ok:
             return outcome.value["rows"], outcome.value["text"], outcome.seconds
-        # The process is gone, and with it what it knew.
+        # The process is gone with its state.
         found = outcome.diagnostics[0]
         state = "timeout" if outcome.seconds >= most else "failed"
         row = unfinished_row(unit, self.target, state, found.code)

@@ -1,4 +1,4 @@
-"""Units of the kit, in the order of their risk: what every kernel does comes first, what may hang a chip last."""
+"""Units of the kit in order of risk: common operations come first, units that may hang a chip last."""
 
 from __future__ import annotations
 
@@ -14,22 +14,22 @@ __all__ = ["PARTS", "Unit", "all_units", "chosen", "find_unit"]
 
 #: The two parts of the kit.
 PARTS = ("conformance", "calibration")
-#: Of kernels that are compared: ops, template families, elements at the edges, and kernels in which all cores meet.
+#: Risks of compared kernels: ops, template families, edge-case elements, and kernels with a barrier of all cores.
 _RISKS = {"op": 0, "template": 1, "corner": 2}
 _MEETS = 3
 
 
 @dataclass(frozen=True, slots=True)
 class Unit:
-    """One thing that the kit does with the chip.
+    """One step of the kit on the chip.
 
     Attributes:
         name: unique; words with dots between them.
         part: one of :data:`PARTS`.
-        group: units of a group that follow each other share a process and a kernel.
-        risk: 0 for what every kernel does, higher for what may hang.
-        case: of a calibration kernel.
-        subject: of a kernel that is compared.
+        group: consecutive units of a group share a process and a kernel.
+        risk: 0 for common operations, higher for units that may hang.
+        case: the case of a calibration kernel.
+        subject: the subject of a compared kernel.
     """
 
     name: str
@@ -44,7 +44,7 @@ class Unit:
 def all_units(target: TargetSpec) -> tuple[Unit, ...]:
     """Return all units of a chip, from safe to risky.
 
-    Ops that the target does not support may be among them: this is checked when their turn comes.
+    They may include ops that the target does not support, which is checked when they run.
     """
     units = (*_timed(target), *_compared())
     order = sorted(range(len(units)), key=lambda i: (units[i].risk, i))
@@ -63,10 +63,10 @@ def _compared() -> Iterator[Unit]:
 
 
 def find_unit(name: str, target: TargetSpec) -> Unit:
-    """The unit called ``name``.
+    """Return the unit called ``name``.
 
     Raises:
-        KeyError: there is none.
+        KeyError: there is no such unit.
     """
     for unit in all_units(target):
         if unit.name == name:
@@ -75,7 +75,7 @@ def find_unit(name: str, target: TargetSpec) -> Unit:
 
 
 def chosen(target: TargetSpec, only: str | None, words: Sequence[str]) -> tuple[Unit, ...]:
-    """The units of a part, or of both, whose names have one of the words in them; no words: all."""
+    """Return the units of one part or both whose names contain one of the words; no words: all."""
     return tuple(
         u
         for u in all_units(target)

@@ -1,1 +1,1 @@
-"""Tilings and blocks that are faster than those that the compiler chooses: candidates, measured in turns."""
+"""Search for tilings and blocks that are faster than the compiler's choice: candidates, measured in turns."""

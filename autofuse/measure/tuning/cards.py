@@ -1,4 +1,4 @@
-"""Blocks of Triton kernels: candidates, what is measured of them on a card, and what the model of one says."""
+"""Blocks of Triton kernels: candidates, their measurement on a card, and their modelled times."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from autofuse.targets import GpuTarget
 
 __all__ = ["Blocks", "CardModel", "CardWork"]
 
-#: Times that all kernels are gone through, at most: the best blocks of one depend on those of others only a little.
+#: Most passes over all kernels: the best blocks of one depend only weakly on those of others.
 _TURNS = 3
 
 
@@ -32,7 +32,7 @@ class CardWork:
 
     Args:
         graph: the graph that the kernels compute.
-        seed: of the data.
+        seed: seed of the data.
     """
 
     job = CARD_JOB
@@ -44,7 +44,7 @@ class CardWork:
     def item(
         self, device: str, candidates: Sequence[Candidate], sizes: Sizes, rounds: int
     ) -> dict[str, Any]:
-        """As :class:`~autofuse.measure.tuning.devices.Work`; the payloads are plans."""
+        """Return the item, as :class:`~autofuse.measure.tuning.devices.Work`; the payloads are plans."""
         return {
             "graph": self._graph,
             "modules": [file_text(c.payload.program) for c in candidates],
@@ -58,7 +58,7 @@ class CardWork:
 
 
 class CardModel:
-    """The model of a card: it measures nothing, and runs nothing.
+    """The model of a card; it runs and measures nothing.
 
     Args:
         target: the card.
@@ -71,17 +71,17 @@ class CardModel:
         self.facts: Mapping[str, str] = {"device": f"model of {target.name}"}
 
     def close(self) -> None:
-        """Nothing."""
+        """Do nothing."""
 
     def run(self, candidates: Sequence[Candidate], sizes: Sizes, rounds: int) -> list[Samples]:
-        """As :meth:`~autofuse.measure.tuning.contest.Runner.run`: one number, as often as it is asked for."""
+        """Run as :meth:`~autofuse.measure.tuning.contest.Runner.run`: one modelled time, repeated for every round."""
         times = [modelled(c.payload.program, self._target, sizes) for c in candidates]
         return [Samples((sum(k.us for k in t),) * rounds) for t in times]
 
 
 @dataclass(slots=True)
 class Blocks:
-    """The candidates of a graph: other blocks for each of its kernels.
+    """Candidates of a graph: other blocks for each of its kernels.
 
     Attributes:
         graph: as it was read.
@@ -101,8 +101,8 @@ class Blocks:
         self._hint = api.hint_of(self.graph, target=self.target)
         self._start = planned(self.graph, self._hint, self.target, self.shapes)
         if not self._slowest_first():
-            text = f"what runs of {self.graph.label} at these sizes chooses its blocks at the call"
-            hint = "give the graph fixed sizes, at least for what is reduced"
+            text = f"the kernels of {self.graph.label} that run at these sizes choose their blocks at the call"
+            hint = "fix the sizes of the graph, at least those of the reduced axes"
             raise AutofuseError.of("AF5007", text, hint=hint)
 
     @property
@@ -111,7 +111,7 @@ class Blocks:
         return self._candidate(self._start)
 
     def tune(self, contest: Contest) -> None:
-        """Measure blocks of one kernel after another, from the best of those before on, while that helps.
+        """Tune the blocks of one kernel after another, starting from the best so far, while that helps.
 
         Raises:
             AutofuseError: as :meth:`Contest.screen`.
@@ -124,7 +124,7 @@ class Blocks:
                 return
 
     def _slowest_first(self) -> list[str]:
-        """Kernels that run, and whose blocks a file may give."""
+        """Return the kernels that run and have tunable blocks, slowest first."""
         us: dict[str, float] = {}
         for s in self.shapes:
             for k in modelled(self._start.program, self.target, s):
@@ -133,7 +133,7 @@ class Blocks:
         return sorted(names, key=lambda n: -us[n])
 
     def _proposed(self, start: Planned, kernel: str) -> Iterator[Candidate]:
-        """Two thirds of them are the best by the model, the others what is nearest: the model is not always right."""
+        """Propose blocks: two thirds are the best by the model, the rest the nearest, as the model may be wrong."""
         found = neighbours(start, kernel, self._hint, self.target, self.shapes)
         best = found[: -(-2 * self.top // 3)]
         near = sorted(found, key=lambda p: _distance(start, p))
@@ -158,7 +158,7 @@ def _distance(a: Planned, b: Planned) -> int:
 
 
 def _changes(before: Sequence[KernelTuning], after: Sequence[KernelTuning]) -> str:
-    """The sizes that differ, in words."""
+    """Return the sizes that differ, in words."""
     known = {k.name: k.sizes for k in before}
     parts = []
     for k in after:

@@ -1,4 +1,4 @@
-"""Tilings of a kernel for an Ascend chip: candidates, and what is measured of them."""
+"""Tilings of a kernel for an Ascend chip: candidates and their measurement."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from autofuse.targets import TargetSpec
 
 __all__ = ["MOST_CANDIDATES", "ChipWork", "Range", "TilingCandidates"]
 
-#: Candidates of one shape, at most: rows of the table that a kernel is built with.
+#: Most candidates of one shape: rows of the table that a kernel is built with.
 MOST_CANDIDATES = 128
 
 
@@ -40,7 +40,7 @@ class Range:
 
     @property
     def points(self) -> tuple[Sizes, ...]:
-        """The shapes that are measured: the ends of the range, and the one between them by ratio."""
+        """The measured shapes: the ends of the range, and their geometric mean."""
         low = {n: a for n, (a, _) in self.sizes.items()}
         high = {n: b for n, (_, b) in self.sizes.items()}
         middle = {n: _between(a, b) for n, (a, b) in self.sizes.items()}
@@ -61,8 +61,8 @@ class _Payload:
 
     Attributes:
         files: of the kernel, as JSON.
-        key: the tiling key that takes it; None: the choice of the host function.
-        groups: the choice; empty for that of the host function.
+        key: the tiling key that selects it; None: the host function's choice.
+        groups: the choice per group; empty for the host function's.
     """
 
     files: str
@@ -76,8 +76,8 @@ class ChipWork:
     Args:
         job: one of :mod:`autofuse.measure.tuning.jobs`.
         graph: the graph that the kernel computes.
-        seed: of the data.
-        target: name or file of the chip whose model gives times, for the twin.
+        seed: seed of the data.
+        target: name or file of the chip whose model predicts times, for the twin.
         figures: text of a target file that replaces it; empty: none.
     """
 
@@ -90,7 +90,7 @@ class ChipWork:
     def item(
         self, device: str, chosen: Sequence[Candidate], sizes: Sizes, rounds: int
     ) -> dict[str, Any]:
-        """As :class:`~autofuse.measure.tuning.devices.Work`."""
+        """Return the item, as :class:`~autofuse.measure.tuning.devices.Work`."""
         texts = list(dict.fromkeys(c.payload.files for c in chosen))
         return {
             "graph": self._graph,
@@ -107,10 +107,10 @@ class ChipWork:
 
 @dataclass(slots=True)
 class TilingCandidates:
-    """The candidates of a graph at one shape, or at a range of them.
+    """Candidates of a graph at one shape, or a range of shapes.
 
     Attributes:
-        built: the kernel as the compiler makes it.
+        built: the compiler's build of the kernel.
         target: the chip.
         range: the shapes.
         top: candidates of each template.
@@ -127,13 +127,13 @@ class TilingCandidates:
 
     @property
     def default(self) -> Candidate:
-        """The candidate that the host function finds by itself."""
+        """The candidate that the host function finds."""
         us = tuple(self._default_us(s) for s in self.range.points)
         payload = _Payload(_text(self.built), None, ())
         return Candidate("default", "default", payload, us)
 
     def tune(self, contest: Contest) -> None:
-        """Measure choices of each group by itself, then the best of all groups together.
+        """Tune each group separately, then the best choices of all groups together.
 
         Raises:
             AutofuseError: as :meth:`Contest.screen`; AF5007, no tiling is legal for these sizes.
@@ -141,14 +141,14 @@ class TilingCandidates:
         found = self._found()
         if not found:
             text = "no template is legal for these sizes"
-            raise AutofuseError.of("AF5007", text, hint="autofuse explain says why")
+            raise AutofuseError.of("AF5007", text, hint="autofuse explain shows why")
         contest.screen(self._candidates(found))
         together = self._together(contest, found)
         if together is not None:
             contest.screen(self._candidates([together]))
 
     def row(self, winner: Candidate) -> Tiling:
-        """The row of a tuning file for a candidate."""
+        """Return the row of a tuning file for a candidate."""
         labels = self.built.graph.symbol_labels()
         ranges = {labels[n]: ends for n, ends in self.range.sizes.items()}
         return Tiling(ranges, winner.payload.groups)
@@ -159,7 +159,7 @@ class TilingCandidates:
         return chosen(self.built, sizes).us or 0.0
 
     def _found(self) -> list[GivenTiling]:
-        """Candidates that are legal at all shapes: those of one shape after those of the next, the best first."""
+        """Return candidates that are legal at all shapes, interleaved over the shapes, the best first."""
         points, results = self.range.points, self.built.schedule
         own = [candidates(results, self._costs, s, self.top) for s in points]
         most = max(map(len, own))
@@ -168,7 +168,7 @@ class TilingCandidates:
         return list(legal)[:MOST_CANDIDATES]
 
     def _together(self, contest: Contest, found: Sequence[GivenTiling]) -> GivenTiling | None:
-        """The best choices of all groups of the form that is best, as they were found one by one."""
+        """Combine the best choice found for each group of the best form."""
         ratios = {t.groups: contest.ratios.get(_key(t)) for t in found}
         known = {g: r for g, r in ratios.items() if r is not None}
         if not known:
@@ -193,10 +193,10 @@ class TilingCandidates:
         return None
 
     def _candidates(self, found: Sequence[GivenTiling]) -> list[Candidate]:
-        """Candidates as keys of one kernel, which is built with all of them."""
+        """Return candidates as keys of one kernel, which is built with all of them."""
         labels = self.built.graph.symbol_labels()
         point = self.range.points[0]
-        # A row has to be legal at the ends of its range; a key takes it at all sizes.
+        # A row must be legal at the ends of its range; a key selects it at all sizes.
         sizes = {labels[n]: (s, s) for n, s in point.items()}
         rows = [Tiling(sizes, t.groups) for t in found]
         tilings = Tilings.of(self.built.graph, self.target.name, rows)

@@ -1,9 +1,9 @@
 """Contest for a candidate that beats the default by more than the noise of the measurement.
 
-A candidate is timed in the same rounds as the default and judged by the ratio of the two in each round: a clock that
-changes, or a card that gets warm, affects both.  The best candidate is timed against the default once more, in rounds
-of its own, with a second copy of the default: the ratio of the two copies, which are the same kernel, is the noise.
-The first contest picks, the second one judges: the best of many is partly the luckiest of them.
+A candidate is timed in the same rounds as the default and judged by their ratio in each round, so that clock changes
+and heat affect both. The best candidate is timed against the default once more, in separate rounds, with a second copy
+of the default: the ratio of the two copies of one kernel is the noise. The first contest picks and the second one
+judges, since the best of many is partly the luckiest.
 """
 
 from __future__ import annotations
@@ -33,27 +33,27 @@ __all__ = [
 ]
 
 Sizes: TypeAlias = Mapping[str, int]
-#: Called with what is done now, in words.
+#: Called with the current activity, in words.
 Tell: TypeAlias = Callable[[str], None]
 
-#: A gain below this is none, however small the noise is.
+#: Smallest gain that counts, however small the noise is.
 LEAST_GAIN = 0.01
-#: From a median of absolute deviations to the standard deviation of a normal distribution; of how many standard errors
-#: of the median (a quarter more than that of the mean) a gain has to consist.
+#: Ratio of standard deviation to median absolute deviation of a normal distribution; number of standard errors of the
+#: median (a quarter more than the mean's) that a gain must exceed.
 _SIGMA, _ERRORS, _OF_MEDIAN = 1.4826, 3.0, 1.2533
-#: Candidates that are timed beside the default at once.
+#: Candidates timed together with the default.
 BATCH = 6
 
 
 @dataclass(frozen=True, slots=True)
 class Candidate:
-    """Something to measure.
+    """A candidate for measurement.
 
     Attributes:
-        key: a text that says everything of what is chosen: the store knows it by that.
-        label: for people.
-        payload: what a runner takes.
-        modelled_us: at each shape.
+        key: a text that describes the whole choice; the store uses it as a key.
+        label: description for display.
+        payload: the input of a runner.
+        modelled_us: modelled time at each shape.
     """
 
     key: str
@@ -67,8 +67,8 @@ class Samples:
     """Times of a candidate.
 
     Attributes:
-        us: microseconds, a number for each round; none where it has no time.
-        why: it has none.
+        us: microseconds per round; empty if there is no time.
+        why: reason why there is none.
     """
 
     us: tuple[float, ...] = ()
@@ -87,10 +87,10 @@ class Runner(Protocol):
         """Facts of the device; runners with equal facts give comparable times."""
 
     def run(self, candidates: Sequence[Candidate], sizes: Sizes, rounds: int) -> list[Samples]:
-        """Check candidates against NumPy, and time those that are right in turns.
+        """Check candidates against NumPy, and time the correct ones in turns.
 
         Raises:
-            AutofuseError: the device is lost, or there is none; what is wrong with a candidate is in its samples.
+            AutofuseError: the device is lost or missing; errors of a candidate are in its samples.
         """
 
 
@@ -113,13 +113,13 @@ class Verdict:
     Attributes:
         winner: None: the default stays.
         best: the winner, or the candidate closest to winning; None: no candidate has a time.
-        us: median microseconds of the best at each shape.
-        default_us: those of the default in the same rounds.
+        us: median microseconds of ``best`` at each shape.
+        default_us: the default's in the same rounds.
         gain: share of the default's time that the best one saves, geometric mean over shapes.
         noise: the gain that two copies of one kernel may show.
         measured: number of candidates with times.
-        failed: labels of those without -> why.
-        complete: False: the budget was spent before all candidates were tried.
+        failed: labels of candidates without times -> reason.
+        complete: False if the budget ran out before all candidates were tried.
     """
 
     winner: Candidate | None
@@ -138,13 +138,13 @@ class Contest:
 
     Args:
         runners: a device each.
-        default: what the compiler chooses.
+        default: the compiler's choice.
         shapes: sizes of the symbols; a candidate is judged by all of them together.
         clock: when to stop.
-        store: what was measured before.
-        context: tells what the store has of other graphs, devices and versions apart.
+        store: earlier measurements.
+        context: separates records of other graphs, devices and versions in the store.
         rounds: samples of each candidate.
-        tell: who is told of progress.
+        tell: called with progress messages.
     """
 
     def __init__(
@@ -174,17 +174,17 @@ class Contest:
 
     @property
     def best(self) -> Candidate:
-        """The best so far, the default where none is better."""
+        """The best so far, or the default if none is better."""
         found = min(self.ratios, key=lambda k: self.ratios[k], default=None)
         if found is None or self.ratios[found] >= 1:
             return self.default
         return self.candidates[found]
 
     def screen(self, candidates: Sequence[Candidate]) -> None:
-        """Measure candidates that were not measured yet, beside the default.
+        """Measure the remaining candidates beside the default.
 
         Raises:
-            AutofuseError: AF5003 the default itself is wrong or fails; what a device raises.
+            AutofuseError: AF5003 the default itself is wrong or fails; any error of a device.
         """
         fresh = [c for c in dict.fromkeys(candidates) if c.key not in self.candidates]
         fresh = [c for c in fresh if c.key != self.default.key]
@@ -211,12 +211,12 @@ class Contest:
                 for done in jobs:
                     done.result()
             except BaseException:
-                # Those behind the one that raised see that the time is over.
+                # The other threads see that the time is over.
                 self.clock = Clock(0)
                 raise
 
     def judge(self) -> Verdict:
-        """The best candidate against the default, in rounds of their own.
+        """Judge the best candidate against the default, in separate rounds.
 
         Raises:
             AutofuseError: as :meth:`screen`.
@@ -225,7 +225,7 @@ class Contest:
         if found is None:
             return self._verdict(None, (), (), 0.0, 0.0, wins=False)
         best = self.candidates[found]
-        self.tell(f"{best.label}: once more beside the default")
+        self.tell(f"{best.label}: again, next to the default")
         us, default_us, logs, noises = [], [], [], []
         for sizes in self.shapes:
             a, b, again = self._times(self.runners[0], [self.default, best, self.default], sizes)
@@ -308,13 +308,13 @@ class Contest:
     ) -> list[Samples]:
         found = runner.run(candidates, sizes, self.rounds)
         if not found[0].us:
-            text = f"what the compiler chooses has no time at {dict(sizes)}: {found[0].why}"
-            raise AutofuseError.of("AF5003", text, hint="autofuse verify says more")
+            text = f"the compiler's choice has no time at {dict(sizes)}: {found[0].why}"
+            raise AutofuseError.of("AF5003", text, hint="run autofuse verify for details")
         return found
 
 
 def ratio_of(us: Sequence[float], beside: Sequence[float]) -> float:
-    """The median over rounds of one time over the other."""
+    """Return the median over rounds of one time over the other."""
     return statistics.median(a / b for a, b in zip(us, beside, strict=True))
 
 

@@ -1,4 +1,4 @@
-"""Devices that measure candidates: in a worker process of this host, or on the workers of a Dask scheduler."""
+"""Devices that measure candidates, in a worker process of this host or on the workers of a Dask scheduler."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from autofuse.measure.tuning.contest import Candidate, Samples, Sizes
 
 __all__ = ["DeviceRunner", "Work", "here", "on_scheduler"]
 
-#: Does a job with an item.
+#: Runs a job on an item.
 Send: TypeAlias = Callable[[Mapping[str, Any]], Outcome]
 
-#: Letters of a text of a worker that are kept, and facts that are.
+#: Most characters kept of a worker's text, and most facts.
 _LONGEST, _MOST_FACTS = 300, 40
-#: Codes of what no other choice of candidates helps against.
+#: Codes of errors that do not depend on the candidates.
 _MISSING = frozenset(("AF1403", "AF5001", "AF5007", "AF5009", "AF5011", "AF5013"))
 
 
@@ -28,29 +28,29 @@ class Work(Protocol):
 
     @property
     def job(self) -> str:
-        """As for :class:`~autofuse.machines.twin.run.worker.WorkerPool`."""
+        """The job, as for :class:`~autofuse.machines.twin.run.worker.WorkerPool`."""
 
     def item(
         self, device: str, candidates: Sequence[Candidate], sizes: Sizes, rounds: int
     ) -> dict[str, Any]:
-        """The item of a job, ready for JSON."""
+        """Return the item of a job, ready for JSON."""
 
 
 class DeviceRunner:
-    """A device behind a worker, which a broken kernel may take along.
+    """A device driven by a worker, which a broken kernel may end.
 
     Args:
-        work: what the worker gets.
-        device: as ``cuda:0``; ``cpu`` for the twin.
-        send: who does it.
-        measures: times are measured, and not those of a model.
-        close: gives back what ``send`` holds.
+        work: the jobs of the worker.
+        device: such as ``cuda:0``; ``cpu`` for the twin.
+        send: runs the jobs.
+        measures: True if times are measured, False if modelled.
+        close: releases the resources of ``send``.
 
     Attributes:
-        facts: what the device says of itself.
+        facts: facts that the device reports.
 
     Raises:
-        AutofuseError: the device is not there, or cannot be used.
+        AutofuseError: the device is missing, or cannot be used.
     """
 
     def __init__(
@@ -67,7 +67,7 @@ class DeviceRunner:
         self.facts: Mapping[str, str] = {}
 
     def meet(self, default: Candidate, sizes: Sizes) -> None:
-        """Find out what the device is, with the first candidate; that is not timed.
+        """Find out the facts of the device by running the first candidate, untimed.
 
         Raises:
             AutofuseError: as the class.
@@ -78,22 +78,22 @@ class DeviceRunner:
         self.facts = _facts(outcome.value)
 
     def run(self, candidates: Sequence[Candidate], sizes: Sizes, rounds: int) -> list[Samples]:
-        """As :meth:`~autofuse.measure.tuning.contest.Runner.run`."""
+        """Run as :meth:`~autofuse.measure.tuning.contest.Runner.run`."""
         outcome = self._send(self.work.item(self.device, candidates, sizes, rounds))
         if outcome.ok:
             here = _facts(outcome.value).get("device", "")
             if here != self.facts.get("device", ""):
                 text = f"the workers have different devices: {here}, {self.facts.get('device', '')}"
-                raise AutofuseError.of("AF5007", text, hint="tune on each kind by itself")
+                raise AutofuseError.of("AF5007", text, hint="tune each kind separately")
             return _samples(outcome.value, len(candidates), rounds)
         missing = any(d.code in _MISSING for d in outcome.diagnostics)
         if missing or len(candidates) == 1:
             raise AutofuseError(outcome.diagnostics)
         if len(candidates) == 2:
-            # Whether the first of them fails alone is found out by what comes next.
+            # The next runs show whether the first of them fails alone.
             alone = self.run(candidates[:1], sizes, rounds)
             return [*alone, Samples(why=outcome.diagnostics[0].message)]
-        # One of them ended the worker; each beside the first says which.
+        # One of them ended the worker; running each beside the first shows which.
         return _joined([self.run((candidates[0], c), sizes, rounds) for c in candidates[1:]])
 
 
@@ -105,26 +105,26 @@ def here(
     measures: bool = True,
     memory_mb: int | None = 0,
 ) -> DeviceRunner:
-    """A device of this host.
+    """Return a device of this host.
 
     Args:
-        work: what its worker gets.
-        device: as ``npu:0``.
-        timeout_s: seconds for one job, with compiling and NumPy.
+        work: the jobs of its worker.
+        device: such as ``npu:0``.
+        timeout_s: seconds for one job, including compilation and NumPy.
         measures: times are measured.
-        memory_mb: as of a pool; the driver of a device reserves more addresses than there is memory.
+        memory_mb: as for a pool; the driver of a device reserves more address space than there is memory.
     """
     pool = WorkerPool(work.job, workers=1, timeout_s=timeout_s, memory_mb=memory_mb)
     return DeviceRunner(work, device, pool.run, measures=measures, close=pool.close)
 
 
 def on_scheduler(work: Work, device: str, address: str, timeout_s: float) -> DeviceRunner:
-    """A device of each host of a scheduler: any of its workers takes the next job.
+    """Return one device of each host of a scheduler: any of its workers takes the next job.
 
     Args:
-        work: what workers get.
-        device: as ``npu:0``, on their hosts.
-        address: of the scheduler.
+        work: the jobs of the workers.
+        device: such as ``npu:0``, on their hosts.
+        address: address of the scheduler.
         timeout_s: seconds for one job.
     """
 
@@ -136,7 +136,7 @@ def on_scheduler(work: Work, device: str, address: str, timeout_s: float) -> Dev
 
 
 def _joined(pairs: Sequence[Sequence[Samples]]) -> list[Samples]:
-    """Samples that were taken pair by pair, on the scale of the first pair."""
+    """Join samples that were taken in pairs, scaled to the first pair."""
     first = pairs[0][0]
     found = [first]
     for base, one in pairs:
@@ -150,7 +150,7 @@ def _facts(value: Any) -> dict[str, str]:
     try:
         items = list(value["facts"].items())[:_MOST_FACTS]
         if not all(isinstance(x, str) for pair in items for x in pair):
-            raise TypeError("a fact is no text")
+            raise TypeError("a fact is not text")
         return {visible(k)[:_LONGEST]: visible(v)[:_LONGEST] for k, v in items}
     except (KeyError, TypeError, AttributeError) as e:
         raise _not_ours(e) from e
@@ -170,18 +170,18 @@ def _samples(value: Any, count: int, rounds: int) -> list[Samples]:
 def _one(row: Mapping[str, Any], rounds: int) -> Samples:
     why = row.get("why", "")
     if not isinstance(why, str):
-        raise TypeError("a reason is no text")
+        raise TypeError("a reason is not text")
     if why:
         return Samples(why=visible(why)[:_LONGEST])
     us = tuple(float(x) for x in row["us"])
     if len(us) != rounds or not all(0 < x < 1e12 for x in us):
         raise ValueError(
-            f"{counted(len(us), 'time')} for {counted(rounds, 'round')}, or one that is none"
+            f"{counted(len(us), 'time')} for {counted(rounds, 'round')}, or an invalid one"
         )
     return Samples(us)
 
 
 def _not_ours(e: Exception) -> AutofuseError:
-    text = f"the answer of a worker is no measurement: {visible(str(e))[:_LONGEST]}"
+    text = f"a worker returned no valid measurement: {visible(str(e))[:_LONGEST]}"
     hint = "workers of a scheduler must have the same version of autofuse"
     return AutofuseError.of("AF1403", text, hint=hint)

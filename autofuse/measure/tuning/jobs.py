@@ -1,6 +1,6 @@
 """Worker processes of ``tune``: JSON in, JSON out.
 
-A worker may be on another host: it gets the text of files and the graph, and no path.
+A worker may be on another host, so it gets the graph and the text of files, but no paths.
 """
 
 from __future__ import annotations
@@ -39,9 +39,9 @@ Answer: TypeAlias = dict[str, Any]
 
 #: Kernels that a worker keeps loaded.
 _KERNELS = 4
-#: Launches of a sample: the median of them counts.
+#: Launches per sample, which is their median.
 _LAUNCHES = 3
-#: Codes of what is wrong with one candidate, and not with the device or the installation.
+#: Codes of errors of one candidate, not of the device or the installation.
 _OWN = ("AF5003", "AF5004", "AF5007")
 
 
@@ -55,18 +55,18 @@ def card_job(job: Mapping[str, Any]) -> Answer:
 
 
 def chip_job(job: Mapping[str, Any]) -> Answer:
-    """Check and time tilings of a kernel of Ascend C in turns.
+    """Check and time tilings of an Ascend C kernel in turns.
 
     Args:
-        job: ``graph`` as JSON; ``texts``: the files of kernels of it, as JSON; ``items``: the index of a text and a
-            tiling key, or None for the choice of the host function; ``device``, as ``npu:0``; ``sizes`` by symbol;
+        job: ``graph`` as JSON; ``texts``: the files of its kernels, as JSON; ``items``: the index of a text and a
+            tiling key, or None for the host function's choice; ``device``, such as ``npu:0``; ``sizes`` by symbol;
             ``seed`` of the data; ``rounds``.
 
     Returns:
-        ``facts`` of the chip; ``found``: for each item ``us``, a number for each round, or ``why`` it has none.
+        ``facts`` of the chip; ``found``: for each item ``us``, a number per round, or ``why`` there is none.
 
     Raises:
-        AutofuseError: AF5011, AF5013 something is missing, or a kernel does not compile; AF5012 the chip fails.
+        AutofuseError: AF5011, AF5013 a tool is missing, or a kernel does not compile; AF5012 the chip fails.
     """
     with alone(job["device"]):
         kernels = [_on_chip(text, job["graph"], job["device"]) for text in job["texts"]]
@@ -75,7 +75,7 @@ def chip_job(job: Mapping[str, Any]) -> Answer:
         ready = [i for i, f in enumerate(found) if not f.get("why")]
         for r in range(job["rounds"]):
             for n in range(len(ready)):
-                # The order changes from round to round: what drifts meets all of them alike.
+                # The order changes from round to round, so that drift affects all candidates equally.
                 i = ready[(n + r) % len(ready)]
                 index, key = job["items"][i]
                 us = kernels[index].time(inputs, 1, _LAUNCHES, symbols=job["sizes"], key=key)
@@ -84,14 +84,14 @@ def chip_job(job: Mapping[str, Any]) -> Answer:
 
 
 def twin_job(job: Mapping[str, Any]) -> Answer:
-    """Check tilings on the CPU twin, with the times that their instructions have by the model of a chip.
+    """Check tilings on the CPU twin, with modelled times of a chip.
 
     Args:
-        job: as for :func:`chip_job`; ``target``: the chip whose figures are taken; ``figures``: the text of a target
-            file in place of that, or nothing.
+        job: as for :func:`chip_job`; ``target``: the chip with the figures; ``figures``: the text of a target file that
+            replaces it, or nothing.
 
     Returns:
-        As there; times are the same in every round, and modelled.
+        As there; times are modelled, and equal in every round.
     """
     chip = _chip(job["target"], job["figures"])
     found: list[Answer] = []
@@ -101,9 +101,9 @@ def twin_job(job: Mapping[str, Any]) -> Answer:
         why = _compared(partial(_timed, kernel, key, job["sizes"], chip, times), job)
         found.append({"why": why} if why else {"us": times * job["rounds"]})
     facts = {
-        "device": f"model of {chip.name}, in timed mode of the twin",
+        "device": f"model of {chip.name}, in the twin's timed mode",
         "fake": "true" if any("a fake CANN" in f.source for f in chip.figures()) else "false",
-        # Chips that are called alike may have other figures, by which a store tells their times apart.
+        # Chips of one name may have different figures, so the store separates their times by figures.
         "figures": digest(json.dumps([(f.name, f.value) for f in chip.figures()])),
     }
     return {"facts": facts, "found": found}
@@ -117,7 +117,7 @@ def _timed(
     times: list[float],
     inputs: Mapping[str, Any],
 ) -> Run:
-    """A run in timed mode; its microseconds are added to ``times``."""
+    """Run in timed mode and append the microseconds to ``times``."""
     run, report = timed_run(kernel, inputs, chip, symbols=sizes, key=key)
     times.append(float(report["total_us"]))
     return run
@@ -183,7 +183,7 @@ def _on_twin(files: str, graph: str) -> TwinKernel:
 def _data(
     graph: str, sizes: tuple[tuple[str, int], ...], seed: int
 ) -> tuple[Mapping[str, Any], Mapping[str, Reference]]:
-    """Random inputs, and what NumPy makes of them: the same for all kernels of a graph."""
+    """Return random inputs with NumPy's results, shared by all kernels of a graph."""
     found, symbols = _graph(graph), dict(sizes)
     inputs = random_inputs(found, symbols, seed)
     return inputs, evaluate(found, inputs, symbols)

@@ -1,4 +1,4 @@
-"""Store of measurements, a file that a run appends to and the next one reads: a line of JSON per candidate."""
+"""Store of measurements: a file with a line of JSON per candidate, which runs append to and later runs read."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ class Record:
 
     Attributes:
         context: digest of graph, target, device and version.
-        sizes: of the symbols.
-        key: of the candidate.
-        us: its median time in microseconds; 0 where it has none.
-        default_us: that of the default in the same rounds.
-        ratio: of the two, the median over rounds.
-        why: it has no time; empty where it has one.
+        sizes: sizes of the symbols.
+        key: key of the candidate.
+        us: its median time in microseconds; 0 if it has none.
+        default_us: the default's in the same rounds.
+        ratio: median ratio of the two over rounds.
+        why: reason why it has no time; empty if it has one.
     """
 
     context: str
@@ -43,8 +43,8 @@ class Store:
     """Records of a file, or of this run alone.
 
     Args:
-        path: None: nothing is kept.
-        known: what the file had.
+        path: the file; None: keep nothing.
+        known: records of the file.
     """
 
     def __init__(self, path: Path | None, known: tuple[Record, ...] = ()) -> None:
@@ -56,7 +56,7 @@ class Store:
         return self._known.get(_place(context, sizes, key))
 
     def add(self, record: Record) -> None:
-        """Keep a record; several threads may.
+        """Add a record; several threads may do so.
 
         Raises:
             AutofuseError: AF5005, the file cannot be written.
@@ -68,7 +68,7 @@ class Store:
             line = json.dumps({"schema": SCHEMA, **asdict(record)}) + "\n"
             try:
                 with self._path.open("ab+") as f:
-                    # Behind a line that was cut off, another one begins.
+                    # Start a new line after one that was cut off.
                     if f.tell() and (f.seek(-1, os.SEEK_END), f.read(1))[1] != b"\n":
                         line = "\n" + line
                     f.write(line.encode())

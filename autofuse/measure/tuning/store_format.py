@@ -1,4 +1,4 @@
-"""Reads what ``autofuse tune --store`` keeps: a line of JSON for each candidate that was measured."""
+"""Reads the store of ``autofuse tune --store``: a line of JSON per measured candidate."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from autofuse.base.reading import named, unreadable
 
 __all__ = ["RecordModel", "read_records"]
 
-#: Bytes of a file, a million candidates or so.
+#: Most bytes of a file, about a million candidates.
 _MAX_BYTES = 1 << 28
 _Us: TypeAlias = Annotated[float, Field(ge=0, le=1e12, allow_inf_nan=False)]
 
@@ -35,12 +35,12 @@ class RecordModel(BaseModel):
 
 
 def read_records(path: Path) -> tuple[RecordModel, ...]:
-    """The records of a file; none of one that is not there yet.
+    """Return the records of a file; none if it does not exist yet.
 
-    A line without an end, as a run that was cut off leaves, is passed over.
+    An incomplete last line, as an interrupted run leaves it, is skipped.
 
     Raises:
-        AutofuseError: AF1001, AF1003, it cannot be read; AF1004, a line is no such record.
+        AutofuseError: AF1001, AF1003, it cannot be read; AF1004, a line is not such a record.
     """
     if not path.exists():
         return ()
@@ -57,8 +57,8 @@ def read_records(path: Path) -> tuple[RecordModel, ...]:
         except (ValidationError, ValueError):
             r = None
         if r is None or (not r.why and r.ratio <= 0):
-            text = "this line is no record of a candidate"
-            hint = "give --store a file of its own; autofuse tune makes it"
+            text = "this line is not a record of a candidate"
+            hint = "give --store a file of its own, which autofuse tune creates"
             where = Where(str(path), line=number)
             raise AutofuseError.of("AF1004", text, where=where, hint=hint)
         found.append(r)

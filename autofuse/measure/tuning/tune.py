@@ -1,4 +1,4 @@
-"""A tuning file for a graph: what is tried, where, and what is kept."""
+"""Tunes a graph: tries candidates on devices or a model, and writes a tuning file of the winners."""
 
 from __future__ import annotations
 
@@ -25,10 +25,10 @@ from autofuse.targets import GpuTarget, TargetSpec
 
 __all__ = ["CPU", "Found", "Options", "tune_card", "tune_chip"]
 
-#: What a card says of itself that changes while nothing else does.
+#: Facts of a card that vary between otherwise equal runs.
 _PASSING = ("when", "clocks.sm", "clocks.mem")
 CPU = "cpu"
-#: Jobs for each device that a scheduler has at once: so many hosts take part, at most.
+#: Concurrent jobs per device of a scheduler, which limits the number of hosts.
 _AT_ONCE = 4
 
 
@@ -37,11 +37,11 @@ class Options:
     """Options of tuning.
 
     Attributes:
-        devices: devices to measure on; ``cpu``: none, times are those of a model.
+        devices: devices to measure on; ``cpu``: none, times are modelled.
         clock: when to stop.
         top: candidates of each template, or of each kernel in a turn.
         rounds: samples of each candidate.
-        seed: of the data.
+        seed: seed of the data.
         store: keeps measurements for the next run.
         scheduler: address of a Dask scheduler, whose workers have the devices; None: this host.
         timeout_s: seconds for a job, with compiling and NumPy.
@@ -64,7 +64,7 @@ class Found:
     """Result of tuning.
 
     Attributes:
-        text: of the tuning file.
+        text: text of the tuning file.
         rows: the result of each contest, ready for JSON.
         facts: of the devices.
         status: ``measured`` or ``modelled``.
@@ -76,7 +76,7 @@ class Found:
     status: str
 
     def to_json(self) -> dict[str, Any]:
-        """A JSON-ready dict."""
+        """Return a JSON-ready dict."""
         return {
             "status": self.status,
             "devices": [dict(f) for f in self.facts],
@@ -91,24 +91,24 @@ def tune_card(
     options: Options,
     runners: Sequence[Runner] | None = None,
 ) -> Found:
-    """Blocks for the Triton kernels of a graph; one choice for all shapes.
+    """Tune the blocks of a graph's Triton kernels; one choice for all shapes.
 
     Args:
         graph: as it was read.
         target: a card of the dialect ``cuda``.
         shapes: sizes of the symbols; the geometric mean over them decides.
-        options: how.
-        runners: in place of those of the devices.
+        options: the options.
+        runners: replace the runners of the devices.
 
     Raises:
-        AutofuseError: AF5007, no kernel has blocks that a file may give, or there is no such device; AF5001, a package
-            or the card is missing; AF5003, what the compiler chooses is wrong or fails.
+        AutofuseError: AF5007, no kernel has tunable blocks, or there is no such device; AF5001, a package or the card
+            is missing; AF5003, the compiler's choice is wrong or fails.
     """
     from autofuse.measure.tuning.cards import Blocks, CardModel, CardWork
 
     if target.dialect != "cuda":
-        text = f"there are no blocks to choose for {target.name}"
-        raise AutofuseError.of("AF5007", text, hint="cards of NVIDIA and Ascend chips are tuned")
+        text = f"{target.name} cannot be tuned"
+        raise AutofuseError.of("AF5007", text, hint="tuning supports NVIDIA cards and Ascend chips")
     blocks = Blocks(graph, target, shapes, options.top)
     default = blocks.default
     with ExitStack() as stack:
@@ -140,20 +140,20 @@ def tune_chip(
     figures: str = "",
     runners: Sequence[Runner] | None = None,
 ) -> Found:
-    """Tilings for the kernel of a graph: a row of the table for each shape, or range of shapes, at which one wins.
+    """Tune the tilings of a graph's kernel: a table row for each shape, or range of shapes, with a winner.
 
     Args:
         graph: as it was read.
         target: the chip.
         ranges: shapes, each with a contest of its own.
-        options: how.
-        priced: name or file of the target whose model gives times where nothing is measured; None: ``target``.
+        options: the options.
+        priced: name or file of the target whose model predicts times if nothing is measured; None: ``target``.
         figures: text of a target file in place of that one; empty: none.
-        runners: in place of those of the devices.
+        runners: replace the runners of the devices.
 
     Raises:
         AutofuseError: as :func:`autofuse.build`; AF5007, no template is legal, or there is no such device; AF5011,
-            AF5012, AF5013 of a chip; AF5003, what the compiler chooses is wrong or fails.
+            AF5012, AF5013 of a chip; AF5003, the compiler's choice is wrong or fails.
     """
     from autofuse.measure.tuning.chips import ChipWork, TilingCandidates
 
@@ -186,7 +186,7 @@ def tune_chip(
 def _met(
     work: Work, options: Options, default: Candidate, sizes: Sizes, stack: ExitStack
 ) -> Sequence[DeviceRunner]:
-    """The devices, each of which has run the default."""
+    """Return the devices after each has run the default."""
     if options.scheduler is not None:
         made = [
             on_scheduler(work, d, options.scheduler, options.timeout_s)
@@ -227,18 +227,18 @@ def _contest(
         clock=options.clock,
         store=options.store,
         context=context_of(graph, target, runners[0], options),
-        # A model says the same every time.
+        # A model gives equal times in every round.
         rounds=options.rounds if runners[0].measures else 1,
         tell=options.tell,
     )
 
 
 def same_kind(runners: Sequence[Runner]) -> None:
-    """Raises AF5007 for devices that differ: a ratio on one says nothing of another."""
+    """Raise AF5007 for devices that differ: a ratio on one says nothing about another."""
     kinds = {r.facts.get("device", "") for r in runners}
     if len(kinds) > 1:
         text = f"the devices are of different kinds: {', '.join(sorted(kinds))}"
-        raise AutofuseError.of("AF5007", text, hint="tune on each kind by itself")
+        raise AutofuseError.of("AF5007", text, hint="tune each kind separately")
 
 
 def context_of(graph: FusionGraph, target: str, runner: Runner, options: Options) -> str:

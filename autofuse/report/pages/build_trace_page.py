@@ -1,4 +1,4 @@
-"""The trace of a build as one HTML page without anything from elsewhere; it needs no script."""
+"""The trace of a build as one self-contained HTML page without scripts."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ th { border-bottom: 1px solid var(--line); }
 
 
 def trace_page(trace: BuildTrace, target: str) -> str:
-    """The page: every step in its order, collapsed where it has more than a line."""
+    """Return the page: every step in order, collapsed if it has more than a line."""
     title = escape(f"Trace of {trace.name} for {target}")
     changed = sum(1 for s in trace.steps if s.lines or s.candidates)
     parts = [
@@ -48,8 +48,8 @@ def trace_page(trace: BuildTrace, target: str) -> str:
         "<meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; style-src 'unsafe-inline'\">",
         '<meta name="viewport" content="width=device-width, initial-scale=1">',
         f"<title>{title}</title>\n<style>{_STYLE}</style>\n</head>\n<body>\n<h1>{title}</h1>",
-        f'<p class="dim">{counted(len(trace.steps), "step")}; {changed} of them changed or made something.</p>',
-        '<p class="note">All cycles are those of a model; nothing was measured.</p>',
+        f'<p class="dim">{counted(len(trace.steps), "step")}; {changed} of them changed something.</p>',
+        '<p class="note">All cycles come from a model; nothing was measured.</p>',
     ]
     parts += (part for step in trace.steps for part in _step(step))
     return "\n".join([*parts, "</body>\n</html>\n"])
@@ -59,7 +59,7 @@ def _step(step: Step) -> Iterator[str]:
     title = escape(step.title)
     if step.candidates:
         yield f'<h2>{title}</h2>\n<div class="wide"><table>'
-        yield "<tr><th>candidate</th><th>cost (model)</th><th>what became of it</th></tr>"
+        yield "<tr><th>candidate</th><th>cost (model)</th><th>outcome</th></tr>"
         for v in step.candidates:
             became = escape(v.reason) or '<b class="plus">kept</b>'
             cells = f'<td>{escape(v.template)}</td><td class="cost">{escape(cost_text(v))}</td>'
@@ -78,7 +78,7 @@ def _step(step: Step) -> Iterator[str]:
 def _size(step: Step) -> str:
     if not step.is_diff:
         return f'<span class="dim">{counted(len(step.lines) + step.left_out, "line")}</span>'
-    # The first two lines name both sides.
+    # The first two lines name the two sides.
     plus, minus = (sum(line.startswith(c) for line in step.lines[2:]) for c in "+-")
     return f'<span class="plus">+{plus}</span> <span class="minus">-{minus}</span>'
 

@@ -1,4 +1,4 @@
-"""A certificate as one HTML page without anything from elsewhere; it needs no script."""
+"""A certificate as one self-contained HTML page without scripts."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from autofuse.report.text.chip.certificate import CHOICES, changes_text, proved_
 
 __all__ = ["certificate_page"]
 
-#: A cell with more characters is prose, which a narrow page must not break after every word.
+#: Cells with more characters are prose, which a narrow page must not break after every word.
 _PROSE = 40
 
 Row = Mapping[str, Any]
@@ -41,10 +41,10 @@ code { font-size: 12px; overflow-wrap: anywhere; }
 
 
 def certificate_page(found: Row) -> str:
-    """The page of a certificate.
+    """Return the page of a certificate.
 
     Args:
-        found: of ``autofuse.measure.certificate.certify``.
+        found: from ``autofuse.measure.certificate.certify``.
     """
     kernel = found["kernel"]
     kind = "invariant kernel" if kernel["invariant"] else "kernel"
@@ -68,16 +68,16 @@ def certificate_page(found: Row) -> str:
 
 
 def _verdict(found: Row) -> tuple[str, str]:
-    """A class of style, and what there is to say first."""
+    """Return a style class and the headline."""
     if not found["ok"]:
-        return "bad", "Something is wrong."
+        return "bad", "Some checks failed."
     left = sum(not r["proved"] for r in found["proved"]["checks"])
     if left:
         return (
             "open",
-            f"Nothing was found to be wrong; {counted(left, 'check is', 'checks are')} not proved.",
+            f"No failures; {counted(left, 'check is', 'checks are')} not proved.",
         )
-    return "good", "Nothing is wrong."
+    return "good", "All checks passed."
 
 
 def _sentence(text: str) -> str:
@@ -96,7 +96,7 @@ def _table(head: Sequence[str], rows: Sequence[Sequence[object]]) -> Iterator[st
 
 
 class _Mark(NamedTuple):
-    """A verdict in a cell; ``style``: ``good``, ``bad`` for what is wrong, ``open`` for what is neither."""
+    """A verdict in a cell; ``style``: ``good``, ``bad`` if wrong, ``open`` if neither."""
 
     style: str
     text: str
@@ -120,7 +120,7 @@ def _sizes(symbols: Row) -> str:
 
 def _bits(found: Row) -> Iterator[str]:
     change = found["bits"]["may_change"]
-    yield _head("What may change the bits of a row", change["status"])
+    yield _head("Sizes that may change the bits of a row", change["status"])
     yield f"<p>{escape(_sentence(changes_text(found)))} {escape(_sentence(change['why']))}</p>"
     rows = [
         (r["template"], r["op"], r["dtype"], _calls(r), r["loop"], r["tile"])
@@ -129,7 +129,7 @@ def _bits(found: Row) -> Iterator[str]:
     if rows:
         yield from _table(("template", "sum", "dtype", "one call", "steps", "tile"), rows)
     always = same_bits(found["kernel"])
-    yield _head("The same inputs again", found["bits"]["status"])
+    yield _head("Repeated runs with the same inputs", found["bits"]["status"])
     yield from _table(
         ("sizes", "cores", *CHOICES),
         [
@@ -233,7 +233,7 @@ def _accuracy(found: Row) -> Iterator[str]:
 
 def _traffic(found: Row) -> Iterator[str]:
     yield _head("Bytes of GM", found["traffic"]["status"])
-    yield "<p>Compulsory are the bytes of all inputs and outputs, once each.</p>"
+    yield "<p>Compulsory bytes count every input and output once.</p>"
     names = ("read", "written", "compulsory", "ratio", "workspace")
     yield from _table(
         ("sizes", *names),

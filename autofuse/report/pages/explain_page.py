@@ -45,15 +45,15 @@ td.number { white-space: nowrap; }
 td b { display: inline-block; width: 10px; height: 10px; border-radius: 2px; margin-right: 6px; }
 """
 
-#: Where a buffer is between pipes -> the colour of the pipe that fills it.
+#: Position of a buffer between pipes -> the colour of the pipe that fills it.
 _COLOUR = {"VECIN": "mte2", "VECOUT": "mte3"}
 
 
 def explain_page(found: Row) -> str:
-    """The page of what ``explain`` found: bars per pipe and template, reasons, and UB.
+    """Return the page of ``explain``: bars per pipe and template, reasons, and UB.
 
     Args:
-        found: of ``autofuse.report.explanation.explain``, with ``sizes``.
+        found: the result of ``autofuse.report.explanation.explain``, with ``sizes``.
     """
     title = escape(head(found))
     parts = [
@@ -65,15 +65,15 @@ def explain_page(found: Row) -> str:
     ]
     if found["key"] is not None:
         parts.append(
-            f"<p>The host function takes tiling key {found['key']} of {found['keys']}.</p>"
+            f"<p>The host function chooses tiling key {found['key']} of {found['keys']}.</p>"
         )
-    # All bars have one scale, so that groups can be compared: that of the form that is taken.
+    # All bars share the scale of the chosen form, so that groups can be compared.
     taken = [r for r in found["results"] if r["chosen"]] or found["results"]
     templates = (t for r in taken for g in r["groups"] for t in g["templates"])
     longest = max((t["us"]["total"] for t in templates if t["legal"]), default=0.0)
     if longest:
-        parts.append(f'<p class="dim">All bars: the whole width is {longest:.2f} us.</p>')
-    # What is taken comes first, here and below; the others keep their order.
+        parts.append(f'<p class="dim">Full width of every bar: {longest:.2f} us.</p>')
+    # The chosen one comes first, here and below; the others keep their order.
     for r in sorted(found["results"], key=lambda r: not r["chosen"]):
         if len(found["results"]) > 1:
             us = "not legal" if r["total_us"] is None else f"{r['total_us']:.2f} us (model)"
@@ -86,12 +86,12 @@ def explain_page(found: Row) -> str:
 
 
 def _group(group: Row, longest: float, inputs: Sequence[str] | None) -> Iterator[str]:
-    """The section of a group.
+    """Yield the section of a group.
 
     Args:
         group: its templates.
-        longest: microseconds of a bar over the whole width, on all of the page.
-        inputs: names of the graph's; None where the form of the group is not taken.
+        longest: microseconds of a full-width bar, for the whole page.
+        inputs: names of the graph's inputs; None if the form of the group is not chosen.
     """
     barrier = ", after a barrier of all cores" if group["barrier"] else ""
     yield f"<h2>Group {group['group']}{barrier}: microseconds of the model</h2>"
@@ -112,7 +112,7 @@ def _group(group: Row, longest: float, inputs: Sequence[str] | None) -> Iterator
 
 
 def _template(t: Row, longest: float) -> Iterator[str]:
-    """The head of a template, and a bar for each pipe; the section stays open."""
+    """Yield the head of a template, and a bar for each pipe; the section stays open."""
     yield f'<section class="{"taken" if t["chosen"] else "other"}">'
     if not t["legal"]:
         yield f"<h3>{escape(t['title'])}</h3>\n<p>{escape(t['lost'])}</p>"
@@ -127,7 +127,7 @@ def _template(t: Row, longest: float) -> Iterator[str]:
     for part, name in PARTS.items():
         us = t["us"][part]
         width = 100 * us / longest if longest else 0.0
-        # Of a form that is not taken a bar may be longer than there is room for.
+        # A bar of a form that is not chosen may exceed the width.
         style = f"width:{min(width, 100.0):.1f}%;background:var(--{part})"
         bar = f'<b{" class=beyond" if width > 100 else ""} style="{style}"></b>'
         yield f'<div class="bar"><span>{name}</span><span>{bar}</span><span>{us:.2f}</span></div>'
@@ -136,7 +136,7 @@ def _template(t: Row, longest: float) -> Iterator[str]:
 
 
 def _ub(t: Row) -> Iterator[str]:
-    """UB from its first byte to its last, and a table of the buffers."""
+    """Yield a picture of UB from first to last byte, and a table of the buffers."""
     limit = t["ub_limit"]
     yield f"<h3>UB: {bytes_text(t['ub_bytes'])} of {bytes_text(limit)}</h3>"
     yield '<div class="ub">'

@@ -1,8 +1,7 @@
 """A picture of a graph as SVG: layers from top to bottom, one box per node, coloured by unit.
 
-Long edges are led through their layers by invisible points; a few sweeps put the items of a layer
-next to what they are connected with.  Everything is integer arithmetic in the order of the graph,
-so the same graph gives the same bytes.
+Long edges pass their layers through invisible points; a few sweeps move the items of a layer next to their neighbours.
+Everything is integer arithmetic in graph order, so equal graphs give equal bytes.
 """
 
 from __future__ import annotations
@@ -28,12 +27,12 @@ _LINE = 17
 _PAD = 12
 _GAP_X = 28
 _GAP_Y = 46
-_POINT = 12  # width that a passing edge takes in a layer
+_POINT = 12  # width of a passing edge in a layer
 _MARGIN = 20
 _MAX_TEXT = 34
 _SWEEPS = 12
 
-#: Unit as it is shown -> (fill, border) on a light and on a dark page.
+#: Displayed unit -> (fill, border) on a light and on a dark page.
 _COLOURS: dict[str, tuple[tuple[str, str], tuple[str, str]]] = {
     "MTE2": (("#dbeafe", "#2563eb"), ("#1e3a5f", "#60a5fa")),
     "Vector": (("#dcfce7", "#16a34a"), ("#14432a", "#4ade80")),
@@ -63,7 +62,7 @@ class _Item:
 
 
 def _unit(n: Node) -> str:
-    """The unit of a node; before scheduling, the one that its kind of op will have."""
+    """Return the unit of a node; before scheduling, the expected unit of its kind of op."""
     if n.api is not None:
         name = {"V": "Vector"}.get(n.api.unit, n.api.unit)
         return name if name in _COLOURS else "none"
@@ -82,7 +81,7 @@ class _Words:
 
     Args:
         g: the graph.
-        source: graph that it was made from, whose names are drawn; None: its own names.
+        source: its source graph, whose names are drawn; None: its own names.
     """
 
     def __init__(self, g: HintGraph | ImplGraph, source: FusionGraph | None) -> None:
@@ -93,14 +92,14 @@ class _Words:
         self._symbols = {n: sym(x) for n, x in labels.items() if n != x}
 
     def name(self, n: Node) -> str:
-        """The tensor that a node gives, or is a step of."""
+        """Return the tensor that a node computes, or is a step of."""
         if self._held is None:
             return n.name
         whole, steps = self._held.of([n.name])
         return visible(whole[0] if whole else f"step of {steps[0]}")
 
     def shape(self, n: Node) -> Sequence[Expr]:
-        """The sizes of a node; of a parameter those that the source has."""
+        """Return the sizes of a node; for a parameter those in the source."""
         if self._source is None or n.op not in ("Data", "Output"):
             return n.y.repeats
         index = n.number("index")
@@ -108,11 +107,11 @@ class _Words:
         return self._source.tensors[names[index]].shape
 
     def size(self, e: Expr) -> str:
-        """A size in the symbols of the source."""
+        """Return a size in the symbols of the source."""
         return visible(str(e.substitute(self._symbols) if self._symbols else e))
 
     def sizes(self, sizes: Sequence[Expr]) -> str:
-        """A list of them."""
+        """Return a list of sizes."""
         return "[" + ", ".join(map(self.size, sizes)) + "]"
 
 
@@ -122,7 +121,7 @@ def _lines(n: Node, words: _Words) -> tuple[str, ...]:
 
 
 def _shape(n: Node, words: _Words) -> str:
-    """Dtype and repeats; where they are too long, the inner ones, which say most."""
+    """Return dtype and repeats; if too long, only the inner ones, which matter most."""
     shape = words.shape(n)
     for first in range(len(shape)):
         sizes = ["…"] * (first > 0) + [words.size(r) for r in shape[first:]]
@@ -154,7 +153,7 @@ def _tip(n: Node, words: _Words) -> str:
 
 
 def _layout(nodes: Sequence[Node], words: _Words) -> tuple[list[_Item], list[list[int]]]:
-    """Items with their places, and the items of every layer from left to right."""
+    """Return items with their places, and the items of every layer from left to right."""
     items = [
         _Item(0, max(map(len, lines)) * _CHAR + 2 * _PAD, n, lines)
         for n, lines in ((n, _lines(n, words)) for n in nodes)
@@ -171,7 +170,7 @@ def _layout(nodes: Sequence[Node], words: _Words) -> tuple[list[_Item], list[lis
 
 
 def _assign_layers(items: list[_Item], nodes: Sequence[Node]) -> None:
-    """Longest path from the sources; a node without inputs stands right above its first user."""
+    """Assign layers by the longest path from the sources; a node without inputs goes right above its first user."""
     index = {n.name: k for k, n in enumerate(nodes)}
     view = nx.DiGraph()
     view.add_nodes_from(range(len(nodes)))
@@ -189,7 +188,7 @@ def _assign_layers(items: list[_Item], nodes: Sequence[Node]) -> None:
 
 
 def _connect(items: list[_Item], layers: list[list[int]], nodes: Sequence[Node]) -> None:
-    """Edges between neighbouring layers; edges with one source share their points."""
+    """Connect neighbouring layers by edges; edges with one source share their points."""
     index = {n.name: k for k, n in enumerate(nodes)}
     points: dict[tuple[int, int], int] = {}
     for k, n in enumerate(nodes):
@@ -218,14 +217,14 @@ def _reorder(items: list[_Item], layers: list[list[int]], *, downwards: bool) ->
 
         def mean(k: int, place: dict[int, int] = place) -> int:
             near = items[k].up if downwards else items[k].down
-            # In 1/1000 of a place, so that no float decides an order.
+            # In units of 1/1000 of a place, so that no float affects the order.
             return 1000 * sum(place[j] for j in near) // len(near) if near else 1000 * place[k]
 
         layer.sort(key=mean)
 
 
 def _place(items: list[_Item], layers: list[list[int]]) -> None:
-    """Centres: start packed, then move towards the mean of the neighbours where there is room."""
+    """Place centres: start packed, then move towards the mean of the neighbours where there is room."""
     for layer in layers:
         _pack(items, layer, [0] * len(layer))
     for sweep in range(_SWEEPS):
@@ -244,9 +243,9 @@ def _place(items: list[_Item], layers: list[list[int]]) -> None:
 
 
 def _pack(items: list[_Item], layer: list[int], want: Sequence[int]) -> None:
-    """Centres as near to ``want`` as the order and the widths allow.
+    """Move centres as near to ``want`` as order and widths allow.
 
-    Items that would overlap form a block, which stands at the mean of what its items want.
+    Items that would overlap form a block, which is placed at the mean of its items' wishes.
     """
     blocks: list[
         tuple[int, int, list[tuple[int, int]]]
@@ -276,12 +275,12 @@ def _distance(items: list[_Item], a: int, b: int) -> int:
 
 
 def to_svg(g: HintGraph | ImplGraph, theme: str = "auto", source: FusionGraph | None = None) -> str:
-    """The graph as a self-contained SVG document.
+    """Return the graph as a self-contained SVG document.
 
     Args:
-        g: the graph; it need not be sound.
-        theme: ``light``, ``dark``, or ``auto`` for what the reader's system prefers.
-        source: the graph that it was made of, whose names are drawn then.
+        g: the graph; it may be invalid.
+        theme: ``light``, ``dark``, or ``auto`` for the reader's system setting.
+        source: its source graph, whose names are drawn.
 
     Raises:
         ValueError: another theme.
@@ -314,7 +313,7 @@ def to_svg(g: HintGraph | ImplGraph, theme: str = "auto", source: FusionGraph | 
 
 
 def _text(text: str) -> str:
-    """Escaped for XML; characters that XML cannot hold are replaced."""
+    """Escape a text for XML; characters that XML cannot represent are replaced."""
     clean = "".join(ch if _legal(ord(ch)) else "�" for ch in text)
     return escape(clean, quote=True)
 
@@ -368,7 +367,7 @@ def _edges(items: list[_Item], tops: list[int], box: int) -> Iterator[str]:
     for item in items:
         for k in item.down:
             to = items[k]
-            # Through a point the line goes straight, from the top of its layer to the bottom.
+            # At a point the line is straight, from the top of its layer to the bottom.
             y0, y1 = tops[item.layer] + box, tops[to.layer]
             mid = (y0 + y1) // 2
             path = f"M{item.x} {y0}C{item.x} {mid} {to.x} {mid} {to.x} {y1}"

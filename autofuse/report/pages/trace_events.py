@@ -1,4 +1,4 @@
-"""Timed mode as a file for trace viewers: the JSON object format of Chrome traces, which Perfetto reads too."""
+"""Timed mode as a trace file: the JSON object format of Chrome traces, which Perfetto reads too."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ Json = dict[str, Any]
 
 
 def trace_text(report: Mapping[str, Any]) -> str:
-    """The trace of a timed report: one process per recorded core, one thread per pipe, a slice per instruction.
+    """Return the trace of a timed report: one process per recorded core, one thread per pipe, a slice per instruction.
 
-    Times are microseconds of the model.  What the report has beside its slices stands under ``autofuse``.
+    Times are modelled microseconds. The rest of the report is under ``autofuse``.
 
     Args:
-        report: of ``autofuse.machines.twin.timed.timed``.
+        report: from ``autofuse.machines.twin.timed.timed``.
     """
     events = list(_events(report))
     rest = {k: v for k, v in report.items() if k not in ("slices", "functions")}

@@ -1,4 +1,4 @@
-"""Timed mode as one HTML file without anything from elsewhere: timeline, UB, roofline, loops and source."""
+"""Timed mode as one self-contained HTML file: timeline, UB, roofline, loops and source."""
 
 from __future__ import annotations
 
@@ -14,20 +14,20 @@ _TEMPLATE = "trace_page.html"
 
 
 def page_text(report: Mapping[str, Any]) -> str:
-    """The page of a timed report.
+    """Return the page of a timed report.
 
-    All names are data inside of one JSON text, which the script puts on the page as text, never as markup.
+    All names are data inside one JSON text, which the script inserts as text, never as markup.
 
     Args:
-        report: of ``autofuse.machines.twin.timed.timed``.
+        report: from ``autofuse.machines.twin.timed.timed``.
     """
     template = resources.files("autofuse.report").joinpath(_TEMPLATE).read_text(encoding="utf-8")
     data = json.dumps(report, ensure_ascii=True, separators=(",", ":"), allow_nan=False)
-    # Nothing inside of a script element may look like its end, or like a comment.
+    # Nothing inside a script element may look like its end, or like a comment.
     for character in "<>&":
         data = data.replace(character, f"\\u{ord(character):04x}")
     title = html.escape(f"{report['name']} on {report['target']} (model)")
-    # Names may look like the marks themselves, so the text is cut before anything is put in.
+    # Names may look like the placeholders, so the template is split before anything is inserted.
     before, rest = template.split("{{title}}", 1)
     between, after = rest.split("{{data}}", 1)
     return f"{before}{title}{between}{data}{after}"

@@ -1,1 +1,1 @@
-"""Output of the commands for people."""
+"""Output of the commands as text."""

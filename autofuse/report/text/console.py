@@ -18,14 +18,14 @@ if TYPE_CHECKING:
 
 __all__ = ["console", "printable", "progress", "ticker"]
 
-#: Width of tables that are not shown on a terminal, as a log or a message has them.
+#: Width of tables without a terminal, as in a log or a message.
 PIPE_WIDTH = 80
 
 
 class Screen(Console):
-    """A console that sends no control characters of what it is given.
+    """A console that passes no control characters of its input to the terminal.
 
-    Off a terminal only tables have a width: a sentence is one line there, for what searches it.
+    Without a terminal only tables have a width: a sentence stays on one line, for tools that search it.
     """
 
     def __init__(self, out: TextIO) -> None:
@@ -34,26 +34,26 @@ class Screen(Console):
         super().__init__(file=out, width=width, highlight=False, markup=False, emoji=False)
 
     def print(self, *objects: Any, **options: Any) -> None:
-        """Print as rich does, but never wrap a sentence off a terminal."""
+        """Print as rich does, but never wrap a sentence without a terminal."""
         if self._sentences_whole and all(isinstance(x, str | Text) for x in objects):
             options.setdefault("soft_wrap", True)
         super().print(*objects, **options)
 
     def render_str(self, text: str, **options: Any) -> Text:
-        """A text that is printed, or a cell of a table."""
+        """Render a printed text, or a cell of a table."""
         return super().render_str(printable(text), **options)
 
 
 def console(stream: TextIO | None = None) -> Console:
-    """A console on ``stream`` (default stdout).
+    """Return a console on ``stream`` (default stdout).
 
-    rich honours NO_COLOR and FORCE_COLOR; a pipe gets plain text, as wide as COLUMNS says.
+    rich honours NO_COLOR and FORCE_COLOR; a pipe gets plain text of width COLUMNS.
     """
     return Screen(stream if stream is not None else sys.stdout)
 
 
 def printable(text: str) -> str:
-    """``text`` with control characters shown rather than sent to the terminal; lines stay."""
+    """Return ``text`` with control characters made visible; line breaks stay."""
     return visible(text, keep="\n")
 
 
@@ -61,8 +61,8 @@ def printable(text: str) -> str:
 def progress(
     title: str, total: int, *, show: bool, remaining: bool = False
 ) -> Iterator[ProgressTick]:
-    """A progress bar on stderr, only if ``show`` and only on a terminal; ``remaining``: with the time that is left."""
-    # Most commands show no bar, and rich takes long to load what draws one.
+    """Show a progress bar on stderr, only if ``show`` and on a terminal; ``remaining``: with the remaining time."""
+    # Most commands show no bar, and rich's progress modules are slow to import.
     from rich.progress import (
         BarColumn,
         MofNCompleteColumn,
@@ -89,7 +89,7 @@ def progress(
 
 @contextmanager
 def ticker(title: str, *, show: bool) -> Iterator[Callable[[str], None]]:
-    """Yield a function that shows its words as progress on stderr, only if ``show`` and only on a terminal."""
+    """Yield a function that shows its argument as progress on stderr, only if ``show`` and on a terminal."""
     screen = console(sys.stderr)
     if not (show and screen.is_terminal):
         yield lambda _: None
@@ -101,7 +101,7 @@ def ticker(title: str, *, show: bool) -> Iterator[Callable[[str], None]]:
 
 
 class ProgressTick:
-    """Moves a progress bar on by one."""
+    """Advances a progress bar by one."""
 
     def __init__(self, bar: Progress, task: object) -> None:
         self._bar = bar
@@ -111,5 +111,5 @@ class ProgressTick:
         self._bar.advance(self._task)  # type: ignore[arg-type]
 
     def reach(self, done: int, of: int) -> None:
-        """Put it where ``done`` of ``of`` is."""
+        """Set the bar to ``done`` of ``of``."""
         self._bar.update(self._task, completed=done, total=of)  # type: ignore[arg-type]

@@ -1,4 +1,4 @@
-"""Diagnostics on a terminal: the code, the line of the file with a caret, what to do."""
+"""Diagnostics on a terminal: the code, the line of the file with a caret, the hint."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _TOKEN = re.compile(r'"(?:[^"\\]|\\.)*"|[-+.\w]+|.')
 
 
 def print_diagnostics(screen: Console, diagnostics: Iterable[Diagnostic]) -> None:
-    """Print every diagnostic, an empty line between two."""
+    """Print the diagnostics, separated by empty lines."""
     for i, d in enumerate(diagnostics):
         if i:
             screen.print()
@@ -31,7 +31,7 @@ def print_diagnostics(screen: Console, diagnostics: Iterable[Diagnostic]) -> Non
 
 
 def to_text(d: Diagnostic) -> Text:
-    """One diagnostic as styled text, without a final newline."""
+    """Return a diagnostic as styled text, without a final newline."""
     out = Text()
     out.append(f"{d.severity} {d.code}", style=_COLORS.get(d.severity, "bold"))
     out.append(f": {printable(d.message)}", style="bold")

@@ -15,15 +15,15 @@ __all__ = ["Fitted", "folded"]
 
 #: Between two columns.
 _GAP = 2
-#: Columns of names and words longer than these become narrower than their words: all others keep their width then.
+#: Columns of names and words longer than this may become narrower than their words; all others then keep their width.
 _LONG = 32
 _LEAST = 16
-#: Where a name is broken that is longer than its column.
+#: Break points of a name that is longer than its column.
 _PIECE = re.compile(r"[^/._:,\-]*[/._:,\-]?")
 
 
 def folded(text: str, width: int) -> list[str]:
-    """The lines of a text in a column: broken between words, long words behind ``/``, ``.``, ``_`` and the like."""
+    """Break a text into lines for a column: between words, and long words after ``/``, ``.``, ``_`` and the like."""
     lines: list[str] = []
     for paragraph in text.split("\n"):
         line = ""
@@ -41,7 +41,7 @@ def folded(text: str, width: int) -> list[str]:
 
 
 def _broken(word: str, width: int) -> list[str]:
-    """A word in pieces that are no wider."""
+    """Break a word into pieces of at most the width."""
     lines = [""]
     for piece in _PIECE.findall(word) if cell_len(word) > width else [word]:
         if cell_len(lines[-1]) + cell_len(piece) <= width:
@@ -57,9 +57,9 @@ class Fitted:
     """A table without lines.
 
     Args:
-        columns: what stands above them.
-        right: the columns that hold numbers.
-        header: whether anything stands above.
+        columns: the headings.
+        right: the columns of numbers.
+        header: whether to show headings.
     """
 
     def __init__(self, columns: Sequence[str], right: Sequence[str], header: bool) -> None:
@@ -69,7 +69,7 @@ class Fitted:
         self.rows: list[list[str | Text]] = []
 
     def add_row(self, *cells: str | Text) -> None:
-        """One more row; control characters in it are shown, not sent."""
+        """Add a row; its control characters are made visible."""
         self.rows.append([printable(c) if isinstance(c, str) else c for c in cells])
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> Iterator[Text]:
@@ -83,7 +83,7 @@ class Fitted:
             yield self._line(console, widths, row)
 
     def _widths(self, limit: int) -> list[int] | None:
-        """Widths of the columns; None where nothing that can be read fits."""
+        """Return the widths of the columns; None if no readable layout fits."""
         above: list[list[str | Text]] = [[*self.columns]] if self.header else []
         cells = [[_plain(r[k]) for r in (*above, *self.rows)] for k in range(len(self.columns))]
         found = [max((_longest(c.split("\n")) for c in column), default=0) for column in cells]
@@ -99,7 +99,7 @@ class Fitted:
         return found if sum(found) <= room else None
 
     def _line(self, console: Console, widths: Sequence[int], row: Sequence[str | Text]) -> Text:
-        """A row, of several lines where a cell has them."""
+        """Return the lines of a row, several if a cell has several."""
         cells = [
             list(c.wrap(console, w or 1))
             if isinstance(c, Text)
@@ -120,7 +120,7 @@ class Fitted:
         return Text("\n").join(lines)
 
     def _blocks(self, limit: int) -> Iterator[Text]:
-        """A line per cell, below the first one of its row."""
+        """Yield a line per cell, below the first cell of its row."""
         for row in self.rows:
             named = [
                 (name if self.header else "", _plain(cell))

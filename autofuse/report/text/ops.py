@@ -1,4 +1,4 @@
-"""The table of all ops, and the page of one."""
+"""Text output of ``ops``: the table of all ops, and the page of one."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from autofuse.report.text.tables import table
 
 __all__ = ["file_text", "print_op", "print_ops"]
 
-#: Columns of a terminal.
+#: Width of a terminal.
 _WIDTH = 80
 
 
 def print_ops(screen: Console, rows: Sequence[Mapping[str, Any]]) -> None:
-    """An op per line, with the names that it also has."""
+    """Print one op per line, with its aliases."""
     out = table("op", "inputs", "result")
     for r in rows:
         also = f" (also {', '.join(r['aliases'])})" if r["aliases"] else ""
@@ -27,7 +27,7 @@ def print_ops(screen: Console, rows: Sequence[Mapping[str, Any]]) -> None:
 
 
 def print_op(screen: Console, found: Mapping[str, Any]) -> None:
-    """All about one op."""
+    """Print the page of one op."""
     screen.print(found["name"], style="bold")
     facts = table("", "", header=False)
     facts.add_row("result", found["formula"])
@@ -46,7 +46,7 @@ def print_op(screen: Console, found: Mapping[str, Any]) -> None:
             attributes.add_row(a["name"], a["kind"], default, a["meaning"])
         screen.print(attributes)
     else:
-        screen.print("It has no attributes.")
+        screen.print("No attributes.")
     screen.print()
     chips = found["chips"]
     dtypes = table("dtype", *(_chips(c["targets"]) for c in chips))
@@ -56,12 +56,12 @@ def print_op(screen: Console, found: Mapping[str, Any]) -> None:
     used = {w for c in chips for w in c["dtypes"].values()}
     screen.print("; ".join(f"{w}: {m}" for w, m in found["meanings"].items() if w in used))
     screen.print()
-    screen.print("A graph with it, for autofuse verify:", style="dim")
+    screen.print("Example graph, for autofuse verify:", style="dim")
     screen.print(file_text(found["example"]), soft_wrap=True)
 
 
 def file_text(graph: Mapping[str, Any]) -> str:
-    """A graph file with a line for every tensor and every node."""
+    """Return a graph file with a line for every tensor and every node."""
     parts = []
     for name, value in graph.items():
         if isinstance(value, list) and value and isinstance(value[0], dict):
@@ -73,7 +73,7 @@ def file_text(graph: Mapping[str, Any]) -> str:
 
 
 def _object(value: Mapping[str, Any]) -> str:
-    """On one line where that is short, the attributes of a node on a second one."""
+    """Format an object on one line if short, with the attributes of a node on a second one."""
     lines = [{k: v for k, v in value.items() if k != "attrs"}]
     if len(json.dumps(lines[0])) > _WIDTH - 5:
         late = ("inputs", "outputs")
@@ -93,10 +93,10 @@ def _inputs(row: Mapping[str, Any]) -> str:
 
 
 def _accuracy(error: str) -> str:
-    """The error that is expected, and what verify makes of it."""
+    """Return the expected error, and verify's tolerance."""
     return f"{error}; verify allows twice that" if error else "exact"
 
 
 def _chips(names: Sequence[str]) -> str:
-    """Names of chips on lines of their own, so that a column is narrow."""
+    """Return names of chips on separate lines, to keep the column narrow."""
     return "\n".join(names)

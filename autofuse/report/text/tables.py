@@ -1,4 +1,4 @@
-"""Output of each verb for people, from the dict that ``--json`` prints for programs."""
+"""Text output of the verbs, from the dict that ``--json`` prints."""
 
 from __future__ import annotations
 
@@ -28,12 +28,12 @@ Row = Mapping[str, Any]
 
 
 def table(*columns: str, right: Sequence[str] = (), header: bool = True) -> Fitted:
-    """An empty table without lines; the columns named in ``right`` hold numbers."""
+    """Return an empty table without lines; the columns in ``right`` hold numbers."""
     return Fitted(columns, right, header)
 
 
 def number(value: object) -> str:
-    """A number for a table: short, and exact where it is an integer."""
+    """Format a number for a table: short, and exact if it is an integer."""
     if value is None:
         return "-"
     if isinstance(value, float):
@@ -42,7 +42,7 @@ def number(value: object) -> str:
 
 
 def bytes_text(count: int) -> str:
-    """A number of bytes in the unit that reads best."""
+    """Format a number of bytes in the most readable unit."""
     size = float(count)
     for unit in ("B", "KiB", "MiB"):
         if size < 1024:
@@ -52,7 +52,7 @@ def bytes_text(count: int) -> str:
 
 
 def print_reasons(screen: Console, title: str, rows: Sequence[tuple[str, str]]) -> None:
-    """Templates that are not taken or could not be made, and why."""
+    """Print templates that are not chosen or were rejected, with the reason."""
     out = table(title, "why")
     for name, reason in rows:
         out.add_row(name, reason)
@@ -61,7 +61,7 @@ def print_reasons(screen: Console, title: str, rows: Sequence[tuple[str, str]]) 
 
 
 def print_targets(screen: Console, rows: Sequence[Row]) -> None:
-    """The chips, one a line."""
+    """Print the chips, one per line."""
     out = table(
         "target", "chip", "cores", "UB", "clock", "GM", "status",
         right=("cores", "UB", "clock", "GM"),
@@ -81,7 +81,7 @@ def print_targets(screen: Console, rows: Sequence[Row]) -> None:
 
 
 def print_gpus(screen: Console, rows: Sequence[Row]) -> None:
-    """The targets of Triton kernels, one a line."""
+    """Print the targets of Triton kernels, one per line."""
     out = table(
         "Triton target", "dialect", "cores", "clock", "L2", "copy", "status",
         right=("cores", "clock", "L2", "copy"),
@@ -101,7 +101,7 @@ def print_gpus(screen: Console, rows: Sequence[Row]) -> None:
 
 
 def print_cpus(screen: Console, rows: Sequence[Row]) -> None:
-    """The targets of C++ loops, one a line."""
+    """Print the targets of C++ loops, one per line."""
     out = table(
         "CPU target", "cores", "vector", "cache of a core", right=("vector", "cache of a core")
     )
@@ -133,7 +133,7 @@ def print_checked(screen: Console, found: Row) -> None:
 
 
 def print_target(screen: Console, row: Row) -> None:
-    """Every figure of one chip, of one target of Triton kernels, or of a CPU."""
+    """Print every figure of a chip, of a target of Triton kernels, or of a CPU."""
     if "soc" in row:
         kind = f"{row['soc']}, {row['npu_arch']}"
     else:
@@ -148,7 +148,7 @@ def print_target(screen: Console, row: Row) -> None:
 
 
 def print_doctor(screen: Console, rows: Sequence[Row]) -> None:
-    """Print what was found, and hints for the rest."""
+    """Print the found parts, and hints for missing ones."""
     marks = {
         "ok": Text("ok", style="green"),
         "missing": Text("missing", style="bold red"),
@@ -165,7 +165,7 @@ def print_doctor(screen: Console, rows: Sequence[Row]) -> None:
 
 
 def print_knobs(screen: Console, rows: Sequence[Row]) -> None:
-    """The environment variables."""
+    """Print the environment variables."""
     out = table("variable", "value", "default", "meaning")
     for r in rows:
         style = "bold" if r["set"] else ""

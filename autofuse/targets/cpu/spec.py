@@ -16,13 +16,13 @@ class CpuTarget:
     """A machine that a C++ compiler with OpenMP compiles for.
 
     Attributes:
-        name: as ``load_cpu`` takes it.
+        name: as passed to ``load_cpu``.
         backend: the folder of ``codegen.backends`` that writes its kernels.
         experimental: kernels for this target may change more than others do.
-        checked: how the generated code was checked, and whether it ran on silicon; a sentence without its full stop.
-        cores: that loops are shared by; 0: as many as the machine has.
-        simd_bytes: bytes of a vector register, for the shortest block of columns; the code takes any.
-        cache_bytes: bytes of the cache that a core has to itself, for what is kept between passes over a row.
+        checked: a sentence without its full stop: how the generated code was checked, and whether it ran on silicon.
+        cores: cores that share the loops; 0: all cores of the machine.
+        simd_bytes: bytes of a vector register, for the shortest block of columns; the code supports any.
+        cache_bytes: bytes of a core's private cache, for data kept between passes over a row.
     """
 
     name: str
@@ -36,11 +36,11 @@ class CpuTarget:
 
     @property
     def home(self) -> str:
-        """The kind of device that its kernels are for."""
+        """Kind of device that runs its kernels."""
         return "cpu"
 
     def figures(self) -> tuple[Figure, ...]:
-        """Every number with unit, status and source."""
+        """Return every number with unit, status and source."""
         return self._figures
 
     def __hash__(self) -> int:
@@ -49,13 +49,13 @@ class CpuTarget:
 
 @cache
 def cpu_names() -> tuple[str, ...]:
-    """Names of the targets in this folder, sorted."""
+    """Return the sorted names of the targets in this folder."""
     return tuple(sorted(target_files("autofuse.targets.cpu")))
 
 
 @cache
 def load_cpu(name: str) -> CpuTarget:
-    """The target called ``name``.
+    """Return the target called ``name``.
 
     Raises:
         AutofuseError: AF5006 if there is none.

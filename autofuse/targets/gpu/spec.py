@@ -13,7 +13,7 @@ from autofuse.targets.spec import load_chip, unknown_target
 
 __all__ = ["GpuTarget", "from_driver", "gpu_names", "load_gpu"]
 
-#: Figures that targets of a dialect do not have.
+#: Dialect -> figures that its targets lack.
 _LACKS = {
     "cuda": ("ub_bytes",),
     "ascend": (
@@ -28,7 +28,7 @@ _LACKS = {
         "thread_registers",
     ),
 }
-#: What the data of an Ascend chip call a figure -> what it is called here.
+#: Name of a figure in the data of an Ascend chip -> its name here.
 _OF_CHIP = {
     "aiv_cores": "multiprocessors",
     "ub_bytes": "ub_bytes",
@@ -40,25 +40,25 @@ _OF_CHIP = {
 }
 #: Share of the peak of its memory that a copy reaches: 3,006 of 3,352 GB/s on an H100.
 _COPY_SHARE = 0.9
-#: FP32 lanes of a multiprocessor where they are not 128, by compute capability.
+#: FP32 lanes of a multiprocessor by compute capability, if not 128.
 _FP32_LANES = {60: 64, 70: 64, 72: 64, 75: 64, 80: 64}
-#: Rate of L2 over that of a copy, as on an H100.
+#: Ratio of the L2 rate to the copy rate, as on an H100.
 _L2_FACTOR = 1.8
-#: The target whose figures stand for those that no driver says.
+#: The target whose figures replace those that no driver reports.
 _LIKE = "nvidia-h100"
 
 
 @dataclass(frozen=True, slots=True)
 class GpuTarget:
-    """A device that Triton compiles for.  A figure that the dialect does not have is 0.
+    """A device that Triton compiles for. A figure that the dialect lacks is 0.
 
     Attributes:
-        name: as ``load_gpu`` takes it.
+        name: as passed to ``load_gpu``.
         backend: the folder of ``codegen.backends`` that writes its kernels.
-        dialect: ``cuda``: a grid of any size, whose programs may wait for each other; ``ascend``: a grid of cores
-            with a loop inside, whose programs may not.
+        dialect: ``cuda``: a grid of any size, whose programs may wait for each other; ``ascend``: a grid of cores with
+            a loop inside, whose programs may not wait.
         experimental: kernels for this target may change more than others do.
-        checked: how the generated code was checked, and whether it ran on silicon; a sentence without its full stop.
+        checked: a sentence without its full stop: how the generated code was checked, and whether it ran on silicon.
         chip: the name of the Ascend chip; empty for ``cuda``.
         capability: compute capability, ten times the major number plus the minor one; ``cuda`` only.
         multiprocessors: multiprocessors (SM), or vector cores.
@@ -66,16 +66,16 @@ class GpuTarget:
         threads: resident threads of a multiprocessor.
         shared_bytes: shared memory of a multiprocessor, in bytes.
         l2_bytes: bytes of L2.
-        fp32_lanes: results of float32 additions of a multiprocessor per cycle.
+        fp32_lanes: float32 additions of a multiprocessor per cycle.
         clock_mhz: highest clock of the multiprocessors.
-        copy_gbs: rate of a copy that is larger than L2, bytes read and written, 1e9 B/s.
+        copy_gbs: rate of a copy larger than L2, bytes read and written, 1e9 B/s.
         l2_gbs: rate of reads that L2 serves, 1e9 B/s.
         launch_us: microseconds of an empty kernel on the device.
-        late_us: microseconds for every value that a thread loads when its registers are full, of the model of time.
-        meet_us: microseconds that the blocks of a cluster wait for each other when they meet, of the model.
-        alone_gbs: rate of memory that one multiprocessor reaches by itself, 1e9 B/s, of the model.
-        waste_bytes: bytes that memory spends on every run of neighbours beside its own, of the model.
-        thread_registers: registers of a thread beside the values of its block, of the model.
+        late_us: microseconds per value that a thread loads when its registers are full, of the time model.
+        meet_us: microseconds of a cluster barrier, of the model.
+        alone_gbs: memory rate that one multiprocessor reaches alone, 1e9 B/s, of the model.
+        waste_bytes: extra bytes of memory traffic per contiguous run, of the model.
+        thread_registers: registers of a thread besides the values of its block, of the model.
         ub_bytes: bytes of UB of a core; ``ascend`` only.
     """
 
@@ -106,11 +106,11 @@ class GpuTarget:
 
     @property
     def home(self) -> str:
-        """The kind of device that its kernels are for: ``cuda`` or ``npu``."""
+        """Kind of device that runs its kernels: ``cuda`` or ``npu``."""
         return {"cuda": "cuda", "ascend": "npu"}[self.dialect]
 
     def figures(self) -> tuple[Figure, ...]:
-        """Every number with unit, status and source, in the order of the fields."""
+        """Return every number with unit, status and source, in the order of the fields."""
         return self._figures
 
     def __hash__(self) -> int:
@@ -119,13 +119,13 @@ class GpuTarget:
 
 @cache
 def gpu_names() -> tuple[str, ...]:
-    """Names of the targets in this folder, sorted."""
+    """Return the sorted names of the targets in this folder."""
     return tuple(sorted(target_files("autofuse.targets.gpu")))
 
 
 @cache
 def load_gpu(name: str) -> GpuTarget:
-    """The target called ``name``.
+    """Return the target called ``name``.
 
     Raises:
         AutofuseError: AF5006 if there is none.
@@ -141,13 +141,13 @@ def load_gpu(name: str) -> GpuTarget:
 
 
 def from_driver(properties: Any) -> GpuTarget:
-    """An NVIDIA card that no file is about, from what its driver says; every figure is assumed.
+    """Return a target for an NVIDIA card without a file, from its driver's data; every figure is assumed.
 
     Args:
         properties: an object with the attributes of ``torch.cuda.get_device_properties``.
     """
     p = properties
-    # The clock is in kHz, the bus in bits, and memory moves data twice in a clock.
+    # The clock is in kHz, the bus in bits, and memory transfers data twice per clock.
     peak_gbs = 2 * p.memory_clock_rate * p.memory_bus_width / 8 / 1e6
     copy_gbs = round(_COPY_SHARE * peak_gbs)
     said = f"driver, {p.name}"
@@ -167,7 +167,7 @@ def from_driver(properties: Any) -> GpuTarget:
         "copy_gbs": (copy_gbs, "GB/s", f"{_COPY_SHARE:g} of the peak of its memory; {said}"),
         "l2_gbs": (round(_L2_FACTOR * copy_gbs), "GB/s", f"{_L2_FACTOR:g} times the copy rate"),
     }
-    # Nothing is known of what only the model of kernel time has.
+    # Figures that only the kernel time model uses are unknown.
     for f in load_gpu(_LIKE).figures():
         rows.setdefault(f.name, (float(f.value), f.unit, "as on an H100"))
     found = {
@@ -181,13 +181,13 @@ def from_driver(properties: Any) -> GpuTarget:
 
 
 def _figures_of_chip(chip: str) -> dict[str, Figure]:
-    """The figures of an Ascend chip that a target has as well, by their names here."""
+    """Return the figures of an Ascend chip that the target shares, by their names here."""
     own = {f.name: f for f in load_chip(chip).figures()}
     return {name: replace(own[there], name=name) for there, name in _OF_CHIP.items()}
 
 
 def _made(about: Mapping[str, Any], found: Mapping[str, Figure]) -> GpuTarget:
-    """A target of its figures.
+    """Return a target made from its figures.
 
     Raises:
         ValueError: a figure is missing, or there is no such figure in its dialect.

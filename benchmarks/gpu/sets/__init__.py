@@ -1,1 +1,1 @@
-"""The operators that are measured: a module for each set, of rows as ``rows`` defines them."""
+"""The measured operators: one module of rows per set."""

@@ -1,8 +1,8 @@
 """The vector tasks of KernelBench, level 1, at their published sizes.
 
-KernelBench (https://github.com/ScalingIntelligence/KernelBench, MIT) has every task as a module; names, sizes and
-distributions of the inputs are taken from there, the functions are written for this benchmark.  Batch norm runs in
-evaluation mode, so that its input is read once.  All inputs are float32.
+KernelBench (https://github.com/ScalingIntelligence/KernelBench, MIT) defines every task as a module; names, sizes and
+input distributions come from there, the functions are written for this benchmark.  Batch norm runs in evaluation mode,
+so its input is read once.  All inputs are float32.
 """
 
 from __future__ import annotations
@@ -25,17 +25,17 @@ _Make = Callable[[Maker, Shape, torch.dtype], Case]
 
 
 def _of_uniform(function: Function) -> _Make:
-    """A function of one uniform tensor, whose parts along dimension 0 do not depend on each other."""
+    """Return a case for a function of one uniform tensor with independent parts along dimension 0."""
     return lambda make, shape, dtype: Case(function, (make.uniform(shape, dtype),), split=1)
 
 
 def _whole(function: Function) -> _Make:
-    """A function of one uniform tensor that needs all of it for every element."""
+    """Return a case for a function of one uniform tensor that needs all of it for every element."""
     return lambda make, shape, dtype: Case(function, (make.uniform(shape, dtype),))
 
 
 def _loss(function: Function) -> _Make:
-    """A function of predictions, which are scaled by a random number, and targets."""
+    """Return a case for a function of predictions, scaled by a random number, and targets."""
 
     def make(maker: Maker, shape: Shape, dtype: torch.dtype) -> Case:
         predicted = maker.uniform(shape, dtype).mul_(maker.uniform((), dtype))

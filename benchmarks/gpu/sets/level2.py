@@ -1,9 +1,9 @@
-"""Tasks of KernelBench, level 2, whose products are matrix products: a product by the library, vector work behind it.
+"""KernelBench level 2 tasks with matrix products: a library product, followed by vector work.
 
-KernelBench (https://github.com/ScalingIntelligence/KernelBench, MIT) has every task as a module; names, sizes and
-distributions of the inputs are taken from there, the functions are written for this benchmark.  All inputs are float32;
-parameters are drawn as those of PyTorch's modules are, batch norm takes the statistics of its batch, nothing is
-dropped.  The library computes products in float32 throughout, so that their time is the same for all competitors.
+KernelBench (https://github.com/ScalingIntelligence/KernelBench, MIT) defines every task as a module; names, sizes and
+input distributions come from there, the functions are written for this benchmark.  All inputs are float32; parameters
+are drawn like those of PyTorch's modules, batch norm uses batch statistics, and there is no dropout.  The library
+computes products in float32 throughout, so they take the same time for all competitors.
 """
 
 from __future__ import annotations
@@ -17,18 +17,18 @@ from rows import Case, Maker, Row, Shape
 _Tail = Callable[..., torch.Tensor]
 _Parameters = Callable[[int], tuple[Shape, ...]]
 
-#: Rows, features in, features out: what most tasks have, and what the tall ones have.
+#: Rows, input features, output features: of most tasks, and of the tall ones.
 _USUAL = (1024, 8192, 8192)
 _TALL = (16384, 4096, 4096)
 
 
 def _drawn(maker: Maker, shape: Shape, inputs: int, dtype: torch.dtype) -> torch.Tensor:
-    """A weight or bias as ``torch.nn.Linear`` draws it for so many inputs."""
+    """Draw a weight or bias as ``torch.nn.Linear`` does for this number of inputs."""
     return maker.uniform(shape, dtype).mul_(2).sub_(1).mul_(inputs**-0.5)
 
 
 def _task(name: str, sizes: Shape, tail: _Tail, parameters: _Parameters = lambda n: ()) -> Row:
-    """A task: ``tail(x @ weight.T + bias, *parameters)``; ``parameters`` gives their shapes for ``n`` features."""
+    """Return a task ``tail(x @ weight.T + bias, *parameters)``; ``parameters`` gives shapes for ``n`` features."""
 
     def make(maker: Maker, shape: Shape, dtype: torch.dtype) -> Case:
         rows, inputs, outputs = shape
@@ -67,7 +67,7 @@ def _batch_norm(x: torch.Tensor, weight: torch.Tensor, bias: torch.Tensor) -> to
 def _group_norm(
     x: torch.Tensor, features: int, weight: torch.Tensor, bias: torch.Tensor
 ) -> torch.Tensor:
-    """In groups of so many features."""
+    """Return the group norm in groups of ``features`` features."""
     return F.group_norm(x, max(1, x.shape[1] // features), weight, bias)
 
 
@@ -80,7 +80,7 @@ def _vectors(count: int) -> _Parameters:
 
 
 def _norm_and(*more: int) -> _Parameters:
-    """Weight and bias of a norm, and another parameter."""
+    """Return the shapes of a norm's weight and bias, and another parameter."""
     return lambda n: ((n,), (n,), more)
 
 

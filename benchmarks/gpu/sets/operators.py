@@ -1,4 +1,4 @@
-"""Operators of language and vision models, forward and backward, at sizes that models have."""
+"""Operators of language and vision models, forward and backward, at model sizes."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def _of_normal(function: Function, split: int = 1) -> _Make:
 
 
 def _normalised(x: torch.Tensor, weight: torch.Tensor) -> torch.Tensor:
-    """RMS norm in float32."""
+    """Return the RMS norm, computed in float32."""
     h = wide(x)
     return h * torch.rsqrt(h.square().mean(-1, keepdim=True) + _EPS) * weight
 
@@ -59,7 +59,7 @@ def _rms_norm_residual(make: Maker, shape: Shape, dtype: torch.dtype) -> Case:
 def _masked_softmax(make: Maker, shape: Shape, dtype: torch.dtype) -> Case:
     batch, _, queries, keys = shape
     hidden = make.truths((batch, 1, queries, keys))
-    hidden[..., 0] = False  # no row without a key
+    hidden[..., 0] = False  # every row keeps at least one key
     return Case(
         lambda x, m: torch.softmax((x * 0.125).masked_fill(m, -math.inf), -1),
         (make.normal(shape, dtype), hidden),
@@ -77,7 +77,7 @@ def _cross_entropy(make: Maker, shape: Shape, dtype: torch.dtype) -> Case:
 
 
 def _quantised(x: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
-    """Rows as int8 with one scale each."""
+    """Quantise rows to int8 with one scale each."""
     h = wide(x)
     scale = h.abs().amax(-1, keepdim=True).clamp(min=1e-8) / 127
     return (h / scale).round().clamp(-128, 127).to(torch.int8), scale
@@ -206,7 +206,7 @@ def _row(
 
 
 def _of_rows(op: str, shape: Shape, dtype: torch.dtype, make: _Make, **more: Any) -> Row:
-    """A forward pass that reads its rows once."""
+    """Return a forward pass that reads its rows once."""
     name = f"{op} {'x'.join(map(str, shape))} {DTYPE_NAMES[dtype]}"
     return _row(name, shape, dtype, make, forward_aim(shape[-1], dtype), **more)
 

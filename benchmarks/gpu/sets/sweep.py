@@ -1,4 +1,4 @@
-"""Row operators over lengths of 64 to 2^20, 2^26 elements in all: where a block holds a row, and where none does."""
+"""Row operators for lengths of 64 to 2^20, with 2^26 elements in total: rows that fit a block, and rows that do not."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def _log_softmax(make: Maker, shape: Shape, dtype: torch.dtype) -> Case:
 
 
 def layer_norm(make: Maker, shape: Shape, dtype: torch.dtype) -> Case:
-    """Layer norm over the last dimension, with weight and bias."""
+    """Return a layer norm over the last dimension, with weight and bias."""
     weight, bias = (make.normal(shape[-1:], dtype) for _ in range(2))
     inputs = (make.normal(shape, dtype), weight, bias)
     function = lambda x, w, b: F.layer_norm(x, w.shape, w, b)  # noqa: E731
@@ -39,7 +39,7 @@ def layer_norm(make: Maker, shape: Shape, dtype: torch.dtype) -> Case:
 
 
 def rms_norm(make: Maker, shape: Shape, dtype: torch.dtype) -> Case:
-    """RMS norm over the last dimension, with a weight."""
+    """Return an RMS norm over the last dimension, with a weight."""
     inputs = (make.normal(shape, dtype), make.normal(shape[-1:], dtype))
     function = lambda x, w: F.rms_norm(x, w.shape, w, 1e-5)  # noqa: E731
     return Case(function, inputs, split=1, gradients=(0, 1))

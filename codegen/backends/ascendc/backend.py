@@ -3,9 +3,9 @@
 ====== ============================================ ===================================================
 stage  what                                         module
 ====== ============================================ ===================================================
-kernel KernelIR of every template, made once        autofuse.codegen.backends.ascendc.device
-passes syncs, barriers, names, what is not used     autofuse.codegen.passes
-check  proofs about what is emitted; only on demand autofuse.codegen.verification
+kernel KernelIR of every template, lowered once     autofuse.codegen.backends.ascendc.device
+passes syncs, barriers, names, unused definitions   autofuse.codegen.passes
+check  proofs about the emitted code; on demand     autofuse.codegen.verification
 emit   kernel, host code, project, metadata         autofuse.codegen.backends.ascendc
 ====== ============================================ ===================================================
 """
@@ -51,13 +51,13 @@ __all__ = ["BACKEND", "AscendC", "Kernel"]
 
 @dataclass(frozen=True, slots=True)
 class Kernel:
-    """The schedule and the function of every template by name, as passed from stage to stage."""
+    """Schedule, and the function of every template by name, passed from stage to stage."""
 
     schedule: tuple[ScheduleResult, ...]
     functions: Mapping[str, KernelFn]
 
 
-#: What ``device_templates`` and ``host_templates`` are written for.
+#: Architecture constants that ``device_templates`` and ``host_templates`` are written for.
 _HEADERS = {"block_bytes": BLOCK_BYTES, "vector_bytes": 256, "repeats_max": 255}
 _CAN = Capabilities(
     ENTRIES, queues=True, split_entries=("launch",), gradients=("torch",), tuning=Tilings
@@ -66,10 +66,10 @@ _CAN = Capabilities(
 
 @dataclass(frozen=True, slots=True)
 class AscendC:
-    """Kernels in Ascend C, with host code in C++ and a CMake project.
+    """Emit kernels in Ascend C, with host code in C++ and a CMake project.
 
     Attributes:
-        tuning: tilings that come before the search; None: there are none.
+        tuning: tilings tried before the search; None for none.
     """
 
     name: str = "ascendc"
@@ -77,11 +77,11 @@ class AscendC:
     tuning: Tilings | None = None
 
     def tuned(self, tuning: Tilings) -> Backend:
-        """Return the backend with tilings that come before the search."""
+        """Return a backend that tries these tilings before the search."""
         return replace(self, tuning=tuning)
 
     def stages(self, job: Job) -> Sequence[Stage]:
-        """The table above."""
+        """Return the stages of the table above."""
         table: list[Stage] = [
             ("kernel", lambda schedule: _lowered(job, schedule)),
             ("passes", lambda kernel: _passed(job, kernel)),
@@ -97,7 +97,7 @@ class AscendC:
         parts: Sequence[Files],
         target: TargetSpec,
     ) -> dict[str, str]:
-        """A driver with the functions of one kernel, and the parts in folders of their own."""
+        """Return a driver with the interface of one kernel, and the parts in subfolders."""
         kernels = [f"device/{p.graph.name}_kernel.cpp" for p in split.parts]
         needs = [releases_of(f[k], f, target.arch) for k, f in zip(kernels, parts, strict=True)]
         files = driver_files(split, schedules, target, all_releases(needs))
@@ -112,15 +112,15 @@ BACKEND = AscendC()
 
 
 def _lowered(job: Job, schedule: tuple[ScheduleResult, ...]) -> Kernel:
-    """Raises AF5006 for an architecture that the headers are not written for."""
+    """Lower the schedule; raise AF5006 for an architecture that the headers do not support."""
     arch = job.chip.arch
     for name, value in _HEADERS.items():
         if (found := getattr(arch, name)) != value:
             text = f"{name} of architecture {arch.name} is {found}"
             raise AutofuseError.of(
                 "AF5006",
-                f"no Ascend C can be generated for {job.chip.name}: {text}",
-                hint=f"the device functions are written for {value}",
+                f"cannot generate Ascend C for {job.chip.name}: {text}",
+                hint=f"the device functions support only {value}",
             )
     return Kernel(schedule, lower_templates(job.graph, schedule, job.chip))
 
@@ -142,7 +142,7 @@ def _checked(job: Job, kernel: Kernel) -> Kernel:
 
 
 def _emitted(job: Job, kernel: Kernel, tuning: Tilings | None) -> dict[str, str]:
-    """An operator package is a project of CANN, with files of other names; one of PyTorch has more around it."""
+    """Return the files; entries for CANN and PyTorch add their own project around the kernel."""
     graph, schedule, target = job.graph, kernel.schedule, job.chip
     name = graph.name
     if job.entry == OP_PACKAGE:

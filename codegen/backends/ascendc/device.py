@@ -22,7 +22,7 @@ from autofuse.targets import Architecture, TargetSpec
 __all__ = ["ENTRIES", "OP_PACKAGE", "function_headers", "kernel_file"]
 
 
-#: Ways to enter the kernel, and the last parameter of each.
+#: Kernel entries, and the last parameter of each.
 OP_PACKAGE = "op-package"
 _TILING_PARAMETER = {
     "launch": "AutofuseTilingData t",
@@ -30,11 +30,11 @@ _TILING_PARAMETER = {
     "torch": "AutofuseTilingData t",
 }
 ENTRIES = tuple(_TILING_PARAMETER)
-#: Bit 48 of the control register: 1, results in 16-bit floats overflow to infinity and keep NaN; 0, as a kernel may
-#: find it, they saturate.  The other bits are as a TPipe sets them: bit 60, that this one decides and not each cast;
+#: Bit 48 of the control register.  If 1, 16-bit float results overflow to infinity and keep NaN; if 0, a possible
+#: initial state, they saturate.  The other bits keep the TPipe defaults: bit 60, bit 48 decides rather than each cast;
 #: bit 59, casts to integers saturate; bit 53, integers wrap.
 _OVERFLOWS = (
-    "// Floats of 16 bits overflow to infinity, and NaN stays NaN.",
+    "// 16-bit floats overflow to infinity, and NaN stays NaN.",
     "const int64_t autofuse_overflows = GetCtrlSpr<48, 48>();",
     "SetCtrlSpr<48, 48>(1);",
 )
@@ -58,18 +58,18 @@ def kernel_file(
     entry: str = "launch",
     name: str = "",
 ) -> str:
-    """Text of ``device/<g>_kernel.cpp``.
+    """Return the text of ``device/<g>_kernel.cpp``.
 
-    ``functions``: those of all templates after the passes, by name.
-    ``entry``: ``launch``, the tiling data come by value (``<<<>>>``); ``op-package``, they come in GM and every tiling
-    key becomes a binary of its own; ``torch`` is entered as ``launch``.
-    ``name``: of the kernel's function; empty for that of the graph.
+    ``functions``: the functions of all templates after the passes, by name.
+    ``entry``: ``launch`` passes the tiling data by value (``<<<>>>``); ``op-package`` passes them in GM and compiles
+    one binary per tiling key; ``torch`` has the same entry as ``launch``.
+    ``name``: the kernel's function; by default the graph's name.
     """
     tensors = parameter_names(graph)
     parameters = [f"GM_ADDR {t}" for t in tensors.names]
     parameters += ["GM_ADDR workspace", _TILING_PARAMETER[entry]]
     synced = _meeting_groups(results)
-    # An operator package asks for it on the host, for the tiling keys that need it.
+    # An operator package requests batch mode on the host, per tiling key.
     mode = "AUTOFUSE_BATCH_MODE " if synced and entry != OP_PACKAGE else ""
     head = wrap_call(
         f'extern "C" {mode}__global__ __aicore__ void {name or graph.name}', parameters, " {"
@@ -88,12 +88,12 @@ def kernel_file(
 
 
 def _meeting_groups(results: Iterable[ScheduleResult]) -> frozenset[tuple[int, int]]:
-    """Result and number of the groups before which all cores meet."""
+    """Return the ``(result, group)`` indices of groups preceded by a SyncAll."""
     return frozenset((r.index, g.index) for r in results for g in r.groups if g.sync_before)
 
 
 def _gives_short_floats(results: Iterable[ScheduleResult]) -> bool:
-    """True if some vector call has a result in a 16-bit float type."""
+    """Return True if some vector call has a 16-bit float result."""
     nodes = (n for r in results for g in r.groups for i in g.impls for n in i.nodes)
     shorts = (n for n in nodes if n.y.dtype.kind == "f" and n.y.dtype.itemsize == 2)
     return any(n.api is not None and n.api.unit == "Vector" for n in shorts)
@@ -102,7 +102,7 @@ def _gives_short_floats(results: Iterable[ScheduleResult]) -> bool:
 def function_headers(
     results: Sequence[ScheduleResult], arch: Architecture, entry: str = "launch"
 ) -> tuple[str, ...]:
-    """The headers of the device functions that a kernel calls, in order."""
+    """Return the headers of the device functions that a kernel calls, in order."""
     impls = [i for r in results for g in r.groups for i in g.impls]
     calls = [find_call(op, arch) for op in {n.op for i in impls for n in i.nodes}]
     found = {FUNCTIONS[c.api].header for c in calls if c is not None and c.api in FUNCTIONS}
@@ -123,9 +123,9 @@ def _dispatch(
 ) -> tuple[str, ...]:
     place = "autofuse_workspace" if entry == OP_PACKAGE else "workspace"
     arguments = [*tensors, place, "t"]
-    # Cores that wait for each other in hardware need its scheduler.
+    # A hardware SyncAll needs the chip's scheduler.
     task = "KERNEL_TYPE_MIX_AIV_1_0" if synced else "KERNEL_TYPE_AIV_ONLY"
-    # A chip whose cores are both cube and vector has one core type.
+    # A chip with combined cube and vector cores has one core type.
     task = "KERNEL_TYPE_AICORE" if task in arch.lacks else task
     out = [f"KERNEL_TASK_TYPE_DEFAULT({task});"]
     if entry == OP_PACKAGE:

@@ -1,4 +1,4 @@
-"""KernelIR -> Ascend C text.  One small function per statement; no decisions."""
+"""Emit KernelIR as Ascend C text.  One small function per statement; no decisions."""
 
 from __future__ import annotations
 
@@ -59,12 +59,12 @@ from autofuse.implgraph.ir.frozen import replace
 
 __all__ = ["callee", "emit_function"]
 
-#: Bytes of a block of UB, as the headers have it: ``kBlockBytes``, ``kDmaBlock``.
+#: Bytes of a UB block, as spelled in the headers: ``kBlockBytes``, ``kDmaBlock``.
 BLOCK_BYTES = 32
 
 
 def emit_function(fn: KernelFn) -> str:
-    """The text of a device function, ending in a newline."""
+    """Return the text of a device function, ending in a newline."""
     params = [f"GM_ADDR {t}" for t in (*fn.params.names, WORKSPACE)]
     params += ["const AutofuseTilingData& t"]
     lines = _on_registers(fn)
@@ -78,7 +78,7 @@ def emit_function(fn: KernelFn) -> str:
 
 
 def _on_registers(fn: KernelFn) -> list[str]:
-    """The functions on registers that a device function calls."""
+    """Return the register functions that a device function calls."""
     found = _functions_on_registers(fn.body)
     if not found:
         return []
@@ -91,7 +91,7 @@ def _on_registers(fn: KernelFn) -> list[str]:
 
 
 def _with_places(body: tuple[Stmt, ...]) -> list[Stmt]:
-    """A block without the tensors that no statement has in UB: they are in registers only."""
+    """Drop the declarations of tensors that live in registers only."""
     found = _functions_on_registers(body)
     if not found:
         return list(body)
@@ -100,7 +100,7 @@ def _with_places(body: tuple[Stmt, ...]) -> list[Stmt]:
 
 
 def _without(body: Sequence[Stmt], kept: set[str]) -> list[Stmt]:
-    """A block and its loops without the names of tensors, but for those by which others are named."""
+    """Drop the declarations of tensors in ``kept``, except those that later aliases refer to."""
     out: list[Stmt] = []
     for s in reversed(body):
         if isinstance(s, GetBuf | Alias) and s.local in kept:
@@ -122,7 +122,7 @@ def _in_calls(body: Sequence[Stmt]) -> set[str]:
 
 
 def _functions_on_registers(body: Sequence[Stmt]) -> list[VectorFunction]:
-    """Those of a block and its loops, in order."""
+    """Return the register functions of a block and its loops, in order."""
     out: list[VectorFunction] = []
     for s in body:
         if isinstance(s, VectorFunction):
@@ -133,7 +133,7 @@ def _functions_on_registers(body: Sequence[Stmt]) -> list[VectorFunction]:
 
 
 def emit_block(body: Sequence[Stmt], indent: str = "") -> list[str]:
-    """Lines of the statements of a block, behind ``indent``."""
+    """Return the lines of a block's statements, indented by ``indent``."""
     lines: list[str] = []
     for s in body:
         line = _LINE.get(type(s))
@@ -151,7 +151,7 @@ def emit_block(body: Sequence[Stmt], indent: str = "") -> list[str]:
 def _arg(a: Arg) -> str:
     if isinstance(a, LocalArg):
         if a.role is Role.SCRATCH:
-            # Scratch space is a non-const reference in the API: a named tensor, never a temporary.
+            # The API takes scratch space by non-const reference: pass a named tensor, never a temporary.
             return a.local
         return f"{a.local}.ReinterpretCast<{a.as_type.cpp}>()" if a.as_type else f"{a.local}[0]"
     if isinstance(a, Count):
@@ -169,7 +169,7 @@ def _arg(a: Arg) -> str:
 
 
 def callee(s: Call) -> str:
-    """The name of a function in C++, with its template arguments."""
+    """Return the C++ name of a function, with its template arguments."""
     if s.api not in FUNCTIONS:
         return s.api
     of = ", ".join(str(x).lower() if isinstance(x, bool) else f"autofuse::{x}" for x in s.of)
@@ -191,7 +191,7 @@ def _u32(e: Expr) -> str:
 
 
 def _units(b: DmaBlock, order: tuple[str, str]) -> str:
-    """DataCopyParams: everything in blocks, of 16 bits."""
+    """Return DataCopyParams with 16-bit fields, all in blocks."""
     from autofuse.implgraph.expr.expression import FloorDiv
 
     gaps = {"gm": FloorDiv(b.gm_gap, BLOCK_BYTES), "ub": b.ub_gap}
@@ -266,8 +266,8 @@ def _sync(s: Sync) -> list[str]:
     if s.target == "S":
         lines.append(f"tpipe.ReleaseEventID<{event}>(id);")
     else:
-        # The scalar unit runs ahead: a queue that got this id now could set the flag before it is awaited.
-        lines.append("// The id stays taken: other pipes may not have reached the wait yet.")
+        # The scalar unit runs ahead: a queue that reused this id now could set the flag before the wait is reached.
+        lines.append("// Keep the event id: other pipes may not have reached the wait yet.")
     return ["{", *(INDENT + line for line in lines), "}"]
 
 
@@ -276,7 +276,7 @@ def _init(s: InitBuffer) -> str:
     return f"{s.pipe}.InitBuffer({s.name}, {number}{_u32(s.nbytes)});"
 
 
-#: Positions of a tensor before and after EnQue and DeQue, where the queue does not say them.
+#: Template arguments of EnQue and DeQue, for queues that do not imply the positions.
 _LINKS = {
     "": "",
     "in": "TPosition::GM, TPosition::VECIN, ",
@@ -290,7 +290,7 @@ def _core(s: BlockIndex) -> str:
     return f"autofuse::CoreFrom(t.{s.first}, t.block_dim)"
 
 
-#: Statements of one line.
+#: Statements that print as one line.
 _LINE: dict[type, Callable[[Any], str]] = {
     Comment: lambda s: f"// {s.text}",
     Let: lambda s: f"const int64_t {s.name} = {to_cpp(s.value)};",
@@ -315,7 +315,7 @@ _LINE: dict[type, Callable[[Any], str]] = {
     Barrier: lambda s: f"PipeBarrier<{s.pipe}>();",
 }
 
-#: Every other statement but a loop.
+#: All other statements except loops.
 _LINES: dict[type, Callable[[Any], list[str]]] = {
     ReturnIfEmpty: lambda s: [f"if ({s.value} <= 0) {{", f"{INDENT}return;", "}"],
     GlobalDecl: lambda s: [

@@ -1,6 +1,6 @@
-"""Prints an :class:`Expr` as C++.
+"""Print an :class:`Expr` as C++.
 
-The text is int64 arithmetic and calls of the functions of ``autofuse_math.h``, never a float.
+The text is int64 arithmetic with calls to ``autofuse_math.h``; it never uses floats.
 """
 
 from __future__ import annotations
@@ -31,15 +31,15 @@ _FOLDED = ("Min", "Max")
 
 
 def to_cpp(expr: IntLike, names: Mapping[str, str] | None = None, *, atomic: bool = False) -> str:
-    """C++ text of ``expr``.
+    """Return ``expr`` as C++ text.
 
     Args:
-        expr: what to print.
-        names: C++ spelling of symbols, such as ``t.s0``; a symbol without an entry keeps its name.
-        atomic: put a sum or a product in parentheses, to stand next to an operator.
+        expr: expression to print.
+        names: C++ spelling of symbols, such as ``t.s0``; other symbols keep their names.
+        atomic: parenthesise a sum or a product, so that it can stand next to an operator.
 
     Raises:
-        ExprError: a ``Ratio``, a number that int64 does not hold, or a name that is not legal.
+        ExprError: for a ``Ratio``, a number that int64 cannot hold, or an illegal name.
     """
     e = expr if isinstance(expr, Expr) else Expr.of(expr)
     if e.number is not None and 0 <= e.number < 1 << 31:
@@ -49,12 +49,12 @@ def to_cpp(expr: IntLike, names: Mapping[str, str] | None = None, *, atomic: boo
 
 @lru_cache(maxsize=8192)
 def _unnamed(e: Expr, atomic: bool) -> str:
-    # Remembered: a kernel computes with few sizes, and says each of them at every tensor.
+    # Cached: a kernel repeats the same few sizes for every tensor.
     return _sum(e, {}, atomic)
 
 
 def int_literal(value: int) -> str:
-    """An integer literal: plain where int holds it, else of 64 bits."""
+    """Return an integer literal: plain if int holds it, 64 bits wide otherwise."""
     if -(1 << 31) < value < 1 << 31:
         return str(value)
     if value == -(1 << 63):
@@ -66,10 +66,10 @@ def int_literal(value: int) -> str:
 
 @lru_cache(maxsize=4096)
 def check_identifier(name: str) -> str:
-    """``name``, if it is an identifier in C++.
+    """Return ``name`` if it is a C++ identifier.
 
     Raises:
-        ExprError: it is not.
+        ExprError: if it is not.
     """
     if not _IDENTIFIER.fullmatch(name) or name in CPP_KEYWORDS:
         raise ExprError(f"{name!r} is not an identifier in C++")
@@ -81,7 +81,7 @@ def _sum(e: Expr, names: Mapping[str, str], atomic: bool) -> str:
         return int_literal(e.number)
     terms = e.terms
     if terms[0][1] < 0:
-        # The first term is positive where there is one: `n - 1`, not `-1 + n`.
+        # Put a positive term first if there is one: `n - 1`, not `-1 + n`.
         first = next((i for i, (_, c) in enumerate(terms) if c > 0), 0)
         terms = (terms[first], *terms[:first], *terms[first + 1 :])
     text = ""

@@ -28,7 +28,7 @@ __all__ = [
 ]
 
 
-#: The search for tiles, and its parts in the order in which they need each other: they are never used apart.
+#: The tile search and its parts, in order of dependence; they are always used together.
 TILING_HEADER = "autofuse_tiling.h"
 _TILING = (
     "autofuse_tile_model.h",
@@ -63,13 +63,13 @@ def project_files(
     functions: Iterable[str] = (),
     needs: Releases | None = None,
 ) -> dict[str, str]:
-    """``CMakeLists.txt``, ``CMakePresets.json`` and ``include/*.h`` by path.
+    """Return ``CMakeLists.txt``, ``CMakePresets.json`` and ``include/*.h`` by path.
 
     Args:
-        graph: what is computed.
-        target: the chip.
+        graph: graph of the kernel.
+        target: chip.
         functions: headers of the device functions that the kernel calls.
-        needs: what the kernel calls, with the releases of CANN that have it.
+        needs: functions that the kernel calls, with the CANN releases that have them.
     """
     name = check_identifier(graph.name)
     view = _CMakeView(
@@ -91,14 +91,14 @@ def twin_definition(arch: Architecture) -> str:
     return f" __NPU_ARCH__={arch.name}" if arch.vector_registers else ""
 
 
-#: A function that an architecture may lack -> the header that calls it, and the one that takes its place there.
+#: A function that an architecture may lack -> the header that calls it, and its replacement there.
 _INSTEAD = {"Copy": ("autofuse_copy.h", "autofuse_copy_by_add.h")}
-#: What headers cast with CAST_NONE: numbers that are exact, which any mode leaves as they are.
+#: Types of the casts with CAST_NONE in headers; the values are exact, so any round mode gives the same.
 _EXACT = (BY_NAME["int32"], BY_NAME["float32"])
 
 
 def shared_headers(arch: Architecture, functions: Iterable[str] = ()) -> dict[str, str]:
-    """``include/*.h`` by path: what all kernels for an architecture include, ``functions``, and what these include."""
+    """Return ``include/*.h`` by path: the common headers of an architecture, ``functions``, and their includes."""
     found: dict[str, str] = {}
     todo = [*_ALWAYS, *functions]
     while todo:
@@ -111,7 +111,7 @@ def shared_headers(arch: Architecture, functions: Iterable[str] = ()) -> dict[st
 
 @lru_cache(maxsize=256)
 def header_text(name: str, arch: Architecture) -> str:
-    """A header as projects have it: with those that are never used without it, for an architecture."""
+    """Return a header as projects have it, merged with its private dependencies, for one architecture."""
     if name == TILING_HEADER:
         return "\n".join(_INCLUDE.sub(_unless_part, read_text(part)) for part in _TILING)
     text = read_text(name)
@@ -130,13 +130,13 @@ def _unless_part(include: re.Match[str]) -> str:
 
 
 def preset_names(target: TargetSpec) -> tuple[str, ...]:
-    """The presets of a project: for the twin, for the chip, and the chip's product line."""
+    """Return the presets of a project: for the twin, for the chip, and the chip's product line."""
     return ("twin", "ascend", target.arch.family)
 
 
 @lru_cache(maxsize=16)
 def presets_text(target: TargetSpec) -> str:
-    """The text of ``CMakePresets.json``."""
+    """Return the text of ``CMakePresets.json``."""
     twin, chip, family = preset_names(target)
     configure: list[dict[str, object]] = [
         {
@@ -160,7 +160,7 @@ def presets_text(target: TargetSpec) -> str:
                 "CMAKE_ASC_ARCHITECTURES": target.npu_arch,
             },
         },
-        {"name": family, "displayName": f"the same as {chip}", "inherits": chip},
+        {"name": family, "displayName": f"same as {chip}", "inherits": chip},
     ]
     build = [{"name": n, "configurePreset": n} for n in (twin, chip, family)]
     found = {"version": 3, "configurePresets": configure, "buildPresets": build}

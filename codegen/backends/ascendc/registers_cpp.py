@@ -1,4 +1,4 @@
-"""Functions on vector registers -> Ascend C text: ``__simd_vf__`` functions of namespace ``AscendC::Reg``."""
+"""Emit functions on vector registers as ``__simd_vf__`` functions of namespace ``AscendC::Reg``."""
 
 from __future__ import annotations
 
@@ -30,22 +30,22 @@ __all__ = [
     "other",
 ]
 
-#: What a load does with elements that are narrower than the lanes, by the bytes of both; a store the other way round.
+#: Load distribution for elements narrower than the lanes, by the bytes of both; stores use the inverse.
 _SPREAD = {(2, 4): "DIST_UNPACK_B16", (1, 4): "DIST_UNPACK4_B8", (1, 2): "DIST_UNPACK_B8"}
 _PACKED = {(2, 4): "DIST_PACK_B32", (1, 4): "DIST_PACK4_B32", (1, 2): "DIST_PACK_B16"}
-#: Functions whose name on registers is another one.
+#: Functions with another name on registers.
 _NAMES = {"CompareScalar": "Compares"}
-#: A type that is as wide as a lane.
+#: A type as wide as a lane.
 OF_LANE = {2: "half", 4: "float"}
 
 
 def function_lines(f: VectorFunction, arch: Architecture) -> list[str]:
-    """The definition of a function without rows, in namespace ``autofuse``."""
+    """Return the definition of a function without rows, in namespace ``autofuse``."""
     return FunctionWriter(f, arch).lines()
 
 
 def call_lines(f: VectorFunction, value: Callable[[Arg], str]) -> list[str]:
-    """Its call, with the comment of what it computes last; ``value``: the text of a scalar argument."""
+    """Return its call, after the comment of its last result; ``value`` gives the text of a scalar argument."""
     dtypes = dict(f.dtypes)
     args = [f"(__ubuf__ {dtypes[x].cpp}*){x}.GetPhyAddr()" for x in _tensors(f)]
     args += [value(a) for a in _scalars(f)]
@@ -65,24 +65,24 @@ def _scalars(f: VectorFunction) -> list[ScalarVar | SizeValue]:
 
 
 class FunctionWriter:
-    """The text of one function: parameters, registers, constants, and its loop."""
+    """Writer of one function: parameters, registers, constants, and its loop."""
 
     def __init__(self, f: VectorFunction, arch: Architecture) -> None:
         self.f, self.arch = f, arch
         self.dtypes = dict(f.dtypes)
         self.lanes = arch.vector_bytes // f.lane
-        #: The mask of what is written.
+        #: Mask of the lanes that a step writes.
         self.mask = "mask"
-        #: The names of scalar parameters.
+        #: Names of scalar parameters.
         self.scalars = {
             a: a.name if isinstance(a, ScalarVar) else f"scalar{k}"
             for k, a in enumerate(_scalars(f))
         }
-        #: The traits of casts, and their names.
+        #: Cast traits -> their names.
         self.traits: dict[tuple[str, ...], str] = {}
 
     def lines(self) -> list[str]:
-        """All lines."""
+        """Return all lines."""
         once, steps = self._once(), list(self._steps())
         return [
             *self._head(),
@@ -93,7 +93,7 @@ class FunctionWriter:
         ]
 
     def _head(self) -> list[str]:
-        """Traits of casts, which the steps name, and the first line."""
+        """Return the cast traits that the steps refer to, and the signature."""
         f = self.f
         params = [f"__ubuf__ {self.dtypes[x].cpp}* {x}" for x in _tensors(f)]
         params += [f"{self._scalar_type(a)} {name}" for a, name in self.scalars.items()]
@@ -107,7 +107,7 @@ class FunctionWriter:
         return "uint32_t count"
 
     def _before(self) -> list[str]:
-        """The head of the loop."""
+        """Return the head of the loop."""
         n = self.lanes
         return [
             f"const uint16_t steps = static_cast<uint16_t>((count + {n - 1}) / {n});",
@@ -119,7 +119,7 @@ class FunctionWriter:
         return self.dtypes[a.name].cpp if isinstance(a, ScalarVar) else a.dtype.cpp
 
     def _declared(self) -> Iterator[str]:
-        """Registers, those of a type in one line; the mask of the elements of a step among them."""
+        """Declare the registers, one line per type, and the mask of the elements of a step."""
         of: dict[str, list[str]] = {}
         for s in self.f.calls:
             for x in (*s.reads, *s.writes):
@@ -135,11 +135,11 @@ class FunctionWriter:
         yield from listed("Reg::MaskReg", masks)
 
     def _reg(self, x: str) -> str:
-        """The register of a tensor."""
+        """Return the register of a tensor."""
         return f"{x}_reg"
 
     def _once(self) -> list[str]:
-        """Constants, before the loop."""
+        """Return the constants, set before the loop."""
         out = []
         for s in self.f.calls:
             if s.api == "Duplicate":
@@ -196,13 +196,13 @@ class FunctionWriter:
             mode = next(a.text for a in s.args if isinstance(a, EnumArg))
             of = f"<{self.dtypes[s.reads[0]].cpp}, {mode}>"
         elif s.api == "Select":
-            # The mask that chooses is the last argument.
+            # The selecting mask is the last argument.
             choice, *operands = operands
             mask = [choice]
         return wrap_call(f"Reg::{name}{of}", [self._reg(s.writes[0]), *operands, *mask], ";")
 
     def _cast(self, source: DType, result: DType, mode: str) -> tuple[str, str]:
-        """The name of the function, and its template arguments."""
+        """Return the name of the function, and its template arguments."""
         if source is result:
             return "Truncate", f"<{result.cpp}, RoundMode::CAST_{mode}>"
         layout = "ZERO" if source.itemsize != result.itemsize else "UNKNOWN"
@@ -220,7 +220,7 @@ class FunctionWriter:
         return "Cast", f"<{result.cpp}, {source.cpp}, {name}>"
 
     def _scalar(self, a: Arg, dtype: DType) -> str:
-        """A scalar of a dtype, whatever type of that width the call on tensors takes its elements for."""
+        """Return a scalar of type ``dtype``, even if the call on tensors reinterprets its elements as another type."""
         if isinstance(a, Number):
             value = a.value
             if dtype.kind == "u":
@@ -231,7 +231,7 @@ class FunctionWriter:
 
 
 def listed(kind: str, names: Sequence[str]) -> list[str]:
-    """A declaration of several variables, as long as lines may be."""
+    """Return a declaration of several variables, with as many per line as fit."""
     lines, line = [], kind
     for k, name in enumerate(names):
         word = f"{name}{';' if k == len(names) - 1 else ','}"

@@ -1,6 +1,6 @@
-"""The CANN release that a kernel needs: that of the functions which its device code calls.
+"""The CANN release that a kernel needs, which follows from the vendor functions that its device code calls.
 
-A header is compiled whole, so what it calls counts wherever it is included.
+A header is compiled whole, so all its calls count if it is included.
 """
 
 from __future__ import annotations
@@ -30,11 +30,11 @@ class _CheckView:
 
 
 def releases_of(kernel: str, files: Mapping[str, str], arch: Architecture) -> dict[str, str]:
-    """Return the calls of a kernel that are known to have come with some release, and that release, sorted.
+    """Return the kernel's calls with a known first release, and that release, sorted.
 
     Args:
-        kernel: the text of the kernel file.
-        files: the files that it may include, in ``include/``.
+        kernel: text of the kernel file.
+        files: files in ``include/`` that it may include.
         arch: architecture of its chip.
     """
     texts, todo, seen = [kernel], [kernel], set[str]()
@@ -52,7 +52,7 @@ def releases_of(kernel: str, files: Mapping[str, str], arch: Architecture) -> di
 
 @lru_cache(maxsize=256)
 def included(text: str) -> tuple[str, ...]:
-    """Headers that a text includes by name; remembered for those that many kernels have."""
+    """Return the headers that a text includes by name; cached, since many kernels share them."""
     return tuple(_INCLUDE.findall(text))
 
 
@@ -68,22 +68,22 @@ def _called(text: str, names: frozenset[str]) -> frozenset[str]:
 
 
 def all_releases(parts: Iterable[Releases]) -> dict[str, str]:
-    """Those of several kernels."""
+    """Merge the calls of several kernels."""
     return dict(sorted({call: since for p in parts for call, since in p.items()}.items()))
 
 
 def _least(needs: Releases) -> str:
-    """The first release that has them all; empty for none."""
+    """Return the first release that has them all; empty for none."""
     return max(needs.values(), key=lambda r: [int(n) for n in r.split(".")], default="")
 
 
 def cann_json(needs: Releases) -> dict[str, object]:
-    """For metadata: the least release, None where it is not known, and what needs it."""
+    """Return the metadata: the minimum release (None if unknown) and the calls that need it."""
     return {"release": _least(needs) or None, "calls": dict(needs)}
 
 
 def cann_check(needs: Releases) -> str:
-    """Lines of CMake that stop where the CANN that is installed is older."""
+    """Return CMake lines that fail if the installed CANN is older."""
     if not needs:
         return ""
     return render("cann_check.cmake.jinja", _CheckView(_least(needs), ", ".join(needs))).rstrip()

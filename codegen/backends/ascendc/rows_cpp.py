@@ -1,4 +1,4 @@
-"""Functions on vector registers that go through rows -> Ascend C text."""
+"""Emit functions on vector registers that loop over rows as Ascend C text."""
 
 from __future__ import annotations
 
@@ -25,27 +25,27 @@ from autofuse.targets import Architecture
 
 __all__ = ["row_function_lines"]
 
-#: Steps that wait: for what, and what waits.
+#: Steps that wait: the accesses they wait for, and the accesses that wait.
 _WAITS = {"stores_wait": ("LOAD", "STORE"), "loads_wait": ("STORE", "LOAD")}
 
 
 def row_function_lines(f: VectorFunction, arch: Architecture) -> list[str]:
-    """The definition of a function with rows, in namespace ``autofuse``."""
+    """Return the definition of a function with rows, in namespace ``autofuse``."""
     return _RowWriter(f, arch).lines()
 
 
 class _RowWriter(FunctionWriter):
-    """The loop over rows; in it, one line for a step."""
+    """Writer of the loop over rows, with one line per step."""
 
     def __init__(self, f: VectorFunction, arch: Architecture) -> None:
         super().__init__(f, arch)
         assert f.rows is not None
         self.rows = f.rows
         self.shared = shared_rows(f.calls)
-        #: The registers of the step that is written.
+        #: Registers of the current step.
         self.at: dict[str, str] = {}
         self.part = 0
-        #: Registers of the row in an iteration of the loop that the step is in; 0: it is in none.
+        #: Registers of the row per iteration of the loop around the step; 0 outside of loops.
         self.width = 0
 
     def _count(self) -> str:
@@ -68,7 +68,7 @@ class _RowWriter(FunctionWriter):
         for s in self.rows.written:
             if s.op not in ("store", *_WAITS):
                 add(s.to[0], _name(s.to))
-            # What is read was written before; if not, it is the twin that says so, not the compiler.
+            # Registers that are read were written before; if not, the twin reports it, not the compiler.
             for read in s.of:
                 add(read[0], _name(read))
         masks = ["all", *of.pop("", [])]
@@ -78,7 +78,7 @@ class _RowWriter(FunctionWriter):
         yield from listed("Reg::MaskReg", masks)
 
     def _filled(self) -> Iterator[tuple[str, str, str]]:
-        """Registers that have one value in all lanes: their names, what has their dtype, and the value."""
+        """Yield the registers that hold one value in all lanes: name, tensor that gives the dtype, and value."""
         for s in self.f.calls:
             x = s.writes[0]
             if s.api == "Duplicate":
@@ -98,7 +98,7 @@ class _RowWriter(FunctionWriter):
         return f"{'zero' if kind == 'SUM' else 'least' if kind == 'MAX' else 'most'}_{d.name}"
 
     def _masks(self) -> Iterator[tuple[str, int]]:
-        """The masks of the last register of a row, and their lanes."""
+        """Yield the masks of the last register of a row, and their lanes."""
         used = {s.lanes for s in self.rows.written}
         for name, count in (("row", self.rows.pitch), ("part", self.rows.length)):
             if name in used:
@@ -132,7 +132,7 @@ class _RowWriter(FunctionWriter):
                 yield from self._told(s, told)
 
     def _told(self, step: RowStep, told: set[int]) -> Iterator[str]:
-        """A step, behind the comments of its call if it is the first one of it."""
+        """Yield a step; the first step of a call follows the call's comments."""
         if step.call >= 0 and step.call not in told:
             told.add(step.call)
             yield from (f"// {text}" for text in self.f.notes[step.call])

@@ -1,7 +1,6 @@
-"""Tilings that a tuning file gives, in place of those that the search finds.
+"""Tilings from a tuning file, in place of those that the search finds.
 
-A file gives templates, tiles and cores only, for one shape or a range of them: the device code is the same with and
-without it.
+A file gives only templates, tiles and cores, for one shape or a range of shapes; the device code does not depend on it.
 """
 
 from __future__ import annotations
@@ -21,7 +20,7 @@ from autofuse.schedule.search.given import GivenTile, GivenTiling, take, templat
 
 __all__ = ["Tiling", "Tilings", "check_tilings", "given_tilings"]
 
-#: Ends of ranges of symbols that are tried together, at most.
+#: Most combinations of range ends of the symbols to check.
 _MOST_CORNERS = 64
 _HINT = "autofuse tune GRAPH writes a new one"
 
@@ -31,10 +30,9 @@ class Tiling:
     """A row of the table.
 
     Attributes:
-        sizes: the least and the largest value of symbols, by the names of the graph file; one that is left out has
-            any.
-        groups: a template with its tile and cores, for each group of a form.
-        place: where a file says so.
+        sizes: minimum and maximum of symbols, by their names in the graph file; a symbol left out may have any size.
+        groups: a template with its tile and cores, for each group of a schedule.
+        place: source location in the file.
     """
 
     sizes: Mapping[str, tuple[int, int]]
@@ -53,10 +51,10 @@ class Tilings:
     """Contents of a tuning file for an Ascend chip.
 
     Attributes:
-        graph: name of its graph.
-        digest: digest of that graph.
-        target: name of its chip.
-        rows: the table; of several rows for one shape the first counts.
+        graph: name of the graph.
+        digest: digest of the graph.
+        target: name of the chip.
+        rows: the table; if several rows match a shape, the first applies.
         places: locations of ``graph``, ``digest`` and ``target`` in the file.
         times: measured or modelled times that support it.
     """
@@ -76,12 +74,12 @@ class Tilings:
         rows: Sequence[Tiling],
         times: Sequence[Times] = (),
     ) -> Tilings:
-        """Return a tuning of a graph.
+        """Return a tuning for a graph.
 
         Args:
-            graph: the graph.
+            graph: graph.
             target: name of the chip.
-            rows: the table.
+            rows: rows of the table.
             times: measured or modelled times that support it.
         """
         head = graph.label, graph_digest(graph), target
@@ -99,15 +97,15 @@ class Tilings:
         }
 
     def text(self) -> str:
-        """The file."""
+        """Return the text of the file."""
         return json_text(self.to_json(), indent=2) + "\n"
 
 
 def given_tilings(tilings: Tilings, graph: FusionGraph) -> tuple[GivenTiling, ...]:
-    """The rows with sizes by symbol.
+    """Return the rows with sizes by symbol.
 
     Raises:
-        AutofuseError: AF3007, a size is of no symbol, or out of its range.
+        AutofuseError: AF3007, a size names an unknown symbol or is out of its range.
     """
     return tuple(GivenTiling(dict(_sizes(row, graph)), row.groups) for row in tilings.rows)
 
@@ -115,11 +113,11 @@ def given_tilings(tilings: Tilings, graph: FusionGraph) -> tuple[GivenTiling, ..
 def check_tilings(
     tilings: Tilings, graph: FusionGraph, results: Sequence[ScheduleResult], costs: Costs
 ) -> tuple[GivenTiling, ...]:
-    """The rows, each legal at the ends of its ranges.
+    """Return the rows, each checked at the ends of its ranges.
 
     Raises:
         AutofuseError: AF3007, the file is for another graph or chip, or rows do not fit: an unknown template, a tile
-            that UB does not hold, or that is no multiple of what the template needs.
+            that exceeds UB or is not a multiple of the template's granule.
     """
     check_head(tilings, graph, costs.target.name, _HINT)
     rows = given_tilings(tilings, graph)
@@ -130,13 +128,13 @@ def check_tilings(
             names = ", ".join(g.template for g in given.groups)
             forms = "; ".join(_form(r) for r in results)
             text = f"the kernel has no form with the templates {names}"
-            found.append(Diagnostic("AF3007", text, row.place, f"there are: {forms}"))
+            found.append(Diagnostic("AF3007", text, row.place, f"available: {forms}"))
             continue
         why = next(
             (w for s in _corners(given, graph) for w in _wrong(given, results, costs, s)), ""
         )
         if why:
-            hint = "give another tile, or leave the row out: the search takes its place"
+            hint = "give another tile, or leave out the row to use the search"
             found.append(Diagnostic("AF3007", why, row.place, hint))
     if found:
         raise AutofuseError(found)
@@ -148,11 +146,11 @@ def _sizes(row: Tiling, graph: FusionGraph) -> Iterator[tuple[str, tuple[int, in
     for label, (least, most) in row.sizes.items():
         s = known.get(label)
         if s is None:
-            names = ", ".join(known) or "none: the graph has fixed sizes only"
-            text = f"there is no symbol {label!r}"
+            names = ", ".join(known) or "none: the graph has only fixed sizes"
+            text = f"unknown symbol {label!r}"
             raise AutofuseError.of("AF3007", text, where=row.place, hint=f"symbols: {names}")
         if not s.min <= least <= most <= s.max:
-            text = f"{label} from {least} to {most}: {label} is from {s.min} to {s.max}"
+            text = f"{label} from {least} to {most}: {label} must be from {s.min} to {s.max}"
             raise AutofuseError.of("AF3007", text, where=row.place)
         yield s.name, (least, most)
 
@@ -162,7 +160,7 @@ def _form(result: ScheduleResult) -> str:
 
 
 def _corners(given: GivenTiling, graph: FusionGraph) -> Iterator[dict[str, int]]:
-    """Sizes at the ends of all ranges."""
+    """Yield the combinations of the ends of all ranges."""
     ends = {s.name: (s.min, s.max) for s in graph.symbols} | dict(given.sizes)
     pairs = [dict.fromkeys(e) for e in ends.values()]
     for values in itertools.islice(itertools.product(*pairs), _MOST_CORNERS):

@@ -1,4 +1,4 @@
-"""Words of generated C++: literals, and calls that fit a line."""
+"""Literals and wrapped calls in generated C++."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from autofuse.implgraph.ir.dtypes import DType
 __all__ = ["INDENT", "WIDTH", "scalar_text", "wrap_call"]
 
 INDENT = "  "
-#: Columns of a line of generated code, where a line can be broken.
+#: Line length of generated code, if a line can be broken.
 WIDTH = 100
 
 
 def wrap_call(head: str, arguments: Sequence[str], tail: str) -> list[str]:
-    """``head(arguments)tail``, one argument per line if it would be longer than a line."""
+    """Return ``head(arguments)tail``, with one argument per line if it exceeds the line length."""
     line = f"{head}({', '.join(arguments)}){tail}"
     if len(line) <= WIDTH:
         return [line]
@@ -25,7 +25,7 @@ def wrap_call(head: str, arguments: Sequence[str], tail: str) -> list[str]:
 
 
 def scalar_text(value: float | int, dtype: DType) -> str:
-    """A constant of exactly ``dtype`` and this value.  It calls nothing, so that functions on registers may have it."""
+    """Return a constant of this ``dtype`` and value; functions on registers may use it, since it calls nothing."""
     if dtype.kind == "f":
         text = _float_text(float(value))
         return text if dtype.name == "float32" else f"static_cast<{dtype.cpp}>({text})"
@@ -43,7 +43,7 @@ def _int_text(value: int) -> str:
 
 
 def _float_text(value: float) -> str:
-    """The shortest decimal that float32 reads back as the nearest float32 of ``value``."""
+    """Return the shortest decimal that parses to the float32 nearest to ``value``."""
     bits = _single(value)
     single = struct.unpack("<f", bits)[0]
     if math.isnan(single):
@@ -60,7 +60,7 @@ def _float_text(value: float) -> str:
 
 
 def _single(value: float) -> bytes:
-    """The bytes of the nearest float32; beyond the range that is infinity."""
+    """Return the bytes of the nearest float32; out of range, infinity."""
     try:
         return struct.pack("<f", value)
     except OverflowError:

@@ -3,7 +3,7 @@
 ====== ============================================ ===================================================
 stage  what                                         module
 ====== ============================================ ===================================================
-plan   loops, what threads share, scratch           autofuse.codegen.backends.cpu.plan
+plan   loops, thread sharing, scratch               autofuse.codegen.backends.cpu.plan
 emit   the text of the file                         autofuse.codegen.backends.cpu.file_text
 ====== ============================================ ===================================================
 """
@@ -26,13 +26,13 @@ _CAN = Capabilities(("launch",), queues=False, plans=CpuTarget)
 
 @dataclass(frozen=True, slots=True)
 class Cpu(Backend):
-    """Loops in C++ with OpenMP, with a function that is called with pointers."""
+    """Emit C++ loops with OpenMP, in a function that takes pointers."""
 
     name: str = "cpu"
     capabilities: Capabilities = _CAN
 
     def stages(self, job: Job) -> Sequence[Stage]:
-        """The table above."""
+        """Return the stages of the table above."""
         target = job.aimed(CpuTarget)
         return (
             ("plan", lambda hint: plan(job.graph, hint, target)),

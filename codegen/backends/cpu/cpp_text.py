@@ -11,7 +11,7 @@ from autofuse.implgraph.ir.fusion import FusionGraph
 
 __all__ = ["CppNames", "entry_point", "size_text"]
 
-#: What generated text refers to besides keywords; macros of the headers that it includes have these forms, too.
+#: Reserved names in generated text besides keywords; the macros of its headers have these forms, too.
 _RESERVED = (
     *(
         "std",
@@ -49,34 +49,34 @@ _RESERVED = (
 
 
 class CppNames(Names):
-    """Identifiers of C++, of which none means something else where generated files use it."""
+    """C++ identifiers that are not reserved in generated files."""
 
     def __init__(self, taken: Iterable[str] = ()) -> None:
         super().__init__((*taken, *_RESERVED, *CPP_KEYWORDS))
 
     def take(self, wanted: str) -> str:
-        """As for any language; never what looks like a macro."""
+        """Take an identifier that does not look like a macro."""
         return super().take(wanted.lower() if wanted.isupper() and len(wanted) > 1 else wanted)
 
 
 def entry_point(graph: FusionGraph) -> str:
-    """The name of the function that runs a graph.
+    """Return the name of the function that runs a graph.
 
     Raises:
-        ExprError: the name of the graph is no identifier; those that a reader has checked are.
+        ExprError: if the graph's name is not an identifier; a reader has usually checked it.
     """
     return check_identifier(f"{graph.name}_kernel")
 
 
 def size_text(e: IntLike, names: Mapping[str, str], *, atomic: bool = False) -> str:
-    """Integer arithmetic of 64 bits.
+    """Return a size as 64-bit integer arithmetic.
 
     Args:
-        e: what to print.
-        names: what symbols are called.
-        atomic: in parentheses unless it can stand beside any operator.
+        e: expression to print.
+        names: C++ names of symbols.
+        atomic: parenthesise unless it can stand beside any operator.
 
     Raises:
-        ExprError: a ``Ratio`` that is no integer, or a number that 64 bits do not hold.
+        ExprError: for a ``Ratio`` that is no integer, or a number that 64 bits cannot hold.
     """
     return to_cpp(e, names, atomic=atomic)

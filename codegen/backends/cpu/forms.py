@@ -1,4 +1,4 @@
-"""The loops of each form: elements, squares of them, rows, and blocks of columns."""
+"""The loops of each form: elements, square tiles, rows, and blocks of columns."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ from autofuse.implgraph.ops.rows.reductions import REDUCES
 
 __all__ = ["write"]
 
-#: Elements of a buffer that a function has on its stack.
+#: Most elements of a buffer on a function's stack.
 _ON_STACK = 4096
 
 
 def write(w: Writer) -> None:
-    """The body of a function."""
+    """Write the body of a function."""
     if w.loops.form is Form.ELEMENTS:
         _elements(w)
     elif w.loops.form is Form.TILES:
@@ -59,7 +59,7 @@ def _elements(w: Writer) -> None:
 
 
 def _lanes_of(w: Writer) -> None:
-    """The innermost loop; what does not change in it stands before it."""
+    """Write the innermost loop; loop-invariant statements precede it."""
     lanes = w.loops.lanes
     w.emit(n for n in w.needed([s.name for s in w.stores]) if lanes not in varies(n))
     halves = Halves(w, w.stores)
@@ -76,7 +76,7 @@ def _along(
     backwards: bool = False,
     parts: Parts | None = None,
 ) -> Iterator[None]:
-    """The innermost loop, in runs where floats of 16 bits are converted or sums are made in parts."""
+    """Write the innermost loop, in runs if it converts 16-bit floats or splits sums into parts."""
     parts = parts or Parts(w, {})
     size = w.nest.sizes[w.loops.lanes]
     if halves or (parts and not (size.is_const and size.value <= w.loops.run)):
@@ -97,7 +97,7 @@ def _all_stores(w: Writer, halves: Halves) -> None:
 
 
 def _tiles(w: Writer) -> None:
-    """Squares; what is contiguous along their other side is copied into one of its own, and turned."""
+    """Write square tiles; tensors contiguous along the other side are copied to a tile buffer and transposed."""
     lanes, across, side = w.loops.lanes, w.loops.across, w.loops.block
     assert across is not None
     outer = [a for a in w.nest.axes if a not in (lanes, across)]
@@ -128,17 +128,17 @@ def _tiles(w: Writer) -> None:
 
 
 class _Square:
-    """The square of elements that one step of the loops is about."""
+    """The square tile that one step of the loops processes."""
 
     def __init__(self, w: Writer, lanes: int, across: int, side: int) -> None:
         self.w, self.lanes, self.across, self.side = w, lanes, across, side
         self.corner: dict[int, str] = {}
-        #: Axis -> the loop along it inside the square.
+        #: Axis -> the loop along it inside the tile.
         self.head: dict[int, str] = {}
 
     @contextmanager
     def corners(self) -> Iterator[None]:
-        """The loops over all squares."""
+        """Open the loops over all tiles."""
         w, sides = self.w, (self.across, self.lanes)
         with ExitStack() as stack:
             for a in sides:
@@ -154,24 +154,24 @@ class _Square:
             yield
 
     def is_turned(self, n: Node, op: str) -> bool:
-        """Return True if ``n`` is a Load or Store (``op``) that is contiguous along the other side of the square."""
+        """Return True if ``n`` is a Load or Store (``op``) that is contiguous along the other side of the tile."""
         along = unit_axis(n) if n.op == op and "extent" not in n.attrs else None
         return along == self.across and self.lanes in varies(n)
 
     def element(self, tile: str, row: int, col: int) -> str:
-        """The element of a copy whose rows are along one axis and whose columns are along the other."""
+        """Return an element of a tile buffer with rows along one axis and columns along the other."""
         i, j = (f"({self.w.variables[a]} - {self.corner[a]})" for a in (row, col))
         return f"{tile}[{i} * {self.side} + {j}]"
 
     def declared(self, m: Memory) -> tuple[str, str]:
-        """Copies of a square of memory: one, and the one that is turned."""
+        """Declare two tile buffers: one for memory, one transposed."""
         w, count = self.w, self.side * self.side
         tile, turned = w.names.take(f"{m.name}_tile"), w.names.take(f"{m.name}_turned")
         w.say(f"{stored(m.dtype)} {tile}[{count}], {turned}[{count}];")
         return tile, turned
 
     def loaded(self, n: Node) -> str:
-        """Statements that copy what a Load reads; its element."""
+        """Write the copy of a Load's tile; return its element."""
         w, m = self.w, self.w.buffers[n.inputs[0]]
         tile, turned = self.declared(m)
         with w.inside(self.head[self.lanes]):
@@ -182,7 +182,7 @@ class _Square:
         return w.read(m, self.element(turned, self.across, self.lanes))
 
     def stored(self, n: Node, tile: str, turned: str) -> None:
-        """Statements that copy what a Store writes."""
+        """Write the copy of a Store's tile."""
         w, m = self.w, self.w.targets[n.name]
         w.say(f"simd::turn({tile}, {turned});")
         with w.inside(self.head[self.lanes]):
@@ -208,7 +208,7 @@ class _Reducing:
         self.level = known_after(self.nest, self.loops.passes)
         read = {w.buffers[n.inputs[0]].name for n in self.nest.nodes if n.op == "Load"}
         last = len(self.loops.passes)
-        #: Pass -> its Stores of wide values; one that overwrites what is read comes last.
+        #: Pass -> its Stores of wide values; a Store that overwrites an input comes last.
         self.wide: list[list[Node]] = [[] for _ in range(last + 1)]
         self.narrow: list[Node] = []
         for n in w.stores:
@@ -237,10 +237,10 @@ class _Reducing:
 
 
 class _Rows(_Reducing):
-    """A row after another; its elements are the lanes."""
+    """Row after row; the lanes are the elements of a row."""
 
     def body(self) -> None:
-        """The function."""
+        """Write the function."""
         w, rows = self.w, self.nest.rows
         count = self.nest.count(self.nest.cols)
         self.kept = {name: w.names.take(f"{name}_row") for name in self.loops.kept}
@@ -250,7 +250,7 @@ class _Rows(_Reducing):
         many = len(w.long(rows))
         region: AbstractContextManager[None] = nullcontext()
         if own and threads and w.share("parallel", 1 if many else 0):
-            # Every thread has buffers of its own.
+            # Every thread has its own buffers.
             w.lines[-1] = w.lines[-1].replace(" schedule(static)", "")
             region = w.inside("")
         shared = not isinstance(region, nullcontext)
@@ -342,10 +342,10 @@ class _Rows(_Reducing):
 
 
 class _Columns(_Reducing):
-    """Results side by side are the lanes; what is reduced comes one after another."""
+    """The lanes are adjacent results; a loop runs over the reduced elements."""
 
     def body(self) -> None:
-        """The function."""
+        """Write the function."""
         w, lanes = self.w, self.loops.lanes
         w.include("algorithm")
         rows = [a for a in self.nest.rows if a != lanes]
@@ -365,7 +365,7 @@ class _Columns(_Reducing):
                         halves.store(n)
 
     def _over_lanes(self, halves: Halves) -> AbstractContextManager[None]:
-        """The innermost loop."""
+        """Write the innermost loop."""
         return halves.over("start", "lanes", "j", self.loops.block)
 
     def _is_lane(self, n: Node) -> bool:
@@ -427,7 +427,7 @@ class _Columns(_Reducing):
             w.reduced(r, f"{held[r.name]}[j]" if self._is_lane(r) else held[r.name])
 
     def _arrays(self, needed: Sequence[Node]) -> None:
-        """Values that follow from reductions, one per lane, for loops that come."""
+        """Store values computed from reductions in arrays, one element per lane, for later loops."""
         w = self.w
         late = [
             n

@@ -1,6 +1,6 @@
-"""Floats of 16 bits along the lanes: whole runs of them become float and back, which processors have instructions for.
+"""Conversion of 16-bit floats in whole runs along the lanes, which processors have instructions for.
 
-A compiler finds none of these in a loop over single elements, for which it would take a dozen instructions instead.
+In a loop over single elements compilers do not use them, and emit a dozen instructions instead.
 """
 
 from __future__ import annotations
@@ -16,19 +16,19 @@ from autofuse.implgraph.ir.graph import Node
 
 __all__ = ["Halves"]
 
-#: Lanes of a run, where the loop has no blocks of its own.
+#: Lanes of a run, if the loop has no blocks of its own.
 _RUN = 256
 
 
 class Halves:
-    """The Loads and Stores of float16 in one innermost loop that are contiguous along the lanes.
+    """Loads and Stores of float16 that are contiguous along the lanes of one innermost loop.
 
     Args:
-        w: who writes the loop.
-        stores: the Stores in it.
-        others: what else is needed in it, by name.
-        able: whether the loop goes forwards, and its iterations may be taken together.
-        rows: buffers of whole rows, by the name of the value that they keep.
+        w: writer of the loop.
+        stores: Stores of the loop.
+        others: other nodes needed in the loop, by name.
+        able: True if the loop runs forwards and its iterations are independent.
+        rows: buffers of whole rows, by the name of the buffered value.
     """
 
     def __init__(
@@ -43,7 +43,7 @@ class Halves:
         self.w, self.lanes, self._rows = w, w.loops.lanes, rows or {}
         able = able and bool(w.long([self.lanes]))
         self._narrowed = {s.name: s for s in stores if able and self._narrows(s)}
-        #: What the loop has to compute.
+        #: Values that the loop computes.
         self.targets = [
             *others,
             *(
@@ -59,7 +59,7 @@ class Halves:
 
     @contextmanager
     def runs(self, directive: str, parts: Parts | None = None) -> Iterator[None]:
-        """The loop along the lanes, run by run; ``parts``: the sums that each run makes one of."""
+        """Open the loop along the lanes, run by run; ``parts``: sums that each run computes a partial sum of."""
         w, run = self.w, self.w.loops.run or _RUN
         w.include("algorithm")
         size = w.size(w.nest.sizes[self.lanes])
@@ -75,14 +75,14 @@ class Halves:
     def over(
         self, first: str, count: str, k: str, most: int, directive: str = "#pragma omp simd"
     ) -> Iterator[None]:
-        """The loop over one run.
+        """Open the loop over one run.
 
         Args:
             first: index of its first lane.
-            count: how many there are, ``most`` at most.
-            k: the variable of the loop.
+            count: number of lanes, at most ``most``.
+            k: loop variable.
             most: a number.
-            directive: of OpenMP, for the loop.
+            directive: OpenMP directive for the loop.
         """
         w = self.w
         w.index[self.lanes] = first
@@ -113,7 +113,7 @@ class Halves:
             w.say(f"simd::narrow({self._out[s.name]}, {place}, {count});")
 
     def store(self, n: Node) -> None:
-        """Writes a value, or lays it where the run is written from."""
+        """Write a value, or put it into the buffer that the run is stored from."""
         if n.name in self._narrowed:
             value = self.w.values[self.w.named[n.inputs[0]].inputs[0]]
             self.w.say(f"{self._out[n.name]}[{self._k}] = {value};")
@@ -131,7 +131,7 @@ class Halves:
         source = self.w.named[n.inputs[0]]
         if source.op != "Load" or not self._contiguous(source):
             return False
-        # A place that is the same for all rows is read only inside the loop.
+        # A scalar index that is the same for all rows is read inside the loop only.
         return "extent" not in source.attrs or bool(varies(self.w.named[source.inputs[1]]))
 
     def _narrows(self, s: Node) -> bool:

@@ -1,4 +1,4 @@
-"""Contents of a C++ file: a function of loops per nest, and the memory between them."""
+"""The plan of a C++ file: a loop function per nest, and the memory between them."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ __all__ = ["Form", "Loops", "Program", "Threads"]
 
 
 class Form(str, Enum):
-    """Direction of the innermost loop, whose iterations (*lanes*) vector instructions take together.
+    """Direction of the innermost loop, whose iterations (*lanes*) are vectorised.
 
-    ELEMENTS: elements, without a reduction.  TILES: the same where tensors are contiguous along different axes, square
-    by square.  ROWS: the reduced elements.  COLUMNS: results of reductions, a block of them at once.
+    ELEMENTS: elements, without a reduction.  TILES: elements in square tiles, for tensors contiguous along different
+    axes.  ROWS: the reduced elements.  COLUMNS: results of reductions, in blocks.
     """
 
     ELEMENTS = "elements"
@@ -28,7 +28,7 @@ class Form(str, Enum):
 
 
 class Threads(str, Enum):
-    """Iterations that threads share: those of loops around reductions, the reduced ones, or none."""
+    """Iterations that threads share: loops around reductions, the reduced loops, or none."""
 
     OUTER = "outer"
     REDUCED = "reduced"
@@ -40,17 +40,17 @@ class Loops:
     """The loops of one nest.
 
     Attributes:
-        name: of the function, an identifier.
-        nest: its nodes.
-        form: what the lanes are.
-        lanes: the axis of the innermost loop.
-        across: of TILES, the other axis of the squares.
-        threads: which iterations threads share.
-        block: lanes of a block of COLUMNS; side of a square of TILES.
-        passes: the reductions over the columns, pass by pass.
-        kept: wide values that stay in a buffer from the pass that computes them to the ones that need them.
-        run: elements of a sum of floats, along the lanes of ROWS and across those of COLUMNS, that are added up in
-            ``float`` before they go into the total, which is a ``double`` where there are more.
+        name: function name, an identifier.
+        nest: nodes.
+        form: direction of the lanes.
+        lanes: axis of the innermost loop.
+        across: for TILES, the other axis of the tiles.
+        threads: iterations that threads share.
+        block: lanes of a block of COLUMNS; side of a tile of TILES.
+        passes: reductions over the columns, pass by pass.
+        kept: wide values buffered from the pass that computes them to the passes that need them.
+        run: number of elements that a sum of floats adds up in ``float``, along the lanes of ROWS and across the lanes
+            of COLUMNS, before it adds them to the total, which is a ``double`` if there are more.
     """
 
     name: str
@@ -67,17 +67,17 @@ class Loops:
 
 @frozen
 class Program:
-    """All loops of a graph, in the order in which they run.
+    """All loops of a graph, in execution order.
 
     Attributes:
-        graph: as it was read.
-        symbols: its symbols -> what they are called in the file.
-        inputs, outputs: memory of these, in the order of the graph.
+        graph: the original graph.
+        symbols: its symbols -> their names in the file.
+        inputs, outputs: their memory, in the order of the graph.
         loops: one function each.
-        scratch: what is allocated between them.
-        buffers: where Data and Workspace nodes are, by the name of the node.
-        targets: for every Store the memory that it writes.
-        exact: products and sums must round one by one.
+        scratch: memory allocated between them.
+        buffers: memory of Data and Workspace nodes, by node name.
+        targets: memory that each Store writes.
+        exact: products and sums must round separately.
     """
 
     graph: FusionGraph

@@ -1,7 +1,7 @@
-"""Sums in parts: a float takes a few elements one after another, and what it has goes into a total in double.
+"""Sums in parts: a float adds up a few elements, then goes into a total in double.
 
-The roundings of a long sum in one accumulator grow with its length, and those of equal addends all go one way.  A part
-of a run of elements has few of them, and costs no speed: vector instructions take as many floats as before.
+The rounding errors of a long sum in one accumulator grow with its length, and equal addends all round in one direction.
+A partial sum over a short run has few of them, and costs no speed: vectors hold as many floats as before.
 """
 
 from __future__ import annotations
@@ -16,17 +16,17 @@ __all__ = ["Parts"]
 
 
 class Parts:
-    """The parts of the sums of one loop.
+    """Partial sums of one loop.
 
     Args:
-        w: who writes the loop.
-        totals: the name of the total of each -> its node.
-        lanes: how many sums lie side by side; 0: one.
+        w: writer of the loop.
+        totals: name of each total -> its node.
+        lanes: number of adjacent sums; 0 for one.
     """
 
     def __init__(self, w: Writer, totals: Mapping[str, Node], lanes: int = 0) -> None:
         self.w, self.totals, self.lanes = w, totals, lanes
-        #: Node -> the name of its part.
+        #: Node -> name of its partial sum.
         self.by_node = {n.name: w.names.take(f"{total}_part") for total, n in totals.items()}
         self._along: int | None = None
         self._step = 0
@@ -36,7 +36,7 @@ class Parts:
 
     @contextmanager
     def of_a_run(self) -> Iterator[None]:
-        """Statements around the loop over a run of elements."""
+        """Write the statements around the loop over a run of elements."""
         w = self.w
         for n in self.totals.values():
             held, start = w.part(n)
@@ -59,10 +59,10 @@ class Parts:
             self.w.accumulate(n, f"{total}{at}", f"{self.by_node[n.name]}{at}")
 
     def split(self, axes: Sequence[int]) -> tuple[Sequence[int], Sequence[int]]:
-        """The axes of loops around those of :meth:`runs`, and inside of them.
+        """Return the axes of the loops outside and inside of :meth:`runs`.
 
         Args:
-            axes: along which the elements of a sum come one after another, the innermost last.
+            axes: axes along which the elements of a sum follow each other, the innermost last.
         """
         if not self:
             return (), axes
@@ -77,7 +77,7 @@ class Parts:
 
     @contextmanager
     def runs(self) -> Iterator[None]:
-        """Loops over runs of the axis that :meth:`split` found, and over the elements of each."""
+        """Open the loops over runs of the axis that :meth:`split` chose, and over the elements of each."""
         if self._along is None:
             yield
             return

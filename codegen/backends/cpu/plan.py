@@ -1,4 +1,4 @@
-"""From a HintGraph to loops: the form of every nest, what threads share, and what is kept from pass to pass."""
+"""Plan the loops of a HintGraph: the form of every nest, thread sharing, and values kept between passes."""
 
 from __future__ import annotations
 
@@ -24,32 +24,32 @@ from autofuse.targets.cpu import CpuTarget
 
 __all__ = ["plan"]
 
-#: Sizes of symbols for which a graph says no typical one.
+#: Assumed sizes of symbols without a typical size.
 _TYPICAL = 1024
-#: Rows per core from which threads share rows, not the elements of each.
+#: Rows per core from which threads share rows rather than the elements of each row.
 _ROWS_PER_CORE = 4
-#: Cores that a target of "as many as there are" is planned for.
+#: Number of cores assumed for a target of "as many as there are".
 _USUAL_CORES = 8
-#: Side of a square of elements that is read along one axis and written along another: what ``simd::turn`` takes.
+#: Side of a square tile read along one axis and written along another, as ``simd::turn`` transposes it.
 _SQUARE = 32
 #: Lanes of a block of columns.
 _LANES = 256
-#: Additions that a ``float`` takes one after another before what it has goes into a ``double``.
+#: Additions in ``float`` before the sum goes into a ``double``.
 _ADDITIONS = 16
-#: Results that a thread keeps to itself while it goes through its share of what is reduced.
+#: Most results that a thread keeps private while it reduces its share.
 _KEPT = 2048
 
 
 def plan(graph: FusionGraph, hint: HintGraph, target: CpuTarget) -> Program:
-    """The loops of a graph.
+    """Return the loops of a graph.
 
     Args:
-        graph: as it was read.
+        graph: the original graph.
         hint: its loop-level form.
-        target: the CPU.
+        target: CPU.
 
     Raises:
-        AutofuseError: AF3001, an op has no form in C++.
+        AutofuseError: AF3001, an op has no C++ form.
     """
     hint = canonicalise(hint)
     exact = rounds_each_step(hint.nodes)
@@ -82,11 +82,11 @@ class _Planner:
     typical: Mapping[str, int]
 
     def value(self, e: Expr) -> int:
-        """A size, a typical one where symbols are in it."""
+        """Return a size, with typical values for its symbols."""
         return e.evaluate(self.typical)
 
     def loops(self, nest: Nest, name: str) -> Loops:
-        """The loops of a nest."""
+        """Return the loops of a nest."""
         _check(nest)
         if not nest.cols:
             return self._elements(nest, name)
@@ -100,7 +100,7 @@ class _Planner:
         return self.target.cores or _USUAL_CORES
 
     def _moved(self, nest: Nest) -> list[tuple[int, int]]:
-        """Of every Load and Store that moves neighbours: the axis along which they lie, and how many elements."""
+        """Return, per Load and Store of adjacent elements, the axis they are contiguous along and their number."""
         found = []
         for n in nest.nodes:
             a = unit_axis(n) if n.op in ("Load", "Store") else None
@@ -109,7 +109,7 @@ class _Planner:
         return found
 
     def _lanes(self, nest: Nest) -> int:
-        """The axis along which most elements are moved; of equal ones the innermost."""
+        """Return the axis along which most elements are contiguous; the innermost of equal ones."""
         weight = dict.fromkeys(nest.axes, 0)
         for a, elements in self._moved(nest):
             weight[a] += elements
@@ -144,7 +144,7 @@ class _Planner:
                 threads = Threads.OUTER
         fits = self.value(nest.count(nest.cols)) * 4 <= self.target.cache_bytes // 2
         kept = _kept(nest, found) if fits and not scans and len(nest.cols) == 1 else ()
-        # A machine may have vectors of half the length that is planned for, each lane of which adds twice as many.
+        # A machine may have vectors of half the planned length, where each lane adds twice as many.
         run = _ADDITIONS // 2 * self.target.simd_bytes // 4
         return Loops(name, nest, Form.ROWS, lanes, None, threads, 0, found, kept, run)
 
@@ -154,10 +154,10 @@ class _Planner:
         scans = any(n.op == "Scan" for n in nest.nodes)
         threads, block = Threads.OUTER, _LANES
         if not scans and rows <= _KEPT and self.value(nest.count(nest.cols)) > 32 * self._cores:
-            # Few results of many rows: every thread goes through whole rows of its own.
+            # Few results of many rows: every thread processes whole rows of its own.
             threads, block = Threads.REDUCED, min(_KEPT, 1 << max(count - 1, 15).bit_length())
         least = self.target.simd_bytes // 4
-        # Smaller blocks, as long as they fill vectors, where there are too few for all threads.
+        # If there are too few blocks for all threads, shrink them, but keep vectors full.
         while threads is Threads.OUTER and block > 2 * least:
             if rows // count * -(-count // block) >= 2 * self._cores:
                 break
@@ -166,24 +166,24 @@ class _Planner:
 
 
 def _check(nest: Nest) -> None:
-    """Raises AF3001 where reductions go over different axes, or one result has fewer axes than the others."""
+    """Raise AF3001 if reductions cover different axes, or one result has fewer axes than the others."""
     named, cols = nest.by_name(), frozenset(nest.cols)
     rows = {a for a in nest.rows if nest.sizes[a] != ONE}
     for n in nest.nodes:
         if n.op == "Store" and not rows <= varies(n):
             raise AutofuseError.of(
                 "AF3001",
-                "an output has fewer axes than what is computed beside it",
+                "an output has fewer axes than the operators fused with it",
                 where=Where(pointer=n.origin, node=n.name),
-                hint="give it a graph of its own",
+                hint="move it to a separate graph",
             )
         over = reduced(n, named) if n.op in REDUCES else cols
         if over and over != cols:
             raise AutofuseError.of(
                 "AF3001",
-                f"{n.op} goes over other axes than what is computed beside it",
+                f"{n.op} reduces different axes from the operators fused with it",
                 where=Where(pointer=n.origin, node=n.name),
-                hint="give it a graph of its own",
+                hint="move it to a separate graph",
             )
 
 
@@ -192,7 +192,7 @@ def _reductions(nest: Nest) -> tuple[tuple[Node, ...], ...]:
 
 
 def _kept(nest: Nest, found: Sequence[Sequence[Node]]) -> tuple[str, ...]:
-    """Wide values of one pass that later ones need and that cost more than reading them again."""
+    """Return the wide values that later passes need and that are cheaper to keep than to read again."""
     named, cols = nest.by_name(), frozenset(nest.cols)
     level = known_after(nest, found)
     kept: set[str] = set()

@@ -1,4 +1,4 @@
-"""Sizes of symbols, as the entry of a kernel finds them in the shapes of its tensors."""
+"""Sizes of symbols, which the entry of a kernel reads from the shapes of its tensors."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from autofuse.implgraph.ir.fusion import FusionGraph
 
 __all__ = ["SIZES", "symbol_lines", "unsolved"]
 
-#: Functions of sizes: the meaning of Python's // and %, and a divisor of 0 gives 0.
+#: Integer functions with the semantics of Python's // and %; dividing by 0 gives 0.
 SIZES = """\
 namespace autofuse {
 
@@ -39,13 +39,13 @@ inline int64_t Mod(int64_t a, int64_t b) {
 
 
 def unsolved(graph: FusionGraph) -> tuple[str, ...]:
-    """Symbols whose sizes do not follow from the shapes of the tensors; the caller gives them."""
+    """Return the symbols that no tensor shape determines; the caller passes their sizes."""
     solved = {name for name, _, _ in _solutions(graph)}
     return tuple(s.name for s in graph.symbols if s.name not in solved)
 
 
 def symbol_lines(graph: FusionGraph, names: Mapping[str, str]) -> list[str]:
-    """Statements that give every symbol of a graph its size; ``names``: what they are called."""
+    """Return statements that compute every symbol of a graph; ``names``: their C++ names."""
     given = len(_shapes(graph))
     lines = [
         f"    const int64_t {names[name]} = shapes[{given}][{k}];"
@@ -60,13 +60,13 @@ def symbol_lines(graph: FusionGraph, names: Mapping[str, str]) -> list[str]:
 
 
 def _shapes(graph: FusionGraph) -> list[tuple[Expr, ...]]:
-    """The shape of every tensor that the entry takes: inputs, then outputs that overwrite no input."""
+    """Return the shapes of the entry's tensors: inputs, then outputs that overwrite no input."""
     found = [graph.tensors[name].shape for name in graph.inputs]
     return found + [graph.tensors[o.tensor].shape for o in graph.outputs if o.inout is None]
 
 
 def _solutions(graph: FusionGraph) -> list[tuple[str, str, tuple[Expr, Expr]]]:
-    """Symbols, each with a dimension and the ``(slope, rest)`` of which it is slope times the symbol plus the rest."""
+    """Return symbols with a dimension each and the ``(slope, rest)`` such that it is slope * symbol + rest."""
     places = [
         (f"shapes[{k}][{d + 1}]", e)
         for k, shape in enumerate(_shapes(graph))
@@ -86,7 +86,7 @@ def _solutions(graph: FusionGraph) -> list[tuple[str, str, tuple[Expr, Expr]]]:
 
 
 def _line(e: Expr, symbol: str) -> tuple[Expr, Expr] | None:
-    """Slope and rest of a size that is slope times a symbol plus rest, with a slope that is a number."""
+    """Return ``(slope, rest)`` if a size is slope * symbol + rest with a constant slope > 0, else None."""
     slope, rest = ZERO, ZERO
     for monomial, c in e.terms:
         term = Expr(((monomial, c),))

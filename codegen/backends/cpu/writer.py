@@ -1,4 +1,4 @@
-"""The parts of a function's text that all forms share: loops, loads and stores, and a statement per node."""
+"""Common parts of all forms of a function: loops, loads and stores, and a statement per node."""
 
 from __future__ import annotations
 
@@ -19,21 +19,21 @@ from autofuse.implgraph.ir.graph import Node
 
 __all__ = ["Writer"]
 
-#: Elements from which threads are worth their start.
+#: Elements from which starting threads pays off.
 _SHARED = 1 << 15
-#: What makes a mean of a sum: it takes the total as it is, and rounds once.
+#: Divides the sum of a mean: from the unrounded total, so that it rounds once.
 _ONE_ROUNDING = frozenset({"Div", "Mul"})
 
 
 @dataclass
 class Writer:
-    """Writes one function, statement by statement."""
+    """Writer of one function, statement by statement."""
 
     loops: Loops
     symbols: Mapping[str, str]
     buffers: Mapping[str, Memory]
     targets: Mapping[str, Memory]
-    #: Products and sums must round one by one.
+    #: Products and sums must round separately.
     exact: bool = False
     lines: list[str] = field(default_factory=list)
     indent: int = 1
@@ -41,9 +41,9 @@ class Writer:
     written: set[str] = field(default_factory=set)
     sizes: dict[str, None] = field(default_factory=dict)
     headers: dict[str, None] = field(default_factory=dict)
-    #: Node -> the text of its value here.
+    #: Node -> text of its value in this scope.
     values: dict[str, str] = field(default_factory=dict)
-    #: Reduction -> the text of its ``double``.
+    #: Reduction -> text of its ``double``.
     totals: dict[str, str] = field(default_factory=dict)
     #: Axis -> its index.
     index: dict[int, str] = field(default_factory=dict)
@@ -63,17 +63,17 @@ class Writer:
         self.memory = found
         for name in found:
             self.names.take(name)
-        #: Axis -> the variable of its loops.
+        #: Axis -> its loop variable.
         self.variables = {a: self.names.take(f"i{k}") for k, a in enumerate(nest.axes)}
 
     # pieces of text ---------------------------------------------------------------------------
     def say(self, text: str) -> None:
-        """One line."""
+        """Write one line."""
         self.lines.append("    " * self.indent + text)
 
     @contextmanager
     def inside(self, head: str) -> Iterator[None]:
-        """Lines of a block; what they compute is unknown behind it."""
+        """Open a block; values computed in it are unknown after it."""
         self.say(f"{head} {{" if head else "{")
         self.indent += 1
         values, index = dict(self.values), dict(self.index)
@@ -84,7 +84,7 @@ class Writer:
         self.say("}")
 
     def size(self, e: Expr, *, atomic: bool = False) -> str:
-        """A size, of whose symbols the function is told."""
+        """Return a size, and register its symbols as parameters."""
         for name in self.symbols:
             if name in e.symbols():
                 self.sizes[name] = None
@@ -92,7 +92,7 @@ class Writer:
 
     @contextmanager
     def loop(self, axis: int, *, backwards: bool = False) -> Iterator[None]:
-        """A loop along an axis; of size 1 none."""
+        """Open a loop along an axis; none for size 1."""
         size = self.nest.sizes[axis]
         if size == ONE:
             with nullcontext():
@@ -108,7 +108,7 @@ class Writer:
 
     @contextmanager
     def nested(self, axes: Sequence[int], *, backwards: bool = False) -> Iterator[None]:
-        """Loops along axes, the outermost first."""
+        """Open loops along axes, the outermost first."""
         if not axes:
             yield
             return
@@ -116,16 +116,16 @@ class Writer:
             yield
 
     def long(self, axes: Iterable[int]) -> list[int]:
-        """The axes that have a loop."""
+        """Return the axes that have a loop."""
         return [a for a in axes if self.nest.sizes[a] != ONE]
 
     def share(self, directive: str, loops: int, clauses: str = "") -> bool:
-        """A directive of OpenMP for loops that threads share; False: there is too little for them.
+        """Write an OpenMP directive for loops that threads share; return False if there is too little work.
 
         Args:
-            directive: ``parallel for``, or one with more words.
-            loops: how many nested loops it is about.
-            clauses: further ones.
+            directive: ``parallel for``, or a combined directive.
+            loops: number of nested loops that it covers.
+            clauses: additional clauses.
         """
         work = self.nest.count(self.nest.axes)
         if loops == 0 or (work.is_const and work.value < _SHARED):
@@ -140,18 +140,18 @@ class Writer:
 
     # nodes ------------------------------------------------------------------------------------
     def needed(self, targets: Sequence[str]) -> list[Node]:
-        """Return the nodes that ``targets`` need and that are not known here, in execution order, without Stores."""
+        """Return the nodes that ``targets`` need and that are not yet known, in execution order, without Stores."""
         found = walk(self.nest.nodes, targets, frozenset(self.values))
         return [n for n in found if n.op != "Store"]
 
     def emit(self, nodes: Iterable[Node]) -> None:
-        """The statements of nodes."""
+        """Write the statements of nodes."""
         for n in nodes:
             if n.name not in self.values:
                 self.node(n)
 
     def node(self, n: Node) -> None:
-        """The statement of one node, if it takes one."""
+        """Write the statement of one node, if it needs one."""
         if n.op == "Scalar":
             self.values[n.name] = self._scalar(n)
         elif n.op == "Broadcast":
@@ -168,7 +168,7 @@ class Writer:
             self.define(n, CPP.spell(n.op, args, dtypes, n.y.dtype))
 
     def define(self, n: Node, text: str, base: str = "") -> None:
-        """A constant with the value of a node."""
+        """Define a constant with the value of a node."""
         name = self.names.take(base or n.name)
         self.say(f"const {TYPES[n.y.dtype.name]} {name} = {bare(text)};")
         self.values[n.name] = name
@@ -205,7 +205,7 @@ class Writer:
         return " + ".join(terms) or "0"
 
     def _place(self, n: Node) -> str:
-        """The part of the offset that an index tensor gives: from the end where it is negative, and inside."""
+        """Return the part of the offset that an index tensor gives: wrapped if negative, then clamped in-bounds."""
         extent = self.size(n.size("extent"), atomic=True)
         at, place = self.names.take("at"), self.names.take("place")
         self.include("algorithm")
@@ -218,25 +218,25 @@ class Writer:
         return place if stride == ONE else f"{place} * {self.size(stride, atomic=True)}"
 
     def read(self, m: Memory, element: str) -> str:
-        """The value of an element of memory."""
+        """Return the value of an element of memory."""
         return f"{element} != 0" if m.dtype.kind == "b" else element
 
     def store(self, n: Node) -> None:
-        """Writes a value."""
+        """Write the Store of a value."""
         self.say(f"{self.targets[n.name].name}[{self.offset(n)}] = {self.values[n.inputs[0]]};")
 
     def include(self, header: str) -> None:
-        """The file needs a header of the C++ library that not all files have."""
+        """Include an optional header of the C++ library."""
         self.headers[header] = None
 
     # reductions -------------------------------------------------------------------------------
     def accumulate(self, n: Node, into: str, value: str = "") -> None:
-        """A step of a reduction, with the value of its operand here or another one."""
+        """Write a step of a reduction, with the current value of its operand or another one."""
         how = reduction(n.op, self.named[n.inputs[0]].y.dtype)
         self.say(how.step.format(a=into, x=value or self.values[n.inputs[0]]))
 
     def scan(self, n: Node, total: str) -> None:
-        """A step of a running sum, and its value."""
+        """Write a step of a running sum, and define its value."""
         x = self.values[n.inputs[0]]
         if not n.attrs["exclusive"]:
             self.say(f"{total} += {x};")
@@ -245,19 +245,19 @@ class Writer:
             self.say(f"{total} += {x};")
 
     def result(self, n: Node, text: str) -> str:
-        """The value of a reduction or running sum, in its own type, from an accumulator."""
+        """Return the value of a reduction or running sum in its own type, from an accumulator."""
         if self.accumulated(n) == TYPES[n.y.dtype.name]:
             return text
         return f"static_cast<{TYPES[n.y.dtype.name]}>({text})"
 
     def reduced(self, n: Node, text: str) -> None:
-        """From here on the value of a reduction is that of an accumulator."""
+        """Set the value of a reduction to that of an accumulator."""
         self.values[n.name] = self.result(n, text)
         if self.accumulated(n) == "double" and not self.exact:
             self.totals[n.name] = text
 
     def accumulated(self, n: Node) -> str:
-        """The type of the accumulator of a reduction or running sum."""
+        """Return the accumulator type of a reduction or running sum."""
         return accumulator(*self._summed(n))
 
     def start(self, n: Node) -> str:
@@ -265,20 +265,20 @@ class Writer:
         return first(*self._summed(n))
 
     def _summed(self, n: Node) -> tuple[str, DType, bool]:
-        """Of a reduction or running sum: its op, the type of its elements, and whether one result takes many."""
+        """Return the op of a reduction or running sum, its element type, and whether one result takes many elements."""
         count = self.nest.count(self.nest.cols)
         few = self._by_lanes and count.is_const and count.value <= self.loops.run
         return n.op, self.named[n.inputs[0]].y.dtype, n.op == "Scan" or not few
 
     def in_parts(self, n: Node) -> bool:
-        """True if the accumulator of a sum takes partial sums, one for each run of elements.
+        """Return True if the accumulator of a sum takes partial sums, one for each run of elements.
 
-        A product does not: the roundings of its parts would add up.
+        Products do not: the rounding errors of their parts would add up.
         """
         return n.op == "ReduceSum" and self.accumulated(n) == "double"
 
     def part(self, n: Node) -> tuple[str, str]:
-        """Of such a reduction: the type of a part, and what that holds at first."""
+        """Return the type of a part of such a reduction, and its initial value."""
         dtype = self.named[n.inputs[0]].y.dtype
         if not self._by_lanes:
             return "simd::part", first(n.op, dtype, False)
@@ -286,11 +286,11 @@ class Writer:
 
     @property
     def _by_lanes(self) -> bool:
-        """True if each lane has its own sum."""
+        """Return True if each lane has its own sum."""
         return self.loops.form is Form.COLUMNS
 
     def clauses(self, accumulators: Mapping[str, Node]) -> str:
-        """The reduction clauses for accumulators by name."""
+        """Return the reduction clauses for accumulators by name."""
         found: dict[str, list[str]] = {}
         for name, n in accumulators.items():
             how = reduction(n.op, self.named[n.inputs[0]].y.dtype)
@@ -298,7 +298,7 @@ class Writer:
         return "".join(f" reduction({how} : {', '.join(names)})" for how, names in found.items())
 
     def parameters(self) -> list[str]:
-        """The parameters of the function: pointers, then sizes."""
+        """Return the parameters of the function: pointers, then sizes."""
         pointers = [
             f"{'' if name in self.written else 'const '}{stored(m.dtype)}* __restrict {name}"
             for name, m in self.memory.items()

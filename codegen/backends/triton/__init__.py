@@ -1,1 +1,1 @@
-"""The Triton backend: kernels in Triton, with a function that checks, allocates and launches."""
+"""The Triton backend: kernels, and a function that checks arguments, allocates results and launches."""

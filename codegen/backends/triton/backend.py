@@ -24,17 +24,17 @@ from autofuse.targets import GpuTarget
 
 __all__ = ["BACKEND", "Triton", "entry_point"]
 
-#: Of the entries, ``plain`` has kernels that Triton itself launches: the form of the operators of FlagGems.
+#: The entry ``plain`` lets Triton itself launch the kernels, as the operators of FlagGems do.
 _CAN = Capabilities(("launch", "plain"), queues=False, plans=GpuTarget, masks=True, tuning=Tuning)
 
 
 @dataclass(frozen=True, slots=True)
 class Triton(Backend):
-    """Kernels in Triton, with a function that is called with tensors of PyTorch.
+    """Emit kernels in Triton, and a function on PyTorch tensors.
 
     Attributes:
-        tuning: blocks of its kernels; None: those that the rules choose.
-        call: the parameters of the function of a module with the entry ``plain``; None: the inputs of the graph.
+        tuning: block sizes of its kernels; None for the rules' choice.
+        call: parameters of the function in a ``plain`` module; None for the inputs of the graph.
     """
 
     name: str = "triton"
@@ -43,11 +43,11 @@ class Triton(Backend):
     call: Call | None = None
 
     def tuned(self, tuning: Tuning) -> Backend:
-        """Return the backend with blocks for its kernels."""
+        """Return the backend with block sizes for its kernels."""
         return replace(self, tuning=tuning)
 
     def stages(self, job: Job) -> Sequence[Stage]:
-        """The table above."""
+        """Return the stages of the table above."""
         target = job.aimed(GpuTarget)
         return (
             ("plan", lambda hint: plan(job.graph, hint, target, self.tuning)),

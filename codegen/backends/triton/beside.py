@@ -1,7 +1,7 @@
-"""Sums over rows beside what is computed of the same rows: one pass over the data makes both.
+"""Sums over rows fused into the kernel that processes the same rows: one pass over the data computes both.
 
 The gradients of a norm's weights are sums over rows of tensors that the gradient of its input needs as well; lowering
-makes groups of both, since they are reduced over other axes.  The axes of both are still those of lowering: equal sizes
+puts them in separate groups, since they reduce other axes.  The axes of both are still those of lowering: equal sizes
 in the same order are the same axes.
 """
 
@@ -18,7 +18,7 @@ from autofuse.implgraph.ops.rows.reductions import REDUCES
 
 __all__ = ["Fits", "beside"]
 
-#: Whether rows of so many elements can have sums beside them.
+#: Tells whether rows of so many elements have room for so many sums beside them.
 Fits = Callable[[Expr, int], bool]
 
 
@@ -26,8 +26,8 @@ def beside(hint: HintGraph, fits: Fits) -> HintGraph:
     """Merge groups of sums over rows into the group whose rows they sum, where both load the same tensors.
 
     Args:
-        hint: a graph whose axes are not merged.
-        fits: asked with the elements of a row and the number of sums.
+        hint: graph with unmerged axes.
+        fits: called with the elements of a row and the number of sums.
     """
     found = groups(hint)
     moved: dict[int, int] = {}
@@ -52,7 +52,7 @@ def beside(hint: HintGraph, fits: Fits) -> HintGraph:
 
 
 class _Move:
-    """Computation of group ``b`` beside group ``a``, where that is possible."""
+    """Merge of group ``b`` into group ``a``, if possible."""
 
     def __init__(self, hint: HintGraph, found: Sequence[tuple[Node, ...]], a: int, b: int) -> None:
         self.hint, self.ours, self.theirs = hint, found[a], found[b]
@@ -90,7 +90,7 @@ class _Move:
         return any(self._address(n) in mine or self._stored(n) for n in whole)
 
     def _kept(self, sums: Sequence[Node]) -> frozenset[int] | None:
-        """The axes of ``a`` that the sums keep; None where they are not those of a row of ``a``."""
+        """Return the axes of ``a`` that the sums keep; None unless they are the axes of a row of ``a``."""
         named = {n.name: n for n in self.theirs}
         over = {frozenset(self.place[x] for x in reduced(n, named)) for n in sums}
         if len(over) != 1 or any(n.op != "ReduceSum" for n in sums):
@@ -107,7 +107,7 @@ class _Move:
         return kept if all(u in kept for u in units if u is not None) else None
 
     def _is_early(self, load: Node) -> bool:
-        """Return True if the data of a Load exist before ``a`` runs, or ``a`` itself stores them in the same place."""
+        """Return True if a Load's data exist before ``a`` runs, or ``a`` itself stores them at the same address."""
         source = self.nodes_by_name[load.inputs[0]]
         if source.op != "Workspace":
             return True
@@ -120,7 +120,7 @@ class _Move:
         return any(n.op != "Output" or "inout" in n.attrs for n in taken)
 
     def _stored(self, load: Node) -> Node | None:
-        """Return the Store of ``a`` that writes what a Load of ``b`` reads, element for element, or None."""
+        """Return the Store of ``a`` that writes exactly the elements a Load of ``b`` reads, or None."""
         source = self.nodes_by_name[load.inputs[0]]
         if source.op != "Workspace" or len(source.inputs) != 1:
             return None
@@ -133,7 +133,7 @@ class _Move:
         return n.inputs, axis, n.y.repeats, n.y.strides, n.y.offset
 
     def nodes(self) -> Iterator[Node]:
-        """The nodes of ``b`` on the axes of ``a``; what ``a`` stores for them is used as it is."""
+        """Yield the nodes of ``b`` on the axes of ``a``; values that ``a`` stores for them are used directly."""
         names: dict[str, str] = {}
         for n in self.theirs:
             store = self._stored(n) if n.op == "Load" else None

@@ -1,4 +1,4 @@
-"""Sizes of the blocks of a kernel: rules from measurements on an H100 (docs/measured_gpu.md)."""
+"""Block sizes of a kernel: rules from measurements on an H100 (docs/measured_gpu.md)."""
 
 from __future__ import annotations
 
@@ -24,36 +24,37 @@ __all__ = [
     "unit_of",
 ]
 
-#: Threads of a warp, and warps of a block at most.
+#: Threads of a warp, and most warps of a block.
 WARP, MOST_WARPS = 32, 32
-#: Blocks of a cluster, at most: what the card takes.
+#: Most blocks of a cluster, a limit of the card.
 MOST_PARTS = 16
-#: Rows of a block in a cluster of as many for which Triton 3.8 forgets to reserve shared memory, and stops: so it is
-#: where a value per row of a second reduction is written.
+#: Rows per block for which Triton 3.8 fails in a cluster of the most blocks: it does not reserve shared memory if a
+#: per-row value of a second reduction is stored.
 LOST = (4, 8)
-#: Registers of a thread, at most.
+#: Most registers of a thread.
 MOST_REGISTERS = 255
-#: Elements of a row that one block holds at most; of more, several blocks of a cluster are faster.
+#: Most row elements of one block; for longer rows several blocks of a cluster are faster.
 MOST_COLS = 32768
-#: Loads of an element from which on a kernel counts as one of windows.
+#: Loads per element from which a kernel counts as a window kernel.
 WINDOW = 8
-#: Elements of a block of a cluster: as few as possible, since every one waits for all others, but at least these.
+#: Fewest elements of a block in a cluster: few, since every block waits for all others.
 _PART = 8192
 
 
 def power(n: int) -> int:
-    """The least power of 2 that is not below ``n``."""
+    """Return the smallest power of 2 that is at least ``n``."""
     return 1 << max(n - 1, 0).bit_length()
 
 
 def items(count: int, width: int, computed: int, loads: int) -> Blocks:
-    """Blocks of a run of elements.
+    """Return the blocks of a run of elements.
 
     Args:
-        count: elements.
-        width: bytes of the widest.
-        computed: operations on each; of many a thread holds fewer elements, so that their values stay in registers.
-        loads: of each, as windows have; neighbours of a thread share no wide load there, and more threads are faster.
+        count: number of elements.
+        width: bytes of the widest element.
+        computed: operations per element; with many, a thread holds fewer elements, so that values stay in registers.
+        loads: loads per element, many for windows; neighbouring windows share no wide load, and more threads are
+            faster.
     """
     most = 256 if loads >= WINDOW else 1024 if width >= 4 or computed > 8 else 2048
     block = min(power(max(count, 1)), most)
@@ -61,36 +62,36 @@ def items(count: int, width: int, computed: int, loads: int) -> Blocks:
 
 
 def tiles(rows: int, cols: int, width: int) -> Blocks:
-    """Rectangles whose sides are both contiguous somewhere."""
+    """Return rectangular blocks, for tensors contiguous along different sides."""
     side = 64 if width >= 4 else 128
     return Blocks(rows=min(side, power(rows)), cols=min(side, power(cols)), warps=8)
 
 
 def _warps(elements: int, each: int) -> int:
-    """Warps of a block with ``elements``, of which a thread has ``each``."""
+    """Return the warps of a block with ``elements``, ``each`` per thread."""
     return max(1, min(MOST_WARPS, power(elements // (WARP * each))))
 
 
 def rows_in_registers(rows: int, cols: int, held: int, outer: bool, least: int) -> Blocks | None:
-    """Whole rows in the registers of a block, or of a cluster; None where they do not fit.
+    """Return blocks that hold whole rows in the registers of a block or cluster; None if they do not fit.
 
     Args:
-        rows: how many there are.
-        cols: elements of each.
-        held: values of each element that a reduction leaves in registers.
-        outer: neighbours in memory lie along rows.
-        least: programs that keep the card busy.
+        rows: number of rows.
+        cols: elements of a row.
+        held: values per element that a reduction leaves in registers.
+        outer: elements are contiguous along the rows axis.
+        least: programs needed to keep the card busy.
     """
     side = min(64 if cols <= 64 else 32, power(rows)) if outer else 1
     while side > 8 and power(cols) * side > MOST_COLS // held:
         side //= 2
     whole = power(cols) * side
     each = 128 // held
-    # A block has 65,536 registers, of which half hold values; few warps are fastest where blocks wait for each other.
+    # A block has 65,536 registers, half of them for values; few warps are fastest if blocks wait for each other.
     most = MOST_COLS // held
     parts = 1
     if outer and whole > most and side < power(rows):
-        # Blocks of a cluster have room for longer runs of neighbours in memory.
+        # The blocks of a cluster have room for longer contiguous runs.
         side, whole = 2 * side, 2 * whole
     if whole > most:
         parts = min(MOST_PARTS, whole // (most if outer else _PART // power(held)))
@@ -111,12 +112,12 @@ def rows_in_registers(rows: int, cols: int, held: int, outer: bool, least: int) 
 
 
 def has_room_for_sums(cols: int, sums: int) -> bool:
-    """Return True if a block can hold a row and, beside it, as many sums over rows of its elements."""
+    """Return True if a block can hold a row together with ``sums`` sums over rows of its elements."""
     return 0 < power(cols) * (2 + sums) <= 4 * 16384
 
 
 def beside_sums(rows: int, cols: int, multiprocessors: int) -> Blocks:
-    """Rows with sums across them: every program adds up over its rows."""
+    """Return blocks of rows with sums across them; every program adds up over its rows."""
     whole = power(cols)
     if whole >= 4096:
         side, warps, each = max(1, 8192 // whole), 16, 1
@@ -131,7 +132,7 @@ def beside_sums(rows: int, cols: int, multiprocessors: int) -> Blocks:
 
 
 def looped(rows: int, cols: int, outer: bool, least: int) -> Blocks:
-    """Blocks of columns, one after another; ``chunks`` of the columns where there are few rows."""
+    """Return blocks for a loop over columns, split into ``chunks`` if there are few rows."""
     if outer:
         side = min(128, power(rows))
         while side > 32 and -(-rows // side) < least:
@@ -147,16 +148,16 @@ def looped(rows: int, cols: int, outer: bool, least: int) -> Blocks:
     while programs * chunks < least and chunks * block.cols * 2 <= cols:
         chunks *= 2
     if chunks > 1 and rows == 1:
-        # Few programs, of which none waits for another row: more threads, so that more loads are under way.
+        # With few programs, none of which waits for another row, use more threads to keep more loads in flight.
         block = Blocks(1, min(block.cols, 2048), warps=2 * block.warps)
     return Blocks(block.rows, block.cols, 1, block.warps, 0, chunks)
 
 
-# at run time: the text of these functions is part of the files that ask them ----------------------
+# at run time: generated files include the source of these functions -------------------------------
 
 
 def row_blocks(rows: int, cols: int) -> tuple[int, int, int]:
-    """Rows of a program, columns that it holds, and its warps, for whole rows in registers."""
+    """Return the rows and columns of a program, and its warps, for whole rows in registers."""
     held = 1 << max(cols - 1, 0).bit_length()
     side = max(1, 2048 // held)
     while side > 1 and rows < 512 * side:
@@ -165,12 +166,12 @@ def row_blocks(rows: int, cols: int) -> tuple[int, int, int]:
 
 
 def unit_of(size: int) -> int:
-    """The largest power of 2, up to 16, that divides a size: rows begin at multiples of it, and loads are as wide."""
+    """Return the largest power of 2, up to 16, that divides a size: the alignment of rows and the width of loads."""
     return (size | 16) & -(size | 16)
 
 
 def rows_of_core(rows: int, cols: int, most: int, cores: int) -> tuple[int, int]:
-    """Rows of a block, and columns that it holds, of at most so many elements; all cores get blocks."""
+    """Return the rows and columns of a block with at most ``most`` elements, such that all cores get blocks."""
     held = 1 << max(cols - 1, 0).bit_length()
     side = 1
     while 2 * side * held <= most and rows > side * cores:

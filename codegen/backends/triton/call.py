@@ -1,4 +1,4 @@
-"""The parameters of a function of Python whose formula a graph is, and how they become the inputs of the graph."""
+"""The parameters of a Python function that a graph was recorded from, and their mapping to the graph's inputs."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ from autofuse.implgraph.ir.fusion import FusionGraph
 __all__ = ["Argument", "Call", "Kind", "is_literal", "literal"]
 
 Kind: TypeAlias = Literal["positional", "either", "keyword"]
-#: How a parameter may be given -> what stands between those of one kind and of the next.
+#: Kind of a parameter -> its rank; a separator stands between parameters of different rank.
 _ORDER: Mapping[Kind, int] = {"positional": 0, "either": 1, "keyword": 2}
 _DTYPE = re.compile(r"torch\.(bool|(float|bfloat|u?int|complex)[0-9]+)")
-#: Builtins that the text of functions refers to: a parameter of this name hides them.
+#: Builtins that the text of functions refers to; a parameter of this name would shadow them.
 _CALLED = frozenset(
     ("ValueError", "float", "hasattr", "int", "isinstance", "len", "max", "min", "tuple")
 )
@@ -32,7 +32,7 @@ _IMPORTS = {
 
 
 def literal(value: object) -> str | None:
-    """A value as Python; None for one that has no text of its own: numbers, texts, dtypes and tuples of them have."""
+    """Return a value as Python text; None unless it is a number, a string, a dtype, or a tuple of these."""
     if value is None or type(value) in (bool, int):
         return repr(value)
     if type(value) is float:
@@ -53,7 +53,7 @@ def literal(value: object) -> str | None:
 
 
 def is_literal(text: str) -> bool:
-    """True if :func:`literal` can return the text."""
+    """Return True if :func:`literal` can return the text."""
     try:
         return literal(_parsed(text)) == text
     except (SyntaxError, ValueError, RecursionError, MemoryError):
@@ -72,12 +72,12 @@ _Dtype.__name__ = "dtype"
 
 
 def _parsed(text: str) -> object:
-    """The value of a text of :func:`literal`."""
+    """Parse a text of :func:`literal`."""
     return _value(ast.parse(text, mode="eval").body)
 
 
 def _value(node: ast.expr) -> object:
-    """The value of a text of :func:`literal`; raises ValueError for any other one."""
+    """Evaluate a text of :func:`literal`; raise ValueError for any other."""
     if isinstance(node, ast.Tuple | ast.List):
         values = [_value(n) for n in node.elts]
         return tuple(values) if isinstance(node, ast.Tuple) else values
@@ -96,12 +96,12 @@ class Argument:
     """A parameter of a function.
 
     Attributes:
-        name: of the parameter.
-        kind: whether it is given by its position, by its name, or by either.
-        input: the input of the graph that it is; empty for a value that the graph was made for.
-        value: that value, as Python.
-        default: of the parameter, as Python; empty without one.
-        weight: of a module, the name of the tensor that this input is; empty for a parameter of its function.
+        name: parameter name.
+        kind: passed by position, by name, or either.
+        input: the graph input that it is; empty for a value that the graph is specialised for.
+        value: that value, as Python text.
+        default: default value, as Python text; empty without one.
+        weight: for a module, the tensor name of this input; empty for a parameter of its function.
     """
 
     name: str
@@ -113,7 +113,7 @@ class Argument:
 
     @property
     def annotation(self) -> str:
-        """The type of what is given."""
+        """Return the type annotation of the parameter."""
         if self.input:
             return "torch.Tensor"
         if self.value.startswith("torch."):
@@ -124,11 +124,11 @@ class Argument:
 
 @frozen
 class Call:
-    """The parameters of a function, in its order.
+    """The parameters of a function, in order.
 
     Attributes:
-        arguments: each input of the graph is one of them; with the others the function was recorded.
-        exact: an integer and a float of one value are not the same to the function.
+        arguments: all inputs of the graph, and the values that the function was recorded with.
+        exact: the function distinguishes an integer from a float of the same value.
     """
 
     arguments: tuple[Argument, ...]
@@ -136,23 +136,23 @@ class Call:
 
     @classmethod
     def of(cls, arguments: Sequence[Argument], graph: FusionGraph) -> Call:
-        """The call of the function of a graph: what it makes of integers depends on whether a number is one."""
+        """Return the call of a graph's function; with integer inputs, the type of a number affects the result."""
         exact = any(graph.tensors[t].dtype.kind != "f" for t in graph.inputs)
         return cls(tuple(arguments), exact)
 
     @property
     def is_possible(self) -> bool:
-        """True if Python accepts the parameters in this order."""
+        """Return True if Python accepts the parameters in this order."""
         kinds = [_ORDER[a.kind] for a in self.arguments]
         given = [bool(a.default) for a in self.arguments if a.kind != "keyword"]
         return kinds == sorted(kinds) and given == sorted(given)
 
     def parameters(self, more: Sequence[str], *, annotated: bool) -> str:
-        """The parameter list of ``def``.
+        """Return the parameter list of ``def``.
 
         Args:
-            more: parameters that can be given by name only, behind all others.
-            annotated: with types.
+            more: keyword-only parameters, placed last.
+            annotated: include type annotations.
         """
         out: list[str] = []
         before = 0
@@ -169,11 +169,11 @@ class Call:
         return ", ".join([*out, *more])
 
     def opening(self, inputs: Mapping[str, str], functions: Sequence[str] = ()) -> Iterator[str]:
-        """The first lines of the function: inputs get the names that the text has for them, and values are checked.
+        """Yield the first lines of the function: they bind inputs to their names in the text, and check values.
 
         Args:
-            inputs: of the graph -> the name in the text.
-            functions: of the module, which the text calls.
+            inputs: input of the graph -> its name in the text.
+            functions: module functions that the text calls.
         """
         names = Names(inputs.values())
         own = {
@@ -194,9 +194,7 @@ class Call:
             if not a.input:
                 yield f"if {self._differs(a, own[a.name])}:"
                 what = f"{a.name}={a.value}"
-                text = (
-                    f"this is generated for {what}: describe the function again for another value"
-                )
+                text = f"generated for {what}: describe the function again for another value"
                 yield f"    raise ValueError({text!a})"
 
     @staticmethod
@@ -205,7 +203,7 @@ class Call:
         return names.take(a.name) if hides else a.name
 
     def _differs(self, a: Argument, name: str) -> str:
-        """The Python condition that is true if a value differs from the graph's."""
+        """Return a Python condition that is true if a value differs from the graph's."""
         value = _parsed(a.value)
         if value is None or isinstance(value, bool):
             return f"{name} is not {a.value}"
@@ -220,11 +218,11 @@ class Call:
         return f"not isinstance({name}, {kinds}) or not {same}"
 
     def bound(self, inputs: Mapping[str, Any], torch: object) -> tuple[list[Any], dict[str, Any]]:
-        """Positional and keyword arguments of a call, with the values that the graph was made for.
+        """Return the positional and keyword arguments of a call, with the values that the graph is specialised for.
 
         Args:
-            inputs: by their names in the graph.
-            torch: the module, which has the dtypes.
+            inputs: tensors, by their names in the graph.
+            torch: the module ``torch``, for its dtypes.
         """
 
         def value_of(a: Argument) -> Any:
@@ -239,12 +237,12 @@ class Call:
         return [value_of(a) for a in self.arguments if a.kind != "keyword"], by_name
 
     def text(self, every: str, some: Callable[[str], str], one: Callable[[int], str]) -> str:
-        """The arguments of a call as Python.
+        """Return the arguments of a call as Python text.
 
         Args:
             every: all inputs of the graph, starred.
             some: the inputs of a slice such as ``1:3``, starred.
-            one: an input by its number.
+            one: an input by index.
         """
         count = sum(bool(a.input) for a in self.arguments)
         out: list[str] = []

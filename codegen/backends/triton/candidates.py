@@ -1,4 +1,4 @@
-"""Other blocks for a kernel than those that the rules choose, best first by the model: what a tuner measures."""
+"""Candidate block sizes for a tuner to measure, besides those of the rules; the best by the model come first."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from autofuse.targets import GpuTarget
 
 __all__ = ["Planned", "neighbours", "planned"]
 
-#: By how much each size is multiplied; ``warps`` and ``stages`` take a few values of their own.
+#: Factors for each size; ``warps`` and ``stages`` take a few values of their own.
 _FACTORS: Mapping[str, tuple[int, ...]] = {
     "rows": (-4, -2, 2, 4, 8),
     "cols": (-4, -2, 2, 4),
@@ -28,20 +28,20 @@ _FACTORS: Mapping[str, tuple[int, ...]] = {
     "chunks": (-4, -2, 2, 4),
 }
 _STAGES = (1, 2, 3, 4)
-#: Sizes that are changed together with warps: more elements of a block want more threads.
+#: Sizes changed together with warps: larger blocks need more threads.
 _WITH_WARPS = ("rows", "cols", "parts")
-#: Plans that are made for one kernel, at most: each takes milliseconds.
+#: Most plans per kernel; each takes milliseconds.
 _MOST_TRIED = 96
 
 
 @frozen
 class Planned:
-    """A tuning with the plan that it gives.
+    """A tuning with its plan.
 
     Attributes:
-        tuning: sizes of all kernels whose blocks a file may give.
+        tuning: sizes of all kernels with tunable blocks.
         program: the plan.
-        us: its modelled time at each of some sizes.
+        us: modelled time for each of the given sizes.
     """
 
     tuning: Tuning
@@ -56,14 +56,14 @@ def planned(
     sizes: Sequence[Mapping[str, int]],
     tuning: Tuning | None = None,
 ) -> Planned:
-    """The plan of a graph with a tuning, or with the blocks that the rules choose.
+    """Plan a graph with a tuning, or with the rules' blocks.
 
     Args:
-        graph: as it was read.
-        hint: its loop-level form, with axes that are not merged.
-        target: a card of the dialect ``cuda``.
-        sizes: of the symbols of the graph, in elements: a dict for each modelled time.
-        tuning: blocks in place of those of the rules; None: none.
+        graph: the original graph.
+        hint: its loop-level form, with unmerged axes.
+        target: card of the dialect ``cuda``.
+        sizes: sizes of the graph's symbols: a dict for each modelled time.
+        tuning: blocks in place of the rules' choice; None for none.
 
     Raises:
         AutofuseError: AF3007, the tuning does not fit.
@@ -80,14 +80,14 @@ def neighbours(
     target: GpuTarget,
     sizes: Sequence[Mapping[str, int]],
 ) -> list[Planned]:
-    """Plans in which one kernel has other blocks, one or two steps away; those with the least modelled time first.
+    """Return plans in which one kernel's blocks are one or two steps away, fastest by the model first.
 
     Args:
-        start: where to begin.
+        start: plan to start from.
         kernel: name of the kernel.
-        hint: as for :func:`planned`, like what follows.
-        target: a card.
-        sizes: of the symbols.
+        hint: as for :func:`planned`, as are the following.
+        target: card.
+        sizes: sizes of the symbols.
     """
     at = next((i for i, k in enumerate(start.tuning.kernels) if k.name == kernel), None)
     if at is None:
@@ -95,7 +95,7 @@ def neighbours(
     own = start.tuning.kernels[at]
     found: dict[str, Planned] = {}
     for changed in _others(own.sizes):
-        # Kernels that come behind this one depend on its blocks: what is given for them may no longer fit.
+        # Later kernels depend on this one's blocks, so their given sizes may no longer fit.
         kernels = (*start.tuning.kernels[:at], KernelTuning(kernel, changed))
         later = start.tuning.kernels[at + 1 :]
         for wanted in ((*kernels, *later), kernels):
@@ -114,7 +114,7 @@ def _planned(
     sizes: Sequence[Mapping[str, int]],
     kernels: tuple[KernelTuning, ...],
 ) -> Planned | None:
-    """The plan with these blocks; None where they do not fit."""
+    """Return the plan with these blocks; None if they do not fit."""
     try:
         tuning = replace(start.tuning, kernels=kernels)
         return planned(start.program.graph, hint, target, sizes, tuning)
@@ -125,7 +125,7 @@ def _planned(
 
 
 def _others(sizes: Mapping[str, int]) -> Iterator[dict[str, int]]:
-    """Other sizes than these: each alone, then those of a block together with its warps."""
+    """Yield other sizes: each changed alone, then block sizes together with warps."""
     values = {key: _values(key, sizes) for key in sizes}
     count = 0
     for key, others in values.items():
@@ -141,7 +141,7 @@ def _others(sizes: Mapping[str, int]) -> Iterator[dict[str, int]]:
 
 
 def _changed(sizes: Mapping[str, int], key: str, value: int) -> dict[str, int]:
-    """Of a row that is divided among other parts, the columns of a part follow."""
+    """Change one size; if a row is divided into other parts, drop ``cols``, which follows from them."""
     kept = {k: v for k, v in sizes.items() if (key, k) != ("parts", "cols")}
     return {**kept, key: value}
 

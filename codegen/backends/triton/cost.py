@@ -1,13 +1,13 @@
-"""A model of the time of kernels on a card: no measurement.
+"""An analytical model of kernel times on a card.
 
-The blocks of a kernel take turns: they load, compute, wait and store.  All of them share memory and, on their
-multiprocessor, the units that compute; a block by itself takes the sum of all that, at the rate that one multiprocessor
-reaches alone.  A kernel takes the longest of three bounds, rounded off where two are close: its bytes over the rate of
-memory, its operations, and the turns of a block by itself over the number of blocks that have room at once.
+A block repeats a turn: load, compute, wait, store.  All blocks share memory bandwidth and, per multiprocessor, the
+compute units; a single block takes the sum of these times, at the rate that one multiprocessor reaches alone.  The time
+of a kernel is the largest of three bounds, smoothed where two are close: its bytes over the memory rate, its
+operations, and the turns of a single block over the number of resident blocks.
 
-A core of an Ascend chip goes over its blocks one after another, and loads the next one while it computes.  A kernel
-takes the longest of: its bytes over the rate of memory, or over that of the cores that have a block; the vector calls
-of all blocks of a core; and what the core waits for the loads of each block.
+A core of an Ascend chip processes its blocks in sequence, and loads the next one while it computes.  The time of a
+kernel is the largest of: its bytes over the memory rate, or over the rate of the cores that have a block; the vector
+calls of all blocks of a core; and the time that the core waits for each block's loads.
 """
 
 from __future__ import annotations
@@ -31,38 +31,37 @@ from autofuse.targets.spec import load_chip
 
 __all__ = ["KernelTime", "Work", "modelled", "time_of", "works"]
 
-#: Bytes that memory moves at least.
+#: Smallest memory transaction in bytes.
 _SECTOR = 32
-#: Runs from which on what a run wastes is next to nothing.
+#: Run length in bytes from which waste is negligible.
 _LONG = 4096
-#: Operations of a thread that a multiprocessor starts in a clock.
+#: Thread operations that a multiprocessor issues per clock.
 _LANES = 128
-#: Operations that an op of a special function takes; any other takes one.  Assumed.
+#: Cost of a special function, relative to any other op.  Assumed.
 _HEAVY = 4
-#: Operations that a load of a window takes, whose elements the caches have: its place, and the load.  Fitted to the
-#: pools of docs/measured_gpu.md.
+#: Operations of a cached window load: the address and the load.  Fitted to the pools of docs/measured_gpu.md.
 _OF_WINDOW = 8
-#: Nodes that take no operation of their own; loads and stores are counted as such.
+#: Nodes without an operation of their own; loads and stores are counted separately.
 _FREE = frozenset(("Load", "Store", "Scalar", "Broadcast"))
-#: Share of L2 that still holds what was read, while other data stream through.  Assumed.
+#: Share of L2 that retains earlier reads while other data stream through.  Assumed.
 _KEPT = 0.5
-#: How sharply the longest of the bounds decides.  Assumed.
+#: Exponent of the smooth maximum of the bounds.  Assumed.
 _SHARPNESS = 3.0
-#: Blocks of a multiprocessor, at most.
+#: Most blocks of a multiprocessor.
 _MOST_BLOCKS = 32
 
 
 @dataclass(frozen=True, slots=True)
 class KernelTime:
-    """The modelled time of a kernel.
+    """Modelled time of a kernel.
 
     Attributes:
-        name: of its function.
-        us: microseconds, by the model.
-        bytes: of inputs, outputs and scratch, each element once.
-        bottleneck: what takes most of it: ``launch``; ``bandwidth`` or ``L2``, whichever serves the bytes;
+        name: function name.
+        us: modelled microseconds.
+        bytes: bytes of inputs, outputs and scratch, each element counted once.
+        bottleneck: the largest contribution: ``launch``; ``bandwidth`` or ``L2``, whichever serves the bytes;
             ``instructions``; ``clusters``, blocks that wait for each other; ``parallelism``, too few blocks;
-            ``registers``, too few of them fit a multiprocessor at once; ``latency``, a core waits for loads.
+            ``registers``, too few resident blocks per multiprocessor; ``latency``, a core that waits for loads.
     """
 
     name: str
@@ -73,21 +72,20 @@ class KernelTime:
 
 @dataclass(frozen=True, slots=True)
 class Work:
-    """Work of a kernel at given sizes, from which the figures of a card give a time.
+    """Work of a kernel at given sizes; with the figures of a card it gives a time.
 
     Attributes:
-        name: of its function.
+        name: function name.
         bytes: bytes moved, each element counted once.
-        runs: bytes moved, repeated reads included, and the length in bytes of the contiguous runs in which they are
-            moved.
-        blocks: thread blocks, those of clusters one by one.
+        runs: bytes moved, repeated reads included, with the length in bytes of the contiguous runs.
+        blocks: thread blocks; the blocks of a cluster count separately.
         threads: threads of a block.
-        values: values of a block that a thread holds in registers.
+        values: block values that a thread holds in registers.
         turns: iterations of a block, each of which loads, computes and stores.
-        stages: turns that a block has in flight at once.
+        stages: turns of a block in flight.
         operations: operations of all threads.
-        meets: meetings of the blocks of a cluster in a turn.
-        late: values that a thread loads in a turn after a reduction, when its registers are full.
+        meets: cluster barriers per turn.
+        late: values that a thread loads per turn after a reduction, when its registers are full.
     """
 
     name: str
@@ -104,12 +102,12 @@ class Work:
 
 
 def modelled(program: Program, gpu: GpuTarget, sizes: Mapping[str, int]) -> tuple[KernelTime, ...]:
-    """The modelled time of every kernel that is launched, in their order.
+    """Return the modelled time of every launched kernel, in launch order.
 
     Args:
-        program: the plan of a graph.
-        gpu: the card, or the cores of a chip.
-        sizes: of the symbols of the graph, in elements.
+        program: plan of a graph.
+        gpu: card, or the cores of a chip.
+        sizes: sizes of the graph's symbols, in elements.
     """
     if gpu.chip:
         chip = load_chip(gpu.chip)
@@ -128,7 +126,7 @@ def works(program: Program, gpu: GpuTarget, sizes: Mapping[str, int]) -> Iterato
 
 
 def time_of(w: Work, gpu: GpuTarget) -> KernelTime:
-    """The modelled time of the work of a kernel on a card."""
+    """Return the modelled time of a kernel's work on a card."""
     in_l2 = w.bytes <= _KEPT * gpu.l2_bytes
     rate = gpu.l2_gbs if in_l2 else gpu.copy_gbs
     used = max(1, min(gpu.multiprocessors, w.blocks))
@@ -151,28 +149,28 @@ def time_of(w: Work, gpu: GpuTarget) -> KernelTime:
 
 
 def _longest(bounds: dict[str, float], gpu: GpuTarget) -> tuple[float, str]:
-    """Modelled microseconds, launch included, and the name of the longest bound."""
+    """Return the modelled microseconds, launch included, and the name of the largest bound."""
     us = sum(b**_SHARPNESS for b in bounds.values()) ** (1 / _SHARPNESS)
     bounds["launch"] = gpu.launch_us
     return gpu.launch_us + us, max(bounds, key=lambda name: bounds[name])
 
 
 def _room(w: Work, gpu: GpuTarget) -> int:
-    """Blocks that a multiprocessor has room for at once."""
+    """Return the number of resident blocks of a multiprocessor."""
     each = min(MOST_REGISTERS, gpu.thread_registers + w.values)
     by_registers = int(gpu.registers / (w.threads * each))
     return max(1, min(gpu.threads // w.threads, by_registers, _MOST_BLOCKS))
 
 
 def _why(w: Work, gpu: GpuTarget, room: int, meeting: float, alone: float) -> str:
-    """Why blocks do not hide what they wait for."""
+    """Return the reason why other blocks do not hide latency."""
     if meeting > alone / 2:
         return "clusters"
     return "parallelism" if w.blocks < room * gpu.multiprocessors else "registers"
 
 
 def _moved(count: int, run: int, waste: float) -> float:
-    """Bytes that memory spends on ``count`` bytes in runs of neighbours."""
+    """Return the bytes of memory traffic for ``count`` bytes in contiguous runs of ``run`` bytes."""
     if run >= _LONG:
         return count
     return count * (_ceil_div(run, _SECTOR) * _SECTOR + waste) / run
@@ -225,7 +223,7 @@ class _Kernel:
         )
 
     def time_on_cores(self, row: Mapping[str, Any], chip: TargetSpec) -> KernelTime:
-        """The modelled time on the cores of a chip; ``row``: the kernel in the summary of the plan."""
+        """Return the modelled time on the cores of a chip; ``row``: the kernel's row in the plan summary."""
         gpu, model = self.gpu, chip.model
         unique = row["input_bytes"] + row["output_bytes"] + row["scratch_bytes"]
         work = self.work(row["programs"], unique)
@@ -256,18 +254,18 @@ class _Kernel:
         return KernelTime(work.name, us, unique, most)
 
     def _calls(self, nodes: Sequence[Node]) -> Iterator[str]:
-        """The row of the chip's table of vector calls for each node that computes on a block."""
+        """Yield the row of the chip's vector table for each node that computes on a block."""
         k = self.kernel
         along = {a for a in (k.cols or k.rows) if self.size[a] > 1}
         for n in nodes:
             if n.op in REDUCES:
-                # Element by element, and folded once at the end.
+                # Accumulated element by element, and reduced once at the end.
                 yield "binary"
             elif n.op not in _FREE and varies(n) & along:
                 yield lookup(n.op).cost
 
     def _passes(self) -> list[list[Node]]:
-        """The nodes of every pass over the columns; a loop goes over them for each level of reductions."""
+        """Return the nodes of every pass over the columns; a loop has one pass per level of reductions."""
         k = self.kernel
         nodes = k.nest.nodes
         if k.form is not Form.LOOP or k.partials:
@@ -284,7 +282,7 @@ class _Kernel:
         return [*found[:-1], [*found[-1], *last]]
 
     def _operations(self, nodes: Sequence[Node]) -> int:
-        """Operations on an element of a block in a pass: those on what differs from element to element."""
+        """Return the operations per element of a block in a pass; values constant within the block are free."""
         k = self.kernel
         along = {a for a in (k.cols or k.rows) if self.size[a] > 1}
         moves = sum(n.op in ("Load", "Store") for n in nodes)
@@ -300,7 +298,7 @@ class _Kernel:
         )
 
     def _late(self) -> int:
-        """Loads along the columns that no reduction needs."""
+        """Return the number of loads along the columns that no reduction needs."""
         nodes = self.kernel.nest.nodes
         first = [n.inputs[0] for n in nodes if n.op in REDUCES]
         early = {n.name for n in walk(nodes, first, frozenset())}
@@ -313,14 +311,14 @@ class _Kernel:
 
     # bytes ------------------------------------------------------------------------------------
     def _windows(self) -> frozenset[str]:
-        """Memory of which elements read windows that overlap: memory serves each element once, caches the rest."""
+        """Return the memory read in overlapping windows, whose elements memory serves once and caches serve again."""
         loads = (n for n in self.kernel.nest.nodes if n.op == "Load" and varies(n))
         read = Counter(self._memory(n).name for n in loads)
         items = self.kernel.form is Form.ITEMS
         return frozenset(m for m, count in read.items() if items and count >= WINDOW)
 
     def _runs(self, blocks: int) -> Iterator[tuple[int, int]]:
-        """Bytes that are moved, and in runs of how many."""
+        """Yield bytes moved, each with the length of their contiguous runs."""
         before: set[object] = set()
         seen: set[str] = set()
         for nodes in self.passes:
@@ -338,12 +336,12 @@ class _Kernel:
             yield p.memory.size.evaluate(self.sizes) * p.memory.dtype.itemsize, _LONG
 
     def _address(self, n: Node) -> object:
-        """Equal for moves of the same elements."""
+        """Return a key that is equal for moves of the same elements."""
         y = n.y
         return n.op, self._memory(n).name, n.inputs[1:], y.repeats, y.strides, y.offset
 
     def _kept(self, n: Node, blocks: int) -> bool:
-        """Return True if L2 still holds what an earlier pass over the columns has read."""
+        """Return True if L2 still holds the data that an earlier pass over the columns read."""
         threads = WARP * self.blocks.warps
         at_once = self.gpu.threads // threads or 1
         under_way = min(blocks, self.gpu.multiprocessors * at_once)
@@ -351,7 +349,7 @@ class _Kernel:
         return under_way * row <= _KEPT * self.gpu.l2_bytes
 
     def _bytes(self, n: Node) -> int:
-        """Bytes of a Load or Store; of a run of elements also what is read again when L2 has lost it."""
+        """Return the bytes of a Load or Store; for a run of elements, including rereads after L2 evictions."""
         count = self._count(sorted(varies(n)))
         if n.op == "Load" and self.kernel.form is Form.ITEMS:
             axes = self.kernel.nest.axes
@@ -361,12 +359,12 @@ class _Kernel:
         return count * n.y.dtype.itemsize
 
     def _between(self, inner: Sequence[int]) -> int:
-        """Bytes of all that is moved while the axes outside of ``inner`` stand still."""
+        """Return the bytes moved while the axes outside of ``inner`` are fixed."""
         moves = (n for n in self.kernel.nest.nodes if n.op in ("Load", "Store"))
         return sum(n.y.dtype.itemsize * self._count(sorted(varies(n) & {*inner})) for n in moves)
 
     def _run(self, n: Node) -> int:
-        """Bytes of neighbours in memory that a block moves together."""
+        """Return the length in bytes of the contiguous runs that a block moves."""
         k, b = self.kernel, self.blocks
         unit = unit_axis(n)
         if k.form is Form.ITEMS or unit is None or not varies(n) & self.cols:

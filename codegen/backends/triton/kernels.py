@@ -1,4 +1,4 @@
-"""Contents of a Triton file: kernels over the blocks of a nest, and the memory between them."""
+"""The plan of a Triton file: kernels over the blocks of a nest, and the memory between them."""
 
 from __future__ import annotations
 
@@ -32,16 +32,16 @@ class Form(str, Enum):
 
 @frozen
 class Blocks:
-    """Sizes of the blocks of a kernel; the first three are powers of 2.
+    """Block sizes of a kernel; the first three are powers of 2.
 
     Attributes:
-        rows: elements along the rows of a program; of ITEMS all that it has.
-        cols: elements along the columns that it holds at once.
-        parts: blocks of a cluster that share a row, each with ``cols`` of it.
-        warps: of a block.
-        programs: of kernels that go over rows in a loop, how many run; 0: one per block of rows.
-        chunks: of kernels that reduce a part of the columns, how many parts there are.
-        stages: iterations of a loop whose loads are under way at once.
+        rows: elements along the rows of a program; for ITEMS, all elements.
+        cols: elements along the columns held at once.
+        parts: blocks of a cluster that share a row, each with ``cols`` elements.
+        warps: warps of a block.
+        programs: for kernels that loop over rows, the number of programs; 0: one per block of rows.
+        chunks: for kernels that reduce a part of the columns, the number of parts.
+        stages: loop iterations whose loads are in flight.
     """
 
     rows: int = 1
@@ -53,18 +53,18 @@ class Blocks:
     stages: int = 1
 
     def constants(self) -> Mapping[str, int]:
-        """The constants of a kernel that say how long its blocks are."""
+        """Return the constexpr parameters that give the block sizes."""
         return {"BLOCK": self.rows, "ROWS": self.rows, "COLS": self.cols, "PARTS": self.parts}
 
 
 @frozen
 class Partial:
-    """A partial result that a kernel leaves in scratch, one per part of what it is reduced over.
+    """A partial result that a kernel leaves in scratch, one per part of the reduced elements.
 
     Attributes:
-        item: the reduction; None for a sum across rows.
-        node: whose partial result.
-        memory: the scratch, ``[parts, kept elements]``.
+        item: reduction; None for a sum across rows.
+        node: node whose partial result it is.
+        memory: scratch, ``[parts, kept elements]``.
     """
 
     item: Item | None
@@ -77,20 +77,20 @@ class Kernel:
     """One launch.
 
     Attributes:
-        name: of the function, an identifier.
-        form: what a program holds at once.
-        nest: the nodes; those of ``partials`` and of what comes after them are not computed.
-        grid: axes of which a program has one index.
-        rows, cols: axes along the rows and columns of the blocks of a program.
-        passes: the reductions over the columns, pass by pass.
-        blocks: their sizes; None: the file asks ``blocks.row_blocks`` at run time.
-        partials: what is left in scratch.
-        buffers: where Data, Output and Workspace nodes are, by the name of the node.
-        targets: for every Store the memory it writes.
-        exact: products and sums must round one by one.
-        most_cols: of a kernel that keeps whole rows of an unknown length, the longest; the next kernel does the same
-            for longer ones.  0: it takes every length.
-        takes: what its first parameters point to, in this order, whether or not it touches it.
+        name: function name, an identifier.
+        form: data that a program holds at once.
+        nest: nodes; those of ``partials`` and their users are not computed.
+        grid: axes with one index per program.
+        rows, cols: axes along the rows and columns of a program's blocks.
+        passes: reductions over the columns, pass by pass.
+        blocks: block sizes; None: the file calls ``blocks.row_blocks`` at run time.
+        partials: partial results in scratch.
+        buffers: memory of Data, Output and Workspace nodes, by node name.
+        targets: memory that each Store writes.
+        exact: products and sums must round separately.
+        most_cols: for a kernel that keeps whole rows of an unknown length, the longest; the next kernel takes longer
+            ones.  0: it takes every length.
+        takes: tensors that its first parameters point to, in this order, used or not.
     """
 
     name: str
@@ -109,13 +109,13 @@ class Kernel:
     takes: tuple[Memory, ...] = ()
 
     def lines(self) -> Expr:
-        """Rows of all programs; of elements and rectangles their rows along the grid."""
+        """Return the rows of all programs; for elements and rectangles, their rows along the grid."""
         return self.nest.count(self.rows) * self.nest.count(self.grid)
 
     def extents(self) -> tuple[tuple[Expr, str], ...]:
-        """Return the factors of the number of programs: element counts, each with the constant of its block size.
+        """Return the factors of the number of programs: element counts, each with its block size constant.
 
-        The constant is empty where every element has a program.  Not for a kernel with a loop over rows.
+        The constant is empty if every element has its own program.  Does not support kernels that loop over rows.
         """
         found = [(self.nest.count(self.rows), "ROWS")]
         if self.form is Form.TILES:
@@ -126,13 +126,13 @@ class Kernel:
 
 @frozen
 class Program:
-    """All kernels of a graph, in the order in which they run.
+    """All kernels of a graph, in launch order.
 
     Attributes:
-        signature: the names of its function, and the graph as it was read.
-        inputs, outputs: memory of these, in the order of the graph.
-        scratch: what the wrapper allocates between kernels.
-        cores: programs of a grid, of which each goes over blocks in a loop; 0: a program has one block.
+        signature: names of its function, and the original graph.
+        inputs, outputs: their memory, in the order of the graph.
+        scratch: memory that the wrapper allocates between kernels.
+        cores: programs of a grid, each of which loops over blocks; 0: a program has one block.
     """
 
     signature: Signature
@@ -144,10 +144,10 @@ class Program:
 
     @property
     def graph(self) -> FusionGraph:
-        """As it was read."""
+        """Return the original graph."""
         return self.signature.graph
 
     @property
     def symbols(self) -> Mapping[str, str]:
-        """The symbols of the graph -> what they are called in the file."""
+        """Return the symbols of the graph -> their names in the file."""
         return self.signature.symbols

@@ -1,4 +1,4 @@
-"""The launches of a program as data, for those who launch its kernels without the Python of its file."""
+"""The launches of a program as data, for callers that launch its kernels without the generated Python."""
 
 from __future__ import annotations
 
@@ -23,16 +23,16 @@ class Launch:
     """One launch of a kernel; its parameters are pointers, sizes and constants, in this order.
 
     Attributes:
-        name: of the function.
-        memory: what the pointers point to.
-        meeting: bytes of scratch of its own, to which the last pointer points; None: there is no such pointer.
-        sizes: the symbols that it is told.
-        constants: of its blocks, by name; Triton compiles for them.
-        grid: programs along each of three dimensions; where one is 0 nothing is launched.
-        threads: of a block.
-        parts: blocks of a cluster, each program being one.
-        warps: of a block.
-        fusion: products and sums may round together.
+        name: function name.
+        memory: memory that the pointers point to.
+        meeting: bytes of the launch's own scratch, to which the last pointer points; None: there is no such pointer.
+        sizes: symbols that it takes.
+        constants: block size constants by name; Triton compiles for them.
+        grid: programs along each of three dimensions; if one is 0, nothing is launched.
+        threads: threads of a block.
+        parts: blocks of a cluster; every program is a cluster.
+        warps: warps of a block.
+        fusion: products and sums may be fused.
     """
 
     name: str
@@ -48,10 +48,10 @@ class Launch:
 
 
 def for_every_size(program: Program) -> Program:
-    """The program with kernels whose blocks fit all sizes, called after the graph; each takes all tensors.
+    """Return the program with only kernels that fit all sizes, named after the graph; each takes all tensors.
 
-    Of two kernels for short and for long rows, the second one takes both.  Pointers come in the order of the graph:
-    inputs, outputs that are no inputs, scratch.
+    If separate kernels handle short and long rows, the second one takes both.  Pointers come in the order of the graph:
+    inputs, outputs that overwrite no input, scratch.
     """
     outputs = (m for m in program.outputs if m not in program.inputs)
     takes = (*program.inputs, *outputs, *program.scratch)
@@ -67,13 +67,13 @@ def for_every_size(program: Program) -> Program:
 
 
 def launches(program: Program) -> Iterator[Launch]:
-    """The launches, in their order, of a program whose kernels all have blocks and no cores."""
+    """Yield the launches, in order, of a program whose kernels all have blocks and no cores."""
     ranges = program.graph.symbol_ranges()
     for k in program.kernels:
         assert k.blocks is not None
         assert not program.cores
         text = kernel_text(k, program.symbols, ranges)
-        # Offsets that may need 64 bits have them, and rows may begin anywhere.
+        # Always use 64-bit offsets if they may be needed, and assume no row alignment.
         constants = {**k.blocks.constants(), "WIDE": True, "UNIT": 1}
         meeting = k.lines() * (text.meets * k.blocks.parts * _BYTES_OF_A_FLOAT)
         yield Launch(

@@ -1,9 +1,9 @@
 """Limits of an Ascend chip's vector cores for kernels that triton-ascend compiles.
 
-Its programs are the cores: a grid of more programs runs in turns, and one of more than 65,535 not at all, so a program
-loops over blocks, and waits for no other.  The values of a block lie in UB, where the compiler keeps the loads of two
-turns; it rejects what does not fit.  Sources: the migration guide and the tables of element types in the reference of
-triton-ascend 3.2.
+A program runs on a core: a grid with more programs than cores runs in turns, and one of more than 65,535 not at all, so
+a program loops over blocks, and waits for no other.  The values of a block lie in UB, where the compiler double-buffers
+the loads; it rejects blocks that do not fit.  Sources: the migration guide and the tables of element types in the
+reference of triton-ascend 3.2.
 """
 
 from __future__ import annotations
@@ -24,17 +24,17 @@ from autofuse.targets.gpu import GpuTarget
 
 __all__ = ["Core", "core_of"]
 
-#: Bytes of an element that a device function holds beside its operands: eight values of 32 bits.
+#: Bytes per element that a device function holds besides its operands: eight 32-bit values.
 _IN_FUNCTIONS = 8 * 4
-#: Bytes of an element of a reduction in a loop: its partial results, and what one block adds to them.
+#: Bytes per element of a reduction in a loop: its partial results, and the values that one block adds to them.
 _IN_REDUCTION = 2 * 4
-#: Bytes of an element of a row with sums over rows beside it, but for those: the gradient of a norm holds fewer.
+#: Bytes per element of a row with sums over rows, without the sums: the gradient of a norm holds fewer.
 _BESIDE_SUMS = 40 * 4
 _SHIFTS = frozenset({"Shl", "Shr", "LShift", "RShift"})
 
 
 def core_of(target: GpuTarget) -> Core | None:
-    """The limits of a target; None for CUDA, which has others."""
+    """Return the limits of a target; None for CUDA, which has others."""
     if target.dialect != "ascend":
         return None
     return Core(target.multiprocessors, target.ub_bytes // 2)
@@ -42,10 +42,10 @@ def core_of(target: GpuTarget) -> Core | None:
 
 @frozen
 class Core:
-    """One of the cores of a target.
+    """Limits of a target's cores.
 
     Attributes:
-        cores: how many there are; programs of a grid at most.
+        cores: number of cores; most programs of a grid.
         room: bytes of UB for the values of a block; the other half is for the loads of the next one.
     """
 
@@ -53,10 +53,10 @@ class Core:
     room: int
 
     def check(self, hint: HintGraph) -> None:
-        """Ops and element types that the compiler has.  Raises AF3001 for all others.
+        """Raise AF3001 for ops and element types that the compiler does not support.
 
         Args:
-            hint: a legalised graph.
+            hint: legalised graph.
         """
         named = hint.by_name()
         for n in hint.nodes:
@@ -66,7 +66,7 @@ class Core:
                 raise AutofuseError.of("AF3001", text, where=Where(pointer=n.origin))
 
     def elements(self, nest: Nest) -> int:
-        """Elements of a block that fit, a power of 2."""
+        """Return the most elements of a block that fit, a power of 2."""
         return 1 << (max(self.room // _bytes(nest), 1).bit_length() - 1)
 
     def has_room_for_sums(self, cols: Expr, sums: int) -> bool:
@@ -75,19 +75,19 @@ class Core:
         return cols.is_const and power(cols.value) * each <= self.room
 
     def whole_rows(self, b: Blocks | None, nest: Nest, rows: int) -> Blocks | None:
-        """As ``fitted``, of blocks whose programs would wait for no other; None where a row does not fit."""
+        """Return blocks as ``fitted`` does, but whose programs wait for no other; None if a row does not fit."""
         if b is None or b.parts > 1 or b.cols > self.elements(nest):
             return None
         return self.fitted(b, Form.ROWS, nest, rows)
 
     def fitted(self, b: Blocks, form: Form, nest: Nest, rows: int) -> Blocks:
-        """Blocks as large as UB allows, but so many that all cores have one.
+        """Return the largest blocks that fit UB, but small enough to give all cores one.
 
         Args:
-            b: those for a card of NVIDIA.
-            form: of the kernel.
-            nest: of the kernel.
-            rows: of all its blocks.
+            b: blocks for an NVIDIA card.
+            form: form of the kernel.
+            nest: nest of the kernel.
+            rows: rows of all its blocks.
 
         Raises:
             AutofuseError: AF3003, a row must fit as a whole and does not.
@@ -110,7 +110,7 @@ class Core:
 
 
 def _bytes(nest: Nest) -> int:
-    """Bytes of UB per element of a block, where most values are used later."""
+    """Return the peak bytes of UB per element of a block."""
     named = nest.by_name()
     last = {i: k for k, n in enumerate(nest.nodes) for i in n.inputs}
     held = [n for n in nest.nodes if n.op not in ("Scalar", "Store")]
@@ -125,7 +125,7 @@ def _bytes(nest: Nest) -> int:
 
 
 def _texts(n: Node, named: dict[str, Node]) -> tuple[str, ...]:
-    """The text of a node and of the device functions that it calls."""
+    """Return the text of a node and of the device functions that it calls."""
     if not TRITON.spelled(n.op):
         return ()
     dtypes = [named[i].y.dtype for i in n.inputs]
@@ -134,9 +134,9 @@ def _texts(n: Node, named: dict[str, Node]) -> tuple[str, ...]:
 
 
 def _lacking(n: Node, named: dict[str, Node]) -> Iterator[str]:
-    """Yield the features that a node needs and the compiler lacks, by its documentation.
+    """Yield the features that a node needs and the compiler lacks, according to its documentation.
 
-    The front end accepts all of them; the hardware lacks loads of unsigned numbers and float64.
+    The front end accepts all of them; the hardware lacks loads of unsigned integers and float64.
     """
     dtype = n.y.dtype
     if dtype.kind == "u":
@@ -145,6 +145,6 @@ def _lacking(n: Node, named: dict[str, Node]) -> Iterator[str]:
         yield f"float64, in which {n.op} of floats is computed"
     if n.op in _SHIFTS and named[n.inputs[1]].op != "Scalar":
         yield f"{n.op} by a count per element"
-    # It would need loads without a mask.
+    # It would need unmasked loads.
     if n.op == "Scan" and n.attrs["reverse"]:
         yield "running sum from the end"

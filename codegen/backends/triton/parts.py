@@ -1,4 +1,4 @@
-"""Nests made of a nest that is cut: the one that joins partial results, and the one behind it."""
+"""Nests cut from another one: the nest that joins its partial results, and the nest after it."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ from autofuse.implgraph.ir.iteration_space import contiguous_strides
 
 __all__ = ["PARTS", "behind", "frontier", "joining", "rest"]
 
-#: The axis that a partial result has beside those that it keeps; axes of graphs are numbered from 0.
+#: Axis of the partial results; axes of graphs are numbered from 0.
 PARTS = -1
 _F32, _I32 = BY_NAME["float32"], BY_NAME["int32"]
 
 
 def behind(nest: Nest, names: Sequence[str]) -> set[str]:
-    """Nodes that need one of ``names``, and these."""
+    """Return ``names`` and all nodes that depend on them."""
     found = set(names)
     for n in nest.nodes:
         if not found.isdisjoint(n.inputs):
@@ -54,16 +54,16 @@ def joining(
     stored: Sequence[str],
     left: Mapping[str, Memory],
 ) -> Nest:
-    """The nest that joins partial results ``[number, kept]``, and does what needs nothing else.
+    """Return the nest that joins partial results ``[number, kept]``, and computes everything that depends only on them.
 
     Args:
-        nest: that is cut.
-        kept: axes that the partial results have.
-        partials: what they are of, and where.
-        number: parts.
-        span: columns of a part, but for the last one.
-        stored: Stores of the nest to make.
-        left: nodes to store for the nest behind it -> where.
+        nest: nest to cut.
+        kept: axes of the partial results.
+        partials: partial results, with their nodes and memory.
+        number: number of parts.
+        span: columns of a part, except the last one.
+        stored: Stores of the nest to include.
+        left: nodes to store for the following nest -> their memory.
     """
     axes = (PARTS, *kept)
     sizes = {PARTS: const(number), **{a: nest.sizes[a] for a in kept}}
@@ -106,7 +106,7 @@ def rest(nest: Nest, left: Mapping[str, Memory], stored: Sequence[str]) -> Nest:
 
 
 def _on(n: Node, axes: tuple[int, ...]) -> Node:
-    """A node on other axes: it does not vary along those that it does not have."""
+    """Return a node on other axes, constant along the new ones."""
     at = {a: (r, s) for a, r, s in zip(n.y.axis, n.y.repeats, n.y.strides, strict=True)}
     pairs = [at.get(a, (ONE, ZERO)) for a in axes]
     y = replace(
@@ -116,14 +116,14 @@ def _on(n: Node, axes: tuple[int, ...]) -> Node:
 
 
 class _Joined:
-    """Makes the nodes of the nest that joins."""
+    """Builder of the nodes of the joining nest."""
 
     def __init__(self, axes: tuple[int, ...], sizes: tuple[Expr, ...]) -> None:
         self.axes, self.sizes = axes, sizes
         self.nodes: list[Node] = []
 
     def view(self, dtype: DType, *, parts: bool) -> TensorView:
-        """A dense tensor along the kept axes, or along those of the parts as well."""
+        """Return a dense tensor along the kept axes, and along the parts if ``parts``."""
         sizes = (self.sizes[0] if parts else ONE, *self.sizes[1:])
         strides = contiguous_strides(sizes)
         return TensorView(dtype, self.axes, sizes, strides if parts else (ZERO, *strides[1:]))
@@ -138,17 +138,17 @@ class _Joined:
         parts: bool = True,
         **attrs: Attr,
     ) -> str:
-        """A node."""
+        """Add a node."""
         view = self.view(dtype, parts=parts)
         self.nodes.append(Node(name, op, tuple(inputs), view, attrs, axis=self.axes))
         return name
 
     def load(self, p: Partial) -> str:
-        """The partial results of a reduction."""
+        """Load the partial results of a reduction."""
         return self.add(f"{p.node.name}_parts", "Load", [p.memory.name], p.memory.dtype)
 
     def pair(self, item: Item, known: Mapping[str, str], nest: Nest, span: int) -> None:
-        """The two results of an item of two reductions; ``nest``: the one that is cut."""
+        """Join the two results of an item of two reductions; ``nest``: the nest to cut."""
         first, second = (r.name for r in item.results)
         a, b = known[first], known[second]
         self.add(first, item.first.op, [a], parts=False)
@@ -168,13 +168,13 @@ class _Joined:
         self.add(second, "ReduceSum", [part], parts=False)
 
     def _scaled(self, item: Item, a: str, b: str, nest: Nest) -> str:
-        """The sums ``b`` of exponentials below the maxima ``a`` of parts, below that of all."""
+        """Return the sums ``b`` of exponentials, rescaled from the maxima ``a`` of the parts to that of all."""
         follower, rule = item.followed()
         named = nest.by_name()
         (centre,) = rule.centres
 
         def again(n: Node, x: str, what: str, *, parts: bool = True) -> str:
-            """A node with ``x`` in the place of what depends on the maximum; the other operand is a number."""
+            """Rebuild a node with ``x`` for the operand that depends on the maximum; the other is a number."""
             inputs = []
             for i in n.inputs:
                 if i in rule.path or i == centre.reduction:
@@ -196,7 +196,7 @@ class _Joined:
         return self.add(f"{follower.name}_part", "Mul", [b, x])
 
     def _elements(self, name: str, count: int, span: int) -> str:
-        """The number of columns of every part, in float32."""
+        """Return the number of columns of every part, in float32."""
         ones, zeros = tuple(ONE for _ in self.axes[1:]), tuple(ZERO for _ in self.axes[1:])
         line = TensorView(_I32, self.axes, (self.sizes[0], *ones), (ONE, *zeros))
         none = self._scalar(f"{name}_none", 0, _I32)

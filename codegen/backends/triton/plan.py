@@ -1,8 +1,8 @@
-"""From a HintGraph to kernels: the form of every nest, and the sizes of its blocks.
+"""Plan the kernels of a HintGraph: the form of every nest, and its block sizes.
 
-A nest is one kernel where its reductions fit into registers, or into one pass over its columns.  Else it is cut: sums
-over rows beside them, and reductions of which there are too few for all multiprocessors, leave partial results in
-scratch, which the next kernel joins.
+A nest is one kernel if its reductions fit into registers, or into one pass over its columns.  Otherwise it is cut: sums
+over rows, and reductions with too few results for all multiprocessors, leave partial results in scratch, and the next
+kernel joins them.
 """
 
 from __future__ import annotations
@@ -55,26 +55,26 @@ from autofuse.targets.gpu import GpuTarget
 __all__ = ["plan"]
 
 F32 = BY_NAME["float32"]
-#: Nodes that compute nothing.
+#: Nodes without arithmetic.
 _MOVES = frozenset(("Load", "Store", "Scalar", "Broadcast", "Cast", "Iota"))
-#: Compute capability from which blocks form clusters, as ten times the major number.
+#: Minimum compute capability for clusters, times ten.
 _CLUSTERS = 90
-#: Rows of a block, side by side in memory, below which a loop over columns is faster.
+#: Contiguous rows of a block below which a loop over columns is faster.
 _RUN = 32
-#: Sizes of symbols for which blocks are chosen where a graph says no typical one.
+#: Assumed sizes of symbols without a typical size.
 _TYPICAL = 1024
 
 
 def plan(
     graph: FusionGraph, hint: HintGraph, target: GpuTarget, tuning: Tuning | None = None
 ) -> Program:
-    """The kernels of a graph.
+    """Return the kernels of a graph.
 
     Args:
-        graph: as it was read.
-        hint: its loop-level form, with axes that are not merged.
-        target: the card.
-        tuning: blocks in place of those that the rules choose.
+        graph: the original graph.
+        hint: its loop-level form, with unmerged axes.
+        target: card.
+        tuning: block sizes in place of the rules' choice.
 
     Raises:
         AutofuseError: AF3001, AF3003, the target lacks an op or room; AF3007, the tuning does not fit.
@@ -110,7 +110,7 @@ def plan(
 
 
 def _from_first(graph: FusionGraph, hint: HintGraph) -> tuple[Node, ...]:
-    """The nodes, with offsets from the first element of each tensor, where that of a tensor of PyTorch points."""
+    """Return the nodes with offsets relative to a tensor's first element, where a PyTorch tensor points."""
 
     def offset_of(index: int) -> Expr:
         offset = graph.tensors[graph.inputs[index]].offset
@@ -155,11 +155,11 @@ class _Planner:
         self.typical = {s.name: s.hint or min(max(_TYPICAL, s.min), s.max) for s in graph.symbols}
 
     def value(self, e: Expr) -> int:
-        """A size, a typical one where symbols are in it."""
+        """Return a size, with typical values for its symbols."""
         return e.evaluate(self.typical)
 
     def fitted(self, b: Blocks, form: Form, nest: Nest, rows: Expr) -> Blocks:
-        """Blocks that the target takes."""
+        """Return blocks that fit the target."""
         return b if self.core is None else self.core.fitted(b, form, nest, self.value(rows))
 
     def named(
@@ -174,16 +174,16 @@ class _Planner:
         held: int = 1,
         shares: bool = False,
     ) -> tuple[str, Blocks]:
-        """The name of the next kernel, and its blocks: those of the rules, or of the tuning.
+        """Return the name of the next kernel, and its blocks: from the tuning if it gives them, else ``b``.
 
         Args:
-            form: of the kernel.
-            nest: of the kernel.
+            form: form of the kernel.
+            nest: nest of the kernel.
             rows: elements along the rows of its blocks.
             cols: elements along their columns.
-            b: as the rules choose them.
+            b: blocks from the rules.
             leaves: it leaves partial results.
-            held: values of each element that are in registers at once.
+            held: values per element in registers at once.
             shares: the blocks of a cluster may share a row.
         """
         name = self.names.take(f"{self.graph.name}_{form.value}")
@@ -205,7 +205,7 @@ class _Planner:
 
     # nests ------------------------------------------------------------------------------------
     def nest(self, nest: Nest) -> None:
-        """Appends the kernels of a nest."""
+        """Append the kernels of a nest."""
         nest = _sums_across(nest, self.fits)
         if nest.across:
             self._with_sums(nest)
@@ -247,7 +247,7 @@ class _Planner:
         self._add(name, nest, Form.TILES, grid, (other,), (last,), (), b)
 
     def _reducing(self, nest: Nest, *, whole: bool = False) -> None:
-        """``whole``: no program reduces a part of the columns only."""
+        """Append the kernels of a nest with reductions; ``whole``: do not split the columns among programs."""
         found = passes(nest)
         scans = any(n.op == "Scan" for n in nest.nodes)
         cols = frozenset(nest.cols)
@@ -256,7 +256,7 @@ class _Planner:
         grid, rows = self._grid(nest, outer)
         least = 2 * self.target.multiprocessors
         if self.core is not None:
-            # Chunks are doubled while there are fewer programs: never more than cores.
+            # Chunks double while there are fewer programs, but never exceed the cores.
             least = self.core.cores // 2 + 1
         across = self.value(nest.count(grid))
         lines, count = self.value(nest.count(rows)), self.value(nest.count(nest.cols))
@@ -274,7 +274,7 @@ class _Planner:
         if self.core is not None:
             in_registers = self.core.whole_rows(in_registers, nest, lines)
             loop = self.core.fitted(loop, Form.LOOP, nest, lines)
-        # Runs of few neighbours in memory waste parts of what it moves.
+        # Short contiguous runs waste memory bandwidth.
         narrow = outer and in_registers is not None and in_registers.rows < _RUN
         if not wide and len(found) == 1 and (in_registers is None or count > 4096 or narrow):
             if loop.chunks > 1 and fixed and not whole:
@@ -306,7 +306,7 @@ class _Planner:
         rows: tuple[int, ...],
         b: Blocks,
     ) -> None:
-        """Every program goes over all columns of its rows."""
+        """Append a kernel whose programs loop over all columns of their rows."""
         sides = nest.count(rows), nest.count(nest.cols)
         name, b = self.named(Form.LOOP, nest, *sides, replace(b, chunks=1))
         self._add(name, nest, Form.LOOP, grid, rows, nest.cols, items, b)
@@ -324,7 +324,7 @@ class _Planner:
         return inner * 2 < sum(count for _, count in moved)
 
     def _grid(self, nest: Nest, outer: bool) -> tuple[tuple[int, ...], tuple[int, ...]]:
-        """The axes of one index per program, and those along the rows of a block."""
+        """Return the axes with one index per program, and the axes along the rows of a block."""
         if not outer or not nest.rows:
             return (), nest.rows
         return nest.rows[:-1], nest.rows[-1:]
@@ -338,7 +338,7 @@ class _Planner:
         rows: tuple[int, ...],
         b: Blocks,
     ) -> None:
-        """Programs reduce parts of the columns; another kernel joins the parts, and does what comes behind."""
+        """Append a kernel that reduces parts of the columns, one that joins the parts, and the work that follows."""
         sides = nest.count(rows), nest.count(nest.cols)
         name, b = self.named(Form.LOOP, nest, *sides, b, leaves=True)
         parts: list[Partial] = []
@@ -367,7 +367,7 @@ class _Planner:
             self._elementwise(rest(nest, left, wide))
 
     def _with_sums(self, nest: Nest) -> None:
-        """Rows with sums across them: every program adds up over its own rows, another kernel over programs."""
+        """Append a kernel of rows with sums across them: a program sums its own rows, a second kernel the programs."""
         sums = across_sums(nest)
         late = behind(nest, [n.name for n in sums])
         inner = replace(nest, nodes=tuple(n for n in nest.nodes if n.name not in late))
@@ -427,20 +427,20 @@ class _Planner:
 
 
 def _meets(found: Sequence[Sequence[Item]]) -> bool:
-    """Return True if the blocks of a cluster can exchange all results: these pass through float32 memory."""
+    """Return True if the blocks of a cluster can exchange all results, which pass through float32 memory."""
     results = (r for items in found for i in items for r in i.results)
     return all(r.y.dtype.kind == "f" for r in results)
 
 
 def _reads(nest: Nest) -> bool:
-    """Return True if reductions over the columns need Loads along them; else another pass reads no memory."""
+    """Return True if reductions over the columns need Loads along them; otherwise a second pass reads no memory."""
     cols = frozenset(nest.cols)
     inputs = [n.inputs[0] for n in nest.nodes if n.op in (*REDUCES, "Scan")]
     return any(n.op == "Load" and varies(n) & cols for n in walk(nest.nodes, inputs, frozenset()))
 
 
 def _sums_across(nest: Nest, has_room: Fits) -> Nest:
-    """A nest of element-wise work with sums over its outer axes, as rows with sums across them."""
+    """Return elementwise work with sums over its outer axes as rows with sums across them, if that fits."""
     named = nest.by_name()
     sums = [n for n in nest.nodes if n.op in REDUCES]
     outer = nest.axes[: len(nest.cols)]

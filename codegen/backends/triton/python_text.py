@@ -1,4 +1,4 @@
-"""Prints sizes and names as Python."""
+"""Print sizes and names as Python."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from autofuse.implgraph.expr.expression import Atom, Expr, ExprError, IntLike, S
 
 __all__ = ["Names", "to_python"]
 
-#: What generated text refers to, beside builtins and keywords.
+#: Reserved names in generated text, besides builtins and keywords.
 _RESERVED = frozenset(
     (
         *("tl", "triton", "torch", "Launcher", "meet_cluster", "IN_CLUSTERS", "row_blocks"),
@@ -21,12 +21,12 @@ _RESERVED = frozenset(
         *("BLOCK", "ROWS", "COLS", "PARTS", "WIDE", "UNIT"),
     )
 )
-#: Precedence of a text beside an operator: a sum binds less than a product.
+#: Precedence of a text beside an operator: a sum binds less tightly than a product.
 _SUM, _PRODUCT, _ATOM = range(3)
 
 
 class Names(naming.Names):
-    """Identifiers of Python, of which none means something else where Triton's files use it."""
+    """Python identifiers that are not reserved in Triton files."""
 
     def __init__(self, taken: Iterable[str] = ()) -> None:
         words = (*keyword.kwlist, *keyword.softkwlist, *dir(builtins))
@@ -36,15 +36,15 @@ class Names(naming.Names):
 def to_python(
     expr: IntLike, names: Mapping[str, str] | None = None, *, atomic: bool = False
 ) -> str:
-    """Integer arithmetic of Python, which Triton takes as well, for sizes that are not negative.
+    """Return a nonnegative size as integer arithmetic that is valid in Python and Triton.
 
     Args:
-        expr: what to print.
-        names: what symbols are called.
-        atomic: in parentheses unless it can stand beside any operator.
+        expr: expression to print.
+        names: names of symbols.
+        atomic: parenthesise unless it can stand beside any operator.
 
     Raises:
-        ExprError: a ``Ratio`` that is no integer.
+        ExprError: for a ``Ratio`` that is no integer.
     """
     text, level = _sum(Expr.of(expr), names or {})
     return text if level == _ATOM or not atomic else f"({text})"

@@ -1,4 +1,4 @@
-"""Signature of the function of a graph: its names, sizes and checks of arguments as Python."""
+"""Signature of the function of a graph: its names, sizes and argument checks as Python."""
 
 from __future__ import annotations
 
@@ -15,29 +15,29 @@ __all__ = ["Signature", "entry_point", "new_tensor", "torch_dtype"]
 
 
 def entry_point(graph: FusionGraph) -> str:
-    """The name of the public function of a graph's file."""
+    """Return the name of the public function of a graph's file."""
     return Names().take(graph.name)
 
 
 def torch_dtype(d: DType) -> str:
-    """A dtype as PyTorch spells it."""
+    """Return the PyTorch spelling of a dtype."""
     return f"torch.{d.name}"
 
 
 def new_tensor(name: str, shape: str, dtype: DType, device: str) -> str:
-    """The line that allocates a tensor."""
+    """Return the line that allocates a tensor."""
     return f"{name} = torch.empty({shape}, dtype={torch_dtype(dtype)}, device={device})"
 
 
 @dataclass(frozen=True)
 class Signature:
-    """The names of a function of a graph; every one is an identifier of its own.
+    """Names in the function of a graph; all are distinct identifiers.
 
     Attributes:
-        graph: as it was read.
-        symbols: its symbols -> what they are called.
-        inputs, outputs: names of these, in the order of the graph; an output that overwrites an input has its name.
-        call: the parameters of the function that the graph was made of; None: the inputs, by their names here.
+        graph: the original graph.
+        symbols: its symbols -> their names.
+        inputs, outputs: their names, in the order of the graph; an output that overwrites an input has its name.
+        call: parameters of the function that the graph was recorded from; None: the inputs, by these names.
     """
 
     graph: FusionGraph
@@ -48,7 +48,7 @@ class Signature:
 
     @classmethod
     def of(cls, graph: FusionGraph, names: Names, call: Call | None = None) -> Signature:
-        """The names of a graph, taken from ``names``."""
+        """Return the names of a graph, taken from ``names``."""
         symbols = {s.name: names.take(s.name) for s in graph.symbols}
         inputs = {x: names.take(x) for x in graph.inputs}
         outputs = tuple(
@@ -57,23 +57,23 @@ class Signature:
         return cls(graph, symbols, tuple(inputs.values()), outputs, call)
 
     def tensors(self) -> list[tuple[str, Tensor]]:
-        """Every input with its name."""
+        """Return every input with its name."""
         return [
             (n, self.graph.tensors[x]) for n, x in zip(self.inputs, self.graph.inputs, strict=True)
         ]
 
     def overwritten(self) -> frozenset[str]:
-        """Names of the inputs that an output overwrites."""
+        """Return the names of the inputs that an output overwrites."""
         return frozenset(
             n for n, o in zip(self.outputs, self.graph.outputs, strict=True) if o.inout is not None
         )
 
     def free(self) -> list[str]:
-        """Symbols that are no dimension of an input, so that a call has to say them."""
+        """Return the symbols that are not a dimension of an input, so that a call has to pass them."""
         return [s.name for s in self.graph.symbols if self.bound(s.name) is None]
 
     def bound(self, symbol: str) -> tuple[str, int] | None:
-        """An input and its dimension that is exactly a symbol."""
+        """Return an input and its dimension that is exactly a symbol."""
         for name, t in self.tensors():
             for d, e in enumerate(t.shape):
                 if str(e) == symbol and not t.scalar:
@@ -81,17 +81,17 @@ class Signature:
         return None
 
     def python(self, e: Expr, *, atomic: bool = False) -> str:
-        """A size, as the function knows it."""
+        """Return a size in terms of the function's variables."""
         return to_python(e, self.symbols, atomic=atomic)
 
     def shape(self, shape: tuple[Expr, ...]) -> str:
-        """A shape or strides, as a tuple."""
+        """Return a shape or strides, as a tuple."""
         sizes = ", ".join(self.python(e) for e in shape)
         return f"({sizes},)" if len(shape) == 1 else f"({sizes})"
 
     # lines of the function --------------------------------------------------------------------
     def head(self, name: str, *, annotated: bool) -> list[str]:
-        """The line of ``def``, and a docstring that says what the function takes."""
+        """Return the ``def`` line, and a docstring that describes the arguments."""
         tensor = ": torch.Tensor" if annotated else ""
         keywords = [f"{self.symbols[s]}: int" for s in self.free()]
         if not self.inputs:
@@ -112,14 +112,14 @@ class Signature:
         )
         return [
             f"def {name}({given}){returns}:",
-            f'    """Takes {takes or "nothing"}."""',
+            f'    """Takes {takes or "no tensors"}."""',
         ]
 
     def sizes(self, functions: Sequence[str] = ()) -> Iterator[str]:
-        """Lines that give the inputs their names, and read the symbols off their shapes.
+        """Yield lines that bind the inputs to their names, and read the symbols from their shapes.
 
         Args:
-            functions: of the module, which the text calls.
+            functions: module functions that the text calls.
         """
         if self.call is not None:
             yield from self.call.opening(
@@ -131,10 +131,10 @@ class Signature:
                 yield f"{self.symbols[s.name]} = {found[0]}.shape[{found[1]}]"
 
     def checks(self, *, any_layout: bool) -> Iterator[str]:
-        """Lines that raise ValueError for arguments that do not fit the graph.
+        """Yield lines that raise ValueError for arguments that do not fit the graph.
 
         Args:
-            any_layout: of inputs with other strides copies are made.
+            any_layout: copy inputs with other strides.
         """
         overwritten = self.overwritten()
         for name, t in self.tensors():
@@ -143,7 +143,7 @@ class Signature:
                 yield from self._laid_out(t, name, any_layout and name not in overwritten)
 
     def _fits(self, t: Tensor, name: str) -> Iterator[str]:
-        """Its shape, its dtype, and that it is where the first one is."""
+        """Yield the checks of a tensor's shape, dtype and device."""
         first, other, on, place = self.inputs[0], f"{name}.dtype != {torch_dtype(t.dtype)}", "", ""
         if name != first:
             other += f" or {name}.device != {first}.device"
@@ -158,7 +158,7 @@ class Signature:
         yield f'    raise ValueError(f"{have}, not {t.dtype.name}{{{shape}}}{on}")'
 
     def _laid_out(self, t: Tensor, name: str, copied: bool) -> Iterator[str]:
-        """That a tensor has the strides of the graph: a copy that has them, or an error."""
+        """Yield lines that ensure that a tensor has the strides of the graph: by a copy, or with an error."""
         if t.strides is None:
             if copied:
                 yield f"{name} = {name}.contiguous()"
@@ -174,12 +174,12 @@ class Signature:
         yield f'    raise ValueError(f"{name} has strides {{{name}.stride()}}")'
 
     def allocated(self, device: str) -> Iterator[str]:
-        """Lines that allocate the results, but for those that overwrite an input."""
+        """Yield lines that allocate the results, except those that overwrite an input."""
         for name, o in zip(self.outputs, self.graph.outputs, strict=True):
             if o.inout is None:
                 t = self.graph.tensors[o.tensor]
                 yield new_tensor(name, self.shape(t.shape), t.dtype, device)
 
     def returned(self) -> str:
-        """The last line."""
+        """Return the last line."""
         return f"return {', '.join(self.outputs)}"

@@ -1,4 +1,4 @@
-"""The kernels of a plan in numbers, for people and for JSON."""
+"""Numeric summary of the kernels of a plan, for people and for JSON."""
 
 from __future__ import annotations
 
@@ -18,19 +18,19 @@ def plan_summary(program: Program, sizes: Mapping[str, int]) -> list[dict[str, A
     """Return a summary of each kernel of a program at given sizes, in launch order.
 
     Args:
-        program: the plan.
-        sizes: sizes of the symbols of its graph, in elements.
+        program: plan.
+        sizes: sizes of the graph's symbols, in elements.
 
     Returns:
         A dict per kernel:
 
-        - ``name``: of the function; ``form``: a value of ``Form``;
-        - ``launched``: whether it runs at these sizes: another kernel may take rows of this length;
-        - ``rows``, ``cols``: elements that it covers; ``items`` have rows only;
-        - ``block``: rows and columns that a block holds at once; ``cluster``: blocks that share a row;
-        - ``programs``: of the grid; a cluster is one; ``warps``: of a block;
+        - ``name``: function name; ``form``: a value of ``Form``;
+        - ``launched``: whether it runs at these sizes; another kernel may take rows of this length;
+        - ``rows``, ``cols``: elements covered; ``items`` have rows only;
+        - ``block``: rows and columns held at once; ``cluster``: blocks that share a row;
+        - ``programs``: programs of the grid, each cluster counting as one; ``warps``: warps of a block;
         - ``passes``: number of passes over the columns;
-        - ``input_bytes``, ``output_bytes``: of the graph's tensors, each element that the kernel reads or writes once;
+        - ``input_bytes``, ``output_bytes``: bytes of the graph's tensors, each element read or written counted once;
           ``scratch_bytes``: scratch between kernels, read and written.
     """
     return [
@@ -64,10 +64,10 @@ def _kernel(
 
 
 def blocks_at(k: Kernel, rows: int, cols: int) -> Blocks:
-    """The blocks of a kernel, those that the generated file chooses at the call included.
+    """Return the blocks of a kernel, including those that the generated file chooses at the call.
 
     Args:
-        k: the kernel.
+        k: kernel.
         rows: elements along the rows of its blocks.
         cols: elements along their columns.
     """
@@ -87,7 +87,7 @@ def _takes(k: Kernel, before: Kernel | None, cols: int) -> bool:
 
 
 def _passes(k: Kernel) -> int:
-    """A loop goes over the columns for the reductions of each level, and for what is stored along them."""
+    """Return the number of passes: a loop has one per level of reductions, and one for stores along the columns."""
     if k.form is not Form.LOOP:
         return 1
     cols = frozenset(k.cols)
@@ -108,7 +108,7 @@ def _bytes(k: Kernel, program: Program, sizes: Mapping[str, int]) -> dict[str, i
     moved: dict[tuple[str, str], tuple[Memory, int]] = {}
     for kind, m, count in _moves(k, sizes):
         known = moved.get((kind, m.name), (m, 0))[1]
-        # Windows and places of a gather overlap: no more than the tensor has.
+        # Windows and gathered elements overlap: count no more than the tensor has.
         moved[kind, m.name] = m, min(known + count, whole[m.name])
     for (kind, _), (m, count) in moved.items():
         key = "scratch_bytes" if m.role is Role.SCRATCH else kind

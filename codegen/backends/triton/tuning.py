@@ -1,7 +1,7 @@
-"""Blocks that a tuning file gives, in place of those that the rules choose.
+"""Block sizes from a tuning file, in place of the rules' choice.
 
-A file gives sizes only: which kernels there are, and their forms, follow from the graph.  What is given holds wherever
-blocks are used: in the grid, in the text, and in the scratch between kernels.
+A file gives only sizes: the kernels and their forms follow from the graph.  The sizes apply to all uses of the blocks:
+the grid, the text, and the scratch between kernels.
 """
 
 from __future__ import annotations
@@ -38,14 +38,14 @@ __all__ = [
     "tuned",
 ]
 
-#: Sizes that a file may give, as :class:`Blocks` has them.
+#: Sizes that a file may give, as in :class:`Blocks`.
 KEYS = ("rows", "cols", "parts", "warps", "programs", "chunks", "stages")
-#: Of these, what cores of an Ascend chip do not have.
+#: Sizes that the cores of an Ascend chip do not have.
 _OF_CARDS = frozenset(("parts", "warps", "stages"))
 _POWERS = frozenset(("rows", "cols", "parts", "warps"))
-#: Stages whose loads are under way before a loop begins: each is a copy of them in the text that Triton makes.
+#: Most stages: Triton's output repeats the loads once per stage before a loop.
 _MOST_STAGES = 8
-#: What kernels of a form have, and what they have in addition where they leave partial results.
+#: Sizes of each form, and of kernels that leave partial results.
 _HAS: Mapping[Form, tuple[str, ...]] = {
     Form.ITEMS: ("rows", "warps"),
     Form.TILES: ("rows", "cols", "warps"),
@@ -60,17 +60,17 @@ _HAS_LEAVING: Mapping[Form, tuple[str, ...]] = {
 
 @frozen
 class Room:
-    """Limits that a kernel and a card set to blocks.
+    """Limits of block sizes from a kernel and a card.
 
     Attributes:
         form: form of the kernel.
-        leaves: whether it leaves partial results for the next kernel.
+        leaves: True if it leaves partial results for the next kernel.
         rows, cols: elements along the rows and columns of blocks; a program of ROWS holds all columns of a row.
-        held: values of each element that are in registers at once.
-        loaded: bytes that the loads of a loop bring for an element of a block.
-        shares: whether the blocks of a cluster may share a row.
-        target: the card, or the cores of a chip.
-        most: elements of a block that fit UB of a core; 0 for a card.
+        held: values per element in registers at once.
+        loaded: bytes that the loads of a loop transfer per element of a block.
+        shares: True if the blocks of a cluster may share a row.
+        target: card, or the cores of a chip.
+        most: most elements of a block that fit UB of a core; 0 for a card.
     """
 
     form: Form
@@ -85,39 +85,39 @@ class Room:
 
     @property
     def keys(self) -> tuple[str, ...]:
-        """The sizes that such a kernel has."""
+        """Return the sizes that such a kernel has."""
         return _keys(self.form, self.leaves, self.target)
 
     def wrong(self, b: Blocks) -> Iterator[tuple[str, str]]:
-        """Yield the invalid sizes of blocks, each with what is wrong."""
+        """Yield the invalid sizes of blocks, each with the reason."""
         for key in self.keys:
             value = getattr(b, key)
             if value < 1:
-                yield key, f"is {value}, and at least 1"
+                yield key, f"is {value}, but must be at least 1"
             elif key in _POWERS and value != power(value):
-                yield key, f"is {value}, and no power of 2"
+                yield key, f"is {value}, but must be a power of 2"
         for key, have in (("rows", self.rows), ("cols", self.cols)):
             if getattr(b, key) > power(have):
-                yield key, f"is {getattr(b, key)}, and the kernel has {have} {key}"
+                yield key, f"is {getattr(b, key)}, but the kernel has {have} {key}"
         if self.form is Form.ROWS and b.cols * b.parts < self.cols:
             yield "cols", f"is {b.cols}: {b.parts} x {b.cols} is less than a row of {self.cols}"
         most = max(self.cols, 1)
         if b.chunks > most:
-            yield "chunks", f"is {b.chunks}, and the kernel has {counted(most, 'column')} to divide"
+            yield "chunks", f"is {b.chunks}, but the kernel has {counted(most, 'column')} to divide"
         yield from self._wrong_of_core(b) if self.most else self._wrong_of_card(b)
 
     def _wrong_of_core(self, b: Blocks) -> Iterator[tuple[str, str]]:
-        """As ``wrong``, by what a core of a chip sets: its programs wait for no other, and blocks lie in UB."""
+        """Yield sizes that exceed the limits of a core: its programs wait for no other, and blocks lie in UB."""
         cores = self.target.multiprocessors
         if b.rows * b.cols > self.most:
-            text = f"{b.rows} x {b.cols} elements of a block do not fit UB, {self.most} do"
+            text = f"{b.rows} x {b.cols} elements of a block do not fit UB; {self.most} do"
             yield "cols" if b.cols > b.rows else "rows", f"is too large: {text}"
         for key, value in (("programs", b.programs), ("chunks", b.chunks)):
             if value > cores:
-                yield key, f"is {value}; there are {cores} cores"
+                yield key, f"is {value}, but there are {cores} cores"
 
     def _wrong_of_card(self, b: Blocks) -> Iterator[tuple[str, str]]:
-        """As ``wrong``, by what a card sets."""
+        """Yield sizes that exceed the limits of a card."""
         if b.warps > MOST_WARPS:
             yield "warps", f"is {b.warps}; a block has at most {MOST_WARPS}"
         if b.parts > MOST_PARTS:
@@ -127,7 +127,7 @@ class Room:
         if b.parts == MOST_PARTS and b.rows in LOST:
             yield (
                 "rows",
-                f"is {b.rows}: Triton does not compile it in a cluster of {counted(b.parts, 'block')}",
+                f"is {b.rows}: Triton cannot compile it in a cluster of {counted(b.parts, 'block')}",
             )
         values = b.rows * b.cols * self.held
         if values > self.target.registers:
@@ -146,7 +146,7 @@ class Room:
         if b.programs > most:
             yield "programs", f"is {b.programs}; the card has room for {most} at once"
         if b.stages > _MOST_STAGES:
-            yield "stages", f"is {b.stages}, and at most {_MOST_STAGES}"
+            yield "stages", f"is {b.stages}, but must be at most {_MOST_STAGES}"
         need = b.stages * b.rows * b.cols * self.loaded
         if b.stages > 1 and need > self.target.shared_bytes:
             text = f"{counted(need, 'byte does', 'bytes do')} not fit {self.target.shared_bytes} of shared memory"
@@ -158,9 +158,9 @@ class KernelTuning:
     """Sizes of the blocks of one kernel.
 
     Attributes:
-        name: of its function, as ``autofuse explain`` lists it.
+        name: function name, as ``autofuse explain`` lists it.
         sizes: some of :data:`KEYS`.
-        places: where a file says so, by key; under ``name`` that of the kernel.
+        places: source locations in the file, by key; the kernel's under ``name``.
     """
 
     name: str
@@ -173,9 +173,9 @@ class Tuning:
     """Contents of a tuning file.
 
     Attributes:
-        graph: name of its graph.
-        digest: digest of that graph, see :func:`graph_digest`.
-        target: name of its card.
+        graph: name of the graph.
+        digest: digest of the graph, see :func:`graph_digest`.
+        target: name of the card.
         kernels: block sizes of each kernel.
         places: locations of ``graph``, ``digest`` and ``target`` in the file.
         times: measured or modelled times that support it.
@@ -190,7 +190,7 @@ class Tuning:
 
     @classmethod
     def of(cls, program: Program, target: GpuTarget) -> Tuning:
-        """Return the blocks of the plan of a graph, without kernels that choose theirs at the call."""
+        """Return the blocks of a graph's plan, without kernels that choose theirs at the call."""
         kernels = tuple(
             KernelTuning(
                 k.name,
@@ -213,7 +213,7 @@ class Tuning:
         }
 
     def text(self) -> str:
-        """The file."""
+        """Return the text of the file."""
         return json_text(self.to_json(), indent=2) + "\n"
 
 
@@ -221,35 +221,35 @@ def check_tuning(tuning: Tuning, graph: FusionGraph, target: GpuTarget) -> None:
     """Check that a tuning is for this graph and this card.
 
     Raises:
-        AutofuseError: AF3007, it is for another one.
+        AutofuseError: AF3007, it is for another graph or card.
     """
     hint = "autofuse explain GRAPH -t TARGET --tuning-out FILE writes a new one"
     check_head(tuning, graph, target.name, hint)
 
 
 def tuned(tuning: Tuning, name: str, b: Blocks, room: Room) -> Blocks:
-    """The blocks of a kernel: with the sizes that are given for it.
+    """Return the blocks of a kernel, with the sizes that a tuning gives for it.
 
-    Where ``parts`` are given without ``cols``, a row is divided among them.
+    If ``parts`` are given without ``cols``, they divide a row.
 
     Args:
-        tuning: what is given.
-        name: of the kernel.
-        b: as the rules choose them.
-        room: what the kernel and the card set to them.
+        tuning: tuning.
+        name: kernel name.
+        b: blocks from the rules.
+        room: limits from the kernel and the card.
 
     Raises:
-        AutofuseError: AF3007, the kernel does not have such a size, or not of this value.
+        AutofuseError: AF3007, the kernel does not have such a size, or does not allow its value.
     """
     found = [k for k in tuning.kernels if k.name == name]
     return _applied(found[0], b, room) if found else b
 
 
 def check_kernels(tuning: Tuning, program: Program) -> None:
-    """Check that all kernels of a tuning exist, and have blocks that a file may set.
+    """Check that all kernels of a tuning exist, and have tunable blocks.
 
     Raises:
-        AutofuseError: AF3007, some do not.
+        AutofuseError: AF3007, if one does not.
     """
     known = {k.name: k.blocks for k in program.kernels}
     hint = f"kernels: {', '.join(k for k, b in known.items() if b is not None) or 'none'}"
@@ -259,14 +259,14 @@ def check_kernels(tuning: Tuning, program: Program) -> None:
         if k.name not in known:
             out.append(Diagnostic("AF3007", f"there is no kernel {k.name!r}", where, hint))
         elif known[k.name] is None:
-            text = f"kernel {k.name} chooses its blocks at the call, as its rows are a symbol"
+            text = f"kernel {k.name} chooses its blocks at the call because the length of its rows is a symbol"
             out.append(Diagnostic("AF3007", text, where, "give the graph a fixed size"))
     if out:
         raise AutofuseError(out)
 
 
 def _applied(k: KernelTuning, b: Blocks, room: Room) -> Blocks:
-    """Blocks with the sizes given; raises AF3007."""
+    """Return blocks with the given sizes; raise AF3007 for invalid ones."""
     lacks = [key for key in k.sizes if key not in room.keys]
     if lacks:
         hint = f"it has {', '.join(room.keys)}"
@@ -283,7 +283,7 @@ def _applied(k: KernelTuning, b: Blocks, room: Room) -> Blocks:
 
 
 def _finding(k: KernelTuning, key: str, text: str, hint: str = "") -> Diagnostic:
-    # Of what the file leaves to the rules, the kernel is the place.
+    # For a size that the file leaves to the rules, point at the kernel.
     where = k.places.get(key, k.places.get("name", Where()))
     return Diagnostic("AF3007", f"kernel {k.name}: {text}", where, hint)
 

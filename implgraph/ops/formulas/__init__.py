@@ -1,1 +1,1 @@
-"""Formulas that rows compute with: expansions, vector formulas, polynomials, references."""
+"""Formulas used by rows: expansions, vector formulas, polynomials, references."""

@@ -1,4 +1,4 @@
-"""Expansions of the element-wise ops: what each becomes where the chip has no call for it."""
+"""Expansions of element-wise ops that the chip has no call for."""
 
 from __future__ import annotations
 
@@ -43,20 +43,20 @@ __all__ = [
 
 FLOATS = frozenset({"float16", "float32"})
 ARITH = frozenset({"int16", "int32", "float16", "float32"})
-#: Sums, products and shifts of bits do not know a sign: unsigned types are computed as signed ones.
+#: Sums, products and shifts have the same bits for signed and unsigned types: compute unsigned types as signed ones.
 WRAPPING = {"uint16": "int16", "uint32": "int32"}
 MODULAR = ARITH.union(WRAPPING)
 INT_MIN = -(1 << 31)
 
 
 def _scalar_fits(s: OpSink, a: Any, b: Any) -> bool:
-    """Return True if a call with a scalar takes ``b``: for an unsigned type only a constant, whose bits are known."""
+    """Return True if a scalar call takes ``b``: for an unsigned type only a constant, whose bits are known."""
     d = s.dtype_of(a).name
     return d in ARITH or (d in WRAPPING and s.constant_of(b) is not None)
 
 
 def scalar_form(device_op: str) -> Callable[[OpSink, Sequence[Any], Attrs], Any]:
-    """A commutative binary op with one uniform operand becomes its scalar form."""
+    """Rewrite a commutative binary op with one uniform operand to its scalar form."""
 
     def expand(s: OpSink, xs: Sequence[Any], attrs: Attrs) -> Any:
         a, b = xs
@@ -77,7 +77,7 @@ def _negated(s: OpSink, x: Any) -> Any:
 
 
 def expand_sub(s: OpSink, xs: Sequence[Any], attrs: Attrs) -> Any:
-    """A uniform operand: the sum with its negative."""
+    """Expand a Sub with a uniform operand to the sum with its negative."""
     a, b = xs
     if s.is_uniform(a) == s.is_uniform(b) or not _scalar_fits(
         s, *((b, a) if s.is_uniform(a) else xs)
@@ -89,12 +89,12 @@ def expand_sub(s: OpSink, xs: Sequence[Any], attrs: Attrs) -> Any:
 
 
 def expand_neg(s: OpSink, xs: Sequence[Any], attrs: Attrs) -> Any:
-    """The product with -1."""
+    """Expand Neg to the product with -1."""
     return _negated(s, xs[0]) if s.dtype_of(xs[0]).name in MODULAR else None
 
 
 def expand_abs(s: OpSink, xs: Sequence[Any], attrs: Attrs) -> Any:
-    """Integers: the larger of the number and its negative."""
+    """Expand Abs of integers to the larger of the number and its negative."""
     d = s.dtype_of(xs[0])
     if d.kind == "u":
         return xs[0]
@@ -102,7 +102,7 @@ def expand_abs(s: OpSink, xs: Sequence[Any], attrs: Attrs) -> Any:
 
 
 def expand_relu(s: OpSink, xs: Sequence[Any], attrs: Attrs) -> Any:
-    """Unsigned numbers as they are, int16 by Maxs."""
+    """Expand Relu: unsigned numbers stay, int16 uses Maxs."""
     d = s.dtype_of(xs[0])
     if d.kind == "u":
         return xs[0]
@@ -110,13 +110,13 @@ def expand_relu(s: OpSink, xs: Sequence[Any], attrs: Attrs) -> Any:
 
 
 def _signed_order(s: OpSink, x: Any) -> Any:
-    """uint32 as the int32 that is ordered alike: less 2^31."""
+    """Map uint32 to int32 in the same order, by subtracting 2^31."""
     int32 = BY_NAME["int32"]
     return s.emit("IntAdds", (x, s.constant(INT_MIN, int32)), dtype=int32)
 
 
 def expand_extremum(op: str, device_op: str) -> Callable[[OpSink, Sequence[Any], Attrs], Any]:
-    """Maximum or Minimum: the scalar form; uint32 in the order of int32."""
+    """Expand Maximum or Minimum: the scalar form; uint32 in the order of int32."""
     scalar = scalar_form(device_op)
 
     def expand(s: OpSink, xs: Sequence[Any], attrs: Attrs) -> Any:
@@ -130,7 +130,7 @@ def expand_extremum(op: str, device_op: str) -> Callable[[OpSink, Sequence[Any],
 
 
 def expand_sign(s: OpSink, xs: Sequence[Any], attrs: Attrs) -> Any:
-    """Clamped integers; floats by two selections, which leave NaN."""
+    """Expand Sign: clamp integers; use two selections for floats, which keep NaN."""
     x, d = xs[0], s.dtype_of(xs[0])
     if d.name in ("int16", "int32"):
         return s.emit("Mins", (s.emit("Maxs", (x, s.constant(-1, d))), s.constant(1, d)))
@@ -145,7 +145,7 @@ def expand_sign(s: OpSink, xs: Sequence[Any], attrs: Attrs) -> Any:
 
 
 def expand_pow_of(s: OpSink, xs: Sequence[Any], attrs: Attrs) -> Any:
-    """Powers that are products, as all of 64-bit integers; uint32 through the Power of int32."""
+    """Expand powers that are products, such as all of 64-bit integers; uint32 uses the Power of int32."""
     d = s.dtype_of(xs[0])
     if d.kind == "f":
         return _expand_pow(s, xs, attrs)
@@ -170,7 +170,7 @@ def _truth(s: OpSink, x: Any) -> Any:
 
 
 def expand_logic(op: str) -> Callable[[OpSink, Sequence[Any], Attrs], Any]:
-    """Logic on numbers: what is not zero is true."""
+    """Expand logic ops on numbers: nonzero is true."""
 
     def expand(s: OpSink, xs: Sequence[Any], attrs: Attrs) -> Any:
         truths = [_truth(s, x) for x in xs]
@@ -183,23 +183,23 @@ def expand_logic(op: str) -> Callable[[OpSink, Sequence[Any], Attrs], Any]:
 
 
 def expand_fill(s: OpSink, xs: Sequence[Any], attrs: Attrs) -> Any:
-    """A Select."""
+    """Expand to a Select."""
     return s.emit("Select", (xs[1], xs[2], xs[0]))
 
 
 def expand_clip(s: OpSink, xs: Sequence[Any], attrs: Attrs) -> Any:
-    """The smaller of the larger."""
+    """Expand to the minimum of a maximum."""
     return s.emit("Minimum", (s.emit("Maximum", xs[:2]), xs[2]))
 
 
 def expand_axpy(s: OpSink, xs: Sequence[Any], attrs: Attrs) -> Any:
-    """A product and a sum."""
+    """Expand to a product and a sum."""
     alpha, d = attrs.get("alpha", 1.0), s.dtype_of(xs[0])
     return s.emit("Add", (xs[0], s.emit("Mul", (xs[1], s.constant(alpha, d)))))
 
 
 def expand_div(s: OpSink, xs: Sequence[Any], attrs: Attrs) -> Any:
-    """A power of two divides exactly by multiplying with its reciprocal; nothing else does."""
+    """Divide by a power of two with its reciprocal, which is exact only for powers of two."""
     c = s.constant_of(xs[1])
     if (
         s.dtype_of(xs[0]).name not in FLOATS
@@ -229,12 +229,12 @@ def _expand_pow(s: OpSink, xs: Sequence[Any], attrs: Attrs) -> Any:
 
 
 def expand_rsqrt(s: OpSink, xs: Sequence[Any], attrs: Attrs) -> Any:
-    """The chip's Rsqrt is a table look-up good to 2e-4; a root and a division are accurate."""
+    """Expand Rsqrt to a root and a division: the chip's Rsqrt is a table look-up with an error of 2e-4."""
     return s.emit("Div", (s.constant(1, s.dtype_of(xs[0])), s.emit("Sqrt", (xs[0],))))
 
 
 def expand_reciprocal(s: OpSink, xs: Sequence[Any], attrs: Attrs) -> Any:
-    """As Rsqrt: the chip's Reciprocal is an approximation.  Of integers only 1 and -1 have one."""
+    """Expand Reciprocal to a division: the chip's is an approximation.  Of integers only 1 and -1 have one."""
     d = s.dtype_of(xs[0])
     if d.kind != "f":
         unit = s.emit("Equal", (s.emit("Abs", (xs[0],)), s.constant(1, d)))
@@ -243,7 +243,7 @@ def expand_reciprocal(s: OpSink, xs: Sequence[Any], attrs: Attrs) -> Any:
 
 
 def expand_sigmoid(s: OpSink, xs: Sequence[Any], attrs: Attrs) -> Any:
-    """An exponential, a sum and a division."""
+    """Expand to an exponential, a sum and a division."""
     e = s.emit("Exp", (_negated(s, xs[0]),))
     return s.emit(
         "Div",
@@ -252,7 +252,7 @@ def expand_sigmoid(s: OpSink, xs: Sequence[Any], attrs: Attrs) -> Any:
 
 
 def expand_addn(s: OpSink, xs: Sequence[Any], attrs: Attrs) -> Any:
-    """Sums, left to right."""
+    """Expand to sums, left to right."""
     out = xs[0]
     for x in xs[1:]:
         out = s.emit("Add", (out, x))
@@ -260,7 +260,7 @@ def expand_addn(s: OpSink, xs: Sequence[Any], attrs: Attrs) -> Any:
 
 
 def expand_identity(s: OpSink, xs: Sequence[Any], attrs: Attrs) -> Any:
-    """The operand."""
+    """Return the operand."""
     return xs[0]
 
 
@@ -275,7 +275,7 @@ def expand_bits_as(s: OpSink, xs: Sequence[Any], attrs: Attrs) -> Any:
 
 
 def expand_rounding(mode: str) -> Callable[[OpSink, Sequence[Any], Attrs], Any]:
-    """A Cast of float32 to itself, with a rounding mode."""
+    """Expand to a Cast of float32 to itself, with a rounding mode."""
 
     def expand(s: OpSink, xs: Sequence[Any], attrs: Attrs) -> Any:
         if s.dtype_of(xs[0]).name != "float32":
@@ -286,7 +286,7 @@ def expand_rounding(mode: str) -> Callable[[OpSink, Sequence[Any], Attrs], Any]:
 
 
 def expand_compare(mode: str) -> Callable[[OpSink, Sequence[Any], Attrs], Any]:
-    """Floats compare directly; int32 has EQ at most on the chip, the rest follows from Max, Min and Not."""
+    """Expand comparisons: floats compare directly; int32 has at most EQ on the chip, the rest uses Max, Min and Not."""
 
     def expand(s: OpSink, xs: Sequence[Any], attrs: Attrs) -> Any:
         a, b = xs
@@ -312,10 +312,10 @@ def expand_compare(mode: str) -> Callable[[OpSink, Sequence[Any], Attrs], Any]:
 
 
 def _same_integers(s: OpSink, a: Any, b: Any) -> Any:
-    """A mask where two int32 are equal.
+    """Return the mask of equal int32 elements.
 
-    Where the chip compares floats only: a difference that wraps is 0 for equal ones alone, and no other int32 is 0 as
-    float32.
+    If the chip compares only floats: a wrapping difference is 0 only for equal operands, and no nonzero int32 converts
+    to 0 in float32.
     """
     if s.takes("Compare", s.dtype_of(a)):
         return s.emit("Compare", (a, b), {"mode": "EQ"})
@@ -337,7 +337,7 @@ BY_MODE = {
 
 
 def expand_select(s: OpSink, xs: Sequence[Any], attrs: Attrs) -> Any:
-    """A SelectMask; a uniform first value changes places with the second."""
+    """Expand to a SelectMask; a uniform first value is swapped with the second."""
     cond, a, b = xs
     if s.dtype_of(a).itemsize not in (2, 4):
         return None

@@ -1,8 +1,8 @@
-"""64-bit integers in pairs of 32-bit words: shifts by counts that are data, quotients, powers.
+"""64-bit integers in pairs of 32-bit words: shifts by run-time counts, quotients, powers.
 
-A quotient is the sum of four estimates in float32.  An estimate is never above the quotient of what is left of the
-dividend, and below it by 2^-19 of it at most: what is left to divide is below 2^64, 2^46, 2^27, 2^8 and then two
-divisors, and one comparison ends it.
+A quotient is the sum of four estimates in float32.  An estimate never exceeds the quotient of the remaining dividend
+and is at most 2^-19 of it too small.  So the remaining dividend is below 2^64, 2^46, 2^27, 2^8 and finally twice the
+divisor, and one comparison finishes it.
 """
 
 from __future__ import annotations
@@ -31,14 +31,14 @@ __all__ = ["divided", "power", "shifted"]
 
 _SINGLE, _INT32, _UINT32, _UINT64 = (BY_NAME[n] for n in ("float32", "int32", "uint32", "uint64"))
 _WORD = 2.0**32
-#: Both operands of a division have a relative error of 2^-23, and so has the result: with this factor none is above.
+#: Operands and result of a division each have a relative error of 2^-23: this factor keeps every estimate below.
 _BELOW = 1.0 - 2.0**-20
 
 
 def shifted(s: OpSink, xs: Sequence[Any], left: bool) -> Any:
-    """``xs[0]`` shifted by ``xs[1]``, both of one 64-bit dtype.
+    """Return ``xs[0]`` shifted by ``xs[1]``, both of one 64-bit dtype.
 
-    A count from 64 on, or a negative one, leaves 0, or -1 of a negative number to the right.
+    A count of at least 64 or a negative count gives 0, or -1 for a right shift of a negative number.
     """
     x, count = apart(s, xs[0]), s.constant_of(xs[1])
     by = shl if left else sar if x.dtype.kind == "i" else shr
@@ -62,7 +62,7 @@ def _beyond(x: Long, left: bool) -> Long:
 
 # quotients ------------------------------------------------------------------------------------
 def _word_float(word: Vec) -> Vec:
-    """A word as uint32, in float32."""
+    """Return a word, as uint32, in float32."""
     return word.call("Reinterpret", dtype=_UINT32).cast(_SINGLE)
 
 
@@ -71,12 +71,12 @@ def _float(x: Long) -> Vec:
 
 
 def _float_word(x: Vec) -> Vec:
-    """An integral float32 from 0 to 2^32 as the bits of a uint32."""
+    """Return an integral float32 from 0 to 2^32 as the bits of a uint32."""
     return x.cast(_UINT32).call("Reinterpret", dtype=_INT32)
 
 
 def _words(x: Vec, bits: int, like: Long) -> Long:
-    """An integral float32 below 2^bits as words."""
+    """Return an integral float32 below 2^bits as words."""
     if bits < 32:
         low = x.cast(_INT32)
         return Long(like.sink, low, low.like(0), like.dtype)
@@ -87,7 +87,7 @@ def _words(x: Vec, bits: int, like: Long) -> Long:
 
 
 def _unsigned(a: Long, b: Long) -> tuple[Long, Long]:
-    """(quotient, remainder) of numbers without a sign; both 0 where b is 0."""
+    """Return (quotient, remainder) of unsigned numbers; both 0 where b is 0."""
     none = b.is_zero()
     divisor = none.choose(1.0, _float(b))
     q, r = a.like(0), a
@@ -104,9 +104,9 @@ def _unsigned(a: Long, b: Long) -> tuple[Long, Long]:
 
 
 def _unsigned_by(a: Long, b: int) -> tuple[Long, Long]:
-    """(quotient, remainder) of a number without a sign and one that is known, which is not 0.
+    """Return (quotient, remainder) of an unsigned number by a known nonzero one.
 
-    An estimate is a product with the float32 next to 1/b: no further from the quotient than one with a division.
+    An estimate multiplies by the float32 nearest to 1/b, which is as accurate as a division.
     """
     if b & (b - 1) == 0:
         q = shr(a, b.bit_length() - 1)
@@ -114,7 +114,7 @@ def _unsigned_by(a: Long, b: int) -> tuple[Long, Long]:
     divisor = a.like(b)
     q, r = a.like(0), a
     for step, bits in enumerate((64, 46, 27, 8)):
-        # What is left is below 2^bits: so is the quotient, by the bits of the divisor less one.
+        # The remaining dividend is below 2^bits, which bounds the quotient by the divisor's bits less one.
         estimate = (_float(r) * (_BELOW / b)).rint("TRUNC")
         part = _words(estimate, max(bits - b.bit_length() + 1, 1), a)
         q = part if step == 0 else add(q, part)
@@ -124,7 +124,7 @@ def _unsigned_by(a: Long, b: int) -> tuple[Long, Long]:
 
 
 def _divided_by(a: Long, b: int, floor: bool) -> tuple[Long, Long]:
-    """(quotient, remainder) by a number that is known; both 0 if it is 0."""
+    """Return (quotient, remainder) by a known number; both 0 if it is 0."""
     if b == 0:
         return a.like(0), a.like(0)
     if a.dtype.kind == "u":
@@ -144,7 +144,7 @@ def _divided_by(a: Long, b: int, floor: bool) -> tuple[Long, Long]:
 
 
 def divided(s: OpSink, xs: Sequence[Any], floor: bool, remainder: bool) -> Any:
-    """Quotient or remainder of two operands of one 64-bit dtype, rounded down or to zero; 0 where the divisor is 0."""
+    """Return quotient or remainder of two 64-bit operands, rounded down or toward zero; 0 where the divisor is 0."""
     a, known = apart(s, xs[0]), s.constant_of(xs[1])
     if known is not None:
         q, r = _divided_by(a, int(known), floor)
@@ -164,21 +164,21 @@ def divided(s: OpSink, xs: Sequence[Any], floor: bool, remainder: bool) -> Any:
 
 
 def _size(x: Long, negative: Mask) -> Long:
-    """Its absolute value as uint64, which has room for that of the least integer."""
+    """Return the absolute value as uint64, which also holds that of the smallest integer."""
     return neg(x).choose(negative, x).as_type(_UINT64)
 
 
 # powers ---------------------------------------------------------------------------------------
-#: Bits of an exponent that are squarings; those above are three terms of a binomial series.
+#: Exponent bits handled by squaring; higher bits use three terms of a binomial series.
 _SQUARED = 14
 #: The inverse of 3 modulo 2^32, as int32.
 _THIRD = 0xAAAAAAAB - (1 << 32)
 
 
 def power(s: OpSink, xs: Sequence[Any]) -> Any:
-    """``xs[0]`` to the power ``xs[1]``, both of one 64-bit dtype, modulo 2^64.
+    """Return ``xs[0]`` to the power ``xs[1]``, both of one 64-bit dtype, modulo 2^64.
 
-    A negative exponent leaves the integer part: of 1 and -1 a sign, of all other numbers 0.
+    A negative exponent gives the integer part: a sign for 1 and -1, otherwise 0.
     """
     base, exponent = apart(s, xs[0]), s.constant_of(xs[1])
     if exponent is None:
@@ -193,12 +193,12 @@ def power(s: OpSink, xs: Sequence[Any]) -> Any:
 
 
 def _bit(x: Long, k: int) -> Mask:
-    """Bit k < 32 of a number."""
+    """Return bit k < 32 of a number."""
     return x.low.shl(31 - k).shr(31).differs(0)
 
 
 def _quotient_of_one(base: Long, odd: Mask | bool) -> Long:
-    """The integer part of 1 / base^n, for n odd or even."""
+    """Return the integer part of 1 / base^n, for n odd or even."""
     one = base.like(1)
     minus = one if odd is False else base.like(-1)
     sign = minus if isinstance(odd, bool) else minus.choose(odd, one)
@@ -218,12 +218,12 @@ def _constant_power(base: Long, n: int) -> Long:
 
 
 def _power_of(base: Long, n: Long) -> Long:
-    """A power whose exponent is data, without a sign.
+    """Return a power with a run-time, unsigned exponent.
 
-    With n = m + 2^14 e, an odd base has base^(2^14) = 1 + 2^16 k, whose e-th power ends behind three terms:
-    1 + e 2^16 k + e(e-1)/2 2^32 k^2 + e(e-1)(e-2)/6 2^48 k^3.  A power of an even base is 0 if e is not.
+    With n = m + 2^14 e, an odd base has base^(2^14) = 1 + 2^16 k, whose e-th power ends after these terms: 1 + e 2^16 k
+    + e(e-1)/2 2^32 k^2 + e(e-1)(e-2)/6 2^48 k^3.  A power of an even base is 0 if e is not.
     """
-    # From the highest bit down: then base is all that is needed from step to step.
+    # From the highest bit down, so that every step needs only base.
     out = base.choose(_bit(n, _SQUARED - 1), base.like(1))
     for i in reversed(range(_SQUARED - 1)):
         out = mul(out, out)

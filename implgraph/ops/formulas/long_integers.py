@@ -1,7 +1,7 @@
-"""64-bit integers in pairs of 32-bit words: arithmetic that wraps, order, selection, shifts by constants.
+"""64-bit integers in pairs of 32-bit words: wrapping arithmetic, comparison, selection, shifts by constants.
 
-``Low`` and ``High`` take a tensor apart and ``Join`` puts it together; legalisation drops a pair that meets itself, so
-that a chain of such ops is taken apart once and joined once.
+``Low`` and ``High`` split a tensor into words and ``Join`` recombines them; legalisation cancels adjacent pairs, so a
+chain of such ops is split once and joined once.
 """
 
 from __future__ import annotations
@@ -34,23 +34,23 @@ INT32, UINT32 = BY_NAME["int32"], BY_NAME["uint32"]
 
 
 class Long:
-    """Both words of an operand."""
+    """The two words of an operand."""
 
     def __init__(self, s: OpSink, low: Vec, high: Vec, dtype: DType) -> None:
         self.sink, self.low, self.high, self.dtype = s, low, high, dtype
 
     def joined(self) -> Any:
-        """The operand."""
+        """Return the operand, joined from its words."""
         words = (self.low.handle, self.high.handle)
         return self.sink.emit("Join", words, {"dtype": self.dtype.name}, self.dtype)
 
     def choose(self, mask: Mask, other: Long) -> Long:
-        """This one where ``mask`` holds, else the other."""
+        """Return this number where ``mask`` holds, else the other."""
         low, high = mask.choose(self.low, other.low), mask.choose(self.high, other.high)
         return Long(self.sink, low, high, self.dtype)
 
     def like(self, value: int) -> Long:
-        """A constant of the same dtype."""
+        """Return a constant of the same dtype."""
         return apart(self.sink, self.sink.constant(value, self.dtype))
 
     def as_type(self, dtype: DType) -> Long:
@@ -63,13 +63,13 @@ class Long:
 
 
 def apart(s: OpSink, x: Any) -> Long:
-    """The words of an operand."""
+    """Return the words of an operand."""
     low, high = Vec(s, s.emit("Low", (x,))), Vec(s, s.emit("High", (x,)))
     return Long(s, low, high, s.dtype_of(x))
 
 
 def unsigned_less(a: Vec, b: Vec) -> Mask:
-    """Words compared as uint32: less 2^31 they are ordered as int32."""
+    """Compare words as uint32: after subtracting 2^31 they are ordered as int32."""
     return a.bits_plus(-(1 << 31)) < b.bits_plus(-(1 << 31))
 
 
@@ -85,27 +85,27 @@ def equal(a: Long, b: Long) -> Mask:
 
 
 def add(a: Long, b: Long) -> Long:
-    """The sum a + b, modulo 2^64."""
+    """Return the sum a + b, modulo 2^64."""
     low, high = a.low + b.low, a.high + b.high
     carry = unsigned_less(low, a.low)
     return Long(a.sink, low, carry.choose(high + 1, high), a.dtype)
 
 
 def sub(a: Long, b: Long) -> Long:
-    """The difference a - b, modulo 2^64."""
+    """Return the difference a - b, modulo 2^64."""
     borrow = unsigned_less(a.low, b.low)
     high = a.high - b.high
     return Long(a.sink, a.low - b.low, borrow.choose(high - 1, high), a.dtype)
 
 
 def neg(a: Long) -> Long:
-    """The number -a, modulo 2^64."""
+    """Return -a, modulo 2^64."""
     low, high = -a.low, -a.high
     return Long(a.sink, low, a.low.equals(0).choose(high, high - 1), a.dtype)
 
 
 def mul(a: Long, b: Long) -> Long:
-    """Long multiplication in 16-bit digits; what is above 64 bits is dropped."""
+    """Return a * b, modulo 2^64, by long multiplication in 16-bit digits."""
     a0, a1 = a.low.shl(16).shr(16), a.low.shr(16)
     b0, b1 = b.low.shl(16).shr(16), b.low.shr(16)
     middle = a1 * b0 + (a0 * b0).shr(16)
@@ -118,7 +118,7 @@ def mul(a: Long, b: Long) -> Long:
 
 
 def shl(a: Long, n: int) -> Long:
-    """The bits shifted left by 0 <= n < 64."""
+    """Return the bits shifted left by 0 <= n < 64."""
     if n >= 32:
         return Long(a.sink, a.low.like(0), a.low.shl(n - 32) if n > 32 else a.low, a.dtype)
     if n == 0:
@@ -127,7 +127,7 @@ def shl(a: Long, n: int) -> Long:
 
 
 def shr(a: Long, n: int) -> Long:
-    """The bits shifted right by 0 <= n < 64, with zeros in front."""
+    """Return the bits shifted right by 0 <= n < 64, filled with zeros."""
     if n >= 32:
         return Long(a.sink, a.high.shr(n - 32) if n > 32 else a.high, a.low.like(0), a.dtype)
     if n == 0:
@@ -136,7 +136,7 @@ def shr(a: Long, n: int) -> Long:
 
 
 def sar(a: Long, n: int) -> Long:
-    """The bits shifted right by 0 <= n < 64, with the sign in front."""
+    """Return the bits shifted right by 0 <= n < 64, filled with the sign."""
     if n >= 32:
         return Long(a.sink, a.high.sar(n - 32) if n > 32 else a.high, a.high.sar(31), a.dtype)
     if n == 0:
@@ -160,7 +160,7 @@ def _sign(a: Long) -> Long:
     return Long(a.sink, low, high, a.dtype)
 
 
-#: Comparisons: whether the operands change places, and whether the result is negated.
+#: Comparisons by ``less``: (swap the operands, negate the result).
 COMPARED: Mapping[str, tuple[bool, bool]] = {
     "Less": (False, False),
     "Greater": (True, False),
@@ -204,7 +204,7 @@ _FORMS: Mapping[str, Callable[..., Long]] = {
 
 
 def or_long(op: str, expand: Expansion | None) -> Expansion:
-    """An expansion with the form of ``op`` on 64-bit integers before it."""
+    """Return an expansion that first tries the 64-bit integer form of ``op``."""
 
     def either(s: OpSink, xs: Sequence[Any], attrs: Attrs) -> Any:
         d = s.dtype_of(xs[-1])

@@ -1,4 +1,4 @@
-"""Hyperbolic tangent and error function, for architectures that have no calls of them."""
+"""Hyperbolic tangent and error function, for architectures without calls for them."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ __all__ = ["erf", "short_erf", "short_tanh", "tanh", "without_call"]
 
 
 def without_call(op: str, fn: Formula) -> Expansion:
-    """A formula of float32 as an expansion that declines where the architecture has a call of the op."""
+    """Return a float32 formula as an expansion that declines if the architecture has a call for the op."""
     written_out = formula(fn, "float32")
 
     def expand(s: OpSink, xs: Sequence[Any], attrs: Attrs) -> Any:
@@ -23,7 +23,7 @@ def without_call(op: str, fn: Formula) -> Expansion:
 
 
 def tanh(x: Vec) -> Vec:
-    """The tangent: of large x by the exponential, which is 0 or infinite at the ends; 3 ulp."""
+    """Return the hyperbolic tangent: for large x by the exponential, which is 0 or infinite at the ends; 3 ulp."""
     square = x * x
     near = x + x * (square * horner(square, c.TANH))
     far = 1.0 - 2.0 / ((x * 2.0).exp() + 1.0)
@@ -31,24 +31,25 @@ def tanh(x: Vec) -> Vec:
 
 
 def erf(x: Vec) -> Vec:
-    """The error function; 6 ulp."""
+    """Return the error function; 6 ulp."""
     return _quotient(x, 3.8, c.ERF_OF_SQUARE)
 
 
 def short_tanh(x: Vec) -> Vec:
-    """The tangent, of 16 bits."""
+    """Return the hyperbolic tangent for 16-bit results."""
     return _quotient(x, 5.3, c.TANH_SHORT)
 
 
 def short_erf(x: Vec) -> Vec:
-    """The error function, of 16 bits."""
+    """Return the error function for 16-bit results."""
     return _quotient(x, 3.0, c.ERF_SHORT)
 
 
 def _quotient(x: Vec, end: float, ratio: tuple[Sequence[float], Sequence[float]]) -> Vec:
-    """A quotient of polynomials of the square of x, times x, and exactly 1 or -1 beyond ``end``.
+    """Return x times a quotient of polynomials in x^2; exactly 1 or -1 beyond ``end``.
 
-    There the square is cut, so that the product grows on, and then is cut itself: who adds 1 expects 0 or 2.
+    There the square is clamped, so that the product keeps growing and is then clamped itself: adding 1 must give 0 or
+    2.
     """
     square = (x * x).minimum(end * end)
     above, below = ratio

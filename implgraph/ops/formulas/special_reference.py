@@ -1,7 +1,7 @@
 """Special functions in float64, for the references of rows: vectorised, to about 1e-13.
 
-Integrals are summed where their integrand makes the trapezoidal rule converge geometrically; elsewhere asymptotic
-series, recurrences and Newton's method on functions of the standard library.
+Integrals use the trapezoidal rule where it converges geometrically; the rest uses asymptotic series, recurrences and
+Newton's method on functions of the standard library.
 """
 
 from __future__ import annotations
@@ -128,7 +128,7 @@ def ndtri(p: Array) -> Array:
 
 # Bessel functions -------------------------------------------------------------------------------
 def _hankel(order: int, x: Array) -> tuple[Array, Array]:
-    """Amplitudes P and Q of Hankel's expansion, for x from 25 on."""
+    """Amplitudes P and Q of Hankel's expansion, for x >= 25."""
     mu, p, q = 4.0 * order * order, np.ones_like(x), np.zeros_like(x)
     term = np.ones_like(x)
     for k in range(1, 25):
@@ -142,7 +142,7 @@ def _hankel(order: int, x: Array) -> tuple[Array, Array]:
 
 def _far(order: int, x: Array, second: bool) -> Array:
     p, q = _hankel(order, x)
-    # sin and cos of x - (2n + 1) pi/4 from those of x, which lose nothing.
+    # sin and cos of x - (2n + 1) pi/4 from those of x, without loss of accuracy.
     s, c = np.sin(x), np.cos(x)
     angle = (2 * order + 1) * math.pi / 4
     cos, sin = c * math.cos(angle) + s * math.sin(angle), s * math.cos(angle) - c * math.sin(angle)
@@ -170,13 +170,13 @@ def bessel_j(order: int, x: Array) -> Array:
 
 @cache
 def _gauss_legendre() -> tuple[tuple[float, float], ...]:
-    """Nodes in [-1, 1] and weights; finding them takes longer than all other rows, so only on demand."""
+    """Return nodes in [-1, 1] and weights; computed on demand, since they take longer than all other rows."""
     nodes, weights = np.polynomial.legendre.leggauss(160)
     return tuple(zip(nodes, weights, strict=True))
 
 
 def bessel_y(order: int, x: Array) -> Array:
-    """Y0 or Y1, of positive x (Watson 6.21)."""
+    """Y0 or Y1 for positive x (Watson 6.21)."""
     with np.errstate(all="ignore"):
         a = np.where((x > 0) & (x < 25.0), x, 1.0)
         first, second = np.zeros_like(a), np.zeros_like(a)
@@ -220,7 +220,7 @@ def bessel_i(order: int, x: Array, scaled: bool = False) -> Array:
 
 
 def bessel_k(order: int, x: Array, scaled: bool = False) -> Array:
-    """K0 or K1 of positive x; times exp(x) if scaled."""
+    """K0 or K1 for positive x; times exp(x) if scaled."""
     with np.errstate(all="ignore"):
         a = np.where((x > 0) & np.isfinite(x), x, 1.0)
         end = 2.0 * np.arcsinh(np.sqrt(22.5 / a)) + np.where(a < 1.0, 2.0 * order, 0.0)
@@ -283,7 +283,7 @@ def hurwitz_zeta(x: Array, q: Array, terms: int = 24) -> Array:
 
 
 def polynomial(x: Array, n: int, first: Array, scale: float = 2.0) -> Array:
-    """p_n of p_0 = 1, p_1 = first, p_k+1 = scale x p_k - p_k-1."""
+    """p_n of the recurrence p_0 = 1, p_1 = first, p_k+1 = scale x p_k - p_k-1."""
     before, now = np.ones_like(x), first
     for _ in range(n - 1):
         before, now = now, scale * x * now - before
@@ -308,7 +308,7 @@ def _gamma_series(a: Array, x: Array) -> Array:
 
 
 def _gamma_fraction(a: Array, x: Array) -> Array:
-    """Q(a, x) for x from a + 1: the continued fraction by Lentz's algorithm."""
+    """Q(a, x) for x of at least a + 1: the continued fraction by Lentz's algorithm."""
     b = x + 1.0 - a
     c, d = np.full_like(a, 1e300), 1.0 / b
     h = d.copy()
@@ -324,7 +324,7 @@ def _gamma_fraction(a: Array, x: Array) -> Array:
 
 
 def _gamma_uniform(a: Array, x: Array) -> Array:
-    """P(a, x) for large a: Temme's expansion, whose terms after the first two are below 1e-12."""
+    """P(a, x) for large a: Temme's expansion; terms after the first two are below 1e-12."""
     mu = (x - a) / a
     powers = (1.0, -1 / 3, 7 / 36, -73 / 540, 1331 / 12960, -22409 / 272160)
     near = mu * np.polyval(powers[::-1], np.clip(mu, -0.05, 0.05))

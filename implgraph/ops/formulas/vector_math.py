@@ -1,8 +1,8 @@
-"""Formulas on vectors: what expansions are written in.
+"""Vector arithmetic for writing expansions as formulas.
 
-A :class:`Vec` is a handle of the rewriter with arithmetic on it, so that an expansion reads as the formula that it is.
-Numbers beside a vector become constants of its dtype.  Every operator is one call of the chip, or the calls that its
-row expands to.
+A :class:`Vec` wraps a handle of the rewriter with arithmetic operators, so that an expansion reads like its formula.
+Numbers combined with a vector become constants of its dtype.  Every operator is one call of the chip, or the calls that
+its row expands to.
 """
 
 from __future__ import annotations
@@ -35,13 +35,13 @@ class Vec:
         return self.sink.dtype_of(self.handle)
 
     def like(self, value: Vec | float) -> Vec:
-        """``value`` as an operand of this dtype."""
+        """Return ``value`` as an operand of this dtype."""
         if isinstance(value, Vec):
             return value
         return Vec(self.sink, self.sink.constant(value, self.dtype))
 
     def call(self, op: str, *others: Vec | float, dtype: DType | None = None) -> Vec:
-        """One op on this vector and others."""
+        """Apply one op to this vector and others."""
         operands = [self.handle, *(self.like(o).handle for o in others)]
         return Vec(self.sink, self.sink.emit(op, operands, None, dtype))
 
@@ -99,11 +99,11 @@ class Vec:
         return Mask(self.sink, self.sink.emit(op, (self.handle, self.like(other).handle)))
 
     def maximum(self, other: Vec | float) -> Vec:
-        """The larger; NaN stays."""
+        """Return the larger; NaN propagates."""
         return self.call("Maximum", other)
 
     def minimum(self, other: Vec | float) -> Vec:
-        """The smaller; NaN stays."""
+        """Return the smaller; NaN propagates."""
         return self.call("Minimum", other)
 
     def exp(self) -> Vec:
@@ -119,52 +119,52 @@ class Vec:
         return self.call("Sqrt")
 
     def cast(self, dtype: DType, round: str = "") -> Vec:
-        """Conversion, with a rounding mode where it goes to an integer."""
+        """Convert, with a rounding mode for integer targets."""
         attrs = {"dtype": dtype.name} | ({"round": round} if round else {})
         return Vec(self.sink, self.sink.emit("Cast", (self.handle,), attrs, dtype))
 
     def rint(self, mode: str = "RINT") -> Vec:
-        """A float as an integral float."""
+        """Round a float to an integral float."""
         return self.cast(self.dtype, mode)
 
     # bits of float32 and int32 ----------------------------------------------------------------
     def shl(self, n: int, dtype: DType | None = None) -> Vec:
-        """Bits shifted left, as ``dtype`` (int32 if it is left out)."""
+        """Shift bits left; the result is ``dtype`` (default int32)."""
         count = Vec(self.sink, self.sink.constant(n, _INT32))
         return self.call("Shl", count, dtype=dtype or _INT32)
 
     def sar(self, n: int) -> Vec:
-        """Bits as int32, shifted right with their sign."""
+        """Shift bits right as int32, with sign extension."""
         return self.call("Sar", Vec(self.sink, self.sink.constant(n, _INT32)), dtype=_INT32)
 
     def shr(self, n: int, dtype: DType | None = None) -> Vec:
-        """Bits shifted right with zeros, as ``dtype`` (int32 if it is left out)."""
+        """Shift bits right, filling with zeros; the result is ``dtype`` (default int32)."""
         count = Vec(self.sink, self.sink.constant(n, _UINT32))
         return self.call("Shr", count, dtype=dtype or _INT32)
 
     def bits_plus(self, n: int, dtype: DType | None = None) -> Vec:
-        """Bits as int32, plus ``n``, as ``dtype`` (int32 if it is left out)."""
+        """Add ``n`` to the bits as int32; the result is ``dtype`` (default int32)."""
         count = Vec(self.sink, self.sink.constant(n, _INT32))
         return self.call("IntAdds", count, dtype=dtype or _INT32)
 
     def bits_minus(self, other: Vec, dtype: DType | None = None) -> Vec:
-        """Bits less other bits, as ``dtype`` (int32 if it is left out)."""
+        """Subtract other bits; the result is ``dtype`` (default int32)."""
         return self.call("IntSub", other, dtype=dtype or _INT32)
 
     def bits_or(self, other: Vec, dtype: DType | None = None) -> Vec:
-        """Bits of either, as ``dtype`` (own dtype if it is left out)."""
+        """Bitwise OR; the result is ``dtype`` (default: own dtype)."""
         return self.call("BitOr", other, dtype=dtype or self.dtype)
 
     def sign_bit(self) -> Vec:
-        """The sign bit alone, of a float32, as int32."""
+        """Return only the sign bit of a float32, as int32."""
         return self.shr(31).shl(31)
 
     def unit(self) -> Vec:
-        """1.0 with the sign of a float32, that of zeros and NaN included."""
+        """Return 1.0 with the sign of a float32, including zeros and NaN."""
         return self.sign_bit().bits_plus(0x3F800000, _SINGLE)
 
     def with_sign_of(self, other: Vec) -> Vec:
-        """This value, which must not be negative, with the sign bit of another."""
+        """Return this value, which must not be negative, with the sign bit of another."""
         return self.bits_or(other.sign_bit(), self.dtype)
 
 
@@ -190,7 +190,7 @@ class Mask:
         return (self | other) & ~(self & other)
 
     def choose(self, yes: Vec | float, no: Vec | float) -> Vec:
-        """``yes`` where it holds, else ``no``; two numbers are float32."""
+        """Return ``yes`` where it holds, else ``no``; two numbers are float32."""
         lead = next((v for v in (yes, no) if isinstance(v, Vec)), None)
         dtype = lead.dtype if lead else _SINGLE
         operands = [
@@ -204,11 +204,11 @@ Formula = Callable[..., "Vec | Mask"]
 
 
 def formula(fn: Formula, *dtypes: str) -> Callable[[OpSink, Sequence[Any], Attrs], Any]:
-    """A function of vectors, and of the attributes as keywords, as an expansion.
+    """Return a function of vectors, and of the attributes as keywords, as an expansion.
 
     Args:
         fn: the formula.
-        dtypes: names of the dtypes that it takes; others are left to the row's calls and promotions.
+        dtypes: names of the accepted dtypes; others are left to the row's calls and promotions.
     """
 
     def expand(s: OpSink, xs: Sequence[Any], attrs: Attrs) -> Any:
@@ -221,7 +221,7 @@ def formula(fn: Formula, *dtypes: str) -> Callable[[OpSink, Sequence[Any], Attrs
 
 
 def horner(x: Vec, coefficients: Sequence[float]) -> Vec:
-    """A polynomial; the coefficient of the highest power last."""
+    """Evaluate a polynomial; the coefficient of the highest power comes last."""
     *rest, top = coefficients
     total = x * top
     for i, c in enumerate(reversed(rest)):
@@ -232,7 +232,7 @@ def horner(x: Vec, coefficients: Sequence[float]) -> Vec:
 
 
 def monic(x: Vec, coefficients: Sequence[float]) -> Vec:
-    """A polynomial whose highest coefficient is 1; of the others, the highest last."""
+    """Evaluate a polynomial whose highest coefficient is 1; of the others, the highest comes last."""
     *rest, last = coefficients
     total = x + last
     for c in reversed(rest):
@@ -241,7 +241,7 @@ def monic(x: Vec, coefficients: Sequence[float]) -> Vec:
 
 
 def two_sum(a: Vec, b: Vec | float) -> tuple[Vec, Vec]:
-    """Sum a + b rounded, and what was lost (Knuth)."""
+    """Return a + b rounded, and its rounding error (Knuth)."""
     b = a.like(b)
     total = a + b
     part = total - a
@@ -249,7 +249,7 @@ def two_sum(a: Vec, b: Vec | float) -> tuple[Vec, Vec]:
 
 
 def two_product(a: Vec, b: Vec) -> tuple[Vec, Vec]:
-    """Product a * b rounded, and what was lost (Dekker); neither factor beyond 2^115, the product not below 2^-102."""
+    """Return a * b rounded, and its rounding error (Dekker); factors at most 2^115, product at least 2^-102."""
     product = a * b
     a1, a0 = _halves(a)
     b1, b0 = (a1, a0) if b is a else _halves(b)

@@ -35,18 +35,18 @@ GELU_SCALE = math.sqrt(8.0 / math.pi)
 
 
 # the Gaussian integral ------------------------------------------------------------------------
-#: Added and taken away again, this rounds a number below 2^14 to multiples of 2^-8.
+#: Adding and subtracting this rounds a number below 2^14 to multiples of 2^-8.
 _TO_EIGHT_BITS = 1.5 * 2.0**15
 
 
 def _decay(a: Vec, factor: float) -> Vec:
-    """exp(factor * a^2) for a from 0 to 15: the square of a with 8 bits behind the point is exact."""
+    """Return exp(factor * a^2) for 0 <= a <= 15: the square of a with 8 fraction bits is exact."""
     near = (a + _TO_EIGHT_BITS) - _TO_EIGHT_BITS
     return (near * near * factor).exp() * ((a - near) * (a + near) * factor).exp()
 
 
 def _over_decay(a: Vec) -> tuple[Vec, Vec]:
-    """Ndtr(-a) exp(a^2/2), for a from 0: above and below the line of a fraction."""
+    """Return numerator and denominator of Ndtr(-a) exp(a^2/2), for a >= 0."""
     above, below = c.NORMAL_TAIL
     return horner(a, above), monic(a, below)
 
@@ -59,7 +59,7 @@ def _erfc(x: Vec) -> Vec:
 
 
 def normal_below(x: Vec) -> Vec:
-    """The normal distribution function."""
+    """Return the normal distribution function."""
     a = abs(x).minimum(15.0)
     above, below = _over_decay(a)
     tail = above / below * _decay(a, -0.5)
@@ -67,14 +67,14 @@ def normal_below(x: Vec) -> Vec:
 
 
 def _gelu(x: Vec) -> Vec:
-    # The cut keeps the product from infinity times 0; the result is 0 long before.
+    # Clamping avoids infinity times 0; the result is 0 long before.
     a = abs(x).minimum(15.0)
     above, below = _over_decay(a)
     return x.maximum(0.0) - above * (a * _decay(a, -0.5)) / below
 
 
 def _short_tail(a: Vec) -> Vec:
-    """Ndtr(-a) of 16 bits, for a from 0 to 15, where it is 0."""
+    """Return Ndtr(-a) for 16-bit results, for a from 0 to 15, where it is 0."""
     above, below = c.NORMAL_TAIL_SHORT
     return (a * a * -0.5).exp() * horner(a, above) / monic(a, below)
 
@@ -94,7 +94,7 @@ def _short_gelu(x: Vec) -> Vec:
     return x.maximum(0.0) - a * _short_tail(a)
 
 
-#: Where the slope of Gelu is 0, less its sign.
+#: Absolute value of the argument at which the slope of Gelu is 0.
 GELU_LEAST = 0.7517915246935645
 
 
@@ -108,7 +108,7 @@ def _gelu_slope(x: Vec) -> Vec:
 def _short_gelu_slope(x: Vec) -> Vec:
     a = abs(x).minimum(15.0)
     above, below = c.GELU_SLOPE
-    # The zero is a factor, so that the error is relative there as well.
+    # Factoring out the zero keeps the error relative there as well.
     negative = (a * a * -0.5).exp() * (a - GELU_LEAST) * horner(a, above) / monic(a, below)
     return (x > 0.0).choose(negative + 1.0, -negative)
 
@@ -140,7 +140,7 @@ def _gelu_reference(x: np.ndarray) -> np.ndarray:
 
 # activations ----------------------------------------------------------------------------------
 def _gated(x: Vec, z: Vec) -> Vec:
-    """Return x / (1 + exp(-z)); of a negative z the exponential is in two factors, as it may be subnormal."""
+    """Return x / (1 + exp(-z)); for negative z the exponential is split into two factors, as it may be subnormal."""
     half = (z.minimum(0.0) * 0.5).exp()
     return x * half * half / ((-abs(z)).exp() + 1.0)
 
@@ -152,7 +152,7 @@ def _short_gated(x: Vec, z: Vec) -> Vec:
 
 
 def _finite_below(x: Vec, alpha: float) -> Vec:
-    """x, cut where alpha x is so far below 0 that x / (1 + exp(-alpha x)) is 0."""
+    """Return x, clamped where alpha x is so far below 0 that x / (1 + exp(-alpha x)) is 0."""
     if alpha == 0.0:
         return x
     return x.maximum(-300.0 / alpha) if alpha > 0.0 else x.minimum(-300.0 / alpha)
@@ -181,14 +181,14 @@ def _log_sigmoid(x: Vec) -> Vec:
 
 
 def _tanh_softplus(x: Vec) -> Vec:
-    # n/(n + 2) with n = e (e + 2); it is 1 from 20 on.
+    # n/(n + 2) with n = e (e + 2); it is 1 for x >= 20.
     e = x.minimum(20.0).exp()
     n = (e + 2.0) * e
     return n / (n + 2.0)
 
 
 def _mish(x: Vec) -> Vec:
-    # As above; the factor e of n in two, as in _gated, and small before x, so that nothing overflows.
+    # As above; the factor e of n is split in two, as in _gated, and kept small before x, so that nothing overflows.
     half = (x.minimum(20.0) * 0.5).exp()
     e = half * half
     factor = e + 2.0
@@ -240,7 +240,7 @@ def _hard_sigmoid(x: Vec, alpha: float = 0.2, beta: float = 0.5) -> Vec:
 
 
 def _hard_sigmoid_reference(x: np.ndarray, alpha: float = 0.2, beta: float = 0.5) -> np.ndarray:
-    """In float32, as the op is defined: near 0 the sum is the rounding of its terms."""
+    """Evaluate in float32, as the op is defined: near 0 the sum consists of rounding errors."""
     line = x.astype(np.float32) * np.float32(alpha) + np.float32(beta)
     return np.asarray(np.minimum(np.maximum(line, 0), 1), np.float64)
 
@@ -289,17 +289,17 @@ def _prelu(x: Vec, slope: Vec) -> Vec:
 
 # fused multiply-add ---------------------------------------------------------------------------
 def _fma(a: Vec, b: Vec, addend: Vec) -> Vec:
-    """The product is carried exactly, so the sum is rounded nearly once."""
+    """Compute a * b + c with an exact product, so the result is rounded almost only once."""
     product, lost = two_product(a, b)
     total, rest = two_sum(product, addend)
     corrected = total + (lost + rest)
-    # Where the halves of a factor overflow, or the sum is infinite, nothing was gained.
+    # Fall back where the halves of a factor overflow or the sum is infinite.
     usable = (abs(corrected) < INF) & (abs(product) > 2.0**-100)
     return usable.choose(corrected, a * b + addend)
 
 
 def _fma_of(s: OpSink, xs: Sequence[Any], attrs: Attrs) -> Any:
-    """Of integers a product and a sum, which wrap."""
+    """Expand an integer Fma to a product and a sum, which wrap."""
     if s.dtype_of(xs[0]).kind in "iu":
         return s.emit("Add", (s.emit("Mul", xs[:2]), xs[2]))
     return formula(_fma, "float32")(s, xs, attrs)
@@ -342,7 +342,7 @@ def _class_dtype(dtypes: Sequence[DType], attrs: Attrs) -> DType:
 
 
 def _class(name: str, fn: Any, reference: Any, doc: str, **kw: Any) -> OpDef:
-    """A test of a float; half is tested as it is, unless the test is one of float32 bits."""
+    """Return the row of a float test; half is tested directly, unless the test uses float32 bits."""
     native = kw.pop("native", True)
     fields: dict[str, Any] = {
         "reference": reference if kw.get("attrs") else reference_of(reference),
@@ -362,11 +362,11 @@ def _attr(name: str, default: float, doc: str) -> Attr:
 _ALPHA = _attr("alpha", 1.0, "factor")
 _SELU = (_attr("alpha", SELU_ALPHA, "factor below 0"), _attr("gamma", SELU_GAMMA, "factor"))
 _HARD = (_attr("alpha", 0.2, "slope"), _attr("beta", 0.5, "value at 0"))
-_SHRINK = (_attr("lambd", 0.5, "half width"), _attr("bias", 0.0, "what is taken off"))
+_SHRINK = (_attr("lambd", 0.5, "half width"), _attr("bias", 0.0, "amount subtracted"))
 _SLOPE = _attr("negative_slope", 0.01, "factor below 0")
 _DETECT = (
-    Attr("detect_negative", "bool", True, doc="whether -inf counts"),
-    Attr("detect_positive", "bool", True, doc="whether inf counts"),
+    Attr("detect_negative", "bool", True, doc="count -inf"),
+    Attr("detect_positive", "bool", True, doc="count inf"),
 )
 
 
@@ -461,7 +461,7 @@ ROWS: tuple[OpDef, ...] = (
         "HardSigmoid",
         _hard_sigmoid,
         _hard_sigmoid_reference,
-        "alpha x + beta between 0 and 1, in float32",
+        "alpha x + beta clamped to 0..1, in float32",
         *_HARD,
         ulp=1.0,
         each_step=True,
@@ -470,18 +470,18 @@ ROWS: tuple[OpDef, ...] = (
         "HardSwish",
         _hard_swish,
         _hard_swish_reference,
-        "x HardSigmoid(x; 1/6, 1/2); NaN of -inf",
+        "x HardSigmoid(x; 1/6, 1/2); NaN for -inf",
         ulp=2.0,
         each_step=True,
     ),
     _activation(
-        "Softsign", _softsign, _softsign_reference, "x / (1 + |x|); NaN of infinities", ulp=1.5
+        "Softsign", _softsign, _softsign_reference, "x / (1 + |x|); NaN for infinities", ulp=1.5
     ),
     _activation(
         "ThresholdedRelu",
         _thresholded_relu,
         lambda x, alpha=1.0: np.where(x > alpha, x, 0.0),
-        "x above alpha, else 0, of NaN too",
+        "x above alpha, else 0, also for NaN",
         _ALPHA,
         ulp=0.0,
     ),
@@ -489,7 +489,7 @@ ROWS: tuple[OpDef, ...] = (
         "Shrink",
         _shrink,
         _shrink_reference,
-        "bias nearer to 0 outside of lambd, else 0, of NaN too",
+        "bias nearer to 0 outside lambd, else 0, also for NaN",
         *_SHRINK,
         ulp=0.5,
     ),
@@ -522,7 +522,7 @@ ROWS: tuple[OpDef, ...] = (
         expand=_fma_of,
         promote=HALF | {"int8": "int16", "uint8": "int16"},
         ulp=2.0,
-        doc="a * b + c; integers wrap; of floats the product is exact while |a|, |b| < 2^115 and |a b| > 2^-100",
+        doc="a * b + c; integers wrap; for floats the product is exact while |a|, |b| < 2^115 and |a b| > 2^-100",
         source="Dekker's product, Knuth's sum",
     ),
     composite(
@@ -534,20 +534,20 @@ ROWS: tuple[OpDef, ...] = (
         doc="|a| with the sign of b",
         source="sign bit",
     ),
-    _class("IsNan", _is_nan, np.isnan, "whether x is NaN", aliases=("Isnan",)),
-    _class("IsFinite", _is_finite, np.isfinite, "whether x is a number"),
+    _class("IsNan", _is_nan, np.isnan, "true where x is NaN", aliases=("Isnan",)),
+    _class("IsFinite", _is_finite, np.isfinite, "true where x is finite"),
     _class(
         "IsInf",
         _is_inf,
         with_attrs(_is_inf_reference, *_DETECT),
-        "whether x is infinite",
+        "true where x is infinite",
         attrs=_DETECT,
     ),
     _class(
         "SignBit",
         _sign_bit,
         np.signbit,
-        "whether the sign is minus, that of -0 and NaN included",
+        "true where the sign bit is set, also for -0 and NaN",
         native=False,
     ),
 )

@@ -1,7 +1,7 @@
 """Rows of Bessel, modified Bessel and Airy functions.
 
-Small arguments by polynomials, large ones by asymptotic forms whose amplitudes are polynomials too.  The zeros of these
-functions are no float32 numbers: the error is small beside the amplitude, not beside a value near a zero.
+Small arguments use polynomials, large ones asymptotic forms whose amplitudes are polynomials too.  The zeros of these
+functions are not float32 numbers: the error is small relative to the amplitude, not to a value near a zero.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ WAVES = "own polynomials below 5, Hankel's asymptotic form with own amplitudes b
 
 
 def _waves(a: Vec, order: int, second: bool) -> Vec:
-    """Hankel's expansion for a from 5: amplitudes by polynomials, sine and cosine by Ascend's calls."""
+    """Return Hankel's expansion for a >= 5: amplitudes from polynomials, sine and cosine from Ascend calls."""
     b = a.maximum(5.0).minimum(LARGEST)
     v = 5.0 / b
     u = v * v
@@ -79,7 +79,7 @@ def _y1(x: Vec) -> Vec:
 
 
 def _growth(a: Vec, order: int) -> Vec:
-    """exp(-a) I(a), for a from 0, over a if the order is 1 and a below 8."""
+    """Return exp(-a) I(a), for a >= 0, divided by a if the order is 1 and a is below 8."""
     near = horner(a.minimum(8.0) * 0.25 - 1.0, c.I1 if order else c.I0)
     b = a.maximum(8.0)
     far = horner(16.0 / b - 1.0, c.I1_FAR if order else c.I0_FAR) / b.sqrt()
@@ -100,7 +100,7 @@ def _i1(x: Vec) -> Vec:
 
 
 def _k_parts(x: Vec, order: int) -> tuple[Vec, Vec]:
-    """K(x) for x up to 1, and exp(x) K(x) beyond."""
+    """Return K(x) for x up to 1, and exp(x) K(x) beyond."""
     b = x.maximum(1e-45).minimum(1.0)
     u = b * b
     if order == 0:
@@ -137,17 +137,17 @@ def _scaled_k(order: int) -> Callable[[Vec], Vec]:
 def _spherical_j0(x: Vec) -> Vec:
     a = abs(x)
     value = a.minimum(LARGEST).call("Sin") / a
-    # x^2/6 is below half a unit in the last place.
+    # x^2/6 is below half an ulp.
     value = a.equals(INF).choose(0.0, value)
     return (a < 1e-4).choose(1.0, value)
 
 
-#: 2/3 in parts of 12 bits and the rest.
+#: 2/3 in 12-bit parts and a remainder.
 _THIRDS = (0.66650390625, 1.6278028488159180e-4)
 
 
 def _two_thirds(b: Vec, root: Vec) -> tuple[Vec, Vec]:
-    """2/3 b^1.5 and what its rounding lost, where root is the rounded root of b."""
+    """Return 2/3 b^1.5 and its rounding error, where root is the rounded root of b."""
     square, lost = two_product(root, root)
     rest = ((b - square) - lost) / (root * 2.0)
     power, lost = two_product(b, root)

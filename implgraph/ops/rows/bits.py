@@ -1,7 +1,7 @@
-"""Rows of the calls on bit patterns, which expansions and casts are made of; users do not write them.
+"""Rows of the calls on bit patterns, used by expansions and casts; users do not write them.
 
-``And``, ``Or`` and ``Not`` of the chip take 16-bit data only: wider elements are several of those.  Shifts and the sums
-below see a float as the integer of its bits, so that exponents can be read and written.
+The chip's ``And``, ``Or`` and ``Not`` take only 16-bit data: wider elements count as several.  Shifts and the sums
+below treat a float as the integer of its bits, so that exponents can be read and written.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ SIGNED = {"float32": "int32", "uint32": "int32", "float16": "int16", "uint16": "
 UNSIGNED = {"float32": "uint32", "int32": "uint32", "float16": "uint16", "int16": "uint16"}
 
 
-#: Operands and result have one width, and any type of it.
+#: Operands and result have one width, in any type.
 _DTYPE = (Attr("dtype", "dtype", "", doc="type of the result, if not that of the first operand"),)
 
 
@@ -29,7 +29,7 @@ def _result(dtypes: Sequence[DType], attrs: Attrs) -> DType:
 
 
 def _bits(name: str, api: str, arity: int) -> OpDef:
-    """A bitwise call on 16-bit units of the operands."""
+    """Return the row of a bitwise call on 16-bit units of the operands."""
     call = Call(api, f"bits_{arity}", PIECES, as_type=dict.fromkeys(sorted(PIECES), "uint16"))
     return device_op(
         name, (arity, arity), _result, "elewise", attrs=_DTYPE, call=call, cost="unary"
@@ -90,7 +90,7 @@ ROWS: tuple[OpDef, ...] = (
     _word("Low"),
     _word("High"),
     device_op("Join", (2, 2), _int64, "elewise", attrs=_DTYPE, call=_JOIN, cost="select"),
-    # The same bytes under another type of the same width.
+    # Reinterpretation of the bytes as another type of the same width.
     device_op(
         "Reinterpret",
         (1, 1),

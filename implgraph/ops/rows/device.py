@@ -12,14 +12,14 @@ from autofuse.implgraph.ops.row_kinds import device_op
 
 __all__ = ["PICK_BYTES", "ROWS", "ROW_OPERANDS", "TRANSPOSE_BYTES"]
 
-#: Of ``TransposeRows``: what lies outside of the result of a call on 16 rows goes there.
+#: Scratch of ``TransposeRows``: receives the elements outside the result of a call on 16 rows.
 TRANSPOSE_BYTES = 512
-#: A table of 1024 offsets, and what is made of it for one call of ``PickBack``.
+#: A table of 1024 offsets, and the table derived from it for one call of ``PickBack``.
 PICK_BYTES = 4096
 
 ARITH = frozenset({"int16", "int32", "float16", "float32"})
 FLOATS = frozenset({"float16", "float32"})
-#: Select and Duplicate move bits: types that the call does not know travel as one of the same width.
+#: Select and Duplicate only move bits: unsupported types are moved as one of the same width.
 BITS = {
     "int32": "float32",
     "uint32": "float32",
@@ -45,7 +45,7 @@ def _mask(dtypes: Sequence[DType], attrs: Attrs) -> DType:
     return BY_NAME["mask"]
 
 
-#: Bits do not know a sign: unsigned sums and products are those of the signed type.
+#: Unsigned sums and products have the same bits as those of the signed type.
 WRAPPING = {"uint16": "int16", "uint32": "int32"}
 
 
@@ -66,11 +66,11 @@ _MODE = (Attr("mode", "str", doc="EQ NE LT LE GT GE"),)
 
 
 def _structural(name: str, compute_type: str, attrs: tuple[Attr, ...] = ()) -> OpDef:
-    """A node without arithmetic: Data, Output, Load, Store, Scalar."""
+    """Return the row of a node without arithmetic: Data, Output, Load, Store, Scalar."""
     return device_op(name, (0, 1), _first, compute_type, attrs=attrs, cost="none", ulp=0.0)
 
 
-#: An op and which of its operands has an element per row -> the call that takes it as it is.
+#: (op, position of the operand with one element per row) -> the call that takes that operand directly.
 ROW_OPERANDS = {
     ("Add", 0): "AddRow",
     ("Add", 1): "AddRow",
@@ -86,7 +86,7 @@ ROW_OPERANDS = {
     ("Minimum", 1): "MinRow",
 }
 
-#: What Gather, GatherMask and transpositions move; of 64 bits Gather takes the words.
+#: Types that Gather, GatherMask and transpositions move; Gather moves 64 bits as words.
 MOVED = frozenset({"int16", "uint16", "int32", "uint32", "float16", "bfloat16", "float32"})
 LONG = frozenset({"int64", "uint64"})
 
@@ -96,7 +96,7 @@ def _table_bytes(elements: Expr, dtype: DType) -> Expr:
 
 
 def _pick(name: str, dtypes: frozenset[str], operands: int, *, tmp: bool = False) -> OpDef:
-    """A call that picks elements; before scheduling ends, it has no table among its operands."""
+    """Return the row of a call that picks elements; its table operand is added at the end of scheduling."""
     call = Call(name, "device", dtypes, tmp=_table_bytes if tmp else None, inplace=False)
     return device_op(
         name,
@@ -113,7 +113,7 @@ def _pick(name: str, dtypes: frozenset[str], operands: int, *, tmp: bool = False
 
 
 def _offsets(name: str, *, tmp: bool = False) -> OpDef:
-    """A table of offsets in bytes, once per core."""
+    """Return the row of a table of offsets in bytes, built once per core."""
     call = Call(
         name,
         "device",
@@ -133,7 +133,7 @@ def _offsets(name: str, *, tmp: bool = False) -> OpDef:
 
 
 def _with_rows(op: str, name: str) -> OpDef:
-    """A call with an operand that has an element per row, in the place of a Broadcast and the call of ``op``."""
+    """Return the row of a call that takes one element per row, replacing a Broadcast and the call of ``op``."""
     dtypes = frozenset({"float16", "float32"}) if op == "Div" else ARITH
     return device_op(
         name,
@@ -146,7 +146,7 @@ def _with_rows(op: str, name: str) -> OpDef:
 
 
 def _lace(name: str, operands: int, *more: Attr) -> OpDef:
-    """A call that turns short rows that are one run into long ones, or back."""
+    """Return the row of a call that turns a run of short rows into long rows, or back."""
     return device_op(
         name,
         (1, operands - 1),
@@ -196,7 +196,7 @@ ROWS: tuple[OpDef, ...] = (
             ),
         ),
     ),
-    # Memory between two groups: what the Stores before it write, the Loads after it read.
+    # Memory between two groups: Stores before it write, Loads after it read.
     replace(
         _structural(
             "Workspace",
@@ -213,11 +213,11 @@ ROWS: tuple[OpDef, ...] = (
                 _PIECES,
             ),
         ),
-        # In a scheduled group that reads it, its Stores are in another group.
+        # In a scheduled group that reads it, the Stores belong to another group.
         arity=(0, ANY),
     ),
-    # Of two inputs the second one holds, for every element along the axes on which it varies, its place along one
-    # dimension of the first one.
+    # The optional second input is an index: for every element along its axes, the position along one dimension of the
+    # first input.
     replace(
         _structural(
             "Load",
@@ -318,7 +318,7 @@ ROWS: tuple[OpDef, ...] = (
         ),
         cost="duplicate",
     ),
-    # [a, x, y] -> [a, y, x] in UB: how a tile lies for a copy, and how it lies for the calls of its group.
+    # [a, x, y] -> [a, y, x] in UB: converts between the layouts of a copy and of the group's calls.
     device_op(
         "UbTranspose",
         (1, 1),
@@ -334,8 +334,7 @@ ROWS: tuple[OpDef, ...] = (
         ),
         cost="transpose",
     ),
-    # Elements of a run in UB that lie some elements apart, side by side; and the tables of offsets that two of the
-    # calls take.
+    # Gathers elements with a stride in a UB run into a contiguous one; and the tables of offsets for two of the calls.
     _pick("PickByMask", MOVED, 2),
     _pick("PickAhead", MOVED | LONG, 3),
     _pick("PickBack", MOVED | LONG, 3, tmp=True),
@@ -359,7 +358,7 @@ ROWS: tuple[OpDef, ...] = (
         ),
         cost="unary",
     ),
-    # [.., t] and an element per row, [..]: the second operand, or the first one of RowSub and RowDiv.
+    # Operands [.., t] and one element per row, [..]: the second operand, or the first of RowSub and RowDiv.
     *(_with_rows(op, name) for name, op in {v: op for (op, _), v in ROW_OPERANDS.items()}.items()),
     device_op(
         "LaceOffsets",
@@ -380,7 +379,7 @@ ROWS: tuple[OpDef, ...] = (
         ),
         cost="none",
     ),
-    # Sums of neighbours along the axes of the attribute; in a loop the second input is what comes before the tile.
+    # Running sums along the axes of the attribute; in a loop the second input is the carry from earlier tiles.
     device_op(
         "Scan",
         (1, 2),

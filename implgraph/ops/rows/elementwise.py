@@ -75,7 +75,7 @@ __all__ = ["ROWS"]
 BF16 = {"bfloat16": "float32"}
 HALF = {"bfloat16": "float32", "float16": "float32"}
 BYTES = {"int8": "int16", "uint8": "int16"}
-#: Half holds every byte, and orders them.
+#: Half holds every byte value, in order.
 ORDERED = {"int8": "float16", "uint8": "float16"}
 
 
@@ -125,7 +125,7 @@ def _advanced(
 
 
 def _or_formula(op: str, fn: Formula, short: Formula) -> dict[str, Any]:
-    """Fields of a row whose call an architecture may lack, with what stands in its place."""
+    """Return the fields of a row whose call an architecture may lack, with the formula that replaces it."""
     return {
         "expand": saturating.without_call(op, fn),
         "short": saturating.without_call(op, short),
@@ -181,7 +181,7 @@ ROWS: tuple[OpDef, ...] = (
         expand=or_long("Abs", expand_abs),
         promote=BF16 | {"int8": "int16"},
         ulp=0.0,
-        doc="absolute value; that of the least integer is itself",
+        doc="absolute value; the minimum integer is unchanged",
         errors="relative",
     ),
     _unary(
@@ -193,7 +193,7 @@ ROWS: tuple[OpDef, ...] = (
         expand=or_long("Sign", expand_sign),
         promote=BF16 | {"int8": "float16", "uint8": "float16", "uint16": "int32"},
         ulp=0.0,
-        doc="-1, 0 or 1; NaN stays",
+        doc="-1, 0 or 1; propagates NaN",
     ),
     _unary("Exp", "Exp", np.exp, cost="exp", ulp=2.0, doc="e**x", special=True),
     _unary(
@@ -216,7 +216,7 @@ ROWS: tuple[OpDef, ...] = (
         expand=or_long("Relu", expand_relu),
         promote=BF16 | {"int8": "float16"},
         ulp=0.0,
-        doc="max(x, +0); NaN stays",
+        doc="max(x, +0); propagates NaN",
         errors="relative",
     ),
     _advanced(
@@ -259,7 +259,7 @@ ROWS: tuple[OpDef, ...] = (
         dtype_rule=number_dtype,
         ulp=1.0,
         aliases=("Inv",),
-        doc="1/x, as Div; of integers the integer part, 0 for 0",
+        doc="1/x, as Div; for integers the integer part, 0 for 0",
     ),
     _composite(
         "Sigmoid",
@@ -378,7 +378,7 @@ ROWS: tuple[OpDef, ...] = (
         expand=or_long("Maximum", expand_extremum("Maximum", "Maxs")),
         promote=BF16 | ORDERED | {"uint16": "int32"},
         ulp=0.0,
-        doc="larger; NaN wins",
+        doc="maximum; propagates NaN",
         errors="relative",
     ),
     _binary(
@@ -389,7 +389,7 @@ ROWS: tuple[OpDef, ...] = (
         expand=or_long("Minimum", expand_extremum("Minimum", "Mins")),
         promote=BF16 | ORDERED | {"uint16": "int32"},
         ulp=0.0,
-        doc="smaller; NaN wins",
+        doc="minimum; propagates NaN",
         errors="relative",
     ),
     elementwise(
@@ -428,7 +428,7 @@ ROWS: tuple[OpDef, ...] = (
         expand=expand_logic("MaskAnd"),
         cost="unary",
         ulp=0.0,
-        doc="a and b; of numbers: not 0",
+        doc="a and b; numbers: not 0",
     ),
     elementwise(
         "LogicalOr",
@@ -438,7 +438,7 @@ ROWS: tuple[OpDef, ...] = (
         expand=expand_logic("MaskOr"),
         cost="unary",
         ulp=0.0,
-        doc="a or b; of numbers: not 0",
+        doc="a or b; numbers: not 0",
     ),
     elementwise(
         "LogicalNot",
@@ -448,7 +448,7 @@ ROWS: tuple[OpDef, ...] = (
         expand=expand_logic("MaskNot"),
         cost="unary",
         ulp=0.0,
-        doc="not a; of a number: equal to 0",
+        doc="not a; numbers: equal to 0",
     ),
     elementwise(
         "LogicalXor",
@@ -458,7 +458,7 @@ ROWS: tuple[OpDef, ...] = (
         expand=expand_logic("MaskXor"),
         cost="unary",
         ulp=0.0,
-        doc="one of a and b; of numbers: not 0",
+        doc="exactly one of a and b; numbers: not 0",
     ),
     elementwise(
         "Select",
@@ -491,7 +491,7 @@ ROWS: tuple[OpDef, ...] = (
         expand=expand_clip,
         ulp=0.0,
         aliases=("Clip", "Clamp"),
-        doc="min(max(a, b), c); NaN stays",
+        doc="min(max(a, b), c); propagates NaN",
     ),
     elementwise(
         "Axpy",
@@ -530,13 +530,13 @@ ROWS: tuple[OpDef, ...] = (
         bits_as_dtype,
         bits_as_reference,
         attrs=(
-            Attr("dtype", "dtype", doc="target dtype, as wide as that of the input"),
+            Attr("dtype", "dtype", doc="target dtype, of the same width as the input's"),
             Attr("source", "dtype", "", doc="not to be given: the dtype of the input"),
         ),
         expand=expand_bits_as,
         cost="unary",
         ulp=0.0,
-        doc="the same bits read as another dtype of the same width",
+        doc="bits reinterpreted as another dtype of the same width",
     ),
     OpDef(
         "Broadcast",

@@ -1,12 +1,12 @@
 """Rows of the incomplete gamma functions.
 
-From a = 20 on they are Temme's uniform expansion: the normal distribution function of a transformed argument, and three
-terms of a correction.  Below, a is raised by 20, and what that adds is a sum of 20 terms that are all of one sign::
+For a >= 20 they use Temme's uniform expansion: the normal distribution function of a transformed argument, and three
+terms of a correction.  Below, a is raised by 20, which adds a sum of 20 terms of equal sign::
 
     P(a, x) = P(a + 20, x) + x^a e^-x / gamma(a + 1) * (1 + x/(a+1) (1 + x/(a+2) (1 + ...)))
 
-So the number of operations does not depend on the data, as that of a series or a continued fraction would.  The price
-is that the smaller of P and Q = 1 - P has an absolute error only.
+So the number of operations does not depend on the data, unlike for a series or a continued fraction.  The price is that
+only the absolute error of the smaller of P and Q = 1 - P is bounded.
 """
 
 from __future__ import annotations
@@ -23,23 +23,23 @@ from autofuse.implgraph.ops.rows.math import log1p
 
 __all__ = ["ROWS"]
 
-#: From here on the expansion is used, and by so much smaller parameters are raised.
+#: Smallest parameter for the expansion; smaller parameters are raised by this number.
 STEPS = 20
-#: Arguments above are cut for the sum: the factor in front of it is 0 there.
+#: Larger arguments are clamped for the sum: its factor is 0 there.
 LONGEST = 150.0
-#: The least float32, whose logarithm is a number, and where parameters and arguments are cut: quotients are numbers.
+#: Clamping range of parameters and arguments, from the least float32, so that logarithms and quotients are finite.
 LEAST, MOST = 2.0**-149, 1e30
-#: Where the correction of the expansion is no longer seen.
+#: Beyond this, the correction of the expansion is negligible.
 EDGE = 1.3
 
 
 def _phi(mu: Vec) -> Vec:
-    """The exponent mu - ln(1 + mu), as its rounding must not make it negative."""
+    """Return the exponent mu - ln(1 + mu), clamped so that rounding cannot make it negative."""
     return (mu - log1p(mu)).maximum(0.0)
 
 
 def _temme(a: Vec, x: Vec) -> tuple[Vec, Vec]:
-    """(z, correction): P is the normal distribution function at z, less the correction; for a from 20."""
+    """Return (z, correction), where P is the normal distribution function at z less the correction; for a >= 20."""
     mu = (x - a) / a
     inside = mu.maximum(-0.3).minimum(0.3)
     root = (_phi(mu) * 2.0).sqrt()
@@ -76,7 +76,7 @@ def _both(a: Vec, x: Vec, upper: bool) -> Vec:
         z, correction, added = -z, -correction, -added
     value = normal_below(z) - correction + added
     value = value.maximum(0.0).minimum(1.0)
-    # What is cut has lost which of the two is larger, and then that is all that matters.
+    # Clamping loses which of the two is larger, and beyond it only that matters.
     cut = raw_a.maximum(raw_x) > MOST
     low = (raw_x.equals(0.0) & (raw_a > 0.0)) | (cut & (raw_x < raw_a))
     high = (raw_a.equals(0.0) & (raw_x > 0.0)) | (cut & (raw_a < raw_x))

@@ -24,11 +24,11 @@ from autofuse.implgraph.ops.rules import (
 __all__ = ["ROWS"]
 
 SINGLE, INT32, UINT32 = BY_NAME["float32"], BY_NAME["int32"], BY_NAME["uint32"]
-#: Narrow integers in int32, which holds them all, unsigned ones with zeros in front.
+#: Narrow integers are computed in int32, which holds them all; unsigned ones are zero-extended.
 TO_INT32 = {"int8": "int32", "uint8": "int32", "int16": "int32", "uint16": "int32"}
-#: Bytes go through int16; wider types are 16-bit units.
+#: Bytes are computed in int16; wider types as 16-bit units.
 TO_INT16 = {"int8": "int16", "uint8": "int16"}
-#: Types that are computed in pairs of words.
+#: Types computed in pairs of words.
 PAIRS = frozenset({"int64", "uint64"})
 
 
@@ -72,7 +72,7 @@ _LEFT, _RIGHT = "LEFT", "RIGHT"
 
 
 def _shift(direction: str) -> Any:
-    """By a constant one call; by a tensor one conditional shift for each bit of the count."""
+    """Expand a shift: by a constant one call; by a tensor one conditional shift for each bit of the count."""
 
     def expand(s: OpSink, xs: Sequence[Any], attrs: Attrs) -> Any:
         x, way = Vec(s, xs[0]), str(attrs.get("direction", direction))
@@ -90,7 +90,7 @@ def _shift(direction: str) -> Any:
             set_ = n >= float(k)
             x = set_.choose(_by(x, k, way), x)
             n = set_.choose(n - float(k), n)
-        # What is left of the count: 1 for 32, as 31 were shifted already.
+        # The remaining count: 1 for 32, since 31 were shifted already.
         return (n >= 1.0).choose(_by(_by(x, 31, way), 1, way), x).handle
 
     return expand
@@ -111,7 +111,7 @@ def _by(x: Vec, n: int, way: str) -> Vec:
 
 
 def _shifted(x: np.ndarray, n: np.ndarray, direction: str) -> np.ndarray:
-    """NumPy's shifts: counts from the width of the type on, and negative ones, leave 0, or -1 of a negative number."""
+    """Shift as NumPy does: counts of at least the type's width, or negative, give 0, or -1 for a negative number."""
     beyond = (n < 0) | (n >= 64)
     few = np.where(beyond, 63, n).astype(x.dtype)
     if direction == _LEFT:
@@ -147,10 +147,10 @@ def _shift_row(name: str, direction: str, doc: str, **kw: Any) -> OpDef:
 
 # division of integers ---------------------------------------------------------------------------
 def _floor_parts(a: Vec, b: Vec) -> tuple[Vec, Vec]:
-    """(quotient, remainder) of int32, rounded down; both 0 where b is 0.
+    """Return (quotient, remainder) of int32, rounded down; both 0 where b is 0.
 
     The float quotient has a relative error of 2^-22, so the remainder of the first estimate is below |b| + 2^10; a
-    second estimate is off by one at most.  Products and differences wrap, which the small remainder does not see.
+    second estimate is off by one at most.  Products and differences wrap, which does not affect the small remainder.
     """
     divisor = b.cast(SINGLE)
     q = (a.cast(SINGLE) / divisor).cast(INT32)
@@ -167,14 +167,14 @@ def _floor_parts(a: Vec, b: Vec) -> tuple[Vec, Vec]:
 
 
 def _trunc_parts(a: Vec, b: Vec) -> tuple[Vec, Vec]:
-    """(quotient, remainder) of int32, rounded to zero."""
+    """Return (quotient, remainder) of int32, rounded toward zero."""
     q, r = _floor_parts(a, b)
     opposite = (a.cast(SINGLE) * b.cast(SINGLE) < 0.0) & r.cast(SINGLE).differs(0.0)
     return opposite.choose(q + 1, q), opposite.choose(r - b, r)
 
 
 def _unsigned_parts(a: Vec, b: Vec) -> tuple[Vec, Vec]:
-    """(quotient, remainder) of uint32: half the dividend is a positive int32, and so is a divisor below 2^31."""
+    """Return (quotient, remainder) of uint32: half the dividend is a positive int32, as is a divisor below 2^31."""
     large = b >= 1 << 31
     small = large.choose(1, b).call("Reinterpret", dtype=INT32)
     half, _ = _floor_parts(a.shr(1), small)
@@ -195,18 +195,18 @@ def _integer_part(floor: bool, index: int) -> Callable[[Vec, Vec], Vec]:
 
 
 # division of floats -----------------------------------------------------------------------------
-#: Quotients from here on take more than two steps of 24 bits: the remainder is then NaN.
+#: Quotients at least this large need more than two steps of 24 bits: the remainder is then NaN.
 LONG = 2.0**46
 
 
 def _factor(b: Vec) -> Vec:
-    """A power of two for a divisor: the halves of a factor must not overflow, what a product loses not vanish."""
+    """Return a power of two to scale a divisor: halves of a factor must not overflow, rounding errors not vanish."""
     large, small = b > 2.0**100, b < 2.0**-50
     return large.choose(2.0**-64, small.choose(2.0**64, 1.0))
 
 
 def _fmod_of(x: Vec, y: Vec) -> Vec:
-    """The remainder of the quotient of |x| and |y| rounded to zero: exact, or NaN where the quotient is LONG."""
+    """Return the remainder of |x| / |y| rounded toward zero: exact, or NaN where the quotient is at least LONG."""
     a, b = abs(x), abs(y)
     factor = _factor(b)
     r, divisor = a * factor, b * factor
@@ -232,19 +232,19 @@ def _remainder(x: Vec, y: Vec) -> Vec:
 
 
 def _quotient_parts(x: Vec, y: Vec) -> tuple[Vec, Vec, Vec]:
-    """(size, left, quotient): |x/y| rounded down, what is left of |x| scaled, and the float quotient."""
+    """Return (size, left, quotient): |x/y| rounded down, the scaled remainder of |x|, and the float quotient."""
     quotient = x / y
     factor = _factor(abs(y))
     a, b = abs(x) * factor, abs(y) * factor
     size = abs(quotient).rint("FLOOR")
-    # The quotient may have been rounded up to an integer: what is left of x tells.
+    # The quotient may have been rounded up to an integer: then the remainder is negative.
     product, lost = two_product(size, b)
     left = (a - product) - lost
     return (left < 0.0).choose(size - 1.0, size), left, quotient
 
 
 def _divided(size: Vec, quotient: Vec) -> Vec:
-    """The result with its sign; from 2^24 on every quotient is integral."""
+    """Return the result with its sign; quotients of at least 2^24 are always integral."""
     return (abs(quotient) < 2.0**24).choose(size.with_sign_of(quotient), quotient)
 
 
@@ -262,7 +262,7 @@ def _trunc_divide(x: Vec, y: Vec) -> Vec:
 
 
 def _either(floats: Any, integers: Any, floor: bool, remainder: bool) -> Any:
-    """An expansion for float32, for int32 and uint32, and for 64 bits; ``fmod`` of the op says not to round down."""
+    """Return an expansion for float32, int32, uint32 and 64 bits; the op's ``fmod`` selects rounding toward zero."""
 
     def expand(s: OpSink, xs: Sequence[Any], attrs: Attrs) -> Any:
         kind = s.dtype_of(xs[0]).name
@@ -335,7 +335,7 @@ _DIRECTION = Attr("direction", "str", _LEFT, doc="LEFT or RIGHT")
 
 
 def _true_dtype(dtypes: Sequence[DType], attrs: Attrs) -> DType:
-    """Floats stay, integers give float32."""
+    """Return the float dtype unchanged; integers give float32."""
     d = number_dtype(dtypes, attrs)
     return d if d.kind == "f" else SINGLE
 
@@ -375,7 +375,7 @@ def _rounding_row(name: str, mode: str, fn: Callable[..., Any], **kw: Any) -> Op
         expand=_to_integer(mode),
         cost="cast",
         ulp=0.0,
-        doc=f"Cast to an integer, {mode}; out of range saturates, NaN is 0",
+        doc=f"Cast to an integer, {mode}; out-of-range values saturate, NaN gives 0",
         **kw,
     )
 
@@ -386,32 +386,32 @@ ROWS: tuple[OpDef, ...] = (
         2,
         np.bitwise_and,
         _bitwise(lambda a, b: a.call("BitAnd", b), "MaskAnd"),
-        "bits of both",
+        "bitwise and",
     ),
     _bit_row(
         "BitwiseOr",
         2,
         np.bitwise_or,
         _bitwise(lambda a, b: a.call("BitOr", b), "MaskOr"),
-        "bits of either",
+        "bitwise or",
     ),
     _bit_row(
         "BitwiseXor",
         2,
         np.bitwise_xor,
         _bitwise(_xor, "LogicalXor"),
-        "bits of one of the two",
+        "bitwise exclusive or",
         aliases=("Xor",),
         source="(a | b) & ~(a & b)",
     ),
     _bit_row("BitwiseNot", 1, np.invert, _not, "bits flipped", aliases=("Invert",)),
     _shift_row(
-        "LShift", _LEFT, "a << b; 0 from the width on, and for a negative b", aliases=("ShiftLeft",)
+        "LShift", _LEFT, "a << b; 0 if b is negative or at least the width", aliases=("ShiftLeft",)
     ),
     _shift_row(
         "RShift",
         _RIGHT,
-        "a >> b, of signed types with the sign; a negative b counts as the width",
+        "a >> b, arithmetic for signed types; a negative b counts as the width",
         aliases=("ShiftRight",),
     ),
     _shift_row("BitShift", _LEFT, "a << b or a >> b", attrs=(_DIRECTION,)),
@@ -420,7 +420,7 @@ ROWS: tuple[OpDef, ...] = (
         _floor_divide,
         _integer_part(True, 0),
         np.floor_divide,
-        "a / b rounded down; integers by 0 give 0",
+        "a / b rounded down; integer division by 0 gives 0",
         floor=True,
         remainder=False,
         aliases=("FloorDivide",),
@@ -433,7 +433,7 @@ ROWS: tuple[OpDef, ...] = (
         _trunc_divide,
         _integer_part(False, 0),
         _trunc_reference,
-        "a / b rounded to zero; integers by 0 give 0",
+        "a / b rounded towards zero; integer division by 0 gives 0",
         floor=False,
         remainder=False,
         aliases=("TruncateDiv",),
@@ -446,7 +446,7 @@ ROWS: tuple[OpDef, ...] = (
         _remainder,
         _integer_part(True, 1),
         _mod_reference,
-        "a - floor(a/b)*b, sign of b; floats exact, NaN from |a/b| = 2^46 on; integers by 0 give 0",
+        "a - floor(a/b)*b, sign of b; floats exact, NaN if |a/b| >= 2^46; integers with b = 0 give 0",
         floor=True,
         remainder=True,
         aliases=("FloorMod",),
@@ -459,7 +459,7 @@ ROWS: tuple[OpDef, ...] = (
         _fmod,
         _integer_part(False, 1),
         _fmod_reference,
-        "a - trunc(a/b)*b, sign of a; floats exact, NaN from |a/b| = 2^46 on; integers by 0 give 0",
+        "a - trunc(a/b)*b, sign of a; floats exact, NaN if |a/b| >= 2^46; integers with b = 0 give 0",
         floor=False,
         remainder=True,
         aliases=("TruncateMod",),

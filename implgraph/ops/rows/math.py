@@ -1,7 +1,7 @@
 """Rows of exponentials, logarithms, trigonometric and hyperbolic functions that the chip has no call for.
 
-All are computed in float32.  Polynomials are those of ``coefficients.py``; arguments are reduced in two or three parts
-(Cody and Waite, Software Manual for the Elementary Functions), and what a sum of a large and a small term loses is
+All are computed in float32.  Polynomials come from ``coefficients.py``; arguments are reduced in two or three parts
+(Cody and Waite, Software Manual for the Elementary Functions), and the rounding error of a large plus a small term is
 added to the small terms.  No step needs a fused multiply-add.
 """
 
@@ -45,7 +45,7 @@ HALF_PI = (
 )
 #: Largest argument of a tangent: 2^16 times pi/2.
 TURNS = 102943.0
-#: pi/2 and pi/4 as float32, and what is missing.
+#: pi/2 and pi/4 as float32, and their rounding errors.
 PI_2, PI_2_LO = float(np.float32(math.pi / 2)), math.pi / 2 - float(np.float32(math.pi / 2))
 PI_4, PI_4_LO = PI_2 / 2, PI_2_LO / 2
 CODY_WAITE = "Cody-Waite reduction, own minimax-grade polynomial"
@@ -53,18 +53,18 @@ CODY_WAITE = "Cody-Waite reduction, own minimax-grade polynomial"
 
 # exponentials -----------------------------------------------------------------------------------
 def power_of_two(k: Vec) -> Vec:
-    """2^k as float32 from an int32 k between -126 and 127."""
+    """Return 2^k as float32 from an int32 k between -126 and 127."""
     return k.bits_plus(127).shl(23, SINGLE)
 
 
 def scaled(value: Vec, k: Vec) -> Vec:
-    """Return value * 2^k, in two steps, as 2^k may be out of range; rounds once where the result is subnormal."""
+    """Return value * 2^k in two steps, since 2^k may be out of range; rounds once where the result is subnormal."""
     half = k.sar(1)
     return value * power_of_two(half) * power_of_two(k.bits_minus(half))
 
 
 def exp_parts(x: Vec) -> tuple[Vec, Vec]:
-    """(m, k) with e^x = 2^k (1 + m), |m| < 0.42, k int32; |x| at most 2^14."""
+    """Return (m, k) with e^x = 2^k (1 + m), |m| < 0.42, k int32; |x| at most 2^14."""
     turns = (x * (1.0 / LN2)).rint()
     high = x - turns * LN2_HI
     low = turns * LN2_LO
@@ -74,9 +74,9 @@ def exp_parts(x: Vec) -> tuple[Vec, Vec]:
 
 
 def expm1(x: Vec) -> Vec:
-    """exp(x) - 1, by the chip's exponential u: what rounding and the chip lost, u (x - ln u), is given back.
+    """Return exp(x) - 1 from the chip's exponential u, corrected for rounding and the chip's error by u (x - ln u).
 
-    That is where u is below 2; above, ln u loses more, and the error of u is what the result has.
+    The correction applies where u is below 2; above, ln u loses more, and the result has the error of u.
     """
     a = x.maximum(-30.0)
     u = a.exp()
@@ -98,7 +98,7 @@ def _exp2(x: Vec) -> Vec:
     return scaled(z + horner(z, c.EXP) * z * z + 1.0, turns.cast(INT32))
 
 
-# Of 16 bits.  Exp and Ln of float32 are exact enough.
+# 16-bit formulas: Exp and Ln of float32 are accurate enough.
 def _short_exp2(x: Vec) -> Vec:
     return (x * LN2).exp()
 
@@ -112,7 +112,7 @@ def _short_log10(x: Vec) -> Vec:
 
 
 def _half_exp(x: Vec) -> Vec:
-    """e^x / 2, for x from 0; infinite only where cosh is."""
+    """Return e^x / 2 for x >= 0; infinite only where cosh is."""
     m, k = exp_parts(x.minimum(90.0))
     return scaled(m + 1.0, k.bits_plus(-1))
 
@@ -132,7 +132,7 @@ def _cosh(x: Vec) -> Vec:
 
 # logarithms -------------------------------------------------------------------------------------
 def log_parts(x: Vec) -> tuple[Vec, Vec, Vec]:
-    """(e, f, d) with ln x = e ln 2 + f - d, 1 + f between sqrt(1/2) and sqrt(2); x positive and finite."""
+    """Return (e, f, d) with ln x = e ln 2 + f - d, 1 + f between sqrt(1/2) and sqrt(2); x positive and finite."""
     tiny = x < 2.0**-126
     normal = tiny.choose(x * 2.0**24, x)
     steps = normal.bits_plus(-0x3F3504F3).sar(23)
@@ -144,7 +144,7 @@ def log_parts(x: Vec) -> tuple[Vec, Vec, Vec]:
 
 
 def _log_ends(x: Vec, value: Vec) -> Vec:
-    """The value of a logarithm at 0, infinity, below 0 and NaN."""
+    """Patch the value of a logarithm at 0, infinity, below 0 and NaN."""
     inside = (x < INF).choose(value, x)
     below = x.equals(0.0).choose(inside * 0.0 - INF, inside * math.nan)
     return (x > 0.0).choose(inside, below)
@@ -156,7 +156,7 @@ def _log_of(x: Vec, high: float, low: float, factor: float) -> Vec:
     if factor == 1.0:
         total, lost = two_sum(e * high, f)
         return _log_ends(x, total + (lost - (d - e * low)))
-    # factor in two parts, the first of 12 bits, so that f times it loses little.
+    # Split factor in two, the first part of 12 bits, so that its product with f loses little.
     coarse = float(np.float32(np.ldexp(np.rint(np.ldexp(factor, 10)), -10)))
     log = f - d
     rest = (f - log) - d
@@ -178,17 +178,17 @@ def _log10(x: Vec) -> Vec:
 
 
 def log1p(x: Vec) -> Vec:
-    """Logarithm of 1 + x: ln(u) + (1 + x - u)/u, where u is 1 + x rounded."""
+    """Return the logarithm of 1 + x: ln(u) + (1 + x - u)/u, where u is 1 + x rounded."""
     inside = x.minimum(3.4028234663852886e38)
     u = inside + 1.0
-    # What was lost to rounding; up to 2^24 both differences are exact, beyond nothing of it counts.
+    # The rounding error; up to 2^24 both differences are exact, beyond that it is negligible.
     lost = inside - (u - 1.0)
-    # Negated twice, so that -0 is not lost in the sum.  The limits keep infinity and -1 from 0/0.
+    # Negated twice to keep -0 in the sum.  The limits avoid 0/0 at infinity and -1.
     return -(-(u.maximum(x).ln()) - lost / u.maximum(2.0**-30))
 
 
 def log1p_of_exp(a: Vec) -> Vec:
-    """Return ln(1 + exp(-a)), for a from 0: log1p of what is neither negative nor large."""
+    """Return ln(1 + exp(-a)) for a >= 0: log1p of an argument that is neither negative nor large."""
     e = (-a).exp()
     u = e + 1.0
     return u.ln() + (e - (u - 1.0)) / u
@@ -229,7 +229,7 @@ def _cosine(u: Vec) -> Vec:
 def _tan(x: Vec) -> Vec:
     n = (x * (2.0 / math.pi)).rint()
     first, second, third, fourth, fifth = HALF_PI
-    # x less n pi/2 as r + low: the first two steps are exact, what the next two lose is kept.
+    # x less n pi/2 as r + low: the first two steps are exact, the rounding errors of the next two are kept.
     r = x - n * first - n * second
     low = n * -fifth
     for part in (third, fourth):
@@ -247,12 +247,12 @@ def _tan(x: Vec) -> Vec:
 
 
 def tangent(x: np.ndarray) -> np.ndarray:
-    """Reference of Tan, NaN where the op gives up."""
+    """Return the reference of Tan: NaN beyond the op's largest argument."""
     return np.asarray(np.where(np.abs(x) <= TURNS, np.tan(x), np.nan))
 
 
 def sine_of_pi(x: Vec) -> Vec:
-    """|sin(pi x)|, exact at integers: the distance to the nearest integer is."""
+    """Return |sin(pi x)|, exact at integers, since the distance to the nearest integer is exact."""
     f = abs(x - x.rint())
     near = f <= 0.25
     r = near.choose(f, 0.5 - f) * math.pi
@@ -274,7 +274,7 @@ def _atan2(y: Vec, x: Vec) -> Vec:
     ax, ay = abs(x), abs(y)
     large, small = ax.maximum(ay), ax.minimum(ay)
     q = small / large
-    # Two zeros meet at angle 0, two infinities at pi/4.
+    # Two zeros give the angle 0, two infinities pi/4.
     q = large.equals(0.0).choose(large, q)
     q = small.equals(INF).choose(1.0, q)
     middle = q > 0.6
@@ -294,7 +294,7 @@ def _atan2(y: Vec, x: Vec) -> Vec:
 
 
 def _asin_parts(a: Vec) -> tuple[Vec, Vec]:
-    """(s, poly): of a up to 1/2 itself, of a beyond the root of (1 - a)/2; asin s = s + poly."""
+    """Return (s, poly) with asin s = s + poly: s is a up to 1/2, and the root of (1 - a)/2 beyond."""
     near = a <= 0.5
     z = near.choose(a * a, (1.0 - a) * 0.5)
     s = near.choose(a, z.sqrt())
@@ -326,7 +326,7 @@ def _hypot(x: Vec, y: Vec) -> Vec:
     factor = huge.choose(2.0**-70, tiny.choose(2.0**70, 1.0))
     p, q = ax * factor, ay * factor
     value = (p * p + q * q).sqrt() / factor
-    # Infinite beside NaN is infinite.
+    # An infinity with NaN gives infinity.
     return (ax.equals(INF) | ay.equals(INF)).choose(INF, value)
 
 

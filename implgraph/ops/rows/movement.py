@@ -27,7 +27,7 @@ def _text(shape: Sequence[object]) -> str:
 
 
 def _ints(values: Sequence[object]) -> tuple[int, ...]:
-    """Numbers of an attribute whose symbols have values."""
+    """Return the numbers of an attribute whose symbols have values."""
     return tuple(v.value if isinstance(v, Expr) else int(v) for v in values)  # type: ignore[call-overload]
 
 
@@ -48,7 +48,9 @@ def _transpose_shape(shapes: Sequence[Shape], attrs: Attrs) -> Shape:
     _same_rank("Transpose", "perm", perm, rank)
     order = [p + rank if p < 0 else p for p in perm]
     if sorted(order) != list(range(rank)):
-        raise OpError("AF1205", f"{_text(perm)} is no order of {counted(rank, 'dimension')}")
+        raise OpError(
+            "AF1205", f"{_text(perm)} is not a permutation of {counted(rank, 'dimension')}"
+        )
     return tuple(shapes[0][p] for p in order)
 
 
@@ -88,7 +90,7 @@ def _gather_elements_inside(shapes: Sequence[Shape], attrs: Attrs) -> Iterator[t
         if d != axis:
             yield (
                 size - wanted,
-                f"has an index of {wanted} along dimension {d}, of which there are {size}",
+                f"has an index of {wanted} along dimension {d}, which has size {size}",
             )
 
 
@@ -115,7 +117,7 @@ def _pad_shape(shapes: Sequence[Shape], attrs: Attrs) -> Shape:
     for e in (*low, *high):
         if e.is_const and e.value < 0:
             raise OpError(
-                "AF1205", f"a Pad adds {counted(e, 'element')}", "take a Slice to remove elements"
+                "AF1205", f"a Pad adds {counted(e, 'element')}", "use a Slice to remove elements"
             )
     return tuple(a + s + b for a, s, b in zip(low, shapes[0], high, strict=True))
 
@@ -162,7 +164,7 @@ def _gather_shape(shapes: Sequence[Shape], attrs: Attrs) -> Shape:
 
 
 def _indexed_extent(shapes: Sequence[Shape], attrs: Attrs) -> tuple[Expr, ...]:
-    """Places are along a dimension that has some."""
+    """Return the size of the indexed dimension, which must not be 0."""
     return (shapes[0][attrs["axis"] % len(shapes[0])],)
 
 
@@ -235,7 +237,7 @@ def _iota(xs: Sequence[Array], attrs: Attrs) -> Array:
 
 
 def inside(index: Array, extent: int) -> Array:
-    """Places along a dimension: negative ones count from the end; one that does not exist becomes the nearest."""
+    """Return positions along a dimension: negative ones count from the end; out-of-bounds ones are clamped."""
     at = np.asarray(index, dtype=np.int64)
     return np.clip(np.where(at < 0, at + extent, at), 0, max(extent - 1, 0))
 
@@ -249,7 +251,7 @@ def _gather_elements(xs: Sequence[Array], attrs: Attrs) -> Array:
     axis = attrs["axis"] % xs[0].ndim
     at = inside(xs[1], xs[0].shape[axis])
     cut = tuple(slice(None) if d == axis else slice(n) for d, n in enumerate(at.shape))
-    if xs[0].shape[axis] == 0:  # nothing is asked for
+    if xs[0].shape[axis] == 0:  # nothing is indexed
         return np.zeros(at.shape, xs[0].dtype)
     return np.take_along_axis(xs[0][cut], at, axis=axis)
 
@@ -292,7 +294,7 @@ _INSIDE = {
     "Pad": _pad_inside,
     "GatherElements": _gather_elements_inside,
 }
-_AXIS = Attr("axis", "int", doc="the dimension, negative from the end")
+_AXIS = Attr("axis", "int", doc="the dimension; a negative one counts from the end")
 
 ROWS: tuple[OpDef, ...] = (
     _move(
@@ -301,7 +303,7 @@ ROWS: tuple[OpDef, ...] = (
         _transpose_shape,
         _transpose,
         (Attr("perm", "ints", doc="dimension of the input for every dimension of the result"),),
-        "dimensions in another order",
+        "permuted dimensions",
         errors="relative",
     ),
     _move(
@@ -316,10 +318,10 @@ ROWS: tuple[OpDef, ...] = (
                 "steps",
                 "ints",
                 (),
-                doc="distance of neighbours along every dimension, negative: backwards; none: 1",
+                doc="step along every dimension; negative: backwards; none: 1",
             ),
         ),
-        "a regular part of a tensor",
+        "a strided part of a tensor",
         errors="relative",
     ),
     _move(
@@ -328,7 +330,7 @@ ROWS: tuple[OpDef, ...] = (
         _concat_shape,
         _concat,
         (_AXIS,),
-        "tensors one after the other along a dimension",
+        "tensors concatenated along a dimension",
     ),
     _move(
         "Pad",
@@ -340,7 +342,7 @@ ROWS: tuple[OpDef, ...] = (
             Attr("high", "shape", doc="elements to add after, along every dimension"),
             Attr("value", "float", 0.0, doc="their value"),
         ),
-        "a tensor with a frame of equal elements",
+        "a tensor padded with a constant",
     ),
     OpDef(
         "Frame",
@@ -352,12 +354,12 @@ ROWS: tuple[OpDef, ...] = (
         attrs=(
             Attr("axis", "int", doc="the dimension, not negative"),
             Attr("low", "int", doc="elements before it"),
-            Attr("high", "int", doc="elements behind it"),
+            Attr("high", "int", doc="elements after it"),
         ),
         cost="none",
         ulp=0.0,
         user=False,
-        doc="a tensor with elements around it that nothing uses: what is in memory there, or anything else",
+        doc="a tensor with unused elements around it, whose values are unspecified",
     ),
     OpDef(
         "Iota",
@@ -371,7 +373,7 @@ ROWS: tuple[OpDef, ...] = (
             Attr("axis", "int", doc="the dimension along which the numbers grow"),
             Attr("dtype", "dtype", doc="dtype of the result"),
             Attr("start", "int", 0, doc="the first number"),
-            Attr("step", "int", 1, doc="the distance of neighbours"),
+            Attr("step", "int", 1, doc="the step"),
         ),
         call=Call(
             "Arange", "iota", frozenset({"int16", "int32", "float16", "float32"}), inplace=False
@@ -385,7 +387,7 @@ ROWS: tuple[OpDef, ...] = (
         _gather_shape,
         _gather,
         (_AXIS,),
-        "elements of the first input at the places along a dimension that the second names, negative ones from the end",
+        "elements of the first input at the indices in the second along a dimension; negative ones count from the end",
     ),
     _move(
         "GatherElements",
@@ -393,6 +395,6 @@ ROWS: tuple[OpDef, ...] = (
         _elements_shape,
         _gather_elements,
         (_AXIS,),
-        "elements of the first input, each at the place along a dimension that the second has there",
+        "elements of the first input along a dimension, each at the index that the second has at its place",
     ),
 )

@@ -1,8 +1,8 @@
-"""Rows of reductions, of what is composed of them, and of scans along an axis.
+"""Rows of reductions, of compositions of them, and of scans along an axis.
 
-The four of :data:`REDUCES` exist on the device too: in a HintGraph they have no attributes, and the axes along which
-the operand varies but the result does not are the reduced ones.  The others are compositions, which
-``decompose.py`` writes out before lowering.
+The four in :data:`REDUCES` exist on the device too: in a HintGraph they have no attributes, and the reduced axes are
+those along which the operand varies but the result does not.  The others are compositions, which ``decompose.py``
+expands before lowering.
 """
 
 from __future__ import annotations
@@ -35,12 +35,12 @@ _FUNCTIONS: Mapping[str, Callable[..., Array]] = {
 }
 #: The reductions that the device has.
 REDUCES = frozenset(_FUNCTIONS)
-#: What joins the results of a reduction of two parts.
+#: Ops that join the results of a reduction over two parts.
 JOIN = {"ReduceSum": "Add", "ReduceMax": "Maximum", "ReduceMin": "Minimum", "ReduceProd": "Mul"}
 
 
 def reduced_axes(axes: Sequence[int], rank: int, what: str = "reduction") -> tuple[int, ...]:
-    """The axes as sorted numbers from 0; no axes mean all of them.
+    """Return the axes as sorted nonnegative numbers; no axes means all of them.
 
     Raises:
         OpError: AF1205, an axis does not exist or is named twice.
@@ -58,7 +58,7 @@ def reduced_axes(axes: Sequence[int], rank: int, what: str = "reduction") -> tup
 
 
 def neutral(op: str, dtype: DType) -> float | int:
-    """The result of a reduction of nothing."""
+    """Return the result of an empty reduction."""
     if op in ("ReduceSum", "ReduceProd"):
         return int(op == "ReduceProd")
     high = op == "ReduceMin"
@@ -71,7 +71,7 @@ def neutral(op: str, dtype: DType) -> float | int:
 
 
 def reduce_array(op: str, x: Array, axes: tuple[int, ...], dtype: DType) -> Array:
-    """A reduction with NumPy; reduced axes stay, with size 1.  ``dtype`` gives the value for no elements."""
+    """Reduce with NumPy; reduced axes stay, with size 1.  ``dtype`` determines the value of an empty reduction."""
     if any(x.shape[a] == 0 for a in axes):
         shape = tuple(1 if a in axes else n for a, n in enumerate(x.shape))
         return np.full(shape, neutral(op, dtype), x.dtype)
@@ -95,11 +95,11 @@ def _reduce_shape(shapes: Sequence[Shape], attrs: Attrs) -> Shape:
 
 
 def _extreme_shape(shapes: Sequence[Shape], attrs: Attrs) -> Shape:
-    """Shape rule where a reduction of nothing has no value."""
+    """Return the shape of a reduction that has no value for empty operands."""
     for a in reduced_axes(attrs.get("axes", ()), len(shapes[0])):
         if shapes[0][a] == 0:
             raise OpError(
-                "AF1204", f"there is no largest or smallest of no elements: axis {a} has size 0"
+                "AF1204", f"zero elements have no maximum or minimum: axis {a} has size 0"
             )
     return _reduce_shape(shapes, attrs)
 
@@ -113,9 +113,7 @@ def _one_axis(attrs: Attrs, rank: int, what: str) -> int:
 def _arg_shape(shapes: Sequence[Shape], attrs: Attrs) -> Shape:
     axis = _one_axis(attrs, len(shapes[0]), "ArgMax")
     if shapes[0][axis] == 0:
-        raise OpError(
-            "AF1204", f"there is no largest or smallest of no elements: axis {axis} has size 0"
-        )
+        raise OpError("AF1204", f"zero elements have no maximum or minimum: axis {axis} has size 0")
     return _reduced(shapes[0], (axis,), attrs.get("keepdims", False))
 
 
@@ -168,7 +166,7 @@ def _arg(fn: Callable[..., Array]) -> Callable[[Sequence[Array], Attrs], Array]:
 
 
 def _shifted(xs: Sequence[Array], attrs: Attrs) -> tuple[Array, Array]:
-    """The tensor less its largest value, and the sum of the exponentials of that."""
+    """Return the tensor less its largest value, and the sum of the exponentials of the difference."""
     x, axis = xs[0], attrs["axis"]
     top = np.max(x, axis=axis, keepdims=True, initial=-np.inf)
     shifted = np.asarray(x - top)
@@ -186,7 +184,7 @@ def _log_softmax(xs: Sequence[Array], attrs: Attrs) -> Array:
 
 
 def running_sum(x: Array, axis: int, exclusive: bool, reverse: bool) -> Array:
-    """Sums of all elements up to each one, or before it; from the end with ``reverse``."""
+    """Return the sums of all elements up to each one, or before it; from the end with ``reverse``."""
     x = np.flip(x, axis) if reverse else x
     if exclusive:
         first = np.zeros_like(np.take(x, [0] if x.shape[axis] else [], axis))
@@ -204,20 +202,22 @@ def _cumsum(xs: Sequence[Array], attrs: Attrs) -> Array:
 
 # rows -----------------------------------------------------------------------------------------
 
-#: Kernels add pairwise, or a few elements one after another that a wider or another sum joins.
-#: Kernels of Ascend add the rows of a core to one another, one after another.
+#: Kernels add pairwise, or add a few elements sequentially and join them in a wider or another sum.  Ascend kernels add
+#: the rows of a core sequentially.
 _PAIRS = Addends(6.0, roots=0.5)
-#: Running sums of float32 may also be added one after another: the interpreter of Triton does, and PyTorch.
+#: Running sums of float32 may also be sequential, as in Triton's interpreter and PyTorch.
 _LINE = Addends(0.0, roots=4.0)
 _FACTORS = Addends(0.0, roots=math.inf, of="the product")
-#: An exponential, the sum, a division or a logarithm, and corrections of a sum whose largest element comes late.
+#: An exponential, the sum, a division or a logarithm, and corrections of the sum when a larger maximum comes late.
 _EXPONENTIALS = Addends(_PAIRS.steps, _PAIRS.roots, own=18.0)
 
 _AXES = (
-    Attr("axes", "ints", (), doc="dimensions to reduce, negative ones from the end; none: all"),
-    Attr("keepdims", "bool", False, doc="reduced dimensions stay, with size 1"),
+    Attr(
+        "axes", "ints", (), doc="dimensions to reduce; negative ones count from the end; none: all"
+    ),
+    Attr("keepdims", "bool", False, doc="keep reduced dimensions, with size 1"),
 )
-_AXIS = (Attr("axis", "int", doc="the dimension, negative from the end"),)
+_AXIS = (Attr("axis", "int", doc="the dimension; a negative one counts from the end"),)
 _CALL = Call("Reduce", "device", NATIVE, inplace=False)
 
 
@@ -244,7 +244,7 @@ def _composed(
 
 _ARG = (
     *_AXIS,
-    Attr("keepdims", "bool", False, doc="the reduced dimension stays, with size 1"),
+    Attr("keepdims", "bool", False, doc="keep the reduced dimension, with size 1"),
     Attr("dtype", "dtype", "int64", doc="int64 or int32"),
 )
 
@@ -252,11 +252,11 @@ ROWS: tuple[OpDef, ...] = (
     _reduce("ReduceSum", "sum along dimensions; 0 for no elements", addends=_PAIRS, errors="added"),
     _reduce(
         "ReduceMax",
-        "largest along dimensions; NaN wins; of no elements (a run-time size of 0) the lowest of the dtype",
+        "maximum along dimensions; propagates NaN; for no elements (a run-time size of 0), the lowest of the dtype",
     ),
     _reduce(
         "ReduceMin",
-        "smallest along dimensions; NaN wins; of no elements (a run-time size of 0) the highest of the dtype",
+        "minimum along dimensions; propagates NaN; for no elements (a run-time size of 0), the highest of the dtype",
     ),
     _reduce("ReduceProd", "product along dimensions; 1 for no elements", addends=_FACTORS),
     _composed(
@@ -276,7 +276,7 @@ ROWS: tuple[OpDef, ...] = (
         _numpy(np.any),
         _AXES,
         ulp=0.0,
-        doc="true if any is, of numbers: not 0; bool",
+        doc="true if any element is; numbers: not 0; bool",
     ),
     _composed(
         "ReduceAll",
@@ -285,7 +285,7 @@ ROWS: tuple[OpDef, ...] = (
         _numpy(np.all),
         _AXES,
         ulp=0.0,
-        doc="true if all are, of numbers: not 0; bool",
+        doc="true if all elements are; numbers: not 0; bool",
     ),
     _composed(
         "ArgMax",
@@ -295,7 +295,7 @@ ROWS: tuple[OpDef, ...] = (
         _ARG,
         ulp=0.0,
         nonempty=_arg_extent,
-        doc="index of the first largest; NaN wins; a call with no elements is refused",
+        doc="index of the first maximum; NaN counts as the maximum; a call with no elements is rejected",
     ),
     _composed(
         "ArgMin",
@@ -305,7 +305,7 @@ ROWS: tuple[OpDef, ...] = (
         _ARG,
         ulp=0.0,
         nonempty=_arg_extent,
-        doc="index of the first smallest; NaN wins; a call with no elements is refused",
+        doc="index of the first minimum; NaN counts as the minimum; a call with no elements is rejected",
     ),
     _composed(
         "Softmax",
@@ -336,8 +336,8 @@ ROWS: tuple[OpDef, ...] = (
         _cumsum,
         attrs=(
             *_AXIS,
-            Attr("exclusive", "bool", False, doc="the element itself is left out"),
-            Attr("reverse", "bool", False, doc="sums from the end"),
+            Attr("exclusive", "bool", False, doc="exclude the element itself"),
+            Attr("reverse", "bool", False, doc="sum from the end"),
         ),
         cost="binary",
         addends=_LINE,

@@ -1,8 +1,9 @@
 """Rows of special functions: inverse error function, gamma family, Bessel, Airy, orthogonal polynomials.
 
-Computed in float32 of the polynomials in ``coefficients.py``.  Where a function has zeros that are no float32 numbers
-(Bessel, Airy, lgamma and digamma left of 0) the error is small beside the function's own size, not beside a value near
-such a zero: the bound in the row's text is that of the amplitude, and ``ulp`` is what the comparison allows elsewhere.
+Computed in float32 from the polynomials in ``coefficients.py``.  Where the zeros of a function are not float32 numbers
+(Bessel, Airy, lgamma and digamma left of 0), the error is small relative to the function's amplitude, not to a value
+near such a zero: the bound in the row's text refers to the amplitude, and ``ulp`` is the comparison's tolerance
+elsewhere.
 """
 
 from __future__ import annotations
@@ -69,7 +70,7 @@ def _ndtri(p: Vec) -> Vec:
 
 # gamma family -----------------------------------------------------------------------------------
 def _lgamma_positive(x: Vec) -> Vec:
-    """Logarithm of gamma for x from 0: polynomials around the zeros, products below 7.5, Stirling's series beyond."""
+    """Return ln(gamma(x)) for x >= 0: polynomials around the zeros, products below 7.5, then Stirling's series."""
     # Move x into [1.5, 2.5) by its recurrence, or below 0.7 up by one.
     low = x < 0.7
     y = low.choose(x + 1.0, x)
@@ -114,7 +115,7 @@ _ZERO_HIGH = float(np.float32(_ZERO))
 def _digamma(x: Vec) -> Vec:
     below = x < 0.5
     y = below.choose(1.0 - x, x)
-    # Around the zero a polynomial; from 2 on the recurrence up to 8, then the asymptotic series.
+    # A polynomial around the zero; for x >= 2 the recurrence up to 8, then the asymptotic series.
     d = (y.maximum(1.0).minimum(2.6) - _ZERO_HIGH) - (_ZERO - _ZERO_HIGH)
     near = horner(d, c.DIGAMMA) * d
     up = (y < 1.0).choose(1.0 / y, 0.0)
@@ -142,7 +143,7 @@ def _digamma(x: Vec) -> Vec:
 
 # zeta ---------------------------------------------------------------------------------------------
 def _zeta(x: Vec, q: Vec) -> Vec:
-    """Euler-Maclaurin with 8 terms before, and four after; powers by Ascend's Power."""
+    """Evaluate zeta by Euler-Maclaurin with 8 terms before and four after; powers use Ascend's Power."""
     terms, total = 8, None
     minus = -x
     for k in range(terms):
@@ -162,7 +163,7 @@ def _zeta(x: Vec, q: Vec) -> Vec:
 
 
 # polynomials --------------------------------------------------------------------------------------
-#: Degrees that are unrolled; beyond, the recurrence is longer than a kernel should be.
+#: Maximum unrolled degree; beyond it the recurrence would make the kernel too long.
 MAX_DEGREE = 64
 
 
@@ -176,16 +177,15 @@ def _recurrence(x: Vec, n: int, step: Callable[[int, Vec, Vec], Vec], first: Vec
 
 
 def _chebyshev(slope: float, offset: float) -> Callable[..., Vec]:
-    """p_n(2x - 1) for p_0 = 1, p_1(y) = slope y + offset, in the distance u of x from the nearer end of [0, 1].
+    """Return p_n(2x - 1) with p_0 = 1, p_1(y) = slope y + offset, from the distance u of x to the nearer end of [0, 1].
 
-    There y is 1 - 2u or 2u - 1, and the latter is the former of the polynomial that begins with -offset, but for the
-    sign of odd degrees.  With 2y = 2 - 4u the recurrence is one of differences, in which u, unlike y, is exact
-    (Reinsch).
+    There y is 1 - 2u or 2u - 1; up to the sign of odd degrees, the latter is the former for the polynomial with
+    -offset.  With 2y = 2 - 4u the recurrence becomes one of differences, in which u, unlike y, is exact (Reinsch).
     """
 
     def fn(x: Vec, n: int) -> Vec:
         if n == 0:
-            return x.like(1.0)  # of NaN as well
+            return x.like(1.0)  # keeps NaN
         low = x < 0.5
         u = low.choose(x, 1.0 - x)
         step = u * (-2.0 * slope)
@@ -203,7 +203,7 @@ def _chebyshev(slope: float, offset: float) -> Callable[..., Vec]:
 
 
 def _shifted(name: str, letter: str, slope: float, offset: float) -> OpDef:
-    """Shifted Chebyshev polynomials: p_1(y) = slope y + offset at y = 2x - 1."""
+    """Return a formula for shifted Chebyshev polynomials: p_1(y) = slope y + offset at y = 2x - 1."""
     attr = Attr("n", "int", doc=f"degree, 0 to {MAX_DEGREE}")
 
     def rule(dtypes: Sequence[DType], attrs: Attrs) -> DType:
@@ -265,7 +265,7 @@ def _degree_reference(step: Callable[..., Any], first: Callable[[Any], Any]) -> 
             return before
         for k in range(1, degree):
             before, now = now, step(x)(k, now, before)
-            # What float32 does not hold is infinite there, and NaN a step later.
+            # Values beyond float32 become infinite, and NaN a step later.
             now = np.where(abs(now) > LARGEST, np.copysign(INF, now), now)
         return np.asarray(now)
 

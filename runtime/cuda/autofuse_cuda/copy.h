@@ -1,7 +1,7 @@
 // Copies between GM and UB by the warps of MTE2 and MTE3, and inside UB by V.
 //
-// Loads are asynchronous copies of 16, 8 or 4 bytes wherever the addresses allow it: they arrive later, and a barrier or a
-// flag that says so waits for them.
+// Loads are asynchronous copies of 16, 8 or 4 bytes wherever the addresses allow it: they complete later, and a barrier
+// or flag with asynchronous arrival waits for them.
 #ifndef AUTOFUSE_CUDA_COPY_H
 #define AUTOFUSE_CUDA_COPY_H
 
@@ -50,14 +50,14 @@ template <typename W> __device__ void LoadWords(uint32_t to, const uint8_t* from
         *At<W>(to + row * r.ub + c) = *reinterpret_cast<const W*>(from + row * r.gm + c);
     }
 }
-// What all addresses and lengths are multiples of: its lowest bit.
+// The largest power of two that divides all addresses and lengths: the lowest set bit.
 __device__ __forceinline__ uint32_t Common(uint32_t ub_at, const uint8_t* gm, const Rows& r) {
     const uint64_t pitches = r.rows > 1 ? r.gm | r.ub : 0;
     return static_cast<uint32_t>((ub_at | reinterpret_cast<uint64_t>(gm) | pitches | r.bytes) & 15u);
 }
 __device__ __noinline__ void Load(uint32_t to, const uint8_t* from, Rows r) {
     if (r.rows == 1 && ((to | reinterpret_cast<uint64_t>(from)) & 15u) == 0) {
-        // The end of a row by itself.
+        // The tail of a row.
         const uint32_t tail = r.bytes & 15u;
         r.bytes -= tail;
         LoadUnits<16>(to, from, r);
@@ -82,8 +82,8 @@ __device__ __noinline__ void Load(uint32_t to, const uint8_t* from, Rows r) {
     }
 }
 
-// What is behind (and before) the data in the 32-byte units of each row: the padding value, or without paddings the first
-// element of the row, as in the twin.
+// Fills the 32-byte units of each row after (and before) the data: with the padding value or, without paddings, with
+// the first element of the row, as in the twin.
 template <typename T>
 __device__ __noinline__ void LoadPads(uint32_t to, const uint8_t* from, Rows r, uint32_t left, uint32_t slot, bool is_pad, T value) {
     const uint32_t lead = left / sizeof(T);
@@ -121,7 +121,7 @@ template <typename W> __device__ void StoreWords(uint8_t* to, uint32_t from, con
     }
 }
 
-// One element added to (2: the larger one, 3: the smaller one is kept) what GM holds, by words of 32 bits.
+// Adds one element (2: maximum, 3: minimum) to GM, by 32-bit words.
 template <typename T> __device__ void Accumulate(uint32_t kind, T* at, T value) {
     constexpr uint32_t bits = 8 * sizeof(T);
     const uint64_t address = reinterpret_cast<uint64_t>(at);

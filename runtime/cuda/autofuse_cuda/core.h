@@ -1,7 +1,7 @@
-// Who is who in a block, and how its warps wait for each other.
+// Roles of the warps in a block, and their synchronisation.
 //
 // A barrier of a queue (`Queued`) is an mbarrier: one side arrives, one side waits, once per use of a block of the queue.
-// A flag is a count: any side may be ahead of the other by several uses of the same event id.
+// A flag is a count: either side may be ahead of the other by several uses of one event id.
 #ifndef AUTOFUSE_CUDA_CORE_H
 #define AUTOFUSE_CUDA_CORE_H
 
@@ -13,24 +13,24 @@ namespace autofuse_cuda {
 
 constexpr uint32_t kVWarps = AUTOFUSE_CUDA_V_WARPS;
 constexpr uint32_t kV = kVWarps * 32;     // threads of pipe V
-constexpr uint32_t kWarps = kVWarps + 2;  // behind them a warp of MTE2, and one of MTE3
+constexpr uint32_t kWarps = kVWarps + 2;  // followed by a warp of MTE2, and one of MTE3
 constexpr uint32_t kThreads = kWarps * 32;
-constexpr uint32_t kSlots = 64;           // blocks of queues that a TPipe may have
+constexpr uint32_t kSlots = 64;           // queue blocks of a TPipe, at most
 constexpr uint32_t kEventIds = 8;
-constexpr uint32_t kPairs = 12;           // events of the pipes that there are here
+constexpr uint32_t kPairs = 12;           // events between the supported pipes
 
 extern __shared__ __align__(1024) uint8_t ub[];
 
 struct Shared {
-    uint64_t queued[kSlots][3];              // filled by the first pipe, filled by the second one, given back
-    uint32_t flags[kPairs][kEventIds];       // how often they were set, times the warps that set them
-    uint16_t waited[kWarps][kPairs][kEventIds];  // how often a warp waited for them
-    uint64_t box;                            // what the scalar unit read
-    uint32_t atomic;                         // of stores: 0 none, 1 add, 2 max, 3 min
+    uint64_t queued[kSlots][3];              // filled by the first pipe, filled by the second pipe, freed
+    uint32_t flags[kPairs][kEventIds];       // number of sets, times the warps that set them
+    uint16_t waited[kWarps][kPairs][kEventIds];  // number of waits by a warp
+    uint64_t box;                            // last value that the scalar unit read
+    uint32_t atomic;                         // mode of stores: 0 none, 1 add, 2 max, 3 min
 };
 __shared__ Shared shared;
 
-// Cores that have come to SyncAll, and how often all of them had.
+// Cores that reached the current SyncAll, and the number of completed ones.
 __device__ uint32_t grid_count;
 __device__ uint32_t grid_round;
 
@@ -40,11 +40,11 @@ __device__ __forceinline__ uint32_t Lane() { return threadIdx.x & 31u; }
 __device__ __forceinline__ bool IsV() { return threadIdx.x < kV; }
 __device__ __forceinline__ bool IsMte2() { return Warp() == kVWarps; }
 __device__ __forceinline__ bool IsMte3() { return Warp() == kVWarps + 1; }
-// Every thread does what the scalar unit computes; this one reads and writes memory for it. It belongs to MTE2, which
-// runs ahead of the others as the scalar unit does.
+// Every thread computes the scalar unit's values; this one accesses memory for it. It belongs to MTE2, which runs ahead
+// of the others as the scalar unit does.
 __device__ __forceinline__ bool IsScalar() { return threadIdx.x == kV; }
 
-// A rule is broken that would hang or corrupt a chip: the launch fails.
+// Fails the launch for an error that would hang or corrupt a chip.
 __device__ __noinline__ void Stop() { asm volatile("trap;"); }
 
 __device__ __forceinline__ uint32_t SharedAddress(const void* at) {
@@ -60,7 +60,7 @@ __device__ __forceinline__ void BarrierEnd(uint64_t* bar) {
 __device__ __forceinline__ void BarrierArrive(uint64_t* bar) {
     asm volatile("mbarrier.arrive.shared::cta.b64 _, [%0];" ::"r"(SharedAddress(bar)) : "memory");
 }
-// Arrives when the asynchronous copies of this thread have arrived.
+// Arrives when this thread's asynchronous copies are complete.
 __device__ __forceinline__ void BarrierArriveWithCopies(uint64_t* bar) {
     asm volatile("cp.async.mbarrier.arrive.noinc.shared::cta.b64 [%0];" ::"r"(SharedAddress(bar)) : "memory");
 }
@@ -75,10 +75,10 @@ __device__ __noinline__ void BarrierWait(uint64_t* bar, uint32_t parity) {
             "}\n" : "=r"(done) : "r"(SharedAddress(bar)), "r"(parity) : "memory");
     }
 }
-// All copies that this thread has started have arrived.
+// Waits for all copies that this thread has started.
 __device__ __forceinline__ void CopiesDone() { asm volatile("cp.async.wait_all;" ::: "memory"); }
 
-// A warp says that all its threads have come here.
+// Arrives for a warp, once all its threads are here.
 __device__ __forceinline__ void WarpArrives(uint64_t* bar) {
     __syncwarp();
     if (Lane() == 0) {
@@ -89,7 +89,7 @@ __device__ __forceinline__ void WarpArrives(uint64_t* bar) {
 // The vector pipe waits for itself.
 __device__ __forceinline__ void VBarrier() { asm volatile("bar.sync 1, %0;" ::"n"(kV) : "memory"); }
 
-// Everything that was started is complete, on this core.
+// Everything started on this core is complete.
 __device__ __noinline__ void FinishAll() {
     if (IsMte2()) {
         CopiesDone();
@@ -97,7 +97,7 @@ __device__ __noinline__ void FinishAll() {
     __syncthreads();
 }
 
-// All cores: what one wrote to GM before is seen by all afterwards.
+// Barrier over all cores: earlier writes to GM by one are visible to all afterwards.
 __device__ __noinline__ void MeetAll() {
     FinishAll();
     __threadfence();

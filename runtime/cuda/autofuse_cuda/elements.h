@@ -17,10 +17,10 @@ namespace autofuse_cuda {
 #undef AUTOFUSE_FORMULA
 
 template <typename A, typename B> constexpr bool kSame = std::is_same<A, B>::value;
-// What a float formula computes: these are widened, and rounded once per operation.
+// The type in which a float formula computes: operands are widened, and results rounded once per operation.
 template <typename T> constexpr bool kFloat = kSame<T, float> || kSame<T, half> || kSame<T, bfloat16_t>;
 
-// The word of so many bytes.
+// An unsigned word of so many bytes.
 template <uint32_t size> struct WordOf { using Type = uint8_t; };
 template <> struct WordOf<2> { using Type = uint16_t; };
 template <> struct WordOf<4> { using Type = uint32_t; };
@@ -73,14 +73,14 @@ __device__ __forceinline__ Rep RepOf(const Mask& m, uint32_t repeat, const Ascen
 __device__ __forceinline__ bool Has(const Rep& r, uint32_t lane) {
     return ((lane < 64 ? r.lo : r.hi) >> (lane & 63u) & 1u) != 0;
 }
-// Byte of a lane of a repeat, for elements of `size` bytes.
+// Byte offset of a lane of a repeat, for elements of `size` bytes.
 template <uint32_t size> __device__ __forceinline__ uint32_t Place(uint32_t repeat, uint32_t lane, uint32_t blk, uint32_t rep) {
     constexpr uint32_t per = 32 / size;
     return (repeat * rep + lane / per * blk) * 32 + lane % per * size;
 }
 
-// Which elements a thread of V takes. It differs from call to call, so that a barrier that is missing between two calls
-// on the same elements shows.
+// Index of the elements of a thread of V. It varies from call to call, so that a missing barrier between two calls on
+// the same elements shows.
 template <uint32_t kCall> __device__ __forceinline__ uint32_t Rank() {
     const uint32_t moved = threadIdx.x + 32 * (kCall % kVWarps);
     return moved < kV ? moved : moved - kV;

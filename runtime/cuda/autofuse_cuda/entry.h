@@ -1,4 +1,4 @@
-// What is launched: AUTOFUSE_CUDA_ENTRY(kernel) behind a kernel. Its arguments are those of the kernel in one structure:
+// The launched kernel: AUTOFUSE_CUDA_ENTRY(kernel) after a kernel. Its arguments are the kernel's, in one structure:
 // the addresses, then the tiling data.
 #ifndef AUTOFUSE_CUDA_ENTRY_H
 #define AUTOFUSE_CUDA_ENTRY_H

@@ -1,13 +1,13 @@
-// Umbrella header with the name that Ascend C kernels include, for nvcc: the same source runs on a card of NVIDIA.
+// Umbrella header under the name that Ascend C kernels include, for nvcc: the same source runs on an NVIDIA card.
 //
-// One core is one block of threads, UB is its shared memory, and every pipe has warps of its own, which run the whole
-// kernel and skip what belongs to other pipes. README.md of this folder says how.
+// One core is one thread block, UB is its shared memory, and every pipe has its own warps, which run the whole kernel
+// and skip the work of other pipes. README.md of this folder describes the details.
 #ifndef AUTOFUSE_CUDA_KERNEL_OPERATOR_H
 #define AUTOFUSE_CUDA_KERNEL_OPERATOR_H
 
 #define AUTOFUSE_CUDA 1
 
-// The words of the kernel language. A kernel is a device function here: entry.h has what is launched.
+// Keywords of the kernel language. A kernel is a device function here: entry.h has the launched function.
 #undef __global__
 #define __global__
 #define __aicore__ __device__

@@ -1,4 +1,4 @@
-// Elements moved inside UB: Gather, GatherMask with built-in patterns, transposition of blocks; arithmetic progressions.
+// Element moves inside UB: Gather, GatherMask with built-in patterns, transposition of blocks; arithmetic progressions.
 #ifndef AUTOFUSE_CUDA_LAYOUT_H
 #define AUTOFUSE_CUDA_LAYOUT_H
 
@@ -11,7 +11,7 @@ template <typename W> __device__ __noinline__ void GatherCount(uint32_t d, uint3
     }
 }
 
-// The k-th element that a pattern takes, and how many it takes of n.
+// The k-th element that a pattern selects, and the number it selects of n.
 __device__ __forceinline__ uint32_t Taken(uint32_t pattern, uint32_t k) {
     return pattern == 7 ? k : pattern < 3 ? 2 * k + pattern - 1 : 4 * k + pattern - 3;
 }
@@ -35,12 +35,12 @@ __device__ __noinline__ void GatherPattern(uint32_t d, uint32_t a, uint32_t patt
 struct Lists {
     uint32_t dst[16], src[16];
 };
-// 16 source blocks to 16 result blocks: element c of all blocks side by side.
+// Transposes 16 source blocks to 16 result blocks: element c of all blocks is contiguous.
 template <typename W>
 __device__ __noinline__ void Transposed(const Lists& lists, uint32_t repeat, uint32_t dst_rep, uint32_t src_rep) {
     constexpr uint32_t columns = 32 / sizeof(W);
     constexpr uint32_t all = 16 * columns;
-    // A single repeat starts behind its addresses.
+    // A single repeat starts after its addresses.
     const uint32_t first = repeat == 1 ? 1 : 0;
 #pragma unroll 1
     for (uint32_t i = Rank<10>(); i < repeat * all; i += kV) {
@@ -80,7 +80,7 @@ __device__ void Gather(const LocalTensor<T>& dst, const LocalTensor<T>& src, con
     }
 }
 
-// Packs what a built-in pattern takes. The count follows from the pattern alone, so no thread waits for it.
+// Packs the elements that a built-in pattern selects. The count depends on the pattern only, so no thread waits for it.
 template <typename T>
 __device__ void GatherMask(const LocalTensor<T>& dst, const LocalTensor<T>& src, const uint8_t pattern, const bool reduceMode,
                            const uint32_t mask, const GatherMaskParams& p, uint64_t& count) {

@@ -1,7 +1,7 @@
 // TPipe, queues, TBuf, flags and barriers. Lengths are bytes.
 //
-// All threads count alike which block of a queue is free, filled or in use, as the scalar unit of a chip does; only the
-// pipes that a step belongs to arrive at, or wait for, the barrier of the block.
+// All threads track which block of a queue is free, filled or in use, as the scalar unit of a chip does; only the pipes
+// that a step involves arrive at, or wait for, the barrier of the block.
 #ifndef AUTOFUSE_CUDA_PIPE_H
 #define AUTOFUSE_CUDA_PIPE_H
 
@@ -22,7 +22,7 @@ __device__ __forceinline__ bool Belongs(Pipe pipe) {
     }
 }
 
-// Bits of an event: its place among the flags, who sets it, who waits for it.
+// Bits of an event: its index among the flags, the pipe that sets it, the pipe that waits for it.
 struct Sides {
     uint32_t place;
     Pipe from, to;
@@ -86,7 +86,7 @@ __device__ __noinline__ void FlagWait(uint32_t place, Pipe from, Pipe to, uint32
 namespace AscendC {
 
 template <TPosition src, TPosition dst, int32_t depth, auto mask = 0> class TQueBind {
-    // VECIN: MTE2 to V. VECOUT: V to MTE3. Both: MTE2 to MTE3, and V in between where a call names positions.
+    // VECIN: MTE2 to V. VECOUT: V to MTE3. Both: MTE2 to MTE3, through V if a call names positions.
     static constexpr bool kIn = src == TPosition::GM;
     static constexpr bool kOut = dst == TPosition::GM;
 
@@ -144,7 +144,7 @@ public:
 
 private:
     friend class TPipe;
-    // A block that goes from GM to V to GM is filled twice, each time with a barrier of its own.
+    // A block on the way from GM to V to GM is filled twice, with a barrier for each.
     template <TPosition from, TPosition to> static constexpr uint32_t Step() {
         return !kIn && !kOut && from != TPosition::GM ? 1u : 0u;
     }
@@ -162,7 +162,7 @@ private:
             return;
         }
         if constexpr (pipe == ::autofuse_cuda::kPipeMte2) {
-            // Each lane for what it copied itself, and for its copies that are on their way.
+            // Every lane arrives for its own copies, including those in flight.
             ::autofuse_cuda::BarrierArriveWithCopies(Bar(at, step));
             ::autofuse_cuda::BarrierArrive(Bar(at, step));
         } else {
@@ -186,9 +186,9 @@ private:
 
     uint32_t off_ = 0, len_ = 0, num_ = 0, slot_ = 0;
     uint32_t next_ = 0, count_ = 0;
-    uint32_t taken_ = 0, used_ = 0;                  // bits of blocks
+    uint32_t taken_ = 0, used_ = 0;                  // bit sets of blocks
     uint32_t filled_ = 0, again_ = 0, freed_ = 0;    // parities of blocks
-    uint64_t order_ = 0;                             // blocks that are filled, four bits each
+    uint64_t order_ = 0;                             // filled blocks, four bits each
 };
 
 template <TPosition pos, int32_t depth, auto mask = 0>
@@ -232,7 +232,7 @@ public:
         if (num > 16 || slots_ + num > ::autofuse_cuda::kSlots) {
             ::autofuse_cuda::Stop();
         }
-        // Of a load every lane arrives twice; of the others each warp once.
+        // For a load every lane arrives twice; for the others each warp once.
         constexpr uint32_t counts[3] = {out ? ::autofuse_cuda::kVWarps : 64, ::autofuse_cuda::kVWarps,
                                         in ? ::autofuse_cuda::kVWarps : 1};
         if (threadIdx.x < 3u * num) {
@@ -278,7 +278,7 @@ public:
     }
 
 private:
-    // The length in whole blocks.
+    // The length rounded up to whole blocks.
     __device__ uint32_t Reserve(uint32_t len, uint32_t num, uint32_t& off) {
         const uint32_t whole = (len + 31) / 32 * 32;
         off = top_;

@@ -1,5 +1,5 @@
-// Reductions: one result per repeat, per 32-byte block, of a whole tensor. Sums are trees over neighbouring lanes, rounded
-// to the element type after every addition, as in the twin.
+// Reductions: one result per repeat, per 32-byte block, or of a whole tensor. Sums are trees over adjacent lanes,
+// rounded to the element type after every addition, as in the twin.
 #ifndef AUTOFUSE_CUDA_REDUCE_H
 #define AUTOFUSE_CUDA_REDUCE_H
 
@@ -21,12 +21,12 @@ template <Fold fold, typename T> __device__ __forceinline__ float Folded(float a
         return Extreme<fold>(a, b);
     }
 }
-// Lanes that take no part: x + -0 is x for every x.
+// Inactive lanes hold -0: x + -0 is x for every x.
 template <Fold fold> __device__ __forceinline__ float Nothing() {
     return fold == kSum ? -0.0f : BitCast<float>(fold == kMax ? 0xff800000u : 0x7f800000u);
 }
 
-// The result of the lanes that a warp holds, kHeld neighbours per thread.
+// The result of the lanes that a warp holds, kHeld adjacent ones per thread.
 template <Fold fold, typename T, uint32_t kHeld> __device__ __forceinline__ float WarpTree(float (&v)[kHeld]) {
 #pragma unroll
     for (uint32_t n = kHeld / 2; n != 0; n /= 2) {
@@ -87,7 +87,7 @@ __device__ __noinline__ void Whole(uint32_t d, uint32_t a, Rep rep, uint32_t ord
     }
 }
 
-// A thread per group of kGroup lanes; a group without an enabled lane leaves its result as it was.
+// A thread per group of kGroup lanes; a group without an enabled lane keeps its result.
 template <Fold fold, typename T, uint32_t kGroup>
 __device__ __noinline__ void Groups(uint32_t d, uint32_t a, Rep rep) {
     constexpr uint32_t results = 256 / sizeof(T) / kGroup;
@@ -117,7 +117,7 @@ __device__ __noinline__ void Groups(uint32_t d, uint32_t a, Rep rep) {
     }
 }
 
-// The first `count` elements to one, a repeat after the other, by one warp.
+// Reduces the first `count` elements to one, repeat after repeat, by one warp.
 template <Fold fold, typename T> __device__ __noinline__ void WholeCount(uint32_t d, uint32_t a, uint32_t count, bool index) {
     constexpr uint32_t held = 256 / sizeof(T) / 32;
     if (Warp() != 0) {

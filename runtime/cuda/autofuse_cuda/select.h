@@ -19,7 +19,7 @@ template <typename T> __device__ __forceinline__ bool Tested(int mode, T a, T b)
     }
 }
 
-// A thread makes whole bytes: 8 elements each. `b` is read where `two`, else the scalar takes its place.
+// A thread computes whole bytes: 8 elements each. `two`: read `b`; otherwise use the scalar instead.
 template <typename T>
 __device__ __noinline__ void CompareCount(uint32_t d, uint32_t a, uint32_t b, bool two, T scalar, int mode, uint32_t count) {
 #pragma unroll 1
@@ -32,7 +32,7 @@ __device__ __noinline__ void CompareCount(uint32_t d, uint32_t a, uint32_t b, bo
         At<uint8_t>(d)[i] = static_cast<uint8_t>(byte);
     }
 }
-// Lanes outside of the mask become 0.
+// Masked-off lanes become 0.
 template <typename T>
 __device__ __noinline__ void CompareRepeats(uint32_t d, uint32_t a, uint32_t b, bool two, T scalar, int mode, Rep rep) {
     constexpr uint32_t bytes = 256 / sizeof(T) / 8;
@@ -54,7 +54,7 @@ __device__ __noinline__ void CompareRepeats(uint32_t d, uint32_t a, uint32_t b, 
 
 __device__ __forceinline__ bool Bit(uint32_t bits, uint32_t i) { return (At<uint8_t>(bits)[i / 8] >> (i & 7u) & 1u) != 0; }
 
-// `wrap`: the bits of one repeat serve all of them.
+// `wrap`: all repeats use the bits of one.
 template <typename W>
 __device__ __noinline__ void SelectCount(uint32_t d, uint32_t bits, uint32_t a, uint32_t b, bool two, W scalar, bool wrap, uint32_t count) {
     constexpr uint32_t per = 256 / sizeof(W);

@@ -14,7 +14,7 @@ public:
     __device__ LocalTensor operator[](uint32_t offset) const {
         return LocalTensor(off_ + offset * static_cast<uint32_t>(sizeof(T)), offset < size_ ? size_ - offset : 0, slot_);
     }
-    // The scalar unit reads UB: one thread for all of them, when it comes here.
+    // Scalar read of UB: one thread reads for all of them, when it gets here.
     __device__ T GetValue(uint32_t index) const {
         using Word = typename ::autofuse_cuda::WordOf<sizeof(T)>::Type;
         Word word = 0;
@@ -48,7 +48,7 @@ public:
 private:
     uint32_t off_ = 0;    // bytes from the start of UB
     uint32_t size_ = 0;
-    int32_t slot_ = -1;   // which block of which queue; -1 for none
+    int32_t slot_ = -1;   // block of a queue; -1 for none
 };
 
 template <typename T> class GlobalTensor {

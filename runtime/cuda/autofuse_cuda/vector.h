@@ -4,7 +4,7 @@
 
 namespace autofuse_cuda {
 
-// O is a formula of operations.h: of floats, or of integers.
+// O is a formula of operations.h: on floats, or on integers.
 template <typename O, bool floats> struct Reads {
     static constexpr bool kDst = false;
 };
@@ -12,7 +12,7 @@ template <typename O> struct Reads<O, true> {
     static constexpr bool kDst = O::kReadsDst;
 };
 
-// d, a and b are bytes of UB; D is what is written, S what is read.
+// d, a and b are bytes of UB; D is the stored type, S the loaded one.
 template <typename O, typename D, typename S>
 __device__ __forceinline__ void One(uint32_t d, uint32_t a, uint32_t b, S scalar) {
     if constexpr (kFloat<D>) {
@@ -34,8 +34,8 @@ __device__ __noinline__ void Count(uint32_t d, uint32_t a, uint32_t b, S scalar,
     }
 }
 
-// Calls work(repeat, lane) on this thread's lanes of all repeats. `chain`: repeats depend on each other, one thread takes
-// a lane of all of them.
+// Calls work(repeat, lane) for this thread's lanes of all repeats. `chain`: repeats depend on each other, so one thread
+// handles a lane in all of them.
 template <uint32_t kCall, uint32_t size, typename W>
 __device__ __forceinline__ void EachLane(const Rep& rep, bool chain, W work) {
     constexpr uint32_t per = 256 / size;
@@ -68,7 +68,7 @@ __device__ __noinline__ void Repeats(uint32_t d, uint32_t a, uint32_t b, S scala
     });
 }
 
-// Conversions, by the routes of the twin: through float, but between integers directly.
+// Conversions, by the routes of the twin: through float, except directly between integers.
 template <typename D, typename S> __device__ D Converted(S v, int mode) {
     constexpr bool rint_only = kFloat<S> || sizeof(S) <= 2;
     if constexpr (std::is_integral<D>::value && std::is_integral<S>::value) {
@@ -274,7 +274,7 @@ AUTOFUSE_CUDA_SCALAR(LeakyRelu)
 AUTOFUSE_CUDA_SCALAR(ShiftLeft)
 AUTOFUSE_CUDA_SCALAR(ShiftRight)
 
-// dst = dst + src * scalar, and dst = dst + src0 * src1; a float may gather halves.
+// dst = dst + src * scalar, and dst = dst + src0 * src1; a float may accumulate halves.
 template <typename T, typename U>
 __device__ void Axpy(const LocalTensor<T>& dst, const LocalTensor<U>& src, const U scalar, int32_t count) {
     AUTOFUSE_CUDA_BY_COUNT(Axpy, src.Off(), 0, scalar)
@@ -343,7 +343,7 @@ __device__ void Brcb(const LocalTensor<T>& dst, const LocalTensor<T>& src, const
     }
 }
 
-// Advanced functions with a temporary buffer, which is not needed here.
+// Advanced functions with a temporary buffer, which is unused here.
 #define AUTOFUSE_CUDA_MATH(Name)                                                                                      \
     template <typename T, bool isReuseSource = false>                                                                 \
     __device__ void Name(const LocalTensor<T>& dst, const LocalTensor<T>& src, const LocalTensor<uint8_t>&, uint32_t count) { \

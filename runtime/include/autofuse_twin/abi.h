@@ -12,14 +12,14 @@ namespace autofuse_twin {
 
 // A range of UB: `addr` moves with operator[], [lo, hi) stays the owning buffer. `size` counts elements.
 //
-// All members have 8 bytes, so that a copy reads them back as they were written: a read that spans two stores cannot be
-// forwarded. A profile of copies of the smaller members showed a stall here; the cause is inferred from it.
+// All members have 8 bytes, so that a copy reads them back with the width of the store: a read that spans two stores
+// cannot be forwarded. A profile of copies of smaller members showed a stall here; the cause is inferred from it.
 struct UbView {
     uint8_t* addr = nullptr;
     uint8_t* lo = nullptr;
     uint8_t* hi = nullptr;
     uint64_t size = 0;
-    uint64_t age = 0;  // how often the block of a queue had been freed when this tensor was made
+    uint64_t age = 0;  // number of times the queue block had been freed when this tensor was created
     uint64_t pos = 0;
 };
 
@@ -130,20 +130,20 @@ void ReduceBlocks(const ReduceCall& call);
 void ReducePairs(const ReduceCall& call);
 void ReduceCount(const ReduceCall& call, const UbView& tmp, int64_t count, bool index);
 
-// Elements moved inside UB.
+// Element moves inside UB.
 void GatherElements(uint32_t elem, const UbView& dst, const UbView& src, const UbView& offset, uint32_t base,
                     uint64_t count, const Rep* rep);
 struct GatherMaskSteps {
     uint32_t src_blk, repeat, src_rep, pattern_rep;
 };
-// A null pattern takes the built-in one of this number. Returns how many elements were taken.
+// A null pattern means the built-in one of this number. Returns the number of selected elements.
 uint64_t GatherByMask(uint32_t elem, const UbView& dst, const UbView& src, const UbView* pattern, uint32_t number,
                       bool counter, uint32_t mask, const GatherMaskSteps& steps);
 void TransposeBlocks(const char* api, uint32_t elem, const UbView* dst, const UbView* src, uint32_t repeat,
                      uint32_t dst_rep, uint32_t src_rep);
-// The address of a tensor was taken: a vector function that is open ends.
+// The address of a tensor was taken: this closes the open vector function.
 void RegLeave();
-// The buffer at an address that a kernel took with GetPhyAddr.
+// The buffer at an address that a kernel obtained with GetPhyAddr.
 UbView UbViewAt(const char* api, uint64_t address);
 void Progression(const char* api, Dt dt, const UbView& dst, uint64_t first, uint64_t step, int64_t count);
 
@@ -151,7 +151,7 @@ void MaskSet(uint64_t hi, uint64_t lo, uint32_t elem);
 void MaskModeSet(bool counter);
 void MaskReset();
 
-// Data movement. Strides are gaps in bytes; pitch arithmetic of padded slots is done by the library.
+// Data movement. Strides are gaps in bytes; the library computes the pitches of padded slots.
 void CopyGmToUb(const UbView& dst, const GmView& src, uint32_t elem, uint64_t count);
 void CopyUbToGm(const GmView& dst, const UbView& src, Dt dt, uint64_t count);
 void CopyUbToUb(const UbView& dst, const UbView& src, uint32_t elem, uint64_t count);
@@ -179,13 +179,13 @@ void DimsClean();
 void AtomicSet(int kind, Dt dt);  // 0 none, 1 add, 2 max, 3 min
 
 void GmBind(GmView& view, uint32_t elem);
-// Scalar accesses of checked mode, before the memory is touched. A store is left to the library, which may delay it.
+// Scalar accesses of checked mode, before the access. The library does the store itself, and may delay it.
 void UbScalar(const UbView& view, uint64_t byte_offset, uint32_t elem, bool write);
 void UbScalarStore(const UbView& view, uint64_t byte_offset, uint32_t elem, uint64_t bits);
 void GmScalar(const GmView& view, uint64_t byte_offset, uint32_t elem, bool write);
 [[noreturn]] void GmScalarFail(const GmView& view, uint64_t byte_offset, uint32_t elem, bool write);
 [[noreturn]] void UbScalarFail(const UbView& view, uint64_t byte_offset, uint32_t elem, bool write);
-// An index that a tensor holds is outside of the dimension that it counts.
+// An index in a tensor is out of bounds of its dimension.
 [[noreturn]] void IndexFail(int64_t index, int64_t extent);
 
 void PipeConstruct(void* pipe);
@@ -197,7 +197,7 @@ UbView PipeAddBuf(uint8_t pos, uint64_t len);
 int EventAlloc(uint8_t event, bool reserve);
 void EventRelease(uint8_t event, int id);
 
-// `link`: the pipes of an EnQue/DeQue pair that names positions itself; otherwise those of the queue.
+// `link`: the pipes of an EnQue/DeQue pair with explicit positions; otherwise those of the queue.
 enum class Link : uint8_t { kQueue, kMte2V, kVMte3, kMte2Mte3 };
 UbView QueueAlloc(int que, uint32_t elem);
 void QueueEnQue(int que, const UbView& view, Link link);

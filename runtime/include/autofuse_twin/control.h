@@ -1,4 +1,4 @@
-// The control register of a core of Ascend 950: whether results that their type cannot hold saturate.
+// The control register of an Ascend 950 core, which decides whether out-of-range results saturate.
 // Source: Ascend C public documentation of Ascend 950.
 #ifndef AUTOFUSE_TWIN_CONTROL_H
 #define AUTOFUSE_TWIN_CONTROL_H
@@ -9,11 +9,11 @@ namespace autofuse_twin {
 
 uint64_t ControlRead();
 void ControlWrite(const char* api, uint64_t mask, uint64_t bits);
-// Bits as a core has them when nothing set them.
+// Initial bits of a core.
 void ControlReset(uint64_t mask);
 
 constexpr uint64_t ControlMask(int first, int last) { return (~uint64_t{0} >> (63 - last + first)) << first; }
-// Bits that a kernel may set, and that the twin knows: atomic copies have functions of their own.
+// Bits that a kernel may set and the twin supports: atomic copies have their own functions.
 constexpr bool ControlSettable(int first, int last) {
     return first == last &&
            (first == 45 || first == 48 || first == 50 || first == 53 || first == 59 || first == 60);

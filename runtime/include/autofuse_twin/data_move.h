@@ -65,7 +65,7 @@ inline void DataCopyPad(const GlobalTensor<T>& dst, const LocalTensor<T>& src, c
                                 dataCopyParams.dstStride, 0});
 }
 
-// Atomic accumulation of every following UB -> GM copy, until SetAtomicNone.
+// Atomic accumulation of all following UB -> GM copies, until SetAtomicNone.
 template <typename T> inline void SetAtomicAdd(AUTOFUSE_TWIN_HERE_ONLY) {
     static_assert(::autofuse_twin::kOneOf<T, int8_t, int16_t, half, bfloat16_t, int32_t, float>,
                   "SetAtomicAdd: A2 supports int8_t, int16_t, half, bfloat16_t, int32_t, float");

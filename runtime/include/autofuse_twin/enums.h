@@ -153,7 +153,7 @@ struct BrcbRepeatParams {
     uint16_t dstRepStride = 8;
 };
 
-// Of GatherMask: strides in 32-byte blocks.
+// GatherMask: strides in 32-byte blocks.
 struct GatherMaskParams {
     constexpr GatherMaskParams() = default;
     constexpr GatherMaskParams(uint8_t blk, uint16_t times, uint16_t rep0, uint8_t rep1)
@@ -164,7 +164,7 @@ struct GatherMaskParams {
     uint8_t src1RepeatStride = 0;
 };
 
-// Halves of blocks count for 8-bit types only. A single repeat starts at the addresses plus the strides.
+// Halves of blocks apply to 8-bit types only. A single repeat starts at the addresses plus the strides.
 struct TransDataTo5HDParams {
     constexpr TransDataTo5HDParams() = default;
     constexpr TransDataTo5HDParams(const bool dstHigh, const bool srcHigh, const uint8_t repeats, const uint16_t dstRep,

@@ -1,4 +1,4 @@
-// Umbrella header with the name that Ascend C kernels include.
+// Umbrella header under the name that Ascend C kernels include.
 // Clean-room implementation for a CPU, written from the Ascend C public documentation (Atlas A2 generation).
 #ifndef AUTOFUSE_TWIN_KERNEL_OPERATOR_H
 #define AUTOFUSE_TWIN_KERNEL_OPERATOR_H

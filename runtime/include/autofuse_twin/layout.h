@@ -14,7 +14,7 @@ inline void Gather(const LocalTensor<T>& dst, const LocalTensor<T>& src, const L
     AUTOFUSE_TWIN_16_32("Gather");
     ::autofuse_twin::GatherElements(sizeof(T), dst.View(), src.View(), srcOffset.View(), srcBaseAddr, count, nullptr);
 }
-// Offsets of a repeat follow those of the one before; repeats of dst are dstRepStride blocks apart.
+// The offsets of a repeat follow those of the previous one; repeats of dst are dstRepStride blocks apart.
 #define AUTOFUSE_TWIN_GATHER_REP(MaskType)                                                                            \
     template <typename T>                                                                                             \
     inline void Gather(const LocalTensor<T>& dst, const LocalTensor<T>& src, const LocalTensor<uint32_t>& srcOffset,  \
@@ -29,7 +29,7 @@ AUTOFUSE_TWIN_GATHER_REP(const uint64_t*)
 AUTOFUSE_TWIN_GATHER_REP(const uint64_t)
 #undef AUTOFUSE_TWIN_GATHER_REP
 
-// Packs the elements of src0 whose bit in the pattern is set. rsvdCnt: how many they were.
+// Packs the elements of src0 whose bit in the pattern is set. rsvdCnt: their number.
 template <typename T, typename U>
 inline void GatherMask(const LocalTensor<T>& dst, const LocalTensor<T>& src0, const LocalTensor<U>& src1Pattern,
                        const bool reduceMode, const uint32_t mask, const GatherMaskParams& gatherMaskParams,
@@ -72,7 +72,7 @@ inline void TransDataTo5HD(const LocalTensor<T> (&dstList)[NCHW_CONV_ADDR_LIST_S
     ::autofuse_twin::TransposeBlocks("TransDataTo5HD", sizeof(T), dst, src, nchwconvParams.repeatTimes,
                                      nchwconvParams.dstRepStride, nchwconvParams.srcRepStride);
 }
-// The same with addresses (GetPhyAddr) of tensors.
+// Overload on addresses (GetPhyAddr) of tensors.
 template <typename T>
 inline void TransDataTo5HD(uint64_t dstList[NCHW_CONV_ADDR_LIST_SIZE], uint64_t srcList[NCHW_CONV_ADDR_LIST_SIZE],
                            const TransDataTo5HDParams& nchwconvParams AUTOFUSE_TWIN_HERE) {
@@ -108,7 +108,7 @@ inline void Arange(const LocalTensor<T>& dst, const T firstValue, const T diffVa
     ::autofuse_twin::Progression("Arange", ::autofuse_twin::DtOf<T>::value, dst.View(),
                                  ::autofuse_twin::Bits(firstValue), ::autofuse_twin::Bits(diffValue), count);
 }
-// Arange by its earlier name.
+// Arange under its earlier name.
 template <typename T>
 inline void ArithProgression(const LocalTensor<T>& dst, const T firstValue, const T diffValue, const int32_t count
     AUTOFUSE_TWIN_HERE) {

@@ -6,7 +6,7 @@
 
 namespace AscendC {
 
-// unsetPad: the paddings are those of the loops. The twin has none but 0.
+// unsetPad: the loops give the paddings. The twin supports 0 only.
 struct NdDmaConfig {
     static constexpr uint16_t unsetPad = 0xffff;
     bool isNearestValueMode = false;
@@ -45,7 +45,7 @@ inline void DataCopy(const LocalTensor<T>& dst, const GlobalTensor<T>& src, cons
                                 {dim, l.loopSrcStride, l.loopDstStride, l.loopSize, l.loopLpSize, l.loopRpSize});
 }
 
-// Empties the cache of the core that multi-dimensional copies read through; nothing else keeps it up to date.
+// Empties the core's cache for multi-dimensional copies; nothing else keeps it coherent.
 inline void NdDmaDci(AUTOFUSE_TWIN_HERE_ONLY) { ::autofuse_twin::DimsClean(); }
 
 }  // namespace AscendC

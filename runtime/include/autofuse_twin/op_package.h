@@ -1,5 +1,5 @@
-// Macros of the op-package flow: tiling data in GM, one binary per tiling key. On a chip the build of the package makes
-// them. Source: Ascend C public documentation.
+// Macros of the op-package flow: tiling data in GM, one binary per tiling key. On a chip the build of the package
+// provides them. Source: Ascend C public documentation.
 #ifndef AUTOFUSE_TWIN_OP_PACKAGE_H
 #define AUTOFUSE_TWIN_OP_PACKAGE_H
 
@@ -8,7 +8,7 @@
 #include "abi.h"
 #include "types.h"
 
-// The struct that GET_TILING_DATA reads; stands at the start of the kernel function.
+// Declares the struct that GET_TILING_DATA reads, at the start of the kernel function.
 #define REGISTER_TILING_DEFAULT(type) using autofuse_twin_tiling_type = type
 
 // Declares `name` and fills it from the address `gm`.
@@ -17,12 +17,12 @@
     std::memcpy(&name, gm, sizeof(name))
 #define GET_TILING_DATA(name, gm) GET_TILING_DATA_WITH_STRUCT(autofuse_twin_tiling_type, name, gm)
 
-// On a chip a constant of the binary; in the twin see autofuse_twin_set_tiling_key.
+// On a chip, a constant of the binary; in the twin, see autofuse_twin_set_tiling_key.
 #define TILING_KEY_IS(key) (::autofuse_twin::TilingKey() == (key))
 
 namespace autofuse_twin {
 
-// Bytes of the workspace that are not the kernel's; PlatformAscendC::GetLibApiWorkSpaceSize of the host side says the same.
+// Bytes of the workspace before the kernel's part; PlatformAscendC::GetLibApiWorkSpaceSize of the host side agrees.
 constexpr uint32_t kSystemWorkspace = 16 * 1024 * 1024;
 
 }  // namespace autofuse_twin

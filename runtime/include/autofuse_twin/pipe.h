@@ -1,7 +1,7 @@
 // TPipe, TQue, TQueBind and TBuf: UB allocation and the queue protocol. Lengths are bytes.
 //
-// The objects are handles; the state (blocks, their FREE/OCCUPIED/ENQUE/DEQUE states, FIFOs, event ids) belongs to
-// the simulated core, so that leaks can be reported when the kernel ends. Source: Ascend C public documentation.
+// The objects are handles; the simulated core owns the state (blocks, their FREE/OCCUPIED/ENQUE/DEQUE states, FIFOs,
+// event ids), so that leaks can be reported when the kernel ends. Source: Ascend C public documentation.
 #ifndef AUTOFUSE_TWIN_PIPE_H
 #define AUTOFUSE_TWIN_PIPE_H
 

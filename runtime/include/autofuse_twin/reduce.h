@@ -1,6 +1,5 @@
-// Reductions of the vector unit: one result per repeat, per 32-byte block or per pair, and of a whole tensor.
-// Strides of sources count 32-byte blocks, those of results what one repeat gives. Source: Ascend C public
-// documentation.
+// Reductions of the vector unit: one result per repeat, per 32-byte block or per pair, or of a whole tensor. Source
+// strides count 32-byte blocks, result strides the results of a repeat. Source: Ascend C public documentation.
 #ifndef AUTOFUSE_TWIN_REDUCE_H
 #define AUTOFUSE_TWIN_REDUCE_H
 
@@ -8,7 +7,7 @@
 
 namespace autofuse_twin {
 
-// mask and strides as the caller wrote them; the library checks their ranges.
+// Mask and strides as the caller wrote them; the library checks their ranges.
 template <bool isSetMask> inline ReduceMask ReduceMaskOf(int32_t mask) {
     return {static_cast<uint64_t>(static_cast<int64_t>(mask)), 0, isSetMask ? Rep::kCount : Rep::kRegister};
 }
@@ -24,7 +23,7 @@ namespace AscendC {
     static_assert(::autofuse_twin::kOneOf<T, half, float>, Name ": element types on A2 are half, float"); \
     constexpr auto dt = ::autofuse_twin::DtOf<T>::value
 
-// One result per repeat, added up in a binary tree.
+// One result per repeat, summed in a binary tree.
 #define AUTOFUSE_TWIN_WHOLE_SUM(MaskType)                                                                             \
     template <typename T, bool isSetMask = true>                                                                      \
     inline void WholeReduceSum(const LocalTensor<T>& dst, const LocalTensor<T>& src, MaskType mask,                   \
@@ -36,7 +35,7 @@ namespace AscendC {
                                       srcBlkStride, srcRepStride},                                                    \
                                      static_cast<int>(ReduceOrder::ORDER_ONLY_VALUE));                                \
     }
-// The extreme value of every repeat, and its index inside the repeat (the first one), as bits of the element type.
+// The extreme value of every repeat, and its first index inside the repeat, as bits of the element type.
 #define AUTOFUSE_TWIN_WHOLE_EXTREME(Name, fold, MaskType)                                                             \
     template <typename T, bool isSetMask = true>                                                                      \
     inline void Name(const LocalTensor<T>& dst, const LocalTensor<T>& src, MaskType mask, const int32_t repeatTime,   \
@@ -48,7 +47,7 @@ namespace AscendC {
                                       srcBlkStride, srcRepStride},                                                    \
                                      static_cast<int>(order));                                                        \
     }
-// The three in one function. The order counts for MAX and MIN.
+// All three in one function. The order applies to MAX and MIN.
 #define AUTOFUSE_TWIN_REDUCE_REPEAT(MaskType)                                                                         \
     template <ReduceType reduceType, typename T, typename U, bool isSetMask = true>                                   \
     inline void ReduceRepeat(const LocalTensor<T>& dst, const LocalTensor<U>& src, MaskType mask,                     \
@@ -63,7 +62,7 @@ namespace AscendC {
                                      static_cast<int>(reduceType == ReduceType::SUM ? ReduceOrder::ORDER_ONLY_VALUE   \
                                                                                     : order));                        \
     }
-// One result per block of 32 bytes, 8 per repeat. Blocks without an enabled lane leave their result as it was.
+// One result per block of 32 bytes, 8 per repeat. Blocks without an enabled lane keep their result.
 #define AUTOFUSE_TWIN_BLOCK(Name, fold, MaskType)                                                                     \
     template <typename T, bool isSetMask = true>                                                                      \
     inline void Name(const LocalTensor<T>& dst, const LocalTensor<T>& src, const int32_t repeatTime, MaskType mask,   \
@@ -85,7 +84,7 @@ namespace AscendC {
                                        &dst.View(), &src.View(), ::autofuse_twin::ReduceMaskOf<isSetMask>(mask),      \
                                        repeatTime, dstRepStride, srcBlkStride, srcRepStride});                        \
     }
-// Sums of an even element and the next one: half a repeat of results.
+// Sums of adjacent even and odd elements: half a repeat of results.
 #define AUTOFUSE_TWIN_PAIR(MaskType)                                                                                  \
     template <typename T, bool isSetMask = true>                                                                      \
     inline void PairReduceSum(const LocalTensor<T>& dst, const LocalTensor<T>& src, const int32_t repeatTime,         \
@@ -109,7 +108,7 @@ namespace AscendC {
 AUTOFUSE_TWIN_REDUCTIONS(const int32_t)
 AUTOFUSE_TWIN_REDUCTIONS(const uint64_t*)
 
-// The first `count` elements to one. The buffer is not used by A2.
+// Reduces the first `count` elements to one. A2 does not use the buffer.
 template <typename T, bool isSetMask = true>
 inline void ReduceSum(const LocalTensor<T>& dst, const LocalTensor<T>& src, const LocalTensor<T>& sharedTmpBuffer,
                       const int32_t count AUTOFUSE_TWIN_HERE) {
@@ -118,7 +117,7 @@ inline void ReduceSum(const LocalTensor<T>& dst, const LocalTensor<T>& src, cons
     ::autofuse_twin::ReduceCount({"ReduceSum", ::autofuse_twin::Fold::kSum, dt, &dst.View(), &src.View(), {}, 0, 0, 1, 8},
                                  sharedTmpBuffer.View(), count, false);
 }
-// The extreme value, and with calIndex its index behind it, as bits of the element type.
+// The extreme value and, with calIndex, its index after it, as bits of the element type.
 #define AUTOFUSE_TWIN_EXTREME(Name, fold)                                                                             \
     template <typename T>                                                                                             \
     inline void Name(const LocalTensor<T>& dst, const LocalTensor<T>& src, const LocalTensor<T>& sharedTmpBuffer,     \

@@ -6,7 +6,7 @@
 #include "reg_memory.h"
 #include "reg_reduce.h"
 
-// From here on functions of the kernel, into which the compiler has to look.
+// Functions below belong to the kernel, and the compiler has to see into them.
 #ifdef AUTOFUSE_TWIN_CALLS
 #undef __simd_callee__
 #define __simd_callee__ __attribute__((transaction_safe))

@@ -1,4 +1,4 @@
-// Arithmetic, comparison, choice and conversion of registers. Element types are those documented for Ascend 950.
+// Arithmetic, comparison, selection and conversion of registers. Element types are those documented for Ascend 950.
 // Source: Ascend C public documentation of Ascend 950.
 #ifndef AUTOFUSE_TWIN_REG_COMPUTE_H
 #define AUTOFUSE_TWIN_REG_COMPUTE_H
@@ -9,7 +9,7 @@ namespace autofuse_twin {
 
 using AscendC::Reg::MaskMergeMode;
 
-// Types of a call: those that one register holds, and 64-bit integers in pairs of registers where `wide` allows it.
+// Types of a call: those that fit one register, and 64-bit integers in pairs of registers if `wide` allows it.
 template <typename T, typename R, bool wide, typename... List> constexpr bool RegTypes() {
     using A = typename R::ActualT;
     return RegArg<T, R>::ok && (kOneOf<A, List...> || (wide && R::REG_NUM == 2 && kOneOf<A, int64_t, uint64_t>));
@@ -17,7 +17,7 @@ template <typename T, typename R, bool wide, typename... List> constexpr bool Re
 #define AUTOFUSE_TWIN_REG_ALL8 int8_t, uint8_t, int16_t, uint16_t, half, bfloat16_t, int32_t, uint32_t, float
 #define AUTOFUSE_TWIN_REG_INTS int8_t, uint8_t, int16_t, uint16_t, int32_t, uint32_t
 
-// The template argument `mode` is a MaskMergeMode, or the address of a structure that has one and an algorithm.
+// The template argument `mode` is a MaskMergeMode, or the address of a structure with one and an algorithm.
 template <auto mode> constexpr MaskMergeMode MergeOf() {
     if constexpr (Same<decltype(mode), MaskMergeMode>::value) {
         return mode;
@@ -85,7 +85,7 @@ AUTOFUSE_TWIN_REG_UNARY(Sqrt, auto, Sqrt, false, AUTOFUSE_TWIN_REG_FLUSH, "half,
 #undef AUTOFUSE_TWIN_REG_FLUSH
 #undef AUTOFUSE_TWIN_REG_UNARY
 
-// Of half and float the bits.
+// For half and float, the bits.
 template <typename T = DefaultType, MaskMergeMode mode = MaskMergeMode::ZEROING, typename U>
 __simd_callee__ inline void Not(U& dstReg, U& srcReg, MaskReg& mask AUTOFUSE_TWIN_REG_HERE) {
     static_assert(::autofuse_twin::RegTypes<T, U, true, AUTOFUSE_TWIN_REG_INTS, half, float>(),
@@ -185,7 +185,7 @@ AUTOFUSE_TWIN_REG_SCALAR(LeakyRelu, RegLeakyRelu, false, "half, float", half, fl
 AUTOFUSE_TWIN_REG_SCALAR(Axpy, RegMulAddDst, false, "half, float", half, float)
 #undef AUTOFUSE_TWIN_REG_SCALAR
 
-// ---- with a carry; the halves of a product ----
+// ---- with a carry; halves of a product ----
 
 template <typename T = DefaultType, typename U>
 __simd_callee__ inline void Add(MaskReg& carry, U& dstReg, U& srcReg0, U& srcReg1, MaskReg& mask AUTOFUSE_TWIN_REG_HERE) {
@@ -207,7 +207,7 @@ __simd_callee__ inline void Mull(U& dstReg0, U& dstReg1, U& srcReg0, U& srcReg1,
 
 // ---- two steps in one ----
 
-// e^(src0 - src1) in float; of half registers the elements of one layout.
+// e^(src0 - src1) in float; for half registers, the elements of one layout.
 template <typename T = DefaultType, typename U = DefaultType, RegLayout layout = RegLayout::ZERO,
           MaskMergeMode mode = MaskMergeMode::ZEROING, typename S, typename V>
 __simd_callee__ inline void ExpSub(S& dstReg, V& srcReg0, V& srcReg1, MaskReg& mask AUTOFUSE_TWIN_REG_HERE) {
@@ -278,7 +278,7 @@ __simd_callee__ inline void Duplicate(S& dstReg, U scalarValue, MaskReg& mask AU
     const auto m = mask.Ref();
     ::autofuse_twin::RegFill(dstReg.Ref(), ::autofuse_twin::Bits(scalarValue), &m, ::autofuse_twin::Merges<mode, true>());
 }
-// The lowest lane of src, or the highest one, to all lanes.
+// Broadcasts the lowest lane of src, or the highest one, to all lanes.
 template <typename T = DefaultType, HighLowPart pos = HighLowPart::LOWEST, MaskMergeMode mode = MaskMergeMode::ZEROING,
           typename S>
 __simd_callee__ inline void Duplicate(S& dstReg, S& srcReg, MaskReg& mask AUTOFUSE_TWIN_REG_HERE) {
@@ -301,8 +301,8 @@ __simd_callee__ inline void Arange(S& dstReg, U scalarValue AUTOFUSE_TWIN_REG_HE
 
 namespace autofuse_twin {
 
-// A pair of types: how many layouts it has (0: RegLayout::UNKNOWN), whether it can saturate, and its round modes as bits
-// 1 << RoundMode (0: none). `known`: there is such a conversion.
+// A pair of types: number of its layouts (0: RegLayout::UNKNOWN), whether it can saturate, and its round modes as bits
+// 1 << RoundMode (0: none). `known`: the conversion exists.
 struct CastRule {
     bool known;
     int layouts;

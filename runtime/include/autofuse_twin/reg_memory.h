@@ -10,7 +10,7 @@ namespace autofuse_twin {
 using LoadDist = AscendC::Reg::LoadDist;
 using StoreDist = AscendC::Reg::StoreDist;
 
-// Bytes of an element that a distribution has in its name; 0: any.
+// Element bytes in the name of a distribution; 0: any.
 constexpr uint32_t WidthOf(LoadDist d) {
     switch (d) {
         case LoadDist::DIST_BRC_B8:
@@ -56,7 +56,7 @@ constexpr bool IsSplit(LoadDist d) {
 constexpr bool IsWoven(StoreDist d) {
     return d == StoreDist::DIST_INTLV_B8 || d == StoreDist::DIST_INTLV_B16 || d == StoreDist::DIST_INTLV_B32;
 }
-// A packing store takes registers of the wide element or of what it keeps of it.
+// A packing store takes registers of the wide element or of the part that it keeps.
 constexpr bool Fits(StoreDist d, uint32_t bytes) {
     const uint32_t w = WidthOf(d);
     switch (d) {
@@ -101,7 +101,7 @@ __simd_callee__ inline MaskReg CreateMask(AUTOFUSE_TWIN_REG_HERE_ONLY) {
     ::autofuse_twin::RegMaskPattern(out.Ref(), static_cast<int>(mode), RegTensor<T, regTrait>::kLanes);
     return out;
 }
-// Enables the first scalarValue lanes and takes a register off scalarValue.
+// Enables the first scalarValue lanes, and subtracts the lanes of a register from scalarValue.
 template <typename T, const RegTrait& regTrait = RegTraitNumOne>
 __simd_callee__ inline MaskReg UpdateMask(uint32_t& scalarValue AUTOFUSE_TWIN_REG_HERE) {
     MaskReg out;
@@ -118,7 +118,7 @@ __simd_callee__ inline MaskReg UpdateMask(uint32_t& scalarValue AUTOFUSE_TWIN_RE
 AUTOFUSE_TWIN_MASK_LOGIC(And)
 AUTOFUSE_TWIN_MASK_LOGIC(Or)
 AUTOFUSE_TWIN_MASK_LOGIC(Xor)
-// Where mask is on, src0, else src1.
+// Selects src0 where the mask is on, else src1.
 AUTOFUSE_TWIN_MASK_LOGIC(Select)
 #undef AUTOFUSE_TWIN_MASK_LOGIC
 __simd_callee__ inline void Not(MaskReg& dst, MaskReg& src, MaskReg& mask AUTOFUSE_TWIN_REG_HERE) {
@@ -209,7 +209,7 @@ __simd_callee__ inline void LoadAlign(U& dstReg, __ubuf__ T* srcAddr AUTOFUSE_TW
     static_assert(::autofuse_twin::CheckLoad<T, U, dist, false>());
     ::autofuse_twin::RegLoad(dstReg.Ref(), nullptr, srcAddr, static_cast<int>(dist));
 }
-// Loads from srcAddr, which then moves on, or with POST_MODE_NORMAL from srcAddr plus the stride.
+// Loads from srcAddr, then advances it, or with POST_MODE_NORMAL loads from srcAddr plus the stride.
 template <typename T = DefaultType, PostLiteral postMode, LoadDist dist = LoadDist::DIST_NORM, typename U>
 __simd_callee__ inline void LoadAlign(U& dstReg, __ubuf__ T*& srcAddr, int32_t postUpdateStride AUTOFUSE_TWIN_REG_HERE) {
     static_assert(::autofuse_twin::CheckLoad<T, U, dist, false>());
@@ -284,7 +284,7 @@ __simd_callee__ inline void StoreAlign(__ubuf__ T* dstAddr, U& srcReg0, U& srcRe
                               mask.Ref());
 }
 
-// ---- blocks of 32 bytes with a stride, which counts blocks ----
+// ---- blocks of 32 bytes, with a stride in blocks ----
 
 #define AUTOFUSE_TWIN_REG_BLOCKS(Name)                                                                 \
     static_assert(::autofuse_twin::RegArg<T, U>::ok, Name ": one element type");                       \
@@ -371,7 +371,7 @@ __simd_callee__ inline void Store(__ubuf__ T* dstAddr, U& srcReg, uint32_t count
 
 // ---- by index ----
 
-// Elements base[index]; bytes become 16 bits wide.
+// Elements base[index]; bytes are widened to 16 bits.
 template <typename T0 = DefaultType, typename T1, typename T2 = DefaultType, typename T3, typename T4>
 __simd_callee__ inline void Gather(T3& dstReg, __ubuf__ T1* baseAddr, T4& index, MaskReg& mask AUTOFUSE_TWIN_REG_HERE) {
     static_assert(::autofuse_twin::RegArg<T0, T3>::ok && ::autofuse_twin::RegArg<T2, T4>::ok,

@@ -11,7 +11,7 @@ using AscendC::ReduceType;
 constexpr Fold FoldOf(ReduceType type) {
     return type == ReduceType::SUM ? Fold::kSum : type == ReduceType::MAX ? Fold::kMax : Fold::kMin;
 }
-// Sums of 16-bit integers have 32 bits; everything else keeps its type.
+// Sums of 16-bit integers are 32 bits wide; all else keeps its type.
 template <ReduceType type, typename S, typename V> constexpr bool ReduceTypes() {
     using D = typename S::ActualT;
     using A = typename V::ActualT;
@@ -28,7 +28,7 @@ template <ReduceType type, typename S, typename V> constexpr bool ReduceTypes() 
 namespace AscendC {
 namespace Reg {
 
-// All lanes to lane 0. A sum is a binary tree over neighbouring lanes; MAX and MIN put the first index into lane 1.
+// All lanes to lane 0. A sum is a binary tree over adjacent lanes; MAX and MIN put the first index into lane 1.
 template <ReduceType type = ReduceType::SUM, typename T = DefaultType, typename U = DefaultType,
           MaskMergeMode mode = MaskMergeMode::ZEROING, typename S, typename V>
 __simd_callee__ inline void Reduce(S& dstReg, V srcReg, MaskReg mask AUTOFUSE_TWIN_REG_HERE) {
@@ -37,7 +37,7 @@ __simd_callee__ inline void Reduce(S& dstReg, V srcReg, MaskReg mask AUTOFUSE_TW
     static_assert(!::autofuse_twin::Merges<mode, false>());
     ::autofuse_twin::RegReduce("Reduce", ::autofuse_twin::FoldOf(type), dstReg.Ref(), srcReg.Ref(), 0, mask.Ref());
 }
-// Every 32 bytes to one result; the results come to the lowest lanes.
+// Every 32 bytes to one result, in the lowest lanes.
 template <ReduceType type = ReduceType::SUM, typename T = DefaultType, typename U = DefaultType,
           MaskMergeMode mode = MaskMergeMode::ZEROING, typename S, typename V>
 __simd_callee__ inline void ReduceDataBlock(S& dstReg, V srcReg, MaskReg mask AUTOFUSE_TWIN_REG_HERE) {
@@ -50,7 +50,7 @@ __simd_callee__ inline void ReduceDataBlock(S& dstReg, V srcReg, MaskReg mask AU
     ::autofuse_twin::RegReduce("ReduceDataBlock", ::autofuse_twin::FoldOf(type), dstReg.Ref(), srcReg.Ref(),
                                32 / sizeof(typename V::ActualT), mask.Ref());
 }
-// Sums of neighbours in the lower half, 0 in the upper one.
+// Sums of adjacent lanes in the lower half, 0 in the upper one.
 template <PairReduce type = PairReduce::SUM, typename T = DefaultType, MaskMergeMode mode = MaskMergeMode::ZEROING, typename U>
 __simd_callee__ inline void PairReduceElem(U& dstReg, U srcReg, MaskReg mask AUTOFUSE_TWIN_REG_HERE) {
     static_assert(::autofuse_twin::RegTypes<T, U, false, half, float>(), "PairReduceElem: half, float");
@@ -70,7 +70,7 @@ __simd_callee__ inline void DeInterleave(U& dstReg0, U& dstReg1, U& srcReg0, U& 
     static_assert(::autofuse_twin::RegArg<T, U>::ok && U::REG_NUM == 1, "DeInterleave: one element type, single registers");
     ::autofuse_twin::RegWeave(true, dstReg0.Ref(), dstReg1.Ref(), srcReg0.Ref(), srcReg1.Ref());
 }
-// The lower half of every element to one half of dst; the other half becomes 0.
+// The lower half of every element goes to one half of dst; the other half becomes 0.
 template <typename T = DefaultType, typename U = DefaultType, HighLowPart part = HighLowPart::LOWEST, typename S, typename V>
 __simd_callee__ inline void Pack(S& dstReg, V& srcReg AUTOFUSE_TWIN_REG_HERE) {
     static_assert(::autofuse_twin::RegArg<T, S>::ok && ::autofuse_twin::RegArg<U, V>::ok, "Pack: the types of the registers");
@@ -78,7 +78,7 @@ __simd_callee__ inline void Pack(S& dstReg, V& srcReg AUTOFUSE_TWIN_REG_HERE) {
                   "Pack: the elements of the result are half as wide");
     ::autofuse_twin::RegPack(dstReg.Ref(), srcReg.Ref(), part == HighLowPart::HIGHEST);
 }
-// One half of src to elements twice as wide, with the sign of signed integers.
+// Widens one half of src to twice the element width, sign-extending signed integers.
 template <typename T = DefaultType, typename U = DefaultType, HighLowPart part = HighLowPart::LOWEST, typename S, typename V>
 __simd_callee__ inline void UnPack(S& dstReg, V& srcReg AUTOFUSE_TWIN_REG_HERE) {
     static_assert(::autofuse_twin::RegArg<T, S>::ok && ::autofuse_twin::RegArg<U, V>::ok, "UnPack: the types of the registers");
@@ -95,14 +95,14 @@ __simd_callee__ inline void Gather(S& dstReg, S& srcReg, V& indexReg AUTOFUSE_TW
                   "Gather: indices are unsigned and as wide as the elements");
     ::autofuse_twin::RegPick(dstReg.Ref(), srcReg.Ref(), indexReg.Ref());
 }
-// The elements whose mask is on, at the low end; 0 behind them.
+// Packs the elements whose mask is on, at the low end, followed by 0.
 template <typename T = DefaultType, GatherMaskMode store = GatherMaskMode::NO_STORE_REG, typename U>
 __simd_callee__ inline void Squeeze(U& dstReg, U& srcReg, MaskReg& mask AUTOFUSE_TWIN_REG_HERE) {
     static_assert(::autofuse_twin::RegTypes<T, U, false, AUTOFUSE_TWIN_REG_INTS, half, float>(),
                   "Squeeze: element types are integers up to 32 bits, half, float");
     ::autofuse_twin::RegSqueeze(dstReg.Ref(), srcReg.Ref(), mask.Ref());
 }
-// dst[i]: how many lanes below i are on.
+// dst[i]: number of enabled lanes below i.
 template <typename T = DefaultType, typename U>
 __simd_callee__ inline void Unsqueeze(U& dstReg, MaskReg& mask AUTOFUSE_TWIN_REG_HERE) {
     static_assert(::autofuse_twin::RegTypes<T, U, false, AUTOFUSE_TWIN_REG_INTS>(), "Unsqueeze: integers up to 32 bits");

@@ -1,19 +1,19 @@
-// Registers of Ascend 950: vector, mask, address and unaligned registers, and what marks vector functions.
+// Registers of Ascend 950: vector, mask, address and unaligned registers, and the markers of vector functions.
 //
-// A register is 256 bytes. The twin computes on the bytes inside the object; in checked mode it notes down every
-// operation of a vector function instead, so that the accesses to UB can be executed in another legal order.
+// A register is 256 bytes. The twin computes on the bytes inside the object; in checked mode it records every operation
+// of a vector function instead, so that the accesses to UB can execute in another legal order.
 // Source: Ascend C public documentation of Ascend 950.
 #ifndef AUTOFUSE_TWIN_REG_TYPES_H
 #define AUTOFUSE_TWIN_REG_TYPES_H
 
 #include "reduce.h"
 
-// Marks of the language. Checked mode tells vector functions apart by the frames and callers of their operations, so
-// there a vector function is never inlined and its helpers always are.
+// Markers of the language. Checked mode distinguishes vector functions by the frames and callers of their operations,
+// so there a vector function is never inlined and its helpers always are.
 //
-// With AUTOFUSE_TWIN_CALLS the compiler looks at the calls of vector functions, and makes nothing that runs: g++ -fgnu-tm
-// refuses calls from a function that is transaction_safe to those that are not, and to functions that call such. Those of
-// the API for registers count as safe (transaction_pure), whatever the twin does in them; an __aicore__ function never.
+// With AUTOFUSE_TWIN_CALLS the compiler checks the calls of vector functions, and generates no code that runs: g++
+// -fgnu-tm rejects calls from a transaction_safe function to an unsafe one, directly or indirectly. The register API
+// counts as safe (transaction_pure), whatever the twin does in it; an __aicore__ function never does.
 #ifdef AUTOFUSE_TWIN_CALLS
 #define __simd_vf__ __attribute__((transaction_safe))
 #define __simd_callee__ __attribute__((transaction_pure))
@@ -30,7 +30,7 @@
 
 namespace autofuse_twin {
 
-// What the library gets of a register. `bytes` of data, of which an element takes `elem`.
+// Register operand of the library. `bytes` of data; an element takes `elem`.
 struct RegSlot {
     void* cell = nullptr;  // checked mode: the value, while the vector function `owner` runs
     uint64_t owner = 0;
@@ -49,7 +49,7 @@ struct MaskRef {
 struct UnalignRef {
     RegSlot* slot;
     uint8_t* held;  // 32 bytes
-    uint8_t** at;   // where they belong in UB
+    uint8_t** at;   // its address in UB
     uint32_t* bytes;
 };
 
@@ -70,10 +70,10 @@ struct RegSite {
 
 // Begins and ends the vector function of asc_vf_call.
 void RegCall(bool begin);
-// Unaligned registers that exist, of loads and of stores.
+// Live unaligned registers, for loads and for stores.
 void RegStream(bool load, int change);
 
-// pattern: a MaskPattern. Lanes [0, count) for RegMaskFirst, which returns how many are left.
+// pattern: a MaskPattern. Lanes [0, count) for RegMaskFirst, which returns the number left over.
 void RegMaskPattern(const MaskRef& dst, int pattern, uint32_t lanes);
 uint32_t RegMaskFirst(const MaskRef& dst, uint32_t count, uint32_t lanes);
 enum class MaskOp : uint8_t { kAnd, kOr, kXor, kNot, kMove, kSelect };
@@ -109,7 +109,7 @@ void RegCarry(const MaskRef& carry, const RegRef& dst, const RegRef& a, const Re
 void RegMull(const RegRef& low, const RegRef& high, const RegRef& a, const RegRef& b, const MaskRef& mask);
 void RegExpSub(const RegRef& dst, const RegRef& a, const RegRef& b, int layout, const MaskRef& mask);
 void RegMulsCast(const RegRef& dst, const RegRef& src, float scalar, int layout, const MaskRef& mask);
-// can: the conversion can saturate; own: the instruction says that it does.
+// can: the conversion can saturate; own: the instruction asks for it.
 void RegCast(const RegRef& dst, const RegRef& src, int layout, bool can, bool own, int mode, const MaskRef& mask);
 void RegTruncate(const RegRef& dst, const RegRef& src, int mode, const MaskRef& mask);
 void RegWeave(bool split, const RegRef& dst0, const RegRef& dst1, const RegRef& a, const RegRef& b);
@@ -118,7 +118,7 @@ void RegUnPack(const RegRef& dst, const RegRef& src, bool high);
 void RegPick(const RegRef& dst, const RegRef& src, const RegRef& index);
 void RegSqueeze(const RegRef& dst, const RegRef& src, const MaskRef& mask);
 void RegUnsqueeze(const RegRef& dst, const MaskRef& mask);
-// group 0: all lanes; otherwise lanes that give one result.
+// group 0: all lanes; otherwise the number of lanes per result.
 void RegReduce(const char* api, Fold fold, const RegRef& dst, const RegRef& src, uint32_t group, const MaskRef& mask);
 // A barrier between kinds of accesses, as numbers of MemType.
 void RegBarrier(int src, int dst);
@@ -226,7 +226,7 @@ private:
     uint64_t bits_[4];
 };
 
-// An offset in bytes. Loops of up to four levels.
+// A byte offset. Up to four loop levels.
 struct AddrReg {
     uint32_t offset = 0;
 };
@@ -272,7 +272,7 @@ namespace MicroAPI = Reg;
 
 namespace autofuse_twin {
 
-// An element type of a call: DefaultType stands for that of the register.
+// An element type of a call: DefaultType means that of the register.
 template <typename T, typename R> struct RegArg {
     static constexpr bool ok = Same<T, AscendC::Reg::DefaultType>::value || Same<T, typename R::ActualT>::value;
 };

@@ -82,7 +82,7 @@ template <typename T> inline void SetCmpMask(const LocalTensor<T>& src AUTOFUSE_
     static_assert(::autofuse_twin::kOneOf<T, half, float>, "Select: A2 supports half, float");                        \
     constexpr auto dt = ::autofuse_twin::DtOf<T>::value
 
-// Bit 1 takes src0, bit 0 takes src1.
+// Bit 1 selects src0, bit 0 selects src1.
 template <typename T, typename U>
 inline void Select(const LocalTensor<T>& dst, const LocalTensor<U>& selMask, const LocalTensor<T>& src0,
                    const LocalTensor<T>& src1, SELMODE selMode, uint32_t count AUTOFUSE_TWIN_HERE) {

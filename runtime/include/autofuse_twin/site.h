@@ -1,7 +1,7 @@
-// Where a call of the API stands in the source text, for the findings of checked mode.
+// Source location of an API call, for the findings of checked mode.
 //
-// With AUTOFUSE_TWIN_CHECKED every API function has one more parameter, defaulted to the place of the call. Without
-// it the parameter does not exist, so that fast mode pays nothing for it.
+// With AUTOFUSE_TWIN_CHECKED every API function has an extra parameter, which defaults to the call site. Otherwise the
+// parameter does not exist, so that fast mode has no overhead.
 #ifndef AUTOFUSE_TWIN_SITE_H
 #define AUTOFUSE_TWIN_SITE_H
 
@@ -10,7 +10,7 @@ namespace autofuse_twin {
 void SiteSet(int line, const char* file);
 
 struct Site {
-    // Only the default arguments at a call know its place; nothing converts to a Site by accident.
+    // Only default arguments at a call capture its location; nothing converts to a Site implicitly.
     explicit Site(int line = __builtin_LINE(), const char* file = __builtin_FILE()) { SiteSet(line, file); }
 };
 

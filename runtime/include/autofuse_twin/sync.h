@@ -1,7 +1,7 @@
 // Flags, barriers, core identity, mask registers. Source: Ascend C public documentation.
 //
-// In program order flags and barriers change no result; they are checked for pairing. Checked mode derives from them
-// which accesses are ordered, and its scheduler delays instructions as far as they allow.
+// In program order, flags and barriers change no result; their pairing is checked. Checked mode derives from them which
+// accesses are ordered, and its scheduler delays instructions as far as they allow.
 #ifndef AUTOFUSE_TWIN_SYNC_H
 #define AUTOFUSE_TWIN_SYNC_H
 

@@ -7,8 +7,8 @@
 
 namespace autofuse_twin {
 
-// How many elements operator[] moves on. The literal 0 does not become one but prefers decltype(nullptr), a conversion of
-// the language; it is the most frequent offset of all, and most of what kernels pass to calls would be copies.
+// The number of elements that operator[] advances. The literal 0 does not convert to it but prefers decltype(nullptr),
+// a conversion of the language; it is by far the most frequent offset, and most arguments of calls would be copies.
 template <typename N> struct Offset {
     constexpr Offset(N n) : count(n) {}
     N count;

@@ -191,7 +191,7 @@ inline void MulAddDst(const LocalTensor<T>& dst, const LocalTensor<U>& src0, con
 AUTOFUSE_TWIN_FUSED_REP(const uint64_t*)
 AUTOFUSE_TWIN_FUSED_REP(uint64_t)
 
-// Conversions that exist on A2 (destination, source). The round mode is checked at run time.
+// Conversions on A2 (destination, source). The round mode is checked at run time.
 template <typename D, typename S> constexpr bool kTwinCast =
     (::autofuse_twin::Same<S, half>::value && ::autofuse_twin::kOneOf<D, int8_t, uint8_t, int16_t, int32_t, float>) ||
     (::autofuse_twin::Same<S, float>::value &&

@@ -1,4 +1,4 @@
-// The control register of a core, and results that saturate or are cut as it says.
+// The control register of a core, and results that saturate or are truncated according to it.
 #include "api/control.h"
 
 #include <algorithm>

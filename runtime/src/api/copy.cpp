@@ -48,7 +48,7 @@ void Accumulate(int kind, Dt dt, uint8_t* dst, const uint8_t* src, uint64_t byte
     Kernels().element(op, dt, dt)(dst, dst, src, 0, n);
 }
 
-// A copy moves whole blocks; what a count has beyond them stays behind without a word on a chip.
+// A copy moves whole blocks; a chip silently drops the rest of a count.
 void CheckWhole(const Core& core, uint64_t count, uint32_t elem) {
     if (core.check != nullptr && count * elem % kBlock != 0) {
         Report("copy-count", "DataCopy", "count %llu of %u-byte elements is no multiple of 32 bytes: %llu bytes are not copied",
@@ -64,13 +64,13 @@ void CheckNotNothing(const Core& core, uint64_t count) {
     }
 }
 
-// A result larger than this is out of the caches before anybody reads it.
+// A larger result has left the caches before anybody reads it.
 constexpr uint64_t kStreamTensor = uint64_t{4} << 20;
-// A row that is long enough to be a tile of a large tensor.
+// A row long enough to be a tile of a large tensor.
 constexpr uint64_t kLongRow = 2048;
 
-// A copy to memory that is not read soon goes around the caches. Reading what comes next at the same time costs less
-// than reading it later.
+// A copy to memory that is not read soon bypasses the caches. Prefetching the next data meanwhile costs less than
+// reading them later.
 void StreamRow(Core& core, uint8_t* d, const uint8_t* s, uint64_t n) {
     constexpr uint64_t line = 64;
     constexpr uint64_t part = 1024;
@@ -99,7 +99,7 @@ void NoteAhead(Core& core, const uint8_t* s, uint64_t bytes, uint32_t rows) {
     }
 }
 
-// `rows` runs of bytes; gm and ub are the pitches.
+// `rows` runs of `bytes`; gm and ub are the pitches.
 struct Rows {
     uint64_t bytes;
     uint32_t rows;
@@ -156,7 +156,7 @@ void Store(Core& core, const char* api, const GmView& dst, const UbView& src, co
     });
 }
 
-// UB to UB runs on the vector unit.
+// UB to UB copies run on the vector unit.
 void Move(Core& core, const char* api, const UbView& dst, const UbView& src, uint64_t bytes, uint32_t rows,
           uint64_t dst_pitch, uint64_t src_pitch) {
     if (core.check != nullptr && bytes != 0) {
@@ -176,8 +176,8 @@ void Move(Core& core, const char* api, const UbView& dst, const UbView& src, uin
     });
 }
 
-// The pages of DataCopy inside UB do not mention overlap, which the general constraints then exclude. Rows of either
-// side ascend, so that one walk over both finds two that meet.
+// The pages of DataCopy inside UB do not mention overlap, so the general constraints exclude it. Rows of either side
+// ascend, so one walk over both finds two that overlap.
 void CheckApart(const Core& core, const UbView& dst, const UbView& src, uint64_t bytes, uint32_t rows,
                 uint64_t dst_pitch, uint64_t src_pitch) {
     for (uint32_t i = 0, k = 0; bytes != 0 && i < rows && k < rows;) {
@@ -227,7 +227,7 @@ struct PadRows {
             uint8_t* d = dst + i * dst_pitch;
             const uint8_t* s = src + i * src_pitch;
             CopyRow(d + left, s, len);
-            // What fills the slot: the padding value, or the first element of the block, or nothing defined.
+            // The filler of the slot: the padding value, the first element of the block, or undefined.
             uint64_t filler = ~uint64_t{0};
             if (is_pad) {
                 filler = value;
@@ -246,8 +246,8 @@ struct PadRows {
 
 }  // namespace
 
-// Copies between GM and UB reach the queue positions of UB only. DataCopy is documented for GM -> VECIN and VECOUT -> GM;
-// with a queue bound from VECIN to VECOUT the same tensor is loaded and stored, so either position is taken for both.
+// Copies between GM and UB only reach queue positions of UB. DataCopy is documented for GM -> VECIN and VECOUT -> GM;
+// with a queue bound from VECIN to VECOUT one tensor is both loaded and stored, so either position is valid for both.
 void CheckPosition(const Core& core, const char* api, const char* operand, const UbView& view) {
     const uint8_t in = static_cast<uint8_t>(AscendC::TPosition::VECIN);
     const uint8_t out = static_cast<uint8_t>(AscendC::TPosition::VECOUT);
@@ -371,7 +371,7 @@ void PadGmToUb(const UbView& dst, const GmView& src, uint32_t elem, const Ascend
         core.check->Gm(core, api, kPipeMte2, src, p.blockLen, src_pitch, p.blockCount, false, false);
         for (uint32_t i = 0; i < p.blockCount; ++i) {
             uint8_t* d = dst.addr + i * dst_pitch;
-            // Without padding values the rest of a slot is no data of the tensor: nothing may depend on it.
+            // Without padding values the rest of a slot is not part of the tensor: nothing may depend on it.
             core.check->Fill(core, d, slot, pad.is_pad);
             core.check->Fill(core, d + left, p.blockLen, true);
         }

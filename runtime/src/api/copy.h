@@ -1,4 +1,4 @@
-// What the copies between GM and UB have in common. Internal to the library.
+// Common parts of the copies between GM and UB. Internal to the library.
 #ifndef AUTOFUSE_TWIN_SRC_COPY_H
 #define AUTOFUSE_TWIN_SRC_COPY_H
 

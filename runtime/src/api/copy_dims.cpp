@@ -65,8 +65,8 @@ struct Dims {
     }
 };
 
-// The elements of one side: runs of `run` elements, at every index of loops whose strides ascend. A loop that stays at
-// one place counts once.
+// The elements of one side: runs of `run` elements, at every index of loops with ascending strides. A loop of stride 0
+// counts once.
 struct Side {
     uint64_t run = 1;
     uint64_t span = 1;  // elements from the first to the last
@@ -120,7 +120,7 @@ void CheckLoops(const DimLoops& p) {
     }
 }
 
-// Bytes from the first element to the last; far more than there are where that is beyond what 64 bits hold.
+// Bytes from the first element to the last; a number beyond any memory if 64 bits cannot hold it.
 uint64_t SpanBytes(const DimLoops& p, uint32_t elem, bool source) {
     constexpr uint64_t far = uint64_t{1} << 50;
     uint64_t last = 0;
@@ -131,8 +131,8 @@ uint64_t SpanBytes(const DimLoops& p, uint32_t elem, bool source) {
     return (last + 1) * elem;
 }
 
-// No two indices write the same element. Loops each of which steps over all that the smaller ones cover never do; for
-// others every element is looked at.
+// Checks that no two indices write the same element. Properly nested loops, each of which steps over the extent of the
+// smaller ones, never do; for others, check every element.
 void CheckDistinct(const Loop* loops, uint32_t n, uint64_t span) {
     const Loop* sorted[kMaxDims] = {};
     uint32_t m = 0;
@@ -171,12 +171,12 @@ void CheckDistinct(const Loop* loops, uint32_t n, uint64_t span) {
     }
 }
 
-// The accesses of the instruction: what it writes in UB and reads of GM, element by element.
+// The accesses of the instruction: its writes in UB and reads of GM, element by element.
 void Examine(Core& core, const UbView& dst, const GmView& src, uint32_t elem, const Loop* loops, uint32_t n,
              const Side& from, uint64_t elements) {
     const Side to(loops, n, &Loop::dst);
     const uint64_t bytes = to.run * elem;
-    // A span has two loops; those around them are spans of their own.
+    // A span has two loops; outer ones become separate spans.
     const Loop one{1, 0, 0};
     const Loop& inner = to.n > 0 ? to.rest[0] : one;
     const Loop& outer = to.n > 1 ? to.rest[1] : one;
@@ -193,7 +193,7 @@ void Examine(Core& core, const UbView& dst, const GmView& src, uint32_t elem, co
     core.check->Issue(core, kApi, kPipeMte2, spans.data(), static_cast<int>(spans.size()));
     Each(to.rest, to.n, 0, 0, [&](uint64_t, uint64_t at) { core.check->Fill(core, dst.addr + at * elem, bytes, true); });
 
-    // An access to GM has one loop: the longest, so that there are few accesses.
+    // An access to GM has one loop: the longest, to have few accesses.
     Side gm = from;
     std::sort(gm.rest, gm.rest + gm.n, [](const Loop& a, const Loop& b) { return a.size > b.size; });
     const Loop row = gm.n > 0 ? gm.rest[0] : Loop{1, gm.run, gm.run};
@@ -208,7 +208,7 @@ void Examine(Core& core, const UbView& dst, const GmView& src, uint32_t elem, co
     const uint64_t rows = from.Runs();
     uint64_t pitch = from.n == 0 ? from.run : from.rest[0].src;
     if (from.n > 1) {
-        // Evenly spread, at distances that divide places as the strides do.
+        // Evenly spaced, at a pitch with the divisors of the strides.
         pitch = (from.span - from.run) / (rows - 1);
         uint64_t step = 0;
         for (uint32_t i = 0; i < from.n; ++i) {
@@ -232,7 +232,7 @@ void DimsGmToUb(const UbView& dst, const GmView& src, uint32_t elem, const DimLo
     CheckUb(core, kApi, "dst", dst, span, kBlock);
     CheckGm(core, kApi, src, SpanBytes(p, elem, true), false);
 
-    // Loops of one iteration do nothing; two that go on like one are one.
+    // Drop loops of one iteration; merge loops that continue each other.
     Dims dims{dst.addr, src.addr, elem, 0, {}};
     uint64_t elements = 1;
     for (uint32_t i = 0; i < p.dims; ++i) {

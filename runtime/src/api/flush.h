@@ -1,4 +1,4 @@
-// Calls to which subnormal numbers are zeros: of memory and of registers. Internal to the library.
+// Calls that flush subnormal numbers to zero: on memory and on registers. Internal to the library.
 #ifndef AUTOFUSE_TWIN_SRC_FLUSH_H
 #define AUTOFUSE_TWIN_SRC_FLUSH_H
 
@@ -8,7 +8,7 @@
 
 namespace autofuse_twin {
 
-// Of v[0, n), of F32 or of 16-bit floats of the layout of F16: subnormal numbers become zeros of their sign.
+// v[0, n), of F32 or of 16-bit floats with the layout of F16: subnormal numbers become zeros of their sign.
 inline void Flush(uint8_t* v, size_t n, Dt dt) {
     for (size_t i = 0; i < n; ++i) {
         if (dt == Dt::F32) {

@@ -1,4 +1,4 @@
-// How lanes become one value: of memory-level calls and of registers. Internal to the library.
+// Reduction of lanes to one value: for memory-level calls and for registers. Internal to the library.
 #ifndef AUTOFUSE_TWIN_SRC_FOLD_H
 #define AUTOFUSE_TWIN_SRC_FOLD_H
 
@@ -16,7 +16,7 @@ inline float Extreme(Fold fold, float a, float b) {
     return (fold == Fold::kMax ? a > b : a < b) ? a : b;
 }
 
-// v[0, n) to one value, n a power of two: neighbours first, then their results.
+// Reduces v[0, n), n a power of two, to one value: adjacent elements first, then their results.
 inline float Tree(Fold fold, Dt dt, float* v, uint32_t n) {
     for (uint32_t w = n / 2; w != 0; w /= 2) {
         if (fold == Fold::kSum) {

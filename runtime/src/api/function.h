@@ -1,4 +1,4 @@
-// What a vector call of memory computes, on the architecture and with the control register of its launch. Internal.
+// The operation of a vector call on memory, for the architecture and control register of its launch. Internal.
 #ifndef AUTOFUSE_TWIN_SRC_FUNCTION_H
 #define AUTOFUSE_TWIN_SRC_FUNCTION_H
 
@@ -11,7 +11,7 @@
 
 namespace autofuse_twin {
 
-// To some calls subnormal operands and results are zeros. Results that their type cannot hold may saturate, or be cut.
+// Some calls flush subnormal operands and results to zero. Out-of-range results may saturate, or be truncated.
 struct Function {
     ElementFn plain;
     Dt dst, src;
@@ -60,7 +60,7 @@ inline Function FunctionOf(const Core& core, const VecCall& c) {
                                      [api = OpName(c.op)](const char* name) { return std::strcmp(name, api) == 0; });
     Function out{Lookup(c), c.dst_dt, c.src_dt, flushes, false, false};
     if (c.op == Op::Cast) {
-        // Every conversion of memory asks its instruction to saturate.
+        // Every conversion on memory asks its instruction to saturate.
         const bool saturates = CastSaturates(core, c.dst_dt, true);
         const bool to_float = c.dst_dt == Dt::F16 || c.dst_dt == Dt::BF16 || c.dst_dt == Dt::F32;
         out.saturates = to_float && saturates && CanSaturate(c.dst_dt, c.src_dt);

@@ -1,4 +1,4 @@
-// Elements moved inside UB: Gather, GatherMask, transposition of blocks; arithmetic progressions.
+// Element moves inside UB: Gather, GatherMask, transposition of blocks; arithmetic progressions.
 #include <algorithm>
 
 #include "api/control.h"
@@ -13,7 +13,7 @@ bool Defined(const uint8_t* mask, uint32_t bytes) {
     return std::all_of(mask, mask + bytes, [](uint8_t b) { return b == 0xff; });
 }
 
-// The address of one gathered element, checked when the offset is known: when the instruction executes.
+// The address of one gathered element, checked once the offset is known: when the instruction executes.
 const uint8_t* GatherAddress(const UbView& src, uint32_t base, uint32_t offset, uint32_t elem) {
     UbView at = src;
     at.addr += uint64_t{base} + offset;
@@ -53,17 +53,17 @@ void GatherElements(uint32_t elem, const UbView& dst, const UbView& src, const U
     }
     const Operand d{&dst, "dst", elem, 1, dst_rep};
     CheckOperand(core, api, d, lanes);
-    // Offsets of a repeat follow those of the repeat before it.
+    // The offsets of a repeat follow those of the previous repeat.
     const uint32_t last = LanesEnd(lanes.last_bits, lanes.per_repeat);
     const uint64_t offset_bytes = ((lanes.repeats - 1) * lanes.per_repeat + last) * 4;
     CheckUb(core, api, "srcOffset", offset, offset_bytes, kBlock);
     if (base % elem != 0) {
         Fail("ub-align", api, "srcBaseAddr %u is not a multiple of the element size %u", base, elem);
     }
-    // What is read of src depends on data, so all of the tensor counts as read.
+    // The elements read depend on data, so all of the tensor counts as read.
     const uint64_t src_bytes = std::min(uint64_t{src.size} * elem, static_cast<uint64_t>(src.hi - src.addr));
     CheckUb(core, api, "src", src, src_bytes, kBlock);
-    // The count form writes as many elements as were asked for, not whole repeats.
+    // The count form writes exactly the requested elements, not whole repeats.
     const uint64_t dst_bytes = rep == nullptr
         ? uint64_t{count} * elem
         : (lanes.repeats - 1) * dst_rep * kBlock + RepeatEnd(d, lanes.bits, lanes.per_repeat);
@@ -73,7 +73,7 @@ void GatherElements(uint32_t elem, const UbView& dst, const UbView& src, const U
         const Span written = rep == nullptr ? Span{&dst, "dst", true, dst_bytes} : SpanOf(d, lanes, true);
         const Span spans[] = {written, {&src, "src", false, src_bytes}, {&offset, "srcOffset", false, offset_bytes}};
         Issue(core, api, spans, 3, rep == nullptr ? count : Passed(lanes), elem);
-        // With delayed instructions the offsets may not have been computed yet: the elements pass as defined then.
+        // With delayed instructions the offsets may not be computed yet: treat the elements as defined.
         const bool now = core.order == nullptr;
         for (uint64_t r = 0; r < lanes.repeats; ++r) {
             const uint64_t* bits = r + 1 == lanes.repeats ? lanes.last_bits : lanes.bits;
@@ -121,7 +121,7 @@ uint64_t GatherByMask(uint32_t elem, const UbView& dst, const UbView& src, const
         Fail("mask-range", api, "mask 0 is outside of [1, 4294967295]");
     }
     core.counter_mode = false;
-    // Elements of a repeat: 256 bytes, or as many as the mask says.
+    // Elements of a repeat: 256 bytes, or as many as the mask enables.
     const uint64_t per = counter ? mask : lanes;
     if (steps.repeat == 0) {
         CheckNothing(core, api);
@@ -210,9 +210,9 @@ struct BlockLists {
     uint32_t elem, repeat, dst_rep, src_rep;
     uint32_t dst[kList], src[kList];  // bytes from the start of UB
 
-    // base: UB, or its shadow. The sources of a repeat are read before its results are written.
+    // base: UB, or its shadow. Reads all sources of a repeat before writing its results.
     void operator()(uint8_t* base) const {
-        // A single repeat starts behind the addresses, as the documentation says.
+        // A single repeat starts after the addresses, as documented.
         const uint32_t first = repeat == 1 ? 1 : 0;
         for (uint32_t r = first; r < first + repeat; ++r) {
             uint8_t in[kList][kBlock];
@@ -223,7 +223,7 @@ struct BlockLists {
             const uint32_t columns = kBlock / elem;
             for (uint32_t c = 0; c < columns; ++c) {
                 for (uint32_t i = 0; i < kList; ++i) {
-                    // 16 results of a column: one block of 16 bits each, or two of 32.
+                    // 16 results of a column: one block of 16-bit elements, or two of 32-bit ones.
                     const uint32_t at = c * kList + i;
                     std::memcpy(&out[at / columns][at % columns * elem], &in[i][c * elem], elem);
                 }
@@ -263,7 +263,7 @@ void TransposeBlocks(const char* api, uint32_t elem, const UbView* dst, const Ub
         uint32_t* list = to ? lists.dst : lists.src;
         list[i % kList] = static_cast<uint32_t>(view.addr - core.ub);
     }
-    // No repeat may read what an earlier one wrote; inside a repeat all is read before anything is written.
+    // No repeat may read data that an earlier one wrote; inside a repeat, all reads precede all writes.
     if (repeat > 1) {
         std::vector<bool> written(kUbPhysical / kBlock);
         for (uint32_t r = 0; r < repeat; ++r) {

@@ -1,7 +1,7 @@
-// Reductions: one result per repeat, per 32-byte block, per pair, and of a whole tensor.
+// Reductions: one result per repeat, per 32-byte block, per pair, or of a whole tensor.
 //
-// Sums are binary trees over neighbouring lanes, as the documentation draws them, rounded to the element type after
-// every addition. How the chip treats the lanes that are masked off is not documented: here they add nothing.
+// Sums are binary trees over adjacent lanes, as the documentation draws them, rounded to the element type after every
+// addition. The chip's treatment of masked-off lanes is not documented: here they add nothing.
 #include <algorithm>
 #include <limits>
 
@@ -15,12 +15,12 @@ namespace {
 constexpr int kValueIndex = 0, kIndexValue = 1, kOnlyValue = 2, kOnlyIndex = 3;  // ReduceOrder
 
 float Identity(Fold fold) {
-    // x + -0 is x for every x, the zeros and NaN included.
+    // x + -0 is x for every x, including the zeros and NaN.
     const float inf = std::numeric_limits<float>::infinity();
     return fold == Fold::kSum ? -0.0f : (fold == Fold::kMax ? -inf : inf);
 }
 
-// The lanes of a repeat as floats; those that take no part are the identity.
+// The lanes of a repeat as floats; inactive ones hold the identity.
 void LoadLanes(const Operand& s, uint64_t r, const uint64_t* bits, uint32_t lanes, Fold fold, Dt dt, float* out) {
     alignas(32) uint8_t raw[kRepeatBytes];
     const uint8_t* from = raw;
@@ -67,7 +67,7 @@ void StoreIndex(uint8_t* at, uint32_t bytes, uint32_t index) {
     std::memcpy(at, &index, bytes);  // little endian: the low half for 16 bits
 }
 
-// What a call with repeats works on.
+// Operands of a call with repeats.
 struct Work {
     Lanes lanes;
     Operand src;
@@ -87,8 +87,8 @@ void CheckRange(const char* api, const char* what, int32_t value, int32_t top) {
     }
 }
 
-// Checks arguments and operands. `unit`: bytes that a repeat gives, and the unit of dst_rep. `align`: of dst. False
-// where the call does nothing.
+// Checks arguments and operands. `unit`: bytes per repeat of results, and the unit of dst_rep. `align`: alignment of
+// dst. False if the call does nothing.
 bool Prepare(Core& core, const ReduceCall& c, uint32_t unit, uint32_t align, Work* w) {
     CheckCall(core, c.api);
     CheckRange(c.api, "repeatTime", c.repeat, 255);
@@ -134,7 +134,7 @@ void IssueRepeats(Core& core, const ReduceCall& c, const Work& w, uint64_t bytes
     Issue(core, c.api, spans, 2, Passed(w.lanes), w.elem);
 }
 
-// True if the enabled lanes among [first, first + n) of a repeat are wholly defined.
+// True if the enabled lanes among [first, first + n) of a repeat are all fully defined.
 bool LanesDefined(const Core& core, const Work& w, uint64_t r, uint32_t first, uint32_t n) {
     const uint64_t* bits = w.Bits(r);
     for (uint32_t lane = first; lane < first + n; ++lane) {
@@ -155,7 +155,7 @@ bool AnyLane(const uint64_t* bits, uint32_t first, uint32_t n) {
     return false;
 }
 
-// Groups of `group` lanes to one result each; a group without an enabled lane leaves its result as it was.
+// Groups of `group` lanes to one result each; a group without an enabled lane keeps its result.
 void Groups(const ReduceCall& c, uint32_t group, uint32_t align) {
     Core& core = Current();
     const uint32_t elem = SizeOf(c.dt);
@@ -188,7 +188,7 @@ void Groups(const ReduceCall& c, uint32_t group, uint32_t align) {
     });
 }
 
-// The whole of src by value and index, repeat after repeat as the chip does it.
+// The whole of src by value and index, repeat after repeat as on the chip.
 void Whole(Fold fold, Dt dt, const uint8_t* src, uint64_t n, float* value, uint64_t* index) {
     const uint32_t elem = SizeOf(dt);
     const uint32_t lanes = kRepeatBytes / elem;
@@ -297,7 +297,7 @@ void ReduceCount(const ReduceCall& c, const UbView& tmp, int64_t count, bool ind
     CheckUb(core, c.api, "dst", *c.dst, result, result);
     CheckUb(core, c.api, "src", *c.src, n * elem, kBlock);
     CheckOverlap(core, c.api, *c.dst, result, *c.src, "src", n * elem, false);
-    // The buffer may be the source, which is lost then.
+    // The buffer may be the source, which is then overwritten.
     const bool own = tmp.addr == c.src->addr;
     if (scratch != 0 && !own) {
         if (uint64_t{tmp.size} * elem < scratch) {
@@ -327,7 +327,7 @@ void ReduceCount(const ReduceCall& c, const UbView& tmp, int64_t count, bool ind
         float value = 0;
         uint64_t at = 0;
         Whole(fold, dt, s, n, &value, &at);
-        std::memset(t, 0xff, used);  // its contents are undefined afterwards; dst may lie in it
+        std::memset(t, 0xff, used);  // contents undefined afterwards; dst may be in it
         StoreValue(dt, d, value, saturates);
         if (index) {
             StoreIndex(d + elem, elem, static_cast<uint32_t>(at));

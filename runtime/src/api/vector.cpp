@@ -4,9 +4,9 @@
 namespace autofuse_twin {
 namespace {
 
-constexpr uint32_t kMaxCopyRepeat = 4095;  // strides of repeats of Copy; the other calls have 8 bits for them
+constexpr uint32_t kMaxCopyRepeat = 4095;  // maximum repeat stride of Copy; the other calls have 8 bits for it
 
-// Round modes that Atlas A2 has for a conversion, as bits 1 << RoundMode.
+// Round modes of Atlas A2 for a conversion, as bits 1 << RoundMode.
 uint32_t DefaultModes(Dt dst, Dt src) {
     constexpr uint32_t none = 1u << 0;
     constexpr uint32_t five = 1u << 1 | 1u << 2 | 1u << 3 | 1u << 4 | 1u << 5;
@@ -45,7 +45,7 @@ void CheckCastMode(const Core& core, Dt dst, Dt src, uint64_t mode) {
     }
 }
 
-// Lanes that take part if they are the first ones; 0 if there is a hole below the last one.
+// Number of enabled lanes if they are the first ones; 0 if there is a gap among them.
 uint32_t FirstLanes(const uint64_t* bits, uint32_t per_repeat) {
     const uint32_t n = LanesEnd(bits, per_repeat);
     uint64_t want[2];
@@ -53,7 +53,8 @@ uint32_t FirstLanes(const uint64_t* bits, uint32_t per_repeat) {
     return (bits[0] & want[0]) == want[0] && (bits[1] & want[1]) == want[1] ? n : 0;
 }
 
-// A repeat of Copy: `full` bytes, `last` in the last one; the steps are bytes. `spread`: from one 32-byte block.
+// Rows of a Copy: `full` bytes per repeat, `last` in the last one; the steps are bytes. `spread`: broadcast one 32-byte
+// block.
 struct CopyRows {
     uint8_t* d;
     const uint8_t* s;
@@ -75,7 +76,7 @@ struct CopyRows {
     }
 };
 
-// Broadcasts and moves of rows consist of these: whole repeats, or the first lanes of them. False: not such a call.
+// Recognises the copies of broadcasts and row moves: whole repeats, or their first lanes. False for other calls.
 bool CopiesRows(Core& core, const Lanes& lanes, const Operand& d, const Operand& s) {
     const uint32_t full = FirstLanes(lanes.bits, lanes.per_repeat);
     const uint32_t last = FirstLanes(lanes.last_bits, lanes.per_repeat);
@@ -84,7 +85,7 @@ bool CopiesRows(Core& core, const Lanes& lanes, const Operand& d, const Operand&
     }
     CopyRows rows{d.base, s.base, lanes.repeats, uint64_t{d.rep} * kBlock, uint64_t{s.rep} * kBlock,
                   uint64_t{full} * d.elem, uint64_t{last} * d.elem, s.blk == 0};
-    // Repeats that follow each other are one long one.
+    // Merge contiguous repeats into one.
     if (rows.full == kRepeatBytes && d.rep == 8 && s.rep == (rows.spread ? 0 : 8)) {
         rows.last += (rows.repeats - 1) * kRepeatBytes;
         rows.repeats = 1;
@@ -153,7 +154,7 @@ struct Whole {
     uint32_t d_size, s_size;
 };
 
-// A call on contiguous elements, with the fetching of what is loaded next in between.
+// A call on contiguous elements, interleaved with prefetches of the next load.
 void RunInParts(Core& core, const Function& fn, const Whole& w) {
     constexpr uint64_t part = 256;
     const uint64_t lines = core.ahead.total * part / w.n / 2 + 1;

@@ -1,4 +1,4 @@
-// What all vector calls share: masks, repeats and strides, and the checks of operands. Internal to the library.
+// Common parts of all vector calls: masks, repeats and strides, and the checks of operands. Internal to the library.
 #ifndef AUTOFUSE_TWIN_SRC_VECTOR_CALL_H
 #define AUTOFUSE_TWIN_SRC_VECTOR_CALL_H
 
@@ -16,7 +16,7 @@ struct Operand {
     Operand(const UbView* view_in, const char* name_in, uint32_t elem_in, uint32_t blk_in, uint32_t rep_in)
         : view(view_in), base(view_in == nullptr ? nullptr : view_in->addr), name(name_in), elem(elem_in), blk(blk_in),
           rep(rep_in), shift(static_cast<uint32_t>(__builtin_ctz(kBlock / elem_in))) {}
-    const UbView* view;  // during the call only
+    const UbView* view;  // valid during the call only
     uint8_t* base;
     const char* name;
     uint32_t elem;
@@ -31,7 +31,7 @@ struct Operand {
     uint8_t* At(uint64_t r, uint32_t lane) const { return base + Offset(r, lane); }
 };
 
-// The lanes that take part, decoded from the mask of a call.
+// The enabled lanes, decoded from the mask of a call.
 struct Lanes {
     uint64_t bits[2];      // lanes of a full repeat
     uint64_t repeats;
@@ -103,7 +103,7 @@ inline Lanes DecodeMask(Core& core, const char* api, const Rep& rep, uint32_t el
     return out;
 }
 
-// The number of the last lane that takes part, plus one; 0 if none does.
+// The index of the last enabled lane, plus one; 0 if there is none.
 inline uint32_t LanesEnd(const uint64_t* bits, uint32_t per_repeat) {
     const auto top = [](uint64_t b) { return b == 0 ? 0u : 64u - static_cast<uint32_t>(__builtin_clzll(b)); };
     if (per_repeat > 64 && bits[1] != 0) {
@@ -112,13 +112,13 @@ inline uint32_t LanesEnd(const uint64_t* bits, uint32_t per_repeat) {
     return top(per_repeat >= 64 ? bits[0] : bits[0] & ((uint64_t{1} << per_repeat) - 1));
 }
 
-// One past the last byte that a repeat touches, relative to its start.
+// One past the last byte that a repeat accesses, relative to its start.
 inline uint64_t RepeatEnd(const Operand& o, const uint64_t* bits, uint32_t per_repeat) {
     if (o.blk != 0) {
         const uint32_t lanes = LanesEnd(bits, per_repeat);
         return lanes == 0 ? 0 : o.Offset(0, lanes - 1) + o.elem;
     }
-    // All blocks are the same one.
+    // True if all blocks are the same one.
     const uint32_t per = kBlock / o.elem;
     if (Lanes::All(bits, per)) {
         return kBlock;
@@ -146,7 +146,7 @@ inline void CheckDstStride(const char* api, const Rep& rep) {
     }
 }
 
-// Partial overlap of a result with a source gives no defined result; complete overlap is an in-place call.
+// A partial overlap of the result with a source gives no defined result; a complete overlap is an in-place call.
 inline void CheckOverlap(Core& core, const char* api, const UbView& d, uint64_t d_bytes, const UbView& s, const char* name,
                   uint64_t s_bytes, bool in_place_ok) {
     const bool apart = d.addr + d_bytes <= s.addr || s.addr + s_bytes <= d.addr;
@@ -167,7 +167,7 @@ inline void CheckNotNothing(const Core& core, const char* api, bool nothing) {
     }
 }
 
-// The rest is a NOP on A2 and A3. Of architectures on which headers make a loop of a call, the pages do not say so.
+// Other cases are a NOP on A2 and A3. For architectures whose headers turn a call into a loop, the pages do not say so.
 inline void CheckNothing(const Core& core, const char* api) {
     const autofuse_twin_architecture* own = core.run->architecture;
     if (core.check != nullptr && own != nullptr && own->zero_counts != 0) {
@@ -182,7 +182,7 @@ inline int64_t CheckCount(const char* api, int64_t count) {
     return count;
 }
 
-// A count call programs the mask itself and leaves normal mode with all lanes on.
+// A count call sets the mask itself and leaves normal mode with all lanes on.
 inline void CountCallMask(Core& core) {
     core.counter_mode = false;
     core.mask_lo = core.mask_hi = ~uint64_t{0};
@@ -242,7 +242,7 @@ inline void Gather(const Operand& o, uint64_t r, const uint64_t* bits, uint32_t 
     }
 }
 
-// Blocks of 32 bytes, counted from the start of UB, that repeat r touches: calls fn(block) for each.
+// Calls fn(block) for the blocks of 32 bytes, counted from the start of UB, that repeat r accesses.
 template <typename F>
 inline void ForEachBlock(const Core& core, const Operand& o, const Lanes& lanes, uint64_t r, F fn) {
     const uint64_t* bits = r + 1 == lanes.repeats ? lanes.last_bits : lanes.bits;
@@ -255,7 +255,7 @@ inline void ForEachBlock(const Core& core, const Operand& o, const Lanes& lanes,
     }
 }
 
-// True where the general constraints let a repeat read what an earlier one wrote: an accumulation into the second source.
+// True if the general constraints let a repeat read data of an earlier one: an accumulation into the second source.
 inline bool Accumulates(const VecCall& c) {
     switch (c.op) {
         case Op::Add:
@@ -272,8 +272,8 @@ inline bool Accumulates(const VecCall& c) {
     }
 }
 
-// The general constraints of overlap: inside a repeat result and source are apart, or the same; no repeat reads what an
-// earlier one wrote.
+// The general constraints of overlap: inside a repeat, result and source are disjoint or identical; no repeat reads
+// data that an earlier one wrote.
 inline void CheckRepeatOverlap(Core& core, const VecCall& c, const Operand& d, const Operand& s, const Lanes& lanes) {
     const char* api = OpName(c.op);
     const auto end = [&](const Operand& o) {
@@ -284,10 +284,10 @@ inline void CheckRepeatOverlap(Core& core, const VecCall& c, const Operand& d, c
     }
     const auto in_place = [&](uint64_t r) { return d.At(r, 0) == s.At(r, 0) && d.blk == s.blk && d.elem == s.elem; };
     if (in_place(0) && (lanes.repeats == 1 || (d.rep == s.rep && d.rep > 7 * d.blk))) {
-        return;  // the repeats are apart from each other
+        return;  // the repeats are disjoint
     }
     const bool chain = s.view == c.src1 && Accumulates(c);
-    // The repeat that was the last to write a block, from 1 on; 0: none.
+    // The last repeat that wrote a block, from 1 on; 0: none.
     std::vector<uint32_t> written(kUbPhysical / kBlock);
     for (uint64_t r = 0; r < lanes.repeats; ++r) {
         ForEachBlock(core, s, lanes, r, [&](uint32_t block) {
@@ -309,7 +309,7 @@ inline void CheckRepeatOverlap(Core& core, const VecCall& c, const Operand& d, c
     }
 }
 
-// The bytes that a repeated call touches in one operand.
+// The bytes that a repeated call accesses in one operand.
 inline Span SpanOf(const Operand& o, const Lanes& lanes, bool write) {
     Span s{o.view, o.name, write, RepeatEnd(o, lanes.bits, lanes.per_repeat)};
     if (lanes.repeats == 1) {
@@ -318,7 +318,7 @@ inline Span SpanOf(const Operand& o, const Lanes& lanes, bool write) {
     s.outer = static_cast<uint32_t>(lanes.repeats);
     s.outer_pitch = o.rep * kBlock;
     if (o.blk != 1 && s.bytes > kBlock) {
-        // Blocks apart from each other, or all the same.
+        // Blocks are disjoint, or all the same.
         s.inner = o.blk == 0 ? 1 : static_cast<uint32_t>((s.bytes - 1) / (uint64_t{o.blk} * kBlock) + 1);
         s.inner_pitch = o.blk * kBlock;
         s.bytes = kBlock;
@@ -326,10 +326,10 @@ inline Span SpanOf(const Operand& o, const Lanes& lanes, bool write) {
     return s;
 }
 
-// Elements that the vector unit goes through: a repeat takes its 256 bytes whatever its mask is.
+// Elements that the vector unit processes: a repeat takes its 256 bytes for any mask.
 inline uint64_t Passed(const Lanes& lanes) { return lanes.repeats * lanes.per_repeat; }
 
-// An instruction of the vector unit for checked mode: what it touches, and how many elements of how many bytes.
+// Issues an instruction of the vector unit in checked mode: its accesses, and its number and size of elements.
 inline void Issue(Core& core, const char* api, const Span* spans, int n, uint64_t count, uint32_t bytes) {
     if (core.check != nullptr) {
         core.check->Issue(core, api, kPipeV, spans, n, count, bytes);

@@ -21,7 +21,7 @@ void CmpMaskTransfer(const UbView& view, bool to_register) {
 
 namespace {
 
-// Smallest legal temporary buffer in bytes.
+// Minimum legal temporary buffer in bytes.
 uint32_t MinTmpBytes(Op op, Dt dt) {
     const bool half_type = dt == Dt::F16;
     switch (op) {
@@ -56,7 +56,7 @@ void Advanced(const VecCall& c, const UbView* tmp) {
         CheckOverlap(core, api, *c.dst, bytes, *c.src1, "src1", bytes, false);
     }
     if (tmp != nullptr) {
-        // Sin and Cos need one part less when the source may be overwritten (imm = isReuseSource).
+        // Sin and Cos need one part less if the source may be overwritten (imm = isReuseSource).
         const bool less = (c.op == Op::Sin || c.op == Op::Cos) && c.imm != 0 && c.dst_dt == Dt::F32;
         const uint32_t need = MinTmpBytes(c.op, c.dst_dt) - (less ? 256u : 0u);
         if (tmp->size < need) {
@@ -98,7 +98,7 @@ void Advanced(const VecCall& c, const UbView* tmp) {
             fn(d, a, b, imm, n);
         }
         if (scratch != nullptr) {
-            std::memset(scratch, 0xff, scratch_bytes);  // its contents are undefined afterwards
+            std::memset(scratch, 0xff, scratch_bytes);  // contents undefined afterwards
         }
     });
 }
@@ -182,7 +182,7 @@ void VecIndex(Dt dt, const UbView& dst, uint64_t first, int64_t count, const Rep
 
 namespace {
 
-// One element again and again.
+// One element, repeated.
 template <typename T> void FillBlock(uint8_t* d, const uint8_t* s) {
     T value;
     std::memcpy(&value, s, sizeof(T));

@@ -68,7 +68,7 @@ void Checked::SetSite(int line, const char* file) {
         file_kind_ = KindOf(file);
     }
     if (file_kind_ == kTwin) {
-        return;  // one function of the API calls another: the outer call has set the place
+        return;  // one API function calls another: the outer call has set the place
     }
     site_.nested = file_kind_ == kHeader;
     if (!site_.nested && line > 0) {
@@ -242,8 +242,8 @@ void Checked::Issue(Core& core, const char* api, PipeId pipe, const Span* spans,
     if (record != nullptr) {
         record->Issue(core, site_, api, pipe, spans, n, count, bytes);
     }
-    // The scalar unit issues in order: what it has waited for is complete for everything that it issues afterwards.
-    // Its own stores to UB are not; other pipes see them after a flag of the scalar unit only.
+    // The scalar unit issues in order: everything it has waited for is complete before anything it issues afterwards.
+    // Its own stores to UB are not; other pipes only see them after a flag of the scalar unit.
     if (pipe != kPipeS) {
         for (int q = kPipeV; q < kPipes; ++q) {
             clock_[pipe].at[q] = std::max(clock_[pipe].at[q], clock_[kPipeS].at[q]);
@@ -280,7 +280,7 @@ void Checked::Issue(Core& core, const char* api, PipeId pipe, const Span* spans,
     for (int i = 0; i < n; ++i) {
         const Span& s = spans[i];
         if (s.bytes == 0 || (!s.write && pipe == kPipeS)) {
-            continue;  // a scalar read is over before anything else is issued
+            continue;  // a scalar read completes before anything else is issued
         }
         const uint64_t start = static_cast<uint64_t>(s.view->addr - core.ub);
         for (uint32_t o = 0; o < s.outer; ++o) {

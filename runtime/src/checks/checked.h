@@ -1,7 +1,7 @@
-// Checked mode: what is known about every byte of UB and every access to GM. Internal to the library.
+// Checked mode: state of every byte of UB and every access to GM. Internal to the library.
 //
-// Instructions are examined when they are issued, in program order, whatever the order in which they execute: an order
-// that flags and barriers do not enforce is a finding, also if this run happened to execute in a good one.
+// Instructions are checked at their issue, in program order, whatever their execution order: an order that flags and
+// barriers do not enforce is a finding, even if this run happened to execute correctly.
 #ifndef AUTOFUSE_TWIN_SRC_CHECKED_H
 #define AUTOFUSE_TWIN_SRC_CHECKED_H
 
@@ -18,7 +18,7 @@ struct Core;
 struct Run;
 class Record;
 
-// The units of a core that run at the same time. The scalar unit issues the instructions of all of them.
+// The units of a core that run concurrently. The scalar unit issues the instructions of all of them.
 enum PipeId : uint8_t { kPipeS, kPipeV, kPipeMte2, kPipeMte3, kPipes };
 const char* PipeText(PipeId pipe);
 
@@ -32,15 +32,15 @@ struct Clock {
     }
 };
 
-// A call in the text of the kernel. count: the core has come by this line so often. nested: the call stands in a
-// header that the kernel includes, and line is the last one of the kernel before it.
+// A call in the kernel's source. count: how often the core has executed this line. nested: the call is in a header that
+// the kernel includes, and line is the last one of the kernel before it.
 struct Place {
     uint32_t line = 0;
     uint32_t count = 0;
     bool nested = false;
 };
 
-// Bytes of UB that an instruction touches: `outer` times `inner` runs of `bytes`.
+// Bytes of UB that an instruction accesses: `outer` times `inner` runs of `bytes`.
 struct Span {
     const UbView* view;
     const char* name;
@@ -56,10 +56,10 @@ struct GmAccess {
     uint64_t bytes, pitch;
     uint32_t rows;
     uint32_t region;
-    uint32_t core, round, seq;  // round: how many SyncAll the core had passed
+    uint32_t core, round, seq;  // round: number of SyncAll calls the core had passed
     PipeId pipe;
     bool write, atomic;
-    Clock start;  // what was complete when the access could start
+    Clock start;  // instructions complete before the access could start
     const char* api;
     Place place;
 };
@@ -72,15 +72,15 @@ public:
     void SetSite(int line, const char* file);
     const Place& Site() const { return site_; }
 
-    // An instruction of a pipe: its number, its record, and its accesses to UB against all earlier ones. It goes through
-    // `count` elements of `bytes` bytes; copies from and to GM have none.
+    // Issues an instruction of a pipe: checks its accesses to UB against all earlier ones. It processes `count`
+    // elements of `bytes` bytes; both are 0 for copies from and to GM.
     void Issue(Core& core, const char* api, PipeId pipe, const Span* spans, int n, uint64_t count = 0,
                uint32_t bytes = 0);
-    // A GM access of the instruction that was issued last on this pipe.
+    // A GM access of the last instruction issued on this pipe.
     void Gm(Core& core, const char* api, PipeId pipe, const GmView& view, uint64_t bytes, uint64_t pitch, uint32_t rows,
             bool write, bool atomic);
 
-    // Set: all that is complete once the pipe has come here. Wait: the pipe goes on when that is complete.
+    // Set: a snapshot of everything complete when the pipe gets here. Wait: the pipe continues once that is complete.
     Clock Release(PipeId pipe);
     void Acquire(PipeId pipe, const Clock& clock);
     void Barrier(PipeId pipe);
@@ -94,14 +94,14 @@ public:
     // Definedness: one mask byte per byte of UB, a bit set for every defined bit.
     uint8_t* Bits(const Core& core, const void* addr);
     void Fill(const Core& core, const void* addr, uint64_t bytes, bool defined);
-    // dst = f(src...) element by element; a null source does not count. reads_dst: dst is a source, too.
+    // dst = f(src...) element by element; null sources are ignored. reads_dst: dst is a source, too.
     void Elements(const Core& core, const void* dst, uint32_t dst_elem, const void* a, const void* b, uint32_t src_elem,
                   bool reads_dst, uint64_t n);
     void CompareBits(const Core& core, const void* dst, const void* a, const void* b, uint32_t elem, uint64_t n);
     void SelectElements(uint8_t* dst, const uint8_t* mask, const uint8_t* a, const uint8_t* b, uint32_t elem, uint64_t n);
-    // Index of the first byte that is not wholly defined, or n.
+    // Index of the first byte that is not fully defined, or n.
     uint64_t FirstUndefined(const Core& core, const void* addr, uint64_t n);
-    // Undefined bytes must not be used here; reports them.
+    // Reports undefined bytes that must not be used here.
     bool NeedDefined(Core& core, const char* code, const char* api, const UbView& view, uint64_t bytes, uint64_t pitch,
                      uint32_t rows, const char* use);
 
@@ -147,7 +147,7 @@ private:
     std::vector<uint16_t> owner_;  // 1 + index into owners_, 0 for none
 };
 
-// After the last core: accesses of different cores and pipes to the same bytes of GM.
+// After the last core: conflicts between accesses of different cores and pipes to the same bytes of GM.
 void CheckGmAccesses(Run& run);
 
 }  // namespace autofuse_twin

@@ -1,7 +1,7 @@
 // Definedness of UB: every defined bit of UB has its bit set in a mask of the same size.
 //
-// Undefined data may be computed with, such as the rest of a padded row; results of it are undefined element by
-// element. It is a finding where it leaves UB or decides something.
+// Computing with undefined data is legal, such as the rest of a padded row; results are undefined element by element.
+// It is a finding if undefined data leave UB or decide something.
 #include <algorithm>
 #include <cstring>
 
@@ -73,8 +73,8 @@ void Checked::Elements(const Core& core, const void* dst, uint32_t dst_elem, con
         }
         return;
     }
-    // A conversion. Source and result do not overlap, or start at one address and the elements are read in time
-    // only if the result is not wider; a widening conversion in place goes from the end.
+    // A conversion. Source and result are disjoint, or start at one address, where elements are read in time only if
+    // the result is not wider; a widening conversion in place runs from the end.
     const bool backwards = dst_elem > src_elem;
     for (uint64_t k = 0; k < n; ++k) {
         const uint64_t i = backwards ? n - 1 - k : k;
@@ -106,7 +106,7 @@ void Checked::CompareBits(const Core& core, const void* dst, const void* a, cons
 
 void Checked::SelectElements(uint8_t* dst, const uint8_t* mask, const uint8_t* a, const uint8_t* b, uint32_t elem,
                              uint64_t n) {
-    // The mask may not have been computed yet (instructions can be delayed), so both choices must be defined.
+    // The mask may not be computed yet (instructions can be delayed), so both choices must be defined.
     if (AllSet(mask, n / 8) && AllSet(a, n * elem) && (b == nullptr || AllSet(b, n * elem))) {
         std::memset(dst, 0xff, n * elem);
         return;

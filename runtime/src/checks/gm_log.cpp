@@ -1,7 +1,7 @@
-// Accesses of all cores to GM that the kernel writes: overlaps without an order, bytes written twice or never.
+// Accesses of all cores to GM that the kernel writes: unordered overlaps, bytes written twice or never.
 //
-// Every core keeps a list of its accesses; the lists are compared once, after the last core. A kernel whose stores are
-// disjoint costs one sort.
+// Every core keeps a list of its accesses; the lists are compared once, after the last core. For a kernel with disjoint
+// stores this costs one sort.
 #include <algorithm>
 #include <set>
 #include <utility>
@@ -12,7 +12,7 @@
 namespace autofuse_twin {
 namespace {
 
-constexpr uint64_t kMaxPairs = 20000000;  // a kernel with more overlaps than this has been reported already
+constexpr uint64_t kMaxPairs = 20000000;  // a kernel with more overlaps has been reported already
 
 struct Interval {
     uint64_t lo, hi;  // from the start of the region
@@ -71,8 +71,8 @@ public:
 private:
     const GmAccess& Of(const Interval& i) const { return run_.gm[i.access]; }
 
-    // Whether a core clears the place where all of them meet: each does, before it comes there. Anything else that touches
-    // such a place is a finding.
+    // True if a core clears the workspace of a software SyncAll: each core does, before it gets there. Any other access
+    // to it is a finding.
     bool Clears(const GmAccess& a) {
         for (const auto& [first, end] : run_.meetings) {
             for (uint32_t r = 0; r < a.rows; ++r) {
@@ -114,7 +114,7 @@ private:
         f.other_site = b.place;
     }
 
-    // Of findings that differ in their bytes only, the first.
+    // Among findings that differ only in their bytes, report the first.
     bool First(int kind, const GmAccess& a, const GmAccess& b) {
         const uint64_t lines = static_cast<uint64_t>(a.place.line) << 32 | b.place.line;
         return seen_.insert({static_cast<uint64_t>(kind) << 32 | a.core, lines}).second;
@@ -124,7 +124,7 @@ private:
         return "bytes [" + std::to_string(lo) + ", " + std::to_string(hi) + ") of GM tensor '" + region_.name + "'";
     }
 
-    // Of two accesses the later one is the finding: by the order of the program, or of the cores.
+    // Of two accesses, the later one is the finding: in the order of the program, or of the cores.
     static bool Later(const GmAccess& a, const GmAccess& b) {
         if (a.core != b.core) {
             return a.core > b.core;

@@ -29,7 +29,7 @@ autofuse_twin_event* Record::Push(Kind kind, PipeId pipe) {
     return &events.back();
 }
 
-// Names of functions are literals; the same one may be at several addresses.
+// Function names are literals; equal ones may have several addresses.
 uint32_t Record::Api(const char* name) {
     if (name != last_api_) {
         const auto same = [name](const char* other) { return std::strcmp(other, name) == 0; };
@@ -61,7 +61,7 @@ void Record::Issue(const Core& core, const Place& place, const char* api, PipeId
         }
         const uint64_t lo = static_cast<uint64_t>(s.view->addr - core.ub);
         const uint64_t hi = lo + uint64_t{s.outer - 1} * s.outer_pitch + uint64_t{s.inner - 1} * s.inner_pitch + s.bytes;
-        // Lists of blocks are longer: the first result and the first source stand for all.
+        // Lists of blocks are longer: the first result and the first source represent all.
         const bool room = e->spans < 4;
         if (room && (e->spans == 0 || n <= 4 || ((e->writes & 1u) != 0) != s.write)) {
             e->lo[e->spans] = static_cast<uint32_t>(lo);
@@ -110,7 +110,7 @@ void Record::Dims(const Core& core, const GmView& view, uint64_t bytes, uint64_t
     e.gm_use = static_cast<uint8_t>(e.gm_use | AUTOFUSE_TWIN_EVENT_DIMS);
     e.count = count;
     e.bytes = elem;
-    // Where its bytes in UB are several spans, the event has the first; their bounds say more.
+    // If its bytes in UB are several spans, the event has only the first; use their bounds instead.
     e.spans = 1;
     e.writes = 1;
     e.lo[0] = lo;
@@ -141,7 +141,7 @@ void Record::BarrierAll() { Push(kBarrierAll, kPipeS); }
 void Record::Sync() { Push(kSync, kPipeS); }
 
 void Record::Own(uint32_t lo, uint64_t bytes, int queue, uint32_t index, uint8_t pos) {
-    // Groups of a kernel lay UB out one after another, each from its first byte.
+    // The groups of a kernel each lay out UB from its first byte, one after another.
     buffers.push_back({lo, lo + static_cast<uint32_t>(bytes), queue, index, pos});
 }
 

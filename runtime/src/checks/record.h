@@ -1,7 +1,7 @@
-// What the instructions of a core are, in program order, for a model of time. Internal to the library.
+// Record of a core's instructions, in program order, for a time model. Internal to the library.
 //
-// A core that is recorded runs in checked mode: there every instruction says what it touches, and every queue, flag and
-// barrier whom it makes wait. The record has no times; whoever reads it has the figures of a chip.
+// A recorded core runs in checked mode, where every instruction states its accesses, and every queue, flag and barrier
+// the pipe that waits. The record has no times; its reader has the figures of a chip.
 #ifndef AUTOFUSE_TWIN_SRC_RECORD_H
 #define AUTOFUSE_TWIN_SRC_RECORD_H
 
@@ -17,23 +17,23 @@ namespace autofuse_twin {
 class Record {
 public:
     enum Kind : uint8_t { kIssue, kSet, kWait, kBarrier, kBarrierAll, kSync, kPart };
-    // What a pipe waits for: a free block of a queue, a filled one, a flag that the kernel sets itself.
+    // Cause of a wait: a free block of a queue, a filled one, or a flag that the kernel sets itself.
     enum Cause : uint8_t { kSlot, kData, kFlag };
 
     void Begin(uint64_t limit);
 
-    // An instruction over `count` elements of `bytes` bytes each; both 0 for copies from and to GM.
+    // An instruction over `count` elements of `bytes` bytes each; both are 0 for copies from and to GM.
     void Issue(const Core& core, const Place& place, const char* api, PipeId pipe, const Span* spans, int n, uint64_t count,
                uint32_t bytes);
-    // What the vector function before does: operations on registers by name, each an event of so many elements of 256
-    // bytes that touches nothing.
+    // Contents of the preceding vector function: register operations by name, each an event of so many elements of 256
+    // bytes without accesses.
     void Registers(const std::vector<std::pair<const char*, uint64_t>>& operations);
-    // The side in GM of the instruction before.
+    // The GM side of the preceding instruction.
     void Gm(const Core& core, const GmView& view, uint64_t bytes, uint64_t pitch, uint32_t rows, bool write, bool atomic);
-    // The same where the instruction is a multi-dimensional copy of `count` elements to UB bytes [lo, hi).
+    // Variant for a multi-dimensional copy of `count` elements to UB bytes [lo, hi).
     void Dims(const Core& core, const GmView& view, uint64_t bytes, uint64_t pitch, uint32_t rows, uint64_t count,
               uint32_t elem, uint32_t lo, uint32_t hi);
-    // A flag that is set when the pipe comes here. 0 is no flag.
+    // A flag set when the pipe gets here. 0 means no flag.
     uint32_t Set(PipeId pipe);
     void Wait(PipeId pipe, uint32_t flag, Cause cause);
     void Barrier(PipeId pipe);
@@ -45,7 +45,7 @@ public:
     std::vector<autofuse_twin_event> events;
     std::vector<autofuse_twin_buffer> buffers;
     std::vector<const char*> apis;
-    bool cut = false;  // there were more events than the limit
+    bool cut = false;  // the events exceeded the limit
 
 private:
     autofuse_twin_event* Push(Kind kind, PipeId pipe);

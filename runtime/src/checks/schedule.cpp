@@ -13,7 +13,7 @@ void Scheduler::Begin(uint64_t seed) {
     Drop();
     state_ = seed * 0x9e3779b97f4a7c15ull + 1;
     Random(2);
-    // One pipe goes last whenever another one can go: it starves; another goes first and runs far ahead.
+    // One pipe starves: it runs last whenever another one can run; another pipe runs first and far ahead.
     for (uint32_t i = 0; i < kPipes; ++i) {
         order_[i] = static_cast<uint8_t>(i);
     }
@@ -69,7 +69,7 @@ bool Scheduler::Blocked(int pipe) const {
     return list.empty() || (list.front().kind == Task::kWait && !set_[list.front().flag - 1]);
 }
 
-// The next entry of a pipe that is not blocked; of several instructions any.
+// The next entry of a pipe that is not blocked; any of several independent instructions.
 void Scheduler::RunOne(int pipe) {
     std::deque<Task>& list = lists_[pipe];
     Task& head = list.front();
@@ -93,7 +93,7 @@ void Scheduler::RunOne(int pipe) {
     --pending_;
 }
 
-// One entry of the pipe, after what it waits for.
+// Runs one entry of the pipe, after the entries it waits for.
 void Scheduler::Advance(int pipe) {
     while (Blocked(pipe)) {
         Advance(set_by_[lists_[pipe].front().flag - 1]);

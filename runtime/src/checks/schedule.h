@@ -1,8 +1,8 @@
-// Executes the instructions of a core later than they are issued, in an order that a chip may choose. Internal.
+// Executes the instructions of a core after their issue, in an order that a chip may choose. Internal.
 //
-// Every pipe has its list of instructions, flags and barriers. The pipes run in any order that the flags allow, and
-// instructions of one pipe with no barrier, set or wait between them in any order: they start in order on a chip, but
-// need not be done in order. A kernel with all its flags and barriers gives the same numbers for every seed.
+// Every pipe has a list of instructions, flags and barriers. The pipes run in any order that the flags allow, and
+// instructions of one pipe without a barrier, set or wait between them run in any order: a chip starts them in order,
+// but need not complete them in order. A kernel with all its flags and barriers gives the same numbers for every seed.
 #ifndef AUTOFUSE_TWIN_SRC_SCHEDULE_H
 #define AUTOFUSE_TWIN_SRC_SCHEDULE_H
 
@@ -28,12 +28,12 @@ public:
         std::memcpy(task.data, &f, sizeof(F));
         Push(pipe, task);
     }
-    // A flag that is set when the pipe comes here. 0 is no flag.
+    // A flag set when the pipe gets here. 0 means no flag.
     uint32_t Set(PipeId pipe);
-    // The pipe waits for the flag; the scalar unit itself waits at once.
+    // The pipe waits for the flag; the scalar unit itself waits immediately.
     void Wait(PipeId pipe, uint32_t flag);
     void Barrier(PipeId pipe);
-    // Everything that was issued to this pipe, and what that waits for.
+    // Runs everything issued to this pipe, and everything that it waits for.
     void Finish(PipeId pipe);
     void FinishAll();
     void Drop();

@@ -23,7 +23,7 @@ const KernelTable& BaseKernels() {
 }
 
 #if defined(AUTOFUSE_TWIN_X86)
-// Not every compiler knows it by name; that the operating system keeps its registers follows from avx2.
+// Not every compiler knows it by name; avx2 implies that the operating system saves its registers.
 bool HasF16c() {
     unsigned int a = 0;
     unsigned int b = 0;
@@ -31,7 +31,7 @@ bool HasF16c() {
     unsigned int d = 0;
     return __get_cpuid(1, &a, &b, &c, &d) != 0 && (c & bit_F16C) != 0;
 }
-// True if the processor and the operating system have what the set was compiled for.
+// True if the processor and the operating system support the instruction set.
 bool HasAvx2() { return __builtin_cpu_supports("avx2") && HasF16c(); }
 bool HasAvx512() {
     return HasAvx2() && __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&

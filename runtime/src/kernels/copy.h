@@ -1,7 +1,7 @@
-// Moves of bytes. Included by impl.h inside its anonymous namespace.
+// Byte moves. Included by impl.h inside its anonymous namespace.
 
-// d and s do not overlap. A loop of whole registers, for rows of tiles: a string instruction, which a C library may take
-// for that many bytes, is slow where the two are aligned differently, as UB and a tensor are.
+// d and s do not overlap. A loop of whole registers, for rows of tiles: a string instruction, which a C library may use
+// at these sizes, is slow if the two are aligned differently, as UB and a tensor are.
 void CopyBytes(uint8_t* d, const uint8_t* s, size_t n) {
     size_t i = 0;
 #if defined(__AVX512F__)
@@ -19,8 +19,8 @@ void CopyBytes(uint8_t* d, const uint8_t* s, size_t n) {
     }
 }
 
-// The same around the caches: the lines are written without being fetched first, which halves the traffic. d is a
-// multiple of 64 bytes, and so is n. Other threads see such stores in order after StreamFence() only.
+// Non-temporal variant: it writes lines without fetching them first, which halves the traffic. d and n are multiples of
+// 64 bytes. Other threads only see such stores in order after StreamFence().
 void StreamBytes(uint8_t* d, const uint8_t* s, size_t n) {
 #if defined(__AVX512F__)
     for (size_t i = 0; i < n; i += 64) {
@@ -38,7 +38,7 @@ void StreamBytes(uint8_t* d, const uint8_t* s, size_t n) {
 #endif
 }
 
-// Fills n bytes with the 32 bytes at `block`, again and again; they are apart.
+// Fills n bytes with repetitions of the 32 bytes at `block`; they do not overlap.
 void TileBlock(uint8_t* d, const uint8_t* block, size_t n) {
     struct Block {
         uint64_t word[4];

@@ -5,7 +5,7 @@
 constexpr size_t kChunk = 256;
 
 #if defined(__AVX512F__)
-// With a mask of all lanes: without one, GCC 12 warns of a value in its own header.
+// With a mask of all lanes: without one, GCC 12 warns about a value in its own header.
 inline __m512 WidenHalves(__m256i h) { return _mm512_maskz_cvtph_ps(0xffff, h); }
 inline __m256i NarrowFloats(__m512 v) { return _mm512_maskz_cvtps_ph(0xffff, v, _MM_FROUND_TO_NEAREST_INT); }
 #endif

@@ -18,13 +18,13 @@
 
 #include "autofuse_twin/formulas/operations.h"
 
-// A function that needs less for numbers in a plain range: Key(bits) < kLimit there, and g(x) gives what f(x) gives.
+// A function with a cheaper form for numbers in a plain range: Key(bits) < kLimit there, and g(x) equals f(x).
 template <typename O> struct Plain {
     static constexpr bool kExists = false;
 };
 template <> struct Plain<ExpF> {
     static constexpr bool kExists = true;
-    static constexpr uint32_t kLimit = 0x42ae0001u;  // up to 87 on both sides
+    static constexpr uint32_t kLimit = 0x42ae0001u;  // up to 87 in magnitude
     static inline uint32_t Key(uint32_t bits) { return bits & 0x7fffffffu; }
     static inline float g(float x) { return ExpPlain(x); }
 };
@@ -35,7 +35,7 @@ template <> struct Plain<LnF> {
     static inline float g(float x) { return LogPlain(x); }
 };
 
-// Numbers are mostly in the plain range, so one look at a part of them saves all of them the rest.
+// Numbers are mostly in the plain range, so one check of a chunk lets all of it take the short way.
 template <typename O>
 void PlainLoop(float* d, const float* a, size_t n) {
     for (size_t i = 0; i < n; i += kChunk) {
@@ -106,7 +106,7 @@ void RunF16(void* d, const void* a, const void* b, uint64_t imm, size_t n) {
     }
 }
 
-// half sources accumulated into a float destination.
+// Half sources accumulated into a float destination.
 template <typename O>
 void RunF16ToF32(void* d, const void* a, const void* b, uint64_t imm, size_t n) {
     alignas(64) float x[kChunk];
@@ -180,22 +180,22 @@ void RunFill(void* dv, const void*, const void*, uint64_t imm, size_t n) {
 
 // ---- a * b + c with one rounding ----
 
-// The product of two floats is exact in double. What the addition loses decides the last bit, so that a later rounding
-// to fewer bits is right.
+// The product of two floats is exact in double. The rounding error of the addition decides the last bit, so that a
+// later rounding to fewer bits is correct.
 inline double FusedOdd(float a, float b, float c) {
     const double p = static_cast<double>(a) * static_cast<double>(b);
     const double q = c;
-    // Which NaN a sum or a product takes is up to the compiler.
+    // The compiler chooses which NaN a sum or a product returns.
     const double s = a != a ? a : b != b ? b : c != c ? c : p + q;
     const double t = s - p;
     const double lost = (p - (s - t)) + (q - t);
     const uint64_t bits = BitCast<uint64_t>(s);
-    // Towards the lost part where the last bit is even: one step of the magnitude up or down.
+    // If the last bit is even, move towards the lost part: one step of the magnitude up or down.
     const bool adjust = (lost > 0.0 || lost < 0.0) && (bits & 1u) == 0;
     const bool up = (lost > 0.0) == (s > 0.0);
     return adjust ? BitCast<double>(up ? bits + 1 : bits - 1) : s;
 }
-// The same for a float with an odd last bit.
+// Rounding to a float with an odd last bit.
 inline float OddFloat(double v) {
     const float f = static_cast<float>(v);
     const uint32_t bits = BitCast<uint32_t>(f);
@@ -343,7 +343,7 @@ template <typename O> ElementFn PickInt(Dt dt) {
         default: return nullptr;
     }
 }
-// What registers compute with, on integers of every width.
+// Operations of registers, on integers of every width.
 template <typename O> ElementFn PickWidth(Dt dt) {
     switch (dt) {
         case Dt::I8: return RunInt<O, int8_t>;

@@ -7,7 +7,7 @@
 
 #include "autofuse_twin/abi.h"
 
-// What is written for x86-64; the portable build is what other processors get.
+// Code for x86-64; other processors use the portable build.
 #if defined(__x86_64__) && !defined(AUTOFUSE_TWIN_PORTABLE)
 #define AUTOFUSE_TWIN_X86
 #endif

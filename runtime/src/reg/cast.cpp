@@ -8,7 +8,7 @@
 namespace autofuse_twin {
 namespace {
 
-// Which element of one register goes with which of another, of another width: the wider one decides how many there are.
+// The pairing of elements of registers with different widths: the wider one determines the number of elements.
 struct Lanes2 {
     uint32_t n, src_step, dst_step, src_at, dst_at;
     uint32_t Src(uint32_t i) const { return i * src_step + src_at; }
@@ -25,7 +25,7 @@ Lanes2 Match(const RegRef& dst, const RegRef& src, int layout) {
     return {src.lanes, 1, 1, 0, 0};
 }
 
-// Elements of a conversion: which are defined. What no element is written to is 0.
+// Elements of a conversion: which are defined. Unwritten bytes are 0.
 void KnowMatched(RegOp& op, const RegRef& dst, const RegRef& src, const Lanes2& l, RegCell* const* cells, int n,
                  const MaskCell* on) {
     uint8_t known[kPair];
@@ -55,7 +55,7 @@ bool IsFloat(Dt dt) { return dt == Dt::F16 || dt == Dt::BF16 || dt == Dt::F32; }
 
 void Convert(const uint8_t* x, uint8_t* y, Dt dst, Dt src, bool saturate, int mode, uint32_t n) {
     if (!IsFloat(dst) && (!IsFloat(src) || !saturate)) {
-        // Wider integers hold every number but negative ones without a sign, which saturate.
+        // Wider integers hold every number; unsigned ones saturate negative numbers.
         const bool clamps = !IsFloat(src) && (saturate || SizeOf(dst) > SizeOf(src));
         clamps ? ClampIntegers(y, dst, x, src, n) : CutToIntegers(y, dst, x, src, mode, n);
         return;
@@ -150,7 +150,7 @@ void RegTruncate(const RegRef& dst, const RegRef& src, int mode, const MaskRef& 
     });
 }
 
-// Half registers: every second element, as `layout` says, in float.
+// Half registers: every second element, selected by `layout`, in float.
 void RegExpSub(const RegRef& dst, const RegRef& a, const RegRef& b, int layout, const MaskRef& mask) {
     RegOp op("ExpSub");
     const ElementFn fn = Find("ExpSub", Op::ExpSub, Dt::F32, a.dt);

@@ -188,7 +188,7 @@ void RegFillLane(const RegRef& dst, const RegRef& src, bool last, const MaskRef&
     const uint32_t elem = dst.elem;
     const uint32_t lane = last ? lanes - 1 : 0;
     if (op.Checked()) {
-        // The one lane stands for all of them.
+        // The single lane represents all of them.
         RegCell spread{nullptr, nullptr, 0};
         uint8_t known[kPair];
         if (from->known != nullptr) {

@@ -18,7 +18,7 @@ Bits4 Load4(const uint64_t* from) {
     return out;
 }
 
-// A mask that no data decides: its bits are known when the operation is issued.
+// A data-independent mask: its bits are known when the operation is issued.
 void SetFixed(RegOp& op, const MaskRef& dst, const Bits4& value) {
     uint64_t* d = op.Write(dst);
     if (op.Checked()) {
@@ -28,7 +28,7 @@ void SetFixed(RegOp& op, const MaskRef& dst, const Bits4& value) {
     op.Do([d, value] { std::memcpy(d, value.word, sizeof(value.word)); });
 }
 
-// f(destination words, source words...) on the bits, on those that may be set, and on what is known of them.
+// f(destination words, source words...) on the bits, on the possible bits, and on the defined bits.
 template <typename F> void Rearrange(RegOp& op, const MaskRef* dst, int results, const MaskRef* src, int sources, F f) {
     const uint64_t* s[2] = {op.Read(src[0]), sources > 1 ? op.Read(src[1]) : nullptr};
     const MaskCell* from[2] = {nullptr, nullptr};
@@ -168,7 +168,7 @@ void RegMaskWeave(bool split, const MaskRef& dst0, const MaskRef& dst1, const Ma
         Bits4 high{};
         const uint32_t n = kBits / elem;  // groups of a mask
         for (uint32_t g = 0; g < 2 * n; ++g) {
-            // Group g of the two results, one after the other; where it comes from.
+            // Source of group g of the two results, one after the other.
             const uint32_t half = g % n;
             const bool second = g >= n;
             const uint32_t from = split ? 2 * half + (second ? 1 : 0) : g / 2;

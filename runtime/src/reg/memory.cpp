@@ -11,7 +11,7 @@ constexpr uint32_t kUbBlock = 32;
 using L = AscendC::Reg::LoadDist;
 using S = AscendC::Reg::StoreDist;
 
-// Where the elements of a register come from: element i from element From(i) of UB, `wide` bytes from `unit` bytes.
+// The source of a register's elements: element i from element From(i) of UB, `unit` bytes widened to `wide` bytes.
 struct Distribution {
     enum Kind : uint8_t { kPlain, kBroadcast, kUp, kDown, kUnpack, kBlock, kElementToBlock, kSplit } kind;
     uint32_t unit, wide;  // bytes of an element in UB and in the register
@@ -43,7 +43,7 @@ Distribution Describe(int dist, uint32_t elem, uint32_t bytes) {
     }
 }
 
-// Distributes the bytes at `in`; what a wider element has more is `fill`.
+// Distributes the bytes at `in`; `fill` extends wider elements.
 void Distribute(const Distribution& d, uint32_t bytes, uint8_t fill, const uint8_t* in, uint8_t* out, uint8_t* second) {
     if (d.kind == Distribution::kPlain) {
         std::memcpy(out, in, bytes);
@@ -72,7 +72,7 @@ void Distribute(const Distribution& d, uint32_t bytes, uint8_t fill, const uint8
     }
 }
 
-// What is defined of a range of UB, of which the first `own` bytes lie in the buffer.
+// The definedness of a range of UB, of which the first `own` bytes are in the buffer.
 void KnownOf(RegOp& op, const void* at, uint64_t own, uint64_t bytes, uint8_t* out) {
     std::memcpy(out, op.core().check->Bits(op.core(), at), own);
     std::memset(out + own, 0, bytes - own);
@@ -81,7 +81,7 @@ bool All(const uint8_t* known, uint64_t n) {
     return std::all_of(known, known + n, [](uint8_t b) { return b == 0xff; });
 }
 
-// Bytes up to the last enabled lane of an element of `elem` bytes.
+// Number of lanes up to the last enabled one; `step` mask bits per lane.
 uint32_t Enabled(const uint64_t* bits, uint32_t lanes, uint32_t step) {
     for (uint32_t i = lanes; i > 0; --i) {
         if (MaskHas(bits, (i - 1) * step)) {
@@ -91,7 +91,7 @@ uint32_t Enabled(const uint64_t* bits, uint32_t lanes, uint32_t step) {
     return 0;
 }
 
-// What a store with a mask writes: `keep` bytes of every element.
+// The bytes that a masked store writes: `keep` bytes of every element.
 struct MaskedStore {
     uint8_t* to;
     const uint8_t* from;
@@ -124,10 +124,10 @@ struct MaskedStore {
     }
 };
 
-// The lanes that a mask can enable: known at the call in fast mode and where no data decides it.
+// The lanes that a mask can enable: known at the call in fast mode and for data-independent masks.
 const uint64_t* Possible(RegOp& op, const MaskRef& mask) { return op.Checked() ? op.Cell(mask)->may : mask.bits; }
 
-// Marks what a store gives UB: element by element, `keep` bytes of each.
+// Marks the bytes that a store writes to UB: element by element, `keep` bytes of each.
 void MarkStored(RegOp& op, uint8_t* to, RegCell* source, MaskCell* mask, const MaskedStore& store) {
     uint8_t* bits = op.core().check->Bits(op.core(), to);
     store.Each(mask->may, [&](uint32_t i) {
@@ -135,7 +135,7 @@ void MarkStored(RegOp& op, uint8_t* to, RegCell* source, MaskCell* mask, const M
         for (uint32_t k = 0; k < store.keep; ++k) {
             const uint8_t known = source->known == nullptr ? 0xff : source->known[i * store.elem + k];
             uint8_t& at = bits[i * store.keep + k];
-            // Where data decides whether it is stored at all, the old bytes have to be defined, too.
+            // If data decide whether the store happens, the old bytes must be defined, too.
             at = static_cast<uint8_t>(!sure ? 0 : mask->fixed ? known : known & at);
         }
     });
@@ -322,7 +322,7 @@ RegRef HeldRef(const UnalignRef& u) { return {u.slot, u.held, 1, kUbBlock, Dt::U
 
 }  // namespace
 
-// Whole blocks go to UB; what is left of the last one waits in the register.
+// Whole blocks go to UB; the rest of the last one waits in the register.
 void RegStoreStream(const UnalignRef& u, void* at, const RegRef& src, uint32_t count) {
     RegOp op("StoreUnAlign");
     if (count > src.lanes) {
@@ -341,7 +341,7 @@ void RegStoreStream(const UnalignRef& u, void* at, const RegRef& src, uint32_t c
     const uint8_t* old = waits ? op.Read(held) : nullptr;
     uint8_t* first = waits ? *u.at : to;
     const uint32_t before = waits ? *u.bytes : 0;
-    // What is known, and what is moved: [first, first + before) from `old`, then [to, to + bytes) from the source.
+    // Moves bytes and their definedness: [first, first + before) from `old`, then [to, to + bytes) from the source.
     const uint32_t total = before + bytes;
     const uint32_t over = static_cast<uint32_t>(static_cast<uint64_t>(first - op.core().ub + total) % kUbBlock);
     const uint32_t rest = std::min(over, total);
@@ -424,7 +424,7 @@ void RegGather(const RegRef& dst, const void* base, uint32_t from, const RegRef&
     RegCell* cells[] = {op.Checked() ? op.Cell(index) : nullptr};
     MaskCell* on = op.Checked() ? op.Cell(mask) : nullptr;
     const uint64_t rest = op.Rest(base, kUbBlock);
-    op.Load(base, rest, kUbBlock, dst.slot);  // which of its elements depends on data
+    op.Load(base, rest, kUbBlock, dst.slot);  // the elements used depend on data
     const uint8_t* s = static_cast<const uint8_t*>(base);
     uint8_t* d = op.Write(dst);
     KnowLanes(op, dst, cells, 1, on, nullptr);
@@ -500,7 +500,7 @@ void RegScatter(void* base, const RegRef& src, const RegRef& index, const MaskRe
     const uint64_t rest = op.Rest(base, kUbBlock);
     op.Store(base, rest, kUbBlock, src.slot);
     uint8_t* d = static_cast<uint8_t*>(base);
-    // Of bytes the even lanes take part, with indices of 16 bits.
+    // For bytes, the even lanes take part, with 16-bit indices.
     const uint32_t elem = src.elem;
     const uint32_t wide = index.elem;
     const uint32_t pitch = std::max(elem, wide);
@@ -509,7 +509,7 @@ void RegScatter(void* base, const RegRef& src, const RegRef& index, const MaskRe
     if (op.Checked()) {
         uint8_t* bits = op.core().check->Bits(op.core(), base);
         if (op.Late()) {
-            std::memset(bits, 0xff, rest);  // where it stores is not known yet
+            std::memset(bits, 0xff, rest);  // the stored bytes are not known yet
         } else {
             const RegCell* cell = op.Cell(src);
             for (uint32_t i = 0; i < lanes; ++i) {

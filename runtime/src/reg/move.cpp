@@ -10,7 +10,7 @@
 namespace autofuse_twin {
 namespace {
 
-// f(results, sources) moves bytes; what is known of them moves with them.
+// f(results, sources) moves bytes; their definedness moves with them.
 template <typename F>
 void Shuffle(RegOp& op, const RegRef* dst, int results, const RegRef* src, int sources, F f) {
     const uint8_t* s[2] = {op.Read(src[0]), sources > 1 ? op.Read(src[1]) : nullptr};
@@ -164,7 +164,7 @@ void RegSqueeze(const RegRef& dst, const RegRef& src, const MaskRef& mask) {
         if (!sure) {
             std::memset(op.Known(op.Cell(dst), lanes * elem), 0, lanes * elem);
         } else if (from->known != nullptr) {
-            // Where data decides the mask, one undefined element may come to any place.
+            // If data decide the mask, one undefined element may end up anywhere.
             bool all = true;
             for (uint32_t i = 0; i < lanes * elem; ++i) {
                 all = all && (from->known[i] == 0xff || !MaskHas(on->may, i / elem * step));
@@ -239,7 +239,7 @@ struct ReduceWork {
         for (uint32_t g = 0; g < lanes / n; ++g) {
             float value = Tree(fold, src_dt, v + g * n, n);
             if (fold != Fold::kSum && value == 0.0f) {
-                // Of the two zeros the larger one is +0.
+                // Of two zeros, +0 is the larger one.
                 const bool seek = fold == Fold::kMin;
                 const bool found = std::any_of(copy + g * n, copy + (g + 1) * n, [seek](float f) {
                     return f == 0.0f && (FloatBits(f) >> 31 != 0) == seek;
@@ -288,7 +288,7 @@ struct ReduceWork {
                     any = true;
                 }
             }
-            // Lanes that are off count with the extreme value.
+            // Lanes that are off hold the neutral extreme value.
             for (uint32_t i = g * n; i < g * n + index && best == (fold == Fold::kMax ? bottom : top); ++i) {
                 index = i - g * n;
             }

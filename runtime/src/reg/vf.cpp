@@ -32,7 +32,7 @@ Vf* Open(Core& core) {
     vf->late = core.order != nullptr;
     vf->read.resize(kUbPhysical / kUbBlock);
     vf->written.resize(kUbPhysical / kUbBlock);
-    // Each seed takes another order, and so does each function.
+    // Each seed chooses another order, for each function.
     const uint64_t mix = (core.run->seed * 0x9e3779b97f4a7c15ull + vf->id * 0xd1342543de82ef95ull) >> 33;
     vf->style = static_cast<uint32_t>(mix % 4);
     core.vf = vf;
@@ -65,7 +65,7 @@ void Vf::RunNode(uint32_t seq) {
     }
 }
 
-// A node after all that it depends on.
+// Runs a node after its dependences.
 void Vf::Demand(uint32_t seq) {
     std::vector<uint32_t> stack{seq};
     while (!stack.empty()) {
@@ -84,8 +84,8 @@ void Vf::Demand(uint32_t seq) {
     }
 }
 
-// Four legal orders: that of the program; stores as late as barriers allow, first come or last come; loads as late as
-// registers and barriers allow.
+// Four legal orders: program order; stores as late as barriers allow, in order or reversed; loads as late as registers
+// and barriers allow.
 void Vf::Run() {
     const uint32_t end = base + static_cast<uint32_t>(nodes.size());
     if (style == 3) {
@@ -130,7 +130,7 @@ void Vf::Run() {
     arena = Arena{};
 }
 
-// The operations of a function by name, in the order of their first ones.
+// The operations of a function by name, in order of first use.
 static std::vector<std::pair<const char*, uint64_t>> OperationsOf(const Vf& vf) {
     std::vector<std::pair<const char*, uint64_t>> found;
     for (const Node& n : vf.nodes) {
@@ -150,7 +150,7 @@ void LeaveVf(Core& core) {
     core.vf = nullptr;
     RegState& s = State(core);
     s.frame = s.caller = nullptr;
-    // What it touched, as runs of blocks inside of one buffer.
+    // The bytes it accessed, as runs of blocks inside one buffer.
     std::vector<UbView> views;
     std::vector<Span> spans;
     const auto collect = [&](const std::vector<uint8_t>& blocks, bool write) {
@@ -204,13 +204,13 @@ void RegLeave() {
 }
 
 void RegCall(bool begin) {
-    Core& core = Current();  // ends the one before
+    Core& core = Current();  // closes the previous one
     if (core.check != nullptr) {
         State(core).named = begin;
     }
 }
 
-// An operation of another frame, or of another caller, is one of another vector function.
+// An operation with another frame, or another caller, belongs to another vector function.
 void RegSiteSet(int line, const char* file, const void* frame, const void* caller) {
     SiteSet(line, file);
     Core* core = g_current;
@@ -375,7 +375,7 @@ UbView RegOp::Owner(const void* address, uint32_t align) {
     return view;
 }
 
-// True if `from` depends on `to`, by registers.
+// True if `from` depends on `to`, through registers.
 bool RegOp::Reaches(uint32_t from, uint32_t to) {
     std::vector<uint32_t> stack{from};
     std::set<uint32_t> seen;
@@ -426,7 +426,7 @@ void RegOp::Note(uint32_t at, uint64_t bytes, bool write, const void* name) {
         }
     }
     bool told = false;
-    uint32_t ordered = 0;  // a load that was looked at
+    uint32_t ordered = 0;  // a load already checked
     for (uint32_t i = at; i < at + bytes; ++i) {
         const uint32_t stored = s.store_seq[i];
         const uint32_t loaded = s.load_seq[i];
@@ -439,7 +439,7 @@ void RegOp::Note(uint32_t at, uint64_t bytes, bool write, const void* name) {
             continue;
         }
         if (loaded >= vf_->base && loaded > vf_->fence_reuse && loaded != ordered && loaded > stored && !told) {
-            // One register keeps its order, and so does what depends on the load.
+            // One register keeps its order, and so do dependents of the load.
             const Node& n = vf_->At(loaded);
             bool fine = name != nullptr && n.name == name;
             for (uint8_t k = 0; k < count_ && !fine; ++k) {
@@ -453,7 +453,7 @@ void RegOp::Note(uint32_t at, uint64_t bytes, bool write, const void* name) {
                 told = true;
             }
         }
-        // A load in between that both are ordered with orders the two stores.
+        // A load that is ordered with both stores orders the stores.
         if (stored >= vf_->base && stored > vf_->fence_store && stored != seq_ && loaded < stored && !told) {
             Tell(stored, i, "writes what is written", "MemType::VEC_STORE, MemType::VEC_STORE", view, bytes);
             told = true;
@@ -533,7 +533,7 @@ void KnowLanes(RegOp& op, const RegRef& dst, RegCell* const* sources, int n, Mas
                 known = sources[i]->known == nullptr || whole(sources[i]->known + at, dst.elem);
             }
         }
-        // Where the mask is off, or may be, the old value stays.
+        // If the mask is off, or may be, the old value stays.
         if (known && old != nullptr && old->known != nullptr && (!may || (mask != nullptr && !mask->fixed))) {
             known = whole(old->known + at, dst.elem);
         }

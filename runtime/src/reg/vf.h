@@ -1,9 +1,9 @@
 // Vector functions of Ascend 950 in the twin. Internal to the library.
 //
-// Without checks an operation computes at once, in the bytes of the registers. In checked mode the operations of a
-// vector function become nodes: what an operation reads and writes is kept apart from the register (a cell per value),
-// so that the accesses to UB can execute in any order that registers and barriers allow, and the function as a whole when
-// its pipe gets to it.
+// Without checks an operation computes immediately, in the bytes of the registers. In checked mode the operations of a
+// vector function become nodes: their operands and results are kept apart from the register (a cell per value), so that
+// the accesses to UB can execute in any order that registers and barriers allow, and the function as a whole when its
+// pipe reaches it.
 #ifndef AUTOFUSE_TWIN_SRC_REG_VF_H
 #define AUTOFUSE_TWIN_SRC_REG_VF_H
 
@@ -20,14 +20,14 @@ namespace autofuse_twin {
 constexpr uint32_t kVl = 256;       // bytes of a register
 constexpr uint32_t kPair = 2 * kVl;
 
-// A value of a vector register: its bytes, and which of them are defined (null: all).
+// A value of a vector register: its bytes, and their definedness (null: all defined).
 struct RegCell {
     uint8_t* data;
     uint8_t* known;
     uint32_t node;
 };
-// A value of a mask register. may: bits that can be set; known: bits that are defined; fixed: no data decides it, and
-// `may` is what it is.
+// A value of a mask register. may: bits that can be set; known: bits that are defined; fixed: data-independent, with
+// `may` as its value.
 struct MaskCell {
     uint64_t bits[4];
     uint64_t may[4];
@@ -39,11 +39,11 @@ struct MaskCell {
 enum NodeKind : uint8_t { kCompute, kRead, kWrite, kFence };
 struct Node {
     NodeKind kind = kCompute;
-    uint8_t src = 0, dst = 0;  // of a fence: 1 stores, 2 loads
+    uint8_t src = 0, dst = 0;  // of a fence: 1 for stores, 2 for loads
     bool done = false;
     uint8_t count = 0;
     uint32_t deps[6];
-    const void* name = nullptr;  // the register that was loaded or is stored
+    const void* name = nullptr;  // the loaded or stored register
     const char* api = nullptr;
     Place place;
     void (*run)(void*) = nullptr;
@@ -104,8 +104,8 @@ public:
     MaskCell* Cell(const MaskRef& m) { return static_cast<MaskCell*>(m.slot->cell); }
     uint8_t* Known(RegCell* cell, uint32_t bytes);
 
-    // A range of UB that the operation reads, or writes. Alignment 1 and more. Returns how many bytes from `at` on lie in
-    // the buffer; a load may go on behind it, up to the end of UB.
+    // A range of UB that the operation reads, or writes. Alignment 1 and more. Returns the number of bytes from `at` on
+    // that are in the buffer; a load may extend past it, up to the end of UB.
     uint64_t Load(const void* at, uint64_t bytes, uint32_t align, const void* name);
     void Store(void* at, uint64_t bytes, uint32_t align, const void* name);
     // [at, end of its buffer).
@@ -148,7 +148,7 @@ inline bool MaskHas(const uint64_t* bits, uint32_t bit) { return (bits[bit >> 6]
 inline void MaskSetBit(uint64_t* bits, uint32_t bit) { bits[bit >> 6] |= uint64_t{1} << (bit & 63u); }
 inline uint32_t MaskStep(const RegRef& r) { return kVl / r.lanes; }
 
-// What lanes of a result are defined: those of all sources where the mask is on, and those that are off.
+// The defined lanes of a result: those defined in all sources where the mask is on, and those that are off.
 void KnowLanes(RegOp& op, const RegRef& dst, RegCell* const* sources, int n, MaskCell* mask, RegCell* old);
 
 }  // namespace autofuse_twin

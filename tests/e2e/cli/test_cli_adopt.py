@@ -27,7 +27,7 @@ def test_adopt_build_and_drop(autofuse: Callable, graph: Path, out: Path) -> Non
     edit(out, "#include", "// mine\n#include")
     shown = autofuse("adopt", "out", "--diff")
     assert (shown.code, "+// mine" in shown.out, "stop here" in shown.out) == (0, True, True)
-    assert f"{KERNEL} is yours now" in autofuse("adopt", "out").out
+    assert f"{KERNEL} is adopted" in autofuse("adopt", "out").out
     done = autofuse("build", graph, "-o", "out", "--json").json()
     assert done["result"]["written"]["kept"] == [KERNEL]
     assert done["diagnostics"] == []
@@ -58,7 +58,7 @@ def test_verify_and_explain_take_an_edited_kernel(
     assert (done["ok"], done["result"]["counts"]["passed"]) == (True, 1)
     told = autofuse("explain", "out")
     assert told.code == 0
-    assert f"edited: {KERNEL}; the figures are those of the generated kernel (model)" in told.out
+    assert f"edited: {KERNEL}; the figures describe the generated kernel (model)" in told.out
     assert autofuse("explain", "out", "--json").json()["result"]["edited"] == [KERNEL]
     for word in ("--symbolic", "--split"):
         assert "AF5007" in autofuse("verify", "out", word).err

@@ -58,9 +58,9 @@ def test_a_certificate_says_what_is_known_and_is_the_same_again(
     assert all(r["on fewer cores"] is not False for r in found["bits"]["shapes"])
     assert [r["ratio"] for r in found["traffic"]["shapes"]] == [1.0, 1.0]
     assert all("status" in found[s] for s in ("proved", "checked", "accuracy", "bits", "traffic"))
-    assert found["on_chip"] == "nothing here was measured on a chip"
+    assert found["on_chip"] == "none of this was measured on a chip"
     page = (tmp_path / "a" / "add_one.certificate.html").read_text()
-    assert "Nothing is wrong." in page
+    assert "All checks passed." in page
     assert "http" not in page.replace("http-equiv", "")
     assert made_here(tmp_path / "g.json", tmp_path / "b", invariant=True, shapes=2).ok
     for name in ("add_one.certificate.json", "add_one.certificate.html"):
@@ -83,7 +83,7 @@ def test_of_an_edited_kernel_nothing_is_proved(graph: Path, tmp_path: Path) -> N
     assert found["bits"]["may_change"]["sizes"] is None
     assert {d.code for d in failed.diagnostics} == {"AF5004", "AF6001"}
     page = (out / "add_one.certificate.html").read_text()
-    assert "Something is wrong." in page
+    assert "Some checks failed." in page
     (out / KERNEL).write_text(text.replace("Adds(", "NoSuchCall("))
     assert refused(out).code == "AF5015"
 

@@ -62,7 +62,7 @@ def test_verify(autofuse: Callable, file: Path) -> None:
     [
         (
             ("verify", "-t", "cpu", "--device", "cuda"),
-            "C++ loops run on the processor of this machine",
+            "C++ loops run on this machine's CPU",
         ),
         (("verify", "-t", "cpu", "--check", "fast"), "--check is for the CPU twin"),
         (("run", "-t", "cpu", "--key", "0"), "--key is for the CPU twin"),

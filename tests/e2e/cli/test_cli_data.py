@@ -64,15 +64,15 @@ def test_data_at_fault_are_named(
     given = labels(tmp_path, 4, -100, 5, -5, 3)
     done = autofuse(verb, picked, "-t", target, "--shape", "classes=5", "--input", given)
     assert done.code == 1
-    fault = "AF5007: the data are at fault: k[2][0] is 5, and x has 5 places along dimension 1"
+    fault = "AF5007: invalid input data: k[2][0] is 5, and x has 5 places along dimension 1"
     assert fault in done.err
-    assert "made of label[2][0] = 5" in done.err
+    assert "computed from label[2][0] = 5" in done.err
 
 
 def test_words_that_do_not_fit(autofuse: Callable, picked: Path, tmp_path: Path) -> None:
     wrong = {
         ("--shape", "clases=5"): "clases is not a symbol of picked",
-        ("--shape", "rows=65"): "rows = 65 is outside of [1, 64]",
+        ("--shape", "rows=65"): "rows = 65 is outside [1, 64]",
         ("--shape", "rows=-1"): "is not a size",
         ("--input", "y=none.npy"): "y is not an input of picked",
         ("--input", labels(tmp_path, 1, 2), "--shape", "rows=3"): "dimension 0 of label is 2",
@@ -91,8 +91,8 @@ def test_sizes_and_data_are_for_one_graph(
     fixed = [{"name": "x", "dtype": "float32", "shape": [300, 4000]}]
     other.write_text(json.dumps(native(inputs=fixed, symbols=None)), encoding="utf-8")
     done = autofuse("verify", picked, other, "--shape", "rows=3")
-    assert "AF5007: --shape is for one graph, these are 2" in done.err
+    assert "AF5007: --shape is for one graph, but there are 2" in done.err
     # A graph that is shrunk does not take data for its own sizes.
     np.save(tmp_path / "x.npy", np.zeros((300, 4000), np.float32))
     done = autofuse("verify", other, "--input", f"x={tmp_path / 'x.npy'}")
-    assert "AF5007: --input is for the graph as it is" in done.err
+    assert "AF5007: --input is for the graph's own sizes" in done.err

@@ -47,8 +47,8 @@ def test_an_unknown_target_is_compared_with_both_kinds(autofuse: Callable, file:
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (("verify", "--device", "tpu"), "kernels of Ascend C run on the CPU twin, not on tpu"),
-        (("run", "--device", "cuda:01"), "kernels of Ascend C run on the CPU twin, not on cuda:01"),
+        (("verify", "--device", "tpu"), "Ascend C kernels run on the CPU twin, not on tpu"),
+        (("run", "--device", "cuda:01"), "Ascend C kernels run on the CPU twin, not on cuda:01"),
         (
             ("verify", "--device", "cuda", "-t", "ascend950pr"),
             "kernels for ascend950pr do not run on a",

@@ -97,7 +97,7 @@ def test_doctor_assembles_a_kernel(autofuse: Callable, tmp_path: Path) -> None:
     named = dict.fromkeys(("TRITON_PTXAS_PATH", "TRITON_PTXAS_BLACKWELL_PATH"), str(tool))
     code, found = row(**named)
     assert (code, found["status"]) == (1, "broken")
-    assert "Triton does not compile probe" in found["found"]
+    assert "Triton cannot compile probe" in found["found"]
     assert "broken" in autofuse("doctor", **named).out
 
 
@@ -143,7 +143,7 @@ def test_knobs_lists_every_variable(autofuse: Callable) -> None:
 def test_a_misspelt_variable_is_a_warning(autofuse: Callable) -> None:
     done = autofuse("knobs", AUTOFUSE_CACHE_DRI="x")
     assert done.code == 0
-    assert "warning AF5008: AUTOFUSE_CACHE_DRI is set, but nothing reads it" in done.err
+    assert "warning AF5008: AUTOFUSE_CACHE_DRI is set, but autofuse does not read it" in done.err
     assert "did you mean AUTOFUSE_CACHE_DIR?" in done.err
 
 

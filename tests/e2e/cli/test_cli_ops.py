@@ -33,7 +33,7 @@ def test_the_table_as_json(autofuse: Callable) -> None:
             "kind": "int",
             "required": True,
             "default": None,
-            "meaning": "the dimension, negative from the end",
+            "meaning": "the dimension; a negative one counts from the end",
         }
     ]
 
@@ -81,7 +81,7 @@ def test_the_text_of_an_example_is_the_example() -> None:
     ("name", "hint"),
     [
         ("Sofmax", "did you mean 'Softmax'? 'autofuse ops Softmax' describes it"),
-        ("MatMul", "autofuse makes vector kernels: call the library for this op"),
+        ("MatMul", "autofuse makes vector kernels: call a library for this op"),
         ("Qqqq", "'autofuse ops' lists the ops"),
         ("Muls", 'write {"const": 2.0} as an input of Mul'),
     ],

@@ -137,11 +137,11 @@ def test_files_that_would_destroy_each_other_are_refused(
 ) -> None:
     done = autofuse("run", graph, "--trace", "t.json", "--html", "./t.json")
     assert done.code == 1
-    assert "error AF1005: --trace and --html name one file, t.json" in done.err
+    assert "error AF1005: --trace and --html name the same file, t.json" in done.err
     before = graph.read_bytes()
     done = autofuse("run", graph, "--trace", graph)
     assert done.code == 1
-    assert "would be written over the graph" in done.err
+    assert "would overwrite the graph" in done.err
     assert graph.read_bytes() == before
     # A page twice is one page.
     done = autofuse("run", graph, "--trace", "t.html", "--html", "t.html", "--json")

@@ -209,7 +209,7 @@ def test_graphs_that_are_equal_but_for_names_run_once(
     done = autofuse("verify", tmp_path / "g")
     assert "4 passed" in done.out
     assert "equal to" in done.out
-    assert "but for names, and verified with it" in " ".join(done.out.split())
+    assert "except for names, and verified with it" in " ".join(done.out.split())
     alone = autofuse("verify", tmp_path / "g" / "1.json", "--json").json()["result"]["graphs"]
     assert alone[0]["same_as"] is None
 

@@ -121,13 +121,13 @@ def test_a_folder_in_the_place_of_a_file(autofuse: Callable, verb: str) -> None:
 @pytest.mark.parametrize(
     ("verb", "message"),
     [
-        ("build", "no graph file (*.json, *.info, *.onnx) is in this folder"),
-        ("verify", "no graph file (*.json, *.info, *.onnx) is in this folder"),
-        ("bench", "no graph file (*.json, *.info, *.onnx) is in this folder"),
+        ("build", "this folder contains no graph file (*.json, *.info, *.onnx)"),
+        ("verify", "this folder contains no graph file (*.json, *.info, *.onnx)"),
+        ("bench", "this folder contains no graph file (*.json, *.info, *.onnx)"),
         ("run", "this folder has no kernel that autofuse built"),
         ("certify", "this folder has no kernel that autofuse built"),
-        ("adopt", "this folder has nothing that autofuse built"),
-        ("kernelgen check", "check needs what describe leaves, which folder does not have"),
+        ("adopt", "this folder contains no autofuse build"),
+        ("kernelgen check", "check needs the output of describe, which is not in folder"),
     ],
 )
 def test_a_folder_without_what_a_verb_takes(autofuse: Callable, verb: str, message: str) -> None:
@@ -140,7 +140,7 @@ def test_a_folder_without_what_a_verb_takes(autofuse: Callable, verb: str, messa
 def test_a_file_with_nothing_and_one_that_is_no_text(autofuse: Callable, verb: str) -> None:
     for path, message in (
         ("empty.json", "the file is empty"),
-        ("binary.json", "this is a binary file, not a text in JSON"),
+        ("binary.json", "this is a binary file, not JSON text"),
     ):
         done = autofuse(*line(verb, path))
         assert f"error AF1002: {message}\n" in done.err
@@ -149,7 +149,12 @@ def test_a_file_with_nothing_and_one_that_is_no_text(autofuse: Callable, verb: s
 @pytest.mark.parametrize(
     ("verb", "content", "code", "texts"),
     [
-        ("calibrate", GRAPH, "AF1004", ["this is a graph file, not a bundle", "build takes it"]),
+        (
+            "calibrate",
+            GRAPH,
+            "AF1004",
+            ["this is a graph file, not a bundle", "use it with autofuse build"],
+        ),
         ("build --tuning", GRAPH, "AF1004", ["this is a graph file, not a tuning file"]),
         ("calibrate", [1], "AF1004", ["this is a list, not a bundle"]),
         ("calibrate", {"op_desc": []}, "AF1004", ["this is an info file of MindSpore AKG, not"]),
@@ -160,7 +165,12 @@ def test_a_file_with_nothing_and_one_that_is_no_text(autofuse: Callable, verb: s
             ["this is not a bundle", "autofuse.bundle/1"],
         ),
         ("show", {"schema": "autofuse.bundle/1"}, "AF1104", ["hint: this is a bundle of autofuse"]),
-        ("show", {"schema": "autofuse.tuning/1"}, "AF1104", ["hint: this is a tuning file: --tun"]),
+        (
+            "show",
+            {"schema": "autofuse.tuning/1"},
+            "AF1104",
+            ["hint: this is a tuning file: use it"],
+        ),
         ("show", {"schema": "autofuse.kernel/1"}, "AF1104", ["hint: this is the metadata of a ke"]),
     ],
 )
@@ -179,7 +189,7 @@ def test_a_file_of_another_schema_is_called_what_it_is(
 def test_a_file_that_this_user_may_not_read(autofuse: Callable, tmp_path: Path) -> None:
     (tmp_path / "g.json").chmod(0)
     done = autofuse("show", "g.json")
-    assert "error AF1001: the file cannot be read: this user may not read it" in done.err
+    assert "error AF1001: the file cannot be read: permission denied" in done.err
 
 
 @pytest.mark.parametrize("verb", ["describe", "generate", "run"])
@@ -196,7 +206,7 @@ def test_a_stage_of_a_missing_folder(autofuse: Callable, verb: str) -> None:
 @pytest.mark.parametrize(
     ("command", "code", "message"),
     [
-        ("adopt g.json", "AF1001", "this is a file, not a folder that autofuse built"),
+        ("adopt g.json", "AF1001", "this is a file, not an autofuse build folder"),
         ("adopt none", "AF1001", "there is no such folder"),
         ("kernelgen check g.json", "AF5010", "g.json is a file, not a folder"),
         ("kernelgen check none", "AF5010", "there is no folder none"),

@@ -92,19 +92,19 @@ def test_what_is_wrong_is_found(
 def test_an_input_that_is_changed_is_found(pool: WorkerPool) -> None:
     store = "    tl.store(y + row"
     files = edited(store, f"    tl.store(bias + at, power, inside)\n{store}")
-    assert "the kernel changes its input bias" in str(verified(pool, files).diagnostics)
+    assert "the kernel overwrites its input bias" in str(verified(pool, files).diagnostics)
 
 
 def test_an_output_that_is_not_its_input_is_found(pool: WorkerPool) -> None:
     files = {"mixed_triton.py": written.MIXED.replace("return total,", "return total.clone(),")}
     report = verify_in_subprocess(files, MIXED, pool=pool, bindings=[{"rows": 2, "copies": 1}])
-    assert "another tensor than total" in report.diagnostics[0].message
+    assert "a tensor other than total" in report.diagnostics[0].message
 
 
 @pytest.mark.parametrize(
     ("new", "message"),
     [
-        ("while True: pass", "it takes more than 15 s and was ended"),
+        ("while True: pass", "it took more than 15 s and was ended"),
         ("import os; os.abort()", "SIGABRT"),
     ],
 )

@@ -181,9 +181,7 @@ def test_sizes_beside_those_that_are_given_fit_them() -> None:
             assert found.keys() == SYMBOLS.keys()
             assert found.items() >= fixed.items()
             assert all(r.holds(found) for r in needed), name
-        with pytest.raises(
-            AutofuseError, match=r"AF1109.*there is no run with n = .*: a is a Slice"
-        ):
+        with pytest.raises(AutofuseError, match=r"AF1109.*cannot run with n = .*: a is a Slice"):
             sizes_with(read, dict(zip("nkms", bad, strict=True)))
 
 

@@ -62,7 +62,7 @@ def test_ub_overflow_names_buffers_bytes_limit_and_the_tile_that_fits() -> None:
     assert "small_ub" in found.message
     assert found.hint
     (note,) = found.notes
-    needed = int(re.search(r"needs (\d+) bytes of UB and 2048 are usable", note)[1])  # type: ignore[index]
+    needed = int(re.search(r"needs (\d+) bytes of UB, but 2048 are usable", note)[1])  # type: ignore[index]
     buffers = re.findall(r"(queue|TBuf) \d+ \(([^)]+)\) (\d) x (\d+) bytes", note)
     assert sum(int(n) * int(size) for _, _, n, size in buffers) == needed > 2048
     named = {x for _, names, _, _ in buffers for x in names.split(", ")}

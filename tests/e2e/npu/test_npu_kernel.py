@@ -122,7 +122,7 @@ def test_counters_of_the_pipes(fake_cann: FakeCann, built: BuildResult) -> None:
     assert found.to_json()["pipes_us"]["V"] > 0.0
     fake_cann.make(fail=("timeout",))
     kernel = NpuKernel.load(built, timeout=0.1)
-    with pytest.raises(AutofuseError, match=r"AF5012.*did not come to its end under msprof"):
+    with pytest.raises(AutofuseError, match=r"AF5012.*did not finish under msprof"):
         counters(kernel, _inputs(), repeats=1)
 
 

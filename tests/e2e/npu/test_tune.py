@@ -96,7 +96,7 @@ def test_without_a_device_the_twin_predicts(autofuse: Callable, graph: Path) -> 
     words = ("tune", graph, "--shape", "rows=96", "--top", "2", "-o", "t.json")
     done = autofuse(*words)
     assert done.code == 0, done.err
-    assert "predictions of the model: nothing was measured" in done.out
+    assert "model predictions: nothing was measured" in done.out
     assert "us (model)" in done.out
 
 
@@ -133,7 +133,7 @@ def test_a_bundle_gives_the_model_its_figures(graph: Path, tmp_path: Path) -> No
     # What one bundle predicts is not taken for what the other does.
     assert len({r.context for r in read_records(tmp_path / "store.jsonl")}) == 2
     (device,) = tuned["slow"]["devices"]
-    assert device["device"] == "model of ascend910b2_fake, in timed mode of the twin"
+    assert device["device"] == "model of ascend910b2_fake, in the twin's timed mode"
     (times,) = json.loads((tmp_path / "slow.tuning.json").read_text())["times"]
     assert (times["status"], times["fake"]) == ("modelled", True)
 
@@ -143,12 +143,12 @@ def test_what_cannot_be(autofuse: Callable, graph: Path, tmp_path: Path) -> None
     for words, text in (
         (("--device", "cuda:0"), "kernels for ascend910b1 do not run on cuda:0"),
         (("--device", "npu:0", "-t", "nvidia-h100"), "do not run on npu:0"),
-        (("-t", "cpu"), "no tilings are chosen for cpu"),
+        (("-t", "cpu"), "cpu cannot be tuned"),
         (("--device", "card"), "AF5007"),
         (("--device", "npu:0", "--bundle", "b.json"), "leave out --bundle, or --device"),
         (("--scheduler", "tcp://host:8786"), "--scheduler is for devices"),
-        (("--shape", "rows=9..4"), "the first size is the least"),
-        (("--shape", "lines=9"), "there is no symbol 'lines'"),
+        (("--shape", "rows=9..4"), "the first size must be the smaller one"),
+        (("--shape", "lines=9"), "unknown symbol 'lines'"),
         (("--store", "other.json"), "AF1004"),
         (("-o", graph), "written over the graph"),
     ):

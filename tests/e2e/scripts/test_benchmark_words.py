@@ -31,7 +31,11 @@ def test_every_option_is_explained(script: str) -> None:
     assert done.returncode == 0
     lines = done.stdout.partition("options:\n")[2].splitlines()
     # An option stands two columns in; its explanation in the same line or the next one.
+    options = 0
     for line, following in zip(lines, [*lines[1:], ""], strict=True):
         if line.startswith("  -"):
             explained = "  " in line.strip() or following.startswith("   ")
             assert explained, line
+            options += 1
+    # --help is one that every script has.
+    assert options >= 2

@@ -110,7 +110,7 @@ def test_the_two_parameters_of_triton_go() -> None:
     assert _own_parameters(PTX, entry).count(".param ") == 1
     assert "k_param_0\n)" in _own_parameters(PTX, entry)
     read = PTX.replace("[k_param_0]", "[k_param_2]")
-    with pytest.raises(AutofuseError, match="needs scratch of Triton's own") as caught:
+    with pytest.raises(AutofuseError, match="needs Triton's own scratch") as caught:
         _own_parameters(read, entry)
     assert caught.value.diagnostics[0].code == "AF5002"
 
@@ -161,7 +161,7 @@ def test_the_assembler_is_the_one_that_triton_takes(
     entry = Entry("probe", ("*fp32",), {}, 1, 1, True)
     if status:
         with pytest.raises(
-            AutofuseError, match=r"AF5002.*ptxas refuses probe(.|\n)*no such version"
+            AutofuseError, match=r"AF5002.*ptxas rejects probe(.|\n)*no such version"
         ):
             _compiled(kernel, entry, 90, tmp_path)
         return

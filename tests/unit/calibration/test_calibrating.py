@@ -130,7 +130,7 @@ def test_what_cannot_be_used_is_counted() -> None:
     rows[2] |= {"state": "timeout", "code": "AF5012", "times_us": []}
     seen = calibrate(bundle(calibration=rows), TARGET)
     assert seen.left_out == {
-        "this version has no such kernel, or not of these sizes": 2,
+        "this version has no such kernel, or not with these sizes": 2,
         "state timeout": 1,
     }
 
@@ -219,5 +219,5 @@ def test_results_of_graphs_are_fitted_with_the_kernels_of_the_bundle() -> None:
     assert graphs.after < 0.05
     assert sum(seen.left_out.values()) == 4
     assert calibrate(bundle(), TARGET, records=records[:1]).left_out == {
-        "none of the graphs gives that kernel (--graphs DIR)": 1
+        "none of the graphs produces this kernel (--graphs DIR)": 1
     }

@@ -45,7 +45,7 @@ def results() -> str:
     [
         (["few.json"], "AF5014", "0 kernels were measured"),
         (["few.json", "-o", "few.txt"], "AF1005", "ends in .toml"),
-        (["few.toml", "-o", "few.toml"], "AF1005", "written over the bundle"),
+        (["few.toml", "-o", "few.toml"], "AF1005", "would overwrite the bundle"),
         (["other.json"], "AF1004", "this is not a bundle"),
         (["none.json"], "AF1001", "there is no such file"),
         # A name in a bundle opens no file.
@@ -76,7 +76,7 @@ def test_the_file_and_what_is_printed(capsys: pytest.CaptureFixture[str]) -> Non
     write_bundle(bundle(fake=True, only=only), Path("bundle.json.gz"))
     assert main(["calibrate", "bundle.json.gz", "--dry-run"]) == 0
     said = capsys.readouterr().out
-    assert "fake: these are the times of a simulated chip, and no measurement" in said
+    assert "fake: these times come from a simulated chip and are not measurements" in said
     assert "unchanged, since no kernel depends on them: model.tiling_load" in said
     assert not Path("ascend910b2_fake.toml").exists()
 

@@ -123,8 +123,8 @@ def test_a_fault_of_a_tail_is_found(outcomes: Outcomes) -> None:
         ("return torch.empty_like(x)", "not written"),
         ("return (x * x + 1.0).double()", "float64"),
         ("raise ValueError('no such blocks')", "no such blocks"),
-        ("os._exit(3)", "did not come back"),
-        ("y = x * x + 1.0; x.zero_(); return y", "changes its input"),
+        ("os._exit(3)", "did not return"),
+        ("y = x * x + 1.0; x.zero_(); return y", "overwrites its input"),
     ],
 )
 def test_what_else_can_go_wrong_is_told(outcomes: Outcomes, kernel: str, said: str) -> None:

@@ -73,7 +73,7 @@ def test_the_line_of_the_documentation() -> None:
         )
     # Nothing is assumed without being said.
     assert found.notes == (
-        "mask is float16 [b, 4096], by the rule for operands that say nothing else",
+        "mask is float16 [b, 4096], the default for operands without a type or shape",
     )
 
 
@@ -201,44 +201,48 @@ def test_rms_norm_asks_for_what_everybody_means_differently() -> None:
         ("relu of x [n]", ["which element type does x have?"], "x float32 [n]"),
         (
             "softmax of x float32 [b, 8]",
-            ["along which axis does softmax go?"],
+            ["along which axis is softmax computed?"],
             "over axis 1 (of 8)",
         ),
-        ("sum of x float32 [b, 8]", ["along which axis does sum go?"], "over all axes"),
+        ("sum of x float32 [b, 8]", ["along which axis is sum computed?"], "over all axes"),
         (
             "softmax over all axes of x float32 [b, 8]",
-            ["softmax goes along one axis"],
+            ["softmax takes one axis"],
             "over the last axis",
         ),
         (
             "sum over axis 2 of x float32 [b, 8]",
-            ["which axis of [b, 8] is meant?"],
+            ["which axis of [b, 8] do you mean?"],
             "over axis 0 (of b)",
         ),
         (
             "mean over rows of x float32 [b, 8]",
-            ["which axis of [b, 8] is meant?"],
+            ["which axis of [b, 8] do you mean?"],
             "over axis 0 (of b)",
         ),
         (
             "norm of x float32 [n]",
-            ["which operator is meant by 'norm'?"],
+            ["which operator do you mean by 'norm'?"],
             "layer norm, rms norm, l2 norm",
         ),
-        ("shift of x int32 [n] and y", ["which operator is meant by 'shift'?"], "l shift, r shift"),
+        (
+            "shift of x int32 [n] and y",
+            ["which operator do you mean by 'shift'?"],
+            "l shift, r shift",
+        ),
         ("softmx of x float32 [n]", ["which operator is 'softmx'?"], "softmax"),
         ("frobnicate x float32 [n]", ["which operator is 'frobnicate'?"], "autofuse ops"),
         ("transpose x float32 [a, b]", ["what is perm of transpose?"], "perm = [1, 0]"),
         ("relu of x float8 [n]", ["which element type is 'float8'?"], "float16"),
         (
             "relu of x float32 [n], then softmax of y",
-            ["not use the result of the step before"],
+            ["not use the result of the previous step"],
             "'it'",
         ),
         (
             "relu of x float32 [n] over the last axis",
-            ["relu goes along no axis"],
-            "leave the axis out",
+            ["relu takes no axis"],
+            "leave out the axis",
         ),
         (
             "relu of x float32 [n] with slope = 2",
@@ -262,12 +266,12 @@ def test_rms_norm_asks_for_what_everybody_means_differently() -> None:
             ],
             "a float32 [n]",
         ),
-        ("relu of it", ["which result is meant?"], "name a tensor"),
+        ("relu of it", ["which result do you mean?"], "name a tensor"),
         ("layer norm over the last axis of 3", ["which tensor does layer norm take?"], "number"),
-        ("relu of x float32 [n], then", ["step 2 says nothing"], "softmax"),
+        ("relu of x float32 [n], then", ["step 2 is empty"], "softmax"),
         ("", ["the line is empty"], "softmax"),
-        ("relu of x float32 [n]; rm -rf /", ["what does ';' mean here?"], "marks"),
-        ("relu of x float32 [n] $(id)", ["what does '$' mean here?"], "marks"),
+        ("relu of x float32 [n]; rm -rf /", ["what does ';' mean here?"], "characters"),
+        ("relu of x float32 [n] $(id)", ["what does '$' mean here?"], "characters"),
         ("relu of x float32 [n] zzz = 3 = 4", ["what does '=' mean here?"], "OPERAND"),
         ("x" * 3000, ["the line has 3000 characters"], "graph files"),
     ],

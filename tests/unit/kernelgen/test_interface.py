@@ -214,7 +214,7 @@ FAULTS: Mapping[str, tuple[str, str, str, str]] = {
         '@parametrize("shape", [(1 << 30, 40), (2**30, 40), ',
         "memory",
     ),
-    "no Python": ("scaled_triton.py", "return ", "return (", "syntax"),
+    "not valid Python": ("scaled_triton.py", "return ", "return (", "syntax"),
 }
 
 

@@ -140,7 +140,7 @@ def test_what_is_not_tuned_has_every_section_as_well() -> None:
     assert "新加速比): 1.25x (measured: NVIDIA Zed)" in text
     assert "是否达到目标): no (否)" in text
     assert "问题分析): no family of settings is left" in text
-    assert "passed over, none" in text
+    assert "skipped, none" in text
 
 
 def test_every_number_of_a_record_says_where_it_comes_from() -> None:
@@ -160,7 +160,7 @@ def test_every_number_of_a_record_says_where_it_comes_from() -> None:
     assert "> 2.5x" in text
     assert "no (否)" in text
     assert "内存带宽受限" in text
-    assert "a pattern of an earlier run proposed it" in text
+    assert "proposed by a pattern from an earlier run" in text
     assert "the accuracy test fails: far off" in text
     assert "rows 4" in text
 
@@ -266,5 +266,5 @@ def test_code_before_and_after_is_shown() -> None:
         )
     )
     text = log_text(filled().but(rounds=(kept,)))
-    assert "as before, since nothing that was tried is better" in text
+    assert "unchanged, since no setting was better" in text
     assert text.count("```python\nROWS = 2\n```") == 2

@@ -47,7 +47,7 @@ def test_a_file_is_read_as_it_was_written(tmp_path: Path) -> None:
     assert known.load(tmp_path / "nothing.json").patterns == ()
     other, beside = known.save(tmp_path / "own.json", ())
     assert (other.name, beside.name) == ("own.json", "own.md")
-    assert "Nothing helped so far." in beside.read_text("utf-8")
+    assert "Nothing has helped so far." in beside.read_text("utf-8")
 
 
 def test_equal_patterns_are_one(tmp_path: Path) -> None:
@@ -116,7 +116,7 @@ def test_the_summary_says_for_what_by_how_much_and_how_it_is_known() -> None:
     assert "| warps x 2 | 3.5% (measured: a card) | op |" in text
     assert "| stages -1 | 7.25% (predicted: times) | op |" in text
     reset = known.summary_text([pattern(1.0, change={})])
-    assert "left to the rules again" in reset
+    assert "back to the default rules" in reset
 
 
 @pytest.mark.parametrize("hostile", ["a|b", "<b>", "x\n# y", "`c`"])
@@ -156,7 +156,7 @@ def test_every_run_is_in_the_summary(tmp_path: Path) -> None:
     found = known.load(file)
     assert (found.patterns, [r.operator for r in found.runs]) == ((), ["op", "other"])
     text = (tmp_path / known.SUMMARY).read_text(encoding="utf-8")
-    assert "Nothing helped so far." in text
+    assert "Nothing has helped so far." in text
     assert (
         "| op | ascend910b1 | not recorded | Block sizes (块大小优化) | nothing | 1.5x (predicted"
         in text

@@ -76,18 +76,18 @@ def test_what_memory_does_not_hold_is_made_smaller_and_told() -> None:
     small = shapes.performance_shapes(graph, GIB)
     assert len(small) == 1
     assert small[0].note.startswith("512^3 made smaller: a quarter of 1073741824 bytes")
-    assert small[0].note.endswith("1024^3 likewise; 2048^3 likewise")
+    assert small[0].note.endswith("1024^3 too; 2048^3 too")
     whole, cut = shapes.performance_shapes(graph, 16 * GIB)
     assert (whole.note, set(whole.sizes.values())) == ("", {512})
     assert cut.note.startswith("1024^3 made smaller")
-    assert cut.note.endswith("2048^3 likewise")
+    assert cut.note.endswith("2048^3 too")
 
 
 def test_a_graph_of_fixed_sizes_has_one_shape() -> None:
     graph = relu([7, 3])
     assert shapes.accuracy_sizes(graph) == shapes.performance_sizes(graph) == ({},)
     (case,) = shapes.performance_shapes(graph)
-    assert (case.bytes, case.note) == (2 * 4 * 21, "the graph has fixed sizes only")
+    assert (case.bytes, case.note) == (2 * 4 * 21, "the graph has only fixed sizes")
 
 
 def test_the_range_of_a_symbol_counts() -> None:

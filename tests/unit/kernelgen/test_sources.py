@@ -96,7 +96,7 @@ def test_a_line() -> None:
     assert d.requirement == line
     assert d.description == (
         "softmax over the last axis of x float16 [b, 4096], then multiply by mask. "
-        "mask is float16 [b, 4096], by the rule for operands that say nothing else"
+        "mask is float16 [b, 4096], the default for operands without a type or shape"
     )
 
 

@@ -111,7 +111,7 @@ def test_a_stage_needs_the_one_before(
         run(stage, options)
     assert code(error) == "AF5010"
     found = error.value.diagnostics[0]
-    assert f"{stage} needs what {before} leaves" in found.message
+    assert f"{stage} needs the output of {before}" in found.message
     assert f"autofuse kernelgen {before}" in found.hint
 
 
@@ -457,7 +457,7 @@ def test_what_helped_elsewhere_is_tried_first(
     rounds = read(options).rounds
     assert rounds[0].trials[0].known
     assert (tmp_path / "helped.md").exists()
-    assert "a pattern of an earlier run" in (options.folder / LOG).read_text("utf-8")
+    assert "a pattern from an earlier run" in (options.folder / LOG).read_text("utf-8")
 
 
 @pytest.mark.parametrize("name", ["tl", "lambda", "x):", "../up", "torch", "state"])
@@ -551,7 +551,7 @@ def test_results_end_tuning_where_they_are_fast_enough(tmp_path: Path, verdicts:
     file.write_text(json.dumps({**head, **more, "times": times}), encoding="utf-8")
     stages.tune(replace(options, results=(file,)))
     state = read(options)
-    assert (state.rounds, state.ended) == ((), "the speedup that was wanted is reached")
+    assert (state.rounds, state.ended) == ((), "the target speedup is reached")
     assert state.speedup is not None
     assert (state.speedup.value, state.speedup.status) == (60.0, "measured")
 

@@ -139,7 +139,7 @@ def test_it_ends_where_the_speedup_is_reached(model: Model) -> None:
     state, _ = tuned(clock, target=before.value * 1.5)
     assert state.rounds[-1].reached is True
     assert all(r.reached is False for r in state.rounds[:-1])
-    assert state.ended == "the speedup that was wanted is reached"
+    assert state.ended == "the target speedup is reached"
     none, _ = tuned(clock, target=before.value / 2)
     assert none.rounds == ()
     assert none.ended == state.ended

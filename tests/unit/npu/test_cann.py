@@ -46,7 +46,7 @@ def test_the_variable_of_cann_itself_comes_first(
 
 @pytest.mark.parametrize(
     ("value", "why"),
-    [("cann", "it is no absolute path"), ("/no/such/cann", "there is no such folder")],
+    [("cann", "it is not an absolute path"), ("/no/such/cann", "there is no such folder")],
 )
 def test_a_variable_that_leads_nowhere(
     root: Path, monkeypatch: pytest.MonkeyPatch, value: str, why: str

@@ -116,18 +116,18 @@ ROW = 'value = 900, status = "fitted", source = "a bench of ours"'
 @pytest.mark.parametrize(
     ("text", "line", "message"),
     [
-        (HEAD.replace("target/1", "target/2"), 1, "no target file"),
-        (HEAD.replace('"ascend910b2"', "3"), 3, "base has to be"),
+        (HEAD.replace("target/1", "target/2"), 1, "not a target file"),
+        (HEAD.replace('"ascend910b2"', "3"), 3, "base must be"),
         (HEAD.replace("ascend910b2", "ascend910b9"), 3, "unknown target 'ascend910b9'"),
-        (HEAD.replace("mine", "ascend910b1"), 2, "name of a target of autofuse"),
-        (HEAD.replace("mine", "a b"), 2, "name has to be"),
-        (HEAD.replace('"mine"', '"*/ int x; /*"'), 2, "name has to be"),
-        (HEAD.replace("mine", "x.toml"), 2, "name has to be"),
+        (HEAD.replace("mine", "ascend910b1"), 2, "name of a built-in target"),
+        (HEAD.replace("mine", "a b"), 2, "name must be"),
+        (HEAD.replace('"mine"', '"*/ int x; /*"'), 2, "name must be"),
+        (HEAD.replace("mine", "x.toml"), 2, "name must be"),
         (HEAD + "fake = true\n", 2, "does not say so"),
-        (HEAD + "fake = 1\n", 4, "fake has to be"),
+        (HEAD + "fake = 1\n", 4, "fake must be"),
         (HEAD + "figure = 1\n", 4, "no key 'figure'"),
-        (HEAD + '[chip]\nsoc = "$(id)"\n', 5, "soc has to be"),
-        (HEAD + '[chip]\nnpu_arch = "dav-2201"\n', 4, "key soc alone"),
+        (HEAD + '[chip]\nsoc = "$(id)"\n', 5, "soc must be"),
+        (HEAD + '[chip]\nnpu_arch = "dav-2201"\n', 4, "only the key soc"),
         (HEAD + f"[model]\nread_gb = {{ {ROW} }}\n", 5, "no figure 'model.read_gb'"),
         (HEAD + f"[vector.expo]\nhead = {{ {ROW} }}\n", 5, "no figure 'vector.expo.head'"),
         (HEAD + f"[figures]\nblock_bytes = {{ {ROW} }}\n", 5, "no figure"),
@@ -145,15 +145,15 @@ ROW = 'value = 900, status = "fitted", source = "a bench of ours"'
         (HEAD + f"[model]\nread_gbs = {{ {ROW.replace('900', 'inf')} }}\n", 5, "not plausible"),
         (HEAD + f"[model]\nread_gbs = {{ {ROW.replace('900', '-1')} }}\n", 5, "not plausible"),
         (HEAD + f"[model]\nrow = {{ {ROW.replace('900', '1e9')} }}\n", 5, "not plausible"),
-        (HEAD + f"[figures]\nclock_mhz = {{ {ROW.replace('900', '900.5')} }}\n", 5, "whole number"),
+        (HEAD + f"[figures]\nclock_mhz = {{ {ROW.replace('900', '900.5')} }}\n", 5, "an integer"),
         (HEAD + f"[figures]\nub_bytes = {{ {ROW.replace('900', '1e12')} }}\n", 5, "not plausible"),
         (
             HEAD + f"[figures]\nub_reserved = {{ {ROW.replace('900', '190000')} }}\n",
             5,
             "not plausible",
         ),
-        (HEAD + "[model]\nread_gbs = {\n", 5, "no TOML"),
-        (HEAD + "figures = 3\n", 4, "has to be a table"),
+        (HEAD + "[model]\nread_gbs = {\n", 5, "not valid TOML"),
+        (HEAD + "figures = 3\n", 4, "must be a table"),
         (HEAD + "[vector]\nexp = 3\n", 5, "head, rate16 and rate32"),
     ],
 )
@@ -208,5 +208,5 @@ def test_a_definition_of_an_operator_opens_no_target_file(tmp_path: Path) -> Non
 def test_a_folder_does_not_have_the_target_file(tmp_path: Path) -> None:
     """What builds the kernel of a folder again needs the figures."""
     built = api.build(GRAPH, target=write(tmp_path, GOOD))
-    with pytest.raises(AutofuseError, match=r"AF5006.*for mine, a target file of one's own"):
+    with pytest.raises(AutofuseError, match=r"AF5006.*for mine, a custom target file"):
         api.built_again(built.graph, built.files)

@@ -39,9 +39,10 @@ def test_few_figures_are_fitted(name: str, count: int) -> None:
 
 
 def test_nothing_is_called_fitted_where_nothing_was_measured() -> None:
-    for name in target_names():
-        if name not in ("ascend910b2", "ascend950pr"):
-            assert not [f for f in load_chip(name).figures() if f.status == "fitted"], name
+    others = [name for name in target_names() if name not in ("ascend910b2", "ascend950pr")]
+    assert len(others) == len(target_names()) - 2 >= 5
+    for name in others:
+        assert not [f for f in load_chip(name).figures() if f.status == "fitted"], name
 
 
 def test_cost_tables_are_checked() -> None:

@@ -129,7 +129,7 @@ def test_rows_and_columns_that_are_symbols_cannot_be_tuned() -> None:
     both = dict(_graph("rows", 1000))
     both["symbols"] = {k: {"min": 1, "max": 1 << 15} for k in ("rows", "cols")}
     both["inputs"] = [{"name": "x", "dtype": "float32", "shape": ["rows", "cols"]}]
-    with pytest.raises(AutofuseError, match="at these sizes chooses its blocks") as e:
+    with pytest.raises(AutofuseError, match="at these sizes choose their blocks") as e:
         tune_card(api.read(both), CARD, [{"rows": 8, "cols": 8}], Options(), [Played()])
     assert e.value.diagnostics[0].code == "AF5007"
 

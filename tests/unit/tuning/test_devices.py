@@ -32,7 +32,7 @@ def _candidates(*keys: str) -> list[Candidate]:
 def _answer(item: Mapping[str, Any]) -> Outcome:
     """A worker that dies of a candidate, and finds another one wrong."""
     if "kills" in item["keys"]:
-        return Outcome(item, diagnostics=(Diagnostic("AF5003", "it did not come back"),))
+        return Outcome(item, diagnostics=(Diagnostic("AF5003", "it did not return"),))
     rows = [
         {"why": "3 elements differ"} if k == "wrong" else {"us": [float(len(k))] * item["rounds"]}
         for k in item["keys"]
@@ -50,12 +50,12 @@ def test_a_candidate_that_ends_the_worker_is_told_apart() -> None:
     found = _runner().run(_candidates("default", "good", "kills", "wrong"), {}, 3)
     assert found[0].us == (7.0,) * 3
     assert found[1].us == (4.0,) * 3
-    assert found[2].why == "it did not come back"
+    assert found[2].why == "it did not return"
     assert found[3].why == "3 elements differ"
 
 
 def test_a_default_that_ends_the_worker_ends_the_run() -> None:
-    with pytest.raises(AutofuseError, match="did not come back"):
+    with pytest.raises(AutofuseError, match="did not return"):
         _runner().run(_candidates("kills", "good", "other"), {}, 3)
 
 

@@ -85,7 +85,9 @@ def test_a_compiler_that_writes_nothing_is_named(abs_files, cache_dir, monkeypat
     script.write_text("#!/bin/sh\necho all is well\n")
     script.chmod(0o755)
     monkeypatch.setenv("AUTOFUSE_CXX", str(script))
-    with pytest.raises(AutofuseError, match=r"AF5001: .*silent says .*, but it wrote no file") as e:
+    with pytest.raises(
+        AutofuseError, match=r"AF5001: .*silent reported success .*, but wrote no file"
+    ) as e:
         compile_kernel(abs_files(), "absk")
     assert e.value.diagnostics[0].notes == ("all is well",)
     assert cache.info().entries == 0
@@ -307,10 +309,11 @@ def test_knobs_are_typed():
 
 
 @pytest.mark.parametrize(
-    ("text", "why"), [("0", "the least is 1"), ("x", "write a number in digits"), ("1.5", "digits")]
+    ("text", "why"),
+    [("0", "the minimum is 1"), ("x", "write a number in digits"), ("1.5", "digits")],
 )
 def test_integers_say_what_is_allowed(text, why):
-    with pytest.raises(AutofuseError, match=f"is not an integer that is allowed: .*{why}"):
+    with pytest.raises(AutofuseError, match=f"is not an allowed integer: .*{why}"):
         knobs.CACHE_MB.get({"AUTOFUSE_CACHE_MB": text})
 
 

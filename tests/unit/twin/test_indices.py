@@ -195,7 +195,7 @@ def test_the_input_and_the_place_that_are_at_fault_are_named():
     assert found.code == "AF5007"
     assert found.where.node == "get"
     assert "k[7] is 17, and table has 13 places along dimension 0" in found.message
-    assert found.notes == ("made of i[7] = 2", "made of j[7] = 9")
+    assert found.notes == ("computed from i[7] = 2", "computed from j[7] = 9")
 
 
 def test_inputs_that_are_given_stay():

@@ -150,7 +150,7 @@ BROKEN = [
     ("past the end", ("y[at], b", "y[at + 1], b"), "AF5004", "gm-oob"),
     ("no EnQue", ("qin.EnQue(a);", ""), "AF5004", "DeQue"),
     ("writes the input", ("DataCopyPad(y[at], b", "DataCopyPad(x[at], b"), "AF5004", "x"),
-    ("refuses all", ("key == 1 && s0 % 8 != 0", "s0 >= 0"), "AF5003", "no tiling key takes"),
+    ("refuses all", ("key == 1 && s0 % 8 != 0", "s0 >= 0"), "AF5003", "no tiling key accepts"),
     ("fails", ("if (s0 > 1048576) {", "if (s0 >= 0) {"), "AF5003", "102"),
     (
         "wrong shape",

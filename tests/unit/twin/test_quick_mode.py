@@ -155,7 +155,7 @@ def test_a_cache_that_others_empty_is_filled_again(cache_dir, repo, monkeypatch,
     assert emptied[0] >= 2
     assert KernelLibrary(library).tiling([7], None, 0)
     times = 20
-    with pytest.raises(AutofuseError, match="others empty it") as e:
+    with pytest.raises(AutofuseError, match="other processes keep emptying it") as e:
         compiled("-O1")
     assert e.value.diagnostics[0].code == "AF5009"
 

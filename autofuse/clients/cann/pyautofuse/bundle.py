@@ -1,8 +1,8 @@
 """The files of a kernel as three C++ texts, and back.
 
-Clients keep ``tiling_def``, ``host_impl`` and ``device_impl`` as texts: they are keys of caches, and are pasted into
-other programs, some of which read backslashes and triple quotes in their own way.  So there are none in the texts:
-continued lines are joined, and a file that is not C++, or has one left, is written as comments.
+Clients keep ``tiling_def``, ``host_impl`` and ``device_impl`` as texts: they use them as cache keys and paste them into
+other programs, some of which interpret backslashes and triple quotes.  So the texts contain none: continued lines are
+joined, and a file that is not C++, or still contains one, is written as comments.
 """
 
 from __future__ import annotations
@@ -30,10 +30,10 @@ _MARK = re.compile(rf"^(?:{re.escape(_FILE)}|{re.escape(_LINES)}).*$", re.M)
 
 @dataclass(frozen=True, slots=True)
 class Bundle:
-    """Three texts.
+    """Files of a kernel as three texts.
 
     Attributes:
-        tiling_def: ``struct AutofuseTilingData``; a header that needs nothing else.
+        tiling_def: ``struct AutofuseTilingData``; a self-contained header.
         host_impl: tiling function and shape inference.
         device_impl: the kernel and its launcher.
     """
@@ -44,9 +44,9 @@ class Bundle:
 
 
 def pack(files: Mapping[str, str], name: str) -> Bundle:
-    """The files of the kernel ``name``, which lie in folders as ``autofuse build`` writes them.
+    """Pack the files of the kernel ``name``, laid out in folders as by ``autofuse build``.
 
-    What only describes the kernel (JSON) is left out.
+    Files that only describe the kernel (JSON) are omitted.
     """
     host, device = [f"{_GRAPH}{name} {__version__}\n"], [f"{_GRAPH}{name} {__version__}\n"]
     for path in sorted(files):
@@ -58,14 +58,15 @@ def pack(files: Mapping[str, str], name: str) -> Bundle:
 
 
 def unpack(tiling_def: str, *texts: str) -> tuple[dict[str, str], str]:
-    """The files, and the name of the kernel, from what :func:`pack` made of them.
+    """Return the files and the name of the kernel from the texts of :func:`pack`.
 
     Args:
-        tiling_def: as of :class:`Bundle`.
-        texts: any of the others.
+        tiling_def: as in :class:`Bundle`.
+        texts: any of the other texts.
 
     Raises:
-        AutofuseError: AF1002, a text is none of these; AF5007, they belong to different kernels.
+        AutofuseError: AF1002, a text does not come from :func:`pack`; AF5007, the texts belong to different kernels or
+            come from another version of autofuse.
     """
     files = {TILING_DATA: tiling_def}
     heads = {t.lstrip().split("\n", 1)[0] for t in texts}
@@ -73,20 +74,20 @@ def unpack(tiling_def: str, *texts: str) -> tuple[dict[str, str], str]:
         if not t.lstrip().startswith(_GRAPH):
             raise AutofuseError.of(
                 "AF1002",
-                "the text was not made by autofuse: its first line does not name a kernel",
-                hint="pass what Autofuser.codegen returned",
+                "autofuse did not write this text: its first line does not name a kernel",
+                hint="pass the result of Autofuser.codegen",
             )
         files |= _unpacked(t)
     for path in files:
         if not all(_PART.fullmatch(p) for p in path.split("/")):
-            text = f"{path!r} is not a path inside of a folder"
-            raise AutofuseError.of("AF1002", text, hint="pass what Autofuser.codegen returned")
+            text = f"{path!r} is not a path inside a folder"
+            raise AutofuseError.of("AF1002", text, hint="pass the result of Autofuser.codegen")
     if len(heads) != 1:
-        raise AutofuseError.of("AF5007", f"the texts are of different kernels: {sorted(heads)}")
+        raise AutofuseError.of("AF5007", f"the texts belong to different kernels: {sorted(heads)}")
     name, _, version = heads.pop().removeprefix(_GRAPH).strip().partition(" ")
     if version != __version__:
-        text = f"the texts were made by autofuse {version}, and this is {__version__}"
-        raise AutofuseError.of("AF5007", text, hint="generate them again")
+        text = f"autofuse {version} wrote the texts, but this is {__version__}"
+        raise AutofuseError.of("AF5007", text, hint="regenerate them")
     return files, name
 
 
@@ -96,7 +97,7 @@ def _kept(path: str) -> bool:
 
 
 def _is_device(path: str) -> bool:
-    """The kernels and their launchers, with the headers that are written for them."""
+    """Return True for kernels, their launchers and the headers generated for them."""
     p = PurePosixPath(path)
     own = PurePosixPath(*p.parts[2:]) if p.parts[0] == "parts" else p
     return own.parts[0] == "device" or "_launch" in own.stem or "_driver" in own.stem
@@ -112,7 +113,7 @@ def _packed(path: str, text: str) -> str:
 
 
 def _joined(text: str) -> str:
-    """Without the ends of lines that a backslash takes back."""
+    """Join lines continued with a backslash."""
     return re.sub(r"[ \t]*\\\n[ \t]*", " ", text)
 
 

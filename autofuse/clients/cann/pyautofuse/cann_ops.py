@@ -1,7 +1,6 @@
-"""CANN's names of ops, and what they are in the registry: the one place that knows both.
+"""Table from CANN's op names to the ops of the registry; no other module knows both.
 
-Element-wise ops that have the same name there (or an alias) and the same inputs need no row here: they are what the
-registry says.
+Element-wise ops with the same name (or an alias) and the same inputs in the registry need no row here.
 """
 
 from __future__ import annotations
@@ -22,11 +21,11 @@ class CannOp:
 
     Attributes:
         name: CANN's name.
-        kind: how it is read: ``data scalar load store output workspace`` as in the graph's text; ``broadcast
-            transpose cast concat gather reduce position elewise`` give values.
-        op: name in the registry; empty for nodes that are no op there.
+        kind: how the op is read: ``data scalar load store output workspace`` as in the graph's text; ``broadcast
+            transpose cast concat gather reduce position elewise`` yield values.
+        op: name in the registry; empty for nodes without an op there.
         inputs: names of its inputs, in the registry's order.
-        attrs: ``ir_attr`` that it takes -> the registry's attribute; empty for those that its kind knows.
+        attrs: accepted ``ir_attr`` -> the registry's attribute; empty if the reader of its kind handles it.
     """
 
     name: str
@@ -62,12 +61,12 @@ _ROWS = (
     CannOp("Any", "reduce", "ReduceAny"),
     CannOp("All", "reduce", "ReduceAll"),
     CannOp("ArgMax", "position", "ArgMax"),
-    # Indices from the end are always counted there, so that the second attribute changes nothing.
+    # The registry always accepts negative indices, so the second attribute has no effect.
     CannOp("Gather", "gather", "Gather", ("x1", "x2"), {"axis": "", "negative_index_support": ""}),
     CannOp("Nop", "elewise", "Identity"),
     CannOp("Ub2ub", "elewise", "Identity"),
     CannOp("MaskedFill", "elewise", "MaskedFill", ("x", "mask", "value")),
-    # As C's fmod and %, the sign is that of the dividend; Remainder has that of the divisor.
+    # The result has the sign of the dividend, as with C's fmod and %; that of Remainder has the divisor's.
     CannOp("Mod", "elewise", "Fmod", ("x1", "x2")),
 )
 _BY_NAME = {r.name: r for r in _ROWS}
@@ -75,7 +74,7 @@ _BY_NAME = {r.name: r for r in _ROWS}
 
 @lru_cache(maxsize=1024)
 def find_op(name: str) -> CannOp | None:
-    """The op that CANN calls ``name``, or None if no kernel of autofuse can have it."""
+    """Return the op that CANN calls ``name``, or None if autofuse does not support it."""
     found = _BY_NAME.get(name)
     if found is not None:
         return found
@@ -88,13 +87,13 @@ def find_op(name: str) -> CannOp | None:
 
 @lru_cache(maxsize=1)
 def op_names() -> tuple[str, ...]:
-    """All names, sorted."""
+    """Return all names, sorted."""
     names = {n for r in registry.all_ops() for n in (r.name, *r.aliases)} | set(_BY_NAME)
     return tuple(sorted(n for n in names if find_op(n) is not None))
 
 
 def suggest_op(name: str) -> str:
-    """A name that looks like ``name``, or an empty text."""
+    """Return a known name similar to ``name``, or an empty string."""
     import difflib
 
     low = {n.lower(): n for n in op_names()}

@@ -1,4 +1,4 @@
-"""Element types that follow from the inputs of a node, in the client's sense: truth values are uint8."""
+"""Inference of a node's element type from its inputs, in the client's types: booleans are uint8."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ _BOOL, _UINT8 = BY_NAME["bool"], BY_NAME["uint8"]
 
 
 def outside(dtype: DType) -> DType:
-    """Return the client's element type for one of ours: uint8 for bool."""
+    """Return the client's element type for one of autofuse: uint8 for bool."""
     return _UINT8 if dtype == _BOOL else dtype
 
 
 def infer_dtype(node: Operator) -> None:
-    """Set the element type of a node's output, if it is not set and follows from the inputs.
+    """Set the element type of a node's output if it is unset and follows from the inputs.
 
-    What is wrong with them is left for the scheduler to say.
+    Errors in the inputs are left for the scheduler to report.
     """
     if node.count is not None:
         source = source_of(node.inputs.get("x"))
@@ -48,7 +48,7 @@ def _dtype(row: CannOp, dtypes: list[DType]) -> DType | None:
     if row.kind not in ("elewise", "reduce"):
         return dtypes[0]
     if any(a.name == "dtype" for a in row.row.attrs):
-        return None  # the client says it
+        return None  # the client sets it
     for at in condition_inputs(row):
         dtypes[at] = _BOOL
     try:
@@ -58,5 +58,5 @@ def _dtype(row: CannOp, dtypes: list[DType]) -> DType | None:
 
 
 def condition_inputs(row: CannOp) -> tuple[int, ...]:
-    """Positions of inputs that are conditions, whatever numbers they are given as."""
+    """Return the positions of inputs used as conditions, whatever their element type."""
     return {"Select": (0,), "MaskedFill": (1,)}.get(row.op, ())

@@ -1,4 +1,4 @@
-"""Durations of a client's steps, as the client reports them."""
+"""Durations of a client's steps, reported by the client."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _records: deque[tuple[tuple[str, ...], int, int]] = deque(maxlen=_MOST)
 
 
 def duration_record(*args: Any) -> None:
-    """Note a step: ``duration_record(labels, start, duration)``, both in nanoseconds.
+    """Record a step: ``duration_record(labels, start, duration)``, both times in nanoseconds.
 
     The last 10,000 steps are kept until :func:`report_durations`.
 
@@ -33,7 +33,7 @@ def duration_record(*args: Any) -> None:
         )
     labels, start, duration = args
     if not isinstance(labels, list | tuple) or not all(isinstance(x, str) for x in labels):
-        raise _wrong(f"labels are texts, not {labels!r}", "target param is invalid")
+        raise _wrong(f"labels are strings, not {labels!r}", "target param is invalid")
     if start < 0 or duration < 0:
         raise _wrong(
             f"start {start} or duration {duration} is negative", "duration param is invalid"
@@ -43,10 +43,7 @@ def duration_record(*args: Any) -> None:
 
 
 def report_durations() -> None:
-    """Write what was noted, and forget it.
-
-    It goes to the logger ``autofuse.pyautofuse``, level INFO.
-    """
+    """Write the recorded steps to the logger ``autofuse.pyautofuse``, level INFO, and clear them."""
     with _lock:
         records = list(_records)
         _records.clear()

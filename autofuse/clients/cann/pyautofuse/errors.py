@@ -1,7 +1,7 @@
-"""The exceptions of CANN's package as clients catch them: each is also an :class:`AutofuseError` with its diagnostics.
+"""The exceptions that clients of CANN's package catch; each is also an :class:`AutofuseError` with its diagnostics.
 
-A client that compares the first argument of an exception finds the words of that package there, where it has fixed
-ones; the text of the exception is always that of the diagnostics.
+If CANN's package has a fixed message for an error, it is the first argument of the exception, for clients that compare
+it; ``str()`` of the exception always gives the diagnostics.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ __all__ = [
 
 _E = TypeVar("_E", bound="WordedError")
 
-#: What the package says of anything that is no size.
+#: CANN's message for a value that is not a size.
 SIZE_WORDS = "Only support type of SizeExpr or long"
 
 
@@ -45,7 +45,7 @@ class WordedError(AutofuseError):
         hint: str = "",
         notes: Iterable[str] = (),
     ) -> _E:
-        """As of the class above, of this class."""
+        """Create an error of this class, as :meth:`AutofuseError.of` does."""
         return cls((Diagnostic(code, message, where or Where(), hint, tuple(notes)),))
 
     def __str__(self) -> str:
@@ -53,7 +53,7 @@ class WordedError(AutofuseError):
 
 
 class ClientError(WordedError, RuntimeError):
-    """A graph cannot be scheduled, or its code not be generated."""
+    """A graph cannot be scheduled, or its code cannot be generated."""
 
 
 class ClientTypeError(WordedError, TypeError):
@@ -65,12 +65,12 @@ class ClientValueError(WordedError, ValueError):
 
 
 class ClientAttributeError(WordedError, AttributeError):
-    """There is no such attribute."""
+    """An attribute does not exist."""
 
 
 @contextmanager
 def as_client_errors() -> Iterator[None]:
-    """Whatever autofuse refuses inside, ``except RuntimeError`` catches.
+    """Re-raise any AutofuseError of the block as a ClientError, which ``except RuntimeError`` catches.
 
     Raises:
         ClientError: with the same diagnostics.

@@ -1,4 +1,4 @@
-"""Element types that CANN names and no kernel of autofuse holds."""
+"""Element types that CANN names but autofuse does not support in kernels."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ __all__ = ["FOREIGN_TYPES", "ForeignType"]
 
 @dataclass(frozen=True, slots=True)
 class ForeignType:
-    """Such an element type: it can be set, and is refused when the graph is scheduled.
+    """An unsupported element type: it can be set, but scheduling the graph refuses it.
 
     Attributes:
         name: CANN's name.

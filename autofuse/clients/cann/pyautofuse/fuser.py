@@ -1,4 +1,4 @@
-"""Autofuser, and the two halves of it that older clients call."""
+"""Autofuser, and its two halves for older clients."""
 
 from __future__ import annotations
 
@@ -33,12 +33,12 @@ class AutofuserOptions:
     """Options of an Autofuser.
 
     Attributes:
-        graph_type: 1 for a FusedGraph of AscBackend nodes or a HintGraph, which is also the default.
-        tiling_lib_path: a library of CANN's own tiling.  It is not loaded, which a warning says: the generated code
-            brings its tiling.
-        tiling_lib_codegen_symbol: a function in it.
-        target: the chip, a target of autofuse; None for what ``ascir.utils.set_platform`` chose, or the default.
-            Only autofuse has this option.
+        graph_type: 1 (default) for a FusedGraph of AscBackend nodes or a HintGraph.
+        tiling_lib_path: a library with CANN's own tiling.  It is not loaded, and a warning says so: the generated code
+            contains its tiling.
+        tiling_lib_codegen_symbol: a function in that library.
+        target: the chip, a target of autofuse; None for the chip chosen by ``ascir.utils.set_platform``, or the
+            default.  An extension of autofuse.
     """
 
     graph_type: int = 1
@@ -60,12 +60,12 @@ class AutofuserOptions:
 
 @dataclass(frozen=True)
 class FusedScheduledResult:
-    """A graph that was scheduled: one kernel, or several and their driver.
+    """A scheduled graph: one kernel, or several and their driver.
 
     Attributes:
-        translated: the graph, and how its parameters are those of the client.
+        translated: the graph, and the mapping of its parameters to the client's.
         built: kernels and host functions.
-        apart: (input of the graph, output) that must not be passed one buffer.
+        apart: pairs (input of the graph, output) that must not share a buffer.
     """
 
     translated: Translated
@@ -78,27 +78,27 @@ class FusedScheduledResult:
         return self.translated.graph
 
     def get_name(self) -> str:
-        """The name of the kernel, an identifier made of the name of the graph."""
+        """Return the name of the kernel, an identifier derived from the graph's name."""
         return self.graph.name
 
     def get_input_num(self) -> int:
-        """Number of inputs that the client passes."""
+        """Return the number of inputs that the client passes."""
         return self.translated.input_count
 
     def get_output_num(self) -> int:
-        """Number of outputs."""
+        """Return the number of outputs."""
         return len(self.translated.outputs)
 
     def is_cube_type(self) -> bool:
-        """False: there are no matrix products in the kernels."""
+        """Return False: the kernels contain no matrix products."""
         return False
 
     def is_conv_type(self) -> bool:
-        """False: there are no convolutions in the kernels."""
+        """Return False: the kernels contain no convolutions."""
         return False
 
     def get_cube_attributes(self) -> dict[str, Any]:
-        """Empty, as of every graph without matrix products."""
+        """Return an empty dict, as for every graph without matrix products."""
         return {}
 
     @cached_property
@@ -119,13 +119,13 @@ class FusedScheduledResult:
         )
 
     def _apart(self, wanted: list[str]) -> list[tuple[str, str]]:
-        """Names of parameters that must not be one buffer."""
+        """Return pairs of parameters that must not share a buffer, by name."""
         views = dict(zip(self.graph.inputs, wanted, strict=False))
         return sorted({(views[name], f"out{k}") for name, k in self.apart})
 
     @cached_property
     def bundle(self) -> Bundle:
-        """The files as three texts."""
+        """Return the files as three texts."""
         return pack(self.files, self.get_name())
 
     def _parameter(self, p: Pointer) -> str:
@@ -133,10 +133,10 @@ class FusedScheduledResult:
 
 
 def schedule_in_place(translated: Translated, spec: TargetSpec) -> FusedScheduledResult:
-    """Build a graph whose outputs may be passed the buffers of inputs, without the caller saying which.
+    """Build a graph for a caller that may pass any output the buffer of an input.
 
-    Where an output would be written before all of such an input is read, the kernel is built such that one input per
-    output may be overwritten; its launcher refuses the others.
+    If some output would be written before such an input is fully read, build the kernel so that one input per output
+    may be overwritten; its launcher refuses the others.
     """
     never = tuple(
         p for p in translated.overlaps if p in translated.crossed or other_views(translated, p[0])
@@ -156,7 +156,7 @@ def schedule_in_place(translated: Translated, spec: TargetSpec) -> FusedSchedule
 
 
 class Autofuser:
-    """Schedules graphs and generates their code.  Has no state but its options; threads may share one."""
+    """Schedules graphs and generates their code.  Its only state is its options; threads may share one."""
 
     def __init__(self, options: AutofuserOptions | None = None) -> None:
         if not isinstance(options, AutofuserOptions | None):
@@ -168,24 +168,24 @@ class Autofuser:
         """Choose templates and tiles.
 
         Raises:
-            ClientError: everything in the graph that is not supported or not complete, by the names of its nodes.
+            ClientError: lists everything in the graph that is unsupported or incomplete, by node name.
         """
         with as_client_errors():
             return schedule_in_place(translate(graph), self.options.spec)
 
     def codegen(self, result: FusedScheduledResult) -> tuple[str, str, str]:
-        """``tiling_def``, ``host_impl`` and ``device_impl``: what ``compile_adapter.jit_compile`` takes.
+        """Return ``tiling_def``, ``host_impl`` and ``device_impl``, the inputs of ``compile_adapter.jit_compile``.
 
-        They depend on the graph, the chip and the version of autofuse only.
+        They depend only on the graph, the chip and the version of autofuse.
 
         Raises:
-            ClientTypeError: AF1103, ``result`` is not what :meth:`schedule` gives.
+            ClientTypeError: AF1103, ``result`` was not returned by :meth:`schedule`.
         """
         b = _scheduled(result, "codegen").bundle
         return b.tiling_def, b.host_impl, b.device_impl
 
     def autofuse_backend(self, graph: FusedGraph | HintGraph) -> tuple[str, str, str]:
-        """:meth:`schedule` and :meth:`codegen`."""
+        """Run :meth:`schedule`, then :meth:`codegen`."""
         return self.codegen(self.schedule(graph))
 
 
@@ -196,7 +196,7 @@ class Schedule:
         self._fuser = Autofuser(options)
 
     def schedule(self, graph: HintGraph | FusedGraph) -> FusedScheduledResult:
-        """As :meth:`Autofuser.schedule`."""
+        """Schedule a graph as :meth:`Autofuser.schedule` does."""
         return self._fuser.schedule(graph)
 
     def scheduleV2(self, graph: object) -> FusedScheduledResult:  # noqa: N802 - the client's name
@@ -216,9 +216,9 @@ class CodeGen:
     """The second half of an Autofuser.
 
     Args:
-        options: of an Autofuser.
-        tiling_lib_path: as of :class:`AutofuserOptions`.
-        tiling_lib_codegen_symbol: as there.
+        options: options of an Autofuser.
+        tiling_lib_path: as in :class:`AutofuserOptions`.
+        tiling_lib_codegen_symbol: as in :class:`AutofuserOptions`.
     """
 
     def __init__(
@@ -234,10 +234,10 @@ class CodeGen:
     def device_code_generator(
         self, result: FusedScheduledResult
     ) -> tuple[dict[str, str], dict[str, str]]:
-        """Tiling data and kernel, each under the key ``default``.
+        """Return the tiling data and the kernel, each under the key ``default``.
 
         Raises:
-            ClientTypeError: AF1103, ``result`` is not what ``schedule`` gives.
+            ClientTypeError: AF1103, ``result`` was not returned by ``schedule``.
         """
         b = _scheduled(result, "device_code_generator").bundle
         return {"default": b.tiling_def}, {"default": b.device_impl}
@@ -250,18 +250,18 @@ class CodeGen:
         pgo_dir: str = "",
         vector_core_num: str = "",
     ) -> tuple[dict[str, dict[str, str]], str]:
-        """The host code, as texts by name under the key ``default``; and that part of it that infers shapes.
+        """Return the host code, as texts by name under the key ``default``, and its shape inference.
 
         Args:
-            result: what was scheduled.
-            shape_info: not needed: sizes are arguments of ``AutofuseTiling``.
-            output_shape: the sizes of every output, as texts; not needed: ``InferShape`` computes them from the graph.
+            result: result of ``schedule``.
+            shape_info: unused: sizes are arguments of ``AutofuseTiling``.
+            output_shape: the sizes of every output, as texts; unused: ``InferShape`` computes them from the graph.
             pgo_dir: must be empty.
-            vector_core_num: must be empty: the chip says it, and ``ResLimit`` of a call.
+            vector_core_num: must be empty: the chip and ``ResLimit`` of a call determine it.
 
         Raises:
-            ClientTypeError: AF1103, ``result`` is not what ``schedule`` gives.
-            ClientValueError: AF1103, another argument has the wrong form; AF1301, it asks for what is not supported.
+            ClientTypeError: AF1103, ``result`` was not returned by ``schedule``.
+            ClientValueError: AF1103, another argument is malformed; AF1301, it requests an unsupported feature.
         """
         scheduled = _scheduled(result, "host_code_generator")
         if not isinstance(shape_info, ShapeInfo | None):
@@ -270,7 +270,7 @@ class CodeGen:
             isinstance(sizes, list | tuple) and all(isinstance(s, str) for s in sizes)
             for sizes in output_shape
         ):
-            raise _wrong("output_shape", output_shape, "a list of lists of texts")
+            raise _wrong("output_shape", output_shape, "a list of lists of strings")
         for name, value in (("pgo_dir", pgo_dir), ("vector_core_num", vector_core_num)):
             if value:
                 raise _unsupported(f"host_code_generator({name}={value!r})")
@@ -278,7 +278,7 @@ class CodeGen:
         return {"default": {"host_impl": scheduled.bundle.host_impl}}, infer
 
     def get_kernel_and_json_generator(self, kernel_path: str, json_path: str) -> str:
-        """C++ that embeds a compiled kernel: refused.
+        """Refuse to generate C++ that embeds a compiled kernel.
 
         Raises:
             ClientValueError: AF1301, always.
@@ -286,7 +286,7 @@ class CodeGen:
         raise _unsupported(f"get_kernel_and_json_generator({kernel_path!r}, {json_path!r})")
 
     def pgo_code_generator(self, result: FusedScheduledResult, pgo_dir: str) -> str:
-        """Code that measures tilings on the chip: refused.
+        """Refuse to generate code that measures tilings on the chip.
 
         Raises:
             ClientValueError: AF1301, always.
@@ -296,7 +296,7 @@ class CodeGen:
 
 def _scheduled(result: object, what: str) -> FusedScheduledResult:
     if not isinstance(result, FusedScheduledResult):
-        text = f"{what}: {result!r} is not what schedule gives"
+        text = f"{what}: {result!r} is not a result of schedule"
         raise ClientTypeError.of("AF1103", text)
     return result
 
@@ -311,7 +311,5 @@ def _unsupported(what: str) -> ClientValueError:
 
 def _warn_of_library(named: str | None, level: int) -> None:
     if named:
-        text = (
-            f"the tiling library {named!r} is not loaded: the generated code brings its own tiling"
-        )
+        text = f"the tiling library {named!r} is not loaded: the generated code contains its own tiling"
         warnings.warn(text, stacklevel=level)

@@ -13,7 +13,7 @@ __all__ = ["graph_text"]
 
 
 def graph_text(graph: HintGraph | FusedGraph) -> str:
-    """Sizes, axes and nodes of a graph, and those of the graphs in it."""
+    """Return the sizes, axes and nodes of a graph and its subgraphs as text."""
     return "\n".join(_lines(graph)) + "\n"
 
 

@@ -1,4 +1,4 @@
-"""The containers of a client: HintGraph (one loop nest) and FusedGraph (several, and what passes between them)."""
+"""The client's graph containers: HintGraph (one loop nest) and FusedGraph (several, and the buffers between them)."""
 
 from __future__ import annotations
 
@@ -20,30 +20,30 @@ _NUMBERED = re.compile(r"(.*?)(\d+)\Z", re.S)
 
 
 class Graph:
-    """Named nodes in the order in which they were made."""
+    """Named nodes in creation order."""
 
     def __init__(self, name: str = "fused_graph") -> None:
         self.name = str(name)
         self.operators: list[Operator] = []
 
     def get_name(self) -> str:
-        """The name."""
+        """Return the name."""
         return self.name
 
     def set_name(self, name: str) -> None:
-        """Change the name; kernels are called after it."""
+        """Change the name, from which the kernel's name derives."""
         self.name = str(name)
 
     def get_input_num(self) -> int:
-        """Number of Data nodes."""
+        """Return the number of Data nodes."""
         return sum(n.type == "Data" for n in self.operators)
 
     def get_output_num(self) -> int:
-        """Number of Output nodes."""
+        """Return the number of Output nodes."""
         return sum(n.type == "Output" for n in self.operators)
 
     def infer_dtype_of(self, node: Operator) -> None:
-        """Set the element type of a node's outputs from those of its inputs, where it is not set."""
+        """Infer the unset element types of a node's outputs from its inputs."""
         infer_dtype(node)
 
     def __repr__(self) -> str:
@@ -54,9 +54,9 @@ class HintGraph(Graph):
     """One loop nest before scheduling.
 
     Attributes:
-        sizes: the symbols, in the order in which they were made.
+        sizes: the symbols, in creation order.
         axes: the axes.
-        axis_map: what :meth:`set_axis_map` was given.
+        axis_map: the argument of :meth:`set_axis_map`.
     """
 
     def __init__(self, name: str = "fused_graph") -> None:
@@ -66,10 +66,10 @@ class HintGraph(Graph):
         self.axis_map: Mapping[Any, Any] = {}
 
     def create_size(self, name: str) -> SizeExpr:
-        """A size that is known when the kernel is called; it becomes an argument of ``AutofuseTiling``.
+        """Create a size known when the kernel is called; it becomes an argument of ``AutofuseTiling``.
 
         Raises:
-            AutofuseError: AF1105, the name is none; AF1106, there is such a size already.
+            AutofuseError: AF1105, the name is invalid; AF1106, it is taken.
         """
         if not isinstance(name, str) or not _SYMBOL.match(name):
             raise AutofuseError.of(
@@ -77,13 +77,15 @@ class HintGraph(Graph):
             )
         if name in self.sizes:
             raise AutofuseError.of(
-                "AF1106", f"the size {name!r} of {self.name} is made twice", where=Where(node=name)
+                "AF1106",
+                f"the size {name!r} of {self.name} is created twice",
+                where=Where(node=name),
             )
         self.sizes.append(name)
         return SizeExpr.symbol(name)
 
     def create_axis(self, name: str, size: SizeLike) -> Axis:
-        """An axis of ``size`` iterations."""
+        """Create an axis of ``size`` iterations."""
         e = size_of(size, f"the size of axis {name}")
         axis = Axis(len(self.axes), str(name), SizeExpr(e))
         self.axes.append(axis)
@@ -94,7 +96,7 @@ class HintGraph(Graph):
         self.axis_map = dict(axis_map)
 
     def infer_dtypes(self) -> None:
-        """Set the element types that are not set, as far as they follow from the inputs."""
+        """Set the unset element types that follow from the inputs."""
         position = {id(n): i for i, n in enumerate(self.operators)}
         edges = [
             [position[id(s.node)] for s in n.sources() if id(s.node) in position]
@@ -106,21 +108,21 @@ class HintGraph(Graph):
 
 
 class FusedGraph(Graph):
-    """HintGraphs, as AscBackend nodes, and the buffers between them: what becomes one library."""
+    """HintGraphs as AscBackend nodes, and the buffers between them; they become one library."""
 
 
 class HintComputeGraph:
-    """CANN's graph of whole networks.  Only its compiler puts nodes into one: a client can make an empty one."""
+    """CANN's graph of whole networks.  Only CANN's compiler adds nodes; a client can only create an empty one."""
 
     def __init__(self, name: str = "fused_graph") -> None:
         self.name = str(name)
 
     def get_name(self) -> str:
-        """The name."""
+        """Return the name."""
         return self.name
 
     def get_info(self) -> str:
-        """The name and the nodes, of which there are none."""
+        """Return the name and the (empty) list of nodes."""
         return f"{self.name}\nNode num:0\n"
 
 
@@ -132,10 +134,10 @@ class ShapeInfo:
 
 
 def argument_order(graphs: list[HintGraph]) -> list[str]:
-    """The symbols of all graphs in the order in which ``AutofuseTiling`` takes them.
+    """Return the symbols of all graphs in the order in which ``AutofuseTiling`` takes them.
 
-    It is that of their making, but for names that differ in a number at their end (ks0, ks1, ..., ks10): those come
-    by number.  Clients list them sorted as texts and pass them by number.
+    This is the order of creation, except for names that differ only in a trailing number (ks0, ks1, ..., ks10): these
+    are sorted by number.  Clients list them sorted as strings but pass them by number.
     """
     names = list(dict.fromkeys(s for g in graphs for s in g.sizes))
     stems = {m[1] for n in names if (m := _NUMBERED.match(n))}

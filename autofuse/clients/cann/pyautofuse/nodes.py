@@ -1,8 +1,8 @@
-"""Nodes of a client's graph: what can be set on them, and nothing about what it means.
+"""Nodes of a client's graph and their attributes, without any semantics.
 
-Clients write texts such as ``add.x1 = load.y`` and ``add.y.size = [s0, 64]``; attributes that no node has, and values
-of the wrong type, are refused when they are set, everything else when the graph is scheduled, all findings together.
-What is read back has the form that it has in CANN: ids of axes, and sizes as SizeExpr.
+Clients write, for example, ``add.x1 = load.y`` and ``add.y.size = [s0, 64]``.  Setting an unknown attribute or a value
+of the wrong type fails at once; all other errors are reported together when the graph is scheduled.  Attributes read
+back in CANN's form: axes as ids, sizes as SizeExpr.
 """
 
 from __future__ import annotations
@@ -32,10 +32,10 @@ __all__ = [
     "sources_of",
 ]
 
-#: Names of inputs: x, x1, x2, ...; what else ops call theirs.
+#: Names of inputs: x, x1, x2, ..., and op-specific ones.
 _INPUT = re.compile(r"x\d*|mask|value|bias|offset_w|filter|index\Z", re.A)
 
-#: Kinds of computation as a client sets them -> as it reads them.
+#: Compute type as a client sets it -> as it reads it.
 _COMPUTE_TYPES = {
     "elemwise": "elewise",
     **{
@@ -57,7 +57,7 @@ _COMPUTE_TYPES = {
 
 
 class Owner(Protocol):
-    """Interface of a graph that its nodes use."""
+    """The part of a graph's interface that its nodes use."""
 
     operators: list[Operator]
 
@@ -70,11 +70,11 @@ class OpOutput:
 
     Attributes:
         dtype: element type, one of ``ascir.dtypes``; None before it is set or inferred.
-        axis: the axes along which it is laid out, outermost first; reads as their ids.
-        size: its size along each; 1 where it does not vary.
-        strides: distance of neighbours along each, in elements.
-        offset: of the first element, in elements; for Loads and Stores.
-        given: what was set of ``axis``, ``size`` and ``strides``, as it was set.
+        axis: the axes of its layout, outermost first; reads as their ids.
+        size: its size along each axis; 1 if it does not vary.
+        strides: stride along each axis, in elements.
+        offset: offset of the first element, in elements; for Loads and Stores.
+        given: the values of ``axis``, ``size`` and ``strides`` as they were set.
     """
 
     node: Operator
@@ -97,17 +97,17 @@ class OpOutput:
 
     @property
     def axis(self) -> list[int]:
-        """Ids of the axes; empty where none are set."""
+        """Ids of the axes; empty if unset."""
         return _ids(self.given.get("axis", ()))
 
     @property
     def size(self) -> list[SizeExpr]:
-        """The sizes; empty where none are set."""
+        """The sizes; empty if unset."""
         return [SizeExpr(v) for v in self.given.get("size", ())]
 
     @property
     def strides(self) -> list[SizeExpr]:
-        """The strides; empty where none are set."""
+        """The strides; empty if unset."""
         return [SizeExpr(v) for v in self.given.get("strides", ())]
 
     def __setattr__(self, name: str, value: Any) -> None:
@@ -119,7 +119,7 @@ class OpOutput:
         elif name in ("size", "strides"):
             self.given[name] = _size_list(value, what)
         elif name == "dtype" and not isinstance(value, DType | ForeignType | None):
-            text = f"{what}: {value!r} is no element type"
+            text = f"{what}: {value!r} is not an element type"
             raise ClientTypeError.of("AF1103", text, hint="one of ascir.dtypes")
         else:
             object.__setattr__(self, name, value)
@@ -175,7 +175,7 @@ class SchedInfo:
 
 
 class ApiInfo:
-    """``compute_type``: what kind of computation the client takes the node for.  The op says it, too, and decides."""
+    """``compute_type``: the client's classification of the node.  Ignored in favour of the op's own."""
 
     __slots__ = ("_compute_type",)
 
@@ -184,14 +184,14 @@ class ApiInfo:
 
     @property
     def compute_type(self) -> str:
-        """``load``, ``elewise``, ``reduce``, ...; ``unknown`` where none is set."""
+        """``load``, ``elewise``, ``reduce``, ...; ``unknown`` if unset."""
         return self._compute_type
 
     @compute_type.setter
     def compute_type(self, value: str) -> None:
         found = _COMPUTE_TYPES.get(value) if isinstance(value, str) else None
         if found is None:
-            text = f"attr.api.compute_type: {value!r} is no kind of computation"
+            text = f"attr.api.compute_type: {value!r} is not a kind of computation"
             raise ClientValueError.of("AF1104", text, hint=", ".join(_COMPUTE_TYPES))
         self._compute_type = found
 
@@ -210,16 +210,16 @@ class AscNodeAttr:
 class Operator:
     """A node; ``ascir.ops.<Type>(name, graph)`` makes one and adds it to the graph.
 
-    Without a graph, it goes into that of the first node with one that it is linked to, whichever way round.
+    Without a graph, it joins the graph of the first node that it is linked to, in either direction.
 
     Attributes:
         name: its name in the graph.
         type: its op, as the client calls it.
-        graph: the graph that it is in; None before it is in one.
+        graph: its graph; None until it joins one.
         attr: ``attr.sched.axis``, ``attr.api.compute_type`` and ``attr.ir_attr``.
-        inputs: name of an input -> what was assigned to it.
-        subgraph: of an AscBackend, the graph that it runs.
-        count: number of outputs, where the client said it.
+        inputs: name of an input -> the value assigned to it.
+        subgraph: the graph that an AscBackend runs.
+        count: number of outputs, if the client specified it.
     """
 
     name: str
@@ -270,13 +270,13 @@ class Operator:
 
     @property
     def y(self) -> Any:
-        """The first output, and ``y[i]`` output ``i``; of a node whose number of outputs was said, a list of them."""
+        """The first output, with ``y[i]`` output ``i``; a list of outputs if their number was specified."""
         if self.count is None:
             return self.output(0)
         return [self.output(k) for k in range(self.count)]
 
     def output(self, index: int) -> OpOutput:
-        """Output ``index``."""
+        """Return output ``index``."""
         if not isinstance(index, int) or index < 0:
             raise IndexError(f"{self.name}.y[{index!r}]")
         if index not in self.outputs:
@@ -284,23 +284,23 @@ class Operator:
         return self.outputs[index]
 
     def sources(self) -> list[OpOutput]:
-        """The outputs of nodes that its inputs were assigned."""
+        """The node outputs assigned to its inputs."""
         return [s for value in self.inputs.values() for s in sources_of(value)]
 
     def infer_dtype(self) -> None:
-        """Set the element type of the outputs from those of the inputs.
+        """Infer the element types of the outputs from the inputs.
 
         Raises:
-            ClientTypeError: AF1101, the node is in no graph yet.
+            ClientTypeError: AF1101, the node is not in a graph yet.
         """
         if self.graph is None:
-            text = f"{self.name} ({self.type}) is in no graph yet"
+            text = f"{self.name} ({self.type}) is not in a graph yet"
             words = f"node {self.name} {self.type} need set input before call infer dype"
             raise ClientTypeError.of("AF1101", text, hint="set its inputs first").worded(words)
         self.graph.infer_dtype_of(self)
 
     def _linked(self, source: Operator) -> None:
-        """This node takes what ``source`` makes: both are in one graph, as soon as either is in one."""
+        """Link this node to its input ``source``: once either is in a graph, both are."""
         if self.graph is None and source.graph is not None:
             self._join(source.graph)
         elif self.graph is not None and source.graph is None:
@@ -337,14 +337,14 @@ class Operator:
 
 
 def source_of(value: object) -> OpOutput | None:
-    """The output that an assignment to an input means: of a node by itself, its first one; None for anything else."""
+    """Return the output meant by a value assigned to an input: a bare node means its first; None for anything else."""
     if isinstance(value, Operator):
         return value.output(0)
     return value if isinstance(value, OpOutput) else None
 
 
 def sources_of(value: object) -> list[OpOutput]:
-    """The outputs that an assignment to an input means."""
+    """Return the outputs meant by a value assigned to an input."""
     values = value if isinstance(value, list | tuple) else [value]
     return [s for v in values if (s := source_of(v)) is not None]
 
@@ -356,8 +356,8 @@ def _ids(axes: Sequence[Axis]) -> list[int]:
 def _axes(value: object, what: str) -> list[Axis]:
     for i, axis in enumerate(_items(value, what)):
         if not isinstance(axis, Axis):
-            text = f"{what}[{i}]: {axis!r} is no axis"
-            raise ClientValueError.of("AF1103", text, hint="create_axis makes one")
+            text = f"{what}[{i}]: {axis!r} is not an axis"
+            raise ClientValueError.of("AF1103", text, hint="create one with create_axis")
     return _items(value, what)
 
 
@@ -373,7 +373,7 @@ def _size_list(value: object, what: str) -> list[Any]:
 
 def _items(value: object, what: str) -> list[Any]:
     if not isinstance(value, list | tuple):
-        raise ClientTypeError.of("AF1103", f"{what}: {value!r} is no list")
+        raise ClientTypeError.of("AF1103", f"{what}: {value!r} is not a list")
     return list(value)
 
 

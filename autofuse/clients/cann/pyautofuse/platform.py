@@ -1,7 +1,7 @@
-"""The chip that a client asks for.
+"""The chip that a client selects.
 
-CANN's interface has one setting for the process, so there is one here: the only state of the package.  Options of an
-Autofuser come first.
+CANN's interface has one setting per process, so there is one here: the only state of the package.  Options of an
+Autofuser take precedence.
 """
 
 from __future__ import annotations
@@ -31,15 +31,15 @@ _chosen: list[_Platform] = []
 
 
 def set_platform(arch: str, aiv_num: int | None = None, ub_size: int | None = None) -> None:
-    """Choose the chip for all graphs that are scheduled from now on.
+    """Choose the chip for all graphs scheduled from now on.
 
-    Where there is no such chip, that is said when a graph is scheduled.
+    An unknown chip is reported when a graph is scheduled.
 
     Args:
-        arch: CANN's number of the architecture, such as ``2201``, or a target of autofuse, such as ``ascend910b1``.
-        aiv_num: number of vector cores; None, or more than the chip has: as the chip has.
-        ub_size: bytes of UB, of which kernels leave to the system what they always do; None, or more than the chip
-            has: as the chip has.
+        arch: CANN's architecture number, such as ``2201``, or a target of autofuse, such as ``ascend910b1``.
+        aiv_num: number of vector cores; None, or more than the chip has, means all of them.
+        ub_size: bytes of UB, including the bytes that kernels always leave to the system; None, or more than the chip
+            has, means all of it.
 
     Raises:
         ClientTypeError: AF1103, an argument has the wrong type.
@@ -53,10 +53,10 @@ def set_platform(arch: str, aiv_num: int | None = None, ub_size: int | None = No
 
 
 def chip() -> TargetSpec:
-    """The chip that was chosen, else the default one.
+    """Return the chosen chip, else the default one.
 
     Raises:
-        AutofuseError: AF5006, the chip is not known; AF5007, a number is out of range.
+        AutofuseError: AF5006, unknown chip; AF5007, a number is out of range.
     """
     with _lock:
         wanted = _chosen[0] if _chosen else None

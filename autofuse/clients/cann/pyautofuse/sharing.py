@@ -1,4 +1,4 @@
-"""Outputs that are passed the buffers of inputs: clients do that where they have no more use for an input."""
+"""Outputs that share buffers with inputs; clients do this for inputs that they no longer need."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ Pair = tuple[str, int]
 
 @dataclass(frozen=True, slots=True)
 class _At:
-    """Load or store of a kernel: its group, template and position among the nodes, and the elements per iteration."""
+    """Load or store of a kernel: its group, template and node position, and the elements per iteration."""
 
     group: int
     template: int
@@ -29,20 +29,20 @@ class _At:
 def unsafe_pairs(
     built: api.SplitResult, translated: Translated, pairs: Sequence[Pair]
 ) -> tuple[Pair, ...]:
-    """Those of ``pairs`` whose output may be written before all is read that has to be read of the input.
+    """Return the ``pairs`` whose output may be written before the input is fully read.
 
-    An output that may overwrite an input has its layout, and depends on it.  So all is well if every Load of the
-    input takes the elements that are stored in the same iteration, and comes before the Store in program order: a core
-    then has what it needs of an element, and others load other elements.  Loads of other groups must be over, too.
+    An output that may overwrite an input has its layout and depends on it.  So a pair is safe if every Load of the
+    input loads the elements stored in the same iteration, and precedes the Store in program order: a core has then
+    loaded its elements, and other cores load other elements.  Loads of other groups must also have finished.
     """
     inputs = translated.graph.inputs
     return tuple((name, k) for name, k in pairs if not _in_order(built, inputs.index(name), k))
 
 
 def in_place(translated: Translated, pairs: Sequence[Pair]) -> tuple[Translated, tuple[Pair, ...]]:
-    """The graph with outputs that overwrite inputs, for as many of ``pairs`` as go together; and those.
+    """Return the graph with in-place outputs for as many of ``pairs`` as are compatible, and these pairs.
 
-    An output overwrites one input at most.  What a client takes last, it is most likely to overwrite.
+    An output overwrites at most one input.  A client is most likely to overwrite the input that it uses last.
     """
     graph = translated.graph
     chosen: dict[int, str] = {}
@@ -57,7 +57,7 @@ def in_place(translated: Translated, pairs: Sequence[Pair]) -> tuple[Translated,
 
 
 def other_views(translated: Translated, name: str) -> bool:
-    """Return True if the client's buffer is also loaded in another layout: cores then read what others write."""
+    """Return True if the client's buffer is also loaded in another layout: cores then read data written by others."""
     graph = translated.graph
     pointers = dict(zip(graph.inputs, translated.inputs, strict=True))
     return any(p == pointers[name] and other != name for other, p in pointers.items())
@@ -107,7 +107,7 @@ def _element_by_element(load: TensorView, store: TensorView) -> bool:
 
 
 def _found(result: ScheduleResult, data: str, output: int) -> Iterator[_At]:
-    """The Loads of an input, or the Stores of an output."""
+    """Yield the Loads of an input, or the Stores of an output."""
     for g, group in enumerate(result.groups):
         for t, impl in enumerate(group.impls):
             stores = _stores(impl, output)

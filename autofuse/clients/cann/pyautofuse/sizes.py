@@ -1,4 +1,4 @@
-"""Sizes and axes as clients write them: Python arithmetic on symbols."""
+"""Sizes and axes of clients: Python arithmetic on symbols."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ _MAX_POWER = 16
 
 
 class SizeExpr:
-    """An integer expression of sizes: ``SizeExpr(8)``, ``g.create_size("s0")``, and what arithmetic makes of them.
+    """An integer expression of sizes: ``SizeExpr(8)``, ``g.create_size("s0")``, and arithmetic on them.
 
     Without an argument it is 1.
-    ``/`` and ``//`` are the same: the largest integer that is not above the quotient.
+    ``/`` and ``//`` are both floor division.
     """
 
     __slots__ = ("value",)
@@ -32,12 +32,12 @@ class SizeExpr:
 
     @classmethod
     def symbol(cls, name: str) -> SizeExpr:
-        """The size called ``name``."""
+        """Return the size called ``name``."""
         return cls(sym(name))
 
     @property
     def expression(self) -> str:
-        """The expression as text; sums and products have parentheses, everywhere."""
+        """The expression as text, with parentheses around all sums and products."""
         return _text(self.value)
 
     def __add__(self, other: SizeLike) -> SizeExpr:
@@ -82,7 +82,7 @@ class SizeExpr:
     def __pow__(self, power: object) -> SizeExpr:
         n = power.value.as_int() if isinstance(power, SizeExpr) else power
         if not isinstance(n, int) or not 0 <= n <= _MAX_POWER:
-            text = f"the exponent {power} of a size is no integer from 0 to {_MAX_POWER}"
+            text = f"the exponent {power} of a size is not an integer from 0 to {_MAX_POWER}"
             raise AutofuseError.of("AF1108", text)
         out = const(1)
         for _ in range(n):
@@ -126,10 +126,10 @@ SizeLike: TypeAlias = int | SizeExpr | Expr
 
 
 def size_of(value: object, what: str) -> Expr:
-    """The expression of anything that stands for a size.
+    """Return the expression of a value that represents a size.
 
     Raises:
-        ClientTypeError: AF1103, it does not; ``what`` names it.
+        ClientTypeError: AF1103, the value is not a size; ``what`` names it.
     """
     if isinstance(value, SizeExpr):
         return value.value
@@ -139,8 +139,8 @@ def size_of(value: object, what: str) -> Expr:
         return const(value)
     raise ClientTypeError.of(
         "AF1103",
-        f"{what}: {value!r} is no size",
-        hint="an integer, or an expression of what create_size gives",
+        f"{what}: {value!r} is not a size",
+        hint="an integer, or an expression of results of create_size",
     ).worded(SIZE_WORDS)
 
 
@@ -152,7 +152,7 @@ def _quotient(a: Expr, b: Expr) -> SizeExpr:
 
 
 def Mod(a: SizeLike, b: SizeLike) -> SizeExpr:  # noqa: N802 - the client's name for it
-    """``a - a // b * b``."""
+    """Return ``a - a // b * b``."""
     try:
         return SizeExpr(ModOf(size_of(a, "Mod"), size_of(b, "Mod")))
     except ExprError as e:
@@ -160,12 +160,12 @@ def Mod(a: SizeLike, b: SizeLike) -> SizeExpr:  # noqa: N802 - the client's name
 
 
 def Max(a: SizeLike, b: SizeLike) -> SizeExpr:  # noqa: N802
-    """The larger one."""
+    """Return the maximum."""
     return SizeExpr(MaxOf(size_of(a, "Max"), size_of(b, "Max")))
 
 
 def Min(a: SizeLike, b: SizeLike) -> SizeExpr:  # noqa: N802
-    """The smaller one."""
+    """Return the minimum."""
     return SizeExpr(MinOf(size_of(a, "Min"), size_of(b, "Min")))
 
 

@@ -1,1 +1,1 @@
-"""The definition of an operator: from what it is made, what follows from it, and the shapes it is tried at."""
+"""The definition of an operator: its sources, its analysis, and its test shapes."""

@@ -1,7 +1,7 @@
 """Cost of an operator from its formula and the figures of its target: bytes, operations, roofline, data flow.
 
-Counts follow from the graph alone.  Times come from a roofline model, the larger of two: all bytes once at the memory
-bandwidth, all operations at the float32 rate of the vector lanes.  Kernels need not reach it.
+Counts depend only on the graph.  Times come from a roofline model: the maximum of moving all bytes once at the memory
+bandwidth and of all operations at the float32 rate of the vector lanes.  Kernels need not reach it.
 """
 
 from __future__ import annotations
@@ -53,8 +53,8 @@ class Operations:
         kind: ``arithmetic``, ``functions``, ``divisions``, ``comparisons and selections``, ``conversions``,
             ``reductions``, ``running sums``.
         count: one per element and op of the formula.
-        steps: the same with functions of several steps written out.
-        is_flop: of floats, and counted as floating-point operations.
+        steps: the count with multi-step functions expanded.
+        is_flop: True for operations on floats, which count as floating-point operations.
     """
 
     kind: str
@@ -65,15 +65,15 @@ class Operations:
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """A node of the formula in the flow of data.
+    """A node of the formula in the data flow.
 
     Attributes:
         node: its name.
-        op: of the registry.
+        op: op of the registry.
         reads: names of tensors, and constants.
         writes: name of the result.
-        dtype: of the result.
-        shape: of the result, in elements.
+        dtype: element type of the result.
+        shape: shape of the result, in elements.
     """
 
     node: str
@@ -86,17 +86,17 @@ class Step:
 
 @dataclass(frozen=True, slots=True)
 class Point:
-    """The operator at one of the test shapes; times are those of the model.
+    """The operator at one of the test shapes; times come from the model.
 
     Attributes:
         case: the sizes, and the bytes of all inputs and outputs.
-        moved_bytes: read and written.
+        moved_bytes: bytes read and written.
         flops: floating-point operations.
-        intensity: these per byte moved.
-        memory_us: of all bytes at the bandwidth of memory.
-        compute_us: of all steps at the rate of the lanes.
-        attainable_us: the larger of the two, and the start of a kernel.
-        bottleneck: ``memory bandwidth``, ``vector lanes`` or ``start of the kernel``: what takes longest.
+        intensity: floating-point operations per byte moved.
+        memory_us: time of all bytes at the memory bandwidth.
+        compute_us: time of all steps at the rate of the lanes.
+        attainable_us: the larger of the two, plus the start of a kernel.
+        bottleneck: the longest of ``memory bandwidth``, ``vector lanes`` and ``start of the kernel``.
     """
 
     case: ShapeCase
@@ -119,7 +119,7 @@ class Analysis:
         operations: operations by kind.
         flops: floating-point operations.
         ceilings: peak rates of the target.
-        memory_bytes: memory of the device that the test shapes are for.
+        memory_bytes: memory of the device, which limits the test shapes.
         points: the operator at the test shapes.
         bottleneck: bottleneck at the largest shape.
         rows: elements that are not reduced, ``P``.
@@ -144,7 +144,7 @@ class Analysis:
     steps: tuple[Step, ...]
 
     def to_json(self) -> dict[str, Any]:
-        """The analysis, ready for JSON; sizes are texts in the symbols of the graph."""
+        """Return the analysis, ready for JSON; sizes are texts in the symbols of the graph."""
         return {
             "read_bytes": str(self.read_bytes),
             "written_bytes": str(self.written_bytes),
@@ -197,7 +197,7 @@ def analyse(graph: FusionGraph, target: Target, memory_bytes: int = ASSUMED_MEMO
     Args:
         graph: its formula.
         target: the target, whose figures are the ceilings.
-        memory_bytes: memory of the device, for the test shapes.
+        memory_bytes: memory of the device, which limits the test shapes.
     """
     ceilings = ceilings_of(target)
     simple = decompose(graph, native_integers=True)
@@ -230,13 +230,13 @@ def analyse(graph: FusionGraph, target: Target, memory_bytes: int = ASSUMED_MEMO
 
 @dataclass(frozen=True, slots=True)
 class _Work:
-    """A primitive op: how many elements, of which kind, and what each takes.
+    """Work of a primitive op.
 
     Attributes:
         kind: as in :class:`Operations`.
-        is_flop: of floats.
-        count: elements.
-        calls: how often each row of the cost table is used per element.
+        is_flop: True for operations on floats.
+        count: number of elements.
+        calls: row of the cost table -> uses per element.
     """
 
     kind: str
@@ -254,7 +254,7 @@ def _work(graph: FusionGraph, n: FusionNode, target: Target) -> _Work | None:
     if row.compute_type in _MOVES or row.cost == "none":
         return None
     if row.compute_type == "reduce" or n.op in ("ArgMax", "ArgMin"):
-        # Long rows are added up element by element, and folded once at the end.
+        # Long rows are accumulated element-wise and folded once at the end.
         return _Work("reductions", is_float, product(operand.shape), {"binary": 1})
     if row.compute_type == "scan":
         return _Work("running sums", is_float, product(result.shape), {row.cost: 1})
@@ -283,7 +283,7 @@ def _by_kind(work: Sequence[_Work]) -> tuple[Operations, ...]:
 
 
 def _read_bytes(graph: FusionGraph, name: str) -> Expr:
-    """Bytes of an input that the formula needs: each element once, of slices and gathers what they take."""
+    """Return the bytes of an input that the formula needs: each element once, only those read by slices and gathers."""
     t = graph.tensors[name]
     users = [n for n in graph.nodes if name in n.inputs]
     copied = any(o.tensor == name for o in graph.outputs)
@@ -307,7 +307,7 @@ def _bytes(graph: FusionGraph, name: str) -> Expr:
 
 
 def _point(case: ShapeCase, moved: Expr, flops: Expr, work: Sequence[_Work], c: Ceilings) -> Point:
-    """The operator at given sizes; rates are per microsecond."""
+    """Return the operator's cost at given sizes; rates are per microsecond."""
     nbytes, count = moved.evaluate(case.sizes), flops.evaluate(case.sizes)
     memory_us = nbytes / (float(c.bandwidth.value) * 1e3)
     lanes: Counter[str] = Counter()
@@ -335,7 +335,7 @@ def _point(case: ShapeCase, moved: Expr, flops: Expr, work: Sequence[_Work], c: 
 
 
 def _rows_and_columns(graph: FusionGraph) -> tuple[Expr, Expr]:
-    """The elements of the largest operand as rows and columns."""
+    """Return the elements of the largest operand as rows and columns."""
     for n in graph.nodes:
         row = lookup(n.op)
         operand = next((graph.tensors[x] for x in n.inputs if isinstance(x, str)), None)
@@ -354,7 +354,7 @@ def _rows_and_columns(graph: FusionGraph) -> tuple[Expr, Expr]:
 
 
 def _order(rows: Expr, columns: Expr) -> str:
-    """The order of growth in P and D; dimensions of size 1 are left out."""
+    """Return the order of growth in P and D, without dimensions of size 1."""
     parts = [name for name, size in (("P", rows), ("D", columns)) if size != ONE]
     return f"O({' x '.join(parts) or '1'})" if ZERO not in (rows, columns) else "O(0)"
 

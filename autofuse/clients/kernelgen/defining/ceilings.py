@@ -1,4 +1,4 @@
-"""The roofline of a target: what its memory moves, what its vector lanes compute, and the start of a kernel."""
+"""The roofline of a target: memory bandwidth, throughput of the vector lanes, and the start of a kernel."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ from autofuse.targets.figures import STATUSES
 
 __all__ = ["Ceilings", "ceilings_of", "steps"]
 
-#: Of a chip: the row of the cost table that the peak is made of.
+#: Row of a chip's cost table from which the peak is computed.
 _PEAK_ROW = "binary"
-#: Expansions inside of expansions; a longer chain counts as one step.
+#: Maximum nesting of expansions; a deeper one counts as one step.
 _MAX_DEPTH = 8
 
 
@@ -26,10 +26,10 @@ class Ceilings:
     """Figures of a target, each with its unit, status and source.
 
     Attributes:
-        bandwidth: of memory, 1e9 B/s.
-        peak: results of float32 additions of all lanes, 1e9 operations/s: a product of the target's figures.
-        start: microseconds of a kernel that does next to nothing.
-        rates: 1e9 operations/s by row of the cost table; where a row is missing, that of the peak.
+        bandwidth: memory bandwidth, 1e9 B/s.
+        peak: float32 additions of all lanes, 1e9 operations/s: a product of the target's figures.
+        start: microseconds of an almost empty kernel.
+        rates: 1e9 operations/s by row of the cost table; missing rows run at the peak.
     """
 
     bandwidth: Figure
@@ -38,7 +38,7 @@ class Ceilings:
     rates: Mapping[str, float] = field(default_factory=dict)
 
     def rate(self, cost: str) -> float:
-        """1e9 operations/s of ops with this row of the cost table; 0: they cost nothing."""
+        """Return the rate of ops with this row of the cost table, in 1e9 operations/s; 0 if they are free."""
         return self.rates.get(cost, float(self.peak.value))
 
     @property
@@ -47,7 +47,7 @@ class Ceilings:
         return float(self.peak.value) / float(self.bandwidth.value)
 
     def to_json(self) -> dict[str, Any]:
-        """The figures, ready for JSON."""
+        """Return the figures, ready for JSON."""
         return {
             f.name: {"value": f.value, "unit": f.unit, "status": f.status, "source": f.source}
             for f in (self.bandwidth, self.peak, self.start)
@@ -79,7 +79,7 @@ def _of_chip(target: Target) -> Ceilings:
     )
 
 
-#: By the backend of the target.
+#: Ceilings by the target's backend.
 _CEILINGS = {"triton": _of_card, "ascendc": _of_chip}
 
 
@@ -93,7 +93,7 @@ def _find(target: Target, name: str) -> Figure:
 
 
 def _product(target: Target, names: Sequence[str]) -> Figure:
-    """Units, elements per cycle, and MHz: 1e9 operations/s, no better known than the worst of them."""
+    """Multiply units, elements per cycle and MHz into 1e9 operations/s; the status is the worst of the three."""
     figures = [_find(target, n) for n in names]
     value = 1.0
     for f in figures:
@@ -111,11 +111,11 @@ def steps(
 ) -> Counter[str]:
     """Count the calls of an element-wise op per element: row of the cost table -> count.
 
-    A function without a call of its own is decomposed as in the registry.
+    A function without its own call is decomposed as in the registry.
 
     Args:
         row: the op.
-        operands: element type of each, and the value of a constant.
+        operands: element type of each operand, and the value of a constant.
         attrs: its attributes.
         target: a chip determines which calls exist; a GPU computes in float32.
     """
@@ -125,7 +125,7 @@ def steps(
 
 
 def _computed(d: DType) -> DType:
-    """Floats of 16 bits are computed in float32."""
+    """Return the type of the computation: float32 for 16-bit floats."""
     return BY_NAME["float32"] if d.kind == "f" else d
 
 
@@ -138,7 +138,7 @@ class _Value:
 
 
 class _Counting:
-    """Implements ``OpSink``: nothing is made, the ops are counted."""
+    """An ``OpSink`` that counts ops instead of emitting them."""
 
     def __init__(self, target: Target) -> None:
         self.arch: Architecture | None = getattr(target, "arch", None)
@@ -157,7 +157,7 @@ class _Counting:
             try:
                 made = row.expand(self, values, dict(attrs or {}))
             except (ValueError, KeyError, ArithmeticError):
-                # Written for other operands: as one step.
+                # The expansion is for other operands: count one step.
                 made, self.found = None, before
             self.depth -= 1
             if isinstance(made, _Value):

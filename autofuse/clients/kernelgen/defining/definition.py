@@ -1,4 +1,4 @@
-"""The definition of an operator: what the first stage makes, and all others begin with."""
+"""The definition of an operator: output of the first stage, input of all others."""
 
 from __future__ import annotations
 
@@ -43,23 +43,23 @@ __all__ = ["MAX_ROUNDS", "Definition", "Parameter", "canonical", "define", "read
 
 @dataclass(frozen=True, slots=True)
 class Definition:
-    """An operator: its formula, its parameters, and what is wanted of it.
+    """An operator: its formula, its parameters, and its requirements.
 
     Attributes:
         graph: the formula.
-        name: of the operator, an identifier; that of the graph.
+        name: name of the operator and of the graph, an identifier.
         kind: one of :data:`autofuse.clients.kernelgen.defining.parameters.KINDS`.
         device: name of the target.
         description: what the operator does.
-        requirement: the request as it came: a sentence, or what file.
+        requirement: the original request: a sentence, or the file.
         inputs: in the order of the graph.
         outputs: in the order of the graph.
-        constraints: what the inputs have to be like.
+        constraints: constraints on the inputs.
         strategies: keys of :data:`autofuse.clients.kernelgen.defining.strategies.STRATEGIES` that can help.
-        rounds: of tuning, at most; 1 to 5.
-        target_speedup: the kernel has to be more than this times as fast as the baseline.
-        analysis: what the operator costs.
-        function: of Python that the formula is of; None for one from another source.
+        rounds: maximum number of tuning rounds, 1 to 5.
+        target_speedup: the kernel must be more than this many times as fast as the baseline.
+        analysis: cost of the operator.
+        function: the Python function from which the formula was captured; None for other sources.
     """
 
     graph: FusionGraph
@@ -79,14 +79,14 @@ class Definition:
 
     @property
     def call(self) -> Call | None:
-        """The parameters of the function; None: the inputs of the graph."""
+        """Parameters of the function; None for the inputs of the graph."""
         return None if self.function is None else self.function.call
 
     def to_json(self) -> dict[str, Any]:
-        """The definition, ready for JSON; :meth:`from_json` gives it back.
+        """Return the definition, ready for JSON; :meth:`from_json` is the inverse.
 
-        The keys of the write-up of the flow (``name``, ``type``, ``inputs``, ``outputs``, ``constraints``,
-        ``optimization_strategies``) mean what they mean there.  The others are ours.
+        ``name``, ``type``, ``inputs``, ``outputs``, ``constraints`` and ``optimization_strategies`` are defined by the
+        write-up of the flow.  The other keys are extensions.
         """
         return {
             "schema": SCHEMA,
@@ -109,41 +109,41 @@ class Definition:
 
     @classmethod
     def from_json(cls, data: str | bytes | Mapping[str, Any], *, path: str = "") -> Definition:
-        """The definition that :meth:`to_json` gave, or that somebody wrote.
+        """Parse a definition from :meth:`to_json` or written by hand.
 
-        ``analysis`` is not read: it is made of the graph again.
+        ``analysis`` is ignored and recomputed from the graph.
 
         Args:
             data: the text of a file, or its value.
-            path: of the file, for messages.
+            path: path of the file, for messages.
 
         Raises:
-            AutofuseError: everything that is wrong with it, with its place; AF1101, there is no formula.
+            AutofuseError: every error in it, with its position; AF1101, the formula is missing.
         """
         text = json.dumps(dict(data)) if isinstance(data, Mapping) else data
         return _read(load(text, path))
 
 
 def read_definition(path: str | os.PathLike[str]) -> Definition:
-    """The definition of a file.
+    """Read a definition from a file.
 
     Raises:
-        AutofuseError: AF1001, the file cannot be read; what :meth:`Definition.from_json` raises.
+        AutofuseError: AF1001, the file cannot be read; and as :meth:`Definition.from_json`.
     """
     try:
         data = named(Path(path), MAX_TEXT)
     except (OSError, ValueError) as e:
         raise unreadable(
-            path, "a definition", e, hint="autofuse kernelgen describe makes one"
+            path, "a definition", e, hint="autofuse kernelgen describe writes one"
         ) from None
     return Definition.from_json(data, path=str(path))
 
 
 def canonical(graph: FusionGraph) -> FusionGraph:
-    """The graph as it is read of a graph file, whatever it came from: what a definition keeps.
+    """Return the graph as if read from a graph file, the form that a definition stores.
 
     Raises:
-        AutofuseError: AF1104, no graph file can say it.
+        AutofuseError: AF1104, a graph file cannot express it.
     """
     return read_native(Document(graph_data(graph), ""))
 
@@ -159,17 +159,17 @@ def define(
     memory_bytes: int = ASSUMED_MEMORY,
     function: Function | None = None,
 ) -> Definition:
-    """The definition of a formula.
+    """Return the definition of a formula.
 
     Args:
         graph: the formula.
-        target: what the operator is for.
-        requirement: the request as it came.
-        description: what the operator does; by default what the ops are.
-        rounds: of tuning, at most; 1 to 5.
-        target_speedup: the kernel has to be more than this times as fast as the baseline.
-        memory_bytes: of the device, for the test shapes.
-        function: of Python that the formula is of.
+        target: target of the operator.
+        requirement: the original request.
+        description: what the operator does; by default a list of its ops.
+        rounds: maximum number of tuning rounds, 1 to 5.
+        target_speedup: the kernel must be more than this many times as fast as the baseline.
+        memory_bytes: memory of the device, which limits the test shapes.
+        function: the Python function from which the formula was captured.
 
     Raises:
         AutofuseError: AF5007, a number is out of range; AF2xxx, AF3xxx: the target has no kernel for the graph.
@@ -201,12 +201,14 @@ def _check(rounds: int, target_speedup: float, memory_bytes: int) -> None:
         text = f"{rounds} rounds of tuning are out of range"
         raise AutofuseError.of("AF5007", text, hint=f"1 to {MAX_ROUNDS}")
     if not 0.0 < target_speedup < float("inf"):
-        text = f"the speedup {target_speedup} is no target"
+        text = f"the speedup {target_speedup} is out of range"
         raise AutofuseError.of(
-            "AF5007", text, hint="a number above 0; 1.0: faster than the baseline"
+            "AF5007", text, hint="give a number above 0; 1.0 means faster than the baseline"
         )
     if memory_bytes < 1:
-        raise AutofuseError.of("AF5007", f"{memory_bytes} bytes are no memory", hint="1 or more")
+        raise AutofuseError.of(
+            "AF5007", f"{memory_bytes} bytes of memory are out of range", hint="1 or more"
+        )
 
 
 def _described(graph: FusionGraph) -> str:
@@ -240,11 +242,9 @@ def _read(document: Document) -> Definition:
         text = "a definition is a JSON object"
         raise AutofuseError.of("AF1004", text, where=document.where(""))
     if "graph" not in data:
-        text = (
-            "the definition has no formula: it says what goes in and out, and not what is computed"
-        )
+        text = "the definition has no formula: it lists inputs and outputs, but not the computation"
         hint = (
-            'add "graph": {"schema": "autofuse.graph/1", ...}, or have the definition made: '
+            'add "graph": {"schema": "autofuse.graph/1", ...}, or generate the definition: '
             'autofuse kernelgen describe GRAPH, or describe "softmax over the last axis of x float16 [b, 1024]"'
         )
         raise AutofuseError.of("AF1101", text, where=document.where(""), hint=hint)
@@ -271,7 +271,7 @@ def _read(document: Document) -> Definition:
     for key, said, is_now in (("name", model.name, found.name), ("type", model.type, found.kind)):
         if said != is_now:
             text = f"{key} is {quote(said)}, but the graph is {quote(is_now)}"
-            findings.add("AF1207", text, f"/{key}", hint="change the one or the other")
+            findings.add("AF1207", text, f"/{key}", hint="change one of them")
     for k, key in enumerate(model.optimization_strategies):
         if key not in STRATEGIES:
             text = f"the strategy {quote(key)} is not known"
@@ -282,10 +282,10 @@ def _read(document: Document) -> Definition:
 
 
 def _graph(document: Document, value: Any) -> FusionGraph:
-    """The formula; places of its errors are those in the definition."""
+    """Return the formula; its errors are located in the definition."""
     try:
         if not isinstance(value, dict):
-            raise AutofuseError.of("AF1103", "the graph is no object", where=Where())
+            raise AutofuseError.of("AF1103", "the graph is not an object", where=Where())
         return read_native(Document(value, ""))
     except AutofuseError as e:
         told: list[Diagnostic] = []
@@ -297,7 +297,7 @@ def _graph(document: Document, value: Any) -> FusionGraph:
 
 def _target(document: Document, name: str) -> Target:
     try:
-        return find_known(name)  # the name comes from a file: it opens no other one
+        return find_known(name)  # the name comes from a file: never open another file by it
     except AutofuseError as e:
         raise AutofuseError(
             [replace(d, where=document.where("/device")) for d in e.diagnostics]
@@ -311,7 +311,7 @@ def _checked(
     said: Sequence[ParameterModel],
     own: Sequence[Parameter],
 ) -> tuple[Parameter, ...]:
-    """The parameters with the words of the file, which must agree with the graph."""
+    """Return the parameters with the descriptions of the file, which must agree with the graph."""
     if len(said) != len(own):
         text = f"there are {len(said)} {key}, the graph has {len(own)}: {', '.join(p.name for p in own)}"
         findings.add("AF1207", text, f"/{key}")
@@ -325,8 +325,12 @@ def _checked(
             ("shape", list(m.shape), shape),
         ):
             if told != want:
-                text = f"the {field} of {quote(p.name)} is {told!r}, in the graph it is {want!r}"
-                findings.add("AF1207", text, f"/{key}/{k}/{field}", hint="the graph is what counts")
+                text = (
+                    f"the {field} of {quote(p.name)} is {told!r}, but in the graph it is {want!r}"
+                )
+                findings.add(
+                    "AF1207", text, f"/{key}/{k}/{field}", hint="the graph takes precedence"
+                )
         constraints = tuple(m.constraints)
         out.append(Parameter(p.name, p.dtype, p.shape, m.description, constraints))
     return tuple(out)

@@ -1,7 +1,7 @@
-"""The function of Python that a formula is of: its parameters, and where this machine has it.
+"""The Python function from which a formula was captured: its parameters, and its copy on this machine.
 
-A definition names no file: what it says is read, and never run.  The text of a function is kept in the cache of the
-user who described it, by its digest.
+A definition names no file: its content is read, never run.  The source of a function is kept in the cache of the user
+who described it, by its digest.
 """
 
 from __future__ import annotations
@@ -27,11 +27,11 @@ _KIND, _TEXT, _FOLDER = "functions", "function.py", "folder"
 
 @dataclass(frozen=True, slots=True)
 class Function:
-    """A function of Python.
+    """A Python function.
 
     Attributes:
-        name: in its file.
-        sha256: of the file.
+        name: name in its file.
+        sha256: digest of the file.
         call: its parameters.
     """
 
@@ -40,24 +40,24 @@ class Function:
     call: Call
 
     def to_json(self) -> dict[str, Any]:
-        """The function, ready for JSON."""
+        """Return the function, ready for JSON."""
         parameters = [{k: v for k, v in asdict(a).items() if v} for a in self.call.arguments]
         return {"name": self.name, "sha256": self.sha256, "parameters": parameters}
 
 
 def function_of(model: FunctionModel, graph: FusionGraph, findings: Findings) -> Function:
-    """The function that a file says; what is wrong with it is added to the findings."""
+    """Read the function of a definition file; errors are added to the findings."""
     arguments = tuple(Argument(**p.model_dump()) for p in model.parameters)
     said = Counter(a.name for a in arguments)
     for k, a in enumerate(arguments):
         at = f"/function/parameters/{k}"
         if not a.name.isidentifier() or keyword.iskeyword(a.name) or said[a.name] > 1:
-            text = f"{quote(a.name)} cannot be the name of a parameter, or is that of two"
+            text = f"{quote(a.name)} cannot be the name of a parameter, or occurs twice"
             findings.add("AF1104", text, f"{at}/name")
         for key, value in (("value", a.value), ("default", a.default)):
             if value and not is_literal(value):
                 text = (
-                    f"the {key} {quote(value)} is no number, text, dtype, None or tuple in Python"
+                    f"the {key} {quote(value)} is not a Python number, string, dtype, None or tuple"
                 )
                 findings.add("AF1104", text, f"{at}/{key}")
         if bool(a.input) == bool(a.value):
@@ -67,13 +67,13 @@ def function_of(model: FunctionModel, graph: FusionGraph, findings: Findings) ->
         text = f"the parameters are not the inputs of the graph in their order: {', '.join(graph.inputs)}"
         findings.add("AF1207", text, "/function/parameters")
     if not Call(arguments).is_possible:
-        text = "no function of Python has these parameters in this order"
+        text = "a Python function cannot have these parameters in this order"
         findings.add("AF1104", text, "/function/parameters")
     return Function(model.name, model.sha256, Call.of(arguments, graph))
 
 
 def remember(path: Path, sha256: str) -> None:
-    """Keep the file of a function in the cache, with the folder where it looks for others.
+    """Keep the file of a function in the cache, with the folder from which it imports.
 
     Raises:
         AutofuseError: AF5009, the cache cannot be used.
@@ -91,14 +91,16 @@ def remember(path: Path, sha256: str) -> None:
 
 
 def remembered(function: Function) -> tuple[Path, Path]:
-    """The file of a function, as it was described, and the folder where it looks for others.
+    """Return the file of a function as it was when described, and the folder from which it imports.
 
     Raises:
-        AutofuseError: AF5010, it was not described on this machine.
+        AutofuseError: AF5010, the function was not described on this machine.
     """
     found = cache.lookup(_KIND, function.sha256, _TEXT)
     if found is None:
-        text = f"the function {function.name} of this operator was not described by this user, or long ago"
+        text = (
+            f"this user has no recent description of the function {function.name} of this operator"
+        )
         hint = "autofuse kernelgen describe FILE.py:NAME -o FOLDER, with the same --input"
         raise AutofuseError.of("AF5010", text, hint=hint)
     return found / _TEXT, Path((found / _FOLDER).read_text(encoding="utf-8"))

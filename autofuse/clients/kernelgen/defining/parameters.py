@@ -15,7 +15,7 @@ from autofuse.targets import Target
 
 __all__ = ["KINDS", "Parameter", "constraints_of", "inputs_of", "kind_of", "outputs_of"]
 
-#: Kinds of operators, in the order in which they are looked for.
+#: Kinds of operators, in order of precedence.
 KINDS = ("Scan", "Normalization", "Reduction", "Indexing", "Movement", "Pointwise")
 _MOVES = frozenset(("view", "transpose", "slice", "concat", "pad", "broadcast", "iota"))
 
@@ -25,11 +25,11 @@ class Parameter:
     """An input or an output.
 
     Attributes:
-        name: of the tensor in the graph, or of the output.
+        name: name of the tensor in the graph, or of the output.
         dtype: name of its element type.
         shape: sizes in elements, in the symbols of the graph, outermost first.
-        description: what it is.
-        constraints: what holds for it alone.
+        description: its description.
+        constraints: constraints on this parameter alone.
     """
 
     name: str
@@ -40,9 +40,9 @@ class Parameter:
 
 
 def kind_of(graph: FusionGraph) -> str:
-    """The kind of an operator, one of :data:`KINDS`.
+    """Return the kind of an operator, one of :data:`KINDS`.
 
-    A Normalization reduces, and has a result of as many elements as what it reduces; a Reduction has none.
+    A Normalization reduces, and has a result with as many elements as the reduced operand; a Reduction does not.
     """
     types = {lookup(n.op).compute_type for n in graph.nodes}
     if "scan" in types:
@@ -76,12 +76,12 @@ def _comes_back(graph: FusionGraph, reduced: Sequence[FusionNode]) -> bool:
 
 
 def inputs_of(graph: FusionGraph) -> tuple[Parameter, ...]:
-    """The inputs, in the order of the graph."""
+    """Return the inputs, in the order of the graph."""
     written = {o.inout: o.name for o in graph.outputs if o.inout is not None}
     out = []
     for name in graph.inputs:
         t = graph.tensors[name]
-        what = "a number that is known at run time" if t.scalar else f"input, {len(t.shape)}-D"
+        what = "a number known at run time" if t.scalar else f"input, {len(t.shape)}-D"
         if name in written:
             what += f", overwritten by {written[name]}"
         out.append(Parameter(name, t.dtype.name, t.shape, what, tuple(_layout(graph, t))))
@@ -89,7 +89,7 @@ def inputs_of(graph: FusionGraph) -> tuple[Parameter, ...]:
 
 
 def outputs_of(graph: FusionGraph) -> tuple[Parameter, ...]:
-    """The outputs, in the order of the graph."""
+    """Return the outputs, in the order of the graph."""
     makers = {x: n for n in graph.nodes for x in n.outputs}
     out = []
     for o in graph.outputs:
@@ -117,7 +117,7 @@ def constraints_of(graph: FusionGraph, target: Target, call: Call | None = None)
     Args:
         graph: graph of the operator.
         target: target that holds its tensors.
-        call: the parameters of its function; None: the inputs of the graph.
+        call: parameters of its function; None for the inputs of the graph.
     """
     where = f"is_{target.home}"
     words = Names()

@@ -18,20 +18,20 @@ __all__ = ["Part", "planned"]
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """A kernel of Triton, or the template that is taken for a group of Ascend C, at given sizes.
+    """A Triton kernel, or the template chosen for an Ascend C group, at given sizes.
 
     Attributes:
-        name: of the kernel, or of the template.
-        form: how it goes over the tensors.
-        over: rows and columns, in elements; of a template nothing.
-        block: what a program, or a core at a time, holds.
-        programs: of the grid, or cores with the tiles of each, in words.
-        units: programs that can run at once and fill the device: two per multiprocessor, or the cores.
-        filled: programs, or cores.
-        warps: of a block; 0 for Ascend C.
-        passes: how often the columns are gone over.
-        scratch_bytes: that kernels leave for each other.
-        limit: what the model says the template spends most time in; empty for Triton.
+        name: name of the kernel or the template.
+        form: how it iterates over the tensors.
+        over: rows and columns, in elements; empty for a template.
+        block: elements that a program holds, or a core at a time.
+        programs: programs of the grid, or cores with the tiles of each, in words.
+        units: programs that fill the device: two per multiprocessor, or the cores.
+        filled: number of programs, or of cores in use.
+        warps: warps per block; 0 for Ascend C.
+        passes: number of passes over the columns.
+        scratch_bytes: bytes that kernels pass to each other.
+        limit: bottleneck of the template by the model; empty for Triton.
         choices: tilings that the generated code chooses from at run time.
     """
 
@@ -50,15 +50,15 @@ class Part:
 
 
 def planned(graph: FusionGraph, target: Target, sizes: Mapping[str, int]) -> tuple[Part, ...]:
-    """The parts that run at given sizes.
+    """Return the parts that run at given sizes.
 
     Args:
         graph: the formula.
-        target: what it is planned for.
-        sizes: of the symbols, in elements.
+        target: target of the plan.
+        sizes: sizes of the symbols, in elements.
 
     Raises:
-        AutofuseError: AF2xxx, AF3xxx: there is no kernel for the graph.
+        AutofuseError: AF2xxx, AF3xxx: no kernel exists for the graph.
     """
     run = compiler.Stages()
     return _PLANNED[target.backend](graph, target, sizes, run)
@@ -129,5 +129,5 @@ def _ascend(
     return tuple(out)
 
 
-#: By the backend of the target.
+#: Planner by the target's backend.
 _PLANNED = {"triton": _triton, "ascendc": _ascend}

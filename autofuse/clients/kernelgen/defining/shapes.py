@@ -1,8 +1,7 @@
-"""Sizes with which an operator is compared with its reference, and those with which it is timed.
+"""Sizes for the accuracy and performance tests of an operator.
 
-Accuracy takes the list of KernelGen, from one element to four dimensions.  Times take the three cubes of the write-up
-of its flow, each with as many elements as that cube: made smaller where the memory of the device does not hold the
-tensors.
+Accuracy tests use KernelGen's list, from one element to four dimensions.  Performance tests use shapes with as many
+elements as the three cubes in the write-up of its flow, or fewer if the tensors exceed the device's memory.
 """
 
 from __future__ import annotations
@@ -29,20 +28,20 @@ __all__ = [
     "test_shapes",
 ]
 
-#: Bytes of device memory where nobody says how many: assumed.
+#: Bytes of device memory assumed by default.
 ASSUMED_MEMORY = 16 << 30
 #: Shapes of KernelGen's accuracy tests.
 _ACCURACY = ((512,), (64, 128), (8, 32, 64), (2, 4, 8, 16), (1,))
 #: Sides of the cubes of the performance tests.
 _SIDES = (512, 1024, 2048)
-#: Inputs, results, and the reference's results and copies on their way have to fit as well.
+#: Memory divided by this is available for the tensors: results of the reference and temporary copies must fit as well.
 _SHARE = 4
-#: Sizes of which there are more are multiples of it: 16 bytes or more.
+#: Larger sizes are multiples of this: 16 bytes or more.
 _EVEN = 8
 
 
 class HasGraph(Protocol):
-    """A definition, as far as its sizes are concerned."""
+    """The part of a definition that determines its sizes."""
 
     @property
     def graph(self) -> FusionGraph:
@@ -55,9 +54,9 @@ class ShapeCase:
 
     Attributes:
         use: ``accuracy`` or ``performance``.
-        sizes: of the symbols of the graph, by their identifiers, in elements.
-        bytes: of all inputs and outputs.
-        note: how the sizes came to be others than the list says; empty where they are not.
+        sizes: sizes of the graph's symbols, by identifier, in elements.
+        bytes: bytes of all inputs and outputs.
+        note: why the sizes differ from the list; empty if they do not.
     """
 
     use: str
@@ -67,28 +66,28 @@ class ShapeCase:
 
 
 def accuracy_sizes(graph: FusionGraph) -> tuple[dict[str, int], ...]:
-    """Sizes of the symbols for accuracy tests; one empty dict for a graph without symbols."""
+    """Return the symbols' sizes for accuracy tests; one empty dict for a graph without symbols."""
     return tuple(dict(s.sizes) for s in accuracy_shapes(graph))
 
 
 def performance_sizes(
     graph: FusionGraph, memory_bytes: int = ASSUMED_MEMORY
 ) -> tuple[dict[str, int], ...]:
-    """Sizes of the symbols for performance tests, small ones first; one empty dict for a graph without symbols.
+    """Return the symbols' sizes for performance tests, smallest first; one empty dict for a graph without symbols.
 
     Args:
-        graph: whose symbols.
-        memory_bytes: of the device.
+        graph: the graph.
+        memory_bytes: memory of the device.
     """
     return tuple(dict(s.sizes) for s in performance_shapes(graph, memory_bytes))
 
 
 def test_shapes(definition: HasGraph, memory_bytes: int) -> tuple[dict[str, int], ...]:
-    """Sizes of the symbols for all tests of an operator: those for accuracy, then those for performance.
+    """Return the symbols' sizes for all tests of an operator: accuracy, then performance.
 
     Args:
-        definition: of the operator.
-        memory_bytes: of the device.
+        definition: definition of the operator.
+        memory_bytes: memory of the device.
     """
     graph = definition.graph
     found = (*accuracy_sizes(graph), *performance_sizes(graph, memory_bytes))
@@ -96,9 +95,9 @@ def test_shapes(definition: HasGraph, memory_bytes: int) -> tuple[dict[str, int]
 
 
 def accuracy_shapes(graph: FusionGraph) -> tuple[ShapeCase, ...]:
-    """:func:`accuracy_sizes`, with the bytes of each and what was changed."""
+    """Return :func:`accuracy_sizes` with their bytes and a note on changes."""
     if not graph.symbols:
-        return (_shape(graph, "accuracy", {}, "the graph has fixed sizes only"),)
+        return (_shape(graph, "accuracy", {}, "the graph has only fixed sizes"),)
     out: list[ShapeCase] = []
     for listed in _ACCURACY:
         wanted = dict(
@@ -107,7 +106,7 @@ def accuracy_shapes(graph: FusionGraph) -> tuple[ShapeCase, ...]:
         sizes = fitted(graph, wanted)
         if sizes is not None and all(s.sizes != sizes for s in out):
             limit = f"out of range, or with a tensor of more than {MAX_ELEMENTS} elements"
-            note = "" if sizes == wanted else f"in place of {_in_words(graph, wanted)}, {limit}"
+            note = "" if sizes == wanted else f"instead of {_in_words(graph, wanted)}, {limit}"
             out.append(_shape(graph, "accuracy", sizes, note))
     return tuple(out) or (_typical(graph, "accuracy"),)
 
@@ -115,17 +114,17 @@ def accuracy_shapes(graph: FusionGraph) -> tuple[ShapeCase, ...]:
 def performance_shapes(
     graph: FusionGraph, memory_bytes: int = ASSUMED_MEMORY
 ) -> tuple[ShapeCase, ...]:
-    """:func:`performance_sizes`, with the bytes of each and what was changed."""
+    """Return :func:`performance_sizes` with their bytes and a note on changes."""
     if not graph.symbols:
-        return (_shape(graph, "performance", {}, "the graph has fixed sizes only"),)
+        return (_shape(graph, "performance", {}, "the graph has only fixed sizes"),)
     out: list[ShapeCase] = []
     for side in _SIDES:
         sizes = _filling(graph, side**3, memory_bytes // _SHARE)
         if sizes is None:
             continue
         if out and out[-1].sizes == sizes and out[-1].note:
-            # What the memory holds is the same for larger cubes.
-            out[-1] = replace(out[-1], note=f"{out[-1].note}; {side}^3 likewise")
+            # Larger cubes are cut to the same sizes.
+            out[-1] = replace(out[-1], note=f"{out[-1].note}; {side}^3 too")
             continue
         if out and out[-1].sizes == sizes:
             out.pop()
@@ -135,16 +134,16 @@ def performance_shapes(
 
 
 def _typical(graph: FusionGraph, use: str) -> ShapeCase:
-    """The hints, or what is near, for a graph that no listed shape comes near to.
+    """Return the hints, or sizes close to them, for a graph that no listed shape fits.
 
     Raises:
-        AutofuseError: AF1109, the graph has a meaning for no sizes that were tried.
+        AutofuseError: AF1109, the graph is valid for none of the sizes tried.
     """
     return _shape(graph, use, sizes_with(graph, {}), "no listed shape fits the graph")
 
 
 def _spread(listed: tuple[int, ...], count: int) -> tuple[int, ...]:
-    """A shape as ``count`` sizes with as many elements: outer ones are multiplied, or are 1."""
+    """Return a shape as ``count`` sizes with as many elements: outer ones are multiplied together, or padded with 1."""
     if len(listed) <= count:
         return (1,) * (count - len(listed)) + listed
     head = len(listed) - count + 1
@@ -152,9 +151,9 @@ def _spread(listed: tuple[int, ...], count: int) -> tuple[int, ...]:
 
 
 def _filling(graph: FusionGraph, elements: int, nbytes: int) -> dict[str, int] | None:
-    """The largest equal sizes of all symbols with which tensors have no more elements, and all no more bytes.
+    """Return the largest common size of all symbols within the limits on elements per tensor and on total bytes.
 
-    Where the smallest sizes already need more, these; None if the graph has no meaning for what is found.
+    If the smallest sizes already exceed them, return these; None if the graph is invalid for the sizes found.
     """
     low, high = 0, elements
     while low < high:
@@ -168,7 +167,7 @@ def _filling(graph: FusionGraph, elements: int, nbytes: int) -> dict[str, int] |
 
 
 def _scaled(graph: FusionGraph, sizes: dict[str, int], side: int, memory_bytes: int) -> str:
-    """Why there are fewer elements than the cube has, or more; empty where there are about as many."""
+    """Return the reason why there are fewer or more elements than in the cube; empty if about as many."""
     elements, wanted = largest_tensor(graph, sizes), side**3
     if elements > wanted:
         return f"the smallest sizes have {counted(elements, 'element')}, more than {side}^3"
@@ -182,7 +181,7 @@ def _scaled(graph: FusionGraph, sizes: dict[str, int], side: int, memory_bytes: 
 
 
 def _equal(graph: FusionGraph, size: int) -> dict[str, int]:
-    """One size for all symbols, as far as their ranges allow."""
+    """Return one size for all symbols, as far as their ranges allow."""
     return {s.name: max(s.min, min(size, s.max)) for s in graph.symbols}
 
 
@@ -194,7 +193,7 @@ def _is_within(graph: FusionGraph, sizes: dict[str, int], elements: int, nbytes:
 
 
 def _bytes(graph: FusionGraph, sizes: Mapping[str, int]) -> int:
-    """Bytes of inputs and outputs; an output that overwrites an input has none of its own."""
+    """Return the bytes of inputs and outputs; an output that overwrites an input adds none."""
     names = (*graph.inputs, *(o.tensor for o in graph.outputs if o.inout is None))
     tensors = [graph.tensors[n] for n in names]
     return sum(prod(shape_of(t.shape, dict(sizes))) * t.dtype.itemsize for t in tensors)

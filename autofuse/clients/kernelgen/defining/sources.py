@@ -27,7 +27,7 @@ _PATH = re.compile(r"[\w./~+-]+\Z")
 
 @dataclass(frozen=True, slots=True)
 class _Source:
-    """A formula, where it came from, and what is to be said of it."""
+    """A formula, its origin and its description."""
 
     graph: FusionGraph
     requirement: str
@@ -44,19 +44,19 @@ def describe(
     target_speedup: float = 1.0,
     memory_bytes: int = ASSUMED_MEMORY,
 ) -> Definition:
-    """The definition of an operator.
+    """Return the definition of an operator.
 
     Args:
         source: a graph file (autofuse.graph/1, MindSpore AKG info, ONNX); ``FILE.py:NAME`` of a function or module of
             PyTorch; a line of English such as ``softmax over the last axis of x float16 [b, 4096]``; or a graph.
         target: the chip or the GPU, or its name.
         inputs: example inputs of a function or module, such as ``x=float16[b,4096]``.
-        rounds: of tuning, at most; 1 to 5.
-        target_speedup: the kernel has to be more than this times as fast as the baseline.
-        memory_bytes: of the device, for the test shapes.
+        rounds: maximum number of tuning rounds, 1 to 5.
+        target_speedup: the kernel must be more than this many times as fast as the baseline.
+        memory_bytes: memory of the device, which limits the test shapes.
 
     Raises:
-        AutofuseError: AF1401, a diagnostic for each question that a line leaves open; AF1402, a function is not one
+        AutofuseError: AF1401, a diagnostic for each ambiguity of a line; AF1402, a function is not a single
             graph; AF1xxx, a file cannot be read; AF2xxx, AF3xxx, the target has no kernel for the graph; AF5006,
             AF5007, an option is wrong.
     """
@@ -83,8 +83,8 @@ def _found(source: str | os.PathLike[str] | FusionGraph, inputs: Sequence[str]) 
     if python is not None:
         return _from_pytorch(Path(python[1]), python[2], inputs)
     if Path(text).suffix == ".py":
-        hint = f"{text}:NAME, the name of a function, a module, or a class of modules"
-        raise AutofuseError.of("AF1005", f"{quote(text)}: what in this file is meant?", hint=hint)
+        hint = f"{text}:NAME, where NAME is a function, a module, or a module class"
+        raise AutofuseError.of("AF1005", f"{quote(text)}: the file needs a name", hint=hint)
     if isinstance(source, os.PathLike) or _is_path(text):
         _no_inputs(inputs, "a graph file")
         return _Source(api.read(Path(text)), f"the file {Path(text).name}")
@@ -101,13 +101,13 @@ def _is_path(text: str) -> bool:
             return True
     except (OSError, ValueError):  # too long, or with a NUL
         return False
-    # No line of English is one word.
+    # A line of English has more than one word.
     return text.endswith(_SUFFIXES) or _PATH.match(text) is not None
 
 
 def _no_inputs(inputs: Sequence[str], what: str) -> None:
     if inputs:
-        text = f"--input {inputs[0]}: {what} says itself what its inputs are"
+        text = f"--input {inputs[0]}: {what} already defines its inputs"
         hint = "example inputs are for FILE.py:NAME"
         raise AutofuseError.of("AF1005", text, hint=hint)
 

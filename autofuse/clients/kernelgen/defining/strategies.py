@@ -1,4 +1,4 @@
-"""Strategies of optimisation, and which of them can help an operator, by what the code generator plans for it."""
+"""Optimisation strategies, and a verdict on each for an operator, from the code generator's plan."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from autofuse.targets import Target
 
 __all__ = ["STRATEGIES", "Outlook", "Strategy", "Verdict", "outlook"]
 
-#: Compute types of ops in which an element goes together with several.
+#: Compute types of ops that combine an element with several others.
 _SPREADS = ("elewise", "broadcast")
 
 
@@ -53,7 +53,7 @@ class Outlook:
 
     @property
     def last(self) -> tuple[Part, ...]:
-        """Those of the largest shape."""
+        """Parts of the largest shape."""
         return self.parts[-1]
 
     @property
@@ -62,7 +62,7 @@ class Outlook:
         return plans(self.target)
 
     def at(self, k: int) -> str:
-        """The sizes of a shape in words."""
+        """Return the sizes of a shape in words."""
         labels = self.graph.symbol_labels()
         sizes = (f"{labels[n]} = {v}" for n, v in self.points[k].case.sizes.items())
         return ", ".join(sizes) or "the sizes of the graph"
@@ -76,7 +76,7 @@ def outlook(graph: FusionGraph, target: Target, analysis: Analysis) -> Outlook:
     """Return the plan for an operator at the performance shapes.
 
     Raises:
-        AutofuseError: AF2xxx, AF3xxx: there is no kernel for the graph.
+        AutofuseError: AF2xxx, AF3xxx: no kernel exists for the graph.
     """
     points = tuple(p for p in analysis.points if p.case.use == "performance")
     parts = tuple(planned(graph, target, p.case.sizes) for p in points)
@@ -85,13 +85,13 @@ def outlook(graph: FusionGraph, target: Target, analysis: Analysis) -> Outlook:
 
 def _grid(o: Outlook) -> Verdict:
     reasons = [
-        f"{p.name}: {p.programs} at {o.at(k)}, and {p.units} fill the device"
+        f"{p.name}: {p.programs} at {o.at(k)}, but {p.units} fill the device"
         for k, parts in enumerate(o.parts)
         for p in parts
         if p.filled < p.units
     ]
     if reasons:
-        tries = "more, smaller programs: rows cut into parts, or a second dimension of the grid"
+        tries = "more, smaller programs: split rows, or a second grid dimension"
         return Verdict(True, tuple(reasons), (tries,))
     listed = tuple(
         f"{p.name}: {p.programs} at {o.at(0)}, and {p.units} fill the device" for p in o.parts[0]
@@ -105,17 +105,17 @@ def _blocks(o: Outlook) -> Verdict:
     k = len(o.points) - 1
     if o.is_triton:
         reason = tuple(f"{p.name}: blocks of {p.block} over {p.over} at {o.at(k)}" for p in o.last)
-        tries = tuple(f"{p.name}: blocks of half and of twice {p.block}" for p in o.last)
+        tries = tuple(f"{p.name}: blocks of half and twice {p.block}" for p in o.last)
         return Verdict(True, reason, tries)
     reason = tuple(
-        f"{p.name}: tiles of {p.block} at {o.at(k)}, chosen at run time of "
+        f"{p.name}: tiles of {p.block} at {o.at(k)}, chosen at run time from "
         f"{counted(p.choices, 'template')} by the cost model"
         for p in o.last
     )
     return Verdict(
         True,
         reason,
-        ("another tile or template: autofuse explain has what the model says of each",),
+        ("another tile or template: see autofuse explain for the model's figures",),
     )
 
 
@@ -125,20 +125,20 @@ def _warps(o: Outlook) -> Verdict:
     if not o.is_triton:
         waiting = tuple(p.name for p in o.last if p.limit == "queue depth")
         if waiting:
-            reason = tuple(f"{n} waits for its queues, by the model" for n in waiting)
-            return Verdict(True, reason, ("smaller tiles, so that queues hold more of them",))
+            reason = tuple(f"{n} stalls on its queues (model)" for n in waiting)
+            return Verdict(True, reason, ("smaller tiles, so that queues hold more tiles",))
         return Verdict(
-            False, ("Ascend C has no warps, and no template waits for its queues, by the model",)
+            False, ("Ascend C has no warps, and no template stalls on its queues (model)",)
         )
     loops = [p for p in o.last if p.form == "loop"]
     stages = tuple(
-        f"{p.name} has a loop: num_stages is how many blocks are on their way" for p in loops
+        f"{p.name} has a loop: num_stages is the number of blocks in flight" for p in loops
     )
     if o.target.home != "cuda":
         none = ("vector cores have no warps, and no kernel has a loop over columns",)
         return Verdict(bool(loops), stages or none, ("num_stages of 1, 2, 3",) if loops else ())
     warps = tuple(f"{p.name}: {counted(p.warps, 'warp')} for blocks of {p.block}" for p in o.last)
-    none = ("no kernel has a loop over columns: num_stages changes nothing",)
+    none = ("no kernel has a loop over columns: num_stages has no effect",)
     tries = tuple(
         f"{p.name}: num_warps of {max(p.warps // 2, 1)} and {min(2 * p.warps, 32)}" for p in o.last
     )
@@ -149,20 +149,22 @@ def _warps(o: Outlook) -> Verdict:
 def _memory(o: Outlook) -> Verdict:
     point = o.points[-1]
     where = f"at {o.at(len(o.points) - 1)} the model has {point.memory_us:.4g} us for memory"
-    reason = f"{where} and {point.compute_us:.4g} us for the lanes: the limit is {point.bottleneck}"
+    reason = (
+        f"{where} and {point.compute_us:.4g} us for the lanes: the bottleneck is {point.bottleneck}"
+    )
     if point.bottleneck != "memory bandwidth":
         return Verdict(False, (reason,))
-    tries = ["the order in which programs read, so that neighbours read neighbours"]
+    tries = ["program order, so that neighbouring programs read neighbouring data"]
     if o.is_triton:
         tries.append(
-            "eviction policy: first for what is read once, last for what all programs read"
+            "eviction policy: first for data read once, last for data that all programs read"
         )
     return Verdict(True, (reason,), tuple(tries))
 
 
 def _reuse(o: Outlook) -> Verdict:
     reasons = [
-        f"{p.name} goes over its columns {counted(p.passes, 'time')}"
+        f"{p.name} loops over its columns {counted(p.passes, 'time')}"
         for p in o.last
         if p.passes > 1
     ]
@@ -176,15 +178,15 @@ def _reuse(o: Outlook) -> Verdict:
     largest = max(counts.values(), default=0)
     small = [n for n in o.graph.inputs if 0 < counts[n] < largest and _meets(o.graph, n, counts)]
     reasons += [
-        f"{n} has {counted(counts[n], 'element')}, and is read again for {largest}" for n in small
+        f"{n} has {counted(counts[n], 'element')}, and is reread for {largest}" for n in small
     ]
     if not reasons:
-        return Verdict(False, ("every element is read once, and nothing passes between kernels",))
+        return Verdict(False, ("every element is read once, and no data pass between kernels",))
     tries = []
     if any(p.passes > 1 or p.scratch_bytes for p in o.last):
-        tries.append("larger blocks, or clusters, so that rows stay where they are computed")
+        tries.append("larger blocks, or clusters, so that rows stay on chip")
     if small:
-        tries.append("several rows in a program, so that it reads what they share once")
+        tries.append("several rows per program, which then reads shared data once")
     return Verdict(True, tuple(reasons), tuple(tries))
 
 
@@ -205,12 +207,12 @@ def _meets(graph: FusionGraph, name: str, counts: Mapping[str, int]) -> bool:
 def _dynamic(o: Outlook) -> Verdict:
     names = ", ".join(s.label for s in o.graph.symbols)
     if not names:
-        return Verdict(False, ("all sizes are fixed: blocks are those of this shape",))
+        return Verdict(False, ("all sizes are fixed: the blocks fit this shape",))
     forms: Sequence[str] = [", ".join(f"{p.form} {p.block}" for p in parts) for parts in o.parts]
     same = len(set(forms)) == 1
-    reason = f"{names}: known at run time only"
+    reason = f"{names}: known only at run time"
     planned_as = f"the plan at the performance shapes: {forms[0] if same else '; '.join(forms)}"
-    return Verdict(True, (reason, planned_as), ("blocks that depend on the sizes of the call",))
+    return Verdict(True, (reason, planned_as), ("blocks that depend on the call's sizes",))
 
 
 _NOTHING = ("nothing is launched at these sizes",)
@@ -222,8 +224,8 @@ class Strategy:
 
     Attributes:
         title: English name.
-        chinese: the name that the write-up of the flow gives it.
-        judge: what it can do.
+        chinese: its name in the write-up of the flow.
+        judge: function that returns the verdict.
     """
 
     title: str
@@ -231,7 +233,7 @@ class Strategy:
     judge: Callable[[Outlook], Verdict]
 
 
-#: In the order of the sections of the document, by key.
+#: Strategies by key, in the order of the document's sections.
 STRATEGIES: Mapping[str, Strategy] = {
     "grid_config_optimization": Strategy("Grid", "网格配置优化", _grid),
     "block_size_optimization": Strategy("Block sizes", "块大小优化", _blocks),

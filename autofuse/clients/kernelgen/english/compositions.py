@@ -1,6 +1,6 @@
-"""Operators that the registry has no op for, and that a line of English may name: each as the ops that it is made of.
+"""Operators that a line of English may name but that are no ops of the registry, each as a composition of ops.
 
-Floats of 16 bits are computed in float32, and rounded once.
+16-bit floats are computed in float32 and rounded once.
 """
 
 from __future__ import annotations
@@ -16,15 +16,15 @@ Operand: TypeAlias = "str | dict[str, Any]"
 
 
 class Nodes(Protocol):
-    """A graph file in the making."""
+    """A graph file under construction."""
 
     def node(
         self, op: str, inputs: Sequence[Operand], attrs: Mapping[str, Any] | None = None
     ) -> str:
-        """Add a node; its result."""
+        """Add a node and return its result."""
 
     def dtype_of(self, tensor: str) -> str:
-        """Name of the element type of an input or a result."""
+        """Return the name of the element type of an input or a result."""
 
 
 Build: TypeAlias = "Callable[[Nodes, Sequence[str], list[int], Mapping[str, float]], str]"
@@ -32,16 +32,16 @@ Build: TypeAlias = "Callable[[Nodes, Sequence[str], list[int], Mapping[str, floa
 
 @dataclass(frozen=True, slots=True)
 class Composition:
-    """A row.
+    """A row of the table.
 
     Attributes:
-        build: adds the nodes for operands, axes and numbers; gives the result.
-        operands: names of those that it needs.
-        weights: names of those that it takes beside these: by default of the element type of the first operand, with
-            the sizes of the axes.
-        has_axes: it goes along axes.
-        numbers: with their defaults; None: there is none that everybody means.
-        choices: what people mean by a number without a default.
+        build: adds the nodes for operands, axes and numbers; returns the result.
+        operands: names of the required operands.
+        weights: names of the further operands: by default of the first operand's element type, with the sizes of the
+            axes.
+        has_axes: True if it operates along axes.
+        numbers: parameters with their defaults; None if there is no common default.
+        choices: usual values of a number without a default.
         aliases: other phrases for it.
         doc: what it computes.
     """
@@ -104,7 +104,7 @@ def _l2_norm(g: Nodes, xs: Sequence[str], axes: list[int], numbers: Mapping[str,
 
 def _log_sum_exp(g: Nodes, xs: Sequence[str], axes: list[int], numbers: Mapping[str, float]) -> str:
     x = _wide(g, xs[0])
-    # Without the largest element, so that nothing overflows.
+    # Subtract the maximum to avoid overflow.
     most = g.node("ReduceMax", [x], {"axes": axes, "keepdims": True})
     powers = g.node("Exp", [g.node("Sub", [x, most])])
     total = g.node("Ln", [g.node("ReduceSum", [powers], {"axes": axes})])
@@ -119,7 +119,7 @@ def _gated(op: str) -> Build:
     return build
 
 
-#: By the phrase that names them.
+#: Compositions by the phrase that names them.
 COMPOSITIONS: Mapping[str, Composition] = {
     "layer norm": Composition(
         _layer_norm,

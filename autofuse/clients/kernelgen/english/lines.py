@@ -1,9 +1,9 @@
-"""A line of restricted English about known operators becomes a graph, or questions; nothing is ever guessed.
+"""Translate a line of restricted English about known operators into a graph, or questions; never guess.
 
 ``softmax over the last axis of x float16 [b, 4096], then multiply by mask``: clauses, separated by ``then``, each an
 operator of the registry or a composition, with operands, axes and attributes.  The first operand of a later clause is
-the result so far, unless the clause says otherwise.  A further operand without element type and shape has those of the
-tensor that it meets; this rule is the only thing that is not said in the line, and what it gave is in ``notes``.
+the result so far, unless the clause says otherwise.  A further operand without element type and shape takes those of
+the tensor it is combined with; this is the only implicit rule, and ``notes`` lists its uses.
 """
 
 from __future__ import annotations
@@ -36,9 +36,9 @@ from autofuse.implgraph.ops.registry import lookup
 
 __all__ = ["Sentence", "read_line"]
 
-#: Bits of the number of elements that all symbols together may make.
+#: Maximum bits of the number of elements spanned by all symbols together.
 _BITS = 46
-#: Words before the first operand, where it is not the result so far.
+#: Words before a first operand that is not the result so far.
 _OF = frozenset(("of", "on", "for"))
 _TYPES = "float32, float16, bfloat16, int32"
 
@@ -49,7 +49,7 @@ class Sentence:
 
     Attributes:
         graph: its formula.
-        notes: additions by rules of the grammar, for the definition.
+        notes: additions by grammar rules, for the definition.
     """
 
     graph: FusionGraph
@@ -57,11 +57,11 @@ class Sentence:
 
 
 def read_line(line: str) -> Sentence:
-    """The formula that a line of English means.
+    """Return the formula of a line of English.
 
     Raises:
-        AutofuseError: AF1401, a diagnostic for each question that the line leaves open, with the choices; AF12xx, the
-            op does not take these element types or shapes.
+        AutofuseError: AF1401, a diagnostic for each ambiguity of the line, with the choices; AF12xx, the op does not
+            accept these element types or shapes.
     """
     questions = Questions()
     clauses = clauses_of(line, questions)
@@ -79,7 +79,7 @@ class _Tensor:
 
 
 class _Formula:
-    """A graph file in the making; implements ``compositions.Nodes``."""
+    """A graph file under construction; implements ``compositions.Nodes``."""
 
     def __init__(self, questions: Questions) -> None:
         self.questions, self.ask = questions, questions.ask
@@ -96,10 +96,10 @@ class _Formula:
     def node(
         self, op: str, inputs: Sequence[Operand], attrs: Mapping[str, Any] | None = None
     ) -> str:
-        """Add a node; its result."""
+        """Add a node and return its result."""
         row = lookup(op)
         name = identifier(_word(op), self.taken)
-        out = f"{name}.out"  # no line can name it
+        out = f"{name}.out"  # a name that no line can contain
         given = dict(attrs or {})
         self.nodes.append(
             {"name": name, "op": op, "inputs": list(inputs), "outputs": [out]}
@@ -109,7 +109,7 @@ class _Formula:
         return out
 
     def dtype_of(self, tensor: str) -> str:
-        """Name of the element type of an input or a result."""
+        """Return the name of the element type of an input or a result."""
         return self.tensors[tensor].dtype
 
     def inferred(self, row: OpDef, inputs: Sequence[Operand], attrs: Mapping[str, Any]) -> _Tensor:
@@ -132,7 +132,7 @@ class _Formula:
             raise AutofuseError.of(e.code, f"{row.name}: {e}", hint=hint) from None
 
     def graph(self) -> FusionGraph:
-        """The formula."""
+        """Return the formula."""
         name = identifier("_".join(self.called))
         data = {
             "schema": SCHEMA,
@@ -150,7 +150,7 @@ class _Formula:
         return read_native(Document(data, ""))
 
     def symbols(self) -> dict[str, dict[str, int]]:
-        """The sizes that are names, with limits for which no tensor has too many elements."""
+        """Return the named sizes, with ranges that limit the elements of every tensor."""
         shapes = [t.shape for t in self.tensors.values()]
         listed: list[Sequence[Any]] = [t.shape for t in self.inputs.values()]
         listed += [
@@ -170,7 +170,7 @@ class _Formula:
     # clauses ----------------------------------------------------------------------------------
 
     def add(self, clause: Clause, *, is_first: bool) -> None:
-        """The nodes of a clause."""
+        """Add the nodes of a clause."""
         self.declare(clause, is_first)
         operands = self.ordered(clause, is_first)
         meaning = self.chosen(clause, len(operands))
@@ -184,7 +184,7 @@ class _Formula:
             self.single(clause, lookup(meaning), operands)
 
     def declare(self, clause: Clause, is_first: bool) -> None:
-        """Inputs of which the clause gives element type and shape, or which stand first."""
+        """Declare inputs whose element type and shape the clause gives, or that come first."""
         for k, o in enumerate(clause.operands):
             if o.number is not None or o.is_result:
                 continue
@@ -201,7 +201,7 @@ class _Formula:
                     )
                 continue
             if not o.dtype and o.shape is None and not (is_first and k == 0):
-                continue  # has those of the tensor that it meets
+                continue  # takes those of the tensor it is combined with
             name = o.name or next(n for n in _names() if n not in self.tensors)
             if not o.dtype:
                 shape = "[b, 1024]" if o.shape is None else _listed(o.shape)
@@ -221,12 +221,12 @@ class _Formula:
             self.input(name, o.dtype or "float32", o.shape or ())
 
     def input(self, name: str, dtype: str, shape: tuple[int | str, ...]) -> None:
-        """A parameter of the operator."""
+        """Add a parameter of the operator."""
         self.taken.add(identifier(name))
         self.inputs[name] = self.tensors[name] = _Tensor(dtype, shape)
 
     def ordered(self, clause: Clause, is_first: bool) -> list[OperandWords]:
-        """The operands as the op takes them, with the result so far where it is meant."""
+        """Return the operands in the op's order, including the result so far if meant."""
         operands = list(clause.operands)
         taken_from = [o for o in operands if o.join == "from"]
         if taken_from:
@@ -236,13 +236,13 @@ class _Formula:
         named = operands and (operands[0].join in _OF or self.is_complete(clause))
         if not named:
             return [OperandWords(clause.at, is_result=True), *operands]
-        text = f"does {quote(clause.phrase)} not use the result of the step before?"
-        self.ask(text, "say 'it' for that result, or leave the operand out", clause.at)
+        text = f"does {quote(clause.phrase)} not use the result of the previous step?"
+        self.ask(text, "write 'it' for that result, or leave out the operand", clause.at)
         return operands
 
     @staticmethod
     def is_complete(clause: Clause) -> bool:
-        """Return True if a clause has all operands that any of its meanings takes, without the result so far."""
+        """Return True if a clause has enough operands for any of its meanings without the result so far."""
         most = 0
         for m in clause.meanings:
             c = COMPOSITIONS.get(m)
@@ -250,7 +250,7 @@ class _Formula:
         return len(clause.operands) >= most
 
     def chosen(self, clause: Clause, count: int) -> str | None:
-        """The meaning of the phrase; None, with a question, if several are left."""
+        """Return the meaning of the phrase; None, with a question, if several remain."""
         left = [m for m in clause.meanings if m in COMPOSITIONS or _takes(lookup(m), count)]
         if len(clause.meanings) > 1 and clause.axes is not None:
             left = [m for m in left if m in COMPOSITIONS or _along(lookup(m))] or left
@@ -258,7 +258,7 @@ class _Formula:
             return (left or list(clause.meanings))[0]
         choices = ", ".join(title(m) for m in (left or clause.meanings))
         self.ask(
-            f"which operator is meant by {quote(clause.phrase)}?",
+            f"which operator do you mean by {quote(clause.phrase)}?",
             f"say one of: {choices}",
             clause.at,
         )
@@ -267,19 +267,19 @@ class _Formula:
     def value(
         self, o: OperandWords, like: str, shape: Sequence[int | str] | None = None
     ) -> Operand:
-        """An operand of a node; an input of which nothing is said is declared like a tensor."""
+        """Return an operand of a node; an input without a description is declared like the tensor ``like``."""
         if o.number is not None:
             value = o.number
             return {"const": str(value) if value in (float("inf"), float("-inf")) else value}
         if o.is_result:
             if not self.result:
-                self.ask("which result is meant? this is the first step", "name a tensor", o.at)
+                self.ask("which result do you mean? this is the first step", "name a tensor", o.at)
                 return {"const": 0}
             return self.result
         if o.name not in self.tensors:
             t = self.tensors.get(like)
             if t is None or t.dtype == "bool":
-                # A condition says nothing about what it chooses from.
+                # A condition does not determine the type of the values it selects.
                 listed = "[n]" if t is None else _listed(t.shape)
                 hint = f"for instance {o.name} float32 {listed}"
                 self.ask(f"which element type and shape does {o.name} have?", hint, o.at)
@@ -287,12 +287,12 @@ class _Formula:
             made = _Tensor(t.dtype, tuple(t.shape if shape is None else shape))
             self.input(o.name, made.dtype, made.shape)
             self.notes.append(
-                f"{o.name} is {_typed(made)}, by the rule for operands that say nothing else"
+                f"{o.name} is {_typed(made)}, the default for operands without a type or shape"
             )
         return o.name
 
     def single(self, clause: Clause, row: OpDef, operands: list[OperandWords]) -> None:
-        """A node of one op."""
+        """Add the node of a single op."""
         lo, hi = row.arity
         if not lo <= len(operands) <= hi:
             text = f"{title(row.name)} takes {row.takes('operand')}, the line names {len(operands)}: which are they?"
@@ -310,7 +310,7 @@ class _Formula:
         self.result = self.node(row.name, inputs, attrs)
 
     def attrs(self, clause: Clause, row: OpDef, like: str) -> dict[str, Any]:
-        """Attributes of an op: what is said of them, and the axes."""
+        """Return the attributes of an op: those given, and the axes."""
         known = {a.name: a for a in row.attrs}
         out = {}
         for name, value in clause.attrs.items():
@@ -337,8 +337,8 @@ class _Formula:
             out |= self.placed(clause, place, like)
         elif clause.axes is not None and not place:
             self.ask(
-                f"{title(row.name)} goes along no axis: what is meant?",
-                "leave the axis out",
+                f"{title(row.name)} takes no axis: what do you mean?",
+                "leave out the axis",
                 clause.axes.at,
             )
         for a in row.attrs:
@@ -352,7 +352,7 @@ class _Formula:
         return out
 
     def placed(self, clause: Clause, place: str, like: str) -> dict[str, Any]:
-        """The axes of an op as its attribute."""
+        """Return the axes of an op as its attribute."""
         shape = self.tensors[like].shape if like else ()
         axes = self.axes(clause, shape, several=place == "axes")
         if axes is None:
@@ -361,7 +361,7 @@ class _Formula:
             return {place: axes}
         if len(axes) != 1:
             at = clause.at if clause.axes is None else clause.axes.at
-            text = f"{clause.phrase} goes along one axis: which one?"
+            text = f"{clause.phrase} takes one axis: which one?"
             self.ask(text, _axis_choices(shape, several=False), at)
             return {}
         return {place: axes[0]}
@@ -369,12 +369,12 @@ class _Formula:
     def axes(
         self, clause: Clause, shape: Sequence[int | str], *, several: bool
     ) -> list[int] | None:
-        """The axes of a clause; None, with a question, if they are not said.
+        """Return the axes of a clause; None, with a question, if they are not given.
 
         Args:
-            clause: what is said.
-            shape: of the tensor that has them.
-            several: there may be more than one.
+            clause: the clause.
+            shape: shape of the tensor with these axes.
+            several: allow more than one axis.
         """
         said, rank, what = clause.axes, len(shape), clause.phrase
         choices = _axis_choices(shape, several=several)
@@ -383,12 +383,12 @@ class _Formula:
                 return [0]
             if rank == 0:
                 self.ask(
-                    f"along which axis does {what} go? its operand has none",
+                    f"along which axis is {what} computed? its operand has none",
                     "an operand with a shape",
                     clause.at,
                 )
                 return None
-            self.ask(f"along which axis does {what} go?", choices, clause.at)
+            self.ask(f"along which axis is {what} computed?", choices, clause.at)
             return None
         found = _axes(said, shape)
         if (
@@ -396,12 +396,12 @@ class _Formula:
             or any(not -rank <= a < rank for a in found)
             or len({a % rank for a in found}) < len(found)
         ):
-            self.ask(f"which axis of {_listed(shape)} is meant?", choices, said.at)
+            self.ask(f"which axis of {_listed(shape)} do you mean?", choices, said.at)
             return None
         return found
 
     def composed(self, clause: Clause, c: Composition, operands: list[OperandWords]) -> None:
-        """The nodes of a composition."""
+        """Add the nodes of a composition."""
         lo, hi = len(c.operands), len(c.operands) + len(c.weights)
         if not lo <= len(operands) <= hi:
             names = ", ".join(c.operands) + (
@@ -413,14 +413,18 @@ class _Formula:
         x = self.value(operands[0], "")
         self.questions.raise_if_any()
         if not isinstance(x, str):
-            self.ask(f"which tensor does {clause.phrase} take?", "a number is none", operands[0].at)
+            self.ask(
+                f"which tensor does {clause.phrase} take?",
+                "a number is not a tensor",
+                operands[0].at,
+            )
             return
         shape = self.tensors[x].shape
         axes = (self.axes(clause, shape, several=True) or []) if c.has_axes else []
         if clause.axes is not None and not c.has_axes:
             self.ask(
-                f"{clause.phrase} goes along no axis: what is meant?",
-                "leave the axis out",
+                f"{clause.phrase} takes no axis: what do you mean?",
+                "leave out the axis",
                 clause.axes.at,
             )
         if clause.keep:
@@ -438,12 +442,14 @@ class _Formula:
         ]
         weights = [r for r in rest if isinstance(r, str)]
         if len(weights) < len(rest):
-            self.ask(f"which tensors does {clause.phrase} take?", "a number is none", clause.at)
+            self.ask(
+                f"which tensors does {clause.phrase} take?", "a number is not a tensor", clause.at
+            )
         self.questions.raise_if_any()
         self.result = c.build(self, [x, *weights], axes, numbers)
 
     def numbers(self, clause: Clause, c: Composition) -> dict[str, float]:
-        """The numbers of a composition."""
+        """Return the numbers of a composition."""
         out: dict[str, float] = {}
         for name, value in clause.attrs.items():
             if (
@@ -472,7 +478,7 @@ class _Formula:
 
 
 def _word(meaning: str) -> str:
-    """An operator as part of an identifier."""
+    """Return an operator's name as part of an identifier."""
     word = title(meaning).replace(" ", "_")
     return f"{word}_op" if is_reserved(word) else word
 
@@ -513,7 +519,7 @@ def _axis_choices(shape: Sequence[int | str], *, several: bool) -> str:
 
 
 def _axes(said: AxisWords, shape: Sequence[int | str]) -> list[int] | None:
-    """Axes by their numbers; None if they are not those of the shape."""
+    """Return axes by number; None if the shape does not have them."""
     rank = len(shape)
     if said.end == "all":
         return list(range(rank))
@@ -537,7 +543,7 @@ def _axes(said: AxisWords, shape: Sequence[int | str]) -> list[int] | None:
 
 
 def _converted(a: Attr, value: object) -> object:
-    """A value as the attribute wants it, where the line has only one way to write it."""
+    """Convert a value to the attribute's type, since a line has only one way to write it."""
     if a.kind == "float" and isinstance(value, int) and not isinstance(value, bool):
         return float(value)
     return value

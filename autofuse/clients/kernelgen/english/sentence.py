@@ -1,4 +1,4 @@
-"""The words of a line of restricted English, clause by clause: what is said, not yet what it means."""
+"""Parser for a line of restricted English: splits it into clauses without interpreting them."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from autofuse.implgraph.ir.dtypes import dtype
 
 __all__ = ["MAX_LINE", "AxisWords", "Clause", "OperandWords", "Questions", "Word", "clauses_of"]
 
-#: Characters of a line.
+#: Maximum length of a line in characters.
 MAX_LINE = 2000
 _TOKEN = re.compile(
     r"\s*(?:(-?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?)(?![A-Za-z_])|([A-Za-z_][A-Za-z0-9_]*)|(-?inf\b)|([\[\](),=.-]))"
 )
 _DTYPE_LIKE = re.compile(r"(?:u?int|float|bfloat|fp|bf|f|i|u)\d+\Z|double\Z|complex\d*\Z", re.I)
-#: Words that say how operands go together.
+#: Words that join operands.
 _JOINS = frozenset(("of", "on", "for", "by", "with", "and", "to", "from", "than", "between"))
 _OVER = frozenset(("over", "along", "across"))
 _AXIS = frozenset(("axis", "axes", "dim", "dims", "dimension", "dimensions"))
@@ -30,7 +30,7 @@ _KEEP = frozenset(("keep", "keeping"))
 _RESULT = frozenset(("it", "result"))
 _FILL = frozenset(("the", "please"))
 _VERBS = frozenset(("apply", "compute", "calculate", "take"))
-#: No tensor is called like that: sentences could not be told apart.
+#: Words that cannot name a tensor, because sentences would be ambiguous.
 _RESERVED = _JOINS | _OVER | _AXIS | _ENDS | _KEEP | _RESULT | _FILL | {"then"}
 
 Number: TypeAlias = "int | float"
@@ -52,7 +52,7 @@ class Word:
 
 @dataclass(slots=True)
 class OperandWords:
-    """Words about an operand.
+    """Description of an operand.
 
     Attributes:
         at: column.
@@ -75,7 +75,7 @@ class OperandWords:
 
 @dataclass(frozen=True, slots=True)
 class AxisWords:
-    """Words about axes: ``last`` or ``first`` and how many, ``all``, or numbers or names of sizes."""
+    """Description of axes: ``last`` or ``first`` and how many, ``all``, or numbers or names of sizes."""
 
     at: int
     end: str = ""
@@ -85,16 +85,16 @@ class AxisWords:
 
 @dataclass(slots=True)
 class Clause:
-    """An operator and what is said of it.
+    """An operator with its operands, axes and attributes.
 
     Attributes:
         at: column.
         phrase: the words that name it.
-        meanings: ops and compositions that these may mean.
-        operands: in the order in which they are said.
-        axes: None if nothing is said.
+        meanings: ops and compositions that the phrase may mean.
+        operands: in the order of the line.
+        axes: None if not given.
         attrs: values by name.
-        keep: dimensions are kept.
+        keep: True to keep reduced dimensions.
     """
 
     at: int
@@ -107,17 +107,17 @@ class Clause:
 
 
 class Questions:
-    """Questions that a line leaves open, each with its choices."""
+    """Ambiguities of a line as questions, each with its choices."""
 
     def __init__(self) -> None:
         self.asked: list[Diagnostic] = []
 
     def ask(self, text: str, choices: str, at: int) -> None:
-        """Note a question.
+        """Add a question.
 
         Args:
             text: the question.
-            choices: what to say, in words of a line.
+            choices: possible answers, in words of a line.
             at: column.
         """
         self.asked.append(Diagnostic("AF1401", text, Where(line=1, column=at), choices))
@@ -129,10 +129,10 @@ class Questions:
 
 
 def clauses_of(line: str, questions: Questions) -> list[Clause]:
-    """The clauses of a line, which ``then`` separates.
+    """Parse the clauses of a line, which ``then`` separates.
 
     Raises:
-        AutofuseError: AF1401, the line cannot be read at all.
+        AutofuseError: AF1401, the line cannot be parsed.
     """
     words = _words(line, questions)
     parts: list[list[Word]] = [[]]
@@ -149,8 +149,8 @@ def clauses_of(line: str, questions: Questions) -> list[Clause]:
     for k, part in enumerate(parts):
         if not part:
             at = words[-1].at if words else 1
-            where = "the line is empty" if len(parts) == 1 else f"step {k + 1} says nothing"
-            questions.ask(f"{where}: which operator is meant?", _EXAMPLE, at)
+            where = "the line is empty" if len(parts) == 1 else f"step {k + 1} is empty"
+            questions.ask(f"{where}: which operator do you mean?", _EXAMPLE, at)
             questions.raise_if_any()
         out.append(_Clause(part, questions).read())
     return out
@@ -173,9 +173,7 @@ def _words(line: str, questions: Questions) -> list[Word]:
         if m is None:
             place = at + len(line[at:]) - len(line[at:].lstrip())
             text = f"what does {quote(line[place])} mean here?"
-            questions.ask(
-                text, "letters, digits, and the marks [ ] , = . are what lines have", place + 1
-            )
+            questions.ask(text, "use letters, digits, and the characters [ ] , = .", place + 1)
             questions.raise_if_any()
             break
         number, name, infinity, mark = m.groups()
@@ -199,7 +197,7 @@ class _Clause:
         self.i = 0
 
     def peek(self, ahead: int = 0) -> str:
-        """A word that is not read yet, in lower case; empty behind the end."""
+        """Return an unread word in lower case; empty past the end."""
         i = self.i + ahead
         return self.words[i].text.lower() if i < len(self.words) else ""
 
@@ -212,7 +210,7 @@ class _Clause:
         return self.words[self.i - 1]
 
     def read(self) -> Clause:
-        """The clause."""
+        """Parse the clause."""
         if self.peek() in _VERBS:
             self.take()
         made = self.operator()
@@ -263,7 +261,7 @@ class _Clause:
 
     def unknown(self, w: Word) -> None:
         text = f"what does {quote(w.text)} mean here?"
-        hint = "an operator is followed by: of OPERAND and OPERAND, over the last axis, with NAME = VALUE"
+        hint = "an operator may be followed by: of OPERAND and OPERAND, over the last axis, with NAME = VALUE"
         self.questions.ask(text, hint, w.at)
         self.take()
 
@@ -278,7 +276,7 @@ class _Clause:
             return False
 
     def operand(self, join: str) -> OperandWords:
-        """A number, the result so far, or a tensor with what is said of it."""
+        """Parse a number, the result so far, or a tensor with its description."""
         first = self.words[self.i]
         made = OperandWords(first.at, join=join)
         if first.number is not None:
@@ -296,7 +294,7 @@ class _Clause:
             elif w.is_name and not made.dtype and _DTYPE_LIKE.match(w.text):
                 self.questions.ask(
                     f"which element type is {quote(w.text)}?",
-                    "float32, float16, bfloat16, int32, int64, bool, or another one of autofuse",
+                    "float32, float16, bfloat16, int32, int64, bool, or another autofuse type",
                     w.at,
                 )
                 made.dtype = "float32"
@@ -317,7 +315,7 @@ class _Clause:
         return made
 
     def shape(self) -> tuple[int | str, ...]:
-        """``[b, 4096]``."""
+        """Parse a shape such as ``[b, 4096]``."""
         opening = self.take()
         out: list[int | str] = []
         while (w := self.word()) is not None and w.text != "]":
@@ -330,7 +328,7 @@ class _Clause:
                 out.append(w.text)
             else:
                 text = f"which size is {quote(w.text)}?"
-                self.questions.ask(text, "a number from 0, or a name such as b", w.at)
+                self.questions.ask(text, "a number from 0 up, or a name such as b", w.at)
         if self.word() is None:
             self.questions.ask("where does the shape end?", "close it with ]", opening.at)
         else:
@@ -370,7 +368,7 @@ class _Clause:
         return AxisWords(at, listed=tuple(listed))
 
     def attribute(self, made: Clause) -> None:
-        """``alpha = 0.5``."""
+        """Parse an attribute such as ``alpha = 0.5``."""
         name = self.take()
         self.take()
         w = self.word()
@@ -388,7 +386,7 @@ class _Clause:
         made.attrs[name.text] = value
 
     def integers(self) -> tuple[int | str, ...]:
-        """A list of integers, negative ones too, or of sizes."""
+        """Parse a list of integers, possibly negative, or of sizes."""
         opening = self.take()
         out: list[int | str] = []
         while (w := self.word()) is not None and w.text != "]":

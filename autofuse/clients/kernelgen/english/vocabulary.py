@@ -1,4 +1,4 @@
-"""Words of lines of English, and the operators that they may mean."""
+"""English phrases and the operators that they may mean."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from autofuse.implgraph.ops.registry import all_ops, find
 
 __all__ = ["MAX_PHRASE", "joined", "longest_phrase", "similar", "title"]
 
-#: Words of the longest name.
+#: Number of words of the longest name.
 MAX_PHRASE = 6
 
-#: English for operators, beside their names and aliases in the registry.
+#: English phrases for operators, in addition to names and aliases in the registry.
 _ENGLISH: Mapping[str, str] = {
     "absolute value": "Abs",
     "average": "ReduceMean",
@@ -39,7 +39,7 @@ _ENGLISH: Mapping[str, str] = {
     "subtract": "Sub",
     "times": "Mul",
 }
-#: Words for several operators, which the number of operands tells apart; else there is a question.
+#: Words with several meanings, resolved by the number of operands, else by a question.
 _SEVERAL: Mapping[str, tuple[str, ...]] = {
     "max": ("ReduceMax", "Maximum"),
     "maximum": ("ReduceMax", "Maximum"),
@@ -58,12 +58,12 @@ _CAMEL = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|\d+")
 
 
 def joined(words: Sequence[str]) -> str:
-    """Words as one, without case and what stands between them."""
+    """Return words joined into one, in lower case and without separators."""
     return re.sub(r"[^a-z0-9]", "", "".join(words).lower())
 
 
 def title(meaning: str) -> str:
-    """An operator as a line of English has it: the words of its name."""
+    """Return an operator's name in the words of a line."""
     return " ".join(w.lower() for w in _CAMEL.findall(meaning)) if find(meaning) else meaning
 
 
@@ -91,7 +91,7 @@ def longest_phrase(words: Sequence[str]) -> tuple[int, tuple[str, ...]]:
 
 
 def similar(words: Sequence[str]) -> list[str]:
-    """Operators with a name like the first words, best first."""
+    """Return operators with names similar to the first words, best first."""
     known = _phrases()
     hits: dict[str, None] = {}
     for count in (2, 1, 3):

@@ -1,1 +1,1 @@
-"""The four files of an operator in the forms of KernelGen, and the check of their interfaces."""
+"""The four files of an operator in KernelGen's formats, and the check of their interfaces."""

@@ -1,6 +1,6 @@
-"""The variant in Ascend C: the project of the built operator, and a function of the same signature that calls it.
+"""The Ascend C variant: the project of the built operator, and a function with the kernels' signature that calls it.
 
-It lies in a folder of its own, since KernelGen's converter takes folders with four files of Python only.
+It has its own folder, because KernelGen's converter accepts only folders with four Python files.
 """
 
 from __future__ import annotations
@@ -22,13 +22,13 @@ if TYPE_CHECKING:
 
 __all__ = ["FOLDER", "ascendc_files"]
 
-#: Where the variant lies.
+#: Folder of the variant.
 FOLDER = "ascendc"
 
 _HEAD = '''\
-"""{name}: a kernel in Ascend C, called through the C functions of its library.
+"""{name}: an Ascend C kernel, called through the C functions of its library.
 
-The library is built beside this file, on a machine with CANN for tensors on npu:
+Build the library beside this file, on a machine with CANN for tensors on npu:
 
     cmake -S kernel -B build -DAUTOFUSE_BACKEND=ascend && cmake --build build
 
@@ -46,13 +46,13 @@ import torch
 
 @_lru_cache(maxsize=1)
 def _library():
-    """The library, with the types of its functions."""
+    """Load the library, and declare the types of its functions."""
     path = _Path(__file__).resolve().parent / "build" / "lib{library}.so"
     if not path.is_file():
-        raise FileNotFoundError(f"{{path}} is not built: the head of this file says how")
+        raise FileNotFoundError(f"{{path}} is not built: see the docstring of this file")
     found = _ctypes.CDLL(str(path))
     if not hasattr(found, "AutofuseAbiVersion") or found.AutofuseAbiVersion() != {abi}:
-        raise ImportError(f"{{path}} has another C interface than version {abi}: build it again")
+        raise ImportError(f"{{path}} does not have version {abi} of the C interface: build it again")
     found.GetTilingDataSize.restype = _ctypes.c_uint64
     found.AutofuseTiling.restype = _ctypes.c_int64
     found.AutofuseTiling.argtypes = [_ctypes.c_int64] * {symbols} + [_ctypes.c_void_p] * 4
@@ -64,7 +64,7 @@ def _library():
 
 
 def _launch(sizes, pointers, device):
-    """Tiling and launch, on the current stream of an NPU."""
+    """Compute the tiling and launch the kernel, on the current stream of an NPU."""
     library = _library()
     tiling = (_ctypes.c_uint64 * (library.GetTilingDataSize() // 8 + 1))()
     workspace, cores = _ctypes.c_uint32(0), _ctypes.c_uint32(0)
@@ -82,15 +82,15 @@ def _launch(sizes, pointers, device):
 
 
 def ascendc_files(definition: Definition) -> dict[str, str]:
-    """The files of the variant: path -> text; ``ascendc/NAME_ascendc.py`` and ``ascendc/kernel/``.
+    """Return the files of the variant, path -> text: ``ascendc/NAME_ascendc.py`` and ``ascendc/kernel/``.
 
-    A graph that is too large for one kernel becomes several and a driver, which is called like one.
+    A graph too large for one kernel becomes several and a driver, which is called like a single kernel.
 
     Args:
-        definition: of the operator; for a device without Ascend C the variant is for Ascend 910B1.
+        definition: definition of the operator; for a device without Ascend C the variant is for Ascend 910B1.
 
     Raises:
-        AutofuseError: AF2xxx, AF3xxx, there is no kernel in Ascend C for the graph.
+        AutofuseError: AF2xxx, AF3xxx: no Ascend C kernel exists for the graph.
     """
     graph = definition.graph
     built = api.build_split(graph, target=_chip(definition.device))
@@ -100,9 +100,9 @@ def ascendc_files(definition: Definition) -> dict[str, str]:
 
 
 def _chip(device: str) -> str:
-    """The chip of a target; of one that is no chip of Ascend the usual one."""
+    """Return the chip of a target; the default chip if it is not an Ascend target."""
     target = find_target(device)
-    chip = getattr(target, "chip", None)  # only a target of Triton has the chip beside its own name
+    chip = getattr(target, "chip", None)  # only a Triton target has ``chip`` besides its name
     return device if chip is None else chip or api.DEFAULT_TARGET
 
 
@@ -128,7 +128,7 @@ def _body(signature: Signature) -> Iterator[str]:
     for n, t in zip(signature.inputs, tensors, strict=True):
         skipped = "" if t.offset is None else f" - {signature.python(t.offset * t.dtype.itemsize)}"
         pointers.append(f"{n}.data_ptr(){skipped}")
-    # An output that overwrites an input has the address of that one.
+    # An output that overwrites an input shares its address.
     places = dict(zip(signature.inputs, pointers, strict=True))
     pointers += [places.get(n, f"{n}.data_ptr()") for n in signature.outputs]
     yield f"_launch([{sizes}], [{', '.join(pointers)}], {device})"

@@ -1,9 +1,8 @@
-"""The tests in the form of KernelGen: functions for its module ``bench``, and for its converter.
+"""The tests in KernelGen's format: functions for its module ``bench``, and for its converter.
 
-The converter makes tests of FlagGems of them, by patterns of text.
-It takes the first function of the baseline, the whole accuracy test, and what
-stands behind the imports of the performance test; it renames every function, and puts other words in the place of
-``bench.X(``, ``to_reference(x, True)``, ``= device`` and ``assert_close(a, b, dtype...)`` on one line.
+The converter turns them into FlagGems tests by text patterns.  It takes the first function of the baseline, the whole
+accuracy test, and the performance test after its imports.  It renames every function and replaces
+``bench.X(``, ``to_reference(x, True)``, ``= device`` and ``assert_close(a, b, dtype...)`` if on one line.
 """
 
 from __future__ import annotations
@@ -23,15 +22,15 @@ from bench.sandbox.config import DEVICE as device
 
 
 def accuracy_test(cases: Cases, sizes: Sequence[Mapping[str, int]]) -> str:
-    """The accuracy test: each output within the tolerance of its dtype, for several factors of the data.
+    """Return the accuracy test: each output within the tolerance of its dtype, for several scales of the data.
 
     Args:
-        cases: of the operator.
-        sizes: of the symbols, one case each.
+        cases: test data of the operator.
+        sizes: sizes of the symbols, one entry per case.
     """
     name = operator_name(cases.graph)
     floats = all(t.dtype.kind == "f" for _, t in cases.signature.tensors())
-    # The converter leaves nothing of the first call but a copy on the CPU; and it makes floats of indices.
+    # The converter reduces the first call to a copy on the CPU, and converts indices to floats.
     kind = "torch.float64"
     if not floats:
         kind = "torch.float64 if input.is_floating_point() else input.dtype"
@@ -60,11 +59,11 @@ def accuracy_test(cases: Cases, sizes: Sequence[Mapping[str, int]]) -> str:
 
 
 def performance_test(cases: Cases, sizes: Sequence[Mapping[str, int]]) -> str:
-    """The performance test: both functions on the same tensors, of the same dtype and device.
+    """Return the performance test: both functions on the same tensors, dtype and device.
 
     Args:
-        cases: of the operator.
-        sizes: of the symbols, one case each.
+        cases: test data of the operator.
+        sizes: sizes of the symbols, one entry per case.
     """
     name = operator_name(cases.graph)
     call = cases.call("inputs")
@@ -113,7 +112,7 @@ def _compared(cases: Cases) -> list[str]:
     kinds, reduced = cases.results(), cases.reduced()
     lines = []
     if not reduced.isdigit():
-        # Behind the dtype no parenthesis may stand.
+        # No parenthesis may follow the dtype.
         lines, reduced = [f"reduce_dim = {reduced}"], "reduce_dim"
     if len(kinds) > 1:
         pairs = f"zip(res_out, ref_out, [{', '.join(kinds)}])"

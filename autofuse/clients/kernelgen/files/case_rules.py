@@ -1,4 +1,4 @@
-"""Do the tests of an operator say what they seem to say?"""
+"""Rules that check whether the tests of an operator test what they claim."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from autofuse.clients.kernelgen.files.syntax import Module, dotted, flows, numbe
 
 __all__ = ["accuracy_findings", "import_findings", "performance_findings"]
 
-#: Bytes of the elements that tests name; others count as float32.
+#: Bytes per element of the dtypes that tests name; others count as float32.
 _BYTES = {"float64": 8, "int64": 8, "float16": 2, "bfloat16": 2, "int16": 2, "int8": 1, "bool": 1}
 _RANDOM = frozenset(("randn", "rand", "randint", "normal", "normal_", "uniform_", "randn_like"))
 _RANDOM |= frozenset(("rand_like", "exponential_", "full", "ones", "zeros", "linspace", "arange"))
 _CLOCKS = ("time.time", "time.perf_counter", "time.monotonic", "perf_counter")
-#: What a kernel and a baseline return beside the inputs.
+#: Tensors in memory besides the inputs: the results of kernel and baseline.
 _RESULTS = 2
 
 
@@ -38,7 +38,7 @@ def performance_findings(m: Module, memory_bytes: int) -> Iterator[Finding]:
 
 
 def import_findings(m: Module, defined: dict[str, set[str]]) -> Iterator[Finding]:
-    """Imports of what the other files do not define.
+    """Yield findings on imports of names that the other files do not define.
 
     Args:
         m: a test.
@@ -68,13 +68,13 @@ def _memory(m: Module, memory_bytes: int) -> Iterator[Finding]:
     width = max((w for w in map(_width, ast.walk(m.tree)) if w), default=4)
     sizes = any(isinstance(n, ast.Assign) and dotted(n.value) == "shape" for n in ast.walk(m.tree))
     for shape in _shapes(m) if tensors or not sizes else ():
-        # Of sizes from which the shapes of several tensors are made, no product is known to be one of them.
+        # If a case holds the sizes of several tensors, no product is known to be the size of one.
         size = math.prod(shape[1])
         needed = size * width * (max(tensors, 1) + _RESULTS)
         if needed > memory_bytes:
             text = ", ".join(map(str, shape[1]))
             what = (
-                f"({text}) takes {needed / 2**30:.1f} GiB for inputs and results, and there are "
+                f"({text}) needs {needed / 2**30:.1f} GiB for inputs and results, but there are "
                 f"{memory_bytes / 2**30:.1f} GiB"
             )
             yield Finding("memory", m.name, shape[0], what)
@@ -85,7 +85,7 @@ def _width(node: ast.AST) -> int:
 
 
 def _shapes(m: Module) -> Iterator[tuple[int, tuple[int, ...]]]:
-    """Tuples of numbers in a list of tuples, each with its line."""
+    """Yield the tuples of numbers in lists of tuples, with their lines."""
     for n in ast.walk(m.tree):
         if not isinstance(n, ast.List | ast.Tuple) or not n.elts:
             continue
@@ -109,7 +109,7 @@ def _distributions(m: Module) -> Iterator[Finding]:
         varies = isinstance(n.left, ast.Name) or isinstance(n.right, ast.Name)
         if varies and any(id(x) in names for x in ast.walk(n)):
             return
-    what = f"all data are of {ast.unparse(drawn[0].func)}, of one size"
+    what = f"all data come from {ast.unparse(drawn[0].func)}, with one size"
     yield Finding("data", m.name, drawn[0].lineno, what)
 
 
@@ -129,7 +129,7 @@ def _functions(m: Module) -> list[ast.FunctionDef]:
 
 
 def _seconds(m: Module, body: list[ast.stmt]) -> Iterator[Finding]:
-    """Values that are made of a clock, are not multiplied by 1000, and are printed as milliseconds."""
+    """Yield findings on clock values printed as milliseconds without a factor of 1000."""
     nodes = [n for s in body for n in _own(s)]
     assigned = [n for n in nodes if isinstance(n, ast.Assign)]
     clocks = [n for n in assigned if any(_is_clock(x) for x in ast.walk(n.value))]
@@ -155,12 +155,12 @@ def _seconds(m: Module, body: list[ast.stmt]) -> Iterator[Finding]:
                 continue
             used = {x.id for x in ast.walk(value.value) if isinstance(x, ast.Name)}
             if used & seconds and not any(_is_thousand(x) for x in ast.walk(value.value)):
-                what = f"{ast.unparse(value.value)} is seconds, and is printed as ms"
+                what = f"{ast.unparse(value.value)} is in seconds, but printed as ms"
                 yield Finding("milliseconds", m.name, text.lineno, what)
 
 
 def _own(node: ast.AST) -> Iterator[ast.AST]:
-    """The nodes of a statement, without those of functions in it."""
+    """Yield the nodes of a statement, without those of nested functions."""
     left = [node]
     while left:
         n = left.pop()

@@ -1,4 +1,4 @@
-"""Test data of an operator as Python: shapes of the cases, and inputs in the domain of its ops."""
+"""Test data of an operator as Python source: shapes of the cases, and inputs in the domain of its ops."""
 
 from __future__ import annotations
 
@@ -26,11 +26,11 @@ from autofuse.machines.twin.oracle.sizes import largest_tensor, shapes_for
 
 __all__ = ["Cases", "Recipe"]
 
-#: Elements of the tensors on which recipes are tried.
+#: Elements of the tensors used to try recipes.
 _TRIED = 4096
-#: Elements of a tensor that cannot be made smaller, with which none is tried.
+#: If a tensor cannot be shrunk below this many elements, no recipe is tried.
 _MOST_TRIED = 1 << 18
-#: Names that the tests have another use for.
+#: Names that the tests use otherwise.
 _TAKEN = (
     *("bench", "bench_v2", "label", "parametrize", "assert_close", "to_reference", "device"),
     *("shape", "dtype", "scale", "inputs", "input", "references", "reduce_dim", "quantiles"),
@@ -50,7 +50,7 @@ class Recipe:
         normal: True for normal numbers.
         spread: factor.
         shift: summand.
-        scales: factors of the whole, the usual one first.
+        scales: factors of the whole expression, the usual one first.
     """
 
     normal: bool
@@ -59,7 +59,7 @@ class Recipe:
     scales: tuple[float, ...] = (1.0, 0.05, 8.0)
 
     def text(self, shape: str, dtype: str) -> str:
-        """Return Python that draws a tensor on ``device``, without the scale."""
+        """Return Python source that draws a tensor on ``device``, without the scale."""
         drawn = f"torch.{'randn' if self.normal else 'rand'}({shape}, dtype={dtype}, device=device)"
         if self.spread != 1.0:
             drawn = f"{self.spread} * {drawn}"
@@ -73,7 +73,7 @@ class Recipe:
 
 _NORMAL = Recipe(True)
 _POSITIVE = Recipe(False, shift=0.5)
-#: For all floats of a graph: where the results of one are not finite, the next one is tried.
+#: Recipes for all floats of a graph: if one gives non-finite results, try the next.
 _DOMAINS = (
     _NORMAL,
     _POSITIVE,
@@ -83,14 +83,14 @@ _DOMAINS = (
 
 
 class Cases:
-    """The data of the tests of one graph.
+    """Test data of one graph.
 
     Attributes:
-        graph: of the operator.
+        graph: graph of the operator.
         names: identifiers of the test functions.
-        signature: what the function is called with.
-        local: its symbols and inputs as they are called in the tests.
-        local_operator: what scripts call the function.
+        signature: signature of the function.
+        local: names of its symbols and inputs in the tests.
+        local_operator: name of the function in scripts.
     """
 
     def __init__(self, graph: FusionGraph, call: Call | None = None) -> None:
@@ -103,7 +103,7 @@ class Cases:
     # cases ------------------------------------------------------------------------------------
     @cached_property
     def lead(self) -> Tensor | None:
-        """The input whose shape tells all sizes; without symbols the first one with dimensions."""
+        """Input whose shape determines all sizes; without symbols, the first one with dimensions."""
         symbols = {s.name for s in self.graph.symbols}
         for _, t in self.signature.tensors():
             if t.shape and not t.scalar and symbols <= {str(e) for e in t.shape}:
@@ -117,7 +117,7 @@ class Cases:
         return [tuple(s[x.name] for x in self.graph.symbols) for s in sizes]
 
     def unpacked(self) -> list[str]:
-        """Lines that give the symbols the sizes of a case."""
+        """Return the lines that assign the sizes of a case to the symbols."""
         symbols = [s.name for s in self.graph.symbols]
         if not symbols:
             return []
@@ -129,13 +129,13 @@ class Cases:
     # inputs -----------------------------------------------------------------------------------
     @property
     def dtype(self) -> str:
-        """``dtype`` of the tests: that of the first float input, or else of the first output."""
+        """``dtype`` of the tests: the dtype of the first float input, or else of the first output."""
         floats = [t.dtype for _, t in self.signature.tensors() if t.dtype.kind == "f"]
         return torch_dtype((*floats, self.graph.tensors[self.graph.outputs[0].tensor].dtype)[0])
 
     @cached_property
     def recipes(self) -> tuple[Mapping[str, Recipe], tuple[float, ...]]:
-        """A recipe for each input of floats with which results are finite, and the factors for which they are."""
+        """Recipe for each float input that gives finite results, and the scales for which it does."""
         graph = shrink(self.graph, _TRIED)
         sizes = shapes_for(graph, 1, max_elements=_TRIED)[0]
         floats = [x for x in graph.inputs if graph.tensors[x].dtype.kind == "f"]
@@ -165,10 +165,10 @@ class Cases:
         return all(bool(np.isfinite(r.value.astype(np.float64)).all()) for r in found.values())
 
     def inputs(self, *, scale: str = "") -> list[str]:
-        """An expression per input.
+        """Return an expression per input.
 
         Args:
-            scale: the name of a factor of all floats; empty for none.
+            scale: name of a factor of all floats; empty for none.
         """
         places = place_extents(self.graph)
         out = []
@@ -199,7 +199,7 @@ class Cases:
         return f"torch.randint({low}, {high}, {shape}, device=device).to({kind})"
 
     def _extent(self, t: Tensor) -> str:
-        """Elements from the first one of a strided tensor to the last one."""
+        """Return the number of elements from the first to the last one of a strided tensor."""
         assert t.strides is not None
         span = ONE
         for n, s in zip(t.shape, t.strides, strict=True):
@@ -219,11 +219,11 @@ class Cases:
         return out if self.signature.inputs else [*out, "device=device"]
 
     def call(self, inputs: str, copied: str = "") -> str:
-        """The arguments of a call.
+        """Return the arguments of a call.
 
         Args:
-            inputs: the name of the list that has a tensor for each input of the graph.
-            copied: what one of them is called while it is copied; empty: no copies are made.
+            inputs: name of the list with a tensor for each input of the graph.
+            copied: loop variable for the copies of inputs; empty to make no copies.
         """
 
         def some(part: str) -> str:
@@ -242,11 +242,11 @@ class Cases:
 
     # results ----------------------------------------------------------------------------------
     def results(self) -> list[str]:
-        """The dtypes of the results."""
+        """Return the dtypes of the results."""
         return [torch_dtype(self.graph.tensors[o.tensor].dtype) for o in self.graph.outputs]
 
     def reduced(self) -> str:
-        """Return the length of the longest reduction in the graph, as Python."""
+        """Return the length of the longest reduction in the graph, as Python source."""
         found: list[str] = []
         for n in self.graph.nodes:
             row = lookup(n.op)

@@ -1,7 +1,7 @@
-"""Requirements of KernelGen's converter to FlagGems on the four files, which it reads by text patterns.
+"""Requirements on the four files by KernelGen's converter to FlagGems, which reads them by text patterns.
 
-The converter tells the files apart by their content, takes one function of the baseline and of both tests, and replaces
-KernelGen's words by those of pytest and FlagGems.  It silently keeps text that matches no pattern.
+The converter tells the files apart by content, takes one function of the baseline and of both tests, and replaces
+KernelGen's names with those of pytest and FlagGems.  It silently keeps text that matches no pattern.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _BUILTINS = frozenset(dir(builtins))
 
 
 def recognised(files: Mapping[str, str]) -> dict[str, str]:
-    """The file that the converter takes for each part: ``kernel``, ``baseline``, ``accuracy``, ``performance``."""
+    """Return the file the converter picks for each part: ``kernel``, ``baseline``, ``accuracy``, ``performance``."""
     found: dict[str, str] = {}
     for name, text in files.items():
         if "triton.jit" in text:
@@ -41,11 +41,11 @@ def converter_findings(
     Args:
         files: all files of the folder.
         parts: kernel, baseline, accuracy and performance.
-        operator: the name that the converter is called with.
+        operator: name passed to the converter.
     """
     extra = [n for n in files if n.endswith(".py") and n not in {m.name for m in parts.values()}]
     for name in extra:
-        yield Finding("file", name, 0, "the converter takes folders with four files of Python only")
+        yield Finding("file", name, 0, "the converter takes only folders with four Python files")
     yield from _baseline(parts["baseline"])
     taken = recognised({m.name: m.text for m in parts.values()})
     for part in ("accuracy", "performance"):
@@ -53,7 +53,9 @@ def converter_findings(
     for part, m in parts.items():
         if taken.get(part) != m.name and not (part == "baseline" and "@" in m.text):
             rule = {"kernel": "kernel", "baseline": "annotations"}.get(part, "label")
-            yield Finding(rule, m.name, 0, f"the converter does not see that this is the {part}")
+            yield Finding(
+                rule, m.name, 0, f"the converter does not recognise this file as the {part}"
+            )
 
 
 def _baseline(m: Module) -> Iterator[Finding]:
@@ -68,7 +70,7 @@ def _baseline(m: Module) -> Iterator[Finding]:
 
 
 def _unknown(m: Module, f: ast.FunctionDef, known: set[str]) -> Iterator[Finding]:
-    """Names in a function that are not defined where the converter puts it."""
+    """Yield findings on names in a function that are undefined where the converter puts it."""
     bound = {n.id for n in ast.walk(f) if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Store)}
     bound |= {n.arg for n in ast.walk(f) if isinstance(n, ast.arg)}
     for n in ast.walk(f):
@@ -78,7 +80,7 @@ def _unknown(m: Module, f: ast.FunctionDef, known: set[str]) -> Iterator[Finding
     for n in ast.walk(f):
         if isinstance(n, ast.Name) and n.id not in bound | known | seen | _BUILTINS | {f.name}:
             seen.add(n.id)
-            yield Finding("only-torch", m.name, n.lineno, f"{n.id} is defined outside of {f.name}")
+            yield Finding("only-torch", m.name, n.lineno, f"{n.id} is defined outside {f.name}")
 
 
 # tests ----------------------------------------------------------------------------------------
@@ -144,12 +146,12 @@ def _lines(m: Module, part: str) -> Iterator[Finding]:
     for c in m.calls():
         word, line = dotted(c.func).rpartition(".")[2], lines[c.lineno - 1]
         if word == "assert_close" and not _is_plain_comparison(c, line):
-            what = "assert_close(a, b, dtype, ...) is not plain, and stays as it is"
+            what = "assert_close(a, b, dtype, ...) is not plain, and is left unchanged"
             yield Finding("one-line", m.name, c.lineno, what)
         if word == "to_reference" and part == "accuracy":
             plain = re.search(r"to_reference\([^,]+,\s*True\)", line)
             if not plain or ast.unparse(c.args[0]) != "input":
-                what = f"{ast.unparse(c)} becomes input.cpu(), or stays as it is"
+                what = f"{ast.unparse(c)} becomes input.cpu(), or is left unchanged"
                 yield Finding("reference", m.name, c.lineno, what)
         for k in c.keywords:
             if (
@@ -157,12 +159,12 @@ def _lines(m: Module, part: str) -> Iterator[Finding]:
                 and not re.search(r"=\s*device\b", line)
                 and c.lineno == c.end_lineno
             ):
-                what = f"device={ast.unparse(k.value)} stays as it is"
+                what = f"device={ast.unparse(k.value)} is left unchanged"
                 yield Finding("device", m.name, c.lineno, what)
 
 
 def _is_plain_comparison(c: ast.Call, line: str) -> bool:
-    """On one line, two operands without a comma and ``dtype``, and no parenthesis behind it but the last one."""
+    """Return True for a one-line call with two comma-free operands and ``dtype``, then only the closing parenthesis."""
     if c.lineno != c.end_lineno or len(c.args) < 3:
         return False
     found = re.search(r"assert_close\(([^,]+),\s*([^,]+),\s*dtype\b([^()]*)\)", line)

@@ -1,4 +1,4 @@
-"""Findings of the check of the four files, and their rules."""
+"""Findings from the check of the four files, and the rules."""
 
 from __future__ import annotations
 
@@ -7,46 +7,46 @@ from dataclasses import dataclass
 
 __all__ = ["RULES", "Finding"]
 
-#: Rule -> how to mend what breaks it.
+#: Rule -> how to fix a violation.
 RULES: Mapping[str, str] = {
     "file": "write all four files: kernels, baseline, accuracy test, performance test",
-    "syntax": "make it a module of Python",
+    "syntax": "make it a Python module",
     "kernel": "write a function with the decorator @triton.jit and a function that launches it",
-    "one-name": "give the kernel another name, as with _kernel behind it: the later definition hides the other one",
-    "decorators": "write @triton.jit, and beside it nothing but @triton.autotune or @triton.heuristics",
-    "launch": "launch it by kernel[grid](...)",
-    "name": "give the functions of kernels and baseline one name",
-    "parameters": "give both functions the same parameters, in one order, with the same defaults",
+    "one-name": "rename the kernel, for example by appending _kernel: the later definition hides the earlier one",
+    "decorators": "write @triton.jit, and no other decorator except @triton.autotune or @triton.heuristics",
+    "launch": "launch it with kernel[grid](...)",
+    "name": "give the functions of kernels and baseline the same name",
+    "parameters": "give both functions the same parameters, in the same order, with the same defaults",
     "annotations": "annotate every tensor with torch.Tensor, and both functions alike",
-    "returns": "give both functions the same annotation of the result, and as many results",
-    "same-function": "compute the same of the same inputs in both functions",
+    "returns": "give both functions the same return annotation and number of results",
+    "same-function": "make both functions compute the same result from the same inputs",
     "milliseconds": "multiply seconds by 1000 before they are printed as ms",
-    "clock": "take time.perf_counter: time.time jumps when the clock is set",
-    "memory": "take smaller shapes: all tensors that live at once have to fit into the memory of the device",
+    "clock": "use time.perf_counter: time.time jumps when the clock is set",
+    "memory": "use smaller shapes: all tensors live at once must fit in device memory",
     "data": "add another distribution: a factor as a parameter, or further random functions",
-    "timed-input": "time both functions with the same tensors, not with ones that are converted for the reference",
+    "timed-input": "time both functions with the same tensors, not with ones converted for the reference",
     "import": "import what the other files define",
-    "at-sign": "remove the @ from the baseline, also from comments and texts: the converter takes it for a decorator",
+    "at-sign": "remove every @ from the baseline, even in comments and strings: the converter takes it for a decorator",
     "one-function": "leave one function in the file: the converter takes the first one, or renames all",
-    "only-torch": "refer to nothing but torch and what is inside of the function: the converter takes no other line",
+    "only-torch": "refer only to torch and to names inside the function: the converter drops all other lines",
     "label": 'write @label("NAME"), for times @label("NAME_benchmark"), and @parametrize("...", [...])',
     "test-name": "call the tests test_NAME and NAME_benchmark",
-    "one-line": "write assert_close(a, b, dtype, ...) on one line, with dtype as a word and no calls behind it",
+    "one-line": "write assert_close(a, b, dtype, ...) on one line, with dtype as a plain name and no calls after it",
     "device": "write device=device, and import DEVICE as device",
     "calls": "call bench.NAME(...) for the baseline and bench.triton.NAME(...) for the kernel",
-    "reference": "write to_reference(input, True): the converter puts input.cpu() in its place, whatever stands there",
+    "reference": "write to_reference(input, True): the converter replaces it by input.cpu(), whatever its arguments",
 }
 
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """Something that is wrong with the files.
+    """An error in the files.
 
     Attributes:
         rule: a key of :data:`RULES`.
-        file: its name.
+        file: name of the file.
         line: from 1; 0 for the whole file.
-        what: is wrong.
+        what: the error.
     """
 
     rule: str
@@ -64,7 +64,7 @@ class Finding:
         return RULES[self.rule]
 
     def to_json(self) -> dict[str, object]:
-        """A JSON-ready dict."""
+        """Return the finding as a JSON-ready dict."""
         return {
             "rule": self.rule,
             "file": self.file,

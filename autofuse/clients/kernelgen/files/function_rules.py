@@ -1,4 +1,4 @@
-"""Do kernels and baseline have one interface, and do they compute of the same inputs?"""
+"""Rules that check whether kernels and baseline share an interface and use the same inputs."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def _names_twice(m: Module) -> Iterator[Finding]:
         if f.name in seen:
             what = f"{f.name} is also the name of the function in line {seen[f.name].lineno}"
             if any(dotted(c.func.value) == f.name for c in launches(f)):  # type: ignore[attr-defined]
-                what += ", so that it calls itself in place of the kernel"
+                what += ", and so it calls itself instead of the kernel"
             yield Finding("one-name", m.name, f.lineno, what)
         seen[f.name] = f
 
@@ -62,10 +62,10 @@ def _interface(
     kernel: Module, baseline: Module, f: ast.FunctionDef, base: ast.FunctionDef
 ) -> Iterator[Finding]:
     if f.name != base.name:
-        what = f"the function is {base.name}, that of {kernel.name} is {f.name}"
+        what = f"the function is {base.name}, but that of {kernel.name} is {f.name}"
         yield Finding("name", baseline.name, base.lineno, what)
     if _parameters(f.args) != _parameters(base.args):
-        what = f"the parameters are ({_plain(base.args)}), those of {kernel.name} are ({_plain(f.args)})"
+        what = f"the parameters are ({_plain(base.args)}), but those of {kernel.name} are ({_plain(f.args)})"
         yield Finding("parameters", baseline.name, base.lineno, what)
     for m, g in ((kernel, f), (baseline, base)):
         for a in (*g.args.posonlyargs, *g.args.args):
@@ -73,18 +73,18 @@ def _interface(
                 what = f"the parameter {a.arg} of {g.name} has no annotation"
                 yield Finding("annotations", m.name, a.lineno, what)
         if g.returns is None:
-            yield Finding("returns", m.name, g.lineno, f"{g.name} does not say what it returns")
+            yield Finding("returns", m.name, g.lineno, f"{g.name} has no return annotation")
     if _parameters(f.args) == _parameters(base.args) and _said(f.args) != _said(base.args):
         what = f"the annotations differ from those of {kernel.name}"
         yield Finding("annotations", baseline.name, base.lineno, what)
     if f.returns is not None and base.returns is not None:
         ours, theirs = ast.unparse(base.returns), ast.unparse(f.returns)
         if ours != theirs:
-            what = f"{base.name} returns {ours}, that of {kernel.name} {theirs}"
+            what = f"{base.name} returns {ours}, but {kernel.name} returns {theirs}"
             yield Finding("returns", baseline.name, base.lineno, what)
     counts = _counts(f), _counts(base)
     if all(len(c) == 1 for c in counts) and counts[0] != counts[1]:
-        what = f"it has {counted(min(counts[1]), 'result')}, in {kernel.name} {min(counts[0])}"
+        what = f"it has {counted(min(counts[1]), 'result')}, but {kernel.name} has {min(counts[0])}"
         yield Finding("returns", baseline.name, base.lineno, what)
 
 
@@ -115,7 +115,7 @@ def _said(a: ast.arguments) -> tuple[str, ...]:
 
 
 def _counts(f: ast.FunctionDef) -> set[int]:
-    """Return the numbers of values that the function's return statements give."""
+    """Return the numbers of values in the function's return statements."""
     found = set()
     for n in ast.walk(f):
         if isinstance(n, ast.Return) and n.value is not None:
@@ -123,16 +123,16 @@ def _counts(f: ast.FunctionDef) -> set[int]:
     return found
 
 
-# what is computed -----------------------------------------------------------------------------
+# the computation ------------------------------------------------------------------------------
 def _inputs(
     kernel: Module, baseline: Module, f: ast.FunctionDef, base: ast.FunctionDef
 ) -> Iterator[Finding]:
-    """Inputs whose elements only one of the two uses."""
+    """Yield findings on inputs whose elements only one of the two uses."""
     both = [a.arg for a in f.args.args if a.arg in {b.arg for b in base.args.args}]
     for name in both:
         in_kernel, in_base = _loads(kernel, f, name), _results(base, name)
         if in_base and not in_kernel:
-            what = f"no kernel loads {name}, of which the baseline makes its result"
+            what = f"no kernel loads {name}, which the baseline uses for its result"
             yield Finding("same-function", kernel.name, f.lineno, what)
         if in_kernel and not in_base:
             what = f"the result does not depend on {name}, which a kernel loads"
@@ -140,7 +140,7 @@ def _inputs(
 
 
 def _results(f: ast.FunctionDef, name: str) -> bool:
-    """Return True if a function's result is computed from the elements that a parameter has at the call."""
+    """Return True if a function's result depends on the elements that a parameter has at the call."""
     made = flows(f.body, name)
     overwritten = {
         dotted(n.func.value): set(elements(ast.Tuple(n.args, ast.Load())))
@@ -153,7 +153,7 @@ def _results(f: ast.FunctionDef, name: str) -> bool:
 
 
 def _loads(m: Module, f: ast.FunctionDef, name: str) -> bool:
-    """Return True if a kernel loads a parameter that it gets, or the function's result uses it in another way."""
+    """Return True if a kernel loads the parameter it is passed, or the function's result uses it in another way."""
     kernels = {k.name: k for k in m.kernels}
     made = flows(f.body, name)
     launched = launches(f)
@@ -167,7 +167,7 @@ def _loads(m: Module, f: ast.FunctionDef, name: str) -> bool:
         for parameter, value in given:
             if made & set(elements(value)) and _reads(k, parameter):
                 return True
-    # An output is no use of an input; what is computed beside kernels is.
+    # Passing an input as an output is not a use; computation outside the kernels is.
     outside = [s for s in f.body if not any(c in launched for c in ast.walk(s))]
     used = flows(outside, name) - {name}
     returned = [

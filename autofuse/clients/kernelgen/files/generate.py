@@ -1,4 +1,4 @@
-"""The four files of an operator: kernels in Triton, the baseline in PyTorch, and two tests."""
+"""Generator of the four files of an operator: kernels in Triton, baseline in PyTorch, and two tests."""
 
 from __future__ import annotations
 
@@ -26,20 +26,21 @@ __all__ = ["four_files", "kernel_text", "triton_target"]
 def four_files(
     definition: Definition, *, names: str = KERNELGEN, tuning: Tuning | None = None
 ) -> dict[str, str]:
-    """The files of an operator, by name: kernels, baseline, accuracy test, performance test.
+    """Return the files of an operator by name: kernels, baseline, accuracy test, performance test.
 
-    Kernels and baseline have one function each, of the same name, parameters and results.  With the names of KernelGen
-    the tests are functions for its module ``bench``, and its converter takes the files as they are; with those of the
-    write-up of its flow they are scripts.  The files depend on the definition, the arguments and the version alone.
+    Kernels and baseline have one function each, with the same name, parameters and results.  With ``kernelgen`` names
+    the tests are functions for KernelGen's module ``bench``, and its converter takes the files unchanged; with
+    ``document`` names, as in the write-up of its flow, they are scripts.  The files depend only on the definition, the
+    arguments and the version.
 
     Args:
-        definition: of the operator.
+        definition: definition of the operator.
         names: ``kernelgen`` or ``document``.
-        tuning: of the kernels; None: blocks by rules.
+        tuning: tuning of the kernels; None: blocks chosen by rules.
 
     Raises:
-        AutofuseError: AF5007, the names are not known, or Triton has no kernels for the device; AF2xxx, AF3xxx, the
-            kernels or the baseline cannot be written.
+        AutofuseError: AF5007, the names are unknown, or Triton has no kernels for the device; AF2xxx, AF3xxx, the
+            kernels or the baseline cannot be generated.
     """
     graph = definition.graph
     called = file_names(operator_name(graph), names)
@@ -60,7 +61,7 @@ def four_files(
 
 
 def kernel_text(definition: Definition, tuning: Tuning | None = None) -> str:
-    """The file of the kernels; arguments and errors as for :func:`four_files`."""
+    """Return the kernel file; arguments and errors as for :func:`four_files`."""
     graph = definition.graph
     backend = Triton(tuning=tuning, call=definition.call)
     target = triton_target(definition.device)
@@ -69,10 +70,10 @@ def kernel_text(definition: Definition, tuning: Tuning | None = None) -> str:
 
 
 def triton_target(device: str) -> GpuTarget:
-    """For what the kernels in Triton are written, where an operator is for a device.
+    """Return the target of the Triton kernels for a device.
 
     Args:
-        device: the name of a target; for a chip of Ascend it is triton-ascend on that chip.
+        device: name of a target; an Ascend chip means triton-ascend on that chip.
 
     Raises:
         AutofuseError: AF5006, there is no such target; AF5007, Triton has no kernels for it.
@@ -83,6 +84,6 @@ def triton_target(device: str) -> GpuTarget:
     found = next((t for t in map(load_gpu, gpu_names()) if t.chip == target.name), None)
     if found is None:
         known = ", ".join(gpu_names())
-        text = f"there are no kernels in Triton for {target.name}"
-        raise AutofuseError.of("AF5007", text, hint=f"targets of Triton: {known}")
+        text = f"autofuse has no Triton kernels for {target.name}"
+        raise AutofuseError.of("AF5007", text, hint=f"Triton targets: {known}")
     return found

@@ -1,4 +1,4 @@
-"""The check of the four files, by their syntax trees: nothing of them is imported or run."""
+"""Check of the four files by their syntax trees, without importing or running them."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from autofuse.clients.kernelgen.files.syntax import Module
 
 __all__ = ["findings"]
 
-#: Part -> how the name of its file ends.
+#: Part -> suffix of its file name.
 _PARTS = {
     "kernel": "_triton.py",
     "baseline": "_baseline.py",
@@ -31,14 +31,14 @@ _PARTS = {
 def findings(
     files: Mapping[str, str], *, memory_bytes: int = ASSUMED_MEMORY
 ) -> tuple[Finding, ...]:
-    """Everything that is wrong with the files of an operator, in the order of files and lines.
+    """Return all errors in the files of an operator, by file and line.
 
-    Tests that are called ``test_`` and the operator are in the form of KernelGen, and are checked by what its converter
-    needs; others are scripts.
+    Tests named ``test_`` plus the operator are in KernelGen's format, and are checked against the requirements of its
+    converter; others are scripts.
 
     Args:
         files: name -> text: kernels, baseline, accuracy test, performance test.
-        memory_bytes: of the device, which the tensors of a test have to fit.
+        memory_bytes: memory of the device, which must hold the tensors of a test.
     """
     parts: dict[str, Module] = {}
     found: list[Finding] = []
@@ -57,7 +57,7 @@ def findings(
         except (SyntaxError, ValueError, RecursionError, MemoryError) as e:
             line = e.lineno or 0 if isinstance(e, SyntaxError) else 0
             reason = e.msg if isinstance(e, SyntaxError) else str(e) or type(e).__name__
-            found.append(Finding("syntax", names[0], line, f"it is no Python: {reason}"))
+            found.append(Finding("syntax", names[0], line, f"it is not valid Python: {reason}"))
     try:
         found += _of_parts(files, parts, memory_bytes)
     except RecursionError:

@@ -1,4 +1,4 @@
-"""Names of the four files, by either of two conventions, and of the operator's function."""
+"""Names of the four files, in two conventions, and of the operator's function."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from autofuse.implgraph.ir.fusion import FusionGraph
 
 __all__ = ["DOCUMENT", "KERNELGEN", "FileNames", "file_names", "operator_name"]
 
-#: As KernelGen names and writes them; as the write-up of its flow does.
+#: The conventions of KernelGen and of the write-up of its flow.
 KERNELGEN, DOCUMENT = "kernelgen", "document"
 
 
@@ -36,22 +36,22 @@ class FileNames:
 
 
 def operator_name(graph: FusionGraph) -> str:
-    """The name of the function in all files, by which the files are called: an identifier that means nothing else."""
+    """Return the name of the function in all files, and of the files: an identifier without another meaning."""
     return entry_point(graph)
 
 
 def file_names(operator: str, names: str = KERNELGEN) -> FileNames:
-    """The names of the files of an operator.
+    """Return the names of the files of an operator.
 
     Args:
         operator: its name.
         names: ``kernelgen`` or ``document``.
 
     Raises:
-        AutofuseError: AF5007, there are no such names.
+        AutofuseError: AF5007, unknown naming convention.
     """
     if names not in (KERNELGEN, DOCUMENT):
-        text = f"there are no file names {names!r}"
+        text = f"unknown file names {names!r}"
         raise AutofuseError.of("AF5007", text, hint=f"{KERNELGEN} or {DOCUMENT}")
     test = "test_" if names == KERNELGEN else ""
     return FileNames(

@@ -1,4 +1,4 @@
-"""The tests in the form of the write-up of KernelGen's flow: scripts that print a line per shape and a last one."""
+"""The tests in the format of KernelGen's write-up: scripts that print a line per shape and a final one."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from autofuse.clients.kernelgen.files.naming import DOCUMENT, file_names, operat
 
 __all__ = ["accuracy_script", "performance_script"]
 
-#: Relative and absolute; of outputs of bfloat16 the latter.
+#: Relative and absolute tolerance; _COARSE applies to bfloat16 outputs.
 _TOLERANCE, _COARSE = "1e-3", "1.6e-2"
 
 _HEAD = '''\
@@ -24,7 +24,7 @@ import argparse
 
 _DEVICE = '''\
 def prepare(device):
-    """What has to happen before Triton is imported: on cpu it interprets; an npu has a package of its own."""
+    """Prepare the import of Triton: on cpu it interprets, and an npu needs its own package."""
     if device == "cpu":
         os.environ["TRITON_INTERPRET"] = "1"
     elif device == "npu":
@@ -33,7 +33,7 @@ def prepare(device):
 
 _HAS_CARD = '''\
 def has_card(device):
-    """True if the device exists; False also if its package is missing."""
+    """Return True if the device exists, False also if its package is missing."""
     if device == "npu":
         try:
             import torch_npu
@@ -45,14 +45,14 @@ def has_card(device):
 
 _ACCURACY = '''\
 def reference_of(x):
-    """The same numbers in float64, of which the baseline makes a result with more digits."""
+    """Return the input in float64, for a baseline with more digits."""
     return x.double() if x.is_floating_point() else x.clone()
 
 
 def largest_difference(made, expected):
-    """The largest absolute difference, and whether all elements are within the tolerance.
+    """Return the largest absolute difference, and True if all elements are within the tolerance.
 
-    Integers are rounded from floats, of which the last digits differ.
+    Integers may be rounded from floats whose last digits differ.
     """
     least = TOLERANCE if made.is_floating_point() else ROUNDED * (made.dtype != torch.bool)
     made, expected = made.double(), expected.to(made.dtype).double()
@@ -68,7 +68,7 @@ def test_accuracy(device, verbose):
         for scale in {scales}:
             inputs = make_inputs(shape, device, scale)
 {unpacked}            made = {name}({call})
-            # In float64 large tensors would not fit the device.
+            # Large tensors would not fit the device in float64.
             given = [reference_of(x) if shape in SHAPES else x.clone() for x in inputs]
             expected = {name}_baseline({given})
 {pairs}            found = [largest_difference(m, e) for m, e in zip(made, expected)]
@@ -84,7 +84,7 @@ def test_accuracy(device, verbose):
 
 _PERFORMANCE = '''\
 def milliseconds(function, device):
-    """Mean time of one call, measured over several calls after a warm-up."""
+    """Return the mean time of one call, measured over several calls after a warm-up."""
     wait = (lambda: None) if device == "cpu" else getattr(torch, device).synchronize
     warmups, iterations = (0, 1) if device == "cpu" else (WARMUPS, ITERATIONS)
     for _ in range(warmups):
@@ -98,7 +98,7 @@ def milliseconds(function, device):
 
 
 def write_results(path, device, times):
-    """The times for autofuse kernelgen tune and log --results."""
+    """Write the times for autofuse kernelgen tune --results and log --results."""
     with open(os.path.join(os.path.dirname(os.path.abspath(__file__)), "{kernel}"), "rb") as file:
         kernel = hashlib.sha256(file.read()).hexdigest()
     found = {{"schema": "autofuse.kernelgen.results/1", "operator": "{operator}", "kernel": kernel}}
@@ -111,7 +111,7 @@ def write_results(path, device, times):
 def test_performance(device, results):
     print("Testing {title} Performance...")
     if device == "cpu":
-        print("No card: on cpu Triton interprets the kernel, at small sizes; its times are those of no device.")
+        print("No card: Triton interprets the kernel on cpu, at small sizes; these are not times of a device.")
     speedups, times = [], []
     for shape in SHAPES if device == "cpu" else LARGE:
         inputs = make_inputs(shape, device, 1.0)
@@ -144,17 +144,17 @@ from {baseline} import {operator} as {name}_baseline
 {call}
 """
 
-#: Without its card the script still runs, and says so.
+#: Without its card the script still runs, and reports this.
 _CHOSEN = """\
 if not has_card(options.device):
-    print(f"There is no {{options.device}} here: --device cpu is taken.")
+    print(f"No {{options.device}} found: falling back to --device cpu.")
     options.device = "cpu"
 """.replace("{{", "{").replace("}}", "}")
 
 
 _NO_RESULTS = """\
 if options.results and options.device == "cpu":
-    parser.error("--results needs a card: times of the interpreter are those of no device")
+    parser.error("--results needs a card: times of the interpreter are not times of a device")
 """
 
 
@@ -164,13 +164,13 @@ def accuracy_script(
     large: Sequence[Mapping[str, int]],
     device: str,
 ) -> str:
-    """The accuracy test.
+    """Return the accuracy test.
 
     Args:
-        cases: of the operator.
-        sizes: of the symbols, one case each.
-        large: sizes that are left out where Triton interprets.
-        device: ``cuda`` or ``npu``, the usual one.
+        cases: test data of the operator.
+        sizes: sizes of the symbols, one entry per case.
+        large: sizes skipped in Triton's interpreter.
+        device: default device, ``cuda`` or ``npu``.
     """
     name = operator_name(cases.graph)
     local = cases.local_operator
@@ -193,10 +193,11 @@ def accuracy_script(
     rounded = 1 if floats else 0
     usage = f"python {file_names(name, DOCUMENT).accuracy} --device cpu"
     constants = [
-        f"#: Relative and absolute, and the latter of integers.\nTOLERANCE, ROUNDED = {tolerance}, {rounded}",
+        "#: Relative and absolute tolerance of floats, absolute tolerance of integers.\n"
+        f"TOLERANCE, ROUNDED = {tolerance}, {rounded}",
         *_shapes(cases, sizes, large),
     ]
-    more = 'parser.add_argument("--verbose", action="store_true", help="a line per output")\n'
+    more = 'parser.add_argument("--verbose", action="store_true", help="print a line per output")\n'
     main = _MAIN.format(
         default=device,
         more=more,
@@ -215,13 +216,13 @@ def performance_script(
     large: Sequence[Mapping[str, int]],
     device: str,
 ) -> str:
-    """The performance test, in milliseconds of wall-clock time.
+    """Return the performance test, in milliseconds of wall-clock time.
 
     Args:
-        cases: of the operator.
-        sizes: of the symbols, one case each, where there is no card and Triton interprets.
-        large: sizes where there is one.
-        device: ``cuda`` or ``npu``, the usual one.
+        cases: test data of the operator.
+        sizes: sizes of the symbols, one entry per case, for Triton's interpreter without a card.
+        large: sizes with a card.
+        device: default device, ``cuda`` or ``npu``.
     """
     name = operator_name(cases.graph)
     local = cases.local_operator
@@ -278,7 +279,7 @@ def _shapes(
     more = [s for s in dict.fromkeys(cases.shapes(large)) if s not in small]
     return [
         f"SHAPES = {small}",
-        "#: As many elements as 512, 1024 and 2048 cubed, or as the memory of the device has room for.",
+        "#: 512, 1024 and 2048 cubed elements, or as many as fit the memory of the device.",
         f"LARGE = {more}",
     ]
 
@@ -292,12 +293,12 @@ def _inputs(cases: Cases) -> str:
     words = ["Shape"] + [f"{n} shape" for n in cases.signature.inputs[1:]]
     return f'''\
 def make_inputs(shape, device, scale):
-    """Random tensors for one shape."""
+    """Return random tensors for one shape."""
 {unpacked}{made}
 
 
 def shapes_of(inputs, shape):
-    """The line that says what is tested."""
+    """Return a line that describes the tested shapes."""
     if not inputs:
         return f"Shape: {{shape}}"
     return ", ".join(f"{{word}}: {{tuple(x.shape)}}" for word, x in zip({words}, inputs))

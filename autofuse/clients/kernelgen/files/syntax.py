@@ -1,4 +1,4 @@
-"""A file as a syntax tree: its functions, and what names in it are made of."""
+"""A file as a syntax tree: its functions, and the data flow between names."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from functools import cached_property
 
 __all__ = ["Module", "dotted", "flows", "number_of"]
 
-#: Attributes of a tensor that say nothing of its elements.
+#: Attributes of a tensor that do not depend on its elements.
 _SHAPES = frozenset(
     (
         *("shape", "dtype", "device", "ndim", "layout", "is_cuda", "is_npu", "is_cpu", "numel"),
@@ -17,12 +17,12 @@ _SHAPES = frozenset(
         *("element_size", "data_ptr", "storage_offset", "requires_grad", "nelement"),
     )
 )
-#: Functions that make a tensor like another one, of which they take no elements.
+#: Functions that make a tensor like another one without reading its elements.
 _LIKE = frozenset(("empty_like", "zeros_like", "ones_like", "full_like", "isinstance", "len"))
 
 
 def dotted(node: ast.AST) -> str:
-    """A name with dots, such as ``triton.jit``; empty for anything else."""
+    """Return a dotted name, such as ``triton.jit``; empty for anything else."""
     if isinstance(node, ast.Name):
         return node.id
     if isinstance(node, ast.Attribute):
@@ -32,7 +32,7 @@ def dotted(node: ast.AST) -> str:
 
 
 def number_of(node: ast.AST) -> int | None:
-    """The value of an integer, or of a product or power of integers, up to 2^63; None for anything else."""
+    """Return the value of an integer, or a product or power of integers, up to 2^63; None for anything else."""
     found: int | None = None
     if isinstance(node, ast.Constant) and type(node.value) is int:
         found = node.value
@@ -44,7 +44,7 @@ def number_of(node: ast.AST) -> int | None:
 
 
 def elements(node: ast.AST) -> Iterator[str]:
-    """Names whose elements an expression takes."""
+    """Yield the names whose elements an expression reads."""
     left = [node]
     while left:
         n = left.pop()
@@ -58,7 +58,7 @@ def elements(node: ast.AST) -> Iterator[str]:
 
 
 def flows(body: list[ast.stmt], start: str) -> set[str]:
-    """Names whose values are made of that of ``start``, by assignments, in-place methods and loops."""
+    """Return the names whose values derive from ``start`` through assignments, in-place methods and loops."""
     found = {start}
     while True:
         before = len(found)
@@ -91,9 +91,9 @@ class Module:
     """One file.
 
     Attributes:
-        name: of the file.
+        name: name of the file.
         text: its text.
-        tree: its syntax.
+        tree: its syntax tree.
     """
 
     name: str
@@ -102,27 +102,27 @@ class Module:
 
     @cached_property
     def functions(self) -> list[ast.FunctionDef]:
-        """The functions of the module itself."""
+        """The functions at module level."""
         return [n for n in self.tree.body if isinstance(n, ast.FunctionDef)]
 
     @cached_property
     def kernels(self) -> list[ast.FunctionDef]:
-        """Those of Triton: with a decorator that is, or ends in, ``jit``."""
+        """The Triton kernels: functions with a decorator that is, or ends in, ``jit``."""
         return [f for f in self.functions if any(map(_is_jit, f.decorator_list))]
 
     @cached_property
     def plain(self) -> list[ast.FunctionDef]:
-        """Those without decorators."""
+        """The functions without decorators."""
         return [f for f in self.functions if not f.decorator_list]
 
     def calls(self) -> Iterator[ast.Call]:
-        """Every call, in the order of the text."""
+        """Yield every call, in source order."""
         found = (n for n in ast.walk(self.tree) if isinstance(n, ast.Call))
         return iter(sorted(found, key=lambda n: (n.lineno, n.col_offset)))
 
     @cached_property
     def wrapper(self) -> ast.FunctionDef | None:
-        """The function that launches kernels; without a launch, the last one without decorators."""
+        """The function that launches kernels; without a launch, the last undecorated one."""
         names = {k.name for k in self.kernels}
         for f in reversed(self.plain):
             if any(c for c in launches(f) if dotted(c.func.value) in names):  # type: ignore[attr-defined]
@@ -131,7 +131,7 @@ class Module:
 
 
 def launches(function: ast.FunctionDef) -> list[ast.Call]:
-    """Calls of the form ``name[...](...)``."""
+    """Return the calls of the form ``name[...](...)``."""
     return [
         n
         for n in ast.walk(function)

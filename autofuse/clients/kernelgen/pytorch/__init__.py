@@ -1,1 +1,1 @@
-"""The graph of an operator as a function of plain PyTorch, with a row per op."""
+"""Translation of an operator's graph to a plain PyTorch function, with a table row per op."""

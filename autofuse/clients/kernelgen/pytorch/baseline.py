@@ -1,4 +1,4 @@
-"""The baseline: a graph as one function of PyTorch, an assignment per node."""
+"""The baseline: a graph as one PyTorch function, with an assignment per node."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from autofuse.implgraph.ops.infer import operand_dtypes
 
 __all__ = ["TORCH", "baseline_text"]
 
-#: Op -> how PyTorch has it.
+#: Op -> its form in PyTorch.
 TORCH: Mapping[str, Row] = {
     **elementwise.ROWS,
     **special.ROWS,
@@ -26,15 +26,15 @@ TORCH: Mapping[str, Row] = {
 
 
 def baseline_text(graph: FusionGraph, call: Call | None = None) -> str:
-    """The text of a module with one function, of the name and parameters of the kernels' one.
+    """Return the text of a module with one function, with the name and parameters of the kernels' function.
 
-    It computes in the dtypes of its arguments, so that it takes a wider reference as well, and returns new tensors that
-    are contiguous, or the inputs that it overwrites.  There is no decorator and no other function in it, and nothing
-    but ``torch`` is imported: what converts it takes the first function alone.
+    It computes in the dtypes of its arguments, so it also accepts a wider reference.  It returns new, contiguous
+    tensors, or the inputs that it overwrites.  The module has no decorator or other function and imports only
+    ``torch``, because KernelGen's converter takes only the first function.
 
     Args:
-        graph: of the operator.
-        call: the parameters of the function; None: the inputs of the graph.
+        graph: graph of the operator.
+        call: parameters of the function; None for the inputs of the graph.
 
     Raises:
         AutofuseError: AF3001, PyTorch has no form of an op for a dtype.
@@ -46,10 +46,10 @@ class _Baseline:
     """The function of one graph.
 
     Attributes:
-        names: those of tensors in the function.
+        names: names of tensors in the function.
         lines: its body.
-        lent: names whose memory may be that of an input.
-        viewed: names that may not be contiguous.
+        lent: names that may alias an input.
+        viewed: names that may be non-contiguous.
     """
 
     def __init__(self, graph: FusionGraph, call: Call | None) -> None:
@@ -68,7 +68,7 @@ class _Baseline:
                 self.wanted.setdefault(o.tensor, name)
 
     def text(self) -> str:
-        """The module."""
+        """Return the text of the module."""
         name = entry_point(self.graph)
         self.lines += self._arguments()
         for node in self.graph.nodes:
@@ -76,7 +76,7 @@ class _Baseline:
         self.lines += self._results()
         head = self.signature.head(name, annotated=True)
         body = "\n".join(f"    {line}" for line in self.lines)
-        return f'"""{name}: the operator in PyTorch."""\n\nimport torch\n\n\n' + "\n".join(
+        return f'"""{name}: the operator as PyTorch code."""\n\nimport torch\n\n\n' + "\n".join(
             (*head, body, "")
         )
 
@@ -104,7 +104,7 @@ class _Baseline:
         row = TORCH[node.op]
         kinds = operand_dtypes([x if isinstance(x, Constant) else tensors[x] for x in node.inputs])
         if row.divides and any(d.name == "uint64" for d in kinds):
-            text = f"PyTorch has no {node.op} of uint64, so that there is no baseline"
+            text = f"PyTorch has no {node.op} for uint64, and so there is no baseline"
             hint = "insert a Cast to int64 if the values allow it"
             raise AutofuseError.of("AF3001", text, where=Where(node=node.label), hint=hint)
         operands = tuple(x if isinstance(x, Constant) else self.names[x] for x in node.inputs)
@@ -137,7 +137,7 @@ class _Baseline:
             self.lent.add(name)
 
     def _results(self) -> Iterator[str]:
-        """Outputs in memory of their own, then what is overwritten."""
+        """Yield the outputs with their own memory, then the overwritten inputs."""
         given: set[str] = set()
         copies = []
         for name, o in zip(self.signature.outputs, self.graph.outputs, strict=True):

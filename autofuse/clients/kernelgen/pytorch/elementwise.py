@@ -19,7 +19,7 @@ def _sign(op: Operation) -> str:
 
 
 def _unsigned(form: str, unsigned: str) -> Row:
-    """A form of signed numbers, and one of those that have no sign."""
+    """Return a row with one form for signed and one for unsigned numbers."""
     return Row(lambda op: (unsigned if op.dtypes[0].kind == "u" else form).format(op[0]))
 
 
@@ -31,7 +31,7 @@ def _reciprocal(op: Operation) -> str:
 
 
 def _extremum(word: str, bound: str) -> Row:
-    """The larger or the smaller one of two operands; NaN wins."""
+    """Return the row of the maximum or minimum of two operands; NaN propagates."""
 
     def form(op: Operation) -> str:
         if op.is_constant(1):
@@ -77,7 +77,7 @@ def _silu(op: Operation) -> str:
     return f"{op[0]} * torch.sigmoid({op[0]} * {number(alpha)})"
 
 
-#: Factors of Selu, of the functions of that name.
+#: Alpha and scale of Selu, as in the functions of that name.
 _SELU = (1.67326319217681884765625, 1.05070102214813232421875)
 
 
@@ -121,12 +121,12 @@ def _compare(sign: str, *, ordered: bool = True) -> Row:
 
 
 def _one(name: str, *, wide: bool = False) -> Row:
-    """A function of one tensor."""
+    """Return the row of a function of one tensor."""
     return Row(f"{name}({{0}})", wide=wide, tensors=(0,))
 
 
 def _two(name: str, *, wide: bool = False) -> Row:
-    """A function of two tensors."""
+    """Return the row of a function of two tensors."""
     return Row(f"{name}({{0}}, {{1}})", wide=wide, tensors=(0, 1))
 
 
@@ -142,7 +142,7 @@ ROWS: Mapping[str, Row] = {
     "Add": Row("{0} + {1}"),
     "Sub": Row("{0} - {1}"),
     "Mul": Row("{0} * {1}"),
-    # A number divided by a tensor is a reciprocal and a product in PyTorch, which round twice.
+    # PyTorch divides a number by a tensor as reciprocal and product, which rounds twice.
     "Div": Row("{0} / {1}", tensors=(0,)),
     "AddN": Row(lambda op: " + ".join(op[i] for i in range(len(op.operands)))),
     "Axpy": Row(_axpy, tensors=(0, 1)),

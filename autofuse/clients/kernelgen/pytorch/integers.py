@@ -1,4 +1,4 @@
-"""Rows of conversions, bits, shifts and of the divisions with a rule for signs and for 0."""
+"""Rows of conversions, bit operations, shifts, and divisions with rules for signs and zero."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ _ROUNDED = {
     "CEIL": "torch.ceil({0})",
     "TRUNC": "torch.trunc({0})",
 }
-#: One more than the largest 64-bit integer with a sign; floats before it are 1024 apart.
+#: One more than the largest signed 64-bit integer; float64 values just below it are 1024 apart.
 _TOP = 1 << 63
 
 
 def _rounded(x: str, mode: str) -> str:
-    """Floats that are integers; without a mode as they are: a conversion cuts off by itself."""
+    """Return floats rounded to integers; unchanged without a mode, because a conversion truncates."""
     if mode == "ROUND":
         whole = f"torch.trunc({x})"
         away = f"{whole} + torch.sign({x})"
@@ -29,9 +29,9 @@ def _rounded(x: str, mode: str) -> str:
 
 
 def _saturated(op: Operation, mode: str) -> str:
-    """Floats as integers of the result: the nearest one there is, and 0 for NaN."""
+    """Return floats converted to the result's integer type: saturated to its range, 0 for NaN."""
     d = op.dtype
-    # The ends of integers of up to 16 bits are numbers of float32, those of 32 bits of float64.
+    # float32 represents the limits of integers of up to 16 bits exactly, float64 those of 32 bits.
     x = op.let(_rounded(f"{op[0]}.{'float' if d.bits <= 16 else 'double'}()", mode))
     x = op.let(f"torch.nan_to_num({x}, nan=0.0)")
     low = -(1 << (d.bits - 1)) if d.kind == "i" else 0
@@ -61,13 +61,13 @@ def _cast(op: Operation, mode: str) -> str:
 
 
 def _bits(op: Operation) -> str:
-    # Whoever computes a reference in a wider dtype still means these bits.
+    # A reference in a wider dtype must still reinterpret the bits of the original one.
     return f"{op[0]}.to({torch_dtype(op.dtypes[0])}).contiguous().view({op.dtype_text})"
 
 
 # divisions ------------------------------------------------------------------------------------
 def _divisor(op: Operation) -> str:
-    """The divisor, with 1 in the place of 0, and of -1, with which the least integer has no quotient."""
+    """Return the divisor, with 1 in place of 0 and of -1, which overflows with the smallest integer."""
     zero = f"({op[1]} == 0)"
     if op.dtypes[1].kind == "i":
         zero = f"(({op[1]} == 0) | ({op[1]} == -1))"
@@ -104,7 +104,7 @@ def _modulo(op: Operation) -> str:
 
 
 def _power(op: Operation) -> str:
-    # With a negative number as exponent PyTorch refuses integers; of a tensor it takes them.
+    # PyTorch refuses integers with a negative number as exponent, but accepts a tensor.
     exponent = op[1] if op.dtypes[1].kind == "f" else op.tensor(1)
     return f"torch.pow({op.tensor(0)}, {exponent})"
 

@@ -1,4 +1,4 @@
-"""Rows of views and of what puts elements elsewhere."""
+"""Rows of views and of ops that move elements."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from autofuse.implgraph.ops.rows.reductions import reduced_axes
 
 __all__ = ["ROWS", "STRIDED", "VIEWS"]
 
-#: Ops whose result may have the memory of the operand.
+#: Ops whose result may alias the operand.
 VIEWS = frozenset(("Broadcast", "Reshape", "Identity", "Transpose", "Slice", "Cast", "BitCast"))
-#: Ops whose result need not be contiguous; what is computed of it has its strides.
+#: Ops whose result may be non-contiguous; ops on it keep its strides.
 STRIDED = frozenset(("Broadcast", "Transpose", "Slice", "Iota"))
 
 
@@ -27,7 +27,7 @@ def _transposed(op: Operation) -> str:
 
 
 def _part(op: Operation) -> str:
-    """Slices of Python, which go forwards only: what goes backwards is turned around after."""
+    """Return a slice; Python slices of tensors only go forwards, so a negative step flips the result."""
     rank = len(op.shapes[0])
     steps = op.attrs.get("steps") or (1,) * rank
     cuts, turned = [], []
@@ -73,7 +73,7 @@ def _counted(op: Operation) -> str:
 
 
 def _places(op: Operation, axis: int) -> str:
-    """Indices from the front, each inside of the dimension."""
+    """Return indices counted from the front, all in-bounds."""
     extent = op.atomic(op.shapes[0][axis])
     at = op.let(f"{op.tensor(1)}.to(torch.int64)")
     return op.let(f"torch.clamp(torch.where({at} < 0, {at} + {extent}, {at}), 0, {extent} - 1)")

@@ -1,4 +1,4 @@
-"""View of a node for the rows of the table: operands and sizes as Python, dtypes and attributes unchanged."""
+"""View of a node for the rows of the table: operands and sizes as Python source, dtypes and attributes unchanged."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from autofuse.implgraph.ir.fusion import Constant
 
 __all__ = ["CARRIED", "Form", "Operation", "Row", "number"]
 
-#: Integers for which PyTorch has hardly any arithmetic: it is made in int64, which wraps to the same bits.
+#: Integers for which PyTorch lacks most arithmetic: computed in int64, which wraps to the same bits.
 CARRIED = frozenset(("uint16", "uint32", "uint64"))
-#: What turns the order of 64-bit numbers without a sign into that of numbers with one.
+#: XOR with this maps unsigned 64-bit order to signed order.
 _LEAST = -(1 << 63)
 _SHORT = frozenset(("float16", "bfloat16"))
 
-#: An expression of an operation: a template of the operands, or a function.
+#: Expression of an operation: a template with the operands, or a function.
 Form: TypeAlias = "str | Callable[[Operation], str]"
 
 
@@ -28,12 +28,12 @@ class Row:
     """Rule for writing an op as Python.
 
     Attributes:
-        form: ``{0}``, ``{1}`` stand for the operands.
-        wide: 16-bit floats are computed in float32, since the form has several steps or PyTorch no kernel for them.
-        tensors: operands that must be tensors where the graph has a constant.
-        moves: it returns elements of its operands, of any dtype, and perhaps their memory.
-        ordered: it depends on the order of integers.
-        divides: it depends on whether integers are signed, not only on their order.
+        form: expression with placeholders ``{0}``, ``{1}`` for the operands.
+        wide: compute 16-bit floats in float32, because the form has several steps or PyTorch has no kernel for them.
+        tensors: operands that must be tensors even if the graph has a constant.
+        moves: the op returns elements of its operands, of any dtype, and possibly a view.
+        ordered: the result depends on the order of integers.
+        divides: the result depends on whether integers are signed, not only on their order.
     """
 
     form: Form
@@ -45,7 +45,7 @@ class Row:
 
 
 def number(value: float | int | bool) -> str:
-    """A constant as Python, atomic."""
+    """Return a constant as Python source, atomic."""
     if isinstance(value, bool | int):
         return str(value) if value >= 0 else f"({value})"
     text = repr(float(value))
@@ -64,12 +64,12 @@ class Operation:
         row: rule for writing it.
         attrs: attributes of the node.
         operands: constants, or names in the function.
-        dtypes: of the operands.
-        shapes: of the operands.
-        dtype, shape: of the result.
+        dtypes: dtypes of the operands.
+        shapes: shapes of the operands.
+        dtype, shape: dtype and shape of the result.
         size: prints a size.
-        let: writes an assignment, and returns the name that it has in the function.
-        device: where new tensors are made, as Python.
+        let: writes an assignment and returns the assigned name.
+        device: device of new tensors, as Python source.
         least: the smallest value of every symbol.
     """
 
@@ -87,7 +87,7 @@ class Operation:
 
     # operands ---------------------------------------------------------------------------------
     def __getitem__(self, i: int) -> str:
-        """An operand, atomic: a tensor in the dtype of the computation, or a number where the row takes one."""
+        """Return an operand, atomic: a tensor in the computation's dtype, or a number if the row accepts one."""
         x = self.operands[i]
         if isinstance(x, Constant):
             return self.tensor(i) if i in self._as_tensors() else self._number(x, self.dtypes[i])
@@ -109,13 +109,13 @@ class Operation:
         return isinstance(self.operands[i], Constant)
 
     def value(self, i: int) -> float | int | bool:
-        """That number."""
+        """Return the value of a constant operand."""
         x = self.operands[i]
         assert isinstance(x, Constant)
         return x.value
 
     def _as_tensors(self) -> tuple[int, ...]:
-        # Of numbers alone Python would compute.
+        # With numbers only, Python would compute the result.
         alone = all(isinstance(x, Constant) for x in self.operands)
         return (*self.row.tensors, 0) if alone else self.row.tensors
 
@@ -137,7 +137,7 @@ class Operation:
         return self.row.ordered and d.name == "uint64"
 
     def in_order(self, value: float | int, d: DType | None = None) -> str:
-        """A number of the result's dtype, or of another one, as the computation has it."""
+        """Return a number of the result's dtype, or of ``d``, in the computation's representation."""
         d = d or self.dtype
         return number(value + _LEAST if self._is_turned(d) else value)
 
@@ -148,16 +148,16 @@ class Operation:
 
     @property
     def dtype_text(self) -> str:
-        """The dtype of the result."""
+        """Dtype of the result."""
         return torch_dtype(self.dtype)
 
     @property
     def carrier_text(self) -> str:
-        """The dtype that the form gives."""
+        """Dtype of the form's value."""
         return "torch.int64" if self.dtype.name in CARRIED else self.dtype_text
 
     def text(self) -> str:
-        """The node as an expression that has the dtype of the result."""
+        """Return the node as an expression with the dtype of the result."""
         row = self.row
         if isinstance(row.form, str):
             made = row.form.format(*(self[i] for i in range(len(self.operands))))
@@ -174,15 +174,15 @@ class Operation:
 
     # sizes ------------------------------------------------------------------------------------
     def sizes(self, shape: Sequence[IntLike]) -> str:
-        """A shape as a tuple."""
+        """Return a shape as a tuple."""
         texts = [self.size(Expr.of(e)) for e in shape]
         return f"({texts[0]},)" if len(texts) == 1 else f"({', '.join(texts)})"
 
     def atomic(self, e: IntLike) -> str:
-        """A size that can stand beside any operator."""
+        """Return a size that can be an operand of any operator."""
         text = self.size(Expr.of(e))
         return text if text.isidentifier() or text.isdigit() else f"({text})"
 
     def may_be_zero(self, e: Expr) -> bool:
-        """Return True if a size is 0 in some call."""
+        """Return True if a size can be 0."""
         return e.evaluate(dict(self.least)) < 1

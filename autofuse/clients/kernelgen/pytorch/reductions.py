@@ -1,4 +1,4 @@
-"""Rows of reductions and of what goes along a dimension."""
+"""Rows of reductions and of other ops along a dimension."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def _axis(op: Operation) -> int:
 
 
 def _arguments(op: Operation) -> str:
-    """The dimensions and whether they stay; of a single element there is none to go along."""
+    """Return the dimensions and ``keepdim``; a 0-d tensor has no dimensions to reduce."""
     axes = _axes(op)
     return f"dim={axes}, keepdim={bool(op.attrs.get('keepdims', False))}"
 
@@ -41,7 +41,7 @@ def _extreme(word: str, name: str) -> Row:
         zero = [op.shapes[0][a] for a in axes if op.may_be_zero(op.shapes[0][a])]
         if not zero:
             return found
-        # PyTorch has no largest element of none.
+        # PyTorch has no maximum of an empty tensor.
         some = " and ".join(f"{op.atomic(e)} > 0" for e in zero)
         value = op.in_order(neutral(name, op.dtype))
         none = f"torch.full({op.sizes(op.shape)}, {value}, dtype={op.carrier_text}, device={op.device})"
@@ -89,7 +89,7 @@ def _running(op: Operation) -> str:
 
 
 def number_list(values: tuple[int, ...]) -> str:
-    """Numbers as a tuple."""
+    """Return numbers as a tuple."""
     return f"({', '.join(number(v) for v in values)},)"
 
 

@@ -1,4 +1,4 @@
-"""Rows of special functions, which PyTorch has under the same names, and of the parts of floats."""
+"""Rows of special functions, which PyTorch has under the same names, and of functions of the parts of floats."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def _two(name: str) -> Row:
 
 
 def _shifted(kind: str) -> Row:
-    """A polynomial whose degree is an attribute."""
+    """Return the row of a polynomial whose degree is an attribute."""
 
     def form(op: Operation) -> str:
         degree = number(int(op.attrs["n"]))
@@ -31,7 +31,7 @@ def _shifted(kind: str) -> Row:
 
 
 ROWS: Mapping[str, Row] = {
-    # That of PyTorch is 0 before the result is too small for float32.
+    # PyTorch's version underflows to 0 before the result is too small for float32.
     "Ndtr": Row(f"0.5 * torch.erfc({{0}} * {number(-math.sqrt(0.5))})", wide=True, tensors=(0,)),
     "Ndtri": _one(f"{_S}.ndtri"),
     "Erfcx": _one(f"{_S}.erfcx"),
@@ -65,7 +65,7 @@ ROWS: Mapping[str, Row] = {
     "FrexpExponent": Row(
         "torch.where(torch.isfinite({0}), torch.frexp({0}).exponent, 0)", wide=True, tensors=(0,)
     ),
-    # In float64 no power of two overflows on the way.
+    # In float64, no intermediate power of two overflows.
     "Ldexp": Row(
         lambda op: (
             f"({op[0]} * torch.exp2(torch.trunc({op.tensor(1)}.double()))).to({op.dtype_text})"

@@ -1,1 +1,1 @@
-"""The tests of a kernel beside its baseline: accuracy in a worker, speed on a card."""
+"""Tests of a kernel against its baseline: accuracy in a worker, speed on a card."""

@@ -1,7 +1,7 @@
-"""The accuracy test: kernel against oracle, and against the baseline, in a worker process.
+"""The accuracy test: compare a kernel with oracle and baseline, in a worker process.
 
 The oracle is NumPy in higher precision, with an error bound for every element; it decides.  The baseline computes in
-the dtypes of the graph, so what it may differ by depends on the coarsest of them.
+the dtypes of the graph, so its tolerance depends on the coarsest of them.
 """
 
 from __future__ import annotations
@@ -52,13 +52,13 @@ Array: TypeAlias = npt.NDArray[Any]
 Mask: TypeAlias = npt.NDArray[np.bool_]
 
 JOB = "autofuse.clients.kernelgen.testing.accuracy:accuracy_job"
-#: Relative and absolute, of the source document.
+#: Relative and absolute tolerance of the source document.
 DOCUMENT_TOLERANCE = 1e-3
-#: Of the comparison with the baseline, by the coarsest float of the graph: a few of its roundings, one after another.
+#: Tolerance against the baseline, by the coarsest float dtype of the graph: a few consecutive roundings.
 _TOLERANCE = {"float32": 1e-3, "float16": 8e-3, "bfloat16": 6.4e-2}
-#: Share of the elements that may differ where numbers are rounded to integers, or compared, on their way.
+#: Fraction of elements that may differ if the graph rounds numbers to integers or compares them.
 _FLIPPED = 0.01
-#: Sets of sizes beside those of the list: empty, one element, tails.
+#: Number of additional sets of sizes: empty, one element, tails.
 _EXTENDED = 4
 
 
@@ -68,11 +68,11 @@ class Pair:
 
     Attributes:
         graph: what both compute.
-        entry: the name of the functions.
-        kernel: text of the module.
-        baseline: text of the module.
-        call: the parameters of both; None: the inputs of the graph.
-        function: that the graph is of: its file, the folder where this looks for others, its name; None without one.
+        entry: name of the functions.
+        kernel: text of the kernel module.
+        baseline: text of the baseline module.
+        call: parameters of both; None for the inputs of the graph.
+        function: source function of the graph: its file, the folder from which it imports, its name; None without one.
     """
 
     graph: FusionGraph
@@ -83,14 +83,14 @@ class Pair:
     function: tuple[Path, Path, str] | None = None
 
     def packed(self, **options: Any) -> str:
-        """For a worker."""
+        """Return the pair packed for a worker."""
         texts = {"kernel": self.kernel, "baseline": self.baseline}
         more = {"entry": self.entry, "call": self.call, "function": self.function}
         return pack((texts, self.graph, {**more, **options}))
 
 
 def elements_of(device: str) -> int:
-    """Elements of the largest tensor of an accuracy test."""
+    """Return the maximum elements of a tensor in an accuracy test."""
     return INTERPRETED_ELEMENTS if card_index(device) is None else MAX_ELEMENTS
 
 
@@ -121,16 +121,17 @@ def accuracy(
         pair: what to compare.
         listed: sizes of the symbols.
         device: ``cpu``, Triton's interpreter, ``cuda`` or ``cuda:N``.
-        facts: of the device, with ``when``; None for the interpreter.
-        seed: of the data.
-        few: the listed sizes only, with random data.
-        pool: of :func:`workers`; None: a new one.
+        facts: facts about the device, with ``when``; None for the interpreter.
+        seed: seed of the data.
+        few: run only the listed sizes, with random data.
+        pool: result of :func:`workers`; None: a new one.
 
     Returns:
-        A case per set of sizes and kind of data.  A kernel that is wrong, crashes or loops is a case that is not ok.
+        A case per set of sizes and kind of data.  A kernel that is wrong, crashes or hangs gives a case with ``ok``
+        False.
 
     Raises:
-        AutofuseError: AF5001, PyTorch, Triton or the card are missing; AF5007, there is no such device.
+        AutofuseError: AF5001, PyTorch, Triton or the card is missing; AF5007, there is no such device.
     """
     checked_device(device)
     cases = list(_cases(pair.graph, listed, device, seed, few))
@@ -158,12 +159,12 @@ def accuracy(
 
 
 def workers(device: str) -> WorkerPool:
-    """A worker for accuracy tests on a device, which is kept from test to test."""
+    """Return a worker for accuracy tests on a device, reused between tests."""
     return WorkerPool(JOB, workers=1, memory_mb=memory_limit(device))
 
 
 def _recorder(facts: Mapping[str, str] | None) -> Callable[[float], Record]:
-    """Numbers of the interpreter, or those of a card."""
+    """Return the function that records numbers of the interpreter, or of a card."""
     if facts is None:
         made = twin_facts()
         return lambda value: Record(value=value, unit="", status="twin", by=made)
@@ -180,7 +181,7 @@ def _difference(found: Mapping[str, Any], recorded: Callable[[float], Record]) -
 def _cases(
     graph: FusionGraph, listed: Sequence[Mapping[str, int]], device: str, seed: int, few: bool
 ) -> Iterator[tuple[dict[str, int], Data]]:
-    """Sizes and kinds of data, each once."""
+    """Yield the combinations of sizes and kinds of data, each once."""
     most = elements_of(device)
     chosen = [dict(s) for s in listed]
     if not few:
@@ -199,9 +200,9 @@ def _cases(
 
 
 def _computes_in_half(graph: FusionGraph) -> bool:
-    """Return True if ops other than casts and moves have 16-bit float results, which kernels hold in float32.
+    """Return True if ops other than casts and moves have 16-bit float results, which kernels keep in float32.
 
-    Intermediate overflow then does not give infinity.
+    Intermediate overflow then does not produce infinity.
     """
     made = (
         graph.tensors[n.outputs[0]].dtype.name
@@ -221,7 +222,7 @@ def _may_be_spread(graph: FusionGraph) -> bool:
 
 
 def accuracy_job(job: Mapping[str, Any]) -> dict[str, Any]:
-    """One case.
+    """Run one case.
 
     Args:
         job: ``pair`` (packed), ``sizes`` by symbol, ``data``, ``seed``.
@@ -274,9 +275,9 @@ def _loaded(payload: str) -> tuple[TritonModule, TritonModule, TritonModule | No
 
 @dataclass(slots=True)
 class _Both:
-    """A kernel that can be verified, and whose first results are compared with those of the baseline.
+    """A verifiable kernel whose first results are also compared with those of the baseline.
 
-    Where the graph is of a function, they are compared with those of the function as well.
+    If the graph has a source function, they are compared with its results as well.
     """
 
     kernel: TritonModule
@@ -293,7 +294,7 @@ class _Both:
         return self.kernel.graph
 
     def choose(self, sizes: Mapping[str, int]) -> None:
-        """As the kernel."""
+        """Choose sizes, as the kernel does."""
         self.kernel.choose(sizes)
 
     def run(
@@ -304,7 +305,7 @@ class _Both:
         key: int | None,
         poison: int,
     ) -> Run:
-        """One call of the kernel; the first time, also one of what it is compared with."""
+        """Call the kernel; the first time, also call the functions it is compared with."""
         first, self._seen = not self._seen, True
         copies = {n: a.copy() for n, a in inputs.items()} if first else {}
         run = self.kernel.run(inputs, symbols=symbols, key=key, poison=poison)
@@ -333,7 +334,7 @@ class _Both:
         for name, got in made.items():
             fields, apart, inside = _between(got, base[name], tolerance)
             if apart.any() or not inside.all():
-                # What the oracle cannot tell, no baseline can.
+                # Ignore elements that the oracle cannot judge.
                 references = references or evaluate(self.graph, inputs, self.sizes)
                 bound = references[name].tolerance
                 if bound is not None:
@@ -350,9 +351,9 @@ class _Both:
 
 
 def _between(got: Array, base: Array, tolerance: float) -> tuple[dict[str, Any], Mask, Mask]:
-    """Fields of a comparison with the baseline, the elements that are too far from it, and those within 1e-3."""
+    """Return the fields of a comparison with the baseline, the mask of differing elements, and that within 1e-3."""
     distance = _distance(got, base)
-    # Where terms cancel, what is left has the errors of the terms: those of a typical element.
+    # With cancellation, the result inherits the errors of the terms: those of a typical element.
     finite = base[np.isfinite(base)].astype(np.float64)
     typical = float(np.sqrt(np.mean(np.square(finite)))) if finite.size else 0.0
     atol = tolerance * max(1.0, typical) if got.dtype.kind not in "biu" else 0.0
@@ -366,7 +367,7 @@ def _between(got: Array, base: Array, tolerance: float) -> tuple[dict[str, Any],
 
 
 def _distance(a: Array, b: Array) -> npt.NDArray[np.float64]:
-    """Absolute differences; 0 where both are NaN or the same infinity, infinite where one is not finite."""
+    """Return absolute differences: 0 if both are NaN or the same infinity, infinite if just one is not finite."""
     with np.errstate(all="ignore"):
         x, y = a.astype(np.float64), b.astype(np.float64)
         out = np.array(np.abs(x - y))

@@ -1,4 +1,4 @@
-"""The speed test on a card: kernels and baseline, in a process that has the card to itself."""
+"""The speed test on a card: kernels and baseline, in a process with exclusive use of the card."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 __all__ = ["Bench", "Times", "bench_job"]
 
 JOB = "autofuse.clients.kernelgen.testing.speed:bench_job"
-#: Seconds for one module at one set of sizes: it is compiled, and the data are made.
+#: Seconds for one module at one set of sizes, including compilation and data generation.
 _TIMEOUT_S = 600.0
 
 
@@ -48,10 +48,10 @@ class Bench:
 
     Attributes:
         facts: name, driver, clocks and versions, and ``when``.
-        memory: bytes that it has.
+        memory: its bytes of memory.
 
     Raises:
-        AutofuseError: AF5001, PyTorch, Triton or the card are missing; AF5007, the device is none.
+        AutofuseError: AF5001, PyTorch, Triton or the card is missing; AF5007, there is no such device.
     """
 
     def __init__(self, device: str) -> None:
@@ -79,7 +79,7 @@ class Bench:
         self._pool.__exit__(kind, error, trace)
 
     def measured(self, value: float, unit: str, **more: str) -> Record:
-        """A number that was measured on the card."""
+        """Return a record of a number measured on the card."""
         by = {k: v for k, v in self.facts.items() if k != "when"}
         return Record(
             value=round(value, 4),
@@ -90,12 +90,12 @@ class Bench:
         )
 
     def times(self, texts: Sequence[str], pair: Pair, sizes: Mapping[str, int]) -> list[Times]:
-        """The times of modules with a function of the same name, one after another with the same data.
+        """Time modules with a function of the same name, one after another on the same data.
 
         Args:
-            texts: of the modules.
-            pair: whose function they have: what it computes, its name, its parameters.
-            sizes: of the symbols.
+            texts: texts of the modules.
+            pair: the pair that defines the function's graph, name and parameters.
+            sizes: sizes of the symbols.
         """
         out = []
         for text in texts:

@@ -1,1 +1,1 @@
-"""Rounds of tuning, what they are chosen by, what helped, and the log of them."""
+"""Rounds of tuning: their choice, the changes that helped, and their log."""

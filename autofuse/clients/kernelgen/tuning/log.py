@@ -1,8 +1,7 @@
-"""``optimization_log.md``: what the state of a folder holds, in the order of the source document.
+"""``optimization_log.md``: the state of a folder as text, in the order of the source document.
 
-No number is written that nothing recorded: a number comes into the text through :func:`value`, which says whether it
-was measured, predicted, or comes from the twin.  What was given and not found out (sizes, settings, the target) is
-written as the state has it.
+Every number comes from a record: :func:`value` writes it and states whether it was measured, predicted, or comes from
+the twin.  Inputs (sizes, settings, the target) are written as in the state.
 """
 
 from __future__ import annotations
@@ -17,17 +16,17 @@ from autofuse.clients.kernelgen.tuning.tables import BOTTLENECKS, FAMILIES, docu
 __all__ = ["LOG", "MISSING", "log_text", "sizes_text", "value"]
 
 LOG = "optimization_log.md"
-#: What stands for a number that nothing recorded.
+#: Text in place of a number without a record.
 MISSING = "not recorded"
 _ROUNDS = ("one", "two", "three", "four", "five")
 _ROUNDS_OF_DOCUMENT = ("一", "二", "三", "四", "五")
 _REACHED = {None: MISSING, True: "yes (是)", False: "no (否)"}
-#: What follows a section, by the document's title for it.
+#: Title of a section in the document -> the lines that follow it.
 _Behind = Mapping[str, Callable[[], Iterator[str]]]
 
 
 def value(record: Record | None) -> str:
-    """A number with its unit, its status and what made it; :data:`MISSING` where there is none."""
+    """Return a number with unit, status and source; :data:`MISSING` if there is none."""
     if record is None:
         return MISSING
     unit = plain(record.unit)
@@ -37,26 +36,26 @@ def value(record: Record | None) -> str:
 
 
 def digits(number: float) -> str:
-    """Four digits of a number, or all of its integer part; never with an exponent for a large one."""
+    """Return four digits of a number, or its whole integer part; large numbers get no exponent."""
     return f"{number:.4g}" if abs(number) < 1e4 else f"{number:.0f}"
 
 
 def sizes_text(sizes: Mapping[str, int]) -> str:
-    """The sizes of one run."""
-    return ", ".join(f"{plain(n)} = {size}" for n, size in sizes.items()) or "those of the graph"
+    """Return the sizes of one run as text."""
+    return ", ".join(f"{plain(n)} = {size}" for n, size in sizes.items()) or "the graph's sizes"
 
 
 def log_text(state: State) -> str:
-    """The log of an operator, a function of the state alone.
+    """Return the log of an operator; it depends only on the state.
 
     Args:
-        state: of its folder.
+        state: state of its folder.
     """
     lines = [
         f"# Optimisation log of {plain(state.operator)} (性能优化记录)",
         "",
-        f"Target: {plain(state.target)}. Every number has its status: measured on the device that is named,",
-        "predicted by a model, or from the twin, which is an interpreter of the kernels and says nothing about time.",
+        f"Target: {plain(state.target)}. Every number has its status: measured on the named device, predicted by a",
+        "model, or from the twin, which interprets the kernels and gives no times.",
         "",
     ]
     for k, r in enumerate(state.rounds):
@@ -73,11 +72,11 @@ def log_text(state: State) -> str:
 
 
 def _round(state: State, r: Round, later: Sequence[Round]) -> Iterator[str]:
-    """Every section of the document."""
+    """Yield every section of the document."""
     family = FAMILIES.get(r.family)
     values = {
         **_known(r),
-        "修改类型": "performance parameters (性能参数修改): the kernel file alone changes",
+        "修改类型": "performance parameters (性能参数修改): only the kernel file changes",
         "修改内容": "lines of the kernel file, below",
         "问题分析": plain(r.why) or MISSING,
         "优化思路": MISSING if family is None else family.idea,
@@ -127,7 +126,7 @@ def _untuned(state: State) -> Iterator[str]:
 
 
 def _sections(values: Mapping[str, str], behind: _Behind) -> Iterator[str]:
-    """All sections, with the values of their fields by the document's titles of these."""
+    """Yield all sections, with field values looked up by their titles in the document."""
     for name, own, fields in SECTIONS:
         yield from (f"### {name} ({own})", "")
         for english, field in fields:
@@ -157,7 +156,7 @@ def _family(key: str) -> str:
 
 
 def _each(records: Sequence[tuple[Speed, Record | None]]) -> str:
-    """A record for every set of sizes."""
+    """Return a record for every set of sizes as text."""
     if all(x is None for _, x in records):
         return MISSING
     return "; ".join(f"{value(x)} at {sizes_text(s.sizes)}" for s, x in records)
@@ -193,22 +192,18 @@ def _code(r: Round) -> Iterator[str]:
         yield from (f"Before (修改前), After (修改后): {MISSING}", "")
         return
     kept = r.before == r.after
-    after = (
-        "After (修改后), as before, since nothing that was tried is better:"
-        if kept
-        else "After (修改后):"
-    )
+    after = "After (修改后), unchanged, since no setting was better:" if kept else "After (修改后):"
     for name, code in (("Before (修改前):", r.code.before), (after, r.code.after)):
         yield from (name, "", "```python", code, "```", "")
 
 
 def _nested(lines: Sequence[str]) -> str:
-    """A list below a field."""
+    """Return a list nested under a field."""
     return "".join(f"\n  - {line}" for line in lines) or "nothing"
 
 
 def _helped(r: Round) -> list[str]:
-    known = "; a pattern of an earlier run proposed it"
+    known = "; proposed by a pattern from an earlier run"
     return [
         f"{_setting(t.settings, r.before)}: {value(t.speedup)}{known if t.known else ''}"
         for t in r.trials
@@ -225,7 +220,7 @@ def _failed(r: Round) -> list[str]:
 
 
 def _next(state: State, later: Sequence[Round]) -> list[str]:
-    passed = (f"{_family(n)}: passed over, {plain(why)}" for n, why in state.skipped.items())
+    passed = (f"{_family(n)}: skipped, {plain(why)}" for n, why in state.skipped.items())
     return [*(_family(r.family) for r in later), *passed]
 
 

@@ -1,4 +1,4 @@
-"""Predictions of a target's model for the kernels of an operator: times and bottlenecks."""
+"""Times and bottlenecks of an operator's kernels, predicted by the target's model."""
 
 from __future__ import annotations
 
@@ -20,19 +20,19 @@ from autofuse.targets import GpuTarget
 
 __all__ = ["Model"]
 
-#: Ops that PyTorch makes a view for: no kernel runs.
+#: Ops that are views in PyTorch: no kernel runs.
 _VIEWS = frozenset(("view", "transpose", "slice", "broadcast"))
 
 
 class Model:
-    """The kernels of a graph on a target, with any settings of their blocks.
+    """The kernels of a graph on a target, with any block settings.
 
     Args:
-        definition: of the operator.
+        definition: definition of the operator.
         target: the card, or the cores of a chip.
 
     Attributes:
-        graph: of the definition.
+        graph: graph of the definition.
     """
 
     def __init__(self, definition: Definition, target: GpuTarget) -> None:
@@ -41,31 +41,31 @@ class Model:
         self._hint = api.hint_of(self.graph, target=target)
 
     def tuning(self, settings: Settings) -> Tuning | None:
-        """The tuning file of settings; None without any."""
+        """Return the tuning file for settings; None if there are none."""
         if not settings:
             return None
         kernels = tuple(KernelTuning(name, dict(sizes)) for name, sizes in settings.items())
         return Tuning(self.graph.label, graph_digest(self.graph), self.target.name, kernels)
 
     def program(self, settings: Settings) -> Program:
-        """The kernels.
+        """Return the program of the kernels.
 
         Raises:
-            AutofuseError: AF3007, the kernels cannot have these settings.
+            AutofuseError: AF3007, the kernels cannot use these settings.
         """
         return plan(self.graph, self._hint, self.target, self.tuning(settings))
 
     @property
     def by(self) -> dict[str, str]:
-        """Model and version that the numbers come from."""
+        """Model and version that produce the numbers."""
         return {"model": f"kernel times of {self.target.name}", "autofuse": __version__}
 
     def kernels(self, settings: Settings, sizes: Mapping[str, int]) -> tuple[KernelTime, ...]:
-        """Times of the kernels, those that are launched."""
+        """Return the times of the launched kernels."""
         return tuple(modelled(self.program(settings), self.target, sizes))
 
     def predicted(self, value: float, unit: str) -> Record:
-        """A number of the model."""
+        """Return a record of a number from the model."""
         return Record(value=round(value, 4), unit=unit, status="predicted", by=self.by)
 
     def speed(self, settings: Settings, sizes: Mapping[str, int]) -> Speed:
@@ -101,7 +101,7 @@ class Model:
         return 100 * self.needed_bytes(sizes) / (us * 1e3) / self.target.copy_gbs
 
     def needed_bytes(self, sizes: Mapping[str, int]) -> int:
-        """Bytes that any kernel has to move, each element once."""
+        """Return the bytes that any kernel must move, each element once."""
         return self._moved.evaluate(sizes)
 
     def _parallelism(self, program: Program, sizes: Mapping[str, int]) -> Record | None:
@@ -115,7 +115,7 @@ class Model:
         return Record(value=round(share, 1), unit="%", status="predicted", by=by)
 
     def _baseline(self, sizes: Mapping[str, int]) -> float | None:
-        """Microseconds of one kernel for every operator, as PyTorch runs them; None where one has no kernel."""
+        """Return the microseconds of one kernel per op, as PyTorch runs them; None if an op has no kernel."""
         if not self._operators:
             return None
         used = [{n: sizes[n] for n in (s.name for s in p.graph.symbols)} for p in self._operators]

@@ -1,4 +1,4 @@
-"""Successful changes of tuning over all operators, which later runs read and try first.
+"""Successful tuning changes over all operators; later runs try them first.
 
 A pattern records the case (kind of operator, form of kernel, data volume, bottleneck), the change of blocks that sped
 it up, the gain, and whether the gain was measured or predicted.
@@ -47,23 +47,23 @@ def bucket_of(nbytes: int, l2_bytes: int) -> str:
     """Return the class of a call's data volume.
 
     Args:
-        nbytes: bytes that it has to move.
+        nbytes: bytes that the call must move.
         l2_bytes: L2 size of the card.
     """
     return BUCKETS[0] if nbytes <= _SMALL else BUCKETS[1] if nbytes <= l2_bytes else BUCKETS[2]
 
 
 def load(path: Path) -> PatternFile:
-    """The content of a file; empty if there is no file.
+    """Read a pattern file; empty if it does not exist.
 
     Raises:
-        AutofuseError: AF1xxx, it cannot be read, or is none.
+        AutofuseError: AF1xxx, it cannot be read or is malformed.
     """
     return read_patterns(path) if path.exists() else PatternFile()
 
 
 def record(path: Path, found: Iterable[Pattern], state: State) -> None:
-    """Add what a run of tuning found to a file, and the run itself, whether it found anything or not.
+    """Add the patterns of a tuning run to a file, and the run itself even if it found none.
 
     Raises:
         AutofuseError: as :func:`load` and :func:`save`.
@@ -86,7 +86,7 @@ def record(path: Path, found: Iterable[Pattern], state: State) -> None:
 
 
 def joined(known: Iterable[Pattern], found: Iterable[Pattern]) -> tuple[Pattern, ...]:
-    """All patterns, of equal ones the one that brought most, in the order of their keys."""
+    """Return all patterns sorted by key; of equal ones, keep the one with the largest gain."""
     out: dict[tuple[object, ...], Pattern] = {}
     for p in (*known, *found):
         old = out.get(p.key())
@@ -107,7 +107,7 @@ def helping(patterns: Sequence[Pattern], case: Case) -> list[Pattern]:
 
 
 def save(path: Path, patterns: Sequence[Pattern], runs: Sequence[Run] = ()) -> tuple[Path, Path]:
-    """Write the file, and beside it the summary for people.
+    """Write the file and, next to it, a readable summary.
 
     Returns:
         Both paths.
@@ -131,10 +131,10 @@ def save(path: Path, patterns: Sequence[Pattern], runs: Sequence[Run] = ()) -> t
 
 
 def summary_text(patterns: Sequence[Pattern], runs: Sequence[Run] = ()) -> str:
-    """The summary for people: a section for each family that helped, and all runs."""
+    """Return the readable summary: a section for each family that helped, and all runs."""
     lines = ["# Patterns of optimisation (优化模式总结)", ""]
     if not patterns:
-        lines += ["Nothing helped so far.", ""]
+        lines += ["Nothing has helped so far.", ""]
     for family, row in FAMILIES.items():
         own = [p for p in patterns if p.family == family]
         if not own:
@@ -145,7 +145,7 @@ def summary_text(patterns: Sequence[Pattern], runs: Sequence[Run] = ()) -> str:
             ((_case(p.case), _change(p.change), value(p.gain), _operators(p)) for p in own),
         )
     if runs:
-        lines += ["## Runs (调优记录)", "", "What was tried, also where nothing helped.", ""]
+        lines += ["## Runs (调优记录)", "", "All runs, including those where nothing helped.", ""]
         lines += table(
             ("Operator", "Target", "Bottleneck", "Tried", "Helped", "Speedup", "Ended"),
             (_run(r) for r in runs),
@@ -175,7 +175,7 @@ def _change(change: dict[str, int]) -> str:
         else f"{plain(k)} {'x' if s > 0 else '/'} {2 ** abs(s)}"
         for k, s in change.items()
     ]
-    return ", ".join(words) or "left to the rules again"
+    return ", ".join(words) or "back to the default rules"
 
 
 def _operators(p: Pattern) -> str:

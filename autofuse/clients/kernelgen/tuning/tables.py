@@ -1,4 +1,4 @@
-"""Tables of tuning: families of settings, bottlenecks, and which family answers which."""
+"""Tables of tuning: families of settings, bottlenecks, and the families that address them."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ class Family(NamedTuple):
     """Settings that one round may change.
 
     Attributes:
-        idea: why a change of them may help.
-        moves: changes that are tried: setting -> steps up or down, powers of two; of ``stages`` each step is one.
+        idea: why changing them may help.
+        moves: changes to try: setting -> steps up or down, in powers of two; ``stages`` changes by one.
     """
 
     idea: str
@@ -37,15 +37,15 @@ _GRID, _BLOCKS, _WARPS = (
     "warp_stage_optimization",
 )
 _ACCESS, CHOICE = "memory_access_optimization", "dynamic_shape_optimization"
-#: By key of :data:`STRATEGIES`, in the order in which they are tried where no bottleneck says otherwise.  The reuse of
-#: data follows from the graph: no setting changes it.
+#: Families by key of :data:`STRATEGIES`, in the order in which they are tried unless a bottleneck decides otherwise.
+#: Data reuse depends only on the graph, so no setting changes it.
 FAMILIES: dict[str, Family] = {
     _GRID: Family(
-        "more programs, or parts of rows, keep more multiprocessors busy; fewer have less to join",
+        "more programs, or parts of rows, keep more multiprocessors busy; fewer have less to combine",
         tuple({k: s} for k in ("parts", "programs", "chunks") for s in (1, -1)),
     ),
     _BLOCKS: Family(
-        "larger blocks share more of what they read, smaller ones leave registers for more programs at once",
+        "larger blocks share more of the data they read, smaller ones leave registers for more concurrent programs",
         (
             *({k: s} for k in ("rows", "cols") for s in (1, -1)),
             {"rows": 1, "cols": -1},
@@ -53,11 +53,11 @@ FAMILIES: dict[str, Family] = {
         ),
     ),
     _WARPS: Family(
-        "more warps or stages have more reads under way, which hides what each has to wait",
+        "more warps or stages keep more reads in flight, which hides their latency",
         tuple({k: s} for k in ("warps", "stages") for s in (1, -1, 2)),
     ),
     _ACCESS: Family(
-        "a block and its warps in opposite directions: how many bytes each thread reads side by side",
+        "a block and its warps change in opposite directions: this sets how many contiguous bytes each thread reads",
         (
             {"rows": 1, "warps": -1},
             {"rows": -1, "warps": 1},
@@ -66,20 +66,20 @@ FAMILIES: dict[str, Family] = {
         ),
     ),
     CHOICE: Family(
-        "blocks of a kernel are left to the rules again, which look at the sizes",
+        "blocks of a kernel go back to the default rules, which depend on the sizes",
         (),
     ),
 }
 
 
 class Bottleneck(NamedTuple):
-    """A bottleneck that the model of a target names.
+    """A bottleneck named by a target's model.
 
     Attributes:
-        document: what the source document calls it; empty where it does not know it.
-        words: what takes longest.
-        families: that answer it, the most promising first.
-        low: what the document calls it where a figure of the times, ``figure``, is below ``least``, in %.
+        document: its name in the source document; empty if it has none.
+        words: description of the part that takes longest.
+        families: families that address it, the most promising first.
+        low: its name in the document if a figure of the times, ``figure``, is below ``least``, in %.
         figure: as above.
         least: as above.
     """
@@ -92,9 +92,9 @@ class Bottleneck(NamedTuple):
     least: float = 0.0
 
 
-#: By the names that :mod:`autofuse.codegen.backends.triton.cost` gives.  Where too few programs fit at once, nothing
-#: hides what each waits for: the document's latency.  Its rate of cache hits is what a profiler says, and no model.
-#: That something is used too little is said beside the figure that says so: the document wants 60 % of the bandwidth.
+#: Bottlenecks by their names in :mod:`autofuse.codegen.backends.triton.cost`.  If too few programs fit at once, nothing
+#: hides their stalls: the document's latency.  Its cache hit rate comes from a profiler only, not from a model.  Low
+#: utilisation is reported next to its figure: the document wants 60 % of the bandwidth.
 BOTTLENECKS: dict[str, Bottleneck] = {
     "bandwidth": Bottleneck(
         "内存带宽受限",
@@ -107,18 +107,18 @@ BOTTLENECKS: dict[str, Bottleneck] = {
     "L2": Bottleneck("", "L2 takes longest to move the bytes", (_BLOCKS, _ACCESS)),
     "parallelism": Bottleneck(
         "",
-        "too few programs are under way to hide what each waits for",
+        "too few programs are in flight to hide their latency",
         (_GRID, _BLOCKS),
         "并行度不足",
         "parallelism",
         60.0,
     ),
     "registers": Bottleneck(
-        "内存延迟高", "too few programs fit at once to hide what each waits for", (_WARPS, _BLOCKS)
+        "内存延迟高", "too few programs fit at once to hide their latency", (_WARPS, _BLOCKS)
     ),
     "clusters": Bottleneck("", "programs wait for each other", (_GRID, _WARPS)),
-    "instructions": Bottleneck("", "the operations take longest", (_WARPS, _BLOCKS)),
-    "launch": Bottleneck("", "the kernel starts and ends", (_GRID, _BLOCKS)),
+    "instructions": Bottleneck("", "arithmetic takes longest", (_WARPS, _BLOCKS)),
+    "launch": Bottleneck("", "starting and ending the kernel takes longest", (_GRID, _BLOCKS)),
     "latency": Bottleneck(
         "内存延迟高", "a core waits for the loads of its blocks", (_BLOCKS, _GRID)
     ),
@@ -126,17 +126,17 @@ BOTTLENECKS: dict[str, Bottleneck] = {
 
 
 def title(family: str) -> str:
-    """A family for people, with the source document's name for it."""
+    """Return the readable name of a family, with its name in the source document."""
     found = STRATEGIES.get(family)
     return family if found is None else f"{found.title} ({found.chinese})"
 
 
 def document_name(bottleneck: str, speed: Speed | None = None) -> str:
-    """The name of a bottleneck in the source document; empty if it has none.
+    """Return the name of a bottleneck in the source document; empty if it has none.
 
     Args:
         bottleneck: its name here.
-        speed: the figures that the name stands beside; None: it stands beside none.
+        speed: the figures shown with the name; None if it is shown without figures.
     """
     found = BOTTLENECKS.get(bottleneck)
     if found is None:
@@ -146,7 +146,7 @@ def document_name(bottleneck: str, speed: Speed | None = None) -> str:
 
 
 def preferred(bottleneck: str) -> tuple[str, ...]:
-    """All families, those that answer a bottleneck first."""
+    """Return all families, those that address a bottleneck first."""
     found = BOTTLENECKS.get(bottleneck)
     first = () if found is None else found.families
     return (*first, *(f for f in FAMILIES if f not in first))

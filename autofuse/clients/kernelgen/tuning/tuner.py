@@ -1,7 +1,7 @@
-"""Rounds of tuning: a family of settings each, chosen by the bottleneck, the best that is right is kept.
+"""Rounds of tuning: each tries one family of settings, chosen by the bottleneck, and keeps the best correct one.
 
-A round changes the blocks of one kernel a step at a time.  What is tried, and in which order, follows from the plan,
-the model and the patterns of earlier runs; what is kept, from times: measured on a card, else those of the model.
+A round changes the blocks of one kernel a step at a time.  The plan, the model and the patterns of earlier runs
+determine the trials and their order; times decide which to keep: measured on a card, else predicted by the model.
 """
 
 from __future__ import annotations
@@ -40,9 +40,9 @@ from autofuse.codegen.backends.triton.tuning import Tuning
 
 __all__ = ["Judge", "Tuner", "ratio", "speedup_of"]
 
-#: Settings that a round tries, at most.
+#: Maximum number of settings tried in a round.
 TRIALS = 6
-#: Percent of the time that a setting has to save: less is noise of a measurement, or of a model.
+#: Minimum time saved by a setting, in percent: less is measurement or model noise.
 _LEAST_GAIN = 1.0
 
 
@@ -50,10 +50,10 @@ class Judge(Protocol):
     """Judge of the speed and correctness of kernels with given settings."""
 
     def speeds(self, settings: Settings) -> tuple[Speed, ...]:
-        """Times at every set of sizes.
+        """Return the times at every set of sizes.
 
         Raises:
-            AutofuseError: the kernels cannot have these settings, or do not run.
+            AutofuseError: the kernels cannot use these settings, or do not run.
         """
 
     def wrong(self, settings: Settings) -> str:
@@ -75,15 +75,15 @@ class Tuner:
     """Tunes the kernels of one operator.
 
     Attributes:
-        model: of its target.
-        judge: of settings.
-        kind: of the operator.
-        patterns: of earlier runs.
-        target: the speedup that is wanted.
-        rounds: at most.
-        sizes: the largest of those that are timed, for the choice of kernels and bottleneck.
-        text: of the kernel file with some settings.
-        reported: times of kernels with some settings that were measured elsewhere; None where there are none.
+        model: model of the target.
+        judge: judge of settings.
+        kind: kind of the operator.
+        patterns: patterns of earlier runs.
+        target: the requested speedup.
+        rounds: maximum number of rounds.
+        sizes: the largest timed sizes, for the choice of kernels and bottleneck.
+        text: returns the kernel file with given settings.
+        reported: returns times with given settings that were measured elsewhere; None if there are none.
         found: patterns of this run.
     """
 
@@ -99,23 +99,23 @@ class Tuner:
     found: list[Pattern] = field(default_factory=list)
 
     def run(self, state: State, keep: Callable[[State], State]) -> State:
-        """Tune from what a state has, until the speedup is reached, or nothing is left.
+        """Continue tuning from a state until it reaches the speedup or runs out of settings to try.
 
         Args:
-            state: rounds that it has already are not run again.
-            keep: saves the state after every round, and returns it as it is saved.
+            state: its existing rounds are not run again.
+            keep: saves the state after every round, and returns it as saved.
 
         Returns:
             The state with all rounds.
         """
         while True:
             speeds = self.judge.speeds(state.tuning)
-            # Rounds compare what is predicted with what is predicted.
+            # Rounds compare predictions only with predictions.
             known = self.reported(state.tuning) or speeds
             speedup = speedup_of(known)
             state = state.but(speeds=known, speedup=speedup, target_speedup=self.target)
             if speedup is not None and speedup.value > self.target:
-                return state.but(ended="the speedup that was wanted is reached")
+                return state.but(ended="the target speedup is reached")
             if len(state.rounds) >= self.rounds:
                 return state.but(ended="all rounds have run")
             after = self._round(state, speeds)
@@ -126,7 +126,7 @@ class Tuner:
     # one round --------------------------------------------------------------------------------
 
     def _round(self, state: State, speeds: tuple[Speed, ...]) -> State | None:
-        """The state after one more round; None where no family has a setting to try."""
+        """Return the state after one more round; None if no family has a setting to try."""
         bottleneck = speeds[-1].bottleneck if speeds else ""
         tried = {r.family for r in state.rounds}
         for family in self._order(bottleneck, state.tuning):
@@ -139,7 +139,7 @@ class Tuner:
         return None
 
     def _order(self, bottleneck: str, settings: Settings) -> list[str]:
-        """Families, those that helped in such a case first, then those that answer the bottleneck."""
+        """Return the families: those that helped in such a case first, then those that address the bottleneck."""
         helped = [
             p.family
             for k in self._kernels(settings)
@@ -148,15 +148,15 @@ class Tuner:
         return list(dict.fromkeys((*helped, *preferred(bottleneck))))
 
     def _without(self, state: State) -> State:
-        """With the reason why each other family was passed over."""
+        """Return the state with the reason for skipping each other family."""
         tried = {r.family for r in state.rounds}
         late = any(k.blocks is None for k in self.model.program({}).kernels)
         own = " kernels choose their blocks at the call;" if late else ""
         skipped = {
             family: (
-                "no setting was changed that could be left to the rules again"
+                "no changed setting could go back to the default rules"
                 if family == CHOICE
-                else f"{own} no kernel has such a setting with another value that fits".strip()
+                else f"{own} no kernel has such a setting with another legal value".strip()
             )
             for family in FAMILIES
             if family not in tried
@@ -209,7 +209,7 @@ class Tuner:
         return state.but(rounds=(*state.rounds, done), **changed)
 
     def _code(self, before: Settings, after: Settings, moves: Sequence[_Move]) -> Code:
-        """The lines that the round changed; where it changed none, those that its first trial did."""
+        """Return the lines that the round changed; if none, those that its first trial changed."""
         old, new = self.text(before), self.text(after)
         other = new if new != old else self.text(moves[0].settings)
         a, b = old.splitlines(), other.splitlines()
@@ -220,7 +220,7 @@ class Tuner:
         return Code(before=was, after=now if new != old else was)
 
     def _speeds(self, settings: Settings) -> tuple[tuple[Speed, ...] | None, str]:
-        """Times, or why there are none."""
+        """Return times, or the reason why there are none."""
         try:
             return self.judge.speeds(settings), ""
         except AutofuseError as e:
@@ -231,7 +231,7 @@ class Tuner:
         trials: Sequence[tuple[_Move, tuple[Speed, ...] | None, str]],
         before: tuple[Speed, ...],
     ) -> tuple[tuple[_Move, tuple[Speed, ...] | None, str] | None, list[str]]:
-        """The fastest trial that is right, if it is faster than before, and why each other one is not taken."""
+        """Return the fastest correct trial if it improves on before, and the reason for rejecting each other one."""
         reasons = [t[2] for t in trials]
         gains = {
             k: 100 * (r - 1)
@@ -241,7 +241,7 @@ class Tuner:
         best = None
         for k in sorted(gains, key=lambda k: -gains[k]):
             if best is not None:
-                reasons[k] = "slower than what was taken"
+                reasons[k] = "slower than the chosen setting"
             elif gains[k] < _LEAST_GAIN:
                 reasons[k] = "not faster than before"
             elif wrong := self.judge.wrong(trials[k][0].settings):
@@ -250,11 +250,11 @@ class Tuner:
                 best = trials[k]
         for k, t in enumerate(trials):
             if k not in gains and not reasons[k]:
-                reasons[k] = "its time is not known" if t is not best else ""
+                reasons[k] = "its time is unknown" if t is not best else ""
         return best, reasons
 
     def _expected(self, before: Settings, moves: Sequence[_Move]) -> Record | None:
-        """The largest gain that the model predicts."""
+        """Return the largest gain predicted by the model."""
 
         def us(settings: Settings) -> float:
             return sum(k.us for k in self.model.kernels(settings, self.sizes))
@@ -262,10 +262,10 @@ class Tuner:
         best = min(us(m.settings) for m in moves)
         return self.model.predicted(100 * (us(before) / best - 1), "%") if best else None
 
-    # what may be tried ------------------------------------------------------------------------
+    # possible changes -------------------------------------------------------------------------
 
     def _moves(self, family: str, settings: Settings, bottleneck: str) -> list[_Move]:
-        """Changes that the kernels can have, those that helped in such a case first."""
+        """Return the changes possible for the kernels, those that helped in such a case first."""
         program = self.model.program(settings)
         present = {k.name: dict(k.sizes) for k in Tuning.of(program, self.model.target).kernels}
         kernels = [k for k in self._kernels(settings) if k.name in present]
@@ -283,7 +283,7 @@ class Tuner:
         return list(self._legal((*known, *in_turn), settings))
 
     def _legal(self, moves: Sequence[_Move | None], settings: Settings) -> Iterator[_Move]:
-        """Of the changes the first few that the kernels can have and that change something."""
+        """Yield the first few changes that are legal for the kernels and have an effect."""
         seen = [settings]
         for move in moves:
             if move is None or move.settings in seen or len(seen) > TRIALS:
@@ -305,7 +305,7 @@ class Tuner:
         *,
         known: bool = False,
     ) -> _Move | None:
-        """Settings with a change; None where the kernel has no such setting, or nothing is left of it."""
+        """Return the settings with a change; None if the kernel lacks such a setting, or it would drop to 0."""
         if not steps:
             kept = {k: dict(s) for k, s in settings.items() if k != kernel}
             return _Move(kernel, {}, kept, known)
@@ -319,7 +319,7 @@ class Tuner:
         return _Move(kernel, dict(steps), new, known)
 
     def _kernels(self, settings: Settings) -> list[Kernel]:
-        """Kernels that are launched, those that the model says take longest first."""
+        """Return the launched kernels, slowest first according to the model."""
         program = self.model.program(settings)
         us = {k.name: k.us for k in self.model.kernels(settings, self.sizes)}
         launched = [k for k in program.kernels if k.name in us]
@@ -350,7 +350,7 @@ class Tuner:
 
 
 def _stepped(key: str, value: int, steps: int) -> int:
-    """A setting some steps up or down; 0 where there is none."""
+    """Return a setting some steps up or down; 0 if there is none."""
     if key == "stages":
         return max(0, value + steps)
     return value << steps if steps > 0 else value >> -steps
@@ -360,9 +360,9 @@ def _why(family: str, bottleneck: str, speeds: Sequence[Speed]) -> str:
     own = document_name(bottleneck, speeds[-1] if speeds else None)
     limit = f"the main bottleneck is {bottleneck}{f' ({own})' if own else ''}"
     if not bottleneck:
-        return f"no bottleneck is named; {title(family)} comes next in the order of families"
+        return f"no bottleneck is named; {title(family)} comes next in order"
     answers = family in preferred(bottleneck)[:2]
-    return f"{limit}; {title(family)} {'answers it' if answers else 'is left to try'}"
+    return f"{limit}; {title(family)} {'addresses it' if answers else 'is left to try'}"
 
 
 # numbers --------------------------------------------------------------------------------------
@@ -379,7 +379,7 @@ def ratio(before: Sequence[Speed], after: Sequence[Speed]) -> float | None:
 
 
 def speedup_of(speeds: Sequence[Speed]) -> Record | None:
-    """The geometric mean over all sizes; None where one is not known."""
+    """Return the geometric mean over all sizes; None if one is unknown."""
     found = [s.speedup for s in speeds]
     known = [r for r in found if r is not None and r.value > 0]
     if not known or len(known) < len(found):
@@ -389,7 +389,7 @@ def speedup_of(speeds: Sequence[Speed]) -> Record | None:
 
 
 def _percent(before: Sequence[Speed], after: Sequence[Speed]) -> Record | None:
-    """The gain in % of the speed, as a record of the same kind as the times."""
+    """Return the gain in % of the speed, as a record of the same kind as the times."""
     r, last = ratio(before, after), after[-1].kernel if after else None
     if r is None or last is None:
         return None

@@ -1,4 +1,4 @@
-"""The backend class: a model in, a function on NumPy arrays out."""
+"""The backend class: turns a model into a function on NumPy arrays."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 __all__ = ["MAX_KERNELS", "AutofuseBackend", "PreparedModel"]
 
-#: Kernels of one model that are kept; for shapes that come again after as many others, the kernel is made again.
+#: Maximum number of cached kernels per model; an evicted kernel is rebuilt when its shapes recur.
 MAX_KERNELS = 64
 
 Array: TypeAlias = npt.NDArray[Any]
@@ -38,7 +38,7 @@ Array: TypeAlias = npt.NDArray[Any]
 
 @dataclass(frozen=True, slots=True)
 class _Compiled:
-    """A kernel for inputs of certain shapes, and certain elements of those that are bound."""
+    """A kernel for given input shapes, and given elements of the bound inputs."""
 
     found: OnnxGraph
     kernel: TwinKernel | NpuKernel | TritonKernel | CpuKernel | None
@@ -52,7 +52,7 @@ class _Compiled:
 
 
 class _Several:
-    """The kernels of the regions of a model, and what runs the rest."""
+    """The kernels of a model's regions, and the runner of the rest."""
 
     def __init__(self, model: onnx.ModelProto, target: str, check: str) -> None:
         self.built = models.build(model, target=target)
@@ -70,19 +70,19 @@ class _Several:
 
 
 class PreparedModel(BackendRep):
-    """A model that runs on the CPU twin, or as its target asks.
+    """A model that runs on the CPU twin, or on the machine of its target.
 
-    A kernel is made at the first run with inputs of new shapes.  Where an op must know an operand to know the shape of
-    its result (the shape for Reshape, the axes of a reduction), the kernel is made for the elements given in that run.
-    The kernels that were used last are kept, at most :data:`MAX_KERNELS`.  Several threads may run the model at once.
-    A model that cannot be one kernel is partitioned: it has a kernel for every region that can be fused, every run
-    compares these with ``onnx.reference``, which runs the rest, and a difference is an error.
+    The first run with new input shapes builds a kernel.  If the shape of a result depends on the elements of an operand
+    (the shape for Reshape, the axes of a reduction), the kernel is built for the elements of that run.  The most
+    recently used kernels are cached, at most :data:`MAX_KERNELS`.  Several threads may run the model concurrently.
+    A model that cannot be one kernel is partitioned: each fusible region gets a kernel, ``onnx.reference`` runs the
+    rest, every run compares the kernels with ``onnx.reference``, and a difference is an error.
 
     Args:
         model: the model; it must not be changed afterwards.
         target: the chip, the GPU or the CPU.
         check: as for ``autofuse.load``.
-        partition: whether it is partitioned; None: if it has to be.
+        partition: True to partition the model; None: only if necessary.
     """
 
     def __init__(
@@ -105,21 +105,21 @@ class PreparedModel(BackendRep):
 
     @property
     def kernel_count(self) -> int:
-        """Number of kernels that are kept; a model whose outputs are all known has none."""
+        """Number of cached kernels; a model whose outputs are all known has none."""
         with self._lock:
             several = 0 if self._several is None else len(self._several.built.kernels)
             return several + sum(c.kernel is not None for c in self._kernels.values())
 
     def run(self, inputs: Any, **kwargs: Any) -> tuple[Array, ...]:
-        """Outputs of the model.
+        """Run the model and return its outputs.
 
         Args:
             inputs: arrays in the order of the model's inputs, or by name.
-            **kwargs: nothing; the interface demands them.
+            **kwargs: unused; required by the interface.
 
         Raises:
-            AutofuseError: nothing of the model can be fused, or what cannot be does not run; with ``partition`` False,
-                the model cannot be one kernel; the inputs do not fit it.
+            AutofuseError: no part of the model can be fused, or the rest does not run; with ``partition`` False, the
+                model cannot be one kernel; the inputs do not match it.
         """
         given = self._by_name(inputs)
         if self.partition or self._several is not None:
@@ -133,14 +133,14 @@ class PreparedModel(BackendRep):
         return made(given)
 
     def several(self) -> _Several:
-        """The kernels of the regions; they take all sizes."""
+        """Return the kernels of the regions; they take all sizes."""
         with self._lock:
             if self._several is None:
                 self._several = _Several(self.model, self.target, self.check)
             return self._several
 
     def compiled(self, given: Mapping[str, Any]) -> _Compiled:
-        """The kernel for these inputs."""
+        """Return the kernel for these inputs."""
         arrays = {n: a for n, a in given.items() if isinstance(a, np.ndarray)}
         shapes = {n: a.shape for n, a in arrays.items()}
         with self._lock:
@@ -148,7 +148,7 @@ class PreparedModel(BackendRep):
                 if key == _key(shapes, arrays, held.found.bound):
                     self._kernels.move_to_end(key)
                     return held
-        # Two threads may make the same kernel; the compiler runs once, for its results are kept on disk.
+        # Two threads may build the same kernel; the compiler runs only once, because its results are cached on disk.
         found = convert(self.model, shapes=shapes, values=arrays)
         kernel = None
         if found.graph is not None:
@@ -174,17 +174,17 @@ class PreparedModel(BackendRep):
 
 
 def _array(name: str, value: Any) -> Any:
-    """A number of NumPy as a 0-d array; what is no array (a sequence, None) as it is."""
+    """Return a NumPy scalar as a 0-d array; other non-arrays (a sequence, None) unchanged."""
     if isinstance(value, np.ndarray):
         return plain_array(name, value)
     return np.asarray(value) if isinstance(value, np.generic) else value
 
 
 def _element_type(name: str, dtype: np.dtype[Any]) -> int:
-    """The number that ONNX has for a dtype.
+    """Return ONNX's number for a dtype.
 
     Raises:
-        AutofuseError: AF5007, it has none.
+        AutofuseError: AF5007, ONNX has no such dtype.
     """
     try:
         return helper.np_dtype_to_tensor_dtype(dtype)
@@ -208,12 +208,12 @@ class AutofuseBackend(Backend):
 
     @classmethod
     def supports_device(cls, device: str) -> bool:
-        """True for ``CPU``."""
+        """Return True for ``CPU``."""
         return device.partition(":")[0] == "CPU"
 
     @classmethod
     def prepare(cls, model: onnx.ModelProto, device: str = "CPU", **kwargs: Any) -> PreparedModel:
-        """The model as a function; kernels are made when it runs, for the shapes of the inputs.
+        """Return the model as a function; its runs build kernels for the shapes of the inputs.
 
         Args:
             model: the model.
@@ -249,14 +249,14 @@ class AutofuseBackend(Backend):
         outputs_info: Sequence[tuple[np.dtype[Any], tuple[int, ...]]] | None = None,
         **kwargs: Any,
     ) -> tuple[Array, ...]:
-        """One node on arrays.
+        """Run one node on arrays.
 
         Args:
             node: the node.
-            inputs: arrays in the order of the node's inputs that are not left out, or by name.
+            inputs: arrays in the order of the node's present inputs, or by name.
             device: ``CPU``.
-            outputs_info: nothing is done with it; the interface has it.
-            **kwargs: ``opset_version`` chooses the operator set, by default the newest of the ``onnx`` package; others
+            outputs_info: unused; required by the interface.
+            **kwargs: ``opset_version`` selects the operator set, by default the newest of the ``onnx`` package; others
                 as for :meth:`prepare`.
 
         Raises:

@@ -26,7 +26,7 @@ from autofuse.machines.twin.run.worker import WorkerPool
 __all__ = ["Verdict", "by_op", "case_names", "case_ops", "run_cases", "run_job"]
 
 JOB = "autofuse.clients.onnx.backend.suite:run_job"
-#: Cases that one worker runs in a row; where it dies, they are repeated one by one.
+#: Cases per worker job; if the worker dies, they are repeated one by one.
 _BATCH = 24
 _CLASS = "OnnxBackendNodeModelTest"
 _SUFFIX = "_cpu"
@@ -54,14 +54,14 @@ class Verdict:
 
     @property
     def words(self) -> str:
-        """The verdict as it is counted: ``passed``, ``passed without a kernel``, or the reason."""
+        """The verdict for counting: ``passed``, ``passed without a kernel``, or the reason."""
         if self.status == "passed":
             return "passed" if self.kernel else "passed without a kernel"
         return self.reason if self.status == "excluded" else f"FAILED: {self.reason}"
 
 
 class _Noted(AutofuseBackend):
-    """The backend for a target, with the models of the present case noted."""
+    """The backend for a target; records the models of the current case."""
 
     models: ClassVar[list[PreparedModel]] = []
     target: ClassVar[str] = DEFAULT_TARGET
@@ -69,8 +69,8 @@ class _Noted(AutofuseBackend):
 
     @classmethod
     def prepare(cls, model: onnx.ModelProto, device: str = "CPU", **kwargs: Any) -> PreparedModel:
-        """As in the base class."""
-        # Only kernels count: onnx.reference, which runs the rest of a model, wrote much of the suite.
+        """Prepare a model as the base class does, and record it."""
+        # Only kernels count: onnx.reference, which would run the rest of a model, generated much of the suite.
         how = {"target": cls.target, "check": cls.check, "partition": False}
         found = super().prepare(model, device, **how, **kwargs)
         cls.models.append(found)
@@ -98,12 +98,12 @@ def _tests() -> type[unittest.TestCase]:
 
 
 def case_names() -> list[str]:
-    """All node tests of the installed onnx package."""
+    """Return all node tests of the installed onnx package."""
     return sorted(_cases())
 
 
 def case_ops() -> dict[str, str]:
-    """The op that a case is about: ``Abs`` for ``test_abs``; those of its function body count as the op."""
+    """Return the op tested by each case, ``Abs`` for ``test_abs``; cases of its function body count for the op."""
     ops = {n.op_type.lower(): n.op_type for c in _cases().values() for n in c.model.graph.node}
     out = {}
     for name, case in _cases().items():
@@ -125,7 +125,7 @@ def _by_prefix(name: str, ops: Mapping[str, str]) -> str | None:
 
 
 def by_op(words: Mapping[str, str]) -> dict[str, dict[str, list[str]]]:
-    """Op -> verdict -> names of cases, all sorted, from the verdict (:attr:`Verdict.words`) of each case."""
+    """Group cases by op and verdict (:attr:`Verdict.words`), all sorted."""
     ops, out = case_ops(), dict[str, dict[str, list[str]]]()
     for name in sorted(words, key=lambda n: (ops[n], words[n], n)):
         out.setdefault(ops[name], {}).setdefault(words[name], []).append(name)
@@ -139,9 +139,9 @@ def run_cases(
     target: str = DEFAULT_TARGET,
     check: str = "fast",
 ) -> Iterator[Verdict]:
-    """Verdicts in the order of the names; a case that kills its process has failed.
+    """Yield the verdicts in the order of the names; a case that kills its process has failed.
 
-    ``check`` as for ``autofuse.load``.
+    ``check`` is as for ``autofuse.load``.
     """
     starts = range(0, len(names), _BATCH)
     how = {"target": target, "check": check}
@@ -161,7 +161,7 @@ def run_cases(
 
 
 def run_job(job: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """The verdicts of some cases, in a worker: ``names``, and ``target`` and ``check`` of their kernels."""
+    """Return the verdicts of cases, in a worker; a job has ``names``, and ``target`` and ``check`` of their kernels."""
     _Noted.target, _Noted.check = job["target"], job["check"]
     return [_verdict(name) for name in job["names"]]
 
@@ -197,7 +197,7 @@ def _verdict(name: str) -> dict[str, Any]:
 
 
 def reason_of(code: str, message: str) -> str:
-    """The words under which cases are counted: a reason for refusing, or what is missing yet."""
+    """Return the reason under which a case is counted: why it was refused, or the missing feature."""
     op, _, rest = message.partition(": ")
     if rest in REFUSED.values():
         return rest

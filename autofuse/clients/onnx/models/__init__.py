@@ -1,7 +1,7 @@
-"""Whole ONNX models: what can be fused becomes kernels, the rest is left to ``onnx.reference``.
+"""Whole ONNX models: fusible regions become kernels, ``onnx.reference`` runs the rest.
 
 :func:`build` partitions a model and generates a kernel for every region, with a manifest of regions and fallbacks;
-:func:`run` executes it and compares it with ``onnx.reference``.  ``docs/onnx.md`` has the rules.
+:func:`run` executes it and compares it with ``onnx.reference``.  ``docs/onnx.md`` describes the rules.
 Needs the package ``onnx`` (the extra of the same name).
 """
 

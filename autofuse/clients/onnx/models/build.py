@@ -1,8 +1,8 @@
-"""A model in, the kernels of its regions out.
+"""Build a model into the kernels of its regions.
 
-A region that the scheduler refuses is cut where the splitter says, else around the nodes that cannot be built alone,
-else in the middle; so is one that would move more bytes than its nodes one by one.  What is equal but for names of
-tensors is one kernel.
+A region that the scheduler refuses is cut at the splitter's cuts, else around the nodes that cannot be built alone,
+else in the middle; so is one that would move more bytes than its nodes one by one.  Regions that differ only in tensor
+names share a kernel.
 """
 
 from __future__ import annotations
@@ -46,10 +46,10 @@ __all__ = ["ModelLike", "Progress", "build", "is_partitioned"]
 
 #: A model, the path of its file, or the bytes of one.
 ModelLike: TypeAlias = "onnx.ModelProto | Path | str | bytes"
-#: Is told how many of how many things are done.
+#: Called with the numbers of finished and of all items.
 Progress: TypeAlias = Callable[[int, int], object]
 
-#: What is wrong with a model as one kernel, but not with the model.
+#: Errors that prevent a single kernel for a model, though the model itself is valid.
 _NO_KERNEL = frozenset({"AF1101", "AF1109", "AF1201", "AF1202", "AF1203", "AF1204", "AF1205"})
 
 
@@ -83,12 +83,12 @@ def is_partitioned(model: ModelLike, wanted: bool | None = None) -> bool:
 
 
 def _reasons(whole: AutofuseError, pieces: ModelPieces) -> list[Diagnostic]:
-    """Why nothing of a model can be fused: what is wrong with the whole, and with each node; every reason once."""
+    """Return why no part of a model can be fused: the errors of the whole and of each node, without duplicates."""
     every = list(whole.diagnostics)
     places = {d.where.pointer for d in every}
     for p in pieces.pieces:
         where = Where(pieces.path, f"/graph/node/{p.index}", node=p.name)
-        # That a shape is not known is what comes of another node.
+        # An unknown shape is a consequence of another node.
         if p.kind == FALLBACK and p.code != "AF1101" and where.pointer not in places:
             every.append(Diagnostic(p.code, f"{p.op}: {p.reason}", where))
     every.sort(key=lambda d: int(re.sub(r"\D", "", d.where.pointer) or 0))
@@ -116,16 +116,16 @@ def build(
         model: an ``onnx.ModelProto``, the path of a file, or its bytes.
         target: the chip, the GPU or the CPU.
         entry: as for :func:`autofuse.build`.
-        ub_bytes: as there, for every kernel.
-        progress: is called after every region with the number of nodes that are settled, and of all.
+        ub_bytes: as for :func:`autofuse.build`, for every kernel.
+        progress: called after every region with the number of finished nodes, and of all nodes.
 
     Returns:
-        The kernels, and the manifest, as texts; a model of which nothing can be fused has no kernel.
+        The kernels and the manifest, as texts; a model without fusible parts has no kernel.
 
     Raises:
-        AutofuseError: AF1001, AF1003, AF1004 the file is none that is read; AF1104 so are its data in other files;
-            AF1106, AF1107 the model is no legal graph; AF5006 the target is not known, AF5007 an option is out of
-            range.
+        AutofuseError: AF1001, AF1003, AF1004 the file cannot be read as a model; AF1104 nor can its data in other
+            files; AF1106, AF1107 the model is not a legal graph; AF5006 the target is unknown, AF5007 an option is out
+            of range.
     """
     spec: Target = find_target(target) if isinstance(target, str) else target
     if ub_bytes is not None:
@@ -140,14 +140,14 @@ def build(
 
 
 def _silent(done: int, of: int) -> None:
-    """Nobody wants to know."""
+    """Ignore progress."""
 
 
 def _loaded(model: ModelLike) -> tuple[onnx.ModelProto, str, bytes]:
-    """The model, the name of its file, and its bytes.
+    """Return the model, the name of its file, and its bytes.
 
     Raises:
-        AutofuseError: AF1001, AF1003, AF1004, AF1104 data in other files that are not read.
+        AutofuseError: AF1001, AF1003, AF1004; AF1104, data in other files that cannot be read.
     """
     if isinstance(model, bytes):
         return model_of(model, limit=MAX_MODEL_BYTES), "", model
@@ -178,7 +178,7 @@ class _Builder:
         self.progress = progress
         self.regions = Regions(pieces)
         self.kernels: dict[str, api.BuildResult | api.SplitResult] = {}
-        #: Text of a graph -> name of its kernel, or why it has none.
+        #: Text of a graph -> name of its kernel, or the error.
         self.known: dict[str, str | AutofuseError] = {}
         self.modelled: dict[str, int | None] = {}
         self.refused: dict[int, AutofuseError] = {}
@@ -238,7 +238,7 @@ class _Builder:
         return tuple(out)
 
     def settle(self, nodes: tuple[int, ...]) -> ModelRegion | list[tuple[int, ...]]:
-        """The region as a kernel, or what to make of its nodes instead: smaller regions, maybe none."""
+        """Return the region with its kernel, or the smaller regions (possibly none) to try instead."""
         region = self.regions.region(nodes)
         if region.view:
             return self.settled(region, "")
@@ -266,10 +266,10 @@ class _Builder:
     # kernels ----------------------------------------------------------------------------------
 
     def kernel(self, region: Region) -> str:
-        """Name of the kernel of a region.
+        """Return the name of a region's kernel.
 
         Raises:
-            AutofuseError: it cannot be built.
+            AutofuseError: the kernel cannot be built.
         """
         text = json.dumps(to_json(region.graph), sort_keys=True)
         if text not in self.known:
@@ -293,12 +293,12 @@ class _Builder:
     def made(self, graph: Any, nodes: int) -> api.BuildResult | api.SplitResult:
         if nodes > 1:
             return api.build(graph, target=self.target, entry=self.entry)
-        # There is nowhere to cut but inside of the node.
+        # The only possible cuts are inside the node.
         found = api.build_split(graph, target=self.target, entry=self.entry)
         return found if found.split is not None else found.parts[0]
 
     def slug(self, nodes: Sequence[int]) -> str:
-        """The ops of a region in a few words."""
+        """Return a short name from the ops of a region."""
         ops = list(dict.fromkeys(self.pieces.pieces[i].op for i in nodes))
         words = [re.sub(r"[^a-z0-9]", "", op.lower())[:16] or "op" for op in ops[:3]]
         return "_".join(["fused", *words])
@@ -306,7 +306,7 @@ class _Builder:
     # cuts -------------------------------------------------------------------------------------
 
     def cut(self, region: Region, error: AutofuseError) -> list[tuple[int, ...]]:
-        """Smaller regions for one that was refused; a node that is refused alone is a fallback."""
+        """Return smaller regions for a refused one; a single refused node becomes a fallback."""
         nodes = region.nodes
         if _is_final(error):
             raise error
@@ -335,7 +335,7 @@ class _Builder:
         return True
 
     def after(self, region: Region, names: Iterable[str]) -> set[int]:
-        """The nodes of the model after which the splitter would cut, or the next ones before."""
+        """Return the model's nodes after which the splitter would cut, or the nearest ones before."""
         place = {n.label: k for k, n in enumerate(region.graph.nodes)}
         ops = self.regions.owners(region)
         out = set()
@@ -349,7 +349,7 @@ class _Builder:
         return out or {region.nodes[0]}
 
     def runs(self, nodes: Sequence[int], after: set[int]) -> list[tuple[int, ...]]:
-        """The nodes, cut after some of them."""
+        """Return the nodes as runs, cut after some of them."""
         out: list[list[int]] = [[]]
         for i in nodes:
             out[-1].append(i)
@@ -358,7 +358,7 @@ class _Builder:
         return [tuple(r) for r in out if r]
 
     def halves(self, nodes: tuple[int, ...]) -> list[tuple[int, ...]]:
-        """Cut where the fewest bytes pass; of such places in the middle."""
+        """Cut where the fewest bytes cross; among equals, nearest the middle."""
 
         def cost(k: int) -> tuple[int, int]:
             both = (self.regions.region(nodes[:k]), self.regions.region(nodes[k:]))

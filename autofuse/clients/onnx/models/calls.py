@@ -1,4 +1,4 @@
-"""Calls of kernels while a model runs."""
+"""Kernel calls while a model runs."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ class Called:
     """One call of a kernel.
 
     Attributes:
-        outputs: by parameter.
-        bytes_moved: between GM and the cores, as the twin counts them; None if it is not known.
-        seconds: that it took.
+        outputs: outputs by parameter.
+        bytes_moved: bytes between GM and the cores, counted by the twin; None if unknown.
+        seconds: duration of the call.
     """
 
     outputs: Mapping[str, Any]
@@ -35,12 +35,12 @@ KernelCall: TypeAlias = Callable[[str, Mapping[str, Any], Mapping[str, int]], Ca
 
 
 def kernel_calls(built: ModelResult, *, check: str = "fast", check_seed: int = 0) -> KernelCall:
-    """Calls of the kernels as :func:`autofuse.load` gives them; each is compiled when it is first called.
+    """Return a function that calls the kernels through :func:`autofuse.load`; each is compiled on its first call.
 
     Args:
         built: the model.
         check: as for :func:`autofuse.load`.
-        check_seed: as there.
+        check_seed: as for :func:`autofuse.load`.
     """
     loaded: dict[str, Any] = {}
 
@@ -53,7 +53,7 @@ def kernel_calls(built: ModelResult, *, check: str = "fast", check_seed: int = 0
 
 
 def called(kernel: Any, arrays: Mapping[str, Any], sizes: Mapping[str, int]) -> Called:
-    """One call of a kernel that is loaded; the twin counts bytes."""
+    """Call a loaded kernel; the twin counts bytes."""
     from autofuse.machines.twin.run.kernel import TwinKernel
     from autofuse.machines.twin.run.record import core_bytes
     from autofuse.machines.twin.verify.split import SplitKernel
@@ -61,7 +61,7 @@ def called(kernel: Any, arrays: Mapping[str, Any], sizes: Mapping[str, int]) -> 
     start = time.perf_counter()
     done = kernel.run(dict(arrays), symbols=sizes)
     seconds = time.perf_counter() - start
-    # Of several kernels only the bytes of the last one are known.
+    # With several kernels, only the bytes of the last one are known.
     counted = isinstance(kernel, TwinKernel) and not isinstance(kernel, SplitKernel)
     moved = None if not counted else sum(a + b for a, b in core_bytes())
     return Called(done.outputs, moved, seconds)

@@ -1,4 +1,4 @@
-"""Defaults of a run for what is not given: sizes that the model accepts, and indices within its tables."""
+"""Default inputs of a run: sizes that the model accepts, and in-bounds indices into its tables."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ if TYPE_CHECKING:
 
 __all__ = ["choose_sizes", "largest_number"]
 
-#: The first size that is tried, and those after it: of images, sequences, windows.
+#: The first size to try, and the following ones: of images, sequences, windows.
 _SIZE = 8
 _OTHERS = (32, 64, 128, 224, 256, 16, 299, 512, 1)
-#: Elements of an initialiser that shape inference is shown; larger ones are data.
+#: Maximum elements of an initialiser passed to shape inference; larger ones are data.
 _MAX_SHOWN = 64
-#: What hands indices on as they are.
+#: Ops that pass indices on unchanged.
 _HANDS_ON = frozenset(
     (
         "Identity",
@@ -38,18 +38,18 @@ _HANDS_ON = frozenset(
 
 
 def choose_sizes(pieces: ModelPieces, given: Mapping[str, int]) -> dict[str, int]:
-    """Sizes for the symbols of the inputs that have none.
+    """Choose sizes for the undecided symbols of the inputs.
 
-    The first that ONNX's shape inference finds no fault with, and that leaves no tensor without elements which has
-    some for others: 8 for all, then sizes of images, then one symbol at a time other than the rest.  Where the
-    inference refuses the model with all sizes open, it is not asked.
+    Takes the first sizes that ONNX's shape inference accepts and that do not empty a tensor that other sizes leave
+    non-empty: 8 for all, then sizes of images, then one symbol at a time different from the rest.  If the inference
+    refuses the model with all sizes open, it is not consulted.
 
     Args:
         pieces: the model.
-        given: sizes that are decided, by symbol.
+        given: decided sizes, by symbol.
 
     Returns:
-        A size for each of the others, within its limits.
+        A size for each other symbol, within its limits.
 
     Raises:
         AutofuseError: AF5007, none of the sizes is accepted.
@@ -76,13 +76,13 @@ def choose_sizes(pieces: ModelPieces, given: Mapping[str, int]) -> dict[str, int
     if emptied is not None:
         return emptied
     names = ", ".join(pieces.dims[s] for s in free)
-    text = f"no sizes were found that {pieces.label} accepts for {names}; with 8 for all: {why}"
+    text = f"found no sizes of {names} that {pieces.label} accepts; with 8 for all: {why}"
     hint = " ".join(f"--shape {pieces.dims[s]}=N" for s in free)
-    raise AutofuseError.of("AF5007", text, where=Where(pieces.path), hint=f"give them: {hint}")
+    raise AutofuseError.of("AF5007", text, where=Where(pieces.path), hint=f"set them: {hint}")
 
 
 def _symbols(pieces: ModelPieces) -> list[str]:
-    """Symbols of the inputs, in their order."""
+    """Return the symbols of the inputs, in order."""
     shapes = (pieces.values[n].shape for n in pieces.inputs)
     return list(dict.fromkeys(s for shape in shapes for e in shape for s in sorted(e.symbols())))
 
@@ -97,19 +97,19 @@ def _candidates(pieces: ModelPieces, free: Sequence[str]) -> Iterator[dict[str, 
         s for n in pieces.inputs for e in pieces.values[n].shape[1:] for s in sorted(e.symbols())
     }
     alone = free if len(free) > 1 else ()
-    # A mask of past and present, a row with a first element of its own.
+    # For a mask over past and present, or a row with an extra first element.
     for other in (2 * _SIZE, _SIZE + 1):
         for s in alone:
             yield within({**dict.fromkeys(free, _SIZE), s: other})
     for size in _OTHERS:
-        # Of large images one is enough.
+        # One large image is enough.
         yield within({s: size if s in inner else 1 for s in free})
     for s in alone:
         yield within({**dict.fromkeys(free, _SIZE), s: 1})
 
 
 def _without_data(pieces: ModelPieces) -> onnx.ModelProto:
-    """The model for shape inference: inputs first, large initialisers declared as inputs."""
+    """Return the model for shape inference: inputs first, large initialisers declared as inputs."""
     from onnx import helper
 
     whole = pieces.model
@@ -142,7 +142,7 @@ def _is_sound(light: onnx.ModelProto) -> bool:
 
 
 def _declare(light: onnx.ModelProto, pieces: ModelPieces, sizes: Mapping[str, int] | None) -> None:
-    """Give the inputs shapes: names of sizes for None."""
+    """Set the shapes of the inputs; symbolic if ``sizes`` is None."""
     for v, name in zip(light.graph.input, pieces.inputs, strict=False):
         if name in pieces.shapeless:
             continue
@@ -158,12 +158,12 @@ def _declare(light: onnx.ModelProto, pieces: ModelPieces, sizes: Mapping[str, in
 
 
 def _judged(light: onnx.ModelProto) -> tuple[str, frozenset[str]]:
-    """The first fault that shape inference finds, empty if there is none, and tensors without elements."""
+    """Return the first error of shape inference (empty if none), and the tensors without elements."""
     from onnx import shape_inference
 
     try:
         found = shape_inference.infer_shapes(light, strict_mode=True, data_prop=True)
-    # Whatever the C++ code raises: it is asked for advice only.
+    # Accept any exception of the C++ code: its answer is only advice.
     except Exception as e:
         return (str(e).strip().splitlines() or [type(e).__name__])[-1], frozenset()
     shapes = {
@@ -175,12 +175,12 @@ def _judged(light: onnx.ModelProto) -> tuple[str, frozenset[str]]:
 
 
 def largest_number(pieces: ModelPieces, name: str, sizes: Mapping[str, int]) -> int:
-    """The largest number that elements of an integer input may be: 1, or what a table has that they are indices of.
+    """Return the largest value for elements of an integer input: 1, or the last index into the tables it selects from.
 
     Args:
         pieces: the model.
         name: the input.
-        sizes: of all symbols that are known.
+        sizes: sizes of all known symbols.
     """
     same = {name}
     limits = []
@@ -194,7 +194,7 @@ def largest_number(pieces: ModelPieces, name: str, sizes: Mapping[str, int]) -> 
 def _rows(
     n: onnx.NodeProto, pieces: ModelPieces, sizes: Mapping[str, int], indices: set[str]
 ) -> list[int]:
-    """Sizes of the table axes that a node picks from with one of the tensors."""
+    """Return the sizes of the table axes that a node indexes with one of the tensors."""
     attrs = {a.name: a.i for a in n.attribute}
     given: list[Any] = [pieces.values.get(x) for x in n.input]
     if n.op_type == "OneHot" and n.input[0] in indices:

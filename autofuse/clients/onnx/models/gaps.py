@@ -1,8 +1,8 @@
-"""Gaps of ``onnx.reference``, by op: nodes that it computes otherwise than the standard says are not run by it.
+"""Gaps of ``onnx.reference``, by op: nodes that it computes differently from the standard, and so must not run.
 
-Found by running it beside onnxruntime: every node test of the standard, and some 2900 nodes with other attributes,
-ranks and versions of the operator set.  The list is that of :data:`VERSION` of the package ``onnx``, and is used with
-any.  What it refuses by itself, with an exception, needs no row.
+Found by comparison with onnxruntime: every node test of the standard, and some 2900 nodes with other attributes,
+ranks and versions of the operator set.  The list was made for version :data:`VERSION` of the package ``onnx`` and is
+used with any version.  Nodes that ``onnx.reference`` refuses with an exception need no row.
 """
 
 from __future__ import annotations
@@ -20,19 +20,19 @@ if TYPE_CHECKING:
 
 __all__ = ["GAPS", "VERSION", "Gap", "known_gap"]
 
-#: Of the package ``onnx`` that was looked at.
+#: Examined version of the package ``onnx``.
 VERSION = "1.23.2"
 
 
 @dataclass(frozen=True, slots=True)
 class _Node:
-    """A node, and what is known of it where it is to run.
+    """A node to run, and its context.
 
     Attributes:
         node: the node.
         opset: version of the operator set of its domain.
-        operands: tensors by name, as far as they are known.
-        inner: it is in a subgraph of the node that runs.
+        operands: known tensors by name.
+        inner: True if it is in a subgraph of the node that runs.
     """
 
     node: onnx.NodeProto
@@ -41,7 +41,7 @@ class _Node:
     inner: bool
 
     def attr(self, name: str, default: Any) -> Any:
-        """The value of an attribute; texts as bytes."""
+        """Return the value of an attribute; texts as bytes."""
         from onnx import helper
 
         return next(
@@ -49,22 +49,22 @@ class _Node:
         )
 
     def has(self, place: int) -> bool:
-        """True if an operand is there."""
+        """Return True if an operand is present."""
         return len(self.node.input) > place and bool(self.node.input[place])
 
     def operand(self, place: int) -> Any:
-        """An operand, or None where it is not known."""
+        """Return an operand; None if unknown."""
         return self.operands.get(self.node.input[place]) if self.has(place) else None
 
 
 @dataclass(frozen=True, slots=True)
 class Gap:
-    """Ops, what is wrong, and of which nodes.
+    """An error of ``onnx.reference`` in some nodes of some ops.
 
     Attributes:
-        ops: their names, with spaces between.
-        wrong: what is wrong.
-        applies: whether it is of a node of one of these ops.
+        ops: names of the ops, separated by spaces.
+        wrong: the error.
+        applies: returns True if a node of one of these ops is affected.
     """
 
     ops: str
@@ -73,7 +73,7 @@ class Gap:
 
 
 def known_gap(node: onnx.NodeProto, opset: int, operands: Mapping[str, Any]) -> str:
-    """The gap of ``onnx.reference`` that a node, or one in its subgraphs, falls into, in words; empty if it is none.
+    """Return the gap of ``onnx.reference`` that affects a node, or one in its subgraphs, in words; empty if none.
 
     Args:
         node: the node, restated as :mod:`autofuse.clients.onnx.models.reference` does.
@@ -95,7 +95,7 @@ def _gap(n: _Node) -> str:
 
 
 def _fractional(n: _Node) -> bool:
-    """The lengths that scales ask for are no whole numbers, or nobody knows."""
+    """Return True unless all lengths that the scales imply are known to be integers."""
     place = 2 if n.opset > 10 else 1
     if not n.has(place):
         return False
@@ -120,15 +120,15 @@ def _other_activations(n: _Node) -> bool:
     return given not in ([], own, own * 2)
 
 
-#: All that is known.
+#: All known gaps.
 GAPS: tuple[Gap, ...] = (
-    Gap("LSTM GRU RNN", "rows shorter than the others are not cut", lambda n: n.has(4)),
+    Gap("LSTM GRU RNN", "shorter rows are not cut", lambda n: n.has(4)),
     Gap("LSTM GRU RNN", "clip is left out", lambda n: n.attr("clip", None) is not None),
-    Gap("LSTM GRU RNN", "activations are those of the standard", _other_activations),
+    Gap("LSTM GRU RNN", "only the default activations are used", _other_activations),
     Gap("LSTM", "input_forget is left out", lambda n: bool(n.attr("input_forget", 0))),
     Gap(
         "LpNormalization",
-        "for p of 1 elements are added, not their magnitudes",
+        "with p = 1, elements are added, not their magnitudes",
         lambda n: n.attr("p", 2) == 1,
     ),
     Gap(
@@ -138,7 +138,7 @@ GAPS: tuple[Gap, ...] = (
     ),
     Gap(
         "MaxPool",
-        "places that are counted by columns are others",
+        "indices in column-major order are wrong",
         lambda n: bool(n.attr("storage_order", 0)) and len(n.node.output) > 1,
     ),
     Gap(
@@ -146,10 +146,10 @@ GAPS: tuple[Gap, ...] = (
         "sums of int32 are int64",
         lambda n: n.operand(0) is None or np.asarray(n.operand(0)).dtype == np.int32,
     ),
-    Gap("RoiAlign", "before version 16 it is that of version 16", lambda n: n.opset < 16),
+    Gap("RoiAlign", "before version 16, it behaves like version 16", lambda n: n.opset < 16),
     Gap(
         "Resize",
-        "places follow from a length that is no whole number",
+        "positions follow from a length that is not an integer",
         lambda n: (
             _mode(n) in (b"align_corners", b"pytorch_half_pixel", b"tf_crop_and_resize")
             and _fractional(n)
@@ -157,12 +157,12 @@ GAPS: tuple[Gap, ...] = (
     ),
     Gap(
         "Resize",
-        "one cubic element with pytorch_half_pixel is not that of place 0",
+        "one cubic element with pytorch_half_pixel is not the one at position 0",
         lambda n: _mode(n) == b"pytorch_half_pixel" and n.attr("mode", b"") == b"cubic",
     ),
     Gap(
         "GridSample",
-        "neighbours beyond the border are not those of the border",
+        "neighbours beyond the border are not clamped to it",
         lambda n: (
             n.attr("mode", b"") in (b"cubic", b"bicubic")
             and n.attr("padding_mode", b"") == b"border"
@@ -170,30 +170,30 @@ GAPS: tuple[Gap, ...] = (
     ),
     Gap(
         "Dropout",
-        "before version 12 the mask has another type or other elements",
+        "before version 12, the mask has a different type or different elements",
         lambda n: n.opset < 12 and len(n.node.output) > 1 and bool(n.node.output[1]),
     ),
     Gap(
         "LinearClassifier TreeEnsembleClassifier",
-        "it is not agreed what the scores of two classes are",
+        "the scores of two classes are ambiguous",
         lambda n: max(map(len, (n.attr(f"classlabels_{k}", []) for k in ("ints", "int64s", "strings")))) == 2,
     ),
-    # reference.py corrects these, but not inside of subgraphs.
+    # reference.py corrects these, but not inside subgraphs.
     Gap(
         "Add Sub Mul Div Pow And Or Xor Equal Greater Less",
-        "before version 7 a subgraph leaves out the axis of the second operand",
+        "before version 7, a subgraph ignores the axis of the second operand",
         lambda n: n.inner and n.opset < 7 and n.attr("axis", None) is not None,
     ),
-    Gap("PRelu", "before version 7 a subgraph has that of version 7", lambda n: n.inner and n.opset < 7),
+    Gap("PRelu", "before version 7, a subgraph behaves like version 7", lambda n: n.inner and n.opset < 7),
     Gap(
         "Softmax LogSoftmax Hardmax",
-        "before version 13 a subgraph has that of version 13",
+        "before version 13, a subgraph behaves like version 13",
         lambda n: n.inner and n.opset < 13,
     ),
     Gap(
         "BatchNormalization",
-        "before version 14 a subgraph has that for training",
+        "before version 14, a subgraph behaves as in training",
         lambda n: n.inner and 7 <= n.opset < 14,
     ),
-    Gap("LRN GlobalMaxPool", "a subgraph has that of images alone", lambda n: n.inner),
+    Gap("LRN GlobalMaxPool", "a subgraph supports only images", lambda n: n.inner),
 )  # fmt: skip

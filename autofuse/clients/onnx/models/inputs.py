@@ -23,15 +23,15 @@ _ANY_SIZE = 1 << 62
 
 
 def given_sizes(pieces: ModelPieces, sizes: Mapping[str, int]) -> dict[str, int]:
-    """Sizes by symbol.
+    """Return sizes by symbol.
 
     Args:
         pieces: the model.
-        sizes: by the names that the model gives to dimensions, or ours.
+        sizes: sizes by the model's names of dimensions, or by symbol.
 
     Raises:
-        AutofuseError: AF5007, a name is not that of a symbol, or a size is negative.
-        TypeError: a size is no integer.
+        AutofuseError: AF5007, a name is not a symbol, or a size is negative.
+        TypeError: a size is not an integer.
     """
     by_name = {d: s for s, d in pieces.dims.items()}
     out = {}
@@ -51,13 +51,13 @@ def given_sizes(pieces: ModelPieces, sizes: Mapping[str, int]) -> dict[str, int]
 def random_array(
     pieces: ModelPieces, name: str, sizes: Mapping[str, int], rng: np.random.Generator
 ) -> Any:
-    """Elements for an input: floats of a normal distribution, integers 0 or 1, or places in a table.
+    """Draw elements for an input: normally distributed floats, integers 0 or 1, or indices into a table.
 
     Args:
         pieces: the model.
         name: the input.
-        sizes: of the symbols.
-        rng: what draws them.
+        sizes: sizes of the symbols.
+        rng: the random generator.
 
     Raises:
         AutofuseError: AF5007, nothing can be drawn for it; AF1109, it is too large.
@@ -65,14 +65,14 @@ def random_array(
     v = pieces.values[name]
     if name in pieces.shapeless or (isinstance(v, Foreign) and v.type_name != "float64"):
         what = v.type_name if isinstance(v, Foreign) else "unknown"
-        text = f"{name} cannot be made at random: it is of type {what}, or has no shape"
+        text = f"{name} cannot be random: it has type {what}, or no shape"
         hint = f"give its elements with --input {name}=FILE"
         raise AutofuseError.of("AF5007", text, hint=hint)
     shape = evaluated(v.shape, sizes)
     dtype = numpy_dtype(v.dtype) if isinstance(v, Traced) else np.dtype(np.float64)
     if math.prod(shape) * dtype.itemsize > MAX_BYTES:
         text = f"the input {name} of shape {list(shape)} has more than {MAX_BYTES >> 30} GiB"
-        raise AutofuseError.of("AF1109", text, hint="give its dimensions smaller sizes")
+        raise AutofuseError.of("AF1109", text, hint="reduce the sizes of its dimensions")
     if dtype.kind in "biu":
         most = 1
         if dtype.kind != "b":

@@ -19,7 +19,7 @@ SCHEMA = "autofuse.model/1"
 
 
 def public_names(pieces: ModelPieces) -> dict[str, str]:
-    """Key of a tensor -> its first name in the model; that of a parameter is the parameter's own."""
+    """Return key of a tensor -> its first name in the model; a parameter keeps its own name."""
     out = {k: k for k in pieces.parameters}
     for name, key in pieces.keys.items():
         out.setdefault(key, name)
@@ -27,7 +27,7 @@ def public_names(pieces: ModelPieces) -> dict[str, str]:
 
 
 def manifest_of(result: ModelResult) -> str:
-    """The text of the manifest."""
+    """Return the text of the manifest."""
     pieces = result.pieces
     names = public_names(pieces)
     regions = [_region(k, r, pieces, names) for k, r in enumerate(result.regions)]
@@ -91,7 +91,7 @@ def _region(
         "kernel": r.kernel or None,
         "folder": kernel_folder(r.kernel) if r.kernel else None,
         **bound,
-        # Where symbols have typical sizes; `modelled` by the template, the others from shapes.
+        # At typical sizes of the symbols; `modelled` comes from the template's model, the others from shapes.
         "bytes": {
             "once": r.bytes_once,
             "modelled": r.bytes_modelled,
@@ -127,7 +127,7 @@ def _size(e: Expr) -> int | str:
 
 
 def _parameter(name: str, pieces: ModelPieces) -> dict[str, Any]:
-    """Return the manifest entry of a parameter that no input of the model decides: its digest, not its data."""
+    """Return the manifest entry of a parameter that does not depend on the model's inputs: its digest, not its data."""
     array = pieces.parameters[name]
     return {
         "name": name,

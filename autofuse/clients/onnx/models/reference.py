@@ -1,9 +1,9 @@
-"""Nodes of a model by ``onnx.reference``, and how far a result is from another one.
+"""Run nodes of a model with ``onnx.reference``, and compare results.
 
-What ``onnx.reference`` is known to compute otherwise than the standard says is put right here: Softmax, LogSoftmax and
-Hardmax before version 13, BatchNormalization from 7 to 13, DequantizeLinear before 19, LRN, GlobalMaxPool where
-there are not two dimensions of an image, the axis of a second operand before 7, and Loop without a condition, or with
-results of its steps.  The rest of it is refused (:mod:`autofuse.clients.onnx.models.gaps`).
+Some known deviations of ``onnx.reference`` from the standard are corrected here: Softmax, LogSoftmax and Hardmax before
+version 13, BatchNormalization from 7 to 13, DequantizeLinear before 19, LRN, GlobalMaxPool unless there are two image
+dimensions, the axis of a second operand before 7, and Loop without a condition, or with results of its steps.  The
+other known deviations are refused (:mod:`autofuse.clients.onnx.models.gaps`).
 """
 
 from __future__ import annotations
@@ -38,27 +38,27 @@ __all__ = [
     "is_random",
 ]
 
-#: Ops that took their operand as a matrix before version 13; ``onnx.reference`` knows the later meaning only.
+#: Ops that treated their operand as a matrix before version 13; ``onnx.reference`` implements only the later meaning.
 _AS_MATRIX = frozenset({"Softmax", "LogSoftmax", "Hardmax"})
 _SINCE = 13
 
-#: Before this version the second operand of these, and the slope of PRelu, lay along an axis of the first one.
+#: Before this version, the second operand of these, and the slope of PRelu, aligned with an axis of the first one.
 _BROADCASTS = 7
 _WITH_AXIS = frozenset(
     ["Add", "Sub", "Mul", "Div", "Pow", "And", "Or", "Xor", "Equal", "Greater", "Less"]
 )
 
-#: Of the files that releases of onnxruntime since 1.18 read.
+#: IR version that onnxruntime reads since 1.18.
 _IR_VERSION = 10
 
-#: What to do where ``onnx.reference`` does not run a node.
-INSTALL = "pip install onnxruntime: it runs what onnx.reference does not"
-#: Bytes of the operands of one node, or of its results as far as they are known before.
+#: Hint for a node that ``onnx.reference`` does not run.
+INSTALL = "pip install onnxruntime, which runs the ops that onnx.reference lacks"
+#: Maximum bytes of the operands of one node, or of its results as far as known in advance.
 MAX_BYTES = 4 << 30
 
 
 class Reference:
-    """Runs single nodes of a model, by ``onnx.reference``."""
+    """Runs single nodes of a model with ``onnx.reference``."""
 
     name = "onnx.reference"
 
@@ -67,14 +67,14 @@ class Reference:
         self._evaluators: dict[int, Any] = {}
 
     def run(self, piece: Piece, operands: Mapping[str, Any]) -> dict[str, Any]:
-        """Results of a node, by name.
+        """Return the results of a node, by name.
 
         Args:
             piece: the node.
             operands: the tensors that it reads, by name.
 
         Raises:
-            AutofuseError: AF5003, it cannot be run.
+            AutofuseError: AF5003, the node cannot be run.
         """
         where = Where(self.pieces.path, f"/graph/node/{piece.index}", node=piece.name)
         if gap := self.gap(piece, operands):
@@ -85,15 +85,15 @@ class Reference:
                 results = self._results(piece, operands)
         except (
             Exception
-        ) as e:  # whatever an implementation of an op raises for operands that it does not take
+        ) as e:  # any exception that an op's implementation raises for operands it does not support
             text = f"{piece.op}: {self.name} cannot run it: {type(e).__name__}: {e}"
             raise AutofuseError.of("AF5003", text, where=where) from e
         return dict(zip(piece.outputs, results, strict=True))
 
     def gap(self, piece: Piece, operands: Mapping[str, Any]) -> str:
-        """The reason not to run a node that could run; empty if it runs."""
+        """Return the reason not to run a node that would run; empty if there is none."""
         found = known_gap(self.pieces.model.graph.node[piece.index], self._opset, operands)
-        return found and f"{found} in {self.name} {VERSION}, which is not taken for it"
+        return found and f"{found} in {self.name} {VERSION}, which is excluded"
 
     def _results(self, piece: Piece, operands: Mapping[str, Any]) -> Sequence[Any]:
         node = self.pieces.model.graph.node[piece.index]
@@ -136,7 +136,7 @@ class Reference:
 
 
 class Runtime(Reference):
-    """Runs single nodes by onnxruntime, where that is installed."""
+    """Runs single nodes with onnxruntime, if it is installed."""
 
     name = "onnxruntime"
 
@@ -146,7 +146,7 @@ class Runtime(Reference):
         return importlib.util.find_spec("onnxruntime") is not None
 
     def gap(self, piece: Piece, operands: Mapping[str, Any]) -> str:
-        """Nothing is known."""
+        """Return an empty reason: no gaps of onnxruntime are known."""
         return ""
 
     def _results(self, piece: Piece, operands: Mapping[str, Any]) -> Sequence[Any]:
@@ -173,9 +173,9 @@ class Runtime(Reference):
 
 @lru_cache(maxsize=1)
 def _loop() -> Any:
-    """Loop for ``onnx.reference``, in subgraphs too.
+    """Return a Loop for ``onnx.reference``, also in subgraphs.
 
-    Its own does nothing where the condition is left out, and joins the results of steps instead of stacking them.
+    The original does nothing without a condition, and concatenates the results of steps instead of stacking them.
     """
     from onnx.reference.op_run import OpRun
 
@@ -201,7 +201,7 @@ def _loop() -> Any:
                     rows.append(result)
                 step += 1
             if step == 0 and made:
-                raise ValueError("no step says of which shape and type its results are")
+                raise ValueError("no step defines the shape and type of its results")
             return (*held, *(np.stack(rows) for rows in made))
 
     return Loop
@@ -214,7 +214,7 @@ def _alone(
     inputs: Iterable[Any],
     piece: Piece,
 ) -> onnx.ModelProto:
-    """A model of one node; tensors that its subgraphs read are inputs too."""
+    """Return a model of one node; tensors that its subgraphs read are inputs too."""
     from onnx import TypeProto, ValueInfoProto, helper
 
     outputs = [ValueInfoProto(name=n, type=TypeProto()) for n in piece.outputs]
@@ -224,11 +224,11 @@ def _alone(
 
 
 def _restated(node: onnx.NodeProto, opset: int) -> tuple[onnx.NodeProto, int]:
-    """A node in a version that ``onnx.reference`` computes as the standard says, and that version.
+    """Return a node in a version that ``onnx.reference`` computes according to the standard, and that version.
 
-    Of BatchNormalization before version 14 it takes those with the attribute momentum, which has a default, for
-    training; with one result they are not.  Softmax and the like get a matrix, of which the last axis is theirs.
-    DequantizeLinear before version 19, which only added element types, is not there.
+    ``onnx.reference`` treats BatchNormalization before version 14 as training if it has the attribute momentum, which
+    has a default; with one result it is not.  Softmax and similar ops get a matrix and work on its last axis.
+    DequantizeLinear before version 19, which only added element types, is missing.
     """
     results = sum(bool(o) for o in node.output)
     keep: tuple[str, ...] = ()
@@ -250,14 +250,14 @@ def _restated(node: onnx.NodeProto, opset: int) -> tuple[onnx.NodeProto, int]:
 
 
 def _matrix_axis(node: onnx.NodeProto, opset: int) -> int | None:
-    """The axis at which an operand is cut into rows and columns of a matrix, which is what the op works on."""
+    """Return the axis that splits an operand into rows and columns of the matrix that the op works on."""
     if node.op_type not in _AS_MATRIX or opset >= _SINCE:
         return None
     return next((int(a.i) for a in node.attribute if a.name == "axis"), 1)
 
 
 def _aligned(node: onnx.NodeProto, operands: Mapping[str, Any]) -> Mapping[str, Any]:
-    """The operands with the second one in the place where the axis of the node puts it along the first one."""
+    """Return the operands with the second one aligned to the first one according to the node's axis."""
     axis = next((int(a.i) for a in node.attribute if a.name == "axis"), None)
     if node.op_type == "PRelu":
         axis = 1
@@ -273,7 +273,7 @@ def _aligned(node: onnx.NodeProto, operands: Mapping[str, Any]) -> Mapping[str, 
 
 
 def _lrn(node: onnx.NodeProto, x: Any) -> Any:
-    """LRN, of which ``onnx.reference`` normalises only as many channels as there are batches."""
+    """Compute LRN; ``onnx.reference`` normalises only as many channels as there are batches."""
     attrs = {"alpha": 1e-4, "beta": 0.75, "bias": 1.0} | {a.name: a.f for a in node.attribute}
     size = next(int(a.i) for a in node.attribute if a.name == "size")
     before = (size - 1) // 2
@@ -284,7 +284,7 @@ def _lrn(node: onnx.NodeProto, x: Any) -> Any:
 
 
 def is_random(node: onnx.NodeProto) -> bool:
-    """True for a node of which two runs may differ."""
+    """Return True for a node whose results may differ between runs."""
     own = REFUSED.get(node.op_type) == RANDOM or node.op_type == "Dropout"
     return own or any(is_random(n) for g in subgraphs(node) for n in g.node)
 
@@ -296,7 +296,7 @@ def differences(
 
     An element agrees if it differs by at most ``rtol`` times its reference plus ``atol`` times the largest finite
     element of the reference; for float16 and bfloat16 these are at least 8 and 2 times the spacing of adjacent numbers,
-    also if a result of another type was computed from them. NaN agrees with NaN; integers and bools agree if they are
+    also if a result of another type was computed from them.  NaN agrees with NaN; integers and bools agree if they are
     equal.
 
     Args:
@@ -304,13 +304,12 @@ def differences(
         want: the reference, of the same form.
         rtol: relative tolerance.
         atol: tolerance relative to the largest element.
-        also: additional tolerance of each element, where the effect of rounding alone is known; infinite for elements
-            that say nothing.
-        coarse: spacing at 1 of the coarsest type that the elements were rounded to on the way.
+        also: additional tolerance per element for known rounding effects; infinite for meaningless elements.
+        coarse: spacing at 1 of the coarsest intermediate type.
 
     Returns:
         ``ok``, ``elements``, ``wrong``, ``max_abs``, ``max_rel`` (to the largest element), ``first`` (index of the
-        first wrong element), ``got``, ``want`` (there, as text), ready for JSON.
+        first wrong element), ``got`` and ``want`` (at that index, as text), ready for JSON.
     """
     if isinstance(want, list | tuple):
         rows = [
@@ -353,7 +352,7 @@ _NOTHING: dict[str, Any] = {
 
 
 def coarseness(dtype: Any) -> float:
-    """Distance of neighbouring numbers at 1, of element types that are coarser than float32; 0 of others."""
+    """Return the spacing at 1 of element types coarser than float32; 0 for others."""
     kind = np.dtype(dtype)
     if kind.name == "bfloat16":
         return 2.0**-7
@@ -383,7 +382,7 @@ def _compared(
 
 
 def about(x: Any) -> dict[str, Any]:
-    """Element type and shape, for a table."""
+    """Return element type and shape, for a table."""
     if isinstance(x, list | tuple) or x is None:
         return {"dtype": "sequence" if x is not None else "nothing", "shape": [len(x or ())]}
     array = np.asarray(x)

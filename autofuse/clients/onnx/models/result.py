@@ -1,4 +1,4 @@
-"""Results of a build of a model and of its run, in memory."""
+"""In-memory results of building and running a model."""
 
 from __future__ import annotations
 
@@ -22,13 +22,14 @@ class ModelRegion:
     """Nodes that run together.
 
     Attributes:
-        nodes: their places in the list of nodes of the model.
+        nodes: their indices in the model's list of nodes.
         kernel: name of the kernel; empty for a view, which needs none.
-        inputs: parameter of the kernel -> the tensor, as autofuse calls it; the manifest has the names of the model.
-        outputs: the same for outputs.
-        bytes_once: what it reads and writes, every tensor once, where symbols have typical sizes.
-        bytes_modelled: what the kernel moves there, by the model of its template; None if it has none for these sizes.
-        bytes_unfused: what the nodes read and write there one by one.
+        inputs: parameter of the kernel -> autofuse's name of the tensor; the manifest has the names of the model.
+        outputs: parameter of the kernel -> tensor, for outputs.
+        bytes_once: bytes read and written, every tensor once, at typical sizes of the symbols.
+        bytes_modelled: bytes that the kernel moves at these sizes, by the model of its template; None if no template is
+            legal for them.
+        bytes_unfused: bytes that the nodes read and write at these sizes one by one.
     """
 
     nodes: tuple[int, ...]
@@ -42,12 +43,12 @@ class ModelRegion:
 
 @dataclass(frozen=True, slots=True)
 class Fallback:
-    """A node that no kernel holds.
+    """A node outside all kernels.
 
     Attributes:
-        node: its place in the list of nodes of the model.
-        code: of the diagnostic that says why.
-        reason: its words.
+        node: its index in the model's list of nodes.
+        code: code of the diagnostic that gives the reason.
+        reason: message of the diagnostic.
     """
 
     node: int
@@ -96,7 +97,7 @@ class ModelResult:
 
     @property
     def name(self) -> str:
-        """The name of the model, as an identifier."""
+        """Name of the model, as an identifier."""
         return self.pieces.name
 
     @property
@@ -106,22 +107,22 @@ class ModelResult:
         return found
 
     def write(self, folder: str | Path, *, force: bool = False) -> artifacts.Written:
-        """Write all files into a folder, all or none; what is the same stays as it is.
+        """Write all files into a folder, or none; unchanged files are not rewritten.
 
         Args:
-            folder: is made if it is not there.
+            folder: created if missing.
             force: overwrite files that were edited or that autofuse did not write.
 
         Returns:
-            Which files were created, updated, left, and removed.
+            The files created, updated, left unchanged, and removed.
 
         Raises:
-            AutofuseError: AF5005, the folder cannot be written, or holds such files.
+            AutofuseError: AF5005, the folder cannot be written, or contains such files.
         """
         return artifacts.write_files(self.files, folder, force=force)
 
     def summary(self) -> dict[str, Any]:
-        """The build in numbers, ready for JSON."""
+        """Return the figures of the build, ready for JSON."""
         manifest = self.manifest
         return {
             "name": self.pieces.label,
@@ -143,24 +144,25 @@ class ModelResult:
 
 @dataclass(frozen=True, slots=True)
 class ModelRun:
-    """Results of :func:`autofuse.models.run`, and how far they are from the reference.
+    """Results of :func:`autofuse.models.run`, and their differences from the reference.
 
     Attributes:
-        outputs: of the model, by name, as the kernels and the fallbacks made them.
-        symbols: sizes that were used.
+        outputs: outputs of the model by name, computed by kernels and fallbacks.
+        symbols: the sizes used.
         regions: a row per region in the order of execution: ``region``, ``ops``, ``kernel``, ``state``,
             ``bytes_moved`` (counted by the twin), ``bytes_unfused`` (modelled: every node reads its operands and writes
-            its results once), ``outputs`` (comparisons with ``onnx.reference`` for the operands that the region got)
-            and ``seconds``.  The state is ``ok``, ``differs``, ``failed``, ``by reference`` (the kernel does not take
-            these sizes) or ``not compared`` (the reference fails); ``why`` says more of the last two.  ``rounding`` is
-            there if outputs agree only with a bound of rounding errors added to the tolerance.
-        fallbacks: a row per node that no kernel holds: ``node``, ``op``, ``code``, ``reason``, ``reference`` (who ran
-            it), ``seconds``, and ``state``: ``ok``, ``differs``, or ``not compared`` with onnxruntime.
-        compared: a comparison per output of the model with the model run by ``onnx.reference`` alone; where it differs
-            and ``ill_conditioned`` is set, rounding errors decide about it, and it says nothing; nor does one whose
-            ``compared`` is false, since it is made of what no reference made.
-        chosen: sizes that nobody gave, by the names that the model has for them.
-        diagnostics: what went wrong.
+            its results once), ``outputs`` (comparisons with ``onnx.reference`` on the region's own operands)
+            and ``seconds``.  The state is ``ok``, ``differs``, ``failed``, ``by reference`` (the kernel does not
+            accept these sizes) or ``not compared`` (the reference fails); ``why`` explains the last two.  ``rounding``
+            is present if outputs agree only with a rounding error bound added to the tolerance.
+        fallbacks: a row per node outside all kernels: ``node``, ``op``, ``code``, ``reason``, ``reference`` (the
+            reference that ran it), ``seconds``, and ``state``: ``ok``, ``differs``, or ``not compared`` with
+            onnxruntime.
+        compared: a comparison per output of the model with the model run by ``onnx.reference`` alone.  If it differs
+            and ``ill_conditioned`` is set, rounding errors dominate it, and it is inconclusive; so is one whose
+            ``compared`` is false, because it depends on results that no reference computed.
+        chosen: sizes chosen by default, by their names in the model.
+        diagnostics: the errors.
     """
 
     outputs: Mapping[str, Any]
@@ -181,7 +183,7 @@ class ModelRun:
         )
 
     def to_json(self) -> dict[str, Any]:
-        """All but the outputs, ready for JSON."""
+        """Return everything but the outputs, ready for JSON."""
         return {
             "symbols": dict(self.symbols),
             "chosen": dict(self.chosen),
@@ -192,12 +194,12 @@ class ModelRun:
 
 
 def kernel_folder(name: str) -> str:
-    """The folder of a kernel inside that of the model."""
+    """Return the folder of a kernel inside that of the model."""
     return f"kernels/{name}"
 
 
 def _keys(kernel: BuildResult | SplitResult) -> int:
-    """Tiling keys, over all parts."""
+    """Return the number of tiling keys over all parts."""
     from autofuse.schedule.axes.result import tiling_keys
 
     parts = kernel.parts if isinstance(kernel, SplitResult) else (kernel,)

@@ -1,7 +1,7 @@
-"""A partitioned model, beside ``onnx.reference``.
+"""Run a partitioned model and compare it with ``onnx.reference``.
 
-Kernels and nodes run one after another; what no step needs any more is forgotten.  Every tensor is computed twice:
-as the model runs, and by ``onnx.reference`` alone.  As long as both are the same bit by bit, one computation does.
+Kernels and nodes run one after another; tensors are freed after their last use.  Every tensor is computed twice: by the
+model, and by ``onnx.reference`` alone.  While both are bitwise equal, one computation suffices.
 """
 
 from __future__ import annotations
@@ -65,40 +65,41 @@ def run(
     call: KernelCall | None = None,
     progress: Progress | None = None,
 ) -> ModelRun:
-    """Run a model, regions as kernels and the rest by ``onnx.reference``, and compare.
+    """Run a model, with kernels for its regions and ``onnx.reference`` for the rest, and compare.
 
-    Kernels of Ascend C run on the CPU twin, those of Triton in its interpreter, C++ loops on this machine.
+    Ascend C kernels run on the CPU twin, Triton kernels in Triton's interpreter, C++ loops on this machine.
 
     Args:
-        model: as for :func:`autofuse.models.build`, or what it returned.
-        inputs: arrays by name; the others are random: floats of a normal distribution, integers 0 or 1, or indices
-            of the table that they pick from.
-        sizes: of named dimensions of the inputs; those that neither this nor ``inputs`` decides are chosen, so that
-            the shape inference of ONNX accepts them.
-        seed: of random inputs.
+        model: as for :func:`autofuse.models.build`, or its result.
+        inputs: arrays by name; the others are random: normally distributed floats, integers 0 or 1, or indices into
+            the table that they select from.
+        sizes: sizes of named dimensions of the inputs; sizes that neither this nor ``inputs`` determines are chosen
+            such that ONNX's shape inference accepts them.
+        seed: seed of random inputs.
         target: the chip, the GPU or the CPU, if the model is not built yet.
         check: as for :func:`autofuse.load`.
         rtol: tolerance relative to the element.
         atol: tolerance relative to the largest element of a tensor.
-        call: calls kernels, by name, with arrays by parameter and sizes by symbol; None: as :func:`autofuse.load`.
-        progress: is called after every step with the number of steps done, and of all.
+        call: calls kernels, by name, with arrays by parameter and sizes by symbol; None: through
+            :func:`autofuse.load`.
+        progress: called after every step with the number of finished steps, and of all steps.
 
     Returns:
-        The outputs, and how far they and those of every region are from the reference; a difference is a finding in
-        it, not an exception.
+        The outputs, and the differences of outputs and regions from the reference; a difference is reported in the
+        result, not as an exception.
 
     Raises:
-        AutofuseError: as for ``build``; AF5007 the inputs do not fit the model; AF5003 ``onnx.reference`` cannot run a
-            node; AF5001, AF5002 a kernel cannot be compiled.
-        TypeError: inputs or sizes are not by name, a size or the seed is no integer.
-        ValueError: the seed or a tolerance is negative, ``check`` is none of the two.
+        AutofuseError: as for ``build``; AF5007 the inputs do not match the model; AF5003 ``onnx.reference`` cannot run
+            a node; AF5001, AF5002 a kernel cannot be compiled.
+        TypeError: inputs or sizes are not by name, a size or the seed is not an integer.
+        ValueError: the seed or a tolerance is negative, or ``check`` has another value than the two.
     """
     for what, given in (("inputs", inputs), ("sizes", sizes)):
         if not isinstance(given, Mapping | None):
             raise TypeError(f"{what} are given by name, in a dict, not {type(given).__name__}")
     seed = integer("seed", seed, 0, MAX_SEED)
     if not (rtol >= 0 and atol >= 0):
-        raise ValueError(f"tolerances are 0 or more, not {rtol} and {atol}")
+        raise ValueError(f"tolerances must be at least 0, not {rtol} and {atol}")
     built = model if isinstance(model, ModelResult) else build(model, target=target)
     calls = call if call is not None else kernel_calls(built, check=check)
     return _Runner(built, calls, rtol, atol).run(inputs or {}, sizes or {}, seed, progress)
@@ -106,11 +107,11 @@ def run(
 
 @dataclass(slots=True)
 class _Both:
-    """A tensor as the model makes it, and as ``onnx.reference`` alone does; the same object if they are equal.
+    """A tensor computed by the model, and by ``onnx.reference`` alone; the same object if they are equal.
 
-    ``doubtful``: the two may differ by any amount, because on the way rounding errors decided about a result.
-    ``unknown``: on the way no reference could be asked, so that what is called its tensor is ours.
-    ``coarse``: of the coarsest type on the way, the distance of neighbouring numbers at 1; 0 if it is float32.
+    ``doubtful``: the two may differ by any amount, because rounding errors determined an intermediate result.
+    ``unknown``: no reference was available for an intermediate step, so the reference tensor is the model's own.
+    ``coarse``: spacing at 1 of the coarsest intermediate type; 0 if it is float32.
     """
 
     ours: Any
@@ -185,7 +186,7 @@ class _Runner:
         )
 
     def reads(self, step: int) -> set[str]:
-        """Keys of what a step reads."""
+        """Return the keys of the tensors that a step reads."""
         s = self.built.steps[step]
         if s.kind == "fallback":
             nodes: tuple[int, ...] = (self.built.fallbacks[s.index].node,)
@@ -198,7 +199,7 @@ class _Runner:
     # tensors ----------------------------------------------------------------------------------
 
     def hold_inputs(self, inputs: Mapping[str, Any], sizes: Mapping[str, int], seed: int) -> None:
-        """Given arrays, random ones for the others, and the sizes."""
+        """Store the given arrays, random ones for the other inputs, and the sizes."""
         for name in inputs:
             if name not in self.pieces.inputs:
                 known = ", ".join(self.pieces.inputs) or "none"
@@ -219,7 +220,7 @@ class _Runner:
                 self.hold(name, array, array)
 
     def value(self, name: str) -> _Both:
-        """A tensor of the model."""
+        """Return a tensor of the model."""
         v = self.pieces.values[name]
         key = self.pieces.keys[name]
         if not isinstance(v, Known):
@@ -238,13 +239,13 @@ class _Runner:
         return _Both(array, array)
 
     def text(self, name: str) -> Any:
-        """An initialiser that no kernel holds: texts."""
+        """Return an initialiser that kernels do not support: texts."""
         from onnx import numpy_helper
 
         for t in self.pieces.model.graph.initializer:
             if t.name == name:
                 return numpy_helper.to_array(t)
-        raise AssertionError(f"{name} is used before it is made")
+        raise AssertionError(f"{name} is used before it is computed")
 
     def hold(
         self,
@@ -255,10 +256,10 @@ class _Runner:
         coarse: float = 0.0,
         unknown: bool = False,
     ) -> None:
-        """Keep a tensor; its shape decides about symbols.
+        """Store a tensor; its shape determines symbols.
 
         Raises:
-            AutofuseError: AF5007, it is not what the model says.
+            AutofuseError: AF5007, it does not match the model's declaration.
         """
         v = self.pieces.values[name]
         if name not in self.pieces.shapeless:
@@ -311,9 +312,9 @@ class _Runner:
         self.others.append({**row, "seconds": time.perf_counter() - start})
 
     def checked(self, p: Piece, operands: Mapping[str, _Both], by: str) -> str:
-        """Compare the results of a node with those of onnxruntime: ``ok``, ``differs``.
+        """Compare the results of a node with those of onnxruntime: return ``ok`` or ``differs``.
 
-        ``not compared`` where there is none, where it cannot run the node, and of random numbers.
+        Return ``not compared`` without onnxruntime, if it cannot run the node, and for random numbers.
         """
         state = "not compared"
         if is_random(self.pieces.model.graph.node[p.index]):
@@ -332,7 +333,7 @@ class _Runner:
         return state
 
     def made_by_reference(self, nodes: Iterable[int], reference: Reference | None = None) -> str:
-        """Run nodes by one of the references, or by the first that can, and keep all their results.
+        """Run nodes with the given reference, or with the first that can, and store all their results.
 
         Returns:
             The name of the reference that ran the last of them.
@@ -358,7 +359,7 @@ class _Runner:
     def by_reference(
         self, p: Piece, operands: Mapping[str, Any], reference: Reference | None
     ) -> tuple[dict[str, Any], str]:
-        """Results of a node, and who made them; where it fails, the message says which inputs and sizes nobody gave.
+        """Return the results of a node and the name of the reference; errors list inputs and sizes chosen by default.
 
         Raises:
             AutofuseError: AF5003.
@@ -373,14 +374,14 @@ class _Runner:
             raise self.with_choices(e) from e
 
     def with_choices(self, error: AutofuseError) -> AutofuseError:
-        """The error, with the inputs and sizes that nobody gave."""
+        """Return the error with a list of the inputs and sizes chosen by default."""
         hints = [INSTALL] if len(self.references) == 1 else []
         if self.chosen:
             sizes = " ".join(f"--shape {s}={n}" for s, n in self.chosen.items())
-            hints.insert(0, f"sizes were chosen, give others: {sizes}")
+            hints.insert(0, f"the sizes were chosen; override with: {sizes}")
         if self.made_up:
             names = ", ".join(self.made_up)
-            text = f"made at random: {names}; give elements that it takes with --input NAME=FILE"
+            text = f"random inputs: {names}; give valid elements with --input NAME=FILE"
             hints.insert(0, text)
         hint = "; ".join(hints)
         return AutofuseError(replace(d, hint=d.hint or hint) for d in error.diagnostics)
@@ -388,13 +389,13 @@ class _Runner:
     def fitting(
         self, reference: Reference, p: Piece, operands: Mapping[str, Any]
     ) -> dict[str, Any]:
-        """Results of a node by one reference; their shapes have to be those of the model.
+        """Return the results of a node from one reference; their shapes must match the model.
 
         Raises:
             AutofuseError: AF5003.
         """
         found = reference.run(p, operands)
-        # Sizes that follow from results that are not taken do not count.
+        # Discard sizes derived from rejected results.
         before = dict(self.sizes)
         for o in p.outputs:
             v = self.pieces.values[o]
@@ -410,7 +411,7 @@ class _Runner:
         return found
 
     def check_size(self, p: Piece) -> None:
-        """Refuse a node whose results would not fit, as far as that is known before.
+        """Refuse a node whose results would be too large, as far as known in advance.
 
         Raises:
             AutofuseError: AF1109.
@@ -450,7 +451,7 @@ class _Runner:
             self.forget_inside(r)
             return
         made = self.computed(r, row)
-        # The nodes one by one, from the operands that the region got, and from those of the reference.
+        # The nodes one by one, from the region's operands and from the reference's.
         want, alone = self.judged(r, made, row)
         doubtful = any(self.held[k].doubtful for k in r.inputs.values()) or "rounding" in row
         unknown = any(self.held[k].unknown for k in r.inputs.values()) or not want
@@ -468,10 +469,11 @@ class _Runner:
     def judged(
         self, r: ModelRegion, made: Mapping[str, Any] | None, row: dict[str, Any]
     ) -> tuple[dict[str, Any], dict[str, Any]]:
-        """Compare a region with the references, until one agrees; what the one that counts made of its nodes.
+        """Compare a region with the references, until one agrees.
 
         Returns:
-            Its results from our operands, and from its own; empty if none can run the nodes.
+            Results of the decisive reference from the region's operands, and from its own; empty if none can run the
+            nodes.
         """
         chosen: tuple[dict[str, Any], dict[str, Any], dict[str, Any]] | None = None
         for reference in self.references:
@@ -484,7 +486,7 @@ class _Runner:
                     tried["outputs"] = [*tried["outputs"], line]
                 if not all(o["ok"] for o in tried["outputs"]):
                     tried["state"] = "differs"
-            # One that agrees, else the first that had something to say.
+            # A reference that agrees, else the first with results.
             agrees = bool(want) and tried["state"] != "differs"
             if chosen is None or agrees or not chosen[1]:
                 chosen = (tried, want, alone)
@@ -502,10 +504,10 @@ class _Runner:
     def compared(
         self, r: ModelRegion, key: str, ours: Any, want: Any, row: dict[str, Any]
     ) -> dict[str, Any]:
-        """An output of a region beside ``onnx.reference``.
+        """Compare an output of a region with ``onnx.reference``.
 
-        Where they differ, the ops are computed once more, in higher precision and with a bound of what rounding does,
-        which may be all of it: the softmax of large numbers depends on their last bits.
+        If they differ, recompute the ops in higher precision with a bound on rounding errors, which may explain the
+        whole difference: the softmax of large numbers depends on their last bits.
         """
         found = differences(ours, want, **self.tolerance)
         if found["ok"] or not r.kernel or ours.dtype.kind in "biu":
@@ -523,7 +525,7 @@ class _Runner:
         return bounded
 
     def out_of_range(self, r: ModelRegion) -> str:
-        """Why the kernel does not take the sizes of this run; empty if it does."""
+        """Return why the kernel does not accept the sizes of this run; empty if it does."""
         graph = self.built.kernels[r.kernel].graph if r.kernel else None
         for s in graph.symbols if graph is not None else ():
             size = self.sizes[s.name]
@@ -532,7 +534,7 @@ class _Runner:
         return ""
 
     def computed(self, r: ModelRegion, row: dict[str, Any]) -> dict[str, Any] | None:
-        """Results by the kernel, or as a view; None if the kernel fails."""
+        """Return the results of the kernel, or of a view; None if the kernel fails."""
         arrays = {p: self.held[k].ours for p, k in r.inputs.items()}
         if not r.kernel:
             row["bytes_moved"] = 0
@@ -552,7 +554,7 @@ class _Runner:
         return {k: done.outputs[p] for p, k in r.outputs.items()}
 
     def viewed(self, r: ModelRegion, arrays: Mapping[str, Any]) -> dict[str, Any]:
-        """The operands in other shapes."""
+        """Return the operands reshaped."""
         graph = self.regions.region(r.nodes).graph
         found = dict(arrays)
         for n in graph.nodes:
@@ -563,7 +565,7 @@ class _Runner:
     def expected(
         self, r: ModelRegion, row: dict[str, Any], reference: Reference
     ) -> tuple[dict[str, Any], dict[str, Any]]:
-        """Results by a reference, from our operands and from its own; empty if it cannot run a node."""
+        """Return a reference's results from the model's operands and from its own; empty if it cannot run a node."""
         before = dict(self.held)
         try:
             self.made_by_reference(r.nodes, reference)
@@ -580,7 +582,7 @@ class _Runner:
         return {k: b.ours for k, b in both.items()}, {k: b.alone for k, b in both.items()}
 
     def forget_inside(self, r: ModelRegion) -> None:
-        """Drop results that nothing outside of the region reads."""
+        """Drop results that are not read outside the region."""
         made = {self.pieces.keys[o] for i in r.nodes for o in self.pieces.pieces[i].outputs}
         for k in made - set(r.outputs.values()):
             self.held.pop(k, None)
@@ -593,11 +595,11 @@ class _Runner:
         *,
         doubtful: bool = False,
     ) -> None:
-        """A diagnostic for a comparison that failed, or that says nothing."""
+        """Add a diagnostic for a comparison that failed or is inconclusive."""
         if row["ok"]:
             return
         if doubtful:
-            text = f"{what} differs from {reference}, and depends on rounding errors"
+            text = f"{what} differs from {reference}, but depends on rounding errors"
             self.diagnostics.append(Diagnostic("AF6003", text, severity="warning"))
             return
         text = differing(row["wrong"], row["elements"], what, reference)

@@ -1,4 +1,4 @@
-"""Bytes that a kernel moves by the model of its templates."""
+"""Bytes that a kernel moves, by the model of its templates."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ __all__ = ["modelled_bytes"]
 
 
 def modelled_bytes(built: BuildResult | SplitResult, sizes: Mapping[str, int]) -> int | None:
-    """Bytes between GM and the cores, in both directions, of the form and templates that the model finds best.
+    """Return the bytes between GM and the cores, in both directions, for the form and templates with the lowest cost.
 
     Args:
         built: the kernel, or several.
-        sizes: values of its symbols, and maybe of others.
+        sizes: values of its symbols, and possibly of others.
 
     Returns:
-        The bytes; None if no template is legal for these sizes, and for kernels that have none.
+        The bytes; None if no template is legal for these sizes, or the kernel has no templates.
     """
     if plans(built.target):
         return None
@@ -40,7 +40,7 @@ def modelled_bytes(built: BuildResult | SplitResult, sizes: Mapping[str, int]) -
 def _form(
     result: ScheduleResult, costs: Costs, sizes: Mapping[str, int]
 ) -> tuple[float, int] | None:
-    """Return modelled cycles and bytes of one way to realise a graph."""
+    """Return modelled cycles and bytes of one form of a graph."""
     groups = [_group(g, costs, sizes) for g in result.groups]
     found = [g for g in groups if g is not None]
     if len(found) < len(groups):

@@ -1,4 +1,4 @@
-"""Rows of views, of what moves data, and of tensors that follow from attributes alone."""
+"""Rows of views, data movement, and tensors determined by attributes alone."""
 
 from __future__ import annotations
 
@@ -27,16 +27,16 @@ _SAME_ORDER = """
 @row(*(f"aten.{name}" for name in _SAME_ORDER.split()), "prims.view_of.default", kind=Kind.VIEW)
 def _view(c: Call) -> Value:
     if c.dtype != c.x().dtype:
-        raise RefusedError("it reads the same bits as another element type")
+        raise RefusedError("it reinterprets the bits as another element type")
     return c.e.reshape(c.x(), c.shape)
 
 
 @row("aten.as_strided.default", kind=Kind.VIEW)
 def _as_strided(c: Call) -> Value:
-    """Only where it is a reshape: dense memory under another shape."""
+    """Lower as_strided only if it is a reshape of dense memory."""
     source, result = c.meta_of(0), c.meta
     offset = c.arg(3, "storage_offset")
-    # An offset counts from the begin of the storage.
+    # An offset counts from the start of the storage.
     here = offset is None or c.expr(offset) == c.expr(source.storage_offset()) == 0
     same = here and c.e.sizes.holds(source.numel() == result.numel())
     if not (same and source.is_contiguous() and result.is_contiguous()):
@@ -78,11 +78,11 @@ def _expand(c: Call) -> Value:
     return c.e.broadcast(c.x(), c.shape)
 
 
-# Places may count from the end. Which way they do is not part of a kernel: a guard keeps calls of the other sign away.
+# Indices may count from the end.  A kernel handles one sign only; a guard keeps calls with the other sign away.
 
 
 def _bound(c: Call, arg: Any, axis: int, default: Any = 0) -> Any:
-    """Return the begin or end of a slice, clamped to the axis."""
+    """Return the start or end of a slice, clamped to the axis."""
     size = c.meta_of(0).shape[axis]
     at = default if arg is None else c.size(arg)
     holds = c.e.sizes.holds
@@ -94,13 +94,15 @@ def _bound(c: Call, arg: Any, axis: int, default: Any = 0) -> Any:
 
 
 def _place(c: Call, arg: Any, axis: int) -> Expr:
-    """A place inside a dimension, counted from its begin."""
+    """Return an index into a dimension, counted from its start."""
     size, at = c.meta_of(0).shape[axis], c.size(arg)
     holds = c.e.sizes.holds
     if holds(at < 0):
         at = at + size
     if holds(at < 0) or holds(at >= size):
-        raise RefusedError(f"the place {c.size(arg)} is outside of a dimension of {size}")
+        raise RefusedError(
+            f"the place {c.size(arg)} is out of range for a dimension of size {size}"
+        )
     return c.expr(at)
 
 
@@ -161,7 +163,7 @@ def _cat(c: Call) -> Value:
 
 @row("aten.repeat.default", kind=Kind.COPY)
 def _repeat(c: Call) -> Value:
-    """A new axis beside each one, broadcast, and merged again."""
+    """Insert an axis before each one, broadcast it, and merge the two."""
     x, times = c.x(), [c.expr(t) for t in c.arg(1, "repeats")]
     own = (const(1),) * (len(times) - len(x.shape)) + x.shape
     split = tuple(e for size in own for e in (const(1), size))
@@ -173,7 +175,7 @@ def _repeat(c: Call) -> Value:
 
 @row("aten.constant_pad_nd.default", kind=Kind.COPY)
 def _pad(c: Call) -> Value:
-    """A negative width cuts off."""
+    """Pad a tensor; a negative width crops."""
     x, rank = c.x(), len(c.x().shape)
     sizes, widths = c.meta_of(0).shape, [c.size(w) for w in c.arg(1, "pad")]
     number = c.number(c.arg(2, "value", 0), "the value")
@@ -212,7 +214,7 @@ def _flip(c: Call) -> Value:
 
 
 def _replaced(c: Call, x: Value, source: Value, axis: int, start: Expr) -> Value:
-    """A range of one axis comes from another tensor."""
+    """Replace a range of one axis with another tensor."""
     end = start + source.shape[axis]
     parts = [
         c.e.part(x, axis, const(0), start),
@@ -231,7 +233,7 @@ def _slice_scatter(c: Call) -> Value:
     start = _bound(c, c.arg(3, "start"), axis)
     end = _bound(c, c.arg(4, "end"), axis, c.meta_of(0).shape[axis])
     if not c.e.sizes.holds(end - start == c.meta_of(1).shape[axis]):
-        raise RefusedError("what is written has not the size of its place")
+        raise RefusedError("the size of the written tensor does not match its place")
     return _replaced(c, x, source, axis, c.expr(start))
 
 
@@ -244,11 +246,11 @@ def _select_scatter(c: Call) -> Value:
     return _replaced(c, x, c.e.reshape(source, shape), axis, at)
 
 
-# places ---------------------------------------------------------------------------------------
+# indices --------------------------------------------------------------------------------------
 
 
 def _index(c: Call, arg: Any, axis: int, *, wraps: bool = False) -> Value:
-    """Places along an axis of the first operand; ``wraps``: they may count from its end."""
+    """Return indices into an axis of the first operand; with ``wraps`` they may count from its end."""
     index, shape = c.value(arg), c.x().shape
     if index.dtype.name not in ("int32", "int64"):
         raise RefusedError(f"the index is {index.dtype}")
@@ -289,7 +291,7 @@ def _index_tensor(c: Call) -> Value:
 
 
 def _outer_index(c: Call, axes: Sequence[int], index: Sequence[Value]) -> Value:
-    """Places in several dimensions, each along a dimension of the result of its own: one gather after the other."""
+    """Index several dimensions, each along its own dimension of the result, with one gather after the other."""
     rank = max((len(v.shape) for v in index), default=0)
     along: dict[int, int] = {}
     flat: list[Value] = []
@@ -298,7 +300,7 @@ def _outer_index(c: Call, axes: Sequence[int], index: Sequence[Value]) -> Value:
         wide = [rank - len(v.shape) + d for d, s in enumerate(v.shape) if s != 1]
         if len(wide) > 1 or (wide and wide[0] in along.values()):
             raise RefusedError("data-dependent index in several dimensions")
-        # One place is along none; where it stands among the others does not matter.
+        # A single index is along no dimension; its position among the others does not matter.
         along[axis] = wide[0] if wide else last
         last += not wide
         flat.append(c.e.reshape(v, tuple(s for s in v.shape if s != 1) or (const(1),)))
@@ -314,7 +316,7 @@ def _outer_index(c: Call, axes: Sequence[int], index: Sequence[Value]) -> Value:
 
 @row("aten.scatter.value", "aten.scatter.src", "aten.scatter_add.default")
 def _scatter(c: Call) -> Value:
-    """One place per row: a choice by comparing places."""
+    """Scatter to one index per row, as a selection by comparing indices."""
     e, x, index = c.e, c.x(), _index(c, c.node.args[2], int(c.arg(1, "dim")))
     axis = int(c.arg(1, "dim")) % max(len(x.shape), 1)
     rest = [i for i in range(len(x.shape)) if i != axis]
@@ -333,7 +335,7 @@ def _scatter(c: Call) -> Value:
     return e.select(here, source, x)
 
 
-# tensors that follow from attributes -----------------------------------------------------------
+# tensors determined by attributes --------------------------------------------------------------
 
 
 @row("aten.full.default", "aten.full_like.default", "aten.new_full.default", kind=Kind.CREATE)

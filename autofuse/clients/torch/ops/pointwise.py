@@ -19,7 +19,7 @@ _SAME = PROMOTION.DEFAULT
 _FLOAT = PROMOTION.INT_TO_FLOAT
 _TRUTH = PROMOTION.ALWAYS_BOOL
 
-#: Sums and products of bools are what PyTorch makes of them.
+#: PyTorch's meaning of sums and products of bools.
 _OF_BOOLS = {
     "Add": "LogicalOr",
     "Mul": "LogicalAnd",
@@ -27,12 +27,12 @@ _OF_BOOLS = {
     "Minimum": "LogicalAnd",
     "BitwiseNot": "LogicalNot",
 }
-#: Rounding leaves integers as they are.
+#: Rounding ops, which do not change integers.
 _ROUNDING = frozenset({"Floor", "Ceil", "Round", "Trunc"})
 
 
 def _compute(e: Emitter, name: str, *xs: Value) -> Value:
-    """An op of the registry; of bools, what PyTorch's op of the same name means."""
+    """Apply an op of the registry; for bools, the equivalent of PyTorch's op."""
     dtype = xs[0].dtype
     if dtype == BOOL:
         name = _OF_BOOLS.get(name, name)
@@ -42,7 +42,7 @@ def _compute(e: Emitter, name: str, *xs: Value) -> Value:
 
 
 def _rows(promotion: PROMOTION, names: str, numbers: Numbers = Numbers.ROUNDED) -> None:
-    """Ops that are one op of the registry: ``name:Row`` each; all overloads of a binary op with ``name*:Row``."""
+    """Register ops that map to one registry op: ``name:Row`` each; ``name*:Row`` for all overloads of a binary op."""
     for entry in names.split():
         name, ours = entry.split(":")
         overloads = ("Tensor", "Scalar") if name.endswith("*") else ("default",)
@@ -91,7 +91,7 @@ _rows(
 
 @row("aten.sign.default", "aten.sgn.default")
 def _sign(c: Call) -> Value:
-    """0 of NaN."""
+    """Lower sign, which is 0 for NaN."""
     (x,) = c.promoted(c.node.args[0])
     sign = _compute(c.e, "Sign", x)
     if x.dtype.kind != "f":
@@ -101,7 +101,7 @@ def _sign(c: Call) -> Value:
 
 @row("aten.special_zeta.default")
 def _zeta(c: Call) -> Value:
-    """Infinite at its poles: an exponent of 1, and whole numbers from 0 down for those above 1."""
+    """Lower zeta, infinite at its poles: exponent 1, and for larger exponents the integers from 0 down."""
     x, q = c.promoted(*c.node.args, kind=_FLOAT)
     e = c.e
     pole = e.op("LogicalAnd", e.op("LessEqual", q, 0), e.op("Equal", q, e.op("Floor", q)))
@@ -111,7 +111,7 @@ def _zeta(c: Call) -> Value:
     return e.select(pole, e.full((), math.inf, found.dtype), found)
 
 
-#: Powers that PyTorch computes as something else, which differs for -0 and -inf.
+#: Powers that PyTorch computes with another function, which differs for -0 and -inf.
 _ROOTS = {0.5: "Sqrt", -0.5: "Rsqrt"}
 
 
@@ -121,7 +121,7 @@ def _power(c: Call) -> Value:
     if x.dtype.kind == "f":
         c.fitting(c.node.args[1], x.dtype)
     known = exponent.number if exponent.tensor is None else None
-    # Of float16 PyTorch makes no root.
+    # PyTorch uses no root for float16.
     if known in _ROOTS and x.dtype.kind == "f" and x.dtype.name != "float16":
         return c.e.op(_ROOTS[known], x)
     if known in (3, -2) and x.dtype == BFLOAT16:
@@ -150,7 +150,7 @@ for _name in ("isnan", "isinf", "isfinite", "signbit"):
 
 
 def _scaled(c: Call, a: Any, b: Any) -> tuple[Value, Value]:
-    """Operands of a sum, the second one times ``alpha``."""
+    """Return the operands of a sum, the second one times ``alpha``."""
     alpha = c.node.kwargs.get("alpha", 1)
     if alpha == 1:
         x, y = c.promoted(a, b)
@@ -175,9 +175,9 @@ def _rsub(c: Call) -> Value:
 
 
 def _unrounded(c: Call, arg: Any) -> Value:
-    """The first factor of an fma in float32.
+    """Return the first factor of an fma in float32.
 
-    Dynamo opens ``addcmul_`` and ``addcdiv_`` into a product or quotient and an fma; eager rounds their result only.
+    Dynamo decomposes ``addcmul_`` and ``addcdiv_`` into a product or quotient and an fma; eager rounds only the result.
     """
     if isinstance(arg, torch.fx.Node) and c.dtype.bits == 16:
         ours = {"aten.mul.Tensor": "Mul", "aten.div.Tensor": "Div"}.get(str(arg.target))
@@ -189,7 +189,7 @@ def _unrounded(c: Call, arg: Any) -> Value:
 
 @row("prims.fma.default", numbers=Numbers.WIDE)
 def _fma(c: Call) -> Value:
-    # One rounding or two: both are within what PyTorch's own kernels differ by.
+    # One rounding or two: PyTorch's own kernels differ by as much.
     a, b, x = c.node.args[:3]
     (wide,) = c.widened(x)
     return c.e.op("Add", c.e.op("Mul", _unrounded(c, a), c.factor(b, wide)), wide)
@@ -225,7 +225,7 @@ def _lerp(c: Call) -> Value:
 
 
 def _times_log(c: Call, log: str) -> Value:
-    """Product of x and a logarithm of y, rounded to 16 bits in between; 0 where x is."""
+    """Return the product of x and a logarithm of y, with the logarithm rounded to 16 bits; 0 where x is 0."""
     e = c.e
     x, y = c.promoted(*c.node.args[:2], kind=_FLOAT)
     product, zero = e.op("Mul", x, e.op(log, y)), e.full((), 0, x.dtype)
@@ -283,7 +283,7 @@ def _clamp_max(c: Call) -> Value:
 
 
 def _number_wins(c: Call, name: str) -> Value:
-    """The larger or smaller; NaN only where both are."""
+    """Return the maximum or minimum; NaN only if both operands are."""
     a, b = c.promoted(*c.node.args[:2])
     if a.dtype.kind != "f":
         return _compute(c.e, name, a, b)
@@ -314,7 +314,7 @@ def _masked_fill(c: Call) -> Value:
     return c.e.select(c.cast(c.node.args[1], BOOL), c.cast(c.node.args[2], x.dtype), x)
 
 
-# activations that the decompositions leave --------------------------------------------------------
+# activations without decomposition ----------------------------------------------------------------
 
 
 @row("aten.gelu.default")

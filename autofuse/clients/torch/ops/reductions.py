@@ -16,7 +16,7 @@ __all__: list[str] = []
 
 
 def _axes(c: Call, dims: Any, rank: int) -> tuple[int, ...]:
-    """Sorted axes; all of them for None or an empty list."""
+    """Return sorted axes; all of them for None or an empty list."""
     if dims is None:
         return tuple(range(rank))
     given = [dims] if isinstance(dims, int) else list(dims)
@@ -101,7 +101,7 @@ def _place(c: Call, name: str, dim: Any, keep: bool) -> Value:
     if not x.shape:
         return e.full((), 0, INT64)
     if dim is None:
-        # The index of all elements in a row.
+        # The index into the flattened tensor.
         flat = e.reshape(x, (product(x.shape),))
         return e.reshape(e.apply(name, flat, axis=0, keepdims=False), c.shape)
     return e.apply(name, x, axis=int(dim) % len(x.shape), keepdims=keep)
@@ -140,13 +140,13 @@ def _min(c: Call) -> list[Value]:
 
 
 def _variance(c: Call) -> tuple[Value, Value]:
-    """Variance and mean in float32; with the reduced axes as the result has them."""
+    """Return variance and mean in float32, with reduced axes kept or dropped as in the result."""
     e, x = c.e, c.x()
     dims, keep = c.arg(1, "dim"), bool(c.node.kwargs.get("keepdim", False))
     given = c.node.kwargs.get("correction")
     correction = 1 if given is None else given
     if not isinstance(correction, int | float):
-        raise RefusedError("the correction is known at run time only")
+        raise RefusedError("the correction is known only at run time")
     axes = _axes(c, dims, len(x.shape))
     wide = e.cast(x, FLOAT32)
     middle = _reduce(e, "ReduceMean", wide, axes, True)

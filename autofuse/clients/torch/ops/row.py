@@ -1,4 +1,4 @@
-"""Rows of the table of PyTorch's ops, and the view of a node that they get."""
+"""Rows of the table of PyTorch's ops, and the view of a node passed to them."""
 
 from __future__ import annotations
 
@@ -24,29 +24,29 @@ Result: TypeAlias = "Value | Sequence[Value]"
 
 
 class Kind(Enum):
-    """Effect of an op on memory when PyTorch runs it."""
+    """Effect of an op on memory in PyTorch."""
 
     #: It reads its operands and writes its results.
     COMPUTE = "compute"
-    #: It makes another view of the memory of its first operand.
+    #: It returns a view of its first operand.
     VIEW = "view"
-    #: It writes what follows from its attributes alone, and can be made again wherever it is needed.
+    #: It writes values determined by its attributes alone, and can be recomputed wherever it is needed.
     CREATE = "create"
     #: It copies without computing.
     COPY = "copy"
 
 
 class Numbers(Enum):
-    """Treatment of a number beside 16-bit tensors, as in PyTorch's CPU kernels.
+    """Treatment of a number operand next to 16-bit tensors, as in PyTorch's CPU kernels.
 
-    A number is a Python number, a symbol, or a one-element tensor of another type than the op computes in.
+    A number is a Python number, a symbol, or a one-element tensor with another type than the op computes in.
     """
 
     #: It is rounded to the type of the tensors.
     ROUNDED = "rounded"
-    #: As the second operand it is float32, and the result is computed in float32 and rounded once; else rounded.
+    #: As the second operand it is float32, with the result computed in float32 and rounded once; otherwise rounded.
     SECOND_WIDE = "second wide"
-    #: It is float32, and the result is computed in float32 and rounded once.
+    #: It is float32, with the result computed in float32 and rounded once.
     WIDE = "wide"
 
 
@@ -56,10 +56,10 @@ class Row:
 
     Attributes:
         name: ``aten.add.Tensor``.
-        kind: what it does to memory.
-        numbers: how it takes a number beside tensors of 16 bits.
+        kind: its effect on memory.
+        numbers: treatment of a number next to 16-bit tensors.
         convert: adds its nodes; raises RefusedError.
-        masks: only kernels that read with masks are faster than PyTorch.
+        masks: only kernels with masked loads are faster than PyTorch.
     """
 
     name: str
@@ -75,10 +75,10 @@ class Call:
 
     Attributes:
         node: the node.
-        e: what results are made with.
+        e: emitter of the results.
         values: operands that are tensors.
-        scalar: makes an operand of a number that is known at run time only, from its node and element type.
-        numbers: how the op takes a number beside tensors of 16 bits.
+        scalar: creates an operand for a number known only at run time, from its node and element type.
+        numbers: treatment of a number next to 16-bit tensors.
     """
 
     node: torch.fx.Node
@@ -103,7 +103,7 @@ class Call:
         return self.e.sizes.shape(self.meta.shape)
 
     def arg(self, i: int, name: str = "", default: Any = None) -> Any:
-        """An argument as the graph has it: a node, a number, a list."""
+        """Return an argument as in the graph: a node, a number, a list."""
         if i < len(self.node.args):
             return self.node.args[i]
         return self.node.kwargs.get(name, default)
@@ -115,50 +115,50 @@ class Call:
         return arg.meta["val"]
 
     def x(self, i: int = 0) -> Value:
-        """An argument that is a tensor."""
+        """Return a tensor argument."""
         return self.value(self.node.args[i])
 
     def value(self, arg: Any) -> Value:
-        """The tensor of a node."""
+        """Return the tensor of a node."""
         found = self.values.get(arg)
         if not isinstance(found, Value):
-            raise RefusedError("an operand is no tensor")
+            raise RefusedError("an operand is not a tensor")
         return found
 
     def size(self, arg: Any) -> Any:
-        """A whole number as PyTorch has it: an int or a SymInt, of an argument or of the node that makes it."""
+        """Return an integer argument as PyTorch has it, an int or a SymInt, also if a node produces it."""
         return arg.meta["val"] if isinstance(arg, torch.fx.Node) else arg
 
     def expr(self, arg: Any) -> Expr:
-        """A size: an int, a SymInt, or a node that is one."""
+        """Return a size (an int, a SymInt, or a node of one) as an expression."""
         return self.e.sizes.expr(self.size(arg))
 
     def integer(self, arg: Any, what: str) -> int:
-        """An int that has to be known now."""
+        """Return an int that must be known at compile time."""
         found = self.expr(arg).as_int()
         if found is None:
-            raise RefusedError(f"{what} is known at run time only")
+            raise RefusedError(f"{what} is known only at run time")
         return found
 
     def number(self, arg: Any, what: str) -> Number:
-        """A number that has to be known now."""
+        """Return a number that must be known at compile time."""
         if isinstance(arg, int | float):
             return arg
-        raise RefusedError(f"{what} is known at run time only")
+        raise RefusedError(f"{what} is known only at run time")
 
     def promoted(
         self, *args: Any, kind: PROMOTION = PROMOTION.DEFAULT, to: DType | None = None
     ) -> list[Value]:
-        """Operands, tensors or numbers, in the element type that PyTorch computes them in.
+        """Return operands, tensors or numbers, in the element type in which PyTorch computes.
 
         Args:
             args: nodes or numbers.
-            kind: PyTorch's rule.
+            kind: PyTorch's promotion rule.
             to: another element type.
         """
         if to is None:
             metas = [a.meta["val"] if isinstance(a, torch.fx.Node) else a for a in args]
-            # What a comparison needs is the common type of its operands.
+            # A comparison computes in the common type of its operands.
             rule = PROMOTION.DEFAULT if kind is PROMOTION.ALWAYS_BOOL else kind
             to = dtype_of(elementwise_dtypes(*metas, type_promotion_kind=rule)[1])
         if self.numbers is Numbers.SECOND_WIDE and len(args) > 1 and self._loses(args[1], to):
@@ -166,22 +166,22 @@ class Call:
         return [self.cast(a, to) for a in args]
 
     def widened(self, *args: Any, kind: PROMOTION = PROMOTION.DEFAULT) -> list[Value]:
-        """Promoted operands of an op of several steps: floats in float32, so that only the result is rounded."""
+        """Return promoted operands of a multi-step op: floats in float32, so that only the result is rounded."""
         return [self._wide(x) for x in self.promoted(*args, kind=kind)]
 
     def factor(self, arg: Any, x: Value) -> Value:
-        """A number that the op has beside its operands (``alpha``, ``value``, a weight), for steps with a widened one.
+        """Return a number of the op (``alpha``, ``value``, a weight) for steps with a widened operand.
 
         Args:
             arg: the number.
-            x: an operand as :meth:`widened` gives it.
+            x: an operand from :meth:`widened`.
         """
         if self.numbers is Numbers.WIDE:
             return self.cast(arg, x.dtype)
         return self._wide(self.fitting(arg, self.dtype))
 
     def fitting(self, arg: Any, dtype: DType) -> Value:
-        """A number as a tensor; one that is too large for the type is left to PyTorch, which raises an error."""
+        """Return a number as a tensor; one too large for the type is left to PyTorch, which raises an error."""
         found = self.cast(arg, dtype)
         if isinstance(arg, int | float) and math.isfinite(arg):
             wrapped = (arg, arg + (1 << dtype.bits)) if dtype.kind == "u" else (arg,)
@@ -191,7 +191,7 @@ class Call:
         return found
 
     def cast(self, arg: Any, dtype: DType) -> Value:
-        """A node or a number as a tensor of an element type."""
+        """Return a node or a number as a tensor of an element type."""
         if isinstance(arg, torch.fx.Node):
             if isinstance(arg.meta["val"], torch.Tensor):
                 return self.e.cast(self.value(arg), dtype)
@@ -215,10 +215,10 @@ class Call:
 
 
 def dtype_of(dtype: torch.dtype) -> DType:
-    """The element type of kernels.
+    """Return the kernels' element type for PyTorch's.
 
     Raises:
-        RefusedError: kernels do not hold it.
+        RefusedError: kernels do not support it.
     """
     name = str(dtype).removeprefix("torch.")
     found = BY_NAME.get(name)
@@ -227,7 +227,7 @@ def dtype_of(dtype: torch.dtype) -> DType:
     return found
 
 
-#: All rows, by the name of the op.
+#: All rows by op name.
 ROWS: dict[str, Row] = {}
 
 

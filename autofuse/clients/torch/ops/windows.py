@@ -1,6 +1,6 @@
-"""Pooling: every element of a window is a strided part of the framed tensor, and all of them are put together.
+"""Pooling: each window element is a strided slice of the padded tensor, and the slices are combined.
 
-One kernel reads what is inside with masks.  Where kernels have none, a frame costs more than PyTorch's own op.
+A kernel loads the interior with masks.  Without masks, padding costs more than PyTorch's own op.
 """
 
 from __future__ import annotations
@@ -17,20 +17,20 @@ from autofuse.clients.torch.refusal import RefusedError
 from autofuse.clients.torch.sizes import Shape
 from autofuse.implgraph.expr.expression import Expr, const
 
-#: Elements of a window at most: a kernel has a statement for each, and neighbours share what they read in L1 only.
+#: Maximum elements of a window: a kernel has a statement for each, and neighbours share loads only through L1.
 _MOST = 32
 
 
 class _Windows:
-    """The windows of a node along the last dimensions of its operand, all of whose sizes are known.
+    """The windows of a node along the last dimensions of its operand, whose sizes are all known.
 
     Args:
         c: the node.
-        dims: how many dimensions a window has.
-        dilated: the fifth argument is the distance of its elements.
+        dims: number of dimensions of a window.
+        dilated: the fifth argument is the dilation.
 
     Raises:
-        RefusedError: a size is known at run time only, or a window has too many elements.
+        RefusedError: a size is known only at run time, or a window has too many elements.
     """
 
     def __init__(self, c: Call, dims: int, *, dilated: bool) -> None:
@@ -51,7 +51,7 @@ class _Windows:
         return found * len(self.axes) if len(found) == 1 else found
 
     def elements(self, x: Value, shape: Shape, border: float) -> Iterator[Value]:
-        """Of all windows the first element, the second one, ...; ``shape``: of the result."""
+        """Yield the first element of all windows, the second one, ...; ``shape`` is the result's."""
         made = [_known(shape[a]) for a in self.axes]
         low, high = [const(0)] * self.rank, [const(0)] * self.rank
         for k, a in enumerate(self.axes):
@@ -68,7 +68,7 @@ class _Windows:
             yield self.c.e.slice(framed, starts, shape, steps)
 
     def counts(self, shape: Shape, *, with_frame: bool) -> Value | int:
-        """Return the number of elements per window, inside of the tensor or (``with_frame``) of its padding as well."""
+        """Return the number of elements per window inside the tensor or (``with_frame``) its padding as well."""
         e, total = self.c.e, None
         whole = math.prod(self.size)
         for k, a in enumerate(self.axes):
@@ -89,13 +89,13 @@ class _Windows:
 def _known(size: Expr) -> int:
     found = size.as_int()
     if found is None:
-        raise RefusedError("a size of an image is known at run time only")
+        raise RefusedError("a size of an image is known only at run time")
     return found
 
 
 def _largest(c: Call, dims: int) -> list[Value]:
     if any(n.target is operator.getitem and n.args[1] == 1 and n.users for n in c.node.users):
-        raise RefusedError("a sliding window: the places of the largest elements")
+        raise RefusedError("a sliding window: the indices of the largest elements")
     windows, x = _Windows(c, dims, dilated=True), c.x()
     if x.dtype.kind != "f":
         raise RefusedError(f"a sliding window over {x.dtype}")
@@ -104,7 +104,7 @@ def _largest(c: Call, dims: int) -> list[Value]:
         found = c.e.full(shape, 0, x.dtype)
     else:
         found = _together(c, "Maximum", windows.elements(x, shape, -math.inf))
-    # Nothing takes the places.
+    # The indices are unused.
     return [found, c.e.full(shape, 0, dtype_of(c.meta[1].dtype))]
 
 

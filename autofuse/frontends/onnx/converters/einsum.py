@@ -1,4 +1,4 @@
-"""The converter of Einsum, as far as it is work of the vector unit: moves, products and sums, no matrices."""
+"""Converter of Einsum for work of the vector unit: moves, products and sums, no matrices."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def _einsum(n: Node) -> Result:
     parts = [_without_repeats(n, x, t) for x, t in zip(xs, terms, strict=True)]
     every = list(dict.fromkeys([*result, *(a for _, labels in parts for a in labels)]))
     summed = [a for a in every if a not in result]
-    # With an operand that has all labels, no number is computed more often than it is read.
+    # If one operand has all labels, no product is computed more often than it is read.
     if summed and not any(set(every) <= set(labels) for _, labels in parts):
         raise n.error("AF1201", CUBE)
     dtype = n.dtype()
@@ -39,7 +39,7 @@ def _einsum(n: Node) -> Result:
 
 
 def _labels(n: Node, ranks: Sequence[int]) -> tuple[list[list[str]], list[str]]:
-    """Labels of the axes of each operand and of the result; those that dots stand for are numbers, from the last one.
+    """Return the axis labels of each operand and of the result; axes under dots get numbers, from the last one.
 
     Raises:
         AutofuseError: AF1205, the equation does not fit the operands.
@@ -67,14 +67,14 @@ def _labels(n: Node, ranks: Sequence[int]) -> tuple[list[list[str]], list[str]]:
     result = _term(n, right, most)
     strange = [a for a in result if not a.isdigit() and a not in used]
     if strange or len(set(result)) < len(result):
-        raise n.error("AF1205", f"the result {right!r} has a label that is new, or one twice")
+        raise n.error("AF1205", f"the result {right!r} has an unknown or repeated label")
     return terms, result
 
 
 def _term(n: Node, text: str, hidden: int) -> list[str]:
     before, dots, after = text.partition(_DOTS)
     if any(c not in string.ascii_letters for c in before + after):
-        raise n.error("AF1205", f"{text!r} is no term of an equation")
+        raise n.error("AF1205", f"{text!r} is not a term of an equation")
     return [*before, *(_hidden(hidden) if dots else ()), *after]
 
 
@@ -83,10 +83,10 @@ def _hidden(count: int) -> list[str]:
 
 
 def _without_repeats(n: Node, x: Value, labels: Sequence[str]) -> tuple[Value, list[str]]:
-    """The diagonal along axes of one label.
+    """Take the diagonal along axes with equal labels.
 
     Raises:
-        AutofuseError: AF1204, axes of one label have different sizes, or sizes that are not fixed.
+        AutofuseError: AF1204, axes with equal labels have different sizes, or sizes that are not fixed.
     """
     found = list(labels)
     while (twice := next((a for a in found if found.count(a) > 1), None)) is not None:
@@ -104,7 +104,7 @@ def _without_repeats(n: Node, x: Value, labels: Sequence[str]) -> tuple[Value, l
 
 
 def _in_order(n: Node, x: Value, labels: Sequence[str], every: Sequence[str]) -> Value:
-    """Its axes in the order of all labels, with 1 for those that it has not."""
+    """Return the operand with its axes in the order of all labels, and 1 for missing ones."""
     here = [a for a in every if a in labels]
     x = n.e.transpose(x, [labels.index(a) for a in here])
     sizes = dict(zip(here, x.shape, strict=True))

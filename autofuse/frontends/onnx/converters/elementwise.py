@@ -1,4 +1,4 @@
-"""Converters of element-wise ops whose row in the registry is not simply of the same name."""
+"""Converters of element-wise ops that have no registry row of the same name."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def _cast_like(n: Node) -> Result:
 def _prelu(n: Node) -> Result:
     x, slope = n.all()
     if n.version < 7 and len(slope.shape) == 1 and len(x.shape) > 2:
-        # One for every channel.
+        # One per channel.
         slope = n.e.reshape(slope, (slope.shape[0], *(const(1),) * (len(x.shape) - 2)))
     return n.e.select(n.e.op("Less", x, n.e.like(0, x)), n.e.mul(x, slope), x)
 
@@ -92,7 +92,7 @@ def _clip(n: Node) -> Result:
 
 @converter("Pow")
 def _pow(n: Node) -> Result:
-    """The exponent may have a type of its own, and is not rounded to that of the base, which the result has."""
+    """Convert Pow: the exponent may have its own type and is not rounded to the base's, which is the result's."""
     e, x, y = n.e, n.x(), n.x(1)
     base, exponent = e.dtype(x), e.dtype(y)
     if base == exponent or (base.kind == "f" and exponent.kind in "iu" and not _holds(base, y)):
@@ -107,7 +107,7 @@ def _pow(n: Node) -> Result:
 
 
 def _holds(dtype: DType, x: Value) -> bool:
-    """True if a float type represents every value of an operand: constants, sizes, or a shorter float type."""
+    """Return True if a float type represents every value of an operand: constants, sizes, or a shorter float type."""
     if isinstance(x, Known) and x.array.dtype != object:
         with np.errstate(all="ignore"):
             there = x.array.astype(numpy_dtype(dtype)).astype(np.float64)
@@ -123,13 +123,13 @@ def _div(n: Node) -> Result:
 
 @converter("Mod")
 def _mod(n: Node) -> Result:
-    """``fmod``: the sign of the dividend, else that of the divisor."""
+    """Convert Mod: ``fmod`` takes the sign of the dividend, otherwise the divisor's."""
     return n.e.op("Fmod" if n.attrs.get("fmod") else "FloorMod", n.x(), n.x(1))
 
 
 @converter("BitShift")
 def _shift(n: Node) -> Result:
-    """An amount that is negative shifts everything out."""
+    """Convert BitShift; a negative amount shifts everything out."""
     e, x, by = n.e, n.x(), n.x(1)
     right = n.attrs["direction"] == "RIGHT"
     out = e.op("RShift" if right else "LShift", x, by)
@@ -266,7 +266,7 @@ def _dequantize(n: Node) -> Result:
 
 
 def _along(n: Node, p: Value, x: Value) -> Value:
-    """A scale or zero point lined up with the data: one, one per index of an axis, or one per block."""
+    """Align a scale or zero point with the data: one, one per index of an axis, or one per block."""
     e, rank = n.e, len(x.shape)
     block = int(n.attrs.get("block_size", 0))
     if not block and (len(p.shape) != 1 or p.shape[0] == 1):
@@ -287,7 +287,7 @@ def _along(n: Node, p: Value, x: Value) -> Value:
 
 
 def _update_count(n: Node, x: Value) -> Value:
-    """The counter T of an optimiser in the dtype of the data, which the chip compares as it does not int64."""
+    """Return an optimiser's counter T in the dtype of the data, because the chip cannot compare int64."""
     return n.e.cast(n.x(1), n.e.dtype(x))
 
 

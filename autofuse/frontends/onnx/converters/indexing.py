@@ -1,7 +1,7 @@
 """Converters of ops that pick elements by index.
 
-A Gather reads row by row, with a DMA command for each.  Where a row is a single element of a table of a few, it is
-picked by comparing the index with 0, 1, 2, ... and adding up: that is vector work, and takes less than a command.
+A Gather reads row by row, with one DMA command per row. If a row is a single element of a small table, it is instead
+picked by comparing the index with 0, 1, 2, ... and summing: vector work that takes less time than a command.
 """
 
 from __future__ import annotations
@@ -17,14 +17,14 @@ from autofuse.implgraph.ir.dtypes import BY_NAME
 __all__: list[str] = []
 
 INT32 = BY_NAME["int32"]
-#: Largest table that is searched by comparing.
+#: Largest table searched by comparing.
 _FEW = 64
 #: Element types that can be added up.
 _SUMMED = frozenset({"float32", "float16", "bfloat16", "int32"})
 
 
 def _from_the_front(e: Emitter, index: Value, size: int) -> Value:
-    """The index as int32, counted from the front."""
+    """Return the index as int32, counted from the front."""
     if isinstance(index, Known) and index.array.dtype != object:
         at = index.array.astype(np.int32)
         return Known(np.where(at < 0, at + size, at).astype(np.int32), index.name)
@@ -34,7 +34,7 @@ def _from_the_front(e: Emitter, index: Value, size: int) -> Value:
 
 
 def _place(e: Emitter, index: Value, size: int) -> Value:
-    """The place of an index, the nearest one where it is outside: as a Gather takes it."""
+    """Clamp an index into its dimension, as a Gather takes it."""
     if not isinstance(index, Known):
         index = e.op("Minimum", index, e.like(size - 1, index))
         index = e.op("Maximum", index, e.like(-size, index))
@@ -42,17 +42,19 @@ def _place(e: Emitter, index: Value, size: int) -> Value:
 
 
 def _inside(n: Node, index: Value, size: Expr) -> None:
-    """Raises AF1204 for an index that is known and outside of its dimension."""
+    """Raise AF1204 for a known index that is out of bounds."""
     extent = size.as_int()
     if extent is None or not isinstance(index, Known) or index.array.dtype == object:
         return
     outside = index.array[(index.array < -extent) | (index.array >= extent)]
     if outside.size:
-        raise n.error("AF1204", f"the index {outside[0]} is outside of a dimension of {extent}")
+        raise n.error(
+            "AF1204", f"the index {outside[0]} is out of range for a dimension of size {extent}"
+        )
 
 
 def _picked(e: Emitter, data: Value, at: Value, axis: int) -> Value:
-    """The sum along an axis of the elements whose number equals the index; both are lined up."""
+    """Sum along an axis the elements whose position equals the index; both are aligned."""
     ones = tuple(s if i == axis else const(1) for i, s in enumerate(data.shape))
     hit = e.op("Equal", e.iota(ones, axis, INT32), at)
     return e.reduce("ReduceSum", e.select(hit, data, e.like(0, data)), (axis,), keepdims=False)
@@ -92,7 +94,7 @@ def _gathered(n: Node, x: Value, index: Value, axis: int) -> Value:
 
 
 def _is_compared(e: Emitter, x: Value, axis: int) -> bool:
-    """Return True if elements are picked from a table by comparing indices, as it has few rows of one element."""
+    """Return True if elements are picked by comparing indices: the table has few rows of one element."""
     rows, run = x.shape[axis].as_int(), product(x.shape[axis + 1 :])
     return rows is not None and rows <= _FEW and run == 1 and e.dtype(x).name in _SUMMED
 
@@ -116,7 +118,7 @@ def _gather_elements(n: Node) -> Result:
 
 @converter("GatherND")
 def _gather_nd(n: Node) -> Result:
-    """The indexed dimensions merged into one, and the indices likewise."""
+    """Merge the indexed dimensions into one, and the indices likewise."""
     e, x, index = n.e, n.x(), n.x(1)
     batch = int(n.attrs.get("batch_dims", 0))
     depth = n.size(index, len(index.shape) - 1)
@@ -142,7 +144,7 @@ def _gather_nd(n: Node) -> Result:
 
 @converter("ReverseSequence")
 def _reverse_sequence(n: Node) -> Result:
-    """Place t of a row of length n holds element n-1-t, or t behind the end."""
+    """Element t of a row of length n becomes n-1-t, or stays t beyond the end."""
     e, x = n.e, n.x()
     time, batch = int(n.attrs.get("time_axis", 0)), int(n.attrs.get("batch_axis", 1))
     line = tuple(s if i == time else const(1) for i, s in enumerate(x.shape))

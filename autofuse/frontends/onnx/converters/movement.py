@@ -1,4 +1,4 @@
-"""Converters of what moves data or makes them from nothing."""
+"""Converters of ops that move data or generate them."""
 
 from __future__ import annotations
 
@@ -34,7 +34,9 @@ def _reshape(n: Node) -> Result:
     for i, s in enumerate(wanted):
         copies = s == 0 and not n.attrs.get("allowzero", 0)
         if copies and i >= len(x.shape):
-            raise n.error("AF1205", f"dimension {i} is to stay, but the operand has {len(x.shape)}")
+            raise n.error(
+                "AF1205", f"dimension {i} is to be kept, but the operand has {len(x.shape)}"
+            )
         sizes.append(x.shape[i] if copies else s)
     open_ = [i for i, s in enumerate(sizes) if s == -1]
     if len(open_) > 1:
@@ -57,7 +59,7 @@ def _flatten(n: Node) -> Result:
     rank = len(x.shape)
     axis = int(n.attrs.get("axis", 1))
     if not -rank <= axis <= rank:
-        raise n.error("AF1205", f"there is no place {axis} between {counted(rank, 'dimension')}")
+        raise n.error("AF1205", f"there is no position {axis} between {counted(rank, 'dimension')}")
     axis = axis + rank if axis < 0 else axis
     return n.e.reshape(x, (product(x.shape[:axis]), product(x.shape[axis:])))
 
@@ -87,7 +89,7 @@ def _unsqueeze(n: Node) -> Result:
 
 @converter("Expand")
 def _expand(n: Node) -> Result:
-    """Both shapes are broadcast: a 1 in the wanted shape leaves the dimension as it is."""
+    """Convert Expand: both shapes are broadcast, so a 1 in the wanted shape keeps the dimension."""
     x, wanted = n.x(), n.sizes(1, "the shape")
     rank = max(len(wanted), len(x.shape))
     have = (const(1),) * (rank - len(x.shape)) + x.shape
@@ -102,7 +104,7 @@ def _transpose(n: Node) -> Result:
     rank = len(x.shape)
     perm = [int(p) for p in n.attrs.get("perm") or range(rank - 1, -1, -1)]
     if sorted(perm) != list(range(rank)):
-        raise n.error("AF1205", f"{perm} is no permutation of {counted(rank, 'axis', 'axes')}")
+        raise n.error("AF1205", f"{perm} is not a permutation of {counted(rank, 'axis', 'axes')}")
     return n.e.transpose(x, perm)
 
 
@@ -171,7 +173,7 @@ def _split(n: Node) -> Result:
 
 
 def _fixed(n: Node, size: Expr, wanted: Expr) -> bool:
-    """Return True if a size is a symbol that can be the wanted number, and restrict it to that number."""
+    """Restrict a symbolic size to the wanted number; return True if that is possible."""
     number, s = wanted.as_int(), n.e.symbols.get(str(size))
     if number is None or s is None or not s.min <= number <= s.max:
         return False
@@ -217,10 +219,10 @@ def _slice(n: Node) -> Result:
 
 
 def _within(n: Node, end: Expr, size: Expr) -> bool:
-    """Return True if a range from 0 to ``end`` stays inside of an axis, for all sizes that the kernel takes.
+    """Return True if a range from 0 to ``end`` stays inside an axis, for all sizes that the kernel takes.
 
-    A symbol that could exceed the axis gets its size as maximum, as for a table of positions in a network that is
-    sliced to the length of the sequence.
+    A symbol that could exceed the axis gets the axis's size as its maximum, as for a table of positions that is sliced
+    to the length of the sequence.
     """
     if end == size:
         return True
@@ -237,13 +239,13 @@ def _within(n: Node, end: Expr, size: Expr) -> bool:
 
 
 def _nothing(n: Node, x: Value, shape: Shape) -> Value:
-    """A result without elements."""
+    """Return a result without elements."""
     return n.e.broadcast(n.e.reshape(n.e.like(0, x), (const(1),) * len(shape)), shape)
 
 
 @converter("Tile")
 def _tile(n: Node) -> Result:
-    """A new axis beside each one that is repeated, broadcast, and merged again."""
+    """Convert Tile: add an axis beside each repeated one, broadcast, and merge."""
     e, x, repeats = n.e, n.x(), n.sizes(1, "the repeats")
     split: list[Expr] = []
     wide: list[Expr] = []
@@ -269,7 +271,7 @@ def _pad(n: Node) -> Result:
     for k, axis in enumerate(axes):
         a = n.axis(axis, rank)
         low[a], high[a] = pads[k], pads[k + len(axes)]
-    # A negative pad cuts.
+    # A negative pad crops.
     cut = [const(max(-v, 0)) for v in low]
     shape = tuple(s + min(a, 0) + min(b, 0) for s, a, b in zip(x.shape, low, high, strict=True))
     x = e.slice(x, cut, shape, [1] * len(shape))
@@ -286,7 +288,7 @@ def _pad(n: Node) -> Result:
 
 
 def _border(n: Node, x: Value, axis: int, low: int, high: int, mode: str) -> Value:
-    """Copies of the operand's own elements beside it: ``edge``, ``reflect`` or ``wrap``."""
+    """Pad with the operand's own elements: ``edge``, ``reflect`` or ``wrap``."""
     e, size = n.e, n.size(x, axis)
     if not (low or high):
         return x
@@ -376,17 +378,17 @@ def _range(n: Node) -> Result:
 
 
 def _whole(x: Expr | float) -> Expr | None:
-    """An end of a range as a size; None if it is none."""
+    """Return an end of a range as a size; None if it is not one."""
     if isinstance(x, Expr):
         return x
     return const(int(x)) if float(x).is_integer() else None
 
 
 def _counted(n: Node, start: Expr | None, limit: Expr | None, delta: Expr | None) -> Result:
-    """The numbers of a range whose ends are sizes."""
+    """Return the numbers of a range whose ends are sizes."""
     if start is None or limit is None or delta is None:
         raise n.error(
-            "AF1205", "one end depends on a size that is not fixed, and another is no whole number"
+            "AF1205", "one end depends on a size that is not fixed, and another is not an integer"
         )
     step, first = delta.as_int(), start.as_int()
     if step is None or (first is None and step != 1):

@@ -28,7 +28,7 @@ def _normalised(
 
 
 def _stash(n: Node, x: Value) -> Value:
-    """The operand in the type in which the statistics are computed."""
+    """Return the operand in the type of the statistics."""
     name = tables.type_name(int(n.attrs.get("stash_type", 1)))
     dtype = n.e.dtype(x)
     return n.e.cast(x, BY_NAME[name]) if name in BY_NAME and dtype.kind == "f" else x
@@ -59,7 +59,7 @@ def _rms(n: Node) -> Result:
 
 
 def _per_channel(e: Emitter, p: Value, rank: int) -> Value:
-    """A vector lined up with axis 1."""
+    """Align a vector with axis 1."""
     return e.reshape(p, (p.shape[0], *(const(1),) * (rank - 2)))
 
 
@@ -147,7 +147,7 @@ def _lp(n: Node) -> Result:
 
 @converter("LRN")
 def _lrn(n: Node) -> Result:
-    """Divides by (bias + alpha/size * sum of the squares of neighbouring channels) ** beta."""
+    """Divide by (bias + alpha/size * sum of the squares of neighbouring channels) ** beta."""
     e, x = n.e, n.x()
     size = int(n.attrs["size"])
     channels, rank = n.size(x, 1), len(x.shape)

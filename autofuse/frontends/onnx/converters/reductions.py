@@ -19,7 +19,7 @@ _FLOAT_LIMITS = {"Max": -np.inf, "Min": np.inf}
 
 
 def reduce(e: Emitter, kind: str, x: Value, axes: Sequence[int], *, keepdims: bool = True) -> Value:
-    """``Sum Max Min Prod Mean``, an empty axis giving the neutral element."""
+    """Reduce by ``Sum Max Min Prod Mean``; an empty axis gives the neutral element."""
     dtype = e.dtype(x)
     if any(x.shape[a] == 0 for a in axes):
         shape = tuple(
@@ -46,17 +46,17 @@ def _neutral(kind: str, dtype: DType) -> float | int | bool:
 
 
 def mean(e: Emitter, x: Value, axes: Sequence[int], *, keepdims: bool = True) -> Value:
-    """Sum over the axes, divided by their size."""
+    """Divide the sum over the axes by their size."""
     return e.reduce("ReduceMean", x, axes, keepdims=keepdims)
 
 
 def reduced_count(x: Value, axes: Sequence[int]) -> int | None:
-    """Return how many elements are reduced to one; None if that is no constant."""
+    """Return the number of elements reduced to one; None if it is not constant."""
     return product([x.shape[a] for a in axes]).as_int()
 
 
 def _axes(n: Node, x: Value) -> tuple[int, ...]:
-    """All axes if none are named, unless the op says that this means none."""
+    """Return the named axes; if none are named, all, unless the op says that this means none."""
     rank = len(x.shape)
     axes = n.axes(1, rank)
     if axes:
@@ -166,7 +166,7 @@ def _running(n: Node) -> Result:
 
 
 def _running_product(n: Node, x: Value, axis: int) -> Value:
-    """Products of 2, 4, 8, ... neighbours: each step takes in what lies twice as far away."""
+    """Compute products of 2, 4, 8, ... neighbours: each step doubles the distance."""
     e, rank = n.e, len(x.shape)
     nothing = 1
     size, back = n.size(x, axis), bool(n.attrs.get("reverse", 0))

@@ -1,4 +1,4 @@
-"""Ops that no kernel of autofuse will hold, with the reason; the test suite's exclusions use the same words."""
+"""Unsupported ops with the reason; the exclusions of the test suite use the same words."""
 
 from __future__ import annotations
 
@@ -27,5 +27,5 @@ _REASONS = {
     "a decision tree": "TreeEnsemble TreeEnsembleClassifier TreeEnsembleRegressor",
 }
 
-#: ONNX op -> why it is refused.
+#: ONNX op -> reason for refusing it.
 REFUSED: dict[str, str] = {op: reason for reason, names in _REASONS.items() for op in names.split()}

@@ -1,10 +1,10 @@
-"""Inputs for which decisions are close: the operands of a comparison, minimum or maximum are equal or nearly so.
+"""Inputs with close decisions: operands of a comparison, minimum or maximum are equal or nearly so.
 
-With random numbers a sum of two hundred terms is far from the constant that it is compared with, and an integer is
-never the one that a mask asks for: an error in what is compared, or in the branch that is not taken, does not show.
-Nor does the constant of a Minimum that no number reaches.
-For every decision one input is solved for, element by element, so that the operands agree; then it is moved a little
-to either side.  Nothing is taken on trust: an element is kept as it was where the operands did not come closer.
+With random numbers a sum of two hundred terms is far from the constant that it is compared with, and an integer never
+equals the one that a mask tests for. Errors in the compared values, in the branch that is not taken, or in the constant
+of a Minimum that no number reaches would not show. So for every decision one input is solved for, element by element,
+so that the operands agree; then it is moved slightly to either side. An element is kept unchanged if its operands did
+not come closer.
 """
 
 from __future__ import annotations
@@ -32,12 +32,12 @@ __all__ = ["balanced_inputs"]
 Array: TypeAlias = npt.NDArray[Any]
 _Residual: TypeAlias = Callable[[Array], Array]
 
-#: Decisions that are looked at, inputs that are tried for each, steps of the search.
+#: Most decisions considered, inputs tried for each, and steps of the search.
 _DECISIONS, _TRIES, _STEPS = 16, 4, 12
 _STARTS = (0.0, 1.0, -1.0, 2.0, 2.0**-6, 2.0**-12)
-#: Products in the field of four elements, of which addition is that of the bits.
+#: Products in the field of four elements, whose addition is XOR.
 _TIMES = ((0, 0, 0, 0), (0, 1, 2, 3), (0, 2, 3, 1), (0, 3, 1, 2))
-#: A limit that fewer of the random results reach is looked at too.
+#: A limit that a smaller share of the random results reaches is a decision too.
 _RARE = 0.05
 
 
@@ -52,27 +52,26 @@ def balanced_inputs(
     """Random inputs, some of them moved to where comparisons change their result.
 
     Args:
-        graph: whose inputs.
+        graph: the graph.
         symbols: a value per symbol.
-        seed: of the numbers.  For an input of one element, seeds take turns between equal operands, a difference
-            to either side, and the input as it was; larger inputs have all of them.  Of up to five such inputs, 16
-            seeds in a row that starts with a multiple of 16 have every combination of the turns of any two.
-        most: elements that may be computed in search of such numbers; decisions that take more than is left stay as
-            they are.
-        given: arrays of inputs that stay as they are.
+        seed: seed of the numbers. For an input of one element, seeds alternate between equal operands, a difference to
+            either side, and the unchanged input; larger inputs contain all of these. For up to five such inputs, 16
+            consecutive seeds from a multiple of 16 cover every combination for any two.
+        most: elements that the search may compute; decisions that exceed the rest of the budget are skipped.
+        given: arrays of inputs that stay unchanged.
 
     Returns:
-        As :func:`~autofuse.machines.twin.oracle.data.random_inputs`; None if no decision could be brought close.
+        As :func:`~autofuse.machines.twin.oracle.data.random_inputs`; None if no decision could be made close.
     """
     compared, limited = _comparisons(graph), _limited(graph)
     if not compared and not limited:
         return None
     inputs = random_inputs(graph, symbols, seed, given=given)
     rng = np.random.Generator(np.random.SFC64([seed, 0xBA1A]))
-    moved = {*indexing_inputs(graph), *(given or {})}  # places along a dimension stay such
+    moved = {*indexing_inputs(graph), *(given or {})}  # indices stay valid
     nothing = len(moved)
     single, left = 0, most
-    # What must be positive, or not 0, for the results to be numbers stays so.
+    # Inputs that must be positive or nonzero for finite results stay so.
     positive, nonzero = positive_inputs(graph), divisors(graph)
     limited = _out_of_reach(graph, limited[:_DECISIONS], inputs, symbols, left)
     for node in (*compared, *limited)[:_DECISIONS]:
@@ -102,7 +101,7 @@ def balanced_inputs(
 
 
 def _turn(seed: int, place: int) -> int:
-    """The turn of an input of one element: 0 to 3.
+    """Return the variant, 0 to 3, of an input of one element.
 
     An orthogonal array of strength 2 over the field of four elements: ``a + place * b`` for the digits ``a`` and ``b``
     of the seed, and ``b`` alone for the fifth place.
@@ -112,7 +111,7 @@ def _turn(seed: int, place: int) -> int:
 
 
 def _comparisons(graph: FusionGraph) -> list[FusionNode]:
-    """Nodes that make truth values of numbers."""
+    """Return the nodes that compute bools from numbers."""
     return [
         n
         for n in graph.nodes
@@ -122,7 +121,7 @@ def _comparisons(graph: FusionGraph) -> list[FusionNode]:
 
 
 def _limited(graph: FusionGraph) -> list[FusionNode]:
-    """Minima and maxima with a constant."""
+    """Return the minima and maxima with a constant."""
     return [
         n
         for n in graph.nodes
@@ -141,7 +140,7 @@ def _out_of_reach(
     symbols: Mapping[str, int],
     most: int | None,
 ) -> list[FusionNode]:
-    """Those of the minima and maxima for which these inputs are nearly all on the same side of the constant."""
+    """Return the minima and maxima for which nearly all results are on one side of the constant."""
     out = []
     for n in nodes:
         part = up_to(graph, _operands(n))
@@ -165,9 +164,9 @@ def _balance(
     rng: np.random.Generator,
     alone: int,
 ) -> bool:
-    """Move one input, one of one element by the turn ``alone``.
+    """Move one input; a single element moves by the variant ``alone``.
 
-    False, and nothing is changed, if that brings the operands nowhere closer.
+    Return False, without a change, if that brings no operands closer.
     """
     x = inputs[name]
 
@@ -195,11 +194,11 @@ def _balance(
     if not better.any():
         return False
     integer = x.dtype.kind in "iu"
-    # Less than most numbers, so that one term more or less in a sum turns it; more than they are rounded.
+    # Smaller than most numbers, so that one term of a sum flips the decision; larger than rounding.
     step = np.exp2(-rng.integers(2, 9, x.size))
     if not integer:
         step = np.maximum(step, 16 * ulp_of(root, part.tensors[name].dtype))
-    # Equal, above, below, and as it was.
+    # Equal, above, below, and unchanged.
     turn = rng.integers(0, 4, x.size) if x.size > 1 else np.full(1, alone)
     near = root + np.select([turn == 1, turn == 2], [1.0, -1.0]) * (1.0 if integer else step)
     values = np.where(better & (turn < 3), near, start)
@@ -213,7 +212,7 @@ def _balance(
 def _places(
     shape: tuple[int, ...], result: tuple[int, ...], rng: np.random.Generator
 ) -> Array | None:
-    """For every element of an input a place in the result that depends on it; None if that is not known."""
+    """Return, for every element of an input, an element of the result that depends on it; None if unknown."""
     size, total = int(np.prod(shape)), int(np.prod(result))
     if size == 0 or total == 0:
         return None

@@ -1,4 +1,4 @@
-"""One output against its reference: how far it is off, and where first."""
+"""Comparison of an output with its reference: the largest errors, and the first wrong element."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ __all__ = ["Comparison", "compare", "unwritten"]
 
 Array: TypeAlias = npt.NDArray[Any]
 
-#: More ill-conditioned elements than both of these, and the comparison says too little.
+#: With more ill-conditioned elements than both of these, the comparison is inconclusive.
 _ILL_COUNT, _ILL_SHARE = 16, 0.02
-#: Elements that are compared at a time.
+#: Elements compared at a time.
 _PART = 1 << 17
 
 
@@ -65,12 +65,12 @@ class Comparison:
         return self.ill_conditioned > max(_ILL_COUNT, _ILL_SHARE * self.elements)
 
     def to_json(self) -> dict[str, Any]:
-        """A JSON-ready dict of all attributes."""
+        """Return all attributes, as a JSON-ready dict."""
         return {**asdict(self), "first": None if self.first is None else list(self.first)}
 
     @classmethod
     def from_json(cls, d: dict[str, Any]) -> Comparison:
-        """The inverse of :meth:`to_json`."""
+        """Return the inverse of :meth:`to_json`."""
         return cls(**{**d, "first": None if d["first"] is None else tuple(d["first"])})
 
 
@@ -101,7 +101,7 @@ def _report(
     name: str, got: Array, want: Array, reference: Reference, differs: Array, dtype: DType
 ) -> Comparison:
     found = _Found()
-    # Of a large output a part at a time: a comparison takes many arrays.
+    # Compare a large output in parts, since a comparison allocates many arrays.
     flat = differs.reshape(-1)
     for start in range(0, flat.size, _PART):
         at = np.flatnonzero(flat[start : start + _PART])
@@ -149,7 +149,7 @@ def _look_at(
     tolerance = reference.allowed(got, at)
     difference = np.abs(g64 - w64)
     if dtype.kind in "iu":
-        difference = np.maximum(difference, 1.0)  # of 64-bit numbers that agree as float64
+        difference = np.maximum(difference, 1.0)  # 64-bit numbers that agree as float64
     wrong = ~(difference <= tolerance) & ~np.isinf(tolerance)
     if dtype.kind == "f" and not exact:
         wrong &= ~_at_overflow(g64, w64, tolerance, dtype)
@@ -167,7 +167,7 @@ def _look_at(
 
 
 def _at_overflow(got: Array, want: Array, tolerance: Array, dtype: DType) -> Array:
-    """Elements where one side is infinite and the other close to the end of the range, as the exact result is."""
+    """Return a mask of elements where one side is infinite and the other, like the exact result, close to the limit."""
     top, unit = largest(dtype), overflow_unit(dtype)
     reaches = np.abs(want) + tolerance >= top
     nearly = (np.abs(got) >= top - min(64 * unit, top / 8)) & (tolerance >= unit / 2)
@@ -178,6 +178,6 @@ def _at_overflow(got: Array, want: Array, tolerance: Array, dtype: DType) -> Arr
 
 
 def unwritten(array: Array, pattern: int) -> Array:
-    """Mask (flat) of the elements of which every byte is ``pattern``."""
+    """Return a flat mask of the elements whose bytes all are ``pattern``."""
     raw = array.reshape(-1).view(np.uint8).reshape(array.size, array.itemsize)
     return np.asarray(np.all(raw == pattern, axis=1))

@@ -33,20 +33,19 @@ __all__ = [
 
 Array: TypeAlias = npt.NDArray[Any]
 
-#: Byte patterns of memory that nobody has written; an element is unwritten if it shows the pattern
-#: of each of two runs.
+#: Byte patterns of unwritten memory; an element is unwritten if it shows the pattern of each of two runs.
 POISON = (0xFF, 0x7F)
 
 _TIE_RATE = 0.08
 _EXTREME_RATE = 0.004
-#: Powers of 2 that magnitudes are spread over, bits of a mantissa, and the bits of the smallest magnitude.
+#: Binades of the magnitudes, mantissa bits, and the bit pattern of the smallest magnitude.
 _BINADES, _MANTISSA = 6, 23
 _FIRST_BITS = (127 - 3) << _MANTISSA
-#: Bytes of a bool that is true: every one but 0 is, and callers have others than 1.
+#: Bytes of a true bool: all but 0 are true, and callers pass others than 1.
 _TRUE = np.array([1, 1, 2, 128, 255], np.uint8)
-#: Elements for each special value, of a tensor that has all of them.
+#: Elements per special value in a tensor that contains all of them.
 _ROOM = 5
-#: What divisors are in place of 0.
+#: Replacement for a divisor of 0.
 _FOR_ZERO = 0.5
 _PROBE = np.array([1e-3, 0.25, 0.75, 1.0, 1.5, 3.0, 40.0])
 
@@ -59,17 +58,17 @@ def random_inputs(
     special: bool = False,
     given: Mapping[str, Array] | None = None,
 ) -> dict[str, Array]:
-    """A fresh array per input; strided inputs are views into a poisoned buffer.
+    """Return a fresh array per input; strided inputs are views into a poisoned buffer.
 
-    Places along a dimension exist, whether an input holds them or they are computed from it.
+    Indices are in bounds, whether an input holds them or they are computed from it.
 
     Args:
-        graph: whose inputs.
+        graph: the graph.
         symbols: a value per symbol.
         seed: makes the result reproducible.
         special: mix infinities, NaN, negative zero, subnormal and huge numbers into the floats, and give true bools
             other bytes than 1.
-        given: arrays of inputs that are not random; they are handed out as they are.
+        given: arrays of inputs that are not random; they are returned unchanged.
     """
     positive, nonzero = positive_inputs(graph), divisors(graph)
     extents, rounded = indexing_inputs(graph), rounded_places(graph)
@@ -117,9 +116,9 @@ def _values(rng: np.random.Generator, dtype: DType, n: int, positive: bool) -> A
         return np.asarray(rng.integers(0, 2, n, dtype=np.uint8).astype(np.bool_))
     if dtype.kind in "iu":
         return _integers(rng, np_type, n)
-    # Magnitudes from 1/8 to 8, spread evenly over the exponents, and evenly between two powers of 2: the bits of a
-    # number are a line in its exponent.  ``exp2`` would differ in the last bit from one CPU to another.
-    # In place: what is drawn for a large tensor is as large as it.
+    # Magnitudes from 1/8 to 8, uniform over the exponents and within each binade: the bits of a number are linear in
+    # its exponent. ``exp2`` would differ in the last bit between CPUs.
+    # In place: the random numbers of a large tensor are as large as the tensor.
     x = rng.random(n, dtype=np.float32)
     x *= np.float32(_BINADES << _MANTISSA)
     bits = x.view(np.int32)
@@ -147,7 +146,7 @@ def _integers(rng: np.random.Generator, np_type: np.dtype[Any], n: int) -> Array
 
 
 def _mix_special(rng: np.random.Generator, x: Array, dtype: DType) -> None:
-    """Special values at random places: a few in a hundred, and each of them once where there is room."""
+    """Put special values at random places: a few per cent, and each at least once if there is room."""
     top = largest(dtype)
     tiny = 2.0**-24 if x.dtype == np.float16 else 2.0**-133
     values = [np.inf, -np.inf, np.nan, -0.0, 0.0, tiny, -tiny, top, -top]
@@ -165,7 +164,7 @@ def _indices(
     extent: int,
     symbols: Mapping[str, int],
 ) -> Array:
-    """Places along a dimension, from either end; both ends are among them where there is room."""
+    """Return indices along a dimension, counted from either end; both ends are included if there is room."""
     top = max(extent, 1)
     data = rng.integers(-top, top, int(np.prod(shape, dtype=np.int64)))
     ends = np.array([0, top - 1, -top, -1])
@@ -180,13 +179,13 @@ def _indices(
 
 
 def poisoned(shape: tuple[int, ...], np_type: np.dtype[Any], pattern: int = POISON[0]) -> Array:
-    """An array of which every byte is ``pattern``."""
+    """Return an array whose bytes all are ``pattern``."""
     n = int(np.prod(shape, dtype=np.int64)) * np_type.itemsize
     return np.full(n, pattern, np.uint8).view(np_type).reshape(shape)
 
 
 def buffer_extent(tensor: Tensor, symbols: Mapping[str, int]) -> tuple[int, tuple[int, ...], int]:
-    """Offset, strides, and length from the start of the buffer, all in elements."""
+    """Return offset, strides, and length from the start of the buffer, all in elements."""
     shape = shape_of(tensor.shape, symbols)
     offset = tensor.offset.evaluate(symbols) if tensor.offset is not None else 0
     if tensor.strides is None:
@@ -203,7 +202,7 @@ def buffer_extent(tensor: Tensor, symbols: Mapping[str, int]) -> tuple[int, tupl
 
 
 def strided_copy(data: Array, tensor: Tensor, symbols: Mapping[str, int]) -> Array:
-    """``data`` with the tensor's strides and offset, in a buffer that is poison elsewhere."""
+    """Return ``data`` with the tensor's strides and offset, in a buffer that is poison elsewhere."""
     return strided_buffer(data, tensor, symbols)[1]
 
 
@@ -223,15 +222,14 @@ def strided_buffer(data: Array, tensor: Tensor, symbols: Mapping[str, int]) -> t
 
 
 def positive_inputs(graph: FusionGraph) -> frozenset[str]:
-    """Inputs that must be positive so that no op leaves its domain.
+    """Return the inputs that must be positive so that no op leaves its domain.
 
-    The domain comes from the op's reference: it is tried on a negative number.  The demand passes
-    backwards through ops that give positive results for positive operands, and ends at ops that are
-    positive anyway.
+    The domain is found by evaluating the op's reference on a negative number. The requirement propagates backwards
+    through ops that give positive results for positive operands, and ends at ops that are always positive.
     """
     need: set[str] = set()
     for node in reversed(graph.nodes):
-        # A condition or an index beside them asks nothing of the numbers.
+        # A condition or an index operand has no such requirement.
         tensors = _floats(graph, node)
         if not tensors:
             continue
@@ -249,11 +247,11 @@ def positive_inputs(graph: FusionGraph) -> frozenset[str]:
 
 
 def divisors(graph: FusionGraph) -> frozenset[str]:
-    """Inputs that make many results infinite or NaN where they are 0, and are not drawn as 0.
+    """Return the inputs that make many results infinite or NaN where they are 0; they are drawn nonzero.
 
-    An operand is a divisor if the op's reference is not finite at 0 and finite beside it, or if the op gives 0 for 0
-    and its result is a divisor.  One that many elements are divided by, or whose quotients are reduced, would leave a
-    result that any error agrees with.  Quotients that nothing joins keep their share of zeros.
+    An operand is a divisor if the op's reference is not finite at 0 and finite nearby, or if the op maps 0 to 0 and its
+    result is a divisor. A zero divisor of many elements, or of quotients that are reduced, would leave a result that
+    agrees with any error. Quotients that are not combined keep their share of zeros.
     """
     need: set[str] = set()
     joined: set[str] = set()
@@ -275,7 +273,7 @@ def divisors(graph: FusionGraph) -> frozenset[str]:
 
 
 def narrows_floats(graph: FusionGraph) -> bool:
-    """True if some cast gives a dtype that lacks the infinities, NaN or large numbers of its operand."""
+    """Return True if some cast gives a dtype that lacks the infinities, NaN or large numbers of its operand."""
     casts = (n for n in graph.nodes if n.op == "Cast" and _floats(graph, n))
     pairs = (
         (graph.tensors[_floats(graph, n)[0]].dtype, graph.tensors[n.outputs[0]].dtype)
@@ -289,14 +287,14 @@ def _floats(graph: FusionGraph, node: FusionNode) -> list[str]:
 
 
 def _probe(node: FusionNode, first: Array, others: Array) -> Array:
-    """The reference of the node on a few numbers; constants keep their value."""
+    """Evaluate the reference of the node on a few numbers; constants keep their value."""
     if lookup(node.op).reference is None:
         return first
     return _referred(node, [first if i == 0 else others for i in range(len(node.inputs))])
 
 
 def _referred(node: FusionNode, operands: Sequence[Array]) -> Array:
-    """The reference of the node for these operands, constants excepted; NaN if it has none or does not take them."""
+    """Evaluate the reference of the node for these operands and its constants; NaN if it has none or refuses them."""
     reference = lookup(node.op).reference
     if reference is None:
         return np.full(1, np.nan)
@@ -312,13 +310,13 @@ def _referred(node: FusionNode, operands: Sequence[Array]) -> Array:
 
 
 def _with_zero(node: FusionNode, place: int, beside: float = 0.0) -> Array:
-    """The reference of the node where one operand is 0 (or beside that), and the others are not."""
+    """Evaluate the reference of the node where one operand is 0 (or close to it) and the others are not."""
     at = np.full(_PROBE.shape, beside)
     return _referred(node, [at if i == place else _PROBE for i in range(len(node.inputs))])
 
 
 def _divides(node: FusionNode, place: int) -> bool:
-    """The result is finite for small numbers, but not for 0."""
+    """Return True if the result is finite for small numbers, but not for 0."""
     at_zero, beside = _with_zero(node, place), _with_zero(node, place, 0.125)
     return bool(np.all(np.isfinite(beside)) and not np.isfinite(at_zero).any())
 
@@ -337,7 +335,7 @@ def _try(node: FusionNode, kind: str) -> bool:
 
 
 def _defined_below_zero(node: FusionNode) -> bool:
-    """False if the first operand must not be negative (roots, logarithms, powers)."""
+    """Return False if the first operand must not be negative (roots, logarithms, powers)."""
     below = _probe(node, -_PROBE, np.full(_PROBE.shape, 0.5))
     above = _probe(node, _PROBE, np.full(_PROBE.shape, 0.5))
     return bool(np.all(np.isfinite(below) | ~np.isfinite(above)))

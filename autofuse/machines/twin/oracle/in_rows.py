@@ -1,4 +1,4 @@
-"""References of large tensors a few rows at a time: what lies between operands and results stays in the caches."""
+"""References of large tensors, a few rows at a time so that intermediate results stay in the caches."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ _BLOCK = 1 << 17
 def in_rows(
     compute: Callable[[Sequence[Value]], Value], operands: Sequence[Value], rank: int
 ) -> Value:
-    """The result of ``compute``, put together from blocks of rows.
+    """Return the result of ``compute``, assembled from blocks of rows.
 
     Args:
-        compute: a row of its result, along axis 0, depends on that row of the operands alone; what it is given is
-            wide (:func:`~autofuse.machines.twin.oracle.rounding.widen`).
+        compute: a row of its result, along axis 0, depends only on that row of the operands; its arguments are wide
+            (:func:`~autofuse.machines.twin.oracle.rounding.widen`).
         operands: wide or not; those of lower rank, or of one row, belong to every row.
-        rank: of the operands where they are broadcast to each other.
+        rank: rank of the operands after broadcasting.
     """
     sizes = [o.data.size for o in operands]
     rows = max((o.data.shape[0] for o in operands if o.data.ndim == rank > 0), default=1)
@@ -40,7 +40,7 @@ def in_rows(
         data[part] = found.data
         if found.error is None:
             continue
-        if error is None:  # rows without an error have none of 0 beside others
+        if error is None:  # rows without an error get zeros if other rows have one
             error = np.zeros((rows, *found.error.shape[1:]), found.error.dtype)
         error[part] = found.error
     assert data is not None

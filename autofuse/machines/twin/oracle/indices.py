@@ -1,9 +1,8 @@
-"""Inputs that places along a dimension are made of: random ones that lead inside of it, and those that lead outside.
+"""Index inputs: random ones that stay in bounds, and detection of out-of-bounds ones.
 
 An index may be computed: a label that is replaced where it is to be ignored, a coordinate that is scaled, rounded and
-limited, a row times a width plus a column.  How an op would have to be inverted is not said anywhere.  The part of the
-graph that makes the indices is computed, elements of inputs that lead outside are drawn anew, from the numbers of
-which indices are usually made, and those are kept that lead inside.
+clamped, a row times a width plus a column. Ops cannot be inverted in general. So the index subgraph is evaluated, input
+elements that lead out of bounds are redrawn from typical components of indices, and in-bounds ones are kept.
 """
 
 from __future__ import annotations
@@ -35,24 +34,24 @@ __all__ = [
 
 Array: TypeAlias = npt.NDArray[Any]
 
-#: Ops that give elements of their operands.
+#: Ops whose results are elements of their operands.
 _MOVED = frozenset({"view", "broadcast", "transpose", "slice", "concat", "gather"})
-#: Times that elements are drawn anew, elements that may be computed for that, constants of the graph that are used.
+#: Most redraws, elements computed for them, and constants of the graph that are used.
 _TURNS, _WORK, _CONSTANTS = 48, 1 << 26, 8
-#: Constants beyond it are no places, nor near one.
+#: Constants beyond this are neither indices nor near one.
 _LARGEST = 1 << 32
-#: Bytes of integers that hold every place.
+#: Bytes of an integer that can hold every index.
 _INDEX_BYTES = 4
-#: Share of elements that are constants of the graph, or beside them.
+#: Share of elements that are constants of the graph, or next to one.
 _SPECIAL = 0.1
-#: Where an element came from: nowhere in the input, or from several elements.
+#: Origins of an element that is not from the input, or from several of its elements.
 _NONE, _SEVERAL = -1, -2
 
 
 def indexing_inputs(graph: FusionGraph) -> dict[str, Expr]:
-    """Inputs whose elements are places along a dimension as they are, and the smallest such dimension.
+    """Return the inputs whose elements are used directly as indices, and the smallest indexed dimension.
 
-    Followed backwards from the ops that take an index through those that only move elements.
+    They are found backwards from the ops that take an index, through ops that only move elements.
     """
     known: dict[str, Expr] = {}
     for node in reversed(graph.nodes):
@@ -71,17 +70,17 @@ def indexing_inputs(graph: FusionGraph) -> dict[str, Expr]:
 
 
 def computed_places(graph: FusionGraph) -> frozenset[str]:
-    """Inputs from which arithmetic computes an index; inputs that are only moved do not count."""
+    """Return the inputs from which arithmetic computes an index; inputs that are only moved do not count."""
     return _before(graph, lambda n: not _moves(graph, n))
 
 
 def rounded_places(graph: FusionGraph) -> frozenset[str]:
-    """Float inputs that are cast to an index; a NaN there becomes no valid place."""
+    """Return the float inputs that are cast to an index; a NaN there gives no valid index."""
     return _before(graph, lambda n: lookup(n.op).name == "Cast" and not _moves(graph, n))
 
 
 def _before(graph: FusionGraph, stands: Callable[[FusionNode], bool]) -> frozenset[str]:
-    """Inputs from which a way to an index leads through a node of a kind."""
+    """Return the inputs with a path to an index through a node of a kind."""
     part = up_to(graph, {index for n in graph.nodes for index, _ in _asked(graph, n)})
     found: set[str] = set()
     for n in reversed(part.nodes):
@@ -91,9 +90,9 @@ def _before(graph: FusionGraph, stands: Callable[[FusionNode], bool]) -> frozens
 
 
 def place_extents(graph: FusionGraph) -> dict[str, Expr]:
-    """Integer inputs that indices are moved or computed from, and the smallest dimension that these are places along.
+    """Return the integer inputs that indices are moved or computed from, with the smallest indexed dimension.
 
-    For data that are drawn where nothing is evaluated.
+    For data that are drawn without evaluating the graph.
     """
     found: dict[str, Expr] = {}
     for node in graph.nodes:
@@ -113,16 +112,16 @@ def bring_inside(
     fitting: Callable[[str, Array], Array] = lambda _, x: x,
     drawn: bool = True,
 ) -> None:
-    """Change elements of inputs, in place, so that the indices that are computed from them exist.
+    """Change elements of inputs, in place, so that the indices computed from them are in bounds.
 
     Args:
         graph: whose inputs.
         inputs: an array for each of them.
         symbols: a value per symbol.
-        seed: of what is drawn.
-        fixed: inputs that stay as they are.
-        fitting: makes of numbers for an input such as the input may hold.
-        drawn: the elements are random, and some of them become places, and constants that the graph compares with.
+        seed: seed of the random numbers.
+        fixed: inputs that stay unchanged.
+        fitting: converts numbers to values that the input may hold.
+        drawn: the elements are random, so some of them become indices, or constants that the graph compares with.
     """
     names = sorted(computed_places(graph) - set(fixed))
     if not names:
@@ -139,7 +138,7 @@ def bring_inside(
         np.copyto(x, found, where=at.reshape(x.shape))
 
     if drawn:
-        # Random floats are as good as others, as far as they lead inside.
+        # Random floats are kept if they lead in bounds.
         for name in (n for n in names if _is_index(graph, n)):
             size = inputs[name].size
             extent = search.extent(name)
@@ -152,7 +151,7 @@ def bring_inside(
     for turn in range(min(_TURNS, _WORK // max(search.work, 1))):
         if not any(w.any() for w in wrong.values()):
             return
-        # One input at a time, and now and then all of them: a sum may need both of its terms to be small.
+        # One input at a time, and occasionally all of them: a sum may need both terms to be small.
         chosen = names if turn % 3 == 2 else [names[turn % len(names)]]
         before = {n: inputs[n].copy() for n in chosen}
         suspects = {n: search.feeding(n, wrong, inputs) for n in chosen}
@@ -168,7 +167,7 @@ def bring_inside(
 def outside(
     graph: FusionGraph, inputs: Mapping[str, Array], symbols: Mapping[str, int]
 ) -> tuple[Diagnostic, ...]:
-    """AF5007 for every op that is given a place that does not exist, with an input that it comes from.
+    """Return AF5007 for every op with an out-of-bounds index, with an input that it comes from.
 
     Args:
         graph: whose inputs.
@@ -194,7 +193,7 @@ def outside(
             data = n.inputs[0]
             more = f", and {bad.size - 1} more" if bad.size > 1 else ""
             text = (
-                f"the data are at fault: {_place(index, at, place)} is {place.reshape(-1)[at]}{more}, and "
+                f"invalid input data: {_place(index, at, place)} is {place.reshape(-1)[at]}{more}, and "
                 f"{data} has {counted(size, 'place')} along dimension {_axis(graph, n)}"
             )
             one = np.zeros(place.shape, np.bool_)
@@ -206,9 +205,9 @@ def outside(
                 feeding = np.flatnonzero(search.feeding(x, {index: one}, inputs))
                 if feeding.size == 1:
                     value = inputs[x].reshape(-1)[feeding[0]]
-                    notes.append(f"made of {_place(x, int(feeding[0]), inputs[x])} = {value}")
+                    notes.append(f"computed from {_place(x, int(feeding[0]), inputs[x])} = {value}")
                 elif feeding.size:
-                    notes.append(f"made of several elements of {x}")
+                    notes.append(f"computed from several elements of {x}")
             found.append(Diagnostic("AF5007", text, Where(node=n.label), notes=tuple(notes)))
     return tuple(found)
 
@@ -218,7 +217,7 @@ def _place(name: str, at: int, x: Array) -> str:
 
 
 def _asked(graph: FusionGraph, node: FusionNode) -> Iterator[tuple[str, Expr]]:
-    """The tensor of indices of an op that takes one, and the dimension that they are places along."""
+    """Yield the index tensor of an op that takes one, and the indexed dimension."""
     if lookup(node.op).compute_type == "gather":
         data, index = node.inputs
         if isinstance(data, str) and isinstance(index, str):
@@ -226,12 +225,12 @@ def _asked(graph: FusionGraph, node: FusionNode) -> Iterator[tuple[str, Expr]]:
 
 
 def _axis(graph: FusionGraph, node: FusionNode) -> int:
-    """The dimension of its data along which an op takes places."""
+    """Return the dimension of its data that an op indexes."""
     return int(node.attrs["axis"]) % len(graph.tensors[str(node.inputs[0])].shape)  # type: ignore[arg-type]
 
 
 def _moves(graph: FusionGraph, node: FusionNode) -> bool:
-    """True if the result has the elements of operands, as far as they are places."""
+    """Return True if the result consists of elements of operands, as far as they are indices."""
     row = lookup(node.op)
     if row.name == "Cast":
         kinds = [
@@ -251,7 +250,7 @@ def _outside(index: Array, extent: int) -> Array:
 
 @dataclass(slots=True)
 class _Search:
-    """The subgraph that computes indices, with sizes in place of symbols."""
+    """The subgraph that computes indices, with symbols replaced by sizes."""
 
     graph: FusionGraph
     symbols: Mapping[str, int]
@@ -279,7 +278,7 @@ class _Search:
         self.constants = tuple(sorted(found, key=lambda c: (abs(c), c))[:_CONSTANTS])
 
     def extent(self, name: str) -> int:
-        """The smallest dimension that indices which an input feeds are places along, at least 1."""
+        """Return the smallest dimension, at least 1, that is indexed by values from an input."""
         fed = {name}
         for n in self.part.nodes:
             if not fed.isdisjoint(x for x in n.inputs if isinstance(x, str)):
@@ -287,13 +286,13 @@ class _Search:
         return max(min((e for i, e in self.asked.items() if i in fed), default=1), 1)
 
     def values(self, inputs: Mapping[str, Array]) -> dict[str, Array]:
-        """The indices."""
+        """Return the indices."""
         with np.errstate(all="ignore"):
             found = evaluate(self.part, inputs, self.symbols)
         return {name: found[name].value for name in self.asked}
 
     def wrong(self, inputs: Mapping[str, Array]) -> dict[str, Array]:
-        """Indices that do not exist, and those at an end that rounding might turn into such."""
+        """Return a mask of out-of-bounds indices, and of those at an end that rounding might move out of bounds."""
         with np.errstate(all="ignore"):
             found = evaluate(self.part, inputs, self.symbols)
         out = {}
@@ -307,7 +306,7 @@ class _Search:
         return out
 
     def feeding(self, name: str, wrong: Mapping[str, Array], inputs: Mapping[str, Array]) -> Array:
-        """Elements of an input, flat, that the marked indices are made of."""
+        """Return the flat elements of an input that the marked indices depend on."""
         out = np.zeros(inputs[name].size, np.bool_)
         origins = self.origins(name, inputs)
         for index, bad in wrong.items():
@@ -318,7 +317,7 @@ class _Search:
         return out
 
     def origins(self, name: str, inputs: Mapping[str, Array]) -> dict[str, Array]:
-        """For every tensor that is made of an input, the flat place there of what each element is made of."""
+        """Return, for every tensor that depends on an input, the flat position there that each element comes from."""
         if name in self._origins:
             return self._origins[name]
         found = {name: np.arange(inputs[name].size).reshape(inputs[name].shape)}
@@ -372,13 +371,13 @@ class _Search:
         return out
 
     def candidates(self, name: str, turn: int, x: Array, rng: np.random.Generator) -> Array:
-        """Numbers of one of the kinds that indices are made of, as many as an input has elements."""
+        """Return candidates of one kind of index component, one per element of an input."""
         extent, size = self.extent(name), x.size
         top = rng.integers(-extent, extent, size).astype(np.float64)
         real = self.graph.tensors[name].dtype.kind == "f"
         if real:
             top += rng.random(size)
-        #: Whether they are positive, what they are multiplied by, and what is added then.
+        #: Sign restriction, factor and offset of the candidates.
         kinds = [(False, 1.0, 0.0), (True, 1.0, 0.0)]
         if real:
             kinds.append((True, 1 / extent, 0.0))

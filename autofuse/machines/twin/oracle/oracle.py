@@ -1,7 +1,7 @@
-"""Reference results of a graph, from the references of its rows, and the error that a correct kernel may have.
+"""Reference results of a graph, from the references of its ops, and the error allowed to a correct kernel.
 
 Every op is computed in float64 (or exact integers) from operands that are already rounded, and its
-result is rounded to the declared dtype: the arithmetic of a machine whose every op is correctly
+result is rounded to the declared dtype: the arithmetic of a machine on which every op is correctly
 rounded.  A real machine is allowed an error per op (``OpDef.ulp``), may fuse ops, and may sum in
 another order; :func:`evaluate` propagates a bound of this error through the graph.
 
@@ -19,8 +19,8 @@ Random perturbation (Monte Carlo arithmetic) is not used: two independent errors
 in a sample of a few runs, and an element where that happens gets a bound of zero.
 
 A kernel may compute a reduction from the running value of an earlier one, and correct it as that one proceeds
-(``implgraph/division/online_reductions.py``).  So values between two reductions count as rounded even where they are
-exact, and so does the sum that they end in: the mean of part of a row may have more digits than that of the row.
+(``implgraph/division/online_reductions.py``). So values between two reductions count as rounded even where they are
+exact, and so does their sum: the mean of part of a row may have more digits than the row's mean.
 
 Where a small change of an operand flips a discontinuous result (comparison, floor, conversion to an
 integer) or makes a finite result infinite or NaN, the element is *ill-conditioned*: its tolerance
@@ -70,18 +70,17 @@ __all__ = [
     "ulp_of",
 ]
 
-#: Ops that put elements elsewhere, and index tensors.
+#: Ops that move elements, and ops that index tensors.
 _MOVES = ("transpose", "slice", "concat", "pad", "gather", "iota")
-#: Ops whose results have the elements of operands.
+#: Ops whose results are elements of their operands.
 _KEPT = ("broadcast", "view", *_MOVES)
 
-#: The tolerance is this many times the error bound: the bound is of first order, and sums ignore
-#: rounding of the sum.
+#: Ratio of tolerance to error bound: the bound is first-order, and bounds of sums ignore the sum's rounding.
 SAFETY = 2.0
 
-#: Of float32 and of bfloat16, which is computed in that; so is float16, whose subnormal numbers are larger.
+#: Of float32; bfloat16 and float16, whose subnormal numbers are larger, are computed in float32.
 SMALLEST_NORMAL = 2.0**-126
-#: A result of an approximation may be so many times as large as one of its steps: exp(-x*x/2) in x Ndtr(x) is.
+#: Largest ratio of an approximation's result to one of its steps, such as exp(-x*x/2) in x Ndtr(x).
 _STEPS = 32.0
 
 
@@ -90,12 +89,11 @@ class Reference:
     """The expected value of one output.
 
     Attributes:
-        value: in the declared dtype.
-        tolerance: allowed absolute difference per element, inf where ill-conditioned; None: must be
-            equal.
+        value: the result in the declared dtype.
+        tolerance: allowed absolute difference per element, inf where ill-conditioned; None: must be equal.
         ill_conditioned: number of elements with infinite tolerance.
-        sign: 1 or -1 for elements that do not have the other sign however large their tolerance is, else 0; None: no
-            tolerance is so large.
+        sign: 1 or -1 for elements whose sign is certain however large their tolerance, else 0; None: no tolerance
+            reaches across 0.
     """
 
     value: Array
@@ -104,7 +102,7 @@ class Reference:
     sign: Array | None = None
 
     def allowed(self, got: Array, at: Any = slice(None)) -> Array:
-        """The tolerance of the flat elements ``at`` of a result: none reaches across 0 to a wrong sign."""
+        """Return the tolerance of the flat elements ``at`` of a result: none reaches across 0 to a wrong sign."""
         value = self.value.reshape(-1)[at]
         if self.tolerance is None:
             return np.zeros(value.shape)
@@ -116,12 +114,12 @@ class Reference:
 
 
 def _truths(array: Array) -> Array:
-    """The array with bools normalised to the bytes 0 and 1, since NumPy leaves other bytes undefined."""
+    """Normalise bools to the bytes 0 and 1, since NumPy leaves other bytes undefined."""
     return array.view(np.uint8) != 0 if array.dtype == np.bool_ else array
 
 
 def shape_of(shape: Sequence[Expr], symbols: Mapping[str, int]) -> tuple[int, ...]:
-    """A symbolic shape as numbers."""
+    """Return a symbolic shape as numbers."""
     return tuple(s.evaluate(symbols) for s in shape)
 
 
@@ -132,10 +130,10 @@ def evaluate(
     *,
     flushes: bool = False,
 ) -> dict[str, Reference]:
-    """Expected values of every output.
+    """Return the expected values of every output.
 
     Args:
-        graph: what to compute.
+        graph: the graph to evaluate.
         inputs: array of the logical shape for every input of the graph.
         symbols: a value for every symbol.
         flushes: approximations may take a subnormal float32 operand for a zero (``Architecture.flushes``).
@@ -143,7 +141,7 @@ def evaluate(
     Returns:
         A reference per output name (``GraphOutput.name``).
     """
-    # Inputs are widened where they are used: a large one is no larger by then than a few of its rows.
+    # Inputs are widened on use, so that a large one is only widened a few rows at a time.
     values = {name: Value(_truths(np.asarray(inputs[name]))) for name in graph.inputs}
     signs: dict[str, Array | None] = {}
     last = _last_uses(graph)
@@ -170,7 +168,7 @@ def evaluate(
 
 
 def _between_reductions(graph: FusionGraph) -> frozenset[str]:
-    """Tensors that are made of the result of a reduction, and that another reduction needs."""
+    """Return the tensors that depend on one reduction and that another reduction needs."""
 
     def reduces(n: FusionNode) -> bool:
         kind = lookup(n.op).compute_type
@@ -188,7 +186,7 @@ def _between_reductions(graph: FusionGraph) -> frozenset[str]:
 
 
 def _rounded(x: Value, dtype: DType) -> Value:
-    """The value with at least the error of one rounding, also where it is exact."""
+    """Return the value with at least the error of one rounding, also where it is exact."""
     if dtype.kind != "f":
         return x
     own = own_error(np.full(x.data.shape, np.nan), x.data, 0.5, dtype)
@@ -200,7 +198,7 @@ def _rounded(x: Value, dtype: DType) -> Value:
 def _or_infinite(
     x: Value, node: FusionNode, graph: FusionGraph, values: Mapping[str, Value]
 ) -> Value:
-    """A value between two ops without a bound where its range ends, which a kernel may pass or not.
+    """Make the bound infinite where an intermediate value may overflow in one kernel and not in another.
 
     With its error it may reach an infinity, and one of 16 bits that overflows may be kept in float32.
     """
@@ -236,7 +234,7 @@ def _sign(
     signs: Mapping[str, Array | None],
     result: Value,
 ) -> Array | None:
-    """Sure signs of a float result whose bound is as wide as itself somewhere; None where they are not known."""
+    """Return the certain signs of a float result with a bound as wide as itself; None if they are unknown."""
     if result.error is None or result.data.dtype.kind != "f":
         return None
     if not (SAFETY * result.error >= np.abs(result.data)).any():
@@ -263,7 +261,7 @@ def _finish(v: Value, dtype: DType, sign: Array | None) -> Reference:
         tolerance = np.where(v.error, np.inf, 0.0)
     else:
         tolerance = np.asarray(v.error * SAFETY)
-        if dtype.kind in "iu":  # a flip is a step of at least 1
+        if dtype.kind in "iu":  # a flip changes the result by at least 1
             tolerance[tolerance > 0] = np.inf
         tolerance[np.isnan(tolerance)] = np.inf
     return Reference(value, tolerance, int(np.count_nonzero(np.isinf(tolerance))), sign)
@@ -303,7 +301,7 @@ def _apply(
         if 0 in reduced_axes(axes, rank):
             return along([widened(operands[0])])
         return in_rows(along, operands, rank)
-    # A sum of many operands is made left to right, rounding each time.
+    # A sum of many operands is evaluated left to right, rounding each time.
     if row.arity[1] == ANY and len(operands) > 2:
         total = operands[0]
         for x in operands[1:]:
@@ -320,7 +318,7 @@ def _apply(
 
 
 def numbers(attrs: Mapping[str, Any], symbols: Mapping[str, int]) -> dict[str, Any]:
-    """Attributes with the values of the symbols."""
+    """Return the attributes with the values of the symbols."""
     return {
         k: tuple(x.evaluate(symbols) if isinstance(x, Expr) else x for x in v)
         if isinstance(v, tuple)
@@ -340,7 +338,7 @@ def _operands(
 
 
 def _constant(c: Constant, dtype: DType) -> Value:
-    """A constant in its neighbour's dtype; computing in a wider type may keep more digits."""
+    """Return a constant in its neighbour's dtype; computing in a wider type may keep more digits."""
     wide = widen(np.asarray(c.value))
     if dtype.kind == "f":
         wide = wide.astype(np.float64)
@@ -375,7 +373,7 @@ def _computed(
 
 
 def _or_zero(x: Value, least: float = SMALLEST_NORMAL) -> Value:
-    """The value, with a bound that reaches zero where it is smaller: a subnormal float32 number."""
+    """Return the value with a bound that reaches zero where it is a subnormal float32 number."""
     if x.data.dtype.kind != "f":
         return x
     size = np.abs(x.data)
@@ -420,7 +418,7 @@ def _add(a: Array, b: Array | None) -> Array:
 
 
 def _moved(x: Value, sign: int) -> Array:
-    """The operand with every element moved by its bound: towards zero (-1) or away from it (+1)."""
+    """Return the operand with every element moved by its bound: towards zero (-1) or away from it (+1)."""
     assert x.error is not None
     if x.data.dtype == np.bool_:
         return np.asarray(x.data ^ x.error)
@@ -434,15 +432,15 @@ def _moved(x: Value, sign: int) -> Array:
 def _propagated(
     f: Any, operands: Sequence[Value], exact: Array, *, both: bool, turns: bool
 ) -> Array | None:
-    """Sum over the operands of the change of the result when one operand moves by its bound.
+    """Sum, over the operands, the change of the result when one operand moves by its bound.
 
     Args:
         f: the op.
-        operands: of it.
+        operands: its operands.
         exact: its result.
         both: move them towards 0 and away from it.
-        turns: the sign of the result may change between two operands of one sign; else that is a jump, as of a
-            negative number whose exponent may be even or odd.
+        turns: the sign of the result may change between two operands of one sign; else a change is a jump, as for a
+            negative base whose exponent may be even or odd.
     """
     total: Array | None = None
     xs = [o.data for o in operands]
@@ -450,18 +448,18 @@ def _propagated(
         if o.error is None:
             continue
         change: Array | None = None
-        # A bound without end has both infinities in it, which differ where another operand is one.
+        # An infinite bound includes both infinities, which differ where another operand is infinite.
         ways = both or bool(np.isinf(o.error).any())
         for sign in (-1, 1) if ways and o.data.dtype != np.bool_ else (-1,):
             other = f([*xs[:i], _moved(o, sign), *xs[i + 1 :]])
-            # NumPy makes numbers of arrays without dimensions, into which nothing can be written.
+            # NumPy turns zero-dimensional arrays into scalars, which are not writable.
             c = np.asarray(difference(other, exact))
             if not turns and o.data.dtype.kind == "f":
                 jumps = (np.sign(other) * np.sign(exact) < 0) & (np.abs(o.data) > o.error)
                 c[jumps] = np.inf
             change = c if change is None else np.asarray(np.maximum(change, c))
         assert change is not None
-        # What is NaN and might as well be a number (0 times infinity, where the 0 is rounded) stays that.
+        # A NaN that might be a number (0 times infinity, where the 0 is rounded) stays ill-conditioned.
         if o.data.dtype.kind == "f" and np.isinf(o.error).any():
             change[np.broadcast_to(np.isinf(o.error) & np.isnan(o.data), change.shape)] = np.inf
         total = change if total is None else _add(total, change)
@@ -469,14 +467,14 @@ def _propagated(
 
 
 def _flips(f: Any, operands: Sequence[Value], data: Array) -> Array | None:
-    """Elements of a bool result that a change of the operands within their bounds can flip."""
+    """Return a mask of bool results that a change of the operands within their bounds can flip."""
     inexact = [o for o in operands if o.error is not None]
     if not inexact:
         return None
     xs = [o.data for o in operands]
     out = np.zeros(data.shape, np.bool_)
     if len(operands) == 2 and all(o.data.dtype.kind == "f" for o in operands):
-        # Two numbers are ordered alike everywhere in their intervals, or the intervals touch.
+        # Two numbers have one order everywhere in their intervals unless the intervals touch.
         (a, b) = operands
         reach = np.asarray(sum(o.error for o in inexact if o.error is not None))
         touch = np.abs(a.data - b.data) <= reach

@@ -13,7 +13,7 @@ __all__ = ["elements", "sources", "up_to"]
 
 
 def up_to(graph: FusionGraph, tensors: Collection[str]) -> FusionGraph:
-    """The graph whose outputs are these tensors, called by their names."""
+    """Return the subgraph whose outputs are these tensors, named after them."""
     wanted = set(tensors)
     nodes: list[FusionNode] = []
     for n in reversed(graph.nodes):
@@ -25,12 +25,12 @@ def up_to(graph: FusionGraph, tensors: Collection[str]) -> FusionGraph:
 
 
 def sources(part: FusionGraph) -> Iterator[str]:
-    """Inputs of a graph that some node reads."""
+    """Return the inputs of a graph that some node reads."""
     used = {x for n in part.nodes for x in n.inputs} | {o.tensor for o in part.outputs}
     return (x for x in part.inputs if x in used)
 
 
 def elements(part: FusionGraph, symbols: Mapping[str, int]) -> int:
-    """Elements that are computed for the outputs of a graph once."""
+    """Return the number of elements computed to evaluate a graph once."""
     shapes = (part.tensors[n.outputs[0]].shape for n in part.nodes)
     return sum(math.prod(shape_of(s, symbols)) for s in shapes)

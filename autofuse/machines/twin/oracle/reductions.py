@@ -1,14 +1,14 @@
 """Error bounds of reductions, of ops composed of them, and of ops that only move elements.
 
-A sum of n numbers may be made in any order: a kernel adds pairwise, or adds rows one after another whose sums another
-sum joins, in float32 where the dtype is narrower, and rounds to the dtype once:
+A sum of n numbers may be evaluated in any order: a kernel adds pairwise, or adds rows one after another and then sums
+their sums, in float32 where the dtype is narrower, and rounds to the dtype once:
 
     error(sum x) = sum e_i + d(n) u sum |x_i| + the rounding to the dtype
 
-``d(n) = log2(n) + 6 + sqrt(n) / 2`` (``OpDef.addends``) stands between the bound of pairwise sums and that of numbers
-one after another, whose roundings go either way.  Equal numbers one after another, of which all roundings go one way,
-are above it.  Where every partial sum is exactly representable whatever the order, there is no error at all.  The
-largest of n numbers has no error of its own.
+``d(n) = log2(n) + 6 + sqrt(n) / 2`` (``OpDef.addends``) lies between the bound of pairwise sums and that of sequential
+sums, whose roundings go either way. A sequential sum of equal numbers, whose roundings all go one way, exceeds it. If
+every partial sum is exactly representable in any order, there is no error. The largest of n numbers has no error of its
+own.
 """
 
 from __future__ import annotations
@@ -35,12 +35,12 @@ __all__ = ["composed", "moved", "reduced"]
 F32 = BY_NAME["float32"]
 #: Rounding error of one float32 operation, relative.
 UNIT = 2.0**-24
-#: Scales on which numbers are looked for that add up exactly.
+#: Scales on which exactly summable numbers are detected.
 _SCALES = (1.0, 2.0**12)
 
 
 def moved(row: OpDef, attrs: Mapping[str, Any], operands: Sequence[Value], dtype: DType) -> Value:
-    """An op whose results are elements of its operands: so are the errors."""
+    """Evaluate an op whose results are elements of its operands: their errors move along."""
     assert row.reference is not None
     data = round_result(row.reference([o.data for o in operands], attrs), dtype)
     if not operands or all(o.error is None for o in operands):
@@ -60,7 +60,7 @@ def moved(row: OpDef, attrs: Mapping[str, Any], operands: Sequence[Value], dtype
 
 
 def _other_places(row: OpDef, attrs: Mapping[str, Any], operands: Sequence[Value]) -> Array | None:
-    """Return a mask of elements that may have any value as their index is uncertain; None if indices are exact."""
+    """Return a mask of elements that may have any value because their index is uncertain; None if indices are exact."""
     x, index = operands
     if index.error is None:
         return None
@@ -75,9 +75,9 @@ def _other_places(row: OpDef, attrs: Mapping[str, Any], operands: Sequence[Value
 def reduced(
     row: OpDef, attrs: Mapping[str, Any], x: Value, dtype: DType, *, running: bool = False
 ) -> Value:
-    """ReduceSum, ReduceMax, ReduceMin, ReduceProd, CumSum.
+    """Evaluate ReduceSum, ReduceMax, ReduceMin, ReduceProd or CumSum.
 
-    ``running``: the operand is made of an earlier reduction, and may be corrected as that goes on.
+    ``running``: the operand depends on an earlier reduction, and may be corrected as that proceeds.
     """
     if row.name == "CumSum":
         return _running(row, attrs, x, dtype)
@@ -104,7 +104,7 @@ def _count(x: Array, axes: tuple[int, ...]) -> int:
 
 
 def _grown(row: OpDef, n: int) -> float:
-    """The error, relative, that a row has for n operands of one result."""
+    """Return the relative error of an op for n operands per result."""
     assert row.addends is not None
     return row.addends(n) * UNIT
 
@@ -126,7 +126,7 @@ def _sum_error(
     for scale in () if running else _SCALES:
         whole = (finite * scale == np.rint(finite * scale)).all(axis=axes, keepdims=True)
         error[whole & (total * scale <= 2.0**24)] = 0.0
-    # Partial sums beyond the largest number: their order decides.
+    # Partial sums may overflow, depending on their order.
     error[total > largest(F32) * (1 - 2.0**-10)] = np.inf
     return _summed(x, axes, error, exact, data, dtype)
 
@@ -134,7 +134,7 @@ def _sum_error(
 def _summed(
     x: Value, axes: tuple[int, ...], error: Array, exact: Array, data: Array, dtype: DType
 ) -> Array | None:
-    """The bound of a sum with the errors of its addends and the last rounding."""
+    """Return the bound of a sum, with the errors of its addends and the final rounding."""
     if x.error is not None:
         error = np.asarray(error + np.sum(x.error, axis=axes, keepdims=True))
     own = own_error(exact, data, 0.5, dtype, error)
@@ -165,7 +165,7 @@ def _product_error(
 
 
 def _extreme_error(op: str, x: Value, axes: tuple[int, ...], dtype: DType) -> Array | None:
-    """Between the extreme of all lower ends and that of all upper ends."""
+    """Return the distance between the extreme of all lower ends and that of all upper ends."""
     if x.error is None or _count(x.data, axes) == 0:
         return None
     if dtype.kind == "b":
@@ -178,7 +178,7 @@ def _extreme_error(op: str, x: Value, axes: tuple[int, ...], dtype: DType) -> Ar
 
 
 def _running(row: OpDef, attrs: Mapping[str, Any], x: Value, dtype: DType) -> Value:
-    """The bound of the sum at every element: what is added up there is all that its roundings are of."""
+    """Return the bound of the running sum at every element, from the addends up to there."""
     assert row.reference is not None
     exact = row.reference([x.data], attrs)
     data = round_result(exact, dtype)
@@ -191,7 +191,7 @@ def _running(row: OpDef, attrs: Mapping[str, Any], x: Value, dtype: DType) -> Va
     for scale in _SCALES:
         whole = (finite * scale == np.rint(finite * scale)).all(axis=axis, keepdims=True)
         error[np.broadcast_to(whole, error.shape) & (total * scale <= 2.0**24)] = 0.0
-    # Partial sums beyond the largest number: their order decides.
+    # Partial sums may overflow, depending on their order.
     error[total > largest(F32) * (1 - 2.0**-10)] = np.inf
     if x.error is not None:
         error = error + row.reference([x.error], attrs)
@@ -205,7 +205,7 @@ def _running(row: OpDef, attrs: Mapping[str, Any], x: Value, dtype: DType) -> Va
 
 
 def composed(row: OpDef, attrs: Mapping[str, Any], x: Value, dtype: DType) -> Value:
-    """Ops that ``implgraph/rewrites/decompose.py`` writes out; their bounds are those of the steps, in closed form."""
+    """Evaluate ops that ``implgraph/rewrites/decompose.py`` decomposes; bounds of the steps are in closed form."""
     return _COMPOSED[row.name](row, attrs, x, dtype)
 
 
@@ -240,13 +240,13 @@ def _truth(row: OpDef, attrs: Mapping[str, Any], x: Value, dtype: DType) -> Valu
 
 
 def _arg(row: OpDef, attrs: Mapping[str, Any], x: Value, dtype: DType) -> Value:
-    """An index is exact, unless several elements could be the extreme one."""
+    """Evaluate ArgMax or ArgMin: an index is exact, unless several elements could be the extreme one."""
     assert row.reference is not None
     data = round_result(row.reference([x.data], attrs), dtype)
     axis = reduced_axes((attrs["axis"],), x.data.ndim)[0]
     if x.error is None or x.data.shape[axis] == 0:
         return Value(data)
-    # An element without a bound may be any number, and NaN, which wins.
+    # An unbounded element may be any number, also NaN, which wins.
     endless = ~np.isfinite(x.error)
     low = np.where(endless, -np.inf, x.data - x.error)
     high = np.where(endless, np.inf, x.data + x.error)
@@ -260,7 +260,7 @@ def _arg(row: OpDef, attrs: Mapping[str, Any], x: Value, dtype: DType) -> Value:
         axis=axis, keepdims=True
     )
     several &= np.count_nonzero(near, axis=axis, keepdims=True) > 1
-    # Of one of these elements, which may be far apart.
+    # The index of any of these elements, which may be far apart.
     error = several * float(x.data.shape[axis])
     return Value(data, error if attrs.get("keepdims", False) else error.squeeze(axis))
 
@@ -273,7 +273,7 @@ def _softmax(row: OpDef, attrs: Mapping[str, Any], x: Value, dtype: DType) -> Va
     top = np.max(x.data, axis=axis, keepdims=True, initial=neutral("ReduceMax", F32))
     shifted = np.abs(np.asarray(x.data - top))
     shifted = np.where(np.isfinite(shifted), shifted, 0.0)
-    # The error of an exponent is a relative error of the exponential; that of the sum is a mean of these.
+    # The error of an exponent is a relative error of the exponential; the sum's error is a mean of these.
     given = np.zeros(x.data.shape) if x.error is None else x.error
     bent = given + np.max(given, axis=axis, keepdims=True, initial=0.0)
     each = bent + UNIT * shifted

@@ -1,4 +1,4 @@
-"""Values with error bounds, and rounding to dtypes: what the reference of a comparison is computed with."""
+"""Values with error bounds, and rounding to dtypes, for the reference of a comparison."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ Array: TypeAlias = npt.NDArray[Any]
 class Value:
     """A tensor under evaluation: ``data`` in float64, int64, uint64 or bool, and its ``error``.
 
-    Inputs keep their own type until they are computed with.  For bool, ``error`` is a mask of elements that may flip.
+    Inputs keep their own type until they are used. For bool, ``error`` is a mask of elements that may flip.
     """
 
     data: Array
@@ -40,7 +40,7 @@ class Value:
 
 
 def difference(a: Array, b: Array) -> Array:
-    """|a - b|; equal infinities and two NaN differ by 0, a NaN differs from a number by inf."""
+    """Return |a - b|; equal infinities and two NaN differ by 0, a NaN differs from a number by inf."""
     if a.dtype.kind in "iub":
         return np.abs(a.astype(np.float64) - b.astype(np.float64))
     d = np.asarray(a - b)
@@ -60,12 +60,12 @@ _FLOAT = {
 
 
 def largest(dtype: DType) -> float:
-    """The largest finite number of a float dtype."""
+    """Return the largest finite number of a float dtype."""
     return _FLOAT[dtype.name][2]
 
 
 def ulp_of(value: Array, dtype: DType) -> Array:
-    """Distance of neighbouring numbers of a float dtype at each value, or up to twice that."""
+    """Return the distance of neighbouring numbers of a float dtype at each value, or up to twice that."""
     digits, normal, _ = _FLOAT[dtype.name]
     return np.asarray(np.maximum(np.abs(value), normal) * 2.0 ** (1 - digits))
 
@@ -73,14 +73,14 @@ def ulp_of(value: Array, dtype: DType) -> Array:
 def own_error(
     exact: Array, data: Array, ulp: float, dtype: DType, moved: Array | None = None
 ) -> Array | None:
-    """Error that the op itself may make: ``ulp`` units, or nothing where it must be exact.
+    """Return the op's own error: ``ulp`` units, or nothing where it must be exact.
 
     Args:
         exact: the result before it is rounded.
         data: the result, rounded.
         ulp: of the op; no op rounds by less than half a unit.
-        dtype: of the result.
-        moved: bound of how far the errors of the operands move ``exact``; None: they have none.
+        dtype: dtype of the result.
+        moved: bound on the change of ``exact`` by the errors of the operands; None: they have none.
     """
     digits, normal, _ = _FLOAT[dtype.name]
     size = np.abs(data)
@@ -96,8 +96,8 @@ def own_error(
         # Correctly rounded: an exact result, an infinity from infinities and a NaN carry no error.
         same = exact == data
         if moved is not None:
-            # What is exact by chance is rounded where the operands move it by half of a unit; the bounds are of first
-            # order and may be twice as much, and a unit may be half of ``ulp_of``.
+            # A result that is exact by chance is rounded if the operands move it by half a unit; the bounds are
+            # first-order and may be off by a factor of 2, and a unit may be half of ``ulp_of``.
             same &= moved < own / 4
         if same.all():
             return None
@@ -110,18 +110,18 @@ def own_error(
 
 
 def overflow_unit(dtype: DType) -> float:
-    """Distance of the two largest numbers of a float dtype, or twice that: what a result may lack of an overflow."""
+    """Return the distance of the two largest numbers of a float dtype, or twice that: the margin of an overflow."""
     return float(ulp_of(np.asarray(largest(dtype)), dtype))
 
 
 def _overflow_error(exact: Array, slack: Array, dtype: DType) -> Array:
-    """Error of infinite results: a unit where ``exact`` overflows so little that the result might not, else nothing."""
+    """Return the error of infinite results: a unit where ``exact`` barely overflows, else nothing."""
     top, unit = largest(dtype), overflow_unit(dtype)
     return np.where(np.abs(exact) - np.minimum(slack, top / 8) <= top, unit, 0.0)
 
 
 def widen(x: Array) -> Array:
-    """float64, int64 (uint64 where it is needed) or bool with the same values; what is that already as it is."""
+    """Widen to float64, int64 (uint64 if needed) or bool with the same values; wide arrays are returned unchanged."""
     if x.dtype == np.bool_ or x.dtype == np.uint64:
         return x
     if x.dtype.kind in "iu":
@@ -130,12 +130,12 @@ def widen(x: Array) -> Array:
 
 
 def widened(x: Value) -> Value:
-    """The value with wide data."""
+    """Return the value with wide data."""
     return Value(widen(x.data), x.error)
 
 
 def round_to(x: Array, dtype: DType) -> Array:
-    """A float64 array rounded to a float dtype, ties to even, as float64.
+    """Round a float64 array to a float dtype, ties to even, and return it as float64.
 
     bfloat16 is rounded through float32, as the chip does when it computes in float32 and casts.
     """
@@ -145,7 +145,7 @@ def round_to(x: Array, dtype: DType) -> Array:
 
 
 def round_result(x: Array, dtype: DType) -> Array:
-    """The result of a reference in the declared dtype, widened again.
+    """Round the result of a reference to the declared dtype, and widen it again.
 
     A float becomes an integer as on the chip: out of range saturates, NaN becomes 0.  Integers
     wrap.
@@ -164,7 +164,7 @@ def _saturate(x: Array, dtype: DType) -> Array:
     limits = np.iinfo(numpy_dtype(dtype))
     wide = np.uint64 if dtype.name == "uint64" else np.int64
     inside = np.nan_to_num(x, nan=0.0, posinf=0.0, neginf=0.0)
-    # The limits of 64-bit types are not float64 numbers; compare with the next power of two.
+    # The limits of 64-bit types are not float64 numbers, so compare with the next power of two.
     high, low = float(limits.max), float(limits.min)
     top, bottom = x >= high, x <= low
     out = np.where(top | bottom, 0.0, inside).astype(wide)

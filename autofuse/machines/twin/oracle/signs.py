@@ -1,9 +1,9 @@
-"""Signs that a result has whatever its error is.
+"""Signs of a result that are certain despite its error.
 
-A bound may be as wide as the result: of a number below the smallest normal one, of an exponential of an inexact
-operand.  It says nothing of the sign then, but the op may: a product of two negative numbers is not negative.  Where
-the sign of every operand is sure, so is that of a product, a quotient, a power or an odd function; an exponential has
-one sign always.  Of a sum with cancellation nothing is known.
+A bound may be as wide as the result, for example for a subnormal number or an exponential of an inexact operand. It
+then says nothing about the sign, but the op may: a product of two negative numbers is not negative. If the sign of
+every operand is certain, so is the sign of a product, a quotient, a power or an odd function; an exponential always has
+the same sign. The sign of a sum with cancellation is unknown.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from autofuse.machines.twin.oracle.rounding import Array, Value
 
 __all__ = ["are_told", "from_operands", "sure"]
 
-#: Never negative.
+#: Ops whose results are never negative.
 _POSITIVE = frozenset(
     {
         "Exp",
@@ -34,7 +34,7 @@ _POSITIVE = frozenset(
     }
     | {"Ndtr", "Relu", "HardSigmoid", "Acosh", "Acos"}
 )
-#: The sign of the first operand.
+#: Ops whose results have the sign of the first operand.
 _ODD = frozenset(
     {"Identity", "Cast", "Erf", "Tanh", "Sinh", "Asinh", "Atan", "Atanh", "Asin", "Expm1", "Log1p"}
     | {"Sign", "Softsign", "Reciprocal", "Erfinv", "ModifiedBesselI1"}
@@ -43,12 +43,12 @@ _PRODUCTS = frozenset({"Mul", "Div", "TrueDiv"})
 
 
 def sure(x: Value, known: Array | None, safety: float) -> Array:
-    """1, -1 or 0 per element: its sign, or 0 where the error may turn it and nothing else is known.
+    """Return 1, -1 or 0 per element: its sign, or 0 where the error may flip it and nothing else is known.
 
     Args:
         x: floats or integers.
-        known: what :func:`from_operands` found for it.
-        safety: how many times its bound an error may be.
+        known: the result of :func:`from_operands` for it.
+        safety: largest ratio of an error to its bound.
     """
     if x.data.dtype.kind == "b":
         return np.zeros(x.data.shape, np.int8)
@@ -60,16 +60,16 @@ def sure(x: Value, known: Array | None, safety: float) -> Array:
 
 
 def are_told(row: OpDef) -> bool:
-    """True if the operands of an op determine the sign of its result, also near 0."""
+    """Return True if the operands of an op determine the sign of its result, also near 0."""
     return row.name in _POSITIVE | _ODD | _PRODUCTS | {"Neg", "CopySign", "Pow"}
 
 
 def from_operands(row: OpDef, signs: Sequence[Array], operands: Sequence[Value]) -> Array | None:
-    """The sure signs of a result from those of its operands; None where the op does not tell.
+    """Return the certain signs of a result from its operands' signs; None if the op does not determine them.
 
     Args:
-        row: of an element-wise op.
-        signs: of the operands, as :func:`sure` gives them.
+        row: row of an element-wise op.
+        signs: of the operands, as returned by :func:`sure`.
         operands: their values.
     """
     if row.name in _POSITIVE:

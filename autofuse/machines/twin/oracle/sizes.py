@@ -1,4 +1,4 @@
-"""Sizes to try a kernel with: ends of ranges, primes, neighbours of what hardware likes."""
+"""Test sizes of a kernel: ends of ranges, primes, neighbours of hardware-friendly sizes."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from autofuse.machines.twin.oracle.oracle import shape_of
 __all__ = ["MAX_ELEMENTS", "fitted", "largest_tensor", "shapes_for", "sizes_with"]
 
 MAX_ELEMENTS = 1 << 20
-#: Requirements that are mended one after another.
+#: Most requirements that are repaired one after another.
 _MOST_MENDED = 32
 
 # One less and one more than multiples of 8, 16, 32, 64 elements; primes; lengths around a repeat of
@@ -28,17 +28,16 @@ _SIZES = (
 def shapes_for(
     graph: FusionGraph, count: int = 6, seed: int = 0, *, max_elements: int = MAX_ELEMENTS
 ) -> list[dict[str, int]]:
-    """Up to ``count`` bindings of the symbols; one empty binding for a graph without symbols.
+    """Return up to ``count`` bindings of the symbols; one empty binding for a graph without symbols.
 
-    The first is the hints, then come the smallest sizes (0 where allowed), 1, and random mixes of
-    awkward sizes; the last is as large as ``max_elements`` per tensor allows.  Sizes for which an
-    op has no result are left out.
+    The first has the hints, then come the smallest sizes (0 where allowed), 1, and random mixes of awkward sizes; the
+    last is as large as ``max_elements`` per tensor allows. Sizes that are invalid for an op are omitted.
 
     Args:
-        graph: whose symbols.
+        graph: the graph.
         count: number of bindings wanted; there may be fewer.
-        seed: of the random mixes.
-        max_elements: no tensor whose size has a symbol gets more elements, unless the smallest sizes already need more.
+        seed: seed of the random mixes.
+        max_elements: most elements of a tensor with a symbolic size, unless the smallest sizes already need more.
     """
     if not graph.symbols or count < 1:
         return [{}]
@@ -55,7 +54,7 @@ def shapes_for(
             for s in graph.symbols
         ]
     tries += [{s.name: _awkward(s, rng) for s in graph.symbols} for _ in range(4 * count)]
-    # The largest one is tried even if few are wanted; mixes come before a third end of the ranges.
+    # The largest one is tried even if few are wanted; mixes come before the third end of the ranges.
     order = [0, 1, 3, *range(4, len(tries))] if count < 4 else list(range(len(tries)))
     out: list[dict[str, int]] = []
     needed = requirements(graph)
@@ -66,17 +65,17 @@ def shapes_for(
         if len(out) == count:
             break
     if not out:
-        text = f"no sizes were found that {graph.label} has a meaning for"
+        text = f"found no sizes for which {graph.label} is defined"
         needed_of = "; ".join(f"not: {r.text}" for r in needed)
         raise AutofuseError.of("AF5007", text, hint=needed_of)
     return out
 
 
 def sizes_with(graph: FusionGraph, fixed: Mapping[str, int]) -> dict[str, int]:
-    """A size for every symbol: some are fixed, the others are typical ones with which the graph has a meaning.
+    """Return a size for every symbol: some are fixed, the others typical and valid for the graph.
 
     Raises:
-        AutofuseError: AF1109, there are none.
+        AutofuseError: AF1109, there are no such sizes.
     """
     if not graph.symbols:
         return {}
@@ -91,19 +90,19 @@ def sizes_with(graph: FusionGraph, fixed: Mapping[str, int]) -> dict[str, int]:
         broken = next((r.text for r in needed if not r.holds(sizes)), "a tensor has no size")
         label = graph.symbol_labels()
         given = ", ".join(f"{label[n]} = {v}" for n, v in fixed.items())
-        raise AutofuseError.of("AF1109", f"there is no run with {given}: {broken}")
+        raise AutofuseError.of("AF1109", f"cannot run with {given}: {broken}")
     return found
 
 
 def largest_tensor(
     graph: FusionGraph, symbols: dict[str, int], *, varying: Collection[str] | None = None
 ) -> int:
-    """Elements of the largest tensor.
+    """Return the elements of the largest tensor.
 
     Args:
-        graph: whose tensors.
+        graph: the graph.
         symbols: their sizes.
-        varying: only tensors whose shape has one of these symbols; none given: all.
+        varying: consider only tensors whose shape has one of these symbols; None: all.
 
     Raises:
         ExprError: a shape has no value for these sizes.
@@ -125,10 +124,10 @@ def largest_tensor(
 def fitted(
     graph: FusionGraph, sizes: Mapping[str, int], *, max_elements: int = MAX_ELEMENTS
 ) -> dict[str, int] | None:
-    """Sizes near these, within the ranges of the symbols, with which the graph has a meaning; None: none were found.
+    """Return valid sizes near these, within the ranges of the symbols; None if none were found.
 
     Args:
-        graph: whose symbols.
+        graph: the graph.
         sizes: a size for each of them.
         max_elements: as for :func:`shapes_for`.
     """
@@ -154,19 +153,19 @@ def _fit(
     needed: Sequence[Requirement],
     free: Sequence[Symbol] | None = None,
 ) -> dict[str, int] | None:
-    """Lower the largest sizes until all tensors are small enough; None if they make no sense.
+    """Lower the largest sizes until all tensors are small enough; return None if the sizes are invalid.
 
-    ``free``: symbols whose sizes may be others; none given: all.
+    ``free``: symbols whose sizes may change; None: all.
     """
     sizes, free = dict(sizes), graph.symbols if free is None else free
     low = {s.name: s.min for s in free}
     try:
-        # What no symbol makes smaller, as a table of embeddings, is no reason for small sizes.
+        # A tensor that no symbol shrinks, such as an embedding table, is no reason for small sizes.
         while largest_tensor(graph, sizes, varying=low) > max_elements:
             name = max(low, key=lambda n: (sizes[n] > low[n], sizes[n]))
             if sizes[name] <= low[name]:
                 break
-            # Keeps odd sizes odd; 1 halves to itself that way, so it goes down by one.
+            # Keep odd sizes odd; 1 would halve to itself, so it decreases by one.
             half = sizes[name] // 2 | (sizes[name] & 1)
             sizes[name] = max(low[name], min(half, sizes[name] - 1))
         return sizes if all(r.holds(sizes) for r in needed) else _mended(free, sizes, needed)
@@ -177,17 +176,17 @@ def _fit(
 def _mended(
     free: Sequence[Symbol], sizes: dict[str, int], needed: Sequence[Requirement]
 ) -> dict[str, int] | None:
-    """Sizes near these, of the symbols alone, for which the graph has a meaning; None if none were found."""
+    """Return sizes near these that are valid for the graph; None if none were found."""
     symbols = {s.name: s for s in free}
     for _ in range(_MOST_MENDED):
         broken = next((r for r in needed if not r.holds(sizes)), None)
         if broken is None:
             return sizes
-        # The change of one symbol that is enough, breaks the fewest others, and is the least.
+        # Prefer the smallest change of one symbol that suffices and breaks the fewest other requirements.
         names = sorted(broken.value.symbols() & set(symbols))
         found = [n for x in names if (n := _nearest(symbols[x], sizes, broken)) is not None]
         if not found:
-            # One alone is not enough: that which helps the most goes to its end, the others follow.
+            # If no single symbol suffices, move the most effective one to its limit; the others follow.
             ends = [{**sizes, x: e} for x in names for e in (symbols[x].min, symbols[x].max)]
             best = max(ends, key=lambda n: broken.value.evaluate(n), default=sizes)
             if broken.value.evaluate(best) <= broken.value.evaluate(sizes):
@@ -204,7 +203,7 @@ def _mended(
 
 
 def _nearest(s: Symbol, sizes: dict[str, int], needed: Requirement) -> dict[str, int] | None:
-    """The sizes with the nearest number for one symbol that is enough, if the requirement grows, or falls, with it."""
+    """Return the sizes with the nearest sufficient value of one symbol, if the requirement is monotonic in it."""
     for end in (s.max, s.min):
         good, bad = end, sizes[s.name]
         if not needed.holds({**sizes, s.name: good}):

@@ -20,17 +20,17 @@ __all__ = ["checked_inputs", "named_inputs", "solve_symbols"]
 
 Array: TypeAlias = npt.NDArray[Any]
 
-#: Where the range of a symbol is not known.
+#: Used if the range of a symbol is unknown.
 _MAX_SIZE = 1 << 40
 
 
 def named_inputs(
     graph: FusionGraph, arrays: Sequence[Any], named: Mapping[str, Any]
 ) -> dict[str, Any]:
-    """Inputs by name, of a call that gives the first ones in the order of the graph.
+    """Return the inputs by name, of a call that passes the first ones by position.
 
     Raises:
-        AutofuseError: AF5007, there are too many, one is given twice, or a name is not that of an input.
+        AutofuseError: AF5007, there are too many, one is given twice, or a name is not an input.
     """
     names = graph.inputs
     if len(arrays) > len(names):
@@ -53,16 +53,16 @@ def named_inputs(
 def checked_inputs(
     graph: FusionGraph, inputs: Mapping[str, Any], symbols: Mapping[str, int]
 ) -> tuple[dict[str, Array], dict[str, int]]:
-    """Arrays with the dtype and shape of each input, and the size of each symbol.
+    """Return arrays with the dtype and shape of each input, and the size of each symbol.
 
     Args:
-        graph: whose inputs.
+        graph: the graph.
         inputs: an array per input, a number for a scalar.
-        symbols: sizes that do not follow from the shapes.
+        symbols: sizes that the shapes do not determine.
 
     Raises:
-        AutofuseError: AF5007, they do not fit the graph, or memory that the kernel overwrites is that of two elements.
-        TypeError: they are not given by name, or a size is no integer.
+        AutofuseError: AF5007, they do not fit the graph, or two elements share memory that the kernel overwrites.
+        TypeError: they are not given by name, or a size is not an integer.
     """
     if not isinstance(inputs, Mapping):
         raise TypeError(f"inputs are given by name, in a dict, not {type(inputs).__name__}")
@@ -86,7 +86,7 @@ def checked_inputs(
     sizes = solve_symbols(graph, {n: a.shape for n, a in arrays.items()}, symbols)
     for name in (o.inout for o in graph.outputs if o.inout is not None):
         if not isinstance(inputs[name], np.ndarray):
-            text = f"{name} is overwritten by the kernel, and takes an array, not a number"
+            text = f"{name} is overwritten by the kernel and must be an array, not a number"
             problems += misfit(text).diagnostics
         elif not inputs[name].flags.writeable:
             text = f"{name} is overwritten by the kernel, but the array is read-only"
@@ -100,10 +100,10 @@ def checked_inputs(
 def solve_symbols(
     graph: FusionGraph, shapes: Mapping[str, tuple[int, ...]], given: Mapping[str, int]
 ) -> dict[str, int]:
-    """Sizes of all symbols, exactly, from the shapes of the inputs.
+    """Solve for the sizes of all symbols, exactly, from the shapes of the inputs.
 
     Args:
-        graph: whose symbols.
+        graph: the graph.
         shapes: shape of every input.
         given: symbols that the caller sets; they must agree with the shapes.
 
@@ -148,13 +148,13 @@ def solve_symbols(
             problems += misfit(text).diagnostics
     for s in graph.symbols:
         if s.name not in sizes and (value := _unbounded(s.name, equations, sizes)) is not None:
-            text = f"{s.label} = {value} is outside of [{s.min}, {s.max}]"
+            text = f"{s.label} = {value} is outside [{s.min}, {s.max}]"
             problems += misfit(text).diagnostics
         elif s.name not in sizes:
             text = f"the size {s.label} does not follow from the shapes of the inputs"
             problems += misfit(text, hint=f"pass symbols={{{s.label!r}: ...}}").diagnostics
         elif not s.min <= sizes[s.name] <= s.max:
-            text = f"{s.label} = {sizes[s.name]} is outside of [{s.min}, {s.max}]"
+            text = f"{s.label} = {sizes[s.name]} is outside [{s.min}, {s.max}]"
             problems += misfit(text).diagnostics
     if problems:
         raise AutofuseError(problems)
@@ -164,7 +164,7 @@ def solve_symbols(
 def _unbounded(
     name: str, equations: Sequence[tuple[Expr, int, str]], sizes: Mapping[str, int]
 ) -> int | None:
-    """The size that follows from the shapes where the range of the symbol is left aside."""
+    """Return the size that the shapes determine if the range of the symbol is ignored."""
     for e, n, _ in equations:
         if e.symbols() - sizes.keys() == {name}:
             value = _solve(e.substitute(sizes), name, n, (0, _MAX_SIZE))
@@ -174,7 +174,7 @@ def _unbounded(
 
 
 def _solve(e: Expr, symbol: str, n: int, bounds: tuple[int, int]) -> int | None:
-    """The only value of the symbol with e == n; None if there is none, or several.
+    """Return the only value of the symbol with e == n; None if there is none, or several.
 
     Shapes grow with their symbols, so the solution is found by bisection.
     """

@@ -1,10 +1,10 @@
-"""Generated files to a shared library that runs on the CPU twin: one g++ call, kept in a cache.
+"""Compiles generated files into a shared library for the CPU twin: one cached g++ call.
 
-The kernel and its host functions are one translation unit.  What all kernels have in common, headers and the code
-that looks for tiles, is compiled once.  A library is looked up by the digest of everything that it depends on: files,
-flags, compiler and the twin's headers and library.
+The kernel and its host functions are one translation unit. The parts common to all kernels, headers and the tile
+search, are compiled once. A library is looked up by the digest of all its dependencies: files, flags, compiler and the
+twin's headers and library.
 
-One file: which compiler and headers there are, the commands, and the cache all make the digest of one library.
+All of this is in one file because compiler, headers, commands and cache together determine the digest of a library.
 """
 
 from __future__ import annotations
@@ -60,32 +60,32 @@ FLAGS = (
     "-DAUTOFUSE_TWIN",
 )
 CHECKED = "-DAUTOFUSE_TWIN_CHECKED"
-#: Optimisation of a kernel that runs often, and of one that is verified: there g++ is most of the time, and what a
-#: kernel computes is computed inside the twin's library, so that it runs as fast either way.
+#: Optimisation of a kernel that runs often, and of one that is verified: verification spends most of its time in g++,
+#: and kernels run as fast either way because the twin's library does their computations.
 DEFAULT, QUICK = "-O1", "-O0"
-#: What has g++ look at the calls of functions on registers (``reg_types.h``), and the chips that have such functions.
+#: Flags for g++ to check calls in register functions (``reg_types.h``), and the chips that have such functions.
 _CALLS = ("-fgnu-tm", "-DAUTOFUSE_TWIN_CALLS", "-O0", "-w", "-S")
 _ON_REGISTERS = "-D__NPU_ARCH__=3510"
 UNIT = "unit.cpp"
 OBJECT = "unit.o"
 PRELUDE = "prelude.h"
-#: The header with the code that looks for tiles, the macro with which a unit only declares it, the unit that has it.
+#: The header of the tile search, the macro for only declaring it, and the unit that defines it.
 _SOLVER, _APART = "autofuse_tiling.h", "AUTOFUSE_SOLVER_APART"
 _SOLVER_UNIT = f'#define AUTOFUSE_SOLVER_HERE\n#include "{_SOLVER}"\n'
 _SEARCH = (_SOLVER, "autofuse_math.h", "autofuse_status.h")
 _CODE = (".cpp", ".h", ".inc")
 _ARCH = re.compile(r"dav-([0-9]{4})")
-#: What every generated kernel and launcher includes of the twin.
+#: Headers of the twin that every generated kernel and launcher includes.
 _TWIN_HEADERS = ("kernel_operator.h", "autofuse_twin/launch.h")
 
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,199}")
 _PART = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.+-]{0,240}")
 _OPT = re.compile(r"-O[0-3sg]|-Ofast")
-#: Lines of a kernel file from which on g++ does not inline, nor do what looks across calls.
+#: Lines of a kernel file above which g++ runs without inlining and optimisations across calls.
 _LONG_KERNEL = 1_500
-#: A call that fails leaves a kernel for good: nothing in it catches or has to be cleaned up, but frames must be found.
+#: A failing call unwinds a kernel, which neither catches nor cleans up, so only unwind tables are needed.
 _ONLY_PASSES = ("-fno-exceptions", "-fasynchronous-unwind-tables")
-#: What takes long in a function of thousands of calls and finds nothing between them.
+#: Disables passes that are slow in a function of thousands of calls and gain nothing there.
 _ONLY_CALLS = (
     "-fno-inline",
     "-fno-gcse",
@@ -108,7 +108,7 @@ class TwinFiles:
 
 @lru_cache(maxsize=1)
 def twin_files() -> TwinFiles:
-    """The twin's headers and library: of the installed package, or of a checkout linked to it.
+    """Return the twin's headers and library: from the installed package, or from a checkout linked to it.
 
     Raises:
         AutofuseError: AF5001, they are missing.
@@ -140,7 +140,7 @@ def twin_files() -> TwinFiles:
 
 
 def _package_folders() -> list[Path]:
-    """Folders that may hold headers or the library, best first."""
+    """Return folders that may hold headers or the library, best first."""
     homes: list[Path] = []
     spec = importlib.util.find_spec("autofuse._twin")
     if spec is not None and spec.origin:
@@ -169,18 +169,17 @@ def compile_kernel(
         files: path inside the output folder -> text; every ``.cpp`` under ``device/`` and ``host/``
             is compiled.
         name: name of the graph.
-        cache: take the library from the cache if it is there.
+        cache: take the library from the cache if possible.
         opt: ``-O0`` to ``-O3``; None: ``level()``.  With ``AUTOFUSE_DEBUG=1`` it is ``-O0 -g``.
-        checked: compile what checked mode needs: calls that know their line, scalar accesses that are
-            looked at.
+        checked: compile for checked mode: calls record their line, and scalar accesses are checked.
 
     Returns:
-        The library; it lies in a cache entry together with its sources.
+        The library, in a cache entry together with its sources.
 
     Raises:
         AutofuseError: AF5001 no compiler, AF5002 the code does not compile (its notes name the kept
             sources), AF5007 the files are an operator package.
-        ValueError: a name that may not become a path, or an unknown optimisation level.
+        ValueError: a name that is not a legal path, or an unknown optimisation level.
     """
     opt = opt or level()
     _check(files, name, opt)
@@ -210,19 +209,19 @@ def compile_kernel(
 
 
 def no_operator_package(files: Mapping[str, str], name: str) -> None:
-    """Refuse the files of an operator package, whose kernel CANN alone can launch.
+    """Refuse the files of an operator package, whose kernel only CANN can launch.
 
     Args:
         files: path inside the output folder -> text.
-        name: of the graph, for the message.
+        name: name of the graph, for the message.
 
     Raises:
-        AutofuseError: AF5007, they are those of ``--entry op-package``.
+        AutofuseError: AF5007, they were built with ``--entry op-package``.
     """
     if not _sources(files) and any(p.startswith("op_kernel/") for p in files):
         raise AutofuseError.of(
             "AF5007",
-            f"{name} is an operator package: its kernel is launched through aclnn, not by a function of its own",
+            f"{name} is an operator package, whose kernel is launched through aclnn rather than its own function",
             hint="build the graph with --entry launch for a kernel that runs here",
         )
 
@@ -236,11 +235,10 @@ def compile_split(
 ) -> Path:
     """Compile a graph that runs as several kernels into one shared library for the twin.
 
-    The driver and every kernel are one translation unit each, compiled side by side and kept in the cache by
-    themselves.
+    The driver and every kernel are one translation unit each, compiled in parallel and cached separately.
 
     Args:
-        files: path inside the output folder -> text; of these, what lies under ``device/`` and ``host/`` is compiled.
+        files: path inside the output folder -> text; files under ``device/`` and ``host/`` are compiled.
         name: name of the graph.
         parts: for every kernel, by name, the files of its folder, and the text of its translation unit.
         opt: as for :func:`compile_kernel`.
@@ -250,7 +248,7 @@ def compile_split(
 
     Raises:
         AutofuseError: AF5001 no compiler, AF5002 the code does not compile.
-        ValueError: a name that may not become a path, or an unknown optimisation level.
+        ValueError: a name that is not a legal path, or an unknown optimisation level.
     """
     twin, cxx, opt = twin_files(), toolchain(), opt or level()
     flags = tuple(f for f in _flags(opt, checked=False) if f != "-shared")
@@ -265,7 +263,7 @@ def compile_split(
 
     library = f"{name}.so"
     link, libraries = [cxx.path, "-shared", "-o", library], _libraries(twin)
-    # Of the units' keys, not of where their objects are: these say what is in them.
+    # Use the units' keys, not the paths of their objects: the keys identify the contents.
     key = key_of({}, [*link, *libraries, *(j[-1] for j in jobs)], cxx, twin.digest)
     known = cache_folder.lookup("kernels", key, library)
     if known is not None:
@@ -290,7 +288,7 @@ def compile_split(
 def _looked(
     kernels: Sequence[str], flags: Sequence[str], cxx: Toolchain, twin: TwinFiles
 ) -> tuple[str, ...]:
-    """A compiler call that refuses functions on registers with calls that the chip does not have there."""
+    """Return a compiler call that refuses register functions with calls that the chip lacks there."""
     if _ON_REGISTERS not in flags or not cxx.is_gcc or not kernels:
         return ()
     includes = [f"-I{p}" for p in (Path(), Path("include"), *twin.include)]
@@ -299,26 +297,26 @@ def _looked(
 
 
 def _read_later(texts: Mapping[str, str]) -> tuple[str, ...]:
-    """The sources that say where a call stands: see ``KernelText``."""
+    """Return the sources that locate calls, see ``KernelText``."""
     return tuple(p for p in sorted(texts) if p.startswith("device/") and p.endswith(".cpp"))
 
 
 def level(default: str = DEFAULT) -> str:
-    """The optimisation level that the knob asks for, or else ``default``."""
+    """Return the knob's optimisation level, or else ``default``."""
     asked = knobs.OPT.get()
     return f"-O{asked}" if asked else default
 
 
 def _in_time(cmd: list[str], texts: Mapping[str, str], opt: str, cxx: Toolchain) -> list[str]:
-    """The compiler call without what takes g++ long and gains nothing.
+    """Return the compiler call without slow g++ passes that gain nothing.
 
-    A call that fails leaves a kernel by an exception that only the twin's library catches, and the library forgets what
-    the kernel's objects were; without code that destroys them a call does not end a block of the program any more.
+    A failing call leaves a kernel by an exception that only the twin's library catches, and the library forgets the
+    kernel's objects; without code to destroy them a call no longer ends a basic block.
 
-    A kernel is scalars and calls into the twin's library, which points-to analysis does not make faster.  It and what
-    follows inlining take more than linear time in the length of a function, of which a long kernel has one; there the
-    calls stay calls, which costs nanoseconds each.  Between calls that g++ cannot see into there is little to schedule,
-    to vectorise or to compute once for the whole function either.
+    A kernel is scalars and calls into the twin's library, which points-to analysis does not speed up. Points-to
+    analysis and the passes after inlining take superlinear time in the length of a function, and a long kernel is one
+    function; there calls are not inlined, which costs nanoseconds each. Between opaque calls there is also little to
+    schedule, vectorise or hoist.
     """
     if knobs.DEBUG.get() or not cxx.is_gcc:
         return cmd
@@ -332,12 +330,12 @@ def _in_time(cmd: list[str], texts: Mapping[str, str], opt: str, cxx: Toolchain)
 def _in_common(
     cmd: list[str], texts: Mapping[str, str], cxx: Toolchain, twin: TwinFiles
 ) -> tuple[list[str], list[str]]:
-    """The compiler call with what all kernels have in common compiled once, where that is possible, and what to link.
+    """Return the compiler call, using precompiled common parts if possible, and the objects to link.
 
-    Reading headers and the code that looks for tiles are most of the time of a small kernel, and many kernels follow
-    each other.  The library does the same with and without, so its key has no part of this.
+    Headers and the tile search dominate the compile time of a small kernel, and many kernels are compiled in sequence.
+    The resulting library is equivalent, so its key does not depend on this.
     """
-    # Flags of the user may include a file of their own, which would be read twice.
+    # The user's flags may include a file, which would be read twice.
     if knobs.DEBUG.get() or knobs.CXXFLAGS.get() or not cxx.is_gcc:
         return cmd, []
     headers = {p: t for p, t in texts.items() if p.startswith("include/") and p.endswith(".h")}
@@ -345,20 +343,19 @@ def _in_common(
         linked = _shared_search(headers, cxx, twin)
         prelude = _prelude(cmd, headers, cxx, twin, apart=bool(linked))
     except CompilerFailedError:
-        # Headers that need what a kernel includes before them; the kernel itself says what is wrong, if anything is.
+        # Some headers need earlier includes of a kernel; compiling the kernel itself reports any error.
         return cmd, []
     return [cmd[0], "-include", str(prelude), *cmd[1:]], linked
 
 
 def _shared_search(headers: Mapping[str, str], cxx: Toolchain, twin: TwinFiles) -> list[str]:
-    """An object with the code that looks for tiles; none where no header has it.
+    """Return an object with the tile search; none if no header has it.
 
-    It is not optimised: a search takes microseconds either way.  What C++ knows of classes at run time is left out,
-    which would need its library.
+    It is not optimised: a search takes microseconds either way. RTTI is disabled, since it would need the C++ library.
     """
     if f"include/{_SOLVER}" not in headers:
         return []
-    # Those of device functions differ from kernel to kernel.
+    # Headers of device functions differ between kernels.
     needed = {p: t for p, t in headers.items() if p.removeprefix("include/") in _SEARCH}
     files = {**needed, UNIT: _SOLVER_UNIT}
     flags = [f for f in FLAGS if f != "-shared"]
@@ -369,21 +366,21 @@ def _shared_search(headers: Mapping[str, str], cxx: Toolchain, twin: TwinFiles) 
 def _prelude(
     cmd: Sequence[str], headers: Mapping[str, str], cxx: Toolchain, twin: TwinFiles, *, apart: bool
 ) -> Path:
-    """A header with those of all kernels, beside what g++ makes of it for a call.
+    """Return a header that includes the common headers, with its precompiled form for a call beside it.
 
     Args:
         cmd: the call.
         headers: texts by path.
         cxx: the compiler.
-        twin: where its headers are.
-        apart: the code that looks for tiles is an object of its own.
+        twin: the twin with its headers.
+        apart: the tile search is a separate object.
     """
     names = (*_TWIN_HEADERS, *(p.removeprefix("include/") for p in sorted(headers)))
     lines = [f"#define {_APART}"] if apart else []
     lines += [f'#include "{name}"' for name in names]
     files = {**headers, PRELUDE: "\n".join([*lines, ""])}
     compiled = f"{PRELUDE}.gch"
-    # Warnings about headers alone, such as functions that nothing calls, are not of interest.
+    # Warnings about headers alone, such as unused functions, are irrelevant.
     flags = [word for word in cmd[: cmd.index("-o")] if word not in ("-shared", "-c")]
     make = [*flags, "-w", "-x", "c++-header", "-o", compiled, PRELUDE]
     return _entry_in_common(files, make, compiled, cxx, twin).with_name(PRELUDE)
@@ -392,7 +389,7 @@ def _prelude(
 def _entry_in_common(
     files: Mapping[str, str], cmd: list[str], result: str, cxx: Toolchain, twin: TwinFiles
 ) -> Path:
-    """Return the result of a compiler call that many kernels share, from the cache if it is there."""
+    """Return the result of a compiler call shared by many kernels, from the cache if possible."""
 
     def fill(folder: Path) -> None:
         write_files(files, folder)
@@ -435,7 +432,7 @@ def _code(files: Mapping[str, str]) -> dict[str, str]:
 def command(
     result: str, cxx: Toolchain, twin: TwinFiles, flags: Sequence[str], *, link: bool = True
 ) -> list[str]:
-    """The compiler call, to be executed in the folder of the sources."""
+    """Return the compiler call, to be executed in the folder of the sources."""
     includes = [
         f"-I{p}" for p in (Path(), Path("include"), Path("device"), Path("host"), *twin.include)
     ]

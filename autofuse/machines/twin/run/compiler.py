@@ -1,4 +1,4 @@
-"""The user's C++ compiler: which one there is, its calls, what they make in the cache, what their failures mean."""
+"""The user's C++ compiler: detection, calls with cached results, and the meaning of their failures."""
 
 from __future__ import annotations
 
@@ -32,21 +32,21 @@ __all__ = [
 ]
 
 _SHOWN_ERRORS = 5
-#: How often a kernel is compiled while others empty the cache.
+#: Most attempts to compile a kernel while other processes empty the cache.
 _TRIES = 3
 _GPP_HINT = "install a C++ compiler, such as g++ (apt-get install g++, dnf install gcc-c++)"
 
 
 @dataclass(frozen=True, slots=True)
 class Toolchain:
-    """A compiler: its path and what it says about itself."""
+    """A compiler: its path and its version text."""
 
     path: str
     version: str
 
     @property
     def is_gcc(self) -> bool:
-        """True for GCC, under whatever name."""
+        """True for GCC, under any name."""
         return re.match(r"\S*(g\+\+|gcc|c\+\+)\S* \(", self.version) is not None
 
 
@@ -79,25 +79,25 @@ def _compiler_at(name: str) -> Toolchain:
 
 
 def toolchain() -> Toolchain:
-    """The compiler named by the knobs.
+    """Return the compiler named by the knobs.
 
     Raises:
-        AutofuseError: AF5001, there is none, or it cannot be executed.
+        AutofuseError: AF5001, it is missing, or cannot be executed.
     """
     return _compiler_at(knobs.CXX.get())
 
 
 def _environment(folder: Path | None = None) -> dict[str, str]:
-    """Messages of the compiler in English, so that they can be read for positions.
+    """Return an environment with English compiler messages, so that positions can be parsed.
 
-    Its own files between two passes go into ``folder``, with which they leave where it is ended in between.
+    The compiler's temporary files go into ``folder``, and are removed with it if the compiler is killed.
     """
     own = {} if folder is None else {"TMPDIR": str(folder)}
     return programs.environment(**own, LC_ALL="C")
 
 
 class _EmptiedError(Exception):
-    """Somebody emptied the cache of what a compiler call reads."""
+    """Another process removed cache entries that a compiler call reads."""
 
 
 def although_emptied(make: Callable[[], Path]) -> Path:
@@ -105,7 +105,7 @@ def although_emptied(make: Callable[[], Path]) -> Path:
     for _ in range(_TRIES):
         with suppress(_EmptiedError):
             return make()
-    raise cache_folder.unusable("others empty it again and again")
+    raise cache_folder.unusable("other processes keep emptying it")
 
 
 def made(
@@ -118,10 +118,10 @@ def made(
     later: Sequence[str] = (),
     looked: Sequence[str] = (),
 ) -> Path:
-    """Return the file that a compiler call makes of sources, from the cache if it is there.
+    """Return the file that a compiler call produces from sources, from the cache if possible.
 
-    ``few_libraries``: flags that link fewer libraries than usual, tried first.  ``later``: sources that are read after
-    the call.  ``looked``: an optional call before it that only scans the sources; its last word is its output file.
+    ``few_libraries``: flags that link fewer libraries than usual, tried first. ``later``: sources that are read after
+    the call. ``looked``: an optional preceding call that only scans the sources; its last argument is its output file.
     """
 
     def make(folder: Path) -> None:
@@ -146,7 +146,7 @@ def made(
 
 
 def key_of(files: Mapping[str, str], cmd: Sequence[str], cxx: Toolchain, digest: str) -> str:
-    """Digest of everything that a library depends on: ``digest`` is that of what is not in the other arguments."""
+    """Return the digest of all dependencies of a library; ``digest`` covers those not in the other arguments."""
     h = hashlib.sha256()
     for part in (
         cxx.version,
@@ -160,7 +160,7 @@ def key_of(files: Mapping[str, str], cmd: Sequence[str], cxx: Toolchain, digest:
 
 
 def write_files(files: Mapping[str, str], folder: Path) -> None:
-    """Texts into a folder, by path."""
+    """Write texts into a folder, by path."""
     for p, text in files.items():
         path = folder / p
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -178,7 +178,7 @@ class CompilerFailedError(Exception):
 
 
 def run_compiler(cmd: list[str], folder: Path, name: str, result: str) -> None:
-    """One call in a folder, which has to leave ``result``.
+    """Run the compiler in a folder; it must produce ``result``.
 
     Raises:
         CompilerFailedError: its exit status is not 0.
@@ -199,13 +199,13 @@ def run_compiler(cmd: list[str], folder: Path, name: str, result: str) -> None:
         try:
             text, _ = p.communicate(timeout=limit)
         except BaseException as e:
-            # g++ is a driver: its children must end too.
+            # g++ is a driver, so its children must end too.
             os.killpg(p.pid, signal.SIGKILL)
             p.wait()
             if isinstance(e, subprocess.TimeoutExpired):
                 raise AutofuseError.of(
                     "AF5002",
-                    f"compiling {name} takes more than {limit} s",
+                    f"compiling {name} took more than {limit} s",
                     hint=f"raise {knobs.COMPILE_TIMEOUT.name}",
                 ) from None
             raise
@@ -214,13 +214,13 @@ def run_compiler(cmd: list[str], folder: Path, name: str, result: str) -> None:
     if not (folder / result).is_file():
         raise AutofuseError.of(
             "AF5001",
-            f"{cmd[0]} says that it compiled {name}, but it wrote no file",
+            f"{cmd[0]} reported success for {name}, but wrote no file",
             hint=f"{_GPP_HINT}, or name one with {knobs.CXX.name}",
             notes=text.strip().splitlines()[-_SHOWN_ERRORS:],
         )
 
 
-#: What a compiler says where the machine is at its end and not the code.
+#: Compiler messages that mean exhausted resources rather than wrong code.
 _NO_ROOM = re.compile(r"No space left on device|Disk quota exceeded|Read-only file system")
 _NO_MEMORY = re.compile(
     r"^.*(?:Killed signal terminated|out of memory|virtual memory exhausted|bad_alloc|Cannot allocate memory).*$",
@@ -232,12 +232,12 @@ _MESSAGE = re.compile(
 )
 
 
-#: Where a template of a header is used that does not compile as it is used.
+#: Message on the use of a header's template that does not compile.
 _CALLED = re.compile(r"^(?P<file>[^\s:][^:\n]*):(?P<line>\d+):\d+:   required from", re.M)
 
 
 def kept_sources(failed: CompilerFailedError, files: Mapping[str, str], key: str) -> Path:
-    """A folder where a command that failed can be repeated: its sources, and what the compiler said.
+    """Return a folder where a failed command can be repeated: its sources, and the compiler's output.
 
     Args:
         failed: the command.
@@ -256,14 +256,14 @@ def kept_sources(failed: CompilerFailedError, files: Mapping[str, str], key: str
 def _failure(
     failed: CompilerFailedError, files: Mapping[str, str], key: str, name: str
 ) -> AutofuseError:
-    """AF5002 with the first errors, and a folder where the command can be repeated; or what the machine lacks."""
+    """Return AF5002 with the first errors and a folder to repeat the command, or the error for exhausted resources."""
     text = failed.text
     if m := _NO_ROOM.search(text):
         return cache_folder.unusable(m[0])
     if m := _NO_MEMORY.search(text):
         return AutofuseError.of(
             "AF5002",
-            f"there is no memory to compile {name}, or something ended the compiler",
+            f"not enough memory to compile {name}, or the compiler was killed",
             hint="compile fewer kernels at a time",
             notes=[m[0]],
         )
@@ -287,7 +287,9 @@ def _failure(
     count = f"{counted(len(errors), 'error')}" if errors else f"exit status {failed.status}"
     hint = "generated code should always compile: please report this, with the folder above"
     if knobs.CXXFLAGS.get():
-        hint = f"{knobs.CXXFLAGS.name} is set; if it does not compile without either, please report this"
+        hint = (
+            f"{knobs.CXXFLAGS.name} is set; if compiling fails without it too, please report this"
+        )
     return AutofuseError.of(
         "AF5002",
         f"the code generated for {name} does not compile: {count}",

@@ -1,4 +1,4 @@
-"""From what the twin found to diagnostics: which function, which node of the graph, which call.
+"""Turns findings of the twin into diagnostics with function, graph node and call.
 
 A finding names a line of the kernel.  The text of the kernel has a comment ``// from: node: Op (/nodes/0)`` before the
 calls of every node, so the nearest one above the line says where in the graph it comes from.
@@ -25,7 +25,7 @@ _ORIGIN = re.compile(
 _SHARED = re.compile(r"^\s*autofuse::\w+(?:<[\w:, ]*>)?\(")
 _SHOWN = 8
 _STATEMENT = 160
-#: What stands in a finding that only says that an output is incomplete.
+#: Text of a finding that only reports an incomplete output.
 _UNWRITTEN = "gm-unwritten"
 
 
@@ -38,7 +38,7 @@ class Spot:
         function: the template function around it.
         node: name of a node of the generated kernel.
         op: its operator.
-        pointer: where the node comes from, as a JSON pointer into the graph file.
+        pointer: origin of the node, as a JSON pointer into the graph file.
         statement: the text of the call.
     """
 
@@ -58,7 +58,7 @@ class KernelText:
 
     @classmethod
     def of(cls, library: Path) -> KernelText:
-        """The kernel beside a library that ``compile_kernel`` made; empty if it is not there."""
+        """Read the kernel beside a library from ``compile_kernel``; empty if it is missing."""
         found = sorted((library.parent / "device").glob("*.cpp"))
         return cls(found[0].read_text(encoding="utf-8") if found else "")
 
@@ -93,7 +93,7 @@ class KernelText:
         return 0, ""
 
     def _shared_call(self, line: int, start: int) -> int:
-        """The call of a shared function after a line: in the text, or in the next iteration."""
+        """Return the call of a shared function after a line: later in the text, or in the next iteration."""
         end = line
         while end < len(self.lines) and not self.lines[end].startswith("}"):
             end += 1
@@ -117,19 +117,19 @@ def diagnostics_of(
     sizes: Mapping[str, int],
     key: int | None,
 ) -> tuple[Diagnostic, ...]:
-    """A diagnostic AF5004 per finding (AF6002 for outputs that are not written); at most a few.
+    """Return a diagnostic AF5004 per finding (AF6002 for outputs that are not written), at most a few.
 
     Args:
-        graph: that the kernel was generated from.
-        text: of the kernel.
-        found: by the twin, at least one.
-        sizes: of the run.
+        graph: the graph that the kernel was generated from.
+        text: text of the kernel.
+        found: findings of the twin, at least one.
+        sizes: sizes of the run.
         key: the tiling key that was forced, or None.
     """
     labels = graph.symbol_labels()
     at = ", ".join(f"{labels.get(k, k)}={v}" for k, v in sizes.items()) or "static sizes"
     run = f"{at}{'' if key is None else f', tiling key {key}'}"
-    # An output is incomplete because of another finding, if there is one.
+    # If there is another finding, it is the cause of an incomplete output.
     causes = [f for f in found if f.code != _UNWRITTEN] or list(found)
     out = [_diagnostic(graph, text, f, run) for f in causes[:_SHOWN]]
     if len(causes) > _SHOWN:
@@ -164,7 +164,7 @@ def _note(word: str, spot: Spot, core: int, count: int) -> str:
 
 
 def graph_node(graph: FusionGraph, spot: Spot | None) -> str:
-    """The name in the graph; that in the kernel if the graph has no such place."""
+    """Return the name in the graph; the kernel's name if the graph has no such place."""
     if spot is None:
         return ""
     names = {n.origin: n.label for n in graph.nodes if n.origin}

@@ -44,13 +44,13 @@ Array: TypeAlias = npt.NDArray[Any]
 #: The largest ``check_seed``.
 MAX_SEED = (1 << 64) - 1
 
-#: Workspaces begin at multiples of so many bytes.
+#: Alignment of workspaces in bytes.
 ALIGN = 64
 _MAX_CORES = (1 << 32) - 1
 
 
 def chip_of(files: Mapping[str, str], name: str) -> TargetSpec | None:
-    """:func:`chip_named`; None where the files do not say, or it is none of ours."""
+    """Return :func:`chip_named`; None if the files do not name a chip of autofuse."""
     try:
         return chip_named(files, name)
     except (AttributeError, AutofuseError, KeyError, TypeError, ValueError):
@@ -58,51 +58,51 @@ def chip_of(files: Mapping[str, str], name: str) -> TargetSpec | None:
 
 
 def chip_named(files: Mapping[str, str], name: str) -> TargetSpec:
-    """The chip that the files of a kernel were generated for; of a target file of one's own, its base.
+    """Return the chip that the files of a kernel were generated for; for a user's target file, its base.
 
     Args:
         files: path inside the output folder -> text.
-        name: of the graph.
+        name: name of the graph.
 
     Raises:
-        AutofuseError: AF5006, it is none of ours.
-        KeyError, TypeError, ValueError: the metadata do not say.
+        AutofuseError: AF5006, autofuse has no such chip.
+        KeyError, TypeError, ValueError: the metadata do not name it.
     """
     said = json.loads(files[f"{name}.json"])
     return known_target(str(said.get("targetBase", said["target"])))
 
 
 def needs_launcher(graph: FusionGraph, files: Mapping[str, str]) -> None:
-    """Raises AF5007 for a kernel of Ascend C without the function that launches it, as in an operator package."""
+    """Raise AF5007 for an Ascend C kernel without a launch function, as in an operator package."""
     no_operator_package(files, graph.label)
     launcher = f"host/{graph.name}_launch.cpp"
     if f"device/{graph.name}_kernel.cpp" in files and launcher not in files:
         text = f"{graph.label} has no launcher: {launcher} is not among its files"
-        raise AutofuseError.of("AF5007", text, hint="build writes it with --entry launch")
+        raise AutofuseError.of("AF5007", text, hint="build --entry launch writes it")
 
 
 class TwinKernel:
     """A kernel that runs on the CPU twin.
 
     Args:
-        path: the library that ``compile_kernel`` made.
+        path: the library from ``compile_kernel``.
         graph: the graph that it was generated from.
-        check: ``all`` looks for races, uninitialised data and elements written twice; the library must have been
-            compiled with ``checked=True``.  ``fast`` leaves that out.
-        check_seed: with ``all``, 0 executes in program order, any other number in an order that a chip may choose.
-        chip: whose UB the kernel may use and whose calls it may make; None for Atlas A2.
-        library: it, where it is loaded already.
+        check: ``all`` checks for races, uninitialised data and elements written twice; the library must have been
+            compiled with ``checked=True``. ``fast`` does not.
+        check_seed: with ``all``, 0 executes in program order, any other number seeds an order that a chip may choose.
+        chip: determines the UB and the calls that the kernel may use; None for Atlas A2.
+        library: the library, if already loaded.
 
     Raises:
         AutofuseError: AF5003, the library cannot be loaded.
-        ValueError: ``check`` is none of the two, or ``check_seed`` is negative or has more than 64 bits.
-        TypeError: ``check_seed`` is no integer.
+        ValueError: ``check`` is neither of these, or ``check_seed`` is negative or has more than 64 bits.
+        TypeError: ``check_seed`` is not an integer.
 
-    The object may be used by several threads at once.  Arrays of in-out parameters are the caller's: two calls at
-    the same time must not be given the same one.
+    Several threads may use the object at once. Arrays of in-out parameters belong to the caller: concurrent calls must
+    not share one.
     """
 
-    #: Each step gives its own dtype; Triton keeps what is between steps of 16 bits in float32.
+    #: Each step rounds to its own dtype; Triton keeps values between 16-bit steps in float32.
     rounds_each_step = True
 
     def __init__(
@@ -126,7 +126,7 @@ class TwinKernel:
 
     @property
     def runs_on(self) -> str:
-        """The machine in words."""
+        """Description of the machine."""
         return "the CPU twin"
 
     @property
@@ -136,7 +136,7 @@ class TwinKernel:
 
     @property
     def key_count(self) -> int:
-        """Number of tiling keys: templates that the kernel can choose from."""
+        """Number of tiling keys, i.e. of templates."""
         return self.library.key_count + self.library.row_count
 
     def choose(self, sizes: Mapping[str, int]) -> None:
@@ -157,20 +157,20 @@ class TwinKernel:
         """Run the kernel on inputs in the order of the graph, or by name.
 
         Args:
-            *arrays: an array per input, with exactly its dtype and a shape that fits the graph; sizes may be 0.  An
-                array whose memory is laid out otherwise than the graph says is copied.  A number for a scalar.
-                Inputs that an output overwrites are changed in place.
-            symbols: sizes that do not follow from the shapes, in elements.
+            *arrays: an array per input, with exactly its dtype and a shape that fits the graph; sizes may be 0. An
+                array with another memory layout than in the graph is copied. A number for a scalar. Inputs that an
+                output overwrites are changed in place.
+            symbols: sizes that the shapes do not determine, in elements.
             key: the tiling key to take; None: the tiling function chooses.
-            **named: inputs by name; those of the graph, never ``symbols`` or ``key``, which :meth:`run` takes.
+            **named: inputs by name; an input called ``symbols`` or ``key`` can only be passed to :meth:`run`.
 
         Returns:
             The output array, or a tuple of them if there are several, in the order of the graph.
 
         Raises:
-            AutofuseError: AF5007 the arguments do not fit, AF5003 a host function refused, AF5004
-                the twin found a broken rule.
-            TypeError: a size or the key is no integer.
+            AutofuseError: AF5007 the arguments do not fit; AF5003 a host function refused; AF5004 the twin found a
+                broken rule.
+            TypeError: a size or the key is not an integer.
         """
         given = named_inputs(self.graph, arrays, named)
         return self.run(given, symbols=symbols, key=key).result
@@ -189,17 +189,17 @@ class TwinKernel:
         Args:
             inputs: an array per input, a number for a scalar.  Arrays of in-out parameters are
                 overwritten.
-            symbols: sizes that do not follow from the shapes.
+            symbols: sizes that the shapes do not determine.
             key: the tiling key to take; None: the tiling function chooses.
             cores: limit on the number of cores; 0 for those of the target.
             poison: byte that fills outputs and workspace before the run.
 
         Returns:
-            The outputs by name, the sizes that followed from the shapes, and what the tiling function chose.
+            The outputs by name, the inferred sizes, and the tiling function's choice.
 
         Raises:
             AutofuseError: as for a call.
-            TypeError: as there; ``cores`` is no integer, or ``inputs`` is not by name.
+            TypeError: as there; ``cores`` is not an integer, or ``inputs`` is not by name.
             ValueError: ``cores`` is negative, or more than 32 bits.
         """
         frame = self._frame(inputs, symbols or {}, key, cores, poison)
@@ -217,14 +217,14 @@ class TwinKernel:
         key: int | None = None,
         cores: int = 0,
     ) -> tuple[Run, Recording]:
-        """Run the kernel, then run some of its cores again and record what they do.
+        """Run the kernel, then run some of its cores again and record them.
 
-        The library must have been compiled with ``checked=True``, so that calls know their line.
+        The library must have been compiled with ``checked=True``, so that calls record their line.
 
         Args:
             inputs: as for :meth:`run`.
-            choose: from the bytes that every core moved from and to GM to the cores to record.
-            limit: events that are recorded of a core.
+            choose: maps the bytes that each core moved from and to GM to the cores to record.
+            limit: most events recorded per core.
             symbols: as for :meth:`run`.
             key: as there.
             cores: as there.
@@ -235,7 +235,7 @@ class TwinKernel:
         frame = self._frame(inputs, symbols or {}, key, cores, POISON[0])
         self._launch(frame, key)
         moved = core_bytes()
-        # What the others wrote has to be there for those that are recorded, which write theirs once more.
+        # The recorded cores need the results of the others, and write their own once more.
         kept = {n: a.copy() for n, a in frame.outputs.items()}
         self._launch(frame, key, record=choose(moved), limit=limit)
         records = read_records()
@@ -275,7 +275,7 @@ class TwinKernel:
     def _launch(
         self, frame: Frame, key: int | None, record: Sequence[int] = (), limit: int = 0
     ) -> None:
-        """Raises AF5004 for what the twin found."""
+        """Launch the kernel; raise AF5004 for findings of the twin."""
         recorded: dict[str, Any] = {"record": record, "record_limit": limit} if record else {}
         found = self.library.launch(
             frame.tiling,
@@ -294,7 +294,7 @@ class TwinKernel:
     # arguments --------------------------------------------------------------------------------
 
     def _choice(self, key: int | None, cores: int) -> tuple[int | None, int]:
-        """The key and the limit on cores, where there is such a key."""
+        """Return the key and the limit on cores, if there is such a key."""
         cores = integer("cores", cores, 0, _MAX_CORES)
         if key is None:
             return None, cores
@@ -307,20 +307,20 @@ class TwinKernel:
     def _arguments(
         self, inputs: Mapping[str, Any], symbols: Mapping[str, int]
     ) -> tuple[dict[str, Array], dict[str, int]]:
-        """Arrays with the right dtype, shape and layout, and the sizes."""
+        """Return arrays with the right dtype, shape and layout, and the sizes."""
         arrays, sizes = checked_inputs(self.graph, inputs, symbols)
         written = {o.inout for o in self.graph.outputs if o.inout is not None}
         for name, array in arrays.items():
             arrays[name] = self._laid_out(name, array, sizes)
         for name in written:
             for other, array in arrays.items():
-                # No element is shared, but an access has to tell the regions apart.
+                # No element is shared, but an access must identify its region.
                 if other != name and np.may_share_memory(array, arrays[name]):
                     arrays[other] = self._copied(other, array, sizes)
         return arrays, sizes
 
     def _laid_out(self, name: str, array: Array, sizes: Mapping[str, int]) -> Array:
-        """The array itself if it lies in memory as the kernel expects, else a copy that does."""
+        """Return the array itself if it has the layout that the kernel expects, else a copy with it."""
         tensor = self.graph.tensors[name]
         if tensor.strides is None and tensor.offset is None:
             plain = array.flags.c_contiguous and array.flags.aligned
@@ -332,7 +332,7 @@ class TwinKernel:
         return array if whole else self._copied(name, array, sizes)
 
     def _copied(self, name: str, array: Array, sizes: Mapping[str, int]) -> Array:
-        """A copy that lies in memory as the kernel expects."""
+        """Return a copy with the layout that the kernel expects."""
         tensor = self.graph.tensors[name]
         plain = tensor.strides is None and tensor.offset is None
         return array.copy(order="C") if plain else strided_copy(array, tensor, sizes)
@@ -346,7 +346,7 @@ class TwinKernel:
         return poisoned(shape_of(tensor.shape, sizes), numpy_dtype(tensor.dtype), poison)
 
     def _check_shapes(self, sizes: Mapping[str, int]) -> None:
-        """The generated InferShape gives the shapes that the graph declares."""
+        """Check that the generated InferShape gives the shapes that the graph declares."""
         shapes = [shape_of(self.graph.tensors[n].shape, sizes) for n in self.graph.inputs]
         want = [shape_of(self.graph.tensors[o.tensor].shape, sizes) for o in self.graph.outputs]
         if self._unsolvable():
@@ -356,7 +356,7 @@ class TwinKernel:
             raise AutofuseError.of("AF5003", f"InferShape gives {have}, the graph declares {want}")
 
     def _unsolvable(self) -> bool:
-        """True if a symbol occurs in no input shape: InferShape refuses such graphs by design."""
+        """Return True if a symbol occurs in no input shape: InferShape refuses such graphs by design."""
         shapes = [e for n in self.graph.inputs for e in self.graph.tensors[n].shape]
         seen = {s for e in shapes if _linear(e) for s in e.symbols()}
         return any(s.name not in seen for s in self.graph.symbols)
@@ -371,11 +371,11 @@ def frame_of(
     cores: int,
     poison: int,
 ) -> Frame:
-    """Everything that a launch needs, for who launches a kernel elsewhere.
+    """Prepare a launch of the kernel on another machine.
 
     Args:
-        kernel: whose tiling function is asked.
-        inputs: as for :meth:`TwinKernel.run`; so are the others.
+        kernel: the kernel with the tiling function.
+        inputs: as for :meth:`TwinKernel.run`; so are the other arguments.
         symbols: as there.
         key: as there.
         cores: as there.
@@ -388,12 +388,12 @@ def frame_of(
 
 
 def hand_back(graph: FusionGraph, outputs: dict[str, Array], inputs: Mapping[str, Any]) -> None:
-    """Put in-out results into the arrays that were given.
+    """Copy in-out results into the caller's arrays.
 
     Args:
-        graph: of the kernel.
-        outputs: by name, as in a :class:`Frame`; in-out ones are replaced by what was given.
-        inputs: what the caller gave.
+        graph: the graph of the kernel.
+        outputs: by name, as in a :class:`Frame`; in-out ones are replaced by the caller's arrays.
+        inputs: the caller's inputs.
     """
     for o in graph.outputs:
         if o.inout is not None and outputs[o.name] is not inputs[o.inout]:
@@ -402,14 +402,14 @@ def hand_back(graph: FusionGraph, outputs: dict[str, Array], inputs: Mapping[str
 
 
 class Frame:
-    """One launch: its sizes, tiling and outputs, and the memory that it is given.
+    """One launch: its sizes, tiling, outputs and memory.
 
     Attributes:
         sizes: by symbol.
-        tiling: what the tiling function decided.
-        outputs: by name; arrays that the launch fills.
+        tiling: the tiling function's choice.
+        outputs: name -> array that the launch fills.
         pointers: addresses of inputs, outputs and workspace, in the order of the launcher.
-        regions: the memory that each of them points to, in the same order.
+        regions: the memory of each pointer, in the same order.
     """
 
     def __init__(self, sizes: Mapping[str, int], tiling: Tiling, outputs: dict[str, Array]) -> None:
@@ -419,7 +419,7 @@ class Frame:
         self._keep: list[Array] = []
 
     def run(self, graph: FusionGraph) -> Run:
-        """The result, once launched."""
+        """Return the result after the launch."""
         t = self.tiling
         sizes = {s.label: self.sizes[s.name] for s in graph.symbols}
         return Run(self.outputs, sizes, t.key, t.block_dim, t.workspace)
@@ -434,7 +434,7 @@ class Frame:
         writable: bool,
         contiguous: bool = False,
     ) -> None:
-        """A tensor; its region starts ``offset`` elements before its first element."""
+        """Add a tensor; its region starts ``offset`` elements before its first element."""
         offset, _, extent = (0, (), array.size) if contiguous else buffer_extent(tensor, sizes)
         start = array.ctypes.data - offset * array.itemsize
         self.pointers.append(start)
@@ -446,7 +446,7 @@ class Frame:
         self._keep.append(array)
 
     def add_memory(self, name: str, array: Array, size: int) -> None:
-        """Plain memory: the first ``size`` bytes after rounding the address up."""
+        """Add plain memory: the first ``size`` bytes after rounding the address up."""
         start = -(-array.ctypes.data // ALIGN) * ALIGN
         self.pointers.append(start)
         self.regions.append(Region(start, size, name, True, scratch=True))
@@ -454,7 +454,7 @@ class Frame:
 
 
 def _memory_before(array: Array) -> int:
-    """Bytes before the array's first element that belong to the buffer it is a view of."""
+    """Return the bytes before the array's first element that belong to its underlying buffer."""
     owner: Any = array
     while getattr(owner, "base", None) is not None:
         owner = owner.base
@@ -469,7 +469,7 @@ def _write_back(target: Array, value: Array) -> None:
 
 
 def _linear(e: Expr) -> bool:
-    """True for factor * symbol + constant."""
+    """Return True for factor * symbol + constant."""
     return (
         all(len(m) <= 1 and all(p == 1 for _, p in m) for m, _ in e.terms) and len(e.symbols()) <= 1
     )

@@ -1,7 +1,7 @@
 """The C functions of a compiled kernel (``docs/c_abi.md``).
 
-The twin keeps memory regions and findings per calling thread and Python's global lock is given up
-during a call, so several threads may run kernels at once.
+The twin keeps memory regions and findings per calling thread, and a call releases Python's global lock, so several
+threads may run kernels concurrently.
 """
 
 from __future__ import annotations
@@ -20,11 +20,11 @@ from autofuse.targets import Architecture
 
 __all__ = ["CHECKS", "Access", "Finding", "KernelLibrary", "Region", "StatusError", "Tiling"]
 
-#: How much a launch checks: what costs next to nothing, or also races and uninitialised data.
+#: Checks of a launch: only the cheap ones, or also races and uninitialised data.
 CHECKS = ("fast", "all")
 
 _MAX_RANK = 16
-#: Kinds of return codes that say "not this template, for these sizes" (``autofuse_status.h``).
+#: Kinds of return codes for a template that does not apply to these sizes (``autofuse_status.h``).
 _NOT_APPLICABLE = frozenset({3, 5, 6, 7})
 _STATUS_STEP = 100
 
@@ -40,13 +40,13 @@ class Region:
     """GM memory that the kernel may touch.
 
     Attributes:
-        address: of its first byte.
+        address: address of its first byte.
         bytes: its size.
         name: for messages.
         writable: False for inputs.
-        once: no byte is to be written twice.
-        complete: every byte is to be written.
-        scratch: nothing is in it before the launch.
+        once: no byte may be written twice.
+        complete: every byte must be written.
+        scratch: it is uninitialised before the launch.
     """
 
     address: int
@@ -69,9 +69,9 @@ class Access:
 
     Attributes:
         api: the function.
-        core: that executed it.
-        line: of the kernel file; 0 for unknown.
-        count: how often the core had come by the line.
+        core: the core that executed it.
+        line: line of the kernel file; 0 for unknown.
+        count: how often the core had reached the line.
         nested: the call is inside a shared header, and ``line`` is the last one before it.
     """
 
@@ -84,7 +84,7 @@ class Access:
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """A broken rule: ``core`` is the first core that broke it, ``cores`` how many did.
+    """A broken rule: ``core`` is the first core that broke it, ``cores`` their number.
 
     ``line``, ``count`` and ``nested`` are those of :class:`Access`; ``place``, ``begin`` and ``end`` name a tensor and
     bytes of it; ``other`` is the access that this one conflicts with.
@@ -129,7 +129,7 @@ class Tiling:
 
 
 class StatusError(AutofuseError):
-    """AF5003: a host function returned something else than 0."""
+    """AF5003: a host function did not return 0."""
 
     def __init__(self, function: str, rc: int, text: str) -> None:
         super().__init__((Diagnostic("AF5003", f"{function} returned {rc}: {text}"),))
@@ -138,13 +138,13 @@ class StatusError(AutofuseError):
 
     @property
     def not_applicable(self) -> bool:
-        """True if the template does not take these sizes, which is no fault."""
+        """True if the template does not support these sizes, which is not an error."""
         return self.rc % _STATUS_STEP in _NOT_APPLICABLE
 
 
 @lru_cache(maxsize=16)
 def _calls(arch: Architecture) -> Any:
-    """The calls of an architecture as the twin takes them."""
+    """Return the calls of an architecture in the twin's format."""
     twin = importlib.import_module("autofuse._twin")
     flushes, zero_counts = sorted(arch.flushes), not arch.zero_is_nothing
     return twin.Architecture(
@@ -161,11 +161,11 @@ class KernelLibrary:
     """One loaded shared library.
 
     Args:
-        path: what ``compile_kernel`` made.
+        path: the result of ``compile_kernel``.
 
     Attributes:
-        key_count: tiling keys.
-        row_count: rows of a tuning file, which keys behind these take.
+        key_count: number of tiling keys.
+        row_count: number of rows of a tuning file, selected by the keys after these.
 
     Raises:
         AutofuseError: AF5003, it cannot be loaded, or a function is missing; AF5007, it has another interface.
@@ -193,7 +193,7 @@ class KernelLibrary:
         self._infers_shapes = bool(self._kernel.has("InferShape"))
 
     def tiling(self, symbols: Sequence[int], key: int | None = None, cores: int = 0) -> Tiling:
-        """Template and tile sizes for given sizes.
+        """Return template and tile sizes for given sizes.
 
         Args:
             symbols: values in the order of the graph.
@@ -217,7 +217,7 @@ class KernelLibrary:
     def infer_shape(
         self, inputs: Sequence[Sequence[int]], outputs: int
     ) -> list[tuple[int, ...]] | None:
-        """Shapes of the outputs by the generated ``InferShape``; None if there is none.
+        """Return the output shapes from the generated ``InferShape``; None if there is none.
 
         Raises:
             StatusError: the function refused.
@@ -229,7 +229,7 @@ class KernelLibrary:
             shape.rank = len(dims)
             shape.dims[: len(dims)] = list(dims)
         made = (_Shape * max(outputs, 1))()
-        # By the loaded library itself: what ctypes opens, it never closes.
+        # Through the loaded library itself, since ctypes never closes a library.
         places = [len(inputs), ctypes.addressof(given), outputs, ctypes.addressof(made)]
         rc = self._kernel.call_int("InferShape", places)
         self._check("InferShape", rc)
@@ -255,15 +255,14 @@ class KernelLibrary:
             pointers: addresses of inputs, outputs and workspace.
             regions: memory that these point to; every access is checked against them.
             check: one of ``CHECKS``; ``all`` needs a kernel that was compiled for it.
-            seed: 0 for instructions in program order; else an order that a chip may choose, as unfavourable as the
-                seed makes it.
-            ub_bytes: of UB that the kernel may use; 0 for those of Atlas A2.
-            arch: whose calls the kernel may make; None for Atlas A2.
-            record: cores; only these run then, in checked mode, and ``machines.twin.run.record`` reads what they did.
-            record_limit: events of a core that are recorded.
+            seed: 0 for instructions in program order; else the seed of an unfavourable order that a chip may choose.
+            ub_bytes: bytes of UB that the kernel may use; 0 for Atlas A2.
+            arch: the architecture whose calls the kernel may make; None for Atlas A2.
+            record: run only these cores, in checked mode; ``machines.twin.run.record`` reads their records.
+            record_limit: most events recorded per core.
 
         Returns:
-            What the twin found wrong; empty if nothing.
+            The findings of the twin; empty if there are none.
         """
         found = self._kernel.launch(
             tiling.block_dim,

@@ -1,7 +1,7 @@
 """Check that the arrays of a call do not overlap where a kernel writes.
 
-A kernel reads and writes elements in an order of its own, on several cores at once: what it reads of memory that it
-overwrites elsewhere is the old value or the new one.
+A kernel reads and writes elements in its own order, on several cores at once, so a read of memory that it also
+overwrites gives the old value or the new one.
 """
 
 from __future__ import annotations
@@ -20,12 +20,12 @@ __all__ = ["overlaps_itself", "share_memory", "written_overlaps"]
 
 Array: TypeAlias = npt.NDArray[Any]
 
-#: Steps of the exact test, some milliseconds.  Arrays that take more than that to tell apart count as overlapping.
+#: Most steps of the exact test, some milliseconds. Arrays that need more count as overlapping.
 _MAX_WORK: Any = 1 << 20
 
 
 def share_memory(a: Array, b: Array) -> bool:
-    """True if two arrays have a byte in common, and where that is too hard to find out."""
+    """Return True if two arrays have a byte in common, or if that is too hard to decide."""
     try:
         return np.shares_memory(a, b, max_work=_MAX_WORK)
     except np.exceptions.TooHardError:
@@ -33,11 +33,11 @@ def share_memory(a: Array, b: Array) -> bool:
 
 
 def overlaps_itself(a: Array) -> bool:
-    """True if two elements of an array have a byte in common, and where that is too hard to find out."""
+    """Return True if two elements of an array have a byte in common, or if that is too hard to decide."""
     if a.flags.c_contiguous or a.flags.f_contiguous:
         return False
-    # Two elements differ along a first axis.  How far they are apart is how far the first element along that axis is
-    # from one of the later ones, whatever the axes behind it.
+    # Two elements differ along a first axis. Their distance is that of the first element along that axis to a later
+    # one, combined with any offset along the axes after it.
     for _ in range(a.ndim):
         if share_memory(a[:1], a[1:]):
             return True
@@ -48,17 +48,19 @@ def overlaps_itself(a: Array) -> bool:
 
 
 def written_overlaps(graph: FusionGraph, arrays: Mapping[str, Array]) -> tuple[Diagnostic, ...]:
-    """AF5007 for every array that is overwritten and has bytes in common with itself or another one.
+    """Return AF5007 for every overwritten array that shares bytes with itself or another array.
 
     Args:
-        graph: whose inputs; what only reads may share memory with what only reads.
+        graph: the graph; inputs that are only read may share memory.
         arrays: by input.
     """
     written = [o.inout for o in graph.outputs if o.inout is not None]
     found: list[Diagnostic] = []
     for i, name in enumerate(written):
         if overlaps_itself(arrays[name]):
-            text = f"{name} is overwritten by the kernel, but elements of its array share memory"
+            text = (
+                f"{name} is overwritten by the kernel, but elements of its array overlap in memory"
+            )
             found += misfit(text, hint=f"pass {name}.copy()").diagnostics
         for other in (n for n in arrays if n not in written[: i + 1]):
             if share_memory(arrays[name], arrays[other]):

@@ -47,8 +47,8 @@ EVENT = np.dtype(
         ("region", "<u4"),
     ]
 )
-#: The kind of an instruction; bits of ``gm_use``.  DIMS is a multi-dimensional copy: ``count`` elements of ``bytes``
-#: bytes arrive in UB; of GM it reads ``gm_rows`` times ``gm_bytes`` bytes, fewer where a loop repeats them.
+#: The kind of an instruction; bits of ``gm_use``. DIMS is a multi-dimensional copy: ``count`` elements of ``bytes``
+#: bytes arrive in UB; it reads ``gm_rows`` times ``gm_bytes`` bytes of GM, fewer if a loop repeats them.
 ISSUE, WRITE, ATOMIC, BYPASS, DIMS = 0, 1, 2, 4, 8
 
 _POSITIONS = {9: "VECIN", 10: "VECOUT", 11: "VECCALC"}
@@ -71,10 +71,10 @@ class CoreRecord:
 
     Attributes:
         core: its number.
-        cut: it did more than is recorded.
+        cut: it did more than was recorded.
         events: an array of :data:`EVENT`, in program order.
-        apis: names of functions; ``api`` of an event is an index.
-        buffers: what the kernel reserved in UB.
+        apis: names of functions, indexed by ``api`` of an event.
+        buffers: the kernel's buffers in UB.
     """
 
     core: int
@@ -90,9 +90,9 @@ class Recording:
 
     Attributes:
         block_dim: cores of the launch.
-        records: of the cores that were recorded, ascending.
-        moved: bytes from and to GM of every core.
-        regions: memory that the kernel was given; ``region`` of an event counts from 1.
+        records: of the recorded cores, ascending.
+        moved: bytes that each core moved from and to GM.
+        regions: memory passed to the kernel; ``region`` of an event counts from 1.
     """
 
     block_dim: int
@@ -102,10 +102,10 @@ class Recording:
 
 
 def read_records() -> tuple[CoreRecord, ...]:
-    """The records of this thread's last launch."""
+    """Return the records of this thread's last launch."""
     native: Any = importlib.import_module("autofuse._twin")
     if EVENT.itemsize != native.EVENT_BYTES:
-        raise ImportError("autofuse._twin is of another version: reinstall autofuse")
+        raise ImportError("autofuse._twin has a different version: reinstall autofuse")
     return tuple(
         CoreRecord(
             core,
@@ -119,7 +119,7 @@ def read_records() -> tuple[CoreRecord, ...]:
 
 
 def core_bytes() -> tuple[tuple[int, int], ...]:
-    """Bytes that each core of this thread's last launch moved, from GM and to GM."""
+    """Return the bytes that each core of this thread's last launch moved from and to GM."""
     native: Any = importlib.import_module("autofuse._twin")
     return tuple((int(a), int(b)) for a, b in native.core_bytes())
 

@@ -1,7 +1,7 @@
-"""The program that a worker process begins with: it gives the worker the modules of its parent.
+"""Start-up program of a worker process: it gives the worker the modules of its parent.
 
-It is run by its path and with ``python -I -S``, so that neither the current folder nor variables such as PYTHONPATH say
-what is imported.  Where the parent found its modules says it instead, and autofuse is the very one of the parent.
+It runs by path and with ``python -I -S``, so that neither the current folder nor variables such as PYTHONPATH affect
+imports. Modules come from the parent's paths, and autofuse is the parent's.
 """
 
 from __future__ import annotations
@@ -14,14 +14,14 @@ __all__ = ["main"]
 
 
 def main(argv: list[str]) -> int:
-    """Be a worker.
+    """Run a worker.
 
     Args:
-        argv: where modules are, as JSON (``path``: for ``sys.path``; ``autofuse``: the file of the package;
-            ``folders``: of the package); then what the worker wants.
+        argv: locations of modules, as JSON (``path``: for ``sys.path``; ``autofuse``: the file of the package;
+            ``folders``: of the package); then the worker's arguments.
     """
     modules = json.loads(argv[0])
-    # What Python finds by itself goes last: a folder of installed packages may be the current one.
+    # Python's own entries go last: a folder of installed packages may be the current one.
     own = [p for p in sys.path if p not in modules["path"]]
     sys.path[:] = [*modules["path"], *own]
     spec = importlib.util.spec_from_file_location(

@@ -1,4 +1,4 @@
-"""An argument of a call as the array that a kernel reads: exactly the elements of its input, or AF5007."""
+"""Converts an argument of a call to the array that a kernel reads, exactly, or raises AF5007."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ __all__ = ["as_array", "misfit", "plain_array", "wrong_dtype"]
 
 Array: TypeAlias = npt.NDArray[Any]
 
-#: Characters of a number in a message.
+#: Most characters of a number in a message.
 _LONGEST = 40
 
 
@@ -28,10 +28,10 @@ def misfit(message: str, hint: str = "") -> AutofuseError:
 
 
 def as_array(tensor: Tensor, value: Any) -> Array:
-    """The elements of an input: an array as it is, a number as an array of one element.
+    """Return an input as an array: an array unchanged, a number as an array of one element.
 
     Raises:
-        AutofuseError: AF5007, it is neither, it has a mask, or the input has no such value.
+        AutofuseError: AF5007, it is neither, it is masked, or the input's dtype lacks the value.
     """
     if isinstance(value, np.ndarray):
         array = plain_array(tensor.name, value)
@@ -47,44 +47,44 @@ def as_array(tensor: Tensor, value: Any) -> Array:
 
 
 def plain_array(name: str, value: Array) -> Array:
-    """The array without its subclass; a masked array is refused, since its mask would be lost.
+    """Return the array without its subclass; a masked array is refused, since its mask would be lost.
 
     Raises:
         AutofuseError: AF5007, it is a masked array.
     """
     if isinstance(value, np.ma.MaskedArray):
         text = f"input {name} is a masked array, and a kernel reads every element"
-        raise misfit(text, hint=f"{name}.filled(...) puts a number in place of what is masked")
+        raise misfit(text, hint=f"{name}.filled(...) replaces masked elements by a number")
     return np.asarray(value)
 
 
 def wrong_dtype(tensor: Tensor, array: Array) -> tuple[Diagnostic, ...]:
-    """AF5007, if the elements of an array are not those of the input; a kernel converts nothing."""
+    """Return AF5007 if the dtype of an array is not the input's, since a kernel converts nothing."""
     if array.dtype == numpy_dtype(tensor.dtype):
         return ()
     text = f"input {tensor.name} is {array.dtype}, the kernel takes {tensor.dtype}"
-    # Of other kinds astype leaves something out, or fails.
+    # astype would lose information of other kinds, or fail.
     hint = f"{tensor.name}.astype({str(tensor.dtype)!r})" if _is_real(array.dtype) else ""
     return misfit(text, hint=hint).diagnostics
 
 
 def _is_number(value: Any) -> bool:
-    """True for a real number, an infinity and NaN, of Python or NumPy."""
+    """Return True for a real number, an infinity or NaN, of Python or NumPy."""
     if isinstance(value, np.generic):
         return _is_real(value.dtype)
     return isinstance(value, numbers.Real | Decimal)
 
 
 def _is_real(d: np.dtype[Any]) -> bool:
-    """True for dtypes whose elements are real numbers."""
+    """Return True for dtypes whose elements are real numbers."""
     return d.kind in "biuf" or d == numpy_dtype(BY_NAME["bfloat16"])
 
 
 def _converted(tensor: Tensor, value: Any) -> Any:
-    """A number in the dtype of an input: rounded to nearest by a float, by others not changed at all.
+    """Convert a number to the dtype of an input: floats round to nearest, other types must hold it exactly.
 
     Raises:
-        AutofuseError: AF5007, the dtype has no such number.
+        AutofuseError: AF5007, the dtype cannot hold the number.
     """
     np_type, kind = numpy_dtype(tensor.dtype), tensor.dtype.kind
     error = misfit(f"input {tensor.name}: {_shown(value)} is not a value of {tensor.dtype}")
@@ -98,7 +98,7 @@ def _converted(tensor: Tensor, value: Any) -> Any:
         found = np.asarray(value)
         found = np.asarray(float(value)) if found.dtype.kind == "O" else found
     except (ArithmeticError, ValueError):
-        # Of NaN and infinities as integers, and of numbers that no float64 is.
+        # NaN and infinities as integers, and numbers beyond float64.
         raise error from None
     with np.errstate(over="ignore"):
         made = found.astype(np_type)[()]
@@ -108,9 +108,9 @@ def _converted(tensor: Tensor, value: Any) -> Any:
 
 
 def _shown(value: Any) -> str:
-    """A number in a message; the first digits of a long one."""
+    """Return a number for a message; of a long one the first digits."""
     try:
         text = str(value)
     except ValueError:
-        return "an integer of more digits than Python writes"
+        return "an integer with more digits than Python prints"
     return text if len(text) <= _LONGEST else f"{text[:_LONGEST]}..."

@@ -2,8 +2,8 @@
 
 A job is a function named ``package.module:function`` that takes a JSON value and returns one.  A
 worker (:func:`main`, started by :mod:`autofuse.machines.twin.run.start`) reads one JSON value per line from
-standard input and answers each with a line on what was standard output; what the job itself prints
-goes to standard error.
+standard input and answers each with a line on the original standard output; output of the job itself goes to standard
+error.
 """
 
 from __future__ import annotations
@@ -39,12 +39,12 @@ __all__ = ["Outcome", "WorkerPool", "diagnostic_from_json", "main", "worker_comm
 _JOB = re.compile(r"[A-Za-z_][\w.]*:[A-Za-z_]\w*")
 #: The program of a worker process.
 _START = Path(__file__).absolute().with_name("start.py")
-#: What a job may print, and how long its answer may be.
+#: Most bytes that a job may print, and of its answer.
 _MAX_LOG = 64 << 20
 _MAX_ANSWER = 256 << 20
-#: Seconds after its limit at which a worker ends itself, in case that nobody is left to do it.
+#: Seconds after its limit at which a worker ends itself, in case its parent is gone.
 _GRACE_S = 5
-#: Seconds for a worker that was asked to end.
+#: Seconds that a worker has to end when asked to.
 _ASKED_S = 2
 
 
@@ -53,9 +53,9 @@ class Outcome:
     """Outcome of one item.
 
     Attributes:
-        item: what was given to the job.
-        value: what the job returned; None if it failed.
-        diagnostics: why it failed.
+        item: the argument of the job.
+        value: the result of the job; None if it failed.
+        diagnostics: reasons of the failure.
         seconds: wall-clock time.
     """
 
@@ -111,18 +111,18 @@ class WorkerPool:
         self.close()
 
     def run(self, item: Any) -> Outcome:
-        """The outcome of one item; may be called from several threads."""
+        """Return the outcome of one item; may be called from several threads."""
         worker = self._take()
         assert self.timeout_s is not None
         try:
             outcome = worker.run(item, self.timeout_s)
             if worker.lost and worker.jobs > 1 and not self._stopped:
-                # An earlier job may have damaged its memory: this item gets a process of its own.
+                # An earlier job may have damaged its memory, so this item gets a new process.
                 self._put(worker, again=False)
                 worker = self._take(fresh=True)
                 outcome = worker.run(item, self.timeout_s)
         except BaseException:
-            # Its answer would be taken for that of the next item.
+            # Its late answer would be taken for the next item's.
             _end_all([worker])
             self._put(worker, again=False)
             raise
@@ -130,7 +130,7 @@ class WorkerPool:
         return outcome
 
     def _take(self, *, fresh: bool = False) -> _Worker:
-        """A worker that is idle, or a new one."""
+        """Return an idle worker, or a new one."""
         with self._lock:
             worker = self._idle.pop() if self._idle and not fresh else None
             if worker is None and not self._stopped:
@@ -141,7 +141,7 @@ class WorkerPool:
         return worker
 
     def _put(self, worker: _Worker, *, again: bool) -> None:
-        """A worker that is busy no more; it ends unless it is used again."""
+        """Put a worker back into the pool; it ends unless it is reusable."""
         with self._lock:
             if worker in self._busy:
                 self._busy.remove(worker)
@@ -157,7 +157,7 @@ class WorkerPool:
         return _Worker(self.job, self.memory_mb, self.timeout_s)
 
     def map(self, items: Iterable[Any], *, ordered: bool = True) -> Iterator[Outcome]:
-        """Outcomes in the order of the items, or as they come; the workers run ahead by a few items only."""
+        """Yield outcomes in the order of the items, or as they complete; workers run only a few items ahead."""
         todo = iter(items)
         done: queue.Queue[Outcome] = queue.Queue()
         pending: deque[queue.Queue[Outcome]] = deque()
@@ -200,7 +200,7 @@ class WorkerPool:
             self.close()
 
     def stop(self) -> None:
-        """End the workers that are busy, with what they have begun; nobody waits for them any more."""
+        """Kill the busy workers and their child processes; nothing waits for them any more."""
         with self._lock:
             self._stopped = True
             busy = list(self._busy)
@@ -215,9 +215,9 @@ class WorkerPool:
 
 
 def _end_all(workers: Sequence[_Worker]) -> None:
-    """End workers in the middle of what they do.
+    """Kill workers in the middle of their jobs.
 
-    They are asked first, so that they remove what they have begun; one that is inside of a kernel does not listen.
+    They are first asked to end, so that they clean up; one inside a kernel does not respond.
     """
     for w in workers:
         w.end(signal.SIGTERM)
@@ -229,15 +229,15 @@ def _end_all(workers: Sequence[_Worker]) -> None:
 
 
 class _StoppedError(RuntimeError):
-    """The pool was stopped; it takes no items any more."""
+    """The pool was stopped and takes no more items."""
 
 
 class _TooMuchError(Exception):
-    """A worker wrote more than it may; the text says what."""
+    """A worker exceeded a limit on its output; the text names the limit."""
 
 
 class _Worker:
-    """The parent's side of one worker process; ``lost``: it went without being asked to."""
+    """The parent's side of one worker process; ``lost``: it ended without being asked to."""
 
     def __init__(self, job: str, memory_mb: int, timeout_s: float) -> None:
         self.jobs = 0
@@ -274,7 +274,7 @@ class _Worker:
         except TimeoutError:
             self._kill()
             problem = _died(
-                f"it takes more than {timeout_s:g} s and was ended", self._tail(log_start)
+                f"it took more than {timeout_s:g} s and was ended", self._tail(log_start)
             )
             return Outcome(item, None, (problem,), time.monotonic() - start)
         except _TooMuchError as e:
@@ -295,18 +295,18 @@ class _Worker:
                 return Outcome(item, answer["value"], (), seconds)
             found = tuple(diagnostic_from_json(d) for d in answer["diagnostics"])
         except (ValueError, KeyError, TypeError, AttributeError):
-            # Its memory is damaged, or the kernel wrote into the pipe.
+            # Its memory is corrupted, or the kernel wrote into the pipe.
             self.lost = True
             self._kill()
-            found = (_died("its answer cannot be read", self._tail(log_start)),)
+            found = (_died("its answer is not readable", self._tail(log_start)),)
         return Outcome(item, None, found, seconds)
 
     def _read_line(self, deadline: float, log_end: int) -> bytes:
-        """One line of the worker; empty at the end of the pipe.
+        """Read one line of the worker; empty at the end of the pipe.
 
         Raises:
             TimeoutError: at the deadline.
-            _TooMuchError: it prints or answers more than anyone reads.
+            _TooMuchError: it prints or answers more than the limit.
         """
         assert self._process.stdout is not None
         fd = self._process.stdout.fileno()
@@ -332,7 +332,7 @@ class _Worker:
         return line
 
     def _tail(self, start: int) -> list[str]:
-        """The last lines that the worker wrote to standard error since ``start``."""
+        """Return the last lines that the worker wrote to standard error since ``start``."""
         self._log.seek(0, os.SEEK_END)
         end = self._log.tell()
         self._log.seek(max(start, end - 4096))
@@ -346,7 +346,7 @@ class _Worker:
             return self._process.wait()
 
     def end(self, number: int = signal.SIGKILL) -> None:
-        """End it in the middle of what it does; its pipe ends too, which whoever waits for an answer sees."""
+        """Kill the worker in the middle of its job; its pipe closes, which a waiting reader notices."""
         with suppress(ProcessLookupError):
             os.killpg(self._process.pid, number)
 
@@ -368,10 +368,10 @@ class _Worker:
 
 
 def worker_command(words: list[str]) -> list[str]:
-    """The command that starts a worker with these words, and with the modules of this process; see :func:`main`.
+    """Return the command that starts a worker with these arguments and the modules of this process; see :func:`main`.
 
-    An entry of ``sys.path`` that is the current folder is left out, unless PYTHONPATH names it in full: Python puts it
-    there of its own accord. What was installed there is found all the same.
+    An entry of ``sys.path`` that is the current folder is dropped, unless PYTHONPATH names it in full, because Python
+    adds it on its own. Packages installed there are found nevertheless.
     """
     named = programs.folders(os.environ.get("PYTHONPATH", ""))
     assert autofuse.__file__ is not None
@@ -380,10 +380,10 @@ def worker_command(words: list[str]) -> list[str]:
         "autofuse": str(Path(autofuse.__file__).absolute()),
         "folders": [str(Path(p).absolute()) for p in autofuse.__path__],
     }
-    # Without site: what its .pth files add is in the path of this process, and the finder of an editable install would
-    # give the worker another autofuse.
+    # Without site: entries of its .pth files are already in this process's path, and the finder of an editable install
+    # would give the worker another autofuse.
     flags = ["-I", "-S"]
-    # -I also leaves out the variables that say where and how Python reads and writes.
+    # -I also ignores the variables that configure Python's input and output.
     if sys.dont_write_bytecode:
         flags.append("-B")
     if sys.pycache_prefix is not None:
@@ -413,14 +413,14 @@ def _status_text(status: int) -> str:
 def _died(how: str, log: list[str]) -> Diagnostic:
     return Diagnostic(
         "AF5003",
-        f"the kernel, or the code that made it, did not come back: {how}",
-        hint="the process it ran in is lost, this one is not",
+        f"the kernel, or the code that generated it, did not return: {how}",
+        hint="only the worker process is lost",
         notes=tuple(log),
     )
 
 
 def diagnostic_from_json(d: dict[str, Any]) -> Diagnostic:
-    """The inverse of ``Diagnostic.to_json``."""
+    """Return the inverse of ``Diagnostic.to_json``."""
     return Diagnostic(
         d["code"],
         d["message"],
@@ -449,10 +449,10 @@ def _answer(function: Callable[[Any], Any], line: bytes) -> dict[str, Any]:
     except MemoryError:
         problem = Diagnostic(
             "AF5003",
-            "the memory limit of the worker is reached",
+            "the worker reached its memory limit",
             hint=f"raise {knobs.VERIFY_MEMORY_MB.name}",
         )
-    except Exception as e:  # the parent decides what a failed job means
+    except Exception as e:  # the parent interprets a failed job
         problem = Diagnostic(
             "AF9001",
             f"{type(e).__name__}: {e}",
@@ -464,7 +464,7 @@ def _answer(function: Callable[[Any], Any], line: bytes) -> dict[str, Any]:
 def _limit_memory(mb: int) -> None:
     import resource
 
-    # A core file would be as large as the memory of a kernel that crashes.
+    # A core file would be as large as the memory of a crashed kernel.
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     if mb > 0:
         _, hard = resource.getrlimit(resource.RLIMIT_AS)
@@ -473,13 +473,13 @@ def _limit_memory(mb: int) -> None:
 
 
 def _be_first_to_go() -> None:
-    """Make this process, the kernel under test, the first one to end when the system runs out of memory."""
+    """Make this process, with the kernel under test, the first one that the OOM killer ends."""
     with suppress(OSError):
         Path("/proc/self/oom_score_adj").write_text("900", encoding="ascii")
 
 
 def _end_with(parent: int) -> None:
-    """End this process soon after its parent, also in the middle of a kernel that loops."""
+    """End this process soon after its parent, also in an endless loop of a kernel."""
 
     def watch() -> None:
         while os.getppid() == parent:
@@ -493,9 +493,8 @@ def main(argv: list[str]) -> int:
     """Serve jobs until standard input ends.
 
     Args:
-        argv: the job; MiB of address space; seconds per job after which this process ends itself,
-            whatever it is doing; the id of its parent, 0 for one that ends its children itself; a file of jobs, which
-            takes the place of standard input.
+        argv: the job; MiB of address space; seconds per job after which this process ends itself unconditionally; the
+            id of its parent, 0 for one that ends its children itself; a file of jobs that replaces standard input.
     """
     job, memory_mb, seconds, parent, *given = argv
     out = os.fdopen(os.dup(1), "wb")

@@ -1,1 +1,1 @@
-"""Timed mode: the clocks that a run would have by the cost model."""
+"""Timed mode: the clocks of a run by the cost model."""

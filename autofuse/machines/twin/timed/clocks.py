@@ -1,11 +1,10 @@
-"""Clocks of the pipes of a core: a stream of instructions, flags and barriers, played through.
+"""Simulates the pipes of a core: a stream of instructions, flags and barriers.
 
-A core has four pipes.  The scalar unit comes by everything in program order and hands instructions to the other three,
-each of which does its own in order.  Flags order the pipes.  A core has its share of what all cores get of GM; a load
-and a store at the same time divide it, so that neither gets more than it asks for, nor less than a half unless it asks
-for less.  What L2 writes on to memory takes what these two leave, until more waits than two stores have caused; then it
-gets its part as well.  What a step costs was decided before (``twin.timed.pricing``): here is no figure of a
-chip.
+A core has four pipes. The scalar unit handles everything in program order and issues instructions to the other three,
+each of which executes in order. Flags order the pipes. A core has a share of the GM bandwidth; a concurrent load and
+store divide it, so that neither gets more than it asks for, nor less than half unless it asks for less. Write-backs
+from L2 use the rest, until more are pending than two stores have caused; then they get a part as well. The costs of
+steps are inputs (``twin.timed.pricing``): this module has no figures of a chip.
 
 Times are cycles of the model, never measurements.  Equal streams give equal times.
 """
@@ -32,7 +31,7 @@ __all__ = [
 
 
 class Pipe(IntEnum):
-    """The units of a core, with the numbers of ``runtime/src/checks/checked.h``."""
+    """The pipes of a core, numbered as in ``runtime/src/checks/checked.h``."""
 
     SCALAR = 0
     V = 1
@@ -53,12 +52,12 @@ class Kind(IntEnum):
     BARRIER = 3
     BARRIER_ALL = 4
     SYNC = 5
-    #: An operation of the function on registers before, which costs what they all do.
+    #: An operation of the preceding register function, whose cost covers all its operations.
     PART = 6
 
 
 class Cause(IntEnum):
-    """Why a pipe stands still; the first three have the numbers of ``autofuse_twin_event``."""
+    """Cause of a stall; the first three are numbered as in ``autofuse_twin_event``."""
 
     SLOT = 0
     DATA = 1
@@ -86,16 +85,16 @@ class Step:
     """One entry of a stream; cycles of the model.
 
     Attributes:
-        kind: what it is.
-        pipe: whose it is; of SYNC and BARRIER_ALL the scalar unit's.
-        flag: of SET and WAIT.
-        cause: of WAIT.
-        cycles: that an instruction keeps its pipe busy.
-        lead: the part of them before it asks for GM.
-        hold: that the core's share of GM needs for its bytes; 0 where it moves nothing.
-        later: of GM as well, for what L2 has to write on to memory afterwards.
-        latency: from when the pipe is free again until the result is there.
-        before: cycles of the scalar unit before it comes by this step.
+        kind: the kind of step.
+        pipe: its pipe; for SYNC and BARRIER_ALL the scalar unit.
+        flag: the flag of SET and WAIT.
+        cause: the cause of WAIT.
+        cycles: cycles for which an instruction occupies its pipe.
+        lead: the part of ``cycles`` before it accesses GM.
+        hold: cycles of the core's share of GM for its bytes; 0 if it moves nothing.
+        later: cycles of GM for the later write-back from L2.
+        latency: cycles from when the pipe is free until the result is available.
+        before: cycles of the scalar unit before this step.
     """
 
     kind: Kind
@@ -112,15 +111,15 @@ class Step:
 
 @dataclass
 class Played:
-    """When the instructions of a core ran.
+    """Times of the instructions of a core.
 
     Attributes:
-        start, end: by step; -1 for steps that are no instruction.
-        stalls: by step: (cause, cycles) of its pipe before it, in the order in which they passed.
-        binding: by step: the instruction that it had to wait for last, or -1.
-        finish: when everything is done.
+        start, end: by step; -1 for steps that are not instructions.
+        stalls: by step: (cause, cycles) of its pipe before it, in order.
+        binding: by step: the last instruction that it waited for, or -1.
+        finish: time of completion.
         busy: cycles by pipe.
-        gm_busy: cycles that the share of GM needed for all bytes.
+        gm_busy: cycles of the share of GM for all bytes.
         stall: cycles by pipe and cause.
     """
 
@@ -135,18 +134,18 @@ class Played:
 
 
 class StuckError(ValueError):
-    """A stream that never ends: a pipe waits for a flag that nothing sets, or not all cores come to a barrier."""
+    """A deadlock: a pipe waits for a flag that nothing sets, or not all cores reach a barrier."""
 
 
 def play(
     streams: Sequence[Sequence[Step]], *, gap: float = 0.0, sync: float = 0.0
 ) -> tuple[Played, ...]:
-    """Play the streams of some cores of one kernel.
+    """Simulate the streams of some cores of one kernel.
 
     Args:
-        streams: of each core.
+        streams: the stream of each core.
         gap: cycles between two instructions of the vector unit with a barrier in between.
-        sync: cycles from the last core's coming to a barrier of all cores until they go on.
+        sync: cycles from the last core's arrival at a barrier of all cores until they continue.
 
     Raises:
         StuckError: a stream never ends.
@@ -159,13 +158,13 @@ def play(
         if not any(waiting):
             return tuple(c.finished() for c in cores)
         if not all(waiting):
-            raise StuckError("not every core comes to the barrier of all cores")
+            raise StuckError("not every core reaches the barrier of all cores")
         at = max(c.now for c in cores) + sync
         for c in cores:
             c.release(at)
 
 
-#: An instant, why a pipe has to wait until then, and the instruction that decides.
+#: A time, the cause of waiting until then, and the deciding instruction.
 _Until = tuple[float, Cause, int]
 
 
@@ -177,25 +176,25 @@ class _Core:
         self.played = Played([-1.0] * len(steps), [-1.0] * len(steps), binding=[-1] * len(steps))
         self.at = 0
         self.now = 0.0
-        #: What held the scalar unit up last.
+        #: Last cause that stalled the scalar unit.
         self.held: tuple[Cause, int] = (Cause.SCALAR, -1)
         self.queue: dict[Pipe, deque[int]] = {p: deque() for p in Pipe}
         self.issued: dict[int, tuple[float, Cause, int]] = {}
         self.free = dict.fromkeys(Pipe, 0.0)
-        #: When everything that a pipe was given so far is complete, and its last instruction.
+        #: Completion time of everything issued to a pipe so far, and its last instruction.
         self.done: dict[Pipe, tuple[float, int]] = dict.fromkeys(Pipe, (0.0, -1))
         self.until: dict[Pipe, _Until] = dict.fromkeys(Pipe, (0.0, Cause.FLAG, -1))
         self.barrier = dict.fromkeys(Pipe, False)
         self.flags: dict[int, tuple[float, int]] = {}
-        #: Until when transfers have been followed, and those that are under way.
+        #: Time up to which transfers have been simulated, and transfers in flight.
         self.gm_now = 0.0
-        #: What L2 still has to write on, in cycles of the share of GM, and how much of it may wait.
+        #: Pending write-backs of L2, in cycles of the share of GM, and how much of them may wait.
         self.behind = self.patience = 0.0
         self.moving: dict[Pipe, _Transfer] = {}
         self.waits_for_cores = False
 
     def run(self) -> None:
-        """Until the end, or a barrier of all cores."""
+        """Run until the end, or a barrier of all cores."""
         if self.waits_for_cores:
             return
         while True:
@@ -216,7 +215,7 @@ class _Core:
             )
 
     def release(self, at: float) -> None:
-        """Goes on behind a barrier of all cores."""
+        """Continue after a barrier of all cores."""
         last = self.done[Pipe.SCALAR][1]
         self.now = at
         self.held = (Cause.CORES, last)
@@ -224,7 +223,7 @@ class _Core:
         self.at += 1
 
     def finished(self) -> Played:
-        """The result."""
+        """Return the result."""
         ends = [t for t, _ in self.done.values()]
         self.played.finish = max(*ends, self.now, self.gm_now + self.behind)
         return self.played
@@ -254,7 +253,7 @@ class _Core:
         return moved
 
     def _hold(self, until: float, cause: Cause, by: int) -> None:
-        """The scalar unit stands still until an instant."""
+        """Stall the scalar unit until a given time."""
         if until > self.now:
             of = self.played.stall[Pipe.SCALAR]
             of[cause] = of.get(cause, 0.0) + until - self.now
@@ -306,7 +305,7 @@ class _Core:
             else:
                 queue.popleft()
                 if step.kind is Kind.SET:
-                    # A pipe that only waits, and does nothing, passes that on.
+                    # A pipe that waits without doing anything passes its wait on.
                     waited, _, whom = self.until[pipe]
                     when, by = max(self.done[pipe], (waited, whom))
                     self.flags[step.flag] = (max(when, self.issued[i][0]), by)
@@ -316,7 +315,7 @@ class _Core:
         return moved
 
     def _begin(self, pipe: Pipe, i: int) -> float:
-        """When the next instruction of a pipe begins, and what it had to wait for until then."""
+        """Return the start of a pipe's next instruction, and what it waited for."""
         now, by = self.free[pipe], self.done[pipe][1]
         waits: list[_Until] = []
         if self.barrier[pipe]:
@@ -354,7 +353,7 @@ class _Core:
 
     # GM ----------------------------------------------------------------------------------------
     def _transfer(self) -> bool:
-        """The next thing that happens to copies: one gets to its bytes, or is done; False where there is none."""
+        """Advance to the next event of the copies, a start of bytes or a completion; False if there is none."""
         for pipe in (Pipe.MTE2, Pipe.MTE3):
             queue = self.queue[pipe]
             if pipe not in self.moving and queue and self.steps[queue[0]].kind is Kind.ISSUE:
@@ -368,7 +367,7 @@ class _Core:
         moving = {p: x for p, x in self.moving.items() if x.asks <= self.gm_now}
         late = self.behind > self.patience * (1 + _TINY)
         given = _shares([x.want for x in moving.values()] + [1.0] * late)
-        # What is found later cannot begin before the first of these.
+        # Copies found later cannot begin before the first of these.
         events: dict[Pipe | None, float] = {}
         speed = {
             p: g / x.want if x.want else 1.0
@@ -396,14 +395,14 @@ class _Core:
 
 @dataclass(slots=True)
 class _Transfer:
-    """A copy under way.
+    """A copy in flight.
 
     Attributes:
-        step: its place in the stream.
-        begin: of the instruction.
-        asks: when it gets to its bytes.
-        left: cycles that these take if nothing slows them down.
-        want: the part of the core's share of GM that it asks for.
+        step: its position in the stream.
+        begin: start of the instruction.
+        asks: time at which it starts its bytes.
+        left: remaining cycles of its bytes at full rate.
+        want: the part of the core's share of GM that it requests.
     """
 
     step: int
@@ -413,12 +412,12 @@ class _Transfer:
     want: float
 
 
-#: Shares of a cycle are rounding.
+#: Remainders below this are rounding.
 _TINY = 1e-9
 
 
 def _shares(want: Sequence[float]) -> list[float]:
-    """Parts of one: each gets what it wants, or its part of what is left."""
+    """Divide 1: each gets what it wants, or an equal part of the rest."""
     out = [0.0] * len(want)
     left, number = 1.0, len(want)
     for i in sorted(range(len(want)), key=lambda i: want[i]):
@@ -428,7 +427,7 @@ def _shares(want: Sequence[float]) -> list[float]:
 
 
 def critical_path(played: Played) -> list[int]:
-    """The instructions each of which the next one had to wait for, first to last."""
+    """Return the chain of instructions in which each waits for the one before, first to last."""
     if not any(e >= 0 for e in played.end):
         return []
     at = max(range(len(played.end)), key=lambda i: (played.end[i], i))

@@ -24,11 +24,11 @@ from autofuse.targets import TargetSpec
 
 __all__ = ["Reached", "Transfers", "transfers"]
 
-#: Bytes that one mark of "touched" stands for, and the most marks of a core and a tensor.
+#: Bytes per "touched" mark, and the most marks per core and tensor.
 _LEAST, _MOST, _MARKS = 32, 4096, 1 << 22
-#: Rows of a copy that are looked at.
+#: Most rows of a copy that are tracked.
 _ROWS = 64
-#: Loads that are compared, and the share of them that has to agree.
+#: Most loads compared, and the share of them that must agree.
 _COMPARED, _AGREE, _COMMON = 64, 0.9, 0.5
 
 Ints: TypeAlias = npt.NDArray[np.int64]
@@ -36,9 +36,9 @@ Ints: TypeAlias = npt.NDArray[np.int64]
 
 @dataclass(frozen=True, slots=True)
 class Reached:
-    """Of one copy: bytes that come from or go to ``reach``, and bytes that are found in L2 instead.
+    """Location of one copy's bytes: bytes from or to ``reach``, and bytes found in L2 instead.
 
-    ``fresh``: bytes that this core had not touched.
+    ``fresh``: bytes that this core had not touched before.
     """
 
     reach: Reach
@@ -53,12 +53,12 @@ class Transfers:
     """The copies of all recorded cores.
 
     Attributes:
-        by_core: for every record, position of the event -> where its bytes are.
-        cached: bytes that L2 is asked to hold, of all cores.
-        active: cores that moved anything.
-        share: for every record, of how many cores it has the traffic: all traffic over its own.
-        scale: traffic of all cores over that of the recorded ones, for loads and stores.
-        longer: for every record, all traffic of the core over what is recorded of it: 1 unless the record was cut.
+        by_core: for every record, position of the event -> the location of its bytes.
+        cached: bytes of all cores that are to be held in L2.
+        active: number of cores that moved any bytes.
+        share: for every record, the number of cores with its traffic: all traffic over its own.
+        scale: ratio of all cores' traffic to the recorded cores', for loads and stores.
+        longer: for every record, the core's traffic over its recorded traffic: 1 unless the record was cut.
     """
 
     by_core: tuple[Mapping[int, Reached], ...]
@@ -73,7 +73,7 @@ def transfers(recording: Recording, target: TargetSpec) -> Transfers:
     """Follow the copies of the recorded cores.
 
     Args:
-        recording: of a launch.
+        recording: recording of a launch.
         target: the chip, for the size of its L2.
     """
     records = recording.records
@@ -118,7 +118,7 @@ def _one_core(
     active: int,
     target: TargetSpec,
 ) -> dict[int, Reached]:
-    """The copies of one core, in program order."""
+    """Return the copies of one core, in program order."""
     events = record.events[copies]
     touched = {
         int(r): _Touched(events[events["region"] == r], granules[int(r)])
@@ -139,7 +139,7 @@ def _one_core(
         if use & WRITE:
             out[i] = Reached(Reach.MEMORY, whole, 0, new, False)
             continue
-        # Since then all cores moved as much as this one did.
+        # Assume that since then every core moved as much as this one.
         kept = (moved - again) * active <= target.l2_bytes
         hit = whole - new if kept and reach is Reach.MEMORY else 0
         out[i] = Reached(reach, whole - hit, hit, new, bool(use & BYPASS))
@@ -147,7 +147,7 @@ def _one_core(
 
 
 class _Touched:
-    """Bytes of a tensor that a core has touched, with the amount moved by then."""
+    """Bytes of a tensor that a core has touched, with the amount moved up to then."""
 
     def __init__(self, events: npt.NDArray[Any], granule: int) -> None:
         ends = events["gm_at"] + (events["gm_rows"] - 1) * events["gm_pitch"] + events["gm_bytes"]
@@ -181,7 +181,7 @@ class _Touched:
 def _granules(
     records: Sequence[CoreRecord], copies: Sequence[Ints], recording: Recording
 ) -> dict[int, int]:
-    """Bytes of a mark for every tensor: what divides places and lengths, within limits."""
+    """Return the bytes per mark of every tensor: a common divisor of offsets and lengths, within limits."""
     found: dict[int, int] = {}
     for r, at in zip(records, copies, strict=True):
         events = r.events[at]
@@ -205,7 +205,7 @@ def _granules(
 
 
 def _common(records: Sequence[CoreRecord], copies: Sequence[Ints]) -> dict[tuple[int, int], Reach]:
-    """Calls with which several cores read from the same places: (tensor, line) -> how."""
+    """Return the calls with which several cores read the same places: (tensor, line) -> kind of reuse."""
     places: dict[tuple[int, int], list[list[int]]] = {}
     for r, at in zip(records, copies, strict=True):
         events = r.events[at]

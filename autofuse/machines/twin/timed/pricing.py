@@ -1,4 +1,4 @@
-"""From what the twin recorded to steps with cycles, by the cost model of a chip (``autofuse.schedule.cost.cost``)."""
+"""Prices the twin's recordings: steps with cycles by the cost model of a chip (``autofuse.schedule.cost.cost``)."""
 
 from __future__ import annotations
 
@@ -26,8 +26,8 @@ from autofuse.targets import TargetSpec
 
 __all__ = ["OTHER_CALLS", "Priced", "kind_of", "on_registers", "price"]
 
-#: Rows of the vector table for functions that no row of the registry calls by themselves: those of the headers that
-#: kernels share, and others that the twin knows.
+#: Rows of the vector table for functions that no registry row calls directly: functions of the shared headers, and
+#: others that the twin knows.
 OTHER_CALLS: Mapping[str, str] = {
     "AddRelu": "binary",
     "ArithProgression": "unary",
@@ -60,24 +60,24 @@ OTHER_CALLS: Mapping[str, str] = {
 }
 
 
-#: The same for functions on registers whose name is another one, and what costs nothing there.
+#: Rows for register functions with other names, and register functions without cost.
 _ON_REGISTERS = {"Compares": "compare", "Truncate": "cast", "Reduce": "reduce"}
 _MASKS = frozenset({"CreateMask", "UpdateMask"})
 _BARRIER = "LocalMemBar"
 _PORTS = {"LoadAlign": PORTS["load"], "StoreAlign": PORTS["store"]}
-#: Bytes of an element of a register, whatever is in it.
+#: Bytes charged for an element of a register, for every dtype.
 _LANE = 4
 
 
 @dataclass(frozen=True, slots=True)
 class Priced:
-    """A core's stream.
+    """The priced stream of a core.
 
     Attributes:
         steps: one per event.
-        reached: position of a copy -> where its bytes are.
-        conflicts: position of a vector call with data in UB -> how its operands lie in the banks.
-        unpriced: functions that no row of the vector table is known for; they count as ``unary``.
+        reached: position of a copy -> the location of its bytes.
+        conflicts: position of a vector call with data in UB -> its bank conflict.
+        unpriced: functions without a known row in the vector table; they count as ``unary``.
     """
 
     steps: list[Step]
@@ -87,17 +87,17 @@ class Priced:
 
 
 def kind_of(api: str) -> str | None:
-    """The row of a target's vector table for a function of Ascend C; None for one that has none."""
+    """Return the row of a target's vector table for an Ascend C function; None if there is none."""
     return kinds_of_calls().get(api) or OTHER_CALLS.get(api)
 
 
 def on_registers(parts: Iterable[tuple[str, float]], target: TargetSpec) -> tuple[float, float]:
-    """Cycles of a function on registers: its head, and the longer of its operations and its loads and stores.
+    """Return the cycles of a register function: its head, plus the longer of its operations and its loads and stores.
 
-    One operation goes at a time, as the figure ``vector_issue`` has it.  A barrier takes as long as one between calls.
+    Operations issue one at a time (figure ``vector_issue``). A barrier takes as long as one between calls.
 
     Args:
-        parts: functions on registers, and how many of each are executed.
+        parts: register functions, with the number of executions of each.
         target: the chip.
     """
     lanes = target.arch.vector_bytes // _LANE
@@ -114,17 +114,17 @@ def on_registers(parts: Iterable[tuple[str, float]], target: TargetSpec) -> tupl
 
 
 def _on_registers(api: str) -> str | None:
-    """The row of the vector table for a function on registers."""
+    """Return the row of the vector table for a register function."""
     return _ON_REGISTERS.get(api) or kind_of(api)
 
 
 def price(record: CoreRecord, number: int, found: Transfers, target: TargetSpec) -> Priced:
-    """The steps of a core.
+    """Return the priced steps of a core.
 
     Args:
         record: the core.
         number: its position among the recorded cores.
-        found: the copies of all of them.
+        found: the copies of all recorded cores.
         target: the chip.
     """
     return _Pricer(record, number, found, target).priced()
@@ -138,7 +138,7 @@ class _Pricer:
         self.apis = record.apis
         self.found, self.reached = found, found.by_core[number]
         self.cores = max(1.0, found.share[number])
-        #: Columns of the events, as lists: reading one is much faster than reading an array.
+        #: Columns of the events as lists, which are much faster to index than arrays.
         self.of = {n: record.events[n].tolist() for n in record.events.dtype.names or ()}
         self.conflicts: dict[int, Conflict] = {}
         self.unpriced: set[str] = set()
@@ -158,7 +158,7 @@ class _Pricer:
             if step.kind is not Kind.ISSUE:
                 continue
             if not of["nested"][i]:
-                # An iteration is where the text goes back to an earlier line.
+                # A jump to an earlier line starts an iteration.
                 line = of["line"][i]
                 step.before = m.loop if line < last else 0.0
                 last = line
@@ -176,7 +176,7 @@ class _Pricer:
 
     # the vector unit ---------------------------------------------------------------------------
     def _call(self, i: int) -> tuple[float, float]:
-        """Cycles of the head and of the elements."""
+        """Return the cycles of the head and of the elements."""
         if self._is_part(i + 1):
             return self._on_registers(i + 1)
         api = self.apis[self.of["api"][i]]
@@ -184,7 +184,7 @@ class _Pricer:
         if kind is None:
             self.unpriced.add(api)
             kind = "unary"
-        # Gather fetches one element after the other.
+        # Gather fetches elements one by one.
         conflict = None if kind == "gather" else self._conflict(i)
         if conflict is not None:
             self.conflicts[i] = conflict
@@ -195,12 +195,12 @@ class _Pricer:
         return self.calls[call]
 
     def _is_part(self, i: int) -> bool:
-        """Return True if event ``i`` exists and belongs to a function on registers."""
+        """Return True if event ``i`` exists and belongs to a register function."""
         kinds = self.of["kind"]
         return i < len(kinds) and _KINDS[kinds[i]] is Kind.PART
 
     def _on_registers(self, first: int) -> tuple[float, float]:
-        """Cycles of a function on registers, whose operations begin at an event."""
+        """Return the cycles of a register function, whose operations begin at an event."""
         parts: list[tuple[str, float]] = []
         i = first
         while self._is_part(i):
@@ -218,7 +218,7 @@ class _Pricer:
         reads = [k for k in range(n) if not writes >> k & 1]
         if n < 2 or not reads:
             return None
-        # Masks are short beside the data, and no address keeps them apart.
+        # Masks are short compared to the data, and their addresses cannot avoid the data's banks.
         most = max(hi[k] - lo[k] for k in reads)
         data = [lo[k] for k in reads if 2 * (hi[k] - lo[k]) > most]
         alike = writes & 1 and hi[0] - lo[0] == most
@@ -251,7 +251,7 @@ class _Pricer:
         step.hold = self._share(traffic)
 
     def _command(self, i: int, reach: Reach) -> Copy:
-        """A copy as the cost model has it."""
+        """Return a copy as the cost model describes it."""
         of = self.of
         if of["gm_use"][i] & DIMS:
             return Copy(1, 1, of["count"][i] * of["bytes"][i], reach=reach, permuted=True)
@@ -262,23 +262,23 @@ class _Pricer:
         return Copy(1, rows, of["gm_bytes"][i], align, reach)
 
     def _share(self, traffic: Traffic) -> float:
-        """Cycles of the core's share of GM."""
+        """Return the cycles of the core's share of GM."""
         return traffic_us(traffic, self.target) * self.target.clock_mhz * self.cores
 
     def _moved(self, copy: Copy, *, store: bool = False) -> float:
-        """Cycles of the bytes and rows."""
+        """Return the cycles of the bytes and rows."""
         if (copy, store) not in self.copies:
             found = copy_cycles(copy, self.cores, self.target, store=store)
             self.copies[copy, store] = found
         return self.copies[copy, store]
 
 
-#: Looking a number up is faster than calling the class.
+#: Number -> member: a lookup is faster than calling the class.
 _KINDS, _PIPES, _CAUSES = list(Kind), list(Pipe), list(Cause)
 
 
 def _of_chains(steps: Sequence[Step], heads: Mapping[int, float], gap: float) -> dict[int, float]:
-    """Calls on registers: those between two waits are one call, with the head of the longest."""
+    """Merge calls on registers: calls between two waits are one call, with the head of the longest."""
     out: dict[int, float] = {}
     first = -1
     for i, step in enumerate(steps):

@@ -1,4 +1,4 @@
-"""The functions of a kernel that ran: their lines, their loops, and the nodes of the graph inside them."""
+"""Maps the functions of a kernel to their lines, loops and graph nodes."""
 
 from __future__ import annotations
 
@@ -17,18 +17,18 @@ _START = re.compile(r"^\S.*\bvoid (?P<name>\w+)\(")
 
 
 class SourceMap:
-    """Looks up where calls stand.
+    """Looks up the nodes of calls.
 
     Args:
-        text: of the kernel.
-        graph: that it was generated from.
+        text: text of the kernel.
+        graph: the graph that it was generated from.
     """
 
     def __init__(self, text: KernelText, graph: FusionGraph) -> None:
         self.text, self.graph = text, graph
         self._spots: dict[tuple[int, bool], Spot | None] = {}
         self._nodes: dict[tuple[str, str], int] = {}
-        #: Of every node that a call was looked up for, in the order of the look-ups.
+        #: Every node that a call was looked up for, in the order of the look-ups.
         self.nodes: list[dict[str, Any]] = []
 
     @cached_property
@@ -36,7 +36,7 @@ class SourceMap:
         return tensors_by_origin(self.graph)
 
     def node(self, line: int, nested: bool) -> int:
-        """The number of the node that a call belongs to, an index of :attr:`nodes`."""
+        """Return the number of the node that a call belongs to, an index of :attr:`nodes`."""
         key = (line, nested)
         if key not in self._spots:
             self._spots[key] = self.text.spot(line, nested)
@@ -60,7 +60,7 @@ class SourceMap:
         return self._nodes[function, name]
 
     def functions(self) -> list[dict[str, Any]]:
-        """Lines and loops of the functions that the nodes are in.
+        """Return lines and loops of the functions that contain the nodes.
 
         Returns:
             Per function ``name``, ``first`` (number of its first line), ``lines`` with ``text`` and ``node`` (a number
@@ -84,7 +84,7 @@ class SourceMap:
         }
 
     def _owners(self, function: str, lines: Iterable[int]) -> Mapping[int, int]:
-        """Line -> the node that it belongs to: from the comment on, until the next one or the end of the block."""
+        """Map lines to their nodes: a node extends from its comment to the next one or the end of the block."""
         out: dict[int, int] = {}
         depth = 0
         for i in lines:
@@ -104,7 +104,7 @@ class SourceMap:
         return out
 
     def _loops(self, lines: range, owners: Mapping[int, int]) -> list[dict[str, Any]]:
-        """The loops, and the nodes inside them, by indentation."""
+        """Return the loops with the nodes inside them, by indentation."""
         top: list[dict[str, Any]] = []
         open_: list[tuple[int, dict[str, Any]]] = []
         for i in lines:

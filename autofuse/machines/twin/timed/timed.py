@@ -1,8 +1,8 @@
-"""Timed mode: a run of a kernel with the clocks that its instructions would have by the cost model of a chip.
+"""Timed mode: a run of a kernel with clocks from the cost model of a chip.
 
-The kernel runs once in full.  Then some cores run again and are recorded (``twin.run.record``), their
-instructions are priced (``twin.timed.pricing``) and played through (``twin.timed.clocks``).  What
-comes out is JSON; all times in it are those of a model, none is measured.
+The kernel runs once in full. Then some cores run again and are recorded (``twin.run.record``), their instructions are
+priced (``twin.timed.pricing``) and simulated (``twin.timed.clocks``). The result is JSON; all times in it are modelled,
+none is measured.
 """
 
 from __future__ import annotations
@@ -37,17 +37,17 @@ from autofuse.targets import TargetSpec
 __all__ = ["EVENTS", "SAMPLED", "SCHEMA", "SLICES", "sampled_cores", "timed_report", "timed_run"]
 
 SCHEMA = "autofuse.timed/1"
-#: Cores that are recorded at most, events that are recorded of each, and instructions that are listed.
+#: Most recorded cores, recorded events per core, and listed instructions.
 SAMPLED, EVENTS, SLICES = 5, 60_000, 20_000
-#: Nodes of the critical path that are listed.
+#: Most nodes listed of the critical path.
 _PATH_ROWS = 40
 
 
 def sampled_cores(moved: Sequence[tuple[int, int]]) -> tuple[int, ...]:
-    """The cores to record: the first, the last, the busiest, and some between them.
+    """Return the cores to record: the first, the last, the busiest, and some in between.
 
     Args:
-        moved: bytes that every core moved from and to GM.
+        moved: bytes that each core moved from and to GM.
     """
     active = [i for i, m in enumerate(moved) if sum(m)] or [0]
     busiest = max(active, key=lambda i: (sum(moved[i]), -i))
@@ -66,7 +66,7 @@ def timed_run(
     symbols: Mapping[str, int] | None = None,
     key: int | None = None,
 ) -> tuple[Run, dict[str, Any]]:
-    """Run a kernel, and say what the model makes of it.
+    """Run a kernel and return the model's report on the run.
 
     Args:
         kernel: compiled with ``checked=True``.
@@ -92,7 +92,7 @@ def timed_run(
 def timed_report(
     recording: Recording, target: TargetSpec, source: SourceMap, *, tiling_in_gm: bool = False
 ) -> dict[str, Any]:
-    """Return the report of the model on a recording, ready for JSON; times are modelled microseconds.
+    """Return the model's report on a recording, ready for JSON; times are modelled microseconds.
 
     Args:
         recording: some cores of a launch.
@@ -101,7 +101,7 @@ def timed_report(
         tiling_in_gm: the kernel reads its tiling data from GM.
     """
     found = transfers(recording, target)
-    # Cores that do the same, at other places in GM, are one.
+    # Cores that do the same at other places in GM are simulated once.
     kinds: dict[bytes, int] = {}
     alike = [
         kinds.setdefault(_pattern(r, found, i, target), i) for i, r in enumerate(recording.records)
@@ -160,12 +160,12 @@ def timed_report(
 
 
 def _ub(record: CoreRecord, rows: Sequence[Sequence[Any]], source: SourceMap) -> dict[str, Any]:
-    """The UB layout of each group of a kernel, in the order in which the groups run.
+    """Return the UB layout of each group of a kernel, in the order in which the groups run.
 
     Args:
-        record: of a core.
-        rows: its instructions, as :meth:`_Core.slices` gives them.
-        source: where they stand.
+        record: the record of a core.
+        rows: its instructions, as returned by :meth:`_Core.slices`.
+        source: the source map of the kernel.
 
     Returns:
         ``groups``: names of functions, and ``buffers``, each with the index of its group.
@@ -184,7 +184,7 @@ def _ub(record: CoreRecord, rows: Sequence[Sequence[Any]], source: SourceMap) ->
     buffers: list[dict[str, Any]] = []
     left = iter(layouts)
     for function, found in spans.items():
-        # A core may reserve memory for a group in which it has nothing to do.
+        # A core may reserve memory for a group without doing any work in it.
         fitting = (x for x in left if all(any(b.lo <= s[0] < b.hi for b in x) for s in found))
         written = [(lo, hi, node) for lo, hi, is_new, node in found if is_new]
         for b in next(fitting, ()):
@@ -198,13 +198,13 @@ def _ub(record: CoreRecord, rows: Sequence[Sequence[Any]], source: SourceMap) ->
 def _held(
     low: int, high: int, written: Iterable[tuple[int, int, int]], source: SourceMap
 ) -> list[str]:
-    """The tensors that instructions write into a buffer, or steps on the way to them, in order."""
+    """Return the tensors, or intermediate steps of them, that instructions write into a buffer, in order."""
     names = (source.nodes[n]["tensor"] for lo, hi, n in written if low < hi and lo < high)
     return list(dict.fromkeys(n for n in names if n))
 
 
 def _alone(step: Step, sync: float) -> Step:
-    """A barrier of all cores where not all of them were recorded as far as that: this core meets itself."""
+    """Handle a barrier of all cores that not all records reach: this core waits only for itself."""
     if step.kind is not Kind.SYNC:
         return step
     return Step(Kind.BARRIER_ALL, Pipe.SCALAR, before=sync)
@@ -234,7 +234,7 @@ class _Core:
     ) -> None:
         self.record, self.priced, self.played = record, priced, played
         self.source, self.us, self.start = source, us, start
-        #: How much more the core does than is recorded.
+        #: Ratio of the core's work to its recorded part.
         self.longer = longer
         self.steps: Sequence[Step] = priced.steps
         self.of = {n: record.events[n].tolist() for n in record.events.dtype.names or ()}
@@ -247,15 +247,15 @@ class _Core:
 
     @property
     def finish_us(self) -> float:
-        """Microseconds of the core, without the start of the kernel."""
+        """Microseconds of the core, excluding the start of the kernel."""
         return self.us * self.longer * self.played.finish
 
     def node(self, i: int) -> int:
-        """The node of an instruction."""
+        """Return the node of an instruction."""
         return self.source.node(self.of["line"][i], bool(self.of["nested"][i]))
 
     def row(self) -> dict[str, Any]:
-        """The core in numbers."""
+        """Return the figures of the core."""
         played, us, longer = self.played, self.us * self.longer, self.longer
         commands: Counter[Pipe] = Counter(self.steps[i].pipe for i in self.issued)
         moved: Counter[Pipe] = Counter()
@@ -280,13 +280,13 @@ class _Core:
         }
 
     def _bytes(self, i: int) -> int:
-        """Bytes that an instruction moves between GM and UB, or that the vector unit goes through."""
+        """Return the bytes that an instruction moves between GM and UB, or that the vector unit processes."""
         if self.steps[i].pipe is Pipe.V:
             return int(self.of["count"][i] * self.of["bytes"][i])
         return int(self.of["gm_rows"][i] * self.of["gm_bytes"][i])
 
     def slices(self) -> list[list[Any]]:
-        """The first instructions: pipe, node, API, line, start, end, bytes, waits, bytes of UB with whether written."""
+        """Return the first instructions: pipe, node, API, line, start, end, bytes, waits, UB ranges and write flags."""
         out: list[list[Any]] = []
         of, played = self.of, self.played
         for i in self.issued[:SLICES]:
@@ -311,7 +311,7 @@ class _Core:
         return out
 
     def _round(self, cycles: float, start: float = 0.0) -> float:
-        """Microseconds, to a tenth of a nanosecond."""
+        """Return microseconds, rounded to a tenth of a nanosecond."""
         return round(start + self.us * cycles, 4)
 
     def path(self) -> dict[str, Any]:
@@ -324,7 +324,7 @@ class _Core:
         for i in critical_path(played):
             between = played.start[i] - now
             if between > 0:
-                # The latency of a load, a barrier or the scalar unit: what the pipe says that it waited for last.
+                # The latency of a load, a barrier or the scalar unit: the last cause that the pipe waited for.
                 causes = played.stalls.get(i)
                 waits[CAUSES[causes[-1][0]] if causes else "issue"] += between
             key = (self.node(i), PIPES[self.steps[i].pipe])
@@ -345,7 +345,7 @@ class _Core:
         }
 
     def operations(self) -> int:
-        """Elements that the vector unit goes through."""
+        """Return the elements that the vector unit processes."""
         return sum(self.of["count"][i] for i in self.issued if self.steps[i].pipe is Pipe.V)
 
 
@@ -373,7 +373,7 @@ def _l2(recording: Recording, found: Transfers, target: TargetSpec) -> dict[str,
 
 
 def _conflicts(priced: Sequence[Priced]) -> dict[str, int]:
-    """Vector calls by how their tensors lie in the banks of UB, over the recorded cores."""
+    """Return the vector calls by bank conflict in UB, over the recorded cores."""
     found = Counter(c for p in priced for c in p.conflicts.values())
     return {
         "calls": sum(found.values()),
@@ -386,11 +386,11 @@ def _conflicts(priced: Sequence[Priced]) -> dict[str, int]:
 def _roofline(
     recording: Recording, cores: Sequence[_Core], start: float, target: TargetSpec
 ) -> dict[str, Any]:
-    """Operations per second over operations per byte, of the kernel and of the chip.
+    """Return operations per second over operations per byte, of the kernel and of the chip.
 
     Args:
-        recording: its records stand in the order of ``cores``.
-        cores: results of the recorded cores; the others do what these do, by their bytes.
+        recording: its records are in the order of ``cores``.
+        cores: results of the recorded cores; the others are scaled from these by their bytes.
         start: microseconds before the cores begin.
         target: the chip.
     """

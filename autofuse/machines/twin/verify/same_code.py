@@ -1,9 +1,9 @@
-"""Kernels that are equal but for names: a corpus holds many, and one verification speaks for all of them.
+"""Detects kernels that differ only in names: a corpus has many, and one verification covers all of them.
 
-Two graphs count as equal when the graph and every generated file are the same text after their names (of the graph, its
-inputs, tensors, nodes and outputs) are replaced by their position.  Both have to agree: graphs that mean different
-things and, by a mistake of the compiler, give the same code are told apart by the first; graphs that mean the same and
-are compiled differently by the second.
+Two graphs count as equal if the graph and every generated file have the same text after all names (of the graph, its
+inputs, tensors, nodes and outputs) are replaced by their position. Both are compared: the graph distinguishes graphs of
+different meaning for which a compiler bug generates equal code; the files distinguish equal graphs that are compiled
+differently.
 """
 
 from __future__ import annotations
@@ -22,26 +22,25 @@ from autofuse.implgraph.ir.fusion import FusionGraph, Operand
 __all__ = ["claim", "digest"]
 
 _CODE = (".cpp", ".h", ".inc", ".py")
-#: Of known sizes the host files hold what was chosen for them.
+#: Host files contain the choices for known sizes.
 _HOST = "host/"
-#: Comments quote names, cut to a width; a digest of the graph file stands in one.  Blank space follows from the widths
-#: of names.  Strings stay as they are: none of the generated ones holds two slashes.
+#: Comments quote names, cut to a width, and one contains a digest of the graph file. White space depends on the widths
+#: of names. Strings are kept: no generated string contains two slashes.
 _QUOTED = re.compile(r'"[^"\n]*"')
 _NO_CODE = re.compile(r"//[^\n]*|\s+")
-#: In Python blank space is code, and two slashes divide.
+#: In Python white space is code, and two slashes divide.
 _NO_PYTHON = re.compile(r"#[^\n]*")
-#: A number, not one inside of a name; with a sign, as where the next one is what a sum has.
+#: A number outside of names; signed, as in a sum.
 _NUMBER = re.compile(r"-?(?<![\w@.])\d(?:[eE][-+]\d|[\w.])*")
 
 
 def digest(files: Mapping[str, str], graph: FusionGraph, *, sizes: bool = True) -> str:
-    """Hex digest of what is verified, the same for kernels that differ by names alone.
+    """Return a hex digest of the kernel, equal for kernels that differ only in names.
 
     Args:
-        files: what was generated: path inside the output folder -> text.
-        graph: what it was generated from.
-        sizes: numbers count; otherwise it is the same for kernels that differ by names and numbers in what runs on
-            the device.
+        files: generated files: path inside the output folder -> text.
+        graph: the graph that it was generated from.
+        sizes: numbers count; otherwise the digest is equal for kernels that also differ in numbers of device code.
     """
     in_code, in_texts = _places(graph)
     names, quoted = _pattern(in_code), _pattern(in_texts)
@@ -52,7 +51,7 @@ def digest(files: Mapping[str, str], graph: FusionGraph, *, sizes: bool = True) 
         blank = _NO_PYTHON if path.endswith(".py") else _NO_CODE
         return blank.sub("", text if sizes else _NUMBER.sub("0", text))
 
-    # The headers are those of this version, and names of the graph may occur in them by chance.
+    # The headers belong to this version, and may contain names of the graph by chance.
     code = sorted(
         (p, _NO_CODE.sub("", t)) if p.startswith("include/") else (plain("", p), plain(p, t))
         for p, t in files.items()
@@ -69,16 +68,16 @@ def digest(files: Mapping[str, str], graph: FusionGraph, *, sizes: bool = True) 
 
 
 def _pattern(names: Iterable[str]) -> re.Pattern[str]:
-    """Any of the names: the longest first, since one may begin with another.
+    """Return a pattern for any of the names, the longest first, since one may be a prefix of another.
 
-    An underscore ends a name, as generated identifiers are names with something behind.
+    An underscore ends a name, because generated identifiers are names with a suffix.
     """
     wanted = "|".join(re.escape(n) for n in sorted(names, key=len, reverse=True))
     return re.compile(rf"(?<![A-Za-z0-9])({wanted})(?![A-Za-z0-9])")
 
 
 def _meaning(graph: FusionGraph) -> str:
-    """The graph without the names of nodes and tensors; symbols keep theirs."""
+    """Return the graph without the names of nodes and tensors; symbols keep their names."""
     number: dict[str, int] = {}
 
     def at(operand: Operand) -> object:
@@ -108,7 +107,7 @@ def _ops(graph: FusionGraph) -> str:
 
 
 def _places(graph: FusionGraph) -> tuple[dict[str, str], dict[str, str]]:
-    """Return placeholders for the names that identifiers are made of, and for names in messages."""
+    """Return placeholders for the names in identifiers, and for names in messages."""
     params = parameter_names(graph)
     outputs = [o.name for o in graph.outputs]
     code: dict[str, str] = {}
@@ -129,19 +128,19 @@ def _places(graph: FusionGraph) -> tuple[dict[str, str], dict[str, str]]:
 
 
 def claim(folder: Path, key: str, owner: str) -> bool:
-    """True for the first owner that asks for a digest, also when it asks again; False for all others.
+    """Claim a digest: return True for the first owner, also repeatedly, and False for all others.
 
     Args:
         folder: shared by the processes of one verification.
-        key: what :func:`digest` gave.
-        owner: who asks.
+        key: the result of :func:`digest`.
+        owner: id of the caller.
     """
     fd, name = tempfile.mkstemp(prefix=".", dir=folder)
     fresh = Path(name)
     try:
         with os.fdopen(fd, "w", encoding="utf-8") as f:
             f.write(owner)
-        # A link appears with its content, for one of them only.
+        # A link appears with its content, and only one process succeeds.
         os.link(fresh, folder / key)
     except FileExistsError:
         return (folder / key).read_text(encoding="utf-8") == owner

@@ -1,7 +1,7 @@
-"""A graph that runs as several kernels, on the CPU twin.
+"""Runs and verifies a graph of several kernels on the CPU twin.
 
-Fast mode calls the generated driver, as a program on the chip would.  Checked mode runs the kernels one by one, each
-with the template that the driver chose, because the twin looks at one launch at a time.
+Fast mode calls the generated driver, as a program on the chip would. Checked mode runs the kernels one by one, each
+with the template that the driver chose, because the twin checks one launch at a time.
 """
 
 from __future__ import annotations
@@ -49,12 +49,12 @@ class PartFiles:
     """One kernel of a folder with several.
 
     Attributes:
-        graph: what it computes.
+        graph: its graph.
         files: path inside its folder -> text.
-        sources: for every input the kind and index of a place, as in :class:`autofuse.implgraph.cutting.cut.Place`.
-        targets: the same for every output.
+        sources: kind and index of a place for every input, as in :class:`autofuse.implgraph.cutting.cut.Place`.
+        targets: kind and index of a place for every output.
         keys: number of its tiling keys.
-        radix: of its digit in the tiling key of the whole; 0 if it has none.
+        radix: radix of its digit in the tiling key of the whole; 0 if it has none.
     """
 
     graph: FusionGraph
@@ -66,7 +66,7 @@ class PartFiles:
 
 
 def read_parts(files: Mapping[str, str], name: str) -> tuple[PartFiles, ...]:
-    """The kernels of a graph called ``name`` from the files of its folder; empty if it is one kernel.
+    """Read the kernels of the graph ``name`` from the files of its folder; empty if it is one kernel.
 
     Raises:
         AutofuseError: AF1001, the manifest is not one of autofuse.
@@ -82,7 +82,7 @@ def read_parts(files: Mapping[str, str], name: str) -> tuple[PartFiles, ...]:
     except (ValueError, KeyError, TypeError, AttributeError) as e:
         raise AutofuseError.of(
             "AF1001",
-            f"{name}.split.json is not a manifest of autofuse: {e!r}",
+            f"{name}.split.json is not an autofuse manifest: {e!r}",
             where=Where(path=f"{name}.split.json"),
             hint="build it again",
         ) from e
@@ -112,7 +112,7 @@ def _part(files: Mapping[str, str], row: Mapping[str, Any]) -> PartFiles:
 def _consistent(
     parts: tuple[PartFiles, ...], files: Mapping[str, str], name: str
 ) -> tuple[PartFiles, ...]:
-    """The parts; ValueError unless every one reads what is there before it runs, and the whole is written."""
+    """Return the parts; raise ValueError if one reads a missing tensor, or an output is not written."""
     whole = from_json_as(FusionGraph, json.loads(files[f"{name}.graph.json"]))
     known = {(INPUT, i) for i in range(len(whole.inputs))}
     for p in parts:
@@ -137,10 +137,10 @@ class SplitKernel(TwinKernel):
     """Several kernels and their driver, called like one kernel.
 
     Args:
-        path: the library that ``compile_split`` made.
+        path: the library from ``compile_split``.
         graph: the whole graph.
         parts: the kernels.
-        checked: with ``check="all"`` the kernels as libraries of their own, in the same order.
+        checked: with ``check="all"`` a separate library per kernel, in the same order.
         check: as for :class:`~autofuse.machines.twin.run.kernel.TwinKernel`.
         check_seed: as there.
         chip: as there.
@@ -170,7 +170,7 @@ class SplitKernel(TwinKernel):
         ]
 
     def covering_keys(self) -> list[int]:
-        """Tiling keys such that every template of every kernel is in one of them."""
+        """Return tiling keys that together cover every template of every kernel."""
         most = max(p.keys for p in self.parts)
         return [sum(k % p.keys * p.radix for p in self.parts) for k in range(most)]
 
@@ -222,7 +222,7 @@ def load_split(
     Args:
         files: path inside the output folder -> text.
         graph: the whole graph.
-        parts: what :func:`read_parts` found in the files.
+        parts: the result of :func:`read_parts` for the files.
         check: as for :class:`~autofuse.machines.twin.run.kernel.TwinKernel`.
         check_seed: as there.
         opt: as for :func:`~autofuse.machines.twin.run.compile.compile_kernel`.
@@ -237,14 +237,16 @@ def load_split(
         if check == "all"
         else []
     )
-    chip = chip_of(parts[0].files, parts[0].graph.name) if parts else None  # all are for the same
+    chip = (
+        chip_of(parts[0].files, parts[0].graph.name) if parts else None
+    )  # all parts have one chip
     return SplitKernel(
         library, graph, parts, checked, check=check, check_seed=check_seed, chip=chip
     )
 
 
 def _sources(files: Mapping[str, str]) -> list[str]:
-    """The kernel, then the host files."""
+    """Return the kernel, then the host files."""
     found = [p for p in files if p.endswith(".cpp")]
     return sorted(found, key=lambda p: (PurePosixPath(p).parts[0] != "device", p))
 
@@ -262,10 +264,10 @@ def verify_split(
     check_seed: int = 0,
     opt: str | None = None,
 ) -> VerifyReport:
-    """Compare the whole, run by its driver, with the reference of the whole; and every kernel with that of its part.
+    """Compare the whole, run by its driver, and every single kernel with their references.
 
-    The whole runs with the driver's choice of templates, and such that every template of every kernel has its turn.
-    The kernels run one by one with random data and with every tiling key, checked as ``check`` says.
+    The whole runs with the driver's choice of templates, and with keys that cover every template of every kernel. The
+    kernels run one by one with random data and every tiling key, checked according to ``check``.
 
     Args:
         files: path inside the output folder -> text.
@@ -280,7 +282,7 @@ def verify_split(
         opt: as there.
 
     Returns:
-        One report.  Outputs of parts have the name of the part in front, and so do its findings.
+        One report. Outputs and findings of parts are prefixed with the name of the part.
 
     Raises:
         AutofuseError: AF5001 or AF5002, it cannot be compiled.
@@ -323,7 +325,7 @@ def verify_split(
 
 
 def verify_job(payload: str) -> dict[str, Any]:
-    """:func:`verify_split` in a worker."""
+    """Run :func:`verify_split` in a worker."""
     files, graph, options = unpack(payload)
     return verify_split(files, graph, read_parts(files, graph.name), **options).to_json()
 

@@ -1,4 +1,4 @@
-"""Does a kernel compute what its graph means?  Run every tiling key on random data, compare."""
+"""Verifies a kernel against its graph: runs every tiling key on random data, and compares."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ __all__ = [
 Array: TypeAlias = npt.NDArray[Any]
 
 VERIFY_JOB = "autofuse.machines.twin.verify.verify:verify_job"
-#: Elements that may be computed in search of operands that are nearly equal.
+#: Most elements computed in the search for operands that are nearly equal.
 _SEARCHED = 1 << 22
 PASSED, FAILED, NOT_APPLICABLE = "passed", "failed", "not applicable"
 
@@ -57,12 +57,12 @@ class Case:
 
     Attributes:
         symbols: the sizes.
-        key: the tiling key; -1 for the choice of the tiling function.
+        key: the tiling key; -1 for the tiling function's choice.
         status: ``passed``, ``failed`` or ``not applicable``.
-        reason: why it is not applicable.
+        reason: reason why it is not applicable.
         block_dim: number of cores; 0 for a module of Triton kernels.
         outputs: a comparison per output.
-        seconds: wall-clock time of the run; that of the twin or an interpreter says nothing about the device.
+        seconds: wall-clock time of the run; the time of the twin or an interpreter says nothing about the device.
     """
 
     symbols: Mapping[str, int]
@@ -74,7 +74,7 @@ class Case:
     seconds: float = 0.0
 
     def to_json(self) -> dict[str, Any]:
-        """A JSON-ready dict of all attributes."""
+        """Return all attributes, as a JSON-ready dict."""
         return {
             "symbols": dict(self.symbols),
             "key": self.key,
@@ -91,12 +91,12 @@ class VerifyReport:
     """Result of a verification.
 
     Attributes:
-        name: of the kernel.
-        seed: of the random data.
-        cases: in the order in which they ran.
+        name: name of the kernel.
+        seed: seed of the random data.
+        cases: the cases, in the order of their runs.
         diagnostics: errors (the kernel is wrong) and warnings (the data says too little).
-        compile_seconds: compiling, or finding in the cache.
-        seconds: everything.
+        compile_seconds: time of compilation, or of finding the library in the cache.
+        seconds: total time.
     """
 
     name: str
@@ -118,7 +118,7 @@ class VerifyReport:
 
     @property
     def inconclusive(self) -> bool:
-        """True if a reference is too ill-conditioned to say much."""
+        """True if some reference is too ill-conditioned to be conclusive."""
         return any(o.inconclusive for c in self.cases for o in c.outputs)
 
     @property
@@ -127,7 +127,7 @@ class VerifyReport:
         return max((o.max_ulp for c in self.cases for o in c.outputs), default=0.0)
 
     def to_json(self) -> dict[str, Any]:
-        """A JSON-ready dict of all attributes, and ``ok``."""
+        """Return all attributes and ``ok``, as a JSON-ready dict."""
         return {
             "name": self.name,
             "ok": self.ok,
@@ -140,7 +140,7 @@ class VerifyReport:
 
     @classmethod
     def from_json(cls, d: Mapping[str, Any]) -> VerifyReport:
-        """The inverse of :meth:`to_json`."""
+        """Return the inverse of :meth:`to_json`."""
         cases = tuple(
             Case(**{**c, "outputs": tuple(Comparison.from_json(o) for o in c["outputs"])})
             for c in d["cases"]
@@ -161,7 +161,7 @@ class Verifiable(Protocol):
         """Number of tiling keys."""
 
     def choose(self, sizes: Mapping[str, int]) -> None:
-        """Raises StatusError where its host chooses no template for these sizes."""
+        """Raise StatusError if its host function chooses no template for these sizes."""
 
     def run(
         self,
@@ -171,7 +171,7 @@ class Verifiable(Protocol):
         key: int | None,
         poison: int,
     ) -> Run:
-        """As :meth:`TwinKernel.run <autofuse.machines.twin.run.kernel.TwinKernel.run>`."""
+        """Run as :meth:`TwinKernel.run <autofuse.machines.twin.run.kernel.TwinKernel.run>`."""
 
 
 def verify_kernel(
@@ -193,17 +193,17 @@ def verify_kernel(
     The kernel runs in this process: see :func:`verify_in_subprocess`.
 
     Args:
-        files: what was generated: path inside the output folder -> text.
-        graph: what it was generated from.
+        files: generated files: path inside the output folder -> text.
+        graph: the graph that it was generated from.
         bindings: sizes to try; None: ``shapes_for(graph, count, seed)``.
         count: number of sizes to try when none are given.
         seed: of sizes and data.
         special: mix infinities, NaN and subnormal numbers into the data.
         given: arrays for inputs that are not random.
-        cache: use a library that was compiled before.
+        cache: use a library that is already compiled.
         check: ``all`` or ``fast``, see :class:`~autofuse.machines.twin.run.kernel.TwinKernel`.
         check_seed: as there.
-        opt: optimisation of the kernel, ``-O0`` to ``-O3``; None: that of the knob, or else quick mode.
+        opt: optimisation of the kernel, ``-O0`` to ``-O3``; None: the knob's, or else quick mode.
 
     Returns:
         The report; a wrong kernel is a finding in it, not an exception.
@@ -297,7 +297,7 @@ def verify_with(
 
 
 def verify_made(make: Callable[[], Verifiable], **options: Any) -> VerifyReport:
-    """:func:`verify_with` of what ``make`` compiles and loads, and how long that took."""
+    """Run :func:`verify_with` on the kernel that ``make`` compiles and loads; record the time of that."""
     start = time.perf_counter()
     kernel = make()
     made = time.perf_counter() - start
@@ -307,7 +307,7 @@ def verify_made(make: Callable[[], Verifiable], **options: Any) -> VerifyReport:
 
 @dataclass(frozen=True, slots=True)
 class _Data:
-    """Inputs with the outputs that they have, and a text that says which they are."""
+    """Inputs with their expected outputs, and a description."""
 
     inputs: Mapping[str, Array]
     references: Mapping[str, Reference]
@@ -316,7 +316,7 @@ class _Data:
 
 @dataclass(slots=True)
 class _Check:
-    """Collects cases and findings; of equal findings the first is kept."""
+    """Collects cases and findings; among equal findings the first is kept."""
 
     graph: FusionGraph
     seed: int
@@ -328,7 +328,7 @@ class _Check:
     _seen: set[tuple[str, str, int]] = field(default_factory=set)
 
     def labelled(self, symbols: Mapping[str, int]) -> dict[str, int]:
-        """Sizes by the names that users know them by."""
+        """Return sizes by the user's names."""
         labels = self.graph.symbol_labels()
         return {labels[n]: size for n, size in symbols.items()}
 
@@ -339,7 +339,7 @@ class _Check:
         seed: int,
         keys: Sequence[int] | None = None,
     ) -> None:
-        """Every tiling key, or ``keys`` and the one that the host chooses, with one set of sizes."""
+        """Run every tiling key, or ``keys`` and the host's choice, with one set of sizes."""
         inputs = random_inputs(self.graph, symbols, seed, special=self.special, given=self.given)
         first = _Data(inputs, self._expected(inputs, symbols), f"data seed {seed}")
         if faults := outside(self.graph, inputs, symbols):
@@ -352,21 +352,21 @@ class _Check:
         if close is not None and not outside(self.graph, close, symbols):
             label = f"data seed {seed}, operands of comparisons nearly equal"
             data.append(_Data(close, self._expected(close, symbols), label))
-        # An intermediate result that stays in float32 does not overflow where one of 16 bits does.
+        # An intermediate result kept in float32 does not overflow where a 16-bit one does.
         rounds = getattr(kernel, "rounds_each_step", False)
         if rounds and not self.special and narrows_floats(self.graph):
             beyond = random_inputs(self.graph, symbols, seed, special=True, given=self.given)
-            label = f"data seed {seed}, with infinities, NaN and what overflows"
+            label = f"data seed {seed}, with infinities, NaN and overflow"
             data.append(_Data(beyond, self._expected(beyond, symbols), label))
         before = len(self.cases)
         for key in range(kernel.key_count) if keys is None else (-1, *keys):
             self.cases.append(self._case(kernel, symbols, key, data))
         reasons = {c.reason for c in self.cases[before:]}
         if all(c.status == NOT_APPLICABLE for c in self.cases[before:]):
-            text = f"no tiling key takes the sizes {_sizes_text(self.labelled(symbols))}"
+            text = f"no tiling key accepts the sizes {_sizes_text(self.labelled(symbols))}"
             self._add(Diagnostic("AF5003", text, notes=tuple(sorted(reasons))), "", -1)
             return
-        # The template that the tiling function chooses itself must be a legal one.
+        # The template that the tiling function chooses must be legal.
         try:
             kernel.choose(symbols)
         except StatusError as e:
@@ -380,7 +380,7 @@ class _Check:
     def _case(
         self, kernel: Verifiable, symbols: Mapping[str, int], key: int, data: Sequence[_Data]
     ) -> Case:
-        """One tiling key: the case of the first data, or of the first that fail."""
+        """Run one tiling key; return the case of the first data, or of the first that fail."""
         first = self._tried(kernel, symbols, key, data[0])
         if first.status != PASSED:
             return first
@@ -420,7 +420,7 @@ class _Check:
         inputs: Mapping[str, Array],
         poison: int,
     ) -> tuple[Run, dict[str, Array]]:
-        """One run on copies of the inputs."""
+        """Run once on copies of the inputs."""
         given = {n: a.copy() for n, a in inputs.items()}
         wanted = None if key < 0 else key
         return kernel.run(given, symbols=symbols, key=wanted, poison=poison), given
@@ -434,7 +434,7 @@ class _Check:
         run: Run,
         c: Comparison,
     ) -> Comparison:
-        """Count what the kernel did not write: elements that show the poison of two runs."""
+        """Count the unwritten elements: those that show the poison of two runs."""
         if any(o.name == c.output and o.inout for o in self.graph.outputs):
             return c
         suspicious = unwritten(run.outputs[c.output], POISON[0])
@@ -456,7 +456,7 @@ class _Check:
 
     def _failure(self, e: AutofuseError, symbols: Mapping[str, int], key: int, data: _Data) -> Case:
         for d in e.diagnostics:
-            # Of one rule broken at one place, the first; the numbers in its message differ from run to run.
+            # Keep the first finding per broken rule and place; the numbers in its message differ between runs.
             about = f"{d.where} {d.message.partition(' on core')[0]}" if d.code == "AF5004" else ""
             self._add(_at(d, self.labelled(symbols), key, data), about, key)
         reason = e.diagnostics[0].message if e.diagnostics else ""
@@ -477,7 +477,7 @@ class _Check:
             elif c.wrong:
                 self._add(_at(_difference(c), symbols, key, data), c.output, key)
         for name in changed:
-            text = f"the kernel changes its input {name}"
+            text = f"the kernel overwrites its input {name}"
             self._add(_at(Diagnostic("AF6002", text), symbols, key, data), name, key)
 
     def _add(self, d: Diagnostic, about: str, key: int) -> None:
@@ -486,7 +486,7 @@ class _Check:
             self.found.append(d)
 
     def warnings(self) -> list[Diagnostic]:
-        """A warning per output whose reference says too little."""
+        """Add a warning per output with an inconclusive reference."""
         worst: dict[str, Comparison] = {}
         for o in (o for case in self.cases for o in case.outputs if o.inconclusive):
             if o.output not in worst or o.ill_conditioned > worst[o.output].ill_conditioned:
@@ -495,8 +495,8 @@ class _Check:
             Diagnostic(
                 "AF6003",
                 part(o.ill_conditioned, o.elements, f"output {o.output}", "depends", "depend")
-                + " on rounding: any value of theirs was accepted",
-                hint="the graph amplifies errors of the last place on random data: a difference of "
+                + " on rounding errors: any value was accepted",
+                hint="the graph amplifies last-place errors on random data: a difference of "
                 "nearly equal numbers, a comparison of computed numbers, or a result close to "
                 "the end of the range",
                 severity="warning",
@@ -522,7 +522,7 @@ def _difference(c: Comparison) -> Diagnostic:
 
 
 def _at(d: Diagnostic, symbols: Mapping[str, int], key: int, data: _Data) -> Diagnostic:
-    """The finding with what is needed to see it again."""
+    """Return the finding with the data needed to reproduce it."""
     run = f"sizes {_sizes_text(symbols)}; {data.label}"
     if key >= 0:
         run = f"tiling key {key}; {run}"
@@ -533,18 +533,18 @@ def _at(d: Diagnostic, symbols: Mapping[str, int], key: int, data: _Data) -> Dia
 
 
 def pack(value: tuple[Mapping[str, str], FusionGraph, Mapping[str, Any]]) -> str:
-    """Files, graph and options as a job for a worker has them."""
+    """Pack files, graph and options as a job for a worker."""
     return base64.b64encode(pickle.dumps(value)).decode()
 
 
 def verify_job(payload: str) -> dict[str, Any]:
-    """:func:`verify_kernel` in a worker."""
+    """Run :func:`verify_kernel` in a worker."""
     files, graph, options = unpack(payload)
     return verify_kernel(files, graph, **options).to_json()
 
 
 def unpack(payload: str) -> tuple[dict[str, str], FusionGraph, dict[str, Any]]:
-    """The inverse of :func:`pack`, for what this process's parent packed: it runs what it reads."""
+    """Unpack a job from :func:`pack`; only for data of the parent process, because unpacking can run code."""
     found: tuple[dict[str, str], FusionGraph, dict[str, Any]] = pickle.loads(
         base64.b64decode(payload)
     )
@@ -559,13 +559,13 @@ def verify_in_subprocess(
     job: str = VERIFY_JOB,
     **options: Any,
 ) -> VerifyReport:
-    """:func:`verify_kernel` where a crash or a loop of the kernel does no harm.
+    """Run :func:`verify_kernel` in a worker process, which isolates crashes and endless loops of the kernel.
 
     Args:
         files: as there.
         graph: as there.
         pool: workers with the job :data:`VERIFY_JOB`; None: one is made for this call.
-        job: what that one runs; the payload of another job is the same (:func:`unpack`).
+        job: the job of the worker; other jobs take the same payload (:func:`unpack`).
         **options: as there.
 
     Raises:

@@ -12,19 +12,19 @@ from autofuse.report.text.tables import table
 
 __all__ = ["print_bench", "print_import", "times_text"]
 
-#: What is said of times of a device that stands in for a chip.
-FAKE = "fake device: these times test autofuse and are no measurement of a chip"
+#: Note on times of a device that stands in for a chip.
+FAKE = "fake device: these times test autofuse and are not measurements of a chip"
 
 
-#: What is said of times of a card that runs the text for a chip.
+#: Note on times of a card that runs a chip's kernel.
 STANDS_IN = (
-    "GPU us: times of an NVIDIA card that runs the text of a kernel for an Ascend chip; they say nothing of how fast "
-    "a chip is"
+    "GPU us: times of an NVIDIA card that runs the kernel of an Ascend chip; they say nothing about the speed of "
+    "a chip"
 )
 
 
 def times_text(us: float | None) -> str:
-    """Microseconds for a table: four digits."""
+    """Format microseconds for a table: four digits."""
     return "-" if us is None else f"{us:.4g}"
 
 
@@ -33,7 +33,7 @@ def _sizes_text(sizes: Mapping[str, int]) -> str:
 
 
 def print_bench(screen: Console, found: Mapping[str, Any]) -> None:
-    """Rows of ``bench``."""
+    """Print the rows of ``bench``."""
     status = "fake us" if found["fake"] else "GPU us" if found["stands_in"] else "measured us"
     out = table(
         "graph", "sizes", status, "least", "spread", "model us", "model/measured", "state",
@@ -58,13 +58,13 @@ def print_bench(screen: Console, found: Mapping[str, Any]) -> None:
     for chip in found["chips"]:
         screen.print(f"device: {_chip_text(chip)}")
     if found["chips"]:
-        l2 = "cleared before each call" if found["l2"] == "clear" else "as the call before left it"
+        l2 = "cleared before each call" if found["l2"] == "clear" else "warm from the previous call"
         screen.print(
             f"{'fake' if found['fake'] else 'measured'}: median of {counted(found['repeats'], 'sample')}, after "
-            f"{counted(found['warm_up'], 'call')}; L2 {l2}; spread: between the quartiles",
+            f"{counted(found['warm_up'], 'call')}; L2 {l2}; spread: interquartile range",
             style="dim",
         )
-        screen.print("model: time by the cost model, no measurement", style="dim")
+        screen.print("model: time predicted by the cost model, not measured", style="dim")
     counters = [r for r in found["rows"] if r["record"] and r["record"]["counters"]]
     if counters:
         _print_counters(screen, counters)
@@ -98,7 +98,7 @@ def _chip_text(chip: Mapping[str, Any]) -> str:
 
 
 def print_import(screen: Console, found: Mapping[str, Any]) -> None:
-    """Rows of ``import-msprof``."""
+    """Print the rows of ``import-msprof``."""
     out = table(
         "kernel", "sizes", "calls", "measured us", "model us", "graph",
         right=("calls", "measured us", "model us"),
@@ -115,8 +115,8 @@ def print_import(screen: Console, found: Mapping[str, Any]) -> None:
     screen.print(out)
     screen.print(
         f"{counted(found['taken'], 'row')} of {found['total']} "
-        f"{form(found['taken'], 'is', 'are')} of kernels of autofuse; "
-        f"{counted(found['left'], 'row')} of others {form(found['left'], 'was', 'were')} left",
+        f"{form(found['taken'], 'is', 'are')} of autofuse kernels; "
+        f"{counted(found['left'], 'row')} of others {form(found['left'], 'was', 'were')} skipped",
     )
     if found["fake"]:
         screen.print(FAKE, style="bold")

@@ -16,19 +16,19 @@ __all__ = ["print_calibration"]
 
 Row = Mapping[str, Any]
 
-#: Outliers that are named.
+#: Most outliers named.
 _NAMED = 8
 
 
 def print_calibration(screen: Console, found: Row) -> None:
-    """Figures that were fitted, those that were not and why, errors by kind of kernel, and what to do next."""
+    """Print fitted figures, unfitted ones with the reason, errors by kind of kernel, and the next step."""
     screen.print(
         f"{counted(found['kernels'], 'kernel')}, {counted(len(found['fitted']), 'figure')} of {found['base']} fitted, "
         f"{len(found['unchanged'])} unchanged",
         style="bold",
     )
     if found["fake"]:
-        text = "fake: these are the times of a simulated chip, and no measurement"
+        text = "fake: these times come from a simulated chip and are not measurements"
         screen.print(text, style="yellow")
     for note in found["notes"]:
         screen.print(f"note: {printable(note)}", style="yellow")
@@ -81,9 +81,7 @@ def _print_kinds(screen: Console, found: Row) -> None:
     out.add_row("all (medians)", str(found["kernels"]), *all_of, "", "")
     screen.print(out)
     if any(k["lacking"] for k in found["kinds"]):
-        text = (
-            "* these times are not explained: a cost that the model lacks, or an unchanged figure"
-        )
+        text = "* the fit does not explain these times: the model lacks a cost, or a figure is unchanged"
         screen.print(text)
     outliers = found["outliers"]
     if outliers:

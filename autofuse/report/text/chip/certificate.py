@@ -1,4 +1,4 @@
-"""Output of ``autofuse certify`` for people."""
+"""Text output of ``autofuse certify``."""
 
 from __future__ import annotations
 
@@ -13,17 +13,17 @@ from autofuse.report.text.tables import number, table
 
 __all__ = ["CHOICES", "changes_text", "print_certificate", "proved_text", "same_bits"]
 
-#: How the same inputs run again.
+#: Repeated runs of equal inputs.
 CHOICES = ("again", "in another order of the pipes", "on fewer cores", "by other templates")
 
 
 def same_bits(kernel: Mapping[str, Any]) -> tuple[str, ...]:
-    """The choices that must not change a bit of a kernel: all of them where it was built so, and not edited."""
+    """Return the choices that must not change a bit of a kernel: all if it is invariant and not edited."""
     return CHOICES if kernel["invariant"] and kernel["as_generated"] else CHOICES[:2]
 
 
 def print_certificate(screen: Console, result: Mapping[str, Any]) -> None:
-    """Proofs, runs, accuracy, bits and bytes, a line or a table each, and the files."""
+    """Print proofs, runs, accuracy, bits and bytes, as a line or a table each, and the files."""
     found = result["certificate"]
     kernel = found["kernel"]
     kind = "invariant kernel" if kernel["invariant"] else "kernel"
@@ -78,4 +78,4 @@ def changes_text(found: Mapping[str, Any]) -> str:
         return "not known"
     what = [f"with the sizes {', '.join(change['sizes'])}"] if change["sizes"] else []
     what += [f"with {', '.join(change['choices'])}"] if change["choices"] else []
-    return f"may change {', and '.join(what)}" if what else "the same whatever the sizes are"
+    return f"may change {', and '.join(what)}" if what else "independent of the sizes"

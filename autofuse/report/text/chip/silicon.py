@@ -1,4 +1,4 @@
-"""Output of the kit for a chip, for people."""
+"""Text output of the kit for a chip."""
 
 from __future__ import annotations
 
@@ -13,29 +13,29 @@ if TYPE_CHECKING:
 
 __all__ = ["print_contents", "print_units"]
 
-#: Rows of a table; the file has all of them.
+#: Most rows of a table; the file has all of them.
 _ROWS = 24
 
 
 def print_contents(screen: Console, found: Mapping[str, Any]) -> None:
-    """Print the contents of a bundle, as ``autofuse.measure.silicon.gathered.contents`` gives them."""
+    """Print the contents of a bundle, as returned by ``autofuse.measure.silicon.gathered.contents``."""
     clock = f", {found['clock_mhz']} MHz" if found["clock_mhz"] else ""
     driver = f", driver {found['driver']}" if found["driver"] else ""
     fake = "a fake " if found["fake"] else ""
     screen.print(f"{fake}{found['soc']}{clock}, CANN {found['cann']}{driver}")
     screen.print(f"kernels for {found['target']}, autofuse {found['autofuse']}")
     if found["fake"]:
-        screen.print("no time of a fake chip is a measurement")
+        screen.print("times of a fake chip are not measurements")
     for part in ("calibration", "conformance"):
         counts = ", ".join(f"{n} {state}" for state, n in sorted(found[part].items()))
         screen.print(f"{part}: {counts or 'nothing'}")
     _print_times(screen, found["timed"], fake=found["fake"])
     _print_others(screen, found["not_as_numpy"])
     screen.print(
-        "In the file: the lines above, every time, and "
+        "The file contains the lines above, all times, and "
         f"{counted(found['elements_listed'], 'element')} that "
         f"{form(found['elements_listed'], 'differs', 'differ')} from NumPy. "
-        "Not in it: host, user, paths, serial numbers, texts of compilers or drivers."
+        "It does not contain host, user, paths, serial numbers, or messages of compilers or drivers."
     )
 
 
@@ -58,7 +58,7 @@ def _print_times(screen: Console, rows: Sequence[Mapping[str, Any]], *, fake: bo
 def _print_others(screen: Console, rows: Sequence[Mapping[str, Any]]) -> None:
     if not rows:
         return
-    out = table("not as NumPy", "state", "wrong", "of", right=("wrong", "of"))
+    out = table("differs from NumPy", "state", "wrong", "of", right=("wrong", "of"))
     for r in rows[:_ROWS]:
         out.add_row(r["case"], r["state"], str(r["wrong"]), str(r["elements"]))
     screen.print(out)
@@ -72,4 +72,6 @@ def print_units(screen: Console, units: Sequence[Mapping[str, Any]]) -> None:
     for u in units:
         out.add_row(u["name"], u["part"], str(u["risk"]), " ".join(u["figures"]))
     screen.print(out)
-    screen.print(f"{len(units)} in this order; those of one calibration kernel share a process")
+    screen.print(
+        f"{len(units)} in this order; units of the same calibration kernel share a process"
+    )

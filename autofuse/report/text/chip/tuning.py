@@ -1,4 +1,4 @@
-"""Output of ``autofuse tune`` for people."""
+"""Text output of ``autofuse tune``."""
 
 from __future__ import annotations
 
@@ -16,15 +16,15 @@ Row = Mapping[str, Any]
 
 
 def print_tuning(screen: Console, found: Row) -> None:
-    """The devices, a line for each shape, and what became of candidates that have no time."""
+    """Print the devices, a line per shape, and the outcome of candidates without times."""
     devices = ", ".join(d.get("device", "?") for d in found["devices"])
     screen.print(f"{found['name']} for {found['target']}, tuned on {devices}", style="bold")
     measured = found["status"] == "measured"
     if not measured:
-        screen.print("all times are predictions of the model: nothing was measured", style="yellow")
+        screen.print("all times are model predictions: nothing was measured", style="yellow")
     if any(d.get("fake") == "true" for d in found["devices"]):
-        what = "the device is" if measured else "the figures are those of"
-        text = f"{what} a stand-in for tests: its times say nothing of a chip"
+        what = "the device is" if measured else "the figures come from"
+        text = f"{what} a stand-in for tests: its times say nothing about a chip"
         screen.print(text, style="yellow")
     unit = "us" if measured else "us (model)"
     out = table(
@@ -41,16 +41,16 @@ def print_tuning(screen: Console, found: Row) -> None:
         for label, why in c["failed"].items():
             screen.print(f"no time: {label}: {why}", style="dim", soft_wrap=True)
         if not c["complete"]:
-            screen.print("the budget was spent before all candidates were tried", style="yellow")
+            screen.print("the time limit expired before all candidates were tried", style="yellow")
     screen.print(f"wrote {found['file']}", soft_wrap=True)
 
 
 def _verdict(c: Row) -> str:
     tried = f"{counted(c['measured'], 'candidate')}"
     if c["best"] is None:
-        return f"{tried}: none has a time; the default stays"
+        return f"{tried}: none has a time; the default is kept"
     gain, noise = 100 * c["gain"], 100 * c["noise"]
     if c["winner"] is None:
         text = f"saves {gain:.1f} %, and the noise is {noise:.1f} %"
-        return f"{tried}: the default stays; the best ({c['best']}) {text}"
+        return f"{tried}: the default is kept; the best ({c['best']}) {text}"
     return f"{tried}: {c['winner']} saves {gain:.1f} %; the noise is {noise:.1f} %"

@@ -1,1 +1,1 @@
-"""The IR as text, and what each stage of a build made of it."""
+"""The IR as text, and its changes in each stage of a build."""

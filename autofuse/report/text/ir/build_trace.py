@@ -1,7 +1,7 @@
-"""Trace of a build by an observer of the driver, and its text of a bounded number of lines.
+"""Trace of a build by an observer of the driver, rendered as a bounded number of lines.
 
-The texts are a function of the graph, the target and the options: no wall-clock times, no addresses.  Names come from
-graph files, so every line is made printable here.
+The texts depend only on graph, target and options: no wall-clock times, no addresses. Names come from graph files, so
+every line is made printable here.
 """
 
 from __future__ import annotations
@@ -25,9 +25,9 @@ from autofuse.schedule.axes.result import ScheduleResult, Verdict
 
 __all__ = ["BuildTrace", "Step", "cost_text", "trace_text"]
 
-#: Of the text: lines of one step, lines in total, and characters of a line.
+#: Most lines of one step in the text, lines in total, and characters of a line.
 STEP_LINES, LINES, WIDTH = 60, 4_000, 200
-#: Lines of one step that are kept, and lines of a text above which no difference is looked for.
+#: Most lines kept of one step, and most lines of a text that is diffed.
 MOST_LINES, LONGEST = 5_000, 20_000
 
 
@@ -37,10 +37,10 @@ class Step:
 
     Attributes:
         title: ``stage``, or ``stage: pass``.
-        lines: a unified diff of what it changed, or the text of what it made; empty where nothing changed.
-        is_diff: which of the two.
-        left_out: lines beyond those.
-        candidates: what became of the candidates of a group.
+        lines: a unified diff of its change, or the text of its output; empty if nothing changed.
+        is_diff: True for a diff.
+        left_out: number of omitted lines.
+        candidates: outcome of the candidates of a group.
     """
 
     title: str
@@ -54,8 +54,8 @@ class BuildTrace:
     """The steps of one build; an instance is the observer of its driver.
 
     Attributes:
-        name: of the graph, once it is read.
-        steps: in the order in which they came.
+        name: name of the graph, once it is read.
+        steps: the steps, in order.
     """
 
     def __init__(self) -> None:
@@ -64,12 +64,12 @@ class BuildTrace:
         self._last: tuple[object, list[str]] = (None, [])
 
     def __call__(self, stage: str, name: str, before: object, after: object) -> None:
-        """Keep what a step did."""
+        """Record the effect of a step."""
         if not self.name and isinstance(after, FusionGraph):
             self.name = printable(after.label)
         first = after[0] if isinstance(after, tuple) and after else after
         if not name and isinstance(first, HintGraph):
-            return  # the passes of this stage have shown it
+            return  # the passes of this stage are already recorded
         title = printable(f"{stage}: {name}" if name else stage)
         if isinstance(after, tuple) and after and isinstance(after[0], Verdict):
             shown = tuple(
@@ -84,7 +84,7 @@ class BuildTrace:
             self._add(title, self._text(after))
 
     def failed(self, error: AutofuseError) -> None:
-        """Keep why the build ended."""
+        """Record why the build failed."""
         self._add("failed", _lines(error))
 
     def _add(self, title: str, lines: list[str], *, is_diff: bool = False) -> None:
@@ -92,7 +92,7 @@ class BuildTrace:
         self.steps.append(Step(title, kept, is_diff, len(lines) - len(kept)))
 
     def _text(self, value: object) -> list[str]:
-        # What one pass makes is what the next one is given.
+        # The output of one pass is the input of the next.
         if self._last[0] is not value:
             self._last = value, _lines(value)
         return self._last[1]
@@ -102,7 +102,7 @@ def _difference(before: list[str], after: list[str]) -> list[str]:
     if max(len(before), len(after)) > LONGEST:
         return [f"{counted(len(before), 'line')} became {len(after)}, too many to compare"]
     found = list(difflib.unified_diff(before, after, "before", "after", lineterm=""))
-    return found or ["changed, in what the text does not show"]
+    return found or ["changed, but not in the printed text"]
 
 
 def _lines(value: object) -> list[str]:
@@ -110,7 +110,7 @@ def _lines(value: object) -> list[str]:
 
 
 def _texts(value: object) -> Iterator[str]:
-    """The text form of what goes from stage to stage."""
+    """Yield the texts of a value passed between stages."""
     if isinstance(value, FusionGraph):
         yield fusion_text(value)
     elif isinstance(value, HintGraph | ImplGraph):
@@ -136,15 +136,15 @@ def _texts(value: object) -> Iterator[str]:
                 yield f"{name}: {counted(item.count(chr(10)), 'line')}"
             else:
                 yield from _texts(item)
-    elif hasattr(value, "functions"):  # what a backend holds between its stages
+    elif hasattr(value, "functions"):  # a backend's own state between its stages
         yield from _texts(value.functions)
     else:
         yield f"(a {type(value).__name__}, which has no text)"
 
 
 def trace_text(trace: BuildTrace, target: str) -> str:
-    """Every step: one line where nothing changed, else the first lines of its diff or text."""
-    lines = [f"trace of {trace.name} for {target}; all cycles are those of a model"]
+    """Return all steps as text: one line if nothing changed, else the first lines of the diff or text."""
+    lines = [f"trace of {trace.name} for {target}; all cycles come from a model"]
     lines += [line for step in trace.steps for line in _step(step)]
     more = len(lines) - LINES
     if more > 0:
@@ -173,7 +173,7 @@ def _candidate(v: Verdict) -> str:
 def cost_text(v: Verdict) -> str:
     """Return the cost of a candidate at typical sizes, as text."""
     if v.cycles is None:
-        return "no cost, it cannot be made"
+        return "no cost; it cannot be generated"
     if math.isinf(v.cycles):
         return "not legal at the sample size"
     return f"{v.cycles:.0f} cycles (model)"

@@ -10,7 +10,7 @@ __all__ = ["fusion_text"]
 
 
 def fusion_text(graph: FusionGraph) -> str:
-    """One line per symbol, parameter and op."""
+    """Return one line per symbol, parameter and op."""
     lines = [f"graph {visible(graph.label)}"]
     for s in graph.symbols:
         hint = f", hint {s.hint}" if s.hint is not None else ""

@@ -1,4 +1,4 @@
-"""KernelIR as text and as JSON: one statement a line, fields by name."""
+"""KernelIR as text and as JSON: one statement per line, fields by name."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ __all__ = ["kernel_json", "kernel_text"]
 
 
 def kernel_text(function: KernelFn) -> str:
-    """The statements of a function, loops indented."""
+    """Return the statements of a function, loops indented."""
     head = [*(f"# {line}" for line in function.title), f"kernel {function.name}"]
     return "\n".join([*head, *_lines(function.body, "  ")]) + "\n"
 
@@ -42,7 +42,7 @@ def _value(v: object) -> str:
 
 
 def kernel_json(value: object) -> Any:
-    """A statement, an argument or a function as plain data; ``kind`` names the class."""
+    """Return a statement, an argument or a function as plain data; ``kind`` names the class."""
     if isinstance(value, DType | Expr):
         return str(value)
     if isinstance(value, Enum):

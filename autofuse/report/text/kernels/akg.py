@@ -1,4 +1,4 @@
-"""Output of ``autofuse build --flow akg`` for people."""
+"""Text output of ``autofuse build --flow akg``."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ __all__ = ["print_flow"]
 
 
 def print_flow(screen: Console, found: Mapping[str, Any], *, verbose: bool) -> None:
-    """The launches of a graph with their binaries, or the templates of a project; files, JSON, next command."""
+    """Print the launches of a graph with their binaries, or the templates of a project; files, JSON, next command."""
     if not found["launches"]:
         print_build(screen, found, verbose=verbose)
         _print_json(screen, found)
@@ -42,12 +42,12 @@ def print_flow(screen: Console, found: Mapping[str, Any], *, verbose: bool) -> N
 
 
 def _print_json(screen: Console, found: Mapping[str, Any]) -> None:
-    why = "" if found["compiled"]["done"] else "; sha256 is null, as nothing is compiled"
+    why = "" if found["compiled"]["done"] else "; sha256 is null because nothing is compiled"
     screen.print(f"{found['json']} has the keys of {found['keys']}{why}", soft_wrap=True)
 
 
 def _dims(sizes: Sequence[object]) -> str:
-    """Sizes without the ones at their end."""
+    """Return sizes without trailing ones."""
     shown = [str(s) for s in sizes]
     while len(shown) > 1 and shown[-1] == "1":
         shown.pop()

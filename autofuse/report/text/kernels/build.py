@@ -1,4 +1,4 @@
-"""Output of ``autofuse build`` and ``autofuse show`` for people."""
+"""Text output of ``autofuse build`` and ``autofuse show``."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ __all__ = ["print_build", "print_builds", "print_files", "print_graph_summary", 
 
 
 def print_build(screen: Console, found: Mapping[str, Any], *, verbose: bool) -> None:
-    """Kernel, templates with tiling keys and UB, files (each by name if ``verbose``), next command.
+    """Print kernel, templates with tiling keys and UB, files (each by name if ``verbose``), and the next command.
 
     A module of Triton kernels has no templates.
     """
@@ -52,7 +52,7 @@ def print_split(screen: Console, found: Mapping[str, Any], *, verbose: bool) -> 
 
 
 def print_builds(screen: Console, found: Mapping[str, Any]) -> None:
-    """Many graphs: those that failed, then counts."""
+    """Print the failures of many graphs, then counts."""
     rows = found["graphs"]
     failed = [r for r in rows if r["state"] == "failed"]
     if failed:
@@ -98,7 +98,7 @@ def print_files(screen: Console, found: Mapping[str, Any], verbose: bool) -> Non
 
 
 def _reading_order(path: str) -> tuple[int, str]:
-    """The kernel first, then how it is tiled and called, what is known about it, and what it is built with."""
+    """Sort files: the kernel first, then tiling and call, descriptions, and build files."""
     if path.startswith("device/"):
         return -1, path
     kinds = ("_tiling.cpp", "_tiling_data.h", "_launch.cpp", ".cpp", ".json")
@@ -108,7 +108,7 @@ def _reading_order(path: str) -> tuple[int, str]:
 
 
 def _template_table(rows: Sequence[Mapping[str, Any]]) -> Fitted:
-    """One line per tiling key and group."""
+    """Return a table with a line per tiling key and group."""
     groups = ("group",) if len({r["group"] for r in rows}) > 1 else ()
     limits = {r["ub_limit"] for r in rows}
     room = f"UB of {bytes_text(max(limits))}" if len(limits) == 1 else "UB"
@@ -131,7 +131,7 @@ def _template_table(rows: Sequence[Mapping[str, Any]]) -> Fitted:
 
 
 def print_graph_summary(screen: Console, found: Mapping[str, Any]) -> None:
-    """Parameters, symbols, ops of a graph."""
+    """Print parameters, symbols and ops of a graph."""
     ops = ", ".join(f"{n} {op}" for op, n in found["ops"].items())
     screen.print(f"graph {found['name']}: {ops or 'no ops'}", style="bold")
     rows = table("", "name", "dtype", "shape")

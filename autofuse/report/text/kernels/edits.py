@@ -1,4 +1,4 @@
-"""Output of ``autofuse adopt`` for people, and notes of other verbs on edited files."""
+"""Text output of ``autofuse adopt``, and notes of other verbs on edited files."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ __all__ = ["print_edited", "print_edits"]
 
 
 def print_edits(screen: Console, found: Mapping[str, Any]) -> None:
-    """Print what was done, the differences if asked for, and which files are edited."""
+    """Print the changes, the differences if requested, and the edited files."""
     words = {
-        "adopted": "is yours now: builds keep it",
-        "accepted": "is based on what is generated now",
-        "dropped": "is the generated text again",
+        "adopted": "is adopted: builds keep your edit",
+        "accepted": "is accepted over the current generated text",
+        "dropped": "is restored to the generated text",
     }
     for what, text in words.items():
         for name in found[what]:
@@ -27,7 +27,7 @@ def print_edits(screen: Console, found: Mapping[str, Any]) -> None:
     for name, text in found["differences"].items():
         if text is None:
             unknown = (
-                f"{name}: the generated text is not known here; a build into the folder makes it"
+                f"{name}: the generated text is not available; a build into the folder writes it"
             )
             screen.print(printable(unknown), soft_wrap=True)
             continue
@@ -35,19 +35,19 @@ def print_edits(screen: Console, found: Mapping[str, Any]) -> None:
             style = {"+": "green", "-": "red", "@": "cyan"}.get(line[:1], "")
             screen.print(Text(printable(line), style=style), soft_wrap=True)
     if not found["edited"]:
-        screen.print(printable(f"{found['folder']}: every file is as it was generated"))
+        screen.print(printable(f"{found['folder']}: no file has been edited"))
         return
     out = table("edited", "builds", "generated text")
     for f in found["edited"]:
         out.add_row(
             printable(f["file"]),
             "keep it" if f["adopted"] else "stop here",
-            "changed under the edit" if f["stale"] else "as it was edited",
+            "changed under the edit" if f["stale"] else "unchanged since the edit",
         )
     screen.print(out)
 
 
 def print_edited(screen: Console, names: Sequence[str], meaning: str) -> None:
-    """One line for a folder with edited files: which, and what that means for what was printed."""
+    """Print a line on the edited files of a folder and their effect on the output above."""
     if names:
         screen.print(printable(f"edited: {', '.join(names)}; {meaning}"), soft_wrap=True)

@@ -1,4 +1,4 @@
-"""Output of ``autofuse explain`` for people."""
+"""Text output of ``autofuse explain``."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ __all__ = ["PARTS", "facts", "head", "held", "print_explanation", "print_kernels
 
 Row = Mapping[str, Any]
 
-#: Parts of the time of a template -> their names.
+#: Part of a template's time -> its name.
 PARTS = {
     "start": "start",
     "mte2": "MTE2",
@@ -23,12 +23,12 @@ PARTS = {
     "scalar": "scalar",
     "gm": "GM",
 }
-#: What a kernel of a GPU moves -> its key in JSON.
+#: Kind of bytes that a GPU kernel moves -> its key in JSON.
 _MOVED = {"inputs": "input_bytes", "outputs": "output_bytes", "scratch": "scratch_bytes"}
 
 
 def head(found: Row) -> str:
-    """The kernel, the chip, the sizes, and the modelled time."""
+    """Return a line with kernel, chip, sizes and modelled time."""
     sizes = ", ".join(f"{k}={v}" for k, v in found["sizes"].items())
     at = f" at {sizes}" if sizes else ""
     total = "no template is legal" if found["total_us"] is None else f"{found['total_us']:.2f} us"
@@ -36,13 +36,13 @@ def head(found: Row) -> str:
 
 
 def print_explanation(screen: Console, found: Row) -> None:
-    """Templates per group with modelled times, what was rejected, and UB of those that were taken."""
+    """Print the templates per group with modelled times, the rejected ones, and UB of the chosen ones."""
     screen.print(head(found), style="bold")
     screen.print(found["note"], style="yellow")
     if found.get("tuned") is not None:
         _print_tuned(screen, found)
     elif found["key"] is not None:
-        screen.print(f"the host function takes tiling key {found['key']} of {found['keys']}")
+        screen.print(f"the host function chooses tiling key {found['key']} of {found['keys']}")
     several = len(found["results"]) > 1
     for r in found["results"]:
         if several:
@@ -57,14 +57,14 @@ def print_explanation(screen: Console, found: Row) -> None:
 
 
 def _print_tuned(screen: Console, found: Row) -> None:
-    """The choice of the tuning file beside that of the search, which what follows is about."""
+    """Print the tuning file's choice beside the search's; the following output is about the latter."""
     t = found["tuned"]
     what = "; ".join(
         f"{g['template']}, tiles of {g['tile']}, {counted(g['cores'], 'core')} x {counted(g['tiles_per_core'], 'tile')}"
         for g in t["groups"]
     )
     screen.print(
-        f"the tuning file {found['tuning']} has these sizes: the host function takes tiling key {t['key']}"
+        f"the tuning file {found['tuning']} covers these sizes: the host function chooses tiling key {t['key']}"
         f" of {found['keys']}, {t['total_us']:.2f} us (model): {what}",
         soft_wrap=True,
     )
@@ -74,7 +74,7 @@ def _print_tuned(screen: Console, found: Row) -> None:
 
 
 def print_kernels(screen: Console, found: Row) -> None:
-    """The kernels of a GPU: what each goes over, its blocks, and the bytes that it has to move."""
+    """Print the kernels for a GPU: iteration space, blocks, and bytes to move of each."""
     sizes = ", ".join(f"{k}={v}" for k, v in found["sizes"].items())
     at = f" at {sizes}" if sizes else ""
     screen.print(f"{found['name']} for {found['target']}{at}", style="bold")
@@ -110,12 +110,12 @@ def print_kernels(screen: Console, found: Row) -> None:
     for name, sizes_of in found["tuned"].items():
         given = ", ".join(f"{k} {v}" for k, v in sizes_of.items()) or "nothing"
         screen.print(f"{name}: the tuning file gives {given}", soft_wrap=True)
-    total = f"{found['modelled_us']:.1f} us in all (model)" if times else "no times are modelled"
+    total = f"{found['modelled_us']:.1f} us in all (model)" if times else "no modelled times"
     screen.print(f"the kernels are in {', '.join(found['files'])}; {total}")
 
 
 def _print_group(screen: Console, group: Row, inputs: Sequence[str] | None) -> None:
-    """A group of a form; ``inputs``: names of the graph's, None where the form is not taken."""
+    """Print a group of a form; ``inputs``: names of the graph's inputs, None if the form is not chosen."""
     barrier = ", after a barrier of all cores" if group["barrier"] else ""
     screen.print(f"group {group['group']}{barrier}; all times are microseconds of the model")
     rows = group["templates"]
@@ -130,7 +130,7 @@ def _print_group(screen: Console, group: Row, inputs: Sequence[str] | None) -> N
             mark, t["template"], f"{t['tile_axis']} x {tile}", cores, us, t.get("limit", "-")
         )
     screen.print(out)
-    out = table("", "of these us", *PARTS.values(), right=tuple(PARTS.values()))
+    out = table("", "breakdown, us", *PARTS.values(), right=tuple(PARTS.values()))
     for t in rows:
         if t["legal"]:
             times = (f"{t['us'][k]:.2f}" for k in PARTS)
@@ -153,7 +153,7 @@ def facts(t: Row, names: Sequence[str]) -> list[str]:
     """
     share = 100 * t["bound_us"] / t["us"]["total"]
     out = [
-        f"taken: {t['title']}: {t['bound_us']:.2f} us by the model if everything overlapped, "
+        f"taken: {t['title']}: {t['bound_us']:.2f} us (model) if everything overlapped, "
         f"{share:.0f} % of its time; {t['us']['exposed']:.2f} us not overlapped"
     ]
     if t["two_operand_calls"]:
@@ -169,18 +169,18 @@ def facts(t: Row, names: Sequence[str]) -> list[str]:
         inputs = ", ".join(names[i] for i in l2["bypassed_inputs"])
         which = f"loads of {inputs} bypass it" if inputs else "no load bypasses it"
         out.append(
-            f"L2: {bytes_text(l2['size_bytes'])}, the kernel touches {bytes_text(l2['touched_bytes'])}: {which}"
+            f"L2: {bytes_text(l2['size_bytes'])}; the kernel touches {bytes_text(l2['touched_bytes'])}: {which}"
         )
     if t["staggered_inputs"]:
         inputs = ", ".join(names[i] for i in t["staggered_inputs"])
         out.append(
-            f"all cores read {inputs}: each starts at another step of the loop, so at other addresses"
+            f"all cores read {inputs}: each starts at a different step of the loop, so at different addresses"
         )
     return out
 
 
 def _print_taken(screen: Console, t: Row, names: Sequence[str]) -> None:
-    """Bound, bank conflicts and UB of the template that is taken."""
+    """Print bound, bank conflicts and UB of the chosen template."""
     for text in facts(t, names):
         screen.print(text)
     screen.print(f"UB: {bytes_text(t['ub_bytes'])} of {bytes_text(t['ub_limit'])}")
@@ -199,7 +199,7 @@ def _print_taken(screen: Console, t: Row, names: Sequence[str]) -> None:
 
 
 def held(b: Row) -> str:
-    """The tensors in a buffer by their names, and what it also holds on the way to one."""
+    """Return the names of the tensors in a buffer, and of tensors whose intermediate steps it holds."""
     whole = ", ".join(b["holds"])
     steps = f"steps of {', '.join(b['steps_of'])}" if b["steps_of"] else ""
     return " and ".join(p for p in (whole, steps) if p) or ("padding" if b["pad"] else "scratch")

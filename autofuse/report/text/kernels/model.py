@@ -17,16 +17,16 @@ __all__ = ["print_model_build", "print_model_run"]
 
 Row = Mapping[str, Any]
 
-#: Who regions are compared with first.
+#: The reference that regions are compared with first.
 _FIRST = "onnx.reference"
-#: Ops of a region that are named.
+#: Most ops named per region.
 _NAMED = 6
-#: From the worst to the best: what a line of several regions says.
+#: States from worst to best; a line for several regions shows the worst.
 _STATES = ("failed", "differs", "not compared", "by reference", "ok")
 
 
 def print_model_build(screen: Console, found: Row, *, verbose: bool) -> None:
-    """Regions by kernel, fallbacks by reason, files (each folder by name if ``verbose``), next command."""
+    """Print regions by kernel, fallbacks by reason, files (each folder if ``verbose``), and the next command."""
     counts = found["counts"]
     took = sum(found["seconds"].values())
     screen.print(
@@ -47,7 +47,7 @@ def print_model_build(screen: Console, found: Row, *, verbose: bool) -> None:
         )
     screen.print(out)
     screen.print(
-        "moved: by the model of the kernel; unfused: every node reads its operands and writes its "
+        "moved: predicted by the kernel's model; unfused: every node reads its operands and writes its "
         "results once (model); symbols have typical sizes",
         style="dim",
     )
@@ -68,7 +68,7 @@ def print_model_build(screen: Console, found: Row, *, verbose: bool) -> None:
 
 
 def print_model_run(screen: Console, found: Row) -> None:
-    """Regions by kernel with bytes and errors, fallbacks by reason, outputs."""
+    """Print regions by kernel with bytes and errors, fallbacks by reason, and outputs."""
     sizes = ", ".join(f"{k}={v}" for k, v in found["symbols"].items()) or "fixed sizes"
     screen.print(
         f"{printable(found['name'])} on {found['runs_on']}: {printable(sizes)}; {_counts(found['counts'])}",
@@ -76,7 +76,7 @@ def print_model_run(screen: Console, found: Row) -> None:
     )
     if found["chosen"]:
         words = " ".join(f"--shape {shlex.quote(f'{k}={v}')}" for k, v in found["chosen"].items())
-        screen.print(f"these sizes were chosen, give others: {printable(words)}", style="dim")
+        screen.print(f"these sizes were chosen; override with: {printable(words)}", style="dim")
     right = ("regions", "moved", "unfused", "max rel")
     out = table("regions", "nodes", "kernel", *right[1:], "", right=right)
     for rows in _groups(found["regions"]):
@@ -94,8 +94,8 @@ def print_model_run(screen: Console, found: Row) -> None:
         )
     screen.print(out)
     screen.print(
-        "moved: counted by the twin, of no other; unfused: every node reads its operands and writes its "
-        "results once (model); max rel: to the largest element of onnx.reference",
+        "moved: counted by the twin only; unfused: every node reads its operands and writes its "
+        "results once (model); max rel: relative to the largest element of onnx.reference",
         style="dim",
     )
     _print_fallbacks(screen, found["fallbacks"])
@@ -122,7 +122,9 @@ def _print_fallbacks(screen: Console, rows: Sequence[Row]) -> None:
     groups: dict[tuple[str, ...], int] = {}
     for r in rows:
         by, state = r.get("reference", _FIRST), r.get("state", "not compared")
-        beside = {"ok": " = onnxruntime", "differs": ", FAIL: not as onnxruntime"}.get(state, "")
+        beside = {"ok": " = onnxruntime", "differs": ", FAIL: differs from onnxruntime"}.get(
+            state, ""
+        )
         key = (r["op"], f"{by}{beside}", r["code"], r["reason"])
         groups[key] = groups.get(key, 0) + 1
     out = table("nodes", "left out", "run by", "code", "why", right=("nodes",))
@@ -140,7 +142,7 @@ def _counts(c: Mapping[str, int]) -> str:
 
 
 def _groups(rows: Sequence[Row]) -> list[list[Row]]:
-    """Regions with the same kernel and the same nodes, in the order of the first."""
+    """Group regions with equal kernel and nodes, in the order of their first."""
     out: dict[tuple[str, str], list[Row]] = {}
     for r in rows:
         ops = r["ops"] if "ops" in r else [n["op"] for n in r["nodes"]]

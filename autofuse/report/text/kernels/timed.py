@@ -1,4 +1,4 @@
-"""Output of ``autofuse run --trace`` for people."""
+"""Text output of ``autofuse run --trace``."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ _SHOWN = 5
 
 
 def print_timed(screen: Console, found: Mapping[str, Any]) -> None:
-    """The pipes of the slowest core, and what its time is made of."""
+    """Print the pipes of the slowest core, and the breakdown of its time."""
     screen.print(
-        f"modelled time on {found['target']}: {found['total_us']:.2f} us, of which "
+        f"modelled time on {found['target']}: {found['total_us']:.2f} us, including "
         f"{found['start_us']:.2f} us start",
         style="bold",
     )
@@ -30,7 +30,7 @@ def print_timed(screen: Console, found: Mapping[str, Any]) -> None:
     if found["active_cores"]:
         sampled = ", ".join(map(str, found["sampled"]))
         screen.print(
-            f"core {core['core']}, the slowest of {len(found['sampled'])} recorded ones ({sampled}) of "
+            f"core {core['core']}, the slowest of {len(found['sampled'])} recorded ({sampled}) of "
             f"{found['active_cores']}"
         )
     else:
@@ -48,7 +48,7 @@ def print_timed(screen: Console, found: Mapping[str, Any]) -> None:
             stalls or "-",
         )
     screen.print(out)
-    screen.print(f"critical path, us of the model: {_path(found)}")
+    screen.print(f"critical path, us (model): {_path(found)}")
     l2, banks = found["l2"], found["conflicts"]
     screen.print(
         f"L2 hits: {100 * l2['hit_rate']:.1f} % of the loads; bank conflicts: "
@@ -56,13 +56,13 @@ def print_timed(screen: Console, found: Mapping[str, Any]) -> None:
     )
     if found["cut"]:
         screen.print(
-            f"core {', '.join(map(str, found['cut']))} did more than is recorded: its numbers are those of "
-            "its first instructions, times the bytes that it moved over theirs",
+            f"core {', '.join(map(str, found['cut']))} executed more than was recorded: its numbers are "
+            "extrapolated from its first instructions by the bytes moved",
             style="yellow",
         )
     if found["unpriced"]:
         names = ", ".join(found["unpriced"])
-        screen.print(f"counted as unary, for no row of the vector table is theirs: {names}")
+        screen.print(f"counted as unary, since the vector table has no row for them: {names}")
 
 
 def _path(found: Mapping[str, Any]) -> str:

@@ -1,4 +1,4 @@
-"""Output of ``autofuse run`` and ``autofuse verify`` for people."""
+"""Text output of ``autofuse run`` and ``autofuse verify``."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ Row = Mapping[str, Any]
 
 
 def print_run(screen: Console, found: Row) -> None:
-    """One run: sizes, tiling key and cores where there are any, errors."""
+    """Print one run: sizes, tiling key and cores if there are any, errors."""
     sizes = ", ".join(f"{k}={v}" for k, v in found["symbols"].items()) or "fixed sizes"
     where = ""
     if found["keys"]:
@@ -46,7 +46,7 @@ def print_run(screen: Console, found: Row) -> None:
 
 
 def print_verify(screen: Console, found: Row) -> None:
-    """A table of errors for one graph or a few, a summary for many."""
+    """Print a table of errors for one graph or a few, a summary for many."""
     rows = found["graphs"]
     if len(rows) <= 5:
         for r in rows:
@@ -69,14 +69,14 @@ def print_verify(screen: Console, found: Row) -> None:
     same = sum(r["same_as"] is not None for r in rows)
     if same:
         screen.print(
-            f"{same} of them {form(same, 'is', 'are')} equal to another one but for names: built, and "
+            f"{same} of them {form(same, 'is', 'are')} equal to another one except for names: built, and "
             "verified with it",
             style="dim",
         )
     doubtful = sum(any(d["code"] == "AF6003" for d in r["diagnostics"]) for r in rows)
     if doubtful:
         screen.print(
-            f"{doubtful} {form(doubtful, 'says', 'say')} little: the reference is ill-conditioned (AF6003)"
+            f"{doubtful} {form(doubtful, 'says', 'are')} inconclusive: the reference is ill-conditioned (AF6003)"
         )
 
 
@@ -94,7 +94,7 @@ def _print_graph(screen: Console, r: Row) -> None:
         sizes = (" ".join(f"{k}={n}" for k, n in s.items()) for s in r["shapes"])
         screen.print(printable(f"ran with {', '.join(sizes)}"))
     if r["same_as"] is not None:
-        screen.print(f"equal to {printable(r['same_as'])} but for names, and verified with it")
+        screen.print(f"equal to {printable(r['same_as'])} except for names, and verified with it")
     if r["shrunk"]:
         screen.print(
             f"shrunk: its largest tensor has {counted(r['shrunk']['from'], 'element')}, this run used "
@@ -121,7 +121,7 @@ def _print_failures(screen: Console, rows: Sequence[Row]) -> None:
 
 
 def _places(rows: Sequence[Row]) -> tuple[str, ...]:
-    """The column for the first wrong element, where there is one."""
+    """Return the column for the first wrong element, if there is one."""
     return ("first wrong",) if any(r["first"] is not None for r in rows) else ()
 
 

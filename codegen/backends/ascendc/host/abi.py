@@ -33,7 +33,7 @@ __all__ = [
 
 #: Products above this are guarded at run time; `autofuse::ProductFits` has the same limit.
 _SAFE = 1 << 60
-#: Parameters and variables of the generated host functions that take symbols.
+#: Parameters and local variables of the generated host functions that take symbols.
 _OWN_NAMES = frozenset(
     {
         "block_dim",
@@ -63,7 +63,7 @@ class Field:
 
 @frozen
 class SymbolRow:
-    """A symbol of the graph as the templates want it."""
+    """A symbol of the graph, in the form the templates need."""
 
     index: int
     name: str
@@ -73,18 +73,18 @@ class SymbolRow:
 
 
 def all_impls(results: Iterable[ScheduleResult]) -> tuple[ImplGraph, ...]:
-    """Every template of every group of every result, in order."""
+    """Return every template of every group of every result, in order."""
     return tuple(impl for r in results for g in r.groups for impl in g.impls)
 
 
 def tiling_fields(graph: FusionGraph, results: Iterable[ScheduleResult]) -> tuple[Field, ...]:
-    """The members of ``AutofuseTilingData``, in order.
+    """Return the members of ``AutofuseTilingData``, in order.
 
     Raises:
-        AutofuseError: AF1106 if a symbol of the graph has the name of another member.
+        AutofuseError: AF1106, if a symbol of the graph has the name of another member.
     """
     fields = [
-        Field("tiling_key", "uint32_t", 0, "which template every group runs"),
+        Field("tiling_key", "uint32_t", 0, "template of every group"),
         Field("block_dim", "uint32_t", 1, "number of cores"),
     ]
     taken = {f.name for f in fields}
@@ -98,7 +98,7 @@ def tiling_fields(graph: FusionGraph, results: Iterable[ScheduleResult]) -> tupl
         for name, meaning in (
             (impl.tiling.opened.symbol, "length of a tile"),
             (impl.tiling.block_size, "tiles per core"),
-            (impl.tiling.first_core, "core that takes the first tiles"),
+            (impl.tiling.first_core, "core with the first tiles"),
         ):
             if name in taken:
                 raise AutofuseError.of("AF1106", f"symbol {name!r} has the name of a tiling field")
@@ -110,12 +110,12 @@ def tiling_fields(graph: FusionGraph, results: Iterable[ScheduleResult]) -> tupl
 
 
 def pointer_parameters(graph: FusionGraph) -> tuple[str, ...]:
-    """The kernel's parameters before the tiling data: inputs, outputs, workspace."""
+    """Return the kernel's parameters before the tiling data: inputs, outputs, workspace."""
     return (*parameter_names(graph).names, "workspace")
 
 
 def symbol_rows(graph: FusionGraph) -> tuple[SymbolRow, ...]:
-    """The symbols with their ranges as C++ literals."""
+    """Return the symbols with their ranges as C++ literals."""
     return tuple(
         SymbolRow(
             i, check_identifier(s.name), _parameter(s.name), int_literal(s.min), int_literal(s.max)
@@ -125,30 +125,30 @@ def symbol_rows(graph: FusionGraph) -> tuple[SymbolRow, ...]:
 
 
 def symbol_parameters(graph: FusionGraph) -> str:
-    """``int64_t s0, int64_t s1, `` with the comma at the end; empty without symbols."""
+    """Return ``int64_t s0, int64_t s1, `` with the trailing comma; empty without symbols."""
     return "".join(f"int64_t {_parameter(s.name)}, " for s in graph.symbols)
 
 
 def symbol_arguments(graph: FusionGraph) -> str:
-    """``s0, s1, `` with the comma at the end; empty without symbols."""
+    """Return ``s0, s1, `` with the trailing comma; empty without symbols."""
     return "".join(f"{_parameter(s.name)}, " for s in graph.symbols)
 
 
 def log_sizes(graph: FusionGraph) -> str:
-    """``{"s0", s0}, {"s1", s1}``: the sizes of a call with the names that users know, for the log."""
+    """Return ``{"s0", s0}, {"s1", s1}``: the sizes of a call under their user-visible names, for the log."""
     return ", ".join(f"{{{c_string(s.label)}, {_parameter(s.name)}}}" for s in graph.symbols)
 
 
 def _parameter(symbol: str) -> str:
-    """Name of a symbol as a parameter of the host functions, apart from their own names."""
+    """Return a symbol's parameter name, distinct from the host functions' own names."""
     return f"{symbol}_symbol" if symbol in _OWN_NAMES else check_identifier(symbol)
 
 
 def c_string(text: str) -> str:
-    """A C string literal; what is not printable ASCII becomes ``?``."""
+    """Return a C string literal; ``?`` replaces anything but printable ASCII."""
     printable = text.isascii() and text.isprintable()
     plain = text if printable else "".join(c if " " <= c <= "~" else "?" for c in text)
-    # Two question marks in a row could be taken for a trigraph.
+    # Consecutive question marks could form a trigraph.
     text = quoted(plain)
     return re.sub(r"\?(?=\?)", r"?\\", text) if "??" in text else text
 
@@ -156,9 +156,9 @@ def c_string(text: str) -> str:
 def overflow_guards(
     values: Iterable[Expr], ranges: Mapping[str, tuple[int, int]], names: Mapping[str, str]
 ) -> tuple[str, ...]:
-    """Arguments of ``ProductFits`` for every product that may not fit 64 bits.
+    """Return the arguments of ``ProductFits`` for every product that may exceed 64 bits.
 
-    Each is the factors of one product; a product inside a function comes before the function.
+    Each argument lists the factors of one product; products inside a function precede the function.
     """
     found: dict[str, None] = {}
     for value in values:
@@ -196,5 +196,5 @@ def _fits(product: Expr, ranges: Mapping[str, tuple[int, int]]) -> bool:
 
 
 def symbol_expr_names(graph: FusionGraph, prefix: str) -> dict[str, str]:
-    """C++ spelling of the graph's symbols as members of ``prefix``."""
+    """Return the C++ spelling of the graph's symbols as members of ``prefix``."""
     return {s.name: f"{prefix}.{s.name}" for s in graph.symbols}

@@ -1,4 +1,4 @@
-"""A launcher with the parameters of a caller whose buffers are not one to one with those of the kernel."""
+"""A launcher for callers whose buffers do not map one to one to the kernel's."""
 
 from __future__ import annotations
 
@@ -33,17 +33,17 @@ def with_client_launch(
     pointers: Sequence[str],
     apart: Sequence[tuple[str, str]] = (),
 ) -> dict[str, str]:
-    """The files of a kernel with another ``AutofuseLaunch`` over the generated one.
+    """Wrap the generated ``AutofuseLaunch`` of a kernel in one with other parameters.
 
     Args:
         files: path inside the output folder -> text.
-        launcher: the path of the file with the generated ``AutofuseLaunch``.
+        launcher: path of the file with the generated ``AutofuseLaunch``.
         parameters: names of the caller's pointers, in order.
-        pointers: for every pointer of the kernel, the parameter to pass.
-        apart: pairs of parameters that must not be the same buffer; the launcher refuses them.
+        pointers: the parameter to pass for every pointer of the kernel.
+        apart: pairs of parameters that must be distinct buffers; the launcher rejects aliases.
 
     Returns:
-        The files; the generated launcher is a file that the new one includes.
+        The files; the new launcher includes the generated one.
     """
     place = PurePosixPath(launcher)
     inner = place.with_name(f"{place.stem}_kernel.inc")

@@ -1,7 +1,7 @@
-"""The driver of a graph that runs as several kernels: the functions of one kernel, over those of its parts.
+"""The driver of a graph that runs as several kernels: it has the interface of one kernel and calls its parts.
 
-The parts are complete kernels, each in a folder of its own.  In the library of the whole their functions have the
-name of the part in front (:data:`RENAMED`), so that the driver can have the names that callers know.
+The parts are complete kernels, each in its own folder.  In the combined library their functions are prefixed with the
+name of the part (:data:`RENAMED`), so that the driver can export the standard names.
 """
 
 from __future__ import annotations
@@ -41,14 +41,14 @@ from autofuse.targets import TargetSpec
 __all__ = ["RENAMED", "SCHEMA", "driver_files", "part_folder", "part_unit"]
 
 SCHEMA = "autofuse.split/1"
-#: What a part calls by a name that every kernel has.
+#: Functions that every kernel exports; those of a part get its name as a prefix.
 RENAMED = (
     *("AutofuseAbiVersion", "AutofuseErrorText", "AutofuseIsStaticShape", "AutofuseLaunch"),
     *("AutofuseLaunchArray", "AutofuseSetLogger", "AutofuseTiling", "AutofuseTilingForKey"),
     *("GetKernelBin", "GetTilingDataSize", "GetTilingKeyCount", "InferShape"),
     "InferShapeFromSymbols",
 )
-#: Tiling keys have 32 bits, and so have sizes of workspaces.
+#: Tiling keys and workspace sizes are limited to 32 bits.
 _MAX_KEYS = _MAX_WORKSPACE = (1 << 32) - 1
 
 
@@ -85,7 +85,10 @@ class _Argument:
 
 @dataclass(frozen=True, slots=True)
 class _DriverPart:
-    """``radix``: of its digit in the tiling key, 0 for a part that has none; ``number``: ``index`` + 1."""
+    """A part in the driver.
+
+    ``radix``: place value of its digit in the tiling key, 0 if it has none; ``number``: ``index`` + 1.
+    """
 
     index: int
     number: int
@@ -143,12 +146,12 @@ Schedules = Sequence[tuple[ScheduleResult, ...]]
 
 
 def part_folder(part: str) -> str:
-    """The folder of a part inside the output folder."""
+    """Return the folder of a part inside the output folder."""
     return f"parts/{part}"
 
 
 def part_unit(part: str, files: Sequence[str]) -> str:
-    """A translation unit, in the folder of a part, of its sources ``files``, under the names of the part."""
+    """Return a translation unit in the folder of a part: its sources ``files``, with the part's function names."""
     lines = [f"#define {n} {part}_{n}" for n in RENAMED]
     lines += [f"#define AutofuseTilingData {part}_TilingData"]
     lines += [f'#include "{f}"' for f in files]
@@ -158,17 +161,17 @@ def part_unit(part: str, files: Sequence[str]) -> str:
 def driver_files(
     split: Split, schedules: Schedules, target: TargetSpec, needs: Releases
 ) -> dict[str, str]:
-    """Relative path -> text of everything beside the parts.
+    """Return relative path -> text of all files except those of the parts.
 
     Args:
         split: the graph and its parts, two or more.
-        schedules: that of every part.
-        target: the chip.
-        needs: what the parts call, with the releases of CANN that have it.
+        schedules: one per part.
+        target: chip.
+        needs: functions that the parts call, with the CANN releases that have them.
 
     Raises:
-        AutofuseError: a name is used twice, or a tensor has too many dimensions; AF3006, sizes are known and what
-            passes between the parts takes more than 4 GiB.
+        AutofuseError: a name is used twice, or a tensor has too many dimensions; AF3006, all sizes are known and the
+            tensors passed between the parts take more than 4 GiB.
     """
     graph = split.graph
     name = check_identifier(graph.name)
@@ -177,9 +180,9 @@ def driver_files(
     if not graph.symbols and slots.bytes > _MAX_WORKSPACE:
         raise AutofuseError.of(
             "AF3006",
-            f"what passes between the kernels of {name} takes {slots.bytes} bytes; a workspace has "
+            f"tensors between the kernels of {name} take {slots.bytes} bytes; a workspace has "
             f"at most {_MAX_WORKSPACE}",
-            hint="smaller sizes, or parts as graphs of their own with tensors that the caller allocates",
+            hint="use smaller sizes, or separate graphs for the parts with tensors that the caller allocates",
         )
     data = _DataView(
         head,
@@ -214,15 +217,15 @@ def driver_files(
 
 
 class _Slots:
-    """Assignment of tensors and parts to pieces of the workspace; those with disjoint lifetimes share a piece.
+    """Assignment of tensors and parts to slots of the workspace; disjoint live ranges share a slot.
 
-    A part needs its own workspace while it runs, a tensor its piece from the part that makes it to its last reader.
+    A part needs its own workspace while it runs; a tensor lives from the part that writes it to its last reader.
 
     Attributes:
-        count: number of pieces, at least one.
-        bytes: size of all pieces at the hints of the symbols, without the workspaces of parts.
-        passed: the piece of every passed tensor.
-        own: the piece of every part.
+        count: number of slots, at least one.
+        bytes: total size of the slots at the symbols' hints, without the workspaces of parts.
+        passed: slot of every passed tensor.
+        own: slot of every part.
     """
 
     def __init__(self, split: Split, schedules: Schedules, target: TargetSpec) -> None:
@@ -237,7 +240,7 @@ class _Slots:
                 ends.append(last)
                 held.append(nbytes)
                 return len(ends) - 1
-            # The one that grows least, or else is wasted least.
+            # Pick the slot that grows least, then the one that wastes least.
             n = min(free, key=lambda n: (max(nbytes - held[n], 0), held[n], n))
             ends[n], held[n] = last, max(held[n], nbytes)
             return n
@@ -281,7 +284,7 @@ def _driver_view(split: Split, schedules: Schedules, slots: _Slots, head: str) -
 
 
 def _radixes(counts: Sequence[int]) -> tuple[list[int], int]:
-    """Radix of every part's digit, and the number of keys; what does not fit a key has radix 0."""
+    """Return the place value of every part's digit, and the number of keys; a digit that does not fit gets 0."""
     out = [0] * len(counts)
     total = 1
     for k in range(len(counts) - 1, -1, -1):
@@ -334,7 +337,7 @@ def _errors(graph: FusionGraph) -> list[_Error]:
         _Error(
             "kOverflow",
             0,
-            c_string("what passes between the kernels takes more than 4 GiB of workspace"),
+            c_string("tensors between the kernels take more than 4 GiB of workspace"),
         )
     ]
     for i, s in enumerate(graph.symbols):
@@ -351,7 +354,7 @@ def _errors(graph: FusionGraph) -> list[_Error]:
 def _manifest(
     split: Split, schedules: Schedules, slots: _Slots, target: TargetSpec, needs: Releases
 ) -> str:
-    """The text of ``<g>.split.json``; ``docs/split.md`` explains it."""
+    """Return the text of ``<g>.split.json``, documented in ``docs/split.md``."""
     graph = split.graph
     counts = [len(tiling_keys(s)) for s in schedules]
     radixes, _ = _radixes(counts)

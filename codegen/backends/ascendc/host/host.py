@@ -98,7 +98,7 @@ def host_files(
     costs: Costs,
     given: Sequence[GivenTiling] = (),
 ) -> dict[str, str]:
-    """The files by path, relative to the output folder; ``given``: tilings that come before the search.
+    """Return the host files by path, relative to the output folder; ``given``: tilings tried before the search.
 
     Raises:
         AutofuseError: a name is used twice, or a tensor has too many dimensions.
@@ -116,12 +116,12 @@ def host_files(
 
 
 def data_text(head: str, fields: tuple[Field, ...]) -> str:
-    """The text of ``autofuse_tiling_data.h``; ``head``: the comment that it begins with."""
+    """Return the text of ``autofuse_tiling_data.h``; ``head`` is its leading comment."""
     return render("tiling_data.h.jinja", _DataView(head, fields))
 
 
 def infer_shape_file(graph: FusionGraph, target: TargetSpec) -> str:
-    """The text of ``host/<g>_infer_shape.cpp``.
+    """Return the text of ``host/<g>_infer_shape.cpp``.
 
     Raises:
         AutofuseError: AF1109, a tensor has too many dimensions.
@@ -130,7 +130,7 @@ def infer_shape_file(graph: FusionGraph, target: TargetSpec) -> str:
 
 
 def launch_text(graph: FusionGraph, head: str) -> str:
-    """The text of ``host/<g>_launch.cpp``; ``head``: the comment that it begins with."""
+    """Return the text of ``host/<g>_launch.cpp``; ``head`` is its leading comment."""
     pointers = pointer_parameters(graph)
     view = _LaunchView(
         banner=head,
@@ -150,7 +150,7 @@ def _infer_view(graph: FusionGraph, head: str) -> _InferView:
     for tensor, shape in (*inputs, *outputs):
         if len(shape) > MAX_RANK:
             text = (
-                f"{tensor} has {counted(len(shape), 'dimension')}, at most {MAX_RANK} are supported"
+                f"{tensor} has {counted(len(shape), 'dimension')}; at most {MAX_RANK} are supported"
             )
             raise AutofuseError.of("AF1109", text, where=Where(node=tensor))
     members = symbol_expr_names(graph, "s")
@@ -184,7 +184,7 @@ def _shapes(
 
 
 def solve(graph: FusionGraph) -> Iterator[Solution]:
-    """For every symbol that has one, the simplest input dimension that gives it."""
+    """Yield, for every symbol that has one, the simplest input dimension that determines it."""
     for s in graph.symbols:
         best: Solution | None = None
         for i, name in enumerate(graph.inputs):
@@ -200,7 +200,7 @@ def solve(graph: FusionGraph) -> Iterator[Solution]:
 
 
 def _linear(dim: Expr, symbol: str) -> tuple[int, int] | None:
-    """``(a, b)`` if ``dim`` is ``a * symbol + b`` with a > 0, else None."""
+    """Return ``(a, b)`` if ``dim`` is ``a * symbol + b`` with a > 0, else None."""
     plus = factor = 0
     for monomial, c in dim.terms:
         if not monomial:

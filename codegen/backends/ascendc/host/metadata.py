@@ -1,4 +1,4 @@
-"""``<g>.json``: what a loader, or a reader, needs to know about a generated kernel."""
+"""``<g>.json``: metadata of a generated kernel, for loaders and readers."""
 
 from __future__ import annotations
 
@@ -39,13 +39,13 @@ def metadata_text(
     needs: Releases | None = None,
     tuned: Sequence[Json] = (),
 ) -> str:
-    """The text of ``<g>.json``.
+    """Return the text of ``<g>.json``.
 
-    ``needs``: what the kernel calls, with the releases of CANN that have it; ``tuned``: rows of a tuning file, which
-    the tiling function asks first: keys behind those of ``tilingKeys`` take one each.
+    ``needs``: functions that the kernel calls, with the CANN releases that have them; ``tuned``: rows of a tuning file,
+    which the tiling function tries first and which take one key each, after ``tilingKeys``.
 
-    ``blockDim`` is the number of cores of the target: how many run is decided by the tiling
-    function.  Sizes are numbers where they are known and expressions in the symbols elsewhere.
+    ``blockDim`` is the number of cores of the target; the tiling function decides how many run.  Sizes are numbers if
+    known, and expressions in the symbols otherwise.
     """
     parameters = parameter_names(graph)
     found: Json = {
@@ -96,7 +96,7 @@ def metadata_text(
 
 
 def _functions(graph: FusionGraph) -> Json:
-    """Prototypes of the C functions whose parameters depend on the graph."""
+    """Return the prototypes of the C functions whose parameters depend on the graph."""
     sizes = symbol_parameters(graph)
     tail = "AutofuseTilingData*, uint32_t* workspace_size, uint32_t* block_dim, ResLimit*"
     pointers = "void*, " * (len(graph.inputs) + len(graph.outputs) + 1)
@@ -116,7 +116,7 @@ def _parameter(t: Tensor, name: str, parameter: str) -> Json:
 
 
 def tensor_json(t: Tensor, name: str) -> Json:
-    """A tensor under the name ``name``: dtype, shape and place in memory."""
+    """Describe a tensor under the name ``name``: dtype, shape and place in memory."""
     return {
         "name": name,
         "dtype": t.dtype.name,
@@ -157,6 +157,6 @@ def target_json(target: TargetSpec) -> Json:
 
 
 def size_json(value: Expr) -> int | str:
-    """A number where it is known, else the text of the expression."""
+    """Return a number if the size is known, else the text of the expression."""
     number = value.as_int()
     return str(value) if number is None else number

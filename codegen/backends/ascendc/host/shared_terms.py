@@ -1,4 +1,4 @@
-"""Terms that several expressions of a generated function have in common: each is computed once, under a name."""
+"""Common subexpressions of a generated function, each computed once and named."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class SharedTerms:
     """Named terms.
 
     Attributes:
-        values: name -> its value, in which only names before it occur.
+        values: name -> value, in terms of earlier names only.
         name: function -> its name.
     """
 
@@ -45,7 +45,7 @@ class SharedTerms:
     name: Mapping[Func, str]
 
     def within(self, e: Expr) -> Expr:
-        """``e`` by the names."""
+        """Return ``e`` in terms of the names."""
         if not self.name or not any([isinstance(a, Func) for a in e.atoms()]):
             return e
         return total(
@@ -59,17 +59,17 @@ class SharedTerms:
         return sym(self.name[a]) if a in self.name else self.outside(a)
 
     def outside(self, f: Func) -> Expr:
-        """A function of what its arguments are by the names."""
+        """Return a function with its arguments in terms of the names."""
         return _MADE[f.name](*(self.within(x) for x in f.args))
 
 
 def shared_terms(exprs: Sequence[Expr], taken: Iterable[str], prefix: str = "v") -> SharedTerms:
-    """The functions that occur more than once.
+    """Name the functions that occur more than once.
 
     Args:
-        exprs: of one generated function.
-        taken: names that are in use.
-        prefix: of the names.
+        exprs: expressions of one generated function.
+        taken: names in use.
+        prefix: prefix of the new names.
     """
     count: dict[Func, int] = {}
     for e in exprs:
@@ -88,13 +88,13 @@ def shared_terms(exprs: Sequence[Expr], taken: Iterable[str], prefix: str = "v")
 
 
 def _depth(f: Func) -> int:
-    """Functions inside of each other."""
+    """Return the nesting depth of a function."""
     inside = (a for x in f.args for a in x.atoms() if isinstance(a, Func))
     return 1 + max(map(_depth, inside), default=0)
 
 
 def _count(e: Expr, count: dict[Func, int]) -> None:
-    """Counts functions; what is inside of one that was seen before is computed with it."""
+    """Count functions; the inside of a repeated one counts once, since it is computed with it."""
     for monomial, _ in e.terms:
         for a, power in monomial:
             if not isinstance(a, Func):

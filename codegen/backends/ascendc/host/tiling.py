@@ -1,4 +1,4 @@
-"""The generated tiling function: what each template does, by name; the loop over tiles is in a shipped header."""
+"""The generated tiling function: describes each template by name; the loop over tiles is in a shipped header."""
 
 from __future__ import annotations
 
@@ -90,7 +90,7 @@ class _Result:
 
 @frozen
 class _Requirement:
-    """Condition that the sizes must meet; ``index`` counts those of the same kind."""
+    """Condition on the sizes; ``index`` counts conditions of one kind."""
 
     kind: str
     index: int
@@ -136,14 +136,14 @@ def render_tiling(
     costs: Costs,
     given: Sequence[GivenTiling] = (),
 ) -> str:
-    """The text of ``host/<g>_tiling.cpp``; ``given``: tilings of a tuning file, which come before the search."""
+    """Return the text of ``host/<g>_tiling.cpp``; ``given``: tilings of a tuning file, tried before the search."""
     target = costs.target
     templates = tuple(_template(graph, i, impl, costs) for i, impl in enumerate(all_impls(results)))
     groups: list[_Group] = []
     rows: list[_Result] = []
     first = key = 0
     for r in results:
-        # A single result is compared with nothing.
+        # With a single result there is nothing to compare.
         barriers = sum(g.sync_before for g in r.groups) if len(results) > 1 else 0
         took = _number(barriers * target.sync_all) if barriers else ""
         rows.append(_Result(len(groups), len(r.groups), key, took))
@@ -180,25 +180,25 @@ def render_tiling(
     return render("tiling.cpp.jinja", view)
 
 
-#: Units of the figures of a chip, by member of ``autofuse::Chip``.
+#: Units of the chip's figures, by member of ``autofuse::Chip``.
 _UNITS = {
     "cores": "",
     "ub": "bytes of UB that a kernel may use",
     "l2": "bytes",
     "line": "bytes of a cache line",
-    "short_row": "bytes that a row of less than 32 bytes counts for",
+    "short_row": "bytes that a row shorter than 32 bytes counts as",
     "core_start": "cycles that every core adds to the start",
-    "load_issue": "cycles of a load command",
-    "store_issue": "cycles of a store command",
-    "row": "cycles of a further row of a command",
+    "load_issue": "cycles per load command",
+    "store_issue": "cycles per store command",
+    "row": "cycles per further row of a command",
     "load_latency": "cycles to the first byte of a load",
     "load_core": "bytes per cycle of one core: from memory",
     "l2_core": "... from L2",
     "store_core": "... stores",
     "read": "bytes per cycle of all cores: from memory",
     "l2_read": "... from L2",
-    "same_order": "... of one tensor that all load in the same order",
-    "shared": "... of one tensor, from different places",
+    "same_order": "... one tensor that all cores load in the same order",
+    "shared": "... one tensor, each core starting at a different place",
     "write": "... stores",
     "writeback": "... from L2 to memory",
 }
@@ -206,7 +206,7 @@ _UNITS = {
 
 @lru_cache(maxsize=16)
 def _chip_lines(chip: Chip) -> tuple[str, ...]:
-    """Assignments to the members of ``autofuse::Chip``, with their units."""
+    """Return the assignments to the members of ``autofuse::Chip``, with their units."""
     out = []
     for name, unit in _UNITS.items():
         value = getattr(chip, name)
@@ -216,38 +216,38 @@ def _chip_lines(chip: Chip) -> tuple[str, ...]:
 
 
 def _number(value: float) -> str:
-    """A literal of type double."""
+    """Return a literal of type double."""
     return repr(float(value))
 
 
 def workspace_text(
     graph: FusionGraph, results: Iterable[ScheduleResult], target: TargetSpec
 ) -> str:
-    """Bytes of workspace as C++, in the members of ``data``; empty for none."""
+    """Return the bytes of workspace as C++, in terms of the members of ``data``; empty for none."""
     sizes = [workspace_bytes(r.hint, target) for r in results]
     most = Max(*sizes) if len(sizes) > 1 else sizes[0]
     return "" if most == 0 else to_cpp(most, symbol_expr_names(graph, "data"))
 
 
 def condition_text(impl: ImplGraph) -> tuple[str, ...]:
-    """The run-time conditions of a template in words."""
+    """Describe the run-time conditions of a template."""
     return tuple(c.text() for c in impl.tiling.conditions)
 
 
 def _template(graph: FusionGraph, index: int, impl: ImplGraph, costs: Costs) -> _Template:
-    """The row of a template, and its functions.
+    """Return the row of a template, and its functions.
 
     Args:
-        graph: all of it.
-        index: of the template.
-        impl: the template.
-        costs: of the templates.
+        graph: the whole graph.
+        index: index of the template.
+        impl: template.
+        costs: costs of the templates.
     """
     spec = impl.tiling
     names = symbol_expr_names(graph, "s") | {spec.opened.symbol: "t"}
     form = costs.form(impl)
     ranges = graph.symbol_ranges() | {spec.opened.symbol: (1, max(spec.opened.granule, 1))}
-    # The number of tiles needs no guard of its own: every tile moves a byte at least, and traffic has guards.
+    # The number of tiles needs no guard: every tile moves at least a byte, and traffic is guarded.
     checked = [spec.opened.longest, spec.outer, spec.row_elements]
     checked += [spec.reduce_outer, spec.ub, *(c.value for c in spec.conditions)]
     checked += [spec.opened.most] if spec.opened.most is not None else []
@@ -256,7 +256,7 @@ def _template(graph: FusionGraph, index: int, impl: ImplGraph, costs: Costs) -> 
         if not (e.is_const or e.symbols() <= names.keys()):
             odd = ", ".join(sorted(e.symbols() - names.keys()))
             raise AutofuseError.of("AF9001", f"the tiling of {impl.name} depends on {odd}")
-    # Sizes are asked for with the smallest tile first, so that is where an overflow would be.
+    # Sizes are evaluated with the smallest tile first, so an overflow would occur there.
     smallest = _at_tile(dict.fromkeys(checked), spec.opened.symbol, max(spec.opened.granule, 1))
     guards = overflow_guards(smallest, ranges, names)
     scans = sum(not _plain(c) for c in form.calls)
@@ -284,7 +284,7 @@ def _template(graph: FusionGraph, index: int, impl: ImplGraph, costs: Costs) -> 
 
 
 def _at_tile(exprs: Iterable[Expr], symbol: str, tile: int) -> Iterator[Expr]:
-    """Expressions with the length of a tile put in."""
+    """Substitute the length of a tile into expressions."""
     for e in exprs:
         if e.symbols() == {symbol}:
             yield const(e.evaluate({symbol: tile}))
@@ -294,13 +294,13 @@ def _at_tile(exprs: Iterable[Expr], symbol: str, tile: int) -> Iterator[Expr]:
 
 _PLACES = {Place.ONCE: "kOnce", Place.TILE: "kTile", Place.STEP: "kStep"}
 _ROUTES = {Route.READ: "kRead", Route.AGAIN: "kAgain", Route.STREAM: "kStream"}
-#: What is said of a loop, and of a load.
+#: Comments on a loop, and on a load.
 _LOOPS = {
     Place.ONCE: "Before the tiles",
     Place.TILE: "For each tile",
     Place.STEP: "For each step of the reduce loop",
 }
-_COMES = {Route.READ: "", Route.AGAIN: ", again", Route.STREAM: ", around L2 where that is full"}
+_COMES = {Route.READ: "", Route.AGAIN: ", again", Route.STREAM: ", bypasses L2 when full"}
 
 
 def _plain(call: CallForm) -> bool:
@@ -309,13 +309,13 @@ def _plain(call: CallForm) -> bool:
 
 
 class _WorkText:
-    """The function that says what a template does, as statements.
+    """The function that describes the work of a template, as statements.
 
     Args:
-        graph: for the names of tensors.
+        graph: gives the names of tensors.
         impl: the template.
-        form: what it does.
-        names: C++ of the symbols.
+        form: work of the template.
+        names: C++ spelling of the symbols.
     """
 
     def __init__(
@@ -404,7 +404,7 @@ class _WorkText:
         return in_comment(self.named.called(self.nodes[node]))
 
     def _affine(self, a: Affine) -> str:
-        """C++ of type ``Line``."""
+        """Return a C++ expression of type ``Line``."""
         base, step = self.common.within(a.base), self.common.within(a.step)
         return to_cpp(base + step * self.t, self.names)
 
@@ -425,7 +425,7 @@ class _WorkText:
 
 
 def _or(distances: Sequence[str]) -> str:
-    """Distances or-ed: what divides all of them shows in their lowest bit."""
+    """Or the distances: the lowest set bit of the result is the largest power of two that divides them all."""
     parts = list(dict.fromkeys([d for d in distances if d != "0"]))
     if len(parts) == 1:
         return parts[0]
@@ -437,7 +437,7 @@ def _bool(value: bool) -> str:
 
 
 def _folded(results: tuple[ScheduleResult, ...], costs: Costs) -> tuple[str, ...]:
-    """Assignments to the tiling data of a graph without symbols, where all of the chip is granted."""
+    """Return the assignments to the tiling data of a graph without symbols, with the whole chip granted."""
     found = choose(results, costs)
     if found is None:
         return ()
@@ -479,12 +479,10 @@ def _errors(
         where = f"template {row.function}: "
         if impl.tiling.conditions:
             broken = " and ".join(graph.in_words(c.text()) for c in impl.tiling.conditions)
-            yield _Error(
-                "kCondition", row.index, c_string(f"{where}it does not hold that {broken}")
-            )
+            yield _Error("kCondition", row.index, c_string(f"{where}requires that {broken}"))
         if row.guard:
             yield _Error("kOverflow", row.index, c_string(f"{where}the sizes do not fit 64 bits"))
-        limit = f"{impl.tiling.ub_limit} bytes of UB, or those that are granted"
+        limit = f"{impl.tiling.ub_limit} bytes of UB, or the granted bytes"
         if impl.tiling.opened.most is not None:
             limit += f", or is longer than {graph.in_words(impl.tiling.opened.most)}"
         text = f"{where}even the smallest tile does not fit {limit}"

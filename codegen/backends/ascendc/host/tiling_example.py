@@ -1,4 +1,4 @@
-"""An example in the generated tiling file: what was compared at typical sizes, and what was taken."""
+"""An example in the generated tiling file: the candidates compared at typical sizes, and the choice."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ _COLUMNS = (
 def example_lines(
     graph: FusionGraph, results: Sequence[ScheduleResult], costs: Costs
 ) -> tuple[str, ...]:
-    """Lines of a comment, without its signs; none where nothing is legal at typical sizes."""
+    """Return the lines of a comment, without comment signs; empty if nothing is legal at typical sizes."""
     impls = [i for r in results for g in r.groups for i in g.impls]
     names = [s.name for s in graph.symbols]
     sizes = {n: v for n, v in sample_env(impls[0]).items() if n in names}
@@ -55,7 +55,7 @@ def example_lines(
     if any(costs.form(i).reads_again for i in impls):
         text += [
             "",
-            "again: it loads data again, which L2 may no longer have, and has to be better by a quarter.",
+            "again: reloads data, which L2 may have evicted, so it has to be a quarter faster.",
         ]
     return tuple(text)
 
@@ -63,7 +63,7 @@ def example_lines(
 def _rows(
     number: int, impl: ImplGraph, costs: Costs, sizes: Mapping[str, int], *, in_full: bool
 ) -> Iterator[tuple[str, ...]]:
-    """The best tile of a template; of one that is taken, the longest and the ones next to it too."""
+    """Yield the best tile of a template; for a chosen one also the longest tile and the neighbours of the best."""
     try:
         best = solve_template(impl, costs, sizes)
         bound, _ = costs.bound(impl, sizes, None)
@@ -80,7 +80,7 @@ def _rows(
     for tile in sorted(shown, reverse=True):
         found = best if tile == best.tile else best_of_length(bound, costs.chip, tile)
         at = bound.shares(costs.chip, tile, found.per_core)
-        # Without last tiles.
+        # Without tail tiles.
         core = at.before + at.exposed + found.per_core * at.period
         figures = (at.tile.load, at.tile.vector, at.tile.store, at.period, core, at.gm)
         used = impl.tiling.ub.evaluate({**sizes, impl.tiling.opened.symbol: tile})

@@ -1,4 +1,4 @@
-"""The table of a tuning file as the generated tiling function has it."""
+"""The table of a tuning file in the generated tiling function."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from autofuse.schedule.search.given import GivenTiling, templates_of
 
 __all__ = ["TUNED_HEADER", "TunedView", "tuned_view"]
 
-#: What a kernel with such a table includes besides.
+#: Additional includes of a kernel with such a table.
 TUNED_HEADER = "autofuse_tuned.h"
 
 
@@ -29,13 +29,13 @@ class TunedView:
 def tuned_view(
     graph: FusionGraph, results: Sequence[ScheduleResult], rows: Sequence[GivenTiling], call: str
 ) -> TunedView | None:
-    """The table; None without rows.
+    """Return the table; None without rows.
 
     Args:
-        graph: all of it.
+        graph: the whole graph.
         results: its schedules.
-        rows: tilings that fit them.
-        call: the parameters of the symbols, separated by commas.
+        rows: tilings that fit the schedules.
+        call: parameters for the symbols, separated by commas.
     """
     if not rows:
         return None

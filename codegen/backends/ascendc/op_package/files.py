@@ -1,7 +1,7 @@
 """The files of a custom operator project of CANN: definition, kernel, build, installation, an example and a test.
 
-The project holds one operator.  Files have the names that CANN derives from the operator type; what both sides of it
-include lies beside the kernel, since its build copies that folder.
+The project holds one operator.  Files have the names that CANN derives from the operator type; shared files lie beside
+the kernel, since CANN's kernel build copies only that folder.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ from autofuse.targets import TargetSpec
 
 __all__ = ["check_operator", "op_files"]
 
-#: dtype -> what CANN calls it in a definition (``ge::DT_...``) and in a call (``ACL_...``).
+#: dtype -> CANN's name in a definition (``ge::DT_...``) and in a call (``ACL_...``).
 _DTYPES = {
     "float32": ("DT_FLOAT", "ACL_FLOAT"),
     "float16": ("DT_FLOAT16", "ACL_FLOAT16"),
@@ -50,7 +50,7 @@ _DTYPES = {
     "uint64": ("DT_UINT64", "ACL_UINT64"),
     "bool": ("DT_BOOL", "ACL_BOOL"),
 }
-#: Headers that the host side alone includes; the others are those of the kernel.
+#: Headers that only the host side includes; the others belong to the kernel.
 _OF_HOST = (
     "autofuse_log.h",
     "autofuse_shape.h",
@@ -58,15 +58,15 @@ _OF_HOST = (
     "autofuse_tiling.h",
     TUNED_HEADER,
 )
-#: What the launcher of a kernel includes, which an operator has none of.
+#: Includes of a kernel's launcher, which an operator lacks.
 _NOT_OURS = ("autofuse_launch.h",)
-#: Shapes that the generated test tries.
+#: Shapes of the generated test.
 _CASES = 8
 
 
 @frozen
 class _Side:
-    """An input or an output; ``called``: in the definition."""
+    """An input or an output; ``called`` is its name in the definition."""
 
     index: int
     name: str
@@ -162,21 +162,21 @@ class _TestView:
 
 
 def check_operator(graph: FusionGraph) -> None:
-    """Raises AF5007 for a graph that no operator of CANN can have: its tensors are contiguous, and it has an output."""
+    """Raise AF5007 unless CANN can express the operator: contiguous tensors and at least one output."""
     tensors = [*graph.inputs, *(o.tensor for o in graph.outputs)]
     for name in tensors:
         t = graph.tensors[name]
         if t.strides is not None or t.offset is not None:
             raise AutofuseError.of(
                 "AF5007",
-                f"{name} has strides or an offset, and tensors of an operator package are contiguous",
+                f"{name} has strides or an offset, but operator packages need contiguous tensors",
                 where=Where(node=name),
                 hint="leave out strides and offset, or build with --entry launch",
             )
     if not graph.inputs:
         raise AutofuseError.of(
             "AF5007",
-            "an operator of CANN has at least one input, and this graph has none",
+            "a CANN operator needs at least one input, but this graph has none",
             hint="build with --entry launch",
         )
 
@@ -190,16 +190,16 @@ def op_files(
     needs: Releases,
     given: Sequence[GivenTiling] = (),
 ) -> dict[str, str]:
-    """Relative path -> text of the project.
+    """Return relative path -> text of the project.
 
     Args:
-        graph: what is computed; :func:`check_operator` has nothing against it.
+        graph: graph of the operator; must pass :func:`check_operator`.
         results: its schedule.
-        costs: of the templates.
-        kernel: the text of the kernel file, whose function has the name of :func:`operator_names`.
+        costs: costs of the templates.
+        kernel: text of the kernel file, whose function has the name of :func:`operator_names`.
         functions: headers of the device functions that it calls.
-        needs: what it calls, with the releases of CANN that have it.
-        given: tilings that come before the search.
+        needs: functions that it calls, with the CANN releases that have them.
+        given: tilings tried before the search.
     """
     target = costs.target
     names = operator_names(graph)
@@ -240,14 +240,14 @@ def op_files(
         name = path.removeprefix("include/")
         if name not in _NOT_OURS:
             files[f"{'op_host' if name in _OF_HOST else 'op_kernel'}/{name}"] = text
-    # What host files include of the kernel's folder.
+    # Kernel headers that host files include.
     for name in ("autofuse_math.h", "autofuse_tiling_data.h"):
         files[f"op_host/{name}"] = f'#include "../op_kernel/{name}"\n'
     return files
 
 
 def _compute_unit(target: TargetSpec) -> str:
-    """Return CANN's name for the series of a chip; a name with an underscore is that of a series itself."""
+    """Return CANN's name for a chip series; a name with an underscore already is one."""
     return target.soc.lower() if "_" in target.soc else target.arch.family
 
 
@@ -326,7 +326,7 @@ def _host_view(
 
 
 def _barrier_keys(results: tuple[ScheduleResult, ...]) -> str:
-    """C++ of whether ``key`` is one of a schedule with a barrier; empty where none is."""
+    """Return a C++ condition that is true if ``key`` belongs to a schedule with a barrier; empty if there are none."""
     tests, first = [], 0
     for r in results:
         end = first + len(tiling_keys((r,)))

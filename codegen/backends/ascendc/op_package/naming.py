@@ -1,9 +1,9 @@
 """Names of an operator and its parameters in CANN, by CANN's own rules.
 
-An operator type is CamelCase; the kernel's function, its file and the header of its aclnn functions have that name with
-underscores.  Parameters of the aclnn functions are those of the definition without underscores, with ``Out`` appended
-to outputs and ``Ref`` to a parameter that an output overwrites.  Two names of a graph may collide under these rules, or
-under those for macros, which have no lower case; here they are kept distinct.
+An operator type is CamelCase; the kernel's function, its file and the header of its aclnn functions have that name in
+snake case.  Parameters of the aclnn functions drop the underscores of the definition, with ``Out`` appended to outputs
+and ``Ref`` to a parameter that an output overwrites.  Two names of a graph may collide under these rules, or under
+those for macros, which are upper case only; here they are kept distinct.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from autofuse.implgraph.ir.names import identifier
 
 __all__ = ["OpNames", "operator_names"]
 
-#: No operator of CANN begins so, and no name that C++ or Ascend C knows.
+#: Prefix that no operator of CANN has, and no name of C++ or Ascend C.
 PREFIX = "Autofuse"
 #: Parameters of the two aclnn functions themselves.
 _OWN = ("executor", "workspacesize", "workspace", "stream")
@@ -30,9 +30,9 @@ class OpNames:
     Attributes:
         type: the operator type, ``AutofuseAddBias``.
         function: the kernel's function and the stem of its file, ``autofuse_add_bias``.
-        inputs: of the definition, by place.
-        outputs: of the definition, by place; one that overwrites an input has the name of that.
-        attributes: by name of the symbol: sizes that no input shape tells.
+        inputs: names in the definition, by position.
+        outputs: names in the definition, by position; an output that overwrites an input has the input's name.
+        attributes: by symbol name, for sizes that no input shape determines.
     """
 
     type: str
@@ -60,7 +60,7 @@ def operator_names(graph: FusionGraph) -> OpNames:
 
 
 def _operator_type(name: str) -> str:
-    """CamelCase without two capitals in a row, so that the way back is the same by every rule."""
+    """Return CamelCase without consecutive capitals, so that every rule converts it back to the same name."""
     out = PREFIX
     for part in re.findall(r"[a-z0-9]+", name.lower()):
         out += part if out[-1].isupper() else part[0].upper() + part[1:]
@@ -68,7 +68,7 @@ def _operator_type(name: str) -> str:
 
 
 def _apart(name: str, suffix: str, taken: set[str]) -> str:
-    """A name in lower case that nothing else has, nor its aclnn parameter; both are added to ``taken``."""
+    """Return a lower-case name distinct from all others, as its aclnn parameter is; add both to ``taken``."""
     word = identifier(name.lower())
     found, number = word, 1
     while not taken.isdisjoint(keys := {_key(found), _key(found + suffix)}):
@@ -79,5 +79,5 @@ def _apart(name: str, suffix: str, taken: set[str]) -> str:
 
 
 def _key(name: str) -> str:
-    """Equal where two names come down to one."""
+    """Return a key that is equal for names that collide."""
     return name.replace("_", "")

@@ -1,1 +1,1 @@
-"""An operator of PyTorch around a kernel: what ``--entry torch`` writes beside the files of the kernel."""
+"""A PyTorch operator around a kernel: the additional files of ``--entry torch``."""

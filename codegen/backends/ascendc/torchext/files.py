@@ -1,7 +1,7 @@
-"""The files of a torch library extension around a kernel, and around one of its gradient where there is one.
+"""The files of a torch library extension around a kernel and, if there is one, the kernel of its gradient.
 
-The kernel keeps its own project, at the root of the folder; that of the gradient lies in ``parts/``.  Names of the
-graph reach C++ and Python as identifiers only, or inside string literals.
+The kernel keeps its own project, at the root of the folder; the gradient's project lies in ``parts/``.  Names of the
+graph reach C++ and Python as identifiers or inside string literals only.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from autofuse.targets import TargetSpec
 __all__ = ["package_name", "torch_files"]
 
 _HEADERS = ("autofuse_torch.h", "autofuse_torch_cpu.h", "autofuse_torch_npu.h")
-#: What the generated test takes for a size: small, no multiple of a block, and inside of the range of the symbol.
+#: Size in the generated test: small, not a multiple of a block, and within the range of the symbol.
 _TESTED_SIZE = 5
 
 
@@ -65,7 +65,7 @@ class _Given:
 
 @frozen
 class _Dim:
-    """``size``: what the dimension is; ``text``: in the words of the graph, as a C string."""
+    """A dimension; ``size``: its extent in C++; ``text``: its extent in the graph's terms, as a C string."""
 
     variable: str
     label: str
@@ -185,7 +185,7 @@ class _TestView:
 
 
 def package_name(graph: FusionGraph) -> str:
-    """The Python package of the extension."""
+    """Return the Python package of the extension."""
     return f"autofuse_{graph.name}"
 
 
@@ -194,15 +194,15 @@ def torch_files(
     target: TargetSpec,
     backward: tuple[FusionGraph, Mapping[str, str]] | None = None,
 ) -> dict[str, str]:
-    """The files beside those of the kernel, by path.
+    """Return the files besides those of the kernel, by path.
 
     Args:
-        graph: what the operator computes.
-        target: the chip.
-        backward: the graph of its gradient, and the files of the kernel of that; None: it has no formula.
+        graph: graph of the operator.
+        target: chip.
+        backward: graph of the gradient, and the files of its kernel; None if there is no gradient formula.
 
     Raises:
-        AutofuseError: AF5007, PyTorch has no such operator; AF1404, the graph of the gradient does not fit.
+        AutofuseError: AF5007, PyTorch cannot express the operator; AF1404, the graph of the gradient does not fit.
     """
     name = check_identifier(graph.name)
     whole = operator_of(graph)
@@ -253,13 +253,13 @@ def torch_files(
 
 
 def _lacks_gradient(operator: Operator, formula: Formula | None) -> bool:
-    """Return True if an error replaces the formula; PyTorch takes none for operators that overwrite an input."""
+    """Return True if an error replaces the formula; PyTorch allows none for operators that overwrite an input."""
     known = formula is not None and operator is formula.forward
     return not known and not any(a.written for a in operator.arguments)
 
 
 def _space(operator: Operator) -> str:
-    """The namespace of an operator in C++."""
+    """Return the C++ namespace of an operator."""
     return f"autofuse_op_{operator.name}"
 
 
@@ -312,7 +312,7 @@ def _operator_view(operator: Operator, kernel: str, target: TargetSpec) -> _Oper
 
 
 def _apart(operator: Operator) -> str:
-    """The tensors of a call, and which of them the kernel overwrites."""
+    """Return the tensors of a call, marking those that the kernel overwrites."""
     return ", ".join(
         f"{{{c_string(a.name)}, {a.variable}, {'true' if a.written else 'false'}}}"
         for a in operator.tensors
@@ -331,7 +331,7 @@ def _tensor(operator: Operator, a: Argument) -> _Tensor:
 
 
 def _dims(operator: Operator, sizes: Mapping[str, str]) -> Iterator[_Dim]:
-    """The dimensions that have to be compared: not those from which a symbol is taken as it is."""
+    """Yield the dimensions to compare; those that define a symbol directly need no check."""
     graph = operator.graph
     plain = {
         (f"input_{s.input}", s.dim)
@@ -348,7 +348,7 @@ def _dims(operator: Operator, sizes: Mapping[str, str]) -> Iterator[_Dim]:
 def _buffers(
     operator: Operator, sizes: Mapping[str, str], first: str
 ) -> tuple[list[_Buffer], list[_Written]]:
-    """The parameters of the kernel in their order, and which of them go back to an argument."""
+    """Return the parameters of the kernel in order, and those that are copied back to an argument."""
     graph = operator.graph
     buffers: list[_Buffer] = []
     place: dict[str, int] = {}
@@ -383,7 +383,7 @@ def _buffers(
 
 
 def _integer(e: Expr, sizes: Mapping[str, str]) -> str:
-    """A size of a call, where no size is a symbol of PyTorch."""
+    """Return a size of a call without symbolic sizes of PyTorch."""
     number = e.as_int()
     return (
         f"c10::SymInt({to_cpp(e, sizes)}).expect_int()" if number is None else int_literal(number)
@@ -400,7 +400,7 @@ def _test_view(operator: Operator, head: str, package: str) -> _TestView:
     place = {a.tensor: i for i, a in enumerate(operator.arguments) if a.written}
     written = list(place.values())
     first = next(i for i, a in enumerate(operator.arguments) if a.kind == "Tensor")
-    # Outputs of the graph in the order of ``results``: what is returned, then what is overwritten, by argument.
+    # Outputs of the graph in the order of ``results``: returned values, then overwritten arguments.
     returned = [k for k, o in enumerate(graph.outputs) if o.inout is None]
     overwriting = {place[o.inout]: k for k, o in enumerate(graph.outputs) if o.inout is not None}
     return _TestView(
@@ -417,7 +417,7 @@ def _test_view(operator: Operator, head: str, package: str) -> _TestView:
 
 
 def _members(numbers: Sequence[int]) -> str:
-    """The inside of a tuple."""
+    """Return the elements of a tuple, without parentheses."""
     return "".join(f"{n}, " for n in numbers).strip()
 
 
@@ -426,7 +426,7 @@ def _tested_size(symbol: Symbol) -> int:
 
 
 def _test_argument(operator: Operator, a: Argument, env: Mapping[str, int]) -> str:
-    """An expression of Python."""
+    """Return an argument of the test as a Python expression."""
     if a.symbol:
         return str(env[a.symbol])
     t = operator.graph.tensors[a.tensor]

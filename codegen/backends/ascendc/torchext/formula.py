@@ -1,7 +1,7 @@
-"""The gradient of an operator, from a graph that computes it: names say what is what.
+"""The gradient of an operator, from a graph that computes it; the names define the roles of its tensors.
 
 An input of that graph is ``grad_<output>``, the gradient of an output, or has the name of an input or an output of the
-forward graph.  An output is ``grad_<input>``.  The formula that PyTorch is given keeps what the graph reads.
+forward graph.  An output is ``grad_<input>``.  The formula saves the forward tensors that the graph reads.
 """
 
 from __future__ import annotations
@@ -25,8 +25,9 @@ _GRADIENT, _INPUT, _OUTPUT, _SIZE = "gradient", "input", "output", "size"
 class _Source:
     """Source of an argument of the gradient.
 
-    ``kind``: the gradient of a result, an argument or a result of the forward operator, with its ``index``; or a size:
-    ``dim`` of that argument (the argument itself if ``dim`` is None), minus ``plus``, divided by ``factor``.
+    ``kind``: the gradient of a result, or an argument or a result of the forward operator, with its ``index``; or a
+    size: dimension ``dim`` of that argument (the argument itself if ``dim`` is None), minus ``plus``, divided by
+    ``factor``.
     """
 
     kind: str
@@ -41,10 +42,10 @@ class Formula:
     """The gradient of an operator.
 
     Attributes:
-        forward: the operator.
-        operator: the one that computes gradients, ``<name>_backward``.
-        sources: for every argument of it, where it comes from.
-        results: for every argument of the forward operator, the result that is its gradient; None: it has none.
+        forward: forward operator.
+        operator: operator that computes gradients, ``<name>_backward``.
+        sources: source of each of its arguments.
+        results: for every argument of the forward operator, the result that is its gradient; None if it has none.
     """
 
     forward: Operator
@@ -54,10 +55,10 @@ class Formula:
 
 
 def formula_of(forward: Operator, graph: FusionGraph) -> Formula:
-    """The formula from a graph of the gradient.
+    """Derive the formula from a graph of the gradient.
 
     Raises:
-        AutofuseError: AF1404, every input and output of the graph that does not fit the forward graph.
+        AutofuseError: AF1404, for every input and output of the graph that does not match the forward graph.
     """
     operator = operator_of(graph, f"{forward.graph.name}_backward")
     misfits = _Misfits(graph)
@@ -73,8 +74,8 @@ def formula_of(forward: Operator, graph: FusionGraph) -> Formula:
     known = {_GRAD + a.tensor: a.tensor for a in forward.tensors}
     for k, r in enumerate(operator.results):
         if r.name not in known:
-            text = f"the output {r.name!r} is no gradient of an input of {forward.graph.label}"
-            misfits.add(text, r.name, f"outputs are {_listed(known)}")
+            text = f"the output {r.name!r} is not a gradient of an input of {forward.graph.label}"
+            misfits.add(text, r.name, f"valid outputs: {_listed(known)}")
             continue
         of = known[r.name]
         misfits.compare(r.name, r.dtype, r.shape, forward.graph.tensors[of])
@@ -86,23 +87,23 @@ def formula_of(forward: Operator, graph: FusionGraph) -> Formula:
 
 
 class _Misfits:
-    """Collected mismatches of the two graphs, each an AF1404."""
+    """Mismatches of the two graphs, each an AF1404."""
 
     def __init__(self, graph: FusionGraph) -> None:
         self.found: list[Diagnostic] = []
         self._label = graph.label
 
     def add(self, text: str, node: str = "", hint: str = "") -> None:
-        """Add a mismatch, with the tensor that it concerns."""
+        """Add a mismatch and the tensor that it concerns."""
         text = f"{self._label}: {text}"
         self.found.append(Diagnostic("AF1404", text, where=Where(node=node), hint=hint))
 
     def compare(self, name: str, dtype: DType, shape: Sequence[Expr], other: Tensor) -> None:
-        """Check that a tensor has the dtype and the shape that it has in the forward graph."""
+        """Check that a tensor has the dtype and the shape of its counterpart in the forward graph."""
         if (dtype, tuple(shape)) != (other.dtype, other.shape):
             here, there = _kind(dtype, shape), _kind(other.dtype, other.shape)
-            text = f"{name!r} is {here}, and {there} in the forward graph"
-            self.add(text, name, "both graphs call a size by the same name")
+            text = f"{name!r} is {here}, but {there} in the forward graph"
+            self.add(text, name, "both graphs must use the same name for a size")
 
 
 def _source(forward: Operator, backward: Operator, name: str, misfits: _Misfits) -> _Source:
@@ -118,27 +119,27 @@ def _source(forward: Operator, backward: Operator, name: str, misfits: _Misfits)
         found.setdefault(r.name, (_Source(_OUTPUT, i), tensors[r.name]))
         found.setdefault(_GRAD + r.name, (_Source(_GRADIENT, i), tensors[r.name]))
     if name not in found:
-        text = f"the input {name!r} is nothing that {graph.label} reads or makes"
-        misfits.add(text, name, f"inputs are {_listed(found)}")
+        text = f"the input {name!r} is neither an input nor a result of {graph.label}"
+        misfits.add(text, name, f"valid inputs: {_listed(found)}")
         return _Source(_INPUT, 0)
     source, other = found[name]
     if own.scalar != (other.scalar and source.kind == _INPUT):
         here, there = ("a scalar", "a tensor") if own.scalar else ("a tensor", "a scalar")
-        misfits.add(f"{name!r} is {here}, and {there} in the forward graph", name)
+        misfits.add(f"{name!r} is {here}, but {there} in the forward graph", name)
     misfits.compare(name, own.dtype, own.shape, other)
     return source
 
 
 def _size_of(forward: Operator, symbol: str, misfits: _Misfits) -> _Source:
-    """Return the source of a size that no input shape of the gradient shows."""
+    """Return the source of a size that no input shape of the gradient determines."""
     for i, a in enumerate(forward.arguments):
         if a.symbol == symbol:
             return _Source(_SIZE, i)
     for s in forward.solved:
         if s.symbol == symbol:
             return _Source(_SIZE, s.input, s.dim, s.factor, s.plus)
-    text = f"the size {symbol!r} follows from nothing that {forward.graph.label} reads"
-    misfits.add(text, hint="both graphs call a size by the same name")
+    text = f"the size {symbol!r} does not follow from the inputs of {forward.graph.label}"
+    misfits.add(text, hint="both graphs must use the same name for a size")
     return _Source(_SIZE, 0)
 
 
@@ -151,7 +152,7 @@ def _listed(names: Iterable[str]) -> str:
 
 
 def formula_text(f: Formula) -> str:
-    """The formula in Python, as PyTorch takes it."""
+    """Return the formula as Python code for PyTorch."""
     saved: list[str] = []
     rest: list[str] = []
     arguments = []
@@ -175,13 +176,13 @@ def formula_text(f: Formula) -> str:
     return "\n".join(
         [
             "def _keep(ctx, inputs, output):",
-            '    """What the gradient reads."""',
+            '    """Save what the gradient reads."""',
             f"    ctx.save_for_backward({', '.join(saved)})",
             f"    ctx.rest = [{', '.join(rest)}]",
             "",
             "",
             "def _gradients(ctx, *grads):",
-            '    """A gradient, or None, for every argument."""',
+            '    """Return a gradient, or None, for every argument."""',
             "    saved = ctx.saved_tensors",
             f"    found = {f.operator.name}({', '.join(arguments)})",
             f"    return {gradients}{',' if len(f.results) == 1 else ''}",
@@ -202,5 +203,5 @@ def _size_text(s: _Source) -> str:
 
 
 def _number(literal: str) -> int:
-    """An integer literal of C++ as a number."""
+    """Return the value of a C++ integer literal."""
     return int(literal.removeprefix("INT64_C(").removesuffix(")"))

@@ -1,7 +1,7 @@
-"""A graph as an operator of PyTorch: its arguments and results, and what of the graph's sizes they say.
+"""A graph as a PyTorch operator: its arguments and results, and the sizes that their shapes determine.
 
-A tensor of the graph is a ``Tensor``, a run-time scalar a ``Scalar``, and a symbol that no shape shows a ``SymInt`` at
-the end.  An input that the kernel overwrites is ``Tensor(a!)``, and what is written there is no result.
+A tensor of the graph becomes a ``Tensor``, a run-time scalar a ``Scalar``, and a symbol that no shape determines a
+trailing ``SymInt``.  An input that the kernel overwrites is ``Tensor(a!)``, and is not a result.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from autofuse.implgraph.ir.names import identifier
 
 __all__ = ["SCALAR_TYPES", "Argument", "Operator", "Result", "operator_of", "word"]
 
-#: Element type -> the name of PyTorch's in C++; in Python it is that of the graph.
+#: Element type -> the C++ name of PyTorch's dtype; the Python name is that of the graph.
 SCALAR_TYPES = {
     "float32": "kFloat",
     "float16": "kHalf",
@@ -35,7 +35,7 @@ SCALAR_TYPES = {
     "uint64": "kUInt64",
     "bool": "kBool",
 }
-#: Beside those of Python, words of the language of schemas, and what a namespace of operators has of its own.
+#: Reserved besides Python's keywords: words of the schema language, and members of an operator namespace.
 _WORDS = frozenset({"Tensor", "Scalar", "SymInt", "self", "inf", "nan", "name"})
 
 
@@ -44,12 +44,12 @@ class Argument:
     """An argument of the operator.
 
     Attributes:
-        name: in the schema, a word of Python and of schemas.
+        name: name in the schema, valid in Python and in schemas.
         kind: ``Tensor``, ``Scalar`` or ``SymInt``.
-        tensor: the input of the graph; empty for a symbol.
-        symbol: the symbol that is given; empty for an input.
-        variable: what it is called in C++.
-        written: the kernel overwrites it.
+        tensor: input of the graph; empty for a symbol.
+        symbol: symbol that the argument gives; empty for an input.
+        variable: C++ variable.
+        written: True if the kernel overwrites it.
     """
 
     name: str
@@ -61,7 +61,7 @@ class Argument:
 
     @property
     def declared(self) -> str:
-        """As the schema has it."""
+        """Return the argument as the schema declares it."""
         return f"{'Tensor(a!)' if self.written else self.kind} {self.name}"
 
 
@@ -79,11 +79,11 @@ class Operator:
     """A graph as an operator of the namespace ``autofuse``.
 
     Attributes:
-        graph: what it computes.
-        name: of the operator.
-        arguments: inputs of the graph in their order, then symbols.
-        results: outputs of the graph that overwrite nothing, in their order.
-        solved: for every symbol that a shape shows, where.
+        graph: graph of the operator.
+        name: name of the operator.
+        arguments: inputs of the graph in order, then symbols.
+        results: outputs of the graph that overwrite no input, in order.
+        solved: the dimension that determines each symbol, where one does.
     """
 
     graph: FusionGraph
@@ -94,10 +94,10 @@ class Operator:
 
     @property
     def schema(self) -> str:
-        """As PyTorch reads it, without the namespace."""
+        """Return the schema without the namespace."""
         count = len(self.results)
         returned = "Tensor" if count == 1 else f"({', '.join(['Tensor'] * count)})"
-        # Each argument that is overwritten is a set of aliases of its own.
+        # Every overwritten argument gets its own alias set.
         letters = iter("abcdefghijklmnopqrstuvwxyz")
         declared = [
             a.declared.replace("(a!)", f"({next(letters)}!)") if a.written else a.declared
@@ -107,20 +107,20 @@ class Operator:
 
     @property
     def tensors(self) -> tuple[Argument, ...]:
-        """The arguments that are tensors."""
+        """Return the tensor arguments."""
         return tuple(a for a in self.arguments if a.kind == "Tensor")
 
 
 def operator_of(graph: FusionGraph, name: str = "") -> Operator:
-    """The operator of a graph.
+    """Return a graph as an operator.
 
     Args:
-        graph: what it computes.
-        name: of the operator; empty for that of the graph.
+        graph: graph of the operator.
+        name: name of the operator; empty for the graph's name.
 
     Raises:
-        AutofuseError: AF5007, PyTorch has no such operator: no input is a tensor, too many are overwritten, or the
-            graph fixes strides that no tensor of PyTorch has.
+        AutofuseError: AF5007, PyTorch cannot express the operator: no input is a tensor, too many inputs are
+            overwritten, or the graph fixes strides that no PyTorch tensor has.
     """
     taken: set[str] = set()
     written = {o.inout for o in graph.outputs if o.inout is not None}
@@ -134,7 +134,7 @@ def operator_of(graph: FusionGraph, name: str = "") -> Operator:
     if not any(a.kind == "Tensor" for a in arguments):
         raise AutofuseError.of(
             "AF5007",
-            f"{graph.label} has no input that is a tensor: an operator of PyTorch would have no device",
+            f"{graph.label} has no tensor input: a PyTorch operator would have no device",
             hint="give the graph an input with a shape, or use --entry launch",
         )
     for a in arguments:
@@ -161,19 +161,19 @@ def operator_of(graph: FusionGraph, name: str = "") -> Operator:
 
 
 def word(name: str) -> str:
-    """An identifier of C++ as one of Python and of schemas as well."""
+    """Return a C++ identifier as one that is also valid in Python and in schemas."""
     special = keyword.iskeyword(name) or keyword.issoftkeyword(name) or name in _WORDS
     return f"v_{name}" if special else name
 
 
 def _check_memory(graph: FusionGraph, argument: Argument) -> None:
-    """Raises AF5007 for a layout that a tensor of PyTorch cannot have."""
+    """Raise AF5007 for a layout that no PyTorch tensor can have."""
     tensor = graph.tensors[argument.tensor]
     for stride in tensor.strides or ():
         number = stride.as_int()
         if number is not None and number < 0:
             raise AutofuseError.of(
                 "AF5007",
-                f"{argument.tensor} has a stride of {number}; strides of PyTorch are not negative",
+                f"{argument.tensor} has a stride of {number}; PyTorch does not allow negative strides",
                 where=Where(node=argument.tensor),
             )

@@ -1,1 +1,1 @@
-"""Ops of the backend for CPUs: how they are written, and the functions that they call."""
+"""Ops of the CPU backend: their spelling, and the functions that they call."""

@@ -1,7 +1,7 @@
-"""C++ functions that generated files define where they use them, beside those of ``autofuse.codegen.nests.formulas``.
+"""C++ functions that generated files define on demand, besides those of ``autofuse.codegen.nests.formulas``.
 
-Those of floats have no branches and no calls, so that g++ turns a loop that calls them into vector instructions; the
-functions of the C library are calls, one per element.
+Float functions have no branches and no calls, so that g++ vectorises loops over them; the C library would be called
+once per element.
 """
 
 from __future__ import annotations
@@ -14,17 +14,17 @@ __all__ = ["FUNCTIONS"]
 
 
 def _horner(name: str, x: str, coefficients: Sequence[float]) -> str:
-    """Statements that make ``name`` a polynomial in ``x``; the highest coefficient last."""
+    """Return statements that evaluate a polynomial in ``x`` into ``name``; the highest coefficient comes last."""
     *rest, top = coefficients
     steps = (f"{name} = {name} * {x} {'-' if c < 0 else '+'} {abs(c)!r}f;" for c in reversed(rest))
     return "\n    ".join((f"float {name} = {top!r}f;", *steps))
 
 
 _BIT_CAST = """\
-// The bits of a value as another type of the same size.
+// Reinterprets the bits of a value as another type of the same size.
 template <typename To, typename From>
 inline To bit_cast(From x) {
-    static_assert(sizeof(To) == sizeof(From), "the bits of one type fill the other");
+    static_assert(sizeof(To) == sizeof(From), "both types have the same size");
     To y;
     std::memcpy(&y, &x, sizeof(To));
     return y;
@@ -33,7 +33,7 @@ inline To bit_cast(From x) {
 
 _FROM_HALF = """\
 inline float from_half(half x) {
-    // The sign is extended, so that one shift puts it and the exponent where those of a float begin.
+    // Sign extension lets one shift move both the sign and the exponent to their places in a float.
     const uint32_t wide = static_cast<uint32_t>(static_cast<int32_t>(static_cast<int16_t>(x)));
     const uint32_t bits = (wide << 13) & 0x8fffe000u;
     const uint32_t special = (bits & 0x0f800000u) == 0x0f800000u ? 0x7f800000u : 0u;
@@ -42,11 +42,11 @@ inline float from_half(half x) {
 """
 
 _TO_HALF = """\
-// The nearest float16, the even one of two; infinity from 65520 on.
+// Rounds to the nearest float16, ties to even; infinity from 65520 on.
 inline half to_half(float x) {
     const uint32_t bits = bit_cast<uint32_t>(x), size = bits & 0x7fffffffu;
     const uint32_t usual = (size + 0xfffu + ((size >> 13) & 1u) - 0x38000000u) >> 13;
-    // The last bit of 0.5 is that of a subnormal float16.
+    // The last bit of 0.5f has the weight of the last bit of a subnormal float16.
     const uint32_t tiny = bit_cast<uint32_t>(bit_cast<float>(size) + 0.5f) - 0x3f000000u;
     const uint32_t huge = size > 0x7f800000u ? 0x7e00u : 0x7c00u;
     const uint32_t near = size < 0x38800000u ? tiny : usual;
@@ -101,7 +101,7 @@ inline float from_bfloat16(bfloat16 x) {
 """
 
 _TO_BFLOAT16 = """\
-// The nearest bfloat16, the even one of two.
+// Rounds to the nearest bfloat16, ties to even.
 inline bfloat16 to_bfloat16(float x) {
     const uint32_t bits = bit_cast<uint32_t>(x);
     const uint32_t rounded = bits + 0x7fffu + ((bits >> 16) & 1u);
@@ -117,7 +117,7 @@ inline float power_of_2(int32_t n) {
 """
 
 _EXP = """\
-// e^x: 2^n e^r with |r| <= ln(2) / 2; 2^n in two steps, as it need not be a normal float.
+// e^x = 2^n e^r with |r| <= ln(2) / 2; multiplies by 2^n in two steps, since 2^n may not be a normal float.
 inline float exp(float x) {
     const float a = x < -104.0f ? -104.0f : x > 89.0f ? 89.0f : x;
     const float shifted = a * 1.44269504f + 12582912.0f;
@@ -131,7 +131,7 @@ inline float exp(float x) {
 """.replace("{EXP}", _horner("tail", "r", EXP))
 
 _EXP2 = """\
-// 2^x, as e^x.
+// 2^x, computed like e^x.
 inline float exp2(float x) {
     const float a = x < -151.0f ? -151.0f : x > 129.0f ? 129.0f : x;
     const float shifted = a + 12582912.0f;
@@ -144,12 +144,12 @@ inline float exp2(float x) {
 """.replace("{EXP}", _horner("tail", "r", EXP))
 
 _LOGARITHM = """\
-// ln(x) times ``scale``; ``high`` + ``low`` is that of 2.
+// ln(x) times ``scale``; ``high`` + ``low`` is ln(2) times ``scale``.
 inline float logarithm(float x, float high, float low, float scale) {
     const bool tiny = x < 0x1p-126f;
     const uint32_t bits = bit_cast<uint32_t>(tiny ? x * 0x1p23f : x) - 0x3f3504f3u;
     const float n = static_cast<float>(static_cast<int32_t>(bits) >> 23) - (tiny ? 23.0f : 0.0f);
-    // The mantissa, from sqrt(1/2) to sqrt(2), less 1.
+    // The mantissa, between sqrt(1/2) and sqrt(2), minus 1.
     const float f = bit_cast<float>((bits & 0x7fffffu) + 0x3f3504f3u) - 1.0f;
     {LOG}
     const float square = f * f;
@@ -161,7 +161,7 @@ inline float logarithm(float x, float high, float low, float scale) {
 """.replace("{LOG}", _horner("tail", "f", LOG))
 
 _QUARTER_TURNS = """\
-// 2/pi in binary, behind 32 bits of zeros.
+// 2/pi in binary, after 32 zero bits.
 static const uint32_t two_over_pi[9] = {0x00000000u, 0xa2f9836eu, 0x4e441529u, 0xfc2757d1u, 0xf534ddc0u,
                                         0xdb629599u, 0x3c439041u, 0xfe5163abu, 0xdebbc561u};
 
@@ -170,8 +170,8 @@ struct Angle {
     uint32_t quarter; // x - r is this many times pi/2
 };
 
-// A float is an integer times 2^e: its product with the 96 bits of 2/pi that are neither multiples of 4
-// nor too small to matter has the quarter in its highest two bits, and what is left of it behind them.
+// A float is an integer times 2^e. Multiply it by the 96 bits of 2/pi that are neither multiples of 4 nor
+// negligible: the two highest bits of the product are the quarter, the bits below them the remainder.
 inline Angle quarter_turns(float x) {
     const uint32_t bits = bit_cast<uint32_t>(x) & 0x7fffffffu;
     const uint64_t mantissa = (bits & 0x7fffffu) | 0x800000u;
@@ -219,21 +219,21 @@ inline float sine(float x, uint32_t ahead) {
 )
 
 _MAX = """\
-// The larger; NaN wins.
+// The larger value; propagates NaN.
 inline float max(float a, float b) {
     return a > b || a != a ? a : b;
 }
 """
 
 _MIN = """\
-// The smaller; NaN wins.
+// The smaller value; propagates NaN.
 inline float min(float a, float b) {
     return a < b || a != a ? a : b;
 }
 """
 
 _TO_INT = """\
-// x rounded to zero as an integer; the nearest out of range, 0 of NaN.
+// Converts to an integer, rounding towards zero; saturates, and converts NaN to 0.
 template <typename T>
 inline T to_int(float x) {
     constexpr T low = std::numeric_limits<T>::min(), high = std::numeric_limits<T>::max();
@@ -246,7 +246,7 @@ inline T to_int(float x) {
 """
 
 _PART = """\
-// A run of elements is added up in the lanes of a vector; without optimisation there are none to share the roundings.
+// Type of partial sums: vector lanes split the rounding errors of a sum; without optimisation there is just one lane.
 #if defined(__OPTIMIZE__)
 using part = float;
 #else
@@ -255,7 +255,7 @@ using part = double;
 """
 
 _TURNED = """\
-// The elements of both halves in turns.
+// Interleaves the elements of both halves.
 template <typename T>
 inline void interleave(const T* in, T* out) {
     for (int k = 0; k < 512; ++k) {
@@ -264,8 +264,8 @@ inline void interleave(const T* in, T* out) {
     }
 }
 
-// A square of 32 by 32 elements with rows and columns exchanged: in five steps the bits of the column become
-// those of the row, which are vector instructions where single elements would be moved otherwise.
+// Transposes a square of 32 by 32 elements in five steps: each moves one bit of the column index to the row
+// index, with vector instructions instead of moves of single elements.
 template <typename T>
 inline void turn(const T* in, T* out) {
     T a[1024], b[1024];

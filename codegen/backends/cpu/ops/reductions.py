@@ -1,4 +1,4 @@
-"""Accumulation of results in C++: the type of an accumulator, a step of it, and its name for OpenMP."""
+"""Accumulation of results in C++: accumulator types, steps, and OpenMP clauses."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ __all__ = ["DECLARED", "Reduction", "accumulator", "first", "reduction"]
 
 @dataclass(frozen=True, slots=True)
 class Reduction:
-    """One reduction of a kind of element types.
+    """One reduction for a kind of element type.
 
     Attributes:
-        step: statement that takes the value ``{x}`` into the accumulator ``{a}``.
-        clause: what OpenMP calls it.
+        step: statement that accumulates the value ``{x}`` into ``{a}``.
+        clause: its name in OpenMP.
     """
 
     step: str
@@ -42,7 +42,7 @@ _TABLE: Mapping[tuple[str, bool], Reduction] = {
     **_extreme("min", "<", "smallest"),
 }
 
-#: Reductions that OpenMP does not have: how they are declared, behind the functions that they call.
+#: Declarations of reductions that OpenMP lacks; they follow the functions that they call.
 DECLARED: Mapping[str, str] = {
     name: f"#pragma omp declare reduction({name} : float : omp_out = simd::{f}(omp_out, omp_in))"
     f" initializer(omp_priv = {start})\n"
@@ -56,15 +56,15 @@ def reduction(op: str, dtype: DType) -> Reduction:
 
 
 def accumulator(op: str, dtype: DType, many: bool) -> str:
-    """The type of C++ in which elements are accumulated.
+    """Return the C++ type in which elements are accumulated.
 
-    Sums of integers wrap, so they are unsigned ones of 32 bits at least.  Sums and products of many floats are
-    ``double``: in a single ``float`` small addends get lost, and roundings of equal addends all go one way.
+    Sums of integers wrap, so they are unsigned with at least 32 bits.  Sums and products of many floats are ``double``:
+    a single ``float`` loses small addends, and rounds equal addends in one direction.
 
     Args:
-        op: of ``REDUCES``, or Scan.
-        dtype: of the elements.
-        many: one result takes a large number of them.
+        op: an op of ``REDUCES``, or Scan.
+        dtype: dtype of the elements.
+        many: True if one result takes a large number of elements.
     """
     if op in ("ReduceMax", "ReduceMin"):
         return TYPES[dtype.name]

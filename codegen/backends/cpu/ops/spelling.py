@@ -26,7 +26,7 @@ from autofuse.implgraph.ir.dtypes import BY_NAME, DType
 
 __all__ = ["CPP", "TYPES", "literal", "stored"]
 
-#: Name of an element type -> the type of a value in C++.
+#: Name of an element type -> C++ type of a value.
 TYPES: Mapping[str, str] = {
     **{d.name: f"{d.name}_t" for d in BY_NAME.values() if d.kind in "iu"},
     "float32": "float",
@@ -37,12 +37,12 @@ TYPES: Mapping[str, str] = {
 
 
 def stored(dtype: DType) -> str:
-    """The type of an element in memory."""
+    """Return the type of an element in memory."""
     return "uint8_t" if dtype.kind == "b" else TYPES[dtype.name]
 
 
 def literal(value: float | int, dtype: DType) -> str:
-    """A number of a type, as an expression that may stand beside any operator."""
+    """Return a number of a type as an expression that can stand beside any operator."""
     if dtype.kind == "b":
         return "true" if value else "false"
     if dtype.kind in "iu":
@@ -62,7 +62,7 @@ def _atomic(text: str) -> str:
 
 
 class _Printer(Printer):
-    """Integers wrap, as only unsigned ones do in C++; they are computed as ``{U}`` and become ``{T}`` again."""
+    """Printer of wrapping integers: C++ wraps only unsigned ones, so compute in ``{U}`` and cast back to ``{T}``."""
 
     def number(self, value: float) -> str:
         if isinstance(value, float):
@@ -83,7 +83,7 @@ class _Printer(Printer):
         return f"static_cast<{self.given['T']}>({text})", ATOM
 
     def _unsigned(self, e: ast.expr) -> tuple[str, int]:
-        """An expression that wraps, and how it holds together."""
+        """Return a wrapping expression, and its precedence."""
         match e:
             case ast.Constant(int() as value):
                 return f"{value}u", ATOM
@@ -122,13 +122,13 @@ class Cpp(Language):
     loop, end, close = "for (size_t step = 0; step < sizeof(T) * 8; ++step) {", ";", "}"
 
     def spell(self, op: str, args: Sequence[str], dtypes: Sequence[DType], result: DType) -> str:
-        """The expression of one element-wise op.
+        """Return the expression of one element-wise op.
 
         Args:
-            op: name of an op that is spelled.
+            op: name of an op with a spelling.
             args: a name or a literal per operand.
-            dtypes: element type per operand, as it is held.
-            result: element type of the result, as it is held.
+            dtypes: type that each operand is held in.
+            result: type that the result is held in.
         """
         if op == "Cast":
             return _cast(args[0], dtypes[0], result)
@@ -139,15 +139,15 @@ class Cpp(Language):
         return _Printer(self, given, integers=integers).text(tree)
 
     def call(self, name: str, args: Sequence[str], given: Mapping[str, str]) -> str:
-        """A call of a function."""
+        """Return a call of a function."""
         return f"simd::{name}({', '.join(args)})"
 
     def named(self, text: str) -> Iterable[str]:
-        """Names behind ``simd::``, and of what is called without a namespace."""
+        """Return the names prefixed with ``simd::``, and the functions called without a namespace."""
         return (a or b for a, b in re.findall(r"simd::(\w+)|(?<![:\w])(\w+)(?=[<(])", text))
 
     def head(self, f: ast.FunctionDef, *, integers: bool) -> Iterable[str]:
-        """The lines of a function before its statements."""
+        """Yield the lines of a function before its statements."""
         kind = "T" if integers else "float"
         yield f"// {ast.get_docstring(f)}"
         if integers:
@@ -155,22 +155,22 @@ class Cpp(Language):
         yield f"inline {kind} {f.name}({', '.join(f'{kind} {a.arg}' for a in f.args.args)}) {{"
 
     def assignment(self, name: str, value: ast.expr, p: Printer, times: int) -> str:
-        """Gives a name a value; ``times``: how often it is given one, 0 if it has one."""
+        """Return an assignment; ``times``: number of assignments to the name, 0 if it already has a value."""
         declared = "bool " if is_truth(value) else "T " if p.integers else "float "
         declared = f"const {declared}" if times == 1 else declared if times else ""
         return f"{declared}{name} = {bare(p.text(value))}"
 
     def printed(self, f: ast.FunctionDef) -> str:
-        """A function of the table, in the namespace of what it calls."""
+        """Return a function of the table, in the namespace of the functions it calls."""
         return super().printed(f).replace("simd::", "")
 
 
-#: Floats of 16 bits -> the functions from and to float.
+#: 16-bit float type -> the functions that convert from and to float.
 _HALVES = {"float16": "half", "bfloat16": "bfloat16"}
 
 
 def _cast(x: str, have: DType, to: DType) -> str:
-    """Integers wrap; a float becomes an integer by rounding to zero, saturates, and NaN is 0."""
+    """Return a cast.  Integers wrap; a float rounds to zero and saturates, and NaN becomes 0."""
     if have.name in _HALVES:
         return f"simd::from_{_HALVES[have.name]}({x})"
     if to.name in _HALVES:
@@ -178,13 +178,13 @@ def _cast(x: str, have: DType, to: DType) -> str:
     if to.kind == "b":
         return f"({x} != 0)"
     if have.kind == "b" and to.kind == "f":
-        # A conversion of bool to float keeps a loop from becoming vector instructions.
+        # A conversion from bool to float would prevent vectorisation.
         return f"({x} ? 1.0f : 0.0f)"
     called = "simd::to_int" if have.kind == "f" and to.kind in "iu" else "static_cast"
     return f"{called}<{TYPES[to.name]}>({x})"
 
 
-#: Words of C++; functions of the C library are those that are one instruction.
+#: C++ spellings; except for pow, the functions of the C library compile to one instruction.
 _WORDS: Mapping[str, str] = {
     "absolute": "std::fabs({0})",
     "at_least": "({0} < {1} ? {1} : {0})",

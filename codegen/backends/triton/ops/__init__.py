@@ -1,1 +1,1 @@
-"""Ops of the Triton backend: which exist, how they are written, how blocks are reduced."""
+"""Ops of the Triton backend: supported ops, their spelling, and reductions of blocks."""

@@ -1,7 +1,7 @@
-"""Device functions of generated files, beside those of ``autofuse.codegen.nests.formulas``.
+"""Device functions of generated files, besides those of ``autofuse.codegen.nests.formulas``.
 
-Triton has no word for these that means on every card and in the interpreter what the registry says.  Each is the text
-of a ``@triton.jit`` function.
+Triton has no builtin for these that matches the registry's semantics on every card and in the interpreter.  Each is the
+text of a ``@triton.jit`` function.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ __all__ = ["FUNCTIONS"]
 _EXP = '''\
 @triton.jit
 def _exp(x):
-    """e**x of float32 to 2 units of the last place, for every x; tl.exp loses up to 7 bits of large ones."""
+    """e**x of float32, within 2 units of the last place for every x; tl.exp loses up to 7 bits for large x."""
     shifted = tl.minimum(tl.maximum(x * 1.4426950408889634, -126.0), 127.0) + 12583039.0
     turns = shifted - 12583039.0
     rest = (x - turns * 0.693359375) + turns * 2.1219444005469058e-4
@@ -25,7 +25,7 @@ def _exp(x):
 _POWER = '''\
 @triton.jit
 def _power(x, y):
-    """x**y of float32; the product in the exponent needs more bits than float32 has."""
+    """x**y of float32, computed in float64: the product in the exponent needs the bits."""
     wide = tl.exp(y.to(tl.float64) * tl.log(tl.abs(x).to(tl.float64)))
     size = wide.to(tl.float32)
     whole = tl.floor(y)
@@ -33,7 +33,7 @@ def _power(x, y):
     odd = (whole == y) & (half != tl.floor(half))
     size = tl.where(odd & (x.to(tl.int32, bitcast=True) < 0), size * -1.0, size)
     size = tl.where((x < 0.0) & (x > float("-inf")) & (whole != y), float("nan"), size)
-    # Where the exponent above is 0 times infinity, or NaN does not matter.
+    # Results that are 1 even if the exponent above is 0 * infinity or NaN.
     one = (x == 1.0) | (y == 0.0) | ((x == -1.0) & (tl.abs(y) == float("inf")))
     return tl.where(one, 1.0, size)
 '''
@@ -41,7 +41,7 @@ def _power(x, y):
 _TO_INT = '''\
 @triton.jit
 def _to_int(x, DTYPE: tl.constexpr, LOW: tl.constexpr, HIGH: tl.constexpr):
-    """x rounded to zero as an integer of DTYPE, which holds LOW to HIGH; the nearest out of range, 0 of NaN."""
+    """x rounded towards zero to DTYPE, whose range is LOW to HIGH; saturates, and converts NaN to 0."""
     known = tl.where(x == x, x, 0.0)
     inside = known < HIGH + 1.0
     return tl.where(inside, tl.maximum(tl.where(inside, known, 0.0), LOW + 0.0).to(DTYPE), HIGH)
@@ -51,13 +51,13 @@ _COMBINATIONS = {
     "_max": '''\
 @triton.jit
 def _max(a, b):
-    """The larger; NaN wins."""
+    """The larger value; propagates NaN."""
     return tl.maximum(a, b, propagate_nan=tl.PropagateNan.ALL)
 ''',
     "_min": '''\
 @triton.jit
 def _min(a, b):
-    """The smaller; NaN wins."""
+    """The smaller value; propagates NaN."""
     return tl.minimum(a, b, propagate_nan=tl.PropagateNan.ALL)
 ''',
     "_product": '''\
@@ -69,13 +69,13 @@ def _product(a, b):
     "_sum_before": '''\
 @triton.jit
 def _sum_before(before_a, total_a, before_b, total_b):
-    """Of two runs of neighbours: the sum of all but the last element, and of all."""
+    """Combine two adjacent runs: the sum of all but the last element, and the sum of all."""
     return total_a + before_b, total_a + total_b
 ''',
     "_sums_along": '''\
 @triton.jit
 def _sums_along(x, AXIS: tl.constexpr, EXCLUSIVE: tl.constexpr, REVERSE: tl.constexpr):
-    """The sums up to each element, or before it, one after another."""
+    """Running sums up to each element, or excluding it."""
     if EXCLUSIVE:
         return tl.associative_scan((tl.zeros_like(x), x), AXIS, _sum_before, reverse=REVERSE)[0]
     else:
@@ -84,7 +84,7 @@ def _sums_along(x, AXIS: tl.constexpr, EXCLUSIVE: tl.constexpr, REVERSE: tl.cons
     "_running_sum": '''\
 @triton.jit
 def _running_sum(x, EXCLUSIVE: tl.constexpr, REVERSE: tl.constexpr):
-    """The sums of rows up to each element, or before it; of long rows in runs of 128, as every sum rounds."""
+    """Running sums of rows up to each element, or excluding it; long rows in runs of 128, to round less."""
     if x.shape[1] <= 1024:
         return _sums_along(x, 1, EXCLUSIVE, REVERSE)
     else:

@@ -1,7 +1,7 @@
-"""Reductions and running sums of blocks in Triton, and the joining of partial results.
+"""Reductions and running sums of blocks in Triton, and joins of partial results.
 
-A block is reduced in the type of its accumulator (:func:`accumulator`), elements outside of the data hold
-:func:`identity`, and the last partial result is cast to the type of the node.
+A block is reduced in the type of its accumulator (:func:`accumulator`), elements out of bounds hold :func:`identity`,
+and the last partial result is cast to the type of the node.
 """
 
 from __future__ import annotations
@@ -20,23 +20,23 @@ _FLOAT, _INTEGER = "f", "iu"
 
 @dataclass(frozen=True, slots=True)
 class Reduction:
-    """One reduction of a kind of element types.
+    """One reduction for a kind of element type.
 
     Attributes:
         block: expression that reduces the block ``{x}`` along ``{axis}``.
-        combine: expression of two partial results ``{a}`` and ``{b}``, also element by element of two blocks.
+        combine: expression that joins two partial results ``{a}`` and ``{b}``, also elementwise for two blocks.
     """
 
     block: str
     combine: str
 
     def of(self, x: str, axis: int, *, keep_dims: bool = False) -> str:
-        """The block ``x`` reduced along an axis, which stays with size 1 where ``keep_dims``."""
+        """Return ``x`` reduced along an axis, which keeps size 1 if ``keep_dims``."""
         text = self.block.format(x=x, axis=axis)
         return f"{text[:-1]}, keep_dims=True)" if keep_dims else text
 
     def joined(self, a: str, b: str) -> str:
-        """Two partial results as one."""
+        """Return the join of two partial results."""
         return self.combine.format(a=a, b=b)
 
 
@@ -46,7 +46,7 @@ _PRODUCT = Reduction("tl.reduce({x}, {axis}, _product)", "{a} * {b}")
 
 def _extremes(name: str, function: str) -> dict[tuple[str, str], Reduction]:
     op = f"Reduce{name.capitalize()}"
-    # Triton's own maximum of a block leaves NaN out; this is one instruction as well.
+    # Triton's own maximum of a block ignores NaN; this is one instruction as well.
     floats = Reduction(f"tl.reduce({{x}}, {{axis}}, {function})", f"{function}({{a}}, {{b}})")
     integers = Reduction(f"tl.{name}({{x}}, {{axis}})", f"tl.{name}imum({{a}}, {{b}})")
     return {(op, _FLOAT): floats, (op, _INTEGER): integers}
@@ -68,28 +68,28 @@ def reduction(op: str, dtype: DType) -> Reduction:
 
 
 def accumulator(dtype: DType) -> DType:
-    """The type in which elements of a type are reduced or summed up: 32 bits at least."""
+    """Return the type in which elements are accumulated: 32 bits at least."""
     if dtype.bits >= 32:
         return dtype
     return BY_NAME[{"f": "float32", "i": "int32", "u": "uint32"}[dtype.kind]]
 
 
 def identity(op: str, dtype: DType) -> str:
-    """Return the value of elements outside of the data; for a Scan that of a sum.
+    """Return the value of out-of-bounds elements; a Scan takes that of a sum.
 
     Args:
-        op: of ``REDUCES``, or Scan.
-        dtype: of the node, not of its accumulator, as an empty reduction returns this value too.
+        op: an op of ``REDUCES``, or Scan.
+        dtype: dtype of the node rather than of its accumulator, as an empty reduction returns this value too.
     """
     return literal(neutral("ReduceSum" if op == "Scan" else op, dtype), dtype)
 
 
 def running_sum(x: str, *, exclusive: bool, reverse: bool) -> str:
-    """The sums of a block ``[rows, columns]`` up to each element of a row.
+    """Return the sums of a block ``[rows, columns]`` up to each element of a row.
 
     Args:
-        x: the block, in the type of the accumulator.
-        exclusive: the element itself is left out; not by taking it away again, which rounds.
-        reverse: sums from the end.
+        x: block, in the type of the accumulator.
+        exclusive: exclude the element itself; it is not subtracted again, which would round.
+        reverse: sum from the end.
     """
     return f"_running_sum({x}, {exclusive}, {reverse})"

@@ -1,7 +1,7 @@
 """Spell formulas (:mod:`autofuse.codegen.nests.formulas`) in Triton: words, types, casts and literals.
 
-Where Triton's own word does not mean what the registry says of an op, within the error that it allows, or is not there
-in the interpreter, there is a function.
+A device function replaces a Triton builtin that deviates from the registry's definition of an op by more than the
+allowed error, or that the interpreter lacks.
 """
 
 from __future__ import annotations
@@ -22,17 +22,17 @@ from autofuse.implgraph.ir.dtypes import BY_NAME, DType
 
 __all__ = ["TRITON", "TYPES", "literal"]
 
-#: Name of an element type -> the type in Triton.
+#: Name of an element type -> Triton type.
 TYPES: Mapping[str, str] = {
     **{name: f"tl.{name}" for name in BY_NAME if name not in ("bool", "mask")},
     "bool": "tl.int1",
 }
-#: Triton takes numbers from the one to the other for float32; all others become float64.
+#: Range of numbers that Triton treats as float32; all others become float64.
 _LEAST_SINGLE, _LARGEST_SINGLE = 2.0**-126, (2 - 2.0**-23) * 2.0**127
 
 
 def literal(value: float | int, dtype: DType) -> str:
-    """A number as it stands in a kernel: of an integer type an integer, of bool True or False."""
+    """Return a number as a literal: an int for an integer type, True or False for bool."""
     if dtype.kind == "b":
         return str(bool(value))
     if dtype.kind in "iu":
@@ -44,7 +44,7 @@ def literal(value: float | int, dtype: DType) -> str:
     if not math.isfinite(value):
         return f'float("{value}")'
     if value == 0.0 and math.copysign(1.0, value) < 0.0:
-        # Constants of Triton lose the sign.
+        # Triton constants lose the sign of zero.
         return f"(tl.full((), 0.0, {TYPES[dtype.name]}) * -1.0)"
     if 0.0 < abs(value) < _LEAST_SINGLE:
         return f"tl.full((), {value!r}, {TYPES[dtype.name]})"
@@ -53,7 +53,7 @@ def literal(value: float | int, dtype: DType) -> str:
 
 class _Printer(Printer):
     def negated(self, x: ast.expr) -> tuple[str, int]:
-        # Not -x, which some versions compute as 0 - x: that has another sign where x is 0.
+        # Not -x, which some versions compute as 0 - x: the sign is wrong for x = 0.
         return f"{self.text(x, PRODUCT)} * -1.0", PRODUCT
 
 
@@ -72,20 +72,21 @@ class Triton(Language):
         dtypes: Sequence[DType],
         result: DType,
     ) -> str:
-        """The expression of one element-wise op.
+        """Return the expression of one element-wise op.
 
         Args:
-            op: name of an op that is spelled.
+            op: name of an op with a spelling.
             args: a name or a literal per operand.
-            attrs: of the node; ``accuracy``: ``short`` or ``exact``, as ``autofuse.codegen.nests.legalize`` gives it.
-            dtypes: element type per operand, as it is held.
-            result: element type of the result, as it is held.
+            attrs: attributes of the node; ``accuracy`` is ``short`` or ``exact``, from
+                ``autofuse.codegen.nests.legalize``.
+            dtypes: type that each operand is held in.
+            result: type that the result is held in.
         """
         lead = dtypes[-1]
         cast = op == "Cast"
         tree = None if cast else self.tree(op, lead, attrs.get("accuracy", ""))
         plain = [_is_literal(a) for a in args]
-        # An expression of literals alone would be one of Python's numbers.
+        # An expression of literals only would be a Python number.
         typed = _calls(tree) or all(p or d != lead for p, d in zip(plain, dtypes, strict=True))
         texts = [
             f"tl.full((), {a}, {TYPES[d.name]})" if p and typed else a
@@ -99,16 +100,16 @@ class Triton(Language):
         return _Printer(self, given, integers=lead.kind != "f").text(tree)
 
     def call(self, name: str, args: Sequence[str], given: Mapping[str, str]) -> str:
-        """A call of a device function, which is told how many bits integers have."""
+        """Return a call of a device function, which takes the width of integers."""
         width = [given["BITS"]] if _takes_width(name) else []
         return f"_{name}({', '.join((*args, *width))})"
 
     def named(self, text: str) -> Iterable[str]:
-        """Names of device functions."""
+        """Return the names of the device functions in a text."""
         return re.findall(r"(?<![\w.])_\w+", text)
 
     def head(self, f: ast.FunctionDef, *, integers: bool) -> Iterable[str]:
-        """The lines of a function before its statements."""
+        """Yield the lines of a function before its statements."""
         width = ["BITS: tl.constexpr"] if _takes_width(f.name) else []
         doc = (ast.get_docstring(f) or "").replace("^", "**")
         yield "@triton.jit"
@@ -116,7 +117,7 @@ class Triton(Language):
         yield f'    """{doc}"""'
 
     def assignment(self, name: str, value: ast.expr, p: Printer, times: int) -> str:
-        """Gives a name a value."""
+        """Return an assignment."""
         return f"{name} = {p.text(value)}"
 
 
@@ -128,12 +129,12 @@ def _takes_width(name: str) -> bool:
     return re.search(r"\b(BITS|TOP)\b", SHARED.get(name, "")) is not None
 
 
-#: Words whose operands may be numbers of Python; they take the element type of what is beside them.
+#: Builtins whose operands may be Python numbers, which take the element type of the other operands.
 _UNTYPED = ("where", "maximum", "minimum", "exact_quotient")
 
 
 def _calls(e: ast.expr | None) -> bool:
-    """Return True if an expression has a word that takes only blocks, so that its literals need a dtype."""
+    """Return True if an expression has a builtin that takes only blocks, so that its literals need a dtype."""
     if e is None:
         return True
     words = (
@@ -143,7 +144,7 @@ def _calls(e: ast.expr | None) -> bool:
 
 
 def _cast(x: str, have: DType, to: DType) -> str:
-    """Integers wrap; a float becomes an integer by rounding to zero, saturates, and NaN is 0."""
+    """Return a cast.  Integers wrap; a float rounds to zero and saturates, and NaN becomes 0."""
     if to.kind == "b":
         return f"{x} != 0"
     if have.kind == "f" and to.kind in "iu":
@@ -169,7 +170,7 @@ _WORDS: Mapping[str, str] = {
     "one": "tl.full({0}.shape, 1, {0}.dtype)",
     "rough_exp": "tl.exp({0})",
     "smaller": "tl.minimum({0}, {1})",
-    # The plain one is an approximation, for which subnormal numbers are 0.
+    # The plain one is an approximation that flushes subnormal numbers to 0.
     "sqrt": "tl.sqrt_rn({0})",
     "trunc": "tl.where({0} < 0.0, tl.ceil({0}), tl.floor({0}))",
     "where": "tl.where({0}, {1}, {2})",
@@ -181,7 +182,7 @@ _WORDS: Mapping[str, str] = {
 }
 _FORMULAS: Formulas = {
     "Abs": {"i": "absolute(a)"},
-    "BitwiseNot": {"u": "a ^ ONES"},  # The interpreter has no ~ of unsigned numbers.
+    "BitwiseNot": {"u": "a ^ ONES"},  # The interpreter does not support ~ of unsigned integers.
     "Div exact": {"f": "exact_quotient(a, b)"},
     "Exp short": {"f": "rough_exp(a)"},
     "Maximum": {"iu": "larger(a, b)"},

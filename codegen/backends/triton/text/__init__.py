@@ -1,1 +1,1 @@
-"""The text of a file of kernels, of the plan."""
+"""Emit the file of a plan's kernels."""

@@ -1,4 +1,4 @@
-"""The text of kernels with reductions: rows in registers, loops over columns, clusters, and sums beside rows."""
+"""Emit kernels with reductions: rows in registers, loops over columns, clusters, and sums beside rows."""
 
 from __future__ import annotations
 
@@ -23,14 +23,15 @@ __all__ = ["RowWriter"]
 
 @dataclass
 class RowWriter(Writer):
-    """Writes a kernel whose programs have rows and columns.
+    """Writer of a kernel whose programs have rows and columns.
 
     Attributes:
-        meets: results that the blocks of a cluster tell each other.
-        exponentials: of a part of a row, by the sum of them: their values about the largest of the part, by node.
-        part_values: result of a reduction -> its value of a part of a row.
-        carries: running sum -> its value before a block of columns, and what that lost; integers lose nothing.
-        losses: sum in a loop -> what it and that of squares have lost by rounding.
+        meets: number of results that the blocks of a cluster exchange.
+        exponentials: sum of exponentials -> their values by node, relative to the maximum of the block's part of the
+            row.
+        part_values: result of a reduction -> its value for the block's part of the row.
+        carries: running sum -> its value before a block of columns, and its rounding loss; integers have none.
+        losses: sum in a loop -> rounding losses of the sum and of the sum of squares.
     """
 
     meets: int = 0
@@ -40,7 +41,7 @@ class RowWriter(Writer):
     losses: dict[str, tuple[str, str]] = field(default_factory=dict)
 
     def body(self) -> None:
-        """All statements behind the index of the program."""
+        """Write all statements after the program index."""
         if self.goes_over_rows:
             self._rows_with_sums()
         else:
@@ -60,14 +61,14 @@ class RowWriter(Writer):
         self._rest()
 
     def _overwritten(self) -> None:
-        """Reads what is overwritten and does not vary along columns: all threads do, one writes behind a barrier."""
+        """Load overwritten values that are constant along columns: all threads read, one writes after a barrier."""
         written = {self.kernel.targets[n.name].name for n in self.stored}
         cols = frozenset(self.kernel.cols)
         loads = [n for n in self.kernel.nest.nodes if n.op == "Load" and not varies(n) & cols]
         self.need([n.name for n in loads if self.kernel.buffers[n.inputs[0]].name in written])
 
     def _columns(self, start: str) -> None:
-        """The index along columns of a block that starts at ``start``."""
+        """Write the index along columns of a block that starts at ``start``."""
         line = f"tl.arange(0, COLS){self.across(COL)}"
         if PART in self.dims:
             line = f"tl.arange(0, PARTS){self.across(PART)} * COLS + {line}"
@@ -76,7 +77,7 @@ class RowWriter(Writer):
 
     @contextmanager
     def _blocks(self, *, backwards: bool = False) -> Iterator[None]:
-        """A loop over the columns, where the form has one."""
+        """Open a loop over the columns, if the form has one."""
         if self.kernel.form is Form.ROWS:
             yield
             return
@@ -104,7 +105,7 @@ class RowWriter(Writer):
         return f"tl.range({first}, {last}, {step}, num_stages={stages})"
 
     def _outside(self, targets: Sequence[str]) -> None:
-        """Write what ``targets`` need that is constant along columns and waits for no unknown reduction."""
+        """Write the part of ``targets`` that is constant along columns and waits for no unknown reduction."""
         if self.kernel.form is Form.ROWS:
             return
         needed = list(walk(self.kernel.nest.nodes, targets, frozenset(self.values)))
@@ -128,7 +129,7 @@ class RowWriter(Writer):
             self._meet(items)
 
     def _item_of_block(self, item: Item) -> None:
-        """An item of what is in registers."""
+        """Write an item whose elements are in registers."""
         self.need([item.first.inputs[0]])
         if item.join is Join.PLAIN:
             self.node(item.first)
@@ -160,7 +161,7 @@ class RowWriter(Writer):
         return Value(shift, largest.dims)
 
     def _about(self, i: Item, x: Value, centre: Value) -> Mapping[str, Value]:
-        """The operand of a sum of exponentials and what leads to it, by node, about a centre."""
+        """Return the operand of a sum of exponentials, and the nodes on the path to it, relative to a centre."""
         second, rule = i.followed()
         given = {i.first.inputs[0]: x, rule.centres[0].value: centre}
         return self._with(given, second.inputs[0], rule)
@@ -177,9 +178,9 @@ class RowWriter(Writer):
         return value.text
 
     def _with(self, given: Mapping[str, Value], target: str, rule: Online) -> Mapping[str, Value]:
-        """The values of a node and of those on the path to it, where some are given; none of them is known behind it.
+        """Return the values of a node and of the path to it, for given values; afterwards none of them is known.
 
-        Errors of tl.exp do not show in a sum that has an element of size 1.
+        Errors of tl.exp do not matter in a sum with an element of size 1.
         """
         gone = {*rule.path, *given}
         before = dict(self.values)
@@ -205,7 +206,7 @@ class RowWriter(Writer):
         return name
 
     def _looped(self, items: Sequence[Item]) -> None:
-        """One loop over the columns that makes all items."""
+        """Write one loop over the columns that computes all items."""
         rows = [d for d in self.dims if d != COL]
         state: dict[str, tuple[str, ...]] = {}
         for i in items:
@@ -236,7 +237,7 @@ class RowWriter(Writer):
             self._after_loop(i, state[i.first.name])
 
     def _step(self, i: Item, x: Value, state: tuple[str, ...]) -> None:
-        """Takes one block of columns into the state of an item."""
+        """Accumulate one block of columns into the state of an item."""
         dtype = self.named[i.first.inputs[0]].y.dtype
         op = i.first.op
         if i.join is Join.PLAIN:
@@ -254,7 +255,7 @@ class RowWriter(Writer):
             self.say(f"{largest} = {self.combine(op, a, block, dtype)}")
             centre = self._centre(i, Value(largest, rows))
             part = self._about(i, Value(masked, x.dims | {COL}), centre)[second.inputs[0]]
-            # Beside a factor the power of what is not there, 0, might not be 0 any more.
+            # With factors, the exponential of an absent element, 0, might become nonzero.
             text = self.neutral(second.op, part, dtype) if self._has_factors(i) else part.text
             have = self._centre(i, Value(a, rows)) if rule.centres[0].is_number else Value(a, rows)
             scale = self._moved(i, have.text, centre.text)
@@ -280,16 +281,16 @@ class RowWriter(Writer):
         self._add(a, total, lost[0])
 
     def _has_factors(self, i: Item) -> bool:
-        """Return True if the exponentials of a sum have operands other than numbers and data."""
+        """Return True if the exponentials of a sum have operands other than numbers and the data."""
         _, rule = i.followed()
         beside = {x for n in rule.path for x in self.named[n].inputs} - rule.path
         beside -= {i.first.name, i.first.inputs[0]}
         return any(self.named[x].op != "Scalar" for x in beside)
 
     def _add(self, total: str, step: str, lost: str) -> None:
-        """Adds to a sum of thousands of blocks: what it loses by rounding is added to the next one.
+        """Add to a long sum with compensation: the rounding loss of a step is added in the next one.
 
-        A sum that is infinite has lost NaN by this account.
+        For an infinite sum the computed loss is NaN, and is replaced by 0.
         """
         exact, grown = self.names.take("step"), self.names.take("grown")
         self.say(f"{exact} = {step} - {lost}")
@@ -315,13 +316,13 @@ class RowWriter(Writer):
         self.values[second.name] = Value(b, dims)
 
     def _undefined(self, i: Item, largest: str, total: str) -> None:
-        """Of a row of nothing but -inf, the difference from the largest element is NaN."""
+        """Set the sum to NaN for a row of only -inf, as the difference from the maximum is NaN."""
         if i.followed()[1].centres[0].is_number:
             return
         self.say(f'{total} = tl.where({largest} == float("-inf"), float("nan"), {total})')
 
     def _rest(self) -> None:
-        """Write the Stores, with what they need."""
+        """Write the Stores, and the nodes that they need."""
         cols = frozenset(self.kernel.cols)
         wide = [n for n in self.stored if varies(n) & cols]
         narrow = [n for n in self.stored if n not in wide]
@@ -353,7 +354,7 @@ class RowWriter(Writer):
         return before, lost
 
     def scan(self, n: Node) -> None:
-        """A running sum of the block; of a loop, behind what came before it."""
+        """Write a running sum of the block; in a loop, added to the preceding blocks' total."""
         x = self.values[n.inputs[0]]
         dtype = n.y.dtype
         value = self.names.take(f"{n.name}_of")
@@ -375,7 +376,7 @@ class RowWriter(Writer):
 
     # clusters ---------------------------------------------------------------------------------
     def _meet(self, items: Sequence[Item]) -> None:
-        """The blocks of a cluster tell each other their partial results, and join them."""
+        """Exchange the partial results of a cluster's blocks, and join them."""
         line, rows = self._line()
         if not self.meets:
             self.say(f"line = {line}")
@@ -395,7 +396,7 @@ class RowWriter(Writer):
             self._joined(i, {name: self._part(place) for name, place in places.items()})
 
     def _line(self) -> tuple[str, str]:
-        """The number of a row among all rows, and how many there are."""
+        """Return the index of a row among all rows, and their number."""
         k = self.kernel
         rows = self.size(k.nest.count((*k.grid, *k.rows)), atomic=True)
         if not k.grid:
@@ -403,12 +404,12 @@ class RowWriter(Writer):
         return f"outer * {self.size(self.count(ROW), atomic=True)} + row", rows
 
     def _part(self, place: str) -> str:
-        """Return the load of what block ``other`` of the cluster has stored."""
+        """Return the load of the value that block ``other`` of the cluster stored."""
         mask = ", mask=row_live, other=0.0" if ROW in self.partial else ""
         return f'tl.load({place} + other{mask}, cache_modifier=".cg")'
 
     def _joined(self, i: Item, parts: Mapping[str, str]) -> None:
-        """The result of an item from those of all blocks of the cluster, one after another."""
+        """Join an item from the results of all blocks of the cluster, one after another."""
         dtype = self.named[i.first.inputs[0]].y.dtype
         dims = self.spread(ROW)
         kind = TYPES[accumulator(dtype).name]
@@ -464,7 +465,7 @@ class RowWriter(Writer):
                 self.define(n, f"{value.text} * {scale}", value.dims | dims)
 
     def _used_again(self, i: Item) -> list[tuple[Node, Value]]:
-        """The exponentials of a part of a row, and multiples of them, that something else uses as well."""
+        """Return the exponentials of a part of a row, and multiples of them, that other nodes use as well."""
         second, rule = i.followed()
         near = self.exponentials.get(second.name, {})
         others = [n for n in self.kernel.nest.nodes if n.name not in {*rule.path, second.name}]
@@ -480,7 +481,7 @@ class RowWriter(Writer):
 
     # sums beside rows, and parts of reductions ------------------------------------------------
     def _rows_with_sums(self) -> None:
-        """A loop over the blocks of rows that this program has, beside which sums over rows add up."""
+        """Write a loop over this program's blocks of rows that also accumulates sums over rows."""
         k = self.kernel
         self._columns("")
         self._beside_rows()
@@ -510,7 +511,7 @@ class RowWriter(Writer):
             self._leave(p.memory, f"tl.program_id(0) * {count} + col", total, mask)
 
     def _beside_rows(self) -> None:
-        """Write what is constant along rows once, before the loop over them."""
+        """Write values constant along rows once, before the loop over them."""
         rows = frozenset(self.kernel.rows)
         moving: set[str] = set()
         for n in self.kernel.nest.nodes:
@@ -520,7 +521,7 @@ class RowWriter(Writer):
                 self.need([n.name])
 
     def _parts_of_columns(self) -> None:
-        """Every program reduces a part of the columns of its rows."""
+        """Write the reduction of this program's part of the columns."""
         (items,) = self.kernel.passes
         self._pass(items)
         line, rows = self._line()

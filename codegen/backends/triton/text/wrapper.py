@@ -1,4 +1,4 @@
-"""Prints the file of a graph: its kernels, and the function that checks, allocates and launches."""
+"""Emit the file of a graph: its kernels, and the function that checks, allocates and launches."""
 
 from __future__ import annotations
 
@@ -22,17 +22,17 @@ __all__ = ["file_text"]
 
 @dataclass(frozen=True)
 class KernelText:
-    """A function, and what it takes: pointers, then sizes, then constants.
+    """A kernel function and its parameters: pointers, then sizes, then constants.
 
     Attributes:
-        lines: of the function.
-        memory: what the pointers point to.
+        lines: lines of the function.
+        memory: memory that the pointers point to.
         sizes: symbols.
-        constants: names of the constants of its blocks.
-        meets: results that the blocks of a cluster tell each other through scratch, a float of each for every row.
-        takes_blocks: the number of blocks follows the sizes.
-        reaches: offsets that decide whether the constant ``WIDE`` is true; empty if there is none.
-        unit: the symbol that the constant ``UNIT`` divides; empty if there is none.
+        constants: names of its block size constants.
+        meets: results that the blocks of a cluster exchange through scratch, a float of each for every row.
+        takes_blocks: the number of blocks is a parameter after the sizes.
+        reaches: offsets that determine the constant ``WIDE``; empty if there is none.
+        unit: symbol that the constant ``UNIT`` divides; empty if there is none.
     """
 
     lines: tuple[str, ...]
@@ -53,14 +53,14 @@ def kernel_text(
     on_cores: bool = False,
     launcher: bool = True,
 ) -> KernelText:
-    """The text of a kernel.
+    """Return the text of a kernel.
 
     Args:
-        kernel: what to print.
-        symbols: what the sizes of the graph are called.
-        ranges: of the sizes.
-        on_cores: a program goes over blocks in a loop.
-        launcher: launched by ``Launcher``, not by Triton itself.
+        kernel: kernel to emit.
+        symbols: names of the graph's symbols in the text.
+        ranges: ranges of the sizes.
+        on_cores: each program loops over blocks.
+        launcher: launched by ``Launcher`` rather than by Triton itself.
     """
     meets = 0
     if kernel.form in (Form.ITEMS, Form.TILES):
@@ -103,23 +103,23 @@ def kernel_text(
 
 
 def file_text(program: Program, *, plain: bool = False, call: Call | None = None) -> str:
-    """The text of the module.
+    """Return the text of the module.
 
     Args:
-        program: its kernels.
-        plain: kernels are launched by ``kernel[grid](...)``, and the function has annotations and takes tensors
-            whose strides are others, of which it makes copies; the form of the operators of FlagGems.
-        call: the parameters of its function; None: the inputs of the graph.
+        program: kernels to emit.
+        plain: launch kernels by ``kernel[grid](...)``; the function has annotations and copies tensors with other
+            strides, in the form of the operators of FlagGems.
+        call: parameters of its function; None: the inputs of the graph.
     """
     return _File(program, plain, call).text()
 
 
 class _File:
-    """The text of one program.
+    """The file of one program.
 
     Attributes:
-        texts: of its kernels.
-        device: where results are allocated, as the function knows it.
+        texts: texts of its kernels.
+        device: device of the results, as an expression in the function.
     """
 
     def __init__(self, program: Program, plain: bool, call: Call | None) -> None:
@@ -136,7 +136,7 @@ class _File:
         self.device = f"{program.inputs[0].name}.device" if program.inputs else "device"
 
     def text(self) -> str:
-        """Everything."""
+        """Return the whole file."""
         parts = [LAUNCHER] if self.launcher else []
         parts += TRITON.functions(*("\n".join(t.lines) for t in self.texts)).values()
         parts += [MEET] if any(t.meets for t in self.texts) else []
@@ -146,7 +146,7 @@ class _File:
             parts.append(inspect.getsource(choose))
         if any(t.unit for t in self.texts):
             parts.append(inspect.getsource(unit_of))
-        head = [f'"""{entry_point(self.graph)}: kernels in Triton."""', ""]
+        head = [f'"""{entry_point(self.graph)}: Triton kernels."""', ""]
         head += ["import torch", "import triton", "import triton.language as tl", "", ""]
         return "\n".join(head) + "\n" + "\n\n".join([*parts, self._function()])
 
@@ -159,7 +159,7 @@ class _File:
     def _body(self) -> Iterator[str]:
         if not self.program.inputs:
             here = '"cpu" if triton.knobs.runtime.interpret else "cuda"'
-            # Not every version of triton-ascend has knobs; torch_npu makes the other one.
+            # Some versions of triton-ascend lack knobs; torch_npu provides the other module.
             here = '"npu" if hasattr(torch, "npu") else "cpu"' if self.program.cores else here
             yield f"device = device or ({here})"
         called = ("row_blocks", "rows_of_core", "unit_of")
@@ -177,16 +177,16 @@ class _File:
         yield self.signature.returned()
 
     def python(self, e: Expr, *, atomic: bool = False) -> str:
-        """A size, as the function knows it."""
+        """Return a size in terms of the function's variables."""
         return self.signature.python(e, atomic=atomic)
 
     # launches ---------------------------------------------------------------------------------
     def _guard(self, k: Kernel, before: Kernel | None) -> str:
-        """Under which condition a kernel is launched; empty for always."""
+        """Return the condition for launching a kernel; empty for always."""
         count = k.nest.count((*k.grid, *k.rows))
         if k.form in (Form.ITEMS, Form.TILES):
             count = k.nest.count(k.nest.axes)
-        # Sums over no rows are 0, which programs without rows leave.
+        # Sums over no rows are 0; programs without rows store them.
         always = k.blocks is not None and k.blocks.programs > 0
         always = always or (count.is_const and count.value > 0)
         found = [] if always else [f"{self.python(count)} > 0"]
@@ -240,7 +240,7 @@ class _File:
             yield f"{k.name}({', '.join([first, *args])})"
 
     def _blocks(self, k: Kernel, named: Mapping[str, str]) -> str:
-        """The number of programs, if each has a block; ``named``: what the constants of its blocks are."""
+        """Return the number of programs, with one block each; ``named``: values of the block size constants."""
         extents = k.extents()
         found = []
         for count, part in extents:
@@ -252,9 +252,9 @@ class _File:
     def _launch_on_cores(
         self, k: Kernel, t: KernelText, b: Blocks, blocks: str, named: Mapping[str, str]
     ) -> Iterator[str]:
-        """A launch by Triton itself, of no more programs than cores.
+        """Yield a launch by Triton itself, with at most one program per core.
 
-        Nothing forbids to fuse products and sums: triton-ascend takes that option, and does not read it.
+        It does not forbid fusing products and sums: triton-ascend accepts that option, but ignores it.
         """
         programs = str(b.programs)
         if t.takes_blocks:

@@ -1,7 +1,7 @@
-"""The parts of a kernel's text that all forms share: indices, masks, loads and stores, and a statement per node.
+"""Common parts of all kernels: indices, masks, loads and stores, and a statement per node.
 
-Every value is a block with the dimensions of its kernel, of size 1 along those where it does not vary, so that blocks
-of different values need no reshaping: a reduction keeps its dimension, and a broadcast is no statement at all.
+Every value is a block with the dimensions of its kernel, of size 1 along those where it does not vary, so that values
+broadcast without reshaping: a reduction keeps its dimension, and a broadcast needs no statement.
 """
 
 from __future__ import annotations
@@ -25,15 +25,15 @@ from autofuse.implgraph.ops.rows.reductions import REDUCES
 __all__ = ["BLOCK", "COL", "ITEM", "PART", "ROW", "Value", "Writer"]
 
 ITEM, PART, ROW, COL = "item", "part", "row", "col"
-#: The constant of a kernel that says how long its blocks are along a dimension.
+#: Block size constant of each dimension.
 BLOCK = {ITEM: "BLOCK", PART: "PARTS", ROW: "ROWS", COL: "COLS"}
-#: Elements from which offsets take 64 bits.
+#: Number of elements from which offsets take 64 bits.
 _WIDE = 1 << 31
 
 
 @dataclass(frozen=True)
 class Value:
-    """A value in registers: its text, and the dimensions along which its block is longer than 1."""
+    """A value in registers: its text, and the dimensions where its block has more than one element."""
 
     text: str
     dims: frozenset[str]
@@ -41,12 +41,12 @@ class Value:
 
 @dataclass
 class Writer:
-    """Writes one kernel, statement by statement."""
+    """Writer of one kernel, statement by statement."""
 
     kernel: Kernel
     symbols: Mapping[str, str]
     ranges: Mapping[str, tuple[int, int]]
-    #: A program goes over many of the ``blocks``, whose number the kernel is told.
+    #: Each program loops over some of the ``blocks``, whose number is a parameter.
     on_cores: bool = False
     lines: list[str] = field(default_factory=list)
     indent: int = 1
@@ -55,7 +55,7 @@ class Writer:
     values: dict[str, Value] = field(default_factory=dict)
     #: Axis -> its index.
     index: dict[int, Value] = field(default_factory=dict)
-    #: What rows are divided by -> its reciprocal.
+    #: Divisor of rows -> its reciprocal.
     inverses: dict[str, str] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
@@ -71,22 +71,22 @@ class Writer:
             shared = k.blocks is not None and k.blocks.parts > 1
             one = shared and k.blocks is not None and k.blocks.rows == 1
             self.dims = (PART, COL) if one else (PART, ROW, COL) if shared else (ROW, COL)
-        #: Dimensions whose last block is not full.
+        #: Dimensions whose last block may be partial.
         self.partial = {d for d in self.dims if d != PART and not self._exact(d)}
         self.stored = [n for n in k.nest.nodes if n.op == "Store"]
-        #: Offsets that may not fit 32 bits; of short rows and single elements the caller says whether they do.
+        #: Offsets that may exceed 32 bits; the caller decides for short rows and single elements.
         self.reaches = self._reaches()
         known = any(e.is_const for e in self.reaches)
         self.asks_width = bool(self.reaches) and not known and k.form in (Form.ITEMS, Form.TILES)
 
     # pieces of text ---------------------------------------------------------------------------
     def say(self, text: str = "") -> None:
-        """One line."""
+        """Write one line."""
         self.lines.append("    " * self.indent + text if text else "")
 
     @contextmanager
     def inside(self, head: str) -> Iterator[None]:
-        """Lines of a loop; what they compute is unknown behind it."""
+        """Open a loop; values computed in it are unknown after it."""
         self.say(head)
         self.indent += 1
         known, index, inverses = dict(self.values), dict(self.index), dict(self.inverses)
@@ -95,16 +95,16 @@ class Writer:
         self.indent -= 1
 
     def size(self, e: Expr, *, atomic: bool = False) -> str:
-        """A size, of whose symbols the kernel is told."""
+        """Return a size, and register its symbols as parameters."""
         for name in self.symbols:
             if name in e.symbols():
                 self.sizes[name] = None
         return to_python(e, self.symbols, atomic=atomic)
 
     def unit(self) -> str:
-        """The symbol that is the extent of rows, where these begin at multiples of it; empty: there is none.
+        """Return the symbol that is the row length, if rows begin at multiples of it; empty if there is none.
 
-        A row is what lies without gaps in one of the largest tensors.
+        A row is a contiguous run of one of the largest tensors.
         """
         nest = self.kernel.nest
         moved = [n for n in nest.nodes if n.op in ("Load", "Store")]
@@ -115,35 +115,35 @@ class Writer:
         return next((name for name in self.sizes if name in steps and sym(name) in rows), "")
 
     def across(self, dim: str) -> str:
-        """The subscript that puts a line along a dimension."""
+        """Return the subscript that places a 1-D index along a dimension."""
         if len(self.dims) == 1:
             return ""
         return "[" + ", ".join(":" if d == dim else "None" for d in self.dims) + "]"
 
     def axis_of(self, dim: str) -> int:
-        """The position of a dimension in blocks."""
+        """Return the position of a dimension in blocks."""
         return self.dims.index(dim)
 
     def spread(self, dim: str) -> frozenset[str]:
-        """The dimensions of blocks along which the index of a dimension is long; none: it is one number.
+        """Return the block dimensions along which the index of a dimension varies; empty if it is a single number.
 
-        Every part of a block has an index of rows of its own.  A block of ``[1, ROWS, 1]`` would be divided among the
-        blocks of a cluster along its rows, and Triton 3.6 divides what is computed with it in the same way.
+        Every part of a block has its own row indices.  Triton 3.6 would divide a block of ``[1, ROWS, 1]`` among the
+        blocks of a cluster along its rows, and propagate that layout to values computed with it.
         """
         along = {dim} if dim == ITEM else {dim, PART}
         return frozenset(along & set(self.dims) if dim in self.dims else ())
 
     def shape(self, dims: Sequence[str]) -> str:
-        """The shape of a block that is longer than 1 along ``dims``."""
+        """Return the shape of a block that varies along ``dims``."""
         return "[" + ", ".join(BLOCK[d] if d in dims else "1" for d in self.dims) + "]"
 
     def live(self, dims: frozenset[str], *, among: Sequence[str] = (ITEM, ROW, COL)) -> str:
-        """Return the mask of the elements of a block that exist; empty if all do."""
+        """Return the mask of in-bounds elements of a block; empty if all are."""
         found = [d for d in self.dims if d in dims and d in self.partial and d in among]
         return " & ".join(f"{d}_live" for d in found)
 
     def count(self, dim: str) -> Expr:
-        """Elements of the nest along a dimension."""
+        """Return the number of elements of the nest along a dimension."""
         k = self.kernel
         axes = {ITEM: k.rows, ROW: k.rows, COL: k.cols}[dim]
         return k.nest.count(axes)
@@ -159,14 +159,14 @@ class Writer:
         return count.value % (b.cols * b.parts * b.chunks) == 0
 
     def widened(self, index: str) -> str:
-        """An index, of 64 bits where offsets may need these."""
+        """Return an index, with 64 bits if offsets may need them."""
         if not self.reaches:
             return index
-        # Not a method of the index: in the interpreter that of a loop is a number of Python.
+        # Not a method of the index, which is a Python number for loops in the interpreter.
         return f"tl.cast({index}, {'tl.int64 if WIDE else tl.int32' if self.asks_width else 'tl.int64'})"
 
     def _reaches(self) -> tuple[Expr, ...]:
-        """Offsets and numbers of elements that may not fit 32 bits."""
+        """Return the offsets and element counts that may exceed 32 bits."""
         nest = self.kernel.nest
         found: dict[Expr, None] = {nest.count(nest.axes): None}
         for n in nest.nodes:
@@ -181,12 +181,12 @@ class Writer:
 
     # where a program is ----------------------------------------------------------------------
     def pointer(self, m: Memory) -> str:
-        """The parameter for a tensor."""
+        """Return the pointer parameter of a tensor."""
         return self.pointers[m.name]
 
     @property
     def goes_over_rows(self) -> bool:
-        """Return True if the kernel has its own loop over rows, beside which sums accumulate."""
+        """Return True if the kernel has its own loop over rows that accumulates sums."""
         return self.kernel.blocks is not None and self.kernel.blocks.programs > 0
 
     @property
@@ -196,7 +196,7 @@ class Writer:
 
     @contextmanager
     def place(self) -> Iterator[None]:
-        """Statements for one block: indices along the grid and along rows are known in them."""
+        """Open the scope of one block, with known indices along the grid and along rows."""
         if not self.takes_blocks:
             self._place("tl.program_id(0)")
             yield
@@ -231,7 +231,7 @@ class Writer:
             self.index_rows(block)
 
     def index_rows(self, block: str) -> None:
-        """The index along rows, or of items."""
+        """Write the index along rows, or of items."""
         main = ITEM if self.kernel.form is Form.ITEMS else ROW
         name = BLOCK[main]
         if main in self.dims:
@@ -244,7 +244,7 @@ class Writer:
         self.index_along(main)
 
     def index_along(self, dim: str) -> None:
-        """Write the mask of existing elements along a dimension, and the indices of its axes."""
+        """Write the mask of in-bounds elements along a dimension, and the indices of its axes."""
         k = self.kernel
         if dim in self.partial:
             self.say(f"{dim}_live = {dim} < {self.size(self.count(dim))}")
@@ -252,7 +252,7 @@ class Writer:
         self._decode(dim, axes, self.spread(dim))
 
     def _decode(self, flat: str, axes: Sequence[int], dims: frozenset[str]) -> None:
-        """The index of every axis from a number row-major over them."""
+        """Write the index of every axis, from a row-major index over all of them."""
         used = {a for n in self.kernel.nest.nodes for a in self._indexed(n)}
         inner = ONE
         for k, a in reversed(list(enumerate(axes))):
@@ -274,19 +274,19 @@ class Writer:
 
     # nodes ------------------------------------------------------------------------------------
     def store_all(self) -> None:
-        """A kernel without reductions."""
+        """Write a kernel without reductions."""
         self.need([n.name for n in self.stored])
         for n in self.stored:
             self.store(n)
 
     def need(self, targets: Sequence[str]) -> None:
-        """Statements for what targets need and is not known yet."""
+        """Write the statements for the nodes that targets need and that are not yet known."""
         for n in walk(self.kernel.nest.nodes, targets, frozenset(self.values)):
             if n.op != "Store":
                 self.node(n)
 
     def node(self, n: Node) -> None:
-        """The statement of one node."""
+        """Write the statement of one node."""
         if n.op == "Scalar":
             self.values[n.name] = Value(self._scalar(n), frozenset())
         elif n.op == "Broadcast":
@@ -312,11 +312,11 @@ class Writer:
             self.define(n, text, dims)
 
     def scan(self, n: Node) -> None:
-        """The statements of a running sum: only of :class:`RowWriter`, as forms without columns have none."""
+        """Write a running sum; only in :class:`RowWriter`, as forms without columns have none."""
         raise AssertionError(f"{n.name} runs along columns, and {self.kernel.form} has none")
 
     def _scaled(self, n: Node, x: Value, by: Value) -> None:
-        """A row divided by one number is a row times its reciprocal."""
+        """Emit the division of a row by one number as a product with its reciprocal."""
         inverse = self.inverses.get(by.text)
         if inverse is None:
             inverse = self.inverses[by.text] = self.names.take("inverse")
@@ -324,7 +324,7 @@ class Writer:
         self.define(n, f"{x.text} * {inverse}", x.dims | by.dims)
 
     def define(self, n: Node, text: str, dims: frozenset[str], base: str = "") -> str:
-        """An assignment; the name of the node in this scope."""
+        """Assign a value; return the node's name in this scope."""
         name = self.names.take(base or n.name)
         self.say(f"{name} = {text}")
         self.values[n.name] = Value(name, dims)
@@ -389,24 +389,24 @@ class Writer:
         self.define(n, f"tl.load({place}{mask})", dims, base=m.name)
 
     def store(self, n: Node) -> None:
-        """Writes a value."""
+        """Write the Store of a value."""
         m = self.kernel.targets[n.name]
         self.memory[m.name] = m
         offset, dims = self._offset(n)
         x = self.values[n.inputs[0]]
         main = ITEM if self.kernel.form is Form.ITEMS else ROW
         if not dims and main in self.dims:
-            # One element, which the value is a block of; its index along rows is 0.
+            # A single element, but the value is a block; its index along rows is 0.
             offset, dims = f"{main} + {offset}" if offset else main, self.spread(main)
         if PART in x.dims - dims:
-            # Every block of the cluster knows the value, and writes it.
+            # Every block of the cluster has the value, and stores it.
             offset = f"{offset} + 0 * part" if offset else "0 * part"
         place = f"{self.pointer(m)} + {offset}" if offset else self.pointer(m)
         live = self.live(dims)
         self.say(f"tl.store({place}, {x.text}{f', mask={live}' if live else ''})")
 
     def full(self, x: Value, dims: frozenset[str], dtype: DType) -> str:
-        """A value that has an element of its own along every one of ``dims``."""
+        """Return a value broadcast along all of ``dims``."""
         if dims <= x.dims:
             return x.text
         shape = self.shape(sorted(dims))
@@ -415,7 +415,7 @@ class Writer:
         return f"tl.broadcast_to({x.text}, {shape})"
 
     def neutral(self, op: str, x: Value, dtype: DType) -> str:
-        """A value along columns, with what does not change the result of a reduction where there is no element."""
+        """Return a value along columns, with the neutral element of a reduction out of bounds."""
         dims = x.dims | ({COL, PART} & set(self.dims))
         live = self.live(frozenset({COL, *({PART} & set(self.dims))}), among=(COL,))
         text = self.full(x, frozenset(dims), dtype)
@@ -424,19 +424,19 @@ class Writer:
         return f"tl.where({live}, {text}, {identity(op, dtype)})" if live else text
 
     def reduced(self, n: Node, x: Value) -> str:
-        """The expression of a reduction over the columns of a block."""
+        """Return a reduction over the columns of a block."""
         return self.result(n, self.neutral(n.op, x, self.named[n.inputs[0]].y.dtype))
 
     def result(self, n: Node, block: str) -> str:
-        """A block of accumulated values reduced along columns, in the type of the reduction."""
+        """Return a block of accumulated values reduced along columns, in the type of the node."""
         dtype = self.named[n.inputs[0]].y.dtype
         text = self.reduce(n.op, block, dtype)
         return text if accumulator(dtype) == n.y.dtype else f"{text}.to({TYPES[n.y.dtype.name]})"
 
     def reduce(self, op: str, block: str, dtype: DType) -> str:
-        """A block reduced along columns."""
+        """Return a block reduced along columns."""
         return reduction(op, dtype).of(block, self.axis_of(COL), keep_dims=True)
 
     def combine(self, op: str, a: str, b: str, dtype: DType) -> str:
-        """Two partial results of a reduction as one."""
+        """Join two partial results of a reduction."""
         return reduction(op, dtype).joined(a, b)

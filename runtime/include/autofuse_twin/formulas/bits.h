@@ -1,5 +1,6 @@
-// Bits of numbers, and conversions between float and the 16-bit floats. Included inside a namespace of the user, so that no
-// function is shared between instruction sets, or between a CPU and a card. AUTOFUSE_FORMULA: what a function begins with.
+// Bit patterns of numbers, and conversions between float and the 16-bit floats. Included inside the user's namespace,
+// so that no function is shared between instruction sets, or between a CPU and a card. AUTOFUSE_FORMULA: function
+// prefix.
 #ifndef AUTOFUSE_FORMULA
 #define AUTOFUSE_FORMULA inline
 #endif

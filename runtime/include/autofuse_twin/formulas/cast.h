@@ -1,8 +1,8 @@
-// Conversions of one number with the documented rounding modes. Included as bits.h is, behind it.
+// Conversions of one number with the documented rounding modes. Included like bits.h, after it.
 
 enum Mode { kNone, kRint, kFloor, kCeil, kRound, kTrunc, kOdd };
 
-// Round to an integral value in float without relying on the rounding-mode register.
+// Rounds to an integral value in float without relying on the rounding-mode register.
 template <int M> AUTOFUSE_FORMULA float Integral(float x) {
     const uint32_t sign = BitCast<uint32_t>(x) & 0x80000000u;
     const float mag = BitCast<float>(BitCast<uint32_t>(x) & 0x7fffffffu);
@@ -18,7 +18,7 @@ template <int M> AUTOFUSE_FORMULA float Integral(float x) {
         const float down = even > mag ? even - 1.0f : even;
         r = away ? up : down;
     }
-    // From 2^23 on every float is integral (also infinities and NaN).
+    // From 2^23 on every float is integral (infinities and NaN included).
     const float value = mag < 8388608.0f ? r : mag;
     return BitCast<float>(BitCast<uint32_t>(value) | sign);
 }
@@ -57,7 +57,7 @@ AUTOFUSE_FORMULA uint16_t FloatToHalfMode(float v, int mode) {
     if (mag == 0x7f800000u) return static_cast<uint16_t>(sign | 0x7c00u);
     const bool negative = sign != 0;
     if (mag >= 0x47800000u) {
-        // Beyond the largest half: a directed mode that points back stays at 65504.
+        // Beyond the largest half: a directed mode that rounds towards zero stays at 65504.
         const bool stay = mode == kTrunc || mode == kOdd || (mode == kFloor && !negative) || (mode == kCeil && negative);
         return static_cast<uint16_t>(sign | (stay ? 0x7bffu : 0x7c00u));
     }

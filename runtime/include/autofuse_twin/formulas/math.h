@@ -1,10 +1,10 @@
-// Exp and Ln in float, for loops that the compiler vectorises, and what other functions need of e^x in double.
-// Included as bits.h is, behind it.
+// Exp and Ln in float, for loops that the compiler vectorises, and e^x in double for other functions. Included like
+// bits.h, after it.
 //
-// No multiplication is fused with an addition (-ffp-contract=off, -fmad=false), so every processor gives the same bits. The
-// polynomials are minimax fits; what an addition of two large terms would lose is kept and added with the small terms.
+// Products and sums are never fused (-ffp-contract=off, -fmad=false), so every processor gives the same bits. The
+// polynomials are minimax fits; the rounding error of adding two large terms is kept and added with the small terms.
 
-// ln(2) in two parts: a product of the first with an integer below 2^15 is exact.
+// ln(2) in two parts: the product of the first with an integer below 2^15 is exact.
 constexpr float kLn2Hi = 0.693359375f;
 constexpr float kLn2Lo = -2.12194440054690583e-4f;
 
@@ -33,10 +33,10 @@ AUTOFUSE_FORMULA ExpParts ExpReduced(float x) {
 
 // Within 0.78 ulp, within 0.7 where the result is normal.
 AUTOFUSE_FORMULA float ExpFloat(float x) {
-    // Beyond the limits the result is infinite or zero in any case; NaN stays.
+    // Beyond the limits the result is infinite or zero in any case; NaN stays NaN.
     const float above = x > 89.0f ? 89.0f : x;
     const ExpParts e = ExpReduced(above < -104.0f ? -104.0f : above);
-    // In two steps, because 2^n itself may be out of range: the second one rounds where the result is subnormal.
+    // In two steps, as 2^n itself may be out of range: the second one rounds if the result is subnormal.
     const int32_t half = e.n >> 1;
     const float first = BitCast<float>(static_cast<uint32_t>(half + 127) << 23);
     const float second = BitCast<float>(static_cast<uint32_t>(e.n - half + 127) << 23);

@@ -1,19 +1,19 @@
-// What the vector functions compute, one element at a time: of floats (16-bit ones are widened, and rounded once per
-// operation), of integers (wrap on overflow), comparisons. Included as bits.h is, behind it and math.h.
+// Vector functions, one element at a time: on floats (16-bit ones are widened, and rounded once per operation), on
+// integers (wrap on overflow), and comparisons. Included like bits.h, after it and math.h.
 
 AUTOFUSE_FORMULA float MaxNan(float a, float b) { return a != a ? a : (b != b ? b : (a > b ? a : b)); }
 AUTOFUSE_FORMULA float MinNan(float a, float b) { return a != a ? a : (b != b ? b : (a < b ? a : b)); }
-// Of the two zeros the positive one, as max(a, +0) is; NaN stays.
+// Of two zeros the positive one, as max(a, +0) is; NaN stays NaN.
 AUTOFUSE_FORMULA float ReluValue(float a) { return a <= 0.0f ? 0.0f : a; }
 
-// Registers tell the zeros apart: the larger one is +0.
+// Registers distinguish the zeros: +0 is the larger one.
 AUTOFUSE_FORMULA float MaxZero(float a, float b) {
     return a == b ? BitCast<float>(BitCast<uint32_t>(a) & BitCast<uint32_t>(b)) : MaxNan(a, b);
 }
 AUTOFUSE_FORMULA float MinZero(float a, float b) {
     return a == b ? BitCast<float>(BitCast<uint32_t>(a) | BitCast<uint32_t>(b)) : MinNan(a, b);
 }
-// The slope applies to what has a sign, -0 among it. Which of two NaN a product takes is up to the compiler.
+// The slope applies to values with a sign, including -0. The compiler chooses which of two NaN a product returns.
 AUTOFUSE_FORMULA float Leaky(float a, float slope) {
     const bool keeps = a > 0.0f || BitCast<uint32_t>(a) == 0 || a != a;
     return keeps ? a : slope != slope ? slope : a * slope;

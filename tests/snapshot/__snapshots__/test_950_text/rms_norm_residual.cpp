@@ -225,7 +225,7 @@ inline __aicore__ void rms_norm_residual_0_reduce_all_0_nil_0_nil(
     const auto id = tpipe.AllocEventID<HardEvent::MTE2_V>();
     SetFlag<HardEvent::MTE2_V>(id);
     WaitFlag<HardEvent::MTE2_V>(id);
-    // The id stays taken: other pipes may not have reached the wait yet.
+    // Keep the event id: other pipes may not have reached the wait yet.
   }
   autofuse::BroadcastOuter(broadcast_1_local[0], weight_local[0], 1, z0t_size, 4096);
   for (int64_t z0Tb = 0; z0Tb < z0Tb_loop_size; z0Tb++) {
@@ -282,7 +282,7 @@ extern "C" __global__ __aicore__ void rms_norm_residual(
     GM_ADDR workspace,
     AutofuseTilingData t) {
   KERNEL_TASK_TYPE_DEFAULT(KERNEL_TYPE_AIV_ONLY);
-  // Floats of 16 bits overflow to infinity, and NaN stays NaN.
+  // 16-bit floats overflow to infinity, and NaN stays NaN.
   const int64_t autofuse_overflows = GetCtrlSpr<48, 48>();
   SetCtrlSpr<48, 48>(1);
   if (t.tiling_key == 0) {

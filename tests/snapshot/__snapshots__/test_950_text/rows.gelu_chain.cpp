@@ -157,7 +157,7 @@ inline __aicore__ void r_0_row_0_nil_0_nil_unaligned(
     const auto id = tpipe.AllocEventID<HardEvent::MTE2_V>();
     SetFlag<HardEvent::MTE2_V>(id);
     WaitFlag<HardEvent::MTE2_V>(id);
-    // The id stays taken: other pipes may not have reached the wait yet.
+    // Keep the event id: other pipes may not have reached the wait yet.
   }
   autofuse::BroadcastOuter(broadcast_0_local[0], bias_local[0], 1, z0t_size, 504);
   PipeBarrier<PIPE_V>();

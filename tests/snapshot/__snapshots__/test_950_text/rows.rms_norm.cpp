@@ -248,7 +248,7 @@ inline __aicore__ void r_0_reduce_all_0_nil_0_nil(
     const auto id = tpipe.AllocEventID<HardEvent::MTE2_V>();
     SetFlag<HardEvent::MTE2_V>(id);
     WaitFlag<HardEvent::MTE2_V>(id);
-    // The id stays taken: other pipes may not have reached the wait yet.
+    // Keep the event id: other pipes may not have reached the wait yet.
   }
   autofuse::BroadcastOuter(broadcast_1_local[0], v_gamma_local[0], 1, z0t_size, 512);
   // from: n12: Duplicate (/nodes/12)

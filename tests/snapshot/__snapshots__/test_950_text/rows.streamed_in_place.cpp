@@ -172,7 +172,7 @@ inline __aicore__ void r_0_reduce_all_0_nil_0_nil(
     const auto id = tpipe.AllocEventID<HardEvent::MTE2_V>();
     SetFlag<HardEvent::MTE2_V>(id);
     WaitFlag<HardEvent::MTE2_V>(id);
-    // The id stays taken: other pipes may not have reached the wait yet.
+    // Keep the event id: other pipes may not have reached the wait yet.
   }
   autofuse::BroadcastOuter(broadcast_0_local[0], shift_local[0], 1, z0t_size, 2104);
   for (int64_t z0Tb = 0; z0Tb < z0Tb_loop_size; z0Tb++) {

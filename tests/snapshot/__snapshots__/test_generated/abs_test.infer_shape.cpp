@@ -24,7 +24,7 @@ int64_t SetOutputs([[maybe_unused]] const Sizes& s, uint32_t num_outputs, Autofu
 }  // namespace
 }  // namespace abs_test_infer_shape
 
-// Shapes of the outputs from those of the inputs, which are checked; 0 = ok.
+// Checks the shapes of the inputs and computes those of the outputs.  Returns 0, or a code for AutofuseErrorText.
 extern "C" int64_t InferShape(uint32_t num_inputs, const AutofuseShape* inputs, uint32_t num_outputs,
                               AutofuseShape* outputs)
 {
@@ -49,7 +49,7 @@ extern "C" int64_t InferShape(uint32_t num_inputs, const AutofuseShape* inputs, 
     return autofuse::kOk;
 }
 
-// The same from the values of the symbols.
+// Computes the shapes of the outputs from the values of the symbols.
 extern "C" int64_t InferShapeFromSymbols(uint32_t num_outputs, AutofuseShape* outputs)
 {
     return abs_test_infer_shape::SetOutputs({}, num_outputs, outputs);

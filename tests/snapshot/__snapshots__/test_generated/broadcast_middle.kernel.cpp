@@ -40,7 +40,7 @@ inline __aicore__ void broadcast_middle_0_row_0_nil_0_nil(
   const int64_t m_queue_bytes = 256 * autofuse::CeilDiv(160 * z0t_size, 256);
   const int64_t y_queue_bytes = 256 * autofuse::CeilDiv(1600 * z0t_size, 256);
   tpipe.InitBuffer(x_queue, 2, static_cast<uint32_t>(x_queue_bytes));
-  // What follows starts in the other half of the banks of UB.
+  // Padding: the next buffer starts in the other half of the UB banks.
   tpipe.InitBuffer(bank_gap, 256);
   tpipe.InitBuffer(broadcast_0_buf, static_cast<uint32_t>(x_queue_bytes));
   tpipe.InitBuffer(m_queue, 2, static_cast<uint32_t>(m_queue_bytes));

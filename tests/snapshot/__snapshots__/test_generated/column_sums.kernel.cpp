@@ -40,7 +40,7 @@ inline __aicore__ void column_sums_0_reduce_0_nil_1_0(
   const int64_t x_queue_bytes = 512 * autofuse::CeilDiv(4 * z1t_size, 512);
   const int64_t y_queue_bytes = 256 * autofuse::CeilDiv(4 * z1t_size, 256);
   tpipe.InitBuffer(x_queue, 2, static_cast<uint32_t>(x_queue_bytes));
-  // What follows starts in the other half of the banks of UB.
+  // Padding: the next buffer starts in the other half of the UB banks.
   tpipe.InitBuffer(bank_gap, 256);
   tpipe.InitBuffer(sum_acc_buf, static_cast<uint32_t>(x_queue_bytes));
   tpipe.InitBuffer(y_queue, 2, static_cast<uint32_t>(y_queue_bytes));
@@ -167,7 +167,7 @@ inline __aicore__ void column_sums_1_reduce_0_nil_1_0(
   const int64_t x_queue_bytes = 512 * autofuse::CeilDiv(4 * z1t_size, 512);
   const int64_t store_source_queue_bytes = 256 * autofuse::CeilDiv(4 * z1t_size, 256);
   tpipe.InitBuffer(x_queue, 2, static_cast<uint32_t>(x_queue_bytes));
-  // What follows starts in the other half of the banks of UB.
+  // Padding: the next buffer starts in the other half of the UB banks.
   tpipe.InitBuffer(bank_gap, 256);
   tpipe.InitBuffer(sum_rest_acc_buf, static_cast<uint32_t>(x_queue_bytes));
   tpipe.InitBuffer(store_source_queue, 2, static_cast<uint32_t>(store_source_queue_bytes));
@@ -237,7 +237,7 @@ inline __aicore__ void column_sums_1_reduce_1_nil_2_7(
   const int64_t x_queue_bytes = 256 * autofuse::CeilDiv(1216 * z3t_size, 256);
   const int64_t sum_partial_part_tmp_buf_bytes = 256 * autofuse::CeilDiv(1216 * autofuse::CeilDiv(z3t_size, 8), 256);
   tpipe.InitBuffer(sum_partial_acc_buf, 1536);
-  // What follows starts in the other half of the banks of UB.
+  // Padding: the next buffer starts in the other half of the UB banks.
   tpipe.InitBuffer(bank_gap, 256);
   tpipe.InitBuffer(sum_partial_part_buf, 1536);
   tpipe.InitBuffer(x_queue, 2, static_cast<uint32_t>(x_queue_bytes));
@@ -388,7 +388,7 @@ inline __aicore__ void column_sums_1_reduce_all_2_nil_6_nil(
   const int64_t y_queue_bytes = 256 * autofuse::CeilDiv(4 * z6t_size, 256);
   const int64_t sum_whole_tmp_buf_bytes = 256 * autofuse::CeilDiv(8 * z6t_size, 256);
   tpipe.InitBuffer(gather_3_queue, 2, static_cast<uint32_t>(gather_3_queue_bytes));
-  // What follows starts in the other half of the banks of UB.
+  // Padding: the next buffer starts in the other half of the UB banks.
   tpipe.InitBuffer(bank_gap, 256);
   tpipe.InitBuffer(sum_whole_buf, static_cast<uint32_t>(gather_3_queue_bytes));
   tpipe.InitBuffer(gather_2_queue, 2, static_cast<uint32_t>(gather_2_queue_bytes));

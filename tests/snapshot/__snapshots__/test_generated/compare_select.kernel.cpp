@@ -40,7 +40,7 @@ inline __aicore__ void compare_select_0_general_0_nil_0_nil(
   const int64_t y_queue_bytes = 256 * autofuse::CeilDiv(4 * z0t_size, 256);
   const int64_t greater_0_buf_bytes = 32 * autofuse::CeilDiv(z0t_size, 256);
   tpipe.InitBuffer(x_queue, 2, static_cast<uint32_t>(x_queue_bytes));
-  // What follows starts in the other half of the banks of UB.
+  // Padding: the next buffer starts in the other half of the UB banks.
   tpipe.InitBuffer(bank_gap, 256);
   tpipe.InitBuffer(z_queue, 2, static_cast<uint32_t>(x_queue_bytes));
   tpipe.InitBuffer(y_queue, 2, static_cast<uint32_t>(y_queue_bytes));

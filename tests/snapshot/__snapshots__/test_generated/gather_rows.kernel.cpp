@@ -45,7 +45,7 @@ inline __aicore__ void gather_rows_0_row_0_nil_0_nil_unaligned(
   const int64_t ids_queue_bytes = 256 * autofuse::CeilDiv(4 * z0t_size, 256);
   const int64_t y_queue_bytes = 256 * autofuse::CeilDiv(96 * z0t_size, 256);
   tpipe.InitBuffer(rows_queue, 2, static_cast<uint32_t>(rows_queue_bytes));
-  // What follows starts in the other half of the banks of UB.
+  // Padding: the next buffer starts in the other half of the UB banks.
   tpipe.InitBuffer(bank_gap, 256);
   tpipe.InitBuffer(broadcast_0_buf, static_cast<uint32_t>(rows_queue_bytes));
   tpipe.InitBuffer(ids_queue, 2, static_cast<uint32_t>(ids_queue_bytes));
@@ -61,7 +61,7 @@ inline __aicore__ void gather_rows_0_row_0_nil_0_nil_unaligned(
     const auto id = tpipe.AllocEventID<HardEvent::MTE2_V>();
     SetFlag<HardEvent::MTE2_V>(id);
     WaitFlag<HardEvent::MTE2_V>(id);
-    // The id stays taken: other pipes may not have reached the wait yet.
+    // Keep the event id: other pipes may not have reached the wait yet.
   }
   autofuse::BroadcastOuter(broadcast_0_local[0], bias_local[0], 1, z0t_size, 24);
   PipeBarrier<PIPE_V>();
@@ -143,7 +143,7 @@ inline __aicore__ void gather_rows_0_general_0_nil_1_nil(
   const int64_t rows_queue_bytes = 512 * autofuse::CeilDiv(4 * z1t_size, 512);
   const int64_t y_queue_bytes = 256 * autofuse::CeilDiv(4 * z1t_size, 256);
   tpipe.InitBuffer(rows_queue, 2, static_cast<uint32_t>(rows_queue_bytes));
-  // What follows starts in the other half of the banks of UB.
+  // Padding: the next buffer starts in the other half of the UB banks.
   tpipe.InitBuffer(bank_gap, 256);
   tpipe.InitBuffer(bias_queue, 2, static_cast<uint32_t>(rows_queue_bytes));
   tpipe.InitBuffer(y_queue, 2, static_cast<uint32_t>(y_queue_bytes));

@@ -19,7 +19,7 @@ cmake --build build_out --target binary package -j"${jobs}"
 
 packages=(build_out/custom_opp_*.run)
 if [ ! -f "${packages[0]}" ]; then
-  echo "error: the build made no build_out/custom_opp_*.run" >&2
+  echo "error: the build did not produce build_out/custom_opp_*.run" >&2
   exit 1
 fi
-echo "made ${packages[0]}; next: bash install.sh"
+echo "built ${packages[0]}; next: bash install.sh"

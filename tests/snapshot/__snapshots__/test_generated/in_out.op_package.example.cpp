@@ -4,7 +4,7 @@
 //
 //   autofuse_in_out_example FOLDER n=N [--device=N]
 //
-// FOLDER holds an input per file, NAME.bin, its elements in row-major order; outputs are written there likewise.
+// FOLDER holds one file NAME.bin per input, with its elements in row-major order; outputs are written to it likewise.
 //   m.bin  float32[n], input, overwritten m
 //   g.bin  float32[n], input g
 #include <cstdint>
@@ -52,7 +52,7 @@ bool Option(const char* text, const char* name, int64_t* value)
     return true;
 }
 
-// A tensor in the memory of the chip.
+// A tensor in device memory.
 struct Tensor {
     Tensor(const std::string& file, std::initializer_list<int64_t> shape, aclDataType type, int64_t itemsize)
         : path(file), dims(shape), strides(shape)

@@ -4,7 +4,7 @@
 #include "register/op_def_registry.h"
 #include "tiling/platform/platform_ascendc.h"
 
-// Several operators may be in one library: what all of them call alike gets the name of this one in front.
+// One library may hold several operators: names that all of them define get the name of this one as a prefix.
 #define AutofuseAbiVersion autofuse_in_out_AutofuseAbiVersion
 #define AutofuseErrorText autofuse_in_out_AutofuseErrorText
 #define AutofuseIsStaticShape autofuse_in_out_AutofuseIsStaticShape
@@ -31,7 +31,7 @@ struct Sizes {
     int64_t n;
 };
 
-// What cannot be done, with why; said where AUTOFUSE_LOG_LEVEL asks for it.
+// Logs why a call fails, if AUTOFUSE_LOG_LEVEL enables that.
 ge::graphStatus Failed(int64_t rc)
 {
     if (autofuse::Logs(autofuse::kLogError)) {
@@ -54,7 +54,7 @@ bool Read(const gert::Shape* from, AutofuseShape* to)
     return true;
 }
 
-// The sizes that the shapes of the inputs and the attributes tell.
+// Computes the sizes from the shapes of the inputs and the attributes.
 int64_t Solve([[maybe_unused]] const AutofuseShape* inputs, [[maybe_unused]] const gert::RuntimeAttrs* attributes,
               [[maybe_unused]] Sizes* s)
 {
@@ -64,7 +64,7 @@ int64_t Solve([[maybe_unused]] const AutofuseShape* inputs, [[maybe_unused]] con
     return autofuse::kOk;
 }
 
-// Shapes of the outputs, once those of the inputs are as the sizes say.
+// Computes the shapes of the outputs, and checks those of the inputs.
 int64_t Outputs([[maybe_unused]] const AutofuseShape* inputs, [[maybe_unused]] const Sizes& s, AutofuseShape* outputs)
 {
     const int64_t rc = InferShapeFromSymbols(s.n, kOutputs, outputs);
@@ -119,7 +119,7 @@ ge::graphStatus Tile(gert::TilingContext* context)
         return Failed(autofuse::kNullArgument);
     }
     *to = data;
-    // CANN's own part comes first: the kernel asks GetUserWorkspace for what is behind it.
+    // CANN's own part comes first; the kernel calls GetUserWorkspace for the rest.
     sizes[0] = static_cast<size_t>(platform.GetLibApiWorkSpaceSize()) + workspace;
     context->SetTilingKey(data.tiling_key);
     context->SetBlockDim(cores);
@@ -149,7 +149,7 @@ ge::graphStatus InferShapes(gert::InferShapeContext* context)
             return Failed(rc);
         }
     } else {
-        // A graph whose sizes are not known yet: only the ranks are.
+        // Sizes of the graph not known yet: set the ranks only.
         outputs[0].rank = 1;
     }
     for (uint32_t i = 0; i < kOutputs; ++i) {

@@ -2,8 +2,8 @@
 # graph in_out, sha256 7ee74f8fd7e2b14f, target ascend910b1
 """Runs the operator AutofuseInOut on a device through its example program, and compares with NumPy.
 
-Build and install the package and build the example first.  autofuse gives the inputs, the expected values and how far a
-result may be from them.
+Build and install the package and build the example first.  autofuse provides the inputs, the expected values and the
+tolerances.
 
     pytest test/test_autofuse_in_out.py
     OP_EXAMPLE=/path/of/autofuse_in_out_example OP_DEVICE=1 pytest test/test_autofuse_in_out.py
@@ -28,7 +28,7 @@ ROOT = Path(__file__).resolve().parents[1]
 PROGRAM = Path(os.environ.get("OP_EXAMPLE", ROOT / "build_example" / "autofuse_in_out_example"))
 DEVICE = os.environ.get("OP_DEVICE", "0")
 GRAPH = graph_of(ROOT)
-# File of every input, and of every output: one that an output overwrites is both.
+# File of every input and output; an input that an output overwrites is in both lists.
 INPUTS = ["m.bin", "g.bin"]
 OUTPUTS = ["m.bin"]
 

@@ -39,7 +39,7 @@ inline __aicore__ void integers_0_general_0_nil_0_nil(
   const int64_t x_queue_bytes = 512 * autofuse::CeilDiv(4 * z0t_size, 512);
   const int64_t y_queue_bytes = 256 * autofuse::CeilDiv(4 * z0t_size, 256);
   tpipe.InitBuffer(x_queue, 2, static_cast<uint32_t>(x_queue_bytes));
-  // What follows starts in the other half of the banks of UB.
+  // Padding: the next buffer starts in the other half of the UB banks.
   tpipe.InitBuffer(bank_gap, 256);
   tpipe.InitBuffer(z_queue, 2, static_cast<uint32_t>(x_queue_bytes));
   tpipe.InitBuffer(mul_0_buf, static_cast<uint32_t>(x_queue_bytes));

@@ -53,7 +53,7 @@ inline __aicore__ void interleaved_rotation_0_narrow_0_nil_0_nil_outer(
   tpipe.InitBuffer(broadcast_0_buf, static_cast<uint32_t>(broadcast_0_buf_bytes));
   tpipe.InitBuffer(c_buf, static_cast<uint32_t>(c_buf_bytes));
   tpipe.InitBuffer(b_buf, static_cast<uint32_t>(b_buf_bytes));
-  // What follows starts in the other half of the banks of UB.
+  // Padding: the next buffer starts in the other half of the UB banks.
   tpipe.InitBuffer(bank_gap, 256);
   tpipe.InitBuffer(s_buf, static_cast<uint32_t>(c_buf_bytes));
   tpipe.InitBuffer(a_buf, static_cast<uint32_t>(b_buf_bytes));
@@ -93,7 +93,7 @@ inline __aicore__ void interleaved_rotation_0_narrow_0_nil_0_nil_outer(
     const auto id = tpipe.AllocEventID<HardEvent::MTE2_V>();
     SetFlag<HardEvent::MTE2_V>(id);
     WaitFlag<HardEvent::MTE2_V>(id);
-    // The id stays taken: other pipes may not have reached the wait yet.
+    // Keep the event id: other pipes may not have reached the wait yet.
   }
   PipeBarrier<PIPE_V>();
   autofuse::BroadcastOuter(broadcast_0_local[0], c_local[0], 1, z0t_size, 64);

@@ -41,7 +41,7 @@ inline __aicore__ void long_rows_0_general_0_nil_1_3_rows_26(
   const int64_t bias_queue_bytes = 256 * autofuse::CeilDiv(4 * z1t_size, 256);
   const int64_t y_queue_bytes = 256 * autofuse::CeilDiv(2 * z1t_size, 256);
   tpipe.InitBuffer(x_queue, 2, static_cast<uint32_t>(x_queue_bytes));
-  // What follows starts in the other half of the banks of UB.
+  // Padding: the next buffer starts in the other half of the UB banks.
   tpipe.InitBuffer(bank_gap, 256);
   tpipe.InitBuffer(narrow_buf, static_cast<uint32_t>(x_queue_bytes));
   tpipe.InitBuffer(bias_queue, 2, static_cast<uint32_t>(bias_queue_bytes));

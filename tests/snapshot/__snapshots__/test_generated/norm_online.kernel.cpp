@@ -49,7 +49,7 @@ inline __aicore__ void norm_online_0_reduce_0_nil_0_2(
   const int64_t y_queue_bytes = 256 * autofuse::CeilDiv(4 * z1t_size, 256);
   tpipe.InitBuffer(x_queue, 2, static_cast<uint32_t>(x_queue_bytes));
   tpipe.InitBuffer(mean_1_move_buf, static_cast<uint32_t>(mean_1_move_buf_bytes));
-  // What follows starts in the other half of the banks of UB.
+  // Padding: the next buffer starts in the other half of the UB banks.
   tpipe.InitBuffer(bank_gap, 256);
   tpipe.InitBuffer(variance_reducesum_weighted_buf, static_cast<uint32_t>(mean_1_move_buf_bytes));
   tpipe.InitBuffer(centred_buf, static_cast<uint32_t>(x_queue_bytes));

@@ -48,7 +48,7 @@ inline __aicore__ void rotation_0_row_0_nil_0_nil(
   tpipe.InitBuffer(x_queue, 2, static_cast<uint32_t>(x_queue_bytes));
   tpipe.InitBuffer(x_2_queue, 2, static_cast<uint32_t>(x_queue_bytes));
   tpipe.InitBuffer(ac_buf, static_cast<uint32_t>(x_queue_bytes));
-  // What follows starts in the other half of the banks of UB.
+  // Padding: the next buffer starts in the other half of the UB banks.
   tpipe.InitBuffer(bank_gap, 256);
   tpipe.InitBuffer(c_queue, 2, static_cast<uint32_t>(x_queue_bytes));
   tpipe.InitBuffer(s_queue, 2, static_cast<uint32_t>(x_queue_bytes));

@@ -49,7 +49,7 @@ inline __aicore__ void rows_shared_0_reduce_0_nil_2_4_rows_2(
   const int64_t y_queue_bytes = 256 * autofuse::CeilDiv(8 * z1t_size, 256);
   tpipe.InitBuffer(x_queue, 2, static_cast<uint32_t>(x_queue_bytes));
   tpipe.InitBuffer(sum_acc_buf, static_cast<uint32_t>(sum_acc_buf_bytes));
-  // What follows starts in the other half of the banks of UB.
+  // Padding: the next buffer starts in the other half of the UB banks.
   tpipe.InitBuffer(bank_gap, 256);
   tpipe.InitBuffer(square_buf, static_cast<uint32_t>(x_queue_bytes));
   tpipe.InitBuffer(normal_buf, static_cast<uint32_t>(normal_buf_bytes));

@@ -49,7 +49,7 @@ inline __aicore__ void short_rows_0_narrow_0_nil_0_nil(
   const int64_t x_queue_bytes = 256 * autofuse::CeilDiv(8 * z0t_size, 256);
   const int64_t s_queue_bytes = 256 * autofuse::CeilDiv(4 * z0t_size, 256);
   tpipe.InitBuffer(gather_0_buf, static_cast<uint32_t>(gather_0_buf_bytes));
-  // What follows starts in the other half of the banks of UB.
+  // Padding: the next buffer starts in the other half of the UB banks.
   tpipe.InitBuffer(bank_gap, 256);
   tpipe.InitBuffer(broadcast_0_buf, static_cast<uint32_t>(broadcast_0_buf_bytes));
   tpipe.InitBuffer(x_queue, 2, static_cast<uint32_t>(x_queue_bytes));

@@ -48,7 +48,7 @@ inline __aicore__ void softmax_shared_0_reduce_0_nil_0_2(
   const int64_t y_queue_bytes = 256 * autofuse::CeilDiv(4 * z1t_size, 256);
   tpipe.InitBuffer(x_queue, 2, static_cast<uint32_t>(x_queue_bytes));
   tpipe.InitBuffer(softmax_reducemax_move_buf, static_cast<uint32_t>(softmax_reducemax_move_buf_bytes));
-  // What follows starts in the other half of the banks of UB.
+  // Padding: the next buffer starts in the other half of the UB banks.
   tpipe.InitBuffer(bank_gap, 256);
   tpipe.InitBuffer(broadcast_1_buf, static_cast<uint32_t>(softmax_reducemax_move_buf_bytes));
   tpipe.InitBuffer(softmax_sub_buf, static_cast<uint32_t>(x_queue_bytes));

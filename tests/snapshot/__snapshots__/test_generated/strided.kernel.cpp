@@ -50,7 +50,7 @@ inline __aicore__ void strided_0_general_0_nil_4_nil(
   const int64_t e_queue_bytes = 256 * autofuse::CeilDiv(4 * z0z1t_size, 256);
   const int64_t y_buf_bytes = 256 * autofuse::CeilDiv(2 * z0z1t_size, 256);
   tpipe.InitBuffer(x_buf, static_cast<uint32_t>(x_buf_bytes));
-  // What follows starts in the other half of the banks of UB.
+  // Padding: the next buffer starts in the other half of the UB banks.
   tpipe.InitBuffer(bank_gap, 256);
   tpipe.InitBuffer(wide_buf, static_cast<uint32_t>(x_buf_bytes));
   tpipe.InitBuffer(x_run_queue, 2, static_cast<uint32_t>(x_run_queue_bytes));

@@ -40,7 +40,7 @@ inline __aicore__ void symbolic_rows_0_row_0_nil_0_nil(
   const int64_t x_queue_bytes = 512 * autofuse::CeilDiv(160 * z0t_size, 512);
   const int64_t y_queue_bytes = 256 * autofuse::CeilDiv(160 * z0t_size, 256);
   tpipe.InitBuffer(x_queue, 2, static_cast<uint32_t>(x_queue_bytes));
-  // What follows starts in the other half of the banks of UB.
+  // Padding: the next buffer starts in the other half of the UB banks.
   tpipe.InitBuffer(bank_gap, 256);
   tpipe.InitBuffer(broadcast_0_buf, static_cast<uint32_t>(x_queue_bytes));
   tpipe.InitBuffer(y_queue, 2, static_cast<uint32_t>(y_queue_bytes));
@@ -55,7 +55,7 @@ inline __aicore__ void symbolic_rows_0_row_0_nil_0_nil(
     const auto id = tpipe.AllocEventID<HardEvent::MTE2_V>();
     SetFlag<HardEvent::MTE2_V>(id);
     WaitFlag<HardEvent::MTE2_V>(id);
-    // The id stays taken: other pipes may not have reached the wait yet.
+    // Keep the event id: other pipes may not have reached the wait yet.
   }
   autofuse::BroadcastOuter(broadcast_0_local[0], scale_local[0], 1, z0t_size, 40);
   PipeBarrier<PIPE_V>();
@@ -112,7 +112,7 @@ inline __aicore__ void symbolic_rows_0_general_0_nil_1_nil(
   const int64_t x_queue_bytes = 512 * autofuse::CeilDiv(4 * z1t_size, 512);
   const int64_t y_queue_bytes = 256 * autofuse::CeilDiv(4 * z1t_size, 256);
   tpipe.InitBuffer(x_queue, 2, static_cast<uint32_t>(x_queue_bytes));
-  // What follows starts in the other half of the banks of UB.
+  // Padding: the next buffer starts in the other half of the UB banks.
   tpipe.InitBuffer(bank_gap, 256);
   tpipe.InitBuffer(scale_queue, 2, static_cast<uint32_t>(x_queue_bytes));
   tpipe.InitBuffer(y_queue, 2, static_cast<uint32_t>(y_queue_bytes));

@@ -41,7 +41,7 @@ inline __aicore__ void tmp_buffer_0_general_0_nil_0_nil(
   const int64_t y_queue_bytes = 256 * autofuse::CeilDiv(4 * z0t_size, 256);
   const int64_t pow_0_tmp_buf_bytes = autofuse::Max(256 * autofuse::CeilDiv(256 + 4 * autofuse::Max(256, 4 * z0t_size), 256), 256 * autofuse::CeilDiv(autofuse::Max(256, 4 * z0t_size), 256));
   tpipe.InitBuffer(x_queue, 2, static_cast<uint32_t>(x_queue_bytes));
-  // What follows starts in the other half of the banks of UB.
+  // Padding: the next buffer starts in the other half of the UB banks.
   tpipe.InitBuffer(bank_gap, 256);
   tpipe.InitBuffer(e_queue, 2, static_cast<uint32_t>(x_queue_bytes));
   tpipe.InitBuffer(y_queue, 2, static_cast<uint32_t>(y_queue_bytes));

@@ -2,13 +2,13 @@
 # graph swish, sha256 75d64156e672651a, target ascend910b1
 """Builds the extension: pip install --no-build-isolation FOLDER, or python setup.py build_ext --inplace.
 
-The operators are one library, and the kernels are libraries of their own beside it, which CMake builds:
+The operators are one library; CMake builds the kernels as separate libraries beside it:
 
-- for tensors on a CPU, where the twin of autofuse is: the package autofuse is installed, or AUTOFUSE_TWIN_DIR names the
-  folder that `autofuse doctor --twin-dir` prints;
-- for tensors on an NPU, where torch_npu is installed and ASCEND_HOME_PATH names the folder of CANN.
+- for tensors on a CPU, if the twin of autofuse is available: the package autofuse is installed, or AUTOFUSE_TWIN_DIR is
+  set to the folder that `autofuse doctor --twin-dir` prints;
+- for tensors on an NPU, if torch_npu is installed and ASCEND_HOME_PATH is set to the folder of CANN.
 
-CMAKE_ARGS has further options for CMake.
+CMAKE_ARGS holds further options for CMake.
 """
 
 import importlib.util
@@ -24,7 +24,7 @@ from torch.utils.cpp_extension import BuildExtension, CppExtension
 
 HERE = Path(__file__).resolve().parent
 PACKAGE = "autofuse_swish"
-# Name of the library, the CMake project of the kernel, and the name that the project gives its library.
+# Name of the library, the CMake project of the kernel, and the name of the library within the project.
 KERNELS = [
     ("swish", ".", "swish"),
     ("swish_backward", "parts/swish_backward", "swish_backward"),
@@ -32,7 +32,7 @@ KERNELS = [
 
 
 def twin_folder() -> str:
-    """Where the CPU twin is; empty if it is not here."""
+    """Return the folder of the CPU twin, or an empty string if there is none."""
     given = os.environ.get("AUTOFUSE_TWIN_DIR", "")
     if given or importlib.util.find_spec("autofuse") is None:
         return given
@@ -42,7 +42,7 @@ def twin_folder() -> str:
 
 
 def has_npu() -> bool:
-    """Whether kernels for the chip can be built here."""
+    """Return True if kernels for the chip can be built here."""
     home = os.environ.get("ASCEND_HOME_PATH", "")
     return bool(home) and Path(home).is_dir() and importlib.util.find_spec("torch_npu") is not None
 
@@ -56,7 +56,7 @@ if not TWIN and not NPU:
 
 
 class Build(BuildExtension):
-    """The operators, and beside them the kernels."""
+    """Build the operators, and the kernels beside them."""
 
     def run(self) -> None:
         super().run()
@@ -69,7 +69,7 @@ class Build(BuildExtension):
                 self.kernel(HERE / place, "ascend", graph, folder / f"lib{library}_npu.so")
 
     def kernel(self, source: Path, preset: str, graph: str, result: Path) -> None:
-        """Build a kernel with CMake, and put its library where the operators look for it."""
+        """Build a kernel with CMake, and copy its library to the place where the operators look for it."""
         build = Path(self.build_temp).resolve() / preset / result.stem
         options = [f"-DAUTOFUSE_TWIN_DIR={TWIN}"] if preset == "twin" else []
         options += shlex.split(os.environ.get("CMAKE_ARGS", ""))

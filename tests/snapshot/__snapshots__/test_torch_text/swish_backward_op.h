@@ -12,14 +12,14 @@ namespace {
 constexpr const char kName[] = "autofuse::swish_backward";
 constexpr const char kSchema[] = "swish_backward(Tensor grad_y, Tensor x, Tensor y) -> Tensor";
 constexpr const char kKernel[] = "swish_backward";
-constexpr uint64_t kUbBytes = 188160;  // of a core, for the twin
+constexpr uint64_t kUbBytes = 188160;  // of one core, for the twin
 
 // Sizes that the graph leaves open.
 struct Sizes {
     c10::SymInt n0;  // n
 };
 
-// The sizes of a call. What does not fit the graph raises TypeError or ValueError.
+// The sizes of a call. Arguments that do not match the graph raise TypeError or ValueError.
 Sizes Checked(const at::Tensor& input_0, const at::Tensor& input_1, const at::Tensor& input_2)
 {
     autofuse_torch::CheckKind(kName, "grad_y", input_0, at::kFloat, 1);
@@ -34,7 +34,7 @@ Sizes Checked(const at::Tensor& input_0, const at::Tensor& input_1, const at::Te
     return s;
 }
 
-// New tensors for the results that are returned.
+// New tensors for the results.
 std::vector<at::Tensor> Results([[maybe_unused]] const Sizes& s, [[maybe_unused]] const at::Tensor& like)
 {
     return {
@@ -47,14 +47,14 @@ at::Tensor Returned([[maybe_unused]] std::vector<at::Tensor> out)
     return std::move(out[0]);
 }
 
-// Shapes and dtypes of the results, for tensors without memory; sizes may be symbols.
+// Shapes and dtypes of the results, for meta tensors; sizes may be symbols.
 at::Tensor Meta(const at::Tensor& input_0, const at::Tensor& input_1, const at::Tensor& input_2)
 {
     const Sizes s = Checked(input_0, input_1, input_2);
     return Returned(Results(s, input_0));
 }
 
-// The kernel on a device.
+// Runs the kernel on a device.
 template <typename Device>
 at::Tensor Run(const at::Tensor& input_0, const at::Tensor& input_1, const at::Tensor& input_2)
 {

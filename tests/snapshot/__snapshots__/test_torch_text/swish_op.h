@@ -12,14 +12,14 @@ namespace {
 constexpr const char kName[] = "autofuse::swish";
 constexpr const char kSchema[] = "swish(Tensor x) -> Tensor";
 constexpr const char kKernel[] = "swish";
-constexpr uint64_t kUbBytes = 188160;  // of a core, for the twin
+constexpr uint64_t kUbBytes = 188160;  // of one core, for the twin
 
 // Sizes that the graph leaves open.
 struct Sizes {
     c10::SymInt n0;  // n
 };
 
-// The sizes of a call. What does not fit the graph raises TypeError or ValueError.
+// The sizes of a call. Arguments that do not match the graph raise TypeError or ValueError.
 Sizes Checked(const at::Tensor& input_0)
 {
     autofuse_torch::CheckKind(kName, "x", input_0, at::kFloat, 1);
@@ -28,7 +28,7 @@ Sizes Checked(const at::Tensor& input_0)
     return s;
 }
 
-// New tensors for the results that are returned.
+// New tensors for the results.
 std::vector<at::Tensor> Results([[maybe_unused]] const Sizes& s, [[maybe_unused]] const at::Tensor& like)
 {
     return {
@@ -41,14 +41,14 @@ at::Tensor Returned([[maybe_unused]] std::vector<at::Tensor> out)
     return std::move(out[0]);
 }
 
-// Shapes and dtypes of the results, for tensors without memory; sizes may be symbols.
+// Shapes and dtypes of the results, for meta tensors; sizes may be symbols.
 at::Tensor Meta(const at::Tensor& input_0)
 {
     const Sizes s = Checked(input_0);
     return Returned(Results(s, input_0));
 }
 
-// The kernel on a device.
+// Runs the kernel on a device.
 template <typename Device>
 at::Tensor Run(const at::Tensor& input_0)
 {

@@ -1,4 +1,4 @@
-"""layer_norm_backward: kernels in Triton."""
+"""layer_norm_backward: Triton kernels."""
 
 import torch
 import triton
@@ -6,7 +6,7 @@ import triton.language as tl
 
 
 class Launcher:
-    """Launches a kernel; what Triton compiled is kept by all that it depends on, but for types, which never change."""
+    """Launches a kernel; caches compiled kernels by everything they depend on except types, which never change."""
 
     def __init__(self, kernel):
         self.kernel, self.ready = kernel, {}
@@ -19,15 +19,15 @@ class Launcher:
         device = tensors[0].device.index
         numbers = (*sizes, *constants.values())
         key = (device, grid, numbers, num_warps)
-        # For other addresses Triton compiles without wide accesses.
+        # Triton compiles a variant without wide accesses for unaligned addresses.
         found = self.ready.get(key) if bits % 16 == 0 else None
         if found is not None:
             run, function, metadata, current_stream = found
             run(*grid, current_stream(device), function, metadata, None, None, None, *addresses, *numbers)
             return
-        # The driver refuses what was compiled for another card; Triton compiles for the current one.
+        # Triton compiles for the current card, and the driver rejects kernels compiled for another one.
         if device is not None and device != (current := triton.runtime.driver.active.get_current_device()):
-            raise ValueError(f"tensors are on cuda:{device}, and the current device is cuda:{current}")
+            raise ValueError(f"tensors are on cuda:{device}, but the current device is cuda:{current}")
         options = {"num_warps": num_warps, "num_ctas": num_ctas, "enable_fp_fusion": fusion}
         compiled = self.kernel[grid](*tensors, *sizes, **constants, **options)
         if compiled is not None and bits % 16 == 0:  # it is None in the interpreter
@@ -37,15 +37,15 @@ class Launcher:
             self.ready[key] = compiled.run, compiled.function, compiled.packed_metadata, current_stream
 
 
-#: Whether blocks of a cluster run side by side; in the interpreter one program is all of them.
+#: True if the blocks of a cluster run in parallel; in the interpreter one program stands in for all of them.
 IN_CLUSTERS: tl.constexpr = tl.constexpr(not triton.knobs.runtime.interpret)
 
 
 @triton.jit
 def meet_cluster(PARTS: tl.constexpr):
-    """Waits until all blocks of the cluster are here; what they stored before is seen behind it.
+    """Wait for all blocks of the cluster; their earlier stores are visible afterwards.
 
-    The first warp of a block has stored its results, and alone has to make them visible.
+    The first warp of a block has stored its results, so only that warp has to make them visible.
     """
     if IN_CLUSTERS and PARTS > 1:
         tl.inline_asm_elementwise(

@@ -1,4 +1,4 @@
-"""log_sum_exp: kernels in Triton."""
+"""log_sum_exp: Triton kernels."""
 
 import torch
 import triton
@@ -6,7 +6,7 @@ import triton.language as tl
 
 
 class Launcher:
-    """Launches a kernel; what Triton compiled is kept by all that it depends on, but for types, which never change."""
+    """Launches a kernel; caches compiled kernels by everything they depend on except types, which never change."""
 
     def __init__(self, kernel):
         self.kernel, self.ready = kernel, {}
@@ -19,15 +19,15 @@ class Launcher:
         device = tensors[0].device.index
         numbers = (*sizes, *constants.values())
         key = (device, grid, numbers, num_warps)
-        # For other addresses Triton compiles without wide accesses.
+        # Triton compiles a variant without wide accesses for unaligned addresses.
         found = self.ready.get(key) if bits % 16 == 0 else None
         if found is not None:
             run, function, metadata, current_stream = found
             run(*grid, current_stream(device), function, metadata, None, None, None, *addresses, *numbers)
             return
-        # The driver refuses what was compiled for another card; Triton compiles for the current one.
+        # Triton compiles for the current card, and the driver rejects kernels compiled for another one.
         if device is not None and device != (current := triton.runtime.driver.active.get_current_device()):
-            raise ValueError(f"tensors are on cuda:{device}, and the current device is cuda:{current}")
+            raise ValueError(f"tensors are on cuda:{device}, but the current device is cuda:{current}")
         options = {"num_warps": num_warps, "num_ctas": num_ctas, "enable_fp_fusion": fusion}
         compiled = self.kernel[grid](*tensors, *sizes, **constants, **options)
         if compiled is not None and bits % 16 == 0:  # it is None in the interpreter
@@ -39,13 +39,13 @@ class Launcher:
 
 @triton.jit
 def _max(a, b):
-    """The larger; NaN wins."""
+    """The larger value; propagates NaN."""
     return tl.maximum(a, b, propagate_nan=tl.PropagateNan.ALL)
 
 
 @triton.jit
 def _exp(x):
-    """e**x of float32 to 2 units of the last place, for every x; tl.exp loses up to 7 bits of large ones."""
+    """e**x of float32, within 2 units of the last place for every x; tl.exp loses up to 7 bits for large x."""
     shifted = tl.minimum(tl.maximum(x * 1.4426950408889634, -126.0), 127.0) + 12583039.0
     turns = shifted - 12583039.0
     rest = (x - turns * 0.693359375) + turns * 2.1219444005469058e-4

@@ -149,8 +149,8 @@ def test_header_and_package_have_one_version(header: str) -> None:
 @pytest.mark.parametrize(
     ("text", "says", "hint"),
     [
-        ("", "no AutofuseAbiVersion", "build the kernel again with this autofuse"),
-        ("uint32_t AutofuseAbiVersion() { return 0; }", "version 0", "build the kernel again with"),
+        ("", "no AutofuseAbiVersion", "rebuild the kernel with this autofuse"),
+        ("uint32_t AutofuseAbiVersion() { return 0; }", "version 0", "rebuild the kernel with"),
         ("uint32_t AutofuseAbiVersion() { return 9; }", "version 9", "a newer autofuse"),
     ],
 )

@@ -128,7 +128,7 @@ WITHOUT_INPUTS = {
 
 @pytest.mark.parametrize(
     ("given", "says"),
-    [(STRIDED, "x has strides"), (WITHOUT_INPUTS, "has at least one input")],
+    [(STRIDED, "x has strides"), (WITHOUT_INPUTS, "needs at least one input")],
 )
 def test_what_cannot_be_an_operator(given: dict[str, Any], says: str) -> None:
     with pytest.raises(AutofuseError, match=says) as e:

@@ -87,7 +87,7 @@ def test_arguments_have_names_of_their_own() -> None:
     [
         (
             graph([("k", [], {"scalar": True})], [("Abs", ["k"], "y", {})], ["y"]),
-            "no input that is a tensor",
+            "no tensor input",
         ),
     ],
 )
@@ -163,30 +163,30 @@ def test_a_size_that_the_gradient_cannot_see_is_read_off_the_inputs() -> None:
             [("grad_x", ["n"], {}), ("v", ["n"], {})],
             ["grad_x2", "grad_y"],
             [
-                "the input 'grad_x' is nothing that g reads or makes",
-                "inputs are 'x', 'y', 'grad_y'",
-                "the input 'v' is nothing",
-                "the output 'grad_x2' is no gradient of an input of g",
-                "outputs are 'grad_x'",
+                "the input 'grad_x' is neither an input nor a result of g",
+                "valid inputs: 'x', 'y', 'grad_y'",
+                "the input 'v' is neither",
+                "the output 'grad_x2' is not a gradient of an input of g",
+                "valid outputs: 'grad_x'",
             ],
         ),
         (
             [("grad_y", ["n", 2], {}), ("x", ["n"], {"dtype": "float16"})],
             ["grad_x"],
             [
-                "'grad_y' is float32 [n, 2], and float32 [n] in the forward graph",
-                "'x' is float16 [n], and float32 [n] in the forward graph",
+                "'grad_y' is float32 [n, 2], but float32 [n] in the forward graph",
+                "'x' is float16 [n], but float32 [n] in the forward graph",
             ],
         ),
         (
             [("grad_y", ["n"], {}), ("x", [], {"scalar": True})],
             ["grad_x"],
-            ["'x' is a scalar, and a tensor in the forward graph"],
+            ["'x' is a scalar, but a tensor in the forward graph"],
         ),
         (
             [("grad_y", ["m"], {})],
             ["grad_x"],
-            ["'grad_y' is float32 [m], and float32 [n]", "both graphs call a size by the same"],
+            ["'grad_y' is float32 [m], but float32 [n]", "both graphs must use the same"],
         ),
     ],
 )

@@ -208,13 +208,21 @@ def test_run_time_scalar_that_is_converted_is_put_into_ub():
     assert [s.event for s in before if isinstance(s, Sync)] == ["S_V", "V_S"]
 
 
-def test_value_per_row_is_read_in_the_loop_behind_a_sync():
+def test_value_per_row_is_read_by_the_call():
     inputs = {"x": ("float32", [64, 4000]), "s": ("float32", [64, 1])}
     fn = run_passes(kernels(inputs, [("y", "Mul", ["x", "s"])], ["y"])["0_general"])
+    assert [s.api for s in every(fn, Call)] == ["WithRows"]
+    assert not every(fn, ScalarRead)
+
+
+def test_result_of_one_element_is_read_in_the_loop_behind_a_sync():
+    nodes = [("s", "ReduceSum", ["x"], {"axes": [0, 1]}), ("y", "Mul", ["x", "s"])]
+    fn = run_passes(kernels({"x": ("float32", [64, 64])}, nodes, ["y"])["0_reduce_all"])
     body = loop_of(fn).body
-    reads = [i for i, s in enumerate(body) if isinstance(s, ScalarRead)]
-    for i in reads:
-        assert any(isinstance(s, Sync) and s.event.endswith("_S") for s in body[:i])
+    (read,) = [i for i, s in enumerate(body) if isinstance(s, ScalarRead)]
+    (sync,) = [i for i, s in enumerate(body) if isinstance(s, Sync) and s.event == "V_S"]
+    (made,) = [i for i, s in enumerate(body) if isinstance(s, Call) and s.api == "Reduce"]
+    assert made < sync < read
 
 
 def test_result_stored_twice_is_enqueued_once():
@@ -255,3 +263,4 @@ def test_every_name_is_defined_before_it_is_used(rows, name):
         elif isinstance(s, For):
             assert s.extent.symbols() <= defined
             defined.add(s.var)
+    assert len(defined) > 10

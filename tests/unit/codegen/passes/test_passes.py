@@ -118,6 +118,7 @@ def test_barrier_that_moves_what_the_end_leaves_pending():
             continue
         assert last.get(reads[c], -1) != segment, "read after write"
         last[c] = segment
+    assert len(unrolled) - segment == 9
 
 
 def test_what_follows_a_loop_is_kept_apart_from_it():

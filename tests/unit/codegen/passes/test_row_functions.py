@@ -124,8 +124,8 @@ def test_partial_results_are_joined_as_a_tree() -> None:
 def test_lanes_behind_the_row_are_filled_where_they_would_be_joined() -> None:
     for cols, fills in ((1024, 0), (1021, 1), (61, 0)):
         fn, _, _ = made(reduced("ReduceMax", 256, cols), template=WHOLE)
-        for f in functions(fn):
-            assert len(steps(f, "fill")) == fills
+        (f,) = functions(fn)
+        assert len(steps(f, "fill")) == fills
 
 
 @pytest.mark.parametrize("cols", [2048, 2100, 5000, 8192])

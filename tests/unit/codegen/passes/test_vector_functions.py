@@ -88,7 +88,9 @@ def test_values_that_do_not_fit_the_registers_go_to_ub() -> None:
 
 
 def test_a_function_takes_no_more_tensors_than_it_has_parameters() -> None:
-    assert MOST_PARAMETERS + 1 == 16  # and the count; what comes behind the 16th word is not passed in registers
+    assert (
+        MOST_PARAMETERS + 1 == 16
+    )  # and the count; what comes behind the 16th word is not passed in registers
     names = [f"x{k}" for k in range(MOST_PARAMETERS + 5)]
     nodes: list[Node] = [("s1", "Add", names[:2])]
     nodes += [(f"s{k}", "Add", [f"s{k - 1}", names[k]]) for k in range(2, len(names))]
@@ -119,11 +121,16 @@ def test_loads_come_before_a_function_and_frees_behind_it(gelu: Made) -> None:
     (at,) = [i for i, s in enumerate(loop.body) if isinstance(s, Function)]
     f = loop.body[at]
     assert isinstance(f, Function)
+    copies, behind = 0, 0
     for i, s in enumerate(loop.body):
         if isinstance(s, CopyIn):
             assert i < at
+            copies += 1
         if isinstance(s, Free) or (isinstance(s, EnQue) and s.local in f.stores):
             assert i > at
+            behind += 1
+    assert copies == 3
+    assert behind == 5
 
 
 def test_a_tensor_makes_room_at_once_where_others_wait_for_its_place() -> None:

@@ -73,7 +73,9 @@ def test_blocks_fit_ub(op: str, shape: list[int]) -> None:
         "CumSum": {"axis": -1},
         "ReduceMax": {"axes": [len(shape) - 1]},
     }
-    for k in kernels(graph(op, "float32", ["a"], shape, **axis.get(op, {}))):
+    found = kernels(graph(op, "float32", ["a"], shape, **axis.get(op, {})))
+    assert found
+    for k in found:
         b = k.blocks
         assert b is not None
         assert b.parts == 1

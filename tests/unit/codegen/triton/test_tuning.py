@@ -100,11 +100,11 @@ def test_chunks_decide_the_scratch_and_the_next_kernel(written: Callable[..., Pa
 
 
 WRONG: dict[str, tuple[Mapping[str, Any], str]] = {
-    "no power of 2": ({"warps": 3}, "warps is 3, and no power of 2"),
+    "no power of 2": ({"warps": 3}, "warps is 3, but must be a power of 2"),
     "threads": ({"warps": 64}, "warps is 64; a block has at most 32"),
     "cluster": ({"parts": 32}, "parts is 32; a cluster has at most 16 blocks"),
     "a short row": ({"cols": 512}, "cols is 512: 1 x 512 is less than a row of 1000"),
-    "a long row": ({"cols": 2048}, "cols is 2048, and the kernel has 1000 cols"),
+    "a long row": ({"cols": 2048}, "cols is 2048, but the kernel has 1000 cols"),
     "no such size": ({"chunks": 2}, "of the form rows, has no chunks"),
 }
 
@@ -121,7 +121,7 @@ def test_sizes_that_cannot_be(written: Callable[..., Path], case: str) -> None:
 
 def test_blocks_that_triton_does_not_compile(written: Callable[..., Path]) -> None:
     found = refused(written(softmax(), {"parts": 16, "rows": 8}), softmax())
-    assert "rows is 8: Triton does not compile it in a cluster of 16 blocks" in found.message
+    assert "rows is 8: Triton cannot compile it in a cluster of 16 blocks" in found.message
 
 
 def test_they_are_never_chosen() -> None:
@@ -144,7 +144,7 @@ def test_rows_that_do_not_fit(written: Callable[..., Path]) -> None:
     assert "131072 values of a block do not fit 65536 registers" in found.message
     source = softmax(1000, 3)
     found = refused(written(source, {"rows": 8}), source)
-    assert found.message == "kernel soft_rows: rows is 8, and the kernel has 3 rows"
+    assert found.message == "kernel soft_rows: rows is 8, but the kernel has 3 rows"
     source = softmax(16384, 4096)
     found = refused(written(source, {"warps": 1}), source)
     assert "warps is 1: 16384 values of a block do not fit 255 registers" in found.message
@@ -155,8 +155,8 @@ def test_chunks_programs_and_stages() -> None:
     cases: tuple[tuple[Any, str, int, str], ...] = (
         (total(), "chunks", 1 << 16, ""),
         (backward, "programs", 2113, "programs is 2113; the card has room for 2112 at once"),
-        (backward, "stages", 9, "stages is 9, and at most 8"),
-        (total(), "stages", 0, "stages is 0, and at least 1"),
+        (backward, "stages", 9, "stages is 9, but must be at most 8"),
+        (total(), "stages", 0, "stages is 0, but must be at least 1"),
     )
     for source, key, value, text in cases:
         tuning = own(source)
@@ -174,7 +174,7 @@ def _with(tuning: Tuning, sizes: dict[str, int]) -> Tuning:
 
 
 STALE: dict[str, tuple[dict[str, Any], str, str]] = {
-    "digest": ({"digest": "0" * 64}, "for another state of the graph 'soft'", "/digest"),
+    "digest": ({"digest": "0" * 64}, "for a different version of the graph 'soft'", "/digest"),
     "graph": ({"graph": "x):\n"}, "for graph 'x):\\n', not for 'soft'", "/graph"),
     "target": ({"target": "nvidia-h200"}, "for target 'nvidia-h200'", "/target"),
     "kernel": ({"kernels": [{"name": "../x"}]}, "there is no kernel '../x'", "/kernels/0/name"),
@@ -201,7 +201,8 @@ def test_blocks_that_are_chosen_at_the_call(written: Callable[..., Path]) -> Non
     assert names == ["soft_loop"]
     found = refused(written(source, kernels=[{"name": "soft_rows", "rows": 2}]), source)
     assert (
-        found.message == "kernel soft_rows chooses its blocks at the call, as its rows are a symbol"
+        found.message
+        == "kernel soft_rows chooses its blocks at the call because the length of its rows is a symbol"
     )
 
 

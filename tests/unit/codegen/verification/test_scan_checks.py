@@ -68,14 +68,18 @@ def counts_by(n: int, step: int) -> Edit:
     return edit
 
 
-@pytest.mark.parametrize("template", ["scan", "scan_all"])
-@pytest.mark.parametrize("n", [0, 1, 2])
 @pytest.mark.parametrize("step", [-8, -1, 1, 8])
-def test_extents(sums, template, n, step):
-    for impl, fn in functions(sums, template):
-        assert messages(sums, impl, fn) == []
-        changed = replace(fn, body=edited(fn.body, counts_by(n, step)))
-        assert changed == fn or messages(sums, impl, changed)
+def test_extents(sums, step):
+    """Every number of elements in the calls of every template; a sum of one row has only its length."""
+    tried = []
+    for template in ("scan", "scan_all"):
+        for impl, fn in functions(sums, template):
+            assert messages(sums, impl, fn) == []
+            bodies = [edited(fn.body, counts_by(n, step)) for n in range(3)]
+            changed = [replace(fn, body=b) for b in bodies if b != fn.body]
+            assert all(messages(sums, impl, c) for c in changed)
+            tried.append(len(changed))
+    assert tried in ([2, 2, 3], [1])
 
 
 @pytest.mark.parametrize("of", [(False, False), (True, True)])

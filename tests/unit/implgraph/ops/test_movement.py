@@ -464,7 +464,7 @@ def test_a_sliced_iota():
 @pytest.mark.parametrize(
     ("op", "attrs", "words"),
     [
-        ("Transpose", {"perm": (0, 0)}, "no order"),
+        ("Transpose", {"perm": (0, 0)}, "not a permutation"),
         ("Transpose", {"perm": (0,)}, "has 1 entry; the tensor has 2 dimensions"),
         ("Slice", cut((0, 0), (4, 5)), "elements 0 to 4"),
         ("Slice", cut((0, 0), (2, 2), (1, 0)), "is 0"),

@@ -139,6 +139,7 @@ def test_addresses_are_those_of_the_plan_for_every_tile(steps):
                 if b.plan.bank is not None:
                     assert {p % PERIOD for p in blocks} == {b.plan.bank}
             found.append(conflicts(impl, {"n": 1 << 20}, tile, target.arch))
+        assert found[0]
         assert all(f == found[0] for f in found)
         assert all(c is not Conflict.RESULT for f in found for _, _, c in f)
         # One tensor twice, and calls that want three tensors apart from each other, are what is left.

@@ -111,6 +111,7 @@ def work(found: tuple[Issued, ...], env: dict[str, int]) -> dict[str, tuple[floa
 def test_sizes_at_the_edges_have_costs(impls, target, name, size) -> None:
     op, attrs = GRAPHS[name]
     graph = ({"x": ("float32", ["m", "n"])}, [("y", op, ["x"], attrs)], ["y"])
+    calls = 0
     for impl in impls(*graph, m=N, n=N):
         named, axes = impl.by_name(), {a.id: a.size for a in impl.axes}
         env = {"m": size, "n": size, impl.tiling.opened.symbol: max(size, 1)}
@@ -120,6 +121,8 @@ def test_sizes_at_the_edges_have_costs(impls, target, name, size) -> None:
                 for call in summed(found or (), 32):
                     assert call.count >= 0
                     assert call.calls >= 0
+                    calls += 1
+    assert calls >= 2
 
 
 @pytest.mark.parametrize("length", [512, 1000, 1024, 4096])

@@ -34,7 +34,9 @@ def bound(impl: ImplGraph, target: TargetSpec, sizes: dict[str, int]) -> BoundFo
 @pytest.mark.parametrize("n", [1, 7, 64, 1021, 4099, 1 << 20, (1 << 20) + 77])
 def test_element_wise_traffic_is_compulsory_at_every_tile(add, target, n):
     form, chip = bound(add, target, {"n": n}), chip_figures(target)
-    for tile in form.lengths(chip):
+    lengths = form.lengths(chip)
+    assert lengths
+    for tile in lengths:
         per_core = -(-form.tiles(tile) // chip.cores)
         found = form.shares(chip, tile, per_core)
         assert found.bytes == 12 * n

@@ -67,6 +67,7 @@ def test_an_unknown_number_of_rows_has_one_template(group):
 
 def test_what_is_left_of_many_rows_is_summed_like_them(templates):
     """The last tile may have fewer than 16 rows; one after the other they would take longer than a whole tile."""
+    assert {impl.suffix == scan.FEW for impl in templates} == {True, False}
     for impl in templates:
         (node,) = (n for n in impl.nodes if n.op == "Scan")
         assert node.attrs.get("together", False) == (impl.suffix != scan.FEW)

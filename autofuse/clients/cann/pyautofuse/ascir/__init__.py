@@ -1,4 +1,4 @@
-"""The words that clients build graphs with, under the names that they use."""
+"""The vocabulary from which clients build graphs, under the names that they use."""
 
 from autofuse.clients.cann.pyautofuse.ascir import dtypes, ops
 from autofuse.clients.cann.pyautofuse.ascir import tools as utils

@@ -21,7 +21,7 @@ bool = BY_NAME["bool"]
 
 
 def __getattr__(name: str) -> DType | ForeignType:
-    """Any other name: an element type that CANN has and no kernel holds.
+    """Return an element type that CANN has but kernels do not support, for any other name.
 
     Raises:
         ClientAttributeError: AF1203, there is no such element type.

@@ -1,9 +1,9 @@
 """``ascir.ops``: ``ascir.ops.<Type>(name, graph)`` makes a node.
 
-Every name makes a node: a client builds its whole graph first.  Ops that autofuse does not know are refused when the
-graph is scheduled, all at once and each with its name.  So nothing is imported here under a name that may be an op's.
+Every name makes a node, because a client builds its whole graph first.  Scheduling the graph refuses all unknown ops
+at once, each by name.  So this module imports nothing under a name that could be an op.
 
-The graph may be left out where a node has inputs: it is then that of what is linked to the node.
+The graph may be omitted for a node with inputs: the node then joins the graph of the nodes linked to it.
 """
 
 from __future__ import annotations
@@ -20,22 +20,22 @@ from autofuse.clients.cann.pyautofuse.nodes import Operator as _Operator
 
 __all__ = ["AscBackend", "AscGraph"]
 
-#: Nodes that have no inputs, and so must be given their graph.
+#: Nodes without inputs, which must be given their graph.
 _FIRST = ("Data", "Scalar", "ScalarData", "IndexExpr")
 
-#: Nodes whose number of outputs the client says.
+#: Nodes whose number of outputs the client specifies.
 _SEVERAL_OUTPUTS = ("Split",)
 
 
 def AscBackend(  # noqa: N802
     name: str, hint_graph: _HintGraph, fused_graph: _FusedGraph | None = None
 ) -> _Operator:
-    """A node of ``fused_graph`` that runs ``hint_graph``: ``x`` its inputs, ``y[i]`` its outputs, both by index.
+    """Add a node to ``fused_graph`` that runs ``hint_graph``: ``x`` are its inputs, ``y[i]`` its outputs, by index.
 
-    ``fused_graph`` may be left out: it is then that of what is linked to the node.
+    ``fused_graph`` may be omitted: the node then joins the graph of the nodes linked to it.
 
     Raises:
-        ClientTypeError: AF1103, an argument is no such graph.
+        ClientTypeError: AF1103, an argument is not such a graph.
     """
     if not isinstance(hint_graph, _HintGraph):
         raise _not_a("HintGraph", name, hint_graph)
@@ -48,13 +48,13 @@ AscGraph = AscBackend
 
 
 def _not_a(wanted: str, name: str, found: object) -> _diagnostics.AutofuseError:
-    text = f"{name} is to be added to {found!r}, which is no {wanted}"
+    text = f"{name} is to be added to {found!r}, which is not a {wanted}"
     where = _diagnostics.Where(node=str(name))
     return _errors.ClientTypeError.of("AF1103", text, where=where)
 
 
 def __getattr__(kind: str) -> _Callable[..., _Operator]:
-    """The constructor of nodes of a type."""
+    """Return the constructor of nodes of a type."""
     if kind.startswith("_"):
         raise AttributeError(kind)
 
@@ -75,7 +75,7 @@ def __getattr__(kind: str) -> _Callable[..., _Operator]:
 
     made = add_several if kind in _SEVERAL_OUTPUTS else add
     made.__name__ = made.__qualname__ = kind
-    made.__doc__ = f"Make a node of type {kind}."
+    made.__doc__ = f"Create a node of type {kind}."
     return made
 
 

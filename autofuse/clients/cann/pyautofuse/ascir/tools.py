@@ -24,24 +24,24 @@ __all__ = [
 
 
 def debug_str(graph: HintGraph | FusedGraph) -> str:
-    """The graph as text: sizes, axes, and every node with what is set on it.
+    """Return the graph as text: sizes, axes, and every node with its attributes.
 
     Raises:
-        ClientTypeError: AF1103, it is no graph.
+        ClientTypeError: AF1103, the argument is not a graph.
     """
     if not isinstance(graph, HintGraph | FusedGraph):
         kind = graph.type if isinstance(graph, Operator) else type(graph).__name__
         raise ClientTypeError.of(
-            "AF1103", f"{graph!r} is no graph", hint="a HintGraph or a FusedGraph"
+            "AF1103", f"{graph!r} is not a graph", hint="a HintGraph or a FusedGraph"
         ).worded(f"Argument must be a HintGraph or FusedGraph object, got {kind}")
     return graph_text(graph)
 
 
 def dump(graph: HintGraph | FusedGraph, file: TextIO | None = None) -> None:
-    """Write :func:`debug_str` to ``file``, standard error if there is none.
+    """Write :func:`debug_str` to ``file``, by default standard error.
 
     Raises:
-        ClientTypeError: AF1103, it is no graph.
+        ClientTypeError: AF1103, the argument is not a graph.
     """
     (file or sys.stderr).write(debug_str(graph))
 
@@ -50,7 +50,7 @@ def deserialize(kind: str, text: str) -> ShapeInfo:
     """Parse a text of kind ``symbol_source_info``: a JSON object that maps names of sizes to texts.
 
     Raises:
-        ClientTypeError: AF1002, the text is not such an object; AF1301, another kind: a graph in CANN's serial form.
+        ClientTypeError: AF1002, the text is not such an object; AF1301, another kind: a graph serialized by CANN.
     """
     if kind != "symbol_source_info":
         raise ClientTypeError.of(
@@ -63,15 +63,15 @@ def deserialize(kind: str, text: str) -> ShapeInfo:
     except (TypeError, ValueError, RecursionError) as e:
         raise ClientTypeError.of("AF1002", f"symbol_source_info: {e}") from None
     if not isinstance(found, dict) or not all(isinstance(v, str) for v in found.values()):
-        raise ClientTypeError.of("AF1002", "symbol_source_info is no JSON object of texts")
+        raise ClientTypeError.of("AF1002", "symbol_source_info is not a JSON object of strings")
     return ShapeInfo(found)
 
 
 def __getattr__(name: str) -> NoReturn:
-    """Any other function.
+    """Refuse any other function.
 
     Raises:
-        ClientAttributeError: AF1301, there is none.
+        ClientAttributeError: AF1301, there is no such function.
     """
     if name.startswith("__"):
         raise AttributeError(name)

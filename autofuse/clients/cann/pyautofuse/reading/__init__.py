@@ -1,1 +1,1 @@
-"""From a client's graphs to a FusionGraph."""
+"""Translation of a client's graphs to a FusionGraph."""

@@ -1,4 +1,4 @@
-"""Values of a client's graphs as a FusionGraph is made of them; ops of constants only are computed at once."""
+"""Construction of a FusionGraph from a client's values; ops on constants are folded immediately."""
 
 from __future__ import annotations
 
@@ -18,36 +18,36 @@ Value: TypeAlias = Tensor | Constant
 
 
 class Emission(Emitter[Value]):
-    """Tensors and nodes of a graph in the making; a constant has an element type, and no shape of its own."""
+    """Tensors and nodes of a graph under construction; a constant has an element type but no shape."""
 
     @property
     def origin(self) -> str:
-        """The client's node."""
+        """Name of the client's node."""
         return "/" + "".join(c if c.isalnum() or c in "_./-" else "_" for c in self.node)
 
     def error(self, code: str, text: str, hint: str = "") -> AutofuseError:
-        """A diagnostic at the client's node."""
+        """Return an error at the client's node."""
         return AutofuseError.of(code, text, where=Where(node=self.node), hint=hint)
 
     def shape(self, x: Value) -> Shape:
-        """Sizes, outermost first."""
+        """Return the sizes, outermost first."""
         return x.shape if isinstance(x, Tensor) else ()
 
     def dtype(self, value: Value) -> DType:
-        """The element type of a value; constants have one here."""
+        """Return the element type of a value; constants have one here."""
         assert value.dtype is not None
         return value.dtype
 
     def operand(self, x: Value) -> Value:
-        """Values are what nodes take."""
+        """Return the operand for a value: the value itself."""
         return x
 
     def tensor(self, x: Value) -> Tensor:
-        """The value as a tensor."""
+        """Return the value as a tensor."""
         return x if isinstance(x, Tensor) else self.emit("Broadcast", [x], {"shape": ()})
 
     def made(self, tensor: Tensor, xs: Sequence[Value]) -> Value:
-        """The result of a node."""
+        """Return the result of a node."""
         return tensor
 
     def folded(
@@ -57,16 +57,16 @@ class Emission(Emitter[Value]):
         constants: Sequence[Constant],
         attrs: Mapping[str, Any],
     ) -> Constant:
-        """The number."""
+        """Return the folded constant."""
         value, dtype = self.evaluated(name, constants, attrs)
         return Constant(_plain(value, dtype), dtype)
 
     def converted(self, x: Value, dtype: DType) -> Value | None:
-        """Constants are cast as all ops of constants are computed."""
+        """Fold the cast of a constant."""
         return x if x.dtype == dtype else None
 
     def kept(self, x: Value, shape: Shape, move: Move | None, *, copied: bool) -> Value | None:
-        """A constant becomes a tensor where it gets a shape."""
+        """Turn a constant into a tensor when it gets a shape."""
         return None if isinstance(x, Tensor) else self.emit("Broadcast", [x], {"shape": shape})
 
     def constant_as(self, constant: Constant, to: DType) -> Constant:
@@ -83,7 +83,7 @@ class Emission(Emitter[Value]):
             "Cast the other operand first",
         )
         try:
-            # NumPy rounds integers of any length to float64 only.
+            # NumPy rounds arbitrarily long integers only to float64.
             exact = float(constant.value) if to.kind == "f" else constant.value
             with np.errstate(all="ignore"):
                 value = _plain(np.asarray(exact).astype(numpy_dtype(to)), to)
@@ -96,7 +96,7 @@ class Emission(Emitter[Value]):
 
 
 def _plain(value: np.ndarray, dtype: DType) -> int | float | bool:
-    """A Python number; of the types of ml_dtypes too."""
+    """Return a Python number, also for the types of ml_dtypes."""
     if dtype.kind == "f":
         return float(value)
     return bool(value) if dtype.kind == "b" else int(value)

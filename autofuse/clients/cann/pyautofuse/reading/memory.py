@@ -1,4 +1,4 @@
-"""Reading a HintGraph: what all its nodes have in common, and those that stand for memory."""
+"""Reader of a HintGraph: code common to all nodes, and the nodes that represent memory."""
 
 from __future__ import annotations
 
@@ -37,13 +37,13 @@ class Buffer:
     """Memory that a graph reads or writes.
 
     Attributes:
-        name: of the client's node.
-        index: of the client's parameter for an input; -1 for what a graph writes.
-        dtype: its element type, once a graph says it.
+        name: name of the client's node.
+        index: index of the client's parameter for an input; -1 for a buffer that a graph writes.
+        dtype: its element type, once a graph sets it.
         views: for an input, one tensor per layout in which it is loaded.
-        stored: what was written to it.
-        place: of the Store, for an output: the number of its graph, and its place in the client's text.
-        axes: of the Store, in the order of its sizes.
+        stored: the tensor written to it.
+        place: for an output, the Store's graph number and its position in the client's text.
+        axes: axes of the Store, in the order of its sizes.
     """
 
     name: str
@@ -57,7 +57,7 @@ class Buffer:
 
 @dataclass(frozen=True, slots=True)
 class Layout:
-    """Layout set on an output, in the symbols of the kernel; None for what is not set."""
+    """Layout set on an output, in the symbols of the kernel; None for unset fields."""
 
     axes: tuple[int, ...] | None
     sizes: Shape | None
@@ -67,14 +67,14 @@ class Layout:
 
 @dataclass(frozen=True, slots=True)
 class Result:
-    """A value, and the axes of its dimensions; none for a constant, which fits any."""
+    """A value and the axes of its dimensions; a constant has none and fits any axes."""
 
     value: Value
     axes: tuple[int, ...] = ()
 
 
 class HiddenError(Exception):
-    """The node needs one that is in error: nothing more is said about it."""
+    """An input of the node is in error: report nothing further for this node."""
 
 
 class MemoryReader(ABC):
@@ -83,15 +83,15 @@ class MemoryReader(ABC):
     Args:
         emission: the graph so far.
         hint: the client's graph.
-        reads: its buffers by the index of its Data nodes.
-        writes: the same of its Output nodes.
+        reads: its input buffers, by the index of the Data nodes.
+        writes: its output buffers, by the index of the Output nodes.
         substitution: the client's symbols -> those of the kernel.
-        number: of the graph, in the order in which graphs run.
+        number: position of the graph in execution order.
 
     Attributes:
-        findings: what is wrong.
-        load_axes: input of ``emission`` -> numbers of graphs, and the axes with which they load it.
-        last_use: input of ``emission`` -> number of the graph, and place in its text, of the last node that takes it.
+        findings: the errors found.
+        load_axes: input of ``emission`` -> (graph number, axes) of each load.
+        last_use: input of ``emission`` -> (graph number, position in its text) of the last node that uses it.
     """
 
     def __init__(
@@ -118,7 +118,7 @@ class MemoryReader(ABC):
         self.axis_ids = {id(a): a.id for a in hint.axes}
 
     def read(self) -> None:
-        """Read all nodes; what is wrong with them goes to ``findings``."""
+        """Read all nodes, and append errors to ``findings``."""
         nodes = self.hint.operators
         position = {id(n): i for i, n in enumerate(nodes)}
         edges = [
@@ -149,7 +149,9 @@ class MemoryReader(ABC):
                     else "docs/clients.md lists the ops",
                 )
             if isinstance(n.y.dtype, ForeignType):
-                raise self.emission.error("AF1203", f"{n.y.dtype} is no type that a kernel holds")
+                raise self.emission.error(
+                    "AF1203", f"{n.y.dtype} is not a type that kernels support"
+                )
             self._check_attrs(n, row)
             self.read_node(n, row)
         except AutofuseError as e:
@@ -178,7 +180,7 @@ class MemoryReader(ABC):
             if k > 0:
                 raise self.emission.error("AF1202", f"{n.type} has one output, not y[{k}]")
 
-    # what nodes say ---------------------------------------------------------------------------
+    # attributes of nodes ----------------------------------------------------------------------
 
     def _layout(self, n: Operator) -> Layout:
         y = n.y
@@ -201,8 +203,8 @@ class MemoryReader(ABC):
     def _axis(self, axis: Axis) -> int:
         found = self.axis_ids.get(id(axis))
         if found is None:
-            text = f"{axis.name!r} is no axis of {self.hint.name}"
-            raise self.emission.error("AF1103", text, "create_axis makes one")
+            text = f"{axis.name!r} is not an axis of {self.hint.name}"
+            raise self.emission.error("AF1103", text, "create one with create_axis")
         return found
 
     def _size(self, value: object, what: str) -> Expr:
@@ -210,7 +212,9 @@ class MemoryReader(ABC):
         unknown = sorted(e.symbols() - set(self.substitution))
         if unknown:
             raise self.emission.error(
-                "AF1107", f"the size {unknown[0]!r} in {what} is made by no graph", "create_size"
+                "AF1107",
+                f"the size {unknown[0]!r} in {what} was not created by a graph",
+                "create_size",
             )
         return e.substitute(self.substitution)
 
@@ -221,7 +225,7 @@ class MemoryReader(ABC):
         source = source_of(n.inputs.get(name))
         if source is None:
             if n.inputs.get(name) is not None:
-                text = f"the input {name!r} is {n.inputs[name]!r}, which is no output of a node"
+                text = f"the input {name!r} is {n.inputs[name]!r}, which is not an output of a node"
                 raise self.emission.error("AF1103", text)
             raise self.emission.error("AF1202", f"{n.type} needs the input {name!r}")
         found = self.results.get(id(source.node))
@@ -232,12 +236,12 @@ class MemoryReader(ABC):
             text = f"the input {name!r} is {source} of another graph"
             raise self.emission.error("AF1107", text)
         if id(source.node) in self.memory or source.index > 0:
-            text = f"the input {name!r} is {source}, which is no value in UB"
+            text = f"the input {name!r} is {source}, which is not a value in UB"
             raise self.emission.error("AF1301", text, "a Load is needed in between")
         raise HiddenError
 
     def _used(self, n: Operator, found: Result) -> None:
-        """Note where in the client's text an input is taken."""
+        """Record the position in the client's text where an input is used."""
         if isinstance(found.value, Tensor):
             place = (self.number, self.text_place[id(n)])
             before = self.last_use.get(found.value.name, place)
@@ -250,7 +254,7 @@ class MemoryReader(ABC):
         if n.y.dtype is None:
             raise self.emission.error("AF1101", "the element type of Data is not set", "y.dtype")
         if buffer.dtype not in (None, n.y.dtype):
-            text = f"{buffer.name} is {buffer.dtype} elsewhere, and {n.y.dtype} here"
+            text = f"{buffer.name} is {buffer.dtype} elsewhere, but {n.y.dtype} here"
             raise self.emission.error("AF1203", text)
         buffer.dtype = n.y.dtype
         self.memory[id(n)] = buffer
@@ -276,7 +280,7 @@ class MemoryReader(ABC):
         if own is not None:
             said = self._size(own, "attr.ir_attr.offset")
             if offset is not None and offset != said:
-                text = f"the offset is {said} in ir_attr and {offset} in y"
+                text = f"the offset is {said} in ir_attr, but {offset} in y"
                 raise self.emission.error("AF1205", text)
             offset = said
         return Place(layout.sizes, strides, ZERO if offset is None else offset), layout.axes
@@ -298,23 +302,25 @@ class MemoryReader(ABC):
         self.results[id(n)] = Result(tensor, axes)
 
     def _in_memory(self, buffer: Buffer, place: Place, axes: tuple[int, ...]) -> Tensor:
-        """Return the tensor at a place of a buffer; for an input, note the ``axes`` that it is loaded with."""
+        """Return the tensor at a place of a buffer; for an input, record the ``axes`` of the load."""
         if buffer.stored is not None:
             return view_of(self.emission, buffer.stored, place)
         if buffer.index < 0:
-            raise self.emission.error("AF1107", f"nothing is stored to {buffer.name} before")
+            raise self.emission.error(
+                "AF1107", f"nothing is stored to {buffer.name} before this node"
+            )
         tensor = self._view(buffer, place)
         self.load_axes.setdefault(tensor.name, set()).add((self.number, axes))
         return tensor
 
     def _operand(self, n: Operator, name: str) -> Result:
-        """An input that may be memory: a Data with a layout of its own, or a value."""
+        """Return an input that may be memory (a Data with its own layout) or a value."""
         source = source_of(n.inputs.get(name))
         buffer = None if source is None else self.memory.get(id(source.node))
         if source is None or buffer is None or source.node.type not in ("Data", "Workspace"):
             return self._result(n, name)
         place, axes = self._place(source.node)
-        # No axes that a Store has: what is stored over it would change what is read behind.
+        # (-1,) matches the axes of no Store: an output written over this buffer would change later reads.
         found = Result(self._in_memory(buffer, place, (-1,)), axes)
         self._used(n, found)
         return found
@@ -362,7 +368,7 @@ class MemoryReader(ABC):
         if buffer is None or buffer.stored is None:
             if source.node.type == "Store":
                 raise HiddenError
-            raise self.emission.error("AF1301", f"its input {source} is no Store")
+            raise self.emission.error("AF1301", f"its input {source} is not a Store")
         return buffer.stored
 
     def _output(self, n: Operator, row: CannOp) -> None:
@@ -383,7 +389,7 @@ class MemoryReader(ABC):
     # shared ----------------------------------------------------------------------------------
 
     def _outside(self, value: Value) -> Value:
-        """The value as the client's memory holds it: bool as uint8."""
+        """Convert a value to the client's memory format: bool to uint8."""
         return self.emission.cast(value, outside(self.emission.dtype(value)))
 
     def _declared(self, n: Operator, dtype: DType) -> None:
@@ -392,18 +398,18 @@ class MemoryReader(ABC):
             raise self.emission.error("AF1207", text, "a Cast is needed")
 
     def _fitted(self, n: Operator, x: Result, axes: tuple[int, ...], sizes: Shape) -> Tensor:
-        """The value with these axes and sizes."""
+        """Return the value with these axes and sizes."""
         if isinstance(x.value, Tensor):
             if x.axes != axes:
                 raise self.emission.error(
                     "AF1301",
-                    f"the axes of y are {self._names(axes)}, those of its input {self._names(x.axes)}",
+                    f"the axes of y are {self._names(axes)}, but those of its input are {self._names(x.axes)}",
                     "only Transpose changes the order of axes",
                 )
             if not _spreads(x.value.shape, sizes):
                 shape = ", ".join(map(str, x.value.shape))
                 want = ", ".join(map(str, sizes))
-                text = f"the sizes of y are [{want}], those of its input [{shape}]"
+                text = f"the sizes of y are [{want}], but those of its input are [{shape}]"
                 raise self.emission.error("AF1204", text)
         return self.emission.tensor(self.emission.broadcast(x.value, sizes))
 

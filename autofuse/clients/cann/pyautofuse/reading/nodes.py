@@ -22,14 +22,14 @@ _BOOL = BY_NAME["bool"]
 
 
 class NodeReader(MemoryReader):
-    """Reads the nodes of a graph that compute something; the others are its base's."""
+    """Reads the compute nodes of a graph; the base class reads the others."""
 
     def read_node(self, n: Operator, row: CannOp) -> None:
         """Read one node."""
         _READERS[row.kind](self, n, row)
 
     def _keep(self, n: Operator, value: Value, axes: tuple[int, ...]) -> None:
-        """The result of a node, with the sizes that y has."""
+        """Store the result of a node, broadcast to the sizes of y."""
         layout = self._layout(n)
         self._declared(n, self.emission.dtype(value))
         if isinstance(value, Tensor) and layout.sizes is not None:
@@ -48,7 +48,7 @@ class NodeReader(MemoryReader):
         try:
             number = _number(raw)
         except ValueError:
-            text = f"the value {raw!r} of Scalar is no number"
+            text = f"the value {raw!r} of Scalar is not a number"
             raise self.emission.error(
                 "AF1104", text, "such as '1e-06', 'inf', '-inf' or 'nan'"
             ) from None
@@ -79,7 +79,7 @@ class NodeReader(MemoryReader):
         self._keep(n, e.op(row.op, *values, **self._op_attrs(n, row)), axes)
 
     def _unify(self, values: list[Value], conditions: Sequence[int]) -> None:
-        """Constants take the element type of the tensors beside them."""
+        """Give constants the element type of the other operands."""
         beside = [v for i, v in enumerate(values) if i not in conditions]
         tensor = next((v for v in beside if isinstance(v, Tensor)), None)
         if tensor is None:
@@ -139,37 +139,33 @@ class NodeReader(MemoryReader):
             self.results[id(n)] = x
             return
         if sorted(axes) != sorted(x.axes):
-            text = (
-                f"the axes of y are {self._names(axes)}, those of its input {self._names(x.axes)}"
-            )
+            text = f"the axes of y are {self._names(axes)}, but those of its input are {self._names(x.axes)}"
             raise self.emission.error("AF1204", text, "a Transpose keeps the axes and their sizes")
         perm = [x.axes.index(a) for a in axes]
         self._keep(n, self.emission.transpose(x.value, perm), axes)
 
     def _reduced(self, n: Operator) -> tuple[Tensor, tuple[int, ...], tuple[int, ...]]:
-        """The operand of a reduction, its axes, and the positions of those that go."""
+        """Return the operand of a reduction, its axes, and the positions of the reduced ones."""
         layout = self._layout(n)
         if layout.axes is None or layout.sizes is None:
             raise self.emission.error("AF1101", f"y.axis and y.size of {n.type} are not set")
         x = self._result(n, "x")
         value = x.value
         if isinstance(value, Constant):
-            # Along its whole loop, as a constant has no sizes of its own.
+            # Over the whole loop, because a constant has no sizes.
             sizes = tuple(self._size(self.hint.axes[a].size, "axis") for a in layout.axes)
             spread = self.emission.tensor(self.emission.broadcast(value, sizes))
             x = Result(spread, layout.axes)
         tensor = x.value
         assert isinstance(tensor, Tensor)
         if x.axes != layout.axes:
-            names = f"{self._names(layout.axes)}, those of its input {self._names(x.axes)}"
+            names = f"{self._names(layout.axes)}, but those of its input are {self._names(x.axes)}"
             raise self.emission.error("AF1301", f"the axes of y are {names}")
         gone = []
         for i, (have, want) in enumerate(zip(tensor.shape, layout.sizes, strict=True)):
             if have != want and want != 1:
                 text = f"size {have} along {self._names((x.axes[i],))} cannot become {want}"
-                raise self.emission.error(
-                    "AF1204", text, "a reduction leaves sizes or makes them 1"
-                )
+                raise self.emission.error("AF1204", text, "a reduction keeps a size or makes it 1")
             if have != want:
                 gone.append(i)
         return tensor, x.axes, tuple(gone)
@@ -191,13 +187,13 @@ class NodeReader(MemoryReader):
         tensor, axes, gone = self._reduced(n)
         if len(gone) != 1:
             text = f"{n.type} along {counted(len(gone), 'axis', 'axes')} is not supported"
-            raise self.emission.error("AF1301", text, "one size of y becomes 1")
+            raise self.emission.error("AF1301", text, "exactly one size of y may become 1")
         dtype = n.y.dtype or BY_NAME["int64"]
         attrs = {"axis": gone[0], "keepdims": True, "dtype": dtype.name}
         self.results[id(n)] = Result(self.emission.apply(row.op, tensor, **attrs), axes)
 
     def _gather(self, n: Operator, row: CannOp) -> None:
-        """Elements of ``x1`` along a dimension, at the places in ``x2``, whose axes stand where that dimension was."""
+        """Gather elements of ``x1`` along a dimension at the indices in ``x2``, whose axes replace that dimension."""
         e = self.emission
         data, index = self._operand(n, "x1"), self._operand(n, "x2")
         if not isinstance(data.value, Tensor) or not isinstance(index.value, Tensor):
@@ -215,7 +211,7 @@ class NodeReader(MemoryReader):
         if len(set(axes)) != len(axes) or said not in (None, axes):
             names = self._names(axes) if said is None else self._names(said)
             text = f"the axes of y are {names}; those of x1 and x2 make {self._names(axes)}"
-            raise e.error("AF1301", text, "the axes of x2 stand in place of one of x1")
+            raise e.error("AF1301", text, "the axes of x2 replace one axis of x1")
         self._keep(n, e.apply(row.op, data.value, index.value, axis=at), axes)
 
     def _concat(self, n: Operator, row: CannOp) -> None:
@@ -231,14 +227,16 @@ class NodeReader(MemoryReader):
                 raise HiddenError
             self._used(n, found)
             if not isinstance(found.value, Tensor) or len(found.axes) != len(layout.axes):
-                raise e.error("AF1204", f"{s} has not the axes of y")
+                raise e.error("AF1204", f"{s} does not have the axes of y")
             values.append(found.value)
             shapes.append(found.value.shape)
         differ = [
             i for i, want in enumerate(layout.sizes) if any(shape[i] != want for shape in shapes)
         ]
         if len(differ) > 1 or (not differ and len(values) > 1):
-            raise e.error("AF1204", "the inputs of Concat differ from y along other than one axis")
+            raise e.error(
+                "AF1204", "the inputs of Concat must differ from y along exactly one axis"
+            )
         if not differ:
             self.results[id(n)] = Result(values[0], layout.axes)
             return
@@ -264,7 +262,7 @@ _READERS: Mapping[str, Callable[[NodeReader, Operator, CannOp], None]] = {
 
 
 def _number(raw: object) -> int | float:
-    """A number from its text: an integer where it is written as one; ValueError for anything else."""
+    """Parse a number: an integer if written as one, else a float; ValueError for anything else."""
     if isinstance(raw, bool | int):
         return int(raw)
     if isinstance(raw, float):

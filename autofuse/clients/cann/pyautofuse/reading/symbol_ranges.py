@@ -1,4 +1,4 @@
-"""Ranges for the sizes of a client, which says none."""
+"""Ranges for the sizes of a client, which gives none."""
 
 from __future__ import annotations
 
@@ -12,17 +12,17 @@ from autofuse.implgraph.ir.fusion import Symbol, Tensor
 
 __all__ = ["least_value", "symbols_for"]
 
-#: Largest lower end that is tried; clients compile for sizes of 2 and more where 0 or 1 would need another graph.
+#: Largest minimum to try; clients compile for sizes of 2 and more if 0 or 1 would need another graph.
 _MAX_MIN = 1 << 16
 _MAX_BITS = 31
 
 
 def symbols_for(names: tuple[str, ...], tensors: Iterable[Tensor]) -> tuple[Symbol, ...]:
-    """The symbols with the widest ranges that all tensors allow.
+    """Return the symbols with the widest ranges that all tensors allow.
 
-    The lower end is 0, or what it takes for no size to be negative.  The upper end is 2**31, or the largest power of 2
-    (less 1), the same for all symbols, for which no tensor has 2**48 elements or more: offsets in bytes then fit 64
-    bits.  The tiling function refuses sizes outside.
+    The minimum is 0, or the least value that makes no size negative.  The maximum is 2**31, or the largest power of 2
+    minus 1, common to all symbols, for which every tensor has fewer than 2**48 elements, so that byte offsets fit 64
+    bits.  The tiling function refuses sizes outside the ranges.
 
     Raises:
         AutofuseError: AF1109, there are no such ranges.
@@ -50,7 +50,7 @@ def _lows(names: tuple[str, ...], tensors: list[Tensor]) -> dict[str, int]:
         least = 1
         while _lowest(e, low) < 0:
             if least > _MAX_MIN:
-                text = f"the size, stride or offset {e} can be negative, or an element lie before the first"
+                text = f"the size, stride or offset {e} can be negative, or an element can precede the first"
                 raise AutofuseError.of("AF1109", text)
             for n in e.symbols():
                 low[n] = max(low[n], least)
@@ -59,7 +59,7 @@ def _lows(names: tuple[str, ...], tensors: list[Tensor]) -> dict[str, int]:
 
 
 def _not_negative(t: Tensor) -> Iterator[Expr]:
-    """Yield what must not be negative: offsets of the first and the lowest element, sizes, and forward strides."""
+    """Yield the non-negative expressions: offsets of the first and the lowest element, sizes, and forward strides."""
     first = _offset(t)
     yield first
     yield from t.shape
@@ -85,7 +85,7 @@ def _lowest(e: Expr, low: Mapping[str, int]) -> int:
 
 
 def least_value(e: Expr, ranges: Mapping[str, tuple[int, int]]) -> int:
-    """A bound from below; where ``n - (n + 1) // 2`` hides a quotient from the plain one, as a multiple of it."""
+    """Return a lower bound; if a quotient defeats the plain one, as in ``n - (n + 1) // 2``, that of a multiple."""
     least = max(bounds(e, ranges)[0], _least_of_growing(e, ranges))
     if least >= 0:
         return least
@@ -96,9 +96,9 @@ def least_value(e: Expr, ranges: Mapping[str, tuple[int, int]]) -> int:
 
 
 def _least_of_growing(e: Expr, ranges: Mapping[str, tuple[int, int]]) -> int:
-    """The value at the lower ends, where ``e`` grows with every symbol, as ``n * m - m`` does from 1 on.
+    """Return the value at the minima if ``e`` grows with every symbol, as ``n * m - m`` does from 1 on.
 
-    With every symbol as its lower end and a rest, no term but the constant is negative.
+    It does if, with every symbol written as its minimum plus a rest, only the constant term is negative.
     """
     grown = e.substitute({n: sym(n) + ranges[n][0] for n in e.symbols()})
     constant = 0
@@ -111,7 +111,7 @@ def _least_of_growing(e: Expr, ranges: Mapping[str, tuple[int, int]]) -> int:
 
 
 def _without_quotient(e: Expr, quotient: Func, ranges: Mapping[str, tuple[int, int]]) -> int:
-    """A bound of ``e`` times the divisor, in which the quotient has become what it is between."""
+    """Return a bound of ``e`` times the divisor, with the quotient replaced by its bounds."""
     a, b = quotient.args
     rest, factor = ZERO, 0
     for m, c in e.terms:
@@ -130,7 +130,7 @@ def _check(tensors: list[Tensor], ranges: Mapping[str, tuple[int, int]]) -> None
         if not _fits(t, ranges):
             shape = ", ".join(map(str, t.shape))
             raise AutofuseError.of(
-                "AF1109", f"{t.name} [{shape}] has 2**48 elements or more, or reaches beyond that"
+                "AF1109", f"{t.name} [{shape}] has or spans 2**48 elements or more"
             )
 
 

@@ -1,11 +1,11 @@
-"""A client's graphs as one FusionGraph.
+"""Translate a client's graphs to one FusionGraph.
 
-A HintGraph says for every tensor along which axes it is laid out and with which sizes and strides.  A Load becomes an
-input with that layout, one per layout of a buffer; what a Store lays out other than row-major is transposed, or written
-into an input that has that layout.  All other nodes are ops on tensors whose dimensions are the axes.  Where one graph
-loads what another one stored, the values are passed on: the buffer between them disappears.
+A HintGraph gives axes, sizes and strides of every tensor.  A Load becomes an input with that layout, one per layout of
+a buffer; a Store with a layout other than row-major is transposed, or written into an input with that layout.  All
+other nodes are ops on tensors whose dimensions are the axes.  If one graph loads a buffer that another one stored, the
+value is passed on and the buffer disappears.
 
-What cannot be read is reported all together; nothing is left out in silence.
+All unreadable constructs are reported together; none is dropped silently.
 """
 
 from __future__ import annotations
@@ -49,12 +49,12 @@ class Translated:
 
     Attributes:
         graph: the computation.
-        inputs: for every input of ``graph``, the client's parameter that it views.
-        outputs: for every output of ``graph``, the client's parameter.
+        inputs: the client's parameter viewed by every input of ``graph``.
+        outputs: the client's parameter for every output of ``graph``.
         input_count: number of inputs that the client passes.
         overlaps: (input of ``graph``, output) that may share a buffer: they have the same layout, the output depends on
             the input, and nothing reads the input after the output is stored.
-        crossed: those of them loaded along other axes than stored, so that elements change places.
+        crossed: those of ``overlaps`` loaded along other axes than stored, so that elements are permuted.
     """
 
     graph: FusionGraph
@@ -75,14 +75,14 @@ class _Part:
 
 
 def translate(graph: FusedGraph | HintGraph) -> Translated:
-    """The FusionGraph of a client's graph.
+    """Return the FusionGraph of a client's graph.
 
     Raises:
-        ClientTypeError: AF1103, it is no graph.
-        AutofuseError: every construct that is not supported or not complete, each with the name of its node.
+        ClientTypeError: AF1103, the argument is not a graph.
+        AutofuseError: every unsupported or incomplete construct, each with the name of its node.
     """
     if not isinstance(graph, FusedGraph | HintGraph):
-        text = f"{graph!r} is no graph"
+        text = f"{graph!r} is not a graph"
         raise ClientTypeError.of("AF1103", text, hint="a FusedGraph or a HintGraph")
     return _Translation(graph).run()
 
@@ -97,7 +97,7 @@ class _Translation:
         self.outputs: dict[int, tuple[Tensor, Place, str]] = {}
 
     def run(self) -> Translated:
-        """The result."""
+        """Return the translation."""
         parts, inputs, outputs = self._parts()
         self._raise()
         names = argument_order([p.hint for p in parts])
@@ -118,7 +118,7 @@ class _Translation:
                 self._note("AF1107", f"nothing is stored to output {k}", buffer.name)
             elif (said := self._said(k)) not in (None, buffer.dtype):
                 self._note(
-                    "AF1207", f"output {k} is {said}, and {buffer.dtype} is stored", buffer.name
+                    "AF1207", f"output {k} is {said}, but {buffer.dtype} is stored", buffer.name
                 )
         self._raise()
         pointers = [Pointer("input", b.index) for b in self._views(inputs)]
@@ -161,12 +161,12 @@ class _Translation:
         return own.offset == place.offset and name in self.emission.live({tensor.name})[1]
 
     def _views(self, inputs: Sequence[Buffer]) -> list[Buffer]:
-        """For every input of the graph so far, the buffer that it looks at."""
+        """Return the buffer viewed by every input of the graph so far."""
         of = {t.name: b for b in inputs for t in b.views.values()}
         return [of[name] for name in self.emission.inputs]
 
     def _output(self, k: int, buffer: Buffer) -> tuple[GraphOutput, bool]:
-        """Output ``k``, and whether it has an input for the layout of its memory."""
+        """Return output ``k``, and True if it has an input for its memory layout."""
         assert buffer.stored is not None
         e, stored = self.emission, buffer.stored
         name = identifier(f"out{k}", e.taken)
@@ -182,14 +182,14 @@ class _Translation:
         return GraphOutput(name, tensor.name, memory.name), True
 
     def _said(self, k: int) -> object:
-        """The element type that the outer graph says of output ``k``."""
+        """Return the element type that the outer graph gives output ``k``."""
         ends = [n for n in self.graph.operators if n.type == "Output"]
         return self._numbered(ends, "output")[k].y.dtype
 
     # the outer graph --------------------------------------------------------------------------
 
     def _parts(self) -> tuple[list[_Part], list[Buffer], list[Buffer]]:
-        """The HintGraphs in the order in which they run; the buffers of inputs and of outputs."""
+        """Return the HintGraphs in execution order, and the buffers of inputs and of outputs."""
         if isinstance(self.graph, HintGraph):
             return self._single(self.graph)
         inputs = self._numbered([n for n in self.graph.operators if n.type == "Data"], "input")
@@ -198,10 +198,10 @@ class _Translation:
         for n in self.graph.operators:
             if n.type not in _IO and n.subgraph is None:
                 text = f"{n.type} is not supported in a FusedGraph"
-                self._note("AF1301", text, n.name, "it has Data, Output and AscBackend nodes")
+                self._note("AF1301", text, n.name, "use Data, Output and AscBackend nodes")
         for n in (*inputs, *ends):
             if isinstance(n.y.dtype, ForeignType):
-                self._note("AF1203", f"{n.y.dtype} is no type that a kernel holds", n.name)
+                self._note("AF1203", f"{n.y.dtype} is not a type that kernels support", n.name)
         names: set[str] = set()
         for n in (*inputs, *runs):
             if n.name in names:
@@ -240,7 +240,7 @@ class _Translation:
                 self._note("AF1202", f"an Output has one input, not {len(ends_in)}", n.name)
             found = self._buffer(n, ends_in[0], buffers)
             if found is not None and found.index >= 0:
-                text = f"output {n.name} is input {found.name}: no kernel has to be built for it"
+                text = f"output {n.name} is input {found.name}: it needs no kernel"
                 self._note("AF1301", text, n.name)
             outputs.append(found or Buffer(n.name, -1))
         if not ends:
@@ -261,7 +261,7 @@ class _Translation:
         return [_Part(graph, tuple(reads), tuple(writes))], reads, writes
 
     def _numbered(self, nodes: list[Operator], what: str) -> list[Operator]:
-        """Nodes by their attribute ``index``, which counts from 0; without it they are in order."""
+        """Return nodes sorted by their attribute ``index``, which counts from 0; without it, in order."""
         given = [n.ir_attr.values.get("index") for n in nodes]
         if all(i is None for i in given):
             return nodes
@@ -276,15 +276,15 @@ class _Translation:
     ) -> Buffer | None:
         found = None if source is None else buffers.get((source.node.name, source.index))
         if found is None:
-            text = "an input is assigned nothing" if source is None else f"{source} is no buffer"
-            hint = "x takes a list of Data nodes and outputs of AscBackend nodes"
+            text = "an input has no value" if source is None else f"{source} is not a buffer"
+            hint = "x must be a list of Data nodes and outputs of AscBackend nodes"
             self._note("AF1107", text, node.name, hint)
         return found
 
     # findings ---------------------------------------------------------------------------------
 
     def _no_output(self) -> None:
-        text = "the graph has no Output: a kernel would compute nothing that anybody can read"
+        text = "the graph has no Output, and so no visible result"
         self._note(
             "AF1107", text, self.graph.name, "ascir.ops.Output(name, graph), with a Store as x"
         )

@@ -1,4 +1,4 @@
-"""Tensors in memory as clients describe them, by sizes, strides and an offset, and what they are in terms of ops."""
+"""Tensors in memory, described by clients with sizes, strides and an offset, and their equivalents as ops."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class Place:
         return tuple((n, s) for n, s in both if n != 1)
 
     def normal(self) -> Place:
-        """With the strides of row-major order where a size is 1, as they mean nothing there."""
+        """Return the layout with row-major strides for dimensions of size 1, where strides are meaningless."""
         if self.dense:
             return Place(self.sizes, contiguous(self.sizes), self.offset)
         step, out = ONE, []
@@ -53,7 +53,7 @@ class Place:
 
     @property
     def last(self) -> Expr:
-        """Offset of the last element, if there are any."""
+        """Offset of the last element, if the tensor is not empty."""
         at = self.offset
         for n, s in self.needed:
             at = at + (n - 1) * s
@@ -69,7 +69,7 @@ class Stored:
 
 
 def memory_order(place: Place) -> list[int]:
-    """The dimensions by their strides, largest first; those of one element stay where they are."""
+    """Return the dimensions by stride, largest first; dimensions of size 1 keep their position."""
     where = [i for i, n in enumerate(place.sizes) if n != 1]
     ranked = iter(sorted(where, key=lambda i: -_sample(place.strides[i])))
     return [next(ranked) if n != 1 else i for i, n in enumerate(place.sizes)]
@@ -89,7 +89,7 @@ def view_of(emission: Emission, stored: Stored, place: Place) -> Tensor:
     """Return the tensor that a Load at ``place`` reads from a buffer that a Store wrote.
 
     Raises:
-        AutofuseError: AF1301, the view is no combination of Reshape, Slice, Transpose and Broadcast.
+        AutofuseError: AF1301, the view is not a combination of Reshape, Slice, Transpose and Broadcast.
     """
     if _same(stored.place, place):
         return emission.tensor(emission.reshape(stored.tensor, place.sizes))
@@ -97,9 +97,9 @@ def view_of(emission: Emission, stored: Stored, place: Place) -> Tensor:
     if parts is None:
         raise emission.error(
             "AF1301",
-            "the elements that it loads from what another graph stored are not a combination of Reshape, Slice, "
+            "its load from another graph's result is not a combination of Reshape, Slice, "
             "Transpose and Broadcast",
-            "sizes, strides and offset of both have to fit each other",
+            "sizes, strides and offset of both must match",
         )
     dims, starts, order = parts
     varying = [place.sizes[i] for i in order]
@@ -120,7 +120,7 @@ def _same(a: Place, b: Place) -> bool:
 
 
 def _parts(stored: Stored, place: Place) -> tuple[Shape, Shape, list[int]] | None:
-    """Dimensions of the stored elements, where each is entered, and which dimension of ``place`` goes along it."""
+    """Return dimensions of the stored elements, the start in each, and the dimension of ``place`` along each."""
     moving = [i for i, n in enumerate(place.sizes) if n != 1 and place.strides[i] != 0]
     order = sorted(moving, key=lambda i: -_sample(place.strides[i]))
     dims: list[Expr] = []
@@ -157,7 +157,7 @@ def _entered(offset: Expr, stride: Expr) -> tuple[Expr, Expr]:
 
 
 def _sample(e: Expr) -> int:
-    """A value that tells strides apart: sizes are large, as strides of small ones may coincide."""
+    """Return a value that distinguishes strides: sizes are large, because strides of small ones may coincide."""
     try:
         return e.evaluate({n: 10007 + 30 * (crc32(n.encode()) % 997) for n in e.symbols()})
     except ExprError:
