@@ -6,6 +6,7 @@ import ast
 import random
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from pathlib import Path
 
 __all__ = ["AREAS", "Fault", "drawn", "faults_of"]
@@ -192,13 +193,20 @@ def _is_text(n: ast.BinOp) -> bool:
 def drawn(root: Path, count: int, seed: int) -> list[Fault]:
     """Return ``count`` faults, equally many per area and at most one per line, with areas interleaved."""
     rng = random.Random(seed)
-    chosen: dict[str, Sequence[Fault]] = {}
-    for area, folder in AREAS.items():
-        lines: dict[tuple[str, int], list[Fault]] = {}
-        for path in sorted((root / folder).rglob("*.py")):
-            name = path.relative_to(root).as_posix()
-            for f in faults_of(name, path.read_bytes()):
-                lines.setdefault((name, f.line), []).append(f)
+    chosen: list[list[Fault]] = []
+    for folder in AREAS.values():
+        lines = _by_line(root, folder)
         some = rng.sample(sorted(lines), -(-count // len(AREAS)))
-        chosen[area] = [rng.choice(lines[x]) for x in some]
-    return [f for fs in zip(*chosen.values(), strict=True) for f in fs][:count]
+        chosen.append([rng.choice(lines[x]) for x in some])
+    return [f for fs in zip(*chosen, strict=True) for f in fs][:count]
+
+
+@lru_cache(maxsize=len(AREAS))
+def _by_line(root: Path, folder: str) -> Mapping[tuple[str, int], Sequence[Fault]]:
+    """Return every fault of a folder's files, by path and line."""
+    lines: dict[tuple[str, int], list[Fault]] = {}
+    for path in sorted((root / folder).rglob("*.py")):
+        name = path.relative_to(root).as_posix()
+        for f in faults_of(name, path.read_bytes()):
+            lines.setdefault((name, f.line), []).append(f)
+    return lines

@@ -273,6 +273,9 @@ def _atan(x: Vec) -> Vec:
 def _atan2(y: Vec, x: Vec) -> Vec:
     ax, ay = abs(x), abs(y)
     large, small = ax.maximum(ay), ax.minimum(ay)
+    # Some chips divide subnormal numbers as zeros; a quotient of two of them would be NaN.
+    tiny = large < 2.0**-100
+    large, small = (tiny.choose(z * 2.0**64, z) for z in (large, small))
     q = small / large
     # Two zeros give the angle 0, two infinities pi/4.
     q = large.equals(0.0).choose(large, q)

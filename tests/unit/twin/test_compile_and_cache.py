@@ -128,8 +128,8 @@ except AutofuseError as e:
     ("says", "code", "message"),
     [
         ("unit.cpp:1: fatal error: error writing to /x.s: No space left on device", "AF5009", "No space left"),
-        ("g++: fatal error: Killed signal terminated program cc1plus", "AF5002", "no memory"),
-        ("cc1plus: out of memory allocating 65536 bytes", "AF5002", "no memory"),
+        ("g++: fatal error: Killed signal terminated program cc1plus", "AF5002", "not enough memory"),
+        ("cc1plus: out of memory allocating 65536 bytes", "AF5002", "not enough memory"),
     ],
 )  # fmt: skip
 def test_what_the_machine_lacks_is_no_fault_of_the_code(

@@ -80,8 +80,8 @@ SAFETY = 2.0
 
 #: Of float32; bfloat16 and float16, whose subnormal numbers are larger, are computed in float32.
 SMALLEST_NORMAL = 2.0**-126
-#: Largest ratio of an approximation's result to one of its steps, such as exp(-x*x/2) in x Ndtr(x).
-_STEPS = 32.0
+#: Bound on the ratio of an approximation's result to one of its steps: x Sigmoid(x) is 88 times a sigmoid.
+_STEPS = 128.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -250,7 +250,8 @@ def _sign(
     found = from_operands(
         row, [sure(o, k, SAFETY) for o, k in zip(operands, known, strict=True)], operands
     )
-    return None if found is None else np.broadcast_to(found, result.data.shape)
+    # An operand near the edge of the domain may be on its other side, where the result is a number of any sign.
+    return None if found is None else np.where(np.isnan(result.data), 0, found)
 
 
 def _finish(v: Value, dtype: DType, sign: Array | None) -> Reference:
