@@ -151,7 +151,7 @@ def test_where_no_blocks_are_taken(autofuse: Callable, file: Path, tmp_path: Pat
         (("verify", file, *card, "--symbolic"), "leave out --symbolic"),
         (("verify", file, *card), "AF1001"),
         (("explain", file, "--tuning-out", "blocks.json"), "for NVIDIA cards"),
-        (("explain", file, "-t", "nvidia-h100", "--tuning-out", file), "written over the graph"),
+        (("explain", file, "-t", "nvidia-h100", "--tuning-out", file), "would overwrite the graph"),
     ):
         done = autofuse(*words)
         assert done.code == 1, words

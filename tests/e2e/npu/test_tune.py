@@ -150,7 +150,7 @@ def test_what_cannot_be(autofuse: Callable, graph: Path, tmp_path: Path) -> None
         (("--shape", "rows=9..4"), "the first size must be the smaller one"),
         (("--shape", "lines=9"), "unknown symbol 'lines'"),
         (("--store", "other.json"), "AF1004"),
-        (("-o", graph), "written over the graph"),
+        (("-o", graph), "would overwrite the graph"),
     ):
         done = autofuse("tune", graph, *words)
         assert done.code == 1, words

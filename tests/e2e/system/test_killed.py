@@ -17,7 +17,7 @@ pytestmark = [pytest.mark.twin, pytest.mark.slow]
 
 KILLS = 20
 #: Seconds after which a loop of kills ends, on a machine that is busy.
-BOUND = 25
+BOUND = 10
 
 
 def _start(cache: Path, *words: object, **more: str) -> subprocess.Popen[str]:
