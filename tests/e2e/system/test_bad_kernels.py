@@ -30,7 +30,10 @@ BAD = {
     "exit": ("_exit(0);", "status 0"),
     "memory": ("for (;;) { *static_cast<volatile char *>(malloc(1u << 26)) = 1; }", "SIGSEGV"),
     "log": ("for (;;) { puts(LONG); }", "printed more than 64 MiB"),
-    "answer": ("for (int f = 3; f < 64; ++f) { write(f, LONG, 100); }", "its answer is not readable"),
+    "answer": (
+        "for (int f = 3; f < 64; ++f) { write(f, LONG, 100); }",
+        "its answer is not readable",
+    ),
 }
 #: Before the generated kernel.
 HEAD = """
