@@ -1,5 +1,6 @@
 """A function or a module of PyTorch as one graph: what it computes, its names, and what is no graph."""
 
+import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -230,3 +231,15 @@ def test_the_path_of_modules_stays(file: Path) -> None:
     capture(file, "two", ["x=float32[b,n]"])
     refused(file, "wrong", "x=float32[3]")
     assert sys.path == before
+
+
+def test_a_file_that_changed_at_once_is_read_anew(
+    file: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its size and the second of its change may be those of before; nothing is left beside it."""
+    monkeypatch.setattr(sys, "dont_write_bytecode", False)
+    for op in ("exp", "abs", "exp"):
+        file.write_text(f"def f(x):\n    return x.{op}()\n", encoding="utf-8")
+        (node,) = capture(file, "f", ["x=float32[4]"]).graph.nodes
+        assert node.op.lower() == op
+    assert not (file.parent / "__pycache__").exists()

@@ -442,7 +442,12 @@ def test_pools_that_pytorch_computes() -> None:
     """Places of the largest, which a gradient needs, large windows, integers, images of unknown sizes."""
     x = normal(2, 3, 12, 12)
     for pool, given, dynamic, why in (
-        (lambda x: F.max_pool2d(x, 2), x.clone().requires_grad_(), False, "the places"),
+        (
+            lambda x: F.max_pool2d(x, 2),
+            x.clone().requires_grad_(),
+            False,
+            "the indices of the largest",
+        ),
         (lambda x: F.avg_pool2d(x, 6), x, False, "more than 32 elements"),
         # PyTorch itself has no kernel for these on a card.
         *(() if ON_CARD else ((lambda x: F.max_pool2d(x, 2), x.long(), False, "over int64"),)),

@@ -265,11 +265,16 @@ def test_a_module_is_compared_with_other_weights(pool: WorkerPool) -> None:
         ("a_dict", ["x=float32[4]"], "neither a tensor nor a tuple", "a tuple of two or more"),
         ("nested", ["x=float32[4]"], "neither a tensor nor a tuple", "a tuple of two or more"),
         ("alone_in_a_tuple", ["x=float32[4]"], "neither a tensor nor a tuple", "return a tensor"),
-        ("and_nothing", ["x=float32[4]"], "a result is not a tensor", "tensors only"),
+        ("and_nothing", ["x=float32[4]"], "a result is not a tensor", "only tensors"),
         ("on_its_input", ["x=float32[4]"], "changes its inputs", "return the new values"),
         ("any_number", ["xs=float32[4]"], "'*xs'", "one parameter per argument"),
         ("any_names", ["x=float32[4]"], "'**more'", "one parameter per argument"),
-        ("of_a_size", ["x=float32[n,4]"], "a symbolic size as a number", "as a number"),
+        (
+            "of_a_size",
+            ["x=float32[n,4]"],
+            "a symbolic size as a number",
+            "as a tensor of one element",
+        ),
         (
             "of_a_tensor_within",
             ["x=float32[4,2]"],

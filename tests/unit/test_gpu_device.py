@@ -135,7 +135,7 @@ def test_memory_that_is_not_there(card: Card, where: str, monkeypatch: pytest.Mo
     if where == "inputs":
         card.fails = torch.OutOfMemoryError("CUDA out of memory. Tried 80 GiB")
     with pytest.raises(
-        AutofuseError, match=r"AF5003: cuda:1 has no memory .*80 GiB(.|\n)*smaller sizes"
+        AutofuseError, match=r"AF5003: cuda:1 is out of memory .*80 GiB(.|\n)*smaller sizes"
     ):
         module.run(inputs())
     card.fails = None

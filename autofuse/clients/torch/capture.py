@@ -176,12 +176,14 @@ def reference(
 @contextmanager
 def _importing(folder: Path) -> Iterator[None]:
     """Allow a script to import from its folder."""
-    before = list(sys.path)
+    before, compiled = list(sys.path), sys.dont_write_bytecode
     sys.path.insert(0, str(folder))
+    # Python takes a compiled file for current if time in seconds and size agree; and the folder is the user's.
+    sys.dont_write_bytecode = True
     try:
         yield
     finally:
-        sys.path[:] = before
+        sys.path[:], sys.dont_write_bytecode = before, compiled
 
 
 def _object(path: Path, name: str) -> Any:

@@ -327,7 +327,7 @@ def test_what_pytorch_has_no_form_for_is_said() -> None:
     graph = document(
         [("x", "uint64", [3]), ("y", "uint64", [3])], [("FloorDiv", ["x", "y"], "z", {})], ["z"]
     )
-    with pytest.raises(AutofuseError, match=r"AF3001.*FloorDiv of uint64"):
+    with pytest.raises(AutofuseError, match=r"AF3001.*FloorDiv for uint64"):
         baseline_text(graph)
 
 
