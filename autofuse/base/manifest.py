@@ -129,7 +129,7 @@ def check_inside(root: Path, names: Iterable[str], code: str = "AF1001") -> None
 
 
 def read_manifest(root: Path) -> Manifest:
-    """Return the manifest of a folder; an empty one if there is none that can be used."""
+    """Return the manifest of a folder, or an empty one if the file is missing or invalid."""
     try:
         content = json.loads(reading.text(root / MANIFEST))
         if content["schema"] != SCHEMA:

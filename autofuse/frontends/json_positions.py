@@ -80,7 +80,7 @@ class Document:
     Attributes:
         value: the parsed JSON.
         text: the text, without a byte-order mark; empty for a file that is not text and has no lines.
-        path: name of the file for messages; empty if there is none.
+        path: name of the file for messages; empty for text without a file.
     """
 
     value: Any

@@ -103,7 +103,6 @@ class Machine(Protocol):
         self, files: Mapping[str, str], graph: FusionGraph, device: str, **options: Any
     ) -> Kernel:
         """Compile a kernel if necessary, and load it; ``options``: of :attr:`options`."""
-        raise NotImplementedError
 
     def open(
         self, files: Mapping[str, str], graph: FusionGraph, device: str, **options: Any

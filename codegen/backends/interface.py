@@ -85,7 +85,7 @@ class Job:
         target: target of the kernels.
         costs: costs of the templates from the scheduler; None for a backend that plans.
         entry: kernel entry, one of ``Capabilities.entries``.
-        backward: for an entry with gradients, the gradient graph and the files of its kernel; None if there is none.
+        backward: for an entry with gradients, the gradient graph and the files of its kernel; else None.
         check: run all proofs before emitting.
         observe: callback for every pass inside a stage; None for no callback.
     """

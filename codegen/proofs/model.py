@@ -573,7 +573,7 @@ class Kernel:
         return n.loop_axis is None or whole
 
     def buffer_of(self, local: str) -> str:
-        """Return the queue or TBuf that holds the tensor ``local``; empty if there is none."""
+        """Return the queue or TBuf that holds the tensor ``local``, or an empty text."""
         return self._buffers.get(local, "")
 
     def shares(self, a: str, b: str) -> bool:

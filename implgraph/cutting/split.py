@@ -137,7 +137,7 @@ class _Search:
         return self.answers[key] is None
 
     def _reach(self, first: int) -> int:
-        """Return the end of the longest part that begins at ``first``; ``first`` if there is none."""
+        """Return the end of the longest part that begins at ``first``, or ``first`` if no part fits."""
         if first in self.reach:
             return self.reach[first]
         low, high = first, self.size + 1

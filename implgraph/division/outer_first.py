@@ -29,7 +29,7 @@ Dims: TypeAlias = tuple[Expr, ...]
 
 
 def outer_first(graph: FusionGraph, target: TargetSpec) -> FusionGraph:
-    """Return the graph with such reductions in two steps; the graph itself if there are none.
+    """Return the graph with such reductions in two steps; the graph itself without any.
 
     Args:
         graph: a graph without composite ops.

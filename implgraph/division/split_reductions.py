@@ -73,7 +73,7 @@ FEW, MANY = 1024, 1 << 20
 def split_reductions(
     graph: FusionGraph, target: TargetSpec, *, symbolic: bool = False, gain: float = GAIN
 ) -> FusionGraph:
-    """Return the graph with large reductions and long running sums in two phases; ``graph`` itself if there are none.
+    """Return the graph with large reductions and long running sums in two phases; ``graph`` itself without any.
 
     Args:
         graph: a graph without composite ops.
@@ -158,7 +158,7 @@ class _Plan:
 
 @dataclass(frozen=True, slots=True)
 class _Division:
-    """A divided reduction: its plan, the results of the equal parts and of the short one; empty if there is none."""
+    """A divided reduction: its plan, the results of the equal parts and of the short one, which may be empty."""
 
     plan: _Plan
     first: str

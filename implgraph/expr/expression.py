@@ -459,7 +459,7 @@ def _eval_atom(a: Atom, env: Mapping[str, int]) -> int:
 
 
 def divide_exact(a: IntLike, b: IntLike) -> Expr | None:
-    """Return ``a / b`` as an integer polynomial, or None if there is none."""
+    """Return ``a / b`` as an integer polynomial, or None if it is not one."""
     x, y = Expr.of(a), Expr.of(b)
     if not y.terms:
         return None

@@ -74,7 +74,7 @@ _ALIASES: dict[str, DType] = {a: d for d in _ROWS for a in d.aliases}
 
 
 def dtype(name: str) -> DType:
-    """Return the DType called ``name`` (canonical name or alias); KeyError if there is none."""
+    """Return the DType called ``name`` (canonical name or alias); raise KeyError for an unknown name."""
     return BY_NAME.get(name) or _ALIASES[name]
 
 

@@ -21,7 +21,7 @@ _BETWEEN = {"float16": _BYTES, "int16": _BYTES, **dict.fromkeys(_BYTES, frozense
 
 @lru_cache(maxsize=512)
 def cast_route(arch: Architecture, src: str, dst: str) -> tuple[str, ...] | None:
-    """Return the dtypes after ``src`` on the shortest chain of single calls to ``dst``; None if there is none.
+    """Return the dtypes after ``src`` on the shortest chain of single calls to ``dst``, or None if no chain exists.
 
     Chains prefer float32 as the intermediate type, which holds every half and 24-bit integer exactly.
     """

@@ -86,7 +86,7 @@ def find(name: str) -> OpDef | None:
 
 @lru_cache(maxsize=1024)
 def lookup(name: str) -> OpDef:
-    """Return the row called ``name``; KeyError if there is none."""
+    """Return the row called ``name``; raise KeyError for an unknown name."""
     row = _REGISTRY.rows.get(name) or find(name)
     if row is None:
         raise KeyError(f"unknown op {name!r}")

@@ -47,7 +47,7 @@ __all__ = [
 
 
 def same_dtype(dtypes: Sequence[DType], attrs: Attrs) -> DType:
-    """Return the common dtype of all inputs; AF1203 if there is none."""
+    """Return the common dtype of all inputs; raise AF1203 if the inputs have none in common."""
     first = dtypes[0]
     for d in dtypes[1:]:
         if d != first:

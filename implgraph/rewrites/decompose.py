@@ -54,7 +54,7 @@ def decompose(
     native_integers: bool = False,
     masks: bool = False,
 ) -> FusionGraph:
-    """Return the graph without composite ops; the graph itself if there are none.  Output names stay.
+    """Return the graph without composite ops; the graph itself without any.  Output names stay.
 
     Args:
         graph: the graph; not changed.

@@ -14,7 +14,7 @@ COMPARISONS = frozenset({"Equal", "NotEqual", "Less", "LessEqual", "Greater", "G
 
 
 def without_differences(graph: FusionGraph) -> FusionGraph:
-    """Rewrite ``a - b <= 0`` as ``a <= b`` etc. for differences with no other use; return ``graph`` if there is none.
+    """Rewrite ``a - b <= 0`` as ``a <= b`` etc. for differences with no other use; return ``graph`` itself without any.
 
     Valid only for integers without overflow, which the intervals of ``a`` and ``b`` must prove.
     """

@@ -15,7 +15,7 @@ _PAD = "Pad"
 
 
 def with_nested_pads_joined(graph: FusionGraph) -> FusionGraph:
-    """Return the graph with one Pad for every chain of Pads without other users; ``graph`` itself if there is none."""
+    """Return the graph with one Pad for every chain of Pads without other users; ``graph`` itself without any."""
     pads = sum(lookup(n.op).name == _PAD for n in graph.nodes)
     if pads < 2:
         return graph

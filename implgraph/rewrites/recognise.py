@@ -132,7 +132,7 @@ class _State:
 
 
 def recognise(graph: FusionGraph) -> FusionGraph:
-    """Return the graph with recognised activations; ``graph`` itself if there are none."""
+    """Return the graph with recognised activations; ``graph`` itself without any."""
     if not any(n.op in DEAR for n in graph.nodes):
         return graph
     found = _Finder(graph).matches()

@@ -13,7 +13,7 @@ __all__ = ["without_zero_strides"]
 
 
 def without_zero_strides(graph: FusionGraph) -> FusionGraph:
-    """Return the graph with a Broadcast after every such input; ``graph`` itself if there is none."""
+    """Return the graph with a Broadcast after every such input; ``graph`` itself without any."""
     tensors = dict(graph.tensors)
     made: list[FusionNode] = []
     whole: dict[str, str] = {}

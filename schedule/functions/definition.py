@@ -20,7 +20,7 @@ class Resources:
     Attributes:
         issues: the instructions for the node that a :class:`Chip` holds.
         scratch: bytes that a node needs in addition to its operands, where they depend on more than the number of
-            elements (otherwise the registry row gives them); None, or a result of None, if there are none.
+            elements (otherwise the registry row gives them); None, or a result of None, for none.
         result: bytes of its result, if independent of the tile.
     """
 

@@ -299,7 +299,7 @@ def to_whole(s: CastSink, x: str, mode: str) -> str:
 
 
 def cast_mode(arch: Architecture, have: DType, to: DType, mode: str = "") -> str | None:
-    """Return the round mode of one Cast that rounds like ``mode`` (empty: like NumPy); None if there is none."""
+    """Return the round mode of one Cast that rounds like ``mode`` (empty: like NumPy), or None if no mode does."""
     mode = mode or _rounding(have, to)
     # NONE rounds inexact results to nearest even.
     same = {"RINT": ("RINT", "NONE"), "NONE": ("NONE", "RINT")}.get(mode, (mode,))

@@ -302,7 +302,7 @@ class _Planner:
             self._copy_after(self._moved(loads))
 
     def _crowd(self, tensors: Sequence[Node]) -> list[Node]:
-        """Return the first set of simultaneously live tensors that exceeds the room; empty if there is none."""
+        """Return the first set of simultaneously live tensors that exceeds the room, or an empty set."""
         alive: list[Node] = []
         for n in tensors:
             now = self.position[n.name]

@@ -15,7 +15,7 @@ __all__ = ["with_late_casts"]
 
 
 def with_late_casts(placed: Placed) -> Placed | None:
-    """Return the nodes with casts to wider types moved into the loop; None if there are none before it."""
+    """Return the nodes with casts to wider types moved into the loop, or None without such casts."""
     before = {n.name: n for n in placed.hoisted}
     users: dict[str, list[Node]] = {}
     for n in (*placed.hoisted, *placed.looped):

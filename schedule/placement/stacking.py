@@ -133,7 +133,7 @@ def _place(order: Sequence[int], c: _Columns) -> int:
 
 
 def _sink(n: Node, gone: Collection[str], kept: Mapping[str, _Columns]) -> Node | None:
-    """Return a sink with its remaining Stores; None if there are none."""
+    """Return a sink with its remaining Stores, or None if it loses all."""
     inputs = tuple(i for i in n.inputs if i in kept or i not in gone)
     if not inputs:
         return None

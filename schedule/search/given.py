@@ -53,7 +53,7 @@ class GivenTiling:
 def templates_of(
     given: GivenTiling, results: Sequence[ScheduleResult]
 ) -> tuple[int, tuple[int, ...]] | None:
-    """Return the schedule of a tiling, and the index of each group's template; None if there is none."""
+    """Return the schedule of a tiling, and the index of each group's template, or None if no template fits."""
     names = [g.template for g in given.groups]
     for i, r in enumerate(results):
         known = [[impl.name for impl in g.impls] for g in r.groups]

@@ -20,7 +20,7 @@ def ascend_keys(
         graph: the graph as read.
         target: the chip; all its vector cores count as blocks, and the tiling function decides how many run.
         key_set: ``upstream`` or ``document``.
-        digest: SHA-256 of the library that CMake built with CANN; None if there is none.
+        digest: SHA-256 of the library that CMake built with CANN, or None before that build.
     """
     sizes = Sizes(graph)
     found: dict[str, Any] = {

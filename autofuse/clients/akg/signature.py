@@ -67,7 +67,7 @@ def _tensor(t: Tensor, name: str, sizes: Sizes) -> dict[str, Any]:
 
 
 def _place(symbol: str, inputs: Iterable[Tensor]) -> dict[str, int | None]:
-    """Return the input and dimension that determine the size of a symbol; both None if there are none."""
+    """Return the input and dimension that determine the size of a symbol, or None for both."""
     for i, t in enumerate(inputs):
         for d, e in enumerate(t.shape):
             if e == sym(symbol):

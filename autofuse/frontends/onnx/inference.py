@@ -196,7 +196,7 @@ def _joined(a: onnx.TypeProto | None, b: onnx.TypeProto | None) -> onnx.TypeProt
 
 
 def _type_of(v: Value) -> Any:
-    """Return the ONNX type of a tensor, None if there is none; sizes that are expressions are names of sizes."""
+    """Return the ONNX type of a tensor, or None for an unknown dtype; expressions become names of sizes."""
     import onnx
 
     name = v.type_name if isinstance(v, Foreign) else str(v.dtype or "")

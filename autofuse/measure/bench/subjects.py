@@ -37,7 +37,7 @@ class Subject:
         path: the graph file, or the folder.
         graph: its graph.
         files: path inside the output folder -> text, as they run.
-        built: the current build of the graph, which the model knows; None if there is none.
+        built: the current build of the graph, which the model knows, or None.
         target: its name; empty if unknown.
         edited: True if the text of the kernel differs from the generated one.
     """

@@ -164,7 +164,7 @@ def _observation(
     predict: Callable[[TargetSpec], float],
     target: TargetSpec,
 ) -> Observation | str:
-    """Return the observation for the median of the times, or the reason why there is none."""
+    """Return the observation for the median of the times, or the reason for its absence."""
     if len(times) < LEAST_TIMES:
         return f"fewer than {LEAST_TIMES} times"
     median = statistics.median(times)

@@ -26,7 +26,7 @@ _Behind = Mapping[str, Callable[[], Iterator[str]]]
 
 
 def value(record: Record | None) -> str:
-    """Return a number with unit, status and source; :data:`MISSING` if there is none."""
+    """Return a number with unit, status and source, or :data:`MISSING`."""
     if record is None:
         return MISSING
     unit = plain(record.unit)

@@ -41,7 +41,7 @@ class Model:
         self._hint = api.hint_of(self.graph, target=target)
 
     def tuning(self, settings: Settings) -> Tuning | None:
-        """Return the tuning file for settings; None if there are none."""
+        """Return the tuning file for settings, or None without settings."""
         if not settings:
             return None
         kernels = tuple(KernelTuning(name, dict(sizes)) for name, sizes in settings.items())

@@ -83,7 +83,7 @@ class Tuner:
         rounds: maximum number of rounds.
         sizes: the largest timed sizes, for the choice of kernels and bottleneck.
         text: returns the kernel file with given settings.
-        reported: returns times with given settings that were measured elsewhere; None if there are none.
+        reported: returns times with given settings that were measured elsewhere; None keeps the predicted ones.
         found: patterns of this run.
     """
 
@@ -350,7 +350,7 @@ class Tuner:
 
 
 def _stepped(key: str, value: int, steps: int) -> int:
-    """Return a setting some steps up or down; 0 if there is none."""
+    """Return a setting some steps up or down, or 0 below the lowest."""
     if key == "stages":
         return max(0, value + steps)
     return value << steps if steps > 0 else value >> -steps

@@ -91,7 +91,7 @@ class Reference:
         return dict(zip(piece.outputs, results, strict=True))
 
     def gap(self, piece: Piece, operands: Mapping[str, Any]) -> str:
-        """Return the reason not to run a node that would run; empty if there is none."""
+        """Return the reason to refuse a node that would run, or an empty text."""
         found = known_gap(self.pieces.model.graph.node[piece.index], self._opset, operands)
         return found and f"{found} in {self.name} {VERSION}, which is excluded"
 

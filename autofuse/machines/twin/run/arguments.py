@@ -174,7 +174,7 @@ def _unbounded(
 
 
 def _solve(e: Expr, symbol: str, n: int, bounds: tuple[int, int]) -> int | None:
-    """Return the only value of the symbol with e == n; None if there is none, or several.
+    """Return the value of the symbol for which e == n, or None unless exactly one value fits.
 
     Shapes grow with their symbols, so the solution is found by bisection.
     """

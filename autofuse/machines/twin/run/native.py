@@ -217,7 +217,7 @@ class KernelLibrary:
     def infer_shape(
         self, inputs: Sequence[Sequence[int]], outputs: int
     ) -> list[tuple[int, ...]] | None:
-        """Return the output shapes from the generated ``InferShape``; None if there is none.
+        """Return the output shapes from the generated ``InferShape``, or None without one or beyond its rank.
 
         Raises:
             StatusError: the function refused.
@@ -262,7 +262,7 @@ class KernelLibrary:
             record_limit: most events recorded per core.
 
         Returns:
-            The findings of the twin; empty if there are none.
+            The findings of the twin.
         """
         found = self._kernel.launch(
             tiling.block_dim,

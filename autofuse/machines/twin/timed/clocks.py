@@ -353,7 +353,7 @@ class _Core:
 
     # GM ----------------------------------------------------------------------------------------
     def _transfer(self) -> bool:
-        """Advance to the next event of the copies, a start of bytes or a completion; False if there is none."""
+        """Advance to the next event of the copies, a start of bytes or a completion; False if no event is left."""
         for pipe in (Pipe.MTE2, Pipe.MTE3):
             queue = self.queue[pipe]
             if pipe not in self.moving and queue and self.steps[queue[0]].kind is Kind.ISSUE:

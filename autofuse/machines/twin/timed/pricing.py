@@ -87,7 +87,7 @@ class Priced:
 
 
 def kind_of(api: str) -> str | None:
-    """Return the row of a target's vector table for an Ascend C function; None if there is none."""
+    """Return the row of a target's vector table for an Ascend C function, or None if the table lacks it."""
     return kinds_of_calls().get(api) or OTHER_CALLS.get(api)
 
 

@@ -326,7 +326,7 @@ def _host_view(
 
 
 def _barrier_keys(results: tuple[ScheduleResult, ...]) -> str:
-    """Return a C++ condition that is true if ``key`` belongs to a schedule with a barrier; empty if there are none."""
+    """Return a C++ condition that is true if ``key`` belongs to a schedule with a barrier, or an empty text."""
     tests, first = [], 0
     for r in results:
         end = first + len(tiling_keys((r,)))

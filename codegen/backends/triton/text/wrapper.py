@@ -31,8 +31,8 @@ class KernelText:
         constants: names of its block size constants.
         meets: results that the blocks of a cluster exchange through scratch, a float of each for every row.
         takes_blocks: the number of blocks is a parameter after the sizes.
-        reaches: offsets that determine the constant ``WIDE``; empty if there is none.
-        unit: symbol that the constant ``UNIT`` divides; empty if there is none.
+        reaches: offsets that determine the constant ``WIDE``; may be empty.
+        unit: symbol that the constant ``UNIT`` divides; may be empty.
     """
 
     lines: tuple[str, ...]
