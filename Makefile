@@ -38,7 +38,7 @@ test-extras: ## the tests that `make test` skips: PyTorch, Triton, distributed, 
 	@$(MAKE) --no-print-directory pytest VENV=.venv-extras EXTRAS=$(BEYOND) SELECT="--extras --snapshot-warn-unused"
 	@echo; echo 'All tests of the extras passed.'
 
-test-all: ## both with all cases and whole corpora, as before a release: hours
+test-all: ## both with all cases and whole corpora, as before a release
 	@CORPUS=all $(MAKE) --no-print-directory test test-extras
 
 # A test that compiles is one of the twin; without that mark it fails here, since g++ knows no such option.

@@ -25,6 +25,7 @@ import time
 import xml.etree.ElementTree as ET
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
+from importlib.util import find_spec
 from pathlib import Path
 
 from compiler_faults import AREAS, Fault, drawn
@@ -60,6 +61,12 @@ def main() -> int:
             "--reasons", type=Path, help="JSON: name of a fault -> why it changes nothing"
         )
     args = parser.parse_args()
+    if args.verb != "table" and find_spec("pytest_cov") is None:
+        sys.stderr.write("needs pytest-cov: pip install -e '.[dev,mutation]'\n")
+        return 2
+    if args.verb == "run" and not (DATA.is_file() and TIMES.is_file()):
+        sys.stderr.write("no test is known to run any line: type compiler_run.py cover first\n")
+        return 2
     BUILD.mkdir(parents=True, exist_ok=True)
     if args.verb == "cover":
         return cover(args.words)
