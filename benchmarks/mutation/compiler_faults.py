@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
 
-__all__ = ["AREAS", "Fault", "drawn", "faults_of"]
+__all__ = ["AREAS", "Fault", "drawn", "faults_of", "is_in_function"]
 
 #: Area of the compiler -> its folders.
 AREAS: Mapping[str, str] = {
@@ -102,6 +102,17 @@ def faults_of(path: str, text: bytes) -> Iterator[Fault]:
     places = _Places(text)
     found = [f for n in _looked_at(ast.parse(text)) for f in _changes(n, places, path)]
     yield from sorted(found, key=lambda f: (f.start, f.kind))
+
+
+def is_in_function(root: Path, fault: Fault) -> bool:
+    """Return True if the changed line is in the body of a function, False if it runs when its module is imported."""
+    tree = ast.parse((root / fault.path).read_bytes())
+    return any(
+        isinstance(n, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda)
+        and (n.body if isinstance(n, ast.Lambda) else n.body[0]).lineno <= fault.line
+        and fault.line <= (n.end_lineno or 0)
+        for n in ast.walk(tree)
+    )
 
 
 def _looked_at(tree: ast.Module) -> Iterator[ast.AST]:

@@ -28,7 +28,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from importlib.util import find_spec
 from pathlib import Path
 
-from compiler_faults import AREAS, Fault, drawn
+from compiler_faults import AREAS, Fault, drawn, is_in_function
 
 ROOT = Path(__file__).resolve().parents[2]
 BUILD = ROOT / "build" / "mutation"
@@ -127,7 +127,10 @@ def run(faults: Sequence[Fault], minutes: float, budget: float) -> int:
 
 
 def covering(faults: Sequence[Fault]) -> dict[str, list[str]]:
-    """Return the tests that run the line of each fault, without those that compare copies."""
+    """Return the tests that run the line of each fault, without those that compare copies.
+
+    A line outside of functions runs once, at the import of its module: there the tests that run any line count.
+    """
     from coverage import CoverageData
 
     data = CoverageData(str(DATA))
@@ -138,7 +141,9 @@ def covering(faults: Sequence[Fault]) -> dict[str, list[str]]:
     }
     found: dict[str, list[str]] = {}
     for f in faults:
-        names = {context.partition("|")[0] for context in lines[f.path].get(f.line, ())}
+        runs = lines[f.path]
+        where = [f.line] if is_in_function(ROOT, f) else list(runs)
+        names = {context.partition("|")[0] for line in where for context in runs.get(line, ())}
         found[f.name] = sorted(n for n in names if n and not _COPIES.search(n))
     return found
 

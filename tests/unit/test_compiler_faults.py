@@ -7,7 +7,7 @@ from pathlib import Path
 
 import compiler_run
 import pytest
-from compiler_faults import AREAS, drawn, faults_of
+from compiler_faults import AREAS, drawn, faults_of, is_in_function
 
 TEXT = b'''
 """A text of 3 numbers."""
@@ -52,6 +52,13 @@ def test_as_many_in_each_area_and_the_same_for_a_seed(repo: Path) -> None:
     assert faults == drawn(repo, 25, seed=1) != drawn(repo, 25, seed=2)
     areas = Counter(a for f in faults for a, folder in AREAS.items() if f.path.startswith(folder))
     assert set(areas.values()) == {5}
+
+
+def test_lines_that_run_when_a_module_is_imported(tmp_path: Path) -> None:
+    """Defaults are such lines; a test that has the module imported need not be the one that finds the fault."""
+    (tmp_path / "f.py").write_bytes(b"LIMIT = 3\n\ndef f(\n    x=1,\n):\n    return x + 2\n")
+    faults = faults_of("f.py", (tmp_path / "f.py").read_bytes())
+    assert {f.line: is_in_function(tmp_path, f) for f in faults} == {1: False, 4: False, 6: True}
 
 
 def test_the_file_is_put_back_and_the_verdict_is_that_of_the_tests(

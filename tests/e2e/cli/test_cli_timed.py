@@ -231,8 +231,8 @@ def test_the_time_is_that_of_the_cost_model(
     cost = cost_of(form, built.target, tile, per_core)
     assert found.report["total_us"] == pytest.approx(cost.total, rel=within)
     core = next(c for c in found.report["cores"] if c["core"] == found.report["slowest"])
-    assert core["pipes"]["MTE2"]["us"] == pytest.approx(cost.mte2, rel=0.05)
-    assert core["pipes"]["MTE3"]["us"] == pytest.approx(cost.mte3, rel=0.05)
+    assert core["pipes"]["MTE2"]["us"] == pytest.approx(cost.mte2, rel=0.02)
+    assert core["pipes"]["MTE3"]["us"] == pytest.approx(cost.mte3, rel=1e-3)
 
 
 def test_results_are_those_of_a_run() -> None:

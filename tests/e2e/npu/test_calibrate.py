@@ -49,6 +49,7 @@ def test_hidden_figures_of_the_fake_are_found(
     assert found["target"] == "ascend910b2_fake"
     hidden = fake_cann.figures()
     off = {e["name"]: e["value"] / hidden[e["name"]] - 1 for e in found["fitted"]}
+    # The fake device has noise; a fit of the kit's few kernels finds a figure to some percent.
     assert {n: o for n, o in off.items() if abs(o) > 0.05} == {}
     wanted = {"kernel_head_us", "sync_all", "model.read_gbs", "model.same_order_gbs"}
     assert wanted <= off.keys()
@@ -65,7 +66,7 @@ def test_hidden_figures_of_the_fake_are_found(
 
     target = read_target(tmp_path / "mine.toml")
     base = load_chip("ascend910b2")
-    assert target.sync_all == pytest.approx(hidden["sync_all"], rel=0.05)
+    assert target.sync_all == pytest.approx(hidden["sync_all"], rel=0.01)
     assert target.vector["exp"] == base.vector["exp"]
 
 

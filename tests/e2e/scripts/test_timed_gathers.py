@@ -52,4 +52,5 @@ def test_a_gather_by_4096_tokens(shape, axis, dtype, kind):
     head = built.target.kernel_head_us
     costs = model(built, run.run.key)
     expected = head + sum(c.total - head for c in costs)
+    # As far as the closed form may be off for any kernel, see test_timed_vs_model.
     assert run.report["total_us"] == pytest.approx(expected, rel=0.1)

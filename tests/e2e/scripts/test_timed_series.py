@@ -24,6 +24,7 @@ def timed(point: Point) -> float:
 
 @pytest.mark.parametrize("point", POINTS, ids=lambda p: f"{p.chip}: {p.name}")
 def test_documented_series(point) -> None:
+    """Within 15 % of what was measured, the aim of the model, and within 5 % of the model's closed form."""
     found = timed(point)
     assert found == pytest.approx(point.us, rel=0.15)
     cost = getattr(evaluate(point.work, load_chip(CHIPS[point.chip])), point.what)
@@ -39,4 +40,4 @@ def test_most_points_are_played() -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("point", [p for p in series() if p not in POINTS], ids=lambda p: p.chip)
 def test_documented_series_of_one_core(point) -> None:
-    assert timed(point) == pytest.approx(point.us, rel=0.15)
+    assert timed(point) == pytest.approx(point.us, rel=0.02)

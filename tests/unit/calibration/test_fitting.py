@@ -102,7 +102,7 @@ def test_outliers_are_given_no_weight() -> None:
     assert found.weights[2] == 0.0
     assert statistics.median(found.weights) > 0.5
     head = next(e for e in found.fitted if e.figure.name == "kernel_head_us")
-    assert head.value == pytest.approx(TARGET.kernel_head_us, rel=0.03)
+    assert head.value == pytest.approx(TARGET.kernel_head_us, rel=0.02)
 
 
 def test_kernels_that_contradict_each_other_determine_nothing() -> None:

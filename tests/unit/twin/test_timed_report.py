@@ -233,6 +233,7 @@ def test_reductions_of_rows_take_as_long_as_the_simulator_of_the_vendor_says() -
     e = on_registers(LoadAlign=4 * n, Select=n, Max=3 * n, Reduce=n, StoreAlign=n)
     cycles = priced(e, load_chip("ascend950pr")).steps[0].cycles
     assert cycles == pytest.approx(410)
+    # The instruction for the tail, which the published form has not, is 7 % of it.
     assert cycles == pytest.approx(384, rel=0.1)
 
 
@@ -317,7 +318,8 @@ def test_the_roofline_is_of_all_cores_also_where_the_slowest_does_little() -> No
         assert found["slowest"] == 9
         roofline = found["roofline"]
         assert roofline["bytes"] == found["loaded_bytes"] == 9 * 2 * TILE + 8000
-        assert roofline["operations"] == pytest.approx(1900, rel=0.05)
+        # The core between the first and the last stands for the eight that are not recorded.
+        assert roofline["operations"] == pytest.approx(1900, rel=0.01)
         intensity = roofline["operations"] / roofline["bytes"]
         assert roofline["intensity"] == pytest.approx(intensity, rel=1e-3)
         gops = roofline["operations"] / found["total_us"] / 1e3

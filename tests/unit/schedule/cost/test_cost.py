@@ -97,7 +97,7 @@ def test_bytes_per_command_for_a_share_of_the_peak(share: float, at_least: float
     t = 10.24
     chip = with_model(load_issue=27.0, read_gbs=t * 48 * CHIP.clock_mhz / 1e3)
     c = int(27.0 * t * share / (1 - share)) // 32 * 32
-    assert c == pytest.approx(at_least, rel=0.05)
+    assert c == pytest.approx(at_least, rel=0.02)
     found = evaluate(Work(48, (Loop(body(c, 0, 0), 100),)), chip)
     assert 100 * c * US / t / found.mte2 == pytest.approx(share, rel=1e-3)
 

@@ -65,7 +65,7 @@ def test_an_amount_is_a_sum_of_products() -> None:
 
 @pytest.mark.parametrize("name", GRAPHS)
 def test_an_open_tile_gives_what_a_typical_one_does(impls, target, name) -> None:
-    """At the tile that says which of two numbers is the lesser, within what roundings along the tile make."""
+    """At the tile that says which of two numbers is the lesser, within 30 %: its roundings along the tile."""
     op, attrs = GRAPHS[name]
     random_ = draws.python_rng()
     shape = [random_.randint(200, 3000), random_.randint(200, 3000)]
@@ -142,6 +142,6 @@ def test_rows_of_a_symbolic_length_cost_what_this_length_costs(impls, target, le
         assert left is not None
         assert known is not None
         for kind, (count, calls) in work(known, env).items():
-            assert work(left, env)[kind] == pytest.approx((count, calls), rel=0.05, abs=2), kind
+            assert work(left, env)[kind] == pytest.approx((count, calls), rel=0.02, abs=2), kind
         seen += 1
     assert seen
