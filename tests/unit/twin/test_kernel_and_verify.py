@@ -24,7 +24,12 @@ from autofuse.machines.twin.run.arguments import solve_symbols
 from autofuse.machines.twin.run.compile import compile_kernel
 from autofuse.machines.twin.run.kernel import TwinKernel
 from autofuse.machines.twin.run.worker import WorkerPool
-from autofuse.machines.twin.verify.verify import VerifyReport, verify_in_subprocess, verify_kernel
+from autofuse.machines.twin.verify.verify import (
+    VerifyReport,
+    verify_in_subprocess,
+    verify_kernel,
+    verify_with,
+)
 
 pytestmark = pytest.mark.twin
 
@@ -202,6 +207,26 @@ def test_the_seed_is_named(abs_files, abs_graph):
 def test_only_the_rare_nan_is_not_taken_for_unwritten(abs_files, abs_graph):
     r = verify_kernel(abs_files(), abs_graph, bindings=[{"s0": 5000}], special=True)
     assert r.ok, r.diagnostics
+
+
+def test_outputs_that_show_the_poison_run_once_more_together(monkeypatch):
+    """Numbers that look unwritten are told from those that are by one other run, whatever the number of outputs."""
+    x = Tensor("x", dtype("int8"), (const(300),))
+    names = [f"y{i}" for i in range(5)]
+    nodes = [FusionNode(f"n{y}", "Neg", ("x",), (y,)) for y in names]
+    tensors = {"x": x} | {y: replace(x, name=y) for y in names}
+    g = FusionGraph(
+        "many", (), ("x",), tuple(nodes), tuple(GraphOutput(y, y) for y in names), tensors
+    )
+    path = compile_kernel(api.build(g).files, "many")
+    poisons, run = [], TwinKernel.run
+    monkeypatch.setattr(
+        TwinKernel, "run", lambda *a, **k: poisons.append(k["poison"]) or run(*a, **k)
+    )
+    given = {"x": np.arange(300).astype(np.int8)}
+    report = verify_with(TwinKernel(path, g), bindings=[{}], given=given)
+    assert report.ok
+    assert poisons == [0xFF, 0x7F] * len(report.cases)
 
 
 def test_a_crash_and_a_loop_are_findings(abs_files, abs_graph):

@@ -1,0 +1,56 @@
+"""Edges of floats in Triton's interpreter: every number of 16 bits through ops of one operand, pairs through two."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import pytest
+from edge_graphs import calls, graph_of, operands_of, pairs
+from edge_numbers import FLOATS, edges
+
+from autofuse import api
+from autofuse.machines.twin.run.worker import WorkerPool
+from autofuse.machines.twin.verify.verify import verify_in_subprocess
+
+pytestmark = pytest.mark.triton
+
+#: Ops per module.
+OPS = 24
+
+
+def wrong(
+    pool: WorkerPool, arity: int, dtype: str, data: Sequence[np.ndarray]
+) -> tuple[int, list[str]]:
+    """How many ops were tried, and the results that differ from NumPy's."""
+    every = list(calls(arity, dtype))
+    given = {f"x{i}": x for i, x in enumerate(data)}
+    found = []
+    for start in range(0, len(every), OPS):
+        some = every[start : start + OPS]
+        built = api.build(
+            graph_of(some, operands_of(arity, dtype, data[0].size)), target="nvidia-h100"
+        )
+        report = verify_in_subprocess(built.files, built.graph, pool=pool, given=given)
+        (case,) = report.cases
+        assert [o.elements for o in case.outputs] == [data[0].size] * len(some)
+        for k, out in enumerate(case.outputs):
+            if not out.ok:
+                at = [float(x[out.first]) for x in data]
+                found.append(f"{some[k]}{at} is {out.want}, not {out.got}; {out.wrong} wrong")
+        assert report.ok or found, report.diagnostics
+    return len(every), found
+
+
+@pytest.mark.parametrize("dtype", FLOATS)
+def test_ops_of_one_operand(interpreter: WorkerPool, dtype: str) -> None:
+    tried, found = wrong(interpreter, 1, dtype, [edges(dtype)])
+    assert tried > 80
+    assert not found, "\n".join(found)
+
+
+@pytest.mark.parametrize("dtype", FLOATS)
+def test_ops_of_two_operands(interpreter: WorkerPool, dtype: str) -> None:
+    tried, found = wrong(interpreter, 2, dtype, pairs(dtype))
+    assert tried > 20
+    assert not found, "\n".join(found)
