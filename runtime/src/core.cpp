@@ -332,6 +332,8 @@ void BeginCore(Core& core, Run* run, int64_t index) {
     core.pipe = nullptr;
     core.queues.clear();
     core.buffers.clear();
+    core.first_age = 0;
+    core.first_queue = 0;
     std::memset(core.flags, 0, sizeof(core.flags));
     std::memset(core.reserved, 0, sizeof(core.reserved));
     std::memset(core.cmp_mask, 0, sizeof(core.cmp_mask));

@@ -93,7 +93,7 @@ struct Run {
 enum class SlotState : uint8_t { kFree, kOccupied, kEnque, kDeque };
 
 struct Slot {
-    UbView view;  // a tensor of the block; its age is the number of times the block was freed
+    UbView view;  // a tensor of the block, if it is allocated now
     uint32_t elem;  // bytes of an element of that tensor
     SlotState state;
     // Set by EnQue and FreeTensor for the other pipe of the queue: the clock, and the flag of the scheduler.
@@ -176,6 +176,9 @@ struct Core {
     void* pipe = nullptr;
     std::vector<Queue> queues;
     std::vector<BufferInfo> buffers;
+    // The lowest age of a tensor and number of a queue in this layout of UB: those of an earlier one are below.
+    uint64_t first_age = 0;
+    int first_queue = 0;
     bool flags[kEvents][kEventIds] = {};
     bool reserved[kEvents][kEventIds] = {};
     bool counter_mode = false;

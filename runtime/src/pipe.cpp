@@ -1,4 +1,5 @@
 // TPipe, queues, buffers and event flags.
+#include <algorithm>
 #include <cstring>
 
 #include "core.h"
@@ -38,7 +39,9 @@ std::string States(const Queue& q) {
     return out;
 }
 
-Queue& QueueAt(Core& core, int id, const char* api) {
+// The queue of a handle; `id` becomes its number in this layout of UB.
+Queue& QueueAt(Core& core, int& id, const char* api) {
+    id -= core.first_queue;
     if (id < 0 || static_cast<size_t>(id) >= core.queues.size()) {
         Fail("que-uninit", api, "the queue was not initialised by TPipe::InitBuffer (or the pipe was reset since)");
     }
@@ -174,15 +177,19 @@ void PipeConstruct(void* pipe) {
 }
 
 void ReleasePipe(Core& core) {
+    uint64_t age = core.first_age;
     for (size_t id = 0; id < core.queues.size(); ++id) {
         const Queue& q = core.queues[id];
         for (uint32_t i = 0; i < q.slots.size(); ++i) {
+            age = std::max(age, q.slots[i].view.age);
             if (q.slots[i].state != SlotState::kFree) {
                 Report("que-leak", "FreeTensor", "%s block %u is %s when the pipe ends; every block must be FREE",
                        QueueName(core, static_cast<int>(id)).c_str(), i, StateName(q.slots[i].state));
             }
         }
     }
+    core.first_age = age + 1;
+    core.first_queue += static_cast<int>(core.queues.size());
     core.queues.clear();
     core.buffers.clear();
     core.used = 0;
@@ -197,7 +204,15 @@ void PipeDestroy(void* pipe) {
         return;
     }
     if (!core->aborted) {
-        FinishAll(*core);  // destroying a pipe waits for all units
+        // Destroying a pipe waits for all units. A call that fails only when it executes is reported here; it does not
+        // end the kernel, since no exception may leave a destructor.
+        try {
+            if (core->vf != nullptr) {
+                LeaveVf(*core);
+            }
+            FinishAll(*core);
+        } catch (const CoreAbort&) {
+        }
         ReleasePipe(*core);
     }
     core->pipe = nullptr;
@@ -239,6 +254,7 @@ int PipeAddQueue(uint8_t src, uint8_t dst, int32_t depth, uint32_t num, uint64_t
         slot.view.addr = slot.view.lo = p;
         slot.view.hi = p + q.len;
         slot.view.pos = pos;
+        slot.view.age = core.first_age;
         q.slots.push_back(slot);
         if (core.check != nullptr) {
             core.check->Own(static_cast<uint32_t>(p - core.ub), q.len, id, i, pos);
@@ -246,7 +262,7 @@ int PipeAddQueue(uint8_t src, uint8_t dst, int32_t depth, uint32_t num, uint64_t
         core.buffers.push_back({p, p + q.len, id, i, pos});
     }
     core.queues.push_back(std::move(q));
-    return id;
+    return core.first_queue + id;
 }
 
 UbView PipeAddBuf(uint8_t pos, uint64_t len) {
@@ -260,6 +276,7 @@ UbView PipeAddBuf(uint8_t pos, uint64_t len) {
     v.addr = v.lo = p;
     v.hi = p + RoundBlock(len);
     v.pos = pos;
+    v.age = core.first_age;
     if (core.check != nullptr) {
         core.check->Own(static_cast<uint32_t>(p - core.ub), RoundBlock(len), -1, index, pos);
     }

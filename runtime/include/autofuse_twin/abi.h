@@ -19,7 +19,7 @@ struct UbView {
     uint8_t* lo = nullptr;
     uint8_t* hi = nullptr;
     uint64_t size = 0;
-    uint64_t age = 0;  // number of times the queue block had been freed when this tensor was created
+    uint64_t age = 0;  // goes on when a queue block is freed, and with each new layout of UB
     uint64_t pos = 0;
 };
 

@@ -195,6 +195,7 @@ UbView UbViewAt(const char* api, uint64_t address) {
             view.lo = b.lo;
             view.hi = b.hi;
             view.pos = b.pos;
+            view.age = core.first_age;
             if (b.queue >= 0) {
                 view.age = core.queues[static_cast<size_t>(b.queue)].slots[b.index].view.age;
             }

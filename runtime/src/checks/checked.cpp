@@ -148,26 +148,32 @@ void Checked::Disown() {
 }
 
 void Checked::Alive(Core& core, const char* api, const Span& span) {
-    const uint16_t id = owner_[static_cast<size_t>(span.view->lo - core.ub) / kBlock];
-    if (id == 0) {
-        return;
-    }
-    const Owner& owner = owners_[id - 1u];
-    const Slot& slot = core.queues[static_cast<size_t>(owner.queue)].slots[owner.slot];
-    const bool freed = slot.state == SlotState::kFree || slot.view.age != span.view->age;
-    if (!freed && slot.state != SlotState::kEnque) {
-        return;
+    const bool old = span.view->age < core.first_age;
+    bool freed = old;
+    if (!old) {
+        const uint16_t id = owner_[static_cast<size_t>(span.view->lo - core.ub) / kBlock];
+        if (id == 0) {
+            return;
+        }
+        const Owner& owner = owners_[id - 1u];
+        const Slot& slot = core.queues[static_cast<size_t>(owner.queue)].slots[owner.slot];
+        freed = slot.state == SlotState::kFree || slot.view.age != span.view->age;
+        if (!freed && slot.state != SlotState::kEnque) {
+            return;
+        }
     }
     const char* code = freed ? "ub-freed" : "ub-state";
     if (!First(code, site_.line, 0)) {
         return;
     }
     Finding f = NewFinding(core, code, api);
-    f.place = BufferName(core, *span.view);
+    f.place = old ? "a buffer of an earlier TPipe state" : BufferName(core, *span.view);
     f.begin = span.view->addr - span.view->lo;
     f.end = f.begin + static_cast<int64_t>(span.bytes);
     f.message = std::string(span.name) + (span.write ? " writes " : " reads ") + f.place +
-                (freed ? ", which was given back by FreeTensor" : " between EnQue and DeQue, when it belongs to the next pipe");
+                (old     ? ", whose memory was given back when the TPipe was reset or ended"
+                 : freed ? ", which was given back by FreeTensor"
+                         : " between EnQue and DeQue, when it belongs to the next pipe");
     AddFinding(*core.run, std::move(f));
 }
 

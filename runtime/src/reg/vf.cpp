@@ -173,6 +173,7 @@ void LeaveVf(Core& core) {
             view.lo = owner->lo;
             view.hi = owner->hi;
             view.pos = owner->pos;
+            view.age = core.first_age;
             if (owner->queue >= 0) {
                 view.age = core.queues[static_cast<size_t>(owner->queue)].slots[owner->index].view.age;
             }
