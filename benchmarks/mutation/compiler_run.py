@@ -10,7 +10,8 @@ The faults come from ``compiler_faults.py``, equally many in each of five areas.
 skipped: they fail on every change.  A fault is killed if a test fails, or if the tests twice take much longer than
 without it.  ``--reasons`` names a JSON file of faults that change nothing: name -> why.
 
-``cover`` needs pytest-cov, and takes about twice the time of the tests; arguments after ``--`` go to pytest.
+``cover`` needs pytest-cov, and takes about twice the time of the tests; arguments after ``--`` go to pytest.  With
+``--add`` earlier records stay, for new tests: tests whose lines moved must be recorded anew.
 """
 
 from __future__ import annotations
@@ -32,8 +33,9 @@ from compiler_faults import AREAS, Fault, drawn, is_in_function
 
 ROOT = Path(__file__).resolve().parents[2]
 BUILD = ROOT / "build" / "mutation"
-DATA, TIMES, RESULTS, CHOSEN = (
-    BUILD / name for name in ("coverage.sqlite", "times.xml", "results.jsonl", "tests.txt")
+DATA, TIMES, REPORT, RESULTS, CHOSEN = (
+    BUILD / name
+    for name in ("coverage.sqlite", "times.json", "report.xml", "results.jsonl", "tests.txt")
 )
 #: Tests that compare generated text or a generated page with a stored copy.
 _COPIES = re.compile(
@@ -50,6 +52,7 @@ def main() -> int:
     )
     verbs = parser.add_subparsers(dest="verb", required=True)
     cover_ = verbs.add_parser("cover", help="run the tests and record which lines each one runs")
+    cover_.add_argument("--add", action="store_true", help="keep earlier records")
     cover_.add_argument("words", nargs="*", help="arguments of pytest, behind --")
     run_ = verbs.add_parser("run", help="plant faults")
     run_.add_argument("--count", type=int, default=200, help="faults in all (default 200)")
@@ -69,7 +72,7 @@ def main() -> int:
         return 2
     BUILD.mkdir(parents=True, exist_ok=True)
     if args.verb == "cover":
-        return cover(args.words)
+        return cover(args.words, args.add)
     reasons = json.loads(args.reasons.read_text(encoding="utf-8")) if args.reasons else {}
     if args.verb == "run":
         status = run(drawn(ROOT, args.count, args.seed), args.minutes, args.budget)
@@ -79,13 +82,19 @@ def main() -> int:
     return 0
 
 
-def cover(words: Sequence[str]) -> int:
-    """Run the tests with coverage that records which test ran a line."""
+def cover(words: Sequence[str], add: bool) -> int:
+    """Run the tests with coverage that records which test ran a line, and how long each test takes."""
     folders = [f"--cov={folder}" for folder in AREAS.values()]
     done = pytest(
-        ["--cov-context=test", "--cov-report=", f"--junitxml={TIMES}", *folders, *words],
+        [
+            *("--cov-context=test", "--cov-report=", f"--junitxml={REPORT}"),
+            *(["--cov-append"] if add else []),
+            *(*folders, *words),
+        ],
         COVERAGE_FILE=str(DATA),
     )
+    have = json.loads(TIMES.read_text(encoding="utf-8")) if add and TIMES.is_file() else {}
+    TIMES.write_text(json.dumps(have | durations()), encoding="utf-8")
     return done.returncode
 
 
@@ -110,7 +119,7 @@ def run(faults: Sequence[Fault], minutes: float, budget: float) -> int:
     if subprocess.run(["git", "diff", "--quiet"], cwd=ROOT).returncode:
         sys.stderr.write("the checkout has changes: run in a clone of its own\n")
         return 2
-    tests, seconds = covering(faults), durations()
+    tests, seconds = covering(faults), json.loads(TIMES.read_text(encoding="utf-8"))
     have = {r["name"] for r in results()}
     end = time.monotonic() + 60 * minutes
     for k, fault in enumerate(faults):
@@ -149,9 +158,9 @@ def covering(faults: Sequence[Fault]) -> dict[str, list[str]]:
 
 
 def durations() -> dict[str, float]:
-    """Return the seconds of each test when its lines were recorded."""
+    """Return the seconds of each test of the last run."""
     found: dict[str, float] = {}
-    for case in ET.parse(TIMES).getroot().iter("testcase"):
+    for case in ET.parse(REPORT).getroot().iter("testcase"):
         folder, _, name = case.get("classname", "").rpartition(".")
         path = "/".join([*folder.split("."), f"{name}.py"])
         found[f"{path}::{case.get('name')}"] = float(case.get("time", 0))

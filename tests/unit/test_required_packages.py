@@ -49,12 +49,10 @@ def test_the_tests_of_the_extras_refuse_to_start_without_a_package(
 
 @pytest.mark.slow
 def test_no_test_fails_without_the_optional_packages(repo: Path, tmp_path: Path) -> None:
-    """Collect every test; run the quick ones of the files that name onnx, or all with CORPUS=all.
+    """Run the quick tests of the files that name onnx, or all with CORPUS=all.
 
     ``make test`` itself runs the others without torch, Triton and distributed.
     """
-    done = run_pytest(repo, tmp_path, OPTIONAL, "--co", "tests")
-    assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-3000:]
     own = Path(__file__)
     files = [
         str(p)
