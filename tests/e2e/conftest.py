@@ -4,15 +4,22 @@ import json
 import os
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import pytest
+from command_server import Forks
 
 #: Variables that change what is printed or where things are looked for.
 _UNSET = ("NO_COLOR", "FORCE_COLOR", "COLUMNS", "ASCEND_HOME_PATH", "TERM")
+
+
+#: Time limit of a command.
+LIMIT_S = 300
 
 
 @dataclass(frozen=True)
@@ -35,22 +42,36 @@ def cache_dir(kernel_cache: Path) -> Path:
     return kernel_cache
 
 
+@pytest.fixture(scope="session")
+def _forks() -> Iterator[Forks]:
+    with closing(Forks()) as forks:
+        yield forks
+
+
 @pytest.fixture
-def autofuse(tmp_path: Path, cache_dir: Path) -> Callable[..., Done]:
-    """Run ``autofuse`` in an empty folder."""
+def autofuse(
+    tmp_path: Path, cache_dir: Path, request: pytest.FixtureRequest
+) -> Callable[..., Done]:
+    """Run ``autofuse`` in an empty folder: in an interpreter of its own where variables are given, else in a fork."""
 
     def run(*words: object, cwd: Path = tmp_path, **env: str) -> Done:
         environ = {k: v for k, v in os.environ.items() if k not in _UNSET}
         environ = {k: v for k, v in environ.items() if not k.startswith("AUTOFUSE_")}
         environ |= {"AUTOFUSE_CACHE_DIR": str(cache_dir), **env}
+        spoken = [str(w) for w in words]
+        if not env:
+            with TemporaryDirectory() as folder:
+                out, err = streams = Path(folder, "out"), Path(folder, "err")
+                code = request.getfixturevalue("_forks").run(spoken, cwd, environ, streams, LIMIT_S)
+                return Done(code, out.read_text(encoding="utf-8"), err.read_text(encoding="utf-8"))
         done = subprocess.run(
-            [sys.executable, "-m", "autofuse", *map(str, words)],
+            [sys.executable, "-m", "autofuse", *spoken],
             cwd=cwd,
             env=environ,
             stdin=subprocess.DEVNULL,
             capture_output=True,
             text=True,
-            timeout=300,
+            timeout=LIMIT_S,
         )
         return Done(done.returncode, done.stdout, done.stderr)
 
