@@ -195,6 +195,10 @@ def by_a_function(x, how=torch.relu):
     return how(x)
 
 
+def of_a_default(x=torch.relu):
+    return x + 1
+
+
 class Weighted(torch.nn.Module):
     """Its weights are no part of its parameters."""
 

@@ -199,6 +199,19 @@ def test_what_is_no_graph(file: Path, name: str, inputs: list[str], says: str, h
     assert d.where.path == str(file)
 
 
+def test_an_example_that_no_code_can_write(tmp_path: Path) -> None:
+    path = tmp_path / "two.py"
+    path.write_text(
+        "import torch\n"
+        "def f(x, how=3):\n    return x + 1\n"
+        "def get_inputs():\n    return [torch.ones(4), {1, 2}]\n",
+        encoding="utf-8",
+    )
+    d = refused(path, "f")
+    assert d.code == "AF1402"
+    assert d.message.endswith("the example of 'how' cannot be written in generated code: set")
+
+
 def test_ops_that_no_kernel_has_are_listed(file: Path) -> None:
     d = refused(file, "product", "x=float32[n,8]", "y=float32[8,8]")
     assert d.code == "AF1402"

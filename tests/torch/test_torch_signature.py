@@ -282,6 +282,7 @@ def test_a_module_is_compared_with_other_weights(pool: WorkerPool) -> None:
             "a parameter of the function",
         ),
         ("by_a_function", ["x=float32[4]"], "the default of 'how'", "a wrapper function"),
+        ("of_a_default", ["x=float32[4]"], "the default of 'x'", "a wrapper function"),
         ("scaled", ["x=float32[4]", "beta=2"], "no parameter 'beta'", "x, alpha"),
         ("scaled", ["x=float32[4]", "alpha=2", "alpha=3"], "two example inputs for 'alpha'", "one"),
         ("scaled", ["x=2.0"], "no parameter of 'scaled' is a tensor", "--input"),

@@ -295,8 +295,8 @@ def _argument(p: inspect.Parameter, example: _Example, where: Where) -> Argument
     default = "" if p.default is p.empty else literal(p.default)
     value = "" if example.is_tensor else literal(example.value)
     if default is None or value is None:
-        what = "default" if default is None else "example"
-        text = f"the {what} of {quote(p.name)} cannot be written in generated code: {type(p.default).__name__}"
+        what, it = ("default", p.default) if default is None else ("example", example.value)
+        text = f"the {what} of {quote(p.name)} cannot be written in generated code: {type(it).__name__}"
         hint = "use a number, string, dtype, None, or tuple of these; otherwise describe a wrapper function"
         raise AutofuseError.of("AF1402", text, where=where, hint=hint)
     return Argument(p.name, _KINDS[p.kind], value=value, default=default)
