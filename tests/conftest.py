@@ -14,6 +14,8 @@ from fake_canns import FakeCann
 from autofuse.machines.twin.run.worker import WorkerPool
 
 REPO = Path(__file__).resolve().parent.parent
+#: The default of ``sampled`` for tests that compile a kernel per case.
+ON_TWIN = 2
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -38,7 +40,7 @@ def pytest_report_header() -> str:
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Of tests marked ``sampled`` some cases stay; what is named on the command line, or by ``-k``, all does."""
+    """Of tests with samples some cases stay; what is named on the command line, or by ``-k``, all does."""
     if config.getoption("--extras"):
         beyond = [i for i in items if extras.needed(i) & set(extras.BEYOND)]
         config.hook.pytest_deselected(items=[i for i in items if i not in set(beyond)])
@@ -47,18 +49,22 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         return
     functions: dict[str, list[pytest.Item]] = {}
     for item in items:
-        if item.get_closest_marker("sampled"):
-            functions.setdefault(item.nodeid.partition("[")[0], []).append(item)
+        functions.setdefault(item.nodeid.partition("[")[0], []).append(item)
     left: set[str] = set()
     for name, cases in functions.items():
-        marker = cases[0].get_closest_marker("sampled")
-        assert marker is not None
-        count = -(-len(cases) // marker.args[0])
+        count = -(-len(cases) // _parts(cases[0]))
         kept = draws.some(name, count, len(cases))
         left |= {c.nodeid for c in cases} - {cases[k].nodeid for k in kept}
     if left:
         config.hook.pytest_deselected(items=[i for i in items if i.nodeid in left])
         items[:] = [i for i in items if i.nodeid not in left]
+
+
+def _parts(item: pytest.Item) -> int:
+    """A run takes one case in so many of a test."""
+    if marker := item.get_closest_marker("sampled"):
+        return int(marker.args[0])
+    return ON_TWIN if item.nodeid.startswith(("tests/e2e/twin/", "tests/e2e/kernels/")) else 1
 
 
 def pytest_runtest_setup(item: pytest.Item) -> None:

@@ -5,10 +5,11 @@
     python benchmarks/mutation/compiler_run.py table                         the results so far, as Markdown
 
 Run it in a separate clone: it changes a file, runs the tests that run the changed line, and restores the file.
-The faults come from ``compiler_faults.py``, equally many in each of five areas.  The fastest tests come first, up to
-``--budget`` seconds of them; if all pass, the others follow.  Tests that only compare text with a stored copy are
-skipped: they fail on every change.  A fault is killed if a test fails, or if the tests twice take much longer than
-without it.  ``--reasons`` names a JSON file of faults that change nothing: name -> why.
+The faults come from ``compiler_faults.py``, equally many in each of five areas.  The fastest tests come first, at most
+``--budget`` seconds of them by the time that they took; a fault that survives these may die of slower ones.  Tests that
+only compare text with a stored copy are skipped: they fail on every change.  A fault is killed if a test fails, or if
+the tests twice take much longer than without it.  ``--reasons`` names a JSON file of faults that change nothing: name
+-> why.  ``--part 1/2`` plants every second fault, for two clones side by side.
 
 ``cover`` needs pytest-cov, and takes about twice the time of the tests; arguments after ``--`` go to pytest.  With
 ``--add`` earlier records stay, for new tests: tests whose lines moved must be recorded anew.
@@ -27,6 +28,7 @@ import xml.etree.ElementTree as ET
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from importlib.util import find_spec
+from itertools import accumulate
 from pathlib import Path
 
 from compiler_faults import AREAS, Fault, drawn, is_in_function
@@ -41,6 +43,8 @@ DATA, TIMES, REPORT, RESULTS, CHOSEN = (
 _COPIES = re.compile(
     r"tests/snapshot/|_pages?\.py::|test_site\.py::|test_cli_errors\.py::|test_ub_overflow\.py::"
 )
+#: Tests that run before all others.
+_FEW = 40
 #: Time limit in seconds for pytest's start and collection.
 _START = 60.0
 
@@ -58,7 +62,8 @@ def main() -> int:
     run_.add_argument("--count", type=int, default=200, help="faults in all (default 200)")
     run_.add_argument("--seed", type=int, required=True, help="of the draw")
     run_.add_argument("--minutes", type=float, default=60.0, help="stop after them (default 60)")
-    run_.add_argument("--budget", type=float, default=60.0, help="seconds of the first tests")
+    run_.add_argument("--budget", type=float, default=120.0, help="seconds of tests for a fault")
+    run_.add_argument("--part", default="1/1", help="K/N: every Nth fault from the Kth on")
     for verb in (run_, verbs.add_parser("table", help="print the results")):
         verb.add_argument(
             "--reasons", type=Path, help="JSON: name of a fault -> why it changes nothing"
@@ -75,7 +80,9 @@ def main() -> int:
         return cover(args.words, args.add)
     reasons = json.loads(args.reasons.read_text(encoding="utf-8")) if args.reasons else {}
     if args.verb == "run":
-        status = run(drawn(ROOT, args.count, args.seed), args.minutes, args.budget)
+        part, parts = map(int, args.part.split("/"))
+        faults = drawn(ROOT, args.count, args.seed)[part - 1 :: parts]
+        status = run(faults, args.minutes, args.budget)
         if status:
             return status
     sys.stdout.write(table(results(), reasons))
@@ -172,17 +179,16 @@ def tried(
 ) -> dict[str, object]:
     """Plant one fault and run its tests."""
     order = sorted(tests, key=lambda t: (seconds.get(t, 1.0), t))
-    spent, first = 0.0, 0
-    while first < len(order) and spent < budget:
-        spent += seconds.get(order[first], 1.0)
-        first += 1
+    spent = list(accumulate(seconds.get(t, 1.0) for t in order))
+    order = order[: 1 + sum(s < budget for s in spent)]
     start = time.monotonic()
     path = ROOT / fault.path
     before = path.read_bytes()
     verdict, by = ("survived", "") if tests else ("uncovered", "")
     try:
         path.write_bytes(fault.applied(before))
-        for part in (order[:first], order[first:]):
+        # Most faults die of the first tests, and pytest takes long to find many.
+        for part in (order[:_FEW], order[_FEW:]):
             if part and verdict == "survived":
                 verdict, by = verdict_of(part, sum(seconds.get(t, 1.0) for t in part))
     finally:
@@ -196,6 +202,7 @@ def tried(
         "verdict": verdict,
         "by": by,
         "tests": len(tests),
+        "ran": len(order),
         "seconds": round(time.monotonic() - start, 1),
     }
 

@@ -156,6 +156,25 @@ def test_nodes_that_break_the_rules(op: str, attrs: Any, shape: list[int], code:
     assert codes(m) == [code]
 
 
+@pytest.mark.parametrize(
+    ("op", "attrs", "shapes"),
+    [
+        ("Add", {}, ([1 << 30, 1], [1, 1 << 30])),
+        ("Concat", {"axis": 0}, ([1 << 22, 1 << 25], [1 << 22, 1 << 25])),
+    ],
+)
+def test_a_result_that_is_too_large_though_its_operands_are_not(
+    op: str, attrs: Any, shapes: Any
+) -> None:
+    inputs = [value(f"x{k}", shape) for k, shape in enumerate(shapes)]
+    m = model([node(op, ["x0", "x1"], ["y"], **attrs)], inputs, ["y"])
+    with pytest.raises(AutofuseError) as caught:
+        parse_graph(m.SerializeToString(), path="m.onnx")
+    (d,) = caught.value.diagnostics
+    assert (d.code, d.where.pointer) == ("AF1109", "/graph/node/0")
+    assert f"a result of {op}" in d.message
+
+
 def test_a_node_without_operands_and_text_that_is_none() -> None:
     assert codes(model([node("Shape", [], ["y"])], [value("x", [4])], ["y"])) == ["AF1205"]
     data = model([node("Relu", ["x"], ["yyyy"])], [value("x", [4])], ["yyyy"]).SerializeToString()

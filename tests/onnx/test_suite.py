@@ -1,6 +1,6 @@
 """The node tests of the ONNX standard, each with the verdict that ``outcomes.json`` records.
 
-By default a sample runs: one of sixteen cases that pass, one of eight others.
+By default a sample runs: one case of each operator for each verdict that its cases have.
 ``pytest tests/onnx --onnx-full`` runs all of them; ``benchmarks/clients/onnx_suite.py --write`` records new verdicts.
 """
 
@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from draws import WHOLE, some
+from draws import some
 from extras import required
 
 pytestmark = [required("onnx"), pytest.mark.twin, pytest.mark.slow]
@@ -21,8 +21,7 @@ from pages.onnx_page import KERNEL, PLAIN, onnx_page
 from autofuse.clients.onnx.backend import suite
 
 #: The cases are dealt out to so many tests, which may run at the same time.
-PARTS = 2
-PASSED_STEP, OTHER_STEP = 16, 8
+PARTS = 4
 #: So many pass at the least.
 AT_LEAST = 800
 
@@ -40,29 +39,25 @@ def recorded(outcomes: Any) -> dict[str, str]:
     return {n: verdict for op in cases for verdict, names in op.items() for n in names}
 
 
-def chosen(recorded: dict[str, str], full: bool) -> list[str]:
-    names = sorted(recorded)
-    if full or WHOLE:
-        return names
-    good = [n for n in names if recorded[n] == KERNEL]
-    other = [n for n in names if recorded[n] != KERNEL]
-    (first,) = some("onnx", 1, PASSED_STEP)
-    return sorted(good[first::PASSED_STEP] + other[first % OTHER_STEP :: OTHER_STEP])
+@pytest.fixture(scope="module")
+def chosen(outcomes: Any, request: pytest.FixtureRequest) -> list[str]:
+    """The cases that a run takes."""
+    groups = [(op, names) for op, v in outcomes["cases"].items() for names in v.values()]
+    full = request.config.getoption("--onnx-full", default=False)
+    known = set(suite.case_names())
+    found = []
+    for k, (op, names) in enumerate(groups):
+        taken = range(len(names)) if full else some(f"onnx {op} {k}", 1, len(names))
+        found += [names[i] for i in taken if names[i] in known]
+    assert len(found) >= len(outcomes["cases"])
+    return sorted(found)
 
 
 @pytest.mark.parametrize("part", range(PARTS))
 def test_every_case_ends_as_recorded(
-    part: int,
-    recorded: dict[str, str],
-    request: pytest.FixtureRequest,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
+    part: int, recorded: dict[str, str], chosen: list[str]
 ) -> None:
-    full = request.config.getoption("--onnx-full", default=False)
-    known = set(suite.case_names())
-    names = [n for n in chosen(recorded, full)[part::PARTS] if n in known]
-    assert names
-    verdicts = list(suite.run_cases(names, workers=1))
+    verdicts = list(suite.run_cases(chosen[part::PARTS], workers=1))
     print(Counter(v.words for v in verdicts))  # noqa: T201 - shown with -s
     changed = [
         f"{v.name}: {v.words} ({v.detail}); recorded: {recorded[v.name]}"
@@ -75,22 +70,17 @@ def test_every_case_ends_as_recorded(
     )
 
 
-def test_cases_end_the_same_on_ascend_950_in_checked_mode(recorded: dict[str, str]) -> None:
-    known = set(suite.case_names())
-    names = [n for n in chosen(recorded, False)[::8] if n in known]
-    verdicts = suite.run_cases(names, target="ascend950pr", check="all")
+def test_cases_end_the_same_on_ascend_950_in_checked_mode(
+    recorded: dict[str, str], chosen: list[str]
+) -> None:
+    verdicts = suite.run_cases(chosen[::16], target="ascend950pr", check="all")
     changed = [f"{v.name}: {v.words} ({v.detail})" for v in verdicts if v.words != recorded[v.name]]
     assert not changed, "\n".join(changed)
 
 
 @pytest.mark.triton
-def test_cases_end_the_same_as_triton_kernels(
-    recorded: dict[str, str], request: pytest.FixtureRequest
-) -> None:
-    full = request.config.getoption("--onnx-full", default=False)
-    known = set(suite.case_names())
-    names = [n for n in chosen(recorded, full) if n in known]
-    verdicts = suite.run_cases(names, target="nvidia-h100")
+def test_cases_end_the_same_as_triton_kernels(recorded: dict[str, str], chosen: list[str]) -> None:
+    verdicts = suite.run_cases(chosen, target="nvidia-h100")
     changed = [f"{v.name}: {v.words} ({v.detail})" for v in verdicts if v.words != recorded[v.name]]
     assert not changed, "\n".join(changed)
 

@@ -11,9 +11,9 @@ import pytest
 pytestmark = pytest.mark.slow
 
 #: Inputs per target, those to start from included: a few seconds each.
-RUNS = {"readers": 800, "expr": 3000, "pipeline": 60}
+RUNS = {"readers": 400, "expr": 1000, "pipeline": 24}
 #: The loop that needs no atheris traces lines before Python 3.12, which is slow.
-FEWER = 5
+FEWER = 2
 
 
 def fuzz(repo: Path, target: str, engine: str, runs: int) -> dict[str, Any]:

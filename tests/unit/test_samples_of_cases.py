@@ -10,7 +10,7 @@ import draws
 import pytest
 
 FILE = "tests/e2e/twin/test_strided_on_twin.py"
-PARTS = 6
+PARTS = 8
 
 
 def cases(repo: Path, *words: str, **environment: str) -> Counter[str]:

@@ -1,6 +1,6 @@
 """Graphs of ``shared/corpus/akg`` that are made of supported ops are built, compiled and verified.
 
-They are dealt out to twelve parts, of which a run takes three, the same in every run, and all with ``CORPUS=all``.
+They are dealt out to twelve parts, of which a run takes one, always the same, and all with ``CORPUS=all``.
 A graph with a tensor of more than 2**20 elements is shrunk first (``implgraph.cutting.dimensions.shrink``).
 Every graph of a part is built.  Of kernels that are equal but for names and numbers, which are sizes for the most part,
 one is compiled and runs, in quick mode; with ``CORPUS=all`` those of other sizes do too.  Every eighth of them runs in
@@ -35,7 +35,7 @@ NOT_SUPPORTED = {"MatMul", "Conv2D"}
 FRACTAL = 5
 MAX_ELEMENTS = 1 << 20
 #: The graphs are dealt out to so many tests, of which a sample runs, at the same time.
-PARTS, SAMPLE = 12, 2
+PARTS, SAMPLE = 12, 1
 #: Orders of the adversarial scheduler, which kernels of a part run in them besides program order, and how optimised.
 ORDERS, HOSTILE, OPTIMISED = (1, 2), 8, "-O1"
 #: Kernels of other sizes are others.

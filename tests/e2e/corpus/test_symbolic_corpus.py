@@ -27,7 +27,7 @@ pytestmark = [pytest.mark.corpus, pytest.mark.twin, pytest.mark.slow]
 GRAPHS = 60
 SHAPES = 10
 #: The graphs are dealt out to so many tests, of which a sample runs, at the same time.
-PARTS, SAMPLE = 6, 2
+PARTS, SAMPLE = 6, 1
 MAX_ELEMENTS = 1 << 17
 CLASSES = ("broadcast", "reshape", "assign", "compare", "parallel", "plain")
 

@@ -27,7 +27,7 @@ from autofuse import api
 from autofuse.codegen.verification import verify_schedule
 from autofuse.targets import load_target, target_names
 
-pytestmark = [pytest.mark.sampled(6), pytest.mark.twin]
+pytestmark = [pytest.mark.sampled(8), pytest.mark.twin]
 
 F = "float32"
 

@@ -13,7 +13,7 @@ from autofuse import api
 from autofuse.machines.twin.oracle.compare import compare
 from autofuse.machines.twin.oracle.oracle import evaluate
 
-pytestmark = pytest.mark.twin
+pytestmark = [pytest.mark.sampled(1), pytest.mark.twin]
 
 #: Target -> ops per kernel.
 TARGETS = {"cpu": 40, "ascend910b1": 8, "ascend950pr": 8}

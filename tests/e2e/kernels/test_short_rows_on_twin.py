@@ -16,7 +16,7 @@ from autofuse.schedule.templates import narrow
 
 LACES = {"Lace", "Unlace", "UnlaceByMask"}
 
-pytestmark = [pytest.mark.sampled(4), pytest.mark.twin]
+pytestmark = [pytest.mark.sampled(8), pytest.mark.twin]
 
 F, H = "float32", "float16"
 DTYPES = sorted(d for d in BY_NAME if d != "mask" and BY_NAME[d].bits < 64)

@@ -28,7 +28,7 @@ TESTS = (
     *("schedule/templates", "schedule/placement", "codegen/passes", "implgraph/lowering"),
     *("implgraph", "schedule", "codegen", "targets", "twin"),
 )
-FIRST = 4
+FIRST = 2
 #: A file with one of these looks at a wing.
 OTHERS = re.compile(
     r"autofuse\.(clients|machines\.(cpu|gpu|witness)|codegen\.backends\.(cpu|triton))|triton|\"(nvidia|cpu)"

@@ -18,7 +18,7 @@ from autofuse.machines.twin.run.compile import compile_kernel
 from autofuse.machines.twin.run.kernel import TwinKernel
 from autofuse.targets import load_target
 
-pytestmark = [pytest.mark.sampled(3), pytest.mark.twin]
+pytestmark = [pytest.mark.sampled(6), pytest.mark.twin]
 
 CHIP = load_target("ascend910b1")
 F, H, I32, I64 = "float32", "float16", "int32", "int64"

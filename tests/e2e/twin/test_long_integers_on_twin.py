@@ -18,7 +18,7 @@ from autofuse.machines.twin.run.compile import compile_kernel
 from autofuse.machines.twin.run.kernel import TwinKernel
 from autofuse.machines.twin.verify.verify import verify_kernel
 
-pytestmark = [pytest.mark.sampled(3), pytest.mark.twin]
+pytestmark = [pytest.mark.sampled(6), pytest.mark.twin]
 
 LONGS = ("int64", "uint64")
 N = 1000

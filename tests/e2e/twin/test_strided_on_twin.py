@@ -16,7 +16,7 @@ from autofuse import api
 from autofuse.implgraph.ir.dtypes import BY_NAME
 from autofuse.machines.twin.verify.verify import verify_kernel
 
-pytestmark = [pytest.mark.sampled(6), pytest.mark.twin]
+pytestmark = [pytest.mark.sampled(8), pytest.mark.twin]
 
 F, H = "float32", "float16"
 DTYPES = sorted(d for d in BY_NAME if d != "mask")

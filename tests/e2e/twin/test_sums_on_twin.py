@@ -15,7 +15,7 @@ from autofuse.machines.twin.run.compile import compile_kernel
 from autofuse.machines.twin.run.kernel import TwinKernel
 from autofuse.targets import load_target
 
-pytestmark = [pytest.mark.sampled(4), pytest.mark.twin]
+pytestmark = [pytest.mark.sampled(8), pytest.mark.twin]
 
 CHIP = load_target("ascend910b1")
 F, H = "float32", "float16"
