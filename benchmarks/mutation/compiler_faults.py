@@ -116,7 +116,7 @@ def is_in_function(root: Path, fault: Fault) -> bool:
 
 
 def _looked_at(tree: ast.Module) -> Iterator[ast.AST]:
-    """Yield the nodes that compute, without annotations, field defaults, docstrings and messages."""
+    """Yield the nodes that compute, without annotations, field defaults, docstrings, messages and checks of ``zip``."""
     waiting: list[ast.AST] = [tree]
     while waiting:
         n = waiting.pop()
@@ -130,7 +130,7 @@ def _looked_at(tree: ast.Module) -> Iterator[ast.AST]:
         if isinstance(n, ast.ClassDef):
             waiting += n.body
             continue
-        if isinstance(n, ast.JoinedStr):
+        if isinstance(n, ast.JoinedStr) or (isinstance(n, ast.keyword) and n.arg == "strict"):
             continue
         yield n
         waiting += ast.iter_child_nodes(n)

@@ -302,13 +302,26 @@ def test_a_function_that_calls_itself_is_refused() -> None:
         read_pieces(model([call], X, ["y"], functions=[f], domains=["local"]))
 
 
-def test_functions_that_make_too_many_nodes_are_refused() -> None:
+@pytest.mark.parametrize("inside", [False, True])
+def test_functions_that_make_too_many_nodes_are_refused(inside: bool) -> None:
+    """Also where they are called in the branches of an If."""
     functions = []
     for k in range(12):
         inner = "Relu" if k == 0 else f"F{k - 1}"
         domain = "" if k == 0 else "local"
         names = [f"v{i}" for i in range(9)]
         body = [node(inner, [a], [b], domain=domain) for a, b in itertools.pairwise(names)]
+        if inside:
+            out = [helper.make_tensor_value_info("v8", TensorProto.FLOAT, None)]
+            branch = helper.make_graph(body, f"branch{k}", [], out)
+            yes = helper.make_node(
+                "Constant",
+                [],
+                ["yes"],
+                value=helper.make_tensor("t", TensorProto.BOOL, [], [1]),
+            )
+            choice = helper.make_node("If", ["yes"], ["v8"], then_branch=branch, else_branch=branch)
+            body = [yes, choice]
         opsets = [helper.make_opsetid("", 18), helper.make_opsetid("local", 1)]
         functions.append(helper.make_function("local", f"F{k}", ["v0"], ["v8"], body, opsets))
     call = node("F11", ["x"], ["y"], domain="local")

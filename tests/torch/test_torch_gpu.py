@@ -436,6 +436,11 @@ def test_images_of_no_elements() -> None:
     with torch.no_grad():
         check(lambda x: F.max_pool2d(x, 3, 1, 1) * 2, normal(0, 2, 5, 5))
         check(lambda x: F.avg_pool2d(x, 3, 1, 1) * 2, normal(0, 2, 5, 5))
+        for call in (lambda x: F.max_pool2d(x, 3, 2), lambda x: F.avg_pool2d(x, 3, 2, 1)):
+            x = normal(0, 2, 5, 5)
+            assert pooled(call)(x).shape == call(x).shape
+        (graph,) = autofuse.clients.torch.report().graphs[-1:]
+        assert not graph.not_fused
 
 
 def test_pools_that_pytorch_computes() -> None:

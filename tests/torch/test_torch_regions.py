@@ -19,7 +19,7 @@ import autofuse.clients.torch
 from autofuse import api
 from autofuse.base.diagnostics import AutofuseError
 from autofuse.clients.torch import Options, kernels, npu
-from autofuse.clients.torch.compiler import compile_graph
+from autofuse.clients.torch.compiler import _returned, compile_graph
 from autofuse.clients.torch.partition import bytes_of, candidates, view_of
 from autofuse.clients.torch.region import Region
 from autofuse.frontends.regions import merged
@@ -39,6 +39,21 @@ def regions(gm: torch.fx.GraphModule) -> list[Region]:
 
 
 # which nodes ----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("kind", "known", "returned"),
+    [("forward", True, 1), ("forward", False, 2), ("backward", True, 2), ("inference", True, 2)],
+)
+def test_what_the_caller_gets_of_a_graph(
+    monkeypatch: pytest.MonkeyPatch, kind: str, known: bool, returned: int
+) -> None:
+    """The first results of a forward graph, as far as PyTorch has counted them; the others are kept for backward."""
+    gm = traced(lambda x: (x + 1, x * 2), torch.randn(4))
+    about = SimpleNamespace(num_forward_returns=1) if known else None
+    for context in (SimpleNamespace(fw_metadata=about), None):
+        monkeypatch.setattr(torch._guards.TracingContext, "try_get", lambda c=context: c)
+        assert len(_returned(gm, kind)) == (returned if context else 2)
 
 
 @pytest.mark.twin

@@ -20,6 +20,7 @@ def f(x: int = 1, *, y: bool = True) -> "int | None":
             continue
         x += k
     names.append("a" + "b")
+    print(*zip(a, b, strict=True))
     return min(x, 3) if x < 5 else x - 1
 '''
 
@@ -37,7 +38,7 @@ def test_places_that_compute_and_no_words_or_types() -> None:
         "junction": 1,
         "comparison": 2,
         "jump": 1,
-        "statement": 2,
+        "statement": 3,
         "call": 1,
         "operator": 1,
     }

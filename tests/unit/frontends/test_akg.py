@@ -1,5 +1,6 @@
 import json
 from collections import Counter
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -7,9 +8,10 @@ from malformed_cases import X, Y, Z, akg, desc, op
 
 from autofuse.base.diagnostics import AutofuseError
 from autofuse.frontends import detect_format, parse_graph, read_graph
+from autofuse.frontends.akg.attributes import known_attrs
 from autofuse.implgraph.expr.expression import const, sym
 from autofuse.implgraph.ir.fusion import Constant, GraphOutput
-from autofuse.implgraph.ops.registry import find
+from autofuse.implgraph.ops.registry import find, lookup
 from autofuse.machines.twin.oracle.oracle import evaluate
 
 OWN = {
@@ -428,6 +430,20 @@ def test_one_hot_that_is_none(attrs, code):
     with pytest.raises(AutofuseError) as caught:
         parse_graph(akg(op("OneHot", [x, on, off], y, **attrs), inputs=[[x]], outputs=[y]))
     assert [d.code for d in caught.value.diagnostics] == [code]
+
+
+def test_attributes_that_a_row_has_are_taken_whatever_others_are_missing():
+    """One number stands for a list of one; a missing attribute ends nothing."""
+    row = lookup("ReduceSum")
+    names = [a.name for a in row.attrs]
+    assert names[:2] == ["axes", "keepdims"]
+    for attrs, want in (
+        ({"axes": 1, "keepdims": True}, {"axes": (1,), "keepdims": True}),
+        ({"axes": [0, 1]}, {"axes": (0, 1)}),
+        ({"keepdims": False, "other": 3}, {"keepdims": False}),
+        ({}, {}),
+    ):
+        assert known_attrs(row, SimpleNamespace(attrs=lambda given=attrs: given)) == want
 
 
 def test_an_empty_object_is_no_attributes():

@@ -100,10 +100,7 @@ def _largest(c: Call, dims: int) -> list[Value]:
     if x.dtype.kind != "f":
         raise RefusedError(f"a sliding window over {x.dtype}")
     shape = c.e.sizes.shape(c.meta[0].shape)
-    if any(s == 0 for s in (*x.shape, *shape)):
-        found = c.e.full(shape, 0, x.dtype)
-    else:
-        found = _together(c, "Maximum", windows.elements(x, shape, -math.inf))
+    found = _together(c, "Maximum", windows.elements(x, shape, -math.inf))
     # The indices are unused.
     return [found, c.e.full(shape, 0, dtype_of(c.meta[1].dtype))]
 
@@ -119,8 +116,6 @@ def _mean(c: Call, dims: int) -> Value:
     windows, x = _Windows(c, dims, dilated=False), c.x()
     if x.dtype.kind != "f":
         raise RefusedError(f"a sliding window over {x.dtype}")
-    if any(s == 0 for s in (*x.shape, *c.shape)):
-        return c.e.full(c.shape, 0, x.dtype)
     total = _together(c, "Add", windows.elements(c.e.cast(x, FLOAT32), c.shape, 0.0))
     divisor: Any = c.arg(6, "divisor_override")
     if divisor is not None:

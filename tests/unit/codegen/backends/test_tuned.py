@@ -20,7 +20,14 @@ from autofuse.frontends.tuning import read_tuning
 from autofuse.results import BuildResult
 from autofuse.schedule.axes.result import tiling_keys
 from autofuse.schedule.search.costs import Costs
-from autofuse.schedule.search.given import GivenTile, GivenTiling, given_cycles, take, taken
+from autofuse.schedule.search.given import (
+    GivenTile,
+    GivenTiling,
+    given_cycles,
+    placed,
+    take,
+    taken,
+)
 from autofuse.schedule.search.solver import Choice, choose
 from autofuse.targets import ascend_chip, load_target
 
@@ -229,6 +236,26 @@ def test_a_tile_is_a_multiple_of_what_its_template_needs() -> None:
     ) as e:
         api.build(built.graph, tuning=Tilings.of(built.graph, CHIP.name, [row]))
     assert e.value.diagnostics[0].code == "AF3007"
+
+
+def test_conditions_that_do_not_hold_are_named() -> None:
+    """Of a template's conditions, those and no others; without any the tile is legal, or illegal for its length."""
+    built = api.build(SUMS)
+    costs = Costs(CHIP)
+    rows, cols = (s.name for s in built.graph.symbols)
+    refused = accepted = 0
+    for impl in (i for r in built.schedule for g in r.groups for i in g.impls):
+        for sizes in ({rows: r, cols: c} for r in (1, 40, 5000) for c in (1, 15, 64, 9000)):
+            found = placed(impl, costs, sizes, GivenTile(impl.name, 1, 48))
+            broken = [c.text() for c in impl.tiling.conditions if not c.holds(sizes)]
+            if broken:
+                assert found == f"requires that {' and '.join(broken)}"
+            else:
+                assert not isinstance(found, str) or not found.startswith("requires")
+            refused += bool(broken)
+            accepted += bool(impl.tiling.conditions) and not broken
+    assert refused
+    assert accepted
 
 
 def test_blocks_of_a_card_are_not_for_a_chip(tmp_path: Path) -> None:
