@@ -14,8 +14,10 @@ from autofuse.codegen.lower import kernel
 from autofuse.codegen.lower.kernel import lower_kernel
 from autofuse.codegen.lower.names import parameter_names
 from autofuse.codegen.passes import run_passes
+from autofuse.codegen.proofs.facts import facts
+from autofuse.codegen.proofs.model import Kernel
 from autofuse.codegen.verification import check_kernel, verify_kernel, verify_schedule
-from autofuse.implgraph.expr.expression import ZERO, Mod, sym
+from autofuse.implgraph.expr.expression import ONE, ZERO, Mod, sym
 from autofuse.implgraph.ir.fusion import FusionGraph
 from autofuse.implgraph.ir.graph import ImplGraph
 from autofuse.targets import load_target
@@ -179,3 +181,19 @@ def test_short_gaps_stay_in_the_descriptor() -> None:
     fn = next(fn for fn, i in kernels(built) if i.template == "row")
     loop = next(s for s in fn.body if isinstance(s, For))
     assert not any(isinstance(s, For) for s in loop.body)
+
+
+def test_indices_of_loops_start_at_0_and_end_within_their_axis() -> None:
+    """Of templates with loops over outer axes too; a proof that took an index for at least 1 would skip the first."""
+    outer = 0
+    for path in FILES:
+        built = api.build(path)
+        for fn, impl in kernels(built):
+            kernel = Kernel(fn, impl, built.graph, built.target)
+            found = facts(kernel)
+            indices = ["%c", "%i", *(f"%{a.name}" for a in kernel.outer)]
+            assert {found[name].low for name in indices} == {0}, impl.name
+            for a in kernel.outer:
+                outer += 1
+                assert (ONE, a.size - 1) in found[f"%{a.name}"].upper
+    assert outer > 5
