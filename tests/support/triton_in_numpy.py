@@ -185,6 +185,11 @@ class _Constexpr:
         return value
 
 
+def _flushed(x: Any) -> Any:
+    """Zeros for subnormal numbers, as some instructions of a card take them."""
+    return np.where(np.abs(x) < np.finfo(np.float32).smallest_normal, x * 0, x)
+
+
 def _language() -> Any:
     kinds = {k: np.dtype(k) for k in KINDS}
     return SimpleNamespace(
@@ -221,8 +226,8 @@ def _language() -> Any:
         exp2=lambda x: _block(np.exp2(x)),
         log=lambda x: _block(np.log(x)),
         log2=lambda x: _block(np.log2(x)),
-        floor=lambda x: _block(np.floor(x)),
-        ceil=lambda x: _block(np.ceil(x)),
+        floor=lambda x: _block(np.floor(_flushed(x))),
+        ceil=lambda x: _block(np.ceil(_flushed(x))),
         abs=lambda x: _block(np.abs(x)),
         sqrt_rn=lambda x: _block(np.sqrt(x)),
         sqrt=lambda x: _block(np.sqrt(x)),

@@ -41,12 +41,17 @@ class TritonKernel:
     A call may take ``AUTOFUSE_VERIFY_TIMEOUT`` seconds, and on a CPU ``AUTOFUSE_VERIFY_MEMORY_MB`` MiB.
     """
 
-    key_count, flushes = 0, False
+    key_count = 0
 
     def __init__(self, files: Mapping[str, str], graph: FusionGraph, device: str = CPU) -> None:
         self.graph, self.device = graph, checked_device(device)
         file = module_file(graph)
         self._module = pack(({file: files[file]}, graph, {"device": device}))
+
+    @property
+    def flushes(self) -> bool:
+        """True on a card: there Triton's arithmetic takes subnormal float32 numbers for zeros."""
+        return self.device != CPU
 
     @property
     def runs_on(self) -> str:

@@ -172,13 +172,14 @@ _WORDS: Mapping[str, str] = {
     "smaller": "tl.minimum({0}, {1})",
     # The plain one is an approximation that flushes subnormal numbers to 0.
     "sqrt": "tl.sqrt_rn({0})",
+    # On a card those of Triton take subnormal numbers for zeros.
+    "ceil": "tl.where(tl.ceil({0}) < {0}, 1.0, tl.ceil({0}))",
+    "floor": "tl.where(tl.floor({0}) > {0}, -1.0, tl.floor({0}))",
     "trunc": "tl.where({0} < 0.0, tl.ceil({0}), tl.floor({0}))",
     "where": "tl.where({0}, {1}, {2})",
     "wide": "{0}.to(tl.float64)",
     **{"absolute": "tl.abs({0})", "ln": "tl.log({0})"},
-    **{
-        name: f"tl.{name}({{0}})" for name in ("ceil", "cos", "erf", "exp2", "floor", "log2", "sin")
-    },
+    **{name: f"tl.{name}({{0}})" for name in ("cos", "erf", "exp2", "log2", "sin")},
 }
 _FORMULAS: Formulas = {
     "Abs": {"i": "absolute(a)"},

@@ -220,3 +220,19 @@ def test_a_long_row_of_infinities_is_as_in_numpy() -> None:
     x[0] = 1
     x[2, 77_777] = 5
     close(computed(softmax_parts(3, 100_000), x)[:1], np.array([[1e5], [np.nan], [1.0]]))
+
+
+@pytest.mark.parametrize("op", ["Floor", "Ceil", "Trunc", "FloorToInt", "CeilToInt"])
+def test_whole_numbers_of_subnormal_ones(op: str) -> None:
+    """A card's floor takes these for zeros: the one below zero is -1, and the one above it 1."""
+    least = np.float32(2.0**-149)
+    some = [0.0, -0.0, least, 5 * least, 2.0**-127, 0.5, 1.0, 1.5, 2.0**31 - 128, np.inf]
+    x = np.array([*some, *(-v for v in some)], F32)
+    if op.endswith("Int"):
+        x = x[np.abs(x) < 100]
+    document = graph("whole", [(F32, [len(x)])], [(op, ["x0"], {})], ["t0"])
+    (have,) = run(text_of(document), "whole", x)
+    whole = {"Floor": np.floor, "Ceil": np.ceil, "Trunc": np.trunc}[op.removesuffix("ToInt")](x)
+    np.testing.assert_array_equal(have, whole.astype(have.dtype))
+    if op == "Ceil":
+        assert np.array_equal(np.signbit(have), np.signbit(whole))
