@@ -17,8 +17,9 @@ from autofuse.codegen.passes import run_passes
 from autofuse.codegen.proofs.facts import facts
 from autofuse.codegen.proofs.model import Kernel
 from autofuse.codegen.verification import check_kernel, verify_kernel, verify_schedule
-from autofuse.implgraph.expr.expression import ONE, ZERO, Mod, sym
-from autofuse.implgraph.ir.fusion import FusionGraph
+from autofuse.implgraph.expr.expression import ONE, ZERO, Mod, const, sym
+from autofuse.implgraph.ir.dtypes import BY_NAME
+from autofuse.implgraph.ir.fusion import FusionGraph, FusionNode, GraphOutput, Tensor
 from autofuse.implgraph.ir.graph import ImplGraph
 from autofuse.targets import load_target
 
@@ -173,6 +174,20 @@ def test_gaps_of_more_than_32_bits_are_not_in_a_descriptor(
     """A descriptor's gap is an unsigned integer of 32 bits, in bytes: 4 GiB is too far."""
     built = api.build(strided(shape, strides, symbols))
     assert any(i.template == "row" for _, i in kernels(built))
+    assert verify_schedule(built.graph, built.schedule, built.target) == []
+
+
+@pytest.mark.parametrize(("dtype", "step"), [("float16", 9), ("float32", 3), ("int8", 5)])
+def test_elements_apart_that_are_overwritten_in_place(dtype: str, step: int) -> None:
+    """They are loaded with what lies between them, and stored alone."""
+    shape = (const(17), const(1))
+    x = Tensor("x", BY_NAME[dtype], shape, (const(step), ONE))
+    y = Tensor("y", BY_NAME[dtype], shape)
+    node = FusionNode("n", "Neg", ("x",), ("y",))
+    outputs = (GraphOutput("o", "y", inout="x"),)
+    built = api.build(FusionGraph("g", (), ("x",), (node,), outputs, {"x": x, "y": y}))
+    runs = [n for _, i in kernels(built) for n in i.nodes if n.op == "Load" and n.attrs.get("run")]
+    assert runs
     assert verify_schedule(built.graph, built.schedule, built.target) == []
 
 
