@@ -51,8 +51,8 @@ template <typename T> GlobalTensor<T> Global(std::vector<T>& v, uint64_t from = 
     return t[from];
 }
 
-// What a block did before the kernel that has the fault: nothing; or it used all its buffers, and then ended the TPipe,
-// reset it, or kept it, with all blocks of its queues free again.
+// The past of a block before the kernel that has the fault: none; or the block used all its buffers, and then ended the
+// TPipe, reset it, or kept it and freed all blocks of its queues.
 enum class Past { kNothing, kEarlierPipe, kReset, kReused };
 constexpr Past kPasts[] = {Past::kNothing, Past::kEarlierPipe, Past::kReset, Past::kReused};
 inline const char* PastText(Past past) {
@@ -181,7 +181,7 @@ struct Room {
 // kPair: it and the next block, the later of the two first. kReads: it, which reads what the next block writes.
 // kNobody: the launch, with bytes of this block.
 enum class Names { kSelf, kMeets, kOthers, kPair, kReads, kNobody };
-// Where a finding occurs: in checked mode alone, or without it, too. kOwn: with an architecture of its own.
+// Modes that report a finding: checked mode alone, or both. kOwn: the launch has an architecture of its own.
 enum : int { kChecked = 1, kAny = 3, kOwn = 4 };
 
 struct Case {
@@ -209,7 +209,7 @@ struct Exception {
 
 struct Found {
     std::string code;
-    int64_t core, cores, begin, end, other;  // other: -1 if there is none
+    int64_t core, cores, begin, end, other;  // other: -1 for a finding about one access
 };
 
 inline std::vector<Found> Findings() {

@@ -16,9 +16,7 @@ from command_server import Forks
 
 #: Variables that change what is printed or where things are looked for.
 _UNSET = ("NO_COLOR", "FORCE_COLOR", "COLUMNS", "ASCEND_HOME_PATH", "TERM")
-
-
-#: Time limit of a command.
+#: Seconds for a command.
 LIMIT_S = 300
 
 

@@ -1,6 +1,6 @@
-"""What the converters make of the node tests of the ONNX standard, computed by NumPy: every case that has kernels.
+"""NumPy computes the graphs of the ONNX standard's node tests, for every case that has kernels.
 
-Nothing is compiled, so that all cases run; ``test_suite.py`` runs a sample of them as kernels.
+The tests compile nothing, so they take all cases; ``test_suite.py`` runs a sample as kernels.
 """
 
 import json
@@ -39,9 +39,9 @@ def array(x: Any) -> Any:
 
 
 def graph_of(model: Any, given: Mapping[str, Any]) -> FusionGraph | None:
-    """The graph of a model, with scalars and then lists of integers as initializers where a converter must know them.
+    """Return the graph of a model, with scalars and lists of integers as initializers where a converter needs them.
 
-    None: there is none, or an initializer is an input of the graph, with elements that only a build computes.
+    Return None if the reader refuses the model, or if only a build computes the elements of an initializer.
     """
     scalars = {n: x for n, x in given.items() if x.ndim == 0}
     lists = {n: x for n, x in given.items() if x.ndim == 1 and x.dtype.kind in "iu"}
@@ -61,7 +61,7 @@ def graph_of(model: Any, given: Mapping[str, Any]) -> FusionGraph | None:
 
 
 def without_defaults(model: Any) -> Any:
-    """The model without attributes that have their default; None if there is none."""
+    """Return the model without attributes that have their default, or None if no attribute has it."""
     short = onnx.ModelProto()
     short.CopyFrom(model)
     versions = {o.domain: o.version for o in model.opset_import}
@@ -82,7 +82,7 @@ def without_defaults(model: Any) -> Any:
 
 
 def computed(case: Any, model: Any) -> list[tuple[Any, Any]]:
-    """(result, expected) for every output of a case; none if there is no graph."""
+    """Return (result, expected) for every output of a case, or an empty list without a graph."""
     found = []
     for inputs, outputs in case.data_sets:
         names = (x.name for x in model.graph.input)

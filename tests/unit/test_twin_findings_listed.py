@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-#: What a check reports: the code is the first text among the arguments of a call, or a member.
+#: A check's report: the call passes the code as its first text, or a member holds it.
 REPORTED = re.compile(
     r'\b(?:(?:Fail|Report|AddFinding|NewFinding|NeedDefined|Start)\([^()"]*|code = )"([a-z0-9-]+)"'
 )

@@ -15,7 +15,7 @@ from autofuse.base import cache
 from autofuse.base.diagnostics import AutofuseError
 from autofuse.implgraph.ir.dtypes import numpy_dtype
 from autofuse.implgraph.ir.fusion import FusionGraph
-from autofuse.machines.gpu.loading import checked_device, load_here, module_file
+from autofuse.machines.gpu.loading import checked_device, flushes, load_here, module_file
 from autofuse.machines.twin.oracle.oracle import shape_of
 from autofuse.machines.twin.run.arguments import checked_inputs, named_inputs
 from autofuse.machines.twin.run.worker import WorkerPool
@@ -50,8 +50,8 @@ class TritonKernel:
 
     @property
     def flushes(self) -> bool:
-        """True on a card: there Triton's arithmetic takes subnormal float32 numbers for zeros."""
-        return self.device != CPU
+        """True where arithmetic takes subnormal float32 numbers for zeros."""
+        return flushes(self.device)
 
     @property
     def runs_on(self) -> str:

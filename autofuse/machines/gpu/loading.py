@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 __all__ = [
     "INTERPRETED_ELEMENTS",
     "checked_device",
+    "flushes",
     "function_here",
     "load_here",
     "module_file",
@@ -47,6 +48,11 @@ def checked_device(device: str) -> str:
         raise AutofuseError.of("AF5007", text, hint="cpu is Triton's interpreter")
     needs_triton()
     return device
+
+
+def flushes(device: str) -> bool:
+    """Return True for a card: there Triton compiles arithmetic that takes subnormal float32 numbers for zeros."""
+    return device != CPU
 
 
 def needs_triton() -> None:

@@ -9,6 +9,7 @@ from autofuse.implgraph.ir.fusion import FusionGraph
 from autofuse.machines.gpu.loading import (
     INTERPRETED_ELEMENTS,
     checked_device,
+    flushes,
     load_here,
     module_file,
 )
@@ -48,8 +49,7 @@ class _Gpu(Machine):
     def verify_here(
         self, files: Mapping[str, str], graph: FusionGraph, device: str, **options: Any
     ) -> VerifyReport:
-        # On a card Triton's arithmetic takes subnormal float32 numbers for zeros.
-        return super().verify_here(files, graph, device, flushes=device != CPU, **options)
+        return super().verify_here(files, graph, device, flushes=flushes(device), **options)
 
     def timer(
         self, files: Mapping[str, str], graph: FusionGraph, device: str, timeout_s: float

@@ -1,6 +1,6 @@
 """Graphs of ``shared/corpus/akg`` that are made of supported ops are built, compiled and verified.
 
-They are dealt out to twelve parts, of which a run takes one, always the same, and all with ``CORPUS=all``.
+The graphs form twelve parts; a run takes one of them, always the same one, and with ``CORPUS=all`` all twelve.
 A graph with a tensor of more than 2**20 elements is shrunk first (``implgraph.cutting.dimensions.shrink``).
 Every graph of a part is built.  Of kernels that are equal but for names and numbers, which are sizes for the most part,
 one is compiled and runs, in quick mode; with ``CORPUS=all`` those of other sizes do too.  Every eighth of them runs in

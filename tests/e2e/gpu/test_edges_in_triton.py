@@ -43,7 +43,7 @@ def where(request: pytest.FixtureRequest) -> Iterator[tuple[WorkerPool, str]]:
 def wrong(
     where: tuple[WorkerPool, str], arity: int, dtype: str, data: Sequence[np.ndarray]
 ) -> tuple[int, list[str]]:
-    """How many ops were tried, and the results that differ from NumPy's."""
+    """Return the number of tried ops, and the results that differ from NumPy's."""
     every = list(calls(arity, dtype))
     if where[1] != "cpu":
         # A card's conversions of 16 bits to 32 drop the sign of a NaN.

@@ -20,7 +20,7 @@ TARGETS = {"cpu": 40, "ascend910b1": 8, "ascend950pr": 8}
 
 
 def wrong(target: str, arity: int, dtype: str, data: Sequence[np.ndarray]) -> tuple[int, list[str]]:
-    """How many ops were tried, and the results that differ from NumPy's."""
+    """Return the number of tried ops, and the results that differ from NumPy's."""
     every = list(calls(arity, dtype))
     found = []
     for start in range(0, len(every), TARGETS[target]):

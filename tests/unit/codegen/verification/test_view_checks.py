@@ -21,7 +21,7 @@ def refuted(
     stored: Sequence[tuple[int, int]],
     view: Sequence[tuple[int, int]],
 ) -> list[str]:
-    """What is wrong with a store of (size, stride) into a view of (size, stride)."""
+    """Return the findings about a store of (size, stride) into a view of (size, stride)."""
 
     def equal(a: Expr, b: Expr, what: str, node: str) -> list[str]:
         return [] if a == b else [what]
