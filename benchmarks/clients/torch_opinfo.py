@@ -37,7 +37,7 @@ from torch.utils._pytree import tree_leaves, tree_map
 
 from autofuse.clients.torch import Options
 from autofuse.clients.torch.backend import decompositions
-from autofuse.clients.torch.compiler import compile_graph
+from autofuse.clients.torch.calls import compile_graph
 from autofuse.clients.torch.report import report, reset
 
 VERSION = torch.__version__.split("+")[0]

@@ -49,6 +49,13 @@ def autofuse(row: Row, case: Case, target: str) -> Function:
     return torch.compile(case.function, dynamic=False, backend=backend, options=options)
 
 
+def autofuse_all(row: Row, case: Case, target: str) -> Function:
+    """Return ``torch.compile`` with autofuse and a kernel for every region that can have one."""
+    backend = importlib.import_module("autofuse.clients.torch").autofuse
+    options: _Options = {"target": target, "min_ops": 1, "choose": "all"}
+    return torch.compile(case.function, dynamic=False, backend=backend, options=options)
+
+
 def generated(row: Row, case: Case, target: str) -> Function:
     """Return the generated module of the row's graph, called as by a user of this file alone."""
     if row.backward:
@@ -113,6 +120,7 @@ COMPETITORS: dict[str, Callable[[Row, Case, str], Function]] = {
     "inductor": inductor,
     "max": inductor_max,
     "autofuse": autofuse,
+    "all": autofuse_all,
     "generated": generated,
     "quack": quack,
     "liger": liger,

@@ -34,7 +34,7 @@ from torch._subclasses import FakeTensorMode
 
 from autofuse import api
 from autofuse.clients.torch import autofuse as backend
-from autofuse.clients.torch import compiler
+from autofuse.clients.torch import selection
 from autofuse.clients.torch.refusal import RefusedError
 from autofuse.codegen.backends.triton.cost import KernelTime, Work, time_of, works
 from autofuse.codegen.backends.triton.plan import plan
@@ -148,9 +148,9 @@ def captured(row: Row, target: str = TARGET) -> list[FusionGraph]:
         found.append(graph)
         raise RefusedError("the graph is all that is wanted")
 
-    own = compiler.built_for
+    own = selection.built_for
     donated = torch._functorch.config.donated_buffer
-    compiler.built_for = built_for
+    selection.built_for = built_for
     torch._functorch.config.donated_buffer = False
     try:
         torch._dynamo.reset()
@@ -173,7 +173,7 @@ def captured(row: Row, target: str = TARGET) -> list[FusionGraph]:
             torch.autograd.grad(outputs, wanted, case.dys)
             return found
     finally:
-        compiler.built_for = own
+        selection.built_for = own
         torch._functorch.config.donated_buffer = donated
 
 

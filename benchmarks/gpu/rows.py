@@ -167,14 +167,23 @@ def backward_aim(dtype: torch.dtype, norm: bool) -> float:
     return 0.80 if norm and dtype.itemsize == 2 else 0.90
 
 
-def rows(sets: Sequence[str] = SETS, patterns: Sequence[str] = ()) -> list[Row]:
-    """Return the rows of some sets in order; with patterns (``fnmatch``, or a part of the name) only matching ones."""
+def rows(
+    sets: Sequence[str] = SETS, patterns: Sequence[str] = (), draw: tuple[int, int] = (0, 0)
+) -> list[Row]:
+    """Return the rows of some sets in order.
+
+    Args:
+        sets: names of sets; ``random`` is drawn.
+        patterns: for ``fnmatch``, or parts of names: only matching rows; empty: all.
+        draw: seed and number of random rows.
+    """
     from sets.kernelbench import KERNELBENCH
     from sets.level2 import LEVEL2
     from sets.operators import OPERATORS
+    from sets.random import drawn
     from sets.sweep import SWEEP
 
-    found = [r for r in (*KERNELBENCH, *OPERATORS, *SWEEP, *LEVEL2) if r.set in sets]
+    found = [r for r in (*KERNELBENCH, *OPERATORS, *SWEEP, *LEVEL2, *drawn(*draw)) if r.set in sets]
     if not patterns:
         return found
     return [r for r in found if any(p in r.name or fnmatch(r.name, p) for p in patterns)]

@@ -43,7 +43,7 @@ def main() -> int:
     )
     args = options.parse_args()
     known = done(read(args.out, args.since), args.competitors)
-    chosen = rows(args.set, args.rows)[args.share[0] :: args.share[1]]
+    chosen = rows(args.set, args.rows, args.draw)[args.share[0] :: args.share[1]]
     wanted = [r for r in chosen if (r.set, r.name) not in known]
     if not wanted:
         return 0
@@ -92,6 +92,7 @@ def parser() -> argparse.ArgumentParser:
     out = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     listed = lambda text: [x for x in text.split(",") if x]  # noqa: E731
     out.add_argument("--set", type=listed, default=list(SETS))
+    out.add_argument("--draw", type=draw, default=(0, 0), help="SEED/COUNT: rows of the set random")
     out.add_argument("--rows", type=listed, default=[], help="patterns or parts of names")
     out.add_argument("--competitors", type=listed, default=["eager", "inductor", "max", "autofuse"])
     out.add_argument(
@@ -110,6 +111,12 @@ def parser() -> argparse.ArgumentParser:
     out.add_argument("--since", type=float, default=0.0, help="older records do not count")
     out.add_argument("--until", type=float, default=float("inf"), help="start no row after this")
     return out
+
+
+def draw(text: str) -> tuple[int, int]:
+    """Parse ``SEED/COUNT``."""
+    seed, count = map(int, text.split("/"))
+    return seed, count
 
 
 def share(text: str) -> tuple[int, int]:
@@ -133,6 +140,7 @@ class Measurement:
             "dtype": str(row.dtype).removeprefix("torch."),
             "backward": row.backward,
             "sweep": row.sweep,
+            "draw": args.draw[0],
             "aim": row.aim,
             "counted": row.counted,
             "bytes": 0,
@@ -224,7 +232,7 @@ class _Kernels:
             from torch._inductor import metrics
 
             metrics.reset()
-        elif competitor == "autofuse":
+        elif competitor in ("autofuse", "all"):
             from autofuse.clients.torch import reset
 
             reset()
@@ -235,12 +243,13 @@ class _Kernels:
             from torch._inductor import metrics
 
             return {"kernels": metrics.generated_kernel_count}
-        if self.competitor == "autofuse":
+        if self.competitor in ("autofuse", "all"):
             from autofuse.clients.torch import report
 
             graphs = report().graphs
             return {
                 "kernels": sum(k.kernels for g in graphs for k in g.fused),
+                "regions": [k.why for g in graphs for k in g.fused],
                 "left": sorted({op for g in graphs for op, _ in g.not_fused}),
                 "at_run_time": [w for g in graphs for w in g.at_run_time][:3],
             }

@@ -18,7 +18,7 @@ from typing import Any
 
 import torch
 
-from autofuse.clients.torch.region import PointerRegion
+from autofuse.clients.torch.region import Region
 
 
 def per_call(call: Callable[[], Any], calls: int, rounds: int) -> dict[str, float]:
@@ -39,26 +39,26 @@ def per_call(call: Callable[[], Any], calls: int, rounds: int) -> dict[str, floa
 
 def region_of(
     function: Callable[..., Any], *inputs: torch.Tensor, **how: Any
-) -> tuple[PointerRegion, Any]:
+) -> tuple[Region, Any]:
     """Return the single region of a function, and the compiled function."""
-    import autofuse.clients.torch.compiler as compiler
+    import autofuse.clients.torch.calls as calls
 
-    found: list[PointerRegion] = []
+    found: list[Region] = []
 
-    class Seen(PointerRegion):
+    class Seen(Region):
         def __init__(self, *args: Any, **kwargs: Any) -> None:
             super().__init__(*args, **kwargs)
             found.append(self)
 
-    original = compiler.PointerRegion
-    compiler.PointerRegion = Seen  # type: ignore[misc]
+    original = calls.Region
+    calls.Region = Seen  # type: ignore[misc]
     try:
         torch._dynamo.reset()
         compiled = torch.compile(function, backend="autofuse", **how)
         with torch.no_grad():
             compiled(*inputs)
     finally:
-        compiler.PointerRegion = original  # type: ignore[misc]
+        calls.Region = original  # type: ignore[misc]
     (region,) = found
     return region, compiled
 

@@ -34,16 +34,15 @@ def stored_behind_uses(looped: Sequence[Node]) -> list[Node]:
 
 def copy_for_store(looped: Sequence[Node], ops: frozenset[str]) -> list[Node]:
     """Add a copy to store from for results of ``ops`` that are both stored and used by vector calls."""
-    stored = {x for n in looped if n.op == "Store" for x in n.inputs}
-    both = {n.name: n for n in looped if n.op in ops and n.name in stored}
-    used = {x for n in looped if n.op != "Store" for x in n.inputs if x in both}
+    made = {n.name: n for n in looped if n.op in ops}
+    used = {x for n in looped if n.op != "Store" for x in n.inputs if x in made}
     if not used:
         return list(looped)
     out: list[Node] = []
     copied: set[str] = set()
     for n in looped:
         if n.op == "Store" and n.inputs[0] in used:
-            source = both[n.inputs[0]]
+            source = made[n.inputs[0]]
             name = f"{source.name}_copy"
             if name not in copied:
                 copied.add(name)

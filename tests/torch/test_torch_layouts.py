@@ -11,8 +11,7 @@ import torch
 from torch.nn import functional as F  # noqa: N812 - PyTorch's own name for it
 from torch.utils._pytree import tree_leaves
 
-from autofuse.clients.torch import compiler, kernels, layouts
-from autofuse.targets import load_target
+from autofuse.clients.torch import kernels, layouts, selection
 
 Op = Callable[[torch.Tensor], Any]
 ONE_OP = {"min_ops": 1}
@@ -86,9 +85,8 @@ OPS: dict[str, Op] = {
 def _no_kernels(monkeypatch: pytest.MonkeyPatch) -> None:
     """Regions allocate results and do not compute them."""
     kernel = SimpleNamespace(run=lambda *given: (0, ""))
-    result: Any = SimpleNamespace(parts=(), target=load_target("ascend910b1"))
-    built = kernels.Built(result, kernel)
-    monkeypatch.setattr(compiler, "built_for", lambda graph, options, device: built)
+    built = kernels.Built(kernel)
+    monkeypatch.setattr(selection, "built_for", lambda graph, options, device: built)
 
 
 def able(x: torch.Tensor) -> dict[str, Op]:

@@ -18,7 +18,9 @@ import pytest
 import torch
 
 from autofuse.base.diagnostics import AutofuseError
+from autofuse.clients.torch import npu
 from autofuse.clients.torch.capture import capture
+from autofuse.clients.torch.lower import layout_of
 from autofuse.machines.twin.oracle.oracle import evaluate
 
 SHAPES = [(3, 4, 5, 6), (4, 4, 4, 4)]
@@ -260,3 +262,25 @@ def test_reductions_of_every_set_of_axes(tmp_path: Path, shape: Sequence[int]) -
     results += [f"x.arg{e}({a}, keepdim={a > 1})" for e in ("max", "min") for a in range(4)]
     results += [f"x.{e}({a})[{k}]" for e in ("max", "min") for a in range(4) for k in (0, 1)]
     compare(tmp_path, results, {"x": torch.randn(shape)})
+
+
+def test_the_order_of_axes_in_memory() -> None:
+    """Also with gaps and axes of size 1; none for what is in order, or lies one over the other."""
+    x = torch.empty(4, 6, 10)
+    assert layout_of(x.permute(2, 0, 1)) == (1, 2, 0)
+    assert layout_of(x[:, ::2].permute(2, 0, 1)) == (1, 2, 0)
+    assert layout_of(torch.empty(2, 3, 1, 5, 7).permute(0, 1, 2, 4, 3)) == (0, 1, 2, 4, 3)
+    assert layout_of(x) is layout_of(x[:, ::2]) is layout_of(x[:1].transpose(0, 1)) is None
+    assert layout_of(torch.empty(1).expand(4, 6)) is layout_of(x.unfold(2, 4, 2)) is None
+
+
+def test_what_an_npu_needs(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setattr(npu.importlib.util, "find_spec", lambda name: object())
+    monkeypatch.setenv("ASCEND_HOME_PATH", str(tmp_path))
+    monkeypatch.setattr(npu.programs, "program", lambda name: "/bin/cmake")
+    assert npu.requirements() == []
+    monkeypatch.setattr(npu.programs, "program", lambda name: None)
+    assert npu.requirements() == ["cmake"]
+    monkeypatch.setenv("ASCEND_HOME_PATH", str(tmp_path / "none"))
+    monkeypatch.setattr(npu.importlib.util, "find_spec", lambda name: None)
+    assert [m.split()[0] for m in npu.requirements()] == ["the", "CANN", "cmake"]

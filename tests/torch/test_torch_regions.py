@@ -19,9 +19,10 @@ import autofuse.clients.torch
 from autofuse import api
 from autofuse.base.diagnostics import AutofuseError
 from autofuse.clients.torch import Options, kernels, npu
-from autofuse.clients.torch.compiler import _returned, compile_graph
+from autofuse.clients.torch.calls import compile_graph
 from autofuse.clients.torch.partition import bytes_of, candidates, view_of
 from autofuse.clients.torch.region import Region
+from autofuse.clients.torch.selection import _returned
 from autofuse.frontends.regions import merged
 
 CLOSE = {"rtol": 2e-5, "atol": 2e-5}
@@ -210,8 +211,8 @@ def test_a_kernel_that_refuses_a_call(fallback: str, monkeypatch: pytest.MonkeyP
     built = kernels._built
 
     def refusing(*args: Any) -> kernels.Built:
-        found = built(*args)
-        return kernels.Built(found.result, _Refuses())
+        built(*args)
+        return kernels.Built(_Refuses())
 
     monkeypatch.setattr(kernels, "_built", refusing)
     monkeypatch.setattr(kernels, "_CACHE", kernels._Cache())

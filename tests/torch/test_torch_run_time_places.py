@@ -14,7 +14,7 @@ from torch.nn import functional
 
 import autofuse.clients.torch
 from autofuse.base.diagnostics import AutofuseError
-from autofuse.clients.torch import compiler
+from autofuse.clients.torch import selection
 from autofuse.clients.torch.refusal import RefusedError
 from autofuse.clients.torch.sizes import Sizes
 
@@ -171,13 +171,13 @@ class Short:
 
 
 def test_a_read_outside_of_a_tensor_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
-    made = compiler.built_for
+    made = selection.built_for
 
     def short(*args: Any) -> Any:
         built = made(*args)
         return dataclasses.replace(built, kernel=Short(built.kernel))
 
-    monkeypatch.setattr(compiler, "built_for", short)
+    monkeypatch.setattr(selection, "built_for", short)
     check(lambda x, y, k: torch.relu(x * k), SIZES[:1])
     (graph,) = autofuse.clients.torch.report().graphs
     (why,) = graph.at_run_time

@@ -12,7 +12,7 @@ import torch
 
 from autofuse import failures
 from autofuse.base.diagnostics import AutofuseError
-from autofuse.clients.torch import compiler
+from autofuse.clients.torch import selection
 from autofuse.clients.torch.ops.row import ROWS
 
 pytestmark = pytest.mark.twin
@@ -30,14 +30,14 @@ def _fault(request: Any, monkeypatch: pytest.MonkeyPatch) -> None:
         row = dataclasses.replace(ROWS["aten.tanh.default"], convert=broken)
         monkeypatch.setitem(ROWS, "aten.tanh.default", row)
     elif request.param == "a region":
-        monkeypatch.setattr(compiler, "_kernel_of", broken)
+        monkeypatch.setattr(selection, "_kernel_of", broken)
     else:
         error = failures.internal_error(AssertionError("no such thing"))
 
         def failing(*_: Any) -> Any:
             raise error
 
-        monkeypatch.setattr(compiler, "built_for", failing)
+        monkeypatch.setattr(selection, "built_for", failing)
 
 
 def function(x: torch.Tensor) -> Any:

@@ -25,7 +25,7 @@ needs_triton = needs("triton")
 @needs_triton
 @pytest.mark.parametrize(
     "file",
-    ["interpreted_triton.py", pytest.param("test_torch_gpu.py", marks=pytest.mark.slow)],
+    ["interpreted_inductor.py", pytest.param("test_torch_gpu.py", marks=pytest.mark.slow)],
 )
 def test_in_the_interpreter(repo: Path, file: str) -> None:
     """Triton reads the variable when it is imported, so in a process of its own."""
@@ -123,8 +123,7 @@ def test_targets_and_devices(target: str, device: str, words: str) -> None:
 
 
 def test_the_model_of_the_twin_is_not_asked_about_a_gpu() -> None:
-    result: Any = SimpleNamespace(target=load_gpu("nvidia-h100"), parts=())
-    assert kernels.traffic(result, {}) is None
+    assert kernels.traffic(None, {}) is None
 
 
 def test_numbers_on_a_cpu_beside_a_card_are_not_compiled(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -132,7 +131,7 @@ def test_numbers_on_a_cpu_beside_a_card_are_not_compiled(monkeypatch: pytest.Mon
     from torch._subclasses import FakeTensorMode
     from torch.fx.experimental.proxy_tensor import make_fx
 
-    from autofuse.clients.torch import compiler, report
+    from autofuse.clients.torch import calls, report, selection
 
     devices = []
 
@@ -140,13 +139,13 @@ def test_numbers_on_a_cpu_beside_a_card_are_not_compiled(monkeypatch: pytest.Mon
         devices.append(device.type)
         raise RefusedError("no card")
 
-    monkeypatch.setattr(compiler, "built_for", built_for)
-    monkeypatch.setattr(compiler, "target_for", lambda options, device: load_gpu("nvidia-h100"))
+    monkeypatch.setattr(selection, "built_for", built_for)
+    monkeypatch.setattr(selection, "target_for", lambda options, device: load_gpu("nvidia-h100"))
     with FakeTensorMode(allow_non_fake_inputs=True):
         x = torch.empty(3, 4, device="cuda")
         count = torch.empty((), device="cpu")
         graph = make_fx(lambda x, n: (torch.relu(x) * 2, torch.exp(n + 1) * 2))(x, count)
-        compiler.compile_graph(graph, Options())
+        calls.compile_graph(graph, Options())
     assert devices == ["cuda"]
     (found,) = (g for g in report().graphs[-1:])
     assert {why for _, why in found.not_fused if "CPU" in why}

@@ -9,7 +9,7 @@ from typing import Any
 from autofuse.base.artifacts import digest
 from autofuse.clients.akg.signature import Sizes, document_keys, signature
 from autofuse.codegen.backends.triton.kernels import Program
-from autofuse.codegen.backends.triton.launches import Launch, for_every_size, launches
+from autofuse.codegen.backends.triton.launches import Launch, for_every_size, launches, taking_all
 from autofuse.codegen.backends.triton.text.wrapper import file_text
 from autofuse.codegen.nests.memory import Memory, Role
 from autofuse.implgraph.expr.expression import Expr, Func, is_single_atom, product, sym
@@ -187,7 +187,7 @@ def gpu_kernels(graph: FusionGraph, program: Program, target: GpuTarget) -> GpuK
         AutofuseError: AF5001, PyTorch, Triton or its assembler is missing; AF5002, a kernel does not compile; AF5003,
             the compiler crashed or took too long.
     """
-    program = for_every_size(program)
+    program = taking_all(for_every_size(program))
     found = tuple(launches(program))
     module = file_text(program)
     compiled = compile_ahead(

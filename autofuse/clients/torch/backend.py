@@ -11,10 +11,13 @@ from functorch.compile import make_boxed_func, min_cut_rematerialization_partiti
 from torch._dynamo.backends.common import aot_autograd
 from torch._inductor.decomposition import select_decomp_table
 
-from autofuse.clients.torch.compiler import compile_graph
+from autofuse.base.diagnostics import AutofuseError
+from autofuse.clients.torch.calls import compile_graph
+from autofuse.clients.torch.kernels import is_triton
 from autofuse.clients.torch.layouts import laid_out
 from autofuse.clients.torch.ops.table import allocating
 from autofuse.clients.torch.options import Options
+from autofuse.targets import find_target
 
 __all__ = ["autofuse", "decompositions"]
 
@@ -63,18 +66,22 @@ def autofuse(
         gm: the graph captured by Dynamo.
         example_inputs: its inputs.
         options: see :class:`autofuse.torch.Options`.
-        mode: presets of other backends; refused, because the options cover everything.
+        mode: for tensors on ``cuda``, a preset of Inductor, as without a backend; refused for others.
 
     Raises:
         AutofuseError: AF5007, an option is unknown or has a wrong value.
     """
-    if mode not in (None, "default"):
-        from autofuse.base.diagnostics import AutofuseError
-
-        raise AutofuseError.of(
-            "AF5007", f"the autofuse backend has no mode {mode!r}", hint="pass options={...}"
-        )
     chosen = Options.of(options)
+    if _takes_triton(gm, example_inputs, chosen):
+        from autofuse.clients.torch.inductor.fusing import compile_with_inductor
+
+        return compile_with_inductor(gm, example_inputs, chosen, mode)
+    if mode not in (None, "default"):
+        raise AutofuseError.of(
+            "AF5007",
+            f"the autofuse backend has no mode {mode!r} for these tensors",
+            hint="pass options={...}",
+        )
 
     def compiler(kind: str) -> Callable[..., Any]:
         def compiled(graph: torch.fx.GraphModule, inputs: Sequence[Any]) -> Any:
@@ -91,3 +98,14 @@ def autofuse(
         partition_fn=functools.partial(min_cut_rematerialization_partition, compiler="inductor"),
     )(gm, example_inputs)
     return made
+
+
+def _takes_triton(
+    gm: torch.fx.GraphModule, example_inputs: Sequence[Any], options: Options
+) -> bool:
+    """Return True if kernels of the graph are written in Triton: by the target, or because a tensor is on a card."""
+    if options.target:
+        return is_triton(find_target(options.target))
+    held = (*example_inputs, *gm.parameters(), *gm.buffers())
+    inside = (n.meta.get("example_value") for n in gm.graph.nodes)
+    return any(isinstance(x, torch.Tensor) and x.device.type == "cuda" for x in (*held, *inside))

@@ -15,8 +15,9 @@ import torch
 from autofuse import api
 from autofuse.base import knobs
 from autofuse.base.diagnostics import AutofuseError
-from autofuse.clients.torch.cuda import TritonKernel, card, check_triton
+from autofuse.clients.torch.cuda import card, check_triton
 from autofuse.clients.torch.options import Options
+from autofuse.clients.torch.programs import TritonProgram
 from autofuse.clients.torch.refusal import RefusedError
 from autofuse.clients.torch.region import Runnable
 from autofuse.implgraph.ir.fusion import FusionGraph
@@ -36,12 +37,14 @@ class Built:
     """A kernel of a region.
 
     Attributes:
-        result: the library's result for the graph.
-        kernel: the loaded kernel, called either with addresses or with tensors.
+        kernel: the loaded kernel, called with addresses, or the launches of Triton's.
+        parts: number of kernels.
+        result: the library's result for the graph; None for Triton.
     """
 
-    result: api.SplitResult
-    kernel: Runnable | TritonKernel
+    kernel: Runnable | TritonProgram
+    parts: int = 1
+    result: api.SplitResult | None = None
 
 
 class _Cache:
@@ -114,19 +117,19 @@ def built_for(graph: FusionGraph, options: Options, device: torch.device) -> Bui
 
 
 def _built(graph: FusionGraph, target: Target, options: Options, device: torch.device) -> Built:
-    if is_triton(target):
+    if isinstance(target, GpuTarget):
         check_triton(target.name, device)
-        result = api.build_split(graph, target=target)
-        return Built(result, TritonKernel(result))
+        program = TritonProgram(graph, target)
+        return Built(program, len(program.launches))
     result = api.build_split(graph, target=target)
     if device.type == "npu":
         from autofuse.clients.torch.npu import NpuKernel
 
-        return Built(result, NpuKernel(result))
+        return Built(NpuKernel(result), len(result.parts), result)
     if knobs.DEVICE.get() != knobs.DEVICE.default:
         from autofuse.clients.torch.witness import CardKernel
 
-        return Built(result, CardKernel(result))
+        return Built(CardKernel(result), len(result.parts), result)
     import importlib
 
     path = _library(result, options)
@@ -135,7 +138,7 @@ def _built(graph: FusionGraph, target: Target, options: Options, device: torch.d
         kernel: Runnable = importlib.import_module("autofuse._twin").Kernel(str(path))
     except (ImportError, RuntimeError) as e:
         raise AutofuseError.of("AF5003", f"the library cannot be loaded: {e}") from e
-    return Built(result, kernel)
+    return Built(kernel, len(result.parts), result)
 
 
 def _library(result: api.SplitResult, options: Options) -> Path:
@@ -149,18 +152,18 @@ def _library(result: api.SplitResult, options: Options) -> Path:
     return compile_kernel(result.files, result.name, opt=opt)
 
 
-def traffic(result: api.SplitResult, sizes: Mapping[str, int]) -> int | None:
+def traffic(result: api.SplitResult | None, sizes: Mapping[str, int]) -> int | None:
     """Return the modelled bytes that a kernel moves between GM and UB, without loads that all cores share.
 
     Return None if no template is legal, or the kernel has no templates.
 
     Args:
-        result: the build result.
+        result: the build result; None if there are no templates.
         sizes: a value for every symbol.
     """
     from autofuse.schedule.search.costs import Costs
 
-    if is_triton(result.target):
+    if result is None:
         return None
     target = ascend_chip(result.target)
     total = 0

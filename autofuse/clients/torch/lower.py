@@ -15,13 +15,11 @@ from autofuse.clients.torch.ops.row import Call, Kind, dtype_of
 from autofuse.clients.torch.ops.table import find
 from autofuse.clients.torch.refusal import RefusedError, reason_for_kind
 from autofuse.clients.torch.sizes import Shape, Sizes, hint_of
-from autofuse.codegen.backends.interface import load_backend
 from autofuse.implgraph.cutting.cut import expressions
 from autofuse.implgraph.expr.expression import Expr
 from autofuse.implgraph.ir.dtypes import DType
 from autofuse.implgraph.ir.fusion import FusionGraph, FusionNode, GraphOutput, Symbol, Tensor
 from autofuse.implgraph.ir.names import identifier
-from autofuse.targets import Target
 
 __all__ = [
     "DEVICES",
@@ -32,9 +30,7 @@ __all__ = [
     "TensorInput",
     "layout_of",
     "lower",
-    "needs_masks",
     "refusal",
-    "refusal_by",
 ]
 
 #: Types of devices with kernels.
@@ -189,18 +185,6 @@ def refusal(node: torch.fx.Node) -> str | None:
     except RefusedError as e:
         return str(e.args[0])
     return None
-
-
-def refusal_by(target: Target, node: torch.fx.Node) -> str | None:
-    """Return why the kernels of a target leave a node to PyTorch; None if they do not."""
-    taken = not needs_masks(node) or load_backend(target.backend).capabilities.masks
-    return None if taken else _usual_reason(node)
-
-
-def needs_masks(node: torch.fx.Node) -> bool:
-    """Return True if a node needs a kernel that reads with masks."""
-    row = find(node.target)
-    return row is not None and row.masks
 
 
 def _usual_reason(node: torch.fx.Node) -> str:

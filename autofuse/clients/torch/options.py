@@ -12,6 +12,7 @@ from autofuse.targets import find_target
 __all__ = ["FALLBACKS", "Options"]
 
 FALLBACKS = ("eager", "error")
+CHOICES = ("model", "all")
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,6 +29,7 @@ class Options:
         opt: optimisation level of kernels for the CPU twin, ``-O0`` to ``-O3``; empty: AUTOFUSE_OPT.
         threads: number of threads over which the twin distributes the cores of a kernel; 0: AUTOFUSE_THREADS.
         report: print the report of every graph after compilation, as AUTOFUSE_REPORT=1 does.
+        choose: inside Inductor, ``model``: take the regions for which measured ratios promise a gain; ``all``: take all.
     """
 
     target: str = ""
@@ -37,6 +39,7 @@ class Options:
     opt: str = ""
     threads: int = 0
     report: bool = False
+    choose: str = "model"
 
     @classmethod
     def of(cls, given: Mapping[str, Any] | None) -> Options:
@@ -64,12 +67,10 @@ class Options:
     def _check(self) -> None:
         if self.target:
             find_target(self.target)
-        if self.fallback not in FALLBACKS:
-            raise AutofuseError.of(
-                "AF5007",
-                f"the option 'fallback' is {self.fallback!r}",
-                hint=f"write one of: {', '.join(FALLBACKS)}",
-            )
+        for name, known in (("fallback", FALLBACKS), ("choose", CHOICES)):
+            if (given := getattr(self, name)) not in known:
+                text = f"the option {name!r} is {given!r}"
+                raise AutofuseError.of("AF5007", text, hint=f"write one of: {', '.join(known)}")
         if self.opt not in ("", "-O0", "-O1", "-O2", "-O3"):
             raise AutofuseError.of(
                 "AF5007", f"the option 'opt' is {self.opt!r}", hint="write -O0, -O1, -O2 or -O3"

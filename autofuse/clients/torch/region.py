@@ -5,18 +5,15 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
 from typing import Any, Protocol
 
 import torch
 
 from autofuse.base import knobs
 from autofuse.clients.torch.lower import Lowered, Output, ScalarInput, TensorInput
-from autofuse.clients.torch.refusal import RefusedError
-from autofuse.clients.torch.sizes import Sizes
-from autofuse.implgraph.expr.expression import Expr, Sym, sym
+from autofuse.clients.torch.places import Place
 
-__all__ = ["Place", "PointerRegion", "Region", "Runnable", "as_line", "places_of"]
+__all__ = ["Region", "Runnable"]
 
 #: Integer types that a Python number may overflow.
 _NARROW = (torch.uint8, torch.int8, torch.int16, torch.int32)
@@ -51,161 +48,8 @@ class Runnable(Protocol):
         """
 
 
-class Place:
-    """Source of a symbol's value at a call.
-
-    Attributes:
-        argument: position among the arguments of the region.
-        dim: dimension of that tensor; None if the argument is the number itself.
-        factor: factor of the symbol in that size.
-        plus: constant added to it.
-        others: further symbols added to it, each with its factor.
-    """
-
-    __slots__ = ("argument", "dim", "factor", "others", "plus")
-
-    def __init__(
-        self,
-        argument: int,
-        dim: int | None,
-        factor: int = 1,
-        plus: int = 0,
-        others: tuple[tuple[int, Place], ...] = (),
-    ) -> None:
-        self.argument, self.dim, self.factor, self.plus = argument, dim, factor, plus
-        self.others = others
-
-    def read(self, args: Sequence[Any]) -> int:
-        """Return the value."""
-        found = args[self.argument]
-        size = int(found if self.dim is None else found.shape[self.dim])
-        for factor, other in self.others:
-            size -= factor * other.read(args)
-        return (size - self.plus) // self.factor
-
-
-def places_of(
-    lowered: Lowered, arguments: list[torch.fx.Node], numbers: Mapping[str, torch.fx.Node]
-) -> list[Place]:
-    """Return where to find every symbol of a region.
-
-    Args:
-        lowered: the region.
-        arguments: its arguments so far; nodes are added for symbols that no shape contains.
-        numbers: nodes of the whole graph that are plain symbols, by the name of the symbol.
-
-    Raises:
-        RefusedError: a symbol cannot be found.
-    """
-    sizes = Sizes()
-    sizes.symbols = dict(zip(lowered.symbols, (s for s in lowered.graph.symbols), strict=True))
-    sizes.negative = set(lowered.negative)
-    sizes.rests = dict(lowered.rests)
-    found: dict[str, Place] = {}
-    dims: list[tuple[Expr, int, int]] = []
-    for at, node in enumerate(arguments):
-        val = node.meta["val"]
-        if isinstance(val, torch.Tensor):
-            for d, size in enumerate(val.shape):
-                e = _read(sizes, size)
-                if e is not None:
-                    dims.append((e, at, d))
-                    _note(found, e, at, d)
-    rests = {key: (whole, rest) for whole, (key, rest) in lowered.rests.items()}
-    known = list(zip(lowered.symbols, (s.name for s in lowered.graph.symbols), strict=True))
-    # Plain symbols first: differences depend on them.
-    for name, ours in sorted(known, key=lambda pair: pair[0] in rests):
-        if ours in found:
-            continue
-        sign = -1 if name in lowered.negative else 1
-        if name not in rests:
-            if name not in numbers:
-                raise RefusedError(f"the size {name} does not follow from the input shapes")
-            found[ours] = Place(_argument(arguments, numbers[name]), None, sign)
-            continue
-        found[ours] = _difference(ours, *rests[name], found, dims, arguments, numbers)
-    return [found[ours] for _, ours in known]
-
-
-def _difference(
-    ours: str,
-    whole: str,
-    rest: Expr,
-    found: Mapping[str, Place],
-    dims: Sequence[tuple[Expr, int, int]],
-    arguments: list[torch.fx.Node],
-    numbers: Mapping[str, torch.fx.Node],
-) -> Place:
-    """Return the place of a symbol that equals a size, ``whole`` in PyTorch, minus ``rest``.
-
-    A part of that size also works: it contains less of ``rest``.
-    """
-    known = set(found)
-    for e, at, d in dims:
-        left = e - sym(ours)
-        if ours in e.symbols() and left.symbols() <= known:
-            with suppress(RefusedError):
-                return _less(at, d, left, found)
-    if whole in numbers and rest.symbols() <= known:
-        return _less(_argument(arguments, numbers[whole]), None, rest, found)
-    raise RefusedError(f"the size {whole} less {rest} does not follow from the input shapes")
-
-
-def _argument(arguments: list[torch.fx.Node], node: torch.fx.Node) -> int:
-    """Return the position of a node among the arguments, adding it if missing."""
-    if node not in arguments:
-        arguments.append(node)
-    return arguments.index(node)
-
-
-def _less(at: int, dim: int | None, rest: Expr, found: Mapping[str, Place]) -> Place:
-    """Return the place of a size minus ``rest``, a sum of symbols whose places are known."""
-    others, plus = [], 0
-    for monomial, factor in rest.terms:
-        if not monomial:
-            plus = factor
-            continue
-        if len(monomial) != 1 or not isinstance(monomial[0][0], Sym) or monomial[0][1] != 1:
-            raise RefusedError(f"the size {rest} does not follow from the input shapes")
-        others.append((factor, found[monomial[0][0].name]))
-    return Place(at, dim, 1, plus, tuple(others))
-
-
-def _read(sizes: Sizes, size: Any) -> Expr | None:
-    """Return a dimension as an expression if the region knows its symbols, else None."""
-    if isinstance(size, int):
-        return None
-    if not {s.name for s in size.node.expr.free_symbols} <= {*sizes.symbols, *sizes.rests}:
-        return None
-    try:
-        return sizes.expr(size)
-    except RefusedError:
-        return None
-
-
-def _note(found: dict[str, Place], e: Expr, at: int, dim: int) -> None:
-    """Record a dimension that determines a symbol."""
-    line = as_line(e)
-    if line is None:
-        return
-    name, factor, plus = line
-    have = found.get(name)
-    if have is None or (factor, plus) == (1, 0) != (have.factor, have.plus):
-        found[name] = Place(at, dim, factor, plus)
-
-
-def as_line(e: Expr) -> tuple[str, int, int] | None:
-    """Return (symbol, factor, plus) if an expression is factor * symbol + plus with a positive factor."""
-    plus = sum(factor for monomial, factor in e.terms if not monomial)
-    slopes = [(monomial, factor) for monomial, factor in e.terms if monomial]
-    if len(slopes) != 1 or len(slopes[0][0]) != 1 or slopes[0][1] <= 0:
-        return None
-    ((atom, power),), factor = slopes[0]
-    return (atom.name, factor, plus) if isinstance(atom, Sym) and power == 1 else None
-
-
 class Region(torch.nn.Module):
-    """A kernel in place of some nodes of a graph; subclasses define how to call the kernel.
+    """A kernel in place of some nodes of a graph, called with addresses and sizes.
 
     Args:
         lowered: graph of the kernel.
@@ -214,6 +58,8 @@ class Region(torch.nn.Module):
         eager: the same nodes, run by PyTorch, for sizes that the kernel refuses.
         refused: called once when that happens, with the reason and the error code if autofuse is at fault, else an
             empty text; may raise.
+        kernel: the kernel.
+        threads: maximum threads of the twin; 0: AUTOFUSE_THREADS.
 
     Thread-safe.
     """
@@ -225,6 +71,8 @@ class Region(torch.nn.Module):
         places: Sequence[Place],
         eager: torch.fx.GraphModule,
         refused: Callable[[str, str], None],
+        kernel: Runnable,
+        threads: int = 0,
     ) -> None:
         super().__init__()
         at = {n: i for i, n in enumerate(arguments)}
@@ -251,6 +99,10 @@ class Region(torch.nn.Module):
         self._told: set[str] = set()
         # Not a submodule: it holds no parameters, and printing it is useless.
         self._eager = [eager]
+        self._kernel = kernel
+        self._run = kernel.run
+        self._shapes: dict[tuple[int, ...], _Shapes] = {}
+        self._threads = threads or knobs.THREADS.get()
 
     def _sizes(self, args: Sequence[Any]) -> tuple[int, ...]:
         """Return the sizes of the symbols, in the order of the graph."""
@@ -319,36 +171,6 @@ class Region(torch.nn.Module):
     def extra_repr(self) -> str:
         """Return the name of the kernel."""
         return self._name
-
-
-class PointerRegion(Region):
-    """A region whose kernel is called with addresses and sizes.
-
-    Args:
-        lowered: this and the following as for :class:`Region`.
-        arguments: nodes whose results are the region's arguments.
-        places: places of its symbols.
-        eager: the same nodes, run by PyTorch.
-        refused: called when the kernel refuses a call.
-        kernel: the kernel.
-        threads: maximum threads of the twin.
-    """
-
-    def __init__(
-        self,
-        lowered: Lowered,
-        arguments: Sequence[torch.fx.Node],
-        places: Sequence[Place],
-        eager: torch.fx.GraphModule,
-        refused: Callable[[str, str], None],
-        kernel: Runnable,
-        threads: int = 0,
-    ) -> None:
-        super().__init__(lowered, arguments, places, eager, refused)
-        self._kernel = kernel
-        self._run = kernel.run
-        self._shapes: dict[tuple[int, ...], _Shapes] = {}
-        self._threads = threads or knobs.THREADS.get()
 
     def __call__(self, *args: Any) -> Any:
         """Return the results needed outside the region: a tensor, or a tuple of several."""

@@ -29,6 +29,7 @@ class FusedKernel:
         symbols: sizes known only at run time, as ``PyTorch's name -> the kernel's``.
         bytes: bytes moved by the kernel according to the model, at the sizes of the first call; None if unknown.
         bytes_apart: bytes that the ops would read and write one by one.
+        why: reason to take the region; empty where every one is taken.
     """
 
     name: str
@@ -37,6 +38,7 @@ class FusedKernel:
     symbols: Mapping[str, str]
     bytes: int | None
     bytes_apart: int
+    why: str = ""
 
 
 @dataclass(slots=True)
@@ -70,6 +72,7 @@ class GraphReport:
                     "symbols": dict(k.symbols),
                     "bytes": k.bytes,
                     "bytesApart": k.bytes_apart,
+                    "why": k.why,
                 }
                 for k in self.fused
             ],
@@ -94,6 +97,8 @@ class GraphReport:
             if k.symbols:
                 named = ", ".join(f"{n} ({ours})" for n, ours in k.symbols.items())
                 lines.append(f"    sizes at run time: {named}")
+            if k.why:
+                lines.append(f"    {k.why}")
             if k.bytes is not None:
                 lines.append(f"    bytes moved (model): {k.bytes}; op by op: {k.bytes_apart}")
         for why, named in sorted(self._by_reason().items(), key=lambda r: r[1]):

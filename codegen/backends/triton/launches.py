@@ -9,10 +9,10 @@ from autofuse.codegen.backends.triton.python_text import Names
 from autofuse.codegen.backends.triton.signature import entry_point
 from autofuse.codegen.backends.triton.text.wrapper import kernel_text
 from autofuse.codegen.nests.memory import Memory
-from autofuse.implgraph.expr.expression import CeilDiv, Expr, const, product
+from autofuse.implgraph.expr.expression import CeilDiv, Expr, Min, const, product
 from autofuse.implgraph.ir.frozen import frozen, replace
 
-__all__ = ["Launch", "for_every_size", "launches"]
+__all__ = ["Launch", "for_every_size", "launches", "taking_all"]
 
 _THREADS_OF_A_WARP = 32
 _BYTES_OF_A_FLOAT = 4
@@ -25,8 +25,11 @@ class Launch:
     Attributes:
         name: function name.
         memory: memory that the pointers point to.
+        written: those of it that the kernel writes.
         meeting: bytes of the launch's own scratch, to which the last pointer points; None: there is no such pointer.
         sizes: symbols that it takes.
+        blocks: number of blocks, a parameter after the sizes, for kernels that loop over blocks; None: there is no such
+            parameter.
         constants: block size constants by name; Triton compiles for them.
         grid: programs along each of three dimensions; if one is 0, nothing is launched.
         threads: threads of a block.
@@ -37,8 +40,10 @@ class Launch:
 
     name: str
     memory: tuple[Memory, ...]
+    written: tuple[Memory, ...]
     meeting: Expr | None
     sizes: tuple[str, ...]
+    blocks: Expr | None
     constants: Mapping[str, int]
     grid: tuple[Expr, Expr, Expr]
     threads: int
@@ -48,15 +53,21 @@ class Launch:
 
 
 def for_every_size(program: Program) -> Program:
-    """Return the program with only kernels that fit all sizes, named after the graph; each takes all tensors.
+    """Return the program with only kernels that fit all sizes.
 
-    If separate kernels handle short and long rows, the second one takes both.  Pointers come in the order of the graph:
-    inputs, outputs that overwrite no input, scratch.
+    If separate kernels handle short and long rows, the second one takes both.
+    """
+    return replace(program, kernels=tuple(k for k in program.kernels if not k.most_cols))
+
+
+def taking_all(program: Program) -> Program:
+    """Return the program with kernels named after the graph, each of which takes all tensors.
+
+    Pointers come in the order of the graph: inputs, outputs that overwrite no input, scratch.
     """
     outputs = (m for m in program.outputs if m not in program.inputs)
     takes = (*program.inputs, *outputs, *program.scratch)
-    kept = [k for k in program.kernels if not k.most_cols]
-    graph = program.graph
+    kept, graph = program.kernels, program.graph
     names = Names((*(m.name for m in takes), *program.symbols.values(), entry_point(graph)))
     called = [graph.name] if len(kept) == 1 else [f"{graph.name}_{i}" for i in range(len(kept))]
     kernels = tuple(
@@ -67,22 +78,24 @@ def for_every_size(program: Program) -> Program:
 
 
 def launches(program: Program) -> Iterator[Launch]:
-    """Yield the launches, in order, of a program whose kernels all have blocks and no cores."""
+    """Yield the launches, in order, of a program whose kernels all have blocks."""
     ranges = program.graph.symbol_ranges()
     for k in program.kernels:
         assert k.blocks is not None
-        assert not program.cores
-        text = kernel_text(k, program.symbols, ranges)
+        text = kernel_text(k, program.symbols, ranges, on_cores=program.cores > 0)
         # Always use 64-bit offsets if they may be needed, and assume no row alignment.
         constants = {**k.blocks.constants(), "WIDE": True, "UNIT": 1}
         meeting = k.lines() * (text.meets * k.blocks.parts * _BYTES_OF_A_FLOAT)
+        blocks = _blocks(k, k.blocks) if text.takes_blocks else None
         yield Launch(
             k.name,
             text.memory,
+            tuple(m for m in text.memory if m in _written(k)),
             meeting if text.meets else None,
             text.sizes,
+            blocks,
             {name: constants[name] for name in text.constants},
-            _grid(k, k.blocks),
+            _grid(k, k.blocks, program.cores if text.takes_blocks else 0),
             k.blocks.warps * _THREADS_OF_A_WARP,
             k.blocks.parts,
             k.blocks.warps,
@@ -90,7 +103,19 @@ def launches(program: Program) -> Iterator[Launch]:
         )
 
 
-def _grid(k: Kernel, b: Blocks) -> tuple[Expr, Expr, Expr]:
+def _written(k: Kernel) -> frozenset[Memory]:
+    stored = (k.targets[n.name] for n in k.nest.nodes if n.op == "Store")
+    return frozenset((*stored, *(p.memory for p in k.partials)))
+
+
+def _blocks(k: Kernel, b: Blocks) -> Expr:
     sides = {**b.constants(), "": 1}
-    blocks = product(CeilDiv(count, sides[part]) for count, part in k.extents())
-    return const(b.programs) if b.programs else blocks, const(b.chunks), const(1)
+    return product(CeilDiv(count, sides[part]) for count, part in k.extents())
+
+
+def _grid(k: Kernel, b: Blocks, cores: int) -> tuple[Expr, Expr, Expr]:
+    """Return the programs of a launch; ``cores``: most of them, for a kernel that loops over blocks."""
+    programs = const(b.programs) if b.programs else _blocks(k, b)
+    if cores:
+        programs = Min(programs, const(max(1, cores // b.chunks)))
+    return programs, const(b.chunks), const(1)

@@ -66,7 +66,12 @@ _TYPICAL = 1024
 
 
 def plan(
-    graph: FusionGraph, hint: HintGraph, target: GpuTarget, tuning: Tuning | None = None
+    graph: FusionGraph,
+    hint: HintGraph,
+    target: GpuTarget,
+    tuning: Tuning | None = None,
+    *,
+    clusters: bool = True,
 ) -> Program:
     """Return the kernels of a graph.
 
@@ -75,6 +80,7 @@ def plan(
         hint: its loop-level form, with unmerged axes.
         target: card.
         tuning: block sizes in place of the rules' choice.
+        clusters: the launcher can start clusters of blocks.
 
     Raises:
         AutofuseError: AF3001, AF3003, the target lacks an op or room; AF3007, the tuning does not fit.
@@ -93,7 +99,7 @@ def plan(
     hint = replace(hint, nodes=legalize(_from_first(graph, hint), TRITON))
     if core is not None:
         core.check(hint)
-    planner = _Planner(graph, hint, target, core, fits, exact, tuning)
+    planner = _Planner(graph, hint, target, core, fits, exact, tuning, clusters)
     for nest in nests(hint):
         planner.nest(nest)
     program = Program(
@@ -140,6 +146,7 @@ class _Planner:
     fits: Fits
     exact: bool
     tuning: Tuning | None
+    clusters: bool
     kernels: list[Kernel] = field(default_factory=list)
 
     def __post_init__(self) -> None:
@@ -263,10 +270,11 @@ class _Planner:
         share = max(1, least // max(across, 1))
         held = values_held(nest)
         fixed = nest.count(nest.cols).is_const
-        wanted = 1 if self.core is not None else share
+        wanted = share if self.clusters and self.core is None else 1
         in_registers = rules.rows_in_registers(lines, count, held, outer, wanted) if fixed else None
         shared = in_registers is not None and in_registers.parts > 1
-        apart = scans or not _meets(found) or self.target.capability < _CLUSTERS
+        able = self.clusters and self.target.capability >= _CLUSTERS
+        apart = scans or not _meets(found) or not able
         reads = _reads(nest)
         if (shared and apart) or not reads:
             in_registers = None

@@ -105,6 +105,7 @@ def converted(x: np.ndarray[Any, Any], to: str) -> np.ndarray[Any, Any]:
         return x.astype(to)
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("have", NUMBERS)
 def test_every_cast_is_that_of_numpy(have: str) -> None:
     targets = [t for t in NUMBERS if t != have]

@@ -11,6 +11,7 @@ from autofuse.base.diagnostics import AutofuseError
 from autofuse.clients.onnx import models
 from autofuse.commands.graph_files import graph_files
 from autofuse.frontends import MAX_FILE, read_graph
+from autofuse.frontends.onnx.loading import model_of
 
 
 def refusal(path):
@@ -70,3 +71,16 @@ def test_pipes_in_a_folder_are_no_graphs(tmp_path):
     graph.unlink()
     with pytest.raises(AutofuseError, match="no graph file"):
         list(graph_files([tmp_path]))
+
+
+@needs("onnx")
+def test_a_kernel_of_onnx_has_64_mib():
+    """One byte more is refused before anything is parsed; a file of that length is parsed, and is no model."""
+    most = 64 * 1024 * 1024
+    assert [_refused(bytes(n)) for n in (most, most + 1)] == ["AF1004", "AF1003"]
+
+
+def _refused(data):
+    with pytest.raises(AutofuseError) as caught:
+        model_of(data)
+    return caught.value.diagnostics[0].code

@@ -41,6 +41,15 @@ def _sum(c: Call) -> Value:
     return _along(c, "ReduceSum", x, c.arg(1, "dim"), bool(c.arg(2, "keepdim", False)))
 
 
+@row("prims.prepare_softmax_online.default")
+def _exponentials(c: Call) -> list[Value]:
+    """Inductor's: the largest elements, and the sums of the exponentials relative to them."""
+    x, dim = c.x(), c.arg(1, "dim")
+    largest = _along(c, "ReduceMax", x, dim, True)
+    powers = c.e.op("Exp", c.e.op("Sub", x, largest))
+    return [largest, _along(c, "ReduceSum", powers, dim, True)]
+
+
 @row("aten.mean.dim", "aten.mean.default")
 def _mean(c: Call) -> Value:
     x = c.e.cast(c.x(), c.dtype)

@@ -59,14 +59,12 @@ class Row:
         kind: its effect on memory.
         numbers: treatment of a number next to 16-bit tensors.
         convert: adds its nodes; raises RefusedError.
-        masks: only kernels with masked loads are faster than PyTorch.
     """
 
     name: str
     kind: Kind
     numbers: Numbers
     convert: Callable[[Call], Result]
-    masks: bool = False
 
 
 @dataclass(slots=True)
@@ -235,7 +233,6 @@ def row(
     *names: str,
     kind: Kind = Kind.COMPUTE,
     numbers: Numbers = Numbers.ROUNDED,
-    masks: bool = False,
 ) -> Callable[[Any], Any]:
     """Register a converter under one or more ops."""
 
@@ -243,7 +240,7 @@ def row(
         for name in names:
             if name in ROWS:
                 raise ValueError(f"{name} has two rows")
-            ROWS[name] = Row(name, kind, numbers, convert, masks)
+            ROWS[name] = Row(name, kind, numbers, convert)
         return convert
 
     return register

@@ -1,6 +1,6 @@
 """The table of PyTorch's ops and their lowering to ops of the registry.
 
-The modules ``pointwise``, ``reductions``, ``movement`` and ``windows`` add the rows; apart from the reasons in
+The modules ``pointwise``, ``reductions`` and ``movement`` add the rows; apart from the reasons in
 ``refusal``, no other module refers to PyTorch's ops by name.
 """
 
@@ -10,13 +10,13 @@ from typing import Any
 
 import torch
 
-from autofuse.clients.torch.ops import movement, pointwise, reductions, windows
+from autofuse.clients.torch.ops import movement, pointwise, reductions
 from autofuse.clients.torch.ops.row import ROWS, Kind, Row
 
 __all__ = ["allocating", "claimed", "find"]
 
 # Importing these modules adds their rows.
-assert all((movement, pointwise, reductions, windows))
+assert all((movement, pointwise, reductions))
 
 
 def find(target: Any) -> Row | None:

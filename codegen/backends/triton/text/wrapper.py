@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from autofuse.codegen.backends.triton.blocks import row_blocks, rows_of_core, unit_of
@@ -17,7 +17,7 @@ from autofuse.codegen.backends.triton.text.writer import BLOCK, Writer
 from autofuse.codegen.nests.memory import Memory
 from autofuse.implgraph.expr.expression import Expr
 
-__all__ = ["file_text"]
+__all__ = ["file_text", "kernel_text", "kernels_text"]
 
 
 @dataclass(frozen=True)
@@ -114,6 +114,30 @@ def file_text(program: Program, *, plain: bool = False, call: Call | None = None
     return _File(program, plain, call).text()
 
 
+def kernels_text(program: Program) -> str:
+    """Return the text of a module that has only the kernels, for callers that launch them themselves."""
+    ranges = program.graph.symbol_ranges()
+    texts = [
+        kernel_text(k, program.symbols, ranges, on_cores=program.cores > 0, launcher=False)
+        for k in program.kernels
+    ]
+    return _module(program, _functions(texts))
+
+
+def _module(program: Program, parts: Iterable[str]) -> str:
+    head = [f'"""{entry_point(program.graph)}: Triton kernels."""', ""]
+    head += ["import torch", "import triton", "import triton.language as tl", "", ""]
+    return "\n".join(head) + "\n" + "\n\n".join(parts)
+
+
+def _functions(texts: Sequence[KernelText]) -> list[str]:
+    """Return the kernels, behind the functions that they call."""
+    lines = ["\n".join(t.lines) for t in texts]
+    found = list(TRITON.functions(*lines).values())
+    found += [MEET] if any(t.meets for t in texts) else []
+    return found + [f"{text}\n" for text in lines]
+
+
 class _File:
     """The file of one program.
 
@@ -138,17 +162,13 @@ class _File:
     def text(self) -> str:
         """Return the whole file."""
         parts = [LAUNCHER] if self.launcher else []
-        parts += TRITON.functions(*("\n".join(t.lines) for t in self.texts)).values()
-        parts += [MEET] if any(t.meets for t in self.texts) else []
-        parts += ["\n".join(t.lines) + "\n" for t in self.texts]
+        parts += _functions(self.texts)
         if any(k.blocks is None for k in self.program.kernels):
             choose = rows_of_core if self.program.cores else row_blocks
             parts.append(inspect.getsource(choose))
         if any(t.unit for t in self.texts):
             parts.append(inspect.getsource(unit_of))
-        head = [f'"""{entry_point(self.graph)}: Triton kernels."""', ""]
-        head += ["import torch", "import triton", "import triton.language as tl", "", ""]
-        return "\n".join(head) + "\n" + "\n\n".join([*parts, self._function()])
+        return _module(self.program, [*parts, self._function()])
 
     # the function -----------------------------------------------------------------------------
     def _function(self) -> str:

@@ -1,15 +1,13 @@
-"""Replace regions of a PyTorch graph with kernels."""
+"""Choose the regions of a PyTorch graph that become kernels, and build these."""
 
 from __future__ import annotations
 
-import functools
 import operator
 import sys
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, replace
 
 import torch
 from torch.utils._pytree import tree_leaves
@@ -19,9 +17,9 @@ from autofuse.base import knobs
 from autofuse.base.diagnostics import AutofuseError, Diagnostic
 from autofuse.base.wording import counted
 from autofuse.clients.torch import report as reports
-from autofuse.clients.torch.cuda import TritonKernel, TritonRegion, with_gaps
+from autofuse.clients.torch.cuda import with_gaps
 from autofuse.clients.torch.kernels import Built, built_for, is_triton, target_for, traffic
-from autofuse.clients.torch.lower import DEVICES, Lowered, lower, needs_masks, refusal, refusal_by
+from autofuse.clients.torch.lower import DEVICES, Lowered, lower, refusal
 from autofuse.clients.torch.ops.row import Kind
 from autofuse.clients.torch.options import Options
 from autofuse.clients.torch.partition import (
@@ -32,13 +30,13 @@ from autofuse.clients.torch.partition import (
     kind_of,
     views_kept_for_strides,
 )
+from autofuse.clients.torch.places import Place, places_of
+from autofuse.clients.torch.programs import check_launcher
 from autofuse.clients.torch.refusal import RefusedError
-from autofuse.clients.torch.region import Place, PointerRegion, places_of
 from autofuse.clients.torch.sizes import hint_of
 from autofuse.failures import cut_around, internal_error, is_internal
-from autofuse.frontends.builder import topological_order
 
-__all__ = ["compile_graph"]
+__all__ = ["Made", "device_of", "select"]
 
 #: Maximum attempts to cut a graph again after the library refuses a part of it.
 _ROUNDS = 8
@@ -49,7 +47,7 @@ _LONGEST_REASON = 300
 
 
 @dataclass(frozen=True, slots=True)
-class _Made:
+class Made:
     """A region with a kernel.
 
     Attributes:
@@ -69,15 +67,19 @@ class _Made:
     bytes: int | None
 
 
-def compile_graph(
-    gm: torch.fx.GraphModule, options: Options, kind: str = "graph"
-) -> torch.fx.GraphModule:
-    """Return the graph with a kernel in place of every region that can have one.
+def select(
+    gm: torch.fx.GraphModule,
+    options: Options,
+    kind: str,
+    judge: Callable[[Made], tuple[bool, str]] = lambda m: (True, ""),
+) -> tuple[list[Made], reports.GraphReport]:
+    """Return the regions of a graph with their kernels, in graph order, and the recorded report.
 
     Args:
         gm: a functional graph from AOTAutograd; every node has its value in ``meta["val"]``.
         options: options of the backend.
         kind: ``forward``, ``backward`` or ``inference``, for the report.
+        judge: returns False for a region that stays with PyTorch although it has a kernel, and the reason either way.
 
     Raises:
         AutofuseError: AF5001 no compiler, AF5008 an environment variable has a wrong value, AF5009 the cache folder
@@ -85,11 +87,11 @@ def compile_graph(
     """
     refused: dict[torch.fx.Node, str] = {}
     fusible: list[torch.fx.Node] = []
-    on_card = any(_holds_tensor(n) and _device(n).type != "cpu" for n in gm.graph.nodes)
+    on_card = any(_holds_tensor(n) and device_of(n).type != "cpu" for n in gm.graph.nodes)
     for n in gm.graph.nodes:
         if n.op != "call_function" or not _holds_tensor(n):
             continue
-        if on_card and _device(n).type == "cpu":
+        if on_card and device_of(n).type == "cpu":
             refused[n] = "on the CPU, next to tensors on a card: PyTorch computes such numbers"
         elif n.target is operator.getitem or (why := _refusal(n, options)) is None:
             fusible.append(n)
@@ -98,19 +100,21 @@ def compile_graph(
     returned = _returned(gm, kind)
     refused = views_kept_for_strides(gm.graph.nodes, fusible, returned) | refused
     place = {n: i for i, n in enumerate(gm.graph.nodes)}
-    made = _regions(gm, fusible, refused, options)
-    made.sort(key=lambda m: place[m.candidate.nodes[0]])
-    fused = [_summary(m) for m in made]
+    judged = [(m, *judge(m)) for m in _regions(gm, fusible, refused, options)]
+    judged.sort(key=lambda j: place[j[0].candidate.nodes[0]])
+    for m, taken, why in judged:
+        if not taken:
+            refused.update(dict.fromkeys(m.candidate.nodes, why))
+    made = [m for m, taken, _ in judged if taken]
     found = reports.record(
         kind,
         _targets(gm.graph.nodes, options),
-        fused,
+        [_summary(m, why) for m, taken, why in judged if taken],
         _left_out(gm, made, refused, options.min_ops),
     )
-    out = _assembled(gm, made, options, found)
     if options.report or knobs.REPORT.get():
         print(found, file=sys.stderr)  # noqa: T201 - what was asked for
-    return out
+    return made, found
 
 
 def _returned(gm: torch.fx.GraphModule, kind: str) -> list[torch.fx.Node]:
@@ -125,10 +129,8 @@ def _returned(gm: torch.fx.GraphModule, kind: str) -> list[torch.fx.Node]:
 def _refusal(n: torch.fx.Node, options: Options) -> str | None:
     """Return why a node cannot be in a kernel, also if checking it fails; None if it can."""
     try:
-        why = refusal(n)
-        if why is None or needs_masks(n):
-            why = refusal_by(target_for(options, _device(n)), n) or why
-        return why
+        target_for(options, device_of(n))
+        return refusal(n)
     except RefusedError as e:
         return str(e.args[0])
     except (AutofuseError, MemoryError):
@@ -154,12 +156,12 @@ def _regions(
     fusible: Sequence[torch.fx.Node],
     refused: dict[torch.fx.Node, str],
     options: Options,
-) -> list[_Made]:
+) -> list[Made]:
     """Return regions with their kernels; nodes that the library refuses are added to ``refused``."""
     cuts: set[torch.fx.Node] = set()
-    made: list[_Made] = []
+    made: list[Made] = []
     numbers = _numbers(gm.graph.nodes)
-    for last in (False,) * _ROUNDS + (True,):
+    for _ in range(_ROUNDS + 1):
         made, again = [], False
         left = [n for n in fusible if n not in refused]
         for c in candidates(gm, left, options, cuts):
@@ -192,12 +194,12 @@ def _regions(
                 again = True
                 continue
             made.append(found)
-        if not again or last:
-            return made
+        if not again:
+            break
     return made
 
 
-def _made(c: Candidate, options: Options, numbers: Mapping[str, torch.fx.Node]) -> _Made:
+def _made(c: Candidate, options: Options, numbers: Mapping[str, torch.fx.Node]) -> Made:
     try:
         return _kernel_of(c, options, numbers)
     except (AutofuseError, MemoryError, RefusedError):
@@ -206,24 +208,27 @@ def _made(c: Candidate, options: Options, numbers: Mapping[str, torch.fx.Node]) 
         raise internal_error(e, options={"nodes": [n.format_node() for n in c.nodes]}) from e
 
 
-def _kernel_of(c: Candidate, options: Options, numbers: Mapping[str, torch.fx.Node]) -> _Made:
+def _kernel_of(c: Candidate, options: Options, numbers: Mapping[str, torch.fx.Node]) -> Made:
     lowered = lower(c.nodes, c.outputs)
     arguments = _arguments(c, lowered)
     places = places_of(lowered, arguments, numbers)
     # Any tensor will do: a region is connected, and no node moves data to another device.
-    device = _device(c.outputs[0])
-    if is_triton(target_for(options, device)):
-        lowered = with_gaps(lowered)
-    built = built_for(lowered.graph, options, device)
+    device = device_of(c.outputs[0])
     hints = _hints(c, numbers)
     sizes = {
         s.name: min(max(hints.get(name, 1024), s.min), s.max)
         for name, s in zip(lowered.symbols, lowered.graph.symbols, strict=True)
     }
-    return _Made(c, lowered, built, arguments, places, traffic(built.result, sizes))
+    if is_triton(target_for(options, device)):
+        check_launcher(lowered)
+        lowered = with_gaps(lowered)
+        hinted = tuple(replace(s, hint=sizes[s.name]) for s in lowered.graph.symbols)
+        lowered = replace(lowered, graph=replace(lowered.graph, symbols=hinted))
+    built = built_for(lowered.graph, options, device)
+    return Made(c, lowered, built, arguments, places, traffic(built.result, sizes))
 
 
-def _device(n: torch.fx.Node) -> torch.device:
+def device_of(n: torch.fx.Node) -> torch.device:
     """Return the device of a node's result."""
     val = n.meta["val"]
     tensors = val if isinstance(val, list | tuple) else (val,)
@@ -234,9 +239,9 @@ def _targets(nodes: Iterable[torch.fx.Node], options: Options) -> str:
     """Return the names of the targets of a graph's kernels, for the report."""
     found: dict[str, None] = {}
     for n in nodes:
-        if _holds_tensor(n) and _device(n).type in DEVICES:
+        if _holds_tensor(n) and device_of(n).type in DEVICES:
             with suppress(RefusedError):
-                found[target_for(options, _device(n)).name] = None
+                found[target_for(options, device_of(n)).name] = None
     return ", ".join(found) or options.target or api.DEFAULT_TARGET
 
 
@@ -280,17 +285,18 @@ def _words(d: Diagnostic) -> str:
 # the report -----------------------------------------------------------------------------------
 
 
-def _summary(m: _Made) -> reports.FusedKernel:
+def _summary(m: Made, why: str) -> reports.FusedKernel:
     ops = tuple(_op(n) for n in m.candidate.nodes if n.target is not operator.getitem)
     ours = (s.name for s in m.lowered.graph.symbols)
     theirs = (f"-{n}" if n in m.lowered.negative else n for n in m.lowered.symbols)
     return reports.FusedKernel(
         m.lowered.graph.name,
         ops,
-        len(m.built.result.parts),
+        m.built.parts,
         dict(zip(theirs, ours, strict=True)),
         m.bytes,
         apart(m.candidate),
+        why,
     )
 
 
@@ -300,7 +306,7 @@ def _op(n: torch.fx.Node) -> str:
 
 def _left_out(
     gm: torch.fx.GraphModule,
-    made: Iterable[_Made],
+    made: Iterable[Made],
     refused: Mapping[torch.fx.Node, str],
     min_ops: int,
 ) -> Counter[tuple[str, str]]:
@@ -320,99 +326,6 @@ def _left_out(
                 (_op(n), f"its region has fewer than {counted(min_ops, 'op')} (option min_ops)")
             ] += 1
     return out
-
-
-# the new graph --------------------------------------------------------------------------------
-
-
-def _assembled(
-    gm: torch.fx.GraphModule,
-    made: Sequence[_Made],
-    options: Options,
-    found: reports.GraphReport,
-) -> torch.fx.GraphModule:
-    """Return the graph with calls of the regions."""
-    nodes = list(gm.graph.nodes)
-    at = {n: i for i, n in enumerate(nodes)}
-    owner = {n: m for m in made for n in m.candidate.nodes}
-    written = {n for m in made for n in m.candidate.outputs}
-    outside = {n for m in made for n in m.candidate.outside}
-    # A step is a region, or a node that PyTorch runs.
-    steps: list[_Made | torch.fx.Node] = [*made]
-    steps += [n for n in nodes if n not in owner or n in outside]
-    steps.sort(key=lambda s: at[s.candidate.nodes[0] if isinstance(s, _Made) else s])
-    place = {id(s): i for i, s in enumerate(steps)}
-
-    def maker(n: torch.fx.Node) -> int:
-        """Return the step that provides a node's result to others."""
-        m = owner.get(n)
-        return place[id(m if m is not None and n in written else n)]
-
-    edges = [
-        [maker(n) for n in (s.arguments if isinstance(s, _Made) else s.all_input_nodes)]
-        for s in steps
-    ]
-    order, stuck = topological_order(edges)
-    assert not stuck, "regions form a cycle"
-    graph = torch.fx.Graph()
-    env: dict[torch.fx.Node, torch.fx.Node] = {}
-    root = torch.nn.Module()
-    for i in order:
-        step = steps[i]
-        if not isinstance(step, _Made):
-            # Outputs of a region already exist.
-            copy = graph.node_copy(step, lambda n: env[n])
-            env[step] = copy
-            continue
-        name = f"region_{len(root._modules)}"
-        how = (
-            step.lowered,
-            step.arguments,
-            step.places,
-            _eager(step.candidate, step.arguments),
-            functools.partial(_refused_call, found, options),
-        )
-        kernel = step.built.kernel
-        region = (
-            TritonRegion(*how, kernel)
-            if isinstance(kernel, TritonKernel)
-            else PointerRegion(*how, kernel, options.threads)
-        )
-        root.add_module(name, region)
-        call = graph.call_module(name, tuple(env[n] for n in step.arguments))
-        outputs = step.lowered.outputs
-        if len(outputs) == 1:
-            env[outputs[0].node] = call
-            continue
-        for k, o in enumerate(outputs):
-            env[o.node] = graph.call_function(operator.getitem, (call, k))
-    for n in graph.nodes:
-        if n.op in ("get_attr", "call_module") and not hasattr(root, n.target.split(".")[0]):
-            top = n.target.split(".")[0]
-            setattr(root, top, getattr(gm, top))
-    graph.eliminate_dead_code(is_impure_node=_impure)
-    graph.lint()
-    out = torch.fx.GraphModule(root, graph)
-    # Python looks here first: the search for submodules would take longer than a region's call should.
-    vars(out).update(out.named_children())
-    out.meta = dict(getattr(gm, "meta", {}))
-    return out
-
-
-def _impure(n: torch.fx.Node) -> bool:
-    """Return True if an unused node must stay: placeholders, outputs, and impure calls outside the table."""
-    if n.op in ("placeholder", "output"):
-        return True
-    return n.op == "call_function" and kind_of(n) is None and n.is_impure()
-
-
-def _refused_call(found: reports.GraphReport, options: Options, why: str, wrong: str) -> None:
-    """Record that a kernel refused the sizes of a call, or that autofuse is at fault: the code says how."""
-    found.at_run_time.append(why)
-    if wrong:
-        cut_around(AutofuseError.of(wrong, why), "PyTorch")
-    if options.fallback == "error":
-        raise AutofuseError.of("AF5003", why)
 
 
 def _numbers(nodes: Iterable[torch.fx.Node]) -> dict[str, torch.fx.Node]:
@@ -440,20 +353,3 @@ def _arguments(c: Candidate, lowered: Lowered) -> list[torch.fx.Node]:
             else:
                 out[x] = None
     return list(out)
-
-
-def _eager(c: Candidate, read: Sequence[torch.fx.Node]) -> torch.fx.GraphModule:
-    """Return the nodes of a region as a separate graph, for PyTorch."""
-    graph = torch.fx.Graph()
-    env = {n: graph.placeholder(f"a{i}") for i, n in enumerate(read)}
-
-    def operand(n: torch.fx.Node) -> Any:
-        if n not in env:
-            env[n] = graph.node_copy(n, operand)
-        return env[n]
-
-    for n in c.nodes:
-        operand(n)
-    results = tuple(env[n] for n in c.outputs)
-    graph.output(results[0] if len(results) == 1 else results)
-    return torch.fx.GraphModule(torch.nn.Module(), graph)

@@ -1,0 +1,1 @@
+"""Kernels of regions inside Inductor's own pipeline: a pass that puts Triton kernels into its graph."""

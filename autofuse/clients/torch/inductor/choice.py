@@ -1,0 +1,175 @@
+"""Choose the regions that are worth a kernel inside Inductor, which fuses well itself.
+
+A region is opaque to Inductor: its operands and results lie in memory.  So a region is compared with what Inductor
+would do without it: ``ratios.json`` has measured times of Inductor's kernels over those of autofuse, by form, element
+size and bytes, and every tensor that Inductor could have kept in registers costs a write and a read.
+"""
+
+from __future__ import annotations
+
+import json
+import operator
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cache
+from importlib.resources import files
+from typing import Any
+
+import torch
+from torch._inductor.graph import GraphLowering
+
+from autofuse.clients.torch.ops.row import Kind
+from autofuse.clients.torch.options import Options
+from autofuse.clients.torch.partition import bytes_of, kind_of
+from autofuse.clients.torch.programs import TritonProgram
+from autofuse.clients.torch.selection import Made
+from autofuse.clients.torch.sizes import number_of_elements
+from autofuse.implgraph.expr.remainders import tight_bounds
+from autofuse.implgraph.ir.fusion import FusionGraph
+
+__all__ = ["Chooser", "Region", "gain", "size_class"]
+
+#: Ops that Inductor calls in a library, or that scatter: it fuses nothing into them, or only in a template.
+_APART = frozenset(
+    """mm addmm bmm baddbmm dot mv addmv convolution convolution_backward _int_mm _scaled_mm _grouped_mm
+    _scaled_grouped_mm _weight_int8pack_mm _fused_moving_avg_obs_fq_helper index_put _unsafe_index_put scatter
+    scatter_add scatter_reduce sort topk flex_attention flex_attention_backward""".split()
+)
+#: Least gain, as a part of the time of a region by Inductor: less is within the spread of the ratios.
+_LEAST = 0.02
+#: Fewest dimensions of images, which Inductor may lay out channels-last.
+_IMAGE = 4
+
+
+@dataclass(frozen=True)
+class Region:
+    """What the choice depends on.
+
+    Attributes:
+        form: key of the ratio table, see :attr:`TritonProgram.form`.
+        itemsize: bytes of an element of the largest operand or result.
+        bytes: bytes of all operands and results, at the sizes of tracing.
+        kept: bytes of those that Inductor could keep in registers.
+    """
+
+    form: str
+    itemsize: int
+    bytes: int
+    kept: int
+
+
+class Chooser:
+    """Judges the regions of one graph.
+
+    Args:
+        gm: the graph, before any region is replaced.
+        options: options of the backend.
+        is_inference: it has no backward graph.
+    """
+
+    def __init__(self, gm: torch.fx.GraphModule, options: Options, *, is_inference: bool) -> None:
+        self._all = options.choose == "all"
+        self._moves_channels = GraphLowering.decide_layout_opt(gm, is_inference=is_inference)
+
+    def judge(self, made: Made) -> tuple[bool, str]:
+        """Return True if kernels of autofuse compute a region, False if Inductor keeps it, and the reason."""
+        values = [n.meta["val"] for n in (*made.arguments, *made.candidate.outputs)]
+        tensors = [v for v in values if isinstance(v, torch.Tensor)]
+        if _may_be_empty(made.lowered.graph):
+            return False, "a size may be 0"
+        if any(number_of_elements(t.shape) == 0 for t in tensors):
+            return False, "it has no elements"
+        if self._moves_channels and any(t.dim() >= _IMAGE for t in tensors):
+            return False, "Inductor lays out images channels-last"
+        region = described(made)
+        expected = gain(region)
+        words = f"expected gain {expected:+.0%} (model, form {region.form})"
+        return self._all or expected >= _LEAST, words
+
+
+def _may_be_empty(graph: FusionGraph) -> bool:
+    """Return True if a size that is known at run time may be 0: a launch without programs is an error."""
+    ranges = graph.symbol_ranges()
+    tensors = [graph.tensors[t] for t in (*graph.inputs, *(o.tensor for o in graph.outputs))]
+    sizes = (e for t in tensors for e in t.shape if not e.is_const)
+    return any(tight_bounds(e, ranges)[0] < 1 for e in sizes)
+
+
+def described(made: Made) -> Region:
+    """Return what the choice depends on."""
+    ends = {n: bytes_of(n) for n in (*_read(made), *made.candidate.outputs)}
+    inside = set(made.candidate.nodes) - set(made.candidate.outside)
+    kept = sum(ends[n] for n in _read(made) if _fuses(_origin(n)))
+    kept += sum(
+        ends[n]
+        for n in made.candidate.outputs
+        if any(_fuses(u) for u in _users(n) if u not in inside)
+    )
+    largest = max(ends, key=ends.__getitem__)
+    assert isinstance(made.built.kernel, TritonProgram)
+    itemsize = largest.meta["val"].dtype.itemsize
+    return Region(made.built.kernel.form, itemsize, sum(ends.values()), kept)
+
+
+def gain(region: Region) -> float:
+    """Return the expected gain as a part of the time that Inductor needs for the region and the tensors between."""
+    ratio = _ratios().get((region.form, region.itemsize, size_class(region.bytes)), 1.0)
+    return 1.0 - (1.0 / ratio) - 2.0 * region.kept / max(region.bytes, 1)
+
+
+def size_class(count: int) -> str:
+    """Return the class of a number of bytes: what takes less time than a launch, what fits L2, and more."""
+    return "small" if count < 1 << 22 else "cached" if count < 1 << 25 else "large"
+
+
+@cache
+def _ratios() -> dict[tuple[str, int, str], float]:
+    text = files(__package__).joinpath("ratios.json").read_text(encoding="utf-8")
+    rows = json.loads(text)["ratios"]
+    return {(row["form"], row["itemsize"], row["size"]): row["ratio"] for row in rows}
+
+
+# neighbours -----------------------------------------------------------------------------------
+
+
+def _read(made: Made) -> list[torch.fx.Node]:
+    """Return the nodes of the tensors that a region reads."""
+    nodes = (getattr(i, "node", None) for i in made.lowered.inputs)
+    return list(dict.fromkeys(n for n in nodes if isinstance(n, torch.fx.Node) and _is_tensor(n)))
+
+
+def _is_tensor(n: torch.fx.Node) -> bool:
+    return isinstance(n.meta.get("val"), torch.Tensor)
+
+
+def _origin(n: torch.fx.Node) -> torch.fx.Node:
+    """Return the node whose memory a view shows."""
+    while n.op == "call_function" and n.all_input_nodes:
+        if kind_of(n) is not Kind.VIEW and n.target is not operator.getitem:
+            break
+        n = n.all_input_nodes[0]
+    return n
+
+
+def _users(n: torch.fx.Node) -> Iterator[torch.fx.Node]:
+    """Yield the users of a result, also through views."""
+    for u in n.users:
+        if u.op == "call_function" and kind_of(u) is Kind.VIEW:
+            yield from _users(u)
+        else:
+            yield u
+
+
+def _fuses(n: torch.fx.Node) -> bool:
+    """Return True if Inductor may compute a node in one kernel with its neighbours."""
+    if n.op != "call_function" or not isinstance(n.target, torch._ops.OpOverload):
+        return False
+    name = n.target.overloadpacket.__name__
+    return not (name in _APART or "scaled_dot_product" in name or _falls_back(n.target))
+
+
+def _falls_back(target: Any) -> bool:
+    """Return True for an op that Inductor calls as it is."""
+    from torch._inductor.lowering import fallbacks, lowerings
+
+    return target in fallbacks or target not in lowerings

@@ -1,0 +1,161 @@
+"""Compile a graph with Inductor, with kernels of autofuse in place of the regions that are worth it."""
+
+from __future__ import annotations
+
+import copy
+import functools
+import json
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch._inductor import config, list_mode_options
+from torch._inductor.compile_fx import compile_fx, compile_fx_inner
+from torch._inductor.custom_graph_pass import CustomGraphPass
+from torch._inductor.fx_passes.post_grad import post_grad_passes
+from torch._inductor.pattern_matcher import stable_topological_sort
+from torch._inductor.virtualized import V
+
+import autofuse
+from autofuse.base import artifacts, knobs
+from autofuse.base.diagnostics import AutofuseError
+from autofuse.clients.torch.cuda import card
+from autofuse.clients.torch.inductor.choice import Chooser
+from autofuse.clients.torch.inductor.regions import insert
+from autofuse.clients.torch.options import Options
+from autofuse.clients.torch.selection import select
+from autofuse.failures import cut_around
+from autofuse.targets import find_target
+
+__all__ = ["FusionPass", "compile_with_inductor"]
+
+#: Kind of the graph that Inductor compiles now, for the report; None while regions are left to it.
+_KIND: ContextVar[str | None] = ContextVar("autofuse_graph_kind", default="graph")
+#: Position in the pipeline of Inductor: its patterns have been applied, and nothing is written in place yet.
+_PLACE = "post_grad_custom_post_pass"
+
+
+def compile_with_inductor(
+    gm: torch.fx.GraphModule, example_inputs: Sequence[Any], options: Options, mode: str | None
+) -> Callable[..., Any]:
+    """Return a compiled graph, forward and backward.
+
+    Tensors on a card go through Inductor to the end.  For others, whose kernels Triton's interpreter or another machine
+    runs, its passes make the graph, and PyTorch runs it node by node.
+
+    Args:
+        gm: the graph captured by Dynamo.
+        example_inputs: its inputs.
+        options: options of the backend.
+        mode: a preset of Inductor, as for ``torch.compile``; None for none.
+    """
+    before = getattr(config, _PLACE)
+    passes = [*before] if isinstance(before, list | tuple) else [before] if before else []
+    patches: dict[str, Any] = dict(list_mode_options(mode)) if mode else {}
+    if not _on_card((*example_inputs, *gm.parameters(), *gm.buffers())):
+        # Around its kernels, PyTorch runs the graph node by node: a ratio over Inductor says nothing.
+        options = replace(options, choose="all")
+    patches[_PLACE] = FusionPass(options, passes)
+    made: Callable[..., Any] = compile_fx(
+        gm, example_inputs, inner_compile=_inner, config_patches=patches
+    )
+    return made
+
+
+class FusionPass(CustomGraphPass):  # type: ignore[misc]
+    """Put kernels in place of regions of a graph, in place.
+
+    Args:
+        options: options of the backend.
+        before: passes of the user at this position, which run first.
+    """
+
+    def __init__(self, options: Options, before: Sequence[Any] = ()) -> None:
+        self._options, self._before = options, tuple(before)
+
+    def __call__(self, graph: torch.fx.Graph) -> None:
+        """Change the graph."""
+        for other in self._before:
+            other(graph)
+        kind = _KIND.get()
+        if kind is None:
+            return
+        gm = graph.owning_module
+        chooser = Chooser(gm, self._options, is_inference=kind == "inference")
+        made, _ = select(gm, self._options, kind, chooser.judge)
+        if made:
+            insert(graph, made)
+            stable_topological_sort(graph)
+            graph.lint()
+
+    def uuid(self) -> Any:
+        """Return what the kernels depend on besides the graph; None, for no caching, if a pass of the user has none."""
+        others = [getattr(other, "uuid", lambda: None)() for other in self._before]
+        if None in others:
+            return None
+        target = find_target(self._options.target) if self._options.target else None
+        if target is None and torch.cuda.is_available():
+            target = card(torch.device("cuda"))
+        figures = [] if target is None else [target.name, *(str(f.value) for f in target.figures())]
+        around = [str(k.get()) for k in knobs.KNOBS]
+        return json.dumps([_sources(), repr(self._options), figures, around, *map(repr, others)])
+
+
+@functools.cache
+def _sources() -> str:
+    """Return a digest of the version and the text of this package, on which generated kernels depend."""
+    files = sorted(Path(autofuse.__file__).parent.rglob("*.py"))
+    return artifacts.digest(
+        "\0".join([autofuse.__version__, *(f.read_text("utf-8") for f in files)])
+    )
+
+
+@contextmanager
+def _compiling(kind: str | None) -> Iterator[None]:
+    token = _KIND.set(kind)
+    try:
+        yield
+    finally:
+        _KIND.reset(token)
+
+
+def _inner(gm: torch.fx.GraphModule, example_inputs: Sequence[Any], **how: Any) -> Any:
+    """Compile one graph, forward or backward; the arguments are those of Inductor's function of this name."""
+    kind = "backward" if how.get("is_backward") else "forward"
+    if how.get("is_inference"):
+        kind = "inference"
+    if not _on_card(n.meta.get("val") for n in gm.graph.nodes):
+        return _node_by_node(gm, example_inputs, kind)
+    again = torch.fx.GraphModule(gm, copy.deepcopy(gm.graph))
+    try:
+        with _compiling(kind):
+            return compile_fx_inner(gm, example_inputs, **how)
+    except AutofuseError:
+        raise
+    except Exception as e:
+        # Triton fails on a kernel in many ways.  Whether it was one of ours shows without them.
+        with _compiling(None):
+            found = compile_fx_inner(again, example_inputs, **how)
+        why = f"a kernel is rejected by Triton: {type(e).__name__}: {e}"
+        cut_around(AutofuseError.of("AF5002", why), "Inductor")
+        return found
+
+
+def _on_card(values: Iterable[Any]) -> bool:
+    return any(isinstance(x, torch.Tensor) and x.device.type == "cuda" for x in values)
+
+
+def _node_by_node(
+    gm: torch.fx.GraphModule, example_inputs: Sequence[Any], kind: str
+) -> Callable[..., Any]:
+    """Return the graph after Inductor's passes, as a function that PyTorch runs node by node."""
+    from functorch.compile import make_boxed_func
+
+    fake = torch._guards.detect_fake_mode(example_inputs)
+    with V.set_fake_mode(fake), _compiling(kind):
+        post_grad_passes(gm, kind == "inference")
+    return make_boxed_func(gm.forward)

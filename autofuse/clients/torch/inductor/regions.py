@@ -1,0 +1,234 @@
+"""Put the kernels of a region into a graph, as nodes that Inductor launches from its wrapper."""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import torch
+from torch._higher_order_ops.triton_kernel_wrap import (
+    kernel_side_table,
+    triton_kernel_wrapper_functional,
+)
+from torch._prims_common import make_contiguous_strides_for
+from torch.fx.experimental.symbolic_shapes import statically_known_true
+from torch.utils._pytree import tree_any, tree_map_only
+
+from autofuse.clients.torch.lower import ScalarInput, TensorInput
+from autofuse.clients.torch.places import Place
+from autofuse.clients.torch.programs import TritonProgram
+from autofuse.clients.torch.selection import Made
+from autofuse.codegen.backends.triton.launches import Launch
+from autofuse.codegen.nests.memory import Memory
+from autofuse.implgraph.expr.expression import Expr, Func, Sym
+
+__all__ = ["insert"]
+
+_aten = torch.ops.aten
+#: Function of sizes -> how PyTorch computes it.
+_FUNCTIONS: Mapping[str, Any] = {
+    "FloorDiv": operator.floordiv,
+    "Mod": operator.mod,
+    "Max": torch.sym_max,
+    "Min": torch.sym_min,
+}
+
+
+def insert(graph: torch.fx.Graph, regions: Sequence[Made]) -> None:
+    """Replace the nodes of regions by launches of their kernels.
+
+    The graph is not sorted afterwards: a result may stand behind its users.
+
+    Args:
+        graph: the graph of the regions.
+        regions: regions with a :class:`TritonProgram` each.
+    """
+    order = {n: i for i, n in enumerate(graph.nodes)}
+    #: Results of the regions so far, by the nodes that they replace.
+    now: dict[torch.fx.Node, torch.fx.Node] = {}
+    for made in regions:
+        last = max(made.candidate.nodes, key=order.__getitem__)
+        with graph.inserting_before(last):
+            results = _Launcher(graph, made, now).results()
+        for o, node in zip(made.lowered.outputs, results, strict=True):
+            o.node.replace_all_uses_with(node)
+            now[o.node] = node
+    for made in regions:
+        kept = set(made.candidate.outside)
+        for n in reversed(made.candidate.nodes):
+            if n not in kept and not n.users:
+                graph.erase_node(n)
+
+
+class _Launcher:
+    """Writes the nodes of one region."""
+
+    def __init__(
+        self, graph: torch.fx.Graph, made: Made, now: Mapping[torch.fx.Node, torch.fx.Node]
+    ) -> None:
+        program = made.built.kernel
+        assert isinstance(program, TritonProgram)
+        self.graph, self.made, self.now, self.triton = graph, made, now, program
+        self.program = program.program
+        example = next(n.meta["val"] for n in made.candidate.outputs)
+        self.device, self.fake = example.device, example.fake_mode
+        names = [s.name for s in made.lowered.graph.symbols]
+        self.sizes = {n: self.size_at(p) for n, p in zip(names, made.places, strict=True)}
+        self.memory: dict[Memory, torch.fx.Node] = {}
+
+    def results(self) -> list[torch.fx.Node]:
+        """Return the nodes of the outputs of the region, in order."""
+        lowered = self.made.lowered
+        for m, how in zip(self.program.inputs, lowered.inputs, strict=True):
+            self.memory[m] = (
+                self.number(how) if isinstance(how, ScalarInput) else self.tensor(how, m)
+            )
+        for m, o in zip(self.program.outputs, lowered.outputs, strict=True):
+            self.memory[m] = self.empty([self.value(e) for e in o.shape], o.dtype)
+        for m in self.program.scratch:
+            assert m.size is not None
+            self.memory[m] = self.empty([self.value(m.size)], getattr(torch, m.dtype.name))
+        for launch, kernel in zip(self.triton.launches, self.triton.kernels, strict=True):
+            self.launch(launch, kernel)
+        found = []
+        for m, o in zip(self.program.outputs, lowered.outputs, strict=True):
+            node = self.memory[m]
+            found.append(
+                node if o.perm is None else self.call(_aten.permute.default, node, list(o.perm))
+            )
+        return found
+
+    # nodes ------------------------------------------------------------------------------------
+    def call(self, target: Any, *args: Any, **kwargs: Any) -> Any:
+        """Return a node with its value; a plain result if no argument is a node."""
+        has_nodes = tree_any(lambda a: isinstance(a, torch.fx.Node), (args, kwargs))
+        if not has_nodes and not isinstance(target, torch._ops.OpOverload):
+            return target(*args, **kwargs)
+        node = self.graph.call_function(target, args, kwargs)
+        own, named = _values((args, kwargs))
+        with self.fake:
+            node.meta["val"] = target(*own, **named)
+        return node
+
+    def empty(self, shape: Sequence[Any], dtype: torch.dtype) -> torch.fx.Node:
+        """Return uninitialised memory."""
+        node: torch.fx.Node = self.call(
+            _aten.empty.memory_format,
+            list(shape),
+            dtype=dtype,
+            device=self.device,
+            pin_memory=False,
+        )
+        return node
+
+    def tensor(self, how: TensorInput, m: Memory) -> torch.fx.Node:
+        """Return an input with the strides that the kernel expects, copied if it has others."""
+        node = self.now.get(how.node, how.node)
+        t = node.meta["val"]
+        own = self.made.lowered.graph
+        declared = own.tensors[own.inputs[self.program.inputs.index(m)]].strides
+        perm = tuple(range(t.dim())) if how.perm is None else how.perm
+        shape = [t.shape[p] for p in perm]
+        wanted = make_contiguous_strides_for(shape)
+        if declared is not None:
+            wanted = tuple(int(s.value) for s in declared)
+        if _have_strides(shape, [t.stride(p) for p in perm], wanted):
+            return node
+        if how.perm is not None:
+            node = self.call(_aten.permute.default, node, list(perm))
+        copy: torch.fx.Node = self.call(
+            _aten.clone.default, node, memory_format=torch.contiguous_format
+        )
+        return copy
+
+    def number(self, how: ScalarInput) -> torch.fx.Node:
+        """Return a number that is known at run time as a tensor of one element."""
+        given = how.node if how.expr is None else self.value(how.expr)
+        node: torch.fx.Node = self.call(
+            _aten.full.default,
+            [],
+            given,
+            dtype=how.dtype,
+            device=self.device,
+            pin_memory=False,
+        )
+        return node
+
+    def launch(self, launch: Launch, kernel: Any) -> None:
+        """Add a launch; what it writes is known by its results from here on."""
+        names = list(kernel.arg_names)
+        pointers = dict(zip(names, launch.memory, strict=False))
+        numbers = [self.sizes[s] for s in launch.sizes]
+        numbers += [] if launch.blocks is None else [self.value(launch.blocks)]
+        given: dict[str, Any] = {name: self.memory[m] for name, m in pointers.items()}
+        given |= zip(names[len(given) :], numbers, strict=False)
+        written = [name for name, m in pointers.items() if m in launch.written]
+        named: dict[str, Any] = {
+            "kernel_idx": kernel_side_table.add_kernel(kernel),
+            "constant_args_idx": kernel_side_table.add_constant_args(dict(launch.constants)),
+            "grid": [tuple(self.value(e) for e in launch.grid)],
+            "tma_descriptor_metadata": {},
+            "kwargs": given,
+            "tensors_to_clone": written,
+        }
+        node = self.graph.call_function(triton_kernel_wrapper_functional, (), named)
+        node.meta["val"] = {name: given[name].meta["val"] for name in written}
+        # Inductor may give intermediate tensors other strides, unless it knows those that the kernel takes.
+        node.meta["eager_input_vals"] = ((), _values(node.kwargs))
+        for name in written:
+            result = self.graph.call_function(operator.getitem, (node, name))
+            result.meta["val"] = given[name].meta["val"]
+            self.memory[pointers[name]] = result
+
+    # sizes ------------------------------------------------------------------------------------
+    def size_at(self, place: Place) -> Any:
+        """Return the value of a symbol, as a number or a node."""
+        node: Any = self.made.arguments[place.argument]
+        node = self.now.get(node, node)
+        if place.dim is not None:
+            node = self.call(_aten.sym_size.int, node, place.dim)
+        for factor, other in place.others:
+            node = self.call(
+                operator.sub, node, self.call(operator.mul, factor, self.size_at(other))
+            )
+        if place.plus:
+            node = self.call(operator.sub, node, place.plus)
+        return node if place.factor == 1 else self.call(operator.floordiv, node, place.factor)
+
+    def value(self, e: Expr) -> Any:
+        """Return an expression of sizes, as a number or a node."""
+        total: Any = 0
+        for monomial, factor in e.terms:
+            part: Any = factor
+            for atom, power in monomial:
+                for _ in range(power):
+                    one = self.atom(atom)
+                    part = one if part == 1 else self.call(operator.mul, part, one)
+            total = part if total == 0 else self.call(operator.add, total, part)
+        return total
+
+    def atom(self, atom: Sym | Func) -> Any:
+        if isinstance(atom, Sym):
+            return self.sizes[atom.name]
+        args = [self.value(a) for a in atom.args]
+        if atom.name == "CeilDiv":
+            above = self.call(operator.add, args[0], self.call(operator.sub, args[1], 1))
+            return self.call(operator.floordiv, above, args[1])
+        found = args[0]
+        for other in args[1:]:
+            found = self.call(_FUNCTIONS[atom.name], found, other)
+        return found
+
+
+def _values(tree: Any) -> Any:
+    """Return the arguments of a node with values in place of nodes."""
+    return tree_map_only(torch.fx.Node, lambda n: n.meta["val"], tree)
+
+
+def _have_strides(shape: Sequence[Any], have: Sequence[Any], want: Sequence[Any]) -> bool:
+    """Return True if strides are known to be equal but for axes of one element."""
+    return all(
+        statically_known_true(h == w) or statically_known_true(n == 1)
+        for n, h, w in zip(shape, have, want, strict=True)
+    )

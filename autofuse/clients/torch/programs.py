@@ -1,0 +1,89 @@
+"""The Triton kernels of a region as Inductor launches them: functions, options and launches as data."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from autofuse.clients.torch.lower import Lowered
+from autofuse.clients.torch.refusal import RefusedError
+from autofuse.codegen.backends.triton.kernels import Form
+from autofuse.codegen.backends.triton.launches import for_every_size, launches
+from autofuse.codegen.backends.triton.plan import plan
+from autofuse.codegen.backends.triton.text.wrapper import kernels_text
+from autofuse.codegen.nests.nest import unit_axis, varies
+from autofuse.compiler import Stages, lower_to_plan
+from autofuse.implgraph.expr.expression import product
+from autofuse.implgraph.ir.fusion import FusionGraph
+from autofuse.implgraph.ops.registry import lookup
+from autofuse.machines.gpu.importing import imported
+from autofuse.targets import GpuTarget
+
+__all__ = ["TritonProgram", "check_launcher"]
+
+#: Programs below which most of a card is idle.
+_FEW = 64
+#: Elements from which that matters.
+_MUCH = 1 << 16
+
+
+class TritonProgram:
+    """The kernels of a graph, without a function that calls them.
+
+    They need no option that Inductor's launcher drops: no clusters, and products and sums may be fused.
+
+    Args:
+        graph: the graph; the hints of its symbols are their typical sizes.
+        target: a card, or the cores of a chip.
+
+    Attributes:
+        program: the plan.
+        launches: its launches, in order.
+        kernels: the kernel of each launch.
+
+    Raises:
+        AutofuseError: AF3001, AF3003, the target lacks an op or room; AF5009, the cache folder cannot be used.
+    """
+
+    def __init__(self, graph: FusionGraph, target: GpuTarget) -> None:
+        hint = lower_to_plan(graph, Stages(), masks=True)
+        self.program = for_every_size(plan(graph, hint, target, clusters=False))
+        self.launches = tuple(launches(self.program))
+        module = imported(kernels_text(self.program), f"{graph.name}_kernels.py")
+        self.kernels: tuple[Any, ...] = tuple(
+            _with_warps(getattr(module, launch.name), launch.warps) for launch in self.launches
+        )
+
+    @property
+    def form(self) -> str:
+        """Return the form of the kernel with the most elements, and what makes it slower or faster than others."""
+        typical = {s.name: s.hint or max(s.min, 1) for s in self.program.graph.symbols}
+        elements = [k.nest.count(k.nest.axes).evaluate(typical) for k in self.program.kernels]
+        at = max(range(len(elements)), key=elements.__getitem__)
+        k, launch = self.program.kernels[at], self.launches[at]
+        loads = [n for n in k.nest.nodes if n.op == "Load" and varies(n) & frozenset(k.cols)]
+        words = {
+            "across": loads and not any(unit_axis(n) in k.cols for n in loads),
+            "with sums": any(p.item is None for p in k.partials),
+            "in parts": any(p.item is not None for p in k.partials),
+            "running": any(n.op == "Scan" for n in k.nest.nodes),
+            "again": k.form is Form.LOOP and len(k.passes) > 1,
+            "few": product(launch.grid).evaluate(typical) < _FEW and elements[at] >= _MUCH,
+        }
+        return " ".join([k.form.value, *(word for word, holds in words.items() if holds)])
+
+
+def _with_warps(kernel: Any, warps: int) -> Any:
+    """Return a kernel that is compiled for a number of warps; Inductor reads it from the only configuration."""
+    import triton
+
+    return triton.autotune(configs=[triton.Config({}, num_warps=warps)], key=[])(kernel)
+
+
+def check_launcher(lowered: Lowered) -> None:
+    """Raise RefusedError for an op whose products and sums must round one by one: the launcher lets them be fused."""
+    dtypes = lowered.graph.tensors
+    for n in lowered.graph.nodes:
+        if lookup(n.op).each_step and any(dtypes[t].dtype.kind == "f" for t in n.outputs):
+            node = lowered.sources.get(n.name)
+            why = "its products and sums must round one by one, which Inductor's launcher cannot ask for"
+            raise RefusedError(why, *(() if node is None else (node,)))
