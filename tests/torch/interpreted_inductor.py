@@ -247,10 +247,12 @@ def test_images_of_a_net_that_becomes_channels_last(monkeypatch: pytest.MonkeyPa
 
 def test_the_gain_of_a_region(monkeypatch: pytest.MonkeyPatch) -> None:
     """By a measured ratio, less a write and a read of what Inductor could keep in registers."""
-    monkeypatch.setattr(choice, "_ratios", lambda: {("rows", 2, "large"): 1.25})
-    assert gain(Region("rows", 2, 1 << 30, 0)) == pytest.approx(0.2)
-    assert gain(Region("rows", 2, 1 << 30, 1 << 27)) == pytest.approx(-0.05)
-    assert gain(Region("rows", 4, 1 << 30, 0)) == gain(Region("items", 2, 1 << 30, 0)) == 0.0
+    ratios = {("rows", "large"): 1.25, ("rows", ""): 0.5}
+    monkeypatch.setattr(choice, "_ratios", lambda: ratios)
+    assert gain(Region("rows", 1 << 30, 0)) == pytest.approx(0.2)
+    assert gain(Region("rows", 1 << 30, 1 << 27)) == pytest.approx(-0.05)
+    assert gain(Region("rows", 1 << 10, 0)) == pytest.approx(-1.0)
+    assert gain(Region("items", 1 << 30, 0)) == 0.0
     assert [size_class(1 << b) for b in (21, 22, 24, 25)] == ["small", "cached", "cached", "large"]
 
 

@@ -93,6 +93,21 @@ def test_eager_agrees_with_the_oracle(row):
     assert not row.backward or [r.shape for r in results] == [w.shape for w in wanted]
 
 
+def test_random_rows_follow_from_their_seed():
+    """The first ones are the same for every number of them; each is right by eager, and of a kind of its own."""
+    drawn = rows(("random",), (), (5, 40))
+    names = [r.name for r in drawn]
+    assert names[:7] == [r.name for r in rows(("random",), (), (5, 7))]
+    assert names != [r.name for r in rows(("random",), (), (6, 40))]
+    assert len(set(names)) == len(names)
+    assert len({n[4:].partition(":")[0] for n in names}) >= 7
+    assert {r.backward for r in drawn} == {False, True}
+    for row in drawn:
+        assert 1 << 16 <= math.prod(row.shape) <= 1 << 29
+        case = row.case("cpu", seed(), tiny=True)
+        assert max(Oracle(case).errors(call_of(case.function, case)())) < 1e5, row.name
+
+
 # the oracle -----------------------------------------------------------------------------------
 
 

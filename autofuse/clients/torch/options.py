@@ -29,7 +29,7 @@ class Options:
         opt: optimisation level of kernels for the CPU twin, ``-O0`` to ``-O3``; empty: AUTOFUSE_OPT.
         threads: number of threads over which the twin distributes the cores of a kernel; 0: AUTOFUSE_THREADS.
         report: print the report of every graph after compilation, as AUTOFUSE_REPORT=1 does.
-        choose: inside Inductor, ``model``: take the regions for which measured ratios promise a gain; ``all``: take all.
+        choose: inside Inductor, ``model``: regions for which measured ratios promise a gain; ``all``: every region.
     """
 
     target: str = ""

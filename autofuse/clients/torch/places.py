@@ -1,4 +1,4 @@
-"""Where a region finds the values of its symbols: sizes of its arguments."""
+"""Sources of the values of a region's symbols: sizes of its arguments."""
 
 from __future__ import annotations
 

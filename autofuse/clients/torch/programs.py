@@ -6,7 +6,8 @@ from typing import Any
 
 from autofuse.clients.torch.lower import Lowered
 from autofuse.clients.torch.refusal import RefusedError
-from autofuse.codegen.backends.triton.kernels import Form
+from autofuse.codegen.backends.triton.blocks import WARP
+from autofuse.codegen.backends.triton.kernels import Form, Kernel
 from autofuse.codegen.backends.triton.launches import for_every_size, launches
 from autofuse.codegen.backends.triton.plan import plan
 from autofuse.codegen.backends.triton.text.wrapper import kernels_text
@@ -20,10 +21,10 @@ from autofuse.targets import GpuTarget
 
 __all__ = ["TritonProgram", "check_launcher"]
 
-#: Programs below which most of a card is idle.
-_FEW = 64
-#: Elements from which that matters.
-_MUCH = 1 << 16
+#: Programs below which most of a card is idle, and elements from which that matters.
+_FEW, _MUCH = 64, 1 << 16
+#: Elements of a thread from which sums over rows no longer fit beside them in registers.
+_LONG = 32
 
 
 class TritonProgram:
@@ -67,9 +68,18 @@ class TritonProgram:
             "in parts": any(p.item is not None for p in k.partials),
             "running": any(n.op == "Scan" for n in k.nest.nodes),
             "again": k.form is Form.LOOP and len(k.passes) > 1,
+            "several": len(elements) > 1 and not any(p.partials for p in self.program.kernels),
+            "long": self._each(k) >= _LONG,
             "few": product(launch.grid).evaluate(typical) < _FEW and elements[at] >= _MUCH,
         }
         return " ".join([k.form.value, *(word for word, holds in words.items() if holds)])
+
+    @staticmethod
+    def _each(k: Kernel) -> int:
+        """Return the elements of a thread, for a kernel that also holds sums of them; else 0."""
+        if k.blocks is None or not any(p.item is None for p in k.partials):
+            return 0
+        return k.blocks.rows * k.blocks.cols // (WARP * k.blocks.warps)
 
 
 def _with_warps(kernel: Any, warps: int) -> Any:

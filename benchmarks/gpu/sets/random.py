@@ -36,6 +36,8 @@ _UNARY: dict[str, _Unary] = {
     "cosine": torch.cos,
     "where": lambda x: torch.where(x > 0.0, x, x * -0.5),
 }
+#: Functions whose gradients jump: rounding decides on which side a number is.
+_JUMPS = frozenset(("relu", "abs", "clamp", "exp of minus", "root", "where", "maximum"))
 _BINARY: dict[str, Callable[[torch.Tensor, torch.Tensor], torch.Tensor]] = {
     "add": torch.add,
     "subtract": torch.sub,
@@ -84,8 +86,9 @@ def _shape(rng: random.Random) -> Shape:
 # parts ----------------------------------------------------------------------------------------
 
 
-def _chain_of(rng: random.Random, most: int) -> tuple[str, _Unary]:
-    names = [rng.choice(list(_UNARY)) for _ in range(rng.randint(1, most))]
+def _chain_of(rng: random.Random, most: int, smooth: bool = False) -> tuple[str, _Unary]:
+    known = [n for n in _UNARY if not (smooth and n in _JUMPS)]
+    names = [rng.choice(known) for _ in range(rng.randint(1, most))]
 
     def chain(x: torch.Tensor) -> torch.Tensor:
         for n in names:
@@ -116,16 +119,18 @@ def _beside(rng: random.Random, shape: Shape) -> Shape:
 
 
 def _chain(rng: random.Random, shape: Shape) -> tuple[str, _Make, bool]:
-    first, before = _chain_of(rng, 3)
-    second, after = _chain_of(rng, 2)
-    op, other = rng.choice(list(_BINARY)), _beside(rng, shape)
+    backward = rng.random() < 0.3
+    first, before = _chain_of(rng, 3, backward)
+    second, after = _chain_of(rng, 2, backward)
+    op = rng.choice([n for n in _BINARY if not (backward and n in _JUMPS)])
+    other = _beside(rng, shape)
 
     def make(maker: Maker, shape: Shape, dtype: torch.dtype) -> Case:
         y = maker.normal(tuple(min(a, b) for a, b in zip(other, shape[-len(other) :], strict=True)))
         given = (maker.normal(shape, dtype), y.to(dtype))
         return Case(lambda x, y: after(_BINARY[op](before(x), y)), given, gradients=(0,))
 
-    return f"{first}, {op}, {second}", make, rng.random() < 0.3
+    return f"{first}, {op}, {second}", make, backward
 
 
 def _reduction(rng: random.Random, shape: Shape) -> tuple[str, _Make, bool]:
@@ -145,7 +150,8 @@ def _reduction(rng: random.Random, shape: Shape) -> tuple[str, _Make, bool]:
 
 def _norm(rng: random.Random, shape: Shape) -> tuple[str, _Make, bool]:
     which = rng.choice(("layer", "rms", "group", "instance"))
-    after, act = _chain_of(rng, 1)
+    backward = rng.random() < 0.4
+    after, act = _chain_of(rng, 1, backward)
     residual = rng.random() < 0.5
 
     def normalised(x: torch.Tensor, w: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
@@ -172,7 +178,7 @@ def _norm(rng: random.Random, shape: Shape) -> tuple[str, _Make, bool]:
         wanted = (0, 2, 3) if which == "layer" else (0, 2) if which == "rms" else (0,)
         return Case(function, (maker.normal(shape, dtype), rest, w, b), gradients=wanted)
 
-    return f"{which}, {after}", make, rng.random() < 0.4
+    return f"{which}, {after}", make, backward
 
 
 def _softmax(rng: random.Random, shape: Shape) -> tuple[str, _Make, bool]:
@@ -216,7 +222,8 @@ def _loss(rng: random.Random, shape: Shape) -> tuple[str, _Make, bool]:
         given = (maker.normal(own, dtype), maker.normal(other, dtype))
         return Case(function, (*given, maker.integers(own[1], own[:1])), gradients=(0,))
 
-    return f"{which} of {flat[1]}", make, rng.random() < 0.5
+    # Gradients of the others are small differences of large numbers, or jump.
+    return f"{which} of {flat[1]}", make, which == "z loss" and rng.random() < 0.6
 
 
 def _gather(rng: random.Random, shape: Shape) -> tuple[str, _Make, bool]:

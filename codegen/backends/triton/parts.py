@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 
 from autofuse.codegen.backends.triton.kernels import Partial
 from autofuse.codegen.nests.levels import Item, Join
@@ -13,6 +13,7 @@ from autofuse.implgraph.ir.dtypes import BY_NAME, DType
 from autofuse.implgraph.ir.frozen import replace
 from autofuse.implgraph.ir.graph import Attr, Node, TensorView
 from autofuse.implgraph.ir.iteration_space import contiguous_strides
+from autofuse.implgraph.ops.rows.reductions import REDUCES
 
 __all__ = ["PARTS", "behind", "frontier", "joining", "rest"]
 
@@ -30,18 +31,29 @@ def behind(nest: Nest, names: Sequence[str]) -> set[str]:
     return found
 
 
-def frontier(nest: Nest, known: Sequence[str]) -> list[Node]:
-    """Return the nodes constant along the columns that wait for ``known`` and feed nodes that vary along them."""
+def frontier(nest: Nest, known: Sequence[str], later: Collection[str] = ()) -> list[Node]:
+    """Return the nodes constant along the columns that wait for ``known``, and that a following nest needs.
+
+    Args:
+        nest: nest to cut.
+        known: reductions of this nest.
+        later: nodes of the following one, besides those that vary along the columns.
+    """
     cols = frozenset(nest.cols)
     late = behind(nest, known)
-    used = {i for n in nest.nodes if varies(n) & cols and n.op != "Broadcast" for i in n.inputs}
+    after = [n for n in nest.nodes if n.name in later or varies(n) & cols]
+    used = {i for n in after if n.op != "Broadcast" for i in n.inputs}
     named = nest.by_name()
     spread = [named[u] for u in used if u in named and named[u].op == "Broadcast"]
     used |= {i for n in spread for i in n.inputs}
     return [
         n
         for n in nest.nodes
-        if n.name in used and n.name in late and not varies(n) & cols and n.op != "Broadcast"
+        if n.name in used
+        and n.name in late
+        and n.name not in later
+        and not varies(n) & cols
+        and n.op != "Broadcast"
     ]
 
 
@@ -86,7 +98,7 @@ def joining(
 
 
 def rest(nest: Nest, left: Mapping[str, Memory], stored: Sequence[str]) -> Nest:
-    """Return the elementwise nest that computes ``stored`` along the columns, with ``left`` loaded from memory."""
+    """Return the nest that computes ``stored`` along the columns, with ``left`` loaded from memory."""
     named = nest.by_name()
     sizes = tuple(nest.sizes[a] if a in nest.rows else ONE for a in nest.axes)
     steps = iter(contiguous_strides([nest.sizes[a] for a in nest.rows]))
@@ -102,7 +114,8 @@ def rest(nest: Nest, left: Mapping[str, Memory], stored: Sequence[str]) -> Nest:
         for name, m in left.items()
     ]
     nodes += walk(nest.nodes, stored, frozenset(left))
-    return replace(nest, nodes=tuple(nodes), cols=())
+    reduces = any(n.op in REDUCES for n in nodes)
+    return replace(nest, nodes=tuple(nodes), cols=nest.cols if reduces else ())
 
 
 def _on(n: Node, axes: tuple[int, ...]) -> Node:

@@ -294,7 +294,7 @@ class _Planner:
             name, b = self.named(Form.ROWS, nest, *sides, in_registers, held=held, shares=not apart)
             joined = found if b.parts > 1 else passes(nest, join=False)
             self._add(name, nest, Form.ROWS, grid, rows, nest.cols, joined, b)
-        elif fixed and wide and len(found) == 1 and not scans and loop.chunks > 1 and reads:
+        elif fixed and not whole and not scans and loop.chunks > 1 and reads:
             self._chunked(nest, found[0], grid, rows, loop)
         else:
             if not fixed and not outer:
@@ -346,7 +346,10 @@ class _Planner:
         rows: tuple[int, ...],
         b: Blocks,
     ) -> None:
-        """Append a kernel that reduces parts of the columns, one that joins the parts, and the work that follows."""
+        """Append a kernel that reduces parts of the columns, one that joins the parts, and the work that follows.
+
+        ``items``: the first pass; later ones follow in kernels of their own.
+        """
         sides = nest.count(rows), nest.count(nest.cols)
         name, b = self.named(Form.LOOP, nest, *sides, b, leaves=True)
         parts: list[Partial] = []
@@ -361,18 +364,21 @@ class _Planner:
         self._add(name, first, Form.LOOP, grid, rows, nest.cols, [items], b, parts)
         cols = frozenset(nest.cols)
         stores = [n for n in nest.nodes if n.op == "Store"]
-        wide = [n.name for n in stores if varies(n) & cols]
-        narrow = [n.name for n in stores if n.name not in wide]
+        done = {p.node.name for p in parts}
+        later = behind(nest, [n.name for n in nest.nodes if n.op in REDUCES and n.name not in done])
+        after = [n.name for n in stores if varies(n) & cols or n.name in later]
+        narrow = [n.name for n in stores if n.name not in after]
         left: dict[str, Memory] = {}
-        if wide:
-            for n in frontier(nest, [p.node.name for p in parts]):
+        if after:
+            for n in frontier(nest, sorted(done), later):
                 left[n.name] = self.memory(n.y.dtype, kept, n.name)
         steps = CeilDiv(CeilDiv(nest.count(nest.cols), b.chunks), b.cols)
         span = steps.value * b.cols
         self._join(joining(nest, nest.rows, parts, b.chunks, span, narrow, left), parts, left)
-        if wide:
+        if after:
             self.buffers.update({m.name: m for m in left.values()})
-            self._elementwise(rest(nest, left, wide))
+            following = rest(nest, left, after)
+            (self._reducing if following.cols else self._elementwise)(following)
 
     def _with_sums(self, nest: Nest) -> None:
         """Append a kernel of rows with sums across them: a program sums its own rows, a second kernel the programs."""

@@ -1,8 +1,8 @@
 """Choose the regions that are worth a kernel inside Inductor, which fuses well itself.
 
 A region is opaque to Inductor: its operands and results lie in memory.  So a region is compared with what Inductor
-would do without it: ``ratios.json`` has measured times of Inductor's kernels over those of autofuse, by form, element
-size and bytes, and every tensor that Inductor could have kept in registers costs a write and a read.
+would do without it: ``ratios.json`` has measured times of Inductor's kernels over those of autofuse, by form and
+bytes, and every tensor that Inductor could have kept in registers costs a write and a read.
 """
 
 from __future__ import annotations
@@ -22,6 +22,14 @@ from autofuse.clients.torch.ops.row import Kind
 from autofuse.clients.torch.options import Options
 from autofuse.clients.torch.partition import bytes_of, kind_of
 from autofuse.clients.torch.programs import TritonProgram
+from autofuse.clients.torch.refusal import (
+    ALGEBRA,
+    FOURIER,
+    PRODUCT,
+    SCATTER,
+    SORT,
+    reason_for_kind,
+)
 from autofuse.clients.torch.selection import Made
 from autofuse.clients.torch.sizes import number_of_elements
 from autofuse.implgraph.expr.remainders import tight_bounds
@@ -29,31 +37,25 @@ from autofuse.implgraph.ir.fusion import FusionGraph
 
 __all__ = ["Chooser", "Region", "gain", "size_class"]
 
-#: Ops that Inductor calls in a library, or that scatter: it fuses nothing into them, or only in a template.
-_APART = frozenset(
-    """mm addmm bmm baddbmm dot mv addmv convolution convolution_backward _int_mm _scaled_mm _grouped_mm
-    _scaled_grouped_mm _weight_int8pack_mm _fused_moving_avg_obs_fq_helper index_put _unsafe_index_put scatter
-    scatter_add scatter_reduce sort topk flex_attention flex_attention_backward""".split()
-)
+#: Reasons of ops that Inductor calls in a library, or that scatter: it fuses nothing into them, or only in a template.
+_APART = (PRODUCT, SCATTER, SORT, FOURIER, ALGEBRA)
 #: Least gain, as a part of the time of a region by Inductor: less is within the spread of the ratios.
-_LEAST = 0.02
+_LEAST = 0.03
 #: Fewest dimensions of images, which Inductor may lay out channels-last.
 _IMAGE = 4
 
 
 @dataclass(frozen=True)
 class Region:
-    """What the choice depends on.
+    """A region as far as the choice depends on it.
 
     Attributes:
         form: key of the ratio table, see :attr:`TritonProgram.form`.
-        itemsize: bytes of an element of the largest operand or result.
         bytes: bytes of all operands and results, at the sizes of tracing.
         kept: bytes of those that Inductor could keep in registers.
     """
 
     form: str
-    itemsize: int
     bytes: int
     kept: int
 
@@ -105,15 +107,14 @@ def described(made: Made) -> Region:
         for n in made.candidate.outputs
         if any(_fuses(u) for u in _users(n) if u not in inside)
     )
-    largest = max(ends, key=ends.__getitem__)
     assert isinstance(made.built.kernel, TritonProgram)
-    itemsize = largest.meta["val"].dtype.itemsize
-    return Region(made.built.kernel.form, itemsize, sum(ends.values()), kept)
+    return Region(made.built.kernel.form, sum(ends.values()), kept)
 
 
 def gain(region: Region) -> float:
     """Return the expected gain as a part of the time that Inductor needs for the region and the tensors between."""
-    ratio = _ratios().get((region.form, region.itemsize, size_class(region.bytes)), 1.0)
+    known = _ratios()
+    ratio = known.get((region.form, size_class(region.bytes)), known.get((region.form, ""), 1.0))
     return 1.0 - (1.0 / ratio) - 2.0 * region.kept / max(region.bytes, 1)
 
 
@@ -123,10 +124,11 @@ def size_class(count: int) -> str:
 
 
 @cache
-def _ratios() -> dict[tuple[str, int, str], float]:
+def _ratios() -> dict[tuple[str, str], float]:
+    """Return the ratios by form and size class; an empty class stands for all others of the form."""
     text = files(__package__).joinpath("ratios.json").read_text(encoding="utf-8")
     rows = json.loads(text)["ratios"]
-    return {(row["form"], row["itemsize"], row["size"]): row["ratio"] for row in rows}
+    return {(row["form"], row["size"]): row["ratio"] for row in rows}
 
 
 # neighbours -----------------------------------------------------------------------------------
@@ -165,7 +167,7 @@ def _fuses(n: torch.fx.Node) -> bool:
     if n.op != "call_function" or not isinstance(n.target, torch._ops.OpOverload):
         return False
     name = n.target.overloadpacket.__name__
-    return not (name in _APART or "scaled_dot_product" in name or _falls_back(n.target))
+    return reason_for_kind(name) not in _APART and not _falls_back(n.target)
 
 
 def _falls_back(target: Any) -> bool:

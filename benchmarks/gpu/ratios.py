@@ -1,0 +1,119 @@
+"""Write the ratio table of ``autofuse/clients/torch/inductor/ratios.json`` from measured random rows.
+
+    python benchmarks/gpu/run.py --set random --draw SEED/COUNT --competitors eager,inductor,all --out FOLDER
+    python benchmarks/gpu/ratios.py FOLDER/random.jsonl --source "H200, date" --out ratios.json
+
+A row counts if all its regions have one form; the forms are found again on fake tensors, without a card.  The ratio of
+a class is the geometric mean of its rows, drawn towards 1 as by as many rows without a gain as ``--calm``.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import math
+import statistics
+import sys
+from collections import defaultdict
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import torch
+import torch._functorch.config
+from rows import Row, rows, tensors
+from torch._subclasses import FakeTensorMode
+
+from autofuse.clients.torch import autofuse as backend
+from autofuse.clients.torch.inductor import choice, fusing
+
+#: Rows from which a class of sizes has a ratio of its own.
+_ENOUGH = 8
+
+
+def main() -> int:
+    """Run the command line."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("files", type=Path, nargs="+")
+    parser.add_argument("--out", type=Path, help="the table; without it, it is only shown")
+    parser.add_argument("--source", default="", help="what the rows were measured on, and when")
+    parser.add_argument("--target", default="nvidia-h200")
+    parser.add_argument("--calm", type=float, default=2.0)
+    args = parser.parse_args()
+    records = [json.loads(x) for f in args.files for x in f.read_text().splitlines()]
+    found: dict[tuple[str, str], list[float]] = defaultdict(list)
+    for r in records:
+        ratio = _ratio(r)
+        if ratio is None:
+            continue
+        (row,) = (x for x in rows(["random"], [r["name"]], (r["draw"], _count(r["name"]))))
+        keys = {(g.form, choice.size_class(g.bytes)) for g in regions(row, args.target)}
+        if len(keys) == 1:
+            form, size = keys.pop()
+            found[form, size].append(ratio)
+            found[form, ""].append(ratio)
+    table = []
+    for (form, size), ratios in sorted(found.items()):
+        if size and len(ratios) < _ENOUGH:
+            continue
+        mean = math.exp(sum(map(math.log, ratios)) / (len(ratios) + args.calm))
+        table.append({"form": form, "size": size, "ratio": round(mean, 3), "rows": len(ratios)})
+        spread = f"{min(ratios):.2f} to {max(ratios):.2f}, median {statistics.median(ratios):.2f}"
+        sys.stdout.write(f"{form:32} {size:7} {len(ratios):4} {mean:.2f} ({spread})\n")
+    if args.out:
+        text = json.dumps({"source": args.source, "ratios": table}, indent=1)
+        args.out.write_text(text + "\n", encoding="utf-8")
+    return 0
+
+
+def _count(name: str) -> int:
+    return int(name.partition(" ")[0]) + 1
+
+
+def _ratio(record: dict[str, Any]) -> float | None:
+    """Return the time of Inductor over that of autofuse; None if one of them failed."""
+    one, other = (record["results"].get(c, {}) for c in ("inductor", "all"))
+    return one["us"] / other["us"] if "us" in one and "us" in other else None
+
+
+def regions(row: Row, target: str) -> list[choice.Region]:
+    """Return the regions of a row, or of its backward graph, at its own sizes and on fake tensors."""
+    found: list[choice.Region] = []
+    own: Callable[..., Any] = fusing.Chooser.judge
+    donated = torch._functorch.config.donated_buffer
+
+    def judge(self: Any, made: Any) -> tuple[bool, str]:
+        found.append(choice.described(made))
+        return False, "its form is all that is wanted"
+
+    fusing.Chooser.judge = judge  # type: ignore[method-assign]
+    torch._functorch.config.donated_buffer = False
+    try:
+        torch._dynamo.reset()
+        with FakeTensorMode():
+            case = row.case("cpu", 0, tiny=False)
+            function: Callable[..., Any] = torch.compile(
+                case.function,
+                dynamic=False,
+                backend=backend,
+                options={"target": target, "min_ops": 1},
+            )
+            if not row.backward:
+                with torch.no_grad():
+                    function(*case.inputs)
+                return found
+            inputs = [x.detach() for x in case.inputs]
+            wanted = [inputs[k].requires_grad_() for k in case.gradients]
+            outputs = tensors(function(*inputs))
+            found.clear()
+            torch.autograd.grad(outputs, wanted, case.dys)
+            return found
+    finally:
+        fusing.Chooser.judge = own  # type: ignore[method-assign]
+        torch._functorch.config.donated_buffer = donated
+
+
+if __name__ == "__main__":
+    sys.exit(main())
