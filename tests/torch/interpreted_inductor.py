@@ -190,6 +190,25 @@ def test_several_kernels_and_several_results() -> None:
     assert max(k.kernels for k in backward.fused) > 1
 
 
+@pytest.mark.parametrize("shape", [(300, 700, 1), (3, 70_000, 2)])
+def test_few_long_rows_whose_reductions_wait_for_each_other(shape: tuple[int, ...]) -> None:
+    """Each is cut into parts for all multiprocessors, pass by pass; also with results along the rows."""
+
+    def function(x: torch.Tensor) -> tuple[torch.Tensor, ...]:
+        m = x.abs().amax((0, 1), keepdim=True)
+        d = x - m
+        s = (d * d).sum((0, 1), keepdim=True).sqrt()
+        z = (d * s).amin((0, 1), keepdim=True)
+        return s + m, d * s, z + m, m
+
+    x = torch.randn(shape)
+    for a, b in zip(compiled(function)(x), function(x.double()), strict=True):
+        torch.testing.assert_close(a.double(), b, rtol=1e-5, atol=1e-5)
+    ((kernel,),) = [g.fused for g in reports()]
+    assert kernel.kernels > 3
+    assert "in parts" in kernel.why
+
+
 def test_views_of_results() -> None:
     def function(x: torch.Tensor) -> tuple[torch.Tensor, ...]:
         y = torch.relu(x) * 2
@@ -253,6 +272,8 @@ def test_the_gain_of_a_region(monkeypatch: pytest.MonkeyPatch) -> None:
     assert gain(Region("rows", 1 << 30, 1 << 27)) == pytest.approx(-0.05)
     assert gain(Region("rows", 1 << 10, 0)) == pytest.approx(-1.0)
     assert gain(Region("items", 1 << 30, 0)) == 0.0
+    assert gain(Region("rows", 1 << 30, 0, launches=2)) == pytest.approx(0.2)
+    assert gain(Region("rows", 1 << 30, 0, launches=6)) == pytest.approx(0.2 - 1 / 16)
     assert [size_class(1 << b) for b in (21, 22, 24, 25)] == ["small", "cached", "cached", "large"]
 
 

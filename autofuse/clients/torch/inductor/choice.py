@@ -41,6 +41,9 @@ __all__ = ["Chooser", "Region", "gain", "size_class"]
 _APART = (PRODUCT, SCATTER, SORT, FOURIER, ALGEBRA)
 #: Least gain, as a part of the time of a region by Inductor: less is within the spread of the ratios.
 _LEAST = 0.03
+#: Launches of a region that Inductor, too, may need: of a reduction and of what joins its parts.  The bytes that a card
+#: moves in the time of a further one, which the host may have to wait for: 4 us of 4 TB/s (assumed).
+_USUAL, _LAUNCH = 2, 16 << 20
 #: Fewest dimensions of images, which Inductor may lay out channels-last.
 _IMAGE = 4
 
@@ -53,11 +56,13 @@ class Region:
         form: key of the ratio table, see :attr:`TritonProgram.form`.
         bytes: bytes of all operands and results, at the sizes of tracing.
         kept: bytes of those that Inductor could keep in registers.
+        launches: number of launches.
     """
 
     form: str
     bytes: int
     kept: int
+    launches: int = 1
 
 
 class Chooser:
@@ -108,14 +113,15 @@ def described(made: Made) -> Region:
         if any(_fuses(u) for u in _users(n) if u not in inside)
     )
     assert isinstance(made.built.kernel, TritonProgram)
-    return Region(made.built.kernel.form, sum(ends.values()), kept)
+    return Region(made.built.kernel.form, sum(ends.values()), kept, made.built.parts)
 
 
 def gain(region: Region) -> float:
     """Return the expected gain as a part of the time that Inductor needs for the region and the tensors between."""
     known = _ratios()
     ratio = known.get((region.form, size_class(region.bytes)), known.get((region.form, ""), 1.0))
-    return 1.0 - (1.0 / ratio) - 2.0 * region.kept / max(region.bytes, 1)
+    moved = 2 * region.kept + _LAUNCH * max(0, region.launches - _USUAL)
+    return 1.0 - (1.0 / ratio) - moved / max(region.bytes, 1)
 
 
 def size_class(count: int) -> str:
