@@ -388,7 +388,7 @@ def _row(tensor: Mapping[str, Any], values: Mapping[str, int]) -> Any:
 
 def plan_of(graph: Any, target: str) -> tuple[Any, dict[str, Any]]:
     """The program that a flow compiles, and its launches by name."""
-    from autofuse.codegen.backends.triton.launches import for_every_size, launches
+    from autofuse.codegen.backends.triton.launches import for_every_size, launches, taking_all
 
     made: dict[str, Any] = {}
 
@@ -397,7 +397,7 @@ def plan_of(graph: Any, target: str) -> tuple[Any, dict[str, Any]]:
             made[stage] = after
 
     api.observed(graph, note, target=target)
-    program = for_every_size(made["plan"])
+    program = taking_all(for_every_size(made["plan"]))
     return program, {launch.name: launch for launch in launches(program)}
 
 

@@ -120,7 +120,7 @@ def _built(graph: FusionGraph, target: Target, options: Options, device: torch.d
     if isinstance(target, GpuTarget):
         check_triton(target.name, device)
         program = TritonProgram(graph, target)
-        return Built(program, len(program.launches))
+        return Built(program, len(program.program.kernels))
     result = api.build_split(graph, target=target)
     if device.type == "npu":
         from autofuse.clients.torch.npu import NpuKernel

@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
+from functools import cached_property
 from typing import Any
 
 from autofuse.clients.torch.lower import Lowered
 from autofuse.clients.torch.refusal import RefusedError
 from autofuse.codegen.backends.triton.blocks import WARP
 from autofuse.codegen.backends.triton.kernels import Form, Kernel
-from autofuse.codegen.backends.triton.launches import for_every_size, launches
+from autofuse.codegen.backends.triton.launches import (
+    Launch,
+    for_every_size,
+    grid_of,
+    launches,
+)
 from autofuse.codegen.backends.triton.plan import plan
 from autofuse.codegen.backends.triton.text.wrapper import kernels_text
 from autofuse.codegen.nests.nest import unit_axis, varies
@@ -38,19 +44,29 @@ class TritonProgram:
 
     Attributes:
         program: the plan.
-        launches: its launches, in order.
-        kernels: the kernel of each launch.
 
     Raises:
-        AutofuseError: AF3001, AF3003, the target lacks an op or room; AF5009, the cache folder cannot be used.
+        AutofuseError: AF3001, AF3003, the target lacks an op or room.
     """
 
     def __init__(self, graph: FusionGraph, target: GpuTarget) -> None:
         hint = lower_to_plan(graph, Stages(), masks=True)
         self.program = for_every_size(plan(graph, hint, target, clusters=False))
-        self.launches = tuple(launches(self.program))
-        module = imported(kernels_text(self.program), f"{graph.name}_kernels.py")
-        self.kernels: tuple[Any, ...] = tuple(
+
+    @cached_property
+    def launches(self) -> tuple[Launch, ...]:
+        """Return the launches, in order."""
+        return tuple(launches(self.program))
+
+    @cached_property
+    def kernels(self) -> tuple[Any, ...]:
+        """Return the kernel of each launch.
+
+        Raises:
+            AutofuseError: AF5009, the cache folder cannot be used.
+        """
+        module = imported(kernels_text(self.program), f"{self.program.graph.name}_kernels.py")
+        return tuple(
             _with_warps(getattr(module, launch.name), launch.warps) for launch in self.launches
         )
 
@@ -60,7 +76,7 @@ class TritonProgram:
         typical = {s.name: s.hint or max(s.min, 1) for s in self.program.graph.symbols}
         elements = [k.nest.count(k.nest.axes).evaluate(typical) for k in self.program.kernels]
         at = max(range(len(elements)), key=elements.__getitem__)
-        k, launch = self.program.kernels[at], self.launches[at]
+        k = self.program.kernels[at]
         loads = [n for n in k.nest.nodes if n.op == "Load" and varies(n) & frozenset(k.cols)]
         words = {
             "across": loads and not any(unit_axis(n) in k.cols for n in loads),
@@ -70,7 +86,7 @@ class TritonProgram:
             "again": k.form is Form.LOOP and len(k.passes) > 1,
             "several": len(elements) > 1 and not any(p.partials for p in self.program.kernels),
             "long": self._each(k) >= _LONG,
-            "few": product(launch.grid).evaluate(typical) < _FEW and elements[at] >= _MUCH,
+            "few": product(grid_of(k)).evaluate(typical) < _FEW and elements[at] >= _MUCH,
         }
         return " ".join([k.form.value, *(word for word, holds in words.items() if holds)])
 

@@ -12,7 +12,7 @@ from autofuse.codegen.nests.memory import Memory
 from autofuse.implgraph.expr.expression import CeilDiv, Expr, Min, const, product
 from autofuse.implgraph.ir.frozen import frozen, replace
 
-__all__ = ["Launch", "for_every_size", "launches", "taking_all"]
+__all__ = ["Launch", "for_every_size", "grid_of", "launches", "taking_all"]
 
 _THREADS_OF_A_WARP = 32
 _BYTES_OF_A_FLOAT = 4
@@ -95,7 +95,7 @@ def launches(program: Program) -> Iterator[Launch]:
             text.sizes,
             blocks,
             {name: constants[name] for name in text.constants},
-            _grid(k, k.blocks, program.cores if text.takes_blocks else 0),
+            grid_of(k, program.cores if text.takes_blocks else 0),
             k.blocks.warps * _THREADS_OF_A_WARP,
             k.blocks.parts,
             k.blocks.warps,
@@ -113,8 +113,10 @@ def _blocks(k: Kernel, b: Blocks) -> Expr:
     return product(CeilDiv(count, sides[part]) for count, part in k.extents())
 
 
-def _grid(k: Kernel, b: Blocks, cores: int) -> tuple[Expr, Expr, Expr]:
-    """Return the programs of a launch; ``cores``: most of them, for a kernel that loops over blocks."""
+def grid_of(k: Kernel, cores: int = 0) -> tuple[Expr, Expr, Expr]:
+    """Return the programs of a kernel with blocks; ``cores``: most of them, for one that loops over blocks."""
+    b = k.blocks
+    assert b is not None
     programs = const(b.programs) if b.programs else _blocks(k, b)
     if cores:
         programs = Min(programs, const(max(1, cores // b.chunks)))
