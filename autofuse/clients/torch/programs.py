@@ -7,7 +7,7 @@ from typing import Any
 
 from autofuse.clients.torch.lower import Lowered
 from autofuse.clients.torch.refusal import RefusedError
-from autofuse.codegen.backends.triton.blocks import WARP
+from autofuse.codegen.backends.triton.blocks import WARP, power
 from autofuse.codegen.backends.triton.kernels import Form, Kernel
 from autofuse.codegen.backends.triton.launches import (
     Launch,
@@ -29,6 +29,8 @@ __all__ = ["TritonProgram", "check_launcher"]
 
 #: Programs below which most of a card is idle, and elements from which that matters.
 _FEW, _MUCH = 64, 1 << 16
+#: Elements of a row up to which a program holds several, and up to a power of 2 beside each.
+_SHORT = 1024
 #: Elements of a thread from which sums over rows no longer fit beside them in registers.
 _LONG = 32
 
@@ -77,6 +79,7 @@ class TritonProgram:
         elements = [k.nest.count(k.nest.axes).evaluate(typical) for k in self.program.kernels]
         at = max(range(len(elements)), key=elements.__getitem__)
         k = self.program.kernels[at]
+        cols = k.nest.count(k.cols).evaluate(typical)
         loads = [n for n in k.nest.nodes if n.op == "Load" and varies(n) & frozenset(k.cols)]
         words = {
             "across": loads and not any(unit_axis(n) in k.cols for n in loads),
@@ -84,6 +87,8 @@ class TritonProgram:
             "in parts": any(p.item is not None for p in k.partials),
             "running": any(n.op == "Scan" for n in k.nest.nodes),
             "again": k.form is Form.LOOP and len(k.passes) > 1,
+            "short": k.form is Form.ROWS and cols <= _SHORT,
+            "padded": k.form is Form.ROWS and cols <= _SHORT and 4 * power(cols) > 5 * cols,
             "several": len(elements) > 1 and not any(p.partials for p in self.program.kernels),
             "long": self._each(k) >= _LONG,
             "few": product(grid_of(k)).evaluate(typical) < _FEW and elements[at] >= _MUCH,

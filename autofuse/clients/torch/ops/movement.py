@@ -57,22 +57,6 @@ def _permute(c: Call) -> Value:
     return c.e.transpose(c.x(), [int(d) % rank for d in c.arg(1, "dims")])
 
 
-@row("aten.transpose.int", kind=Kind.VIEW)
-def _transpose(c: Call) -> Value:
-    x = c.x()
-    if not x.shape:
-        return x
-    perm = list(range(len(x.shape)))
-    a, b = (int(c.arg(i)) % len(perm) for i in (1, 2))
-    perm[a], perm[b] = perm[b], perm[a]
-    return c.e.transpose(x, perm)
-
-
-@row("aten.t.default", kind=Kind.VIEW)
-def _t(c: Call) -> Value:
-    return c.e.transpose(c.x(), list(range(len(c.x().shape)))[::-1])
-
-
 @row("aten.expand.default", kind=Kind.VIEW)
 def _expand(c: Call) -> Value:
     return c.e.broadcast(c.x(), c.shape)
