@@ -28,8 +28,8 @@ from torch._subclasses import FakeTensorMode
 from autofuse.clients.torch import autofuse as backend
 from autofuse.clients.torch.inductor import choice, fusing
 
-#: Rows from which a class of sizes has a ratio of its own.
-_ENOUGH = 8
+#: Rows from which a class of sizes, and a form with a further word, has a ratio of its own.
+_ENOUGH, _SOME = 8, 4
 
 
 def main() -> int:
@@ -61,11 +61,14 @@ def main() -> int:
             continue
         logs = [math.log(r) for r in ratios]
         mean = sum(logs) / (len(logs) + args.calm)
-        spread_of = math.sqrt(sum((x - mean) ** 2 for x in logs) / len(logs))
-        ratio = math.exp(mean - spread_of / 2)
+        spread = math.sqrt(sum((x - mean) ** 2 for x in logs) / len(logs))
+        ratio = math.exp(mean - spread / 2)
+        shown = f"{min(ratios):.2f} to {max(ratios):.2f}, median {statistics.median(ratios):.2f}"
+        sys.stdout.write(f"{form:32} {size:7} {len(ratios):4} {ratio:.2f} ({shown})\n")
+        # Few rows say that a form may lose, but not that it gains beside the form without its last word.
+        if len(ratios) < _SOME and ratio >= 1.0:
+            continue
         table.append({"form": form, "size": size, "ratio": round(ratio, 3), "rows": len(ratios)})
-        spread = f"{min(ratios):.2f} to {max(ratios):.2f}, median {statistics.median(ratios):.2f}"
-        sys.stdout.write(f"{form:32} {size:7} {len(ratios):4} {ratio:.2f} ({spread})\n")
     if args.out:
         text = json.dumps({"source": args.source, "ratios": table}, indent=1)
         args.out.write_text(text + "\n", encoding="utf-8")

@@ -118,10 +118,19 @@ def described(made: Made) -> Region:
 
 def gain(region: Region) -> float:
     """Return the expected gain as a part of the time that Inductor needs for the region and the tensors between."""
-    known = _ratios()
-    ratio = known.get((region.form, size_class(region.bytes)), known.get((region.form, ""), 1.0))
+    ratio = next(_known(region), 1.0)
     moved = 2 * region.kept + _LAUNCH * max(0, region.launches - _USUAL)
     return 1.0 - (1.0 / ratio) - moved / max(region.bytes, 1)
+
+
+def _known(region: Region) -> Iterator[float]:
+    """Yield the ratios of a region: of its class, of its form at any size, and of forms with fewer words."""
+    known, words = _ratios(), region.form.split()
+    for count in range(len(words), 0, -1):
+        form = " ".join(words[:count])
+        for size in (size_class(region.bytes), ""):
+            if (form, size) in known:
+                yield known[form, size]
 
 
 def size_class(count: int) -> str:
