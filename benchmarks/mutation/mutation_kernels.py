@@ -61,7 +61,8 @@ __all__ = [
 
 #: Bits of the tiling key below the number of the mutant.
 KEY_BITS = 12
-_ENTRY = 'extern "C" __global__'
+#: Start of the entry; kernels whose cores wait for each other name their schedule mode in it.
+_ENTRY = re.compile(r'^extern "C" .*?__global__', re.MULTILINE)
 _SYNC_ALL = "  SyncAll();\n"
 
 #: Classes that change the order of pipes, cores and buffers.
@@ -342,7 +343,9 @@ def _kernel_path(built: api.BuildResult) -> str:
 
 def library_text(built: api.BuildResult, chosen: Sequence[Candidate]) -> str:
     """Return the kernel file with every mutant; mutant ``k`` runs for tiling keys with ``k + 1`` in the upper bits."""
-    functions, entry = _kernel_text(built).split(_ENTRY)
+    text = _kernel_text(built)
+    (start,) = _ENTRY.finditer(text)
+    functions, entry = text[: start.start()], text[start.end() :]
     head, brace, rest = entry.partition(") {\n")
     # A control bit of the core may precede the kind of the kernel.
     before, kind, after = rest.partition("KERNEL_TASK_TYPE_DEFAULT")
@@ -365,7 +368,7 @@ def library_text(built: api.BuildResult, chosen: Sequence[Candidate]) -> str:
             own = _SYNC_ALL.join(head_parts) + _SYNC_ALL.join(tail_parts)
         cases.append(f"  if (t.tiling_key >> {KEY_BITS} == {k + 1}u) {{\n{own}  return;\n  }}\n")
     return "".join(
-        (functions, "\n".join(added), "\n", _ENTRY, head, brace, task, newline, *cases, body, "}\n")
+        (functions, "\n".join(added), "\n", start[0], head, brace, task, newline, *cases, body, "}\n")
     )
 
 
