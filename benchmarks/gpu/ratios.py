@@ -29,7 +29,7 @@ from autofuse.clients.torch import autofuse as backend
 from autofuse.clients.torch.inductor import choice, fusing
 
 #: Rows from which a class of sizes, and a form with a further word, has a ratio of its own.
-_ENOUGH, _SOME = 8, 4
+_ENOUGH, _SOME = 8, 3
 
 
 def main() -> int:
@@ -65,7 +65,7 @@ def main() -> int:
         ratio = math.exp(mean - spread / 2)
         shown = f"{min(ratios):.2f} to {max(ratios):.2f}, median {statistics.median(ratios):.2f}"
         sys.stdout.write(f"{form:32} {size:7} {len(ratios):4} {ratio:.2f} ({shown})\n")
-        # Few rows say that a form may lose, but not that it gains beside the form without its last word.
+        # Few rows say that a form may lose, but not that it gains beside the form without its last details.
         if len(ratios) < _SOME and ratio >= 1.0:
             continue
         table.append({"form": form, "size": size, "ratio": round(ratio, 3), "rows": len(ratios)})

@@ -368,7 +368,19 @@ def library_text(built: api.BuildResult, chosen: Sequence[Candidate]) -> str:
             own = _SYNC_ALL.join(head_parts) + _SYNC_ALL.join(tail_parts)
         cases.append(f"  if (t.tiling_key >> {KEY_BITS} == {k + 1}u) {{\n{own}  return;\n  }}\n")
     return "".join(
-        (functions, "\n".join(added), "\n", start[0], head, brace, task, newline, *cases, body, "}\n")
+        (
+            functions,
+            "\n".join(added),
+            "\n",
+            start[0],
+            head,
+            brace,
+            task,
+            newline,
+            *cases,
+            body,
+            "}\n",
+        )
     )
 
 

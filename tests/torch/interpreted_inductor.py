@@ -271,7 +271,8 @@ def test_the_gain_of_a_region(monkeypatch: pytest.MonkeyPatch) -> None:
     assert gain(Region("rows", 1 << 30, 0)) == pytest.approx(0.2)
     assert gain(Region("rows", 1 << 30, 1 << 27)) == pytest.approx(-0.05)
     assert gain(Region("rows", 1 << 10, 0)) == pytest.approx(-1.0)
-    assert gain(Region("rows with sums", 1 << 30, 0)) == pytest.approx(0.2)
+    assert gain(Region("rows short few", 1 << 30, 0)) == pytest.approx(0.2)
+    assert gain(Region("rows across", 1 << 30, 0)) == 0.0
     assert gain(Region("items", 1 << 30, 0)) == 0.0
     assert gain(Region("rows", 1 << 30, 0, launches=2)) == pytest.approx(0.2)
     assert gain(Region("rows", 1 << 30, 0, launches=6)) == pytest.approx(0.2 - 1 / 16)

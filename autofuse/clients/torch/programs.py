@@ -25,7 +25,10 @@ from autofuse.implgraph.ops.registry import lookup
 from autofuse.machines.gpu.importing import imported
 from autofuse.targets import GpuTarget
 
-__all__ = ["TritonProgram", "check_launcher"]
+__all__ = ["DETAILS", "TritonProgram", "check_launcher"]
+
+#: Words of a form that say how long and how many its rows are.
+DETAILS = frozenset(("short", "padded", "several", "long", "few"))
 
 #: Programs below which most of a card is idle, and elements from which that matters.
 _FEW, _MUCH = 64, 1 << 16

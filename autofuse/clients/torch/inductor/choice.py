@@ -21,7 +21,7 @@ from torch._inductor.graph import GraphLowering
 from autofuse.clients.torch.ops.row import Kind
 from autofuse.clients.torch.options import Options
 from autofuse.clients.torch.partition import bytes_of, kind_of
-from autofuse.clients.torch.programs import TritonProgram
+from autofuse.clients.torch.programs import DETAILS, TritonProgram
 from autofuse.clients.torch.refusal import (
     ALGEBRA,
     FOURIER,
@@ -124,13 +124,15 @@ def gain(region: Region) -> float:
 
 
 def _known(region: Region) -> Iterator[float]:
-    """Yield the ratios of a region: of its class, of its form at any size, and of forms with fewer words."""
+    """Yield the ratios of a region: of its class, of its form at any size, and of the form without its last details."""
     known, words = _ratios(), region.form.split()
-    for count in range(len(words), 0, -1):
-        form = " ".join(words[:count])
+    while True:
+        form = " ".join(words)
         for size in (size_class(region.bytes), ""):
             if (form, size) in known:
                 yield known[form, size]
+        if words.pop() not in DETAILS:
+            return
 
 
 def size_class(count: int) -> str:
