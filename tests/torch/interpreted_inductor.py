@@ -328,6 +328,8 @@ def test_what_the_key_of_inductors_cache_depends_on(monkeypatch: pytest.MonkeyPa
     assert len({key, *(p.uuid() for p in others)}) == 5
     assert FusionPass(plain, [Seen(None)]).uuid() is None
     assert FusionPass(plain, [lambda graph: None]).uuid() is None
+    names = {"/".join(p.parts[-2:]) for p in fusing._files()}
+    assert names >= {"inductor/ratios.json", "triton/plan.py", "gpu/nvidia-h100.toml"}
     monkeypatch.setattr(fusing, "_sources", lambda: "another text")
     assert FusionPass(plain).uuid() != key
 

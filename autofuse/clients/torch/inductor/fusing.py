@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import functools
 import json
+import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
@@ -107,10 +108,19 @@ class FusionPass(CustomGraphPass):  # type: ignore[misc]
 
 @functools.cache
 def _sources() -> str:
-    """Return a digest of the version and the text of this package, on which generated kernels depend."""
-    files = sorted(Path(autofuse.__file__).parent.rglob("*.py"))
-    return artifacts.digest(
-        "\0".join([autofuse.__version__, *(f.read_text("utf-8") for f in files)])
+    """Return a digest of the version, the text and the data of this package, on which generated kernels depend."""
+    texts = (f.read_text("utf-8") for f in _files())
+    return artifacts.digest("\0".join([autofuse.__version__, *texts]))
+
+
+def _files() -> list[Path]:
+    """Return the modules and data files of this package; rooms of a source tree are links."""
+    found = os.walk(Path(autofuse.__file__).parent, followlinks=True)
+    return sorted(
+        Path(folder, name)
+        for folder, _, names in found
+        for name in names
+        if name.endswith((".py", ".json", ".toml"))
     )
 
 
