@@ -80,3 +80,22 @@ def graph_of(function: Callable[..., Any], dynamic: bool) -> Any:
     nodes = [n for n in graph.nodes if n.op == "call_function" and "sym_size" not in str(n.target)]
     found = graph.output_node().args[0]
     return lower(nodes, list(found) if isinstance(found, tuple | list) else [found]).graph
+
+
+FORMS = {
+    "items": "items",
+    "tiles": "tiles across",
+    "rows": "rows short padded",
+    "across": "rows across short padded",
+    "sums of all": "loop in parts",
+    "running sums": "rows running short padded",
+    "running sums of long rows": "loop running few",
+    "cat": "items",
+}
+
+
+@pytest.mark.parametrize("what", FORMS)
+def test_the_form_of_a_program(what: str) -> None:
+    """What the choice inside Inductor knows of it: 96 columns fill 128 places, 300 rows are few."""
+    program = TritonProgram(graph_of(FUNCTIONS[what], dynamic=False), load_gpu("nvidia-h100"))
+    assert program.form == FORMS[what]
