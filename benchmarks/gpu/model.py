@@ -149,8 +149,23 @@ def captured(row: Row, target: str = TARGET) -> list[FusionGraph]:
         raise RefusedError("the graph is all that is wanted")
 
     own = selection.built_for
-    donated = torch._functorch.config.donated_buffer
     selection.built_for = built_for
+    try:
+        run_on_fakes(row, target, found)
+    finally:
+        selection.built_for = own
+    return found
+
+
+def run_on_fakes(row: Row, target: str, found: list[Any]) -> None:
+    """Compile a row with autofuse and call it, at its own sizes and on fake tensors.
+
+    Args:
+        row: the row.
+        target: target of autofuse.
+        found: filled while graphs are compiled; cleared before a backward graph is, which is what its row is about.
+    """
+    donated = torch._functorch.config.donated_buffer
     torch._functorch.config.donated_buffer = False
     try:
         torch._dynamo.reset()
@@ -165,15 +180,13 @@ def captured(row: Row, target: str = TARGET) -> list[FusionGraph]:
             if not row.backward:
                 with torch.no_grad():
                     function(*case.inputs)
-                return found
+                return
             inputs = [x.detach() for x in case.inputs]
             wanted = [inputs[k].requires_grad_() for k in case.gradients]
             outputs = tensors(function(*inputs))
             found.clear()
             torch.autograd.grad(outputs, wanted, case.dys)
-            return found
     finally:
-        selection.built_for = own
         torch._functorch.config.donated_buffer = donated
 
 

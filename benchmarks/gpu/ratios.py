@@ -20,12 +20,9 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import torch
-import torch._functorch.config
-from rows import Row, rows, tensors
-from torch._subclasses import FakeTensorMode
+from model import run_on_fakes
+from rows import Row, rows
 
-from autofuse.clients.torch import autofuse as backend
 from autofuse.clients.torch.inductor import choice, fusing
 
 #: Rows from which a class of sizes, and a form with a further word, has a ratio of its own.
@@ -44,7 +41,7 @@ def main() -> int:
     parser.add_argument("--calm", type=float, default=2.0)
     args = parser.parse_args()
     records = [json.loads(x) for f in args.files for x in f.read_text().splitlines()]
-    found: dict[tuple[str, str], list[float]] = defaultdict(list)
+    found: dict[tuple[tuple[str, ...], str], list[float]] = defaultdict(list)
     for r in records:
         ratio = _ratio(r)
         if ratio is None:
@@ -64,14 +61,17 @@ def main() -> int:
         spread = math.sqrt(sum((x - mean) ** 2 for x in logs) / len(logs))
         ratio = math.exp(mean - spread / 2)
         shown = f"{min(ratios):.2f} to {max(ratios):.2f}, median {statistics.median(ratios):.2f}"
-        sys.stdout.write(f"{form:32} {size:7} {len(ratios):4} {ratio:.2f} ({shown})\n")
+        sys.stdout.write(f"{' '.join(form):32} {size:7} {len(ratios):4} {ratio:.2f} ({shown})\n")
         # Few rows say that a form may lose, but not that it gains beside the form without its last details.
         if len(ratios) < _SOME and ratio >= 1.0:
             continue
-        table.append({"form": form, "size": size, "ratio": round(ratio, 3), "rows": len(ratios)})
+        table.append(
+            {"form": list(form), "size": size, "ratio": round(ratio, 3), "rows": len(ratios)}
+        )
     if args.out:
-        text = json.dumps({"source": args.source, "ratios": table}, indent=1)
-        args.out.write_text(text + "\n", encoding="utf-8")
+        lines = ",\n".join(f"  {json.dumps(row)}" for row in table)
+        text = f'{{\n "source": {json.dumps(args.source)},\n "ratios": [\n{lines}\n ]\n}}\n'
+        args.out.write_text(text, encoding="utf-8")
     return 0
 
 
@@ -89,37 +89,17 @@ def regions(row: Row, target: str) -> list[choice.Region]:
     """Return the regions of a row, or of its backward graph, at its own sizes and on fake tensors."""
     found: list[choice.Region] = []
     own: Callable[..., Any] = fusing.Chooser.judge
-    donated = torch._functorch.config.donated_buffer
 
     def judge(self: Any, made: Any) -> tuple[bool, str]:
         found.append(choice.described(made))
         return False, "its form is all that is wanted"
 
     fusing.Chooser.judge = judge  # type: ignore[method-assign]
-    torch._functorch.config.donated_buffer = False
     try:
-        torch._dynamo.reset()
-        with FakeTensorMode():
-            case = row.case("cpu", 0, tiny=False)
-            function: Callable[..., Any] = torch.compile(
-                case.function,
-                dynamic=False,
-                backend=backend,
-                options={"target": target, "min_ops": 1},
-            )
-            if not row.backward:
-                with torch.no_grad():
-                    function(*case.inputs)
-                return found
-            inputs = [x.detach() for x in case.inputs]
-            wanted = [inputs[k].requires_grad_() for k in case.gradients]
-            outputs = tensors(function(*inputs))
-            found.clear()
-            torch.autograd.grad(outputs, wanted, case.dys)
-            return found
+        run_on_fakes(row, target, found)
     finally:
         fusing.Chooser.judge = own  # type: ignore[method-assign]
-        torch._functorch.config.donated_buffer = donated
+    return found
 
 
 if __name__ == "__main__":

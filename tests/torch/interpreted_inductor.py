@@ -266,21 +266,21 @@ def test_images_of_a_net_that_becomes_channels_last(monkeypatch: pytest.MonkeyPa
 
 def test_the_gain_of_a_region(monkeypatch: pytest.MonkeyPatch) -> None:
     """By a measured ratio, less a write and a read of what Inductor could keep in registers."""
-    ratios = {("rows", "large"): 1.25, ("rows", ""): 0.5}
+    ratios = {(("rows",), "large"): 1.25, (("rows",), ""): 0.5}
     monkeypatch.setattr(choice, "_ratios", lambda: ratios)
-    assert gain(Region("rows", 1 << 30, 0)) == pytest.approx(0.2)
-    assert gain(Region("rows", 1 << 30, 1 << 27)) == pytest.approx(-0.05)
-    assert gain(Region("rows", 1 << 10, 0)) == pytest.approx(-1.0)
-    assert gain(Region("rows short few", 1 << 30, 0)) == pytest.approx(0.2)
-    assert gain(Region("rows across", 1 << 30, 0)) == 0.0
-    assert gain(Region("items", 1 << 30, 0)) == 0.0
-    assert gain(Region("rows", 1 << 30, 0, launches=2)) == pytest.approx(0.2)
-    assert gain(Region("rows", 1 << 30, 0, launches=6)) == pytest.approx(0.2 - 1 / 16)
+    assert gain(Region(("rows",), 1 << 30, 0)) == pytest.approx(0.2)
+    assert gain(Region(("rows",), 1 << 30, 1 << 27)) == pytest.approx(-0.05)
+    assert gain(Region(("rows",), 1 << 10, 0)) == pytest.approx(-1.0)
+    assert gain(Region(("rows", "short", "few"), 1 << 30, 0)) == pytest.approx(0.2)
+    assert gain(Region(("rows", "across"), 1 << 30, 0)) == 0.0
+    assert gain(Region(("items",), 1 << 30, 0)) == 0.0
+    assert gain(Region(("rows",), 1 << 30, 0, launches=2)) == pytest.approx(0.2)
+    assert gain(Region(("rows",), 1 << 30, 0, launches=6)) == pytest.approx(0.2 - 1 / 16)
     assert [size_class(1 << b) for b in (21, 22, 24, 25)] == ["small", "cached", "cached", "large"]
 
 
 def test_neighbours_that_inductor_could_fuse(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A product and a library's op are none; a random op and a sum in place are."""
+    """Inductor fuses nothing into a product or a sort; it fuses random numbers."""
     found: list[Region] = []
     own = choice.described
 
@@ -365,7 +365,7 @@ def test_a_kernel_that_triton_refuses(monkeypatch: pytest.MonkeyPatch) -> None:
         return gm.forward
 
     monkeypatch.setattr(fusing, "compile_fx_inner", compile_fx_inner)
-    monkeypatch.setattr(fusing, "_on_card", lambda values: True)
+    monkeypatch.setattr(fusing, "on_card", lambda values: True)
     gm = torch.fx.symbolic_trace(lambda x: torch.relu(x) * 2)
     with pytest.warns(RuntimeWarning, match=r"rejected by Triton: RuntimeError: PassManager"):
         call = fusing._inner(gm, [], is_inference=True)
@@ -381,7 +381,7 @@ def test_an_error_that_is_not_of_the_kernels(monkeypatch: pytest.MonkeyPatch) ->
         raise ValueError("Inductor fails")
 
     monkeypatch.setattr(fusing, "compile_fx_inner", compile_fx_inner)
-    monkeypatch.setattr(fusing, "_on_card", lambda values: True)
+    monkeypatch.setattr(fusing, "on_card", lambda values: True)
     with pytest.raises(ValueError, match="Inductor fails"):
         fusing._inner(torch.fx.symbolic_trace(lambda x: -x), [])
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import torch
@@ -13,6 +14,7 @@ from torch._inductor.decomposition import select_decomp_table
 
 from autofuse.base.diagnostics import AutofuseError
 from autofuse.clients.torch.calls import compile_graph
+from autofuse.clients.torch.cuda import on_card
 from autofuse.clients.torch.kernels import is_triton
 from autofuse.clients.torch.layouts import laid_out
 from autofuse.clients.torch.ops.table import allocating
@@ -72,9 +74,14 @@ def autofuse(
         AutofuseError: AF5007, an option is unknown or has a wrong value.
     """
     chosen = Options.of(options)
-    if _takes_triton(gm, example_inputs, chosen):
+    inside = (n.meta.get("example_value") for n in gm.graph.nodes)
+    is_on_card = on_card((*example_inputs, *gm.parameters(), *gm.buffers(), *inside))
+    if is_triton(find_target(chosen.target)) if chosen.target else is_on_card:
         from autofuse.clients.torch.inductor.fusing import compile_with_inductor
 
+        if not is_on_card:
+            # Around its kernels, PyTorch runs the graph node by node: a gain over Inductor says nothing.
+            chosen = replace(chosen, choose="all")
         return compile_with_inductor(gm, example_inputs, chosen, mode)
     if mode not in (None, "default"):
         raise AutofuseError.of(
@@ -98,14 +105,3 @@ def autofuse(
         partition_fn=functools.partial(min_cut_rematerialization_partition, compiler="inductor"),
     )(gm, example_inputs)
     return made
-
-
-def _takes_triton(
-    gm: torch.fx.GraphModule, example_inputs: Sequence[Any], options: Options
-) -> bool:
-    """Return True if kernels of the graph are written in Triton: by the target, or because a tensor is on a card."""
-    if options.target:
-        return is_triton(find_target(options.target))
-    held = (*example_inputs, *gm.parameters(), *gm.buffers())
-    inside = (n.meta.get("example_value") for n in gm.graph.nodes)
-    return any(isinstance(x, torch.Tensor) and x.device.type == "cuda" for x in (*held, *inside))

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import functools
+from collections.abc import Iterable
 from dataclasses import replace
 from importlib.util import find_spec
+from typing import Any
 
 import torch
 
@@ -13,7 +15,7 @@ from autofuse.clients.torch.lower import Lowered, TensorInput
 from autofuse.implgraph.expr.expression import const
 from autofuse.targets import GpuTarget, from_driver, load_gpu
 
-__all__ = ["card", "check_triton", "with_gaps"]
+__all__ = ["card", "check_triton", "on_card", "with_gaps"]
 
 #: Word in the name of a card -> its target.
 _CARDS = {"H100": "nvidia-h100", "H200": "nvidia-h200"}
@@ -34,6 +36,11 @@ def _card(index: int) -> GpuTarget:
         if word in properties.name and same:
             return target
     return from_driver(properties)
+
+
+def on_card(values: Iterable[Any]) -> bool:
+    """Return True if one of some values is a tensor on a card."""
+    return any(isinstance(x, torch.Tensor) and x.device.type == "cuda" for x in values)
 
 
 def check_triton(target: str, device: torch.device) -> None:

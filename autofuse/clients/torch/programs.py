@@ -76,8 +76,11 @@ class TritonProgram:
         )
 
     @property
-    def form(self) -> str:
-        """Return the form of the kernel with the most elements, and what makes it slower or faster than others."""
+    def form(self) -> tuple[str, ...]:
+        """Return the form of the kernel with the most elements, and what makes it slower or faster than others.
+
+        Details of its rows (:data:`DETAILS`) come last.
+        """
         typical = {s.name: s.hint or max(s.min, 1) for s in self.program.graph.symbols}
         elements = [k.nest.count(k.nest.axes).evaluate(typical) for k in self.program.kernels]
         at = max(range(len(elements)), key=elements.__getitem__)
@@ -96,7 +99,7 @@ class TritonProgram:
             "long": self._each(k) >= _LONG,
             "few": product(grid_of(k)).evaluate(typical) < _FEW and elements[at] >= _MUCH,
         }
-        return " ".join([k.form.value, *(word for word, holds in words.items() if holds)])
+        return (k.form.value, *(word for word, holds in words.items() if holds))
 
     @staticmethod
     def _each(k: Kernel) -> int:

@@ -59,7 +59,7 @@ class Region:
         launches: number of launches.
     """
 
-    form: str
+    form: tuple[str, ...]
     bytes: int
     kept: int
     launches: int = 1
@@ -90,7 +90,7 @@ class Chooser:
             return False, "Inductor lays out images channels-last"
         region = described(made)
         expected = gain(region)
-        words = f"expected gain {expected:+.0%} (model, form {region.form})"
+        words = f"expected gain {expected:+.0%} (model, form {' '.join(region.form)})"
         return self._all or expected >= _LEAST, words
 
 
@@ -125,14 +125,12 @@ def gain(region: Region) -> float:
 
 def _known(region: Region) -> Iterator[float]:
     """Yield the ratios of a region: of its class, of its form at any size, and of the form without its last details."""
-    known, words = _ratios(), region.form.split()
-    while True:
-        form = " ".join(words)
+    known, form = _ratios(), region.form
+    while form:
         for size in (size_class(region.bytes), ""):
             if (form, size) in known:
                 yield known[form, size]
-        if words.pop() not in DETAILS:
-            return
+        form = form[:-1] if form[-1] in DETAILS else ()
 
 
 def size_class(count: int) -> str:
@@ -141,11 +139,11 @@ def size_class(count: int) -> str:
 
 
 @cache
-def _ratios() -> dict[tuple[str, str], float]:
+def _ratios() -> dict[tuple[tuple[str, ...], str], float]:
     """Return the ratios by form and size class; an empty class stands for all others of the form."""
     text = files(__package__).joinpath("ratios.json").read_text(encoding="utf-8")
     rows = json.loads(text)["ratios"]
-    return {(row["form"], row["size"]): row["ratio"] for row in rows}
+    return {(tuple(row["form"]), row["size"]): row["ratio"] for row in rows}
 
 
 # neighbours -----------------------------------------------------------------------------------

@@ -6,10 +6,9 @@ import copy
 import functools
 import json
 import os
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -24,7 +23,7 @@ from torch._inductor.virtualized import V
 import autofuse
 from autofuse.base import artifacts, knobs
 from autofuse.base.diagnostics import AutofuseError
-from autofuse.clients.torch.cuda import card
+from autofuse.clients.torch.cuda import card, on_card
 from autofuse.clients.torch.inductor.choice import Chooser
 from autofuse.clients.torch.inductor.regions import insert
 from autofuse.clients.torch.options import Options
@@ -57,9 +56,6 @@ def compile_with_inductor(
     before = getattr(config, _PLACE)
     passes = [*before] if isinstance(before, list | tuple) else [before] if before else []
     patches: dict[str, Any] = dict(list_mode_options(mode)) if mode else {}
-    if not _on_card((*example_inputs, *gm.parameters(), *gm.buffers())):
-        # Around its kernels, PyTorch runs the graph node by node: a ratio over Inductor says nothing.
-        options = replace(options, choose="all")
     patches[_PLACE] = FusionPass(options, passes)
     made: Callable[..., Any] = compile_fx(
         gm, example_inputs, inner_compile=_inner, config_patches=patches
@@ -138,7 +134,7 @@ def _inner(gm: torch.fx.GraphModule, example_inputs: Sequence[Any], **how: Any) 
     kind = "backward" if how.get("is_backward") else "forward"
     if how.get("is_inference"):
         kind = "inference"
-    if not _on_card(n.meta.get("val") for n in gm.graph.nodes):
+    if not on_card(n.meta.get("val") for n in gm.graph.nodes):
         return _node_by_node(gm, example_inputs, kind)
     again = torch.fx.GraphModule(gm, copy.deepcopy(gm.graph))
     try:
@@ -153,10 +149,6 @@ def _inner(gm: torch.fx.GraphModule, example_inputs: Sequence[Any], **how: Any) 
         why = f"a kernel is rejected by Triton: {type(e).__name__}: {e}"
         cut_around(AutofuseError.of("AF5002", why), "Inductor")
         return found
-
-
-def _on_card(values: Iterable[Any]) -> bool:
-    return any(isinstance(x, torch.Tensor) and x.device.type == "cuda" for x in values)
 
 
 def _node_by_node(

@@ -91,7 +91,7 @@ def test_kernels_for_every_size_are_those_without_a_limit() -> None:
 
 
 def test_the_text_of_the_kernels_alone() -> None:
-    """The same functions, in the same order, without what calls them."""
+    """It has the functions of the whole module in the same order, and nothing that calls them."""
     made = program("softmax", [64, 1000])
     alone, whole = kernels_text(made), file_text(made)
     assert "Launcher" not in alone
