@@ -109,7 +109,10 @@ def main() -> int:
 
 
 def points(records: Iterable[Record], gpu: GpuTarget) -> tuple[list[Point], list[str]]:
-    """Return the rows with a time of autofuse for exactly these kernels, and the names of all other rows."""
+    """Return the rows with a time of autofuse for exactly these kernels, and the names of all other rows.
+
+    A row has none where this version leaves all of it to PyTorch.
+    """
     known = {(r.set, r.name): r for r in rows()}
     found, left = [], []
     for record in records:
@@ -120,7 +123,10 @@ def points(records: Iterable[Record], gpu: GpuTarget) -> tuple[list[Point], list
             left.append(record["name"])
             continue
         own = tuple(w for g in captured(row, gpu.name) for w in _works(g, gpu))
-        found.append(Point(row.name, operator(row), result["us"], own))
+        if own:
+            found.append(Point(row.name, operator(row), result["us"], own))
+        else:
+            left.append(record["name"])
     return found, left
 
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 from edge_numbers import FLOATS, edges
-from op_graphs import CONDITION, DTYPES, TAME, VARIANTS
+from op_graphs import CONDITION, DTYPES, TAME, variants
 
 from autofuse.implgraph.expr.expression import const
 from autofuse.implgraph.ir.dtypes import BY_NAME
@@ -18,8 +18,8 @@ from autofuse.implgraph.ops.registry import all_ops, lookup
 
 __all__ = ["calls", "graph_of", "operands_of", "pairs"]
 
-#: AiryAi has digits up to 20 only; in Axpy alpha times the largest bfloat16 is beyond float32, in eager too.
-PARTIAL = frozenset({"AiryAi", "Axpy"})
+#: AiryAi has digits up to 20 only.
+PARTIAL = frozenset({"AiryAi"})
 
 
 def calls(arity: int, dtype: str) -> Iterator[tuple[str, Mapping[str, Any]]]:
@@ -28,7 +28,7 @@ def calls(arity: int, dtype: str) -> Iterator[tuple[str, Mapping[str, Any]]]:
     for row in all_ops(user=True):
         if row.compute_type != "elewise" or row.arity[0] != arity or row.name in left_out:
             continue
-        attrs: Sequence[Mapping[str, Any]] = [{}, *VARIANTS.get(row.name, ())]
+        attrs: Sequence[Mapping[str, Any]] = [{}, *variants(row.name, dtype)]
         if row.name == "Cast":
             attrs = [{"dtype": d} for d in DTYPES if d != dtype]
         for given in attrs:

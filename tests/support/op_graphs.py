@@ -12,7 +12,7 @@ from autofuse.implgraph.ops.definition import OpError
 from autofuse.implgraph.ops.infer import infer_node
 from autofuse.implgraph.ops.registry import all_ops, lookup
 
-__all__ = ["DTYPES", "ELEMENTS", "graph_of", "graphs"]
+__all__ = ["DTYPES", "ELEMENTS", "graph_of", "graphs", "variants"]
 
 #: A block with a tail.
 ELEMENTS = 1009
@@ -28,7 +28,6 @@ VARIANTS = {
     "BitShift": ({"direction": "RIGHT"},),
     "Mod": ({"fmod": True},),
     "IsInf": ({"detect_negative": False}, {"detect_positive": False}),
-    "Axpy": ({"alpha": 2.0},),
 }
 
 
@@ -67,6 +66,13 @@ def graphs(dtypes: Sequence[str]) -> Iterator[tuple[str, FusionGraph, bool]]:
                     yield f"{row.name} {dtype} {attrs}", g, row.name not in TAME
 
 
+def variants(op: str, dtype: str) -> Sequence[Mapping[str, Any]]:
+    """Return further attributes of an op that change what it means on a dtype."""
+    if op == "Axpy":  # the largest number times alpha stays finite: infinity minus it is no NaN
+        return ({"alpha": -0.5 if BY_NAME[dtype].kind == "f" else 2.0},)
+    return VARIANTS.get(op, ())
+
+
 def _attrs(op: str, dtype: str) -> list[dict[str, Any]]:
     if op == "Cast":
         modes = ("RINT", "FLOOR", "CEIL", "ROUND", "TRUNC")
@@ -75,4 +81,4 @@ def _attrs(op: str, dtype: str) -> list[dict[str, Any]]:
         ]
     if op == "BitCast":
         return [{"dtype": d} for d in DTYPES if BY_NAME[d].bits == BY_NAME[dtype].bits]
-    return [CHEBYSHEV.get(op, {}), *VARIANTS.get(op, ())]
+    return [CHEBYSHEV.get(op, {}), *variants(op, dtype)]

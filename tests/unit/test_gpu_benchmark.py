@@ -378,7 +378,7 @@ def test_hardly_a_row_is_off_by_a_factor_of_two():
     timed = [r for r in records.latest(FILES) if records.time_of(r, "autofuse")]
     chosen = [r for r in random.sample(timed, 6) if not r["results"]["autofuse"]["left"]]
     points, left = model.points(chosen, gpu)
-    assert not left
+    assert all("Pooling" in name for name in left)  # measured, but no longer fused
     off = {p.name: p.error(gpu) for p in points if abs(p.error(gpu)) >= math.log(2)}
     assert len(off) <= 1, off
     assert all(abs(e) < math.log(3) for e in off.values()), off
