@@ -219,7 +219,7 @@ def _run_sample(op: Any, sample: Any, grad: bool, dtype: torch.dtype, out: Outco
         out.skipped["not a strided result"] += 1
         return
     reset()
-    options = Options.of({"min_ops": 1, "opt": "-O0"})
+    options = Options.of({"target": "ascend910b1", "min_ops": 1, "opt": "-O0"})
     settled = ""
     try:
         have = by_aot(lambda g, _: make_boxed_func(compile_graph(g, options).forward))

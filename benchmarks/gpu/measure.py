@@ -26,6 +26,9 @@ _CYCLES_PER_CALL = 600_000
 #: Minimum and maximum calls for the host time, and the maximum microseconds that they keep the device busy.
 _HOST_CALLS, _HOST_US = (5, 50), 20_000.0
 
+#: Minimum and maximum calls on a CPU, and the microseconds from which the minimum is enough.
+_CPU_CALLS, _CPU_US = (5, 300), 300_000.0
+
 _QUERIED = (
     "name",
     "driver_version",
@@ -179,8 +182,8 @@ def _queued(
 
 def _timed_on_cpu(call: Callable[[], Tensors]) -> Timing:
     results = call()
-    samples = []
-    for _ in range(3):
+    samples: list[float] = []
+    while len(samples) < _CPU_CALLS[0] or (sum(samples) < _CPU_US and len(samples) < _CPU_CALLS[1]):
         start = time.perf_counter()
         results = call()
         samples.append(1e6 * (time.perf_counter() - start))

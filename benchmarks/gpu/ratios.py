@@ -1,7 +1,7 @@
-"""Write the ratio table of ``autofuse/clients/torch/inductor/ratios.json`` from measured random rows.
+"""Write a ratio table of ``autofuse/clients/torch/inductor/ratios`` from measured random rows.
 
     python benchmarks/gpu/run.py --set random --draw SEED/COUNT --competitors eager,inductor,all --out FOLDER
-    python benchmarks/gpu/ratios.py FOLDER/random.jsonl --source "H200, date" --out ratios.json
+    python benchmarks/gpu/ratios.py FOLDER/random.jsonl --source "H200, date" --write
 
 A row counts if all its regions have one form; the forms are found again on fake tensors, without a card.  The ratio of
 a class is the geometric mean of its rows, drawn towards 1 as by as many rows without a gain as ``--calm``, less half of
@@ -22,8 +22,10 @@ from typing import Any
 
 from model import run_on_fakes
 from rows import Row, rows
+from sets.random import MOST
 
 from autofuse.clients.torch.inductor import choice, fusing
+from autofuse.targets import find_target
 
 #: Rows from which a class of sizes, and a form with a further word, has a ratio of its own.
 _ENOUGH, _SOME = 8, 3
@@ -35,7 +37,7 @@ def main() -> int:
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("files", type=Path, nargs="+")
-    parser.add_argument("--out", type=Path, help="the table; without it, it is only shown")
+    parser.add_argument("--write", action="store_true", help="else, the table is only shown")
     parser.add_argument("--source", default="", help="what the rows were measured on, and when")
     parser.add_argument("--target", default="nvidia-h200")
     parser.add_argument("--calm", type=float, default=2.0)
@@ -46,8 +48,15 @@ def main() -> int:
         ratio = _ratio(r)
         if ratio is None:
             continue
-        (row,) = (x for x in rows(["random"], [r["name"]], (r["draw"], _count(r["name"]))))
-        keys = {(g.form, choice.size_class(g.bytes)) for g in regions(row, args.target)}
+        (row,) = (
+            x
+            for x in rows(
+                ["random"], [r["name"]], (r["draw"], _count(r["name"]), r.get("most", MOST))
+            )
+        )
+        keys = {
+            (g.form, choice.table(g.backend).size_class(g.bytes)) for g in regions(row, args.target)
+        }
         if len(keys) == 1:
             form, size = keys.pop()
             found[form, size].append(ratio)
@@ -68,10 +77,14 @@ def main() -> int:
         table.append(
             {"form": list(form), "size": size, "ratio": round(ratio, 3), "rows": len(ratios)}
         )
-    if args.out:
+    if args.write:
+        file = Path(choice.__file__).parent / "ratios" / f"{find_target(args.target).backend}.json"
+        written = json.loads(file.read_text(encoding="utf-8")) | {"source": args.source}
+        head = "".join(
+            f" {json.dumps(k)}: {json.dumps(v)},\n" for k, v in written.items() if k != "ratios"
+        )
         lines = ",\n".join(f"  {json.dumps(row)}" for row in table)
-        text = f'{{\n "source": {json.dumps(args.source)},\n "ratios": [\n{lines}\n ]\n}}\n'
-        args.out.write_text(text, encoding="utf-8")
+        file.write_text(f'{{\n{head} "ratios": [\n{lines}\n ]\n}}\n', encoding="utf-8")
     return 0
 
 

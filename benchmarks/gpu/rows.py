@@ -168,14 +168,14 @@ def backward_aim(dtype: torch.dtype, norm: bool) -> float:
 
 
 def rows(
-    sets: Sequence[str] = SETS, patterns: Sequence[str] = (), draw: tuple[int, int] = (0, 0)
+    sets: Sequence[str] = SETS, patterns: Sequence[str] = (), draw: tuple[int, ...] = (0, 0)
 ) -> list[Row]:
     """Return the rows of some sets in order.
 
     Args:
         sets: names of sets; ``random`` is drawn.
         patterns: for ``fnmatch``, or parts of names: only matching rows; empty: all.
-        draw: seed and number of random rows.
+        draw: seed and number of random rows, and perhaps the power of 2 of their most elements.
     """
     from sets.kernelbench import KERNELBENCH
     from sets.level2 import LEVEL2

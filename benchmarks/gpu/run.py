@@ -51,7 +51,7 @@ def main() -> int:
         *(f"--device={args.device}", f"--target={args.target}", f"--seed={args.seed}"),
         *(f"--since={since}", f"--until={min(args.until, began + args.seconds)}"),
         f"--share={args.share[0]}/{args.share[1]}",
-        f"--draw={args.draw[0]}/{args.draw[1]}",
+        f"--draw={'/'.join(map(str, args.draw))}",
         *(["--tiny"] if args.tiny else []),
     ]
     if args.warm:

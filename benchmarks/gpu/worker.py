@@ -21,6 +21,7 @@ from measure import copy_gbs, device_facts, timed
 from oracle import Oracle, call_of
 from records import OURS, Record, append, done, of_roof, read
 from rows import SETS, Row, compulsory_bytes, rows
+from sets.random import MOST
 
 #: Fraction of the roof from which max-autotune is not tried.
 _ENOUGH = 0.93
@@ -92,7 +93,12 @@ def parser() -> argparse.ArgumentParser:
     out = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     listed = lambda text: [x for x in text.split(",") if x]  # noqa: E731
     out.add_argument("--set", type=listed, default=list(SETS))
-    out.add_argument("--draw", type=draw, default=(0, 0), help="SEED/COUNT: rows of the set random")
+    out.add_argument(
+        "--draw",
+        type=draw,
+        default=(0, 0, MOST),
+        help="SEED/COUNT[/BITS]: rows of the set random, of at most 2^BITS elements (default 27)",
+    )
     out.add_argument("--rows", type=listed, default=[], help="patterns or parts of names")
     out.add_argument("--competitors", type=listed, default=["eager", "inductor", "max", "autofuse"])
     out.add_argument(
@@ -113,10 +119,10 @@ def parser() -> argparse.ArgumentParser:
     return out
 
 
-def draw(text: str) -> tuple[int, int]:
-    """Parse ``SEED/COUNT``."""
-    seed, count = map(int, text.split("/"))
-    return seed, count
+def draw(text: str) -> tuple[int, int, int]:
+    """Parse ``SEED/COUNT`` or ``SEED/COUNT/BITS``."""
+    seed, count, *most = map(int, text.split("/"))
+    return seed, count, *(most or [MOST])
 
 
 def share(text: str) -> tuple[int, int]:
@@ -141,6 +147,7 @@ class Measurement:
             "backward": row.backward,
             "sweep": row.sweep,
             "draw": args.draw[0],
+            "most": args.draw[2],
             "aim": row.aim,
             "counted": row.counted,
             "bytes": 0,

@@ -3,7 +3,7 @@
     pip install transformers timm
     python benchmarks/models/run.py --out FOLDER                      all models, on a card
     python benchmarks/models/run.py --out FOLDER --models bert,unet   models whose names have these parts
-    python benchmarks/models/run.py --out FOLDER --device cpu --small tiny configurations, node by node
+    python benchmarks/models/run.py --out FOLDER --device cpu --small tiny configurations, on a CPU
     python benchmarks/models/run.py --out FOLDER --table              the table of a folder, as Markdown
 
 A row is appended to ``models.jsonl`` as soon as it is done; rows of the folder are not measured again.  Rounds of the
@@ -202,8 +202,6 @@ def _compiled(competitor: str, module: Any, args: argparse.Namespace) -> Any:
 
     reset()
     options: dict[str, Any] = {"choose": args.choose}
-    if args.device == "cpu":
-        options["target"] = "nvidia-h100"
     return torch.compile(module, dynamic=False, backend="autofuse", options=options)
 
 

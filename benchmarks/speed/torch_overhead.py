@@ -72,7 +72,9 @@ def measure(elements: int, calls: int, rounds: int) -> dict[str, Any]:
         def function(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
             return torch.relu(a + b) * 0.5
 
-        region, compiled = region_of(function, x, y, dynamic=dynamic, options={"opt": "-O2"})
+        region, compiled = region_of(
+            function, x, y, dynamic=dynamic, options={"target": "ascend910b1", "opt": "-O2"}
+        )
         kernel, result = region._kernel, torch.empty(elements)
         sizes = (elements,) if dynamic else ()
         pointers = [x.data_ptr(), y.data_ptr(), result.data_ptr()]

@@ -24,7 +24,7 @@ import autofuse.clients.torch
 from autofuse.base.diagnostics import AutofuseError
 from autofuse.clients.torch import Options
 from autofuse.clients.torch.inductor import choice, fusing
-from autofuse.clients.torch.inductor.choice import Region, gain, size_class
+from autofuse.clients.torch.inductor.choice import Region, Table, gain
 from autofuse.clients.torch.inductor.fusing import FusionPass
 from autofuse.machines.gpu.importing import imported
 
@@ -264,19 +264,29 @@ def test_images_of_a_net_that_becomes_channels_last(monkeypatch: pytest.MonkeyPa
     assert "Inductor lays out images channels-last" in reasons()
 
 
+def region(form: tuple[str, ...], size: int, kept: int, **more: int) -> Region:
+    return Region("triton", form, size, kept, **more)
+
+
 def test_the_gain_of_a_region(monkeypatch: pytest.MonkeyPatch) -> None:
     """By a measured ratio, less a write and a read of what Inductor could keep in registers."""
     ratios = {(("rows",), "large"): 1.25, (("rows",), ""): 0.5}
-    monkeypatch.setattr(choice, "_ratios", lambda: ratios)
-    assert gain(Region(("rows",), 1 << 30, 0)) == pytest.approx(0.2)
-    assert gain(Region(("rows",), 1 << 30, 1 << 27)) == pytest.approx(-0.05)
-    assert gain(Region(("rows",), 1 << 10, 0)) == pytest.approx(-1.0)
-    assert gain(Region(("rows", "short", "few"), 1 << 30, 0)) == pytest.approx(0.2)
-    assert gain(Region(("rows", "across"), 1 << 30, 0)) == 0.0
-    assert gain(Region(("items",), 1 << 30, 0)) == 0.0
-    assert gain(Region(("rows",), 1 << 30, 0, launches=2)) == pytest.approx(0.2)
-    assert gain(Region(("rows",), 1 << 30, 0, launches=6)) == pytest.approx(0.2 - 1 / 16)
-    assert [size_class(1 << b) for b in (21, 22, 24, 25)] == ["small", "cached", "cached", "large"]
+    known = Table(1 << 22, 1 << 25, 1 << 24, ratios)
+    monkeypatch.setattr(choice, "table", lambda backend: known)
+    assert gain(region(("rows",), 1 << 30, 0)) == pytest.approx(0.2)
+    assert gain(region(("rows",), 1 << 30, 1 << 27)) == pytest.approx(-0.05)
+    assert gain(region(("rows",), 1 << 10, 0)) == pytest.approx(-1.0)
+    assert gain(region(("rows", "short", "few"), 1 << 30, 0)) == pytest.approx(0.2)
+    assert gain(region(("rows", "across"), 1 << 30, 0)) == 0.0
+    assert gain(region(("items",), 1 << 30, 0)) == 0.0
+    assert gain(region(("rows",), 1 << 30, 0, launches=2)) == pytest.approx(0.2)
+    assert gain(region(("rows",), 1 << 30, 0, launches=6)) == pytest.approx(0.2 - 1 / 16)
+    assert [known.size_class(1 << b) for b in (21, 22, 24, 25)] == [
+        "small",
+        "cached",
+        "cached",
+        "large",
+    ]
 
 
 def test_neighbours_that_inductor_could_fuse(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -329,7 +339,7 @@ def test_what_the_key_of_inductors_cache_depends_on(monkeypatch: pytest.MonkeyPa
     assert FusionPass(plain, [Seen(None)]).uuid() is None
     assert FusionPass(plain, [lambda graph: None]).uuid() is None
     names = {"/".join(p.parts[-2:]) for p in fusing._files()}
-    assert names >= {"inductor/ratios.json", "triton/plan.py", "gpu/nvidia-h100.toml"}
+    assert names >= {"ratios/triton.json", "triton/plan.py", "gpu/nvidia-h100.toml"}
     monkeypatch.setattr(fusing, "_sources", lambda: "another text")
     assert FusionPass(plain).uuid() != key
 

@@ -13,7 +13,7 @@ import autofuse.clients.torch
 
 pytestmark = pytest.mark.twin
 
-OPTIONS = {"opt": "-O0", "min_ops": 1, "fallback": "error"}
+OPTIONS = {"target": "ascend910b1", "opt": "-O0", "min_ops": 1, "fallback": "error"}
 
 
 def same(function: Callable[..., Any], x: torch.Tensor, *others: torch.Tensor) -> None:

@@ -13,7 +13,7 @@ from autofuse.base.diagnostics import AutofuseError
 
 pytestmark = pytest.mark.twin
 
-OPTIONS = {"opt": "-O0", "min_ops": 1, "fallback": "error"}
+OPTIONS = {"target": "ascend910b1", "opt": "-O0", "min_ops": 1, "fallback": "error"}
 CLOSE = {"rtol": 2e-5, "atol": 2e-5}
 
 
@@ -86,6 +86,7 @@ def test_an_operator_of_others_gets_the_strides_of_eager() -> None:
 def test_a_number_that_is_too_large_wraps() -> None:
     function = lambda x, n: (x * n + n // 2, x.to(torch.uint8) + n)  # noqa: E731
     options = {
+        "target": "ascend910b1",
         "opt": "-O0",
         "min_ops": 1,
     }  # sizes are up to 2^31: PyTorch computes with larger numbers
@@ -149,7 +150,9 @@ def test_a_machine_that_can_make_no_kernel_is_an_error(
     """Else a model would run without one kernel, and only the report would say why."""
     monkeypatch.setenv(variable, value)
     with pytest.raises(torch._dynamo.exc.BackendCompilerFailed, match=code) as failed:
-        torch.compile(lambda x: x.sin() * 2.0 + 1.5, backend="autofuse")(torch.randn(3))
+        torch.compile(lambda x: x.sin() * 2.0 + 1.5, backend="autofuse", options=OPTIONS)(
+            torch.randn(3)
+        )
     assert isinstance(failed.value.inner_exception, AutofuseError)
 
 

@@ -10,7 +10,7 @@ import autofuse.clients.torch
 
 pytestmark = pytest.mark.sampled(2)
 
-OPTIONS = {"opt": "-O0", "fallback": "error"}
+OPTIONS = {"target": "ascend910b1", "opt": "-O0", "fallback": "error"}
 #: Of these also with no and with one row.
 SMALL = ("mlp_gelu", "layer_norm", "group_norm", "attention_mask", "cross_entropy")
 

@@ -17,7 +17,13 @@ import autofuse.clients.torch
 
 pytestmark = pytest.mark.twin
 
-OPTIONS = {"opt": "-O0", "min_ops": 1, "max_ops": 1000, "fallback": "error"}
+OPTIONS = {
+    "target": "ascend910b1",
+    "opt": "-O0",
+    "min_ops": 1,
+    "max_ops": 1000,
+    "fallback": "error",
+}
 TYPES = [torch.float16, torch.bfloat16]
 NUMBERS: tuple[float, ...] = (
     *(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import importlib.metadata
 import subprocess
 import sys
@@ -26,7 +27,7 @@ from autofuse.clients.torch.selection import _returned
 from autofuse.frontends.regions import merged
 
 CLOSE = {"rtol": 2e-5, "atol": 2e-5}
-QUICK = {"opt": "-O0"}
+QUICK = {"target": "ascend910b1", "opt": "-O0"}
 #: What torch_npu calls its device.
 NPU: Any = SimpleNamespace(type="npu", index=0)
 
@@ -283,7 +284,9 @@ def test_options_are_checked(given: dict[str, Any], words: str) -> None:
 
 def test_a_mode_is_refused() -> None:
     f = torch.compile(
-        lambda x: x + 1, backend=autofuse.clients.torch.autofuse, mode="reduce-overhead"
+        lambda x: x + 1,
+        backend=functools.partial(autofuse.clients.torch.autofuse, options=QUICK),
+        mode="reduce-overhead",
     )
     with pytest.raises(Exception, match="has no mode"):
         f(torch.randn(3))

@@ -20,7 +20,7 @@ from autofuse.clients.torch.sizes import Sizes
 
 pytestmark = pytest.mark.twin
 
-OPTIONS = {"opt": "-O0", "min_ops": 1}
+OPTIONS = {"target": "ascend910b1", "opt": "-O0", "min_ops": 1}
 #: Rows of x, rows of y, and the number of a call.  The second and the third use the kernel of the first.
 SIZES = ((6, 5, 2), (7, 5, 3), (13, 7, 4))
 Function = Callable[[torch.Tensor, torch.Tensor, int], torch.Tensor]

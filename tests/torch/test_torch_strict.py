@@ -51,7 +51,9 @@ def test_it_is_cut_around_with_one_warning() -> None:
         warnings.simplefilter("always")
         for k in range(2):
             torch._dynamo.reset()
-            f = torch.compile(function, backend="autofuse", options={"min_ops": 1})
+            f = torch.compile(
+                function, backend="autofuse", options={"target": "ascend910b1", "min_ops": 1}
+            )
             for a, b in zip(f(x + k), function(x + k), strict=True):
                 torch.testing.assert_close(a, b)
     found = [str(w.message) for w in seen if "autofuse failed" in str(w.message)]
@@ -62,7 +64,7 @@ def test_it_is_cut_around_with_one_warning() -> None:
 @pytest.mark.usefixtures("_fault")
 def test_strict_raises_it(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("AUTOFUSE_STRICT", "1")
-    f = torch.compile(function, backend="autofuse", options={"min_ops": 1})
+    f = torch.compile(function, backend="autofuse", options={"target": "ascend910b1", "min_ops": 1})
     with pytest.raises(Exception, match="AF9001: internal error: AssertionError") as caught:
         f(torch.randn(5, 3))
     error: BaseException | None = caught.value

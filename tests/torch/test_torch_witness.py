@@ -9,7 +9,7 @@ from autofuse.base.diagnostics import AutofuseError
 
 pytestmark = pytest.mark.twin
 
-OPTIONS = {"min_ops": 1, "fallback": "error"}
+OPTIONS = {"target": "ascend910b1", "min_ops": 1, "fallback": "error"}
 
 
 def normed(x, w):
@@ -36,7 +36,9 @@ def test_what_fails_on_the_card_is_no_result_of_pytorch(monkeypatch):
         raise AutofuseError.of("AF5003", "the kernel failed")
 
     card.spoil = fail
-    compiled = torch.compile(normed, backend="autofuse", dynamic=False, options={"min_ops": 1})
+    compiled = torch.compile(
+        normed, backend="autofuse", dynamic=False, options={"target": "ascend910b1", "min_ops": 1}
+    )
     with pytest.raises(AutofuseError, match="the kernel failed"):
         compiled(torch.randn(7, 40), torch.randn(40))
 

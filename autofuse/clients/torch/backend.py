@@ -14,12 +14,11 @@ from torch._inductor.decomposition import select_decomp_table
 
 from autofuse.base.diagnostics import AutofuseError
 from autofuse.clients.torch.calls import compile_graph
-from autofuse.clients.torch.cuda import on_card
-from autofuse.clients.torch.kernels import is_triton
+from autofuse.clients.torch.cuda import device_among
+from autofuse.clients.torch.kernels import is_inside_inductor, is_triton, target_of
 from autofuse.clients.torch.layouts import laid_out
 from autofuse.clients.torch.ops.table import allocating
 from autofuse.clients.torch.options import Options
-from autofuse.targets import find_target
 
 __all__ = ["autofuse", "decompositions"]
 
@@ -68,18 +67,19 @@ def autofuse(
         gm: the graph captured by Dynamo.
         example_inputs: its inputs.
         options: see :class:`autofuse.torch.Options`.
-        mode: for tensors on ``cuda``, a preset of Inductor, as without a backend; refused for others.
+        mode: where Inductor runs the kernels, a preset of it, as without a backend; refused for others.
 
     Raises:
         AutofuseError: AF5007, an option is unknown or has a wrong value.
     """
     chosen = Options.of(options)
     inside = (n.meta.get("example_value") for n in gm.graph.nodes)
-    is_on_card = on_card((*example_inputs, *gm.parameters(), *gm.buffers(), *inside))
-    if is_triton(find_target(chosen.target)) if chosen.target else is_on_card:
+    device = device_among((*example_inputs, *gm.parameters(), *gm.buffers(), *inside))
+    target = target_of(chosen, device)
+    if is_inside_inductor(target):
         from autofuse.clients.torch.inductor.fusing import compile_with_inductor
 
-        if not is_on_card:
+        if is_triton(target) and device.type != "cuda":
             # Around its kernels, PyTorch runs the graph node by node: a gain over Inductor says nothing.
             chosen = replace(chosen, choose="all")
         return compile_with_inductor(gm, example_inputs, chosen, mode)

@@ -15,7 +15,7 @@ from autofuse.clients.torch.lower import Lowered, TensorInput
 from autofuse.implgraph.expr.expression import const
 from autofuse.targets import GpuTarget, from_driver, load_gpu
 
-__all__ = ["card", "check_triton", "on_card", "with_gaps"]
+__all__ = ["card", "check_triton", "device_among", "with_gaps"]
 
 #: Word in the name of a card -> its target.
 _CARDS = {"H100": "nvidia-h100", "H200": "nvidia-h200"}
@@ -38,9 +38,10 @@ def _card(index: int) -> GpuTarget:
     return from_driver(properties)
 
 
-def on_card(values: Iterable[Any]) -> bool:
-    """Return True if one of some values is a tensor on a card."""
-    return any(isinstance(x, torch.Tensor) and x.device.type == "cuda" for x in values)
+def device_among(values: Iterable[Any]) -> torch.device:
+    """Return the device of some tensors that computes kernels: the first that is no CPU, else the CPU."""
+    devices = (x.device for x in values if isinstance(x, torch.Tensor))
+    return next((d for d in devices if d.type not in ("cpu", "meta")), torch.device("cpu"))
 
 
 def check_triton(target: str, device: torch.device) -> None:

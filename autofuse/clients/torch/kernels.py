@@ -16,18 +16,26 @@ from autofuse import api
 from autofuse.base import knobs
 from autofuse.base.diagnostics import AutofuseError
 from autofuse.clients.torch.cuda import card, check_triton
+from autofuse.clients.torch.inductor.programs import LoopsProgram, TritonProgram
 from autofuse.clients.torch.options import Options
-from autofuse.clients.torch.programs import TritonProgram
 from autofuse.clients.torch.refusal import RefusedError
 from autofuse.clients.torch.region import Runnable
 from autofuse.implgraph.ir.fusion import FusionGraph
 from autofuse.implgraph.ir.serialise import json_text, to_json
-from autofuse.targets import GpuTarget, Target, ascend_chip, find_target, load_target
+from autofuse.targets import CpuTarget, GpuTarget, Target, ascend_chip, find_target
 
-__all__ = ["Built", "built_for", "target_for", "traffic"]
+__all__ = [
+    "Built",
+    "built_for",
+    "is_inside_inductor",
+    "is_triton",
+    "target_for",
+    "target_of",
+    "traffic",
+]
 
 #: Backend of the target -> types of devices on which its kernels can run.
-_ABLE = {"ascendc": ("cpu", "npu"), "triton": ("cpu", "cuda", "npu"), "cpu": ()}
+_ABLE = {"ascendc": ("cpu", "npu"), "triton": ("cpu", "cuda", "npu"), "cpu": ("cpu",)}
 #: Maximum number of kernels kept in a process; others are in the cache folder.
 _KEPT = 1024
 
@@ -37,12 +45,12 @@ class Built:
     """A kernel of a region.
 
     Attributes:
-        kernel: the loaded kernel, called with addresses, or the launches of Triton's.
+        kernel: the loaded kernel, called with addresses, or a program that Inductor runs.
         parts: number of kernels.
-        result: the library's result for the graph; None for Triton.
+        result: the library's result for the graph; None for a program of Inductor's.
     """
 
-    kernel: Runnable | TritonProgram
+    kernel: Runnable | TritonProgram | LoopsProgram
     parts: int = 1
     result: api.SplitResult | None = None
 
@@ -85,19 +93,29 @@ def target_for(options: Options, device: torch.device) -> Target:
     Raises:
         RefusedError: the target of the options has no kernels for that device.
     """
-    if not options.target:
-        if device.type == "cuda":
-            return card(device)
-        return load_target(api.DEFAULT_TARGET)
-    target = find_target(options.target)
-    if device.type not in {"cpu", target.home} & set(_ABLE[target.backend]):
+    target = target_of(options, device)
+    if options.target and device.type not in {"cpu", target.home} & set(_ABLE[target.backend]):
         raise RefusedError(f"{target.name} has no kernels for tensors on {device.type}")
     return target
+
+
+def target_of(options: Options, device: torch.device) -> Target:
+    """Return the target of the options, or else that of a device."""
+    if options.target:
+        return find_target(options.target)
+    if device.type == "cuda":
+        return card(device)
+    return find_target("cpu" if device.type == "cpu" else api.DEFAULT_TARGET)
 
 
 def is_triton(target: Target) -> bool:
     """Return True if kernels for a target are written in Triton."""
     return isinstance(target, GpuTarget)
+
+
+def is_inside_inductor(target: Target) -> bool:
+    """Return True if Inductor runs the kernels for a target."""
+    return isinstance(target, GpuTarget | CpuTarget)
 
 
 def built_for(graph: FusionGraph, options: Options, device: torch.device) -> Built:
@@ -117,10 +135,12 @@ def built_for(graph: FusionGraph, options: Options, device: torch.device) -> Bui
 
 
 def _built(graph: FusionGraph, target: Target, options: Options, device: torch.device) -> Built:
+    if isinstance(target, CpuTarget):
+        return Built(LoopsProgram(graph, target))
     if isinstance(target, GpuTarget):
         check_triton(target.name, device)
         program = TritonProgram(graph, target)
-        return Built(program, len(program.program.kernels))
+        return Built(program, program.parts)
     result = api.build_split(graph, target=target)
     if device.type == "npu":
         from autofuse.clients.torch.npu import NpuKernel

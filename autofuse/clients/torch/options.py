@@ -21,7 +21,7 @@ class Options:
 
     Attributes:
         target: the chip or GPU to build kernels for, see ``autofuse targets``; empty: the tensors' own card on
-            ``cuda``, ``ascend910b1`` otherwise.
+            ``cuda``, C++ loops on ``cpu``, ``ascend910b1`` otherwise.
         fallback: ``eager``: PyTorch runs what the library refuses, with the reason in the report; ``error``: raise
             AutofuseError.  An op that is not in the table of ops always stays with PyTorch.
         min_ops: minimum compute ops in a kernel; smaller regions stay with PyTorch.

@@ -18,7 +18,15 @@ from autofuse.base.diagnostics import AutofuseError, Diagnostic
 from autofuse.base.wording import counted
 from autofuse.clients.torch import report as reports
 from autofuse.clients.torch.cuda import with_gaps
-from autofuse.clients.torch.kernels import Built, built_for, is_triton, target_for, traffic
+from autofuse.clients.torch.inductor.programs import check_launcher
+from autofuse.clients.torch.kernels import (
+    Built,
+    built_for,
+    is_inside_inductor,
+    is_triton,
+    target_for,
+    traffic,
+)
 from autofuse.clients.torch.lower import DEVICES, Lowered, lower, refusal
 from autofuse.clients.torch.ops.row import Kind
 from autofuse.clients.torch.options import Options
@@ -31,7 +39,6 @@ from autofuse.clients.torch.partition import (
     views_kept_for_strides,
 )
 from autofuse.clients.torch.places import Place, places_of
-from autofuse.clients.torch.programs import check_launcher
 from autofuse.clients.torch.refusal import RefusedError
 from autofuse.clients.torch.sizes import hint_of
 from autofuse.failures import cut_around, internal_error, is_internal
@@ -219,8 +226,10 @@ def _kernel_of(c: Candidate, options: Options, numbers: Mapping[str, torch.fx.No
         s.name: min(max(hints.get(name, 1024), s.min), s.max)
         for name, s in zip(lowered.symbols, lowered.graph.symbols, strict=True)
     }
-    if is_triton(target_for(options, device)):
+    target = target_for(options, device)
+    if is_triton(target):
         check_launcher(lowered)
+    if is_inside_inductor(target):
         lowered = with_gaps(lowered)
         hinted = tuple(replace(s, hint=sizes[s.name]) for s in lowered.graph.symbols)
         lowered = replace(lowered, graph=replace(lowered.graph, symbols=hinted))

@@ -10,12 +10,13 @@ from pathlib import Path
 
 from autofuse.base import knobs
 from autofuse.implgraph.ir.fusion import FusionGraph
-from autofuse.machines.twin.run.compiler import Toolchain, although_emptied, key_of, made, toolchain
+from autofuse.machines.twin.run.compiler import although_emptied, key_of, made, toolchain
 
-__all__ = ["FLAGS", "compile_library", "source_file"]
+__all__ = ["FLAGS", "compile_library", "flags_for_speed", "source_file"]
 
+_MATH = ("-fno-math-errno", "-fno-trapping-math")
 #: As in the head of a generated file; the library uses all instructions of this machine.
-FLAGS = ("-std=c++17", "-march=native", "-fopenmp", "-fno-math-errno", "-fno-trapping-math")
+FLAGS = ("-std=c++17", "-march=native", "-fopenmp", *_MATH)
 _OBJECT = ("-fPIC", "-shared")
 
 
@@ -48,7 +49,7 @@ def compile_library(
         cxx.path,
         *FLAGS,
         opt,
-        *_wide(cxx),
+        *_wide(is_gcc=cxx.is_gcc),
         *_OBJECT,
         *knobs.CXXFLAGS.get(),
         "-o",
@@ -59,10 +60,20 @@ def compile_library(
     return although_emptied(lambda: made(texts, cmd, key, library, graph.label))
 
 
-def _wide(cxx: Toolchain) -> tuple[str, ...]:
+def flags_for_speed(*, is_gcc: bool) -> tuple[str, ...]:
+    """Return flags for a host that compiles generated text with ``-O3`` and others, which these follow.
+
+    GCC vectorises nothing, not even ``omp simd``, after ``-fno-tree-loop-vectorize``, and no square root while it may
+    set ``errno``.
+    """
+    own = ("-ftree-loop-vectorize",) if is_gcc else ()
+    return (*_MATH, *own, "-ffp-contract=fast", *_wide(is_gcc=is_gcc))
+
+
+def _wide(*, is_gcc: bool) -> tuple[str, ...]:
     """Return flags for full-width vectors: for processors that GCC does not know it uses half the width."""
     x86 = platform.machine() in ("x86_64", "AMD64")
-    return ("-mprefer-vector-width=512",) if cxx.is_gcc and x86 else ()
+    return ("-mprefer-vector-width=512",) if is_gcc and x86 else ()
 
 
 @cache

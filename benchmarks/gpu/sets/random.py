@@ -15,8 +15,8 @@ _Make = Callable[[Maker, Shape, torch.dtype], Case]
 _Unary = Callable[[torch.Tensor], torch.Tensor]
 
 _DTYPES = (torch.float32, torch.float16, torch.bfloat16)
-#: Elements of the largest tensor of a row: from a launch's worth to far beyond L2.
-_LEAST, _MOST = 18, 27
+#: Elements of the largest tensor of a row, as powers of 2: from a launch's worth to far beyond the L2 of a card.
+MOST, _SPAN = 27, 9
 
 _UNARY: dict[str, _Unary] = {
     "relu": torch.relu,
@@ -56,23 +56,23 @@ _REDUCE: dict[str, Callable[..., torch.Tensor]] = {
 }
 
 
-def drawn(seed: int, count: int) -> list[Row]:
-    """Return rows; the first ones are the same for every count."""
-    return [_row(random.Random(f"{seed}/{k}"), k) for k in range(count)]
+def drawn(seed: int, count: int, most: int = MOST) -> list[Row]:
+    """Return rows with at most about 2**most elements; the first ones are the same for every count."""
+    return [_row(random.Random(f"{seed}/{k}"), k, most) for k in range(count)]
 
 
-def _row(rng: random.Random, k: int) -> Row:
+def _row(rng: random.Random, k: int, most: int) -> Row:
     kind, make_of = rng.choice(_KINDS)
-    shape = _shape(rng)
+    shape = _shape(rng, most)
     name, make, backward = make_of(rng, shape)
     title = f"{k:03d} {kind}: {name}{' backward' if backward else ''}"
     return Row(title, "random", shape, make, rng.choice(_DTYPES), backward=backward)
 
 
-def _shape(rng: random.Random) -> Shape:
+def _shape(rng: random.Random, most: int) -> Shape:
     """Draw a shape: sizes of models, or any."""
     rank = rng.choice((2, 2, 3, 3, 4))
-    bits = rng.uniform(_LEAST, _MOST)
+    bits = rng.uniform(most - _SPAN, most)
     cuts = sorted(rng.uniform(1.5, bits - 1.5) for _ in range(rank - 1))
     sizes = [b - a for a, b in zip((0.0, *cuts), (*cuts, bits), strict=True)]
     round_ = rng.random()

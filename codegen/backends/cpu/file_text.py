@@ -1,8 +1,12 @@
-"""Print the file of a graph: element functions, a loop function per nest, and the entry point."""
+"""Print the file of a graph: element functions, a loop function per nest, and the entry point.
+
+There are two kinds of entry: one that takes arrays of addresses and shapes, for a library, and one that takes every
+address and size by itself, for a host that wraps the text in code of its own.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 
 from autofuse.codegen.backends.cpu.cpp_text import entry_point, size_text
 from autofuse.codegen.backends.cpu.forms import write
@@ -13,7 +17,10 @@ from autofuse.codegen.backends.cpu.sizes import SIZES, symbol_lines
 from autofuse.codegen.backends.cpu.writer import Writer
 from autofuse.codegen.nests.memory import Memory, Role
 
-__all__ = ["file_text"]
+__all__ = ["KERNEL", "file_text", "kernel_text", "parameter_types"]
+
+#: Name of the entry that takes every address and size by itself.
+KERNEL = "kernel"
 
 #: Headers of every file.
 _INCLUDES = ("cmath", "cstdint", "cstring", "limits", "type_traits")
@@ -39,8 +46,28 @@ _EXACT = """\
 
 
 def file_text(program: Program) -> str:
-    """Return the text of the file."""
+    """Return the text of the file, with an entry for a library."""
     graph = program.graph
+    head = _HEAD.format(name=graph.name, file=f"{graph.name}.cpp")
+    return "\n".join((head, *_parts(program, _entry)))
+
+
+def kernel_text(program: Program) -> str:
+    """Return the text of the loops with an entry that takes every address and size by itself, in this order.
+
+    The addresses are those of the inputs, then of the outputs; sizes are those of the symbols, in the order of the
+    graph.
+    """
+    return "\n".join(_parts(program, _kernel))
+
+
+def parameter_types(program: Program) -> list[str]:
+    """Return the types of the parameters of :func:`kernel_text`."""
+    return [kind for kind, _ in _parameters(program)]
+
+
+def _parts(program: Program, entry_of: Callable[[Program, list[str]], str]) -> list[str]:
+    """Return the parts of a file after its head."""
     headers = {*_INCLUDES, *(("memory",) if program.scratch else ())}
     bodies, calls = [], []
     for loops in program.loops:
@@ -50,9 +77,8 @@ def file_text(program: Program) -> str:
         bodies.append(_function(loops.name, w.parameters(), w.lines))
         arguments = [*w.memory, *(program.symbols[s] for s in w.sizes)]
         calls.append(f"    {loops.name}({', '.join(arguments)});")
-    entry = _entry(program, calls)
-    parts = [_HEAD.format(name=graph.name, file=f"{graph.name}.cpp")]
-    parts.append("".join(f"#include <{name}>\n" for name in sorted(headers)))
+    entry = entry_of(program, calls)
+    parts = ["".join(f"#include <{name}>\n" for name in sorted(headers))]
     text = "".join(bodies)
     declared = [d for name, d in DECLARED.items() if f"reduction({name} :" in text]
     called = CPP.functions(text, *declared)
@@ -65,7 +91,7 @@ def file_text(program: Program) -> str:
     sizes = f"\n{SIZES}" if "autofuse::" in text + entry else ""
     parts.append(_header(used, called, declared) + sizes)
     parts += [*bodies, entry]
-    return "\n".join(p for p in parts if p)
+    return [p for p in parts if p]
 
 
 def _header(types: Iterable[str], called: Mapping[str, str], declared: Iterable[str]) -> str:
@@ -94,16 +120,40 @@ def _entry(program: Program, calls: list[str]) -> str:
     graph = program.graph
     dynamic = ", const int64_t* const* shapes" if graph.symbols else ""
     lines = [f'extern "C" void {entry_point(graph)}(void** data{dynamic})', "{"]
-    memory: dict[str, Memory] = {m.name: m for m in (*program.inputs, *program.outputs)}
-    for k, m in enumerate(memory.values()):
-        const = "" if m in program.outputs else "const "
-        kind = f"{const}{stored(m.dtype)}*"
+    for k, (kind, m) in enumerate(_memory(program)):
         lines.append(f"    {kind} const {m.name} = static_cast<{kind}>(data[{k}]);")
     lines += symbol_lines(graph, program.symbols)
+    return "\n".join((*lines, *_scratch(program), *calls, "}", ""))
+
+
+def _kernel(program: Program, calls: list[str]) -> str:
+    given = ", ".join(f"{kind} {name}" for kind, name in _parameters(program))
+    lines = [f'extern "C" void {KERNEL}({given})', "{"]
+    return "\n".join((*lines, *_scratch(program), *calls, "}", ""))
+
+
+def _parameters(program: Program) -> list[tuple[str, str]]:
+    """Return (type, name) of everything that the entry of single values takes."""
+    found = [(kind, m.name) for kind, m in _memory(program)]
+    return found + [("const int64_t", program.symbols[s.name]) for s in program.graph.symbols]
+
+
+def _memory(program: Program) -> list[tuple[str, Memory]]:
+    """Return (type, memory) of every address that an entry takes: an output that overwrites an input has none."""
+    memory = {m.name: m for m in (*program.inputs, *program.outputs)}
+    return [
+        (f"{'' if m in program.outputs else 'const '}{stored(m.dtype)}*", m)
+        for m in memory.values()
+    ]
+
+
+def _scratch(program: Program) -> list[str]:
+    """Return statements that allocate the memory between loops."""
+    lines = []
     for m in program.scratch:
         assert m.role is Role.SCRATCH
         assert m.size is not None
         size, kind = size_text(m.size, program.symbols), stored(m.dtype)
         lines.append(f"    const std::unique_ptr<{kind}[]> {m.name}_memory(new {kind}[{size}]);")
         lines.append(f"    {kind}* const {m.name} = {m.name}_memory.get();")
-    return "\n".join((*lines, *calls, "}", ""))
+    return lines

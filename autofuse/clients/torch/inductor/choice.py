@@ -1,7 +1,7 @@
 """Choose the regions that are worth a kernel inside Inductor, which fuses well itself.
 
 A region is opaque to Inductor: its operands and results lie in memory.  So a region is compared with what Inductor
-would do without it: ``ratios.json`` has measured times of Inductor's kernels over those of autofuse, by form and
+would do without it: the folder ``ratios`` has measured times of Inductor's kernels over those of autofuse, by form and
 bytes, and every tensor that Inductor could have kept in registers costs a write and a read.
 """
 
@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 import operator
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cache
 from importlib.resources import files
@@ -18,10 +18,10 @@ from typing import Any
 import torch
 from torch._inductor.graph import GraphLowering
 
+from autofuse.clients.torch.inductor.programs import DETAILS, LoopsProgram, TritonProgram
 from autofuse.clients.torch.ops.row import Kind
 from autofuse.clients.torch.options import Options
 from autofuse.clients.torch.partition import bytes_of, kind_of
-from autofuse.clients.torch.programs import DETAILS, TritonProgram
 from autofuse.clients.torch.refusal import (
     ALGEBRA,
     FOURIER,
@@ -35,15 +35,14 @@ from autofuse.clients.torch.sizes import number_of_elements
 from autofuse.implgraph.expr.remainders import tight_bounds
 from autofuse.implgraph.ir.fusion import FusionGraph
 
-__all__ = ["Chooser", "Region", "gain", "size_class"]
+__all__ = ["Chooser", "Region", "Table", "gain", "table"]
 
 #: Reasons of ops that Inductor calls in a library, or that scatter: it fuses nothing into them, or only in a template.
 _APART = (PRODUCT, SCATTER, SORT, FOURIER, ALGEBRA)
 #: Least gain, as a part of the time of a region by Inductor: less is within the spread of the ratios.
 _LEAST = 0.03
-#: Launches of a region that Inductor, too, may need: of a reduction and of what joins its parts.  The bytes that a card
-#: moves in the time of a further one, which the host may have to wait for: 4 us of 4 TB/s (assumed).
-_USUAL, _LAUNCH = 2, 16 << 20
+#: Launches of a region that Inductor, too, may need: of a reduction and of what joins its parts.
+_USUAL = 2
 #: Fewest dimensions of images, which Inductor may lay out channels-last.
 _IMAGE = 4
 
@@ -53,16 +52,39 @@ class Region:
     """A region as far as the choice depends on it.
 
     Attributes:
-        form: key of the ratio table, see :attr:`TritonProgram.form`.
+        backend: the writer of its kernels, the name of its table.
+        form: key of the table, see :attr:`TritonProgram.form`.
         bytes: bytes of all operands and results, at the sizes of tracing.
         kept: bytes of those that Inductor could keep in registers.
         launches: number of launches.
     """
 
+    backend: str
     form: tuple[str, ...]
     bytes: int
     kept: int
     launches: int = 1
+
+
+@dataclass(frozen=True)
+class Table:
+    """Measured ratios of one backend, of the file of its name in the folder ``ratios``.
+
+    Attributes:
+        small: bytes below which a region is small: about what a launch hides.
+        cached: bytes below which it fits the cache that all cores share.
+        launch: bytes that the device moves in the time of a launch.
+        ratios: by form and size class; an empty class stands for all others of the form.
+    """
+
+    small: int
+    cached: int
+    launch: int
+    ratios: Mapping[tuple[tuple[str, ...], str], float]
+
+    def size_class(self, count: int) -> str:
+        """Return the class of a number of bytes."""
+        return "small" if count < self.small else "cached" if count < self.cached else "large"
 
 
 class Chooser:
@@ -82,7 +104,8 @@ class Chooser:
         """Return True if kernels of autofuse compute a region, False if Inductor keeps it, and the reason."""
         values = [n.meta["val"] for n in (*made.arguments, *made.candidate.outputs)]
         tensors = [v for v in values if isinstance(v, torch.Tensor)]
-        if _may_be_empty(made.lowered.graph):
+        program = made.built.kernel
+        if isinstance(program, TritonProgram) and _may_be_empty(made.lowered.graph):
             return False, "a size may be 0"
         if any(number_of_elements(t.shape) == 0 for t in tensors):
             return False, "it has no elements"
@@ -112,38 +135,36 @@ def described(made: Made) -> Region:
         for n in made.candidate.outputs
         if any(_fuses(u) for u in _users(n) if u not in inside)
     )
-    assert isinstance(made.built.kernel, TritonProgram)
-    return Region(made.built.kernel.form, sum(ends.values()), kept, made.built.parts)
+    program = made.built.kernel
+    assert isinstance(program, TritonProgram | LoopsProgram)
+    return Region(program.target.backend, program.form, sum(ends.values()), kept, made.built.parts)
 
 
 def gain(region: Region) -> float:
     """Return the expected gain as a part of the time that Inductor needs for the region and the tensors between."""
-    ratio = next(_known(region), 1.0)
-    moved = 2 * region.kept + _LAUNCH * max(0, region.launches - _USUAL)
+    known = table(region.backend)
+    ratio = next(_ratios(region, known), 1.0)
+    moved = 2 * region.kept + known.launch * max(0, region.launches - _USUAL)
     return 1.0 - (1.0 / ratio) - moved / max(region.bytes, 1)
 
 
-def _known(region: Region) -> Iterator[float]:
+def _ratios(region: Region, known: Table) -> Iterator[float]:
     """Yield the ratios of a region: of its class, of its form at any size, and of the form without its last details."""
-    known, form = _ratios(), region.form
+    form = region.form
     while form:
-        for size in (size_class(region.bytes), ""):
-            if (form, size) in known:
-                yield known[form, size]
+        for size in (known.size_class(region.bytes), ""):
+            if (form, size) in known.ratios:
+                yield known.ratios[form, size]
         form = form[:-1] if form[-1] in DETAILS else ()
 
 
-def size_class(count: int) -> str:
-    """Return the class of a number of bytes: what takes less time than a launch, what fits L2, and more."""
-    return "small" if count < 1 << 22 else "cached" if count < 1 << 25 else "large"
-
-
 @cache
-def _ratios() -> dict[tuple[tuple[str, ...], str], float]:
-    """Return the ratios by form and size class; an empty class stands for all others of the form."""
-    text = files(__package__).joinpath("ratios.json").read_text(encoding="utf-8")
-    rows = json.loads(text)["ratios"]
-    return {(tuple(row["form"]), row["size"]): row["ratio"] for row in rows}
+def table(backend: str) -> Table:
+    """Return the measured ratios of a backend."""
+    text = files(__package__).joinpath("ratios", f"{backend}.json").read_text(encoding="utf-8")
+    read = json.loads(text)
+    ratios = {(tuple(row["form"]), row["size"]): row["ratio"] for row in read["ratios"]}
+    return Table(read["small"], read["cached"], read["launch"], ratios)
 
 
 # neighbours -----------------------------------------------------------------------------------

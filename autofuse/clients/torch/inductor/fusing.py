@@ -23,9 +23,10 @@ from torch._inductor.virtualized import V
 import autofuse
 from autofuse.base import artifacts, knobs
 from autofuse.base.diagnostics import AutofuseError
-from autofuse.clients.torch.cuda import card, on_card
+from autofuse.clients.torch.cuda import card, device_among
 from autofuse.clients.torch.inductor.choice import Chooser
 from autofuse.clients.torch.inductor.regions import insert
+from autofuse.clients.torch.kernels import is_triton, target_of
 from autofuse.clients.torch.options import Options
 from autofuse.clients.torch.selection import select
 from autofuse.failures import cut_around
@@ -44,8 +45,8 @@ def compile_with_inductor(
 ) -> Callable[..., Any]:
     """Return a compiled graph, forward and backward.
 
-    Tensors on a card go through Inductor to the end.  For others, whose kernels Triton's interpreter or another machine
-    runs, its passes make the graph, and PyTorch runs it node by node.
+    Where Triton's interpreter or another machine would run the kernels, Inductor's passes make the graph, and PyTorch
+    runs it node by node; everything else goes through Inductor to the end.
 
     Args:
         gm: the graph captured by Dynamo.
@@ -58,7 +59,7 @@ def compile_with_inductor(
     patches: dict[str, Any] = dict(list_mode_options(mode)) if mode else {}
     patches[_PLACE] = FusionPass(options, passes)
     made: Callable[..., Any] = compile_fx(
-        gm, example_inputs, inner_compile=_inner, config_patches=patches
+        gm, example_inputs, inner_compile=functools.partial(_inner, options), config_patches=patches
     )
     return made
 
@@ -129,12 +130,15 @@ def _compiling(kind: str | None) -> Iterator[None]:
         _KIND.reset(token)
 
 
-def _inner(gm: torch.fx.GraphModule, example_inputs: Sequence[Any], **how: Any) -> Any:
-    """Compile one graph, forward or backward; the arguments are those of Inductor's function of this name."""
+def _inner(
+    options: Options, gm: torch.fx.GraphModule, example_inputs: Sequence[Any], **how: Any
+) -> Any:
+    """Compile one graph, forward or backward; the last arguments are those of Inductor's function of this name."""
     kind = "backward" if how.get("is_backward") else "forward"
     if how.get("is_inference"):
         kind = "inference"
-    if not on_card(n.meta.get("val") for n in gm.graph.nodes):
+    device = device_among(n.meta.get("val") for n in gm.graph.nodes)
+    if device.type != "cuda" and is_triton(target_of(options, device)):
         return _node_by_node(gm, example_inputs, kind)
     again = torch.fx.GraphModule(gm, copy.deepcopy(gm.graph))
     try:
@@ -143,10 +147,10 @@ def _inner(gm: torch.fx.GraphModule, example_inputs: Sequence[Any], **how: Any) 
     except AutofuseError:
         raise
     except Exception as e:
-        # Triton fails on a kernel in many ways.  Whether it was one of ours shows without them.
+        # A compiler fails on a kernel in many ways.  Whether it was one of ours shows without them.
         with _compiling(None):
             found = compile_fx_inner(again, example_inputs, **how)
-        why = f"a kernel is rejected by Triton: {type(e).__name__}: {e}"
+        why = f"a kernel is rejected: {type(e).__name__}: {e}"
         cut_around(AutofuseError.of("AF5002", why), "Inductor")
         return found
 

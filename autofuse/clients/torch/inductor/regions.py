@@ -1,4 +1,4 @@
-"""Put the kernels of a region into a graph, as nodes that Inductor launches from its wrapper."""
+"""Put the kernels of a region into a graph, as nodes that Inductor launches or calls from its wrapper."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ from torch._prims_common import make_contiguous_strides_for
 from torch.fx.experimental.symbolic_shapes import statically_known_true
 from torch.utils._pytree import tree_any, tree_map_only
 
+from autofuse.clients.torch.inductor.programs import LoopsProgram, TritonProgram
 from autofuse.clients.torch.lower import ScalarInput, TensorInput
 from autofuse.clients.torch.places import Place
-from autofuse.clients.torch.programs import TritonProgram
 from autofuse.clients.torch.selection import Made
 from autofuse.codegen.backends.triton.launches import Launch
 from autofuse.codegen.nests.memory import Memory
@@ -36,13 +36,13 @@ _FUNCTIONS: Mapping[str, Any] = {
 
 
 def insert(graph: torch.fx.Graph, regions: Sequence[Made]) -> None:
-    """Replace the nodes of regions by launches of their kernels.
+    """Replace the nodes of regions by launches or calls of their kernels.
 
     The graph is not sorted afterwards: a result may stand behind its users.
 
     Args:
         graph: the graph of the regions.
-        regions: regions with a :class:`TritonProgram` each.
+        regions: regions with a program each.
     """
     order = {n: i for i, n in enumerate(graph.nodes)}
     #: Results of the regions so far, by the nodes that they replace.
@@ -50,7 +50,7 @@ def insert(graph: torch.fx.Graph, regions: Sequence[Made]) -> None:
     for made in regions:
         last = max(made.candidate.nodes, key=order.__getitem__)
         with graph.inserting_before(last):
-            results = _Launcher(graph, made, now).results()
+            results = _Writer(graph, made, now).results()
         for o, node in zip(made.lowered.outputs, results, strict=True):
             o.node.replace_all_uses_with(node)
             now[o.node] = node
@@ -61,42 +61,70 @@ def insert(graph: torch.fx.Graph, regions: Sequence[Made]) -> None:
                 graph.erase_node(n)
 
 
-class _Launcher:
+class _Writer:
     """Writes the nodes of one region."""
 
     def __init__(
         self, graph: torch.fx.Graph, made: Made, now: Mapping[torch.fx.Node, torch.fx.Node]
     ) -> None:
-        program = made.built.kernel
-        assert isinstance(program, TritonProgram)
-        self.graph, self.made, self.now, self.triton = graph, made, now, program
-        self.program = program.program
+        self.graph, self.made, self.now = graph, made, now
         example = next(n.meta["val"] for n in made.candidate.outputs)
         self.device, self.fake = example.device, example.fake_mode
         names = [s.name for s in made.lowered.graph.symbols]
         self.sizes = {n: self.size_at(p) for n, p in zip(names, made.places, strict=True)}
-        self.memory: dict[Memory, torch.fx.Node] = {}
 
     def results(self) -> list[torch.fx.Node]:
         """Return the nodes of the outputs of the region, in order."""
         lowered = self.made.lowered
-        for m, how in zip(self.program.inputs, lowered.inputs, strict=True):
-            self.memory[m] = (
-                self.number(how) if isinstance(how, ScalarInput) else self.tensor(how, m)
-            )
-        for m, o in zip(self.program.outputs, lowered.outputs, strict=True):
-            self.memory[m] = self.empty([self.value(e) for e in o.shape], o.dtype)
-        for m in self.program.scratch:
+        given = [
+            self.number(how) if isinstance(how, ScalarInput) else self.tensor(how, k)
+            for k, how in enumerate(lowered.inputs)
+        ]
+        shapes = [[self.value(e) for e in o.shape] for o in lowered.outputs]
+        program = self.made.built.kernel
+        if isinstance(program, LoopsProgram):
+            made = self.loops(program, given, shapes)
+        else:
+            assert isinstance(program, TritonProgram)
+            made = self.launches(program, given, shapes)
+        return [
+            node if o.perm is None else self.call(_aten.permute.default, node, list(o.perm))
+            for node, o in zip(made, lowered.outputs, strict=True)
+        ]
+
+    def launches(
+        self, program: TritonProgram, given: Sequence[Any], shapes: Sequence[Sequence[Any]]
+    ) -> list[torch.fx.Node]:
+        """Add the launches of Triton kernels and return their results."""
+        plan, outputs = program.program, self.made.lowered.outputs
+        memory = dict(zip(plan.inputs, given, strict=True))
+        for m, shape, o in zip(plan.outputs, shapes, outputs, strict=True):
+            memory[m] = self.empty(shape, o.dtype)
+        for m in plan.scratch:
             assert m.size is not None
-            self.memory[m] = self.empty([self.value(m.size)], getattr(torch, m.dtype.name))
-        for launch, kernel in zip(self.triton.launches, self.triton.kernels, strict=True):
-            self.launch(launch, kernel)
+            memory[m] = self.empty([self.value(m.size)], getattr(torch, m.dtype.name))
+        for launch, kernel in zip(program.launches, program.kernels, strict=True):
+            self.launch(launch, kernel, memory)
+        return [memory[m] for m in plan.outputs]
+
+    def loops(
+        self, program: LoopsProgram, given: Sequence[Any], shapes: Sequence[Sequence[Any]]
+    ) -> list[torch.fx.Node]:
+        """Add the call of C++ loops and return its results."""
+        from autofuse.clients.torch.inductor.loops import call_loops
+
+        outputs = [(s, o.dtype) for s, o in zip(shapes, self.made.lowered.outputs, strict=True)]
+        args = (program.text, program.types, given, outputs, list(self.sizes.values()))
+        node = self.graph.call_function(call_loops, args)
+        values = _values(args)
+        with self.fake:
+            node.meta["val"] = call_loops(*values)
+        node.meta["eager_input_vals"] = (values, {})
         found = []
-        for m, o in zip(self.program.outputs, lowered.outputs, strict=True):
-            node = self.memory[m]
-            found.append(
-                node if o.perm is None else self.call(_aten.permute.default, node, list(o.perm))
-            )
+        for k, value in enumerate(node.meta["val"]):
+            result = self.graph.call_function(operator.getitem, (node, k))
+            result.meta["val"] = value
+            found.append(result)
         return found
 
     # nodes ------------------------------------------------------------------------------------
@@ -122,12 +150,12 @@ class _Launcher:
         )
         return node
 
-    def tensor(self, how: TensorInput, m: Memory) -> torch.fx.Node:
-        """Return an input with the strides that the kernel expects, copied if it has others."""
+    def tensor(self, how: TensorInput, k: int) -> torch.fx.Node:
+        """Return input ``k`` of the graph with the strides that the kernel expects, copied if it has others."""
         node = self.now.get(how.node, how.node)
         t = node.meta["val"]
         own = self.made.lowered.graph
-        declared = own.tensors[own.inputs[self.program.inputs.index(m)]].strides
+        declared = own.tensors[own.inputs[k]].strides
         perm = tuple(range(t.dim())) if how.perm is None else how.perm
         shape = [t.shape[p] for p in perm]
         wanted = make_contiguous_strides_for(shape)
@@ -155,13 +183,13 @@ class _Launcher:
         )
         return node
 
-    def launch(self, launch: Launch, kernel: Any) -> None:
+    def launch(self, launch: Launch, kernel: Any, memory: dict[Memory, Any]) -> None:
         """Add a launch; what it writes is known by its results from here on."""
         names = list(kernel.arg_names)
         pointers = dict(zip(names, launch.memory, strict=False))
         numbers = [self.sizes[s] for s in launch.sizes]
         numbers += [] if launch.blocks is None else [self.value(launch.blocks)]
-        given: dict[str, Any] = {name: self.memory[m] for name, m in pointers.items()}
+        given: dict[str, Any] = {name: memory[m] for name, m in pointers.items()}
         given |= zip(names[len(given) :], numbers, strict=False)
         written = [name for name, m in pointers.items() if m in launch.written]
         named: dict[str, Any] = {
@@ -179,7 +207,7 @@ class _Launcher:
         for name in written:
             result = self.graph.call_function(operator.getitem, (node, name))
             result.meta["val"] = given[name].meta["val"]
-            self.memory[pointers[name]] = result
+            memory[pointers[name]] = result
 
     # sizes ------------------------------------------------------------------------------------
     def size_at(self, place: Place) -> Any:

@@ -1,4 +1,4 @@
-"""The Triton kernels of a region as Inductor launches them: functions, options and launches as data."""
+"""The kernels of a region as Inductor runs them: Triton functions with launches as data, or the text of C++ loops."""
 
 from __future__ import annotations
 
@@ -7,6 +7,8 @@ from typing import Any
 
 from autofuse.clients.torch.lower import Lowered
 from autofuse.clients.torch.refusal import RefusedError
+from autofuse.codegen.backends.cpu.file_text import kernel_text, parameter_types
+from autofuse.codegen.backends.cpu.plan import plan as plan_loops
 from autofuse.codegen.backends.triton.blocks import WARP, power
 from autofuse.codegen.backends.triton.kernels import Form, Kernel
 from autofuse.codegen.backends.triton.launches import (
@@ -23,17 +25,19 @@ from autofuse.implgraph.expr.expression import product
 from autofuse.implgraph.ir.fusion import FusionGraph
 from autofuse.implgraph.ops.registry import lookup
 from autofuse.machines.gpu.importing import imported
-from autofuse.targets import GpuTarget
+from autofuse.targets import CpuTarget, GpuTarget
 
-__all__ = ["DETAILS", "TritonProgram", "check_launcher"]
+__all__ = ["DETAILS", "LoopsProgram", "TritonProgram", "check_launcher"]
 
 #: Words of a form that say how long and how many its rows are.
-DETAILS = frozenset(("short", "padded", "several", "long", "few"))
+DETAILS = frozenset(("short", "padded", "several", "long", "few", "16 bits", "special"))
 
 #: Programs below which most of a card is idle, and elements from which that matters.
 _FEW, _MUCH = 64, 1 << 16
 #: Elements of a row up to which a program holds several, and up to a power of 2 beside each.
 _SHORT = 1024
+#: Elements of a loop of lanes up to which its ends weigh, and bits of a short float.
+_LANES, _HALF = 64, 16
 #: Elements of a thread from which sums over rows no longer fit beside them in registers.
 _LONG = 32
 
@@ -48,6 +52,7 @@ class TritonProgram:
         target: a card, or the cores of a chip.
 
     Attributes:
+        target: the target.
         program: the plan.
 
     Raises:
@@ -55,8 +60,14 @@ class TritonProgram:
     """
 
     def __init__(self, graph: FusionGraph, target: GpuTarget) -> None:
+        self.target = target
         hint = lower_to_plan(graph, Stages(), masks=True)
         self.program = for_every_size(plan(graph, hint, target, clusters=False))
+
+    @property
+    def parts(self) -> int:
+        """Return the number of kernels."""
+        return len(self.program.kernels)
 
     @cached_property
     def launches(self) -> tuple[Launch, ...]:
@@ -107,6 +118,61 @@ class TritonProgram:
         if k.blocks is None or not any(p.item is None for p in k.partials):
             return 0
         return k.blocks.rows * k.blocks.cols // (WARP * k.blocks.warps)
+
+
+class LoopsProgram:
+    """The C++ loops of a graph, without a library of their own.
+
+    Args:
+        graph: the graph; the hints of its symbols are their typical sizes.
+        target: a CPU.
+
+    Attributes:
+        target: the target.
+        program: the plan.
+
+    Raises:
+        AutofuseError: AF3001, an op has no C++ form.
+    """
+
+    def __init__(self, graph: FusionGraph, target: CpuTarget) -> None:
+        self.target = target
+        self.program = plan_loops(graph, lower_to_plan(graph, Stages()), target)
+
+    @cached_property
+    def text(self) -> str:
+        """Return the text of the loops and their entry."""
+        return kernel_text(self.program)
+
+    @property
+    def types(self) -> list[str]:
+        """Return the types of what the entry takes."""
+        return parameter_types(self.program)
+
+    @property
+    def parts(self) -> int:
+        """Return the number of calls: one entry runs all loops."""
+        return 1
+
+    @property
+    def form(self) -> tuple[str, ...]:
+        """Return the form of the loops with the most elements, and what makes them slower or faster than others."""
+        typical = {s.name: s.hint or max(s.min, 1) for s in self.program.graph.symbols}
+        loops = self.program.loops
+        elements = [x.nest.count(x.nest.axes).evaluate(typical) for x in loops]
+        most = loops[max(range(len(elements)), key=elements.__getitem__)]
+        lanes = most.nest.sizes[most.lanes].evaluate(typical)
+        moved = [n for n in most.nest.nodes if n.op in ("Load", "Store")]
+        strided = [n for n in moved if most.lanes in varies(n) and unit_axis(n) != most.lanes]
+        words = {
+            "scattered": most.across is None and bool(strided),
+            "running": any(n.op == "Scan" for n in most.nest.nodes),
+            "special": any(lookup(n.op).special for n in most.nest.nodes),
+            "16 bits": any(n.y.dtype.kind == "f" and n.y.dtype.bits == _HALF for n in moved),
+            "several": len(elements) > 1,
+            "short": lanes <= _LANES,
+        }
+        return (most.form.value, *(word for word, holds in words.items() if holds))
 
 
 def _with_warps(kernel: Any, warps: int) -> Any:
