@@ -60,5 +60,5 @@ def test_every_loop_of_lanes_is_vectorised(dtype: str, tmp_path: Path) -> None:
     lines = text.splitlines()
     wanted = [k + 2 for k, line in enumerate(lines) if line.strip().startswith("#pragma omp simd")]
     assert wanted
-    # The line of a loop, or that of its first statement.
-    assert all({k, k + 1} & found for k in wanted), done.stderr
+    # The note names the loop or one of its first statements.
+    assert all(found & set(range(k, k + 5)) for k in wanted), done.stderr
