@@ -180,6 +180,13 @@ def test_without_a_measured_gain_a_region_is_inductors() -> None:
     assert any("expected gain" in why for why in reasons())
 
 
+def test_a_wrapper_in_cpp() -> None:
+    x = torch.randn(4, 65)
+    with config.patch(cpp_wrapper=True):
+        torch.testing.assert_close(compiled(lambda x: torch.relu(x) * 2)(x), torch.relu(x) * 2)
+    assert any("cpp_wrapper" in why for why in reasons())
+
+
 def test_loops_that_do_not_compile_are_left_to_inductor(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(programs, "kernel_text", lambda program: "this is no C++")
     monkeypatch.setenv("AUTOFUSE_STRICT", "1")

@@ -1,5 +1,6 @@
 """The Python of docs/torch.md works."""
 
+import os
 import re
 import subprocess
 import sys
@@ -18,11 +19,13 @@ def test_page(repo: Path, tmp_path: Path) -> None:
         [sys.executable, "-c", "\n".join(blocks)],
         cwd=tmp_path,
         capture_output=True,
+        # A graph from Inductor's cache has no report.
+        env=os.environ | {"TORCHINDUCTOR_FORCE_DISABLE_CACHES": "1"},
         text=True,
         timeout=300,
     )
     assert done.returncode == 0, done.stderr
-    assert "forward 1 for ascend910b1: " in done.stdout
+    assert "forward 1 for cpu: " in done.stdout
     assert "not fused: aten.addmm: matrix multiplication" in done.stdout
 
 

@@ -14,7 +14,7 @@ from autofuse.codegen.nests.nest import varies
 from autofuse.implgraph.expr.expression import ONE
 from autofuse.implgraph.ir.graph import Node
 
-__all__ = ["Halves"]
+__all__ = ["Halves", "along"]
 
 #: Lanes of a run, if the loop has no blocks of its own.
 _RUN = 256
@@ -146,3 +146,26 @@ class Halves:
         if "extent" in n.attrs and self.lanes in varies(self.w.named[n.inputs[1]]):
             return False
         return n.y.strides[n.y.axis.index(self.lanes)] == ONE
+
+
+@contextmanager
+def along(
+    w: Writer,
+    halves: Halves,
+    directive: str,
+    *,
+    backwards: bool = False,
+    parts: Parts | None = None,
+) -> Iterator[None]:
+    """Write the innermost loop, in runs if it converts 16-bit floats or splits sums into parts."""
+    parts = parts or Parts(w, {})
+    size = w.nest.sizes[w.loops.lanes]
+    if halves or (parts and not (size.is_const and size.value <= w.loops.run)):
+        with halves.runs(directive, parts):
+            yield
+        return
+    with parts.of_a_run():
+        if directive and w.long([w.loops.lanes]):
+            w.say(directive)
+        with w.loop(w.loops.lanes, backwards=backwards):
+            yield

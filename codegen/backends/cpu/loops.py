@@ -18,13 +18,15 @@ class Form(str, Enum):
     """Direction of the innermost loop, whose iterations (*lanes*) are vectorised.
 
     ELEMENTS: elements, without a reduction.  TILES: elements in square tiles, for tensors contiguous along different
-    axes.  ROWS: the reduced elements.  COLUMNS: results of reductions, in blocks.
+    axes.  ROWS: the reduced elements.  COLUMNS: results of reductions, in blocks.  TURNED: the same for short rows, of
+    which a block is transposed.
     """
 
     ELEMENTS = "elements"
     TILES = "tiles"
     ROWS = "rows"
     COLUMNS = "columns"
+    TURNED = "turned"
 
 
 class Threads(str, Enum):
@@ -44,9 +46,9 @@ class Loops:
         nest: nodes.
         form: direction of the lanes.
         lanes: axis of the innermost loop.
-        across: for TILES, the other axis of the tiles.
+        across: for TILES, the other axis of the tiles; for TURNED, the reduced axis.
         threads: iterations that threads share.
-        block: lanes of a block of COLUMNS; side of a tile of TILES.
+        block: lanes of a block of COLUMNS and TURNED; side of a tile of TILES.
         passes: reductions over the columns, pass by pass.
         kept: wide values buffered from the pass that computes them to the passes that need them.
         run: number of elements that a sum of floats adds up in ``float``, along the lanes of ROWS and across the lanes

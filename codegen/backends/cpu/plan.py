@@ -34,6 +34,8 @@ _USUAL_CORES = 8
 _SQUARE = 32
 #: Lanes of a block of columns.
 _LANES = 256
+#: Elements of the longest row of which a block is transposed, lanes of that block, and most tensors that are.
+_SHORT_ROW, _TURNED_LANES, _TURNED_TENSORS = 64, 32, 8
 #: Additions in ``float`` before the sum goes into a ``double``.
 _ADDITIONS = 16
 #: Most results that a thread keeps private while it reduces its share.
@@ -91,6 +93,9 @@ class _Planner:
         if not nest.cols:
             return self._elements(nest, name)
         lanes = self._lanes(nest)
+        turned = self._turned(nest, name) if lanes in nest.cols else None
+        if turned is not None:
+            return turned
         if lanes in nest.cols:
             return self._rows(nest, name, lanes)
         return self._columns(nest, name, lanes)
@@ -147,6 +152,30 @@ class _Planner:
         # A machine may have vectors of half the planned length, where each lane adds twice as many.
         run = _ADDITIONS // 2 * self.target.simd_bytes // 4
         return Loops(name, nest, Form.ROWS, lanes, None, threads, 0, found, kept, run)
+
+    def _turned(self, nest: Nest, name: str) -> Loops | None:
+        """Return the loops of short rows side by side; None if the rows are long or few, or there is none to transpose.
+
+        A row of few elements fills no vector, and joining its lanes takes longer than they do.
+        """
+        long = [a for a in nest.rows if nest.sizes[a] != ONE]
+        if len(nest.cols) != 1 or not long:
+            return None
+        (col,), lanes = nest.cols, long[-1]
+        count = nest.sizes[col]
+        if not count.is_const or not 1 < count.value <= _SHORT_ROW:
+            return None
+        if self.value(nest.sizes[lanes]) < _TURNED_LANES:
+            return None
+        moved = [n for n in nest.nodes if n.op in ("Load", "Store") and col in varies(n)]
+        turned = [n for n in moved if unit_axis(n) == col and lanes in varies(n)]
+        if not turned or len(turned) > _TURNED_TENSORS or any("extent" in n.attrs for n in moved):
+            return None
+        found = _reductions(nest)
+        block = _TURNED_LANES
+        return Loops(
+            name, nest, Form.TURNED, lanes, col, Threads.OUTER, block, found, (), _ADDITIONS
+        )
 
     def _columns(self, nest: Nest, name: str, lanes: int) -> Loops:
         found = _reductions(nest)

@@ -287,7 +287,7 @@ class Writer:
     @property
     def _by_lanes(self) -> bool:
         """Return True if each lane has its own sum."""
-        return self.loops.form is Form.COLUMNS
+        return self.loops.form in (Form.COLUMNS, Form.TURNED)
 
     def clauses(self, accumulators: Mapping[str, Node]) -> str:
         """Return the reduction clauses for accumulators by name."""

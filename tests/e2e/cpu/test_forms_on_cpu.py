@@ -104,6 +104,88 @@ def test_sums_of_powers(loops: WorkerPool, what: str) -> None:
         )
 
 
+#: What each graph of short rows does with ``x`` and a row ``w``; the results of all nodes without users are outputs.
+SHORT: Mapping[str, Sequence[Node]] = {
+    "softmax": [("Softmax", ["x"], {"axis": -1})],
+    "scaled": [
+        ("ReduceMax", ["x"], {"axes": [-1], "keepdims": True}),
+        ("Sub", ["x", "y0"], {}),
+        ("Mul", ["y1", "w"], {}),
+    ],
+    "running": [("CumSum", ["x"], {"axis": -1})],
+    "sums": [("ReduceSum", ["x"], {"axes": [-1]}), ("Abs", ["y0"], {})],
+    "largest": [("ArgMax", ["x"], {"axis": -1})],
+    "signs": [
+        ("ReduceMax", ["x"], {"axes": [-1], "keepdims": True}),
+        ("Equal", ["x", "y0"], {}),
+    ],
+}
+
+
+def short(name: str, shape: Sequence[Any], dtype: str, **of_x: Any) -> dict[str, Any]:
+    nodes = [
+        {"name": f"n{k}", "op": op, "inputs": inputs, "outputs": [f"y{k}"], "attrs": attrs}
+        for k, (op, inputs, attrs) in enumerate(SHORT[name])
+    ]
+    used = {x for _, inputs, _ in SHORT[name] for x in inputs}
+    inputs = [{"name": "x", "dtype": dtype, "shape": list(shape), **of_x}]
+    if "w" in used:
+        inputs.append({"name": "w", "dtype": dtype, "shape": [shape[-1]]})
+    symbols = {s: {"min": 0, "max": 65536} for s in shape if isinstance(s, str)}
+    return {
+        "schema": "autofuse.graph/1",
+        "name": name,
+        "symbols": symbols,
+        "inputs": inputs,
+        "nodes": nodes,
+        "outputs": [y for y in (f"y{k}" for k in range(len(nodes))) if y not in used],
+    }
+
+
+def form_of(document: Mapping[str, Any]) -> Form:
+    graph = api.read(document)
+    (loops,) = plan(graph, lower_to_plan(graph, Stages()), load_cpu("cpu")).loops
+    return loops.form
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float16", "bfloat16", "int32"])
+@pytest.mark.parametrize("cols", [2, 39, 64])
+def test_short_rows(loops: WorkerPool, cols: int, dtype: str) -> None:
+    """All rows fit one block, fill it, or leave a rest, and threads share the blocks."""
+    bindings = [{"rows": r} for r in (0, 1, 31, 32, 33, 2101)]
+    for name in SHORT:
+        if dtype == "int32" and name == "softmax":
+            continue
+        graph = short(name, ["rows", cols], dtype)
+        if name != "largest":
+            assert form_of(graph) is Form.TURNED
+        # A chain of float16 rounds once, so that products of numbers that overflow in between differ.
+        for special in {False, dtype == "float32"}:
+            assert not found_wrong(
+                loops, graph, bindings=bindings, special=special, target="cpu", opt="-O1"
+            )
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float16"])
+def test_short_rows_with_gaps_and_of_several_axes(loops: WorkerPool, dtype: str) -> None:
+    gaps = short("scaled", [70, 9], dtype, strides=[20, 1])
+    several = short("softmax", [3, "rows", 9], dtype)
+    with_gaps = short("softmax", [3, 70, 9], dtype, strides=[1600, 20, 1])
+    for graph, bindings in (
+        (gaps, [{}]),
+        (several, [{"rows": r} for r in (1, 33, 64)]),
+        (with_gaps, [{}]),
+    ):
+        assert form_of(graph) is Form.TURNED
+        assert not found_wrong(loops, graph, bindings=bindings, target="cpu", opt="-O3")
+
+
+def test_rows_that_are_not_turned() -> None:
+    """Long ones, few ones, and those of a size that is not known."""
+    for shape in ([4096, 65], [31, 8], [4096, 1], [4096, "cols"]):
+        assert form_of(short("scaled", shape, "float32")) is not Form.TURNED
+
+
 FORMS = {
     "elements": (Form.ELEMENTS, Threads.OUTER),
     "tiles": (Form.TILES, Threads.OUTER),

@@ -16,6 +16,7 @@ from importlib.resources import files
 from typing import Any
 
 import torch
+from torch._inductor import config
 from torch._inductor.graph import GraphLowering
 
 from autofuse.clients.torch.inductor.programs import DETAILS, LoopsProgram, TritonProgram
@@ -98,6 +99,7 @@ class Chooser:
 
     def __init__(self, gm: torch.fx.GraphModule, options: Options, *, is_inference: bool) -> None:
         self._all = options.choose == "all"
+        self._in_cpp = config.cpp_wrapper
         self._moves_channels = GraphLowering.decide_layout_opt(gm, is_inference=is_inference)
 
     def judge(self, made: Made) -> tuple[bool, str]:
@@ -105,6 +107,8 @@ class Chooser:
         values = [n.meta["val"] for n in (*made.arguments, *made.candidate.outputs)]
         tensors = [v for v in values if isinstance(v, torch.Tensor)]
         program = made.built.kernel
+        if isinstance(program, LoopsProgram) and self._in_cpp:
+            return False, "Inductor writes its wrapper in C++ (cpp_wrapper)"
         if isinstance(program, TritonProgram) and _may_be_empty(made.lowered.graph):
             return False, "a size may be 0"
         if any(number_of_elements(t.shape) == 0 for t in tensors):

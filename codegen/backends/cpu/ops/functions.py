@@ -221,14 +221,14 @@ inline float sine(float x, uint32_t ahead) {
 _MAX = """\
 // The larger value; propagates NaN.
 inline float max(float a, float b) {
-    return a > b || a != a ? a : b;
+    return !(a <= b) & (b == b) ? a : b;
 }
 """
 
 _MIN = """\
 // The smaller value; propagates NaN.
 inline float min(float a, float b) {
-    return a < b || a != a ? a : b;
+    return !(a >= b) & (b == b) ? a : b;
 }
 """
 
@@ -239,7 +239,7 @@ inline T to_int(float x) {
     constexpr T low = std::numeric_limits<T>::min(), high = std::numeric_limits<T>::max();
     // The first float above the range is a power of 2.
     const float end = static_cast<float>(high / 2 + 1) * 2.0f;
-    const bool inside = x >= static_cast<float>(low) && x < end;
+    const bool inside = (x >= static_cast<float>(low)) & (x < end);
     const T value = static_cast<T>(inside ? x : 0.0f);
     return inside ? value : x != x ? T{0} : x < 0.0f ? low : high;
 }

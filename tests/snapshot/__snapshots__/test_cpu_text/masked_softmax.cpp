@@ -55,7 +55,7 @@ inline void widen(const half* x, float* y, int64_t count) {
 
 // The larger value; propagates NaN.
 inline float max(float a, float b) {
-    return a > b || a != a ? a : b;
+    return !(a <= b) & (b == b) ? a : b;
 }
 
 // Type of partial sums: vector lanes split the rounding errors of a sum; without optimisation there is just one lane.
