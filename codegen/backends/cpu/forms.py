@@ -153,13 +153,13 @@ class _Square:
             w.say("#pragma omp simd")
             with w.inside(self.head[self.across]):
                 w.say(f"{self.element(tile, self.lanes, self.across)} = {m.name}[{w.offset(n)}];")
-        w.say(f"simd::turn({tile}, {turned});")
+        w.say(f"simd::turn<{self.side}>({tile}, {turned});")
         return w.read(m, self.element(turned, self.across, self.lanes))
 
     def stored(self, n: Node, tile: str, turned: str) -> None:
         """Write the copy of a Store's tile."""
         w, m = self.w, self.w.targets[n.name]
-        w.say(f"simd::turn({tile}, {turned});")
+        w.say(f"simd::turn<{self.side}>({tile}, {turned});")
         with w.inside(self.head[self.lanes]):
             w.say("#pragma omp simd")
             with w.inside(self.head[self.across]):

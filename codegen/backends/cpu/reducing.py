@@ -293,11 +293,14 @@ class Columns(_Reducing):
         arrays = {n.name: w.names.take(n.name) for n in late if n.name in behind}
         for n in late:
             if n.name in arrays:
-                w.say(f"{TYPES[n.y.dtype.name]} {arrays[n.name]}[{self.loops.block}];")
+                # Compilers do not vectorise a choice between floats by an array of bools.
+                kind = "int32_t" if n.y.dtype.kind == "b" else TYPES[n.y.dtype.name]
+                w.say(f"{kind} {arrays[n.name]}[{self.loops.block}];")
         with self._over_lanes(Halves(w, ())):
             for n in w.needed([n.name for n in late]):
                 w.emit([n])
                 if n.name in arrays:
                     w.say(f"{arrays[n.name]}[j] = {w.values[n.name]};")
         for name, array in arrays.items():
-            w.values[name] = f"{array}[j]"
+            is_bool = w.named[name].y.dtype.kind == "b"
+            w.values[name] = f"({array}[j] != 0)" if is_bool else f"{array}[j]"

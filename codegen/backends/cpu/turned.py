@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 
 from autofuse.codegen.backends.cpu.ops.spelling import stored
 from autofuse.codegen.backends.cpu.reducing import Columns
 from autofuse.codegen.backends.cpu.writer import Writer
+from autofuse.codegen.nests.memory import Memory
 from autofuse.codegen.nests.nest import unit_axis, varies
 from autofuse.implgraph.ir.graph import Node
 
@@ -28,8 +28,8 @@ class Turned(Columns):
         moved = [n for n in w.nest.nodes if n.op in ("Load", "Store") and self._is_turned(n)]
         self._loads = [n for n in moved if n.op == "Load"]
         self._stores = {n.name: n for n in moved if n.op == "Store"}
-        #: Store -> its transposed block.
-        self._out: dict[str, str] = {}
+        #: Store -> its blocks, in the order of memory and transposed.
+        self._out: dict[str, tuple[str, str]] = {}
 
     def _is_turned(self, n: Node) -> bool:
         return unit_axis(n) == self.across and self.loops.lanes in varies(n)
@@ -39,19 +39,18 @@ class Turned(Columns):
         for n in self._loads:
             m = self.w.buffers[n.inputs[0]]
             casts = [c for c in self.w.nest.nodes if c.op == "Cast" and n.name in c.inputs]
-            wide = n.y.dtype.name == "float16" and all(c.y.dtype.name == "float32" for c in casts)
-            kind = "float" if wide and casts else stored(m.dtype)
-            turned = self._declared(f"{m.name}_turned", kind)
-            source = self._widened(n) if wide and casts else None
-            with self._elements():
-                value = f"{m.name}[{self.w.offset(n)}]" if source is None else self._flat(source)
-                self.w.say(f"{self._at(turned)} = {value};")
-            for known in casts if source is not None else (n,):
+            is_half = n.y.dtype.name == "float16" and {c.y.dtype.name for c in casts} == {"float32"}
+            rows, turned = self._declared(m, "float" if is_half else stored(m.dtype))
+            with self.w.inside(f"if (lanes < {self.loops.block})"):
+                self.w.say(f"std::fill_n({rows}, {self.count * self.loops.block}, 0);")
+            self._moved("simd::widen" if is_half else "std::copy_n", n, rows, m.name)
+            self.w.say(f"simd::turn<{self.count}>({rows}, {turned});")
+            for known in casts if is_half else (n,):
                 self.w.values[known.name] = self.w.read(m, self._at(turned))
         for n in self._stores.values():
             m = self.w.targets[n.name]
-            kind = "float" if self._single(n) is not None else stored(m.dtype)
-            self._out[n.name] = self._declared(f"{m.name}_turned", kind)
+            is_half = self._single(n) is not None
+            self._out[n.name] = self._declared(m, "float" if is_half else stored(m.dtype))
 
     def held_back(self, stores: Sequence[Node]) -> dict[str, str]:
         """Return the Stores that are transposed, each with its value, which is not rounded to float16 yet."""
@@ -64,22 +63,16 @@ class Turned(Columns):
 
     def hold_back(self, n: Node, value: str) -> None:
         """Write a value into its transposed block."""
-        self.w.say(f"{self._at(self._out[n.name])} = {value};")
+        _, turned = self._out[n.name]
+        self.w.say(f"{self._at(turned)} = {value};")
 
     def block_ends(self) -> None:
         """Write the copies of the results, transposed back."""
-        w = self.w
-        for name, turned in self._out.items():
+        for name, (rows, turned) in self._out.items():
             n = self._stores[name]
-            m = w.targets[name]
-            if self._single(n) is None:
-                with self._elements(rows_first=True):
-                    w.say(f"{m.name}[{w.offset(n)}] = {self._at(turned)};")
-                continue
-            rows = self._declared(f"{m.name}_wide", "float")
-            with self._elements(rows_first=True):
-                w.say(f"{self._flat(rows)} = {self._at(turned)};")
-            self._converted("narrow", n, rows, m.name)
+            self.w.say(f"simd::turn_back<{self.count}>({turned}, {rows});")
+            how = "std::copy_n" if self._single(n) is None else "simd::narrow"
+            self._moved(how, n, rows, self.w.targets[name].name)
 
     # pieces -----------------------------------------------------------------------------------
     def _single(self, n: Node) -> Node | None:
@@ -90,54 +83,35 @@ class Turned(Columns):
         source = self.w.named[value.inputs[0]]
         return source if source.y.dtype.name == "float32" else None
 
-    def _declared(self, name: str, kind: str) -> str:
-        taken = self.w.names.take(name)
-        self.w.say(f"alignas(64) {kind} {taken}[{self.count * self.loops.block}];")
-        return taken
+    def _declared(self, m: Memory, kind: str) -> tuple[str, str]:
+        """Declare two blocks: one in the order of memory, one transposed."""
+        names = [self.w.names.take(f"{m.name}_{what}") for what in ("rows", "turned")]
+        size = self.count * self.loops.block
+        for name in names:
+            self.w.say(f"alignas(64) {kind} {name}[{size}];")
+        return names[0], names[1]
 
     def _at(self, block: str) -> str:
         """Return an element of a transposed block."""
         return f"{block}[{self.w.variables[self.across]} * {self.loops.block} + j]"
 
-    def _flat(self, block: str) -> str:
-        """Return an element of a block in the order of memory."""
-        return f"{block}[j * {self.count} + {self.w.variables[self.across]}]"
-
-    @contextmanager
-    def _elements(self, *, rows_first: bool = False) -> Iterator[None]:
-        """Open the loops over a block."""
-        w, i = self.w, self.w.variables[self.across]
-        heads = [f"for (int64_t {i} = 0; {i} < {self.count}; ++{i})"]
-        heads.insert(0 if rows_first else 1, "for (int64_t j = 0; j < lanes; ++j)")
-        with w.inside(heads[0]):
-            w.say("#pragma omp simd")
-            with w.inside(heads[1]):
-                w.index |= {self.across: i, self.loops.lanes: "(start + j)"}
-                yield
-
-    def _widened(self, n: Node) -> str:
-        """Write the conversion of a block of float16, and return its name."""
-        name = self.w.buffers[n.inputs[0]].name
-        rows = self._declared(f"{name}_wide", "float")
-        self._converted("widen", n, rows, name)
-        return rows
-
-    def _converted(self, how: str, n: Node, rows: str, memory: str) -> None:
-        """Write the conversion between memory and a block in its order: at once if its rows follow each other."""
+    def _moved(self, how: str, n: Node, rows: str, memory: str) -> None:
+        """Write the move between memory and a block in its order: at once if its rows follow each other."""
         w, lanes = self.w, self.loops.lanes
         stride = n.y.strides[n.y.axis.index(lanes)]
         at_once = stride.is_const and stride.value == self.count
 
-        def call(row: str, block: str, count: str) -> None:
+        def move(row: str, block: str, count: str) -> None:
             w.index |= {self.across: "0", lanes: row}
-            place = f"&{memory}[{w.offset(n)}]"
-            ends = (place, block) if how == "widen" else (block, place)
-            w.say(f"simd::{how}({', '.join(ends)}, {count});")
+            ends = [f"&{memory}[{w.offset(n)}]", block]
+            source, target = ends if n.op == "Load" else reversed(ends)
+            given = (source, count, target) if how == "std::copy_n" else (source, target, count)
+            w.say(f"{how}({', '.join(given)});")
 
         before = dict(w.index)
         if at_once:
-            call("start", rows, f"lanes * {self.count}")
+            move("start", rows, f"lanes * {self.count}")
         else:
             with w.inside("for (int64_t j = 0; j < lanes; ++j)"):
-                call("(start + j)", f"&{rows}[j * {self.count}]", str(self.count))
+                move("(start + j)", f"&{rows}[j * {self.count}]", str(self.count))
         w.index = before

@@ -17,7 +17,7 @@ import pytest
 pytestmark = [pytest.mark.twin, pytest.mark.slow]
 
 #: Seconds for a kernel, and MiB for one that takes all memory.
-LIMITS = {"AUTOFUSE_VERIFY_TIMEOUT": "12", "AUTOFUSE_VERIFY_MEMORY_MB": "2048"}
+LIMITS = {"AUTOFUSE_VERIFY_TIMEOUT": "60", "AUTOFUSE_VERIFY_MEMORY_MB": "2048"}
 #: Seconds for one that does not end in any time.
 ENDLESS = {**LIMITS, "AUTOFUSE_VERIFY_TIMEOUT": "3"}
 

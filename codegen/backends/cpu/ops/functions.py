@@ -254,26 +254,52 @@ using part = double;
 #endif
 """
 
-_TURNED = """\
+_INTERLEAVE = """\
 // Interleaves the elements of both halves.
-template <typename T>
+template <int count, typename T>
 inline void interleave(const T* in, T* out) {
-    for (int k = 0; k < 512; ++k) {
+    for (int k = 0; k < count / 2; ++k) {
         out[2 * k] = in[k];
-        out[2 * k + 1] = in[k + 512];
+        out[2 * k + 1] = in[k + count / 2];
     }
 }
+"""
 
-// Transposes a square of 32 by 32 elements in five steps: each moves one bit of the column index to the row
-// index, with vector instructions instead of moves of single elements.
-template <typename T>
+_SEPARATE = """\
+// Undoes interleave.
+template <int count, typename T>
+inline void separate(const T* in, T* out) {
+    for (int k = 0; k < count / 2; ++k) {
+        out[k] = in[2 * k];
+        out[k + count / 2] = in[2 * k + 1];
+    }
+}
+"""
+
+_TURN = """\
+// Transposes 32 rows in five steps, each of which doubles the distance of the elements of a row, with vector
+// instructions instead of moves of single elements.
+template <int cols, typename T>
 inline void turn(const T* in, T* out) {
-    T a[1024], b[1024];
-    interleave(in, a);
-    interleave(a, b);
-    interleave(b, a);
-    interleave(a, b);
-    interleave(b, out);
+    T a[32 * cols], b[32 * cols];
+    interleave<32 * cols>(in, a);
+    interleave<32 * cols>(a, b);
+    interleave<32 * cols>(b, a);
+    interleave<32 * cols>(a, b);
+    interleave<32 * cols>(b, out);
+}
+"""
+
+_TURN_BACK = """\
+// Undoes turn.
+template <int cols, typename T>
+inline void turn_back(const T* in, T* out) {
+    T a[32 * cols], b[32 * cols];
+    separate<32 * cols>(in, a);
+    separate<32 * cols>(a, b);
+    separate<32 * cols>(b, a);
+    separate<32 * cols>(a, b);
+    separate<32 * cols>(b, out);
 }
 """
 
@@ -295,6 +321,9 @@ FUNCTIONS: Mapping[str, str] = {
     "max": _MAX,
     "min": _MIN,
     "to_int": _TO_INT,
-    "turn": _TURNED,
+    "interleave": _INTERLEAVE,
+    "separate": _SEPARATE,
+    "turn": _TURN,
+    "turn_back": _TURN_BACK,
     "part": _PART,
 }

@@ -14,24 +14,24 @@ using half = uint16_t; // its bits
 namespace simd {
 
 // Interleaves the elements of both halves.
-template <typename T>
+template <int count, typename T>
 inline void interleave(const T* in, T* out) {
-    for (int k = 0; k < 512; ++k) {
+    for (int k = 0; k < count / 2; ++k) {
         out[2 * k] = in[k];
-        out[2 * k + 1] = in[k + 512];
+        out[2 * k + 1] = in[k + count / 2];
     }
 }
 
-// Transposes a square of 32 by 32 elements in five steps: each moves one bit of the column index to the row
-// index, with vector instructions instead of moves of single elements.
-template <typename T>
+// Transposes 32 rows in five steps, each of which doubles the distance of the elements of a row, with vector
+// instructions instead of moves of single elements.
+template <int cols, typename T>
 inline void turn(const T* in, T* out) {
-    T a[1024], b[1024];
-    interleave(in, a);
-    interleave(a, b);
-    interleave(b, a);
-    interleave(a, b);
-    interleave(b, out);
+    T a[32 * cols], b[32 * cols];
+    interleave<32 * cols>(in, a);
+    interleave<32 * cols>(a, b);
+    interleave<32 * cols>(b, a);
+    interleave<32 * cols>(a, b);
+    interleave<32 * cols>(b, out);
 }
 
 // Reinterprets the bits of a value as another type of the same size.
@@ -83,7 +83,7 @@ static void kv_cache_transpose_0(
                         keys_tile[(i2 - tile2) * 32 + (i1 - tile1)] = keys[i0 * (1024 * seq) + i1 + i2 * 1024];
                     }
                 }
-                simd::turn(keys_tile, keys_turned);
+                simd::turn<32>(keys_tile, keys_turned);
                 for (int64_t i1 = tile1; i1 < end1; ++i1) {
                     #pragma omp simd
                     for (int64_t i2 = tile2; i2 < end2; ++i2) {
