@@ -221,14 +221,16 @@ inline float sine(float x, uint32_t ahead) {
 _MAX = """\
 // The larger value; propagates NaN.
 inline float max(float a, float b) {
-    return !(a <= b) & (b == b) ? a : b;
+    const float larger = a < b ? b : a;
+    return b != b ? b : larger;
 }
 """
 
 _MIN = """\
 // The smaller value; propagates NaN.
 inline float min(float a, float b) {
-    return !(a >= b) & (b == b) ? a : b;
+    const float smaller = a > b ? b : a;
+    return b != b ? b : smaller;
 }
 """
 

@@ -55,7 +55,8 @@ inline void widen(const half* x, float* y, int64_t count) {
 
 // The larger value; propagates NaN.
 inline float max(float a, float b) {
-    return !(a <= b) & (b == b) ? a : b;
+    const float larger = a < b ? b : a;
+    return b != b ? b : larger;
 }
 
 // Type of partial sums: vector lanes split the rounding errors of a sum; without optimisation there is just one lane.
