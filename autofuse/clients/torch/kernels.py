@@ -16,8 +16,8 @@ from autofuse import api
 from autofuse.base import knobs
 from autofuse.base.diagnostics import AutofuseError
 from autofuse.clients.torch.cuda import card, check_triton
-from autofuse.clients.torch.inductor.programs import LoopsProgram, TritonProgram
 from autofuse.clients.torch.options import Options
+from autofuse.clients.torch.programs import LoopsProgram, TritonProgram
 from autofuse.clients.torch.refusal import RefusedError
 from autofuse.clients.torch.region import Runnable
 from autofuse.implgraph.ir.fusion import FusionGraph

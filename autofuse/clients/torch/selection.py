@@ -18,7 +18,6 @@ from autofuse.base.diagnostics import AutofuseError, Diagnostic
 from autofuse.base.wording import counted
 from autofuse.clients.torch import report as reports
 from autofuse.clients.torch.cuda import with_gaps
-from autofuse.clients.torch.inductor.programs import check_launcher
 from autofuse.clients.torch.kernels import (
     Built,
     built_for,
@@ -39,6 +38,7 @@ from autofuse.clients.torch.partition import (
     views_kept_for_strides,
 )
 from autofuse.clients.torch.places import Place, places_of
+from autofuse.clients.torch.programs import check_launcher
 from autofuse.clients.torch.refusal import RefusedError
 from autofuse.clients.torch.sizes import hint_of
 from autofuse.failures import cut_around, internal_error, is_internal

@@ -19,10 +19,10 @@ import torch
 from torch._inductor import config
 from torch._inductor.graph import GraphLowering
 
-from autofuse.clients.torch.inductor.programs import DETAILS, LoopsProgram, TritonProgram
 from autofuse.clients.torch.ops.row import Kind
 from autofuse.clients.torch.options import Options
 from autofuse.clients.torch.partition import bytes_of, kind_of
+from autofuse.clients.torch.programs import DETAILS, LoopsProgram, TritonProgram
 from autofuse.clients.torch.refusal import (
     ALGEBRA,
     FOURIER,

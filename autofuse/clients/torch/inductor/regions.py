@@ -15,9 +15,9 @@ from torch._prims_common import make_contiguous_strides_for
 from torch.fx.experimental.symbolic_shapes import statically_known_true
 from torch.utils._pytree import tree_any, tree_map_only
 
-from autofuse.clients.torch.inductor.programs import LoopsProgram, TritonProgram
 from autofuse.clients.torch.lower import ScalarInput, TensorInput
 from autofuse.clients.torch.places import Place
+from autofuse.clients.torch.programs import LoopsProgram, TritonProgram
 from autofuse.clients.torch.selection import Made
 from autofuse.codegen.backends.triton.launches import Launch
 from autofuse.codegen.nests.memory import Memory
