@@ -161,9 +161,27 @@ inline float logarithm(float x, float high, float low, float scale) {
 """.replace("{LOG}", _horner("tail", "f", LOG))
 
 _QUARTER_TURNS = """\
-// 2/pi in binary, after 32 zero bits.
-static const uint32_t two_over_pi[9] = {0x00000000u, 0xa2f9836eu, 0x4e441529u, 0xfc2757d1u, 0xf534ddc0u,
-                                        0xdb629599u, 0x3c439041u, 0xfe5163abu, 0xdebbc561u};
+struct Turns {
+    uint64_t high[136], low[136];
+};
+
+// The bits of 2/pi from one on, for every exponent: 64 of them, and the next 32.
+constexpr Turns turns_by_exponent() {
+    // After 32 zero bits.
+    constexpr uint32_t words[9] = {0x00000000u, 0xa2f9836eu, 0x4e441529u, 0xfc2757d1u, 0xf534ddc0u,
+                                   0xdb629599u, 0x3c439041u, 0xfe5163abu, 0xdebbc561u};
+    Turns found{};
+    for (int at = 0; at < 136; ++at) {
+        const uint64_t a = words[at >> 5], b = words[(at >> 5) + 1];
+        const uint64_t c = words[(at >> 5) + 2], d = words[(at >> 5) + 3];
+        const int shift = at & 31;
+        found.high[at] = (((a << 32 | b) << shift) >> 32) << 32 | ((b << 32 | c) << shift) >> 32;
+        found.low[at] = ((c << 32 | d) << shift) >> 32;
+    }
+    return found;
+}
+
+static constexpr Turns two_over_pi = turns_by_exponent();
 
 struct Angle {
     float r;          // from -pi/4 to pi/4
@@ -176,13 +194,9 @@ inline Angle quarter_turns(float x) {
     const uint32_t bits = bit_cast<uint32_t>(x) & 0x7fffffffu;
     const uint64_t mantissa = (bits & 0x7fffffu) | 0x800000u;
     const int32_t exponent = static_cast<int32_t>(bits >> 23) - 120;
-    const uint32_t at = static_cast<uint32_t>(exponent < 0 ? 0 : exponent);
-    const uint32_t word = at >> 5, shift = at & 31u;
-    const uint64_t a = two_over_pi[word], b = two_over_pi[word + 1];
-    const uint64_t c = two_over_pi[word + 2], d = two_over_pi[word + 3];
-    const uint64_t high = ((a << 32 | b) << shift) >> 32, middle = ((b << 32 | c) << shift) >> 32;
-    const uint64_t low = ((c << 32 | d) << shift) >> 32;
-    const uint64_t turns = ((mantissa * high) << 32) + mantissa * middle + ((mantissa * low) >> 32);
+    // Infinities and NaN have the exponent 135.
+    const int64_t at = exponent < 0 ? 0 : exponent;
+    const uint64_t turns = mantissa * two_over_pi.high[at] + ((mantissa * two_over_pi.low[at]) >> 32);
     const uint64_t quarter = (turns + 0x2000000000000000u) >> 62;
     const int64_t rest = static_cast<int64_t>(turns - (quarter << 62));
     const float r = static_cast<float>(static_cast<double>(rest) * 3.4061215800304515e-19);
