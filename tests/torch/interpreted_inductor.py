@@ -363,7 +363,7 @@ def test_modes_are_those_of_inductor(monkeypatch: pytest.MonkeyPatch) -> None:
     assert all(isinstance(p["post_grad_custom_post_pass"], FusionPass) for p in given)
 
 
-def test_a_kernel_that_triton_refuses(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_kernel_that_a_compiler_refuses(monkeypatch: pytest.MonkeyPatch) -> None:
     """The graph is compiled again without kernels, and the first time in a process is a warning, or an error."""
     tried: list[str | None] = []
 
@@ -375,15 +375,14 @@ def test_a_kernel_that_triton_refuses(monkeypatch: pytest.MonkeyPatch) -> None:
         return gm.forward
 
     monkeypatch.setattr(fusing, "compile_fx_inner", compile_fx_inner)
-    monkeypatch.setattr(fusing, "on_card", lambda values: True)
     gm = torch.fx.symbolic_trace(lambda x: torch.relu(x) * 2)
-    with pytest.warns(RuntimeWarning, match=r"rejected by Triton: RuntimeError: PassManager"):
-        call = fusing._inner(gm, [], is_inference=True)
+    with pytest.warns(RuntimeWarning, match=r"is rejected: RuntimeError: PassManager"):
+        call = fusing._inner(Options(), gm, [], is_inference=True)
     assert tried == ["inference", None]
     assert call(torch.tensor(2.0)) == 4.0
     monkeypatch.setenv("AUTOFUSE_STRICT", "1")
     with pytest.raises(AutofuseError, match="AF5002"):
-        fusing._inner(torch.fx.symbolic_trace(lambda x: -x), [], is_backward=True)
+        fusing._inner(Options(), torch.fx.symbolic_trace(lambda x: -x), [], is_backward=True)
 
 
 def test_an_error_that_is_not_of_the_kernels(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -391,9 +390,8 @@ def test_an_error_that_is_not_of_the_kernels(monkeypatch: pytest.MonkeyPatch) ->
         raise ValueError("Inductor fails")
 
     monkeypatch.setattr(fusing, "compile_fx_inner", compile_fx_inner)
-    monkeypatch.setattr(fusing, "on_card", lambda values: True)
     with pytest.raises(ValueError, match="Inductor fails"):
-        fusing._inner(torch.fx.symbolic_trace(lambda x: -x), [])
+        fusing._inner(Options(), torch.fx.symbolic_trace(lambda x: -x), [])
 
 
 def test_equal_texts_are_one_module_in_a_file() -> None:
