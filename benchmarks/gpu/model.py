@@ -28,6 +28,7 @@ from typing import Any
 
 import torch
 import torch._functorch.config
+import torch._inductor.config
 from records import Record, latest
 from rows import Row, rows, tensors
 from torch._subclasses import FakeTensorMode
@@ -171,9 +172,9 @@ def run_on_fakes(row: Row, target: str, found: list[Any]) -> None:
         target: target of autofuse.
         found: filled while graphs are compiled; cleared before a backward graph is, which is what its row is about.
     """
-    donated = torch._functorch.config.donated_buffer
-    torch._functorch.config.donated_buffer = False
-    try:
+    # A graph from a cache would show nothing.
+    uncached = torch._functorch.config.patch(donated_buffer=False, enable_autograd_cache=False)
+    with uncached, torch._inductor.config.patch(fx_graph_cache=False):
         torch._dynamo.reset()
         with FakeTensorMode():
             case = row.case("cpu", 0, tiny=False)
@@ -192,8 +193,6 @@ def run_on_fakes(row: Row, target: str, found: list[Any]) -> None:
             outputs = tensors(function(*inputs))
             found.clear()
             torch.autograd.grad(outputs, wanted, case.dys)
-    finally:
-        torch._functorch.config.donated_buffer = donated
 
 
 # the fit --------------------------------------------------------------------------------------

@@ -167,6 +167,7 @@ class LoopsProgram:
         words = {
             "scattered": most.across is None and bool(strided),
             "running": any(n.op == "Scan" for n in most.nest.nodes),
+            "angles": any(n.op in ("Sin", "Cos") for n in most.nest.nodes),
             "special": any(lookup(n.op).special for n in most.nest.nodes),
             "16 bits": any(n.y.dtype.kind == "f" and n.y.dtype.bits == _HALF for n in moved),
             "several": len(elements) > 1,
