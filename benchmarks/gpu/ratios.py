@@ -48,15 +48,10 @@ def main() -> int:
         ratio = _ratio(r)
         if ratio is None:
             continue
-        (row,) = (
-            x
-            for x in rows(
-                ["random"], [r["name"]], (r["draw"], _count(r["name"]), r.get("most", MOST))
-            )
-        )
-        keys = {
-            (g.form, choice.table(g.backend).size_class(g.bytes)) for g in regions(row, args.target)
-        }
+        drawn = (r["draw"], _count(r["name"]), r.get("most", MOST))
+        (row,) = rows(["random"], [r["name"]], drawn)
+        known = choice.table(find_target(args.target).backend)
+        keys = {(g.form, known.size_class(g.bytes)) for g in regions(row, args.target)}
         if len(keys) == 1:
             form, size = keys.pop()
             found[form, size].append(ratio)

@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Iterable
 from dataclasses import replace
 from importlib.util import find_spec
-from typing import Any
 
 import torch
 
@@ -15,7 +13,7 @@ from autofuse.clients.torch.lower import Lowered, TensorInput
 from autofuse.implgraph.expr.expression import const
 from autofuse.targets import GpuTarget, from_driver, load_gpu
 
-__all__ = ["card", "check_triton", "device_among", "with_gaps"]
+__all__ = ["card", "check_triton", "with_gaps"]
 
 #: Word in the name of a card -> its target.
 _CARDS = {"H100": "nvidia-h100", "H200": "nvidia-h200"}
@@ -36,12 +34,6 @@ def _card(index: int) -> GpuTarget:
         if word in properties.name and same:
             return target
     return from_driver(properties)
-
-
-def device_among(values: Iterable[Any]) -> torch.device:
-    """Return the device of some tensors that computes kernels: the first that is no CPU, else the CPU."""
-    devices = (x.device for x in values if isinstance(x, torch.Tensor))
-    return next((d for d in devices if d.type not in ("cpu", "meta")), torch.device("cpu"))
 
 
 def check_triton(target: str, device: torch.device) -> None:

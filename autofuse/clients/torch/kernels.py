@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import threading
 from collections import OrderedDict
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -27,6 +27,7 @@ from autofuse.targets import CpuTarget, GpuTarget, Target, ascend_chip, find_tar
 __all__ = [
     "Built",
     "built_for",
+    "device_among",
     "is_inside_inductor",
     "is_triton",
     "target_for",
@@ -99,6 +100,12 @@ def target_for(options: Options, device: torch.device) -> Target:
     return target
 
 
+def device_among(values: Iterable[Any]) -> torch.device:
+    """Return the device of some tensors that computes kernels: the first that is no CPU, else the CPU."""
+    devices = (x.device for x in values if isinstance(x, torch.Tensor))
+    return next((d for d in devices if d.type not in ("cpu", "meta")), torch.device("cpu"))
+
+
 def target_of(options: Options, device: torch.device) -> Target:
     """Return the target of the options, or else that of a device."""
     if options.target:
@@ -140,7 +147,7 @@ def _built(graph: FusionGraph, target: Target, options: Options, device: torch.d
     if isinstance(target, GpuTarget):
         check_triton(target.name, device)
         program = TritonProgram(graph, target)
-        return Built(program, program.parts)
+        return Built(program, len(program.program.kernels))
     result = api.build_split(graph, target=target)
     if device.type == "npu":
         from autofuse.clients.torch.npu import NpuKernel

@@ -64,11 +64,6 @@ class TritonProgram:
         hint = lower_to_plan(graph, Stages(), masks=True)
         self.program = for_every_size(plan(graph, hint, target, clusters=False))
 
-    @property
-    def parts(self) -> int:
-        """Return the number of kernels."""
-        return len(self.program.kernels)
-
     @cached_property
     def launches(self) -> tuple[Launch, ...]:
         """Return the launches, in order."""
@@ -148,11 +143,6 @@ class LoopsProgram:
     def types(self) -> list[str]:
         """Return the types of what the entry takes."""
         return parameter_types(self.program)
-
-    @property
-    def parts(self) -> int:
-        """Return the number of calls: one entry runs all loops."""
-        return 1
 
     @property
     def form(self) -> tuple[str, ...]:

@@ -154,9 +154,10 @@ class _Planner:
         return Loops(name, nest, Form.ROWS, lanes, None, threads, 0, found, kept, run)
 
     def _turned(self, nest: Nest, name: str) -> Loops | None:
-        """Return the loops of short rows side by side; None if the rows are long or few, or there is none to transpose.
+        """Return the loops that compute short rows side by side.
 
-        A row of few elements fills no vector, and joining its lanes takes longer than they do.
+        A row of few elements fills no vector, and joining its lanes takes longer than computing them.  Return None if
+        the rows are long or few, or if no tensor would be transposed.
         """
         long = [a for a in nest.rows if nest.sizes[a] != ONE]
         if len(nest.cols) != 1 or not long:
@@ -171,11 +172,8 @@ class _Planner:
         turned = [n for n in moved if unit_axis(n) == col and lanes in varies(n)]
         if not turned or len(turned) > _TURNED_TENSORS or any("extent" in n.attrs for n in moved):
             return None
-        found = _reductions(nest)
-        block = _TURNED_LANES
-        return Loops(
-            name, nest, Form.TURNED, lanes, col, Threads.OUTER, block, found, (), _ADDITIONS
-        )
+        shape = (Form.TURNED, lanes, col, Threads.OUTER, _TURNED_LANES)
+        return Loops(name, nest, *shape, _reductions(nest), (), _ADDITIONS)
 
     def _columns(self, nest: Nest, name: str, lanes: int) -> Loops:
         found = _reductions(nest)

@@ -199,13 +199,9 @@ class Columns(_Reducing):
     def block_ends(self) -> None:
         """Write what comes after the passes over a block."""
 
-    def held_back(self, stores: Sequence[Node]) -> dict[str, str]:
-        """Return Store -> the value that it writes, for Stores of wide values that :meth:`block_ends` completes."""
+    def held_back(self, stores: Sequence[Node]) -> dict[str, tuple[str, str]]:
+        """Return Store -> (value, element that keeps it), for Stores that :meth:`block_ends` completes."""
         return {}
-
-    def hold_back(self, n: Node, value: str) -> None:
-        """Keep the value of such a Store."""
-        raise NotImplementedError
 
     def _over_lanes(self, halves: Halves) -> AbstractContextManager[None]:
         """Write the innermost loop."""
@@ -217,7 +213,9 @@ class Columns(_Reducing):
     def _pass(self, reductions: Sequence[Node], stores: Sequence[Node]) -> None:
         w = self.w
         later = self.held_back(stores)
-        targets = [*(r.inputs[0] for r in reductions), *(later.get(s.name, s.name) for s in stores)]
+        now = [n for n in stores if n.name not in later]
+        others = [*(r.inputs[0] for r in reductions), *(value for value, _ in later.values())]
+        targets = [*others, *(n.name for n in now)]
         self._arrays(w.needed(targets))
         needed = w.needed(targets)
         w.emit(n for n in needed if not self.is_wide(n) and not self._is_lane(n))
@@ -258,8 +256,6 @@ class Columns(_Reducing):
             for r in reductions:
                 if not self._is_lane(r):
                     w.accumulate(r, at[r.name])
-            now = [n for n in stores if n.name not in later]
-            others = [*(r.inputs[0] for r in reductions), *later.values()]
             halves = Halves(w, now, others, able=able)
             with self._over_lanes(halves):
                 for n in w.needed(halves.targets):
@@ -267,11 +263,10 @@ class Columns(_Reducing):
                 for r in reductions:
                     if self._is_lane(r):
                         w.accumulate(r, at[r.name])
-                for n in stores:
-                    if n.name in later:
-                        self.hold_back(n, w.values[later[n.name]])
-                    else:
-                        halves.store(n)
+                for value, element in later.values():
+                    w.say(f"{element} = {w.values[value]};")
+                for n in now:
+                    halves.store(n)
         for r in reductions:
             w.reduced(r, f"{held[r.name]}[j]" if self._is_lane(r) else held[r.name])
 

@@ -52,19 +52,15 @@ class Turned(Columns):
             is_half = self._single(n) is not None
             self._out[n.name] = self._declared(m, "float" if is_half else stored(m.dtype))
 
-    def held_back(self, stores: Sequence[Node]) -> dict[str, str]:
-        """Return the Stores that are transposed, each with its value, which is not rounded to float16 yet."""
+    def held_back(self, stores: Sequence[Node]) -> dict[str, tuple[str, str]]:
+        """Return the Stores that are transposed; their values are not rounded to float16 yet."""
         found = {}
         for n in stores:
             if n.name in self._out:
                 single = self._single(n)
-                found[n.name] = n.inputs[0] if single is None else single.name
+                value = n.inputs[0] if single is None else single.name
+                found[n.name] = (value, self._at(self._out[n.name][1]))
         return found
-
-    def hold_back(self, n: Node, value: str) -> None:
-        """Write a value into its transposed block."""
-        _, turned = self._out[n.name]
-        self.w.say(f"{self._at(turned)} = {value};")
 
     def block_ends(self) -> None:
         """Write the copies of the results, transposed back."""

@@ -104,7 +104,7 @@ def test_sums_of_powers(loops: WorkerPool, what: str) -> None:
         )
 
 
-#: What each graph of short rows does with ``x`` and a row ``w``; the results of all nodes without users are outputs.
+#: Steps of each graph of short rows, on ``x`` and a row ``w``; a result that no step reads is an output.
 SHORT: Mapping[str, Sequence[Node]] = {
     "softmax": [("Softmax", ["x"], {"axis": -1})],
     "scaled": [

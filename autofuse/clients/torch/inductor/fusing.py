@@ -23,10 +23,10 @@ from torch._inductor.virtualized import V
 import autofuse
 from autofuse.base import artifacts, knobs
 from autofuse.base.diagnostics import AutofuseError
-from autofuse.clients.torch.cuda import card, device_among
+from autofuse.clients.torch.cuda import card
 from autofuse.clients.torch.inductor.choice import Chooser
 from autofuse.clients.torch.inductor.regions import insert
-from autofuse.clients.torch.kernels import is_triton, target_of
+from autofuse.clients.torch.kernels import device_among, is_triton, target_of
 from autofuse.clients.torch.options import Options
 from autofuse.clients.torch.selection import select
 from autofuse.failures import cut_around

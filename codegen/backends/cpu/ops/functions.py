@@ -292,32 +292,28 @@ inline void separate(const T* in, T* out) {
 }
 """
 
-_TURN = """\
-// Transposes 32 rows in five steps, each of which doubles the distance of the elements of a row, with vector
-// instructions instead of moves of single elements.
+
+def _five_steps(name: str, step: str, words: str) -> str:
+    """Return the text of a function that applies a step on 32 rows five times."""
+    hops = (("in", "a"), ("a", "b"), ("b", "a"), ("a", "b"), ("b", "out"))
+    steps = "\n    ".join(f"{step}<32 * cols>({x}, {y});" for x, y in hops)
+    return f"""\
+{words}
 template <int cols, typename T>
-inline void turn(const T* in, T* out) {
+inline void {name}(const T* in, T* out) {{
     T a[32 * cols], b[32 * cols];
-    interleave<32 * cols>(in, a);
-    interleave<32 * cols>(a, b);
-    interleave<32 * cols>(b, a);
-    interleave<32 * cols>(a, b);
-    interleave<32 * cols>(b, out);
-}
+    {steps}
+}}
 """
 
-_TURN_BACK = """\
-// Undoes turn.
-template <int cols, typename T>
-inline void turn_back(const T* in, T* out) {
-    T a[32 * cols], b[32 * cols];
-    separate<32 * cols>(in, a);
-    separate<32 * cols>(a, b);
-    separate<32 * cols>(b, a);
-    separate<32 * cols>(a, b);
-    separate<32 * cols>(b, out);
-}
-"""
+
+_TURN = _five_steps(
+    "turn",
+    "interleave",
+    "// Transposes 32 rows in five steps, each of which doubles the distance of the elements of a row, with vector\n"
+    "// instructions instead of moves of single elements.",
+)
+_TURN_BACK = _five_steps("turn_back", "separate", "// Undoes turn.")
 
 #: Name -> text.
 FUNCTIONS: Mapping[str, str] = {
