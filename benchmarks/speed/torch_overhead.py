@@ -1,4 +1,4 @@
-"""Measure a kernel call from Python: tiling and launch of a tiny tensor on the twin, and the code around them.
+"""Measure a kernel call from Python: tiling and launch of a tiny tensor on the twin, the code around them, and loops.
 
     python benchmarks/speed/torch_overhead.py
     python benchmarks/speed/torch_overhead.py --elements 4096 --calls 2000 --json
@@ -94,6 +94,15 @@ def measure(elements: int, calls: int, rounds: int) -> dict[str, Any]:
                 ),
                 "eager": per_call(lambda f=function, a=x, b=y: f(a, b), calls, rounds),
             }
+            own = {"backend": "autofuse", "options": {"choose": "all"}}
+            for what, how in (
+                ("C++ loops inside Inductor, with guards", own),
+                ("Inductor, with guards", {}),
+            ):
+                # Each call would pass the guards of what was compiled before.
+                torch._dynamo.reset()
+                compiled = torch.compile(function, dynamic=dynamic, **how)
+                out[name][what] = per_call(lambda c=compiled, a=x, b=y: c(a, b), calls, rounds)
     return out
 
 

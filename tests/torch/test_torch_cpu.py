@@ -104,6 +104,18 @@ def test_values(name: str) -> None:
         check(function, *inputs)
 
 
+def test_signs_of_zeros() -> None:
+    """Inductor's flags allow compilers to ignore them, and then to take that back."""
+
+    def function(x: torch.Tensor, zeros: torch.Tensor) -> tuple[torch.Tensor, ...]:
+        return x + zeros, zeros - x, torch.tanh(x), -x
+
+    given = torch.tensor([-0.0, 0.0, 1.0]), torch.zeros(3)
+    have, want = compiled(function)(*given), function(*given)
+    for a, b in zip(have, want, strict=True):
+        assert torch.equal(torch.signbit(a), torch.signbit(b))
+
+
 def test_inputs_with_gaps_and_offsets_are_read_in_place() -> None:
     x = torch.randn(8, 40)
     code = check(lambda x: torch.relu(x[2:, 4:36]) * 2 + 1, x)
