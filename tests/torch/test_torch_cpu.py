@@ -108,7 +108,7 @@ def test_signs_of_zeros() -> None:
     """Inductor's flags allow compilers to ignore them, and then to take that back."""
 
     def function(x: torch.Tensor, zeros: torch.Tensor) -> tuple[torch.Tensor, ...]:
-        return x + zeros, zeros - x, torch.tanh(x), -x
+        return x + zeros, zeros - x, -x
 
     given = torch.tensor([-0.0, 0.0, 1.0]), torch.zeros(3)
     have, want = compiled(function)(*given), function(*given)
