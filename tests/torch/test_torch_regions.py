@@ -195,7 +195,7 @@ def test_report_says_what_was_not_fused_and_why(
 
 
 def test_empty_report() -> None:
-    assert str(autofuse.clients.torch.report()) == "the autofuse backend has compiled no graph"
+    assert "has compiled no graph in this process" in str(autofuse.clients.torch.report())
 
 
 # refusals -------------------------------------------------------------------------------------

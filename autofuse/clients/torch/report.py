@@ -139,7 +139,10 @@ class Report:
 
     def __str__(self) -> str:
         if not self.graphs:
-            return "the autofuse backend has compiled no graph"
+            return (
+                "the autofuse backend has compiled no graph in this process; Inductor takes graphs from its cache "
+                "without a report, unless TORCHINDUCTOR_FORCE_DISABLE_CACHES=1"
+            )
         return "\n".join(map(str, self.graphs))
 
 
