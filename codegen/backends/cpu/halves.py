@@ -14,10 +14,19 @@ from autofuse.codegen.nests.nest import varies
 from autofuse.implgraph.expr.expression import ONE
 from autofuse.implgraph.ir.graph import Node
 
-__all__ = ["Halves", "along"]
+__all__ = ["Halves", "along", "unrounded"]
 
 #: Lanes of a run, if the loop has no blocks of its own.
 _RUN = 256
+
+
+def unrounded(w: Writer, s: Node) -> Node | None:
+    """Return the float32 value that a Store of float16 rounds; None for other Stores."""
+    value = w.named[s.inputs[0]]
+    if s.y.dtype.name != "float16" or value.op != "Cast":
+        return None
+    source = w.named[value.inputs[0]]
+    return source if source.y.dtype.name == "float32" else None
 
 
 class Halves:
@@ -135,9 +144,7 @@ class Halves:
         return "extent" not in source.attrs or bool(varies(self.w.named[source.inputs[1]]))
 
     def _narrows(self, s: Node) -> bool:
-        value = self.w.named[s.inputs[0]]
-        single = value.op == "Cast" and self.w.named[value.inputs[0]].y.dtype.name == "float32"
-        return single and self._contiguous(s)
+        return unrounded(self.w, s) is not None and self._contiguous(s)
 
     def _contiguous(self, n: Node) -> bool:
         """Return True if neighbouring lanes are neighbouring float16 elements in memory."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from autofuse.codegen.backends.cpu.halves import unrounded
 from autofuse.codegen.backends.cpu.ops.spelling import stored
 from autofuse.codegen.backends.cpu.reducing import Columns
 from autofuse.codegen.backends.cpu.writer import Writer
@@ -49,7 +50,7 @@ class Turned(Columns):
                 self.w.values[known.name] = self.w.read(m, self._at(turned))
         for n in self._stores.values():
             m = self.w.targets[n.name]
-            is_half = self._single(n) is not None
+            is_half = unrounded(self.w, n) is not None
             self._out[n.name] = self._declared(m, "float" if is_half else stored(m.dtype))
 
     def held_back(self, stores: Sequence[Node]) -> dict[str, tuple[str, str]]:
@@ -57,7 +58,7 @@ class Turned(Columns):
         found = {}
         for n in stores:
             if n.name in self._out:
-                single = self._single(n)
+                single = unrounded(self.w, n)
                 value = n.inputs[0] if single is None else single.name
                 found[n.name] = (value, self._at(self._out[n.name][1]))
         return found
@@ -67,18 +68,10 @@ class Turned(Columns):
         for name, (rows, turned) in self._out.items():
             n = self._stores[name]
             self.w.say(f"simd::turn_back<{self.count}>({turned}, {rows});")
-            how = "std::copy_n" if self._single(n) is None else "simd::narrow"
+            how = "std::copy_n" if unrounded(self.w, n) is None else "simd::narrow"
             self._moved(how, n, rows, self.w.targets[name].name)
 
     # pieces -----------------------------------------------------------------------------------
-    def _single(self, n: Node) -> Node | None:
-        """Return the float32 value that a Store of float16 rounds, if it does."""
-        value = self.w.named[n.inputs[0]]
-        if n.y.dtype.name != "float16" or value.op != "Cast":
-            return None
-        source = self.w.named[value.inputs[0]]
-        return source if source.y.dtype.name == "float32" else None
-
     def _declared(self, m: Memory, kind: str) -> tuple[str, str]:
         """Declare two blocks: one in the order of memory, one transposed."""
         names = [self.w.names.take(f"{m.name}_{what}") for what in ("rows", "turned")]
