@@ -333,6 +333,20 @@ def test_subnormal_operands_may_be_zeros_to_approximations(d):
     assert total.tolerance is None
 
 
+def test_zero_over_what_may_be_zero_is_unknown():
+    """The bound of a difference that cancels reaches across 0, where 0 / 0 is NaN; on each side of it the ratio is 0."""
+    g = graph(
+        {"x": "float32", "w": "float32"},
+        ("a", "float32", "Exp", ("w",)),
+        ("b", "float32", "Sub", ("a", Constant(2.718282))),
+        ("y", "float32", "Div", ("x", "b")),
+        n=3,
+    )
+    r = run(g, x=[0.0, -0.0, 0.0], w=[1.0, 1.0, 2.0])
+    assert np.array_equal(r.value, [0, 0, 0])
+    assert np.array_equal(np.isinf(r.tolerance), [True, True, False])
+
+
 def test_subnormal_float16_operands_are_none_of_float32():
     root = graph({"x": "float16"}, ("y", "float16", "Sqrt", ("x",)), n=2)
     x = {"x": np.array([3e-5, 6e-8], np.float16)}

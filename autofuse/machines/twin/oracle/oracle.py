@@ -460,6 +460,10 @@ def _propagated(
                 c[jumps] = np.inf
             change = c if change is None else np.asarray(np.maximum(change, c))
         assert change is not None
+        # A bound that reaches across 0 includes it, where 0 / 0 is NaN though 0 over each side of it is 0.
+        if o.data.dtype.kind == "f" and (crosses := o.error > np.abs(o.data)).any():
+            other = f([*xs[:i], np.where(crosses, np.copysign(0.0, o.data), o.data), *xs[i + 1 :]])
+            change = np.asarray(np.maximum(change, difference(other, exact)))
         # A NaN that might be a number (0 times infinity, where the 0 is rounded) stays ill-conditioned.
         if o.data.dtype.kind == "f" and np.isinf(o.error).any():
             change[np.broadcast_to(np.isinf(o.error) & np.isnan(o.data), change.shape)] = np.inf
