@@ -333,8 +333,25 @@ def test_subnormal_operands_may_be_zeros_to_approximations(d):
     assert total.tolerance is None
 
 
+def test_a_sum_of_powers_times_huge_numbers_may_overflow_on_the_way():
+    """Powers relative to the largest element so far are at most 1; the last element here makes them small."""
+    g = graph(
+        {"x": "float32", "w": "float32"},
+        ("m", "float32", "ReduceMax", ("x",), {"axes": (0,), "keepdims": True}),
+        ("d", "float32", "Sub", ("x", "m")),
+        ("e", "float32", "Exp", ("d",)),
+        ("p", "float32", "Mul", ("e", "w")),
+        ("y", "float32", "ReduceSum", ("p",), {"axes": (0,)}),
+        n=3,
+    )
+    for w, unknown in ((3e38, True), (1e30, False)):
+        r = run(g, x=[1.0, 1.0, 30.0], w=[w, w, 1.0])
+        assert np.isfinite(r.value).all()
+        assert np.isinf(r.tolerance).any() == unknown
+
+
 def test_zero_over_what_may_be_zero_is_unknown():
-    """The bound of a difference that cancels reaches across 0, where 0 / 0 is NaN; on each side of it the ratio is 0."""
+    """The bound of a difference that cancels reaches across 0, where 0 / 0 is NaN; on each side it is 0."""
     g = graph(
         {"x": "float32", "w": "float32"},
         ("a", "float32", "Exp", ("w",)),

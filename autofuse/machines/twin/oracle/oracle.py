@@ -20,7 +20,9 @@ in a sample of a few runs, and an element where that happens gets a bound of zer
 
 A kernel may compute a reduction from the running value of an earlier one, and correct it as that one proceeds
 (``implgraph/division/online_reductions.py``). So values between two reductions count as rounded even where they are
-exact, and so does their sum: the mean of part of a row may have more digits than the row's mean.
+exact, and so does their sum: the mean of part of a row may have more digits than the row's mean. A power is relative to
+the largest element so far, and at most 1: a sum of such powers times huge numbers may overflow before the largest
+element makes it small.
 
 Where a small change of an operand flips a discontinuous result (comparison, floor, conversion to an
 integer) or makes a finite result infinite or NaN, the element is *ill-conditioned*: its tolerance
@@ -77,6 +79,9 @@ _KEPT = ("broadcast", "view", *_MOVES)
 
 #: Ratio of tolerance to error bound: the bound is first-order, and bounds of sums ignore the sum's rounding.
 SAFETY = 2.0
+
+#: Weights of powers up to this cannot overflow in a sum on the way, for rows of up to 1,024 elements.
+HEAVIEST = 2.0**117
 
 #: Of float32; bfloat16 and float16, whose subnormal numbers are larger, are computed in float32.
 SMALLEST_NORMAL = 2.0**-126
@@ -154,6 +159,7 @@ def evaluate(
                 result = _or_infinite(result, node, graph, values)
             if node.outputs[0] in between:
                 result = _rounded(result, graph.tensors[node.outputs[0]].dtype)
+                result = _or_too_heavy(result, node, values, between)
             sign = _sign(node, graph, values, signs, result)
             for name in node.outputs:
                 values[name], signs[name] = result, sign
@@ -193,6 +199,21 @@ def _rounded(x: Value, dtype: DType) -> Value:
     if own is None:  # no elements
         return x
     return Value(x.data, own if x.error is None else own + x.error)
+
+
+def _or_too_heavy(
+    x: Value, node: FusionNode, values: Mapping[str, Value], between: frozenset[str]
+) -> Value:
+    """Make the bound infinite where a product between two reductions has a factor that is huge itself."""
+    if node.op != "Mul" or x.data.dtype.kind != "f":
+        return x
+    for o in node.inputs:
+        if isinstance(o, str) and o not in between:
+            heavy = np.abs(widen(values[o].data)) > HEAVIEST
+            heavy = np.broadcast_to(heavy & np.isfinite(values[o].data), x.data.shape)
+            if heavy.any():
+                x = Value(x.data, np.where(heavy, np.inf, 0.0 if x.error is None else x.error))
+    return x
 
 
 def _or_infinite(
