@@ -32,6 +32,7 @@ from autofuse.schedule.placement.picking import is_run, share_runs, tables
 from autofuse.schedule.placement.placement import Placed, alignment
 from autofuse.schedule.placement.row_operands import with_row_operands
 from autofuse.schedule.placement.scalars import is_copied, with_scalars
+from autofuse.schedule.placement.taking import check_takes
 from autofuse.schedule.placement.transposition import (
     copy_limits,
     is_relaid,
@@ -118,6 +119,8 @@ class Template:
             taking = with_row_operands(hoisted, looped, g.target.arch)
             placed = replace(placed, hoisted=tuple(hoisted), looped=taking)
         self.placed = placed = with_scalars(placed, g.target.arch)
+        if not ready:
+            check_takes((*placed.hoisted, *placed.looped), placed.layout)
         if not (ready or g.target.arch.has_datacopypad):
             _check_block_copies(g, placed)
         self._known_tiling: TilingSpec | None = None

@@ -81,26 +81,30 @@ def schedule_all(
     """Return one result per form of a graph, for the host to choose from; with known sizes only the best one.
 
     Args:
-        hints: canonical graphs.  All but the first may be dropped, with reasons in ``rejected``.
+        hints: canonical graphs.  All but one may be dropped, with reasons in ``rejected``.
         target: the chip.
         costs: cost memo of this build; a new one by default.
         watch: notified of legalisation, and of the candidates of every group.
 
     Raises:
-        AutofuseError: as :func:`schedule`, for the first form.
+        AutofuseError: as :func:`schedule`, for the first form if none can be scheduled.
     """
     costs = costs or Costs(target)
     if not hints[0].symbols:
         return (_cheapest(hints, costs, watch),)
-    of_first = watch if len(hints) == 1 else named(watch, "form 0")
-    forms = [_tried(hints[0], costs, 0, of_first)]
+    forms: list[_Form] = []
     refused: list[Rejected] = []
-    for hint in hints[1:]:
+    why: list[AutofuseError] = []
+    for hint in hints:
         number = len(forms)
+        own = watch if len(hints) == 1 else named(watch, f"form {number}")
         try:
-            forms.append(_tried(hint, costs, number, named(watch, f"form {number}")))
+            forms.append(_tried(hint, costs, number, own))
         except AutofuseError as e:
+            why.append(e)
             refused.append(_refused(number, e))
+    if not forms:
+        raise why[0]
     first, *others = _kept(forms, grid(hints[0], target), costs)
     return (replace(first, rejected=(*first.rejected, *refused)), *others)
 

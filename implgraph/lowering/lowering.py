@@ -17,6 +17,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
 
 from autofuse.base.diagnostics import AutofuseError, Diagnostic
 from autofuse.base.observing import Watch, told
@@ -33,7 +34,7 @@ from autofuse.implgraph.lowering.group import Group, Result
 from autofuse.implgraph.lowering.normalise import BROADCAST, INPUT, IOTA, REDUCE, SCAN, Program
 from autofuse.implgraph.lowering.partition import partition
 from autofuse.implgraph.lowering.walk import RELOAD, SCALAR, STORE, SUM, Inst, Places
-from autofuse.implgraph.ops.registry import lookup
+from autofuse.implgraph.ops.registry import find_call, lookup
 from autofuse.implgraph.ops.requirements import may_overlap
 from autofuse.implgraph.rewrites.decompose import decompose
 from autofuse.implgraph.rewrites.early_gathers import with_early_gathers
@@ -85,7 +86,7 @@ def lower_all(
     graph = told(watch, "nested-pads", graph, with_nested_pads_joined(graph))
     graph = told(watch, "narrow", graph, narrowed(graph, target))
     graph = told(watch, "recognise", graph, recognise(graph))
-    written = told(watch, "decompose", graph, decompose(graph))
+    written = told(watch, "decompose", graph, decompose(graph, rows_in_ub=(_row_in_ub(target), 0)))
     if target.invariant:
         # The division of a reduction depends on the number of cores and of kept elements.
         return (told(watch, "loops", written, _lowered(written, columns)[0]),)
@@ -151,15 +152,30 @@ def _rewritten(
 
     With symbols, alternatives that a kernel would hardly need as well are left out.
     """
-    ops = set() if graph.symbols else {n.op for n in graph.nodes}
-    ways = [{"gather_rows": True}] if "Gather" in ops else []
+    all_ops = {n.op for n in graph.nodes}
+    ops = set[str]() if graph.symbols else all_ops
+    row = _row_in_ub(target)
+    ways: list[dict[str, Any]] = [{"gather_rows": True}] if "Gather" in ops else []
     ways += [{"frames": True}] if ops & {"Concat", "Pad"} else []
     ways += [{"compare_places": True}] if "GatherElements" in ops else []
+    if row and all_ops & {"Gather", "GatherElements"}:
+        ways += [{"rows_in_ub": (row, target.ub_usable // 2)}, {"rows_in_ub": (0, 0)}]
     others = [
-        told(watch, f"decompose, {next(iter(how))}", graph, decompose(graph, **how)) for how in ways
+        told(watch, _title(how), graph, decompose(graph, **{"rows_in_ub": (row, 0)} | how))
+        for how in ways
     ]
     others.append(told(watch, "outer-first", written, outer_first(written, target)))
     yield from (other for other in others if other != written)
+
+
+def _title(how: Mapping[str, Any]) -> str:
+    ((name, value),) = how.items()
+    return f"decompose, {name}" if value is True else f"decompose, {name} {value}"
+
+
+def _row_in_ub(target: TargetSpec) -> int:
+    """Return the most bytes of a row of which gathers take elements in UB: two buffers are a quarter of it."""
+    return 0 if find_call("TakeRows", target.arch) is None else target.ub_usable // 8
 
 
 def lower_undivided(
@@ -470,6 +486,7 @@ class _Builder:
             inputs = (self._memory_of(inst.places), *inputs)
             y = views.indexed(dtype, inst.axes, inst.places)
             attrs = {"stride": inst.places.stride, "extent": inst.places.extent}
+            attrs |= {"taken": True} if step.node.op == "Take" else {}
         elif inst.kind == SCALAR:
             assert inst.constant is not None
             assert inst.constant.dtype is not None

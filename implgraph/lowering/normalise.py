@@ -76,7 +76,8 @@ class Step:
 
     ``numbers`` holds the reduced dimensions of a REDUCE, the permutation of a TRANSPOSE, the steps of a SLICE, the
     dimension of a CONCAT, GATHER or SCAN, the dimension of a FRAME and the number of elements before the framed ones,
-    or start and step of an IOTA, which is one-dimensional; ``starts`` belongs to a SLICE.
+    or start and step of an IOTA, which is one-dimensional; ``starts`` belongs to a SLICE.  ``shared`` is the number of
+    leading dimensions of a GATHER's data that its index has too.
     """
 
     kind: int
@@ -86,6 +87,7 @@ class Step:
     index: int = -1
     numbers: tuple[int, ...] = ()
     starts: Shape = ()
+    shared: int = 0
 
     @property
     def origin(self) -> str:
@@ -231,7 +233,8 @@ class Program:
         elif kind == FRAME:
             step.numbers = (attrs["axis"], attrs["low"])
         elif kind in (CONCAT, GATHER, SCAN):
-            step.numbers = (attrs["axis"] % rank,)
+            step.numbers = (attrs.get("axis", -1) % rank,)
+            step.shared = attrs.get("shared", 0)
         self._add(node.outputs[0], step)
         if kind == SLICE and not self.after_reduce[uses[0].tensor]:
             self._slices.setdefault(_taken(step), []).append(n)

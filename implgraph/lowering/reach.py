@@ -19,6 +19,7 @@ from autofuse.implgraph.lowering.walk import (
     RELOAD,
     STORE,
     Walk,
+    index_parts,
     parts_of,
     sizes_of,
     source_of_reduce,
@@ -103,8 +104,7 @@ def _operand(
         return tuple(a for d in order for a in parts[d])
     if step.kind == GATHER and k == 1:
         parts = parts_of(space, axes, step.tensor.shape)
-        (axis,) = step.numbers
-        return tuple(a for part in parts[axis : axis + len(use.shape)] for a in part)
+        return tuple(a for part in index_parts(step, parts) for a in part)
     return None
 
 

@@ -91,7 +91,7 @@ class Places:
     Attributes:
         source: an input, or a tensor in a workspace.
         offset: offset of the first element of the tensor.
-        parts: axes and stride of every dimension except the indexed one.
+        parts: axes and stride of every dimension except the indexed one.  The index may vary along them, too.
         stride: from one element of the indexed dimension to the next.
         extent: size of the indexed dimension.
     """
@@ -143,6 +143,13 @@ def parts_of(space: IterationSpace, axes: Axes, shape: Sequence[Expr]) -> list[A
     """
     parts = iter(space.align(axes, sizes_of(shape)))
     return [() if s == 1 else next(parts) for s in shape]
+
+
+def index_parts(step: Step, parts: Sequence[Axes]) -> list[Axes]:
+    """Return the axes of every dimension of a Gather's index, given those of its result."""
+    (axis,) = step.numbers
+    own = len(step.uses[1].shape) - step.shared
+    return [*parts[: step.shared], *parts[axis : axis + own]]
 
 
 def source_of_reduce(space: IterationSpace, step: Step, axes: Axes) -> Axes:
@@ -517,13 +524,13 @@ class Walk:
             strides = strides if t.strides is None else t.strides
             offset = ZERO if t.offset is None else t.offset
         parts = parts_of(self.space, axes, step.tensor.shape)
-        after = axis + len(index.shape)
+        after = axis + len(index.shape) - step.shared
         direct = [*zip(parts[:axis], strides[:axis], strict=True)]
         direct += zip(parts[after:], strides[axis + 1 :], strict=True)
         self._reads(tensor, tuple(a for part in parts for a in part), dense=False)
         places = Places(data.tensor, offset, tuple(direct), strides[axis], data.shape[axis])
         n = self._new(Inst(GATHER, tensor, axes, origin=step.origin, places=places))
-        at: Axes = tuple(a for part in parts[axis:after] for a in part)
+        at: Axes = tuple(a for part in index_parts(step, parts) for a in part)
         self.insts[n].operands = [self._demand(index.tensor, self.space.resolve(at))]
         return n
 

@@ -12,7 +12,7 @@
   odd.
 * Pad is a concatenation with constant tensors.
 * GatherElements is a Gather from its flattened data; a Gather with a constant scalar index is a Slice, one with a known
-  index of few runs a Concat of Slices.
+  index of few runs a Concat of Slices.  Along the innermost dimension both may be a Take, whose rows are loaded whole.
 """
 
 from __future__ import annotations
@@ -30,6 +30,7 @@ from autofuse.implgraph.ir.fusion import Constant, FusionGraph, FusionNode, Oper
 from autofuse.implgraph.ir.iteration_space import contiguous_strides
 from autofuse.implgraph.ops.infer import infer_node, operand_dtypes
 from autofuse.implgraph.ops.registry import lookup
+from autofuse.implgraph.ops.rows.device import MOVED
 from autofuse.implgraph.ops.rows.reductions import REDUCES, neutral, reduced_axes
 from autofuse.implgraph.rewrites.frames import framed, same_everywhere
 from autofuse.implgraph.rewrites.integer_reductions import INDIRECT, integer_reduction
@@ -53,6 +54,7 @@ def decompose(
     compare_places: bool = False,
     native_integers: bool = False,
     masks: bool = False,
+    rows_in_ub: tuple[int, int] = (0, 0),
 ) -> FusionGraph:
     """Return the graph without composite ops; the graph itself without any.  Output names stay.
 
@@ -65,11 +67,14 @@ def decompose(
             index.
         native_integers: keep reductions and running sums of every integer type.
         masks: like ``frames`` along any dimension, for kernels with masked loads.
+        rows_in_ub: elements along the innermost dimension are taken from rows in UB: the most bytes of a row whose
+            length is within them for all sizes, and of one that is so for some sizes.
     """
     if not any(n.op in _RULES for n in graph.nodes):
         return graph
     indirect = frozenset() if native_integers else INDIRECT
     made = _Rewriter(graph, gather_rows, frames or masks, compare_places, indirect, masks)
+    made.rows_in_ub = rows_in_ub
     for n in graph.nodes:
         rule = _RULES.get(n.op)
         if rule is None:
@@ -92,6 +97,8 @@ class _Rewriter:
         masked: bool,
     ) -> None:
         self.graph = graph
+        #: As for :func:`decompose`.
+        self.rows_in_ub = (0, 0)
         self.compare_places = compare_places
         #: Integer types whose reductions are decomposed.
         self.indirect = indirect
@@ -452,7 +459,8 @@ def _gather(r: _Rewriter, n: FusionNode) -> FusionNode:
             moved = None if rows else known_gather(r, x, index, axis)
             if moved is not None:
                 return r.last("Reshape", [moved], shape=r.result(n).shape)
-            return r.last("Gather", [x, index], axis=axis)
+            taken = _taken(r, x, index, axis, 0)
+            return taken or r.last("Gather", [x, index], axis=axis)
         row = tuple(ONE if d == axis else s for d, s in enumerate(t.shape))
         starts = tuple(const(number) if d == axis else ZERO for d in range(len(row)))
         one = r.emit("Slice", [x], starts=starts, shape=row, steps=(1,) * len(row))
@@ -487,6 +495,9 @@ def _gather_elements(r: _Rewriter, n: FusionNode) -> FusionNode:
     assert isinstance(index, str)
     if r.compare_places and _is_one_of_line(t, r.tensors[index], axis):
         return _compared(r, n, x, index, axis)
+    taken = _taken(r, x, index, axis, axis)
+    if taken is not None:
+        return taken
     total = product(t.shape)
     few = bounds(total, r.graph.symbol_ranges())[1] < 1 << 31
     whole = I32 if few else BY_NAME["int64"]
@@ -506,6 +517,28 @@ def _gather_elements(r: _Rewriter, n: FusionNode) -> FusionNode:
     assert place is not None
     flat = r.emit("Reshape", [x], shape=(total,))
     return r.last("Gather", [flat, place], axis=0)
+
+
+def _taken(r: _Rewriter, x: str, index: str, axis: int, shared: int) -> FusionNode | None:
+    """Return a Take of elements along the innermost dimension; None if its rows may be too long, or are not vectors.
+
+    Args:
+        r: receives the offsets.
+        x: the data.
+        index: the positions, of which there is more than one per row.
+        axis: the indexed dimension.
+        shared: leading dimensions of the data that the index has too.
+    """
+    t, at = r.tensors[x], r.tensors[index]
+    size, bytes_each = t.shape[axis], t.dtype.itemsize
+    least, most = (end * bytes_each for end in bounds(size, r.ranges))
+    all_of, some_of = r.rows_in_ub
+    fits = most <= all_of or (some_of > 0 and least <= some_of)
+    single = not at.shape or at.shape[-1] == 1 or size == 1
+    if axis + 1 < len(t.shape) or single or not fits or t.dtype.name not in MOVED:
+        return None
+    offsets = r.emit("Mul", [_inside(r, index, size, I32), _value(I32, bytes_each)])
+    return r.last("Take", [x, offsets], shared=shared, size=bytes_each)
 
 
 def _inside(r: _Rewriter, index: str, size: Expr, kind: DType) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import field
 from enum import Enum
 from typing import Any
@@ -157,6 +157,7 @@ class Split:
         inner: axes inside the tiled one.
         vector: axes inside one API call: ``above``, the axis inside a tile, ``inner``.
         reduce_loop: the axis of the reduce loop, or None.
+        rows: axes of rows from which elements are taken, by size; they are in no loop of the tile.
     """
 
     axes: tuple[Axis, ...]
@@ -175,6 +176,7 @@ class Split:
     summed: tuple[int, ...] = ()
     tile_reduced: bool = False
     reduce_loop: int | None = None
+    rows: Mapping[Expr, int] = field(default_factory=dict)
 
     @property
     def blocked(self) -> frozenset[int]:
@@ -258,6 +260,10 @@ def split_axes(
     b = sym(f"{loop.name}b_size")
     block_out = add(f"{loop.name}B", CeilDiv(loop.size, b), AxisType.BLOCK_OUT, (loop.id,))
     block_in = add(f"{loop.name}b", b, AxisType.BLOCK_IN, (loop.id,))
+    taken = {
+        size: add(f"row{i}", size, AxisType.ORIGINAL, ()).id
+        for i, size in enumerate(dict.fromkeys(_row_sizes(g)))
+    }
     axes = (*g.axes, *made)
     return Split(
         axes,
@@ -276,7 +282,13 @@ def split_axes(
         summed,
         tile_reduced,
         reduce_loop,
+        taken,
     )
+
+
+def _row_sizes(g: GroupInput) -> Iterator[Expr]:
+    """Yield the sizes of the rows from which elements are taken."""
+    yield from (n.size("row") for n in g.nodes if n.op == "Load" and "row" in n.attrs)
 
 
 def with_unit_axis(g: GroupInput) -> GroupInput:

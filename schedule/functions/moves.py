@@ -1,4 +1,4 @@
-"""Functions that move elements: ``autofuse_pick.h``, ``_lace.h``, ``_words.h``, and ``TransposeRows``."""
+"""Functions that move elements: ``autofuse_pick.h``, ``_lace.h``, ``_take.h``, ``_words.h``, and ``TransposeRows``."""
 
 from __future__ import annotations
 
@@ -8,12 +8,15 @@ from autofuse.schedule.cost.device_calls import ROWS, SINGLE, Amount, Chip, Issu
 from autofuse.schedule.functions.definition import Resources
 from autofuse.schedule.placement.lacing import lace_counts
 from autofuse.schedule.placement.stacking import stack_counts
+from autofuse.schedule.placement.taking import take_counts
 from autofuse.schedule.placement.transposition import transpose_counts
 
 __all__ = ["FUNCTIONS", "transpose"]
 
 #: Number of entries in a table of offsets.
 _OFFSETS = 1024
+#: Number of elements of a call of ``TakeRows``.
+_TAKEN = 8192
 
 
 def transpose(c: Chip, outer: Expr, rows: Expr, cols: Expr) -> tuple[Issued, ...]:
@@ -69,6 +72,13 @@ def _stack(c: Chip) -> tuple[Issued, ...]:
     return (Issued("unary", Amount.of(k), Amount.of(outer * row * k)),)
 
 
+def _take(c: Chip) -> tuple[Issued, ...]:
+    """Return the instructions of ``TakeRows``."""
+    counts = take_counts(c.n, c.operand(0), c.operand(1), c.extent)
+    outer, rows, cols, *_ = map(c.value, counts)
+    return (Issued("gather", c.pieces(cols, _TAKEN).times(rows), Amount.of(rows * cols), times=outer),)
+
+
 def _words(c: Chip) -> tuple[Issued, ...]:
     """Return the instructions of ``LowWords`` and ``HighWords``, or ``JoinWords``."""
     both = Amount.of(c.elements() * 2)
@@ -93,5 +103,6 @@ FUNCTIONS = {
     **dict.fromkeys(("Lace", "Unlace", "UnlaceByMask"), Resources(_lace)),
     **dict.fromkeys(("PickOffsets", "PairOffsets", "LaceOffsets"), _TABLE),
     "StackRows": Resources(_stack),
+    "TakeRows": Resources(_take),
     **dict.fromkeys(("LowWords", "HighWords", "JoinWords"), Resources(_words)),
 }

@@ -19,7 +19,6 @@ from autofuse.implgraph.expr.expression import ONE, ZERO
 from autofuse.implgraph.ir.dtypes import BY_NAME, DType
 from autofuse.implgraph.ir.frozen import replace
 from autofuse.implgraph.ir.graph import Attr, HintGraph, Node, TensorView
-from autofuse.implgraph.ir.iteration_space import contiguous_strides
 from autofuse.implgraph.ir.ordering import execution_order, most_alive
 from autofuse.implgraph.lowering.lowering import in_place_pairs
 from autofuse.implgraph.ops.cast_routes import cast_route
@@ -30,6 +29,7 @@ from autofuse.implgraph.ops.rules import ROUNDING
 from autofuse.implgraph.rewrites.short_results import short_results, steps_of
 from autofuse.schedule.legal.casts import cast_mode, convert, to_whole
 from autofuse.schedule.legal.ends import is_sink, is_source
+from autofuse.schedule.legal.takes import contiguous, load_of_rows, take
 from autofuse.targets import Architecture, TargetSpec
 
 __all__ = ["Legalizer", "legalize"]
@@ -268,7 +268,9 @@ class _Rewriter:
         """Legalise one node of the input."""
         self.current, self.axis = n, n.y.axis or self.axis
         xs = [self.renamed[i] for i in n.inputs]
-        if n.op in _KEEP:
+        if n.op == "Load" and n.attrs.get("taken"):
+            out = self._take(n, *xs)
+        elif n.op in _KEEP:
             if n.op == "Load" and len(xs) > 1:
                 # The scalar unit reads the index from UB.
                 xs[1] = self._fill(xs[1], self.nodes[xs[1]].y)
@@ -397,10 +399,19 @@ class _Rewriter:
         best = self.nodes[next((x for x in xs if not self._is_one(x)), xs[0])]
         y = best.y
         if best.op == "Load" and len(best.inputs) > 1:
-            # Its strides give the source of the elements.
-            inner = iter(contiguous_strides([r for r in y.repeats if r != 1]))
-            y = replace(y, strides=tuple(ZERO if r == 1 else next(inner) for r in y.repeats))
+            y = contiguous(y)
         return replace(y, dtype=dtype, offset=ZERO)
+
+    def _take(self, n: Node, data: str, offsets: str) -> str:
+        """Load the rows of an indexed dimension, once for all that take elements from them, and take these."""
+        load = load_of_rows(n, data)
+        key = ("rows", data, load.y, load.size("row"))
+        if key not in self.memo:
+            self.nodes[load.name] = load
+            self.memo[key] = load.name
+        offsets = self._fill(offsets, self.nodes[offsets].y)
+        self.nodes[n.name] = take(n, self.memo[key], offsets)
+        return n.name
 
     # calls ------------------------------------------------------------------------------------
     def _call(self, row: OpDef, xs: list[str], attrs: dict[str, Any], dtype: DType | None) -> str:

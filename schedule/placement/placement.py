@@ -22,6 +22,7 @@ from autofuse.schedule.axes.tiling_axes import Candidate, GroupInput, Padding, S
 from autofuse.schedule.legal.ends import is_sink, is_source
 from autofuse.schedule.placement.broadcast import broadcast_steps
 from autofuse.schedule.placement.permutation import is_permuted, permuted_load
+from autofuse.schedule.placement.taking import is_of_rows
 from autofuse.schedule.placement.transposition import (
     aligned_bytes,
     by_elements,
@@ -161,7 +162,7 @@ def _place(g: GroupInput, candidate: Candidate, *, hoist: bool) -> Placed:
         made = [node]
         if n.op == "Load":
             single = copied_by_elements(n, g.nodes, layout)
-            if layout.permuting:
+            if layout.permuting and not is_of_rows(n):
                 made = [permuted_load(node, layout)]
             else:
                 made = [by_elements(node, layout)] if single else transposed_load(node, layout)

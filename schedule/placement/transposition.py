@@ -34,6 +34,7 @@ from autofuse.schedule.legal.casts import exact_mode
 from autofuse.schedule.placement.lacing import apart_view, dense_view, lacing, unlacing
 from autofuse.schedule.placement.permutation import is_permuted, stride_limits
 from autofuse.schedule.placement.picking import is_run, picked_load, run_step
+from autofuse.schedule.placement.taking import is_of_rows, rows_load
 from autofuse.targets import Architecture
 
 __all__ = [
@@ -121,6 +122,8 @@ def transposed_load(n: Node, layout: Layout) -> list[Node]:
     Raises:
         TemplateRejectedError: no call transposes the dtype, or rows would not start at 32-byte addresses.
     """
+    if is_of_rows(n):
+        return [rows_load(n, layout)]
     step = run_step(n, layout)
     if step is not None:
         return picked_load(n, step, layout.arch)

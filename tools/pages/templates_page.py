@@ -349,6 +349,16 @@ Elements stay alone where the step is longer or known at run time only, where a 
 )
 
 _CUT = """\
+## Single elements of rows
+
+A Gather along the innermost dimension, or a GatherElements along it, takes single elements. Where a row of that
+dimension takes at most an eighth of UB, a Load brings whole rows, along an axis of their own, and `TakeRows` takes the
+elements with the chip's Gather. The index becomes offsets in bytes: it is clamped, negative places get the length of a
+row, and all are multiplied by the size of an element; an index that all tiles share stays in UB as offsets. Two gathers
+from one row load it once. Longer rows, up to half of UB, are a form of the graph that the model compares with the other
+one: a DMA command for every element. 8 and 64 bits, indices with one element per row, and results that are transposed
+have only that one.
+
 ## More than one core for one result
 
 The cores share what is kept. A sum over all of a large tensor would run on one core, so

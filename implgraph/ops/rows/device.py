@@ -10,7 +10,7 @@ from autofuse.implgraph.ir.dtypes import BY_NAME, DType
 from autofuse.implgraph.ops.definition import ANY, Attr, Attrs, Call, OpDef
 from autofuse.implgraph.ops.row_kinds import device_op
 
-__all__ = ["PICK_BYTES", "ROWS", "ROW_OPERANDS", "TRANSPOSE_BYTES"]
+__all__ = ["MOVED", "PICK_BYTES", "ROWS", "ROW_OPERANDS", "TRANSPOSE_BYTES"]
 
 #: Scratch of ``TransposeRows``: receives the elements outside the result of a call on 16 rows.
 TRANSPOSE_BYTES = 512
@@ -233,6 +233,13 @@ ROWS: tuple[OpDef, ...] = (
                     "order of GM",
                 ),
                 Attr("beyond", "int", 0, doc="elements that a run goes on behind its last one"),
+                Attr(
+                    "taken",
+                    "bool",
+                    False,
+                    doc="the index holds offsets in bytes in rows of that dimension, which are loaded whole",
+                ),
+                Attr("row", "size", "", doc="elements of whole rows that it loads along an axis of their own"),
                 Attr("overlap", "bool", False, doc="rows in GM lie on each other for some sizes"),
                 Attr(
                     "inside",
@@ -344,6 +351,15 @@ ROWS: tuple[OpDef, ...] = (
     _lace("UnlaceByMask", 2, *_ROWS_OF_A_RUN),
     _lace("Unlace", 3, *_ROWS_OF_A_RUN),
     _lace("Lace", 3),
+    # Elements of rows in UB: the second operand has the offsets in bytes of those that are taken.
+    device_op(
+        "TakeRows",
+        (2, 2),
+        _first,
+        "pick",
+        call=Call("TakeRows", "device", MOVED, inplace=False),
+        cost="gather",
+    ),
     # k tensors [a, t] side by side, [a, k, t]: columns that are stored as short rows.
     device_op(
         "Stack",

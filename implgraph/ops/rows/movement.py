@@ -256,6 +256,21 @@ def _gather_elements(xs: Sequence[Array], attrs: Attrs) -> Array:
     return np.take_along_axis(xs[0][cut], at, axis=axis)
 
 
+def _take_shape(shapes: Sequence[Shape], attrs: Attrs) -> Shape:
+    data, offsets = shapes
+    shared = attrs["shared"]
+    return (*offsets[:shared], *data[shared:-1], *offsets[shared:])
+
+
+def _take(xs: Sequence[Array], attrs: Attrs) -> Array:
+    data, at = xs[0], xs[1] // attrs["size"]
+    shared = attrs["shared"]
+    if not shared:
+        return np.take(data, at, axis=-1)
+    cut = data[tuple(slice(n) for n in at.shape[:shared])]
+    return np.take_along_axis(cut, at, axis=-1)
+
+
 # rows -----------------------------------------------------------------------------------------
 
 
@@ -270,6 +285,7 @@ def _move(
 ) -> OpDef:
     gathers = name in ("Gather", "GatherElements")
     rules = {"Concat": same_dtype, "Pad": _pad_dtype}
+    kw |= {"source": _COST_OF_ELEMENTS} if gathers else {}
     dtype = _gather_dtype if gathers else rules.get(name, any_dtype)
     kind, cost = ("gather", "gather") if gathers else (name.lower(), "none")
     return OpDef(
@@ -294,6 +310,10 @@ _INSIDE = {
     "Pad": _pad_inside,
     "GatherElements": _gather_elements_inside,
 }
+_COST_OF_ELEMENTS = (
+    "on Ascend: one DMA command per row of the dimensions inside the indexed one; elements of 16 or 32 bits along the "
+    "innermost dimension come from whole rows in UB if a row takes at most an eighth of it, about 5 per cycle and core"
+)
 _AXIS = Attr("axis", "int", doc="the dimension; a negative one counts from the end")
 
 ROWS: tuple[OpDef, ...] = (
@@ -360,6 +380,23 @@ ROWS: tuple[OpDef, ...] = (
         ulp=0.0,
         user=False,
         doc="a tensor with unused elements around it, whose values are unspecified",
+    ),
+    OpDef(
+        "Take",
+        (2, 2),
+        lambda dtypes, attrs: dtypes[0],
+        _take_shape,
+        "gather",
+        _take,
+        attrs=(
+            Attr("shared", "int", doc="leading dimensions of the first input that the second has too: 0, or all but 1"),
+            Attr("size", "int", doc="bytes of an element"),
+        ),
+        cost="gather",
+        ulp=0.0,
+        user=False,
+        doc="elements of rows of the first input at the offsets in bytes in the second, all inside of a row",
+        nonempty=lambda shapes, attrs: (shapes[0][-1],),
     ),
     OpDef(
         "Iota",
