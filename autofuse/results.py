@@ -74,12 +74,13 @@ class BuildResult:
 
     def summary(self) -> dict[str, Any]:
         """Return the build in numbers, ready for JSON."""
-        from autofuse.report.build_summary import rejected_rows, template_rows
+        from autofuse.report.build_summary import kernel_roof_row, rejected_rows, template_rows
 
         return {
             "name": self.graph.label,
             "kernel": self.name,
             "target": self.target.name,
+            "roof": kernel_roof_row(self.schedule, self.graph, self.target),
             "experimental": self.target.experimental,
             "checked": self.target.checked,
             "templates": template_rows(self.schedule, self.graph),

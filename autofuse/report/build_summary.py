@@ -8,9 +8,12 @@ from autofuse.implgraph.expr.expression import ExprError
 from autofuse.implgraph.ir.fusion import FusionGraph, Symbol
 from autofuse.implgraph.ir.graph import ImplGraph, TilingSpec
 from autofuse.report.conditions import needs
+from autofuse.report.losses import kernel_roof
 from autofuse.schedule.axes.result import ScheduleResult, tiling_keys
+from autofuse.schedule.search.costs import Costs
+from autofuse.targets import Target, TargetSpec
 
-__all__ = ["largest_tile", "rejected_rows", "template_rows", "typical_sizes"]
+__all__ = ["kernel_roof_row", "largest_tile", "rejected_rows", "template_rows", "typical_sizes"]
 
 #: Size assumed for a symbol without a hint, inside its range.
 _TYPICAL = 1024
@@ -72,6 +75,15 @@ def _template(impl: ImplGraph, sizes: Mapping[str, int], graph: FusionGraph) -> 
         "conditions": [needs(c, impl.symbols, sizes) for c in tiling.conditions],
         "formulas": [graph.in_words(c.text()) for c in tiling.conditions],
     }
+
+
+def kernel_roof_row(
+    results: tuple[ScheduleResult, ...], graph: FusionGraph, target: Target
+) -> dict[str, object] | None:
+    """Return the roof of a kernel at typical sizes, as ``explain`` does; None for chips without a cost model."""
+    if not results or not isinstance(target, TargetSpec):
+        return None
+    return kernel_roof(results, Costs(target), typical_sizes(graph.symbols), graph)
 
 
 def rejected_rows(

@@ -17,6 +17,7 @@ from autofuse.implgraph.ir.fusion import FusionGraph, Symbol
 from autofuse.implgraph.ir.graph import ImplGraph, Node
 from autofuse.report.conditions import needs
 from autofuse.report.held import HeldNames
+from autofuse.report.losses import kernel_roof
 from autofuse.schedule.axes.result import Group, ScheduleResult, tiling_keys
 from autofuse.schedule.cost.cache_hints import bypasses, held_bytes
 from autofuse.schedule.cost.cost import NOTE, Conflict
@@ -137,6 +138,7 @@ def explain(
         "key": None if chosen is None else chosen.key,
         "keys": first_key,
         "total_us": None if best is None else best.total_us(target),
+        "roof": None if graph is None else kernel_roof(results, costs, sizes, graph),
         "results": [_result(f, best, target, sizes, graph) for f in forms],
     }
 

@@ -50,7 +50,9 @@ def _covers(p: Proof) -> Findings:
     else:
         yield p.wrong(f"{offsets.name} has no offset for every element of {p.n.name}")
     for a, stride in zip(have, offsets.y.vectorized_strides, strict=True):
-        yield from p.same(stride, strides[a], f"distance along {p.kernel.axes[a].name} in {offsets.name}")
+        yield from p.same(
+            stride, strides[a], f"distance along {p.kernel.axes[a].name} in {offsets.name}"
+        )
 
 
 def _elements(p: Proof, axes: tuple[int, ...]) -> Expr:

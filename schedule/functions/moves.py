@@ -76,7 +76,9 @@ def _take(c: Chip) -> tuple[Issued, ...]:
     """Return the instructions of ``TakeRows``."""
     counts = take_counts(c.n, c.operand(0), c.operand(1), c.extent)
     outer, rows, cols, *_ = map(c.value, counts)
-    return (Issued("gather", c.pieces(cols, _TAKEN).times(rows), Amount.of(rows * cols), times=outer),)
+    return (
+        Issued("gather", c.pieces(cols, _TAKEN).times(rows), Amount.of(rows * cols), times=outer),
+    )
 
 
 def _words(c: Chip) -> tuple[Issued, ...]:

@@ -7,7 +7,7 @@ from html import escape
 from typing import Any
 
 from autofuse.base.wording import counted
-from autofuse.report.text.kernels.explain import PARTS, facts, head, held
+from autofuse.report.text.kernels.explain import PARTS, facts, head, held, roof_words
 from autofuse.report.text.tables import bytes_text
 
 __all__ = ["explain_page"]
@@ -67,6 +67,8 @@ def explain_page(found: Row) -> str:
         parts.append(
             f"<p>The host function chooses tiling key {found['key']} of {found['keys']}.</p>"
         )
+    if found.get("roof") is not None:
+        parts += _roof(found["roof"])
     # All bars share the scale of the chosen form, so that groups can be compared.
     taken = [r for r in found["results"] if r["chosen"]] or found["results"]
     templates = (t for r in taken for g in r["groups"] for t in g["templates"])
@@ -83,6 +85,15 @@ def explain_page(found: Row) -> str:
         for g in r["groups"]:
             parts += _group(g, longest, found["inputs"] if r["chosen"] else None)
     return "\n".join([*parts, "</body>\n</html>\n"])
+
+
+def _roof(roof: Row) -> Iterator[str]:
+    """Yield the lower bound of the time, and the causes for which the kernel takes longer."""
+    yield f"<p>{escape(roof_words(roof))}</p>\n<ul>"
+    for x in roof["lost"]:
+        text = f"{x['us']:.2f} us: {x['text']}" if x["text"] else f"{x['us']:.2f} us"
+        yield f"<li><b>{escape(x['cause'])}</b> {escape(text)}</li>"
+    yield "</ul>"
 
 
 def _group(group: Row, longest: float, inputs: Sequence[str] | None) -> Iterator[str]:

@@ -239,7 +239,12 @@ ROWS: tuple[OpDef, ...] = (
                     False,
                     doc="the index holds offsets in bytes in rows of that dimension, which are loaded whole",
                 ),
-                Attr("row", "size", "", doc="elements of whole rows that it loads along an axis of their own"),
+                Attr(
+                    "row",
+                    "size",
+                    "",
+                    doc="elements of whole rows that it loads along an axis of their own",
+                ),
                 Attr("overlap", "bool", False, doc="rows in GM lie on each other for some sizes"),
                 Attr(
                     "inside",

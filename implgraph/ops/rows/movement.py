@@ -389,7 +389,11 @@ ROWS: tuple[OpDef, ...] = (
         "gather",
         _take,
         attrs=(
-            Attr("shared", "int", doc="leading dimensions of the first input that the second has too: 0, or all but 1"),
+            Attr(
+                "shared",
+                "int",
+                doc="leading dimensions of the first input that the second has too: 0, or all but 1",
+            ),
             Attr("size", "int", doc="bytes of an element"),
         ),
         cost="gather",

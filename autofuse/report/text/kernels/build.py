@@ -8,6 +8,7 @@ from typing import Any
 from rich.console import Console
 
 from autofuse.base.wording import counted
+from autofuse.report.losses import WARNED
 from autofuse.report.text.console import printable
 from autofuse.report.text.fitting import Fitted
 from autofuse.report.text.tables import bytes_text, number, print_checked, print_reasons, table
@@ -80,6 +81,14 @@ def _print_templates(screen: Console, found: Mapping[str, Any], verbose: bool) -
     for r in found["templates"] if verbose else ():
         screen.print(f"key {r['key']} calls {r['function']}", style="dim", soft_wrap=True)
     print_reasons(screen, "rejected", [(r["title"], r["reason"]) for r in found["rejected"]])
+    roof = found.get("roof")
+    if roof is not None and roof["times"] > WARNED:
+        worst = roof["lost"][0]
+        screen.print(
+            f"warning: {roof['kernel_us']:.1f} us, {roof['times']:.1f} times the roof of its graph (model), mostly by "
+            f"{worst['cause']}: {worst['text']}; see docs/guides/fast_graphs.md",
+            style="yellow",
+        )
 
 
 def print_files(screen: Console, found: Mapping[str, Any], verbose: bool) -> None:

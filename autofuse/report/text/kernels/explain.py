@@ -10,7 +10,7 @@ from rich.console import Console
 from autofuse.base.wording import counted, form
 from autofuse.report.text.tables import bytes_text, print_reasons, table
 
-__all__ = ["PARTS", "facts", "head", "held", "print_explanation", "print_kernels"]
+__all__ = ["PARTS", "facts", "head", "held", "print_explanation", "print_kernels", "roof_words"]
 
 Row = Mapping[str, Any]
 
@@ -43,6 +43,8 @@ def print_explanation(screen: Console, found: Row) -> None:
         _print_tuned(screen, found)
     elif found["key"] is not None:
         screen.print(f"the host function chooses tiling key {found['key']} of {found['keys']}")
+    if found.get("roof") is not None:
+        _print_roof(screen, found["roof"])
     several = len(found["results"]) > 1
     for r in found["results"]:
         if several:
@@ -54,6 +56,37 @@ def print_explanation(screen: Console, found: Row) -> None:
                 screen.print(f"not taken: form {r['result']}: {r['lost']}", style="dim")
         for g in r["groups"]:
             _print_group(screen, g, found["inputs"] if r["chosen"] else None)
+
+
+def roof_words(roof: Row) -> str:
+    """Return the lower bound of the time, its parts, and the ratio of the kernel's time to it, in a sentence."""
+    nbytes = bytes_text(roof["read_bytes"] + roof["written_bytes"])
+    return (
+        f"roof: {roof['total_us']:.2f} us (model): start {roof['start_us']:.2f}, and the longer of {nbytes} over GM, "
+        f"{roof['memory_us']:.2f}, and one vector call per op, {roof['vector_us']:.2f}; the kernel takes "
+        f"{roof['times']:.2f} times as long"
+    )
+
+
+def _print_roof(screen: Console, roof: Row) -> None:
+    """Print the lower bound of the time, and the causes for which the kernel takes longer."""
+    parts = {
+        "start": roof["start_us"],
+        "GM": roof["memory_us"],
+        "vector": roof["vector_us"],
+        "roof": roof["total_us"],
+        "kernel": roof["kernel_us"],
+    }
+    out = table("roof, us", *parts, "ratio", right=(*parts, "ratio"))
+    nbytes = bytes_text(roof["read_bytes"] + roof["written_bytes"])
+    out.add_row(f"{nbytes} once", *(f"{us:.2f}" for us in parts.values()), f"{roof['times']:.2f}")
+    screen.print(out)
+    rows = [x for x in roof["lost"] if abs(x["us"]) >= 0.005]
+    if rows:
+        out = table("over the roof", "us", "cause", right=("us",))
+        for x in rows:
+            out.add_row(x["cause"], f"{x['us']:.2f}", x["text"])
+        screen.print(out)
 
 
 def _print_tuned(screen: Console, found: Row) -> None:
