@@ -21,6 +21,7 @@ from typing import Any
 
 from autofuse.base.diagnostics import AutofuseError, Diagnostic
 from autofuse.base.observing import Watch, told
+from autofuse.implgraph.division.once import computed_once
 from autofuse.implgraph.division.outer_first import outer_first
 from autofuse.implgraph.division.split_reductions import split_forms
 from autofuse.implgraph.expr.expression import ONE, ZERO, Expr
@@ -95,7 +96,7 @@ def lower_all(
     for way in (written, *_rewritten(graph, written, target, watch)):
         for form in split_forms(way, target):
             made = told(watch, "split-reductions", way, form)
-            forms += _loops(made, columns, refused, watch)
+            forms += _loops(made, columns, target, refused, watch)
     if not forms:
         for form, e in refused:
             if form is written:
@@ -128,11 +129,13 @@ def _named(names: Sequence[str]) -> str:
 def _loops(
     form: FusionGraph,
     columns: bool,
+    target: TargetSpec,
     refused: list[tuple[FusionGraph, AutofuseError]],
     watch: Watch | None,
 ) -> Iterator[HintGraph]:
-    """Yield the HintGraphs of a form, for known sizes also with pieces of short rows apart; none without common axes.
+    """Yield the HintGraphs of a form; none without common axes.
 
+    For known sizes also with pieces of short rows apart; where it saves time, also with tensors that are computed once.
     A form that has no common axes once divided stays undivided.  ``refused`` receives the form and the error.
     """
     try:
@@ -140,6 +143,10 @@ def _loops(
         yield told(watch, "loops", form, hint)
         if together and not form.symbols:
             yield told(watch, "loops, columns apart", form, _lowered(form, False)[0])
+        once = computed_once(form, target)
+        if once:
+            made = _lowered(form, columns, cuts=once)[0]
+            yield told(watch, "loops, some computed once", form, made)
     except AutofuseError as e:
         # Drop the stack frames, which refer to the list.
         refused.append((form, told(watch, "loops", form, e.with_traceback(None))))
@@ -225,10 +232,15 @@ def lower_written(graph: FusionGraph) -> HintGraph:
     return _lowered(graph, True)[0]
 
 
-def _lowered(graph: FusionGraph, columns: bool, *, masks: bool = False) -> tuple[HintGraph, bool]:
-    """Return the HintGraph, and True if it computes pieces of short rows together, which requires ``columns``."""
+def _lowered(
+    graph: FusionGraph, columns: bool, *, masks: bool = False, cuts: Sequence[str] = ()
+) -> tuple[HintGraph, bool]:
+    """Return the HintGraph, and True if it computes pieces of short rows together, which requires ``columns``.
+
+    ``cuts``: tensors that pass through a workspace.
+    """
     program = Program(graph, masks=masks)
-    ordered = partition(program, columns=columns)
+    ordered = partition(program, columns=columns, cuts=[program.index[x] for x in cuts])
     return _Builder(program, ordered).graph(), any(g.columns for g in ordered)
 
 

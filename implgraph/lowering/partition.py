@@ -69,18 +69,19 @@ class _Piece:
     count: Expr
 
 
-def partition(program: Program, *, columns: bool = True) -> list[Group]:
+def partition(program: Program, *, columns: bool = True, cuts: Sequence[int] = ()) -> list[Group]:
     """Return the groups of a graph in execution order.
 
     Args:
         program: the graph.
         columns: compute pieces of short rows together even if they share no loads.
+        cuts: tensors that pass through a workspace in any case.
 
     Raises:
         AutofuseError: AF2101, the shapes have no common iteration space and cutting does not help; AF2102, an output
             does not fit the input that it overwrites; AF2104, too many tensors would be cut.
     """
-    cuts: list[int] = []
+    cuts = list(cuts)
     known = Remembered()
     for _ in range(4 * len(program.steps) + 4):
         plan = _Plan(program, cuts, columns, known)

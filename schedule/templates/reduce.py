@@ -19,6 +19,7 @@ from autofuse.schedule.axes.tiling_axes import (
     Candidate,
     GroupInput,
     Padding,
+    reordered,
     with_tiles,
     with_unit_axis,
 )
@@ -44,7 +45,7 @@ class Reduce(InLoops):
 
     def candidates(self, g: GroupInput) -> Candidates:
         """Return whole rows in a tile, loops, and loops of several rows or of blocks of columns."""
-        return whole_or_in_loops(g) + _shared(g) + _blocks(g)
+        return whole_or_in_loops(g) + _shared(g) + _blocks(g) + _apart(g)
 
     def planned(self, template: Template) -> ImplGraph:
         """Plan memory; tiles that hold all reduced axes hold whole rows."""
@@ -85,6 +86,21 @@ def tiled(g: GroupInput, all_load: str, loop: str) -> tuple[Candidates, Candidat
         h, place = (unit, p + 1) if inside else (g, p)
         loops.append((h, Candidate(loop, "", place, Padding.INNERMOST)))
     return whole, loops
+
+
+def _apart(g: GroupInput) -> Candidates:
+    """Return loops in which cores also share the kept axes inside reduced ones, except an innermost one.
+
+    As for a sum over tokens of [batch, head, token, channel] whose results lie by head and channel.
+    """
+    first = next(p for p, a in enumerate(g.order) if a in g.reduced)
+    inside = [a for a in g.order[first:-1] if a not in g.reduced]
+    if not inside:
+        return []
+    rest = [a for a in g.order[first:] if a not in inside]
+    moved = reordered(g, (*g.order[:first], *inside, *rest))
+    last = max(p for p, a in enumerate(moved.order) if a in g.reduced)
+    return [(moved, Candidate(LOOP, "apart", last, Padding.INNERMOST))]
 
 
 def _meets_data_again(g: GroupInput) -> bool:
@@ -133,10 +149,11 @@ def rows_in_tile(rows: int | None, cores: int) -> int:
 
 
 def _blocks(g: GroupInput) -> Candidates:
-    """Return a loop over rows in which every tile has a block of neighbours, if rows are kept and long.
+    """Return loops over rows in which every tile has a block of neighbours, if rows are kept and long.
 
     A tile then has many rows, whatever their length, and a group of cores shares each block of columns.  The last block
-    is shorter, which requires DataCopyPad.
+    is shorter, which requires DataCopyPad.  Where known rows have fewer blocks than there are cores, shorter blocks
+    occupy more of them.
     """
     last = g.order[-1]
     size = g.size(last).as_int()
@@ -144,6 +161,18 @@ def _blocks(g: GroupInput) -> Candidates:
     long = size is None or size > ROW + ROW // 2
     if last in g.reduced or not outside or not long or not g.target.arch.has_datacopypad:
         return []
-    cut = with_tiles(g, last, ROW)
-    candidate = Candidate(LOOP, f"block_{ROW}", 1 + outside[-1], Padding.EVERY_TENSOR)
-    return [(cut, candidate)]
+    lengths = {ROW: None, _block_for(size, g.target.aiv_cores): None}
+    return [
+        (
+            with_tiles(g, last, n),
+            Candidate(LOOP, f"block_{n}", 1 + outside[-1], Padding.EVERY_TENSOR),
+        )
+        for n in lengths
+    ]
+
+
+def _block_for(size: int | None, cores: int) -> int:
+    """Return the length of blocks for which a core has the fewest elements of a row; the longest of several."""
+    if size is None or size >= ROW * cores:
+        return ROW
+    return min((ROW, ROW // 2, ROW // 4), key=lambda n: n * -(-(-(-size // n)) // cores))

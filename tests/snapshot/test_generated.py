@@ -127,6 +127,8 @@ def test_the_graphs_reach_every_kind_of_template() -> None:
         ("row", ""),
         ("row", "unaligned"),
         ("reduce", ""),
+        ("reduce", "apart"),
+        ("reduce", "block_32"),
         ("reduce", "block_128"),
         ("reduce", "rows_2"),
         ("reduce_all", ""),
@@ -145,7 +147,7 @@ def test_every_kind_of_template_is_on_the_page() -> None:
     def kind(template: str, suffix: str) -> tuple[str, str]:
         """Without the number of rows in a tile, which depends on that of the cores, and other lengths."""
         short = template == transpose.NAME or suffix.startswith("cut_")
-        return template, "" if short else re.sub(r"^rows_\d+$", "rows", suffix)
+        return template, "" if short else re.sub(r"^(rows|block)_\d+$", r"\1", suffix)
 
     found = {kind(i.template, i.suffix) for n in NAMES for i in impls_of(n)}
     assert found <= {kind(f.template, f.suffix) for f in FAMILIES}

@@ -208,8 +208,20 @@ run time only. Not on chips without DataCopyPad.""",
 The same loop over rows, of which a tile has a block of 128 neighbours: a group of cores for every block of columns. The
 innermost axis is kept, and cut into tiles of a constant length; the last one is shorter.
 
-Tried where rows are kept that are longer than 192 elements, or of a length that is known at run time only. Blocks of
-128 elements are what the parts of a divided reduction are counted by (see below). Not on chips without DataCopyPad.""",
+Tried where rows are kept that are longer than 192 elements, or of a length that is known at run time only; also with
+blocks of 64 or 32 elements where those of 128 would be fewer than the cores. Blocks of 128 elements are what the parts
+of a divided reduction are counted by (see below). Not on chips without DataCopyPad.""",
+    ),
+    Family(
+        "reduce",
+        "apart",
+        [(2, 40, 1024, 64)],
+        [("ReduceSum", ["x"], {"axes": (0, 2)})],
+        """\
+The same loop where kept axes lie inside reduced ones, as the heads in a sum over batches and tokens. Here they are
+outside, all but an innermost one, so that the cores share them. The rows of a tile are then shorter.
+
+Tried for every group with such axes.""",
     ),
     Family(
         "transpose",

@@ -205,9 +205,9 @@ inline __aicore__ void column_sums_1_reduce_0_nil_1_0(
   }
 }
 
-// column_sums_1_reduce_1_nil_2_7: z3 in tiles of z3t_size, z2 in blocks of z2b_size per core.
+// column_sums_1_reduce_1_nil_2_9_block_32: z3 in tiles of z3t_size, z4Tz2 in blocks of z4Tz2b_size per core.
 // Loops over z3T once per tile.
-inline __aicore__ void column_sums_1_reduce_1_nil_2_7(
+inline __aicore__ void column_sums_1_reduce_1_nil_2_9_block_32(
     GM_ADDR x,
     GM_ADDR y,
     GM_ADDR workspace,
@@ -215,11 +215,11 @@ inline __aicore__ void column_sums_1_reduce_1_nil_2_7(
   (void)y;
   const int64_t n = t.n;
   const int64_t z3t_size = t.z3t_size;
-  const int64_t z2b_size = t.z2b_size;
-  const int64_t z2_axis_size = 16;
-  const int64_t z2B = GetBlockIdx();
-  const int64_t z2b_loop_size = autofuse::Min(z2_axis_size - z2B * z2b_size, z2b_size);
-  if (z2b_loop_size <= 0) {
+  const int64_t z4Tz2b_size = t.z4Tz2b_size;
+  const int64_t z4Tz2_axis_size = 160;
+  const int64_t z4Tz2B = GetBlockIdx();
+  const int64_t z4Tz2b_loop_size = autofuse::Min(z4Tz2_axis_size - z4Tz2B * z4Tz2b_size, z4Tz2b_size);
+  if (z4Tz2b_loop_size <= 0) {
     return;
   }
   const int64_t z3T_loop_size = autofuse::CeilDiv(autofuse::FloorDiv(n, 16), z3t_size);
@@ -234,30 +234,33 @@ inline __aicore__ void column_sums_1_reduce_1_nil_2_7(
   TQue<TPosition::VECIN, 2> x_queue;
   TQue<TPosition::VECOUT, 2> store_1_source_queue;
   TBuf<TPosition::VECCALC> sum_partial_part_tmp_buf;
-  const int64_t x_queue_bytes = 256 * autofuse::CeilDiv(1216 * z3t_size, 256);
-  const int64_t sum_partial_part_tmp_buf_bytes = 256 * autofuse::CeilDiv(1216 * autofuse::CeilDiv(z3t_size, 8), 256);
-  tpipe.InitBuffer(sum_partial_acc_buf, 1536);
+  const int64_t x_queue_bytes = 256 * autofuse::CeilDiv(128 * z3t_size, 256);
+  const int64_t sum_partial_part_tmp_buf_bytes = 256 * autofuse::CeilDiv(z3t_size, 16);
+  tpipe.InitBuffer(sum_partial_acc_buf, 512);
   // Padding: the next buffer starts in the other half of the UB banks.
   tpipe.InitBuffer(bank_gap, 256);
-  tpipe.InitBuffer(sum_partial_part_buf, 1536);
+  tpipe.InitBuffer(sum_partial_part_buf, 512);
   tpipe.InitBuffer(x_queue, 2, static_cast<uint32_t>(x_queue_bytes));
-  tpipe.InitBuffer(store_1_source_queue, 2, 1280);
+  tpipe.InitBuffer(store_1_source_queue, 2, 256);
   tpipe.InitBuffer(sum_partial_part_tmp_buf, static_cast<uint32_t>(sum_partial_part_tmp_buf_bytes));
   LocalTensor<float> sum_partial_acc_local = sum_partial_acc_buf.Get<float>();
   LocalTensor<float> sum_partial_part_local = sum_partial_part_buf.Get<float>();
   LocalTensor<uint8_t> sum_partial_part_tmp = sum_partial_part_tmp_buf.Get<uint8_t>();
-  for (int64_t z2b = 0; z2b < z2b_loop_size; z2b++) {
-    const int64_t z2 = z2b + z2B * z2b_size;
+  for (int64_t z4Tz2b = 0; z4Tz2b < z4Tz2b_loop_size; z4Tz2b++) {
+    const int64_t z4Tz2 = z4Tz2b + z4Tz2B * z4Tz2b_size;
+    const int64_t z2 = autofuse::Mod(z4Tz2, 16);
+    const int64_t z4T = autofuse::FloorDiv(z4Tz2, 16);
+    const int64_t z4t_actual_size = autofuse::Min(32, 300 - 32 * z4T);
     // from: sum_partial_acc: Duplicate, a step of ReduceSum (/nodes/0)
     PipeBarrier<PIPE_V>();
-    Duplicate(sum_partial_acc_local[0], 0.0f, 300);
+    Duplicate(sum_partial_acc_local[0], 0.0f, z4t_actual_size);
     for (int64_t z3T = 0; z3T < z3T_loop_size; z3T++) {
       const int64_t z3t_actual_size = autofuse::Min(autofuse::FloorDiv(n, 16) - z3T * z3t_size, z3t_size);
-      const DataCopyExtParams block1{static_cast<uint16_t>(z3t_actual_size), 1200, 0, 0, 0};
-      const int64_t offset0 = 300 * z2 * autofuse::FloorDiv(n, 16) + 300 * z3T * z3t_size;
+      const DataCopyExtParams block1{static_cast<uint16_t>(z3t_actual_size), static_cast<uint32_t>(4 * z4t_actual_size), static_cast<uint32_t>(1200 - 4 * z4t_actual_size), static_cast<uint32_t>(4 - autofuse::CeilDiv(4 * z4t_actual_size, 32)), 0};
+      const int64_t offset1 = 32 * z4T + 300 * z2 * autofuse::FloorDiv(n, 16) + 300 * z3T * z3t_size;
       // from: gather_1: Load (/inputs/0)
       LocalTensor<float> x_local = x_queue.AllocTensor<float>();
-      DataCopyPad(x_local[0], x_gm[offset0], block1, autofuse::NoPad<float>());
+      DataCopyPad(x_local[0], x_gm[offset1], block1, autofuse::NoPad<float>());
       x_queue.EnQue<float>(x_local);
       x_local = x_queue.DeQue<float>();
       // from: sum_partial_part: ReduceSum (/nodes/0)
@@ -268,21 +271,25 @@ inline __aicore__ void column_sums_1_reduce_1_nil_2_7(
           sum_partial_part_tmp,
           1,
           z3t_actual_size,
-          304);
+          32);
       x_queue.FreeTensor(x_local);
       // from: sum_partial: Add, a step of ReduceSum (/nodes/0)
       PipeBarrier<PIPE_V>();
-      Add(sum_partial_acc_local[0], sum_partial_acc_local[0], sum_partial_part_local[0], 300);
+      Add(sum_partial_acc_local[0], sum_partial_acc_local[0], sum_partial_part_local[0], z4t_actual_size);
     }
     // from: store_1_source: UbCopy, a step of ReduceSum (/nodes/0)
     LocalTensor<float> store_1_source_local = store_1_source_queue.AllocTensor<float>();
     PipeBarrier<PIPE_V>();
-    DataCopy(store_1_source_local[0], sum_partial_acc_local[0], 304);
-    const DataCopyExtParams block0{1, 1200, 0, 0, 0};
+    DataCopy(
+        store_1_source_local[0],
+        sum_partial_acc_local[0],
+        8 * autofuse::CeilDiv(z4t_actual_size, 8));
+    const DataCopyExtParams block0{1, static_cast<uint32_t>(4 * z4t_actual_size), 0, 0, 0};
+    const int64_t offset0 = 300 * z2 + 32 * z4T;
     // from: store_1: Store, a step of ReduceSum (/nodes/0)
     store_1_source_queue.EnQue<float>(store_1_source_local);
     store_1_source_local = store_1_source_queue.DeQue<float>();
-    DataCopyPad(Workspace_1_gm[300 * z2], store_1_source_local[0], block0);
+    DataCopyPad(Workspace_1_gm[offset0], store_1_source_local[0], block0);
     store_1_source_queue.FreeTensor(store_1_source_local);
   }
 }
@@ -447,7 +454,7 @@ extern "C" AUTOFUSE_BATCH_MODE __global__ __aicore__ void column_sums(
     column_sums_0_reduce_all_0_nil_1_nil(x, y, workspace, t);
   } else if (t.tiling_key == 2) {
     column_sums_1_reduce_0_nil_1_0(x, y, workspace, t);
-    column_sums_1_reduce_1_nil_2_7(x, y, workspace, t);
+    column_sums_1_reduce_1_nil_2_9_block_32(x, y, workspace, t);
     SyncAll();
     column_sums_1_reduce_all_2_nil_6_nil(x, y, workspace, t);
   } else if (t.tiling_key == 3) {

@@ -19,7 +19,7 @@
 //   template 1*         16   139,776     19     19   2,609     955     14    2,609    3,777  1,526    4,090
 //   template 1           8    70,144     38     38   2,150     695     13    2,150    3,057  1,526   17,725
 //   template 2         300     7,424      1      1       0      65     54       65      119      0      135
-//   template 3          16    47,360     16     16   3,235   2,156     71    3,307    4,029  1,531    4,292
+//   template 3          64    19,200    160     40     542     525     17      661    3,251  1,633    3,896
 //   template 4          40    22,272    128     32     568     391     19      579    2,914  1,531    3,431
 //   template 5, again   64    11,008      5      5      91     312     21      312      622      7      704
 //
@@ -199,13 +199,13 @@ void Work2([[maybe_unused]] const Data& s, autofuse::Work& work)
     store0.varies_by_tile = true;
 }
 
-// Template 3, column_sums_1_reduce_1_nil_2_7: t is z3t_size.
+// Template 3, column_sums_1_reduce_1_nil_2_9_block_32: t is z3t_size.
 autofuse::Axis Axis3([[maybe_unused]] const Data& s)
 {
     autofuse::Axis axis;
     axis.extent = autofuse::FloorDiv(s.n, 16);
     axis.longest = autofuse::Max(1, autofuse::FloorDiv(s.n, 16));
-    axis.outer = 16;
+    axis.outer = 160;
     axis.reduce_outer = 1;
     axis.granule = 1;
     axis.tile_max = 4095;
@@ -217,7 +217,7 @@ autofuse::Axis Axis3([[maybe_unused]] const Data& s)
 // Bytes of UB.
 int64_t Ub3([[maybe_unused]] const Data& s, [[maybe_unused]] int64_t t)
 {
-    return 5888 + 256 * autofuse::CeilDiv(1216 * autofuse::CeilDiv(t, 8), 256) + 512 * autofuse::CeilDiv(1216 * t, 256);
+    return 1792 + 512 * autofuse::CeilDiv(128 * t, 256) + 256 * autofuse::CeilDiv(t, 16);
 }
 
 void Work3([[maybe_unused]] const Data& s, autofuse::Work& work)
@@ -229,26 +229,26 @@ void Work3([[maybe_unused]] const Data& s, autofuse::Work& work)
     autofuse::Body& loop0 = work.Loop(autofuse::kStep, 2);
     loop0.heads = 31.13;
     loop0.scalar = 45.0;
-    loop0.vector.Add(181.825, 1);
-    loop0.vector.Add(9.64248, t);
-    work.Sum(loop0, 9).vector.Add(31.13, 1);
+    loop0.vector.Add(186.265, 1);
+    loop0.vector.Add(1.015, t);
+    work.Sum(loop0, 32).vector.Add(31.13, 1);
     autofuse::Copy& load0 = work.Load(loop0, 1, autofuse::kRead);  // x
     load0.rows = t;
-    load0.row_bytes = 1200;
-    load0.apart = (1200 * v0) | 1200;
+    load0.row_bytes = 128;
+    load0.apart = 128 | (1200 * v0) | 1200;
     load0.tiles_apart = 1200;
-    load0.distinct = 19200 * v0;
+    load0.distinct = 20480 * v0;
     load0.varies = true;
 
     // For each tile: sum_partial_acc, store_1_source.
     autofuse::Body& loop1 = work.Loop(autofuse::kTile, 2);
     loop1.heads = 55.26;
     loop1.scalar = 45.0;
-    loop1.vector.Add(9.375, 1);
+    loop1.vector.Add(1.0, 1);
     autofuse::Copy& store0 = work.Store(loop1, 1);  // store_1_source
-    store0.row_bytes = 1200;
-    store0.apart = 1200;
-    store0.distinct = 19200;
+    store0.row_bytes = 128;
+    store0.apart = 128 | 1200;
+    store0.distinct = 20480;
     store0.varies = true;
 }
 
@@ -352,7 +352,7 @@ constexpr autofuse::Template<Data> kTemplates[] = {
     {&autofuse::SolveTemplate<Data, 2, 2, 0, &Axis0, &Ub0, &Work0>, nullptr, false, &Data::z1t_size, &Data::z1Tb_size},
     {&autofuse::SolveTemplate<Data, 1, 2, 1, &Axis1, &Ub1, &Work1>, nullptr, false, &Data::z1t_size, &Data::z1Tb_size},
     {&autofuse::SolveTemplate<Data, 2, 2, 0, &Axis2, &Ub2, &Work2>, nullptr, false, &Data::z1t_size, &Data::z1Tb_size},
-    {&autofuse::SolveTemplate<Data, 2, 2, 1, &Axis3, &Ub3, &Work3>, nullptr, false, &Data::z3t_size, &Data::z2b_size},
+    {&autofuse::SolveTemplate<Data, 2, 2, 1, &Axis3, &Ub3, &Work3>, nullptr, false, &Data::z3t_size, &Data::z4Tz2b_size},
     {&autofuse::SolveTemplate<Data, 1, 2, 1, &Axis4, &Ub4, &Work4>, nullptr, false, &Data::z4t_size, &Data::z2z4Tb_size},
     {&autofuse::SolveTemplate<Data, 1, 3, 1, &Axis5, &Ub5, &Work5>, nullptr, true, &Data::z6t_size, &Data::z6Tb_size},
 };
@@ -375,7 +375,7 @@ constexpr autofuse::ErrorRow kErrors[] = {
     {autofuse::Fail(autofuse::kCondition, 1), "template column_sums_0_reduce_all_0_nil_1_nil: requires that n is at least 1 and n is at most 4095"},
     {autofuse::Fail(autofuse::kNoTile, 1), "template column_sums_0_reduce_all_0_nil_1_nil: even the smallest tile does not fit 188160 bytes of UB, or the granted bytes"},
     {autofuse::Fail(autofuse::kNoTile, 2), "template column_sums_1_reduce_0_nil_1_0: even the smallest tile does not fit 188160 bytes of UB, or the granted bytes"},
-    {autofuse::Fail(autofuse::kNoTile, 3), "template column_sums_1_reduce_1_nil_2_7: even the smallest tile does not fit 188160 bytes of UB, or the granted bytes, or is longer than 4095"},
+    {autofuse::Fail(autofuse::kNoTile, 3), "template column_sums_1_reduce_1_nil_2_9_block_32: even the smallest tile does not fit 188160 bytes of UB, or the granted bytes, or is longer than 4095"},
     {autofuse::Fail(autofuse::kCondition, 4), "template column_sums_1_reduce_all_1_nil_4_nil: requires that Floor((n / (16))) is at least 1"},
     {autofuse::Fail(autofuse::kNoTile, 4), "template column_sums_1_reduce_all_1_nil_4_nil: even the smallest tile does not fit 188160 bytes of UB, or the granted bytes"},
     {autofuse::Fail(autofuse::kNoTile, 5), "template column_sums_1_reduce_all_2_nil_6_nil: even the smallest tile does not fit 188160 bytes of UB, or the granted bytes"},

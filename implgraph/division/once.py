@@ -1,0 +1,109 @@
+"""Tensors that are better computed once and read than computed again for every row they are broadcast over.
+
+A group computes what it needs in the loops of its own axes: a table of sines by position that all heads of all batches
+are multiplied by is computed once per head and batch, unless it stays in UB.  A cut computes it in a group of its own,
+in front of a barrier.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+
+from autofuse.implgraph.expr.expression import product
+from autofuse.implgraph.ir.fusion import FusionGraph, FusionNode
+from autofuse.implgraph.ops.registry import lookup
+from autofuse.targets import TargetSpec
+
+__all__ = ["computed_once"]
+
+#: Size assumed for a symbol without a hint.
+TYPICAL = 1024
+#: A tensor of up to this part of UB is taken to stay there between the loops.
+STAYS = 64
+#: The time saved must be this many times that of a barrier.
+GAIN = 2
+
+
+def computed_once(graph: FusionGraph, target: TargetSpec) -> tuple[str, ...]:
+    """Return the tensors whose cut saves more than a barrier costs, at the hints of the symbols; usually none.
+
+    Args:
+        graph: a graph without composite ops.
+        target: the chip.
+    """
+    env = {
+        s.name: min(max(TYPICAL if s.hint is None else s.hint, s.min), s.max) for s in graph.symbols
+    }
+    makers = {n.outputs[0]: n for n in graph.nodes}
+    saved: dict[str, float] = {}
+    for n in graph.nodes:
+        if lookup(n.op).compute_type not in ("elewise", "broadcast"):
+            continue
+        for x in n.inputs:
+            if not isinstance(x, str):
+                continue
+            t, base = graph.tensors[x], _base(x, makers)
+            shape = [s.evaluate(env) for s in t.shape]
+            whole = [s.evaluate(env) for s in graph.tensors[n.outputs[0]].shape]
+            most = target.ub_usable // STAYS // t.dtype.itemsize
+            times = _repeated(shape, whole, most)
+            if times > 1:
+                cycles = _cycles(base, graph, makers, env, target, {})
+                saved[base] = max(saved.get(base, 0.0), (times - 1) * cycles / target.aiv_cores)
+    found = [x for x, cycles in saved.items() if cycles > 0]
+    worth = sum(saved[x] for x in found) > GAIN * target.sync_all
+    return tuple(found) if worth else ()
+
+
+def _repeated(shape: Sequence[int], whole: Sequence[int], most: int) -> int:
+    """Return how often loops compute a tensor again that is repeated along dimensions outside others of its own.
+
+    One of up to ``most`` elements that does not vary outside these stays in UB.
+    """
+    padded = [1] * (len(whole) - len(shape)) + list(shape)
+    times, outside = 1, False
+    for i, (own, size) in enumerate(zip(padded, whole, strict=True)):
+        inside = math.prod(padded[i + 1 :])
+        if own == 1 and inside > 1 and (outside or inside > most):
+            times *= max(size, 1)
+        outside = outside or own > 1
+    return times
+
+
+def _base(x: str, makers: Mapping[str, FusionNode]) -> str:
+    """Return the tensor of which ``x`` is a view."""
+    while (n := makers.get(x)) is not None and lookup(n.op).compute_type == "view":
+        (x,) = (i for i in n.inputs if isinstance(i, str))
+    return x
+
+
+def _cycles(
+    x: str,
+    graph: FusionGraph,
+    makers: Mapping[str, FusionNode],
+    env: Mapping[str, int],
+    target: TargetSpec,
+    seen: dict[str, float],
+) -> float:
+    """Return the cycles of one core for what computes a tensor up to reductions, which are computed once anyway.
+
+    Only ops that take several times as long as a sum count, and gathers of single elements: the others are as fast as
+    reading their result.
+    """
+    n = makers.get(x)
+    if n is None or x in seen:
+        return 0.0
+    seen[x] = 0.0
+    row = lookup(n.op)
+    if row.compute_type in ("reduce", "scan"):
+        return 0.0
+    elements, own = product(graph.tensors[x].shape).evaluate(env), 0.0
+    read = [i for i in n.inputs if isinstance(i, str)]
+    if row.compute_type == "gather":
+        m = target.model
+        own = elements * (m.scalar_read + m.loop + m.load_issue) if n.op != "Take" else 0.0
+        read = read[1:]  # the data are in GM
+    elif row.special and target.vector[row.cost].rate32:
+        own = elements / target.vector[row.cost].rate32
+    return own + sum(_cycles(i, graph, makers, env, target, seen) for i in read)

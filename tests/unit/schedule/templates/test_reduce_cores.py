@@ -1,0 +1,83 @@
+"""Reductions that keep rows: the axes and blocks of columns by which cores share them."""
+
+from __future__ import annotations
+
+import draws
+import pytest
+from twin_graphs import CHIP, check, every_template, graph
+
+from autofuse import api
+from autofuse.schedule.search.costs import Costs
+from autofuse.schedule.search.solver import best_tiling
+from autofuse.schedule.templates.reduce import _block_for
+
+F, H = "float32", "float16"
+
+
+@pytest.mark.parametrize(
+    ("size", "length"),
+    [(None, 128), (48 * 128, 128), (3000, 64), (2048, 64), (1024, 32), (200, 32), (100_000, 128)],
+)
+def test_blocks_are_short_where_there_are_few(size, length) -> None:
+    assert _block_for(size, 48) == length
+    if size is not None and size < 48 * 128:
+        times = {n: n * -(-(-(-size // n)) // 48) for n in (32, 64, 128)}
+        assert times[length] == min(times.values())
+
+
+def taken(built: api.BuildResult) -> list[tuple[str, int]]:
+    """Name and cores of the template of every group."""
+    costs = Costs(CHIP)
+    impls = [i for g in built.schedule[0].groups for i in g.impls]
+    found = [(i.suffix, best_tiling(i, costs, {})) for i in impls]
+    return [(suffix, t.cores) for suffix, t in found if t is not None]
+
+
+def test_sums_of_few_columns_occupy_more_cores() -> None:
+    """Gradients of a layer norm: many rows, and vector work that a core per 128 columns would not finish."""
+    inputs = {n: (F, [2048, 1024]) for n in ("x", "y", "z")}
+    nodes = [
+        ("e", "Exp", ["x"]),
+        ("f", "Tanh", ["y"]),
+        ("p", "Mul", ["e", "f"]),
+        ("q", "Mul", ["p", "z"]),
+        ("s", "ReduceSum", ["q"], {"axes": [0]}),
+    ]
+    ((suffix, cores), *_) = taken(api.build(graph(inputs, nodes, ["s"])))
+    assert suffix.startswith("block_")
+    assert cores > 1024 // 128
+
+
+def by_head(batch: int, heads: int, tokens: int, width: int, dtype: str = F) -> dict[str, object]:
+    """Sums over batches and tokens of what lies by head."""
+    inputs = {"x": (dtype, [batch, heads, tokens, width])}
+    nodes = [("e", "Exp", ["x"]), ("y", "ReduceSum", ["e"], {"axes": [0, 2]})]
+    return graph(inputs, nodes)
+
+
+def test_cores_share_kept_axes_inside_reduced_ones() -> None:
+    built = api.build(by_head(2, 40, 1024, 128))
+    found = [i for r in built.schedule for g in r.groups for i in g.impls]
+    kept = {a.name for i in found for a in i.axes}
+    assert kept
+    assert max(cores for _, cores in taken(built)) >= 40
+
+
+@pytest.mark.twin
+@pytest.mark.parametrize("dtype", [F, H])
+@pytest.mark.parametrize("sizes", [(2, 5, 33, 40), (3, 1, 7, 16), (1, 6, 129, 20), (2, 3, 4, 1)])
+def test_every_template_is_right(sizes, dtype) -> None:
+    with every_template():
+        built = check(by_head(*sizes, dtype=dtype), seed=draws.seed())
+    suffixes = {i.suffix for r in built.schedule for g in r.groups for i in g.impls}
+    assert ("apart" in suffixes) == (sizes[0] > 1)
+
+
+@pytest.mark.twin
+def test_shorter_blocks_are_right() -> None:
+    inputs = {"x": (F, [70, 300]), "w": (F, [300])}
+    nodes = [("p", "Mul", ["x", "w"]), ("y", "ReduceSum", ["p"], {"axes": [0]})]
+    with every_template():
+        built = check(graph(inputs, nodes), seed=draws.seed())
+    suffixes = {i.suffix for r in built.schedule for g in r.groups for i in g.impls}
+    assert {"block_128", "block_32"} <= suffixes
