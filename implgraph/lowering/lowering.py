@@ -87,7 +87,8 @@ def lower_all(
     graph = told(watch, "nested-pads", graph, with_nested_pads_joined(graph))
     graph = told(watch, "narrow", graph, narrowed(graph, target))
     graph = told(watch, "recognise", graph, recognise(graph))
-    written = told(watch, "decompose", graph, decompose(graph, rows_in_ub=(_row_in_ub(target), 0)))
+    early = told(watch, "early-gathers", graph, with_early_gathers(graph))
+    written = told(watch, "decompose", early, decompose(early, rows_in_ub=(_row_in_ub(target), 0)))
     if target.invariant:
         # The division of a reduction depends on the number of cores and of kept elements.
         return (told(watch, "loops", written, _lowered(written, columns)[0]),)

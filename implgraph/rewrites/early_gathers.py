@@ -54,6 +54,8 @@ class _Moved:
             and wanted[:axis] == shape[:axis]
             and wanted[axis + 1 :] == shape[axis + 1 :]
         )
+        if maker is not None and one and maker.op == "Reshape":
+            return self._before_view(gather, maker, axis)
         if maker is None or not one or not self._is_elementwise(maker):
             return [gather]
         made: list[FusionNode] = []
@@ -84,6 +86,28 @@ class _Moved:
             gather.called,
         )
         return [*made, last]
+
+    def _before_view(self, gather: FusionNode, view: FusionNode, axis: int) -> list[FusionNode]:
+        """Return the replacement of a gather from a view that keeps the innermost dimension, along which it gathers."""
+        source, index = view.inputs[0], gather.inputs[1]
+        assert isinstance(source, str)
+        assert isinstance(index, str)
+        shape, seen = self.tensors[source].shape, self.tensors[gather.inputs[0]].shape
+        if axis + 1 != len(seen) or not shape or shape[-1] != seen[-1]:
+            return [gather]
+        lines = (*shape[:-1], ONE)
+        places, taken = (self._fresh(f"{gather.name}_{what}") for what in ("places", "taken"))
+        for name, like in ((places, index), (taken, source)):
+            t = self.tensors[like]
+            self.tensors[name] = replace(t, name=name, shape=lines, strides=None, offset=None)
+        attrs = {"axis": len(shape) - 1}
+        inner = FusionNode(taken, gather.op, (source, places), (taken,), attrs, gather.origin)
+        wanted = self.tensors[gather.outputs[0]].shape
+        return [
+            FusionNode(places, "Reshape", (index,), (places,), {"shape": lines}, gather.origin),
+            *self.before(inner),
+            replace(gather, op="Reshape", inputs=(taken,), attrs={"shape": wanted}),
+        ]
 
     def _is_elementwise(self, n: FusionNode) -> bool:
         row = lookup(n.op)

@@ -175,4 +175,9 @@ def _block_for(size: int | None, cores: int) -> int:
     """Return the length of blocks for which a core has the fewest elements of a row; the longest of several."""
     if size is None or size >= ROW * cores:
         return ROW
-    return min((ROW, ROW // 2, ROW // 4), key=lambda n: n * -(-(-(-size // n)) // cores))
+
+    def elements(length: int) -> int:
+        blocks = (size + length - 1) // length
+        return (blocks + cores - 1) // cores * length
+
+    return min((ROW, ROW // 2, ROW // 4), key=elements)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import draws
 import pytest
 from twin_graphs import CHIP, check, every_template, graph
@@ -21,7 +23,7 @@ F, H = "float32", "float16"
 def test_blocks_are_short_where_there_are_few(size, length) -> None:
     assert _block_for(size, 48) == length
     if size is not None and size < 48 * 128:
-        times = {n: n * -(-(-(-size // n)) // 48) for n in (32, 64, 128)}
+        times = {n: math.ceil(math.ceil(size / n) / 48) * n for n in (32, 64, 128)}
         assert times[length] == min(times.values())
 
 
