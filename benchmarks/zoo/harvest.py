@@ -1,7 +1,7 @@
 """Write the regions that autofuse's partitioner finds in public models as graph files, each distinct one once.
 
     pip install transformers timm
-    python benchmarks/zoo/harvest.py --out FOLDER --seed 20261130
+    python benchmarks/zoo/harvest.py --out FOLDER --seed 20261130 --seconds 1200
 
 The models are those of ``benchmarks/models/zoo.py``, language models of other families, and image models of timm drawn
 at random with the seed; forward, and backward where a model trains. Weights and activations are on the device ``meta``,

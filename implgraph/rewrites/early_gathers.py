@@ -89,10 +89,11 @@ class _Moved:
 
     def _before_view(self, gather: FusionNode, view: FusionNode, axis: int) -> list[FusionNode]:
         """Return the replacement of a gather from a view that keeps the innermost dimension, along which it gathers."""
-        source, index = view.inputs[0], gather.inputs[1]
+        source, (whole, index) = view.inputs[0], gather.inputs
         assert isinstance(source, str)
+        assert isinstance(whole, str)
         assert isinstance(index, str)
-        shape, seen = self.tensors[source].shape, self.tensors[gather.inputs[0]].shape
+        shape, seen = self.tensors[source].shape, self.tensors[whole].shape
         if axis + 1 != len(seen) or not shape or shape[-1] != seen[-1]:
             return [gather]
         lines = (*shape[:-1], ONE)
