@@ -145,7 +145,7 @@ def _losses(
     out.append(_Loss("barriers", sum(p.cost.sync for p in parts), reasons))
     heads = (len(parts) - 1) * target.kernel_head_us
     start = sum(p.cost.start for p in parts) - heads - bound.start_us
-    out.append(_Loss("start", start, f"{counted(len(parts), 'group')} of cores to start"))
+    out.append(_Loss("start", start, f"cores start {counted(len(parts), 'time')}"))
     busy = [max(p.cost.gm, *(getattr(p.cost, u) for u in _UNITS)) for p in parts]
     waits = sum(
         p.cost.total - p.cost.start - p.cost.sync - b for p, b in zip(parts, busy, strict=True)
@@ -160,7 +160,7 @@ def _idle(parts: Sequence[_Part], where: Iterable[int], target: TargetSpec) -> s
     if not here:
         return ""
     few = ", ".join(f"group {p.group} has {p.cores}" for p in here)
-    return f"; of {target.aiv_cores} cores {few}"
+    return f"; of {counted(target.aiv_cores, 'core')} {few}"
 
 
 def _loads(nodes: Iterable[Node], named: Mapping[str, Node]) -> Iterator[tuple[Node, Node]]:
@@ -188,9 +188,10 @@ def _traffic(parts: Sequence[_Part], graph: FusionGraph, sizes: Mapping[str, int
         of = f"{form(len(found), 'group', 'groups')} {', '.join(map(str, found))}"
         if key[0] == "Workspace":
             read = form(len(found), "reads", "read")
-            words.append(f"{names[key]} goes to GM for {of}, which {read} {nbytes[key]:,} bytes")
+            count = f"{nbytes[key]:,} {form(nbytes[key], 'byte', 'bytes')}"
+            words.append(f"{names[key]} goes to GM for {of}, which {read} {count}")
         elif sum(found.values()) > 1:
-            words.append(f"{names[key]} is read {sum(found.values())} times, in {of}")
+            words.append(f"{names[key]} is read {counted(sum(found.values()), 'time')}, in {of}")
     return "; ".join(words)
 
 

@@ -91,7 +91,7 @@ def tiled(g: GroupInput, all_load: str, loop: str) -> tuple[Candidates, Candidat
 def _apart(g: GroupInput) -> Candidates:
     """Return loops in which cores also share the kept axes inside reduced ones, except an innermost one.
 
-    As for a sum over tokens of [batch, head, token, channel] whose results lie by head and channel.
+    As the heads in a sum over tokens of [batch, token, head, channel].
     """
     first = next(p for p, a in enumerate(g.order) if a in g.reduced)
     inside = [a for a in g.order[first:-1] if a not in g.reduced]

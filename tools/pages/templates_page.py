@@ -215,11 +215,14 @@ of a divided reduction are counted by (see below). Not on chips without DataCopy
     Family(
         "reduce",
         "apart",
-        [(2, 40, 1024, 64)],
-        [("ReduceSum", ["x"], {"axes": (0, 2)})],
+        [(4, 12, 1024, 64)],
+        [
+            ("Transpose", ["x"], {"perm": (0, 2, 1, 3)}),
+            ("ReduceSum", ["t0"], {"axes": (1,)}),
+        ],
         """\
-The same loop where kept axes lie inside reduced ones, as the heads in a sum over batches and tokens. Here they are
-outside, all but an innermost one, so that the cores share them. The rows of a tile are then shorter.
+The same loop where kept axes lie inside reduced ones, as the heads in a sum over tokens. Here they are outside, all but
+an innermost one, so that the cores share them. The rows of a tile are then shorter.
 
 Tried for every group with such axes.""",
     ),

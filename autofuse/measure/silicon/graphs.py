@@ -90,6 +90,12 @@ FAMILIES: tuple[FamilyGraph, ...] = (
         "columns", ("reduce_block",), ((3000, 1000),), (("ReduceSum", _X, {"axes": (0,)}),)
     ),
     FamilyGraph(
+        "heads",
+        ("reduce_apart",),
+        ((4, 12, 1024, 64),),
+        (("Transpose", _X, {"perm": (0, 2, 1, 3)}), _SUM),
+    ),
+    FamilyGraph(
         "transposed", ("transpose",), ((128, 192),), (("Transpose", _X, {"perm": (1, 0)}),)
     ),
     FamilyGraph("triples", ("narrow",), ((5000, 3), (5000, 1)), (("Mul", _BOTH, {}),)),
