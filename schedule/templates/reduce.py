@@ -152,8 +152,8 @@ def _blocks(g: GroupInput) -> Candidates:
     """Return loops over rows in which every tile has a block of neighbours, if rows are kept and long.
 
     A tile then has many rows, whatever their length, and a group of cores shares each block of columns.  The last block
-    is shorter, which requires DataCopyPad.  Where known rows have fewer blocks than there are cores, shorter blocks
-    occupy more of them.
+    is shorter, which requires DataCopyPad.  Where shorter blocks of known rows leave fewer elements to the busiest core,
+    they are tried as well.
     """
     last = g.order[-1]
     size = g.size(last).as_int()
@@ -173,7 +173,7 @@ def _blocks(g: GroupInput) -> Candidates:
 
 def _block_for(size: int | None, cores: int) -> int:
     """Return the length of blocks for which a core has the fewest elements of a row; the longest of several."""
-    if size is None or size >= ROW * cores:
+    if size is None:
         return ROW
 
     def elements(length: int) -> int:
