@@ -152,8 +152,8 @@ def _blocks(g: GroupInput) -> Candidates:
     """Return loops over rows in which every tile has a block of neighbours, if rows are kept and long.
 
     A tile then has many rows, whatever their length, and a group of cores shares each block of columns.  The last block
-    is shorter, which requires DataCopyPad.  Where shorter blocks of known rows leave fewer elements to the busiest core,
-    they are tried as well.
+    is shorter, which requires DataCopyPad.  Shorter blocks of known rows are tried as well where they leave fewer
+    elements to the busiest core.
     """
     last = g.order[-1]
     size = g.size(last).as_int()

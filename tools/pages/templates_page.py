@@ -209,8 +209,8 @@ The same loop over rows, of which a tile has a block of 128 neighbours: a group 
 innermost axis is kept, and cut into tiles of a constant length; the last one is shorter.
 
 Tried where rows are kept that are longer than 192 elements, or of a length that is known at run time only; also with
-blocks of 64 or 32 elements where these leave fewer elements of a row to the busiest core. Blocks of 128 elements are what the parts
-of a divided reduction are counted by (see below). Not on chips without DataCopyPad.""",
+blocks of 64 or 32 elements where these leave fewer elements of a row to the busiest core. Blocks of 128 elements are
+what the parts of a divided reduction are counted by (see below). Not on chips without DataCopyPad.""",
     ),
     Family(
         "reduce",
