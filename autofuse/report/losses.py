@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from autofuse.base.wording import counted, form
+from autofuse.implgraph.expr.expression import ExprError
 from autofuse.implgraph.ir.frozen import frozen
 from autofuse.implgraph.ir.fusion import FusionGraph
 from autofuse.implgraph.ir.graph import HintGraph, ImplGraph, Node
@@ -65,13 +66,16 @@ def kernel_roof(
         graph: its graph.
 
     Returns:
-        None if no template is legal for these sizes.
+        None if no template is legal for these sizes, or they divide by 0.
     """
     parts = _taken(results, costs, sizes)
     if not parts:
         return None
     target = costs.target
-    bound = roof(graph, sizes, target)
+    try:
+        bound = roof(graph, sizes, target)
+    except ExprError:
+        return None
     total = sum(p.cost.total for p in parts) - (len(parts) - 1) * target.kernel_head_us
     return {
         "total_us": bound.total_us,

@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 
-from autofuse.implgraph.expr.expression import product
+from autofuse.implgraph.expr.expression import ExprError, product
 from autofuse.implgraph.ir.fusion import FusionGraph, FusionNode
 from autofuse.implgraph.ops.registry import lookup
 from autofuse.targets import TargetSpec
@@ -32,11 +32,18 @@ def computed_once(graph: FusionGraph, target: TargetSpec) -> tuple[str, ...]:
         graph: a graph without composite ops.
         target: the chip.
     """
+    try:
+        return _computed_once(graph, target)
+    except ExprError:
+        return ()  # a size is divided by one that is 0 at the hints
+
+
+def _computed_once(graph: FusionGraph, target: TargetSpec) -> tuple[str, ...]:
     env = {
         s.name: min(max(TYPICAL if s.hint is None else s.hint, s.min), s.max) for s in graph.symbols
     }
     makers = {n.outputs[0]: n for n in graph.nodes}
-    saved: dict[str, float] = {}
+    repeated: dict[str, int] = {}
     for n in graph.nodes:
         if lookup(n.op).compute_type not in ("elewise", "broadcast"):
             continue
@@ -49,8 +56,11 @@ def computed_once(graph: FusionGraph, target: TargetSpec) -> tuple[str, ...]:
             most = target.ub_usable // STAYS // t.dtype.itemsize
             times = _repeated(shape, whole, most)
             if times > 1:
-                cycles = _cycles(base, graph, makers, env, target, {})
-                saved[base] = max(saved.get(base, 0.0), (times - 1) * cycles / target.aiv_cores)
+                repeated[base] = max(repeated.get(base, 0), times - 1)
+    saved = {
+        x: times * _cycles(x, graph, makers, env, target) / target.aiv_cores
+        for x, times in repeated.items()
+    }
     found = [x for x, cycles in saved.items() if cycles > 0]
     worth = sum(saved[x] for x in found) > GAIN * target.sync_all
     return tuple(found) if worth else ()
@@ -84,26 +94,27 @@ def _cycles(
     makers: Mapping[str, FusionNode],
     env: Mapping[str, int],
     target: TargetSpec,
-    seen: dict[str, float],
 ) -> float:
     """Return the cycles of one core for what computes a tensor up to reductions, which are computed once anyway.
 
     Only ops that take several times as long as a sum count, and gathers of single elements: the others are as fast as
     reading their result.
     """
-    n = makers.get(x)
-    if n is None or x in seen:
-        return 0.0
-    seen[x] = 0.0
-    row = lookup(n.op)
-    if row.compute_type in ("reduce", "scan"):
-        return 0.0
-    elements, own = product(graph.tensors[x].shape).evaluate(env), 0.0
-    read = [i for i in n.inputs if isinstance(i, str)]
-    if row.compute_type == "gather":
-        m = target.model
-        own = elements * (m.scalar_read + m.loop + m.load_issue) if n.op != "Take" else 0.0
-        read = read[1:]  # the data are in GM
-    elif row.special and target.vector[row.cost].rate32:
-        own = elements / target.vector[row.cost].rate32
-    return own + sum(_cycles(i, graph, makers, env, target, seen) for i in read)
+    m, total = target.model, 0.0
+    todo, seen = [x], {x}
+    while todo:
+        tensor = todo.pop()
+        n = makers.get(tensor)
+        row = None if n is None else lookup(n.op)
+        if n is None or row is None or row.compute_type in ("reduce", "scan"):
+            continue
+        elements = product(graph.tensors[tensor].shape).evaluate(env)
+        read = [i for i in n.inputs if isinstance(i, str)]
+        if row.compute_type == "gather":
+            total += elements * (m.scalar_read + m.loop + m.load_issue) if n.op != "Take" else 0.0
+            read = read[1:]  # the data are in GM
+        elif row.special and target.vector[row.cost].rate32:
+            total += elements / target.vector[row.cost].rate32
+        todo += [i for i in dict.fromkeys(read) if i not in seen]
+        seen.update(read)
+    return total

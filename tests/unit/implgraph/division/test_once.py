@@ -78,6 +78,15 @@ def test_a_reduction_is_computed_once_anyway() -> None:
     assert cut(graph(inputs, nodes)) == ()
 
 
+def test_a_long_chain_of_functions_is_followed() -> None:
+    nodes = [("t0", "Exp", ["a"])]
+    nodes += [(f"t{i}", "Neg", [f"t{i - 1}"]) for i in range(1, 3000)]
+    nodes.append(("y", "Mul", ["x", "t2999"]))
+    inputs = {"x": (F, [4096, 512, 64]), "a": (F, [512, 64])}
+    read = api.read(graph(inputs, nodes))
+    assert computed_once(read, CHIP) == ("t2999",)
+
+
 @pytest.mark.twin
 def test_the_cut_form_is_faster_and_right() -> None:
     heads, half = (2, 24, 512, 64), (2, 24, 512, 32)
