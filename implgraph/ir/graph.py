@@ -44,7 +44,7 @@ Attr: TypeAlias = "int | float | str | bool | Expr | tuple[int, ...]"
 
 #: Node attributes that are sizes: integers, or expressions, which are quoted in the text form of a graph.
 SIZE_ATTRS = frozenset(
-    {"bypass", "expr", "extent", "offset", "pitch", "size", "start", "step", "stride"}
+    {"bypass", "expr", "extent", "offset", "pitch", "row", "size", "start", "step", "stride"}
 )
 
 

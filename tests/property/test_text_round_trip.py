@@ -72,6 +72,8 @@ EXPRS = st.recursive(
     ),
     max_leaves=5,
 )
+#: Where an expression may be missing, the text has nil for that.
+NOT_NIL = EXPRS.filter(lambda e: e != sym("nil"))
 FLOATS = st.floats(allow_nan=False)
 PLAIN = st.one_of(INT, FLOATS, st.booleans(), st.lists(INT, max_size=3).map(tuple))
 ATTRS = st.builds(
@@ -104,7 +106,7 @@ MEMS = st.builds(
     st.sampled_from(AllocType),
     st.sampled_from(Hardware),
     st.sampled_from(Position),
-    st.none() | EXPRS,
+    st.none() | NOT_NIL,
     st.integers(-1, 3),
 )
 VIEWS = st.builds(
@@ -139,7 +141,7 @@ RANGES = st.lists(
     st.builds(Symbol, SYMBOLS, INT, INT, st.none() | INT), max_size=3, unique_by=lambda s: s.name
 ).map(tuple)
 HINTS = st.builds(HintGraph, TEXTS, RANGES, tuples(AXES, 5), tuples(NODES))
-LENGTHS = st.builds(TileLength, IDS, SYMBOLS, EXPRS, INT, st.none() | EXPRS, st.booleans())
+LENGTHS = st.builds(TileLength, IDS, SYMBOLS, EXPRS, INT, st.none() | NOT_NIL, st.booleans())
 TILINGS = st.builds(
     TilingSpec,
     st.tuples(LENGTHS),
@@ -204,7 +206,7 @@ FUSIONS = st.builds(
             DTYPES,
             tuples(EXPRS),
             st.none() | tuples(EXPRS),
-            st.none() | EXPRS,
+            st.none() | NOT_NIL,
             st.booleans(),
             TEXTS,
         ),

@@ -18,6 +18,8 @@ ONCE = (
     "element-wise 4096 x 1024",
     "broadcast of a column 4096 x 1024",
     "reduce AR 4096 x 1024",
+    "reduce RA 4096 x 1024",
+    "reduce RA 4099 x 1021",
     "reduce ARA 64 x 64 x 512",
     "softmax 4096 x 1024",
     "softmax 96 x 6424",
@@ -51,8 +53,6 @@ SHARED = (
 NEARLY = ("broadcast of a row 4096 x 1024", "layer norm 4096 x 1024", "rms norm 4099 x 1021")
 #: The cores share what is reduced: partial results go through a workspace.
 DIVIDED = (
-    "reduce RA 4096 x 1024",
-    "reduce RA 4099 x 1021",
     "reduce R 4194304",
     "reduce R 4194381",
     "reduce RA, many cores 8192 x 64",
