@@ -23,15 +23,18 @@ from typing import Any
 
 import torch
 
-sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "models"))
-from zoo import MODELS, Model, loss_of
-
 from autofuse.base.diagnostics import AutofuseError
 from autofuse.clients.torch import calls, kernels, lower, selection
 from autofuse.frontends.graph.writer import graph_data
 from autofuse.implgraph.ir.fusion import FusionGraph
 
-#: Further families of transformers: ``Config/Model``, batch, length, size of the vocabulary.
+# The folder has a module ``run``, as others have: it is searched for this import only.
+sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "models"))
+from zoo import MODELS, Model, loss_of
+
+del sys.path[0]
+
+#: Further families of transformers: ``Config/Model``.
 LANGUAGE = {
     "albert": "AlbertConfig/AlbertForMaskedLM",
     "bart": "BartConfig/BartForConditionalGeneration",

@@ -3,17 +3,13 @@
 from __future__ import annotations
 
 import json
-import sys
 from pathlib import Path
 from typing import Any
 
+import harvest
 import pytest
 import torch
 from torch import nn
-
-sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "benchmarks" / "zoo"))
-import harvest
-from zoo import Model
 
 from autofuse import api
 from autofuse.clients.torch import calls, selection
@@ -35,7 +31,7 @@ def build(small: bool) -> tuple[nn.Module, dict[str, Any]]:
 @pytest.mark.parametrize("trains", [False, True])
 def test_regions_of_a_model(trains: bool, tmp_path: Path) -> None:
     before = selection.built_for, calls.select
-    graphs = harvest.regions(Model(build, trains))
+    graphs = harvest.regions(harvest.Model(build, trains))
     assert (selection.built_for, calls.select) == before
     assert len(graphs) > 1 + trains
     assert sum(harvest.write(g, "a block", tmp_path) for g in graphs) >= 2
