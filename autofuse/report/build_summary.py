@@ -15,13 +15,10 @@ from autofuse.targets import Target, TargetSpec
 
 __all__ = ["kernel_roof_row", "largest_tile", "rejected_rows", "template_rows", "typical_sizes"]
 
-#: Size assumed for a symbol without a hint, inside its range.
-_TYPICAL = 1024
-
 
 def typical_sizes(symbols: Sequence[Symbol]) -> dict[str, int]:
     """Return one size per symbol: its hint, or 1024 if it has none, clamped to its range."""
-    return {s.name: min(max(_TYPICAL, s.min), s.max) if s.hint is None else s.hint for s in symbols}
+    return {s.name: s.typical for s in symbols}
 
 
 def largest_tile(tiling: TilingSpec, sizes: Mapping[str, int]) -> tuple[int, int] | None:

@@ -52,7 +52,7 @@ def sizes_of(symbols: Sequence[Symbol], given: Mapping[str, int]) -> dict[str, i
             raise AutofuseError.of(
                 "AF5007", f"--shape {name}={size}: {name} must be from {s.min} to {s.max}"
             )
-    typical = {s.name: min(max(1024 if s.hint is None else s.hint, s.min), s.max) for s in symbols}
+    typical = {s.name: s.typical for s in symbols}
     return {**typical, **{known[n].name: size for n, size in given.items()}}
 
 

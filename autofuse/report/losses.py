@@ -85,6 +85,8 @@ def kernel_roof(
         "read_bytes": bound.read_bytes,
         "written_bytes": bound.written_bytes,
         "kernel_us": total,
+        "groups": len(parts),
+        "barriers": sum(p.cost.sync > 0 for p in parts),
         "times": total / bound.total_us,
         "lost": [
             {"cause": x.cause, "us": x.us, "text": x.text}
@@ -139,7 +141,7 @@ def _losses(
         if more > 0:
             above[unit] += more
             where[unit].append(p.group)
-    # What the roof already has of vector time.
+    # The roof includes this part of the vector time.
     above["vector"] -= max(bound.vector_us - bound.memory_us, 0.0)
     for unit, us in above.items():
         text = _UNITS[unit] + _idle(parts, where[unit], target)

@@ -68,7 +68,7 @@ def _graphs_in(folder: Path) -> Iterable[Path]:
 
 
 def row(path: Path, target: str) -> dict[str, Any]:
-    """Return the figures of a graph, or why there are none."""
+    """Return the figures of a graph; of one that cannot be built, its path and the error code."""
     chip = load_target(target)
     try:
         built = api.build(path, target=chip)
@@ -81,7 +81,6 @@ def row(path: Path, target: str) -> dict[str, Any]:
         return {"path": str(path), "error": "not legal at its hints"}
     impls = [i for r in built.schedule for g in r.groups for i in g.impls]
     text = next(t for f, t in built.files.items() if f.startswith("device/"))
-    groups = max(len(r.groups) for r in built.schedule)
     return {
         "path": str(path),
         "name": built.graph.label,
@@ -91,8 +90,8 @@ def row(path: Path, target: str) -> dict[str, Any]:
         "times": found["times"],
         "above_us": found["kernel_us"] - found["total_us"],
         "bytes": found["read_bytes"] + found["written_bytes"],
-        "groups": groups,
-        "barriers": sum(g.sync_before for g in built.schedule[0].groups),
+        "groups": found["groups"],
+        "barriers": found["barriers"],
         "templates": len(impls),
         "lines": text.count("\n"),
         "statements": sum(map(_calls, impls)),
@@ -150,7 +149,8 @@ def _part(title: str, rows: Sequence[dict[str, Any]], lines: int) -> list[str]:
         worst = r["lost"][0] if r["lost"] else {"cause": "", "us": 0.0, "text": ""}
         out.append(
             f"  {r['times']:6.2f} {r['us']:9.2f} us, roof {r['roof_us']:8.2f}, {r['groups']} groups, "
-            f"{r['barriers']} barriers, {r['lines']} lines: {r['name']}: {ops}; "
+            f"{r['barriers']} barriers, {r['templates']} templates, {r['lines']} lines, {r['bytes']} bytes: "
+            f"{r['name']}: {ops}; "
             f"{worst['cause']} {worst['us']:.1f}: {worst['text'][:160]}"
         )
     return [*out, ""]

@@ -5,7 +5,8 @@ from __future__ import annotations
 from autofuse.codegen.functions.definition import DeviceFunction, Findings, FunctionSite, Proof
 from autofuse.codegen.ir.calls import Call, Count
 from autofuse.implgraph.expr.expression import ONE, ZERO, Expr, product
-from autofuse.schedule.placement.taking import is_of_rows, take_counts
+from autofuse.schedule.legal.takes import is_of_rows
+from autofuse.schedule.placement.taking import take_counts
 
 __all__ = ["FUNCTIONS"]
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from autofuse.implgraph.expr.expression import ONE, Expr, Min, divide_exact, sym
+from autofuse.implgraph.expr.expression import ONE, Expr, Min, divide_exact, quotient, sym
 from autofuse.implgraph.ir.graph import Axis, AxisType, ImplGraph, TensorView
 from autofuse.schedule.placement.transposition import is_relaid
 
@@ -72,7 +72,7 @@ class Extents:
                 self._innermost_pitch(axis) if len(y.vectorized_axis) == 1 else self.axes[axis].size
             )
         above, own = y.vectorized_strides[i - 1], y.vectorized_strides[i]
-        return _exact(above, own)
+        return quotient(above, own)
 
     def _innermost_pitch(self, axis: int) -> Expr:
         """Return the extent of a tensor that varies along one axis only; the pitch, if others have one.
@@ -91,9 +91,3 @@ class Extents:
 def actual_size(inside: Axis) -> str:
     """Return the variable for the length of this tile of an axis."""
     return f"{inside.name}_actual_size"
-
-
-def _exact(a: Expr, b: Expr) -> Expr:
-    q = divide_exact(a, b)
-    assert q is not None, f"UB strides {a} and {b} do not nest"
-    return q

@@ -28,9 +28,6 @@ __all__ = [
 #: Kinds of :class:`Place`.
 INPUT, OUTPUT, PASSED = "input", "output", "passed"
 
-#: Size assumed for a symbol without a hint when comparing bytes.
-_TYPICAL = 1024
-
 
 @dataclass(frozen=True, slots=True)
 class Place:
@@ -118,10 +115,7 @@ class Cutter:
             for k, o in reversed(tuple(enumerate(graph.outputs)))
             if o.inout is None and self._made[o.tensor] >= 0
         }
-        typical = {
-            s.name: min(max(_TYPICAL if s.hint is None else s.hint, s.min), s.max)
-            for s in graph.symbols
-        }
+        typical = {s.name: s.typical for s in graph.symbols}
         self._bytes = {
             name: max(product(t.shape).evaluate(typical), 0) * t.dtype.itemsize
             for name, t in graph.tensors.items()

@@ -17,8 +17,6 @@ from autofuse.targets import TargetSpec
 
 __all__ = ["computed_once"]
 
-#: Size assumed for a symbol without a hint.
-TYPICAL = 1024
 #: A tensor of up to this part of UB is taken to stay there between the loops.
 STAYS = 64
 #: The time saved must be this many times that of a barrier.
@@ -39,9 +37,7 @@ def computed_once(graph: FusionGraph, target: TargetSpec) -> tuple[str, ...]:
 
 
 def _computed_once(graph: FusionGraph, target: TargetSpec) -> tuple[str, ...]:
-    env = {
-        s.name: min(max(TYPICAL if s.hint is None else s.hint, s.min), s.max) for s in graph.symbols
-    }
+    env = {s.name: s.typical for s in graph.symbols}
     makers = {n.outputs[0]: n for n in graph.nodes}
     repeated: dict[str, int] = {}
     for n in graph.nodes:

@@ -39,6 +39,7 @@ __all__ = [
     "divide_exact",
     "is_single_atom",
     "product",
+    "quotient",
     "sym",
     "total",
 ]
@@ -456,6 +457,13 @@ def _eval_atom(a: Atom, env: Mapping[str, int]) -> int:
 
 
 # functions ------------------------------------------------------------------------------------
+
+
+def quotient(a: IntLike, b: IntLike) -> Expr:
+    """Return ``a / b``, which is an integer polynomial."""
+    found = divide_exact(a, b)
+    assert found is not None, f"{b} does not divide {a}"
+    return found
 
 
 def divide_exact(a: IntLike, b: IntLike) -> Expr | None:

@@ -42,6 +42,11 @@ class Symbol:
         """The name shown to users, as in the file; ``name`` is its C++ identifier."""
         return self.called or self.name
 
+    @property
+    def typical(self) -> int:
+        """The hint, or 1024 if it has none, within the range."""
+        return min(max(1024 if self.hint is None else self.hint, self.min), self.max)
+
 
 @dataclass(frozen=True, slots=True)
 class Tensor:

@@ -94,7 +94,7 @@ def lower_all(
         return (told(watch, "loops", written, _lowered(written, columns)[0]),)
     forms: list[HintGraph] = []
     refused: list[tuple[FusionGraph, AutofuseError]] = []
-    for way in (written, *_rewritten(graph, written, target, watch)):
+    for way in (written, *_rewritten(graph, early, written, target, watch)):
         for form in split_forms(way, target):
             made = told(watch, "split-reductions", way, form)
             forms += _loops(made, columns, target, refused, watch)
@@ -154,11 +154,16 @@ def _loops(
 
 
 def _rewritten(
-    graph: FusionGraph, written: FusionGraph, target: TargetSpec, watch: Watch | None
+    graph: FusionGraph,
+    early: FusionGraph,
+    written: FusionGraph,
+    target: TargetSpec,
+    watch: Watch | None,
 ) -> Iterator[FusionGraph]:
     """Yield alternatives to ``written`` for decomposing a graph where the fastest one depends on the sizes.
 
-    With symbols, alternatives that a kernel would hardly need as well are left out.
+    With symbols, alternatives that a kernel would hardly need as well are left out.  ``early``: the graph with gathers
+    in front of element-wise work; places are compared along the rows of the graph itself.
     """
     all_ops = {n.op for n in graph.nodes}
     ops = set[str]() if graph.symbols else all_ops
@@ -168,12 +173,14 @@ def _rewritten(
     ways += [{"compare_places": True}] if "GatherElements" in ops else []
     if row and all_ops & {"Gather", "GatherElements"}:
         ways += [{"rows_in_ub": (row, target.ub_usable // 2)}, {"rows_in_ub": (0, 0)}]
-    others = [
-        told(watch, _title(how), graph, decompose(graph, **{"rows_in_ub": (row, 0)} | how))
-        for how in ways
-    ]
-    others.append(told(watch, "outer-first", written, outer_first(written, target)))
-    yield from (other for other in others if other != written)
+    found = [written]
+    for how in ways:
+        base = graph if "compare_places" in how else early
+        other = told(watch, _title(how), base, decompose(base, **{"rows_in_ub": (row, 0)} | how))
+        if other not in found:
+            found.append(other)
+    other = told(watch, "outer-first", written, outer_first(written, target))
+    yield from [*found[1:], *([other] if other not in found else [])]
 
 
 def _title(how: Mapping[str, Any]) -> str:

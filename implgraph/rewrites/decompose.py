@@ -73,8 +73,9 @@ def decompose(
     if not any(n.op in _RULES for n in graph.nodes):
         return graph
     indirect = frozenset() if native_integers else INDIRECT
-    made = _Rewriter(graph, gather_rows, frames or masks, compare_places, indirect, masks)
-    made.rows_in_ub = rows_in_ub
+    made = _Rewriter(
+        graph, gather_rows, frames or masks, compare_places, indirect, masks, rows_in_ub
+    )
     for n in graph.nodes:
         rule = _RULES.get(n.op)
         if rule is None:
@@ -95,10 +96,10 @@ class _Rewriter:
         compare_places: bool,
         indirect: frozenset[str],
         masked: bool,
+        rows_in_ub: tuple[int, int],
     ) -> None:
         self.graph = graph
-        #: As for :func:`decompose`.
-        self.rows_in_ub = (0, 0)
+        self.rows_in_ub = rows_in_ub
         self.compare_places = compare_places
         #: Integer types whose reductions are decomposed.
         self.indirect = indirect
@@ -525,7 +526,7 @@ def _taken(r: _Rewriter, x: str, index: str, axis: int, shared: int) -> FusionNo
     Args:
         r: receives the offsets.
         x: the data.
-        index: the positions, of which there is more than one per row.
+        index: the positions, more than one per row.
         axis: the indexed dimension.
         shared: leading dimensions of the data that the index has too.
     """

@@ -13,16 +13,11 @@ __all__ = ["fits_every_size", "largest_tile", "sample_env", "smallest_tile", "ta
 
 #: A number of UB bytes above any limit.
 _MOST = 1 << 62
-#: Value of a symbol without a hint when ranking a symbolic kernel.
-SAMPLE = 1024
 
 
 def sample_env(graph: HintGraph | ImplGraph) -> dict[str, int]:
     """Return typical values of a graph's symbols: the hints, else 1024, within the ranges."""
-    return {
-        s.name: max(s.min, min(s.max, s.hint if s.hint is not None else SAMPLE))
-        for s in graph.symbols
-    }
+    return {s.name: s.typical for s in graph.symbols}
 
 
 def smallest_tile(spec: TilingSpec, env: Mapping[str, int]) -> int:

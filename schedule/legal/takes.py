@@ -7,7 +7,15 @@ from autofuse.implgraph.ir.frozen import replace
 from autofuse.implgraph.ir.graph import Node, TensorView
 from autofuse.implgraph.ir.iteration_space import contiguous_strides
 
-__all__ = ["contiguous", "load_of_rows", "take"]
+__all__ = ["TAKE", "contiguous", "is_of_rows", "load_of_rows", "take"]
+
+#: The op that takes elements of rows.
+TAKE = "TakeRows"
+
+
+def is_of_rows(n: Node) -> bool:
+    """Return True if a Load brings the rows from which elements are taken."""
+    return n.op == "Load" and "row" in n.attrs
 
 
 def load_of_rows(n: Node, data: str) -> Node:
@@ -22,7 +30,7 @@ def load_of_rows(n: Node, data: str) -> Node:
 
 def take(n: Node, rows: str, offsets: str) -> Node:
     """Return the node that takes the elements of an indexed Load from its rows."""
-    return replace(n, op="TakeRows", inputs=(rows, offsets), y=contiguous(n.y), attrs={})
+    return replace(n, op=TAKE, inputs=(rows, offsets), y=contiguous(n.y), attrs={})
 
 
 def contiguous(y: TensorView) -> TensorView:

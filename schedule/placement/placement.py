@@ -20,9 +20,9 @@ from autofuse.schedule.axes.layout import Layout, Views
 from autofuse.schedule.axes.rejection import TemplateRejectedError
 from autofuse.schedule.axes.tiling_axes import Candidate, GroupInput, Padding, Split, split_axes
 from autofuse.schedule.legal.ends import is_sink, is_source
+from autofuse.schedule.legal.takes import is_of_rows
 from autofuse.schedule.placement.broadcast import broadcast_steps
 from autofuse.schedule.placement.permutation import is_permuted, permuted_load
-from autofuse.schedule.placement.taking import is_of_rows
 from autofuse.schedule.placement.transposition import (
     aligned_bytes,
     by_elements,

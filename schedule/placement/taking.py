@@ -16,23 +16,16 @@ from autofuse.implgraph.expr.expression import (
     ZERO,
     Expr,
     align_up,
-    divide_exact,
     product,
+    quotient,
 )
 from autofuse.implgraph.ir.frozen import replace
 from autofuse.implgraph.ir.graph import Node, TensorView
 from autofuse.schedule.axes.layout import Layout
 from autofuse.schedule.axes.rejection import TemplateRejectedError
+from autofuse.schedule.legal.takes import TAKE
 
-__all__ = ["TAKE", "check_takes", "is_of_rows", "rows_load", "take_counts"]
-
-#: The op that takes elements of rows.
-TAKE = "TakeRows"
-
-
-def is_of_rows(n: Node) -> bool:
-    """Return True if a Load brings the rows from which elements are taken."""
-    return n.op == "Load" and "row" in n.attrs
+__all__ = ["check_takes", "rows_load", "take_counts"]
 
 
 def rows_load(n: Node, layout: Layout) -> Node:
@@ -108,12 +101,12 @@ def take_counts(
     groups, to, start = ONE, ZERO, ZERO
     if outer:
         to, start = strides[count - 1], source.y.vectorized_strides[count - 1]
-        groups = _exact(extent(outer[0]) * strides[0], to)
+        groups = quotient(extent(outer[0]) * strides[0], to)
     at = to if offsets.y.vectorized_axis == y.vectorized_axis else ZERO
     if _is_one_run(y, own, extent):
         return groups, ONE, extent(own[0]) * strides[count], ZERO, to, start, at
     pitch = strides[-2]
-    rows = _exact(extent(own[0]) * strides[count], pitch)
+    rows = quotient(extent(own[0]) * strides[count], pitch)
     return groups, rows, extent(own[-1]), pitch, to, start, at
 
 
@@ -125,9 +118,3 @@ def _is_one_run(y: TensorView, own: Sequence[int], extent: Callable[[int], Expr]
         extent(a) == sizes[a] and above == below * sizes[a]
         for (above, below), a in zip(pairwise(strides), own[1:], strict=True)
     )
-
-
-def _exact(a: Expr, b: Expr) -> Expr:
-    q = divide_exact(a, b)
-    assert q is not None, f"UB strides {a} and {b} do not nest"
-    return q

@@ -21,8 +21,8 @@ from autofuse.implgraph.expr.expression import (
     Max,
     Min,
     align_up,
-    divide_exact,
     product,
+    quotient,
 )
 from autofuse.implgraph.ir.dtypes import BY_NAME, DType
 from autofuse.implgraph.ir.frozen import replace
@@ -31,10 +31,11 @@ from autofuse.schedule.axes.layout import Layout
 from autofuse.schedule.axes.rejection import TemplateRejectedError
 from autofuse.schedule.axes.tiling_axes import GroupInput, Split
 from autofuse.schedule.legal.casts import exact_mode
+from autofuse.schedule.legal.takes import is_of_rows
 from autofuse.schedule.placement.lacing import apart_view, dense_view, lacing, unlacing
 from autofuse.schedule.placement.permutation import is_permuted, stride_limits
 from autofuse.schedule.placement.picking import is_run, picked_load, run_step
-from autofuse.schedule.placement.taking import is_of_rows, rows_load
+from autofuse.schedule.placement.taking import rows_load
 from autofuse.targets import Architecture
 
 __all__ = [
@@ -303,16 +304,10 @@ def transpose_counts(
     back = want.index(have[same])
     src_pitch, dst_pitch = src.vectorized_strides[turn - 1], dst.vectorized_strides[back - 1]
     if not same:
-        rows = _exact(extent(have[0]) * src.vectorized_strides[0], src_pitch)
-        cols = _exact(extent(want[0]) * dst.vectorized_strides[0], dst_pitch)
+        rows = quotient(extent(have[0]) * src.vectorized_strides[0], src_pitch)
+        cols = quotient(extent(want[0]) * dst.vectorized_strides[0], dst_pitch)
         return ONE, rows, cols, src_pitch, dst_pitch
-    rows = _exact(src.vectorized_strides[same - 1], src_pitch)
-    cols = _exact(dst.vectorized_strides[same - 1], dst_pitch)
-    outer = extent(have[0]) * _exact(src.vectorized_strides[0], src.vectorized_strides[same - 1])
+    rows = quotient(src.vectorized_strides[same - 1], src_pitch)
+    cols = quotient(dst.vectorized_strides[same - 1], dst_pitch)
+    outer = extent(have[0]) * quotient(src.vectorized_strides[0], src.vectorized_strides[same - 1])
     return outer, rows, cols, src_pitch, dst_pitch
-
-
-def _exact(a: Expr, b: Expr) -> Expr:
-    q = divide_exact(a, b)
-    assert q is not None, f"UB strides {a} and {b} do not nest"
-    return q

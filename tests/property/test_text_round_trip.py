@@ -72,7 +72,7 @@ EXPRS = st.recursive(
     ),
     max_leaves=5,
 )
-#: Where an expression may be missing, the text has nil for that.
+#: The text writes nil for a missing expression.
 NOT_NIL = EXPRS.filter(lambda e: e != sym("nil"))
 FLOATS = st.floats(allow_nan=False)
 PLAIN = st.one_of(INT, FLOATS, st.booleans(), st.lists(INT, max_size=3).map(tuple))

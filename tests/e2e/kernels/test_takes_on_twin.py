@@ -12,7 +12,7 @@ from twin_graphs import check, every_template, graph
 
 from autofuse import api
 from autofuse.implgraph.ops.rows.device import MOVED
-from autofuse.schedule.placement.taking import TAKE
+from autofuse.schedule.legal.takes import TAKE
 
 pytestmark = pytest.mark.twin
 

@@ -33,7 +33,7 @@ def test_kernels_are_compared_with_their_roofs(
     worst = max(rows, key=lambda r: r["times"])
     first = next(line for line in shown.splitlines() if " groups, " in line and "roof " in line)
     assert worst["name"] in first or "times the roof" in first
-    assert shown.count(" lines: ") == 2
+    assert shown.count(" bytes: ") == 2
 
 
 def test_a_sample_is_drawn_by_its_seed(

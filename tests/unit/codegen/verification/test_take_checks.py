@@ -10,7 +10,7 @@ from twin_graphs import graph
 
 from autofuse.api import build
 from autofuse.codegen.verification import verify_schedule
-from autofuse.schedule.placement.taking import TAKE
+from autofuse.schedule.legal.takes import TAKE
 
 #: outer, rows, cols, pitch, to, from, at.
 CHANGES = {
