@@ -20,6 +20,7 @@ from autofuse.report.held import HeldNames
 from autofuse.report.roof import Roof, roof
 from autofuse.schedule.axes.result import ScheduleResult, tiling_keys
 from autofuse.schedule.cost.cache_hints import touched_bytes
+from autofuse.schedule.legal.takes import is_of_rows
 from autofuse.schedule.search.breakdown import Cost
 from autofuse.schedule.search.costs import Costs
 from autofuse.schedule.search.solver import best_tiling, choose
@@ -179,25 +180,28 @@ def _traffic(parts: Sequence[_Part], graph: FusionGraph, sizes: Mapping[str, int
     reads: dict[tuple[str, int], dict[int, int]] = {}
     names: dict[tuple[str, int], str] = {}
     nbytes: Counter[tuple[str, int]] = Counter()
+    words: dict[str, None] = {}
     for p in parts:
         named, held = p.hint.by_name(), HeldNames(p.hint, graph)
         # A tensor is read again in every pass of a reduce loop, and by every group.
         passes: dict[tuple[str, int], set[int]] = {}
         for n, end in _loads(p.impl.nodes, p.impl.by_name()):
             passes.setdefault(_key(end), set()).add(n.loop_pass)
+            if is_of_rows(n):
+                words[f"{_name(end, held, graph)} is loaded in whole rows"] = None
         for n, end in _loads(groups(p.hint)[p.group], named):
             names[_key(end)] = _name(end, held, graph)
             nbytes[_key(end)] += touched_bytes(n.y).evaluate(sizes)
             reads.setdefault(_key(end), {})[p.group] = len(passes.get(_key(end), {0}))
-    words: list[str] = []
     for key, found in sorted(reads.items()):
         of = f"{form(len(found), 'group', 'groups')} {', '.join(map(str, found))}"
         if key[0] == "Workspace":
             read = form(len(found), "reads", "read")
             count = f"{nbytes[key]:,} {form(nbytes[key], 'byte', 'bytes')}"
-            words.append(f"{names[key]} goes to GM for {of}, which {read} {count}")
+            words[f"{names[key]} goes to GM for {of}, which {read} {count}"] = None
         elif sum(found.values()) > 1:
-            words.append(f"{names[key]} is read {counted(sum(found.values()), 'time')}, in {of}")
+            times = counted(sum(found.values()), "time")
+            words[f"{names[key]} is read {times}, in {of}"] = None
     return "; ".join(words)
 
 

@@ -127,6 +127,13 @@ def test_a_tensor_between_groups_is_named() -> None:
     assert causes["barriers"] == "group 1 waits for e"
 
 
+def test_rows_of_which_elements_are_taken_are_named() -> None:
+    inputs = {"x": (H, [2048, 1000]), "i": ("int32", [2048, 40])}
+    document = graph(inputs, [("y", "GatherElements", ["x", "i"], {"axis": 1})])
+    causes = {x["cause"]: x["text"] for x in found_in(document)["lost"]}
+    assert causes["GM"] == "x is loaded in whole rows"
+
+
 def test_idle_cores_are_named() -> None:
     document = graph({"x": (F, [2, 8, 9000])}, [("y", "CumSum", ["x"], {"axis": 2})])
     texts = " ".join(x["text"] for x in found_in(document)["lost"])
