@@ -22,6 +22,7 @@ __all__ = [
     "rows_of_core",
     "tiles",
     "unit_of",
+    "wastes",
 ]
 
 #: Threads of a warp, and most warps of a block.
@@ -37,6 +38,10 @@ MOST_REGISTERS = 255
 MOST_COLS = 32768
 #: Loads per element from which a kernel counts as a window kernel.
 WINDOW = 8
+#: Warps per program of a loop, of two programs per multiprocessor, from which more are no faster.
+_BUSY = 24
+#: Elements of a block of short rows.
+_SHORT = 2048
 #: Fewest elements of a block in a cluster: few, since every block waits for all others.
 _PART = 8192
 
@@ -44,6 +49,11 @@ _PART = 8192
 def power(n: int) -> int:
     """Return the smallest power of 2 that is at least ``n``."""
     return 1 << max(n - 1, 0).bit_length()
+
+
+def wastes(size: int, block: int) -> bool:
+    """Return True if more than a fifth of the elements of blocks lie beyond a size."""
+    return -(-size // block) * block * 4 > size * 5
 
 
 def items(count: int, width: int, computed: int, loads: int) -> Blocks:
@@ -83,7 +93,9 @@ def rows_in_registers(rows: int, cols: int, held: int, outer: bool, least: int) 
         least: programs needed to keep the card busy.
     """
     side = min(64 if cols <= 64 else 32, power(rows)) if outer else 1
-    while side > 8 and power(cols) * side > MOST_COLS // held:
+    while side > 8 and (
+        power(cols) * side > MOST_COLS // held or (side > 32 and wastes(rows, side))
+    ):
         side //= 2
     whole = power(cols) * side
     each = 128 // held
@@ -103,11 +115,14 @@ def rows_in_registers(rows: int, cols: int, held: int, outer: bool, least: int) 
         return None
     if parts > 1:
         return Blocks(side, power(cols) // parts, parts, max(4, _warps(whole // parts, each)))
-    if not outer:
-        side = max(1, min(power(rows), 2048 // whole))
-        while side > 1 and -(-rows // side) < 4 * least:
-            side //= 2
-        whole *= side
+    if outer:
+        while 2 * whole <= _SHORT and rows // (2 * side) >= 4 * least:
+            side, whole = 2 * side, 2 * whole
+        return Blocks(side, power(cols), 1, _warps(whole, 32))
+    side = max(1, min(power(rows), _SHORT // whole))
+    while side > 1 and -(-rows // side) < 4 * least:
+        side //= 2
+    whole *= side
     return Blocks(side, power(cols), 1, _warps(whole, 16 if whole <= 8192 else 32))
 
 
@@ -147,10 +162,11 @@ def looped(rows: int, cols: int, outer: bool, least: int) -> Blocks:
     chunks = 1
     while programs * chunks < least and chunks * block.cols * 2 <= cols:
         chunks *= 2
-    if chunks > 1 and rows == 1:
-        # With few programs, none of which waits for another row, use more threads to keep more loads in flight.
-        block = Blocks(1, min(block.cols, 2048), warps=2 * block.warps)
-    return Blocks(block.rows, block.cols, 1, block.warps, 0, chunks)
+    warps = block.warps
+    # A multiprocessor with few programs needs their threads to keep enough loads in flight.
+    while 4 <= warps < 16 and programs * chunks * warps < _BUSY * least:
+        warps *= 2
+    return Blocks(block.rows, block.cols, 1, warps, 0, chunks)
 
 
 # at run time: generated files include the source of these functions -------------------------------

@@ -335,6 +335,10 @@ class _Planner:
         """Return the axes with one index per program, and the axes along the rows of a block."""
         if not outer or not nest.rows:
             return (), nest.rows
+        # Blocks of a short axis are filled in part, and small where columns are short, too.
+        last, count = self.value(nest.sizes[nest.rows[-1]]), self.value(nest.count(nest.cols))
+        if self.core is None and count <= 2 * _RUN and rules.wastes(last, _RUN):
+            return (), nest.rows
         return nest.rows[:-1], nest.rows[-1:]
 
     # partial results --------------------------------------------------------------------------

@@ -55,6 +55,8 @@ class Writer:
     values: dict[str, Value] = field(default_factory=dict)
     #: Axis -> its index.
     index: dict[int, Value] = field(default_factory=dict)
+    #: Axes in row-major order -> the index over all of them.
+    flat: dict[tuple[int, ...], Value] = field(default_factory=dict)
     #: Divisor of rows -> its reciprocal.
     inverses: dict[str, str] = field(default_factory=dict)
 
@@ -89,9 +91,10 @@ class Writer:
         """Open a loop; values computed in it are unknown after it."""
         self.say(head)
         self.indent += 1
-        known, index, inverses = dict(self.values), dict(self.index), dict(self.inverses)
+        known, index, flat = dict(self.values), dict(self.index), dict(self.flat)
+        inverses = dict(self.inverses)
         yield
-        self.values, self.index, self.inverses = known, index, inverses
+        self.values, self.index, self.flat, self.inverses = known, index, flat, inverses
         self.indent -= 1
 
     def size(self, e: Expr, *, atomic: bool = False) -> str:
@@ -253,7 +256,9 @@ class Writer:
 
     def _decode(self, flat: str, axes: Sequence[int], dims: frozenset[str]) -> None:
         """Write the index of every axis, from a row-major index over all of them."""
-        used = {a for n in self.kernel.nest.nodes for a in self._indexed(n)}
+        among = tuple(axes)
+        self.flat[among] = Value(flat, dims)
+        used = {a for n in self.kernel.nest.nodes for a in self._indexed(n, among)}
         inner = ONE
         for k, a in reversed(list(enumerate(axes))):
             size = self.kernel.nest.sizes[a]
@@ -269,8 +274,27 @@ class Writer:
                 self.say(f"{name} = {text}")
                 self.index[a] = Value(name, dims)
 
-    def _indexed(self, n: Node) -> frozenset[int]:
-        return varies(n) if n.op in ("Load", "Store", "Iota") else frozenset()
+    def _indexed(self, n: Node, among: tuple[int, ...]) -> frozenset[int]:
+        """Return the axes whose index a node needs, besides the index over all of ``among``."""
+        if n.op not in ("Load", "Store", "Iota"):
+            return frozenset()
+        whole = n.op != "Iota" and self._stride_over(n, among) is not None
+        return varies(n) - frozenset(among if whole else ())
+
+    def _stride_over(self, n: Node, axes: tuple[int, ...]) -> Expr | None:
+        """Return the step in memory of a Load or Store per step of a row-major index over axes; None if it varies."""
+        strides = dict(zip(n.y.axis, n.y.strides, strict=True))
+        sizes = dict(zip(n.y.axis, n.y.repeats, strict=True))
+        step = want = None
+        for a in reversed(axes):
+            size = self.kernel.nest.sizes[a]
+            if size == ONE:
+                continue
+            if sizes.get(a) != size or strides[a] == ZERO or want not in (None, strides[a]):
+                return None
+            step = strides[a] if step is None else step
+            want = strides[a] * size
+        return step
 
     # nodes ------------------------------------------------------------------------------------
     def store_all(self) -> None:
@@ -353,14 +377,19 @@ class Writer:
         """Return the offset of the elements of a Load or Store, and the dimensions along which it varies."""
         terms: list[str] = []
         dims: frozenset[str] = frozenset()
-        for a, stride, repeat in zip(n.y.axis, n.y.strides, n.y.repeats, strict=True):
-            if repeat == ONE or stride == ZERO:
-                continue
-            at = self.index[a]
-            dims |= at.dims
-            terms.append(
-                at.text if stride == ONE else f"{at.text} * {self.size(stride, atomic=True)}"
-            )
+        steps = {
+            a: s for a, s, r in zip(n.y.axis, n.y.strides, n.y.repeats, strict=True) if r != ONE
+        }
+        for axes, at in self.flat.items():
+            # One product in place of one per axis; and Triton sees what is contiguous, whatever the sizes are.
+            if len(axes) > 1 and (step := self._stride_over(n, axes)) is not None:
+                terms.append(self._times(at, step))
+                dims |= at.dims
+                steps = {a: s for a, s in steps.items() if a not in axes}
+        for a, stride in steps.items():
+            if stride != ZERO:
+                terms.append(self._times(self.index[a], stride))
+                dims |= self.index[a].dims
         if n.y.offset != ZERO:
             terms.append(self.size(n.y.offset, atomic=True))
         if "extent" in n.attrs:
@@ -373,6 +402,9 @@ class Writer:
             terms.append(place if stride == ONE else f"{place} * {self.size(stride, atomic=True)}")
             dims |= index.dims
         return " + ".join(terms), dims
+
+    def _times(self, at: Value, stride: Expr) -> str:
+        return at.text if stride == ONE else f"{at.text} * {self.size(stride, atomic=True)}"
 
     def _load(self, n: Node) -> None:
         m = self.kernel.buffers[n.inputs[0]]

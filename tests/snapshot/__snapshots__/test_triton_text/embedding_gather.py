@@ -55,7 +55,7 @@ def embedding_gather_items(ids_ptr, table_ptr, positions_ptr, out_ptr, batch, se
     place_0 = positions.to(tl.float32)
     place_1 = scale + place_0
     store_0 = place_1.to(tl.float16)
-    tl.store(out_ptr + i0 * (768 * seq) + i1 * 768 + i2, store_0, mask=item_live)
+    tl.store(out_ptr + item, store_0, mask=item_live)
 
 
 def embedding_gather(table, ids, positions):

@@ -105,6 +105,6 @@ def log_sum_exp(x):
     y = torch.empty((20, 1), dtype=torch.float32, device=x.device)
     partial = torch.empty(160, dtype=torch.float32, device=x.device)
     partial_1 = torch.empty(160, dtype=torch.float32, device=x.device)
-    log_sum_exp_loop((20, 8, 1), (x, partial, partial_1), ROWS=1, COLS=4096, num_warps=4)
+    log_sum_exp_loop((20, 8, 1), (x, partial, partial_1), ROWS=1, COLS=4096, num_warps=16)
     log_sum_exp_rows((triton.cdiv(20, 32), 1, 1), (partial, partial_1, y), ROWS=32, COLS=8, num_warps=1)
     return y

@@ -50,12 +50,11 @@ def masked_softmax_rows(keep_ptr, scores_ptr, out_ptr, batch, queries, keys, ROW
     row = tl.cast(tl.program_id(0), tl.int64) * ROWS + tl.arange(0, ROWS)[:, None]
     row_live = row < 16 * batch * queries
     i2 = row % queries
-    i1 = row // queries % 16
     i0 = row // (16 * queries)
     col = tl.arange(0, COLS)[None, :]
     col_live = col < keys
     keep = tl.load(keep_ptr + i0 * (keys * queries) + i2 * keys + col, mask=row_live & col_live, other=False)
-    scores = tl.load(scores_ptr + i0 * (16 * keys * queries) + i1 * (keys * queries) + i2 * keys + col, mask=row_live & col_live, other=0.0)
+    scores = tl.load(scores_ptr + row * keys + col, mask=row_live & col_live, other=0.0)
     widen = scores.to(tl.float32)
     scale = widen * 0.125
     mask = tl.where(keep, scale, -10000.0)
@@ -66,7 +65,7 @@ def masked_softmax_rows(keep_ptr, scores_ptr, out_ptr, batch, queries, keys, ROW
     inverse = 1.0 / softmax_reducesum
     softmax = softmax_exp * inverse
     narrow = softmax.to(tl.float16)
-    tl.store(out_ptr + i0 * (16 * keys * queries) + i1 * (keys * queries) + i2 * keys + col, narrow, mask=row_live & col_live)
+    tl.store(out_ptr + row * keys + col, narrow, mask=row_live & col_live)
 
 
 @Launcher
@@ -76,7 +75,6 @@ def masked_softmax_loop(keep_ptr, scores_ptr, out_ptr, batch, queries, keys, ROW
     row = tl.cast(tl.program_id(0), tl.int64) * ROWS + tl.arange(0, ROWS)[:, None]
     row_live = row < 16 * batch * queries
     i2 = row % queries
-    i1 = row // queries % 16
     i0 = row // (16 * queries)
     softmax_reducemax = tl.full([ROWS, 1], float("-inf"), tl.float32)
     softmax_reducesum = tl.zeros([ROWS, 1], tl.float32)
@@ -84,7 +82,7 @@ def masked_softmax_loop(keep_ptr, scores_ptr, out_ptr, batch, queries, keys, ROW
         col = start + tl.arange(0, COLS)[None, :]
         col_live = col < keys
         keep = tl.load(keep_ptr + i0 * (keys * queries) + i2 * keys + col, mask=row_live & col_live, other=False)
-        scores = tl.load(scores_ptr + i0 * (16 * keys * queries) + i1 * (keys * queries) + i2 * keys + col, mask=row_live & col_live, other=0.0)
+        scores = tl.load(scores_ptr + row * keys + col, mask=row_live & col_live, other=0.0)
         widen = scores.to(tl.float32)
         scale = widen * 0.125
         mask = tl.where(keep, scale, -10000.0)
@@ -102,7 +100,7 @@ def masked_softmax_loop(keep_ptr, scores_ptr, out_ptr, batch, queries, keys, ROW
         col = start + tl.arange(0, COLS)[None, :]
         col_live = col < keys
         keep_1 = tl.load(keep_ptr + i0 * (keys * queries) + i2 * keys + col, mask=row_live & col_live, other=False)
-        scores_1 = tl.load(scores_ptr + i0 * (16 * keys * queries) + i1 * (keys * queries) + i2 * keys + col, mask=row_live & col_live, other=0.0)
+        scores_1 = tl.load(scores_ptr + row * keys + col, mask=row_live & col_live, other=0.0)
         widen_1 = scores_1.to(tl.float32)
         scale_1 = widen_1 * 0.125
         mask_1 = tl.where(keep_1, scale_1, -10000.0)
@@ -111,7 +109,7 @@ def masked_softmax_loop(keep_ptr, scores_ptr, out_ptr, batch, queries, keys, ROW
         inverse = 1.0 / softmax_reducesum
         softmax = softmax_exp_2 * inverse
         narrow = softmax.to(tl.float16)
-        tl.store(out_ptr + i0 * (16 * keys * queries) + i1 * (keys * queries) + i2 * keys + col, narrow, mask=row_live & col_live)
+        tl.store(out_ptr + row * keys + col, narrow, mask=row_live & col_live)
 
 
 def row_blocks(rows: int, cols: int) -> tuple[int, int, int]:

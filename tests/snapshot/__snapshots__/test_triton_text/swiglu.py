@@ -56,7 +56,7 @@ def swiglu_items(gate_up_ptr, out_ptr, tokens, BLOCK: tl.constexpr, WIDE: tl.con
     multiply_0 = gate_up_1.to(tl.float32)
     multiply = silu * multiply_0
     store_0 = multiply.to(tl.float16)
-    tl.store(out_ptr + i0 * 11008 + i1, store_0, mask=item_live)
+    tl.store(out_ptr + item, store_0, mask=item_live)
 
 
 def swiglu(gate_up):

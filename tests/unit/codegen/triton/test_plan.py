@@ -1,4 +1,4 @@
-"""Which side of a tensor a program reads along."""
+"""What a program reads of a tensor: along which side, how much of it, and in how many passes."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import pytest
 from triton_graphs import ALONG, ONLINE, WAITING, Node, graph
 
 from autofuse import api
-from autofuse.codegen.backends.triton.kernels import Form
+from autofuse.codegen.backends.triton.kernels import Blocks, Form, Kernel
 from autofuse.codegen.backends.triton.plan import plan
 from autofuse.codegen.nests.levels import Join, passes
 from autofuse.targets import load_gpu
@@ -80,3 +80,69 @@ def test_a_mean_is_a_quotient_or_a_product(mean: Node) -> None:
     built = api.build(source, target=GPU)
     (kernel,) = plan(built.graph, built.hint, GPU).kernels
     assert [[i.join for i in items] for items in passes(kernel.nest)] == [[Join.MOMENTS]]
+
+
+def _first(shape: list[int], node: Node) -> Kernel:
+    """Return the first kernel of one node over a tensor of float32."""
+    built = api.build(graph("case", [("float32", shape)], [node], ["t0"]), target=GPU)
+    return plan(built.graph, built.hint, GPU).kernels[0]
+
+
+def _running(axis: int) -> Node:
+    return "CumSum", ["x0"], {"axis": axis, "exclusive": False, "reverse": False}
+
+
+@pytest.mark.parametrize(
+    ("shape", "blocks"),
+    [
+        ([460, 63937], Blocks(1, 4096, warps=16)),
+        ([1024, 1 << 20], Blocks(1, 4096, warps=8)),
+        ([100_000, 5000], Blocks(1, 4096, warps=4)),
+        ([1, 1 << 20], Blocks(1, 4096, warps=16, chunks=256)),
+    ],
+)
+def test_a_loop_has_more_warps_where_there_are_few_programs(
+    shape: list[int], blocks: Blocks
+) -> None:
+    kernel = _first(shape, ("ReduceSum", ["x0"], ALONG))
+    assert (kernel.form, kernel.blocks) == (Form.LOOP, blocks)
+
+
+SOFTMAX: Node = "Softmax", ["x0"], {"axis": 1}
+
+
+@pytest.mark.parametrize(
+    ("shape", "node", "blocks"),
+    [
+        # Blocks of 64 rows hold 192 where there are 136.
+        ([456, 56, 136], SOFTMAX, Blocks(32, 64, warps=2)),
+        ([456, 56, 128], SOFTMAX, Blocks(64, 64, warps=4)),
+        # There are programs enough with 512 rows each, and not with 1024 or, of fewer rows, with 128.
+        ([2, 915_824], _running(0), Blocks(512, 2, warps=1)),
+        ([2, 100_000], _running(0), Blocks(64, 2, warps=1)),
+        ([40, 1_000_000], _running(0), Blocks(64, 64, warps=4)),
+    ],
+)
+def test_blocks_of_columns_that_are_not_contiguous(
+    shape: list[int], node: Node, blocks: Blocks
+) -> None:
+    """A thread holds 32 elements; a block is as large as rows and programs allow, and little of it is empty."""
+    kernel = _first(shape, node)
+    assert (kernel.form, kernel.blocks) == (Form.ROWS, blocks)
+
+
+@pytest.mark.parametrize(
+    ("shape", "grid", "rows"),
+    [
+        # Short columns: rows of 71 would fill three quarters of their blocks.
+        ([312_625, 3, 71], 0, 2),
+        ([312_625, 3, 64], 1, 1),
+        ([312_625, 3, 4], 0, 2),
+        # Long columns have no index of two axes.
+        ([16, 32768, 4], 1, 1),
+        ([16, 65, 71], 1, 1),
+    ],
+)
+def test_short_columns_have_one_index_over_all_rows(shape: list[int], grid: int, rows: int) -> None:
+    kernel = _first(shape, _running(1))
+    assert (len(kernel.grid), len(kernel.rows)) == (grid, rows)

@@ -164,6 +164,92 @@ def test_elements_end_where_they_end(rules: Rules, monkeypatch: pytest.MonkeyPat
         close(computed(graph("framed", [(F32, [rows, cols])], nodes, ["t1"]), x), want)
 
 
+@pytest.mark.parametrize("sizes", [(7, 183), ("rows", "cols")], ids=["fixed", "symbols"])
+def test_what_is_contiguous_has_one_index(sizes: tuple[Any, Any]) -> None:
+    """Of a tensor that is as the result, the index of an element is its place, whatever the sizes are."""
+    document = graph(
+        "scaled", [(F32, [*sizes]), (F32, [sizes[1]])], [("Div", ["x0", "x1"], {})], ["t0"]
+    )
+    text = text_of(document)
+    assert "tl.load(x0_ptr + item," in text
+    assert "tl.store(t0_ptr + item," in text
+    assert "i0 =" not in text
+    rng = np.random.default_rng(10)
+    x, y = (rng.uniform(1, 2, s).astype(np.float32) for s in ((7, 183), (183,)))
+    close(computed(document, x, y), x.astype(np.float64) / y)
+
+
+def test_what_is_contiguous_in_part_has_the_indices_of_its_axes() -> None:
+    """Tensors that are broadcast, cut or turned, beside one that is as the result, and one from its end."""
+    nodes: list[Node] = [
+        ("Slice", ["x1"], {"starts": [0, 1, 0], "shape": [3, 5, 7], "steps": [1, 1, 1]}),
+        ("Slice", ["x0"], {"starts": [2, 4, 6], "shape": [3, 5, 7], "steps": [-1, -1, -1]}),
+        ("Transpose", ["x4"], {"perm": [1, 0, 2]}),
+        ("Add", ["x0", "t0"], {}),
+        ("Add", ["t3", "t1"], {}),
+        ("Add", ["t4", "t2"], {}),
+        ("Mul", ["t5", "x2"], {}),
+        ("Mul", ["t6", "x3"], {}),
+        ("Mul", ["t7", "x5"], {}),
+    ]
+    shapes = ((3, 5, 7), (3, 6, 7), (3, 1, 7), (5, 1), (5, 3, 7), (1,))
+    document = graph("parts", [(F32, s) for s in shapes], nodes, ["t8"])
+    text = text_of(document)
+    for words in ("x0_ptr + item,", "x0_ptr + item * (-1) + 104,", "t8_ptr + item,", "(x5_ptr)"):
+        assert words in text
+    rng = np.random.default_rng(11)
+    a, b, c, d, e, f = inputs = [rng.standard_normal(s).astype(np.float32) for s in shapes]
+    want = (a + b[:, 1:] + a[::-1, ::-1, ::-1] + e.transpose(1, 0, 2)) * c * d * f
+    close(computed(document, *inputs), want)
+
+
+@pytest.mark.parametrize("form", FORMS)
+@pytest.mark.parametrize("outer", [False, True])
+def test_rows_and_columns_of_several_axes(
+    outer: bool, form: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One index over the rows and one over the columns of what is contiguous, beside scales of one axis of each."""
+    _set(FORMS[form][0], monkeypatch)
+    axes = (0, 1) if outer else (2, 3)
+    nodes: list[Node] = [
+        ("Mul", ["x0", "x1"], {}),
+        ("Mul", ["t0", "x2"], {}),
+        ("Exp", ["t1"], {}),
+        ("ReduceSum", ["t2"], {"axes": axes, "keepdims": True}),
+        ("Div", ["t2", "t3"], {}),
+    ]
+    shapes = ((3, 5, 4, 7), (5, 1, 7), (3, 1, 4, 1))
+    document = graph("several", [(F32, s) for s in shapes], nodes, ["t3", "t4"])
+    place = "x0_ptr + row + col * 28," if outer else "x0_ptr + row * 28 + col,"
+    assert place in text_of(document)
+    rng = np.random.default_rng(12)
+    x, y, z = (rng.standard_normal(s).astype(np.float32) for s in shapes)
+    e = np.exp(x.astype(np.float64) * y * z)
+    total = e.sum(axes, keepdims=True)
+    close(computed(document, x, y, z), total, e / total)
+
+
+@pytest.mark.parametrize(
+    ("shape", "grid"),
+    [((5, 2, 3, 7), False), ((2, 1, 3, 71), False), ((2, 3, 5, 64), True), ((1, 2, 65, 4), True)],
+)
+def test_columns_between_rows(shape: tuple[int, ...], grid: bool) -> None:
+    """Rows before and behind short columns have one index if blocks of the latter would be empty in part."""
+    rng = np.random.default_rng(13)
+    x, y = (rng.standard_normal(s).astype(np.float32) for s in (shape, (shape[1], 1, 1)))
+    attrs = {"axis": 2, "exclusive": False, "reverse": False}
+    z = x.astype(np.float64) * y
+    e = np.exp(z)
+    for (op, more), want in (
+        (("Softmax", {"axis": 2}), e / e.sum(2, keepdims=True)),
+        (("CumSum", attrs), np.cumsum(z, 2)),
+    ):
+        nodes: list[Node] = [("Mul", ["x0", "x1"], {}), (op, ["t0"], more)]
+        document = graph("between", [(F32, x.shape), (F32, y.shape)], nodes, ["t1"])
+        assert ("outer = " in text_of(document)) == grid
+        close(computed(document, x, y), want)
+
+
 @pytest.mark.parametrize("kind", ["int32", "int64"])
 def test_a_gather_takes_the_nearest_place(kind: str) -> None:
     """An index outside of the table does not leave it: NumPy's clip says where it goes."""
