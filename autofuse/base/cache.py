@@ -41,7 +41,7 @@ _GRACE_S = 600.0
 #: Unfinished folders older than this are leftovers of a killed process.
 _STALE_S = 3600.0
 _PRUNE_EVERY_S = 600.0
-_KINDS = ("kernels", "headers", "failed", "traces", "triton", "functions")
+_KINDS = ("kernels", "headers", "failed", "traces", "triton", "functions", "choices")
 #: A file of every entry: digests of the file that completes the entry, and of the other files that are read.
 _DIGEST = "sha256"
 
@@ -182,8 +182,8 @@ def entry(
 
     Args:
         kind: ``kernels`` (compiled), ``headers`` (precompiled), ``failed`` (sources kept for the user to look at),
-            ``traces`` (pages of AUTOFUSE_TRACE), ``triton`` (modules to import) or ``functions`` (Python files that
-            describe operators).
+            ``traces`` (pages of AUTOFUSE_TRACE), ``triton`` (modules to import), ``functions`` (Python files that
+            describe operators) or ``choices`` (times of regions of a model).
         key: hex digest of everything the content depends on.
         done: a file that completes an entry; its digest is kept, and compared at every use.
         make: fills the folder it is given; if it raises, the exception propagates and no entry is created. It must not

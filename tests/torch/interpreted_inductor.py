@@ -23,7 +23,7 @@ from torch.nn import functional as F  # noqa: N812 - PyTorch's own name for it
 import autofuse.clients.torch
 from autofuse.base.diagnostics import AutofuseError
 from autofuse.clients.torch import Options
-from autofuse.clients.torch.inductor import choice, fusing
+from autofuse.clients.torch.inductor import choice, fusing, sources
 from autofuse.clients.torch.inductor.choice import Region, Table, gain
 from autofuse.clients.torch.inductor.fusing import FusionPass
 from autofuse.machines.gpu.importing import imported
@@ -338,9 +338,9 @@ def test_what_the_key_of_inductors_cache_depends_on(monkeypatch: pytest.MonkeyPa
     assert len({key, *(p.uuid() for p in others)}) == 5
     assert FusionPass(plain, [Seen(None)]).uuid() is None
     assert FusionPass(plain, [lambda graph: None]).uuid() is None
-    names = {"/".join(p.parts[-2:]) for p in fusing._files()}
+    names = {"/".join(p.parts[-2:]) for p in sources.files()}
     assert names >= {"ratios/triton.json", "triton/plan.py", "gpu/nvidia-h100.toml"}
-    monkeypatch.setattr(fusing, "_sources", lambda: "another text")
+    monkeypatch.setattr(fusing, "digest_of_sources", lambda: "another text")
     assert FusionPass(plain).uuid() != key
 
 
@@ -406,3 +406,15 @@ def test_equal_texts_are_one_module_in_a_file() -> None:
 
 def test_it_is_the_interpreter() -> None:
     assert triton.knobs.runtime.interpret
+
+
+def test_launches_into_one_result_without_copies(graphs: list[torch.fx.Graph]) -> None:
+    """Two kernels write parts of one tensor, and a third one joins what two have left: memory is never copied."""
+
+    def function(x: torch.Tensor, y: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        return torch.cat((x * x, y), 1), x.sum()
+
+    check(function, torch.randn(64, 32), torch.randn(64, 32), choose="all", min_ops=1)
+    (graph,) = graphs
+    assert len(launches(graph)) > 2
+    assert not graph.find_nodes(op="call_function", target=torch.ops.aten.clone.default)

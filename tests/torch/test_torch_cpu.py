@@ -15,6 +15,7 @@ from torch.nn import functional as F  # noqa: N812 - PyTorch's own name for it
 
 import autofuse.clients.torch
 from autofuse.clients.torch import programs
+from autofuse.clients.torch.inductor import measured
 
 pytestmark = pytest.mark.twin
 
@@ -228,3 +229,105 @@ def test_the_text_of_a_kernel_is_compiled_once() -> None:
     torch.testing.assert_close(have, function(x, w))
     assert code.count("compiled_loops(async_compile") == 1
     assert code[code.index("def call(") :].count("cpp_autofuse_") == 2
+
+
+# measured choice ------------------------------------------------------------------------------
+
+
+def times(monkeypatch: pytest.MonkeyPatch, inductor: float, ours: float) -> list[Any]:
+    """Take these times as measured; the regions that are asked for."""
+    asked: list[Any] = []
+
+    def found(made: Any, nodes: Any, device: Any) -> dict[str, float]:
+        asked.append(made)
+        return {"inductor_us": inductor, "autofuse_us": ours}
+
+    monkeypatch.setattr(measured, "_times", found)
+    return asked
+
+
+@pytest.fixture
+def _own_folder(monkeypatch: pytest.MonkeyPatch, tmp_path: Any) -> None:
+    """No answer is known yet."""
+    monkeypatch.setenv("AUTOFUSE_CACHE_DIR", str(tmp_path))
+
+
+def layers(x: torch.Tensor, w: torch.Tensor, bias: torch.Tensor) -> torch.Tensor:
+    """Two layers of a product, a norm of a transposed view, and a product of the gathered rows."""
+    for _ in range(2):
+        x = F.layer_norm((x @ w).t() + bias, (9,)).t() @ w
+    return x
+
+
+@pytest.mark.usefixtures("_own_folder")
+@pytest.mark.parametrize(("ours", "taken"), [(5.0, True), (9.8, False), (20.0, False)])
+def test_measured_times_decide(monkeypatch: pytest.MonkeyPatch, ours: float, taken: bool) -> None:
+    asked = times(monkeypatch, 10.0, ours)
+    given = torch.randn(9, 8), torch.randn(8, 8), torch.randn(9)
+    f = compiled(layers, choose="measure")
+    torch.testing.assert_close(f(*given), layers(*given), rtol=1e-4, atol=1e-4)
+    assert sum(len(g.fused) for g in reports()) == (2 if taken else 0)
+    # Equal regions are measured once, and never again.
+    assert len(asked) == 1
+    torch._dynamo.reset()
+    compiled(layers, choose="measure")(*given)
+    assert len(asked) == 1
+    gains = {why for g in reports() for _, why in g.not_fused} if not taken else set()
+    assert not gains or any("(measured)" in why for why in gains)
+
+
+def rows(x: torch.Tensor, at: torch.Tensor, w: torch.Tensor) -> tuple[torch.Tensor, ...]:
+    """Gathered rows, between an op that is left and one with a result of its own."""
+    y = torch.cumsum(torch.sin(x), 0)[at]
+    z = torch.softmax(y, -1)
+    return z.t() @ w, torch.sort(z).values, (z * 2).sum()
+
+
+PIECES: dict[str, tuple[Callable[..., Any], tuple[Any, ...]]] = {
+    "layers": (layers, (torch.randn(9, 8), torch.randn(8, 8), torch.randn(9))),
+    "rows": (rows, (torch.randn(5, 6), torch.randint(0, 5, (9,)), torch.randn(9, 4))),
+    "quotients": (
+        lambda x, y, w: (torch.where(x // y > 1, w @ w, 0.0) * 2).sum(-1),
+        (torch.randint(1, 9, (6, 6)), torch.randint(1, 4, (6, 6)), torch.randn(6, 6)),
+    ),
+    "masks": (
+        lambda x, m, w: torch.where(m, x @ w, 0.0).exp().amax(-1),
+        (torch.randn(5, 6), torch.rand(5, 7) > 0.5, torch.randn(6, 7)),
+    ),
+}
+
+
+@pytest.mark.usefixtures("_own_folder")
+@pytest.mark.parametrize("name", PIECES)
+def test_both_ways_are_timed(monkeypatch: pytest.MonkeyPatch, name: str) -> None:
+    """Each piece compiles and runs both ways, with equal results, whichever is faster."""
+    function, inputs = PIECES[name]
+    piece, found = measured._times, []
+
+    def called(call: Callable[[], Any], device: torch.device) -> float:
+        found.append(call())
+        return 1.0
+
+    def timed(*given: Any) -> dict[str, float]:
+        torch.manual_seed(1)
+        assert piece(*given) == {"inductor_us": 1.0, "autofuse_us": 1.0}
+        return {"inductor_us": 2.0, "autofuse_us": 1.0}
+
+    monkeypatch.setattr(measured, "_us", called)
+    monkeypatch.setattr(measured, "_times", timed)
+    f = compiled(function, choose="measure")
+    torch.testing.assert_close(f(*inputs), function(*inputs), rtol=1e-4, atol=1e-4)
+    assert any(g.fused for g in reports())
+    assert found
+    for alone, ours in zip(found[::2], found[1::2], strict=True):
+        torch.testing.assert_close(ours, alone, rtol=1e-4, atol=1e-4)
+
+
+@pytest.mark.usefixtures("_own_folder")
+def test_sizes_of_a_call_are_not_measured(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked = times(monkeypatch, 10.0, 1.0)
+    x = torch.randn(5, 67)
+    f = compiled(lambda x: torch.softmax(x, -1), dynamic=True, choose="measure")
+    torch.testing.assert_close(f(x), torch.softmax(x, -1))
+    assert not asked
+    assert all("model" in k.why for g in reports() for k in g.fused)

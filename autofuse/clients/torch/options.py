@@ -12,7 +12,7 @@ from autofuse.targets import find_target
 __all__ = ["FALLBACKS", "Options"]
 
 FALLBACKS = ("eager", "error")
-CHOICES = ("model", "all")
+CHOICES = ("model", "measure", "all")
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,7 +29,9 @@ class Options:
         opt: optimisation level of kernels for the CPU twin, ``-O0`` to ``-O3``; empty: AUTOFUSE_OPT.
         threads: number of threads over which the twin distributes the cores of a kernel; 0: AUTOFUSE_THREADS.
         report: print the report of every graph after compilation, as AUTOFUSE_REPORT=1 does.
-        choose: inside Inductor, ``model``: regions for which measured ratios promise a gain; ``all``: every region.
+        choose: inside Inductor, ``model``: regions for which measured ratios promise a gain; ``all``: every region;
+            ``measure``: regions that were faster when both ways were timed on the device, once, with the ops around
+            them; by ``model`` where that is not possible.
     """
 
     target: str = ""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from functools import cached_property
 from typing import Any
 
@@ -23,14 +24,16 @@ from autofuse.codegen.nests.nest import unit_axis, varies
 from autofuse.compiler import Stages, lower_to_plan
 from autofuse.implgraph.expr.expression import product
 from autofuse.implgraph.ir.fusion import FusionGraph
+from autofuse.implgraph.ir.graph import Node
 from autofuse.implgraph.ops.registry import lookup
 from autofuse.machines.gpu.importing import imported
 from autofuse.targets import CpuTarget, GpuTarget
 
-__all__ = ["DETAILS", "LoopsProgram", "TritonProgram", "check_launcher"]
+__all__ = ["DETAILS", "SHORT_FLOATS", "LoopsProgram", "TritonProgram", "check_launcher"]
 
-#: Words of a form that say how long and how many its rows are.
-DETAILS = frozenset(("short", "padded", "several", "long", "few", "16 bits", "special"))
+#: Words of a form that say what its elements are, and how long and how many its rows are.
+SHORT_FLOATS = "16 bits"
+DETAILS = frozenset(("short", "padded", "several", "long", "few", SHORT_FLOATS, "special"))
 
 #: Programs below which most of a card is idle, and elements from which that matters.
 _FEW, _MUCH = 64, 1 << 16
@@ -104,6 +107,7 @@ class TritonProgram:
             "several": len(elements) > 1 and not any(p.partials for p in self.program.kernels),
             "long": self._each(k) >= _LONG,
             "few": product(grid_of(k)).evaluate(typical) < _FEW and elements[at] >= _MUCH,
+            SHORT_FLOATS: _has_short_floats(k.nest.nodes),
         }
         return (k.form.value, *(word for word, holds in words.items() if holds))
 
@@ -159,11 +163,17 @@ class LoopsProgram:
             "running": any(n.op == "Scan" for n in most.nest.nodes),
             "angles": any(n.op in ("Sin", "Cos") for n in most.nest.nodes),
             "special": any(lookup(n.op).special for n in most.nest.nodes),
-            "16 bits": any(n.y.dtype.kind == "f" and n.y.dtype.bits == _HALF for n in moved),
+            SHORT_FLOATS: _has_short_floats(moved),
             "several": len(elements) > 1,
             "short": lanes <= _LANES,
         }
         return (most.form.value, *(word for word, holds in words.items() if holds))
+
+
+def _has_short_floats(nodes: Iterable[Node]) -> bool:
+    """Return True if floats of 16 bits are loaded or stored."""
+    moved = [n.y.dtype for n in nodes if n.op in ("Load", "Store")]
+    return any(d.kind == "f" and d.bits == _HALF for d in moved)
 
 
 def _with_warps(kernel: Any, warps: int) -> Any:

@@ -361,7 +361,7 @@ def test_the_cache_knows_what_it_holds_and_can_be_emptied(cache_dir):
         cache.entry(kind, key, "f", make)
     found = cache.info()
     assert {kind: n for kind, (n, _) in found.kinds.items()} == {
-        "kernels": 2, "headers": 0, "failed": 1, "traces": 0, "triton": 0, "functions": 0,
+        "kernels": 2, "headers": 0, "failed": 1, "traces": 0, "triton": 0, "functions": 0, "choices": 0,
     }  # fmt: skip
     assert found.entries == 3
     assert found.bytes == sum(b for _, b in found.kinds.values()) >= 30_000

@@ -8,29 +8,20 @@ bytes, and every tensor that Inductor could have kept in registers costs a write
 from __future__ import annotations
 
 import json
-import operator
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cache
 from importlib.resources import files
-from typing import Any
 
 import torch
 from torch._inductor import config
 from torch._inductor.graph import GraphLowering
 
-from autofuse.clients.torch.ops.row import Kind
+from autofuse.clients.torch.inductor.measured import measured_gain
+from autofuse.clients.torch.inductor.neighbours import fuses, origin, read, users
 from autofuse.clients.torch.options import Options
-from autofuse.clients.torch.partition import bytes_of, kind_of
+from autofuse.clients.torch.partition import bytes_of
 from autofuse.clients.torch.programs import DETAILS, LoopsProgram, TritonProgram
-from autofuse.clients.torch.refusal import (
-    ALGEBRA,
-    FOURIER,
-    PRODUCT,
-    SCATTER,
-    SORT,
-    reason_for_kind,
-)
 from autofuse.clients.torch.selection import Made
 from autofuse.clients.torch.sizes import number_of_elements
 from autofuse.implgraph.expr.remainders import tight_bounds
@@ -38,8 +29,6 @@ from autofuse.implgraph.ir.fusion import FusionGraph
 
 __all__ = ["Chooser", "Region", "Table", "gain", "table"]
 
-#: Reasons of ops that Inductor calls in a library, or that scatter: it fuses nothing into them, or only in a template.
-_APART = (PRODUCT, SCATTER, SORT, FOURIER, ALGEBRA)
 #: Least gain, as a part of the time of a region by Inductor: less is within the spread of the ratios.
 _LEAST = 0.03
 #: Launches of a region that Inductor, too, may need: of a reduction and of what joins its parts.
@@ -98,7 +87,10 @@ class Chooser:
     """
 
     def __init__(self, gm: torch.fx.GraphModule, options: Options, *, is_inference: bool) -> None:
-        self._all = options.choose == "all"
+        self._how = options.choose
+        if self._how == "model" and (config.max_autotune or config.max_autotune_pointwise):
+            # Inductor times its choices, too.
+            self._how = "measure"
         self._in_cpp = config.cpp_wrapper
         self._moves_channels = GraphLowering.decide_layout_opt(gm, is_inference=is_inference)
 
@@ -115,10 +107,12 @@ class Chooser:
             return False, "it has no elements"
         if self._moves_channels and any(t.dim() >= _IMAGE for t in tensors):
             return False, "Inductor lays out images channels-last"
+        if self._how == "measure" and (found := measured_gain(made)) is not None:
+            return found >= _LEAST, f"gain {found:+.0%} (measured)"
         region = described(made)
         expected = gain(region)
         words = f"expected gain {expected:+.0%} (model, form {' '.join(region.form)})"
-        return self._all or expected >= _LEAST, words
+        return self._how == "all" or expected >= _LEAST, words
 
 
 def _may_be_empty(graph: FusionGraph) -> bool:
@@ -131,13 +125,13 @@ def _may_be_empty(graph: FusionGraph) -> bool:
 
 def described(made: Made) -> Region:
     """Return what the choice depends on."""
-    ends = {n: bytes_of(n) for n in (*_read(made), *made.candidate.outputs)}
+    ends = {n: bytes_of(n) for n in (*read(made), *made.candidate.outputs)}
     inside = set(made.candidate.nodes) - set(made.candidate.outside)
-    kept = sum(ends[n] for n in _read(made) if _fuses(_origin(n)))
+    kept = sum(ends[n] for n in read(made) if fuses(origin(n)))
     kept += sum(
         ends[n]
         for n in made.candidate.outputs
-        if any(_fuses(u) for u in _users(n) if u not in inside)
+        if any(fuses(u) for u in users(n) if u not in inside)
     )
     program = made.built.kernel
     assert isinstance(program, TritonProgram | LoopsProgram)
@@ -169,49 +163,3 @@ def table(backend: str) -> Table:
     read = json.loads(text)
     ratios = {(tuple(row["form"]), row["size"]): row["ratio"] for row in read["ratios"]}
     return Table(read["small"], read["cached"], read["launch"], ratios)
-
-
-# neighbours -----------------------------------------------------------------------------------
-
-
-def _read(made: Made) -> list[torch.fx.Node]:
-    """Return the nodes of the tensors that a region reads."""
-    nodes = (getattr(i, "node", None) for i in made.lowered.inputs)
-    return list(dict.fromkeys(n for n in nodes if isinstance(n, torch.fx.Node) and _is_tensor(n)))
-
-
-def _is_tensor(n: torch.fx.Node) -> bool:
-    return isinstance(n.meta.get("val"), torch.Tensor)
-
-
-def _origin(n: torch.fx.Node) -> torch.fx.Node:
-    """Return the node whose memory a view shows."""
-    while n.op == "call_function" and n.all_input_nodes:
-        if kind_of(n) is not Kind.VIEW and n.target is not operator.getitem:
-            break
-        n = n.all_input_nodes[0]
-    return n
-
-
-def _users(n: torch.fx.Node) -> Iterator[torch.fx.Node]:
-    """Yield the users of a result, also through views."""
-    for u in n.users:
-        if u.op == "call_function" and kind_of(u) is Kind.VIEW:
-            yield from _users(u)
-        else:
-            yield u
-
-
-def _fuses(n: torch.fx.Node) -> bool:
-    """Return True if Inductor may compute a node in one kernel with its neighbours."""
-    if n.op != "call_function" or not isinstance(n.target, torch._ops.OpOverload):
-        return False
-    name = n.target.overloadpacket.__name__
-    return reason_for_kind(name) not in _APART and not _falls_back(n.target)
-
-
-def _falls_back(target: Any) -> bool:
-    """Return True for an op that Inductor calls as it is."""
-    from torch._inductor.lowering import fallbacks, lowerings
-
-    return target in fallbacks or target not in lowerings

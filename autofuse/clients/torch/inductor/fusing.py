@@ -5,11 +5,9 @@ from __future__ import annotations
 import copy
 import functools
 import json
-import os
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
-from pathlib import Path
 from typing import Any
 
 import torch
@@ -20,12 +18,12 @@ from torch._inductor.fx_passes.post_grad import post_grad_passes
 from torch._inductor.pattern_matcher import stable_topological_sort
 from torch._inductor.virtualized import V
 
-import autofuse
-from autofuse.base import artifacts, knobs
+from autofuse.base import knobs
 from autofuse.base.diagnostics import AutofuseError
 from autofuse.clients.torch.cuda import card
 from autofuse.clients.torch.inductor.choice import Chooser
-from autofuse.clients.torch.inductor.regions import insert
+from autofuse.clients.torch.inductor.regions import PLACE, insert
+from autofuse.clients.torch.inductor.sources import digest_of_sources
 from autofuse.clients.torch.kernels import device_among, is_triton, target_of
 from autofuse.clients.torch.options import Options
 from autofuse.clients.torch.selection import select
@@ -36,8 +34,6 @@ __all__ = ["FusionPass", "compile_with_inductor"]
 
 #: Kind of the graph that Inductor compiles now, for the report; None while regions are left to it.
 _KIND: ContextVar[str | None] = ContextVar("autofuse_graph_kind", default="graph")
-#: Position in the pipeline of Inductor: its patterns have been applied, and nothing is written in place yet.
-_PLACE = "post_grad_custom_post_pass"
 
 
 def compile_with_inductor(
@@ -54,10 +50,10 @@ def compile_with_inductor(
         options: options of the backend.
         mode: a preset of Inductor, as for ``torch.compile``; None for none.
     """
-    before = getattr(config, _PLACE)
+    before = getattr(config, PLACE)
     passes = [*before] if isinstance(before, list | tuple) else [before] if before else []
     patches: dict[str, Any] = dict(list_mode_options(mode)) if mode else {}
-    patches[_PLACE] = FusionPass(options, passes)
+    patches[PLACE] = FusionPass(options, passes)
     made: Callable[..., Any] = compile_fx(
         gm, example_inputs, inner_compile=functools.partial(_inner, options), config_patches=patches
     )
@@ -100,25 +96,9 @@ class FusionPass(CustomGraphPass):  # type: ignore[misc]
             target = card(torch.device("cuda"))
         figures = [] if target is None else [target.name, *(str(f.value) for f in target.figures())]
         around = [str(k.get()) for k in knobs.KNOBS]
-        return json.dumps([_sources(), repr(self._options), figures, around, *map(repr, others)])
-
-
-@functools.cache
-def _sources() -> str:
-    """Return a digest of the version, the text and the data of this package, on which generated kernels depend."""
-    texts = (f.read_text("utf-8") for f in _files())
-    return artifacts.digest("\0".join([autofuse.__version__, *texts]))
-
-
-def _files() -> list[Path]:
-    """Return the modules and data files of this package; rooms of a source tree are links."""
-    found = os.walk(Path(autofuse.__file__).parent, followlinks=True)
-    return sorted(
-        Path(folder, name)
-        for folder, _, names in found
-        for name in names
-        if name.endswith((".py", ".json", ".toml"))
-    )
+        return json.dumps(
+            [digest_of_sources(), repr(self._options), figures, around, *map(repr, others)]
+        )
 
 
 @contextmanager

@@ -23,7 +23,10 @@ from autofuse.codegen.backends.triton.launches import Launch
 from autofuse.codegen.nests.memory import Memory
 from autofuse.implgraph.expr.expression import Expr, Func, Sym
 
-__all__ = ["insert"]
+__all__ = ["PLACE", "insert", "write"]
+
+#: Position in the pipeline of Inductor: its patterns have been applied, and nothing is written in place yet.
+PLACE = "post_grad_custom_post_pass"
 
 _aten = torch.ops.aten
 #: Function of sizes -> how PyTorch computes it.
@@ -50,7 +53,7 @@ def insert(graph: torch.fx.Graph, regions: Sequence[Made]) -> None:
     for made in regions:
         last = max(made.candidate.nodes, key=order.__getitem__)
         with graph.inserting_before(last):
-            results = _Writer(graph, made, now).results()
+            results = write(graph, made, now)
         for o, node in zip(made.lowered.outputs, results, strict=True):
             o.node.replace_all_uses_with(node)
             now[o.node] = node
@@ -59,6 +62,19 @@ def insert(graph: torch.fx.Graph, regions: Sequence[Made]) -> None:
         for n in reversed(made.candidate.nodes):
             if n not in kept and not n.users:
                 graph.erase_node(n)
+
+
+def write(
+    graph: torch.fx.Graph, made: Made, now: Mapping[torch.fx.Node, torch.fx.Node]
+) -> list[torch.fx.Node]:
+    """Write the launches or the call of a region's kernels where nodes are inserted; return the nodes of its outputs.
+
+    Args:
+        graph: the graph to write into.
+        made: the region.
+        now: what stands in the graph for nodes that the region names; others stand for themselves.
+    """
+    return _Writer(graph, made, now).results()
 
 
 class _Writer:
@@ -172,7 +188,8 @@ class _Writer:
 
     def number(self, how: ScalarInput) -> torch.fx.Node:
         """Return a number that is known at run time as a tensor of one element."""
-        given = how.node if how.expr is None else self.value(how.expr)
+        given: Any = how.node
+        given = self.now.get(given, given) if how.expr is None else self.value(how.expr)
         node: torch.fx.Node = self.call(
             _aten.full.default,
             [],
@@ -201,12 +218,14 @@ class _Writer:
             "tensors_to_clone": written,
         }
         node = self.graph.call_function(triton_kernel_wrapper_functional, (), named)
-        node.meta["val"] = {name: given[name].meta["val"] for name in written}
+        # Each result has memory of its own until Inductor finds that it can be that of its argument.
+        with self.fake:
+            node.meta["val"] = {n: given[n].meta["val"].clone() for n in written}
         # Inductor may give intermediate tensors other strides, unless it knows those that the kernel takes.
         node.meta["eager_input_vals"] = ((), _values(node.kwargs))
         for name in written:
             result = self.graph.call_function(operator.getitem, (node, name))
-            result.meta["val"] = given[name].meta["val"]
+            result.meta["val"] = node.meta["val"][name]
             memory[pointers[name]] = result
 
     # sizes ------------------------------------------------------------------------------------
