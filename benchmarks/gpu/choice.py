@@ -104,7 +104,7 @@ def main() -> int:
 def search(args: Any) -> int:
     """Run one of the processes: search its rows, and print a line of JSON for each."""
     gpu, (part, parts) = load_gpu(args.target), args.part
-    for row in rows(args.set, args.rows)[part::parts]:
+    for row in rows(args.set, args.rows, args.draw)[part::parts]:
         if time.time() > args.until:
             break
         try:
@@ -119,7 +119,7 @@ def search(args: Any) -> int:
 
 def of_row(row: Row, gpu: GpuTarget, args: Any) -> dict[str, Any]:
     """Search for all kernels of a row."""
-    kernels = [of_graph(g, gpu, args) for g in captured(row)]
+    kernels = [of_graph(g, gpu, args) for g in captured(row, gpu.name)]
     return {
         "set": row.set,
         "name": row.name,

@@ -1,4 +1,4 @@
-"""Competitors of a row: eager PyTorch, Inductor and autofuse in two variants each, and kernel libraries."""
+"""Competitors of a row: eager PyTorch, Inductor and autofuse in several variants, and kernel libraries."""
 
 from __future__ import annotations
 
@@ -42,18 +42,21 @@ def inductor_max(row: Row, case: Case, target: str) -> Function:
     return torch.compile(case.function, dynamic=False, options=MAX_AUTOTUNE)
 
 
-def autofuse(row: Row, case: Case, target: str) -> Function:
+def autofuse(row: Row, case: Case, target: str, choose: str = "model") -> Function:
     """Return ``torch.compile`` with autofuse; single ops get kernels too, so that no row measures PyTorch's."""
     backend = importlib.import_module("autofuse.clients.torch").autofuse
-    options: _Options = {"target": target, "min_ops": 1}
+    options: _Options = {"target": target, "min_ops": 1, "choose": choose}
     return torch.compile(case.function, dynamic=False, backend=backend, options=options)
 
 
 def autofuse_all(row: Row, case: Case, target: str) -> Function:
     """Return ``torch.compile`` with autofuse and a kernel for every region that can have one."""
-    backend = importlib.import_module("autofuse.clients.torch").autofuse
-    options: _Options = {"target": target, "min_ops": 1, "choose": "all"}
-    return torch.compile(case.function, dynamic=False, backend=backend, options=options)
+    return autofuse(row, case, target, "all")
+
+
+def autofuse_measured(row: Row, case: Case, target: str) -> Function:
+    """Return ``torch.compile`` with autofuse and kernels for the regions that are faster when both ways are timed."""
+    return autofuse(row, case, target, "measure")
 
 
 def generated(row: Row, case: Case, target: str) -> Function:
@@ -120,6 +123,7 @@ COMPETITORS: dict[str, Callable[[Row, Case, str], Function]] = {
     "inductor": inductor,
     "max": inductor_max,
     "autofuse": autofuse,
+    "measured": autofuse_measured,
     "all": autofuse_all,
     "generated": generated,
     "quack": quack,

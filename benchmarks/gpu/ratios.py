@@ -3,7 +3,8 @@
     python benchmarks/gpu/run.py --set random --draw SEED/COUNT --competitors eager,inductor,all --out FOLDER
     python benchmarks/gpu/ratios.py FOLDER/random.jsonl --source "H200, date" --write
 
-A row counts if all its regions have one form; the forms are found again on fake tensors, without a card.  The ratio of
+A row counts if all its regions have one form; the forms are found again on fake tensors, without a card.  A form of
+floats of 16 bits counts for the form of any floats, too.  The ratio of
 a class is the geometric mean of its rows, drawn towards 1 as by as many rows without a gain as ``--calm``, less half of
 the standard deviation: of two classes with one mean, the one in which more regions would lose has the lower ratio.
 """
@@ -25,6 +26,7 @@ from rows import Row, rows
 from sets.random import MOST
 
 from autofuse.clients.torch.inductor import choice, fusing
+from autofuse.clients.torch.programs import SHORT_FLOATS
 from autofuse.targets import find_target
 
 #: Rows from which a class of sizes, and a form with a further word, has a ratio of its own.
@@ -54,8 +56,9 @@ def main() -> int:
         keys = {(g.form, known.size_class(g.bytes)) for g in regions(row, args.target)}
         if len(keys) == 1:
             form, size = keys.pop()
-            found[form, size].append(ratio)
-            found[form, ""].append(ratio)
+            for one in {form, tuple(word for word in form if word != SHORT_FLOATS)}:
+                found[one, size].append(ratio)
+                found[one, ""].append(ratio)
     table = []
     for (form, size), ratios in sorted(found.items()):
         if size and len(ratios) < _ENOUGH:

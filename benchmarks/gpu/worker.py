@@ -32,6 +32,8 @@ _ROUNDING = (1.0, 4.0)
 _PEERS = {"inductor": 2.0, "eager": 1.25}
 #: Bound for peers: their results are accepted unless they are plainly wrong.
 _PLAINLY_WRONG = 64.0
+#: Competitors of autofuse that leave a report.
+_IN_TORCH = ("autofuse", "measured", "all")
 #: Maximum length of a reason in a record.
 _LONGEST = 600
 
@@ -71,12 +73,12 @@ def main() -> int:
 def compile_only(wanted: list[Row], args: argparse.Namespace) -> int:
     """Call everything that compiles once, to fill the caches; several processes can do this at the same time.
 
-    Inductor's tuning is skipped: it times kernels, which requires an idle device.
+    What times kernels is skipped, Inductor's tuning and measured regions: it requires an idle device.
     """
     part, parts = args.part
     for row in wanted[part::parts]:
         case = row.case(args.device, args.seed, args.tiny)
-        for name in set(args.competitors) & {"inductor", *OURS}:
+        for name in set(args.competitors) & {"inductor", *OURS} - {"measured"}:
             if time.time() > args.until:
                 return 0
             try:
@@ -239,7 +241,7 @@ class _Kernels:
             from torch._inductor import metrics
 
             metrics.reset()
-        elif competitor in ("autofuse", "all"):
+        elif competitor in _IN_TORCH:
             from autofuse.clients.torch import reset
 
             reset()
@@ -250,7 +252,7 @@ class _Kernels:
             from torch._inductor import metrics
 
             return {"kernels": metrics.generated_kernel_count}
-        if self.competitor in ("autofuse", "all"):
+        if self.competitor in _IN_TORCH:
             from autofuse.clients.torch import report
 
             graphs = report().graphs

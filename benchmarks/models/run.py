@@ -3,11 +3,15 @@
     pip install transformers timm
     python benchmarks/models/run.py --out FOLDER                      all models, on a card
     python benchmarks/models/run.py --out FOLDER --models bert,unet   models whose names have these parts
+    python benchmarks/models/run.py --out FOLDER --warm 8             compiled in 8 processes before, see below
     python benchmarks/models/run.py --out FOLDER --device cpu --small tiny configurations, on a CPU
     python benchmarks/models/run.py --out FOLDER --table              the table of a folder, as Markdown
 
 A row is appended to ``models.jsonl`` as soon as it is done; rows of the folder are not measured again.  Rounds of the
 competitors alternate, so that clocks and other processes affect them alike.
+
+With ``--warm``, compile times mean nothing, and regions are those of ``--warm``'s processes, as a compiled graph from
+Inductor's cache has no report.
 """
 
 from __future__ import annotations
@@ -16,12 +20,14 @@ import argparse
 import gc
 import json
 import math
+import os
 import random
 import statistics
+import subprocess
 import sys
 import time
 import traceback
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -50,6 +56,9 @@ def main() -> int:
     )
     parser.add_argument("--choose", default="model", help="option of autofuse")
     parser.add_argument("--competitors", default=",".join(COMPETITORS))
+    parser.add_argument("--warm", type=int, default=0, help="processes that compile beforehand")
+    parser.add_argument("--warm-seconds", type=float, default=300.0, help="limit of these")
+    parser.add_argument("--compile-only", action="store_true", help="what --warm's processes do")
     parser.add_argument("--table", action="store_true", help="of the rows in the folder")
     args = parser.parse_args()
     args.out.mkdir(parents=True, exist_ok=True)
@@ -58,14 +67,22 @@ def main() -> int:
     if args.table:
         sys.stdout.write("\n".join(table(rows)) + "\n")
         return 0
-    wanted = [p for p in args.models.split(",") if p]
+    parts = [p for p in args.models.split(",") if p]
+    done = {r["name"] for r in rows}
+    wanted = [n for n in MODELS if n not in done and (not parts or any(p in n for p in parts))]
+    if args.compile_only:
+        for name in wanted:
+            compiled_before(name, args)
+        return 0
     began = time.time()
-    for name, model in MODELS.items():
-        if any(r["name"] == name for r in rows) or (wanted and not any(p in name for p in wanted)):
-            continue
+    if args.warm:
+        warm(wanted, args)
+    for name in wanted:
         if time.time() - began > args.seconds:
             break
-        row = measured(name, model, args)
+        row = measured(name, MODELS[name], args)
+        if args.warm and (counts := args.out / f"{_key(name)}.json").is_file():
+            row |= json.loads(counts.read_text())
         rows.append(row)
         with file.open("a", encoding="utf-8") as f:
             f.write(json.dumps(row) + "\n")
@@ -75,15 +92,69 @@ def main() -> int:
     return 0
 
 
-def measured(name: str, model: Model, args: argparse.Namespace) -> dict[str, Any]:
-    """Return the row of a model."""
+def warm(names: Sequence[str], args: argparse.Namespace) -> None:
+    """Compile models in parallel processes, into the caches of Inductor and Triton; each starts with the next model."""
+    began = time.time()
+    own = [f"--out={args.out}", f"--device={args.device}", f"--seed={args.seed}"]
+    own += [f"--mode={args.mode}", f"--choose={args.choose}", f"--competitors={args.competitors}"]
+    own += ["--compile-only", *(["--small"] if args.small else [])]
+    environment = os.environ | {"TORCHINDUCTOR_COMPILE_THREADS": "2"}
+    left, running = list(names), []
+    while (left or running) and time.time() < began + args.warm_seconds:
+        running = [p for p in running if p.poll() is None]
+        while left and len(running) < args.warm:
+            command = [sys.executable, __file__, *own, f"--models={left.pop(0)}"]
+            running.append(subprocess.Popen(command, env=environment))
+        time.sleep(0.25)
+    for p in running:
+        p.kill()
+        p.wait()
+    print(f"compiled in {time.time() - began:.0f} s, {len(left) + len(running)} left", flush=True)
+
+
+def compiled_before(name: str, args: argparse.Namespace) -> None:
+    """Compile a model for every competitor, and note its regions."""
+    module, given = built(MODELS[name], args)
+    for competitor in args.competitors.split(","):
+        if competitor == "eager":
+            continue
+        torch._dynamo.reset()
+        step = Step(module, given, MODELS[name], _compiled(competitor, module, args), args.device)
+        try:
+            step()
+        except Exception as e:
+            # The measurement will hit it again and record it.
+            print(f"{name}: {competitor}: {type(e).__name__}", flush=True)
+        if competitor == "autofuse":
+            (args.out / f"{_key(name)}.json").write_text(json.dumps(regions()))
+
+
+def regions() -> dict[str, int]:
+    """Return the numbers of regions and graphs of the report."""
+    from autofuse.clients.torch import report
+
+    graphs = report().graphs
+    return {"regions": sum(len(g.fused) for g in graphs), "graphs": len(graphs)}
+
+
+def _key(name: str) -> str:
+    return name.replace(",", "").replace(" ", "_")
+
+
+def built(model: Model, args: argparse.Namespace) -> tuple[Any, dict[str, Any]]:
+    """Return a module on its device, and its inputs."""
     torch.manual_seed(args.seed)
     random.seed(args.seed)
     module, given = model.build(args.small)
     layout = torch.channels_last if model.channels_last else torch.preserve_format
     module = module.to(args.device, model.dtype).train(model.trains)
     module = module.to(memory_format=layout)
-    given = {k: _moved(v, model, args.device) for k, v in given.items()}
+    return module, {k: _moved(v, model, args.device) for k, v in given.items()}
+
+
+def measured(name: str, model: Model, args: argparse.Namespace) -> dict[str, Any]:
+    """Return the row of a model."""
+    module, given = built(model, args)
     row: dict[str, Any] = {
         "name": name,
         "seed": args.seed,
@@ -120,13 +191,7 @@ def measured(name: str, model: Model, args: argparse.Namespace) -> dict[str, Any
     for c, found_ms in times.items():
         row["results"][c]["wall_ms"] = statistics.median(found_ms)
         row["results"][c]["rounds_ms"] = found_ms
-    if "autofuse" in steps:
-        from autofuse.clients.torch import report
-
-        graphs = report().graphs
-        row["regions"] = sum(len(g.fused) for g in graphs)
-        row["graphs"] = len(graphs)
-    return row
+    return row | (regions() if "autofuse" in steps else {})
 
 
 class Step:
@@ -201,8 +266,9 @@ def _compiled(competitor: str, module: Any, args: argparse.Namespace) -> Any:
     from autofuse.clients.torch import reset
 
     reset()
-    options: dict[str, Any] = {"choose": args.choose}
-    return torch.compile(module, dynamic=False, backend="autofuse", options=options)
+    # torch.compile takes a mode or options, not both.
+    how = how or {"options": {"choose": args.choose}}
+    return torch.compile(module, dynamic=False, backend="autofuse", **how)
 
 
 def _moved(x: Any, model: Model, device: str) -> Any:
