@@ -276,6 +276,25 @@ def test_measured_times_decide(monkeypatch: pytest.MonkeyPatch, ours: float, tak
     assert not gains or any("(measured)" in why for why in gains)
 
 
+@pytest.mark.usefixtures("_own_folder")
+def test_other_pieces_have_other_times(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of other types and sizes, or with one operand twice; not beside an op that Inductor calls as it is."""
+    asked = times(monkeypatch, 10.0, 5.0)
+    x, y = torch.randn(5, 8), torch.randn(5, 8)
+    functions: list[tuple[Callable[..., Any], tuple[Any, ...]]] = [
+        (lambda x, y: (x * y).exp().sum(-1), (x, y)),
+        (lambda x, y: (x * x).exp().sum(-1), (x, y)),
+        (lambda x, y: (x * y).exp().sum(-1), (x.half(), y.half())),
+        (lambda x, y: (x * y).exp().sum(-1), (x[:4], y[:4])),
+        (lambda x, y: torch.sort((x * y).exp().sum(-1)).values, (x, y)),
+        (lambda x, y: (x * y).exp().sum(-1), (x.clone(), y.clone())),
+    ]
+    for function, given in functions:
+        torch._dynamo.reset()
+        compiled(function, choose="measure")(*given)
+    assert len(asked) == 4
+
+
 def rows(x: torch.Tensor, at: torch.Tensor, w: torch.Tensor) -> tuple[torch.Tensor, ...]:
     """Gathered rows, between an op that is left and one with a result of its own."""
     y = torch.cumsum(torch.sin(x), 0)[at]

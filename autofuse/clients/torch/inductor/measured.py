@@ -53,7 +53,9 @@ def measured_gain(made: Made) -> float | None:
         return None
     if isinstance(made.built.kernel, TritonProgram) and device.type != "cuda":
         return None
-    key = artifacts.digest(json.dumps([digest_of_sources(), *_around(device), *_described(nodes)]))
+    key = artifacts.digest(
+        json.dumps([digest_of_sources(), *_around(device), *_described(nodes, made)])
+    )
     found = cache.lookup(_KIND, key, _FILE)
     if found is None:
         try:
@@ -124,15 +126,21 @@ def _around(device: torch.device) -> list[str]:
     return [torch.__version__, name, *map(str, tuned)]
 
 
-def _described(nodes: Sequence[torch.fx.Node]) -> Iterator[str]:
-    """Yield the ops, equal for equal pieces: nodes by their position, tensors by what they look like."""
-    place = {n: i for i, n in enumerate(nodes)}
+def _described(nodes: Sequence[torch.fx.Node], made: Made) -> Iterator[str]:
+    """Yield the ops, equal for equal pieces: nodes and arguments by their position, tensors by what they look like."""
+    place = {n: str(i) for i, n in enumerate(nodes)}
+    inside = set(made.candidate.nodes) - set(made.candidate.outside)
+    given: dict[torch.fx.Node, str] = {}
+
+    def named(x: torch.fx.Node) -> str:
+        if x in place:
+            return place[x]
+        return given.setdefault(x, f"given {len(given)} {_looks(x.meta.get('val'))}")
+
     for n in nodes:
-        args, kwargs = map_arg(
-            (n.args, n.kwargs), lambda x: place.get(x, _looks(x.meta.get("val")))
-        )
+        args, kwargs = map_arg((n.args, n.kwargs), named)
         seen = any(u not in place for u in n.users)
-        yield f"{n.target} {args} {kwargs} {_looks(n.meta.get('val'))} {seen}"
+        yield f"{n.target} {args} {kwargs} {_looks(n.meta.get('val'))} {seen} {n in inside}"
 
 
 def _looks(value: Any) -> Any:
