@@ -58,7 +58,7 @@ def main() -> int:
     parser.add_argument("--competitors", default=",".join(COMPETITORS))
     parser.add_argument("--warm", type=int, default=0, help="processes that compile beforehand")
     parser.add_argument("--warm-seconds", type=float, default=300.0, help="limit of these")
-    parser.add_argument("--compile-only", action="store_true", help="what --warm's processes do")
+    parser.add_argument("--compile-only", default="", help="a model, for a process of --warm")
     parser.add_argument("--table", action="store_true", help="of the rows in the folder")
     args = parser.parse_args()
     args.out.mkdir(parents=True, exist_ok=True)
@@ -71,8 +71,7 @@ def main() -> int:
     done = {r["name"] for r in rows}
     wanted = [n for n in MODELS if n not in done and (not parts or any(p in n for p in parts))]
     if args.compile_only:
-        for name in wanted:
-            compiled_before(name, args)
+        compiled_before(args.compile_only, args)
         return 0
     began = time.time()
     if args.warm:
@@ -97,13 +96,13 @@ def warm(names: Sequence[str], args: argparse.Namespace) -> None:
     began = time.time()
     own = [f"--out={args.out}", f"--device={args.device}", f"--seed={args.seed}"]
     own += [f"--mode={args.mode}", f"--choose={args.choose}", f"--competitors={args.competitors}"]
-    own += ["--compile-only", *(["--small"] if args.small else [])]
+    own += ["--small"] if args.small else []
     environment = os.environ | {"TORCHINDUCTOR_COMPILE_THREADS": "2"}
     left, running = list(names), []
     while (left or running) and time.time() < began + args.warm_seconds:
         running = [p for p in running if p.poll() is None]
         while left and len(running) < args.warm:
-            command = [sys.executable, __file__, *own, f"--models={left.pop(0)}"]
+            command = [sys.executable, __file__, *own, f"--compile-only={left.pop(0)}"]
             running.append(subprocess.Popen(command, env=environment))
         time.sleep(0.25)
     for p in running:

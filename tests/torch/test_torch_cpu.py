@@ -295,6 +295,32 @@ def test_other_pieces_have_other_times(monkeypatch: pytest.MonkeyPatch) -> None:
     assert len(asked) == 4
 
 
+@pytest.mark.usefixtures("_own_folder")
+def test_where_inductor_tunes_regions_are_measured(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked = times(monkeypatch, 10.0, 5.0)
+    x = torch.randn(5, 8)
+    for mode, count in (("default", 0), ("max-autotune-no-cudagraphs", 1)):
+        torch._dynamo.reset()
+        torch.compile(softmax_of, backend="autofuse", mode=mode, dynamic=False)(x)
+        assert len(asked) == count
+
+
+def softmax_of(x: torch.Tensor) -> torch.Tensor:
+    return torch.softmax(x * 2, -1)
+
+
+@pytest.mark.usefixtures("_own_folder")
+def test_without_memory_for_both_ways_the_ratios_decide(monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(*given: Any) -> None:
+        raise torch.OutOfMemoryError("no memory")
+
+    monkeypatch.setattr(measured, "_data", full)
+    x = torch.randn(5, 8)
+    torch.testing.assert_close(compiled(softmax_of, choose="measure")(x), softmax_of(x))
+    found = [k.why for g in reports() for k in g.fused] + reasons()
+    assert any("model" in why for why in found)
+
+
 def rows(x: torch.Tensor, at: torch.Tensor, w: torch.Tensor) -> tuple[torch.Tensor, ...]:
     """Gathered rows, between an op that is left and one with a result of its own."""
     y = torch.cumsum(torch.sin(x), 0)[at]

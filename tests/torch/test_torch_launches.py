@@ -1,4 +1,4 @@
-"""What PyTorch makes of the launches that Inductor gets: which tensors they write, and how they are compiled."""
+"""PyTorch finds the tensors that a launch writes, and Inductor compiles it as its form was chosen for."""
 
 from __future__ import annotations
 

@@ -22,7 +22,7 @@ from autofuse.clients.torch.inductor.sources import digest_of_sources
 from autofuse.clients.torch.lower import TensorInput
 from autofuse.clients.torch.ops.row import Kind
 from autofuse.clients.torch.partition import kind_of
-from autofuse.clients.torch.programs import TritonProgram
+from autofuse.clients.torch.programs import LoopsProgram, TritonProgram
 from autofuse.clients.torch.selection import Made, device_of
 from autofuse.machines.gpu.timing import timed
 from autofuse.machines.twin.oracle.indices import place_extents
@@ -53,9 +53,11 @@ def measured_gain(made: Made) -> float | None:
         return None
     if isinstance(made.built.kernel, TritonProgram) and device.type != "cuda":
         return None
-    key = artifacts.digest(
-        json.dumps([digest_of_sources(), *_around(device), *_described(nodes, made)])
-    )
+    program = made.built.kernel
+    assert isinstance(program, TritonProgram | LoopsProgram)
+    figures = [program.target.name, *(str(f.value) for f in program.target.figures())]
+    around = [digest_of_sources(), *figures, *_around(device)]
+    key = artifacts.digest(json.dumps([*around, *_described(nodes, made)]))
     found = cache.lookup(_KIND, key, _FILE)
     if found is None:
         try:
@@ -163,7 +165,7 @@ def _times(made: Made, nodes: Sequence[torch.fx.Node], device: torch.device) -> 
     for _ in range(_ROUNDS):
         for name, way in ways.items():
             given = [data[n] for n in way.given]
-            # What Inductor compiles takes a list that it empties.
+            # A function that Inductor has compiled empties the list of its arguments.
             call = functools.partial(lambda f, own: f(list(own)), calls[name], given)
             found[name] = min(found[name], _us(call, device))
     return found
@@ -188,7 +190,7 @@ def _tops(made: Made) -> dict[torch.fx.Node, int]:
 
 def _data(value: torch.Tensor, top: int | None) -> torch.Tensor:
     """Return a tensor like another one that is valid for every op: numbers above 0, or indices below ``top``."""
-    length = 1 + sum((n - 1) * s for n, s in zip(value.shape, value.stride(), strict=True))
+    length = 1 + sum(max(n - 1, 0) * s for n, s in zip(value.shape, value.stride(), strict=True))
     if value.is_floating_point():
         flat = torch.rand(length, device=value.device).add_(0.125)
     else:
@@ -209,7 +211,7 @@ class _Copy:
         self.graph = torch.fx.Graph()
         self.given: list[torch.fx.Node] = []
         self._now: dict[torch.fx.Node, torch.fx.Node] = {}
-        self._inside = set(nodes)
+        inside = set(nodes)
         region: set[torch.fx.Node] = set()
         if made is not None:
             region = set(made.candidate.nodes) - set(made.candidate.outside)
@@ -227,7 +229,7 @@ class _Copy:
         for n in nodes:
             if n in later:
                 self._copy(n)
-        seen = [n for n in nodes if any(u not in self._inside for u in n.users)]
+        seen = [n for n in nodes if any(u not in inside for u in n.users)]
         self.graph.output([self._now[n] for n in seen])
 
     def compiled(self) -> Any:

@@ -369,7 +369,7 @@ class Writer:
             self.values[n.name] = Value(f"tl.cast({self.size(start)}, {kind})", frozenset())
             return
         at = self.index[a]
-        text = at.text if step == ONE else f"{at.text} * {self.size(step, atomic=True)}"
+        text = self._times(at, step)
         text = text if start == ZERO else f"{self.size(start)} + {text}"
         self.define(n, f"({text}).to({kind})", at.dims)
 

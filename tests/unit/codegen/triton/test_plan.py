@@ -1,4 +1,4 @@
-"""What a program reads of a tensor: along which side, how much of it, and in how many passes."""
+"""The planner chooses the side along which a program reads a tensor, its blocks, and the passes."""
 
 from __future__ import annotations
 
