@@ -181,6 +181,12 @@ def test_modes_are_those_of_inductor() -> None:
     torch.testing.assert_close(f(x), torch.relu(x) * 2)
 
 
+def test_without_threads_for_compilers() -> None:
+    """On a machine with one core, Inductor waits for nothing."""
+    with config.patch(compile_threads=1):
+        check(lambda x: torch.relu(x) * 3, torch.randn(4, 67))
+
+
 # what is taken, and failures ------------------------------------------------------------------
 
 
