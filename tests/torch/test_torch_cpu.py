@@ -341,6 +341,10 @@ PIECES: dict[str, tuple[Callable[..., Any], tuple[Any, ...]]] = {
         lambda x, y, w: (torch.where(x // y > 1, w @ w, 0.0) * 2).sum(-1),
         (torch.randint(1, 9, (6, 6)), torch.randint(1, 4, (6, 6)), torch.randn(6, 6)),
     ),
+    "siblings": (
+        lambda x, w: (torch.softmax(x @ w, -1) @ w, (x @ w).t().double() + 1, (x @ w).argsort(0)),
+        (torch.randn(5, 6), torch.randn(6, 6)),
+    ),
     "masks": (
         lambda x, m, w: torch.where(m, x @ w, 0.0).exp().amax(-1),
         (torch.randn(5, 6), torch.rand(5, 7) > 0.5, torch.randn(6, 7)),

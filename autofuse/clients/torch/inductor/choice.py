@@ -2,7 +2,8 @@
 
 A region is opaque to Inductor: its operands and results lie in memory.  So a region is compared with what Inductor
 would do without it: the folder ``ratios`` has measured times of Inductor's kernels over those of autofuse, by form and
-bytes, and every tensor that Inductor could have kept in registers costs a write and a read.
+bytes.  Every tensor that Inductor could have kept in registers costs a write and a read, and an operand that it could
+have read once for the region and for another op costs a read.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from torch._inductor import config
 from torch._inductor.graph import GraphLowering
 
 from autofuse.clients.torch.inductor.measured import measured_gain
-from autofuse.clients.torch.inductor.neighbours import fuses, origin, read, users
+from autofuse.clients.torch.inductor.neighbours import fuses, origin, read, siblings, users
 from autofuse.clients.torch.options import Options
 from autofuse.clients.torch.partition import apart, bytes_of
 from autofuse.clients.torch.programs import DETAILS, LoopsProgram, OperatorProgram, TritonProgram
@@ -47,6 +48,7 @@ class Region:
         bytes: bytes of all operands and results, at the sizes of tracing.
         kept: bytes of those that Inductor could keep in registers.
         launches: number of launches.
+        shared: bytes of operands that Inductor could read once for the region and for another op.
     """
 
     backend: str
@@ -54,6 +56,7 @@ class Region:
     bytes: int
     kept: int
     launches: int = 1
+    shared: int = 0
 
 
 @dataclass(frozen=True)
@@ -142,6 +145,7 @@ def described(made: Made) -> Region:
         sum(map(bytes_of, dict.fromkeys(ends))),
         _kept(made),
         made.built.parts,
+        sum(map(bytes_of, siblings(made))),
     )
 
 
@@ -163,14 +167,15 @@ def modelled_gain(made: Made) -> float:
     """
     alone = apart(made.candidate)
     moved = alone if made.bytes is None else made.bytes
-    return 1.0 - (moved + 2 * _kept(made)) / max(alone, 1)
+    more = 2 * _kept(made) + sum(map(bytes_of, siblings(made)))
+    return 1.0 - (moved + more) / max(alone, 1)
 
 
 def gain(region: Region) -> float:
     """Return the expected gain as a part of the time that Inductor needs for the region and the tensors between."""
     known = table(region.backend)
     ratio = next(_ratios(region, known), 1.0)
-    moved = 2 * region.kept + known.launch * max(0, region.launches - _USUAL)
+    moved = 2 * region.kept + region.shared + known.launch * max(0, region.launches - _USUAL)
     return 1.0 - (1.0 / ratio) - moved / max(region.bytes, 1)
 
 
