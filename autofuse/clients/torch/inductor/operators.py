@@ -13,7 +13,7 @@ from dataclasses import asdict
 from typing import Any
 
 import torch
-from torch._inductor.ir import FallbackKernel, IRNode
+from torch._inductor.ir import FallbackKernel, IRNode, TensorBox
 from torch.utils._pytree import tree_map_only
 
 from autofuse.base import artifacts
@@ -171,7 +171,7 @@ def _lowered(found: _Defined) -> Any:
 
     def lowered(*args: Any) -> Any:
         made = kind.create(found.target, *args)
-        return tree_map_only(IRNode, lambda x: x.wrap_for_lowering(), made)
+        return tree_map_only(IRNode, TensorBox.create, made)
 
     return lowered
 
