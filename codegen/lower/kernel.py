@@ -147,20 +147,13 @@ class _Lowering:
                 Loop.TILES,
             )
         )
-        used = {s.param for s in body if isinstance(s, GlobalDecl)}
         title = (
             f"{self.impl.name}: {self.extents.axes[spec.opened.axis].name} in tiles of {spec.opened.symbol}, "
             f"{self.loop.name} in blocks of {spec.block_size} per core.",
             *self._reduce_title(),
         )
         return KernelFn(
-            self.impl.name,
-            self.params,
-            tuple(body),
-            title,
-            tuple(t for t in self.params.names if t not in used),
-            self.calls.arch,
-            self.target,
+            self.impl.name, self.params, tuple(body), title, self.calls.arch, self.target
         )
 
     def _reduce_title(self) -> tuple[str, ...]:
@@ -194,6 +187,7 @@ class _Lowering:
     def _memory(self) -> list[Stmt]:
         out: list[Stmt] = []
         declared: set[str] = set()
+        bypassing: dict[Expr, list[str]] = {}
         for n in self.impl.nodes:
             if n.op not in ("Load", "Store"):
                 continue
@@ -211,7 +205,12 @@ class _Lowering:
                 out.append(GlobalDecl(gm, n.y.dtype, param, end.size("offset", 0)))
                 held = bypass_bytes(n)
                 if held is not None:
-                    out.append(BypassL2(gm, held, self.target.l2_bytes))
+                    bypassing.setdefault(held, []).append(gm)
+        l2 = self.target.l2_bytes
+        for held, names in bypassing.items():
+            least, most = bounds(held, self.ranges)
+            if most > l2:
+                out.append(BypassL2(tuple(names), None if least > l2 else held, l2))
         out.append(PipeDecl(PIPE))
         out += [self._declaration(b) for b in self.impl.buffers]
         sizes: dict[Expr, Expr] = {}

@@ -39,7 +39,7 @@ the Llama family does this twice in each layer.""",
             " the end, what `store_1` writes: the second output costs a store and nothing else.",
             "The weight is the same for all tiles: it is loaded before the loop and spread over the rows of a"
             " tile by `BroadcastOuter`. No queue hands it over, so a flag of `MTE2_V` does.",
-            "The mean stays one number per row: `mean_1_local`, `guard_local` and `inverse_2_local` have"
+            "The mean stays one number per row: `mean_local`, `guard_local` and `inverse_2_local` have"
             " `z0t_actual_size` elements. `WithRows<autofuse::MulRow>` multiplies a row by its number, without a"
             " row of copies.",
             "`reduce_all` takes {reduce_all (tile z0)}, as whole rows are in UB: `reduce_rows_4` reads them"

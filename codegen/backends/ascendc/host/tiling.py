@@ -25,6 +25,7 @@ from autofuse.codegen.backends.ascendc.host.tuned import TunedView, tuned_view
 from autofuse.codegen.backends.ascendc.provenance import banner, in_comment
 from autofuse.codegen.lower.names import Names, parameter_names
 from autofuse.codegen.render import render
+from autofuse.implgraph.expr.bounds import settled
 from autofuse.implgraph.expr.expression import Expr, Max, const, sym
 from autofuse.implgraph.ir.frozen import frozen
 from autofuse.implgraph.ir.fusion import FusionGraph
@@ -64,7 +65,9 @@ class _Template:
     looped: bool
     conditions: str
     ub: str
-    counts: str
+    loops: int
+    copies: int
+    scans: int
     lines: tuple[str, ...]
     guard: str
     fits: str
@@ -246,7 +249,8 @@ def _template(graph: FusionGraph, index: int, impl: ImplGraph, costs: Costs) -> 
     spec = impl.tiling
     names = symbol_expr_names(graph, "s") | {spec.opened.symbol: "t"}
     form = costs.form(impl)
-    ranges = graph.symbol_ranges() | {spec.opened.symbol: (1, max(spec.opened.granule, 1))}
+    sizes = graph.symbol_ranges()
+    ranges = sizes | {spec.opened.symbol: (1, max(spec.opened.granule, 1))}
     # The number of tiles needs no guard: every tile moves at least a byte, and traffic is guarded.
     checked = [spec.opened.longest, spec.outer, spec.row_elements]
     checked += [spec.reduce_outer, spec.ub, *(c.value for c in spec.conditions)]
@@ -259,12 +263,12 @@ def _template(graph: FusionGraph, index: int, impl: ImplGraph, costs: Costs) -> 
     # Sizes are evaluated with the smallest tile first, so an overflow would occur there.
     smallest = _at_tile(dict.fromkeys(checked), spec.opened.symbol, max(spec.opened.granule, 1))
     guards = overflow_guards(smallest, ranges, names)
-    scans = sum(not _plain(c) for c in form.calls)
+    work = _WorkText(graph, impl, form, names, fused=bool(costs.target.model.vector_fused))
     return _Template(
         index=index,
         function=check_identifier(impl.name),
         extent=to_cpp(spec.opened.extent, names),
-        longest=to_cpp(Max(spec.opened.longest, 1), names),
+        longest=to_cpp(settled(Max(spec.opened.longest, 1), sizes), names),
         outer=to_cpp(spec.outer, names),
         reduce_outer=to_cpp(spec.reduce_outer, names),
         granule=int_literal(spec.opened.granule),
@@ -273,11 +277,13 @@ def _template(graph: FusionGraph, index: int, impl: ImplGraph, costs: Costs) -> 
         looped=spec.reduce_tiles,
         conditions=" && ".join(_condition(c, names) for c in spec.conditions),
         ub=to_cpp(spec.ub, names),
-        counts=f"{len(form.bodies)}, {len(form.copies)}, {scans}",
-        lines=tuple([f"    {x}" if x else "" for x in _WorkText(graph, impl, form, names).lines()]),
+        loops=len(form.bodies),
+        copies=len(form.copies),
+        scans=sum(not _plain(c) for c in form.calls),
+        lines=tuple([f"    {x}" if x else "" for x in work.lines()]),
         guard=" && ".join(f"autofuse::ProductFits({g})" for g in guards),
-        fits=f"&Fits{index}" if guards else "nullptr",
-        again=_bool(form.reads_again),
+        fits=f"&Fits{index}" if guards else "autofuse::kAlwaysFits",
+        again="autofuse::kLoadsAgain" if form.reads_again else "autofuse::kLoadsOnce",
         tile_size=check_identifier(spec.opened.symbol),
         block_size=check_identifier(spec.block_size),
     )
@@ -316,14 +322,23 @@ class _WorkText:
         impl: the template.
         form: work of the template.
         names: C++ spelling of the symbols.
+        fused: the calls of a loop start together.
     """
 
     def __init__(
-        self, graph: FusionGraph, impl: ImplGraph, form: CostForm, names: Mapping[str, str]
+        self,
+        graph: FusionGraph,
+        impl: ImplGraph,
+        form: CostForm,
+        names: Mapping[str, str],
+        *,
+        fused: bool,
     ) -> None:
+        self.starts = "the longest start of a call" if fused else "the starts of all calls"
         self.form, self.t = form, sym(impl.tiling.opened.symbol)
-        self.named, self.nodes = Names(impl, parameter_names(graph)), impl.by_name()
-        self.common = shared_terms(list(form.exprs()), names)
+        self.tensors, self.nodes = Names(impl, parameter_names(graph)), impl.by_name()
+        self.ranges = graph.symbol_ranges()
+        self.common = shared_terms([settled(e, self.ranges) for e in form.exprs()], names)
         self.names = {**names, **{n: n for n in self.common.values}}
 
     def lines(self) -> Iterator[str]:
@@ -346,10 +361,10 @@ class _WorkText:
         place = f"autofuse::{_PLACES[body.place]}"
         yield f"autofuse::Body& {name} = work.Loop({place}, {body.buffers});"
         if body.heads:
-            yield f"{name}.heads = {_number(body.heads)};"
-        yield f"{name}.scalar = {_number(body.scalar)};"
+            yield f"{name}.heads = {_number(body.heads)};  // cycles: {self.starts}"
+        yield f"{name}.scalar = {_number(body.scalar)};  // cycles of the scalar unit"
         if body.held:
-            yield f"{name}.held = {_number(body.held)};"
+            yield f"{name}.held = {_number(body.held)};  // cycles until the first position is read"
         for weight, times in body.places:
             yield f"{name}.places.Add({_number(weight)}, {self._affine(times)});"
         sums = (f"sum{index}{f'_{k}' if k else ''}" for k in itertools.count())
@@ -364,7 +379,8 @@ class _WorkText:
                     yield f"autofuse::Cycles& {total} = {cycles};"
                     cycles = total
             for weight, times in call.cycles:
-                yield f"{cycles}.Add({_number(weight)}, {self._affine(times)});"
+                if (text := self._affine(times)) != "0":
+                    yield f"{cycles}.Add({_number(weight)}, {text});"
         for member in ("chained", "staggered"):
             if getattr(body, member):
                 yield f"{name}.{member} = true;"
@@ -401,15 +417,18 @@ class _WorkText:
             yield f"{name}.own.Add({_number(weight)}, {self._affine(count)});"
 
     def _called(self, node: str) -> str:
-        return in_comment(self.named.called(self.nodes[node]))
+        return in_comment(self.tensors.called(self.nodes[node]))
+
+    def _named(self, e: Expr) -> Expr:
+        return self.common.within(settled(e, self.ranges))
 
     def _affine(self, a: Affine) -> str:
         """Return a C++ expression of type ``Line``."""
-        base, step = self.common.within(a.base), self.common.within(a.step)
+        base, step = self._named(a.base), self._named(a.step)
         return to_cpp(base + step * self.t, self.names)
 
     def _text(self, e: Expr) -> str:
-        return to_cpp(self.common.within(e), self.names)
+        return to_cpp(self._named(e), self.names)
 
     def _any_more_than_one(self, sizes: Sequence[Expr]) -> str:
         """Return a C++ condition that is true if any of these sizes is more than 1."""
@@ -417,9 +436,7 @@ class _WorkText:
             return "true"
         names = self.names
         texts = [
-            f"{to_cpp(self.common.within(s), names, atomic=True)} > 1"
-            for s in sizes
-            if s.number is None
+            f"{to_cpp(self._named(s), names, atomic=True)} > 1" for s in sizes if s.number is None
         ]
         return " || ".join(texts) or "false"
 
