@@ -210,6 +210,8 @@ class _Rewriter:
             word = self._word(xs[0], op == "High")
             if word is not None:
                 return word
+        if op == "MaskNot" and self.nodes[xs[0]].op == op:
+            return self.nodes[xs[0]].inputs[0]
         outer = self.all_uniform
         self.all_uniform = all(self._is_one(x) for x in xs)
         try:

@@ -234,7 +234,13 @@ def workspace_text(
 
 def condition_text(impl: ImplGraph) -> tuple[str, ...]:
     """Describe the run-time conditions of a template."""
-    return tuple(c.text() for c in impl.tiling.conditions)
+    return tuple(c.text() for c in _conditions(impl))
+
+
+def _conditions(impl: ImplGraph) -> list[Condition]:
+    """Return the conditions that some sizes of the graph violate."""
+    ranges = {s.name: (s.min, s.max) for s in impl.symbols}
+    return [c for c in impl.tiling.conditions if c.may_fail(ranges)]
 
 
 def _template(graph: FusionGraph, index: int, impl: ImplGraph, costs: Costs) -> _Template:
@@ -275,7 +281,7 @@ def _template(graph: FusionGraph, index: int, impl: ImplGraph, costs: Costs) -> 
         tile_max="" if spec.opened.most is None else to_cpp(spec.opened.most, names),
         ub_limit=int_literal(spec.ub_limit),
         looped=spec.reduce_tiles,
-        conditions=" && ".join(_condition(c, names) for c in spec.conditions),
+        conditions=" && ".join(_condition(c, names) for c in _conditions(impl)),
         ub=to_cpp(spec.ub, names),
         loops=len(form.bodies),
         copies=len(form.copies),
@@ -494,8 +500,8 @@ def _errors(
         yield _Error("kUnsolved", i, c_string(f"{s.label} does not follow from the input shapes"))
     for row, impl in zip(templates, all_impls(results), strict=True):
         where = f"template {row.function}: "
-        if impl.tiling.conditions:
-            broken = " and ".join(graph.in_words(c.text()) for c in impl.tiling.conditions)
+        if conditions := condition_text(impl):
+            broken = " and ".join(map(graph.in_words, conditions))
             yield _Error("kCondition", row.index, c_string(f"{where}requires that {broken}"))
         if row.guard:
             yield _Error("kOverflow", row.index, c_string(f"{where}the sizes do not fit 64 bits"))

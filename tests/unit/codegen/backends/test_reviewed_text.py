@@ -27,6 +27,8 @@ from autofuse.codegen.ir.kernel_ir import (
 )
 from autofuse.codegen.lower.kernel import lower_templates
 from autofuse.codegen.passes import run_passes
+from autofuse.implgraph.expr.expression import const, sym
+from autofuse.implgraph.ir.graph import Condition
 
 REPO = Path(__file__).parents[4]
 GRAPHS = REPO / "tests" / "snapshot" / "graphs"
@@ -229,3 +231,56 @@ def test_sign_takes_five_calls(dtype: str) -> None:
         r"^ +([A-Z]\w+)\(y_local|^ +([A-Z]\w+)\(n_?\d*_local", one("Sign", dtype), re.M
     )
     assert sorted(a or b for a, b in calls) == ["Adds", "Maxs", "Mins", "Muls", "Muls"]
+
+
+@pytest.mark.parametrize("dtype", ["float32", "int32"])
+@pytest.mark.parametrize("target", ["ascend910b1", "ascend950pr"])
+def test_a_mask_is_not_negated_twice(dtype: str, target: str) -> None:
+    """A selection of a number swaps its operands; less than among integers is the opposite of at least."""
+    nodes = [
+        ("less", "Less", ["x", "z"], "m"),
+        *([("not", "LogicalNot", ["m"], "k")] if dtype == "float32" else []),
+        ("pick", "Select", ["k" if dtype == "float32" else "m", {"const": 1}, "z"], "y"),
+    ]
+    graph = {
+        "schema": "autofuse.graph/1",
+        "name": "g",
+        "inputs": [{"name": n, "dtype": dtype, "shape": [4096]} for n in "xz"],
+        "nodes": [
+            {"name": n, "op": op, "inputs": inputs, "outputs": [out]}
+            for n, op, inputs, out in nodes
+        ],
+        "outputs": ["y"],
+    }
+    text = api.build(graph, target=target).files["device/g_kernel.cpp"]
+    assert re.search(r"\bSelect\(", text)
+    assert not re.search(r"\bNot\(", text)
+
+
+@pytest.mark.parametrize(
+    ("c", "may_fail"),
+    [
+        (Condition(sym("n"), at_least=4), False),
+        (Condition(sym("n"), at_least=5), True),
+        (Condition(8 * sym("n"), at_least=32, at_most=80), False),
+        (Condition(8 * sym("n"), at_least=32, at_most=79), True),
+        (Condition(sym("n"), multiple_of=2), True),
+        (Condition(const(20), multiple_of=4, at_least=16), False),
+        (Condition(const(20), multiple_of=8), True),
+    ],
+)
+def test_a_condition_may_fail_within_the_range_of_a_symbol(c: Condition, may_fail: bool) -> None:
+    assert c.may_fail({"n": (4, 10)}) == may_fail
+
+
+@pytest.mark.parametrize(
+    ("name", "checked"), [("running_sum_rows", False), ("softmax_shared", True)]
+)
+def test_only_conditions_that_may_fail_are_checked(name: str, checked: bool) -> None:
+    """Running sums along rows of 20 numbers need at least 16."""
+    made = built(name, TARGETS[0])
+    impls = [i for r in made.schedule for g in r.groups for i in g.impls]
+    assert any(i.tiling.conditions for i in impls)
+    text = made.files[f"host/{name}_tiling.cpp"]
+    assert ("axis.conditions" in text) == checked
+    assert ("requires that" in text) == checked
