@@ -171,7 +171,7 @@ def test_all_loads_share_the_condition_on_l2(low: int, conditions: int) -> None:
 def test_template_arguments_have_names(name: str, target: str) -> None:
     for path, text in built(name, target).files.items():
         if path.endswith(".cpp") and "include" not in path:
-            calls = re.findall(r"\b(?:SolveTemplate|Scan\w+)<([^()]*?)>[,(]", text)
+            calls = re.findall(r"\b(?:SolveTemplate|Scan\w+|Memo|MemoKey)<([^()]*?)>[,( ]", text)
             for argument in (a.strip() for c in calls for a in c.split(",")):
                 assert not re.fullmatch(r"\d+|true|false", argument), (path, argument)
 
