@@ -231,13 +231,13 @@ constexpr autofuse::Template<Data> kTemplates[] = {
     {&autofuse::SolveTemplate<Data, kLoops1, kCopies1, kScans1, &Axis1, &Ub1, &Work1>, autofuse::kAlwaysFits, autofuse::kLoadsOnce, &Data::z0t_size, &Data::z0Tb_size},
     {&autofuse::SolveTemplate<Data, kLoops2, kCopies2, kScans2, &Axis2, &Ub2, &Work2>, autofuse::kAlwaysFits, autofuse::kLoadsOnce, &Data::z1t_size, &Data::z0Tz1Tb_size},
 };
-constexpr autofuse::Group<Data> kGroups[] = {
+constexpr autofuse::Group<Data> kGroups[] = {  // first template, templates
     {0, 3},
 };
-constexpr autofuse::Result kResults[] = {
+constexpr autofuse::Result kResults[] = {  // first group, groups, first key; cycles of barriers
     {0, 1, 0},
 };
-constexpr autofuse::Plan<Data> kPlan = {kTemplates, kGroups, kResults, 1, 3, ThisChip()};
+constexpr autofuse::Plan<Data> kPlan = {kTemplates, kGroups, kResults, 1, 3, ThisChip()};  // results, keys
 
 constexpr autofuse::ErrorRow kErrors[] = {
     {autofuse::Fail(autofuse::kSymbolRange, 0), "a is not in [1, 4096]"},
@@ -267,8 +267,9 @@ int64_t Run(int64_t a, int64_t b, int64_t key, Data* tiling_data, uint32_t* work
         return autofuse::Fail(autofuse::kSymbolRange, 1);
     }
     data.b = b;
-    static autofuse::Memo<Data, 2> memo;
-    const autofuse::MemoKey<2> call({a, b}, key, limit);
+    constexpr int kSymbols = 2;
+    static autofuse::Memo<Data, kSymbols> memo;
+    const autofuse::MemoKey<kSymbols> call({a, b}, key, limit);
     if (!memo.Find(call, &data)) {
         if (const int64_t rc = autofuse::SolvePlan(kPlan, limit, key, &data); rc != autofuse::kOk) {
             return rc;

@@ -112,13 +112,13 @@ void Work0([[maybe_unused]] const Data& s, autofuse::Work& work)
 constexpr autofuse::Template<Data> kTemplates[] = {
     {&autofuse::SolveTemplate<Data, kLoops0, kCopies0, kScans0, &Axis0, &Ub0, &Work0>, autofuse::kAlwaysFits, autofuse::kLoadsOnce, &Data::z1t_size, &Data::z0z1Tb_size},
 };
-constexpr autofuse::Group<Data> kGroups[] = {
+constexpr autofuse::Group<Data> kGroups[] = {  // first template, templates
     {0, 1},
 };
-constexpr autofuse::Result kResults[] = {
+constexpr autofuse::Result kResults[] = {  // first group, groups, first key; cycles of barriers
     {0, 1, 0},
 };
-constexpr autofuse::Plan<Data> kPlan = {kTemplates, kGroups, kResults, 1, 1, ThisChip()};
+constexpr autofuse::Plan<Data> kPlan = {kTemplates, kGroups, kResults, 1, 1, ThisChip()};  // results, keys
 
 constexpr autofuse::ErrorRow kErrors[] = {
     {autofuse::Fail(autofuse::kNoTile, 0), "template channels_last_0_narrow_0_nil_1_nil: even the smallest tile does not fit 188160 bytes of UB, or the granted bytes"},

@@ -371,17 +371,17 @@ constexpr autofuse::Template<Data> kTemplates[] = {
     {&autofuse::SolveTemplate<Data, kLoops4, kCopies4, kScans4, &Axis4, &Ub4, &Work4>, autofuse::kAlwaysFits, autofuse::kLoadsOnce, &Data::z4t_size, &Data::z2z4Tb_size},
     {&autofuse::SolveTemplate<Data, kLoops5, kCopies5, kScans5, &Axis5, &Ub5, &Work5>, autofuse::kAlwaysFits, autofuse::kLoadsAgain, &Data::z6t_size, &Data::z6Tb_size},
 };
-constexpr autofuse::Group<Data> kGroups[] = {
+constexpr autofuse::Group<Data> kGroups[] = {  // first template, templates
     {0, 2},
     {2, 1, &Data::first_core_0},
     {3, 2},
     {5, 1},
 };
-constexpr autofuse::Result kResults[] = {
+constexpr autofuse::Result kResults[] = {  // first group, groups, first key; cycles of barriers
     {0, 1, 0},
     {1, 3, 2, 8000.0},
 };
-constexpr autofuse::Plan<Data> kPlan = {kTemplates, kGroups, kResults, 2, 4, ThisChip()};
+constexpr autofuse::Plan<Data> kPlan = {kTemplates, kGroups, kResults, 2, 4, ThisChip()};  // results, keys
 
 constexpr autofuse::ErrorRow kErrors[] = {
     {autofuse::Fail(autofuse::kSymbolRange, 0), "n is not in [0, 4096]"},
@@ -408,8 +408,9 @@ int64_t Run(int64_t n, int64_t key, Data* tiling_data, uint32_t* workspace_size,
         return autofuse::Fail(autofuse::kSymbolRange, 0);
     }
     data.n = n;
-    static autofuse::Memo<Data, 1> memo;
-    const autofuse::MemoKey<1> call({n}, key, limit);
+    constexpr int kSymbols = 1;
+    static autofuse::Memo<Data, kSymbols> memo;
+    const autofuse::MemoKey<kSymbols> call({n}, key, limit);
     if (!memo.Find(call, &data)) {
         if (const int64_t rc = autofuse::SolvePlan(kPlan, limit, key, &data); rc != autofuse::kOk) {
             return rc;

@@ -146,14 +146,14 @@ constexpr autofuse::Template<Data> kTemplates[] = {
     {&autofuse::SolveTemplate<Data, kLoops0, kCopies0, kScans0, &Axis0, &Ub0, &Work0>, autofuse::kAlwaysFits, autofuse::kLoadsOnce, &Data::z0t_size, &Data::z0Tb_size},
     {&autofuse::SolveTemplate<Data, kLoops1, kCopies1, kScans1, &Axis1, &Ub1, &Work1>, autofuse::kAlwaysFits, autofuse::kLoadsAgain, &Data::unitt_size, &Data::unitTb_size},
 };
-constexpr autofuse::Group<Data> kGroups[] = {
+constexpr autofuse::Group<Data> kGroups[] = {  // first template, templates
     {0, 1},
     {1, 1},
 };
-constexpr autofuse::Result kResults[] = {
+constexpr autofuse::Result kResults[] = {  // first group, groups, first key; cycles of barriers
     {0, 2, 0},
 };
-constexpr autofuse::Plan<Data> kPlan = {kTemplates, kGroups, kResults, 1, 1, ThisChip()};
+constexpr autofuse::Plan<Data> kPlan = {kTemplates, kGroups, kResults, 1, 1, ThisChip()};  // results, keys
 
 constexpr autofuse::ErrorRow kErrors[] = {
     {autofuse::Fail(autofuse::kNoTile, 0), "template reduce_twice_0_reduce_all_0_nil_0_nil: even the smallest tile does not fit 188160 bytes of UB, or the granted bytes, or is longer than 4095"},

@@ -315,13 +315,13 @@ constexpr autofuse::Template<Data> kTemplates[] = {
     {&autofuse::SolveTemplate<Data, kLoops1, kCopies1, kScans1, &Axis1, &Ub1, &Work1>, autofuse::kAlwaysFits, autofuse::kLoadsOnce, &Data::z0t_size, &Data::z0Tb_size},
     {&autofuse::SolveTemplate<Data, kLoops2, kCopies2, kScans2, &Axis2, &Ub2, &Work2>, autofuse::kAlwaysFits, autofuse::kLoadsOnce, &Data::z0t_size, &Data::z0Tb_size},
 };
-constexpr autofuse::Group<Data> kGroups[] = {
+constexpr autofuse::Group<Data> kGroups[] = {  // first template, templates
     {0, 3},
 };
-constexpr autofuse::Result kResults[] = {
+constexpr autofuse::Result kResults[] = {  // first group, groups, first key; cycles of barriers
     {0, 1, 0},
 };
-constexpr autofuse::Plan<Data> kPlan = {kTemplates, kGroups, kResults, 1, 3, ThisChip()};
+constexpr autofuse::Plan<Data> kPlan = {kTemplates, kGroups, kResults, 1, 3, ThisChip()};  // results, keys
 
 constexpr autofuse::ErrorRow kErrors[] = {
     {autofuse::Fail(autofuse::kSymbolRange, 0), "n is not in [1, 22000]"},
@@ -344,8 +344,9 @@ int64_t Run(int64_t n, int64_t key, Data* tiling_data, uint32_t* workspace_size,
         return autofuse::Fail(autofuse::kSymbolRange, 0);
     }
     data.n = n;
-    static autofuse::Memo<Data, 1> memo;
-    const autofuse::MemoKey<1> call({n}, key, limit);
+    constexpr int kSymbols = 1;
+    static autofuse::Memo<Data, kSymbols> memo;
+    const autofuse::MemoKey<kSymbols> call({n}, key, limit);
     if (!memo.Find(call, &data)) {
         if (const int64_t rc = autofuse::SolvePlan(kPlan, limit, key, &data); rc != autofuse::kOk) {
             return rc;

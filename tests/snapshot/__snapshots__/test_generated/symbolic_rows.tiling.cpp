@@ -167,13 +167,13 @@ constexpr autofuse::Template<Data> kTemplates[] = {
     {&autofuse::SolveTemplate<Data, kLoops0, kCopies0, kScans0, &Axis0, &Ub0, &Work0>, autofuse::kAlwaysFits, autofuse::kLoadsOnce, &Data::z0t_size, &Data::z0Tb_size},
     {&autofuse::SolveTemplate<Data, kLoops1, kCopies1, kScans1, &Axis1, &Ub1, &Work1>, autofuse::kAlwaysFits, autofuse::kLoadsOnce, &Data::z1t_size, &Data::z0z1Tb_size},
 };
-constexpr autofuse::Group<Data> kGroups[] = {
+constexpr autofuse::Group<Data> kGroups[] = {  // first template, templates
     {0, 2},
 };
-constexpr autofuse::Result kResults[] = {
+constexpr autofuse::Result kResults[] = {  // first group, groups, first key; cycles of barriers
     {0, 1, 0},
 };
-constexpr autofuse::Plan<Data> kPlan = {kTemplates, kGroups, kResults, 1, 2, ThisChip()};
+constexpr autofuse::Plan<Data> kPlan = {kTemplates, kGroups, kResults, 1, 2, ThisChip()};  // results, keys
 
 constexpr autofuse::ErrorRow kErrors[] = {
     {autofuse::Fail(autofuse::kSymbolRange, 0), "rows is not in [0, 65536]"},
@@ -195,8 +195,9 @@ int64_t Run(int64_t rows, int64_t key, Data* tiling_data, uint32_t* workspace_si
         return autofuse::Fail(autofuse::kSymbolRange, 0);
     }
     data.rows = rows;
-    static autofuse::Memo<Data, 1> memo;
-    const autofuse::MemoKey<1> call({rows}, key, limit);
+    constexpr int kSymbols = 1;
+    static autofuse::Memo<Data, kSymbols> memo;
+    const autofuse::MemoKey<kSymbols> call({rows}, key, limit);
     if (!memo.Find(call, &data)) {
         if (const int64_t rc = autofuse::SolvePlan(kPlan, limit, key, &data); rc != autofuse::kOk) {
             return rc;
