@@ -5,6 +5,7 @@ PYTHON ?= python3
 JOBS   ?= 2
 EXTRAS ?= dev,docs,fuzz
 BEYOND ?= dev,gpu,cluster,witness,onnxruntime
+TORCHES ?= 2.11.0 2.12.1 2.13.0
 DEMO   ?= verify examples/demo.json
 VENV   ?= .venv
 BIN    := $(VENV)/bin
@@ -23,7 +24,7 @@ RUNTIME := $(shell find runtime -type f -not -path '*/tests/*' 2>/dev/null)
 # $(call step,NAME,COMMAND,WHAT TO DO WHEN IT FAILS)
 step = @echo '== $(1)'; $(2) || { echo; echo 'FAILED: $(1). $(3)' >&2; exit 1; }
 
-.PHONY: help demo test test-extras test-all quick docs env lint format pytest ctest snapshots replay sanitize asan ubsan clean
+.PHONY: help demo test test-extras test-torches test-all quick docs env lint format pytest ctest snapshots replay sanitize asan ubsan clean
 
 help: ## list the targets
 	@sed -nE 's/^([a-z -]+):.*## (.*)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 24
@@ -38,8 +39,13 @@ test-extras: ## the tests that `make test` skips: PyTorch, Triton, distributed, 
 	@$(MAKE) --no-print-directory pytest VENV=.venv-extras EXTRAS=$(BEYOND) SELECT="--extras --snapshot-warn-unused"
 	@echo; echo 'All tests of the extras passed.'
 
-test-all: ## both with all cases and whole corpora, as before a release
-	@CORPUS=all $(MAKE) --no-print-directory test test-extras
+# Triton 3.6, which belongs to PyTorch 2.11, does not interpret with NumPy 2.4.
+test-torches: ## the tests of PyTorch with each older version that is supported, in environments of their own
+	@for t in $(TORCHES); do $(MAKE) --no-print-directory pytest VENV=.venv-torch-$$t EXTRAS=$(BEYOND) \
+	  WITH="torch==$$t numpy~=2.3.0" SELECT="tests/torch --extras" || exit 1; done
+
+test-all: ## all of these with all cases and whole corpora, as before a release
+	@CORPUS=all $(MAKE) --no-print-directory test test-extras test-torches
 
 # A test that compiles is one of the twin; without that mark it fails here, since g++ knows no such option.
 quick: lint ## what shows most mistakes in two minutes: lint, types, unit tests and snapshots, nothing compiled
@@ -54,7 +60,7 @@ env: $(STAMP) ## create .venv and install autofuse into it, with live edits
 $(STAMP): pyproject.toml CMakeLists.txt autofuse/__init__.py $(RUNTIME)
 	$(call step,environment,$(PYTHON) -c "$$CHECK_PYTHON",Install what is missing and run make again.)
 	@test -x $(BIN)/pip || $(PYTHON) -m venv $(VENV)
-	$(call step,install,$(BIN)/pip install --quiet --disable-pip-version-check --editable '.[$(EXTRAS)]',Is the package index reachable and the C++ code sound?)
+	$(call step,install,$(BIN)/pip install --quiet --disable-pip-version-check --editable '.[$(EXTRAS)]' $(WITH),Is the package index reachable and the C++ code sound?)
 	@touch $@
 
 define CHECK_PYTHON
@@ -106,5 +112,5 @@ asan:  PRESET := asan
 ubsan: PRESET := ubsan
 
 clean: ## remove the environment, the builds and the caches
-	rm -rf .venv .venv-extras build dist .mypy_cache .pytest_cache .ruff_cache .import_linter_cache .hypothesis
+	rm -rf .venv .venv-extras .venv-torch-* build dist .mypy_cache .pytest_cache .ruff_cache .import_linter_cache .hypothesis
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +

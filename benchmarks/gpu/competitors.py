@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import importlib
 import importlib.util
 import operator
@@ -57,6 +58,14 @@ def autofuse_all(row: Row, case: Case, target: str) -> Function:
 def autofuse_measured(row: Row, case: Case, target: str) -> Function:
     """Return ``torch.compile`` with autofuse and kernels for the regions that are faster when both ways are timed."""
     return autofuse(row, case, target, "measure")
+
+
+def autofuse_max(row: Row, case: Case, target: str) -> Function:
+    """Return ``torch.compile`` with autofuse in Inductor's mode with all its tuning for vector work."""
+    backend = importlib.import_module("autofuse.clients.torch").autofuse
+    mode = "max-autotune-no-cudagraphs"
+    how = functools.partial(backend, mode=mode, options={"target": target, "min_ops": 1})
+    return torch.compile(case.function, dynamic=False, backend=how)
 
 
 def generated(row: Row, case: Case, target: str) -> Function:
@@ -124,6 +133,7 @@ COMPETITORS: dict[str, Callable[[Row, Case, str], Function]] = {
     "max": inductor_max,
     "autofuse": autofuse,
     "measured": autofuse_measured,
+    "tuned": autofuse_max,
     "all": autofuse_all,
     "generated": generated,
     "quack": quack,

@@ -18,7 +18,7 @@ Record = dict[str, Any]
 #: Competitors; a row is compared with the better one.
 INDUCTORS = ("inductor", "max")
 #: Competitors whose results must be within bounds.
-OURS = ("autofuse", "measured", "all", "generated")
+OURS = ("autofuse", "measured", "tuned", "all", "generated")
 
 
 def append(folder: Path, record: Mapping[str, Any]) -> None:

@@ -33,7 +33,9 @@ _PEERS = {"inductor": 2.0, "eager": 1.25}
 #: Bound for peers: their results are accepted unless they are plainly wrong.
 _PLAINLY_WRONG = 64.0
 #: Competitors of autofuse that leave a report.
-_IN_TORCH = ("autofuse", "measured", "all")
+_IN_TORCH = ("autofuse", "measured", "tuned", "all")
+#: Those that time regions: both ways to compile one are compiled beforehand in their place.
+_TIMED = ("measured", "tuned")
 #: Maximum length of a reason in a record.
 _LONGEST = 600
 
@@ -73,12 +75,15 @@ def main() -> int:
 def compile_only(wanted: list[Row], args: argparse.Namespace) -> int:
     """Call everything that compiles once, to fill the caches; several processes can do this at the same time.
 
-    What times kernels is skipped, Inductor's tuning and measured regions: it requires an idle device.
+    Regions are not timed, which requires an idle device; ``run.py`` drops the configurations that Inductor chose.
     """
     part, parts = args.part
+    chosen = set(args.competitors) & {"inductor", "max", *OURS}
+    if chosen & set(_TIMED):
+        chosen = chosen - set(_TIMED) | {"all"}
     for row in wanted[part::parts]:
         case = row.case(args.device, args.seed, args.tiny)
-        for name in set(args.competitors) & {"inductor", *OURS} - {"measured"}:
+        for name in sorted(chosen):
             if time.time() > args.until:
                 return 0
             try:

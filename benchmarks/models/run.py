@@ -7,8 +7,8 @@
     python benchmarks/models/run.py --out FOLDER --device cpu --small tiny configurations, on a CPU
     python benchmarks/models/run.py --out FOLDER --table              the table of a folder, as Markdown
 
-A row is appended to ``models.jsonl`` as soon as it is done; rows of the folder are not measured again.  Rounds of the
-competitors alternate, so that clocks and other processes affect them alike.
+A row is appended to ``models.jsonl`` as soon as it is done; rows of the folder are not measured again.  Competitors
+take turns, in another order each round, so that clocks, memory and other processes affect them alike.
 
 With ``--warm``, compile times mean nothing, and regions are those of ``--warm``'s processes, as a compiled graph from
 Inductor's cache has no report.
@@ -184,9 +184,11 @@ def measured(name: str, model: Model, args: argparse.Namespace) -> dict[str, Any
             traceback.print_exc(limit=-3)
             result["failed"] = f"{type(e).__name__}: {e}"[:600]
     times: dict[str, list[float]] = {c: [] for c in steps}
+    order = random.Random(args.seed)
     for _ in range(args.rounds):
-        for c, step in steps.items():
-            times[c].append(_wall(step, args.device))
+        # A step is a few percent slower behind one of eager, which leaves other memory behind.
+        for c in order.sample(list(steps), len(steps)):
+            times[c].append(_wall(steps[c], args.device))
     for c, found_ms in times.items():
         row["results"][c]["wall_ms"] = statistics.median(found_ms)
         row["results"][c]["rounds_ms"] = found_ms

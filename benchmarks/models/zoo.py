@@ -91,6 +91,10 @@ def _image(name: str, batch: int, size: int = 224) -> Callable[[bool], Any]:
         import timm
 
         module = timm.create_model(name, pretrained=False, num_classes=100)
+        for weight in module.parameters():
+            # Some heads begin with zeros: no gradient would reach the rest.
+            if weight.dim() > 1 and not weight.any():
+                nn.init.normal_(weight, std=0.02)
         side = 64 if is_small and not name.endswith("224") else size
         x = torch.randn(2 if is_small else batch, 3, side, side)
         return module, {"x": x}

@@ -75,7 +75,7 @@ def measure(elements: int, calls: int, rounds: int) -> dict[str, Any]:
         region, compiled = region_of(
             function, x, y, dynamic=dynamic, options={"target": "ascend910b1", "opt": "-O2"}
         )
-        kernel, result = region._kernel, torch.empty(elements)
+        kernel, result = region.launch.kernel, torch.empty(elements)
         sizes = (elements,) if dynamic else ()
         pointers = [x.data_ptr(), y.data_ptr(), result.data_ptr()]
         given = [t.nbytes for t in (x, y, result)]

@@ -280,6 +280,7 @@ def test_the_gain_of_a_region(monkeypatch: pytest.MonkeyPatch) -> None:
     assert gain(region(("rows", "across"), 1 << 30, 0)) == 0.0
     assert gain(region(("items",), 1 << 30, 0)) == 0.0
     assert gain(region(("rows",), 1 << 30, 0, launches=2)) == pytest.approx(0.2)
+    assert gain(region(("rows",), 1 << 30, 1 << 26, shared=1 << 27)) == pytest.approx(-0.05)
     assert gain(region(("rows",), 1 << 30, 0, launches=6)) == pytest.approx(0.2 - 1 / 16)
     assert [known.size_class(1 << b) for b in (21, 22, 24, 25)] == [
         "small",
@@ -289,16 +290,22 @@ def test_the_gain_of_a_region(monkeypatch: pytest.MonkeyPatch) -> None:
     ]
 
 
-def test_neighbours_that_inductor_could_fuse(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Inductor fuses nothing into a product or a sort; it fuses random numbers."""
+def described(monkeypatch: pytest.MonkeyPatch) -> list[Region]:
+    """The regions that are judged from now on."""
     found: list[Region] = []
     own = choice.described
 
-    def described(made: Any) -> Region:
+    def noted(made: Any) -> Region:
         found.append(own(made))
         return found[-1]
 
-    monkeypatch.setattr(choice, "described", described)
+    monkeypatch.setattr(choice, "described", noted)
+    return found
+
+
+def test_neighbours_that_inductor_could_fuse(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Inductor fuses nothing into a product or a sort; it fuses random numbers."""
+    found = described(monkeypatch)
     x, w = torch.randn(8, 16), torch.randn(16, 16)
     compiled(lambda x, w: torch.relu((x @ w) * 2) @ w)(x, w)
     assert found[-1].kept == 0
@@ -309,6 +316,27 @@ def test_neighbours_that_inductor_could_fuse(monkeypatch: pytest.MonkeyPatch) ->
     compiled(lambda x, w: torch.sort(torch.relu(x @ w) * 2)[0])(x, w)
     assert found[-1].kept == 0
     assert found[-1].bytes == 2 * 8 * 16 * 4
+
+
+def test_operands_that_inductor_could_read_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """With an op that no kernel has, unless a product or a sort lies between it and the region."""
+    found = described(monkeypatch)
+    x, w = torch.randn(8, 16), torch.randn(16, 16)
+
+    def beside(x: torch.Tensor, w: torch.Tensor) -> tuple[torch.Tensor, ...]:
+        y = x @ w
+        return torch.relu(y * 2) @ w, y.view(4, 32).double() + 1
+
+    def behind(x: torch.Tensor, w: torch.Tensor) -> torch.Tensor:
+        y = x @ w
+        return y[torch.sort((torch.relu(y * 2) @ w)[:, 0]).indices] * 3
+
+    compiled(beside, fallback="eager")(x, w)
+    assert [(r.kept, r.shared) for r in found] == [(0, 8 * 16 * 4)]
+    found.clear()
+    torch._dynamo.reset()
+    compiled(behind, fallback="eager")(x, w)
+    assert [r.shared for r in found] == [0, 0]
 
 
 # the pass in Inductor's configuration -----------------------------------------------------------

@@ -181,6 +181,12 @@ def test_modes_are_those_of_inductor() -> None:
     torch.testing.assert_close(f(x), torch.relu(x) * 2)
 
 
+def test_without_threads_for_compilers() -> None:
+    """On a machine with one core, Inductor waits for nothing."""
+    with config.patch(compile_threads=1):
+        check(lambda x: torch.relu(x) * 3, torch.randn(4, 67))
+
+
 # what is taken, and failures ------------------------------------------------------------------
 
 
@@ -334,6 +340,10 @@ PIECES: dict[str, tuple[Callable[..., Any], tuple[Any, ...]]] = {
     "quotients": (
         lambda x, y, w: (torch.where(x // y > 1, w @ w, 0.0) * 2).sum(-1),
         (torch.randint(1, 9, (6, 6)), torch.randint(1, 4, (6, 6)), torch.randn(6, 6)),
+    ),
+    "siblings": (
+        lambda x, w: (torch.softmax(x @ w, -1) @ w, (x @ w).t().double() + 1, (x @ w).argsort(0)),
+        (torch.randn(5, 6), torch.randn(6, 6)),
     ),
     "masks": (
         lambda x, m, w: torch.where(m, x @ w, 0.0).exp().amax(-1),

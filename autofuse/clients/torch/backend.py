@@ -9,6 +9,7 @@ from typing import Any
 
 import torch
 from functorch.compile import make_boxed_func, min_cut_rematerialization_partition
+from torch._decomp import get_decompositions
 from torch._dynamo.backends.common import aot_autograd
 from torch._inductor.decomposition import select_decomp_table
 
@@ -16,6 +17,7 @@ from autofuse.base.diagnostics import AutofuseError
 from autofuse.clients.torch.calls import compile_graph
 from autofuse.clients.torch.kernels import device_among, is_inside_inductor, is_triton, target_of
 from autofuse.clients.torch.layouts import laid_out
+from autofuse.clients.torch.npu import check_inductor
 from autofuse.clients.torch.ops.table import allocating
 from autofuse.clients.torch.options import Options
 
@@ -36,15 +38,34 @@ _KEPT = (
     torch.ops.aten.max_pool2d_with_indices,
     torch.ops.aten.max_pool3d_with_indices,
 )
+#: Ops that torch_npu's Inductor leaves whole, for its own lowerings and kernels; regions take their steps.
+_OPENED = (
+    torch.ops.aten.native_layer_norm,
+    torch.ops.aten.nll_loss_forward,
+    torch.ops.aten.nll_loss_backward,
+    torch.ops.aten._log_softmax_backward_data,
+)
 
 
 def decompositions() -> dict[Any, Callable[..., Any]]:
     """Return the decompositions of composite ops: Inductor's, except for a few ops that stay whole."""
     return {
         op: how
-        for op, how in select_decomp_table().items()
+        for op, how in _of_inductor().items()
         if getattr(op, "overloadpacket", None) not in _KEPT
     }
+
+
+def _of_inductor() -> dict[Any, Callable[..., Any]]:
+    """Return Inductor's decompositions, also those that torch_npu's Inductor removes when it is loaded."""
+    return _Decompositions({**get_decompositions(_OPENED), **select_decomp_table()})
+
+
+class _Decompositions(dict[Any, Callable[..., Any]]):
+    """A table that Inductor can pickle for the key of its cache, although many functions in it cannot be pickled."""
+
+    def __reduce__(self) -> Any:
+        return _of_inductor, ()
 
 
 @functools.cache
@@ -66,22 +87,26 @@ def autofuse(
         gm: the graph captured by Dynamo.
         example_inputs: its inputs.
         options: see :class:`autofuse.torch.Options`.
-        mode: where Inductor runs the kernels, a preset of it, as without a backend; refused for others.
+        mode: where Inductor calls the kernels, a preset of it, as without a backend; refused for others.
 
     Raises:
-        AutofuseError: AF5007, an option is unknown or has a wrong value.
+        AutofuseError: AF5007, an option is unknown or has a wrong value; AF5001, the option ``inductor`` needs an
+            Inductor for an NPU.
     """
     chosen = Options.of(options)
     inside = (n.meta.get("example_value") for n in gm.graph.nodes)
     device = device_among((*example_inputs, *gm.parameters(), *gm.buffers(), *inside))
     target = target_of(chosen, device)
-    if is_inside_inductor(target):
+    if is_inside_inductor(target, chosen):
         from autofuse.clients.torch.inductor.fusing import compile_with_inductor
 
+        if device.type == "npu":
+            check_inductor()
         if is_triton(target) and device.type != "cuda":
             # Around its kernels, PyTorch runs the graph node by node: a gain over Inductor says nothing.
             chosen = replace(chosen, choose="all")
-        return compile_with_inductor(gm, example_inputs, chosen, mode)
+        table = _of_inductor() if chosen.inductor else None
+        return compile_with_inductor(gm, example_inputs, chosen, mode, table)
     if mode not in (None, "default"):
         raise AutofuseError.of(
             "AF5007",

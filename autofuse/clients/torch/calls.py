@@ -13,7 +13,7 @@ from autofuse.base.diagnostics import AutofuseError
 from autofuse.clients.torch import report as reports
 from autofuse.clients.torch.options import Options
 from autofuse.clients.torch.partition import Candidate, kind_of
-from autofuse.clients.torch.programs import LoopsProgram, TritonProgram
+from autofuse.clients.torch.programs import LoopsProgram, OperatorProgram, TritonProgram
 from autofuse.clients.torch.region import Region
 from autofuse.clients.torch.selection import Made, select
 from autofuse.failures import cut_around
@@ -87,7 +87,7 @@ def _assembled(
             functools.partial(_refused_call, found, options),
         )
         kernel = step.built.kernel
-        assert not isinstance(kernel, TritonProgram | LoopsProgram)
+        assert not isinstance(kernel, TritonProgram | LoopsProgram | OperatorProgram)
         root.add_module(name, Region(*how, kernel, options.threads))
         call = graph.call_module(name, tuple(env[n] for n in step.arguments))
         outputs = step.lowered.outputs

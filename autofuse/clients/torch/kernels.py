@@ -17,7 +17,7 @@ from autofuse.base import knobs
 from autofuse.base.diagnostics import AutofuseError
 from autofuse.clients.torch.cuda import card, check_triton
 from autofuse.clients.torch.options import Options
-from autofuse.clients.torch.programs import LoopsProgram, TritonProgram
+from autofuse.clients.torch.programs import LoopsProgram, OperatorProgram, TritonProgram
 from autofuse.clients.torch.refusal import RefusedError
 from autofuse.clients.torch.region import Runnable
 from autofuse.implgraph.ir.fusion import FusionGraph
@@ -30,6 +30,7 @@ __all__ = [
     "device_among",
     "is_inside_inductor",
     "is_triton",
+    "key_of",
     "target_for",
     "target_of",
     "traffic",
@@ -51,7 +52,7 @@ class Built:
         result: the library's result for the graph; None for a program of Inductor's.
     """
 
-    kernel: Runnable | TritonProgram | LoopsProgram
+    kernel: Runnable | TritonProgram | LoopsProgram | OperatorProgram
     parts: int = 1
     result: api.SplitResult | None = None
 
@@ -120,9 +121,9 @@ def is_triton(target: Target) -> bool:
     return isinstance(target, GpuTarget)
 
 
-def is_inside_inductor(target: Target) -> bool:
-    """Return True if Inductor runs the kernels for a target."""
-    return isinstance(target, GpuTarget | CpuTarget)
+def is_inside_inductor(target: Target, options: Options) -> bool:
+    """Return True if Inductor calls the kernels for a target."""
+    return options.inductor or isinstance(target, GpuTarget | CpuTarget)
 
 
 def built_for(graph: FusionGraph, options: Options, device: torch.device) -> Built:
@@ -133,12 +134,23 @@ def built_for(graph: FusionGraph, options: Options, device: torch.device) -> Bui
         RefusedError: as :func:`target_for`.
     """
     target = target_for(options, device)
+    key = key_of(graph, options, device)
+    return _CACHE.get(key, lambda: _built(graph, target, options, device))
+
+
+def key_of(graph: FusionGraph, options: Options, device: torch.device) -> str:
+    """Return everything on which a kernel depends in this process, as text.
+
+    Raises:
+        RefusedError: as :func:`target_for`.
+    """
+    target = target_for(options, device)
     # The name of a compiler may change while a process runs, as in tests.
     # Two target files of the user may have the same name.
     figures = [str(f.value) for f in target.figures()] if "." in options.target else []
-    around = [target.name, *figures, options.opt, device.type, *(str(k.get()) for k in knobs.KNOBS)]
-    key = json.dumps([json_text(to_json(graph), indent=0), around])
-    return _CACHE.get(key, lambda: _built(graph, target, options, device))
+    how = [options.opt, str(options.inductor), device.type]
+    around = [target.name, *figures, *how, *(str(k.get()) for k in knobs.KNOBS)]
+    return json.dumps([json_text(to_json(graph), indent=0), around])
 
 
 def _built(graph: FusionGraph, target: Target, options: Options, device: torch.device) -> Built:
@@ -149,14 +161,24 @@ def _built(graph: FusionGraph, target: Target, options: Options, device: torch.d
         program = TritonProgram(graph, target)
         return Built(program, len(program.program.kernels))
     result = api.build_split(graph, target=target)
+    kernel = _loaded(result, options, device)
+    if options.inductor:
+        return Built(
+            OperatorProgram(graph, target, options, device, kernel), len(result.parts), result
+        )
+    return Built(kernel, len(result.parts), result)
+
+
+def _loaded(result: api.SplitResult, options: Options, device: torch.device) -> Runnable:
+    """Return the kernel, compiled for the machine that runs it."""
     if device.type == "npu":
         from autofuse.clients.torch.npu import NpuKernel
 
-        return Built(NpuKernel(result), len(result.parts), result)
+        return NpuKernel(result)
     if knobs.DEVICE.get() != knobs.DEVICE.default:
         from autofuse.clients.torch.witness import CardKernel
 
-        return Built(CardKernel(result), len(result.parts), result)
+        return CardKernel(result)
     import importlib
 
     path = _library(result, options)
@@ -165,7 +187,7 @@ def _built(graph: FusionGraph, target: Target, options: Options, device: torch.d
         kernel: Runnable = importlib.import_module("autofuse._twin").Kernel(str(path))
     except (ImportError, RuntimeError) as e:
         raise AutofuseError.of("AF5003", f"the library cannot be loaded: {e}") from e
-    return Built(kernel, len(result.parts), result)
+    return kernel
 
 
 def _library(result: api.SplitResult, options: Options) -> Path:

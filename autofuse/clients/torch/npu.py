@@ -1,4 +1,4 @@
-"""Kernels on an NPU: built with CANN, called through the C functions of the generated library."""
+"""Kernels on an NPU: built with CANN, called through the C functions of the generated library; what they need there."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from autofuse.base import abi, artifacts, cache, programs
 from autofuse.base.cann import first_failure
 from autofuse.base.diagnostics import AutofuseError
 
-__all__ = ["NpuKernel", "requirements"]
+__all__ = ["NpuKernel", "check_inductor", "requirements"]
 
 _INT64, _POINTER = ctypes.c_int64, ctypes.c_void_p
 
@@ -35,6 +35,26 @@ def requirements() -> list[str]:
     if programs.program("cmake") is None:
         missing.append("cmake")
     return missing
+
+
+def check_inductor() -> None:
+    """Load torch_npu's Inductor if it is there and not loaded yet.
+
+    Raises:
+        AutofuseError: AF5001, no Inductor is registered for tensors on an NPU.
+    """
+    from torch._inductor.codegen.common import get_scheduling_for_device, init_backend_registration
+
+    init_backend_registration()
+    if get_scheduling_for_device("npu") is None and importlib.util.find_spec("torch_npu"):
+        # It registers itself when it is imported: the first compilation with the backend "inductor" does that.
+        importlib.import_module("torch_npu._inductor")
+    if get_scheduling_for_device("npu") is None:
+        raise AutofuseError.of(
+            "AF5001",
+            "no Inductor is registered for tensors on an NPU, as the option inductor needs",
+            hint="torch_npu brings one, which needs triton-ascend; without the option, no Inductor is needed",
+        )
 
 
 class NpuKernel:

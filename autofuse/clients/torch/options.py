@@ -32,6 +32,8 @@ class Options:
         choose: inside Inductor, ``model``: regions for which measured ratios promise a gain; ``all``: every region;
             ``measure``: regions that were faster when both ways were timed on the device, once, with the ops around
             them; by ``model`` where that is not possible.
+        inductor: Inductor calls Ascend C kernels too, as operators: that of torch_npu for tensors on ``npu``, and
+            PyTorch's for tensors on ``cpu``, where the twin runs them.  It always calls C++ loops and Triton kernels.
     """
 
     target: str = ""
@@ -42,6 +44,7 @@ class Options:
     threads: int = 0
     report: bool = False
     choose: str = "model"
+    inductor: bool = False
 
     @classmethod
     def of(cls, given: Mapping[str, Any] | None) -> Options:

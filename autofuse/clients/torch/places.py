@@ -40,10 +40,10 @@ class Place:
         self.argument, self.dim, self.factor, self.plus = argument, dim, factor, plus
         self.others = others
 
-    def read(self, args: Sequence[Any]) -> int:
-        """Return the value."""
+    def read(self, args: Sequence[Any]) -> Any:
+        """Return the value: an int, or a SymInt for fake tensors."""
         found = args[self.argument]
-        size = int(found if self.dim is None else found.shape[self.dim])
+        size = found if self.dim is None else found.shape[self.dim]
         for factor, other in self.others:
             size -= factor * other.read(args)
         return (size - self.plus) // self.factor

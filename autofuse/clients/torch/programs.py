@@ -1,13 +1,18 @@
-"""The kernels of a region as Inductor runs them: Triton functions with launches as data, or the text of C++ loops."""
+"""The kernels of a region as Inductor runs them: Triton functions with launches as data, C++ loops, or an operator."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
+import torch
+
 from autofuse.clients.torch.lower import Lowered
+from autofuse.clients.torch.options import Options
 from autofuse.clients.torch.refusal import RefusedError
+from autofuse.clients.torch.region import Runnable
 from autofuse.codegen.backends.cpu.file_text import kernel_text, parameter_types
 from autofuse.codegen.backends.cpu.plan import plan as plan_loops
 from autofuse.codegen.backends.triton.blocks import WARP, power
@@ -27,9 +32,16 @@ from autofuse.implgraph.ir.fusion import FusionGraph
 from autofuse.implgraph.ir.graph import Node
 from autofuse.implgraph.ops.registry import lookup
 from autofuse.machines.gpu.importing import imported
-from autofuse.targets import CpuTarget, GpuTarget
+from autofuse.targets import CpuTarget, GpuTarget, Target
 
-__all__ = ["DETAILS", "SHORT_FLOATS", "LoopsProgram", "TritonProgram", "check_launcher"]
+__all__ = [
+    "DETAILS",
+    "SHORT_FLOATS",
+    "LoopsProgram",
+    "OperatorProgram",
+    "TritonProgram",
+    "check_launcher",
+]
 
 #: Words of a form that say what its elements are, and how long and how many its rows are.
 SHORT_FLOATS = "16 bits"
@@ -168,6 +180,25 @@ class LoopsProgram:
             "short": lanes <= _LANES,
         }
         return (most.form.value, *(word for word, holds in words.items() if holds))
+
+
+@dataclass(frozen=True, slots=True)
+class OperatorProgram:
+    """A kernel of a graph that Inductor calls as an operator of PyTorch.
+
+    Attributes:
+        graph: the graph.
+        target: a chip.
+        options: options of the backend.
+        device: where the tensors lie.
+        kernel: the loaded kernel, called with addresses.
+    """
+
+    graph: FusionGraph
+    target: Target
+    options: Options
+    device: torch.device
+    kernel: Runnable
 
 
 def _has_short_floats(nodes: Iterable[Node]) -> bool:

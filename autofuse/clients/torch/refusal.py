@@ -55,6 +55,7 @@ _KINDS = {
         triangular_solve linalg_solve_triangular _linalg_solve_ex linalg_lu _linalg_det geqrf ormqr
         cholesky_solve linalg_ldl_factor_ex linalg_matrix_exp linalg_householder_product _linalg_slogdet""",
     "the result depends on strides": "as_strided as_strided_scatter as_strided_copy",
+    "it writes into an argument of the function": "copy_",
     "it has no value that could be computed": "empty empty_strided empty_like empty_permuted new_empty",
 }
 

@@ -10,10 +10,11 @@ from typing import Any, Protocol
 import torch
 
 from autofuse.base import knobs
-from autofuse.clients.torch.lower import Lowered, Output, ScalarInput, TensorInput
+from autofuse.clients.torch.lower import Lowered, ScalarInput, TensorInput
 from autofuse.clients.torch.places import Place
+from autofuse.clients.torch.sizes import Shape
 
-__all__ = ["Region", "Runnable"]
+__all__ = ["Launcher", "Region", "Runnable"]
 
 #: Integer types that a Python number may overflow.
 _NARROW = (torch.uint8, torch.int8, torch.int16, torch.int32)
@@ -94,15 +95,13 @@ class Region(torch.nn.Module):
         self._places = tuple(places)
         self._symbols = tuple(s.name for s in lowered.graph.symbols)
         self._outputs = lowered.outputs
+        outputs = [(o.shape, o.dtype) for o in lowered.outputs]
+        self.launch = Launcher(kernel, self._symbols, outputs, threads)
         self._plain = all(o.perm is None for o in lowered.outputs)
         self._refused = refused
         self._told: set[str] = set()
         # Not a submodule: it holds no parameters, and printing it is useless.
         self._eager = [eager]
-        self._kernel = kernel
-        self._run = kernel.run
-        self._shapes: dict[tuple[int, ...], _Shapes] = {}
-        self._threads = threads or knobs.THREADS.get()
 
     def _sizes(self, args: Sequence[Any]) -> tuple[int, ...]:
         """Return the sizes of the symbols, in the order of the graph."""
@@ -178,30 +177,75 @@ class Region(torch.nn.Module):
         if self._indices and self._is_outside(args, sizes):
             return self._eager[0](*args)
         keep = [t.contiguous() for t in self._tensors(args, sizes)]
+        outputs, why, wrong = self.launch(sizes, keep, self._device)
+        return self._by_pytorch(why, wrong, args) if why else self._results(outputs)
+
+
+class Launcher:
+    """Allocates the outputs of a kernel, and launches it.
+
+    Args:
+        kernel: the kernel.
+        symbols: names of its sizes, in order.
+        outputs: shape and dtype of every output, which is contiguous.
+        threads: maximum threads of the twin; 0: AUTOFUSE_THREADS.
+
+    Thread-safe.
+    """
+
+    def __init__(
+        self,
+        kernel: Runnable,
+        symbols: Sequence[str],
+        outputs: Sequence[tuple[Shape, torch.dtype]],
+        threads: int = 0,
+    ) -> None:
+        self.kernel, self._run = kernel, kernel.run
+        self._symbols = tuple(symbols)
+        self._outputs = tuple(outputs)
+        self._shapes: dict[tuple[int, ...], _Shapes] = {}
+        self._threads = threads or knobs.THREADS.get()
+
+    def __call__(
+        self, sizes: tuple[int, ...], inputs: Sequence[torch.Tensor], device: torch.device
+    ) -> tuple[list[torch.Tensor], str, str]:
+        """Return the outputs, why they were not computed, and the code of the error if autofuse is at fault.
+
+        Args:
+            sizes: values of the symbols.
+            inputs: tensors with the strides of the graph.
+            device: where the outputs lie.
+        """
         shapes = self._shapes.get(sizes) or self._shapes_of(sizes)
         outputs = [
-            torch.empty(s, dtype=o.dtype, device=self._device)
-            for s, o in zip(shapes.shapes, self._outputs, strict=True)
+            torch.empty(s, dtype=dtype, device=device)
+            for s, (_, dtype) in zip(shapes.shapes, self._outputs, strict=True)
         ]
         if not shapes.empty:
-            pointers = [t.data_ptr() for t in (*keep, *outputs)]
-            bytes_ = [t.nbytes for t in keep]
+            pointers = [t.data_ptr() for t in (*inputs, *outputs)]
+            bytes_ = [t.nbytes if t.is_contiguous() else _extent(t) for t in inputs]
             bytes_.extend(shapes.bytes)
             threads = 1 if shapes.small else self._threads
-            status, text = self._run(sizes, pointers, threads, bytes_, len(keep))
+            status, text = self._run(sizes, pointers, threads, bytes_, len(inputs))
             if status:
                 # The rule was proved to hold, so a violation is a bug in autofuse.
-                wrong = "AF5004" if text.startswith("[") else ""
-                return self._by_pytorch(_why(status, text), wrong, args)
-        return self._results(outputs)
+                return outputs, _why(status, text), "AF5004" if text.startswith("[") else ""
+        return outputs, "", ""
 
     def _shapes_of(self, sizes: tuple[int, ...]) -> _Shapes:
         env = dict(zip(self._symbols, sizes, strict=True))
-        found = _Shapes([_evaluated(o, env) for o in self._outputs], self._outputs)
+        shapes = [tuple(e.evaluate(env) for e in shape) for shape, _ in self._outputs]
+        found = _Shapes(shapes, [dtype for _, dtype in self._outputs])
         if len(self._shapes) >= _KEPT:
             self._shapes = {}
         self._shapes[sizes] = found
         return found
+
+
+def _extent(t: torch.Tensor) -> int:
+    """Return the bytes from the first element of a tensor to the end of its last one."""
+    reach = sum((n - 1) * s for n, s in zip(t.shape, t.stride(), strict=True))
+    return (reach + 1) * t.itemsize
 
 
 def _why(status: int, text: str) -> str:
@@ -217,18 +261,14 @@ class _Shapes:
 
     __slots__ = ("bytes", "empty", "shapes", "small")
 
-    def __init__(self, shapes: Sequence[tuple[int, ...]], outputs: Sequence[Output]) -> None:
+    def __init__(self, shapes: Sequence[tuple[int, ...]], dtypes: Sequence[torch.dtype]) -> None:
         self.shapes = tuple(shapes)
         self.bytes = [
-            o.dtype.itemsize * math.prod(shape) for shape, o in zip(shapes, outputs, strict=True)
+            d.itemsize * math.prod(shape) for shape, d in zip(shapes, dtypes, strict=True)
         ]
         total = sum(self.bytes)
         self.empty = total == 0
         self.small = total <= _ONE_THREAD
-
-
-def _evaluated(o: Output, env: Mapping[str, int]) -> tuple[int, ...]:
-    return tuple(e.evaluate(env) for e in o.shape)
 
 
 def _source(i: TensorInput | ScalarInput, at: Mapping[Any, int]) -> tuple[int | None, Any]:

@@ -229,7 +229,7 @@ def _kernel_of(c: Candidate, options: Options, numbers: Mapping[str, torch.fx.No
     target = target_for(options, device)
     if is_triton(target):
         check_launcher(lowered)
-    if is_inside_inductor(target):
+    if is_inside_inductor(target, options):
         lowered = with_gaps(lowered)
         hinted = tuple(replace(s, hint=sizes[s.name]) for s in lowered.graph.symbols)
         lowered = replace(lowered, graph=replace(lowered.graph, symbols=hinted))

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+import operator
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 import torch
@@ -17,9 +18,11 @@ from autofuse.implgraph.expr.expression import (
     Expr,
     ExprError,
     FloorDiv,
+    Func,
     Max,
     Min,
     Mod,
+    Sym,
     const,
     product,
     sym,
@@ -27,10 +30,17 @@ from autofuse.implgraph.expr.expression import (
 )
 from autofuse.implgraph.ir.fusion import Symbol
 
-__all__ = ["Shape", "Sizes", "hint_of", "number_of_elements"]
+__all__ = ["Shape", "Sizes", "hint_of", "number_of_elements", "value_of"]
 
 #: log2 of the maximum value of a symbol; less if a tensor with several symbols could grow too large.
 _SIZE_BITS = 31
+#: Function of sizes -> how PyTorch computes it.
+_COMPUTED: Mapping[str, Callable[..., Any]] = {
+    "FloorDiv": operator.floordiv,
+    "Mod": operator.mod,
+    "Max": torch.sym_max,
+    "Min": torch.sym_min,
+}
 _FUNCTIONS = {"FloorDiv": FloorDiv, "CleanDiv": FloorDiv, "Mod": Mod, "PythonMod": Mod}
 
 
@@ -233,3 +243,35 @@ def number_of_elements(sizes: Sequence[Any]) -> int:
         hint = hint_of(s)
         out *= 1 if hint is None else hint
     return out
+
+
+def value_of(e: Expr, env: Mapping[str, Any], call: Callable[..., Any]) -> Any:
+    """Return an expression of sizes, computed by PyTorch's functions.
+
+    Args:
+        e: the expression.
+        env: value of every symbol: a number, a SymInt, or whatever ``call`` accepts.
+        call: applies a function to its arguments.
+    """
+    total: Any = 0
+    for monomial, factor in e.terms:
+        part: Any = factor
+        for atom, power in monomial:
+            for _ in range(power):
+                one = _atom_value(atom, env, call)
+                part = one if part == 1 else call(operator.mul, part, one)
+        total = part if total == 0 else call(operator.add, total, part)
+    return total
+
+
+def _atom_value(atom: Sym | Func, env: Mapping[str, Any], call: Callable[..., Any]) -> Any:
+    if isinstance(atom, Sym):
+        return env[atom.name]
+    args = [value_of(a, env, call) for a in atom.args]
+    if atom.name == "CeilDiv":
+        above = call(operator.add, args[0], call(operator.sub, args[1], 1))
+        return call(operator.floordiv, above, args[1])
+    found = args[0]
+    for other in args[1:]:
+        found = call(_COMPUTED[atom.name], found, other)
+    return found

@@ -2,7 +2,8 @@
 
 A region is opaque to Inductor: its operands and results lie in memory.  So a region is compared with what Inductor
 would do without it: the folder ``ratios`` has measured times of Inductor's kernels over those of autofuse, by form and
-bytes, and every tensor that Inductor could have kept in registers costs a write and a read.
+bytes.  Every tensor that Inductor could have kept in registers costs a write and a read, and an operand that it could
+have read once for the region and for another op costs a read.
 """
 
 from __future__ import annotations
@@ -18,16 +19,16 @@ from torch._inductor import config
 from torch._inductor.graph import GraphLowering
 
 from autofuse.clients.torch.inductor.measured import measured_gain
-from autofuse.clients.torch.inductor.neighbours import fuses, origin, read, users
+from autofuse.clients.torch.inductor.neighbours import fuses, origin, read, siblings, users
 from autofuse.clients.torch.options import Options
-from autofuse.clients.torch.partition import bytes_of
-from autofuse.clients.torch.programs import DETAILS, LoopsProgram, TritonProgram
+from autofuse.clients.torch.partition import apart, bytes_of
+from autofuse.clients.torch.programs import DETAILS, LoopsProgram, OperatorProgram, TritonProgram
 from autofuse.clients.torch.selection import Made
 from autofuse.clients.torch.sizes import number_of_elements
 from autofuse.implgraph.expr.remainders import tight_bounds
 from autofuse.implgraph.ir.fusion import FusionGraph
 
-__all__ = ["Chooser", "Region", "Table", "gain", "table"]
+__all__ = ["Chooser", "Region", "Table", "gain", "modelled_gain", "table"]
 
 #: Least gain, as a part of the time of a region by Inductor: less is within the spread of the ratios.
 _LEAST = 0.03
@@ -39,7 +40,7 @@ _IMAGE = 4
 
 @dataclass(frozen=True)
 class Region:
-    """A region as far as the choice depends on it.
+    """A region as far as the choice depends on it, with a table of measured ratios.
 
     Attributes:
         backend: the writer of its kernels, the name of its table.
@@ -47,6 +48,7 @@ class Region:
         bytes: bytes of all operands and results, at the sizes of tracing.
         kept: bytes of those that Inductor could keep in registers.
         launches: number of launches.
+        shared: bytes of operands that Inductor could read once for the region and for another op.
     """
 
     backend: str
@@ -54,6 +56,7 @@ class Region:
     bytes: int
     kept: int
     launches: int = 1
+    shared: int = 0
 
 
 @dataclass(frozen=True)
@@ -99,14 +102,22 @@ class Chooser:
         values = [n.meta["val"] for n in (*made.arguments, *made.candidate.outputs)]
         tensors = [v for v in values if isinstance(v, torch.Tensor)]
         program = made.built.kernel
-        if isinstance(program, LoopsProgram) and self._in_cpp:
+        if isinstance(program, LoopsProgram | OperatorProgram) and self._in_cpp:
             return False, "Inductor writes its wrapper in C++ (cpp_wrapper)"
         if isinstance(program, TritonProgram) and _may_be_empty(made.lowered.graph):
             return False, "a size may be 0"
+        if isinstance(program, OperatorProgram) and not made.lowered.graph.inputs:
+            return False, "an operator without a tensor as an argument has no device"
         if any(number_of_elements(t.shape) == 0 for t in tensors):
             return False, "it has no elements"
         if self._moves_channels and any(t.dim() >= _IMAGE for t in tensors):
             return False, "Inductor lays out images channels-last"
+        if isinstance(program, OperatorProgram):
+            expected = modelled_gain(made)
+            words = (
+                f"expected gain {expected:+.0%} (bytes by the cost model; no times were measured)"
+            )
+            return self._how == "all" or expected >= _LEAST, words
         if self._how == "measure" and (found := measured_gain(made)) is not None:
             return found >= _LEAST, f"gain {found:+.0%} (measured)"
         region = described(made)
@@ -125,24 +136,46 @@ def _may_be_empty(graph: FusionGraph) -> bool:
 
 def described(made: Made) -> Region:
     """Return what the choice depends on."""
-    ends = {n: bytes_of(n) for n in (*read(made), *made.candidate.outputs)}
+    ends = (*read(made), *made.candidate.outputs)
+    program = made.built.kernel
+    assert isinstance(program, TritonProgram | LoopsProgram)
+    return Region(
+        program.target.backend,
+        program.form,
+        sum(map(bytes_of, dict.fromkeys(ends))),
+        _kept(made),
+        made.built.parts,
+        sum(map(bytes_of, siblings(made))),
+    )
+
+
+def _kept(made: Made) -> int:
+    """Return the bytes of operands and results that Inductor could keep in registers."""
     inside = set(made.candidate.nodes) - set(made.candidate.outside)
-    kept = sum(ends[n] for n in read(made) if fuses(origin(n)))
-    kept += sum(
-        ends[n]
+    kept = sum(bytes_of(n) for n in read(made) if fuses(origin(n)))
+    return kept + sum(
+        bytes_of(n)
         for n in made.candidate.outputs
         if any(fuses(u) for u in users(n) if u not in inside)
     )
-    program = made.built.kernel
-    assert isinstance(program, TritonProgram | LoopsProgram)
-    return Region(program.target.backend, program.form, sum(ends.values()), kept, made.built.parts)
+
+
+def modelled_gain(made: Made) -> float:
+    """Return the expected gain as a part of the bytes that the ops of a region move one by one.
+
+    Without measured ratios, the cost model decides alone, with the same charge for what borders other ops.
+    """
+    alone = apart(made.candidate)
+    moved = alone if made.bytes is None else made.bytes
+    more = 2 * _kept(made) + sum(map(bytes_of, siblings(made)))
+    return 1.0 - (moved + more) / max(alone, 1)
 
 
 def gain(region: Region) -> float:
     """Return the expected gain as a part of the time that Inductor needs for the region and the tensors between."""
     known = table(region.backend)
     ratio = next(_ratios(region, known), 1.0)
-    moved = 2 * region.kept + known.launch * max(0, region.launches - _USUAL)
+    moved = 2 * region.kept + region.shared + known.launch * max(0, region.launches - _USUAL)
     return 1.0 - (1.0 / ratio) - moved / max(region.bytes, 1)
 
 

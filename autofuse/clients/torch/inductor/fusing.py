@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 import functools
 import json
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import Any
@@ -37,7 +37,11 @@ _KIND: ContextVar[str | None] = ContextVar("autofuse_graph_kind", default="graph
 
 
 def compile_with_inductor(
-    gm: torch.fx.GraphModule, example_inputs: Sequence[Any], options: Options, mode: str | None
+    gm: torch.fx.GraphModule,
+    example_inputs: Sequence[Any],
+    options: Options,
+    mode: str | None,
+    decompositions: Mapping[Any, Callable[..., Any]] | None = None,
 ) -> Callable[..., Any]:
     """Return a compiled graph, forward and backward.
 
@@ -49,13 +53,18 @@ def compile_with_inductor(
         example_inputs: its inputs.
         options: options of the backend.
         mode: a preset of Inductor, as for ``torch.compile``; None for none.
+        decompositions: those of composite ops; None for Inductor's.
     """
     before = getattr(config, PLACE)
     passes = [*before] if isinstance(before, list | tuple) else [before] if before else []
     patches: dict[str, Any] = dict(list_mode_options(mode)) if mode else {}
     patches[PLACE] = FusionPass(options, passes)
     made: Callable[..., Any] = compile_fx(
-        gm, example_inputs, inner_compile=functools.partial(_inner, options), config_patches=patches
+        gm,
+        example_inputs,
+        inner_compile=functools.partial(_inner, options),
+        config_patches=patches,
+        decompositions=decompositions,
     )
     return made
 

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any, ClassVar
 
 import torch
-from torch._inductor.async_compile import AsyncCompile
+from torch._inductor.async_compile import AsyncCompile, get_compile_threads
 from torch._inductor.codecache import CppPythonBindingsCodeCache, LambdaFuture
 from torch._inductor.cpp_builder import is_gcc
 from torch._inductor.ir import ExternKernel, InputsKernel, MutationOutput, NoneLayout
@@ -70,6 +70,9 @@ def compiled(compiler: AsyncCompile, types: Sequence[str], text: str) -> Any:
         text: C++ of the loops.
     """
     flags = flags_for_speed(is_gcc=is_gcc())
+    if get_compile_threads() <= 1:
+        # Inductor then waits for no futures.
+        return _Bindings.load_pybinding(types, text, extra_flags=flags)
     found = _Bindings.load_pybinding_async(
         types, text, submit_fn=compiler.submit, extra_flags=flags
     )

@@ -16,7 +16,7 @@ from torch._inductor.utils import BoxedBool
 from torch.fx.node import map_arg
 
 from autofuse.base import artifacts, cache
-from autofuse.clients.torch.inductor.neighbours import fuses, is_view, origin, read, users
+from autofuse.clients.torch.inductor.neighbours import fuses, is_view, origin, read, siblings, users
 from autofuse.clients.torch.inductor.regions import PLACE, write
 from autofuse.clients.torch.inductor.sources import digest_of_sources
 from autofuse.clients.torch.lower import TensorInput
@@ -87,6 +87,12 @@ def _piece(made: Made) -> list[torch.fx.Node]:
         for u in users(o):
             if u not in found and fuses(u) and not _reads_places(u, found):
                 found.update(v for x in u.all_input_nodes for v in _views_up_to(x, o))
+                found.add(u)
+    for n, others in siblings(made).items():
+        for u in others:
+            if u not in found and not _reads_places(u, found):
+                given = [_views_up_to(x, origin(n)) for x in u.all_input_nodes]
+                found.update(v for views in given for v in views if v is not origin(n))
                 found.add(u)
     return [n for n in made.candidate.nodes[0].graph.nodes if n in found]
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import operator
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 import torch
@@ -20,7 +20,7 @@ from autofuse.clients.torch.refusal import (
 )
 from autofuse.clients.torch.selection import Made
 
-__all__ = ["fuses", "is_view", "origin", "read", "users"]
+__all__ = ["fuses", "is_view", "origin", "read", "siblings", "users"]
 
 #: Reasons of ops that Inductor calls in a library, or that scatter: it fuses nothing into them, or only in a template.
 _APART = (PRODUCT, SCATTER, SORT, FOURIER, ALGEBRA)
@@ -57,6 +57,44 @@ def users(n: torch.fx.Node) -> Iterator[torch.fx.Node]:
             yield from users(u)
         else:
             yield u
+
+
+def siblings(made: Made) -> dict[torch.fx.Node, list[torch.fx.Node]]:
+    """Return the operands that other ops read as well, with which Inductor could compute the region, and these ops.
+
+    It puts ops without dependencies into one kernel where they read the same data, also reductions over rows and over
+    columns.  Operands that such an op computes are not among them.
+    """
+    inside = set(made.candidate.nodes) - set(made.candidate.outside)
+    others = {
+        n: [u for u in users(origin(n)) if u not in inside and fuses(u)]
+        for n in read(made)
+        if not fuses(origin(n))
+    }
+    if any(others.values()):
+        beyond = _beyond(inside, lambda n: n.users) | _beyond(inside, lambda n: n.all_input_nodes)
+        others = {n: [u for u in us if u not in beyond] for n, us in others.items()}
+    return {n: us for n, us in others.items() if us}
+
+
+def _beyond(
+    inside: set[torch.fx.Node], after: Callable[[torch.fx.Node], Iterable[torch.fx.Node]]
+) -> set[torch.fx.Node]:
+    """Return the nodes on one side of a region that are reached through an op which Inductor does not fuse."""
+    found: set[torch.fx.Node] = set()
+    seen: set[tuple[torch.fx.Node, bool]] = set()
+    left = [(n, False) for n in inside]
+    while left:
+        n, is_apart = left.pop()
+        for m in after(n):
+            step = (m, is_apart or not (fuses(m) or is_view(m)))
+            if m in inside or step in seen:
+                continue
+            seen.add(step)
+            left.append(step)
+            if is_apart:
+                found.add(m)
+    return found
 
 
 def fuses(n: torch.fx.Node) -> bool:

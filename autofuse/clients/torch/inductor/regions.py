@@ -15,13 +15,15 @@ from torch._prims_common import make_contiguous_strides_for
 from torch.fx.experimental.symbolic_shapes import statically_known_true
 from torch.utils._pytree import tree_any, tree_map_only
 
+from autofuse.clients.torch.inductor.operators import operator_for
 from autofuse.clients.torch.lower import ScalarInput, TensorInput
 from autofuse.clients.torch.places import Place
-from autofuse.clients.torch.programs import LoopsProgram, TritonProgram
+from autofuse.clients.torch.programs import LoopsProgram, OperatorProgram, TritonProgram
 from autofuse.clients.torch.selection import Made
+from autofuse.clients.torch.sizes import value_of
 from autofuse.codegen.backends.triton.launches import Launch
 from autofuse.codegen.nests.memory import Memory
-from autofuse.implgraph.expr.expression import Expr, Func, Sym
+from autofuse.implgraph.expr.expression import Expr
 
 __all__ = ["PLACE", "insert", "write"]
 
@@ -29,13 +31,6 @@ __all__ = ["PLACE", "insert", "write"]
 PLACE = "post_grad_custom_post_pass"
 
 _aten = torch.ops.aten
-#: Function of sizes -> how PyTorch computes it.
-_FUNCTIONS: Mapping[str, Any] = {
-    "FloorDiv": operator.floordiv,
-    "Mod": operator.mod,
-    "Max": torch.sym_max,
-    "Min": torch.sym_min,
-}
 
 
 def insert(graph: torch.fx.Graph, regions: Sequence[Made]) -> None:
@@ -100,9 +95,11 @@ class _Writer:
         program = self.made.built.kernel
         if isinstance(program, LoopsProgram):
             made = self.loops(program, given, shapes)
-        else:
-            assert isinstance(program, TritonProgram)
+        elif isinstance(program, TritonProgram):
             made = self.launches(program, given, shapes)
+        else:
+            assert isinstance(program, OperatorProgram)
+            made = self.operator(program, given)
         return [
             node if o.perm is None else self.call(_aten.permute.default, node, list(o.perm))
             for node, o in zip(made, lowered.outputs, strict=True)
@@ -131,17 +128,14 @@ class _Writer:
 
         outputs = [(s, o.dtype) for s, o in zip(shapes, self.made.lowered.outputs, strict=True)]
         args = (program.text, program.types, given, outputs, list(self.sizes.values()))
-        node = self.graph.call_function(call_loops, args)
-        values = _values(args)
-        with self.fake:
-            node.meta["val"] = call_loops(*values)
-        node.meta["eager_input_vals"] = (values, {})
-        found = []
-        for k, value in enumerate(node.meta["val"]):
-            result = self.graph.call_function(operator.getitem, (node, k))
-            result.meta["val"] = value
-            found.append(result)
-        return found
+        return self.items(self.opaque(call_loops, *args))
+
+    def operator(self, program: OperatorProgram, given: Sequence[Any]) -> list[torch.fx.Node]:
+        """Add the call of an operator and return its results."""
+        target, described = operator_for(program)
+        sizes = (self.sizes[a.symbol] for a in described.arguments if a.symbol)
+        node = self.opaque(target, *given, *sizes)
+        return [node] if len(described.results) == 1 else self.items(node)
 
     # nodes ------------------------------------------------------------------------------------
     def call(self, target: Any, *args: Any, **kwargs: Any) -> Any:
@@ -154,6 +148,16 @@ class _Writer:
         with self.fake:
             node.meta["val"] = target(*own, **named)
         return node
+
+    def opaque(self, target: Any, *args: Any) -> torch.fx.Node:
+        """Return a call of what needs its tensors as the graph lays them out; Inductor may lay out others anew."""
+        node: torch.fx.Node = self.call(target, *args)
+        node.meta["eager_input_vals"] = (_values(args), {})
+        return node
+
+    def items(self, node: torch.fx.Node) -> list[torch.fx.Node]:
+        """Return the results of a call."""
+        return [self.call(operator.getitem, node, k) for k in range(len(node.meta["val"]))]
 
     def empty(self, shape: Sequence[Any], dtype: torch.dtype) -> torch.fx.Node:
         """Return uninitialised memory."""
@@ -177,14 +181,15 @@ class _Writer:
         wanted = make_contiguous_strides_for(shape)
         if declared is not None:
             wanted = tuple(int(s.value) for s in declared)
-        if _have_strides(shape, [t.stride(p) for p in perm], wanted):
-            return node
-        if how.perm is not None:
+        fits = _have_strides(shape, [t.stride(p) for p in perm], wanted)
+        # Unlike an address, the tensor that an operator gets shows the order of its axes.
+        if how.perm is not None and (
+            isinstance(self.made.built.kernel, OperatorProgram) or not fits
+        ):
             node = self.call(_aten.permute.default, node, list(perm))
-        copy: torch.fx.Node = self.call(
-            _aten.clone.default, node, memory_format=torch.contiguous_format
-        )
-        return copy
+        if not fits:
+            node = self.call(_aten.clone.default, node, memory_format=torch.contiguous_format)
+        return node
 
     def number(self, how: ScalarInput) -> torch.fx.Node:
         """Return a number that is known at run time as a tensor of one element."""
@@ -245,27 +250,7 @@ class _Writer:
 
     def value(self, e: Expr) -> Any:
         """Return an expression of sizes, as a number or a node."""
-        total: Any = 0
-        for monomial, factor in e.terms:
-            part: Any = factor
-            for atom, power in monomial:
-                for _ in range(power):
-                    one = self.atom(atom)
-                    part = one if part == 1 else self.call(operator.mul, part, one)
-            total = part if total == 0 else self.call(operator.add, total, part)
-        return total
-
-    def atom(self, atom: Sym | Func) -> Any:
-        if isinstance(atom, Sym):
-            return self.sizes[atom.name]
-        args = [self.value(a) for a in atom.args]
-        if atom.name == "CeilDiv":
-            above = self.call(operator.add, args[0], self.call(operator.sub, args[1], 1))
-            return self.call(operator.floordiv, above, args[1])
-        found = args[0]
-        for other in args[1:]:
-            found = self.call(_FUNCTIONS[atom.name], found, other)
-        return found
+        return value_of(e, self.sizes, self.call)
 
 
 def _values(tree: Any) -> Any:
