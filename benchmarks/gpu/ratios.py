@@ -25,8 +25,8 @@ from model import run_on_fakes
 from rows import Row, rows
 from sets.random import MOST
 
+from autofuse.clients.torch.devices.programs import SHORT_FLOATS
 from autofuse.clients.torch.inductor import choice, fusing
-from autofuse.clients.torch.programs import SHORT_FLOATS
 from autofuse.targets import find_target
 
 #: Rows from which a class of sizes, and a form with a further word, has a ratio of its own.

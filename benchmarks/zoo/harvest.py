@@ -24,7 +24,8 @@ from typing import Any
 import torch
 
 from autofuse.base.diagnostics import AutofuseError
-from autofuse.clients.torch import calls, kernels, lower, selection
+from autofuse.clients.torch import calls, lower, selection
+from autofuse.clients.torch.devices import kernels
 from autofuse.frontends.graph.writer import graph_data
 from autofuse.implgraph.ir.fusion import FusionGraph
 

@@ -252,7 +252,7 @@ def _torch(rng: Random, nodes: int) -> Made:
     """Kernels are generated and not compiled: PyTorch runs what they are for; what they fail with is raised behind."""
     import torch
 
-    from autofuse.clients.torch import kernels
+    from autofuse.clients.torch.devices import kernels
 
     function = torch_function(rng, min(nodes, 200))
     failed: list[Exception] = []

@@ -32,10 +32,10 @@ from torch.utils.backend_registration import _setup_privateuseone_for_python_bac
 
 import autofuse.clients.torch
 from autofuse.base.diagnostics import AutofuseError
-from autofuse.clients.torch import kernels, npu
+from autofuse.clients.torch.devices import kernels, npu
+from autofuse.clients.torch.devices.programs import OperatorProgram
 from autofuse.clients.torch.inductor import fusing, regions
 from autofuse.clients.torch.inductor.operators import operator_for
-from autofuse.clients.torch.programs import OperatorProgram
 from autofuse.clients.torch.selection import Made
 
 aten = torch.ops.aten

@@ -14,7 +14,7 @@ from torch._inductor.utils import run_and_get_code
 from torch.nn import functional as F  # noqa: N812 - PyTorch's own name for it
 
 import autofuse.clients.torch
-from autofuse.clients.torch import programs
+from autofuse.clients.torch.devices import programs
 from autofuse.clients.torch.inductor import measured
 
 pytestmark = pytest.mark.twin

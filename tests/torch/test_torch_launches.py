@@ -11,7 +11,7 @@ from torch._higher_order_ops import triton_kernel_wrap
 from triton.backends.compiler import GPUTarget
 
 from autofuse import api
-from autofuse.clients.torch.programs import TritonProgram
+from autofuse.clients.torch.devices.programs import TritonProgram
 from autofuse.targets import load_gpu
 
 pytestmark = pytest.mark.triton

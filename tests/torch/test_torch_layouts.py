@@ -11,7 +11,8 @@ import torch
 from torch.nn import functional as F  # noqa: N812 - PyTorch's own name for it
 from torch.utils._pytree import tree_leaves
 
-from autofuse.clients.torch import kernels, layouts, selection
+from autofuse.clients.torch import layouts, selection
+from autofuse.clients.torch.devices import kernels
 
 Op = Callable[[torch.Tensor], Any]
 ONE_OP = {"target": "ascend910b1", "min_ops": 1}

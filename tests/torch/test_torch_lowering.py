@@ -18,8 +18,8 @@ import pytest
 import torch
 
 from autofuse.base.diagnostics import AutofuseError
-from autofuse.clients.torch import npu
 from autofuse.clients.torch.capture import capture
+from autofuse.clients.torch.devices import npu
 from autofuse.clients.torch.lower import layout_of
 from autofuse.machines.twin.oracle.oracle import evaluate
 

@@ -10,8 +10,8 @@ import pytest
 import torch
 from extras import needs
 
+from autofuse.clients.torch.devices.programs import TritonProgram
 from autofuse.clients.torch.lower import lower
-from autofuse.clients.torch.programs import TritonProgram
 from autofuse.targets import load_gpu
 
 pytestmark = needs("triton")

@@ -18,10 +18,11 @@ from torch.nn import functional as F  # noqa: N812 - PyTorch's own name for it
 
 import autofuse.clients.torch
 from autofuse.base.diagnostics import AutofuseError
-from autofuse.clients.torch import Options, kernels
+from autofuse.clients.torch import Options
+from autofuse.clients.torch.devices import kernels
+from autofuse.clients.torch.devices.programs import OperatorProgram
 from autofuse.clients.torch.inductor import fusing, operators, regions
 from autofuse.clients.torch.inductor.fusing import FusionPass
-from autofuse.clients.torch.programs import OperatorProgram
 
 OPTIONS = {"target": "ascend910b1", "inductor": True, "fallback": "error", "min_ops": 1}
 

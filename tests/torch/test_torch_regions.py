@@ -19,8 +19,9 @@ from torch.fx.experimental.proxy_tensor import make_fx
 import autofuse.clients.torch
 from autofuse import api
 from autofuse.base.diagnostics import AutofuseError
-from autofuse.clients.torch import Options, kernels, npu
+from autofuse.clients.torch import Options
 from autofuse.clients.torch.calls import compile_graph
+from autofuse.clients.torch.devices import kernels, npu
 from autofuse.clients.torch.partition import bytes_of, candidates, view_of
 from autofuse.clients.torch.region import Region
 from autofuse.clients.torch.selection import _returned

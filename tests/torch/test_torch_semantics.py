@@ -13,7 +13,7 @@ import pytest
 import torch
 
 import autofuse.clients.torch
-from autofuse.clients.torch import kernels
+from autofuse.clients.torch.devices import kernels
 
 pytestmark = pytest.mark.twin
 

@@ -14,7 +14,8 @@ import torch
 from extras import needs
 
 from autofuse.base.diagnostics import AutofuseError
-from autofuse.clients.torch import Options, cuda, kernels
+from autofuse.clients.torch import Options
+from autofuse.clients.torch.devices import cuda, kernels
 from autofuse.clients.torch.refusal import RefusedError
 from autofuse.targets import load_gpu
 

@@ -15,9 +15,14 @@ from torch._inductor.decomposition import select_decomp_table
 
 from autofuse.base.diagnostics import AutofuseError
 from autofuse.clients.torch.calls import compile_graph
-from autofuse.clients.torch.kernels import device_among, is_inside_inductor, is_triton, target_of
+from autofuse.clients.torch.devices.kernels import (
+    device_among,
+    is_inside_inductor,
+    is_triton,
+    target_of,
+)
+from autofuse.clients.torch.devices.npu import check_inductor
 from autofuse.clients.torch.layouts import laid_out
-from autofuse.clients.torch.npu import check_inductor
 from autofuse.clients.torch.ops.table import allocating
 from autofuse.clients.torch.options import Options
 

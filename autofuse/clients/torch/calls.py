@@ -11,9 +11,9 @@ import torch
 
 from autofuse.base.diagnostics import AutofuseError
 from autofuse.clients.torch import report as reports
+from autofuse.clients.torch.devices.programs import LoopsProgram, OperatorProgram, TritonProgram
 from autofuse.clients.torch.options import Options
 from autofuse.clients.torch.partition import Candidate, kind_of
-from autofuse.clients.torch.programs import LoopsProgram, OperatorProgram, TritonProgram
 from autofuse.clients.torch.region import Region
 from autofuse.clients.torch.selection import Made, select
 from autofuse.failures import cut_around

@@ -17,8 +17,8 @@ from autofuse.base import knobs
 from autofuse.base.diagnostics import AutofuseError, Diagnostic
 from autofuse.base.wording import counted
 from autofuse.clients.torch import report as reports
-from autofuse.clients.torch.cuda import with_gaps
-from autofuse.clients.torch.kernels import (
+from autofuse.clients.torch.devices.cuda import with_gaps
+from autofuse.clients.torch.devices.kernels import (
     Built,
     built_for,
     is_inside_inductor,
@@ -26,6 +26,7 @@ from autofuse.clients.torch.kernels import (
     target_for,
     traffic,
 )
+from autofuse.clients.torch.devices.programs import check_launcher
 from autofuse.clients.torch.lower import DEVICES, Lowered, lower, refusal
 from autofuse.clients.torch.ops.row import Kind
 from autofuse.clients.torch.options import Options
@@ -38,7 +39,6 @@ from autofuse.clients.torch.partition import (
     views_kept_for_strides,
 )
 from autofuse.clients.torch.places import Place, places_of
-from autofuse.clients.torch.programs import check_launcher
 from autofuse.clients.torch.refusal import RefusedError
 from autofuse.clients.torch.sizes import hint_of
 from autofuse.failures import cut_around, internal_error, is_internal

@@ -18,11 +18,16 @@ import torch
 from torch._inductor import config
 from torch._inductor.graph import GraphLowering
 
+from autofuse.clients.torch.devices.programs import (
+    DETAILS,
+    LoopsProgram,
+    OperatorProgram,
+    TritonProgram,
+)
 from autofuse.clients.torch.inductor.measured import measured_gain
 from autofuse.clients.torch.inductor.neighbours import fuses, origin, read, siblings, users
 from autofuse.clients.torch.options import Options
 from autofuse.clients.torch.partition import apart, bytes_of
-from autofuse.clients.torch.programs import DETAILS, LoopsProgram, OperatorProgram, TritonProgram
 from autofuse.clients.torch.selection import Made
 from autofuse.clients.torch.sizes import number_of_elements
 from autofuse.implgraph.expr.remainders import tight_bounds

@@ -20,11 +20,11 @@ from torch._inductor.virtualized import V
 
 from autofuse.base import knobs
 from autofuse.base.diagnostics import AutofuseError
-from autofuse.clients.torch.cuda import card
+from autofuse.clients.torch.devices.cuda import card
+from autofuse.clients.torch.devices.kernels import device_among, is_triton, target_of
 from autofuse.clients.torch.inductor.choice import Chooser
 from autofuse.clients.torch.inductor.regions import PLACE, insert
 from autofuse.clients.torch.inductor.sources import digest_of_sources
-from autofuse.clients.torch.kernels import device_among, is_triton, target_of
 from autofuse.clients.torch.options import Options
 from autofuse.clients.torch.selection import select
 from autofuse.failures import cut_around

@@ -16,13 +16,13 @@ from torch._inductor.utils import BoxedBool
 from torch.fx.node import map_arg
 
 from autofuse.base import artifacts, cache
+from autofuse.clients.torch.devices.programs import LoopsProgram, TritonProgram
 from autofuse.clients.torch.inductor.neighbours import fuses, is_view, origin, read, siblings, users
 from autofuse.clients.torch.inductor.regions import PLACE, write
 from autofuse.clients.torch.inductor.sources import digest_of_sources
 from autofuse.clients.torch.lower import TensorInput
 from autofuse.clients.torch.ops.row import Kind
 from autofuse.clients.torch.partition import kind_of
-from autofuse.clients.torch.programs import LoopsProgram, TritonProgram
 from autofuse.clients.torch.selection import Made, device_of
 from autofuse.machines.gpu.timing import timed
 from autofuse.machines.twin.oracle.indices import place_extents

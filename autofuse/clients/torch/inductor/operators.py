@@ -18,10 +18,10 @@ from torch.utils._pytree import tree_map_only
 
 from autofuse.base import artifacts
 from autofuse.base.diagnostics import AutofuseError
-from autofuse.clients.torch.kernels import built_for, key_of
+from autofuse.clients.torch.devices.kernels import built_for, key_of
+from autofuse.clients.torch.devices.programs import OperatorProgram
 from autofuse.clients.torch.options import Options
 from autofuse.clients.torch.places import Place, as_line
-from autofuse.clients.torch.programs import OperatorProgram
 from autofuse.clients.torch.region import Launcher
 from autofuse.clients.torch.sizes import value_of
 from autofuse.codegen.backends.ascendc.torchext.schema import Operator, operator_of

@@ -15,10 +15,10 @@ from torch._prims_common import make_contiguous_strides_for
 from torch.fx.experimental.symbolic_shapes import statically_known_true
 from torch.utils._pytree import tree_any, tree_map_only
 
+from autofuse.clients.torch.devices.programs import LoopsProgram, OperatorProgram, TritonProgram
 from autofuse.clients.torch.inductor.operators import operator_for
 from autofuse.clients.torch.lower import ScalarInput, TensorInput
 from autofuse.clients.torch.places import Place
-from autofuse.clients.torch.programs import LoopsProgram, OperatorProgram, TritonProgram
 from autofuse.clients.torch.selection import Made
 from autofuse.clients.torch.sizes import value_of
 from autofuse.codegen.backends.triton.launches import Launch

@@ -15,9 +15,9 @@ import torch
 from autofuse import api
 from autofuse.base import knobs
 from autofuse.base.diagnostics import AutofuseError
-from autofuse.clients.torch.cuda import card, check_triton
+from autofuse.clients.torch.devices.cuda import card, check_triton
+from autofuse.clients.torch.devices.programs import LoopsProgram, OperatorProgram, TritonProgram
 from autofuse.clients.torch.options import Options
-from autofuse.clients.torch.programs import LoopsProgram, OperatorProgram, TritonProgram
 from autofuse.clients.torch.refusal import RefusedError
 from autofuse.clients.torch.region import Runnable
 from autofuse.implgraph.ir.fusion import FusionGraph
@@ -172,11 +172,11 @@ def _built(graph: FusionGraph, target: Target, options: Options, device: torch.d
 def _loaded(result: api.SplitResult, options: Options, device: torch.device) -> Runnable:
     """Return the kernel, compiled for the machine that runs it."""
     if device.type == "npu":
-        from autofuse.clients.torch.npu import NpuKernel
+        from autofuse.clients.torch.devices.npu import NpuKernel
 
         return NpuKernel(result)
     if knobs.DEVICE.get() != knobs.DEVICE.default:
-        from autofuse.clients.torch.witness import CardKernel
+        from autofuse.clients.torch.devices.witness import CardKernel
 
         return CardKernel(result)
     import importlib
