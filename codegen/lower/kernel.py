@@ -51,7 +51,7 @@ from autofuse.codegen.lower.dma import dma_block
 from autofuse.codegen.lower.names import Names, parameter_names
 from autofuse.codegen.lower.vector_calls import VectorCalls
 from autofuse.implgraph.expr.bounds import bounds
-from autofuse.implgraph.expr.expression import ZERO, Expr, FloorDiv, Min, Mod, sym
+from autofuse.implgraph.expr.expression import ZERO, CeilDiv, Expr, FloorDiv, Min, Mod, sym
 from autofuse.implgraph.ir.dtypes import DType
 from autofuse.implgraph.ir.fusion import FusionGraph
 from autofuse.implgraph.ir.graph import Axis, AxisType, BufferKind, BufferPlan, ImplGraph, Node
@@ -180,8 +180,9 @@ class _Lowering:
             ),
             ReturnIfEmpty(f"{self.extents.block_in.name}_loop_size"),
         ]
-        if self.reduce_loop is not None and self.reduce_loop.id not in self.extents.tails:
-            out.append(Let(f"{self.reduce_loop.name}_loop_size", self.reduce_loop.size))
+        loop = self.reduce_loop
+        if loop is not None and loop.id not in self.extents.tails and not self._is_cut(loop):
+            out.append(Let(f"{loop.name}_loop_size", loop.size))
         return out
 
     def _memory(self) -> list[Stmt]:
@@ -351,8 +352,16 @@ class _Lowering:
 
     def _steps(self, loop: Axis) -> Expr:
         """Return the iterations of the reduce loop; with tiles of a constant length, as many as this tile has."""
-        whole = sym(f"{loop.name}_loop_size")
-        return sym(actual_size(loop)) if loop.id in self.extents.tails else whole
+        if loop.id in self.extents.tails:
+            return sym(actual_size(loop))
+        if self._is_cut(loop):
+            return CeilDiv(self.extents.tiled, sym(self.impl.tiling.opened.symbol))
+        return sym(f"{loop.name}_loop_size")
+
+    def _is_cut(self, loop: Axis) -> bool:
+        """Return True for the tiles of an axis that is a tile of a constant length itself, the last one shorter."""
+        opened = self.impl.tiling.opened
+        return loop.id == self.extents.tile_out.id and opened.axis in self.extents.tails
 
     def _indices(self) -> list[Stmt]:
         spec, loop = self.impl.tiling, self.loop
@@ -385,7 +394,7 @@ class _Lowering:
         t = sym(spec.opened.symbol)
         return Let(
             self.extents.actual_name(),
-            Min(t, spec.opened.extent - sym(self.extents.tile_out.name) * t),
+            Min(t, self.extents.tiled - sym(self.extents.tile_out.name) * t),
         )
 
     def _in_loop(self, n: Node) -> list[Stmt]:
