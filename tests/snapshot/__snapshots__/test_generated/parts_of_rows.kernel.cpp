@@ -17,10 +17,8 @@ inline __aicore__ void parts_of_rows_0_reduce_0_nil_4_6(
     GM_ADDR x,
     GM_ADDR dy,
     GM_ADDR dx,
-    GM_ADDR db,
     GM_ADDR workspace,
     const AutofuseTilingData& t) {
-  (void)db;
   const int64_t z0tt_size = t.z0tt_size;
   const int64_t z0Tb_size = t.z0Tb_size;
   const int64_t z0T_axis_size = 48;
@@ -46,29 +44,30 @@ inline __aicore__ void parts_of_rows_0_reduce_0_nil_4_6(
   TBuf<TPosition::VECCALC> columns_parts_acc_buf;
   TBuf<TPosition::VECCALC> share_buf;
   TQue<TPosition::VECOUT, 2> columns_parts_queue;
-  TBuf<TPosition::VECCALC> total_tmp_buf;
+  TBuf<TPosition::VECCALC> shared0_buf;
   TBuf<TPosition::VECCALC> total_buf;
-  const int64_t x_queue_bytes = 512 * z0tt_size;
-  const int64_t total_tmp_buf_bytes = autofuse::Max(256 * autofuse::CeilDiv(64 * z0tt_size + 256 * autofuse::CeilDiv(z0tt_size, 8), 256), autofuse::Max(256 * autofuse::CeilDiv(96 * z0tt_size, 256), 512 * autofuse::CeilDiv(z0tt_size, 8)));
+  const int64_t slot0_bytes = 512 * z0tt_size;
+  const int64_t shared0_buf_bytes = autofuse::Max(256 * autofuse::CeilDiv(64 * z0tt_size + 256 * autofuse::CeilDiv(z0tt_size, 8), 256), autofuse::Max(256 * autofuse::CeilDiv(96 * z0tt_size, 256), 512 * autofuse::CeilDiv(z0tt_size, 8)));
   const int64_t total_buf_bytes = 256 * autofuse::CeilDiv(4 * z0tt_size, 256);
-  tpipe.InitBuffer(x_queue, 2, static_cast<uint32_t>(x_queue_bytes));
-  tpipe.InitBuffer(dx_queue, 2, static_cast<uint32_t>(x_queue_bytes));
-  tpipe.InitBuffer(product_buf, static_cast<uint32_t>(x_queue_bytes));
+  tpipe.InitBuffer(x_queue, 2, static_cast<uint32_t>(slot0_bytes));
+  tpipe.InitBuffer(dx_queue, 2, static_cast<uint32_t>(slot0_bytes));
+  tpipe.InitBuffer(product_buf, static_cast<uint32_t>(slot0_bytes));
   // Padding: the next buffer starts in the other half of the UB banks.
   tpipe.InitBuffer(bank_gap, 256);
-  tpipe.InitBuffer(dy_queue, 2, static_cast<uint32_t>(x_queue_bytes));
-  tpipe.InitBuffer(columns_parts_acc_buf, static_cast<uint32_t>(x_queue_bytes));
-  tpipe.InitBuffer(share_buf, static_cast<uint32_t>(x_queue_bytes));
+  tpipe.InitBuffer(dy_queue, 2, static_cast<uint32_t>(slot0_bytes));
+  tpipe.InitBuffer(columns_parts_acc_buf, static_cast<uint32_t>(slot0_bytes));
+  tpipe.InitBuffer(share_buf, static_cast<uint32_t>(slot0_bytes));
   tpipe.InitBuffer(columns_parts_queue, 2, 512);
-  tpipe.InitBuffer(total_tmp_buf, static_cast<uint32_t>(total_tmp_buf_bytes));
+  tpipe.InitBuffer(shared0_buf, static_cast<uint32_t>(shared0_buf_bytes));
   tpipe.InitBuffer(total_buf, static_cast<uint32_t>(total_buf_bytes));
   LocalTensor<float> columns_parts_acc_local = columns_parts_acc_buf.Get<float>();
   LocalTensor<float> product_local = product_buf.Get<float>();
   LocalTensor<float> total_local = total_buf.Get<float>();
-  LocalTensor<uint8_t> total_tmp = total_tmp_buf.Get<uint8_t>();
+  LocalTensor<uint8_t> total_tmp = shared0_buf.Get<uint8_t>();
   LocalTensor<float> share_local = share_buf.Get<float>();
-  LocalTensor<uint8_t> share_tmp = total_tmp_buf.Get<uint8_t>();
-  LocalTensor<uint8_t> columns_parts_tmp = total_tmp_buf.Get<uint8_t>();
+  LocalTensor<uint8_t> share_tmp = shared0_buf.Get<uint8_t>();
+  LocalTensor<uint8_t> columns_parts_tmp = shared0_buf.Get<uint8_t>();
+  const DataCopyExtParams block0{1, 512, 0, 0, 0};
   for (int64_t z0Tb = 0; z0Tb < z0Tb_loop_size; z0Tb++) {
     const int64_t z0T = z0Tb + z0TB * z0Tb_size;
     const int64_t z0t_actual_size = autofuse::Min(171, 8191 - 171 * z0T);
@@ -134,7 +133,6 @@ inline __aicore__ void parts_of_rows_0_reduce_0_nil_4_6(
         1,
         z0tt_size,
         128);
-    const DataCopyExtParams block0{1, 512, 0, 0, 0};
     // from: store_1: Store, a step of ReduceSum (/nodes/4)
     columns_parts_queue.EnQue<float>(columns_parts_local);
     columns_parts_local = columns_parts_queue.DeQue<float>();
@@ -145,15 +143,9 @@ inline __aicore__ void parts_of_rows_0_reduce_0_nil_4_6(
 
 // parts_of_rows_0_reduce_all_1_nil_3_nil: z3 in tiles of z3t_size, z3T in blocks of z3Tb_size per core.
 inline __aicore__ void parts_of_rows_0_reduce_all_1_nil_3_nil(
-    GM_ADDR x,
-    GM_ADDR dy,
-    GM_ADDR dx,
     GM_ADDR db,
     GM_ADDR workspace,
     const AutofuseTilingData& t) {
-  (void)x;
-  (void)dy;
-  (void)dx;
   const int64_t z3t_size = t.z3t_size;
   const int64_t z3Tb_size = t.z3Tb_size;
   const int64_t z3T_axis_size = autofuse::CeilDiv(128, z3t_size);
@@ -210,8 +202,8 @@ extern "C" AUTOFUSE_BATCH_MODE __global__ __aicore__ void parts_of_rows(
     AutofuseTilingData t) {
   KERNEL_TASK_TYPE_DEFAULT(KERNEL_TYPE_MIX_AIV_1_0);
   if (t.tiling_key == 0) {
-    parts_of_rows_0_reduce_0_nil_4_6(x, dy, dx, db, workspace, t);
+    parts_of_rows_0_reduce_0_nil_4_6(x, dy, dx, workspace, t);
     SyncAll();
-    parts_of_rows_0_reduce_all_1_nil_3_nil(x, dy, dx, db, workspace, t);
+    parts_of_rows_0_reduce_all_1_nil_3_nil(db, workspace, t);
   }
 }
