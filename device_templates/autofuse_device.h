@@ -12,6 +12,12 @@ constexpr uint32_t kVectorBytes = 256;  // one repeat of a vector instruction
 constexpr uint32_t kMaxRepeat = 255;
 constexpr uint32_t kMaxBlockStride = 255;  // repeat strides are counted in 32-byte blocks
 
+constexpr float kInfinity = __builtin_inff();
+constexpr float kNan = __builtin_nanf("");
+constexpr float kLargestFloat = 3.4028235e+38f;
+constexpr float kLargestHalf = 65504.0f;
+constexpr float kLargestBfloat16 = 3.3895314e+38f;
+
 // Index of this core among `cores`, counting from core `first`.
 __aicore__ inline int64_t CoreFrom(int64_t first, int64_t cores) {
   return (AscendC::GetBlockIdx() + cores - first % cores) % cores;

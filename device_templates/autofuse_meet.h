@@ -6,6 +6,10 @@
 
 namespace autofuse {
 
+// Values of `first`.
+constexpr bool kFirstMeeting = true;
+constexpr bool kLaterMeeting = false;
+
 // Blocks until all cores have arrived and completed their stores. `place`: 32 bytes of GM for each core of the launch,
 // reserved for this. All barriers of a launch share it. With `first`, every core clears all of it, as SyncAll requires
 // of kernels that provide the memory themselves; a core that is already waiting sets its mark again.

@@ -13,6 +13,14 @@
 
 namespace autofuse {
 
+// Values of kExclusive, kReverse and kTogether.
+constexpr bool kInclusiveSums = false;
+constexpr bool kExclusiveSums = true;
+constexpr bool kForward = false;
+constexpr bool kBackward = true;
+constexpr bool kRowsInTurn = false;
+constexpr bool kRowsTogether = true;
+
 constexpr uint32_t kSegments = 16;  // parts of a row that are summed in parallel: the rows of one transposition
 
 // Running sums over rows of `inner` elements, by steps of 1, 2, 4, ... rows, in each of `outer` matrices of n > 1 rows.

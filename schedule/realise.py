@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 
 from autofuse.base.wording import Wording
-from autofuse.implgraph.expr.bounds import bounds
+from autofuse.implgraph.expr.bounds import bounds, settled
 from autofuse.implgraph.expr.expression import ONE, ZERO, Expr, const, divide_exact, product
 from autofuse.implgraph.ir.frozen import replace
 from autofuse.implgraph.ir.graph import (
@@ -250,8 +250,11 @@ class Template:
     def _assemble(self, plan: MemoryPlan) -> ImplGraph:
         g, candidate, placed = self.g, self.candidate, self.placed
         split = placed.split
-        tiling = replace(self._tiling, ub=plan.ub)
-        check_budget(tiling, plan.buffers, (*placed.hoisted, *placed.looped), g.symbols)
+        ranges = {s.name: (s.min, s.max) for s in g.symbols}
+        ranges[self._tiling.opened.symbol] = (1, 1 << 62)
+        tiling = replace(self._tiling, ub=settled(plan.ub, ranges))
+        buffers = tuple([replace(b, nbytes=settled(b.nbytes, ranges)) for b in plan.buffers])
+        check_budget(tiling, buffers, (*placed.hoisted, *placed.looped), g.symbols)
         impl = ImplGraph(
             graph=g.graph,
             result=g.result,
@@ -263,7 +266,7 @@ class Template:
             symbols=g.symbols,
             axes=split.axes,
             nodes=(*placed.structural, *plan.nodes(self.next_tensor), *placed.outputs),
-            buffers=plan.buffers,
+            buffers=buffers,
             tiling=tiling,
         )
         return with_staggered_loops(impl, g.target)

@@ -25,7 +25,7 @@ from autofuse.implgraph.ir.graph import (
     Position,
 )
 from autofuse.implgraph.lowering.lowering import group_order_hazards, groups
-from autofuse.implgraph.ops.rows.reductions import REDUCES
+from autofuse.implgraph.ops.rows.reductions import PART, REDUCES
 from autofuse.schedule.axes.rejection import (
     TemplateRejectedError,
     UnmovedRow,
@@ -33,7 +33,7 @@ from autofuse.schedule.axes.rejection import (
 )
 from autofuse.schedule.axes.result import Group, Rejected, ScheduleResult, Verdict
 from autofuse.schedule.axes.tile_limits import fits_every_size
-from autofuse.schedule.axes.tiling_axes import Candidate, GroupInput, plain
+from autofuse.schedule.axes.tiling_axes import Candidate, GroupInput, in_parts, plain
 from autofuse.schedule.cost.cache_hints import CacheHints, touched_bytes
 from autofuse.schedule.legal.ends import is_sink
 from autofuse.schedule.legal.legalize import Legalizer
@@ -295,18 +295,22 @@ def _group_inputs(
             before, after = (replace(hint, nodes=tuple(ns)) for ns in (whole, legal))
             told(watch, f"legalise group {index}", before, after)
         order = next(n.y.axis for n in legal if n.op == "Store")
-        yield GroupInput(
-            hint.name,
-            result,
-            index,
-            hint.symbols,
-            axes,
-            order,
-            with_fixed_order(legal) if target.invariant else legal,
-            target,
-            inputs,
-            _reduced_axes(legal, order),
-            outputs,
+        reduced, within = _reduced_axes(legal, order)
+        yield in_parts(
+            GroupInput(
+                hint.name,
+                result,
+                index,
+                hint.symbols,
+                axes,
+                order,
+                with_fixed_order(legal) if target.invariant else legal,
+                target,
+                inputs,
+                reduced,
+                outputs,
+                within,
+            )
         )
     if refused:
         raise AutofuseError(dict.fromkeys(refused))
@@ -338,19 +342,23 @@ def _side_by_side(parts: Sequence[Group]) -> tuple[Group, ...]:
     return tuple(out)
 
 
-def _reduced_axes(nodes: Sequence[Node], order: Sequence[int]) -> tuple[int, ...]:
-    """Return the axes that the reductions of a group reduce or its running sums run along, in order."""
+def _reduced_axes(
+    nodes: Sequence[Node], order: Sequence[int]
+) -> tuple[tuple[int, ...], tuple[int, ...]]:
+    """Return the axes that the reductions of a group reduce or its running sums run along, in order.
+
+    If it has reductions in parts, these are theirs; those of its other reductions are returned as well, else none.
+    """
     named = {n.name: n for n in nodes}
     for n in nodes:
         if n.op == SCAN:
-            return tuple(a for a in order if a in scanned_axes(n))
-    gone = {
-        a
-        for n in nodes
-        if n.op in REDUCES
-        for a in set(named[n.inputs[0]].y.varies()) - set(n.y.varies())
-    }
-    return tuple(a for a in order if a in gone)
+            return tuple(a for a in order if a in scanned_axes(n)), ()
+    gone: dict[bool, set[int]] = {True: set(), False: set()}
+    for n in nodes:
+        if n.op in REDUCES:
+            gone[PART in n.attrs] |= set(named[n.inputs[0]].y.varies()).difference(n.y.varies())
+    parted, whole = (tuple(a for a in order if a in gone[k]) for k in (True, False))
+    return (parted, whole) if parted else (whole, ())
 
 
 class _Ends:

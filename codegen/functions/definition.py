@@ -192,6 +192,7 @@ class DeviceFunction:
         of: template arguments of a node's statement.
         phases: reads and writes of a statement, divided at its internal barriers of the vector pipe.
         carries: the second operand, if present, is updated for the next tile.
+        flags: names in the header of false and true, for each template argument that is a bool.
     """
 
     header: str
@@ -201,3 +202,4 @@ class DeviceFunction:
     of: Callable[[Node, Form], tuple[str | bool, ...]] = _no_arguments
     phases: Callable[[Call], Phases] = _one_phase
     carries: bool = False
+    flags: tuple[tuple[str, str], ...] = ()

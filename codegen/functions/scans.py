@@ -124,4 +124,13 @@ def _phases(s: Call) -> Phases:
     return ((s.reads, (dst, tmp)), ((*s.reads, tmp) if exclusive else (dst,), (*carry,)))
 
 
-FUNCTIONS = {"Scan": DeviceFunction("scan", _call, _covers, _fits, _flags, _phases, carries=True)}
+_NAMES = (
+    ("kInclusiveSums", "kExclusiveSums"),
+    ("kForward", "kBackward"),
+    ("kRowsInTurn", "kRowsTogether"),
+)
+FUNCTIONS = {
+    "Scan": DeviceFunction(
+        "scan", _call, _covers, _fits, _flags, _phases, carries=True, flags=_NAMES
+    )
+}

@@ -46,6 +46,13 @@ class Extents:
             return sym(self.impl.tiling.opened.symbol) if whole else sym(self.actual_name())
         return sym(actual_size(self.axes[axis])) if axis in self.tails else self.axes[axis].size
 
+    @property
+    def tiled(self) -> Expr:
+        """The elements of the tiled axis: fewer in the last tile of a constant length, if it is cut into such."""
+        opened = self.impl.tiling.opened
+        short = opened.axis in self.tails
+        return sym(actual_size(self.axes[opened.axis])) if short else opened.extent
+
     def index(self, axis: int) -> Expr:
         """Return the variable of the loop over an axis."""
         return sym(self.axes[axis].name)

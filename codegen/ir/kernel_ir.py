@@ -114,10 +114,10 @@ class GlobalDecl:
 
 @frozen
 class BypassL2:
-    """Make loads from the GlobalTensor ``name`` bypass L2 if the kernel's bytes, ``held``, exceed ``size``."""
+    """Make loads from GlobalTensors bypass L2 if the kernel's bytes, ``held``, exceed ``size``; None: always."""
 
-    name: str
-    held: Expr
+    names: tuple[str, ...]
+    held: Expr | None
     size: int
 
 
@@ -410,9 +410,8 @@ class KernelFn:
     """A device function: one template.
 
     Attributes:
-        params: tensor parameters.
+        params: tensor parameters of the kernel.
         title: comment above the function, one line per entry.
-        unused: parameters that the body does not use.
         arch: architecture of the calls; None: nothing depends on it.
         chip: chip whose cost model chooses between forms of a call; None: the first form.
     """
@@ -421,6 +420,11 @@ class KernelFn:
     params: Parameters
     body: tuple[Stmt, ...]
     title: tuple[str, ...] = ()
-    unused: tuple[str, ...] = ()
     arch: Architecture | None = None
     chip: TargetSpec | None = None
+
+    @property
+    def pointers(self) -> tuple[str, ...]:
+        """Return the kernel's GM parameters that the body uses, in order; the function has no others."""
+        used = {s.param for s in self.body if isinstance(s, GlobalDecl)}
+        return tuple([p for p in (*self.params.names, WORKSPACE) if p in used])

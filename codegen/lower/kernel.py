@@ -51,7 +51,7 @@ from autofuse.codegen.lower.dma import dma_block
 from autofuse.codegen.lower.names import Names, parameter_names
 from autofuse.codegen.lower.vector_calls import VectorCalls
 from autofuse.implgraph.expr.bounds import bounds
-from autofuse.implgraph.expr.expression import ZERO, Expr, FloorDiv, Min, Mod, sym
+from autofuse.implgraph.expr.expression import ZERO, CeilDiv, Expr, FloorDiv, Min, Mod, sym
 from autofuse.implgraph.ir.dtypes import DType
 from autofuse.implgraph.ir.fusion import FusionGraph
 from autofuse.implgraph.ir.graph import Axis, AxisType, BufferKind, BufferPlan, ImplGraph, Node
@@ -147,20 +147,13 @@ class _Lowering:
                 Loop.TILES,
             )
         )
-        used = {s.param for s in body if isinstance(s, GlobalDecl)}
         title = (
             f"{self.impl.name}: {self.extents.axes[spec.opened.axis].name} in tiles of {spec.opened.symbol}, "
             f"{self.loop.name} in blocks of {spec.block_size} per core.",
             *self._reduce_title(),
         )
         return KernelFn(
-            self.impl.name,
-            self.params,
-            tuple(body),
-            title,
-            tuple(t for t in self.params.names if t not in used),
-            self.calls.arch,
-            self.target,
+            self.impl.name, self.params, tuple(body), title, self.calls.arch, self.target
         )
 
     def _reduce_title(self) -> tuple[str, ...]:
@@ -187,13 +180,15 @@ class _Lowering:
             ),
             ReturnIfEmpty(f"{self.extents.block_in.name}_loop_size"),
         ]
-        if self.reduce_loop is not None and self.reduce_loop.id not in self.extents.tails:
-            out.append(Let(f"{self.reduce_loop.name}_loop_size", self.reduce_loop.size))
+        loop = self.reduce_loop
+        if loop is not None and loop.id not in self.extents.tails and not self._is_cut(loop):
+            out.append(Let(f"{loop.name}_loop_size", loop.size))
         return out
 
     def _memory(self) -> list[Stmt]:
         out: list[Stmt] = []
         declared: set[str] = set()
+        bypassing: dict[Expr, list[str]] = {}
         for n in self.impl.nodes:
             if n.op not in ("Load", "Store"):
                 continue
@@ -211,7 +206,12 @@ class _Lowering:
                 out.append(GlobalDecl(gm, n.y.dtype, param, end.size("offset", 0)))
                 held = bypass_bytes(n)
                 if held is not None:
-                    out.append(BypassL2(gm, held, self.target.l2_bytes))
+                    bypassing.setdefault(held, []).append(gm)
+        l2 = self.target.l2_bytes
+        for held, names in bypassing.items():
+            least, most = bounds(held, self.ranges)
+            if most > l2:
+                out.append(BypassL2(tuple(names), None if least > l2 else held, l2))
         out.append(PipeDecl(PIPE))
         out += [self._declaration(b) for b in self.impl.buffers]
         sizes: dict[Expr, Expr] = {}
@@ -352,8 +352,16 @@ class _Lowering:
 
     def _steps(self, loop: Axis) -> Expr:
         """Return the iterations of the reduce loop; with tiles of a constant length, as many as this tile has."""
-        whole = sym(f"{loop.name}_loop_size")
-        return sym(actual_size(loop)) if loop.id in self.extents.tails else whole
+        if loop.id in self.extents.tails:
+            return sym(actual_size(loop))
+        if self._is_cut(loop):
+            return CeilDiv(self.extents.tiled, sym(self.impl.tiling.opened.symbol))
+        return sym(f"{loop.name}_loop_size")
+
+    def _is_cut(self, loop: Axis) -> bool:
+        """Return True for the tiles of an axis that is a tile of a constant length itself, the last one shorter."""
+        opened = self.impl.tiling.opened
+        return loop.id == self.extents.tile_out.id and opened.axis in self.extents.tails
 
     def _indices(self) -> list[Stmt]:
         spec, loop = self.impl.tiling, self.loop
@@ -386,7 +394,7 @@ class _Lowering:
         t = sym(spec.opened.symbol)
         return Let(
             self.extents.actual_name(),
-            Min(t, spec.opened.extent - sym(self.extents.tile_out.name) * t),
+            Min(t, self.extents.tiled - sym(self.extents.tile_out.name) * t),
         )
 
     def _in_loop(self, n: Node) -> list[Stmt]:

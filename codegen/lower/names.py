@@ -1,13 +1,16 @@
 """Names of a kernel's parameters, tensors, queues and buffers, derived from their contents.
 
 Names of the graph are kept: ``x`` is the parameter, ``x_gm`` the tensor in GM, ``x_local`` its tile in UB, ``x_queue``
-the queue of the tile.  Values without a name in the graph are named after their node.
+the queue of the tile.  Values without a name in the graph are named after their node.  A buffer that holds several
+tensors in turn bears the name of none: ``shared0_buf``.
 """
 
 from __future__ import annotations
 
+import itertools
 import re
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Iterator, Sequence
 
 from autofuse.codegen.ir.kernel_ir import Parameters
 from autofuse.implgraph.ir.fusion import FusionGraph
@@ -58,9 +61,17 @@ class Names:
         taken: set[str] = set()
         self._stems = {n.name: _unique(self._stem(n, params), taken) for n in impl.nodes}
         taken = set()
+        shared = itertools.count()
         # Queues and buffers are numbered separately.
         self._buffers = {
-            (b.kind, b.id): _unique(self._buffer(b, impl.nodes), taken) for b in impl.buffers
+            (b.kind, b.id): _unique(self._buffer(b, impl.nodes, shared), taken)
+            for b in impl.buffers
+        }
+        times = Counter(b.nbytes for b in impl.buffers)
+        slots = itertools.count()
+        #: Name of every size that several buffers have.
+        self._slots = {
+            e: f"slot{next(slots)}_bytes" for e, k in times.items() if k > 1 and not e.is_const
         }
 
     def _stem(self, n: Node, params: Parameters) -> str:
@@ -77,21 +88,22 @@ class Names:
                 return params.inputs[source.number("index")]
         return self._results.get(n.name, n.name)
 
-    def _buffer(self, b: BufferPlan, nodes: Sequence[Node]) -> str:
+    def _buffer(self, b: BufferPlan, nodes: Sequence[Node], shared: Iterator[int]) -> str:
+        """Return the name of a buffer's only content, or a number if several tensors live there in turn."""
         if b.pad:
             return "bank_gap"
-        if b.kind is BufferKind.QUEUE:
-            return next(
-                f"{self._stems[n.name]}_queue"
-                for n in nodes
-                if n.y.que is not None and n.y.que.id == b.id
-            )
+        queue = b.kind is BufferKind.QUEUE
+        #: A tensor that several passes load is one content.
+        held: dict[str, str] = {}
         for n in nodes:
-            if n.y.buf == b.id:
-                return f"{self._stems[n.name]}_buf"
-        return next(
-            f"{self._stems[n.name]}_tmp_buf" for n in nodes for t in n.tmp_buffers if t.id == b.id
-        )
+            que = None if n.y.que is None else n.y.que.id
+            if n.op != "Store" and (que if queue else n.y.buf) == b.id:
+                source = n.inputs[0] if n.op == "Load" and len(n.inputs) == 1 else ""
+                held.setdefault(source or self.called(n), self.called(n))
+            if not queue and any(t.id == b.id for t in n.tmp_buffers):
+                held[f"{n.name} tmp"] = self.scratch(n)
+        ((_, stem),) = held.items() if len(held) == 1 else (("", f"shared{next(shared)}"),)
+        return f"{stem}_{'queue' if queue else 'buf'}"
 
     def called(self, n: Node) -> str:
         """Return the kernel's name for the value that the node makes or loads."""
@@ -118,8 +130,8 @@ class Names:
         return self._buffers[b.kind, b.id]
 
     def size(self, b: BufferPlan) -> str:
-        """Return the name for the bytes of a queue or a buffer."""
-        return f"{self._buffers[b.kind, b.id]}_bytes"
+        """Return the name for the bytes of a queue or a buffer, the same for all of that size."""
+        return self._slots.get(b.nbytes) or f"{self._buffers[b.kind, b.id]}_bytes"
 
     def buffer(self, number: int) -> str:
         """Return the name of a buffer, by its number."""

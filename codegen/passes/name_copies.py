@@ -1,4 +1,4 @@
-"""Name each distinct GM offset and DMA descriptor of a block once.
+"""Name each distinct GM offset and DMA descriptor of a block once, and a constant descriptor once for the function.
 
 Most loads and stores of one tile move the same byte ranges of different tensors; shared names are shorter to read, and
 cost the scalar unit less.
@@ -75,11 +75,29 @@ class NameCopies:
     def __call__(self, fn: KernelFn) -> KernelFn:
         """Return the function with named offsets and descriptors."""
         counters: dict[str, int] = {}
-        body = list(_named(fn.body, counters))
+        constants = _Names(counters)
+        body = list(_named(_with_constants(fn.body, constants), counters))
         for i, s in enumerate(body):
             if isinstance(s, For):
                 body[i] = replace(s, body=_in_tile(_named(s.body, counters), counters))
-        return replace(fn, body=tuple(body))
+        at = next((i for i, s in enumerate(body) if type(s) in _COPIES or isinstance(s, For)), 0)
+        if constants.made and not isinstance(body[at], For):
+            at = _statement_start(body, at)
+        return replace(fn, body=(*body[:at], *constants.made, *body[at:]))
+
+
+def _with_constants(body: tuple[Stmt, ...], constants: _Names) -> tuple[Stmt, ...]:
+    """Name the descriptors of all copies that are the same for every tile and row."""
+    out: list[Stmt] = []
+    for s in body:
+        if isinstance(s, For):
+            s = replace(s, body=_with_constants(s.body, constants))
+        elif isinstance(s, (CopyIn, CopyOut)) and isinstance(s.block, DmaBlock):
+            moved = s.pad and not (isinstance(s, CopyIn) and s.scalar)
+            if moved and all([e.is_const for e in s.block.exprs()]):
+                s = replace(s, block_name=constants.block(s.block, isinstance(s, CopyIn)))
+        out.append(s)
+    return tuple(out)
 
 
 def _in_tile(body: tuple[Stmt, ...], counters: dict[str, int]) -> tuple[Stmt, ...]:
@@ -115,8 +133,9 @@ def _named(body: tuple[Stmt, ...], counters: dict[str, int]) -> tuple[Stmt, ...]
         elif isinstance(s, (CopyIn, CopyOut)) and s.pad:
             if first is None:
                 first = len(out)
-            named = ""  # Multi-dimensional loads spell out their descriptors.
-            if not isinstance(s.block, DmaDims):
+            named = s.block_name
+            # Multi-dimensional loads spell out their descriptors.
+            if not named and not isinstance(s.block, DmaDims):
                 named = names.block(s.block, isinstance(s, CopyIn))
             fixed = read.isdisjoint(s.gm_offset.symbols())
             offset = names.offset(s.gm_offset) if fixed else s.gm_offset

@@ -48,6 +48,10 @@ class Terms(Protocol):
     def steps_here(self) -> Expr:
         """Return the number of steps of the reduce loop."""
 
+    @property
+    def tiled(self) -> Expr:
+        """Return the elements of the tiled axis."""
+
     def extent(self, axis: int) -> Expr:
         """Return the iterations of an axis in this tile."""
 
@@ -111,7 +115,7 @@ def facts(kernel: Terms) -> dict[str, Fact]:
         if len(parts) == 1 and parts[0].id != kernel.tile_out.id and not short:
             out[number] = replace(out[number], rank=30)
     # E - j*t >= 1: no tile is empty.
-    tile = ((kernel.t, spec.opened.extent - 1), (ONE, kernel.per_axis - 1))
+    tile = ((kernel.t, kernel.tiled - 1), (ONE, kernel.per_axis - 1))
     if str(kernel.tile_index) in (J, K, kernel.place):
         out[str(kernel.tile_index)] = Fact(0, upper=tile, rank=40)
     own = spec.opened.extent.as_int()
@@ -119,7 +123,7 @@ def facts(kernel: Terms) -> dict[str, Fact]:
     out[A] = Fact(
         1,
         min(out[spec.opened.symbol].high, own if own else 1 << 62),
-        upper=((ONE, kernel.t), (ONE, spec.opened.extent - kernel.tile_index * kernel.t)),
+        upper=((ONE, kernel.t), (ONE, kernel.tiled - kernel.tile_index * kernel.t)),
         rank=50,
         multiple=tail,
     )

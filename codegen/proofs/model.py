@@ -233,15 +233,24 @@ class Kernel:
             self.meaning[Mod(sym(R) + self.core, self.steps_here)] = sym(Q)
         self._digits(sym(self.place), self.looped)
         self.tile_index = self.index[self.tile_out.id]
-        self.meaning[Min(self.t, self.spec.opened.extent - self.tile_index * self.t)] = sym(A)
         for a, tiles in self.cut.items():
             self.meaning[Min(self.axes[a].size, self.rest(a, tiles))] = self.extent(a)
+        self.meaning[Min(self.t, self.tiled - self.tile_index * self.t)] = sym(A)
 
     @property
     def steps_here(self) -> Expr:
         """Return the steps of this tile's reduce loop; the last tile of a constant-length tiling may be shorter."""
-        short = len(self.looped) == 1 and self.looped[0].id in self.cut
-        return self.extent(self.looped[0].id) if short else self.spec.reduce_steps
+        if len(self.looped) == 1 and self.looped[0].id in self.cut:
+            return self.extent(self.looped[0].id)
+        if self.spec.opened.axis in self.cut and [a.id for a in self.looped] == [self.tile_out.id]:
+            return CeilDiv(self.tiled, self.t)
+        return self.spec.reduce_steps
+
+    @property
+    def tiled(self) -> Expr:
+        """Return the elements of the tiled axis; in the last tile of a constant length, those that are left."""
+        opened = self.spec.opened
+        return self.extent(opened.axis) if opened.axis in self.cut else opened.extent
 
     def rest(self, inside: int, tiles: Axis) -> Expr:
         """Return the elements of a divided axis from the first one of a tile on."""

@@ -12,7 +12,7 @@ Three steps, for all legal sizes at once:
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 
 from autofuse.codegen.ir.kernel_ir import (
@@ -313,18 +313,28 @@ def tensors_are_their_parameters(kernel: Kernel) -> Iterator[Finding]:
 
 
 def _whole(kernel: Kernel, n: Node) -> list[tuple[Expr, Expr]]:
-    """Return (size, GM stride) of all axes of a Load or Store, with split axes as before the split."""
+    """Return (size, GM stride) of all axes of a Load or Store, with split axes as before the split.
+
+    The tiles of an axis are an axis of their own for a tensor with one element per tile.
+    """
     y = n.y
     rows: list[tuple[Expr, Expr]] = []
     stride = dict(zip(y.axis, y.strides, strict=True))
     repeat = dict(zip(y.axis, y.repeats, strict=True))
+    per_tile = {tiles.id for tiles, step in _cut_steps(kernel, stride) if step == ZERO}
     for a in y.axis:
         axis: Axis = kernel.axes[a]
         if repeat[a] == 1 and stride[a] == ZERO:
             continue
         if axis.type is AxisType.TILE_IN:
-            rows.append((kernel.axes[axis.origin[0]].size, stride[a]))
-        elif axis.type not in (AxisType.TILE_OUT, AxisType.BLOCK_OUT, AxisType.BLOCK_IN):
+            while axis.type is AxisType.TILE_IN:
+                axis = kernel.axes[axis.origin[0]]
+            rows.append((axis.size, stride[a]))
+        elif a in per_tile or axis.type not in (
+            AxisType.TILE_OUT,
+            AxisType.BLOCK_OUT,
+            AxisType.BLOCK_IN,
+        ):
             rows.append((axis.size, stride[a]))
     return rows
 
@@ -342,12 +352,20 @@ def _split_is_sound(kernel: Kernel, n: Node) -> Iterator[Finding]:
             yield from kernel.same(
                 stride[axis], want, f"stride along {kernel.axes[axis].name}", n.name
             )
-    for tiles, inside in kernel.impl.cut_axes():
-        if stride.get(tiles.id, ZERO) != stride.get(inside.id, ZERO) * inside.size:
+    for tiles, whole in _cut_steps(kernel, stride):
+        if stride.get(tiles.id, ZERO) != whole and whole != ZERO:
             yield Finding(f"the stride along {tiles.name} is not that of its tiles", n.name)
     varies = n.y.vectorized_axis
     if step != ZERO and kernel.tile_in.id not in varies:
         yield Finding(f"{n.name} varies along the tile, which is not vectorised", n.name)
+
+
+def _cut_steps(kernel: Kernel, stride: Mapping[int, Expr]) -> Iterator[tuple[Axis, Expr]]:
+    """Yield the tiles of a constant length with the GM elements from one to the next; 0 for one element per tile."""
+    for tiles, inside in kernel.impl.cut_axes():
+        # The axis inside may be tiled once more.
+        own = kernel.tile_in.id if inside.id == kernel.spec.opened.axis else inside.id
+        yield tiles, stride.get(own, ZERO) * inside.size
 
 
 def stores_cover_their_output(kernel: Kernel) -> Iterator[Finding]:

@@ -8,6 +8,8 @@
 
 #include <stdint.h>
 
+#include <cstddef>
+
 #include "autofuse_math.h"
 #include "autofuse_status.h"
 #include "autofuse_tile_model.h"
@@ -27,6 +29,11 @@ namespace autofuse {
 // A template that loads data again, which L2 may have evicted, must beat one that keeps the data in UB by this fraction
 // of its own time.
 constexpr double kLeeway = 1.0 / 4;
+
+// Values of Template::fits and Template::again.
+constexpr std::nullptr_t kAlwaysFits = nullptr;
+constexpr bool kLoadsOnce = false;
+constexpr bool kLoadsAgain = true;
 
 // One template: functions of the sizes, and the members that receive the result.
 template <typename Data>

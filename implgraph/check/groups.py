@@ -9,7 +9,7 @@ from autofuse.implgraph.expr.expression import Expr
 from autofuse.implgraph.ir.graph import HintGraph, ImplGraph, Node
 from autofuse.implgraph.ir.group_order import groups
 from autofuse.implgraph.ops.registry import find
-from autofuse.implgraph.ops.rows.reductions import REDUCES
+from autofuse.implgraph.ops.rows.reductions import PART, REDUCES
 
 __all__ = ["CHECKS", "Finding"]
 
@@ -24,11 +24,11 @@ class Finding:
 
 
 def reductions_share_axes(g: HintGraph | ImplGraph) -> Iterator[Finding]:
-    """All reductions of a group run over the same axes and keep the operand's other axes."""
+    """All reductions of a group, or all of its reductions in parts, run over the same axes and keep the others."""
     if not isinstance(g, HintGraph):
         return
     nodes = g.by_name()
-    over: dict[tuple[int, ...], tuple[str, frozenset[int]]] = {}
+    over: dict[tuple[tuple[int, ...], bool], tuple[str, frozenset[int]]] = {}
     for n in g.ops(*REDUCES):
         if not n.inputs:
             continue  # reported by ops_are_known
@@ -39,7 +39,7 @@ def reductions_share_axes(g: HintGraph | ImplGraph) -> Iterator[Finding]:
             )
             continue
         gone = frozenset(want - have)
-        first, axes = over.setdefault(n.axis, (n.name, gone))
+        first, axes = over.setdefault((n.axis, PART in n.attrs), (n.name, gone))
         if axes != gone:
             names = ", ".join(g.axes[a].name for a in sorted(gone))
             yield Finding(f"reduces {names}, unlike {first} of the same group", n.name)

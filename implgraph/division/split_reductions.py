@@ -60,7 +60,7 @@ from autofuse.implgraph.ir.dtypes import DType
 from autofuse.implgraph.ir.frozen import replace
 from autofuse.implgraph.ir.fusion import AttrValue, FusionGraph, FusionNode, Operand, Tensor
 from autofuse.implgraph.ops.registry import find_call, lookup
-from autofuse.implgraph.ops.rows.reductions import JOIN, REDUCES
+from autofuse.implgraph.ops.rows.reductions import JOIN, PART, REDUCES
 from autofuse.targets import TargetSpec
 
 __all__ = ["flattened", "split_forms", "split_reductions"]
@@ -219,7 +219,7 @@ class _Splitter:
         if n.op == _SCAN and isinstance(x, str):
             self._scan(n, x)
             return
-        if n.op not in REDUCES or not isinstance(x, str):
+        if n.op not in REDUCES or PART in n.attrs or not isinstance(x, str):
             self.nodes.append(n)
             return
         follower = follower_of(n, self.graph.nodes, self.tensors) if self.divisions else None

@@ -28,6 +28,10 @@ _SUMS = 1.75
 #: Minimum ratio of the time of one phase to that of two for a division: without a doubt, where nothing else decides,
 #: where the host chooses for the sizes of a call, and where the scheduler compares by the model.
 _SURE_GAIN, GAIN, _MAY_GAIN, _MIGHT_GAIN = 5.0, 1.5, 1.2, 0.5
+#: Rows in each part of a sum of columns if their number is known at run time only: a workspace holds 1/32 of them.
+PART_ROWS = 32
+#: Barriers and passes over the rows that such a sum may save: the bound for proposing it.
+_PASSES = 16
 #: Minimum elements per result of a first step for its result to be small compared with its operand.
 _FEWEST = 8
 
@@ -140,6 +144,21 @@ class Worth:
         return (not outer.is_const or outer.value >= _FEWEST) and (
             not row.is_const or row.value % self._target.arch.cache_line_bytes != 0
         )
+
+    def rows_per_part(self, rows: int | None, nbytes: int | None) -> int:
+        """Return the rows that a core sums up for one row of a workspace; 0 if a barrier costs more than reading them.
+
+        Args:
+            rows: number of rows, a typical one if it depends on symbols; None if nothing is known of it.
+            nbytes: bytes of all rows; None if unknown.
+        """
+        if rows is None:
+            return PART_ROWS
+        read = 0.0 if nbytes is None else nbytes / self._cores / self._target.load_rate_all
+        few = rows < 2 * self._cores or (
+            nbytes is not None and _PASSES * read < self._target.sync_all
+        )
+        return 0 if few else blocks_of(rows, self._cores)
 
     def _reduced(self, s: Sizes, parts: int) -> float:
         """Return the cycles of a reduction in two phases."""

@@ -22,6 +22,7 @@ from autofuse.implgraph.expr.parentheses import bare
 from autofuse.implgraph.expr.sizes import Sizes
 
 __all__ = [
+    "REBUILD",
     "Atom",
     "CeilDiv",
     "Expr",
@@ -348,7 +349,7 @@ class Expr:
                 if isinstance(a, Sym):
                     r = Expr.of(env[a.name]) if a.name in env else _atom(a)
                 else:
-                    r = _REBUILD[a.name](*(x.substitute(env) for x in a.args))
+                    r = REBUILD[a.name](*(x.substitute(env) for x in a.args))
                 for _ in range(p):
                     t = t * r
             parts.append(t)
@@ -639,7 +640,8 @@ def align_up(a: IntLike, n: IntLike) -> Expr:
     return CeilDiv(a, n) * n
 
 
-_REBUILD: dict[str, Callable[..., Expr]] = {
+#: Function -> its constructor, which simplifies.
+REBUILD: dict[str, Callable[..., Expr]] = {
     "CeilDiv": CeilDiv,
     "FloorDiv": FloorDiv,
     "Mod": Mod,

@@ -12,6 +12,7 @@ from enum import Enum
 from typing import TypeAlias
 
 from autofuse.base.wording import Wording
+from autofuse.implgraph.expr.bounds import bounds
 from autofuse.implgraph.expr.expression import ONE, ZERO, CeilDiv, Expr, align_up, sym
 from autofuse.implgraph.ir.dtypes import DType
 from autofuse.implgraph.ir.frozen import frozen
@@ -325,6 +326,15 @@ class Condition:
         v = self.value.evaluate(env)
         low = self.at_least is None or v >= self.at_least
         return low and (self.at_most is None or v <= self.at_most) and v % self.multiple_of == 0
+
+    def may_fail(self, ranges: Mapping[str, tuple[int, int]]) -> bool:
+        """Return True unless the condition holds for all sizes inside ``ranges``."""
+        if self.value.is_const:
+            return not self.holds({})
+        low, high = bounds(self.value, ranges)
+        least, most = self.at_least, self.at_most
+        inside = (least is None or low >= least) and (most is None or high <= most)
+        return self.multiple_of != 1 or not inside
 
     def text(self) -> str:
         """The condition in words."""

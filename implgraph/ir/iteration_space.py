@@ -61,13 +61,13 @@ class IterationSpace:
     """Axes of one group while its splits are being found.
 
     Ids of axes and windows are local.  :attr:`roots` are the starting axes in order; :attr:`reduced` are the roots that
-    the group's reductions run over, None until a reduction is met.
+    the group's reductions run over, those in parts (key True) and the others (key False), once a reduction is met.
     """
 
     def __init__(self, sizes: Sequence[Expr]) -> None:
         self.sizes: list[Expr] = list(sizes)
         self.roots: Axes = tuple(range(len(self.sizes)))
-        self.reduced: Axes | None = None
+        self.reduced: dict[bool, Axes] = {}
         #: (axes of the group's running sums, True if the sums run from the end).
         self.scanned: tuple[Axes, bool] | None = None
         self._parts: dict[int, tuple[int, int]] = {}
@@ -78,7 +78,7 @@ class IterationSpace:
     def copy(self) -> IterationSpace:
         """Return an independent copy."""
         out = IterationSpace(())
-        out.sizes, out.roots, out.reduced = list(self.sizes), self.roots, self.reduced
+        out.sizes, out.roots, out.reduced = list(self.sizes), self.roots, dict(self.reduced)
         out.scanned = self.scanned
         out._parts, out._windows, out._ids = dict(self._parts), dict(self._windows), dict(self._ids)
         return out
@@ -86,20 +86,20 @@ class IterationSpace:
     @property
     def splits(self) -> int:
         """Number of splits so far; fixing the reduced axes counts as one."""
-        return len(self._parts) + (self.reduced is not None)
+        return len(self._parts) + len(self.reduced)
 
     def axes(self) -> Axes:
         """The current axes, outermost first."""
         return self.resolve(self.roots)
 
-    def kept_axes(self) -> Axes:
-        """The unreduced axes."""
-        gone = set(self.reduced_axes())
-        return tuple(a for a in self.axes() if a not in gone)
+    def levels(self) -> list[set[int]]:
+        """The axes along which results may vary: all, and those that one kind of reductions keeps."""
+        whole = set(self.axes())
+        return [whole, *(whole.difference(self.reduced_axes(parted)) for parted in self.reduced)]
 
-    def reduced_axes(self) -> Axes:
-        """The reduced axes; empty without a reduction."""
-        return self.resolve(self.reduced or ())
+    def reduced_axes(self, parted: bool = False) -> Axes:
+        """The axes reduced as a whole, or in parts; empty without such a reduction."""
+        return self.resolve(self.reduced.get(parted, ()))
 
     def add_axes(self, sizes: Sequence[Expr]) -> Axes:
         """Append starting axes, innermost, and return them."""

@@ -95,7 +95,7 @@ def settle(
         walk = Walk(program, space, starts, cuts)
         if space.splits == before:
             break
-    levels = (set(space.axes()), set(space.kept_axes()))
+    levels = space.levels()
     for s in starts:
         axes = space.flatten(space.resolve(s.axes))
         if set(axes) not in levels or len(set(axes)) < len(axes):

@@ -23,6 +23,7 @@ from autofuse.base.diagnostics import AutofuseError, Diagnostic
 from autofuse.base.observing import Watch, told
 from autofuse.implgraph.division.once import computed_once
 from autofuse.implgraph.division.outer_first import outer_first
+from autofuse.implgraph.division.row_parts import in_row_parts
 from autofuse.implgraph.division.split_reductions import split_forms
 from autofuse.implgraph.expr.expression import ONE, ZERO, Expr
 from autofuse.implgraph.ir.dtypes import DType
@@ -37,6 +38,7 @@ from autofuse.implgraph.lowering.partition import partition
 from autofuse.implgraph.lowering.walk import RELOAD, SCALAR, STORE, SUM, Inst, Places
 from autofuse.implgraph.ops.registry import find_call, lookup
 from autofuse.implgraph.ops.requirements import may_overlap
+from autofuse.implgraph.ops.rows.reductions import PART
 from autofuse.implgraph.rewrites.decompose import decompose
 from autofuse.implgraph.rewrites.early_gathers import with_early_gathers
 from autofuse.implgraph.rewrites.frames import reaches_out
@@ -98,6 +100,9 @@ def lower_all(
         for form in split_forms(way, target):
             made = told(watch, "split-reductions", way, form)
             forms += _loops(made, columns, target, refused, watch)
+    parted = told(watch, "row-parts", written, in_row_parts(written, target))
+    if parted is not written:
+        forms += _loops(split_forms(parted, target)[0], columns, target, refused, watch)
     if not forms:
         for form, e in refused:
             if form is written:
@@ -536,6 +541,8 @@ class _Builder:
             assert step.node is not None
             name, op = self.names.user(step.node.name), lookup(step.node.op).name
             attrs = _attrs(step.node) if inst.kind != REDUCE else {}
+            if step.part:
+                attrs = {PART: step.part}
         return Node(name, op, inputs, y, attrs, axis=views.ids, origin=inst.origin)
 
     def _inside(self, views: _Views, inst: Inst) -> dict[str, Attr]:

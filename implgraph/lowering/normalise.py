@@ -17,7 +17,7 @@ from autofuse.implgraph.ir.iteration_space import Runs, broadcast_runs
 from autofuse.implgraph.ops.definition import OpDef
 from autofuse.implgraph.ops.infer import operand_dtypes
 from autofuse.implgraph.ops.registry import lookup
-from autofuse.implgraph.ops.rows.reductions import reduced_axes
+from autofuse.implgraph.ops.rows.reductions import PART, reduced_axes
 
 __all__ = [
     "BROADCAST",
@@ -77,7 +77,8 @@ class Step:
     ``numbers`` holds the reduced dimensions of a REDUCE, the permutation of a TRANSPOSE, the steps of a SLICE, the
     dimension of a CONCAT, GATHER or SCAN, the dimension of a FRAME and the number of elements before the framed ones,
     or start and step of an IOTA, which is one-dimensional; ``starts`` belongs to a SLICE.  ``shared`` is the number of
-    leading dimensions of a GATHER's data that its index has too.
+    leading dimensions of a GATHER's data that its index has too.  ``part`` is the number of rows that a REDUCE in parts
+    sums up for each row of its result; 0 for any other one.
     """
 
     kind: int
@@ -88,6 +89,14 @@ class Step:
     numbers: tuple[int, ...] = ()
     starts: Shape = ()
     shared: int = 0
+    part: int = 0
+
+    @property
+    def shape(self) -> Shape:
+        """The result's dimensions in its own group, where the parts of a REDUCE are no dimension."""
+        if not self.part:
+            return self.tensor.shape
+        return tuple(s for d, s in enumerate(self.uses[0].shape) if d not in self.numbers)
 
     @property
     def origin(self) -> str:
@@ -225,6 +234,7 @@ class Program:
         attrs: Mapping[str, Any] = node.attrs
         if kind == REDUCE:
             step.numbers = reduced_axes(attrs.get("axes", ()), rank)
+            step.part = attrs.get(PART, 0)
         elif kind == TRANSPOSE:
             step.numbers = tuple(p % rank for p in attrs["perm"])
         elif kind == SLICE:

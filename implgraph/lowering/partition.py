@@ -75,13 +75,13 @@ def partition(program: Program, *, columns: bool = True, cuts: Sequence[int] = (
     Args:
         program: the graph.
         columns: compute pieces of short rows together even if they share no loads.
-        cuts: tensors that pass through a workspace in any case.
+        cuts: tensors that pass through a workspace in any case; results of reductions in parts always do.
 
     Raises:
         AutofuseError: AF2101, the shapes have no common iteration space and cutting does not help; AF2102, an output
             does not fit the input that it overwrites; AF2104, too many tensors would be cut.
     """
-    cuts = list(cuts)
+    cuts = [*cuts, *(t for t, step in enumerate(program.steps) if step.part)]
     known = Remembered()
     for _ in range(4 * len(program.steps) + 4):
         plan = _Plan(program, cuts, columns, known)
@@ -133,7 +133,7 @@ def _results(program: Program, cuts: Sequence[int]) -> list[Result]:
         out.append(Result(program.index[o.tensor], shape, k, -1, memory, inout, where))
     for w, cut in enumerate(cuts):
         step = program.steps[cut]
-        out.append(Result(cut, step.tensor.shape, workspace=w, origin=step.origin))
+        out.append(Result(cut, step.shape, workspace=w, origin=step.origin))
     return out
 
 
@@ -213,7 +213,7 @@ class _Plan:
 
     def _first(self, result: Result) -> list[Group]:
         """Return the group of one result; several if it has pieces."""
-        own = self.program.steps[result.tensor].tensor.shape
+        own = self.program.steps[result.tensor].shape
         count = self.program.count(result.shape)
         shapes = [(count,)] if count == 0 else [result.shape, own, (count,)]
         failures: list[BlockedError] = []

@@ -14,6 +14,7 @@ from autofuse.implgraph.lowering.normalise import (
     SCAN,
     TRANSPOSE,
     Program,
+    Step,
 )
 from autofuse.implgraph.lowering.walk import (
     RELOAD,
@@ -96,7 +97,7 @@ def _operand(
         if use.runs is None:
             return axes if program.counts[use.tensor] == program.counts[tensor] else None
         return space.kept(axes, use.runs) if use.runs else None
-    if step.kind == REDUCE and space.reduced is not None:
+    if step.kind == REDUCE and (step.part > 0) in space.reduced:
         return source_of_reduce(space, step, axes)
     if step.kind == TRANSPOSE:
         parts = parts_of(space, axes, step.tensor.shape)
@@ -116,7 +117,7 @@ def _result(program: Program, space: IterationSpace, user: int, k: int, axes: Ax
         parts = parts_of(space, axes, use.shape)
         return tuple(a for d in step.numbers for a in parts[d])
     if step.kind == REDUCE:
-        return _reduced(space, step.numbers, parts_of(space, axes, use.shape))
+        return _reduced(space, step, parts_of(space, axes, use.shape))
     if step.kind not in (OP, BROADCAST, SCAN):
         return None
     if use.runs is None:
@@ -131,11 +132,12 @@ def _result(program: Program, space: IterationSpace, user: int, k: int, axes: Ax
     return tuple(a for _, keep in runs for a in next(known if keep else fill))
 
 
-def _reduced(space: IterationSpace, gone: tuple[int, ...], parts: list[Axes]) -> Axes | None:
+def _reduced(space: IterationSpace, step: Step, parts: list[Axes]) -> Axes | None:
+    gone, parted = step.numbers, step.part > 0
     over = {a for d in gone for a in parts[d]}
     kept = tuple(a for d, part in enumerate(parts) if d not in gone for a in part)
-    if space.reduced is None:
+    if parted not in space.reduced:
         if over | set(kept) != set(space.axes()):
             return None
-        space.reduced = tuple(a for a in space.axes() if a in over)
-    return kept if over == set(space.reduced_axes()) else None
+        space.reduced[parted] = tuple(a for a in space.axes() if a in over)
+    return kept if over == set(space.reduced_axes(parted)) else None

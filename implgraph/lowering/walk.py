@@ -155,24 +155,24 @@ def index_parts(step: Step, parts: Sequence[Axes]) -> list[Axes]:
 def source_of_reduce(space: IterationSpace, step: Step, axes: Axes) -> Axes:
     """Return the axes of the operand of a reduction whose result varies along ``axes``.
 
-    The first reduction of a group determines the reduced axes: those along which its result does not vary, or new ones
+    The first reduction of its kind determines the reduced axes: those along which its result does not vary, or new ones
     if it varies along all.
 
     Raises:
         ConflictError: the operand's dimensions do not fit these.
     """
-    shape = step.uses[0].shape
+    shape, parted = step.uses[0].shape, step.part > 0
     gone = set(step.numbers)
     kept = iter(space.align(axes, sizes_of([s for i, s in enumerate(shape) if i not in gone])))
     axes = space.resolve(axes)
     sizes = sizes_of([shape[i] for i in step.numbers])
     fresh = False
-    if space.reduced is None:
+    if parted not in space.reduced:
         used = set(space.flatten(axes))
         others = tuple(a for a in space.axes() if a not in used)
         fresh = not others
-        space.reduced = others or space.add_axes(sizes)
-    reduced = space.reduced_axes()
+        space.reduced[parted] = others or space.add_axes(sizes)
+    reduced = space.reduced_axes(parted)
     if set(reduced) & set(space.flatten(axes)):
         raise ConflictError(tuple(space.sizes[a] for a in reduced), tuple(sizes))
     over = iter(space.align_any(reduced, sizes))
@@ -502,7 +502,7 @@ class Walk:
         have = self.space.scanned
         mine = (along, bool(step.node.attrs.get("reverse", False)))
         same = have is None or (self.space.resolve(have[0]), have[1]) == mine
-        if self.space.has_windows(along) or self.space.reduced is not None or not same:
+        if self.space.has_windows(along) or self.space.reduced or not same:
             raise BlockedError(tensor)
         self.space.scanned = mine
         return self._demand(step.uses[0].tensor, self.space.resolve(axes))

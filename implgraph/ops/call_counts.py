@@ -45,7 +45,7 @@ _WORD: Mapping[str, float] = {
 }
 _SINGLE: Mapping[str, float] = {
     **dict.fromkeys(("Reshape", "Identity", "Slice", "Transpose", "Concat", "Pad"), 0),
-    "Sign": 3,
+    "Sign": 5,
     "ClipByValue": 2,
 }
 

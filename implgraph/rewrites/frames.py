@@ -193,7 +193,7 @@ def cut_to_inside(
     wide = next((v for v in lines if v.span > v.extent), None)
     if wide is not None and dense:
         return wide.base, const(wide.fitting())
-    reduced = set(space.reduced_axes())
+    reduced = {*space.reduced_axes(), *space.reduced_axes(parted=True)}
     rows = [v for v in lines if not v.is_over and v.count > 1 and not reduced & set(v.base)]
     if dense:
         strides = [s.value for s in contiguous_strides([const(v.extent) for v in lines])]

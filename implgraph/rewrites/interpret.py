@@ -15,7 +15,7 @@ from autofuse.implgraph.ir.graph import HintGraph, Node, TensorView
 from autofuse.implgraph.ops.definition import ANY
 from autofuse.implgraph.ops.registry import lookup
 from autofuse.implgraph.ops.rows.movement import inside
-from autofuse.implgraph.ops.rows.reductions import REDUCES, reduce_array, running_sum
+from autofuse.implgraph.ops.rows.reductions import PART, REDUCES, reduce_array, running_sum
 from autofuse.implgraph.ops.rules import with_source
 
 __all__ = ["apply", "interpret"]
@@ -65,7 +65,7 @@ class _Run:
             extents = [_extent(self.nodes[i].y, env) for i in out.inputs]
             dtype = numpy_dtype(out.y.dtype)
             if out.op == "Workspace":
-                self.workspaces[out.name] = np.zeros(max(extents), dtype)
+                self.workspaces[out.name] = np.zeros(out.size("size").evaluate(env), dtype)
                 continue
             index, alias = out.attrs["index"], out.attrs.get("inout")
             assert isinstance(index, int)
@@ -91,8 +91,11 @@ class _Run:
         index = sink.attrs["index"]
         assert isinstance(index, int)
         target = self.workspaces[sink.name] if sink.op == "Workspace" else self.results[index]
-        window = _window(target, n.y, self.env)
-        window[...] = np.broadcast_to(self.values[n.inputs[0]], window.shape)
+        value = self.values[n.inputs[0]]
+        # Of a reduction in parts, one after the other.
+        for k, part in enumerate(value if value.ndim > len(n.y.axis) else [value]):
+            window = _window(target[k * part.size :], n.y, self.env)
+            window[...] = np.broadcast_to(part, window.shape)
 
     def _value(self, n: Node) -> np.ndarray:
         operands = [self.values[i] for i in n.inputs if i in self.values]
@@ -126,8 +129,18 @@ class _Run:
             x = np.broadcast_to(operands[0], _sizes(full, self.env))
             pairs = zip(n.y.repeats, full.repeats, strict=True)
             over = tuple(i for i, (r, s) in enumerate(pairs) if r == 1 and s != 1)
+            if PART in n.attrs:
+                return self._in_parts(n, _wide(x), over)
             return np.asarray(reduce_array(n.op, _wide(x), over, n.y.dtype).astype(dtype))
         return apply(n.op, operands, n.attrs, n.y.dtype)
+
+    def _in_parts(self, n: Node, x: np.ndarray, over: tuple[int, ...]) -> np.ndarray:
+        """Reduce axes that together count as one dimension; the results of its parts get a new dimension, the first."""
+        length = n.number(PART)
+        rows = np.moveaxis(x, over, range(len(over))).reshape(-1, *_sizes(n.y, self.env))
+        ends = range(0, len(rows), length)
+        parts = [reduce_array(n.op, rows[i : i + length], (0,), n.y.dtype)[0] for i in ends]
+        return np.array(parts).reshape(-1, *rows.shape[1:]).astype(numpy_dtype(n.y.dtype))
 
     def _scan(self, n: Node, x: np.ndarray) -> np.ndarray:
         """Compute running sums along axes that together count as one dimension."""

@@ -8,10 +8,12 @@ from dataclasses import field
 from enum import Enum
 from typing import Any
 
+from autofuse.base.diagnostics import AutofuseError
 from autofuse.implgraph.expr.expression import ONE, ZERO, CeilDiv, Expr, Ratio, product, sym
 from autofuse.implgraph.ir.frozen import frozen, replace
 from autofuse.implgraph.ir.fusion import Symbol
 from autofuse.implgraph.ir.graph import Axis, AxisSizes, AxisType, Condition, Node, TensorView
+from autofuse.implgraph.ops.rows.reductions import PART
 from autofuse.targets import TargetSpec
 
 __all__ = [
@@ -21,6 +23,7 @@ __all__ = [
     "Padding",
     "Split",
     "TileLengths",
+    "in_parts",
     "plain",
     "reordered",
     "split_axes",
@@ -49,6 +52,7 @@ class GroupInput:
         inputs: number of kernel inputs; tensor ids of the outputs follow.
         reduced: ids of the axes that the group's reductions reduce or its running sums run along.
         outputs: number of kernel outputs; tensor ids of workspaces follow.
+        within: ids of the axes that other reductions of the group reduce, which lie within one tile.
     """
 
     graph: str
@@ -62,6 +66,7 @@ class GroupInput:
     inputs: int
     reduced: tuple[int, ...] = ()
     outputs: int = 0
+    within: tuple[int, ...] = ()
 
     @property
     def scans(self) -> bool:
@@ -355,6 +360,35 @@ def with_tiles(g: GroupInput, axis: int, length: int) -> GroupInput:
     nodes = tuple(replace(n, y=view(n.y)) for n in g.nodes)
     order = split(g.order, tiles.id, inside.id)
     return replace(g, axes=(*g.axes, tiles, inside), order=order, nodes=nodes)
+
+
+def in_parts(g: GroupInput) -> GroupInput:
+    """Return the group with the axis that it reduces in parts cut into these; the group itself without such reductions.
+
+    Raises:
+        AutofuseError: AF3002, its tensors are not dense along the rows.
+    """
+    part = next((n.number(PART) for n in g.nodes if PART in n.attrs), 0)
+    if not part:
+        return g
+    if len(g.reduced) != 1:
+        raise AutofuseError.of(
+            "AF3002", f"the rows of group {g.group} of {g.graph} do not form one axis"
+        )
+    cut = with_tiles(g, g.reduced[0], part)
+    tiles = cut.order[0]
+    inside = cut.order[1 + g.order.index(g.reduced[0])]
+    made: set[str] = set()
+    nodes: list[Node] = []
+    for n in cut.nodes:
+        if PART in n.attrs or (n.y.axis == cut.order and not made.isdisjoint(n.inputs)):
+            # One result per part.
+            made.add(n.name)
+            number, row = cut.axes[tiles].size, product(n.y.repeats)
+            view = replace(n.y, repeats=(number, *n.y.repeats[1:]), strides=(row, *n.y.strides[1:]))
+            n = replace(n, y=view, attrs={k: v for k, v in n.attrs.items() if k != PART})
+        nodes.append(n)
+    return replace(cut, reduced=(inside,), nodes=tuple(nodes))
 
 
 def plain(axes: Sequence[Axis]) -> tuple[Axis, ...]:

@@ -210,6 +210,8 @@ class _Rewriter:
             word = self._word(xs[0], op == "High")
             if word is not None:
                 return word
+        if op == "MaskNot" and self.nodes[xs[0]].op == op:
+            return self.nodes[xs[0]].inputs[0]
         outer = self.all_uniform
         self.all_uniform = all(self._is_one(x) for x in xs)
         try:
@@ -547,12 +549,14 @@ class _Rewriter:
             x = self._spread(x, self.views[n.inputs[0]])
         row, have = lookup(n.op), self.dtype_of(x)
         if self.takes(n.op, have):
-            return self._node(n.op, (x,), {}, replace(n.y, dtype=have, offset=ZERO))
+            return self._node(n.op, (x,), n.attrs, replace(n.y, dtype=have, offset=ZERO))
         wide = row.promote.get(have.name)
         if wide is None:
             raise self._unavailable(f"{n.op} on {have}", "insert a Cast to float32 before it")
         y = replace(n.y, dtype=BY_NAME[wide], offset=ZERO)
-        return self._cast(self._node(n.op, (self._widened(x, BY_NAME[wide]),), {}, y), have, "")
+        return self._cast(
+            self._node(n.op, (self._widened(x, BY_NAME[wide]),), n.attrs, y), have, ""
+        )
 
     # truth values and casts -------------------------------------------------------------------
     def _as_mask(self, x: str) -> str:

@@ -22,6 +22,7 @@ class DataFlow:
         users: node -> the nodes that use its result, each once.
         varies: node -> the axes along which its elements differ.
         moves: node -> the axes with which its result changes if all axes were loops.
+        gone: reduction -> the axes that it reduces.
     """
 
     def __init__(self, g: GroupInput) -> None:
@@ -32,11 +33,17 @@ class DataFlow:
         self.users: dict[str, list[Node]] = {n.name: [] for n in g.nodes}
         self.varies: dict[str, frozenset[int]] = {}
         self.moves: dict[str, frozenset[int]] = {}
+        self.gone: dict[str, frozenset[int]] = {}
         self._rules: dict[str, Online] | None = None
         for n in g.nodes:
             for i in dict.fromkeys(n.inputs):
                 self.users[i].append(n)
             self.varies[n.name] = frozenset(n.y.varies())
+            if n.op in REDUCES:
+                inside = not self.varies[n.inputs[0]].isdisjoint(g.within) and self.varies[
+                    n.name
+                ].isdisjoint(g.within)
+                self.gone[n.name] = frozenset(g.within if inside else g.reduced)
             self.moves[n.name] = self._move(n)
 
     def _move(self, n: Node) -> frozenset[int]:
@@ -46,12 +53,14 @@ class DataFlow:
         if n.op in ("Load", "Iota", "Store"):
             return self.varies[n.name].union(*inputs)
         found = inputs[0] if len(inputs) == 1 else frozenset[int]().union(*inputs)
-        return found.difference(self.g.reduced) if n.op in REDUCES else found
+        return found.difference(self.gone.get(n.name, ()))
 
     def rules(self) -> dict[str, Online]:
         """Return the reductions that can run in the pass of those that they follow; computed on demand."""
         if self._rules is None:
             g = self.g
             count = product(map(g.size, g.reduced))
-            self._rules = online_reductions(g.nodes, frozenset(g.reduced), count)
+            looped = frozenset(g.reduced)
+            # Sums beside reductions within a tile depend on these in other ways.
+            self._rules = {} if g.within else online_reductions(g.nodes, looped, count)
         return self._rules

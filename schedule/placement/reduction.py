@@ -106,7 +106,7 @@ class _Placer:
         self.dense = self._dense_axes()
         #: Short axes that are not padded when innermost: all, unless a reduction runs along their rows.
         self.bare = frozenset(short)
-        if any(n.op in REDUCES for n in self.nodes) and not self._gone().isdisjoint(short):
+        if any(not self._gone(n).isdisjoint(short) for n in self.nodes if n.op in REDUCES):
             self.bare = frozenset()
         self.layout = Layout(split, g.target.arch, self._pitches(), short=short)
         self.views = Views(self.layout)
@@ -147,7 +147,7 @@ class _Placer:
             yield axes
             if n.op in REDUCES:
                 have = self._present(self.by_name[n.inputs[0]])
-                for run in reduce_runs(have, self._gone(), self.dense, self.bare):
+                for run in reduce_runs(have, self._gone(n), self.dense, self.bare):
                     have = tuple(a for a in have if a not in run)
                     yield have
             elif n.op == "Broadcast":
@@ -156,11 +156,11 @@ class _Placer:
                     source |= set(broad)
                     yield tuple(a for a in axes if a in source)
 
-    def _gone(self) -> frozenset[int]:
-        """Return the reduced vectorised axes."""
-        gone = set(self.g.reduced)
-        tile = {self.split.tile_in} if self.split.tile_reduced else set()
-        return frozenset(a for a in self.split.vector if a in gone or a in tile)
+    def _gone(self, n: Node) -> frozenset[int]:
+        """Return the vectorised axes that a reduction reduces."""
+        gone = self.flow.gone[n.name]
+        tiled = {self.split.tile_in: self.split.tiled}
+        return frozenset(a for a in self.split.vector if tiled.get(a, a) in gone)
 
     # levels and passes ------------------------------------------------------------------------
     def _classify(self) -> None:
@@ -171,7 +171,7 @@ class _Placer:
         for n in self.g.nodes:
             move = self.flow.moves[n.name]
             level = LOOP if move & looped else TILE if move & blocked else ONCE
-            joins = n.op in REDUCES and bool(looped)
+            joins = n.op in REDUCES and not looped.isdisjoint(self.flow.gone[n.name])
             if level == ONCE:
                 here = n.op == "Store" or joins or not self.hoist or self.flow.varies[n.name] & cut
                 # A reduction of equal numbers does not change between tiles, but is accumulated in the loop over them.
@@ -322,9 +322,13 @@ class _Placer:
         # After the loop, nodes computed from a centre are recomputed; a maximum is the accumulator.
         for name in running:
             del self.made[name]
+        after: list[Node] = []
         for n in joined:
-            self.made[n.name] = self.joins[n.name]
-        return [*before, *inside, *(x for n in followers for x in self._finished(n))]
+            self.made[n.name] = join = self.joins[n.name]
+            if self._is_wide(n):
+                after += self._reduced(self._place(n, TILE, number, inputs=(join.name,)), join, n)
+                self.made[n.name] = after[-1]
+        return [*before, *inside, *after, *(x for n in followers for x in self._finished(n))]
 
     def _emit(self, nodes: Iterable[Node], level: int, number: int) -> list[Node]:
         out: list[Node] = []
@@ -385,17 +389,17 @@ class _Placer:
         elif n.op == "Broadcast":
             made = broadcast_steps(node, sources[0], self.layout)
         elif n.op in REDUCES:
-            self._not_empty()
-            made = self._reduced(node, sources[0])
+            self._not_empty(n)
+            made = self._reduced(node, sources[0], n)
         if n.op == "Store" and len(made) == 1:
             made = [*self._to_store(node, sources[0]), node]
             made[-1] = replace(node, inputs=(made[0].name,)) if len(made) > 1 else node
         self.made[n.name] = made[-1] if made else sources[0]
         return made
 
-    def _reduced(self, node: Node, source: Node) -> list[Node]:
-        """Return the steps of a reduction in UB."""
-        return reduce_steps(node, source, self.layout, self._gone(), self.dense, self.bare)
+    def _reduced(self, node: Node, source: Node, n: Node) -> list[Node]:
+        """Return the steps in UB of the reduction ``n``."""
+        return reduce_steps(node, source, self.layout, self._gone(n), self.dense, self.bare)
 
     def _to_store(self, store: Node, source: Node) -> list[Node]:
         """Return a copy of a result that is stored in another loop: a result's queue belongs to one loop."""
@@ -414,8 +418,8 @@ class _Placer:
             )
         ]
 
-    def _not_empty(self) -> None:
-        for a in self._gone():
+    def _not_empty(self, n: Node) -> None:
+        for a in self._gone(n):
             if self.split.sizes[a] == 0:
                 raise TemplateRejectedError(Wording("nothing is left along axis {} to reduce", a))
 
@@ -423,7 +427,8 @@ class _Placer:
     def _initial(self, n: Node) -> Node:
         """Return the nodes of the neutral value, in the buffer of the accumulator."""
         scalar = self._scalar(f"{n.name}_neutral", n.y, neutral(n.op, n.y.dtype))
-        init = replace(n, name=f"{n.name}_acc", op="Duplicate", inputs=(scalar,), attrs={})
+        y = self.by_name[n.inputs[0]].y if self._is_wide(n) else n.y
+        init = replace(n, name=f"{n.name}_acc", op="Duplicate", inputs=(scalar,), y=y, attrs={})
         init = self._place(init, TILE, 0)
         self.made[init.name] = init
         return init
@@ -438,8 +443,14 @@ class _Placer:
     def _join(self, n: Node, number: int) -> list[Node]:
         """Return the partial result of an iteration, and the call that adds it to the accumulator."""
         source = self._source(n.inputs[0])
+        if self._is_wide(n):
+            init = self.made[f"{n.name}_acc"]
+            like = replace(n, name=f"{n.name}_sums", y=self.by_name[n.inputs[0]].y)
+            join = self._place(self._joining(like, init, init, source), LOOP, number)
+            self.joins[n.name] = join
+            return [join]
         part = self._place(n, LOOP, number, name=f"{n.name}_part", inputs=(source.name,))
-        steps = self._reduced(part, source)
+        steps = self._reduced(part, source, n)
         init = self.made[f"{n.name}_acc"]
         last = steps[-1] if steps else source
         have = init
@@ -450,10 +461,22 @@ class _Placer:
         elif rule is not None:
             steps += self._shifted(n, rule, last, number)
             last = steps[-1]
-        join = replace(n, op=JOIN[n.op], inputs=(have.name, last.name), attrs={}, joins=init.name)
-        join = self._place(join, LOOP, number)
+        join = self._place(self._joining(n, init, have, last), LOOP, number)
         self.made[n.name] = self.joins[n.name] = join
         return [*steps, join]
+
+    def _joining(self, n: Node, init: Node, have: Node, more: Node) -> Node:
+        """Return the call that joins two partial results of a reduction in the buffer of ``init``."""
+        inputs = (have.name, more.name)
+        return replace(n, op=JOIN[n.op], inputs=inputs, attrs={}, joins=init.name)
+
+    def _is_wide(self, n: Node) -> bool:
+        """Return True if the accumulator holds a tile, which is reduced after the loop: with few rows in a tile.
+
+        Then an iteration adds all rows in one call.
+        """
+        source = self.by_name[n.inputs[0]]
+        return bool(self.g.within) and self.split.tiled in self.flow.varies[source.name]
 
     # centres that move ------------------------------------------------------------------------
     def _running(self, n: Node, centre: Centre | None, number: int) -> list[Node]:

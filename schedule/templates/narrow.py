@@ -43,7 +43,7 @@ class _Narrow(InLoops):
         columns = stacked(g)
         if columns is not None and _has_long_columns(columns):
             g = columns
-        if len(g.order) < 2:
+        if len(g.order) < 2 or g.within:
             return []
         if any(n.op in ("Iota", SCAN) or (n.op == "Load" and len(n.inputs) > 1) for n in g.nodes):
             return []

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from autofuse.implgraph.division.worth import ROW
 from autofuse.implgraph.ir.frozen import replace
-from autofuse.implgraph.ir.graph import ImplGraph
+from autofuse.implgraph.ir.graph import AxisType, ImplGraph
 from autofuse.implgraph.ops.rows.reductions import REDUCES
 from autofuse.schedule.axes.tile_limits import takes_every_size
 from autofuse.schedule.axes.tiling_axes import (
@@ -45,13 +45,15 @@ class Reduce(InLoops):
 
     def candidates(self, g: GroupInput) -> Candidates:
         """Return whole rows in a tile, loops, and loops of several rows or of blocks of columns."""
-        return whole_or_in_loops(g) + _shared(g) + _blocks(g) + _apart(g)
+        found = whole_or_in_loops(g) + _shared(g) + _blocks(g) + _apart(g)
+        return [(h, c) for h, c in found if _holds_rows(h, c, g)]
 
     def planned(self, template: Template) -> ImplGraph:
         """Plan memory; tiles that hold all reduced axes hold whole rows."""
         if template.candidate.tight:
             return template.for_long_rows()
-        return template.of_rows() if template.candidate.all_load else template.in_tiles()
+        whole = template.candidate.all_load or template.g.within
+        return template.of_rows() if whole else template.in_tiles()
 
     def always_legal(self, impl: ImplGraph) -> bool:
         """Return True for a loop whose tiles may be short."""
@@ -59,6 +61,12 @@ class Reduce(InLoops):
 
 
 REDUCE = Reduce()
+
+
+def _holds_rows(h: GroupInput, c: Candidate, g: GroupInput) -> bool:
+    """Return True if tiles of ``h``, which is ``g`` on its axes, hold whole rows and lie within a part of the rows."""
+    parts = h.axes[h.order[c.position]].type is AxisType.TILE_OUT
+    return not parts and set(g.within).issubset(h.order[c.position + 1 :])
 
 
 def whole_or_in_loops(g: GroupInput) -> Candidates:

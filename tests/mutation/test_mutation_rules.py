@@ -109,12 +109,12 @@ def test_a_longer_row_with_an_operand_ends_behind_the_tensor_where_it_is_the_onl
 
 def test_scratch_space_above_the_least_that_a_function_takes() -> None:
     document = ROOT / "tests/snapshot/graphs/tmp_buffer.json"
-    assert set(rules(document, "shrink-buffer", "pow_0_tmp_buf: 32 bytes less")) == {
+    assert set(rules(document, "shrink-buffer", "shared0_buf: 32 bytes less")) == {
         "scratch space above the least"
     }
     # Half of the bytes of the shortest tile are less than that.
     least = unary("Erf", "Tanh", "Erf")
-    assert set(rules(least, "shrink-buffer", "_tmp_buf: 32 bytes less")) == {""}
+    assert set(rules(least, "shrink-buffer", "shared0_buf: 32 bytes less")) == {""}
 
 
 @pytest.mark.parametrize(

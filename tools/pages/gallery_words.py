@@ -39,7 +39,7 @@ the Llama family does this twice in each layer.""",
             " the end, what `store_1` writes: the second output costs a store and nothing else.",
             "The weight is the same for all tiles: it is loaded before the loop and spread over the rows of a"
             " tile by `BroadcastOuter`. No queue hands it over, so a flag of `MTE2_V` does.",
-            "The mean stays one number per row: `mean_1_local`, `guard_local` and `inverse_2_local` have"
+            "The mean stays one number per row: `mean_local`, `guard_local` and `inverse_2_local` have"
             " `z0t_actual_size` elements. `WithRows<autofuse::MulRow>` multiplies a row by its number, without a"
             " row of copies.",
             "`reduce_all` takes {reduce_all (tile z0)}, as whole rows are in UB: `reduce_rows_4` reads them"
@@ -119,21 +119,19 @@ recommendation. Mean and reciprocal deviation are outputs too, as the gradient n
         "Gradient of a layer norm",
         """\
 What training needs of the layer norm: the gradient of `x`, which reduces along each row, and those of `gamma` and
-`beta`, which reduce over all rows. These are several groups of one kernel; the one below is made for the second
-kind.""",
+`beta`, which reduce over all rows. One group makes the first and, of a part of the rows on each core, the others.""",
         (
-            "Of 768 columns, blocks of 128 are work for 6 cores only: that is form 0, {form 0} in all. Form 1"
-            " cuts the rows into 8 parts, `z4`, so that 48 cores have something to do: {total} in all.",
-            "Each core leaves its part of the sums in a workspace, `Workspace_2_gm` and `Workspace_3_gm`; the"
-            " groups behind the barrier of all cores add the 8 parts.",
-            "Both gradients are made in one pass: `x_local` and `dy_local` are loaded once for"
-            " `sum_gamma_partial_acc_local` and `sum_beta_partial_acc_local`.",
-            "`ReduceOuter` adds rows, each call a tile of up to 86 of them, and needs no number of a row until"
-            " the end.",
-            "Group 0, the gradient of `x`, is `reduce_all`: it holds whole rows, while the block here holds 128"
-            " columns. That is why `x` and `dy` are read twice in all.",
+            "Form 0 has a group for the rows and another one for the columns, so it loads `x` and `dy` twice:"
+            " {form 0} in all. Form 2 loads them once: {total} in all.",
+            "A part is 171 rows, `z0T` counts them: one for every core at the hint. The last one is shorter, whatever"
+            " `tokens` is: `z0t_actual_size`.",
+            "A tile holds whole rows, so each `ReduceInner` completes the sums of its rows: `mean_weighed_local` has no"
+            " accumulator.",
+            "Few rows fit a tile. So `sum_gamma_parts_acc_local` and `sum_beta_parts_acc_local` hold as many, an `Add`"
+            " takes them all, and `ReduceOuter` adds them up once, after the loop.",
+            "What a core found is one row of a workspace, `Workspace_0_gm` and `Workspace_1_gm`; groups 1 and 2 add up"
+            " 48 rows behind the barrier of all cores.",
         ),
-        group=2,
     ),
     "log_sum_exp": Words(
         "Log-sum-exp over a vocabulary",

@@ -400,6 +400,14 @@ of c * h * w elements do. So there is a form that sums over n first, in such run
 what that leaves through a workspace (`implgraph/division/outer_first.py`). Of known sizes the one of less modelled time
 is kept; with symbols the kernel has both, and the host takes the one that costs less for the sizes of the call.
 
+**Columns beside rows.** The gradient of a norm reduces rows for the gradient of its operand, and sums up columns for
+those of its weights. One group does one or the other, so it would read the rows twice. In a further form
+(`implgraph/division/row_parts.py`) a core takes a part of the rows, goes over them in tiles of whole rows with the
+template `reduce`, reduces each row within its tile, and adds the tile to an accumulator for each sum of columns. The
+sums of a part are one row of a workspace; behind a SyncAll, small groups add up the parts. With known sizes, and with
+symbols that have hints, every core has one part; else a part has 32 rows. The form is proposed if the rows are also
+stored or reduced in another way, and this needs none of the sums; the model decides as above. UB must hold whole rows.
+
 **Statistics of which one needs the other.** In softmax, its logarithm, log-sum-exp, variances, covariances and norms,
 the sum of a part needs no more than the maximum or the mean of that part (`implgraph/division/online_parts.py`). So the
 first phase makes both of them in one pass, by the rules of `reduce` where a part does not fit UB, and the second one

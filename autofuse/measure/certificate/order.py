@@ -80,7 +80,7 @@ def _order(impl: ImplGraph, n: Node) -> Iterator[dict[str, Any]]:
         size = {a.id: a.size for a in impl.axes}
         kind = "inner" if before[-1] in gone else "outer"
         calls = [{"along": kind, "elements": str(_product([size[a] for a in gone]))}]
-    looped = impl.r_axis is not None
+    looped = _goes_on(impl, n)
     yield {
         "template": impl.title,
         "group": impl.group,
@@ -92,6 +92,13 @@ def _order(impl: ImplGraph, n: Node) -> Iterator[dict[str, Any]]:
         if impl.suffix == "fixed"
         else impl.tiling.opened.symbol,
     }
+
+
+def _goes_on(impl: ImplGraph, n: Node) -> bool:
+    """Return True if the steps of a reduce loop all add to a result; False for rows that are complete in one step."""
+    if impl.r_axis is None or n.op not in REDUCES:
+        return impl.r_axis is not None
+    return impl.merged_from(impl.r_axis).isdisjoint(n.y.varies())
 
 
 def _product(sizes: Sequence[Expr]) -> Expr:
@@ -111,7 +118,7 @@ def _reduced(impl: ImplGraph, n: Node) -> Iterator[Expr]:
     gone = set() if source is None else {*source.y.varies()} - {*n.y.varies()}
     for a in gone:
         yield from _original(impl, a)
-    if impl.r_axis is not None:
+    if impl.r_axis is not None and _goes_on(impl, n):
         yield from _original(impl, impl.r_axis)
 
 

@@ -8,7 +8,7 @@ from autofuse.codegen.backends.ascendc.emit_cpp import emit_function
 from autofuse.codegen.backends.ascendc.provenance import banner
 from autofuse.codegen.backends.ascendc.words import wrap_call
 from autofuse.codegen.functions import FUNCTIONS
-from autofuse.codegen.ir.kernel_ir import KernelFn
+from autofuse.codegen.ir.kernel_ir import WORKSPACE, KernelFn
 from autofuse.codegen.lower.names import parameter_names
 from autofuse.codegen.render import render
 from autofuse.implgraph.ir.frozen import frozen
@@ -66,9 +66,17 @@ def kernel_file(
     ``name``: the kernel's function; by default the graph's name.
     """
     tensors = parameter_names(graph)
-    parameters = [f"GM_ADDR {t}" for t in tensors.names]
-    parameters += ["GM_ADDR workspace", _TILING_PARAMETER[entry]]
     synced = _meeting_groups(results)
+    used = {p for fn in functions.values() for p in fn.pointers}
+    if synced and not target.arch.meets_in_hardware:
+        used.add(WORKSPACE)
+    # CANN reads the entry of an operator package: its parameters stay plain.
+    named = used if entry != OP_PACKAGE else {*tensors.names, WORKSPACE}
+    parameters = [
+        f"{'' if p in named else '[[maybe_unused]] '}GM_ADDR {p}"
+        for p in (*tensors.names, WORKSPACE)
+    ]
+    parameters.append(_TILING_PARAMETER[entry])
     # An operator package requests batch mode on the host, per tiling key.
     mode = "AUTOFUSE_BATCH_MODE " if synced and entry != OP_PACKAGE else ""
     head = wrap_call(
@@ -76,7 +84,7 @@ def kernel_file(
     )
     keys = tiling_keys(results)
     overflows = bool(target.arch.control_register) and _gives_short_floats(results)
-    body = _dispatch(keys, tensors.names, synced, entry, target.arch, overflows)
+    body = _dispatch(keys, functions, synced, entry, target.arch, overflows, WORKSPACE in used)
     view = _KernelView(
         banner(graph, target.name),
         tuple(emit_function(fn) for fn in functions.values()),
@@ -115,14 +123,14 @@ def function_headers(
 
 def _dispatch(
     keys: Sequence[tuple[ImplGraph, ...]],
-    tensors: Sequence[str],
+    functions: Mapping[str, KernelFn],
     synced: frozenset[tuple[int, int]],
     entry: str,
     arch: Architecture,
     overflows: bool,
+    own_workspace: bool,
 ) -> tuple[str, ...]:
-    place = "autofuse_workspace" if entry == OP_PACKAGE else "workspace"
-    arguments = [*tensors, place, "t"]
+    place = "autofuse_workspace" if entry == OP_PACKAGE else WORKSPACE
     # A hardware SyncAll needs the chip's scheduler.
     task = "KERNEL_TYPE_MIX_AIV_1_0" if synced else "KERNEL_TYPE_AIV_ONLY"
     # A chip with combined cube and vector cores has one core type.
@@ -133,18 +141,24 @@ def _dispatch(
         out += [
             "REGISTER_TILING_DEFAULT(AutofuseTilingData);",
             "GET_TILING_DATA(t, tiling);",
-            "GM_ADDR autofuse_workspace = GetUserWorkspace(workspace);",
+            *(
+                ["GM_ADDR autofuse_workspace = GetUserWorkspace(workspace);"]
+                if own_workspace
+                else ()
+            ),
         ]
     out += _OVERFLOWS if overflows else ()
     for key, choice in enumerate(keys):
         chosen = f"TILING_KEY_IS({key})" if entry == OP_PACKAGE else f"t.tiling_key == {key}"
         out.append(f"{'if' if key == 0 else '} else if'} ({chosen}) {{")
-        first = "true"
+        meeting = "kFirstMeeting"
         for impl in choice:
             if (impl.result, impl.group) in synced and arch.meets_in_hardware:
                 out.append("  SyncAll();")
             elif (impl.result, impl.group) in synced:
-                out.append(f"  autofuse::MeetAll<{first}>({place});")
-                first = "false"
+                out.append(f"  autofuse::MeetAll<autofuse::{meeting}>({place});")
+                meeting = "kLaterMeeting"
+            pointers = functions[impl.name].pointers
+            arguments = [*(place if p == WORKSPACE else p for p in pointers), "t"]
             out += [f"  {line}" for line in wrap_call(impl.name, arguments, ";")]
     return (*out, "}", *((_AS_FOUND,) if overflows else ()))

@@ -23,7 +23,6 @@ from autofuse.codegen.ir.calls import (
     VectorFunction,
 )
 from autofuse.codegen.ir.kernel_ir import (
-    WORKSPACE,
     Alias,
     Alloc,
     Barrier,
@@ -65,13 +64,10 @@ BLOCK_BYTES = 32
 
 def emit_function(fn: KernelFn) -> str:
     """Return the text of a device function, ending in a newline."""
-    params = [f"GM_ADDR {t}" for t in (*fn.params.names, WORKSPACE)]
-    params += ["const AutofuseTilingData& t"]
+    params = [*(f"GM_ADDR {p}" for p in fn.pointers), "const AutofuseTilingData& t"]
     lines = _on_registers(fn)
     lines += [f"// {text}" for text in fn.title]
     lines += wrap_call(f"inline __aicore__ void {fn.name}", params, " {")
-    used = any([isinstance(s, GlobalDecl) and s.param == WORKSPACE for s in fn.body])
-    lines += [f"{INDENT}(void){name};" for name in (*fn.unused, *(() if used else (WORKSPACE,)))]
     lines += emit_block(_with_places(fn.body), INDENT)
     lines += ["}", ""]
     return "\n".join(lines)
@@ -172,7 +168,9 @@ def callee(s: Call) -> str:
     """Return the C++ name of a function, with its template arguments."""
     if s.api not in FUNCTIONS:
         return s.api
-    of = ", ".join(str(x).lower() if isinstance(x, bool) else f"autofuse::{x}" for x in s.of)
+    flags = FUNCTIONS[s.api].flags
+    names = [flags[i][x] if isinstance(x, bool) else x for i, x in enumerate(s.of)]
+    of = ", ".join(f"autofuse::{x}" for x in names)
     return f"autofuse::{s.api}{s.form}<{of}>" if of else f"autofuse::{s.api}{s.form}"
 
 
@@ -247,10 +245,10 @@ def _address(s: GlobalDecl) -> str:
 
 def _bypass(s: BypassL2) -> list[str]:
     why = f"// Larger than L2 ({s.size} bytes): bypass it, so other tensors stay cached."
-    hint = f"{s.name}.SetL2CacheHint(CacheMode::CACHE_MODE_DISABLE);"
-    if s.held.is_const:
-        return [why, hint] if s.held.value > s.size else []
-    return [why, f"if ({to_cpp(s.held)} > {s.size}) {{", INDENT + hint, "}"]
+    hints = [f"{name}.SetL2CacheHint(CacheMode::CACHE_MODE_DISABLE);" for name in s.names]
+    if s.held is None:
+        return [why, *hints]
+    return [why, f"if ({to_cpp(s.held)} > {s.size}) {{", *(INDENT + h for h in hints), "}"]
 
 
 def _queue(s: QueueDecl) -> str:

@@ -47,6 +47,8 @@ ARITH = frozenset({"int16", "int32", "float16", "float32"})
 WRAPPING = {"uint16": "int16", "uint32": "int32"}
 MODULAR = ARITH.union(WRAPPING)
 INT_MIN = -(1 << 31)
+#: Exponent of the largest power of two.
+_MOST_EXPONENT = {"float16": 15, "float32": 127}
 
 
 def _scalar_fits(s: OpSink, a: Any, b: Any) -> bool:
@@ -130,7 +132,7 @@ def expand_extremum(op: str, device_op: str) -> Callable[[OpSink, Sequence[Any],
 
 
 def expand_sign(s: OpSink, xs: Sequence[Any], attrs: Attrs) -> Any:
-    """Expand Sign: clamp integers; use two selections for floats, which keep NaN."""
+    """Expand Sign: clamp integers, and floats after a product that makes every nonzero number 1 or more; NaN stays."""
     x, d = xs[0], s.dtype_of(xs[0])
     if d.name in ("int16", "int32"):
         return s.emit("Mins", (s.emit("Maxs", (x, s.constant(-1, d))), s.constant(1, d)))
@@ -138,10 +140,11 @@ def expand_sign(s: OpSink, xs: Sequence[Any], attrs: Attrs) -> Any:
         return s.emit("Minimum", (x, s.constant(1, d)))
     if d.name not in FLOATS:
         return None
-    zero, one = s.constant(0.0, d), s.constant(1.0, d)
-    out = s.emit("Select", (s.emit("Less", (x, zero)), s.constant(-1.0, d), x))
-    out = s.emit("Select", (s.emit("Greater", (x, zero)), one, out))
-    return s.emit("Adds", (out, zero))  # -0 becomes 0, NaN stays
+    # The largest power of two, twice: it lifts even the smallest subnormal number above 1.
+    scale = s.constant(2.0 ** _MOST_EXPONENT[d.name], d)
+    out = s.emit("Muls", (s.emit("Muls", (x, scale)), scale))
+    out = s.emit("Mins", (s.emit("Maxs", (out, s.constant(-1.0, d))), s.constant(1.0, d)))
+    return s.emit("Adds", (out, s.constant(0.0, d)))  # -0 becomes 0
 
 
 def expand_pow_of(s: OpSink, xs: Sequence[Any], attrs: Attrs) -> Any:
@@ -210,7 +213,8 @@ def expand_div(s: OpSink, xs: Sequence[Any], attrs: Attrs) -> Any:
     ):
         return None
     mantissa, exponent = math.frexp(c)
-    if abs(mantissa) != 0.5 or abs(exponent) > 12:
+    # Divisor and reciprocal are normal numbers.
+    if abs(mantissa) != 0.5 or abs(exponent - 1) >= _MOST_EXPONENT[s.dtype_of(xs[0]).name]:
         return None
     return s.emit("Muls", (xs[0], s.constant(1.0 / c, s.dtype_of(xs[0]))))
 

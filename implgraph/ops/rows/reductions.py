@@ -1,8 +1,8 @@
 """Rows of reductions, of compositions of them, and of scans along an axis.
 
-The four in :data:`REDUCES` exist on the device too: in a HintGraph they have no attributes, and the reduced axes are
-those along which the operand varies but the result does not.  The others are compositions, which ``decompose.py``
-expands before lowering.
+The four in :data:`REDUCES` exist on the device too: in a HintGraph they have no attribute but :data:`PART`, and the
+reduced axes are those along which the operand varies but the result does not.  The others are compositions, which
+``decompose.py`` expands before lowering.
 """
 
 from __future__ import annotations
@@ -20,7 +20,16 @@ from autofuse.implgraph.ir.dtypes import BY_NAME, DType
 from autofuse.implgraph.ops.definition import Addends, Attr, Attrs, Call, OpDef, OpError, Shape
 from autofuse.implgraph.ops.rules import float_dtype, number_dtype, truth_dtype
 
-__all__ = ["JOIN", "REDUCES", "ROWS", "neutral", "reduce_array", "reduced_axes", "running_sum"]
+__all__ = [
+    "JOIN",
+    "PART",
+    "REDUCES",
+    "ROWS",
+    "neutral",
+    "reduce_array",
+    "reduced_axes",
+    "running_sum",
+]
 
 Array = Any
 
@@ -37,6 +46,11 @@ _FUNCTIONS: Mapping[str, Callable[..., Array]] = {
 REDUCES = frozenset(_FUNCTIONS)
 #: Ops that join the results of a reduction over two parts.
 JOIN = {"ReduceSum": "Add", "ReduceMax": "Maximum", "ReduceMin": "Minimum", "ReduceProd": "Mul"}
+
+
+#: Attribute of a reduction of the outermost dimension in parts: the number of its elements in each but the last, which
+#: may be shorter.  Lowering adds it (``implgraph/division/row_parts.py``); the result has the parts in their place.
+PART = "part"
 
 
 def reduced_axes(axes: Sequence[int], rank: int, what: str = "reduction") -> tuple[int, ...]:

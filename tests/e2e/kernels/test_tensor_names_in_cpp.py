@@ -50,7 +50,12 @@ def test_plain_names_stay_and_all_are_different() -> None:
     assert params.inputs[:2] == ("x", "bias")
     assert len(set(params.names)) == len(params.names) == 8
     text = built.files["device/g_kernel.cpp"]
-    for words in ("GM_ADDR bias", "bias_gm.SetGlobalBuffer", "bias_queue, 2", "> bias_local ="):
+    for words in (
+        "GM_ADDR bias",
+        "bias_gm.SetGlobalBuffer",
+        "x_local_v_queue, 2",
+        "> bias_local =",
+    ):
         assert words in text
     assert built.metadata["inputs"][2] | {"name": "t"} == built.metadata["inputs"][2]
     assert built.metadata["inputs"][2]["parameter"] == params.inputs[2] != "t"

@@ -28,6 +28,9 @@ def made(nodes: list[Any]) -> BuildResult:
     return built
 
 
+FIRST = "autofuse::MeetAll<autofuse::kFirstMeeting>"
+
+
 @pytest.mark.parametrize("nodes", [SUMS, SPREAD], ids=["sum", "variance"])
 def test_sums_of_all_cores(nodes: list[Any]) -> None:
     built = made(nodes)
@@ -38,10 +41,10 @@ def test_sums_of_all_cores(nodes: list[Any]) -> None:
 @pytest.mark.parametrize(
     ("old", "new", "text"),
     [
-        ("autofuse::MeetAll<true>(workspace)", "SyncAll()", "architecture 2002 has no SyncAll()"),
-        ("MeetAll<true>(workspace)", "MeetAll<false>(workspace)", "must be 0 before the first"),
-        ("MeetAll<true>(workspace)", "MeetAll<true>(workspace + 512)", "sync-workspace"),
-        ("autofuse::MeetAll<true>(workspace);", "", "race"),
+        (f"{FIRST}(workspace)", "SyncAll()", "architecture 2002 has no SyncAll()"),
+        (FIRST, "autofuse::MeetAll<autofuse::kLaterMeeting>", "must be 0 before the first"),
+        (f"{FIRST}(workspace)", f"{FIRST}(workspace + 512)", "sync-workspace"),
+        (f"{FIRST}(workspace);", "", "race"),
         ("KERNEL_TYPE_AICORE", "KERNEL_TYPE_MIX_AIV_1_0", "has no kernels of the type"),
     ],
     ids=["in-hardware", "not-cleared", "over-results", "none", "type"],

@@ -23,7 +23,7 @@ MODES = {
     "ascend910b1": ("AIV_ONLY", "MIX_AIV_1_0", r"  SyncAll\(\);", 0),
     "ascend910c": ("AIV_ONLY", "MIX_AIV_1_0", r"  SyncAll\(\);", 0),
     "ascend950pr": ("AIV_ONLY", "MIX_AIV_1_0", r"  SyncAll\(\);", 0),
-    "ascend310p": ("AICORE", "AICORE", r"autofuse::MeetAll<(?:true|false)>\(\w+\);", 512),
+    "ascend310p": ("AICORE", "AICORE", r"autofuse::MeetAll<autofuse::k\w+Meeting>\(\w+\);", 512),
 }
 
 
@@ -71,9 +71,9 @@ def test_kernels_start_and_meet_as_their_architecture_does(chip: str, entry: str
 def test_every_key_clears_the_place_once() -> None:
     text = entry_of(built("ascend310p", "launch", 200_000))
     for branch in text.split("t.tiling_key ==")[1:]:
-        found = re.findall(r"MeetAll<(\w+)>", branch)
-        assert found[0] == "true"
-        assert "true" not in found[1:]
+        found = re.findall(r"MeetAll<autofuse::(\w+)>", branch)
+        assert found[0] == "kFirstMeeting"
+        assert "kFirstMeeting" not in found[1:]
 
 
 def test_architecture_has_all_that_kernels_ask_for() -> None:

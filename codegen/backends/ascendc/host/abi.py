@@ -33,12 +33,15 @@ __all__ = [
 
 #: Products above this are guarded at run time; `autofuse::ProductFits` has the same limit.
 _SAFE = 1 << 60
-#: Parameters and local variables of the generated host functions that take symbols.
+#: Parameters, local variables and constants of the generated host functions that take symbols.
 _OWN_NAMES = frozenset(
     {
         "block_dim",
         "call",
         "data",
+        "kPlan",
+        "kSymbols",
+        "kTuned",
         "key",
         "limit",
         "memo",

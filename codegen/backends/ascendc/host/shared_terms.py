@@ -3,33 +3,12 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
-from autofuse.implgraph.expr.expression import (
-    CeilDiv,
-    Expr,
-    FloorDiv,
-    Func,
-    Max,
-    Min,
-    Mod,
-    Ratio,
-    product,
-    sym,
-    total,
-)
+from autofuse.implgraph.expr.expression import REBUILD, Expr, Func, product, sym, total
 from autofuse.implgraph.ir.frozen import frozen
 
 __all__ = ["SharedTerms", "shared_terms"]
-
-_MADE: Mapping[str, Callable[..., Expr]] = {
-    "CeilDiv": CeilDiv,
-    "FloorDiv": FloorDiv,
-    "Mod": Mod,
-    "Ratio": Ratio,
-    "Min": Min,
-    "Max": Max,
-}
 
 
 @frozen
@@ -60,7 +39,7 @@ class SharedTerms:
 
     def outside(self, f: Func) -> Expr:
         """Return a function with its arguments in terms of the names."""
-        return _MADE[f.name](*(self.within(x) for x in f.args))
+        return REBUILD[f.name](*(self.within(x) for x in f.args))
 
 
 def shared_terms(exprs: Sequence[Expr], taken: Iterable[str], prefix: str = "v") -> SharedTerms:

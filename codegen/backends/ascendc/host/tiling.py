@@ -25,6 +25,7 @@ from autofuse.codegen.backends.ascendc.host.tuned import TunedView, tuned_view
 from autofuse.codegen.backends.ascendc.provenance import banner, in_comment
 from autofuse.codegen.lower.names import Names, parameter_names
 from autofuse.codegen.render import render
+from autofuse.implgraph.expr.bounds import settled
 from autofuse.implgraph.expr.expression import Expr, Max, const, sym
 from autofuse.implgraph.ir.frozen import frozen
 from autofuse.implgraph.ir.fusion import FusionGraph
@@ -64,7 +65,9 @@ class _Template:
     looped: bool
     conditions: str
     ub: str
-    counts: str
+    loops: int
+    copies: int
+    scans: int
     lines: tuple[str, ...]
     guard: str
     fits: str
@@ -231,7 +234,13 @@ def workspace_text(
 
 def condition_text(impl: ImplGraph) -> tuple[str, ...]:
     """Describe the run-time conditions of a template."""
-    return tuple(c.text() for c in impl.tiling.conditions)
+    return tuple(c.text() for c in _conditions(impl))
+
+
+def _conditions(impl: ImplGraph) -> list[Condition]:
+    """Return the conditions that some sizes of the graph violate."""
+    ranges = {s.name: (s.min, s.max) for s in impl.symbols}
+    return [c for c in impl.tiling.conditions if c.may_fail(ranges)]
 
 
 def _template(graph: FusionGraph, index: int, impl: ImplGraph, costs: Costs) -> _Template:
@@ -246,7 +255,8 @@ def _template(graph: FusionGraph, index: int, impl: ImplGraph, costs: Costs) -> 
     spec = impl.tiling
     names = symbol_expr_names(graph, "s") | {spec.opened.symbol: "t"}
     form = costs.form(impl)
-    ranges = graph.symbol_ranges() | {spec.opened.symbol: (1, max(spec.opened.granule, 1))}
+    sizes = graph.symbol_ranges()
+    ranges = sizes | {spec.opened.symbol: (1, max(spec.opened.granule, 1))}
     # The number of tiles needs no guard: every tile moves at least a byte, and traffic is guarded.
     checked = [spec.opened.longest, spec.outer, spec.row_elements]
     checked += [spec.reduce_outer, spec.ub, *(c.value for c in spec.conditions)]
@@ -259,25 +269,27 @@ def _template(graph: FusionGraph, index: int, impl: ImplGraph, costs: Costs) -> 
     # Sizes are evaluated with the smallest tile first, so an overflow would occur there.
     smallest = _at_tile(dict.fromkeys(checked), spec.opened.symbol, max(spec.opened.granule, 1))
     guards = overflow_guards(smallest, ranges, names)
-    scans = sum(not _plain(c) for c in form.calls)
+    work = _WorkText(graph, impl, form, names, fused=bool(costs.target.model.vector_fused))
     return _Template(
         index=index,
         function=check_identifier(impl.name),
         extent=to_cpp(spec.opened.extent, names),
-        longest=to_cpp(Max(spec.opened.longest, 1), names),
+        longest=to_cpp(settled(Max(spec.opened.longest, 1), sizes), names),
         outer=to_cpp(spec.outer, names),
         reduce_outer=to_cpp(spec.reduce_outer, names),
         granule=int_literal(spec.opened.granule),
         tile_max="" if spec.opened.most is None else to_cpp(spec.opened.most, names),
         ub_limit=int_literal(spec.ub_limit),
         looped=spec.reduce_tiles,
-        conditions=" && ".join(_condition(c, names) for c in spec.conditions),
+        conditions=" && ".join(_condition(c, names) for c in _conditions(impl)),
         ub=to_cpp(spec.ub, names),
-        counts=f"{len(form.bodies)}, {len(form.copies)}, {scans}",
-        lines=tuple([f"    {x}" if x else "" for x in _WorkText(graph, impl, form, names).lines()]),
+        loops=len(form.bodies),
+        copies=len(form.copies),
+        scans=sum(not _plain(c) for c in form.calls),
+        lines=tuple([f"    {x}" if x else "" for x in work.lines()]),
         guard=" && ".join(f"autofuse::ProductFits({g})" for g in guards),
-        fits=f"&Fits{index}" if guards else "nullptr",
-        again=_bool(form.reads_again),
+        fits=f"&Fits{index}" if guards else "autofuse::kAlwaysFits",
+        again="autofuse::kLoadsAgain" if form.reads_again else "autofuse::kLoadsOnce",
         tile_size=check_identifier(spec.opened.symbol),
         block_size=check_identifier(spec.block_size),
     )
@@ -316,14 +328,23 @@ class _WorkText:
         impl: the template.
         form: work of the template.
         names: C++ spelling of the symbols.
+        fused: the calls of a loop start together.
     """
 
     def __init__(
-        self, graph: FusionGraph, impl: ImplGraph, form: CostForm, names: Mapping[str, str]
+        self,
+        graph: FusionGraph,
+        impl: ImplGraph,
+        form: CostForm,
+        names: Mapping[str, str],
+        *,
+        fused: bool,
     ) -> None:
+        self.starts = "the longest start of a call" if fused else "the starts of all calls"
         self.form, self.t = form, sym(impl.tiling.opened.symbol)
-        self.named, self.nodes = Names(impl, parameter_names(graph)), impl.by_name()
-        self.common = shared_terms(list(form.exprs()), names)
+        self.tensors, self.nodes = Names(impl, parameter_names(graph)), impl.by_name()
+        self.ranges = graph.symbol_ranges()
+        self.common = shared_terms([settled(e, self.ranges) for e in form.exprs()], names)
         self.names = {**names, **{n: n for n in self.common.values}}
 
     def lines(self) -> Iterator[str]:
@@ -346,10 +367,10 @@ class _WorkText:
         place = f"autofuse::{_PLACES[body.place]}"
         yield f"autofuse::Body& {name} = work.Loop({place}, {body.buffers});"
         if body.heads:
-            yield f"{name}.heads = {_number(body.heads)};"
-        yield f"{name}.scalar = {_number(body.scalar)};"
+            yield f"{name}.heads = {_number(body.heads)};  // cycles: {self.starts}"
+        yield f"{name}.scalar = {_number(body.scalar)};  // cycles of the scalar unit"
         if body.held:
-            yield f"{name}.held = {_number(body.held)};"
+            yield f"{name}.held = {_number(body.held)};  // cycles until the first position is read"
         for weight, times in body.places:
             yield f"{name}.places.Add({_number(weight)}, {self._affine(times)});"
         sums = (f"sum{index}{f'_{k}' if k else ''}" for k in itertools.count())
@@ -364,7 +385,8 @@ class _WorkText:
                     yield f"autofuse::Cycles& {total} = {cycles};"
                     cycles = total
             for weight, times in call.cycles:
-                yield f"{cycles}.Add({_number(weight)}, {self._affine(times)});"
+                if (text := self._affine(times)) != "0":
+                    yield f"{cycles}.Add({_number(weight)}, {text});"
         for member in ("chained", "staggered"):
             if getattr(body, member):
                 yield f"{name}.{member} = true;"
@@ -401,15 +423,18 @@ class _WorkText:
             yield f"{name}.own.Add({_number(weight)}, {self._affine(count)});"
 
     def _called(self, node: str) -> str:
-        return in_comment(self.named.called(self.nodes[node]))
+        return in_comment(self.tensors.called(self.nodes[node]))
+
+    def _named(self, e: Expr) -> Expr:
+        return self.common.within(settled(e, self.ranges))
 
     def _affine(self, a: Affine) -> str:
         """Return a C++ expression of type ``Line``."""
-        base, step = self.common.within(a.base), self.common.within(a.step)
+        base, step = self._named(a.base), self._named(a.step)
         return to_cpp(base + step * self.t, self.names)
 
     def _text(self, e: Expr) -> str:
-        return to_cpp(self.common.within(e), self.names)
+        return to_cpp(self._named(e), self.names)
 
     def _any_more_than_one(self, sizes: Sequence[Expr]) -> str:
         """Return a C++ condition that is true if any of these sizes is more than 1."""
@@ -417,9 +442,7 @@ class _WorkText:
             return "true"
         names = self.names
         texts = [
-            f"{to_cpp(self.common.within(s), names, atomic=True)} > 1"
-            for s in sizes
-            if s.number is None
+            f"{to_cpp(self._named(s), names, atomic=True)} > 1" for s in sizes if s.number is None
         ]
         return " || ".join(texts) or "false"
 
@@ -477,8 +500,8 @@ def _errors(
         yield _Error("kUnsolved", i, c_string(f"{s.label} does not follow from the input shapes"))
     for row, impl in zip(templates, all_impls(results), strict=True):
         where = f"template {row.function}: "
-        if impl.tiling.conditions:
-            broken = " and ".join(graph.in_words(c.text()) for c in impl.tiling.conditions)
+        if conditions := condition_text(impl):
+            broken = " and ".join(map(graph.in_words, conditions))
             yield _Error("kCondition", row.index, c_string(f"{where}requires that {broken}"))
         if row.guard:
             yield _Error("kOverflow", row.index, c_string(f"{where}the sizes do not fit 64 bits"))

@@ -23,17 +23,16 @@ __simd_vf__ __no_simd_vf_fusion__ inline void rms_norm_residual_0_reduce_all_0_n
     __ubuf__ half* narrow_local,
     __ubuf__ float* widen_local,
     uint16_t rows) {
-  Reg::RegTensor<float> inverse_1_local_reg, mean_local_reg, mean_reducesum_local_reg0,
-    mean_reducesum_local_reg1, mean_reducesum_local_reg2, mean_reducesum_local_reg3,
-    widen_local_reg0, square_local_reg0, widen_local_reg1, square_local_reg1, widen_local_reg2,
-    square_local_reg2, widen_local_reg3, square_local_reg3, mean_reducesum_local_reg,
-    mean_1_local_reg, guard_local_reg, inverse_local_reg, inverse_2_local_reg, scale_local_reg0;
+  Reg::RegTensor<float> inverse_1_local_reg, mean_reducesum_local_reg0, mean_reducesum_local_reg1,
+    mean_reducesum_local_reg2, mean_reducesum_local_reg3, widen_local_reg0, square_local_reg0,
+    widen_local_reg1, square_local_reg1, widen_local_reg2, square_local_reg2, widen_local_reg3,
+    square_local_reg3, mean_reducesum_local_reg, mean_local_reg, guard_local_reg, inverse_local_reg,
+    inverse_2_local_reg, scale_local_reg0;
   Reg::RegTensor<half> x_local_reg0, residual_local_reg0, hidden_local_reg0, x_local_reg1,
     residual_local_reg1, hidden_local_reg1, x_local_reg2, residual_local_reg2, hidden_local_reg2,
     x_local_reg3, residual_local_reg3, hidden_local_reg3, narrow_local_reg0;
   Reg::MaskReg all;
   Reg::Duplicate(inverse_1_local_reg, 1.0f);
-  Reg::Duplicate(mean_local_reg, 4096.0f);
   all = Reg::CreateMask<float>();
   for (uint16_t r = 0; r < rows; ++r) {
     // from: mean_reducesum: ReduceSum, a step of ReduceMean (/nodes/3)
@@ -120,10 +119,10 @@ __simd_vf__ __no_simd_vf_fusion__ inline void rms_norm_residual_0_reduce_all_0_n
     Reg::Add(mean_reducesum_local_reg0, mean_reducesum_local_reg0, mean_reducesum_local_reg1, all);
     Reg::Reduce<Reg::ReduceType::SUM>(mean_reducesum_local_reg1, mean_reducesum_local_reg0, all);
     Reg::Duplicate(mean_reducesum_local_reg, mean_reducesum_local_reg1, all);
-    // from: mean_1: Div, a step of ReduceMean (/nodes/3)
-    Reg::Div(mean_1_local_reg, mean_reducesum_local_reg, mean_local_reg, all);
+    // from: mean: Muls, a step of ReduceMean (/nodes/3)
+    Reg::Muls(mean_local_reg, mean_reducesum_local_reg, 0.00024414062f, all);
     // from: guard: Adds (/nodes/4)
-    Reg::Adds(guard_local_reg, mean_1_local_reg, 1e-06f, all);
+    Reg::Adds(guard_local_reg, mean_local_reg, 1e-06f, all);
     // from: inverse: Sqrt, a step of Rsqrt (/nodes/5)
     Reg::Sqrt(inverse_local_reg, guard_local_reg, all);
     // from: inverse_2: Div, a step of Rsqrt (/nodes/5)
@@ -155,9 +154,7 @@ inline __aicore__ void rms_norm_residual_0_reduce_all_0_nil_0_nil(
     GM_ADDR weight,
     GM_ADDR out,
     GM_ADDR hidden,
-    GM_ADDR workspace,
     const AutofuseTilingData& t) {
-  (void)workspace;
   const int64_t tokens = t.tokens;
   const int64_t z0t_size = t.z0t_size;
   const int64_t z0Tb_size = t.z0Tb_size;
@@ -171,52 +168,46 @@ inline __aicore__ void rms_norm_residual_0_reduce_all_0_nil_0_nil(
   weight_gm.SetGlobalBuffer((__gm__ half*)weight);
   GlobalTensor<half> x_gm;
   x_gm.SetGlobalBuffer((__gm__ half*)x);
-  // Larger than L2 (134217728 bytes): bypass it, so other tensors stay cached.
-  if (8192 + 32768 * tokens > 134217728) {
-    x_gm.SetL2CacheHint(CacheMode::CACHE_MODE_DISABLE);
-  }
   GlobalTensor<half> residual_gm;
   residual_gm.SetGlobalBuffer((__gm__ half*)residual);
-  // Larger than L2 (134217728 bytes): bypass it, so other tensors stay cached.
-  if (8192 + 32768 * tokens > 134217728) {
-    residual_gm.SetL2CacheHint(CacheMode::CACHE_MODE_DISABLE);
-  }
   GlobalTensor<half> out_gm;
   out_gm.SetGlobalBuffer((__gm__ half*)out);
   GlobalTensor<half> hidden_gm;
   hidden_gm.SetGlobalBuffer((__gm__ half*)hidden);
+  // Larger than L2 (134217728 bytes): bypass it, so other tensors stay cached.
+  if (8192 + 32768 * tokens > 134217728) {
+    x_gm.SetL2CacheHint(CacheMode::CACHE_MODE_DISABLE);
+    residual_gm.SetL2CacheHint(CacheMode::CACHE_MODE_DISABLE);
+  }
   TPipe tpipe;
   TQue<TPosition::VECIN, 2> x_queue;
   TQue<TPosition::VECIN, 2> residual_queue;
   TQue<TPosition::VECOUT, 2> hidden_queue;
   TQue<TPosition::VECOUT, 2> out_queue;
-  TBuf<TPosition::VECCALC> mean_buf;
   TBuf<TPosition::VECCALC> inverse_1_buf;
-  TBuf<TPosition::VECIN> weight_buf;
+  TBuf<TPosition::VECIN> shared0_buf;
   TBuf<TPosition::VECCALC> broadcast_1_buf;
-  TBuf<TPosition::VECCALC> square_buf;
-  TBuf<TPosition::VECCALC> mean_reducesum_tmp_buf;
-  TBuf<TPosition::VECCALC> mean_reducesum_buf;
-  const int64_t x_queue_bytes = 8192 * z0t_size;
-  const int64_t mean_buf_bytes = 32 * autofuse::CeilDiv(4 * z0t_size, 32);
-  const int64_t weight_buf_bytes = autofuse::Max(8192, 16384 * z0t_size);
-  const int64_t square_buf_bytes = 16384 * z0t_size;
-  const int64_t mean_reducesum_tmp_buf_bytes = autofuse::Max(2048 * z0t_size + 256 * autofuse::CeilDiv(z0t_size, 8), 2304 * z0t_size);
-  tpipe.InitBuffer(x_queue, 2, static_cast<uint32_t>(x_queue_bytes));
-  tpipe.InitBuffer(residual_queue, 2, static_cast<uint32_t>(x_queue_bytes));
-  tpipe.InitBuffer(hidden_queue, 2, static_cast<uint32_t>(x_queue_bytes));
-  tpipe.InitBuffer(out_queue, 2, static_cast<uint32_t>(x_queue_bytes));
-  tpipe.InitBuffer(mean_buf, static_cast<uint32_t>(mean_buf_bytes));
-  tpipe.InitBuffer(inverse_1_buf, static_cast<uint32_t>(mean_buf_bytes));
-  tpipe.InitBuffer(weight_buf, static_cast<uint32_t>(weight_buf_bytes));
-  tpipe.InitBuffer(broadcast_1_buf, static_cast<uint32_t>(x_queue_bytes));
-  tpipe.InitBuffer(square_buf, static_cast<uint32_t>(square_buf_bytes));
-  tpipe.InitBuffer(mean_reducesum_tmp_buf, static_cast<uint32_t>(mean_reducesum_tmp_buf_bytes));
-  tpipe.InitBuffer(mean_reducesum_buf, static_cast<uint32_t>(mean_buf_bytes));
-  LocalTensor<half> weight_local = weight_buf.Get<half>();
+  TBuf<TPosition::VECCALC> shared1_buf;
+  TBuf<TPosition::VECCALC> shared2_buf;
+  TBuf<TPosition::VECCALC> shared3_buf;
+  const int64_t slot0_bytes = 8192 * z0t_size;
+  const int64_t slot1_bytes = 32 * autofuse::CeilDiv(4 * z0t_size, 32);
+  const int64_t slot2_bytes = 16384 * z0t_size;
+  const int64_t shared2_buf_bytes = 2304 * z0t_size;
+  tpipe.InitBuffer(x_queue, 2, static_cast<uint32_t>(slot0_bytes));
+  tpipe.InitBuffer(residual_queue, 2, static_cast<uint32_t>(slot0_bytes));
+  tpipe.InitBuffer(hidden_queue, 2, static_cast<uint32_t>(slot0_bytes));
+  tpipe.InitBuffer(out_queue, 2, static_cast<uint32_t>(slot0_bytes));
+  tpipe.InitBuffer(inverse_1_buf, static_cast<uint32_t>(slot1_bytes));
+  tpipe.InitBuffer(shared0_buf, static_cast<uint32_t>(slot2_bytes));
+  tpipe.InitBuffer(broadcast_1_buf, static_cast<uint32_t>(slot0_bytes));
+  tpipe.InitBuffer(shared1_buf, static_cast<uint32_t>(slot2_bytes));
+  tpipe.InitBuffer(shared2_buf, static_cast<uint32_t>(shared2_buf_bytes));
+  tpipe.InitBuffer(shared3_buf, static_cast<uint32_t>(slot1_bytes));
+  LocalTensor<half> weight_local = shared0_buf.Get<half>();
   LocalTensor<half> broadcast_1_local = broadcast_1_buf.Get<half>();
-  LocalTensor<float> widen_local = weight_buf.Get<float>();
-  LocalTensor<half> narrow_local = square_buf.Get<half>();
+  LocalTensor<float> widen_local = shared0_buf.Get<float>();
+  LocalTensor<half> narrow_local = shared1_buf.Get<half>();
   const DataCopyExtParams block0{1, 8192, 0, 0, 0};
   // from: gather_2: Load (/inputs/2)
   DataCopyPad(weight_local[0], weight_gm[0], block0, autofuse::NoPad<half>());
@@ -279,14 +270,14 @@ extern "C" __global__ __aicore__ void rms_norm_residual(
     GM_ADDR weight,
     GM_ADDR out,
     GM_ADDR hidden,
-    GM_ADDR workspace,
+    [[maybe_unused]] GM_ADDR workspace,
     AutofuseTilingData t) {
   KERNEL_TASK_TYPE_DEFAULT(KERNEL_TYPE_AIV_ONLY);
   // 16-bit floats overflow to infinity, and NaN stays NaN.
   const int64_t autofuse_overflows = GetCtrlSpr<48, 48>();
   SetCtrlSpr<48, 48>(1);
   if (t.tiling_key == 0) {
-    rms_norm_residual_0_reduce_all_0_nil_0_nil(x, residual, weight, out, hidden, workspace, t);
+    rms_norm_residual_0_reduce_all_0_nil_0_nil(x, residual, weight, out, hidden, t);
   }
   SetCtrlSpr<48, 48>(autofuse_overflows);
 }

@@ -25,7 +25,7 @@ __simd_vf__ __no_simd_vf_fusion__ inline void r_0_reduce_all_0_nil_0_nil_vf0(
   Reg::MaskReg all, n2_local_reg0, n2_local_reg1, n2_local_reg2, n2_local_reg3, n2_local_reg4,
     n2_local_reg5, n2_local_reg6, n2_local_reg7, row, part;
   Reg::Duplicate(n3_local_other, 0.0f);
-  Reg::Duplicate(least_float32, -__builtin_inff());
+  Reg::Duplicate(least_float32, -autofuse::kInfinity);
   Reg::Duplicate(zero_float32, 0.0f);
   all = Reg::CreateMask<float>();
   uint32_t row_lanes = 56;
@@ -143,9 +143,7 @@ inline __aicore__ void r_0_reduce_all_0_nil_0_nil(
     GM_ADDR x,
     GM_ADDR label,
     GM_ADDR y,
-    GM_ADDR workspace,
     const AutofuseTilingData& t) {
-  (void)workspace;
   const int64_t z0t_size = t.z0t_size;
   const int64_t z0Tb_size = t.z0Tb_size;
   const int64_t z0T_axis_size = autofuse::CeilDiv(6400, z0t_size);
@@ -164,26 +162,24 @@ inline __aicore__ void r_0_reduce_all_0_nil_0_nil(
   TQue<TPosition::VECIN, 2> x_queue;
   TQue<TPosition::VECIN, 2> label_queue;
   TQue<TPosition::VECOUT, 2> y_queue;
-  TBuf<TPosition::VECCALC> iota_0_buf;
+  TBuf<TPosition::VECCALC> shared0_buf;
   TBuf<TPosition::VECCALC> broadcast_2_buf;
-  TBuf<TPosition::VECCALC> n0_reducemax_buf;
-  TBuf<TPosition::VECCALC> n0_sub_buf;
-  TBuf<TPosition::VECCALC> n0_reducesum_buf;
+  TBuf<TPosition::VECCALC> shared1_buf;
+  TBuf<TPosition::VECCALC> shared2_buf;
+  TBuf<TPosition::VECCALC> shared3_buf;
   const int64_t x_queue_bytes = 2016 * z0t_size;
-  const int64_t label_queue_bytes = 32 * autofuse::CeilDiv(4 * z0t_size, 32);
-  const int64_t iota_0_buf_bytes = autofuse::Max(2016, autofuse::Max(2016 * z0t_size, autofuse::Max(256 * autofuse::CeilDiv(2016 * z0t_size, 256), autofuse::Max(256 * autofuse::CeilDiv(z0t_size, 8), 288 * z0t_size))));
-  const int64_t broadcast_2_buf_bytes = 256 * autofuse::CeilDiv(2016 * z0t_size, 256);
-  const int64_t n0_reducemax_buf_bytes = autofuse::Max(256 * autofuse::CeilDiv(z0t_size, 8), autofuse::Max(288 * z0t_size, autofuse::Max(32 * autofuse::CeilDiv(4 * z0t_size, 32), 32 * autofuse::CeilDiv(504 * z0t_size, 256))));
-  const int64_t n0_sub_buf_bytes = autofuse::Max(2016 * z0t_size, 256 * autofuse::CeilDiv(2016 * z0t_size, 256));
+  const int64_t slot0_bytes = 32 * autofuse::CeilDiv(4 * z0t_size, 32);
+  const int64_t slot1_bytes = 256 * autofuse::CeilDiv(2016 * z0t_size, 256);
+  const int64_t shared1_buf_bytes = 288 * z0t_size;
   tpipe.InitBuffer(x_queue, 2, static_cast<uint32_t>(x_queue_bytes));
-  tpipe.InitBuffer(label_queue, 2, static_cast<uint32_t>(label_queue_bytes));
-  tpipe.InitBuffer(y_queue, 2, static_cast<uint32_t>(label_queue_bytes));
-  tpipe.InitBuffer(iota_0_buf, static_cast<uint32_t>(iota_0_buf_bytes));
-  tpipe.InitBuffer(broadcast_2_buf, static_cast<uint32_t>(broadcast_2_buf_bytes));
-  tpipe.InitBuffer(n0_reducemax_buf, static_cast<uint32_t>(n0_reducemax_buf_bytes));
-  tpipe.InitBuffer(n0_sub_buf, static_cast<uint32_t>(n0_sub_buf_bytes));
-  tpipe.InitBuffer(n0_reducesum_buf, static_cast<uint32_t>(label_queue_bytes));
-  LocalTensor<int32_t> iota_0_local = iota_0_buf.Get<int32_t>();
+  tpipe.InitBuffer(label_queue, 2, static_cast<uint32_t>(slot0_bytes));
+  tpipe.InitBuffer(y_queue, 2, static_cast<uint32_t>(slot0_bytes));
+  tpipe.InitBuffer(shared0_buf, static_cast<uint32_t>(slot1_bytes));
+  tpipe.InitBuffer(broadcast_2_buf, static_cast<uint32_t>(slot1_bytes));
+  tpipe.InitBuffer(shared1_buf, static_cast<uint32_t>(shared1_buf_bytes));
+  tpipe.InitBuffer(shared2_buf, static_cast<uint32_t>(slot1_bytes));
+  tpipe.InitBuffer(shared3_buf, static_cast<uint32_t>(slot0_bytes));
+  LocalTensor<int32_t> iota_0_local = shared0_buf.Get<int32_t>();
   LocalTensor<int32_t> broadcast_2_local = broadcast_2_buf.Get<int32_t>();
   // from: iota_0: Iota (/nodes/1)
   Arange(iota_0_local[0], static_cast<int32_t>(0), static_cast<int32_t>(1), 500);

@@ -107,9 +107,7 @@ inline __aicore__ void r_0_row_0_nil_0_nil_unaligned(
     GM_ADDR bias,
     GM_ADDR gate,
     GM_ADDR y,
-    GM_ADDR workspace,
     const AutofuseTilingData& t) {
-  (void)workspace;
   const int64_t z0t_size = t.z0t_size;
   const int64_t z0Tb_size = t.z0Tb_size;
   const int64_t z0T_axis_size = autofuse::CeilDiv(6400, z0t_size);
@@ -130,24 +128,23 @@ inline __aicore__ void r_0_row_0_nil_0_nil_unaligned(
   TQue<TPosition::VECIN, 2> x_queue;
   TQue<TPosition::VECIN, 2> gate_queue;
   TQue<TPosition::VECOUT, 2> y_queue;
-  TBuf<TPosition::VECIN> bias_buf;
+  TBuf<TPosition::VECIN> shared0_buf;
   TBuf<TPosition::VECCALC> broadcast_0_buf;
-  TBuf<TPosition::VECCALC> n1_buf;
-  TBuf<TPosition::VECCALC> n1_20_buf;
-  TBuf<TPosition::VECCALC> n1_25_buf;
+  TBuf<TPosition::VECCALC> shared1_buf;
+  TBuf<TPosition::VECCALC> shared2_buf;
+  TBuf<TPosition::VECCALC> shared3_buf;
   TBuf<TPosition::VECCALC> n1_26_buf;
-  const int64_t x_queue_bytes = 2016 * z0t_size;
-  const int64_t bias_buf_bytes = autofuse::Max(2016, 2016 * z0t_size);
-  tpipe.InitBuffer(x_queue, 2, static_cast<uint32_t>(x_queue_bytes));
-  tpipe.InitBuffer(gate_queue, 2, static_cast<uint32_t>(x_queue_bytes));
-  tpipe.InitBuffer(y_queue, 2, static_cast<uint32_t>(x_queue_bytes));
-  tpipe.InitBuffer(bias_buf, static_cast<uint32_t>(bias_buf_bytes));
-  tpipe.InitBuffer(broadcast_0_buf, static_cast<uint32_t>(x_queue_bytes));
-  tpipe.InitBuffer(n1_buf, static_cast<uint32_t>(x_queue_bytes));
-  tpipe.InitBuffer(n1_20_buf, static_cast<uint32_t>(x_queue_bytes));
-  tpipe.InitBuffer(n1_25_buf, static_cast<uint32_t>(x_queue_bytes));
-  tpipe.InitBuffer(n1_26_buf, static_cast<uint32_t>(x_queue_bytes));
-  LocalTensor<float> bias_local = bias_buf.Get<float>();
+  const int64_t slot0_bytes = 2016 * z0t_size;
+  tpipe.InitBuffer(x_queue, 2, static_cast<uint32_t>(slot0_bytes));
+  tpipe.InitBuffer(gate_queue, 2, static_cast<uint32_t>(slot0_bytes));
+  tpipe.InitBuffer(y_queue, 2, static_cast<uint32_t>(slot0_bytes));
+  tpipe.InitBuffer(shared0_buf, static_cast<uint32_t>(slot0_bytes));
+  tpipe.InitBuffer(broadcast_0_buf, static_cast<uint32_t>(slot0_bytes));
+  tpipe.InitBuffer(shared1_buf, static_cast<uint32_t>(slot0_bytes));
+  tpipe.InitBuffer(shared2_buf, static_cast<uint32_t>(slot0_bytes));
+  tpipe.InitBuffer(shared3_buf, static_cast<uint32_t>(slot0_bytes));
+  tpipe.InitBuffer(n1_26_buf, static_cast<uint32_t>(slot0_bytes));
+  LocalTensor<float> bias_local = shared0_buf.Get<float>();
   LocalTensor<float> broadcast_0_local = broadcast_0_buf.Get<float>();
   const DataCopyExtParams block0{1, 2000, 0, 0, 0};
   // from: gather_1: Load (/inputs/1)

@@ -152,9 +152,7 @@ inline __aicore__ void r_0_reduce_all_0_nil_0_nil(
     GM_ADDR v_gamma,
     GM_ADDR beta,
     GM_ADDR y,
-    GM_ADDR workspace,
     const AutofuseTilingData& t) {
-  (void)workspace;
   const int64_t z0t_size = t.z0t_size;
   const int64_t z0Tb_size = t.z0Tb_size;
   const int64_t z0T_axis_size = autofuse::CeilDiv(6400, z0t_size);
@@ -176,29 +174,27 @@ inline __aicore__ void r_0_reduce_all_0_nil_0_nil(
   TQue<TPosition::VECOUT, 2> y_queue;
   TBuf<TPosition::VECCALC> n1_buf;
   TBuf<TPosition::VECCALC> n6_1_buf;
-  TBuf<TPosition::VECIN> v_gamma_buf;
+  TBuf<TPosition::VECIN> shared0_buf;
   TBuf<TPosition::VECCALC> broadcast_2_buf;
-  TBuf<TPosition::VECIN> beta_buf;
-  TBuf<TPosition::VECCALC> n1_reducesum_buf;
-  TBuf<TPosition::VECCALC> n2_buf;
-  TBuf<TPosition::VECCALC> n4_reducesum_buf;
-  const int64_t x_queue_bytes = 2016 * z0t_size;
-  const int64_t n1_buf_bytes = 32 * autofuse::CeilDiv(4 * z0t_size, 32);
-  const int64_t v_gamma_buf_bytes = autofuse::Max(2016, 2016 * z0t_size);
-  const int64_t beta_buf_bytes = autofuse::Max(2016, autofuse::Max(2016 * z0t_size, autofuse::Max(256 * autofuse::CeilDiv(z0t_size, 8), 288 * z0t_size)));
-  const int64_t n1_reducesum_buf_bytes = autofuse::Max(256 * autofuse::CeilDiv(z0t_size, 8), autofuse::Max(288 * z0t_size, 32 * autofuse::CeilDiv(4 * z0t_size, 32)));
-  tpipe.InitBuffer(x_queue, 2, static_cast<uint32_t>(x_queue_bytes));
-  tpipe.InitBuffer(y_queue, 2, static_cast<uint32_t>(x_queue_bytes));
-  tpipe.InitBuffer(n1_buf, static_cast<uint32_t>(n1_buf_bytes));
-  tpipe.InitBuffer(n6_1_buf, static_cast<uint32_t>(n1_buf_bytes));
-  tpipe.InitBuffer(v_gamma_buf, static_cast<uint32_t>(v_gamma_buf_bytes));
-  tpipe.InitBuffer(broadcast_2_buf, static_cast<uint32_t>(x_queue_bytes));
-  tpipe.InitBuffer(beta_buf, static_cast<uint32_t>(beta_buf_bytes));
-  tpipe.InitBuffer(n1_reducesum_buf, static_cast<uint32_t>(n1_reducesum_buf_bytes));
-  tpipe.InitBuffer(n2_buf, static_cast<uint32_t>(x_queue_bytes));
-  tpipe.InitBuffer(n4_reducesum_buf, static_cast<uint32_t>(n1_buf_bytes));
-  LocalTensor<float> v_gamma_local = v_gamma_buf.Get<float>();
-  LocalTensor<float> beta_local = beta_buf.Get<float>();
+  TBuf<TPosition::VECIN> shared1_buf;
+  TBuf<TPosition::VECCALC> shared2_buf;
+  TBuf<TPosition::VECCALC> shared3_buf;
+  TBuf<TPosition::VECCALC> shared4_buf;
+  const int64_t slot0_bytes = 2016 * z0t_size;
+  const int64_t slot1_bytes = 32 * autofuse::CeilDiv(4 * z0t_size, 32);
+  const int64_t shared2_buf_bytes = 288 * z0t_size;
+  tpipe.InitBuffer(x_queue, 2, static_cast<uint32_t>(slot0_bytes));
+  tpipe.InitBuffer(y_queue, 2, static_cast<uint32_t>(slot0_bytes));
+  tpipe.InitBuffer(n1_buf, static_cast<uint32_t>(slot1_bytes));
+  tpipe.InitBuffer(n6_1_buf, static_cast<uint32_t>(slot1_bytes));
+  tpipe.InitBuffer(shared0_buf, static_cast<uint32_t>(slot0_bytes));
+  tpipe.InitBuffer(broadcast_2_buf, static_cast<uint32_t>(slot0_bytes));
+  tpipe.InitBuffer(shared1_buf, static_cast<uint32_t>(slot0_bytes));
+  tpipe.InitBuffer(shared2_buf, static_cast<uint32_t>(shared2_buf_bytes));
+  tpipe.InitBuffer(shared3_buf, static_cast<uint32_t>(slot0_bytes));
+  tpipe.InitBuffer(shared4_buf, static_cast<uint32_t>(slot1_bytes));
+  LocalTensor<float> v_gamma_local = shared0_buf.Get<float>();
+  LocalTensor<float> beta_local = shared1_buf.Get<float>();
   const DataCopyExtParams block0{1, 2000, 0, 0, 0};
   // from: gather_1: Load (/inputs/1)
   DataCopyPad(v_gamma_local[0], v_gamma_gm[0], block0, autofuse::NoPad<float>());

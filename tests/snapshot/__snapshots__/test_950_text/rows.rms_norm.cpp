@@ -36,7 +36,7 @@ __simd_vf__ __no_simd_vf_fusion__ inline void r_0_reduce_all_0_nil_0_nil_vf0(
   Reg::Duplicate(n4_1_local_reg, 1.0f);
   Reg::Duplicate(n2_local_reg, 5e+02f);
   Reg::Duplicate(zero_float32, 0.0f);
-  Reg::Duplicate(least_float32, -__builtin_inff());
+  Reg::Duplicate(least_float32, -autofuse::kInfinity);
   all = Reg::CreateMask<float>();
   uint32_t part_lanes = 52;
   part = Reg::UpdateMask<float>(part_lanes);
@@ -189,9 +189,7 @@ inline __aicore__ void r_0_reduce_all_0_nil_0_nil(
     GM_ADDR v_gamma,
     GM_ADDR y,
     GM_ADDR scale,
-    GM_ADDR workspace,
     const AutofuseTilingData& t) {
-  (void)workspace;
   const int64_t z0t_size = t.z0t_size;
   const int64_t z0Tb_size = t.z0Tb_size;
   const int64_t z0T_axis_size = autofuse::CeilDiv(6400, z0t_size);
@@ -214,32 +212,31 @@ inline __aicore__ void r_0_reduce_all_0_nil_0_nil(
   TQue<TPosition::VECOUT, 2> scale_queue;
   TBuf<TPosition::VECCALC> n2_buf;
   TBuf<TPosition::VECCALC> n4_1_buf;
-  TBuf<TPosition::VECIN> v_gamma_buf;
+  TBuf<TPosition::VECIN> shared0_buf;
   TBuf<TPosition::VECCALC> broadcast_1_buf;
-  TBuf<TPosition::VECCALC> n1_buf;
-  TBuf<TPosition::VECCALC> n8_buf;
-  TBuf<TPosition::VECCALC> n2_reducesum_buf;
-  TBuf<TPosition::VECCALC> n9_buf;
-  const int64_t x_queue_bytes = 2048 * z0t_size;
+  TBuf<TPosition::VECCALC> shared1_buf;
+  TBuf<TPosition::VECCALC> shared2_buf;
+  TBuf<TPosition::VECCALC> shared3_buf;
+  TBuf<TPosition::VECCALC> shared4_buf;
+  const int64_t slot0_bytes = 2048 * z0t_size;
   const int64_t y_queue_bytes = 512 * z0t_size;
-  const int64_t scale_queue_bytes = 32 * autofuse::CeilDiv(4 * z0t_size, 32);
-  const int64_t v_gamma_buf_bytes = autofuse::Max(2048, 32 * autofuse::CeilDiv(4 * z0t_size, 32));
-  const int64_t n8_buf_bytes = autofuse::Max(256 * z0t_size + 256 * autofuse::CeilDiv(z0t_size, 8), autofuse::Max(1024 * z0t_size, autofuse::Max(2048 * z0t_size, 288 * z0t_size)));
-  const int64_t n2_reducesum_buf_bytes = autofuse::Max(288 * z0t_size, 32 * autofuse::CeilDiv(4 * z0t_size, 32));
-  tpipe.InitBuffer(x_queue, 2, static_cast<uint32_t>(x_queue_bytes));
+  const int64_t slot1_bytes = 32 * autofuse::CeilDiv(4 * z0t_size, 32);
+  const int64_t shared0_buf_bytes = autofuse::Max(2048, 32 * autofuse::CeilDiv(4 * z0t_size, 32));
+  const int64_t shared3_buf_bytes = 288 * z0t_size;
+  tpipe.InitBuffer(x_queue, 2, static_cast<uint32_t>(slot0_bytes));
   tpipe.InitBuffer(y_queue, 2, static_cast<uint32_t>(y_queue_bytes));
-  tpipe.InitBuffer(scale_queue, 2, static_cast<uint32_t>(scale_queue_bytes));
-  tpipe.InitBuffer(n2_buf, static_cast<uint32_t>(scale_queue_bytes));
-  tpipe.InitBuffer(n4_1_buf, static_cast<uint32_t>(scale_queue_bytes));
-  tpipe.InitBuffer(v_gamma_buf, static_cast<uint32_t>(v_gamma_buf_bytes));
-  tpipe.InitBuffer(broadcast_1_buf, static_cast<uint32_t>(x_queue_bytes));
-  tpipe.InitBuffer(n1_buf, static_cast<uint32_t>(x_queue_bytes));
-  tpipe.InitBuffer(n8_buf, static_cast<uint32_t>(n8_buf_bytes));
-  tpipe.InitBuffer(n2_reducesum_buf, static_cast<uint32_t>(n2_reducesum_buf_bytes));
-  tpipe.InitBuffer(n9_buf, static_cast<uint32_t>(scale_queue_bytes));
-  LocalTensor<float> v_gamma_local = v_gamma_buf.Get<float>();
+  tpipe.InitBuffer(scale_queue, 2, static_cast<uint32_t>(slot1_bytes));
+  tpipe.InitBuffer(n2_buf, static_cast<uint32_t>(slot1_bytes));
+  tpipe.InitBuffer(n4_1_buf, static_cast<uint32_t>(slot1_bytes));
+  tpipe.InitBuffer(shared0_buf, static_cast<uint32_t>(shared0_buf_bytes));
+  tpipe.InitBuffer(broadcast_1_buf, static_cast<uint32_t>(slot0_bytes));
+  tpipe.InitBuffer(shared1_buf, static_cast<uint32_t>(slot0_bytes));
+  tpipe.InitBuffer(shared2_buf, static_cast<uint32_t>(slot0_bytes));
+  tpipe.InitBuffer(shared3_buf, static_cast<uint32_t>(shared3_buf_bytes));
+  tpipe.InitBuffer(shared4_buf, static_cast<uint32_t>(slot1_bytes));
+  LocalTensor<float> v_gamma_local = shared0_buf.Get<float>();
   LocalTensor<float> broadcast_1_local = broadcast_1_buf.Get<float>();
-  LocalTensor<float> n12_local = v_gamma_buf.Get<float>();
+  LocalTensor<float> n12_local = shared0_buf.Get<float>();
   const DataCopyExtParams block0{1, 2000, 0, 0, 0};
   // from: gather_1: Load (/inputs/1)
   DataCopyPad(v_gamma_local[0], v_gamma_gm[0], block0, autofuse::NoPad<float>());

@@ -15,7 +15,7 @@ __simd_vf__ __no_simd_vf_fusion__ inline void r_0_reduce_all_0_nil_0_nil_vf0(
     n0_reducesum_local_reg, y_local_reg0, y_local_reg1, y_local_reg2, y_local_reg3, y_local_reg4,
     y_local_reg5, y_local_reg6, y_local_reg7;
   Reg::MaskReg all, row, part;
-  Reg::Duplicate(least_float32, -__builtin_inff());
+  Reg::Duplicate(least_float32, -autofuse::kInfinity);
   Reg::Duplicate(zero_float32, 0.0f);
   all = Reg::CreateMask<float>();
   uint32_t row_lanes = 56;
@@ -97,9 +97,7 @@ __simd_vf__ __no_simd_vf_fusion__ inline void r_0_reduce_all_0_nil_0_nil_vf0(
 inline __aicore__ void r_0_reduce_all_0_nil_0_nil(
     GM_ADDR x,
     GM_ADDR y,
-    GM_ADDR workspace,
     const AutofuseTilingData& t) {
-  (void)workspace;
   const int64_t z0t_size = t.z0t_size;
   const int64_t z0Tb_size = t.z0Tb_size;
   const int64_t z0T_axis_size = autofuse::CeilDiv(6400, z0t_size);
@@ -115,17 +113,17 @@ inline __aicore__ void r_0_reduce_all_0_nil_0_nil(
   TPipe tpipe;
   TQue<TPosition::VECIN, 2> x_queue;
   TQue<TPosition::VECOUT, 2> y_queue;
-  TBuf<TPosition::VECCALC> n0_reducemax_tmp_buf;
-  TBuf<TPosition::VECCALC> n0_reducemax_buf;
-  TBuf<TPosition::VECCALC> n0_sub_buf;
-  const int64_t x_queue_bytes = 2016 * z0t_size;
-  const int64_t n0_reducemax_tmp_buf_bytes = autofuse::Max(256 * autofuse::CeilDiv(z0t_size, 8), 288 * z0t_size);
-  const int64_t n0_reducemax_buf_bytes = 32 * autofuse::CeilDiv(4 * z0t_size, 32);
-  tpipe.InitBuffer(x_queue, 2, static_cast<uint32_t>(x_queue_bytes));
-  tpipe.InitBuffer(y_queue, 2, static_cast<uint32_t>(x_queue_bytes));
-  tpipe.InitBuffer(n0_reducemax_tmp_buf, static_cast<uint32_t>(n0_reducemax_tmp_buf_bytes));
-  tpipe.InitBuffer(n0_reducemax_buf, static_cast<uint32_t>(n0_reducemax_buf_bytes));
-  tpipe.InitBuffer(n0_sub_buf, static_cast<uint32_t>(x_queue_bytes));
+  TBuf<TPosition::VECCALC> shared0_buf;
+  TBuf<TPosition::VECCALC> shared1_buf;
+  TBuf<TPosition::VECCALC> shared2_buf;
+  const int64_t slot0_bytes = 2016 * z0t_size;
+  const int64_t shared0_buf_bytes = 288 * z0t_size;
+  const int64_t shared1_buf_bytes = 32 * autofuse::CeilDiv(4 * z0t_size, 32);
+  tpipe.InitBuffer(x_queue, 2, static_cast<uint32_t>(slot0_bytes));
+  tpipe.InitBuffer(y_queue, 2, static_cast<uint32_t>(slot0_bytes));
+  tpipe.InitBuffer(shared0_buf, static_cast<uint32_t>(shared0_buf_bytes));
+  tpipe.InitBuffer(shared1_buf, static_cast<uint32_t>(shared1_buf_bytes));
+  tpipe.InitBuffer(shared2_buf, static_cast<uint32_t>(slot0_bytes));
   for (int64_t z0Tb = 0; z0Tb < z0Tb_loop_size; z0Tb++) {
     const int64_t z0T = z0Tb + z0TB * z0Tb_size;
     const int64_t z0t_actual_size = autofuse::Min(6400 - z0T * z0t_size, z0t_size);

@@ -18,7 +18,7 @@ __simd_vf__ __no_simd_vf_fusion__ inline void r_0_reduce_all_0_nil_0_nil_vf0(
     n1_exp_local_reg3, n1_sub_local_reg32, n1_exp_local_reg32, n1_reducesum_local_reg4,
     n1_reducesum_local_reg, y_local_reg0, y_local_reg32;
   Reg::MaskReg all, row, part;
-  Reg::Duplicate(least_float32, -__builtin_inff());
+  Reg::Duplicate(least_float32, -autofuse::kInfinity);
   Reg::Duplicate(zero_float32, 0.0f);
   all = Reg::CreateMask<float>();
   uint32_t row_lanes = 56;
@@ -28,10 +28,10 @@ __simd_vf__ __no_simd_vf_fusion__ inline void r_0_reduce_all_0_nil_0_nil_vf0(
   for (uint16_t r = 0; r < rows; ++r) {
     Reg::LocalMemBar<Reg::MemType::VEC_LOAD, Reg::MemType::VEC_STORE>();
     // from: n1_reducemax: ReduceMax (/nodes/1)
-    Reg::Duplicate(n1_reducemax_local_reg0, -__builtin_inff());
-    Reg::Duplicate(n1_reducemax_local_reg1, -__builtin_inff());
-    Reg::Duplicate(n1_reducemax_local_reg2, -__builtin_inff());
-    Reg::Duplicate(n1_reducemax_local_reg3, -__builtin_inff());
+    Reg::Duplicate(n1_reducemax_local_reg0, -autofuse::kInfinity);
+    Reg::Duplicate(n1_reducemax_local_reg1, -autofuse::kInfinity);
+    Reg::Duplicate(n1_reducemax_local_reg2, -autofuse::kInfinity);
+    Reg::Duplicate(n1_reducemax_local_reg3, -autofuse::kInfinity);
     for (uint16_t i = 0; i < 8; ++i) {
       Reg::LoadAlign(x_local_reg0, x_local + r * 2104 + i * 256);
       Reg::LoadAlign(broadcast_0_local_reg0, broadcast_0_local + r * 2104 + i * 256);
@@ -126,9 +126,7 @@ inline __aicore__ void r_0_reduce_all_0_nil_0_nil(
     GM_ADDR x,
     GM_ADDR shift,
     GM_ADDR y,
-    GM_ADDR workspace,
     const AutofuseTilingData& t) {
-  (void)workspace;
   const int64_t z0t_size = t.z0t_size;
   const int64_t z0Tb_size = t.z0Tb_size;
   const int64_t z0T_axis_size = autofuse::CeilDiv(6400, z0t_size);
@@ -146,24 +144,23 @@ inline __aicore__ void r_0_reduce_all_0_nil_0_nil(
   TPipe tpipe;
   TQue<TPosition::VECIN, 2> x_queue;
   TQue<TPosition::VECOUT, 2> y_queue;
-  TBuf<TPosition::VECIN> shift_buf;
+  TBuf<TPosition::VECIN> shared0_buf;
   TBuf<TPosition::VECCALC> broadcast_0_buf;
-  TBuf<TPosition::VECCALC> n1_reducemax_tmp_buf;
-  TBuf<TPosition::VECCALC> n1_reducemax_buf;
-  const int64_t x_queue_bytes = 8416 * z0t_size;
-  const int64_t shift_buf_bytes = autofuse::Max(8416, 8416 * z0t_size);
-  const int64_t n1_reducemax_tmp_buf_bytes = autofuse::Max(1216 * z0t_size, 256 * autofuse::CeilDiv(z0t_size, 8));
-  const int64_t n1_reducemax_buf_bytes = 32 * autofuse::CeilDiv(4 * z0t_size, 32);
-  tpipe.InitBuffer(x_queue, 2, static_cast<uint32_t>(x_queue_bytes));
-  tpipe.InitBuffer(y_queue, 2, static_cast<uint32_t>(x_queue_bytes));
-  tpipe.InitBuffer(shift_buf, static_cast<uint32_t>(shift_buf_bytes));
-  tpipe.InitBuffer(broadcast_0_buf, static_cast<uint32_t>(x_queue_bytes));
-  tpipe.InitBuffer(n1_reducemax_tmp_buf, static_cast<uint32_t>(n1_reducemax_tmp_buf_bytes));
-  tpipe.InitBuffer(n1_reducemax_buf, static_cast<uint32_t>(n1_reducemax_buf_bytes));
-  LocalTensor<float> shift_local = shift_buf.Get<float>();
+  TBuf<TPosition::VECCALC> shared1_buf;
+  TBuf<TPosition::VECCALC> shared2_buf;
+  const int64_t slot0_bytes = 8416 * z0t_size;
+  const int64_t shared1_buf_bytes = 1216 * z0t_size;
+  const int64_t shared2_buf_bytes = 32 * autofuse::CeilDiv(4 * z0t_size, 32);
+  tpipe.InitBuffer(x_queue, 2, static_cast<uint32_t>(slot0_bytes));
+  tpipe.InitBuffer(y_queue, 2, static_cast<uint32_t>(slot0_bytes));
+  tpipe.InitBuffer(shared0_buf, static_cast<uint32_t>(slot0_bytes));
+  tpipe.InitBuffer(broadcast_0_buf, static_cast<uint32_t>(slot0_bytes));
+  tpipe.InitBuffer(shared1_buf, static_cast<uint32_t>(shared1_buf_bytes));
+  tpipe.InitBuffer(shared2_buf, static_cast<uint32_t>(shared2_buf_bytes));
+  LocalTensor<float> shift_local = shared0_buf.Get<float>();
   LocalTensor<float> broadcast_0_local = broadcast_0_buf.Get<float>();
-  LocalTensor<float> n0_local = shift_buf.Get<float>();
-  LocalTensor<float> n1_exp_local = shift_buf.Get<float>();
+  LocalTensor<float> n0_local = shared0_buf.Get<float>();
+  LocalTensor<float> n1_exp_local = shared0_buf.Get<float>();
   const DataCopyExtParams block0{1, 8400, 0, 0, 0};
   // from: gather_1: Load (/inputs/1)
   DataCopyPad(shift_local[0], shift_gm[0], block0, autofuse::NoPad<float>());

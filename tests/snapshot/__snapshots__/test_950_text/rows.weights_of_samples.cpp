@@ -153,9 +153,7 @@ inline __aicore__ void r_0_reduce_all_0_nil_1_nil(
     GM_ADDR v_gamma,
     GM_ADDR beta,
     GM_ADDR y,
-    GM_ADDR workspace,
     const AutofuseTilingData& t) {
-  (void)workspace;
   const int64_t z1t_size = t.z1t_size;
   const int64_t z0z1Tb_size = t.z0z1Tb_size;
   const int64_t z0z1T_axis_size = 64 * autofuse::CeilDiv(100, z1t_size);
@@ -179,45 +177,44 @@ inline __aicore__ void r_0_reduce_all_0_nil_1_nil(
   TQue<TPosition::VECOUT, 2> y_queue;
   TBuf<TPosition::VECCALC> n1_buf;
   TBuf<TPosition::VECCALC> n6_1_buf;
-  TBuf<TPosition::VECCALC> n3_buf;
-  TBuf<TPosition::VECCALC> n1_reducesum_buf;
-  TBuf<TPosition::VECCALC> n2_buf;
-  TBuf<TPosition::VECCALC> n4_reducesum_buf;
-  const int64_t x_queue_bytes = 2016 * z1t_size;
-  const int64_t n1_buf_bytes = 32 * autofuse::CeilDiv(4 * z1t_size, 32);
-  const int64_t n3_buf_bytes = autofuse::Max(2016 * z1t_size, autofuse::Max(256 * autofuse::CeilDiv(z1t_size, 8), 288 * z1t_size));
-  const int64_t n1_reducesum_buf_bytes = autofuse::Max(256 * autofuse::CeilDiv(z1t_size, 8), autofuse::Max(288 * z1t_size, 32 * autofuse::CeilDiv(4 * z1t_size, 32)));
-  tpipe.InitBuffer(x_queue, 2, static_cast<uint32_t>(x_queue_bytes));
+  TBuf<TPosition::VECCALC> shared0_buf;
+  TBuf<TPosition::VECCALC> shared1_buf;
+  TBuf<TPosition::VECCALC> shared2_buf;
+  TBuf<TPosition::VECCALC> shared3_buf;
+  const int64_t slot0_bytes = 2016 * z1t_size;
+  const int64_t slot1_bytes = 32 * autofuse::CeilDiv(4 * z1t_size, 32);
+  const int64_t shared1_buf_bytes = 288 * z1t_size;
+  tpipe.InitBuffer(x_queue, 2, static_cast<uint32_t>(slot0_bytes));
   tpipe.InitBuffer(v_gamma_queue, 2, 2016);
   tpipe.InitBuffer(beta_queue, 2, 2016);
-  tpipe.InitBuffer(y_queue, 2, static_cast<uint32_t>(x_queue_bytes));
-  tpipe.InitBuffer(n1_buf, static_cast<uint32_t>(n1_buf_bytes));
-  tpipe.InitBuffer(n6_1_buf, static_cast<uint32_t>(n1_buf_bytes));
-  tpipe.InitBuffer(n3_buf, static_cast<uint32_t>(n3_buf_bytes));
-  tpipe.InitBuffer(n1_reducesum_buf, static_cast<uint32_t>(n1_reducesum_buf_bytes));
-  tpipe.InitBuffer(n2_buf, static_cast<uint32_t>(x_queue_bytes));
-  tpipe.InitBuffer(n4_reducesum_buf, static_cast<uint32_t>(n1_buf_bytes));
+  tpipe.InitBuffer(y_queue, 2, static_cast<uint32_t>(slot0_bytes));
+  tpipe.InitBuffer(n1_buf, static_cast<uint32_t>(slot1_bytes));
+  tpipe.InitBuffer(n6_1_buf, static_cast<uint32_t>(slot1_bytes));
+  tpipe.InitBuffer(shared0_buf, static_cast<uint32_t>(slot0_bytes));
+  tpipe.InitBuffer(shared1_buf, static_cast<uint32_t>(shared1_buf_bytes));
+  tpipe.InitBuffer(shared2_buf, static_cast<uint32_t>(slot0_bytes));
+  tpipe.InitBuffer(shared3_buf, static_cast<uint32_t>(slot1_bytes));
+  const DataCopyExtParams block0{1, 2000, 0, 0, 0};
   for (int64_t z0z1Tb = 0; z0z1Tb < z0z1Tb_loop_size; z0z1Tb++) {
     const int64_t z0z1T = z0z1Tb + z0z1TB * z0z1Tb_size;
     const int64_t z1T = autofuse::Mod(z0z1T, autofuse::CeilDiv(100, z1t_size));
     const int64_t z0 = autofuse::FloorDiv(z0z1T, autofuse::CeilDiv(100, z1t_size));
     const int64_t z1t_actual_size = autofuse::Min(100 - z1T * z1t_size, z1t_size);
-    const DataCopyExtParams block0{static_cast<uint16_t>(z1t_actual_size), 2000, 0, 0, 0};
+    const DataCopyExtParams block1{static_cast<uint16_t>(z1t_actual_size), 2000, 0, 0, 0};
     const int64_t offset0 = 50000 * z0 + 500 * z1T * z1t_size;
-    const DataCopyExtParams block1{1, 2000, 0, 0, 0};
     // from: gather_0: Load (/inputs/0)
     LocalTensor<float> x_local = x_queue.AllocTensor<float>();
-    DataCopyPad(x_local[0], x_gm[offset0], block0, autofuse::NoPad<float>());
+    DataCopyPad(x_local[0], x_gm[offset0], block1, autofuse::NoPad<float>());
     x_queue.EnQue<float>(x_local);
     x_local = x_queue.DeQue<float>();
     // from: gather_1: Load (/inputs/1)
     LocalTensor<float> v_gamma_local = v_gamma_queue.AllocTensor<float>();
-    DataCopyPad(v_gamma_local[0], v_gamma_gm[500 * z0], block1, autofuse::NoPad<float>());
+    DataCopyPad(v_gamma_local[0], v_gamma_gm[500 * z0], block0, autofuse::NoPad<float>());
     v_gamma_queue.EnQue<float>(v_gamma_local);
     v_gamma_local = v_gamma_queue.DeQue<float>();
     // from: gather_2: Load (/inputs/2)
     LocalTensor<float> beta_local = beta_queue.AllocTensor<float>();
-    DataCopyPad(beta_local[0], beta_gm[500 * z0], block1, autofuse::NoPad<float>());
+    DataCopyPad(beta_local[0], beta_gm[500 * z0], block0, autofuse::NoPad<float>());
     beta_queue.EnQue<float>(beta_local);
     beta_local = beta_queue.DeQue<float>();
     LocalTensor<float> y_local = y_queue.AllocTensor<float>();
@@ -234,7 +231,7 @@ inline __aicore__ void r_0_reduce_all_0_nil_1_nil(
     // from: store: Store (/outputs/0)
     y_queue.EnQue<float>(y_local);
     y_local = y_queue.DeQue<float>();
-    DataCopyPad(y_gm[offset0], y_local[0], block0);
+    DataCopyPad(y_gm[offset0], y_local[0], block1);
     y_queue.FreeTensor(y_local);
   }
 }

@@ -13,9 +13,7 @@ using namespace AscendC;
 inline __aicore__ void transpose_64_bits_0_transpose_0_nil_0_nil_z2_32_permuted(
     GM_ADDR x,
     GM_ADDR y,
-    GM_ADDR workspace,
     const AutofuseTilingData& t) {
-  (void)workspace;
   const int64_t n = t.n;
   const int64_t m = t.m;
   const int64_t z0t_size = t.z0t_size;
@@ -28,12 +26,12 @@ inline __aicore__ void transpose_64_bits_0_transpose_0_nil_0_nil_z2_32_permuted(
   }
   GlobalTensor<int64_t> x_gm;
   x_gm.SetGlobalBuffer((__gm__ int64_t*)x);
+  GlobalTensor<int64_t> y_gm;
+  y_gm.SetGlobalBuffer((__gm__ int64_t*)y);
   // Larger than L2 (134217728 bytes): bypass it, so other tensors stay cached.
   if (320 * m * n > 134217728) {
     x_gm.SetL2CacheHint(CacheMode::CACHE_MODE_DISABLE);
   }
-  GlobalTensor<int64_t> y_gm;
-  y_gm.SetGlobalBuffer((__gm__ int64_t*)y);
   TPipe tpipe;
   TQueBind<TPosition::VECIN, TPosition::VECOUT, 2> x_queue;
   const int64_t x_queue_bytes = 5120 * z0t_size;
@@ -67,9 +65,7 @@ inline __aicore__ void transpose_64_bits_0_transpose_0_nil_0_nil_z2_32_permuted(
 inline __aicore__ void transpose_64_bits_0_transpose_0_nil_1_nil_z2_permuted(
     GM_ADDR x,
     GM_ADDR y,
-    GM_ADDR workspace,
     const AutofuseTilingData& t) {
-  (void)workspace;
   const int64_t n = t.n;
   const int64_t m = t.m;
   const int64_t z1t_size = t.z1t_size;
@@ -82,12 +78,12 @@ inline __aicore__ void transpose_64_bits_0_transpose_0_nil_1_nil_z2_permuted(
   }
   GlobalTensor<int64_t> x_gm;
   x_gm.SetGlobalBuffer((__gm__ int64_t*)x);
+  GlobalTensor<int64_t> y_gm;
+  y_gm.SetGlobalBuffer((__gm__ int64_t*)y);
   // Larger than L2 (134217728 bytes): bypass it, so other tensors stay cached.
   if (320 * m * n > 134217728) {
     x_gm.SetL2CacheHint(CacheMode::CACHE_MODE_DISABLE);
   }
-  GlobalTensor<int64_t> y_gm;
-  y_gm.SetGlobalBuffer((__gm__ int64_t*)y);
   TPipe tpipe;
   TQueBind<TPosition::VECIN, TPosition::VECOUT, 2> x_queue;
   const int64_t x_queue_bytes = 160 * z1t_size;
@@ -120,9 +116,7 @@ inline __aicore__ void transpose_64_bits_0_transpose_0_nil_1_nil_z2_permuted(
 inline __aicore__ void transpose_64_bits_0_transpose_0_nil_2_nil_z1_128(
     GM_ADDR x,
     GM_ADDR y,
-    GM_ADDR workspace,
     const AutofuseTilingData& t) {
-  (void)workspace;
   const int64_t n = t.n;
   const int64_t m = t.m;
   const int64_t z2t_size = t.z2t_size;
@@ -135,12 +129,12 @@ inline __aicore__ void transpose_64_bits_0_transpose_0_nil_2_nil_z1_128(
   }
   GlobalTensor<int64_t> x_gm;
   x_gm.SetGlobalBuffer((__gm__ int64_t*)x);
+  GlobalTensor<int64_t> y_gm;
+  y_gm.SetGlobalBuffer((__gm__ int64_t*)y);
   // Larger than L2 (134217728 bytes): bypass it, so other tensors stay cached.
   if (320 * m * n > 134217728) {
     x_gm.SetL2CacheHint(CacheMode::CACHE_MODE_DISABLE);
   }
-  GlobalTensor<int64_t> y_gm;
-  y_gm.SetGlobalBuffer((__gm__ int64_t*)y);
   TPipe tpipe;
   TQueBind<TPosition::VECIN, TPosition::VECOUT, 2> x_queue;
   const int64_t x_queue_bytes = 4096 * z2t_size;
@@ -177,14 +171,14 @@ inline __aicore__ void transpose_64_bits_0_transpose_0_nil_2_nil_z1_128(
 extern "C" __global__ __aicore__ void transpose_64_bits(
     GM_ADDR x,
     GM_ADDR y,
-    GM_ADDR workspace,
+    [[maybe_unused]] GM_ADDR workspace,
     AutofuseTilingData t) {
   KERNEL_TASK_TYPE_DEFAULT(KERNEL_TYPE_AIV_ONLY);
   if (t.tiling_key == 0) {
-    transpose_64_bits_0_transpose_0_nil_0_nil_z2_32_permuted(x, y, workspace, t);
+    transpose_64_bits_0_transpose_0_nil_0_nil_z2_32_permuted(x, y, t);
   } else if (t.tiling_key == 1) {
-    transpose_64_bits_0_transpose_0_nil_1_nil_z2_permuted(x, y, workspace, t);
+    transpose_64_bits_0_transpose_0_nil_1_nil_z2_permuted(x, y, t);
   } else if (t.tiling_key == 2) {
-    transpose_64_bits_0_transpose_0_nil_2_nil_z1_128(x, y, workspace, t);
+    transpose_64_bits_0_transpose_0_nil_2_nil_z1_128(x, y, t);
   }
 }

@@ -12,9 +12,7 @@ using namespace AscendC;
 inline __aicore__ void abs_test_0_general_0_nil_2_nil(
     GM_ADDR x,
     GM_ADDR y,
-    GM_ADDR workspace,
     const AutofuseTilingData& t) {
-  (void)workspace;
   const int64_t z0z1t_size = t.z0z1t_size;
   const int64_t z0z1Tb_size = t.z0z1Tb_size;
   const int64_t z0z1T_axis_size = autofuse::CeilDiv(40000, z0z1t_size);
@@ -30,9 +28,9 @@ inline __aicore__ void abs_test_0_general_0_nil_2_nil(
   TPipe tpipe;
   TQue<TPosition::VECIN, 2> x_queue;
   TQue<TPosition::VECOUT, 2> y_queue;
-  const int64_t x_queue_bytes = 256 * autofuse::CeilDiv(4 * z0z1t_size, 256);
-  tpipe.InitBuffer(x_queue, 2, static_cast<uint32_t>(x_queue_bytes));
-  tpipe.InitBuffer(y_queue, 2, static_cast<uint32_t>(x_queue_bytes));
+  const int64_t slot0_bytes = 256 * autofuse::CeilDiv(4 * z0z1t_size, 256);
+  tpipe.InitBuffer(x_queue, 2, static_cast<uint32_t>(slot0_bytes));
+  tpipe.InitBuffer(y_queue, 2, static_cast<uint32_t>(slot0_bytes));
   for (int64_t z0z1Tb = 0; z0z1Tb < z0z1Tb_loop_size; z0z1Tb++) {
     const int64_t z0z1T = z0z1Tb + z0z1TB * z0z1Tb_size;
     const int64_t z0z1t_actual_size = autofuse::Min(40000 - z0z1T * z0z1t_size, z0z1t_size);
@@ -58,10 +56,10 @@ inline __aicore__ void abs_test_0_general_0_nil_2_nil(
 extern "C" __global__ __aicore__ void abs_test(
     GM_ADDR x,
     GM_ADDR y,
-    GM_ADDR workspace,
+    [[maybe_unused]] GM_ADDR workspace,
     AutofuseTilingData t) {
   KERNEL_TASK_TYPE_DEFAULT(KERNEL_TYPE_AIV_ONLY);
   if (t.tiling_key == 0) {
-    abs_test_0_general_0_nil_2_nil(x, y, workspace, t);
+    abs_test_0_general_0_nil_2_nil(x, y, t);
   }
 }

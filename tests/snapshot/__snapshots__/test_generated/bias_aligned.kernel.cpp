@@ -13,9 +13,7 @@ inline __aicore__ void bias_aligned_0_row_0_nil_0_nil(
     GM_ADDR x,
     GM_ADDR bias,
     GM_ADDR y,
-    GM_ADDR workspace,
     const AutofuseTilingData& t) {
-  (void)workspace;
   const int64_t z0t_size = t.z0t_size;
   const int64_t z0Tb_size = t.z0Tb_size;
   const int64_t z0T_axis_size = autofuse::CeilDiv(64, z0t_size);
@@ -36,12 +34,12 @@ inline __aicore__ void bias_aligned_0_row_0_nil_0_nil(
   TBuf<TPosition::VECCALC> broadcast_0_buf;
   TQue<TPosition::VECOUT, 2> y_queue;
   TBuf<TPosition::VECIN> bias_buf;
-  const int64_t x_queue_bytes = 512 * autofuse::CeilDiv(384 * z0t_size, 512);
+  const int64_t slot0_bytes = 512 * autofuse::CeilDiv(384 * z0t_size, 512);
   const int64_t y_queue_bytes = 256 * autofuse::CeilDiv(384 * z0t_size, 256);
-  tpipe.InitBuffer(x_queue, 2, static_cast<uint32_t>(x_queue_bytes));
+  tpipe.InitBuffer(x_queue, 2, static_cast<uint32_t>(slot0_bytes));
   // Padding: the next buffer starts in the other half of the UB banks.
   tpipe.InitBuffer(bank_gap, 256);
-  tpipe.InitBuffer(broadcast_0_buf, static_cast<uint32_t>(x_queue_bytes));
+  tpipe.InitBuffer(broadcast_0_buf, static_cast<uint32_t>(slot0_bytes));
   tpipe.InitBuffer(y_queue, 2, static_cast<uint32_t>(y_queue_bytes));
   tpipe.InitBuffer(bias_buf, 512);
   LocalTensor<float> bias_local = bias_buf.Get<float>();
@@ -84,10 +82,10 @@ extern "C" __global__ __aicore__ void bias_aligned(
     GM_ADDR x,
     GM_ADDR bias,
     GM_ADDR y,
-    GM_ADDR workspace,
+    [[maybe_unused]] GM_ADDR workspace,
     AutofuseTilingData t) {
   KERNEL_TASK_TYPE_DEFAULT(KERNEL_TYPE_AIV_ONLY);
   if (t.tiling_key == 0) {
-    bias_aligned_0_row_0_nil_0_nil(x, bias, y, workspace, t);
+    bias_aligned_0_row_0_nil_0_nil(x, bias, y, t);
   }
 }

@@ -12,9 +12,7 @@ using namespace AscendC;
 inline __aicore__ void bool_in_out_0_general_0_nil_0_nil(
     GM_ADDR p,
     GM_ADDR y,
-    GM_ADDR workspace,
     const AutofuseTilingData& t) {
-  (void)workspace;
   const int64_t z0t_size = t.z0t_size;
   const int64_t z0Tb_size = t.z0Tb_size;
   const int64_t z0T_axis_size = autofuse::CeilDiv(640, z0t_size);
@@ -31,21 +29,21 @@ inline __aicore__ void bool_in_out_0_general_0_nil_0_nil(
   TQue<TPosition::VECIN, 2> p_queue;
   TQue<TPosition::VECOUT, 2> y_queue;
   TBuf<TPosition::VECCALC> duplicate_buf;
-  TBuf<TPosition::VECCALC> logicalnot_0_buf;
-  TBuf<TPosition::VECCALC> logicalnot_0_1_buf;
-  const int64_t p_queue_bytes = 256 * autofuse::CeilDiv(z0t_size, 256);
-  const int64_t duplicate_buf_bytes = 256 * autofuse::CeilDiv(2 * z0t_size, 256);
-  const int64_t logicalnot_0_1_buf_bytes = 32 * autofuse::CeilDiv(z0t_size, 256);
-  tpipe.InitBuffer(p_queue, 2, static_cast<uint32_t>(p_queue_bytes));
-  tpipe.InitBuffer(y_queue, 2, static_cast<uint32_t>(p_queue_bytes));
-  tpipe.InitBuffer(duplicate_buf, static_cast<uint32_t>(duplicate_buf_bytes));
-  tpipe.InitBuffer(logicalnot_0_buf, static_cast<uint32_t>(duplicate_buf_bytes));
-  tpipe.InitBuffer(logicalnot_0_1_buf, static_cast<uint32_t>(logicalnot_0_1_buf_bytes));
+  TBuf<TPosition::VECCALC> shared0_buf;
+  TBuf<TPosition::VECCALC> shared1_buf;
+  const int64_t slot0_bytes = 256 * autofuse::CeilDiv(z0t_size, 256);
+  const int64_t slot1_bytes = 256 * autofuse::CeilDiv(2 * z0t_size, 256);
+  const int64_t shared1_buf_bytes = 32 * autofuse::CeilDiv(z0t_size, 256);
+  tpipe.InitBuffer(p_queue, 2, static_cast<uint32_t>(slot0_bytes));
+  tpipe.InitBuffer(y_queue, 2, static_cast<uint32_t>(slot0_bytes));
+  tpipe.InitBuffer(duplicate_buf, static_cast<uint32_t>(slot1_bytes));
+  tpipe.InitBuffer(shared0_buf, static_cast<uint32_t>(slot1_bytes));
+  tpipe.InitBuffer(shared1_buf, static_cast<uint32_t>(shared1_buf_bytes));
   LocalTensor<half> duplicate_local = duplicate_buf.Get<half>();
-  LocalTensor<half> logicalnot_0_local = logicalnot_0_buf.Get<half>();
-  LocalTensor<uint8_t> logicalnot_0_1_local = logicalnot_0_1_buf.Get<uint8_t>();
-  LocalTensor<uint8_t> logicalnot_0_2_local = logicalnot_0_1_buf.Get<uint8_t>();
-  LocalTensor<half> selectmask_local = logicalnot_0_buf.Get<half>();
+  LocalTensor<half> logicalnot_0_local = shared0_buf.Get<half>();
+  LocalTensor<uint8_t> logicalnot_0_1_local = shared1_buf.Get<uint8_t>();
+  LocalTensor<uint8_t> logicalnot_0_2_local = shared1_buf.Get<uint8_t>();
+  LocalTensor<half> selectmask_local = shared0_buf.Get<half>();
   // from: duplicate: Duplicate (/outputs/0)
   Duplicate(duplicate_local[0], static_cast<half>(1.0f), z0t_size);
   for (int64_t z0Tb = 0; z0Tb < z0Tb_loop_size; z0Tb++) {
@@ -100,10 +98,10 @@ inline __aicore__ void bool_in_out_0_general_0_nil_0_nil(
 extern "C" __global__ __aicore__ void bool_in_out(
     GM_ADDR p,
     GM_ADDR y,
-    GM_ADDR workspace,
+    [[maybe_unused]] GM_ADDR workspace,
     AutofuseTilingData t) {
   KERNEL_TASK_TYPE_DEFAULT(KERNEL_TYPE_AIV_ONLY);
   if (t.tiling_key == 0) {
-    bool_in_out_0_general_0_nil_0_nil(p, y, workspace, t);
+    bool_in_out_0_general_0_nil_0_nil(p, y, t);
   }
 }

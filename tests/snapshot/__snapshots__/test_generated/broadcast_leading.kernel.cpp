@@ -13,9 +13,7 @@ inline __aicore__ void broadcast_leading_0_general_0_nil_1_nil(
     GM_ADDR x,
     GM_ADDR r,
     GM_ADDR y,
-    GM_ADDR workspace,
     const AutofuseTilingData& t) {
-  (void)workspace;
   const int64_t a = t.a;
   const int64_t b = t.b;
   const int64_t z1t_size = t.z1t_size;
@@ -37,12 +35,12 @@ inline __aicore__ void broadcast_leading_0_general_0_nil_1_nil(
   TBuf<TPosition::VECCALC> bank_gap;
   TQue<TPosition::VECIN, 2> r_queue;
   TQue<TPosition::VECOUT, 2> y_queue;
-  const int64_t x_queue_bytes = 512 * autofuse::CeilDiv(4 * z1t_size, 512);
+  const int64_t slot0_bytes = 512 * autofuse::CeilDiv(4 * z1t_size, 512);
   const int64_t y_queue_bytes = 256 * autofuse::CeilDiv(4 * z1t_size, 256);
-  tpipe.InitBuffer(x_queue, 2, static_cast<uint32_t>(x_queue_bytes));
+  tpipe.InitBuffer(x_queue, 2, static_cast<uint32_t>(slot0_bytes));
   // Padding: the next buffer starts in the other half of the UB banks.
   tpipe.InitBuffer(bank_gap, 256);
-  tpipe.InitBuffer(r_queue, 2, static_cast<uint32_t>(x_queue_bytes));
+  tpipe.InitBuffer(r_queue, 2, static_cast<uint32_t>(slot0_bytes));
   tpipe.InitBuffer(y_queue, 2, static_cast<uint32_t>(y_queue_bytes));
   for (int64_t z0z1Tb = 0; z0z1Tb < z0z1Tb_loop_size; z0z1Tb++) {
     const int64_t z0z1T = z0z1Tb + z0z1TB * z0z1Tb_size;
@@ -80,9 +78,7 @@ inline __aicore__ void broadcast_leading_0_row_0_nil_0_nil_unaligned(
     GM_ADDR x,
     GM_ADDR r,
     GM_ADDR y,
-    GM_ADDR workspace,
     const AutofuseTilingData& t) {
-  (void)workspace;
   const int64_t a = t.a;
   const int64_t b = t.b;
   const int64_t z0t_size = t.z0t_size;
@@ -105,13 +101,13 @@ inline __aicore__ void broadcast_leading_0_row_0_nil_0_nil_unaligned(
   TBuf<TPosition::VECCALC> broadcast_0_buf;
   TQue<TPosition::VECOUT, 2> y_queue;
   TBuf<TPosition::VECIN> r_buf;
-  const int64_t x_queue_bytes = 512 * autofuse::CeilDiv(32 * z0t_size * autofuse::CeilDiv(b, 8), 512);
+  const int64_t slot0_bytes = 512 * autofuse::CeilDiv(32 * z0t_size * autofuse::CeilDiv(b, 8), 512);
   const int64_t y_queue_bytes = 256 * autofuse::CeilDiv(32 * z0t_size * autofuse::CeilDiv(b, 8), 256);
   const int64_t r_buf_bytes = 256 * autofuse::CeilDiv(b, 64);
-  tpipe.InitBuffer(x_queue, 2, static_cast<uint32_t>(x_queue_bytes));
+  tpipe.InitBuffer(x_queue, 2, static_cast<uint32_t>(slot0_bytes));
   // Padding: the next buffer starts in the other half of the UB banks.
   tpipe.InitBuffer(bank_gap, 256);
-  tpipe.InitBuffer(broadcast_0_buf, static_cast<uint32_t>(x_queue_bytes));
+  tpipe.InitBuffer(broadcast_0_buf, static_cast<uint32_t>(slot0_bytes));
   tpipe.InitBuffer(y_queue, 2, static_cast<uint32_t>(y_queue_bytes));
   tpipe.InitBuffer(r_buf, static_cast<uint32_t>(r_buf_bytes));
   LocalTensor<float> r_local = r_buf.Get<float>();
@@ -162,9 +158,7 @@ inline __aicore__ void broadcast_leading_0_general_0_nil_1_3_rows_32(
     GM_ADDR x,
     GM_ADDR r,
     GM_ADDR y,
-    GM_ADDR workspace,
     const AutofuseTilingData& t) {
-  (void)workspace;
   const int64_t a = t.a;
   const int64_t b = t.b;
   const int64_t z1t_size = t.z1t_size;
@@ -186,12 +180,12 @@ inline __aicore__ void broadcast_leading_0_general_0_nil_1_3_rows_32(
   TBuf<TPosition::VECCALC> bank_gap;
   TQue<TPosition::VECIN, 2> x_queue;
   TQue<TPosition::VECOUT, 2> y_queue;
-  const int64_t r_queue_bytes = 512 * autofuse::CeilDiv(4 * z1t_size, 512);
+  const int64_t slot0_bytes = 512 * autofuse::CeilDiv(4 * z1t_size, 512);
   const int64_t y_queue_bytes = 256 * autofuse::CeilDiv(4 * z1t_size, 256);
-  tpipe.InitBuffer(r_queue, 2, static_cast<uint32_t>(r_queue_bytes));
+  tpipe.InitBuffer(r_queue, 2, static_cast<uint32_t>(slot0_bytes));
   // Padding: the next buffer starts in the other half of the UB banks.
   tpipe.InitBuffer(bank_gap, 256);
-  tpipe.InitBuffer(x_queue, 2, static_cast<uint32_t>(r_queue_bytes));
+  tpipe.InitBuffer(x_queue, 2, static_cast<uint32_t>(slot0_bytes));
   tpipe.InitBuffer(y_queue, 2, static_cast<uint32_t>(y_queue_bytes));
   for (int64_t z0Tz1Tb = 0; z0Tz1Tb < z0Tz1Tb_loop_size; z0Tz1Tb++) {
     const int64_t z0Tz1T = z0Tz1Tb + z0Tz1TB * z0Tz1Tb_size;
@@ -232,14 +226,14 @@ extern "C" __global__ __aicore__ void broadcast_leading(
     GM_ADDR x,
     GM_ADDR r,
     GM_ADDR y,
-    GM_ADDR workspace,
+    [[maybe_unused]] GM_ADDR workspace,
     AutofuseTilingData t) {
   KERNEL_TASK_TYPE_DEFAULT(KERNEL_TYPE_AIV_ONLY);
   if (t.tiling_key == 0) {
-    broadcast_leading_0_general_0_nil_1_nil(x, r, y, workspace, t);
+    broadcast_leading_0_general_0_nil_1_nil(x, r, y, t);
   } else if (t.tiling_key == 1) {
-    broadcast_leading_0_row_0_nil_0_nil_unaligned(x, r, y, workspace, t);
+    broadcast_leading_0_row_0_nil_0_nil_unaligned(x, r, y, t);
   } else if (t.tiling_key == 2) {
-    broadcast_leading_0_general_0_nil_1_3_rows_32(x, r, y, workspace, t);
+    broadcast_leading_0_general_0_nil_1_3_rows_32(x, r, y, t);
   }
 }

@@ -55,12 +55,15 @@ constexpr autofuse::Chip ThisChip()
     return chip;
 }
 
+// Work<i> describes what template i does.  Cycles are sums over the calls of a loop: `heads` to start them, and with
+// `vector.Add(c, n)` c more for each of n elements, repeats or instructions.
+
 // Template 0, broadcast_leading_0_general_0_nil_1_nil: t is z1t_size.
 autofuse::Axis Axis0([[maybe_unused]] const Data& s)
 {
     autofuse::Axis axis;
     axis.extent = s.b;
-    axis.longest = autofuse::Max(1, s.b);
+    axis.longest = s.b;
     axis.outer = s.a;
     axis.reduce_outer = 1;
     axis.granule = 64;
@@ -74,14 +77,16 @@ int64_t Ub0([[maybe_unused]] const Data& s, [[maybe_unused]] int64_t t)
     return 256 + 512 * autofuse::CeilDiv(4 * t, 256) + 2048 * autofuse::CeilDiv(4 * t, 512);
 }
 
+constexpr int kLoops0 = 1, kCopies0 = 3, kScans0 = 0;  // that Work0 adds
+
 void Work0([[maybe_unused]] const Data& s, autofuse::Work& work)
 {
     [[maybe_unused]] constexpr autofuse::Line t = autofuse::kTileLength;
 
     // For each tile: y.
     autofuse::Body& loop0 = work.Loop(autofuse::kTile, 2);
-    loop0.heads = 31.13;
-    loop0.scalar = 45.0;
+    loop0.heads = 31.13;  // cycles: the starts of all calls
+    loop0.scalar = 45.0;  // cycles of the scalar unit
     loop0.vector.Add(0.015625, t);
     autofuse::Copy& load0 = work.Load(loop0, 1, autofuse::kRead);  // x
     load0.row_bytes = 4 * t;
@@ -109,7 +114,7 @@ autofuse::Axis Axis1([[maybe_unused]] const Data& s)
 {
     autofuse::Axis axis;
     axis.extent = s.a;
-    axis.longest = autofuse::Max(1, s.a);
+    axis.longest = s.a;
     axis.outer = 1;
     axis.reduce_outer = 1;
     axis.granule = 1;
@@ -124,17 +129,19 @@ int64_t Ub1([[maybe_unused]] const Data& s, [[maybe_unused]] int64_t t)
     return 256 + 512 * autofuse::CeilDiv(32 * t * autofuse::CeilDiv(s.b, 8), 256) + 1536 * autofuse::CeilDiv(32 * t * autofuse::CeilDiv(s.b, 8), 512) + 256 * autofuse::CeilDiv(s.b, 64);
 }
 
+constexpr int kLoops1 = 2, kCopies1 = 3, kScans1 = 0;  // that Work1 adds
+
 void Work1([[maybe_unused]] const Data& s, autofuse::Work& work)
 {
     [[maybe_unused]] constexpr autofuse::Line t = autofuse::kTileLength;
     const int64_t v0 = autofuse::CeilDiv(s.b, 8);
     const int64_t v1 = autofuse::CeilDiv(8 * v0, 64);
-    const int64_t v2 = autofuse::Min(1, autofuse::FloorDiv(v1, autofuse::Max(1, autofuse::FloorDiv(6656, autofuse::Max(1, 8 * v0)))));
+    const int64_t v2 = autofuse::Min(1, autofuse::FloorDiv(v1, autofuse::FloorDiv(6656, 8 * v0)));
 
     // For each tile: y.
     autofuse::Body& loop0 = work.Loop(autofuse::kTile, 2);
-    loop0.heads = 31.13;
-    loop0.scalar = 45.0;
+    loop0.heads = 31.13;  // cycles: the starts of all calls
+    loop0.scalar = 45.0;  // cycles of the scalar unit
     loop0.vector.Add(0.015625, s.b * t);
     autofuse::Copy& load0 = work.Load(loop0, 1, autofuse::kRead);  // x
     load0.rows = t;
@@ -153,7 +160,7 @@ void Work1([[maybe_unused]] const Data& s, autofuse::Work& work)
 
     // Before the tiles: broadcast_0.
     autofuse::Body& loop1 = work.Loop(autofuse::kOnce, 2);
-    loop1.scalar = 45.0;
+    loop1.scalar = 45.0;  // cycles of the scalar unit
     loop1.vector.Add(1.0, v1 * t);
     loop1.vector.Add(24.0, v1 - v1 * v2 + v2 * t);
     autofuse::Copy& load1 = work.Load(loop1, 1, autofuse::kRead);  // r
@@ -166,7 +173,7 @@ autofuse::Axis Axis2([[maybe_unused]] const Data& s)
 {
     autofuse::Axis axis;
     axis.extent = s.b;
-    axis.longest = autofuse::Max(1, s.b);
+    axis.longest = s.b;
     axis.outer = autofuse::CeilDiv(s.a, 32);
     axis.reduce_outer = 32;
     axis.granule = 64;
@@ -181,6 +188,8 @@ int64_t Ub2([[maybe_unused]] const Data& s, [[maybe_unused]] int64_t t)
     return 256 + 512 * autofuse::CeilDiv(4 * t, 256) + 2048 * autofuse::CeilDiv(4 * t, 512);
 }
 
+constexpr int kLoops2 = 2, kCopies2 = 3, kScans2 = 0;  // that Work2 adds
+
 void Work2([[maybe_unused]] const Data& s, autofuse::Work& work)
 {
     [[maybe_unused]] constexpr autofuse::Line t = autofuse::kTileLength;
@@ -189,8 +198,8 @@ void Work2([[maybe_unused]] const Data& s, autofuse::Work& work)
 
     // For each step of the reduce loop: y.
     autofuse::Body& loop0 = work.Loop(autofuse::kStep, 2);
-    loop0.heads = 31.13;
-    loop0.scalar = 45.0;
+    loop0.heads = 31.13;  // cycles: the starts of all calls
+    loop0.scalar = 45.0;  // cycles of the scalar unit
     loop0.vector.Add(0.015625, t);
     autofuse::Copy& load0 = work.Load(loop0, 1, autofuse::kRead);  // x
     load0.row_bytes = 4 * t;
@@ -209,7 +218,7 @@ void Work2([[maybe_unused]] const Data& s, autofuse::Work& work)
 
     // For each tile: copies only.
     autofuse::Body& loop1 = work.Loop(autofuse::kTile, 2);
-    loop1.scalar = 45.0;
+    loop1.scalar = 45.0;  // cycles of the scalar unit
     autofuse::Copy& load1 = work.Load(loop1, 1, autofuse::kRead);  // r
     load1.row_bytes = 4 * t;
     load1.tiles_apart = 4;
@@ -218,17 +227,17 @@ void Work2([[maybe_unused]] const Data& s, autofuse::Work& work)
 }
 
 constexpr autofuse::Template<Data> kTemplates[] = {
-    {&autofuse::SolveTemplate<Data, 1, 3, 0, &Axis0, &Ub0, &Work0>, nullptr, false, &Data::z1t_size, &Data::z0z1Tb_size},
-    {&autofuse::SolveTemplate<Data, 2, 3, 0, &Axis1, &Ub1, &Work1>, nullptr, false, &Data::z0t_size, &Data::z0Tb_size},
-    {&autofuse::SolveTemplate<Data, 2, 3, 0, &Axis2, &Ub2, &Work2>, nullptr, false, &Data::z1t_size, &Data::z0Tz1Tb_size},
+    {&autofuse::SolveTemplate<Data, kLoops0, kCopies0, kScans0, &Axis0, &Ub0, &Work0>, autofuse::kAlwaysFits, autofuse::kLoadsOnce, &Data::z1t_size, &Data::z0z1Tb_size},
+    {&autofuse::SolveTemplate<Data, kLoops1, kCopies1, kScans1, &Axis1, &Ub1, &Work1>, autofuse::kAlwaysFits, autofuse::kLoadsOnce, &Data::z0t_size, &Data::z0Tb_size},
+    {&autofuse::SolveTemplate<Data, kLoops2, kCopies2, kScans2, &Axis2, &Ub2, &Work2>, autofuse::kAlwaysFits, autofuse::kLoadsOnce, &Data::z1t_size, &Data::z0Tz1Tb_size},
 };
-constexpr autofuse::Group<Data> kGroups[] = {
+constexpr autofuse::Group<Data> kGroups[] = {  // first template, templates
     {0, 3},
 };
-constexpr autofuse::Result kResults[] = {
+constexpr autofuse::Result kResults[] = {  // first group, groups, first key; cycles of barriers
     {0, 1, 0},
 };
-constexpr autofuse::Plan<Data> kPlan = {kTemplates, kGroups, kResults, 1, 3, ThisChip()};
+constexpr autofuse::Plan<Data> kPlan = {kTemplates, kGroups, kResults, 1, 3, ThisChip()};  // results, keys
 
 constexpr autofuse::ErrorRow kErrors[] = {
     {autofuse::Fail(autofuse::kSymbolRange, 0), "a is not in [1, 4096]"},
@@ -258,8 +267,9 @@ int64_t Run(int64_t a, int64_t b, int64_t key, Data* tiling_data, uint32_t* work
         return autofuse::Fail(autofuse::kSymbolRange, 1);
     }
     data.b = b;
-    static autofuse::Memo<Data, 2> memo;
-    const autofuse::MemoKey<2> call({a, b}, key, limit);
+    constexpr int kSymbols = 2;
+    static autofuse::Memo<Data, kSymbols> memo;
+    const autofuse::MemoKey<kSymbols> call({a, b}, key, limit);
     if (!memo.Find(call, &data)) {
         if (const int64_t rc = autofuse::SolvePlan(kPlan, limit, key, &data); rc != autofuse::kOk) {
             return rc;

@@ -13,9 +13,7 @@ inline __aicore__ void broadcast_middle_0_row_0_nil_0_nil(
     GM_ADDR x,
     GM_ADDR m,
     GM_ADDR y,
-    GM_ADDR workspace,
     const AutofuseTilingData& t) {
-  (void)workspace;
   const int64_t z0t_size = t.z0t_size;
   const int64_t z0Tb_size = t.z0Tb_size;
   const int64_t z0T_axis_size = autofuse::CeilDiv(6, z0t_size);
@@ -36,13 +34,13 @@ inline __aicore__ void broadcast_middle_0_row_0_nil_0_nil(
   TBuf<TPosition::VECCALC> broadcast_0_buf;
   TQue<TPosition::VECIN, 2> m_queue;
   TQue<TPosition::VECOUT, 2> y_queue;
-  const int64_t x_queue_bytes = 512 * autofuse::CeilDiv(1600 * z0t_size, 512);
+  const int64_t slot0_bytes = 512 * autofuse::CeilDiv(1600 * z0t_size, 512);
   const int64_t m_queue_bytes = 256 * autofuse::CeilDiv(160 * z0t_size, 256);
   const int64_t y_queue_bytes = 256 * autofuse::CeilDiv(1600 * z0t_size, 256);
-  tpipe.InitBuffer(x_queue, 2, static_cast<uint32_t>(x_queue_bytes));
+  tpipe.InitBuffer(x_queue, 2, static_cast<uint32_t>(slot0_bytes));
   // Padding: the next buffer starts in the other half of the UB banks.
   tpipe.InitBuffer(bank_gap, 256);
-  tpipe.InitBuffer(broadcast_0_buf, static_cast<uint32_t>(x_queue_bytes));
+  tpipe.InitBuffer(broadcast_0_buf, static_cast<uint32_t>(slot0_bytes));
   tpipe.InitBuffer(m_queue, 2, static_cast<uint32_t>(m_queue_bytes));
   tpipe.InitBuffer(y_queue, 2, static_cast<uint32_t>(y_queue_bytes));
   LocalTensor<float> broadcast_0_local = broadcast_0_buf.Get<float>();
@@ -84,10 +82,10 @@ extern "C" __global__ __aicore__ void broadcast_middle(
     GM_ADDR x,
     GM_ADDR m,
     GM_ADDR y,
-    GM_ADDR workspace,
+    [[maybe_unused]] GM_ADDR workspace,
     AutofuseTilingData t) {
   KERNEL_TASK_TYPE_DEFAULT(KERNEL_TYPE_AIV_ONLY);
   if (t.tiling_key == 0) {
-    broadcast_middle_0_row_0_nil_0_nil(x, m, y, workspace, t);
+    broadcast_middle_0_row_0_nil_0_nil(x, m, y, t);
   }
 }

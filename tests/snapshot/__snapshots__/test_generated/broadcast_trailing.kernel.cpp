@@ -14,9 +14,7 @@ inline __aicore__ void broadcast_trailing_0_row_0_nil_0_nil(
     GM_ADDR x,
     GM_ADDR c,
     GM_ADDR y,
-    GM_ADDR workspace,
     const AutofuseTilingData& t) {
-  (void)workspace;
   const int64_t z0t_size = t.z0t_size;
   const int64_t z0Tb_size = t.z0Tb_size;
   const int64_t z0T_axis_size = autofuse::CeilDiv(24, z0t_size);
@@ -36,12 +34,12 @@ inline __aicore__ void broadcast_trailing_0_row_0_nil_0_nil(
   TQue<TPosition::VECIN, 2> c_queue;
   TQue<TPosition::VECOUT, 2> y_queue;
   TBuf<TPosition::VECCALC> y_tmp_buf;
-  const int64_t x_queue_bytes = 256 * autofuse::CeilDiv(224 * z0t_size, 256);
+  const int64_t slot0_bytes = 256 * autofuse::CeilDiv(224 * z0t_size, 256);
   const int64_t c_queue_bytes = 256 * autofuse::CeilDiv(4 * z0t_size, 256);
   const int64_t y_tmp_buf_bytes = 256 * autofuse::CeilDiv(z0t_size, 8);
-  tpipe.InitBuffer(x_queue, 2, static_cast<uint32_t>(x_queue_bytes));
+  tpipe.InitBuffer(x_queue, 2, static_cast<uint32_t>(slot0_bytes));
   tpipe.InitBuffer(c_queue, 2, static_cast<uint32_t>(c_queue_bytes));
-  tpipe.InitBuffer(y_queue, 2, static_cast<uint32_t>(x_queue_bytes));
+  tpipe.InitBuffer(y_queue, 2, static_cast<uint32_t>(slot0_bytes));
   tpipe.InitBuffer(y_tmp_buf, static_cast<uint32_t>(y_tmp_buf_bytes));
   LocalTensor<uint8_t> y_tmp = y_tmp_buf.Get<uint8_t>();
   for (int64_t z0Tb = 0; z0Tb < z0Tb_loop_size; z0Tb++) {
@@ -85,10 +83,10 @@ extern "C" __global__ __aicore__ void broadcast_trailing(
     GM_ADDR x,
     GM_ADDR c,
     GM_ADDR y,
-    GM_ADDR workspace,
+    [[maybe_unused]] GM_ADDR workspace,
     AutofuseTilingData t) {
   KERNEL_TASK_TYPE_DEFAULT(KERNEL_TYPE_AIV_ONLY);
   if (t.tiling_key == 0) {
-    broadcast_trailing_0_row_0_nil_0_nil(x, c, y, workspace, t);
+    broadcast_trailing_0_row_0_nil_0_nil(x, c, y, t);
   }
 }

@@ -12,9 +12,7 @@ using namespace AscendC;
 inline __aicore__ void cast_chain_0_general_0_nil_0_nil(
     GM_ADDR x,
     GM_ADDR y,
-    GM_ADDR workspace,
     const AutofuseTilingData& t) {
-  (void)workspace;
   const int64_t z0t_size = t.z0t_size;
   const int64_t z0Tb_size = t.z0Tb_size;
   const int64_t z0T_axis_size = autofuse::CeilDiv(2100, z0t_size);
@@ -30,14 +28,14 @@ inline __aicore__ void cast_chain_0_general_0_nil_0_nil(
   TPipe tpipe;
   TQue<TPosition::VECIN, 2> x_queue;
   TQue<TPosition::VECOUT, 2> y_queue;
-  TBuf<TPosition::VECCALC> cast_0_buf;
-  const int64_t x_queue_bytes = 256 * autofuse::CeilDiv(2 * z0t_size, 256);
-  const int64_t cast_0_buf_bytes = 256 * autofuse::CeilDiv(4 * z0t_size, 256);
-  tpipe.InitBuffer(x_queue, 2, static_cast<uint32_t>(x_queue_bytes));
-  tpipe.InitBuffer(y_queue, 2, static_cast<uint32_t>(x_queue_bytes));
-  tpipe.InitBuffer(cast_0_buf, static_cast<uint32_t>(cast_0_buf_bytes));
-  LocalTensor<float> cast_0_local = cast_0_buf.Get<float>();
-  LocalTensor<float> exp_1_local = cast_0_buf.Get<float>();
+  TBuf<TPosition::VECCALC> shared0_buf;
+  const int64_t slot0_bytes = 256 * autofuse::CeilDiv(2 * z0t_size, 256);
+  const int64_t shared0_buf_bytes = 256 * autofuse::CeilDiv(4 * z0t_size, 256);
+  tpipe.InitBuffer(x_queue, 2, static_cast<uint32_t>(slot0_bytes));
+  tpipe.InitBuffer(y_queue, 2, static_cast<uint32_t>(slot0_bytes));
+  tpipe.InitBuffer(shared0_buf, static_cast<uint32_t>(shared0_buf_bytes));
+  LocalTensor<float> cast_0_local = shared0_buf.Get<float>();
+  LocalTensor<float> exp_1_local = shared0_buf.Get<float>();
   for (int64_t z0Tb = 0; z0Tb < z0Tb_loop_size; z0Tb++) {
     const int64_t z0T = z0Tb + z0TB * z0Tb_size;
     const int64_t z0t_actual_size = autofuse::Min(2100 - z0T * z0t_size, z0t_size);
@@ -70,10 +68,10 @@ inline __aicore__ void cast_chain_0_general_0_nil_0_nil(
 extern "C" __global__ __aicore__ void cast_chain(
     GM_ADDR x,
     GM_ADDR y,
-    GM_ADDR workspace,
+    [[maybe_unused]] GM_ADDR workspace,
     AutofuseTilingData t) {
   KERNEL_TASK_TYPE_DEFAULT(KERNEL_TYPE_AIV_ONLY);
   if (t.tiling_key == 0) {
-    cast_chain_0_general_0_nil_0_nil(x, y, workspace, t);
+    cast_chain_0_general_0_nil_0_nil(x, y, t);
   }
 }

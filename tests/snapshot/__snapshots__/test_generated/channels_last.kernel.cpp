@@ -13,9 +13,7 @@ using namespace AscendC;
 inline __aicore__ void channels_last_0_narrow_0_nil_1_nil(
     GM_ADDR x,
     GM_ADDR y,
-    GM_ADDR workspace,
     const AutofuseTilingData& t) {
-  (void)workspace;
   const int64_t z1t_size = t.z1t_size;
   const int64_t z0z1Tb_size = t.z0z1Tb_size;
   const int64_t z0z1T_axis_size = 8 * autofuse::CeilDiv(5000, z1t_size);
@@ -31,18 +29,18 @@ inline __aicore__ void channels_last_0_narrow_0_nil_1_nil(
   TPipe tpipe;
   TQue<TPosition::VECIN, 2> x_queue;
   TQue<TPosition::VECOUT, 2> y_queue;
-  TBuf<TPosition::VECCALC> cast_buf;
+  TBuf<TPosition::VECCALC> shared0_buf;
   TBuf<TPosition::VECCALC> places_of_3_by_4_buf;
   const int64_t x_queue_bytes = 256 * autofuse::CeilDiv(6 * z1t_size, 256);
   const int64_t y_queue_bytes = 256 * autofuse::CeilDiv(12 * z1t_size, 256);
-  const int64_t cast_buf_bytes = autofuse::Max(4096, 256 * autofuse::CeilDiv(12 * z1t_size, 256));
+  const int64_t shared0_buf_bytes = autofuse::Max(4096, 256 * autofuse::CeilDiv(12 * z1t_size, 256));
   tpipe.InitBuffer(x_queue, 2, static_cast<uint32_t>(x_queue_bytes));
   tpipe.InitBuffer(y_queue, 2, static_cast<uint32_t>(y_queue_bytes));
-  tpipe.InitBuffer(cast_buf, static_cast<uint32_t>(cast_buf_bytes));
+  tpipe.InitBuffer(shared0_buf, static_cast<uint32_t>(shared0_buf_bytes));
   tpipe.InitBuffer(places_of_3_by_4_buf, 4096);
   LocalTensor<int32_t> places_of_3_by_4_local = places_of_3_by_4_buf.Get<int32_t>();
-  LocalTensor<uint8_t> places_of_3_by_4_tmp = cast_buf.Get<uint8_t>();
-  LocalTensor<float> cast_local = cast_buf.Get<float>();
+  LocalTensor<uint8_t> places_of_3_by_4_tmp = shared0_buf.Get<uint8_t>();
+  LocalTensor<float> cast_local = shared0_buf.Get<float>();
   // from: places_of_3_by_4: LaceOffsets
   autofuse::LaceOffsets(
       places_of_3_by_4_local[0],
@@ -90,10 +88,10 @@ inline __aicore__ void channels_last_0_narrow_0_nil_1_nil(
 extern "C" __global__ __aicore__ void channels_last(
     GM_ADDR x,
     GM_ADDR y,
-    GM_ADDR workspace,
+    [[maybe_unused]] GM_ADDR workspace,
     AutofuseTilingData t) {
   KERNEL_TASK_TYPE_DEFAULT(KERNEL_TYPE_AIV_ONLY);
   if (t.tiling_key == 0) {
-    channels_last_0_narrow_0_nil_1_nil(x, y, workspace, t);
+    channels_last_0_narrow_0_nil_1_nil(x, y, t);
   }
 }

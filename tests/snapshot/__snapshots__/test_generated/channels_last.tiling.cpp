@@ -54,6 +54,9 @@ constexpr autofuse::Chip ThisChip()
     return chip;
 }
 
+// Work<i> describes what template i does.  Cycles are sums over the calls of a loop: `heads` to start them, and with
+// `vector.Add(c, n)` c more for each of n elements, repeats or instructions.
+
 // Template 0, channels_last_0_narrow_0_nil_1_nil: t is z1t_size.
 autofuse::Axis Axis0([[maybe_unused]] const Data& s)
 {
@@ -73,14 +76,16 @@ int64_t Ub0([[maybe_unused]] const Data& s, [[maybe_unused]] int64_t t)
     return 4096 + 512 * autofuse::CeilDiv(12 * t, 256) + 512 * autofuse::CeilDiv(6 * t, 256) + autofuse::Max(4096, 256 * autofuse::CeilDiv(12 * t, 256));
 }
 
+constexpr int kLoops0 = 2, kCopies0 = 2, kScans0 = 0;  // that Work0 adds
+
 void Work0([[maybe_unused]] const Data& s, autofuse::Work& work)
 {
     [[maybe_unused]] constexpr autofuse::Line t = autofuse::kTileLength;
 
     // For each tile: cast, y.
     autofuse::Body& loop0 = work.Loop(autofuse::kTile, 2);
-    loop0.heads = 31.13;
-    loop0.scalar = 45.0;
+    loop0.heads = 31.13;  // cycles: the starts of all calls
+    loop0.scalar = 45.0;  // cycles of the scalar unit
     loop0.vector.Add(7.49256, 1);
     loop0.vector.Add(0.691518, t);
     autofuse::Copy& load0 = work.Load(loop0, 1, autofuse::kRead);  // x
@@ -101,19 +106,19 @@ void Work0([[maybe_unused]] const Data& s, autofuse::Work& work)
 
     // Before the tiles: places_of_3_by_4.
     autofuse::Body& loop1 = work.Loop(autofuse::kOnce, 2);
-    loop1.scalar = 45.0;
+    loop1.scalar = 45.0;  // cycles of the scalar unit
 }
 
 constexpr autofuse::Template<Data> kTemplates[] = {
-    {&autofuse::SolveTemplate<Data, 2, 2, 0, &Axis0, &Ub0, &Work0>, nullptr, false, &Data::z1t_size, &Data::z0z1Tb_size},
+    {&autofuse::SolveTemplate<Data, kLoops0, kCopies0, kScans0, &Axis0, &Ub0, &Work0>, autofuse::kAlwaysFits, autofuse::kLoadsOnce, &Data::z1t_size, &Data::z0z1Tb_size},
 };
-constexpr autofuse::Group<Data> kGroups[] = {
+constexpr autofuse::Group<Data> kGroups[] = {  // first template, templates
     {0, 1},
 };
-constexpr autofuse::Result kResults[] = {
+constexpr autofuse::Result kResults[] = {  // first group, groups, first key; cycles of barriers
     {0, 1, 0},
 };
-constexpr autofuse::Plan<Data> kPlan = {kTemplates, kGroups, kResults, 1, 1, ThisChip()};
+constexpr autofuse::Plan<Data> kPlan = {kTemplates, kGroups, kResults, 1, 1, ThisChip()};  // results, keys
 
 constexpr autofuse::ErrorRow kErrors[] = {
     {autofuse::Fail(autofuse::kNoTile, 0), "template channels_last_0_narrow_0_nil_1_nil: even the smallest tile does not fit 188160 bytes of UB, or the granted bytes"},

@@ -15,9 +15,7 @@ using namespace AscendC;
 inline __aicore__ void column_sums_0_reduce_0_nil_1_0(
     GM_ADDR x,
     GM_ADDR y,
-    GM_ADDR workspace,
     const AutofuseTilingData& t) {
-  (void)workspace;
   const int64_t n = t.n;
   const int64_t z1t_size = t.z1t_size;
   const int64_t z1Tb_size = t.z1Tb_size;
@@ -37,12 +35,12 @@ inline __aicore__ void column_sums_0_reduce_0_nil_1_0(
   TBuf<TPosition::VECCALC> bank_gap;
   TBuf<TPosition::VECCALC> sum_acc_buf;
   TQue<TPosition::VECOUT, 2> y_queue;
-  const int64_t x_queue_bytes = 512 * autofuse::CeilDiv(4 * z1t_size, 512);
+  const int64_t slot0_bytes = 512 * autofuse::CeilDiv(4 * z1t_size, 512);
   const int64_t y_queue_bytes = 256 * autofuse::CeilDiv(4 * z1t_size, 256);
-  tpipe.InitBuffer(x_queue, 2, static_cast<uint32_t>(x_queue_bytes));
+  tpipe.InitBuffer(x_queue, 2, static_cast<uint32_t>(slot0_bytes));
   // Padding: the next buffer starts in the other half of the UB banks.
   tpipe.InitBuffer(bank_gap, 256);
-  tpipe.InitBuffer(sum_acc_buf, static_cast<uint32_t>(x_queue_bytes));
+  tpipe.InitBuffer(sum_acc_buf, static_cast<uint32_t>(slot0_bytes));
   tpipe.InitBuffer(y_queue, 2, static_cast<uint32_t>(y_queue_bytes));
   LocalTensor<float> sum_acc_local = sum_acc_buf.Get<float>();
   for (int64_t z1Tb = 0; z1Tb < z1Tb_loop_size; z1Tb++) {
@@ -82,9 +80,7 @@ inline __aicore__ void column_sums_0_reduce_0_nil_1_0(
 inline __aicore__ void column_sums_0_reduce_all_0_nil_1_nil(
     GM_ADDR x,
     GM_ADDR y,
-    GM_ADDR workspace,
     const AutofuseTilingData& t) {
-  (void)workspace;
   const int64_t n = t.n;
   const int64_t z1t_size = t.z1t_size;
   const int64_t z1Tb_size = t.z1Tb_size;
@@ -141,10 +137,8 @@ inline __aicore__ void column_sums_0_reduce_all_0_nil_1_nil(
 // Loops over z0 once per tile.
 inline __aicore__ void column_sums_1_reduce_0_nil_1_0(
     GM_ADDR x,
-    GM_ADDR y,
     GM_ADDR workspace,
     const AutofuseTilingData& t) {
-  (void)y;
   const int64_t n = t.n;
   const int64_t z1t_size = t.z1t_size;
   const int64_t z1Tb_size = t.z1Tb_size;
@@ -164,12 +158,12 @@ inline __aicore__ void column_sums_1_reduce_0_nil_1_0(
   TBuf<TPosition::VECCALC> bank_gap;
   TBuf<TPosition::VECCALC> sum_rest_acc_buf;
   TQue<TPosition::VECOUT, 2> store_source_queue;
-  const int64_t x_queue_bytes = 512 * autofuse::CeilDiv(4 * z1t_size, 512);
+  const int64_t slot0_bytes = 512 * autofuse::CeilDiv(4 * z1t_size, 512);
   const int64_t store_source_queue_bytes = 256 * autofuse::CeilDiv(4 * z1t_size, 256);
-  tpipe.InitBuffer(x_queue, 2, static_cast<uint32_t>(x_queue_bytes));
+  tpipe.InitBuffer(x_queue, 2, static_cast<uint32_t>(slot0_bytes));
   // Padding: the next buffer starts in the other half of the UB banks.
   tpipe.InitBuffer(bank_gap, 256);
-  tpipe.InitBuffer(sum_rest_acc_buf, static_cast<uint32_t>(x_queue_bytes));
+  tpipe.InitBuffer(sum_rest_acc_buf, static_cast<uint32_t>(slot0_bytes));
   tpipe.InitBuffer(store_source_queue, 2, static_cast<uint32_t>(store_source_queue_bytes));
   LocalTensor<float> sum_rest_acc_local = sum_rest_acc_buf.Get<float>();
   for (int64_t z1Tb = 0; z1Tb < z1Tb_loop_size; z1Tb++) {
@@ -209,10 +203,8 @@ inline __aicore__ void column_sums_1_reduce_0_nil_1_0(
 // Loops over z3T once per tile.
 inline __aicore__ void column_sums_1_reduce_1_nil_2_9_block_32(
     GM_ADDR x,
-    GM_ADDR y,
     GM_ADDR workspace,
     const AutofuseTilingData& t) {
-  (void)y;
   const int64_t n = t.n;
   const int64_t z3t_size = t.z3t_size;
   const int64_t z4Tz2b_size = t.z4Tz2b_size;
@@ -297,10 +289,8 @@ inline __aicore__ void column_sums_1_reduce_1_nil_2_9_block_32(
 // column_sums_1_reduce_all_1_nil_4_nil: z4 in tiles of z4t_size, z2z4T in blocks of z2z4Tb_size per core.
 inline __aicore__ void column_sums_1_reduce_all_1_nil_4_nil(
     GM_ADDR x,
-    GM_ADDR y,
     GM_ADDR workspace,
     const AutofuseTilingData& t) {
-  (void)y;
   const int64_t n = t.n;
   const int64_t z4t_size = t.z4t_size;
   const int64_t z2z4Tb_size = t.z2z4Tb_size;
@@ -364,11 +354,9 @@ inline __aicore__ void column_sums_1_reduce_all_1_nil_4_nil(
 
 // column_sums_1_reduce_all_2_nil_6_nil: z6 in tiles of z6t_size, z6T in blocks of z6Tb_size per core.
 inline __aicore__ void column_sums_1_reduce_all_2_nil_6_nil(
-    GM_ADDR x,
     GM_ADDR y,
     GM_ADDR workspace,
     const AutofuseTilingData& t) {
-  (void)x;
   const int64_t z6t_size = t.z6t_size;
   const int64_t z6Tb_size = t.z6Tb_size;
   const int64_t z6T_axis_size = autofuse::CeilDiv(300, z6t_size);
@@ -390,14 +378,14 @@ inline __aicore__ void column_sums_1_reduce_all_2_nil_6_nil(
   TQue<TPosition::VECIN, 2> gather_2_queue;
   TQue<TPosition::VECOUT, 2> y_queue;
   TBuf<TPosition::VECCALC> sum_whole_tmp_buf;
-  const int64_t gather_3_queue_bytes = 512 * autofuse::CeilDiv(4 * z6t_size, 512);
+  const int64_t slot0_bytes = 512 * autofuse::CeilDiv(4 * z6t_size, 512);
   const int64_t gather_2_queue_bytes = 256 * autofuse::CeilDiv(64 * z6t_size, 256);
   const int64_t y_queue_bytes = 256 * autofuse::CeilDiv(4 * z6t_size, 256);
   const int64_t sum_whole_tmp_buf_bytes = 256 * autofuse::CeilDiv(8 * z6t_size, 256);
-  tpipe.InitBuffer(gather_3_queue, 2, static_cast<uint32_t>(gather_3_queue_bytes));
+  tpipe.InitBuffer(gather_3_queue, 2, static_cast<uint32_t>(slot0_bytes));
   // Padding: the next buffer starts in the other half of the UB banks.
   tpipe.InitBuffer(bank_gap, 256);
-  tpipe.InitBuffer(sum_whole_buf, static_cast<uint32_t>(gather_3_queue_bytes));
+  tpipe.InitBuffer(sum_whole_buf, static_cast<uint32_t>(slot0_bytes));
   tpipe.InitBuffer(gather_2_queue, 2, static_cast<uint32_t>(gather_2_queue_bytes));
   tpipe.InitBuffer(y_queue, 2, static_cast<uint32_t>(y_queue_bytes));
   tpipe.InitBuffer(sum_whole_tmp_buf, static_cast<uint32_t>(sum_whole_tmp_buf_bytes));
@@ -449,18 +437,18 @@ extern "C" AUTOFUSE_BATCH_MODE __global__ __aicore__ void column_sums(
     AutofuseTilingData t) {
   KERNEL_TASK_TYPE_DEFAULT(KERNEL_TYPE_MIX_AIV_1_0);
   if (t.tiling_key == 0) {
-    column_sums_0_reduce_0_nil_1_0(x, y, workspace, t);
+    column_sums_0_reduce_0_nil_1_0(x, y, t);
   } else if (t.tiling_key == 1) {
-    column_sums_0_reduce_all_0_nil_1_nil(x, y, workspace, t);
+    column_sums_0_reduce_all_0_nil_1_nil(x, y, t);
   } else if (t.tiling_key == 2) {
-    column_sums_1_reduce_0_nil_1_0(x, y, workspace, t);
-    column_sums_1_reduce_1_nil_2_9_block_32(x, y, workspace, t);
+    column_sums_1_reduce_0_nil_1_0(x, workspace, t);
+    column_sums_1_reduce_1_nil_2_9_block_32(x, workspace, t);
     SyncAll();
-    column_sums_1_reduce_all_2_nil_6_nil(x, y, workspace, t);
+    column_sums_1_reduce_all_2_nil_6_nil(y, workspace, t);
   } else if (t.tiling_key == 3) {
-    column_sums_1_reduce_0_nil_1_0(x, y, workspace, t);
-    column_sums_1_reduce_all_1_nil_4_nil(x, y, workspace, t);
+    column_sums_1_reduce_0_nil_1_0(x, workspace, t);
+    column_sums_1_reduce_all_1_nil_4_nil(x, workspace, t);
     SyncAll();
-    column_sums_1_reduce_all_2_nil_6_nil(x, y, workspace, t);
+    column_sums_1_reduce_all_2_nil_6_nil(y, workspace, t);
   }
 }

@@ -59,6 +59,9 @@ constexpr autofuse::Chip ThisChip()
     return chip;
 }
 
+// Work<i> describes what template i does.  Cycles are sums over the calls of a loop: `heads` to start them, and with
+// `vector.Add(c, n)` c more for each of n elements, repeats or instructions.
+
 // Template 0, column_sums_0_reduce_0_nil_1_0: t is z1t_size.
 autofuse::Axis Axis0([[maybe_unused]] const Data& s)
 {
@@ -78,14 +81,16 @@ int64_t Ub0([[maybe_unused]] const Data& s, [[maybe_unused]] int64_t t)
     return 256 + 512 * autofuse::CeilDiv(4 * t, 256) + 1536 * autofuse::CeilDiv(4 * t, 512);
 }
 
+constexpr int kLoops0 = 2, kCopies0 = 2, kScans0 = 0;  // that Work0 adds
+
 void Work0([[maybe_unused]] const Data& s, autofuse::Work& work)
 {
     [[maybe_unused]] constexpr autofuse::Line t = autofuse::kTileLength;
 
     // For each step of the reduce loop: sum_acc.
     autofuse::Body& loop0 = work.Loop(autofuse::kStep, 2);
-    loop0.heads = 31.13;
-    loop0.scalar = 45.0;
+    loop0.heads = 31.13;  // cycles: the starts of all calls
+    loop0.scalar = 45.0;  // cycles of the scalar unit
     loop0.vector.Add(0.015625, t);
     autofuse::Copy& load0 = work.Load(loop0, 1, autofuse::kRead);  // x
     load0.row_bytes = 4 * t;
@@ -96,8 +101,8 @@ void Work0([[maybe_unused]] const Data& s, autofuse::Work& work)
 
     // For each tile: sum_acc, y.
     autofuse::Body& loop1 = work.Loop(autofuse::kTile, 2);
-    loop1.heads = 55.26;
-    loop1.scalar = 45.0;
+    loop1.heads = 55.26;  // cycles: the starts of all calls
+    loop1.scalar = 45.0;  // cycles of the scalar unit
     loop1.vector.Add(0.03125, t);
     autofuse::Copy& store0 = work.Store(loop1, 1);  // y
     store0.row_bytes = 4 * t;
@@ -126,13 +131,15 @@ int64_t Ub1([[maybe_unused]] const Data& s, [[maybe_unused]] int64_t t)
     return 512 * autofuse::CeilDiv(4 * s.n * t, 256) + 256 * autofuse::CeilDiv(4 * t * autofuse::CeilDiv(s.n, 8), 256) + 512 * autofuse::CeilDiv(4 * t, 256);
 }
 
+constexpr int kLoops1 = 1, kCopies1 = 2, kScans1 = 1;  // that Work1 adds
+
 void Work1([[maybe_unused]] const Data& s, autofuse::Work& work)
 {
     [[maybe_unused]] constexpr autofuse::Line t = autofuse::kTileLength;
 
     // For each tile: y.
     autofuse::Body& loop0 = work.Loop(autofuse::kTile, 2);
-    loop0.scalar = 45.0;
+    loop0.scalar = 45.0;  // cycles of the scalar unit
     loop0.vector.Add(186.78, 1);
     loop0.vector.Add(-0.0317187, t);
     loop0.vector.Add(0.0317187, s.n * t);
@@ -170,6 +177,8 @@ int64_t Ub2([[maybe_unused]] const Data& s, [[maybe_unused]] int64_t t)
     return 256 + 512 * autofuse::CeilDiv(4 * t, 256) + 1536 * autofuse::CeilDiv(4 * t, 512);
 }
 
+constexpr int kLoops2 = 2, kCopies2 = 2, kScans2 = 0;  // that Work2 adds
+
 void Work2([[maybe_unused]] const Data& s, autofuse::Work& work)
 {
     [[maybe_unused]] constexpr autofuse::Line t = autofuse::kTileLength;
@@ -177,8 +186,8 @@ void Work2([[maybe_unused]] const Data& s, autofuse::Work& work)
 
     // For each step of the reduce loop: sum_rest_acc.
     autofuse::Body& loop0 = work.Loop(autofuse::kStep, 2);
-    loop0.heads = 31.13;
-    loop0.scalar = 45.0;
+    loop0.heads = 31.13;  // cycles: the starts of all calls
+    loop0.scalar = 45.0;  // cycles of the scalar unit
     loop0.vector.Add(0.015625, t);
     autofuse::Copy& load0 = work.Load(loop0, 1, autofuse::kRead);  // x
     load0.row_bytes = 4 * t;
@@ -189,8 +198,8 @@ void Work2([[maybe_unused]] const Data& s, autofuse::Work& work)
 
     // For each tile: sum_rest_acc, store_source.
     autofuse::Body& loop1 = work.Loop(autofuse::kTile, 2);
-    loop1.heads = 55.26;
-    loop1.scalar = 45.0;
+    loop1.heads = 55.26;  // cycles: the starts of all calls
+    loop1.scalar = 45.0;  // cycles of the scalar unit
     loop1.vector.Add(0.03125, t);
     autofuse::Copy& store0 = work.Store(loop1, 1);  // store_source
     store0.row_bytes = 4 * t;
@@ -220,6 +229,8 @@ int64_t Ub3([[maybe_unused]] const Data& s, [[maybe_unused]] int64_t t)
     return 1792 + 512 * autofuse::CeilDiv(128 * t, 256) + 256 * autofuse::CeilDiv(t, 16);
 }
 
+constexpr int kLoops3 = 2, kCopies3 = 2, kScans3 = 1;  // that Work3 adds
+
 void Work3([[maybe_unused]] const Data& s, autofuse::Work& work)
 {
     [[maybe_unused]] constexpr autofuse::Line t = autofuse::kTileLength;
@@ -227,8 +238,8 @@ void Work3([[maybe_unused]] const Data& s, autofuse::Work& work)
 
     // For each step of the reduce loop: sum_partial_part, sum_partial_acc.
     autofuse::Body& loop0 = work.Loop(autofuse::kStep, 2);
-    loop0.heads = 31.13;
-    loop0.scalar = 45.0;
+    loop0.heads = 31.13;  // cycles: the starts of all calls
+    loop0.scalar = 45.0;  // cycles of the scalar unit
     loop0.vector.Add(186.265, 1);
     loop0.vector.Add(1.015, t);
     work.Sum(loop0, 32).vector.Add(31.13, 1);
@@ -242,8 +253,8 @@ void Work3([[maybe_unused]] const Data& s, autofuse::Work& work)
 
     // For each tile: sum_partial_acc, store_1_source.
     autofuse::Body& loop1 = work.Loop(autofuse::kTile, 2);
-    loop1.heads = 55.26;
-    loop1.scalar = 45.0;
+    loop1.heads = 55.26;  // cycles: the starts of all calls
+    loop1.scalar = 45.0;  // cycles of the scalar unit
     loop1.vector.Add(1.0, 1);
     autofuse::Copy& store0 = work.Store(loop1, 1);  // store_1_source
     store0.row_bytes = 128;
@@ -272,6 +283,8 @@ int64_t Ub4([[maybe_unused]] const Data& s, [[maybe_unused]] int64_t t)
     return 256 * autofuse::CeilDiv(4 * t * autofuse::CeilDiv(autofuse::FloorDiv(s.n, 16), 8), 256) + 512 * autofuse::CeilDiv(4 * t * autofuse::FloorDiv(s.n, 16), 256) + 512 * autofuse::CeilDiv(4 * t, 256);
 }
 
+constexpr int kLoops4 = 1, kCopies4 = 2, kScans4 = 1;  // that Work4 adds
+
 void Work4([[maybe_unused]] const Data& s, autofuse::Work& work)
 {
     [[maybe_unused]] constexpr autofuse::Line t = autofuse::kTileLength;
@@ -279,7 +292,7 @@ void Work4([[maybe_unused]] const Data& s, autofuse::Work& work)
 
     // For each tile: sum_partial.
     autofuse::Body& loop0 = work.Loop(autofuse::kTile, 2);
-    loop0.scalar = 45.0;
+    loop0.scalar = 45.0;  // cycles of the scalar unit
     loop0.vector.Add(186.78, 1);
     loop0.vector.Add(-0.0317187, t);
     loop0.vector.Add(0.0317187, v0 * t);
@@ -320,14 +333,16 @@ int64_t Ub5([[maybe_unused]] const Data& s, [[maybe_unused]] int64_t t)
     return 256 + 512 * autofuse::CeilDiv(4 * t, 256) + 1536 * autofuse::CeilDiv(4 * t, 512) + 512 * autofuse::CeilDiv(64 * t, 256) + 256 * autofuse::CeilDiv(8 * t, 256);
 }
 
+constexpr int kLoops5 = 1, kCopies5 = 3, kScans5 = 1;  // that Work5 adds
+
 void Work5([[maybe_unused]] const Data& s, autofuse::Work& work)
 {
     [[maybe_unused]] constexpr autofuse::Line t = autofuse::kTileLength;
 
     // For each tile: sum_whole, y.
     autofuse::Body& loop0 = work.Loop(autofuse::kTile, 2);
-    loop0.heads = 31.13;
-    loop0.scalar = 45.0;
+    loop0.heads = 31.13;  // cycles: the starts of all calls
+    loop0.scalar = 45.0;  // cycles of the scalar unit
     loop0.vector.Add(186.78, 1);
     loop0.vector.Add(0.491406, t);
     work.Sum(loop0, 2).vector.Add(31.13, 1);
@@ -349,24 +364,24 @@ void Work5([[maybe_unused]] const Data& s, autofuse::Work& work)
 }
 
 constexpr autofuse::Template<Data> kTemplates[] = {
-    {&autofuse::SolveTemplate<Data, 2, 2, 0, &Axis0, &Ub0, &Work0>, nullptr, false, &Data::z1t_size, &Data::z1Tb_size},
-    {&autofuse::SolveTemplate<Data, 1, 2, 1, &Axis1, &Ub1, &Work1>, nullptr, false, &Data::z1t_size, &Data::z1Tb_size},
-    {&autofuse::SolveTemplate<Data, 2, 2, 0, &Axis2, &Ub2, &Work2>, nullptr, false, &Data::z1t_size, &Data::z1Tb_size},
-    {&autofuse::SolveTemplate<Data, 2, 2, 1, &Axis3, &Ub3, &Work3>, nullptr, false, &Data::z3t_size, &Data::z4Tz2b_size},
-    {&autofuse::SolveTemplate<Data, 1, 2, 1, &Axis4, &Ub4, &Work4>, nullptr, false, &Data::z4t_size, &Data::z2z4Tb_size},
-    {&autofuse::SolveTemplate<Data, 1, 3, 1, &Axis5, &Ub5, &Work5>, nullptr, true, &Data::z6t_size, &Data::z6Tb_size},
+    {&autofuse::SolveTemplate<Data, kLoops0, kCopies0, kScans0, &Axis0, &Ub0, &Work0>, autofuse::kAlwaysFits, autofuse::kLoadsOnce, &Data::z1t_size, &Data::z1Tb_size},
+    {&autofuse::SolveTemplate<Data, kLoops1, kCopies1, kScans1, &Axis1, &Ub1, &Work1>, autofuse::kAlwaysFits, autofuse::kLoadsOnce, &Data::z1t_size, &Data::z1Tb_size},
+    {&autofuse::SolveTemplate<Data, kLoops2, kCopies2, kScans2, &Axis2, &Ub2, &Work2>, autofuse::kAlwaysFits, autofuse::kLoadsOnce, &Data::z1t_size, &Data::z1Tb_size},
+    {&autofuse::SolveTemplate<Data, kLoops3, kCopies3, kScans3, &Axis3, &Ub3, &Work3>, autofuse::kAlwaysFits, autofuse::kLoadsOnce, &Data::z3t_size, &Data::z4Tz2b_size},
+    {&autofuse::SolveTemplate<Data, kLoops4, kCopies4, kScans4, &Axis4, &Ub4, &Work4>, autofuse::kAlwaysFits, autofuse::kLoadsOnce, &Data::z4t_size, &Data::z2z4Tb_size},
+    {&autofuse::SolveTemplate<Data, kLoops5, kCopies5, kScans5, &Axis5, &Ub5, &Work5>, autofuse::kAlwaysFits, autofuse::kLoadsAgain, &Data::z6t_size, &Data::z6Tb_size},
 };
-constexpr autofuse::Group<Data> kGroups[] = {
+constexpr autofuse::Group<Data> kGroups[] = {  // first template, templates
     {0, 2},
     {2, 1, &Data::first_core_0},
     {3, 2},
     {5, 1},
 };
-constexpr autofuse::Result kResults[] = {
+constexpr autofuse::Result kResults[] = {  // first group, groups, first key; cycles of barriers
     {0, 1, 0},
     {1, 3, 2, 8000.0},
 };
-constexpr autofuse::Plan<Data> kPlan = {kTemplates, kGroups, kResults, 2, 4, ThisChip()};
+constexpr autofuse::Plan<Data> kPlan = {kTemplates, kGroups, kResults, 2, 4, ThisChip()};  // results, keys
 
 constexpr autofuse::ErrorRow kErrors[] = {
     {autofuse::Fail(autofuse::kSymbolRange, 0), "n is not in [0, 4096]"},
@@ -393,8 +408,9 @@ int64_t Run(int64_t n, int64_t key, Data* tiling_data, uint32_t* workspace_size,
         return autofuse::Fail(autofuse::kSymbolRange, 0);
     }
     data.n = n;
-    static autofuse::Memo<Data, 1> memo;
-    const autofuse::MemoKey<1> call({n}, key, limit);
+    constexpr int kSymbols = 1;
+    static autofuse::Memo<Data, kSymbols> memo;
+    const autofuse::MemoKey<kSymbols> call({n}, key, limit);
     if (!memo.Find(call, &data)) {
         if (const int64_t rc = autofuse::SolvePlan(kPlan, limit, key, &data); rc != autofuse::kOk) {
             return rc;

@@ -13,9 +13,7 @@ inline __aicore__ void compare_select_0_general_0_nil_0_nil(
     GM_ADDR x,
     GM_ADDR z,
     GM_ADDR y,
-    GM_ADDR workspace,
     const AutofuseTilingData& t) {
-  (void)workspace;
   const int64_t z0t_size = t.z0t_size;
   const int64_t z0Tb_size = t.z0Tb_size;
   const int64_t z0T_axis_size = autofuse::CeilDiv(77, z0t_size);
@@ -36,13 +34,13 @@ inline __aicore__ void compare_select_0_general_0_nil_0_nil(
   TQue<TPosition::VECIN, 2> z_queue;
   TQue<TPosition::VECOUT, 2> y_queue;
   TBuf<TPosition::VECCALC> greater_0_buf;
-  const int64_t x_queue_bytes = 512 * autofuse::CeilDiv(4 * z0t_size, 512);
+  const int64_t slot0_bytes = 512 * autofuse::CeilDiv(4 * z0t_size, 512);
   const int64_t y_queue_bytes = 256 * autofuse::CeilDiv(4 * z0t_size, 256);
   const int64_t greater_0_buf_bytes = 32 * autofuse::CeilDiv(z0t_size, 256);
-  tpipe.InitBuffer(x_queue, 2, static_cast<uint32_t>(x_queue_bytes));
+  tpipe.InitBuffer(x_queue, 2, static_cast<uint32_t>(slot0_bytes));
   // Padding: the next buffer starts in the other half of the UB banks.
   tpipe.InitBuffer(bank_gap, 256);
-  tpipe.InitBuffer(z_queue, 2, static_cast<uint32_t>(x_queue_bytes));
+  tpipe.InitBuffer(z_queue, 2, static_cast<uint32_t>(slot0_bytes));
   tpipe.InitBuffer(y_queue, 2, static_cast<uint32_t>(y_queue_bytes));
   tpipe.InitBuffer(greater_0_buf, static_cast<uint32_t>(greater_0_buf_bytes));
   LocalTensor<uint8_t> greater_0_local = greater_0_buf.Get<uint8_t>();
@@ -93,10 +91,10 @@ extern "C" __global__ __aicore__ void compare_select(
     GM_ADDR x,
     GM_ADDR z,
     GM_ADDR y,
-    GM_ADDR workspace,
+    [[maybe_unused]] GM_ADDR workspace,
     AutofuseTilingData t) {
   KERNEL_TASK_TYPE_DEFAULT(KERNEL_TYPE_AIV_ONLY);
   if (t.tiling_key == 0) {
-    compare_select_0_general_0_nil_0_nil(x, z, y, workspace, t);
+    compare_select_0_general_0_nil_0_nil(x, z, y, t);
   }
 }

@@ -12,9 +12,7 @@ using namespace AscendC;
 inline __aicore__ void copy_0_general_0_nil_0_nil(
     GM_ADDR x,
     GM_ADDR y,
-    GM_ADDR workspace,
     const AutofuseTilingData& t) {
-  (void)workspace;
   const int64_t z0t_size = t.z0t_size;
   const int64_t z0Tb_size = t.z0Tb_size;
   const int64_t z0T_axis_size = autofuse::CeilDiv(300, z0t_size);
@@ -50,10 +48,10 @@ inline __aicore__ void copy_0_general_0_nil_0_nil(
 extern "C" __global__ __aicore__ void copy(
     GM_ADDR x,
     GM_ADDR y,
-    GM_ADDR workspace,
+    [[maybe_unused]] GM_ADDR workspace,
     AutofuseTilingData t) {
   KERNEL_TASK_TYPE_DEFAULT(KERNEL_TYPE_AIV_ONLY);
   if (t.tiling_key == 0) {
-    copy_0_general_0_nil_0_nil(x, y, workspace, t);
+    copy_0_general_0_nil_0_nil(x, y, t);
   }
 }

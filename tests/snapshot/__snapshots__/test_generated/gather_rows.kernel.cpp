@@ -14,9 +14,7 @@ inline __aicore__ void gather_rows_0_row_0_nil_0_nil_unaligned(
     GM_ADDR ids,
     GM_ADDR bias,
     GM_ADDR y,
-    GM_ADDR workspace,
     const AutofuseTilingData& t) {
-  (void)workspace;
   const int64_t n = t.n;
   const int64_t z0t_size = t.z0t_size;
   const int64_t z0Tb_size = t.z0Tb_size;
@@ -41,13 +39,13 @@ inline __aicore__ void gather_rows_0_row_0_nil_0_nil_unaligned(
   TQue<TPosition::VECIN, 2> ids_queue;
   TQue<TPosition::VECOUT, 2> y_queue;
   TBuf<TPosition::VECIN> bias_buf;
-  const int64_t rows_queue_bytes = 512 * autofuse::CeilDiv(96 * z0t_size, 512);
+  const int64_t slot0_bytes = 512 * autofuse::CeilDiv(96 * z0t_size, 512);
   const int64_t ids_queue_bytes = 256 * autofuse::CeilDiv(4 * z0t_size, 256);
   const int64_t y_queue_bytes = 256 * autofuse::CeilDiv(96 * z0t_size, 256);
-  tpipe.InitBuffer(rows_queue, 2, static_cast<uint32_t>(rows_queue_bytes));
+  tpipe.InitBuffer(rows_queue, 2, static_cast<uint32_t>(slot0_bytes));
   // Padding: the next buffer starts in the other half of the UB banks.
   tpipe.InitBuffer(bank_gap, 256);
-  tpipe.InitBuffer(broadcast_0_buf, static_cast<uint32_t>(rows_queue_bytes));
+  tpipe.InitBuffer(broadcast_0_buf, static_cast<uint32_t>(slot0_bytes));
   tpipe.InitBuffer(ids_queue, 2, static_cast<uint32_t>(ids_queue_bytes));
   tpipe.InitBuffer(y_queue, 2, static_cast<uint32_t>(y_queue_bytes));
   tpipe.InitBuffer(bias_buf, 256);
@@ -87,11 +85,7 @@ inline __aicore__ void gather_rows_0_row_0_nil_0_nil_unaligned(
     }
     for (int64_t row0 = 0; row0 < z0t_actual_size; row0++) {
       const int64_t rows_at = autofuse::IndexIn(ids_local.GetValue(static_cast<uint32_t>(row0)), 50);
-      DataCopyPad(
-          rows_local[24 * row0],
-          table_gm[20 * rows_at],
-          DataCopyExtParams{1, 80, 0, 0, 0},
-          autofuse::NoPad<float>());
+      DataCopyPad(rows_local[24 * row0], table_gm[20 * rows_at], block0, autofuse::NoPad<float>());
     }
     rows_queue.EnQue<float>(rows_local);
     rows_local = rows_queue.DeQue<float>();
@@ -114,9 +108,7 @@ inline __aicore__ void gather_rows_0_general_0_nil_1_nil(
     GM_ADDR ids,
     GM_ADDR bias,
     GM_ADDR y,
-    GM_ADDR workspace,
     const AutofuseTilingData& t) {
-  (void)workspace;
   const int64_t n = t.n;
   const int64_t z1t_size = t.z1t_size;
   const int64_t z0z1Tb_size = t.z0z1Tb_size;
@@ -140,20 +132,20 @@ inline __aicore__ void gather_rows_0_general_0_nil_1_nil(
   TQue<TPosition::VECIN, 2> bias_queue;
   TQue<TPosition::VECOUT, 2> y_queue;
   TQue<TPosition::VECIN, 2> ids_queue;
-  const int64_t rows_queue_bytes = 512 * autofuse::CeilDiv(4 * z1t_size, 512);
+  const int64_t slot0_bytes = 512 * autofuse::CeilDiv(4 * z1t_size, 512);
   const int64_t y_queue_bytes = 256 * autofuse::CeilDiv(4 * z1t_size, 256);
-  tpipe.InitBuffer(rows_queue, 2, static_cast<uint32_t>(rows_queue_bytes));
+  tpipe.InitBuffer(rows_queue, 2, static_cast<uint32_t>(slot0_bytes));
   // Padding: the next buffer starts in the other half of the UB banks.
   tpipe.InitBuffer(bank_gap, 256);
-  tpipe.InitBuffer(bias_queue, 2, static_cast<uint32_t>(rows_queue_bytes));
+  tpipe.InitBuffer(bias_queue, 2, static_cast<uint32_t>(slot0_bytes));
   tpipe.InitBuffer(y_queue, 2, static_cast<uint32_t>(y_queue_bytes));
   tpipe.InitBuffer(ids_queue, 2, 32);
+  const DataCopyExtParams block0{1, 4, 0, 0, 0};
   for (int64_t z0z1Tb = 0; z0z1Tb < z0z1Tb_loop_size; z0z1Tb++) {
     const int64_t z0z1T = z0z1Tb + z0z1TB * z0z1Tb_size;
     const int64_t z1T = autofuse::Mod(z0z1T, autofuse::CeilDiv(20, z1t_size));
     const int64_t z0 = autofuse::FloorDiv(z0z1T, autofuse::CeilDiv(20, z1t_size));
     const int64_t z1t_actual_size = autofuse::Min(20 - z1T * z1t_size, z1t_size);
-    const DataCopyExtParams block0{1, 4, 0, 0, 0};
     const DataCopyExtParams block1{1, static_cast<uint32_t>(4 * z1t_actual_size), 0, 0, 0};
     const int64_t offset0 = z1T * z1t_size;
     const int64_t offset1 = 20 * z0 + z1T * z1t_size;
@@ -202,12 +194,12 @@ extern "C" __global__ __aicore__ void gather_rows(
     GM_ADDR ids,
     GM_ADDR bias,
     GM_ADDR y,
-    GM_ADDR workspace,
+    [[maybe_unused]] GM_ADDR workspace,
     AutofuseTilingData t) {
   KERNEL_TASK_TYPE_DEFAULT(KERNEL_TYPE_AIV_ONLY);
   if (t.tiling_key == 0) {
-    gather_rows_0_row_0_nil_0_nil_unaligned(table, ids, bias, y, workspace, t);
+    gather_rows_0_row_0_nil_0_nil_unaligned(table, ids, bias, y, t);
   } else if (t.tiling_key == 1) {
-    gather_rows_0_general_0_nil_1_nil(table, ids, bias, y, workspace, t);
+    gather_rows_0_general_0_nil_1_nil(table, ids, bias, y, t);
   }
 }

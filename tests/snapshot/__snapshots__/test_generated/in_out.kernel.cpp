@@ -13,9 +13,7 @@ inline __aicore__ void in_out_0_general_0_nil_0_nil(
     GM_ADDR m,
     GM_ADDR g,
     GM_ADDR next,
-    GM_ADDR workspace,
     const AutofuseTilingData& t) {
-  (void)workspace;
   const int64_t n = t.n;
   const int64_t z0t_size = t.z0t_size;
   const int64_t z0Tb_size = t.z0Tb_size;
@@ -37,14 +35,14 @@ inline __aicore__ void in_out_0_general_0_nil_0_nil(
   TBuf<TPosition::VECCALC> mul_0_buf;
   TQue<TPosition::VECIN, 2> m_queue;
   TQue<TPosition::VECOUT, 2> next_queue;
-  const int64_t g_queue_bytes = 512 * autofuse::CeilDiv(4 * z0t_size, 512);
-  const int64_t m_queue_bytes = 256 * autofuse::CeilDiv(4 * z0t_size, 256);
-  tpipe.InitBuffer(g_queue, 2, static_cast<uint32_t>(g_queue_bytes));
+  const int64_t slot0_bytes = 512 * autofuse::CeilDiv(4 * z0t_size, 512);
+  const int64_t slot1_bytes = 256 * autofuse::CeilDiv(4 * z0t_size, 256);
+  tpipe.InitBuffer(g_queue, 2, static_cast<uint32_t>(slot0_bytes));
   // Padding: the next buffer starts in the other half of the UB banks.
   tpipe.InitBuffer(bank_gap, 256);
-  tpipe.InitBuffer(mul_0_buf, static_cast<uint32_t>(g_queue_bytes));
-  tpipe.InitBuffer(m_queue, 2, static_cast<uint32_t>(m_queue_bytes));
-  tpipe.InitBuffer(next_queue, 2, static_cast<uint32_t>(m_queue_bytes));
+  tpipe.InitBuffer(mul_0_buf, static_cast<uint32_t>(slot0_bytes));
+  tpipe.InitBuffer(m_queue, 2, static_cast<uint32_t>(slot1_bytes));
+  tpipe.InitBuffer(next_queue, 2, static_cast<uint32_t>(slot1_bytes));
   LocalTensor<float> mul_0_local = mul_0_buf.Get<float>();
   for (int64_t z0Tb = 0; z0Tb < z0Tb_loop_size; z0Tb++) {
     const int64_t z0T = z0Tb + z0TB * z0Tb_size;
@@ -82,10 +80,10 @@ extern "C" __global__ __aicore__ void in_out(
     GM_ADDR m,
     GM_ADDR g,
     GM_ADDR next,
-    GM_ADDR workspace,
+    [[maybe_unused]] GM_ADDR workspace,
     AutofuseTilingData t) {
   KERNEL_TASK_TYPE_DEFAULT(KERNEL_TYPE_AIV_ONLY);
   if (t.tiling_key == 0) {
-    in_out_0_general_0_nil_0_nil(m, g, next, workspace, t);
+    in_out_0_general_0_nil_0_nil(m, g, next, t);
   }
 }

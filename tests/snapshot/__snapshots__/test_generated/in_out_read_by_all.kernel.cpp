@@ -14,11 +14,7 @@ inline __aicore__ void in_out_read_by_all_0_general_0_nil_1_nil(
     GM_ADDR x,
     GM_ADDR row,
     GM_ADDR y,
-    GM_ADDR next,
-    GM_ADDR workspace,
     const AutofuseTilingData& t) {
-  (void)next;
-  (void)workspace;
   const int64_t z1t_size = t.z1t_size;
   const int64_t z0z1Tb_size = t.z0z1Tb_size;
   const int64_t z0z1T_axis_size = 12 * autofuse::CeilDiv(300, z1t_size);
@@ -38,12 +34,12 @@ inline __aicore__ void in_out_read_by_all_0_general_0_nil_1_nil(
   TBuf<TPosition::VECCALC> bank_gap;
   TQue<TPosition::VECIN, 2> row_queue;
   TQue<TPosition::VECOUT, 2> y_queue;
-  const int64_t x_queue_bytes = 512 * autofuse::CeilDiv(4 * z1t_size, 512);
+  const int64_t slot0_bytes = 512 * autofuse::CeilDiv(4 * z1t_size, 512);
   const int64_t y_queue_bytes = 256 * autofuse::CeilDiv(4 * z1t_size, 256);
-  tpipe.InitBuffer(x_queue, 2, static_cast<uint32_t>(x_queue_bytes));
+  tpipe.InitBuffer(x_queue, 2, static_cast<uint32_t>(slot0_bytes));
   // Padding: the next buffer starts in the other half of the UB banks.
   tpipe.InitBuffer(bank_gap, 256);
-  tpipe.InitBuffer(row_queue, 2, static_cast<uint32_t>(x_queue_bytes));
+  tpipe.InitBuffer(row_queue, 2, static_cast<uint32_t>(slot0_bytes));
   tpipe.InitBuffer(y_queue, 2, static_cast<uint32_t>(y_queue_bytes));
   for (int64_t z0z1Tb = 0; z0z1Tb < z0z1Tb_loop_size; z0z1Tb++) {
     const int64_t z0z1T = z0z1Tb + z0z1TB * z0z1Tb_size;
@@ -78,15 +74,9 @@ inline __aicore__ void in_out_read_by_all_0_general_0_nil_1_nil(
 
 // in_out_read_by_all_0_general_1_nil_2_nil: z2 in tiles of z2t_size, z2T in blocks of z2Tb_size per core.
 inline __aicore__ void in_out_read_by_all_0_general_1_nil_2_nil(
-    GM_ADDR x,
     GM_ADDR row,
-    GM_ADDR y,
     GM_ADDR next,
-    GM_ADDR workspace,
     const AutofuseTilingData& t) {
-  (void)x;
-  (void)y;
-  (void)workspace;
   const int64_t z2t_size = t.z2t_size;
   const int64_t z2Tb_size = t.z2Tb_size;
   const int64_t z2T_axis_size = autofuse::CeilDiv(300, z2t_size);
@@ -102,9 +92,9 @@ inline __aicore__ void in_out_read_by_all_0_general_1_nil_2_nil(
   TPipe tpipe;
   TQue<TPosition::VECIN, 2> row_queue;
   TQue<TPosition::VECOUT, 2> next_queue;
-  const int64_t row_queue_bytes = 256 * autofuse::CeilDiv(4 * z2t_size, 256);
-  tpipe.InitBuffer(row_queue, 2, static_cast<uint32_t>(row_queue_bytes));
-  tpipe.InitBuffer(next_queue, 2, static_cast<uint32_t>(row_queue_bytes));
+  const int64_t slot0_bytes = 256 * autofuse::CeilDiv(4 * z2t_size, 256);
+  tpipe.InitBuffer(row_queue, 2, static_cast<uint32_t>(slot0_bytes));
+  tpipe.InitBuffer(next_queue, 2, static_cast<uint32_t>(slot0_bytes));
   for (int64_t z2Tb = 0; z2Tb < z2Tb_loop_size; z2Tb++) {
     const int64_t z2T = z2Tb + z2TB * z2Tb_size;
     const int64_t z2t_actual_size = autofuse::Min(300 - z2T * z2t_size, z2t_size);
@@ -132,12 +122,12 @@ extern "C" AUTOFUSE_BATCH_MODE __global__ __aicore__ void in_out_read_by_all(
     GM_ADDR row,
     GM_ADDR y,
     GM_ADDR next,
-    GM_ADDR workspace,
+    [[maybe_unused]] GM_ADDR workspace,
     AutofuseTilingData t) {
   KERNEL_TASK_TYPE_DEFAULT(KERNEL_TYPE_MIX_AIV_1_0);
   if (t.tiling_key == 0) {
-    in_out_read_by_all_0_general_0_nil_1_nil(x, row, y, next, workspace, t);
+    in_out_read_by_all_0_general_0_nil_1_nil(x, row, y, t);
     SyncAll();
-    in_out_read_by_all_0_general_1_nil_2_nil(x, row, y, next, workspace, t);
+    in_out_read_by_all_0_general_1_nil_2_nil(row, next, t);
   }
 }

@@ -16,9 +16,7 @@ inline __aicore__ void interleaved_rotation_0_narrow_0_nil_0_nil_outer(
     GM_ADDR c,
     GM_ADDR s,
     GM_ADDR y,
-    GM_ADDR workspace,
     const AutofuseTilingData& t) {
-  (void)workspace;
   const int64_t z0t_size = t.z0t_size;
   const int64_t z0Tb_size = t.z0Tb_size;
   const int64_t z0T_axis_size = autofuse::CeilDiv(2000, z0t_size);
@@ -36,46 +34,45 @@ inline __aicore__ void interleaved_rotation_0_narrow_0_nil_0_nil_outer(
   GlobalTensor<float> y_gm;
   y_gm.SetGlobalBuffer((__gm__ float*)y);
   TPipe tpipe;
-  TBuf<TPosition::VECCALC> broadcast_0_buf;
-  TBuf<TPosition::VECIN> c_buf;
-  TBuf<TPosition::VECCALC> b_buf;
+  TBuf<TPosition::VECCALC> shared0_buf;
+  TBuf<TPosition::VECIN> shared1_buf;
+  TBuf<TPosition::VECCALC> shared2_buf;
   TBuf<TPosition::VECCALC> bank_gap;
-  TBuf<TPosition::VECIN> s_buf;
-  TBuf<TPosition::VECCALC> a_buf;
-  TBuf<TPosition::VECCALC> x_2_buf;
+  TBuf<TPosition::VECIN> shared3_buf;
+  TBuf<TPosition::VECCALC> shared4_buf;
+  TBuf<TPosition::VECCALC> shared5_buf;
   TQue<TPosition::VECIN, 2> x_run_queue;
   TQue<TPosition::VECOUT, 2> y_queue;
   TBuf<TPosition::VECCALC> places_of_2_by_4_buf;
-  const int64_t broadcast_0_buf_bytes = autofuse::Max(4096, 512 * autofuse::CeilDiv(256 * z0t_size, 512));
-  const int64_t c_buf_bytes = autofuse::Max(512, 512 * autofuse::CeilDiv(256 * z0t_size, 512));
-  const int64_t b_buf_bytes = 512 * autofuse::CeilDiv(256 * z0t_size, 512);
-  const int64_t x_2_buf_bytes = 512 * z0t_size;
-  tpipe.InitBuffer(broadcast_0_buf, static_cast<uint32_t>(broadcast_0_buf_bytes));
-  tpipe.InitBuffer(c_buf, static_cast<uint32_t>(c_buf_bytes));
-  tpipe.InitBuffer(b_buf, static_cast<uint32_t>(b_buf_bytes));
+  const int64_t shared0_buf_bytes = autofuse::Max(4096, 512 * autofuse::CeilDiv(256 * z0t_size, 512));
+  const int64_t slot0_bytes = 512 * autofuse::CeilDiv(256 * z0t_size, 512);
+  const int64_t slot1_bytes = 512 * z0t_size;
+  tpipe.InitBuffer(shared0_buf, static_cast<uint32_t>(shared0_buf_bytes));
+  tpipe.InitBuffer(shared1_buf, static_cast<uint32_t>(slot0_bytes));
+  tpipe.InitBuffer(shared2_buf, static_cast<uint32_t>(slot0_bytes));
   // Padding: the next buffer starts in the other half of the UB banks.
   tpipe.InitBuffer(bank_gap, 256);
-  tpipe.InitBuffer(s_buf, static_cast<uint32_t>(c_buf_bytes));
-  tpipe.InitBuffer(a_buf, static_cast<uint32_t>(b_buf_bytes));
-  tpipe.InitBuffer(x_2_buf, static_cast<uint32_t>(x_2_buf_bytes));
-  tpipe.InitBuffer(x_run_queue, 2, static_cast<uint32_t>(x_2_buf_bytes));
-  tpipe.InitBuffer(y_queue, 2, static_cast<uint32_t>(x_2_buf_bytes));
+  tpipe.InitBuffer(shared3_buf, static_cast<uint32_t>(slot0_bytes));
+  tpipe.InitBuffer(shared4_buf, static_cast<uint32_t>(slot0_bytes));
+  tpipe.InitBuffer(shared5_buf, static_cast<uint32_t>(slot1_bytes));
+  tpipe.InitBuffer(x_run_queue, 2, static_cast<uint32_t>(slot1_bytes));
+  tpipe.InitBuffer(y_queue, 2, static_cast<uint32_t>(slot1_bytes));
   tpipe.InitBuffer(places_of_2_by_4_buf, 4096);
   LocalTensor<int32_t> places_of_2_by_4_local = places_of_2_by_4_buf.Get<int32_t>();
-  LocalTensor<uint8_t> places_of_2_by_4_tmp = broadcast_0_buf.Get<uint8_t>();
-  LocalTensor<float> c_local = c_buf.Get<float>();
-  LocalTensor<float> broadcast_0_local = broadcast_0_buf.Get<float>();
-  LocalTensor<float> s_local = s_buf.Get<float>();
-  LocalTensor<float> broadcast_1_local = c_buf.Get<float>();
-  LocalTensor<float> x_local = s_buf.Get<float>();
-  LocalTensor<float> a_local = a_buf.Get<float>();
-  LocalTensor<float> x_2_local = x_2_buf.Get<float>();
-  LocalTensor<float> b_local = b_buf.Get<float>();
-  LocalTensor<float> d_local = a_buf.Get<float>();
-  LocalTensor<float> e_local = s_buf.Get<float>();
-  LocalTensor<float> f_local = b_buf.Get<float>();
-  LocalTensor<float> g_local = s_buf.Get<float>();
-  LocalTensor<float> store_stack_local = x_2_buf.Get<float>();
+  LocalTensor<uint8_t> places_of_2_by_4_tmp = shared0_buf.Get<uint8_t>();
+  LocalTensor<float> c_local = shared1_buf.Get<float>();
+  LocalTensor<float> broadcast_0_local = shared0_buf.Get<float>();
+  LocalTensor<float> s_local = shared3_buf.Get<float>();
+  LocalTensor<float> broadcast_1_local = shared1_buf.Get<float>();
+  LocalTensor<float> x_local = shared3_buf.Get<float>();
+  LocalTensor<float> a_local = shared4_buf.Get<float>();
+  LocalTensor<float> x_2_local = shared5_buf.Get<float>();
+  LocalTensor<float> b_local = shared2_buf.Get<float>();
+  LocalTensor<float> d_local = shared4_buf.Get<float>();
+  LocalTensor<float> e_local = shared3_buf.Get<float>();
+  LocalTensor<float> f_local = shared2_buf.Get<float>();
+  LocalTensor<float> g_local = shared3_buf.Get<float>();
+  LocalTensor<float> store_stack_local = shared5_buf.Get<float>();
   const DataCopyExtParams block0{1, 256, 0, 0, 0};
   // from: gather_1: Load (/inputs/1)
   DataCopyPad(c_local[0], c_gm[0], block0, autofuse::NoPad<float>());
@@ -160,10 +157,10 @@ extern "C" __global__ __aicore__ void interleaved_rotation(
     GM_ADDR c,
     GM_ADDR s,
     GM_ADDR y,
-    GM_ADDR workspace,
+    [[maybe_unused]] GM_ADDR workspace,
     AutofuseTilingData t) {
   KERNEL_TASK_TYPE_DEFAULT(KERNEL_TYPE_AIV_ONLY);
   if (t.tiling_key == 0) {
-    interleaved_rotation_0_narrow_0_nil_0_nil_outer(x, c, s, y, workspace, t);
+    interleaved_rotation_0_narrow_0_nil_0_nil_outer(x, c, s, y, t);
   }
 }

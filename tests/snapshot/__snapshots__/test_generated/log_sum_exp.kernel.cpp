@@ -15,9 +15,7 @@ using namespace AscendC;
 inline __aicore__ void log_sum_exp_0_reduce_0_nil_0_2(
     GM_ADDR x,
     GM_ADDR y,
-    GM_ADDR workspace,
     const AutofuseTilingData& t) {
-  (void)workspace;
   const int64_t z1t_size = t.z1t_size;
   const int64_t z0b_size = t.z0b_size;
   const int64_t z0_axis_size = 20;
@@ -33,56 +31,57 @@ inline __aicore__ void log_sum_exp_0_reduce_0_nil_0_2(
   y_gm.SetGlobalBuffer((__gm__ float*)y);
   TPipe tpipe;
   TQue<TPosition::VECIN, 2> x_queue;
-  TBuf<TPosition::VECCALC> below_tmp_buf;
-  TBuf<TPosition::VECCALC> below_buf;
+  TBuf<TPosition::VECCALC> shared0_buf;
+  TBuf<TPosition::VECCALC> shared1_buf;
   TQue<TPosition::VECOUT, 2> y_queue;
   TBuf<TPosition::VECCALC> v_max_acc_buf;
-  TBuf<TPosition::VECCALC> sum_acc_buf;
+  TBuf<TPosition::VECCALC> shared2_buf;
   TBuf<TPosition::VECCALC> v_max_lost_buf;
   TBuf<TPosition::VECCALC> v_max_before_buf;
-  TBuf<TPosition::VECCALC> v_max_move_buf;
-  TBuf<TPosition::VECCALC> v_max_part_buf;
-  const int64_t x_queue_bytes = 256 * autofuse::CeilDiv(4 * z1t_size, 256);
-  const int64_t below_tmp_buf_bytes = autofuse::Max(256, 256 * autofuse::CeilDiv(32 * autofuse::CeilDiv(z1t_size, 512) + 32 * autofuse::CeilDiv(z1t_size, 64), 256));
-  const int64_t v_max_move_buf_bytes = autofuse::Max(32, 32 * autofuse::CeilDiv(z1t_size, 512) + 32 * autofuse::CeilDiv(z1t_size, 64));
-  tpipe.InitBuffer(x_queue, 2, static_cast<uint32_t>(x_queue_bytes));
-  tpipe.InitBuffer(below_tmp_buf, static_cast<uint32_t>(below_tmp_buf_bytes));
-  tpipe.InitBuffer(below_buf, static_cast<uint32_t>(x_queue_bytes));
+  TBuf<TPosition::VECCALC> shared3_buf;
+  TBuf<TPosition::VECCALC> shared4_buf;
+  const int64_t slot0_bytes = 256 * autofuse::CeilDiv(4 * z1t_size, 256);
+  const int64_t shared0_buf_bytes = 256 * autofuse::CeilDiv(32 * autofuse::CeilDiv(z1t_size, 512) + 32 * autofuse::CeilDiv(z1t_size, 64), 256);
+  const int64_t shared3_buf_bytes = 32 * autofuse::CeilDiv(z1t_size, 512) + 32 * autofuse::CeilDiv(z1t_size, 64);
+  tpipe.InitBuffer(x_queue, 2, static_cast<uint32_t>(slot0_bytes));
+  tpipe.InitBuffer(shared0_buf, static_cast<uint32_t>(shared0_buf_bytes));
+  tpipe.InitBuffer(shared1_buf, static_cast<uint32_t>(slot0_bytes));
   tpipe.InitBuffer(y_queue, 2, 32);
   tpipe.InitBuffer(v_max_acc_buf, 32);
-  tpipe.InitBuffer(sum_acc_buf, 32);
+  tpipe.InitBuffer(shared2_buf, 32);
   tpipe.InitBuffer(v_max_lost_buf, 32);
   tpipe.InitBuffer(v_max_before_buf, 32);
-  tpipe.InitBuffer(v_max_move_buf, static_cast<uint32_t>(v_max_move_buf_bytes));
-  tpipe.InitBuffer(v_max_part_buf, 32);
+  tpipe.InitBuffer(shared3_buf, static_cast<uint32_t>(shared3_buf_bytes));
+  tpipe.InitBuffer(shared4_buf, 32);
   LocalTensor<float> v_max_acc_local = v_max_acc_buf.Get<float>();
-  LocalTensor<float> sum_acc_local = sum_acc_buf.Get<float>();
+  LocalTensor<float> sum_acc_local = shared2_buf.Get<float>();
   LocalTensor<float> v_max_lost_local = v_max_lost_buf.Get<float>();
   LocalTensor<float> v_max_before_local = v_max_before_buf.Get<float>();
-  LocalTensor<float> v_max_part_local = v_max_part_buf.Get<float>();
-  LocalTensor<uint8_t> v_max_part_tmp = v_max_move_buf.Get<uint8_t>();
-  LocalTensor<float> v_max_centre_local = v_max_part_buf.Get<float>();
-  LocalTensor<float> v_max_move_local = v_max_move_buf.Get<float>();
-  LocalTensor<float> below_local = below_buf.Get<float>();
-  LocalTensor<uint8_t> below_tmp = below_tmp_buf.Get<uint8_t>();
-  LocalTensor<float> power_local = below_buf.Get<float>();
-  LocalTensor<float> sum_part_local = v_max_part_buf.Get<float>();
-  LocalTensor<uint8_t> sum_part_tmp = below_tmp_buf.Get<uint8_t>();
-  LocalTensor<float> power_move_local = v_max_move_buf.Get<float>();
-  LocalTensor<float> sum_scaled_local = v_max_move_buf.Get<float>();
-  LocalTensor<float> sum_sum_local = sum_acc_buf.Get<float>();
-  LocalTensor<float> v_log_local = sum_acc_buf.Get<float>();
+  LocalTensor<float> v_max_part_local = shared4_buf.Get<float>();
+  LocalTensor<uint8_t> v_max_part_tmp = shared3_buf.Get<uint8_t>();
+  LocalTensor<float> v_max_centre_local = shared4_buf.Get<float>();
+  LocalTensor<float> v_max_move_local = shared3_buf.Get<float>();
+  LocalTensor<float> below_local = shared1_buf.Get<float>();
+  LocalTensor<uint8_t> below_tmp = shared0_buf.Get<uint8_t>();
+  LocalTensor<float> power_local = shared1_buf.Get<float>();
+  LocalTensor<float> sum_part_local = shared4_buf.Get<float>();
+  LocalTensor<uint8_t> sum_part_tmp = shared0_buf.Get<uint8_t>();
+  LocalTensor<float> power_move_local = shared3_buf.Get<float>();
+  LocalTensor<float> sum_scaled_local = shared3_buf.Get<float>();
+  LocalTensor<float> sum_sum_local = shared2_buf.Get<float>();
+  LocalTensor<float> v_log_local = shared2_buf.Get<float>();
+  const DataCopyExtParams block0{1, 4, 0, 0, 0};
   for (int64_t z0b = 0; z0b < z0b_loop_size; z0b++) {
     const int64_t z0 = z0b + z0B * z0b_size;
     // from: v_max_acc: Duplicate, a step of ReduceMax (/nodes/0)
     PipeBarrier<PIPE_V>();
-    Duplicate(v_max_acc_local[0], -__builtin_inff(), 1);
+    Duplicate(v_max_acc_local[0], -autofuse::kInfinity, 1);
     // from: sum_acc: Duplicate, a step of ReduceSum (/nodes/3)
     Duplicate(sum_acc_local[0], 0.0f, 1);
     // from: v_max_lost: Duplicate, a step of ReduceMax (/nodes/0)
     Duplicate(v_max_lost_local[0], 0.0f, 1);
     // from: v_max_before: Duplicate, a step of ReduceMax (/nodes/0)
-    Duplicate(v_max_before_local[0], -__builtin_inff(), 1);
+    Duplicate(v_max_before_local[0], -autofuse::kInfinity, 1);
     for (int64_t z1T = 0; z1T < z1T_loop_size; z1T++) {
       const int64_t z1t_actual_size = autofuse::Min(50000 - z1T * z1t_size, z1t_size);
       const DataCopyExtParams block1{1, static_cast<uint32_t>(4 * z1t_actual_size), 0, 0, 0};
@@ -108,7 +107,7 @@ inline __aicore__ void log_sum_exp_0_reduce_0_nil_0_2(
       PipeBarrier<PIPE_V>();
       Sub(v_max_lost_local[0], v_max_acc_local[0], v_max_acc_local[0], 1);
       // from: v_max_centre: Maxs, a step of ReduceMax (/nodes/0)
-      Maxs(v_max_centre_local[0], v_max_acc_local[0], -3.4028235e+38f, 1);
+      Maxs(v_max_centre_local[0], v_max_acc_local[0], -autofuse::kLargestFloat, 1);
       // from: v_max_move: Sub, a step of ReduceMax (/nodes/0)
       PipeBarrier<PIPE_V>();
       Sub(v_max_move_local[0], v_max_before_local[0], v_max_centre_local[0], 1);
@@ -155,7 +154,6 @@ inline __aicore__ void log_sum_exp_0_reduce_0_nil_0_2(
     LocalTensor<float> y_local = y_queue.AllocTensor<float>();
     PipeBarrier<PIPE_V>();
     Add(y_local[0], v_log_local[0], v_max_acc_local[0], 1);
-    const DataCopyExtParams block0{1, 4, 0, 0, 0};
     // from: store: Store (/outputs/0)
     y_queue.EnQue<float>(y_local);
     y_local = y_queue.DeQue<float>();
@@ -167,10 +165,10 @@ inline __aicore__ void log_sum_exp_0_reduce_0_nil_0_2(
 extern "C" __global__ __aicore__ void log_sum_exp(
     GM_ADDR x,
     GM_ADDR y,
-    GM_ADDR workspace,
+    [[maybe_unused]] GM_ADDR workspace,
     AutofuseTilingData t) {
   KERNEL_TASK_TYPE_DEFAULT(KERNEL_TYPE_AIV_ONLY);
   if (t.tiling_key == 0) {
-    log_sum_exp_0_reduce_0_nil_0_2(x, y, workspace, t);
+    log_sum_exp_0_reduce_0_nil_0_2(x, y, t);
   }
 }

@@ -14,9 +14,7 @@ inline __aicore__ void long_rows_0_general_0_nil_1_3_rows_26(
     GM_ADDR x,
     GM_ADDR bias,
     GM_ADDR y,
-    GM_ADDR workspace,
     const AutofuseTilingData& t) {
-  (void)workspace;
   const int64_t z1t_size = t.z1t_size;
   const int64_t z0Tz1Tb_size = t.z0Tz1Tb_size;
   const int64_t z0Tz1T_axis_size = 2 * autofuse::CeilDiv(60001, z1t_size);
@@ -37,13 +35,13 @@ inline __aicore__ void long_rows_0_general_0_nil_1_3_rows_26(
   TBuf<TPosition::VECCALC> narrow_buf;
   TQue<TPosition::VECIN, 2> bias_queue;
   TQue<TPosition::VECOUT, 2> y_queue;
-  const int64_t x_queue_bytes = 512 * autofuse::CeilDiv(2 * z1t_size, 512);
+  const int64_t slot0_bytes = 512 * autofuse::CeilDiv(2 * z1t_size, 512);
   const int64_t bias_queue_bytes = 256 * autofuse::CeilDiv(4 * z1t_size, 256);
   const int64_t y_queue_bytes = 256 * autofuse::CeilDiv(2 * z1t_size, 256);
-  tpipe.InitBuffer(x_queue, 2, static_cast<uint32_t>(x_queue_bytes));
+  tpipe.InitBuffer(x_queue, 2, static_cast<uint32_t>(slot0_bytes));
   // Padding: the next buffer starts in the other half of the UB banks.
   tpipe.InitBuffer(bank_gap, 256);
-  tpipe.InitBuffer(narrow_buf, static_cast<uint32_t>(x_queue_bytes));
+  tpipe.InitBuffer(narrow_buf, static_cast<uint32_t>(slot0_bytes));
   tpipe.InitBuffer(bias_queue, 2, static_cast<uint32_t>(bias_queue_bytes));
   tpipe.InitBuffer(y_queue, 2, static_cast<uint32_t>(y_queue_bytes));
   LocalTensor<half> narrow_local = narrow_buf.Get<half>();
@@ -90,10 +88,10 @@ extern "C" __global__ __aicore__ void long_rows(
     GM_ADDR x,
     GM_ADDR bias,
     GM_ADDR y,
-    GM_ADDR workspace,
+    [[maybe_unused]] GM_ADDR workspace,
     AutofuseTilingData t) {
   KERNEL_TASK_TYPE_DEFAULT(KERNEL_TYPE_AIV_ONLY);
   if (t.tiling_key == 0) {
-    long_rows_0_general_0_nil_1_3_rows_26(x, bias, y, workspace, t);
+    long_rows_0_general_0_nil_1_3_rows_26(x, bias, y, t);
   }
 }

@@ -15,9 +15,7 @@ using namespace AscendC;
 inline __aicore__ void norm_online_0_reduce_0_nil_0_2(
     GM_ADDR x,
     GM_ADDR y,
-    GM_ADDR workspace,
     const AutofuseTilingData& t) {
-  (void)workspace;
   const int64_t z1t_size = t.z1t_size;
   const int64_t z0b_size = t.z0b_size;
   const int64_t z0_axis_size = 20;
@@ -33,61 +31,61 @@ inline __aicore__ void norm_online_0_reduce_0_nil_0_2(
   y_gm.SetGlobalBuffer((__gm__ float*)y);
   TPipe tpipe;
   TQue<TPosition::VECIN, 2> x_queue;
-  TBuf<TPosition::VECCALC> mean_1_move_buf;
+  TBuf<TPosition::VECCALC> shared0_buf;
   TBuf<TPosition::VECCALC> bank_gap;
-  TBuf<TPosition::VECCALC> variance_reducesum_weighted_buf;
-  TBuf<TPosition::VECCALC> centred_buf;
+  TBuf<TPosition::VECCALC> shared1_buf;
+  TBuf<TPosition::VECCALC> shared2_buf;
   TQue<TPosition::VECOUT, 2> y_queue;
   TBuf<TPosition::VECCALC> mean_buf;
   TBuf<TPosition::VECCALC> root_1_buf;
-  TBuf<TPosition::VECCALC> mean_reducesum_acc_buf;
-  TBuf<TPosition::VECCALC> variance_reducesum_acc_buf;
+  TBuf<TPosition::VECCALC> shared3_buf;
+  TBuf<TPosition::VECCALC> shared4_buf;
   TBuf<TPosition::VECCALC> mean_1_before_buf;
-  TBuf<TPosition::VECCALC> mean_reducesum_part_buf;
-  const int64_t x_queue_bytes = 512 * autofuse::CeilDiv(4 * z1t_size, 512);
-  const int64_t mean_1_move_buf_bytes = autofuse::Max(512, autofuse::Max(512 * autofuse::CeilDiv(32 * autofuse::CeilDiv(z1t_size, 512) + 32 * autofuse::CeilDiv(z1t_size, 64), 512), 512 * autofuse::CeilDiv(4 * z1t_size, 512)));
+  TBuf<TPosition::VECCALC> shared5_buf;
+  const int64_t slot0_bytes = 512 * autofuse::CeilDiv(4 * z1t_size, 512);
+  const int64_t slot1_bytes = autofuse::Max(512 * autofuse::CeilDiv(32 * autofuse::CeilDiv(z1t_size, 512) + 32 * autofuse::CeilDiv(z1t_size, 64), 512), 512 * autofuse::CeilDiv(4 * z1t_size, 512));
   const int64_t y_queue_bytes = 256 * autofuse::CeilDiv(4 * z1t_size, 256);
-  tpipe.InitBuffer(x_queue, 2, static_cast<uint32_t>(x_queue_bytes));
-  tpipe.InitBuffer(mean_1_move_buf, static_cast<uint32_t>(mean_1_move_buf_bytes));
+  tpipe.InitBuffer(x_queue, 2, static_cast<uint32_t>(slot0_bytes));
+  tpipe.InitBuffer(shared0_buf, static_cast<uint32_t>(slot1_bytes));
   // Padding: the next buffer starts in the other half of the UB banks.
   tpipe.InitBuffer(bank_gap, 256);
-  tpipe.InitBuffer(variance_reducesum_weighted_buf, static_cast<uint32_t>(mean_1_move_buf_bytes));
-  tpipe.InitBuffer(centred_buf, static_cast<uint32_t>(x_queue_bytes));
+  tpipe.InitBuffer(shared1_buf, static_cast<uint32_t>(slot1_bytes));
+  tpipe.InitBuffer(shared2_buf, static_cast<uint32_t>(slot0_bytes));
   tpipe.InitBuffer(y_queue, 2, static_cast<uint32_t>(y_queue_bytes));
   tpipe.InitBuffer(mean_buf, 32);
   tpipe.InitBuffer(root_1_buf, 32);
-  tpipe.InitBuffer(mean_reducesum_acc_buf, 32);
-  tpipe.InitBuffer(variance_reducesum_acc_buf, 32);
+  tpipe.InitBuffer(shared3_buf, 32);
+  tpipe.InitBuffer(shared4_buf, 32);
   tpipe.InitBuffer(mean_1_before_buf, 32);
-  tpipe.InitBuffer(mean_reducesum_part_buf, 32);
+  tpipe.InitBuffer(shared5_buf, 32);
   LocalTensor<float> mean_local = mean_buf.Get<float>();
   LocalTensor<float> root_1_local = root_1_buf.Get<float>();
-  LocalTensor<float> mean_reducesum_acc_local = mean_reducesum_acc_buf.Get<float>();
-  LocalTensor<float> variance_reducesum_acc_local = variance_reducesum_acc_buf.Get<float>();
+  LocalTensor<float> mean_reducesum_acc_local = shared3_buf.Get<float>();
+  LocalTensor<float> variance_reducesum_acc_local = shared4_buf.Get<float>();
   LocalTensor<float> mean_1_before_local = mean_1_before_buf.Get<float>();
-  LocalTensor<float> mean_reducesum_part_local = mean_reducesum_part_buf.Get<float>();
-  LocalTensor<uint8_t> mean_reducesum_part_tmp = mean_1_move_buf.Get<uint8_t>();
-  LocalTensor<float> mean_running_local = mean_reducesum_part_buf.Get<float>();
-  LocalTensor<float> mean_1_running_local = mean_reducesum_part_buf.Get<float>();
-  LocalTensor<float> mean_1_move_local = mean_1_move_buf.Get<float>();
-  LocalTensor<float> centred_local = centred_buf.Get<float>();
-  LocalTensor<uint8_t> centred_tmp = variance_reducesum_weighted_buf.Get<uint8_t>();
-  LocalTensor<float> square_local = centred_buf.Get<float>();
-  LocalTensor<float> variance_reducesum_part_local = mean_reducesum_part_buf.Get<float>();
-  LocalTensor<uint8_t> variance_reducesum_part_tmp = variance_reducesum_weighted_buf.Get<uint8_t>();
-  LocalTensor<float> variance_reducesum_weighted_local = variance_reducesum_weighted_buf.Get<float>();
-  LocalTensor<float> variance_reducesum_squared_local = variance_reducesum_weighted_buf.Get<float>();
-  LocalTensor<float> variance_reducesum_shifted_local = mean_reducesum_part_buf.Get<float>();
-  LocalTensor<float> mean_1_local = mean_reducesum_acc_buf.Get<float>();
-  LocalTensor<float> broadcast_0_local = centred_buf.Get<float>();
-  LocalTensor<uint8_t> broadcast_0_tmp = mean_1_move_buf.Get<uint8_t>();
-  LocalTensor<float> variance_local = variance_reducesum_acc_buf.Get<float>();
-  LocalTensor<float> above_zero_local = variance_reducesum_acc_buf.Get<float>();
-  LocalTensor<float> root_local = variance_reducesum_acc_buf.Get<float>();
-  LocalTensor<float> root_2_local = variance_reducesum_acc_buf.Get<float>();
-  LocalTensor<float> broadcast_1_local = variance_reducesum_weighted_buf.Get<float>();
-  LocalTensor<uint8_t> broadcast_1_tmp = mean_1_move_buf.Get<uint8_t>();
-  LocalTensor<float> centred_pass1_local = mean_1_move_buf.Get<float>();
+  LocalTensor<float> mean_reducesum_part_local = shared5_buf.Get<float>();
+  LocalTensor<uint8_t> mean_reducesum_part_tmp = shared0_buf.Get<uint8_t>();
+  LocalTensor<float> mean_running_local = shared5_buf.Get<float>();
+  LocalTensor<float> mean_1_running_local = shared5_buf.Get<float>();
+  LocalTensor<float> mean_1_move_local = shared0_buf.Get<float>();
+  LocalTensor<float> centred_local = shared2_buf.Get<float>();
+  LocalTensor<uint8_t> centred_tmp = shared1_buf.Get<uint8_t>();
+  LocalTensor<float> square_local = shared2_buf.Get<float>();
+  LocalTensor<float> variance_reducesum_part_local = shared5_buf.Get<float>();
+  LocalTensor<uint8_t> variance_reducesum_part_tmp = shared1_buf.Get<uint8_t>();
+  LocalTensor<float> variance_reducesum_weighted_local = shared1_buf.Get<float>();
+  LocalTensor<float> variance_reducesum_squared_local = shared1_buf.Get<float>();
+  LocalTensor<float> variance_reducesum_shifted_local = shared5_buf.Get<float>();
+  LocalTensor<float> mean_1_local = shared3_buf.Get<float>();
+  LocalTensor<float> broadcast_0_local = shared2_buf.Get<float>();
+  LocalTensor<uint8_t> broadcast_0_tmp = shared0_buf.Get<uint8_t>();
+  LocalTensor<float> variance_local = shared4_buf.Get<float>();
+  LocalTensor<float> above_zero_local = shared4_buf.Get<float>();
+  LocalTensor<float> root_local = shared4_buf.Get<float>();
+  LocalTensor<float> root_2_local = shared4_buf.Get<float>();
+  LocalTensor<float> broadcast_1_local = shared1_buf.Get<float>();
+  LocalTensor<uint8_t> broadcast_1_tmp = shared0_buf.Get<uint8_t>();
+  LocalTensor<float> centred_pass1_local = shared0_buf.Get<float>();
   // from: mean: Duplicate, a step of ReduceMean (/nodes/0)
   Duplicate(mean_local[0], 5e+04f, 1);
   // from: root_1: Duplicate, a step of Rsqrt (/nodes/5)
@@ -231,10 +229,10 @@ inline __aicore__ void norm_online_0_reduce_0_nil_0_2(
 extern "C" __global__ __aicore__ void norm_online(
     GM_ADDR x,
     GM_ADDR y,
-    GM_ADDR workspace,
+    [[maybe_unused]] GM_ADDR workspace,
     AutofuseTilingData t) {
   KERNEL_TASK_TYPE_DEFAULT(KERNEL_TYPE_AIV_ONLY);
   if (t.tiling_key == 0) {
-    norm_online_0_reduce_0_nil_0_2(x, y, workspace, t);
+    norm_online_0_reduce_0_nil_0_2(x, y, t);
   }
 }

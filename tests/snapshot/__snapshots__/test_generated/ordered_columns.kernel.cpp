@@ -14,9 +14,7 @@ inline __aicore__ void ordered_columns_0_general_0_nil_1_nil(
     GM_ADDR x,
     GM_ADDR order,
     GM_ADDR y,
-    GM_ADDR workspace,
     const AutofuseTilingData& t) {
-  (void)workspace;
   const int64_t rows = t.rows;
   const int64_t width = t.width;
   const int64_t z1t_size = t.z1t_size;
@@ -34,36 +32,36 @@ inline __aicore__ void ordered_columns_0_general_0_nil_1_nil(
   GlobalTensor<half> y_gm;
   y_gm.SetGlobalBuffer((__gm__ half*)y);
   TPipe tpipe;
-  TBuf<TPosition::VECCALC> take_maximum_buf;
+  TBuf<TPosition::VECCALC> shared0_buf;
   TBuf<TPosition::VECCALC> bank_gap;
   TBuf<TPosition::VECCALC> take_minimum_buf;
   TQue<TPosition::VECIN, 2> order_queue;
   TQue<TPosition::VECIN, 2> x_queue;
   TQue<TPosition::VECOUT, 2> y_queue;
   TBuf<TPosition::VECCALC> take_select_buf;
-  TBuf<TPosition::VECCALC> take_less_1_buf;
-  const int64_t take_maximum_buf_bytes = 512 * autofuse::CeilDiv(4 * z1t_size, 512);
-  const int64_t order_queue_bytes = 256 * autofuse::CeilDiv(4 * z1t_size, 256);
+  TBuf<TPosition::VECCALC> shared1_buf;
+  const int64_t slot0_bytes = 512 * autofuse::CeilDiv(4 * z1t_size, 512);
+  const int64_t slot1_bytes = 256 * autofuse::CeilDiv(4 * z1t_size, 256);
   const int64_t x_queue_bytes = 256 * autofuse::CeilDiv(2 * width, 256);
   const int64_t y_queue_bytes = 256 * autofuse::CeilDiv(2 * z1t_size, 256);
-  const int64_t take_less_1_buf_bytes = 32 * autofuse::CeilDiv(z1t_size, 256);
-  tpipe.InitBuffer(take_maximum_buf, static_cast<uint32_t>(take_maximum_buf_bytes));
+  const int64_t shared1_buf_bytes = 32 * autofuse::CeilDiv(z1t_size, 256);
+  tpipe.InitBuffer(shared0_buf, static_cast<uint32_t>(slot0_bytes));
   // Padding: the next buffer starts in the other half of the UB banks.
   tpipe.InitBuffer(bank_gap, 256);
-  tpipe.InitBuffer(take_minimum_buf, static_cast<uint32_t>(take_maximum_buf_bytes));
-  tpipe.InitBuffer(order_queue, 2, static_cast<uint32_t>(order_queue_bytes));
+  tpipe.InitBuffer(take_minimum_buf, static_cast<uint32_t>(slot0_bytes));
+  tpipe.InitBuffer(order_queue, 2, static_cast<uint32_t>(slot1_bytes));
   tpipe.InitBuffer(x_queue, 2, static_cast<uint32_t>(x_queue_bytes));
   tpipe.InitBuffer(y_queue, 2, static_cast<uint32_t>(y_queue_bytes));
-  tpipe.InitBuffer(take_select_buf, static_cast<uint32_t>(order_queue_bytes));
-  tpipe.InitBuffer(take_less_1_buf, static_cast<uint32_t>(take_less_1_buf_bytes));
-  LocalTensor<int32_t> take_maximum_local = take_maximum_buf.Get<int32_t>();
+  tpipe.InitBuffer(take_select_buf, static_cast<uint32_t>(slot1_bytes));
+  tpipe.InitBuffer(shared1_buf, static_cast<uint32_t>(shared1_buf_bytes));
+  LocalTensor<int32_t> take_maximum_local = shared0_buf.Get<int32_t>();
   LocalTensor<int32_t> take_minimum_local = take_minimum_buf.Get<int32_t>();
-  LocalTensor<int32_t> take_less_local = take_maximum_buf.Get<int32_t>();
-  LocalTensor<uint8_t> take_less_1_local = take_less_1_buf.Get<uint8_t>();
-  LocalTensor<uint8_t> take_less_2_local = take_less_1_buf.Get<uint8_t>();
-  LocalTensor<int32_t> take_add_local = take_maximum_buf.Get<int32_t>();
+  LocalTensor<int32_t> take_less_local = shared0_buf.Get<int32_t>();
+  LocalTensor<uint8_t> take_less_1_local = shared1_buf.Get<uint8_t>();
+  LocalTensor<uint8_t> take_less_2_local = shared1_buf.Get<uint8_t>();
+  LocalTensor<int32_t> take_add_local = shared0_buf.Get<int32_t>();
   LocalTensor<int32_t> take_select_local = take_select_buf.Get<int32_t>();
-  LocalTensor<int32_t> take_mul_local = take_maximum_buf.Get<int32_t>();
+  LocalTensor<int32_t> take_mul_local = shared0_buf.Get<int32_t>();
   for (int64_t z0z1Tb = 0; z0z1Tb < z0z1Tb_loop_size; z0z1Tb++) {
     const int64_t z0z1T = z0z1Tb + z0z1TB * z0z1Tb_size;
     const int64_t z1T = autofuse::Mod(z0z1T, autofuse::CeilDiv(300, z1t_size));
@@ -145,9 +143,7 @@ inline __aicore__ void ordered_columns_0_row_0_nil_0_nil_unaligned(
     GM_ADDR x,
     GM_ADDR order,
     GM_ADDR y,
-    GM_ADDR workspace,
     const AutofuseTilingData& t) {
-  (void)workspace;
   const int64_t rows = t.rows;
   const int64_t width = t.width;
   const int64_t z0t_size = t.z0t_size;
@@ -165,32 +161,32 @@ inline __aicore__ void ordered_columns_0_row_0_nil_0_nil_unaligned(
   GlobalTensor<half> y_gm;
   y_gm.SetGlobalBuffer((__gm__ half*)y);
   TPipe tpipe;
-  TBuf<TPosition::VECIN> order_buf;
+  TBuf<TPosition::VECIN> shared0_buf;
   TBuf<TPosition::VECCALC> bank_gap;
   TBuf<TPosition::VECCALC> take_minimum_buf;
   TQue<TPosition::VECIN, 2> x_queue;
   TQue<TPosition::VECOUT, 2> y_queue;
   TBuf<TPosition::VECCALC> take_select_buf;
-  TBuf<TPosition::VECCALC> take_less_1_buf;
+  TBuf<TPosition::VECCALC> shared1_buf;
   const int64_t x_queue_bytes = 256 * autofuse::CeilDiv(32 * z0t_size * autofuse::CeilDiv(width, 16), 256);
   const int64_t y_queue_bytes = 256 * autofuse::CeilDiv(608 * z0t_size, 256);
-  tpipe.InitBuffer(order_buf, 1536);
+  tpipe.InitBuffer(shared0_buf, 1536);
   // Padding: the next buffer starts in the other half of the UB banks.
   tpipe.InitBuffer(bank_gap, 256);
   tpipe.InitBuffer(take_minimum_buf, 1536);
   tpipe.InitBuffer(x_queue, 2, static_cast<uint32_t>(x_queue_bytes));
   tpipe.InitBuffer(y_queue, 2, static_cast<uint32_t>(y_queue_bytes));
   tpipe.InitBuffer(take_select_buf, 1280);
-  tpipe.InitBuffer(take_less_1_buf, 64);
-  LocalTensor<int32_t> order_local = order_buf.Get<int32_t>();
-  LocalTensor<int32_t> take_maximum_local = order_buf.Get<int32_t>();
+  tpipe.InitBuffer(shared1_buf, 64);
+  LocalTensor<int32_t> order_local = shared0_buf.Get<int32_t>();
+  LocalTensor<int32_t> take_maximum_local = shared0_buf.Get<int32_t>();
   LocalTensor<int32_t> take_minimum_local = take_minimum_buf.Get<int32_t>();
-  LocalTensor<int32_t> take_less_local = order_buf.Get<int32_t>();
-  LocalTensor<uint8_t> take_less_1_local = take_less_1_buf.Get<uint8_t>();
-  LocalTensor<uint8_t> take_less_2_local = take_less_1_buf.Get<uint8_t>();
-  LocalTensor<int32_t> take_add_local = order_buf.Get<int32_t>();
+  LocalTensor<int32_t> take_less_local = shared0_buf.Get<int32_t>();
+  LocalTensor<uint8_t> take_less_1_local = shared1_buf.Get<uint8_t>();
+  LocalTensor<uint8_t> take_less_2_local = shared1_buf.Get<uint8_t>();
+  LocalTensor<int32_t> take_add_local = shared0_buf.Get<int32_t>();
   LocalTensor<int32_t> take_select_local = take_select_buf.Get<int32_t>();
-  LocalTensor<int32_t> take_mul_local = order_buf.Get<int32_t>();
+  LocalTensor<int32_t> take_mul_local = shared0_buf.Get<int32_t>();
   const DataCopyExtParams block0{1, 1200, 0, 0, 0};
   // from: gather_0: Load (/inputs/1)
   DataCopyPad(order_local[0], order_gm[0], block0, autofuse::NoPad<int32_t>());
@@ -270,12 +266,12 @@ extern "C" __global__ __aicore__ void ordered_columns(
     GM_ADDR x,
     GM_ADDR order,
     GM_ADDR y,
-    GM_ADDR workspace,
+    [[maybe_unused]] GM_ADDR workspace,
     AutofuseTilingData t) {
   KERNEL_TASK_TYPE_DEFAULT(KERNEL_TYPE_AIV_ONLY);
   if (t.tiling_key == 0) {
-    ordered_columns_0_general_0_nil_1_nil(x, order, y, workspace, t);
+    ordered_columns_0_general_0_nil_1_nil(x, order, y, t);
   } else if (t.tiling_key == 1) {
-    ordered_columns_0_row_0_nil_0_nil_unaligned(x, order, y, workspace, t);
+    ordered_columns_0_row_0_nil_0_nil_unaligned(x, order, y, t);
   }
 }

@@ -14,9 +14,7 @@ inline __aicore__ void output_used_0_general_0_nil_0_nil(
     GM_ADDR z,
     GM_ADDR r,
     GM_ADDR y,
-    GM_ADDR workspace,
     const AutofuseTilingData& t) {
-  (void)workspace;
   const int64_t z0t_size = t.z0t_size;
   const int64_t z0Tb_size = t.z0Tb_size;
   const int64_t z0T_axis_size = autofuse::CeilDiv(900, z0t_size);
@@ -39,14 +37,14 @@ inline __aicore__ void output_used_0_general_0_nil_0_nil(
   TQue<TPosition::VECOUT, 2> r_queue;
   TQue<TPosition::VECIN, 2> x_queue;
   TQue<TPosition::VECOUT, 2> y_queue;
-  const int64_t z_queue_bytes = 512 * autofuse::CeilDiv(2 * z0t_size, 512);
-  const int64_t x_queue_bytes = 256 * autofuse::CeilDiv(2 * z0t_size, 256);
-  tpipe.InitBuffer(z_queue, 2, static_cast<uint32_t>(z_queue_bytes));
+  const int64_t slot0_bytes = 512 * autofuse::CeilDiv(2 * z0t_size, 512);
+  const int64_t slot1_bytes = 256 * autofuse::CeilDiv(2 * z0t_size, 256);
+  tpipe.InitBuffer(z_queue, 2, static_cast<uint32_t>(slot0_bytes));
   // Padding: the next buffer starts in the other half of the UB banks.
   tpipe.InitBuffer(bank_gap, 256);
-  tpipe.InitBuffer(r_queue, 2, static_cast<uint32_t>(z_queue_bytes));
-  tpipe.InitBuffer(x_queue, 2, static_cast<uint32_t>(x_queue_bytes));
-  tpipe.InitBuffer(y_queue, 2, static_cast<uint32_t>(x_queue_bytes));
+  tpipe.InitBuffer(r_queue, 2, static_cast<uint32_t>(slot0_bytes));
+  tpipe.InitBuffer(x_queue, 2, static_cast<uint32_t>(slot1_bytes));
+  tpipe.InitBuffer(y_queue, 2, static_cast<uint32_t>(slot1_bytes));
   for (int64_t z0Tb = 0; z0Tb < z0Tb_loop_size; z0Tb++) {
     const int64_t z0T = z0Tb + z0TB * z0Tb_size;
     const int64_t z0t_actual_size = autofuse::Min(900 - z0T * z0t_size, z0t_size);
@@ -89,10 +87,10 @@ extern "C" __global__ __aicore__ void output_used(
     GM_ADDR z,
     GM_ADDR r,
     GM_ADDR y,
-    GM_ADDR workspace,
+    [[maybe_unused]] GM_ADDR workspace,
     AutofuseTilingData t) {
   KERNEL_TASK_TYPE_DEFAULT(KERNEL_TYPE_AIV_ONLY);
   if (t.tiling_key == 0) {
-    output_used_0_general_0_nil_0_nil(x, z, r, y, workspace, t);
+    output_used_0_general_0_nil_0_nil(x, z, r, y, t);
   }
 }

@@ -13,9 +13,7 @@ using namespace AscendC;
 inline __aicore__ void reduce_columns_0_reduce_all_0_nil_1_nil(
     GM_ADDR x,
     GM_ADDR y,
-    GM_ADDR workspace,
     const AutofuseTilingData& t) {
-  (void)workspace;
   const int64_t z1t_size = t.z1t_size;
   const int64_t z1Tb_size = t.z1Tb_size;
   const int64_t z1T_axis_size = autofuse::CeilDiv(130, z1t_size);
@@ -66,10 +64,10 @@ inline __aicore__ void reduce_columns_0_reduce_all_0_nil_1_nil(
 extern "C" __global__ __aicore__ void reduce_columns(
     GM_ADDR x,
     GM_ADDR y,
-    GM_ADDR workspace,
+    [[maybe_unused]] GM_ADDR workspace,
     AutofuseTilingData t) {
   KERNEL_TASK_TYPE_DEFAULT(KERNEL_TYPE_AIV_ONLY);
   if (t.tiling_key == 0) {
-    reduce_columns_0_reduce_all_0_nil_1_nil(x, y, workspace, t);
+    reduce_columns_0_reduce_all_0_nil_1_nil(x, y, t);
   }
 }

@@ -14,9 +14,7 @@ using namespace AscendC;
 inline __aicore__ void reduce_rows_0_reduce_0_nil_0_2(
     GM_ADDR x,
     GM_ADDR y,
-    GM_ADDR workspace,
     const AutofuseTilingData& t) {
-  (void)workspace;
   const int64_t s0 = t.s0;
   const int64_t s1 = t.s1;
   const int64_t z1t_size = t.z1t_size;
@@ -30,12 +28,12 @@ inline __aicore__ void reduce_rows_0_reduce_0_nil_0_2(
   const int64_t z1T_loop_size = autofuse::CeilDiv(s1, z1t_size);
   GlobalTensor<float> x_gm;
   x_gm.SetGlobalBuffer((__gm__ float*)x);
+  GlobalTensor<float> y_gm;
+  y_gm.SetGlobalBuffer((__gm__ float*)y);
   // Larger than L2 (201326592 bytes): bypass it, so other tensors stay cached.
   if (4 * s0 + 4 * s0 * s1 > 201326592) {
     x_gm.SetL2CacheHint(CacheMode::CACHE_MODE_DISABLE);
   }
-  GlobalTensor<float> y_gm;
-  y_gm.SetGlobalBuffer((__gm__ float*)y);
   TPipe tpipe;
   TQue<TPosition::VECIN, 2> x_queue;
   TBuf<TPosition::VECCALC> square_buf;
@@ -43,10 +41,10 @@ inline __aicore__ void reduce_rows_0_reduce_0_nil_0_2(
   TQue<TPosition::VECOUT, 2> y_queue;
   TBuf<TPosition::VECCALC> sum_acc_buf;
   TBuf<TPosition::VECCALC> sum_part_buf;
-  const int64_t x_queue_bytes = 256 * autofuse::CeilDiv(4 * z1t_size, 256);
+  const int64_t slot0_bytes = 256 * autofuse::CeilDiv(4 * z1t_size, 256);
   const int64_t sum_part_tmp_buf_bytes = 256 * autofuse::CeilDiv(32 * autofuse::CeilDiv(z1t_size, 512) + 32 * autofuse::CeilDiv(z1t_size, 64), 256);
-  tpipe.InitBuffer(x_queue, 2, static_cast<uint32_t>(x_queue_bytes));
-  tpipe.InitBuffer(square_buf, static_cast<uint32_t>(x_queue_bytes));
+  tpipe.InitBuffer(x_queue, 2, static_cast<uint32_t>(slot0_bytes));
+  tpipe.InitBuffer(square_buf, static_cast<uint32_t>(slot0_bytes));
   tpipe.InitBuffer(sum_part_tmp_buf, static_cast<uint32_t>(sum_part_tmp_buf_bytes));
   tpipe.InitBuffer(y_queue, 2, 32);
   tpipe.InitBuffer(sum_acc_buf, 32);
@@ -55,6 +53,7 @@ inline __aicore__ void reduce_rows_0_reduce_0_nil_0_2(
   LocalTensor<float> square_local = square_buf.Get<float>();
   LocalTensor<float> sum_part_local = sum_part_buf.Get<float>();
   LocalTensor<uint8_t> sum_part_tmp = sum_part_tmp_buf.Get<uint8_t>();
+  const DataCopyExtParams block0{1, 4, 0, 0, 0};
   for (int64_t z0b = 0; z0b < z0b_loop_size; z0b++) {
     const int64_t z0 = z0b + z0B * z0b_size;
     // from: sum_acc: Duplicate, a step of ReduceSum (/nodes/1)
@@ -89,7 +88,6 @@ inline __aicore__ void reduce_rows_0_reduce_0_nil_0_2(
     LocalTensor<float> y_local = y_queue.AllocTensor<float>();
     PipeBarrier<PIPE_V>();
     Sqrt(y_local[0], sum_acc_local[0], 1);
-    const DataCopyExtParams block0{1, 4, 0, 0, 0};
     // from: store: Store (/outputs/0)
     y_queue.EnQue<float>(y_local);
     y_local = y_queue.DeQue<float>();
@@ -102,9 +100,7 @@ inline __aicore__ void reduce_rows_0_reduce_0_nil_0_2(
 inline __aicore__ void reduce_rows_0_reduce_all_0_nil_0_nil(
     GM_ADDR x,
     GM_ADDR y,
-    GM_ADDR workspace,
     const AutofuseTilingData& t) {
-  (void)workspace;
   const int64_t s0 = t.s0;
   const int64_t s1 = t.s1;
   const int64_t z0t_size = t.z0t_size;
@@ -121,26 +117,26 @@ inline __aicore__ void reduce_rows_0_reduce_all_0_nil_0_nil(
   }
   GlobalTensor<float> x_gm;
   x_gm.SetGlobalBuffer((__gm__ float*)x);
+  GlobalTensor<float> y_gm;
+  y_gm.SetGlobalBuffer((__gm__ float*)y);
   // Larger than L2 (201326592 bytes): bypass it, so other tensors stay cached.
   if (4 * s0 + 4 * s0 * s1 > 201326592) {
     x_gm.SetL2CacheHint(CacheMode::CACHE_MODE_DISABLE);
   }
-  GlobalTensor<float> y_gm;
-  y_gm.SetGlobalBuffer((__gm__ float*)y);
   TPipe tpipe;
   TQue<TPosition::VECIN, 2> x_queue;
   TQue<TPosition::VECOUT, 2> y_queue;
   TBuf<TPosition::VECCALC> square_buf;
   TBuf<TPosition::VECCALC> sum_tmp_buf;
   TBuf<TPosition::VECCALC> sum_buf;
-  const int64_t x_queue_bytes = 256 * autofuse::CeilDiv(32 * z0t_size * autofuse::CeilDiv(s1, 8), 256);
-  const int64_t y_queue_bytes = 256 * autofuse::CeilDiv(4 * z0t_size, 256);
+  const int64_t slot0_bytes = 256 * autofuse::CeilDiv(32 * z0t_size * autofuse::CeilDiv(s1, 8), 256);
+  const int64_t slot1_bytes = 256 * autofuse::CeilDiv(4 * z0t_size, 256);
   const int64_t sum_tmp_buf_bytes = 256 * autofuse::CeilDiv(32 * z0t_size * autofuse::CeilDiv(8 * autofuse::CeilDiv(s1, 8), 512) + 32 * z0t_size * autofuse::CeilDiv(8 * autofuse::CeilDiv(s1, 8), 64), 256);
-  tpipe.InitBuffer(x_queue, 2, static_cast<uint32_t>(x_queue_bytes));
-  tpipe.InitBuffer(y_queue, 2, static_cast<uint32_t>(y_queue_bytes));
-  tpipe.InitBuffer(square_buf, static_cast<uint32_t>(x_queue_bytes));
+  tpipe.InitBuffer(x_queue, 2, static_cast<uint32_t>(slot0_bytes));
+  tpipe.InitBuffer(y_queue, 2, static_cast<uint32_t>(slot1_bytes));
+  tpipe.InitBuffer(square_buf, static_cast<uint32_t>(slot0_bytes));
   tpipe.InitBuffer(sum_tmp_buf, static_cast<uint32_t>(sum_tmp_buf_bytes));
-  tpipe.InitBuffer(sum_buf, static_cast<uint32_t>(y_queue_bytes));
+  tpipe.InitBuffer(sum_buf, static_cast<uint32_t>(slot1_bytes));
   LocalTensor<float> square_local = square_buf.Get<float>();
   LocalTensor<float> sum_local = sum_buf.Get<float>();
   LocalTensor<uint8_t> sum_tmp = sum_tmp_buf.Get<uint8_t>();
@@ -183,12 +179,12 @@ inline __aicore__ void reduce_rows_0_reduce_all_0_nil_0_nil(
 extern "C" __global__ __aicore__ void reduce_rows(
     GM_ADDR x,
     GM_ADDR y,
-    GM_ADDR workspace,
+    [[maybe_unused]] GM_ADDR workspace,
     AutofuseTilingData t) {
   KERNEL_TASK_TYPE_DEFAULT(KERNEL_TYPE_AIV_ONLY);
   if (t.tiling_key == 0) {
-    reduce_rows_0_reduce_0_nil_0_2(x, y, workspace, t);
+    reduce_rows_0_reduce_0_nil_0_2(x, y, t);
   } else if (t.tiling_key == 1) {
-    reduce_rows_0_reduce_all_0_nil_0_nil(x, y, workspace, t);
+    reduce_rows_0_reduce_all_0_nil_0_nil(x, y, t);
   }
 }

@@ -13,10 +13,8 @@ using namespace AscendC;
 // reduce_twice_0_reduce_all_0_nil_0_nil: z0 in tiles of z0t_size, z0T in blocks of z0Tb_size per core.
 inline __aicore__ void reduce_twice_0_reduce_all_0_nil_0_nil(
     GM_ADDR x,
-    GM_ADDR y,
     GM_ADDR workspace,
     const AutofuseTilingData& t) {
-  (void)y;
   const int64_t z0t_size = t.z0t_size;
   const int64_t z0Tb_size = t.z0Tb_size;
   const int64_t z0T_axis_size = autofuse::CeilDiv(400, z0t_size);
@@ -67,11 +65,9 @@ inline __aicore__ void reduce_twice_0_reduce_all_0_nil_0_nil(
 
 // reduce_twice_0_reduce_all_1_nil_3_nil: unit in tiles of unitt_size, unitT in blocks of unitTb_size per core.
 inline __aicore__ void reduce_twice_0_reduce_all_1_nil_3_nil(
-    GM_ADDR x,
     GM_ADDR y,
     GM_ADDR workspace,
     const AutofuseTilingData& t) {
-  (void)x;
   const int64_t unitt_size = t.unitt_size;
   const int64_t unitTb_size = t.unitTb_size;
   const int64_t unitT_axis_size = autofuse::CeilDiv(1, unitt_size);
@@ -92,9 +88,9 @@ inline __aicore__ void reduce_twice_0_reduce_all_1_nil_3_nil(
   tpipe.InitBuffer(y_tmp_buf, 256);
   tpipe.InitBuffer(y_queue, 2, 32);
   LocalTensor<uint8_t> y_tmp = y_tmp_buf.Get<uint8_t>();
+  const DataCopyExtParams block0{1, 1600, 0, 0, 0};
+  const DataCopyExtParams block1{1, 4, 0, 0, 0};
   for (int64_t unitTb = 0; unitTb < unitTb_loop_size; unitTb++) {
-    const DataCopyExtParams block0{1, 1600, 0, 0, 0};
-    const DataCopyExtParams block1{1, 4, 0, 0, 0};
     // from: gather_1: Load (/nodes/0)
     LocalTensor<float> gather_1_local = gather_1_queue.AllocTensor<float>();
     DataCopyPad(gather_1_local[0], Workspace_0_gm[0], block0, autofuse::NoPad<float>());
@@ -120,8 +116,8 @@ extern "C" AUTOFUSE_BATCH_MODE __global__ __aicore__ void reduce_twice(
     AutofuseTilingData t) {
   KERNEL_TASK_TYPE_DEFAULT(KERNEL_TYPE_MIX_AIV_1_0);
   if (t.tiling_key == 0) {
-    reduce_twice_0_reduce_all_0_nil_0_nil(x, y, workspace, t);
+    reduce_twice_0_reduce_all_0_nil_0_nil(x, workspace, t);
     SyncAll();
-    reduce_twice_0_reduce_all_1_nil_3_nil(x, y, workspace, t);
+    reduce_twice_0_reduce_all_1_nil_3_nil(y, workspace, t);
   }
 }

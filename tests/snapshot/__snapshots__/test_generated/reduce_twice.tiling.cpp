@@ -57,6 +57,9 @@ constexpr autofuse::Chip ThisChip()
     return chip;
 }
 
+// Work<i> describes what template i does.  Cycles are sums over the calls of a loop: `heads` to start them, and with
+// `vector.Add(c, n)` c more for each of n elements, repeats or instructions.
+
 // Template 0, reduce_twice_0_reduce_all_0_nil_0_nil: t is z0t_size.
 autofuse::Axis Axis0([[maybe_unused]] const Data& s)
 {
@@ -77,13 +80,15 @@ int64_t Ub0([[maybe_unused]] const Data& s, [[maybe_unused]] int64_t t)
     return 512 * autofuse::CeilDiv(320 * t, 256) + 512 * autofuse::CeilDiv(4 * t, 256) + 256 * autofuse::CeilDiv(96 * t, 256);
 }
 
+constexpr int kLoops0 = 1, kCopies0 = 2, kScans0 = 0;  // that Work0 adds
+
 void Work0([[maybe_unused]] const Data& s, autofuse::Work& work)
 {
     [[maybe_unused]] constexpr autofuse::Line t = autofuse::kTileLength;
 
     // For each tile: sum.
     autofuse::Body& loop0 = work.Loop(autofuse::kTile, 2);
-    loop0.scalar = 45.0;
+    loop0.scalar = 45.0;  // cycles of the scalar unit
     loop0.vector.Add(72.79, 1);
     loop0.vector.Add(3.2, t);
     autofuse::Copy& load0 = work.Load(loop0, 1, autofuse::kRead);  // x
@@ -120,13 +125,15 @@ int64_t Ub1([[maybe_unused]] const Data& s, [[maybe_unused]] int64_t t)
     return 3904;
 }
 
+constexpr int kLoops1 = 1, kCopies1 = 2, kScans1 = 0;  // that Work1 adds
+
 void Work1([[maybe_unused]] const Data& s, autofuse::Work& work)
 {
     [[maybe_unused]] constexpr autofuse::Line t = autofuse::kTileLength;
 
     // For each tile: y.
     autofuse::Body& loop0 = work.Loop(autofuse::kTile, 2);
-    loop0.scalar = 45.0;
+    loop0.scalar = 45.0;  // cycles of the scalar unit
     loop0.vector.Add(77.293, 1);
     autofuse::Copy& load0 = work.Load(loop0, 1, autofuse::kAgain);  // gather_1, again
     load0.row_bytes = 1600;
@@ -136,17 +143,17 @@ void Work1([[maybe_unused]] const Data& s, autofuse::Work& work)
 }
 
 constexpr autofuse::Template<Data> kTemplates[] = {
-    {&autofuse::SolveTemplate<Data, 1, 2, 0, &Axis0, &Ub0, &Work0>, nullptr, false, &Data::z0t_size, &Data::z0Tb_size},
-    {&autofuse::SolveTemplate<Data, 1, 2, 0, &Axis1, &Ub1, &Work1>, nullptr, true, &Data::unitt_size, &Data::unitTb_size},
+    {&autofuse::SolveTemplate<Data, kLoops0, kCopies0, kScans0, &Axis0, &Ub0, &Work0>, autofuse::kAlwaysFits, autofuse::kLoadsOnce, &Data::z0t_size, &Data::z0Tb_size},
+    {&autofuse::SolveTemplate<Data, kLoops1, kCopies1, kScans1, &Axis1, &Ub1, &Work1>, autofuse::kAlwaysFits, autofuse::kLoadsAgain, &Data::unitt_size, &Data::unitTb_size},
 };
-constexpr autofuse::Group<Data> kGroups[] = {
+constexpr autofuse::Group<Data> kGroups[] = {  // first template, templates
     {0, 1},
     {1, 1},
 };
-constexpr autofuse::Result kResults[] = {
+constexpr autofuse::Result kResults[] = {  // first group, groups, first key; cycles of barriers
     {0, 2, 0},
 };
-constexpr autofuse::Plan<Data> kPlan = {kTemplates, kGroups, kResults, 1, 1, ThisChip()};
+constexpr autofuse::Plan<Data> kPlan = {kTemplates, kGroups, kResults, 1, 1, ThisChip()};  // results, keys
 
 constexpr autofuse::ErrorRow kErrors[] = {
     {autofuse::Fail(autofuse::kNoTile, 0), "template reduce_twice_0_reduce_all_0_nil_0_nil: even the smallest tile does not fit 188160 bytes of UB, or the granted bytes, or is longer than 4095"},

@@ -13,9 +13,7 @@ inline __aicore__ void reshape_0_general_0_nil_0_nil(
     GM_ADDR x,
     GM_ADDR z,
     GM_ADDR y,
-    GM_ADDR workspace,
     const AutofuseTilingData& t) {
-  (void)workspace;
   const int64_t z0t_size = t.z0t_size;
   const int64_t z0Tb_size = t.z0Tb_size;
   const int64_t z0T_axis_size = autofuse::CeilDiv(768, z0t_size);
@@ -36,14 +34,14 @@ inline __aicore__ void reshape_0_general_0_nil_0_nil(
   TBuf<TPosition::VECCALC> abs_0_buf;
   TQue<TPosition::VECIN, 2> x_queue;
   TQue<TPosition::VECOUT, 2> y_queue;
-  const int64_t z_queue_bytes = 512 * autofuse::CeilDiv(4 * z0t_size, 512);
-  const int64_t x_queue_bytes = 256 * autofuse::CeilDiv(4 * z0t_size, 256);
-  tpipe.InitBuffer(z_queue, 2, static_cast<uint32_t>(z_queue_bytes));
+  const int64_t slot0_bytes = 512 * autofuse::CeilDiv(4 * z0t_size, 512);
+  const int64_t slot1_bytes = 256 * autofuse::CeilDiv(4 * z0t_size, 256);
+  tpipe.InitBuffer(z_queue, 2, static_cast<uint32_t>(slot0_bytes));
   // Padding: the next buffer starts in the other half of the UB banks.
   tpipe.InitBuffer(bank_gap, 256);
-  tpipe.InitBuffer(abs_0_buf, static_cast<uint32_t>(z_queue_bytes));
-  tpipe.InitBuffer(x_queue, 2, static_cast<uint32_t>(x_queue_bytes));
-  tpipe.InitBuffer(y_queue, 2, static_cast<uint32_t>(x_queue_bytes));
+  tpipe.InitBuffer(abs_0_buf, static_cast<uint32_t>(slot0_bytes));
+  tpipe.InitBuffer(x_queue, 2, static_cast<uint32_t>(slot1_bytes));
+  tpipe.InitBuffer(y_queue, 2, static_cast<uint32_t>(slot1_bytes));
   LocalTensor<float> abs_0_local = abs_0_buf.Get<float>();
   for (int64_t z0Tb = 0; z0Tb < z0Tb_loop_size; z0Tb++) {
     const int64_t z0T = z0Tb + z0TB * z0Tb_size;
@@ -81,10 +79,10 @@ extern "C" __global__ __aicore__ void reshape(
     GM_ADDR x,
     GM_ADDR z,
     GM_ADDR y,
-    GM_ADDR workspace,
+    [[maybe_unused]] GM_ADDR workspace,
     AutofuseTilingData t) {
   KERNEL_TASK_TYPE_DEFAULT(KERNEL_TYPE_AIV_ONLY);
   if (t.tiling_key == 0) {
-    reshape_0_general_0_nil_0_nil(x, z, y, workspace, t);
+    reshape_0_general_0_nil_0_nil(x, z, y, t);
   }
 }

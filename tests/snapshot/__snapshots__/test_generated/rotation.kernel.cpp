@@ -14,9 +14,7 @@ inline __aicore__ void rotation_0_row_0_nil_0_nil(
     GM_ADDR c,
     GM_ADDR s,
     GM_ADDR y,
-    GM_ADDR workspace,
     const AutofuseTilingData& t) {
-  (void)workspace;
   const int64_t z0t_size = t.z0t_size;
   const int64_t z0Tb_size = t.z0Tb_size;
   const int64_t z0T_axis_size = autofuse::CeilDiv(500, z0t_size);
@@ -36,29 +34,29 @@ inline __aicore__ void rotation_0_row_0_nil_0_nil(
   TPipe tpipe;
   TQue<TPosition::VECIN, 2> x_queue;
   TQue<TPosition::VECIN, 2> x_2_queue;
-  TBuf<TPosition::VECCALC> ac_buf;
+  TBuf<TPosition::VECCALC> shared0_buf;
   TBuf<TPosition::VECCALC> bank_gap;
   TQue<TPosition::VECIN, 2> c_queue;
   TQue<TPosition::VECIN, 2> s_queue;
-  TBuf<TPosition::VECCALC> bs_buf;
+  TBuf<TPosition::VECCALC> shared1_buf;
   TQue<TPosition::VECOUT, 2> y_queue;
   TQue<TPosition::VECOUT, 2> y_2_queue;
-  const int64_t x_queue_bytes = 512 * autofuse::CeilDiv(256 * z0t_size, 512);
-  const int64_t y_queue_bytes = 256 * z0t_size;
-  tpipe.InitBuffer(x_queue, 2, static_cast<uint32_t>(x_queue_bytes));
-  tpipe.InitBuffer(x_2_queue, 2, static_cast<uint32_t>(x_queue_bytes));
-  tpipe.InitBuffer(ac_buf, static_cast<uint32_t>(x_queue_bytes));
+  const int64_t slot0_bytes = 512 * autofuse::CeilDiv(256 * z0t_size, 512);
+  const int64_t slot1_bytes = 256 * z0t_size;
+  tpipe.InitBuffer(x_queue, 2, static_cast<uint32_t>(slot0_bytes));
+  tpipe.InitBuffer(x_2_queue, 2, static_cast<uint32_t>(slot0_bytes));
+  tpipe.InitBuffer(shared0_buf, static_cast<uint32_t>(slot0_bytes));
   // Padding: the next buffer starts in the other half of the UB banks.
   tpipe.InitBuffer(bank_gap, 256);
-  tpipe.InitBuffer(c_queue, 2, static_cast<uint32_t>(x_queue_bytes));
-  tpipe.InitBuffer(s_queue, 2, static_cast<uint32_t>(x_queue_bytes));
-  tpipe.InitBuffer(bs_buf, static_cast<uint32_t>(x_queue_bytes));
-  tpipe.InitBuffer(y_queue, 2, static_cast<uint32_t>(y_queue_bytes));
-  tpipe.InitBuffer(y_2_queue, 2, static_cast<uint32_t>(y_queue_bytes));
-  LocalTensor<float> ac_local = ac_buf.Get<float>();
-  LocalTensor<float> bs_local = bs_buf.Get<float>();
-  LocalTensor<float> bc_local = ac_buf.Get<float>();
-  LocalTensor<float> as_local = bs_buf.Get<float>();
+  tpipe.InitBuffer(c_queue, 2, static_cast<uint32_t>(slot0_bytes));
+  tpipe.InitBuffer(s_queue, 2, static_cast<uint32_t>(slot0_bytes));
+  tpipe.InitBuffer(shared1_buf, static_cast<uint32_t>(slot0_bytes));
+  tpipe.InitBuffer(y_queue, 2, static_cast<uint32_t>(slot1_bytes));
+  tpipe.InitBuffer(y_2_queue, 2, static_cast<uint32_t>(slot1_bytes));
+  LocalTensor<float> ac_local = shared0_buf.Get<float>();
+  LocalTensor<float> bs_local = shared1_buf.Get<float>();
+  LocalTensor<float> bc_local = shared0_buf.Get<float>();
+  LocalTensor<float> as_local = shared1_buf.Get<float>();
   for (int64_t z0Tb = 0; z0Tb < z0Tb_loop_size; z0Tb++) {
     const int64_t z0T = z0Tb + z0TB * z0Tb_size;
     const int64_t z0t_actual_size = autofuse::Min(500 - z0T * z0t_size, z0t_size);
@@ -128,10 +126,10 @@ extern "C" __global__ __aicore__ void rotation(
     GM_ADDR c,
     GM_ADDR s,
     GM_ADDR y,
-    GM_ADDR workspace,
+    [[maybe_unused]] GM_ADDR workspace,
     AutofuseTilingData t) {
   KERNEL_TASK_TYPE_DEFAULT(KERNEL_TYPE_AIV_ONLY);
   if (t.tiling_key == 0) {
-    rotation_0_row_0_nil_0_nil(x, c, s, y, workspace, t);
+    rotation_0_row_0_nil_0_nil(x, c, s, y, t);
   }
 }

@@ -15,9 +15,7 @@ inline __aicore__ void rows_shared_0_reduce_0_nil_2_4_rows_2(
     GM_ADDR x,
     GM_ADDR w,
     GM_ADDR y,
-    GM_ADDR workspace,
     const AutofuseTilingData& t) {
-  (void)workspace;
   const int64_t z1t_size = t.z1t_size;
   const int64_t z0Tb_size = t.z0Tb_size;
   const int64_t z0T_axis_size = 49;
@@ -35,38 +33,37 @@ inline __aicore__ void rows_shared_0_reduce_0_nil_2_4_rows_2(
   y_gm.SetGlobalBuffer((__gm__ float*)y);
   TPipe tpipe;
   TQue<TPosition::VECIN, 2> x_queue;
-  TBuf<TPosition::VECCALC> sum_acc_buf;
+  TBuf<TPosition::VECCALC> shared0_buf;
   TBuf<TPosition::VECCALC> bank_gap;
-  TBuf<TPosition::VECCALC> square_buf;
-  TBuf<TPosition::VECCALC> normal_buf;
-  TBuf<TPosition::VECCALC> sum_part_buf;
+  TBuf<TPosition::VECCALC> shared1_buf;
+  TBuf<TPosition::VECCALC> shared2_buf;
+  TBuf<TPosition::VECCALC> shared3_buf;
   TQue<TPosition::VECIN, 2> w_pass1_queue;
   TQue<TPosition::VECOUT, 2> y_queue;
-  const int64_t x_queue_bytes = 512 * autofuse::CeilDiv(8 * z1t_size, 512);
-  const int64_t sum_acc_buf_bytes = autofuse::Max(512, 512 * autofuse::CeilDiv(8 * z1t_size, 512));
-  const int64_t normal_buf_bytes = autofuse::Max(512, autofuse::Max(512 * autofuse::CeilDiv(64 * autofuse::CeilDiv(z1t_size, 512) + 64 * autofuse::CeilDiv(z1t_size, 64), 512), 512 * autofuse::CeilDiv(8 * z1t_size, 512)));
+  const int64_t slot0_bytes = 512 * autofuse::CeilDiv(8 * z1t_size, 512);
+  const int64_t shared2_buf_bytes = autofuse::Max(512 * autofuse::CeilDiv(64 * autofuse::CeilDiv(z1t_size, 512) + 64 * autofuse::CeilDiv(z1t_size, 64), 512), 512 * autofuse::CeilDiv(8 * z1t_size, 512));
   const int64_t w_pass1_queue_bytes = 256 * autofuse::CeilDiv(4 * z1t_size, 256);
   const int64_t y_queue_bytes = 256 * autofuse::CeilDiv(8 * z1t_size, 256);
-  tpipe.InitBuffer(x_queue, 2, static_cast<uint32_t>(x_queue_bytes));
-  tpipe.InitBuffer(sum_acc_buf, static_cast<uint32_t>(sum_acc_buf_bytes));
+  tpipe.InitBuffer(x_queue, 2, static_cast<uint32_t>(slot0_bytes));
+  tpipe.InitBuffer(shared0_buf, static_cast<uint32_t>(slot0_bytes));
   // Padding: the next buffer starts in the other half of the UB banks.
   tpipe.InitBuffer(bank_gap, 256);
-  tpipe.InitBuffer(square_buf, static_cast<uint32_t>(x_queue_bytes));
-  tpipe.InitBuffer(normal_buf, static_cast<uint32_t>(normal_buf_bytes));
-  tpipe.InitBuffer(sum_part_buf, 512);
+  tpipe.InitBuffer(shared1_buf, static_cast<uint32_t>(slot0_bytes));
+  tpipe.InitBuffer(shared2_buf, static_cast<uint32_t>(shared2_buf_bytes));
+  tpipe.InitBuffer(shared3_buf, 512);
   tpipe.InitBuffer(w_pass1_queue, 2, static_cast<uint32_t>(w_pass1_queue_bytes));
   tpipe.InitBuffer(y_queue, 2, static_cast<uint32_t>(y_queue_bytes));
-  LocalTensor<float> sum_acc_local = sum_acc_buf.Get<float>();
-  LocalTensor<float> square_local = square_buf.Get<float>();
-  LocalTensor<float> sum_part_local = sum_part_buf.Get<float>();
-  LocalTensor<uint8_t> sum_part_tmp = normal_buf.Get<uint8_t>();
-  LocalTensor<float> root_1_local = sum_part_buf.Get<float>();
-  LocalTensor<float> root_local = sum_acc_buf.Get<float>();
-  LocalTensor<float> root_2_local = sum_part_buf.Get<float>();
-  LocalTensor<float> broadcast_0_local = square_buf.Get<float>();
-  LocalTensor<uint8_t> broadcast_0_tmp = normal_buf.Get<uint8_t>();
-  LocalTensor<float> normal_local = normal_buf.Get<float>();
-  LocalTensor<float> broadcast_1_local = sum_acc_buf.Get<float>();
+  LocalTensor<float> sum_acc_local = shared0_buf.Get<float>();
+  LocalTensor<float> square_local = shared1_buf.Get<float>();
+  LocalTensor<float> sum_part_local = shared3_buf.Get<float>();
+  LocalTensor<uint8_t> sum_part_tmp = shared2_buf.Get<uint8_t>();
+  LocalTensor<float> root_1_local = shared3_buf.Get<float>();
+  LocalTensor<float> root_local = shared0_buf.Get<float>();
+  LocalTensor<float> root_2_local = shared3_buf.Get<float>();
+  LocalTensor<float> broadcast_0_local = shared1_buf.Get<float>();
+  LocalTensor<uint8_t> broadcast_0_tmp = shared2_buf.Get<uint8_t>();
+  LocalTensor<float> normal_local = shared2_buf.Get<float>();
+  LocalTensor<float> broadcast_1_local = shared0_buf.Get<float>();
   for (int64_t z0Tb = 0; z0Tb < z0Tb_loop_size; z0Tb++) {
     const int64_t z0T = z0Tb + z0TB * z0Tb_size;
     const int64_t z0t_actual_size = autofuse::Min(2, 97 - 2 * z0T);
@@ -156,10 +153,10 @@ extern "C" __global__ __aicore__ void rows_shared(
     GM_ADDR x,
     GM_ADDR w,
     GM_ADDR y,
-    GM_ADDR workspace,
+    [[maybe_unused]] GM_ADDR workspace,
     AutofuseTilingData t) {
   KERNEL_TASK_TYPE_DEFAULT(KERNEL_TYPE_AIV_ONLY);
   if (t.tiling_key == 0) {
-    rows_shared_0_reduce_0_nil_2_4_rows_2(x, w, y, workspace, t);
+    rows_shared_0_reduce_0_nil_2_4_rows_2(x, w, y, t);
   }
 }

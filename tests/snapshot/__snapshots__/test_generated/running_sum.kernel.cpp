@@ -13,9 +13,7 @@ using namespace AscendC;
 inline __aicore__ void running_sum_0_scan_all_0_nil_1_nil(
     GM_ADDR x,
     GM_ADDR y,
-    GM_ADDR workspace,
     const AutofuseTilingData& t) {
-  (void)workspace;
   const int64_t z1t_size = t.z1t_size;
   const int64_t z1Tb_size = t.z1Tb_size;
   const int64_t z1T_axis_size = autofuse::CeilDiv(40, z1t_size);
@@ -34,12 +32,12 @@ inline __aicore__ void running_sum_0_scan_all_0_nil_1_nil(
   TBuf<TPosition::VECCALC> square_buf;
   TBuf<TPosition::VECCALC> sum_tmp_buf;
   TBuf<TPosition::VECCALC> sum_buf;
-  const int64_t x_queue_bytes = 256 * autofuse::CeilDiv(120 * z1t_size, 256);
-  tpipe.InitBuffer(x_queue, 2, static_cast<uint32_t>(x_queue_bytes));
-  tpipe.InitBuffer(y_queue, 2, static_cast<uint32_t>(x_queue_bytes));
-  tpipe.InitBuffer(square_buf, static_cast<uint32_t>(x_queue_bytes));
-  tpipe.InitBuffer(sum_tmp_buf, static_cast<uint32_t>(x_queue_bytes));
-  tpipe.InitBuffer(sum_buf, static_cast<uint32_t>(x_queue_bytes));
+  const int64_t slot0_bytes = 256 * autofuse::CeilDiv(120 * z1t_size, 256);
+  tpipe.InitBuffer(x_queue, 2, static_cast<uint32_t>(slot0_bytes));
+  tpipe.InitBuffer(y_queue, 2, static_cast<uint32_t>(slot0_bytes));
+  tpipe.InitBuffer(square_buf, static_cast<uint32_t>(slot0_bytes));
+  tpipe.InitBuffer(sum_tmp_buf, static_cast<uint32_t>(slot0_bytes));
+  tpipe.InitBuffer(sum_buf, static_cast<uint32_t>(slot0_bytes));
   LocalTensor<float> square_local = square_buf.Get<float>();
   LocalTensor<float> sum_local = sum_buf.Get<float>();
   LocalTensor<uint8_t> sum_tmp = sum_tmp_buf.Get<uint8_t>();
@@ -59,7 +57,13 @@ inline __aicore__ void running_sum_0_scan_all_0_nil_1_nil(
     x_queue.FreeTensor(x_local);
     // from: sum: Scan (/nodes/1)
     PipeBarrier<PIPE_V>();
-    autofuse::ScanOuter<false, true>(sum_local[0], square_local[0], sum_tmp, 1, 30, z1t_size);
+    autofuse::ScanOuter<autofuse::kInclusiveSums, autofuse::kBackward>(
+        sum_local[0],
+        square_local[0],
+        sum_tmp,
+        1,
+        30,
+        z1t_size);
     // from: root: Sqrt (/nodes/2)
     LocalTensor<float> y_local = y_queue.AllocTensor<float>();
     PipeBarrier<PIPE_V>();
@@ -75,10 +79,10 @@ inline __aicore__ void running_sum_0_scan_all_0_nil_1_nil(
 extern "C" __global__ __aicore__ void running_sum(
     GM_ADDR x,
     GM_ADDR y,
-    GM_ADDR workspace,
+    [[maybe_unused]] GM_ADDR workspace,
     AutofuseTilingData t) {
   KERNEL_TASK_TYPE_DEFAULT(KERNEL_TYPE_AIV_ONLY);
   if (t.tiling_key == 0) {
-    running_sum_0_scan_all_0_nil_1_nil(x, y, workspace, t);
+    running_sum_0_scan_all_0_nil_1_nil(x, y, t);
   }
 }

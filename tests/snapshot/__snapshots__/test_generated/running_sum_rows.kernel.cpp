@@ -14,9 +14,7 @@ using namespace AscendC;
 inline __aicore__ void running_sum_rows_0_scan_0_nil_0_2(
     GM_ADDR x,
     GM_ADDR y,
-    GM_ADDR workspace,
     const AutofuseTilingData& t) {
-  (void)workspace;
   const int64_t n = t.n;
   const int64_t z1t_size = t.z1t_size;
   const int64_t z0b_size = t.z0b_size;
@@ -36,10 +34,10 @@ inline __aicore__ void running_sum_rows_0_scan_0_nil_0_2(
   TQue<TPosition::VECOUT, 2> y_queue;
   TBuf<TPosition::VECCALC> y_tmp_buf;
   TBuf<TPosition::VECCALC> sum_carry_buf;
-  const int64_t x_queue_bytes = 256 * autofuse::CeilDiv(4 * z1t_size, 256);
+  const int64_t slot0_bytes = 256 * autofuse::CeilDiv(4 * z1t_size, 256);
   const int64_t y_tmp_buf_bytes = 256 * autofuse::CeilDiv(2752 + 1024 * autofuse::CeilDiv(4 * z1t_size, 512), 256);
-  tpipe.InitBuffer(x_queue, 2, static_cast<uint32_t>(x_queue_bytes));
-  tpipe.InitBuffer(y_queue, 2, static_cast<uint32_t>(x_queue_bytes));
+  tpipe.InitBuffer(x_queue, 2, static_cast<uint32_t>(slot0_bytes));
+  tpipe.InitBuffer(y_queue, 2, static_cast<uint32_t>(slot0_bytes));
   tpipe.InitBuffer(y_tmp_buf, static_cast<uint32_t>(y_tmp_buf_bytes));
   tpipe.InitBuffer(sum_carry_buf, 32);
   LocalTensor<float> sum_carry_local = sum_carry_buf.Get<float>();
@@ -60,7 +58,7 @@ inline __aicore__ void running_sum_rows_0_scan_0_nil_0_2(
       x_local = x_queue.DeQue<float>();
       // from: sum: Scan, a step of CumSum (/nodes/0)
       LocalTensor<float> y_local = y_queue.AllocTensor<float>();
-      autofuse::ScanInner<true, false>(
+      autofuse::ScanInner<autofuse::kExclusiveSums, autofuse::kForward>(
           y_local[0],
           x_local[0],
           sum_carry_local[0],
@@ -80,9 +78,7 @@ inline __aicore__ void running_sum_rows_0_scan_0_nil_0_2(
 inline __aicore__ void running_sum_rows_0_scan_all_0_nil_0_nil(
     GM_ADDR x,
     GM_ADDR y,
-    GM_ADDR workspace,
     const AutofuseTilingData& t) {
-  (void)workspace;
   const int64_t n = t.n;
   const int64_t z0t_size = t.z0t_size;
   const int64_t z0Tb_size = t.z0Tb_size;
@@ -104,10 +100,10 @@ inline __aicore__ void running_sum_rows_0_scan_all_0_nil_0_nil(
   TQue<TPosition::VECIN, 2> x_queue;
   TQue<TPosition::VECOUT, 2> y_queue;
   TBuf<TPosition::VECCALC> y_tmp_buf;
-  const int64_t x_queue_bytes = 256 * autofuse::CeilDiv(32 * z0t_size * autofuse::CeilDiv(n, 8), 256);
+  const int64_t slot0_bytes = 256 * autofuse::CeilDiv(32 * z0t_size * autofuse::CeilDiv(n, 8), 256);
   const int64_t y_tmp_buf_bytes = 256 * autofuse::CeilDiv(512 + 960 * autofuse::CeilDiv(n, 8) + 64 * z0t_size * autofuse::CeilDiv(n, 8), 256);
-  tpipe.InitBuffer(x_queue, 2, static_cast<uint32_t>(x_queue_bytes));
-  tpipe.InitBuffer(y_queue, 2, static_cast<uint32_t>(x_queue_bytes));
+  tpipe.InitBuffer(x_queue, 2, static_cast<uint32_t>(slot0_bytes));
+  tpipe.InitBuffer(y_queue, 2, static_cast<uint32_t>(slot0_bytes));
   tpipe.InitBuffer(y_tmp_buf, static_cast<uint32_t>(y_tmp_buf_bytes));
   LocalTensor<uint8_t> y_tmp = y_tmp_buf.Get<uint8_t>();
   for (int64_t z0Tb = 0; z0Tb < z0Tb_loop_size; z0Tb++) {
@@ -123,7 +119,7 @@ inline __aicore__ void running_sum_rows_0_scan_all_0_nil_0_nil(
     x_local = x_queue.DeQue<float>();
     // from: sum: Scan (/nodes/0)
     LocalTensor<float> y_local = y_queue.AllocTensor<float>();
-    autofuse::ScanInner<true, false, true>(
+    autofuse::ScanInner<autofuse::kExclusiveSums, autofuse::kForward, autofuse::kRowsTogether>(
         y_local[0],
         x_local[0],
         y_tmp,
@@ -143,9 +139,7 @@ inline __aicore__ void running_sum_rows_0_scan_all_0_nil_0_nil(
 inline __aicore__ void running_sum_rows_0_scan_all_0_nil_0_nil_few(
     GM_ADDR x,
     GM_ADDR y,
-    GM_ADDR workspace,
     const AutofuseTilingData& t) {
-  (void)workspace;
   const int64_t n = t.n;
   const int64_t z0t_size = t.z0t_size;
   const int64_t z0Tb_size = t.z0Tb_size;
@@ -167,10 +161,10 @@ inline __aicore__ void running_sum_rows_0_scan_all_0_nil_0_nil_few(
   TQue<TPosition::VECIN, 2> x_queue;
   TQue<TPosition::VECOUT, 2> y_queue;
   TBuf<TPosition::VECCALC> y_tmp_buf;
-  const int64_t x_queue_bytes = 256 * autofuse::CeilDiv(32 * z0t_size * autofuse::CeilDiv(n, 8), 256);
+  const int64_t slot0_bytes = 256 * autofuse::CeilDiv(32 * z0t_size * autofuse::CeilDiv(n, 8), 256);
   const int64_t y_tmp_buf_bytes = 256 * autofuse::CeilDiv(2752 + 1024 * autofuse::CeilDiv(32 * autofuse::CeilDiv(n, 8), 512), 256);
-  tpipe.InitBuffer(x_queue, 2, static_cast<uint32_t>(x_queue_bytes));
-  tpipe.InitBuffer(y_queue, 2, static_cast<uint32_t>(x_queue_bytes));
+  tpipe.InitBuffer(x_queue, 2, static_cast<uint32_t>(slot0_bytes));
+  tpipe.InitBuffer(y_queue, 2, static_cast<uint32_t>(slot0_bytes));
   tpipe.InitBuffer(y_tmp_buf, static_cast<uint32_t>(y_tmp_buf_bytes));
   LocalTensor<uint8_t> y_tmp = y_tmp_buf.Get<uint8_t>();
   for (int64_t z0Tb = 0; z0Tb < z0Tb_loop_size; z0Tb++) {
@@ -186,7 +180,7 @@ inline __aicore__ void running_sum_rows_0_scan_all_0_nil_0_nil_few(
     x_local = x_queue.DeQue<float>();
     // from: sum: Scan (/nodes/0)
     LocalTensor<float> y_local = y_queue.AllocTensor<float>();
-    autofuse::ScanInner<true, false>(
+    autofuse::ScanInner<autofuse::kExclusiveSums, autofuse::kForward>(
         y_local[0],
         x_local[0],
         y_tmp,
@@ -205,14 +199,14 @@ inline __aicore__ void running_sum_rows_0_scan_all_0_nil_0_nil_few(
 extern "C" __global__ __aicore__ void running_sum_rows(
     GM_ADDR x,
     GM_ADDR y,
-    GM_ADDR workspace,
+    [[maybe_unused]] GM_ADDR workspace,
     AutofuseTilingData t) {
   KERNEL_TASK_TYPE_DEFAULT(KERNEL_TYPE_AIV_ONLY);
   if (t.tiling_key == 0) {
-    running_sum_rows_0_scan_0_nil_0_2(x, y, workspace, t);
+    running_sum_rows_0_scan_0_nil_0_2(x, y, t);
   } else if (t.tiling_key == 1) {
-    running_sum_rows_0_scan_all_0_nil_0_nil(x, y, workspace, t);
+    running_sum_rows_0_scan_all_0_nil_0_nil(x, y, t);
   } else if (t.tiling_key == 2) {
-    running_sum_rows_0_scan_all_0_nil_0_nil_few(x, y, workspace, t);
+    running_sum_rows_0_scan_all_0_nil_0_nil_few(x, y, t);
   }
 }

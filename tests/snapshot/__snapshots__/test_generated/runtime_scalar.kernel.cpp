@@ -13,9 +13,7 @@ inline __aicore__ void runtime_scalar_0_general_0_nil_0_nil(
     GM_ADDR x,
     GM_ADDR rate,
     GM_ADDR y,
-    GM_ADDR workspace,
     const AutofuseTilingData& t) {
-  (void)workspace;
   const int64_t n = t.n;
   const int64_t z0t_size = t.z0t_size;
   const int64_t z0Tb_size = t.z0Tb_size;
@@ -34,9 +32,9 @@ inline __aicore__ void runtime_scalar_0_general_0_nil_0_nil(
   TPipe tpipe;
   TQue<TPosition::VECIN, 2> x_queue;
   TQue<TPosition::VECOUT, 2> y_queue;
-  const int64_t x_queue_bytes = 256 * autofuse::CeilDiv(4 * z0t_size, 256);
-  tpipe.InitBuffer(x_queue, 2, static_cast<uint32_t>(x_queue_bytes));
-  tpipe.InitBuffer(y_queue, 2, static_cast<uint32_t>(x_queue_bytes));
+  const int64_t slot0_bytes = 256 * autofuse::CeilDiv(4 * z0t_size, 256);
+  tpipe.InitBuffer(x_queue, 2, static_cast<uint32_t>(slot0_bytes));
+  tpipe.InitBuffer(y_queue, 2, static_cast<uint32_t>(slot0_bytes));
   // from: gather_1: Load (/inputs/1)
   const float rate_scalar = rate_gm.GetValue(0);
   for (int64_t z0Tb = 0; z0Tb < z0Tb_loop_size; z0Tb++) {
@@ -65,10 +63,10 @@ extern "C" __global__ __aicore__ void runtime_scalar(
     GM_ADDR x,
     GM_ADDR rate,
     GM_ADDR y,
-    GM_ADDR workspace,
+    [[maybe_unused]] GM_ADDR workspace,
     AutofuseTilingData t) {
   KERNEL_TASK_TYPE_DEFAULT(KERNEL_TYPE_AIV_ONLY);
   if (t.tiling_key == 0) {
-    runtime_scalar_0_general_0_nil_0_nil(x, rate, y, workspace, t);
+    runtime_scalar_0_general_0_nil_0_nil(x, rate, y, t);
   }
 }

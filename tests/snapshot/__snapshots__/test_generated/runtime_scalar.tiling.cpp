@@ -54,12 +54,15 @@ constexpr autofuse::Chip ThisChip()
     return chip;
 }
 
+// Work<i> describes what template i does.  Cycles are sums over the calls of a loop: `heads` to start them, and with
+// `vector.Add(c, n)` c more for each of n elements, repeats or instructions.
+
 // Template 0, runtime_scalar_0_general_0_nil_0_nil: t is z0t_size.
 autofuse::Axis Axis0([[maybe_unused]] const Data& s)
 {
     autofuse::Axis axis;
     axis.extent = s.n;
-    axis.longest = autofuse::Max(1, s.n);
+    axis.longest = s.n;
     axis.outer = 1;
     axis.reduce_outer = 1;
     axis.granule = 64;
@@ -73,14 +76,16 @@ int64_t Ub0([[maybe_unused]] const Data& s, [[maybe_unused]] int64_t t)
     return 1024 * autofuse::CeilDiv(4 * t, 256);
 }
 
+constexpr int kLoops0 = 2, kCopies0 = 2, kScans0 = 0;  // that Work0 adds
+
 void Work0([[maybe_unused]] const Data& s, autofuse::Work& work)
 {
     [[maybe_unused]] constexpr autofuse::Line t = autofuse::kTileLength;
 
     // For each tile: y.
     autofuse::Body& loop0 = work.Loop(autofuse::kTile, 2);
-    loop0.heads = 31.13;
-    loop0.scalar = 45.0;
+    loop0.heads = 31.13;  // cycles: the starts of all calls
+    loop0.scalar = 45.0;  // cycles of the scalar unit
     loop0.vector.Add(0.015625, t);
     autofuse::Copy& load0 = work.Load(loop0, 1, autofuse::kRead);  // x
     load0.row_bytes = 4 * t;
@@ -95,19 +100,19 @@ void Work0([[maybe_unused]] const Data& s, autofuse::Work& work)
 
     // Before the tiles: copies only.
     autofuse::Body& loop1 = work.Loop(autofuse::kOnce, 2);
-    loop1.scalar = 199.0;
+    loop1.scalar = 199.0;  // cycles of the scalar unit
 }
 
 constexpr autofuse::Template<Data> kTemplates[] = {
-    {&autofuse::SolveTemplate<Data, 2, 2, 0, &Axis0, &Ub0, &Work0>, nullptr, false, &Data::z0t_size, &Data::z0Tb_size},
+    {&autofuse::SolveTemplate<Data, kLoops0, kCopies0, kScans0, &Axis0, &Ub0, &Work0>, autofuse::kAlwaysFits, autofuse::kLoadsOnce, &Data::z0t_size, &Data::z0Tb_size},
 };
-constexpr autofuse::Group<Data> kGroups[] = {
+constexpr autofuse::Group<Data> kGroups[] = {  // first template, templates
     {0, 1},
 };
-constexpr autofuse::Result kResults[] = {
+constexpr autofuse::Result kResults[] = {  // first group, groups, first key; cycles of barriers
     {0, 1, 0},
 };
-constexpr autofuse::Plan<Data> kPlan = {kTemplates, kGroups, kResults, 1, 1, ThisChip()};
+constexpr autofuse::Plan<Data> kPlan = {kTemplates, kGroups, kResults, 1, 1, ThisChip()};  // results, keys
 
 constexpr autofuse::ErrorRow kErrors[] = {
     {autofuse::Fail(autofuse::kSymbolRange, 0), "n is not in [1, 1048576]"},
@@ -128,8 +133,9 @@ int64_t Run(int64_t n, int64_t key, Data* tiling_data, uint32_t* workspace_size,
         return autofuse::Fail(autofuse::kSymbolRange, 0);
     }
     data.n = n;
-    static autofuse::Memo<Data, 1> memo;
-    const autofuse::MemoKey<1> call({n}, key, limit);
+    constexpr int kSymbols = 1;
+    static autofuse::Memo<Data, kSymbols> memo;
+    const autofuse::MemoKey<kSymbols> call({n}, key, limit);
     if (!memo.Find(call, &data)) {
         if (const int64_t rc = autofuse::SolvePlan(kPlan, limit, key, &data); rc != autofuse::kOk) {
             return rc;

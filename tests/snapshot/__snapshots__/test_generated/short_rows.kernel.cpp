@@ -16,9 +16,7 @@ inline __aicore__ void short_rows_0_narrow_0_nil_0_nil(
     GM_ADDR s,
     GM_ADDR y,
     GM_ADDR v_t,
-    GM_ADDR workspace,
     const AutofuseTilingData& t) {
-  (void)workspace;
   const int64_t z0t_size = t.z0t_size;
   const int64_t z0Tb_size = t.z0Tb_size;
   const int64_t z0T_axis_size = autofuse::CeilDiv(20000, z0t_size);
@@ -36,33 +34,33 @@ inline __aicore__ void short_rows_0_narrow_0_nil_0_nil(
   GlobalTensor<float> v_t_gm;
   v_t_gm.SetGlobalBuffer((__gm__ float*)v_t);
   TPipe tpipe;
-  TBuf<TPosition::VECCALC> gather_0_buf;
+  TBuf<TPosition::VECCALC> shared0_buf;
   TBuf<TPosition::VECCALC> bank_gap;
-  TBuf<TPosition::VECCALC> broadcast_0_buf;
+  TBuf<TPosition::VECCALC> shared1_buf;
   TQue<TPosition::VECIN, 2> x_queue;
   TQue<TPosition::VECIN, 2> s_queue;
   TQue<TPosition::VECOUT, 2> y_queue;
   TQue<TPosition::VECOUT, 2> v_t_queue;
   TBuf<TPosition::VECCALC> places_of_2_by_4_buf;
-  const int64_t gather_0_buf_bytes = autofuse::Max(4096, 512 * autofuse::CeilDiv(8 * z0t_size, 512));
-  const int64_t broadcast_0_buf_bytes = autofuse::Max(512, 512 * autofuse::CeilDiv(8 * z0t_size, 512));
-  const int64_t x_queue_bytes = 256 * autofuse::CeilDiv(8 * z0t_size, 256);
-  const int64_t s_queue_bytes = 256 * autofuse::CeilDiv(4 * z0t_size, 256);
-  tpipe.InitBuffer(gather_0_buf, static_cast<uint32_t>(gather_0_buf_bytes));
+  const int64_t shared0_buf_bytes = autofuse::Max(4096, 512 * autofuse::CeilDiv(8 * z0t_size, 512));
+  const int64_t shared1_buf_bytes = 512 * autofuse::CeilDiv(8 * z0t_size, 512);
+  const int64_t slot0_bytes = 256 * autofuse::CeilDiv(8 * z0t_size, 256);
+  const int64_t slot1_bytes = 256 * autofuse::CeilDiv(4 * z0t_size, 256);
+  tpipe.InitBuffer(shared0_buf, static_cast<uint32_t>(shared0_buf_bytes));
   // Padding: the next buffer starts in the other half of the UB banks.
   tpipe.InitBuffer(bank_gap, 256);
-  tpipe.InitBuffer(broadcast_0_buf, static_cast<uint32_t>(broadcast_0_buf_bytes));
-  tpipe.InitBuffer(x_queue, 2, static_cast<uint32_t>(x_queue_bytes));
-  tpipe.InitBuffer(s_queue, 2, static_cast<uint32_t>(s_queue_bytes));
-  tpipe.InitBuffer(y_queue, 2, static_cast<uint32_t>(s_queue_bytes));
-  tpipe.InitBuffer(v_t_queue, 2, static_cast<uint32_t>(x_queue_bytes));
+  tpipe.InitBuffer(shared1_buf, static_cast<uint32_t>(shared1_buf_bytes));
+  tpipe.InitBuffer(x_queue, 2, static_cast<uint32_t>(slot0_bytes));
+  tpipe.InitBuffer(s_queue, 2, static_cast<uint32_t>(slot1_bytes));
+  tpipe.InitBuffer(y_queue, 2, static_cast<uint32_t>(slot1_bytes));
+  tpipe.InitBuffer(v_t_queue, 2, static_cast<uint32_t>(slot0_bytes));
   tpipe.InitBuffer(places_of_2_by_4_buf, 4096);
   LocalTensor<int32_t> places_of_2_by_4_local = places_of_2_by_4_buf.Get<int32_t>();
-  LocalTensor<uint8_t> places_of_2_by_4_tmp = gather_0_buf.Get<uint8_t>();
-  LocalTensor<float> gather_0_local = gather_0_buf.Get<float>();
-  LocalTensor<float> broadcast_0_local = broadcast_0_buf.Get<float>();
-  LocalTensor<float> scaled_local = gather_0_buf.Get<float>();
-  LocalTensor<uint8_t> y_tmp = broadcast_0_buf.Get<uint8_t>();
+  LocalTensor<uint8_t> places_of_2_by_4_tmp = shared0_buf.Get<uint8_t>();
+  LocalTensor<float> gather_0_local = shared0_buf.Get<float>();
+  LocalTensor<float> broadcast_0_local = shared1_buf.Get<float>();
+  LocalTensor<float> scaled_local = shared0_buf.Get<float>();
+  LocalTensor<uint8_t> y_tmp = shared1_buf.Get<uint8_t>();
   // from: places_of_2_by_4: LaceOffsets
   autofuse::LaceOffsets(
       places_of_2_by_4_local[0],
@@ -129,10 +127,10 @@ extern "C" __global__ __aicore__ void short_rows(
     GM_ADDR s,
     GM_ADDR y,
     GM_ADDR v_t,
-    GM_ADDR workspace,
+    [[maybe_unused]] GM_ADDR workspace,
     AutofuseTilingData t) {
   KERNEL_TASK_TYPE_DEFAULT(KERNEL_TYPE_AIV_ONLY);
   if (t.tiling_key == 0) {
-    short_rows_0_narrow_0_nil_0_nil(x, s, y, v_t, workspace, t);
+    short_rows_0_narrow_0_nil_0_nil(x, s, y, v_t, t);
   }
 }

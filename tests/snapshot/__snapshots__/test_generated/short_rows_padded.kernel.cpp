@@ -15,9 +15,7 @@ inline __aicore__ void short_rows_padded_0_narrow_0_nil_1_nil_outer(
     GM_ADDR x,
     GM_ADDR z,
     GM_ADDR y,
-    GM_ADDR workspace,
     const AutofuseTilingData& t) {
-  (void)workspace;
   const int64_t z1t_size = t.z1t_size;
   const int64_t z0z1Tb_size = t.z0z1Tb_size;
   const int64_t z0z1T_axis_size = 32 * autofuse::CeilDiv(507, z1t_size);
@@ -36,24 +34,24 @@ inline __aicore__ void short_rows_padded_0_narrow_0_nil_1_nil_outer(
   TQue<TPosition::VECIN, 2> x_queue;
   TQue<TPosition::VECIN, 2> z_queue;
   TQue<TPosition::VECOUT, 2> y_queue;
-  TBuf<TPosition::VECCALC> gather_1_buf;
-  TBuf<TPosition::VECCALC> broadcast_1_buf;
+  TBuf<TPosition::VECCALC> shared0_buf;
+  TBuf<TPosition::VECCALC> shared1_buf;
   TBuf<TPosition::VECCALC> places_of_2_by_4_buf;
   const int64_t x_queue_bytes = 256 * autofuse::CeilDiv(8 * z1t_size, 256);
-  const int64_t y_queue_bytes = 256 * autofuse::CeilDiv(448 * z1t_size, 256);
-  const int64_t gather_1_buf_bytes = autofuse::Max(4096, 256 * autofuse::CeilDiv(2 * z1t_size, 8));
+  const int64_t slot0_bytes = 256 * autofuse::CeilDiv(448 * z1t_size, 256);
+  const int64_t shared0_buf_bytes = autofuse::Max(4096, 256 * autofuse::CeilDiv(2 * z1t_size, 8));
   tpipe.InitBuffer(x_queue, 2, static_cast<uint32_t>(x_queue_bytes));
   tpipe.InitBuffer(z_queue, 2, 512);
-  tpipe.InitBuffer(y_queue, 2, static_cast<uint32_t>(y_queue_bytes));
-  tpipe.InitBuffer(gather_1_buf, static_cast<uint32_t>(gather_1_buf_bytes));
-  tpipe.InitBuffer(broadcast_1_buf, static_cast<uint32_t>(y_queue_bytes));
+  tpipe.InitBuffer(y_queue, 2, static_cast<uint32_t>(slot0_bytes));
+  tpipe.InitBuffer(shared0_buf, static_cast<uint32_t>(shared0_buf_bytes));
+  tpipe.InitBuffer(shared1_buf, static_cast<uint32_t>(slot0_bytes));
   tpipe.InitBuffer(places_of_2_by_4_buf, 4096);
   LocalTensor<int32_t> places_of_2_by_4_local = places_of_2_by_4_buf.Get<int32_t>();
-  LocalTensor<uint8_t> places_of_2_by_4_tmp = gather_1_buf.Get<uint8_t>();
-  LocalTensor<float> gather_1_local = gather_1_buf.Get<float>();
-  LocalTensor<float> broadcast_1_local = broadcast_1_buf.Get<float>();
-  LocalTensor<float> highest_local = broadcast_1_buf.Get<float>();
-  LocalTensor<uint8_t> highest_tmp = gather_1_buf.Get<uint8_t>();
+  LocalTensor<uint8_t> places_of_2_by_4_tmp = shared0_buf.Get<uint8_t>();
+  LocalTensor<float> gather_1_local = shared0_buf.Get<float>();
+  LocalTensor<float> broadcast_1_local = shared1_buf.Get<float>();
+  LocalTensor<float> highest_local = shared1_buf.Get<float>();
+  LocalTensor<uint8_t> highest_tmp = shared0_buf.Get<uint8_t>();
   // from: places_of_2_by_4: LaceOffsets
   autofuse::LaceOffsets(
       places_of_2_by_4_local[0],
@@ -62,24 +60,24 @@ inline __aicore__ void short_rows_padded_0_narrow_0_nil_1_nil_outer(
       static_cast<int64_t>(56),
       static_cast<int64_t>(4));
   PipeBarrier<PIPE_V>();
+  const DataCopyExtParams block0{1, 400, 0, 0, 0};
   for (int64_t z0z1Tb = 0; z0z1Tb < z0z1Tb_loop_size; z0z1Tb++) {
     const int64_t z0z1T = z0z1Tb + z0z1TB * z0z1Tb_size;
     const int64_t z1T = autofuse::Mod(z0z1T, autofuse::CeilDiv(507, z1t_size));
     const int64_t z0 = autofuse::FloorDiv(z0z1T, autofuse::CeilDiv(507, z1t_size));
     const int64_t z1t_actual_size = autofuse::Min(507 - z1T * z1t_size, z1t_size);
-    const DataCopyExtParams block0{1, static_cast<uint32_t>(8 * z1t_actual_size), 0, 0, 0};
+    const DataCopyExtParams block1{1, static_cast<uint32_t>(8 * z1t_actual_size), 0, 0, 0};
     const int64_t offset0 = 1014 * z0 + 2 * z1T * z1t_size;
-    const DataCopyExtParams block1{1, 400, 0, 0, 0};
     const DataCopyExtParams block2{static_cast<uint16_t>(z1t_actual_size), 400, 1, 0, 0};
     const int64_t offset1 = 50700 * z0 + 100 * z1T * z1t_size;
     // from: gather_0: Load (/inputs/0)
     LocalTensor<float> x_local = x_queue.AllocTensor<float>();
-    DataCopyPad(x_local[0], x_gm[offset0], block0, autofuse::NoPad<float>());
+    DataCopyPad(x_local[0], x_gm[offset0], block1, autofuse::NoPad<float>());
     x_queue.EnQue<float>(x_local);
     x_local = x_queue.DeQue<float>();
     // from: gather_1_rows: Load (/inputs/1)
     LocalTensor<float> z_local = z_queue.AllocTensor<float>();
-    DataCopyPad(z_local[0], z_gm[100 * z0], block1, autofuse::NoPad<float>());
+    DataCopyPad(z_local[0], z_gm[100 * z0], block0, autofuse::NoPad<float>());
     z_queue.EnQue<float>(z_local);
     z_local = z_queue.DeQue<float>();
     // from: gather_1: UnlaceByMask (/inputs/1)
@@ -114,10 +112,10 @@ extern "C" __global__ __aicore__ void short_rows_padded(
     GM_ADDR x,
     GM_ADDR z,
     GM_ADDR y,
-    GM_ADDR workspace,
+    [[maybe_unused]] GM_ADDR workspace,
     AutofuseTilingData t) {
   KERNEL_TASK_TYPE_DEFAULT(KERNEL_TYPE_AIV_ONLY);
   if (t.tiling_key == 0) {
-    short_rows_padded_0_narrow_0_nil_1_nil_outer(x, z, y, workspace, t);
+    short_rows_padded_0_narrow_0_nil_1_nil_outer(x, z, y, t);
   }
 }

@@ -14,9 +14,7 @@ using namespace AscendC;
 inline __aicore__ void softmax_0_reduce_all_0_nil_0_nil(
     GM_ADDR x,
     GM_ADDR y,
-    GM_ADDR workspace,
     const AutofuseTilingData& t) {
-  (void)workspace;
   const int64_t z0t_size = t.z0t_size;
   const int64_t z0Tb_size = t.z0Tb_size;
   const int64_t z0T_axis_size = autofuse::CeilDiv(400, z0t_size);
@@ -32,25 +30,25 @@ inline __aicore__ void softmax_0_reduce_all_0_nil_0_nil(
   TPipe tpipe;
   TQue<TPosition::VECIN, 2> x_queue;
   TQue<TPosition::VECOUT, 2> y_queue;
-  TBuf<TPosition::VECCALC> softmax_reducemax_tmp_buf;
-  TBuf<TPosition::VECCALC> softmax_reducemax_buf;
-  TBuf<TPosition::VECCALC> softmax_sub_buf;
-  const int64_t x_queue_bytes = 256 * autofuse::CeilDiv(320 * z0t_size, 256);
-  const int64_t softmax_reducemax_tmp_buf_bytes = autofuse::Max(256 * autofuse::CeilDiv(96 * z0t_size, 256), 256 * autofuse::CeilDiv(z0t_size, 8));
-  const int64_t softmax_reducemax_buf_bytes = 256 * autofuse::CeilDiv(4 * z0t_size, 256);
-  tpipe.InitBuffer(x_queue, 2, static_cast<uint32_t>(x_queue_bytes));
-  tpipe.InitBuffer(y_queue, 2, static_cast<uint32_t>(x_queue_bytes));
-  tpipe.InitBuffer(softmax_reducemax_tmp_buf, static_cast<uint32_t>(softmax_reducemax_tmp_buf_bytes));
-  tpipe.InitBuffer(softmax_reducemax_buf, static_cast<uint32_t>(softmax_reducemax_buf_bytes));
-  tpipe.InitBuffer(softmax_sub_buf, static_cast<uint32_t>(x_queue_bytes));
-  LocalTensor<float> softmax_reducemax_local = softmax_reducemax_buf.Get<float>();
-  LocalTensor<uint8_t> softmax_reducemax_tmp = softmax_reducemax_tmp_buf.Get<uint8_t>();
-  LocalTensor<float> softmax_sub_local = softmax_sub_buf.Get<float>();
-  LocalTensor<uint8_t> softmax_sub_tmp = softmax_reducemax_tmp_buf.Get<uint8_t>();
-  LocalTensor<float> softmax_exp_local = softmax_sub_buf.Get<float>();
-  LocalTensor<float> softmax_reducesum_local = softmax_reducemax_buf.Get<float>();
-  LocalTensor<uint8_t> softmax_reducesum_tmp = softmax_reducemax_tmp_buf.Get<uint8_t>();
-  LocalTensor<uint8_t> y_tmp = softmax_reducemax_tmp_buf.Get<uint8_t>();
+  TBuf<TPosition::VECCALC> shared0_buf;
+  TBuf<TPosition::VECCALC> shared1_buf;
+  TBuf<TPosition::VECCALC> shared2_buf;
+  const int64_t slot0_bytes = 256 * autofuse::CeilDiv(320 * z0t_size, 256);
+  const int64_t shared0_buf_bytes = autofuse::Max(256 * autofuse::CeilDiv(96 * z0t_size, 256), 256 * autofuse::CeilDiv(z0t_size, 8));
+  const int64_t shared1_buf_bytes = 256 * autofuse::CeilDiv(4 * z0t_size, 256);
+  tpipe.InitBuffer(x_queue, 2, static_cast<uint32_t>(slot0_bytes));
+  tpipe.InitBuffer(y_queue, 2, static_cast<uint32_t>(slot0_bytes));
+  tpipe.InitBuffer(shared0_buf, static_cast<uint32_t>(shared0_buf_bytes));
+  tpipe.InitBuffer(shared1_buf, static_cast<uint32_t>(shared1_buf_bytes));
+  tpipe.InitBuffer(shared2_buf, static_cast<uint32_t>(slot0_bytes));
+  LocalTensor<float> softmax_reducemax_local = shared1_buf.Get<float>();
+  LocalTensor<uint8_t> softmax_reducemax_tmp = shared0_buf.Get<uint8_t>();
+  LocalTensor<float> softmax_sub_local = shared2_buf.Get<float>();
+  LocalTensor<uint8_t> softmax_sub_tmp = shared0_buf.Get<uint8_t>();
+  LocalTensor<float> softmax_exp_local = shared2_buf.Get<float>();
+  LocalTensor<float> softmax_reducesum_local = shared1_buf.Get<float>();
+  LocalTensor<uint8_t> softmax_reducesum_tmp = shared0_buf.Get<uint8_t>();
+  LocalTensor<uint8_t> y_tmp = shared0_buf.Get<uint8_t>();
   for (int64_t z0Tb = 0; z0Tb < z0Tb_loop_size; z0Tb++) {
     const int64_t z0T = z0Tb + z0TB * z0Tb_size;
     const int64_t z0t_actual_size = autofuse::Min(400 - z0T * z0t_size, z0t_size);
@@ -113,10 +111,10 @@ inline __aicore__ void softmax_0_reduce_all_0_nil_0_nil(
 extern "C" __global__ __aicore__ void softmax(
     GM_ADDR x,
     GM_ADDR y,
-    GM_ADDR workspace,
+    [[maybe_unused]] GM_ADDR workspace,
     AutofuseTilingData t) {
   KERNEL_TASK_TYPE_DEFAULT(KERNEL_TYPE_AIV_ONLY);
   if (t.tiling_key == 0) {
-    softmax_0_reduce_all_0_nil_0_nil(x, y, workspace, t);
+    softmax_0_reduce_all_0_nil_0_nil(x, y, t);
   }
 }

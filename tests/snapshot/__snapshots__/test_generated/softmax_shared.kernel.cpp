@@ -15,9 +15,7 @@ using namespace AscendC;
 inline __aicore__ void softmax_shared_0_reduce_0_nil_0_2(
     GM_ADDR x,
     GM_ADDR y,
-    GM_ADDR workspace,
     const AutofuseTilingData& t) {
-  (void)workspace;
   const int64_t n = t.n;
   const int64_t z1t_size = t.z1t_size;
   const int64_t z0b_size = t.z0b_size;
@@ -34,57 +32,57 @@ inline __aicore__ void softmax_shared_0_reduce_0_nil_0_2(
   y_gm.SetGlobalBuffer((__gm__ float*)y);
   TPipe tpipe;
   TQue<TPosition::VECIN, 2> x_queue;
-  TBuf<TPosition::VECCALC> softmax_reducemax_move_buf;
+  TBuf<TPosition::VECCALC> shared0_buf;
   TBuf<TPosition::VECCALC> bank_gap;
-  TBuf<TPosition::VECCALC> broadcast_1_buf;
-  TBuf<TPosition::VECCALC> softmax_sub_buf;
+  TBuf<TPosition::VECCALC> shared1_buf;
+  TBuf<TPosition::VECCALC> shared2_buf;
   TQue<TPosition::VECOUT, 2> y_queue;
   TBuf<TPosition::VECCALC> softmax_reducemax_acc_buf;
   TBuf<TPosition::VECCALC> softmax_reducesum_acc_buf;
   TBuf<TPosition::VECCALC> softmax_reducemax_before_buf;
-  TBuf<TPosition::VECCALC> softmax_reducemax_part_buf;
-  const int64_t x_queue_bytes = 512 * autofuse::CeilDiv(4 * z1t_size, 512);
-  const int64_t softmax_reducemax_move_buf_bytes = autofuse::Max(512, autofuse::Max(512 * autofuse::CeilDiv(32 * autofuse::CeilDiv(z1t_size, 512) + 32 * autofuse::CeilDiv(z1t_size, 64), 512), 512 * autofuse::CeilDiv(4 * z1t_size, 512)));
+  TBuf<TPosition::VECCALC> shared3_buf;
+  const int64_t slot0_bytes = 512 * autofuse::CeilDiv(4 * z1t_size, 512);
+  const int64_t slot1_bytes = autofuse::Max(512 * autofuse::CeilDiv(32 * autofuse::CeilDiv(z1t_size, 512) + 32 * autofuse::CeilDiv(z1t_size, 64), 512), 512 * autofuse::CeilDiv(4 * z1t_size, 512));
   const int64_t y_queue_bytes = 256 * autofuse::CeilDiv(4 * z1t_size, 256);
-  tpipe.InitBuffer(x_queue, 2, static_cast<uint32_t>(x_queue_bytes));
-  tpipe.InitBuffer(softmax_reducemax_move_buf, static_cast<uint32_t>(softmax_reducemax_move_buf_bytes));
+  tpipe.InitBuffer(x_queue, 2, static_cast<uint32_t>(slot0_bytes));
+  tpipe.InitBuffer(shared0_buf, static_cast<uint32_t>(slot1_bytes));
   // Padding: the next buffer starts in the other half of the UB banks.
   tpipe.InitBuffer(bank_gap, 256);
-  tpipe.InitBuffer(broadcast_1_buf, static_cast<uint32_t>(softmax_reducemax_move_buf_bytes));
-  tpipe.InitBuffer(softmax_sub_buf, static_cast<uint32_t>(x_queue_bytes));
+  tpipe.InitBuffer(shared1_buf, static_cast<uint32_t>(slot1_bytes));
+  tpipe.InitBuffer(shared2_buf, static_cast<uint32_t>(slot0_bytes));
   tpipe.InitBuffer(y_queue, 2, static_cast<uint32_t>(y_queue_bytes));
   tpipe.InitBuffer(softmax_reducemax_acc_buf, 32);
   tpipe.InitBuffer(softmax_reducesum_acc_buf, 32);
   tpipe.InitBuffer(softmax_reducemax_before_buf, 32);
-  tpipe.InitBuffer(softmax_reducemax_part_buf, 32);
+  tpipe.InitBuffer(shared3_buf, 32);
   LocalTensor<float> softmax_reducemax_acc_local = softmax_reducemax_acc_buf.Get<float>();
   LocalTensor<float> softmax_reducesum_acc_local = softmax_reducesum_acc_buf.Get<float>();
   LocalTensor<float> softmax_reducemax_before_local = softmax_reducemax_before_buf.Get<float>();
-  LocalTensor<float> softmax_reducemax_part_local = softmax_reducemax_part_buf.Get<float>();
-  LocalTensor<uint8_t> softmax_reducemax_part_tmp = softmax_reducemax_move_buf.Get<uint8_t>();
-  LocalTensor<float> softmax_reducemax_centre_local = softmax_reducemax_part_buf.Get<float>();
-  LocalTensor<float> softmax_reducemax_move_local = softmax_reducemax_move_buf.Get<float>();
-  LocalTensor<float> softmax_sub_local = softmax_sub_buf.Get<float>();
-  LocalTensor<uint8_t> softmax_sub_tmp = broadcast_1_buf.Get<uint8_t>();
-  LocalTensor<float> softmax_exp_local = softmax_sub_buf.Get<float>();
-  LocalTensor<float> softmax_reducesum_part_local = softmax_reducemax_part_buf.Get<float>();
-  LocalTensor<uint8_t> softmax_reducesum_part_tmp = broadcast_1_buf.Get<uint8_t>();
-  LocalTensor<float> softmax_exp_move_local = softmax_reducemax_move_buf.Get<float>();
-  LocalTensor<float> softmax_reducesum_scaled_local = softmax_reducemax_move_buf.Get<float>();
-  LocalTensor<float> broadcast_0_local = softmax_sub_buf.Get<float>();
-  LocalTensor<uint8_t> broadcast_0_tmp = softmax_reducemax_move_buf.Get<uint8_t>();
-  LocalTensor<float> broadcast_1_local = broadcast_1_buf.Get<float>();
-  LocalTensor<uint8_t> broadcast_1_tmp = softmax_reducemax_move_buf.Get<uint8_t>();
-  LocalTensor<float> softmax_sub_pass1_local = softmax_reducemax_move_buf.Get<float>();
-  LocalTensor<float> softmax_exp_pass1_local = softmax_reducemax_move_buf.Get<float>();
+  LocalTensor<float> softmax_reducemax_part_local = shared3_buf.Get<float>();
+  LocalTensor<uint8_t> softmax_reducemax_part_tmp = shared0_buf.Get<uint8_t>();
+  LocalTensor<float> softmax_reducemax_centre_local = shared3_buf.Get<float>();
+  LocalTensor<float> softmax_reducemax_move_local = shared0_buf.Get<float>();
+  LocalTensor<float> softmax_sub_local = shared2_buf.Get<float>();
+  LocalTensor<uint8_t> softmax_sub_tmp = shared1_buf.Get<uint8_t>();
+  LocalTensor<float> softmax_exp_local = shared2_buf.Get<float>();
+  LocalTensor<float> softmax_reducesum_part_local = shared3_buf.Get<float>();
+  LocalTensor<uint8_t> softmax_reducesum_part_tmp = shared1_buf.Get<uint8_t>();
+  LocalTensor<float> softmax_exp_move_local = shared0_buf.Get<float>();
+  LocalTensor<float> softmax_reducesum_scaled_local = shared0_buf.Get<float>();
+  LocalTensor<float> broadcast_0_local = shared2_buf.Get<float>();
+  LocalTensor<uint8_t> broadcast_0_tmp = shared0_buf.Get<uint8_t>();
+  LocalTensor<float> broadcast_1_local = shared1_buf.Get<float>();
+  LocalTensor<uint8_t> broadcast_1_tmp = shared0_buf.Get<uint8_t>();
+  LocalTensor<float> softmax_sub_pass1_local = shared0_buf.Get<float>();
+  LocalTensor<float> softmax_exp_pass1_local = shared0_buf.Get<float>();
   for (int64_t z0b = 0; z0b < z0b_loop_size; z0b++) {
     const int64_t z0 = z0b + z0B * z0b_size;
     // from: softmax_reducemax_acc: Duplicate, a step of Softmax (/nodes/0)
-    Duplicate(softmax_reducemax_acc_local[0], -__builtin_inff(), 1);
+    Duplicate(softmax_reducemax_acc_local[0], -autofuse::kInfinity, 1);
     // from: softmax_reducesum_acc: Duplicate, a step of Softmax (/nodes/0)
     Duplicate(softmax_reducesum_acc_local[0], 0.0f, 1);
     // from: softmax_reducemax_before: Duplicate, a step of Softmax (/nodes/0)
-    Duplicate(softmax_reducemax_before_local[0], -__builtin_inff(), 1);
+    Duplicate(softmax_reducemax_before_local[0], -autofuse::kInfinity, 1);
     for (int64_t z1T = 0; z1T < z1T_loop_size; z1T++) {
       const int64_t z1t_actual_size = autofuse::Min(n - z1T * z1t_size, z1t_size);
       const DataCopyExtParams block0{1, static_cast<uint32_t>(4 * z1t_actual_size), 0, 0, 0};
@@ -112,7 +110,11 @@ inline __aicore__ void softmax_shared_0_reduce_0_nil_0_2(
           1);
       // from: softmax_reducemax_centre: Maxs, a step of Softmax (/nodes/0)
       PipeBarrier<PIPE_V>();
-      Maxs(softmax_reducemax_centre_local[0], softmax_reducemax_acc_local[0], -3.4028235e+38f, 1);
+      Maxs(
+          softmax_reducemax_centre_local[0],
+          softmax_reducemax_acc_local[0],
+          -autofuse::kLargestFloat,
+          1);
       // from: softmax_reducemax_move: Sub, a step of Softmax (/nodes/0)
       PipeBarrier<PIPE_V>();
       Sub(
@@ -210,9 +212,7 @@ inline __aicore__ void softmax_shared_0_reduce_0_nil_0_2(
 inline __aicore__ void softmax_shared_0_reduce_all_0_nil_0_nil(
     GM_ADDR x,
     GM_ADDR y,
-    GM_ADDR workspace,
     const AutofuseTilingData& t) {
-  (void)workspace;
   const int64_t n = t.n;
   const int64_t z0t_size = t.z0t_size;
   const int64_t z0Tb_size = t.z0Tb_size;
@@ -229,25 +229,25 @@ inline __aicore__ void softmax_shared_0_reduce_all_0_nil_0_nil(
   TPipe tpipe;
   TQue<TPosition::VECIN, 2> x_queue;
   TQue<TPosition::VECOUT, 2> y_queue;
-  TBuf<TPosition::VECCALC> softmax_reducemax_tmp_buf;
-  TBuf<TPosition::VECCALC> softmax_reducemax_buf;
-  TBuf<TPosition::VECCALC> softmax_sub_buf;
-  const int64_t x_queue_bytes = 256 * autofuse::CeilDiv(32 * z0t_size * autofuse::CeilDiv(n, 8), 256);
-  const int64_t softmax_reducemax_tmp_buf_bytes = autofuse::Max(256 * autofuse::CeilDiv(256 * autofuse::CeilDiv(z0t_size, 8) + 32 * z0t_size * autofuse::CeilDiv(8 * autofuse::CeilDiv(n, 8), 64), 256), 256 * autofuse::CeilDiv(32 * z0t_size * autofuse::CeilDiv(8 * autofuse::CeilDiv(n, 8), 512) + 32 * z0t_size * autofuse::CeilDiv(8 * autofuse::CeilDiv(n, 8), 64), 256));
-  const int64_t softmax_reducemax_buf_bytes = 256 * autofuse::CeilDiv(4 * z0t_size, 256);
-  tpipe.InitBuffer(x_queue, 2, static_cast<uint32_t>(x_queue_bytes));
-  tpipe.InitBuffer(y_queue, 2, static_cast<uint32_t>(x_queue_bytes));
-  tpipe.InitBuffer(softmax_reducemax_tmp_buf, static_cast<uint32_t>(softmax_reducemax_tmp_buf_bytes));
-  tpipe.InitBuffer(softmax_reducemax_buf, static_cast<uint32_t>(softmax_reducemax_buf_bytes));
-  tpipe.InitBuffer(softmax_sub_buf, static_cast<uint32_t>(x_queue_bytes));
-  LocalTensor<float> softmax_reducemax_local = softmax_reducemax_buf.Get<float>();
-  LocalTensor<uint8_t> softmax_reducemax_tmp = softmax_reducemax_tmp_buf.Get<uint8_t>();
-  LocalTensor<float> softmax_sub_local = softmax_sub_buf.Get<float>();
-  LocalTensor<uint8_t> softmax_sub_tmp = softmax_reducemax_tmp_buf.Get<uint8_t>();
-  LocalTensor<float> softmax_exp_local = softmax_sub_buf.Get<float>();
-  LocalTensor<float> softmax_reducesum_local = softmax_reducemax_buf.Get<float>();
-  LocalTensor<uint8_t> softmax_reducesum_tmp = softmax_reducemax_tmp_buf.Get<uint8_t>();
-  LocalTensor<uint8_t> y_tmp = softmax_reducemax_tmp_buf.Get<uint8_t>();
+  TBuf<TPosition::VECCALC> shared0_buf;
+  TBuf<TPosition::VECCALC> shared1_buf;
+  TBuf<TPosition::VECCALC> shared2_buf;
+  const int64_t slot0_bytes = 256 * autofuse::CeilDiv(32 * z0t_size * autofuse::CeilDiv(n, 8), 256);
+  const int64_t shared0_buf_bytes = autofuse::Max(256 * autofuse::CeilDiv(256 * autofuse::CeilDiv(z0t_size, 8) + 32 * z0t_size * autofuse::CeilDiv(8 * autofuse::CeilDiv(n, 8), 64), 256), 256 * autofuse::CeilDiv(32 * z0t_size * autofuse::CeilDiv(8 * autofuse::CeilDiv(n, 8), 512) + 32 * z0t_size * autofuse::CeilDiv(8 * autofuse::CeilDiv(n, 8), 64), 256));
+  const int64_t shared1_buf_bytes = 256 * autofuse::CeilDiv(4 * z0t_size, 256);
+  tpipe.InitBuffer(x_queue, 2, static_cast<uint32_t>(slot0_bytes));
+  tpipe.InitBuffer(y_queue, 2, static_cast<uint32_t>(slot0_bytes));
+  tpipe.InitBuffer(shared0_buf, static_cast<uint32_t>(shared0_buf_bytes));
+  tpipe.InitBuffer(shared1_buf, static_cast<uint32_t>(shared1_buf_bytes));
+  tpipe.InitBuffer(shared2_buf, static_cast<uint32_t>(slot0_bytes));
+  LocalTensor<float> softmax_reducemax_local = shared1_buf.Get<float>();
+  LocalTensor<uint8_t> softmax_reducemax_tmp = shared0_buf.Get<uint8_t>();
+  LocalTensor<float> softmax_sub_local = shared2_buf.Get<float>();
+  LocalTensor<uint8_t> softmax_sub_tmp = shared0_buf.Get<uint8_t>();
+  LocalTensor<float> softmax_exp_local = shared2_buf.Get<float>();
+  LocalTensor<float> softmax_reducesum_local = shared1_buf.Get<float>();
+  LocalTensor<uint8_t> softmax_reducesum_tmp = shared0_buf.Get<uint8_t>();
+  LocalTensor<uint8_t> y_tmp = shared0_buf.Get<uint8_t>();
   for (int64_t z0Tb = 0; z0Tb < z0Tb_loop_size; z0Tb++) {
     const int64_t z0T = z0Tb + z0TB * z0Tb_size;
     const int64_t z0t_actual_size = autofuse::Min(21 - z0T * z0t_size, z0t_size);
@@ -312,9 +312,7 @@ inline __aicore__ void softmax_shared_0_reduce_all_0_nil_0_nil(
 inline __aicore__ void softmax_shared_0_reduce_all_0_nil_0_nil_tight(
     GM_ADDR x,
     GM_ADDR y,
-    GM_ADDR workspace,
     const AutofuseTilingData& t) {
-  (void)workspace;
   const int64_t n = t.n;
   const int64_t z0t_size = t.z0t_size;
   const int64_t z0Tb_size = t.z0Tb_size;
@@ -329,21 +327,21 @@ inline __aicore__ void softmax_shared_0_reduce_all_0_nil_0_nil_tight(
   GlobalTensor<float> y_gm;
   y_gm.SetGlobalBuffer((__gm__ float*)y);
   TPipe tpipe;
-  TQueBind<TPosition::VECIN, TPosition::VECOUT, 1> x_queue;
-  TBuf<TPosition::VECCALC> softmax_reducemax_tmp_buf;
-  TBuf<TPosition::VECCALC> softmax_reducemax_buf;
-  const int64_t x_queue_bytes = 256 * autofuse::CeilDiv(32 * z0t_size * autofuse::CeilDiv(n, 8), 256);
-  const int64_t softmax_reducemax_tmp_buf_bytes = autofuse::Max(256 * autofuse::CeilDiv(256 * autofuse::CeilDiv(z0t_size, 8) + 32 * z0t_size * autofuse::CeilDiv(8 * autofuse::CeilDiv(n, 8), 64), 256), 256 * autofuse::CeilDiv(32 * z0t_size * autofuse::CeilDiv(8 * autofuse::CeilDiv(n, 8), 512) + 32 * z0t_size * autofuse::CeilDiv(8 * autofuse::CeilDiv(n, 8), 64), 256));
-  const int64_t softmax_reducemax_buf_bytes = 256 * autofuse::CeilDiv(4 * z0t_size, 256);
-  tpipe.InitBuffer(x_queue, 1, static_cast<uint32_t>(x_queue_bytes));
-  tpipe.InitBuffer(softmax_reducemax_tmp_buf, static_cast<uint32_t>(softmax_reducemax_tmp_buf_bytes));
-  tpipe.InitBuffer(softmax_reducemax_buf, static_cast<uint32_t>(softmax_reducemax_buf_bytes));
-  LocalTensor<float> softmax_reducemax_local = softmax_reducemax_buf.Get<float>();
-  LocalTensor<uint8_t> softmax_reducemax_tmp = softmax_reducemax_tmp_buf.Get<uint8_t>();
-  LocalTensor<uint8_t> softmax_sub_tmp = softmax_reducemax_tmp_buf.Get<uint8_t>();
-  LocalTensor<float> softmax_reducesum_local = softmax_reducemax_buf.Get<float>();
-  LocalTensor<uint8_t> softmax_reducesum_tmp = softmax_reducemax_tmp_buf.Get<uint8_t>();
-  LocalTensor<uint8_t> y_tmp = softmax_reducemax_tmp_buf.Get<uint8_t>();
+  TQueBind<TPosition::VECIN, TPosition::VECOUT, 1> shared0_queue;
+  TBuf<TPosition::VECCALC> shared1_buf;
+  TBuf<TPosition::VECCALC> shared2_buf;
+  const int64_t shared0_queue_bytes = 256 * autofuse::CeilDiv(32 * z0t_size * autofuse::CeilDiv(n, 8), 256);
+  const int64_t shared1_buf_bytes = autofuse::Max(256 * autofuse::CeilDiv(256 * autofuse::CeilDiv(z0t_size, 8) + 32 * z0t_size * autofuse::CeilDiv(8 * autofuse::CeilDiv(n, 8), 64), 256), 256 * autofuse::CeilDiv(32 * z0t_size * autofuse::CeilDiv(8 * autofuse::CeilDiv(n, 8), 512) + 32 * z0t_size * autofuse::CeilDiv(8 * autofuse::CeilDiv(n, 8), 64), 256));
+  const int64_t shared2_buf_bytes = 256 * autofuse::CeilDiv(4 * z0t_size, 256);
+  tpipe.InitBuffer(shared0_queue, 1, static_cast<uint32_t>(shared0_queue_bytes));
+  tpipe.InitBuffer(shared1_buf, static_cast<uint32_t>(shared1_buf_bytes));
+  tpipe.InitBuffer(shared2_buf, static_cast<uint32_t>(shared2_buf_bytes));
+  LocalTensor<float> softmax_reducemax_local = shared2_buf.Get<float>();
+  LocalTensor<uint8_t> softmax_reducemax_tmp = shared1_buf.Get<uint8_t>();
+  LocalTensor<uint8_t> softmax_sub_tmp = shared1_buf.Get<uint8_t>();
+  LocalTensor<float> softmax_reducesum_local = shared2_buf.Get<float>();
+  LocalTensor<uint8_t> softmax_reducesum_tmp = shared1_buf.Get<uint8_t>();
+  LocalTensor<uint8_t> y_tmp = shared1_buf.Get<uint8_t>();
   for (int64_t z0Tb = 0; z0Tb < z0Tb_loop_size; z0Tb++) {
     const int64_t z0T = z0Tb + z0TB * z0Tb_size;
     const int64_t z0t_actual_size = autofuse::Min(21 - z0T * z0t_size, z0t_size);
@@ -351,10 +349,10 @@ inline __aicore__ void softmax_shared_0_reduce_all_0_nil_0_nil_tight(
     const int64_t offset0 = n * z0T * z0t_size;
     const DataCopyExtParams block1{static_cast<uint16_t>(z0t_actual_size), static_cast<uint32_t>(4 * n), static_cast<uint32_t>(autofuse::CeilDiv(n, 8) - autofuse::CeilDiv(4 * n, 32)), 0, 0};
     // from: gather_0: Load (/inputs/0)
-    LocalTensor<float> x_local = x_queue.AllocTensor<float>();
+    LocalTensor<float> x_local = shared0_queue.AllocTensor<float>();
     DataCopyPad(x_local[0], x_gm[offset0], block0, autofuse::NoPad<float>());
-    x_queue.EnQue<TPosition::GM, TPosition::VECIN, float>(x_local);
-    x_local = x_queue.DeQue<TPosition::GM, TPosition::VECIN, float>();
+    shared0_queue.EnQue<TPosition::GM, TPosition::VECIN, float>(x_local);
+    x_local = shared0_queue.DeQue<TPosition::GM, TPosition::VECIN, float>();
     // from: softmax_reducemax: ReduceMax, a step of Softmax (/nodes/0)
     PipeBarrier<PIPE_V>();
     autofuse::ReduceInner<autofuse::MaxOf>(
@@ -398,24 +396,24 @@ inline __aicore__ void softmax_shared_0_reduce_all_0_nil_0_nil_tight(
         z0t_actual_size,
         8 * autofuse::CeilDiv(n, 8));
     // from: store: Store (/outputs/0)
-    x_queue.EnQue<TPosition::VECOUT, TPosition::GM, float>(y_local);
-    y_local = x_queue.DeQue<TPosition::VECOUT, TPosition::GM, float>();
+    shared0_queue.EnQue<TPosition::VECOUT, TPosition::GM, float>(y_local);
+    y_local = shared0_queue.DeQue<TPosition::VECOUT, TPosition::GM, float>();
     DataCopyPad(y_gm[offset0], y_local[0], block1);
-    x_queue.FreeTensor(y_local);
+    shared0_queue.FreeTensor(y_local);
   }
 }
 
 extern "C" __global__ __aicore__ void softmax_shared(
     GM_ADDR x,
     GM_ADDR y,
-    GM_ADDR workspace,
+    [[maybe_unused]] GM_ADDR workspace,
     AutofuseTilingData t) {
   KERNEL_TASK_TYPE_DEFAULT(KERNEL_TYPE_AIV_ONLY);
   if (t.tiling_key == 0) {
-    softmax_shared_0_reduce_0_nil_0_2(x, y, workspace, t);
+    softmax_shared_0_reduce_0_nil_0_2(x, y, t);
   } else if (t.tiling_key == 1) {
-    softmax_shared_0_reduce_all_0_nil_0_nil(x, y, workspace, t);
+    softmax_shared_0_reduce_all_0_nil_0_nil(x, y, t);
   } else if (t.tiling_key == 2) {
-    softmax_shared_0_reduce_all_0_nil_0_nil_tight(x, y, workspace, t);
+    softmax_shared_0_reduce_all_0_nil_0_nil_tight(x, y, t);
   }
 }

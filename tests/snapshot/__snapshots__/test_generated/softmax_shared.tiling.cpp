@@ -55,12 +55,15 @@ constexpr autofuse::Chip ThisChip()
     return chip;
 }
 
+// Work<i> describes what template i does.  Cycles are sums over the calls of a loop: `heads` to start them, and with
+// `vector.Add(c, n)` c more for each of n elements, repeats or instructions.
+
 // Template 0, softmax_shared_0_reduce_0_nil_0_2: t is z1t_size.
 autofuse::Axis Axis0([[maybe_unused]] const Data& s)
 {
     autofuse::Axis axis;
     axis.extent = s.n;
-    axis.longest = autofuse::Max(1, s.n);
+    axis.longest = s.n;
     axis.outer = 21;
     axis.reduce_outer = 1;
     axis.granule = 64;
@@ -72,8 +75,10 @@ autofuse::Axis Axis0([[maybe_unused]] const Data& s)
 // Bytes of UB.
 int64_t Ub0([[maybe_unused]] const Data& s, [[maybe_unused]] int64_t t)
 {
-    return 384 + 512 * autofuse::CeilDiv(4 * t, 256) + 1536 * autofuse::CeilDiv(4 * t, 512) + 2 * autofuse::Max(512, autofuse::Max(512 * autofuse::CeilDiv(32 * autofuse::CeilDiv(t, 512) + 32 * autofuse::CeilDiv(t, 64), 512), 512 * autofuse::CeilDiv(4 * t, 512)));
+    return 384 + 512 * autofuse::CeilDiv(4 * t, 256) + 1536 * autofuse::CeilDiv(4 * t, 512) + 2 * autofuse::Max(512 * autofuse::CeilDiv(32 * autofuse::CeilDiv(t, 512) + 32 * autofuse::CeilDiv(t, 64), 512), 512 * autofuse::CeilDiv(4 * t, 512));
 }
+
+constexpr int kLoops0 = 3, kCopies0 = 3, kScans0 = 0;  // that Work0 adds
 
 void Work0([[maybe_unused]] const Data& s, autofuse::Work& work)
 {
@@ -81,8 +86,8 @@ void Work0([[maybe_unused]] const Data& s, autofuse::Work& work)
 
     // For each step of the reduce loop: softmax_reducemax_part, softmax_reducemax_acc, softmax_reducemax_centre, softmax_reducemax_move, softmax_reducemax_before, softmax_sub, softmax_exp, softmax_reducesum_part, softmax_exp_move, softmax_reducesum_scaled, softmax_reducesum_acc.
     autofuse::Body& loop0 = work.Loop(autofuse::kStep, 2);
-    loop0.heads = 257.04;
-    loop0.scalar = 45.0;
+    loop0.heads = 257.04;  // cycles: the starts of all calls
+    loop0.scalar = 45.0;  // cycles of the scalar unit
     loop0.vector.Add(266.218, 1);
     loop0.vector.Add(0.0929427, t);
     autofuse::Copy& load0 = work.Load(loop0, 1, autofuse::kRead);  // x
@@ -94,8 +99,8 @@ void Work0([[maybe_unused]] const Data& s, autofuse::Work& work)
 
     // For each step of the reduce loop: softmax_sub_pass1, softmax_exp_pass1, y.
     autofuse::Body& loop1 = work.Loop(autofuse::kStep, 2);
-    loop1.heads = 102.39;
-    loop1.scalar = 45.0;
+    loop1.heads = 102.39;  // cycles: the starts of all calls
+    loop1.scalar = 45.0;  // cycles of the scalar unit
     loop1.vector.Add(0.078125, t);
     autofuse::Copy& load1 = work.Load(loop1, 1, autofuse::kAgain);  // x_pass1, again
     load1.row_bytes = 4 * t;
@@ -111,8 +116,8 @@ void Work0([[maybe_unused]] const Data& s, autofuse::Work& work)
 
     // For each tile: softmax_reducemax_acc, softmax_reducesum_acc, softmax_reducemax_before, broadcast_0, broadcast_1.
     autofuse::Body& loop2 = work.Loop(autofuse::kTile, 2);
-    loop2.heads = 72.39;
-    loop2.scalar = 45.0;
+    loop2.heads = 72.39;  // cycles: the starts of all calls
+    loop2.scalar = 45.0;  // cycles of the scalar unit
     loop2.vector.Add(105.551, 1);
     loop2.vector.Add(0.03125, t);
 }
@@ -137,6 +142,8 @@ int64_t Ub1([[maybe_unused]] const Data& s, [[maybe_unused]] int64_t t)
     return 1280 * autofuse::CeilDiv(32 * t * autofuse::CeilDiv(s.n, 8), 256) + 256 * autofuse::CeilDiv(4 * t, 256) + autofuse::Max(256 * autofuse::CeilDiv(256 * autofuse::CeilDiv(t, 8) + 32 * t * autofuse::CeilDiv(8 * autofuse::CeilDiv(s.n, 8), 64), 256), 256 * autofuse::CeilDiv(32 * t * autofuse::CeilDiv(8 * autofuse::CeilDiv(s.n, 8), 512) + 32 * t * autofuse::CeilDiv(8 * autofuse::CeilDiv(s.n, 8), 64), 256));
 }
 
+constexpr int kLoops1 = 1, kCopies1 = 2, kScans1 = 0;  // that Work1 adds
+
 void Work1([[maybe_unused]] const Data& s, autofuse::Work& work)
 {
     [[maybe_unused]] constexpr autofuse::Line t = autofuse::kTileLength;
@@ -151,50 +158,47 @@ void Work1([[maybe_unused]] const Data& s, autofuse::Work& work)
     const int64_t v8 = autofuse::Min(1, v3 - 1);
     const int64_t v9 = autofuse::Min(1, v4 - 1);
     const int64_t v10 = autofuse::Min(1, s.n - 64 * autofuse::FloorDiv(s.n, 64));
-    const int64_t v11 = autofuse::Min(1, v3 - 64 * autofuse::FloorDiv(v3, 64));
-    const int64_t v12 = autofuse::Max(1, autofuse::FloorDiv(20000, autofuse::Max(1, s.n)));
-    const int64_t v13 = autofuse::Min(1, v4 - 64 * autofuse::FloorDiv(v4, 64));
-    const int64_t v14 = autofuse::Min(1, v0 - 64 * autofuse::FloorDiv(v0, 64));
-    const int64_t v15 = autofuse::Min(1, autofuse::FloorDiv(v12, autofuse::Max(1, v1)));
-    const int64_t v16 = autofuse::Min(1, autofuse::FloorDiv(v12, autofuse::Max(1, v2)));
-    const int64_t v17 = autofuse::Min(1, autofuse::FloorDiv(v12, autofuse::Max(1, v3)));
-    const int64_t v18 = autofuse::Min(1, autofuse::FloorDiv(v12, autofuse::Max(1, v4)));
-    const int64_t v19 = autofuse::Min(1, autofuse::FloorDiv(v12, 4));
-    const int64_t v20 = autofuse::Min(1, autofuse::FloorDiv(v5, autofuse::Max(1, autofuse::FloorDiv(20000, autofuse::Max(1, 8 * v0)))));
+    const int64_t v11 = autofuse::Max(1, autofuse::FloorDiv(20000, s.n));
+    const int64_t v12 = autofuse::Min(1, v4 - 64 * autofuse::FloorDiv(v4, 64));
+    const int64_t v13 = autofuse::Min(1, v0 - 64 * autofuse::FloorDiv(v0, 64));
+    const int64_t v14 = autofuse::Min(1, autofuse::FloorDiv(v11, v2));
+    const int64_t v15 = autofuse::Min(1, autofuse::FloorDiv(v11, v3));
+    const int64_t v16 = autofuse::Min(1, autofuse::FloorDiv(v11, v4));
+    const int64_t v17 = autofuse::Min(1, autofuse::FloorDiv(v11, 4));
+    const int64_t v18 = autofuse::Min(1, autofuse::FloorDiv(v5, autofuse::Max(1, autofuse::FloorDiv(20000, 8 * v0))));
 
     // For each tile: softmax_reducemax, softmax_sub, softmax_exp, softmax_reducesum, y.
     autofuse::Body& loop0 = work.Loop(autofuse::kTile, 2);
-    loop0.heads = 35.13;
-    loop0.scalar = 45.0;
+    loop0.heads = 35.13;  // cycles: the starts of all calls
+    loop0.scalar = 45.0;  // cycles of the scalar unit
     loop0.vector.Add(26.0, 1);
     loop0.vector.Add(1.0, v5 * t + 2 * v1 * v6 * t + 2 * v2 * v7 * t + 2 * v3 * v8 * t + 2 * v4 * v9 * t);
     loop0.vector.Add(0.00104167, 2 * s.n * v9 * t - 2 * s.n * v10 * v9 * t);
     loop0.vector.Add(8.49948, 2 * v9 - 2 * v10 * v9);
-    loop0.vector.Add(17.0, 4 * v10 * v9 * t + 4 * v11 * v6 * t + 4 * v13 * v7 * t + 4 * v14 * v8 * t + 2 * v1 * v11 * v15 * v6 + 2 * v10 * v18 * v4 * v9 - 4 * v10 * v18 * v9 * t - 4 * v11 * v15 * v6 * t + 2 * v13 * v16 * v2 * v7 - 4 * v13 * v16 * v7 * t + 2 * v14 * v17 * v3 * v8 - 4 * v14 * v17 * v8 * t);
-    loop0.vector.Add(7.13, 6 - 2 * v19 + 2 * v6 + 2 * v7 + 2 * v8 + 2 * v9);
-    loop0.vector.Add(0.000130208, 2 * s.n * v8 * t - 2 * s.n * v14 * v8 * t);
-    loop0.vector.Add(8.49993, 2 * v8 - 2 * v14 * v8);
-    loop0.vector.Add(1.6276e-05, 2 * s.n * v7 * t - 2 * s.n * v13 * v7 * t);
-    loop0.vector.Add(8.49999, 2 * v7 - 2 * v13 * v7);
-    loop0.vector.Add(2.03451e-06, 2 * s.n * v6 * t - 2 * s.n * v11 * v6 * t);
-    loop0.vector.Add(8.5, 2 * v6 - 2 * v11 * v6);
-    loop0.vector.Add(0.10989, 128 * t - 128 * v19 * t);
-    loop0.vector.Add(0.133333, 2 * t - 2 * v19 * t);
-    loop0.vector.Add(15.9333, 2 - 2 * v19);
-    loop0.vector.Add(0.015625, 128 * v19 * t);
-    loop0.vector.Add(0.00195312, 128 * t + 128 * v19 * t);
-    loop0.vector.Add(0.00683594, 128 + 128 * v19);
-    loop0.vector.Add(0.0666667, 2 * v19 * t);
-    loop0.vector.Add(8.46667, 2 * v19);
-    loop0.vector.Add(0.00833333, 2 * v19 * t);
-    loop0.vector.Add(8.49583, 2 * v19);
-    loop0.vector.Add(14.26, 2 * v19);
+    loop0.vector.Add(17.0, 2 * v1 * v6 + 4 * v10 * v9 * t + 4 * v12 * v7 * t + 4 * v13 * v8 * t + 2 * v10 * v16 * v4 * v9 - 4 * v10 * v16 * v9 * t + 2 * v12 * v14 * v2 * v7 - 4 * v12 * v14 * v7 * t + 2 * v13 * v15 * v3 * v8 - 4 * v13 * v15 * v8 * t);
+    loop0.vector.Add(7.13, 4 + 2 * v1 - 2 * v17 + 2 * v7 + 2 * v8 + 2 * v9);
+    loop0.vector.Add(0.000130208, 2 * s.n * v8 * t - 2 * s.n * v13 * v8 * t);
+    loop0.vector.Add(8.49993, 2 * v8 - 2 * v13 * v8);
+    loop0.vector.Add(1.6276e-05, 2 * s.n * v7 * t - 2 * s.n * v12 * v7 * t);
+    loop0.vector.Add(8.49999, 2 * v7 - 2 * v12 * v7);
+    loop0.vector.Add(8.5, 2 * v1 - 2 - 2 * v6);
+    loop0.vector.Add(0.10989, 128 * t - 128 * v17 * t);
+    loop0.vector.Add(0.133333, 2 * t - 2 * v17 * t);
+    loop0.vector.Add(15.9333, 2 - 2 * v17);
+    loop0.vector.Add(0.015625, 128 * v17 * t);
+    loop0.vector.Add(0.00195312, 128 * t + 128 * v17 * t);
+    loop0.vector.Add(0.00683594, 128 + 128 * v17);
+    loop0.vector.Add(0.0666667, 2 * v17 * t);
+    loop0.vector.Add(8.46667, 2 * v17);
+    loop0.vector.Add(0.00833333, 2 * v17 * t);
+    loop0.vector.Add(8.49583, 2 * v17);
+    loop0.vector.Add(14.26, 2 * v17);
     loop0.vector.Add(1.015, v5 * t);
-    loop0.vector.Add(24.0, v5 - v20 * v5 + v20 * t);
+    loop0.vector.Add(24.0, v5 - v18 * v5 + v18 * t);
     loop0.vector.Add(0.5, v5 * t);
     loop0.vector.Add(0.03125, s.n * t);
     loop0.vector.Add(2.03, v5 * t);
-    loop0.vector.Add(29.0, v5 - v20 * v5 + v20 * t);
+    loop0.vector.Add(29.0, v5 - v18 * v5 + v18 * t);
     autofuse::Copy& load0 = work.Load(loop0, 1, autofuse::kRead);  // x
     load0.rows = t;
     load0.row_bytes = 4 * s.n;
@@ -232,6 +236,8 @@ int64_t Ub2([[maybe_unused]] const Data& s, [[maybe_unused]] int64_t t)
     return 256 * autofuse::CeilDiv(32 * t * autofuse::CeilDiv(s.n, 8), 256) + 256 * autofuse::CeilDiv(4 * t, 256) + autofuse::Max(256 * autofuse::CeilDiv(256 * autofuse::CeilDiv(t, 8) + 32 * t * autofuse::CeilDiv(8 * autofuse::CeilDiv(s.n, 8), 64), 256), 256 * autofuse::CeilDiv(32 * t * autofuse::CeilDiv(8 * autofuse::CeilDiv(s.n, 8), 512) + 32 * t * autofuse::CeilDiv(8 * autofuse::CeilDiv(s.n, 8), 64), 256));
 }
 
+constexpr int kLoops2 = 1, kCopies2 = 2, kScans2 = 0;  // that Work2 adds
+
 void Work2([[maybe_unused]] const Data& s, autofuse::Work& work)
 {
     [[maybe_unused]] constexpr autofuse::Line t = autofuse::kTileLength;
@@ -240,56 +246,53 @@ void Work2([[maybe_unused]] const Data& s, autofuse::Work& work)
     const int64_t v2 = autofuse::CeilDiv(s.n, 4096);
     const int64_t v3 = autofuse::CeilDiv(s.n, 512);
     const int64_t v4 = autofuse::CeilDiv(s.n, 64);
-    const int64_t v5 = autofuse::CeilDiv(8 * v0, 64);
-    const int64_t v6 = autofuse::Min(1, v1 - 1);
-    const int64_t v7 = autofuse::Min(1, v2 - 1);
-    const int64_t v8 = autofuse::Min(1, v3 - 1);
-    const int64_t v9 = autofuse::Min(1, v4 - 1);
-    const int64_t v10 = autofuse::Min(1, s.n - 64 * autofuse::FloorDiv(s.n, 64));
-    const int64_t v11 = autofuse::Min(1, v3 - 64 * autofuse::FloorDiv(v3, 64));
-    const int64_t v12 = autofuse::Max(1, autofuse::FloorDiv(40000, autofuse::Max(1, s.n)));
-    const int64_t v13 = autofuse::Min(1, v4 - 64 * autofuse::FloorDiv(v4, 64));
+    const int64_t v5 = autofuse::FloorDiv(40000, s.n);
+    const int64_t v6 = autofuse::CeilDiv(8 * v0, 64);
+    const int64_t v7 = autofuse::Min(1, v1 - 1);
+    const int64_t v8 = autofuse::Min(1, v2 - 1);
+    const int64_t v9 = autofuse::Min(1, v3 - 1);
+    const int64_t v10 = autofuse::Min(1, v4 - 1);
+    const int64_t v11 = autofuse::Min(1, s.n - 64 * autofuse::FloorDiv(s.n, 64));
+    const int64_t v12 = autofuse::Min(1, v4 - 64 * autofuse::FloorDiv(v4, 64));
+    const int64_t v13 = autofuse::Min(1, autofuse::FloorDiv(v5, v2));
     const int64_t v14 = autofuse::Min(1, v0 - 64 * autofuse::FloorDiv(v0, 64));
-    const int64_t v15 = autofuse::Min(1, autofuse::FloorDiv(v12, autofuse::Max(1, v1)));
-    const int64_t v16 = autofuse::Min(1, autofuse::FloorDiv(v12, autofuse::Max(1, v2)));
-    const int64_t v17 = autofuse::Min(1, autofuse::FloorDiv(v12, autofuse::Max(1, v3)));
-    const int64_t v18 = autofuse::Min(1, autofuse::FloorDiv(v12, autofuse::Max(1, v4)));
-    const int64_t v19 = autofuse::Min(1, autofuse::FloorDiv(v12, 4));
-    const int64_t v20 = autofuse::Min(1, autofuse::FloorDiv(v5, autofuse::Max(1, autofuse::FloorDiv(40000, autofuse::Max(1, 8 * v0)))));
+    const int64_t v15 = autofuse::Min(1, autofuse::FloorDiv(v5, v3));
+    const int64_t v16 = autofuse::Min(1, autofuse::FloorDiv(v5, v4));
+    const int64_t v17 = autofuse::Min(1, autofuse::FloorDiv(v5, 4));
+    const int64_t v18 = autofuse::Min(1, autofuse::FloorDiv(v6, autofuse::FloorDiv(40000, 8 * v0)));
 
     // For each tile: softmax_reducemax, softmax_sub, softmax_exp, softmax_reducesum, y.
     autofuse::Body& loop0 = work.Loop(autofuse::kTile, 1);
-    loop0.heads = 35.13;
-    loop0.scalar = 45.0;
+    loop0.heads = 35.13;  // cycles: the starts of all calls
+    loop0.scalar = 45.0;  // cycles of the scalar unit
     loop0.vector.Add(26.0, 1);
-    loop0.vector.Add(1.0, v5 * t + 2 * v1 * v6 * t + 2 * v2 * v7 * t + 2 * v3 * v8 * t + 2 * v4 * v9 * t);
-    loop0.vector.Add(0.00104167, 2 * s.n * v9 * t - 2 * s.n * v10 * v9 * t);
-    loop0.vector.Add(8.49948, 2 * v9 - 2 * v10 * v9);
-    loop0.vector.Add(17.0, 4 * v10 * v9 * t + 4 * v11 * v6 * t + 4 * v13 * v7 * t + 4 * v14 * v8 * t + 2 * v1 * v11 * v15 * v6 + 2 * v10 * v18 * v4 * v9 - 4 * v10 * v18 * v9 * t - 4 * v11 * v15 * v6 * t + 2 * v13 * v16 * v2 * v7 - 4 * v13 * v16 * v7 * t + 2 * v14 * v17 * v3 * v8 - 4 * v14 * v17 * v8 * t);
-    loop0.vector.Add(7.13, 6 - 2 * v19 + 2 * v6 + 2 * v7 + 2 * v8 + 2 * v9);
-    loop0.vector.Add(0.000130208, 2 * s.n * v8 * t - 2 * s.n * v14 * v8 * t);
-    loop0.vector.Add(8.49993, 2 * v8 - 2 * v14 * v8);
-    loop0.vector.Add(1.6276e-05, 2 * s.n * v7 * t - 2 * s.n * v13 * v7 * t);
-    loop0.vector.Add(8.49999, 2 * v7 - 2 * v13 * v7);
-    loop0.vector.Add(2.03451e-06, 2 * s.n * v6 * t - 2 * s.n * v11 * v6 * t);
-    loop0.vector.Add(8.5, 2 * v6 - 2 * v11 * v6);
-    loop0.vector.Add(0.10989, 128 * t - 128 * v19 * t);
-    loop0.vector.Add(0.133333, 2 * t - 2 * v19 * t);
-    loop0.vector.Add(15.9333, 2 - 2 * v19);
-    loop0.vector.Add(0.015625, 128 * v19 * t);
-    loop0.vector.Add(0.00195312, 128 * t + 128 * v19 * t);
-    loop0.vector.Add(0.00683594, 128 + 128 * v19);
-    loop0.vector.Add(0.0666667, 2 * v19 * t);
-    loop0.vector.Add(8.46667, 2 * v19);
-    loop0.vector.Add(0.00833333, 2 * v19 * t);
-    loop0.vector.Add(8.49583, 2 * v19);
-    loop0.vector.Add(14.26, 2 * v19);
-    loop0.vector.Add(1.015, v5 * t);
-    loop0.vector.Add(24.0, v5 - v20 * v5 + v20 * t);
-    loop0.vector.Add(0.5, v5 * t);
+    loop0.vector.Add(1.0, v6 * t + 2 * v1 * v7 * t + 2 * v10 * v4 * t + 2 * v2 * v8 * t + 2 * v3 * v9 * t);
+    loop0.vector.Add(0.00104167, 2 * s.n * v10 * t - 2 * s.n * v10 * v11 * t);
+    loop0.vector.Add(8.49948, 2 * v10 - 2 * v10 * v11);
+    loop0.vector.Add(17.0, 2 * v1 * v7 + 4 * v10 * v11 * t + 4 * v12 * v8 * t + 4 * v14 * v9 * t + 2 * v10 * v11 * v16 * v4 - 4 * v10 * v11 * v16 * t + 2 * v12 * v13 * v2 * v8 - 4 * v12 * v13 * v8 * t + 2 * v14 * v15 * v3 * v9 - 4 * v14 * v15 * v9 * t);
+    loop0.vector.Add(7.13, 4 + 2 * v1 + 2 * v10 - 2 * v17 + 2 * v8 + 2 * v9);
+    loop0.vector.Add(0.000130208, 2 * s.n * v9 * t - 2 * s.n * v14 * v9 * t);
+    loop0.vector.Add(8.49993, 2 * v9 - 2 * v14 * v9);
+    loop0.vector.Add(1.6276e-05, 2 * s.n * v8 * t - 2 * s.n * v12 * v8 * t);
+    loop0.vector.Add(8.49999, 2 * v8 - 2 * v12 * v8);
+    loop0.vector.Add(8.5, 2 * v1 - 2 - 2 * v7);
+    loop0.vector.Add(0.10989, 128 * t - 128 * v17 * t);
+    loop0.vector.Add(0.133333, 2 * t - 2 * v17 * t);
+    loop0.vector.Add(15.9333, 2 - 2 * v17);
+    loop0.vector.Add(0.015625, 128 * v17 * t);
+    loop0.vector.Add(0.00195312, 128 * t + 128 * v17 * t);
+    loop0.vector.Add(0.00683594, 128 + 128 * v17);
+    loop0.vector.Add(0.0666667, 2 * v17 * t);
+    loop0.vector.Add(8.46667, 2 * v17);
+    loop0.vector.Add(0.00833333, 2 * v17 * t);
+    loop0.vector.Add(8.49583, 2 * v17);
+    loop0.vector.Add(14.26, 2 * v17);
+    loop0.vector.Add(1.015, v6 * t);
+    loop0.vector.Add(24.0, v6 - v18 * v6 + v18 * t);
+    loop0.vector.Add(0.5, v6 * t);
     loop0.vector.Add(0.03125, s.n * t);
-    loop0.vector.Add(2.03, v5 * t);
-    loop0.vector.Add(29.0, v5 - v20 * v5 + v20 * t);
+    loop0.vector.Add(2.03, v6 * t);
+    loop0.vector.Add(29.0, v6 - v18 * v6 + v18 * t);
     loop0.chained = true;
     autofuse::Copy& load0 = work.Load(loop0, 1, autofuse::kRead);  // x
     load0.rows = t;
@@ -308,17 +311,17 @@ void Work2([[maybe_unused]] const Data& s, autofuse::Work& work)
 }
 
 constexpr autofuse::Template<Data> kTemplates[] = {
-    {&autofuse::SolveTemplate<Data, 3, 3, 0, &Axis0, &Ub0, &Work0>, nullptr, true, &Data::z1t_size, &Data::z0b_size},
-    {&autofuse::SolveTemplate<Data, 1, 2, 0, &Axis1, &Ub1, &Work1>, nullptr, false, &Data::z0t_size, &Data::z0Tb_size},
-    {&autofuse::SolveTemplate<Data, 1, 2, 0, &Axis2, &Ub2, &Work2>, nullptr, false, &Data::z0t_size, &Data::z0Tb_size},
+    {&autofuse::SolveTemplate<Data, kLoops0, kCopies0, kScans0, &Axis0, &Ub0, &Work0>, autofuse::kAlwaysFits, autofuse::kLoadsAgain, &Data::z1t_size, &Data::z0b_size},
+    {&autofuse::SolveTemplate<Data, kLoops1, kCopies1, kScans1, &Axis1, &Ub1, &Work1>, autofuse::kAlwaysFits, autofuse::kLoadsOnce, &Data::z0t_size, &Data::z0Tb_size},
+    {&autofuse::SolveTemplate<Data, kLoops2, kCopies2, kScans2, &Axis2, &Ub2, &Work2>, autofuse::kAlwaysFits, autofuse::kLoadsOnce, &Data::z0t_size, &Data::z0Tb_size},
 };
-constexpr autofuse::Group<Data> kGroups[] = {
+constexpr autofuse::Group<Data> kGroups[] = {  // first template, templates
     {0, 3},
 };
-constexpr autofuse::Result kResults[] = {
+constexpr autofuse::Result kResults[] = {  // first group, groups, first key; cycles of barriers
     {0, 1, 0},
 };
-constexpr autofuse::Plan<Data> kPlan = {kTemplates, kGroups, kResults, 1, 3, ThisChip()};
+constexpr autofuse::Plan<Data> kPlan = {kTemplates, kGroups, kResults, 1, 3, ThisChip()};  // results, keys
 
 constexpr autofuse::ErrorRow kErrors[] = {
     {autofuse::Fail(autofuse::kSymbolRange, 0), "n is not in [1, 22000]"},
@@ -341,8 +344,9 @@ int64_t Run(int64_t n, int64_t key, Data* tiling_data, uint32_t* workspace_size,
         return autofuse::Fail(autofuse::kSymbolRange, 0);
     }
     data.n = n;
-    static autofuse::Memo<Data, 1> memo;
-    const autofuse::MemoKey<1> call({n}, key, limit);
+    constexpr int kSymbols = 1;
+    static autofuse::Memo<Data, kSymbols> memo;
+    const autofuse::MemoKey<kSymbols> call({n}, key, limit);
     if (!memo.Find(call, &data)) {
         if (const int64_t rc = autofuse::SolvePlan(kPlan, limit, key, &data); rc != autofuse::kOk) {
             return rc;

@@ -15,9 +15,7 @@ inline __aicore__ void staggered_0_reduce_0_nil_0_2(
     GM_ADDR x,
     GM_ADDR w,
     GM_ADDR y,
-    GM_ADDR workspace,
     const AutofuseTilingData& t) {
-  (void)workspace;
   const int64_t z1t_size = t.z1t_size;
   const int64_t z0b_size = t.z0b_size;
   const int64_t z0_axis_size = 48;
@@ -37,32 +35,31 @@ inline __aicore__ void staggered_0_reduce_0_nil_0_2(
   TQue<TPosition::VECIN, 2> x_queue;
   TQue<TPosition::VECIN, 2> w_pass1_queue;
   TBuf<TPosition::VECCALC> bank_gap;
-  TBuf<TPosition::VECCALC> below_buf;
-  TBuf<TPosition::VECCALC> peak_part_buf;
+  TBuf<TPosition::VECCALC> shared0_buf;
+  TBuf<TPosition::VECCALC> shared1_buf;
   TQue<TPosition::VECOUT, 2> y_queue;
   TBuf<TPosition::VECCALC> peak_acc_buf;
-  const int64_t x_queue_bytes = 512 * autofuse::CeilDiv(4 * z1t_size, 512);
-  const int64_t below_buf_bytes = autofuse::Max(512, autofuse::Max(512 * autofuse::CeilDiv(32 * autofuse::CeilDiv(z1t_size, 512) + 32 * autofuse::CeilDiv(z1t_size, 64), 512), 512 * autofuse::CeilDiv(4 * z1t_size, 512)));
-  const int64_t peak_part_buf_bytes = autofuse::Max(512, 512 * autofuse::CeilDiv(4 * z1t_size, 512));
+  const int64_t slot0_bytes = 512 * autofuse::CeilDiv(4 * z1t_size, 512);
+  const int64_t shared0_buf_bytes = autofuse::Max(512 * autofuse::CeilDiv(32 * autofuse::CeilDiv(z1t_size, 512) + 32 * autofuse::CeilDiv(z1t_size, 64), 512), 512 * autofuse::CeilDiv(4 * z1t_size, 512));
   const int64_t y_queue_bytes = 256 * autofuse::CeilDiv(4 * z1t_size, 256);
-  tpipe.InitBuffer(x_queue, 2, static_cast<uint32_t>(x_queue_bytes));
-  tpipe.InitBuffer(w_pass1_queue, 2, static_cast<uint32_t>(x_queue_bytes));
+  tpipe.InitBuffer(x_queue, 2, static_cast<uint32_t>(slot0_bytes));
+  tpipe.InitBuffer(w_pass1_queue, 2, static_cast<uint32_t>(slot0_bytes));
   // Padding: the next buffer starts in the other half of the UB banks.
   tpipe.InitBuffer(bank_gap, 256);
-  tpipe.InitBuffer(below_buf, static_cast<uint32_t>(below_buf_bytes));
-  tpipe.InitBuffer(peak_part_buf, static_cast<uint32_t>(peak_part_buf_bytes));
+  tpipe.InitBuffer(shared0_buf, static_cast<uint32_t>(shared0_buf_bytes));
+  tpipe.InitBuffer(shared1_buf, static_cast<uint32_t>(slot0_bytes));
   tpipe.InitBuffer(y_queue, 2, static_cast<uint32_t>(y_queue_bytes));
   tpipe.InitBuffer(peak_acc_buf, 32);
   LocalTensor<float> peak_acc_local = peak_acc_buf.Get<float>();
-  LocalTensor<float> peak_part_local = peak_part_buf.Get<float>();
-  LocalTensor<uint8_t> peak_part_tmp = below_buf.Get<uint8_t>();
-  LocalTensor<float> broadcast_0_local = peak_part_buf.Get<float>();
-  LocalTensor<uint8_t> broadcast_0_tmp = below_buf.Get<uint8_t>();
-  LocalTensor<float> below_local = below_buf.Get<float>();
+  LocalTensor<float> peak_part_local = shared1_buf.Get<float>();
+  LocalTensor<uint8_t> peak_part_tmp = shared0_buf.Get<uint8_t>();
+  LocalTensor<float> broadcast_0_local = shared1_buf.Get<float>();
+  LocalTensor<uint8_t> broadcast_0_tmp = shared0_buf.Get<uint8_t>();
+  LocalTensor<float> below_local = shared0_buf.Get<float>();
   for (int64_t z0b = 0; z0b < z0b_loop_size; z0b++) {
     const int64_t z0 = z0b + z0B * z0b_size;
     // from: peak_acc: Duplicate, a step of ReduceMax (/nodes/0)
-    Duplicate(peak_acc_local[0], -__builtin_inff(), 1);
+    Duplicate(peak_acc_local[0], -autofuse::kInfinity, 1);
     for (int64_t z1T = 0; z1T < z1T_loop_size; z1T++) {
       const int64_t z1t_actual_size = autofuse::Min(60001 - z1T * z1t_size, z1t_size);
       const DataCopyExtParams block0{1, static_cast<uint32_t>(4 * z1t_actual_size), 0, 0, 0};
@@ -127,10 +124,10 @@ extern "C" __global__ __aicore__ void staggered(
     GM_ADDR x,
     GM_ADDR w,
     GM_ADDR y,
-    GM_ADDR workspace,
+    [[maybe_unused]] GM_ADDR workspace,
     AutofuseTilingData t) {
   KERNEL_TASK_TYPE_DEFAULT(KERNEL_TYPE_AIV_ONLY);
   if (t.tiling_key == 0) {
-    staggered_0_reduce_0_nil_0_2(x, w, y, workspace, t);
+    staggered_0_reduce_0_nil_0_2(x, w, y, t);
   }
 }

@@ -56,6 +56,9 @@ constexpr autofuse::Chip ThisChip()
     return chip;
 }
 
+// Work<i> describes what template i does.  Cycles are sums over the calls of a loop: `heads` to start them, and with
+// `vector.Add(c, n)` c more for each of n elements, repeats or instructions.
+
 // Template 0, staggered_0_reduce_0_nil_0_2: t is z1t_size.
 autofuse::Axis Axis0([[maybe_unused]] const Data& s)
 {
@@ -73,8 +76,10 @@ autofuse::Axis Axis0([[maybe_unused]] const Data& s)
 // Bytes of UB.
 int64_t Ub0([[maybe_unused]] const Data& s, [[maybe_unused]] int64_t t)
 {
-    return 288 + 512 * autofuse::CeilDiv(4 * t, 256) + 2048 * autofuse::CeilDiv(4 * t, 512) + autofuse::Max(512, autofuse::Max(512 * autofuse::CeilDiv(32 * autofuse::CeilDiv(t, 512) + 32 * autofuse::CeilDiv(t, 64), 512), 512 * autofuse::CeilDiv(4 * t, 512))) + autofuse::Max(512, 512 * autofuse::CeilDiv(4 * t, 512));
+    return 288 + 512 * autofuse::CeilDiv(4 * t, 256) + 2560 * autofuse::CeilDiv(4 * t, 512) + autofuse::Max(512 * autofuse::CeilDiv(32 * autofuse::CeilDiv(t, 512) + 32 * autofuse::CeilDiv(t, 64), 512), 512 * autofuse::CeilDiv(4 * t, 512));
 }
+
+constexpr int kLoops0 = 3, kCopies0 = 4, kScans0 = 0;  // that Work0 adds
 
 void Work0([[maybe_unused]] const Data& s, autofuse::Work& work)
 {
@@ -82,8 +87,8 @@ void Work0([[maybe_unused]] const Data& s, autofuse::Work& work)
 
     // For each step of the reduce loop: peak_part, peak_acc.
     autofuse::Body& loop0 = work.Loop(autofuse::kStep, 2);
-    loop0.heads = 31.13;
-    loop0.scalar = 45.0;
+    loop0.heads = 31.13;  // cycles: the starts of all calls
+    loop0.scalar = 45.0;  // cycles of the scalar unit
     loop0.vector.Add(94.5591, 1);
     loop0.vector.Add(0.0190104, t);
     autofuse::Copy& load0 = work.Load(loop0, 1, autofuse::kRead);  // x
@@ -95,8 +100,8 @@ void Work0([[maybe_unused]] const Data& s, autofuse::Work& work)
 
     // For each step of the reduce loop: below, y.
     autofuse::Body& loop1 = work.Loop(autofuse::kStep, 2);
-    loop1.heads = 62.26;
-    loop1.scalar = 45.0;
+    loop1.heads = 62.26;  // cycles: the starts of all calls
+    loop1.scalar = 45.0;  // cycles of the scalar unit
     loop1.vector.Add(0.03125, t);
     loop1.staggered = true;
     autofuse::Copy& load1 = work.Load(loop1, 1, autofuse::kAgain);  // x_pass1, again
@@ -117,22 +122,22 @@ void Work0([[maybe_unused]] const Data& s, autofuse::Work& work)
 
     // For each tile: peak_acc, broadcast_0.
     autofuse::Body& loop2 = work.Loop(autofuse::kTile, 2);
-    loop2.heads = 24.13;
-    loop2.scalar = 45.0;
+    loop2.heads = 24.13;  // cycles: the starts of all calls
+    loop2.scalar = 45.0;  // cycles of the scalar unit
     loop2.vector.Add(52.7678, 1);
     loop2.vector.Add(0.015625, t);
 }
 
 constexpr autofuse::Template<Data> kTemplates[] = {
-    {&autofuse::SolveTemplate<Data, 3, 4, 0, &Axis0, &Ub0, &Work0>, nullptr, true, &Data::z1t_size, &Data::z0b_size},
+    {&autofuse::SolveTemplate<Data, kLoops0, kCopies0, kScans0, &Axis0, &Ub0, &Work0>, autofuse::kAlwaysFits, autofuse::kLoadsAgain, &Data::z1t_size, &Data::z0b_size},
 };
-constexpr autofuse::Group<Data> kGroups[] = {
+constexpr autofuse::Group<Data> kGroups[] = {  // first template, templates
     {0, 1},
 };
-constexpr autofuse::Result kResults[] = {
+constexpr autofuse::Result kResults[] = {  // first group, groups, first key; cycles of barriers
     {0, 1, 0},
 };
-constexpr autofuse::Plan<Data> kPlan = {kTemplates, kGroups, kResults, 1, 1, ThisChip()};
+constexpr autofuse::Plan<Data> kPlan = {kTemplates, kGroups, kResults, 1, 1, ThisChip()};  // results, keys
 
 constexpr autofuse::ErrorRow kErrors[] = {
     {autofuse::Fail(autofuse::kNoTile, 0), "template staggered_0_reduce_0_nil_0_2: even the smallest tile does not fit 188160 bytes of UB, or the granted bytes"},

@@ -13,14 +13,8 @@ using namespace AscendC;
 inline __aicore__ void strided_0_general_0_nil_4_nil(
     GM_ADDR x,
     GM_ADDR y,
-    GM_ADDR z,
     GM_ADDR e,
-    GM_ADDR c,
-    GM_ADDR workspace,
     const AutofuseTilingData& t) {
-  (void)z;
-  (void)c;
-  (void)workspace;
   const int64_t z0z1t_size = t.z0z1t_size;
   const int64_t z0z1Tb_size = t.z0z1Tb_size;
   const int64_t z0z1T_axis_size = autofuse::CeilDiv(50000, z0z1t_size);
@@ -44,15 +38,15 @@ inline __aicore__ void strided_0_general_0_nil_4_nil(
   TQue<TPosition::VECOUT, 2> e_queue;
   TBuf<TPosition::VECCALC> y_buf;
   TBuf<TPosition::VECCALC> offsets_of_6_buf;
-  const int64_t x_buf_bytes = 512 * autofuse::CeilDiv(4 * z0z1t_size, 512);
+  const int64_t slot0_bytes = 512 * autofuse::CeilDiv(4 * z0z1t_size, 512);
   const int64_t x_run_queue_bytes = 256 * autofuse::CeilDiv(8 * z0z1t_size, 256);
   const int64_t y_run_queue_bytes = 256 * autofuse::CeilDiv(6 * z0z1t_size, 256);
   const int64_t e_queue_bytes = 256 * autofuse::CeilDiv(4 * z0z1t_size, 256);
   const int64_t y_buf_bytes = 256 * autofuse::CeilDiv(2 * z0z1t_size, 256);
-  tpipe.InitBuffer(x_buf, static_cast<uint32_t>(x_buf_bytes));
+  tpipe.InitBuffer(x_buf, static_cast<uint32_t>(slot0_bytes));
   // Padding: the next buffer starts in the other half of the UB banks.
   tpipe.InitBuffer(bank_gap, 256);
-  tpipe.InitBuffer(wide_buf, static_cast<uint32_t>(x_buf_bytes));
+  tpipe.InitBuffer(wide_buf, static_cast<uint32_t>(slot0_bytes));
   tpipe.InitBuffer(x_run_queue, 2, static_cast<uint32_t>(x_run_queue_bytes));
   tpipe.InitBuffer(y_run_queue, 2, static_cast<uint32_t>(y_run_queue_bytes));
   tpipe.InitBuffer(e_queue, 2, static_cast<uint32_t>(e_queue_bytes));
@@ -107,17 +101,9 @@ inline __aicore__ void strided_0_general_0_nil_4_nil(
 
 // strided_0_row_1_nil_2_nil: z2 in tiles of z2t_size, z2T in blocks of z2Tb_size per core.
 inline __aicore__ void strided_0_row_1_nil_2_nil(
-    GM_ADDR x,
-    GM_ADDR y,
     GM_ADDR z,
-    GM_ADDR e,
     GM_ADDR c,
-    GM_ADDR workspace,
     const AutofuseTilingData& t) {
-  (void)x;
-  (void)y;
-  (void)e;
-  (void)workspace;
   const int64_t z2t_size = t.z2t_size;
   const int64_t z2Tb_size = t.z2Tb_size;
   const int64_t z2T_axis_size = autofuse::CeilDiv(500, z2t_size);
@@ -133,16 +119,16 @@ inline __aicore__ void strided_0_row_1_nil_2_nil(
   TPipe tpipe;
   TQue<TPosition::VECIN, 2> z_run_queue;
   TQue<TPosition::VECOUT, 2> z_queue;
-  TBuf<TPosition::VECCALC> pairs_of_minus_8_tmp_buf;
+  TBuf<TPosition::VECCALC> shared0_buf;
   TBuf<TPosition::VECCALC> pairs_of_minus_8_buf;
-  const int64_t z_run_queue_bytes = 256 * autofuse::CeilDiv(800 * z2t_size, 256);
-  tpipe.InitBuffer(z_run_queue, 2, static_cast<uint32_t>(z_run_queue_bytes));
-  tpipe.InitBuffer(z_queue, 2, static_cast<uint32_t>(z_run_queue_bytes));
-  tpipe.InitBuffer(pairs_of_minus_8_tmp_buf, 4096);
+  const int64_t slot0_bytes = 256 * autofuse::CeilDiv(800 * z2t_size, 256);
+  tpipe.InitBuffer(z_run_queue, 2, static_cast<uint32_t>(slot0_bytes));
+  tpipe.InitBuffer(z_queue, 2, static_cast<uint32_t>(slot0_bytes));
+  tpipe.InitBuffer(shared0_buf, 4096);
   tpipe.InitBuffer(pairs_of_minus_8_buf, 4096);
   LocalTensor<int32_t> pairs_of_minus_8_local = pairs_of_minus_8_buf.Get<int32_t>();
-  LocalTensor<uint8_t> pairs_of_minus_8_tmp = pairs_of_minus_8_tmp_buf.Get<uint8_t>();
-  LocalTensor<uint8_t> z_tmp = pairs_of_minus_8_tmp_buf.Get<uint8_t>();
+  LocalTensor<uint8_t> pairs_of_minus_8_tmp = shared0_buf.Get<uint8_t>();
+  LocalTensor<uint8_t> z_tmp = shared0_buf.Get<uint8_t>();
   // from: pairs_of_minus_8: PairOffsets
   autofuse::PairOffsets(pairs_of_minus_8_local[0], pairs_of_minus_8_tmp, static_cast<int64_t>(-8));
   for (int64_t z2Tb = 0; z2Tb < z2Tb_loop_size; z2Tb++) {
@@ -183,11 +169,11 @@ extern "C" __global__ __aicore__ void strided(
     GM_ADDR z,
     GM_ADDR e,
     GM_ADDR c,
-    GM_ADDR workspace,
+    [[maybe_unused]] GM_ADDR workspace,
     AutofuseTilingData t) {
   KERNEL_TASK_TYPE_DEFAULT(KERNEL_TYPE_AIV_ONLY);
   if (t.tiling_key == 0) {
-    strided_0_general_0_nil_4_nil(x, y, z, e, c, workspace, t);
-    strided_0_row_1_nil_2_nil(x, y, z, e, c, workspace, t);
+    strided_0_general_0_nil_4_nil(x, y, e, t);
+    strided_0_row_1_nil_2_nil(z, c, t);
   }
 }

@@ -14,9 +14,7 @@ using namespace AscendC;
 inline __aicore__ void sums_by_head_0_reduce_0_nil_2_4_apart(
     GM_ADDR x,
     GM_ADDR y,
-    GM_ADDR workspace,
     const AutofuseTilingData& t) {
-  (void)workspace;
   const int64_t z1t_size = t.z1t_size;
   const int64_t z0z2b_size = t.z0z2b_size;
   const int64_t z0z2_axis_size = 48;
@@ -53,6 +51,7 @@ inline __aicore__ void sums_by_head_0_reduce_0_nil_2_4_apart(
   LocalTensor<float> wide_local = wide_buf.Get<float>();
   LocalTensor<float> sum_part_local = sum_part_buf.Get<float>();
   LocalTensor<uint8_t> sum_part_tmp = sum_part_tmp_buf.Get<uint8_t>();
+  const DataCopyExtParams block0{1, 256, 0, 0, 0};
   for (int64_t z0z2b = 0; z0z2b < z0z2b_loop_size; z0z2b++) {
     const int64_t z0z2 = z0z2b + z0z2B * z0z2b_size;
     const int64_t z2 = autofuse::Mod(z0z2, 12);
@@ -89,7 +88,6 @@ inline __aicore__ void sums_by_head_0_reduce_0_nil_2_4_apart(
     LocalTensor<float> y_local = y_queue.AllocTensor<float>();
     PipeBarrier<PIPE_V>();
     DataCopy(y_local[0], sum_acc_local[0], 64);
-    const DataCopyExtParams block0{1, 256, 0, 0, 0};
     const int64_t offset0 = 768 * z0 + 64 * z2;
     // from: store: Store (/outputs/0)
     y_queue.EnQue<float>(y_local);
@@ -102,10 +100,10 @@ inline __aicore__ void sums_by_head_0_reduce_0_nil_2_4_apart(
 extern "C" __global__ __aicore__ void sums_by_head(
     GM_ADDR x,
     GM_ADDR y,
-    GM_ADDR workspace,
+    [[maybe_unused]] GM_ADDR workspace,
     AutofuseTilingData t) {
   KERNEL_TASK_TYPE_DEFAULT(KERNEL_TYPE_AIV_ONLY);
   if (t.tiling_key == 0) {
-    sums_by_head_0_reduce_0_nil_2_4_apart(x, y, workspace, t);
+    sums_by_head_0_reduce_0_nil_2_4_apart(x, y, t);
   }
 }

@@ -13,9 +13,7 @@ inline __aicore__ void symbolic_rows_0_row_0_nil_0_nil(
     GM_ADDR x,
     GM_ADDR scale,
     GM_ADDR y,
-    GM_ADDR workspace,
     const AutofuseTilingData& t) {
-  (void)workspace;
   const int64_t rows = t.rows;
   const int64_t z0t_size = t.z0t_size;
   const int64_t z0Tb_size = t.z0Tb_size;
@@ -37,12 +35,12 @@ inline __aicore__ void symbolic_rows_0_row_0_nil_0_nil(
   TBuf<TPosition::VECCALC> broadcast_0_buf;
   TQue<TPosition::VECOUT, 2> y_queue;
   TBuf<TPosition::VECIN> scale_buf;
-  const int64_t x_queue_bytes = 512 * autofuse::CeilDiv(160 * z0t_size, 512);
+  const int64_t slot0_bytes = 512 * autofuse::CeilDiv(160 * z0t_size, 512);
   const int64_t y_queue_bytes = 256 * autofuse::CeilDiv(160 * z0t_size, 256);
-  tpipe.InitBuffer(x_queue, 2, static_cast<uint32_t>(x_queue_bytes));
+  tpipe.InitBuffer(x_queue, 2, static_cast<uint32_t>(slot0_bytes));
   // Padding: the next buffer starts in the other half of the UB banks.
   tpipe.InitBuffer(bank_gap, 256);
-  tpipe.InitBuffer(broadcast_0_buf, static_cast<uint32_t>(x_queue_bytes));
+  tpipe.InitBuffer(broadcast_0_buf, static_cast<uint32_t>(slot0_bytes));
   tpipe.InitBuffer(y_queue, 2, static_cast<uint32_t>(y_queue_bytes));
   tpipe.InitBuffer(scale_buf, 256);
   LocalTensor<float> scale_local = scale_buf.Get<float>();
@@ -86,9 +84,7 @@ inline __aicore__ void symbolic_rows_0_general_0_nil_1_nil(
     GM_ADDR x,
     GM_ADDR scale,
     GM_ADDR y,
-    GM_ADDR workspace,
     const AutofuseTilingData& t) {
-  (void)workspace;
   const int64_t rows = t.rows;
   const int64_t z1t_size = t.z1t_size;
   const int64_t z0z1Tb_size = t.z0z1Tb_size;
@@ -109,12 +105,12 @@ inline __aicore__ void symbolic_rows_0_general_0_nil_1_nil(
   TBuf<TPosition::VECCALC> bank_gap;
   TQue<TPosition::VECIN, 2> scale_queue;
   TQue<TPosition::VECOUT, 2> y_queue;
-  const int64_t x_queue_bytes = 512 * autofuse::CeilDiv(4 * z1t_size, 512);
+  const int64_t slot0_bytes = 512 * autofuse::CeilDiv(4 * z1t_size, 512);
   const int64_t y_queue_bytes = 256 * autofuse::CeilDiv(4 * z1t_size, 256);
-  tpipe.InitBuffer(x_queue, 2, static_cast<uint32_t>(x_queue_bytes));
+  tpipe.InitBuffer(x_queue, 2, static_cast<uint32_t>(slot0_bytes));
   // Padding: the next buffer starts in the other half of the UB banks.
   tpipe.InitBuffer(bank_gap, 256);
-  tpipe.InitBuffer(scale_queue, 2, static_cast<uint32_t>(x_queue_bytes));
+  tpipe.InitBuffer(scale_queue, 2, static_cast<uint32_t>(slot0_bytes));
   tpipe.InitBuffer(y_queue, 2, static_cast<uint32_t>(y_queue_bytes));
   for (int64_t z0z1Tb = 0; z0z1Tb < z0z1Tb_loop_size; z0z1Tb++) {
     const int64_t z0z1T = z0z1Tb + z0z1TB * z0z1Tb_size;
@@ -151,12 +147,12 @@ extern "C" __global__ __aicore__ void symbolic_rows(
     GM_ADDR x,
     GM_ADDR scale,
     GM_ADDR y,
-    GM_ADDR workspace,
+    [[maybe_unused]] GM_ADDR workspace,
     AutofuseTilingData t) {
   KERNEL_TASK_TYPE_DEFAULT(KERNEL_TYPE_AIV_ONLY);
   if (t.tiling_key == 0) {
-    symbolic_rows_0_row_0_nil_0_nil(x, scale, y, workspace, t);
+    symbolic_rows_0_row_0_nil_0_nil(x, scale, y, t);
   } else if (t.tiling_key == 1) {
-    symbolic_rows_0_general_0_nil_1_nil(x, scale, y, workspace, t);
+    symbolic_rows_0_general_0_nil_1_nil(x, scale, y, t);
   }
 }

@@ -55,6 +55,9 @@ constexpr autofuse::Chip ThisChip()
     return chip;
 }
 
+// Work<i> describes what template i does.  Cycles are sums over the calls of a loop: `heads` to start them, and with
+// `vector.Add(c, n)` c more for each of n elements, repeats or instructions.
+
 // Template 0, symbolic_rows_0_row_0_nil_0_nil: t is z0t_size.
 autofuse::Axis Axis0([[maybe_unused]] const Data& s)
 {
@@ -75,14 +78,16 @@ int64_t Ub0([[maybe_unused]] const Data& s, [[maybe_unused]] int64_t t)
     return 512 + 512 * autofuse::CeilDiv(160 * t, 256) + 1536 * autofuse::CeilDiv(160 * t, 512);
 }
 
+constexpr int kLoops0 = 2, kCopies0 = 3, kScans0 = 0;  // that Work0 adds
+
 void Work0([[maybe_unused]] const Data& s, autofuse::Work& work)
 {
     [[maybe_unused]] constexpr autofuse::Line t = autofuse::kTileLength;
 
     // For each tile: y.
     autofuse::Body& loop0 = work.Loop(autofuse::kTile, 2);
-    loop0.heads = 31.13;
-    loop0.scalar = 45.0;
+    loop0.heads = 31.13;  // cycles: the starts of all calls
+    loop0.scalar = 45.0;  // cycles of the scalar unit
     loop0.vector.Add(0.625, t);
     autofuse::Copy& load0 = work.Load(loop0, 1, autofuse::kRead);  // x
     load0.row_bytes = 160 * t;
@@ -99,7 +104,7 @@ void Work0([[maybe_unused]] const Data& s, autofuse::Work& work)
 
     // Before the tiles: broadcast_0.
     autofuse::Body& loop1 = work.Loop(autofuse::kOnce, 2);
-    loop1.scalar = 45.0;
+    loop1.scalar = 45.0;  // cycles of the scalar unit
     loop1.vector.Add(24.0, 1);
     loop1.vector.Add(1.0, t);
     autofuse::Copy& load1 = work.Load(loop1, 1, autofuse::kRead);  // scale
@@ -126,14 +131,16 @@ int64_t Ub1([[maybe_unused]] const Data& s, [[maybe_unused]] int64_t t)
     return 256 + 512 * autofuse::CeilDiv(4 * t, 256) + 2048 * autofuse::CeilDiv(4 * t, 512);
 }
 
+constexpr int kLoops1 = 1, kCopies1 = 3, kScans1 = 0;  // that Work1 adds
+
 void Work1([[maybe_unused]] const Data& s, autofuse::Work& work)
 {
     [[maybe_unused]] constexpr autofuse::Line t = autofuse::kTileLength;
 
     // For each tile: y.
     autofuse::Body& loop0 = work.Loop(autofuse::kTile, 2);
-    loop0.heads = 31.13;
-    loop0.scalar = 45.0;
+    loop0.heads = 31.13;  // cycles: the starts of all calls
+    loop0.scalar = 45.0;  // cycles of the scalar unit
     loop0.vector.Add(0.015625, t);
     autofuse::Copy& load0 = work.Load(loop0, 1, autofuse::kRead);  // x
     load0.row_bytes = 4 * t;
@@ -157,16 +164,16 @@ void Work1([[maybe_unused]] const Data& s, autofuse::Work& work)
 }
 
 constexpr autofuse::Template<Data> kTemplates[] = {
-    {&autofuse::SolveTemplate<Data, 2, 3, 0, &Axis0, &Ub0, &Work0>, nullptr, false, &Data::z0t_size, &Data::z0Tb_size},
-    {&autofuse::SolveTemplate<Data, 1, 3, 0, &Axis1, &Ub1, &Work1>, nullptr, false, &Data::z1t_size, &Data::z0z1Tb_size},
+    {&autofuse::SolveTemplate<Data, kLoops0, kCopies0, kScans0, &Axis0, &Ub0, &Work0>, autofuse::kAlwaysFits, autofuse::kLoadsOnce, &Data::z0t_size, &Data::z0Tb_size},
+    {&autofuse::SolveTemplate<Data, kLoops1, kCopies1, kScans1, &Axis1, &Ub1, &Work1>, autofuse::kAlwaysFits, autofuse::kLoadsOnce, &Data::z1t_size, &Data::z0z1Tb_size},
 };
-constexpr autofuse::Group<Data> kGroups[] = {
+constexpr autofuse::Group<Data> kGroups[] = {  // first template, templates
     {0, 2},
 };
-constexpr autofuse::Result kResults[] = {
+constexpr autofuse::Result kResults[] = {  // first group, groups, first key; cycles of barriers
     {0, 1, 0},
 };
-constexpr autofuse::Plan<Data> kPlan = {kTemplates, kGroups, kResults, 1, 2, ThisChip()};
+constexpr autofuse::Plan<Data> kPlan = {kTemplates, kGroups, kResults, 1, 2, ThisChip()};  // results, keys
 
 constexpr autofuse::ErrorRow kErrors[] = {
     {autofuse::Fail(autofuse::kSymbolRange, 0), "rows is not in [0, 65536]"},
@@ -188,8 +195,9 @@ int64_t Run(int64_t rows, int64_t key, Data* tiling_data, uint32_t* workspace_si
         return autofuse::Fail(autofuse::kSymbolRange, 0);
     }
     data.rows = rows;
-    static autofuse::Memo<Data, 1> memo;
-    const autofuse::MemoKey<1> call({rows}, key, limit);
+    constexpr int kSymbols = 1;
+    static autofuse::Memo<Data, kSymbols> memo;
+    const autofuse::MemoKey<kSymbols> call({rows}, key, limit);
     if (!memo.Find(call, &data)) {
         if (const int64_t rc = autofuse::SolvePlan(kPlan, limit, key, &data); rc != autofuse::kOk) {
             return rc;

@@ -13,9 +13,7 @@ inline __aicore__ void tmp_buffer_0_general_0_nil_0_nil(
     GM_ADDR x,
     GM_ADDR e,
     GM_ADDR y,
-    GM_ADDR workspace,
     const AutofuseTilingData& t) {
-  (void)workspace;
   const int64_t z0t_size = t.z0t_size;
   const int64_t z0Tb_size = t.z0Tb_size;
   const int64_t z0T_axis_size = autofuse::CeilDiv(256, z0t_size);
@@ -35,21 +33,21 @@ inline __aicore__ void tmp_buffer_0_general_0_nil_0_nil(
   TBuf<TPosition::VECCALC> bank_gap;
   TQue<TPosition::VECIN, 2> e_queue;
   TQue<TPosition::VECOUT, 2> y_queue;
-  TBuf<TPosition::VECCALC> pow_0_tmp_buf;
+  TBuf<TPosition::VECCALC> shared0_buf;
   TBuf<TPosition::VECCALC> pow_0_buf;
-  const int64_t x_queue_bytes = 512 * autofuse::CeilDiv(4 * z0t_size, 512);
-  const int64_t y_queue_bytes = 256 * autofuse::CeilDiv(4 * z0t_size, 256);
-  const int64_t pow_0_tmp_buf_bytes = autofuse::Max(256 * autofuse::CeilDiv(256 + 4 * autofuse::Max(256, 4 * z0t_size), 256), 256 * autofuse::CeilDiv(autofuse::Max(256, 4 * z0t_size), 256));
-  tpipe.InitBuffer(x_queue, 2, static_cast<uint32_t>(x_queue_bytes));
+  const int64_t slot0_bytes = 512 * autofuse::CeilDiv(4 * z0t_size, 512);
+  const int64_t slot1_bytes = 256 * autofuse::CeilDiv(4 * z0t_size, 256);
+  const int64_t shared0_buf_bytes = 256 * autofuse::CeilDiv(256 + 4 * autofuse::Max(256, 4 * z0t_size), 256);
+  tpipe.InitBuffer(x_queue, 2, static_cast<uint32_t>(slot0_bytes));
   // Padding: the next buffer starts in the other half of the UB banks.
   tpipe.InitBuffer(bank_gap, 256);
-  tpipe.InitBuffer(e_queue, 2, static_cast<uint32_t>(x_queue_bytes));
-  tpipe.InitBuffer(y_queue, 2, static_cast<uint32_t>(y_queue_bytes));
-  tpipe.InitBuffer(pow_0_tmp_buf, static_cast<uint32_t>(pow_0_tmp_buf_bytes));
-  tpipe.InitBuffer(pow_0_buf, static_cast<uint32_t>(y_queue_bytes));
+  tpipe.InitBuffer(e_queue, 2, static_cast<uint32_t>(slot0_bytes));
+  tpipe.InitBuffer(y_queue, 2, static_cast<uint32_t>(slot1_bytes));
+  tpipe.InitBuffer(shared0_buf, static_cast<uint32_t>(shared0_buf_bytes));
+  tpipe.InitBuffer(pow_0_buf, static_cast<uint32_t>(slot1_bytes));
   LocalTensor<float> pow_0_local = pow_0_buf.Get<float>();
-  LocalTensor<uint8_t> pow_0_tmp = pow_0_tmp_buf.Get<uint8_t>();
-  LocalTensor<uint8_t> y_tmp = pow_0_tmp_buf.Get<uint8_t>();
+  LocalTensor<uint8_t> pow_0_tmp = shared0_buf.Get<uint8_t>();
+  LocalTensor<uint8_t> y_tmp = shared0_buf.Get<uint8_t>();
   for (int64_t z0Tb = 0; z0Tb < z0Tb_loop_size; z0Tb++) {
     const int64_t z0T = z0Tb + z0TB * z0Tb_size;
     const int64_t z0t_actual_size = autofuse::Min(256 - z0T * z0t_size, z0t_size);
@@ -86,10 +84,10 @@ extern "C" __global__ __aicore__ void tmp_buffer(
     GM_ADDR x,
     GM_ADDR e,
     GM_ADDR y,
-    GM_ADDR workspace,
+    [[maybe_unused]] GM_ADDR workspace,
     AutofuseTilingData t) {
   KERNEL_TASK_TYPE_DEFAULT(KERNEL_TYPE_AIV_ONLY);
   if (t.tiling_key == 0) {
-    tmp_buffer_0_general_0_nil_0_nil(x, e, y, workspace, t);
+    tmp_buffer_0_general_0_nil_0_nil(x, e, y, t);
   }
 }

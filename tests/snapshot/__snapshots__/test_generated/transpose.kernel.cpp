@@ -13,9 +13,7 @@ using namespace AscendC;
 inline __aicore__ void transpose_0_transpose_0_nil_2_nil_z1_32(
     GM_ADDR x,
     GM_ADDR y,
-    GM_ADDR workspace,
     const AutofuseTilingData& t) {
-  (void)workspace;
   const int64_t z2t_size = t.z2t_size;
   const int64_t z1Tz0z2Tb_size = t.z1Tz0z2Tb_size;
   const int64_t z1Tz0z2T_axis_size = 110 * autofuse::CeilDiv(900, z2t_size);
@@ -33,11 +31,11 @@ inline __aicore__ void transpose_0_transpose_0_nil_2_nil_z1_32(
   TQue<TPosition::VECOUT, 2> y_queue;
   TBuf<TPosition::VECCALC> v_abs_buf;
   TBuf<TPosition::VECCALC> y_tmp_buf;
-  const int64_t x_queue_bytes = 256 * autofuse::CeilDiv(128 * z2t_size, 256);
+  const int64_t slot0_bytes = 256 * autofuse::CeilDiv(128 * z2t_size, 256);
   const int64_t y_queue_bytes = 1024 * autofuse::CeilDiv(z2t_size, 8);
-  tpipe.InitBuffer(x_queue, 2, static_cast<uint32_t>(x_queue_bytes));
+  tpipe.InitBuffer(x_queue, 2, static_cast<uint32_t>(slot0_bytes));
   tpipe.InitBuffer(y_queue, 2, static_cast<uint32_t>(y_queue_bytes));
-  tpipe.InitBuffer(v_abs_buf, static_cast<uint32_t>(x_queue_bytes));
+  tpipe.InitBuffer(v_abs_buf, static_cast<uint32_t>(slot0_bytes));
   tpipe.InitBuffer(y_tmp_buf, 512);
   LocalTensor<float> v_abs_local = v_abs_buf.Get<float>();
   LocalTensor<uint8_t> y_tmp = y_tmp_buf.Get<uint8_t>();
@@ -84,10 +82,10 @@ inline __aicore__ void transpose_0_transpose_0_nil_2_nil_z1_32(
 extern "C" __global__ __aicore__ void transpose(
     GM_ADDR x,
     GM_ADDR y,
-    GM_ADDR workspace,
+    [[maybe_unused]] GM_ADDR workspace,
     AutofuseTilingData t) {
   KERNEL_TASK_TYPE_DEFAULT(KERNEL_TYPE_AIV_ONLY);
   if (t.tiling_key == 0) {
-    transpose_0_transpose_0_nil_2_nil_z1_32(x, y, workspace, t);
+    transpose_0_transpose_0_nil_2_nil_z1_32(x, y, t);
   }
 }

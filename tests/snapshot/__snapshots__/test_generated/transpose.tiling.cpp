@@ -54,6 +54,9 @@ constexpr autofuse::Chip ThisChip()
     return chip;
 }
 
+// Work<i> describes what template i does.  Cycles are sums over the calls of a loop: `heads` to start them, and with
+// `vector.Add(c, n)` c more for each of n elements, repeats or instructions.
+
 // Template 0, transpose_0_transpose_0_nil_2_nil_z1_32: t is z2t_size.
 autofuse::Axis Axis0([[maybe_unused]] const Data& s)
 {
@@ -74,14 +77,16 @@ int64_t Ub0([[maybe_unused]] const Data& s, [[maybe_unused]] int64_t t)
     return 512 + 768 * autofuse::CeilDiv(128 * t, 256) + 2048 * autofuse::CeilDiv(t, 8);
 }
 
+constexpr int kLoops0 = 1, kCopies0 = 2, kScans0 = 0;  // that Work0 adds
+
 void Work0([[maybe_unused]] const Data& s, autofuse::Work& work)
 {
     [[maybe_unused]] constexpr autofuse::Line t = autofuse::kTileLength;
 
     // For each tile: v_abs, y.
     autofuse::Body& loop0 = work.Loop(autofuse::kTile, 2);
-    loop0.heads = 31.13;
-    loop0.scalar = 45.0;
+    loop0.heads = 31.13;  // cycles: the starts of all calls
+    loop0.scalar = 45.0;  // cycles of the scalar unit
     loop0.vector.Add(99.75, 1);
     loop0.vector.Add(1.0, t);
     autofuse::Copy& load0 = work.Load(loop0, 1, autofuse::kRead);  // x
@@ -103,15 +108,15 @@ void Work0([[maybe_unused]] const Data& s, autofuse::Work& work)
 }
 
 constexpr autofuse::Template<Data> kTemplates[] = {
-    {&autofuse::SolveTemplate<Data, 1, 2, 0, &Axis0, &Ub0, &Work0>, nullptr, false, &Data::z2t_size, &Data::z1Tz0z2Tb_size},
+    {&autofuse::SolveTemplate<Data, kLoops0, kCopies0, kScans0, &Axis0, &Ub0, &Work0>, autofuse::kAlwaysFits, autofuse::kLoadsOnce, &Data::z2t_size, &Data::z1Tz0z2Tb_size},
 };
-constexpr autofuse::Group<Data> kGroups[] = {
+constexpr autofuse::Group<Data> kGroups[] = {  // first template, templates
     {0, 1},
 };
-constexpr autofuse::Result kResults[] = {
+constexpr autofuse::Result kResults[] = {  // first group, groups, first key; cycles of barriers
     {0, 1, 0},
 };
-constexpr autofuse::Plan<Data> kPlan = {kTemplates, kGroups, kResults, 1, 1, ThisChip()};
+constexpr autofuse::Plan<Data> kPlan = {kTemplates, kGroups, kResults, 1, 1, ThisChip()};  // results, keys
 
 constexpr autofuse::ErrorRow kErrors[] = {
     {autofuse::Fail(autofuse::kNoTile, 0), "template transpose_0_transpose_0_nil_2_nil_z1_32: even the smallest tile does not fit 188160 bytes of UB, or the granted bytes, or is longer than 4095"},

@@ -12,9 +12,7 @@ using namespace AscendC;
 inline __aicore__ void transpose_64_bits_0_general_0_nil_2_nil(
     GM_ADDR x,
     GM_ADDR y,
-    GM_ADDR workspace,
     const AutofuseTilingData& t) {
-  (void)workspace;
   const int64_t n = t.n;
   const int64_t m = t.m;
   const int64_t z2t_size = t.z2t_size;
@@ -27,12 +25,12 @@ inline __aicore__ void transpose_64_bits_0_general_0_nil_2_nil(
   }
   GlobalTensor<int64_t> x_gm;
   x_gm.SetGlobalBuffer((__gm__ int64_t*)x);
+  GlobalTensor<int64_t> y_gm;
+  y_gm.SetGlobalBuffer((__gm__ int64_t*)y);
   // Larger than L2 (201326592 bytes): bypass it, so other tensors stay cached.
   if (320 * m * n > 201326592) {
     x_gm.SetL2CacheHint(CacheMode::CACHE_MODE_DISABLE);
   }
-  GlobalTensor<int64_t> y_gm;
-  y_gm.SetGlobalBuffer((__gm__ int64_t*)y);
   TPipe tpipe;
   TQueBind<TPosition::VECIN, TPosition::VECOUT, 2> x_queue;
   const int64_t x_queue_bytes = 256 * autofuse::CeilDiv(32 * z2t_size, 256);
@@ -62,9 +60,7 @@ inline __aicore__ void transpose_64_bits_0_general_0_nil_2_nil(
 inline __aicore__ void transpose_64_bits_0_transpose_0_nil_2_nil_z1_128(
     GM_ADDR x,
     GM_ADDR y,
-    GM_ADDR workspace,
     const AutofuseTilingData& t) {
-  (void)workspace;
   const int64_t n = t.n;
   const int64_t m = t.m;
   const int64_t z2t_size = t.z2t_size;
@@ -77,12 +73,12 @@ inline __aicore__ void transpose_64_bits_0_transpose_0_nil_2_nil_z1_128(
   }
   GlobalTensor<int64_t> x_gm;
   x_gm.SetGlobalBuffer((__gm__ int64_t*)x);
+  GlobalTensor<int64_t> y_gm;
+  y_gm.SetGlobalBuffer((__gm__ int64_t*)y);
   // Larger than L2 (201326592 bytes): bypass it, so other tensors stay cached.
   if (320 * m * n > 201326592) {
     x_gm.SetL2CacheHint(CacheMode::CACHE_MODE_DISABLE);
   }
-  GlobalTensor<int64_t> y_gm;
-  y_gm.SetGlobalBuffer((__gm__ int64_t*)y);
   TPipe tpipe;
   TQueBind<TPosition::VECIN, TPosition::VECOUT, 2> x_queue;
   const int64_t x_queue_bytes = 4096 * z2t_size;
@@ -119,12 +115,12 @@ inline __aicore__ void transpose_64_bits_0_transpose_0_nil_2_nil_z1_128(
 extern "C" __global__ __aicore__ void transpose_64_bits(
     GM_ADDR x,
     GM_ADDR y,
-    GM_ADDR workspace,
+    [[maybe_unused]] GM_ADDR workspace,
     AutofuseTilingData t) {
   KERNEL_TASK_TYPE_DEFAULT(KERNEL_TYPE_AIV_ONLY);
   if (t.tiling_key == 0) {
-    transpose_64_bits_0_general_0_nil_2_nil(x, y, workspace, t);
+    transpose_64_bits_0_general_0_nil_2_nil(x, y, t);
   } else if (t.tiling_key == 1) {
-    transpose_64_bits_0_transpose_0_nil_2_nil_z1_128(x, y, workspace, t);
+    transpose_64_bits_0_transpose_0_nil_2_nil_z1_128(x, y, t);
   }
 }

@@ -11,14 +11,8 @@ using namespace AscendC;
 // two_groups_0_general_0_nil_0_nil: z0 in tiles of z0t_size, z0T in blocks of z0Tb_size per core.
 inline __aicore__ void two_groups_0_general_0_nil_0_nil(
     GM_ADDR x,
-    GM_ADDR z,
     GM_ADDR a,
-    GM_ADDR b,
-    GM_ADDR workspace,
     const AutofuseTilingData& t) {
-  (void)z;
-  (void)b;
-  (void)workspace;
   const int64_t z0t_size = t.z0t_size;
   const int64_t z0Tb_size = t.z0Tb_size;
   const int64_t z0T_axis_size = autofuse::CeilDiv(128, z0t_size);
@@ -34,9 +28,9 @@ inline __aicore__ void two_groups_0_general_0_nil_0_nil(
   TPipe tpipe;
   TQue<TPosition::VECIN, 2> x_queue;
   TQue<TPosition::VECOUT, 2> a_queue;
-  const int64_t x_queue_bytes = 256 * autofuse::CeilDiv(4 * z0t_size, 256);
-  tpipe.InitBuffer(x_queue, 2, static_cast<uint32_t>(x_queue_bytes));
-  tpipe.InitBuffer(a_queue, 2, static_cast<uint32_t>(x_queue_bytes));
+  const int64_t slot0_bytes = 256 * autofuse::CeilDiv(4 * z0t_size, 256);
+  tpipe.InitBuffer(x_queue, 2, static_cast<uint32_t>(slot0_bytes));
+  tpipe.InitBuffer(a_queue, 2, static_cast<uint32_t>(slot0_bytes));
   for (int64_t z0Tb = 0; z0Tb < z0Tb_loop_size; z0Tb++) {
     const int64_t z0T = z0Tb + z0TB * z0Tb_size;
     const int64_t z0t_actual_size = autofuse::Min(128 - z0T * z0t_size, z0t_size);
@@ -61,15 +55,9 @@ inline __aicore__ void two_groups_0_general_0_nil_0_nil(
 
 // two_groups_0_general_1_nil_1_nil: z1 in tiles of z1t_size, z1T in blocks of z1Tb_size per core.
 inline __aicore__ void two_groups_0_general_1_nil_1_nil(
-    GM_ADDR x,
     GM_ADDR z,
-    GM_ADDR a,
     GM_ADDR b,
-    GM_ADDR workspace,
     const AutofuseTilingData& t) {
-  (void)x;
-  (void)a;
-  (void)workspace;
   const int64_t z1t_size = t.z1t_size;
   const int64_t z1Tb_size = t.z1Tb_size;
   const int64_t z1T_axis_size = autofuse::CeilDiv(480, z1t_size);
@@ -85,9 +73,9 @@ inline __aicore__ void two_groups_0_general_1_nil_1_nil(
   TPipe tpipe;
   TQue<TPosition::VECIN, 2> z_queue;
   TQue<TPosition::VECOUT, 2> b_queue;
-  const int64_t z_queue_bytes = 256 * autofuse::CeilDiv(4 * z1t_size, 256);
-  tpipe.InitBuffer(z_queue, 2, static_cast<uint32_t>(z_queue_bytes));
-  tpipe.InitBuffer(b_queue, 2, static_cast<uint32_t>(z_queue_bytes));
+  const int64_t slot0_bytes = 256 * autofuse::CeilDiv(4 * z1t_size, 256);
+  tpipe.InitBuffer(z_queue, 2, static_cast<uint32_t>(slot0_bytes));
+  tpipe.InitBuffer(b_queue, 2, static_cast<uint32_t>(slot0_bytes));
   for (int64_t z1Tb = 0; z1Tb < z1Tb_loop_size; z1Tb++) {
     const int64_t z1T = z1Tb + z1TB * z1Tb_size;
     const int64_t z1t_actual_size = autofuse::Min(480 - z1T * z1t_size, z1t_size);
@@ -115,11 +103,11 @@ extern "C" __global__ __aicore__ void two_groups(
     GM_ADDR z,
     GM_ADDR a,
     GM_ADDR b,
-    GM_ADDR workspace,
+    [[maybe_unused]] GM_ADDR workspace,
     AutofuseTilingData t) {
   KERNEL_TASK_TYPE_DEFAULT(KERNEL_TYPE_AIV_ONLY);
   if (t.tiling_key == 0) {
-    two_groups_0_general_0_nil_0_nil(x, z, a, b, workspace, t);
-    two_groups_0_general_1_nil_1_nil(x, z, a, b, workspace, t);
+    two_groups_0_general_0_nil_0_nil(x, a, t);
+    two_groups_0_general_1_nil_1_nil(z, b, t);
   }
 }

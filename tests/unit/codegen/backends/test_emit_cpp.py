@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import math
+import re
 import struct
+from pathlib import Path
 
 import pytest
 
@@ -47,7 +49,8 @@ from autofuse.implgraph.ir.dtypes import BY_NAME
 from autofuse.implgraph.ir.graph import Position
 
 F32, F16, BF16 = BY_NAME["float32"], BY_NAME["float16"], BY_NAME["bfloat16"]
-I32, I64, BOOL = BY_NAME["int32"], BY_NAME["int64"], BY_NAME["bool"]
+I32, I64, U32, BOOL = (BY_NAME[name] for name in ("int32", "int64", "uint32", "bool"))
+DEVICE = Path(__file__).parents[4] / "device_templates"
 
 
 @pytest.mark.parametrize(
@@ -146,12 +149,10 @@ def test_every_statement_of_the_grammar_has_an_emitter():
     assert set(typing.get_args(Stmt)) == {*_LINE, *_LINES, For}
 
 
-def test_function_marks_unused_parameters():
-    text = emit_function(KernelFn("f", Parameters(("a",), ("b",)), (), ("title",), ("b",)))
-    assert text.startswith("// title\n")
-    assert "(void)b;" in text
-    assert "(void)a;" not in text
-    assert "GM_ADDR a" in text
+def test_function_takes_the_pointers_that_it_uses():
+    body = (GlobalDecl("b_gm", F32, "b"),)
+    text = emit_function(KernelFn("f", Parameters(("a",), ("b",)), body, ("title",)))
+    assert text.startswith("// title\ninline __aicore__ void f(GM_ADDR b, const")
     assert text.endswith("}\n")
 
 
@@ -164,13 +165,23 @@ def test_function_marks_unused_parameters():
         (-0.0, F32, "-0.0f"),
         (0.1, F32, "0.1f"),
         (1e-5, F32, "1e-05f"),
-        (math.inf, F32, "__builtin_inff()"),
-        (-math.inf, F32, "-__builtin_inff()"),
-        (1e39, F32, "__builtin_inff()"),
+        (math.inf, F32, "autofuse::kInfinity"),
+        (-math.inf, F32, "-autofuse::kInfinity"),
+        (1e39, F32, "autofuse::kInfinity"),
+        (-math.inf, F16, "static_cast<half>(-autofuse::kInfinity)"),
+        (-3.4028234663852886e38, F32, "-autofuse::kLargestFloat"),
+        (65504.0, F16, "static_cast<half>(autofuse::kLargestHalf)"),
+        (65504.0, F32, "65504.0f"),
+        (3.3895313892515355e38, BF16, "static_cast<bfloat16_t>(autofuse::kLargestBfloat16)"),
         (0.5, F16, "static_cast<half>(0.5f)"),
         (2.0, BF16, "static_cast<bfloat16_t>(2.0f)"),
         (7, I32, "static_cast<int32_t>(7)"),
-        (-(1 << 31), I32, "static_cast<int32_t>(INT64_C(-2147483648))"),
+        (-(1 << 31), I32, "static_cast<int32_t>(INT32_MIN)"),
+        ((1 << 31) - 1, I32, "static_cast<int32_t>(INT32_MAX)"),
+        ((1 << 32) - 1, U32, "static_cast<uint32_t>(UINT32_MAX)"),
+        ((1 << 31) - 1, U32, "static_cast<uint32_t>(2147483647)"),
+        (-(1 << 31), I64, "static_cast<int64_t>(INT64_C(-2147483648))"),
+        ((1 << 63) - 1, I64, "static_cast<int64_t>(INT64_MAX)"),
         (1 << 40, I64, "static_cast<int64_t>(INT64_C(1099511627776))"),
         (-(1 << 63), I64, "static_cast<int64_t>(INT64_MIN)"),
         (True, BOOL, "static_cast<uint8_t>(1)"),
@@ -182,11 +193,21 @@ def test_literal(value, dtype, text):
 
 
 @pytest.mark.parametrize("value", [math.nan, -math.nan])
-def test_nan_is_a_constant_of_the_compiler(value):
-    assert scalar_text(value, F32) == '__builtin_nanf("")'
+def test_nan_has_a_name(value):
+    assert scalar_text(value, F32) == "autofuse::kNan"
 
 
-@pytest.mark.parametrize("bits", [0x00000001, 0x00800000, 0x3DCCCCCD, 0x3F800001, 0x7F7FFFFF])
+def test_the_names_of_numbers_have_their_values():
+    header = (DEVICE / "autofuse_device.h").read_text(encoding="utf-8")
+    for dtype, value in ((F32, 3.4028234663852886e38), (F16, 65504.0), (BF16, 2.0**128 - 2.0**120)):
+        name = scalar_text(value, dtype).partition("autofuse::")[2].rstrip(")")
+        (literal,) = re.findall(rf"constexpr float {name} = (.*)f;", header)
+        assert struct.pack("<f", float(literal)) == struct.pack("<f", value)
+    assert "kInfinity = __builtin_inff();" in header
+    assert 'kNan = __builtin_nanf("");' in header
+
+
+@pytest.mark.parametrize("bits", [0x00000001, 0x00800000, 0x3DCCCCCD, 0x3F800001, 0x7F7FFFFE])
 def test_float_literals_read_back_exactly(bits):
     value = struct.unpack("<f", struct.pack("<I", bits))[0]
     text = scalar_text(value, F32)

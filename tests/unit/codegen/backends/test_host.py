@@ -365,7 +365,21 @@ def test_scalars_have_no_dimensions(two_groups, build) -> None:
 @NEEDS_GPP
 @pytest.mark.twin
 @pytest.mark.parametrize(
-    "name", ["key", "data", "t", "s", "rc", "limit", "outputs", "memo", "call"]
+    "name",
+    [
+        "key",
+        "data",
+        "t",
+        "s",
+        "rc",
+        "limit",
+        "outputs",
+        "memo",
+        "call",
+        "kSymbols",
+        "kPlan",
+        "kTuned",
+    ],
 )
 def test_symbols_may_be_called_like_variables(name: str, abs_case, build) -> None:
     host = build(renamed(abs_case, s0=name))

@@ -241,12 +241,12 @@ def test_input_to_output_goes_through_one_queue_for_both_dmas():
     assert every(fn, Call) == []
 
 
-def test_parameters_that_a_group_does_not_touch_are_unused():
+def test_a_group_takes_the_parameters_that_it_touches():
     inputs = {"x": ("float32", [4096]), "y": ("float32", [17])}
     found = kernels(inputs, [("a", "Exp", ["x"]), ("b", "Exp", ["y"])], ["a", "b"])
     first, second = found["0_general"], found["1_general"]
-    assert first.unused == ("y", "b")
-    assert second.unused == ("x", "a")
+    assert first.pointers == ("x", "a")
+    assert second.pointers == ("y", "b")
 
 
 @pytest.mark.parametrize("name", ["0_general", "0_row", "0_row_unaligned"])

@@ -25,7 +25,7 @@ from autofuse import api
 from autofuse.codegen.backends.ascendc.emit_cpp import emit_function
 from autofuse.codegen.ir.calls import Call, Count, RowLoop, RowStep
 from autofuse.codegen.ir.calls import VectorFunction as Function
-from autofuse.codegen.ir.kernel_ir import For
+from autofuse.codegen.ir.kernel_ir import For, GetBuf
 from autofuse.codegen.passes import vector_functions
 from autofuse.codegen.passes.row_places import stored_too_early
 from autofuse.codegen.passes.vector_functions import _Known
@@ -561,7 +561,8 @@ def test_a_row_that_something_is_stored_over_is_found(monkeypatch: pytest.Monkey
     monkeypatch.setattr(_Known, "lost", lambda *_: set())
     fn, impl, built = _two_rows()
     found = verify_kernel(fn, impl, built.graph, built.target)
-    assert any("is read, but n8_buf holds" in d.message for d in found)
+    (buffer,) = {s.buf for s in fn.body if isinstance(s, GetBuf) and s.local == "n8_local"}
+    assert any(f"is read, but {buffer} holds" in d.message for d in found)
 
 
 def test_a_function_does_not_end_earlier_for_a_row(repo: Path) -> None:

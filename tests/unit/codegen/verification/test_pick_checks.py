@@ -63,7 +63,7 @@ def findings(built, change) -> tuple[int, bool]:
         body = changed(fn.body, change)
         if body != fn.body:
             altered += 1
-            mutant = KernelFn(fn.name, fn.params, body, fn.title, fn.unused)
+            mutant = KernelFn(fn.name, fn.params, body, fn.title)
             if not verify_kernel(mutant, impl, built.graph, built.target):
                 missed.append(mutant)
     return altered, not missed

@@ -1,6 +1,8 @@
+import random
+
 import pytest
 
-from autofuse.implgraph.expr.bounds import bounds
+from autofuse.implgraph.expr.bounds import bounds, settled
 from autofuse.implgraph.expr.expression import (
     ONE,
     ZERO,
@@ -237,3 +239,46 @@ def test_a_longer_limit_on_demand():
 def test_deepest_expression():
     text = "(" * (MAX_PARSE_DEPTH - 1) + "a" + ")" * (MAX_PARSE_DEPTH - 1)
     assert parse(text) == A
+
+
+@pytest.mark.parametrize(
+    ("e", "simple"),
+    [
+        (Max(8192, 16384 * A), 16384 * A),
+        (Max(1, A) + Min(A, 1), A + 1),
+        (Max(2048, 2048 * A, 4096 * A), 4096 * A),
+        (Max(256 * CeilDiv(A, 8), 288 * A), 288 * A),
+        (Max(24 * A, 256 * CeilDiv(24 * A, 256)), 256 * CeilDiv(24 * A, 256)),
+        (2 * Max(32, 32 * CeilDiv(A, 64)), 64 * CeilDiv(A, 64)),
+        (CeilDiv(Max(1, A), 8), CeilDiv(A, 8)),
+        (Max(9, Min(A, B)), const(9)),
+        (FloorDiv(A, Max(1, B)), FloorDiv(A, Max(1, B))),
+        (Max(2, A), Max(2, A)),
+        (Max(A, 7 * B), Max(A, 7 * B)),
+        (C * Min(1, CeilDiv(A, 1 << 40) - 1 + C), C * Min(1, CeilDiv(A, 1 << 40) - 1 + C)),
+        (Max(CeilDiv(A, B), 1 - C), Max(CeilDiv(A, B), 1 - C)),
+    ],
+)
+def test_operands_that_never_decide_are_left_out(e, simple):
+    assert settled(e, {"a": (1, 1 << 40), "b": (0, 9), "c": (0, 1)}) == simple
+
+
+@pytest.mark.parametrize("seed", range(200))
+def test_what_is_left_out_changes_no_value(seed):
+    draw = random.Random(seed)
+    ranges = {n: (low := draw.randrange(-3, 4), low + draw.choice([0, 1, 40])) for n in "abc"}
+
+    def drawn(depth):
+        if depth == 0:
+            return draw.choice([A, B, C, const(draw.randrange(-5, 70))])
+        x, y = drawn(depth - 1), drawn(depth - 1)
+        k = draw.choice([2, 3, 8, 64])
+        made = draw.choice([Max, Max, Min, lambda x, y: x + y, lambda x, y: x * y - k])
+        return draw.choice([made(x, y), CeilDiv(x, k) * draw.choice([k, 1, -k]), Max(x, y) * k])
+
+    for _ in range(5):
+        e = drawn(3)
+        simple = settled(e, ranges)
+        for _ in range(40):
+            env = {n: draw.randint(*r) for n, r in ranges.items()}
+            assert simple.evaluate(env) == e.evaluate(env), (str(e), str(simple), ranges)

@@ -36,7 +36,7 @@ def whole(group: Any, shape: list[Any], axis: int, **symbols: Any) -> list[tuple
     inputs = {"x": ("float32", shape), "b": ("float32", [*shape[-2:-1], 1])}
     nodes = [("p", "Mul", ["x", "b"]), ("y", "CumSum", ["p"], {"axis": axis})]
     g = group(inputs, nodes, ["y"], **symbols)
-    g = replace(g, reduced=_reduced_axes(g.nodes, g.order))
+    g = replace(g, reduced=_reduced_axes(g.nodes, g.order)[0])
     found = [c for _, c in scan.SCAN.candidates(g) if c.template == scan.ALL]
     return [(c.suffix, c.position, c.lengths.shortest, c.lengths.longest) for c in found]
 
