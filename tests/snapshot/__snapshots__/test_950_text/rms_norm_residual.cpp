@@ -23,16 +23,17 @@ __simd_vf__ __no_simd_vf_fusion__ inline void rms_norm_residual_0_reduce_all_0_n
     __ubuf__ half* narrow_local,
     __ubuf__ float* widen_local,
     uint16_t rows) {
-  Reg::RegTensor<float> inverse_1_local_reg, mean_reducesum_local_reg0, mean_reducesum_local_reg1,
-    mean_reducesum_local_reg2, mean_reducesum_local_reg3, widen_local_reg0, square_local_reg0,
-    widen_local_reg1, square_local_reg1, widen_local_reg2, square_local_reg2, widen_local_reg3,
-    square_local_reg3, mean_reducesum_local_reg, mean_local_reg, guard_local_reg, inverse_local_reg,
-    inverse_2_local_reg, scale_local_reg0;
+  Reg::RegTensor<float> inverse_1_local_reg, mean_local_reg, mean_reducesum_local_reg0,
+    mean_reducesum_local_reg1, mean_reducesum_local_reg2, mean_reducesum_local_reg3,
+    widen_local_reg0, square_local_reg0, widen_local_reg1, square_local_reg1, widen_local_reg2,
+    square_local_reg2, widen_local_reg3, square_local_reg3, mean_reducesum_local_reg,
+    mean_1_local_reg, guard_local_reg, inverse_local_reg, inverse_2_local_reg, scale_local_reg0;
   Reg::RegTensor<half> x_local_reg0, residual_local_reg0, hidden_local_reg0, x_local_reg1,
     residual_local_reg1, hidden_local_reg1, x_local_reg2, residual_local_reg2, hidden_local_reg2,
     x_local_reg3, residual_local_reg3, hidden_local_reg3, narrow_local_reg0;
   Reg::MaskReg all;
   Reg::Duplicate(inverse_1_local_reg, 1.0f);
+  Reg::Duplicate(mean_local_reg, 4096.0f);
   all = Reg::CreateMask<float>();
   for (uint16_t r = 0; r < rows; ++r) {
     // from: mean_reducesum: ReduceSum, a step of ReduceMean (/nodes/3)
@@ -119,10 +120,10 @@ __simd_vf__ __no_simd_vf_fusion__ inline void rms_norm_residual_0_reduce_all_0_n
     Reg::Add(mean_reducesum_local_reg0, mean_reducesum_local_reg0, mean_reducesum_local_reg1, all);
     Reg::Reduce<Reg::ReduceType::SUM>(mean_reducesum_local_reg1, mean_reducesum_local_reg0, all);
     Reg::Duplicate(mean_reducesum_local_reg, mean_reducesum_local_reg1, all);
-    // from: mean: Muls, a step of ReduceMean (/nodes/3)
-    Reg::Muls(mean_local_reg, mean_reducesum_local_reg, 0.00024414062f, all);
+    // from: mean_1: Div, a step of ReduceMean (/nodes/3)
+    Reg::Div(mean_1_local_reg, mean_reducesum_local_reg, mean_local_reg, all);
     // from: guard: Adds (/nodes/4)
-    Reg::Adds(guard_local_reg, mean_local_reg, 1e-06f, all);
+    Reg::Adds(guard_local_reg, mean_1_local_reg, 1e-06f, all);
     // from: inverse: Sqrt, a step of Rsqrt (/nodes/5)
     Reg::Sqrt(inverse_local_reg, guard_local_reg, all);
     // from: inverse_2: Div, a step of Rsqrt (/nodes/5)
@@ -184,6 +185,7 @@ inline __aicore__ void rms_norm_residual_0_reduce_all_0_nil_0_nil(
   TQue<TPosition::VECIN, 2> residual_queue;
   TQue<TPosition::VECOUT, 2> hidden_queue;
   TQue<TPosition::VECOUT, 2> out_queue;
+  TBuf<TPosition::VECCALC> mean_buf;
   TBuf<TPosition::VECCALC> inverse_1_buf;
   TBuf<TPosition::VECIN> shared0_buf;
   TBuf<TPosition::VECCALC> broadcast_1_buf;
@@ -198,6 +200,7 @@ inline __aicore__ void rms_norm_residual_0_reduce_all_0_nil_0_nil(
   tpipe.InitBuffer(residual_queue, 2, static_cast<uint32_t>(slot0_bytes));
   tpipe.InitBuffer(hidden_queue, 2, static_cast<uint32_t>(slot0_bytes));
   tpipe.InitBuffer(out_queue, 2, static_cast<uint32_t>(slot0_bytes));
+  tpipe.InitBuffer(mean_buf, static_cast<uint32_t>(slot1_bytes));
   tpipe.InitBuffer(inverse_1_buf, static_cast<uint32_t>(slot1_bytes));
   tpipe.InitBuffer(shared0_buf, static_cast<uint32_t>(slot2_bytes));
   tpipe.InitBuffer(broadcast_1_buf, static_cast<uint32_t>(slot0_bytes));

@@ -167,3 +167,15 @@ def test_half_precision_is_summed_up_in_single():
     nodes = [MAX, BELOW, ("e", "Exp", ["d"]), total("e")]
     (rule,) = rules(nodes, ["s"], dtype="float16")
     assert len(rule.moves[0]) == 2  # the power, and its conversion
+
+
+@pytest.mark.parametrize("elements", [3 << 16, 1 << 18])
+def test_a_variance_follows_the_mean_of_long_rows(elements: int) -> None:
+    """Also where their length is a power of two, by which a division could be a product."""
+    nodes = [
+        ("mean", "ReduceMean", ["x"], ROWS),
+        ("apart", "Sub", ["x", "mean"]),
+        ("square", "Mul", ["apart", "apart"]),
+        ("spread", "ReduceMean", ["square"], ROWS),
+    ]
+    assert len(rules(nodes, ["spread"], (64, elements))) == 1
