@@ -12,13 +12,15 @@ from collections.abc import Mapping, Sequence
 
 from autofuse.implgraph.expr.expression import ExprError, product
 from autofuse.implgraph.ir.fusion import FusionGraph, FusionNode
+from autofuse.implgraph.ops.call_counts import op_calls
 from autofuse.implgraph.ops.registry import lookup
+from autofuse.implgraph.rewrites.differences import COMPARISONS
 from autofuse.targets import TargetSpec
 
 __all__ = ["computed_once"]
 
-#: A tensor of up to this part of UB is taken to stay there between the loops.
-STAYS = 64
+#: Calls per vector that are several times as many as those of a sum.
+SEVERAL = 4
 #: The time saved must be this many times that of a barrier.
 GAIN = 2
 
@@ -49,8 +51,7 @@ def _computed_once(graph: FusionGraph, target: TargetSpec) -> tuple[str, ...]:
             t, base = graph.tensors[x], _base(x, makers)
             shape = [s.evaluate(env) for s in t.shape]
             whole = [s.evaluate(env) for s in graph.tensors[n.outputs[0]].shape]
-            most = target.ub_usable // STAYS // t.dtype.itemsize
-            times = _repeated(shape, whole, most)
+            times = _repeated(shape, whole)
             if times > 1:
                 repeated[base] = max(repeated.get(base, 0), times - 1)
     saved = {
@@ -62,19 +63,14 @@ def _computed_once(graph: FusionGraph, target: TargetSpec) -> tuple[str, ...]:
     return tuple(found) if worth else ()
 
 
-def _repeated(shape: Sequence[int], whole: Sequence[int], most: int) -> int:
-    """Return how often loops compute a tensor again that is repeated along dimensions outside others of its own.
-
-    One of up to ``most`` elements that does not vary outside these stays in UB.
-    """
+def _repeated(shape: Sequence[int], whole: Sequence[int]) -> int:
+    """Return how often loops compute a tensor again that is repeated along dimensions outside others of its own."""
     padded = [1] * (len(whole) - len(shape)) + list(shape)
-    times, outside = 1, False
-    for i, (own, size) in enumerate(zip(padded, whole, strict=True)):
-        inside = math.prod(padded[i + 1 :])
-        if own == 1 and inside > 1 and (outside or inside > most):
-            times *= max(size, 1)
-        outside = outside or own > 1
-    return times
+    return math.prod(
+        max(size, 1)
+        for i, (own, size) in enumerate(zip(padded, whole, strict=True))
+        if own == 1 and math.prod(padded[i + 1 :]) > 1
+    )
 
 
 def _base(x: str, makers: Mapping[str, FusionNode]) -> str:
@@ -93,8 +89,8 @@ def _cycles(
 ) -> float:
     """Return the cycles of one core for what computes a tensor up to reductions, which are computed once anyway.
 
-    Only ops that take several times as long as a sum count, and gathers of single elements: the others are as fast as
-    reading their result.
+    Only ops that take several times as long as a sum count, such as those of 64-bit integers, and gathers of single
+    elements: the others are as fast as reading their result.
     """
     m, total = target.model, 0.0
     todo, seen = [x], {x}
@@ -109,8 +105,9 @@ def _cycles(
         if row.compute_type == "gather":
             total += elements * (m.scalar_read + m.loop + m.load_issue) if n.op != "Take" else 0.0
             read = read[1:]  # the data are in GM
-        elif row.special and target.vector[row.cost].rate32:
-            total += elements / target.vector[row.cost].rate32
+        elif rate := target.vector[row.cost].rate32:
+            calls = op_calls(n.op, graph.tensors[read[0] if n.op in COMPARISONS else tensor].dtype)
+            total += elements * calls / rate if row.special or calls >= SEVERAL else 0.0
         todo += [i for i in dict.fromkeys(read) if i not in seen]
         seen.update(read)
     return total
