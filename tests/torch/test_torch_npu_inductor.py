@@ -232,4 +232,5 @@ def test_a_graph_from_inductors_cache_defines_its_operators(tmp_path: Path) -> N
         )
         assert done.returncode == 0, done.stderr[-4000:]
         seen.append(done.stdout.split()[-1])
-    assert seen == ["1", "0"]
+    # PyTorch 2.12 caches no graph that is compiled with decompositions of a backend: the key has a local function.
+    assert seen == ["1", "1" if torch.__version__.startswith("2.12.") else "0"]
