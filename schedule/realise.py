@@ -27,6 +27,7 @@ from autofuse.schedule.cost.stagger import with_staggered_loops
 from autofuse.schedule.legal.ends import is_sink, is_source
 from autofuse.schedule.memory.budget import check_budget, exceeds_budget
 from autofuse.schedule.memory.memory_plan import MemoryPlan, plan_memory
+from autofuse.schedule.placement.copied import with_whole_blocks
 from autofuse.schedule.placement.late_casts import with_late_casts
 from autofuse.schedule.placement.picking import is_run, share_runs, tables
 from autofuse.schedule.placement.placement import Placed, alignment
@@ -52,6 +53,16 @@ _BUFFERING_OF_ROWS = ((2, False), (2, True), (1, False), (1, True))
 _FEW = 12
 #: A further plan must save more than 1/20 of the time.
 _GAIN = 20
+
+
+def _with_whole_blocks(g: GroupInput, placed: Placed) -> Placed:
+    """Return the template with short rows loaded as whole blocks where their tensor goes on."""
+    ranges = {s.name: (s.min, s.max) for s in g.symbols}
+    hoisted, looped = (
+        tuple(with_whole_blocks(nodes, placed.split.sizes.__getitem__, g.target.arch, ranges))
+        for nodes in (placed.hoisted, placed.looped)
+    )
+    return replace(placed, hoisted=hoisted, looped=looped)
 
 
 def _check_block_copies(g: GroupInput, placed: Placed) -> None:
@@ -117,7 +128,7 @@ class Template:
         if not ready:
             hoisted, looped = tables(share_runs(placed.hoisted), share_runs(placed.looped))
             taking = with_row_operands(hoisted, looped, g.target.arch)
-            placed = replace(placed, hoisted=tuple(hoisted), looped=taking)
+            placed = _with_whole_blocks(g, replace(placed, hoisted=tuple(hoisted), looped=taking))
         self.placed = placed = with_scalars(placed, g.target.arch)
         if not ready:
             check_takes((*placed.hoisted, *placed.looped), placed.layout)

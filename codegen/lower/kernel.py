@@ -495,7 +495,7 @@ class _Lowering:
             indices = [a for a in y.vectorized_axis if stride[a] == ZERO]
         where = (y.dtype.itemsize, y.axis, y.repeats, y.strides, y.offset)
         lies = (*where, y.vectorized_axis, y.vectorized_strides)
-        key = (lies, whole, beyond(n) if is_run(n) else None, *indices)
+        key = (lies, whole, is_run(n), beyond(n), *indices)
         moved = self.moved.get(key)
         if moved is None:
             moved = self.moved[key] = self._moved(n, whole=whole)

@@ -96,7 +96,14 @@ def _of_node(kernel: Kernel, n: Node) -> tuple[Expr, list[_Dim]]:
     dims = [_Dim(kernel.extent(a), stride[a] * size, pitch[a] * size) for a in order]
     if n.attrs.get("run"):
         return _of_run(kernel, start, dims, size, beyond(n))
-    return start, [*dims, _Dim(const(size), ONE, ONE)]
+    element = _Dim(const(size), ONE, ONE)
+    dims.append(element)
+    if beyond(n):
+        dims = _joined(kernel, dims)
+        # A single element of one byte is no dimension there.
+        row = dims.pop() if dims[-1].gm == ONE else element
+        dims.append(replace(row, size=row.size + beyond(n) * size))
+    return start, dims
 
 
 def _of_run(
@@ -516,7 +523,8 @@ def in_place_regions_agree(kernel: Kernel) -> Iterator[Finding]:
                 )
                 continue
             # Of a run the tile takes its own elements; what lies between them is not used.
-            taken = replace(n, attrs={k: v for k, v in n.attrs.items() if k != "run"})
+            own = {k: v for k, v in n.attrs.items() if k not in ("run", "beyond")}
+            taken = replace(n, attrs=own)
             mine, theirs = _of_node(kernel, taken), _of_node(kernel, store)
             yield from kernel.same(
                 mine[0], theirs[0], "start of a tile read and overwritten", n.name

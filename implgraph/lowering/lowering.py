@@ -25,6 +25,7 @@ from autofuse.implgraph.division.once import computed_once
 from autofuse.implgraph.division.outer_first import outer_first
 from autofuse.implgraph.division.row_parts import in_row_parts
 from autofuse.implgraph.division.split_reductions import split_forms
+from autofuse.implgraph.expr.bounds import bounds
 from autofuse.implgraph.expr.expression import ONE, ZERO, Expr
 from autofuse.implgraph.ir.dtypes import DType
 from autofuse.implgraph.ir.fusion import Constant, FusionGraph, FusionNode, Tensor
@@ -37,7 +38,7 @@ from autofuse.implgraph.lowering.normalise import BROADCAST, INPUT, IOTA, REDUCE
 from autofuse.implgraph.lowering.partition import partition
 from autofuse.implgraph.lowering.walk import RELOAD, SCALAR, STORE, SUM, Inst, Places
 from autofuse.implgraph.ops.registry import find_call, lookup
-from autofuse.implgraph.ops.requirements import may_overlap
+from autofuse.implgraph.ops.requirements import may_overlap, memory_span
 from autofuse.implgraph.ops.rows.reductions import PART
 from autofuse.implgraph.rewrites.decompose import decompose
 from autofuse.implgraph.rewrites.early_gathers import with_early_gathers
@@ -58,6 +59,9 @@ __all__ = [
     "lower_undivided",
     "lower_written",
 ]
+
+#: More elements behind a Load make no difference: they complete a block of at most 32 of them.
+_MOST_BEHIND = 31
 
 
 def lower_all(
@@ -500,11 +504,14 @@ class _Builder:
             if may_overlap(step.tensor, self.program.graph.symbol_ranges()):
                 attrs = {"overlap": True}
             attrs |= self._inside(views, inst)
+            if "inside" not in attrs and not self._is_overwritten(step.index):
+                attrs |= self._behind(memory_span(step.tensor), y)
         elif inst.kind == RELOAD:
             name, op = self.names.number("gather"), "Load"
             inputs = (f"Workspace_{self.workspace[inst.tensor]}",)
             y = views.memory(dtype, inst.axes)
             attrs = self._inside(views, inst)
+            attrs = attrs or self._behind(self.program.counts[inst.tensor], y)
         elif inst.places is not None:
             assert step.node is not None
             name, op = self.names.user(step.node.name), "Load"
@@ -550,6 +557,29 @@ class _Builder:
         if not self.program.masks or not reaches_out(views.space, inst.axes):
             return {}
         return {"inside": _number(self.program.counts[inst.tensor])}
+
+    def _is_overwritten(self, index: int) -> bool:
+        """Return True if an output overwrites the input of this index: other cores may be writing next to a Load."""
+        g = self.program.graph
+        return any(o.inout == g.inputs[index] for o in g.outputs)
+
+    def _behind(self, span: Expr, y: TensorView) -> dict[str, Attr]:
+        """Return the attribute ``behind``, the number of elements after the last one of a Load, if there are any.
+
+        Args:
+            span: elements of the memory that it reads.
+            y: its view of that.
+        """
+        ranges = self.program.graph.symbol_ranges()
+        last = y.offset
+        for size, stride in zip(y.repeats, y.strides, strict=True):
+            low, high = bounds(stride, ranges)
+            if low >= 0:
+                last = last + (size - 1) * stride
+            elif high > 0:
+                return {}
+        left = bounds(span - 1 - last, ranges)[0]
+        return {"behind": min(left, _MOST_BEHIND)} if left > 0 else {}
 
     def _memory_of(self, places: Places) -> str:
         """Return the node of the indexed tensor's memory."""

@@ -6,12 +6,12 @@ from collections.abc import Iterator, Mapping
 from typing import Literal
 
 from autofuse.implgraph.expr.bounds import bounds
-from autofuse.implgraph.expr.expression import ONE, ZERO, Expr
+from autofuse.implgraph.expr.expression import ONE, ZERO, Expr, product
 from autofuse.implgraph.ir.frozen import frozen
 from autofuse.implgraph.ir.fusion import FusionGraph, Tensor, in_labels
 from autofuse.implgraph.ops.registry import lookup
 
-__all__ = ["Requirement", "may_overlap", "requirements"]
+__all__ = ["Requirement", "may_overlap", "memory_span", "requirements"]
 
 
 @frozen
@@ -100,6 +100,17 @@ def _of_strides(t: Tensor, ranges: Mapping[str, tuple[int, int]]) -> Iterator[Re
                 f"the stride {stride} of dimension {k} of {t.name} is less than its rows of {row}"
             )
             yield Requirement("relation", stride - row, 0, text)
+
+
+def memory_span(t: Tensor) -> Expr:
+    """Return the number of elements that the memory of a tensor spans, including its offset and gaps."""
+    if t.strides is None:
+        span = product(t.shape)
+    else:
+        span = ONE
+        for size, stride in zip(t.shape, t.strides, strict=True):
+            span = span + (size - 1) * stride
+    return span if t.offset is None else span + t.offset
 
 
 def may_overlap(t: Tensor, ranges: Mapping[str, tuple[int, int]]) -> bool:

@@ -10,13 +10,13 @@ from collections.abc import Callable, Mapping, Sequence
 
 from autofuse.implgraph.expr.bounds import bounds
 from autofuse.implgraph.expr.expression import ONE, ZERO, CeilDiv, Expr
-from autofuse.implgraph.ir.frozen import frozen
+from autofuse.implgraph.ir.frozen import frozen, replace
 from autofuse.implgraph.ir.graph import Node
 from autofuse.schedule.placement.permutation import is_permuted
 from autofuse.schedule.placement.picking import beyond, is_run
 from autofuse.targets import Architecture
 
-__all__ = ["Copied", "DmaDim", "copied", "run_dims"]
+__all__ = ["Copied", "DmaDim", "copied", "run_dims", "with_whole_blocks"]
 
 
 @frozen
@@ -96,7 +96,50 @@ def copied(n: Node, size: Callable[[int], Expr]) -> Copied:
         dims = [*_joined(dims[:-1], [dims[-1]]), DmaDim(ONE, ONE, ONE)]
     else:
         dims = _joined(dims, [])
+    if beyond(n) and not is_run(n):
+        *outer, row = dims
+        dims = _joined(outer, [DmaDim(row.size + beyond(n), row.gm, row.ub)])
     return Copied(n, tuple(directed), tuple(dims), first)
+
+
+def with_whole_blocks(
+    nodes: Sequence[Node],
+    size: Callable[[int], Expr],
+    arch: Architecture,
+    ranges: Mapping[str, tuple[int, int]],
+) -> list[Node]:
+    """Return the nodes, where Loads of rows shorter than a block take whole blocks as far as their tensor has elements.
+
+    Each row has a block of UB anyway, and a DMA takes longer for less than a block than for all of it.  Nothing uses
+    what is behind the row.
+
+    Args:
+        nodes: nodes of a template.
+        size: extent of an axis in the tile.
+        arch: the architecture.
+        ranges: ranges of the symbols in the sizes.
+    """
+    return [_in_blocks(n, size, arch, ranges) for n in nodes]
+
+
+def _in_blocks(
+    n: Node,
+    size: Callable[[int], Expr],
+    arch: Architecture,
+    ranges: Mapping[str, tuple[int, int]],
+) -> Node:
+    behind = n.number("behind", 0)
+    if not behind or is_run(n) or is_permuted(n) or not arch.has_datacopypad:
+        return n
+    moved, unit = copied(n, size), arch.block_bytes // n.y.dtype.itemsize
+    if len(moved.dims) < 2 or moved.directed:
+        return n
+    rows, row = moved.dims[-2:]
+    more = unit - (row.size.as_int() or unit)
+    # Rows that lie closer together than blocks would take a command each.
+    if not 0 < more <= behind or bounds(rows.gm, ranges)[0] < unit:
+        return n
+    return replace(n, attrs={**n.attrs, "beyond": more})
 
 
 def run_dims(dims: Sequence[DmaDim], more: int = 0) -> tuple[list[DmaDim], Expr]:

@@ -48,7 +48,10 @@ def is_run(n: Node) -> bool:
 
 
 def beyond(n: Node) -> int:
-    """Return the number of elements by which a run extends past the last one of its Load, for others that share it."""
+    """Return the number of elements by which a Load's run, or each of its rows, extends past its last one.
+
+    Loads that share a run take them, or they complete a block.
+    """
     return n.number("beyond", 0)
 
 

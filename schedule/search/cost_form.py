@@ -293,7 +293,7 @@ class _FormReader:
             row.times(item),
             apart,
             tiles_apart,
-            ZERO if route is _AGAIN else self._distinct(n) * item * step,
+            ZERO if route is _AGAIN else (self._distinct(n) * step + self._padding(n)) * item,
             tuple(dict.fromkeys(self.size[a] for a in sorted(own))),
             any(self.tile_out in self._parts_of(a) for a in moving),
             self._own_cycles(n),
@@ -394,6 +394,14 @@ class _FormReader:
         """Return the GM elements that a copy touches and no earlier one did; an index selects new ones each time."""
         fresh = self.fresh.get(n.name)
         return product(self._extents(n).values()) if fresh is None else fresh
+
+    def _padding(self, n: Node) -> Expr:
+        """Return the GM elements behind short rows that a Load takes to complete blocks."""
+        if is_run(n) or not beyond(n):
+            return ZERO
+        row = copied(n, lambda a: self.size[a]).dims[-1].size - beyond(n)
+        rows = divide_exact(self._distinct(n), row)
+        return ZERO if rows is None else rows * beyond(n)
 
     def _root(self, axis: int) -> int:
         """Return the axis that represents an axis in sizes: tiles and their insides count as one."""

@@ -360,7 +360,9 @@ Elements of 8 bits become halves for that, which hold each value exactly. A tabl
 is made once per core; loads with one step share it.
 
 Elements stay alone where the step is longer or known at run time only, where a row of the result would not begin at a
-32-byte address, where a tensor says which rows are loaded, and in stores.""",
+32-byte address, where a tensor says which rows are loaded, and in stores. An element alone, and a row
+shorter than 32 bytes with a gap behind it, is loaded with what follows it, up to 32 bytes, where the tensor goes on
+that far: it has a block of UB anyway, and by the model a command takes as long for a shorter row as for 512 bytes.""",
 )
 
 _CUT = """\

@@ -232,7 +232,18 @@ ROWS: tuple[OpDef, ...] = (
                     doc="along its last axis in the tile it loads what lies between the elements as well, in the "
                     "order of GM",
                 ),
-                Attr("beyond", "int", 0, doc="elements that a run goes on behind its last one"),
+                Attr(
+                    "beyond",
+                    "int",
+                    0,
+                    doc="elements that a run, or each row, goes on behind its last one",
+                ),
+                Attr(
+                    "behind",
+                    "int",
+                    0,
+                    doc="elements of the tensor behind the last one that it loads: all, or enough for a block",
+                ),
                 Attr(
                     "taken",
                     "bool",

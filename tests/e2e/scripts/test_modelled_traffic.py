@@ -28,7 +28,23 @@ CASES = {c.name: c for c in traffic.cases()}
 )
 def test_bytes_of_kernels_that_move_each_once(name: str) -> None:
     moved = traffic.measure(CASES[name])
-    built = build(traffic.graph(CASES[name]))
+    _compare(CASES[name], moved)
+
+
+def test_bytes_of_short_rows() -> None:
+    """A row of six numbers is loaded as a block of eight; those that end with the tensor stay as they are."""
+    for first, row in ((3, 32), (35, 24)):
+        part = {"starts": [0, first], "shape": [4099, 6], "steps": [1, 1]}
+        steps = [traffic.step("Slice", "x", **part)]
+        case = traffic.Case("six columns", "4099 x 41", {"x": (4099, 41)}, steps)
+        moved = traffic.measure(case)
+        assert (moved.loaded, moved.stored) == (4099 * row, 4099 * 24)
+        _compare(case, moved)
+
+
+def _compare(case: traffic.Case, moved: traffic.Traffic) -> None:
+    """The bytes by the model are those that moved, with tiles of any length."""
+    built = build(traffic.graph(case))
     (group,) = built.schedule[0].groups
     named = {f"{i.template}_{i.suffix}" if i.suffix else i.template: i for i in group.impls}
     impl = named[moved.templates]
