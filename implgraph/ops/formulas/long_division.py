@@ -1,8 +1,11 @@
 """64-bit integers in pairs of 32-bit words: shifts by run-time counts, quotients, powers.
 
-A quotient is the sum of four estimates in float32.  An estimate never exceeds the quotient of the remaining dividend
-and is at most 2^-19 of it too small.  So the remaining dividend is below 2^64, 2^46, 2^27, 2^8 and finally twice the
-divisor, and one comparison finishes it.
+A signed number over a known one of up to 2^30 is the sum of three estimates in float32, rounded to nearest; the
+remainder of the second fits a word.
+
+Any other quotient is the sum of four.  Such an estimate never exceeds the quotient of the remaining dividend and is at
+most 2^-19 of it too small.  So the remaining dividend is below 2^64, 2^46, 2^27, 2^8 and finally twice the divisor, and
+one comparison finishes it.
 """
 
 from __future__ import annotations
@@ -29,7 +32,9 @@ from autofuse.implgraph.ops.formulas.vector_math import Mask, Vec
 
 __all__ = ["divided", "power", "shifted"]
 
-_SINGLE, _INT32, _UINT32, _UINT64 = (BY_NAME[n] for n in ("float32", "int32", "uint32", "uint64"))
+_SINGLE, _INT32, _UINT32, _INT64, _UINT64 = (
+    BY_NAME[n] for n in ("float32", "int32", "uint32", "int64", "uint64")
+)
 _WORD = 2.0**32
 #: Operands and result of a division each have a relative error of 2^-23: this factor keeps every estimate below.
 _BELOW = 1.0 - 2.0**-20
@@ -86,81 +91,105 @@ def _words(x: Vec, bits: int, like: Long) -> Long:
     return Long(like.sink, _float_word(low), upper, like.dtype)
 
 
-def _unsigned(a: Long, b: Long) -> tuple[Long, Long]:
-    """Return (quotient, remainder) of unsigned numbers; both 0 where b is 0."""
+def _unsigned(a: Long, b: Long, known: int = 0) -> tuple[Long, Long]:
+    """Return (quotient, remainder) of unsigned numbers; both 0 where b is 0.
+
+    With the number that b is, if not 0, an estimate multiplies by its inverse, which is as accurate as a division.
+    """
     none = b.is_zero()
     divisor = none.choose(1.0, _float(b))
     q, r = a.like(0), a
     for step, bits in enumerate((64, 46, 27, 8)):
-        estimate = ((_float(r) / divisor) * _BELOW).rint("TRUNC")
-        part = _words(estimate, bits, a)
-        q = part if step == 0 else add(q, part)
-        r = sub(r, mul(b, part))
-    more = ~less(r, b) & ~none
-    one = a.like(1)
-    q, r = add(q, one).choose(more, q), sub(r, b).choose(more, r)
-    zero = a.like(0)
-    return zero.choose(none, q), zero.choose(none, r)
-
-
-def _unsigned_by(a: Long, b: int) -> tuple[Long, Long]:
-    """Return (quotient, remainder) of an unsigned number by a known nonzero one.
-
-    An estimate multiplies by the float32 nearest to 1/b, which is as accurate as a division.
-    """
-    if b & (b - 1) == 0:
-        q = shr(a, b.bit_length() - 1)
-        return q, sub(a, shl(q, b.bit_length() - 1))
-    divisor = a.like(b)
-    q, r = a.like(0), a
-    for step, bits in enumerate((64, 46, 27, 8)):
+        share = _float(r) * (_BELOW / known) if known else (_float(r) / divisor) * _BELOW
         # The remaining dividend is below 2^bits, which bounds the quotient by the divisor's bits less one.
-        estimate = (_float(r) * (_BELOW / b)).rint("TRUNC")
-        part = _words(estimate, max(bits - b.bit_length() + 1, 1), a)
+        part = _words(share.rint("TRUNC"), max(bits + 1 - max(known.bit_length(), 1), 1), a)
         q = part if step == 0 else add(q, part)
-        r = sub(r, mul(part, divisor))
-    more = ~less(r, divisor)
-    return add(q, a.like(1)).choose(more, q), sub(r, divisor).choose(more, r)
+        r = sub(r, mul(part, b))
+    more = ~less(r, b) if known else ~less(r, b) & ~none
+    one, zero = a.like(1), a.like(0)
+    q, r = add(q, one).choose(more, q), sub(r, b).choose(more, r)
+    return (q, r) if known else (zero.choose(none, q), zero.choose(none, r))
+
+
+def _by_number(a: Long, size: int, negative: bool, floor: bool) -> tuple[Long, Long]:
+    """Return (quotient, remainder) of a signed number by a known one, from its size: 1 < size <= 2^30.
+
+    An estimate of x / size rounds x, 1 / size and their product to float32, and the result to an integer.  So with
+    e = 2^-22.4 it leaves a remainder of at most e abs(x) + size / 2: first 2^40.6, then 2^18.2 and at last less than 1,
+    each plus size / 2.  The second remainder fits a word, the third is below ``size``.
+    """
+    s, inverse = a.sink, 1.0 / size
+
+    def estimate(x: Long) -> Long:
+        whole = (Vec(s, x.joined()).cast(_SINGLE) * inverse).cast(_INT64, "RINT")
+        return apart(s, whole.handle)
+
+    first = estimate(a)
+    rest = sub(a, mul(first, a.like(size)))
+    second = estimate(rest)
+    word = rest.low - second.low * size
+    third = (word.cast(_SINGLE) * inverse).cast(_INT32, "RINT")
+    r = word - third * size
+    # The remainder has the sign of the divisor, or of the dividend.
+    below, above = r < 0, r > 0
+    if not floor:
+        below, above = below & ~(a.high < 0), above & (a.high < 0)
+    if not (floor and negative):
+        third, r = below.choose(third - 1, third), below.choose(r + size, r)
+    if not floor or negative:
+        third, r = above.choose(third + 1, third), above.choose(r - size, r)
+    q = add(first, add(second, _extended(third, a)))
+    return neg(q) if negative else q, _extended(r, a)
+
+
+def _extended(word: Vec, like: Long) -> Long:
+    """Return a signed word as a longer number."""
+    return Long(like.sink, word, word.sar(31), like.dtype)
 
 
 def _divided_by(a: Long, b: int, floor: bool) -> tuple[Long, Long]:
     """Return (quotient, remainder) by a known number; both 0 if it is 0."""
+    size, shift = abs(b), abs(b).bit_length() - 1
     if b == 0:
         return a.like(0), a.like(0)
-    if a.dtype.kind == "u":
-        return _unsigned_by(a, b)
-    shift = b.bit_length() - 1
-    if floor and b == 1 << shift:
-        q = sar(a, shift)
+    if a.dtype.kind == "u" and size == 1 << shift:
+        q = shr(a, shift)
         return q, sub(a, shl(q, shift))
-    below = a.high < 0
-    opposite = below if b > 0 else ~below
-    q, r = _unsigned_by(_size(a, below), abs(b))
+    if size == 1 << shift:
+        up = a if floor else add(a, a.like(size - 1)).choose(a.high < 0, a)
+        q = sar(up, shift)
+        r = sub(a, shl(q, shift))
+        if floor and b < 0:  # the quotient by -b is rounded up
+            whole = r.is_zero()
+            q, r = q.choose(whole, add(q, a.like(1))), r.choose(whole, add(r, a.like(b)))
+        return neg(q) if b < 0 else q, r
+    if a.dtype.kind == "i" and 1 < size <= 1 << 30:
+        return _by_number(a, size, b < 0, floor)
+    return _divided(a, a.like(b), floor, size)
+
+
+def _divided(a: Long, b: Long, floor: bool, size: int = 0) -> tuple[Long, Long]:
+    """Return (quotient, remainder); both 0 where the divisor, whose size may be known, is 0."""
+    if a.dtype.kind == "u":
+        return _unsigned(a, b, size)
+    below, behind = a.high < 0, b.high < 0
+    divisor = a.as_type(_UINT64).like(size) if size else _size(b, behind)
+    q, r = _unsigned(_size(a, below), divisor, size)
+    opposite = below ^ behind
     q, r = neg(q).choose(opposite, q), neg(r).choose(below, r)
     if floor:
-        step, divisor = opposite & ~r.is_zero(), a.like(b)
-        q, r = sub(q, q.like(1)).choose(step, q), add(r, divisor).choose(step, r)
+        step = opposite & ~r.is_zero()
+        q, r = sub(q, q.like(1)).choose(step, q), add(r, b).choose(step, r)
     return q, r
 
 
 def divided(s: OpSink, xs: Sequence[Any], floor: bool, remainder: bool) -> Any:
     """Return quotient or remainder of two 64-bit operands, rounded down or toward zero; 0 where the divisor is 0."""
     a, known = apart(s, xs[0]), s.constant_of(xs[1])
-    if known is not None:
-        q, r = _divided_by(a, int(known), floor)
-        return (r if remainder else q).as_type(a.dtype).joined()
-    b = apart(s, xs[1])
-    if a.dtype.kind == "u":
-        q, r = _unsigned(a, b)
-        return (r if remainder else q).joined()
-    below, behind = a.high < 0, b.high < 0
-    q, r = _unsigned(_size(a, below), _size(b, behind))
-    opposite = below ^ behind
-    q, r = neg(q).choose(opposite, q), neg(r).choose(below, r)
-    if floor:
-        step = opposite & ~r.is_zero()
-        q, r = sub(q, q.like(1)).choose(step, q), add(r, b).choose(step, r)
-    return (r if remainder else q).as_type(a.dtype).joined()
+    parts = (
+        _divided(a, apart(s, xs[1]), floor) if known is None else _divided_by(a, int(known), floor)
+    )
+    return parts[remainder].as_type(a.dtype).joined()
 
 
 def _size(x: Long, negative: Mask) -> Long:

@@ -106,15 +106,24 @@ def neg(a: Long) -> Long:
 
 def mul(a: Long, b: Long) -> Long:
     """Return a * b, modulo 2^64, by long multiplication in 16-bit digits."""
-    a0, a1 = a.low.shl(16).shr(16), a.low.shr(16)
-    b0, b1 = b.low.shl(16).shr(16), b.low.shr(16)
+    (a0, a1), (b0, b1) = _digits(a.low), _digits(b.low)
     middle = a1 * b0 + (a0 * b0).shr(16)
-    other = a0 * b1 + middle.shl(16).shr(16)
-    high = a1 * b1 + middle.shr(16) + other.shr(16)
+    high = middle.shr(16)
+    if a.sink.constant_of(b1.handle) != 0:
+        other = a0 * b1 + middle.shl(16).shr(16)
+        high = a1 * b1 + high + other.shr(16)
     for x, y in ((a.low, b.high), (b.low, a.high)):
         if a.sink.constant_of(y.handle) != 0:
             high = high + x * y
     return Long(a.sink, a.low * b.low, high, a.dtype)
+
+
+def _digits(word: Vec) -> tuple[Vec, Vec]:
+    """Return the lower and the upper 16 bits of a word."""
+    known = word.sink.constant_of(word.handle)
+    if known is None:
+        return word.shl(16).shr(16), word.shr(16)
+    return word.like(int(known) & 0xFFFF), word.like(int(known) >> 16 & 0xFFFF)
 
 
 def shl(a: Long, n: int) -> Long:

@@ -289,7 +289,7 @@ def _division(
         "promote": HALF | TO_INT32,
         "cost": "div",
         "ulp": 1.0,
-        "source": "two estimates of the quotient in float32, four of 64-bit integers; remainders exact",
+        "source": "two estimates of the quotient in float32, at most four of 64-bit integers; remainders exact",
     } | kw
     return elementwise(
         name,
