@@ -15,7 +15,9 @@ from autofuse.implgraph.ops.definition import OpError
 from autofuse.implgraph.ops.infer import infer_node
 from autofuse.implgraph.ops.registry import lookup
 from autofuse.implgraph.ops.rows.movement import inside
-from autofuse.implgraph.rewrites.decompose import decompose
+from autofuse.implgraph.rewrites.decompose import EXACT, decompose
+from autofuse.implgraph.rewrites.interpret import interpret
+from autofuse.implgraph.simplify.canonicalise import canonicalise
 
 I32 = BY_NAME["int32"]
 
@@ -45,6 +47,19 @@ def test_means_what_the_reference_does(shape, index, axis, kind):
     hint = checked(gather(shape, index, axis, kind))
     assert len(indexed(hint)) == 1
     assert len(groups(hint)) == 1
+
+
+@pytest.mark.parametrize(("size", "narrow"), [(5, True), (EXACT, True), (EXACT + 1, False)])
+def test_places_are_clamped_in_float32_where_it_holds_them(size, narrow):
+    g = gather((size,), (9,), 0, "int64", "GatherElements")
+    made = decompose(g)
+    clamps = [made.tensors[n.outputs[0]].dtype.name for n in made.nodes if n.op == "Maximum"]
+    assert clamps == ["float32" if narrow else "int64"]
+    ends = np.iinfo(np.int64)
+    at = np.array([ends.min, -size - 1, -size, -1, 0, size - 1, size, EXACT + 3, ends.max])
+    x = np.arange(size, dtype=np.float32)
+    (got,) = interpret(canonicalise(lower(g)), [x, at], {})
+    assert got.tolist() == [x[p] for p in inside(at, size)]
 
 
 def test_strides_are_those_of_the_rows():
