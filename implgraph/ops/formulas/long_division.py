@@ -1,9 +1,11 @@
 """64-bit integers in pairs of 32-bit words: shifts by run-time counts, quotients, powers.
 
-A quotient by a known signed number is the sum of three estimates in float32, rounded to nearest; the remainder of the
-second fits a word.  Any other quotient is the sum of four.  Such an estimate never exceeds the quotient of the remaining dividend
-and is at most 2^-19 of it too small.  So the remaining dividend is below 2^64, 2^46, 2^27, 2^8 and finally twice the
-divisor, and one comparison finishes it.
+A signed number over a known one of up to 2^30 is the sum of three estimates in float32, rounded to nearest; the
+remainder of the second fits a word.
+
+Any other quotient is the sum of four.  Such an estimate never exceeds the quotient of the remaining dividend and is at
+most 2^-19 of it too small.  So the remaining dividend is below 2^64, 2^46, 2^27, 2^8 and finally twice the divisor, and
+one comparison finishes it.
 """
 
 from __future__ import annotations
@@ -89,21 +91,24 @@ def _words(x: Vec, bits: int, like: Long) -> Long:
     return Long(like.sink, _float_word(low), upper, like.dtype)
 
 
-def _unsigned(a: Long, b: Long) -> tuple[Long, Long]:
-    """Return (quotient, remainder) of unsigned numbers; both 0 where b is 0."""
+def _unsigned(a: Long, b: Long, known: int = 0) -> tuple[Long, Long]:
+    """Return (quotient, remainder) of unsigned numbers; both 0 where b is 0.
+
+    With the number that b is, if not 0, an estimate multiplies by its inverse, which is as accurate as a division.
+    """
     none = b.is_zero()
     divisor = none.choose(1.0, _float(b))
     q, r = a.like(0), a
     for step, bits in enumerate((64, 46, 27, 8)):
-        estimate = ((_float(r) / divisor) * _BELOW).rint("TRUNC")
-        part = _words(estimate, bits, a)
+        share = _float(r) * (_BELOW / known) if known else (_float(r) / divisor) * _BELOW
+        # The remaining dividend is below 2^bits, which bounds the quotient by the divisor's bits less one.
+        part = _words(share.rint("TRUNC"), max(bits + 1 - max(known.bit_length(), 1), 1), a)
         q = part if step == 0 else add(q, part)
-        r = sub(r, mul(b, part))
-    more = ~less(r, b) & ~none
-    one = a.like(1)
+        r = sub(r, mul(part, b))
+    more = ~less(r, b) if known else ~less(r, b) & ~none
+    one, zero = a.like(1), a.like(0)
     q, r = add(q, one).choose(more, q), sub(r, b).choose(more, r)
-    zero = a.like(0)
-    return zero.choose(none, q), zero.choose(none, r)
+    return (q, r) if known else (zero.choose(none, q), zero.choose(none, r))
 
 
 def _by_number(a: Long, size: int, negative: bool, floor: bool) -> tuple[Long, Long]:
@@ -150,21 +155,26 @@ def _divided_by(a: Long, b: int, floor: bool) -> tuple[Long, Long]:
     if a.dtype.kind == "u" and size == 1 << shift:
         q = shr(a, shift)
         return q, sub(a, shl(q, shift))
-    if size == 1 << shift and (b > 0 or not floor):
+    if size == 1 << shift:
         up = a if floor else add(a, a.like(size - 1)).choose(a.high < 0, a)
         q = sar(up, shift)
-        return neg(q) if b < 0 else q, sub(a, shl(q, shift))
+        r = sub(a, shl(q, shift))
+        if floor and b < 0:  # the quotient by -b is rounded up
+            whole = r.is_zero()
+            q, r = q.choose(whole, add(q, a.like(1))), r.choose(whole, add(r, a.like(b)))
+        return neg(q) if b < 0 else q, r
     if a.dtype.kind == "i" and 1 < size <= 1 << 30:
         return _by_number(a, size, b < 0, floor)
-    return _divided(a, a.like(b), floor)
+    return _divided(a, a.like(b), floor, size)
 
 
-def _divided(a: Long, b: Long, floor: bool) -> tuple[Long, Long]:
-    """Return (quotient, remainder); both 0 where the divisor is 0."""
+def _divided(a: Long, b: Long, floor: bool, size: int = 0) -> tuple[Long, Long]:
+    """Return (quotient, remainder); both 0 where the divisor, whose size may be known, is 0."""
     if a.dtype.kind == "u":
-        return _unsigned(a, b)
+        return _unsigned(a, b, size)
     below, behind = a.high < 0, b.high < 0
-    q, r = _unsigned(_size(a, below), _size(b, behind))
+    divisor = a.as_type(_UINT64).like(size) if size else _size(b, behind)
+    q, r = _unsigned(_size(a, below), divisor, size)
     opposite = below ^ behind
     q, r = neg(q).choose(opposite, q), neg(r).choose(below, r)
     if floor:
