@@ -43,14 +43,10 @@ _WORD: Mapping[str, float] = {
     "Sign": 4,
     "ClipByValue": 2,
 }
-#: Calls of float32 ops; the divisions are those of integers by constants.
 _SINGLE: Mapping[str, float] = {
     **dict.fromkeys(("Reshape", "Identity", "Slice", "Transpose", "Concat", "Pad"), 0),
     "Sign": 5,
     "ClipByValue": 2,
-    "FloorDiv": 3,
-    "TruncDiv": 2,
-    **dict.fromkeys(("Remainder", "Fmod", "Mod"), 5),
 }
 
 

@@ -6,29 +6,20 @@ words.  Frontends nevertheless write indices in 64 bits.  Where intervals
 narrower type.  Results that leave the chain in their own type are cast once, at the end.
 
 The narrow form of an integer tensor ``x`` is ``r(x)``: in int32 the number itself, in float32 the number rounded to
-nearest.  The rewriting relies on four facts:
+nearest.  The rewriting relies on three facts:
 
 * Integers of magnitude at most 2^24 are exact in float32, so sums and products with such operands and results are the
   same.  Sums of many elements are exact if the sum of absolute values is bounded by 2^24.
 * ``r`` is monotone, so it commutes with moves, Select, Maximum and Minimum for any numbers.
-* Let c be the divisor and abs(x) + abs(c) <= 2^22.  The smallest float of at least abs(1/c) in size, with the sign of
-  c, is u = (1 + e) / c, e <= 2^-23.  If c divides x, x u is no closer to zero than the quotient, and rounding does not
-  move it past that; otherwise x / c is at least abs(1/c) from the next integer, and two roundings move it by less.  So
-  trunc(x u) is the quotient rounded toward zero.  Likewise floor((x + 1/2) / c) is that rounded down, where the sign
-  of 1/2 is that of c: (x + 1/2) / c is at least abs(1/2c) from any integer.
 * Let abs(c) < 2^24.  Then c - 1, c and c + 1 are floats, and x < c means r(x) <= r(c - 1) = c - 1 < c, x > c means
   r(x) >= c + 1 > c: x and c compare as r(x) and c do, for every x.
 """
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from fractions import Fraction
 from typing import Any
-
-import numpy as np
 
 from autofuse.implgraph.expr.bounds import bounds
 from autofuse.implgraph.expr.expression import product
@@ -80,11 +71,9 @@ _WAYS = (
         F32,
         frozenset({"int32", "int64", "uint32", "uint64"}),
         (-(1 << 24), 1 << 24),
-        _CHOICES | _ARITHMETIC | _DIVISIONS,
+        _CHOICES | _ARITHMETIC,
     ),
 )
-#: Numbers that float32 divides exactly: dividend and divisor together.
-_DIVIDED = 1 << 22
 
 
 def narrowed(graph: FusionGraph, target: TargetSpec) -> FusionGraph:
@@ -186,18 +175,8 @@ class _Narrowing:
             return self._rounds_alike(n)
         if n.op == "Pad" and not self._rounds_alike(n):
             return False
-        if n.op in _DIVISIONS and self.way.to is F32 and not self._divides(n):
-            return False
         exact = all(self._exact(n, x) for x in self._values(n)) and self._exact_tensor(y)
         return exact and (n.op not in _SUMS or self._sums_exactly(n))
-
-    def _divides(self, n: FusionNode) -> bool:
-        """Return True if float32 gives the quotient by a constant."""
-        x, c = (self.ranges.of(n, o) for o in n.inputs)
-        if x is None or c is None or c[0] != c[1] or c[0] == 0:
-            return False
-        known = isinstance(n.inputs[1], Constant) and n.inputs[1].expr is None
-        return known and max(abs(x[0]), abs(x[1])) + abs(c[0]) <= _DIVIDED
 
     def _rounds_alike(self, n: FusionNode) -> bool:
         """Return True if a choice yields only elements of its operands, or an exact number."""
@@ -484,38 +463,13 @@ class _Writer:
             op, inputs = "Sub", (Constant(0.0, F32), *inputs)
         made = self._result(y, n)
         name = n.name if y not in self.twice else self._fresh(f"{n.name}_{self.to.name}")
-        if op in _DIVISIONS and self.to is F32:
-            op, inputs, attrs = self._divided(n, *inputs)
         self.nodes.append(FusionNode(name, op, inputs, (made,), attrs, n.origin))
         self.narrow[y] = made
-        negative = any(self._may(n, x, lambda i: i[0] < 0) for x in n.inputs)
-        zero = op == "Trunc" or (op == "Mul" and self._may_be_zero(n))
-        if self.to is F32 and ((negative and zero) or any(x in self.signed for x in inputs)):
+        negative = op == "Mul" and any(self._may(n, x, lambda i: i[0] < 0) for x in n.inputs)
+        if self.to is F32 and (
+            (negative and self._may_be_zero(n)) or any(x in self.signed for x in inputs)
+        ):
             self.signed.add(made)
-
-    def _divided(
-        self, n: FusionNode, x: Operand, divisor: Operand
-    ) -> tuple[str, tuple[Operand, ...], Mapping[str, Any]]:
-        """Return the op, operands and attributes of the last node of a quotient or remainder in float32."""
-        assert isinstance(divisor, Constant)
-        c, whole = float(divisor.value), str(n.outputs[0])
-        attrs: Mapping[str, Any] = n.attrs
-        down = n.op in ("FloorDiv", "Remainder") or (n.op == "Mod" and not attrs.get("fmod"))
-        if down and (c < 0 or self._may(n, n.inputs[0], lambda i: i[0] < 0)):
-            half = Constant(math.copysign(0.5, c), F32)
-            x = self._emit("Add", (x, half), self._result(whole, n), {}, n)
-            factor, rounded = np.float32(1 / c), "Floor"
-        else:
-            factor, rounded = np.float32(1 / c), "Trunc"
-            if Fraction(float(factor)) * Fraction(c) < 1:
-                factor = np.nextafter(factor, np.float32(math.copysign(math.inf, c)))
-        scale = Constant(float(factor), F32)
-        scaled = self._emit("Mul", (x, scale), self._result(whole, n), {}, n)
-        if n.op in ("FloorDiv", "TruncDiv"):
-            return rounded, (scaled,), {}
-        q = self._emit(rounded, (scaled,), self._result(whole, n), {}, n)
-        multiple = self._emit("Mul", (q, divisor), self._result(whole, n), {}, n)
-        return "Sub", (self._operand(n.inputs[0], n), multiple), {}
 
     def _may(self, n: FusionNode, x: Operand, test: Any) -> bool:
         found = self.plan.ranges.of(n, x)
