@@ -27,7 +27,7 @@ from autofuse.schedule.cost.stagger import with_staggered_loops
 from autofuse.schedule.legal.ends import is_sink, is_source
 from autofuse.schedule.memory.budget import check_budget, exceeds_budget
 from autofuse.schedule.memory.memory_plan import MemoryPlan, plan_memory
-from autofuse.schedule.placement.copied import with_whole_blocks
+from autofuse.schedule.placement.copied import in_whole_blocks
 from autofuse.schedule.placement.late_casts import with_late_casts
 from autofuse.schedule.placement.picking import is_run, share_runs, tables
 from autofuse.schedule.placement.placement import Placed, alignment
@@ -59,8 +59,10 @@ def _with_whole_blocks(g: GroupInput, placed: Placed) -> Placed:
     """Return the template with short rows loaded as whole blocks where their tensor goes on."""
     ranges = {s.name: (s.min, s.max) for s in g.symbols}
     hoisted, looped = (
-        tuple(with_whole_blocks(nodes, placed.split.sizes.__getitem__, g.target.arch, ranges))
-        for nodes in (placed.hoisted, placed.looped)
+        tuple(
+            [in_whole_blocks(n, placed.split.sizes.__getitem__, g.target.arch, ranges) for n in ns]
+        )
+        for ns in (placed.hoisted, placed.looped)
     )
     return replace(placed, hoisted=hoisted, looped=looped)
 

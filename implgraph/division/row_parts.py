@@ -2,8 +2,7 @@
 
 The gradient of a norm sums along rows for each row's own gradient, and along columns for those of the weights.  A group
 reduces either rows or columns, so it would read the rows twice.  Here a column is summed in parts: a group that walks
-whole rows adds up every ``part`` of them, and writes one row per part to a workspace, of which a small group makes
-the sum::
+whole rows adds up every ``part`` of them and writes one row per part to a workspace.  A small group sums these::
 
     x [rows, columns] -> ReduceSum of every part -> [parts, columns] -> ReduceSum -> [columns]
 

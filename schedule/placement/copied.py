@@ -16,7 +16,7 @@ from autofuse.schedule.placement.permutation import is_permuted
 from autofuse.schedule.placement.picking import beyond, is_run
 from autofuse.targets import Architecture
 
-__all__ = ["Copied", "DmaDim", "copied", "run_dims", "with_whole_blocks"]
+__all__ = ["Copied", "DmaDim", "copied", "in_whole_blocks", "run_dims"]
 
 
 @frozen
@@ -102,32 +102,23 @@ def copied(n: Node, size: Callable[[int], Expr]) -> Copied:
     return Copied(n, tuple(directed), tuple(dims), first)
 
 
-def with_whole_blocks(
-    nodes: Sequence[Node],
-    size: Callable[[int], Expr],
-    arch: Architecture,
-    ranges: Mapping[str, tuple[int, int]],
-) -> list[Node]:
-    """Return the nodes, where Loads of rows shorter than a block take whole blocks as far as their tensor has elements.
-
-    Each row has a block of UB anyway, and a DMA takes longer for less than a block than for all of it.  Nothing uses
-    what is behind the row.
-
-    Args:
-        nodes: nodes of a template.
-        size: extent of an axis in the tile.
-        arch: the architecture.
-        ranges: ranges of the symbols in the sizes.
-    """
-    return [_in_blocks(n, size, arch, ranges) for n in nodes]
-
-
-def _in_blocks(
+def in_whole_blocks(
     n: Node,
     size: Callable[[int], Expr],
     arch: Architecture,
     ranges: Mapping[str, tuple[int, int]],
 ) -> Node:
+    """Return a Load of rows shorter than a block so that it takes whole blocks, if its tensor goes on behind the rows.
+
+    Each row has a block of UB anyway, and a DMA takes longer for less than a block than for all of it.  Nothing uses
+    the elements behind the row.  Other nodes are returned as they are.
+
+    Args:
+        n: a node of a template.
+        size: extent of an axis in the tile.
+        arch: the architecture.
+        ranges: ranges of the symbols in the sizes.
+    """
     behind = n.number("behind", 0)
     if not behind or is_run(n) or is_permuted(n) or not arch.has_datacopypad:
         return n

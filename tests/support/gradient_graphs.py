@@ -18,7 +18,7 @@ def _graph(
 
 
 def layer_norm_gradient(rows: Size, cols: Size, dtype: str = "float32") -> Graph:
-    """Of the operand, the weights and the bias: sums along the rows, and over them."""
+    """Return a graph of the gradients of operand, weights and bias: sums along the rows, and over them."""
     cast = [node(f"{x}w", "Cast", x, dtype="float32") for x in ("x", "dy", "w")]
     nodes = [
         *cast,
@@ -47,7 +47,7 @@ def layer_norm_gradient(rows: Size, cols: Size, dtype: str = "float32") -> Graph
 
 
 def softmax_gradient(rows: Size, cols: Size, dtype: str = "float32") -> Graph:
-    """Of the operand, and of a bias added to it, of which the result of the row reduction is summed over the rows."""
+    """Return a graph of the gradients of the operand and of a bias added to it, which is a sum over the rows."""
     nodes = [
         node("product", "Mul", "x", "dy"),
         node("total", "ReduceSum", "product", axes=[1], keepdims=True),

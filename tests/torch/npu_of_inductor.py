@@ -45,7 +45,7 @@ aten = torch.ops.aten
 
 
 class Interface(DeviceInterface):  # type: ignore[misc]
-    """What Inductor asks about a device."""
+    """Answers to the questions that Inductor asks about a device."""
 
     @staticmethod
     def is_available() -> bool:
@@ -152,7 +152,7 @@ def _around(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 
 
 class Seen:
-    """What was compiled: graphs before and after the pass, the regions, and the code."""
+    """A compilation: graphs before and after the pass, the regions, and the code."""
 
     def __init__(self) -> None:
         self.graphs: list[torch.fx.Graph] = []
@@ -196,7 +196,7 @@ def compiled(function: Callable[..., Any], tensors: Sequence[torch.Tensor], **op
 
 
 def look(tensors: Any) -> list[Any]:
-    """What fake tensors are."""
+    """Return shape, strides, dtype and device of fake tensors."""
     return [(t.shape, t.stride(), t.dtype, t.device) for t in tensors]
 
 

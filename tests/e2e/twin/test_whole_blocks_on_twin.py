@@ -122,7 +122,7 @@ def test_single_elements_have_a_block_each() -> None:
 
 @pytest.mark.parametrize("axes", [[0], [1], [0, 1]], ids=str)
 def test_reductions(axes: list[int]) -> None:
-    """What completes a row takes no part in a sum or a maximum of it."""
+    """Sums and maxima of rows leave out the elements that complete a block."""
     for op in ("ReduceSum", "ReduceMax"):
         attrs = {"starts": [3, 8], "shape": [301, 6], "steps": [1, 1]}
         nodes = [("a", "Slice", ["x"], attrs), ("y", op, ["a"], {"axes": axes})]

@@ -230,18 +230,20 @@ def traffic(result: api.SplitResult | None, sizes: Mapping[str, int]) -> int | N
 
 def _moved(impl: Any, costs: Any, sizes: Mapping[str, int]) -> int | None:
     from autofuse.implgraph.ir.frozen import replace
-    from autofuse.schedule.placement.picking import is_run
+    from autofuse.schedule.placement.picking import beyond, is_run
     from autofuse.schedule.search.solver import solve_template
 
     found = solve_template(impl, costs, sizes)
     if found is None:
         return None
-    # What only completes a block is loaded for the same rows by an unfused op.
-    nodes = [
-        replace(n, attrs={**n.attrs, "beyond": 0}) if "behind" in n.attrs and not is_run(n) else n
-        for n in impl.nodes
-    ]
-    form, _ = costs.bound(replace(impl, nodes=nodes), sizes, None)
+    # An unfused op, too, loads blocks for short rows: the ops by themselves are counted without.
+    short = {n.name for n in impl.nodes if beyond(n) and "behind" in n.attrs and not is_run(n)}
+    if short:
+        rows = [
+            replace(n, attrs={**n.attrs, "beyond": 0}) if n.name in short else n for n in impl.nodes
+        ]
+        impl = replace(impl, nodes=tuple(rows))
+    form, _ = costs.bound(impl, sizes, None)
     shares = form.shares(costs.chip, found.tile, found.per_core)
     # L2 serves tensors that all cores load; an unfused op loads each of them once.
     return round(shares.bytes - shares.common)

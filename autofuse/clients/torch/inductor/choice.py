@@ -45,7 +45,7 @@ _IMAGE = 4
 
 @dataclass(frozen=True)
 class Region:
-    """A region as far as the choice depends on it, with a table of measured ratios.
+    """A region as far as the choice by measured ratios depends on it.
 
     Attributes:
         backend: the writer of its kernels, the name of its table.

@@ -83,17 +83,12 @@ def _piece(made: Made) -> list[torch.fx.Node]:
     for n in read(made):
         if fuses(origin(n)) and not _reads_places(origin(n), found):
             found.update(_views_up_to(n, origin(n)))
-    for o in made.candidate.outputs:
-        for u in users(o):
-            if u not in found and fuses(u) and not _reads_places(u, found):
-                found.update(v for x in u.all_input_nodes for v in _views_up_to(x, o))
-                found.add(u)
-    for n, others in siblings(made).items():
-        for u in others:
-            if u not in found and not _reads_places(u, found):
-                given = [_views_up_to(x, origin(n)) for x in u.all_input_nodes]
-                found.update(v for views in given for v in views if v is not origin(n))
-                found.add(u)
+    beside = [(o, u) for o in made.candidate.outputs for u in users(o) if fuses(u)]
+    beside += [(origin(n), u) for n, others in siblings(made).items() for u in others]
+    for shared, u in beside:
+        if u not in found and not _reads_places(u, found):
+            given = [v for x in u.all_input_nodes for v in _views_up_to(x, shared)]
+            found.update([u, *(v for v in given if v is not shared)])
     return [n for n in made.candidate.nodes[0].graph.nodes if n in found]
 
 

@@ -1,4 +1,4 @@
-"""What the static checks say of wrong kernels that add up parts of rows, the last of which is shorter."""
+"""Findings of the static checks in wrong kernels that add up parts of rows; the last part is shorter."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def parts() -> tuple[api.BuildResult, ImplGraph, KernelFn]:
 
 
 def findings(parts, change: Callable[[Stmt], Stmt]) -> list[str]:
-    """What is said of the kernel with every statement changed; one is."""
+    """Return the findings in the kernel after ``change`` has changed one statement."""
     built, impl, fn = parts
     changed: list[Stmt] = []
 

@@ -73,7 +73,7 @@ def test_a_tile_holds_whole_rows_of_one_part(rows):
         tile = impl.tile(AxisType.TILE_IN).id
         assert len(joins) == 2
         for n in joins:
-            # One call adds a whole tile, of which the rows are added up after the loop.
+            # One call adds a whole tile; the rows of the sum are added up after the loop.
             assert n.y.vectorized_axis[0] == tile
             (after,) = [m for m in impl.nodes if n.name in m.inputs and m.loop_axis != impl.r_axis]
             assert after.op in REDUCES
