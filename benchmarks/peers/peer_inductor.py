@@ -16,12 +16,11 @@ import time
 from collections.abc import Callable, Mapping
 from typing import Any
 
-os.environ["TORCHINDUCTOR_FORCE_DISABLE_CACHES"] = "1"
-
 
 def main() -> int:
     """Measure one graph."""
     asked = json.load(sys.stdin)
+    os.environ["TORCHINDUCTOR_FORCE_DISABLE_CACHES"] = "1"
     try:
         import torch
     except ImportError as e:
