@@ -138,8 +138,7 @@ def regions(model: Model) -> list[FusionGraph]:
         return [], report  # PyTorch computes them, on ``meta``
 
     torch._dynamo.reset()
-    with torch.device("meta"):
-        module, given = model.build(False)
+    module, given = _built(model)
     if hasattr(getattr(module, "config", None), "use_cache"):
         module.config.use_cache = False  # a cache starts with tensors that are no parameters
     module = module.to(model.dtype).train(model.trains)
@@ -164,6 +163,18 @@ def regions(model: Model) -> list[FusionGraph]:
     finally:
         selection.built_for, selection.device_of, lower.DEVICES, calls.select = old
     return found
+
+
+def _built(model: Model) -> tuple[torch.nn.Module, dict[str, Any]]:
+    """Return a model of full size and its arguments on the device ``meta``."""
+    try:
+        with torch.device("meta"):
+            return model.build(False)
+    except RuntimeError:  # it computes numbers of its own with tensors, such as the rates of its blocks
+        module, given = model.build(False)
+        return module.to("meta"), {
+            k: v.to("meta") if isinstance(v, torch.Tensor) else v for k, v in given.items()
+        }
 
 
 def write(graph: FusionGraph, model: str, folder: Path) -> bool:

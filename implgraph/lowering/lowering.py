@@ -36,6 +36,7 @@ from autofuse.implgraph.lowering.axis_order import Traffic, axis_order
 from autofuse.implgraph.lowering.group import Group, Result
 from autofuse.implgraph.lowering.normalise import BROADCAST, INPUT, IOTA, REDUCE, SCAN, Program
 from autofuse.implgraph.lowering.partition import partition
+from autofuse.implgraph.lowering.shared import computed_in_several, transposed_apart
 from autofuse.implgraph.lowering.walk import RELOAD, SCALAR, STORE, SUM, Inst, Places
 from autofuse.implgraph.ops.registry import find_call, lookup
 from autofuse.implgraph.ops.requirements import may_overlap, memory_span
@@ -149,14 +150,20 @@ def _loops(
     A form that has no common axes once divided stays undivided.  ``refused`` receives the form and the error.
     """
     try:
-        hint, together = _lowered(form, columns)
+        hint, ordered = _lowered(form, columns)
         yield told(watch, "loops", form, hint)
-        if together and not form.symbols:
+        if any(g.columns for g in ordered) and not form.symbols:
             yield told(watch, "loops, columns apart", form, _lowered(form, False)[0])
-        once = computed_once(form, target)
-        if once:
-            made = _lowered(form, columns, cuts=once)[0]
-            yield told(watch, "loops, some computed once", form, made)
+        behind, front = transposed_apart(ordered[0].program)
+        for title, cuts in {
+            "some computed once": computed_once(form, target),
+            "shared tensors computed once": computed_in_several(ordered),
+            "cut behind transpositions": behind,
+            "cut in front of transpositions": front,
+        }.items():
+            if cuts:
+                made = _lowered(form, columns, cuts=cuts)[0]
+                yield told(watch, f"loops, {title}", form, made)
     except AutofuseError as e:
         # Drop the stack frames, which refer to the list.
         refused.append((form, told(watch, "loops", form, e.with_traceback(None))))
@@ -251,14 +258,14 @@ def lower_written(graph: FusionGraph) -> HintGraph:
 
 def _lowered(
     graph: FusionGraph, columns: bool, *, masks: bool = False, cuts: Sequence[str] = ()
-) -> tuple[HintGraph, bool]:
-    """Return the HintGraph, and True if it computes pieces of short rows together, which requires ``columns``.
+) -> tuple[HintGraph, list[Group]]:
+    """Return the HintGraph and its groups; ``cuts``: tensors that pass through a workspace.
 
-    ``cuts``: tensors that pass through a workspace.
+    Pieces of short rows are computed together only with ``columns``.
     """
     program = Program(graph, masks=masks)
     ordered = partition(program, columns=columns, cuts=[program.index[x] for x in cuts])
-    return _Builder(program, ordered).graph(), any(g.columns for g in ordered)
+    return _Builder(program, ordered).graph(), ordered
 
 
 class _Views:

@@ -57,7 +57,8 @@ def _pair(left: Sequence[Group], tried: Tried) -> tuple[Group, Group, Group] | N
             if any(needs[k] >> m & 1 for k in others) or _apart(maker, user):
                 continue
             tried[key] = (maker, user)
-            whole, missing = grown(user, maker.results, make=m in reads[u])
+            own = {r.tensor for r in maker.results} - maker.cuts  # it computes them along the way
+            whole, missing = grown(user, maker.results, make=m in reads[u] or bool(own))
             if not missing:
                 return maker, user, whole
     return None

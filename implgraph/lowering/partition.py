@@ -81,7 +81,8 @@ def partition(program: Program, *, columns: bool = True, cuts: Sequence[int] = (
         AutofuseError: AF2101, the shapes have no common iteration space and cutting does not help; AF2102, an output
             does not fit the input that it overwrites; AF2104, too many tensors would be cut.
     """
-    cuts = [*cuts, *(t for t, step in enumerate(program.steps) if step.part)]
+    parts = (t for t, step in enumerate(program.steps) if step.part)
+    cuts = list(dict.fromkeys((*cuts, *parts)))
     known = Remembered()
     for _ in range(4 * len(program.steps) + 4):
         plan = _Plan(program, cuts, columns, known)
@@ -287,6 +288,10 @@ class _Plan:
     def _split(self, result: Result, shape: Sequence[Expr]) -> list[Group]:
         whole = [_Piece(s, ZERO, s) for s in shape]
         groups, pieces = self._cut(result, [whole])
+        step = self.program.steps[result.tensor]
+        if step.part and len(pieces) > 1:
+            # Its parts lie one behind the other for all columns: what the pieces make is read from a workspace.
+            raise BlockedError(step.uses[0].tensor)
         wanted = self.columns and len(groups) > 1
         columns = _columns(pieces, self._row_elements(result)) if wanted else []
         if columns and all(_has_columns(g) for g in groups):

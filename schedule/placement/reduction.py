@@ -475,8 +475,8 @@ class _Placer:
 
         Then an iteration adds all rows in one call.
         """
-        source = self.by_name[n.inputs[0]]
-        return bool(self.g.within) and self.split.tiled in self.flow.varies[source.name]
+        tiled, varies = self.split.tiled, self.flow.varies
+        return bool(self.g.within) and tiled in varies[n.inputs[0]] and tiled not in varies[n.name]
 
     # centres that move ------------------------------------------------------------------------
     def _running(self, n: Node, centre: Centre | None, number: int) -> list[Node]:

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from autofuse.implgraph.expr.expression import product
 from autofuse.implgraph.ir.frozen import replace
-from autofuse.implgraph.ir.graph import Node
+from autofuse.implgraph.ir.graph import AxisType, Node
 from autofuse.implgraph.ir.iteration_space import contiguous_strides
 from autofuse.implgraph.lowering.partition import MIN_ROWS, SHORT_ROW
 from autofuse.schedule.axes.tiling_axes import (
@@ -48,7 +48,9 @@ class _Narrow(InLoops):
         if any(n.op in ("Iota", SCAN) or (n.op == "Load" and len(n.inputs) > 1) for n in g.nodes):
             return []
         short = _short_axes(g)
-        if not short:
+        # The parts of an axis may differ in length, so a tile holds one.
+        parts = {a for a in g.order if g.axes[a].type is AxisType.TILE_OUT}
+        if not short or not parts.isdisjoint(short):
             return []
         *around, long = (a for a in g.order if a not in short)
         if not any(_is_run(n, short, long) for n in g.nodes) or not all(
@@ -68,6 +70,8 @@ class _Narrow(InLoops):
             turned = with_unit_axis(turned)
         places = [len(turned.order) - 1]
         for i, a in enumerate(reversed(around), 1):
+            if a in parts:
+                break
             if a not in g.reduced:
                 places.append(places[0] - len(short) - i)
                 # If there are few long rows, a tile holds all of them, and several of the next axis.

@@ -97,9 +97,10 @@ def tiled(g: GroupInput, all_load: str, loop: str) -> tuple[Candidates, Candidat
 
 
 def _apart(g: GroupInput) -> Candidates:
-    """Return loops in which cores also share the kept axes inside reduced ones, except an innermost one.
+    """Return templates in which cores also share the kept axes inside reduced ones, except an innermost one.
 
-    As the heads in a sum over tokens of [batch, token, head, channel].
+    As the heads in a sum over tokens of [batch, token, head, channel], or the channels of a norm of images: a tile
+    holds all that belongs to some of them, or a loop runs over it.
     """
     first = next(p for p, a in enumerate(g.order) if a in g.reduced)
     inside = [a for a in g.order[first:-1] if a not in g.reduced]
@@ -108,7 +109,11 @@ def _apart(g: GroupInput) -> Candidates:
     rest = [a for a in g.order[first:] if a not in inside]
     moved = reordered(g, (*g.order[:first], *inside, *rest))
     last = max(p for p, a in enumerate(moved.order) if a in g.reduced)
-    return [(moved, Candidate(LOOP, "apart", last, Padding.INNERMOST))]
+    found = [(moved, Candidate(LOOP, "apart", last, Padding.INNERMOST))]
+    if not g.within:  # a tile of rows that belong to one part is a loop over these
+        place = first + len(inside) - 1
+        found.append((moved, Candidate(ALL, "apart", place, Padding.INNERMOST, all_load=True)))
+    return found
 
 
 def _meets_data_again(g: GroupInput) -> bool:

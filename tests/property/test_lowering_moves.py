@@ -18,9 +18,10 @@ from autofuse.implgraph.division.split_reductions import split_reductions
 from autofuse.implgraph.ir.fusion import FusionGraph
 from autofuse.implgraph.ir.graph import HintGraph
 from autofuse.implgraph.ir.group_order import group_order_hazards
-from autofuse.implgraph.lowering.lowering import lower, lower_all
+from autofuse.implgraph.lowering.lowering import _lowered, lower, lower_all
 from autofuse.implgraph.rewrites.decompose import decompose
 from autofuse.implgraph.rewrites.interpret import interpret
+from autofuse.implgraph.rewrites.recognise import recognise
 from autofuse.implgraph.simplify.canonicalise import canonicalise
 from autofuse.machines.twin.oracle.data import random_inputs
 from autofuse.machines.twin.oracle.oracle import Reference, evaluate
@@ -71,6 +72,16 @@ def test_meaning_survives(graph, seed):
     check(graph, canonical, seed, {})
     assert canonicalise(canonical) == canonical
     assert lower(graph) == hint
+
+
+@settings(max_examples=150, deadline=None, suppress_health_check=list(HealthCheck))
+@given(graphs(("float32",)), st.integers(0, 99), st.randoms(use_true_random=False))
+def test_any_tensor_may_pass_through_gm(graph, seed, rng):
+    written = decompose(recognise(graph))
+    made = [n.outputs[0] for n in written.nodes]
+    assume(made)
+    cuts = rng.sample(made, rng.randint(1, min(4, len(made))))
+    check(graph, _lowered(written, True, cuts=cuts)[0], seed, {})
 
 
 @settings(max_examples=60, deadline=None, suppress_health_check=list(HealthCheck))

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections import Counter
 
+import draws
 import pytest
 from gradient_graphs import bias_gradient, layer_norm_gradient, softmax_gradient
-from twin_graphs import CHIP, every_template
+from twin_graphs import CHIP, check, every_template, graph
 
 from autofuse import api
+from autofuse.implgraph.division.worth import Worth
 from autofuse.implgraph.ir.graph import AxisType, ImplGraph
 from autofuse.implgraph.lowering import lowering
 from autofuse.implgraph.ops.rows.reductions import REDUCES
@@ -113,3 +115,42 @@ def test_rows_whose_axes_are_not_one_leave_the_other_forms():
     built = api.build(document, target=CHIP)
     assert not parts_of(built)
     assert any("do not form one axis" in r.reason for r in built.schedule[0].rejected)
+
+
+@pytest.mark.twin
+@pytest.mark.parametrize("dtype", ["int32", "float32"])
+def test_columns_side_by_side_are_put_together_before_they_are_reduced(dtype, monkeypatch):
+    """Short rows: their parts, of which the last is shorter, lie one behind the other for all columns."""
+    inputs = {x: (dtype, [1, 256, 1]) for x in ("a", "b")}
+    nodes = [
+        ("l", "Maximum", ["a", "b"]),
+        ("t", "Concat", ["a", "l", "a"], {"axis": 2}),
+        ("w", "Sub", ["b", "t"]),
+        ("p", "ReduceProd", ["t"], {"axes": [0, 1, 2]}),
+        ("y", "ArgMax", ["t"], {"axis": 1}),
+    ]
+    real = lowering.lower_all
+    monkeypatch.setattr(Worth, "rows_per_part", lambda *_: 52)
+    monkeypatch.setattr("autofuse.compiler.lower_all", lambda *a, **k: real(*a, **k)[-1:])
+    monkeypatch.setattr(lowering, "computed_in_several", lambda _: ())
+    with every_template():
+        built = check(graph(inputs, nodes, ["y"]), seed=draws.seed())
+    assert any(i.cut_axes() for r in built.schedule for g in r.groups for i in g.impls)
+
+
+@pytest.mark.twin
+def test_rows_of_several_dimensions(monkeypatch):
+    """A loop over the rows of a part, with a tile of other kept elements, keeps a sum for each of these."""
+    monkeypatch.setattr(Worth, "rows_per_part", lambda *_: 22)
+    shape = [50, 5, 9]
+    nodes = [
+        ("t", "Mul", ["x", "z"]),
+        ("s", "ReduceSum", ["t"], {"axes": [2], "keepdims": True}),
+        ("e", "Add", ["t", "s"]),
+        ("c", "ReduceSum", ["e"], {"axes": [0]}),
+    ]
+    with every_template():
+        check(
+            graph({"x": ("float32", shape), "z": ("float32", shape)}, nodes, ["e", "c"]),
+            seed=draws.seed(),
+        )
