@@ -227,6 +227,18 @@ an innermost one, so that the cores share them. The rows of a tile are then shor
 Tried for every group with such axes.""",
     ),
     Family(
+        "reduce_all",
+        "apart",
+        [(16, 96, 196)],
+        [("ReduceSum", ["x"], {"axes": (0, 2), "keepdims": True}), ("Sub", ["x", "t0"], {})],
+        """\
+`reduce_all` with these axes outside: a tile holds all that belongs to some of them, as the positions of all images that
+belong to one channel. GM is read once, where `reduce_all` would hold eight channels or more to have whole blocks.
+
+Tried for every group with such axes, but for parts of rows. Rows are as long as what is reduced behind the kept axes,
+so small images are loaded in short rows.""",
+    ),
+    Family(
         "transpose",
         "",
         [(512, 768)],
